@@ -1,0 +1,31 @@
+# Third-party libraries, each named once. lib/README.md says which module may use which.
+find_package(fmt REQUIRED)
+find_package(Threads REQUIRED)
+find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+find_package(nlohmann_json REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(sodium REQUIRED IMPORTED_TARGET libsodium)
+pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
+pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
+pkg_check_modules(zlib REQUIRED IMPORTED_TARGET zlib)
+find_package(HDF5 REQUIRED COMPONENTS C)
+find_package(CLI11 REQUIRED)
+
+# libtorch: an imported target of our own, because the wheel's find_package(Torch) insists on a CUDA installation.
+if(NOT DGX_TORCH STREQUAL "off")
+  if(DGX_TORCH STREQUAL "pypi")
+    set(dgx_torch_folder ${CMAKE_SOURCE_DIR}/build/deps/torch)
+  else()
+    set(dgx_torch_folder ${DGX_TORCH})
+  endif()
+  if(NOT EXISTS ${dgx_torch_folder}/lib/libtorch_cpu.so)
+    message(FATAL_ERROR "no libtorch in ${dgx_torch_folder}: run sh cmake/bootstrap.sh, or pass -DDGX_TORCH=off or a folder")
+  endif()
+  add_library(dgx_libtorch INTERFACE IMPORTED)
+  target_include_directories(dgx_libtorch SYSTEM INTERFACE
+    ${dgx_torch_folder}/include ${dgx_torch_folder}/include/torch/csrc/api/include)
+  target_link_libraries(dgx_libtorch INTERFACE
+    ${dgx_torch_folder}/lib/libtorch_cpu.so ${dgx_torch_folder}/lib/libc10.so)
+  target_link_options(dgx_libtorch INTERFACE
+    -Wl,-rpath,${dgx_torch_folder}/lib -Wl,-rpath-link,${dgx_torch_folder}/../nvidia/cu13/lib)
+endif()

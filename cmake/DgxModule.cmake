@@ -1,0 +1,56 @@
+# One way to declare a module, a program and a unit test, so that the dependency rule of lib/README.md is the build's.
+
+option(DGX_SANITIZE "build with the address and undefined-behaviour sanitizers" OFF)
+
+find_program(DGX_CCACHE ccache)
+if(DGX_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${DGX_CCACHE})
+endif()
+
+# What every target of ours is compiled with. -ffp-contract=off is part of the numeric contract (dgx-numerics(7)): a
+# fused multiply-add happens only where it is written.
+add_library(dgx_flags INTERFACE)
+target_compile_features(dgx_flags INTERFACE cxx_std_20)
+target_compile_options(dgx_flags INTERFACE
+  -ffp-contract=off -fno-math-errno -Wall -Wextra -Wconversion -Werror)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC 12 reports false positives from inlined std::vector code.
+  target_compile_options(dgx_flags INTERFACE -Wno-maybe-uninitialized -Wno-array-bounds -Wno-stringop-overflow
+    -Wno-restrict)
+endif()
+if(DGX_SANITIZE)
+  target_compile_options(dgx_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all
+    -fno-omit-frame-pointer)
+  target_link_options(dgx_flags INTERFACE -fsanitize=address,undefined)
+endif()
+
+# dgx_module(NAME SOURCES a.cc … [USES dgx_core …] [THIRD_PARTY lib …])
+# Declares dgx_NAME with include root include/. USES is public (the module's headers may name those modules'),
+# THIRD_PARTY private: no header of a module may name a third party's type.
+function(dgx_module name)
+  cmake_parse_arguments(ARG "SHARED" "" "SOURCES;USES;THIRD_PARTY" ${ARGN})
+  set(kind STATIC)
+  if(ARG_SHARED)
+    set(kind SHARED)
+  endif()
+  add_library(dgx_${name} ${kind} ${ARG_SOURCES})
+  set_target_properties(dgx_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_include_directories(dgx_${name} PUBLIC include)
+  target_link_libraries(dgx_${name} PUBLIC ${ARG_USES} fmt::fmt PRIVATE dgx_flags ${ARG_THIRD_PARTY})
+endfunction()
+
+# dgx_program(NAME USES …): tools/NAME.cc as build/…/bin/NAME.
+function(dgx_program name)
+  cmake_parse_arguments(ARG "" "" "USES" ${ARGN})
+  add_executable(${name} ${name}.cc)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+  target_link_libraries(${name} PRIVATE dgx_flags ${ARG_USES})
+endfunction()
+
+# dgx_unit_test(NAME SOURCES a_test.cc … USES dgx_core …): a Catch2 program and a ctest of the same name.
+function(dgx_unit_test name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;USES" ${ARGN})
+  add_executable(${name}_test ${ARG_SOURCES})
+  target_link_libraries(${name}_test PRIVATE dgx_flags ${ARG_USES} dgx_catch_main)
+  add_test(NAME unit/${name} COMMAND ${name}_test)
+endfunction()
