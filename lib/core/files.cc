@@ -1,0 +1,248 @@
+#include "dgx/core/files.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+namespace dgx {
+namespace {
+
+/// Closes on every way out. close() may report a late write error, so writers call it themselves.
+class Descriptor {
+ public:
+  explicit Descriptor(int value) : value_(value) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() { close(); }
+
+  [[nodiscard]] int get() const { return value_; }
+  [[nodiscard]] bool valid() const { return value_ >= 0; }
+  bool close() {
+    if (value_ < 0) return true;
+    return ::close(std::exchange(value_, -1)) == 0;
+  }
+
+ private:
+  int value_;
+};
+
+std::string folder_of(const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
+/// Creating something: a missing folder is an output that cannot be created, not a missing input.
+Error creation_error(const std::string& path) {
+  const int reason = errno;
+  Error error = errno_error(path, "create");
+  if (reason == ENOENT || reason == ENOTDIR || reason == EPERM) error.code = ErrorCode::kCannotCreate;
+  if (reason == ENOENT) error.hint = fmt::format("create the folder {} first", folder_of(path));
+  return error;
+}
+
+Error exists_error(const std::string& path) {
+  return {ErrorCode::kCannotCreate, fmt::format("{}: exists already", path), "use --force to replace it"};
+}
+
+/// Pipes, terminals and devices are written as they are: there is nothing to replace, and a rename would
+/// remove them.
+bool is_stream(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+}
+
+Status write_all(int descriptor, std::string_view content, const std::string& path) {
+  while (!content.empty()) {
+    const ssize_t count = ::write(descriptor, content.data(), content.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return errno_error(path, "write");
+    content.remove_prefix(static_cast<std::size_t>(count));
+  }
+  return {};
+}
+
+Result<std::string> read_all(int descriptor, const std::string& path, std::size_t max_bytes) {
+  std::string out;
+  struct stat info {};
+  const bool sized = ::fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode);
+  if (sized && static_cast<std::uint64_t>(info.st_size) > max_bytes) {
+    return malformed(fmt::format("{}: {} bytes, at most {} allowed", path, info.st_size, max_bytes));
+  }
+  std::size_t used = 0;
+  out.resize(sized ? static_cast<std::size_t>(info.st_size) + 1 : 65536);
+  while (true) {
+    if (used == out.size()) out.resize(out.size() * 2);
+    const ssize_t count = ::read(descriptor, out.data() + used, out.size() - used);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return errno_error(path, "read");
+    if (count == 0) break;
+    used += static_cast<std::size_t>(count);
+    if (used > max_bytes) return malformed(fmt::format("{}: more than {} bytes", path, max_bytes));
+  }
+  out.resize(used);
+  return out;
+}
+
+Status write_stream(const std::string& path, std::string_view content) {
+  if (path == "-") return write_all(STDOUT_FILENO, content, "standard output");
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!file.valid()) return errno_error(path, "open");
+  DGX_CHECK(write_all(file.get(), content, path));
+  if (!file.close()) return errno_error(path, "write");
+  return {};
+}
+
+/// A hidden name beside `target`. The counter keeps threads apart, and steps over what a killed process with
+/// our id left.
+std::string temporary_name(const std::string& target) {
+  static std::atomic<unsigned> counter{0};
+  const std::string name = std::filesystem::path(target).filename().string().substr(0, 200);
+  return fmt::format("{}/.{}.{}.{}.tmp", folder_of(target), name, ::getpid(), counter++);
+}
+
+Result<std::string> create_temporary(const std::string& target, unsigned mode) {
+  constexpr int kAttempts = 100;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const std::string name = temporary_name(target);
+    const Descriptor file(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
+    if (file.valid()) return name;
+    if (errno != EEXIST) return creation_error(target);
+  }
+  return creation_error(target);
+}
+
+/// Not every file system has RENAME_NOREPLACE (NFS, Lustre), nor hard links; the last resort leaves a short
+/// window.
+Status rename_no_replace(const std::string& from, const std::string& to) {
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return {};
+  if (errno == EEXIST) return exists_error(to);
+  if (errno != EINVAL && errno != ENOSYS) return creation_error(to);
+  if (::link(from.c_str(), to.c_str()) == 0) {
+    ::unlink(from.c_str());
+    return {};
+  }
+  if (errno == EEXIST || exists(to)) return exists_error(to);
+  if (::rename(from.c_str(), to.c_str()) != 0) return creation_error(to);
+  return {};
+}
+
+Status sync_file(const std::string& path) {
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.valid()) return errno_error(path, "open");
+  if (::fsync(file.get()) != 0) return errno_error(path, "sync");
+  return {};
+}
+
+}  // namespace
+
+Error errno_error(const std::string& path, std::string_view doing) {
+  const int reason = errno;
+  ErrorCode code = ErrorCode::kIo;
+  if (reason == ENOENT) code = ErrorCode::kMissing;
+  if (reason == EACCES || reason == EROFS || reason == EEXIST) code = ErrorCode::kCannotCreate;
+  std::string why = std::strerror(reason);
+  if (!why.empty() && why[0] >= 'A' && why[0] <= 'Z' && why.substr(0, 3) != "RPC") why[0] += 'a' - 'A';
+  return {code, fmt::format("{}: cannot {}: {}", path, doing, why), {}};
+}
+
+Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
+  if (path == "-") return read_all(STDIN_FILENO, "standard input", max_bytes);
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.valid()) {
+    Error error = errno_error(path, "open");
+    // An input that may not be read is no output that cannot be created.
+    if (error.code == ErrorCode::kCannotCreate) error.code = ErrorCode::kIo;
+    return error;
+  }
+  return read_all(file.get(), path, max_bytes);
+}
+
+Status write_file(const std::string& path, std::string_view content, Clobber clobber, unsigned mode) {
+  if (path == "-" || is_stream(path)) return write_stream(path, content);
+  DGX_TRY(AtomicFile target, AtomicFile::create(path, clobber, mode));
+  Descriptor file(::open(target.path().c_str(), O_WRONLY | O_CLOEXEC));
+  if (!file.valid()) return errno_error(path, "open");
+  DGX_CHECK(write_all(file.get(), content, path));
+  if (!file.close()) return errno_error(path, "write");
+  return target.commit();
+}
+
+Result<AtomicFile> AtomicFile::create(const std::string& target, Clobber clobber, unsigned mode) {
+  if (std::filesystem::path(target).filename().empty()) {
+    return Error{ErrorCode::kCannotCreate, fmt::format("{}: cannot create: no file name", target), {}};
+  }
+  if (clobber == Clobber::kRefuse && exists(target)) return exists_error(target);
+  DGX_TRY(std::string temporary, create_temporary(target, mode));
+  return AtomicFile(target, std::move(temporary), clobber);
+}
+
+AtomicFile::AtomicFile(AtomicFile&& other) noexcept
+    : target_(std::move(other.target_)),
+      temporary_(std::exchange(other.temporary_, std::string())),
+      clobber_(other.clobber_) {}
+
+AtomicFile::~AtomicFile() {
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+Status AtomicFile::commit() {
+  DGX_CHECK(sync_file(temporary_));
+  if (clobber_ == Clobber::kRefuse) {
+    DGX_CHECK(rename_no_replace(temporary_, target_));
+  } else if (::rename(temporary_.c_str(), target_.c_str()) != 0) {
+    return creation_error(target_);
+  }
+  temporary_.clear();
+  return sync_folder(folder_of(target_));
+}
+
+Result<FileLock> FileLock::acquire(const std::string& path) {
+  int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (descriptor < 0 && errno == EISDIR) descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return creation_error(path);
+  FileLock lock(descriptor);
+  while (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EINTR) continue;
+    if (errno != EWOULDBLOCK) return errno_error(path, "lock");
+    return Error{ErrorCode::kCannotCreate, fmt::format("{}: another process is writing here", path),
+                 "wait until it ends"};
+  }
+  return lock;
+}
+
+FileLock::FileLock(FileLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+FileLock::~FileLock() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+Status sync_folder(const std::string& path) {
+  const Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder.valid()) return errno_error(path, "open");
+  // EINVAL: the file system has no such notion.
+  if (::fsync(folder.get()) != 0 && errno != EINVAL) return errno_error(path, "sync");
+  return {};
+}
+
+Status make_folder(const std::string& path) {
+  if (::mkdir(path.c_str(), 0755) == 0) return {};
+  const int reason = errno;
+  struct stat info {};
+  if (reason == EEXIST && ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) return {};
+  errno = reason;
+  return creation_error(path);
+}
+
+bool exists(const std::string& path) {
+  struct stat info {};
+  return ::lstat(path.c_str(), &info) == 0;
+}
+
+}  // namespace dgx

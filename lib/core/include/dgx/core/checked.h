@@ -1,0 +1,35 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <optional>
+
+#include "dgx/core/result.h"
+
+namespace dgx {
+
+/// Integer arithmetic that says when it would wrap. Sizes, counts and money go through here.
+template <std::integral T>
+[[nodiscard]] constexpr std::optional<T> checked_add(T a, T b) {
+  T out{};
+  if (__builtin_add_overflow(a, b, &out)) return std::nullopt;
+  return out;
+}
+template <std::integral T>
+[[nodiscard]] constexpr std::optional<T> checked_sub(T a, T b) {
+  T out{};
+  if (__builtin_sub_overflow(a, b, &out)) return std::nullopt;
+  return out;
+}
+template <std::integral T>
+[[nodiscard]] constexpr std::optional<T> checked_mul(T a, T b) {
+  T out{};
+  if (__builtin_mul_overflow(a, b, &out)) return std::nullopt;
+  return out;
+}
+
+/// floor(a · b / divisor) with a 128-bit product; kUsage when a or b is negative, the divisor is not positive, or the
+/// result does not fit.
+[[nodiscard]] Result<std::int64_t> mul_div(std::int64_t a, std::int64_t b, std::int64_t divisor);
+
+}  // namespace dgx

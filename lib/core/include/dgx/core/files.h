@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "dgx/core/bytes.h"
+#include "dgx/core/result.h"
+
+namespace dgx {
+
+/// Reads a whole file, or standard input if `path` is "-". kMissing if it is not there, kMalformed if it is
+/// longer than `max_bytes`, kIo otherwise.
+[[nodiscard]] Result<std::string> read_file(const std::string& path, std::size_t max_bytes);
+
+/// Whether an output may replace a file that exists.
+enum class Clobber { kRefuse, kReplace };
+
+/// Writes a file so that after a crash at any moment either nothing or all of it is there: temporary file in
+/// the same folder, fsync, rename, fsync of the folder. "-" is standard output. `mode` is the permission
+/// bits. kCannotCreate if it exists (kRefuse), or the folder is missing or read-only; kIo if the disk is
+/// full; the temporary file is removed on every error. A pipe or device is written as it is.
+[[nodiscard]] Status write_file(const std::string& path, std::string_view content, Clobber clobber,
+                                unsigned mode = 0644);
+
+/// The same for a writer that needs a path of its own (HDF5): writes go to `path()`, commit() makes them the
+/// target. An empty file is at path() from the start, so a writer opens it truncating. The destructor removes
+/// what was not committed.
+class AtomicFile {
+ public:
+  [[nodiscard]] static Result<AtomicFile> create(const std::string& target, Clobber clobber,
+                                                 unsigned mode = 0644);
+  AtomicFile(AtomicFile&& other) noexcept;
+  AtomicFile& operator=(AtomicFile&&) = delete;
+  ~AtomicFile();
+
+  [[nodiscard]] const std::string& path() const { return temporary_; }
+  /// fsync, rename over the target, fsync of the folder. The file at path() must be closed by its writer.
+  [[nodiscard]] Status commit();
+
+ private:
+  AtomicFile(std::string target, std::string temporary, Clobber clobber)
+      : target_(std::move(target)), temporary_(std::move(temporary)), clobber_(clobber) {}
+  std::string target_;
+  std::string temporary_;
+  Clobber clobber_;
+};
+
+/// An advisory exclusive lock (flock) that lasts as long as this object: one writer per run folder, one per
+/// ledger.
+class FileLock {
+ public:
+  /// kCannotCreate, naming `path`, if another process holds it.
+  [[nodiscard]] static Result<FileLock> acquire(const std::string& path);
+  FileLock(FileLock&& other) noexcept;
+  FileLock& operator=(FileLock&&) = delete;
+  ~FileLock();
+
+ private:
+  explicit FileLock(int descriptor) : descriptor_(descriptor) {}
+  int descriptor_;
+};
+
+[[nodiscard]] Status sync_folder(const std::string& path);
+/// Creates one folder (parents must exist); an existing folder is fine.
+[[nodiscard]] Status make_folder(const std::string& path);
+[[nodiscard]] bool exists(const std::string& path);
+/// An error for the current errno: ENOENT is kMissing, EACCES, EROFS, EEXIST kCannotCreate, else kIo.
+[[nodiscard]] Error errno_error(const std::string& path, std::string_view doing);
+
+}  // namespace dgx

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "dgx/core/result.h"
+
+namespace dgx::json {
+
+class Value;
+using Array = std::vector<Value>;
+using Object = std::map<std::string, Value, std::less<>>;
+
+/// A JSON value as dgx writes it: object, array, string, bool, or an integer of at most 2^53 in magnitude. No floats
+/// (they travel as hex strings) and no null, so that dump() is canonical (RFC 8785) by construction.
+class Value {
+ public:
+  Value() : data_(Object{}) {}
+  Value(bool value) : data_(value) {}                               // NOLINT: implicit by design, as below
+  Value(std::int64_t value) : data_(value) {}                       // NOLINT
+  Value(int value) : data_(static_cast<std::int64_t>(value)) {}     // NOLINT
+  Value(std::string value) : data_(std::move(value)) {}             // NOLINT
+  Value(std::string_view value) : data_(std::string(value)) {}      // NOLINT
+  Value(const char* value) : data_(std::string(value)) {}           // NOLINT
+  Value(Array value) : data_(std::move(value)) {}                   // NOLINT
+  Value(Object value) : data_(std::move(value)) {}                  // NOLINT
+
+  [[nodiscard]] const bool* as_bool() const { return std::get_if<bool>(&data_); }
+  [[nodiscard]] const std::int64_t* as_int() const { return std::get_if<std::int64_t>(&data_); }
+  [[nodiscard]] const std::string* as_string() const { return std::get_if<std::string>(&data_); }
+  [[nodiscard]] const Array* as_array() const { return std::get_if<Array>(&data_); }
+  [[nodiscard]] const Object* as_object() const { return std::get_if<Object>(&data_); }
+  [[nodiscard]] Array* as_array() { return std::get_if<Array>(&data_); }
+  [[nodiscard]] Object* as_object() { return std::get_if<Object>(&data_); }
+
+  /// "object", "array", "string", "bool" or "integer": for messages.
+  [[nodiscard]] std::string_view type_name() const;
+  /// Canonical bytes: sorted keys, no spaces, no newline.
+  [[nodiscard]] std::string dump() const;
+  /// The same with two-space indentation, for people.
+  [[nodiscard]] std::string pretty() const;
+
+  bool operator==(const Value&) const = default;
+
+ private:
+  std::variant<bool, std::int64_t, std::string, Array, Object> data_;
+};
+
+struct Limits {
+  std::size_t bytes = 1 << 20;
+  int depth = 32;
+};
+
+/// Parses exactly one value. kMalformed, with the byte position, for: more than `limits`, duplicate keys, floats, null,
+/// integers beyond 2^53, keys that are not printable ASCII, invalid UTF-8, trailing bytes.
+[[nodiscard]] Result<Value> parse(std::string_view text, Limits limits = {});
+
+/// parse(), and additionally the text must be its own canonical form: kMalformed, with the first differing position.
+[[nodiscard]] Result<Value> parse_canonical(std::string_view text, Limits limits = {});
+
+/// Takes the fields of an object one by one, and at the end refuses what was not taken. The first error sticks, so a
+/// reader asks for every field and checks once:
+///
+///     Fields in(value, "predicate");
+///     out.steps = in.integer("steps", 1, kMaxSteps);
+///     out.program = in.digest... (see manifest)
+///     DGX_CHECK(in.finish());
+class Fields {
+ public:
+  /// `where` names the object in messages. Not an object: an error at finish().
+  Fields(const Value& value, std::string where);
+
+  [[nodiscard]] std::int64_t integer(std::string_view key, std::int64_t low, std::int64_t high);
+  [[nodiscard]] std::string string(std::string_view key, std::size_t max_bytes = 4096);
+  [[nodiscard]] bool boolean(std::string_view key);
+  /// Any value; an empty object after an error.
+  [[nodiscard]] const Value& value(std::string_view key);
+  [[nodiscard]] const Array& array(std::string_view key, std::size_t max_items);
+  /// Whether the field is there; takes nothing.
+  [[nodiscard]] bool has(std::string_view key) const;
+  /// Records `error` unless there is one already; `key` is put before the message.
+  void fail(std::string_view key, std::string message);
+  /// The first error; else kMalformed if a field was never taken.
+  [[nodiscard]] Status finish();
+
+ private:
+  const Value* take(std::string_view key);
+
+  const Object* object_ = nullptr;
+  std::string where_;
+  std::vector<std::string_view> taken_;
+  std::optional<Error> error_;
+};
+
+}  // namespace dgx::json

@@ -1,0 +1,169 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "dgx/core/json.h"
+
+namespace dgx::json {
+namespace {
+
+constexpr std::int64_t kMaxInteger = std::int64_t{1} << 53;
+
+Error error_at(std::size_t position, std::string_view what) {
+  return malformed(fmt::format("json: {} at byte {}", what, position));
+}
+
+/// Walks the text and counts, because nlohmann tells its handler no positions.
+class CountingIterator {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+
+  CountingIterator(const char* at, std::size_t* count) : at_(at), count_(count) {}
+  reference operator*() const { return *at_; }
+  CountingIterator& operator++() {
+    ++at_;
+    ++*count_;
+    return *this;
+  }
+  bool operator==(const CountingIterator& other) const { return at_ == other.at_; }
+  bool operator!=(const CountingIterator& other) const { return at_ != other.at_; }
+
+ private:
+  const char* at_;
+  std::size_t* count_;
+};
+
+bool is_printable_ascii(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c <= 0x7e; });
+}
+
+/// "[json.exception…] parse error at line 1, column 5: WHAT; last read: '…'": only WHAT, since the rest
+/// quotes input.
+std::string reason_of(std::string_view message) {
+  const std::size_t column = message.find("column");
+  const std::size_t start = column == std::string_view::npos ? column : message.find(": ", column);
+  if (start != std::string_view::npos) message.remove_prefix(start + 2);
+  return std::string(message.substr(0, message.find("; last read")));
+}
+
+/// Builds the value from nlohmann's events and refuses what dgx does not write.
+class Builder : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  Builder(Value& root, int max_depth, const std::size_t& position)
+      : next_(&root), max_depth_(max_depth), position_(position) {}
+
+  [[nodiscard]] std::optional<Error> take_error() { return std::exchange(error_, std::nullopt); }
+
+  bool null() override { return refuse("null is not allowed"); }
+  bool boolean(bool value) override { return scalar(value); }
+  bool number_integer(number_integer_t value) override {
+    return value < -kMaxInteger ? refuse("integer beyond 2^53") : scalar(std::int64_t{value});
+  }
+  bool number_unsigned(number_unsigned_t value) override {
+    return value > kMaxInteger ? refuse("integer beyond 2^53") : scalar(static_cast<std::int64_t>(value));
+  }
+  bool number_float(number_float_t, const string_t& text) override {
+    const bool integer = text.find_first_not_of("-0123456789") == std::string::npos;
+    return refuse(integer ? "integer beyond 2^53" : "float is not allowed");
+  }
+  bool string(string_t& value) override { return scalar(std::move(value)); }
+  bool binary(binary_t&) override { return refuse("binary is not allowed"); }
+  bool start_object(std::size_t) override { return open(Object{}); }
+  bool start_array(std::size_t) override { return open(Array{}); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+  bool key(string_t& key) override {
+    if (!is_printable_ascii(key)) return refuse("key is not printable ASCII");
+    const auto [member, added] = open_.back()->as_object()->try_emplace(std::move(key));
+    if (!added) return refuse(fmt::format("duplicate key \"{}\"", member->first));
+    next_ = &member->second;
+    return true;
+  }
+  bool parse_error(std::size_t position, const std::string&,
+                   const nlohmann::json::exception& error) override {
+    error_ = error_at(position == 0 ? 0 : position - 1, reason_of(error.what()));
+    return false;
+  }
+
+ private:
+  bool refuse(std::string_view what) {
+    error_ = malformed(fmt::format("json: {} before byte {}", what, position_));
+    return false;
+  }
+  /// Where the next value goes: the root, the member whose key came last, or a new item of the open array.
+  /// Pointers into an array stay good, since it does not grow while one of its items is open.
+  Value& slot() {
+    if (!open_.empty()) {
+      if (Array* items = open_.back()->as_array()) return items->emplace_back();
+    }
+    return *next_;
+  }
+  bool scalar(Value value) {
+    slot() = std::move(value);
+    return true;
+  }
+  bool open(Value empty) {
+    if (static_cast<int>(open_.size()) == max_depth_)
+      return refuse(fmt::format("deeper than {}", max_depth_));
+    Value& value = slot();
+    value = std::move(empty);
+    open_.push_back(&value);
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  Value* next_;
+  std::vector<Value*> open_;
+  int max_depth_;
+  const std::size_t& position_;
+  std::optional<Error> error_;
+};
+
+/// What nlohmann's lexer lets through: a byte-order mark is skipped, and a NUL ends the input wherever it
+/// stands.
+Status check_raw(std::string_view text, std::size_t max_bytes) {
+  if (text.size() > max_bytes)
+    return malformed(fmt::format("json: {} bytes, at most {} allowed", text.size(), max_bytes));
+  if (text.substr(0, 1) == "\xEF") return error_at(0, "byte-order mark");
+  if (const std::size_t nul = text.find('\0'); nul != std::string_view::npos)
+    return error_at(nul, "NUL byte");
+  return {};
+}
+
+}  // namespace
+
+Result<Value> parse(std::string_view text, Limits limits) {
+  DGX_CHECK(check_raw(text, limits.bytes));
+  std::size_t position = 0;
+  Value root;
+  Builder builder(root, limits.depth, position);
+  const char* const end = text.data() + text.size();
+  try {
+    const bool done = nlohmann::json::sax_parse(CountingIterator(text.data(), &position),
+                                                CountingIterator(end, &position), &builder);
+    if (auto error = builder.take_error()) return *std::move(error);
+    if (!done) return error_at(position, "not a value");
+  } catch (const std::exception& error) {
+    return error_at(position, reason_of(error.what()));
+  }
+  return root;
+}
+
+Result<Value> parse_canonical(std::string_view text, Limits limits) {
+  DGX_TRY(Value value, parse(text, limits));
+  const std::string canonical = value.dump();
+  if (canonical == text) return value;
+  const auto [ours, theirs] = std::mismatch(canonical.begin(), canonical.end(), text.begin(), text.end());
+  return error_at(static_cast<std::size_t>(ours - canonical.begin()), "not canonical (RFC 8785)");
+}
+
+}  // namespace dgx::json

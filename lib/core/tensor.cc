@@ -1,0 +1,120 @@
+#include "dgx/core/tensor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <new>
+
+#include "dgx/core/checked.h"
+
+namespace dgx {
+namespace {
+
+constexpr std::align_val_t kAlignment{64};
+constexpr std::int64_t kMaxCount = std::int64_t{1} << 53;
+
+/// Never null, so that empty tensors need no special case.
+std::uint8_t* allocate(std::size_t size_bytes) {
+  return static_cast<std::uint8_t*>(::operator new(std::max<std::size_t>(size_bytes, 1), kAlignment));
+}
+
+std::size_t size_bytes_of(DType dtype, const Shape& shape) {
+  const auto count = element_count(shape);
+  assert(count.ok());
+  return static_cast<std::size_t>(*count) * size_of(dtype);
+}
+
+template <class StateType>
+auto find_in(StateType& state, std::string_view name) -> decltype(state.data()) {
+  const auto found =
+      std::lower_bound(state.begin(), state.end(), name,
+                       [](const Entry& entry, std::string_view key) { return entry.name < key; });
+  return found != state.end() && found->name == name ? &*found : nullptr;
+}
+
+}  // namespace
+
+std::size_t size_of(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return 4;
+    case DType::kI64:
+      return 8;
+    case DType::kU8:
+      return 1;
+  }
+  assert(false);
+  return 1;
+}
+
+std::string_view name_of(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return "f32";
+    case DType::kI64:
+      return "i64";
+    case DType::kU8:
+      return "u8";
+  }
+  assert(false);
+  return "";
+}
+
+Result<DType> dtype_from_name(std::string_view name) {
+  for (const DType dtype : {DType::kF32, DType::kI64, DType::kU8}) {
+    if (name == name_of(dtype)) return dtype;
+  }
+  return malformed(fmt::format("unknown element type \"{}\"", name), "element types are f32, i64 and u8");
+}
+
+Result<std::int64_t> element_count(const Shape& shape) {
+  if (shape.size() > kMaxRank) return malformed(fmt::format("rank {} is above {}", shape.size(), kMaxRank));
+  std::int64_t count = 1;
+  bool too_many = false;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] < 0 || shape[i] > kMaxCount) {
+      return malformed(fmt::format("dimension {} is {}, must be 0 to 2^53", i, shape[i]));
+    }
+    if (too_many) continue;
+    const auto product = checked_mul(count, shape[i]);
+    too_many = !product || *product > kMaxCount;
+    if (!too_many) count = *product;
+  }
+  if (too_many) return malformed(fmt::format("shape {} has more than 2^53 elements", to_string(shape)));
+  return count;
+}
+
+std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ",")); }
+
+void Tensor::Free::operator()(std::uint8_t* data) const { ::operator delete(data, kAlignment); }
+
+Tensor::Tensor(DType dtype, Shape shape)
+    : dtype_(dtype),
+      shape_(std::move(shape)),
+      size_bytes_(size_bytes_of(dtype_, shape_)),
+      data_(allocate(size_bytes_)) {
+  std::memset(data_.get(), 0, size_bytes_);
+}
+
+Tensor::Tensor(const TensorView& view)
+    : dtype_(view.dtype), shape_(view.shape), size_bytes_(view.bytes.size()), data_(allocate(size_bytes_)) {
+  // A default-constructed tensor has no bytes at all, and may be copied.
+  assert(view.bytes.empty() || view.bytes.size() == size_bytes_of(dtype_, shape_));
+  if (!view.bytes.empty()) std::memcpy(data_.get(), view.bytes.data(), size_bytes_);
+}
+
+const Entry* find_entry(const State& state, std::string_view name) { return find_in(state, name); }
+Entry* find_entry(State& state, std::string_view name) { return find_in(state, name); }
+
+Result<std::int64_t> step_of(const State& state) {
+  const Entry* entry = find_entry(state, "step");
+  if (entry == nullptr) return malformed("state: no entry \"step\"");
+  const Tensor& tensor = entry->tensor;
+  if (tensor.dtype() != DType::kI64 || !tensor.shape().empty() || tensor.count() != 1) {
+    return malformed(fmt::format("state: entry \"step\" is {}{}, expected a scalar i64",
+                                 name_of(tensor.dtype()), to_string(tensor.shape())));
+  }
+  return tensor.as<std::int64_t>()[0];
+}
+
+}  // namespace dgx
