@@ -11,8 +11,9 @@ const Value kNothing;
 const Array kNoItems;
 
 std::string expected(std::string_view type, const Value& value) {
-  return fmt::format("is {} {}, expected {}", value.type_name() == "object" ? "an" : "a", value.type_name(),
-                     type);
+  const std::string_view name = value.type_name();
+  const bool vowel = name.front() == 'a' || name.front() == 'i' || name.front() == 'o';
+  return fmt::format("is {} {}, expected {}", vowel ? "an" : "a", name, type);
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ template <class StateType>
 auto find_in(StateType& state, std::string_view name) -> decltype(state.data()) {
   const auto found =
       std::lower_bound(state.begin(), state.end(), name,
-                       [](const Entry& entry, std::string_view key) { return entry.name < key; });
+                       [](const Entry& entry, std::string_view key) { return entry.name.compare(key) < 0; });
   return found != state.end() && found->name == name ? &*found : nullptr;
 }
 

@@ -1,0 +1,197 @@
+#include "dgx/core/files.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+
+namespace dgx {
+namespace {
+
+namespace fs = std::filesystem;
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (fs::temp_directory_path() / "dgx-files-XXXXXX").string();
+    REQUIRE(::mkdtemp(name.data()) != nullptr);
+    path_ = name;
+  }
+  ~TemporaryFolder() { fs::remove_all(path_); }
+  [[nodiscard]] std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] long count() const {
+    return std::distance(fs::directory_iterator(path_), fs::directory_iterator());
+  }
+
+ private:
+  std::string path_;
+};
+
+constexpr std::size_t kPlenty = 1 << 20;
+
+TEST_CASE("what is written is read back, and nothing else is left in the folder") {
+  const TemporaryFolder folder;
+  const std::string content("a\0b\n", 4);
+  REQUIRE(write_file(folder / "x", content, Clobber::kRefuse).ok());
+  CHECK(*read_file(folder / "x", kPlenty) == content);
+  CHECK(folder.count() == 1);
+}
+
+TEST_CASE("an empty file and one of exactly the limit can be read, one byte more cannot") {
+  const TemporaryFolder folder;
+  REQUIRE(write_file(folder / "empty", "", Clobber::kRefuse).ok());
+  CHECK(read_file(folder / "empty", 0)->empty());
+  REQUIRE(write_file(folder / "x", "12345", Clobber::kRefuse).ok());
+  CHECK(read_file(folder / "x", 5).ok());
+  CHECK(read_file(folder / "x", 4).error().code == ErrorCode::kMalformed);
+  CHECK(read_file("/dev/zero", 100000).error().code == ErrorCode::kMalformed);
+}
+
+TEST_CASE("a missing input is missing, and a folder is no file") {
+  const TemporaryFolder folder;
+  const auto missing = read_file(folder / "none", kPlenty);
+  CHECK(missing.error().code == ErrorCode::kMissing);
+  CHECK(missing.error().message == folder / "none" + ": cannot open: no such file or directory");
+  CHECK(read_file(folder.path(), kPlenty).error().code == ErrorCode::kIo);
+}
+
+TEST_CASE("an output that exists is kept unless replacing was asked for") {
+  const TemporaryFolder folder;
+  REQUIRE(write_file(folder / "x", "old", Clobber::kRefuse).ok());
+  CHECK(write_file(folder / "x", "new", Clobber::kRefuse).error().code == ErrorCode::kCannotCreate);
+  CHECK(*read_file(folder / "x", kPlenty) == "old");
+  REQUIRE(write_file(folder / "x", "new", Clobber::kReplace).ok());
+  CHECK(*read_file(folder / "x", kPlenty) == "new");
+  CHECK(folder.count() == 1);
+}
+
+TEST_CASE("an output that appears while we write is kept") {
+  const TemporaryFolder folder;
+  auto file = AtomicFile::create(folder / "x", Clobber::kRefuse);
+  REQUIRE(file.ok());
+  std::ofstream(folder / "x") << "theirs";
+  CHECK(file->commit().error().code == ErrorCode::kCannotCreate);
+  CHECK(*read_file(folder / "x", kPlenty) == "theirs");
+}
+
+TEST_CASE("an atomic file is not there before commit, and gone without it") {
+  const TemporaryFolder folder;
+  {
+    auto file = AtomicFile::create(folder / "x", Clobber::kRefuse);
+    REQUIRE(file.ok());
+    CHECK(fs::path(file->path()).parent_path() == folder.path());
+    CHECK(fs::path(file->path()).filename().string().starts_with(".x."));
+    std::ofstream(file->path()) << "half";
+    CHECK_FALSE(exists(folder / "x"));
+    CHECK(folder.count() == 1);
+    const AtomicFile moved = std::move(*file);
+    CHECK(exists(moved.path()));
+  }
+  CHECK(folder.count() == 0);
+}
+
+TEST_CASE("the mode is the file's") {
+  const TemporaryFolder folder;
+  REQUIRE(write_file(folder / "key", "secret", Clobber::kRefuse, 0600).ok());
+  struct stat info {};
+  REQUIRE(::stat((folder / "key").c_str(), &info) == 0);
+  CHECK((info.st_mode & 0777) == 0600);
+}
+
+TEST_CASE("a missing folder, or a file in its place, is an output that cannot be created") {
+  const TemporaryFolder folder;
+  const auto missing = write_file(folder / "none/x", "", Clobber::kRefuse);
+  CHECK(missing.error().code == ErrorCode::kCannotCreate);
+  CHECK(missing.error().hint == "create the folder " + folder / "none" + " first");
+  REQUIRE(write_file(folder / "file", "", Clobber::kRefuse).ok());
+  CHECK(write_file(folder / "file/x", "", Clobber::kRefuse).error().code == ErrorCode::kCannotCreate);
+  CHECK(write_file(folder.path() + "/", "", Clobber::kRefuse).error().code == ErrorCode::kCannotCreate);
+  CHECK(write_file(folder.path(), "", Clobber::kReplace).error().code != ErrorCode::kInternal);
+}
+
+/// Runs `body` in a child, since it changes limits or the user; true if it returned true.
+template <class Body>
+bool in_child(Body body) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(body() ? 0 : 1);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+TEST_CASE("a folder that may not be written is an output that cannot be created") {
+  const TemporaryFolder folder;
+  fs::permissions(folder.path(), fs::perms::owner_read | fs::perms::owner_exec | fs::perms::others_read |
+                                     fs::perms::others_exec);
+  CHECK(in_child([&] {
+    if (::geteuid() == 0 && ::seteuid(65534) != 0) return false;
+    const auto status = write_file(folder / "x", "y", Clobber::kRefuse);
+    return !status.ok() && status.error().code == ErrorCode::kCannotCreate;
+  }));
+  fs::permissions(folder.path(), fs::perms::owner_all);
+  CHECK(folder.count() == 0);
+}
+
+TEST_CASE("when writing fails half way the error is I/O and the temporary file is removed") {
+  const TemporaryFolder folder;
+  REQUIRE(write_file(folder / "x", "old", Clobber::kRefuse).ok());
+  CHECK(in_child([&] {
+    ::signal(SIGXFSZ, SIG_IGN);
+    const struct rlimit limit { 4096, 4096 };
+    if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return false;
+    const auto status = write_file(folder / "x", std::string(100000, 'n'), Clobber::kReplace);
+    return !status.ok() && status.error().code == ErrorCode::kIo;
+  }));
+  CHECK(*read_file(folder / "x", kPlenty) == "old");
+  CHECK(folder.count() == 1);
+}
+
+TEST_CASE("a full device is an I/O error, and devices are written, not replaced") {
+  const auto full = write_file("/dev/full", "x", Clobber::kRefuse);
+  CHECK(full.error().code == ErrorCode::kIo);
+  CHECK(full.error().message == "/dev/full: cannot write: no space left on device");
+  CHECK(write_file("/dev/null", "x", Clobber::kReplace).ok());
+  CHECK_FALSE(fs::is_regular_file("/dev/null"));
+}
+
+TEST_CASE("a very long name still gets a temporary file") {
+  const TemporaryFolder folder;
+  const std::string name(255, 'n');
+  CHECK(write_file(folder / name, "x", Clobber::kRefuse).ok());
+  CHECK(exists(folder / name));
+}
+
+TEST_CASE("a lock is held by one at a time, on a file or a folder, and freed by its owner's end") {
+  const TemporaryFolder folder;
+  for (const std::string& path : {folder / "lock", folder.path()}) {
+    {
+      const auto mine = FileLock::acquire(path);
+      REQUIRE(mine.ok());
+      const auto theirs = FileLock::acquire(path);
+      REQUIRE_FALSE(theirs.ok());
+      CHECK(theirs.error().code == ErrorCode::kCannotCreate);
+      CHECK(theirs.error().message == path + ": another process is writing here");
+    }
+    CHECK(FileLock::acquire(path).ok());
+  }
+}
+
+TEST_CASE("making a folder twice is fine, over a file or without its parent is not") {
+  const TemporaryFolder folder;
+  CHECK(make_folder(folder / "a").ok());
+  CHECK(make_folder(folder / "a").ok());
+  CHECK(make_folder(folder / "b/c").error().code == ErrorCode::kCannotCreate);
+  REQUIRE(write_file(folder / "f", "", Clobber::kRefuse).ok());
+  CHECK(make_folder(folder / "f").error().code == ErrorCode::kCannotCreate);
+  CHECK(sync_folder(folder / "a").ok());
+  CHECK_FALSE(sync_folder(folder / "none").ok());
+}
+
+}  // namespace
+}  // namespace dgx
