@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "dgx/core/result.h"
+
+namespace dgx::bundle {
+
+/// What a bundle holds: its root attribute `dgx`. dgx-bundle(5), "Kinds".
+enum class Kind { kDataset, kState, kRun, kSample, kTrace };
+
+/// "dataset", "state", "run", "sample" or "trace".
+[[nodiscard]] std::string_view name_of(Kind kind);
+
+/// The kind of the bundle at `path`. kMissing, or kMalformed if it is not a bundle of ours.
+[[nodiscard]] Result<Kind> kind_of(const std::string& path);
+
+/// The root attribute `version` of every bundle written; a reader refuses every other.
+inline constexpr std::int64_t kVersion = 1;
+
+/// Caps of every reader. A file beyond one is kMalformed before anything of that size is allocated.
+inline constexpr std::size_t kMaxObjects = 65536;
+inline constexpr std::size_t kMaxNameBytes = 512;
+inline constexpr std::size_t kMaxDepth = 16;
+inline constexpr std::size_t kMaxAttributeBytes = 4096;
+inline constexpr std::size_t kMaxChunkBytes = std::size_t{64} << 20;
+inline constexpr std::uint64_t kMaxTensorBytes = std::uint64_t{1} << 36;
+
+/// Whether a reader recomputes digests. kDigests costs a SHA-256 of everything read and finds every flipped bit of the
+/// logical content; kNothing trusts the file, and fits where the caller hashes anyway.
+enum class Check { kNothing, kDigests };
+
+/// How the numbers are read and written: worker threads (0: as many as the process may use), and how many bytes of
+/// numbers one read may allocate, for callers who know what they expect.
+struct Effort {
+  int threads = 0;
+  std::uint64_t max_bytes = kMaxTensorBytes;
+};
+
+}  // namespace dgx::bundle
