@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "dgx/core/bytes.h"
+#include "dgx/core/result.h"
+
+namespace dgx::crypto {
+
+/// Fills `out` with the system's random bytes (nonces, beacon secrets); kInternal if there are none.
+[[nodiscard]] Status random_bytes(std::span<std::uint8_t> out);
+
+/// Erases what the optimiser would leave: buffers that held a key or passphrase.
+void erase(std::span<std::uint8_t> bytes);
+
+}  // namespace dgx::crypto

@@ -1,0 +1,22 @@
+#include "dgx/crypto/random.h"
+
+#include <sodium.h>
+
+#include "sodium_ready.h"
+
+namespace dgx::crypto {
+
+bool sodium_ready() {
+  static const bool ready = ::sodium_init() >= 0;
+  return ready;
+}
+
+Status random_bytes(std::span<std::uint8_t> out) {
+  if (!sodium_ready()) return internal_error("the system has no random numbers");
+  ::randombytes_buf(out.data(), out.size());
+  return {};
+}
+
+void erase(std::span<std::uint8_t> bytes) { ::sodium_memzero(bytes.data(), bytes.size()); }
+
+}  // namespace dgx::crypto

@@ -1,0 +1,39 @@
+#include "dgx/crypto/sha256.h"
+
+// The low-level functions are deprecated in favour of EVP, but they alone neither allocate a context per
+// digest, nor look up a provider, nor read openssl.cnf at the first call: 1 KiB leaves are most of what we
+// hash, and programs start fast.
+#define OPENSSL_SUPPRESS_DEPRECATED
+#include <openssl/sha.h>
+
+#include <new>
+
+namespace dgx::crypto {
+namespace {
+
+static_assert(sizeof(SHA256_CTX) == 112 && alignof(SHA256_CTX) <= 8);
+
+SHA256_CTX* context(std::array<std::byte, 112>& state) {
+  return std::launder(reinterpret_cast<SHA256_CTX*>(state.data()));
+}
+
+}  // namespace
+
+Sha256::Sha256() { SHA256_Init(new (state_.data()) SHA256_CTX); }
+
+Sha256& Sha256::update(ByteView bytes) {
+  SHA256_Update(context(state_), bytes.data(), bytes.size());
+  return *this;
+}
+
+Digest Sha256::finish() {
+  Digest out;
+  SHA256_Final(out.bytes.data(), context(state_));
+  return out;
+}
+
+Digest sha256(ByteView bytes) { return Sha256().update(bytes).finish(); }
+
+Digest sha256(ByteView first, ByteView second) { return Sha256().update(first).update(second).finish(); }
+
+}  // namespace dgx::crypto
