@@ -1,0 +1,38 @@
+#include "kernel_table.h"
+
+#if defined(__x86_64__)
+
+// Exactly one Highway target: its others either are built in their own file or, like SSE, do not fuse MulAdd and would
+// give other bits. Attributes instead of compiler flags, so that no shared inline function is compiled for AVX2.
+#define HWY_BASELINE_TARGETS HWY_AVX2
+#define HWY_DISABLED_TARGETS (~(HWY_AVX2))
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+static_assert(HWY_TARGET == HWY_AVX2);
+
+HWY_BEFORE_NAMESPACE();
+namespace dgx::kernels::cpu {
+namespace {
+#include "simd_matmul-inl.h"
+#include "simd_sums-inl.h"
+}  // namespace
+}  // namespace dgx::kernels::cpu
+HWY_AFTER_NAMESPACE();
+
+namespace dgx::kernels::cpu {
+
+const KernelTable& avx2_kernels() {
+  static constexpr KernelTable kTable = {kTileRows,      kTileStrips, tile_of, pack_transposed,
+                                         column_dot_one, block_sum,   max_of};
+  return kTable;
+}
+
+}  // namespace dgx::kernels::cpu
+
+#endif

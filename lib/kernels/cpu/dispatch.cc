@@ -1,0 +1,94 @@
+#include "dgx/kernels/cpu/dispatch.h"
+
+#include <algorithm>
+#include <atomic>
+#include <string>
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+#include "kernel_table.h"
+
+namespace dgx::kernels::cpu {
+namespace {
+
+std::vector<InstructionSet> detect() {
+  std::vector<InstructionSet> sets = {InstructionSet::kScalar};
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                    __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
+  if (avx2) sets.push_back(InstructionSet::kAvx2);
+  if (avx2 && avx512) sets.push_back(InstructionSet::kAvx512);
+#elif defined(__aarch64__)
+  sets.push_back(InstructionSet::kNeon);
+#endif
+  return sets;
+}
+
+const KernelTable& table_of(InstructionSet set) {
+  switch (set) {
+#if defined(__x86_64__)
+    case InstructionSet::kAvx2: return avx2_kernels();
+    case InstructionSet::kAvx512: return avx512_kernels();
+#elif defined(__aarch64__)
+    case InstructionSet::kNeon: return neon_kernels();
+#endif
+    default: return scalar_kernels();
+  }
+}
+
+std::atomic<InstructionSet>& current() {
+  static std::atomic<InstructionSet> set = detect().back();
+  return set;
+}
+
+}  // namespace
+
+std::string_view name_of(InstructionSet set) {
+  switch (set) {
+    case InstructionSet::kScalar: return "scalar";
+    case InstructionSet::kAvx2: return "avx2";
+    case InstructionSet::kAvx512: return "avx512";
+    case InstructionSet::kNeon: return "neon";
+  }
+  return "unknown";
+}
+
+std::vector<InstructionSet> available_instruction_sets() { return detect(); }
+
+InstructionSet current_instruction_set() { return current().load(std::memory_order_relaxed); }
+
+Status force_instruction_set(InstructionSet set) {
+  const auto sets = detect();
+  if (std::find(sets.begin(), sets.end(), set) == sets.end()) {
+    return usage_error("instruction set " + std::string(name_of(set)) + " is not available on this machine");
+  }
+  current().store(set, std::memory_order_relaxed);
+  return {};
+}
+
+Status check_float_mode() {
+#if defined(__x86_64__)
+  const unsigned mode = _mm_getcsr();
+  const bool flushes = (mode & 0x8040U) != 0;  // FTZ, DAZ
+  const bool rounds = (mode & 0x6000U) != 0;
+#elif defined(__aarch64__)
+  std::uint64_t mode = 0;
+  __asm__ volatile("mrs %0, fpcr" : "=r"(mode));
+  const bool flushes = (mode >> 24 & 1U) != 0;
+  const bool rounds = (mode >> 22 & 3U) != 0;
+#else
+#error "state how this processor's floating-point mode is read"
+#endif
+  if (flushes) return internal_error("this thread flushes subnormal numbers to zero: exact arithmetic is impossible");
+  if (rounds) return internal_error("this thread does not round to nearest: exact arithmetic is impossible");
+  return {};
+}
+
+const KernelTable& current_kernels() { return table_of(current_instruction_set()); }
+
+}  // namespace dgx::kernels::cpu

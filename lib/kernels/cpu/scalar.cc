@@ -1,0 +1,85 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kernel_table.h"
+
+// The same folds in plain C++, for processors without fused multiply-add and as the others' check.
+namespace dgx::kernels::cpu {
+namespace {
+
+constexpr int kTileRows = 4;
+
+void tile(const TileTask& task, int rows, int /*strips*/) {
+  float sums[kTileRows][16] = {};
+  for (std::int64_t k = 0; k < task.depth; ++k) {
+    for (int i = 0; i < rows; ++i) {
+      for (int l = 0; l < 16; ++l) sums[i][l] = std::fma(task.a[k * task.a_stride + i], task.b[k * 16 + l], sums[i][l]);
+    }
+  }
+  for (int i = 0; i < rows; ++i) {
+    for (int l = 0; l < 16; ++l) {
+      float* to = task.out + i * task.out_row_stride + l;
+      const float group = (task.group != nullptr ? task.group[i * 16 + l] : 0.0F) + sums[i][l];
+      *to = task.accumulate ? *to + group : group;
+    }
+  }
+}
+
+void pack_transposed(float* to, int width, const float* from, std::int64_t lane_stride, std::int64_t depth) {
+  for (std::int64_t k = 0; k < depth; ++k) {
+    for (int i = 0; i < width; ++i) to[k * width + i] = from[i * lane_stride + k];
+  }
+}
+
+// 16 columns at most.
+void column_strip(std::int64_t rows, std::int64_t columns, const float* x, std::int64_t stride, float* out) {
+  float total[16] = {};
+  for (std::int64_t first = 0; first < rows; first += 4096) {
+    float group[16] = {};
+    const std::int64_t end = std::min<std::int64_t>(rows, first + 4096);
+    for (std::int64_t block = first; block < end; block += 256) {
+      float sums[16] = {};
+      for (std::int64_t r = block; r < std::min<std::int64_t>(end, block + 256); ++r) {
+        for (std::int64_t c = 0; c < columns; ++c) sums[c] += x[r * stride + c];
+      }
+      for (std::int64_t c = 0; c < columns; ++c) group[c] += sums[c];
+    }
+    for (std::int64_t c = 0; c < columns; ++c) total[c] += group[c];
+  }
+  std::copy_n(total, columns, out);
+}
+
+void column_dot_one(std::int64_t rows, std::int64_t columns, const float* x, std::int64_t stride, float* out) {
+  for (std::int64_t c = 0; c < columns; c += 16) {
+    column_strip(rows, std::min<std::int64_t>(16, columns - c), x + c, stride, out + c);
+  }
+}
+
+float block_sum(const float* x, std::int64_t count) {
+  float lanes[32] = {};
+  for (std::int64_t i = 0; i < count; ++i) lanes[i % 32] += x[i];
+  for (int distance = 16; distance > 0; distance /= 2) {
+    for (int l = 0; l < distance; ++l) lanes[l] += lanes[l + distance];
+  }
+  return lanes[0];
+}
+
+float max_of(const float* x, std::int64_t count) {
+  float best = -std::numeric_limits<float>::infinity();
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float value = x[i] + 0.0F;
+    if (value != value) return value;
+    best = value > best ? value : best;
+  }
+  return best;
+}
+
+}  // namespace
+
+const KernelTable& scalar_kernels() {
+  static constexpr KernelTable kTable = {kTileRows, 1, tile, pack_transposed, column_dot_one, block_sum, max_of};
+  return kTable;
+}
+
+}  // namespace dgx::kernels::cpu

@@ -1,0 +1,145 @@
+// Included once by each of avx2.cc, avx512.cc and neon.cc, inside their namespaces and HWY_BEFORE_NAMESPACE().
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+inline constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
+inline constexpr int kStripVectors = 16 / kLanes;
+
+// The accumulators, one row's operands and nothing else must fit the registers: 14 × 2 strips of 32 with AVX-512, 6 × 2
+// vectors of 16 with AVX2, 6 × 4 of 32 with NEON.
+#if HWY_TARGET == HWY_AVX3
+inline constexpr int kTileRows = 14;
+inline constexpr int kTileStrips = 2;
+#else
+inline constexpr int kTileRows = 6;
+inline constexpr int kTileStrips = 1;
+#endif
+
+template <int kRows, int kStrips>
+void tile(const TileTask& task) {
+  constexpr int kVectors = kStrips * kStripVectors;
+  const D d;
+  V sums[kRows][kVectors];
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::Zero(d);
+  }
+  const float* HWY_RESTRICT a = task.a;
+  const float* HWY_RESTRICT b = task.b;
+  const std::int64_t a_stride = task.a_stride;
+  const std::int64_t strip_stride = task.b_strip_stride;
+  for (std::int64_t k = task.depth; k > 0; --k) {
+    V lanes[kVectors];
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) {
+      lanes[v] = hn::LoadU(d, b + v / kStripVectors * strip_stride + v % kStripVectors * kLanes);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      const V x = hn::Set(d, a[i]);
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::MulAdd(x, lanes[v], sums[i][v]);
+    }
+    a += a_stride;
+    b += 16;
+  }
+  // Copies, because a store through `out` might change `task` as far as the compiler knows.
+  float* const out = task.out;
+  const float* const group = task.group;
+  const bool accumulate = task.accumulate;
+  const std::int64_t row_stride = task.out_row_stride;
+  const std::int64_t out_strip_stride = task.out_strip_stride;
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) {
+      float* to = out + i * row_stride + v / kStripVectors * out_strip_stride + v % kStripVectors * kLanes;
+      const V before = group != nullptr ? hn::LoadU(d, group + (i * kVectors + v) * kLanes) : hn::Zero(d);
+      V sum = hn::Add(before, sums[i][v]);
+      if (accumulate) sum = hn::Add(hn::LoadU(d, to), sum);
+      hn::StoreU(sum, d, to);
+    }
+  }
+}
+
+using TileFunction = void (*)(const TileTask&);
+
+template <int kStrips, int... kIndices>
+void run_tile(const TileTask& task, int rows, std::integer_sequence<int, kIndices...>) {
+  static constexpr TileFunction kTable[] = {tile<kIndices + 1, kStrips>...};
+  kTable[rows - 1](task);
+}
+
+void tile_of(const TileTask& task, int rows, int strips) {
+  constexpr auto kRowIndices = std::make_integer_sequence<int, kTileRows>();
+  if (strips == kTileStrips) {
+    run_tile<kTileStrips>(task, rows, kRowIndices);
+  } else {
+    run_tile<1>(task, rows, kRowIndices);
+  }
+}
+
+// Vector whose 4-lane block j is the 4 floats at from + 4 j stride, j clamped to `last`.
+HWY_INLINE V load_blocks(const float* from, std::int64_t stride, int first, int last) {
+  const D d;
+  const auto row = [=](int j) { return from + std::min(first + 4 * j, last) * stride; };
+#if HWY_TARGET == HWY_AVX3
+  const hn::Half<D> half;
+  const hn::Half<hn::Half<D>> quarter;
+  return hn::Combine(
+      d, hn::Combine(half, hn::LoadU(quarter, row(3)), hn::LoadU(quarter, row(2))),
+      hn::Combine(half, hn::LoadU(quarter, row(1)), hn::LoadU(quarter, row(0))));
+#elif HWY_TARGET == HWY_AVX2
+  const hn::Half<D> half;
+  return hn::Combine(d, hn::LoadU(half, row(1)), hn::LoadU(half, row(0)));
+#else
+  return hn::LoadU(d, row(0));
+#endif
+}
+
+// 4 × 4 transposes: out[k] lane i is element k of row i of the kLanes rows from `first`.
+HWY_INLINE void load_transposed(const float* from, std::int64_t stride, int first, int last, V* out) {
+  const D d;
+  const hn::Repartition<double, D> wide;
+  const V r0 = load_blocks(from, stride, first, last);
+  const V r1 = load_blocks(from, stride, first + 1, last);
+  const V r2 = load_blocks(from, stride, first + 2, last);
+  const V r3 = load_blocks(from, stride, first + 3, last);
+  const auto low01 = hn::BitCast(wide, hn::InterleaveLower(d, r0, r1));
+  const auto low23 = hn::BitCast(wide, hn::InterleaveLower(d, r2, r3));
+  const auto high01 = hn::BitCast(wide, hn::InterleaveUpper(d, r0, r1));
+  const auto high23 = hn::BitCast(wide, hn::InterleaveUpper(d, r2, r3));
+  out[0] = hn::BitCast(d, hn::InterleaveLower(wide, low01, low23));
+  out[1] = hn::BitCast(d, hn::InterleaveUpper(wide, low01, low23));
+  out[2] = hn::BitCast(d, hn::InterleaveLower(wide, high01, high23));
+  out[3] = hn::BitCast(d, hn::InterleaveUpper(wide, high01, high23));
+}
+
+// Stores overlap the next k's place when width is no multiple of the lanes, so they go in ascending order.
+template <int kVectors>
+void transpose(float* to, int width, const float* from, std::int64_t lane_stride, std::int64_t depth) {
+  std::int64_t k = 0;
+  for (; k + 4 <= depth; k += 4) {
+    V columns[kVectors][4];
+    for (int v = 0; v < kVectors; ++v) {
+      load_transposed(from + k, lane_stride, v * kLanes, width - 1, columns[v]);
+    }
+    for (int q = 0; q < 4; ++q) {
+      for (int v = 0; v < kVectors; ++v) hn::StoreU(columns[v][q], D(), to + (k + q) * width + v * kLanes);
+    }
+  }
+  for (; k < depth; ++k) {
+    for (int i = 0; i < width; ++i) to[k * width + i] = from[i * lane_stride + k];
+  }
+}
+
+void pack_transposed(float* to, int width, const float* from, std::int64_t lane_stride, std::int64_t depth) {
+  if (width <= kLanes) return transpose<1>(to, width, from, lane_stride, depth);
+#if HWY_TARGET != HWY_AVX3
+  if (width <= 2 * kLanes) return transpose<2>(to, width, from, lane_stride, depth);
+  transpose<kStripVectors>(to, width, from, lane_stride, depth);
+#endif
+}
