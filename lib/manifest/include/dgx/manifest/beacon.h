@@ -1,0 +1,59 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "dgx/core/json.h"
+#include "dgx/manifest/subject.h"
+
+namespace dgx::manifest {
+
+/// H("dgx-beacon-commit" ‖ r): published when a verifier offers himself for a task.
+[[nodiscard]] Digest beacon_commitment(const Digest& secret);
+/// H("dgx-beacon" ‖ r ‖ proof id): nobody knows it before the proof is logged and r revealed.
+[[nodiscard]] Digest beacon_value(const Digest& secret, const Digest& proof_id);
+
+/// A verifier's offer for a task: his beacon commitment, and that he holds dataset and initial state with these digests.
+struct BeaconCommitment {
+  static constexpr Kind kKind = Kind::kBeaconCommitment;
+
+  Digest task;
+  Digest commitment;
+  Digest dataset;
+  Digest initial;
+
+  [[nodiscard]] json::Object predicate() const;
+  [[nodiscard]] static BeaconCommitment read(json::Fields& in);
+  [[nodiscard]] std::vector<Subject> subjects() const;
+};
+
+/// The reveal. `read` refuses a value that does not follow from secret and proof.
+struct Beacon {
+  static constexpr Kind kKind = Kind::kBeacon;
+
+  Digest task;
+  Digest commitment;  ///< id of the beacon-commitment statement
+  Digest proof;       ///< id of the proof statement
+  Digest secret;      ///< r
+  Digest value;
+
+  [[nodiscard]] json::Object predicate() const;
+  [[nodiscard]] static Beacon read(json::Fields& in);
+  [[nodiscard]] std::vector<Subject> subjects() const;
+};
+
+/// A solver takes the task, with one verifier who offered himself. Both bonds lock when this is logged.
+struct Assign {
+  static constexpr Kind kKind = Kind::kAssign;
+
+  Digest task;
+  Digest commitment;  ///< id of the verifier's beacon-commitment statement
+  Digest dataset;     ///< "I hold these"
+  Digest initial;
+
+  [[nodiscard]] json::Object predicate() const;
+  [[nodiscard]] static Assign read(json::Fields& in);
+  [[nodiscard]] std::vector<Subject> subjects() const;
+};
+
+}  // namespace dgx::manifest

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "dgx/core/bytes.h"
+#include "dgx/core/result.h"
+#include "dgx/crypto/ed25519.h"
+
+namespace dgx::manifest {
+
+/// The payload type of every envelope of ours.
+inline constexpr std::string_view kPayloadType = "application/vnd.in-toto+json";
+/// Caps that hold before anything is parsed. An envelope's base64 takes 4/3 of its payload.
+inline constexpr std::size_t kMaxPayloadBytes = 256 * 1024;
+inline constexpr std::size_t kMaxEnvelopeBytes = kMaxPayloadBytes / 3 * 4 + 1024;
+
+/// A DSSE envelope in the strict profile of dgx-manifest(5): canonical JSON, exactly one signature, padded base64, a
+/// keyid, no other field. One statement can have only one envelope text per signature.
+struct Envelope {
+  std::string payload;          ///< the bytes that were signed, canonical JSON
+  Digest key_id;                ///< as the envelope says; nothing is trusted until verify()
+  crypto::Signature signature;
+};
+
+/// PAE = "DSSEv1" SP len(type) SP type SP len(body) SP body: the bytes that are signed.
+[[nodiscard]] std::string pre_authentication(std::string_view payload);
+
+/// SHA-256 of the PAE. Every link between statements is one of these, never a digest of envelope bytes.
+[[nodiscard]] Digest statement_id(std::string_view payload);
+
+/// The envelope's text, without a newline. kMalformed if `payload` is not canonical JSON or too long.
+[[nodiscard]] Result<std::string> sign(std::string_view payload, const crypto::SecretKey& key);
+
+/// Parses the text of an envelope; one newline may follow it. kMalformed, with the position, for whatever the strict profile
+/// does not allow, and for a payload that is not canonical JSON. Checks no signature.
+[[nodiscard]] Result<Envelope> parse_envelope(std::string_view text);
+
+/// kUnauthorised unless `key` is the one the envelope names and its signature over the payload is good.
+[[nodiscard]] Status verify(const Envelope& envelope, const crypto::PublicKey& key);
+
+/// parse_envelope() and verify().
+[[nodiscard]] Result<Envelope> open(std::string_view text, const crypto::PublicKey& key);
+
+}  // namespace dgx::manifest

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "dgx/core/json.h"
+#include "dgx/manifest/proof.h"
+#include "dgx/manifest/subject.h"
+
+namespace dgx::manifest {
+
+/// The operator's word that a statement is entry `index` of the ledger whose first entry is `ledger`, since `milliseconds` (Unix
+/// time), and that the tree over the entries up to and with it has this head.
+struct Receipt {
+  static constexpr Kind kKind = Kind::kReceipt;
+
+  Digest ledger;
+  Digest statement;
+  std::int64_t index = 0;
+  std::int64_t milliseconds = 0;
+  RootReference head;
+
+  [[nodiscard]] json::Object predicate() const;
+  [[nodiscard]] static Receipt read(json::Fields& in);
+  [[nodiscard]] std::vector<Subject> subjects() const;
+};
+
+/// A ledger's head at a time: exported before a beacon round, so that the past cannot be rewritten. As an entry of its own ledger it
+/// records the operator's clock.
+struct TreeHead {
+  static constexpr Kind kKind = Kind::kTreeHead;
+
+  Digest ledger;
+  RootReference head;
+  std::int64_t milliseconds = 0;
+
+  [[nodiscard]] json::Object predicate() const;
+  [[nodiscard]] static TreeHead read(json::Fields& in);
+  [[nodiscard]] std::vector<Subject> subjects() const;
+};
+
+}  // namespace dgx::manifest

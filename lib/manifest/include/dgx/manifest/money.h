@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "dgx/core/json.h"
+#include "dgx/manifest/subject.h"
+
+namespace dgx::manifest {
+
+/// Money comes in: signed by the ledger's operator.
+struct Deposit {
+  static constexpr Kind kKind = Kind::kDeposit;
+
+  Digest account;            ///< key id
+  std::int64_t amount = 0;   ///< at least 1
+  std::string reference;     ///< 1 to 64 characters; tells equal deposits apart, since a statement counts once
+
+  [[nodiscard]] json::Object predicate() const;
+  [[nodiscard]] static Deposit read(json::Fields& in);
+  [[nodiscard]] std::vector<Subject> subjects() const;
+};
+
+/// Money goes out: signed by the account's owner.
+struct Withdrawal {
+  static constexpr Kind kKind = Kind::kWithdrawal;
+
+  Digest account;
+  std::int64_t amount = 0;
+  std::string reference;
+
+  [[nodiscard]] json::Object predicate() const;
+  [[nodiscard]] static Withdrawal read(json::Fields& in);
+  [[nodiscard]] std::vector<Subject> subjects() const;
+};
+
+/// The final state reached the submitter: signed by him, or by the operator who fetched it.
+struct Delivery {
+  static constexpr Kind kKind = Kind::kDelivery;
+
+  Digest task;
+  Digest proof;
+  Digest final_state;
+
+  [[nodiscard]] json::Object predicate() const;
+  [[nodiscard]] static Delivery read(json::Fields& in);
+  [[nodiscard]] std::vector<Subject> subjects() const;
+};
+
+/// How a task ends. Written out and never renamed.
+enum class Reason {
+  kAccepted,          ///< all pass: reward, fee, tax; the rest is refunded
+  kRefuted,           ///< a refutation stands: the solver's bond is split
+  kUnverified,        ///< no verdict came, and the challenge window passed: the solver is paid, the verifier's bond is lost
+  kInconclusive,      ///< the verifier could not decide: bonds back, refund
+  kNoAssignment,      ///< nobody took the task: refund
+  kNoProof,           ///< the solver missed the deadline: his bond to the jackpot, refund
+  kNoDelivery,        ///< the solver kept the weights: his bond to the jackpot, refund less the verifier's fee
+};
+[[nodiscard]] std::string_view name_of(Reason reason);
+
+/// "jackpot", "treasury", or a key id in hex.
+struct Payout {
+  std::string account;
+  std::int64_t amount = 0;
+  bool operator==(const Payout&) const = default;
+};
+
+/// The end of a task: what its escrow and bonds turn into. Signed by the operator, recomputed by everyone.
+struct Settlement {
+  static constexpr Kind kKind = Kind::kSettlement;
+
+  Digest task;
+  Reason reason = Reason::kAccepted;
+  std::vector<Payout> payouts;  ///< sorted by account, at most 16
+
+  bool operator==(const Settlement&) const = default;
+  [[nodiscard]] json::Object predicate() const;
+  [[nodiscard]] static Settlement read(json::Fields& in);
+  [[nodiscard]] std::vector<Subject> subjects() const;
+};
+
+}  // namespace dgx::manifest

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dgx/core/json.h"
+#include "dgx/manifest/subject.h"
+
+namespace dgx::manifest {
+
+/// RFC 6962 root and number of leaves.
+struct RootReference {
+  Digest root;
+  std::int64_t count = 0;
+  bool operator==(const RootReference&) const = default;
+};
+
+/// A solver's commitment to a run: the digests of its N+1 committed states by root and count (leaf = 0x04 ‖ digest). The
+/// digests themselves lie in `PROOF.states`, 32 bytes each.
+struct Proof {
+  static constexpr Kind kKind = Kind::kProof;
+
+  Digest task;
+  RootReference states;
+  Digest initial;
+  Digest final_state;
+  std::int64_t steps = 0;
+  float loss = 0;  ///< finite: the final state's entry `loss`
+
+  [[nodiscard]] json::Object predicate() const;
+  [[nodiscard]] static Proof read(json::Fields& in);
+  [[nodiscard]] std::vector<Subject> subjects() const;
+};
+
+inline constexpr std::int64_t kMaxStates = std::int64_t{1} << 24;
+
+/// Root over committed states: the tree of a proof.
+[[nodiscard]] RootReference states_root(std::span<const Digest> states);
+
+/// PROOF.states: 32 raw bytes a state.
+[[nodiscard]] std::string encode_states(std::span<const Digest> states);
+/// kMalformed unless `bytes` has exactly `proof.states.count` digests with the proof's root, the proof's initial state first and
+/// its final state last.
+[[nodiscard]] Result<std::vector<Digest>> decode_states(std::string_view bytes, const Proof& proof);
+
+}  // namespace dgx::manifest

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "dgx/core/json.h"
+#include "dgx/manifest/beacon.h"
+#include "dgx/manifest/envelope.h"
+#include "dgx/manifest/log.h"
+#include "dgx/manifest/money.h"
+#include "dgx/manifest/policy.h"
+#include "dgx/manifest/profile.h"
+#include "dgx/manifest/proof.h"
+#include "dgx/manifest/subject.h"
+#include "dgx/manifest/task.h"
+#include "dgx/manifest/verdict.h"
+
+namespace dgx::manifest {
+
+/// The body of any statement. A body does not hold its signer: sealing adds the public key to the predicate.
+using Body = std::variant<Task, Policy, Profile, BeaconCommitment, Beacon, Assign, Deposit, Withdrawal, Proof,
+                          VerdictCommitment, Verdict, Delivery, Receipt, TreeHead, Settlement>;
+
+[[nodiscard]] Kind kind_of(const Body& body);
+/// The task a statement belongs to; nullopt for kinds that name none (task, policy, deposit, withdrawal, receipt, tree head).
+[[nodiscard]] std::optional<Digest> task_of(const Body& body);
+
+/// A statement whose signature, signer and every field were checked.
+template <class T>
+struct Signed {
+  T body;
+  Digest id;                 ///< statement_id of the payload
+  crypto::PublicKey signer;
+  Digest key_id;             ///< of the signer
+  std::string envelope;      ///< its text, without a newline
+};
+
+/// Signs a body. kMalformed if a field is outside what a reader accepts, or the payload is too long.
+[[nodiscard]] Result<Signed<Body>> seal_any(Body body, const crypto::SecretKey& key);
+
+/// Opens an envelope of any kind: strict envelope, known predicate type, every field, subjects that follow from the predicate, canonical
+/// bytes, signer that hashes to the keyid, good signature. kMalformed with the field or position, kUnauthorised for key and
+/// signature. Whether the signer is someone you trust is another question: trust.h.
+[[nodiscard]] Result<Signed<Body>> open_any(std::string_view envelope_text);
+
+/// The in-toto statement as canonical JSON: what is signed.
+[[nodiscard]] std::string payload_of(const Body& body, const crypto::PublicKey& signer);
+
+/// "KIND statement, expected a KIND".
+[[nodiscard]] Error wrong_kind(Kind found, Kind expected);
+
+template <class T>
+[[nodiscard]] Result<Signed<T>> as(Signed<Body> any) {
+  T* body = std::get_if<T>(&any.body);
+  if (body == nullptr) return wrong_kind(kind_of(any.body), T::kKind);
+  return Signed<T>{std::move(*body), any.id, any.signer, any.key_id, std::move(any.envelope)};
+}
+
+/// seal_any() for one kind.
+template <class T>
+[[nodiscard]] Result<Signed<T>> seal(T body, const crypto::SecretKey& key) {
+  DGX_TRY(Signed<Body> any, seal_any(Body(std::move(body)), key));
+  return as<T>(std::move(any));
+}
+
+/// open_any() for one kind; kMalformed if it is another.
+template <class T>
+[[nodiscard]] Result<Signed<T>> open_statement(std::string_view envelope_text) {
+  DGX_TRY(Signed<Body> any, open_any(envelope_text));
+  return as<T>(std::move(any));
+}
+
+/// Reads and opens a file (`-`: standard input); errors begin with the path.
+[[nodiscard]] Result<Signed<Body>> read_any(const std::string& path);
+template <class T>
+[[nodiscard]] Result<Signed<T>> read_statement(const std::string& path) {
+  DGX_TRY(Signed<Body> any, read_any(path));
+  auto out = as<T>(std::move(any));
+  if (!out.ok()) return within(path, std::move(out).error());
+  return out;
+}
+
+}  // namespace dgx::manifest

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dgx/core/json.h"
+#include "dgx/core/tensor.h"
+#include "dgx/manifest/policy.h"
+#include "dgx/manifest/subject.h"
+#include "dgx/program/specs.h"
+
+namespace dgx::manifest {
+
+inline constexpr std::size_t kMaxTaskBytes = 16 * 1024;
+inline constexpr std::int64_t kMaxSteps = std::int64_t{1} << 40;
+
+/// A line file bound by its RFC 6962 root (leaf i = line i) and number of lines.
+struct ProgramReference {
+  Digest root;
+  std::int64_t lines = 0;
+  bool operator==(const ProgramReference&) const = default;
+};
+
+/// Where the initial state comes from. Either way the digest decides.
+enum class InitialSource { kSeed, kFile };
+[[nodiscard]] std::string_view name_of(InitialSource source);
+
+struct InitialState {
+  Digest digest;
+  InitialSource source = InitialSource::kSeed;
+  bool operator==(const InitialState&) const = default;
+};
+
+/// Type and shape of one sample's x or y.
+struct DatasetField {
+  DType dtype = DType::kF32;
+  Shape shape;
+  bool operator==(const DatasetField&) const = default;
+};
+
+struct DatasetReference {
+  Digest digest;
+  std::int64_t samples = 0;
+  DatasetField x;
+  DatasetField y;
+  bool operator==(const DatasetReference&) const = default;
+};
+
+/// What the work costs, made by protocol::estimate. Operations are weighted; money is in base units.
+struct Estimate {
+  std::int64_t step_operations = 0;
+  std::int64_t train = 0;     ///< operations of all steps
+  std::int64_t prove = 0;     ///< operations of hashing every committed state
+  std::int64_t verify = 0;    ///< operations of replaying the policy's sample
+  std::int64_t reward = 0;    ///< what the solver gets
+  std::int64_t fee = 0;       ///< at most what the verifier gets
+  std::int64_t tax = 0;       ///< to the jackpot
+  std::int64_t treasury = 0;  ///< to the treasury
+  std::int64_t margin = 0;    ///< locked for the unforeseen
+  std::int64_t escrow = 0;    ///< sum of the five above, locked when the task is posted
+  bool operator==(const Estimate&) const = default;
+};
+
+/// No run of this task may need more. Checked by whoever would do the work.
+struct Caps {
+  std::int64_t steps = 0;
+  std::int64_t bytes = 0;  ///< of one state
+  std::int64_t milliseconds = 0;
+  bool operator==(const Caps&) const = default;
+};
+
+/// A signed description of a training job (dgx-manifest(5), "Task"): everything a stranger needs to train, and a verifier to
+/// replay, given the program, the data and the initial state that it binds. At most kMaxTaskBytes of payload.
+struct Task {
+  static constexpr Kind kKind = Kind::kTask;
+
+  ProgramReference program;
+  ProgramReference evaluation;
+  InitialState initial;
+  DatasetReference dataset;
+  std::string model;                ///< the spec as given, for people
+  program::LossKind loss = program::LossKind::kCrossEntropy;
+  program::OptimizerSpec optimizer;
+  program::ScheduleSpec schedule;
+  std::optional<double> clip_norm;  ///< above zero, finite
+  std::int64_t batch = 0;
+  std::int64_t steps = 0;           ///< at least 2
+  std::uint64_t seed = 0;
+  std::int64_t checkpoint_every = 0;  ///< at least 2
+  std::string numerics = "exact-1";
+  Policy policy;
+  std::int64_t price = 0;           ///< base units per 10^9 weighted operations
+  Estimate estimate;
+  Caps caps;
+
+  [[nodiscard]] json::Object predicate() const;
+  [[nodiscard]] static Task read(json::Fields& in);
+  /// program, evaluation, initial state, dataset.
+  [[nodiscard]] std::vector<Subject> subjects() const;
+};
+
+}  // namespace dgx::manifest

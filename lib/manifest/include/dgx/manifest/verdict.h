@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dgx/core/json.h"
+#include "dgx/manifest/proof.h"
+#include "dgx/manifest/subject.h"
+
+namespace dgx::manifest {
+
+enum class Outcome { kAccepted, kRefuted, kInconclusive };
+enum class Draw { kPolicy, kChosen };
+/// Why a replayed segment does or does not agree with the proof.
+enum class RowReason {
+  kEqual,      ///< the end state's digest is the committed one
+  kDigest,     ///< it is another one
+  kStep,       ///< the committed start state's step counter is not the segment's first step
+  kState,      ///< the committed start state does not have the program's entries
+  kNonFinite,  ///< a step gives a non-finite state
+};
+[[nodiscard]] std::string_view name_of(Outcome outcome);
+[[nodiscard]] std::string_view name_of(Draw draw);
+[[nodiscard]] std::string_view name_of(RowReason reason);
+
+/// What the replay of one segment gave. Where nothing could be computed (kStep, kState, kNonFinite), `recomputed` is zero, and so is
+/// a witness whose interior step was not reached.
+struct VerdictRow {
+  std::int64_t index = 0;  ///< of the segment
+  Digest expected;
+  Digest recomputed;
+  bool agrees = false;
+  RowReason reason = RowReason::kEqual;
+  Digest witness;
+
+  bool operator==(const VerdictRow&) const = default;
+  [[nodiscard]] json::Value to_json() const;
+  [[nodiscard]] static Result<VerdictRow> from_json(const json::Value& value);
+};
+
+/// Chances that a cheat on that share of the segments was missed, as decimal strings (protocol::miss_probability).
+struct MissProbability {
+  std::string one_segment;
+  std::string one_percent;
+  std::string ten_percent;
+  bool operator==(const MissProbability&) const = default;
+};
+
+/// A verifier's result for a proof. The rows lie in `VERDICT.rows.jsonl`, bound here by root and count (leaf = line).
+struct Verdict {
+  static constexpr Kind kKind = Kind::kVerdict;
+
+  Digest task;
+  Digest proof;                   ///< id of the proof statement
+  std::optional<Digest> beacon;   ///< id of the beacon statement; required with Draw::kPolicy
+  Draw draw = Draw::kChosen;
+  Outcome outcome = Outcome::kInconclusive;
+  std::int64_t segments = 0;      ///< N, of the task
+  std::int64_t replayed = 0;      ///< rows
+  RootReference rows;
+  std::optional<VerdictRow> first_disagreement;  ///< exactly when refuted
+  std::int64_t work = 0;          ///< weighted operations
+  MissProbability miss_probability;
+  Digest nonce;                   ///< random: makes the id unguessable, which hides it behind its commitment
+
+  [[nodiscard]] json::Object predicate() const;
+  [[nodiscard]] static Verdict read(json::Fields& in);
+  [[nodiscard]] std::vector<Subject> subjects() const;
+};
+
+/// H("dgx-verdict-commit" ‖ verdict id ‖ nonce).
+[[nodiscard]] Digest verdict_commitment(const Digest& verdict_id, const Digest& nonce);
+
+/// Logged before the verdict, so that nobody can copy it.
+struct VerdictCommitment {
+  static constexpr Kind kKind = Kind::kVerdictCommitment;
+
+  Digest task;
+  Digest proof;
+  Digest commitment;
+
+  [[nodiscard]] json::Object predicate() const;
+  [[nodiscard]] static VerdictCommitment read(json::Fields& in);
+  [[nodiscard]] std::vector<Subject> subjects() const;
+};
+
+inline constexpr std::size_t kMaxRowsBytes = std::size_t{1} << 30;
+
+[[nodiscard]] RootReference rows_root(std::span<const VerdictRow> rows);
+/// VERDICT.rows.jsonl: one canonical line a row.
+[[nodiscard]] std::string encode_rows(std::span<const VerdictRow> rows);
+/// kMalformed, with the line, unless these are the verdict's rows, sorted by segment and without repetition.
+[[nodiscard]] Result<std::vector<VerdictRow>> decode_rows(std::string_view text, const Verdict& verdict);
+
+}  // namespace dgx::manifest

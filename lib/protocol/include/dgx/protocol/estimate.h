@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+
+#include "dgx/core/result.h"
+#include "dgx/manifest/task.h"
+
+namespace dgx::protocol {
+
+/// Hashing is priced like arithmetic: this many weighted operations a byte.
+inline constexpr std::int64_t kOperationsPerHashedByte = 8;
+
+struct EstimateInput {
+  std::int64_t step_operations = 0;   ///< weighted, of one step
+  std::int64_t state_bytes = 0;
+  std::int64_t steps = 0;
+  std::int64_t checkpoint_every = 0;
+  std::int64_t price = 0;             ///< base units per 10^9 operations
+};
+
+/// Work and money of a task (dgx-protocol(7), "Estimate"). Work: train = steps · step, prove = states · bytes · kOperationsPerHashedByte,
+/// verify = sampled segments · longest segment · step. Money: reward = price · (train + prove), fee = verifier_fee + price · verify, tax and treasury their
+/// parts of the reward, margin its part of reward and fee; divisions floor. kUsage if a number exceeds 2^53: split the task.
+[[nodiscard]] Result<manifest::Estimate> estimate(const EstimateInput& input, const manifest::Policy& policy);
+
+/// kMalformed unless a task's estimate is the one its own numbers give (step_operations and state bytes are taken from it: whoever has the program
+/// compares them).
+[[nodiscard]] Status check_estimate(const manifest::Task& task);
+
+}  // namespace dgx::protocol

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "dgx/core/bytes.h"
+#include "dgx/core/result.h"
+#include "dgx/core/tensor.h"
+
+namespace dgx::protocol {
+
+/// Re-execution as the protocol sees it. The exact executor (dgx/exec) is one; tests use others, some of which lie.
+class Executor {
+ public:
+  virtual ~Executor() = default;
+
+  /// Replaces the state the next step starts from. kMalformed unless names, dtypes and shapes are the program's.
+  [[nodiscard]] virtual Status load(const State& state) = 0;
+
+  /// Runs one step. kMalformed, naming entry and element, if a state entry would become non-finite (dgx-numerics(7)): the state is
+  /// then the one before the step.
+  [[nodiscard]] virtual Status step() = 0;
+
+  /// The number of steps the current state has behind it.
+  [[nodiscard]] virtual std::int64_t position() const = 0;
+
+  /// A copy of the current state. Cost: its size.
+  [[nodiscard]] virtual State state() const = 0;
+
+  /// The loss entry, without copying the state.
+  [[nodiscard]] virtual float loss() const = 0;
+
+  /// Runs one step as step() does, and shows every value of the program, in order, before it is dropped. Slower: nothing is
+  /// fused. Ends with the same state, else kInternal.
+  [[nodiscard]] virtual Status trace(const std::function<Status(std::int32_t value, const TensorView&)>& visit) = 0;
+};
+
+}  // namespace dgx::protocol

@@ -1,0 +1,110 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dgx/core/bytes.h"
+#include "dgx/core/result.h"
+#include "dgx/ledger/ledger.h"
+#include "dgx/manifest/statement.h"
+
+namespace dgx::protocol {
+
+/// States of a task (dgx-protocol(7), "States of a task").
+enum class TaskState {
+  kOpen,
+  kAssigned,
+  kProofCommitted,
+  kBeacon,
+  kVerifyCommitted,
+  kChallengeWindow,  ///< a verdict is there, or none came in time: nobody has objected yet
+  kAwaitingDelivery, ///< the window passed; the final state has not arrived
+  kDue,              ///< can be settled now
+  kSettled,
+};
+[[nodiscard]] std::string_view name_of(TaskState state);
+
+/// What the ledger knows of one task.
+struct TaskRecord {
+  manifest::Signed<manifest::Task> task;
+  std::int64_t opened_ms = 0;
+  std::map<Digest, manifest::Signed<manifest::BeaconCommitment>> offers;  ///< by statement id
+  std::optional<Digest> offer;      ///< the one assigned
+  std::optional<Digest> solver;     ///< key ids
+  std::optional<Digest> verifier;
+  std::int64_t assigned_ms = 0;
+  std::optional<manifest::Signed<manifest::Proof>> proof;
+  std::int64_t proof_ms = 0;
+  std::optional<manifest::Signed<manifest::Beacon>> beacon;
+  std::int64_t beacon_ms = 0;
+  std::optional<Digest> verdict_commitment;
+  std::int64_t verdict_commitment_ms = 0;
+  std::optional<manifest::Signed<manifest::Verdict>> verdict;
+  std::int64_t verdict_ms = 0;
+  bool delivered = false;
+  std::int64_t delivered_ms = 0;
+  std::optional<manifest::Settlement> settlement;
+};
+
+/// How a task stands at a moment.
+struct Standing {
+  TaskState state = TaskState::kOpen;
+  std::optional<std::int64_t> deadline_ms;        ///< when the present state ends by itself
+  std::optional<manifest::Settlement> settlement; ///< exactly with kDue
+};
+
+/// The state machine of money: replaying a ledger's statements in order gives the same accounts on any machine. Pure: no files, no clock but the receipts', no
+/// executor. Every apply() either succeeds wholly or changes nothing and says why.
+///
+/// Accounts are "jackpot", "treasury", "escrow", "bonds" and key ids in hex; their sum is always deposits − withdrawals and none is ever negative.
+class Market {
+ public:
+  /// An empty market. The first statement applied must be the operator's policy.
+  Market() = default;
+
+  /// Applies one statement logged at `milliseconds`. kUsage: not allowed now, with the reason; kUnauthorised: by the wrong signer; kMalformed: contradicts what it
+  /// refers to. Lateness counts from `milliseconds`.
+  [[nodiscard]] Status apply(const manifest::Signed<manifest::Body>& statement, std::int64_t milliseconds);
+
+  /// Replays a whole ledger; errors name the entry.
+  [[nodiscard]] static Result<Market> replay(const ledger::Log& log);
+
+  [[nodiscard]] const std::map<Digest, TaskRecord>& tasks() const { return tasks_; }
+  [[nodiscard]] std::map<std::string, std::int64_t> balances() const;
+  /// deposits − withdrawals = sum of balances().
+  [[nodiscard]] std::int64_t total() const;
+  /// Time of the last statement.
+  [[nodiscard]] std::int64_t now() const { return now_ms_; }
+  [[nodiscard]] Standing standing(const TaskRecord& record, std::int64_t milliseconds) const;
+  /// What the operator may settle at `milliseconds`, in order of task id.
+  [[nodiscard]] std::vector<manifest::Settlement> due(std::int64_t milliseconds) const;
+  [[nodiscard]] const std::optional<manifest::Policy>& policy() const { return policy_; }
+
+ private:
+  friend struct Rules;
+
+  std::optional<manifest::Policy> policy_;
+  Digest operator_;
+  std::int64_t now_ms_ = 0;
+  std::map<std::string, std::int64_t> accounts_;
+  std::int64_t deposited_ = 0;
+  std::int64_t withdrawn_ = 0;
+  std::map<Digest, TaskRecord> tasks_;
+  std::map<Digest, std::int64_t> seen_;  ///< statement ids and their times
+};
+
+/// The money of an outcome (dgx-protocol(7), "Money"): payouts sum to exactly escrow and both bonds. `replayed_steps` prices the verifier's work.
+struct Stakes {
+  std::string submitter;
+  std::string solver;    ///< empty before assignment
+  std::string verifier;  ///< empty before assignment
+};
+[[nodiscard]] Result<std::vector<manifest::Payout>> payouts(const manifest::Task& task, manifest::Reason reason,
+                                                            const Stakes& stakes, std::int64_t replayed_steps);
+
+}  // namespace dgx::protocol
