@@ -1,0 +1,170 @@
+#include "dgx/kernels/evaluate.h"
+
+#include <fmt/format.h>
+
+#include "element.h"
+
+namespace dgx::kernels {
+namespace {
+
+// Numbers that are only values.
+struct PlainNumbers {
+  using Value = Slot;
+
+  static Slot element(std::int32_t, const CompiledAccess&, std::int64_t, Slot slot) { return slot; }
+  static Slot fill(std::int32_t, const CompiledAccess& access) { return access.fill; }
+  static Slot index(const CompiledOperand&, std::int64_t value) {
+    Slot slot;
+    slot.integer = value;
+    return slot;
+  }
+  static Slot literal(const CompiledOperand& from) { return from.literal; }
+  static Slot start(NumberType, Slot slot) { return slot; }
+  static std::int64_t integer(Slot slot) { return slot.integer; }
+  static Slot step(Place, int, std::int64_t, const CompiledStep& step, const std::array<Slot, 3>& operands) {
+    return apply_step(step, operands);
+  }
+  static Slot fold(Place, int, std::int64_t, ScalarOp op, NumberType type, Slot a, Slot b, Slot c) {
+    if (op == ScalarOp::kFma) {
+      a.real = std::fma(a.real, b.real, c.real);
+    } else if (type == NumberType::kFloat) {
+      a.real = a.real + b.real;
+    } else {
+      a.integer = wrapping_add(a.integer, b.integer);
+    }
+    return a;
+  }
+  static Slot best(Place, std::int64_t position, NumberType type, Slot candidate, Slot best, Slot& where) {
+    if (!is_better(type, candidate, best)) return best;
+    where.integer = position;
+    return candidate;
+  }
+  static Slot partial(Slot slot, int) { return slot; }
+  static Slot accumulator(Slot slot) { return slot; }
+  static void end_list() {}
+};
+
+template <class T, class Convert>
+void fill_range(ElementEvaluator<PlainNumbers, const TensorSource>& evaluator, T* out, std::int64_t count,
+                Convert convert) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    out[i] = convert(evaluator.evaluate());
+    evaluator.advance();
+  }
+}
+
+}  // namespace
+
+Slot apply_step(const CompiledStep& step, const std::array<Slot, 3>& operands) {
+  const Slot a = operands[0];
+  const Slot b = operands[1];
+  const bool is_real = step.operand_type == NumberType::kFloat;
+  Slot result;
+  result.integer = 0;
+  switch (step.op) {
+    case ScalarOp::kSelect: return b;  // the branch taken
+    case ScalarOp::kEq:
+    case ScalarOp::kNe:
+    case ScalarOp::kLt:
+    case ScalarOp::kLe:
+    case ScalarOp::kGt:
+    case ScalarOp::kGe:
+      result.integer = is_real ? compare(step.op, a.real, b.real) : compare(step.op, a.integer, b.integer);
+      return result;
+    case ScalarOp::kF32: result.real = is_real ? a.real : to_f32(a.integer); return result;
+    case ScalarOp::kI64: result.integer = is_real ? to_i64(a.real) : a.integer; return result;
+    case ScalarOp::kU8: result.integer = is_real ? to_u8(a.real) : to_u8(a.integer); return result;
+    default: break;
+  }
+  if (is_real) {
+    result.real = apply_real(step.op, a.real, b.real, operands[2].real);
+  } else {
+    result.integer = apply_integer(step.op, a.integer, b.integer);
+  }
+  return result;
+}
+
+Number stored(DType dtype, Slot slot) {
+  switch (dtype) {
+    case DType::kF32: return Number::of(canonical_nan(slot.real));
+    case DType::kI64: return Number::of(slot.integer);
+    case DType::kU8: return Number::of(to_u8(slot.integer));
+  }
+  return {};
+}
+
+Result<TensorSource> TensorSource::bind(const CompiledPrimitive& primitive, std::span<const TensorView> values) {
+  TensorSource source;
+  for (const CompiledAccess& access : primitive.accesses) {
+    if (access.value < 0 || static_cast<std::size_t>(access.value) >= values.size()) {
+      return malformed(fmt::format("value {} is not there", access.value));
+    }
+    const TensorView& view = values[static_cast<std::size_t>(access.value)];
+    if (view.dtype != access.dtype || view.count() != access.count) {
+      return malformed(fmt::format("value {} has {} elements of {}, not {} of {}", access.value, view.count(),
+                                   name_of(view.dtype), access.count, name_of(access.dtype)));
+    }
+    source.bound_.push_back({access.dtype, view.bytes.data()});
+  }
+  return source;
+}
+
+Number evaluate_element(const CompiledPrimitive& primitive, ValueSource& source, std::int64_t element) {
+  assert(element >= 0 && element < primitive.count);
+  LookupSource lookup(primitive, source);
+  PlainNumbers numbers;
+  ElementEvaluator evaluator(primitive, lookup, numbers);
+  evaluator.seek(element);
+  return stored(primitive.dtype, evaluator.evaluate());
+}
+
+Result<Number> evaluate_element(const CompiledPrimitive& primitive, std::span<const TensorView> values,
+                                std::int64_t element) {
+  DGX_TRY(const TensorSource source, TensorSource::bind(primitive, values));
+  assert(element >= 0 && element < primitive.count);
+  PlainNumbers numbers;
+  ElementEvaluator evaluator(primitive, source, numbers);
+  evaluator.seek(element);
+  return stored(primitive.dtype, evaluator.evaluate());
+}
+
+Status evaluate_all(const CompiledPrimitive& primitive, std::span<const TensorView> values, std::span<std::uint8_t> out,
+                    std::int64_t begin, std::int64_t end) {
+  DGX_TRY(const TensorSource source, TensorSource::bind(primitive, values));
+  if (out.size() != static_cast<std::size_t>(primitive.count) * size_of(primitive.dtype)) {
+    return internal_error(fmt::format("{} bytes for {} elements of {}", out.size(), primitive.count,
+                                      name_of(primitive.dtype)));
+  }
+  if (begin < 0 || end > primitive.count || begin > end) {
+    return internal_error(fmt::format("no elements {} to {} in {}", begin, end, primitive.count));
+  }
+  if (begin == end) return {};
+  PlainNumbers numbers;
+  ElementEvaluator evaluator(primitive, source, numbers);
+  evaluator.seek(begin);
+  switch (primitive.dtype) {
+    case DType::kF32:
+      fill_range(evaluator, reinterpret_cast<float*>(out.data()) + begin, end - begin,
+                 [](Slot slot) { return canonical_nan(slot.real); });
+      break;
+    case DType::kI64:
+      fill_range(evaluator, reinterpret_cast<std::int64_t*>(out.data()) + begin, end - begin,
+                 [](Slot slot) { return slot.integer; });
+      break;
+    case DType::kU8:
+      fill_range(evaluator, out.data() + begin, end - begin,
+                 [](Slot slot) { return static_cast<std::uint8_t>(to_u8(slot.integer)); });
+      break;
+  }
+  return {};
+}
+
+Status evaluate_all(const CompiledPrimitive& primitive, std::span<const TensorView> values, Tensor& out,
+                    std::int64_t begin, std::int64_t end) {
+  if (out.dtype() != primitive.dtype) {
+    return internal_error(fmt::format("a tensor of {} for a value of {}", name_of(out.dtype()), name_of(primitive.dtype)));
+  }
+  return evaluate_all(primitive, values, out.bytes(), begin, end);
+}
+
+}  // namespace dgx::kernels

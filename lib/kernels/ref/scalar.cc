@@ -1,0 +1,159 @@
+#include "dgx/kernels/scalar.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace dgx::kernels {
+namespace {
+
+// What an operation asks of its operands and gives.
+enum class Rule { kSame, kRealOnly, kComparison, kLogic, kSelect, kIntegerOnly, kToReal, kToInteger };
+
+Rule rule_of(ScalarOp op) {
+  switch (op) {
+    case ScalarOp::kAdd:
+    case ScalarOp::kSub:
+    case ScalarOp::kMul:
+    case ScalarOp::kNeg:
+    case ScalarOp::kAbs:
+    case ScalarOp::kMax:
+    case ScalarOp::kMin: return Rule::kSame;
+    case ScalarOp::kEq:
+    case ScalarOp::kNe:
+    case ScalarOp::kLt:
+    case ScalarOp::kLe:
+    case ScalarOp::kGt:
+    case ScalarOp::kGe: return Rule::kComparison;
+    case ScalarOp::kAnd:
+    case ScalarOp::kOr:
+    case ScalarOp::kNot: return Rule::kLogic;
+    case ScalarOp::kSelect: return Rule::kSelect;
+    case ScalarOp::kIdiv:
+    case ScalarOp::kImod: return Rule::kIntegerOnly;
+    case ScalarOp::kF32: return Rule::kToReal;
+    case ScalarOp::kI64:
+    case ScalarOp::kU8: return Rule::kToInteger;
+    default: return Rule::kRealOnly;
+  }
+}
+
+std::string_view word(NumberType type) { return type == NumberType::kFloat ? "a float" : "an integer"; }
+
+Error mismatch(ScalarOp op, std::string_view wanted, std::span<const NumberType> operands) {
+  std::string given;
+  for (const NumberType type : operands) given += fmt::format("{}{}", given.empty() ? "" : ", ", word(type));
+  return malformed(fmt::format("{} takes {}, not {}", name_of(op), wanted, given));
+}
+
+bool all_are(std::span<const NumberType> operands, NumberType type) {
+  return std::ranges::all_of(operands, [type](NumberType operand) { return operand == type; });
+}
+
+}  // namespace
+
+void canonicalise(Tensor& tensor) {
+  if (tensor.dtype() != DType::kF32) return;
+  for (float& value : tensor.as<float>()) value = canonical_nan(value);
+}
+
+std::string to_string(const Number& number) {
+  if (number.type == NumberType::kInteger) return fmt::format("{}", number.integer);
+  return fmt::format("{:#010x} ({})", number.bits(), canonical_nan(number.real));
+}
+
+Result<NumberType> result_type(ScalarOp op, std::span<const NumberType> operands) {
+  if (operands.size() != static_cast<std::size_t>(arity_of(op))) {
+    return malformed(fmt::format("{} takes {} operands, not {}", name_of(op), arity_of(op), operands.size()));
+  }
+  const bool same = all_are(operands, operands[0]);
+  switch (rule_of(op)) {
+    case Rule::kSame:
+      if (!same) return mismatch(op, "operands of one type", operands);
+      return operands[0];
+    case Rule::kComparison:
+      if (!same) return mismatch(op, "operands of one type", operands);
+      return NumberType::kInteger;
+    case Rule::kLogic:
+    case Rule::kIntegerOnly:
+      if (!all_are(operands, NumberType::kInteger)) return mismatch(op, "integers", operands);
+      return NumberType::kInteger;
+    case Rule::kSelect:
+      if (operands[0] != NumberType::kInteger || operands[1] != operands[2]) {
+        return mismatch(op, "an integer and two operands of one type", operands);
+      }
+      return operands[1];
+    case Rule::kRealOnly:
+      if (!all_are(operands, NumberType::kFloat)) return mismatch(op, "floats", operands);
+      return NumberType::kFloat;
+    case Rule::kToReal: return NumberType::kFloat;
+    case Rule::kToInteger: return NumberType::kInteger;
+  }
+  return internal_error("unknown operation");
+}
+
+float apply_real(ScalarOp op, float a, float b, float c) {
+  switch (op) {
+    case ScalarOp::kAdd: return a + b;
+    case ScalarOp::kSub: return a - b;
+    case ScalarOp::kMul: return a * b;
+    case ScalarOp::kDiv: return a / b;
+    case ScalarOp::kFma: return std::fma(a, b, c);
+    case ScalarOp::kSqrt: return std::sqrt(a);
+    case ScalarOp::kNeg: return -a;
+    case ScalarOp::kAbs: return std::fabs(a);
+    case ScalarOp::kMax: return max_of(a, b);
+    case ScalarOp::kMin: return min_of(a, b);
+    case ScalarOp::kFloor: return std::floor(a);
+    case ScalarOp::kTrunc: return std::trunc(a);
+    case ScalarOp::kRint: return std::nearbyint(a);
+    case ScalarOp::kExp: return exp_f32(a);
+    case ScalarOp::kExpm1: return expm1_f32(a);
+    case ScalarOp::kLog: return log_f32(a);
+    case ScalarOp::kLog1p: return log1p_f32(a);
+    case ScalarOp::kSin: return sin_f32(a);
+    case ScalarOp::kCos: return cos_f32(a);
+    case ScalarOp::kTanh: return tanh_f32(a);
+    case ScalarOp::kErf: return erf_f32(a);
+    default: return 0;
+  }
+}
+
+std::int64_t apply_integer(ScalarOp op, std::int64_t a, std::int64_t b) {
+  switch (op) {
+    case ScalarOp::kAdd: return wrapping_add(a, b);
+    case ScalarOp::kSub: return wrapping_sub(a, b);
+    case ScalarOp::kMul: return wrapping_mul(a, b);
+    case ScalarOp::kNeg: return wrapping_sub(0, a);
+    case ScalarOp::kAbs: return a < 0 ? wrapping_sub(0, a) : a;
+    case ScalarOp::kMax: return max_of(a, b);
+    case ScalarOp::kMin: return min_of(a, b);
+    case ScalarOp::kAnd: return a != 0 && b != 0;
+    case ScalarOp::kOr: return a != 0 || b != 0;
+    case ScalarOp::kNot: return a == 0;
+    case ScalarOp::kIdiv: return floor_div(a, b);
+    case ScalarOp::kImod: return floor_mod(a, b);
+    default: return 0;
+  }
+}
+
+Number apply(ScalarOp op, std::span<const Number> operands) {
+  const auto operand = [&](std::size_t n) { return n < operands.size() ? operands[n] : Number{}; };
+  const Number a = operand(0);
+  const Number b = operand(1);
+  const bool is_real = a.type == NumberType::kFloat;
+  switch (rule_of(op)) {
+    case Rule::kSelect: return a.integer != 0 ? b : operand(2);
+    case Rule::kComparison:
+      return Number::of(is_real ? compare(op, a.real, b.real) : compare(op, a.integer, b.integer));
+    case Rule::kToReal: return Number::of(is_real ? a.real : to_f32(a.integer));
+    case Rule::kToInteger:
+      if (op == ScalarOp::kI64) return Number::of(is_real ? to_i64(a.real) : a.integer);
+      return Number::of(is_real ? to_u8(a.real) : to_u8(a.integer));
+    default: break;
+  }
+  return is_real ? Number::of(apply_real(op, a.real, b.real, operand(2).real))
+                 : Number::of(apply_integer(op, a.integer, b.integer));
+}
+
+}  // namespace dgx::kernels
