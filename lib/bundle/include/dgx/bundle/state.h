@@ -7,17 +7,14 @@
 #include "dgx/core/bytes.h"
 #include "dgx/core/files.h"
 #include "dgx/core/tensor.h"
+#include "dgx/merkle/digests.h"
 
 namespace dgx::bundle {
 
-/// Digests of a state, computed by whoever made it: of each entry's tensor in the state's order, and of the whole.
-struct StateDigests {
-  std::vector<Digest> tensors;
-  Digest state;
-};
+using merkle::StateDigests;
 
-/// Hashes everything: tensor_digest of each entry, on `threads` threads (0: as many as the process may use), and
-/// state_digest. kMalformed if the names are not sorted, unique and writable (dgx-bundle(5), "Names").
+/// merkle::state_digests on `threads` threads (0: as many as the process may use), and a check that a bundle can hold
+/// the state: kMalformed if the names are not sorted, unique, and paths of printable ASCII (dgx-bundle(5), "Names").
 [[nodiscard]] Result<StateDigests> digests_of(const State& state, int threads = 0);
 
 /// Writes a checkpoint bundle: the numbers of every entry at /state/NAME, each with its digest. `digests` is believed.

@@ -1,0 +1,115 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dgx/bundle/format.h"
+#include "dgx/core/bytes.h"
+#include "dgx/core/files.h"
+#include "dgx/core/tensor.h"
+#include "h5.h"
+
+/// What all bundles share: named tensors and attributes in an HDF5 file, written atomically, read with suspicion.
+namespace dgx::bundle {
+
+/// Whether `name` is a path of link names that every HDF5 tool shows as it is: printable ASCII parts between '/', none
+/// empty, "." or "..", at most kMaxNameBytes bytes and 8 parts. kMalformed with the reason.
+[[nodiscard]] Status check_name(std::string_view name);
+
+/// A tensor on its way into a bundle.
+struct NamedView {
+  std::string path;  ///< from the root, without a leading '/'
+  TensorView view;
+  std::optional<Digest> digest;  ///< becomes the dataset's attribute `digest`
+};
+
+class Writer {
+ public:
+  [[nodiscard]] static Result<Writer> create(const std::string& target, Kind kind, Clobber clobber, Effort effort);
+  Writer(Writer&&) noexcept = default;
+
+  /// Creates a group and those above it; one that exists is fine.
+  [[nodiscard]] Status group(const std::string& path);
+  /// Attributes of a group ("" is the root).
+  [[nodiscard]] Status text(const std::string& group, const char* name, std::string_view value);
+  [[nodiscard]] Status integer(const std::string& group, const char* name, std::int64_t value);
+  [[nodiscard]] Status digest(const std::string& group, const char* name, const Digest& value);
+  /// Groups above are created. Numbers are compressed in threads; the order in the file is the span's.
+  [[nodiscard]] Status tensors(std::span<const NamedView> tensors);
+  [[nodiscard]] Status tensor(const std::string& path, const TensorView& view);
+  /// Digests as u8[n,32].
+  [[nodiscard]] Status digests(const std::string& path, std::span<const Digest> digests);
+  /// Closes the file and makes it the target.
+  [[nodiscard]] Status commit();
+
+ private:
+  Writer(AtomicFile target, std::string name, h5::Handle file, int threads)
+      : target_(std::move(target)), name_(std::move(name)), file_(std::move(file)), threads_(threads) {}
+  [[nodiscard]] Result<h5::Handle> open_group(const std::string& path) const;
+  [[nodiscard]] Status put_tensors(std::span<const NamedView> tensors);
+
+  AtomicFile target_;  // before file_: the file is closed first, then removed if it was not committed
+  std::string name_;   // for messages
+  h5::Handle file_;
+  int threads_;
+  std::set<std::string, std::less<>> groups_;
+};
+
+/// One dataset's outside: read before anything of its size is allocated.
+struct TensorInfo {
+  DType dtype = DType::kF32;
+  Shape shape;
+  std::uint64_t size_bytes = 0;
+  std::optional<Digest> digest;
+};
+
+class Reader {
+ public:
+  /// kMissing, kIo, kMalformed: not a bundle, of another kind, of another version.
+  [[nodiscard]] static Result<Reader> open(const std::string& path, Kind kind);
+  Reader(Reader&&) noexcept = default;
+
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] Result<std::string> text(const std::string& group, const char* name) const;
+  [[nodiscard]] Result<std::int64_t> integer(const std::string& group, const char* name, std::int64_t low,
+                                             std::int64_t high) const;
+  [[nodiscard]] Result<Digest> digest(const std::string& group, const char* name) const;
+  /// Names in a group, ascending. kMalformed if there is a link that is not hard, a name check_name refuses, or more
+  /// than `most`.
+  [[nodiscard]] Result<std::vector<std::string>> children(const std::string& group,
+                                                          std::size_t most = kMaxObjects) const;
+  /// kMalformed unless the group's children, or the root's attributes beside `dgx` and `version`, are exactly these
+  /// (ascending).
+  [[nodiscard]] Status expect_children(const std::string& group, const std::vector<std::string>& names) const;
+  [[nodiscard]] Status expect_attributes(const std::string& group, std::vector<std::string> names) const;
+  /// Paths below `group`, relative to it, of all datasets, ascending by bytes; groups may hold groups, to kMaxDepth.
+  [[nodiscard]] Result<std::vector<std::string>> datasets_below(const std::string& group) const;
+
+  [[nodiscard]] Result<TensorInfo> info(const std::string& path) const;
+  /// Numbers of several datasets, decompressed in threads. kMalformed if together they exceed effort.max_bytes.
+  [[nodiscard]] Result<std::vector<Tensor>> tensors(std::span<const std::string> paths, const Effort& effort) const;
+  [[nodiscard]] Result<Tensor> tensor(const std::string& path, const Effort& effort) const;
+  /// u8[n,32], n at most `most`.
+  [[nodiscard]] Result<std::vector<Digest>> digests(const std::string& path, std::size_t most) const;
+
+  /// `error` with the file's name before its message.
+  [[nodiscard]] Error in_file(Error error) const { return within(name_, std::move(error)); }
+
+ private:
+  Reader(std::string name, h5::Handle file, std::uint64_t size_bytes)
+      : name_(std::move(name)), file_(std::move(file)), size_bytes_(size_bytes) {}
+  [[nodiscard]] Result<h5::Handle> group_at(const std::string& path) const;
+  [[nodiscard]] Status walk(const std::string& group, const std::string& prefix, std::size_t depth,
+                            std::size_t& objects, std::vector<std::string>& out) const;
+
+  std::string name_;
+  h5::Handle file_;
+  std::uint64_t size_bytes_;
+};
+
+}  // namespace dgx::bundle
