@@ -1,6 +1,7 @@
 #include "dgx/core/json.h"
 
 #include <catch2/catch.hpp>
+#include <random>
 
 namespace dgx::json {
 namespace {
@@ -99,6 +100,39 @@ TEST_CASE("pretty text parses to the same value") {
   CHECK(value->pretty() ==
         "{\n  \"a\": [\n    1,\n    {\n      \"b\": []\n    },\n    {}\n  ],\n  \"c\": \"x\"\n}");
   CHECK(*parse(value->pretty()) == *value);
+}
+
+// The property of the fuzz target, on a fixed walk: overwrite, insert or cut a few bytes and look at what is
+// accepted.
+TEST_CASE("whatever is accepted of damaged text has one canonical form, which is accepted too") {
+  const std::string seed =
+      R"({"a":[1,-20,true,"x\n\u001f",{"b":[],"c":{}}],"long key":"\"\\","z":9007199254740992})";
+  constexpr std::string_view kAlphabet = "{}[]\",:\\u0019-eatrfls \n\x7f\xC3\xA9";
+  std::mt19937 random(20);
+  const auto below = [&](std::size_t n) { return random() % n; };
+  int accepted = 0;
+  for (int round = 0; round < 20000; ++round) {
+    std::string text = seed;
+    for (std::size_t edits = 1 + below(3); edits > 0; --edits) {
+      const std::size_t at = below(text.size());
+      const char c = kAlphabet[below(kAlphabet.size())];
+      if (below(3) == 0) {
+        text.erase(at, 1 + below(4));
+      } else if (below(2) == 0) {
+        text.insert(at, 1, c);
+      } else {
+        text[at] = c;
+      }
+    }
+    const auto value = parse(text);
+    if (!value.ok()) continue;
+    ++accepted;
+    const auto again = parse_canonical(value->dump());
+    REQUIRE(again.ok());
+    REQUIRE(*again == *value);
+    REQUIRE(parse(value->pretty())->dump() == value->dump());
+  }
+  CHECK(accepted > 1000);
 }
 
 TEST_CASE("values compare by content and name their type") {
