@@ -13,10 +13,12 @@ bool sodium_ready() {
 
 Status random_bytes(std::span<std::uint8_t> out) {
   if (!sodium_ready()) return internal_error("the system has no random numbers");
-  ::randombytes_buf(out.data(), out.size());
+  if (!out.empty()) ::randombytes_buf(out.data(), out.size());
   return {};
 }
 
-void erase(std::span<std::uint8_t> bytes) { ::sodium_memzero(bytes.data(), bytes.size()); }
+void erase(std::span<std::uint8_t> bytes) {
+  if (!bytes.empty()) ::sodium_memzero(bytes.data(), bytes.size());
+}
 
 }  // namespace dgx::crypto
