@@ -7,8 +7,7 @@ namespace dgx::kernels::cpu {
 /// One call of a micro-kernel: `rows` × `strips` strips of C for one block of the contraction.
 struct TileTask {
   std::int64_t depth = 0;           ///< at most 256
-  const float* a = nullptr;         ///< element (k, i) of the panel is a[k * a_stride + i]
-  std::int64_t a_stride = 0;
+  const float* a = nullptr;         ///< element (k, i) of the panel is a[k * rows + i]
   const float* b = nullptr;         ///< element (k, lane) of strip s is b[s * b_strip_stride + k * 16 + lane]
   std::int64_t b_strip_stride = 0;
   const float* group = nullptr;     ///< tile of the group's sum so far, [rows][strips][16]; null: +0

@@ -152,7 +152,6 @@ class Product {
     task.b_strip_stride = strip_stride_;
     for (std::int64_t panel = block_panels_.begin; panel < block_panels_.end; ++panel) {
       const int height = panels_.height(panel);
-      task.a_stride = height;
       task.group = block_.begin == group_.begin ? nullptr : group;
       if (block_.end == group_.end) {
         finish_tile(task, panels_.first_row(panel), strip, height, width);

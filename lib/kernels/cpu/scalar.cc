@@ -14,7 +14,7 @@ void tile(const TileTask& task, int rows, int /*strips*/) {
   float sums[kTileRows][16] = {};
   for (std::int64_t k = 0; k < task.depth; ++k) {
     for (int i = 0; i < rows; ++i) {
-      for (int l = 0; l < 16; ++l) sums[i][l] = std::fma(task.a[k * task.a_stride + i], task.b[k * 16 + l], sums[i][l]);
+      for (int l = 0; l < 16; ++l) sums[i][l] = std::fma(task.a[k * rows + i], task.b[k * 16 + l], sums[i][l]);
     }
   }
   for (int i = 0; i < rows; ++i) {

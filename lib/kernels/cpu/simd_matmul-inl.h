@@ -29,7 +29,6 @@ void tile(const TileTask& task) {
   }
   const float* HWY_RESTRICT a = task.a;
   const float* HWY_RESTRICT b = task.b;
-  const std::int64_t a_stride = task.a_stride;
   const std::int64_t strip_stride = task.b_strip_stride;
   for (std::int64_t k = task.depth; k > 0; --k) {
     V lanes[kVectors];
@@ -43,7 +42,7 @@ void tile(const TileTask& task) {
 #pragma GCC unroll 8
       for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::MulAdd(x, lanes[v], sums[i][v]);
     }
-    a += a_stride;
+    a += kRows;
     b += 16;
   }
   // Copies, because a store through `out` might change `task` as far as the compiler knows.

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "dgx/kernels/cpu/matmul.h"
+
+namespace bench {
+
+/// Another library's product, for comparison.
+struct Peer {
+  std::string name;
+  /// A call of C = A · B with `threads` threads; operands are row-major or the transpose of row-major.
+  std::function<std::function<void()>(const dgx::kernels::cpu::MatmulShape& shape, const float* a, bool a_transposed,
+                                      const float* b, bool b_transposed, float* c, int threads)>
+      prepare;
+};
+
+/// Those this build found.
+std::vector<Peer> peers();
+
+}  // namespace bench
