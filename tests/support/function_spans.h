@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace dgx::testing {
+
+using SpanFunction = void (*)(const float* x, float* y, std::size_t count);
+
+/// An elementary function: the scalar reference, and functions-inl.h as compiled for one instruction set.
+struct FunctionForms {
+  std::string name;    ///< "exp", ...
+  std::string target;  ///< "AVX3", ...
+  bool vectorised;     ///< false where the instruction set has no fused multiply-add and calls the scalar
+                       ///< function
+  float (*scalar)(float);
+  SpanFunction span;  ///< any count
+};
+
+/// Every function on every instruction set that this processor has.
+std::vector<FunctionForms> function_forms();
+
+}  // namespace dgx::testing
