@@ -137,7 +137,7 @@ std::int64_t apply_integer(ScalarOp op, std::int64_t a, std::int64_t b) {
   }
 }
 
-Number apply(ScalarOp op, std::span<const Number> operands) {
+Number apply_scalar(ScalarOp op, std::span<const Number> operands) {
   const auto operand = [&](std::size_t n) { return n < operands.size() ? operands[n] : Number{}; };
   const Number a = operand(0);
   const Number b = operand(1);

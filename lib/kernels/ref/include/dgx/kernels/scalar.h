@@ -138,6 +138,6 @@ template <class T>
 [[nodiscard]] std::int64_t apply_integer(ScalarOp op, std::int64_t a, std::int64_t b);
 
 /// Any operation on typed operands (select: the chosen of the two). The types must satisfy result_type.
-[[nodiscard]] Number apply(ScalarOp op, std::span<const Number> operands);
+[[nodiscard]] Number apply_scalar(ScalarOp op, std::span<const Number> operands);
 
 }  // namespace dgx::kernels

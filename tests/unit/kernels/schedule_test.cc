@@ -1,0 +1,95 @@
+#include "dgx/kernels/schedule.h"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <limits>
+
+#include "ref_support.h"
+
+namespace dgx::kernels {
+namespace {
+
+const std::vector<std::string> kNames = {"lr", "-lr", "lr/(1-b1^t)", "1/sqrt(1-b2^t)", "1-lr*wd"};
+
+double real(const json::Value& vector, std::string_view key) {
+  return std::strtod(text(vector, key).c_str(), nullptr);
+}
+
+ScheduleParameters parameters_of(const json::Value& vector) {
+  ScheduleParameters parameters;
+  parameters.learning_rate = real(vector, "lr");
+  parameters.beta1 = real(vector, "beta1");
+  parameters.beta2 = real(vector, "beta2");
+  parameters.weight_decay = real(vector, "wd");
+  parameters.kind = *schedule_kind_from_name(text(vector, "kind"));
+  parameters.every = integer(vector, "every");
+  parameters.gamma = real(vector, "gamma");
+  parameters.warmup = integer(vector, "warmup");
+  parameters.minimum = real(vector, "minimum");
+  parameters.total_steps = integer(vector, "total");
+  return parameters;
+}
+
+TEST_CASE("scalars are those of the stated sequences") {
+  for (const json::Value& vector : *member(vectors(), "schedule").as_array()) {
+    const auto scalars = schedule_scalars(kNames, parameters_of(vector), integer(vector, "step"));
+    REQUIRE(scalars.ok());
+    const json::Array& expected = *member(vector, "values").as_array();
+    CAPTURE(vector.dump());
+    for (std::size_t n = 0; n < kNames.size(); ++n) CHECK(bits((*scalars)[n]) == hex(expected[n]));
+  }
+}
+
+TEST_CASE("a schedule starts, turns and ends where it says") {
+  ScheduleParameters parameters;
+  parameters.learning_rate = 0.5;
+  parameters.kind = ScheduleKind::kCosine;
+  parameters.warmup = 4;
+  parameters.total_steps = 8;
+  parameters.minimum = 0.25;
+  CHECK(learning_rate_at(parameters, 0) == 0.125);
+  CHECK(learning_rate_at(parameters, 3) == 0.5);
+  CHECK(learning_rate_at(parameters, 4) == 0.5);
+  CHECK(learning_rate_at(parameters, 8) == 0.25);
+  parameters.kind = ScheduleKind::kLinear;
+  CHECK(learning_rate_at(parameters, 6) == 0.375);
+  parameters.kind = ScheduleKind::kStep;
+  parameters.every = 3;
+  parameters.gamma = 0.5;
+  CHECK(learning_rate_at(parameters, 6) == 0.5);
+  CHECK(learning_rate_at(parameters, 7) == 0.25);
+}
+
+TEST_CASE("powers square and multiply") {
+  CHECK(power(0.9, 0) == 1);
+  CHECK(power(0.9, 1) == 0.9);
+  CHECK(power(3, 13) == 1594323);
+  CHECK(power(0.5, 1000000000) == 0);
+}
+
+TEST_CASE("what a schedule cannot mean is refused") {
+  ScheduleParameters good;
+  good.learning_rate = 0.1;
+  CHECK(schedule_scalars(kNames, good, 0).ok());
+  CHECK_FALSE(schedule_scalars(kNames, good, -1).ok());
+  CHECK_FALSE(schedule_scalars(std::vector<std::string>{"rate"}, good, 0).ok());
+  const auto refused = [good](auto change) {
+    ScheduleParameters parameters = good;
+    change(parameters);
+    return !check_schedule(parameters).ok();
+  };
+  CHECK(refused([](auto& p) { p.learning_rate = -1; }));
+  CHECK(refused([](auto& p) { p.learning_rate = std::numeric_limits<double>::infinity(); }));
+  CHECK(refused([](auto& p) { p.beta1 = 1; }));
+  CHECK(refused([](auto& p) { p.beta2 = std::numeric_limits<double>::quiet_NaN(); }));
+  CHECK(refused([](auto& p) { p.warmup = -1; }));
+  CHECK(refused([](auto& p) { p.kind = ScheduleKind::kStep, p.every = 0; }));
+  CHECK(refused([](auto& p) { p.kind = ScheduleKind::kCosine; }));
+  CHECK(refused([](auto& p) { p.kind = ScheduleKind::kLinear, p.total_steps = 9, p.warmup = 9; }));
+  CHECK(refused([](auto& p) { p.kind = ScheduleKind::kLinear, p.total_steps = 9, p.minimum = 1; }));
+  CHECK_FALSE(refused([](auto& p) { p.kind = ScheduleKind::kLinear, p.total_steps = 9; }));
+  CHECK_FALSE(schedule_kind_from_name("cyclic").ok());
+}
+
+}  // namespace
+}  // namespace dgx::kernels
