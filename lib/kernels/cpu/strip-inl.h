@@ -1,0 +1,192 @@
+// Floating-point strip instructions with Highway; compiled once per instruction set, so no include guard but Highway's.
+
+#if defined(DGX_KERNELS_CPU_STRIP_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef DGX_KERNELS_CPU_STRIP_INL_H_
+#undef DGX_KERNELS_CPU_STRIP_INL_H_
+#else
+#define DGX_KERNELS_CPU_STRIP_INL_H_
+#endif
+
+#include <cstdint>
+
+#include "hwy/highway.h"
+#include "functions-inl.h"
+#include "strip_table.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace dgx::kernels::cpu::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using F = hn::ScalableTag<float>;
+using V = hn::Vec<F>;
+using U = hn::RebindToUnsigned<F>;
+
+// The last, partial vector goes through a padded copy, so that memory is never touched beyond `count`.
+HWY_INLINE V load_some(F f, const float* from, std::int64_t count) {
+  HWY_ALIGN float lanes[hn::MaxLanes(F{})] = {};
+  for (std::int64_t i = 0; i < count; ++i) lanes[i] = from[i];
+  return hn::Load(f, lanes);
+}
+HWY_INLINE void store_some(F f, V value, float* to, std::int64_t count) {
+  HWY_ALIGN float lanes[hn::MaxLanes(F{})];
+  hn::Store(value, f, lanes);
+  for (std::int64_t i = 0; i < count; ++i) to[i] = lanes[i];
+}
+
+// A strip operation of one, two or three float operands; masks travel as float lanes of all ones or all zeros.
+template <class Function>
+void strip1(void* out, const void* a, const void*, const void*, std::int64_t count) {
+  const F f;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(f));
+  auto* to = static_cast<float*>(out);
+  const auto* x = static_cast<const float*>(a);
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) hn::StoreU(Function{}(f, hn::LoadU(f, x + i)), f, to + i);
+  if (i < count) store_some(f, Function{}(f, load_some(f, x + i, count - i)), to + i, count - i);
+}
+
+template <class Function>
+void strip2(void* out, const void* a, const void* b, const void*, std::int64_t count) {
+  const F f;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(f));
+  auto* to = static_cast<float*>(out);
+  const auto* x = static_cast<const float*>(a);
+  const auto* y = static_cast<const float*>(b);
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    hn::StoreU(Function{}(f, hn::LoadU(f, x + i), hn::LoadU(f, y + i)), f, to + i);
+  }
+  if (i < count) {
+    const std::int64_t rest = count - i;
+    store_some(f, Function{}(f, load_some(f, x + i, rest), load_some(f, y + i, rest)), to + i, rest);
+  }
+}
+
+template <class Function>
+void strip3(void* out, const void* a, const void* b, const void* c, std::int64_t count) {
+  const F f;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(f));
+  auto* to = static_cast<float*>(out);
+  const auto* x = static_cast<const float*>(a);
+  const auto* y = static_cast<const float*>(b);
+  const auto* z = static_cast<const float*>(c);
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    hn::StoreU(Function{}(f, hn::LoadU(f, x + i), hn::LoadU(f, y + i), hn::LoadU(f, z + i)), f, to + i);
+  }
+  if (i < count) {
+    const std::int64_t rest = count - i;
+    const V value = Function{}(f, load_some(f, x + i, rest), load_some(f, y + i, rest), load_some(f, z + i, rest));
+    store_some(f, value, to + i, rest);
+  }
+}
+
+#define DGX_STRIP1(name, expression) \
+  struct name { HWY_INLINE V operator()(F f, V x) const { (void)f; return expression; } }
+#define DGX_STRIP2(name, expression) \
+  struct name { HWY_INLINE V operator()(F f, V x, V y) const { (void)f; return expression; } }
+DGX_STRIP2(AddF, hn::Add(x, y));
+DGX_STRIP2(SubF, hn::Sub(x, y));
+DGX_STRIP2(MulF, hn::Mul(x, y));
+DGX_STRIP2(DivF, hn::Div(x, y));
+DGX_STRIP2(MaxF, hn::IfThenElse(hn::Gt(x, y), x, y));
+DGX_STRIP2(MinF, hn::IfThenElse(hn::Lt(x, y), x, y));
+DGX_STRIP2(EqF, hn::VecFromMask(f, hn::Eq(x, y)));
+DGX_STRIP2(NeF, hn::Not(hn::VecFromMask(f, hn::Eq(x, y))));  // Ne is false for NaNs on some targets
+DGX_STRIP2(LtF, hn::VecFromMask(f, hn::Lt(x, y)));
+DGX_STRIP2(LeF, hn::VecFromMask(f, hn::Le(x, y)));
+DGX_STRIP2(GtF, hn::VecFromMask(f, hn::Gt(x, y)));
+DGX_STRIP2(GeF, hn::VecFromMask(f, hn::Ge(x, y)));
+DGX_STRIP1(SqrtF, hn::Sqrt(x));
+DGX_STRIP1(NegF, hn::Xor(x, hn::SignBit(f)));
+DGX_STRIP1(AbsF, hn::AndNot(hn::SignBit(f), x));
+DGX_STRIP1(FloorF, hn::Floor(x));
+DGX_STRIP1(TruncF, hn::Trunc(x));
+DGX_STRIP1(RintF, hn::Round(x));
+DGX_STRIP1(ExpF, kernels::HWY_NAMESPACE::Exp(f, x));
+DGX_STRIP1(LogF, kernels::HWY_NAMESPACE::Log(f, x));
+DGX_STRIP1(TanhF, kernels::HWY_NAMESPACE::Tanh(f, x));
+DGX_STRIP1(ErfF, kernels::HWY_NAMESPACE::Erf(f, x));
+DGX_STRIP1(Expm1F, kernels::HWY_NAMESPACE::Expm1(f, x));
+DGX_STRIP1(Log1pF, kernels::HWY_NAMESPACE::Log1p(f, x));
+DGX_STRIP1(SinF, kernels::HWY_NAMESPACE::Sin(f, x));
+DGX_STRIP1(CosF, kernels::HWY_NAMESPACE::Cos(f, x));
+#undef DGX_STRIP1
+#undef DGX_STRIP2
+
+struct FmaF {
+  HWY_INLINE V operator()(F, V x, V y, V z) const { return hn::MulAdd(x, y, z); }
+};
+struct SelectF {
+  HWY_INLINE V operator()(F, V mask, V x, V y) const { return hn::IfThenElse(hn::MaskFromVec(mask), x, y); }
+};
+
+inline void float_of_byte(void* out, const void* a, const void*, const void*, std::int64_t count) {
+  const F f;
+  const hn::Rebind<std::int32_t, F> integers;
+  const hn::Rebind<std::uint8_t, F> bytes;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(f));
+  auto* to = static_cast<float*>(out);
+  const auto* x = static_cast<const std::uint8_t*>(a);
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    hn::StoreU(hn::ConvertTo(f, hn::PromoteTo(integers, hn::LoadU(bytes, x + i))), f, to + i);
+  }
+  for (; i < count; ++i) to[i] = static_cast<float>(x[i]);
+}
+
+inline void check_finite(void* out, const void* a, const void*, const void*, std::int64_t count) {
+  const F f;
+  const U u;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(f));
+  const auto* x = static_cast<const float*>(a);
+  const auto exponent = hn::Set(u, 0x7f800000u);
+  auto largest = hn::Zero(u);  // of the exponent fields: all ones only in infinities and NaNs
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    largest = hn::Max(largest, hn::And(hn::BitCast(u, hn::LoadU(f, x + i)), exponent));
+  }
+  if (i < count) largest = hn::Max(largest, hn::And(hn::BitCast(u, load_some(f, x + i, count - i)), exponent));
+  if (!hn::AllFalse(u, hn::Eq(largest, exponent))) *static_cast<std::uint32_t*>(out) = 1;
+}
+
+inline StripTable make_strip_table() {
+  StripTable table = plain_strip_table();
+  const auto set = [&table](StripOp op, StripFunction function) { table[static_cast<std::size_t>(op)] = function; };
+  set(StripOp::kAddF, strip2<AddF>);
+  set(StripOp::kSubF, strip2<SubF>);
+  set(StripOp::kMulF, strip2<MulF>);
+  set(StripOp::kDivF, strip2<DivF>);
+  set(StripOp::kMaxF, strip2<MaxF>);
+  set(StripOp::kMinF, strip2<MinF>);
+  set(StripOp::kEqF, strip2<EqF>);
+  set(StripOp::kNeF, strip2<NeF>);
+  set(StripOp::kLtF, strip2<LtF>);
+  set(StripOp::kLeF, strip2<LeF>);
+  set(StripOp::kGtF, strip2<GtF>);
+  set(StripOp::kGeF, strip2<GeF>);
+  set(StripOp::kFmaF, strip3<FmaF>);
+  set(StripOp::kSelectF, strip3<SelectF>);
+  set(StripOp::kSqrtF, strip1<SqrtF>);
+  set(StripOp::kNegF, strip1<NegF>);
+  set(StripOp::kAbsF, strip1<AbsF>);
+  set(StripOp::kFloorF, strip1<FloorF>);
+  set(StripOp::kTruncF, strip1<TruncF>);
+  set(StripOp::kRintF, strip1<RintF>);
+  set(StripOp::kExpF, strip1<ExpF>);
+  set(StripOp::kLogF, strip1<LogF>);
+  set(StripOp::kTanhF, strip1<TanhF>);
+  set(StripOp::kErfF, strip1<ErfF>);
+  set(StripOp::kExpm1F, strip1<Expm1F>);
+  set(StripOp::kLog1pF, strip1<Log1pF>);
+  set(StripOp::kSinF, strip1<SinF>);
+  set(StripOp::kCosF, strip1<CosF>);
+  set(StripOp::kFloatOfByte, float_of_byte);
+  set(StripOp::kCheckFinite, check_finite);
+  return table;
+}
+
+}  // namespace dgx::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,142 @@
+#include "dgx/kernels/cpu/strip.h"
+
+#include <bit>
+#include <catch2/catch.hpp>
+#include <limits>
+#include <random>
+
+#include "dgx/kernels/cpu/dispatch.h"
+#include "dgx/kernels/scalar.h"
+
+namespace dgx::kernels::cpu {
+namespace {
+
+struct Case {
+  StripOp strip;
+  ScalarOp scalar;
+};
+
+constexpr Case kFloatCases[] = {
+    {StripOp::kAddF, ScalarOp::kAdd},     {StripOp::kSubF, ScalarOp::kSub},     {StripOp::kMulF, ScalarOp::kMul},
+    {StripOp::kDivF, ScalarOp::kDiv},     {StripOp::kFmaF, ScalarOp::kFma},     {StripOp::kSqrtF, ScalarOp::kSqrt},
+    {StripOp::kNegF, ScalarOp::kNeg},     {StripOp::kAbsF, ScalarOp::kAbs},     {StripOp::kMaxF, ScalarOp::kMax},
+    {StripOp::kMinF, ScalarOp::kMin},     {StripOp::kFloorF, ScalarOp::kFloor}, {StripOp::kTruncF, ScalarOp::kTrunc},
+    {StripOp::kRintF, ScalarOp::kRint},   {StripOp::kExpF, ScalarOp::kExp},     {StripOp::kExpm1F, ScalarOp::kExpm1},
+    {StripOp::kLogF, ScalarOp::kLog},     {StripOp::kLog1pF, ScalarOp::kLog1p}, {StripOp::kSinF, ScalarOp::kSin},
+    {StripOp::kCosF, ScalarOp::kCos},     {StripOp::kTanhF, ScalarOp::kTanh},   {StripOp::kErfF, ScalarOp::kErf}};
+
+constexpr Case kIntegerCases[] = {
+    {StripOp::kAddI, ScalarOp::kAdd}, {StripOp::kSubI, ScalarOp::kSub},   {StripOp::kMulI, ScalarOp::kMul},
+    {StripOp::kNegI, ScalarOp::kNeg}, {StripOp::kAbsI, ScalarOp::kAbs},   {StripOp::kMaxI, ScalarOp::kMax},
+    {StripOp::kMinI, ScalarOp::kMin}, {StripOp::kIdivI, ScalarOp::kIdiv}, {StripOp::kImodI, ScalarOp::kImod}};
+
+constexpr ScalarOp kComparisons[] = {ScalarOp::kEq, ScalarOp::kNe, ScalarOp::kLt,
+                                     ScalarOp::kLe, ScalarOp::kGt, ScalarOp::kGe};
+
+/// Random bits, so subnormals, infinities, NaNs and both zeros are among them, and ordinary numbers.
+std::vector<float> random_floats(std::mt19937_64& random, std::size_t count) {
+  std::vector<float> numbers(count);
+  std::uniform_real_distribution<float> ordinary(-4, 4);
+  constexpr float kSpecial[] = {0.0F, -0.0F, 1.0F, -1.0F, INFINITY, -INFINITY, NAN, 0x1p-149F, -0x1p-130F, 2.5F};
+  for (float& x : numbers) {
+    const auto kind = random() % 4;
+    x = kind == 0 ? std::bit_cast<float>(static_cast<std::uint32_t>(random()))
+        : kind == 1 ? kSpecial[random() % std::size(kSpecial)]
+                    : ordinary(random);
+  }
+  return numbers;
+}
+
+std::vector<std::int64_t> random_integers(std::mt19937_64& random, std::size_t count) {
+  std::vector<std::int64_t> numbers(count);
+  constexpr std::int64_t kSpecial[] = {0, 1, -1, std::numeric_limits<std::int64_t>::min(),
+                                       std::numeric_limits<std::int64_t>::max()};
+  for (auto& x : numbers) {
+    const auto kind = random() % 3;
+    x = kind == 0   ? static_cast<std::int64_t>(random())
+        : kind == 1 ? kSpecial[random() % std::size(kSpecial)]
+                    : static_cast<std::int64_t>(random() % 21) - 10;
+  }
+  return numbers;
+}
+
+std::uint32_t bits(float x) { return std::bit_cast<std::uint32_t>(canonical_nan(x)); }
+
+void run_one(StripOp op, void* out, void* a, void* b, void* c, std::int64_t count) {
+  void* registers[] = {out, a, b, c};
+  run_strip({{op, 0, {1, 2, 3}}}, registers, count);
+}
+
+/// Every count that ends a vector differently on some instruction set, and the longest.
+constexpr std::int64_t kCounts[] = {1, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, kStripLength};
+
+TEST_CASE("a strip instruction gives each lane what the scalar operation gives, on every instruction set") {
+  std::mt19937_64 random(20);
+  constexpr auto kLength = static_cast<std::size_t>(kStripLength);
+  const auto best = current_instruction_set();
+  for (const InstructionSet set : available_instruction_sets()) {
+    REQUIRE(force_instruction_set(set).ok());
+    for (const std::int64_t count : kCounts) {
+      auto a = random_floats(random, kLength);
+      auto b = random_floats(random, kLength);
+      auto c = random_floats(random, kLength);
+      auto i = random_integers(random, kLength);
+      auto j = random_integers(random, kLength);
+      std::vector<float> out(kLength);
+      std::vector<std::int64_t> integers(kLength);
+      std::vector<std::int32_t> masks(kLength);
+      for (const Case& op : kFloatCases) {
+        run_one(op.strip, out.data(), a.data(), b.data(), c.data(), count);
+        for (std::size_t n = 0; n < static_cast<std::size_t>(count); ++n) {
+          INFO(name_of(set) << " " << name_of(op.scalar) << " of " << a[n] << ", " << b[n] << ", " << c[n]);
+          if (bits(out[n]) != bits(apply_real(op.scalar, a[n], b[n], c[n]))) FAIL();
+        }
+      }
+      for (const Case& op : kIntegerCases) {
+        run_one(op.strip, integers.data(), i.data(), j.data(), nullptr, count);
+        for (std::size_t n = 0; n < static_cast<std::size_t>(count); ++n) {
+          INFO(name_of(set) << " " << name_of(op.scalar) << " of " << i[n] << ", " << j[n]);
+          if (integers[n] != apply_integer(op.scalar, i[n], j[n])) FAIL();
+        }
+      }
+      for (int k = 0; k < 6; ++k) {
+        run_one(static_cast<StripOp>(static_cast<int>(StripOp::kEqF) + k), masks.data(), a.data(), b.data(), nullptr,
+                count);
+        for (std::size_t n = 0; n < static_cast<std::size_t>(count); ++n) {
+          if (masks[n] != -compare(kComparisons[k], a[n], b[n])) FAIL(name_of(kComparisons[k]));
+        }
+        run_one(StripOp::kSelectF, out.data(), masks.data(), a.data(), c.data(), count);
+        for (std::size_t n = 0; n < static_cast<std::size_t>(count); ++n) {
+          if (bits(out[n]) != bits(masks[n] != 0 ? a[n] : c[n])) FAIL("select");
+        }
+      }
+    }
+  }
+  REQUIRE(force_instruction_set(best).ok());
+}
+
+TEST_CASE("a strip is flagged exactly when one of its elements is infinite or NaN") {
+  const auto best = current_instruction_set();
+  for (const InstructionSet set : available_instruction_sets()) {
+    REQUIRE(force_instruction_set(set).ok());
+    for (const std::int64_t count : kCounts) {
+      std::vector<float> x(static_cast<std::size_t>(count), std::numeric_limits<float>::max());
+      std::uint32_t flag = 0;
+      run_one(StripOp::kCheckFinite, &flag, x.data(), nullptr, nullptr, count);
+      CHECK(flag == 0);
+      for (float bad : {INFINITY, -INFINITY, NAN}) {
+        for (std::size_t n = 0; n < x.size(); n += x.size() > 40 ? 37 : 1) {
+          flag = 0;
+          std::swap(x[n], bad);
+          run_one(StripOp::kCheckFinite, &flag, x.data(), nullptr, nullptr, count);
+          std::swap(x[n], bad);
+          if (flag == 0) FAIL(name_of(set) << " missed element " << n << " of " << count);
+        }
+      }
+    }
+  }
+  REQUIRE(force_instruction_set(best).ok());
+}
+
+}  // namespace
+}  // namespace dgx::kernels::cpu
