@@ -70,7 +70,7 @@ struct DatasetInfo {
 /// finiteness does. kMissing, kIo.
 [[nodiscard]] Result<Dataset> read_dataset(const std::string& path, Check check = Check::kDigests,
                                            Effort effort = {});
-/// The same with the digest that is stored (and, with kDigests, has been recomputed).
+/// All but the numbers, with the digest that the file gives. Same errors.
 [[nodiscard]] Result<DatasetInfo> read_dataset_info(const std::string& path);
 
 }  // namespace dgx::bundle

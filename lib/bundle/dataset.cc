@@ -1,0 +1,235 @@
+#include "dgx/bundle/dataset.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "container.h"
+#include "dgx/core/json.h"
+#include "dgx/merkle/digests.h"
+#include "float_text.h"
+#include "parallel.h"
+
+namespace dgx::bundle {
+namespace {
+
+constexpr std::int64_t kMaxJsonInteger = std::int64_t{1} << 53;
+
+/// "x: sample 17, element 3": where the flat index `at` of a field is.
+std::string place(std::string_view field, const Tensor& tensor, std::size_t at) {
+  const auto per_sample = static_cast<std::size_t>(tensor.count() / tensor.shape()[0]);
+  return fmt::format("{}: sample {}, element {}", field, at / per_sample, at % per_sample);
+}
+
+Status check_finite(std::string_view field, const Tensor& tensor) {
+  const auto numbers = tensor.as<float>();
+  const auto bad = std::find_if(numbers.begin(), numbers.end(), [](float v) { return !std::isfinite(v); });
+  if (bad == numbers.end()) return {};
+  const auto at = static_cast<std::size_t>(bad - numbers.begin());
+  return malformed(fmt::format("{} is {}", place(field, tensor, at), std::isnan(*bad) ? "NaN" : "infinite"),
+                   "a number that is not finite would make every loss so");
+}
+
+Result<IntegerRange> range_of_i64(std::string_view field, const Tensor& tensor) {
+  const auto numbers = tensor.as<std::int64_t>();
+  const auto [low, high] = std::minmax_element(numbers.begin(), numbers.end());
+  for (const auto bad : {low, high}) {
+    if (*bad >= -kMaxJsonInteger && *bad <= kMaxJsonInteger) continue;
+    const auto at = static_cast<std::size_t>(bad - numbers.begin());
+    return malformed(fmt::format("{} is {}, beyond 2^53", place(field, tensor, at), *bad));
+  }
+  return IntegerRange{*low, *high};
+}
+
+IntegerRange range_of_u8(const Tensor& tensor) {
+  const auto numbers = tensor.as<std::uint8_t>();
+  const auto [low, high] = std::minmax_element(numbers.begin(), numbers.end());
+  return {*low, *high};
+}
+
+/// Checks a field's numbers, and finds the range of integers.
+Result<std::optional<IntegerRange>> examine(std::string_view field, const Tensor& tensor) {
+  switch (tensor.dtype()) {
+    case DType::kF32:
+      DGX_CHECK(check_finite(field, tensor));
+      return std::optional<IntegerRange>();
+    case DType::kI64: {
+      DGX_TRY(const IntegerRange range, range_of_i64(field, tensor));
+      return std::optional(range);
+    }
+    case DType::kU8:
+      return std::optional(range_of_u8(tensor));
+  }
+  return internal_error("unknown element type");
+}
+
+Status check_shapes(const Shape& x, const Shape& y) {
+  for (const auto& [field, shape] : {std::pair{"x", &x}, std::pair{"y", &y}}) {
+    if (shape->empty()) return malformed(fmt::format("{}: has no dimension of samples", field));
+    if (*element_count(*shape) == 0) {
+      return malformed(fmt::format("{}: shape {} has no numbers", field, to_string(*shape)));
+    }
+  }
+  if (x[0] == y[0]) return {};
+  return malformed(fmt::format("x has {} samples, y has {}", x[0], y[0]));
+}
+
+Tensor first_samples(const Tensor& tensor, std::int64_t count) {
+  Shape shape = tensor.shape();
+  const auto bytes = tensor.bytes().size() / static_cast<std::size_t>(shape[0]) * static_cast<std::size_t>(count);
+  shape[0] = count;
+  return Tensor(TensorView{tensor.dtype(), std::move(shape), tensor.bytes().first(bytes)});
+}
+
+Status check_scales(float scale, float shift) {
+  if (!std::isfinite(scale) || scale == 0) return usage_error("scale must be finite and not 0");
+  if (!std::isfinite(shift)) return usage_error("shift must be finite");
+  return {};
+}
+
+template <class HasScales>
+std::string recipe_of(const HasScales& from) {
+  json::Object ranges;
+  if (from.x_range) ranges["x"] = json::Array{from.x_range->low, from.x_range->high};
+  if (from.y_range) ranges["y"] = json::Array{from.y_range->low, from.y_range->high};
+  return json::Value(json::Object{{"ranges", std::move(ranges)},
+                                  {"scale", float_text(from.scale)},
+                                  {"shift", float_text(from.shift)}})
+      .dump();
+}
+
+Result<std::optional<IntegerRange>> parse_range(const json::Value& ranges, const char* field, DType dtype) {
+  const json::Object& object = *ranges.as_object();
+  const auto found = object.find(field);
+  if ((found != object.end()) != (dtype != DType::kF32)) {
+    return malformed(fmt::format("recipe: a range of {} must be there exactly if it holds integers", field));
+  }
+  if (found == object.end()) return std::optional<IntegerRange>();
+  const json::Array* pair = found->second.as_array();
+  if (pair == nullptr || pair->size() != 2 || !(*pair)[0].as_int() || !(*pair)[1].as_int() ||
+      *(*pair)[0].as_int() > *(*pair)[1].as_int()) {
+    return malformed(fmt::format("recipe: the range of {} is not two ascending integers", field));
+  }
+  return std::optional(IntegerRange{*(*pair)[0].as_int(), *(*pair)[1].as_int()});
+}
+
+/// Reads what dataset_recipe() writes, and nothing else: what it means is written again and compared.
+Status parse_recipe(const std::string& text, DatasetInfo& info) {
+  DGX_TRY(const json::Value recipe, json::parse_canonical(text));
+  json::Fields in(recipe, "recipe");
+  const json::Value ranges = in.value("ranges");
+  const std::string scale = in.string("scale", 32);
+  const std::string shift = in.string("shift", 32);
+  DGX_CHECK(in.finish());
+  if (ranges.as_object() == nullptr) return malformed("recipe: ranges is not an object");
+  DGX_TRY(info.x_range, parse_range(ranges, "x", info.x_dtype));
+  DGX_TRY(info.y_range, parse_range(ranges, "y", info.y_dtype));
+  DGX_TRY(info.scale, float_from_text(scale));
+  DGX_TRY(info.shift, float_from_text(shift));
+  if (info.scale == 0) return malformed("recipe: scale is 0");
+  if (recipe_of(info) != text) return malformed("recipe: has unknown ranges");
+  return {};
+}
+
+Result<DatasetInfo> info_from(const Reader& reader) {
+  DGX_CHECK(reader.expect_attributes("", {"digest", "recipe"}));
+  DGX_CHECK(reader.expect_children("", {"x", "y"}));
+  DGX_TRY(TensorInfo x, reader.info("x"));
+  DGX_TRY(TensorInfo y, reader.info("y"));
+  DatasetInfo info;
+  info.x_dtype = x.dtype;
+  info.y_dtype = y.dtype;
+  const Status shapes = check_shapes(x.shape, y.shape);
+  if (!shapes.ok()) return reader.in_file(shapes.error());
+  info.samples = x.shape[0];
+  info.x_shape = std::move(x.shape);
+  info.y_shape = std::move(y.shape);
+  DGX_TRY(info.digest, reader.digest("", "digest"));
+  DGX_TRY(const std::string recipe, reader.text("", "recipe"));
+  const Status parsed = parse_recipe(recipe, info);
+  if (!parsed.ok()) return reader.in_file(parsed.error());
+  return info;
+}
+
+Digest threaded_digest(const Tensor& tensor, int threads) {
+  std::vector<Digest> roots(merkle::tensor_part_count(tensor.bytes().size()));
+  // The work cannot fail.
+  static_cast<void>(for_each_index(roots.size(), threads, [&](std::size_t part) -> Status {
+    roots[part] = merkle::tensor_part_root(tensor.bytes(), part);
+    return {};
+  }));
+  return merkle::tensor_digest(tensor.dtype(), tensor.shape(), merkle::root_of(roots));
+}
+
+Result<Digest> digest_of(const Dataset& dataset, int threads) {
+  const std::array<merkle::NamedDigest, 2> tensors{
+      merkle::NamedDigest{"x", threaded_digest(dataset.x, thread_count(threads))},
+      merkle::NamedDigest{"y", threaded_digest(dataset.y, thread_count(threads))}};
+  return merkle::dataset_digest(tensors, recipe_of(dataset));
+}
+
+Status check_numbers(const Dataset& dataset, const Digest& digest, int threads) {
+  DGX_TRY(const auto x_range, examine("x", dataset.x));
+  DGX_TRY(const auto y_range, examine("y", dataset.y));
+  if (x_range != dataset.x_range) return malformed("x: the numbers do not have the range of the recipe");
+  if (y_range != dataset.y_range) return malformed("y: the numbers do not have the range of the recipe");
+  DGX_TRY(const Digest ours, digest_of(dataset, threads));
+  if (ours == digest) return {};
+  return malformed(fmt::format("the dataset has digest {}, recomputed {}", digest.brief(), ours.brief()));
+}
+
+}  // namespace
+
+Result<Dataset> make_dataset(Tensor x, Tensor y, float scale, float shift, std::optional<std::int64_t> first) {
+  DGX_CHECK(check_scales(scale, shift));
+  DGX_CHECK(check_shapes(x.shape(), y.shape()));
+  if (first) {
+    if (*first < 1 || *first > x.shape()[0]) {
+      return usage_error(fmt::format("the first {} samples are wanted of {}", *first, x.shape()[0]));
+    }
+    x = first_samples(x, *first);
+    y = first_samples(y, *first);
+  }
+  DGX_TRY(const auto x_range, examine("x", x));
+  DGX_TRY(const auto y_range, examine("y", y));
+  return Dataset{std::move(x), std::move(y), scale, shift, x_range, y_range};
+}
+
+std::string dataset_recipe(const Dataset& dataset) { return recipe_of(dataset); }
+
+Result<Digest> dataset_digest(const Dataset& dataset) { return digest_of(dataset, 0); }
+
+Result<Digest> write_dataset(const std::string& path, const Dataset& dataset, Clobber clobber, Effort effort) {
+  DGX_CHECK(check_shapes(dataset.x.shape(), dataset.y.shape()));
+  DGX_CHECK(check_scales(dataset.scale, dataset.shift));
+  DGX_TRY(const Digest digest, digest_of(dataset, effort.threads));
+  DGX_TRY(Writer writer, Writer::create(path, Kind::kDataset, clobber, effort));
+  DGX_CHECK(writer.digest("", "digest", digest));
+  DGX_CHECK(writer.text("", "recipe", recipe_of(dataset)));
+  const std::array<NamedView, 2> tensors{NamedView{"x", dataset.x.view(), {}}, NamedView{"y", dataset.y.view(), {}}};
+  DGX_CHECK(writer.tensors(tensors));
+  DGX_CHECK(writer.commit());
+  return digest;
+}
+
+Result<Dataset> read_dataset(const std::string& path, Check check, Effort effort) {
+  DGX_TRY(const Reader reader, Reader::open(path, Kind::kDataset));
+  DGX_TRY(const DatasetInfo info, info_from(reader));
+  const std::array<std::string, 2> paths{"x", "y"};
+  DGX_TRY(std::vector<Tensor> tensors, reader.tensors(paths, effort));
+  Dataset dataset{std::move(tensors[0]), std::move(tensors[1]), info.scale, info.shift, info.x_range, info.y_range};
+  if (check == Check::kNothing) return dataset;
+  Status same = check_numbers(dataset, info.digest, effort.threads);
+  if (!same.ok()) return reader.in_file(std::move(same).error());
+  return dataset;
+}
+
+Result<DatasetInfo> read_dataset_info(const std::string& path) {
+  DGX_TRY(const Reader reader, Reader::open(path, Kind::kDataset));
+  return info_from(reader);
+}
+
+}  // namespace dgx::bundle

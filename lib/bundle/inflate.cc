@@ -1,0 +1,84 @@
+#include "inflate.h"
+
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace dgx::bundle {
+namespace {
+
+/// One gzip member, read in pieces; zlib counts in unsigned int.
+class Inflater {
+ public:
+  explicit Inflater(std::string_view content) : rest_(content) {
+    constexpr int kGzipOnly = 15 + 16;
+    ready_ = inflateInit2(&stream_, kGzipOnly) == Z_OK;
+  }
+  Inflater(const Inflater&) = delete;
+  Inflater& operator=(const Inflater&) = delete;
+  ~Inflater() { inflateEnd(&stream_); }
+
+  [[nodiscard]] bool ended() const { return ended_; }
+  [[nodiscard]] std::size_t unread() const { return rest_.size(); }
+
+  /// Fills `out` as far as the member goes; returns how far.
+  Result<std::size_t> fill(char* out, std::size_t size) {
+    if (!ready_) return internal_error("zlib cannot start");
+    std::size_t filled = 0;
+    while (!ended_ && filled < size) {
+      const std::size_t room = std::min<std::size_t>(size - filled, kPiece);
+      const std::size_t input = std::min<std::size_t>(rest_.size(), kPiece);
+      stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(rest_.data()));
+      stream_.avail_in = static_cast<uInt>(input);
+      stream_.next_out = reinterpret_cast<Bytef*>(out + filled);
+      stream_.avail_out = static_cast<uInt>(room);
+      const int status = inflate(&stream_, Z_NO_FLUSH);
+      filled += room - stream_.avail_out;
+      rest_.remove_prefix(input - stream_.avail_in);
+      ended_ = status == Z_STREAM_END;
+      if (status == Z_OK || ended_) continue;
+      if (status == Z_BUF_ERROR) return malformed("gzip: ends before its end");
+      return malformed(fmt::format("gzip: {}", stream_.msg == nullptr ? "broken" : stream_.msg));
+    }
+    return filled;
+  }
+
+ private:
+  static constexpr std::size_t kPiece = std::size_t{1} << 30;
+  std::string_view rest_;
+  z_stream stream_{};
+  bool ready_ = false;
+  bool ended_ = false;
+};
+
+}  // namespace
+
+bool is_gzip(std::string_view content) { return content.substr(0, 2) == "\x1f\x8b"; }
+
+Result<std::string> inflate_head(std::string_view content, std::size_t count) {
+  Inflater inflater(content);
+  std::string head(count, '\0');
+  DGX_TRY(const std::size_t got, inflater.fill(head.data(), count));
+  head.resize(got);
+  return head;
+}
+
+Result<std::string> inflate_exactly(std::string_view content, std::uint64_t size) {
+  // Deflate expands at most 1,032 times (RFC 1951: 258 bytes from two bits).
+  constexpr std::uint64_t kMaxExpansion = 1032;
+  if (size / kMaxExpansion > content.size()) {
+    return malformed(fmt::format("gzip: {} bytes cannot hold the {} that are declared", content.size(), size));
+  }
+  Inflater inflater(content);
+  std::string out(size + 1, '\0');  // one more, to see whether the member goes on
+  DGX_TRY(const std::size_t got, inflater.fill(out.data(), out.size()));
+  if (got > size) return malformed(fmt::format("gzip: holds more than the {} bytes that are declared", size));
+  if (got < size) return malformed(fmt::format("gzip: holds {} of {} bytes", got, size));
+  if (inflater.unread() != 0) return malformed(fmt::format("gzip: {} bytes after its end", inflater.unread()));
+  out.resize(size);
+  return out;
+}
+
+}  // namespace dgx::bundle

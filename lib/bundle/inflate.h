@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "dgx/core/result.h"
+
+namespace dgx::bundle {
+
+[[nodiscard]] bool is_gzip(std::string_view content);
+
+/// The first `count` bytes of one gzip member, fewer if it is shorter. kMalformed if it is not gzip.
+[[nodiscard]] Result<std::string> inflate_head(std::string_view content, std::size_t count);
+
+/// Inflates one gzip member that must hold exactly `size` bytes and end where `content` ends; checks its CRC.
+/// Refuses before allocating what no deflate stream of this length can hold.
+[[nodiscard]] Result<std::string> inflate_exactly(std::string_view content, std::uint64_t size);
+
+}  // namespace dgx::bundle

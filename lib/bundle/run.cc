@@ -1,0 +1,216 @@
+#include "dgx/bundle/run.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cassert>
+#include <charconv>
+#include <filesystem>
+#include <set>
+#include <system_error>
+
+#include "dgx/core/files.h"
+#include "run_index.h"
+
+namespace dgx::bundle {
+namespace {
+
+constexpr std::size_t kMaxDrillBytes = 256;
+
+bool is_printable(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c <= 0x7e; });
+}
+
+Status check_header(const RunHeader& header) {
+  if (header.interval < 1) return usage_error(fmt::format("checkpoint interval {} is below 1", header.interval));
+  if (header.drill.size() <= kMaxDrillBytes && is_printable(header.drill)) return {};
+  return usage_error(fmt::format("a drill is described in at most {} printable bytes", kMaxDrillBytes));
+}
+
+Status compare_headers(const std::string& folder, const RunHeader& found, const RunHeader& wanted) {
+  if (found == wanted) return {};
+  const std::string path = index_path(folder);
+  if (found.task != wanted.task) {
+    return malformed(fmt::format("{}: belongs to task {}, not {}", path, found.task.brief(), wanted.task.brief()));
+  }
+  if (found.program != wanted.program) return malformed(fmt::format("{}: was made with another step program", path));
+  if (found.interval != wanted.interval) {
+    return malformed(
+        fmt::format("{}: has checkpoint interval {}, not {}", path, found.interval, wanted.interval));
+  }
+  return malformed(fmt::format("{}: was made with drill \"{}\", not \"{}\"", path, found.drill, wanted.drill));
+}
+
+/// What a killed writer may have left: temporary files, and bundles that it had not named yet or no longer named.
+bool is_ours(const std::string& name) {
+  if (name.starts_with("checkpoint-") && name.ends_with(".h5")) return true;
+  return (name.starts_with(".checkpoint-") || name.starts_with(".index.h5.")) && name.ends_with(".tmp");
+}
+
+std::string file_name(const std::string& path) { return std::filesystem::path(path).filename().string(); }
+
+Status remove_strays(const std::string& folder, const RunIndex& index) {
+  std::set<std::string> named;
+  for (const Checkpoint& checkpoint : index.checkpoints) {
+    if (checkpoint.kept) named.insert(file_name(checkpoint_path(folder, checkpoint)));
+  }
+  std::error_code error;
+  std::vector<std::string> strays;
+  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (is_ours(name) && !named.contains(name)) strays.push_back(folder + "/" + name);
+  }
+  if (error) return Error{ErrorCode::kIo, fmt::format("{}: cannot list: {}", folder, error.message()), {}};
+  for (const std::string& stray : strays) {
+    if (::unlink(stray.c_str()) != 0) return errno_error(stray, "remove");
+  }
+  return {};
+}
+
+Result<FileLock> lock(const std::string& folder) { return FileLock::acquire(folder + "/.lock"); }
+
+}  // namespace
+
+bool KeepPolicy::keeps(std::int64_t index, std::int64_t last) const {
+  if (kind == Kind::kAll || index == 0 || index == last) return true;
+  return kind == Kind::kEvery && index % every == 0;
+}
+
+Result<KeepPolicy> parse_keep(std::string_view text) {
+  if (text == "all") return KeepPolicy{};
+  if (text == "last") return KeepPolicy{KeepPolicy::Kind::kLast, 1};
+  constexpr std::string_view kEvery = "every:";
+  std::int64_t every = 0;
+  if (text.starts_with(kEvery)) {
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data() + kEvery.size(), end, every);
+    if (error != std::errc() || stop != end) every = 0;
+  }
+  if (every >= 1) return KeepPolicy{KeepPolicy::Kind::kEvery, every};
+  return usage_error(fmt::format("\"{}\" is not a way to keep checkpoints", text), "all, last or every:N");
+}
+
+std::span<const float> RunIndex::losses_of(std::int64_t segment) const {
+  assert(segment >= 0 && segment < segments());
+  const auto at = static_cast<std::size_t>(segment);
+  return std::span(losses).subspan(static_cast<std::size_t>(loss_ends[at]),
+                                   static_cast<std::size_t>(loss_ends[at + 1] - loss_ends[at]));
+}
+
+std::string checkpoint_path(const std::string& folder, const Checkpoint& checkpoint) {
+  return fmt::format("{}/checkpoint-{:010}-{}.h5", folder, checkpoint.step, checkpoint.digest.brief());
+}
+
+struct RunWriter::Impl {
+  std::string folder;
+  FileLock lock;
+  KeepPolicy keep;
+  Effort effort;
+  RunIndex index;
+
+  /// Makes `next`, whose last checkpoint is `state`, the run; leaves everything as it was if it cannot.
+  Status commit(RunIndex next, const State& state, const StateDigests& digests) {
+    const std::string path = checkpoint_path(folder, next.checkpoints.back());
+    DGX_CHECK(write_state(path, state, digests, Clobber::kReplace, effort));
+    Status written = write_index(folder, next);
+    if (!written.ok()) {
+      ::unlink(path.c_str());
+      return written;
+    }
+    const RunIndex before = std::exchange(index, std::move(next));
+    // A bundle that cannot be removed now is a stray of which the next opening takes care.
+    for (std::size_t i = 0; i < before.checkpoints.size(); ++i) {
+      if (!before.checkpoints[i].kept || index.checkpoints[i].kept) continue;
+      ::unlink(checkpoint_path(folder, before.checkpoints[i]).c_str());
+    }
+    return {};
+  }
+};
+
+RunWriter::RunWriter(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+RunWriter::RunWriter(RunWriter&&) noexcept = default;
+RunWriter::~RunWriter() = default;
+
+Result<RunWriter> RunWriter::create(const std::string& folder, const RunHeader& header, KeepPolicy keep,
+                                    const State& initial, const StateDigests& digests, Effort effort) {
+  DGX_CHECK(check_header(header));
+  DGX_TRY(const std::int64_t step, step_of(initial));
+  DGX_CHECK(make_folder(folder));
+  DGX_TRY(FileLock held, lock(folder));
+  if (exists(index_path(folder))) {
+    return Error{ErrorCode::kCannotCreate, fmt::format("{}: holds a run already", folder),
+                 "the same command line resumes it"};
+  }
+  DGX_CHECK(remove_strays(folder, {}));
+  RunIndex index{header, {{step, digests.state, true}}, {}, {0}};
+  auto impl = std::make_unique<Impl>(Impl{folder, std::move(held), keep, effort, {}});
+  DGX_CHECK(impl->commit(std::move(index), initial, digests));
+  return RunWriter(std::move(impl));
+}
+
+Result<RunWriter> RunWriter::open(const std::string& folder, const RunHeader& header, KeepPolicy keep,
+                                  Effort effort) {
+  if (!exists(index_path(folder))) {
+    return Error{ErrorCode::kMissing, fmt::format("{}: is not there", index_path(folder)), {}};
+  }
+  DGX_TRY(FileLock held, lock(folder));
+  DGX_TRY(RunIndex index, read_index(folder));
+  DGX_CHECK(compare_headers(folder, index.header, header));
+  DGX_CHECK(remove_strays(folder, index));
+  return RunWriter(std::make_unique<Impl>(Impl{folder, std::move(held), keep, effort, std::move(index)}));
+}
+
+const RunIndex& RunWriter::index() const { return impl_->index; }
+
+Result<StoredState> RunWriter::last_state() const {
+  DGX_TRY(const RunReader reader, RunReader::open(impl_->folder));
+  return reader.state(impl_->index.segments(), Check::kDigests, impl_->effort);
+}
+
+Status RunWriter::append(const State& state, const StateDigests& digests, std::span<const float> losses) {
+  DGX_TRY(const std::int64_t step, step_of(state));
+  const std::int64_t last_step = impl_->index.checkpoints.back().step;
+  if (step <= last_step) {
+    return usage_error(fmt::format("a checkpoint at step {} cannot follow one at step {}", step, last_step));
+  }
+  RunIndex next = impl_->index;
+  next.checkpoints.push_back({step, digests.state, true});
+  next.losses.insert(next.losses.end(), losses.begin(), losses.end());
+  next.loss_ends.push_back(static_cast<std::int64_t>(next.losses.size()));
+  for (std::int64_t i = 0; i < next.segments(); ++i) {
+    Checkpoint& checkpoint = next.checkpoints[static_cast<std::size_t>(i)];
+    checkpoint.kept = checkpoint.kept && impl_->keep.keeps(i, next.segments());
+  }
+  return impl_->commit(std::move(next), state, digests);
+}
+
+Result<RunReader> RunReader::open(const std::string& folder) {
+  DGX_TRY(RunIndex index, read_index(folder));
+  return RunReader(folder, std::move(index));
+}
+
+Result<StoredState> RunReader::state(std::int64_t checkpoint, Check check, Effort effort) const {
+  if (checkpoint < 0 || checkpoint > index_.segments()) {
+    return usage_error(
+        fmt::format("{}: has no checkpoint {}, its last is {}", folder_, checkpoint, index_.segments()));
+  }
+  const Checkpoint& wanted = index_.checkpoints[static_cast<std::size_t>(checkpoint)];
+  const std::string path = checkpoint_path(folder_, wanted);
+  if (!wanted.kept) {
+    return Error{ErrorCode::kMissing, fmt::format("{}: checkpoint {} was not kept", folder_, checkpoint),
+                 fmt::format("recompute it from checkpoint {}", nearest_kept(checkpoint))};
+  }
+  DGX_TRY(StoredState stored, read_state(path, check, effort));
+  if (stored.digests.state == wanted.digest) return stored;
+  return malformed(fmt::format("{}: holds state {}, the index names {}", path, stored.digests.state.brief(),
+                               wanted.digest.brief()));
+}
+
+std::int64_t RunReader::nearest_kept(std::int64_t checkpoint) const {
+  std::int64_t at = std::min(checkpoint, index_.segments());
+  while (at > 0 && !index_.checkpoints[static_cast<std::size_t>(at)].kept) --at;
+  return at;
+}
+
+}  // namespace dgx::bundle
