@@ -1,0 +1,37 @@
+#pragma once
+
+#include "dgx/core/result.h"
+#include "dgx/program/program.h"
+
+namespace dgx::program {
+
+/// Most leaves of 1 KiB that one element of a map, or one term of a fold, may open on any path through its
+/// selects.
+inline constexpr int kMaxLeaves = 6;
+/// Bytes of all values together, and scalar operations of one step: a program beyond is refused before
+/// anything is allocated.
+inline constexpr std::int64_t kMaxValueBytes = std::int64_t{1} << 45;
+inline constexpr std::int64_t kMaxOperations = std::int64_t{1} << 62;
+
+enum class ProgramRole {
+  kTraining,  ///< a step: exactly one `state step` (i64 []) and `state loss` (f32 []); every state input has
+              ///< a `next`
+  kEvaluation,  ///< the forward pass: no `next`; the last value is f32 [batch], see lower.h
+};
+
+/// Proves what every user of a program relies on, so that nobody who evaluates, compiles or prices a checked
+/// program can be led outside a tensor, into an endless loop or into a type he did not expect
+/// (dgx-program(5), "What a reader proves"):
+/// - values are defined before they are used; shapes, views and iteration shapes have equal counts; nothing
+/// is empty or overflows;
+/// - every step has operands of the types its operation takes (dgx-numerics(7)), and the last one gives the
+/// line's type;
+/// - an access without fill is inside for every index, by interval arithmetic; `$j` (alone in its coordinate,
+/// one level, an integer value) and `/d` have a fill;
+/// - a dot has two plain accesses, besides the indices that they name; every access and step is used;
+/// - at most kMaxLeaves leaves; a chain's `init` has no fold index, its `when` is an integer;
+/// - inputs: sources and schedule names from the closed lists, one input for each state entry, a `next` of
+/// the same type and shape. kMalformed, naming line and field. Cost: linear in the text.
+[[nodiscard]] Status check_program(const Program& program, ProgramRole role = ProgramRole::kTraining);
+
+}  // namespace dgx::program

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "dgx/core/result.h"
+#include "dgx/kernels/primitive.h"
+
+namespace dgx::program {
+
+/// Longest line in bytes, newline not counted. One line must fit a move of a dispute.
+inline constexpr std::size_t kMaxLineBytes = 3072;
+inline constexpr std::size_t kMaxSteps = 64;       ///< of `do`, and of `when`
+inline constexpr std::size_t kMaxAccesses = 64;    ///< of `x`
+inline constexpr std::size_t kMaxTerms = 16;       ///< of one coordinate
+inline constexpr std::size_t kMaxNameBytes = 256;  ///< of a state entry
+/// Coefficients, constants and divisors of coordinates, and dimensions, are at most this in magnitude.
+inline constexpr std::int64_t kMaxInteger = std::int64_t{1} << 53;
+
+/// One line of a step program (dgx-program(5), "Lines"): canonical JSON, no newline. `primitive` must be in
+/// normal form, which is what parse_line and Builder give: terms of a coordinate in order of symbol then
+/// index, each once and with a coefficient other than 0; a divisor of at least 2 where there is a division, 1
+/// otherwise; no NaN.
+[[nodiscard]] std::string print_line(const kernels::Primitive& primitive, kernels::ValueIndex value);
+
+/// The primitive that `text` says, which must be the line of value `value`. Exact inverse of print_line:
+/// kMalformed, with line number and byte position, for anything that print_line would not have written so.
+/// Says nothing of meaning: see check.h.
+[[nodiscard]] Result<kernels::Primitive> parse_line(std::string_view text, kernels::ValueIndex value);
+
+/// Parts of a line, for messages and for whoever explains an element.
+[[nodiscard]] std::string print_access(const kernels::Access& access);
+[[nodiscard]] std::string print_step(const kernels::Step& step);
+[[nodiscard]] std::string print_operand(const kernels::Operand& operand);
+
+}  // namespace dgx::program

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "dgx/core/result.h"
+#include "dgx/core/tensor.h"
+#include "dgx/program/aten.h"
+#include "dgx/program/program.h"
+#include "dgx/program/specs.h"
+
+namespace dgx::program {
+
+/// A field of the dataset: the dtype it is stored in, and one sample's shape.
+struct DatasetField {
+  DType dtype = DType::kF32;
+  Shape sample_shape;
+};
+
+/// What surrounds the captured model in a training step.
+struct TrainingRecipe {
+  DatasetField x;
+  DatasetField y;
+  float scale = 1;  ///< the model sees fma(float(x), scale, shift)
+  float shift = 0;
+  std::int64_t batch = 1;
+  LossKind loss = LossKind::kCrossEntropy;
+  OptimizerSpec optimizer;
+  std::optional<double> clip_norm;  ///< bound of the gradients' global norm
+};
+
+/// One training step as primitives: the captured forward and backward, the loss written from the model's
+/// output and y, clipping and the optimiser (dgx-program(5), "Lowering"). Dead calls are dropped before
+/// anything is lowered, so that only needed ops need a lowering.
+///
+/// Inputs, in order: state entries by name, `batch x`, `batch y`, one `schedule` vector, constants. Entries:
+/// `model/NAME` for parameters, buffers and large constants; `optimizer/momentum/NAME`, or
+/// `optimizer/exp_avg/NAME` and `optimizer/exp_avg_sq/NAME`; `step` (i64 []), `loss` (f32 [], the mean loss
+/// of the step's batch). Cross entropy wants an output [batch, classes] and y u8 or i64 []; mse an output of
+/// y's shape and y f32.
+///
+/// kUsage, naming the op and its place: an op, option, dtype or shape without an exact lowering; recipe and
+/// graph that do not fit together. The result passes check_program(…, kTraining); kInternal if not.
+[[nodiscard]] Result<Program> lower_training_step(const CapturedGraph& graph, const TrainingRecipe& recipe);
+
+/// The forward pass in evaluation mode: state inputs `model/NAME` without `next`, `batch x`, `batch y`. The
+/// last value is f32 [batch], each sample's own loss (mse: the mean over the sample); for cross entropy the
+/// value before it is i64 [batch], 1 where the largest output (the first on ties) is y's, else 0.
+[[nodiscard]] Result<Program> lower_evaluation(const CapturedGraph& graph, const TrainingRecipe& recipe);
+
+/// Whether there is a lowering for the ATen op `name` ("aten::relu").
+[[nodiscard]] bool has_lowering(std::string_view name);
+
+}  // namespace dgx::program

@@ -1,0 +1,264 @@
+#include "line_writer.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace dgx::program {
+
+using kernels::Access;
+using kernels::Kind;
+using kernels::NumberType;
+using kernels::Operand;
+using kernels::Primitive;
+using kernels::ScalarOp;
+using kernels::Step;
+
+namespace {
+
+NumberType result_of(ScalarOp op, const std::vector<Expression>& operands) {
+  switch (op) {
+    case ScalarOp::kEq:
+    case ScalarOp::kNe:
+    case ScalarOp::kLt:
+    case ScalarOp::kLe:
+    case ScalarOp::kGt:
+    case ScalarOp::kGe:
+    case ScalarOp::kAnd:
+    case ScalarOp::kOr:
+    case ScalarOp::kNot:
+    case ScalarOp::kI64:
+    case ScalarOp::kU8:
+      return NumberType::kInteger;
+    case ScalarOp::kF32:
+      return NumberType::kFloat;
+    default:
+      return operands.back().type;
+  }
+}
+
+LineWriter* line_of(const std::vector<Expression>& operands) {
+  for (const Expression& operand : operands) {
+    if (operand.line) return operand.line;
+  }
+  return nullptr;
+}
+
+/// Both as they are if of one type, else both as f32.
+std::pair<Expression, Expression> promoted(const Expression& a, const Expression& b) {
+  if (a.type == b.type) return {a, b};
+  return {to_float(a), to_float(b)};
+}
+
+Expression binary(ScalarOp op, const Expression& a, const Expression& b) {
+  const auto [left, right] = promoted(a, b);
+  return step(op, {left, right});
+}
+
+void mark(const Operand& operand, std::vector<bool>& steps, std::vector<bool>& accesses) {
+  const auto index = static_cast<std::size_t>(operand.index);
+  if (operand.kind == Operand::Kind::kStep) steps[index] = true;
+  if (operand.kind == Operand::Kind::kAccess) accesses[index] = true;
+}
+
+/// New numbers of what is kept.
+std::vector<std::int32_t> numbers_of(const std::vector<bool>& kept) {
+  std::vector<std::int32_t> numbers;
+  std::int32_t next = 0;
+  for (const bool keep : kept) numbers.push_back(keep ? next++ : -1);
+  return numbers;
+}
+
+template <class T>
+void keep_only(std::vector<T>& items, const std::vector<bool>& kept) {
+  std::size_t n = 0;
+  std::erase_if(items, [&](const T&) { return !kept[n++]; });
+}
+
+void renumber(Operand& operand, const std::vector<std::int32_t>& steps,
+              const std::vector<std::int32_t>& accesses) {
+  if (operand.kind == Operand::Kind::kStep) operand.index = steps[static_cast<std::size_t>(operand.index)];
+  if (operand.kind == Operand::Kind::kAccess)
+    operand.index = accesses[static_cast<std::size_t>(operand.index)];
+}
+
+/// Marks what the last of `steps` needs.
+std::vector<bool> needed_steps(const std::vector<Step>& steps, std::vector<bool>& accesses) {
+  std::vector<bool> needed(steps.size(), false);
+  if (steps.empty()) return needed;
+  needed.back() = true;
+  for (std::size_t n = steps.size(); n-- > 0;) {
+    if (!needed[n]) continue;
+    for (int m = 0; m < arity_of(steps[n].op); ++m)
+      mark(steps[n].operands[static_cast<std::size_t>(m)], needed, accesses);
+  }
+  return needed;
+}
+
+}  // namespace
+
+Expression step(ScalarOp op, const std::vector<Expression>& operands) {
+  LineWriter* line = line_of(operands);
+  assert(line);
+  return line->append(op, operands);
+}
+
+Expression to_float(const Expression& a) {
+  if (a.type == NumberType::kFloat) return a;
+  if (a.operand.kind == Operand::Kind::kInteger) return static_cast<float>(a.operand.integer);
+  return step(ScalarOp::kF32, {a});
+}
+
+Expression to_integer(const Expression& a) {
+  return a.type == NumberType::kInteger ? a : step(ScalarOp::kI64, {a});
+}
+
+Expression operator+(const Expression& a, const Expression& b) { return binary(ScalarOp::kAdd, a, b); }
+Expression operator-(const Expression& a, const Expression& b) { return binary(ScalarOp::kSub, a, b); }
+Expression operator*(const Expression& a, const Expression& b) { return binary(ScalarOp::kMul, a, b); }
+Expression operator/(const Expression& a, const Expression& b) {
+  return step(ScalarOp::kDiv, {to_float(a), to_float(b)});
+}
+Expression operator-(const Expression& a) { return step(ScalarOp::kNeg, {a}); }
+Expression fma(const Expression& a, const Expression& b, const Expression& c) {
+  return step(ScalarOp::kFma, {to_float(a), to_float(b), to_float(c)});
+}
+Expression max(const Expression& a, const Expression& b) { return binary(ScalarOp::kMax, a, b); }
+Expression min(const Expression& a, const Expression& b) { return binary(ScalarOp::kMin, a, b); }
+Expression compare(ScalarOp op, const Expression& a, const Expression& b) { return binary(op, a, b); }
+Expression select(const Expression& condition, const Expression& yes, const Expression& no) {
+  const auto [left, right] = promoted(yes, no);
+  const Expression chosen =
+      condition.type == NumberType::kInteger ? condition : compare(ScalarOp::kNe, condition, 0.0F);
+  return step(ScalarOp::kSelect, {chosen, left, right});
+}
+Expression function(ScalarOp op, const Expression& a) { return step(op, {to_float(a)}); }
+
+LineWriter::LineWriter(Builder& builder, std::string provenance, Kind kind, Shape shape, Shape fold)
+    : builder_(builder) {
+  primitive_.kind = kind;
+  primitive_.shape = std::move(shape);
+  primitive_.fold = std::move(fold);
+  primitive_.provenance = std::move(provenance);
+}
+
+Expression LineWriter::read(const TensorForm& form) {
+  return read(broadcast_to(form, primitive_.shape), output_indices(primitive_.shape.size()));
+}
+
+Expression LineWriter::read(const TensorForm& form, const std::vector<kernels::Coordinate>& indices) {
+  if (form.splat) {
+    if (const float* real = std::get_if<float>(&*form.splat))
+      return {this, Operand::literal(*real), NumberType::kFloat};
+    return {this, Operand::literal(std::get<std::int64_t>(*form.splat)), NumberType::kInteger};
+  }
+  const Expression result = read(access_at(form, indices), form.dtype);
+  const auto n = static_cast<std::size_t>(result.operand.index);
+  if (n >= read_whole_.size()) read_whole_.resize(n + 1);
+  read_whole_[n] = remap(form, primitive_.shape, indices);
+  return result;
+}
+
+Expression LineWriter::read(Access access, DType dtype) {
+  auto& accesses = primitive_.accesses;
+  const auto known = std::find(accesses.begin(), accesses.end(), access);
+  const auto n = static_cast<int>(known - accesses.begin());
+  if (known == accesses.end()) accesses.push_back(std::move(access));
+  return {this, Operand::access(n), dtype == DType::kF32 ? NumberType::kFloat : NumberType::kInteger};
+}
+
+Expression LineWriter::append(ScalarOp op, const std::vector<Expression>& operands) {
+  Step step;
+  step.op = op;
+  for (std::size_t n = 0; n < operands.size(); ++n) step.operands[n] = operands[n].operand;
+  auto& steps = primitive_.steps;
+  const auto known = std::find(steps.begin(), steps.end(), step);
+  const auto n = static_cast<int>(known - steps.begin());
+  if (known == steps.end()) steps.push_back(step);
+  return {this, Operand::step(n), result_of(op, operands)};
+}
+
+TensorForm LineWriter::finish(DType dtype, const Expression& result) {
+  const bool wants_float = dtype == DType::kF32;
+  return finish_operand(dtype, (wants_float ? to_float(result) : to_integer(result)).operand);
+}
+
+TensorForm LineWriter::finish_operand(DType dtype, const Operand& result) {
+  const bool is_map = primitive_.kind == Kind::kMap;
+  if (is_map && result.kind == Operand::Kind::kFloat) return splat_form(dtype, primitive_.shape, result.real);
+  if (is_map && result.kind == Operand::Kind::kInteger)
+    return splat_form(dtype, primitive_.shape, result.integer);
+  if (is_map && result.kind == Operand::Kind::kAccess &&
+      static_cast<std::size_t>(result.index) < read_whole_.size()) {
+    const auto& form = read_whole_[static_cast<std::size_t>(result.index)];
+    if (form && form->dtype == dtype) return *form;
+  }
+  auto& steps = primitive_.steps;
+  if (result.kind == Operand::Kind::kStep) {
+    steps.resize(static_cast<std::size_t>(result.index) + 1);
+  } else if (primitive_.kind != Kind::kDot) {
+    // An index, a literal under a fold, or an access: adding nothing would cost an operation, so an access
+    // becomes access 0.
+    steps.clear();
+    if (result.kind == Operand::Kind::kAccess) {
+      std::swap(primitive_.accesses[0], primitive_.accesses[static_cast<std::size_t>(result.index)]);
+    } else {
+      const ScalarOp same = result.kind == Operand::Kind::kFloat ? ScalarOp::kF32 : ScalarOp::kI64;
+      steps.push_back({same, {result, {}, {}}});
+    }
+  }
+  primitive_.dtype = dtype;
+  if (primitive_.kind != Kind::kDot) drop_unused(primitive_);
+  const Shape shape = primitive_.shape;
+  return value_form(builder_.append(std::move(primitive_)), dtype, shape);
+}
+
+TensorForm LineWriter::finish_chain(DType dtype, const Expression& result,
+                                    const std::optional<Expression>& when, const Expression& init) {
+  primitive_.init = init.operand;
+  if (when) {
+    // Steps are shared by both lists while writing; each keeps its own copy of those it needs.
+    primitive_.when = primitive_.steps;
+    primitive_.when.resize(static_cast<std::size_t>(when->operand.index) + 1);
+  }
+  return finish_operand(dtype, result.operand);
+}
+
+void drop_unused(Primitive& primitive) {
+  std::vector<bool> accesses(primitive.accesses.size(), false), none;
+  const auto steps = needed_steps(primitive.steps, accesses);
+  const auto when = needed_steps(primitive.when, accesses);
+  if (primitive.steps.empty() && !accesses.empty()) accesses[0] = true;
+  if (primitive.init) mark(*primitive.init, none, accesses);
+  for (std::size_t n = 0; n < accesses.size(); ++n) {
+    if (!accesses[n]) continue;
+    for (const auto& coordinate : primitive.accesses[n].coordinates) {
+      for (const auto& term : coordinate.terms) {
+        if (term.symbol == kernels::Term::Symbol::kAccess)
+          accesses[static_cast<std::size_t>(term.index)] = true;
+      }
+    }
+  }
+  const auto access_numbers = numbers_of(accesses);
+  const auto renumber_steps = [&](std::vector<Step>& list, const std::vector<bool>& kept) {
+    const auto step_numbers = numbers_of(kept);
+    keep_only(list, kept);
+    for (Step& step : list) {
+      for (int m = 0; m < arity_of(step.op); ++m)
+        renumber(step.operands[static_cast<std::size_t>(m)], step_numbers, access_numbers);
+    }
+  };
+  renumber_steps(primitive.steps, steps);
+  renumber_steps(primitive.when, when);
+  if (primitive.init) renumber(*primitive.init, {}, access_numbers);
+  keep_only(primitive.accesses, accesses);
+  for (Access& access : primitive.accesses) {
+    for (auto& coordinate : access.coordinates) {
+      for (auto& term : coordinate.terms) {
+        if (term.symbol == kernels::Term::Symbol::kAccess)
+          term.index = access_numbers[static_cast<std::size_t>(term.index)];
+      }
+    }
+  }
+}
+
+}  // namespace dgx::program

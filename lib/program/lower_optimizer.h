@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "dgx/program/specs.h"
+#include "line_writer.h"
+
+namespace dgx::program {
+
+/// Writes the update of one parameter after another (dgx-program(5), "Optimisers"), with the step's scheduled
+/// scalars from one vector.
+class OptimizerLowering {
+ public:
+  OptimizerLowering(Builder& builder, const OptimizerSpec& spec);
+
+  /// `state` is the input `model/NAME`; sets its `next` and those of the optimiser's entries for it, which
+  /// are made here.
+  void update(const std::string& name, kernels::ValueIndex state, const TensorForm& gradient);
+
+ private:
+  void sgd(const std::string& name, kernels::ValueIndex state, const TensorForm& gradient);
+  void adam(const std::string& name, kernels::ValueIndex state, const TensorForm& gradient);
+  Expression scheduled(LineWriter& line, const std::string& name) const;
+  Expression decayed(LineWriter& line, const TensorForm& gradient, const TensorForm& parameter) const;
+
+  Builder& builder_;
+  const OptimizerSpec& spec_;
+  std::vector<std::string> names_;
+  kernels::ValueIndex schedule_;
+};
+
+/// The gradients scaled by min(1, bound / (norm + 1e-6)), norm being that of all of them together.
+[[nodiscard]] std::vector<TensorForm> clip_gradients(Builder& builder,
+                                                     const std::vector<TensorForm>& gradients, double bound);
+
+}  // namespace dgx::program

@@ -1,0 +1,162 @@
+#include <array>
+#include <map>
+#include <string_view>
+
+#include "dgx/program/lower.h"
+#include "lowerings.h"
+
+namespace dgx::program {
+namespace {
+
+using namespace lowerings;  // NOLINT: the table is about nothing else
+
+/// Every ATen op that an exact program can hold. A new op is a row here and a function in lowerings_*.cc.
+/// Functionalisation writes some views as `…_copy`; find_lowering drops that ending.
+const std::map<std::string_view, LoweringFunction>& table() {
+  static const std::map<std::string_view, LoweringFunction> kTable = {
+      // Views and data movement.
+      {"alias", &alias},
+      {"detach", &alias},
+      {"clone", &alias},
+      {"contiguous", &alias},
+      {"lift_fresh", &alias},
+      {"lift", &alias},
+      {"view", &lowerings::reshape},
+      {"reshape", &lowerings::reshape},
+      {"_unsafe_view", &lowerings::reshape},
+      {"_reshape_alias", &lowerings::reshape},
+      {"flatten", &lowerings::reshape},
+      {"unflatten", &lowerings::reshape},
+      {"squeeze", &lowerings::reshape},
+      {"unsqueeze", &lowerings::reshape},
+      {"t", &transpose_two},
+      {"numpy_T", &transpose_two},
+      {"transpose", &transpose},
+      {"permute", &permute},
+      {"expand", &expand},
+      {"expand_as", &expand},
+      {"select", &lowerings::select},
+      {"slice", &slice},
+      {"slice_backward", &slice_backward},
+      {"select_backward", &select_backward},
+      {"flip", &flip},
+      {"split", &split},
+      {"split_with_sizes", &split_with_sizes},
+      {"unbind", &unbind},
+      {"cat", &cat},
+      {"stack", &stack},
+      {"copy", &expand},
+      {"_to_copy", &convert},
+      {"to", &convert},
+      {"full", &filled},
+      {"full_like", &filled},
+      {"new_full", &filled},
+      {"scalar_tensor", &filled},
+      {"fill", &filled},
+      {"zeros", &zeros},
+      {"zeros_like", &zeros},
+      {"new_zeros", &zeros},
+      {"ones", &ones},
+      {"ones_like", &ones},
+      {"new_ones", &ones},
+      {"arange", &arange},
+      // Arithmetic.
+      {"add", &add},
+      {"sub", &sub},
+      {"rsub", &rsub},
+      {"mul", &mul},
+      {"div", &lowerings::div},
+      {"reciprocal", &reciprocal},
+      {"neg", &neg},
+      {"abs", &lowerings::abs},
+      {"exp", &lowerings::exp},
+      {"expm1", &lowerings::expm1},
+      {"log", &lowerings::log},
+      {"log1p", &lowerings::log1p},
+      {"sqrt", &lowerings::sqrt},
+      {"rsqrt", &rsqrt},
+      {"sin", &lowerings::sin},
+      {"cos", &lowerings::cos},
+      {"erf", &lowerings::erf},
+      {"floor", &lowerings::floor},
+      {"trunc", &lowerings::trunc},
+      {"round", &lowerings::round},
+      {"square", &square},
+      {"pow", &lowerings::pow},
+      {"addcmul", &addcmul},
+      {"addcdiv", &addcdiv},
+      {"lerp", &lowerings::lerp},
+      {"maximum", &maximum},
+      {"minimum", &minimum},
+      {"clamp", &clamp},
+      {"clamp_min", &clamp},
+      {"clamp_max", &clamp},
+      {"sign", &sign},
+      {"sgn", &sign},
+      {"eq", &eq},
+      {"ne", &ne},
+      {"lt", &lt},
+      {"le", &le},
+      {"gt", &gt},
+      {"ge", &ge},
+      {"logical_and", &logical_and},
+      {"logical_or", &logical_or},
+      {"logical_not", &logical_not},
+      {"where", &where},
+      {"masked_fill", &masked_fill},
+      // Activations.
+      {"relu", &relu},
+      {"threshold_backward", &threshold_backward},
+      {"gelu", &gelu},
+      {"gelu_backward", &gelu_backward},
+      {"tanh", &lowerings::tanh},
+      {"tanh_backward", &tanh_backward},
+      {"sigmoid", &sigmoid},
+      {"sigmoid_backward", &sigmoid_backward},
+      {"silu", &silu},
+      {"silu_backward", &silu_backward},
+      {"leaky_relu", &leaky_relu},
+      {"leaky_relu_backward", &leaky_relu_backward},
+      {"elu", &elu},
+      {"elu_backward", &elu_backward},
+      {"softplus", &softplus},
+      {"softplus_backward", &softplus_backward},
+      {"hardtanh", &hardtanh},
+      {"hardtanh_backward", &hardtanh_backward},
+      // Contractions.
+      {"mm", &mm},
+      {"bmm", &bmm},
+      {"mv", &mv},
+      {"addmm", &addmm},
+      {"linear", &linear},
+      // Reductions and what is made of them.
+      {"sum", &sum},
+      {"mean", &mean},
+      {"amax", &amax},
+      {"argmax", &argmax},
+      {"_softmax", &softmax},
+      {"softmax", &softmax},
+      {"_softmax_backward_data", &softmax_backward},
+      {"_log_softmax", &log_softmax},
+      {"log_softmax", &log_softmax},
+      {"_log_softmax_backward_data", &log_softmax_backward},
+      {"native_layer_norm", &layer_norm},
+      {"native_layer_norm_backward", &layer_norm_backward},
+  };
+  return kTable;
+}
+
+}  // namespace
+
+LoweringFunction find_lowering(std::string_view name) {
+  if (!name.starts_with("aten::")) return nullptr;
+  name.remove_prefix(6);
+  auto found = table().find(name);
+  if (found == table().end() && name.ends_with("_copy"))
+    found = table().find(name.substr(0, name.size() - 5));
+  return found == table().end() ? nullptr : found->second;
+}
+
+bool has_lowering(std::string_view name) { return find_lowering(name) != nullptr; }
+
+}  // namespace dgx::program

@@ -1,0 +1,113 @@
+#pragma once
+
+#include "lowering.h"
+
+namespace dgx::program::lowerings {
+
+/// One function per ATen op; the table (lowering_table.cc) says which serves which name.
+
+// lowerings_views.cc: no work, or a copy.
+void alias(Call& call);
+void reshape(Call& call);
+void transpose_two(Call& call);
+void transpose(Call& call);
+void permute(Call& call);
+void expand(Call& call);
+void select(Call& call);
+void slice(Call& call);
+void slice_backward(Call& call);
+void select_backward(Call& call);
+void flip(Call& call);
+void split(Call& call);
+void split_with_sizes(Call& call);
+void unbind(Call& call);
+void cat(Call& call);
+void stack(Call& call);
+void filled(Call& call);
+void zeros(Call& call);
+void ones(Call& call);
+void arange(Call& call);
+void convert(Call& call);
+
+// lowerings_arithmetic.cc: one scalar expression an element.
+void add(Call& call);
+void sub(Call& call);
+void rsub(Call& call);
+void mul(Call& call);
+void div(Call& call);
+void reciprocal(Call& call);
+void neg(Call& call);
+void abs(Call& call);
+void exp(Call& call);
+void expm1(Call& call);
+void log(Call& call);
+void log1p(Call& call);
+void sqrt(Call& call);
+void rsqrt(Call& call);
+void sin(Call& call);
+void cos(Call& call);
+void erf(Call& call);
+void floor(Call& call);
+void trunc(Call& call);
+void round(Call& call);
+void square(Call& call);
+void pow(Call& call);
+void addcmul(Call& call);
+void addcdiv(Call& call);
+void lerp(Call& call);
+void maximum(Call& call);
+void minimum(Call& call);
+void clamp(Call& call);
+void eq(Call& call);
+void ne(Call& call);
+void lt(Call& call);
+void le(Call& call);
+void gt(Call& call);
+void ge(Call& call);
+void logical_and(Call& call);
+void logical_or(Call& call);
+void logical_not(Call& call);
+void where(Call& call);
+void masked_fill(Call& call);
+void sign(Call& call);
+
+// lowerings_activations.cc
+void relu(Call& call);
+void threshold_backward(Call& call);
+void gelu(Call& call);
+void gelu_backward(Call& call);
+void tanh(Call& call);
+void tanh_backward(Call& call);
+void sigmoid(Call& call);
+void sigmoid_backward(Call& call);
+void silu(Call& call);
+void silu_backward(Call& call);
+void leaky_relu(Call& call);
+void leaky_relu_backward(Call& call);
+void elu(Call& call);
+void elu_backward(Call& call);
+void softplus(Call& call);
+void softplus_backward(Call& call);
+void hardtanh(Call& call);
+void hardtanh_backward(Call& call);
+
+// lowerings_products.cc
+void mm(Call& call);
+void bmm(Call& call);
+void mv(Call& call);
+void addmm(Call& call);
+void linear(Call& call);
+
+// lowerings_reductions.cc
+void sum(Call& call);
+void mean(Call& call);
+void amax(Call& call);
+void argmax(Call& call);
+void softmax(Call& call);
+void softmax_backward(Call& call);
+void log_softmax(Call& call);
+void log_softmax_backward(Call& call);
+void layer_norm(Call& call);
+void layer_norm_backward(Call& call);
+
+}  // namespace dgx::program::lowerings

@@ -1,0 +1,231 @@
+#include <fmt/format.h>
+
+#include "lowerings.h"
+#include "pointwise.h"
+
+namespace dgx::program::lowerings {
+
+using kernels::NumberType;
+using kernels::ScalarOp;
+
+namespace {
+
+bool is_splat(const TensorForm& form, double number) {
+  if (!form.splat) return false;
+  if (const float* real = std::get_if<float>(&*form.splat)) return static_cast<double>(*real) == number;
+  return static_cast<double>(std::get<std::int64_t>(*form.splat)) == number;
+}
+
+/// Whether the call's result is `form` and nothing else: sums with zero and products with one are dropped.
+/// Gives it then.
+bool give_unchanged(Call& call, const TensorForm& form) {
+  if (form.dtype != call.result_dtype() || !broadcasts(form.shape, call.result_shape())) return false;
+  call.give(broadcast_to(form, call.result_shape()));
+  return true;
+}
+
+void unary(Call& call, ScalarOp op) {
+  Pointwise map(call);
+  map.out(function(op, map.in("self")));
+}
+
+void comparison(Call& call, ScalarOp op) {
+  Pointwise map(call);
+  map.out(compare(op, map.any("self"), map.any("other")));
+}
+
+/// u8 stands for torch's bool too, whose sums and negations are not numbers.
+bool is_number(Call& call) {
+  return call.require(call.result_dtype() != DType::kU8, "arithmetic on u8 or bool");
+}
+
+/// self + alpha · other, the product and the sum in one rounding.
+void scaled_add(Call& call, const TensorForm& self, const TensorForm& other, double alpha) {
+  if (!is_number(call)) return;
+  if (is_splat(other, 0) && give_unchanged(call, self)) return;
+  if (is_splat(self, 0) && alpha == 1 && give_unchanged(call, other)) return;
+  Pointwise map(call);
+  const Expression a = map.read(self, "self"), b = map.read(other, "other");
+  const bool is_integer = call.result_dtype() == DType::kI64;
+  if (alpha == 1) return map.out(a + b);
+  if (alpha == -1) return map.out(a - b);
+  if (is_integer) return map.out(a + b * static_cast<std::int64_t>(alpha));
+  map.out(step(ScalarOp::kFma, {map.literal(static_cast<float>(alpha)), to_float(b), to_float(a)}));
+}
+
+Expression truth(const Expression& a) {
+  if (a.type == NumberType::kFloat) return compare(ScalarOp::kNe, a, 0.0F);
+  return compare(ScalarOp::kNe, a, std::int64_t{0});
+}
+
+void extreme(Call& call, Expression (*of)(const Expression&, const Expression&)) {
+  Pointwise map(call);
+  map.out(of(map.in("self"), map.in("other")));
+}
+
+}  // namespace
+
+void add(Call& call) {
+  scaled_add(call, call.number_or_tensor("self"), call.number_or_tensor("other"), call.number("alpha", 1));
+}
+void sub(Call& call) {
+  scaled_add(call, call.number_or_tensor("self"), call.number_or_tensor("other"), -call.number("alpha", 1));
+}
+void rsub(Call& call) {
+  scaled_add(call, call.number_or_tensor("other"), call.number_or_tensor("self"), -call.number("alpha", 1));
+}
+
+void mul(Call& call) {
+  const TensorForm self = call.number_or_tensor("self"), other = call.number_or_tensor("other");
+  if (is_splat(other, 1) && give_unchanged(call, self)) return;
+  if (is_splat(self, 1) && give_unchanged(call, other)) return;
+  Pointwise map(call);
+  map.out(map.read(self, "self") * map.read(other, "other"));
+}
+
+void div(Call& call) {
+  const TensorForm self = call.number_or_tensor("self"), other = call.number_or_tensor("other");
+  const std::string rounding = call.text("rounding_mode", "");
+  if (rounding.empty() && is_splat(other, 1) && give_unchanged(call, self)) return;
+  Pointwise map(call);
+  const Expression a = map.read(self, "self"), b = map.read(other, "other");
+  if (rounding == "floor" && call.result_dtype() == DType::kI64)
+    return map.out(step(ScalarOp::kIdiv, {a, b}));
+  if (!call.require(call.result_dtype() == DType::kF32, "division of integers")) return;
+  if (rounding.empty()) return map.out(a / b);
+  map.out(function(rounding == "floor" ? ScalarOp::kFloor : ScalarOp::kTrunc, a / b));
+}
+
+void reciprocal(Call& call) {
+  Pointwise map(call);
+  map.out(1.0F / map.in("self"));
+}
+
+void neg(Call& call) {
+  if (!is_number(call)) return;
+  Pointwise map(call);
+  map.out(-map.in("self"));
+}
+
+void abs(Call& call) {
+  Pointwise map(call);
+  map.out(step(ScalarOp::kAbs, {map.in("self")}));
+}
+
+void exp(Call& call) { unary(call, ScalarOp::kExp); }
+void expm1(Call& call) { unary(call, ScalarOp::kExpm1); }
+void log(Call& call) { unary(call, ScalarOp::kLog); }
+void log1p(Call& call) { unary(call, ScalarOp::kLog1p); }
+void sqrt(Call& call) { unary(call, ScalarOp::kSqrt); }
+void sin(Call& call) { unary(call, ScalarOp::kSin); }
+void cos(Call& call) { unary(call, ScalarOp::kCos); }
+void erf(Call& call) { unary(call, ScalarOp::kErf); }
+void floor(Call& call) { unary(call, ScalarOp::kFloor); }
+void trunc(Call& call) { unary(call, ScalarOp::kTrunc); }
+
+void round(Call& call) {
+  call.require(call.integer("decimals", 0) == 0, "rounding to decimals");
+  unary(call, ScalarOp::kRint);
+}
+
+void rsqrt(Call& call) {
+  Pointwise map(call);
+  map.out(1.0F / function(ScalarOp::kSqrt, map.in("self")));
+}
+
+void square(Call& call) {
+  Pointwise map(call);
+  const Expression x = map.in("self");
+  map.out(x * x);
+}
+
+/// Powers that are a few exact operations, and exp(c · log x) for other constants.
+void pow(Call& call) {
+  const TensorForm power = call.number_or_tensor("exponent");
+  if (!call.require(power.splat.has_value(), "the exponent is a tensor") || !is_number(call)) return;
+  if (!call.require(call.result_dtype() == DType::kF32, "powers of integers")) return;
+  if (is_splat(power, 1) && give_unchanged(call, call.tensor("self"))) return;
+  Pointwise map(call);
+  const Expression x = to_float(map.any("self"));
+  if (!call.require(x.line != nullptr && x.operand.kind != kernels::Operand::Kind::kFloat,
+                    "the base is a number"))
+    return;
+  if (is_splat(power, 2)) return map.out(x * x);
+  if (is_splat(power, 3)) return map.out((x * x) * x);
+  if (is_splat(power, -1)) return map.out(1.0F / x);
+  if (is_splat(power, -2)) return map.out(1.0F / (x * x));
+  if (is_splat(power, 0.5)) return map.out(function(ScalarOp::kSqrt, x));
+  if (is_splat(power, -0.5)) return map.out(1.0F / function(ScalarOp::kSqrt, x));
+  map.out(function(ScalarOp::kExp, map.read(power, "exponent") * function(ScalarOp::kLog, x)));
+}
+
+void addcmul(Call& call) {
+  Pointwise map(call);
+  const Expression product = map.in("tensor1") * map.in("tensor2");
+  const double value = call.number("value", 1);
+  map.out(value == 1 ? fma(map.in("tensor1"), map.in("tensor2"), map.in("self"))
+                     : fma(static_cast<float>(value), product, map.in("self")));
+}
+
+void addcdiv(Call& call) {
+  Pointwise map(call);
+  map.out(fma(map.number("value", 1), map.in("tensor1") / map.in("tensor2"), map.in("self")));
+}
+
+void lerp(Call& call) {
+  Pointwise map(call);
+  const Expression start = map.in("self");
+  map.out(fma(map.any("weight"), map.in("end") - start, start));
+}
+
+void maximum(Call& call) { extreme(call, &program::max); }
+void minimum(Call& call) { extreme(call, &program::min); }
+
+void clamp(Call& call) {
+  Pointwise map(call);
+  Expression x = map.in("self");
+  if (call.given("min")) x = max(x, map.any("min"));
+  if (call.given("max")) x = min(x, map.any("max"));
+  map.out(x);
+}
+
+void eq(Call& call) { comparison(call, ScalarOp::kEq); }
+void ne(Call& call) { comparison(call, ScalarOp::kNe); }
+void lt(Call& call) { comparison(call, ScalarOp::kLt); }
+void le(Call& call) { comparison(call, ScalarOp::kLe); }
+void gt(Call& call) { comparison(call, ScalarOp::kGt); }
+void ge(Call& call) { comparison(call, ScalarOp::kGe); }
+
+void logical_and(Call& call) {
+  Pointwise map(call);
+  map.out(step(ScalarOp::kAnd, {truth(map.in("self")), truth(map.in("other"))}));
+}
+
+void logical_or(Call& call) {
+  Pointwise map(call);
+  map.out(step(ScalarOp::kOr, {truth(map.in("self")), truth(map.in("other"))}));
+}
+
+void logical_not(Call& call) {
+  Pointwise map(call);
+  map.out(step(ScalarOp::kNot, {truth(map.in("self"))}));
+}
+
+void where(Call& call) {
+  if (!call.require(call.given("self") && call.given("other"), "the form that lists indices")) return;
+  Pointwise map(call);
+  map.out(select(truth(map.in("condition")), map.any("self"), map.any("other")));
+}
+
+void masked_fill(Call& call) {
+  Pointwise map(call);
+  map.out(select(truth(map.in("mask")), map.any("value"), map.in("self")));
+}
+
+void sign(Call& call) {
+  Pointwise map(call);
+  const Expression x = to_float(map.in("self"));
+  map.out(to_float(compare(ScalarOp::kGt, x, 0.0F)) - to_float(compare(ScalarOp::kLt, x, 0.0F)));
+}
+
+}  // namespace dgx::program::lowerings

@@ -1,0 +1,78 @@
+#include "dgx/program/program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dgx/merkle/tree.h"
+#include "dgx/program/line.h"
+
+namespace dgx::program {
+
+using kernels::Primitive;
+using kernels::Source;
+using kernels::ValueIndex;
+
+std::string print_program(const Program& program) {
+  std::string text;
+  ValueIndex value = 0;
+  for (const Primitive& primitive : program.values) text += print_line(primitive, value++) + '\n';
+  return text;
+}
+
+Result<Program> parse_program(std::string_view text) {
+  if (text.size() > kMaxProgramBytes)
+    return malformed(fmt::format("program: longer than {} bytes", kMaxProgramBytes));
+  if (text.empty()) return malformed("program: is empty");
+  if (text.back() != '\n')
+    return malformed(fmt::format("program: byte {}: the last line has no newline", text.size()));
+  Program program;
+  for (const std::string_view line : lines_of(text)) {
+    if (program.values.size() == kMaxLines)
+      return malformed(fmt::format("program: more than {} lines", kMaxLines));
+    DGX_TRY(Primitive primitive, parse_line(line, static_cast<ValueIndex>(program.values.size())));
+    program.values.push_back(std::move(primitive));
+  }
+  return program;
+}
+
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    lines.push_back(text.substr(0, end));
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  }
+  return lines;
+}
+
+Digest program_root(std::string_view text) {
+  merkle::TreeBuilder tree;
+  for (const std::string_view line : lines_of(text)) tree.add(as_bytes(line));
+  return tree.root();
+}
+
+Digest program_root(const Program& program) { return program_root(print_program(program)); }
+
+std::optional<ValueIndex> find_state_input(const Program& program, std::string_view name) {
+  for (const ValueIndex value : state_inputs(program)) {
+    if (program.values[static_cast<std::size_t>(value)].source.name == name) return value;
+  }
+  return std::nullopt;
+}
+
+std::vector<ValueIndex> state_inputs(const Program& program) {
+  const auto at = [&](ValueIndex value) -> const Primitive& {
+    return program.values[static_cast<std::size_t>(value)];
+  };
+  std::vector<ValueIndex> inputs;
+  for (ValueIndex value = 0; value < static_cast<ValueIndex>(program.values.size()); ++value) {
+    if (at(value).kind == kernels::Kind::kInput && at(value).source.kind == Source::Kind::kState)
+      inputs.push_back(value);
+  }
+  std::sort(inputs.begin(), inputs.end(),
+            [&](ValueIndex a, ValueIndex b) { return at(a).source.name < at(b).source.name; });
+  return inputs;
+}
+
+}  // namespace dgx::program

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "dgx/core/tensor.h"
+#include "dgx/kernels/primitive.h"
+
+namespace dgx::program {
+
+/// A tensor of the captured graph as the lowering knows it: one number everywhere (`splat`), or an earlier
+/// value seen through one access whose coordinates are written in the tensor's own indices i0, i1, …. Views
+/// change the form and cost no line.
+struct TensorForm {
+  DType dtype = DType::kF32;
+  Shape shape;
+  std::optional<kernels::Literal> splat;
+  kernels::ValueIndex value = 0;
+  Shape value_shape;  ///< the value's own
+  Shape base;         ///< what the coordinates index: value_shape, or another shape of equal count
+  std::vector<kernels::Coordinate> coordinates;
+  std::optional<kernels::Literal> fill;
+};
+
+[[nodiscard]] kernels::Coordinate constant_index(std::int64_t value);
+/// `scale`·iN + `shift`.
+[[nodiscard]] kernels::Coordinate output_index(std::size_t n, std::int64_t scale = 1, std::int64_t shift = 0);
+[[nodiscard]] kernels::Coordinate fold_index(std::size_t n);
+[[nodiscard]] std::vector<kernels::Coordinate> output_indices(std::size_t rank);
+
+[[nodiscard]] TensorForm splat_form(DType dtype, Shape shape, kernels::Literal number);
+/// All of a value.
+[[nodiscard]] TensorForm value_form(kernels::ValueIndex value, DType dtype, Shape shape);
+
+/// The access that reads the form's element at `indices`, one coordinate without division for each of its
+/// dimensions. Not of a splat.
+[[nodiscard]] kernels::Access access_at(const TensorForm& form,
+                                        const std::vector<kernels::Coordinate>& indices);
+/// The form of another shape whose element is this one's at `indices`, which are written in the new shape's
+/// indices.
+[[nodiscard]] TensorForm remap(const TensorForm& form, Shape shape,
+                               const std::vector<kernels::Coordinate>& indices);
+/// NumPy's rule: missing outer dimensions, and dimensions of 1, repeat. The shapes must fit.
+[[nodiscard]] TensorForm broadcast_to(const TensorForm& form, const Shape& shape);
+/// Whether `from` broadcasts to `to`.
+[[nodiscard]] bool broadcasts(const Shape& from, const Shape& to);
+/// Whether the form's elements, in row-major order, are the value's: its coordinates are its own indices.
+[[nodiscard]] bool is_contiguous(const TensorForm& form);
+/// The same elements in row-major order in another shape of equal count, or nullopt where one access cannot
+/// say it.
+[[nodiscard]] std::optional<TensorForm> reshape(const TensorForm& form, const Shape& shape);
+
+}  // namespace dgx::program
