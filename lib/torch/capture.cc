@@ -1,0 +1,219 @@
+// libdgx_torch.so: one pass of a model under functionalisation and the recorder (dgx-program(5), "Capture").
+#include <ATen/ATen.h>
+#include <ATen/Context.h>
+#include <ATen/FunctionalTensorWrapper.h>
+#include <fmt/format.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/jit/runtime/graph_executor.h>
+#include <torch/version.h>
+
+#include <mutex>
+#include <string_view>
+#include <utility>
+
+#include "dgx/program/aten.h"
+#include "models.h"
+#include "recorder.h"
+
+namespace dgx::torch_bridge {
+namespace {
+
+namespace functionalization = at::functionalization::impl;
+
+using program::AtenSource;
+using program::CapturedGraph;
+using program::CaptureRequest;
+using program::TensorId;
+
+/// Turns off what would hide the mathematics behind one fused call, as long as it lives.
+class PlainKernels {
+ public:
+  PlainKernels()
+      : flash_(context().userEnabledFlashSDP()),
+        efficient_(context().userEnabledMemEfficientSDP()),
+        onednn_(context().userEnabledMkldnn()),
+        nnpack_(context().userEnabledNNPACK()) {
+    set(false, false, false, false);
+  }
+  ~PlainKernels() { set(flash_, efficient_, onednn_, nnpack_); }
+  PlainKernels(const PlainKernels&) = delete;
+  PlainKernels& operator=(const PlainKernels&) = delete;
+
+ private:
+  static at::Context& context() { return at::globalContext(); }
+  static void set(bool flash, bool efficient, bool onednn, bool nnpack) {
+    context().setSDPUseFlash(flash);
+    context().setSDPUseMemEfficient(efficient);
+    context().setUserEnabledMkldnn(onednn);
+    context().setUserEnabledNNPACK(nnpack);
+  }
+
+  bool flash_, efficient_, onednn_, nnpack_;
+  torch::jit::GraphOptimizerEnabledGuard no_jit_fusion_{false};
+};
+
+at::ScalarType scalar_type(DType dtype) {
+  switch (dtype) {
+    case DType::kI64:
+      return at::kLong;
+    case DType::kU8:
+      return at::kByte;
+    default:
+      return at::kFloat;
+  }
+}
+
+Status check_request(const CaptureRequest& request) {
+  DGX_TRY(const std::int64_t count, element_count(request.input_shape));
+  if (request.input_shape.empty() || count == 0) {
+    return usage_error(
+        fmt::format("input shape {}: batch first, no dimension zero", to_string(request.input_shape)));
+  }
+  return {};
+}
+
+// Parameters first: dgx::torch_bridge::compact.
+std::vector<TensorId> define_sources(const Model& model, Recorder& recorder) {
+  std::vector<TensorId> ids;
+  for (const NamedTensor& p : model.parameters) {
+    ids.push_back(recorder.define_source(AtenSource::Kind::kParameter, p.name, unwrapped(p.tensor)));
+  }
+  for (const NamedTensor& b : model.buffers) {
+    ids.push_back(recorder.define_source(AtenSource::Kind::kBuffer, b.name, unwrapped(b.tensor)));
+  }
+  return ids;
+}
+
+at::Tensor plain_ones(at::IntArrayRef shape) {
+  const c10::impl::ExcludeDispatchKeyGuard exclude(
+      c10::DispatchKeySet({c10::DispatchKey::Fake, c10::DispatchKey::Functionalize}));
+  return at::ones(shape);
+}
+
+Status run_backward(const CaptureRequest& request, const Model& model, const at::Tensor& output,
+                    Recorder& recorder, CapturedGraph& graph) {
+  if (output.scalar_type() != at::kFloat) {
+    return usage_error(fmt::format("{}: forward() returns a tensor of {}, not float32", request.model,
+                                   c10::toString(output.scalar_type())));
+  }
+  if (!output.requires_grad()) {
+    return usage_error(
+        fmt::format("{}: what forward() returns depends on no trainable parameter", request.model));
+  }
+  const at::Tensor output_gradient = functionalization::to_functional_tensor(plain_ones(output.sizes()));
+  graph.output_gradient = recorder.define(unwrapped(output_gradient));
+  std::vector<at::Tensor> trained;
+  for (const NamedTensor& p : model.parameters) {
+    if (p.tensor.requires_grad()) trained.push_back(p.tensor);
+  }
+  graph.gradients.resize(model.parameters.size());
+  recorder.set_pass("backward");
+  const auto gradients =
+      torch::autograd::grad({output}, trained, {output_gradient}, std::nullopt, false, true);
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < model.parameters.size(); ++i) {
+    if (!model.parameters[i].tensor.requires_grad()) continue;
+    const at::Tensor& gradient = gradients[next++];
+    if (gradient.defined()) graph.gradients[i] = recorder.id_of(unwrapped(gradient));
+  }
+  return {};
+}
+
+/// Takes down which buffers the pass replaced, in place or by assignment. `before[i]` is source i, parameters
+/// first.
+Status note_updates(const CaptureRequest& request, const Model& model, const std::vector<TensorId>& before,
+                    Recorder& recorder, CapturedGraph& graph) {
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    const bool is_parameter = i < model.parameters.size();
+    const NamedTensor& source =
+        is_parameter ? model.parameters[i] : model.buffers[i - model.parameters.size()];
+    const at::Tensor now = source.now();
+    if (now.sizes() != source.tensor.sizes() || now.scalar_type() != source.tensor.scalar_type()) {
+      return usage_error(
+          fmt::format("{}: forward() changes the shape or type of {}", request.model, source.name));
+    }
+    const TensorId after = recorder.id_of(unwrapped(now));
+    if (after == before[i]) continue;
+    if (is_parameter) {
+      return usage_error(fmt::format("{}: forward() changes the parameter {}", request.model, source.name));
+    }
+    graph.buffer_updates.emplace_back(i, after);
+  }
+  return {};
+}
+
+Result<CapturedGraph> run_pass(const CaptureRequest& request, const Model& model, Recorder& recorder) {
+  CapturedGraph graph;
+  const std::vector<TensorId> before = define_sources(model, recorder);
+  const at::Tensor input = functionalization::to_functional_tensor(
+      at::zeros(request.input_shape, at::TensorOptions(scalar_type(request.input_dtype))));
+  graph.input = recorder.define(unwrapped(input));
+
+  const c10::AutoGradMode gradients(request.training);
+  const functionalization::FunctionalizationReapplyViewsGuard views_stay_views(true);
+  const c10::impl::IncludeDispatchKeyGuard include(
+      c10::DispatchKeySet({c10::DispatchKey::Fake, c10::DispatchKey::Functionalize}));
+  const at::Tensor output = model.forward(input);
+  if (request.training) {
+    DGX_CHECK(run_backward(request, model, output, recorder, graph));
+  }
+  graph.output = recorder.id_of(unwrapped(output));
+  DGX_CHECK(note_updates(request, model, before, recorder, graph));
+  auto compacted = recorder.finish(std::move(graph));
+  if (!compacted.ok()) return within(request.model, std::move(compacted).error());
+  return compacted;
+}
+
+/// The last line that says something: TorchScript puts its trace before it.
+std::string gist(std::string_view message) {
+  while (!message.empty() && (message.back() == '\n' || message.back() == ' ')) message.remove_suffix(1);
+  const std::size_t line = message.rfind('\n');
+  return std::string(line == std::string_view::npos ? message : message.substr(line + 1));
+}
+
+std::string message_of(const std::exception& thrown) {
+  const auto* const error = dynamic_cast<const c10::Error*>(&thrown);
+  return gist(error ? error->what_without_backtrace() : thrown.what());
+}
+
+Result<CapturedGraph> capture_model(const CaptureRequest& request, const Model& model) {
+  const PlainKernels plain;
+  Recorder recorder;
+  try {
+    return run_pass(request, model, recorder);
+  } catch (const Refusal&) {
+    if (!recorder.refusal().empty()) return usage_error(request.model + ": " + recorder.refusal());
+    return usage_error(request.model + ": the model runs in more than one thread and cannot be captured");
+  } catch (const std::exception& thrown) {
+    if (!recorder.refusal().empty()) return usage_error(request.model + ": " + recorder.refusal());
+    return malformed(fmt::format("{}: forward() of input {} failed: {}", request.model,
+                                 to_string(request.input_shape), message_of(thrown)));
+  }
+}
+
+class Backend final : public program::CaptureBackend {
+ public:
+  Result<CapturedGraph> capture(const CaptureRequest& request) override {
+    const std::lock_guard lock(mutex_);
+    DGX_CHECK(check_request(request));
+    try {
+      DGX_TRY(const Model model, load_model(request));
+      return capture_model(request, model);
+    } catch (const std::exception& thrown) {
+      return malformed(fmt::format("{}: not a TorchScript file: {}", request.model, message_of(thrown)));
+    }
+  }
+
+  [[nodiscard]] std::string version() const override { return TORCH_VERSION; }
+
+ private:
+  std::mutex mutex_;  // one recorder at a time
+};
+
+}  // namespace
+}  // namespace dgx::torch_bridge
+
+extern "C" __attribute__((visibility("default"))) dgx::program::CaptureBackend* dgx_capture_backend_1() {
+  static dgx::torch_bridge::Backend backend;
+  return &backend;
+}

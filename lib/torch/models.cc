@@ -1,0 +1,190 @@
+#include "models.h"
+
+#include <ATen/ATen.h>
+#include <ATen/FunctionalTensorWrapper.h>
+#include <fmt/format.h>
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/ir/ir.h>
+#include <torch/csrc/jit/passes/inliner.h>
+#include <torch/csrc/jit/serialization/import.h>
+
+#include <charconv>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <set>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+namespace dgx::torch_bridge {
+namespace {
+
+constexpr std::string_view kMlp = "mlp:";
+constexpr std::int64_t kMaxWidth = std::int64_t{1} << 20;
+
+at::Tensor functional(const at::Tensor& tensor) {
+  return at::functionalization::impl::to_functional_tensor(tensor.detach());
+}
+
+Result<std::vector<std::int64_t>> parse_widths(const std::string& model) {
+  const Error error =
+      usage_error(fmt::format("model '{}': widths must be 1 to {}, two or more", model, kMaxWidth),
+                  "write mlp:784-256-10");
+  std::vector<std::int64_t> widths;
+  const char* at = model.data() + kMlp.size();
+  const char* const end = model.data() + model.size();
+  while (true) {
+    std::int64_t width = 0;
+    const auto [next, failed] = std::from_chars(at, end, width);
+    if (failed != std::errc{} || width < 1 || width > kMaxWidth) return error;
+    widths.push_back(width);
+    if (next == end) break;
+    if (*next != '-') return error;
+    at = next + 1;
+  }
+  if (widths.size() < 2) return error;
+  return widths;
+}
+
+Status check_mlp_input(const program::CaptureRequest& request, std::int64_t first_width) {
+  if (request.input_dtype != DType::kF32) {
+    return usage_error(
+        fmt::format("model '{}' takes f32, the input is {}", request.model, name_of(request.input_dtype)));
+  }
+  DGX_TRY(const std::int64_t one_sample,
+          element_count({request.input_shape.begin() + 1, request.input_shape.end()}));
+  if (one_sample != first_width) {
+    return usage_error(fmt::format("model '{}' takes {} numbers a sample, the input {} has {}", request.model,
+                                   first_width, to_string(request.input_shape), one_sample));
+  }
+  return {};
+}
+
+void add_fixed(std::vector<NamedTensor>& list, std::string name, const at::Tensor& value) {
+  const at::Tensor tensor = functional(value);
+  list.push_back({std::move(name), tensor, [tensor] { return tensor; }});
+}
+
+// Values are zero: the state of a task comes from its seed, only names and shapes matter here.
+Result<Model> make_mlp(const program::CaptureRequest& request) {
+  DGX_TRY(const auto widths, parse_widths(request.model));
+  DGX_CHECK(check_mlp_input(request, widths.front()));
+  Model model;
+  for (std::size_t layer = 0; layer + 1 < widths.size(); ++layer) {
+    // Numbered like an nn.Sequential of Linear, ReLU, Linear, …
+    const std::string prefix = std::to_string(2 * layer);
+    add_fixed(model.parameters, prefix + ".weight", at::zeros({widths[layer + 1], widths[layer]}));
+    add_fixed(model.parameters, prefix + ".bias", at::zeros({widths[layer + 1]}));
+  }
+  for (const NamedTensor& parameter : model.parameters) parameter.tensor.set_requires_grad(request.training);
+  model.forward = [parameters = model.parameters, width = widths.front()](const at::Tensor& input) {
+    at::Tensor x = input.dim() == 2 ? input : input.view({input.size(0), width});
+    for (std::size_t i = 0; i < parameters.size(); i += 2) {
+      if (i > 0) x = at::relu(x);
+      x = at::linear(x, parameters[i].tensor, parameters[i + 1].tensor);
+    }
+    return x;
+  };
+  return model;
+}
+
+/// Replaces the tensors of a TorchScript module by wrapped ones. Tensors that are one and the same (tied
+/// weights) stay one; a file keeps them apart but lets them share their storage.
+class ModuleWrapper {
+ public:
+  ModuleWrapper(Model& model, bool training) : model_(model), training_(training) {}
+
+  void wrap(torch::jit::Module module, const std::string& path) {
+    if (!seen_.insert(module._ivalue().get()).second) return;
+    for (const auto& parameter : module.named_parameters(false)) {
+      const bool trained = training_ && parameter.value.requires_grad();
+      replace(module, parameter, path, model_.parameters, trained);
+    }
+    for (const auto& buffer : module.named_buffers(false)) {
+      if (buffer.value.defined()) replace(module, buffer, path, model_.buffers, false);
+    }
+    for (const auto& child : module.named_children()) wrap(child.value, path + child.name + ".");
+  }
+
+ private:
+  using Place = std::tuple<const void*, std::vector<std::int64_t>, std::vector<std::int64_t>, at::ScalarType>;
+
+  void replace(torch::jit::Module& module, const torch::jit::NameTensor& slot, const std::string& path,
+               std::vector<NamedTensor>& list, bool trained) {
+    const at::Tensor& tensor = slot.value;
+    const Place place{tensor.const_data_ptr(), tensor.sizes().vec(), tensor.strides().vec(),
+                      tensor.scalar_type()};
+    auto found = wrapped_.find(place);
+    if (found == wrapped_.end() || tensor.numel() == 0) {
+      const at::Tensor wrapper = functional(tensor).set_requires_grad(trained);
+      found = wrapped_.insert_or_assign(place, wrapper).first;
+      list.push_back(
+          {path + slot.name, wrapper, [module, name = slot.name] { return module.attr(name).toTensor(); }});
+    }
+    module.setattr(slot.name, found->second);
+  }
+
+  Model& model_;
+  bool training_;
+  std::set<const void*> seen_;
+  std::map<Place, at::Tensor> wrapped_;
+};
+
+/// The first node, at any depth, that works behind the dispatcher's back: it would be captured wrongly or not
+/// at all.
+const torch::jit::Node* find_uncapturable(torch::jit::Block* block) {
+  for (torch::jit::Node* node : block->nodes()) {
+    const bool hidden = node->kind() == c10::prim::tolist || node->kind() == c10::prim::fork;
+    const bool keeps_host_state = node->kind() == c10::prim::SetAttr &&
+                                  !node->inputs()[1]->type()->isSubtypeOf(*c10::TensorType::get());
+    if (hidden || keeps_host_state) return node;
+    for (torch::jit::Block* inside : node->blocks()) {
+      if (const auto* found = find_uncapturable(inside)) return found;
+    }
+  }
+  return nullptr;
+}
+
+Status check_module(const std::string& path, const torch::jit::Module& module) {
+  const auto forward = module.find_method("forward");
+  if (!forward) return malformed(fmt::format("{}: the module has no forward()", path));
+  const auto graph = forward->graph()->copy();
+  torch::jit::Inline(*graph);
+  if (const auto* node = find_uncapturable(graph->block())) {
+    const bool sets = node->kind() == c10::prim::SetAttr;
+    const std::string what = sets ? "sets the attribute " + node->s(c10::attr::name) + ", which is no tensor"
+                                  : fmt::format("uses {}", node->kind().toUnqualString());
+    return usage_error(fmt::format("{}: forward() {}: this cannot be captured", path, what));
+  }
+  return {};
+}
+
+Result<Model> load_torchscript(const program::CaptureRequest& request) {
+  if (!std::filesystem::is_regular_file(request.model)) {
+    return Error{ErrorCode::kMissing, fmt::format("model '{}': no such file", request.model),
+                 "a built-in model is written mlp:784-256-10"};
+  }
+  const auto module =
+      std::make_shared<torch::jit::Module>(torch::jit::load(request.model, c10::Device(c10::kCPU)));
+  DGX_CHECK(check_module(request.model, *module));
+  module->train(request.training);
+  Model model;
+  ModuleWrapper(model, request.training).wrap(*module, "");
+  model.forward = [module](const at::Tensor& input) {
+    const c10::IValue output = module->forward({input});
+    if (!output.isTensor()) {
+      C10_THROW_ERROR(TypeError, "forward() must return one tensor, it returns " + output.tagKind());
+    }
+    return output.toTensor();
+  };
+  return model;
+}
+
+}  // namespace
+
+Result<Model> load_model(const program::CaptureRequest& request) {
+  return request.model.starts_with(kMlp) ? make_mlp(request) : load_torchscript(request);
+}
+
+}  // namespace dgx::torch_bridge

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include <exception>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "dgx/program/aten.h"
+
+namespace dgx::torch_bridge {
+
+/// Thrown through libtorch to end a pass that cannot be captured; the recorder keeps the message, because the
+/// TorchScript interpreter and the autograd engine wrap what they rethrow.
+struct Refusal : std::exception {
+  [[nodiscard]] const char* what() const noexcept override { return "capture refused"; }
+};
+
+/// The plain tensor that holds the numbers of `tensor` now; `tensor` itself if it is not wrapped for
+/// functionalisation.
+at::Tensor unwrapped(const at::Tensor& tensor);
+
+/// Writes down what passes the dispatch key `Fake` while the recorder is alive, on the thread that made it.
+///
+/// Functionalisation sits above that key, so in-place calls and views arrive here as calls that change
+/// nothing and whose arguments are plain tensors. A tensor is known by its address. Addresses must not be
+/// used again, so the recorder holds a weak reference to each: that keeps the address but lets the numbers
+/// go, and a capture needs no more memory than the pass itself.
+class Recorder {
+ public:
+  Recorder();
+  ~Recorder();
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+  /// The recorder of this pass, or null. Throws Refusal if the pass has moved to another thread.
+  static Recorder* active();
+
+  /// Numbers a tensor that exists before the pass.
+  program::TensorId define(const at::Tensor& tensor);
+  /// Numbers a parameter, buffer or literal and copies its value.
+  program::TensorId define_source(program::AtenSource::Kind kind, std::string name, const at::Tensor& tensor);
+  /// The number of `tensor`; one never seen is a literal.
+  program::TensorId id_of(const at::Tensor& tensor);
+
+  /// Refuses, by throwing, calls whose result cannot be known at capture. Before the call runs.
+  void check(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments);
+  /// Takes down a call that ran.
+  void record(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments,
+              c10::ArrayRef<c10::IValue> results);
+
+  /// The graph so far with `input`, `output` and the rest filled in by the caller beforehand: drops what
+  /// nothing needs, numbers tensors in order of appearance, sorts the sources.
+  Result<program::CapturedGraph> finish(program::CapturedGraph roots);
+
+  [[nodiscard]] const std::string& refusal() const { return refusal_; }
+  /// "forward" or "backward": the first word of every place.
+  void set_pass(std::string pass) { pass_ = std::move(pass); }
+
+ private:
+  struct Known {
+    program::AtenTensor tensor;
+    std::string dtype;      ///< libtorch's name of the dtype
+    bool supported = true;  ///< whether DType has it
+    bool varies = false;    ///< whether its numbers depend on the input, the state or a random draw
+  };
+
+  [[noreturn]] void refuse(std::string message);
+  [[nodiscard]] std::string place() const;
+  [[nodiscard]] const program::TensorId* find(const at::Tensor& tensor) const;
+  [[nodiscard]] bool varies(const c10::IValue& value) const;
+  program::TensorId number(const at::Tensor& tensor, bool varies);
+  program::AtenArgument argument(const c10::IValue& value, const c10::Argument& formal);
+  program::AtenArgument tensor_argument(const at::Tensor& tensor);
+  void add_result(const at::Tensor& tensor, bool varies, program::AtenCall& call, bool& is_new);
+
+  std::thread::id thread_ = std::this_thread::get_id();
+  std::string pass_ = "forward";
+  std::string refusal_;
+  std::vector<Known> known_;
+  std::vector<program::AtenSource> sources_;
+  std::vector<program::AtenCall> calls_;
+  std::unordered_map<const c10::TensorImpl*, program::TensorId> ids_;
+  std::vector<c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>> addresses_;
+};
+
+}  // namespace dgx::torch_bridge

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+#include "dgx/program/aten.h"
+
+namespace dgx::test {
+
+/// Opens the libdgx_torch.so at `path` and leaves it open; null, with dlerror() on standard error, if that
+/// fails.
+[[nodiscard]] program::CaptureBackend* open_capture_backend(const std::string& path);
+
+/// "%5 f32[2,3]" lines of inputs and sources, then one line a call: "%7 f32[2,3] = aten::addmm(self=%1, …)  #
+/// place".
+[[nodiscard]] std::string captured_text(const program::CapturedGraph& graph);
+
+}  // namespace dgx::test

@@ -1,0 +1,31 @@
+// dump_capture LIBDGX_TORCH MODEL SHAPE DTYPE train|eval: prints the calls of one captured pass.
+#include <cstdio>
+#include <sstream>
+#include <string>
+
+#include "captured_text.h"
+
+int main(int argc, char** argv) {
+  if (argc != 6) {
+    std::fprintf(stderr, "usage: %s libdgx_torch.so mlp:784-10|model.pt 128,1,28,28 f32|i64|u8 train|eval\n",
+                 argv[0]);
+    return 2;
+  }
+  auto* const backend = dgx::test::open_capture_backend(argv[1]);
+  if (!backend) return 66;
+  dgx::program::CaptureRequest request;
+  request.model = argv[2];
+  std::istringstream sizes(argv[3]);
+  for (std::string size; std::getline(sizes, size, ',');) request.input_shape.push_back(std::stoll(size));
+  const auto dtype = dgx::dtype_from_name(argv[4]);
+  if (!dtype.ok()) return 2;
+  request.input_dtype = *dtype;
+  request.training = std::string(argv[5]) == "train";
+  const auto graph = backend->capture(request);
+  if (!graph.ok()) {
+    std::fprintf(stderr, "%s\n%s\n", graph.error().message.c_str(), graph.error().hint.c_str());
+    return static_cast<int>(graph.error().code);
+  }
+  std::fputs(dgx::test::captured_text(*graph).c_str(), stdout);
+  return 0;
+}
