@@ -106,11 +106,15 @@ HWY_INLINE Exponential<VD> ExponentialOf(DD dd, VD x) {
   return {hn::BitCast(dd, hn::Add(table, exponent)), hn::MulAdd(q, r2, r), shifted};
 }
 
+/// What is missing in e.scale, relative to it.
 template <class DD, class VD>
-HWY_INLINE VD ExponentialMinusOne(DD dd, VD x) {
-  const Exponential<VD> e = ExponentialOf(dd, x);
-  const auto error = Lookup16(dd, kExpTableError, hn::BitCast(hn::RebindToUnsigned<DD>(), e.shifted));
-  return hn::MulAdd(e.scale, hn::Add(e.tail, error), hn::Sub(e.scale, hn::Set(dd, 1.0)));
+HWY_INLINE VD ScaleError(DD dd, const Exponential<VD>& e) {
+  return Lookup16(dd, kExpTableError, hn::BitCast(hn::RebindToUnsigned<DD>(), e.shifted));
+}
+
+template <class DD, class VD>
+HWY_INLINE VD MinusOne(DD dd, const Exponential<VD>& e, VD tail) {
+  return hn::MulAdd(e.scale, tail, hn::Sub(e.scale, hn::Set(dd, 1.0)));
 }
 
 template <class VD>
@@ -241,8 +245,10 @@ HWY_INLINE V Exp(D d, V x) {
 template <class D, class V>
 HWY_INLINE V Expm1(D d, V x) {
   const hn::RepartitionToWide<D> dd;
-  const V y =
-      InDouble(d, Clamp(d, x, -30.0F, 89.0F), [&](auto v) HWY_ATTR { return ExponentialMinusOne(dd, v); });
+  const V y = InDouble(d, Clamp(d, x, -30.0F, 89.0F), [&](auto v) HWY_ATTR {
+    const auto e = ExponentialOf(dd, v);
+    return MinusOne(dd, e, hn::Add(e.tail, ScaleError(dd, e)));
+  });
   return CanonicalNan(d, x, hn::CopySign(y, x));
 }
 
@@ -290,8 +296,9 @@ template <class D, class V>
 HWY_INLINE V Tanh(D d, V x) {
   const hn::RepartitionToWide<D> dd;
   const V y = InDouble(d, hn::Min(hn::Abs(x), hn::Set(d, 10.0F)), [&](auto a) HWY_ATTR {
-    const auto e = ExponentialMinusOne(dd, hn::Add(a, a));
-    return hn::Div(e, hn::Add(e, hn::Set(dd, 2.0)));
+    const auto e = ExponentialOf(dd, hn::Add(a, a));
+    const auto numerator = MinusOne(dd, e, e.tail);
+    return hn::Div(numerator, hn::Add(numerator, hn::Set(dd, 2.0)));
   });
   return CanonicalNan(d, x, hn::CopySignToAbs(y, x));
 }

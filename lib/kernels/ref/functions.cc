@@ -61,14 +61,11 @@ Exponential exponential(double x) {
   return {scale, std::fma(q, r2, r), kExpTableError[index]};
 }
 
-/// e^x - 1, relative error about 2^-52. Where scale is near 1 the difference cancels and scale's own rounding
-/// would show, so it is put back.
-double exponential_minus_one(double x) {
-  const Exponential e = exponential(x);
-  return std::fma(e.scale, e.tail + e.scale_error, e.scale - 1.0);
-}
+/// e^x - 1. Where scale is near 1 the difference cancels, and scale's own rounding shows unless `tail` has
+/// its error added: then the relative error is about 2^-52, without, up to 2^-48.
+double minus_one(const Exponential& e, double tail) { return std::fma(e.scale, tail, e.scale - 1.0); }
 
-/// A positive double as 2^exponent * m with m in [47/64, 47/32), and log(m) = table - log1p(-r) by r = c m
+/// A positive double as 2^exponent * m with m in [47/64, 47/32), and log(m) = table + log(1 + r), r = c m
 /// - 1.
 struct Logarithm {
   double exponent;
@@ -184,8 +181,8 @@ float exp_f32(float x) {
 float expm1_f32(float x) {
   if (x != x) return kNan;
   // Below -30 the value rounds to -1.
-  const double y = exponential_minus_one(std::clamp(x, -30.0F, 89.0F));
-  return std::copysign(round_to_float(y), x);
+  const Exponential e = exponential(std::clamp(x, -30.0F, 89.0F));
+  return std::copysign(round_to_float(minus_one(e, e.tail + e.scale_error)), x);
 }
 
 float log_f32(float x) {
@@ -227,10 +224,12 @@ float cos_f32(float x) {
 
 float tanh_f32(float x) {
   if (x != x) return kNan;
-  // tanh(a) = (e^2a - 1) / (e^2a + 1); from 10 on it rounds to 1.
+  // tanh(a) = (e^2a - 1) / (e^2a + 1); from 10 on it rounds to 1. Without scale's error no argument comes out
+  // wrong.
   const double a = std::min(std::fabs(x), 10.0F);
-  const double e = exponential_minus_one(a + a);
-  return std::copysign(round_to_float(e / (e + 2.0)), x);
+  const Exponential e = exponential(a + a);
+  const double numerator = minus_one(e, e.tail);
+  return std::copysign(round_to_float(numerator / (numerator + 2.0)), x);
 }
 
 float erf_f32(float x) {
