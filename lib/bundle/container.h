@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -48,13 +49,18 @@ class Writer {
   [[nodiscard]] Status commit();
 
  private:
-  Writer(AtomicFile target, std::string name, h5::Handle file, int threads)
-      : target_(std::move(target)), name_(std::move(name)), file_(std::move(file)), threads_(threads) {}
+  Writer(AtomicFile target, std::string name, int threads)
+      : target_(std::move(target)),
+        name_(std::move(name)),
+        outcome_(std::make_unique<h5::WriteOutcome>()),
+        threads_(threads) {}
   [[nodiscard]] Result<h5::Handle> open_group(const std::string& path) const;
+  [[nodiscard]] Status landed() const;
   [[nodiscard]] Status put_tensors(std::span<const NamedView> tensors);
 
   AtomicFile target_;  // before file_: the file is closed first, then removed if it was not committed
   std::string name_;   // for messages
+  std::unique_ptr<h5::WriteOutcome> outcome_;
   h5::Handle file_;
   int threads_;
   std::set<std::string, std::less<>> groups_;

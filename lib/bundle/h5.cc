@@ -34,12 +34,6 @@ herr_t take_first(unsigned, const H5E_error2_t* entry, void* out) {
   return 0;
 }
 
-std::string system_reason(int reason) {
-  std::string text = std::strerror(reason);
-  if (!text.empty() && text[0] >= 'A' && text[0] <= 'Z') text[0] = static_cast<char>(text[0] - 'A' + 'a');
-  return text;
-}
-
 /// What HDF5's parser would meet first, checked by ourselves: version 2 or 3 superblock at offset 0, 8-byte addresses,
 /// no base address, no extension, and the end of file that it names is the file's.
 Status check_superblock(const std::string& path) {
@@ -52,12 +46,13 @@ Status check_superblock(const std::string& path) {
   }
   std::array<std::uint8_t, 48> head{};
   struct stat info {};
-  const bool known = ::fstat(descriptor, &info) == 0;
-  const ssize_t got = ::pread(descriptor, head.data(), head.size(), 0);
+  const bool regular = ::fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode);
+  const ssize_t got = regular ? ::pread(descriptor, head.data(), head.size(), 0) : 0;
+  const int reason = errno;
   ::close(descriptor);
-  if (!known || got < 0) return Error{ErrorCode::kIo, "cannot read", {}};
+  if (got < 0) return system_error("read", reason);
   constexpr std::array<std::uint8_t, 8> kSignature{0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
-  if (!S_ISREG(info.st_mode) || got < static_cast<ssize_t>(head.size()) ||
+  if (got < static_cast<ssize_t>(head.size()) ||
       !std::equal(kSignature.begin(), kSignature.end(), head.begin())) {
     return malformed("is not an HDF5 file");
   }
@@ -147,6 +142,12 @@ Result<Handle> text_type(std::size_t size) {
 
 }  // namespace
 
+Error system_error(std::string_view doing, int reason) {
+  std::string text = std::strerror(reason);
+  if (!text.empty() && text[0] >= 'A' && text[0] <= 'Z') text[0] = static_cast<char>(text[0] - 'A' + 'a');
+  return {ErrorCode::kIo, fmt::format("cannot {}: {}", doing, text), {}};
+}
+
 Library::Library() : lock_(library_mutex()) {
   static const bool registered = [] {
     H5open();
@@ -166,7 +167,7 @@ Error last_error(std::string_view doing, ErrorCode code) {
   H5Eclear2(H5E_DEFAULT);
   constexpr std::array kSystem{ENOSPC, EDQUOT, EFBIG, EIO, EROFS, EACCES, EMFILE, ENFILE, ENOMEM};
   if (std::find(kSystem.begin(), kSystem.end(), reason) != kSystem.end()) {
-    return {ErrorCode::kIo, fmt::format("cannot {}: {}", doing, system_reason(reason)), {}};
+    return system_error(doing, reason);
   }
   return {code, fmt::format("cannot {}: {}", doing, text.empty() ? "unknown reason" : text), {}};
 }
@@ -190,12 +191,13 @@ hid_t type_of(DType dtype) {
   return -1;
 }
 
-Result<Handle> create_file(const std::string& path) {
+Result<Handle> create_file(const std::string& path, WriteOutcome* outcome) {
   DGX_TRY(const Handle creation,
           make([] { return H5Pcreate(H5P_FILE_CREATE); }, H5Pclose, "set up", ErrorCode::kInternal));
   DGX_CHECK(
       check([&] { return H5Pset_obj_track_times(creation.id(), false); }, "set up", ErrorCode::kInternal));
   DGX_TRY(const Handle access, file_access());
+  DGX_CHECK(call([&] { return use_write_driver(access.id(), outcome); }));
   return make([&] { return H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.id(), access.id()); }, H5Fclose, "create",
               ErrorCode::kIo);
 }

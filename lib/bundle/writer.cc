@@ -72,7 +72,8 @@ Status write_chunk(const ChunkedDataset& target, const ChunkPlace& place, ByteVi
 }
 
 /// Compresses chunks in threads and writes them in order: what is in the file does not depend on the threads.
-Status write_chunks(const std::vector<ChunkedDataset>& targets, std::uint64_t jobs, int threads) {
+Status write_chunks(const std::vector<ChunkedDataset>& targets, std::uint64_t jobs, int threads,
+                    const h5::WriteOutcome& outcome) {
   Turns turns;
   return for_each_index(jobs, threads, [&](std::size_t job) -> Status {
     const auto after = std::upper_bound(targets.begin(), targets.end(), job,
@@ -85,7 +86,11 @@ Status write_chunks(const std::vector<ChunkedDataset>& targets, std::uint64_t jo
     auto stored = encode_chunk(view.bytes.subspan(place.begin, place.size), size_of(view.dtype),
                                target.layout.chunk_bytes(), scratch, out);
     if (!stored.ok()) return turns.fail(std::move(stored).error());
-    return turns.take(job, [&] { return write_chunk(target, place, *stored); });
+    return turns.take(job, [&]() -> Status {
+      DGX_CHECK(write_chunk(target, place, *stored));
+      // Compressing the rest would be for nothing.
+      return outcome.reason == 0 ? Status() : h5::system_error("write", outcome.reason);
+    });
   });
 }
 
@@ -118,9 +123,10 @@ Status check_name(std::string_view name) {
 
 Result<Writer> Writer::create(const std::string& target, Kind kind, Clobber clobber, Effort effort) {
   DGX_TRY(AtomicFile file, AtomicFile::create(target, clobber));
-  auto handle = h5::create_file(file.path());
+  Writer writer(std::move(file), target, thread_count(effort.threads));
+  auto handle = h5::create_file(writer.target_.path(), writer.outcome_.get());
   if (!handle.ok()) return within(target, std::move(handle).error());
-  Writer writer(std::move(file), target, std::move(handle).value(), thread_count(effort.threads));
+  writer.file_ = std::move(handle).value();
   DGX_CHECK(writer.text("", "dgx", name_of(kind)));
   DGX_CHECK(writer.integer("", "version", kVersion));
   return writer;
@@ -166,12 +172,13 @@ Status Writer::put_tensors(std::span<const NamedView> tensors) {
     targets.push_back({std::move(dataset), &tensor, layout, jobs});
     jobs += layout.chunk_count();
   }
-  return write_chunks(targets, jobs, threads_);
+  return write_chunks(targets, jobs, threads_, *outcome_);
 }
 
 Status Writer::tensors(std::span<const NamedView> tensors) {
   for (const NamedView& tensor : tensors) DGX_CHECK(group(parent_of(tensor.path)));
   Status status = put_tensors(tensors);
+  DGX_CHECK(landed());
   return status.ok() ? Status() : within(name_, std::move(status).error());
 }
 
@@ -186,11 +193,15 @@ Status Writer::digests(const std::string& path, std::span<const Digest> digests)
   return tensor(path, {DType::kU8, {static_cast<std::int64_t>(digests.size()), 32}, bytes});
 }
 
+Status Writer::landed() const {
+  if (outcome_->reason == 0) return {};
+  return within(name_, h5::system_error("write", outcome_->reason));
+}
+
 Status Writer::commit() {
   // HDF5 keeps metadata back until the end: a full disk may show only here.
-  Status flushed = h5::check([&] { return H5Fflush(file_.id(), H5F_SCOPE_LOCAL); }, "write", ErrorCode::kIo);
-  if (!flushed.ok()) return within(name_, std::move(flushed).error());
-  if (!file_.close()) return within(name_, h5::last_error("write", ErrorCode::kIo));
+  if (!file_.close()) return within(name_, h5::last_error("close", ErrorCode::kIo));
+  DGX_CHECK(landed());
   return target_.commit();
 }
 
