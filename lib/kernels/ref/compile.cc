@@ -35,7 +35,8 @@ class Compiler {
 
   Result<CompiledSteps> list(const std::vector<Step>& steps, bool may_accumulate);
   Result<CompiledStep> step(const Step& from, const std::vector<CompiledStep>& earlier, bool may_accumulate);
-  Result<CompiledOperand> operand(const Operand& from, const std::vector<CompiledStep>& earlier, bool may_accumulate);
+  Result<CompiledOperand> operand(const Operand& from, const std::vector<CompiledStep>& earlier,
+                                  bool may_accumulate);
   Result<CompiledOperand> index_operand(const Operand& from);
 
   [[nodiscard]] std::int64_t size_of_slot(std::int32_t slot) const {
@@ -45,7 +46,9 @@ class Compiler {
   [[nodiscard]] bool has_index(std::int32_t n) const {
     return n >= 0 && static_cast<std::size_t>(n) < out_.iteration.size();
   }
-  [[nodiscard]] bool has_fold(std::int32_t n) const { return n >= 0 && static_cast<std::size_t>(n) < out_.fold.size(); }
+  [[nodiscard]] bool has_fold(std::int32_t n) const {
+    return n >= 0 && static_cast<std::size_t>(n) < out_.fold.size();
+  }
   [[nodiscard]] bool has_access(std::int32_t n) const {
     return n >= 0 && static_cast<std::size_t>(n) < in_.accesses.size();
   }
@@ -67,8 +70,8 @@ Status Compiler::shapes() {
   DGX_TRY(out_.count, element_count(in_.shape));
   DGX_TRY(const std::int64_t iterations, element_count(out_.iteration));
   if (iterations != out_.count) {
-    return malformed(fmt::format("iteration shape {} has not the count of shape {}", dgx::to_string(out_.iteration),
-                                 dgx::to_string(in_.shape)));
+    return malformed(fmt::format("iteration shape {} has not the count of shape {}",
+                                 dgx::to_string(out_.iteration), dgx::to_string(in_.shape)));
   }
   DGX_TRY(out_.fold_count, element_count(in_.fold));
   return {};
@@ -94,8 +97,8 @@ Result<CompiledAccess> Compiler::access(const Access& from) {
   const Shape& shape = from.view ? *from.view : type->shape;
   DGX_TRY(const std::int64_t view_count, element_count(shape));
   if (view_count != access.count) {
-    return malformed(fmt::format("view {} has not the count of {}", dgx::to_string(shape),
-                                 dgx::to_string(type->shape)));
+    return malformed(
+        fmt::format("view {} has not the count of {}", dgx::to_string(shape), dgx::to_string(type->shape)));
   }
   if (from.coordinates.size() != shape.size()) {
     return malformed(fmt::format("{} coordinates for {} dimensions", from.coordinates.size(), shape.size()));
@@ -121,7 +124,8 @@ Result<CompiledAccess> Compiler::access(const Access& from) {
   return access;
 }
 
-Result<CompiledCoordinate> Compiler::coordinate(const Coordinate& from, std::int64_t size, std::int64_t stride) {
+Result<CompiledCoordinate> Compiler::coordinate(const Coordinate& from, std::int64_t size,
+                                                std::int64_t stride) {
   if (from.divisor < 1) return malformed(fmt::format("divisor {} is below 1", from.divisor));
   CompiledCoordinate compiled{{}, from.constant, from.division, from.divisor, size, stride};
   for (const Term& one : from.terms) {
@@ -150,7 +154,8 @@ Status Compiler::check_indirections(std::size_t n) const {
     for (const CompiledTerm& from : one.terms) {
       if (from.access < 0) continue;
       const CompiledAccess& named = out_.accesses[static_cast<std::size_t>(from.access)];
-      if (named.dtype == DType::kF32) return malformed(fmt::format("access {}: ${} is not an integer", n, from.access));
+      if (named.dtype == DType::kF32)
+        return malformed(fmt::format("access {}: ${} is not an integer", n, from.access));
       for (const CompiledCoordinate& inner : named.coordinates) {
         for (const CompiledTerm& deeper : inner.terms) {
           if (deeper.access >= 0) {
@@ -208,7 +213,8 @@ Status Compiler::init() {
   auto compiled = operand(*in_.init, {}, false);
   if (!compiled) return within("init", compiled.error());
   out_.init = std::move(compiled).value();
-  if (out_.init.type != value_number()) return malformed(fmt::format("init is not of type {}", name_of(out_.dtype)));
+  if (out_.init.type != value_number())
+    return malformed(fmt::format("init is not of type {}", name_of(out_.dtype)));
   if (kind != Operand::Kind::kAccess) return {};
 
   const auto uses_fold = [](const CompiledAccess& access) {
@@ -245,7 +251,8 @@ Status Compiler::lists() {
 }
 
 Result<CompiledSteps> Compiler::list(const std::vector<Step>& steps, bool may_accumulate) {
-  if (steps.size() > kMaxSteps) return malformed(fmt::format("{} steps, more than {}", steps.size(), kMaxSteps));
+  if (steps.size() > kMaxSteps)
+    return malformed(fmt::format("{} steps, more than {}", steps.size(), kMaxSteps));
   CompiledSteps compiled;
   for (std::size_t n = 0; n < steps.size(); ++n) {
     auto one = step(steps[n], compiled.steps, may_accumulate);
@@ -271,7 +278,8 @@ Result<CompiledSteps> Compiler::list(const std::vector<Step>& steps, bool may_ac
   return compiled;
 }
 
-Result<CompiledStep> Compiler::step(const Step& from, const std::vector<CompiledStep>& earlier, bool may_accumulate) {
+Result<CompiledStep> Compiler::step(const Step& from, const std::vector<CompiledStep>& earlier,
+                                    bool may_accumulate) {
   CompiledStep compiled;
   compiled.op = from.op;
   compiled.arity = arity_of(from.op);
@@ -302,7 +310,8 @@ Result<CompiledOperand> Compiler::operand(const Operand& from, const std::vector
       compiled.type = earlier[static_cast<std::size_t>(from.index)].type;
       return compiled;
     case Operand::Kind::kIndex:
-    case Operand::Kind::kFold: return index_operand(from);
+    case Operand::Kind::kFold:
+      return index_operand(from);
     case Operand::Kind::kAccumulator:
       if (!may_accumulate) return malformed("acc outside the do of a chain");
       compiled.type = value_number();
@@ -311,7 +320,8 @@ Result<CompiledOperand> Compiler::operand(const Operand& from, const std::vector
       compiled.type = NumberType::kFloat;
       compiled.literal.real = from.real;
       return compiled;
-    case Operand::Kind::kInteger: return compiled;
+    case Operand::Kind::kInteger:
+      return compiled;
   }
   return internal_error("unknown operand");
 }
@@ -321,7 +331,8 @@ Result<CompiledOperand> Compiler::index_operand(const Operand& from) {
   if (is_fold ? !has_fold(from.index) : !has_index(from.index)) {
     return malformed(fmt::format("there is no index {}{}", is_fold ? 'k' : 'i', from.index));
   }
-  return CompiledOperand{from.kind, is_fold ? from.index + kFirstFoldSlot : from.index, NumberType::kInteger, {}};
+  return CompiledOperand{
+      from.kind, is_fold ? from.index + kFirstFoldSlot : from.index, NumberType::kInteger, {}};
 }
 
 Status Compiler::result() {
@@ -334,7 +345,8 @@ Status Compiler::result() {
     if (out_.dtype != DType::kF32) return malformed("a dot gives f32");
     if (out_.accesses.size() < 2) return malformed("a dot needs two accesses");
     for (std::size_t n = 0; n < 2; ++n) {
-      if (out_.accesses[n].dtype != DType::kF32) return malformed(fmt::format("access {} of a dot is not f32", n));
+      if (out_.accesses[n].dtype != DType::kF32)
+        return malformed(fmt::format("access {} of a dot is not f32", n));
     }
     return {};
   }

@@ -55,8 +55,11 @@ void count_sum(Tally& tally, std::int64_t items) {
   }
 }
 
-// A max over integers adds no zero. What an argmax compares is not known without the types: it counts as floats.
-bool gives_integer(const Primitive& primitive) { return primitive.kind == Kind::kMax && primitive.dtype != DType::kF32; }
+// A max over integers adds no zero. What an argmax compares is not known without the types: it counts as
+// floats.
+bool gives_integer(const Primitive& primitive) {
+  return primitive.kind == Kind::kMax && primitive.dtype != DType::kF32;
+}
 
 }  // namespace
 
@@ -79,13 +82,16 @@ Result<OperationCounts> count_operations(const Primitive& primitive) {
       tally.add(ScalarOp::kAdd, ceil_div(positions, kDotBlock));
       tally.add(ScalarOp::kAdd, ceil_div(positions, kDotGroup));
       break;
-    case Kind::kSum: count_sum(tally, positions); break;
+    case Kind::kSum:
+      count_sum(tally, positions);
+      break;
     case Kind::kMax:
     case Kind::kArgmax:
       if (!gives_integer(primitive)) tally.add(ScalarOp::kAdd, positions);
       tally.add(primitive.kind == Kind::kMax ? ScalarOp::kMax : ScalarOp::kGt, positions);
       break;
-    default: break;
+    default:
+      break;
   }
   return tally.finish();
 }

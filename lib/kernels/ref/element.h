@@ -21,9 +21,9 @@ namespace dgx::kernels {
 ///   Value start(NumberType, Slot);                  what a fold's accumulator starts from
 ///   std::int64_t integer(const Value&);             of an integer: conditions
 ///   Value step(Place, int step, std::int64_t position, const CompiledStep&, const std::array<Value, 3>&);
-///   Value fold(Place, int level, std::int64_t position, ScalarOp, NumberType, const Value& a, const Value& b, const Value& c);
-///   Value best(Place, std::int64_t position, NumberType, const Value& candidate, const Value& best, Value& where);
-///   Value partial(const Value&, int lane);          a finished part of a fold
+///   Value fold(Place, int level, std::int64_t position, ScalarOp, NumberType, const Value& a, const Value&
+///   b, const Value& c); Value best(Place, std::int64_t position, NumberType, const Value& candidate, const
+///   Value& best, Value& where); Value partial(const Value&, int lane);          a finished part of a fold
 ///   Value accumulator(const Value&);                what acc is from now on
 ///   void end_list();                                the steps of one list are done
 /// Source gives elements: Slot read(std::size_t access, std::int64_t element).
@@ -48,25 +48,30 @@ class ElementEvaluator {
   /// The element at the current indices, not yet stored.
   Value evaluate() {
     switch (primitive_.kind) {
-      case Kind::kDot: return dot();
-      case Kind::kSum: return sum();
+      case Kind::kDot:
+        return dot();
+      case Kind::kSum:
+        return sum();
       case Kind::kMax:
-      case Kind::kArgmax: return greatest();
-      case Kind::kChain: return chain();
-      default: return run(primitive_.steps, Place::kStep, 0);
+      case Kind::kArgmax:
+        return greatest();
+      case Kind::kChain:
+        return chain();
+      default:
+        return run(primitive_.steps, Place::kStep, 0);
     }
   }
 
  private:
-  static constexpr std::int64_t kBlock = 256;       // dot: positions a block
-  static constexpr std::int64_t kGroup = 16;        // dot: blocks a group
-  static constexpr std::int64_t kSumBlock = 2048;   // sum: positions a block
+  static constexpr std::int64_t kBlock = 256;      // dot: positions a block
+  static constexpr std::int64_t kGroup = 16;       // dot: blocks a group
+  static constexpr std::int64_t kSumBlock = 2048;  // sum: positions a block
   static constexpr std::int64_t kLanes = 32;
 
   // One level of a sum: the fold's positions, the results of their blocks, and so on.
   struct Level {
     std::array<Value, kLanes> lanes;
-    std::int64_t count = 0;   // items so far
+    std::int64_t count = 0;  // items so far
   };
 
   void advance(const Shape& shape, std::size_t first) {
@@ -167,16 +172,20 @@ class ElementEvaluator {
   }
   Value operand(const CompiledSteps& list, const CompiledOperand& from, Place place, std::int64_t position) {
     switch (from.kind) {
-      case Operand::Kind::kAccess: return read(from.index);
+      case Operand::Kind::kAccess:
+        return read(from.index);
       case Operand::Kind::kStep: {
         const auto n = static_cast<std::size_t>(from.index);
         if ((done_ >> n & 1) == 0) compute(list, n, place, position);
         return results_[n];
       }
       case Operand::Kind::kIndex:
-      case Operand::Kind::kFold: return policy_.index(from, index_[static_cast<std::size_t>(from.index)]);
-      case Operand::Kind::kAccumulator: return accumulator_;
-      default: return policy_.literal(from);
+      case Operand::Kind::kFold:
+        return policy_.index(from, index_[static_cast<std::size_t>(from.index)]);
+      case Operand::Kind::kAccumulator:
+        return accumulator_;
+      default:
+        return policy_.literal(from);
     }
   }
 
@@ -249,7 +258,8 @@ class ElementEvaluator {
     }
     for (std::size_t distance = kLanes / 2; distance > 0; distance /= 2) {
       for (std::size_t lane = 0; lane < distance; ++lane) {
-        const Value sum = add(Place::kSumCombine, static_cast<int>(level), block, at.lanes[lane], at.lanes[lane + distance]);
+        const Value sum = add(Place::kSumCombine, static_cast<int>(level), block, at.lanes[lane],
+                              at.lanes[lane + distance]);
         at.lanes[lane] = policy_.partial(sum, static_cast<int>(lane));
       }
     }
@@ -304,9 +314,15 @@ class TensorSource {
     Slot slot;
     slot.integer = 0;
     switch (bound.dtype) {
-      case DType::kF32: slot.real = static_cast<const float*>(bound.data)[element]; break;
-      case DType::kI64: slot.integer = static_cast<const std::int64_t*>(bound.data)[element]; break;
-      case DType::kU8: slot.integer = static_cast<const std::uint8_t*>(bound.data)[element]; break;
+      case DType::kF32:
+        slot.real = static_cast<const float*>(bound.data)[element];
+        break;
+      case DType::kI64:
+        slot.integer = static_cast<const std::int64_t*>(bound.data)[element];
+        break;
+      case DType::kU8:
+        slot.integer = static_cast<const std::uint8_t*>(bound.data)[element];
+        break;
     }
     return slot;
   }
@@ -322,7 +338,8 @@ class TensorSource {
 /// Elements given by a ValueSource.
 class LookupSource {
  public:
-  LookupSource(const CompiledPrimitive& primitive, ValueSource& source) : primitive_(primitive), source_(source) {}
+  LookupSource(const CompiledPrimitive& primitive, ValueSource& source)
+      : primitive_(primitive), source_(source) {}
 
   [[nodiscard]] Slot read(std::size_t access, std::int64_t element) {
     const Number number = source_.element(primitive_.accesses[access].value, element);
@@ -340,7 +357,8 @@ class LookupSource {
 /// The scalar operation of a step on numbers without types.
 [[nodiscard]] Slot apply_step(const CompiledStep& step, const std::array<Slot, 3>& operands);
 
-/// Whether a candidate of max or argmax replaces the best so far: a NaN beats all but a NaN, else the greater.
+/// Whether a candidate of max or argmax replaces the best so far: a NaN beats all but a NaN, else the
+/// greater.
 [[nodiscard]] inline bool is_better(NumberType type, Slot candidate, Slot best) {
   if (type == NumberType::kInteger) return candidate.integer > best.integer;
   const bool is_nan = candidate.real != candidate.real;

@@ -62,7 +62,8 @@ Slot apply_step(const CompiledStep& step, const std::array<Slot, 3>& operands) {
   Slot result;
   result.integer = 0;
   switch (step.op) {
-    case ScalarOp::kSelect: return b;  // the branch taken
+    case ScalarOp::kSelect:
+      return b;  // the branch taken
     case ScalarOp::kEq:
     case ScalarOp::kNe:
     case ScalarOp::kLt:
@@ -71,10 +72,17 @@ Slot apply_step(const CompiledStep& step, const std::array<Slot, 3>& operands) {
     case ScalarOp::kGe:
       result.integer = is_real ? compare(step.op, a.real, b.real) : compare(step.op, a.integer, b.integer);
       return result;
-    case ScalarOp::kF32: result.real = is_real ? a.real : to_f32(a.integer); return result;
-    case ScalarOp::kI64: result.integer = is_real ? to_i64(a.real) : a.integer; return result;
-    case ScalarOp::kU8: result.integer = is_real ? to_u8(a.real) : to_u8(a.integer); return result;
-    default: break;
+    case ScalarOp::kF32:
+      result.real = is_real ? a.real : to_f32(a.integer);
+      return result;
+    case ScalarOp::kI64:
+      result.integer = is_real ? to_i64(a.real) : a.integer;
+      return result;
+    case ScalarOp::kU8:
+      result.integer = is_real ? to_u8(a.real) : to_u8(a.integer);
+      return result;
+    default:
+      break;
   }
   if (is_real) {
     result.real = apply_real(step.op, a.real, b.real, operands[2].real);
@@ -86,14 +94,18 @@ Slot apply_step(const CompiledStep& step, const std::array<Slot, 3>& operands) {
 
 Number stored(DType dtype, Slot slot) {
   switch (dtype) {
-    case DType::kF32: return Number::of(canonical_nan(slot.real));
-    case DType::kI64: return Number::of(slot.integer);
-    case DType::kU8: return Number::of(to_u8(slot.integer));
+    case DType::kF32:
+      return Number::of(canonical_nan(slot.real));
+    case DType::kI64:
+      return Number::of(slot.integer);
+    case DType::kU8:
+      return Number::of(to_u8(slot.integer));
   }
   return {};
 }
 
-Result<TensorSource> TensorSource::bind(const CompiledPrimitive& primitive, std::span<const TensorView> values) {
+Result<TensorSource> TensorSource::bind(const CompiledPrimitive& primitive,
+                                        std::span<const TensorView> values) {
   TensorSource source;
   for (const CompiledAccess& access : primitive.accesses) {
     if (access.value < 0 || static_cast<std::size_t>(access.value) >= values.size()) {
@@ -128,12 +140,12 @@ Result<Number> evaluate_element(const CompiledPrimitive& primitive, std::span<co
   return stored(primitive.dtype, evaluator.evaluate());
 }
 
-Status evaluate_all(const CompiledPrimitive& primitive, std::span<const TensorView> values, std::span<std::uint8_t> out,
-                    std::int64_t begin, std::int64_t end) {
+Status evaluate_all(const CompiledPrimitive& primitive, std::span<const TensorView> values,
+                    std::span<std::uint8_t> out, std::int64_t begin, std::int64_t end) {
   DGX_TRY(const TensorSource source, TensorSource::bind(primitive, values));
   if (out.size() != static_cast<std::size_t>(primitive.count) * size_of(primitive.dtype)) {
-    return internal_error(fmt::format("{} bytes for {} elements of {}", out.size(), primitive.count,
-                                      name_of(primitive.dtype)));
+    return internal_error(
+        fmt::format("{} bytes for {} elements of {}", out.size(), primitive.count, name_of(primitive.dtype)));
   }
   if (begin < 0 || end > primitive.count || begin > end) {
     return internal_error(fmt::format("no elements {} to {} in {}", begin, end, primitive.count));
@@ -162,7 +174,8 @@ Status evaluate_all(const CompiledPrimitive& primitive, std::span<const TensorVi
 Status evaluate_all(const CompiledPrimitive& primitive, std::span<const TensorView> values, Tensor& out,
                     std::int64_t begin, std::int64_t end) {
   if (out.dtype() != primitive.dtype) {
-    return internal_error(fmt::format("a tensor of {} for a value of {}", name_of(out.dtype()), name_of(primitive.dtype)));
+    return internal_error(
+        fmt::format("a tensor of {} for a value of {}", name_of(out.dtype()), name_of(primitive.dtype)));
   }
   return evaluate_all(primitive, values, out.bytes(), begin, end);
 }

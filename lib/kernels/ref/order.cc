@@ -22,9 +22,11 @@ DataOrder::DataOrder(std::uint64_t seed, std::int64_t samples, std::int64_t batc
       half_bits_(static_cast<int>((std::bit_width(static_cast<std::uint64_t>(samples - 1)) + 1) / 2)) {}
 
 Result<DataOrder> DataOrder::create(std::uint64_t seed, std::int64_t samples, std::int64_t batch) {
-  if (samples < 1 || samples > kMostSamples) return usage_error(fmt::format("cannot order {} samples", samples));
+  if (samples < 1 || samples > kMostSamples)
+    return usage_error(fmt::format("cannot order {} samples", samples));
   if (batch < 1) return usage_error(fmt::format("batch is {}", batch), "at least 1");
-  if (batch > samples) return usage_error(fmt::format("batch is {}, but there are {} samples", batch, samples));
+  if (batch > samples)
+    return usage_error(fmt::format("batch is {}, but there are {} samples", batch, samples));
   return DataOrder(seed, samples, batch);
 }
 
@@ -46,7 +48,8 @@ std::uint64_t DataOrder::rounds(std::uint64_t x, std::uint32_t epoch) const {
 std::int64_t DataOrder::sample_at(std::int64_t position) const {
   const auto epoch = static_cast<std::uint32_t>(static_cast<std::uint64_t>(position / samples_));
   auto x = static_cast<std::uint64_t>(position % samples_);
-  // The rounds permute a set at most four times as large, so the walk comes back below n, after 4 tries on average at worst.
+  // The rounds permute a set at most four times as large, so the walk comes back below n, after 4 tries on
+  // average at worst.
   do {
     x = rounds(x, epoch);
   } while (x >= static_cast<std::uint64_t>(samples_));

@@ -27,14 +27,16 @@ std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::a
   for (int round = 0; round < kRounds; ++round) {
     const std::uint64_t product0 = std::uint64_t{kMultiplier0} * counter[0];
     const std::uint64_t product1 = std::uint64_t{kMultiplier1} * counter[2];
-    counter = {high(product1) ^ counter[1] ^ key[0], low(product1), high(product0) ^ counter[3] ^ key[1], low(product0)};
+    counter = {high(product1) ^ counter[1] ^ key[0], low(product1), high(product0) ^ counter[3] ^ key[1],
+               low(product0)};
     key[0] += kWeyl0;
     key[1] += kWeyl1;
   }
   return counter;
 }
 
-std::array<std::uint32_t, 4> random_words(std::uint64_t seed, Stream stream, std::int64_t step, std::int64_t element) {
+std::array<std::uint32_t, 4> random_words(std::uint64_t seed, Stream stream, std::int64_t step,
+                                          std::int64_t element) {
   const auto position = static_cast<std::uint64_t>(element);
   return philox({low(position), high(position), low(static_cast<std::uint64_t>(step)), stream.word()},
                 {low(seed), high(seed)});

@@ -10,12 +10,11 @@ struct OpRow {
 
 // In the order of ScalarOp.
 constexpr std::array<OpRow, kScalarOpCount> kOps = {{
-    {"add", 2},   {"sub", 2},   {"mul", 2},  {"div", 2},    {"fma", 3},   {"sqrt", 1},
-    {"neg", 1},   {"abs", 1},   {"max", 2},  {"min", 2},    {"eq", 2},    {"ne", 2},
-    {"lt", 2},    {"le", 2},    {"gt", 2},   {"ge", 2},     {"select", 3}, {"and", 2},
-    {"or", 2},    {"not", 1},   {"floor", 1}, {"trunc", 1}, {"rint", 1},  {"exp", 1},
-    {"expm1", 1}, {"log", 1},   {"log1p", 1}, {"sin", 1},   {"cos", 1},   {"tanh", 1},
-    {"erf", 1},   {"idiv", 2},  {"imod", 2}, {"f32", 1},    {"i64", 1},   {"u8", 1},
+    {"add", 2},    {"sub", 2}, {"mul", 2},   {"div", 2}, {"fma", 3},   {"sqrt", 1},  {"neg", 1},  {"abs", 1},
+    {"max", 2},    {"min", 2}, {"eq", 2},    {"ne", 2},  {"lt", 2},    {"le", 2},    {"gt", 2},   {"ge", 2},
+    {"select", 3}, {"and", 2}, {"or", 2},    {"not", 1}, {"floor", 1}, {"trunc", 1}, {"rint", 1}, {"exp", 1},
+    {"expm1", 1},  {"log", 1}, {"log1p", 1}, {"sin", 1}, {"cos", 1},   {"tanh", 1},  {"erf", 1},  {"idiv", 2},
+    {"imod", 2},   {"f32", 1}, {"i64", 1},   {"u8", 1},
 }};
 
 constexpr std::array<std::string_view, 7> kKinds = {"input", "map", "dot", "sum", "max", "argmax", "chain"};

@@ -18,23 +18,31 @@ Rule rule_of(ScalarOp op) {
     case ScalarOp::kNeg:
     case ScalarOp::kAbs:
     case ScalarOp::kMax:
-    case ScalarOp::kMin: return Rule::kSame;
+    case ScalarOp::kMin:
+      return Rule::kSame;
     case ScalarOp::kEq:
     case ScalarOp::kNe:
     case ScalarOp::kLt:
     case ScalarOp::kLe:
     case ScalarOp::kGt:
-    case ScalarOp::kGe: return Rule::kComparison;
+    case ScalarOp::kGe:
+      return Rule::kComparison;
     case ScalarOp::kAnd:
     case ScalarOp::kOr:
-    case ScalarOp::kNot: return Rule::kLogic;
-    case ScalarOp::kSelect: return Rule::kSelect;
+    case ScalarOp::kNot:
+      return Rule::kLogic;
+    case ScalarOp::kSelect:
+      return Rule::kSelect;
     case ScalarOp::kIdiv:
-    case ScalarOp::kImod: return Rule::kIntegerOnly;
-    case ScalarOp::kF32: return Rule::kToReal;
+    case ScalarOp::kImod:
+      return Rule::kIntegerOnly;
+    case ScalarOp::kF32:
+      return Rule::kToReal;
     case ScalarOp::kI64:
-    case ScalarOp::kU8: return Rule::kToInteger;
-    default: return Rule::kRealOnly;
+    case ScalarOp::kU8:
+      return Rule::kToInteger;
+    default:
+      return Rule::kRealOnly;
   }
 }
 
@@ -86,54 +94,91 @@ Result<NumberType> result_type(ScalarOp op, std::span<const NumberType> operands
     case Rule::kRealOnly:
       if (!all_are(operands, NumberType::kFloat)) return mismatch(op, "floats", operands);
       return NumberType::kFloat;
-    case Rule::kToReal: return NumberType::kFloat;
-    case Rule::kToInteger: return NumberType::kInteger;
+    case Rule::kToReal:
+      return NumberType::kFloat;
+    case Rule::kToInteger:
+      return NumberType::kInteger;
   }
   return internal_error("unknown operation");
 }
 
 float apply_real(ScalarOp op, float a, float b, float c) {
   switch (op) {
-    case ScalarOp::kAdd: return a + b;
-    case ScalarOp::kSub: return a - b;
-    case ScalarOp::kMul: return a * b;
-    case ScalarOp::kDiv: return a / b;
-    case ScalarOp::kFma: return std::fma(a, b, c);
-    case ScalarOp::kSqrt: return std::sqrt(a);
-    case ScalarOp::kNeg: return -a;
-    case ScalarOp::kAbs: return std::fabs(a);
-    case ScalarOp::kMax: return max_of(a, b);
-    case ScalarOp::kMin: return min_of(a, b);
-    case ScalarOp::kFloor: return std::floor(a);
-    case ScalarOp::kTrunc: return std::trunc(a);
-    case ScalarOp::kRint: return std::nearbyint(a);
-    case ScalarOp::kExp: return exp_f32(a);
-    case ScalarOp::kExpm1: return expm1_f32(a);
-    case ScalarOp::kLog: return log_f32(a);
-    case ScalarOp::kLog1p: return log1p_f32(a);
-    case ScalarOp::kSin: return sin_f32(a);
-    case ScalarOp::kCos: return cos_f32(a);
-    case ScalarOp::kTanh: return tanh_f32(a);
-    case ScalarOp::kErf: return erf_f32(a);
-    default: return 0;
+    case ScalarOp::kAdd:
+      return a + b;
+    case ScalarOp::kSub:
+      return a - b;
+    case ScalarOp::kMul:
+      return a * b;
+    case ScalarOp::kDiv:
+      return a / b;
+    case ScalarOp::kFma:
+      return std::fma(a, b, c);
+    case ScalarOp::kSqrt:
+      return std::sqrt(a);
+    case ScalarOp::kNeg:
+      return -a;
+    case ScalarOp::kAbs:
+      return std::fabs(a);
+    case ScalarOp::kMax:
+      return max_of(a, b);
+    case ScalarOp::kMin:
+      return min_of(a, b);
+    case ScalarOp::kFloor:
+      return std::floor(a);
+    case ScalarOp::kTrunc:
+      return std::trunc(a);
+    case ScalarOp::kRint:
+      return std::nearbyint(a);
+    case ScalarOp::kExp:
+      return exp_f32(a);
+    case ScalarOp::kExpm1:
+      return expm1_f32(a);
+    case ScalarOp::kLog:
+      return log_f32(a);
+    case ScalarOp::kLog1p:
+      return log1p_f32(a);
+    case ScalarOp::kSin:
+      return sin_f32(a);
+    case ScalarOp::kCos:
+      return cos_f32(a);
+    case ScalarOp::kTanh:
+      return tanh_f32(a);
+    case ScalarOp::kErf:
+      return erf_f32(a);
+    default:
+      return 0;
   }
 }
 
 std::int64_t apply_integer(ScalarOp op, std::int64_t a, std::int64_t b) {
   switch (op) {
-    case ScalarOp::kAdd: return wrapping_add(a, b);
-    case ScalarOp::kSub: return wrapping_sub(a, b);
-    case ScalarOp::kMul: return wrapping_mul(a, b);
-    case ScalarOp::kNeg: return wrapping_sub(0, a);
-    case ScalarOp::kAbs: return a < 0 ? wrapping_sub(0, a) : a;
-    case ScalarOp::kMax: return max_of(a, b);
-    case ScalarOp::kMin: return min_of(a, b);
-    case ScalarOp::kAnd: return a != 0 && b != 0;
-    case ScalarOp::kOr: return a != 0 || b != 0;
-    case ScalarOp::kNot: return a == 0;
-    case ScalarOp::kIdiv: return floor_div(a, b);
-    case ScalarOp::kImod: return floor_mod(a, b);
-    default: return 0;
+    case ScalarOp::kAdd:
+      return wrapping_add(a, b);
+    case ScalarOp::kSub:
+      return wrapping_sub(a, b);
+    case ScalarOp::kMul:
+      return wrapping_mul(a, b);
+    case ScalarOp::kNeg:
+      return wrapping_sub(0, a);
+    case ScalarOp::kAbs:
+      return a < 0 ? wrapping_sub(0, a) : a;
+    case ScalarOp::kMax:
+      return max_of(a, b);
+    case ScalarOp::kMin:
+      return min_of(a, b);
+    case ScalarOp::kAnd:
+      return a != 0 && b != 0;
+    case ScalarOp::kOr:
+      return a != 0 || b != 0;
+    case ScalarOp::kNot:
+      return a == 0;
+    case ScalarOp::kIdiv:
+      return floor_div(a, b);
+    case ScalarOp::kImod:
+      return floor_mod(a, b);
+    default:
+      return 0;
   }
 }
 
@@ -143,14 +188,17 @@ Number apply_scalar(ScalarOp op, std::span<const Number> operands) {
   const Number b = operand(1);
   const bool is_real = a.type == NumberType::kFloat;
   switch (rule_of(op)) {
-    case Rule::kSelect: return a.integer != 0 ? b : operand(2);
+    case Rule::kSelect:
+      return a.integer != 0 ? b : operand(2);
     case Rule::kComparison:
       return Number::of(is_real ? compare(op, a.real, b.real) : compare(op, a.integer, b.integer));
-    case Rule::kToReal: return Number::of(is_real ? a.real : to_f32(a.integer));
+    case Rule::kToReal:
+      return Number::of(is_real ? a.real : to_f32(a.integer));
     case Rule::kToInteger:
       if (op == ScalarOp::kI64) return Number::of(is_real ? to_i64(a.real) : a.integer);
       return Number::of(is_real ? to_u8(a.real) : to_u8(a.integer));
-    default: break;
+    default:
+      break;
   }
   return is_real ? Number::of(apply_real(op, a.real, b.real, operand(2).real))
                  : Number::of(apply_integer(op, a.integer, b.integer));

@@ -12,7 +12,9 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kKindNames = {"constant", "step", "cosine", "linear"};
 
-bool ends_at_minimum(ScheduleKind kind) { return kind == ScheduleKind::kCosine || kind == ScheduleKind::kLinear; }
+bool ends_at_minimum(ScheduleKind kind) {
+  return kind == ScheduleKind::kCosine || kind == ScheduleKind::kLinear;
+}
 
 Status check_number(std::string_view name, double value) {
   if (std::isfinite(value) && value >= 0) return {};
@@ -70,8 +72,9 @@ double learning_rate_at(const ScheduleParameters& p, std::int64_t step) {
   if (p.kind == ScheduleKind::kConstant) return p.learning_rate;
   if (p.kind == ScheduleKind::kStep) return p.learning_rate * power(p.gamma, after / p.every);
 
-  const double progress =
-      step >= p.total_steps ? 1.0 : static_cast<double>(after) / static_cast<double>(p.total_steps - p.warmup);
+  const double progress = step >= p.total_steps
+                              ? 1.0
+                              : static_cast<double>(after) / static_cast<double>(p.total_steps - p.warmup);
   const double span = p.learning_rate - p.minimum;
   if (p.kind == ScheduleKind::kLinear) {
     const double rest = 1.0 - progress;
@@ -91,7 +94,8 @@ Status check_schedule(const ScheduleParameters& p) {
   DGX_CHECK(check_number("minimum", p.minimum));
   DGX_CHECK(check_beta("beta1", p.beta1));
   DGX_CHECK(check_beta("beta2", p.beta2));
-  if (p.kind == ScheduleKind::kStep && p.every < 1) return usage_error(fmt::format("every is {}", p.every), "at least 1");
+  if (p.kind == ScheduleKind::kStep && p.every < 1)
+    return usage_error(fmt::format("every is {}", p.every), "at least 1");
   if (p.warmup < 0) return usage_error(fmt::format("warmup is {}", p.warmup), "at least 0");
   if (!ends_at_minimum(p.kind)) return {};
   if (p.warmup >= p.total_steps) {
@@ -103,15 +107,16 @@ Status check_schedule(const ScheduleParameters& p) {
   return {};
 }
 
-Result<std::vector<float>> schedule_scalars(std::span<const std::string> names, const ScheduleParameters& parameters,
-                                            std::int64_t step) {
+Result<std::vector<float>> schedule_scalars(std::span<const std::string> names,
+                                            const ScheduleParameters& parameters, std::int64_t step) {
   DGX_CHECK(check_schedule(parameters));
   if (step < 0) return usage_error(fmt::format("step is {}", step));
   std::vector<float> scalars;
   for (const std::string& name : names) {
     DGX_TRY(const double exact, scalar_of(name, parameters, step));
     const auto rounded = static_cast<float>(exact);
-    if (!std::isfinite(rounded)) return usage_error(fmt::format("schedule {} is not finite at step {}", name, step));
+    if (!std::isfinite(rounded))
+      return usage_error(fmt::format("schedule {} is not finite at step {}", name, step));
     scalars.push_back(rounded);
   }
   return scalars;

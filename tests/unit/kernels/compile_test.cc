@@ -1,7 +1,6 @@
-#include "dgx/kernels/compiled.h"
-
 #include <catch2/catch.hpp>
 
+#include "dgx/kernels/compiled.h"
 #include "ref_support.h"
 
 namespace dgx::kernels {
@@ -28,7 +27,8 @@ TEST_CASE("an access that stays inside is linear, any other is not") {
 
 TEST_CASE("a coefficient on an index of one position cannot lead outside") {
   const std::int64_t huge = std::int64_t{1} << 62;
-  const auto out = evaluate(map(DType::kF32, {1}, {read(0, {at({i(0, huge)}), at({i(0, huge)}, 2)})}), table());
+  const auto out =
+      evaluate(map(DType::kF32, {1}, {read(0, {at({i(0, huge)}), at({i(0, huge)}, 2)})}), table());
   CHECK(out.as<float>()[0] == 2);
 }
 
@@ -50,21 +50,26 @@ TEST_CASE("what does not fit its values is refused by place") {
   CHECK(of({read(0, {at({i(0)}), at({via(7)})})}) == "access 0: coordinate 1: there is no access $7");
   CHECK(of({read(0, {at({via(0)}), at({i(1)})}, 0.0F)}) == "access 0: $0 is not an integer");
   CHECK(of({whole(), read(1, {at({via(1)})}, std::int64_t{0})}) == "access 1: $1 has a $ of its own");
-  CHECK(of({read(0, {at({i(0)}), exactly({i(1)}, 0, 0)}, 0.0F)}) == "access 0: coordinate 1: divisor 0 is below 1");
-  CHECK(of({read(0, {at({i(0)}), at({i(1)})}, std::int64_t{0})}) == "access 0: the fill is not of the type of f32");
+  CHECK(of({read(0, {at({i(0)}), exactly({i(1)}, 0, 0)}, 0.0F)}) ==
+        "access 0: coordinate 1: divisor 0 is below 1");
+  CHECK(of({read(0, {at({i(0)}), at({i(1)})}, std::int64_t{0})}) ==
+        "access 0: the fill is not of the type of f32");
   CHECK(of({}) == "do: there is no access x0");
   CHECK(of({whole()}, {step(Op::kNeg, {Operand::step(0)})}) == "do: step 0: t0 is no earlier step");
-  CHECK(of({whole()}, {step(Op::kNeg, {Operand::accumulator()})}) == "do: step 0: acc outside the do of a chain");
+  CHECK(of({whole()}, {step(Op::kNeg, {Operand::accumulator()})}) ==
+        "do: step 0: acc outside the do of a chain");
   CHECK(of({whole()}, {step(Op::kNeg, {Operand::fold(0)})}) == "do: step 0: there is no index k0");
   CHECK(of({whole()}, {step(Op::kI64, {Operand::access(0)})}) == "do does not give a number for f32");
   CHECK(of({whole()}, {step(Op::kAdd, {Operand::access(0), Operand::iteration(0)})}) ==
         "do: step 0: add takes operands of one type, not a float, an integer");
-  CHECK(of({whole()}, std::vector<Step>(65, step(Op::kNeg, {Operand::access(0)}))) == "do: 65 steps, more than 64");
+  CHECK(of({whole()}, std::vector<Step>(65, step(Op::kNeg, {Operand::access(0)}))) ==
+        "do: 65 steps, more than 64");
 }
 
 TEST_CASE("what does not fit its kind is refused") {
   const auto values = table();
-  CHECK(refusal(fold(Kind::kInput, DType::kF32, {2}, {}, {}), values) == "an input has no elements to compute");
+  CHECK(refusal(fold(Kind::kInput, DType::kF32, {2}, {}, {}), values) ==
+        "an input has no elements to compute");
   CHECK(refusal(fold(Kind::kMap, DType::kF32, {2, 3}, {2}, {whole()}), values) == "a map has no fold shape");
   CHECK(refusal(fold(Kind::kDot, DType::kF32, {2, 3}, {2}, {whole()}), values) == "a dot needs two accesses");
   CHECK(refusal(fold(Kind::kDot, DType::kF32, {2, 3}, {2}, {whole(), read(1, {at({i(0)})})}), values) ==

@@ -10,10 +10,12 @@ namespace {
 
 TEST_CASE("batches are those of the stated permutation") {
   for (const json::Value& vector : *member(vectors(), "order").as_array()) {
-    const auto order = DataOrder::create(hex(member(vector, "seed")), integer(vector, "n"), integer(vector, "batch"));
+    const auto order =
+        DataOrder::create(hex(member(vector, "seed")), integer(vector, "n"), integer(vector, "batch"));
     REQUIRE(order.ok());
     std::vector<std::int64_t> expected;
-    for (const json::Value& index : *member(vector, "indices").as_array()) expected.push_back(*index.as_int());
+    for (const json::Value& index : *member(vector, "indices").as_array())
+      expected.push_back(*index.as_int());
     CHECK(order->batch_indices(integer(vector, "step")) == expected);
   }
 }

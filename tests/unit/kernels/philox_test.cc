@@ -29,7 +29,8 @@ TEST_CASE("seed, stream, step and element are laid out as stated") {
     const auto words = random_words(seed, stream_of(vector), step, element);
     const json::Array& expected = *member(vector, "words").as_array();
     for (std::size_t n = 0; n < 4; ++n) CHECK(words[n] == hex(expected[n]));
-    CHECK(uniform(seed, stream_of(vector), step, element) == static_cast<float>(hex(expected[0]) >> 8) * 0x1p-24F);
+    CHECK(uniform(seed, stream_of(vector), step, element) ==
+          static_cast<float>(hex(expected[0]) >> 8) * 0x1p-24F);
     CHECK(bits(normal(seed, stream_of(vector), step, element)) == hex(member(vector, "normal")));
   }
 }

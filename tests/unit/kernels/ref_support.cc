@@ -110,7 +110,8 @@ Primitive map(DType dtype, Shape shape, std::vector<Access> accesses, std::vecto
   return fold(Kind::kMap, dtype, std::move(shape), {}, std::move(accesses), std::move(steps));
 }
 
-Primitive fold(Kind kind, DType dtype, Shape shape, Shape over, std::vector<Access> accesses, std::vector<Step> steps) {
+Primitive fold(Kind kind, DType dtype, Shape shape, Shape over, std::vector<Access> accesses,
+               std::vector<Step> steps) {
   Primitive primitive;
   primitive.kind = kind;
   primitive.dtype = dtype;

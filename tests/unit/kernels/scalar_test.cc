@@ -59,8 +59,8 @@ TEST_CASE("operand types are those of the table, and nothing else") {
     CHECK(type_of(op, {kWhole, kWhole}) == kWhole);
     CHECK_FALSE(type_of(op, {kWhole, kReal}));
   }
-  for (const Op op : {Op::kSqrt, Op::kFloor, Op::kTrunc, Op::kRint, Op::kExp, Op::kExpm1, Op::kLog, Op::kLog1p, Op::kSin,
-                      Op::kCos, Op::kTanh, Op::kErf}) {
+  for (const Op op : {Op::kSqrt, Op::kFloor, Op::kTrunc, Op::kRint, Op::kExp, Op::kExpm1, Op::kLog,
+                      Op::kLog1p, Op::kSin, Op::kCos, Op::kTanh, Op::kErf}) {
     CHECK(type_of(op, {kReal}) == kReal);
     CHECK_FALSE(type_of(op, {kWhole}));
   }
@@ -140,7 +140,9 @@ TEST_CASE("integers wrap, and divide towards minus infinity") {
 }
 
 TEST_CASE("conversions truncate and saturate") {
-  const auto to_whole = [](Op op, float value) { return apply_scalar(op, std::vector{Number::of(value)}).integer; };
+  const auto to_whole = [](Op op, float value) {
+    return apply_scalar(op, std::vector{Number::of(value)}).integer;
+  };
   CHECK(to_whole(Op::kI64, -1.9F) == -1);
   CHECK(to_whole(Op::kI64, kNan) == 0);
   CHECK(to_whole(Op::kI64, 0x1p63F) == kMost);
@@ -155,8 +157,8 @@ TEST_CASE("conversions truncate and saturate") {
   CHECK(apply_scalar(Op::kF32, std::vector{Number::of((std::int64_t{1} << 24) + 1)}).real == 0x1p24F);
   CHECK(apply_scalar(Op::kF32, std::vector{Number::of((std::int64_t{1} << 24) + 3)}).real == 0x1p24F + 4);
   // Rounding to binary64 first would give 2^54 here, a tie that is none.
-  CHECK(apply_scalar(Op::kF32, std::vector{Number::of((std::int64_t{1} << 54) + (std::int64_t{1} << 30) + 1)}).real ==
-        0x1.000002p54F);
+  CHECK(apply_scalar(Op::kF32, std::vector{Number::of((std::int64_t{1} << 54) + (std::int64_t{1} << 30) + 1)})
+            .real == 0x1.000002p54F);
 }
 
 TEST_CASE("all NaNs are one where they are stored") {

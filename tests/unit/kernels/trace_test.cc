@@ -7,7 +7,8 @@ namespace {
 
 using Op = ScalarOp;
 
-std::vector<ScalarRecord> records(const Primitive& primitive, const std::vector<Tensor>& values, std::int64_t element) {
+std::vector<ScalarRecord> records(const Primitive& primitive, const std::vector<Tensor>& values,
+                                  std::int64_t element) {
   std::vector<ScalarRecord> all;
   const auto trace = trace_element(compiled(primitive, values), views(values), element,
                                    [&all](const ScalarRecord& record) { all.push_back(record); });
@@ -22,7 +23,9 @@ std::vector<ScalarRecord> records(const Primitive& primitive, const std::vector<
 Primitive dot(std::int64_t n) {
   return fold(Kind::kDot, DType::kF32, {}, {n}, {read(0, {at({k(0)})}), read(1, {at({k(0)})})});
 }
-std::vector<Tensor> factors(std::int64_t n) { return {floats({n}, pattern(1, n)), floats({n}, pattern(2, n))}; }
+std::vector<Tensor> factors(std::int64_t n) {
+  return {floats({n}, pattern(1, n)), floats({n}, pattern(2, n))};
+}
 Primitive sum(std::int64_t n) { return fold(Kind::kSum, DType::kF32, {}, {n}, {read(0, {at({k(0)})})}); }
 
 TEST_CASE("a dot's records are its terms, blocks and groups") {
@@ -43,11 +46,14 @@ TEST_CASE("a dot's records are its terms, blocks and groups") {
 TEST_CASE("the records of an element are as many as are counted where nothing is skipped") {
   for (const std::int64_t n : {0, 1, 31, 33, 256, 257, 2048, 2049, 4096, 4097}) {
     CAPTURE(n);
-    CHECK(static_cast<std::int64_t>(records(dot(n), factors(n), 0).size()) == count_operations(dot(n))->total());
-    CHECK(static_cast<std::int64_t>(records(sum(n), factors(n), 0).size()) == count_operations(sum(n))->total());
+    CHECK(static_cast<std::int64_t>(records(dot(n), factors(n), 0).size()) ==
+          count_operations(dot(n))->total());
+    CHECK(static_cast<std::int64_t>(records(sum(n), factors(n), 0).size()) ==
+          count_operations(sum(n))->total());
     auto greatest = sum(n);
     greatest.kind = Kind::kMax;
-    CHECK(static_cast<std::int64_t>(records(greatest, factors(n), 0).size()) == count_operations(greatest)->total());
+    CHECK(static_cast<std::int64_t>(records(greatest, factors(n), 0).size()) ==
+          count_operations(greatest)->total());
   }
 }
 

@@ -19,7 +19,8 @@ struct ValueType {
   Shape shape;
 };
 
-/// Type of an earlier value; nullopt: there is no such value. The whole table, or the one line a referee has opened.
+/// Type of an earlier value; nullopt: there is no such value. The whole table, or the one line a referee has
+/// opened.
 using TypeOf = std::function<std::optional<ValueType>(ValueIndex)>;
 
 /// The number without its type, which is static wherever one of these is.
@@ -35,8 +36,8 @@ inline constexpr int kFirstFoldSlot = 8;
 inline constexpr std::size_t kMaxSteps = 64;
 
 struct CompiledTerm {
-  std::int32_t slot = 0;      ///< index symbol; unused when access >= 0
-  std::int32_t access = -1;   ///< the access whose integer this is, or -1
+  std::int32_t slot = 0;     ///< index symbol; unused when access >= 0
+  std::int32_t access = -1;  ///< the access whose integer this is, or -1
   std::int64_t coefficient = 1;
 };
 
@@ -45,17 +46,17 @@ struct CompiledCoordinate {
   std::int64_t constant = 0;
   Coordinate::Division division = Coordinate::Division::kNone;
   std::int64_t divisor = 1;
-  std::int64_t size = 0;      ///< of the dimension
-  std::int64_t stride = 0;    ///< in elements
+  std::int64_t size = 0;    ///< of the dimension
+  std::int64_t stride = 0;  ///< in elements
 };
 
 struct CompiledAccess {
   ValueIndex value = 0;
   DType dtype = DType::kF32;
-  std::int64_t count = 0;     ///< elements of the value
+  std::int64_t count = 0;  ///< elements of the value
   Slot fill{};
-  /// True if for every index in range all coordinates are inside, without division or `$`: the element is then
-  /// `offset` plus the sum of coefficient · index over `linear`.
+  /// True if for every index in range all coordinates are inside, without division or `$`: the element is
+  /// then `offset` plus the sum of coefficient · index over `linear`.
   bool is_linear = false;
   std::int64_t offset = 0;
   std::vector<CompiledTerm> linear;
@@ -64,7 +65,7 @@ struct CompiledAccess {
 
 struct CompiledOperand {
   Operand::Kind kind = Operand::Kind::kInteger;
-  std::int32_t index = 0;     ///< access, step, or index slot
+  std::int32_t index = 0;  ///< access, step, or index slot
   NumberType type = NumberType::kInteger;
   Slot literal{};
 };
@@ -81,14 +82,15 @@ struct CompiledStep {
 struct CompiledSteps {
   std::vector<CompiledStep> steps;
   std::uint64_t always = 0;
-  CompiledOperand result;     ///< the last step; access 0 if there are no steps
+  CompiledOperand result;  ///< the last step; access 0 if there are no steps
 };
 
-/// A primitive with its types resolved and its strides computed, so that an element costs little. Made once a program,
-/// immutable, shared by threads.
+/// A primitive with its types resolved and its strides computed, so that an element costs little. Made once a
+/// program, immutable, shared by threads.
 ///
-/// compile() establishes everything memory safety needs (operand and access indices, ranks, counts, types); evaluation
-/// checks every coordinate that is not proved inside, so no primitive that compiles can read outside its values.
+/// compile() establishes everything memory safety needs (operand and access indices, ranks, counts, types);
+/// evaluation checks every coordinate that is not proved inside, so no primitive that compiles can read
+/// outside its values.
 struct CompiledPrimitive {
   Kind kind = Kind::kMap;
   DType dtype = DType::kF32;
@@ -104,14 +106,17 @@ struct CompiledPrimitive {
   CompiledOperand init;
 };
 
-/// Resolves types and strides. kMalformed naming the access, coordinate or step if the primitive does not fit its values
-/// or its kind:
+/// Resolves types and strides. kMalformed naming the access, coordinate or step if the primitive does not fit
+/// its values or its kind:
 /// - inputs cannot be compiled (they have no elements to compute);
 /// - iteration and shape have one count; maps have no fold; dot has no steps and at least two f32 accesses;
-/// - one coordinate per dimension of the value or of its view; views have the value's count; divisors are at least 1;
+/// - one coordinate per dimension of the value or of its view; views have the value's count; divisors are at
+///   least 1;
 /// - `$j` names an integer access without `$` of its own; steps name earlier steps; indices exist;
-/// - acc occurs in the `do` of chains only; init is a literal or an access without fold indices and of the value's number type;
-/// - steps' types satisfy result_type; the result is a float for f32 and an integer for i64 and u8; argmax gives i64;
+/// - acc occurs in the `do` of chains only; init is a literal or an access without fold indices and of the
+///   value's number type;
+/// - steps' types satisfy result_type; the result is a float for f32 and an integer for i64 and u8; argmax
+///   gives i64;
 /// - fills are of the accessed value's number type.
 [[nodiscard]] Result<CompiledPrimitive> compile(const Primitive& primitive, const TypeOf& type_of);
 /// With the table of all values by number; a shorter table has no later values.

@@ -16,30 +16,34 @@ namespace dgx::kernels {
 
 /// The definition of every element of every value (dgx-numerics(7)). All fast forms must give these bits.
 ///
-/// One element of a map is the last step of `do`; without `do` it is what access 0 reads. A step is evaluated at most
-/// once, and only if the last step needs it: `select` evaluates its condition, then the branch it takes and not the
-/// other. An access computes each coordinate as (Σ coefficient · symbol + constant) in wrapping 64-bit arithmetic, then
-/// divides; if the division is exact and leaves a remainder, or any coordinate is outside [0, size), it gives its fill
-/// (0 if it has none).
+/// One element of a map is the last step of `do`; without `do` it is what access 0 reads. A step is evaluated
+/// at most once, and only if the last step needs it: `select` evaluates its condition, then the branch it
+/// takes and not the other. An access computes each coordinate as (Σ coefficient · symbol + constant) in
+/// wrapping 64-bit arithmetic, then divides; if the division is exact and leaves a remainder, or any
+/// coordinate is outside [0, size), it gives its fill (0 if it has none).
 ///
-/// Folds take their positions in row-major order of `f`, p = 0 … n−1. All additions and fmas below are binary32.
+/// Folds take their positions in row-major order of `f`, p = 0 … n−1. All additions and fmas below are
+/// binary32.
 /// - dot: positions are cut into blocks of 256, blocks into groups of 16. A block starts at +0 and takes
-///   block = fma(a[p], b[p], block), p ascending. A group starts at +0 and takes group = group + block, blocks ascending.
-///   The total starts at +0 and takes total = total + group, groups ascending. n = 0 gives +0.
-/// - sum: positions are cut into blocks of 2,048. In a block, 32 lanes start at +0; position p of the block is added to
-///   lane p mod 32, p ascending (lane = lane + value). Then for d in 16, 8, 4, 2, 1: lane[l] = lane[l] + lane[l + d] for
-///   l = 0 … d−1; lane[0] is the block's result. One block: its result is the sum. Several: their results, in order, are
-///   summed by this same rule. n = 0 gives +0. A sum of integers wraps modulo 2^64, whatever the order.
-/// - max: best starts at −inf; x' = x + (+0); x' replaces best if it is a NaN and best is none, or if x' > best.
-///   The same with integers, from −2^63, without the addition.
-/// - argmax: max, and the position of the last replacement; 0 if there was none. So the lowest index wins ties.
-/// - chain: acc starts at init; at every position where `when` is nonzero (or there is no `when`) acc becomes the last step
-///   of `do`, without `do` what access 0 reads.
+///   block = fma(a[p], b[p], block), p ascending. A group starts at +0 and takes group = group + block,
+///   blocks ascending. The total starts at +0 and takes total = total + group, groups ascending.
+///   n = 0 gives +0.
+/// - sum: positions are cut into blocks of 2,048. In a block, 32 lanes start at +0; the block's position p is
+///   added to lane p mod 32, p ascending (lane = lane + value). Then for d in 16, 8, 4, 2, 1:
+///   lane[l] = lane[l] + lane[l + d] for l = 0 … d−1; lane[0] is the block's result. One block: its result is
+///   the sum. Several: their results, in order, are summed by this same rule. n = 0 gives +0. A sum of
+///   integers wraps modulo 2^64, whatever the order.
+/// - max: best starts at −inf; x' = x + (+0); x' replaces best if it is a NaN and best is none, or if x' is
+///   greater. The same with integers, from −2^63, without the addition.
+/// - argmax: max, and the position of the last replacement; 0 if there was none. So the lowest index wins
+///   ties.
+/// - chain: acc starts at init; at every position where `when` is nonzero (or there is no `when`) acc becomes
+///   the last step of `do`, without `do` what access 0 reads.
 ///
 /// Storing: an f32 NaN becomes 0x7FC00000; an integer saturates to 0 … 255 in a u8 value.
 
-/// Elements of earlier values, where not all values lie in memory. Elements not at hand: return zero and remember that
-/// the evaluation is void.
+/// Elements of earlier values, where not all values lie in memory. Elements not at hand: return zero and
+/// remember that the evaluation is void.
 class ValueSource {
  public:
   virtual ~ValueSource() = default;
@@ -47,22 +51,25 @@ class ValueSource {
   [[nodiscard]] virtual Number element(ValueIndex value, std::int64_t index) = 0;
 };
 
-/// Element `element` (row-major, below primitive.count: asserted) as it is stored. Reads only what the selects take.
-[[nodiscard]] Number evaluate_element(const CompiledPrimitive& primitive, ValueSource& source, std::int64_t element);
+/// Element `element` (row-major, below primitive.count: asserted) as it is stored. Reads only what the
+/// selects take.
+[[nodiscard]] Number evaluate_element(const CompiledPrimitive& primitive, ValueSource& source,
+                                      std::int64_t element);
 
-/// The same with the table of values in memory: values[v] is value v. Entries that no access names may be empty.
-/// kMalformed if a value named has not the dtype and count compiled for.
-[[nodiscard]] Result<Number> evaluate_element(const CompiledPrimitive& primitive, std::span<const TensorView> values,
-                                              std::int64_t element);
+/// The same with the table of values in memory: values[v] is value v. Entries that no access names may be
+/// empty. kMalformed if a value named has not the dtype and count compiled for.
+[[nodiscard]] Result<Number> evaluate_element(const CompiledPrimitive& primitive,
+                                              std::span<const TensorView> values, std::int64_t element);
 
-/// Stores elements begin … end−1 into `out`, which holds the whole value (primitive.count elements of its dtype, row-major,
-/// aligned to the element). Any threads may fill disjoint ranges at once. The generic path: about 10⁸ scalar operations a second.
-/// kMalformed as above; kInternal if `out` has not the value's size or the range is not within it.
+/// Stores elements begin … end−1 into `out`, which holds the whole value (primitive.count elements of its
+/// dtype, row-major, aligned to the element). Any threads may fill disjoint ranges at once. The generic path:
+/// about 10⁸ scalar operations a second. kMalformed as above; kInternal if `out` has not the value's size or
+/// the range is not within it.
 [[nodiscard]] Status evaluate_all(const CompiledPrimitive& primitive, std::span<const TensorView> values,
                                   std::span<std::uint8_t> out, std::int64_t begin, std::int64_t end);
 /// Into a tensor, which must have the value's dtype and count.
-[[nodiscard]] Status evaluate_all(const CompiledPrimitive& primitive, std::span<const TensorView> values, Tensor& out,
-                                  std::int64_t begin, std::int64_t end);
+[[nodiscard]] Status evaluate_all(const CompiledPrimitive& primitive, std::span<const TensorView> values,
+                                  Tensor& out, std::int64_t begin, std::int64_t end);
 
 // Traced: the scalar operations behind one element.
 
@@ -74,7 +81,7 @@ struct OperandRecord {
     kStep,         ///< result of step `index` of the same list
     kIndex,        ///< iN, N = `index`
     kFold,         ///< kN, N = `index`
-    kAccumulator,  ///< the fold's running result: acc, a block's, group's or total's sum, a lane, the best so far
+    kAccumulator,  ///< the fold's running result: acc, a block, a group, the total, a lane, the best so far
     kPartial,      ///< a finished part: block or group result, or lane `index`
     kLiteral,
   };
@@ -88,24 +95,25 @@ struct OperandRecord {
 
 /// What part of an element's evaluation a scalar operation belongs to.
 enum class Place : std::uint8_t {
-  kStep,       ///< step `step` of `do`, at fold position `position`
-  kWhen,       ///< step `step` of `when`, at fold position `position`
-  kDotTerm,    ///< the fma of position `position`
-  kDotBlock,   ///< group + block number `position`
-  kDotGroup,   ///< total + group number `position`
-  kSumLane,    ///< lane + item `position` of level `step` (0: the fold's positions, 1: their blocks' results, …)
-  kSumCombine, ///< lane + lane at the end of block `position` of level `step`
-  kMaxOperand, ///< x + (+0) of position `position`
-  kMax,        ///< op max: the greater of x' and best, by the fold's rule
-  kArgmax,     ///< op gt: x' against best; the result is the position that is best afterwards
+  kStep,      ///< step `step` of `do`, at fold position `position`
+  kWhen,      ///< step `step` of `when`, at fold position `position`
+  kDotTerm,   ///< the fma of position `position`
+  kDotBlock,  ///< group + block number `position`
+  kDotGroup,  ///< total + group number `position`
+  kSumLane,   ///< lane + item `position` of level `step` (0: fold positions, 1: their blocks' results, …)
+  kSumCombine,  ///< lane + lane at the end of block `position` of level `step`
+  kMaxOperand,  ///< x + (+0) of position `position`
+  kMax,         ///< op max: the greater of x' and best, by the fold's rule
+  kArgmax,      ///< op gt: x' against best; the result is the position that is best afterwards
 };
 [[nodiscard]] std::string_view name_of(Place place);
 
 /// One scalar operation that was evaluated.
 ///
-/// `index` is its place in the element's order of evaluation: fold positions ascending; at each position the evaluated
-/// steps of `when` in ascending step number, then those of `do`, then what the fold does with the result, with the
-/// closing of a block (then group, then level above) straight after the block's last position. A map has one position.
+/// `index` is its place in the element's order of evaluation: fold positions ascending; at each position the
+/// evaluated steps of `when` in ascending step number, then those of `do`, then what the fold does with the
+/// result, with the closing of a block (then group, then level above) straight after the block's last
+/// position. A map has one position.
 struct ScalarRecord {
   std::int64_t index = 0;
   Place place = Place::kStep;
@@ -123,19 +131,22 @@ struct ScalarRecord {
 
 /// What a trace shows besides its records.
 struct ElementTrace {
-  Number result;                     ///< as stored
-  std::int64_t operations = 0;       ///< how many records there were
-  std::optional<ScalarRecord> last;  ///< the element's last scalar operation; none for a copy or an empty fold
+  Number result;                ///< as stored
+  std::int64_t operations = 0;  ///< how many records there were
+  /// The element's last scalar operation; none for a copy or an empty fold.
+  std::optional<ScalarRecord> last;
 };
 
 /// Evaluates one element and shows every scalar operation behind it, in order; `visit` may be empty.
-[[nodiscard]] ElementTrace trace_element(const CompiledPrimitive& primitive, ValueSource& source, std::int64_t element,
+[[nodiscard]] ElementTrace trace_element(const CompiledPrimitive& primitive, ValueSource& source,
+                                         std::int64_t element,
                                          const std::function<void(const ScalarRecord&)>& visit);
-[[nodiscard]] Result<ElementTrace> trace_element(const CompiledPrimitive& primitive, std::span<const TensorView> values,
-                                                 std::int64_t element,
+[[nodiscard]] Result<ElementTrace> trace_element(const CompiledPrimitive& primitive,
+                                                 std::span<const TensorView> values, std::int64_t element,
                                                  const std::function<void(const ScalarRecord&)>& visit);
 
-/// The first scalar operation at which two evaluations of one element differ in what is done, an operand or the result.
+/// The first scalar operation at which two evaluations of one element differ in what is done, an operand or
+/// the result.
 struct ScalarDifference {
   std::int64_t index = 0;
   std::optional<ScalarRecord> ours, theirs;  ///< nullopt: that side has no operation `index`
@@ -157,11 +168,12 @@ struct OperationCounts {
   [[nodiscard]] std::int64_t total() const;
 };
 
-/// The operations of the whole value, counted without evaluating: every step of `do` and `when` once an element and
-/// position, both branches of a select included, so it is an upper bound that no data changes. dot: one fma a position, one add a
-/// block, one add a group. sum: one add a position, 31 a block, and the same for the levels above. max and argmax: one add (not for
-/// a max that gives integers) and one max (argmax: gt) a position. Inputs and copies count nothing.
-/// kMalformed if a count exceeds 2^63 − 1 or the shapes are not valid.
+/// The operations of the whole value, counted without evaluating: every step of `do` and `when` once an
+/// element and position, both branches of a select included, so it is an upper bound that no data changes.
+/// dot: one fma a position, one add a block, one add a group. sum: one add a position, 31 a block, and the
+/// same for the levels above. max and argmax: one add (not for a max that gives integers) and one max
+/// (argmax: gt) a position. Inputs and copies count nothing. kMalformed if a count exceeds 2^63 − 1 or the
+/// shapes are not valid.
 [[nodiscard]] Result<OperationCounts> count_operations(const Primitive& primitive);
 
 }  // namespace dgx::kernels

@@ -13,9 +13,9 @@
 
 namespace dgx::kernels {
 
-/// The scalar operations of dgx-numerics(7), one by one. Each is a total function of its operands' values: no trap, no
-/// flag, no dependence on a NaN's payload. They assume round to nearest and subnormals kept (dgx/kernels ground rules)
-/// and are compiled without contraction.
+/// The scalar operations of dgx-numerics(7), one by one. Each is a total function of its operands' values: no
+/// trap, no flag, no dependence on a NaN's payload. They assume round to nearest and subnormals kept
+/// (dgx/kernels ground rules) and are compiled without contraction.
 
 /// The one NaN that is ever stored, hashed or posted.
 inline constexpr std::uint32_t kCanonicalNanBits = 0x7FC00000U;
@@ -53,8 +53,8 @@ struct Number {
   return dtype == DType::kF32 ? NumberType::kFloat : NumberType::kInteger;
 }
 
-/// The type `op` gives for operands of these types, arity_of(op) of them; kMalformed with both named if it takes none
-/// such. The rules:
+/// The type `op` gives for operands of these types, arity_of(op) of them; kMalformed with both named if it
+/// takes none such. The rules:
 /// - add sub mul neg abs max min: operands of one type, which is the result's;
 /// - div fma sqrt floor trunc rint exp expm1 log log1p sin cos tanh erf: floats, giving a float;
 /// - eq ne lt le gt ge: operands of one type, giving an integer, 0 or 1;
@@ -100,22 +100,32 @@ struct Number {
   return static_cast<std::int64_t>(value);
 }
 /// Saturates to 0 … 255. A float is truncated first (NaN gives 0).
-[[nodiscard]] inline std::int64_t to_u8(std::int64_t value) { return value < 0 ? 0 : value > 255 ? 255 : value; }
+[[nodiscard]] inline std::int64_t to_u8(std::int64_t value) {
+  return value < 0 ? 0 : value > 255 ? 255 : value;
+}
 [[nodiscard]] inline std::int64_t to_u8(float value) { return to_u8(to_i64(value)); }
 
-// Operations by name. The caller has checked the types (result_type); an operation not of the function's kind gives 0.
+// Operations by name. The caller has checked the types (result_type); an operation not of the function's kind
+// gives 0.
 
 /// eq ne lt le gt ge: 1 or 0. With a NaN operand only ne is 1.
 template <class T>
 [[nodiscard]] inline std::int64_t compare(ScalarOp op, T a, T b) {
   switch (op) {
-    case ScalarOp::kEq: return a == b;
-    case ScalarOp::kNe: return a != b;
-    case ScalarOp::kLt: return a < b;
-    case ScalarOp::kLe: return a <= b;
-    case ScalarOp::kGt: return a > b;
-    case ScalarOp::kGe: return a >= b;
-    default: return 0;
+    case ScalarOp::kEq:
+      return a == b;
+    case ScalarOp::kNe:
+      return a != b;
+    case ScalarOp::kLt:
+      return a < b;
+    case ScalarOp::kLe:
+      return a <= b;
+    case ScalarOp::kGt:
+      return a > b;
+    case ScalarOp::kGe:
+      return a >= b;
+    default:
+      return 0;
   }
 }
 
@@ -130,8 +140,8 @@ template <class T>
   return a < b ? a : b;
 }
 
-/// Operations from floats to a float: add sub mul div fma sqrt neg abs max min floor trunc rint exp … erf. fma rounds
-/// once. rint is to nearest, ties to even. neg and abs change only the sign bit.
+/// Operations from floats to a float: add sub mul div fma sqrt neg abs max min floor trunc rint exp … erf.
+/// fma rounds once. rint is to nearest, ties to even. neg and abs change only the sign bit.
 [[nodiscard]] float apply_real(ScalarOp op, float a, float b, float c);
 
 /// Operations from integers to an integer: add sub mul neg abs max min and or not idiv imod.
