@@ -1,5 +1,6 @@
-// Exact matrix products against OpenBLAS and libtorch, side by side in one run: GF/s of the best call. Each peer is built in
-// when CMake finds it. OpenBLAS should be told the processor's widest core, e.g. OPENBLAS_CORETYPE=SkylakeX.
+// Exact matrix products against OpenBLAS and libtorch, side by side in one run: GF/s of the best call. Each
+// peer is built in when CMake finds it. OpenBLAS should be told the processor's widest core, e.g.
+// OPENBLAS_CORETYPE=SkylakeX.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -28,7 +29,8 @@ double seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// With one thread the thread's own processor time, which the machine's other work disturbs less than the wall clock.
+// With one thread the thread's own processor time, which the machine's other work disturbs less than the wall
+// clock.
 double clock_of(int threads) {
   if (threads > 1) return seconds();
   timespec t{};
@@ -43,7 +45,8 @@ Floats random_floats(std::int64_t count) {
   return out;
 }
 
-// A second thread that spins a while after each job, so that the measurement contains no wake-up, and then sleeps.
+// A second thread that spins a while after each job, so that the measurement contains no wake-up, and then
+// sleeps.
 class Pair {
  public:
   Pair() : thread_([this] { serve(); }) {}
@@ -93,8 +96,8 @@ struct Contender {
   std::vector<double> times = {};
 };
 
-// Rounds of two calls each, the second timed, in turns so that noise meets all alike. With more than one thread a pause
-// comes first, in which the contender before lets its workers fall asleep.
+// Rounds of two calls each, the second timed, in turns so that noise meets all alike. With more than one
+// thread a pause comes first, in which the contender before lets its workers fall asleep.
 void measure(std::vector<Contender>& contenders, double budget, int threads) {
   const double end = seconds() + budget * static_cast<double>(contenders.size());
   for (int round = 0; round < 5 || seconds() < end; ++round) {
@@ -123,7 +126,8 @@ void bench_product(const Product& product, int threads, Pair* pair, double budge
   const auto part_of = [&](int worker) {
     if (threads == 1) return Part::whole(s);
     const std::int64_t row = s.rows / 2, column = strip_count(s.columns) / 2 * kStripWidth;
-    if (s.rows >= s.columns) return worker == 0 ? Part{0, row, 0, s.columns} : Part{row, s.rows, 0, s.columns};
+    if (s.rows >= s.columns)
+      return worker == 0 ? Part{0, row, 0, s.columns} : Part{row, s.rows, 0, s.columns};
     return worker == 0 ? Part{0, s.rows, 0, column} : Part{0, s.rows, column, s.columns};
   };
   const auto run = [&](const std::function<void(int)>& body) { threads == 1 ? body(0) : pair->run(body); };
@@ -133,17 +137,19 @@ void bench_product(const Product& product, int threads, Pair* pair, double budge
   const auto exact_kept = [&](int w) {
     matmul(s, am, kept, Output::row_major(c.data(), s.columns), part_of(w), {}, scratch[w]);
   };
-  std::vector<Contender> contenders = {{"exact", [&] { run(exact); }}, {"exact, B kept packed", [&] { run(exact_kept); }}};
+  std::vector<Contender> contenders = {{"exact", [&] { run(exact); }},
+                                       {"exact, B kept packed", [&] { run(exact_kept); }}};
   for (const bench::Peer& peer : bench::peers()) {
-    contenders.push_back({peer.name, peer.prepare(s, a.data(), product.a_transposed, b.data(), product.b_transposed,
-                                                  c.data(), threads)});
+    contenders.push_back({peer.name, peer.prepare(s, a.data(), product.a_transposed, b.data(),
+                                                  product.b_transposed, c.data(), threads)});
   }
   measure(contenders, budget * threads, threads);
   const double work = 2e-9 * static_cast<double>(s.rows * s.columns * s.depth);
-  std::printf("%d %-8s %5d %5d %5d", threads, product.name, static_cast<int>(s.rows), static_cast<int>(s.columns),
-              static_cast<int>(s.depth));
+  std::printf("%d %-8s %5d %5d %5d", threads, product.name, static_cast<int>(s.rows),
+              static_cast<int>(s.columns), static_cast<int>(s.depth));
   for (const Contender& k : contenders) {
-    std::printf("  %s %.1f (%.1f)", k.name.c_str(), work / k.times.front(), work / k.times[k.times.size() / 2]);
+    std::printf("  %s %.1f (%.1f)", k.name.c_str(), work / k.times.front(),
+                work / k.times[k.times.size() / 2]);
   }
   std::printf("\n");
 }
@@ -158,7 +164,8 @@ void bench_column_sum(std::int64_t rows, std::int64_t columns) {
   measure(contenders, 0.1, 1);
   std::printf("%dx%d", static_cast<int>(rows), static_cast<int>(columns));
   for (const Contender& k : contenders) {
-    std::printf("  %s %.1f GB/s", k.name.c_str(), 4e-9 * static_cast<double>(rows * columns) / k.times.front());
+    std::printf("  %s %.1f GB/s", k.name.c_str(),
+                4e-9 * static_cast<double>(rows * columns) / k.times.front());
   }
   std::printf("\n");
 }
@@ -181,7 +188,8 @@ int main(int argc, char** argv) {
   for (const InstructionSet set : available_instruction_sets()) {
     if (argc > 1 && name_of(set) == argv[1] && !force_instruction_set(set).ok()) return 70;
   }
-  std::printf("instruction set %s; GF/s best (median)\n", std::string(name_of(current_instruction_set())).c_str());
+  std::printf("instruction set %s; GF/s best (median)\n",
+              std::string(name_of(current_instruction_set())).c_str());
   const auto chosen = [&](const Product& p) { return argc < 3 || std::strcmp(argv[2], p.name) == 0; };
   for (const Product& product : kProducts) {
     if (chosen(product)) bench_product(product, 1, nullptr, product.shape.rows >= 1024 ? 0.8 : 0.2);
@@ -189,7 +197,8 @@ int main(int argc, char** argv) {
   Pair pair;
   const bool one_thread = std::getenv("DGX_BENCH_ONE_THREAD") != nullptr;
   for (const Product& product : kProducts) {
-    if (!one_thread && chosen(product)) bench_product(product, 2, &pair, product.shape.rows >= 1024 ? 0.8 : 0.2);
+    if (!one_thread && chosen(product))
+      bench_product(product, 2, &pair, product.shape.rows >= 1024 ? 0.8 : 0.2);
   }
   if (argc < 3) {
     for (const std::int64_t columns : {10, 16, 64, 256, 1536}) bench_column_sum(2048, columns);

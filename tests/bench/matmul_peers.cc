@@ -14,25 +14,28 @@ using dgx::kernels::cpu::MatmulShape;
 
 namespace {
 
-using Sgemm = void (*)(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha, const float* a,
-                       int lda, const float* b, int ldb, float beta, float* c, int ldc);
+using Sgemm = void (*)(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha,
+                       const float* a, int lda, const float* b, int ldb, float beta, float* c, int ldc);
 using SetThreads = void (*)(int);
 
-// Opened, not linked, and bound to itself: libtorch would otherwise call OpenBLAS's functions in place of its own.
+// Opened, not linked, and bound to itself: libtorch would otherwise call OpenBLAS's functions in place of its
+// own.
 void* openblas_library() {
   static void* const library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
   return library;
 }
 
-std::function<void()> openblas(const MatmulShape& s, const float* a, bool ta, const float* b, bool tb, float* c,
-                               int threads) {
+std::function<void()> openblas(const MatmulShape& s, const float* a, bool ta, const float* b, bool tb,
+                               float* c, int threads) {
   const auto sgemm = reinterpret_cast<Sgemm>(dlsym(openblas_library(), "cblas_sgemm"));
-  const auto set_threads = reinterpret_cast<SetThreads>(dlsym(openblas_library(), "openblas_set_num_threads"));
+  const auto set_threads =
+      reinterpret_cast<SetThreads>(dlsym(openblas_library(), "openblas_set_num_threads"));
   const int m = static_cast<int>(s.rows), n = static_cast<int>(s.columns), k = static_cast<int>(s.depth);
   constexpr int kRowMajor = 101, kAsIs = 111, kTransposed = 112;
   set_threads(threads);
   return [=] {
-    sgemm(kRowMajor, ta ? kTransposed : kAsIs, tb ? kTransposed : kAsIs, m, n, k, 1, a, ta ? m : k, b, tb ? k : n, 0, c, n);
+    sgemm(kRowMajor, ta ? kTransposed : kAsIs, tb ? kTransposed : kAsIs, m, n, k, 1, a, ta ? m : k, b,
+          tb ? k : n, 0, c, n);
   };
 }
 
@@ -42,7 +45,8 @@ at::Tensor tensor(const float* data, std::int64_t rows, std::int64_t columns, bo
   return transposed ? at::from_blob(numbers, {columns, rows}).t() : at::from_blob(numbers, {rows, columns});
 }
 
-std::function<void()> torch(const MatmulShape& s, const float* a, bool ta, const float* b, bool tb, float* c, int threads) {
+std::function<void()> torch(const MatmulShape& s, const float* a, bool ta, const float* b, bool tb, float* c,
+                            int threads) {
   at::set_num_threads(threads);
   return [x = tensor(a, s.rows, s.depth, ta), y = tensor(b, s.depth, s.columns, tb),
           z = at::from_blob(c, {s.rows, s.columns})]() mutable {

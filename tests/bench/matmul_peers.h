@@ -13,8 +13,9 @@ namespace bench {
 struct Peer {
   std::string name;
   /// A call of C = A · B with `threads` threads; operands are row-major or the transpose of row-major.
-  std::function<std::function<void()>(const dgx::kernels::cpu::MatmulShape& shape, const float* a, bool a_transposed,
-                                      const float* b, bool b_transposed, float* c, int threads)>
+  std::function<std::function<void()>(const dgx::kernels::cpu::MatmulShape& shape, const float* a,
+                                      bool a_transposed, const float* b, bool b_transposed, float* c,
+                                      int threads)>
       prepare;
 };
 

@@ -31,7 +31,8 @@ std::int64_t index_of(const float* x, std::int64_t count, float best) {
 
 }  // namespace
 
-void column_dot_one(std::int64_t rows, std::int64_t columns, const float* x, std::int64_t row_stride, float* out) {
+void column_dot_one(std::int64_t rows, std::int64_t columns, const float* x, std::int64_t row_stride,
+                    float* out) {
   current_kernels().column_dot_one(rows, columns, x, row_stride, out);
 }
 
@@ -48,7 +49,8 @@ void row_max(std::int64_t rows, std::int64_t columns, const float* x, std::int64
   }
 }
 
-void row_argmax(std::int64_t rows, std::int64_t columns, const float* x, std::int64_t row_stride, std::int64_t* out) {
+void row_argmax(std::int64_t rows, std::int64_t columns, const float* x, std::int64_t row_stride,
+                std::int64_t* out) {
   const KernelTable& kernels = current_kernels();
   for (std::int64_t r = 0; r < rows; ++r) {
     const float* row = x + r * row_stride;

@@ -32,12 +32,16 @@ std::vector<InstructionSet> detect() {
 const KernelTable& table_of(InstructionSet set) {
   switch (set) {
 #if defined(__x86_64__)
-    case InstructionSet::kAvx2: return avx2_kernels();
-    case InstructionSet::kAvx512: return avx512_kernels();
+    case InstructionSet::kAvx2:
+      return avx2_kernels();
+    case InstructionSet::kAvx512:
+      return avx512_kernels();
 #elif defined(__aarch64__)
-    case InstructionSet::kNeon: return neon_kernels();
+    case InstructionSet::kNeon:
+      return neon_kernels();
 #endif
-    default: return scalar_kernels();
+    default:
+      return scalar_kernels();
   }
 }
 
@@ -50,10 +54,14 @@ std::atomic<InstructionSet>& current() {
 
 std::string_view name_of(InstructionSet set) {
   switch (set) {
-    case InstructionSet::kScalar: return "scalar";
-    case InstructionSet::kAvx2: return "avx2";
-    case InstructionSet::kAvx512: return "avx512";
-    case InstructionSet::kNeon: return "neon";
+    case InstructionSet::kScalar:
+      return "scalar";
+    case InstructionSet::kAvx2:
+      return "avx2";
+    case InstructionSet::kAvx512:
+      return "avx512";
+    case InstructionSet::kNeon:
+      return "neon";
   }
   return "unknown";
 }
@@ -84,7 +92,8 @@ Status check_float_mode() {
 #else
 #error "state how this processor's floating-point mode is read"
 #endif
-  if (flushes) return internal_error("this thread flushes subnormal numbers to zero: exact arithmetic is impossible");
+  if (flushes)
+    return internal_error("this thread flushes subnormal numbers to zero: exact arithmetic is impossible");
   if (rounds) return internal_error("this thread does not round to nearest: exact arithmetic is impossible");
   return {};
 }

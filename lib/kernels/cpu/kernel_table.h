@@ -6,13 +6,16 @@ namespace dgx::kernels::cpu {
 
 /// One call of a micro-kernel: `rows` × `strips` strips of C for one block of the contraction.
 struct TileTask {
-  std::int64_t depth = 0;           ///< at most 256
-  const float* a = nullptr;         ///< element (k, i) of the panel is a[k * rows + i]
-  const float* b = nullptr;         ///< element (k, lane) of strip s is b[s * b_strip_stride + k * 16 + lane]
+  std::int64_t depth = 0;         ///< at most 256
+  const float* a = nullptr;       ///< element (i, k) of the panel is a[i * a_row_stride + k * a_step]
+  std::int64_t a_row_stride = 0;  ///< 1, or else a_step is 1
+  std::int64_t a_step = 0;
+  const float* b = nullptr;  ///< element (k, lane) of strip s is b[s * b_strip_stride + k * b_step + lane]
   std::int64_t b_strip_stride = 0;
-  const float* group = nullptr;     ///< tile of the group's sum so far, [rows][strips][16]; null: +0
-  bool accumulate = false;          ///< then add what is in `out`: the sum of the groups before
-  float* out = nullptr;             ///< element (i, s, lane) is out[i * out_row_stride + s * out_strip_stride + lane]
+  std::int64_t b_step = 0;
+  const float* group = nullptr;  ///< tile of the group's sum so far, [rows][strips][16]; null: +0
+  bool accumulate = false;       ///< then add what is in `out`: the sum of the groups before
+  float* out = nullptr;  ///< element (i, s, lane) is out[i * out_row_stride + s * out_strip_stride + lane]
   std::int64_t out_row_stride = 0;
   std::int64_t out_strip_stride = 0;
 };
@@ -24,8 +27,10 @@ struct KernelTable {
   /// Runs the micro-kernel for 1 … tile_rows rows and 1 … tile_strips strips.
   void (*tile)(const TileTask& task, int rows, int strips);
   /// to[k * width + i] = from[k + i * lane_stride], i < width ≤ 16. May write up to 16 floats beyond the end.
-  void (*pack_transposed)(float* to, int width, const float* from, std::int64_t lane_stride, std::int64_t depth);
-  void (*column_dot_one)(std::int64_t rows, std::int64_t columns, const float* x, std::int64_t row_stride, float* out);
+  void (*pack_transposed)(float* to, int width, const float* from, std::int64_t lane_stride,
+                          std::int64_t depth);
+  void (*column_dot_one)(std::int64_t rows, std::int64_t columns, const float* x, std::int64_t row_stride,
+                         float* out);
   /// sum of at most 2,048 numbers.
   float (*block_sum)(const float* x, std::int64_t count);
   /// max; any NaN gives some NaN.

@@ -10,10 +10,10 @@
 namespace dgx::kernels::cpu {
 namespace {
 
-constexpr std::int64_t kBlock = 256;         // dgx-numerics(7), "dot"
+constexpr std::int64_t kBlock = 256;  // dgx-numerics(7), "dot"
 constexpr std::int64_t kGroup = 16 * kBlock;
-// A macro tile of C, at most kRowBlock × kColumnBlock, stays in the second-level cache while a group's blocks pass by; a
-// strip of B (16 or 32 KiB) stays in the first level while the panels of A pass by it.
+// A macro tile of C, at most kRowBlock × kColumnBlock, stays in the second-level cache while a group's blocks
+// pass by; a strip of B (16 or 32 KiB) stays in the first level while the panels of A pass by it.
 constexpr std::int64_t kRowBlock = 112;
 constexpr std::int64_t kColumnBlock = 768;
 constexpr std::int64_t kSlack = 16;  // packing writes whole vectors
@@ -31,7 +31,8 @@ class FloatBuffer {
   float* at_least(std::int64_t count) {
     if (count > count_) {
       release();
-      data_ = static_cast<float*>(::operator new(static_cast<std::size_t>(count) * sizeof(float), kAlignment));
+      data_ =
+          static_cast<float*>(::operator new(static_cast<std::size_t>(count) * sizeof(float), kAlignment));
       count_ = count;
     }
     return data_;
@@ -72,18 +73,47 @@ struct Range {
 // Rows cut into panels of nearly equal height, at most `most`: 15 rows are better cut 8 + 7 than 14 + 1.
 struct Panels {
   Panels(std::int64_t rows, std::int64_t most)
-      : count((rows + most - 1) / most), base(rows / std::max<std::int64_t>(1, count)), extra(rows - base * count) {}
-  [[nodiscard]] std::int64_t first_row(std::int64_t panel) const { return panel * base + std::min(panel, extra); }
-  [[nodiscard]] int height(std::int64_t panel) const { return static_cast<int>(base + (panel < extra ? 1 : 0)); }
+      : count((rows + most - 1) / most),
+        base(rows / std::max<std::int64_t>(1, count)),
+        extra(rows - base * count) {}
+  [[nodiscard]] std::int64_t first_row(std::int64_t panel) const {
+    return panel * base + std::min(panel, extra);
+  }
+  [[nodiscard]] int height(std::int64_t panel) const {
+    return static_cast<int>(base + (panel < extra ? 1 : 0));
+  }
 
   std::int64_t count;
   std::int64_t base;
   std::int64_t extra;
 };
 
-// One call of matmul. Loops, outermost first: column blocks, groups of depth, row blocks, blocks of depth, strips of B,
-// panels of A, and inside the micro-kernel the 256 terms. C itself holds the sum of finished groups; the sum of a group's
-// finished blocks is in scratch, tile after tile, because C's rows may be a power of two apart and then share few cache sets.
+// Columns of a block: as few blocks as kColumnBlock allows, nearly equal.
+std::int64_t column_block(std::int64_t columns) {
+  const std::int64_t blocks = std::max<std::int64_t>(1, (columns + kColumnBlock - 1) / kColumnBlock);
+  return std::max<std::int64_t>(1, (strip_count(columns) + blocks - 1) / blocks) * kStripWidth;
+}
+
+// A column block of B within a group of depth. Full strips may be B itself; a last, partial strip is always
+// packed, because the micro-kernel reads whole strips.
+struct Strips {
+  const float* data = nullptr;
+  std::int64_t strip_stride = 0;
+  std::int64_t step = kStripWidth;
+  const float* partial = nullptr;
+};
+
+// Packing is a tenth of the work where each number is used about a hundred times only. Then operands are read
+// where they are, unless their rows lie so far apart that they share few cache sets or need a page each.
+constexpr std::int64_t kDirectUses = 384;
+bool worth_packing(std::int64_t uses, std::int64_t stride) {
+  return uses > kDirectUses || stride <= 0 || stride > 1024 || stride % 512 == 0;
+}
+
+// One call of matmul. Loops, outermost first: column blocks, groups of depth, row blocks, blocks of depth,
+// strips of B, panels of A, and inside the micro-kernel the 256 terms. C itself holds the sum of finished
+// groups; the sum of a group's finished blocks is in scratch, tile after tile, because C's rows may be a
+// power of two apart and then share few cache sets.
 class Product {
  public:
   Product(const MatmulShape& shape, Matrix a, Output c, const Part& part, Epilogue epilogue, Scratch& scratch)
@@ -94,17 +124,22 @@ class Product {
         part_(part),
         epilogue_(epilogue),
         buffers_(scratch.buffers()),
-        panels_(part.row_end - part.row_begin, kernels_.tile_rows) {}
+        panels_(part.row_end - part.row_begin, kernels_.tile_rows),
+        pack_a_(!(a.row_stride == 1 || a.column_stride == 1) ||
+                worth_packing(part.column_end - part.column_begin,
+                              a.row_stride == 1 ? a.column_stride : a.row_stride)) {}
 
-  // `strips_of(columns, depth range, stride out)` gives the packed strips of B for a column block and a group.
-  template <class StripsOf>
-  void run(const StripsOf& strips_of) {
-    for (std::int64_t column = part_.column_begin; column < part_.column_end; column += kColumnBlock) {
-      columns_ = {column, std::min(part_.column_end, column + kColumnBlock)};
+  // `operand.strips(columns, group)` says where B's strips are, `operand.pack(columns, group, block)` fills
+  // in those of one block of depth, just before they are first used.
+  template <class OperandB>
+  void run(const OperandB& operand) {
+    const std::int64_t width = column_block(part_.column_end - part_.column_begin);
+    for (std::int64_t column = part_.column_begin; column < part_.column_end; column += width) {
+      columns_ = {column, std::min(part_.column_end, column + width)};
       group_ = {0, std::min(kGroup, shape_.depth)};
       for (;;) {
-        strips_ = strips_of(columns_, group_, strip_stride_);
-        run_group();
+        strips_ = operand.strips(columns_, group_);
+        run_group(operand);
         if (group_.end == shape_.depth) break;
         group_ = {group_.end, std::min(group_.end + kGroup, shape_.depth)};
       }
@@ -112,7 +147,8 @@ class Product {
   }
 
  private:
-  void run_group() {
+  template <class OperandB>
+  void run_group(const OperandB& operand) {
     const std::int64_t panels_at_once = kRowBlock / kernels_.tile_rows;
     for (std::int64_t panel = 0; panel < panels_.count; panel += panels_at_once) {
       block_panels_ = {panel, std::min(panels_.count, panel + panels_at_once)};
@@ -120,6 +156,7 @@ class Product {
       rows_ = panels_.first_row(block_panels_.end) - row_;
       block_ = {group_.begin, std::min(group_.begin + kBlock, group_.end)};
       for (;;) {
+        if (panel == 0) operand.pack(columns_, group_, block_);
         run_block();
         if (block_.end == group_.end) break;
         block_ = {block_.end, std::min(block_.end + kBlock, group_.end)};
@@ -128,92 +165,90 @@ class Product {
   }
 
   void run_block() {
-    panel_data_ = pack_panels();
-    const std::int64_t strips = strip_count(columns_.size());
-    for (std::int64_t strip = 0; strip < strips; strip += kernels_.tile_strips) {
-      const int width = static_cast<int>(std::min<std::int64_t>(kernels_.tile_strips, strips - strip));
-      run_strips(strip, width);
-      const std::int64_t first = columns_.begin + strip * kStripWidth;
-      if (block_.end == shape_.depth && epilogue_.function != nullptr) {
-        epilogue_.function(epilogue_.context, part_.row_begin + row_, rows_, first,
-                           std::min(columns_.end - first, width * kStripWidth));
-      }
+    if (pack_a_) pack_panels();
+    const std::int64_t full = columns_.size() / kStripWidth;
+    for (std::int64_t strip = 0; strip < full; strip += kernels_.tile_strips) {
+      run_strips(strip, static_cast<int>(std::min<std::int64_t>(kernels_.tile_strips, full - strip)),
+                 kStripWidth);
     }
+    if (columns_.size() > full * kStripWidth) run_strips(full, 1, columns_.size() - full * kStripWidth);
   }
 
-  // All panels of the row block against `width` strips.
-  void run_strips(std::int64_t strip, int width) {
-    const std::int64_t depth = block_.size();
-    float* group = buffers_.groups.at_least(kRowBlock * (kColumnBlock + kStripWidth)) + strip * kStripWidth * rows_;
+  // All panels of the row block against `strips` strips, the last of them `last_width` wide.
+  void run_strips(std::int64_t strip, int strips, std::int64_t last_width) {
+    const bool partial = last_width < kStripWidth;
+    float* group =
+        buffers_.groups.at_least(kRowBlock * (kColumnBlock + kStripWidth)) + strip * kStripWidth * rows_;
     TileTask task;
-    task.depth = depth;
-    task.a = panel_data_;
-    task.b = strips_ + strip * strip_stride_ + (block_.begin - group_.begin) * kStripWidth;
-    task.b_strip_stride = strip_stride_;
+    task.depth = block_.size();
+    task.b_step = partial ? kStripWidth : strips_.step;
+    task.b_strip_stride = strips_.strip_stride;
+    task.b = (partial ? strips_.partial : strips_.data + strip * strips_.strip_stride) +
+             (block_.begin - group_.begin) * task.b_step;
+    const float* packed = buffers_.a.at_least(0);
     for (std::int64_t panel = block_panels_.begin; panel < block_panels_.end; ++panel) {
       const int height = panels_.height(panel);
+      const Matrix a = pack_a_ ? Matrix{packed, 1, height} : panel_of_a(panel);
+      task.a = a.data;
+      task.a_row_stride = a.row_stride;
+      task.a_step = a.column_stride;
       task.group = block_.begin == group_.begin ? nullptr : group;
       if (block_.end == group_.end) {
-        finish_tile(task, panels_.first_row(panel), strip, height, width);
+        finish_tile(task, panels_.first_row(panel), strip, height, strips, last_width);
       } else {
         task.out = group;
-        task.out_row_stride = width * kStripWidth;
+        task.out_row_stride = strips * kStripWidth;
         task.out_strip_stride = kStripWidth;
-        kernels_.tile(task, height, width);
+        kernels_.tile(task, height, strips);
       }
-      task.a += height * depth;
-      group += height * width * kStripWidth;
+      packed += height * task.depth;
+      group += height * strips * kStripWidth;
+    }
+    if (block_.end == shape_.depth && epilogue_.function != nullptr) {
+      epilogue_.function(epilogue_.context, part_.row_begin + row_, rows_,
+                         columns_.begin + strip * kStripWidth, (strips - 1) * kStripWidth + last_width);
     }
   }
 
-  // The tile at the group's last block: to C, through a copy where C ends within the last strip.
-  void finish_tile(TileTask& task, std::int64_t row, std::int64_t strip, int height, int width) const {
-    const std::int64_t first_strip = columns_.begin / kStripWidth + strip;
-    float* to = c_.data + (part_.row_begin + row) * c_.row_stride + first_strip * c_.strip_stride;
+  // The tile at the group's last block: to C, through a copy where C ends within the strip.
+  void finish_tile(TileTask& task, std::int64_t row, std::int64_t strip, int height, int strips,
+                   std::int64_t last_width) const {
+    float* const to = c_.data + (part_.row_begin + row) * c_.row_stride +
+                      (columns_.begin / kStripWidth + strip) * c_.strip_stride;
     task.accumulate = group_.begin > 0;
-    task.out = to;
-    task.out_row_stride = c_.row_stride;
-    task.out_strip_stride = c_.strip_stride;
-    const std::int64_t columns = columns_.size() - strip * kStripWidth;
-    if (columns < width * kStripWidth) {
-      finish_partial_tile(task, to, columns, height, width);
+    if (last_width == kStripWidth) {
+      task.out = to;
+      task.out_row_stride = c_.row_stride;
+      task.out_strip_stride = c_.strip_stride;
+      kernels_.tile(task, height, strips);
     } else {
-      kernels_.tile(task, height, width);
+      finish_partial_tile(task, to, height, static_cast<std::size_t>(last_width) * sizeof(float));
     }
     task.accumulate = false;
   }
 
-  void finish_partial_tile(TileTask& task, float* to, std::int64_t columns, int height, int width) const {
-    alignas(64) float tile[kStripWidth * 2 * kStripWidth] = {};
-    const auto copy = [&](bool into_c) {
-      for (int i = 0; i < height; ++i) {
-        for (int s = 0; s < width; ++s) {
-          float* in_c = to + i * c_.row_stride + s * c_.strip_stride;
-          float* in_tile = tile + (i * width + s) * kStripWidth;
-          const auto count = static_cast<std::size_t>(std::min(kStripWidth, columns - s * kStripWidth));
-          std::memcpy(into_c ? in_c : in_tile, into_c ? in_tile : in_c, count * sizeof(float));
-        }
-      }
-    };
-    if (task.accumulate) copy(false);
+  void finish_partial_tile(TileTask& task, float* to, int height, std::size_t row_bytes) const {
+    alignas(64) float tile[kStripWidth * kStripWidth] = {};
+    if (task.accumulate) {
+      for (int i = 0; i < height; ++i) std::memcpy(tile + i * kStripWidth, to + i * c_.row_stride, row_bytes);
+    }
     task.out = tile;
-    task.out_row_stride = width * kStripWidth;
-    task.out_strip_stride = kStripWidth;
-    kernels_.tile(task, height, width);
-    copy(true);
+    task.out_row_stride = kStripWidth;
+    kernels_.tile(task, height, 1);
+    for (int i = 0; i < height; ++i) std::memcpy(to + i * c_.row_stride, tile + i * kStripWidth, row_bytes);
   }
 
-  const float* pack_panels() {
-    float* const panels = buffers_.a.at_least(kRowBlock * kBlock + kSlack);
-    float* to = panels;
+  [[nodiscard]] Matrix panel_of_a(std::int64_t panel) const {
+    const std::int64_t row = part_.row_begin + panels_.first_row(panel);
+    return {a_.data + row * a_.row_stride + block_.begin * a_.column_stride, a_.row_stride, a_.column_stride};
+  }
+
+  void pack_panels() {
+    float* to = buffers_.a.at_least(kRowBlock * kBlock + kSlack);
     for (std::int64_t panel = block_panels_.begin; panel < block_panels_.end; ++panel) {
-      const std::int64_t row = part_.row_begin + panels_.first_row(panel);
-      const Matrix corner = {a_.data + row * a_.row_stride + block_.begin * a_.column_stride, a_.row_stride,
-                             a_.column_stride};
-      pack_panel(kernels_, corner, panels_.height(panel), block_.size(), to);
+      pack_panel(kernels_, panel_of_a(panel), panels_.height(panel), block_.size(), to);
       to += panels_.height(panel) * block_.size();
     }
-    return panels;
   }
 
   const KernelTable& kernels_;
@@ -224,16 +259,57 @@ class Product {
   const Epilogue epilogue_;
   Scratch::Buffers& buffers_;
   const Panels panels_;
+  const bool pack_a_;
 
-  Range columns_;       // of C: the column block
-  Range group_;         // of depth
-  Range block_;         // of depth
-  Range block_panels_;  // the row block, in panels
+  Range columns_;          // of C: the column block
+  Range group_;            // of depth
+  Range block_;            // of depth
+  Range block_panels_;     // the row block, in panels
   std::int64_t row_ = 0;   // the row block's first row, from part_.row_begin
   std::int64_t rows_ = 0;  // and its rows
-  const float* strips_ = nullptr;
-  std::int64_t strip_stride_ = 0;
-  const float* panel_data_ = nullptr;
+  Strips strips_;
+};
+
+// B in memory: packed into scratch block by block, or, but for a last partial strip, read where it is.
+class MatrixB {
+ public:
+  MatrixB(Matrix b, std::int64_t uses, FloatBuffer& buffer)
+      : b_(b), packs_(b.column_stride != 1 || worth_packing(uses, b.row_stride)), buffer_(buffer) {}
+
+  [[nodiscard]] Strips strips(Range columns, Range group) const {
+    const std::int64_t stride = strip_stride(group.size());
+    const std::int64_t full = columns.size() / kStripWidth;
+    float* const packed = buffer_.at_least((packs_ ? strip_count(columns.size()) : 1) * stride);
+    if (packs_) return {packed, stride, kStripWidth, packed + full * stride};
+    return {corner(columns.begin, group.begin).data, kStripWidth, b_.row_stride, packed};
+  }
+
+  void pack(Range columns, Range group, Range block) const {
+    const std::int64_t first = packs_ ? columns.begin : columns.end - columns.size() % kStripWidth;
+    pack_strips(current_kernels(), corner(first, block.begin), block.size(), columns.end - first,
+                buffer_.at_least(0) + (block.begin - group.begin) * kStripWidth, strip_stride(group.size()));
+  }
+
+ private:
+  [[nodiscard]] Matrix corner(std::int64_t column, std::int64_t k) const {
+    return {b_.data + k * b_.row_stride + column * b_.column_stride, b_.row_stride, b_.column_stride};
+  }
+
+  const Matrix b_;
+  const bool packs_;
+  FloatBuffer& buffer_;
+};
+
+// B packed by the caller.
+struct PackedB {
+  [[nodiscard]] Strips strips(Range columns, Range group) const {
+    const std::int64_t stride = strip_stride(b.depth);
+    const float* const data = b.data + columns.begin / kStripWidth * stride + group.begin * kStripWidth;
+    return {data, stride, kStripWidth, data + columns.size() / kStripWidth * stride};
+  }
+  void pack(Range /*columns*/, Range /*group*/, Range /*block*/) const {}
+
+  PackedMatrix b;
 };
 
 }  // namespace
@@ -241,23 +317,13 @@ class Product {
 void matmul(const MatmulShape& shape, Matrix a, Matrix b, Output c, const Part& part, Epilogue epilogue,
             Scratch& scratch) {
   Product product(shape, a, c, part, epilogue, scratch);
-  product.run([&](Range columns, Range group, std::int64_t& stride) {
-    stride = group.size() * kStripWidth;
-    float* to = scratch.buffers().b.at_least(strip_count(columns.size()) * stride + kSlack);
-    const Matrix corner = {b.data + group.begin * b.row_stride + columns.begin * b.column_stride, b.row_stride,
-                           b.column_stride};
-    pack_strips(current_kernels(), corner, group.size(), columns.size(), to, stride);
-    return to;
-  });
+  product.run(MatrixB(b, part.row_end - part.row_begin, scratch.buffers().b));
 }
 
 void matmul(const MatmulShape& shape, Matrix a, PackedMatrix b, Output c, const Part& part, Epilogue epilogue,
             Scratch& scratch) {
   Product product(shape, a, c, part, epilogue, scratch);
-  product.run([&](Range columns, Range group, std::int64_t& stride) {
-    stride = b.depth * kStripWidth;
-    return b.data + columns.begin * b.depth + group.begin * kStripWidth;
-  });
+  product.run(PackedB{b});
 }
 
 void matmul(const MatmulShape& shape, Matrix a, Matrix b, float* c, std::int64_t ldc, Scratch& scratch) {

@@ -10,14 +10,16 @@ namespace {
 
 void pack_elements(float* to, std::int64_t to_stride, int width, Matrix from, std::int64_t depth) {
   for (std::int64_t k = 0; k < depth; ++k) {
-    for (int i = 0; i < width; ++i) to[k * to_stride + i] = from.data[i * from.row_stride + k * from.column_stride];
+    for (int i = 0; i < width; ++i)
+      to[k * to_stride + i] = from.data[i * from.row_stride + k * from.column_stride];
   }
 }
 
 // A constant width turns the copy into two or three moves.
 template <int kWidth>
 void copy_rows(float* to, const float* from, std::int64_t stride, std::int64_t depth) {
-  for (std::int64_t k = 0; k < depth; ++k) std::memcpy(to + k * kWidth, from + k * stride, kWidth * sizeof(float));
+  for (std::int64_t k = 0; k < depth; ++k)
+    std::memcpy(to + k * kWidth, from + k * stride, kWidth * sizeof(float));
 }
 
 using CopyRows = void (*)(float*, const float*, std::int64_t, std::int64_t);
@@ -27,14 +29,15 @@ constexpr std::array<CopyRows, sizeof...(kIndices)> copies(std::integer_sequence
 }
 constexpr auto kCopies = copies(std::make_integer_sequence<int, kStripWidth>());
 
-// Full strips of a matrix with contiguous columns, eight rows at a time: reads stay in order and within few pages.
+// Full strips of a matrix with contiguous columns, eight rows at a time: reads stay in order and within few
+// pages.
 void copy_strips(Matrix b, std::int64_t depth, std::int64_t strips, float* to, std::int64_t strip_stride) {
   constexpr std::int64_t kRows = 8;
   for (std::int64_t k = 0; k < depth; k += kRows) {
     const std::int64_t rows = std::min(kRows, depth - k);
     for (std::int64_t s = 0; s < strips; ++s) {
-      copy_rows<kStripWidth>(to + s * strip_stride + k * kStripWidth, b.data + k * b.row_stride + s * kStripWidth,
-                             b.row_stride, rows);
+      copy_rows<kStripWidth>(to + s * strip_stride + k * kStripWidth,
+                             b.data + k * b.row_stride + s * kStripWidth, b.row_stride, rows);
     }
   }
 }
@@ -42,7 +45,8 @@ void copy_strips(Matrix b, std::int64_t depth, std::int64_t strips, float* to, s
 }  // namespace
 
 void pack_panel(const KernelTable& kernels, Matrix panel, int width, std::int64_t depth, float* to) {
-  if (panel.column_stride == 1) return kernels.pack_transposed(to, width, panel.data, panel.row_stride, depth);
+  if (panel.column_stride == 1)
+    return kernels.pack_transposed(to, width, panel.data, panel.row_stride, depth);
   if (panel.row_stride == 1) {
     return kCopies[static_cast<std::size_t>(width - 1)](to, panel.data, panel.column_stride, depth);
   }
@@ -67,13 +71,13 @@ void pack_strips(const KernelTable& kernels, Matrix b, std::int64_t depth, std::
   pack_elements(to + full * strip_stride, kStripWidth, rest, strip.transposed(), depth);
 }
 
-void pack(Matrix b, std::int64_t depth, std::int64_t columns, std::int64_t first_strip, std::int64_t end_strip,
-          float* packed) {
+void pack(Matrix b, std::int64_t depth, std::int64_t columns, std::int64_t first_strip,
+          std::int64_t end_strip, float* packed) {
   const std::int64_t first = first_strip * kStripWidth;
   const std::int64_t end = std::min(columns, end_strip * kStripWidth);
   b.data += first * b.column_stride;
-  pack_strips(current_kernels(), b, depth, std::max<std::int64_t>(0, end - first), packed + first * depth,
-              depth * kStripWidth);
+  pack_strips(current_kernels(), b, depth, std::max<std::int64_t>(0, end - first),
+              packed + first_strip * strip_stride(depth), strip_stride(depth));
 }
 
 }  // namespace dgx::kernels::cpu

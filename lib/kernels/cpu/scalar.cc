@@ -14,7 +14,8 @@ void tile(const TileTask& task, int rows, int /*strips*/) {
   float sums[kTileRows][16] = {};
   for (std::int64_t k = 0; k < task.depth; ++k) {
     for (int i = 0; i < rows; ++i) {
-      for (int l = 0; l < 16; ++l) sums[i][l] = std::fma(task.a[k * rows + i], task.b[k * 16 + l], sums[i][l]);
+      const float x = task.a[i * task.a_row_stride + k * task.a_step];
+      for (int l = 0; l < 16; ++l) sums[i][l] = std::fma(x, task.b[k * task.b_step + l], sums[i][l]);
     }
   }
   for (int i = 0; i < rows; ++i) {
@@ -50,7 +51,8 @@ void column_strip(std::int64_t rows, std::int64_t columns, const float* x, std::
   std::copy_n(total, columns, out);
 }
 
-void column_dot_one(std::int64_t rows, std::int64_t columns, const float* x, std::int64_t stride, float* out) {
+void column_dot_one(std::int64_t rows, std::int64_t columns, const float* x, std::int64_t stride,
+                    float* out) {
   for (std::int64_t c = 0; c < columns; c += 16) {
     column_strip(rows, std::min<std::int64_t>(16, columns - c), x + c, stride, out + c);
   }
@@ -78,7 +80,8 @@ float max_of(const float* x, std::int64_t count) {
 }  // namespace
 
 const KernelTable& scalar_kernels() {
-  static constexpr KernelTable kTable = {kTileRows, 1, tile, pack_transposed, column_dot_one, block_sum, max_of};
+  static constexpr KernelTable kTable = {kTileRows,      1,         tile,  pack_transposed,
+                                         column_dot_one, block_sum, max_of};
   return kTable;
 }
 

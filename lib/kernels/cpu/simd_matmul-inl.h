@@ -1,4 +1,5 @@
-// Included once by each of avx2.cc, avx512.cc and neon.cc, inside their namespaces and HWY_BEFORE_NAMESPACE().
+// Included once by each of avx2.cc, avx512.cc and neon.cc, inside their namespaces and
+// HWY_BEFORE_NAMESPACE().
 
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -7,8 +8,8 @@ using V = hn::Vec<D>;
 inline constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
 inline constexpr int kStripVectors = 16 / kLanes;
 
-// The accumulators, one row's operands and nothing else must fit the registers: 14 × 2 strips of 32 with AVX-512, 6 × 2
-// vectors of 16 with AVX2, 6 × 4 of 32 with NEON.
+// The accumulators, one row's operands and nothing else must fit the registers: 14 × 2 strips of 32 with
+// AVX-512, 6 × 2 vectors of 16 with AVX2, 6 × 4 of 32 with NEON.
 #if HWY_TARGET == HWY_AVX3
 inline constexpr int kTileRows = 14;
 inline constexpr int kTileStrips = 2;
@@ -17,7 +18,32 @@ inline constexpr int kTileRows = 6;
 inline constexpr int kTileStrips = 1;
 #endif
 
-template <int kRows, int kStrips>
+// The panel of A as the micro-kernel reads it: the kRows elements of one k, then the next k.
+template <int kRows>
+struct ColumnsOfPanel {  // a row apart by 1: packed, or A is transposed
+  explicit ColumnsOfPanel(const TileTask& task) : at(task.a), step(task.a_step) {}
+  HWY_INLINE float row(int i) const { return at[i]; }
+  HWY_INLINE void next() { at += step; }
+  const float* HWY_RESTRICT at;
+  const std::int64_t step;
+};
+
+template <int kRows>
+struct RowsOfPanel {  // a k apart by 1; a pointer for every third row, as many as there are registers for
+  explicit RowsOfPanel(const TileTask& task) : stride(task.a_row_stride) {
+    for (int i = 0; i < kPointers; ++i) at[i] = task.a + 3 * i * stride;
+  }
+  HWY_INLINE float row(int i) const { return at[i / 3][i % 3 * stride]; }
+  HWY_INLINE void next() {
+#pragma GCC unroll 8
+    for (int i = 0; i < kPointers; ++i) ++at[i];
+  }
+  static constexpr int kPointers = (kRows + 2) / 3;
+  const float* HWY_RESTRICT at[kPointers];
+  const std::int64_t stride;
+};
+
+template <class Panel, int kRows, int kStrips>
 void tile(const TileTask& task) {
   constexpr int kVectors = kStrips * kStripVectors;
   const D d;
@@ -27,8 +53,9 @@ void tile(const TileTask& task) {
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::Zero(d);
   }
-  const float* HWY_RESTRICT a = task.a;
+  Panel panel(task);
   const float* HWY_RESTRICT b = task.b;
+  const std::int64_t b_step = task.b_step;
   const std::int64_t strip_stride = task.b_strip_stride;
   for (std::int64_t k = task.depth; k > 0; --k) {
     V lanes[kVectors];
@@ -38,12 +65,12 @@ void tile(const TileTask& task) {
     }
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) {
-      const V x = hn::Set(d, a[i]);
+      const V x = hn::Set(d, panel.row(i));
 #pragma GCC unroll 8
       for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::MulAdd(x, lanes[v], sums[i][v]);
     }
-    a += kRows;
-    b += 16;
+    panel.next();
+    b += b_step;
   }
   // Copies, because a store through `out` might change `task` as far as the compiler knows.
   float* const out = task.out;
@@ -66,18 +93,27 @@ void tile(const TileTask& task) {
 
 using TileFunction = void (*)(const TileTask&);
 
-template <int kStrips, int... kIndices>
+template <template <int> class Panel, int kStrips, int... kIndices>
 void run_tile(const TileTask& task, int rows, std::integer_sequence<int, kIndices...>) {
-  static constexpr TileFunction kTable[] = {tile<kIndices + 1, kStrips>...};
+  static constexpr TileFunction kTable[] = {tile<Panel<kIndices + 1>, kIndices + 1, kStrips>...};
   kTable[rows - 1](task);
 }
 
-void tile_of(const TileTask& task, int rows, int strips) {
+template <int kStrips>
+void run_strips(const TileTask& task, int rows) {
   constexpr auto kRowIndices = std::make_integer_sequence<int, kTileRows>();
-  if (strips == kTileStrips) {
-    run_tile<kTileStrips>(task, rows, kRowIndices);
+  if (task.a_row_stride == 1) {
+    run_tile<ColumnsOfPanel, kStrips>(task, rows, kRowIndices);
   } else {
-    run_tile<1>(task, rows, kRowIndices);
+    run_tile<RowsOfPanel, kStrips>(task, rows, kRowIndices);
+  }
+}
+
+void tile_of(const TileTask& task, int rows, int strips) {
+  if (strips == kTileStrips) {
+    run_strips<kTileStrips>(task, rows);
+  } else {
+    run_strips<1>(task, rows);
   }
 }
 
@@ -88,9 +124,8 @@ HWY_INLINE V load_blocks(const float* from, std::int64_t stride, int first, int 
 #if HWY_TARGET == HWY_AVX3
   const hn::Half<D> half;
   const hn::Half<hn::Half<D>> quarter;
-  return hn::Combine(
-      d, hn::Combine(half, hn::LoadU(quarter, row(3)), hn::LoadU(quarter, row(2))),
-      hn::Combine(half, hn::LoadU(quarter, row(1)), hn::LoadU(quarter, row(0))));
+  return hn::Combine(d, hn::Combine(half, hn::LoadU(quarter, row(3)), hn::LoadU(quarter, row(2))),
+                     hn::Combine(half, hn::LoadU(quarter, row(1)), hn::LoadU(quarter, row(0))));
 #elif HWY_TARGET == HWY_AVX2
   const hn::Half<D> half;
   return hn::Combine(d, hn::LoadU(half, row(1)), hn::LoadU(half, row(0)));
@@ -99,14 +134,10 @@ HWY_INLINE V load_blocks(const float* from, std::int64_t stride, int first, int 
 #endif
 }
 
-// 4 × 4 transposes: out[k] lane i is element k of row i of the kLanes rows from `first`.
-HWY_INLINE void load_transposed(const float* from, std::int64_t stride, int first, int last, V* out) {
+// 4 × 4 transposes: rows r0 … r3 of every block become columns.
+HWY_INLINE void transpose_blocks(const V r0, const V r1, const V r2, const V r3, V* out) {
   const D d;
   const hn::Repartition<double, D> wide;
-  const V r0 = load_blocks(from, stride, first, last);
-  const V r1 = load_blocks(from, stride, first + 1, last);
-  const V r2 = load_blocks(from, stride, first + 2, last);
-  const V r3 = load_blocks(from, stride, first + 3, last);
   const auto low01 = hn::BitCast(wide, hn::InterleaveLower(d, r0, r1));
   const auto low23 = hn::BitCast(wide, hn::InterleaveLower(d, r2, r3));
   const auto high01 = hn::BitCast(wide, hn::InterleaveUpper(d, r0, r1));
@@ -117,19 +148,45 @@ HWY_INLINE void load_transposed(const float* from, std::int64_t stride, int firs
   out[3] = hn::BitCast(d, hn::InterleaveUpper(wide, high01, high23));
 }
 
-// Stores overlap the next k's place when width is no multiple of the lanes, so they go in ascending order.
+// out[k] lane i is element k of row i, for 4 kQuads elements of the kLanes rows from `first`. All of a row's
+// elements are read before the next row's: rows a power of two apart share a cache set, which holds fewer
+// lines than there are rows.
+template <int kQuads>
+HWY_INLINE void load_transposed(const float* from, std::int64_t stride, int first, int last, V* out) {
+  V rows[4][kQuads];
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+#pragma GCC unroll 4
+    for (int q = 0; q < kQuads; ++q) rows[i][q] = load_blocks(from + 4 * q, stride, first + i, last);
+  }
+#pragma GCC unroll 4
+  for (int q = 0; q < kQuads; ++q)
+    transpose_blocks(rows[0][q], rows[1][q], rows[2][q], rows[3][q], out + 4 * q);
+}
+
+// 4 kQuads k of the panel. Stores overlap the next k's place when width is no multiple of the lanes, so they
+// go in ascending order.
+template <int kVectors, int kQuads>
+HWY_INLINE void transpose_some(float* to, int width, const float* from, std::int64_t lane_stride) {
+  V columns[kVectors][4 * kQuads];
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v)
+    load_transposed<kQuads>(from, lane_stride, v * kLanes, width - 1, columns[v]);
+#pragma GCC unroll 16
+  for (int k = 0; k < 4 * kQuads; ++k) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) hn::StoreU(columns[v][k], D(), to + k * width + v * kLanes);
+  }
+}
+
 template <int kVectors>
 void transpose(float* to, int width, const float* from, std::int64_t lane_stride, std::int64_t depth) {
+  constexpr int kQuads = kLanes == 16 ? 4 : 1;
   std::int64_t k = 0;
-  for (; k + 4 <= depth; k += 4) {
-    V columns[kVectors][4];
-    for (int v = 0; v < kVectors; ++v) {
-      load_transposed(from + k, lane_stride, v * kLanes, width - 1, columns[v]);
-    }
-    for (int q = 0; q < 4; ++q) {
-      for (int v = 0; v < kVectors; ++v) hn::StoreU(columns[v][q], D(), to + (k + q) * width + v * kLanes);
-    }
+  for (; k + 4 * kQuads <= depth; k += 4 * kQuads) {
+    transpose_some<kVectors, kQuads>(to + k * width, width, from + k, lane_stride);
   }
+  for (; k + 4 <= depth; k += 4) transpose_some<kVectors, 1>(to + k * width, width, from + k, lane_stride);
   for (; k < depth; ++k) {
     for (int i = 0; i < width; ++i) to[k * width + i] = from[i * lane_stride + k];
   }

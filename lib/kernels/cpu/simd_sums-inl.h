@@ -1,7 +1,7 @@
 // Included once by each of avx2.cc, avx512.cc and neon.cc after simd_matmul-inl.h.
 
-// Columns [0, kVectors · lanes) of kBlocks blocks of 256 rows at a time: the blocks are independent chains, which hide the
-// latency of the additions when the matrix is narrow.
+// Columns [0, kVectors · lanes) of kBlocks blocks of 256 rows at a time: the blocks are independent chains,
+// which hide the latency of the additions when the matrix is narrow.
 template <int kVectors, int kBlocks>
 void add_blocks(const float* x, std::int64_t stride, std::int64_t rows, V* group) {
   const D d;
@@ -48,7 +48,8 @@ void column_vectors(std::int64_t rows, const float* x, std::int64_t stride, floa
   for (int v = 0; v < kVectors; ++v) hn::StoreU(total[v], d, out + v * kLanes);
 }
 
-void column_dot_one(std::int64_t rows, std::int64_t columns, const float* x, std::int64_t stride, float* out) {
+void column_dot_one(std::int64_t rows, std::int64_t columns, const float* x, std::int64_t stride,
+                    float* out) {
   if (columns < kLanes) return scalar_kernels().column_dot_one(rows, columns, x, stride, out);
   std::int64_t c = 0;
   for (; c + 8 * kLanes <= columns; c += 8 * kLanes) column_vectors<8>(rows, x + c, stride, out + c);

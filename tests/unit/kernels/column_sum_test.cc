@@ -25,9 +25,12 @@ Floats random_floats(std::int64_t count, std::uint32_t seed) {
     const float sign = random() % 2 == 0 ? 1.0F : -1.0F;
     const auto kind = static_cast<std::uint32_t>(random() % 10);
     const auto mantissa = static_cast<std::uint32_t>(random() % 0x800000);
-    if (kind == 0) x = sign * 0.0F;
-    else if (kind == 1) x = sign * std::bit_cast<float>(mantissa);
-    else x = sign * std::bit_cast<float>(mantissa | (120U + kind) << 23);
+    if (kind == 0)
+      x = sign * 0.0F;
+    else if (kind == 1)
+      x = sign * std::bit_cast<float>(mantissa);
+    else
+      x = sign * std::bit_cast<float>(mantissa | (120U + kind) << 23);
   }
   return out;
 }
@@ -38,7 +41,8 @@ float column_definition(const float* x, std::int64_t stride, std::int64_t rows) 
     float group = 0;
     for (std::int64_t first = g; first < std::min(rows, g + 4096); first += 256) {
       float sum = 0;
-      for (std::int64_t k = first; k < std::min(rows, first + 256); ++k) sum = std::fma(1.0F, x[k * stride], sum);
+      for (std::int64_t k = first; k < std::min(rows, first + 256); ++k)
+        sum = std::fma(1.0F, x[k * stride], sum);
       group += sum;
     }
     total += group;
@@ -103,7 +107,8 @@ TEST_CASE("a column's dot with one equals its definition at every edge") {
 }
 
 TEST_CASE("a row's sum equals its definition at every edge") {
-  for (const std::int64_t count : {0, 1, 2, 31, 32, 33, 63, 65, 257, 2047, 2048, 2049, 4097, 65537, 2048 * 2048 + 1}) {
+  for (const std::int64_t count :
+       {0, 1, 2, 31, 32, 33, 63, 65, 257, 2047, 2048, 2049, 4097, 65537, 2048 * 2048 + 1}) {
     const Floats x = random_floats(count, 2);
     const float expected = sum_definition(x);
     with_every_instruction_set([&] {

@@ -22,7 +22,8 @@ float dot(const float* a, std::int64_t a_step, const float* b, std::int64_t b_st
     float group = 0;
     for (std::int64_t first = g; first < std::min(depth, g + 4096); first += 256) {
       float sum = 0;
-      for (std::int64_t k = first; k < std::min(depth, first + 256); ++k) sum = std::fma(a[k * a_step], b[k * b_step], sum);
+      for (std::int64_t k = first; k < std::min(depth, first + 256); ++k)
+        sum = std::fma(a[k * a_step], b[k * b_step], sum);
       group += sum;
     }
     total += group;
@@ -32,21 +33,31 @@ float dot(const float* a, std::int64_t a_step, const float* b, std::int64_t b_st
 
 enum class Values { kNormal, kFiniteEdges, kNonFinite };
 
-// Signed zeros, subnormals, huge numbers and products that underflow to −0 are where skipping or reordering would show.
+// Signed zeros, subnormals, huge numbers and products that underflow to −0 are where skipping or reordering
+// would show.
 float random_value(std::mt19937& random, Values values) {
   const float sign = random() % 2 == 0 ? 1.0F : -1.0F;
   const auto uniform = static_cast<float>(random() % 65536) / 65536.0F;
   if (values == Values::kNormal) return sign * uniform;
   switch (random() % (values == Values::kNonFinite ? 200 : 8)) {
-    case 0: return sign * 0.0F;
-    case 1: return sign * std::bit_cast<float>(static_cast<std::uint32_t>(random() % 0x800000));
-    case 2: return sign * uniform * 1e-30F;
-    case 3: return sign * uniform * 1e18F;
-    case 4: return sign * std::numeric_limits<float>::min();
-    case 8: return sign * std::numeric_limits<float>::infinity();
-    case 9: return std::numeric_limits<float>::quiet_NaN();
-    case 10: return sign * std::numeric_limits<float>::max();
-    default: return sign * uniform;
+    case 0:
+      return sign * 0.0F;
+    case 1:
+      return sign * std::bit_cast<float>(static_cast<std::uint32_t>(random() % 0x800000));
+    case 2:
+      return sign * uniform * 1e-30F;
+    case 3:
+      return sign * uniform * 1e18F;
+    case 4:
+      return sign * std::numeric_limits<float>::min();
+    case 8:
+      return sign * std::numeric_limits<float>::infinity();
+    case 9:
+      return std::numeric_limits<float>::quiet_NaN();
+    case 10:
+      return sign * std::numeric_limits<float>::max();
+    default:
+      return sign * uniform;
   }
 }
 
@@ -64,7 +75,8 @@ bool same_bits(float a, float b) {
 enum class Order { kRowMajor, kTransposed, kEveryThird };
 constexpr Order kOrders[] = {Order::kRowMajor, Order::kTransposed, Order::kEveryThird};
 
-// A [rows, columns] matrix with numbers of its own, exactly as large as it must be, so that the sanitizer sees a read beyond.
+// A [rows, columns] matrix with numbers of its own, exactly as large as it must be, so that the sanitizer
+// sees a read beyond.
 struct Operand {
   Operand(std::int64_t rows, std::int64_t columns, Order order, std::uint32_t seed, Values values) {
     if (order == Order::kRowMajor) matrix = {nullptr, columns, 1};
@@ -81,7 +93,8 @@ Floats expected_product(const MatmulShape& shape, Matrix a, Matrix b) {
   Floats c;
   for (std::int64_t r = 0; r < shape.rows; ++r) {
     for (std::int64_t j = 0; j < shape.columns; ++j) {
-      c.push_back(dot(a.data + r * a.row_stride, a.column_stride, b.data + j * b.column_stride, b.row_stride, shape.depth));
+      c.push_back(dot(a.data + r * a.row_stride, a.column_stride, b.data + j * b.column_stride, b.row_stride,
+                      shape.depth));
     }
   }
   return c;
@@ -128,7 +141,8 @@ TEST_CASE("a product equals its definition at every edge of the tiles") {
 }
 
 TEST_CASE("a product equals its definition at every edge of blocks and groups") {
-  for (const std::int64_t depth : {0, 1, 3, 4, 5, 31, 32, 33, 255, 256, 257, 511, 513, 4095, 4096, 4097, 8192, 8449}) {
+  for (const std::int64_t depth :
+       {0, 1, 3, 4, 5, 31, 32, 33, 255, 256, 257, 511, 513, 4095, 4096, 4097, 8192, 8449}) {
     check_product({3, 18, depth}, Order::kRowMajor, Order::kRowMajor, Values::kFiniteEdges);
     check_product({15, 2, depth}, Order::kTransposed, Order::kTransposed, Values::kNormal);
   }
@@ -150,6 +164,17 @@ TEST_CASE("a product passes infinities and NaN as its definition does") {
 TEST_CASE("a product larger than a macro tile equals its definition") {
   check_product({230, 800, 270}, Order::kRowMajor, Order::kTransposed, Values::kNormal);
   check_product({113, 769, 33}, Order::kTransposed, Order::kRowMajor, Values::kNormal);
+  check_product({390, 35, 258}, Order::kTransposed, Order::kRowMajor, Values::kNormal);
+}
+
+TEST_CASE("a product whose rows lie a power of two apart equals its definition") {
+  check_product({17, 512, 512}, Order::kRowMajor, Order::kRowMajor, Values::kNormal);
+  check_product({512, 20, 270}, Order::kTransposed, Order::kTransposed, Values::kNormal);
+}
+
+TEST_CASE("a product without rows or columns writes nothing") {
+  check_product({0, 5, 3}, Order::kRowMajor, Order::kRowMajor, Values::kNormal);
+  check_product({5, 0, 3}, Order::kRowMajor, Order::kRowMajor, Values::kNormal);
 }
 
 TEST_CASE("a product of zeros is +0, also when every term underflows to -0") {
@@ -177,12 +202,13 @@ TEST_CASE("packed operands, strip outputs and parts give the bits of the whole p
       const Output output = Output::strips(strips.data(), shape.rows);
       Scratch scratch;
       for (const Part part : {Part{0, 20, 0, 85}, Part{20, 61, 0, 48}, Part{20, 61, 48, 85}}) {
-        matmul(shape, a.matrix, PackedMatrix{packed.data(), shape.depth, shape.columns}, output, part, {}, scratch);
+        matmul(shape, a.matrix, PackedMatrix{packed.data(), shape.depth, shape.columns}, output, part, {},
+               scratch);
       }
       Floats c;
       for (std::int64_t r = 0; r < shape.rows; ++r) {
         for (std::int64_t j = 0; j < shape.columns; ++j) {
-          c.push_back(strips[static_cast<std::size_t>((j / 16 * shape.rows + r) * 16 + j % 16)]);
+          c.push_back(strips[static_cast<std::size_t>(j / 16 * strip_stride(shape.rows) + r * 16 + j % 16)]);
         }
       }
       CHECK(first_difference(c, expected) == -1);
@@ -206,7 +232,8 @@ TEST_CASE("the epilogue sees each element of its part once, finished") {
   with_every_instruction_set([&] {
     Floats c(expected.size(), 7.0F);
     Seen seen{&c, &expected, shape.columns, std::vector<int>(c.size()), true};
-    const auto look = [](void* context, std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
+    const auto look = [](void* context, std::int64_t row, std::int64_t rows, std::int64_t column,
+                         std::int64_t columns) {
       auto& s = *static_cast<Seen*>(context);
       for (std::int64_t r = row; r < row + rows; ++r) {
         for (std::int64_t j = column; j < column + columns; ++j) {
@@ -217,7 +244,8 @@ TEST_CASE("the epilogue sees each element of its part once, finished") {
       }
     };
     Scratch scratch;
-    matmul(shape, a.matrix, b.matrix, Output::row_major(c.data(), shape.columns), {7, 130, 16, 100}, {look, &seen}, scratch);
+    matmul(shape, a.matrix, b.matrix, Output::row_major(c.data(), shape.columns), {7, 130, 16, 100},
+           {look, &seen}, scratch);
     CHECK(seen.finished);
     bool once = true;
     for (std::size_t i = 0; i < c.size(); ++i) {

@@ -4,20 +4,24 @@
 
 namespace dgx::kernels::cpu {
 
-/// Folds without products over a row-major matrix (dgx-numerics(7), "Folds"), vectorised. Columns and rows are each defined
-/// alone, so that callers may split them among threads. Nothing is checked; `row_stride` is in floats.
+/// Folds without products over a row-major matrix (dgx-numerics(7), "Folds"), vectorised. Columns and rows
+/// are each defined alone, so that callers may split them among threads. Nothing is checked; `row_stride` is
+/// in floats.
 
-/// out[c] = dot(rows) of one and column c: blocks of 256 rows added ascending from +0, groups of 16 blocks, groups
-/// ascending. The bias gradient, and what a product with a row of ones would give.
-void column_dot_one(std::int64_t rows, std::int64_t columns, const float* x, std::int64_t row_stride, float* out);
+/// out[c] = dot(rows) of one and column c: blocks of 256 rows added ascending from +0, groups of 16 blocks,
+/// groups ascending. The bias gradient, and what a product with a row of ones would give.
+void column_dot_one(std::int64_t rows, std::int64_t columns, const float* x, std::int64_t row_stride,
+                    float* out);
 
-/// out[r] = sum(columns) of row r: blocks of 2,048 positions, 32 lanes, combined pairwise, block results by the same rule.
+/// out[r] = sum(columns) of row r: blocks of 2,048 positions, 32 lanes, combined pairwise, block results by
+/// the same rule.
 void row_sum(std::int64_t rows, std::int64_t columns, const float* x, std::int64_t row_stride, float* out);
 
 /// out[r] = max of row r: −0 counts as +0, any NaN gives 0x7FC00000, no columns give −inf.
 void row_max(std::int64_t rows, std::int64_t columns, const float* x, std::int64_t row_stride, float* out);
 
 /// out[r] = the lowest column at which row r has its maximum, or its first NaN; 0 if there are no columns.
-void row_argmax(std::int64_t rows, std::int64_t columns, const float* x, std::int64_t row_stride, std::int64_t* out);
+void row_argmax(std::int64_t rows, std::int64_t columns, const float* x, std::int64_t row_stride,
+                std::int64_t* out);
 
 }  // namespace dgx::kernels::cpu

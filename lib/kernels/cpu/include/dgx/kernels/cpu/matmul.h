@@ -5,15 +5,17 @@
 
 namespace dgx::kernels::cpu {
 
-/// The exact matrix product. Every element of C is a dot(depth) of dgx-numerics(7), "Folds": blocks of 256 terms from +0
-/// with fma, ascending; groups of 16 blocks; groups added from +0, ascending. An element depends on its row of A and its
-/// column of B alone, so neither the split into parts and threads nor the instruction set can change a bit.
+/// The exact matrix product. Every element of C is a dot(depth) of dgx-numerics(7), "Folds": blocks of 256
+/// terms from +0 with fma, ascending; groups of 16 blocks; groups added from +0, ascending. An element
+/// depends on its row of A and its column of B alone, so neither the split into parts and threads nor the
+/// instruction set can change a bit.
 ///
-/// No threads in here: a caller gives each thread a Part of C and a Scratch of its own. Nothing is checked: strides and
-/// counts are the caller's promise. NaN results keep whatever payload the processor gives; who hashes, stores or posts
-/// numbers writes 0x7FC00000 for every NaN.
+/// No threads in here: a caller gives each thread a Part of C and a Scratch of its own. Nothing is checked:
+/// strides and counts are the caller's promise. NaN results keep whatever payload the processor gives; who
+/// hashes, stores or posts numbers writes 0x7FC00000 for every NaN.
 
-/// Element (r, c) is data[r * row_stride + c * column_stride]. Fast when either stride is 1; strides may be 0 or negative.
+/// Element (r, c) is data[r * row_stride + c * column_stride]. Fast when either stride is 1; strides may be 0
+/// or negative.
 struct Matrix {
   const float* data = nullptr;
   std::int64_t row_stride = 0;
@@ -22,7 +24,8 @@ struct Matrix {
   [[nodiscard]] Matrix transposed() const { return {data, column_stride, row_stride}; }
 };
 
-/// C is [rows, columns], A [rows, depth], B [depth, columns]. Any of them may be 0; with depth 0, C is all +0.
+/// C is [rows, columns], A [rows, depth], B [depth, columns]. Any of them may be 0; with depth 0, C is all
+/// +0.
 struct MatmulShape {
   std::int64_t rows = 0;
   std::int64_t columns = 0;
@@ -35,10 +38,16 @@ inline constexpr std::int64_t kStripWidth = 16;
   return (columns + kStripWidth - 1) / kStripWidth;
 }
 
-/// A matrix [depth, columns] in strips: element (k, c) is data[(c / 16 * depth + k) * 16 + c % 16]. As operand B it needs no
-/// packing, so a weight kept in this form across steps is never packed again; a product can be written in the same form
-/// (Output::strips), so its gradient and its update are too. Lanes beyond the last column are zero when packed by `pack`,
-/// and never influence a result.
+/// Floats from a packed matrix's strip to the next: 16 for each of depth, and some more where a multiple of a
+/// large power of two would put all strips into the same few cache sets.
+[[nodiscard]] constexpr std::int64_t strip_stride(std::int64_t depth) {
+  return (depth + (depth >= 256 && depth % 64 == 0 ? 16 : 0)) * kStripWidth;
+}
+
+/// A matrix [depth, columns] in strips: element (k, c) is data[c / 16 * strip_stride(depth) + k * 16 + c %
+/// 16]. As operand B it needs no packing, so a weight kept in this form across steps is never packed again; a
+/// product can be written in the same form (Output::strips), so its gradient and its update are too. `pack`
+/// writes zeros into the lanes beyond the last column; no result depends on them.
 struct PackedMatrix {
   const float* data = nullptr;
   std::int64_t depth = 0;
@@ -46,39 +55,44 @@ struct PackedMatrix {
 
   /// Floats that a packed [depth, columns] takes.
   [[nodiscard]] static constexpr std::int64_t size(std::int64_t depth, std::int64_t columns) {
-    return strip_count(columns) * kStripWidth * depth;
+    return strip_count(columns) * strip_stride(depth);
   }
 };
 
-/// Packs strips [first_strip, end_strip) of b [depth, columns] into `packed`, which holds PackedMatrix::size floats and
-/// is indexed from strip 0. Threads may pack disjoint strips of one matrix.
-void pack(Matrix b, std::int64_t depth, std::int64_t columns, std::int64_t first_strip, std::int64_t end_strip,
-          float* packed);
+/// Packs strips [first_strip, end_strip) of b [depth, columns] into `packed`, which holds PackedMatrix::size
+/// floats and is indexed from strip 0. Threads may pack disjoint strips of one matrix.
+void pack(Matrix b, std::int64_t depth, std::int64_t columns, std::int64_t first_strip,
+          std::int64_t end_strip, float* packed);
 
-/// Where C goes: element (r, c) is data[r * row_stride + c / 16 * strip_stride + c % 16]. Only elements of C are written;
-/// the lanes of a last, partial strip beyond its columns are left alone.
+/// Where C goes: element (r, c) is data[r * row_stride + c / 16 * strip_stride + c % 16]. Only elements of C
+/// are written; the lanes of a last, partial strip beyond its columns are left alone.
 struct Output {
   float* data = nullptr;
   std::int64_t row_stride = 0;
   std::int64_t strip_stride = kStripWidth;
 
   /// C row-major, rows `leading` floats apart.
-  [[nodiscard]] static Output row_major(float* data, std::int64_t leading) { return {data, leading, kStripWidth}; }
+  [[nodiscard]] static Output row_major(float* data, std::int64_t leading) {
+    return {data, leading, kStripWidth};
+  }
   /// C as a PackedMatrix of depth `rows`.
   [[nodiscard]] static Output strips(float* data, std::int64_t rows) {
-    return {data, kStripWidth, rows * kStripWidth};
+    return {data, kStripWidth, dgx::kernels::cpu::strip_stride(rows)};
   }
 };
 
-/// Called once for each finished region of C, in no promised order, by the thread that called matmul, while the region is
-/// in its nearest caches: about a hundred rows by one or two strips. May change C there (bias, mask, activation) and
-/// anything else (an update). `row` and `column` count from the whole C's corner; `column` is a multiple of 16.
+/// Called once for each finished region of C, in no promised order, by the thread that called matmul, while
+/// the region is in its nearest caches: about a hundred rows by one or two strips. May change C there (bias,
+/// mask, activation) and anything else (an update). `row` and `column` count from the whole C's corner;
+/// `column` is a multiple of 16.
 struct Epilogue {
-  void (*function)(void* context, std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) = nullptr;
+  void (*function)(void* context, std::int64_t row, std::int64_t rows, std::int64_t column,
+                   std::int64_t columns) = nullptr;
   void* context = nullptr;
 };
 
-/// A half-open region of C; column_begin is a multiple of kStripWidth, column_end too or the last column's end.
+/// A half-open region of C; column_begin is a multiple of kStripWidth, column_end too or the last column's
+/// end.
 struct Part {
   std::int64_t row_begin = 0;
   std::int64_t row_end = 0;
@@ -88,8 +102,8 @@ struct Part {
   [[nodiscard]] static Part whole(const MatmulShape& shape) { return {0, shape.rows, 0, shape.columns}; }
 };
 
-/// Working memory of one thread, kept between calls: grows to what the largest call needed (at most about 16 MiB for
-/// products that pack B, about 2 MiB for others) and is never read before it is written.
+/// Working memory of one thread, kept between calls: grows to what the largest call needed (at most about 16
+/// MiB for products that pack B, about 2 MiB for others) and is never read before it is written.
 class Scratch {
  public:
   Scratch();
