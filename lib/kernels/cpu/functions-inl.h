@@ -24,6 +24,7 @@
 #include "dgx/kernels/function_exceptions.h"
 #include "dgx/kernels/function_tables.h"
 #include "dgx/kernels/functions.h"
+#include "function_rows.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -59,6 +60,53 @@ HWY_INLINE hn::Vec<DD> Lookup16(DD dd, const double* HWY_RESTRICT table,
     return hn::GatherIndex(dd, table, hn::BitCast(di, hn::And(index, hn::Set(du, 15))));
   }
 }
+
+template <class VD>
+struct Pair {
+  VD first;
+  VD second;
+};
+
+/// Whether look-ups of several tables at one index should go through TableRows.
+template <class DD>
+constexpr bool HasTableRows() {
+  return hn::MaxLanes(DD()) == 2 || hn::MaxLanes(DD()) == 4;
+}
+
+/// The rows of a table that the low four bits of each lane's index name.
+template <class DD, std::size_t Width>
+class TableRows {
+ public:
+  HWY_INLINE TableRows(const cpu::FunctionRows<Width>& table, hn::Vec<hn::RebindToUnsigned<DD>> index)
+      : table_(table) {
+    const hn::RebindToUnsigned<DD> du;
+    hn::Store(hn::And(index, hn::Set(du, 15)), du, index_);
+  }
+
+  /// Columns k and k + 1; k is even.
+  HWY_INLINE Pair<hn::Vec<DD>> Columns(std::size_t k) const {
+    const DD dd;
+    const auto even = Load(k, 0);
+    const auto odd = Load(k, 1);
+    return {hn::InterleaveLower(dd, even, odd), hn::InterleaveUpper(dd, even, odd)};
+  }
+
+ private:
+  /// Columns k and k + 1 of lanes `lane` and, if there are four, lane + 2.
+  HWY_INLINE hn::Vec<DD> Load(std::size_t k, std::size_t lane) const {
+    const DD dd;
+    if constexpr (hn::MaxLanes(DD()) == 4) {
+      const hn::Half<DD> dh;
+      return hn::Combine(dd, hn::Load(dh, table_.at[index_[lane + 2]] + k),
+                         hn::Load(dh, table_.at[index_[lane]] + k));
+    } else {
+      return hn::Load(dd, table_.at[index_[lane]] + k);
+    }
+  }
+
+  const cpu::FunctionRows<Width>& table_;
+  HWY_ALIGN std::uint64_t index_[hn::MaxLanes(DD())];
+};
 
 /// The double function `f` of every lane, rounded to float.
 template <class D, class V, class F>
@@ -136,8 +184,14 @@ HWY_INLINE Logarithm<VD> LogarithmOf(DD dd, VD x) {
   // An integer below 2^52 in the fraction of 2^52 is the double 2^52 more.
   const auto biased = hn::Or(hn::ShiftRight<52>(offset), hn::Set(du, 0x4330000000000000ULL));
   const VD exponent = hn::Sub(hn::BitCast(dd, biased), hn::Set(dd, 0x1p52 + 2048.0));
-  const VD r = hn::MulSub(m, Lookup16(dd, kLogReciprocal, index), hn::Set(dd, 1.0));
-  return {exponent, r, Lookup16(dd, kLogTable, index)};
+  const VD one = hn::Set(dd, 1.0);
+  if constexpr (HasTableRows<DD>()) {
+    const Pair<VD> row = TableRows<DD, 2>(cpu::kLogRows, index).Columns(0);
+    return {exponent, hn::MulSub(m, row.first, one), row.second};
+  } else {
+    return {exponent, hn::MulSub(m, Lookup16(dd, kLogReciprocal, index), one),
+            Lookup16(dd, kLogTable, index)};
+  }
 }
 
 template <class DD, class VD>
@@ -166,14 +220,24 @@ HWY_INLINE VD ErfOfMagnitude(DD dd, VD a) {
   const VD d = hn::Sub(hn::Sub(a, hn::Sub(shifted, hn::Set(dd, 0x1.8p50))), eighth);
   const VD d2 = hn::Mul(d, d);
   const auto index = hn::BitCast(hn::RebindToUnsigned<DD>(), shifted);
-  const auto c = [&](int k) HWY_ATTR { return Lookup16(dd, kErfPolynomial[k], index); };
-  VD even = c(10);
-  VD odd = c(11);
-  for (int k = 8; k >= 0; k -= 2) {
-    even = hn::MulAdd(even, d2, c(k));
-    odd = hn::MulAdd(odd, d2, c(k + 1));
+  if constexpr (HasTableRows<DD>()) {
+    const TableRows<DD, 12> rows(cpu::kErfRows, index);
+    Pair<VD> sum = rows.Columns(10);
+    for (std::size_t k = 10; k > 0; k -= 2) {
+      const Pair<VD> c = rows.Columns(k - 2);
+      sum = {hn::MulAdd(sum.first, d2, c.first), hn::MulAdd(sum.second, d2, c.second)};
+    }
+    return hn::Mul(a, hn::MulAdd(sum.second, d, sum.first));
+  } else {
+    const auto c = [&](int k) HWY_ATTR { return Lookup16(dd, kErfPolynomial[k], index); };
+    VD even = c(10);
+    VD odd = c(11);
+    for (int k = 8; k >= 0; k -= 2) {
+      even = hn::MulAdd(even, d2, c(k));
+      odd = hn::MulAdd(odd, d2, c(k + 1));
+    }
+    return hn::Mul(a, hn::MulAdd(odd, d, even));
   }
-  return hn::Mul(a, hn::MulAdd(odd, d, even));
 }
 
 template <class DD, class VD>
