@@ -41,7 +41,7 @@ DGX_SPAN(Erf)
 
 void Append(std::vector<FunctionForms>& forms) {
   const char* const target = hwy::TargetName(HWY_TARGET);
-  const bool vectorised = HWY_NATIVE_FMA && HWY_HAVE_FLOAT64;
+  const bool vectorised = HWY_NATIVE_FMA && HWY_HAVE_FLOAT64 && !HWY_HAVE_SCALABLE;
   forms.push_back({"exp", target, vectorised, &kernels::exp_f32, &ExpSpan});
   forms.push_back({"log", target, vectorised, &kernels::log_f32, &LogSpan});
   forms.push_back({"tanh", target, vectorised, &kernels::tanh_f32, &TanhSpan});

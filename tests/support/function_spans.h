@@ -12,8 +12,7 @@ using SpanFunction = void (*)(const float* x, float* y, std::size_t count);
 struct FunctionForms {
   std::string name;    ///< "exp", ...
   std::string target;  ///< "AVX3", ...
-  bool vectorised;     ///< false where the instruction set has no fused multiply-add and calls the scalar
-                       ///< function
+  bool vectorised;     ///< false where functions-inl.h calls the scalar function lane by lane
   float (*scalar)(float);
   SpanFunction span;  ///< any count
 };

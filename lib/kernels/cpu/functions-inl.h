@@ -4,7 +4,7 @@
 // Every function gives, in each lane, the bits that dgx/kernels/functions.h gives: both are correctly
 // rounded, and the slow test compares them on all 2^32 arguments. The operations are those of
 // kernels/ref/functions.cc, which explains them, except for the reduction of angles. Instruction sets without
-// fused multiply-add or double vectors call the scalar functions lane by lane.
+// fused multiply-add on doubles, or without a fixed vector size, call the scalar functions lane by lane.
 //
 // D is a tag of a whole vector of floats (ScalableTag<float>): with 512 bits the tables of 16 doubles fit two
 // registers and a look-up is one permutation.
@@ -42,7 +42,7 @@ HWY_NOINLINE V CallScalar(D d, float (*function)(float), V x, hn::Mask<D> lanes,
   return hn::IfThenElse(lanes, hn::Load(d, values), otherwise);
 }
 
-#if HWY_NATIVE_FMA && HWY_HAVE_FLOAT64
+#if HWY_NATIVE_FMA && HWY_HAVE_FLOAT64 && !HWY_HAVE_SCALABLE
 
 /// The sixteen doubles at `table`, each lane that of the low four bits of `index`.
 template <class DD>
@@ -375,7 +375,7 @@ HWY_INLINE V Erf(D d, V x) {
   return CanonicalNan(d, x, hn::CopySignToAbs(y, x));
 }
 
-#else  // no fused multiply-add on doubles
+#else  // no fused multiply-add on doubles, or vectors without a fixed size
 
 #define DGX_SCALAR_FUNCTION(Name, scalar)                                       \
   template <class D, class V>                                                   \
