@@ -59,16 +59,23 @@ Result<NumberType> number_type(const h5::Handle& dataset) {
   return out;
 }
 
-/// HDF5 allocates a chunk before it looks at what is stored.
-Status check_chunks(const h5::Handle& list) {
+/// HDF5 allocates a chunk before it looks at what is stored, and reads one that was never written as fill values.
+Status check_chunks(const h5::Handle& dataset, const h5::Handle& list, const Shape& shape) {
   std::array<hsize_t, H5S_MAX_RANK> dims{};
   const int rank = h5::call([&] { return H5Pget_chunk(list.id(), static_cast<int>(dims.size()), dims.data()); });
-  std::uint64_t numbers = rank < 1 ? kMaxChunkBytes + 1 : 1;
-  for (int i = 0; i < rank && numbers <= kMaxChunkBytes; ++i) {
-    numbers *= std::min<std::uint64_t>(dims[static_cast<std::size_t>(i)], kMaxChunkBytes + 1);
+  if (rank < 1 || static_cast<std::size_t>(rank) != shape.size()) return malformed("has chunks of another rank");
+  std::uint64_t numbers = 1;
+  std::uint64_t expected = 1;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    numbers *= std::clamp<std::uint64_t>(dims[i], 1, kMaxChunkBytes + 1);
+    if (numbers > kMaxChunkBytes) return malformed(fmt::format("has chunks of more than {} numbers", kMaxChunkBytes));
+    expected *= (static_cast<std::uint64_t>(shape[i]) + dims[i] - 1) / dims[i];
   }
-  if (numbers <= kMaxChunkBytes) return {};
-  return malformed(fmt::format("has chunks of more than {} numbers", kMaxChunkBytes));
+  hsize_t stored = 0;
+  DGX_TRY(const h5::Handle space, h5::make([&] { return H5Dget_space(dataset.id()); }, H5Sclose, "read a shape"));
+  DGX_CHECK(h5::check([&] { return H5Dget_num_chunks(dataset.id(), space.id(), &stored); }, "count chunks"));
+  if (stored == expected) return {};
+  return malformed(fmt::format("has {} of {} chunks: it was not written in full", stored, expected));
 }
 
 Status check_filters(const h5::Handle& list) {
@@ -88,7 +95,8 @@ Status check_filters(const h5::Handle& list) {
   return {};
 }
 
-Status check_storage(const h5::Handle& dataset, std::uint64_t size_bytes, std::uint64_t file_bytes) {
+Status check_storage(const h5::Handle& dataset, const Shape& shape, std::uint64_t size_bytes,
+                     std::uint64_t file_bytes) {
   DGX_TRY(const h5::Handle list,
           h5::make([&] { return H5Dget_create_plist(dataset.id()); }, H5Pclose, "read a layout"));
   if (h5::call([&] { return H5Pget_external_count(list.id()); }) != 0) {
@@ -99,10 +107,10 @@ Status check_storage(const h5::Handle& dataset, std::uint64_t size_bytes, std::u
     return malformed("is a virtual dataset");
   }
   DGX_CHECK(check_filters(list));
-  if (layout == H5D_CHUNKED) DGX_CHECK(check_chunks(list));
+  if (layout == H5D_CHUNKED && size_bytes > 0) DGX_CHECK(check_chunks(dataset, list, shape));
   H5D_space_status_t status = H5D_SPACE_STATUS_NOT_ALLOCATED;
   DGX_CHECK(h5::check([&] { return H5Dget_space_status(dataset.id(), &status); }, "read a layout"));
-  if (size_bytes > 0 && status != H5D_SPACE_STATUS_ALLOCATED && layout != H5D_COMPACT) {
+  if (size_bytes > 0 && status != H5D_SPACE_STATUS_ALLOCATED && layout == H5D_CONTIGUOUS) {
     return malformed("was declared, but not written in full");
   }
   const bool plain = h5::call([&] { return H5Pget_nfilters(list.id()); }) == 0;
@@ -118,7 +126,7 @@ Result<Tensor> read_numbers(const h5::Handle& dataset, std::uint64_t file_bytes)
   if (size_bytes > kMaxTensorBytes) {
     return malformed(fmt::format("shape {} needs more than {} bytes", to_string(shape), kMaxTensorBytes));
   }
-  DGX_CHECK(check_storage(dataset, size_bytes / size_of(dtype) * type.bytes, file_bytes));
+  DGX_CHECK(check_storage(dataset, shape, size_bytes / size_of(dtype) * type.bytes, file_bytes));
   Tensor tensor(dtype, shape);
   if (size_bytes == 0) return tensor;
   // HDF5's conversion to a wider integer or another byte order is exact.

@@ -1,0 +1,101 @@
+// What tests/interop/h5py_bundle.py drives: writes bundles of known content, reads what it is given.
+//
+//   bundle_tool write FOLDER           state.h5, data.h5, sample.h5, trace.h5 and run/
+//   bundle_tool read KIND FILE         exit 0, or the error's code with its message on stderr
+//   bundle_tool hdf5 FILE PATH         dtype, shape and sum of bytes of a dataset of somebody else
+
+#include <cstdio>
+#include <numeric>
+#include <string>
+
+#include "dgx/bundle/dataset.h"
+#include "dgx/bundle/run.h"
+#include "dgx/bundle/sample.h"
+#include "dgx/bundle/sources.h"
+#include "dgx/bundle/state.h"
+#include "dgx/bundle/trace.h"
+#include "dgx/core/files.h"
+
+namespace dgx::bundle {
+namespace {
+
+/// Element i is i modulo 251, times 0.25 for floats.
+Tensor counting(DType dtype, Shape shape) {
+  Tensor tensor(dtype, std::move(shape));
+  for (std::int64_t i = 0; i < tensor.count(); ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    const std::int64_t value = i % 251;
+    if (dtype == DType::kF32) tensor.as<float>()[at] = static_cast<float>(value) * 0.25F;
+    if (dtype == DType::kI64) tensor.as<std::int64_t>()[at] = value;
+    if (dtype == DType::kU8) tensor.bytes()[at] = static_cast<std::uint8_t>(value);
+  }
+  return tensor;
+}
+
+State known_state() {
+  State state;
+  state.push_back({"loss", counting(DType::kF32, {})});
+  state.push_back({"model/bias", counting(DType::kF32, {10})});
+  state.push_back({"model/empty", counting(DType::kF32, {0, 3})});
+  state.push_back({"model/weight", counting(DType::kF32, {70001, 5})});
+  state.push_back({"step", counting(DType::kI64, {})});
+  return state;
+}
+
+Status write_all(const std::string& folder) {
+  const State state = known_state();
+  DGX_TRY(const StateDigests digests, digests_of(state));
+  DGX_CHECK(write_state(folder + "/state.h5", state, digests, Clobber::kReplace));
+  DGX_TRY(const Dataset data, make_dataset(counting(DType::kU8, {3000, 28, 28}), counting(DType::kI64, {3000})));
+  DGX_TRY(const Digest digest, write_dataset(folder + "/data.h5", data, Clobber::kReplace));
+  DGX_TRY(SampleWriter sample, SampleWriter::create(folder + "/sample.h5", {digest, digest, 9}, Clobber::kReplace));
+  DGX_CHECK(sample.add({4, digests.state, {digest, digest}}, state, digests));
+  DGX_CHECK(sample.commit());
+  DGX_CHECK(write_trace(folder + "/trace.h5", {digest, 1, 0, {digest, digest}, {}, {}}, Clobber::kReplace));
+  DGX_TRY(const RunWriter run, RunWriter::create(folder + "/run", {digest, digest, 5, ""}, {}, state, digests));
+  return {};
+}
+
+Status read(const std::string& kind, const std::string& path) {
+  if (kind == "state") {
+    DGX_TRY(const auto state, read_state(path, Check::kDigests, {2, 1 << 28}));
+  } else if (kind == "dataset") {
+    DGX_TRY(const auto data, read_dataset(path, Check::kDigests, {2, 1 << 28}));
+  } else if (kind == "sample") {
+    DGX_TRY(const auto sample, SampleReader::open(path));
+    for (std::size_t i = 0; i < sample.segments().size(); ++i) {
+      DGX_TRY(const auto start, sample.start(i));
+    }
+  } else if (kind == "trace") {
+    DGX_TRY(const auto trace, read_trace(path));
+  } else {
+    DGX_TRY(const auto run, RunReader::open(path));
+  }
+  return {};
+}
+
+Status show_hdf5(const std::string& file, const std::string& path) {
+  DGX_TRY(const Tensor tensor, read_hdf5(file, path));
+  const ByteView bytes = tensor.bytes();
+  std::printf("%s %s %llu\n", std::string(name_of(tensor.dtype())).c_str(), to_string(tensor.shape()).c_str(),
+              std::accumulate(bytes.begin(), bytes.end(), 0ULL));
+  return {};
+}
+
+int report(const Status& status) {
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "%s\n", status.error().message.c_str());
+  return static_cast<int>(status.error().code);
+}
+
+}  // namespace
+}  // namespace dgx::bundle
+
+int main(int argc, char** argv) {
+  using namespace dgx::bundle;
+  const std::string command = argc > 2 ? argv[1] : "";
+  if (command == "write" && argc == 3) return report(write_all(argv[2]));
+  if (command == "read" && argc == 4) return report(read(argv[2], argv[3]));
+  if (command == "hdf5" && argc == 4) return report(show_hdf5(argv[2], argv[3]));
+  return 2;
+}

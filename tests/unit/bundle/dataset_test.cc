@@ -1,0 +1,151 @@
+#include "dgx/bundle/dataset.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+
+#include "support.h"
+
+namespace dgx::bundle {
+namespace {
+
+using test::Folder;
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+Tensor floats(Shape shape, std::initializer_list<float> values) {
+  Tensor tensor(DType::kF32, std::move(shape));
+  std::ranges::copy(values, tensor.as<float>().begin());
+  return tensor;
+}
+
+Tensor integers(std::initializer_list<std::int64_t> values) {
+  Tensor tensor(DType::kI64, {static_cast<std::int64_t>(values.size())});
+  std::ranges::copy(values, tensor.as<std::int64_t>().begin());
+  return tensor;
+}
+
+Dataset small() {
+  auto made = make_dataset(test::numbers(DType::kU8, {1500, 784}, 1), test::numbers(DType::kI64, {1500}, 2),
+                           0x1p-8F, -0.5F);
+  REQUIRE(made.ok());
+  return std::move(made).value();
+}
+
+TEST_CASE("a dataset comes back with its scale, shift and ranges") {
+  const Folder folder;
+  const Dataset data = small();
+  const auto digest = write_dataset(folder / "d.h5", data, Clobber::kRefuse);
+  REQUIRE(digest.ok());
+  CHECK(*digest == *dataset_digest(data));
+  const auto read = read_dataset(folder / "d.h5");
+  REQUIRE(read.ok());
+  CHECK(test::same(read->x, data.x));
+  CHECK(test::same(read->y, data.y));
+  CHECK(read->scale == 0x1p-8F);
+  CHECK(read->shift == -0.5F);
+  CHECK(read->x_range == IntegerRange{0, 255});
+  CHECK(read->y_range == data.y_range);
+  const auto info = read_dataset_info(folder / "d.h5");
+  REQUIRE(info.ok());
+  CHECK(info->samples == 1500);
+  CHECK(info->x_shape == Shape{1500, 784});
+  CHECK(info->y_dtype == DType::kI64);
+  CHECK(info->digest == *digest);
+}
+
+TEST_CASE("the recipe is the canonical JSON that the page gives") {
+  auto data = make_dataset(Tensor(DType::kU8, {1, 2}), integers({9}), 0x1.fep-8F, -0.0F);
+  REQUIRE(data.ok());
+  CHECK(dataset_recipe(*data) ==
+        R"({"ranges":{"x":[0,0],"y":[9,9]},"scale":"0x1.fep-8","shift":"-0x0p0"})");
+  data = make_dataset(floats({1}, {2}), floats({1}, {3}), 0x1p-149F, 0x1.fffffep127F);
+  REQUIRE(data.ok());
+  CHECK(dataset_recipe(*data) == R"({"ranges":{},"scale":"0x1p-149","shift":"0x1.fffffep127"})");
+}
+
+// From Python's hashlib, by hand: two leaves for each tree, the recipe's SHA-256 behind them.
+TEST_CASE("the digest of a tiny dataset is what Python computes") {
+  const auto data = make_dataset(floats({2, 1}, {1, 2}), integers({0, 1}));
+  REQUIRE(data.ok());
+  CHECK(dataset_digest(*data)->hex() == "b926996c12511e90409d2a0452ae30700f8f2f584b691dfa76b3c03f51cd9a2d");
+}
+
+TEST_CASE("every part of a dataset is bound by its digest") {
+  const Dataset data = small();
+  const Digest digest = *dataset_digest(data);
+  Dataset other = data;
+  other.x.bytes()[784 * 1500 - 1] ^= 1;
+  CHECK(*dataset_digest(other) != digest);
+  other = data;
+  other.y.as<std::int64_t>()[3] += 1;
+  CHECK(*dataset_digest(other) != digest);
+  other = data;
+  other.scale = std::nextafter(other.scale, 1.0F);
+  CHECK(*dataset_digest(other) != digest);
+  other = data;
+  other.shift = -other.shift;
+  CHECK(*dataset_digest(other) != digest);
+  other = data;
+  other.y_range->high += 1;
+  CHECK(*dataset_digest(other) != digest);
+}
+
+TEST_CASE("a number that is not finite is refused by sample and element") {
+  auto bad = make_dataset(floats({2, 3}, {0, 1, 2, 3, 4, kNan}), integers({0, 1}));
+  REQUIRE(!bad.ok());
+  CHECK(bad.error().code == ErrorCode::kMalformed);
+  CHECK(bad.error().message == "x: sample 1, element 2 is NaN");
+  bad = make_dataset(Tensor(DType::kU8, {2, 1}), floats({2}, {0, -kInfinity}));
+  REQUIRE(!bad.ok());
+  CHECK(bad.error().message == "y: sample 1, element 0 is infinite");
+}
+
+TEST_CASE("samples and labels must fit each other") {
+  CHECK(make_dataset(Tensor(DType::kU8, {2, 3}), integers({1})).error().message == "x has 2 samples, y has 1");
+  CHECK(make_dataset(Tensor(DType::kU8, {}), integers({1})).error().code == ErrorCode::kMalformed);
+  CHECK(make_dataset(Tensor(DType::kU8, {0, 3}), Tensor(DType::kU8, {0})).error().code == ErrorCode::kMalformed);
+  CHECK(make_dataset(Tensor(DType::kU8, {1, 0}), integers({1})).error().code == ErrorCode::kMalformed);
+  const std::int64_t big = (std::int64_t{1} << 53) + 1;
+  CHECK(make_dataset(Tensor(DType::kU8, {2, 1}), integers({0, big})).error().message ==
+        "y: sample 1, element 0 is 9007199254740993, beyond 2^53");
+}
+
+TEST_CASE("scales that lose everything are refused") {
+  for (const auto& [scale, shift] : {std::pair{0.0F, 0.0F}, {kNan, 0.0F}, {kInfinity, 0.0F}, {1.0F, kNan}}) {
+    const auto bad = make_dataset(Tensor(DType::kU8, {1, 1}), integers({1}), scale, shift);
+    REQUIRE(!bad.ok());
+    CHECK(bad.error().code == ErrorCode::kUsage);
+  }
+}
+
+TEST_CASE("the first samples alone are a dataset with ranges of its own") {
+  const auto first = make_dataset(floats({3, 1}, {1, 2, kNan}), integers({4, 6, 90}), 1, 0, 2);
+  REQUIRE(first.ok());
+  CHECK(first->x.shape() == Shape{2, 1});
+  CHECK(first->y_range == IntegerRange{4, 6});
+  CHECK(make_dataset(integers({1}), integers({1}), 1, 0, 2).error().code == ErrorCode::kUsage);
+  CHECK(make_dataset(integers({1}), integers({1}), 1, 0, 0).error().code == ErrorCode::kUsage);
+}
+
+TEST_CASE("a dataset whose ranges are wrong is refused although its digest fits") {
+  const Folder folder;
+  Dataset data = small();
+  data.y_range->high += 1;
+  REQUIRE(write_dataset(folder / "d.h5", data, Clobber::kRefuse).ok());
+  const auto read = read_dataset(folder / "d.h5");
+  REQUIRE(!read.ok());
+  CHECK(read.error().message.find("y: the numbers do not have the range") != std::string::npos);
+}
+
+TEST_CASE("the same dataset gives the same bytes") {
+  const Folder folder;
+  REQUIRE(write_dataset(folder / "a.h5", small(), Clobber::kRefuse, {1}).ok());
+  REQUIRE(write_dataset(folder / "b.h5", small(), Clobber::kRefuse, {3}).ok());
+  CHECK(test::slurp(folder / "a.h5") == test::slurp(folder / "b.h5"));
+}
+
+}  // namespace
+}  // namespace dgx::bundle

@@ -1,0 +1,261 @@
+#include "dgx/bundle/run.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "support.h"
+
+namespace dgx::bundle {
+namespace {
+
+namespace fs = std::filesystem;
+using test::Folder;
+
+constexpr KeepPolicy kAll{};
+constexpr KeepPolicy kLast{KeepPolicy::Kind::kLast, 1};
+
+State state_at(std::int64_t step) {
+  State state;
+  state.push_back({"model/w", test::numbers(DType::kF32, {5, 3}, static_cast<std::uint64_t>(step))});
+  state.push_back({"step", Tensor(DType::kI64, {})});
+  state[1].tensor.as<std::int64_t>()[0] = step;
+  return state;
+}
+
+StateDigests digests(const State& state) { return *digests_of(state); }
+
+RunHeader header() {
+  RunHeader out;
+  out.task.bytes[0] = 1;
+  out.program.bytes[0] = 2;
+  out.interval = 10;
+  return out;
+}
+
+RunWriter create(const std::string& folder, KeepPolicy keep) {
+  auto writer = RunWriter::create(folder, header(), keep, state_at(0), digests(state_at(0)));
+  REQUIRE(writer.ok());
+  return std::move(writer).value();
+}
+
+void append(RunWriter& writer, std::int64_t step) {
+  const std::array<float, 2> losses{static_cast<float>(step), 0.5F};
+  REQUIRE(writer.append(state_at(step), digests(state_at(step)), losses).ok());
+}
+
+std::string kept(const RunIndex& index) {
+  std::string out;
+  for (const Checkpoint& checkpoint : index.checkpoints) out += checkpoint.kept ? '1' : '0';
+  return out;
+}
+
+TEST_CASE("a run tells its checkpoints, digests and losses") {
+  const Folder folder;
+  RunWriter writer = create(folder / "run", kAll);
+  append(writer, 10);
+  append(writer, 15);
+  const auto reader = RunReader::open(folder / "run");
+  REQUIRE(reader.ok());
+  CHECK(reader->index().header == header());
+  REQUIRE(reader->index().segments() == 2);
+  CHECK(reader->index().checkpoints[2].step == 15);
+  CHECK(reader->index().checkpoints[1].digest == digests(state_at(10)).state);
+  CHECK(reader->index().losses_of(1)[0] == 15);
+  CHECK(reader->index().losses_of(0).size() == 2);
+  for (std::int64_t i = 0; i < 3; ++i) {
+    const auto state = reader->state(i);
+    REQUIRE(state.ok());
+    CHECK(test::same(state->state, state_at(std::array{0, 10, 15}[static_cast<std::size_t>(i)])));
+  }
+  CHECK(reader->state(3).error().code == ErrorCode::kUsage);
+  CHECK(reader->state(-1).error().code == ErrorCode::kUsage);
+  CHECK(*kind_of(folder / "run/index.h5") == Kind::kRun);
+}
+
+TEST_CASE("the policy decides which checkpoints stay, the first and last always") {
+  const Folder folder;
+  for (const auto& [text, expected] : {std::pair{"all", "111111"}, {"last", "100001"}, {"every:2", "101011"},
+                                       {"every:1", "111111"}, {"every:9", "100001"}}) {
+    CAPTURE(text);
+    const auto policy = parse_keep(text);
+    REQUIRE(policy.ok());
+    const std::string path = folder / text;
+    {
+      RunWriter writer = create(path, *policy);
+      for (int i = 1; i <= 5; ++i) append(writer, 10 * i);
+    }
+    const auto reader = RunReader::open(path);
+    REQUIRE(reader.ok());
+    CHECK(kept(reader->index()) == expected);
+    const auto bundles = std::count(expected, expected + 6, '1');
+    std::int64_t files = 0;
+    for (const auto& entry : fs::directory_iterator(path)) files += entry.path().extension() == ".h5" ? 1 : 0;
+    CHECK(files == bundles + 1);
+  }
+}
+
+TEST_CASE("only the three ways to keep are ways to keep") {
+  for (const char* text : {"", "none", "every", "every:", "every:0", "every:-1", "every:2x", "every:99999999999999999999",
+                           "ALL", "last "}) {
+    CAPTURE(text);
+    REQUIRE(!parse_keep(text).ok());
+    CHECK(parse_keep(text).error().code == ErrorCode::kUsage);
+  }
+}
+
+TEST_CASE("a checkpoint that was not kept is missing, with the one to recompute it from") {
+  const Folder folder;
+  RunWriter writer = create(folder / "run", *parse_keep("every:2"));
+  for (int i = 1; i <= 4; ++i) append(writer, 10 * i);
+  const auto reader = RunReader::open(folder / "run");
+  const auto state = reader->state(3);
+  REQUIRE(!state.ok());
+  CHECK(state.error().code == ErrorCode::kMissing);
+  CHECK(state.error().hint == "recompute it from checkpoint 2");
+  CHECK(reader->nearest_kept(3) == 2);
+  CHECK(reader->nearest_kept(4) == 4);
+  CHECK(reader->nearest_kept(1) == 0);
+}
+
+TEST_CASE("a run continues at its last checkpoint") {
+  const Folder folder;
+  {
+    RunWriter writer = create(folder / "run", kLast);
+    append(writer, 10);
+  }
+  auto writer = RunWriter::open(folder / "run", header(), kLast);
+  REQUIRE(writer.ok());
+  CHECK(test::same(writer->last_state()->state, state_at(10)));
+  append(*writer, 20);
+  CHECK(writer->index().segments() == 2);
+  CHECK(kept(writer->index()) == "101");
+}
+
+TEST_CASE("a run belongs to one task, program, interval and drill") {
+  const Folder folder;
+  { const RunWriter writer = create(folder / "run", kAll); }
+  RunHeader other = header();
+  SECTION("task") { other.task.bytes[5] = 1; }
+  SECTION("program") { other.program.bytes[5] = 1; }
+  SECTION("interval") { other.interval = 11; }
+  SECTION("drill") { other.drill = "segment=0,lazy"; }
+  const auto writer = RunWriter::open(folder / "run", other, kAll);
+  REQUIRE(!writer.ok());
+  CHECK(writer.error().code == ErrorCode::kMalformed);
+}
+
+TEST_CASE("two writers cannot have one run, readers may look at any moment") {
+  const Folder folder;
+  std::optional<RunWriter> writer = create(folder / "run", kAll);
+  const auto second = RunWriter::open(folder / "run", header(), kAll);
+  REQUIRE(!second.ok());
+  CHECK(second.error().code == ErrorCode::kCannotCreate);
+  CHECK(RunReader::open(folder / "run").ok());
+  const auto again = RunWriter::create(folder / "run", header(), kAll, state_at(0), digests(state_at(0)));
+  REQUIRE(!again.ok());
+  CHECK(again.error().code == ErrorCode::kCannotCreate);
+  writer.reset();
+  const auto over = RunWriter::create(folder / "run", header(), kAll, state_at(0), digests(state_at(0)));
+  REQUIRE(!over.ok());
+  CHECK(over.error().code == ErrorCode::kCannotCreate);
+  CHECK(RunWriter::open(folder / "run", header(), kAll).ok());
+}
+
+TEST_CASE("a reader's snapshot survives what the writer does next") {
+  const Folder folder;
+  RunWriter writer = create(folder / "run", kLast);
+  append(writer, 10);
+  const auto reader = RunReader::open(folder / "run");
+  append(writer, 20);
+  CHECK(reader->index().segments() == 1);
+  CHECK(reader->state(1).error().code == ErrorCode::kMissing);
+  CHECK(reader->state(0).ok());
+}
+
+TEST_CASE("what a killed writer leaves is removed when the run is opened, and nothing else") {
+  const Folder folder;
+  { RunWriter writer = create(folder / "run", kAll); }
+  const std::string run = folder / "run";
+  test::spill(run + "/.checkpoint-0000000010-aaaaaaaaaaaa.h5.1.0.tmp", "torn");
+  test::spill(run + "/.index.h5.77.3.tmp", "torn");
+  test::spill(run + "/checkpoint-0000000010-aaaaaaaaaaaa.h5", "not named by the index");
+  test::spill(run + "/notes.txt", "mine");
+  REQUIRE(RunWriter::open(run, header(), kAll).ok());
+  std::size_t files = 0;
+  for (const auto& entry : fs::directory_iterator(run)) {
+    const std::string name = entry.path().filename();
+    CAPTURE(name);
+    CHECK((name == ".lock" || name == "notes.txt" || name == "index.h5" ||
+           name == fs::path(checkpoint_path(run, RunReader::open(run)->index().checkpoints[0])).filename()));
+    ++files;
+  }
+  CHECK(files == 4);
+}
+
+TEST_CASE("a writer killed at any moment leaves a run that opens at a committed checkpoint") {
+  const Folder folder;
+  const std::string run = folder / "run";
+  { const RunWriter writer = create(run, kLast); }
+  for (int round = 0; round < 8; ++round) {
+    const pid_t child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      auto writer = RunWriter::open(run, header(), kLast, {1});
+      if (!writer.ok()) ::_exit(1);
+      std::int64_t step = writer->index().checkpoints.back().step;
+      while (true) {
+        step += 10;
+        if (!writer->append(state_at(step), *digests_of(state_at(step), 1), {}).ok()) ::_exit(2);
+      }
+    }
+    ::usleep(static_cast<useconds_t>(5000 + 3700 * round));
+    ::kill(child, SIGKILL);
+    int status = 0;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    REQUIRE(WIFSIGNALED(status));
+    const auto writer = RunWriter::open(run, header(), kLast);
+    REQUIRE(writer.ok());
+    const auto state = writer->last_state();
+    REQUIRE(state.ok());
+    CHECK(test::same(state->state, state_at(writer->index().checkpoints.back().step)));
+  }
+}
+
+TEST_CASE("steps must ascend") {
+  const Folder folder;
+  RunWriter writer = create(folder / "run", kAll);
+  append(writer, 10);
+  const auto same = writer.append(state_at(10), digests(state_at(10)), {});
+  REQUIRE(!same.ok());
+  CHECK(same.error().code == ErrorCode::kUsage);
+  CHECK(writer.index().segments() == 1);
+}
+
+TEST_CASE("a checkpoint exchanged for another is found") {
+  const Folder folder;
+  RunWriter writer = create(folder / "run", kAll);
+  append(writer, 10);
+  const auto reader = RunReader::open(folder / "run");
+  const auto path = [&](std::size_t i) {
+    return checkpoint_path(folder / "run", reader->index().checkpoints[i]);
+  };
+  fs::copy_file(path(0), path(1), fs::copy_options::overwrite_existing);
+  const auto state = reader->state(1);
+  REQUIRE(!state.ok());
+  CHECK(state.error().code == ErrorCode::kMalformed);
+  CHECK(!reader->state(1, Check::kNothing).ok());
+}
+
+TEST_CASE("a folder without an index is no run") {
+  const Folder folder;
+  CHECK(RunReader::open(folder.path()).error().code == ErrorCode::kMissing);
+  CHECK(RunWriter::open(folder / "none", header(), kAll).error().code == ErrorCode::kMissing);
+  const auto deep = RunWriter::create(folder / "a/b", header(), kAll, state_at(0), digests(state_at(0)));
+  CHECK(deep.error().code == ErrorCode::kCannotCreate);
+}
+
+}  // namespace
+}  // namespace dgx::bundle
