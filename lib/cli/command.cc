@@ -1,0 +1,125 @@
+#include "dgx/cli/command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+namespace dgx::cli {
+namespace {
+
+template <class T>
+Status parse_number(const std::string& text, T& out, std::string_view expected) {
+  const char* const end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, out);
+  if (error == std::errc::result_out_of_range) return usage_error(fmt::format("'{}' is out of range", text));
+  if (error != std::errc() || stopped != end) return usage_error(fmt::format("'{}' is not {}", text, expected));
+  return {};
+}
+
+std::vector<std::string> split_names(std::string_view names) {
+  std::vector<std::string> out;
+  while (!names.empty()) {
+    const std::size_t comma = std::min(names.find(','), names.size());
+    out.emplace_back(names.substr(0, comma));
+    names.remove_prefix(std::min(comma + 1, names.size()));
+  }
+  return out;
+}
+
+}  // namespace
+
+bool OptionRow::takes_file() const {
+  if (!choices.empty() || form == Form::kFlag) return false;
+  const auto has = [&](std::string_view part) { return value_name.find(part) != std::string::npos; };
+  return has("FILE") || has("DIR") || has("RUN") || has(".") || value_name == "-";
+}
+
+Status parse_value(const std::string& text, std::string& out) {
+  out = text;
+  return {};
+}
+
+Status parse_value(const std::string& text, std::int64_t& out) {
+  return parse_number(text, out, "a whole number");
+}
+
+Status parse_value(const std::string& text, int& out) { return parse_number(text, out, "a whole number"); }
+
+Status parse_value(const std::string& text, std::uint64_t& out) {
+  return parse_number(text, out, "a whole number of at least 0");
+}
+
+Status parse_value(const std::string& text, double& out) {
+  DGX_CHECK(parse_number(text, out, "a number"));
+  if (!std::isfinite(out)) return usage_error(fmt::format("'{}' is not a finite number", text));
+  return {};
+}
+
+OptionRow& Command::add(std::string_view names, std::string value_name, std::string help) {
+  OptionRow row;
+  row.names = split_names(names);
+  row.value_name = std::move(value_name);
+  row.help = std::move(help);
+  for (const std::string& name : row.names) assert(find(name) == nullptr && "an option is declared twice");
+  return rows_.emplace_back(std::move(row));
+}
+
+Command& Command::flag(std::string_view names, bool& value, std::string help) {
+  add(names, {}, std::move(help)).store = [&value](const std::vector<std::string>&) -> Status {
+    value = true;
+    return {};
+  };
+  return *this;
+}
+
+Command& Command::output(std::string& path, std::string value_name, Need need, std::string help) {
+  const std::string default_text = path;
+  add_value("--output,-o", std::move(value_name), path, std::move(help));
+  OptionRow& row = rows_.back();
+  row.need = need;
+  row.default_text = need == Need::kRequired ? "" : default_text == "-" ? "standard output" : default_text;
+  return *this;
+}
+
+Command& Command::key(std::string& path, std::optional<std::string>& passphrase_file, Need need) {
+  add_value("--key", "KEY.pem", path, "private key that signs").need = need;
+  rows_.back().default_text.clear();
+  return option("--passphrase-file", "FILE", passphrase_file, "its passphrase is the first line of FILE");
+}
+
+Command& Command::isa(std::optional<std::string>& name) {
+  return choice("--isa", {"scalar", "avx2", "avx512", "neon"}, name,
+                "compute with this instruction set instead of the best one; the results are the same");
+}
+
+Command& Command::exactly_one(std::vector<std::string> names) {
+  groups_.push_back({std::move(names), Need::kRequired});
+  return *this;
+}
+
+Command& Command::at_most_one(std::vector<std::string> names) {
+  groups_.push_back({std::move(names), Need::kOptional});
+  return *this;
+}
+
+Command& Command::about(std::string text) {
+  text_ = std::move(text);
+  return *this;
+}
+
+const OptionRow* Command::find(std::string_view name) const {
+  for (const OptionRow& row : rows_) {
+    if (std::find(row.names.begin(), row.names.end(), name) != row.names.end()) return &row;
+  }
+  return nullptr;
+}
+
+std::string Command::joined(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, "|")); }
+
+std::string Command::show(double value) { return fmt::format("{}", value); }
+
+}  // namespace dgx::cli

@@ -1,0 +1,143 @@
+#include "help.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "parse.h"
+
+namespace dgx::cli {
+namespace {
+
+using Form = OptionRow::Form;
+
+constexpr std::size_t kHelpColumn = 28;
+constexpr std::size_t kLineWidth = 100;
+
+constexpr std::string_view kExitCodes =
+    "Exit codes: 0 done or accepted, 1 refuted, 2 wrong usage, 3 inconclusive, 65 malformed input, 66 missing input,\n"
+    "70 internal error, 73 cannot create output, 74 I/O error, 75 interrupted and resumable, 77 not authorised.\n";
+
+/// `text` with line breaks before words that would pass kLineWidth; lines after the first begin at `indent`.
+std::string wrapped(std::string_view text, std::size_t indent) {
+  std::string out;
+  std::size_t column = indent;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(' ', at), text.size());
+    const std::string_view word = text.substr(at, end - at);
+    if (column > indent && column + 1 + word.size() > kLineWidth) {
+      out += "\n" + std::string(indent, ' ');
+      column = indent;
+    } else if (at > 0) {
+      out += ' ';
+      ++column;
+    }
+    out += word;
+    column += word.size();
+    at = end + 1;
+  }
+  return out;
+}
+
+std::string form_text(const OptionRow& row) {
+  const std::string dots = row.form == Form::kList || row.form == Form::kRest ? " …" : "";
+  if (row.positional()) return row.value_name + dots;
+  return row.form == Form::kFlag ? row.names.front() : fmt::format("{} {}{}", row.names.front(), row.value_name, dots);
+}
+
+std::string option_line(const OptionRow& row) {
+  std::vector<std::string> names(row.names.rbegin(), row.names.rend());  // the short one first
+  std::string left = row.positional() ? row.value_name : fmt::format("{}", fmt::join(names, ", "));
+  if (!row.positional() && row.form != Form::kFlag) left += " " + row.value_name;
+  std::string right = row.help;
+  if (!row.default_text.empty() && row.need == Need::kOptional) right += fmt::format(" (default: {})", row.default_text);
+  const std::string gap = left.size() + 4 > kHelpColumn ? "\n" + std::string(kHelpColumn, ' ')
+                                                        : std::string(kHelpColumn - left.size() - 2, ' ');
+  return fmt::format("  {}{}{}\n", left, gap, wrapped(right, kHelpColumn));
+}
+
+std::string option_lines(const Command& command, bool common) {
+  std::string out;
+  for (const OptionRow& row : command.rows()) {
+    if (row.common == common) out += option_line(row);
+  }
+  return out;
+}
+
+std::string group_text(const Command& command, const Command::Group& group) {
+  std::vector<std::string> forms;
+  for (const std::string& name : group.names) forms.push_back(form_text(*command.find(name)));
+  const bool required = group.need == Need::kRequired;
+  return fmt::format("{}{}{}", required ? "(" : "[", fmt::join(forms, " | "), required ? ")" : "]");
+}
+
+std::string command_name(const Tool& tool, const Tool::Entry& entry) {
+  return entry.name.empty() ? tool.name() : fmt::format("{} {}", tool.name(), entry.name);
+}
+
+std::string usage_lines(const Tool& tool) {
+  std::string out;
+  for (const Tool::Entry& entry : tool.commands()) {
+    const auto runner = entry.make();
+    const std::string line = synopsis(tool, entry, table_of(*runner));
+    out += fmt::format("  {}\n      {}\n", wrapped(line, 8), wrapped(entry.summary, 6));
+  }
+  return out;
+}
+
+}  // namespace
+
+Command table_of(Tool::Runner& runner) {
+  Command command;
+  runner.declare(command);
+  // Nothing is stored through these tables; what they are bound to need not outlive this call.
+  Common common;
+  Questions questions;
+  declare_common(command, common, questions);
+  return command;
+}
+
+Command common_table() {
+  struct Nothing final : Tool::Runner {
+    void declare(Command&) override {}
+    Result<Verdict> run(Out&) override { return Verdict::kDone; }
+  } nothing;
+  return table_of(nothing);
+}
+
+std::string synopsis(const Tool& tool, const Tool::Entry& entry, const Command& command) {
+  std::vector<std::string> parts{command_name(tool, entry)};
+  std::set<std::string> grouped;
+  for (const Command::Group& group : command.groups()) grouped.insert(group.names.begin(), group.names.end());
+  const auto add = [&](bool positional, Need need) {
+    for (const OptionRow& row : command.rows()) {
+      if (row.common || row.positional() != positional || row.need != need || grouped.count(row.title()) > 0) continue;
+      parts.push_back(need == Need::kRequired ? form_text(row) : fmt::format("[{}]", form_text(row)));
+    }
+  };
+  add(true, Need::kRequired);
+  add(true, Need::kOptional);
+  add(false, Need::kRequired);
+  for (const Command::Group& group : command.groups()) parts.push_back(group_text(command, group));
+  add(false, Need::kOptional);
+  return fmt::format("{}", fmt::join(parts, " "));
+}
+
+std::string help_text(const Tool& tool, const Tool::Entry* entry) {
+  const bool whole = entry == nullptr || (entry->name.empty() && tool.commands().size() > 1);
+  if (entry == nullptr) entry = &tool.commands().front();
+  const auto runner = entry->make();
+  const Command command = table_of(*runner);
+  std::string out = whole ? fmt::format("{}: {}\n\n{}", tool.name(), tool.summary(), usage_lines(tool))
+                          : fmt::format("{}: {}\n\n  {}\n", command_name(tool, *entry), entry->summary,
+                                        wrapped(synopsis(tool, *entry, command), 6));
+  const bool own = !whole || entry->name.empty();
+  if (own && !option_lines(command, false).empty()) out += "\n" + option_lines(command, false);
+  if (own && !command.text().empty()) out += fmt::format("\n{}\n", wrapped(command.text(), 0));
+  if (whole && !own) out += fmt::format("\n{} COMMAND --help says more about one of them.\n", tool.name());
+  out += "\nEvery program:\n" + option_lines(command, true);
+  return out + fmt::format("\n{}See man {}.\n", kExitCodes, tool.name());
+}
+
+}  // namespace dgx::cli

@@ -1,0 +1,162 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "dgx/core/result.h"
+
+namespace dgx::cli {
+
+/// What an option may be left out of.
+enum class Need { kRequired, kOptional };
+
+/// One row of a command's option table: help, completions and the parser are made from it.
+struct OptionRow {
+  enum class Form {
+    kFlag,        ///< no value
+    kValue,       ///< one value
+    kList,        ///< one value or more, and may be repeated
+    kPositional,  ///< one value by position
+    kRest,        ///< one value or more by position, the last ones
+  };
+  Form form = Form::kFlag;
+  std::vector<std::string> names;    ///< "--out", "-o"; empty for positionals
+  std::string value_name;            ///< "FILE", "N", "SAMPLE.h5|RUN", or the choices joined by '|'
+  std::string help;
+  std::string default_text;          ///< empty: none
+  std::vector<std::string> choices;  ///< empty: any value
+  Need need = Need::kOptional;
+  bool common = false;               ///< every program has it
+  bool given = false;                ///< set by the parser
+  /// Stores the values given; the error names no option (the caller puts it before).
+  std::function<Status(const std::vector<std::string>&)> store;
+
+  /// How messages call it: its long name, or the positional's name.
+  [[nodiscard]] const std::string& title() const { return names.empty() ? value_name : names.front(); }
+  [[nodiscard]] bool positional() const { return form == Form::kPositional || form == Form::kRest; }
+  /// Whether a shell should complete file names: value names with FILE, DIR, RUN or a dot mean files.
+  [[nodiscard]] bool takes_file() const;
+};
+
+/// Text to a value; the message says what was expected.
+[[nodiscard]] Status parse_value(const std::string& text, std::string& out);
+[[nodiscard]] Status parse_value(const std::string& text, std::int64_t& out);
+[[nodiscard]] Status parse_value(const std::string& text, int& out);
+/// 64-bit seeds: the whole unsigned range.
+[[nodiscard]] Status parse_value(const std::string& text, std::uint64_t& out);
+/// A finite decimal number.
+[[nodiscard]] Status parse_value(const std::string& text, double& out);
+
+template <class T>
+inline constexpr bool kIsOptional = false;
+template <class T>
+inline constexpr bool kIsOptional<std::optional<T>> = true;
+
+/// The option table of one command, filled by its declare(). Everything is bound to a variable that outlives the parsing. The
+/// variable's type says what is accepted: std::string, std::int64_t, int, std::uint64_t, double, std::optional of those (stays
+/// empty when not given), or std::vector<std::string> (one or more values). A variable that is not optional keeps the value
+/// it has when its option is not given, and help shows that as the default.
+class Command {
+ public:
+  /// By position, in the order declared, required unless std::optional. A vector takes all that is left and comes last.
+  template <class T>
+  Command& positional(std::string value_name, T& value, std::string help) {
+    OptionRow& row = add_value({}, std::move(value_name), value, std::move(help));
+    row.form = row.form == OptionRow::Form::kList ? OptionRow::Form::kRest : OptionRow::Form::kPositional;
+    row.need = kIsOptional<T> ? Need::kOptional : Need::kRequired;
+    return *this;
+  }
+
+  /// `names` is "--out" or "--out,-o".
+  template <class T>
+  Command& option(std::string_view names, std::string value_name, T& value, std::string help) {
+    add_value(names, std::move(value_name), value, std::move(help));
+    return *this;
+  }
+
+  /// An option that must be given.
+  template <class T>
+  Command& required(std::string_view names, std::string value_name, T& value, std::string help) {
+    OptionRow& row = add_value(names, std::move(value_name), value, std::move(help));
+    row.need = Need::kRequired;
+    row.default_text.clear();
+    return *this;
+  }
+
+  Command& flag(std::string_view names, bool& value, std::string help);
+
+  /// One of a few words. T is std::string, std::optional<std::string>, or whatever parse_value() takes.
+  template <class T>
+  Command& choice(std::string_view names, std::vector<std::string> words, T& value, std::string help) {
+    OptionRow& row = add_value(names, joined(words), value, std::move(help));
+    row.choices = std::move(words);
+    return *this;
+  }
+
+  /// -o FILE. kOptional: `path` keeps its value, usually "-".
+  Command& output(std::string& path, std::string value_name, Need need, std::string help = "where the result goes");
+  /// --key and --passphrase-file. A key that is not given leaves `path` empty.
+  Command& key(std::string& path, std::optional<std::string>& passphrase_file, Need need = Need::kRequired);
+  /// --isa, for programs that compute.
+  Command& isa(std::optional<std::string>& name);
+
+  /// Of these options exactly one, or at most one, is given. They must have been declared as not required.
+  Command& exactly_one(std::vector<std::string> names);
+  Command& at_most_one(std::vector<std::string> names);
+
+  /// A paragraph at the end of --help.
+  Command& about(std::string text);
+
+  struct Group {
+    std::vector<std::string> names;
+    Need need = Need::kOptional;
+  };
+  [[nodiscard]] std::vector<OptionRow>& rows() { return rows_; }
+  [[nodiscard]] const std::vector<OptionRow>& rows() const { return rows_; }
+  [[nodiscard]] const std::vector<Group>& groups() const { return groups_; }
+  [[nodiscard]] const std::string& text() const { return text_; }
+  /// The row with that name, or nullptr.
+  [[nodiscard]] const OptionRow* find(std::string_view name) const;
+
+ private:
+  static std::string joined(const std::vector<std::string>& words);
+  static std::string show(const std::string& value) { return value; }
+  static std::string show(double value);
+  template <class T>
+  static std::string show(const T& value) {
+    return std::to_string(value);
+  }
+
+  OptionRow& add(std::string_view names, std::string value_name, std::string help);
+
+  template <class T>
+  OptionRow& add_value(std::string_view names, std::string value_name, T& value, std::string help) {
+    OptionRow& row = add(names, std::move(value_name), std::move(help));
+    row.form = OptionRow::Form::kValue;
+    if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+      row.form = OptionRow::Form::kList;
+      row.store = [&value](const std::vector<std::string>& texts) -> Status { return value = texts, Status(); };
+    } else if constexpr (kIsOptional<T>) {
+      row.store = [&value](const std::vector<std::string>& texts) {
+        return parse_value(texts.front(), value.emplace());
+      };
+    } else {
+      row.default_text = show(value);
+      row.store = [&value](const std::vector<std::string>& texts) { return parse_value(texts.front(), value); };
+    }
+    return row;
+  }
+
+  std::vector<OptionRow> rows_;
+  std::vector<Group> groups_;
+  std::string text_;
+};
+
+}  // namespace dgx::cli

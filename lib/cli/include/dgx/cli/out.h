@@ -1,0 +1,134 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "dgx/core/bytes.h"
+#include "dgx/core/job_context.h"
+#include "dgx/core/json.h"
+#include "dgx/core/result.h"
+
+namespace dgx::cli {
+
+/// The options that every program takes.
+struct Common {
+  bool json = false;
+  bool quiet = false;
+  int verbosity = 0;             ///< number of -v
+  int threads = 1;
+  bool force = false;
+  std::string color = "auto";    ///< auto, always, never
+  std::optional<std::string> trust;
+};
+
+/// One printed value: what JSON says and what people read.
+struct Cell {
+  json::Value value;
+  std::string text;
+
+  template <std::signed_integral T>
+  Cell(T number) : Cell(of_signed(number)) {}        // NOLINT: implicit by design, as below
+  template <std::unsigned_integral T>
+  Cell(T number) : Cell(of_unsigned(number)) {}      // NOLINT
+  Cell(bool yes);                                    // NOLINT
+  Cell(double number);                               // NOLINT
+  Cell(const Digest& digest);                        // NOLINT
+  Cell(std::string words);                           // NOLINT
+  Cell(std::string_view words) : Cell(std::string(words)) {}  // NOLINT
+  Cell(const char* words) : Cell(std::string(words)) {}       // NOLINT
+  /// A value that reads differently in text ("1.3 GB" for a number of bytes).
+  Cell(json::Value json_value, std::string words) : value(std::move(json_value)), text(std::move(words)) {}
+
+ private:
+  static Cell of_signed(std::int64_t number);
+  static Cell of_unsigned(std::uint64_t number);
+};
+
+/// Rows of equal length. JSON: an array of objects with the columns as keys. Text: aligned columns, digests cut to twelve digits.
+struct Table {
+  std::vector<std::string> columns;
+  std::vector<std::vector<Cell>> rows = {};
+};
+
+/// Everything a program says. Results go to standard output, as `name: value` lines or, with --json, as one canonical JSON
+/// object a line; talk goes to standard error, and only there. Floating-point numbers are JSON strings with their
+/// shortest decimal form, and integers beyond 2^53 decimal strings, since JSON readers would round both.
+///
+/// A result is gathered and printed at its end (the program's, or next()), so that text can be aligned and a program that fails prints
+/// no half result.
+class Out {
+ public:
+  Out(std::string program, Common common);
+  ~Out();
+
+  /// Text shows underscores in the name as spaces.
+  void field(std::string_view name, Cell cell);
+  void field(std::string_view name, Table table);
+  /// JSON arrays and objects, nested at will; text indents them.
+  template <class T>
+    requires std::same_as<T, json::Value> || std::same_as<T, json::Array> || std::same_as<T, json::Object>
+  void field(std::string_view name, T value) {
+    json_field(name, json::Value(std::move(value)));
+  }
+  /// In JSON absent, in text "none".
+  template <class T>
+  void field(std::string_view name, const std::optional<T>& value) {
+    value ? field(name, *value) : none(name);
+  }
+  /// A line of prose, in text only.
+  void line(std::string_view text);
+  /// Prints exactly these bytes, in text and in JSON: a file's content, a payload.
+  void raw(std::string_view content);
+  /// Writes a whole output: a file as write_file() does it, refusing to replace one without --force; "-" as raw().
+  [[nodiscard]] Status output(const std::string& path, std::string_view content);
+  /// Ends one result and begins the next: for programs that take several files.
+  void next();
+
+  /// Talk: a note (silenced by -q), a detail (with -v; level 2 with -vv), a warning.
+  void note(std::string_view text);
+  void detail(std::string_view text, int level = 1);
+  void warning(std::string_view text);
+  /// `dgx-x: error: …` and a `hint: …` line.
+  void error(const Error& error);
+
+  [[nodiscard]] const Common& common() const { return common_; }
+  [[nodiscard]] Clobber clobber() const { return common_.force ? Clobber::kReplace : Clobber::kRefuse; }
+  /// A bar with rate and remaining time, on a terminal and without -q; else nothing. notes and warnings as above.
+  [[nodiscard]] Progress& progress();
+  /// What a job needs of this program. From here on SIGTERM, SIGINT and SIGUSR1 only set the stop flag (signals.h): call it
+  /// where the job polls that flag, and not otherwise.
+  [[nodiscard]] JobContext job();
+  /// The same for a job that does not poll: signals keep ending the process.
+  [[nodiscard]] JobContext brief_job();
+
+  /// Prints what was gathered. kIo if standard output cannot be written; a reader who went away (`| head`) is no error.
+  [[nodiscard]] Status flush();
+
+ private:
+  struct Entry {
+    std::string name;  ///< empty: a line of prose
+    std::string text;
+    bool block = false;  ///< text is lines of its own below the name
+  };
+  void json_field(std::string_view name, json::Value value);
+  void none(std::string_view name);
+  void talk(std::string_view kind, std::string_view text);
+  void write(std::string_view text);
+  [[nodiscard]] JobContext context(const StopFlag& stop);
+
+  std::string program_;
+  Common common_;
+  std::vector<Entry> entries_;
+  json::Object object_;
+  bool first_ = true;
+  std::optional<Error> failure_;
+  std::unique_ptr<Progress> progress_;
+};
+
+}  // namespace dgx::cli

@@ -1,0 +1,198 @@
+#include "dgx/cli/out.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <cstdlib>
+
+#include "dgx/cli/signals.h"
+#include "progress_bar.h"
+#include "text_form.h"
+
+namespace dgx::cli {
+namespace {
+
+constexpr std::int64_t kMaxInteger = std::int64_t{1} << 53;
+
+enum class WriteEnd { kDone, kReaderGone, kFailed };
+
+WriteEnd write_all(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(descriptor, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno == EPIPE ? WriteEnd::kReaderGone : WriteEnd::kFailed;
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return WriteEnd::kDone;
+}
+
+bool colored(const Common& common) {
+  if (common.color != "auto") return common.color == "always";
+  const char* const no_color = std::getenv("NO_COLOR");
+  return (no_color == nullptr || *no_color == '\0') && isatty(STDERR_FILENO) == 1;
+}
+
+std::string spaced(std::string_view name) {
+  std::string out(name);
+  std::replace(out.begin(), out.end(), '_', ' ');
+  return out;
+}
+
+}  // namespace
+
+Cell::Cell(bool yes) : value(yes), text(yes ? "yes" : "no") {}
+Cell::Cell(double number) : value(fmt::format("{}", number)), text(fmt::format("{}", number)) {}
+Cell::Cell(const Digest& digest) : value(digest.hex()), text(digest.hex()) {}
+Cell::Cell(std::string words) : value(words), text(std::move(words)) {}
+
+Cell Cell::of_signed(std::int64_t number) {
+  const std::string text = std::to_string(number);
+  if (number < -kMaxInteger || number > kMaxInteger) return {json::Value(text), text};
+  return {json::Value(number), text};
+}
+
+Cell Cell::of_unsigned(std::uint64_t number) {
+  const std::string text = std::to_string(number);
+  if (number > static_cast<std::uint64_t>(kMaxInteger)) return {json::Value(text), text};
+  return {json::Value(static_cast<std::int64_t>(number)), text};
+}
+
+Out::Out(std::string program, Common common) : program_(std::move(program)), common_(std::move(common)) {
+  const bool visible = !common_.quiet && isatty(STDERR_FILENO) == 1;
+  progress_ = std::make_unique<ProgressBar>(
+      visible, [this](std::string_view text) { note(text); }, [this](std::string_view text) { warning(text); });
+}
+
+Out::~Out() = default;
+
+void Out::field(std::string_view name, Cell cell) {
+  entries_.push_back({spaced(name), printable(cell.text), false});
+  object_.insert_or_assign(std::string(name), std::move(cell.value));
+}
+
+void Out::field(std::string_view name, Table table) {
+  json::Array rows;
+  for (auto& row : table.rows) {
+    assert(row.size() == table.columns.size());
+    json::Object object;
+    for (std::size_t i = 0; i < row.size(); ++i) object.insert_or_assign(table.columns[i], row[i].value);
+    rows.emplace_back(std::move(object));
+  }
+  object_.insert_or_assign(std::string(name), std::move(rows));
+  if (table.rows.empty()) return none(name);
+  for (auto& row : table.rows) {
+    for (Cell& cell : row) {
+      if (digest_from_hex(cell.text).ok()) cell.text.resize(12);
+    }
+  }
+  for (std::string& column : table.columns) column = spaced(column);
+  entries_.push_back({spaced(name), table_text(table, 2), true});
+}
+
+void Out::json_field(std::string_view name, json::Value value) {
+  const json::Array* const array = value.as_array();
+  const bool rows = array != nullptr && std::any_of(array->begin(), array->end(), [](const json::Value& item) {
+    return item.as_object() != nullptr || item.as_array() != nullptr;
+  });
+  const bool block = rows || (value.as_object() != nullptr && !value.as_object()->empty());
+  entries_.push_back({spaced(name), block ? block_text(value, 2) : scalar_text(value), block});
+  object_.insert_or_assign(std::string(name), std::move(value));
+}
+
+void Out::none(std::string_view name) { entries_.push_back({spaced(name), "none", false}); }
+
+void Out::line(std::string_view text) { entries_.push_back({"", printable(text, Newlines::kKeep), false}); }
+
+void Out::raw(std::string_view content) { write(content); }
+
+Status Out::output(const std::string& path, std::string_view content) {
+  if (path != "-") return write_file(path, content, clobber());
+  raw(content);
+  return {};
+}
+
+void Out::next() {
+  progress_->finish();
+  if (common_.json) {
+    if (!object_.empty()) write(json::Value(std::exchange(object_, {})).dump() + "\n");
+    entries_.clear();
+    return;
+  }
+  std::size_t widest = 0;
+  for (const Entry& entry : entries_) {
+    if (!entry.block) widest = std::max(widest, entry.name.size());
+  }
+  std::string text = first_ || entries_.empty() ? "" : "\n";
+  for (const Entry& entry : entries_) {
+    if (entry.name.empty()) {
+      text += entry.text + "\n";
+    } else if (entry.block) {
+      text += fmt::format("{}:\n{}", entry.name, entry.text);
+    } else {
+      text += fmt::format("{:<{}}  {}\n", entry.name + ":", widest + 1, entry.text);
+    }
+  }
+  if (!entries_.empty()) first_ = false;
+  write(text);
+  entries_.clear();
+  object_.clear();
+}
+
+void Out::write(std::string_view text) {
+  if (failure_ || text.empty()) return;
+  if (write_all(STDOUT_FILENO, text) == WriteEnd::kFailed) {
+    failure_ = errno_error("standard output", "write");
+    failure_->code = ErrorCode::kIo;
+  }
+}
+
+void Out::talk(std::string_view kind, std::string_view text) {
+  const bool color = colored(common_) && !kind.empty();
+  const std::string_view start = !color ? "" : kind == "error" ? "\x1b[1;31m" : "\x1b[1;33m";
+  const std::string word = kind.empty() ? "" : fmt::format("{}{}:{} ", start, kind, color ? "\x1b[0m" : "");
+  write_all(STDERR_FILENO, fmt::format("{}: {}{}\n", program_, word, printable(text)));
+}
+
+void Out::note(std::string_view text) {
+  if (!common_.quiet) talk("", text);
+}
+
+void Out::detail(std::string_view text, int level) {
+  if (common_.verbosity >= level) talk("", text);
+}
+
+void Out::warning(std::string_view text) { talk("warning", text); }
+
+void Out::error(const Error& error) {
+  progress_->finish();
+  talk("error", error.message);
+  if (!error.hint.empty()) write_all(STDERR_FILENO, fmt::format("hint: {}\n", printable(error.hint)));
+}
+
+Progress& Out::progress() { return *progress_; }
+
+JobContext Out::context(const StopFlag& stop) {
+  return {.threads = common_.threads,
+          .clobber = clobber(),
+          .trust = common_.trust,
+          .progress = *progress_,
+          .stop = stop};
+}
+
+JobContext Out::job() { return context(watch_signals()); }
+
+JobContext Out::brief_job() {
+  static const StopFlag never;
+  return context(never);
+}
+
+Status Out::flush() {
+  next();
+  if (failure_) return *failure_;
+  return {};
+}
+
+}  // namespace dgx::cli

@@ -1,0 +1,172 @@
+#include "parse.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <limits>
+
+#include "dgx/cli/threads.h"
+
+namespace dgx::cli {
+namespace {
+
+using Form = OptionRow::Form;
+
+/// A row and CLI11's view of it.
+struct Bound {
+  OptionRow* row;
+  CLI::Option* option;
+};
+
+/// CLI11 only splits the command line. What is required, what a value means and every message is ours.
+std::vector<Bound> bind(CLI::App& app, Command& command) {
+  std::vector<Bound> out;
+  for (OptionRow& row : command.rows()) {
+    const std::string name =
+        row.positional() ? fmt::format("positional{}", out.size()) : fmt::format("{}", fmt::join(row.names, ","));
+    CLI::Option* const option = row.form == Form::kFlag ? app.add_flag(name) : app.add_option(name);
+    if (row.form == Form::kFlag) {
+      option->disable_flag_override();
+    } else {
+      option->expected(1, row.form == Form::kList || row.form == Form::kRest ? 1 << 20 : 1);
+    }
+    option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    out.push_back({&row, option});
+  }
+  return out;
+}
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = std::exchange(row[j], std::min({replaced, row[j] + 1, row[j - 1] + 1}));
+    }
+  }
+  return row[b.size()];
+}
+
+/// The option that was probably meant, or nothing.
+std::string suggestion(const Command& command, std::string_view given) {
+  std::string best;
+  std::size_t best_distance = 3;
+  for (const OptionRow& row : command.rows()) {
+    for (const std::string& name : row.names) {
+      const std::size_t distance = edit_distance(given, name);
+      if (distance < best_distance && distance < name.size() - 1) best = name, best_distance = distance;
+    }
+  }
+  return best.empty() ? "" : fmt::format("did you mean {}?", best);
+}
+
+Error unexpected(const Command& command, const std::vector<std::string>& extras) {
+  for (const std::string& extra : extras) {
+    if (extra.size() < 2 || extra[0] != '-') continue;
+    const std::string name = extra.substr(0, extra.find('='));
+    return usage_error(fmt::format("unknown option '{}'", name), suggestion(command, name));
+  }
+  return usage_error(fmt::format("unexpected argument '{}'", extras.front()));
+}
+
+Status store(const Command& command, OptionRow& row, const std::vector<std::string>& values) {
+  if (row.form == Form::kValue && values.size() > 1) return usage_error(row.title() + " is given twice");
+  for (const std::string& value : values) {
+    // CLI11 gives an option that needs a value whatever follows it.
+    if (!row.positional() && value.size() > 1 && value[0] == '-' && command.find(value) != nullptr) {
+      return usage_error(row.title() + " needs a value");
+    }
+    if (!row.choices.empty() && std::find(row.choices.begin(), row.choices.end(), value) == row.choices.end()) {
+      return usage_error(fmt::format("{}: '{}' is none of {}", row.title(), value, fmt::join(row.choices, ", ")));
+    }
+  }
+  Status stored = row.store(values);
+  if (!stored.ok()) return within(row.title(), std::move(stored).error());
+  return {};
+}
+
+Status check_needed(const Command& command) {
+  for (const OptionRow& row : command.rows()) {
+    if (row.need == Need::kRequired && !row.given) return usage_error(row.title() + " is missing");
+  }
+  for (const Command::Group& group : command.groups()) {
+    std::vector<std::string> given;
+    for (const std::string& name : group.names) {
+      const OptionRow* const row = command.find(name);
+      if (row != nullptr && row->given) given.push_back(name);
+    }
+    if (given.size() > 1) return usage_error(fmt::format("{} and {} exclude each other", given[0], given[1]));
+    if (given.empty() && group.need == Need::kRequired) {
+      return usage_error(fmt::format("one of {} is missing", fmt::join(group.names, ", ")));
+    }
+  }
+  return {};
+}
+
+/// CLI11's own complaints: in practice an option at the end of the line without its value, or `--flag=value`.
+Error translated(const CLI::ParseError& error) {
+  const std::string text = error.what();
+  const std::string name = text.substr(0, text.find_first_of(": "));
+  if (text.find("flag override") != std::string::npos) return usage_error(name + " takes no value");
+  if (text.find("required") != std::string::npos) return usage_error(name + " needs a value");
+  return usage_error(text);
+}
+
+}  // namespace
+
+void declare_common(Command& command, Common& common, Questions& questions) {
+  const std::size_t own = command.rows().size();
+  common.threads = default_threads();
+  command.flag("--json", common.json, "print results as one JSON object a line");
+  command.flag("--quiet,-q", common.quiet, "no progress, no notes");
+  bool counted = false;
+  command.flag("--verbose,-v", counted, "say more on standard error; -vv: even more");
+  command.rows().back().store = [&common](const std::vector<std::string>& times) -> Status {
+    common.verbosity = static_cast<int>(times.size());
+    return {};
+  };
+  command.option("--threads", "N", common.threads, "threads to compute with");
+  command.rows().back().default_text = "the CPUs that this job may use";
+  command.rows().back().store = [&common](const std::vector<std::string>& texts) -> Status {
+    DGX_CHECK(parse_value(texts.front(), common.threads));
+    if (common.threads < 1) return usage_error(fmt::format("'{}' is less than 1", texts.front()));
+    return {};
+  };
+  command.flag("--force", common.force, "replace outputs that exist");
+  command.choice("--color", {"auto", "always", "never"}, common.color, "colour messages; NO_COLOR is honoured");
+  command.option("--trust", "FILE|DIR", common.trust, "accept only these signers: a public key, or a folder of *.pub.pem");
+  command.flag("--help,-h", questions.help, "this text");
+  command.flag("--version", questions.version, "versions of the program, the formats and the libraries");
+  command.choice("--completion", {"bash", "zsh", "fish"}, questions.completion, "print a completion script");
+  for (std::size_t i = own; i < command.rows().size(); ++i) command.rows()[i].common = true;
+}
+
+Status parse(Command& command, const Questions& questions, std::vector<std::string> arguments) {
+  CLI::App app;
+  app.set_help_flag();
+  app.allow_extras();
+  const std::vector<Bound> bound = bind(app, command);
+  try {
+    std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
+    app.parse(arguments);
+  } catch (const CLI::ParseError& error) {
+    return translated(error);
+  }
+  std::optional<Error> first;
+  for (const auto& [row, option] : bound) {
+    row->given = option->count() > 0;
+    if (!row->given) continue;
+    Status stored = store(command, *row, option->results());
+    if (!stored.ok() && !first) first = std::move(stored).error();
+  }
+  if (questions.any()) return {};
+  const std::vector<std::string> extras = app.remaining();
+  if (!extras.empty()) return unexpected(command, extras);
+  if (first) return *first;
+  return check_needed(command);
+}
+
+}  // namespace dgx::cli

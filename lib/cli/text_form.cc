@@ -1,0 +1,110 @@
+#include "text_form.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace dgx::cli {
+namespace {
+
+/// Columns on the screen: bytes that do not continue a UTF-8 character.
+std::size_t width(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
+
+std::string spaces(std::size_t count) { return std::string(count, ' '); }
+
+bool is_block(const json::Value& value) {
+  const json::Array* const array = value.as_array();
+  if (array != nullptr) {
+    return std::any_of(array->begin(), array->end(), [](const json::Value& item) {
+      return item.as_array() != nullptr || item.as_object() != nullptr;
+    });
+  }
+  return value.as_object() != nullptr;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text, Newlines newlines) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    // U+0080 to U+009F, which some terminals obey, are C2 80 to C2 9F.
+    const bool c1 = c == 0xc2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xa0;
+    const bool kept_newline = c == '\n' && newlines == Newlines::kKeep;
+    if ((c < 0x20 && !kept_newline) || c == 0x7f || c1) {
+      out += fmt::format("\\x{:02x}", c1 ? static_cast<unsigned char>(text[++i]) : c);
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
+std::string grouped(std::int64_t number) {
+  std::string out = std::to_string(number);
+  const std::size_t sign = number < 0 ? 1 : 0;
+  for (std::size_t at = out.size(); at > 3 + sign;) out.insert(at -= 3, ",");
+  return out;
+}
+
+std::string scalar_text(const json::Value& value) {
+  if (const bool* const yes = value.as_bool()) return *yes ? "yes" : "no";
+  if (const std::int64_t* const number = value.as_int()) return std::to_string(*number);
+  if (const std::string* const words = value.as_string()) return printable(*words);
+  std::vector<std::string> items;
+  if (const json::Array* const array = value.as_array()) {
+    for (const json::Value& item : *array) items.push_back(scalar_text(item));
+  }
+  return items.empty() ? "none" : fmt::format("{}", fmt::join(items, " "));
+}
+
+std::string block_text(const json::Value& value, int indent) {
+  const std::string margin = spaces(static_cast<std::size_t>(indent));
+  if (!is_block(value)) return margin + scalar_text(value) + "\n";
+  std::string out;
+  if (const json::Array* const array = value.as_array()) {
+    for (const json::Value& item : *array) {
+      std::string lines = block_text(item, indent + 2);
+      lines[static_cast<std::size_t>(indent)] = '-';
+      out += lines;
+    }
+    return out;
+  }
+  for (const auto& [name, item] : *value.as_object()) {
+    out += is_block(item) ? fmt::format("{}{}:\n{}", margin, printable(name), block_text(item, indent + 2))
+                          : fmt::format("{}{}: {}\n", margin, printable(name), scalar_text(item));
+  }
+  return out.empty() ? margin + "none\n" : out;
+}
+
+std::string table_text(const Table& table, int indent) {
+  std::vector<std::size_t> widths;
+  for (const std::string& column : table.columns) widths.push_back(width(column));
+  const auto cell_text = [](const Cell& cell) { return printable(cell.text); };
+  for (const auto& row : table.rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(cell_text(row[i])));
+  }
+  const auto numeric = [&](std::size_t i) {
+    return !table.rows.empty() && std::all_of(table.rows.begin(), table.rows.end(), [&](const auto& row) {
+      return row[i].value.as_int() != nullptr;
+    });
+  };
+  const auto line = [&](const auto& text_of) {
+    std::string out = spaces(static_cast<std::size_t>(indent));
+    for (std::size_t i = 0; i < widths.size(); ++i) {
+      const std::string text = text_of(i);
+      const std::string padding = spaces(widths[i] - width(text));
+      out += (i == 0 ? "" : "  ") + (numeric(i) ? padding + text : text + padding);
+    }
+    out.erase(out.find_last_not_of(' ') + 1);
+    return out + "\n";
+  };
+  std::string out = line([&](std::size_t i) { return table.columns[i]; });
+  for (const auto& row : table.rows) out += line([&](std::size_t i) { return cell_text(row[i]); });
+  return out;
+}
+
+}  // namespace dgx::cli

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "dgx/cli/out.h"
+#include "dgx/core/json.h"
+
+namespace dgx::cli {
+
+/// `text` with control characters as \xNN: what comes from a file of someone else must not drive the terminal. Newlines stay if
+/// `lines`.
+enum class Newlines { kEscape, kKeep };
+[[nodiscard]] std::string printable(std::string_view text, Newlines newlines = Newlines::kEscape);
+
+/// 1234567 as "1,234,567".
+[[nodiscard]] std::string grouped(std::int64_t number);
+
+/// A scalar on one line; arrays and objects as indented lines, each ending in a newline.
+[[nodiscard]] std::string scalar_text(const json::Value& value);
+[[nodiscard]] std::string block_text(const json::Value& value, int indent);
+/// Header and rows in aligned columns, numbers to the right, each line ending in a newline.
+[[nodiscard]] std::string table_text(const Table& table, int indent);
+
+}  // namespace dgx::cli

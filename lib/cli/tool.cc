@@ -1,0 +1,141 @@
+#include "dgx/cli/tool.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <optional>
+
+#include "completion.h"
+#include "dgx/cli/signals.h"
+#include "help.h"
+#include "parse.h"
+#include "version.h"
+
+namespace dgx::cli {
+namespace {
+
+struct Later final : Tool::Runner {
+  void declare(Command&) override {}
+  Result<Verdict> run(Out&) override { return Verdict::kDone; }
+};
+
+/// What the command line asks for: the command (nullptr: none), and the arguments without its name.
+struct Request {
+  const Tool::Entry* entry = nullptr;
+  std::optional<std::string> unknown;
+  std::vector<std::string> arguments;
+};
+
+const Tool::Entry* find_entry(const Tool& tool, std::string_view name) {
+  for (const Tool::Entry& entry : tool.commands()) {
+    if (entry.name == name) return &entry;
+  }
+  return nullptr;
+}
+
+/// Where the first argument is that is no common option or its value.
+std::size_t first_word(const std::vector<std::string>& arguments) {
+  const Command common = common_table();
+  std::size_t at = 0;
+  while (at < arguments.size() && arguments[at].size() > 1 && arguments[at][0] == '-') {
+    const OptionRow* const row = common.find(arguments[at]);
+    at += row != nullptr && row->form == OptionRow::Form::kValue ? 2 : 1;
+  }
+  return std::min(at, arguments.size());
+}
+
+Request request_of(const Tool& tool, std::vector<std::string> arguments) {
+  Request out{find_entry(tool, ""), {}, std::move(arguments)};
+  const std::size_t at = first_word(out.arguments);
+  if (at == out.arguments.size()) return out;
+  if (const Tool::Entry* const named = find_entry(tool, out.arguments[at]); named != nullptr) {
+    out.entry = named;
+    out.arguments.erase(out.arguments.begin() + static_cast<std::ptrdiff_t>(at));
+  } else if (out.entry == nullptr) {
+    out.unknown = out.arguments[at];
+  }
+  return out;
+}
+
+Status answer(const Tool& tool, const Tool::Entry* entry, const Questions& questions, Out& out) {
+  if (questions.help) {
+    out.raw(help_text(tool, entry));
+  } else if (questions.version) {
+    if (!out.common().json) out.raw(tool.name() + "\n");
+    print_version(out);
+  } else {
+    out.raw(completion_script(tool, *questions.completion));
+  }
+  return out.flush();
+}
+
+std::string help_command(const Tool& tool, const Tool::Entry* entry) {
+  const std::string command = entry == nullptr || entry->name.empty() ? "" : " " + entry->name;
+  return fmt::format("{}{} --help", tool.name(), command);
+}
+
+Status no_command(const Request& request) {
+  if (request.unknown) return usage_error(fmt::format("unknown command '{}'", *request.unknown));
+  return usage_error("no command given");
+}
+
+int finish(Out& out, const Error& error) {
+  out.error(error);
+  return static_cast<int>(error.code);
+}
+
+int run_request(const Tool& tool, Request request) {
+  Common common;
+  Questions questions;
+  Command table;
+  Later nothing;
+  const std::unique_ptr<Tool::Runner> made = request.entry == nullptr ? nullptr : request.entry->make();
+  Tool::Runner& runner = made == nullptr ? nothing : *made;
+  runner.declare(table);
+  declare_common(table, common, questions);
+
+  Status parsed = parse(table, questions, request.arguments);
+  Out out(tool.name(), common);
+  if (parsed.ok() && questions.any()) {
+    const Status answered = answer(tool, request.entry, questions, out);
+    return answered.ok() ? 0 : finish(out, answered.error());
+  }
+  if (request.entry == nullptr) parsed = no_command(request);
+  if (request.entry != nullptr && request.entry->later) {
+    return finish(out, usage_error(request.entry->name + " is not in this version"));
+  }
+  if (!parsed.ok()) {
+    Error error = std::move(parsed).error();
+    if (error.hint.empty()) error.hint = help_command(tool, request.entry);
+    return finish(out, error);
+  }
+
+  const Result<Verdict> verdict = runner.run(out);
+  if (!verdict.ok()) return finish(out, verdict.error());
+  const Status flushed = out.flush();
+  return flushed.ok() ? static_cast<int>(*verdict) : finish(out, flushed.error());
+}
+
+}  // namespace
+
+Tool::Tool(std::string name, std::string summary) : name_(std::move(name)), summary_(std::move(summary)) {}
+
+Tool& Tool::later(std::string name, std::string summary) {
+  commands_.push_back({std::move(name), std::move(summary) + " (not in this version)",
+                       [] { return std::make_unique<Later>(); }, true});
+  return *this;
+}
+
+int Tool::run(int argc, char** argv) const {
+  ignore_broken_pipes();
+  try {
+    return run_request(*this, request_of(*this, std::vector<std::string>(argv + std::min(argc, 1), argv + argc)));
+  } catch (const std::bad_alloc&) {
+    return Out(name_, {}).error(internal_error("not enough memory")), static_cast<int>(ErrorCode::kInternal);
+  } catch (const std::exception& error) {
+    return Out(name_, {}).error(internal_error(error.what())), static_cast<int>(ErrorCode::kInternal);
+  }
+}
+
+}  // namespace dgx::cli

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <atomic>
+
+namespace dgx {
+
+/// Set once, from a signal handler or another thread; read between the steps of long work. Who sees it set finishes the
+/// step, saves what is needed to resume, and returns an error with ErrorCode::kInterrupted (interrupted()).
+class StopFlag {
+ public:
+  [[nodiscard]] bool requested() const { return requested_.load(std::memory_order_relaxed); }
+  /// Async-signal-safe.
+  void request() { requested_.store(true, std::memory_order_relaxed); }
+
+ private:
+  static_assert(std::atomic<bool>::is_always_lock_free);
+  std::atomic<bool> requested_ = false;
+};
+
+}  // namespace dgx

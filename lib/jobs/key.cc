@@ -1,0 +1,94 @@
+#include "dgx/jobs/key.h"
+
+#include <fmt/format.h>
+
+#include "dgx/crypto/key_file.h"
+#include "dgx/crypto/random.h"
+#include "dgx/manifest/envelope.h"
+
+namespace dgx::jobs {
+namespace {
+
+constexpr std::size_t kMaxKeyFileBytes = 16 * 1024;
+
+/// A passphrase whose bytes are erased with it.
+class Passphrase {
+ public:
+  [[nodiscard]] static Result<Passphrase> read(const std::optional<std::string>& path) {
+    Passphrase out;
+    if (!path) return out;
+    DGX_TRY(std::string text, read_file(*path, kMaxKeyFileBytes));
+    out.text_.emplace(text.substr(0, text.find_first_of("\r\n")));
+    erase(text);
+    if (out.text_->empty()) return usage_error(*path + ": the first line, the passphrase, is empty");
+    return out;
+  }
+  Passphrase(Passphrase&& other) noexcept : text_(std::exchange(other.text_, std::nullopt)) {}
+  Passphrase& operator=(Passphrase&&) = delete;
+  ~Passphrase() {
+    if (text_) erase(*text_);
+  }
+  [[nodiscard]] std::optional<std::string_view> view() const { return text_; }
+
+ private:
+  Passphrase() = default;
+  static void erase(std::string& text) {
+    crypto::erase({reinterpret_cast<std::uint8_t*>(text.data()), text.size()});
+  }
+  std::optional<std::string> text_;
+};
+
+Result<std::string> read_payload(const std::string& path) {
+  DGX_TRY(std::string text, read_file(path, manifest::kMaxPayloadBytes + 1));
+  if (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+}  // namespace
+
+Result<crypto::SecretKey> read_key(const KeyFile& file) {
+  DGX_TRY(const Passphrase passphrase, Passphrase::read(file.passphrase_file));
+  return crypto::read_secret_key(file.path, passphrase.view());
+}
+
+Result<NewKeyResult> new_key(const NewKey& options, Clobber clobber) {
+  NewKeyResult out{{}, options.name + ".pem", options.name + ".pub.pem"};
+  DGX_TRY(const Passphrase passphrase, Passphrase::read(options.passphrase_file));
+  if (clobber == Clobber::kRefuse && exists(out.public_path)) {
+    return Error{ErrorCode::kCannotCreate, out.public_path + ": exists already", "--force replaces it"};
+  }
+  DGX_TRY(const crypto::SecretKey key, crypto::SecretKey::generate());
+  DGX_CHECK(crypto::write_secret_key(out.secret_path, key, passphrase.view(), clobber));
+  DGX_CHECK(crypto::write_public_key(out.public_path, key.public_key(), clobber));
+  out.key_id = crypto::key_id(key.public_key());
+  return out;
+}
+
+Result<Digest> id_of_key(const KeyFile& file) {
+  DGX_TRY(const std::string pem, read_file(file.path, kMaxKeyFileBytes));
+  const bool is_public = pem.find("-----BEGIN PUBLIC KEY-----") != std::string::npos;
+  if (is_public) {
+    DGX_TRY(const crypto::PublicKey key, crypto::read_public_key(file.path));
+    return crypto::key_id(key);
+  }
+  DGX_TRY(const crypto::SecretKey key, read_key(file));
+  return crypto::key_id(key.public_key());
+}
+
+Result<std::string> sign_file(const std::string& path, const KeyFile& key) {
+  DGX_TRY(const std::string payload, read_payload(path));
+  DGX_TRY(const crypto::SecretKey secret, read_key(key));
+  Result<std::string> envelope = manifest::sign(payload, secret);
+  if (!envelope.ok()) return within(path, std::move(envelope).error());
+  return *envelope + "\n";
+}
+
+Result<std::string> open_file(const std::string& path, const std::string& public_key_path) {
+  DGX_TRY(const std::string text, read_file(path, manifest::kMaxEnvelopeBytes));
+  DGX_TRY(const crypto::PublicKey key, crypto::read_public_key(public_key_path));
+  Result<manifest::Envelope> envelope = manifest::open(text, key);
+  if (!envelope.ok()) return within(path, std::move(envelope).error());
+  return envelope->payload;
+}
+
+}  // namespace dgx::jobs

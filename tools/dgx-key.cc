@@ -1,0 +1,83 @@
+// dgx-key: Ed25519 identities and signed envelopes. dgx-key(1).
+#include "dgx/cli/tool.h"
+#include "dgx/jobs/key.h"
+
+namespace {
+
+using namespace dgx;
+
+struct New {
+  jobs::NewKey options;
+
+  void declare(cli::Command& command) {
+    command.positional("NAME", options.name, "writes NAME.pem (mode 0600) and NAME.pub.pem");
+    command.option("--passphrase-file", "FILE", options.passphrase_file,
+                   "encrypt the private key; its passphrase is the first line of FILE");
+  }
+  Result<cli::Verdict> run(cli::Out& out) const {
+    DGX_TRY(const jobs::NewKeyResult made, jobs::new_key(options, out.clobber()));
+    out.field("key_id", made.key_id);
+    out.field("private_key", made.secret_path);
+    out.field("public_key", made.public_path);
+    return cli::Verdict::kDone;
+  }
+};
+
+struct Id {
+  jobs::KeyFile file;
+
+  void declare(cli::Command& command) {
+    command.positional("FILE", file.path, "a private or public key");
+    command.option("--passphrase-file", "FILE", file.passphrase_file, "its passphrase is the first line of FILE");
+  }
+  Result<cli::Verdict> run(cli::Out& out) const {
+    DGX_TRY(const Digest key_id, jobs::id_of_key(file));
+    out.field("key_id", key_id);
+    return cli::Verdict::kDone;
+  }
+};
+
+struct Sign {
+  std::string path;
+  std::string envelope_path = "-";
+  jobs::KeyFile key;
+
+  void declare(cli::Command& command) {
+    command.positional("FILE", path, "canonical JSON; - is standard input");
+    command.key(key.path, key.passphrase_file);
+    command.output(envelope_path, "ENVELOPE.json", cli::Need::kOptional);
+  }
+  Result<cli::Verdict> run(cli::Out& out) const {
+    DGX_TRY(const std::string envelope, jobs::sign_file(path, key));
+    DGX_CHECK(out.output(envelope_path, envelope));
+    return cli::Verdict::kDone;
+  }
+};
+
+struct Open {
+  std::string path;
+  std::string public_key_path;
+  std::string payload_path = "-";
+
+  void declare(cli::Command& command) {
+    command.positional("FILE", path, "an envelope; - is standard input");
+    command.required("--pub", "KEY.pub.pem", public_key_path, "public key that must have signed it");
+    command.output(payload_path, "PAYLOAD.json", cli::Need::kOptional);
+  }
+  Result<cli::Verdict> run(cli::Out& out) const {
+    DGX_TRY(const std::string payload, jobs::open_file(path, public_key_path));
+    DGX_CHECK(out.output(payload_path, payload + "\n"));
+    return cli::Verdict::kDone;
+  }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  cli::Tool tool("dgx-key", "make Ed25519 identities, sign and open envelopes");
+  tool.add<New>("new", "make a key pair and print its id");
+  tool.add<Id>("id", "print the id of a private or public key");
+  tool.add<Sign>("sign", "put canonical JSON into a signed envelope");
+  tool.add<Open>("open", "verify an envelope and print its payload");
+  return tool.run(argc, argv);
+}
