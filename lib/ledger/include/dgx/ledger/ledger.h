@@ -11,6 +11,7 @@
 #include "dgx/core/result.h"
 #include "dgx/crypto/ed25519.h"
 #include "dgx/manifest/statement.h"
+#include "dgx/merkle/tree.h"
 
 namespace dgx::ledger {
 
@@ -47,7 +48,7 @@ inline constexpr std::size_t kMaxLedgerBytes = std::size_t{1} << 31;
 [[nodiscard]] Result<Log> create(const std::string& path, manifest::Signed<manifest::Body> policy,
                                  const crypto::SecretKey& operator_key, std::int64_t milliseconds);
 
-/// Reads and checks everything: envelopes, order of times, and each receipt against the tree recomputed. A last line without its newline, or a last
+/// Reads and checks everything: envelopes, order of times, each receipt and logged tree head against the tree recomputed. A last line without its newline, or a last
 /// entry without its receipt, is what a crash leaves: it is left out and told in `torn`. Anything else that does not fit is
 /// kMalformed, naming the line; a receipt that another key signed is kUnauthorised.
 [[nodiscard]] Result<Log> read(const std::string& path);
@@ -75,10 +76,10 @@ class Writer {
   FileLock lock_;
   crypto::SecretKey key_;
   Log log_;
-  std::vector<Digest> leaf_hashes_;
+  merkle::TreeBuilder tree_;
 };
 
-/// Signs the current head.
+/// The present head, to be sealed by the operator: exported, or logged to record his clock.
 [[nodiscard]] manifest::TreeHead tree_head(const Log& log, std::int64_t milliseconds);
 
 /// Audit path of entry `index` in the tree of the first `size` entries; kUsage out of range.

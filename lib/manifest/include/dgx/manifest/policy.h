@@ -40,7 +40,6 @@ struct Policy {
   [[nodiscard]] static Policy read(json::Fields& in);
   /// SHA-256 of the policy's own canonical JSON.
   [[nodiscard]] std::vector<Subject> subjects() const;
-}; }
 };
 
 /// One row of the table from which the parser, `dgx-settle bounds` and dgx-protocol(7) are made.

@@ -66,7 +66,7 @@ struct Estimate {
 /// No run of this task may need more. Checked by whoever would do the work.
 struct Caps {
   std::int64_t steps = 0;
-  std::int64_t bytes = 0;  ///< of one state
+  std::int64_t bytes = 0;  ///< of one state, exactly
   std::int64_t milliseconds = 0;
   bool operator==(const Caps&) const = default;
 };

@@ -27,7 +27,7 @@ namespace dgx::protocol {
 /// H("dgx-witness" ‖ key id ‖ digest of the state after the witnessed step).
 [[nodiscard]] Digest witness_of(const Digest& verifier, const Digest& interior_state);
 
-/// C(n−m, k) / C(n, k), the chance that k of n segments contain none of m bad ones, as a decimal: "0" and "1" are exact, anything else has six
+/// C(n−m, k) / C(n, k), the chance that k of n segments contain none of m bad ones, as a decimal: "0" is exact, anything else has six
 /// significant digits, rounded, without trailing zeros; below 10^-6 as "1.5e-20". The same text on every machine.
 /// Asserted: 0 ≤ m, k ≤ n and n ≥ 1. Cost: min(m, k) divisions.
 [[nodiscard]] std::string miss_probability(std::int64_t n, std::int64_t m, std::int64_t k);

@@ -23,8 +23,8 @@ struct EstimateInput {
 /// parts of the reward, margin its part of reward and fee; divisions floor. kUsage if a number exceeds 2^53: split the task.
 [[nodiscard]] Result<manifest::Estimate> estimate(const EstimateInput& input, const manifest::Policy& policy);
 
-/// kMalformed unless a task's estimate is the one its own numbers give (step_operations and state bytes are taken from it: whoever has the program
-/// compares them).
+/// kMalformed unless a task's estimate is the one its own numbers give: its step_operations, and caps.bytes as the size of a state. Whoever has the program
+/// compares those two with it.
 [[nodiscard]] Status check_estimate(const manifest::Task& task);
 
 }  // namespace dgx::protocol

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <span>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,6 +58,9 @@ struct Standing {
   std::optional<manifest::Settlement> settlement; ///< exactly with kDue
 };
 
+/// Later than a deadline means after it by at least a millisecond.
+[[nodiscard]] Standing standing(const TaskRecord& record, std::int64_t milliseconds);
+
 /// The state machine of money: replaying a ledger's statements in order gives the same accounts on any machine. Pure: no files, no clock but the receipts', no
 /// executor. Every apply() either succeeds wholly or changes nothing and says why.
 ///
@@ -80,7 +83,6 @@ class Market {
   [[nodiscard]] std::int64_t total() const;
   /// Time of the last statement.
   [[nodiscard]] std::int64_t now() const { return now_ms_; }
-  [[nodiscard]] Standing standing(const TaskRecord& record, std::int64_t milliseconds) const;
   /// What the operator may settle at `milliseconds`, in order of task id.
   [[nodiscard]] std::vector<manifest::Settlement> due(std::int64_t milliseconds) const;
   [[nodiscard]] const std::optional<manifest::Policy>& policy() const { return policy_; }
@@ -95,16 +97,20 @@ class Market {
   std::int64_t deposited_ = 0;
   std::int64_t withdrawn_ = 0;
   std::map<Digest, TaskRecord> tasks_;
-  std::map<Digest, std::int64_t> seen_;  ///< statement ids and their times
+  std::optional<Digest> ledger_;         ///< id of the first statement
+  std::set<Digest> seen_;                ///< statement ids
 };
 
-/// The money of an outcome (dgx-protocol(7), "Money"): payouts sum to exactly escrow and both bonds. `replayed_steps` prices the verifier's work.
+/// Who has money in a task: key ids in hex. Solver and verifier are empty before the assignment.
 struct Stakes {
   std::string submitter;
-  std::string solver;    ///< empty before assignment
-  std::string verifier;  ///< empty before assignment
+  std::string solver;
+  std::string verifier;
 };
-[[nodiscard]] Result<std::vector<manifest::Payout>> payouts(const manifest::Task& task, manifest::Reason reason,
-                                                            const Stakes& stakes, std::int64_t replayed_steps);
+
+/// The money of an outcome (dgx-protocol(7), "Money"): payouts sum to exactly the escrow and, once assigned, both bonds. `replayed_steps` prices the
+/// verifier's work; nullopt: no verdict came.
+[[nodiscard]] std::vector<manifest::Payout> payouts(const manifest::Task& task, manifest::Reason reason,
+                                                    const Stakes& stakes, std::optional<std::int64_t> replayed_steps);
 
 }  // namespace dgx::protocol

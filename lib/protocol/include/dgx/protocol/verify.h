@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,6 +25,7 @@ struct Assignment {
   std::optional<Digest> beacon;    ///< id of the beacon statement
   Digest beacon_value;             ///< zero for a chosen draw
   manifest::Draw draw = manifest::Draw::kChosen;
+  bool operator==(const Assignment&) const = default;
 };
 
 /// kMalformed, or kUnauthorised for a beacon of somebody else, unless the proof is of this task (id, initial state, steps, number of states), and the

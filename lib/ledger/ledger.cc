@@ -1,0 +1,318 @@
+#include "dgx/ledger/ledger.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <set>
+
+#include "dgx/merkle/digests.h"
+
+namespace dgx::ledger {
+namespace {
+
+using manifest::Body;
+using manifest::Receipt;
+using manifest::RootReference;
+using manifest::Signed;
+using manifest::TreeHead;
+
+constexpr std::string_view kLedgerSuffix = ".jsonl";
+
+RootReference head_of(const merkle::TreeBuilder& tree) {
+  return {tree.root(), static_cast<std::int64_t>(tree.size())};
+}
+
+Digest leaf_of(const Entry& entry) {
+  return merkle::ledger_leaf(entry.statement.id, static_cast<std::uint64_t>(entry.milliseconds));
+}
+
+/// A file's complete lines, borrowed, and what a crash left after them.
+struct Lines {
+  std::vector<std::string_view> lines;
+  bool torn = false;
+};
+
+Lines split(std::string_view text) {
+  Lines out;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    if (end == std::string_view::npos) {
+      out.torn = true;
+      break;
+    }
+    out.lines.push_back(text.substr(0, end));
+    text.remove_prefix(end + 1);
+  }
+  return out;
+}
+
+/// A log, and how many bytes of both files count.
+struct Scan {
+  Log log;
+  merkle::TreeBuilder tree;
+  std::size_t ledger_bytes = 0;
+  std::size_t receipt_bytes = 0;
+};
+
+Error at_line(const std::string& path, std::size_t index, Error error) {
+  return within(fmt::format("{}: line {}", path, index + 1), std::move(error));
+}
+
+Status check_receipt(const Receipt& receipt, const Scan& scan, const Entry& entry) {
+  const Log& log = scan.log;
+  const Digest& ledger = log.entries.empty() ? entry.statement.id : log.id();
+  if (receipt.ledger != ledger) return malformed("receipt: ledger: is another ledger");
+  if (receipt.statement != entry.statement.id) return malformed("receipt: statement: is not the entry of this line");
+  if (receipt.index != static_cast<std::int64_t>(log.entries.size())) return malformed("receipt: index: is not this line's");
+  if (!log.entries.empty() && receipt.milliseconds < log.now()) {
+    return malformed("receipt: milliseconds: earlier than the receipt before");
+  }
+  merkle::TreeBuilder tree = scan.tree;
+  tree.add_hash(leaf_of(entry));
+  if (receipt.head != head_of(tree)) return malformed("receipt: head: is not the recomputed tree's");
+  return {};
+}
+
+/// A tree head in the log must be the head just before it, of this ledger.
+Status check_tree_head(const Log& log, const merkle::TreeBuilder& tree, const Signed<Body>& statement) {
+  const TreeHead* head = std::get_if<TreeHead>(&statement.body);
+  if (head == nullptr) return {};
+  if (log.entries.empty() || head->ledger != log.id()) return malformed("tree head: ledger: is another ledger");
+  if (head->head != head_of(tree)) return malformed("tree head: head: is not this ledger's");
+  return {};
+}
+
+Status check_first(const Signed<Body>& statement) {
+  if (std::holds_alternative<manifest::Policy>(statement.body)) return {};
+  return malformed(fmt::format("the first statement is a {}, expected the operator's policy",
+                               manifest::name_of(manifest::kind_of(statement.body))));
+}
+
+/// Adds one entry to the scan after every check.
+Status add_entry(Scan& scan, std::string_view entry_line, std::string_view receipt_line) {
+  DGX_TRY(Signed<Body> statement, manifest::open_any(entry_line));
+  if (scan.log.entries.empty()) DGX_CHECK(check_first(statement));
+  DGX_CHECK(check_tree_head(scan.log, scan.tree, statement));
+  auto receipt = manifest::open_statement<Receipt>(receipt_line);
+  if (!receipt.ok()) return within("receipt", std::move(receipt).error());
+  const Digest& operator_id = scan.log.entries.empty() ? statement.key_id : scan.log.operator_id();
+  if (receipt->key_id != operator_id) return unauthorised("receipt: is not signed by the ledger's operator");
+  Entry entry{std::move(statement), receipt->body.milliseconds};
+  DGX_CHECK(check_receipt(receipt->body, scan, entry));
+  scan.tree.add_hash(leaf_of(entry));
+  scan.log.entries.push_back(std::move(entry));
+  scan.ledger_bytes += entry_line.size() + 1;
+  scan.receipt_bytes += receipt_line.size() + 1;
+  return {};
+}
+
+std::string torn_words(const Lines& entries, const Lines& receipts) {
+  if (entries.torn) return fmt::format("line {} was cut off while it was written; it does not count", entries.lines.size() + 1);
+  if (receipts.torn || entries.lines.size() > receipts.lines.size()) {
+    return fmt::format("line {} has no receipt; it does not count", entries.lines.size());
+  }
+  return {};
+}
+
+/// What no crash of ours leaves: entries are written, then receipts, one by one.
+Status check_counts(const std::string& path, const Lines& entries, const Lines& receipts) {
+  const std::size_t count = receipts.lines.size();
+  const bool half = entries.lines.size() == count + 1;
+  if (entries.lines.size() != count && !half) {
+    return malformed(fmt::format("{}: {} entries, but {} receipts", path, entries.lines.size(), count));
+  }
+  if (entries.torn && half) return malformed(fmt::format("{}: two entries without receipts", path));
+  if (receipts.torn && !half) return malformed(fmt::format("{}: a cut-off line without an entry", receipts_path(path)));
+  if (count == 0) return malformed(fmt::format("{}: no entry", path));
+  return {};
+}
+
+Result<Scan> scan_text(const std::string& path, std::string_view ledger, std::string_view receipts_text) {
+  const Lines entries = split(ledger);
+  const Lines receipts = split(receipts_text);
+  DGX_CHECK(check_counts(path, entries, receipts));
+  Scan scan;
+  std::set<Digest> seen;
+  for (std::size_t i = 0; i < receipts.lines.size(); ++i) {
+    Status status = add_entry(scan, entries.lines[i], receipts.lines[i]);
+    if (!status.ok()) return at_line(path, i, std::move(status).error());
+    if (!seen.insert(scan.log.entries.back().statement.id).second) {
+      return at_line(path, i, malformed("the same statement is there before"));
+    }
+  }
+  scan.log.torn = torn_words(entries, receipts);
+  return scan;
+}
+
+Result<Scan> scan_files(const std::string& path) {
+  DGX_TRY(const std::string ledger, read_file(path, kMaxLedgerBytes));
+  DGX_TRY(const std::string receipts, read_file(receipts_path(path), kMaxLedgerBytes));
+  return scan_text(path, ledger, receipts);
+}
+
+/// Cuts a file to what counts, durably.
+Status truncate_file(const std::string& path, std::size_t size_bytes) {
+  if (::truncate(path.c_str(), static_cast<off_t>(size_bytes)) != 0) return errno_error(path, "truncate");
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (descriptor < 0) return errno_error(path, "open");
+  const bool synced = ::fsync(descriptor) == 0;
+  const Error error = errno_error(path, "sync");
+  ::close(descriptor);
+  return synced ? Status() : Status(error);
+}
+
+Status write_and_sync(int descriptor, std::string_view text, const std::string& path) {
+  while (!text.empty()) {
+    const ssize_t count = ::write(descriptor, text.data(), text.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return errno_error(path, "write");
+    text.remove_prefix(static_cast<std::size_t>(count));
+  }
+  if (::fsync(descriptor) != 0) return errno_error(path, "sync");
+  return {};
+}
+
+/// Appends durably, or leaves the file as it was.
+Status append_line(const std::string& path, std::string_view line) {
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  if (descriptor < 0) return errno_error(path, "open");
+  const off_t before = ::lseek(descriptor, 0, SEEK_END);
+  Status status = write_and_sync(descriptor, std::string(line) + "\n", path);
+  // A failed truncation leaves a torn line, which the next writer removes.
+  if (!status.ok()) static_cast<void>(!::ftruncate(descriptor, before));
+  ::close(descriptor);
+  return status;
+}
+
+std::vector<Digest> leaf_hashes(const Log& log, std::size_t size) {
+  std::vector<Digest> out;
+  out.reserve(size);
+  for (std::size_t i = 0; i < size; ++i) out.push_back(leaf_of(log.entries[i]));
+  return out;
+}
+
+Status check_size(const Log& log, std::size_t size) {
+  if (size >= 1 && size <= log.entries.size()) return {};
+  return usage_error(fmt::format("tree size {}: the ledger has {} entries", size, log.entries.size()));
+}
+
+Result<Signed<Receipt>> make_receipt(const Digest& ledger, const Entry& entry, const RootReference& head,
+                                     const crypto::SecretKey& key) {
+  return manifest::seal(Receipt{ledger, entry.statement.id, head.count - 1, entry.milliseconds, head}, key);
+}
+
+}  // namespace
+
+std::optional<std::size_t> Log::find(const Digest& statement) const {
+  const auto found = std::find_if(entries.begin(), entries.end(),
+                                  [&](const Entry& entry) { return entry.statement.id == statement; });
+  if (found == entries.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - entries.begin());
+}
+
+std::string receipts_path(const std::string& path) {
+  const bool suffixed = path.ends_with(kLedgerSuffix);
+  return path.substr(0, path.size() - (suffixed ? kLedgerSuffix.size() : 0)) + ".receipts.jsonl";
+}
+
+RootReference head_of(std::span<const Entry> entries) {
+  merkle::TreeBuilder tree;
+  for (const Entry& entry : entries) tree.add_hash(leaf_of(entry));
+  return head_of(tree);
+}
+
+Result<Log> create(const std::string& path, Signed<Body> policy, const crypto::SecretKey& operator_key,
+                   std::int64_t milliseconds) {
+  DGX_CHECK(check_first(policy));
+  if (policy.signer != operator_key.public_key()) {
+    return unauthorised(fmt::format("{}: the policy is not signed by the operator's key", path));
+  }
+  Log log;
+  log.entries.push_back({std::move(policy), milliseconds});
+  DGX_TRY(const auto receipt, make_receipt(log.id(), log.entries[0], head_of(log.entries), operator_key));
+  if (exists(path)) return Error{ErrorCode::kCannotCreate, fmt::format("{}: exists already", path), {}};
+  DGX_CHECK(write_file(receipts_path(path), receipt.envelope + "\n", Clobber::kRefuse));
+  Status status = write_file(path, log.entries[0].statement.envelope + "\n", Clobber::kRefuse);
+  if (!status.ok()) {
+    ::unlink(receipts_path(path).c_str());
+    return std::move(status).error();
+  }
+  return log;
+}
+
+Result<Log> read(const std::string& path) {
+  DGX_TRY(Scan scan, scan_files(path));
+  return std::move(scan.log);
+}
+
+Writer::Writer(std::string path, FileLock lock, crypto::SecretKey key, Log log)
+    : path_(std::move(path)), lock_(std::move(lock)), key_(std::move(key)), log_(std::move(log)) {}
+
+Result<Writer> Writer::open(const std::string& path, crypto::SecretKey key) {
+  // The lock would create the file.
+  if (!exists(path)) return Error{ErrorCode::kMissing, fmt::format("{}: no such ledger", path), "make one with dgx-settle init"};
+  DGX_TRY(FileLock lock, FileLock::acquire(path));
+  DGX_TRY(Scan scan, scan_files(path));
+  if (scan.log.operator_key() != key.public_key()) {
+    return unauthorised(fmt::format("{}: the key is not the operator's, {}", path, scan.log.operator_id().brief()));
+  }
+  if (!scan.log.torn.empty()) {
+    DGX_CHECK(truncate_file(path, scan.ledger_bytes));
+    DGX_CHECK(truncate_file(receipts_path(path), scan.receipt_bytes));
+  }
+  Writer out(path, std::move(lock), std::move(key), std::move(scan.log));
+  out.tree_ = std::move(scan.tree);
+  return out;
+}
+
+Result<Signed<Receipt>> Writer::append(Signed<Body> statement, std::int64_t milliseconds) {
+  if (const auto index = log_.find(statement.id)) {
+    return usage_error(fmt::format("{}: statement {} is entry {} already", path_, statement.id.brief(), *index));
+  }
+  DGX_CHECK(check_tree_head(log_, tree_, statement));
+  Entry entry{std::move(statement), std::max(milliseconds, log_.now())};
+  merkle::TreeBuilder tree = tree_;
+  tree.add_hash(leaf_of(entry));
+  DGX_TRY(auto receipt, make_receipt(log_.id(), entry, head_of(tree), key_));
+  std::error_code error;
+  const std::uintmax_t before = std::filesystem::file_size(path_, error);
+  if (error) return Error{ErrorCode::kIo, fmt::format("{}: {}", path_, error.message()), {}};
+  DGX_CHECK(append_line(path_, entry.statement.envelope));
+  Status status = append_line(receipts_path(path_), receipt.envelope);
+  if (!status.ok()) {
+    static_cast<void>(truncate_file(path_, before));
+    return std::move(status).error();
+  }
+  tree_ = std::move(tree);
+  log_.entries.push_back(std::move(entry));
+  return receipt;
+}
+
+TreeHead tree_head(const Log& log, std::int64_t milliseconds) {
+  return {log.id(), head_of(log.entries), milliseconds};
+}
+
+Result<std::vector<Digest>> prove_inclusion(const Log& log, std::size_t index, std::size_t size) {
+  DGX_CHECK(check_size(log, size));
+  if (index >= size) return usage_error(fmt::format("entry {}: the tree has {}", index, size));
+  return merkle::inclusion_path(leaf_hashes(log, size), index);
+}
+
+Result<std::vector<Digest>> prove_consistency(const Log& log, std::size_t old_size, std::size_t new_size) {
+  DGX_CHECK(check_size(log, new_size));
+  DGX_CHECK(check_size(log, old_size));
+  if (old_size > new_size) return usage_error(fmt::format("tree size {}: is above {}", old_size, new_size));
+  return merkle::consistency_path(leaf_hashes(log, new_size), old_size);
+}
+
+std::int64_t clock_milliseconds() {
+  using std::chrono::duration_cast;
+  using std::chrono::milliseconds;
+  return duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace dgx::ledger

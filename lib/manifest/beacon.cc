@@ -1,0 +1,73 @@
+#include "dgx/manifest/beacon.h"
+
+#include "dgx/crypto/sha256.h"
+#include "dgx/manifest/fields.h"
+
+namespace dgx::manifest {
+
+Digest beacon_commitment(const Digest& secret) {
+  return crypto::sha256(as_bytes("dgx-beacon-commit"), secret.view());
+}
+
+Digest beacon_value(const Digest& secret, const Digest& proof_id) {
+  return crypto::sha256(ByteWriter().text("dgx-beacon").digest(secret).digest(proof_id).bytes());
+}
+
+json::Object BeaconCommitment::predicate() const {
+  return {{"task", task.hex()},
+          {"commitment", commitment.hex()},
+          {"dataset", dataset.hex()},
+          {"initial", initial.hex()}};
+}
+
+BeaconCommitment BeaconCommitment::read(json::Fields& in) {
+  BeaconCommitment out;
+  out.task = read_digest(in, "task");
+  out.commitment = read_digest(in, "commitment");
+  out.dataset = read_digest(in, "dataset");
+  out.initial = read_digest(in, "initial");
+  return out;
+}
+
+std::vector<Subject> BeaconCommitment::subjects() const { return {{"task", task}, {"commitment", commitment}}; }
+
+json::Object Beacon::predicate() const {
+  return {{"task", task.hex()},
+          {"commitment", commitment.hex()},
+          {"proof", proof.hex()},
+          {"secret", secret.hex()},
+          {"value", value.hex()}};
+}
+
+Beacon Beacon::read(json::Fields& in) {
+  Beacon out;
+  out.task = read_digest(in, "task");
+  out.commitment = read_digest(in, "commitment");
+  out.proof = read_digest(in, "proof");
+  out.secret = read_digest(in, "secret");
+  out.value = read_digest(in, "value");
+  if (out.value != beacon_value(out.secret, out.proof)) in.fail("value", "does not follow from secret and proof");
+  return out;
+}
+
+std::vector<Subject> Beacon::subjects() const { return {{"proof", proof}, {"commitment", commitment}}; }
+
+json::Object Assign::predicate() const {
+  return {{"task", task.hex()},
+          {"commitment", commitment.hex()},
+          {"dataset", dataset.hex()},
+          {"initial", initial.hex()}};
+}
+
+Assign Assign::read(json::Fields& in) {
+  Assign out;
+  out.task = read_digest(in, "task");
+  out.commitment = read_digest(in, "commitment");
+  out.dataset = read_digest(in, "dataset");
+  out.initial = read_digest(in, "initial");
+  return out;
+}
+
+std::vector<Subject> Assign::subjects() const { return {{"task", task}, {"commitment", commitment}}; }
+
+}  // namespace dgx::manifest

@@ -1,0 +1,103 @@
+#include "dgx/manifest/envelope.h"
+
+#include <fmt/format.h>
+
+#include "dgx/core/json.h"
+#include "dgx/crypto/sha256.h"
+#include "dgx/manifest/fields.h"
+
+namespace dgx::manifest {
+namespace {
+
+/// One entry of `signatures`.
+struct SignatureField {
+  Digest key_id;
+  crypto::Signature signature;
+};
+
+SignatureField read_signature(json::Fields& in) {
+  SignatureField out;
+  out.key_id = read_digest(in, "keyid");
+  const std::string text = in.string("sig", 88);
+  const auto bytes = from_base64(text);
+  if (!bytes.ok()) {
+    in.fail("sig", bytes.error().message);
+    return out;
+  }
+  const auto signature = crypto::signature_from_bytes(*bytes);
+  if (!signature.ok()) {
+    in.fail("sig", signature.error().message);
+    return out;
+  }
+  out.signature = *signature;
+  return out;
+}
+
+Status check_payload(std::string_view payload) {
+  const auto value = json::parse_canonical(payload, {.bytes = kMaxPayloadBytes});
+  if (!value.ok()) return within("payload", value.error());
+  return {};
+}
+
+}  // namespace
+
+std::string pre_authentication(std::string_view payload) {
+  return fmt::format("DSSEv1 {} {} {} {}", kPayloadType.size(), kPayloadType, payload.size(), payload);
+}
+
+Digest statement_id(std::string_view payload) {
+  return crypto::sha256(as_bytes(pre_authentication(payload)));
+}
+
+Result<std::string> sign(std::string_view payload, const crypto::SecretKey& key) {
+  DGX_CHECK(check_payload(payload));
+  const crypto::Signature signature = key.sign(as_bytes(pre_authentication(payload)));
+  const json::Object entry{{"keyid", crypto::key_id(key.public_key()).hex()},
+                           {"sig", to_base64(signature.bytes)}};
+  const json::Object envelope{{"payload", to_base64(as_bytes(payload))},
+                              {"payloadType", kPayloadType},
+                              {"signatures", json::Array{entry}}};
+  return json::Value(envelope).dump();
+}
+
+Result<Envelope> parse_envelope(std::string_view text) {
+  if (text.ends_with('\n')) text.remove_suffix(1);
+  DGX_TRY(const json::Value value, json::parse_canonical(text, {.bytes = kMaxEnvelopeBytes, .depth = 3}));
+  json::Fields in(value, "envelope");
+  const std::string payload = in.string("payload", kMaxEnvelopeBytes);
+  if (in.string("payloadType", 256) != kPayloadType) {
+    in.fail("payloadType", fmt::format("is not \"{}\"", kPayloadType));
+  }
+  const json::Array& signatures = in.array("signatures", 1);
+  if (signatures.size() != 1) in.fail("signatures", "must have exactly one entry");
+  DGX_CHECK(in.finish());
+
+  json::Fields signature(signatures[0], "envelope: signatures: 0");
+  const SignatureField field = read_signature(signature);
+  DGX_CHECK(signature.finish());
+  const auto bytes = from_base64(payload);
+  if (!bytes.ok()) return within("envelope: payload", bytes.error());
+  Envelope out{std::string(as_text(*bytes)), field.key_id, field.signature};
+  DGX_CHECK(check_payload(out.payload));
+  return out;
+}
+
+Status verify(const Envelope& envelope, const crypto::PublicKey& key) {
+  const Digest id = crypto::key_id(key);
+  if (id != envelope.key_id) {
+    return unauthorised(
+        fmt::format("envelope: signed by key {}, not by {}", envelope.key_id.brief(), id.brief()));
+  }
+  if (!crypto::verify(key, as_bytes(pre_authentication(envelope.payload)), envelope.signature)) {
+    return unauthorised(fmt::format("envelope: bad signature of key {}", id.brief()));
+  }
+  return {};
+}
+
+Result<Envelope> open(std::string_view text, const crypto::PublicKey& key) {
+  DGX_TRY(Envelope envelope, parse_envelope(text));
+  DGX_CHECK(verify(envelope, key));
+  return envelope;
+}
+
+}  // namespace dgx::manifest

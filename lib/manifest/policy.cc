@@ -1,0 +1,103 @@
+#include "dgx/manifest/policy.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "dgx/crypto/sha256.h"
+#include "dgx/manifest/fields.h"
+#include "dgx/manifest/statement.h"
+
+namespace dgx::manifest {
+namespace {
+
+constexpr std::int64_t kMillion = 1'000'000;
+constexpr std::int64_t kMaxMoney = kMaxInteger / 1024;
+constexpr std::int64_t kMaxWindow = std::int64_t{366} * 86'400'000;
+constexpr std::int64_t kDay = 86'400'000;
+constexpr std::int64_t kHour = 3'600'000;
+
+constexpr std::array<PolicyKey, 18> kKeys{{
+    {"audit_ppm", &Policy::audit_ppm, kMillion, 1, kMillion,
+     "probability that a task is audited at all; the closed forms call it c"},
+    {"challenger_bond", &Policy::challenger_bond, 10'000, 0, kMaxMoney, "deposit of whoever challenges a statement"},
+    {"forced_error_ppm", &Policy::forced_error_ppm, 0, 0, kMillion,
+     "rate of deliberate errors that test verifiers; rho in the closed forms"},
+    {"jackpot_tax_ppm", &Policy::jackpot_tax_ppm, 20'000, 0, kMillion, "part of the reward added to the jackpot, paid by the submitter"},
+    {"margin_ppm", &Policy::margin_ppm, 100'000, 0, 10 * kMillion,
+     "part of reward and fee locked beside them for the unforeseen; what is not used is refunded"},
+    {"sample_ppm", &Policy::sample_ppm, 50'000, 1, kMillion, "part of the segments a verifier replays, rounded up"},
+    {"solver_bond", &Policy::solver_bond, 10'000, 0, kMaxMoney, "deposit of the solver"},
+    {"split_jackpot_ppm", &Policy::split_jackpot_ppm, 250'000, 0, kMillion, "part of a slashed bond for the jackpot"},
+    {"split_submitter_ppm", &Policy::split_submitter_ppm, 500'000, 0, kMillion,
+     "part of a slashed bond for the submitter, who also gets what rounding leaves"},
+    {"split_verifier_ppm", &Policy::split_verifier_ppm, 250'000, 0, kMillion,
+     "part of a slashed bond for the verifier who refuted; the three splits sum to 1000000"},
+    {"treasury_ppm", &Policy::treasury_ppm, 0, 0, kMillion, "part of the reward added to the treasury, paid by the submitter"},
+    {"verifier_bond", &Policy::verifier_bond, 10'000, 0, kMaxMoney, "deposit of the verifier"},
+    {"verifier_fee", &Policy::verifier_fee, 100, 0, kMaxMoney, "what a verdict earns beside the price of its work"},
+    {"window_challenge_ms", &Policy::window_challenge_ms, kDay, 1, kMaxWindow,
+     "how long a verdict, or its absence, can be objected to"},
+    {"window_delivery_ms", &Policy::window_delivery_ms, kDay, 1, kMaxWindow,
+     "how long after the challenge window the final state may take to arrive"},
+    {"window_move_ms", &Policy::window_move_ms, kHour, 1, kMaxWindow, "how long one move of a dispute may take"},
+    {"window_proof_ms", &Policy::window_proof_ms, 7 * kDay, 1, kMaxWindow,
+     "how long a posted task waits for a solver, and how long he may take from the assignment to the proof"},
+    {"window_reveal_ms", &Policy::window_reveal_ms, kDay, 1, kMaxWindow,
+     "how long the verifier may take for each of: the beacon after the proof, the verdict (or its commitment) after the beacon, the verdict after "
+     "its commitment"},
+}};
+
+/// Fields of `key`'s range; the splits are checked together.
+void check_splits(json::Fields& in, const Policy& policy) {
+  const std::int64_t sum = policy.split_submitter_ppm + policy.split_verifier_ppm + policy.split_jackpot_ppm;
+  if (sum != kMillion) {
+    in.fail("split_submitter_ppm", fmt::format("the three splits sum to {}, must sum to {}", sum, kMillion));
+  }
+}
+
+}  // namespace
+
+std::span<const PolicyKey> policy_keys() { return kKeys; }
+
+Policy standard_policy() {
+  Policy out;
+  for (const PolicyKey& key : kKeys) out.*key.member = key.standard;
+  return out;
+}
+
+json::Object Policy::predicate() const {
+  json::Object out;
+  for (const PolicyKey& key : kKeys) out.emplace(std::string(key.name), this->*key.member);
+  return out;
+}
+
+Policy Policy::read(json::Fields& in) {
+  Policy out;
+  for (const PolicyKey& key : kKeys) out.*key.member = in.integer(key.name, key.low, key.high);
+  check_splits(in, out);
+  return out;
+}
+
+std::vector<Subject> Policy::subjects() const {
+  return {{"policy", crypto::sha256(as_bytes(json::Value(predicate()).dump()))}};
+}
+
+Result<Policy> parse_policy_file(std::string_view text) {
+  DGX_TRY(const json::Value value, json::parse(text));
+  const json::Object* object = value.as_object();
+  if (object != nullptr && object->contains("payloadType")) {
+    DGX_TRY(Signed<Policy> statement, open_statement<Policy>(text));
+    return statement.body;
+  }
+  Policy out = standard_policy();
+  json::Fields in(value, "policy");
+  for (const PolicyKey& key : kKeys) {
+    if (in.has(key.name)) out.*key.member = in.integer(key.name, key.low, key.high);
+  }
+  check_splits(in, out);
+  DGX_CHECK(in.finish());
+  return out;
+}
+
+}  // namespace dgx::manifest

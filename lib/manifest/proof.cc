@@ -1,0 +1,81 @@
+#include "dgx/manifest/proof.h"
+
+#include <fmt/format.h>
+
+#include "dgx/manifest/fields.h"
+#include "dgx/manifest/task.h"
+#include "dgx/merkle/digests.h"
+#include "dgx/program/number_text.h"
+
+namespace dgx::manifest {
+namespace {
+
+constexpr std::size_t kStateBytes = 32;
+
+RootReference read_root(json::Fields& in) {
+  RootReference out;
+  out.count = in.integer("count", 2, kMaxStates);
+  out.root = read_digest(in, "root");
+  return out;
+}
+
+}  // namespace
+
+json::Object Proof::predicate() const {
+  return {{"task", task.hex()},
+          {"states", json::Object{{"count", states.count}, {"root", states.root.hex()}}},
+          {"initial", initial.hex()},
+          {"final", final_state.hex()},
+          {"steps", steps},
+          {"loss", program::hex_float(loss)}};
+}
+
+Proof Proof::read(json::Fields& in) {
+  Proof out;
+  out.task = read_digest(in, "task");
+  out.states = read_object(in, "states", read_root);
+  out.initial = read_digest(in, "initial");
+  out.final_state = read_digest(in, "final");
+  out.steps = in.integer("steps", 2, kMaxSteps);
+  out.loss = read_float(in, "loss");
+  if (in.has("parent")) in.fail("parent", "proofs that continue another are not in this version");
+  return out;
+}
+
+std::vector<Subject> Proof::subjects() const {
+  return {{"states", states.root}, {"initial", initial}, {"final", final_state}};
+}
+
+RootReference states_root(std::span<const Digest> states) {
+  merkle::TreeBuilder tree;
+  for (const Digest& state : states) tree.add_hash(merkle::committed_state_leaf(state));
+  return {tree.root(), static_cast<std::int64_t>(states.size())};
+}
+
+std::string encode_states(std::span<const Digest> states) {
+  std::string out;
+  out.reserve(states.size() * kStateBytes);
+  for (const Digest& state : states) out += as_text(state.view());
+  return out;
+}
+
+Result<std::vector<Digest>> decode_states(std::string_view bytes, const Proof& proof) {
+  const auto count = static_cast<std::size_t>(proof.states.count);
+  if (bytes.size() != count * kStateBytes) {
+    return malformed(fmt::format("states: {} bytes, the proof has {} states of {} bytes", bytes.size(), count, kStateBytes));
+  }
+  std::vector<Digest> out;
+  out.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    DGX_TRY(const Digest state, digest_from_bytes(as_bytes(bytes.substr(i * kStateBytes, kStateBytes))));
+    out.push_back(state);
+  }
+  if (states_root(out) != proof.states) return malformed("states: their root is not the proof's");
+  if (out.front() != proof.initial) return malformed("states: 0: is not the proof's initial state");
+  if (out.back() != proof.final_state) {
+    return malformed(fmt::format("states: {}: is not the proof's final state", count - 1));
+  }
+  return out;
+}
+
+}  // namespace dgx::manifest

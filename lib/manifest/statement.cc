@@ -1,0 +1,157 @@
+#include "dgx/manifest/statement.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dgx/core/files.h"
+#include "dgx/manifest/fields.h"
+
+namespace dgx::manifest {
+namespace {
+
+constexpr std::string_view kStatementType = "https://in-toto.io/Statement/v1";
+constexpr std::string_view kTypePrefix = "urn:x-dgx:";
+constexpr std::string_view kTypeSuffix = ":v1";
+
+/// The alternative of Body that `kind` names, read from `in`.
+template <std::size_t I = 0>
+Body read_body(Kind kind, json::Fields& in) {
+  if constexpr (I == std::variant_size_v<Body>) {
+    return Policy{};  // not reached: every kind is an alternative (test)
+  } else {
+    using Alternative = std::variant_alternative_t<I, Body>;
+    if (Alternative::kKind == kind) return Alternative::read(in);
+    return read_body<I + 1>(kind, in);
+  }
+}
+
+json::Array subjects_json(const Body& body) {
+  json::Array out;
+  for (const Subject& subject : std::visit([](const auto& b) { return b.subjects(); }, body)) {
+    out.emplace_back(json::Object{{"digest", json::Object{{"sha256", subject.digest.hex()}}},
+                                  {"name", subject.name}});
+  }
+  return out;
+}
+
+Result<Kind> kind_from_type(std::string_view type) {
+  if (!type.starts_with(kTypePrefix)) {
+    return malformed(fmt::format("statement: predicateType: \"{}\" is not one of ours", type));
+  }
+  std::string_view rest = type.substr(kTypePrefix.size());
+  if (!rest.ends_with(kTypeSuffix)) {
+    return malformed(fmt::format("statement: predicateType: \"{}\": only version v1 is known", type));
+  }
+  rest.remove_suffix(kTypeSuffix.size());
+  return kind_from_name(rest);
+}
+
+/// What the parts of a payload are, before anything in the predicate but its signer is believed.
+struct Outline {
+  Kind kind = Kind::kTask;
+  json::Value predicate;
+  crypto::PublicKey signer;
+};
+
+Result<crypto::PublicKey> signer_of(const json::Value& predicate) {
+  const json::Object* object = predicate.as_object();
+  if (object == nullptr) return malformed("statement: predicate: is no object");
+  const auto member = object->find("signer");
+  const std::string* text = member == object->end() ? nullptr : member->second.as_string();
+  if (text == nullptr) return malformed("predicate: signer: is missing or no string");
+  auto key = crypto::public_key_from_hex(*text);
+  if (!key.ok()) return within("predicate: signer", std::move(key).error());
+  return key;
+}
+
+Result<Outline> read_outline(std::string_view payload) {
+  DGX_TRY(const json::Value value, json::parse_canonical(payload, {.bytes = kMaxPayloadBytes, .depth = 8}));
+  json::Fields in(value, "statement");
+  if (in.string("_type", 64) != kStatementType) in.fail("_type", fmt::format("is not \"{}\"", kStatementType));
+  const std::string type = in.string("predicateType", 128);
+  const json::Value& predicate = in.value("predicate");
+  static_cast<void>(in.array("subject", 16));
+  DGX_CHECK(in.finish());
+  DGX_TRY(const Kind kind, kind_from_type(type));
+  DGX_TRY(const crypto::PublicKey signer, signer_of(predicate));
+  return Outline{kind, predicate, signer};
+}
+
+/// Every field of the predicate; then what the fields give must be the payload, byte for byte: that also checks the subjects.
+Result<Body> read_checked(const Outline& outline, std::string_view payload) {
+  if (outline.kind == Kind::kTask && payload.size() > kMaxTaskBytes) {
+    return malformed(fmt::format("task: payload has {} bytes, at most {} allowed", payload.size(), kMaxTaskBytes));
+  }
+  json::Fields in(outline.predicate, "predicate");
+  static_cast<void>(in.string("signer", 64));
+  Body body = read_body(outline.kind, in);
+  DGX_CHECK(in.finish());
+  const std::string again = payload_of(body, outline.signer);
+  if (again != payload) {
+    const auto [ours, theirs] = std::mismatch(again.begin(), again.end(), payload.begin(), payload.end());
+    return malformed(fmt::format("statement: subject or a field is not in its one form at byte {} of the payload",
+                                 ours - again.begin()));
+  }
+  return body;
+}
+
+}  // namespace
+
+Kind kind_of(const Body& body) {
+  return std::visit([](const auto& b) { return std::decay_t<decltype(b)>::kKind; }, body);
+}
+
+std::optional<Digest> task_of(const Body& body) {
+  return std::visit(
+      [](const auto& b) -> std::optional<Digest> {
+        if constexpr (requires { b.task; }) {
+          return b.task;
+        } else {
+          return std::nullopt;
+        }
+      },
+      body);
+}
+
+Error wrong_kind(Kind found, Kind expected) {
+  return malformed(fmt::format("a {} statement, expected a {}", name_of(found), name_of(expected)));
+}
+
+std::string payload_of(const Body& body, const crypto::PublicKey& signer) {
+  json::Object predicate = std::visit([](const auto& b) { return b.predicate(); }, body);
+  predicate.emplace("signer", signer.hex());
+  const json::Object statement{{"_type", kStatementType},
+                               {"predicate", predicate},
+                               {"predicateType", fmt::format("{}{}{}", kTypePrefix, name_of(kind_of(body)), kTypeSuffix)},
+                               {"subject", subjects_json(body)}};
+  return json::Value(statement).dump();
+}
+
+Result<Signed<Body>> seal_any(Body body, const crypto::SecretKey& key) {
+  const std::string payload = payload_of(body, key.public_key());
+  DGX_TRY(const Outline outline, read_outline(payload));
+  DGX_TRY(Body checked, read_checked(outline, payload));
+  DGX_TRY(std::string envelope, sign(payload, key));
+  return Signed<Body>{std::move(checked), statement_id(payload), key.public_key(),
+                      crypto::key_id(key.public_key()), std::move(envelope)};
+}
+
+Result<Signed<Body>> open_any(std::string_view envelope_text) {
+  DGX_TRY(const Envelope envelope, parse_envelope(envelope_text));
+  DGX_TRY(const Outline outline, read_outline(envelope.payload));
+  DGX_CHECK(verify(envelope, outline.signer));
+  DGX_TRY(Body body, read_checked(outline, envelope.payload));
+  if (envelope_text.ends_with('\n')) envelope_text.remove_suffix(1);
+  return Signed<Body>{std::move(body), statement_id(envelope.payload), outline.signer, envelope.key_id,
+                      std::string(envelope_text)};
+}
+
+Result<Signed<Body>> read_any(const std::string& path) {
+  DGX_TRY(const std::string text, read_file(path, kMaxEnvelopeBytes + 1));
+  auto out = open_any(text);
+  if (!out.ok()) return within(path, std::move(out).error());
+  return out;
+}
+
+}  // namespace dgx::manifest

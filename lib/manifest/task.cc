@@ -1,0 +1,182 @@
+#include "dgx/manifest/task.h"
+
+#include <fmt/format.h>
+
+#include "dgx/manifest/fields.h"
+#include "dgx/program/number_text.h"
+#include "dgx/program/program.h"
+
+namespace dgx::manifest {
+namespace {
+
+constexpr std::int64_t kMaxMilliseconds = std::int64_t{366} * 86'400'000;
+constexpr std::size_t kMaxModelBytes = 1024;
+
+json::Object program_json(const ProgramReference& program) {
+  return {{"lines", program.lines}, {"root", program.root.hex()}};
+}
+ProgramReference read_program(json::Fields& in) {
+  ProgramReference out;
+  out.lines = in.integer("lines", 1, static_cast<std::int64_t>(program::kMaxLines));
+  out.root = read_digest(in, "root");
+  return out;
+}
+
+json::Object initial_json(const InitialState& initial) {
+  return {{"digest", initial.digest.hex()}, {"source", name_of(initial.source)}};
+}
+InitialState read_initial(json::Fields& in) {
+  InitialState out;
+  out.digest = read_digest(in, "digest");
+  out.source = read_enum(in, "source", std::array{InitialSource::kSeed, InitialSource::kFile});
+  return out;
+}
+
+json::Object field_json(const DatasetField& field) {
+  json::Array shape;
+  for (const std::int64_t size : field.shape) shape.emplace_back(size);
+  return {{"dtype", name_of(field.dtype)}, {"shape", shape}};
+}
+DatasetField read_field(json::Fields& in) {
+  DatasetField out;
+  const auto dtype = dtype_from_name(in.string("dtype", 8));
+  if (dtype.ok()) {
+    out.dtype = *dtype;
+  } else {
+    in.fail("dtype", dtype.error().message);
+  }
+  for (const json::Value& item : in.array("shape", kMaxRank)) {
+    const std::int64_t* size = item.as_int();
+    if (size == nullptr || *size < 1) in.fail("shape", fmt::format("dimension {} is no positive integer", out.shape.size()));
+    out.shape.push_back(size == nullptr ? 1 : *size);
+  }
+  const auto count = element_count(out.shape);
+  if (!count.ok()) in.fail("shape", count.error().message);
+  return out;
+}
+
+json::Object dataset_json(const DatasetReference& dataset) {
+  return {{"digest", dataset.digest.hex()},
+          {"samples", dataset.samples},
+          {"x", field_json(dataset.x)},
+          {"y", field_json(dataset.y)}};
+}
+DatasetReference read_dataset(json::Fields& in) {
+  DatasetReference out;
+  out.digest = read_digest(in, "digest");
+  out.samples = in.integer("samples", 1, kMaxInteger);
+  out.x = read_object(in, "x", read_field);
+  out.y = read_object(in, "y", read_field);
+  return out;
+}
+
+json::Object estimate_json(const Estimate& estimate) {
+  return {{"escrow", estimate.escrow}, {"fee", estimate.fee},       {"margin", estimate.margin},
+          {"prove", estimate.prove},   {"reward", estimate.reward}, {"step_operations", estimate.step_operations},
+          {"tax", estimate.tax},       {"train", estimate.train},   {"treasury", estimate.treasury},
+          {"verify", estimate.verify}};
+}
+Estimate read_estimate(json::Fields& in) {
+  Estimate out;
+  out.escrow = in.integer("escrow", 0, kMaxInteger);
+  out.fee = in.integer("fee", 0, kMaxInteger);
+  out.margin = in.integer("margin", 0, kMaxInteger);
+  out.prove = in.integer("prove", 0, kMaxInteger);
+  out.reward = in.integer("reward", 0, kMaxInteger);
+  out.step_operations = in.integer("step_operations", 0, kMaxInteger);
+  out.tax = in.integer("tax", 0, kMaxInteger);
+  out.train = in.integer("train", 0, kMaxInteger);
+  out.treasury = in.integer("treasury", 0, kMaxInteger);
+  out.verify = in.integer("verify", 0, kMaxInteger);
+  // Five numbers of at most 2^53 cannot wrap.
+  const std::int64_t sum = out.reward + out.fee + out.tax + out.treasury + out.margin;
+  if (sum != out.escrow) in.fail("escrow", fmt::format("is {}, its parts sum to {}", out.escrow, sum));
+  return out;
+}
+
+json::Object caps_json(const Caps& caps) {
+  return {{"bytes", caps.bytes}, {"milliseconds", caps.milliseconds}, {"steps", caps.steps}};
+}
+Caps read_caps(json::Fields& in) {
+  Caps out;
+  out.bytes = in.integer("bytes", 1, kMaxInteger);
+  out.milliseconds = in.integer("milliseconds", 1, kMaxMilliseconds);
+  out.steps = in.integer("steps", 1, kMaxSteps);
+  return out;
+}
+
+void read_training(json::Fields& in, Task& out) {
+  out.model = read_name(in, "model", kMaxModelBytes);
+  const auto loss = program::parse_loss(in.string("loss", 64));
+  if (!loss.ok()) in.fail("loss", loss.error().message);
+  if (loss.ok()) out.loss = *loss;
+  const auto optimizer = program::optimizer_from_json(in.value("optimizer"), "optimizer");
+  if (!optimizer.ok()) fail_nested(in, "optimizer", optimizer.error());
+  if (optimizer.ok()) out.optimizer = *optimizer;
+  const auto schedule = program::schedule_from_json(in.value("schedule"), "schedule");
+  if (!schedule.ok()) fail_nested(in, "schedule", schedule.error());
+  if (schedule.ok()) out.schedule = *schedule;
+  if (in.has("clip_norm")) {
+    out.clip_norm = read_double(in, "clip_norm");
+    if (*out.clip_norm <= 0) in.fail("clip_norm", "must be above zero");
+  }
+  out.batch = in.integer("batch", 1, kMaxInteger);
+  out.steps = in.integer("steps", 2, kMaxSteps);
+  out.seed = read_u64(in, "seed");
+  out.checkpoint_every = in.integer("checkpoint_every", 2, kMaxSteps);
+  out.numerics = read_name(in, "numerics", 32);
+  if (out.numerics != "exact-1") in.fail("numerics", fmt::format("\"{}\" is not in this version, only exact-1", out.numerics));
+}
+
+}  // namespace
+
+std::string_view name_of(InitialSource source) { return source == InitialSource::kSeed ? "seed" : "file"; }
+
+json::Object Task::predicate() const {
+  json::Object out{{"program", program_json(program)},
+                   {"evaluation", program_json(evaluation)},
+                   {"initial", initial_json(initial)},
+                   {"dataset", dataset_json(dataset)},
+                   {"model", model},
+                   {"loss", program::name_of(loss)},
+                   {"optimizer", program::to_json(optimizer)},
+                   {"schedule", program::to_json(schedule)},
+                   {"batch", batch},
+                   {"steps", steps},
+                   {"seed", fmt::format("{}", seed)},
+                   {"checkpoint_every", checkpoint_every},
+                   {"numerics", numerics},
+                   {"policy", policy.predicate()},
+                   {"price", price},
+                   {"estimate", estimate_json(estimate)},
+                   {"caps", caps_json(caps)}};
+  if (clip_norm) out.emplace("clip_norm", program::hex_float(*clip_norm));
+  return out;
+}
+
+Task Task::read(json::Fields& in) {
+  Task out;
+  out.program = read_object(in, "program", read_program);
+  out.evaluation = read_object(in, "evaluation", read_program);
+  out.initial = read_object(in, "initial", read_initial);
+  out.dataset = read_object(in, "dataset", read_dataset);
+  read_training(in, out);
+  out.policy = read_object(in, "policy", Policy::read);
+  out.price = in.integer("price", 0, kMaxInteger);
+  out.estimate = read_object(in, "estimate", read_estimate);
+  out.caps = read_object(in, "caps", read_caps);
+  if (out.batch > out.dataset.samples) {
+    in.fail("batch", fmt::format("is {}, the dataset has {} samples", out.batch, out.dataset.samples));
+  }
+  if (out.steps > out.caps.steps) in.fail("caps", fmt::format("steps: is {}, the task has {}", out.caps.steps, out.steps));
+  return out;
+}
+
+std::vector<Subject> Task::subjects() const {
+  return {{"program", program.root},
+          {"evaluation", evaluation.root},
+          {"initial", initial.digest},
+          {"dataset", dataset.digest}};
+}
+
+}  // namespace dgx::manifest

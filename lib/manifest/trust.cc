@@ -1,0 +1,50 @@
+#include "dgx/manifest/trust.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "dgx/crypto/key_file.h"
+
+namespace dgx::manifest {
+namespace {
+
+constexpr std::string_view kPublicKeySuffix = ".pub.pem";
+
+Result<std::vector<std::string>> key_files(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error)) return std::vector<std::string>{path};
+  std::vector<std::string> out;
+  for (auto entry = std::filesystem::directory_iterator(path, error); !error && entry != std::filesystem::directory_iterator();
+       entry.increment(error)) {
+    if (entry->path().string().ends_with(kPublicKeySuffix)) out.push_back(entry->path().string());
+  }
+  if (error) return Error{ErrorCode::kIo, fmt::format("{}: cannot list: {}", path, error.message()), {}};
+  if (out.empty()) return usage_error(fmt::format("{}: no *{} file in it", path, kPublicKeySuffix));
+  return out;
+}
+
+}  // namespace
+
+Result<Trust> Trust::load(const std::string& path) {
+  DGX_TRY(const std::vector<std::string> files, key_files(path));
+  Trust out;
+  for (const std::string& file : files) {
+    DGX_TRY(const crypto::PublicKey key, crypto::read_public_key(file));
+    out.add(crypto::key_id(key));
+  }
+  return out;
+}
+
+void Trust::add(const Digest& key_id) {
+  given_ = true;
+  key_ids_.insert(key_id);
+}
+
+Result<std::string_view> Trust::check(const Digest& key_id, std::string_view what) const {
+  if (!given_) return std::string_view("self-asserted");
+  if (key_ids_.contains(key_id)) return std::string_view("trusted");
+  return unauthorised(fmt::format("{}: signed by key {}, which --trust does not name", what, key_id.brief()));
+}
+
+}  // namespace dgx::manifest

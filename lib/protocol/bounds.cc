@@ -1,0 +1,117 @@
+#include "dgx/protocol/bounds.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dgx/core/checked.h"
+#include "dgx/protocol/draw.h"
+#include "dgx/protocol/segments.h"
+
+namespace dgx::protocol {
+namespace {
+
+constexpr std::int64_t kMillion = 1'000'000;
+constexpr std::int64_t kPriceUnit = 1'000'000'000;
+constexpr std::int64_t kOne = 1'000'000'000'000;  ///< probabilities in parts per 10^12
+
+using Wide = __int128;
+
+/// What the closed forms speak of, in base units.
+struct Costs {
+  std::int64_t n = 100;           ///< N
+  std::int64_t k = 1;             ///< q
+  std::int64_t cost = kMillion;   ///< C: what the training costs; taken as the reward
+  std::int64_t reward = kMillion; ///< R
+  std::int64_t segment = 0;       ///< replay of one segment
+  std::int64_t tax = 0;
+};
+
+Result<Costs> costs_of(const manifest::Policy& policy, const manifest::Task* task) {
+  Costs out;
+  if (task != nullptr) {
+    DGX_TRY(const Segments segments, Segments::of(task->steps, task->checkpoint_every));
+    out.n = segments.count();
+    out.reward = task->estimate.reward;
+    DGX_TRY(out.cost, mul_div(task->estimate.train, task->price, kPriceUnit));
+  }
+  out.k = sample_count(out.n, policy.sample_ppm);
+  out.segment = (out.cost + out.n - 1) / out.n;
+  DGX_TRY(out.tax, mul_div(out.reward, policy.jackpot_tax_ppm, kMillion));
+  return out;
+}
+
+/// (1 − 1/n)^k in parts per 10^12, rounded down.
+std::int64_t survival(std::int64_t n, std::int64_t k) {
+  Wide out = kOne;
+  for (std::int64_t i = 0; i < k && out > 0; ++i) out = out * (n - 1) / n;
+  return static_cast<std::int64_t>(out);
+}
+
+std::string text(Wide value) {
+  constexpr Wide kMost = Wide{1} << 62;
+  return fmt::format("{}", static_cast<std::int64_t>(std::clamp(value, -kMost, kMost)));
+}
+
+/// D_s ≥ C/c − R: no cheat without an outside benefit pays. All of it faked (f = 1) is the binding case.
+Bound solver_bond(const manifest::Policy& policy, const Costs& costs) {
+  const Wide whole = (static_cast<Wide>(costs.cost) * kMillion + policy.audit_ppm - 1) / policy.audit_ppm;
+  const Wide least = std::max<Wide>(0, whole - costs.reward);
+  return {"solver_bond", "D_s >= C/c - R", text(least), text(policy.solver_bond), policy.solver_bond >= least};
+}
+
+/// The outside benefit B of one bad segment (f = 1/N) that the bond still deters: B ≤ (p (D_s + R) − C/N) / (1 − p).
+Bound undeterred(const manifest::Policy& policy, const Costs& costs) {
+  const std::int64_t caught = kOne - survival(costs.n, costs.k);
+  const Wide p = static_cast<Wide>(policy.audit_ppm) * caught / kMillion;
+  const std::string formula = "B <= (p (D_s + R) - C/N) / (1 - p), p = c (1 - (1 - 1/N)^q)";
+  if (p >= kOne) return {"benefit_deterred", formula, "any", "", true};
+  const Wide gain = p * (static_cast<Wide>(policy.solver_bond) + costs.reward) - static_cast<Wide>(costs.segment) * kOne;
+  return {"benefit_deterred", formula, text(std::max<Wide>(0, gain / (kOne - p))), "", gain >= 0};
+}
+
+/// D_w ≥ (C_v + arbitration) / (1 − p_win), for a frivolous challenge (p_win = 0) of one segment.
+Bound challenger_bond(const manifest::Policy& policy, const Costs& costs) {
+  return {"challenger_bond", "D_w >= (C_v + arbitration) / (1 - p_win), p_win = 0", text(costs.segment),
+          text(policy.challenger_bond), policy.challenger_bond >= costs.segment};
+}
+
+/// tax ≥ rho · J · E[k / 2^(k−1)], whose largest value is 1: the jackpot that the tax sustains.
+Bound jackpot_sustained(const manifest::Policy& policy, const Costs& costs) {
+  const std::string formula = "J <= tax / rho";
+  if (policy.forced_error_ppm == 0) return {"jackpot_sustained", formula, "any", "", true};
+  return {"jackpot_sustained", formula, text(static_cast<Wide>(costs.tax) * kMillion / policy.forced_error_ppm), "", true};
+}
+
+/// rho · J ≥ 2^(k−1) · C_w for k = 2 re-checkers who replay what the verifier replays.
+Bound jackpot_needed(const manifest::Policy& policy, const Costs& costs) {
+  const std::string formula = "J >= 2 C_w / rho";
+  if (policy.forced_error_ppm == 0) return {"jackpot_needed", formula, "none: no forced errors", "", true};
+  const Wide recheck = static_cast<Wide>(costs.segment) * costs.k;
+  const Wide needed = 2 * recheck * kMillion / policy.forced_error_ppm;
+  const Wide sustained = static_cast<Wide>(costs.tax) * kMillion / policy.forced_error_ppm;
+  return {"jackpot_needed", formula, text(needed), "", sustained >= needed};
+}
+
+}  // namespace
+
+Result<std::vector<Bound>> bounds(const manifest::Policy& policy, const manifest::Task* task) {
+  DGX_TRY(const Costs costs, costs_of(policy, task));
+  const manifest::MissProbability miss = miss_probabilities(costs.n, costs.k);
+  return std::vector<Bound>{
+      {"segments", "N", text(costs.n), "", true},
+      {"sampled", "q = max(1, ceil(N sample_ppm / 10^6))", text(costs.k), "", true},
+      {"reward", "R", text(costs.reward), "", true},
+      {"cost", "C", text(costs.cost), "", true},
+      solver_bond(policy, costs),
+      undeterred(policy, costs),
+      challenger_bond(policy, costs),
+      jackpot_sustained(policy, costs),
+      jackpot_needed(policy, costs),
+      {"miss_one_segment", "C(N-1,q)/C(N,q)", miss.one_segment, "", true},
+      {"miss_one_percent", "C(N-m,q)/C(N,q), m = max(1, N/100)", miss.one_percent, "", true},
+      {"miss_ten_percent", "C(N-m,q)/C(N,q), m = max(1, N/10)", miss.ten_percent, "", true},
+      {"false_alarm", "a = 0: exact replays have no tolerance", "0", "", true}};
+}
+
+}  // namespace dgx::protocol

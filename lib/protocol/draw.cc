@@ -1,0 +1,128 @@
+#include "dgx/protocol/draw.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <set>
+
+#include "dgx/crypto/sha256.h"
+
+namespace dgx::protocol {
+namespace {
+
+constexpr std::int64_t kMillion = 1'000'000;
+
+std::uint64_t first_u64(const Digest& digest) {
+  std::uint64_t out = 0;
+  for (std::size_t i = 0; i < 8; ++i) out = out << 8 | digest.bytes[i];
+  return out;
+}
+
+/// The number H(tag ‖ beacon ‖ proof ‖ verifier ‖ u64be(counter)) begins with.
+std::uint64_t keyed_u64(std::string_view tag, const Digest& beacon, const Digest& proof_id, const Digest& verifier,
+                        std::uint64_t counter) {
+  ByteWriter out;
+  out.text(tag).digest(beacon).digest(proof_id).digest(verifier).u64(counter);
+  return first_u64(crypto::sha256(out.bytes()));
+}
+
+/// A decimal floating-point number in integers: 10^17 ≤ mantissa < 10^18, value = mantissa · 10^exponent. Each scale() loses less than
+/// one part in 10^17, so six digits stand after any number of segments we allow.
+class Decimal {
+ public:
+  static Decimal one() { return {}; }
+
+  /// this · numerator / denominator, for 0 < numerator ≤ denominator ≤ 2^53.
+  void scale(std::int64_t numerator, std::int64_t denominator) {
+    auto product = static_cast<unsigned __int128>(mantissa_) * static_cast<std::uint64_t>(numerator);
+    const auto divisor = static_cast<unsigned __int128>(denominator);
+    while (product / divisor < kLow) {
+      product *= 10;
+      --exponent_;
+    }
+    mantissa_ = static_cast<std::uint64_t>(product / divisor);
+    while (mantissa_ >= kLow * 10) {
+      mantissa_ /= 10;
+      ++exponent_;
+    }
+  }
+
+  /// Six significant digits, rounded half up.
+  [[nodiscard]] std::string text() const {
+    std::uint64_t digits = (mantissa_ + kSixth / 2) / kSixth;
+    int exponent = exponent_ + 12;
+    while (digits % 10 == 0) {
+      digits /= 10;
+      ++exponent;
+    }
+    const std::string number = fmt::format("{}", digits);
+    const int leading = exponent + static_cast<int>(number.size()) - 1;  // value = d.ddd · 10^leading
+    if (leading >= 0) return number;
+    if (leading >= -6) return "0." + std::string(static_cast<std::size_t>(-leading - 1), '0') + number;
+    const std::string rest = number.size() > 1 ? "." + number.substr(1) : "";
+    return fmt::format("{}{}e{}", number.substr(0, 1), rest, leading);
+  }
+
+ private:
+  static constexpr std::uint64_t kLow = 100'000'000'000'000'000;
+  static constexpr std::uint64_t kSixth = 1'000'000'000'000;
+  std::uint64_t mantissa_ = kLow;
+  int exponent_ = -17;
+};
+
+}  // namespace
+
+std::int64_t sample_count(std::int64_t n, std::int64_t sample_ppm) {
+  const auto product = static_cast<__int128>(n) * sample_ppm + (kMillion - 1);
+  const auto count = static_cast<std::int64_t>(product / kMillion);
+  return std::clamp<std::int64_t>(count, 1, n);
+}
+
+Result<std::vector<std::int64_t>> draw_segments(const Digest& beacon, const Digest& proof_id, const Digest& verifier,
+                                                std::int64_t n, std::int64_t q) {
+  if (q < 1 || q > n) return usage_error(fmt::format("draw: {} of {} segments", q, n));
+  std::set<std::int64_t> drawn;
+  if (q == n) {
+    // The loop below would end with all of them.
+    for (std::int64_t i = 0; i < n; ++i) drawn.insert(drawn.end(), i);
+  }
+  for (std::uint64_t j = 0; std::ssize(drawn) < q; ++j) {
+    const std::uint64_t number = keyed_u64("dgx-draw", beacon, proof_id, verifier, j);
+    drawn.insert(static_cast<std::int64_t>(number % static_cast<std::uint64_t>(n)));
+  }
+  return std::vector<std::int64_t>(drawn.begin(), drawn.end());
+}
+
+std::int64_t witness_step(const Digest& beacon, const Digest& proof_id, const Digest& verifier, const Segment& segment) {
+  assert(segment.length() >= 2);
+  const std::uint64_t number =
+      keyed_u64("dgx-interior", beacon, proof_id, verifier, static_cast<std::uint64_t>(segment.index));
+  const auto interior = static_cast<std::uint64_t>(segment.length() - 1);
+  return segment.first + 1 + static_cast<std::int64_t>(number % interior);
+}
+
+Digest witness_of(const Digest& verifier, const Digest& interior_state) {
+  return crypto::sha256(ByteWriter().text("dgx-witness").digest(verifier).digest(interior_state).bytes());
+}
+
+std::string miss_probability(std::int64_t n, std::int64_t m, std::int64_t k) {
+  assert(n >= 1 && m >= 0 && m <= n && k >= 0 && k <= n);
+  if (m == 0 || k == 0) return "1";
+  if (m + k > n) return "0";
+  // C(n−m, k) / C(n, k) = C(n−k, m) / C(n, m): take the shorter product.
+  const std::int64_t factors = std::min(m, k);
+  const std::int64_t other = std::max(m, k);
+  Decimal out = Decimal::one();
+  for (std::int64_t i = 0; i < factors; ++i) out.scale(n - other - i, n - i);
+  return out.text();
+}
+
+manifest::MissProbability miss_probabilities(std::int64_t n, std::int64_t k) {
+  const auto part = [&](std::int64_t divisor) {
+    return miss_probability(n, std::max<std::int64_t>(1, n / divisor), k);
+  };
+  return {part(n), part(100), part(10)};
+}
+
+}  // namespace dgx::protocol

@@ -1,0 +1,64 @@
+#include "dgx/protocol/estimate.h"
+
+#include <fmt/format.h>
+
+#include "dgx/core/checked.h"
+#include "dgx/manifest/fields.h"
+#include "dgx/protocol/draw.h"
+#include "dgx/protocol/segments.h"
+
+namespace dgx::protocol {
+namespace {
+
+constexpr std::int64_t kMillion = 1'000'000;
+constexpr std::int64_t kPriceUnit = 1'000'000'000;
+
+Error too_large(std::string_view what) {
+  return usage_error(fmt::format("estimate: {} exceeds 2^53", what), "split the task into smaller ones");
+}
+
+Result<std::int64_t> product(std::string_view what, std::int64_t a, std::int64_t b) {
+  const auto out = checked_mul(a, b);
+  if (!out || *out > manifest::kMaxInteger) return too_large(what);
+  return *out;
+}
+
+Result<std::int64_t> part(std::string_view what, std::int64_t a, std::int64_t b, std::int64_t divisor) {
+  const auto out = mul_div(a, b, divisor);
+  if (!out.ok() || *out > manifest::kMaxInteger) return too_large(what);
+  return *out;
+}
+
+}  // namespace
+
+Result<manifest::Estimate> estimate(const EstimateInput& input, const manifest::Policy& policy) {
+  DGX_TRY(const Segments segments, Segments::of(input.steps, input.checkpoint_every));
+  manifest::Estimate out;
+  out.step_operations = input.step_operations;
+  DGX_TRY(out.train, product("training", input.steps, input.step_operations));
+  DGX_TRY(const std::int64_t hashed, product("hashing", segments.count() + 1, input.state_bytes));
+  DGX_TRY(out.prove, product("hashing", hashed, kOperationsPerHashedByte));
+  DGX_TRY(const std::int64_t replayed,
+          product("verification", sample_count(segments.count(), policy.sample_ppm), segments.longest()));
+  DGX_TRY(out.verify, product("verification", replayed, input.step_operations));
+
+  DGX_TRY(out.reward, part("reward", out.train + out.prove, input.price, kPriceUnit));
+  DGX_TRY(const std::int64_t replay_price, part("fee", out.verify, input.price, kPriceUnit));
+  out.fee = replay_price + policy.verifier_fee;
+  DGX_TRY(out.tax, part("tax", out.reward, policy.jackpot_tax_ppm, kMillion));
+  DGX_TRY(out.treasury, part("treasury", out.reward, policy.treasury_ppm, kMillion));
+  DGX_TRY(out.margin, part("margin", out.reward + out.fee, policy.margin_ppm, kMillion));
+  out.escrow = out.reward + out.fee + out.tax + out.treasury + out.margin;
+  if (out.escrow > manifest::kMaxInteger) return too_large("escrow");
+  return out;
+}
+
+Status check_estimate(const manifest::Task& task) {
+  const EstimateInput input{task.estimate.step_operations, task.caps.bytes, task.steps, task.checkpoint_every, task.price};
+  DGX_TRY(const manifest::Estimate expected, estimate(input, task.policy));
+  if (expected == task.estimate) return {};
+  return malformed(fmt::format("task: estimate: is not what its own numbers give (escrow {}, should be {})",
+                               task.estimate.escrow, expected.escrow));
+}
+
+}  // namespace dgx::protocol

@@ -1,0 +1,151 @@
+#include "dgx/protocol/shards.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "dgx/manifest/fields.h"
+
+namespace dgx::protocol {
+namespace {
+
+using manifest::Draw;
+using manifest::VerdictRow;
+
+constexpr std::string_view kFormat = "dgx-shard-1";
+constexpr std::int64_t kMaxShards = 65536;
+
+json::Object assignment_json(const Assignment& assignment) {
+  json::Object out{{"task", assignment.task.hex()},
+                   {"proof", assignment.proof.hex()},
+                   {"verifier", assignment.verifier.hex()},
+                   {"beacon_value", assignment.beacon_value.hex()},
+                   {"draw", manifest::name_of(assignment.draw)}};
+  if (assignment.beacon) out.emplace("beacon", assignment.beacon->hex());
+  return out;
+}
+
+Assignment read_assignment(json::Fields& in) {
+  Assignment out;
+  out.task = manifest::read_digest(in, "task");
+  out.proof = manifest::read_digest(in, "proof");
+  out.verifier = manifest::read_digest(in, "verifier");
+  out.beacon_value = manifest::read_digest(in, "beacon_value");
+  out.draw = manifest::read_enum(in, "draw", std::array{Draw::kPolicy, Draw::kChosen});
+  out.beacon = manifest::read_optional_digest(in, "beacon");
+  return out;
+}
+
+std::vector<std::int64_t> read_drawn(json::Fields& in) {
+  std::vector<std::int64_t> out;
+  for (const json::Value& item : in.array("drawn", manifest::kMaxStates)) {
+    const std::int64_t* index = item.as_int();
+    if (index == nullptr || *index < 0 || (!out.empty() && *index <= out.back())) {
+      in.fail("drawn", fmt::format("entry {} is no ascending segment number", out.size()));
+      return out;
+    }
+    out.push_back(*index);
+  }
+  return out;
+}
+
+std::vector<VerdictRow> read_rows(json::Fields& in) {
+  std::vector<VerdictRow> out;
+  for (const json::Value& item : in.array("rows", manifest::kMaxStates)) {
+    const auto row = VerdictRow::from_json(item);
+    if (!row.ok()) {
+      in.fail("rows", fmt::format("{}: {}", out.size(), row.error().message));
+      return out;
+    }
+    out.push_back(*row);
+  }
+  return out;
+}
+
+/// A shard's rows are those of its part of the draw.
+Status check_complete(const Shard& shard) {
+  DGX_TRY(const std::vector<std::int64_t> segments, shard_segments(shard.drawn, shard.index, shard.count));
+  const bool same = std::equal(segments.begin(), segments.end(), shard.rows.begin(), shard.rows.end(),
+                               [](std::int64_t index, const VerdictRow& row) { return index == row.index; });
+  if (same) return {};
+  return Error{ErrorCode::kInconclusive,
+               fmt::format("shard {}/{}: has not exactly the rows of its {} segments", shard.index, shard.count, segments.size()),
+               {}};
+}
+
+std::string listed(const std::vector<std::int64_t>& indices) { return fmt::format("{}", fmt::join(indices, ", ")); }
+
+/// Which of 0 … count − 1 are not there exactly once.
+Status check_each_once(std::span<const Shard> shards) {
+  std::vector<std::int64_t> times(static_cast<std::size_t>(shards[0].count));
+  for (const Shard& shard : shards) ++times[static_cast<std::size_t>(shard.index)];
+  std::vector<std::int64_t> missing;
+  std::vector<std::int64_t> repeated;
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    if (times[i] == 0) missing.push_back(static_cast<std::int64_t>(i));
+    if (times[i] > 1) repeated.push_back(static_cast<std::int64_t>(i));
+  }
+  if (missing.empty() && repeated.empty()) return {};
+  std::string message = fmt::format("of {} shards", times.size());
+  if (!missing.empty()) message += fmt::format(", missing: {}", listed(missing));
+  if (!repeated.empty()) message += fmt::format(", given more than once: {}", listed(repeated));
+  return Error{ErrorCode::kInconclusive, message, {}};
+}
+
+}  // namespace
+
+Result<std::vector<std::int64_t>> shard_segments(std::span<const std::int64_t> drawn, std::int64_t index,
+                                                 std::int64_t count) {
+  if (count < 1 || count > kMaxShards || index < 0 || index >= count) {
+    return usage_error(fmt::format("shard {}/{}: must be 0/N to N-1/N with N at most {}", index, count, kMaxShards));
+  }
+  std::vector<std::int64_t> out;
+  for (auto i = static_cast<std::size_t>(index); i < drawn.size(); i += static_cast<std::size_t>(count)) {
+    out.push_back(drawn[i]);
+  }
+  return out;
+}
+
+std::string encode_shard(const Shard& shard) {
+  json::Array drawn;
+  for (const std::int64_t index : shard.drawn) drawn.emplace_back(index);
+  json::Array rows;
+  for (const VerdictRow& row : shard.rows) rows.push_back(row.to_json());
+  const json::Object out{{"format", kFormat},     {"assignment", assignment_json(shard.assignment)},
+                         {"index", shard.index},  {"count", shard.count},
+                         {"drawn", drawn},        {"rows", rows}};
+  return json::Value(out).dump() + "\n";
+}
+
+Result<Shard> decode_shard(std::string_view text) {
+  if (!text.ends_with('\n')) return malformed("shard: no newline at its end: it was cut off");
+  text.remove_suffix(1);
+  DGX_TRY(const json::Value value, json::parse_canonical(text, {.bytes = kMaxShardBytes, .depth = 4}));
+  json::Fields in(value, "shard");
+  if (in.string("format", 32) != kFormat) in.fail("format", fmt::format("is not \"{}\"", kFormat));
+  Shard out;
+  out.assignment = manifest::read_object(in, "assignment", read_assignment);
+  out.count = in.integer("count", 1, kMaxShards);
+  out.index = in.integer("index", 0, out.count - 1);
+  out.drawn = read_drawn(in);
+  out.rows = read_rows(in);
+  DGX_CHECK(in.finish());
+  return out;
+}
+
+Result<std::vector<VerdictRow>> merge_shards(std::span<const Shard> shards) {
+  if (shards.empty()) return Error{ErrorCode::kInconclusive, "no shards", {}};
+  for (const Shard& shard : shards) {
+    const bool same = shard.assignment == shards[0].assignment && shard.count == shards[0].count && shard.drawn == shards[0].drawn;
+    if (!same) return malformed(fmt::format("shard {}/{}: is of another verification", shard.index, shard.count));
+    DGX_CHECK(check_complete(shard));
+  }
+  DGX_CHECK(check_each_once(shards));
+  std::vector<VerdictRow> out;
+  for (const Shard& shard : shards) out.insert(out.end(), shard.rows.begin(), shard.rows.end());
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.index < b.index; });
+  return out;
+}
+
+}  // namespace dgx::protocol
