@@ -65,7 +65,7 @@ void pack_strips(const KernelTable& kernels, Matrix b, std::int64_t depth, std::
     }
   }
   const auto rest = static_cast<int>(columns % kStripWidth);
-  if (rest == 0) return;
+  if (rest == 0 || depth == 0) return;
   const Matrix strip = {b.data + full * kStripWidth * b.column_stride, b.row_stride, b.column_stride};
   std::memset(to + full * strip_stride, 0, static_cast<std::size_t>(depth * kStripWidth) * sizeof(float));
   pack_elements(to + full * strip_stride, kStripWidth, rest, strip.transposed(), depth);
