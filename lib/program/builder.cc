@@ -37,7 +37,7 @@ std::pair<int, std::string> place_of(const Primitive& primitive) {
     case Source::Kind::kSchedule:
       return {2, ""};
     case Source::Kind::kConstant:
-      return {3, ""};
+      return {3, print_line(primitive, 0)};
     case Source::Kind::kUniform:
       return {4, ""};
   }

@@ -54,45 +54,89 @@ Expression binary(ScalarOp op, const Expression& a, const Expression& b) {
   return step(op, {left, right});
 }
 
-void mark(const Operand& operand, std::vector<bool>& steps, std::vector<bool>& accesses) {
-  const auto index = static_cast<std::size_t>(operand.index);
-  if (operand.kind == Operand::Kind::kStep) steps[index] = true;
-  if (operand.kind == Operand::Kind::kAccess) accesses[index] = true;
-}
+/// Writes a line anew in an order that depends on its meaning alone: steps as the result needs them, first
+/// operands first, each once; accesses as the steps come to them. (C++ leaves open in which order operands
+/// were written.)
+class Arrangement {
+ public:
+  explicit Arrangement(const Primitive& from) : from_(from), access_numbers_(from.accesses.size(), -1) {}
 
-/// New numbers of what is kept.
-std::vector<std::int32_t> numbers_of(const std::vector<bool>& kept) {
-  std::vector<std::int32_t> numbers;
-  std::int32_t next = 0;
-  for (const bool keep : kept) numbers.push_back(keep ? next++ : -1);
-  return numbers;
-}
-
-template <class T>
-void keep_only(std::vector<T>& items, const std::vector<bool>& kept) {
-  std::size_t n = 0;
-  std::erase_if(items, [&](const T&) { return !kept[n++]; });
-}
-
-void renumber(Operand& operand, const std::vector<std::int32_t>& steps,
-              const std::vector<std::int32_t>& accesses) {
-  if (operand.kind == Operand::Kind::kStep) operand.index = steps[static_cast<std::size_t>(operand.index)];
-  if (operand.kind == Operand::Kind::kAccess)
-    operand.index = accesses[static_cast<std::size_t>(operand.index)];
-}
-
-/// Marks what the last of `steps` needs.
-std::vector<bool> needed_steps(const std::vector<Step>& steps, std::vector<bool>& accesses) {
-  std::vector<bool> needed(steps.size(), false);
-  if (steps.empty()) return needed;
-  needed.back() = true;
-  for (std::size_t n = steps.size(); n-- > 0;) {
-    if (!needed[n]) continue;
-    for (int m = 0; m < arity_of(steps[n].op); ++m)
-      mark(steps[n].operands[static_cast<std::size_t>(m)], needed, accesses);
+  [[nodiscard]] Primitive result() {
+    Primitive to = from_;
+    if (from_.steps.empty() && !from_.accesses.empty()) (void)access(0);
+    to.steps = list(from_.steps);
+    to.when = list(from_.when);
+    if (to.init) to.init = operand(*from_.init, nullptr);
+    to.accesses = std::move(accesses_);
+    for (Access& written : to.accesses) {
+      for (auto& coordinate : written.coordinates) {
+        for (auto& term : coordinate.terms) {
+          if (term.symbol == kernels::Term::Symbol::kAccess) term.index = access(term.index);
+        }
+      }
+    }
+    return to;
   }
-  return needed;
-}
+
+ private:
+  struct List {
+    const std::vector<Step>& from;
+    std::vector<std::int32_t> numbers;
+    std::vector<Step> to;
+  };
+
+  std::vector<Step> list(const std::vector<Step>& steps) {
+    if (steps.empty()) return {};
+    List work{steps, std::vector<std::int32_t>(steps.size(), -1), {}};
+    (void)step(work, steps.size() - 1);
+    return std::move(work.to);
+  }
+
+  std::int32_t step(List& work, std::size_t n) {
+    if (work.numbers[n] >= 0) return work.numbers[n];
+    Step written = work.from[n];
+    // Steps that this one needs come before it, and accesses in the order of the finished text.
+    for (int m = 0; m < arity_of(written.op); ++m) {
+      const Operand& needed = written.operands[static_cast<std::size_t>(m)];
+      if (needed.kind == Operand::Kind::kStep) (void)step(work, static_cast<std::size_t>(needed.index));
+    }
+    for (int m = 0; m < arity_of(written.op); ++m) {
+      Operand& needed = written.operands[static_cast<std::size_t>(m)];
+      needed = operand(needed, &work);
+    }
+    const auto known = std::find(work.to.begin(), work.to.end(), written);
+    work.numbers[n] = static_cast<std::int32_t>(known - work.to.begin());
+    if (known == work.to.end()) work.to.push_back(written);
+    return work.numbers[n];
+  }
+
+  Operand operand(Operand needed, List* work) {
+    if (needed.kind == Operand::Kind::kStep && work)
+      needed.index = work->numbers[static_cast<std::size_t>(needed.index)];
+    if (needed.kind == Operand::Kind::kAccess) needed.index = access(needed.index);
+    return needed;
+  }
+
+  /// The access's new number; what its `$j` read follows it.
+  std::int32_t access(std::int32_t n) {
+    std::int32_t& number = access_numbers_[static_cast<std::size_t>(n)];
+    if (number >= 0) return number;
+    number = static_cast<std::int32_t>(accesses_.size());
+    const std::int32_t given = number;
+    const Access& original = from_.accesses[static_cast<std::size_t>(n)];
+    accesses_.push_back(original);
+    for (const auto& coordinate : original.coordinates) {
+      for (const auto& term : coordinate.terms) {
+        if (term.symbol == kernels::Term::Symbol::kAccess) (void)access(term.index);
+      }
+    }
+    return given;
+  }
+
+  const Primitive& from_;
+  std::vector<std::int32_t> access_numbers_;
+  std::vector<Access> accesses_;
+};
 
 }  // namespace
 
@@ -178,6 +222,8 @@ Expression LineWriter::append(ScalarOp op, const std::vector<Expression>& operan
 }
 
 TensorForm LineWriter::finish(DType dtype, const Expression& result) {
+  // An argmax gives a position, whatever it compares.
+  if (primitive_.kind == Kind::kArgmax) return finish_operand(dtype, result.operand);
   const bool wants_float = dtype == DType::kF32;
   return finish_operand(dtype, (wants_float ? to_float(result) : to_integer(result)).operand);
 }
@@ -207,7 +253,7 @@ TensorForm LineWriter::finish_operand(DType dtype, const Operand& result) {
     }
   }
   primitive_.dtype = dtype;
-  if (primitive_.kind != Kind::kDot) drop_unused(primitive_);
+  if (primitive_.kind != Kind::kDot) arrange(primitive_);
   const Shape shape = primitive_.shape;
   return value_form(builder_.append(std::move(primitive_)), dtype, shape);
 }
@@ -223,42 +269,6 @@ TensorForm LineWriter::finish_chain(DType dtype, const Expression& result,
   return finish_operand(dtype, result.operand);
 }
 
-void drop_unused(Primitive& primitive) {
-  std::vector<bool> accesses(primitive.accesses.size(), false), none;
-  const auto steps = needed_steps(primitive.steps, accesses);
-  const auto when = needed_steps(primitive.when, accesses);
-  if (primitive.steps.empty() && !accesses.empty()) accesses[0] = true;
-  if (primitive.init) mark(*primitive.init, none, accesses);
-  for (std::size_t n = 0; n < accesses.size(); ++n) {
-    if (!accesses[n]) continue;
-    for (const auto& coordinate : primitive.accesses[n].coordinates) {
-      for (const auto& term : coordinate.terms) {
-        if (term.symbol == kernels::Term::Symbol::kAccess)
-          accesses[static_cast<std::size_t>(term.index)] = true;
-      }
-    }
-  }
-  const auto access_numbers = numbers_of(accesses);
-  const auto renumber_steps = [&](std::vector<Step>& list, const std::vector<bool>& kept) {
-    const auto step_numbers = numbers_of(kept);
-    keep_only(list, kept);
-    for (Step& step : list) {
-      for (int m = 0; m < arity_of(step.op); ++m)
-        renumber(step.operands[static_cast<std::size_t>(m)], step_numbers, access_numbers);
-    }
-  };
-  renumber_steps(primitive.steps, steps);
-  renumber_steps(primitive.when, when);
-  if (primitive.init) renumber(*primitive.init, {}, access_numbers);
-  keep_only(primitive.accesses, accesses);
-  for (Access& access : primitive.accesses) {
-    for (auto& coordinate : access.coordinates) {
-      for (auto& term : coordinate.terms) {
-        if (term.symbol == kernels::Term::Symbol::kAccess)
-          term.index = access_numbers[static_cast<std::size_t>(term.index)];
-      }
-    }
-  }
-}
+void arrange(Primitive& primitive) { primitive = Arrangement(primitive).result(); }
 
 }  // namespace dgx::program

@@ -87,7 +87,9 @@ class LineWriter {
       read_whole_;  // by access: what a copy of it would be, where it was read as a tensor
 };
 
-/// Drops steps and accesses that the line's result does not need, and renumbers the rest. Not for dot.
-void drop_unused(kernels::Primitive& primitive);
+/// Drops the steps and accesses that the line's result does not need, and puts the rest into an order that
+/// depends on the line's meaning alone, so that one lowering has one text whatever compiler built us. Not for
+/// dot.
+void arrange(kernels::Primitive& primitive);
 
 }  // namespace dgx::program

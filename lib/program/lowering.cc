@@ -23,51 +23,27 @@ std::int64_t product(const Shape& shape) {
   return count;
 }
 
-/// The form over one pass of folding: output index where kept, fold index where summed, 0 in dimensions of
-/// one element.
-struct Reduction {
-  Shape shape;  // kept, summed dimensions as 1
-  Shape fold;
-  std::vector<kernels::Coordinate> indices;
-};
-
-Reduction reduction_over(const Shape& shape, const std::vector<std::size_t>& dimensions) {
-  Reduction result;
-  for (std::size_t n = 0; n < shape.size(); ++n) {
-    const bool summed = std::find(dimensions.begin(), dimensions.end(), n) != dimensions.end();
-    result.shape.push_back(summed ? 1 : shape[n]);
-    if (shape[n] == 1) {
-      result.indices.push_back(constant_index(0));
-    } else if (summed) {
-      result.indices.push_back(fold_index(result.fold.size()));
-      result.fold.push_back(shape[n]);
-    } else {
-      result.indices.push_back(output_index(n));
-    }
-  }
-  return result;
-}
-
 TensorForm fold_sum(Builder& builder, const std::string& provenance, const TensorForm& form,
                     const std::vector<std::size_t>& dimensions) {
   const Reduction over = reduction_over(form.shape, dimensions);
   if (over.fold.empty()) return form;
   LineWriter line(builder, provenance, Kind::kSum, over.shape, over.fold);
-  return line.finish(form.dtype == DType::kF32 ? DType::kF32 : DType::kI64, line.read(form, over.indices));
+  const Expression item = line.read(form, over.indices);
+  return over.restored(line.finish(form.dtype == DType::kF32 ? DType::kF32 : DType::kI64, item));
 }
 
 TensorForm dot_with_one(Builder& builder, const std::string& provenance, const TensorForm& form,
                         const std::vector<std::size_t>& dimensions) {
   const Reduction over = reduction_over(form.shape, dimensions);
   if (over.fold.empty()) return form;
+  const TensorForm one = value_form(builder.constant(1.0F), DType::kF32, {1});
   kernels::Primitive dot;
   dot.kind = Kind::kDot;
   dot.shape = over.shape;
   dot.fold = over.fold;
   dot.provenance = provenance;
-  dot.accesses = {access_at(value_form(builder.constant(1.0F), DType::kF32, {1}), {constant_index(0)}),
-                  access_at(form, over.indices)};
-  return value_form(builder.append(std::move(dot)), DType::kF32, over.shape);
+  dot.accesses = {access_at(one, {constant_index(0)}), access_at(form, over.indices)};
+  return over.restored(value_form(builder.append(std::move(dot)), DType::kF32, over.shape));
 }
 
 }  // namespace

@@ -26,16 +26,10 @@ std::vector<std::size_t> reduced_dimensions(Call& call, std::size_t rank) {
 /// max or argmax over dimensions, which become 1.
 TensorForm extreme(Call& call, Kind kind, DType dtype, const TensorForm& form,
                    const std::vector<std::size_t>& dimensions) {
-  Shape shape = form.shape, fold;
-  auto indices = output_indices(form.shape.size());
-  for (const std::size_t dimension : dimensions) {
-    indices[dimension] = fold_index(fold.size());
-    fold.push_back(shape[dimension]);
-    shape[dimension] = 1;
-  }
-  LineWriter line(call.builder(), call.provenance(), kind, shape, fold);
-  const Expression item = line.read(without_splat(call.builder(), form), indices);
-  return line.finish(dtype, item);
+  const Reduction over = reduction_over(form.shape, dimensions);
+  LineWriter line(call.builder(), call.provenance(), kind, over.shape, over.fold);
+  const Expression item = line.read(without_splat(call.builder(), form), over.indices);
+  return over.restored(line.finish(dtype, item));
 }
 
 /// A map over `shape`.
@@ -50,19 +44,14 @@ TensorForm sum_of(Call& call, const TensorForm& form, std::size_t dimension) {
 /// Sum over the last dimensions from `first` on of what `term` makes of the elements read.
 template <class Term>
 TensorForm inner_sum(Call& call, const Shape& shape, std::size_t first, Term term) {
-  Shape outer = shape, fold;
-  auto indices = output_indices(shape.size());
-  for (std::size_t n = first; n < shape.size(); ++n) {
-    indices[n] = fold_index(fold.size());
-    fold.push_back(shape[n]);
-    outer[n] = 1;
-  }
-  LineWriter line(call.builder(), call.provenance(), Kind::kSum, outer, fold);
+  std::vector<std::size_t> dimensions;
+  for (std::size_t n = first; n < shape.size(); ++n) dimensions.push_back(n);
+  const Reduction over = reduction_over(shape, dimensions);
+  LineWriter line(call.builder(), call.provenance(), Kind::kSum, over.shape, over.fold);
   const auto at = [&](const TensorForm& form) {
-    const TensorForm whole = broadcast_to(without_splat(call.builder(), form), shape);
-    return line.read(whole, indices);
+    return line.read(broadcast_to(without_splat(call.builder(), form), shape), over.indices);
   };
-  return line.finish(DType::kF32, term(at));
+  return over.restored(line.finish(DType::kF32, term(at)));
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ Primitive inlined(const Primitive& consumer, std::size_t n, const Primitive& pro
     steps.push_back(step);
   }
   result.steps = std::move(steps);
-  drop_unused(result);
+  arrange(result);
   return result;
 }
 

@@ -11,27 +11,25 @@ SoftmaxParts softmax_parts(Builder& builder, const std::string& provenance, cons
                            std::size_t dimension) {
   const TensorForm x = without_splat(builder, form);
   SoftmaxParts parts;
-  Shape reduced = x.shape;
-  reduced[dimension] = 1;
-  auto indices = output_indices(x.shape.size());
-  indices[dimension] = fold_index(0);
-
-  LineWriter maximum(builder, provenance, Kind::kMax, reduced, {x.shape[dimension]});
-  const Expression item = maximum.read(x, indices);
-  parts.maximum = maximum.finish(DType::kF32, item);
+  const Reduction over = reduction_over(x.shape, {dimension});
+  const auto fold = [&](Kind kind, const TensorForm& items) {
+    LineWriter line(builder, provenance, kind, over.shape, over.fold);
+    const Expression item = line.read(items, over.indices);
+    return line.finish(DType::kF32, item);
+  };
+  const TensorForm maximum = fold(Kind::kMax, x);
+  parts.maximum = over.restored(maximum);
 
   LineWriter numerators(builder, provenance, x.shape);
   parts.numerators = numerators.finish(
       DType::kF32, function(ScalarOp::kExp, numerators.read(x) - numerators.read(parts.maximum)));
+  const TensorForm sum = fold(Kind::kSum, parts.numerators);
+  parts.sum = over.restored(sum);
 
-  LineWriter sum(builder, provenance, Kind::kSum, reduced, {x.shape[dimension]});
-  const Expression term = sum.read(parts.numerators, indices);
-  parts.sum = sum.finish(DType::kF32, term);
-
-  LineWriter reciprocal(builder, provenance, reduced);
-  parts.reciprocal = reciprocal.finish(DType::kF32, 1.0F / reciprocal.read(parts.sum));
-  LineWriter log_sum(builder, provenance, reduced);
-  parts.log_sum = log_sum.finish(DType::kF32, function(ScalarOp::kLog, log_sum.read(parts.sum)));
+  LineWriter reciprocal(builder, provenance, over.shape);
+  parts.reciprocal = over.restored(reciprocal.finish(DType::kF32, 1.0F / reciprocal.read(sum)));
+  LineWriter log_sum(builder, provenance, over.shape);
+  parts.log_sum = over.restored(log_sum.finish(DType::kF32, function(ScalarOp::kLog, log_sum.read(sum))));
   return parts;
 }
 

@@ -151,6 +151,8 @@ bool is_contiguous(const TensorForm& form) {
 
 std::optional<TensorForm> reshape(const TensorForm& form, const Shape& shape) {
   if (form.shape == shape) return form;
+  const auto from = element_count(form.shape), to = element_count(shape);
+  if (!from.ok() || !to.ok() || *from != *to) return std::nullopt;
   if (form.splat) return splat_form(form.dtype, shape, *form.splat);
   if (is_contiguous(form)) {
     TensorForm result = form;
@@ -172,6 +174,40 @@ std::optional<TensorForm> reshape(const TensorForm& form, const Shape& shape) {
   std::vector<Coordinate> indices(form.shape.size(), constant_index(0));
   for (std::size_t n = 0; n < kept.size(); ++n) indices[kept_dimensions[n]] = (*split)[n];
   return remap(form, shape, indices);
+}
+
+Reduction reduction_over(const Shape& shape, const std::vector<std::size_t>& dimensions) {
+  Reduction result;
+  for (std::size_t n = 0; n < shape.size(); ++n) {
+    const bool summed = std::find(dimensions.begin(), dimensions.end(), n) != dimensions.end();
+    result.restored_shape.push_back(summed ? 1 : shape[n]);
+    if (shape[n] == 1) {
+      result.indices.push_back(constant_index(0));
+    } else if (summed) {
+      result.indices.push_back(fold_index(result.fold.size()));
+      result.fold.push_back(shape[n]);
+    } else {
+      result.indices.push_back(output_index(result.shape.size()));
+    }
+    if (!summed) result.shape.push_back(shape[n]);
+  }
+  return result;
+}
+
+TensorForm Reduction::restored(const TensorForm& value) const {
+  // Kept dimensions are restored_shape's in order; where a kept one has size 1 any place among the ones
+  // serves.
+  std::vector<Coordinate> back;
+  std::size_t at = 0;
+  for (const std::int64_t size : shape) {
+    if (size == 1) {
+      back.push_back(constant_index(0));
+      continue;
+    }
+    while (restored_shape[at] == 1) ++at;
+    back.push_back(output_index(at++));
+  }
+  return remap(value, restored_shape, back);
 }
 
 }  // namespace dgx::program

@@ -50,4 +50,15 @@ struct TensorForm {
 /// say it.
 [[nodiscard]] std::optional<TensorForm> reshape(const TensorForm& form, const Shape& shape);
 
+/// How a fold over some dimensions of a tensor is written.
+struct Reduction {
+  Shape shape;                               ///< of the fold's value: without the summed dimensions
+  Shape fold;                                ///< sizes of the summed dimensions; those of 1 are left out
+  std::vector<kernels::Coordinate> indices;  ///< of the tensor, in output and fold indices
+  Shape restored_shape;                      ///< the tensor's, summed dimensions as 1
+  /// The fold's value as a tensor of restored_shape.
+  [[nodiscard]] TensorForm restored(const TensorForm& value) const;
+};
+[[nodiscard]] Reduction reduction_over(const Shape& shape, const std::vector<std::size_t>& dimensions);
+
 }  // namespace dgx::program

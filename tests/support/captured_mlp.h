@@ -1,0 +1,206 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dgx/program/aten.h"
+#include "dgx/program/specs.h"
+
+namespace dgx::test {
+
+/// Writes AtenCalls the way libtorch 2.11 dispatches a multilayer perceptron under functionalisation, so that
+/// lowering and executor are tested without libtorch.
+class MlpCapture {
+ public:
+  /// `sizes`: inputs, hidden …, outputs. `input_shape`: of the batch, batch first; flattened by a view if it
+  /// is not [batch, inputs].
+  MlpCapture(std::vector<std::int64_t> sizes, Shape input_shape, program::Activation activation)
+      : sizes_(std::move(sizes)), activation_(activation), batch_(input_shape[0]) {
+    graph_.input = tensor(std::move(input_shape));
+  }
+
+  [[nodiscard]] program::CapturedGraph training() {
+    graph_.output_gradient = tensor({batch_, sizes_.back()});
+    add_parameters();
+    forward();
+    backward();
+    return std::move(graph_);
+  }
+
+  [[nodiscard]] program::CapturedGraph evaluation() {
+    add_parameters();
+    forward();
+    return std::move(graph_);
+  }
+
+ private:
+  using Id = program::TensorId;
+  using Argument = program::AtenArgument;
+  using Arguments = std::vector<std::pair<std::string, Argument>>;
+
+  static Argument of(Id id) { return std::optional<Id>(id); }
+  [[nodiscard]] std::size_t layers() const { return sizes_.size() - 1; }
+
+  Id tensor(Shape shape) {
+    graph_.tensors.push_back({DType::kF32, std::move(shape)});
+    return static_cast<Id>(graph_.tensors.size() - 1);
+  }
+
+  Id call(const std::string& name, const std::string& overload, Arguments arguments, Shape result) {
+    program::AtenCall call;
+    call.name = "aten::" + name;
+    call.overload = overload;
+    for (auto& [key, argument] : arguments) {
+      call.argument_names.push_back(std::move(key));
+      call.arguments.push_back(std::move(argument));
+    }
+    const Id id = tensor(std::move(result));
+    call.results = {id};
+    call.place = place_;
+    graph_.calls.push_back(std::move(call));
+    return id;
+  }
+
+  Id transposed(Id id) {
+    const Shape shape = graph_.tensors[static_cast<std::size_t>(id)].shape;
+    return call("t", "", {{"self", of(id)}}, {shape[1], shape[0]});
+  }
+
+  /// Names as torch's Sequential gives them: layers have even numbers, activations odd ones. Values are small
+  /// and varied.
+  void add_parameters() {
+    for (std::size_t layer = 0; layer < layers(); ++layer) {
+      const std::string prefix = std::to_string(2 * layer);
+      biases_.push_back(add_parameter(prefix + ".bias", {sizes_[layer + 1]}));
+      weights_.push_back(add_parameter(prefix + ".weight", {sizes_[layer + 1], sizes_[layer]}));
+    }
+  }
+
+  Id add_parameter(std::string name, const Shape& shape) {
+    const Id id = tensor(shape);
+    Tensor value(DType::kF32, shape);
+    for (float& number : value.as<float>())
+      number = static_cast<float>((counter_++ * 37) % 101 - 50) / 128.0F;
+    graph_.sources.push_back({program::AtenSource::Kind::kParameter, std::move(name), id, std::move(value)});
+    return id;
+  }
+
+  void forward() {
+    place_ = "forward";
+    Id x = graph_.input;
+    if (graph_.tensors[static_cast<std::size_t>(x)].shape != Shape{batch_, sizes_[0]}) {
+      x = call("view", "", {{"self", of(x)}, {"size", std::vector<std::int64_t>{batch_, sizes_[0]}}},
+               {batch_, sizes_[0]});
+    }
+    for (std::size_t layer = 0; layer < layers(); ++layer) {
+      inputs_.push_back(x);
+      transposed_.push_back(transposed(weights_[layer]));
+      const Shape shape{batch_, sizes_[layer + 1]};
+      x = call("addmm", "",
+               {{"self", of(biases_[layer])},
+                {"mat1", of(x)},
+                {"mat2", of(transposed_.back())},
+                {"beta", std::int64_t{1}},
+                {"alpha", std::int64_t{1}}},
+               shape);
+      sums_.push_back(x);
+      if (layer + 1 < layers()) x = activated(x, shape);
+    }
+    graph_.output = x;
+  }
+
+  Id activated(Id x, const Shape& shape) {
+    switch (activation_) {
+      case program::Activation::kRelu:
+        return call("relu", "", {{"self", of(x)}}, shape);
+      case program::Activation::kTanh:
+        return call("tanh", "", {{"self", of(x)}}, shape);
+      case program::Activation::kSigmoid:
+        return call("sigmoid", "", {{"self", of(x)}}, shape);
+      case program::Activation::kGelu:
+        return call("gelu", "", {{"self", of(x)}, {"approximate", std::string("none")}}, shape);
+      case program::Activation::kGeluTanh:
+        return call("gelu", "", {{"self", of(x)}, {"approximate", std::string("tanh")}}, shape);
+    }
+    return x;
+  }
+
+  /// The gradient before the activation whose output is the input of `layer`.
+  Id activation_gradient(Id gradient, std::size_t layer, const Shape& shape) {
+    const Argument output = of(inputs_[layer]), input = of(sums_[layer - 1]);
+    switch (activation_) {
+      case program::Activation::kRelu:
+        return call("threshold_backward", "",
+                    {{"grad_output", of(gradient)}, {"self", output}, {"threshold", std::int64_t{0}}}, shape);
+      case program::Activation::kTanh:
+        return call("tanh_backward", "", {{"grad_output", of(gradient)}, {"output", output}}, shape);
+      case program::Activation::kSigmoid:
+        return call("sigmoid_backward", "", {{"grad_output", of(gradient)}, {"output", output}}, shape);
+      case program::Activation::kGelu:
+        return call("gelu_backward", "",
+                    {{"grad_output", of(gradient)}, {"self", input}, {"approximate", std::string("none")}},
+                    shape);
+      case program::Activation::kGeluTanh:
+        return call("gelu_backward", "",
+                    {{"grad_output", of(gradient)}, {"self", input}, {"approximate", std::string("tanh")}},
+                    shape);
+    }
+    return gradient;
+  }
+
+  void backward() {
+    place_ = "backward";
+    graph_.gradients.resize(graph_.sources.size());
+    Id gradient = *graph_.output_gradient;
+    for (std::size_t layer = layers(); layer-- > 0;) {
+      const std::int64_t inputs = sizes_[layer], outputs = sizes_[layer + 1];
+      Id below = gradient;
+      if (layer > 0) {
+        const Id weight = transposed(transposed_[layer]);
+        below = call("mm", "", {{"self", of(gradient)}, {"mat2", of(weight)}}, {batch_, inputs});
+      }
+      const Id rows = transposed(gradient);
+      const Id product =
+          call("mm", "", {{"self", of(rows)}, {"mat2", of(inputs_[layer])}}, {outputs, inputs});
+      const Id turned = transposed(product);
+      const Id sum = call("sum", "dim_IntList",
+                          {{"self", of(gradient)},
+                           {"dim", std::vector<std::int64_t>{0}},
+                           {"keepdim", true},
+                           {"dtype", std::monostate{}}},
+                          {1, outputs});
+      graph_.gradients[2 * layer] =
+          call("view", "", {{"self", of(sum)}, {"size", std::vector<std::int64_t>{outputs}}}, {outputs});
+      graph_.gradients[2 * layer + 1] = transposed(turned);
+      if (layer > 0) gradient = activation_gradient(below, layer, {batch_, inputs});
+    }
+  }
+
+  std::vector<std::int64_t> sizes_;
+  program::Activation activation_;
+  std::int64_t batch_;
+  program::CapturedGraph graph_;
+  std::string place_;
+  std::int64_t counter_ = 0;
+  std::vector<Id> weights_, biases_, transposed_, inputs_, sums_;
+};
+
+/// A training pass on inputs [batch, sizes[0]].
+[[nodiscard]] inline program::CapturedGraph captured_mlp(
+    std::vector<std::int64_t> sizes, std::int64_t batch,
+    program::Activation activation = program::Activation::kRelu) {
+  Shape input{batch, sizes[0]};
+  return MlpCapture(std::move(sizes), std::move(input), activation).training();
+}
+
+/// The forward pass alone.
+[[nodiscard]] inline program::CapturedGraph captured_mlp_evaluation(
+    std::vector<std::int64_t> sizes, std::int64_t batch,
+    program::Activation activation = program::Activation::kRelu) {
+  Shape input{batch, sizes[0]};
+  return MlpCapture(std::move(sizes), std::move(input), activation).evaluation();
+}
+
+}  // namespace dgx::test

@@ -1,0 +1,203 @@
+#include "dgx/program/check.h"
+
+#include <catch2/catch.hpp>
+
+using namespace dgx;
+using namespace dgx::program;
+
+namespace {
+
+/// A step with values 0 (f32 [4,6]), 1 (i64 [4]), 2 (f32 [2], the schedule), and the line under test as
+/// number 5.
+std::string program_with(const std::string& line) {
+  return R"({"k":"input","next":0,"s":[4,6],"src":"state model/w","t":"f32","v":0})"
+         "\n"
+         R"({"k":"input","s":[4],"src":"batch y","t":"i64","v":1})"
+         "\n"
+         R"({"k":"input","of":["lr","-lr"],"s":[2],"src":"schedule","t":"f32","v":2})"
+         "\n"
+         R"({"k":"input","next":3,"s":[],"src":"state loss","t":"f32","v":3})"
+         "\n"
+         R"({"k":"input","next":4,"s":[],"src":"state step","t":"i64","v":4})"
+         "\n" +
+         line + "\n";
+}
+
+Status checked(const std::string& text) {
+  const auto program = parse_program(text);
+  if (!program.ok()) FAIL(text << program.error().message);
+  return check_program(*program);
+}
+
+std::string map(const std::string& accesses, const std::string& steps = "",
+                const std::string& shape = "[4,6]", const std::string& type = "f32") {
+  const std::string list = steps.empty() ? "" : "\"do\":[" + steps + "],";
+  return "{" + list + R"("k":"map","s":)" + shape + R"(,"t":")" + type + R"(","v":5,"x":[)" + accesses + "]}";
+}
+
+void check_refused(const std::string& line, const std::string& message) {
+  INFO(line);
+  const Status status = checked(program_with(line));
+  REQUIRE(!status.ok());
+  CHECK(status.error().code == ErrorCode::kMalformed);
+  CHECK_THAT(status.error().message, Catch::StartsWith("line 5: "));
+  CHECK_THAT(status.error().message, Catch::Contains(message));
+}
+
+void check_accepted(const std::string& line) {
+  INFO(line);
+  const Status status = checked(program_with(line));
+  if (!status.ok()) FAIL(status.error().message);
+}
+
+}  // namespace
+
+TEST_CASE("an access without fill must be inside for every index") {
+  check_accepted(map(R"("0[i0,i1]")"));
+  check_accepted(map(R"("0[3-i0,5-i1]")"));
+  check_accepted(map(R"("0[i0//2,i1]")"));
+  check_accepted(map(R"("0@24[6*i0+i1]")"));
+  check_accepted(map(R"("0[i0,2*i1]?0x0p0")"));
+  check_accepted(map(R"("0[i0,2*i1-5]?-inf")"));
+  check_refused(map(R"("0[i0,i1+1]")"), "reaches 1 to 6, outside 0 to 5");
+  check_refused(map(R"("0[i0-1,i1]")"), "reaches -1 to 2");
+  check_refused(map(R"("0[-i0,i1]")"), "reaches -3 to 0");
+  check_refused(map(R"("0@24[6*i0+2*i1]")"), "reaches 0 to 28");
+  check_refused(map(R"("0[(i0-1)//2,i1]")"), "reaches -1 to 1");
+  check_refused(map(R"("0[i0,9007199254740992*i1]?0x0p0")"), "exceeds 2^53");
+}
+
+TEST_CASE("an exact division and a read index need a fill, a read index stands alone") {
+  check_accepted(map(R"("0[i0/2,i1]?0x0p0")"));
+  check_refused(map(R"("0[i0/2,i1]")"), "a fill is needed");
+  check_accepted(map(R"("0[$1,i1]?0x0p0","1[i0]")"));
+  check_refused(map(R"("0[$1,i1]","1[i0]")"), "a fill is needed");
+  check_refused(map(R"("0[$1+1,i1]?0x0p0","1[i0]")"), "$ must stand alone");
+}
+
+TEST_CASE("an index read through an index is refused") {
+  check_refused(map(R"("0[$1,i1]?0x0p0","1[$2]?0","1[i0]")"), "access");
+  check_refused(map(R"("0[$1,i1]?0x0p0","0[i0,i1]")"), "access");  // not an integer
+  check_refused(map(R"("0[$7,i1]?0x0p0")"), "access");
+}
+
+TEST_CASE("a line must use what it names and name what exists") {
+  check_refused(map(R"("0[i0,i1]","0[i0,0]")"), "access 1 is not used");
+  check_refused(map(R"("0[i0,i1]")", R"("neg x0","abs x0")"), "step 0 is not used");
+  check_refused(map(R"("5[i0,i1]")"), "value 5 is not defined before");
+  check_refused(map(R"("9[i0,i1]")"), "value 9 is not defined before");
+  check_refused(map(R"("0[i0]")"), "");
+  check_refused(map(R"("0@23[i0]")"), "");
+  check_refused(map(R"("0[i0,i2]")"), "");
+  check_refused(map(R"("0[i0,k0]")"), "");
+  check_refused(map(R"("0[i0,i1]")", R"("neg x1")"), "");
+  check_refused(map(R"("0[i0,i1]")", R"("neg t0")"), "");
+  check_refused(map(R"("0[i0,i1]")", R"("add x0 acc")"), "");
+}
+
+TEST_CASE("types of steps follow the operations") {
+  check_refused(map(R"("0[i0,i1]")", R"("add x0 1")"), "");
+  check_refused(map(R"("1[i0]")", R"("sqrt x0")"), "");
+  check_refused(map(R"("1[i0]")"), "");                             // an integer as f32
+  check_refused(map(R"("0[i0,i1]")", R"("select x0 x0 x0")"), "");  // a float condition
+  check_accepted(map(R"("1[i0]")", R"("f32 x0")"));
+  check_accepted(map(R"("1[i0]")", R"("add x0 i1")", "[4,6]", "i64"));
+  check_refused(map(R"("1[i0]?0x0p0")", R"("add x0 i1")", "[4,6]", "i64"), "");
+}
+
+TEST_CASE("an element opens at most six leaves on any path") {
+  const auto reads = [](int count) {
+    std::string accesses, steps;
+    for (int n = 0; n < count; ++n) {
+      accesses +=
+          (n ? ",\"" : "\"") + (n < 6 ? "0[i0," + std::to_string(n) + "]" : std::string("0[3-i0,0]")) + "\"";
+    }
+    for (int n = 1; n < count; ++n)
+      steps += (n > 1 ? "," : "") +
+               ("\"add x" + std::to_string(n) + (n > 1 ? " t" + std::to_string(n - 2) : " x0") + "\"");
+    return map(accesses, steps, "[4]");
+  };
+  check_accepted(reads(6));
+  check_refused(reads(7), "7 leaves");
+  // The branches of a select are alternatives.
+  check_accepted(map(R"("0[i0,0]","0[i0,1]","0[i0,2]","0[i0,3]","0[i0,4]","0[i0,5]","1[i0]")",
+                     R"("add x0 x1","add t0 x2","add x3 x4","add t2 x5","lt x6 2","select t4 t1 t3")",
+                     "[4]"));
+  // Constant places of one small value are one leaf.
+  check_accepted(map(R"("0[0,0]","0[0,1]","0[0,2]","0[0,3]","0[0,4]","0[0,5]","0[1,0]")",
+                     R"("add x0 x1","add t0 x2","add t1 x3","add t2 x4","add t3 x5","add t4 x6")", "[4]"));
+}
+
+TEST_CASE("folds have their own rules") {
+  const auto fold = [](const std::string& kind, const std::string& f, const std::string& accesses,
+                       const std::string& rest = "") {
+    return "{" + (rest.find("\"do\"") == 0 ? rest + "," : std::string()) + R"("f":)" + f + R"(,"k":")" +
+           kind + R"(","s":[4],"t":"f32","v":5,"x":[)" + accesses + "]}";
+  };
+  check_accepted(fold("dot", "[6]", R"("0[i0,k0]","0[0,k0]")"));
+  check_accepted(fold("sum", "[6]", R"("0[i0,k0]")"));
+  check_accepted(fold("max", "[6]", R"("0[i0,k0]")"));
+  check_refused(fold("dot", "[6]", R"("0[i0,k0]")"), "");
+  check_refused(fold("dot", "[6]", R"("0[i0,k0]","0[0,k0]","0[1,k0]")"), "not used");
+  check_refused(fold("argmax", "[6]", R"("0[i0,k0]")"), "");  // gives i64
+  check_refused(fold("sum", "[7]", R"("0[i0,k0]")"), "reaches 0 to 6");
+  check_refused(fold("sum", "[9007199254740992,9007199254740992]", R"("0[i0,0]")"), "f: ");
+  check_refused(fold("sum", "[9007199254740992,1024]", R"("0[i0,0]")"), "f: ");
+}
+
+TEST_CASE("a chain starts at a constant or at an access without fold indices") {
+  const auto chain = [](const std::string& init, const std::string& when) {
+    return R"({"do":["add acc x0"],"f":[6],"init":")" + init + R"(","k":"chain","s":[4],"t":"f32","v":5)" +
+           when + R"(,"x":["0[i0,k0]","0[i0,0]"]})";
+  };
+  check_accepted(chain("x1", ""));
+  check_refused(chain("x0", ""), "");
+  check_refused(chain("k0", ""), "");
+  check_refused(chain("0", ""), "");
+  check_refused(chain("0x0p0", ""), "access 1 is not used");
+  check_refused(chain("x1", R"(,"when":["neg x0"])"), "");
+  check_accepted(chain("x1", R"(,"when":["lt k0 i0"])"));
+}
+
+TEST_CASE("state entries, schedules and constants come from closed lists") {
+  const auto input = [](const std::string& head, const std::string& tail) {
+    return "{" + std::string(R"("k":"input",)") + head + R"(,"v":5})" + tail;
+  };
+  check_refused(input(R"("next":0,"s":[4,6],"src":"state model/w","t":"f32")", ""),
+                "a second 'state model/w'");
+  check_refused(input(R"("next":0,"s":[4,6],"src":"state other","t":"f32")", ""), "no state entry");
+  check_refused(input(R"("s":[4,6],"src":"state model/v","t":"f32")", ""), "next: is missing");
+  check_refused(input(R"("next":1,"s":[4,6],"src":"state model/v","t":"f32")", ""), "next: value 1 is i64");
+  check_refused(input(R"("next":6,"s":[4,6],"src":"state model/v","t":"f32")", ""), "there is no value 6");
+  check_refused(input(R"("of":["lr"],"s":[1],"src":"schedule","t":"f32")", ""), "a second 'schedule'");
+  check_refused(input(R"("of":["0x1p0"],"s":[2],"src":"constant","t":"f32")", ""),
+                "1 numbers for 2 elements");
+  check_refused(input(R"("of":["1"],"s":[1],"src":"constant","t":"f32")", ""), "'1' is no f32");
+  check_refused(input(R"("of":["256"],"s":[1],"src":"constant","t":"u8")", ""), "'256' is no u8");
+  check_refused(input(R"("s":[4],"src":"batch y","t":"i64")", ""), "a second 'batch y'");
+  check_refused(input(R"("s":[4],"src":"uniform 0","t":"i64")", ""), "f32");
+  check_accepted(input(R"("of":["-inf","0x1p0"],"s":[2],"src":"constant","t":"f32")", ""));
+}
+
+TEST_CASE("a schedule's names are known and counted") {
+  const std::string good = program_with(map(R"("0[i0,i1]")"));
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    return text.replace(text.find(from), from.size(), to);
+  };
+  CHECK(checked(good).ok());
+  CHECK_THAT(checked(with(R"("-lr")", R"("2*lr")")).error().message,
+             Catch::Contains("no schedule is called '2*lr'"));
+  CHECK_THAT(checked(with(R"("s":[2],"src":"schedule")", R"("s":[3],"src":"schedule")")).error().message,
+             Catch::Contains("f32 [2]"));
+  CHECK_THAT(checked(with("state loss", "state model/loss")).error().message, Catch::Contains("state loss"));
+  CHECK_THAT(checked(with(R"("s":[],"src":"state loss","t":"f32")", R"("s":[],"src":"state loss","t":"i64")"))
+                 .error()
+                 .message,
+             Catch::Contains("f32 []"));
+}
+
+TEST_CASE("values that together exceed the cap are refused before anything is allocated") {
+  check_refused(R"({"k":"map","s":[9007199254740992],"t":"f32","v":5,"x":["0[0,0]"]})", "together exceed");
+  check_refused(R"({"k":"map","s":[4294967296,4294967296],"t":"f32","v":5,"x":["0[0,0]"]})", "s: ");
+}

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <catch2/catch.hpp>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "dgx/kernels/compiled.h"
+#include "dgx/kernels/evaluate.h"
+#include "dgx/kernels/schedule.h"
+#include "dgx/program/number_text.h"
+#include "dgx/program/program.h"
+
+namespace dgx::test {
+
+/// What a step needs beside its state.
+struct StepInputs {
+  Tensor x, y;
+  kernels::ScheduleParameters schedule;
+  std::int64_t step = 0;
+};
+
+inline Tensor input_value(const kernels::Primitive& input, const State& state, const StepInputs& inputs) {
+  using Kind = kernels::Source::Kind;
+  if (input.source.kind == Kind::kState) {
+    const Entry* entry = find_entry(state, input.source.name);
+    REQUIRE(entry);
+    return entry->tensor;
+  }
+  if (input.source.kind == Kind::kBatch) return input.source.name == "x" ? inputs.x : inputs.y;
+  Tensor value(input.dtype, input.shape);
+  if (input.source.kind == Kind::kSchedule) {
+    const auto scalars = kernels::schedule_scalars(input.source.of, inputs.schedule, inputs.step);
+    REQUIRE(scalars.ok());
+    std::copy(scalars->begin(), scalars->end(), value.as<float>().begin());
+  } else {
+    for (std::size_t n = 0; n < input.source.of.size(); ++n)
+      value.as<float>()[n] = *program::parse_hex_float(input.source.of[n]);
+  }
+  return value;
+}
+
+/// Every value of the program, by the definition (kernels/evaluate.h).
+inline std::vector<Tensor> run_program(const program::Program& program, const State& state,
+                                       const StepInputs& inputs) {
+  std::vector<Tensor> values;
+  std::vector<TensorView> views;
+  std::vector<kernels::ValueType> types;
+  for (const kernels::Primitive& line : program.values) {
+    if (line.kind == kernels::Kind::kInput) {
+      values.push_back(input_value(line, state, inputs));
+    } else {
+      const auto compiled = kernels::compile(line, types);
+      REQUIRE(compiled.ok());
+      values.emplace_back(line.dtype, line.shape);
+      views.clear();
+      for (const Tensor& value : values) views.push_back(value.view());
+      views.pop_back();
+      REQUIRE(kernels::evaluate_all(*compiled, views, values.back(), 0, values.back().count()).ok());
+    }
+    REQUIRE(values.back().shape() == line.shape);
+    REQUIRE(values.back().dtype() == line.dtype);
+    types.push_back({line.dtype, line.shape});
+  }
+  return values;
+}
+
+/// The state after the step.
+inline State next_state(const program::Program& program, const State& state, const StepInputs& inputs) {
+  const auto values = run_program(program, state, inputs);
+  State next;
+  for (const auto input : program::state_inputs(program)) {
+    const kernels::Primitive& line = program.values[static_cast<std::size_t>(input)];
+    next.push_back({line.source.name, values[static_cast<std::size_t>(*line.next)]});
+  }
+  return next;
+}
+
+}  // namespace dgx::test
