@@ -1,0 +1,82 @@
+#include "statements.h"
+
+#include <algorithm>
+
+#include "dgx/crypto/sha256.h"
+
+namespace dgx::test {
+
+using namespace manifest;
+
+crypto::SecretKey key(std::uint8_t seed) {
+  crypto::Seed bytes;
+  bytes.fill(seed);
+  return crypto::SecretKey::from_seed(bytes);
+}
+
+Digest key_id(std::uint8_t seed) { return crypto::key_id(key(seed).public_key()); }
+
+Digest digest(std::string_view word) { return crypto::sha256(as_bytes(word)); }
+
+Policy policy() {
+  Policy out = standard_policy();
+  out.sample_ppm = 300'000;
+  out.solver_bond = 1'001;
+  out.verifier_bond = 501;
+  out.verifier_fee = 7;
+  out.treasury_ppm = 1'000;
+  out.window_proof_ms = 1'000;
+  out.window_reveal_ms = 1'000;
+  out.window_challenge_ms = 1'000;
+  out.window_delivery_ms = 1'000;
+  return out;
+}
+
+Task task() {
+  Task out;
+  out.program = {digest("program"), 40};
+  out.evaluation = {digest("evaluation"), 12};
+  out.initial = {digest("initial"), InitialSource::kSeed};
+  out.dataset = {digest("dataset"), 1000, {DType::kU8, {28, 28}}, {DType::kI64, {}}};
+  out.model = "mlp:784-256-128-10";
+  out.optimizer.learning_rate = 0.1;
+  out.optimizer.momentum = 0.9;
+  out.batch = 128;
+  out.steps = 100;
+  out.seed = 0xfedcba9876543210;
+  out.checkpoint_every = 10;
+  out.policy = policy();
+  out.price = 1'000'000;
+  // In base units: reward 1000 · 100 · 10^6 / 10^9 + 11 · 4096 · 8 · 10^6 / 10^9 = 460; replay 30; fee 37.
+  out.estimate = {1'000, 100'000, 360'448, 30'000, 460, 37, 9, 0, 49, 555};
+  out.caps = {100, 4'096, 60'000};
+  return out;
+}
+
+std::vector<Body> bodies() {
+  Profile profile{digest("task"), {{"avx512", 2, 3, 30, 0, 1'300'000}, {"scalar", 1, 3, 30, 0, 9'000'000}}, 0.75, 1'000'000'007, 4'096};
+  const Digest secret = digest("secret");
+  const Digest proof = digest("proof");
+  VerdictRow row{3, digest("expected"), digest("recomputed"), false, RowReason::kDigest, digest("witness")};
+  Verdict verdict{digest("task"), proof, digest("beacon"), Draw::kPolicy, Outcome::kRefuted, 10, 3,
+                  {digest("rows"), 3}, row, 30'000, {"0.7", "0.7", "0.7"}, digest("nonce")};
+  std::vector<Payout> payouts{{key_id(1).hex(), 10}, {key_id(2).hex(), 20}, {"jackpot", 30}};
+  std::sort(payouts.begin(), payouts.end(), [](const Payout& a, const Payout& b) { return a.account < b.account; });
+  return {task(),
+          policy(),
+          profile,
+          BeaconCommitment{digest("task"), beacon_commitment(secret), digest("dataset"), digest("initial")},
+          Beacon{digest("task"), digest("commitment"), proof, secret, beacon_value(secret, proof)},
+          Assign{digest("task"), digest("commitment"), digest("dataset"), digest("initial")},
+          Deposit{key_id(1), 1'000'000, "payment 1"},
+          Withdrawal{key_id(1), 17, "payment 2"},
+          Proof{digest("task"), {digest("states"), 11}, digest("initial"), digest("final"), 100, 0.3125f},
+          VerdictCommitment{digest("task"), proof, digest("verdict")},
+          verdict,
+          Delivery{digest("task"), proof, digest("final")},
+          Receipt{digest("ledger"), digest("statement"), 4, 1'700'000'000'000, {digest("root"), 5}},
+          TreeHead{digest("ledger"), {digest("root"), 5}, 1'700'000'000'000},
+          Settlement{digest("task"), Reason::kRefuted, payouts}};
+}
+
+}  // namespace dgx::test

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dgx/manifest/statement.h"
+
+namespace dgx::test {
+
+/// The key whose seed is 32 times this byte.
+[[nodiscard]] crypto::SecretKey key(std::uint8_t seed);
+[[nodiscard]] Digest key_id(std::uint8_t seed);
+/// SHA-256 of a word: a digest of nothing in particular.
+[[nodiscard]] Digest digest(std::string_view word);
+
+/// A task of 100 steps in 10 segments of 10 with the standard policy and small money.
+[[nodiscard]] manifest::Policy policy();
+[[nodiscard]] manifest::Task task();
+/// One body of every kind, all of them valid.
+[[nodiscard]] std::vector<manifest::Body> bodies();
+
+}  // namespace dgx::test
