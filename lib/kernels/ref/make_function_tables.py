@@ -15,7 +15,7 @@ PRECISION = 330  # bits; every value below is a Fraction good to about that many
 
 
 def fraction(value):
-    """The Fraction nearest to a Decimal on a grid of 2^-PRECISION, so that numerators stay short."""
+    """A Decimal or Fraction rounded to a multiple of 2^-PRECISION, so that numerators stay short."""
     return Fraction(round(Fraction(value) * 2**PRECISION), 2**PRECISION)
 
 
@@ -31,21 +31,17 @@ def series(x2, first, ratio):
     """first * (1 + x2 * ratio(1) * (1 + x2 * ratio(2) * ...)), summed until a term is below 2^-PRECISION."""
     term, total, n = first, first, 1
     while abs(term) > Fraction(1, 2**PRECISION):
-        term = fraction_round(term * x2 * ratio(n))
+        term = fraction(term * x2 * ratio(n))
         total += term
         n += 1
     return total
-
-
-def fraction_round(x):
-    return Fraction(round(x * 2**PRECISION), 2**PRECISION)
 
 
 def arctan_inverse(n):
     return sum(Fraction((-1) ** k, (2 * k + 1) * n ** (2 * k + 1)) for k in range(260))
 
 
-PI = fraction_round(4 * (4 * arctan_inverse(5) - arctan_inverse(239)))
+PI = fraction(4 * (4 * arctan_inverse(5) - arctan_inverse(239)))
 LN2 = log(Fraction(2))
 
 
@@ -59,8 +55,8 @@ def erf_over_x(x):
     while abs(power) > Fraction(1, 2**PRECISION):
         total += power / (2 * n + 1)
         n += 1
-        power = fraction_round(-power * x * x / n)
-    return fraction_round(total * 2 / square_root(PI))
+        power = fraction(-power * x * x / n)
+    return fraction(total * 2 / square_root(PI))
 
 
 def chebyshev_nodes(low, high, count):
