@@ -1,0 +1,99 @@
+#include "game.h"
+
+#include <catch2/catch.hpp>
+
+#include "dgx/merkle/digests.h"
+
+namespace dgx::test {
+
+using namespace manifest;
+using namespace protocol;
+
+State tiny_state(std::int64_t step, std::uint64_t value) {
+  Tensor number(DType::kI64, {});
+  number.as<std::int64_t>()[0] = static_cast<std::int64_t>(value);
+  Tensor counter(DType::kI64, {});
+  counter.as<std::int64_t>()[0] = step;
+  State out;
+  out.push_back({"model/x", std::move(number)});
+  out.push_back({"step", std::move(counter)});
+  return out;
+}
+
+Digest state_digest(const State& state) {
+  const auto digests = merkle::state_digests(state);
+  REQUIRE(digests.ok());
+  return digests->state;
+}
+
+Status TinyExecutor::load(const State& state) {
+  if (lie_ == Lie::kRefuseLoad || find_entry(state, "model/x") == nullptr) return malformed("state: other entries");
+  position_ = *step_of(state);
+  value_ = static_cast<std::uint64_t>(find_entry(state, "model/x")->tensor.as<std::int64_t>()[0]);
+  return {};
+}
+
+Status TinyExecutor::step() {
+  if (lie_ == Lie::kNonFinite && position_ == at_) return malformed("state: model/x: not finite");
+  value_ = value_ * 6364136223846793005u + static_cast<std::uint64_t>(position_);
+  if (lie_ == Lie::kWrongStep && position_ == at_) value_ ^= 1;
+  ++position_;
+  return {};
+}
+
+State TinyExecutor::state() const { return tiny_state(position_, value_); }
+
+TinyRun tiny_run(TinyExecutor& executor, const std::string& name) {
+  const State start = tiny_state(0, 42);
+  Task body = task();
+  body.model = name;
+  body.initial.digest = state_digest(start);
+  TinyRun run{*seal(body, key(kSubmitter)), {start}, {state_digest(start)}, {}, {}};
+  REQUIRE(executor.load(start).ok());
+  const auto segments = *Segments::of(body.steps, body.checkpoint_every);
+  for (std::int64_t i = 0; i < segments.count(); ++i) {
+    for (std::int64_t s = segments[i].first; s < segments[i].end; ++s) REQUIRE(executor.step().ok());
+    run.states.push_back(executor.state());
+    run.digests.push_back(state_digest(run.states.back()));
+  }
+  const Proof proof{run.task.id, states_root(run.digests), run.digests.front(), run.digests.back(), body.steps, 0.5f};
+  run.proof = *seal(proof, key(kSolver));
+  const Digest secret = digest("secret of " + name);
+  const Beacon beacon{run.task.id, offer(run).id, run.proof.id, secret, beacon_value(secret, run.proof.id)};
+  run.beacon = *seal(beacon, key(kVerifier));
+  return run;
+}
+
+Signed<BeaconCommitment> offer(const TinyRun& run) {
+  const Task& body = run.task.body;
+  const Digest secret = digest("secret of " + body.model);
+  return *seal(BeaconCommitment{run.task.id, beacon_commitment(secret), body.dataset.digest, body.initial.digest}, key(kVerifier));
+}
+
+Signed<Assign> assignment(const TinyRun& run) {
+  const Task& body = run.task.body;
+  return *seal(Assign{run.task.id, offer(run).id, body.dataset.digest, body.initial.digest}, key(kSolver));
+}
+
+Signed<Delivery> delivery(const TinyRun& run) {
+  return *seal(Delivery{run.task.id, run.proof.id, run.proof.body.final_state}, key(kSubmitter));
+}
+
+Signed<Verdict> verdict(const TinyRun& run, std::span<const std::int64_t> chosen) {
+  const auto who = assign(run.task, run.proof, chosen.empty() ? &run.beacon : nullptr, key_id(kVerifier));
+  REQUIRE(who.ok());
+  std::vector<std::int64_t> segments(chosen.begin(), chosen.end());
+  if (chosen.empty()) segments = *policy_draw(run.task.body, *who);
+  const auto all = *Segments::of(run.task.body.steps, run.task.body.checkpoint_every);
+  std::vector<VerdictRow> rows;
+  TinyExecutor executor;
+  for (const std::int64_t index : segments) {
+    const auto i = static_cast<std::size_t>(index);
+    rows.push_back(*replay_segment(executor, run.states[i], all[index], run.digests[i], run.digests[i + 1], *who));
+  }
+  const auto body = assemble_verdict(run.task.body, *who, run.digests, rows, digest("nonce"));
+  REQUIRE(body.ok());
+  return *seal(*body, key(kVerifier));
+}
+
+}  // namespace dgx::test

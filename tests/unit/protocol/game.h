@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dgx/protocol/executor.h"
+#include "dgx/protocol/settlement.h"
+#include "dgx/protocol/verify.h"
+#include "statements.h"
+
+namespace dgx::test {
+
+/// A machine whose state is one integer and whose step is x → 6364136223846793005 x + step: an Executor with nothing to compute. It can be told to
+/// lie.
+class TinyExecutor : public protocol::Executor {
+ public:
+  enum class Lie { kNone, kWrongStep, kNonFinite, kRefuseLoad };
+  explicit TinyExecutor(Lie lie = Lie::kNone, std::int64_t at = 0) : lie_(lie), at_(at) {}
+
+  Status load(const State& state) override;
+  Status step() override;
+  [[nodiscard]] std::int64_t position() const override { return position_; }
+  [[nodiscard]] State state() const override;
+  [[nodiscard]] float loss() const override { return 0; }
+  Status trace(const std::function<Status(std::int32_t, const TensorView&)>&) override { return {}; }
+
+ private:
+  Lie lie_;
+  std::int64_t at_;
+  std::int64_t position_ = 0;
+  std::uint64_t value_ = 0;
+};
+
+[[nodiscard]] State tiny_state(std::int64_t step, std::uint64_t value);
+[[nodiscard]] Digest state_digest(const State& state);
+
+/// A committed run of a task over such a machine.
+struct TinyRun {
+  manifest::Signed<manifest::Task> task;
+  std::vector<State> states;
+  std::vector<Digest> digests;
+  manifest::Signed<manifest::Proof> proof;
+  manifest::Signed<manifest::Beacon> beacon;
+};
+
+inline constexpr std::uint8_t kOperator = 1;
+inline constexpr std::uint8_t kSubmitter = 2;
+inline constexpr std::uint8_t kSolver = 3;
+inline constexpr std::uint8_t kVerifier = 4;
+
+/// Trained by `executor`, proved by kSolver, with kVerifier's beacon. `name` tells tasks apart.
+[[nodiscard]] TinyRun tiny_run(TinyExecutor& executor, const std::string& name = "tiny");
+[[nodiscard]] manifest::Signed<manifest::BeaconCommitment> offer(const TinyRun& run);
+[[nodiscard]] manifest::Signed<manifest::Assign> assignment(const TinyRun& run);
+[[nodiscard]] manifest::Signed<manifest::Delivery> delivery(const TinyRun& run);
+/// An honest verifier's verdict over the policy's draw, or over `chosen`.
+[[nodiscard]] manifest::Signed<manifest::Verdict> verdict(const TinyRun& run, std::span<const std::int64_t> chosen = {});
+
+template <class T>
+[[nodiscard]] manifest::Signed<manifest::Body> any(const manifest::Signed<T>& statement) {
+  return {manifest::Body(statement.body), statement.id, statement.signer, statement.key_id, statement.envelope};
+}
+
+}  // namespace dgx::test

@@ -1,0 +1,305 @@
+#include "dgx/protocol/settlement.h"
+
+#include <catch2/catch.hpp>
+
+#include <random>
+
+#include "dgx/protocol/bounds.h"
+#include "game.h"
+
+using namespace dgx;
+using namespace dgx::manifest;
+using namespace dgx::protocol;
+using test::any;
+using test::TinyExecutor;
+using test::TinyRun;
+
+namespace {
+
+constexpr std::int64_t kMoney = 100'000;
+
+Signed<Body> deposit(std::uint8_t who, const std::string& reference) {
+  return any(*seal(Deposit{test::key_id(who), kMoney, reference}, test::key(test::kOperator)));
+}
+
+/// Policy and money for everyone, at time 0.
+Market funded() {
+  Market market;
+  REQUIRE(market.apply(any(*seal(test::policy(), test::key(test::kOperator))), 0).ok());
+  for (const std::uint8_t who : {test::kSubmitter, test::kSolver, test::kVerifier}) {
+    REQUIRE(market.apply(deposit(who, "first"), 0).ok());
+  }
+  return market;
+}
+
+std::int64_t sum_of(const Market& market) {
+  std::int64_t sum = 0;
+  for (const auto& [account, amount] : market.balances()) sum += amount;
+  return sum;
+}
+
+std::int64_t of(const Market& market, std::uint8_t who) { return market.balances().at(test::key_id(who).hex()); }
+
+std::string refused(Market& market, const Signed<Body>& statement, std::int64_t now) {
+  const Status status = market.apply(statement, now);
+  if (status.ok()) return "accepted";
+  // "KIND 0123456789ab: why"
+  return status.error().message.substr(status.error().message.find(": ") + 2);
+}
+
+/// Settles what is due at `now` and says why.
+std::string settle(Market& market, std::int64_t now) {
+  const auto due = market.due(now);
+  if (due.size() != 1) return "nothing due";
+  REQUIRE(market.apply(any(*seal(due[0], test::key(test::kOperator))), now).ok());
+  CHECK(market.balances().at("escrow") == 0);
+  CHECK(market.balances().at("bonds") == 0);
+  CHECK(sum_of(market) == market.total());
+  return std::string(name_of(due[0].reason));
+}
+
+/// Up to and with the solver's proof, at time 0.
+Market proved(const TinyRun& run) {
+  Market market = funded();
+  REQUIRE(refused(market, any(run.task), 0) == "accepted");
+  REQUIRE(refused(market, any(test::offer(run)), 0) == "accepted");
+  REQUIRE(refused(market, any(test::assignment(run)), 0) == "accepted");
+  REQUIRE(refused(market, any(run.proof), 0) == "accepted");
+  return market;
+}
+
+const TinyRun& honest_run() {
+  static const TinyRun run = [] {
+    TinyExecutor executor;
+    return test::tiny_run(executor);
+  }();
+  return run;
+}
+
+const TinyRun& cheating_run() {
+  static const TinyRun run = [] {
+    TinyExecutor executor(TinyExecutor::Lie::kWrongStep, 57);
+    return test::tiny_run(executor, "cheat");
+  }();
+  return run;
+}
+
+}  // namespace
+
+TEST_CASE("an accepted task pays everyone and refunds what was not used") {
+  const TinyRun& run = honest_run();
+  Market market = proved(run);
+  CHECK(market.balances().at("escrow") == 555);
+  CHECK(market.balances().at("bonds") == 1'502);
+  CHECK(refused(market, any(run.beacon), 500) == "accepted");
+  CHECK(refused(market, any(test::verdict(run)), 1'000) == "accepted");
+  CHECK(refused(market, any(test::delivery(run)), 1'500) == "accepted");
+  CHECK(settle(market, 2'000) == "nothing due");
+  CHECK(settle(market, 2'001) == "accepted");
+  CHECK(of(market, test::kSolver) == kMoney + 460);
+  CHECK(of(market, test::kVerifier) == kMoney + 37);
+  CHECK(market.balances().at("jackpot") == 9);
+  CHECK(of(market, test::kSubmitter) == kMoney - 460 - 37 - 9);
+}
+
+TEST_CASE("a refutation that stands slashes the solver's bond") {
+  const TinyRun& run = cheating_run();
+  Market market = proved(run);
+  const std::vector<std::int64_t> all{0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+  CHECK(refused(market, any(test::verdict(run, all)), 500) == "accepted");
+  CHECK(settle(market, 1'501) == "refuted");
+  // The fee for ten segments is capped at the estimate's 37; 964 of the bond are left: 241 each to verifier and jackpot, 482 to the submitter.
+  CHECK(of(market, test::kSolver) == kMoney - 1'001);
+  CHECK(of(market, test::kVerifier) == kMoney + 37 + 241);
+  CHECK(market.balances().at("jackpot") == 241);
+  CHECK(of(market, test::kSubmitter) == kMoney + 482);
+}
+
+TEST_CASE("whoever misses a deadline loses his bond to the jackpot") {
+  const TinyRun& run = honest_run();
+  SECTION("nobody takes the task") {
+    Market market = funded();
+    REQUIRE(refused(market, any(run.task), 0) == "accepted");
+    CHECK(settle(market, 1'000) == "nothing due");
+    CHECK(settle(market, 1'001) == "no-assignment");
+    CHECK(of(market, test::kSubmitter) == kMoney);
+  }
+  SECTION("no proof") {
+    Market market = funded();
+    REQUIRE(refused(market, any(run.task), 0) == "accepted");
+    REQUIRE(refused(market, any(test::offer(run)), 0) == "accepted");
+    REQUIRE(refused(market, any(test::assignment(run)), 0) == "accepted");
+    Market late = market;
+    CHECK(refused(late, any(run.proof), 1'001).find("is due") != std::string::npos);
+    CHECK(settle(market, 1'001) == "no-proof");
+    CHECK(of(market, test::kSolver) == kMoney - 1'001);
+    CHECK(of(market, test::kVerifier) == kMoney);
+    CHECK(of(market, test::kSubmitter) == kMoney);
+    CHECK(market.balances().at("jackpot") == 1'001);
+  }
+  SECTION("no verdict: the solver is paid after a window without objection") {
+    Market market = proved(run);
+    REQUIRE(refused(market, any(test::delivery(run)), 10) == "accepted");
+    CHECK(settle(market, 2'000) == "nothing due");
+    CHECK(settle(market, 2'001) == "unverified");
+    CHECK(of(market, test::kVerifier) == kMoney - 501);
+    CHECK(of(market, test::kSolver) == kMoney + 460);
+    CHECK(market.balances().at("jackpot") == 501 + 9);
+  }
+  SECTION("no delivery") {
+    Market market = proved(run);
+    REQUIRE(refused(market, any(run.beacon), 0) == "accepted");
+    REQUIRE(refused(market, any(test::verdict(run)), 0) == "accepted");
+    CHECK(settle(market, 2'000) == "nothing due");
+    CHECK(settle(market, 2'001) == "no-delivery");
+    CHECK(of(market, test::kSolver) == kMoney - 1'001);
+    CHECK(of(market, test::kVerifier) == kMoney + 37);
+    CHECK(of(market, test::kSubmitter) == kMoney - 37);
+  }
+}
+
+TEST_CASE("what the rules do not allow changes nothing and says why") {
+  const TinyRun& run = honest_run();
+  Market market = proved(run);
+  const auto before = market.balances();
+  CHECK(refused(market, any(run.proof), 0) == "is in the ledger already");
+  CHECK(refused(market, any(test::verdict(run)), 0) == "beacon: is not the task's");
+  const std::vector<std::int64_t> chosen{1, 2, 3};
+  CHECK(refused(market, any(test::verdict(run, chosen)), 0) == "an acceptance of a chosen draw settles nothing");
+  CHECK(refused(market, any(cheating_run().proof), 0).find("is not in the ledger") != std::string::npos);
+  Beacon beacon = run.beacon.body;
+  beacon.secret = test::digest("another");
+  beacon.value = beacon_value(beacon.secret, beacon.proof);
+  CHECK(refused(market, any(*seal(beacon, test::key(test::kVerifier))), 0) == "secret: is not the one committed to");
+  CHECK(refused(market, any(*seal(run.beacon.body, test::key(9))), 0).find("not by the task's verifier") != std::string::npos);
+  const Deposit mine{test::key_id(test::kSolver), 5, "mine"};
+  CHECK(refused(market, any(*seal(mine, test::key(test::kSolver))), 0).find("not by the ledger's operator") != std::string::npos);
+  const Withdrawal large{test::key_id(test::kSolver), kMoney, "all"};
+  CHECK(refused(market, any(*seal(large, test::key(test::kSolver))), 0).find("has 98999, the withdrawal needs 100000") != std::string::npos);
+  CHECK(refused(market, any(*seal(large, test::key(test::kVerifier))), 0) == "a withdrawal is signed by the account's owner");
+  CHECK(market.balances() == before);
+}
+
+TEST_CASE("a settlement other than the one that follows is refused") {
+  const TinyRun& run = honest_run();
+  Market market = proved(run);
+  Settlement early{run.task.id, Reason::kAccepted, {}};
+  CHECK(refused(market, any(*seal(early, test::key(test::kOperator))), 0).find("is proof-committed") != std::string::npos);
+  auto due = market.due(5'000);
+  REQUIRE(due.size() == 1);
+  due[0].payouts[0].amount += 1;
+  CHECK(refused(market, any(*seal(due[0], test::key(test::kOperator))), 5'000) ==
+        "is not the settlement that follows from the ledger, which is \"no-delivery\"");
+}
+
+TEST_CASE("a verdict must be the one committed to") {
+  const TinyRun& run = honest_run();
+  Market market = proved(run);
+  REQUIRE(refused(market, any(run.beacon), 0) == "accepted");
+  const auto verdict = test::verdict(run);
+  const VerdictCommitment other{run.task.id, run.proof.id, test::digest("other")};
+  Market wrong = market;
+  REQUIRE(refused(wrong, any(*seal(other, test::key(test::kVerifier))), 0) == "accepted");
+  CHECK(refused(wrong, any(verdict), 0) == "is not the verdict committed to");
+  const VerdictCommitment right{run.task.id, run.proof.id, verdict_commitment(verdict.id, verdict.body.nonce)};
+  REQUIRE(refused(market, any(*seal(right, test::key(test::kVerifier))), 900) == "accepted");
+  CHECK(refused(market, any(verdict), 1'900) == "accepted");
+}
+
+TEST_CASE("payouts sum to what was locked, whatever the numbers") {
+  std::mt19937_64 random(7);
+  const auto below = [&](std::int64_t n) { return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(n)); };
+  constexpr std::array kReasons{Reason::kAccepted,     Reason::kRefuted, Reason::kUnverified, Reason::kInconclusive,
+                                Reason::kNoAssignment, Reason::kNoProof, Reason::kNoDelivery};
+  for (int round = 0; round < 100'000; ++round) {
+    Task task;
+    task.policy = test::policy();
+    task.policy.solver_bond = below(1 << 20);
+    task.policy.verifier_bond = below(1 << 20);
+    task.policy.split_submitter_ppm = below(1'000'001);
+    task.policy.split_verifier_ppm = below(1'000'001 - task.policy.split_submitter_ppm);
+    task.policy.split_jackpot_ppm = 1'000'000 - task.policy.split_submitter_ppm - task.policy.split_verifier_ppm;
+    task.price = below(1 << 30);
+    task.estimate = {below(1 << 30), 0, 0, 0, below(1 << 30), below(1 << 20), below(1 << 20), below(1 << 10), below(1 << 20), 0};
+    const Estimate& e = task.estimate;
+    task.estimate.escrow = e.reward + e.fee + e.tax + e.treasury + e.margin;
+    const Reason reason = kReasons[static_cast<std::size_t>(below(7))];
+    const std::optional<std::int64_t> steps = below(2) == 0 ? std::nullopt : std::optional(below(1 << 20));
+    // Roles may share a key.
+    const Stakes stakes{"submitter", below(8) == 0 ? "submitter" : "solver", below(8) == 0 ? "solver" : "verifier"};
+    std::int64_t sum = 0;
+    for (const Payout& payout : payouts(task, reason, stakes, steps)) {
+      REQUIRE(payout.amount > 0);
+      sum += payout.amount;
+    }
+    const bool assigned = reason != Reason::kNoAssignment;
+    REQUIRE(sum == task.estimate.escrow + (assigned ? task.policy.solver_bond + task.policy.verifier_bond : 0));
+  }
+}
+
+TEST_CASE("random histories conserve the sum, and no balance is ever negative") {
+  // Statements are signed once; a history applies them in random order at random times, with repetitions.
+  std::vector<Signed<Body>> pool;
+  const auto operator_signs = [](Body body) { return *seal_any(std::move(body), test::key(test::kOperator)); };
+  for (const TinyRun* run : {&honest_run(), &cheating_run()}) {
+    pool.push_back(any(run->task));
+    pool.push_back(any(test::offer(*run)));
+    pool.push_back(any(test::assignment(*run)));
+    pool.push_back(any(run->proof));
+    pool.push_back(any(run->beacon));
+    pool.push_back(any(test::verdict(*run)));
+    pool.push_back(any(test::delivery(*run)));
+  }
+  const std::vector<std::int64_t> fifth{5};
+  pool.push_back(any(test::verdict(cheating_run(), fifth)));
+  for (const std::uint8_t who : {test::kSubmitter, test::kSolver, test::kVerifier}) {
+    pool.push_back(operator_signs(Deposit{test::key_id(who), 1'700, "one"}));
+    pool.push_back(any(*seal(Withdrawal{test::key_id(who), 600, "out"}, test::key(who))));
+  }
+  const auto policy = any(*seal(test::policy(), test::key(test::kOperator)));
+  std::mt19937_64 random(11);
+  std::size_t settled = 0;
+  for (int history = 0; history < 3'500; ++history) {
+    Market market;
+    REQUIRE(market.apply(policy, 0).ok());
+    std::int64_t now = 0;
+    // Mostly in order, so that many histories get somewhere; 30 statements each: more than 10^5 in all.
+    for (int move = 0; move < 30; ++move) {
+      now += static_cast<std::int64_t>(random() % 400);
+      for (const Settlement& due : market.due(now)) {
+        Signed<Body> statement = policy;
+        statement.body = due;
+        statement.id = test::digest(name_of(due.reason));
+        statement.id.bytes[0] = due.task.bytes[0];
+        settled += market.apply(statement, now).ok() ? 1 : 0;
+      }
+      static_cast<void>(market.apply(pool[random() % pool.size()], now));
+      REQUIRE(sum_of(market) == market.total());
+      for (const auto& [account, amount] : market.balances()) REQUIRE(amount >= 0);
+    }
+  }
+  CHECK(settled > 100);
+}
+
+TEST_CASE("bounds hold what the closed forms say") {
+  Policy policy = test::policy();
+  policy.audit_ppm = 50'000;
+  policy.sample_ppm = 50'000;
+  Task task = test::task();
+  task.policy = policy;
+  task.estimate.train = 1'000'000'000;
+  task.estimate.reward = 1'200'000;  // R = 1.2 C
+  const auto lines = bounds(policy, &task);
+  REQUIRE(lines.ok());
+  const auto value = [&](std::string_view name) {
+    for (const Bound& line : *lines) {
+      if (line.name == name) return line.value;
+    }
+    return std::string("none");
+  };
+  // 18.8 C at c = 5 %.
+  CHECK(value("solver_bond") == "18800000");
+  CHECK(value("segments") == "10");
+  CHECK(value("miss_one_segment") == "0.9");
+  CHECK(bounds(policy, nullptr).ok());
+}
