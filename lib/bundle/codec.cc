@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <zstd.h>
 
+#include <algorithm>
 #include <cassert>
-#include <cstring>
 #include <memory>
 
 namespace dgx::bundle {
@@ -58,7 +58,7 @@ void shuffle(ByteView in, std::size_t number_bytes, std::span<std::uint8_t> out)
   const std::size_t count = in.size() / number_bytes;
   if (number_bytes == 4) return shuffle_numbers<4>(in.data(), count, out.data());
   if (number_bytes == 8) return shuffle_numbers<8>(in.data(), count, out.data());
-  std::memcpy(out.data(), in.data(), in.size());
+  std::copy_n(in.begin(), in.size(), out.begin());
 }
 
 void unshuffle(ByteView in, std::size_t number_bytes, std::span<std::uint8_t> out) {
@@ -67,7 +67,7 @@ void unshuffle(ByteView in, std::size_t number_bytes, std::span<std::uint8_t> ou
   const std::size_t count = out.size() / number_bytes;
   if (number_bytes == 4) return unshuffle_numbers<4>(in.data(), stride, count, out.data());
   if (number_bytes == 8) return unshuffle_numbers<8>(in.data(), stride, count, out.data());
-  std::memcpy(out.data(), in.data(), out.size());
+  std::copy_n(in.begin(), out.size(), out.begin());
 }
 
 Result<ByteView> encode_chunk(ByteView numbers, std::size_t number_bytes, std::size_t chunk_bytes,

@@ -15,11 +15,12 @@
 #include "dgx/core/tensor.h"
 #include "h5.h"
 
-/// What all bundles share: named tensors and attributes in an HDF5 file, written atomically, read with suspicion.
+/// What all bundles share: named tensors and attributes in an HDF5 file, written atomically, read with
+/// suspicion.
 namespace dgx::bundle {
 
-/// Whether `name` is a path of link names that every HDF5 tool shows as it is: printable ASCII parts between '/', none
-/// empty, "." or "..", at most kMaxNameBytes bytes and 8 parts. kMalformed with the reason.
+/// Whether `name` is a path of link names that every HDF5 tool shows as it is: printable ASCII parts between
+/// '/', none empty, "." or "..", at most kMaxNameBytes bytes and 8 parts. kMalformed with the reason.
 [[nodiscard]] Status check_name(std::string_view name);
 
 /// A tensor on its way into a bundle.
@@ -31,7 +32,8 @@ struct NamedView {
 
 class Writer {
  public:
-  [[nodiscard]] static Result<Writer> create(const std::string& target, Kind kind, Clobber clobber, Effort effort);
+  [[nodiscard]] static Result<Writer> create(const std::string& target, Kind kind, Clobber clobber,
+                                             Effort effort);
   Writer(Writer&&) noexcept = default;
 
   /// Creates a group and those above it; one that exists is fine.
@@ -85,20 +87,23 @@ class Reader {
   [[nodiscard]] Result<std::int64_t> integer(const std::string& group, const char* name, std::int64_t low,
                                              std::int64_t high) const;
   [[nodiscard]] Result<Digest> digest(const std::string& group, const char* name) const;
-  /// Names in a group, ascending. kMalformed if there is a link that is not hard, a name check_name refuses, or more
-  /// than `most`.
+  /// Names in a group, ascending. kMalformed if there is a link that is not hard, a name check_name refuses,
+  /// or more than `most`.
   [[nodiscard]] Result<std::vector<std::string>> children(const std::string& group,
                                                           std::size_t most = kMaxObjects) const;
-  /// kMalformed unless the group's children, or the root's attributes beside `dgx` and `version`, are exactly these
-  /// (ascending).
+  /// kMalformed unless the group's children, or the root's attributes beside `dgx` and `version`, are exactly
+  /// these (ascending).
   [[nodiscard]] Status expect_children(const std::string& group, const std::vector<std::string>& names) const;
   [[nodiscard]] Status expect_attributes(const std::string& group, std::vector<std::string> names) const;
-  /// Paths below `group`, relative to it, of all datasets, ascending by bytes; groups may hold groups, to kMaxDepth.
+  /// Paths below `group`, relative to it, of all datasets, ascending by bytes; groups may hold groups, to
+  /// kMaxDepth.
   [[nodiscard]] Result<std::vector<std::string>> datasets_below(const std::string& group) const;
 
   [[nodiscard]] Result<TensorInfo> info(const std::string& path) const;
-  /// Numbers of several datasets, decompressed in threads. kMalformed if together they exceed effort.max_bytes.
-  [[nodiscard]] Result<std::vector<Tensor>> tensors(std::span<const std::string> paths, const Effort& effort) const;
+  /// Numbers of several datasets, decompressed in threads. kMalformed if together they exceed
+  /// effort.max_bytes.
+  [[nodiscard]] Result<std::vector<Tensor>> tensors(std::span<const std::string> paths,
+                                                    const Effort& effort) const;
   [[nodiscard]] Result<Tensor> tensor(const std::string& path, const Effort& effort) const;
   /// u8[n,32], n at most `most`.
   [[nodiscard]] Result<std::vector<Digest>> digests(const std::string& path, std::size_t most) const;

@@ -79,7 +79,8 @@ Status check_shapes(const Shape& x, const Shape& y) {
 
 Tensor first_samples(const Tensor& tensor, std::int64_t count) {
   Shape shape = tensor.shape();
-  const auto bytes = tensor.bytes().size() / static_cast<std::size_t>(shape[0]) * static_cast<std::size_t>(count);
+  const auto bytes =
+      tensor.bytes().size() / static_cast<std::size_t>(shape[0]) * static_cast<std::size_t>(count);
   shape[0] = count;
   return Tensor(TensorView{tensor.dtype(), std::move(shape), tensor.bytes().first(bytes)});
 }
@@ -183,7 +184,8 @@ Status check_numbers(const Dataset& dataset, const Digest& digest, int threads) 
 
 }  // namespace
 
-Result<Dataset> make_dataset(Tensor x, Tensor y, float scale, float shift, std::optional<std::int64_t> first) {
+Result<Dataset> make_dataset(Tensor x, Tensor y, float scale, float shift,
+                             std::optional<std::int64_t> first) {
   DGX_CHECK(check_scales(scale, shift));
   DGX_CHECK(check_shapes(x.shape(), y.shape()));
   if (first) {
@@ -202,14 +204,16 @@ std::string dataset_recipe(const Dataset& dataset) { return recipe_of(dataset); 
 
 Result<Digest> dataset_digest(const Dataset& dataset) { return digest_of(dataset, 0); }
 
-Result<Digest> write_dataset(const std::string& path, const Dataset& dataset, Clobber clobber, Effort effort) {
+Result<Digest> write_dataset(const std::string& path, const Dataset& dataset, Clobber clobber,
+                             Effort effort) {
   DGX_CHECK(check_shapes(dataset.x.shape(), dataset.y.shape()));
   DGX_CHECK(check_scales(dataset.scale, dataset.shift));
   DGX_TRY(const Digest digest, digest_of(dataset, effort.threads));
   DGX_TRY(Writer writer, Writer::create(path, Kind::kDataset, clobber, effort));
   DGX_CHECK(writer.digest("", "digest", digest));
   DGX_CHECK(writer.text("", "recipe", recipe_of(dataset)));
-  const std::array<NamedView, 2> tensors{NamedView{"x", dataset.x.view(), {}}, NamedView{"y", dataset.y.view(), {}}};
+  const std::array<NamedView, 2> tensors{NamedView{"x", dataset.x.view(), {}},
+                                         NamedView{"y", dataset.y.view(), {}}};
   DGX_CHECK(writer.tensors(tensors));
   DGX_CHECK(writer.commit());
   return digest;
@@ -220,7 +224,8 @@ Result<Dataset> read_dataset(const std::string& path, Check check, Effort effort
   DGX_TRY(const DatasetInfo info, info_from(reader));
   const std::array<std::string, 2> paths{"x", "y"};
   DGX_TRY(std::vector<Tensor> tensors, reader.tensors(paths, effort));
-  Dataset dataset{std::move(tensors[0]), std::move(tensors[1]), info.scale, info.shift, info.x_range, info.y_range};
+  Dataset dataset{std::move(tensors[0]), std::move(tensors[1]), info.scale, info.shift,
+                  info.x_range,          info.y_range};
   if (check == Check::kNothing) return dataset;
   Status same = check_numbers(dataset, info.digest, effort.threads);
   if (!same.ok()) return reader.in_file(std::move(same).error());

@@ -34,8 +34,8 @@ herr_t take_first(unsigned, const H5E_error2_t* entry, void* out) {
   return 0;
 }
 
-/// What HDF5's parser would meet first, checked by ourselves: version 2 or 3 superblock at offset 0, 8-byte addresses,
-/// no base address, no extension, and the end of file that it names is the file's.
+/// What HDF5's parser would meet first, checked by ourselves: version 2 or 3 superblock at offset 0, 8-byte
+/// addresses, no base address, no extension, and the end of file that it names is the file's.
 Status check_superblock(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) {
@@ -68,14 +68,15 @@ Status check_superblock(const std::string& path) {
   if (head[11] != 0) return malformed("was not closed by its writer");
   const std::uint64_t end = u64_at(28);
   if (end != static_cast<std::uint64_t>(info.st_size)) {
-    return malformed(fmt::format("has {} bytes, its header says {}: it is cut off or was added to",
-                                 info.st_size, end));
+    return malformed(
+        fmt::format("has {} bytes, its header says {}: it is cut off or was added to", info.st_size, end));
   }
   return {};
 }
 
 Result<Handle> file_access() {
-  DGX_TRY(Handle access, make([] { return H5Pcreate(H5P_FILE_ACCESS); }, H5Pclose, "set up", ErrorCode::kInternal));
+  DGX_TRY(Handle access,
+          make([] { return H5Pcreate(H5P_FILE_ACCESS); }, H5Pclose, "set up", ErrorCode::kInternal));
   DGX_CHECK(check(
       [&] {
         if (H5Pset_libver_bounds(access.id(), H5F_LIBVER_V110, H5F_LIBVER_V110) < 0) return -1;
@@ -109,15 +110,16 @@ Status put(const Handle& object, const char* name, hid_t type, const void* value
   const std::string doing = fmt::format("write attribute \"{}\"", name);
   DGX_TRY(const Handle space, make([] { return H5Screate(H5S_SCALAR); }, H5Sclose, doing, ErrorCode::kIo));
   DGX_TRY(const Handle attribute,
-          make([&] { return H5Acreate2(object.id(), name, type, space.id(), H5P_DEFAULT, H5P_DEFAULT); }, H5Aclose,
-               doing, ErrorCode::kIo));
+          make([&] { return H5Acreate2(object.id(), name, type, space.id(), H5P_DEFAULT, H5P_DEFAULT); },
+               H5Aclose, doing, ErrorCode::kIo));
   return check([&] { return H5Awrite(attribute.id(), type, value); }, doing, ErrorCode::kIo);
 }
 
 Result<Handle> open_attribute(const Handle& object, const char* name) {
   DGX_TRY(Handle attribute, make([&] { return H5Aopen(object.id(), name, H5P_DEFAULT); }, H5Aclose,
                                  fmt::format("open attribute \"{}\"", name)));
-  DGX_TRY(const Handle space, make([&] { return H5Aget_space(attribute.id()); }, H5Sclose, "read an attribute"));
+  DGX_TRY(const Handle space,
+          make([&] { return H5Aget_space(attribute.id()); }, H5Sclose, "read an attribute"));
   if (call([&] { return H5Sget_simple_extent_type(space.id()); }) != H5S_SCALAR) {
     return malformed(fmt::format("attribute \"{}\" is not a scalar", name));
   }
@@ -198,8 +200,8 @@ Result<Handle> create_file(const std::string& path, WriteOutcome* outcome) {
       check([&] { return H5Pset_obj_track_times(creation.id(), false); }, "set up", ErrorCode::kInternal));
   DGX_TRY(const Handle access, file_access());
   DGX_CHECK(call([&] { return use_write_driver(access.id(), outcome); }));
-  return make([&] { return H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.id(), access.id()); }, H5Fclose, "create",
-              ErrorCode::kIo);
+  return make([&] { return H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.id(), access.id()); }, H5Fclose,
+              "create", ErrorCode::kIo);
 }
 
 Result<Handle> open_file(const std::string& path, Origin origin) {
@@ -218,8 +220,8 @@ Result<Handle> create_group(const Handle& file, const std::string& path) {
           make([] { return H5Pcreate(H5P_GROUP_CREATE); }, H5Pclose, "set up", ErrorCode::kInternal));
   DGX_CHECK(
       check([&] { return H5Pset_obj_track_times(creation.id(), false); }, "set up", ErrorCode::kInternal));
-  return make([&] { return H5Gcreate2(file.id(), path.c_str(), H5P_DEFAULT, creation.id(), H5P_DEFAULT); }, H5Gclose,
-              fmt::format("write group \"{}\"", path), ErrorCode::kIo);
+  return make([&] { return H5Gcreate2(file.id(), path.c_str(), H5P_DEFAULT, creation.id(), H5P_DEFAULT); },
+              H5Gclose, fmt::format("write group \"{}\"", path), ErrorCode::kIo);
 }
 
 Result<Handle> dataspace_of(const Shape& shape) {
@@ -252,8 +254,8 @@ Result<std::string> get_text(const Handle& object, const char* name) {
     return H5Tget_size(type.id());
   });
   if (size == 0 || size > kMaxAttributeBytes) {
-    return malformed(fmt::format("attribute \"{}\" is not a fixed string of at most {} bytes", name,
-                                 kMaxAttributeBytes));
+    return malformed(
+        fmt::format("attribute \"{}\" is not a fixed string of at most {} bytes", name, kMaxAttributeBytes));
   }
   std::string text(size, '\0');
   DGX_CHECK(check([&] { return H5Aread(attribute.id(), type.id(), text.data()); }, "read an attribute"));
@@ -286,9 +288,11 @@ Result<std::vector<std::string>> attribute_names(const Handle& object) {
 
 Result<std::vector<Link>> links_of(const Handle& group, std::size_t most) {
   LinkList list{{}, most};
-  const Status status = check(
-      [&] { return H5Literate(group.id(), H5_INDEX_NAME, H5_ITER_INC, nullptr, take_link, &list); }, "list a group");
-  if (!status.ok() && list.links.size() >= most) return malformed(fmt::format("has more than {} objects", most));
+  const Status status =
+      check([&] { return H5Literate(group.id(), H5_INDEX_NAME, H5_ITER_INC, nullptr, take_link, &list); },
+            "list a group");
+  if (!status.ok() && list.links.size() >= most)
+    return malformed(fmt::format("has more than {} objects", most));
   if (!status.ok()) return status.error();
   return std::move(list.links);
 }
@@ -326,7 +330,8 @@ Result<Shape> shape_of(const Handle& dataset) {
     return malformed(fmt::format("is not an array of at most {} dimensions", kMaxRank));
   }
   std::array<hsize_t, kMaxRank> dims{};
-  DGX_CHECK(check([&] { return H5Sget_simple_extent_dims(space.id(), dims.data(), nullptr); }, "read a shape"));
+  DGX_CHECK(
+      check([&] { return H5Sget_simple_extent_dims(space.id(), dims.data(), nullptr); }, "read a shape"));
   Shape shape;
   for (int i = 0; i < rank; ++i) {
     const hsize_t size = dims[static_cast<std::size_t>(i)];

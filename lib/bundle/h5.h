@@ -15,8 +15,8 @@
 #include "dgx/core/tensor.h"
 #include "write_driver.h"
 
-/// The raw HDF5 C API behind owned handles. HDF5 is not thread safe in every build, so every call into it goes through
-/// call(), which also silences its error printing. Nothing here knows what a bundle is.
+/// The raw HDF5 C API behind owned handles. HDF5 is not thread safe in every build, so every call into it
+/// goes through call(), which also silences its error printing. Nothing here knows what a bundle is.
 namespace dgx::bundle::h5 {
 
 /// zstd, registered with The HDF Group; dgx-bundle(5), "Compression".
@@ -25,7 +25,8 @@ inline constexpr H5Z_filter_t kZstdFilter = 32015;
 /// An I/O error with the system's reason.
 [[nodiscard]] Error system_error(std::string_view doing, int reason);
 
-/// Held for one call. Sets up the library (error printing off, our filter registered) on first use, and clears errno.
+/// Held for one call. Sets up the library (error printing off, our filter registered) on first use, and
+/// clears errno.
 class Library {
  public:
   Library();
@@ -89,11 +90,11 @@ template <class F>
 /// HDF5's type of our numbers in files; also in memory, which is little-endian (checked in tensor code).
 [[nodiscard]] hid_t type_of(DType dtype);
 
-/// A new file: version 1.10 format (checksums over all metadata), no times, so that equal content gives equal bytes.
-/// Ask `outcome` whether writing succeeded.
+/// A new file: version 1.10 format (checksums over all metadata), no times, so that equal content gives equal
+/// bytes. Ask `outcome` whether writing succeeded.
 [[nodiscard]] Result<Handle> create_file(const std::string& path, WriteOutcome* outcome);
-/// Opens for reading without HDF5's file locking. Bundles are looked at before HDF5 sees them: kMalformed unless the
-/// superblock is one of ours and the file has the length it says.
+/// Opens for reading without HDF5's file locking. Bundles are looked at before HDF5 sees them: kMalformed
+/// unless the superblock is one of ours and the file has the length it says.
 enum class Origin { kBundle, kForeign };
 [[nodiscard]] Result<Handle> open_file(const std::string& path, Origin origin);
 

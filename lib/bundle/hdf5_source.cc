@@ -22,7 +22,8 @@ Result<h5::Handle> descend(const h5::Handle& file, const std::string& path) {
     if (part.empty()) return usage_error(fmt::format("\"{}\" is not a path inside a file", path));
     if (h5::kind_of_object(here) != H5I_GROUP) return malformed(fmt::format("has no \"{}\"", path));
     DGX_TRY(const std::vector<h5::Link> links, h5::links_of(here, kMaxObjects));
-    const auto link = std::find_if(links.begin(), links.end(), [&](const h5::Link& l) { return l.name == part; });
+    const auto link =
+        std::find_if(links.begin(), links.end(), [&](const h5::Link& l) { return l.name == part; });
     if (link == links.end()) {
       return Error{ErrorCode::kMissing, fmt::format("has no \"{}\"", path), "h5dump -n lists what is there"};
     }
@@ -35,7 +36,8 @@ Result<h5::Handle> descend(const h5::Handle& file, const std::string& path) {
 }
 
 Result<NumberType> number_type(const h5::Handle& dataset) {
-  DGX_TRY(const h5::Handle type, h5::make([&] { return H5Dget_type(dataset.id()); }, H5Tclose, "read a type"));
+  DGX_TRY(const h5::Handle type,
+          h5::make([&] { return H5Dget_type(dataset.id()); }, H5Tclose, "read a type"));
   NumberType out;
   out.bytes = h5::call([&] { return H5Tget_size(type.id()); });
   const H5T_class_t kind = h5::call([&] { return H5Tget_class(type.id()); });
@@ -49,30 +51,36 @@ Result<NumberType> number_type(const h5::Handle& dataset) {
   }
   // Only the types of C: no odd precision, offset or float layout.
   const bool plain = h5::call([&] {
-    const std::array known{H5T_STD_U8LE,   H5T_STD_U16LE,  H5T_STD_U32LE,  H5T_STD_U64LE,  H5T_STD_I8LE,
-                           H5T_STD_I16LE,  H5T_STD_I32LE,  H5T_STD_I64LE,  H5T_STD_U8BE,   H5T_STD_U16BE,
-                           H5T_STD_U32BE,  H5T_STD_U64BE,  H5T_STD_I8BE,   H5T_STD_I16BE,  H5T_STD_I32BE,
-                           H5T_STD_I64BE,  H5T_IEEE_F32LE, H5T_IEEE_F32BE, H5T_IEEE_F64LE, H5T_IEEE_F64BE};
+    const std::array known{H5T_STD_U8LE,  H5T_STD_U16LE,  H5T_STD_U32LE,  H5T_STD_U64LE,  H5T_STD_I8LE,
+                           H5T_STD_I16LE, H5T_STD_I32LE,  H5T_STD_I64LE,  H5T_STD_U8BE,   H5T_STD_U16BE,
+                           H5T_STD_U32BE, H5T_STD_U64BE,  H5T_STD_I8BE,   H5T_STD_I16BE,  H5T_STD_I32BE,
+                           H5T_STD_I64BE, H5T_IEEE_F32LE, H5T_IEEE_F32BE, H5T_IEEE_F64LE, H5T_IEEE_F64BE};
     return std::any_of(known.begin(), known.end(), [&](hid_t id) { return H5Tequal(type.id(), id) > 0; });
   });
-  if (!plain && !(kind == H5T_FLOAT && out.bytes == 2)) return malformed("holds numbers of an unusual layout");
+  if (!plain && !(kind == H5T_FLOAT && out.bytes == 2))
+    return malformed("holds numbers of an unusual layout");
   return out;
 }
 
-/// HDF5 allocates a chunk before it looks at what is stored, and reads one that was never written as fill values.
+/// HDF5 allocates a chunk before it looks at what is stored, and reads one that was never written as fill
+/// values.
 Status check_chunks(const h5::Handle& dataset, const h5::Handle& list, const Shape& shape) {
   std::array<hsize_t, H5S_MAX_RANK> dims{};
-  const int rank = h5::call([&] { return H5Pget_chunk(list.id(), static_cast<int>(dims.size()), dims.data()); });
-  if (rank < 1 || static_cast<std::size_t>(rank) != shape.size()) return malformed("has chunks of another rank");
+  const int rank =
+      h5::call([&] { return H5Pget_chunk(list.id(), static_cast<int>(dims.size()), dims.data()); });
+  if (rank < 1 || static_cast<std::size_t>(rank) != shape.size())
+    return malformed("has chunks of another rank");
   std::uint64_t numbers = 1;
   std::uint64_t expected = 1;
   for (std::size_t i = 0; i < shape.size(); ++i) {
     numbers *= std::clamp<std::uint64_t>(dims[i], 1, kMaxChunkBytes + 1);
-    if (numbers > kMaxChunkBytes) return malformed(fmt::format("has chunks of more than {} numbers", kMaxChunkBytes));
+    if (numbers > kMaxChunkBytes)
+      return malformed(fmt::format("has chunks of more than {} numbers", kMaxChunkBytes));
     expected *= (static_cast<std::uint64_t>(shape[i]) + dims[i] - 1) / dims[i];
   }
   hsize_t stored = 0;
-  DGX_TRY(const h5::Handle space, h5::make([&] { return H5Dget_space(dataset.id()); }, H5Sclose, "read a shape"));
+  DGX_TRY(const h5::Handle space,
+          h5::make([&] { return H5Dget_space(dataset.id()); }, H5Sclose, "read a shape"));
   DGX_CHECK(h5::check([&] { return H5Dget_num_chunks(dataset.id(), space.id(), &stored); }, "count chunks"));
   if (stored == expected) return {};
   return malformed(fmt::format("has {} of {} chunks: it was not written in full", stored, expected));
@@ -85,11 +93,13 @@ Status check_filters(const h5::Handle& list) {
     unsigned flags = 0;
     unsigned config = 0;
     const H5Z_filter_t filter = h5::call([&] {
-      return H5Pget_filter2(list.id(), static_cast<unsigned>(i), &flags, &values, nullptr, 0, nullptr, &config);
+      return H5Pget_filter2(list.id(), static_cast<unsigned>(i), &flags, &values, nullptr, 0, nullptr,
+                            &config);
     });
     if (filter != H5Z_FILTER_DEFLATE && filter != H5Z_FILTER_SHUFFLE && filter != H5Z_FILTER_FLETCHER32 &&
         filter != h5::kZstdFilter) {
-      return malformed(fmt::format("has filter {}", filter), "deflate, shuffle, fletcher32 and zstd are read");
+      return malformed(fmt::format("has filter {}", filter),
+                       "deflate, shuffle, fletcher32 and zstd are read");
     }
   }
   return {};
@@ -143,7 +153,8 @@ Result<Tensor> read_hdf5(const std::string& file, const std::string& path) {
   auto handle = h5::open_file(file, h5::Origin::kForeign);
   if (!handle.ok()) return within(file, std::move(handle).error());
   struct stat info {};
-  if (::stat(file.c_str(), &info) != 0) return Error{ErrorCode::kIo, fmt::format("{}: cannot open", file), {}};
+  if (::stat(file.c_str(), &info) != 0)
+    return Error{ErrorCode::kIo, fmt::format("{}: cannot open", file), {}};
   auto dataset = descend(*handle, path);
   if (!dataset.ok()) return within(file, std::move(dataset).error());
   auto tensor = read_numbers(*dataset, static_cast<std::uint64_t>(info.st_size));

@@ -52,14 +52,17 @@ Result<IdxHeader> parse_header(std::string_view head) {
   IdxHeader header;
   DGX_TRY(header.type, type_of(static_cast<std::uint8_t>(head[2])));
   const auto rank = static_cast<std::uint8_t>(head[3]);
-  if (rank < 1 || rank > kMaxRank) return malformed(fmt::format("byte 3: rank {} is not 1 to {}", rank, kMaxRank));
+  if (rank < 1 || rank > kMaxRank)
+    return malformed(fmt::format("byte 3: rank {} is not 1 to {}", rank, kMaxRank));
   header.header_bytes = 4 + 4 * std::size_t{rank};
-  if (head.size() < header.header_bytes) return malformed(fmt::format("byte {}: the header is cut off", head.size()));
+  if (head.size() < header.header_bytes)
+    return malformed(fmt::format("byte {}: the header is cut off", head.size()));
   for (std::size_t i = 0; i < rank; ++i) header.shape.push_back(big_u32(head, 4 + 4 * i));
   DGX_TRY(const std::int64_t count, element_count(header.shape));
   header.data_bytes = static_cast<std::uint64_t>(count) * header.type.bytes;
   if (header.data_bytes > kMaxTensorBytes) {
-    return malformed(fmt::format("shape {} needs more than {} bytes", to_string(header.shape), kMaxTensorBytes));
+    return malformed(
+        fmt::format("shape {} needs more than {} bytes", to_string(header.shape), kMaxTensorBytes));
   }
   return header;
 }
@@ -76,8 +79,8 @@ Result<Tensor> parse(std::string content) {
   }
   const std::uint64_t found = content.size() - header.header_bytes;
   if (found != header.data_bytes) {
-    return malformed(fmt::format("byte {}: {} bytes of numbers, shape {} needs {}", header.header_bytes, found,
-                                 to_string(header.shape), header.data_bytes));
+    return malformed(fmt::format("byte {}: {} bytes of numbers, shape {} needs {}", header.header_bytes,
+                                 found, to_string(header.shape), header.data_bytes));
   }
   return widen(header.type, header.shape, as_bytes(content).subspan(header.header_bytes));
 }

@@ -69,14 +69,16 @@ Result<std::string> inflate_exactly(std::string_view content, std::uint64_t size
   // Deflate expands at most 1,032 times (RFC 1951: 258 bytes from two bits).
   constexpr std::uint64_t kMaxExpansion = 1032;
   if (size / kMaxExpansion > content.size()) {
-    return malformed(fmt::format("gzip: {} bytes cannot hold the {} that are declared", content.size(), size));
+    return malformed(
+        fmt::format("gzip: {} bytes cannot hold the {} that are declared", content.size(), size));
   }
   Inflater inflater(content);
   std::string out(size + 1, '\0');  // one more, to see whether the member goes on
   DGX_TRY(const std::size_t got, inflater.fill(out.data(), out.size()));
   if (got > size) return malformed(fmt::format("gzip: holds more than the {} bytes that are declared", size));
   if (got < size) return malformed(fmt::format("gzip: holds {} of {} bytes", got, size));
-  if (inflater.unread() != 0) return malformed(fmt::format("gzip: {} bytes after its end", inflater.unread()));
+  if (inflater.unread() != 0)
+    return malformed(fmt::format("gzip: {} bytes after its end", inflater.unread()));
   out.resize(size);
   return out;
 }

@@ -8,14 +8,14 @@
 
 namespace dgx::bundle {
 
-/// How a tensor's numbers are cut into chunks: whole rows of one dimension, so that a chunk is one range of the
-/// row-major bytes. Its HDF5 chunk shape is (1, …, 1, rows, all, …, all). dgx-bundle(5), "Compression".
+/// How a tensor's numbers are cut into chunks: whole rows of one dimension, so that a chunk is one range of
+/// the row-major bytes. Its HDF5 chunk shape is (1, …, 1, rows, all, …, all). dgx-bundle(5), "Compression".
 struct ChunkLayout {
-  std::size_t dimension = 0;       ///< the one that is cut
-  std::uint64_t rows = 0;          ///< of that dimension in a chunk
-  std::uint64_t extent = 0;        ///< of that dimension in the tensor
-  std::uint64_t row_bytes = 0;     ///< of everything inside that dimension
-  std::uint64_t outer = 1;         ///< product of the dimensions outside
+  std::size_t dimension = 0;    ///< the one that is cut
+  std::uint64_t rows = 0;       ///< of that dimension in a chunk
+  std::uint64_t extent = 0;     ///< of that dimension in the tensor
+  std::uint64_t row_bytes = 0;  ///< of everything inside that dimension
+  std::uint64_t outer = 1;      ///< product of the dimensions outside
 
   [[nodiscard]] std::uint64_t chunk_bytes() const { return rows * row_bytes; }
   [[nodiscard]] std::uint64_t chunks_per_outer() const { return (extent + rows - 1) / rows; }
@@ -34,8 +34,8 @@ inline constexpr std::uint64_t kChunkTargetBytes = std::uint64_t{1} << 20;
 /// The chunk shape of a layout.
 [[nodiscard]] Shape chunk_shape(const ChunkLayout& layout, const Shape& shape);
 
-/// Chunk `index` in row-major order: where its numbers begin among the tensor's bytes, how many bytes of the tensor it
-/// holds, and its offset in elements in every dimension.
+/// Chunk `index` in row-major order: where its numbers begin among the tensor's bytes, how many bytes of the
+/// tensor it holds, and its offset in elements in every dimension.
 struct ChunkPlace {
   std::uint64_t begin = 0;
   std::uint64_t size = 0;

@@ -119,8 +119,9 @@ Result<NumberType> type_from(const std::string& descr) {
   NumberType type;
   type.bytes = static_cast<std::size_t>(descr[2] - '0');
   if (type.bytes != 1 && type.bytes != 2 && type.bytes != 4 && type.bytes != 8) return unsupported();
-  if (descr[0] == '>') return malformed(fmt::format("element type \"{}\" is big-endian", descr),
-                                        "convert with a.astype(a.dtype.newbyteorder('<'))");
+  if (descr[0] == '>')
+    return malformed(fmt::format("element type \"{}\" is big-endian", descr),
+                     "convert with a.astype(a.dtype.newbyteorder('<'))");
   if (descr[0] != (type.bytes == 1 ? '|' : '<')) return unsupported();
   const std::size_t kind = std::string_view("uif").find(descr[1]);
   if (kind == std::string_view::npos || (descr[1] == 'f' && type.bytes == 1)) return unsupported();
@@ -137,7 +138,8 @@ std::size_t little(std::string_view text, std::size_t offset, std::size_t count)
 /// Where the dictionary begins and ends.
 Result<std::pair<std::size_t, std::size_t>> header_range(std::string_view content) {
   constexpr std::size_t kMaxHeader = 65536;
-  if (!content.starts_with("\x93NUMPY") || content.size() < 10) return malformed("byte 0: is not an NPY file");
+  if (!content.starts_with("\x93NUMPY") || content.size() < 10)
+    return malformed("byte 0: is not an NPY file");
   const int version = content[6];
   if ((version != 1 && version != 2) || content[7] != 0) {
     return malformed(fmt::format("byte 6: version {}.{} is not 1.0 or 2.0", version, int{content[7]}));

@@ -29,7 +29,8 @@ struct ChunkJobs {
 };
 
 Result<DType> dtype_of(const h5::Handle& dataset) {
-  DGX_TRY(const h5::Handle type, h5::make([&] { return H5Dget_type(dataset.id()); }, H5Tclose, "read a type"));
+  DGX_TRY(const h5::Handle type,
+          h5::make([&] { return H5Dget_type(dataset.id()); }, H5Tclose, "read a type"));
   for (const DType dtype : {DType::kF32, DType::kI64, DType::kU8}) {
     const hid_t ours = h5::type_of(dtype);
     if (h5::call([&] { return H5Tequal(type.id(), ours); }) > 0) return dtype;
@@ -47,7 +48,8 @@ Status check_filters(const h5::Handle& list, DType dtype) {
     unsigned config = 0;
     std::size_t values = 0;
     const H5Z_filter_t filter = h5::call([&] {
-      return H5Pget_filter2(list.id(), static_cast<unsigned>(i), &flags, &values, nullptr, 0, nullptr, &config);
+      return H5Pget_filter2(list.id(), static_cast<unsigned>(i), &flags, &values, nullptr, 0, nullptr,
+                            &config);
     });
     const H5Z_filter_t expected = shuffled && i == 0 ? H5Z_FILTER_SHUFFLE : h5::kZstdFilter;
     if (filter != expected) return malformed(fmt::format("has filter {}, expected {}", filter, expected));
@@ -55,7 +57,8 @@ Status check_filters(const h5::Handle& list, DType dtype) {
   return {};
 }
 
-/// The layout that a chunk shape stands for; kMalformed if a chunk would not be one range of the row-major bytes.
+/// The layout that a chunk shape stands for; kMalformed if a chunk would not be one range of the row-major
+/// bytes.
 Result<ChunkLayout> layout_from(const std::vector<hsize_t>& chunk, DType dtype, const Shape& shape) {
   const std::size_t rank = shape.size();
   const auto extent = [&](std::size_t i) { return static_cast<std::uint64_t>(shape[i]); };
@@ -80,7 +83,8 @@ Result<ChunkLayout> layout_from(const std::vector<hsize_t>& chunk, DType dtype, 
 Result<ChunkLayout> chunk_layout_of(const h5::Handle& list, const TensorInfo& info) {
   DGX_CHECK(check_filters(list, info.dtype));
   std::array<hsize_t, H5S_MAX_RANK> dims{};
-  const int rank = h5::call([&] { return H5Pget_chunk(list.id(), static_cast<int>(dims.size()), dims.data()); });
+  const int rank =
+      h5::call([&] { return H5Pget_chunk(list.id(), static_cast<int>(dims.size()), dims.data()); });
   if (rank < 1 || static_cast<std::size_t>(rank) != info.shape.size() || info.size_bytes == 0) {
     return malformed("has chunks of another rank than its own");
   }
@@ -98,7 +102,8 @@ Result<std::optional<ChunkLayout>> storage_of(const h5::Handle& dataset, const T
   const std::uint64_t stored = h5::call([&] { return H5Dget_storage_size(dataset.id()); });
   switch (h5::call([&] { return H5Pget_layout(list.id()); })) {
     case H5D_CONTIGUOUS:
-      if (h5::call([&] { return H5Pget_nfilters(list.id()); }) != 0) return malformed("has filters without chunks");
+      if (h5::call([&] { return H5Pget_nfilters(list.id()); }) != 0)
+        return malformed("has filters without chunks");
       if (info.size_bytes > file_bytes || (info.size_bytes > 0 && stored != info.size_bytes)) {
         return malformed(fmt::format("has {} bytes, its shape needs {}", stored, info.size_bytes));
       }
@@ -120,7 +125,8 @@ Result<TensorInfo> info_of(const h5::Handle& dataset) {
   info.size_bytes = static_cast<std::uint64_t>(*element_count(info.shape)) * size_of(info.dtype);
   DGX_TRY(const std::vector<std::string> attributes, h5::attribute_names(dataset));
   if (attributes.empty()) return info;
-  if (attributes.size() != 1 || attributes[0] != "digest") return malformed("has attributes other than \"digest\"");
+  if (attributes.size() != 1 || attributes[0] != "digest")
+    return malformed("has attributes other than \"digest\"");
   DGX_TRY(const std::string hex, h5::get_text(dataset, "digest"));
   DGX_TRY(info.digest, digest_from_hex(hex));
   return info;
@@ -184,7 +190,8 @@ Status read_chunks(const std::vector<OpenDataset>& datasets, std::vector<Tensor>
     const OpenDataset& from = datasets[piece.dataset];
     Status status = read_chunk(from, job - piece.first_job, tensors[piece.dataset]);
     if (status.ok()) return {};
-    return within(fmt::format("\"{}\": chunk {}", from.path, job - piece.first_job), std::move(status).error());
+    return within(fmt::format("\"{}\": chunk {}", from.path, job - piece.first_job),
+                  std::move(status).error());
   });
 }
 
@@ -193,7 +200,8 @@ Status read_chunks(const std::vector<OpenDataset>& datasets, std::vector<Tensor>
 Result<Reader> Reader::open(const std::string& path, Kind kind) {
   DGX_TRY(const Kind found, kind_of(path));
   if (found != kind) {
-    return malformed(fmt::format("{}: is a {} bundle, expected a {} bundle", path, name_of(found), name_of(kind)));
+    return malformed(
+        fmt::format("{}: is a {} bundle, expected a {} bundle", path, name_of(found), name_of(kind)));
   }
   auto file = h5::open_file(path, h5::Origin::kBundle);
   if (!file.ok()) return within(path, std::move(file).error());
@@ -221,7 +229,8 @@ Result<std::int64_t> Reader::integer(const std::string& group, const char* name,
   const auto value = h5::get_integer(object, name);
   if (!value.ok()) return in_file(value.error());
   if (*value < low || *value > high) {
-    return in_file(malformed(fmt::format("attribute \"{}\" is {}, must be {} to {}", name, *value, low, high)));
+    return in_file(
+        malformed(fmt::format("attribute \"{}\" is {}, must be {} to {}", name, *value, low, high)));
   }
   return value;
 }
@@ -251,8 +260,8 @@ Result<std::vector<std::string>> Reader::children(const std::string& group, std:
 Status Reader::expect_children(const std::string& group, const std::vector<std::string>& names) const {
   DGX_TRY(const std::vector<std::string> found, children(group));
   if (found == names) return {};
-  return in_file(malformed(
-      fmt::format("group \"{}\" holds {}, expected {}", group, fmt::join(found, ", "), fmt::join(names, ", "))));
+  return in_file(malformed(fmt::format("group \"{}\" holds {}, expected {}", group, fmt::join(found, ", "),
+                                       fmt::join(names, ", "))));
 }
 
 Status Reader::expect_attributes(const std::string& group, std::vector<std::string> names) const {
@@ -263,16 +272,17 @@ Status Reader::expect_attributes(const std::string& group, std::vector<std::stri
   std::sort(names.begin(), names.end());
   std::sort(found->begin(), found->end());
   if (*found == names) return {};
-  return in_file(malformed(fmt::format("group \"{}\" has attributes {}, expected {}", group, fmt::join(*found, ", "),
-                                       fmt::join(names, ", "))));
+  return in_file(malformed(fmt::format("group \"{}\" has attributes {}, expected {}", group,
+                                       fmt::join(*found, ", "), fmt::join(names, ", "))));
 }
 
-Status Reader::walk(const std::string& group, const std::string& prefix, std::size_t depth, std::size_t& objects,
-                    std::vector<std::string>& out) const {
+Status Reader::walk(const std::string& group, const std::string& prefix, std::size_t depth,
+                    std::size_t& objects, std::vector<std::string>& out) const {
   if (depth > kMaxDepth) return in_file(malformed(fmt::format("group \"{}\" is too deep", group)));
   DGX_TRY(const std::vector<std::string> names, children(group));
   for (const std::string& name : names) {
-    if (++objects > kMaxObjects) return in_file(malformed(fmt::format("has more than {} objects", kMaxObjects)));
+    if (++objects > kMaxObjects)
+      return in_file(malformed(fmt::format("has more than {} objects", kMaxObjects)));
     const std::string path = group + "/" + name;
     const auto object = h5::open_object(file_, path);
     if (!object.ok()) return in_file(object.error());

@@ -23,7 +23,8 @@ bool is_printable(std::string_view text) {
 }
 
 Status check_header(const RunHeader& header) {
-  if (header.interval < 1) return usage_error(fmt::format("checkpoint interval {} is below 1", header.interval));
+  if (header.interval < 1)
+    return usage_error(fmt::format("checkpoint interval {} is below 1", header.interval));
   if (header.drill.size() <= kMaxDrillBytes && is_printable(header.drill)) return {};
   return usage_error(fmt::format("a drill is described in at most {} printable bytes", kMaxDrillBytes));
 }
@@ -32,17 +33,21 @@ Status compare_headers(const std::string& folder, const RunHeader& found, const 
   if (found == wanted) return {};
   const std::string path = index_path(folder);
   if (found.task != wanted.task) {
-    return malformed(fmt::format("{}: belongs to task {}, not {}", path, found.task.brief(), wanted.task.brief()));
+    return malformed(
+        fmt::format("{}: belongs to task {}, not {}", path, found.task.brief(), wanted.task.brief()));
   }
-  if (found.program != wanted.program) return malformed(fmt::format("{}: was made with another step program", path));
+  if (found.program != wanted.program)
+    return malformed(fmt::format("{}: was made with another step program", path));
   if (found.interval != wanted.interval) {
     return malformed(
         fmt::format("{}: has checkpoint interval {}, not {}", path, found.interval, wanted.interval));
   }
-  return malformed(fmt::format("{}: was made with drill \"{}\", not \"{}\"", path, found.drill, wanted.drill));
+  return malformed(
+      fmt::format("{}: was made with drill \"{}\", not \"{}\"", path, found.drill, wanted.drill));
 }
 
-/// What a killed writer may have left: temporary files, and bundles that it had not named yet or no longer named.
+/// What a killed writer may have left: temporary files, and bundles that it had not named yet or no longer
+/// named.
 bool is_ours(const std::string& name) {
   if (name.starts_with("checkpoint-") && name.ends_with(".h5")) return true;
   return (name.starts_with(".checkpoint-") || name.starts_with(".index.h5.")) && name.ends_with(".tmp");

@@ -23,8 +23,9 @@ template <class T>
 Result<std::vector<T>> read_column(const Reader& reader, const std::string& name, DType dtype) {
   DGX_TRY(const Tensor tensor, reader.tensor(name, {1, kMaxTensorBytes}));
   if (tensor.dtype() != dtype || tensor.shape().size() != 1) {
-    return reader.in_file(malformed(fmt::format("\"{}\" is {}{}, expected {}[n]", name, name_of(tensor.dtype()),
-                                                to_string(tensor.shape()), name_of(dtype))));
+    return reader.in_file(
+        malformed(fmt::format("\"{}\" is {}{}, expected {}[n]", name, name_of(tensor.dtype()),
+                              to_string(tensor.shape()), name_of(dtype))));
   }
   const auto numbers = tensor.as<T>();
   return std::vector<T>(numbers.begin(), numbers.end());
@@ -38,7 +39,8 @@ Status check_columns(const RunIndex& index, const std::vector<std::uint8_t>& kep
       return malformed(fmt::format("checkpoint {} is at step {}, which does not ascend", i, step));
     }
     if (kept[i] > 1) return malformed(fmt::format("checkpoint {} is kept {} times", i, kept[i]));
-    if (i > 0 && ends[i] < ends[i - 1]) return malformed(fmt::format("losses of segment {} do not ascend", i - 1));
+    if (i > 0 && ends[i] < ends[i - 1])
+      return malformed(fmt::format("losses of segment {} do not ascend", i - 1));
   }
   if (ends.front() == 0 && ends.back() == static_cast<std::int64_t>(index.losses.size())) return {};
   return malformed(fmt::format("has {} losses, its segments have {}", index.losses.size(), ends.back()));
@@ -67,7 +69,8 @@ Status write_index(const std::string& folder, const RunIndex& index) {
     steps.push_back(checkpoint.step);
     kept.push_back(checkpoint.kept ? 1 : 0);
   }
-  DGX_TRY(Writer writer, Writer::create(index_path(folder), Kind::kRun, Clobber::kReplace, {1, kMaxTensorBytes}));
+  DGX_TRY(Writer writer,
+          Writer::create(index_path(folder), Kind::kRun, Clobber::kReplace, {1, kMaxTensorBytes}));
   DGX_CHECK(writer.digest("", "task", index.header.task));
   DGX_CHECK(writer.digest("", "program", index.header.program));
   DGX_CHECK(writer.integer("", "interval", index.header.interval));

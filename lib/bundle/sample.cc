@@ -18,7 +18,8 @@ std::string group_of(std::int64_t segment) { return fmt::format("segments/{:010}
 
 Result<std::int64_t> segment_from(const std::string& name) {
   std::int64_t segment = 0;
-  for (const char c : name) segment = c >= '0' && c <= '9' && segment <= kMaxSegments ? segment * 10 + (c - '0') : -1;
+  for (const char c : name)
+    segment = c >= '0' && c <= '9' && segment <= kMaxSegments ? segment * 10 + (c - '0') : -1;
   if (segment >= 0 && segment <= kMaxSegments && "segments/" + name == group_of(segment)) return segment;
   return malformed(fmt::format("\"{}\" is not the number of a segment", name));
 }
@@ -48,10 +49,11 @@ SampleWriter::SampleWriter(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) 
 SampleWriter::SampleWriter(SampleWriter&&) noexcept = default;
 SampleWriter::~SampleWriter() = default;
 
-Result<SampleWriter> SampleWriter::create(const std::string& path, const SampleHeader& header, Clobber clobber,
-                                          Effort effort) {
+Result<SampleWriter> SampleWriter::create(const std::string& path, const SampleHeader& header,
+                                          Clobber clobber, Effort effort) {
   if (header.checkpoints < 1 || header.checkpoints > kMaxSegments) {
-    return usage_error(fmt::format("a sample is of 1 to {} checkpoints, not {}", kMaxSegments, header.checkpoints));
+    return usage_error(
+        fmt::format("a sample is of 1 to {} checkpoints, not {}", kMaxSegments, header.checkpoints));
   }
   DGX_TRY(Writer writer, Writer::create(path, Kind::kSample, clobber, effort));
   DGX_CHECK(writer.digest("", "task", header.task));
@@ -66,7 +68,8 @@ Status SampleWriter::add(const SampleSegment& segment, const State& start, const
     return usage_error(fmt::format("segment {} is not after {} and below {}", segment.segment, impl_->last,
                                    impl_->header.checkpoints));
   }
-  if (segment.path.size() > kMaxPath) return usage_error(fmt::format("a path has {} digests", segment.path.size()));
+  if (segment.path.size() > kMaxPath)
+    return usage_error(fmt::format("a path has {} digests", segment.path.size()));
   impl_->last = segment.segment;
   const std::string group = group_of(segment.segment);
   DGX_CHECK(impl_->writer.group(group));
@@ -113,7 +116,8 @@ const std::vector<SampleSegment>& SampleReader::segments() const { return impl_-
 
 Result<StoredState> SampleReader::start(std::size_t position, Check check, Effort effort) const {
   if (position >= impl_->segments.size()) {
-    return usage_error(fmt::format("a sample of {} segments has none at {}", impl_->segments.size(), position));
+    return usage_error(
+        fmt::format("a sample of {} segments has none at {}", impl_->segments.size(), position));
   }
   const SampleSegment& segment = impl_->segments[position];
   return take_state(impl_->reader, group_of(segment.segment) + "/state", segment.start, check, effort);

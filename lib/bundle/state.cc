@@ -59,8 +59,8 @@ Status compare_digests(const State& state, const StateDigests& stored, int threa
   DGX_TRY(const StateDigests ours, digests_of(state, threads));
   for (std::size_t i = 0; i < state.size(); ++i) {
     if (ours.tensors[i] == stored.tensors[i]) continue;
-    return malformed(fmt::format("\"{}\" has digest {}, recomputed {}", state[i].name, stored.tensors[i].brief(),
-                                 ours.tensors[i].brief()));
+    return malformed(fmt::format("\"{}\" has digest {}, recomputed {}", state[i].name,
+                                 stored.tensors[i].brief(), ours.tensors[i].brief()));
   }
   if (ours.state == stored.state) return {};
   return malformed(
@@ -77,8 +77,7 @@ Result<StateDigests> digests_of(const State& state, int threads) {
 Status put_state(Writer& writer, const std::string& group, const State& state, const StateDigests& digests) {
   DGX_CHECK(check_state(state));
   if (digests.tensors.size() != state.size()) {
-    return internal_error(
-        fmt::format("state: {} entries, {} digests", state.size(), digests.tensors.size()));
+    return internal_error(fmt::format("state: {} entries, {} digests", state.size(), digests.tensors.size()));
   }
   DGX_CHECK(writer.group(group));
   std::vector<NamedView> tensors;
@@ -89,8 +88,8 @@ Status put_state(Writer& writer, const std::string& group, const State& state, c
   return writer.tensors(tensors);
 }
 
-Result<StoredState> take_state(const Reader& reader, const std::string& group, const Digest& digest, Check check,
-                               const Effort& effort) {
+Result<StoredState> take_state(const Reader& reader, const std::string& group, const Digest& digest,
+                               Check check, const Effort& effort) {
   DGX_TRY(const std::vector<std::string> names, reader.datasets_below(group));
   StoredState stored;
   stored.digests.state = digest;

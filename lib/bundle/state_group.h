@@ -13,7 +13,7 @@ namespace dgx::bundle {
                                const StateDigests& digests);
 
 /// All datasets below `group`, as a state of which the file says that it has `digest`.
-[[nodiscard]] Result<StoredState> take_state(const Reader& reader, const std::string& group, const Digest& digest,
-                                             Check check, const Effort& effort);
+[[nodiscard]] Result<StoredState> take_state(const Reader& reader, const std::string& group,
+                                             const Digest& digest, Check check, const Effort& effort);
 
 }  // namespace dgx::bundle

@@ -18,7 +18,8 @@ std::string contradiction(const Trace& trace) {
   if (trace.states.empty()) return "has no state";
   const auto end = trace.first_step + static_cast<std::int64_t>(trace.states.size()) - 1;
   if (trace.values && (trace.values->step < trace.first_step || trace.values->step >= end)) {
-    return fmt::format("values are of step {}, which is not in {} to {}", trace.values->step, trace.first_step, end);
+    return fmt::format("values are of step {}, which is not in {} to {}", trace.values->step,
+                       trace.first_step, end);
   }
   if (!trace.numbers) return {};
   if (!trace.values) return "has numbers of a value, but no values";
@@ -64,8 +65,8 @@ Status check_numbers(const Trace& trace) {
   const Digest stored = trace.values->digests[static_cast<std::size_t>(trace.numbers->value)];
   const Digest ours = merkle::tensor_digest(trace.numbers->tensor.view());
   if (ours == stored) return {};
-  return malformed(fmt::format("value {} has digest {}, its numbers have {}", trace.numbers->value, stored.brief(),
-                               ours.brief()));
+  return malformed(fmt::format("value {} has digest {}, its numbers have {}", trace.numbers->value,
+                               stored.brief(), ours.brief()));
 }
 
 }  // namespace

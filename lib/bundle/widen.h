@@ -21,8 +21,8 @@ struct NumberType {
 /// "u8", "i16", "f32".
 [[nodiscard]] std::string name_of(const NumberType& type);
 
-/// The element type that holds every number of this type: u8 and f32 stay, integers that fit become i64. kMalformed
-/// with a hint for f16, f64, u64.
+/// The element type that holds every number of this type: u8 and f32 stay, integers that fit become i64.
+/// kMalformed with a hint for f16, f64, u64.
 [[nodiscard]] Result<DType> widened(const NumberType& type);
 
 /// The numbers, without changing any. `bytes` must be exactly those of the shape: asserted.

@@ -164,7 +164,8 @@ Status use_write_driver(hid_t access, WriteOutcome* outcome) {
   static const H5FD_class_t kClass = make_class();
   static const hid_t driver = H5FDregister(&kClass);
   const DriverInfo info{outcome};
-  if (driver < 0 || H5Pset_driver(access, driver, &info) < 0) return internal_error("hdf5: cannot set up a driver");
+  if (driver < 0 || H5Pset_driver(access, driver, &info) < 0)
+    return internal_error("hdf5: cannot set up a driver");
   return {};
 }
 

@@ -4,9 +4,9 @@
 
 #include "dgx/core/result.h"
 
-/// How new files reach the disk. HDF5 1.10 crashes, at once or when the process ends, if its own driver fails to write:
-/// a disk that is full must not do that. So this driver never fails: it remembers the first error and drops every
-/// later write, and the writer asks before it believes in its file.
+/// How new files reach the disk. HDF5 1.10 crashes, at once or when the process ends, if its own driver fails
+/// to write: a disk that is full must not do that. So this driver never fails: it remembers the first error
+/// and drops every later write, and the writer asks before it believes in its file.
 namespace dgx::bundle::h5 {
 
 /// errno of the first write that failed, or 0. Must outlive the file.

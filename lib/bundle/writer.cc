@@ -19,8 +19,8 @@ struct ChunkedDataset {
 };
 
 Result<h5::Handle> creation_list(DType dtype, const Shape& shape, bool chunked) {
-  DGX_TRY(h5::Handle list, h5::make([] { return H5Pcreate(H5P_DATASET_CREATE); }, H5Pclose, "set up",
-                                    ErrorCode::kInternal));
+  DGX_TRY(h5::Handle list,
+          h5::make([] { return H5Pcreate(H5P_DATASET_CREATE); }, H5Pclose, "set up", ErrorCode::kInternal));
   std::vector<hsize_t> dims;
   if (chunked) {
     const Shape chunk = chunk_shape(layout_for(dtype, shape), shape);
@@ -47,16 +47,14 @@ Result<h5::Handle> create_dataset(const h5::Handle& file, const NamedView& tenso
   const hid_t type = h5::type_of(tensor.view.dtype);
   DGX_TRY(h5::Handle dataset, h5::make(
                                   [&] {
-                                    return H5Dcreate2(file.id(), tensor.path.c_str(), type, space.id(), H5P_DEFAULT,
-                                                      list.id(), H5P_DEFAULT);
+                                    return H5Dcreate2(file.id(), tensor.path.c_str(), type, space.id(),
+                                                      H5P_DEFAULT, list.id(), H5P_DEFAULT);
                                   },
                                   H5Dclose, doing, ErrorCode::kIo));
   if (tensor.digest) DGX_CHECK(h5::put_text(dataset, "digest", tensor.digest->hex()));
   if (!chunked && !tensor.view.bytes.empty()) {
     DGX_CHECK(h5::check(
-        [&] {
-          return H5Dwrite(dataset.id(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, tensor.view.bytes.data());
-        },
+        [&] { return H5Dwrite(dataset.id(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, tensor.view.bytes.data()); },
         doing, ErrorCode::kIo));
   }
   return dataset;
@@ -66,7 +64,8 @@ Status write_chunk(const ChunkedDataset& target, const ChunkPlace& place, ByteVi
   const std::vector<hsize_t> offset(place.offset.begin(), place.offset.end());
   return h5::check(
       [&] {
-        return H5Dwrite_chunk(target.dataset.id(), H5P_DEFAULT, 0, offset.data(), stored.size(), stored.data());
+        return H5Dwrite_chunk(target.dataset.id(), H5P_DEFAULT, 0, offset.data(), stored.size(),
+                              stored.data());
       },
       fmt::format("write \"{}\"", target.tensor->path), ErrorCode::kIo);
 }
@@ -76,8 +75,9 @@ Status write_chunks(const std::vector<ChunkedDataset>& targets, std::uint64_t jo
                     const h5::WriteOutcome& outcome) {
   Turns turns;
   return for_each_index(jobs, threads, [&](std::size_t job) -> Status {
-    const auto after = std::upper_bound(targets.begin(), targets.end(), job,
-                                        [](std::size_t j, const ChunkedDataset& t) { return j < t.first_job; });
+    const auto after =
+        std::upper_bound(targets.begin(), targets.end(), job,
+                         [](std::size_t j, const ChunkedDataset& t) { return j < t.first_job; });
     const ChunkedDataset& target = *(after - 1);
     const TensorView& view = target.tensor->view;
     const ChunkPlace place = place_of_chunk(target.layout, view.shape, job - target.first_job);
@@ -110,12 +110,14 @@ Status check_name(std::string_view name) {
   for (std::size_t begin = 0; begin <= name.size();) {
     const std::size_t end = std::min(name.find('/', begin), name.size());
     const std::string_view part = name.substr(begin, end - begin);
-    const bool printable = std::all_of(part.begin(), part.end(), [](char c) { return c >= 0x20 && c <= 0x7e; });
+    const bool printable =
+        std::all_of(part.begin(), part.end(), [](char c) { return c >= 0x20 && c <= 0x7e; });
     if (!printable) return malformed("a name has bytes that are not printable ASCII");
     if (part.empty() || part == "." || part == "..") {
       return malformed(fmt::format("name \"{}\" has an empty, \".\" or \"..\" part", name));
     }
-    if (++parts > kMaxParts) return malformed(fmt::format("name \"{}\" has more than {} parts", name, kMaxParts));
+    if (++parts > kMaxParts)
+      return malformed(fmt::format("name \"{}\" has more than {} parts", name, kMaxParts));
     begin = end + 1;
   }
   return {};

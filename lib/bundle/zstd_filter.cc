@@ -10,7 +10,8 @@ namespace {
 constexpr std::size_t kMaxFrameBytes = std::size_t{1} << 32;
 
 /// Replaces `*buffer` by `fresh`, as the filter interface wants it.
-std::size_t hand_over(void* fresh, std::size_t size, std::size_t capacity, std::size_t* buffer_size, void** buffer) {
+std::size_t hand_over(void* fresh, std::size_t size, std::size_t capacity, std::size_t* buffer_size,
+                      void** buffer) {
   H5free_memory(*buffer);
   *buffer = fresh;
   *buffer_size = capacity;

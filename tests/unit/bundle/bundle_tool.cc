@@ -46,13 +46,16 @@ Status write_all(const std::string& folder) {
   const State state = known_state();
   DGX_TRY(const StateDigests digests, digests_of(state));
   DGX_CHECK(write_state(folder + "/state.h5", state, digests, Clobber::kReplace));
-  DGX_TRY(const Dataset data, make_dataset(counting(DType::kU8, {3000, 28, 28}), counting(DType::kI64, {3000})));
+  DGX_TRY(const Dataset data,
+          make_dataset(counting(DType::kU8, {3000, 28, 28}), counting(DType::kI64, {3000})));
   DGX_TRY(const Digest digest, write_dataset(folder + "/data.h5", data, Clobber::kReplace));
-  DGX_TRY(SampleWriter sample, SampleWriter::create(folder + "/sample.h5", {digest, digest, 9}, Clobber::kReplace));
+  DGX_TRY(SampleWriter sample,
+          SampleWriter::create(folder + "/sample.h5", {digest, digest, 9}, Clobber::kReplace));
   DGX_CHECK(sample.add({4, digests.state, {digest, digest}}, state, digests));
   DGX_CHECK(sample.commit());
   DGX_CHECK(write_trace(folder + "/trace.h5", {digest, 1, 0, {digest, digest}, {}, {}}, Clobber::kReplace));
-  DGX_TRY(const RunWriter run, RunWriter::create(folder + "/run", {digest, digest, 5, ""}, {}, state, digests));
+  DGX_TRY(const RunWriter run,
+          RunWriter::create(folder + "/run", {digest, digest, 5, ""}, {}, state, digests));
   return {};
 }
 

@@ -10,8 +10,9 @@ namespace dgx::bundle {
 namespace {
 
 TEST_CASE("chunks are ranges that cover a tensor once, in order, of at most the target") {
-  for (const Shape& shape : {Shape{1000000}, Shape{60000, 784}, Shape{3, 5, 70000}, Shape{2, 3, 300001}, Shape{1, 1 << 20},
-                             Shape{262145}, Shape{1 << 20, 1}, Shape{17, 1, 65537, 1}, Shape{5, 4, 3, 2, 1000, 2}}) {
+  for (const Shape& shape :
+       {Shape{1000000}, Shape{60000, 784}, Shape{3, 5, 70000}, Shape{2, 3, 300001}, Shape{1, 1 << 20},
+        Shape{262145}, Shape{1 << 20, 1}, Shape{17, 1, 65537, 1}, Shape{5, 4, 3, 2, 1000, 2}}) {
     for (const DType dtype : {DType::kF32, DType::kI64, DType::kU8}) {
       CAPTURE(to_string(shape), name_of(dtype));
       const ChunkLayout layout = layout_for(dtype, shape);
@@ -82,15 +83,20 @@ TEST_CASE("a chunk is one frame of its size and nothing else") {
 }
 
 TEST_CASE("floats are written as programs write them, and only so are they read") {
-  for (const auto& [value, text] : {std::pair{1.0F, "0x1p0"}, {-1.5F, "-0x1.8p0"}, {0.0F, "0x0p0"}, {-0.0F, "-0x0p0"},
-                                    {0x1p-149F, "0x1p-149"}, {0x1.fffffep127F, "0x1.fffffep127"},
-                                    {0.1F, "0x1.99999ap-4"}, {0x1.8p-148F, "0x1.8p-148"}}) {
+  for (const auto& [value, text] : {std::pair{1.0F, "0x1p0"},
+                                    {-1.5F, "-0x1.8p0"},
+                                    {0.0F, "0x0p0"},
+                                    {-0.0F, "-0x0p0"},
+                                    {0x1p-149F, "0x1p-149"},
+                                    {0x1.fffffep127F, "0x1.fffffep127"},
+                                    {0.1F, "0x1.99999ap-4"},
+                                    {0x1.8p-148F, "0x1.8p-148"}}) {
     CHECK(float_text(value) == text);
     REQUIRE(float_from_text(text).ok());
     CHECK(float_text(*float_from_text(text)) == text);
   }
-  for (const char* text : {"", "1", "0x1", "0x1.0p0", "0x1p+0", "0X1p0", "0x2p0", "0x1p128", "inf", "nan", " 0x1p0",
-                           "0x1p0 ", "0x1.80p0", "0x0.8p1", "0x1.0000001p0", "0x1p00"}) {
+  for (const char* text : {"", "1", "0x1", "0x1.0p0", "0x1p+0", "0X1p0", "0x2p0", "0x1p128", "inf", "nan",
+                           " 0x1p0", "0x1p0 ", "0x1.80p0", "0x0.8p1", "0x1.0000001p0", "0x1p00"}) {
     CAPTURE(text);
     CHECK(!float_from_text(text).ok());
   }

@@ -59,8 +59,7 @@ TEST_CASE("a dataset comes back with its scale, shift and ranges") {
 TEST_CASE("the recipe is the canonical JSON that the page gives") {
   auto data = make_dataset(Tensor(DType::kU8, {1, 2}), integers({9}), 0x1.fep-8F, -0.0F);
   REQUIRE(data.ok());
-  CHECK(dataset_recipe(*data) ==
-        R"({"ranges":{"x":[0,0],"y":[9,9]},"scale":"0x1.fep-8","shift":"-0x0p0"})");
+  CHECK(dataset_recipe(*data) == R"({"ranges":{"x":[0,0],"y":[9,9]},"scale":"0x1.fep-8","shift":"-0x0p0"})");
   data = make_dataset(floats({1}, {2}), floats({1}, {3}), 0x1p-149F, 0x1.fffffep127F);
   REQUIRE(data.ok());
   CHECK(dataset_recipe(*data) == R"({"ranges":{},"scale":"0x1p-149","shift":"0x1.fffffep127"})");
@@ -104,9 +103,11 @@ TEST_CASE("a number that is not finite is refused by sample and element") {
 }
 
 TEST_CASE("samples and labels must fit each other") {
-  CHECK(make_dataset(Tensor(DType::kU8, {2, 3}), integers({1})).error().message == "x has 2 samples, y has 1");
+  CHECK(make_dataset(Tensor(DType::kU8, {2, 3}), integers({1})).error().message ==
+        "x has 2 samples, y has 1");
   CHECK(make_dataset(Tensor(DType::kU8, {}), integers({1})).error().code == ErrorCode::kMalformed);
-  CHECK(make_dataset(Tensor(DType::kU8, {0, 3}), Tensor(DType::kU8, {0})).error().code == ErrorCode::kMalformed);
+  CHECK(make_dataset(Tensor(DType::kU8, {0, 3}), Tensor(DType::kU8, {0})).error().code ==
+        ErrorCode::kMalformed);
   CHECK(make_dataset(Tensor(DType::kU8, {1, 0}), integers({1})).error().code == ErrorCode::kMalformed);
   const std::int64_t big = (std::int64_t{1} << 53) + 1;
   CHECK(make_dataset(Tensor(DType::kU8, {2, 1}), integers({0, big})).error().message ==

@@ -77,8 +77,11 @@ TEST_CASE("a run tells its checkpoints, digests and losses") {
 
 TEST_CASE("the policy decides which checkpoints stay, the first and last always") {
   const Folder folder;
-  for (const auto& [text, expected] : {std::pair{"all", "111111"}, {"last", "100001"}, {"every:2", "101011"},
-                                       {"every:1", "111111"}, {"every:9", "100001"}}) {
+  for (const auto& [text, expected] : {std::pair{"all", "111111"},
+                                       {"last", "100001"},
+                                       {"every:2", "101011"},
+                                       {"every:1", "111111"},
+                                       {"every:9", "100001"}}) {
     CAPTURE(text);
     const auto policy = parse_keep(text);
     REQUIRE(policy.ok());
@@ -98,8 +101,8 @@ TEST_CASE("the policy decides which checkpoints stay, the first and last always"
 }
 
 TEST_CASE("only the three ways to keep are ways to keep") {
-  for (const char* text : {"", "none", "every", "every:", "every:0", "every:-1", "every:2x", "every:99999999999999999999",
-                           "ALL", "last "}) {
+  for (const char* text : {"", "none", "every", "every:", "every:0", "every:-1", "every:2x",
+                           "every:99999999999999999999", "ALL", "last "}) {
     CAPTURE(text);
     REQUIRE(!parse_keep(text).ok());
     CHECK(parse_keep(text).error().code == ErrorCode::kUsage);

@@ -57,7 +57,8 @@ TEST_CASE("IDX files are read plain and packed, big-endian, other integers widen
     CHECK(as_text(tensor->bytes()) == "abcdef");
   }
   CHECK(values<std::int64_t>(*from_idx(idx(0x09, {2}, "\x80\x7f"))) == std::vector<std::int64_t>{-128, 127});
-  CHECK(values<std::int64_t>(*from_idx(idx(0x0b, {2}, "\xff\xfe\x01\x02"))) == std::vector<std::int64_t>{-2, 258});
+  CHECK(values<std::int64_t>(*from_idx(idx(0x0b, {2}, "\xff\xfe\x01\x02"))) ==
+        std::vector<std::int64_t>{-2, 258});
   CHECK(values<std::int64_t>(*from_idx(idx(0x0c, {1}, "\x80\0\0\x01"s))) ==
         std::vector<std::int64_t>{-2147483647});
   CHECK(values<float>(*from_idx(idx(0x0d, {1}, "\xbf\xc0\0\0"s))) == std::vector<float>{-1.5F});
@@ -68,10 +69,11 @@ TEST_CASE("IDX files that are not exactly so are refused") {
   const std::string good = idx(0x08, {2, 3}, "abcdef");
   const std::string packed = gzip(good);
   for (const std::string& bad :
-       {""s, "\0\0"s, "x"s + good, good + "g", good.substr(0, 9), good.substr(0, 13), idx(0x0e, {1}, "12345678"),
-        idx(0x07, {1}, "1"), idx(0x08, {}, "1"), idx(0x08, {1, 1, 1, 1, 1, 1, 1, 1, 1}, "1"),
-        idx(0x08, {0xffffffff, 0xffffffff}, "abc"), idx(0x08, {0x7fffffff}, "abc"), packed + "x",
-        packed.substr(0, packed.size() - 1), packed.substr(0, 15), gzip(good + "g"), gzip(good.substr(0, 15)),
+       {""s, "\0\0"s, "x"s + good, good + "g", good.substr(0, 9), good.substr(0, 13),
+        idx(0x0e, {1}, "12345678"), idx(0x07, {1}, "1"), idx(0x08, {}, "1"),
+        idx(0x08, {1, 1, 1, 1, 1, 1, 1, 1, 1}, "1"), idx(0x08, {0xffffffff, 0xffffffff}, "abc"),
+        idx(0x08, {0x7fffffff}, "abc"), packed + "x", packed.substr(0, packed.size() - 1),
+        packed.substr(0, 15), gzip(good + "g"), gzip(good.substr(0, 15)),
         gzip(idx(0x08, {0x7fffffff}, "abc")), packed + packed}) {
     CAPTURE(to_hex(as_bytes(bad)));
     const auto read = from_idx(bad);
@@ -81,7 +83,8 @@ TEST_CASE("IDX files that are not exactly so are refused") {
   std::string flipped = packed;
   flipped[packed.size() - 8] = static_cast<char>(flipped[packed.size() - 8] ^ 1);  // its CRC
   CHECK(!from_idx(flipped).ok());
-  CHECK(from_idx(idx(0x0e, {1}, "12345678")).error().hint == "convert them to f32 first, so that the rounding is yours");
+  CHECK(from_idx(idx(0x0e, {1}, "12345678")).error().hint ==
+        "convert them to f32 first, so that the rounding is yours");
   CHECK(read_idx("/nonexistent/f").error().code == ErrorCode::kMissing);
 }
 
@@ -92,7 +95,8 @@ std::string npy(const std::string& dictionary, const std::string& data, char ver
   return out + dictionary + data;
 }
 
-std::string dictionary(const std::string& descr, const std::string& shape, const std::string& order = "False") {
+std::string dictionary(const std::string& descr, const std::string& shape,
+                       const std::string& order = "False") {
   return "{'descr': '" + descr + "', 'fortran_order': " + order + ", 'shape': " + shape + ", }   \n";
 }
 
@@ -109,8 +113,10 @@ TEST_CASE("NPY files of both versions are read, integers widened") {
     CHECK(tensor->shape() == Shape{2, 1});
     CHECK(values<float>(*tensor)[0] == 1.5F);
   }
-  CHECK(values<std::int64_t>(*from_npy(npy(dictionary("|i1", "(1,)"), "\xff"))) == std::vector<std::int64_t>{-1});
-  CHECK(values<std::int64_t>(*from_npy(npy(dictionary("<u2", "(1,)"), "\xfe\xff"))) == std::vector<std::int64_t>{65534});
+  CHECK(values<std::int64_t>(*from_npy(npy(dictionary("|i1", "(1,)"), "\xff"))) ==
+        std::vector<std::int64_t>{-1});
+  CHECK(values<std::int64_t>(*from_npy(npy(dictionary("<u2", "(1,)"), "\xfe\xff"))) ==
+        std::vector<std::int64_t>{65534});
   CHECK(values<std::int64_t>(*from_npy(npy(dictionary("<i4", "(1,)"), "\xfe\xff\xff\xff"))) ==
         std::vector<std::int64_t>{-2});
   CHECK(values<std::int64_t>(*from_npy(npy(dictionary("<u4", "(1,)"), "\xfe\xff\xff\xff"))) ==
@@ -123,23 +129,37 @@ TEST_CASE("NPY files of both versions are read, integers widened") {
 TEST_CASE("NPY files that would lose bits or are not exactly so are refused") {
   const std::string good = npy(dictionary("|u1", "(3,)"), "abc");
   for (const std::string& bad :
-       {""s, "\x93NUMPY"s, good.substr(0, 20), good + "d", good.substr(0, good.size() - 1),
-        npy(dictionary("|u1", "(3,)"), "abc", 3), npy(dictionary("<f8", "(1,)"), "12345678"),
-        npy(dictionary("<f2", "(1,)"), "12"), npy(dictionary("<u8", "(1,)"), "12345678"),
-        npy(dictionary(">f4", "(1,)"), "1234"), npy(dictionary("<c8", "(1,)"), "12345678"),
-        npy(dictionary("|O", "(1,)"), "12345678"), npy(dictionary("|b1", "(1,)"), "1"),
-        npy(dictionary("|u1", "(3,)", "True"), "abc"), npy(dictionary("|u1", "(3"), "abc"),
-        npy(dictionary("|u1", "(-3,)"), "abc"), npy(dictionary("|u1", "(9007199254740993,)"), "abc"),
-        npy(dictionary("|u1", "(99999999999999999999,)"), "abc"), npy(dictionary("|u1", "(9999999,9999999999)"), "abc"),
-        npy(dictionary("|u1", "(1,1,1,1,1,1,1,1,1)"), "a"), npy("{'descr': '|u1', 'shape': (3,)}", "abc"),
+       {""s,
+        "\x93NUMPY"s,
+        good.substr(0, 20),
+        good + "d",
+        good.substr(0, good.size() - 1),
+        npy(dictionary("|u1", "(3,)"), "abc", 3),
+        npy(dictionary("<f8", "(1,)"), "12345678"),
+        npy(dictionary("<f2", "(1,)"), "12"),
+        npy(dictionary("<u8", "(1,)"), "12345678"),
+        npy(dictionary(">f4", "(1,)"), "1234"),
+        npy(dictionary("<c8", "(1,)"), "12345678"),
+        npy(dictionary("|O", "(1,)"), "12345678"),
+        npy(dictionary("|b1", "(1,)"), "1"),
+        npy(dictionary("|u1", "(3,)", "True"), "abc"),
+        npy(dictionary("|u1", "(3"), "abc"),
+        npy(dictionary("|u1", "(-3,)"), "abc"),
+        npy(dictionary("|u1", "(9007199254740993,)"), "abc"),
+        npy(dictionary("|u1", "(99999999999999999999,)"), "abc"),
+        npy(dictionary("|u1", "(9999999,9999999999)"), "abc"),
+        npy(dictionary("|u1", "(1,1,1,1,1,1,1,1,1)"), "a"),
+        npy("{'descr': '|u1', 'shape': (3,)}", "abc"),
         npy("{'descr': '|u1', 'descr': '|u1', 'fortran_order': False, 'shape': (3,)}", "abc"),
-        npy("{'descr': '|u1', 'fortran_order': False, 'shape': (3,)} x", "abc"), npy("", "abc")}) {
+        npy("{'descr': '|u1', 'fortran_order': False, 'shape': (3,)} x", "abc"),
+        npy("", "abc")}) {
     CAPTURE(to_hex(as_bytes(bad)));
     const auto read = from_npy(bad);
     REQUIRE(!read.ok());
     CHECK(read.error().code == ErrorCode::kMalformed);
   }
-  CHECK(from_npy(npy(dictionary("|u1", "(3,)", "True"), "abc")).error().hint == "convert with numpy.ascontiguousarray");
+  CHECK(from_npy(npy(dictionary("|u1", "(3,)", "True"), "abc")).error().hint ==
+        "convert with numpy.ascontiguousarray");
 }
 
 TEST_CASE("text becomes windows and the bytes that follow") {

@@ -56,7 +56,8 @@ TEST_CASE("the same state gives the same bytes, whatever the name, the moment an
   REQUIRE(write_state(folder / "a.h5", state, digests(state), Clobber::kRefuse, {1}).ok());
   const std::string first = test::slurp(folder / "a.h5");
   for (const int threads : {1, 2, 5}) {
-    REQUIRE(write_state(folder / "another name.h5", state, digests(state), Clobber::kReplace, {threads}).ok());
+    REQUIRE(
+        write_state(folder / "another name.h5", state, digests(state), Clobber::kReplace, {threads}).ok());
     CHECK(test::slurp(folder / "another name.h5") == first);
   }
 }
@@ -79,10 +80,10 @@ TEST_CASE("entry names that no bundle can hold are refused") {
     return state;
   };
   const std::string long_part(513, 'a');
-  for (const std::string& name : {std::string(), std::string("/a"), std::string("a/"), std::string("a//b"),
-                                  std::string("."), std::string("a/.."), std::string("caf\xc3\xa9"),
-                                  std::string("a\nb"), std::string("a\0b", 3), std::string("1/2/3/4/5/6/7/8/9"),
-                                  long_part}) {
+  for (const std::string& name :
+       {std::string(), std::string("/a"), std::string("a/"), std::string("a//b"), std::string("."),
+        std::string("a/.."), std::string("caf\xc3\xa9"), std::string("a\nb"), std::string("a\0b", 3),
+        std::string("1/2/3/4/5/6/7/8/9"), long_part}) {
     CAPTURE(name);
     const auto result = digests_of(state_of({name}));
     REQUIRE(!result.ok());

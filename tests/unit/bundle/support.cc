@@ -54,7 +54,8 @@ Tensor numbers(DType dtype, Shape shape, std::uint64_t seed) {
       value = static_cast<float>(static_cast<std::int64_t>(random.next() >> 40) - (1 << 23)) * 0x1p-25F;
     }
   } else if (dtype == DType::kI64) {
-    for (std::int64_t& value : tensor.as<std::int64_t>()) value = static_cast<std::int64_t>(random.below(1000));
+    for (std::int64_t& value : tensor.as<std::int64_t>())
+      value = static_cast<std::int64_t>(random.below(1000));
   } else {
     for (std::uint8_t& value : tensor.bytes()) value = static_cast<std::uint8_t>(random.next());
   }
@@ -82,9 +83,8 @@ bool same(const Tensor& a, const Tensor& b) {
 }
 
 bool same(const State& a, const State& b) {
-  return std::ranges::equal(a, b, [](const Entry& x, const Entry& y) {
-    return x.name == y.name && same(x.tensor, y.tensor);
-  });
+  return std::ranges::equal(
+      a, b, [](const Entry& x, const Entry& y) { return x.name == y.name && same(x.tensor, y.tensor); });
 }
 
 }  // namespace dgx::bundle::test

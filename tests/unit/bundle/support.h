@@ -32,7 +32,8 @@ void spill(const std::string& path, std::string_view content);
 
 /// Numbers that depend on the seed alone; floats are finite, of many exponents.
 [[nodiscard]] Tensor numbers(DType dtype, Shape shape, std::uint64_t seed);
-/// One of each dtype, scalar, empty, tiny and chunked (with a shorter last chunk) tensors; `step` is the step.
+/// One of each dtype, scalar, empty, tiny and chunked (with a shorter last chunk) tensors; `step` is the
+/// step.
 [[nodiscard]] State sample_state(std::int64_t step, std::uint64_t seed = 1);
 
 [[nodiscard]] bool same(const Tensor& a, const Tensor& b);

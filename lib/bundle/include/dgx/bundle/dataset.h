@@ -18,8 +18,8 @@ struct IntegerRange {
   bool operator==(const IntegerRange&) const = default;
 };
 
-/// Samples, outermost dimension first, in their source element type, and their labels or targets. A number v of `x`
-/// means v * scale + shift, which is an op of the step program, never done here.
+/// Samples, outermost dimension first, in their source element type, and their labels or targets. A number v
+/// of `x` means v * scale + shift, which is an op of the step program, never done here.
 struct Dataset {
   Tensor x;
   Tensor y;
@@ -44,10 +44,12 @@ struct DatasetInfo {
   Digest digest;
 };
 
-/// Joins samples and labels, checks them and finds the ranges. Only the first `first` samples are kept, if given.
+/// Joins samples and labels, checks them and finds the ranges. Only the first `first` samples are kept, if
+/// given.
 ///
-/// kMalformed: no samples; different numbers of samples; a rank of 0; a number that is not finite (named by sample and
-/// element); an i64 beyond 2^53. kUsage: scale or shift not finite, scale 0, `first` below 1 or above the samples.
+/// kMalformed: no samples; different numbers of samples; a rank of 0; a number that is not finite (named by
+/// sample and element); an i64 beyond 2^53. kUsage: scale or shift not finite, scale 0, `first` below 1 or
+/// above the samples.
 [[nodiscard]] Result<Dataset> make_dataset(Tensor x, Tensor y, float scale = 1, float shift = 0,
                                            std::optional<std::int64_t> first = std::nullopt);
 
@@ -58,16 +60,17 @@ struct DatasetInfo {
 /// with an entry in `ranges` for each integer field; scale and shift as dgx-program(5) writes floats.
 [[nodiscard]] std::string dataset_recipe(const Dataset& dataset);
 
-/// H(0x07 | RFC 6962 root over the state entries "x" and "y" | SHA-256 of the recipe): what a task names. Hashes all
-/// numbers.
+/// H(0x07 | RFC 6962 root over the state entries "x" and "y" | SHA-256 of the recipe): what a task names.
+/// Hashes all numbers.
 [[nodiscard]] Result<Digest> dataset_digest(const Dataset& dataset);
 
-/// Writes the bundle and returns its digest. The same dataset gives the same bytes. Errors of AtomicFile::create, kIo.
+/// Writes the bundle and returns its digest. The same dataset gives the same bytes. Errors of
+/// AtomicFile::create, kIo.
 [[nodiscard]] Result<Digest> write_dataset(const std::string& path, const Dataset& dataset, Clobber clobber,
                                            Effort effort = {});
 
-/// kMalformed if anything disagrees with dgx-bundle(5), with `check` also if the digest, a range or a number's
-/// finiteness does. kMissing, kIo.
+/// kMalformed if anything disagrees with dgx-bundle(5), with `check` also if the digest, a range or a
+/// number's finiteness does. kMissing, kIo.
 [[nodiscard]] Result<Dataset> read_dataset(const std::string& path, Check check = Check::kDigests,
                                            Effort effort = {});
 /// All but the numbers, with the digest that the file gives. Same errors.

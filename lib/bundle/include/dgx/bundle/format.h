@@ -28,12 +28,12 @@ inline constexpr std::size_t kMaxAttributeBytes = 4096;
 inline constexpr std::size_t kMaxChunkBytes = std::size_t{64} << 20;
 inline constexpr std::uint64_t kMaxTensorBytes = std::uint64_t{1} << 36;
 
-/// Whether a reader recomputes digests. kDigests costs a SHA-256 of everything read and finds every flipped bit of the
-/// logical content; kNothing trusts the file, and fits where the caller hashes anyway.
+/// Whether a reader recomputes digests. kDigests costs a SHA-256 of everything read and finds every flipped
+/// bit of the logical content; kNothing trusts the file, and fits where the caller hashes anyway.
 enum class Check { kNothing, kDigests };
 
-/// How the numbers are read and written: worker threads (0: as many as the process may use), and how many bytes of
-/// numbers one read may allocate, for callers who know what they expect.
+/// How the numbers are read and written: worker threads (0: as many as the process may use), and how many
+/// bytes of numbers one read may allocate, for callers who know what they expect.
 struct Effort {
   int threads = 0;
   std::uint64_t max_bytes = kMaxTensorBytes;

@@ -14,8 +14,8 @@
 
 namespace dgx::bundle {
 
-/// Which checkpoints stay: all, every N-th, or only the first and the last. The first (where training began) and the
-/// last (where it resumes) always stay; a dropped one is recomputed from the one before.
+/// Which checkpoints stay: all, every N-th, or only the first and the last. The first (where training began)
+/// and the last (where it resumes) always stay; a dropped one is recomputed from the one before.
 struct KeepPolicy {
   enum class Kind { kAll, kEvery, kLast };
   Kind kind = Kind::kAll;
@@ -30,13 +30,14 @@ struct KeepPolicy {
 /// What a run says of itself, fixed when it is created.
 struct RunHeader {
   Digest task;
-  Digest program;                ///< root of the step program
-  std::int64_t interval = 1;     ///< steps from one checkpoint to the next
-  std::string drill;             ///< a deliberate fault, as dgx-train takes it; empty: none
+  Digest program;             ///< root of the step program
+  std::int64_t interval = 1;  ///< steps from one checkpoint to the next
+  std::string drill;          ///< a deliberate fault, as dgx-train takes it; empty: none
   bool operator==(const RunHeader&) const = default;
 };
 
-/// A committed state. Checkpoint 0 is where training began; segment s leads from checkpoint s to checkpoint s + 1.
+/// A committed state. Checkpoint 0 is where training began; segment s leads from checkpoint s to checkpoint s
+/// + 1.
 struct Checkpoint {
   std::int64_t step = 0;  ///< steps done, the state's entry `step`
   Digest digest;          ///< of the state
@@ -60,22 +61,23 @@ struct RunIndex {
 
 /// The one writer of a run folder.
 ///
-/// Constraints: a killed writer may lose the checkpoint being written and nothing else; readers may look at any
-/// moment; nothing grows with the number of steps but the index. So every checkpoint is an immutable bundle, written
-/// and made durable first; then the index, a small file, is replaced as a whole, naming it; then bundles that the new
-/// index no longer names are removed. Opening removes whatever the index does not name. Appending to a chunked HDF5
-/// dataset instead would be cheaper for long runs, but HDF5 has no journal: a crash can lose the file.
+/// Constraints: a killed writer may lose the checkpoint being written and nothing else; readers may look at
+/// any moment; nothing grows with the number of steps but the index. So every checkpoint is an immutable
+/// bundle, written and made durable first; then the index, a small file, is replaced as a whole, naming it;
+/// then bundles that the new index no longer names are removed. Opening removes whatever the index does not
+/// name. Appending to a chunked HDF5 dataset instead would be cheaper for long runs, but HDF5 has no journal:
+/// a crash can lose the file.
 class RunWriter {
  public:
-  /// Makes the folder (its parent must exist) with checkpoint 0. kCannotCreate if the folder has an index already, or
-  /// another writer is in it.
-  [[nodiscard]] static Result<RunWriter> create(const std::string& folder, const RunHeader& header, KeepPolicy keep,
-                                                const State& initial, const StateDigests& digests,
-                                                Effort effort = {});
-  /// Continues a run. kMissing if the folder has no index; kCannotCreate if another writer is in it; kMalformed if the
-  /// index is broken or its header is not `header`; removes strays of a killed writer.
-  [[nodiscard]] static Result<RunWriter> open(const std::string& folder, const RunHeader& header, KeepPolicy keep,
-                                              Effort effort = {});
+  /// Makes the folder (its parent must exist) with checkpoint 0. kCannotCreate if the folder has an index
+  /// already, or another writer is in it.
+  [[nodiscard]] static Result<RunWriter> create(const std::string& folder, const RunHeader& header,
+                                                KeepPolicy keep, const State& initial,
+                                                const StateDigests& digests, Effort effort = {});
+  /// Continues a run. kMissing if the folder has no index; kCannotCreate if another writer is in it;
+  /// kMalformed if the index is broken or its header is not `header`; removes strays of a killed writer.
+  [[nodiscard]] static Result<RunWriter> open(const std::string& folder, const RunHeader& header,
+                                              KeepPolicy keep, Effort effort = {});
 
   RunWriter(RunWriter&&) noexcept;
   RunWriter& operator=(RunWriter&&) = delete;
@@ -84,9 +86,9 @@ class RunWriter {
   [[nodiscard]] const RunIndex& index() const;
   /// The last committed state, digests checked: where to resume.
   [[nodiscard]] Result<StoredState> last_state() const;
-  /// Commits the state after one more segment, with its losses (any number). When it returns, the checkpoint is on
-  /// disk and named by the index. kUsage if the state's step is not above the last one. After an error the run is as
-  /// before.
+  /// Commits the state after one more segment, with its losses (any number). When it returns, the checkpoint
+  /// is on disk and named by the index. kUsage if the state's step is not above the last one. After an error
+  /// the run is as before.
   [[nodiscard]] Status append(const State& state, const StateDigests& digests, std::span<const float> losses);
 
  private:
@@ -103,8 +105,8 @@ class RunReader {
 
   [[nodiscard]] const RunIndex& index() const { return index_; }
   [[nodiscard]] const std::string& folder() const { return folder_; }
-  /// A kept checkpoint's state; with kDigests it is checked against the index, too. kMissing if it was not kept or has
-  /// been removed since; kUsage if there is no such checkpoint.
+  /// A kept checkpoint's state; with kDigests it is checked against the index, too. kMissing if it was not
+  /// kept or has been removed since; kUsage if there is no such checkpoint.
   [[nodiscard]] Result<StoredState> state(std::int64_t checkpoint, Check check = Check::kDigests,
                                           Effort effort = {}) const;
   /// The greatest kept checkpoint at or before `checkpoint`: from where to recompute it.

@@ -12,11 +12,12 @@
 
 namespace dgx::bundle {
 
-/// What a sample says of itself. Nothing in it is believed: the verifier compares with the task and proof he holds.
+/// What a sample says of itself. Nothing in it is believed: the verifier compares with the task and proof he
+/// holds.
 struct SampleHeader {
   Digest task;
-  Digest proof;                 ///< the proof's statement id
-  std::int64_t checkpoints = 0; ///< leaves of the proof's tree of committed states
+  Digest proof;                  ///< the proof's statement id
+  std::int64_t checkpoints = 0;  ///< leaves of the proof's tree of committed states
   bool operator==(const SampleHeader&) const = default;
 };
 
@@ -37,7 +38,8 @@ class SampleWriter {
   SampleWriter& operator=(SampleWriter&&) = delete;
   ~SampleWriter();
 
-  /// kUsage if the segments do not ascend or are not below the header's checkpoints; kMalformed as digests_of; kIo.
+  /// kUsage if the segments do not ascend or are not below the header's checkpoints; kMalformed as
+  /// digests_of; kIo.
   [[nodiscard]] Status add(const SampleSegment& segment, const State& start, const StateDigests& digests);
   [[nodiscard]] Status commit();
 

@@ -13,13 +13,14 @@ namespace dgx::bundle {
 
 using merkle::StateDigests;
 
-/// merkle::state_digests on `threads` threads (0: as many as the process may use), and a check that a bundle can hold
-/// the state: kMalformed if the names are not sorted, unique, and paths of printable ASCII (dgx-bundle(5), "Names").
+/// merkle::state_digests on `threads` threads (0: as many as the process may use), and a check that a bundle
+/// can hold the state: kMalformed if the names are not sorted, unique, and paths of printable ASCII
+/// (dgx-bundle(5), "Names").
 [[nodiscard]] Result<StateDigests> digests_of(const State& state, int threads = 0);
 
-/// Writes a checkpoint bundle: the numbers of every entry at /state/NAME, each with its digest. `digests` is believed.
-/// The same state gives the same bytes. kMalformed as digests_of; errors of AtomicFile::create; kIo, and then nothing
-/// is left behind.
+/// Writes a checkpoint bundle: the numbers of every entry at /state/NAME, each with its digest. `digests` is
+/// believed. The same state gives the same bytes. kMalformed as digests_of; errors of AtomicFile::create;
+/// kIo, and then nothing is left behind.
 [[nodiscard]] Status write_state(const std::string& path, const State& state, const StateDigests& digests,
                                  Clobber clobber, Effort effort = {});
 
@@ -29,7 +30,8 @@ struct StoredState {
   StateDigests digests;
 };
 
-/// kMalformed if anything disagrees with dgx-bundle(5); with kDigests also if a digest does, naming the entry.
+/// kMalformed if anything disagrees with dgx-bundle(5); with kDigests also if a digest does, naming the
+/// entry.
 [[nodiscard]] Result<StoredState> read_state(const std::string& path, Check check = Check::kDigests,
                                              Effort effort = {});
 

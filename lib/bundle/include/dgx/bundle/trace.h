@@ -36,9 +36,11 @@ struct Trace {
 
 /// kUsage if the trace contradicts itself (numbers without values, a step or value outside); errors of
 /// AtomicFile::create; kIo. The same trace gives the same bytes.
-[[nodiscard]] Status write_trace(const std::string& path, const Trace& trace, Clobber clobber, Effort effort = {});
+[[nodiscard]] Status write_trace(const std::string& path, const Trace& trace, Clobber clobber,
+                                 Effort effort = {});
 
 /// kMissing, kMalformed, kIo. With kDigests, the digest of `numbers` must be the one in `values`.
-[[nodiscard]] Result<Trace> read_trace(const std::string& path, Check check = Check::kDigests, Effort effort = {});
+[[nodiscard]] Result<Trace> read_trace(const std::string& path, Check check = Check::kDigests,
+                                       Effort effort = {});
 
 }  // namespace dgx::bundle
