@@ -43,7 +43,8 @@ std::string wrapped(std::string_view text, std::size_t indent) {
 std::string form_text(const OptionRow& row) {
   const std::string dots = row.form == Form::kList || row.form == Form::kRest ? " …" : "";
   if (row.positional()) return row.value_name + dots;
-  return row.form == Form::kFlag ? row.names.front() : fmt::format("{} {}{}", row.names.front(), row.value_name, dots);
+  // -o is what people type; other short names are only for flags.
+  return row.form == Form::kFlag ? row.names.front() : fmt::format("{} {}{}", row.names.back(), row.value_name, dots);
 }
 
 std::string option_line(const OptionRow& row) {

@@ -109,7 +109,8 @@ Status check_needed(const Command& command) {
 /// CLI11's own complaints: in practice an option at the end of the line without its value, or `--flag=value`.
 Error translated(const CLI::ParseError& error) {
   const std::string text = error.what();
-  const std::string name = text.substr(0, text.find_first_of(": "));
+  std::string name = text.substr(0, text.find_first_of(": "));
+  if (!name.starts_with('-')) name.insert(0, "--");
   if (text.find("flag override") != std::string::npos) return usage_error(name + " takes no value");
   if (text.find("required") != std::string::npos) return usage_error(name + " needs a value");
   return usage_error(text);
@@ -163,7 +164,8 @@ Status parse(Command& command, const Questions& questions, std::vector<std::stri
     if (!stored.ok() && !first) first = std::move(stored).error();
   }
   if (questions.any()) return {};
-  const std::vector<std::string> extras = app.remaining();
+  std::vector<std::string> extras = app.remaining();
+  std::erase(extras, "--");  // CLI11 keeps the mark that ends the options
   if (!extras.empty()) return unexpected(command, extras);
   if (first) return *first;
   return check_needed(command);

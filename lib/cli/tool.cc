@@ -75,8 +75,9 @@ std::string help_command(const Tool& tool, const Tool::Entry* entry) {
   return fmt::format("{}{} --help", tool.name(), command);
 }
 
-Status no_command(const Request& request) {
+Status no_command(const Request& request, Status parsed) {
   if (request.unknown) return usage_error(fmt::format("unknown command '{}'", *request.unknown));
+  if (!parsed.ok()) return parsed;
   return usage_error("no command given");
 }
 
@@ -101,7 +102,7 @@ int run_request(const Tool& tool, Request request) {
     const Status answered = answer(tool, request.entry, questions, out);
     return answered.ok() ? 0 : finish(out, answered.error());
   }
-  if (request.entry == nullptr) parsed = no_command(request);
+  if (request.entry == nullptr) parsed = no_command(request, std::move(parsed));
   if (request.entry != nullptr && request.entry->later) {
     return finish(out, usage_error(request.entry->name + " is not in this version"));
   }

@@ -55,7 +55,7 @@ Result<NewKeyResult> new_key(const NewKey& options, Clobber clobber) {
   NewKeyResult out{{}, options.name + ".pem", options.name + ".pub.pem"};
   DGX_TRY(const Passphrase passphrase, Passphrase::read(options.passphrase_file));
   if (clobber == Clobber::kRefuse && exists(out.public_path)) {
-    return Error{ErrorCode::kCannotCreate, out.public_path + ": exists already", "--force replaces it"};
+    return Error{ErrorCode::kCannotCreate, out.public_path + ": exists already", "use --force to replace it"};
   }
   DGX_TRY(const crypto::SecretKey key, crypto::SecretKey::generate());
   DGX_CHECK(crypto::write_secret_key(out.secret_path, key, passphrase.view(), clobber));
@@ -68,11 +68,14 @@ Result<Digest> id_of_key(const KeyFile& file) {
   DGX_TRY(const std::string pem, read_file(file.path, kMaxKeyFileBytes));
   const bool is_public = pem.find("-----BEGIN PUBLIC KEY-----") != std::string::npos;
   if (is_public) {
-    DGX_TRY(const crypto::PublicKey key, crypto::read_public_key(file.path));
-    return crypto::key_id(key);
+    const Result<crypto::PublicKey> key = crypto::parse_public_key(pem);
+    if (!key.ok()) return within(file.path, key.error());
+    return crypto::key_id(*key);
   }
-  DGX_TRY(const crypto::SecretKey key, read_key(file));
-  return crypto::key_id(key.public_key());
+  DGX_TRY(const Passphrase passphrase, Passphrase::read(file.passphrase_file));
+  const Result<crypto::SecretKey> key = crypto::parse_secret_key(pem, passphrase.view());
+  if (!key.ok()) return within(file.path, key.error());
+  return crypto::key_id(key->public_key());
 }
 
 Result<std::string> sign_file(const std::string& path, const KeyFile& key) {

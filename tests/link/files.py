@@ -1,0 +1,38 @@
+#!/usr/bin/python3
+"""The house's rules for files: none of ours is over 500 lines, headers are guarded, and nothing names a place of one machine."""
+
+import pathlib
+import re
+import sys
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+FOLDERS = ["lib", "tools", "tests", "cmake", "examples", "man", ".ci"]
+CODE = {".h", ".cc", ".cu", ".py", ".sh", ".txt", ".cmake", ".scd"}
+MAX_LINES = 500
+HOME_FOLDER = re.compile(r"/(home|root|work)/\w")
+
+
+def check(path):
+    where, text = path.relative_to(SOURCE), path.read_text()
+    lines = text.count("\n")
+    problems = []
+    if lines > MAX_LINES:
+        problems.append(f"{where}: {lines} lines, at most {MAX_LINES}")
+    if path.suffix == ".h" and not path.name.endswith("-inl.h") and "#pragma once" not in text:
+        problems.append(f"{where}: no #pragma once")
+    if HOME_FOLDER.search(text) and path != pathlib.Path(__file__).resolve():
+        problems.append(f"{where}: names a folder of one machine")
+    if re.search(r"\b(TO" r"DO|FIX" r"ME|X" r"XX)\b", text):
+        problems.append(f"{where}: unfinished")
+    return problems
+
+
+def main():
+    files = [p for f in FOLDERS for p in sorted((SOURCE / f).rglob("*")) if p.is_file() and p.suffix in CODE and "vectors" not in p.parts]
+    problems = [problem for path in files for problem in check(path)]
+    print("\n".join(problems) or f"{len(files)} files keep the rules")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

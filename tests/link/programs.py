@@ -1,0 +1,53 @@
+#!/usr/bin/python3
+"""What the built programs link: no libtorch in any, nothing heavy in those that must be trusted most, and a quick start.
+
+usage: programs.py --build FOLDER
+"""
+
+import argparse
+import pathlib
+import re
+import subprocess
+import sys
+
+FORBIDDEN = {
+    "*": ["torch", "c10", "cuda"],
+    "dgx-key": ["hdf5"],
+    "dgx-referee": ["hdf5", "zstd"],
+}
+
+
+def output(*command):
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def check_program(program):
+    problems = []
+    libraries = re.findall(r"^\s*(\S+)", output("ldd", program), re.M)
+    for word in FORBIDDEN["*"] + FORBIDDEN.get(program.name, []):
+        problems += [f"{program.name} links {library}" for library in libraries if word in library]
+    if re.search(r" U .*(at::|c10::|torch::)", output("nm", "-C", "-u", program)):
+        problems.append(f"{program.name} uses symbols of libtorch")
+    return problems
+
+
+def check_torch_module(path):
+    """It is opened by name, so one C function is all it shows."""
+    exported = [line.split()[-1] for line in output("nm", "-D", "--defined-only", path).splitlines()]
+    return [f"{path.name} exports {name}" for name in exported if not name.startswith("dgx_")]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", required=True, type=pathlib.Path)
+    build = parser.parse_args().build
+    programs = sorted(p for p in (build / "bin").glob("dgx-*") if p.is_file())
+    problems = [problem for program in programs for problem in check_program(program)]
+    for module in (build / "lib").glob("libdgx_torch.so"):
+        problems += check_torch_module(module)
+    print("\n".join(problems) or f"{len(programs)} programs link what they may")
+    return 1 if problems or not programs else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+#!/bin/sh
+# Builds everything with its tests and runs them:
+#
+#   sh tests/run.sh                  the release build; what must always hold
+#   sh tests/run.sh --asan           with the address and undefined-behaviour sanitizers
+#   sh tests/run.sh --clang          with clang++
+#   sh tests/run.sh --slow NAME      one of the long tests of tests/slow (without NAME: lists them)
+#   sh tests/run.sh -- ARGUMENT …    arguments for ctest, as -R cli/
+#
+# DGX_TORCH=pypi|off|FOLDER says where libtorch is (default pypi). JOBS is the number of compilers and of tests at a time (default: the
+# CPUs of this job, at most 8).
+set -eu
+cd "$(dirname "$0")/.."
+
+usage() { sed -n '2,12s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+
+preset=release build=build/release slow=
+configure="-DDGX_TORCH=${DGX_TORCH:-pypi}"
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --asan) preset=asan build=build/asan ;;
+    --clang) configure="$configure -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++" build=build/clang ;;
+    --slow) slow=${2:-list}; [ $# -lt 2 ] || shift ;;
+    --) shift; break ;;
+    *) usage ;;
+  esac
+  shift
+done
+
+jobs=${JOBS:-$(nproc)}
+[ "$jobs" -le 8 ] || jobs=8
+
+sh cmake/bootstrap.sh
+[ "$build" != build/clang ] || command -v clang++ >/dev/null || { echo "tests/run.sh: clang++ is not installed" >&2; exit 1; }
+if [ "$slow" = list ]; then
+  ls tests/slow | sed -n 's/\.sh$//p'
+  exit 0
+fi
+cmake --preset "$preset" -B "$build" $configure >"$build.log" 2>&1 || { cat "$build.log" >&2; exit 1; }
+cmake --build "$build" -j "$jobs"
+if [ -n "$slow" ]; then
+  [ -e "tests/slow/$slow.sh" ] || { echo "tests/run.sh: no tests/slow/$slow.sh" >&2; exit 2; }
+  exec sh "tests/slow/$slow.sh" "$build"
+fi
+exec ctest --test-dir "$build" --output-on-failure -j "$jobs" "$@"
