@@ -18,9 +18,9 @@ Trace deep_trace() {
   trace.states.resize(11);
   trace.states[4].bytes[2] = 9;
   const Tensor tensor = test::numbers(DType::kF32, {300, 100}, 1);
-  trace.values = Trace::Values{34, std::vector<Digest>(5000)};
+  trace.values = TraceValues{34, std::vector<Digest>(5000)};
   trace.values->digests[12] = merkle::tensor_digest(tensor.view());
-  trace.numbers = Trace::Numbers{12, tensor};
+  trace.numbers = TraceNumbers{12, tensor};
   return trace;
 }
 

@@ -12,26 +12,27 @@
 
 namespace dgx::bundle {
 
+/// The digest of every value of one step, in the value table's order.
+struct TraceValues {
+  std::int64_t step = 0;
+  std::vector<Digest> digests;
+};
+
+/// The numbers of one value of that step.
+struct TraceNumbers {
+  std::int64_t value = 0;
+  Tensor tensor;
+};
+
 /// One party's digests of one segment, as deep as it was asked to go.
 struct Trace {
-  /// The digest of every value of one step, in the value table's order.
-  struct Values {
-    std::int64_t step = 0;
-    std::vector<Digest> digests;
-  };
-  /// The numbers of one value of that step.
-  struct Numbers {
-    std::int64_t value = 0;
-    Tensor tensor;
-  };
-
   Digest task;
   std::int64_t segment = 0;
   std::int64_t first_step = 0;
   /// Of the state before first_step, and after each step: one more than there are steps.
   std::vector<Digest> states;
-  std::optional<Values> values;
-  std::optional<Numbers> numbers;  ///< only with `values`
+  std::optional<TraceValues> values;
+  std::optional<TraceNumbers> numbers;  ///< only with `values`
 };
 
 /// kUsage if the trace contradicts itself (numbers without values, a step or value outside); errors of
