@@ -1,0 +1,76 @@
+#include <algorithm>
+
+#include "dgx/exec/executor.h"
+#include "inputs.h"
+#include "machine.h"
+
+namespace dgx::exec {
+
+using kernels::Kind;
+using kernels::Primitive;
+using kernels::Source;
+using kernels::ValueIndex;
+
+struct Evaluator::Impl {
+  std::shared_ptr<const program::Program> program;
+  std::unique_ptr<Machine> machine;
+  std::vector<std::pair<ValueIndex, Tensor>> inputs;
+
+  Status set(ValueIndex value, Tensor& to, const TensorView& from, const std::string& what);
+};
+
+Evaluator::Evaluator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Evaluator::~Evaluator() = default;
+
+Result<std::unique_ptr<Evaluator>> Evaluator::create(std::shared_ptr<const program::Program> program, int threads) {
+  auto impl = std::make_unique<Impl>();
+  impl->program = std::move(program);
+  auto team = std::make_shared<ThreadTeam>(std::max(threads, 1));
+  DGX_CHECK(check_float_mode(*team));
+  const auto count = static_cast<ValueIndex>(impl->program->values.size());
+  std::vector<ValueIndex> results;
+  for (ValueIndex v = std::max(0, count - 2); v < count; ++v) results.push_back(v);
+  DGX_TRY(impl->machine, Machine::create(impl->program, Fusion::kFused, std::move(team), results));
+  for (ValueIndex v = 0; v < count; ++v) {
+    const Primitive& value = impl->program->values[static_cast<std::size_t>(v)];
+    if (value.kind != Kind::kInput) continue;
+    const bool constant = value.source.kind == Source::Kind::kConstant;
+    impl->inputs.emplace_back(v, constant ? constant_tensor(value) : Tensor(value.dtype, value.shape));
+    impl->machine->set_memory(v, impl->inputs.back().second.bytes().data());
+  }
+  return std::unique_ptr<Evaluator>(new Evaluator(std::move(impl)));
+}
+
+Status Evaluator::Impl::set(ValueIndex value, Tensor& to, const TensorView& from, const std::string& what) {
+  if (from.dtype != to.dtype() || from.shape != to.shape()) {
+    return malformed(what + " is " + std::string(name_of(from.dtype)) + to_string(from.shape) +
+                     ", the evaluation program's value " + std::to_string(value) + " is " +
+                     std::string(name_of(to.dtype())) + to_string(to.shape()));
+  }
+  std::copy(from.bytes.begin(), from.bytes.end(), to.bytes().begin());
+  return {};
+}
+
+Status Evaluator::load(const State& state) {
+  for (auto& [value, tensor] : impl_->inputs) {
+    const Source& source = impl_->program->values[static_cast<std::size_t>(value)].source;
+    if (source.kind != Source::Kind::kState) continue;
+    const Entry* entry = find_entry(state, source.name);
+    if (entry == nullptr) return malformed("the state has no entry " + source.name);
+    DGX_CHECK(impl_->set(value, tensor, entry->tensor.view(), "entry " + source.name));
+  }
+  return {};
+}
+
+Status Evaluator::run(const TensorView& x, const TensorView& y) {
+  for (auto& [value, tensor] : impl_->inputs) {
+    const Source& source = impl_->program->values[static_cast<std::size_t>(value)].source;
+    if (source.kind != Source::Kind::kBatch) continue;
+    DGX_CHECK(impl_->set(value, tensor, source.name == "x" ? x : y, "batch " + source.name));
+  }
+  return impl_->machine->run([](int) {});
+}
+
+TensorView Evaluator::value(ValueIndex value) const { return impl_->machine->view(value); }
+
+}  // namespace dgx::exec

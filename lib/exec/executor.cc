@@ -1,0 +1,303 @@
+#include "dgx/exec/executor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+
+#include "dgx/kernels/order.h"
+#include "dgx/kernels/philox.h"
+#include "dgx/kernels/scalar.h"
+#include "dgx/program/initial.h"
+#include "inputs.h"
+#include "machine.h"
+
+namespace dgx::exec {
+
+using kernels::Kind;
+using kernels::Primitive;
+using kernels::Source;
+using kernels::ValueIndex;
+
+namespace {
+
+/// The first element that is infinite or NaN.
+std::optional<std::size_t> first_not_finite(const TensorView& tensor) {
+  const auto numbers = tensor.as<float>();
+  const auto found = std::find_if(numbers.begin(), numbers.end(), [](float x) { return !std::isfinite(x); });
+  if (found == numbers.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - numbers.begin());
+}
+
+}  // namespace
+
+struct ExactExecutor::Impl {
+  struct EntrySlot {
+    std::string name;
+    ValueIndex input = 0;
+    std::optional<ValueIndex> next;
+    Tensor current;
+    Tensor spare;  ///< empty unless a plan writes the next value beside the current one
+  };
+  struct BatchField {
+    ValueIndex value = 0;
+    TensorView data;
+    Tensor rows;
+  };
+
+  std::shared_ptr<const program::Program> program;
+  StepInputs inputs;
+  std::optional<kernels::DataOrder> order;
+  std::shared_ptr<ThreadTeam> team;
+  std::unique_ptr<Machine> fused;
+  std::unique_ptr<Machine> every_value;  // made when first asked for
+  std::vector<EntrySlot> entries;
+  std::vector<BatchField> batch;
+  std::vector<std::pair<ValueIndex, Tensor>> scheduled;
+  std::vector<std::pair<ValueIndex, Tensor>> constants;
+  std::vector<std::int64_t> rows;
+  std::int64_t position = 0;
+
+  Status prepare();
+  Status add_input(ValueIndex v);
+  Status add_batch_field(ValueIndex v, const TensorView& data);
+  void connect(Machine& machine);
+  Status prepare_step();
+  void gather_batch(int member);
+  void finish_step(const Machine& machine);
+  Status check_finite(const Machine& machine) const;
+  Status run_every_value(const std::optional<Fault>& fault,
+                         const std::function<Status(std::int32_t, const TensorView&)>& visit);
+};
+
+Status ExactExecutor::Impl::add_batch_field(ValueIndex v, const TensorView& data) {
+  const Primitive& input = program->values[static_cast<std::size_t>(v)];
+  Shape expected = data.shape;
+  if (!expected.empty()) expected[0] = inputs.batch;
+  if (data.dtype != input.dtype || expected != input.shape) {
+    return malformed("the program's `batch " + input.source.name + "` is " + std::string(name_of(input.dtype)) +
+                     to_string(input.shape) + ", the dataset gives " + std::string(name_of(data.dtype)) +
+                     to_string(expected));
+  }
+  batch.push_back({v, data, Tensor(input.dtype, input.shape)});
+  return {};
+}
+
+Status ExactExecutor::Impl::add_input(ValueIndex v) {
+  const Primitive& input = program->values[static_cast<std::size_t>(v)];
+  switch (input.source.kind) {
+    case Source::Kind::kState:
+      entries.push_back({input.source.name, v, input.next, Tensor(input.dtype, input.shape), {}});
+      return {};
+    case Source::Kind::kBatch: return add_batch_field(v, input.source.name == "x" ? inputs.x : inputs.y);
+    case Source::Kind::kConstant: constants.emplace_back(v, constant_tensor(input)); return {};
+    default: scheduled.emplace_back(v, Tensor(input.dtype, input.shape)); return {};
+  }
+}
+
+Status ExactExecutor::Impl::prepare() {
+  DGX_CHECK(check_float_mode(*team));
+  const std::int64_t samples = inputs.x.shape.empty() ? 0 : inputs.x.shape[0];
+  DGX_TRY(order, kernels::DataOrder::create(inputs.seed, samples, inputs.batch));
+  for (std::size_t v = 0; v < program->values.size(); ++v) {
+    if (program->values[v].kind == Kind::kInput) DGX_CHECK(add_input(static_cast<ValueIndex>(v)));
+  }
+  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  DGX_TRY(fused, Machine::create(program, Fusion::kFused, team, {}));
+  connect(*fused);
+  return {};
+}
+
+/// Tells a machine where the inputs and the entries' next values lie. Called before every run: buffers are exchanged.
+void ExactExecutor::Impl::connect(Machine& machine) {
+  for (auto& field : batch) machine.set_memory(field.value, field.rows.bytes().data());
+  for (auto& [value, tensor] : scheduled) machine.set_memory(value, tensor.bytes().data());
+  for (auto& [value, tensor] : constants) machine.set_memory(value, tensor.bytes().data());
+  for (EntrySlot& entry : entries) machine.set_memory(entry.input, entry.current.bytes().data());
+  for (std::size_t e = 0; e < entries.size(); ++e) {
+    EntrySlot& entry = entries[e];
+    if (!entry.next) continue;
+    const Placement& placement = machine.plan().placements[static_cast<std::size_t>(*entry.next)];
+    if (placement.entry != e) continue;
+    if (placement.where == Placement::Where::kInPlace) machine.set_memory(*entry.next, entry.current.bytes().data());
+    if (placement.where != Placement::Where::kNext) continue;
+    if (entry.spare.bytes().empty()) entry.spare = Tensor(entry.current.dtype(), entry.current.shape());
+    machine.set_memory(*entry.next, entry.spare.bytes().data());
+  }
+}
+
+Status ExactExecutor::Impl::prepare_step() {
+  rows = order->batch_indices(position);
+  for (auto& [value, tensor] : scheduled) {
+    const Source& source = program->values[static_cast<std::size_t>(value)].source;
+    if (source.kind == Source::Kind::kSchedule) {
+      DGX_TRY(const auto numbers, kernels::schedule_scalars(source.of, inputs.schedule, position));
+      std::copy(numbers.begin(), numbers.end(), tensor.as<float>().begin());
+    } else {
+      const auto ordinal = static_cast<std::uint32_t>(std::strtoul(source.name.c_str(), nullptr, 10));
+      kernels::fill_uniform(inputs.seed, {kernels::StreamKind::kDropout, ordinal}, position, tensor);
+    }
+  }
+  return {};
+}
+
+void ExactExecutor::Impl::gather_batch(int member) {
+  for (BatchField& field : batch) {
+    const std::size_t size = field.rows.bytes().size() / rows.size();
+    const std::size_t members = static_cast<std::size_t>(team->size());
+    const std::size_t begin = rows.size() * static_cast<std::size_t>(member) / members;
+    const std::size_t end = rows.size() * static_cast<std::size_t>(member + 1) / members;
+    for (std::size_t i = begin; i < end; ++i) {
+      std::memcpy(field.rows.bytes().data() + i * size,
+                  field.data.bytes.data() + static_cast<std::size_t>(rows[i]) * size, size);
+    }
+  }
+}
+
+Status ExactExecutor::Impl::check_finite(const Machine& machine) const {
+  for (const EntrySlot& entry : entries) {
+    if (!entry.next || entry.current.dtype() != DType::kF32 || *entry.next == entry.input) continue;
+    if (machine.is_checked(*entry.next) && !machine.flagged(*entry.next)) continue;
+    const auto bad = first_not_finite(machine.view(*entry.next));
+    if (!bad) continue;
+    return malformed("step " + std::to_string(position) + ": entry " + entry.name + " is not finite at element " +
+                         std::to_string(*bad),
+                     "a smaller learning rate or --clip-norm keeps training finite");
+  }
+  return {};
+}
+
+/// Exchanges or copies what a run left elsewhere, so that every entry's `current` is its new state.
+void ExactExecutor::Impl::finish_step(const Machine& machine) {
+  std::vector<std::pair<EntrySlot*, Tensor>> copies;  // entries that become something another entry already is
+  for (std::size_t e = 0; e < entries.size(); ++e) {
+    EntrySlot& entry = entries[e];
+    if (!entry.next || *entry.next == entry.input) continue;
+    const Placement& placement = machine.plan().placements[static_cast<std::size_t>(*entry.next)];
+    const bool own = placement.entry == e && placement.where != Placement::Where::kInput;
+    if (!own) copies.emplace_back(&entry, Tensor(machine.view(*entry.next)));
+  }
+  for (std::size_t e = 0; e < entries.size(); ++e) {
+    EntrySlot& entry = entries[e];
+    if (!entry.next) continue;
+    const Placement& placement = machine.plan().placements[static_cast<std::size_t>(*entry.next)];
+    if (placement.where == Placement::Where::kNext && placement.entry == e) std::swap(entry.current, entry.spare);
+  }
+  for (auto& [entry, tensor] : copies) entry->current = std::move(tensor);
+  ++position;
+}
+
+Status ExactExecutor::Impl::run_every_value(const std::optional<Fault>& fault,
+                                            const std::function<Status(std::int32_t, const TensorView&)>& visit) {
+  if (!every_value) {
+    DGX_TRY(every_value, Machine::create(program, Fusion::kEveryValue, team, {}));
+  }
+  Machine& machine = *every_value;
+  connect(machine);
+  DGX_CHECK(prepare_step());
+  DGX_CHECK(machine.run_each([this](int member) { gather_batch(member); },
+                             [&](ValueIndex v, std::span<std::uint8_t> bytes) -> Status {
+                               const DType dtype = program->values[static_cast<std::size_t>(v)].dtype;
+                               if (dtype == DType::kF32) {
+                                 auto* numbers = reinterpret_cast<float*>(bytes.data());
+                                 for (std::size_t i = 0; i < bytes.size() / 4; ++i) {
+                                   numbers[i] = kernels::canonical_nan(numbers[i]);
+                                 }
+                               }
+                               if (fault && fault->value == v) {
+                                 const auto bit = static_cast<std::size_t>(fault->element) * size_of(dtype) * 8 +
+                                                  static_cast<std::size_t>(fault->bit);
+                                 bytes[bit / 8] = static_cast<std::uint8_t>(bytes[bit / 8] ^ (1U << bit % 8));
+                               }
+                               return visit ? visit(v, machine.view(v)) : Status{};
+                             }));
+  DGX_CHECK(check_finite(machine));
+  finish_step(machine);
+  return {};
+}
+
+ExactExecutor::ExactExecutor(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+ExactExecutor::~ExactExecutor() = default;
+
+Result<std::unique_ptr<ExactExecutor>> ExactExecutor::create(std::shared_ptr<const program::Program> program,
+                                                             const StepInputs& inputs, int threads) {
+  auto impl = std::make_unique<Impl>();
+  impl->program = std::move(program);
+  impl->inputs = inputs;
+  impl->team = std::make_shared<ThreadTeam>(std::max(threads, 1));
+  DGX_CHECK(impl->prepare());
+  return std::unique_ptr<ExactExecutor>(new ExactExecutor(std::move(impl)));
+}
+
+Status ExactExecutor::load(const State& state) {
+  DGX_CHECK(program::check_state(*impl_->program, state));
+  DGX_TRY(impl_->position, step_of(state));
+  for (std::size_t e = 0; e < state.size(); ++e) {
+    std::memcpy(impl_->entries[e].current.bytes().data(), state[e].tensor.bytes().data(), state[e].tensor.bytes().size());
+  }
+  return {};
+}
+
+Status ExactExecutor::step() {
+  Machine& machine = *impl_->fused;
+  impl_->connect(machine);
+  DGX_CHECK(impl_->prepare_step());
+  DGX_CHECK(machine.run([this](int member) { impl_->gather_batch(member); }));
+  DGX_CHECK(impl_->check_finite(machine));
+  impl_->finish_step(machine);
+  return {};
+}
+
+Status ExactExecutor::trace(const std::function<Status(std::int32_t, const TensorView&)>& visit) {
+  return impl_->run_every_value(std::nullopt, visit);
+}
+
+Status ExactExecutor::trace(const Fault& fault, const std::function<Status(std::int32_t, const TensorView&)>& visit) {
+  const auto& values = impl_->program->values;
+  if (fault.value < 0 || static_cast<std::size_t>(fault.value) >= values.size()) {
+    return usage_error("there is no value " + std::to_string(fault.value) + " in the program");
+  }
+  const Primitive& value = values[static_cast<std::size_t>(fault.value)];
+  const auto size = static_cast<std::int64_t>(size_of(value.dtype));
+  if (fault.element < 0 || fault.element >= bytes_of(value) / size) {
+    return usage_error("value " + std::to_string(fault.value) + " has no element " + std::to_string(fault.element));
+  }
+  if (fault.bit < 0 || fault.bit >= size * 8) {
+    return usage_error("an element of value " + std::to_string(fault.value) + " has no bit " + std::to_string(fault.bit));
+  }
+  return impl_->run_every_value(fault, visit);
+}
+
+std::int64_t ExactExecutor::position() const { return impl_->position; }
+
+State ExactExecutor::state() const {
+  State state;
+  for (const auto& entry : impl_->entries) state.push_back({entry.name, entry.current});
+  return state;
+}
+
+float ExactExecutor::loss() const {
+  for (const auto& entry : impl_->entries) {
+    if (entry.name == "loss") return entry.current.as<float>()[0];
+  }
+  return 0;
+}
+
+std::vector<EntryView> ExactExecutor::entries() const {
+  std::vector<EntryView> views;
+  for (const auto& entry : impl_->entries) views.push_back({entry.name, entry.current.view()});
+  return views;
+}
+
+std::int64_t ExactExecutor::planned_bytes() const {
+  std::int64_t bytes = impl_->fused->planned_bytes();
+  for (const auto& entry : impl_->entries) {
+    bytes += static_cast<std::int64_t>(entry.current.bytes().size() + entry.spare.bytes().size());
+  }
+  for (const auto& field : impl_->batch) bytes += static_cast<std::int64_t>(field.rows.bytes().size());
+  return bytes;
+}
+
+std::string ExactExecutor::explain() const { return exec::explain(impl_->fused->plan(), *impl_->program); }
+
+}  // namespace dgx::exec

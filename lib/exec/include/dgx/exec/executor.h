@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "dgx/core/result.h"
+#include "dgx/core/tensor.h"
+#include "dgx/kernels/schedule.h"
+#include "dgx/program/program.h"
+#include "dgx/protocol/executor.h"
+
+namespace dgx::exec {
+
+/// What a training step reads besides the state: all of it follows from the task and the dataset.
+struct StepInputs {
+  kernels::ScheduleParameters schedule;
+  std::uint64_t seed = 0;
+  std::int64_t batch = 0;
+  TensorView x;  ///< [samples, …] of the dataset; borrowed for the executor's life
+  TensorView y;
+};
+
+/// One deliberate fault: bit `bit` of element `element` of value `value`, flipped when the value is made.
+struct Fault {
+  kernels::ValueIndex value = 0;
+  std::int64_t element = 0;
+  int bit = 0;
+};
+
+/// One entry of the current state, not copied: valid until the next step or load.
+struct EntryView {
+  std::string_view name;
+  TensorView tensor;
+};
+
+/// Runs a checked step program on the CPU, bit for bit as kernels/ref defines it. The program is analysed once: dots become
+/// matrix products, maps are fused and interpreted in strips, folds run along rows, whatever is left is evaluated element
+/// by element; all memory is planned then. A step allocates nothing. `threads` share the work of every operation; no
+/// result depends on how many there are.
+///
+/// step() writes updated entries in place where the program allows: after an error of step() or trace() the state is
+/// undefined until load().
+class ExactExecutor final : public protocol::Executor {
+ public:
+  /// kMalformed: fields or shapes of `inputs` that are not the program's; kInternal: FTZ or DAZ is on.
+  [[nodiscard]] static Result<std::unique_ptr<ExactExecutor>> create(std::shared_ptr<const program::Program> program,
+                                                                     const StepInputs& inputs, int threads);
+  ~ExactExecutor() override;
+
+  [[nodiscard]] Status load(const State& state) override;
+  [[nodiscard]] Status step() override;
+  [[nodiscard]] std::int64_t position() const override;
+  [[nodiscard]] State state() const override;
+  [[nodiscard]] float loss() const override;
+  [[nodiscard]] Status trace(const std::function<Status(std::int32_t, const TensorView&)>& visit) override;
+
+  /// trace() with a fault; `visit` may be empty.
+  [[nodiscard]] Status trace(const Fault& fault,
+                             const std::function<Status(std::int32_t, const TensorView&)>& visit);
+  /// The current state's entries in order of name.
+  [[nodiscard]] std::vector<EntryView> entries() const;
+  /// Memory the plan takes, state included.
+  [[nodiscard]] std::int64_t planned_bytes() const;
+  /// One line per operation of the fused plan: what runs, and how it was recognised.
+  [[nodiscard]] std::string explain() const;
+
+ private:
+  struct Impl;
+  explicit ExactExecutor(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Runs an evaluation program (no state changes, no schedule) on batches given one by one.
+class Evaluator {
+ public:
+  [[nodiscard]] static Result<std::unique_ptr<Evaluator>> create(std::shared_ptr<const program::Program> program,
+                                                                 int threads);
+  ~Evaluator();
+  /// Takes the program's `model/…` entries out of `state`; others are ignored.
+  [[nodiscard]] Status load(const State& state);
+  /// `x` and `y` are one batch, of the program's shapes.
+  [[nodiscard]] Status run(const TensorView& x, const TensorView& y);
+  /// A value of the last run. Only the program's last two values are kept.
+  [[nodiscard]] TensorView value(kernels::ValueIndex value) const;
+
+ private:
+  struct Impl;
+  explicit Evaluator(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace dgx::exec

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "dgx/kernels/compiled.h"
+
+namespace dgx::exec {
+
+/// An access as a linear map: element base + Σ iteration[d]·i_d + Σ fold[d]·k_d of the flat value. Most accesses are:
+/// views, permutations, broadcasts, slices. Not those that divide, read an index, or may fall outside.
+struct LinearAccess {
+  kernels::ValueIndex value = 0;
+  std::int64_t base = 0;
+  std::vector<std::int64_t> iteration;  ///< one stride per dimension of the iteration shape
+  std::vector<std::int64_t> fold;       ///< one per dimension of the fold shape
+  bool operator==(const LinearAccess&) const = default;
+};
+
+/// All accesses of a primitive, or nullopt if one is not linear.
+[[nodiscard]] std::optional<std::vector<LinearAccess>> linear_accesses(const kernels::CompiledPrimitive& primitive);
+
+/// Row-major strides of a shape.
+[[nodiscard]] std::vector<std::int64_t> row_major_strides(const Shape& shape);
+
+/// A loop nest over which several linear maps run together: extents, outermost first, and each map's strides.
+struct LoopNest {
+  Shape extents;
+  std::vector<std::vector<std::int64_t>> strides;  ///< [map][dimension]
+
+  /// Drops dimensions of extent 1 and joins neighbours that every map walks as one. Leaves at least one dimension.
+  void collapse();
+  [[nodiscard]] std::int64_t inner_extent() const { return extents.back(); }
+  /// Product of all extents but the last.
+  [[nodiscard]] std::int64_t rows() const;
+  /// What map `map` adds to its base at row `row`.
+  [[nodiscard]] std::int64_t row_offset(std::size_t map, std::int64_t row) const;
+  /// The index of dimension `dimension` (not the last) at row `row`.
+  [[nodiscard]] std::int64_t row_index(std::size_t dimension, std::int64_t row) const;
+};
+
+}  // namespace dgx::exec

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "plan.h"
+#include "thread_team.h"
+
+namespace dgx::exec {
+
+/// A plan with its memory: runs one step of a program over inputs that lie elsewhere.
+class Machine {
+ public:
+  [[nodiscard]] static Result<std::unique_ptr<Machine>> create(std::shared_ptr<const program::Program> program,
+                                                               Fusion fusion, std::shared_ptr<ThreadTeam> team,
+                                                               const std::vector<kernels::ValueIndex>& keep);
+
+  ~Machine();
+
+  [[nodiscard]] const Plan& plan() const { return plan_; }
+  [[nodiscard]] const program::Program& program() const { return *program_; }
+
+  /// Where input `value`, or the buffer that takes the place of next value `value`, lies.
+  void set_memory(kernels::ValueIndex value, void* memory);
+  /// Shares all operations among the team. Before it starts, `prologue` runs in every member, with a barrier behind it.
+  [[nodiscard]] Status run(const std::function<void(int member)>& prologue);
+  /// kEveryValue only: makes values one by one, in order, and calls `made` after each (inputs too).
+  [[nodiscard]] Status run_each(const std::function<void(int member)>& prologue,
+                                const std::function<Status(kernels::ValueIndex, std::span<std::uint8_t>)>& made);
+
+  [[nodiscard]] TensorView view(kernels::ValueIndex value) const { return views_[static_cast<std::size_t>(value)]; }
+  /// Whether the last run raised the not-finite flag of `value`.
+  [[nodiscard]] bool flagged(kernels::ValueIndex value) const;
+  /// Whether a fused map checks `value`, so that flagged() is the answer.
+  [[nodiscard]] bool is_checked(kernels::ValueIndex value) const { return checked_[static_cast<std::size_t>(value)]; }
+  /// Memory of the plan, without the inputs.
+  [[nodiscard]] std::int64_t planned_bytes() const;
+
+ private:
+  struct Thread;
+  Machine(std::shared_ptr<const program::Program> program, Plan plan, std::shared_ptr<ThreadTeam> team);
+  void run_sections(int member);
+  void run_task(const Task& task, int member, int members);
+  void run(const MatmulTask& task, Thread& thread, int member, int members);
+  void run(const ColumnSumTask& task, Thread& thread, int member, int members);
+  void run(const MapTask& task, Thread& thread, int member, int members);
+  void run(const FoldTask& task, Thread& thread, int member, int members);
+  void run(const GenericTask& task, Thread& thread, int member, int members);
+  [[nodiscard]] Status first_error() const;
+
+  std::shared_ptr<const program::Program> program_;
+  Plan plan_;
+  std::shared_ptr<ThreadTeam> team_;
+  Tensor arena_;
+  std::vector<void*> memory_;      // by value
+  std::vector<TensorView> views_;  // the same, with types
+  std::vector<bool> checked_;      // by value
+  std::vector<std::unique_ptr<Thread>> threads_;
+};
+
+}  // namespace dgx::exec

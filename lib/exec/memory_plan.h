@@ -1,0 +1,12 @@
+#pragma once
+
+#include "plan.h"
+
+namespace dgx::exec {
+
+/// Decides where every value lies: fills plan.placements, plan.entries and plan.arena_bytes from plan.tasks. A value's
+/// place in the arena is free again after the last task that reads it. `in_place`: an update may overwrite the entry it
+/// becomes when no later task reads the entry's old value.
+void plan_memory(const program::Program& program, bool in_place, Plan& plan);
+
+}  // namespace dgx::exec

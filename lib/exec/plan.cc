@@ -1,0 +1,328 @@
+#include "plan.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "memory_plan.h"
+
+namespace dgx::exec {
+
+using kernels::Kind;
+using kernels::Primitive;
+using kernels::ValueIndex;
+
+namespace {
+
+constexpr std::size_t kNoTask = std::numeric_limits<std::size_t>::max();
+constexpr std::size_t kMaxMembers = 24;  // of one fused group: keeps its registers in the first-level cache
+constexpr double kSerialCycles = 6000;   // below this, sharing an operation costs more than it saves
+
+/// A task before its strip program is built: maps collect members until all values are seen.
+struct Draft {
+  bool is_map = false;
+  std::vector<ValueIndex> members;
+  Task task;
+};
+
+class Planner {
+ public:
+  Planner(const program::Program& program, Fusion fusion, int threads, const std::vector<ValueIndex>& keep)
+      : program_(program), fusion_(fusion), threads_(threads), keep_(keep) {}
+
+  Result<Plan> make() {
+    DGX_CHECK(compile_all());
+    for (std::size_t v = 0; v < program_.values.size(); ++v) {
+      if (program_.values[v].kind != Kind::kInput) place(static_cast<ValueIndex>(v));
+    }
+    sink_updates();
+    find_readers();
+    for (Draft& draft : drafts_) finish(draft);
+    plan_.sections = sections();
+    plan_memory(program_, fusion_ == Fusion::kFused, plan_);
+    for (const Draft& draft : drafts_) {
+      if (draft.is_map) check_in_place(draft);
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  [[nodiscard]] const Primitive& at(ValueIndex v) const { return program_.values[static_cast<std::size_t>(v)]; }
+
+  Status compile_all() {
+    std::vector<kernels::ValueType> types;
+    for (const Primitive& p : program_.values) types.push_back({p.dtype, p.shape});
+    for (std::size_t v = 0; v < program_.values.size(); ++v) {
+      const Primitive& primitive = program_.values[v];
+      linear_.emplace_back();
+      if (primitive.kind == Kind::kInput) {
+        plan_.compiled.emplace_back();
+        continue;
+      }
+      auto compiled = kernels::compile(primitive, types);
+      if (!compiled) return within("value " + std::to_string(v), std::move(compiled).error());
+      plan_.compiled.push_back(std::move(compiled).value());
+      linear_.back() = linear_accesses(plan_.compiled.back());
+    }
+    task_of_.assign(program_.values.size(), kNoTask);
+    return {};
+  }
+
+  void place(ValueIndex v) {
+    const Primitive& primitive = at(v);
+    const bool is_map = primitive.kind == Kind::kMap && linear_[static_cast<std::size_t>(v)].has_value();
+    if (is_map && fusion_ == Fusion::kFused && join_group(v)) return;
+    task_of_[static_cast<std::size_t>(v)] = drafts_.size();
+    drafts_.push_back({is_map, {v}, is_map ? Task{} : recognise(v)});
+  }
+
+  /// Puts a map into the latest earlier group of its iteration shape, if all it reads from outside is made before that
+  /// group and all it reads from the group is read element by element.
+  bool join_group(ValueIndex v) {
+    auto [first, last] = groups_.equal_range(at(v).iteration_shape());
+    const auto identity = row_major_strides(at(v).iteration_shape());
+    std::size_t latest = 0;  // groups before this task cannot take it
+    const auto& accesses = *linear_[static_cast<std::size_t>(v)];
+    for (const LinearAccess& access : accesses) {
+      const std::size_t maker = task_of_[static_cast<std::size_t>(access.value)];
+      if (maker != kNoTask) latest = std::max(latest, maker);
+    }
+    for (auto it = last; it != first;) {
+      --it;
+      const std::size_t group = it->second;
+      if (group < latest || drafts_[group].members.size() >= kMaxMembers) continue;
+      const bool fits = std::all_of(accesses.begin(), accesses.end(), [&](const LinearAccess& access) {
+        const bool inside = task_of_[static_cast<std::size_t>(access.value)] == group;
+        return !inside || (access.base == 0 && same_walk(access.iteration, identity, at(v).iteration_shape()));
+      });
+      if (!fits) continue;
+      drafts_[group].members.push_back(v);
+      task_of_[static_cast<std::size_t>(v)] = group;
+      return true;
+    }
+    groups_.emplace(at(v).iteration_shape(), drafts_.size());
+    return false;
+  }
+
+  static bool same_walk(const std::vector<std::int64_t>& a, const std::vector<std::int64_t>& b, const Shape& extents) {
+    for (std::size_t d = 0; d < extents.size(); ++d) {
+      if (extents[d] > 1 && a[d] != b[d]) return false;
+    }
+    return true;
+  }
+
+  Task recognise(ValueIndex v) {
+    const auto& compiled = plan_.compiled[static_cast<std::size_t>(v)];
+    const auto& accesses = linear_[static_cast<std::size_t>(v)];
+    const auto positions = static_cast<double>(compiled.count) * static_cast<double>(compiled.fold_count);
+    if (accesses) {
+      if (auto matmul = recognise_matmul(v, compiled, *accesses)) {
+        if (auto sum = recognise_column_sum(program_, *matmul)) return {*sum, positions / 8, {}, {}};
+        return {*matmul, positions / 16, {}, {}};
+      }
+      if (auto fold = recognise_fold(v, compiled, *accesses)) {
+        const auto work = static_cast<double>(fold->program.work() + fold->length);
+        return {*fold, static_cast<double>(fold->count) * (200 + work / 8), {}, {}};
+      }
+    }
+    const auto steps = static_cast<double>(compiled.steps.steps.size() + 4);
+    return {GenericTask{v, compiled.count}, positions * steps * 10, {}, {}};
+  }
+
+  /// An update reads the parameter it replaces; behind the parameter's last reader it can be written in place.
+  void sink_updates() {
+    if (fusion_ != Fusion::kFused) return;
+    std::vector<std::size_t> last_read(program_.values.size(), 0);
+    std::vector<bool> read(program_.values.size());
+    for (std::size_t t = 0; t < drafts_.size(); ++t) {
+      for (const ValueIndex v : drafts_[t].members) {
+        for (const auto& access : at(v).accesses) {
+          const auto value = static_cast<std::size_t>(access.value);
+          last_read[value] = std::max(last_read[value], t);
+          if (task_of_[value] != t) read[value] = true;
+        }
+      }
+    }
+    std::multimap<std::size_t, std::size_t> order;  // position → draft
+    const auto entries = program::state_inputs(program_);
+    for (std::size_t t = 0; t < drafts_.size(); ++t) {
+      std::size_t position = t;
+      const auto& members = drafts_[t].members;
+      const bool only_updates = std::none_of(members.begin(), members.end(), [&](ValueIndex v) { return read[static_cast<std::size_t>(v)]; });
+      for (const ValueIndex entry : only_updates ? entries : std::vector<ValueIndex>{}) {
+        const auto next = at(entry).next;
+        const bool made_here = next && std::find(members.begin(), members.end(), *next) != members.end();
+        if (made_here) position = std::max(position, last_read[static_cast<std::size_t>(entry)]);
+      }
+      order.emplace(position, t);
+    }
+    std::vector<Draft> sorted;
+    std::vector<std::size_t> moved(drafts_.size());
+    // Of drafts at one position the sunk ones come last: they read what the one that stayed reads.
+    for (auto it = order.begin(); it != order.end();) {
+      const auto end = order.upper_bound(it->first);
+      const std::size_t position = it->first;
+      const auto push = [&](std::size_t t) {
+        moved[t] = sorted.size();
+        sorted.push_back(std::move(drafts_[t]));
+      };
+      for (auto at_position = it; at_position != end; ++at_position) {
+        if (at_position->second == position) push(position);
+      }
+      for (auto at_position = it; at_position != end; ++at_position) {
+        if (at_position->second != position) push(at_position->second);
+      }
+      it = end;
+    }
+    drafts_ = std::move(sorted);
+    for (std::size_t& task : task_of_) task = task == kNoTask ? task : moved[task];
+  }
+
+  void find_readers() {
+    stored_.assign(program_.values.size(), fusion_ == Fusion::kEveryValue);
+    for (std::size_t v = 0; v < program_.values.size(); ++v) {
+      for (const auto& access : program_.values[v].accesses) {
+        const auto value = static_cast<std::size_t>(access.value);
+        if (task_of_[v] != task_of_[value]) stored_[value] = true;
+      }
+      if (program_.values[v].next) stored_[static_cast<std::size_t>(*program_.values[v].next)] = true;
+    }
+    for (const ValueIndex v : keep_) stored_[static_cast<std::size_t>(v)] = true;
+  }
+
+  void finish(Draft& draft) {
+    Task& task = draft.task;
+    if (draft.is_map) {
+      StripCompiler compiler(at(draft.members.front()).iteration_shape(), false);
+      for (const ValueIndex v : draft.members) {
+        compiler.add(v, plan_.compiled[static_cast<std::size_t>(v)], *linear_[static_cast<std::size_t>(v)]);
+        if (!stored_[static_cast<std::size_t>(v)]) continue;
+        compiler.store(v, at(v).dtype);
+        if (becomes_state(v)) compiler.check_finite(v);
+      }
+      MapTask map{draft.members, compiler.finish()};
+      task.cost = static_cast<double>(map.program.work()) / 8 +
+                  static_cast<double>(StripRunner::unit_count(map.program) *
+                                      static_cast<std::int64_t>(map.program.registers.size())) * 8;
+      task.work = std::move(map);
+    }
+    for (const ValueIndex v : draft.members) {
+      if (stored_[static_cast<std::size_t>(v)]) task.writes.push_back(v);
+      for (const auto& access : at(v).accesses) {
+        const bool inside = std::find(draft.members.begin(), draft.members.end(), access.value) != draft.members.end();
+        if (!inside) task.reads.push_back(access.value);
+      }
+    }
+    note_sizes(task);
+    plan_.tasks.push_back(task);
+  }
+
+  bool becomes_state(ValueIndex v) const {
+    if (at(v).dtype != DType::kF32) return false;
+    return std::any_of(program_.values.begin(), program_.values.end(),
+                       [v](const Primitive& p) { return p.next && *p.next == v; });
+  }
+
+  void note_sizes(const Task& task) {
+    const StripProgram* strips = nullptr;
+    if (const auto* map = std::get_if<MapTask>(&task.work)) strips = &map->program;
+    if (const auto* fold = std::get_if<FoldTask>(&task.work)) {
+      strips = &fold->program;
+      plan_.longest_fold = std::max(plan_.longest_fold, fold->length);
+    }
+    if (strips != nullptr) plan_.most_registers = std::max(plan_.most_registers, strips->registers.size());
+  }
+
+  std::vector<Section> sections() const {
+    std::vector<Section> out;
+    for (std::size_t t = 0; t < plan_.tasks.size(); ++t) {
+      const bool serial = threads_ == 1 || plan_.tasks[t].cost < kSerialCycles;
+      if (serial && !out.empty() && out.back().serial) {
+        out.back().end = t + 1;
+      } else {
+        out.push_back({t, t + 1, serial});
+      }
+    }
+    return out;
+  }
+
+  /// In a fused group an entry may be overwritten only by the last instruction that reads it. If a later one does, the
+  /// new value gets a buffer of its own.
+  void check_in_place(const Draft& draft) {
+    for (const ValueIndex v : draft.members) {
+      Placement& placement = plan_.placements[static_cast<std::size_t>(v)];
+      if (placement.where != Placement::Where::kInPlace) continue;
+      const auto& map = std::get<MapTask>(plan_.tasks[task_of_[static_cast<std::size_t>(v)]].work);
+      if (reads_after_write(map.program, v, plan_.entries[placement.entry])) placement.where = Placement::Where::kNext;
+    }
+  }
+
+  static bool reads_after_write(const StripProgram& program, ValueIndex written, ValueIndex entry) {
+    bool done = false;
+    for (const auto& instruction : program.instructions) {
+      for (const std::int32_t in : instruction.in) {
+        const StripRegister& reg = program.registers[static_cast<std::size_t>(in)];
+        if (done && reg.value == entry) return true;
+      }
+      const StripRegister& out = program.registers[static_cast<std::size_t>(instruction.out)];
+      done = done || (out.source == StripRegister::Source::kMemory && out.value == written);
+    }
+    // Elements that are not read where they are written (broadcast, permuted) may already be gone.
+    return std::any_of(program.registers.begin(), program.registers.end(), [&](const StripRegister& reg) {
+      if (reg.value != entry) return false;
+      const auto same = [&](const StripRegister& other) {
+        return other.value == written && other.source == StripRegister::Source::kMemory &&
+               program.nest.strides[other.map] == program.nest.strides[reg.map] && other.base == reg.base;
+      };
+      return std::none_of(program.registers.begin(), program.registers.end(), same);
+    });
+  }
+
+  const program::Program& program_;
+  Fusion fusion_;
+  int threads_;
+  const std::vector<ValueIndex>& keep_;
+  Plan plan_;
+  std::vector<std::optional<std::vector<LinearAccess>>> linear_;  // by value
+  std::vector<Draft> drafts_;
+  std::vector<std::size_t> task_of_;       // by value
+  std::vector<bool> stored_;               // by value: lies in memory
+  std::multimap<Shape, std::size_t> groups_;
+};
+
+}  // namespace
+
+std::int64_t bytes_of(const Primitive& value) {
+  std::int64_t bytes = static_cast<std::int64_t>(size_of(value.dtype));
+  for (const std::int64_t extent : value.shape) bytes *= extent;
+  return bytes;
+}
+
+Result<Plan> make_plan(const program::Program& program, Fusion fusion, int threads,
+                       const std::vector<ValueIndex>& keep) {
+  return Planner(program, fusion, threads, keep).make();
+}
+
+std::string explain(const Plan& plan, const program::Program& program) {
+  std::string text;
+  for (const Task& task : plan.tasks) {
+    static constexpr const char* kNames[] = {"product", "column sum", "maps", "fold", "element by element"};
+    text += kNames[task.work.index()];
+    if (const auto* map = std::get_if<MapTask>(&task.work)) {
+      text += ":";
+      for (const ValueIndex v : map->members) text += " " + std::to_string(v);
+      text += " (" + std::to_string(map->program.instructions.size()) + " operations)";
+    } else {
+      for (const ValueIndex v : task.writes) text += " " + std::to_string(v);
+    }
+    for (const ValueIndex v : task.writes) {
+      const auto& shape = program.values[static_cast<std::size_t>(v)].shape;
+      const auto where = plan.placements[static_cast<std::size_t>(v)].where;
+      text += " → " + to_string(shape) + (where == Placement::Where::kInPlace ? " in place" : "");
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace dgx::exec

@@ -1,0 +1,116 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "dgx/kernels/compiled.h"
+#include "dgx/kernels/cpu/matmul.h"
+#include "dgx/program/program.h"
+#include "strip_group.h"
+
+namespace dgx::exec {
+
+/// A dot recognised as a (batched, strided) matrix product.
+struct MatmulTask {
+  kernels::ValueIndex out = 0, a = 0, b = 0;
+  std::int64_t a_base = 0, b_base = 0;
+  kernels::cpu::MatmulShape shape;
+  std::int64_t a_row = 0, a_depth = 0, b_depth = 0, b_column = 0;
+  std::int64_t out_row = 0;  ///< between rows of the output; columns are neighbours
+  LoopNest batch;            ///< maps: a, b, out
+};
+
+/// A dot with one: sums of columns. The matrix is [rows, columns], columns neighbours.
+struct ColumnSumTask {
+  kernels::ValueIndex out = 0, x = 0;
+  std::int64_t base = 0, rows = 0, columns = 0, row_stride = 0;
+};
+
+/// Fused maps.
+struct MapTask {
+  std::vector<kernels::ValueIndex> members;
+  StripProgram program;
+};
+
+/// sum, max or argmax whose operands a strip program gives, row by row.
+struct FoldTask {
+  kernels::ValueIndex out = 0;
+  kernels::Kind kind = kernels::Kind::kSum;
+  std::int64_t count = 0;   ///< output elements
+  std::int64_t length = 0;  ///< positions of the fold
+  Shape iteration;
+  StripProgram program;
+};
+
+/// Anything else, element by element as kernels/ref defines it.
+struct GenericTask {
+  kernels::ValueIndex out = 0;
+  std::int64_t count = 0;
+};
+
+struct Task {
+  std::variant<MatmulTask, ColumnSumTask, MapTask, FoldTask, GenericTask> work;
+  double cost = 0;                            ///< rough cycles of one thread
+  std::vector<kernels::ValueIndex> reads;
+  std::vector<kernels::ValueIndex> writes;    ///< values that lie in memory afterwards
+};
+
+/// Tasks [begin, end). A serial section is run by member 0 alone; a parallel one is one task that all members share.
+/// Between sections there is a barrier.
+struct Section {
+  std::size_t begin = 0, end = 0;
+  bool serial = false;
+};
+
+/// Where a value lies while a step runs.
+struct Placement {
+  enum class Where : std::uint8_t {
+    kNowhere,  ///< in registers only
+    kInput,    ///< a state entry, batch field, schedule or constant: memory of its own
+    kArena,    ///< at `offset` of the arena
+    kInPlace,  ///< over the state entry `entry` that it becomes
+    kNext,     ///< in a buffer that is exchanged with entry `entry`'s when the step ends
+  };
+  Where where = Where::kNowhere;
+  std::int64_t offset = 0;
+  std::size_t entry = 0;
+};
+
+enum class Fusion { kFused, kEveryValue };
+
+/// A program analysed once: what runs in which order, and where every value lies. kEveryValue keeps one task a value, in
+/// program order, and writes no state in place: for traces, faults and disputes.
+struct Plan {
+  std::vector<kernels::CompiledPrimitive> compiled;  ///< by value; inputs are left empty
+  std::vector<Task> tasks;
+  std::vector<Section> sections;
+  std::vector<Placement> placements;                 ///< by value
+  std::vector<kernels::ValueIndex> entries;          ///< the state inputs, by entry name
+  std::int64_t arena_bytes = 0;
+  std::size_t most_registers = 0;
+  std::int64_t longest_fold = 0;
+};
+
+/// `keep`: values that must be in memory when the step ends, besides the entries' next values.
+[[nodiscard]] Result<Plan> make_plan(const program::Program& program, Fusion fusion, int threads,
+                                     const std::vector<kernels::ValueIndex>& keep);
+
+/// Bytes of a value.
+[[nodiscard]] std::int64_t bytes_of(const kernels::Primitive& value);
+
+/// One line per task.
+[[nodiscard]] std::string explain(const Plan& plan, const program::Program& program);
+
+// Recognisers: nullopt when the primitive has another form.
+[[nodiscard]] std::optional<MatmulTask> recognise_matmul(kernels::ValueIndex value,
+                                                         const kernels::CompiledPrimitive& primitive,
+                                                         const std::vector<LinearAccess>& accesses);
+[[nodiscard]] std::optional<ColumnSumTask> recognise_column_sum(const program::Program& program,
+                                                                const MatmulTask& matmul);
+[[nodiscard]] std::optional<FoldTask> recognise_fold(kernels::ValueIndex value,
+                                                     const kernels::CompiledPrimitive& primitive,
+                                                     const std::vector<LinearAccess>& accesses);
+
+}  // namespace dgx::exec

@@ -1,0 +1,116 @@
+#include <array>
+
+#include "plan.h"
+
+namespace dgx::exec {
+
+using kernels::CompiledPrimitive;
+using kernels::Kind;
+using kernels::ValueIndex;
+
+namespace {
+
+std::int64_t product(const Shape& shape) {
+  std::int64_t count = 1;
+  for (const std::int64_t extent : shape) count *= extent;
+  return count;
+}
+
+/// Dimensions of one class, to be walked as one stride per map; false if they cannot be.
+bool joins_to_one(LoopNest& nest) {
+  nest.collapse();
+  return nest.extents.size() == 1;
+}
+
+struct IndexClasses {
+  LoopNest rows, columns, batch;  ///< maps: a, b, out
+};
+
+/// Sorts the iteration's dimensions: in a only → rows, in b only → columns, in both → batch. False: in neither.
+bool classify(const CompiledPrimitive& primitive, const LinearAccess& a, const LinearAccess& b, IndexClasses& classes) {
+  const auto out = row_major_strides(primitive.iteration);
+  for (LoopNest* nest : {&classes.rows, &classes.columns, &classes.batch}) nest->strides.resize(3);
+  for (std::size_t d = 0; d < primitive.iteration.size(); ++d) {
+    if (primitive.iteration[d] == 1) continue;
+    const bool in_a = a.iteration[d] != 0;
+    const bool in_b = b.iteration[d] != 0;
+    if (!in_a && !in_b) return false;
+    LoopNest& nest = in_a ? (in_b ? classes.batch : classes.rows) : classes.columns;
+    nest.extents.push_back(primitive.iteration[d]);
+    nest.strides[0].push_back(a.iteration[d]);
+    nest.strides[1].push_back(b.iteration[d]);
+    nest.strides[2].push_back(out[d]);
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<MatmulTask> recognise_matmul(ValueIndex value, const CompiledPrimitive& primitive,
+                                           const std::vector<LinearAccess>& accesses) {
+  if (primitive.kind != Kind::kDot || accesses.size() != 2 || primitive.count == 0) return std::nullopt;
+  std::array<const LinearAccess*, 2> sides = {&accesses[0], &accesses[1]};
+  IndexClasses classes;
+  if (!classify(primitive, *sides[0], *sides[1], classes)) return std::nullopt;
+  LoopNest fold{primitive.fold, {sides[0]->fold, sides[1]->fold}};
+  if (!joins_to_one(classes.rows) || !joins_to_one(classes.columns) || !joins_to_one(fold)) return std::nullopt;
+  classes.batch.collapse();
+  // fma(a, b, c) is fma(b, a, c), so the side whose index is innermost in the output can always be the columns.
+  const std::int64_t columns = classes.columns.extents[0];
+  const std::int64_t rows = classes.rows.extents[0];
+  const bool swap = columns == 1 ? rows > 1 && classes.rows.strides[2][0] == 1 : classes.columns.strides[2][0] != 1;
+  const std::size_t left = swap ? 1 : 0;
+  const LoopNest& row = swap ? classes.columns : classes.rows;
+  const LoopNest& column = swap ? classes.rows : classes.columns;
+  if (column.extents[0] > 1 && column.strides[2][0] != 1) return std::nullopt;
+  MatmulTask task;
+  task.out = value;
+  task.a = sides[left]->value;
+  task.b = sides[1 - left]->value;
+  task.a_base = sides[left]->base;
+  task.b_base = sides[1 - left]->base;
+  task.shape = {row.extents[0], column.extents[0], fold.extents[0]};
+  task.a_row = row.strides[left][0];
+  task.a_depth = fold.strides[left][0];
+  task.b_depth = fold.strides[1 - left][0];
+  task.b_column = column.strides[1 - left][0];
+  task.out_row = row.extents[0] > 1 ? row.strides[2][0] : column.extents[0];
+  task.batch = {classes.batch.extents,
+                {classes.batch.strides[left], classes.batch.strides[1 - left], classes.batch.strides[2]}};
+  return task;
+}
+
+std::optional<ColumnSumTask> recognise_column_sum(const program::Program& program, const MatmulTask& matmul) {
+  const auto& one = program.values[static_cast<std::size_t>(matmul.a)];
+  const bool is_one = one.kind == Kind::kInput && one.source.kind == kernels::Source::Kind::kConstant &&
+                      one.source.of == std::vector<std::string>{"0x1p0"};
+  const bool single_batch = matmul.batch.extents == Shape{1};
+  const bool neighbours = matmul.b_column == 1 || matmul.shape.columns == 1;
+  if (!is_one || matmul.shape.rows != 1 || !single_batch || !neighbours) return std::nullopt;
+  return ColumnSumTask{matmul.out, matmul.b, matmul.b_base, matmul.shape.depth, matmul.shape.columns, matmul.b_depth};
+}
+
+std::optional<FoldTask> recognise_fold(ValueIndex value, const CompiledPrimitive& primitive,
+                                       const std::vector<LinearAccess>& accesses) {
+  const bool folds = primitive.kind == Kind::kSum || primitive.kind == Kind::kMax || primitive.kind == Kind::kArgmax;
+  if (!folds || primitive.count == 0 || primitive.fold_count == 0) return std::nullopt;
+  // Sums of integers, and expressions of the output's index, are rare: the generic path has them.
+  for (const auto& step : primitive.steps.steps) {
+    for (int n = 0; n < step.arity; ++n) {
+      const auto& operand = step.operands[static_cast<std::size_t>(n)];
+      if (operand.kind == kernels::Operand::Kind::kIndex) return std::nullopt;
+    }
+  }
+  const auto& result = primitive.steps.result;
+  if (result.kind == kernels::Operand::Kind::kIndex) return std::nullopt;
+  StripCompiler compiler(primitive.fold, true);
+  compiler.add(value, primitive, accesses);
+  compiler.return_result(value);
+  FoldTask task{value, primitive.kind, primitive.count, product(primitive.fold), primitive.iteration,
+                compiler.finish()};
+  const auto result_register = static_cast<std::size_t>(task.program.result);
+  if (task.program.registers[result_register].type != kernels::cpu::StripType::kFloat) return std::nullopt;
+  return task;
+}
+
+}  // namespace dgx::exec

@@ -1,0 +1,283 @@
+#include <algorithm>
+#include <cstring>
+
+#include "strip_group.h"
+
+namespace dgx::exec {
+
+using kernels::CompiledOperand;
+using kernels::CompiledStep;
+using kernels::NumberType;
+using kernels::Operand;
+using kernels::ScalarOp;
+using kernels::ValueIndex;
+using kernels::cpu::kStripLength;
+using Source = StripRegister::Source;
+
+namespace {
+
+using Op = kernels::cpu::StripOp;
+
+/// The strip form of operations whose operands and result have one type.
+Op float_op(ScalarOp op) {
+  switch (op) {
+    case ScalarOp::kAdd: return Op::kAddF;
+    case ScalarOp::kSub: return Op::kSubF;
+    case ScalarOp::kMul: return Op::kMulF;
+    case ScalarOp::kDiv: return Op::kDivF;
+    case ScalarOp::kFma: return Op::kFmaF;
+    case ScalarOp::kSqrt: return Op::kSqrtF;
+    case ScalarOp::kNeg: return Op::kNegF;
+    case ScalarOp::kAbs: return Op::kAbsF;
+    case ScalarOp::kMax: return Op::kMaxF;
+    case ScalarOp::kMin: return Op::kMinF;
+    case ScalarOp::kFloor: return Op::kFloorF;
+    case ScalarOp::kTrunc: return Op::kTruncF;
+    case ScalarOp::kRint: return Op::kRintF;
+    case ScalarOp::kExp: return Op::kExpF;
+    case ScalarOp::kExpm1: return Op::kExpm1F;
+    case ScalarOp::kLog: return Op::kLogF;
+    case ScalarOp::kLog1p: return Op::kLog1pF;
+    case ScalarOp::kSin: return Op::kSinF;
+    case ScalarOp::kCos: return Op::kCosF;
+    case ScalarOp::kTanh: return Op::kTanhF;
+    default: return Op::kErfF;
+  }
+}
+
+Op integer_op(ScalarOp op) {
+  switch (op) {
+    case ScalarOp::kAdd: return Op::kAddI;
+    case ScalarOp::kSub: return Op::kSubI;
+    case ScalarOp::kMul: return Op::kMulI;
+    case ScalarOp::kNeg: return Op::kNegI;
+    case ScalarOp::kAbs: return Op::kAbsI;
+    case ScalarOp::kMax: return Op::kMaxI;
+    case ScalarOp::kMin: return Op::kMinI;
+    case ScalarOp::kIdiv: return Op::kIdivI;
+    default: return Op::kImodI;
+  }
+}
+
+}  // namespace
+
+std::int64_t StripProgram::work() const {
+  std::int64_t elements = 1;
+  for (const std::int64_t extent : nest.extents) elements *= extent;
+  return elements * static_cast<std::int64_t>(instructions.size());
+}
+
+StripCompiler::StripCompiler(const Shape& extents, bool is_fold) : is_fold_(is_fold) {
+  program_.nest.extents = extents;
+}
+
+std::int32_t StripCompiler::add_register(StripRegister reg) {
+  program_.registers.push_back(std::move(reg));
+  return static_cast<std::int32_t>(program_.registers.size()) - 1;
+}
+
+std::int32_t StripCompiler::scratch(Type type) { return add_register({Source::kScratch, type}); }
+
+std::int32_t StripCompiler::emit(Op op, Type type, std::int32_t a, std::int32_t b, std::int32_t c) {
+  const std::int32_t out = scratch(type);
+  program_.instructions.push_back({op, out, {a, b, c}});
+  return out;
+}
+
+std::int32_t StripCompiler::member_result(ValueIndex value) const {
+  for (const Member& member : members_) {
+    if (member.value == value) return member.result;
+  }
+  return -1;
+}
+
+std::int32_t StripCompiler::read(const LinearAccess& access, DType dtype) {
+  if (const std::int32_t reg = member_result(access.value); reg >= 0) return reg;
+  const auto& strides = is_fold_ ? access.fold : access.iteration;
+  for (std::size_t r = 0; r < program_.registers.size(); ++r) {
+    const StripRegister& reg = program_.registers[r];
+    const bool same = reg.source == Source::kMemory && reg.value == access.value && reg.base == access.base &&
+                      program_.nest.strides[reg.map] == strides && !is_fold_;
+    if (same) return static_cast<std::int32_t>(r);
+  }
+  program_.nest.strides.push_back(strides);
+  program_.outer.push_back(access.iteration);
+  // kMemory stands for "to be decided": finish() looks at the innermost stride once dimensions are joined.
+  const Type type = dtype == DType::kF32 ? Type::kFloat : Type::kInteger;
+  return add_register({Source::kMemory, type, dtype, access.value, access.base, program_.nest.strides.size() - 1});
+}
+
+std::int32_t StripCompiler::operand(const CompiledOperand& operand, const std::vector<std::int32_t>& steps) {
+  const auto index = static_cast<std::size_t>(operand.index);
+  switch (operand.kind) {
+    case Operand::Kind::kAccess: return read((*accesses_)[index], primitive_->accesses[index].dtype);
+    case Operand::Kind::kStep: return steps[index];
+    case Operand::Kind::kIndex:
+    case Operand::Kind::kFold: {
+      uses_index_ = true;
+      // Folds see kN as a dimension of the nest; their iN are constants of the output element, handled by the caller.
+      const std::size_t dimension = is_fold_ ? index - kernels::kFirstFoldSlot : index;
+      return add_register({Source::kIndex, Type::kInteger, DType::kI64, -1, 0, dimension});
+    }
+    default: break;
+  }
+  if (operand.type == NumberType::kFloat) {
+    return add_register({Source::kLiteral, Type::kFloat, DType::kF32, -1, 0, 0, operand.literal.real});
+  }
+  return add_register({Source::kLiteral, Type::kInteger, DType::kI64, -1, 0, 0, operand.literal.integer});
+}
+
+std::int32_t StripCompiler::as_type(std::int32_t reg, Type type) {
+  const Type from = type_of(reg);
+  if (from == type) return reg;
+  if (type == Type::kMask) return emit(Op::kMaskOfInteger, Type::kMask, reg);
+  return emit(Op::kIntegerOfMask, Type::kInteger, reg);
+}
+
+std::int32_t StripCompiler::compare(ScalarOp op, bool is_float, std::int32_t a, std::int32_t b) {
+  const auto distance = static_cast<int>(op) - static_cast<int>(ScalarOp::kEq);
+  const Op first = is_float ? Op::kEqF : Op::kEqI;
+  if (!is_float) {
+    a = as_type(a, Type::kInteger);
+    b = as_type(b, Type::kInteger);
+  }
+  return emit(static_cast<Op>(static_cast<int>(first) + distance), Type::kMask, a, b);
+}
+
+std::int32_t StripCompiler::convert(ScalarOp op, std::int32_t a) {
+  const Type type = type_of(a);
+  if (op == ScalarOp::kF32) {
+    if (type == Type::kFloat) return a;
+    return emit(Op::kFloatOfInteger, Type::kFloat, as_type(a, Type::kInteger));
+  }
+  const std::int32_t integer =
+      type == Type::kFloat ? emit(Op::kIntegerOfFloat, Type::kInteger, a) : as_type(a, Type::kInteger);
+  return op == ScalarOp::kI64 ? integer : emit(Op::kByteOfInteger, Type::kInteger, integer);
+}
+
+std::int32_t StripCompiler::step(const CompiledStep& step, const std::vector<std::int32_t>& steps) {
+  std::int32_t in[3] = {0, 0, 0};
+  for (int n = 0; n < step.arity; ++n) in[n] = operand(step.operands[static_cast<std::size_t>(n)], steps);
+  const bool is_float = step.operand_type == NumberType::kFloat;
+  switch (step.op) {
+    case ScalarOp::kEq:
+    case ScalarOp::kNe:
+    case ScalarOp::kLt:
+    case ScalarOp::kLe:
+    case ScalarOp::kGt:
+    case ScalarOp::kGe: return compare(step.op, is_float, in[0], in[1]);
+    case ScalarOp::kAnd: return emit(Op::kAndM, Type::kMask, as_type(in[0], Type::kMask), as_type(in[1], Type::kMask));
+    case ScalarOp::kOr: return emit(Op::kOrM, Type::kMask, as_type(in[0], Type::kMask), as_type(in[1], Type::kMask));
+    case ScalarOp::kNot: return emit(Op::kNotM, Type::kMask, as_type(in[0], Type::kMask));
+    case ScalarOp::kSelect: {
+      const std::int32_t mask = as_type(in[0], Type::kMask);
+      if (is_float) return emit(Op::kSelectF, Type::kFloat, mask, in[1], in[2]);
+      return emit(Op::kSelectI, Type::kInteger, mask, as_type(in[1], Type::kInteger), as_type(in[2], Type::kInteger));
+    }
+    case ScalarOp::kF32:
+    case ScalarOp::kI64:
+    case ScalarOp::kU8: return convert(step.op, in[0]);
+    default: break;
+  }
+  if (is_float) return emit(float_op(step.op), Type::kFloat, in[0], in[1], in[2]);
+  for (int n = 0; n < step.arity; ++n) in[n] = as_type(in[n], Type::kInteger);
+  return emit(integer_op(step.op), Type::kInteger, in[0], in[1], in[2]);
+}
+
+void StripCompiler::add(ValueIndex value, const kernels::CompiledPrimitive& primitive,
+                        const std::vector<LinearAccess>& accesses) {
+  primitive_ = &primitive;
+  accesses_ = &accesses;
+  std::vector<std::int32_t> steps;
+  for (const CompiledStep& s : primitive.steps.steps) steps.push_back(step(s, steps));
+  const std::int32_t result = steps.empty() ? operand(primitive.steps.result, steps) : steps.back();
+  members_.push_back({value, result});
+}
+
+void StripCompiler::store(ValueIndex value, DType dtype) {
+  std::int32_t from = member_result(value);
+  if (dtype != DType::kF32) from = as_type(from, Type::kInteger);
+  program_.nest.strides.push_back(row_major_strides(program_.nest.extents));
+  const Type type = dtype == DType::kF32 ? Type::kFloat : Type::kInteger;
+  const std::int32_t out = add_register({Source::kMemory, type, dtype, value, 0, program_.nest.strides.size() - 1});
+  // The instruction that makes the value writes it, if nothing but scratch is in between: later readers then find it in memory.
+  const Source source = program_.registers[static_cast<std::size_t>(from)].source;
+  if (source == Source::kScratch && dtype != DType::kU8) {
+    const auto renamed = [&](std::int32_t& r) { r = r == from ? out : r; };
+    for (auto& instruction : program_.instructions) {
+      renamed(instruction.out);
+      for (std::int32_t& in : instruction.in) renamed(in);
+    }
+    for (Member& member : members_) renamed(member.result);
+    return;
+  }
+  const Op op = dtype == DType::kF32 ? Op::kCopyF : dtype == DType::kU8 ? Op::kStoreByte : Op::kCopyI;
+  program_.instructions.push_back({op, out, {from, 0, 0}});
+}
+
+void StripCompiler::check_finite(ValueIndex value) {
+  const std::int32_t flag = add_register({Source::kFlag, Type::kMask, DType::kF32, value});
+  program_.instructions.push_back({Op::kCheckFinite, flag, {member_result(value), 0, 0}});
+}
+
+void StripCompiler::return_result(ValueIndex value) {
+  program_.result = as_type(member_result(value), primitive_->dtype == DType::kF32 ? Type::kFloat : Type::kInteger);
+}
+
+StripProgram StripCompiler::finish() {
+  if (!uses_index_) program_.nest.collapse();
+  if (program_.nest.extents.empty()) program_.nest.collapse();
+  for (StripRegister& reg : program_.registers) {
+    if (reg.source != Source::kMemory) continue;
+    const std::int64_t stride = program_.nest.strides[reg.map].back();
+    const bool single = program_.nest.inner_extent() == 1;
+    if (stride != 1 && !single) reg.source = stride == 0 ? Source::kSplat : Source::kGather;
+  }
+  // u8 memory is widened as it is read; everything else reads i64 as it lies.
+  std::vector<kernels::cpu::StripInstruction> widened;
+  const std::size_t registers = program_.registers.size();
+  for (std::size_t r = 0; r < registers; ++r) {
+    StripRegister& reg = program_.registers[r];
+    const bool written = std::any_of(program_.instructions.begin(), program_.instructions.end(),
+                                     [&](const auto& i) { return i.out == static_cast<std::int32_t>(r); });
+    if (reg.dtype != DType::kU8 || reg.source != Source::kMemory || written) continue;
+    const std::int32_t wide = scratch(Type::kInteger);
+    for (auto& instruction : program_.instructions) {
+      for (std::int32_t& in : instruction.in) in = in == static_cast<std::int32_t>(r) ? wide : in;
+    }
+    if (program_.result == static_cast<std::int32_t>(r)) program_.result = wide;
+    widened.push_back({Op::kIntegerOfByte, wide, {static_cast<std::int32_t>(r), 0, 0}});
+  }
+  program_.instructions.insert(program_.instructions.begin(), widened.begin(), widened.end());
+  // A byte that only becomes a float is converted in one instruction.
+  for (auto& instruction : program_.instructions) {
+    if (instruction.op != Op::kFloatOfInteger) continue;
+    for (const auto& w : widened) {
+      if (w.out != instruction.in[0]) continue;
+      instruction.op = Op::kFloatOfByte;
+      instruction.in[0] = w.in[0];
+      break;
+    }
+  }
+  std::erase_if(program_.instructions, [&](const auto& w) {
+    if (w.op != Op::kIntegerOfByte || program_.result == w.out) return false;
+    return std::none_of(program_.instructions.begin(), program_.instructions.end(), [&](const auto& i) {
+      return i.in[0] == w.out || i.in[1] == w.out || i.in[2] == w.out;
+    });
+  });
+  for (const StripRegister& reg : program_.registers) {
+    std::vector<std::uint8_t> copies;
+    if (reg.source == Source::kLiteral) {
+      const bool is_float = std::holds_alternative<float>(reg.literal);
+      const std::size_t size = is_float ? 4 : 8;
+      copies.resize(size * static_cast<std::size_t>(kStripLength));
+      const void* from = is_float ? static_cast<const void*>(&std::get<float>(reg.literal))
+                                  : static_cast<const void*>(&std::get<std::int64_t>(reg.literal));
+      for (std::size_t i = 0; i < copies.size(); i += size) std::memcpy(copies.data() + i, from, size);
+    }
+    program_.literals.push_back(std::move(copies));
+  }
+  return std::move(program_);
+}
+
+}  // namespace dgx::exec

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <thread>
+#include <vector>
+
+namespace dgx::exec {
+
+/// A fixed set of threads that run one function together, the caller as member 0. Between steps and at barriers members
+/// spin for some microseconds, then sleep, so that an operation of a few microseconds can be shared and an idle or
+/// overcommitted machine is not kept busy.
+class ThreadTeam {
+ public:
+  explicit ThreadTeam(int size);
+  ~ThreadTeam();
+  ThreadTeam(const ThreadTeam&) = delete;
+  ThreadTeam& operator=(const ThreadTeam&) = delete;
+
+  [[nodiscard]] int size() const { return size_; }
+  /// Calls function(member) in every member and returns when all are done.
+  void run(const std::function<void(int)>& function);
+  /// Waits, inside run(), until every member has called it.
+  void barrier();
+
+ private:
+  void serve(int member);
+
+  int size_;
+  std::vector<std::thread> threads_;
+  const std::function<void(int)>* function_ = nullptr;
+  std::atomic<std::uint32_t> generation_{0};
+  std::atomic<int> running_{0};
+  std::atomic<int> arrived_{0};
+  std::atomic<std::uint32_t> barrier_generation_{0};
+  std::atomic<bool> stop_{false};
+};
+
+}  // namespace dgx::exec

@@ -1,0 +1,40 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "dgx/exec/executor.h"
+#include "networks.h"
+
+namespace dgx::exec {
+namespace {
+
+TEST_CASE("an evaluation gives the losses and hits of the definition") {
+  const test::Network network;
+  const auto lowered = program::lower_evaluation(network.graph(false), network.recipe());
+  REQUIRE(lowered.ok());
+  const auto program = std::make_shared<const program::Program>(*lowered);
+  const test::Samples data(network);
+  const State state = *program::initial_state(*network.step_program(), test::kSeed);
+  const auto inputs = test::reference_inputs(network, data, 0);
+  const auto values = test::run_program(*program, state, inputs);
+  auto evaluator = Evaluator::create(program, 2);
+  REQUIRE(evaluator.ok());
+  REQUIRE((*evaluator)->load(state).ok());
+  REQUIRE((*evaluator)->run(inputs.x.view(), inputs.y.view()).ok());
+  for (std::size_t v = values.size() - 2; v < values.size(); ++v) {
+    CHECK(std::ranges::equal((*evaluator)->value(static_cast<kernels::ValueIndex>(v)).bytes, values[v].bytes()));
+  }
+}
+
+TEST_CASE("an evaluation refuses a batch of another shape and a state without an entry") {
+  const test::Network network;
+  const auto lowered = program::lower_evaluation(network.graph(false), network.recipe());
+  const auto program = std::make_shared<const program::Program>(*lowered);
+  auto evaluator = Evaluator::create(program, 1);
+  REQUIRE(evaluator.ok());
+  CHECK_FALSE((*evaluator)->load({}).ok());
+  const Tensor wrong(DType::kU8, {1, 7});
+  CHECK_FALSE((*evaluator)->run(wrong.view(), wrong.view()).ok());
+}
+
+}  // namespace
+}  // namespace dgx::exec

@@ -1,0 +1,192 @@
+#include "dgx/exec/executor.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "dgx/kernels/cpu/dispatch.h"
+#include "networks.h"
+
+namespace dgx::exec {
+namespace {
+
+using test::Network;
+using test::Samples;
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  return a.dtype() == b.dtype() && a.shape() == b.shape() && std::ranges::equal(a.bytes(), b.bytes());
+}
+
+void require_same(const State& ours, const State& reference, const std::string& when) {
+  REQUIRE(ours.size() == reference.size());
+  for (std::size_t e = 0; e < ours.size(); ++e) {
+    INFO(when << ", entry " << ours[e].name);
+    REQUIRE(ours[e].name == reference[e].name);
+    REQUIRE(same_bits(ours[e].tensor, reference[e].tensor));
+  }
+}
+
+std::unique_ptr<ExactExecutor> executor_of(const std::shared_ptr<const program::Program>& program,
+                                           const Network& network, const Samples& data, int threads) {
+  auto executor = ExactExecutor::create(program, test::step_inputs(network, data), threads);
+  if (!executor.ok()) FAIL(executor.error().message);
+  return std::move(executor).value();
+}
+
+void check_network(const Network& network, std::int64_t steps) {
+  const auto program = network.step_program();
+  const Samples data(network);
+  State reference = *program::initial_state(*program, test::kSeed);
+  std::vector<State> states = {reference};
+  for (std::int64_t s = 0; s < steps; ++s) {
+    states.push_back(test::next_state(*program, states.back(), test::reference_inputs(network, data, s)));
+  }
+  const auto best = kernels::cpu::current_instruction_set();
+  for (const auto set : kernels::cpu::available_instruction_sets()) {
+    REQUIRE(kernels::cpu::force_instruction_set(set).ok());
+    for (const int threads : {1, 2, 3}) {
+      const auto executor = executor_of(program, network, data, threads);
+      REQUIRE(executor->load(states[0]).ok());
+      for (std::size_t s = 1; s < states.size(); ++s) {
+        const Status status = executor->step();
+        INFO((status.ok() ? "" : status.error().message));
+        REQUIRE(status.ok());
+        require_same(executor->state(), states[s],
+                     std::string(name_of(set)) + ", " + std::to_string(threads) + " threads, step " + std::to_string(s));
+      }
+    }
+  }
+  REQUIRE(kernels::cpu::force_instruction_set(best).ok());
+}
+
+TEST_CASE("a fused step gives the bits of the definition for every activation, instruction set and thread count") {
+  for (const auto activation :
+       {program::Activation::kRelu, program::Activation::kGelu, program::Activation::kGeluTanh,
+        program::Activation::kTanh, program::Activation::kSigmoid}) {
+    Network network;
+    network.activation = activation;
+    INFO(name_of(activation));
+    check_network(network, 3);
+  }
+}
+
+TEST_CASE("a fused step gives the bits of the definition for every optimiser, loss and clipping") {
+  for (const char* optimizer :
+       {"sgd:lr=0.1", "sgd:lr=0.1,weight-decay=5e-4", "sgd:lr=0.1,momentum=0.9,nesterov", "adam:lr=1e-3",
+        "adam:lr=1e-3,weight-decay=0.1", "adamw:lr=3e-4,betas=0.9/0.95,weight-decay=0.1"}) {
+    for (const auto loss : {program::LossKind::kCrossEntropy, program::LossKind::kMeanSquaredError}) {
+      Network network;
+      network.optimizer = optimizer;
+      network.loss = loss;
+      if (optimizer[3] == ':') network.clip_norm = 0.01;
+      INFO(optimizer << " " << program::name_of(loss));
+      check_network(network, 3);
+    }
+  }
+}
+
+TEST_CASE("a fused step gives the bits of the definition at the edges of strips, tiles and blocks") {
+  for (const std::vector<std::int64_t>& sizes :
+       {std::vector<std::int64_t>{1, 1}, {1, 2, 1}, {33, 31, 17, 2}, {257, 16, 10}, {40, 513, 3}}) {
+    Network network;
+    network.sizes = sizes;
+    network.batch = sizes.size() == 2 ? 1 : 9;
+    network.loss = sizes.back() == 1 ? program::LossKind::kMeanSquaredError : program::LossKind::kCrossEntropy;
+    network.x_dtype = sizes[0] % 2 == 0 ? DType::kF32 : DType::kU8;
+    INFO(sizes[0] << " inputs, " << sizes.size() << " layers");
+    check_network(network, 2);
+  }
+}
+
+TEST_CASE("a trace shows every value of the definition, in order, and ends in the same state") {
+  const Network network;
+  const auto program = network.step_program();
+  const Samples data(network);
+  const State start = *program::initial_state(*program, test::kSeed);
+  const auto values = test::run_program(*program, start, test::reference_inputs(network, data, 0));
+  const auto executor = executor_of(program, network, data, 2);
+  REQUIRE(executor->load(start).ok());
+  std::size_t next = 0;
+  REQUIRE(executor
+              ->trace([&](std::int32_t v, const TensorView& view) -> Status {
+                CHECK(static_cast<std::size_t>(v) == next++);
+                INFO("value " << v);
+                REQUIRE(same_bits(Tensor(view), values[static_cast<std::size_t>(v)]));
+                return {};
+              })
+              .ok());
+  CHECK(next == program->values.size());
+  require_same(executor->state(), test::next_state(*program, start, test::reference_inputs(network, data, 0)), "traced");
+  REQUIRE(executor->step().ok());
+  CHECK(executor->position() == 2);
+}
+
+TEST_CASE("a fault changes the value it names and what follows from it") {
+  const Network network;
+  const auto program = network.step_program();
+  const Samples data(network);
+  const State start = *program::initial_state(*program, test::kSeed);
+  const auto honest = test::run_program(*program, start, test::reference_inputs(network, data, 0));
+  for (std::size_t v = 0; v < program->values.size(); ++v) {
+    const auto executor = executor_of(program, network, data, 1);
+    REQUIRE(executor->load(start).ok());
+    const Fault fault{static_cast<kernels::ValueIndex>(v), 0, 1};
+    REQUIRE(executor
+                ->trace(fault,
+                        [&](std::int32_t value, const TensorView& view) -> Status {
+                          const auto at = static_cast<std::size_t>(value);
+                          if (at < v) CHECK(same_bits(Tensor(view), honest[at]));
+                          if (at == v) CHECK_FALSE(same_bits(Tensor(view), honest[at]));
+                          return {};
+                        })
+                .ok());
+  }
+}
+
+TEST_CASE("a fault outside the program is refused") {
+  const Network network;
+  const auto program = network.step_program();
+  const Samples data(network);
+  const auto executor = executor_of(program, network, data, 1);
+  const auto count = static_cast<kernels::ValueIndex>(program->values.size());
+  for (const Fault& fault : {Fault{-1, 0, 0}, Fault{count, 0, 0}, Fault{0, 1 << 20, 0}, Fault{0, 0, 32}, Fault{0, 0, -1}}) {
+    const Status status = executor->trace(fault, {});
+    REQUIRE_FALSE(status.ok());
+    CHECK(status.error().code == ErrorCode::kUsage);
+  }
+}
+
+TEST_CASE("a state that would not be finite stops training and names step, entry and element") {
+  Network network;
+  network.optimizer = "sgd:lr=1e30";
+  network.loss = program::LossKind::kMeanSquaredError;
+  network.x_dtype = DType::kF32;
+  const auto program = network.step_program();
+  const Samples data(network);
+  const auto executor = executor_of(program, network, data, 2);
+  REQUIRE(executor->load(*program::initial_state(*program, test::kSeed)).ok());
+  Status status;
+  for (int s = 0; s < 4 && status.ok(); ++s) status = executor->step();
+  REQUIRE_FALSE(status.ok());
+  CHECK(status.error().code == ErrorCode::kMalformed);
+  CHECK(status.error().message.find("is not finite at element") != std::string::npos);
+}
+
+TEST_CASE("a dataset or state of other shapes is refused") {
+  const Network network;
+  const auto program = network.step_program();
+  const Samples data(network);
+  Network wider = network;
+  wider.sizes[0] = 8;
+  const Samples other(wider);
+  auto inputs = test::step_inputs(network, data);
+  inputs.x = other.x.view();
+  auto executor = ExactExecutor::create(program, inputs, 1);
+  REQUIRE_FALSE(executor.ok());
+  CHECK(executor.error().message.find("batch x") != std::string::npos);
+  State state = *program::initial_state(*program, test::kSeed);
+  state.pop_back();
+  CHECK_FALSE(executor_of(program, network, data, 1)->load(state).ok());
+}
+
+}  // namespace
+}  // namespace dgx::exec
