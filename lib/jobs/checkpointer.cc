@@ -1,0 +1,59 @@
+#include "checkpointer.h"
+
+#include <chrono>
+
+#include "dgx/bundle/state.h"
+
+namespace dgx::jobs {
+
+Checkpointer::Checkpointer(bundle::RunWriter& run) : run_(run), thread_([this] { serve(); }) {}
+
+Checkpointer::~Checkpointer() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void Checkpointer::serve() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return work_.has_value() || stop_; });
+    if (!work_) return;
+    lock.unlock();
+    Status status = write(*work_);
+    lock.lock();
+    work_.reset();
+    if (!status.ok() && status_.ok()) status_ = std::move(status);
+    changed_.notify_all();
+  }
+}
+
+Status Checkpointer::write(const Work& work) {
+  DGX_TRY(const auto digests, bundle::digests_of(work.state, 1));
+  return run_.append(work.state, digests, work.losses);
+}
+
+Status Checkpointer::wait(std::unique_lock<std::mutex>& lock) {
+  const auto begin = std::chrono::steady_clock::now();
+  changed_.wait(lock, [this] { return !work_.has_value(); });
+  waited_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return status_;
+}
+
+Status Checkpointer::commit(State state, std::vector<float> losses) {
+  std::unique_lock lock(mutex_);
+  DGX_CHECK(wait(lock));
+  work_ = Work{std::move(state), std::move(losses)};
+  changed_.notify_all();
+  return {};
+}
+
+Status Checkpointer::finish() {
+  std::unique_lock lock(mutex_);
+  return wait(lock);
+}
+
+}  // namespace dgx::jobs

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "dgx/bundle/run.h"
+#include "dgx/core/result.h"
+
+namespace dgx::jobs {
+
+/// Commits checkpoints in a thread of its own, so that training goes on while a state is hashed, compressed and made durable. At
+/// most one is in flight: commit() waits for the one before, whose error it returns.
+class Checkpointer {
+ public:
+  explicit Checkpointer(bundle::RunWriter& run);
+  ~Checkpointer();
+  Checkpointer(const Checkpointer&) = delete;
+  Checkpointer& operator=(const Checkpointer&) = delete;
+
+  [[nodiscard]] Status commit(State state, std::vector<float> losses);
+  /// Waits until everything is committed.
+  [[nodiscard]] Status finish();
+  /// How long commit() and finish() have waited.
+  [[nodiscard]] double waited_seconds() const { return waited_seconds_; }
+
+ private:
+  struct Work {
+    State state;
+    std::vector<float> losses;
+  };
+  void serve();
+  [[nodiscard]] Status write(const Work& work);
+  /// Waits until nothing is in flight; returns the error of what was.
+  [[nodiscard]] Status wait(std::unique_lock<std::mutex>& lock);
+
+  bundle::RunWriter& run_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<Work> work_;
+  Status status_;
+  bool stop_ = false;
+  double waited_seconds_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace dgx::jobs

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "dgx/core/bytes.h"
+#include "dgx/core/job_context.h"
+#include "dgx/core/result.h"
+#include "dgx/jobs/key.h"
+#include "dgx/manifest/task.h"
+#include "dgx/program/cost.h"
+
+namespace dgx::jobs {
+
+/// dgx-submit(1).
+struct SubmitOptions {
+  std::string data;
+  std::string model;       ///< a spec, or the path of a TorchScript file
+  std::string loss;
+  std::string optimizer;
+  std::int64_t batch = 0;
+  std::optional<std::int64_t> epochs;
+  std::optional<std::int64_t> steps;
+  std::optional<std::uint64_t> seed;
+  std::string schedule = "constant";
+  std::optional<double> clip_norm;
+  std::optional<std::int64_t> checkpoint_every;
+  std::optional<std::string> init;
+  std::optional<std::string> parent;
+  std::string numerics = "exact";
+  std::optional<std::string> policy;
+  std::int64_t price = 1000;
+  std::optional<std::int64_t> max_milliseconds;
+  KeyFile key;
+  std::string output;      ///< TASK.json
+};
+
+struct SubmitResult {
+  Digest id;               ///< of the task; zero from estimate()
+  manifest::Task task;
+  program::Cost cost;      ///< of one step
+  std::int64_t segments = 0;
+  std::int64_t parameters = 0;  ///< numbers under model/
+};
+
+/// Captures one step of the model on this dataset, lowers it, and writes TASK.program.jsonl, TASK.eval.jsonl, TASK.init.h5 (for
+/// weights that do not come from the seed) and, last of all, the signed TASK.json.
+///
+/// kUsage: a spec, an op without an exact lowering (by name and place), fields that do not fit the loss, a batch larger than the data, labels
+/// outside the model's classes. kCannotCreate: an output exists.
+[[nodiscard]] Result<SubmitResult> submit(const SubmitOptions& options, const JobContext& context);
+
+/// The same without key and outputs: what the task would cost.
+[[nodiscard]] Result<SubmitResult> estimate(const SubmitOptions& options, const JobContext& context);
+/// Of a task that is there.
+[[nodiscard]] Result<SubmitResult> estimate_task(const std::string& path, const JobContext& context);
+
+}  // namespace dgx::jobs

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "dgx/bundle/dataset.h"
+#include "dgx/core/job_context.h"
+#include "dgx/core/result.h"
+#include "dgx/exec/executor.h"
+#include "dgx/manifest/statement.h"
+#include "dgx/merkle/digests.h"
+#include "dgx/program/program.h"
+#include "dgx/protocol/segments.h"
+
+namespace dgx::jobs {
+
+/// A task and the files beside it, checked against what the task binds.
+struct TaskFiles {
+  manifest::Signed<manifest::Task> task;
+  std::shared_ptr<const program::Program> program;
+  protocol::Segments segments;
+  std::string path;   ///< of the task
+
+  [[nodiscard]] const manifest::Task& body() const { return task.body; }
+};
+
+/// `TASK.json` without its extension, with `extension` instead: where a task's files are looked for.
+[[nodiscard]] std::string beside(const std::string& task_path, std::string_view extension);
+
+/// Opens task and step program (`program_path`, or TASK.program.jsonl beside the task). The program has the task's root and
+/// number of lines and passes every check, and the task's price follows from it. kMissing, kMalformed, kUnauthorised (signature,
+/// or a submitter whom `trust` does not name).
+[[nodiscard]] Result<TaskFiles> open_task(const std::string& path, const std::optional<std::string>& program_path,
+                                          const std::optional<std::string>& trust);
+
+/// A line file that a task binds: parsed, checked, with the task's root. `what` names it in messages.
+[[nodiscard]] Result<std::shared_ptr<const program::Program>> open_program(
+    const std::string& path, const manifest::ProgramReference& reference, const std::string& what);
+
+/// Reads the dataset and recomputes its digest. kMalformed unless it is the task's.
+[[nodiscard]] Result<bundle::Dataset> open_dataset(const std::string& path, const manifest::Task& task);
+
+/// The state that training starts from, checked against the task's digest: made from the seed, or read from `init` or
+/// TASK.init.h5 beside the task.
+[[nodiscard]] Result<State> initial_state(const TaskFiles& files, const std::optional<std::string>& init);
+
+/// An executor for this task's steps. `data` must outlive it.
+[[nodiscard]] Result<std::unique_ptr<exec::ExactExecutor>> make_executor(const TaskFiles& files,
+                                                                         const bundle::Dataset& data, int threads);
+
+/// Chooses the instruction set (`--isa`), if one is named. kUsage if this machine has no such thing.
+[[nodiscard]] Status choose_instruction_set(const std::optional<std::string>& name);
+
+}  // namespace dgx::jobs

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "dgx/core/result.h"
+#include "dgx/program/aten.h"
+
+namespace dgx::jobs {
+
+/// Opens libdgx_torch.so, once a process: $DGX_TORCH_MODULE, else ../lib beside the program. The backend lives as long as the process.
+/// kInternal with a hint if the module or the libtorch under it is not there. Cost: 0.2 s.
+[[nodiscard]] Result<program::CaptureBackend*> open_torch_module();
+
+}  // namespace dgx::jobs

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "dgx/core/bytes.h"
+#include "dgx/core/job_context.h"
+#include "dgx/core/result.h"
+
+namespace dgx::jobs {
+
+/// dgx-train(1).
+struct TrainOptions {
+  std::string task;
+  std::string data;
+  std::string run;                     ///< the run's folder, created or continued
+  std::optional<std::string> program;
+  std::optional<std::string> init;
+  std::optional<std::int64_t> until;   ///< stop once this many steps are done
+  std::string keep = "all";            ///< all, every:N, last
+  std::optional<std::string> drill;    ///< step=S,op=O,element=E,bit=B | segment=N,lazy
+  std::optional<std::string> isa;
+};
+
+struct TrainResult {
+  std::int64_t steps = 0;         ///< done in all
+  std::int64_t total_steps = 0;
+  Digest state;                   ///< of the state after `steps`
+  float loss = 0;                 ///< of the last step
+  std::int64_t segments = 0;      ///< committed
+  std::int64_t resumed_from = 0;  ///< the step this call began at
+  double seconds = 0;             ///< of steps and checkpoints
+  double checkpoint_seconds = 0;  ///< of those, spent on checkpoints
+  bool drill_changed_nothing = false;  ///< a drill was asked for, and no committed digest differs from an honest run's
+};
+
+/// Trains from where the run stands (from the initial state in a new one) to the task's end, or to `until`. Every segment's end is
+/// committed: digest and losses into the index, the state as a bundle by `keep`. When the stop flag is raised, or at `until`
+/// between two checkpoints, the state goes to RUN/resume.h5, which is not committed to and is taken up by the next call; then
+/// kInterrupted. Killed at any moment, the same call ends with the same digests.
+///
+/// kInternal if a call that was interrupted made no step at all although one was due, so that a scheduler cannot requeue for ever.
+[[nodiscard]] Result<TrainResult> train(const TrainOptions& options, const JobContext& context);
+
+struct EvaluateOptions {
+  std::string task;
+  std::string data;  ///< test data
+  std::string run;
+  std::optional<std::string> isa;
+};
+
+struct EvaluateResult {
+  std::int64_t step = 0;  ///< of the checkpoint evaluated
+  Digest state;
+  std::int64_t samples = 0;
+  double loss = 0;                  ///< mean over the samples, summed in binary64 for people: not part of the contract
+  std::optional<double> accuracy;   ///< cross entropy only
+};
+
+/// Loss and accuracy of the run's last checkpoint on another dataset with the same fields. The last batch is padded, padding is ignored.
+[[nodiscard]] Result<EvaluateResult> evaluate(const EvaluateOptions& options, const JobContext& context);
+
+}  // namespace dgx::jobs

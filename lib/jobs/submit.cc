@@ -1,0 +1,210 @@
+#include "dgx/jobs/submit.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "dgx/bundle/dataset.h"
+#include "dgx/bundle/state.h"
+#include "dgx/jobs/task_files.h"
+#include "dgx/jobs/torch_module.h"
+#include "dgx/kernels/order.h"
+#include "dgx/manifest/statement.h"
+#include "dgx/program/initial.h"
+#include "dgx/program/lower.h"
+#include "dgx/protocol/estimate.h"
+
+namespace dgx::jobs {
+namespace {
+
+/// A checkpoint costs about this many scalar operations a byte of state (hash, compression, writing), and this many for being
+/// made durable: measured by tests/bench, so that checkpoints take under 3 % of training at the default interval.
+constexpr double kCheckpointOperationsPerByte = 600;
+constexpr double kCheckpointOperations = 3e8;
+constexpr double kCheckpointShare = 0.02;
+
+struct Parsed {
+  std::string model;
+  bool built_in = false;
+  program::LossKind loss;
+  program::OptimizerSpec optimizer;
+  program::ScheduleSpec schedule;
+  manifest::Policy policy;
+};
+
+Status refuse_later(const SubmitOptions& options) {
+  if (options.numerics == "native") return usage_error("--numerics native is not in this version", "exact is");
+  if (options.numerics != "exact") return usage_error("--numerics is exact or native, not " + options.numerics);
+  if (options.init) return usage_error("--init is not in this version");
+  if (options.parent) return usage_error("--parent is not in this version");
+  return {};
+}
+
+Result<Parsed> parse(const SubmitOptions& options) {
+  DGX_CHECK(refuse_later(options));
+  Parsed out{options.model, program::is_model_spec(options.model), {}, {}, {}, manifest::standard_policy()};
+  if (out.built_in) {
+    DGX_TRY(const auto spec, program::parse_model_spec(options.model));
+    out.model = program::print_model_spec(spec);
+  }
+  DGX_TRY(out.loss, program::parse_loss(options.loss));
+  DGX_TRY(out.optimizer, program::parse_optimizer_spec(options.optimizer));
+  DGX_TRY(out.schedule, program::parse_schedule_spec(options.schedule));
+  if (options.clip_norm && !(*options.clip_norm > 0 && std::isfinite(*options.clip_norm))) {
+    return usage_error("--clip-norm must be above 0");
+  }
+  if (options.policy) {
+    DGX_TRY(const std::string text, read_file(*options.policy, manifest::kMaxEnvelopeBytes));
+    auto policy = manifest::parse_policy_file(text);
+    if (!policy) return within(*options.policy, std::move(policy).error());
+    out.policy = *policy;
+  }
+  return out;
+}
+
+program::DatasetField field_of(const Tensor& tensor) {
+  return {tensor.dtype(), Shape(tensor.shape().begin() + 1, tensor.shape().end())};
+}
+
+/// A label outside the model's classes would train silently on a fill.
+Status check_labels(const bundle::Dataset& data, const program::CapturedGraph& graph, program::LossKind loss) {
+  if (loss != program::LossKind::kCrossEntropy) return {};
+  const Shape& output = graph.tensors[static_cast<std::size_t>(graph.output)].shape;
+  const std::int64_t classes = output.empty() ? 0 : output.back();
+  if (!data.y_range) return usage_error("cross-entropy needs integer labels, y is f32", "--loss mse takes numbers");
+  if (data.y_range->low < 0 || data.y_range->high >= classes) {
+    return usage_error("labels go from " + std::to_string(data.y_range->low) + " to " +
+                       std::to_string(data.y_range->high) + ", the model has classes 0 to " +
+                       std::to_string(classes - 1));
+  }
+  return {};
+}
+
+Result<std::int64_t> steps_of(const SubmitOptions& options, std::uint64_t seed, std::int64_t samples) {
+  if (options.batch > samples) {
+    return usage_error("a batch of " + std::to_string(options.batch) + " is larger than the data, " +
+                       std::to_string(samples) + " samples");
+  }
+  DGX_TRY(const auto order, kernels::DataOrder::create(seed, samples, options.batch));
+  if (!options.epochs) return options.steps.value_or(0);
+  return order.steps_in(*options.epochs);
+}
+
+std::int64_t default_interval(const program::Cost& cost, std::int64_t steps) {
+  const double checkpoint =
+      kCheckpointOperations + kCheckpointOperationsPerByte * static_cast<double>(cost.state_bytes);
+  const double due = std::ceil(checkpoint / (kCheckpointShare * static_cast<double>(cost.total_operations)));
+  return std::clamp(static_cast<std::int64_t>(std::min(due, 1e9)), std::int64_t{2}, std::max(steps, std::int64_t{2}));
+}
+
+/// Everything submit() writes.
+struct Draft {
+  SubmitResult result;
+  std::string program;
+  std::string evaluation;
+  State initial;
+  merkle::StateDigests digests;
+};
+
+Result<program::CapturedGraph> capture(const Parsed& parsed, const program::TrainingRecipe& recipe, bool training) {
+  DGX_TRY(program::CaptureBackend* const backend, open_torch_module());
+  Shape shape = recipe.x.sample_shape;
+  shape.insert(shape.begin(), recipe.batch);
+  return backend->capture({parsed.model, shape, DType::kF32, training});
+}
+
+Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
+  DGX_TRY(const Parsed parsed, parse(options));
+  if (options.batch < 1) return usage_error("--batch must be at least 1");
+  DGX_TRY(const bundle::Dataset data, bundle::read_dataset(options.data, bundle::Check::kDigests, {context.threads}));
+  DGX_TRY(const Digest digest, bundle::dataset_digest(data));
+  const std::int64_t samples = data.x.shape()[0];
+  const std::uint64_t seed = options.seed.value_or(0);
+  const program::TrainingRecipe recipe{field_of(data.x), field_of(data.y), data.scale,       data.shift,
+                                       options.batch,    parsed.loss,      parsed.optimizer, options.clip_norm};
+  DGX_TRY(const std::int64_t steps, steps_of(options, seed, samples));
+  DGX_TRY(const auto training, capture(parsed, recipe, true));
+  DGX_CHECK(check_labels(data, training, parsed.loss));
+  DGX_TRY(const auto forward, capture(parsed, recipe, false));
+  DGX_TRY(const program::Program step, program::lower_training_step(training, recipe));
+  DGX_TRY(const program::Program evaluation, program::lower_evaluation(forward, recipe));
+
+  Draft out;
+  out.program = program::print_program(step);
+  out.evaluation = program::print_program(evaluation);
+  DGX_TRY(out.initial, parsed.built_in ? program::initial_state(step, seed) : program::initial_state(step, training));
+  DGX_TRY(out.digests, bundle::digests_of(out.initial, context.threads));
+  out.result.cost = program::cost_of(step);
+  for (const Entry& entry : out.initial) {
+    if (entry.name.starts_with("model/")) out.result.parameters += entry.tensor.count();
+  }
+
+  manifest::Task& task = out.result.task;
+  task.program = {program::program_root(step), static_cast<std::int64_t>(step.values.size())};
+  task.evaluation = {program::program_root(evaluation), static_cast<std::int64_t>(evaluation.values.size())};
+  task.initial = {out.digests.state,
+                  parsed.built_in ? manifest::InitialSource::kSeed : manifest::InitialSource::kFile};
+  task.dataset = {digest, samples, {recipe.x.dtype, recipe.x.sample_shape}, {recipe.y.dtype, recipe.y.sample_shape}};
+  task.model = parsed.built_in ? parsed.model : parsed.model.substr(parsed.model.rfind('/') + 1);
+  task.loss = parsed.loss;
+  task.optimizer = parsed.optimizer;
+  task.schedule = parsed.schedule;
+  task.clip_norm = options.clip_norm;
+  task.batch = options.batch;
+  task.steps = steps;
+  task.seed = seed;
+  task.checkpoint_every = options.checkpoint_every.value_or(default_interval(out.result.cost, steps));
+  task.policy = parsed.policy;
+  task.price = options.price;
+  DGX_TRY(const auto segments, protocol::Segments::of(task.steps, task.checkpoint_every));
+  out.result.segments = segments.count();
+  const protocol::EstimateInput input{out.result.cost.total_operations, out.result.cost.state_bytes, task.steps,
+                                      task.checkpoint_every, task.price};
+  DGX_TRY(task.estimate, protocol::estimate(input, parsed.policy));
+  task.caps = {task.steps, out.result.cost.state_bytes, options.max_milliseconds.value_or(parsed.policy.window_proof_ms)};
+  return out;
+}
+
+Status refuse_existing(const std::string& output) {
+  for (const char* extension : {".program.jsonl", ".eval.jsonl", ".init.h5"}) {
+    const std::string path = beside(output, extension);
+    if (exists(path)) return Error{ErrorCode::kCannotCreate, path + ": exists already", "--force replaces it"};
+  }
+  if (exists(output)) return Error{ErrorCode::kCannotCreate, output + ": exists already", "--force replaces it"};
+  return {};
+}
+
+}  // namespace
+
+Result<SubmitResult> submit(const SubmitOptions& options, const JobContext& context) {
+  if (options.output == "-") return usage_error("-o - is not possible: a task has files beside it");
+  if (context.clobber == Clobber::kRefuse) DGX_CHECK(refuse_existing(options.output));
+  DGX_TRY(const crypto::SecretKey key, read_key(options.key));
+  DGX_TRY(Draft made, draft(options, context));
+  DGX_TRY(const auto sealed, manifest::seal(made.result.task, key));
+  made.result.id = sealed.id;
+  DGX_CHECK(write_file(beside(options.output, ".program.jsonl"), made.program, context.clobber));
+  DGX_CHECK(write_file(beside(options.output, ".eval.jsonl"), made.evaluation, context.clobber));
+  if (made.result.task.initial.source == manifest::InitialSource::kFile) {
+    DGX_CHECK(bundle::write_state(beside(options.output, ".init.h5"), made.initial, made.digests, context.clobber));
+  }
+  DGX_CHECK(write_file(options.output, sealed.envelope + "\n", context.clobber));
+  return std::move(made.result);
+}
+
+Result<SubmitResult> estimate(const SubmitOptions& options, const JobContext& context) {
+  DGX_TRY(Draft made, draft(options, context));
+  return std::move(made.result);
+}
+
+Result<SubmitResult> estimate_task(const std::string& path, const JobContext& context) {
+  DGX_TRY(const TaskFiles files, open_task(path, std::nullopt, context.trust));
+  SubmitResult out{files.task.id, files.body(), program::cost_of(*files.program), files.segments.count(), 0};
+  for (const kernels::ValueIndex v : program::state_inputs(*files.program)) {
+    const auto& entry = files.program->values[static_cast<std::size_t>(v)];
+    DGX_TRY(const std::int64_t count, element_count(entry.shape));
+    if (entry.source.name.starts_with("model/")) out.parameters += count;
+  }
+  return out;
+}
+
+}  // namespace dgx::jobs

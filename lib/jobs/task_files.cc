@@ -1,0 +1,109 @@
+#include "dgx/jobs/task_files.h"
+
+#include "dgx/bundle/state.h"
+#include "dgx/kernels/cpu/dispatch.h"
+#include "dgx/manifest/trust.h"
+#include "dgx/program/check.h"
+#include "dgx/program/cost.h"
+#include "dgx/program/initial.h"
+#include "dgx/protocol/estimate.h"
+
+namespace dgx::jobs {
+
+std::string beside(const std::string& task_path, std::string_view extension) {
+  constexpr std::string_view kJson = ".json";
+  const bool ends = task_path.ends_with(kJson);
+  return task_path.substr(0, task_path.size() - (ends ? kJson.size() : 0)) + std::string(extension);
+}
+
+Result<std::shared_ptr<const program::Program>> open_program(const std::string& path,
+                                                             const manifest::ProgramReference& reference,
+                                                             const std::string& what) {
+  DGX_TRY(const std::string text, read_file(path, program::kMaxProgramBytes));
+  if (program::program_root(text) != reference.root) {
+    return malformed(path + ": this is not the " + what + " that the task binds");
+  }
+  auto program = program::parse_program(text);
+  if (!program) return within(path, std::move(program).error());
+  if (static_cast<std::int64_t>(program->values.size()) != reference.lines) {
+    return malformed(path + ": " + std::to_string(program->values.size()) + " lines, the task says " +
+                     std::to_string(reference.lines));
+  }
+  return std::make_shared<const program::Program>(std::move(program).value());
+}
+
+Result<TaskFiles> open_task(const std::string& path, const std::optional<std::string>& program_path,
+                            const std::optional<std::string>& trust) {
+  DGX_TRY(auto task, manifest::read_statement<manifest::Task>(path));
+  if (trust) {
+    DGX_TRY(const manifest::Trust trusted, manifest::Trust::load(*trust));
+    DGX_TRY([[maybe_unused]] const auto word, trusted.check(task.key_id, path + ": the submitter"));
+  }
+  const std::string file = program_path.value_or(beside(path, ".program.jsonl"));
+  DGX_TRY(auto program, open_program(file, task.body.program, "step program"));
+  if (auto checked = program::check_program(*program, program::ProgramRole::kTraining); !checked) {
+    return within(file, std::move(checked).error());
+  }
+  DGX_CHECK(protocol::check_estimate(task.body));
+  DGX_TRY(const auto segments, protocol::Segments::of(task.body.steps, task.body.checkpoint_every));
+  return TaskFiles{std::move(task), std::move(program), segments, path};
+}
+
+namespace {
+
+bool same_field(const manifest::DatasetField& field, const Tensor& tensor) {
+  const Shape& shape = tensor.shape();
+  return field.dtype == tensor.dtype() && !shape.empty() && Shape(shape.begin() + 1, shape.end()) == field.shape;
+}
+
+}  // namespace
+
+Result<bundle::Dataset> open_dataset(const std::string& path, const manifest::Task& task) {
+  DGX_TRY(bundle::Dataset data, bundle::read_dataset(path, bundle::Check::kNothing));
+  DGX_TRY(const Digest digest, bundle::dataset_digest(data));
+  if (digest != task.dataset.digest) {
+    return malformed(path + ": dataset " + digest.brief() + "…, the task is about " + task.dataset.digest.brief() + "…",
+                     "use the dataset bundle that the task was submitted with");
+  }
+  if (!same_field(task.dataset.x, data.x) || !same_field(task.dataset.y, data.y)) {
+    return malformed(path + ": fields are not of the types and shapes that the task names");
+  }
+  return data;
+}
+
+Result<State> initial_state(const TaskFiles& files, const std::optional<std::string>& init) {
+  const manifest::Task& task = files.body();
+  State state;
+  if (task.initial.source == manifest::InitialSource::kSeed) {
+    DGX_TRY(state, program::initial_state(*files.program, task.seed));
+  } else {
+    DGX_TRY(auto stored, bundle::read_state(init.value_or(beside(files.path, ".init.h5")), bundle::Check::kNothing));
+    state = std::move(stored.state);
+    DGX_CHECK(program::check_state(*files.program, state));
+  }
+  DGX_TRY(const auto digests, bundle::digests_of(state));
+  if (digests.state != task.initial.digest) {
+    return malformed("the initial state is " + digests.state.brief() + "…, the task binds " +
+                     task.initial.digest.brief() + "…");
+  }
+  return state;
+}
+
+Result<std::unique_ptr<exec::ExactExecutor>> make_executor(const TaskFiles& files, const bundle::Dataset& data,
+                                                           int threads) {
+  const manifest::Task& task = files.body();
+  DGX_TRY(const auto schedule, program::schedule_parameters(task.optimizer, task.schedule, task.steps));
+  const exec::StepInputs inputs{schedule, task.seed, task.batch, data.x.view(), data.y.view()};
+  return exec::ExactExecutor::create(files.program, inputs, threads);
+}
+
+Status choose_instruction_set(const std::optional<std::string>& name) {
+  if (!name) return {};
+  for (const auto set : {kernels::cpu::InstructionSet::kScalar, kernels::cpu::InstructionSet::kAvx2,
+                         kernels::cpu::InstructionSet::kAvx512, kernels::cpu::InstructionSet::kNeon}) {
+    if (kernels::cpu::name_of(set) == *name) return kernels::cpu::force_instruction_set(set);
+  }
+  return usage_error("there is no instruction set " + *name, "scalar, avx2, avx512 or neon");
+}
+
+}  // namespace dgx::jobs

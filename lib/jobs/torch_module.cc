@@ -1,0 +1,38 @@
+#include "dgx/jobs/torch_module.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+namespace dgx::jobs {
+namespace {
+
+std::string module_path() {
+  if (const char* given = std::getenv("DGX_TORCH_MODULE"); given != nullptr && *given != '\0') return given;
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  return (program.parent_path().parent_path() / "lib" / "libdgx_torch.so").string();
+}
+
+}  // namespace
+
+Result<program::CaptureBackend*> open_torch_module() {
+  static program::CaptureBackend* backend = nullptr;
+  if (backend != nullptr) return backend;
+  const std::string path = module_path();
+  void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) {
+    return internal_error(std::string("cannot open the torch module: ") + ::dlerror(),
+                          "build with -DDGX_TORCH=pypi or a libtorch folder, or set DGX_TORCH_MODULE");
+  }
+  const auto make = reinterpret_cast<program::CaptureBackendFunction>(::dlsym(handle, program::kCaptureBackendSymbol));
+  if (make == nullptr) {
+    return internal_error(path + ": no " + program::kCaptureBackendSymbol, "it belongs to another version of dgx");
+  }
+  backend = make();
+  return backend;
+}
+
+}  // namespace dgx::jobs

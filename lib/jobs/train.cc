@@ -1,0 +1,236 @@
+#include "dgx/jobs/train.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "checkpointer.h"
+#include "dgx/bundle/run.h"
+#include "dgx/bundle/state.h"
+#include "dgx/jobs/drill.h"
+#include "dgx/jobs/task_files.h"
+
+namespace dgx::jobs {
+namespace {
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// The state between two checkpoints, for the next call only: RUN/resume.h5, and the losses since the last checkpoint.
+struct ResumePoint {
+  State state;
+  std::vector<float> losses;
+};
+
+std::string resume_path(const std::string& run) { return run + "/resume.h5"; }
+std::string resume_losses_path(const std::string& run) { return run + "/resume.losses"; }
+
+void discard_resume_point(const std::string& run) {
+  ::unlink(resume_path(run).c_str());
+  ::unlink(resume_losses_path(run).c_str());
+}
+
+Status write_resume_point(const std::string& run, const State& state, const std::vector<float>& losses) {
+  const std::string_view bytes(reinterpret_cast<const char*>(losses.data()), losses.size() * sizeof(float));
+  DGX_CHECK(write_file(resume_losses_path(run), bytes, Clobber::kReplace));
+  DGX_TRY(const auto digests, bundle::digests_of(state));
+  return bundle::write_state(resume_path(run), state, digests, Clobber::kReplace);
+}
+
+/// The resume point, if there is a whole one in (first, end).
+std::optional<ResumePoint> read_resume_point(const std::string& run, const protocol::Segment& segment) {
+  auto stored = bundle::read_state(resume_path(run));
+  auto losses = read_file(resume_losses_path(run), std::size_t{1} << 30);
+  if (!stored.ok() || !losses.ok()) return std::nullopt;
+  const auto step = step_of(stored->state);
+  const bool inside = step.ok() && *step > segment.first && *step < segment.end;
+  if (!inside || losses->size() != static_cast<std::size_t>(*step - segment.first) * sizeof(float)) return std::nullopt;
+  ResumePoint point{std::move(stored->state), std::vector<float>(losses->size() / sizeof(float))};
+  std::memcpy(point.losses.data(), losses->data(), losses->size());
+  return point;
+}
+
+class Training {
+ public:
+  Training(const TrainOptions& options, const JobContext& context, const TaskFiles& files,
+           exec::ExactExecutor& executor, bundle::RunWriter& run, std::optional<Drill> drill)
+      : options_(options),
+        context_(context),
+        files_(files),
+        executor_(executor),
+        checkpointer_(run),
+        run_(run),
+        drill_(std::move(drill)) {}
+
+  Result<TrainResult> all() {
+    const std::int64_t total = files_.body().steps;
+    const std::int64_t goal = std::min(options_.until.value_or(total), total);
+    DGX_TRY(auto last, run_.last_state());
+    result_.state = last.digests.state;
+    result_.total_steps = total;
+    std::int64_t segment = run_.index().segments();
+    result_.drill_changed_nothing = drill_.has_value();
+    if (segment < files_.segments.count()) take_up(last.state, files_.segments[segment]);
+    DGX_CHECK(executor_.load(last.state));
+    result_.resumed_from = executor_.position();
+    context_.progress.start("training", total);
+    const double begin = seconds_now();
+    Status status;
+    for (; segment < files_.segments.count() && status.ok() && executor_.position() < goal; ++segment) {
+      status = one(files_.segments[segment], goal);
+    }
+    if (auto committed = checkpointer_.finish(); !committed.ok()) return std::move(committed).error();
+    result_.seconds = seconds_now() - begin;
+    result_.checkpoint_seconds = checkpointer_.waited_seconds();
+    context_.progress.finish();
+    if (!status.ok()) return std::move(status).error();
+    result_.steps = executor_.position();
+    result_.loss = executor_.loss();
+    result_.segments = run_.index().segments();
+    if (files_.segments.state_at(result_.steps) < 0) {
+      DGX_TRY(const auto digests, bundle::digests_of(executor_.state(), context_.threads));
+      result_.state = digests.state;
+    } else {
+      result_.state = run_.index().checkpoints.back().digest;
+    }
+    return result_;
+  }
+
+ private:
+  void take_up(State& state, const protocol::Segment& segment) {
+    auto point = read_resume_point(options_.run, segment);
+    if (!point) return;
+    state = std::move(point->state);
+    losses_ = std::move(point->losses);
+  }
+
+  Status one(const protocol::Segment& segment, std::int64_t goal) {
+    const bool lazy = drill_ && drill_->segment == segment.index;
+    const bool faulty = drill_ && !lazy && drill_->step >= segment.first && drill_->step < segment.end;
+    if (lazy) {
+      DGX_CHECK(be_lazy(segment));
+    } else {
+      std::optional<State> honest_start;
+      if (faulty) honest_start = executor_.state();
+      DGX_CHECK(steps(segment, goal));
+      if (executor_.position() < segment.end) return {};
+      if (faulty) DGX_CHECK(compare_with_honest(*honest_start));
+    }
+    DGX_CHECK(checkpointer_.commit(executor_.state(), std::move(losses_)));
+    losses_.clear();
+    discard_resume_point(options_.run);
+    return {};
+  }
+
+  Status steps(const protocol::Segment& segment, std::int64_t goal) {
+    const std::int64_t end = std::min(segment.end, goal);
+    while (executor_.position() < end) {
+      if (context_.stop.requested()) return interrupt();
+      const bool fault_now = drill_ && !drill_->lazy() && executor_.position() == drill_->step;
+      DGX_CHECK(fault_now ? executor_.trace(drill_->fault, {}) : executor_.step());
+      losses_.push_back(executor_.loss());
+      if (executor_.position() % 16 == 0) {
+        context_.progress.update(executor_.position(), "loss " + short_number(executor_.loss()));
+      }
+    }
+    if (end < segment.end) return write_resume_point(options_.run, executor_.state(), losses_);
+    return {};
+  }
+
+  Status interrupt() {
+    const std::int64_t position = executor_.position();
+    if (files_.segments.state_at(position) < 0) {
+      DGX_CHECK(write_resume_point(options_.run, executor_.state(), losses_));
+    }
+    if (position == result_.resumed_from && position > 0) {
+      return internal_error("stopped at step " + std::to_string(position) + " without having made one",
+                            "give the job more time: a restart must finish at least one step");
+    }
+    return Error{ErrorCode::kInterrupted,
+                 "stopped at step " + std::to_string(position) + " of " + std::to_string(files_.body().steps) +
+                     "; the state is saved",
+                 "the same command continues"};
+  }
+
+  Status be_lazy(const protocol::Segment& segment) {
+    const std::int64_t missing = segment.end - executor_.position();
+    losses_.insert(losses_.end(), static_cast<std::size_t>(missing), executor_.loss());
+    result_.drill_changed_nothing = false;
+    return executor_.load(lazy_state(executor_.state(), missing));
+  }
+
+  /// Replays the faulty segment honestly, to know whether the fault reached a committed digest at all.
+  Status compare_with_honest(const State& start) {
+    const State faulty = executor_.state();
+    DGX_CHECK(executor_.load(start));
+    DGX_TRY(const std::int64_t end, step_of(faulty));
+    while (executor_.position() < end) DGX_CHECK(executor_.step());
+    DGX_TRY(const auto honest_digests, bundle::digests_of(executor_.state()));
+    DGX_TRY(const auto faulty_digests, bundle::digests_of(faulty));
+    result_.drill_changed_nothing = honest_digests.state == faulty_digests.state;
+    return executor_.load(faulty);
+  }
+
+  static std::string short_number(float value) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.4f", static_cast<double>(value));
+    return text;
+  }
+
+  const TrainOptions& options_;
+  const JobContext& context_;
+  const TaskFiles& files_;
+  exec::ExactExecutor& executor_;
+  Checkpointer checkpointer_;
+  bundle::RunWriter& run_;
+  std::optional<Drill> drill_;
+  std::vector<float> losses_;
+  TrainResult result_;
+};
+
+Status check_drill(const Drill& drill, const TaskFiles& files) {
+  if (drill.lazy() && *drill.segment >= files.segments.count()) {
+    return usage_error("drill: the task has segments 0 to " + std::to_string(files.segments.count() - 1));
+  }
+  if (drill.lazy()) return {};
+  if (drill.step >= files.body().steps) {
+    return usage_error("drill: the task has steps 0 to " + std::to_string(files.body().steps - 1));
+  }
+  if (static_cast<std::size_t>(drill.fault.value) >= files.program->values.size()) {
+    return usage_error("drill: the program has values 0 to " + std::to_string(files.program->values.size() - 1));
+  }
+  return {};
+}
+
+Result<bundle::RunWriter> open_run(const TrainOptions& options, const TaskFiles& files, const bundle::RunHeader& header,
+                                   const bundle::KeepPolicy& keep) {
+  if (exists(options.run + "/index.h5")) return bundle::RunWriter::open(options.run, header, keep);
+  DGX_TRY(const State start, initial_state(files, options.init));
+  DGX_TRY(const auto digests, bundle::digests_of(start));
+  return bundle::RunWriter::create(options.run, header, keep, start, digests);
+}
+
+}  // namespace
+
+Result<TrainResult> train(const TrainOptions& options, const JobContext& context) {
+  DGX_CHECK(choose_instruction_set(options.isa));
+  DGX_TRY(const bundle::KeepPolicy keep, bundle::parse_keep(options.keep));
+  std::optional<Drill> drill;
+  if (options.drill) {
+    DGX_TRY(drill, parse_drill(*options.drill));
+  }
+  DGX_TRY(const TaskFiles files, open_task(options.task, options.program, context.trust));
+  if (drill) DGX_CHECK(check_drill(*drill, files));
+  if (options.until && *options.until < 1) return usage_error("--until must be at least 1");
+  DGX_TRY(const bundle::Dataset data, open_dataset(options.data, files.body()));
+  const bundle::RunHeader header{files.task.id, files.body().program.root, files.body().checkpoint_every,
+                                 options.drill.value_or("")};
+  DGX_TRY(bundle::RunWriter run, open_run(options, files, header, keep));
+  DGX_TRY(const auto executor, make_executor(files, data, context.threads));
+  return Training(options, context, files, *executor, run, std::move(drill)).all();
+}
+
+}  // namespace dgx::jobs

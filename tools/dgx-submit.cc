@@ -1,0 +1,116 @@
+// dgx-submit: turn a model, a dataset and hyperparameters into a signed task. dgx-submit(1).
+#include "dgx/cli/tool.h"
+#include "dgx/jobs/submit.h"
+
+namespace {
+
+using namespace dgx;
+
+void declare_task(cli::Command& command, jobs::SubmitOptions& options) {
+  command.required("--data", "DATA.h5", options.data, "dataset bundle, from dgx-pack");
+  command.required("--model", "SPEC|FILE.pt", options.model, "mlp:784-256-128-10, or a TorchScript file");
+  command.required("--loss", "LOSS", options.loss, "cross-entropy or mse");
+  command.required("--optimizer", "SPEC", options.optimizer, "sgd:lr=0.1,momentum=0.9 | adam:lr=1e-3 | adamw:lr=3e-4");
+  command.required("--batch", "N", options.batch, "samples a step");
+  command.option("--epochs", "N", options.epochs, "passes over the data");
+  command.option("--steps", "N", options.steps, "steps, instead of epochs");
+  command.exactly_one({"--epochs", "--steps"});
+  command.option("--seed", "N", options.seed, "of initial weights and data order");
+  command.option("--schedule", "SPEC", options.schedule,
+                 "constant | step:every=30,gamma=0.1 | cosine:warmup=100,min=0 | linear:warmup=100");
+  command.option("--clip-norm", "X", options.clip_norm, "bound of the gradients' global norm");
+  command.option("--checkpoint-every", "N", options.checkpoint_every,
+                 "steps of a segment; default: so many that checkpoints cost about 2 % of training");
+  command.option("--init", "STATE", options.init, "start from these weights (a later version)");
+  command.option("--parent", "PROOF.json", options.parent, "continue a proved run (a later version)");
+  command.option("--numerics", "exact|native", options.numerics, "how the steps are computed");
+  command.option("--policy", "FILE", options.policy, "the market's rules: a JSON object or a signed policy");
+  command.option("--price", "N", options.price, "base units for 10^9 weighted operations");
+  command.option("--max-milliseconds", "N", options.max_milliseconds, "cap on the time of a run");
+}
+
+json::Value operations_of(const program::Cost& cost) {
+  json::Object object;
+  for (std::size_t op = 0; op < cost.operations.size(); ++op) {
+    if (cost.operations[op] == 0) continue;
+    object[std::string(kernels::name_of(static_cast<kernels::ScalarOp>(op)))] = cost.operations[op];
+  }
+  return object;
+}
+
+json::Value roles_of(const program::Cost& cost) {
+  json::Object object;
+  for (std::size_t role = 0; role < cost.by_role.size(); ++role) {
+    if (cost.by_role[role] == 0) continue;
+    object[std::string(program::name_of(static_cast<program::WorkRole>(role)))] = cost.by_role[role];
+  }
+  return object;
+}
+
+void print_work(cli::Out& out, const jobs::SubmitResult& result) {
+  const manifest::Task& task = result.task;
+  out.field("parameters", result.parameters);
+  out.field("steps", task.steps);
+  out.field("segments", result.segments);
+  out.field("checkpoint_every", task.checkpoint_every);
+  out.field("state_bytes", result.cost.state_bytes);
+  out.field("matrix_product_flop", result.cost.matrix_product_flop);
+  out.field("matrix_product_flop_per_sample", result.cost.matrix_product_flop / task.batch);
+}
+
+void print_estimate(cli::Out& out, const jobs::SubmitResult& result) {
+  const manifest::Estimate& estimate = result.task.estimate;
+  out.field("step_operations", estimate.step_operations);
+  out.field("operations", operations_of(result.cost));
+  out.field("roles", roles_of(result.cost));
+  out.field("train", estimate.train);
+  out.field("prove", estimate.prove);
+  out.field("verify", estimate.verify);
+  out.field("reward", estimate.reward);
+  out.field("fee", estimate.fee);
+  out.field("escrow", estimate.escrow);
+  out.field("caps", json::Object{{"bytes", result.task.caps.bytes},
+                                 {"milliseconds", result.task.caps.milliseconds},
+                                 {"steps", result.task.caps.steps}});
+}
+
+struct Submit {
+  jobs::SubmitOptions options;
+
+  void declare(cli::Command& command) {
+    declare_task(command, options);
+    command.key(options.key.path, options.key.passphrase_file);
+    command.output(options.output, "TASK.json", cli::Need::kRequired,
+                   "the task; TASK.program.jsonl and TASK.eval.jsonl go beside it");
+  }
+  Result<cli::Verdict> run(cli::Out& out) const {
+    DGX_TRY(const jobs::SubmitResult result, jobs::submit(options, out.brief_job()));
+    out.field("task", result.id);
+    out.field("program", result.task.program.root);
+    out.field("initial_state", result.task.initial.digest);
+    print_work(out, result);
+    out.field("escrow", result.task.estimate.escrow);
+    return cli::Verdict::kDone;
+  }
+};
+
+struct Estimate {
+  jobs::SubmitOptions options;
+
+  void declare(cli::Command& command) { declare_task(command, options); }
+  Result<cli::Verdict> run(cli::Out& out) const {
+    DGX_TRY(const jobs::SubmitResult result, jobs::estimate(options, out.brief_job()));
+    print_work(out, result);
+    print_estimate(out, result);
+    return cli::Verdict::kDone;
+  }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  cli::Tool tool("dgx-submit", "turn a model, a dataset and hyperparameters into a signed task");
+  tool.add<Submit>("", "capture one training step and write the task");
+  tool.add<Estimate>("estimate", "work by kind and by role, caps and escrow; trains and writes nothing");
+  return tool.run(argc, argv);
+}
