@@ -26,6 +26,9 @@ struct TraceNumbers {
 
 /// One party's digests of one segment, as deep as it was asked to go.
 struct Trace {
+  using Values = TraceValues;
+  using Numbers = TraceNumbers;
+
   Digest task;
   std::int64_t segment = 0;
   std::int64_t first_step = 0;
