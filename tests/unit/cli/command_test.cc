@@ -1,0 +1,122 @@
+#include "dgx/cli/command.h"
+
+#include <catch2/catch.hpp>
+
+#include "parse.h"
+
+namespace dgx::cli {
+namespace {
+
+/// One command with an option of every kind.
+struct Example {
+  std::string task;
+  std::optional<std::string> maybe;
+  std::vector<std::string> rest;
+  std::string output = "-";
+  std::optional<std::int64_t> first;
+  std::uint64_t seed = 7;
+  double scale = 1;
+  std::string device = "cpu";
+  bool plan = false;
+  std::vector<std::string> set;
+  std::optional<std::string> only;
+  bool all = false;
+  Common common;
+  Questions questions;
+  Command command;
+
+  Status read(std::vector<std::string> arguments) {
+    command.positional("TASK.json", task, "the task");
+    command.output(output, "OUT.json", Need::kOptional);
+    command.option("--first", "N", first, "how many");
+    command.option("--seed", "N", seed, "the seed");
+    command.option("--scale", "S", scale, "a factor");
+    command.choice("--device", {"cpu", "cuda"}, device, "where");
+    command.flag("--plan", plan, "run nothing");
+    command.option("--set", "FIELD=VALUE", set, "fields");
+    command.option("--only", "FILE", only, "one");
+    command.flag("--all", all, "everything");
+    command.at_most_one({"--only", "--all"});
+    declare_common(command, common, questions);
+    return parse(command, questions, std::move(arguments));
+  }
+};
+
+std::string message_of(std::vector<std::string> arguments) {
+  Example example;
+  const Status status = example.read(std::move(arguments));
+  return status.ok() ? "" : status.error().message;
+}
+
+}  // namespace
+
+TEST_CASE("options keep their defaults when they are not given") {
+  Example example;
+  REQUIRE(example.read({"t.json"}).ok());
+  CHECK(example.task == "t.json");
+  CHECK(example.output == "-");
+  CHECK(example.first == std::nullopt);
+  CHECK(example.seed == 7);
+  CHECK(example.device == "cpu");
+  CHECK_FALSE(example.plan);
+  CHECK(example.set.empty());
+  CHECK(example.common.threads >= 1);
+}
+
+TEST_CASE("every kind of option stores what it is given, in any order") {
+  Example example;
+  REQUIRE(example.read({"--seed", "18446744073709551615", "--scale=-0.25", "t.json", "-o", "x", "--first", "-3", "--plan",
+                        "--device", "cuda", "-vv", "--set", "a=1", "b=2", "--set", "c=3", "--threads", "5"})
+              .ok());
+  CHECK(example.task == "t.json");
+  CHECK(example.seed == 18446744073709551615u);
+  CHECK(example.scale == -0.25);
+  CHECK(example.output == "x");
+  CHECK(example.first == -3);
+  CHECK(example.plan);
+  CHECK(example.device == "cuda");
+  CHECK(example.set == std::vector<std::string>{"a=1", "b=2", "c=3"});
+  CHECK(example.common.verbosity == 2);
+  CHECK(example.common.threads == 5);
+}
+
+TEST_CASE("a dash is a value, and what follows two dashes is no option") {
+  Example example;
+  REQUIRE(example.read({"-o", "-", "--", "--task"}).ok());
+  CHECK(example.output == "-");
+  CHECK(example.task == "--task");
+}
+
+TEST_CASE("wrong command lines are refused by name") {
+  CHECK(message_of({}) == "TASK.json is missing");
+  CHECK(message_of({"a", "b"}) == "unexpected argument 'b'");
+  CHECK(message_of({"a", "--nothing"}) == "unknown option '--nothing'");
+  CHECK(message_of({"a", "--seed", "-1"}) == "--seed: '-1' is not a whole number of at least 0");
+  CHECK(message_of({"a", "--seed", "18446744073709551616"}) == "--seed: '18446744073709551616' is out of range");
+  CHECK(message_of({"a", "--first", "1.5"}) == "--first: '1.5' is not a whole number");
+  CHECK(message_of({"a", "--first", ""}) == "--first: '' is not a whole number");
+  CHECK(message_of({"a", "--scale", "nan"}) == "--scale: 'nan' is not a finite number");
+  CHECK(message_of({"a", "--scale", "1e999"}) == "--scale: '1e999' is out of range");
+  CHECK(message_of({"a", "--device", "tpu"}) == "--device: 'tpu' is none of cpu, cuda");
+  CHECK(message_of({"a", "--only", "x", "--all"}) == "--only and --all exclude each other");
+  CHECK(message_of({"a", "--first"}) == "--first needs a value");
+  CHECK(message_of({"a", "--first", "--plan"}) == "--first needs a value");
+  CHECK(message_of({"a", "--plan=no"}) == "--plan takes no value");
+}
+
+TEST_CASE("whoever asks for help is not told what is missing") {
+  Example example;
+  CHECK(example.read({"--help", "--nothing"}).ok());
+  CHECK(example.questions.help);
+}
+
+TEST_CASE("shells complete file names exactly where a value is a file") {
+  Example example;
+  REQUIRE(example.read({"t.json"}).ok());
+  CHECK(example.command.find("--only")->takes_file());
+  CHECK(example.command.find("-o")->takes_file());
+  CHECK_FALSE(example.command.find("--first")->takes_file());
+  CHECK_FALSE(example.command.find("--device")->takes_file());
+}
+
+}  // namespace dgx::cli

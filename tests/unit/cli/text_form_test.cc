@@ -1,0 +1,49 @@
+#include "text_form.h"
+
+#include <catch2/catch.hpp>
+
+#include "progress_bar.h"
+
+namespace dgx::cli {
+
+TEST_CASE("control characters of a file never reach the terminal") {
+  CHECK(printable("a\x1b[31m\n\x7f") == "a\\x1b[31m\\x0a\\x7f");
+  CHECK(printable("one\ntwo", Newlines::kKeep) == "one\ntwo");
+  CHECK(printable("caf\xc3\xa9") == "caf\xc3\xa9");
+  CHECK(printable("\xc2\x9b" "31m") == "\\x9b31m");  // a control sequence of eight-bit terminals
+}
+
+TEST_CASE("thousands are grouped") {
+  CHECK(grouped(0) == "0");
+  CHECK(grouped(999) == "999");
+  CHECK(grouped(1000) == "1,000");
+  CHECK(grouped(-123456) == "-123,456");
+  CHECK(grouped(-1234567) == "-1,234,567");
+}
+
+TEST_CASE("columns of numbers end at the right") {
+  const Table table{{"index", "digest", "agrees"}, {{3, "ab", true}, {1200, "abcdef", false}}};
+  CHECK(table_text(table, 2) ==
+        "  index  digest  agrees\n"
+        "      3  ab      yes\n"
+        "   1200  abcdef  no\n");
+}
+
+TEST_CASE("nested values are indented") {
+  const json::Object inner{{"b", 2}, {"list", json::Array{1, 2}}};
+  const json::Array items{json::Object{{"x", 1}, {"y", 2}}, json::Object{{"x", 3}}};
+  CHECK(block_text(json::Object{{"a", inner}, {"items", items}}, 2) ==
+        "  a:\n    b: 2\n    list: 1 2\n  items:\n    - x: 1\n      y: 2\n    - x: 3\n");
+  CHECK(block_text(json::Object{}, 0) == "none\n");
+}
+
+TEST_CASE("the progress line fits the terminal and survives totals that are wrong") {
+  CHECK(progress_line("training", 50, 100, 10, "loss 0.5", 200) ==
+        "training  [##########..........]  50 %  50/100  10/s  0:05 left  loss 0.5");
+  CHECK(progress_line("training", 50, 100, 10, "loss 0.5", 20) == "training  [########");
+  CHECK(progress_line("x", 5, 0, 0, "", 80) == "x  [....................]   0 %  5/0");
+  CHECK(progress_line("x", 9, 3, 2, "", 80) == "x  [####################] 100 %  9/3  2.00/s  0:00 left");
+  CHECK(progress_line("x", 0, 7200, 1, "", 80) == "x  [....................]   0 %  0/7,200  1.00/s  2:00:00 left");
+}
+
+}  // namespace dgx::cli
