@@ -66,8 +66,10 @@ Status check_receipt(const Receipt& receipt, const Scan& scan, const Entry& entr
   const Log& log = scan.log;
   const Digest& ledger = log.entries.empty() ? entry.statement.id : log.id();
   if (receipt.ledger != ledger) return malformed("receipt: ledger: is another ledger");
-  if (receipt.statement != entry.statement.id) return malformed("receipt: statement: is not the entry of this line");
-  if (receipt.index != static_cast<std::int64_t>(log.entries.size())) return malformed("receipt: index: is not this line's");
+  if (receipt.statement != entry.statement.id)
+    return malformed("receipt: statement: is not the entry of this line");
+  if (receipt.index != static_cast<std::int64_t>(log.entries.size()))
+    return malformed("receipt: index: is not this line's");
   if (!log.entries.empty() && receipt.milliseconds < log.now()) {
     return malformed("receipt: milliseconds: earlier than the receipt before");
   }
@@ -81,7 +83,8 @@ Status check_receipt(const Receipt& receipt, const Scan& scan, const Entry& entr
 Status check_tree_head(const Log& log, const merkle::TreeBuilder& tree, const Signed<Body>& statement) {
   const TreeHead* head = std::get_if<TreeHead>(&statement.body);
   if (head == nullptr) return {};
-  if (log.entries.empty() || head->ledger != log.id()) return malformed("tree head: ledger: is another ledger");
+  if (log.entries.empty() || head->ledger != log.id())
+    return malformed("tree head: ledger: is another ledger");
   if (head->head != head_of(tree)) return malformed("tree head: head: is not this ledger's");
   return {};
 }
@@ -111,7 +114,9 @@ Status add_entry(Scan& scan, std::string_view entry_line, std::string_view recei
 }
 
 std::string torn_words(const Lines& entries, const Lines& receipts) {
-  if (entries.torn) return fmt::format("line {} was cut off while it was written; it does not count", entries.lines.size() + 1);
+  if (entries.torn)
+    return fmt::format("line {} was cut off while it was written; it does not count",
+                       entries.lines.size() + 1);
   if (receipts.torn || entries.lines.size() > receipts.lines.size()) {
     return fmt::format("line {} has no receipt; it does not count", entries.lines.size());
   }
@@ -126,7 +131,8 @@ Status check_counts(const std::string& path, const Lines& entries, const Lines& 
     return malformed(fmt::format("{}: {} entries, but {} receipts", path, entries.lines.size(), count));
   }
   if (entries.torn && half) return malformed(fmt::format("{}: two entries without receipts", path));
-  if (receipts.torn && !half) return malformed(fmt::format("{}: a cut-off line without an entry", receipts_path(path)));
+  if (receipts.torn && !half)
+    return malformed(fmt::format("{}: a cut-off line without an entry", receipts_path(path)));
   if (count == 0) return malformed(fmt::format("{}: no entry", path));
   return {};
 }
@@ -254,11 +260,14 @@ Writer::Writer(std::string path, FileLock lock, crypto::SecretKey key, Log log)
 
 Result<Writer> Writer::open(const std::string& path, crypto::SecretKey key) {
   // The lock would create the file.
-  if (!exists(path)) return Error{ErrorCode::kMissing, fmt::format("{}: no such ledger", path), "make one with dgx-settle init"};
+  if (!exists(path))
+    return Error{ErrorCode::kMissing, fmt::format("{}: no such ledger", path),
+                 "make one with dgx-settle init"};
   DGX_TRY(FileLock lock, FileLock::acquire(path));
   DGX_TRY(Scan scan, scan_files(path));
   if (scan.log.operator_key() != key.public_key()) {
-    return unauthorised(fmt::format("{}: the key is not the operator's, {}", path, scan.log.operator_id().brief()));
+    return unauthorised(
+        fmt::format("{}: the key is not the operator's, {}", path, scan.log.operator_id().brief()));
   }
   if (!scan.log.torn.empty()) {
     DGX_CHECK(truncate_file(path, scan.ledger_bytes));
@@ -271,7 +280,8 @@ Result<Writer> Writer::open(const std::string& path, crypto::SecretKey key) {
 
 Result<Signed<Receipt>> Writer::append(Signed<Body> statement, std::int64_t milliseconds) {
   if (const auto index = log_.find(statement.id)) {
-    return usage_error(fmt::format("{}: statement {} is entry {} already", path_, statement.id.brief(), *index));
+    return usage_error(
+        fmt::format("{}: statement {} is entry {} already", path_, statement.id.brief(), *index));
   }
   DGX_CHECK(check_tree_head(log_, tree_, statement));
   Entry entry{std::move(statement), std::max(milliseconds, log_.now())};

@@ -29,7 +29,9 @@ BeaconCommitment BeaconCommitment::read(json::Fields& in) {
   return out;
 }
 
-std::vector<Subject> BeaconCommitment::subjects() const { return {{"task", task}, {"commitment", commitment}}; }
+std::vector<Subject> BeaconCommitment::subjects() const {
+  return {{"task", task}, {"commitment", commitment}};
+}
 
 json::Object Beacon::predicate() const {
   return {{"task", task.hex()},
@@ -46,7 +48,8 @@ Beacon Beacon::read(json::Fields& in) {
   out.proof = read_digest(in, "proof");
   out.secret = read_digest(in, "secret");
   out.value = read_digest(in, "value");
-  if (out.value != beacon_value(out.secret, out.proof)) in.fail("value", "does not follow from secret and proof");
+  if (out.value != beacon_value(out.secret, out.proof))
+    in.fail("value", "does not follow from secret and proof");
   return out;
 }
 

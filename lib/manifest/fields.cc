@@ -47,8 +47,7 @@ float read_float(json::Fields& in, std::string_view key) {
 
 std::string read_name(json::Fields& in, std::string_view key, std::size_t max_bytes) {
   std::string text = in.string(key, max_bytes);
-  const auto bad =
-      std::find_if(text.begin(), text.end(), [](char c) { return c < 0x20 || c > 0x7e; });
+  const auto bad = std::find_if(text.begin(), text.end(), [](char c) { return c < 0x20 || c > 0x7e; });
   if (bad != text.end()) {
     in.fail(key, fmt::format("character {} is not printable ASCII", bad - text.begin()));
   }

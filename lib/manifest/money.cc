@@ -11,8 +11,9 @@ namespace {
 
 constexpr std::size_t kMaxReference = 64;
 constexpr std::size_t kMaxPayouts = 16;
-constexpr std::array kReasons{Reason::kAccepted,     Reason::kRefuted, Reason::kUnverified, Reason::kInconclusive,
-                              Reason::kNoAssignment, Reason::kNoProof, Reason::kNoDelivery};
+constexpr std::array kReasons{Reason::kAccepted,     Reason::kRefuted,      Reason::kUnverified,
+                              Reason::kInconclusive, Reason::kNoAssignment, Reason::kNoProof,
+                              Reason::kNoDelivery};
 
 json::Object transfer_json(const Digest& account, std::int64_t amount, const std::string& reference) {
   return {{"account", account.hex()}, {"amount", amount}, {"reference", reference}};

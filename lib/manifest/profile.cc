@@ -12,12 +12,10 @@ constexpr std::size_t kMaxReplays = 256;
 constexpr std::int64_t kMaxThreads = 65536;
 
 json::Value replay_json(const ProfileReplay& replay) {
-  return json::Object{{"instructions", replay.instructions},
-                      {"threads", replay.threads},
-                      {"segments", replay.segments},
-                      {"steps", replay.steps},
-                      {"differing", replay.differing},
-                      {"nanoseconds_per_step", replay.nanoseconds_per_step}};
+  return json::Object{
+      {"instructions", replay.instructions}, {"threads", replay.threads},
+      {"segments", replay.segments},         {"steps", replay.steps},
+      {"differing", replay.differing},       {"nanoseconds_per_step", replay.nanoseconds_per_step}};
 }
 
 ProfileReplay read_replay(json::Fields& in) {

@@ -62,7 +62,8 @@ std::string encode_states(std::span<const Digest> states) {
 Result<std::vector<Digest>> decode_states(std::string_view bytes, const Proof& proof) {
   const auto count = static_cast<std::size_t>(proof.states.count);
   if (bytes.size() != count * kStateBytes) {
-    return malformed(fmt::format("states: {} bytes, the proof has {} states of {} bytes", bytes.size(), count, kStateBytes));
+    return malformed(fmt::format("states: {} bytes, the proof has {} states of {} bytes", bytes.size(), count,
+                                 kStateBytes));
   }
   std::vector<Digest> out;
   out.reserve(count);

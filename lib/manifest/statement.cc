@@ -29,8 +29,8 @@ Body read_body(Kind kind, json::Fields& in) {
 json::Array subjects_json(const Body& body) {
   json::Array out;
   for (const Subject& subject : std::visit([](const auto& b) { return b.subjects(); }, body)) {
-    out.emplace_back(json::Object{{"digest", json::Object{{"sha256", subject.digest.hex()}}},
-                                  {"name", subject.name}});
+    out.emplace_back(
+        json::Object{{"digest", json::Object{{"sha256", subject.digest.hex()}}}, {"name", subject.name}});
   }
   return out;
 }
@@ -68,7 +68,8 @@ Result<crypto::PublicKey> signer_of(const json::Value& predicate) {
 Result<Outline> read_outline(std::string_view payload) {
   DGX_TRY(const json::Value value, json::parse_canonical(payload, {.bytes = kMaxPayloadBytes, .depth = 8}));
   json::Fields in(value, "statement");
-  if (in.string("_type", 64) != kStatementType) in.fail("_type", fmt::format("is not \"{}\"", kStatementType));
+  if (in.string("_type", 64) != kStatementType)
+    in.fail("_type", fmt::format("is not \"{}\"", kStatementType));
   const std::string type = in.string("predicateType", 128);
   const json::Value& predicate = in.value("predicate");
   static_cast<void>(in.array("subject", 16));
@@ -78,10 +79,12 @@ Result<Outline> read_outline(std::string_view payload) {
   return Outline{kind, predicate, signer};
 }
 
-/// Every field of the predicate; then what the fields give must be the payload, byte for byte: that also checks the subjects.
+/// Every field of the predicate; then what the fields give must be the payload, byte for byte: that also
+/// checks the subjects.
 Result<Body> read_checked(const Outline& outline, std::string_view payload) {
   if (outline.kind == Kind::kTask && payload.size() > kMaxTaskBytes) {
-    return malformed(fmt::format("task: payload has {} bytes, at most {} allowed", payload.size(), kMaxTaskBytes));
+    return malformed(
+        fmt::format("task: payload has {} bytes, at most {} allowed", payload.size(), kMaxTaskBytes));
   }
   json::Fields in(outline.predicate, "predicate");
   static_cast<void>(in.string("signer", 64));
@@ -90,8 +93,9 @@ Result<Body> read_checked(const Outline& outline, std::string_view payload) {
   const std::string again = payload_of(body, outline.signer);
   if (again != payload) {
     const auto [ours, theirs] = std::mismatch(again.begin(), again.end(), payload.begin(), payload.end());
-    return malformed(fmt::format("statement: subject or a field is not in its one form at byte {} of the payload",
-                                 ours - again.begin()));
+    return malformed(
+        fmt::format("statement: subject or a field is not in its one form at byte {} of the payload",
+                    ours - again.begin()));
   }
   return body;
 }
@@ -121,10 +125,11 @@ Error wrong_kind(Kind found, Kind expected) {
 std::string payload_of(const Body& body, const crypto::PublicKey& signer) {
   json::Object predicate = std::visit([](const auto& b) { return b.predicate(); }, body);
   predicate.emplace("signer", signer.hex());
-  const json::Object statement{{"_type", kStatementType},
-                               {"predicate", predicate},
-                               {"predicateType", fmt::format("{}{}{}", kTypePrefix, name_of(kind_of(body)), kTypeSuffix)},
-                               {"subject", subjects_json(body)}};
+  const json::Object statement{
+      {"_type", kStatementType},
+      {"predicate", predicate},
+      {"predicateType", fmt::format("{}{}{}", kTypePrefix, name_of(kind_of(body)), kTypeSuffix)},
+      {"subject", subjects_json(body)}};
   return json::Value(statement).dump();
 }
 

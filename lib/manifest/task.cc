@@ -47,7 +47,8 @@ DatasetField read_field(json::Fields& in) {
   }
   for (const json::Value& item : in.array("shape", kMaxRank)) {
     const std::int64_t* size = item.as_int();
-    if (size == nullptr || *size < 1) in.fail("shape", fmt::format("dimension {} is no positive integer", out.shape.size()));
+    if (size == nullptr || *size < 1)
+      in.fail("shape", fmt::format("dimension {} is no positive integer", out.shape.size()));
     out.shape.push_back(size == nullptr ? 1 : *size);
   }
   const auto count = element_count(out.shape);
@@ -71,10 +72,11 @@ DatasetReference read_dataset(json::Fields& in) {
 }
 
 json::Object estimate_json(const Estimate& estimate) {
-  return {{"escrow", estimate.escrow}, {"fee", estimate.fee},       {"margin", estimate.margin},
-          {"prove", estimate.prove},   {"reward", estimate.reward}, {"step_operations", estimate.step_operations},
-          {"tax", estimate.tax},       {"train", estimate.train},   {"treasury", estimate.treasury},
-          {"verify", estimate.verify}};
+  return {{"escrow", estimate.escrow},     {"fee", estimate.fee},
+          {"margin", estimate.margin},     {"prove", estimate.prove},
+          {"reward", estimate.reward},     {"step_operations", estimate.step_operations},
+          {"tax", estimate.tax},           {"train", estimate.train},
+          {"treasury", estimate.treasury}, {"verify", estimate.verify}};
 }
 Estimate read_estimate(json::Fields& in) {
   Estimate out;
@@ -125,7 +127,8 @@ void read_training(json::Fields& in, Task& out) {
   out.seed = read_u64(in, "seed");
   out.checkpoint_every = in.integer("checkpoint_every", 2, kMaxSteps);
   out.numerics = read_name(in, "numerics", 32);
-  if (out.numerics != "exact-1") in.fail("numerics", fmt::format("\"{}\" is not in this version, only exact-1", out.numerics));
+  if (out.numerics != "exact-1")
+    in.fail("numerics", fmt::format("\"{}\" is not in this version, only exact-1", out.numerics));
 }
 
 }  // namespace
@@ -168,7 +171,8 @@ Task Task::read(json::Fields& in) {
   if (out.batch > out.dataset.samples) {
     in.fail("batch", fmt::format("is {}, the dataset has {} samples", out.batch, out.dataset.samples));
   }
-  if (out.steps > out.caps.steps) in.fail("caps", fmt::format("steps: is {}, the task has {}", out.caps.steps, out.steps));
+  if (out.steps > out.caps.steps)
+    in.fail("caps", fmt::format("steps: is {}, the task has {}", out.caps.steps, out.steps));
   return out;
 }
 

@@ -15,8 +15,8 @@ Result<std::vector<std::string>> key_files(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_directory(path, error)) return std::vector<std::string>{path};
   std::vector<std::string> out;
-  for (auto entry = std::filesystem::directory_iterator(path, error); !error && entry != std::filesystem::directory_iterator();
-       entry.increment(error)) {
+  for (auto entry = std::filesystem::directory_iterator(path, error);
+       !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
     if (entry->path().string().ends_with(kPublicKeySuffix)) out.push_back(entry->path().string());
   }
   if (error) return Error{ErrorCode::kIo, fmt::format("{}: cannot list: {}", path, error.message()), {}};

@@ -46,15 +46,19 @@ MissProbability read_probabilities(json::Fields& in) {
 }
 
 void check_consistent(json::Fields& in, const Verdict& verdict) {
-  if (verdict.draw == Draw::kPolicy && !verdict.beacon) in.fail("beacon", "is missing, and the draw is the policy's");
-  if (verdict.rows.count != verdict.replayed) in.fail("rows", "count: is not the number of replayed segments");
-  if (verdict.replayed > verdict.segments) in.fail("replayed", fmt::format("is {} of {} segments", verdict.replayed, verdict.segments));
+  if (verdict.draw == Draw::kPolicy && !verdict.beacon)
+    in.fail("beacon", "is missing, and the draw is the policy's");
+  if (verdict.rows.count != verdict.replayed)
+    in.fail("rows", "count: is not the number of replayed segments");
+  if (verdict.replayed > verdict.segments)
+    in.fail("replayed", fmt::format("is {} of {} segments", verdict.replayed, verdict.segments));
   const bool disagrees = verdict.first_disagreement.has_value();
   if (disagrees != (verdict.outcome == Outcome::kRefuted)) {
     in.fail("first_disagreement", "must be there exactly when the outcome is refuted");
   }
   if (disagrees && verdict.first_disagreement->agrees) in.fail("first_disagreement", "agrees");
-  if (verdict.outcome == Outcome::kAccepted && verdict.replayed == 0) in.fail("outcome", "accepted without a replay");
+  if (verdict.outcome == Outcome::kAccepted && verdict.replayed == 0)
+    in.fail("outcome", "accepted without a replay");
 }
 
 }  // namespace
@@ -72,8 +76,8 @@ std::string_view name_of(RowReason reason) {
 }
 
 json::Value VerdictRow::to_json() const {
-  return json::Object{{"index", index},             {"expected", expected.hex()}, {"recomputed", recomputed.hex()},
-                      {"agrees", agrees},           {"reason", name_of(reason)},  {"witness", witness.hex()}};
+  return json::Object{{"index", index},   {"expected", expected.hex()}, {"recomputed", recomputed.hex()},
+                      {"agrees", agrees}, {"reason", name_of(reason)},  {"witness", witness.hex()}};
 }
 
 Result<VerdictRow> VerdictRow::from_json(const json::Value& value) {
@@ -84,19 +88,18 @@ Result<VerdictRow> VerdictRow::from_json(const json::Value& value) {
 }
 
 json::Object Verdict::predicate() const {
-  json::Object out{
-      {"task", task.hex()},
-      {"proof", proof.hex()},
-      {"draw", name_of(draw)},
-      {"outcome", name_of(outcome)},
-      {"segments", segments},
-      {"replayed", replayed},
-      {"rows", json::Object{{"count", rows.count}, {"root", rows.root.hex()}}},
-      {"work", work},
-      {"miss_probability", json::Object{{"one_segment", miss_probability.one_segment},
-                                        {"one_percent", miss_probability.one_percent},
-                                        {"ten_percent", miss_probability.ten_percent}}},
-      {"nonce", nonce.hex()}};
+  json::Object out{{"task", task.hex()},
+                   {"proof", proof.hex()},
+                   {"draw", name_of(draw)},
+                   {"outcome", name_of(outcome)},
+                   {"segments", segments},
+                   {"replayed", replayed},
+                   {"rows", json::Object{{"count", rows.count}, {"root", rows.root.hex()}}},
+                   {"work", work},
+                   {"miss_probability", json::Object{{"one_segment", miss_probability.one_segment},
+                                                     {"one_percent", miss_probability.one_percent},
+                                                     {"ten_percent", miss_probability.ten_percent}}},
+                   {"nonce", nonce.hex()}};
   if (beacon) out.emplace("beacon", beacon->hex());
   if (first_disagreement) out.emplace("first_disagreement", first_disagreement->to_json());
   return out;
@@ -138,7 +141,9 @@ VerdictCommitment VerdictCommitment::read(json::Fields& in) {
   return out;
 }
 
-std::vector<Subject> VerdictCommitment::subjects() const { return {{"proof", proof}, {"commitment", commitment}}; }
+std::vector<Subject> VerdictCommitment::subjects() const {
+  return {{"proof", proof}, {"commitment", commitment}};
+}
 
 RootReference rows_root(std::span<const VerdictRow> rows) {
   merkle::TreeBuilder tree;
@@ -158,7 +163,8 @@ Result<std::vector<VerdictRow>> decode_rows(std::string_view text, const Verdict
     const std::string where = fmt::format("rows: line {}", out.size() + 1);
     const std::size_t end = text.find('\n');
     if (end == std::string_view::npos) return malformed(where + ": no newline at its end");
-    if (static_cast<std::int64_t>(out.size()) == verdict.rows.count) return malformed(where + ": more than the verdict has");
+    if (static_cast<std::int64_t>(out.size()) == verdict.rows.count)
+      return malformed(where + ": more than the verdict has");
     const auto value = json::parse_canonical(text.substr(0, end), {.bytes = kMaxRowBytes, .depth = 2});
     if (!value.ok()) return within(where, value.error());
     const auto row = VerdictRow::from_json(*value);

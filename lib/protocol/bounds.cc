@@ -19,11 +19,11 @@ using Wide = __int128;
 
 /// What the closed forms speak of, in base units.
 struct Costs {
-  std::int64_t n = 100;           ///< N
-  std::int64_t k = 1;             ///< q
-  std::int64_t cost = kMillion;   ///< C: what the training costs; taken as the reward
-  std::int64_t reward = kMillion; ///< R
-  std::int64_t segment = 0;       ///< replay of one segment
+  std::int64_t n = 100;            ///< N
+  std::int64_t k = 1;              ///< q
+  std::int64_t cost = kMillion;    ///< C: what the training costs; taken as the reward
+  std::int64_t reward = kMillion;  ///< R
+  std::int64_t segment = 0;        ///< replay of one segment
   std::int64_t tax = 0;
 };
 
@@ -57,16 +57,19 @@ std::string text(Wide value) {
 Bound solver_bond(const manifest::Policy& policy, const Costs& costs) {
   const Wide whole = (static_cast<Wide>(costs.cost) * kMillion + policy.audit_ppm - 1) / policy.audit_ppm;
   const Wide least = std::max<Wide>(0, whole - costs.reward);
-  return {"solver_bond", "D_s >= C/c - R", text(least), text(policy.solver_bond), policy.solver_bond >= least};
+  return {"solver_bond", "D_s >= C/c - R", text(least), text(policy.solver_bond),
+          policy.solver_bond >= least};
 }
 
-/// The outside benefit B of one bad segment (f = 1/N) that the bond still deters: B ≤ (p (D_s + R) − C/N) / (1 − p).
+/// The outside benefit B of one bad segment (f = 1/N) that the bond still deters: B ≤ (p (D_s + R) − C/N) /
+/// (1 − p).
 Bound undeterred(const manifest::Policy& policy, const Costs& costs) {
   const std::int64_t caught = kOne - survival(costs.n, costs.k);
   const Wide p = static_cast<Wide>(policy.audit_ppm) * caught / kMillion;
   const std::string formula = "B <= (p (D_s + R) - C/N) / (1 - p), p = c (1 - (1 - 1/N)^q)";
   if (p >= kOne) return {"benefit_deterred", formula, "any", "", true};
-  const Wide gain = p * (static_cast<Wide>(policy.solver_bond) + costs.reward) - static_cast<Wide>(costs.segment) * kOne;
+  const Wide gain =
+      p * (static_cast<Wide>(policy.solver_bond) + costs.reward) - static_cast<Wide>(costs.segment) * kOne;
   return {"benefit_deterred", formula, text(std::max<Wide>(0, gain / (kOne - p))), "", gain >= 0};
 }
 
@@ -80,7 +83,8 @@ Bound challenger_bond(const manifest::Policy& policy, const Costs& costs) {
 Bound jackpot_sustained(const manifest::Policy& policy, const Costs& costs) {
   const std::string formula = "J <= tax / rho";
   if (policy.forced_error_ppm == 0) return {"jackpot_sustained", formula, "any", "", true};
-  return {"jackpot_sustained", formula, text(static_cast<Wide>(costs.tax) * kMillion / policy.forced_error_ppm), "", true};
+  return {"jackpot_sustained", formula,
+          text(static_cast<Wide>(costs.tax) * kMillion / policy.forced_error_ppm), "", true};
 }
 
 /// rho · J ≥ 2^(k−1) · C_w for k = 2 re-checkers who replay what the verifier replays.

@@ -20,15 +20,15 @@ std::uint64_t first_u64(const Digest& digest) {
 }
 
 /// The number H(tag ‖ beacon ‖ proof ‖ verifier ‖ u64be(counter)) begins with.
-std::uint64_t keyed_u64(std::string_view tag, const Digest& beacon, const Digest& proof_id, const Digest& verifier,
-                        std::uint64_t counter) {
+std::uint64_t keyed_u64(std::string_view tag, const Digest& beacon, const Digest& proof_id,
+                        const Digest& verifier, std::uint64_t counter) {
   ByteWriter out;
   out.text(tag).digest(beacon).digest(proof_id).digest(verifier).u64(counter);
   return first_u64(crypto::sha256(out.bytes()));
 }
 
-/// A decimal floating-point number in integers: 10^17 ≤ mantissa < 10^18, value = mantissa · 10^exponent. Each scale() loses less than
-/// one part in 10^17, so six digits stand after any number of segments we allow.
+/// A decimal floating-point number in integers: 10^17 ≤ mantissa < 10^18, value = mantissa · 10^exponent.
+/// Each scale() loses less than one part in 10^17, so six digits stand after any number of segments we allow.
 class Decimal {
  public:
   static Decimal one() { return {}; }
@@ -79,8 +79,8 @@ std::int64_t sample_count(std::int64_t n, std::int64_t sample_ppm) {
   return std::clamp<std::int64_t>(count, 1, n);
 }
 
-Result<std::vector<std::int64_t>> draw_segments(const Digest& beacon, const Digest& proof_id, const Digest& verifier,
-                                                std::int64_t n, std::int64_t q) {
+Result<std::vector<std::int64_t>> draw_segments(const Digest& beacon, const Digest& proof_id,
+                                                const Digest& verifier, std::int64_t n, std::int64_t q) {
   if (q < 1 || q > n) return usage_error(fmt::format("draw: {} of {} segments", q, n));
   std::set<std::int64_t> drawn;
   if (q == n) {
@@ -94,7 +94,8 @@ Result<std::vector<std::int64_t>> draw_segments(const Digest& beacon, const Dige
   return std::vector<std::int64_t>(drawn.begin(), drawn.end());
 }
 
-std::int64_t witness_step(const Digest& beacon, const Digest& proof_id, const Digest& verifier, const Segment& segment) {
+std::int64_t witness_step(const Digest& beacon, const Digest& proof_id, const Digest& verifier,
+                          const Segment& segment) {
   assert(segment.length() >= 2);
   const std::uint64_t number =
       keyed_u64("dgx-interior", beacon, proof_id, verifier, static_cast<std::uint64_t>(segment.index));

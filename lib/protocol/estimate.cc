@@ -54,7 +54,8 @@ Result<manifest::Estimate> estimate(const EstimateInput& input, const manifest::
 }
 
 Status check_estimate(const manifest::Task& task) {
-  const EstimateInput input{task.estimate.step_operations, task.caps.bytes, task.steps, task.checkpoint_every, task.price};
+  const EstimateInput input{task.estimate.step_operations, task.caps.bytes, task.steps, task.checkpoint_every,
+                            task.price};
   DGX_TRY(const manifest::Estimate expected, estimate(input, task.policy));
   if (expected == task.estimate) return {};
   return malformed(fmt::format("task: estimate: is not what its own numbers give (escrow {}, should be {})",

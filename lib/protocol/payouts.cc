@@ -15,8 +15,8 @@ using manifest::Task;
 constexpr std::int64_t kMillion = 1'000'000;
 constexpr std::int64_t kPriceUnit = 1'000'000'000;
 
-/// Money on its way: what is given is taken from `left`, and what is left in the end goes to the submitter. So the sum is right by
-/// construction, and so is the rule that rounding is his.
+/// Money on its way: what is given is taken from `left`, and what is left in the end goes to the submitter.
+/// So the sum is right by construction, and so is the rule that rounding is his.
 class Purse {
  public:
   explicit Purse(std::int64_t amount) : left_(amount) {}
@@ -62,7 +62,8 @@ void pay_solver(Purse& purse, const Task& task, const Stakes& stakes) {
   purse.give("treasury", task.estimate.treasury);
 }
 
-/// The cheat pays the check that caught him; then his bond is split. The escrow goes back whole, unless the bond is smaller than the fee.
+/// The cheat pays the check that caught him; then his bond is split. The escrow goes back whole, unless the
+/// bond is smaller than the fee.
 void slash_solver(Purse& purse, const Task& task, const Stakes& stakes, std::int64_t fee) {
   const std::int64_t rest = std::max<std::int64_t>(0, task.policy.solver_bond - fee);
   purse.give(stakes.verifier, fee + task.policy.verifier_bond + part(rest, task.policy.split_verifier_ppm));

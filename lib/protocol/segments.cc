@@ -9,7 +9,8 @@ namespace dgx::protocol {
 
 Result<Segments> Segments::of(std::int64_t steps, std::int64_t checkpoint_every) {
   if (steps < 2) return malformed(fmt::format("steps: is {}, must be at least 2", steps));
-  if (checkpoint_every < 2) return malformed(fmt::format("checkpoint_every: is {}, must be at least 2", checkpoint_every));
+  if (checkpoint_every < 2)
+    return malformed(fmt::format("checkpoint_every: is {}, must be at least 2", checkpoint_every));
   const std::int64_t whole = steps / checkpoint_every;
   const std::int64_t rest = steps % checkpoint_every;
   return Segments(steps, checkpoint_every, std::max<std::int64_t>(1, whole + (rest >= 2 ? 1 : 0)));

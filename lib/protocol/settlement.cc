@@ -15,7 +15,8 @@ namespace dgx::protocol {
 using manifest::Body;
 using manifest::Signed;
 
-/// What each kind of statement needs and does. Every rule checks everything first and changes the market last.
+/// What each kind of statement needs and does. Every rule checks everything first and changes the market
+/// last.
 struct Rules {
   Market& market;
   const Signed<Body>& statement;
@@ -39,8 +40,9 @@ struct Rules {
   [[nodiscard]] Status has(const Digest& account, std::int64_t amount, std::string_view what) const {
     const std::int64_t balance_now = balance(account.hex());
     if (balance_now >= amount) return {};
-    return usage_error(fmt::format("account {} has {}, {} needs {}", account.brief(), balance_now, what, amount),
-                       "log a deposit first");
+    return usage_error(
+        fmt::format("account {} has {}, {} needs {}", account.brief(), balance_now, what, amount),
+        "log a deposit first");
   }
 
   void move(const std::string& from, const std::string& to, std::int64_t amount) {
@@ -50,7 +52,8 @@ struct Rules {
 
   [[nodiscard]] Result<TaskRecord*> record_of(const Digest& task) const {
     const auto found = market.tasks_.find(task);
-    if (found == market.tasks_.end()) return usage_error(fmt::format("task {} is not in the ledger", task.brief()));
+    if (found == market.tasks_.end())
+      return usage_error(fmt::format("task {} is not in the ledger", task.brief()));
     if (found->second.settlement) return usage_error(fmt::format("task {} is settled", task.brief()));
     return &found->second;
   }
@@ -61,20 +64,23 @@ struct Rules {
     for (const TaskState one : allowed) {
       if (one == state) return {};
     }
-    return usage_error(fmt::format("task {} is {}", record.task.id.brief(), name_of(state)),
-                       state == TaskState::kDue ? "its deadline has passed; settle it with dgx-settle run" : "");
+    return usage_error(
+        fmt::format("task {} is {}", record.task.id.brief(), name_of(state)),
+        state == TaskState::kDue ? "its deadline has passed; settle it with dgx-settle run" : "");
   }
 
   [[nodiscard]] static Status of_proof(const TaskRecord& record, const Digest& proof) {
     if (!record.proof) return usage_error(fmt::format("task {} has no proof yet", record.task.id.brief()));
     if (record.proof->id == proof) return {};
-    return malformed(fmt::format("is about proof {}, the task's is {}", proof.brief(), record.proof->id.brief()));
+    return malformed(
+        fmt::format("is about proof {}, the task's is {}", proof.brief(), record.proof->id.brief()));
   }
 
   /// "I hold dataset and initial state with these digests."
   [[nodiscard]] static Status holds(const TaskRecord& record, const Digest& dataset, const Digest& initial) {
     if (dataset != record.task.body.dataset.digest) return malformed("dataset: is not the task's");
-    if (initial != record.task.body.initial.digest) return malformed("initial: is not the task's initial state");
+    if (initial != record.task.body.initial.digest)
+      return malformed("initial: is not the task's initial state");
     return {};
   }
 
@@ -115,7 +121,8 @@ struct Rules {
     DGX_TRY(TaskRecord* const record, record_of(offer.task));
     DGX_CHECK(in_state(*record, {TaskState::kOpen}));
     DGX_CHECK(holds(*record, offer.dataset, offer.initial));
-    if (record->offers.size() == kMaxOffers) return usage_error(fmt::format("the task has {} offers already", kMaxOffers));
+    if (record->offers.size() == kMaxOffers)
+      return usage_error(fmt::format("the task has {} offers already", kMaxOffers));
     record->offers.emplace(statement.id, signed_as(offer));
     return {};
   }
@@ -126,7 +133,8 @@ struct Rules {
     DGX_CHECK(holds(*record, assign.dataset, assign.initial));
     const auto offer = record->offers.find(assign.commitment);
     if (offer == record->offers.end()) {
-      return usage_error(fmt::format("beacon commitment {} is not in the ledger for this task", assign.commitment.brief()));
+      return usage_error(
+          fmt::format("beacon commitment {} is not in the ledger for this task", assign.commitment.brief()));
     }
     const Digest& verifier = offer->second.key_id;
     if (verifier == statement.key_id) return unauthorised("solver and verifier are the same key");
@@ -180,13 +188,15 @@ struct Rules {
   [[nodiscard]] Status check_draw(const TaskRecord& record, const manifest::Verdict& verdict) const {
     const manifest::Task& task = record.task.body;
     const std::int64_t n = record.proof->body.states.count - 1;
-    if (verdict.segments != n) return malformed(fmt::format("segments: is {}, the task has {}", verdict.segments, n));
+    if (verdict.segments != n)
+      return malformed(fmt::format("segments: is {}, the task has {}", verdict.segments, n));
     if (verdict.first_disagreement && verdict.first_disagreement->index >= n) {
       return malformed(fmt::format("first_disagreement: index: the task has {} segments", n));
     }
     if (verdict.draw == manifest::Draw::kChosen) {
       if (verdict.outcome != manifest::Outcome::kAccepted) return {};
-      return usage_error("an acceptance of a chosen draw settles nothing", "verify with the beacon and the policy's draw");
+      return usage_error("an acceptance of a chosen draw settles nothing",
+                         "verify with the beacon and the policy's draw");
     }
     if (!record.beacon || *verdict.beacon != record.beacon->id) return malformed("beacon: is not the task's");
     const std::int64_t q = sample_count(n, task.policy.sample_ppm);
@@ -209,9 +219,10 @@ struct Rules {
     if (record->verdict) return usage_error("the task has its verdict already");
     const bool refuted = verdict.outcome == manifest::Outcome::kRefuted;
     // A refutation is never too late while objections are heard.
-    DGX_CHECK(refuted ? in_state(*record, {TaskState::kProofCommitted, TaskState::kBeacon, TaskState::kVerifyCommitted,
-                                           TaskState::kChallengeWindow})
-                      : in_state(*record, {TaskState::kProofCommitted, TaskState::kBeacon, TaskState::kVerifyCommitted}));
+    DGX_CHECK(refuted ? in_state(*record, {TaskState::kProofCommitted, TaskState::kBeacon,
+                                           TaskState::kVerifyCommitted, TaskState::kChallengeWindow})
+                      : in_state(*record, {TaskState::kProofCommitted, TaskState::kBeacon,
+                                           TaskState::kVerifyCommitted}));
     DGX_CHECK(check_draw(*record, verdict));
     DGX_CHECK(check_committed(*record, verdict));
     record->verdict = signed_as(verdict);
@@ -225,7 +236,8 @@ struct Rules {
       return unauthorised("a delivery is signed by the submitter or the operator");
     }
     DGX_CHECK(of_proof(*record, delivery.proof));
-    if (delivery.final_state != record->proof->body.final_state) return malformed("final: is not the proof's final state");
+    if (delivery.final_state != record->proof->body.final_state)
+      return malformed("final: is not the proof's final state");
     if (record->delivered) return usage_error("the final state is delivered already");
     DGX_CHECK(in_state(*record, {TaskState::kProofCommitted, TaskState::kBeacon, TaskState::kVerifyCommitted,
                                  TaskState::kChallengeWindow, TaskState::kAwaitingDelivery}));
@@ -246,7 +258,8 @@ struct Rules {
     const manifest::Task& task = record->task.body;
     market.accounts_["escrow"] -= task.estimate.escrow;
     if (record->solver) market.accounts_["bonds"] -= task.policy.solver_bond + task.policy.verifier_bond;
-    for (const manifest::Payout& payout : settlement.payouts) market.accounts_[payout.account] += payout.amount;
+    for (const manifest::Payout& payout : settlement.payouts)
+      market.accounts_[payout.account] += payout.amount;
     record->settlement = settlement;
     return {};
   }
@@ -254,14 +267,16 @@ struct Rules {
   Status operator()(const manifest::Deposit& deposit) {
     DGX_CHECK(by_operator());
     // All money there is stays exact in JSON.
-    if (deposit.amount > manifest::kMaxInteger - market.deposited_) return usage_error("deposits exceed 2^53");
+    if (deposit.amount > manifest::kMaxInteger - market.deposited_)
+      return usage_error("deposits exceed 2^53");
     market.deposited_ += deposit.amount;
     market.accounts_[deposit.account.hex()] += deposit.amount;
     return {};
   }
 
   Status operator()(const manifest::Withdrawal& withdrawal) {
-    if (statement.key_id != withdrawal.account) return unauthorised("a withdrawal is signed by the account's owner");
+    if (statement.key_id != withdrawal.account)
+      return unauthorised("a withdrawal is signed by the account's owner");
     DGX_CHECK(has(withdrawal.account, withdrawal.amount, "the withdrawal"));
     market.accounts_[withdrawal.account.hex()] -= withdrawal.amount;
     market.withdrawn_ += withdrawal.amount;

@@ -70,11 +70,14 @@ Status check_complete(const Shard& shard) {
                                [](std::int64_t index, const VerdictRow& row) { return index == row.index; });
   if (same) return {};
   return Error{ErrorCode::kInconclusive,
-               fmt::format("shard {}/{}: has not exactly the rows of its {} segments", shard.index, shard.count, segments.size()),
+               fmt::format("shard {}/{}: has not exactly the rows of its {} segments", shard.index,
+                           shard.count, segments.size()),
                {}};
 }
 
-std::string listed(const std::vector<std::int64_t>& indices) { return fmt::format("{}", fmt::join(indices, ", ")); }
+std::string listed(const std::vector<std::int64_t>& indices) {
+  return fmt::format("{}", fmt::join(indices, ", "));
+}
 
 /// Which of 0 … count − 1 are not there exactly once.
 Status check_each_once(std::span<const Shard> shards) {
@@ -98,7 +101,8 @@ Status check_each_once(std::span<const Shard> shards) {
 Result<std::vector<std::int64_t>> shard_segments(std::span<const std::int64_t> drawn, std::int64_t index,
                                                  std::int64_t count) {
   if (count < 1 || count > kMaxShards || index < 0 || index >= count) {
-    return usage_error(fmt::format("shard {}/{}: must be 0/N to N-1/N with N at most {}", index, count, kMaxShards));
+    return usage_error(
+        fmt::format("shard {}/{}: must be 0/N to N-1/N with N at most {}", index, count, kMaxShards));
   }
   std::vector<std::int64_t> out;
   for (auto i = static_cast<std::size_t>(index); i < drawn.size(); i += static_cast<std::size_t>(count)) {
@@ -112,9 +116,9 @@ std::string encode_shard(const Shard& shard) {
   for (const std::int64_t index : shard.drawn) drawn.emplace_back(index);
   json::Array rows;
   for (const VerdictRow& row : shard.rows) rows.push_back(row.to_json());
-  const json::Object out{{"format", kFormat},     {"assignment", assignment_json(shard.assignment)},
-                         {"index", shard.index},  {"count", shard.count},
-                         {"drawn", drawn},        {"rows", rows}};
+  const json::Object out{{"format", kFormat},    {"assignment", assignment_json(shard.assignment)},
+                         {"index", shard.index}, {"count", shard.count},
+                         {"drawn", drawn},       {"rows", rows}};
   return json::Value(out).dump() + "\n";
 }
 
@@ -137,8 +141,10 @@ Result<Shard> decode_shard(std::string_view text) {
 Result<std::vector<VerdictRow>> merge_shards(std::span<const Shard> shards) {
   if (shards.empty()) return Error{ErrorCode::kInconclusive, "no shards", {}};
   for (const Shard& shard : shards) {
-    const bool same = shard.assignment == shards[0].assignment && shard.count == shards[0].count && shard.drawn == shards[0].drawn;
-    if (!same) return malformed(fmt::format("shard {}/{}: is of another verification", shard.index, shard.count));
+    const bool same = shard.assignment == shards[0].assignment && shard.count == shards[0].count &&
+                      shard.drawn == shards[0].drawn;
+    if (!same)
+      return malformed(fmt::format("shard {}/{}: is of another verification", shard.index, shard.count));
     DGX_CHECK(check_complete(shard));
   }
   DGX_CHECK(check_each_once(shards));

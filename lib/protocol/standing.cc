@@ -11,10 +11,12 @@ using manifest::Outcome;
 using manifest::Reason;
 
 Stakes stakes_of(const TaskRecord& record) {
-  return {record.task.key_id.hex(), record.solver ? record.solver->hex() : "", record.verifier ? record.verifier->hex() : ""};
+  return {record.task.key_id.hex(), record.solver ? record.solver->hex() : "",
+          record.verifier ? record.verifier->hex() : ""};
 }
 
-/// Steps behind the verdict: those of the policy's draw, which the ledger can recompute; of a chosen draw, what its work says.
+/// Steps behind the verdict: those of the policy's draw, which the ledger can recompute; of a chosen draw,
+/// what its work says.
 std::optional<std::int64_t> replayed_steps(const TaskRecord& record) {
   if (!record.verdict) return std::nullopt;
   const manifest::Task& task = record.task.body;
@@ -83,9 +85,15 @@ Standing awaiting_verdict(const TaskRecord& record, std::int64_t now) {
 }  // namespace
 
 std::string_view name_of(TaskState state) {
-  constexpr std::array<std::string_view, 9> kNames{
-      "open",   "assigned", "proof-committed", "beacon", "verify-committed", "challenge-window", "awaiting-delivery",
-      "due",    "settled"};
+  constexpr std::array<std::string_view, 9> kNames{"open",
+                                                   "assigned",
+                                                   "proof-committed",
+                                                   "beacon",
+                                                   "verify-committed",
+                                                   "challenge-window",
+                                                   "awaiting-delivery",
+                                                   "due",
+                                                   "settled"};
   return kNames[static_cast<std::size_t>(state)];
 }
 

@@ -39,9 +39,11 @@ std::optional<RowReason> fault_of(const State& start, const Segment& segment) {
   return std::nullopt;
 }
 
-/// Steps of the segment; gives the digest of the end state, or nullopt after a non-finite step. Sets the witness on its way.
+/// Steps of the segment; gives the digest of the end state, or nullopt after a non-finite step. Sets the
+/// witness on its way.
 Result<std::optional<Digest>> run_steps(Executor& executor, const Segment& segment, std::int64_t witnessed,
-                                        const Digest& verifier, const std::function<bool()>& progress, Digest& witness) {
+                                        const Digest& verifier, const std::function<bool()>& progress,
+                                        Digest& witness) {
   for (std::int64_t step = segment.first + 1; step <= segment.end; ++step) {
     Status status = executor.step();
     if (!status.ok() && status.error().code == ErrorCode::kMalformed) return std::optional<Digest>();
@@ -63,7 +65,8 @@ Status check_rows(std::span<const VerdictRow> rows, std::span<const Digest> stat
   if (rows.empty()) return malformed("verdict: no replayed segment");
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const VerdictRow& row = rows[i];
-    if (i > 0 && row.index == rows[i - 1].index) return malformed(fmt::format("segment {}: replayed twice", row.index));
+    if (i > 0 && row.index == rows[i - 1].index)
+      return malformed(fmt::format("segment {}: replayed twice", row.index));
     if (row.index < 0 || row.index + 1 >= std::ssize(states)) {
       return malformed(fmt::format("segment {}: the task has {}", row.index, states.size() - 1));
     }
@@ -88,13 +91,15 @@ Status check_proof(const Signed<Task>& task, const Signed<Proof>& proof) {
   if (body.task != task.id) {
     return malformed(fmt::format("proof: is of task {}, not of {}", body.task.brief(), task.id.brief()));
   }
-  if (body.initial != task.body.initial.digest) return malformed("proof: initial: is not the task's initial state");
+  if (body.initial != task.body.initial.digest)
+    return malformed("proof: initial: is not the task's initial state");
   if (body.steps != task.body.steps) {
     return malformed(fmt::format("proof: steps: is {}, the task has {}", body.steps, task.body.steps));
   }
   DGX_TRY(const Segments segments, Segments::of(task.body.steps, task.body.checkpoint_every));
   if (body.states.count != segments.count() + 1) {
-    return malformed(fmt::format("proof: states: count: is {}, the task has {} segments", body.states.count, segments.count()));
+    return malformed(fmt::format("proof: states: count: is {}, the task has {} segments", body.states.count,
+                                 segments.count()));
   }
   return {};
 }
@@ -107,7 +112,8 @@ Result<Assignment> assign(const Signed<Task>& task, const Signed<Proof>& proof, 
   if (beacon->body.task != task.id) return malformed("beacon: is of another task");
   if (beacon->body.proof != proof.id) return malformed("beacon: is of another proof");
   if (beacon->key_id != verifier) {
-    return unauthorised(fmt::format("beacon: is signed by {}, the verifier is {}", beacon->key_id.brief(), verifier.brief()));
+    return unauthorised(
+        fmt::format("beacon: is signed by {}, the verifier is {}", beacon->key_id.brief(), verifier.brief()));
   }
   out.beacon = beacon->id;
   out.beacon_value = beacon->body.value;
@@ -116,7 +122,8 @@ Result<Assignment> assign(const Signed<Task>& task, const Signed<Proof>& proof, 
 }
 
 Result<std::vector<std::int64_t>> policy_draw(const Task& task, const Assignment& assignment) {
-  if (!assignment.beacon) return usage_error("the policy's draw needs a beacon", "give --beacon, or choose the segments");
+  if (!assignment.beacon)
+    return usage_error("the policy's draw needs a beacon", "give --beacon, or choose the segments");
   DGX_TRY(const Segments segments, Segments::of(task.steps, task.checkpoint_every));
   const std::int64_t n = segments.count();
   return draw_segments(assignment.beacon_value, assignment.proof, assignment.verifier, n,
@@ -124,8 +131,8 @@ Result<std::vector<std::int64_t>> policy_draw(const Task& task, const Assignment
 }
 
 Result<VerdictRow> replay_segment(Executor& executor, const State& start, const Segment& segment,
-                                  const Digest& start_digest, const Digest& end_digest, const Assignment& assignment,
-                                  const std::function<bool()>& progress) {
+                                  const Digest& start_digest, const Digest& end_digest,
+                                  const Assignment& assignment, const std::function<bool()>& progress) {
   const std::string where = fmt::format("segment {}", segment.index);
   DGX_TRY(const Digest given, digest_of(start));
   if (given != start_digest) return malformed(where + ": the start state given is not the committed one");
@@ -135,7 +142,8 @@ Result<VerdictRow> replay_segment(Executor& executor, const State& start, const 
   if (const auto fault = fault_of(start, segment)) return disagreement(row, *fault);
   Status loaded = executor.load(start);
   // The state is the committed one, so whatever is wrong with it is the prover's fault.
-  if (!loaded.ok() && loaded.error().code == ErrorCode::kMalformed) return disagreement(row, RowReason::kState);
+  if (!loaded.ok() && loaded.error().code == ErrorCode::kMalformed)
+    return disagreement(row, RowReason::kState);
   if (!loaded.ok()) return within(where, std::move(loaded).error());
 
   const std::int64_t witnessed =
@@ -149,8 +157,9 @@ Result<VerdictRow> replay_segment(Executor& executor, const State& start, const 
   return row;
 }
 
-Result<Verdict> assemble_verdict(const Task& task, const Assignment& assignment, std::span<const Digest> states,
-                                 std::vector<VerdictRow>& rows, const Digest& nonce) {
+Result<Verdict> assemble_verdict(const Task& task, const Assignment& assignment,
+                                 std::span<const Digest> states, std::vector<VerdictRow>& rows,
+                                 const Digest& nonce) {
   std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.index < b.index; });
   DGX_CHECK(check_rows(rows, states));
   std::vector<std::int64_t> segments;
@@ -165,7 +174,8 @@ Result<Verdict> assemble_verdict(const Task& task, const Assignment& assignment,
   out.segments = std::ssize(states) - 1;
   out.replayed = std::ssize(rows);
   out.rows = manifest::rows_root(rows);
-  const auto wrong = std::find_if(rows.begin(), rows.end(), [](const VerdictRow& row) { return !row.agrees; });
+  const auto wrong =
+      std::find_if(rows.begin(), rows.end(), [](const VerdictRow& row) { return !row.agrees; });
   out.outcome = wrong == rows.end() ? manifest::Outcome::kAccepted : manifest::Outcome::kRefuted;
   if (wrong != rows.end()) out.first_disagreement = *wrong;
   DGX_TRY(out.work, replay_work(task, segments));
@@ -178,11 +188,13 @@ Result<std::int64_t> replay_work(const Task& task, std::span<const std::int64_t>
   DGX_TRY(const Segments all, Segments::of(task.steps, task.checkpoint_every));
   std::int64_t steps = 0;
   for (const std::int64_t index : segments) {
-    if (index < 0 || index >= all.count()) return malformed(fmt::format("segment {}: the task has {}", index, all.count()));
+    if (index < 0 || index >= all.count())
+      return malformed(fmt::format("segment {}: the task has {}", index, all.count()));
     steps += all[index].length();
   }
   const auto work = checked_mul(steps, task.estimate.step_operations);
-  if (!work || *work > manifest::kMaxInteger) return usage_error("the work of the replay exceeds 2^53 operations");
+  if (!work || *work > manifest::kMaxInteger)
+    return usage_error("the work of the replay exceeds 2^53 operations");
   return *work;
 }
 

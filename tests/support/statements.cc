@@ -54,14 +54,20 @@ Task task() {
 }
 
 std::vector<Body> bodies() {
-  Profile profile{digest("task"), {{"avx512", 2, 3, 30, 0, 1'300'000}, {"scalar", 1, 3, 30, 0, 9'000'000}}, 0.75, 1'000'000'007, 4'096};
+  Profile profile{digest("task"),
+                  {{"avx512", 2, 3, 30, 0, 1'300'000}, {"scalar", 1, 3, 30, 0, 9'000'000}},
+                  0.75,
+                  1'000'000'007,
+                  4'096};
   const Digest secret = digest("secret");
   const Digest proof = digest("proof");
   VerdictRow row{3, digest("expected"), digest("recomputed"), false, RowReason::kDigest, digest("witness")};
-  Verdict verdict{digest("task"), proof, digest("beacon"), Draw::kPolicy, Outcome::kRefuted, 10, 3,
-                  {digest("rows"), 3}, row, 30'000, {"0.7", "0.7", "0.7"}, digest("nonce")};
+  Verdict verdict{
+      digest("task"),      proof, digest("beacon"), Draw::kPolicy,         Outcome::kRefuted, 10, 3,
+      {digest("rows"), 3}, row,   30'000,           {"0.7", "0.7", "0.7"}, digest("nonce")};
   std::vector<Payout> payouts{{key_id(1).hex(), 10}, {key_id(2).hex(), 20}, {"jackpot", 30}};
-  std::sort(payouts.begin(), payouts.end(), [](const Payout& a, const Payout& b) { return a.account < b.account; });
+  std::sort(payouts.begin(), payouts.end(),
+            [](const Payout& a, const Payout& b) { return a.account < b.account; });
   return {task(),
           policy(),
           profile,

@@ -29,19 +29,23 @@ struct Folder {
 };
 
 Signed<Body> deposit(int number) {
-  return *manifest::seal_any(manifest::Deposit{test::key_id(7), 10, "payment " + std::to_string(number)}, test::key(kOperator));
+  return *manifest::seal_any(manifest::Deposit{test::key_id(7), 10, "payment " + std::to_string(number)},
+                             test::key(kOperator));
 }
 
 /// A ledger of a policy and `count` deposits.
 void fill(const std::string& path, int count) {
-  REQUIRE(create(path, *manifest::seal_any(test::policy(), test::key(kOperator)), test::key(kOperator), 1'000).ok());
+  REQUIRE(create(path, *manifest::seal_any(test::policy(), test::key(kOperator)), test::key(kOperator), 1'000)
+              .ok());
   auto writer = Writer::open(path, test::key(kOperator));
   REQUIRE(writer.ok());
   for (int i = 0; i < count; ++i) REQUIRE(writer->append(deposit(i), 1'000 + 10 * i).ok());
 }
 
 std::string content(const std::string& path) { return *dgx::read_file(path, 1 << 24); }
-void put(const std::string& path, const std::string& text) { REQUIRE(write_file(path, text, Clobber::kReplace).ok()); }
+void put(const std::string& path, const std::string& text) {
+  REQUIRE(write_file(path, text, Clobber::kReplace).ok());
+}
 
 std::string message_of(const std::string& path) {
   const auto log = ledger::read(path);
@@ -86,8 +90,10 @@ TEST_CASE("only the operator writes, and one at a time") {
   REQUIRE(first.ok());
   CHECK(Writer::open(folder.file(), test::key(kOperator)).error().code == ErrorCode::kCannotCreate);
   CHECK(Writer::open(folder.path + "/none.jsonl", test::key(kOperator)).error().code == ErrorCode::kMissing);
-  CHECK(create(folder.file(), *manifest::seal_any(test::policy(), test::key(kOperator)), test::key(kOperator), 0).error().code ==
-        ErrorCode::kCannotCreate);
+  CHECK(create(folder.file(), *manifest::seal_any(test::policy(), test::key(kOperator)), test::key(kOperator),
+               0)
+            .error()
+            .code == ErrorCode::kCannotCreate);
 }
 
 TEST_CASE("a write cut off at any byte loses at most the entry being written") {
@@ -137,7 +143,7 @@ TEST_CASE("a ledger that lost or changed something in the middle is refused with
   put(receipts, without(receipts_now, 2));
   CHECK(message_of(folder.file()) == "line 2: receipt: index: is not this line's");
   put(folder.file(), entries_now);
-  put(receipts, without(receipts_now, 4) );
+  put(receipts, without(receipts_now, 4));
   CHECK(message_of(folder.file()) == "accepted");
   CHECK(ledger::read(folder.file())->torn == "line 4 has no receipt; it does not count");
   put(receipts, receipts_now.substr(0, line_end(receipts_now, 2)));

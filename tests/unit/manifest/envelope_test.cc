@@ -10,7 +10,8 @@ using namespace dgx::manifest;
 
 namespace {
 
-// The byte-exact vector of dgx-manifest(5), "Envelope", made with Python's cryptography and checked with openssl.
+// The byte-exact vector of dgx-manifest(5), "Envelope", made with Python's cryptography and checked with
+// openssl.
 const std::string kPayload =
     R"({"_type":"https://in-toto.io/Statement/v1","predicate":{"steps":{"first":0,"last":100},"task":"t-0001"},)"
     R"("predicateType":"https://example.org/dgx/segment/v1","subject":[{"digest":{"sha256":)"
@@ -22,7 +23,9 @@ crypto::SecretKey vector_key() {
   return crypto::SecretKey::from_seed(seed);
 }
 
-std::string message_of(const Result<Envelope>& result) { return result.ok() ? "accepted" : result.error().message; }
+std::string message_of(const Result<Envelope>& result) {
+  return result.ok() ? "accepted" : result.error().message;
+}
 
 std::string replaced(std::string text, std::string_view what, std::string_view with) {
   const std::size_t at = text.find(what);
@@ -72,17 +75,24 @@ TEST_CASE("every departure from the strict profile is refused with its place") {
   };
   CHECK(refused(R"("payload":)", R"("payloac":)") == "envelope: payload: is missing");
   CHECK(refused("in-toto", "in-tota") == "envelope: payloadType: is not \"application/vnd.in-toto+json\"");
-  CHECK(refused("eyJhIjoxfQ==", "eyJhIjoxfQ") == "envelope: payload: base64: length is not a multiple of four at position 10");
-  CHECK(refused("eyJhIjoxfQ==", "eyJhIjoxfR==") == "envelope: payload: base64: trailing bits are not zero at position 9");
+  CHECK(refused("eyJhIjoxfQ==", "eyJhIjoxfQ") ==
+        "envelope: payload: base64: length is not a multiple of four at position 10");
+  CHECK(refused("eyJhIjoxfQ==", "eyJhIjoxfR==") ==
+        "envelope: payload: base64: trailing bits are not zero at position 9");
   CHECK(refused("eyJhIjoxfQ==", "eyJhIjo-fQ==") == "envelope: payload: base64: not a digit at position 7");
-  CHECK(refused("eyJhIjoxfQ==", "eyJhIjoxfQ ==") == "envelope: payload: base64: length is not a multiple of four at position 13");
+  CHECK(refused("eyJhIjoxfQ==", "eyJhIjoxfQ ==") ==
+        "envelope: payload: base64: length is not a multiple of four at position 13");
   CHECK(refused(R"("keyid":")", R"("extra":1,"keyid":")") == "envelope: signatures: 0: extra: unknown field");
-  CHECK(refused(R"("keyid":"63d0)", R"("keyid":"63D0)") == "envelope: signatures: 0: keyid: hex: not a lower-case hex digit at position 2");
-  CHECK(refused(R"("signatures":[{)", R"("signatures":[{},{)") == "envelope: signatures: has 2 items, at most 1 allowed");
+  CHECK(refused(R"("keyid":"63d0)", R"("keyid":"63D0)") ==
+        "envelope: signatures: 0: keyid: hex: not a lower-case hex digit at position 2");
+  CHECK(refused(R"("signatures":[{)", R"("signatures":[{},{)") ==
+        "envelope: signatures: has 2 items, at most 1 allowed");
   CHECK(refused(R"({"payload")", R"({ "payload")") == "json: not canonical (RFC 8785) at byte 1");
   CHECK(refused(R"({"payload")", R"({"payload":"","payload")").find("duplicate key") != std::string::npos);
-  CHECK(message_of(parse_envelope(good + " ")) == "json: not canonical (RFC 8785) at byte " + std::to_string(good.size()));
-  CHECK(message_of(parse_envelope(good + "\n\n")) == "json: not canonical (RFC 8785) at byte " + std::to_string(good.size()));
+  CHECK(message_of(parse_envelope(good + " ")) ==
+        "json: not canonical (RFC 8785) at byte " + std::to_string(good.size()));
+  CHECK(message_of(parse_envelope(good + "\n\n")) ==
+        "json: not canonical (RFC 8785) at byte " + std::to_string(good.size()));
   CHECK(message_of(parse_envelope(good + "{}")).find("json: ") == 0);
   CHECK_FALSE(parse_envelope("").ok());
   CHECK_FALSE(parse_envelope(std::string(kMaxEnvelopeBytes + 1, ' ')).ok());

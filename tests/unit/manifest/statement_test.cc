@@ -10,9 +10,12 @@ using namespace dgx::manifest;
 
 namespace {
 
-std::string message_of(const Result<Signed<Body>>& result) { return result.ok() ? "accepted" : result.error().message; }
+std::string message_of(const Result<Signed<Body>>& result) {
+  return result.ok() ? "accepted" : result.error().message;
+}
 
-/// Seals what a hostile signer could: the payload of a body after one textual change, under his own good signature.
+/// Seals what a hostile signer could: the payload of a body after one textual change, under his own good
+/// signature.
 std::string refused(const Body& body, std::string_view what, std::string_view with) {
   const crypto::SecretKey key = test::key(1);
   std::string payload = payload_of(body, key.public_key());
@@ -48,7 +51,8 @@ TEST_CASE("a statement of every kind opens as what was sealed") {
 
 TEST_CASE("kinds have names and the names give the kinds back") {
   for (const Kind kind : all_kinds()) CHECK(*kind_from_name(name_of(kind)) == kind);
-  CHECK(kind_from_name("challenge").error().message == "statements of kind \"challenge\" are not in this version");
+  CHECK(kind_from_name("challenge").error().message ==
+        "statements of kind \"challenge\" are not in this version");
   CHECK(kind_from_name("taks").error().message == "unknown kind of statement \"taks\"");
 }
 
@@ -67,24 +71,36 @@ TEST_CASE("what a hostile signer changes is refused with its field") {
   const Body task = test::task();
   CHECK(refused(task, R"("batch":128,)", "") == "predicate: batch: is missing");
   CHECK(refused(task, R"("batch":128,)", R"("batch":128,"bathc":1,)") == "predicate: bathc: unknown field");
-  CHECK(refused(task, R"("batch":128)", R"("batch":"128")") == "predicate: batch: is a string, expected an integer");
-  CHECK(refused(task, R"("batch":128)", R"("batch":0)") == "predicate: batch: is 0, must be 1 to 9007199254740992");
-  CHECK(refused(task, R"("batch":128)", R"("batch":1001)") == "predicate: batch: is 1001, the dataset has 1000 samples");
-  CHECK(refused(task, R"("lines":40)", R"("lines":0)") == "predicate: program: lines: is 0, must be 1 to 65536");
-  CHECK(refused(task, R"("lines":40)", R"("limes":1,"lines":40)") == "predicate: program: limes: unknown field");
+  CHECK(refused(task, R"("batch":128)", R"("batch":"128")") ==
+        "predicate: batch: is a string, expected an integer");
+  CHECK(refused(task, R"("batch":128)", R"("batch":0)") ==
+        "predicate: batch: is 0, must be 1 to 9007199254740992");
+  CHECK(refused(task, R"("batch":128)", R"("batch":1001)") ==
+        "predicate: batch: is 1001, the dataset has 1000 samples");
+  CHECK(refused(task, R"("lines":40)", R"("lines":0)") ==
+        "predicate: program: lines: is 0, must be 1 to 65536");
+  CHECK(refused(task, R"("lines":40)", R"("limes":1,"lines":40)") ==
+        "predicate: program: limes: unknown field");
 }
 
 TEST_CASE("nested faults of a task name the field from the top") {
   const Body task = test::task();
-  CHECK(refused(task, R"("dtype":"u8")", R"("dtype":"f64")") == "predicate: dataset: x: dtype: unknown element type \"f64\"");
-  CHECK(refused(task, R"("shape":[28,28])", R"("shape":[28,0])") == "predicate: dataset: x: shape: dimension 1 is no positive integer");
-  CHECK(refused(task, R"("escrow":555)", R"("escrow":554)") == "predicate: estimate: escrow: is 554, its parts sum to 555");
+  CHECK(refused(task, R"("dtype":"u8")", R"("dtype":"f64")") ==
+        "predicate: dataset: x: dtype: unknown element type \"f64\"");
+  CHECK(refused(task, R"("shape":[28,28])", R"("shape":[28,0])") ==
+        "predicate: dataset: x: shape: dimension 1 is no positive integer");
+  CHECK(refused(task, R"("escrow":555)", R"("escrow":554)") ==
+        "predicate: estimate: escrow: is 554, its parts sum to 555");
   CHECK(refused(task, R"("numerics":"exact-1")", R"("numerics":"native")") ==
         "predicate: numerics: \"native\" is not in this version, only exact-1");
-  CHECK(refused(task, R"("seed":"18364758544493064720")", R"("seed":"018364758544493064720")").find("predicate: seed: ") == 0);
-  CHECK(refused(task, R"("seed":"18364758544493064720")", R"("seed":"18446744073709551616")").find("predicate: seed: ") == 0);
-  CHECK(refused(task, R"("steps":100},"predicateType")", R"("steps":101},"predicateType")").find("predicate: caps: steps: ") == 0);
-  CHECK(refused(task, R"("steps":100},"predicateType")", R"("steps":1},"predicateType")").find("predicate: steps: is 1, must be 2 to ") == 0);
+  CHECK(refused(task, R"("seed":"18364758544493064720")", R"("seed":"018364758544493064720")")
+            .find("predicate: seed: ") == 0);
+  CHECK(refused(task, R"("seed":"18364758544493064720")", R"("seed":"18446744073709551616")")
+            .find("predicate: seed: ") == 0);
+  CHECK(refused(task, R"("steps":100},"predicateType")", R"("steps":101},"predicateType")")
+            .find("predicate: caps: steps: ") == 0);
+  CHECK(refused(task, R"("steps":100},"predicateType")", R"("steps":1},"predicateType")")
+            .find("predicate: steps: is 1, must be 2 to ") == 0);
   CHECK(refused(task, R"("split_jackpot_ppm":250000)", R"("split_jackpot_ppm":250001)") ==
         "predicate: policy: split_submitter_ppm: the three splits sum to 1000001, must sum to 1000000");
   CHECK(refused(task, R"("loss":"cross-entropy")", R"("loss":"hinge")").find("predicate: loss: ") == 0);
@@ -97,9 +113,11 @@ TEST_CASE("the wrapping of a statement is checked like its fields") {
         "statement: predicateType: \"urn:x-dgx:policy:v2\": only version v1 is known");
   CHECK(refused(body, "urn:x-dgx:policy:v1", "https://slsa.dev/provenance/v1") ==
         "statement: predicateType: \"https://slsa.dev/provenance/v1\" is not one of ours");
-  CHECK(refused(body, "urn:x-dgx:policy:v1", "urn:x-dgx:ruling:v1") == "statements of kind \"ruling\" are not in this version");
+  CHECK(refused(body, "urn:x-dgx:policy:v1", "urn:x-dgx:ruling:v1") ==
+        "statements of kind \"ruling\" are not in this version");
   CHECK(refused(body, "Statement/v1", "Statement/v2").find("statement: _type: ") == 0);
-  CHECK(refused(body, R"("name":"policy")", R"("name":"polici")").find("statement: subject or a field is not in its one form at byte ") == 0);
+  CHECK(refused(body, R"("name":"policy")", R"("name":"polici")")
+            .find("statement: subject or a field is not in its one form at byte ") == 0);
   CHECK(refused(body, R"(,"subject":)", R"(,"sub":[],"subject":)") == "statement: sub: unknown field");
   CHECK(refused(body, R"("signer":")", R"("signer":"0)").find("predicate: signer: ") == 0);
 }
@@ -158,7 +176,8 @@ TEST_CASE("states beside a proof are exactly those it commits to") {
   const std::string bytes = encode_states(states);
   REQUIRE(decode_states(bytes, proof).ok());
   CHECK(*decode_states(bytes, proof) == states);
-  CHECK(decode_states(bytes.substr(1), proof).error().message == "states: 95 bytes, the proof has 3 states of 32 bytes");
+  CHECK(decode_states(bytes.substr(1), proof).error().message ==
+        "states: 95 bytes, the proof has 3 states of 32 bytes");
   std::string flipped = bytes;
   flipped[40] = static_cast<char>(flipped[40] ^ 1);
   CHECK(decode_states(flipped, proof).error().message == "states: their root is not the proof's");
@@ -176,7 +195,8 @@ TEST_CASE("rows beside a verdict are exactly those it commits to") {
   const std::string text = encode_rows(rows);
   REQUIRE(decode_rows(text, verdict).ok());
   CHECK(*decode_rows(text, verdict) == rows);
-  CHECK(decode_rows(text.substr(0, text.size() - 1), verdict).error().message == "rows: line 3: no newline at its end");
+  CHECK(decode_rows(text.substr(0, text.size() - 1), verdict).error().message ==
+        "rows: line 3: no newline at its end");
   CHECK(decode_rows(text + text, verdict).error().message == "rows: line 4: more than the verdict has");
   std::swap(rows[0], rows[1]);
   CHECK(decode_rows(encode_rows(rows), verdict).error().message == "rows: line 2: segments do not ascend");
@@ -187,15 +207,19 @@ TEST_CASE("beacons and verdict commitments are the hashes that Python gives") {
   // hashlib.sha256(b"dgx-beacon-commit" + r) and so on, with r = sha256(b"secret"), proof = sha256(b"proof").
   const Digest secret = test::digest("secret");
   const Digest proof = test::digest("proof");
-  CHECK(beacon_commitment(secret).hex() == "cbd7de932024cee00f643f7fa8a385f8c4946828e9f470d53185ff03dc9da771");
-  CHECK(beacon_value(secret, proof).hex() == "3c322467fd75b959b1912d94cd1e7e972616430b1345e1a40f064bfc0ac566aa");
-  CHECK(verdict_commitment(proof, secret).hex() == "8f29873406480762caf4c86610b9c7518fd378f39b0f14765596809834ec12a4");
+  CHECK(beacon_commitment(secret).hex() ==
+        "cbd7de932024cee00f643f7fa8a385f8c4946828e9f470d53185ff03dc9da771");
+  CHECK(beacon_value(secret, proof).hex() ==
+        "3c322467fd75b959b1912d94cd1e7e972616430b1345e1a40f064bfc0ac566aa");
+  CHECK(verdict_commitment(proof, secret).hex() ==
+        "8f29873406480762caf4c86610b9c7518fd378f39b0f14765596809834ec12a4");
 }
 
 TEST_CASE("a beacon whose value does not follow from its secret is refused") {
   Beacon beacon = std::get<Beacon>(test::bodies()[4]);
   beacon.value = test::digest("another");
-  CHECK(seal(beacon, test::key(1)).error().message == "predicate: value: does not follow from secret and proof");
+  CHECK(seal(beacon, test::key(1)).error().message ==
+        "predicate: value: does not follow from secret and proof");
 }
 
 TEST_CASE("a policy file names what it changes and keeps the other defaults") {
@@ -208,7 +232,8 @@ TEST_CASE("a policy file names what it changes and keeps the other defaults") {
   CHECK(*parse_policy_file("{}") == standard_policy());
   CHECK(*parse_policy_file(seal(test::policy(), test::key(1))->envelope) == test::policy());
   CHECK(parse_policy_file(R"({"solver_bnod":5})").error().message == "policy: solver_bnod: unknown field");
-  CHECK(parse_policy_file(R"({"sample_ppm":0})").error().message == "policy: sample_ppm: is 0, must be 1 to 1000000");
+  CHECK(parse_policy_file(R"({"sample_ppm":0})").error().message ==
+        "policy: sample_ppm: is 0, must be 1 to 1000000");
   CHECK_FALSE(parse_policy_file("[]").ok());
 }
 

@@ -47,7 +47,8 @@ TEST_CASE("draws are those that Python computes from the formula") {
   using List = std::vector<std::int64_t>;
   CHECK(draw(100, 5) == List{9, 28, 30, 49, 75});
   CHECK(draw(10, 9) == List{0, 1, 2, 3, 5, 6, 7, 8, 9});
-  CHECK(draw(1000, 20) == List{6, 28, 75, 152, 198, 241, 407, 409, 423, 530, 540, 614, 626, 630, 652, 915, 942, 949, 986, 989});
+  CHECK(draw(1000, 20) ==
+        List{6, 28, 75, 152, 198, 241, 407, 409, 423, 530, 540, 614, 626, 630, 652, 915, 942, 949, 986, 989});
   CHECK(draw(3, 3) == List{0, 1, 2});
   CHECK_FALSE(draw_segments(digest("beacon"), digest("proof"), digest("verifier"), 3, 4).ok());
   CHECK_FALSE(draw_segments(digest("beacon"), digest("proof"), digest("verifier"), 3, 0).ok());

@@ -27,7 +27,8 @@ Digest state_digest(const State& state) {
 }
 
 Status TinyExecutor::load(const State& state) {
-  if (lie_ == Lie::kRefuseLoad || find_entry(state, "model/x") == nullptr) return malformed("state: other entries");
+  if (lie_ == Lie::kRefuseLoad || find_entry(state, "model/x") == nullptr)
+    return malformed("state: other entries");
   position_ = *step_of(state);
   value_ = static_cast<std::uint64_t>(find_entry(state, "model/x")->tensor.as<std::int64_t>()[0]);
   return {};
@@ -56,7 +57,8 @@ TinyRun tiny_run(TinyExecutor& executor, const std::string& name) {
     run.states.push_back(executor.state());
     run.digests.push_back(state_digest(run.states.back()));
   }
-  const Proof proof{run.task.id, states_root(run.digests), run.digests.front(), run.digests.back(), body.steps, 0.5f};
+  const Proof proof{
+      run.task.id, states_root(run.digests), run.digests.front(), run.digests.back(), body.steps, 0.5f};
   run.proof = *seal(proof, key(kSolver));
   const Digest secret = digest("secret of " + name);
   const Beacon beacon{run.task.id, offer(run).id, run.proof.id, secret, beacon_value(secret, run.proof.id)};
@@ -67,7 +69,9 @@ TinyRun tiny_run(TinyExecutor& executor, const std::string& name) {
 Signed<BeaconCommitment> offer(const TinyRun& run) {
   const Task& body = run.task.body;
   const Digest secret = digest("secret of " + body.model);
-  return *seal(BeaconCommitment{run.task.id, beacon_commitment(secret), body.dataset.digest, body.initial.digest}, key(kVerifier));
+  return *seal(
+      BeaconCommitment{run.task.id, beacon_commitment(secret), body.dataset.digest, body.initial.digest},
+      key(kVerifier));
 }
 
 Signed<Assign> assignment(const TinyRun& run) {
@@ -89,7 +93,8 @@ Signed<Verdict> verdict(const TinyRun& run, std::span<const std::int64_t> chosen
   TinyExecutor executor;
   for (const std::int64_t index : segments) {
     const auto i = static_cast<std::size_t>(index);
-    rows.push_back(*replay_segment(executor, run.states[i], all[index], run.digests[i], run.digests[i + 1], *who));
+    rows.push_back(
+        *replay_segment(executor, run.states[i], all[index], run.digests[i], run.digests[i + 1], *who));
   }
   const auto body = assemble_verdict(run.task.body, *who, run.digests, rows, digest("nonce"));
   REQUIRE(body.ok());

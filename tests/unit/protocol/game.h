@@ -13,8 +13,8 @@
 
 namespace dgx::test {
 
-/// A machine whose state is one integer and whose step is x → 6364136223846793005 x + step: an Executor with nothing to compute. It can be told to
-/// lie.
+/// A machine whose state is one integer and whose step is x → 6364136223846793005 x + step: an Executor with
+/// nothing to compute. It can be told to lie.
 class TinyExecutor : public protocol::Executor {
  public:
   enum class Lie { kNone, kWrongStep, kNonFinite, kRefuseLoad };
@@ -57,11 +57,13 @@ inline constexpr std::uint8_t kVerifier = 4;
 [[nodiscard]] manifest::Signed<manifest::Assign> assignment(const TinyRun& run);
 [[nodiscard]] manifest::Signed<manifest::Delivery> delivery(const TinyRun& run);
 /// An honest verifier's verdict over the policy's draw, or over `chosen`.
-[[nodiscard]] manifest::Signed<manifest::Verdict> verdict(const TinyRun& run, std::span<const std::int64_t> chosen = {});
+[[nodiscard]] manifest::Signed<manifest::Verdict> verdict(const TinyRun& run,
+                                                          std::span<const std::int64_t> chosen = {});
 
 template <class T>
 [[nodiscard]] manifest::Signed<manifest::Body> any(const manifest::Signed<T>& statement) {
-  return {manifest::Body(statement.body), statement.id, statement.signer, statement.key_id, statement.envelope};
+  return {manifest::Body(statement.body), statement.id, statement.signer, statement.key_id,
+          statement.envelope};
 }
 
 }  // namespace dgx::test

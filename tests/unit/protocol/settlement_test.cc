@@ -1,7 +1,6 @@
 #include "dgx/protocol/settlement.h"
 
 #include <catch2/catch.hpp>
-
 #include <random>
 
 #include "dgx/protocol/bounds.h"
@@ -38,7 +37,9 @@ std::int64_t sum_of(const Market& market) {
   return sum;
 }
 
-std::int64_t of(const Market& market, std::uint8_t who) { return market.balances().at(test::key_id(who).hex()); }
+std::int64_t of(const Market& market, std::uint8_t who) {
+  return market.balances().at(test::key_id(who).hex());
+}
 
 std::string refused(Market& market, const Signed<Body>& statement, std::int64_t now) {
   const Status status = market.apply(statement, now);
@@ -108,7 +109,8 @@ TEST_CASE("a refutation that stands slashes the solver's bond") {
   const std::vector<std::int64_t> all{0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
   CHECK(refused(market, any(test::verdict(run, all)), 500) == "accepted");
   CHECK(settle(market, 1'501) == "refuted");
-  // The fee for ten segments is capped at the estimate's 37; 964 of the bond are left: 241 each to verifier and jackpot, 482 to the submitter.
+  // The fee for ten segments is capped at the estimate's 37; 964 of the bond are left: 241 each to verifier
+  // and jackpot, 482 to the submitter.
   CHECK(of(market, test::kSolver) == kMoney - 1'001);
   CHECK(of(market, test::kVerifier) == kMoney + 37 + 241);
   CHECK(market.balances().at("jackpot") == 241);
@@ -165,18 +167,24 @@ TEST_CASE("what the rules do not allow changes nothing and says why") {
   CHECK(refused(market, any(run.proof), 0) == "is in the ledger already");
   CHECK(refused(market, any(test::verdict(run)), 0) == "beacon: is not the task's");
   const std::vector<std::int64_t> chosen{1, 2, 3};
-  CHECK(refused(market, any(test::verdict(run, chosen)), 0) == "an acceptance of a chosen draw settles nothing");
+  CHECK(refused(market, any(test::verdict(run, chosen)), 0) ==
+        "an acceptance of a chosen draw settles nothing");
   CHECK(refused(market, any(cheating_run().proof), 0).find("is not in the ledger") != std::string::npos);
   Beacon beacon = run.beacon.body;
   beacon.secret = test::digest("another");
   beacon.value = beacon_value(beacon.secret, beacon.proof);
-  CHECK(refused(market, any(*seal(beacon, test::key(test::kVerifier))), 0) == "secret: is not the one committed to");
-  CHECK(refused(market, any(*seal(run.beacon.body, test::key(9))), 0).find("not by the task's verifier") != std::string::npos);
+  CHECK(refused(market, any(*seal(beacon, test::key(test::kVerifier))), 0) ==
+        "secret: is not the one committed to");
+  CHECK(refused(market, any(*seal(run.beacon.body, test::key(9))), 0).find("not by the task's verifier") !=
+        std::string::npos);
   const Deposit mine{test::key_id(test::kSolver), 5, "mine"};
-  CHECK(refused(market, any(*seal(mine, test::key(test::kSolver))), 0).find("not by the ledger's operator") != std::string::npos);
+  CHECK(refused(market, any(*seal(mine, test::key(test::kSolver))), 0).find("not by the ledger's operator") !=
+        std::string::npos);
   const Withdrawal large{test::key_id(test::kSolver), kMoney, "all"};
-  CHECK(refused(market, any(*seal(large, test::key(test::kSolver))), 0).find("has 98999, the withdrawal needs 100000") != std::string::npos);
-  CHECK(refused(market, any(*seal(large, test::key(test::kVerifier))), 0) == "a withdrawal is signed by the account's owner");
+  CHECK(refused(market, any(*seal(large, test::key(test::kSolver))), 0)
+            .find("has 98999, the withdrawal needs 100000") != std::string::npos);
+  CHECK(refused(market, any(*seal(large, test::key(test::kVerifier))), 0) ==
+        "a withdrawal is signed by the account's owner");
   CHECK(market.balances() == before);
 }
 
@@ -184,7 +192,8 @@ TEST_CASE("a settlement other than the one that follows is refused") {
   const TinyRun& run = honest_run();
   Market market = proved(run);
   Settlement early{run.task.id, Reason::kAccepted, {}};
-  CHECK(refused(market, any(*seal(early, test::key(test::kOperator))), 0).find("is proof-committed") != std::string::npos);
+  CHECK(refused(market, any(*seal(early, test::key(test::kOperator))), 0).find("is proof-committed") !=
+        std::string::npos);
   auto due = market.due(5'000);
   REQUIRE(due.size() == 1);
   due[0].payouts[0].amount += 1;
@@ -201,16 +210,20 @@ TEST_CASE("a verdict must be the one committed to") {
   Market wrong = market;
   REQUIRE(refused(wrong, any(*seal(other, test::key(test::kVerifier))), 0) == "accepted");
   CHECK(refused(wrong, any(verdict), 0) == "is not the verdict committed to");
-  const VerdictCommitment right{run.task.id, run.proof.id, verdict_commitment(verdict.id, verdict.body.nonce)};
+  const VerdictCommitment right{run.task.id, run.proof.id,
+                                verdict_commitment(verdict.id, verdict.body.nonce)};
   REQUIRE(refused(market, any(*seal(right, test::key(test::kVerifier))), 900) == "accepted");
   CHECK(refused(market, any(verdict), 1'900) == "accepted");
 }
 
 TEST_CASE("payouts sum to what was locked, whatever the numbers") {
   std::mt19937_64 random(7);
-  const auto below = [&](std::int64_t n) { return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(n)); };
-  constexpr std::array kReasons{Reason::kAccepted,     Reason::kRefuted, Reason::kUnverified, Reason::kInconclusive,
-                                Reason::kNoAssignment, Reason::kNoProof, Reason::kNoDelivery};
+  const auto below = [&](std::int64_t n) {
+    return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(n));
+  };
+  constexpr std::array kReasons{Reason::kAccepted,     Reason::kRefuted,      Reason::kUnverified,
+                                Reason::kInconclusive, Reason::kNoAssignment, Reason::kNoProof,
+                                Reason::kNoDelivery};
   for (int round = 0; round < 100'000; ++round) {
     Task task;
     task.policy = test::policy();
@@ -218,29 +231,38 @@ TEST_CASE("payouts sum to what was locked, whatever the numbers") {
     task.policy.verifier_bond = below(1 << 20);
     task.policy.split_submitter_ppm = below(1'000'001);
     task.policy.split_verifier_ppm = below(1'000'001 - task.policy.split_submitter_ppm);
-    task.policy.split_jackpot_ppm = 1'000'000 - task.policy.split_submitter_ppm - task.policy.split_verifier_ppm;
+    task.policy.split_jackpot_ppm =
+        1'000'000 - task.policy.split_submitter_ppm - task.policy.split_verifier_ppm;
     task.price = below(1 << 30);
-    task.estimate = {below(1 << 30), 0, 0, 0, below(1 << 30), below(1 << 20), below(1 << 20), below(1 << 10), below(1 << 20), 0};
+    task.estimate = {below(1 << 30), 0, 0, 0, below(1 << 30), below(1 << 20), below(1 << 20), below(1 << 10),
+                     below(1 << 20), 0};
     const Estimate& e = task.estimate;
     task.estimate.escrow = e.reward + e.fee + e.tax + e.treasury + e.margin;
     const Reason reason = kReasons[static_cast<std::size_t>(below(7))];
     const std::optional<std::int64_t> steps = below(2) == 0 ? std::nullopt : std::optional(below(1 << 20));
     // Roles may share a key.
-    const Stakes stakes{"submitter", below(8) == 0 ? "submitter" : "solver", below(8) == 0 ? "solver" : "verifier"};
+    const Stakes stakes{"submitter", below(8) == 0 ? "submitter" : "solver",
+                        below(8) == 0 ? "solver" : "verifier"};
     std::int64_t sum = 0;
     for (const Payout& payout : payouts(task, reason, stakes, steps)) {
       REQUIRE(payout.amount > 0);
       sum += payout.amount;
     }
     const bool assigned = reason != Reason::kNoAssignment;
-    REQUIRE(sum == task.estimate.escrow + (assigned ? task.policy.solver_bond + task.policy.verifier_bond : 0));
+    REQUIRE(sum ==
+            task.estimate.escrow + (assigned ? task.policy.solver_bond + task.policy.verifier_bond : 0));
   }
 }
 
 TEST_CASE("random histories conserve the sum, and no balance is ever negative") {
   // Statements are signed once; a history applies them in random order at random times, with repetitions.
   std::vector<Signed<Body>> pool;
-  const auto operator_signs = [](Body body) { return *seal_any(std::move(body), test::key(test::kOperator)); };
+  const auto operator_signs = [](Body body) {
+    return *seal_any(std::move(body), test::key(test::kOperator));
+  };
+  for (const std::uint8_t who : {test::kSubmitter, test::kSolver, test::kVerifier}) {
+    pool.push_back(operator_signs(Deposit{test::key_id(who), 1'700, "one"}));
+  }
   for (const TinyRun* run : {&honest_run(), &cheating_run()}) {
     pool.push_back(any(run->task));
     pool.push_back(any(test::offer(*run)));
@@ -253,17 +275,17 @@ TEST_CASE("random histories conserve the sum, and no balance is ever negative") 
   const std::vector<std::int64_t> fifth{5};
   pool.push_back(any(test::verdict(cheating_run(), fifth)));
   for (const std::uint8_t who : {test::kSubmitter, test::kSolver, test::kVerifier}) {
-    pool.push_back(operator_signs(Deposit{test::key_id(who), 1'700, "one"}));
     pool.push_back(any(*seal(Withdrawal{test::key_id(who), 600, "out"}, test::key(who))));
   }
   const auto policy = any(*seal(test::policy(), test::key(test::kOperator)));
   std::mt19937_64 random(11);
   std::size_t settled = 0;
-  for (int history = 0; history < 3'500; ++history) {
+  for (int history = 0; history < 6'000; ++history) {
     Market market;
     REQUIRE(market.apply(policy, 0).ok());
     std::int64_t now = 0;
-    // Mostly in order, so that many histories get somewhere; 30 statements each: more than 10^5 in all.
+    // Half in order, so that many histories get somewhere; 30 statements each: 180,000 in all.
+    std::size_t next = 0;
     for (int move = 0; move < 30; ++move) {
       now += static_cast<std::int64_t>(random() % 400);
       for (const Settlement& due : market.due(now)) {
@@ -273,12 +295,13 @@ TEST_CASE("random histories conserve the sum, and no balance is ever negative") 
         statement.id.bytes[0] = due.task.bytes[0];
         settled += market.apply(statement, now).ok() ? 1 : 0;
       }
-      static_cast<void>(market.apply(pool[random() % pool.size()], now));
+      const std::size_t pick = random() % 2 == 0 ? next++ : random();
+      static_cast<void>(market.apply(pool[pick % pool.size()], now));
       REQUIRE(sum_of(market) == market.total());
       for (const auto& [account, amount] : market.balances()) REQUIRE(amount >= 0);
     }
   }
-  CHECK(settled > 100);
+  CHECK(settled > 3'000);
 }
 
 TEST_CASE("bounds hold what the closed forms say") {

@@ -13,10 +13,12 @@ using test::TinyExecutor;
 
 namespace {
 
-Result<VerdictRow> replay(const test::TinyRun& run, std::int64_t index, TinyExecutor& executor, const State& start) {
+Result<VerdictRow> replay(const test::TinyRun& run, std::int64_t index, TinyExecutor& executor,
+                          const State& start) {
   const auto who = assign(run.task, run.proof, nullptr, test::key_id(test::kVerifier));
   const auto i = static_cast<std::size_t>(index);
-  return replay_segment(executor, start, (*Segments::of(100, 10))[index], run.digests[i], run.digests[i + 1], *who);
+  return replay_segment(executor, start, (*Segments::of(100, 10))[index], run.digests[i], run.digests[i + 1],
+                        *who);
 }
 
 }  // namespace
@@ -106,9 +108,11 @@ TEST_CASE("proofs of another task, start or length are refused") {
     change(body);
     return check_proof(run.task, *seal(body, test::key(test::kSolver))).error().message;
   };
-  CHECK(changed([](Proof& p) { p.initial = test::digest("x"); }) == "proof: initial: is not the task's initial state");
+  CHECK(changed([](Proof& p) { p.initial = test::digest("x"); }) ==
+        "proof: initial: is not the task's initial state");
   CHECK(changed([](Proof& p) { p.steps = 99; }) == "proof: steps: is 99, the task has 100");
-  CHECK(changed([](Proof& p) { p.states.count = 10; }) == "proof: states: count: is 10, the task has 10 segments");
+  CHECK(changed([](Proof& p) { p.states.count = 10; }) ==
+        "proof: states: count: is 10, the task has 10 segments");
   CHECK_FALSE(assign(run.task, run.proof, &other.beacon, test::key_id(test::kVerifier)).ok());
   CHECK(assign(run.task, run.proof, &run.beacon, test::key_id(9)).error().code == ErrorCode::kUnauthorised);
 }
@@ -127,7 +131,8 @@ TEST_CASE("a verdict has exactly the rows of its draw") {
   chosen.draw = Draw::kChosen;
   CHECK(assemble_verdict(run.task.body, chosen, run.digests, rows, Digest{}).ok());
   rows = {row(2), row(2)};
-  CHECK(assemble_verdict(run.task.body, chosen, run.digests, rows, Digest{}).error().message == "segment 2: replayed twice");
+  CHECK(assemble_verdict(run.task.body, chosen, run.digests, rows, Digest{}).error().message ==
+        "segment 2: replayed twice");
   rows = {row(2)};
   rows[0].expected = test::digest("x");
   CHECK_FALSE(assemble_verdict(run.task.body, chosen, run.digests, rows, Digest{}).ok());
@@ -174,5 +179,6 @@ TEST_CASE("an estimate is what the formula gives, and too much is refused") {
   Task wrong = test::task();
   wrong.estimate.step_operations = 999;
   CHECK_FALSE(check_estimate(wrong).ok());
-  CHECK(protocol::estimate({std::int64_t{1} << 50, 1, 100, 10, 1}, test::policy()).error().message == "estimate: training exceeds 2^53");
+  CHECK(protocol::estimate({std::int64_t{1} << 50, 1, 100, 10, 1}, test::policy()).error().message ==
+        "estimate: training exceeds 2^53");
 }

@@ -48,24 +48,28 @@ inline constexpr std::size_t kMaxLedgerBytes = std::size_t{1} << 31;
 [[nodiscard]] Result<Log> create(const std::string& path, manifest::Signed<manifest::Body> policy,
                                  const crypto::SecretKey& operator_key, std::int64_t milliseconds);
 
-/// Reads and checks everything: envelopes, order of times, each receipt and logged tree head against the tree recomputed. A last line without its newline, or a last
-/// entry without its receipt, is what a crash leaves: it is left out and told in `torn`. Anything else that does not fit is
-/// kMalformed, naming the line; a receipt that another key signed is kUnauthorised.
+/// Reads and checks everything: envelopes, order of times, each receipt and logged tree head against the tree
+/// recomputed. A last line without its newline, or a last entry without its receipt, is what a crash leaves:
+/// it is left out and told in `torn`. Anything else that does not fit is kMalformed, naming the line; a
+/// receipt that another key signed is kUnauthorised.
 [[nodiscard]] Result<Log> read(const std::string& path);
 
-/// The one writer of a ledger. Appends are durable when append() returns: the entry is written and synced first, then its receipt.
+/// The one writer of a ledger. Appends are durable when append() returns: the entry is written and synced
+/// first, then its receipt.
 ///
-/// Constraints: a reader may come at any time and a crash may cut anything. Two files, each append-only, need no journal, since an entry
-/// counts only with its receipt; open() truncates what counts for nothing.
+/// Constraints: a reader may come at any time and a crash may cut anything. Two files, each append-only, need
+/// no journal, since an entry counts only with its receipt; open() truncates what counts for nothing.
 class Writer {
  public:
-  /// Locks (kCannotCreate if another process writes), reads, repairs a torn end. kUnauthorised unless `key` is the operator's.
+  /// Locks (kCannotCreate if another process writes), reads, repairs a torn end. kUnauthorised unless `key`
+  /// is the operator's.
   [[nodiscard]] static Result<Writer> open(const std::string& path, crypto::SecretKey key);
 
   [[nodiscard]] const Log& log() const { return log_; }
 
-  /// Appends one statement at `milliseconds` or the last receipt's time, whichever is later. kUsage if the statement is in the ledger
-  /// already. Whether it is *allowed* is protocol::Market's to say, before this. On an error the files are as before.
+  /// Appends one statement at `milliseconds` or the last receipt's time, whichever is later. kUsage if the
+  /// statement is in the ledger already. Whether it is *allowed* is protocol::Market's to say, before this.
+  /// On an error the files are as before.
   [[nodiscard]] Result<manifest::Signed<manifest::Receipt>> append(manifest::Signed<manifest::Body> statement,
                                                                    std::int64_t milliseconds);
 
@@ -83,9 +87,11 @@ class Writer {
 [[nodiscard]] manifest::TreeHead tree_head(const Log& log, std::int64_t milliseconds);
 
 /// Audit path of entry `index` in the tree of the first `size` entries; kUsage out of range.
-[[nodiscard]] Result<std::vector<Digest>> prove_inclusion(const Log& log, std::size_t index, std::size_t size);
+[[nodiscard]] Result<std::vector<Digest>> prove_inclusion(const Log& log, std::size_t index,
+                                                          std::size_t size);
 /// Proof that the tree of `old_size` entries is a prefix of that of `new_size`; kUsage out of range.
-[[nodiscard]] Result<std::vector<Digest>> prove_consistency(const Log& log, std::size_t old_size, std::size_t new_size);
+[[nodiscard]] Result<std::vector<Digest>> prove_consistency(const Log& log, std::size_t old_size,
+                                                            std::size_t new_size);
 
 /// The operator's clock: Unix milliseconds.
 [[nodiscard]] std::int64_t clock_milliseconds();

@@ -13,7 +13,8 @@ namespace dgx::manifest {
 /// H("dgx-beacon" ‖ r ‖ proof id): nobody knows it before the proof is logged and r revealed.
 [[nodiscard]] Digest beacon_value(const Digest& secret, const Digest& proof_id);
 
-/// A verifier's offer for a task: his beacon commitment, and that he holds dataset and initial state with these digests.
+/// A verifier's offer for a task: his beacon commitment, and that he holds dataset and initial state with
+/// these digests.
 struct BeaconCommitment {
   static constexpr Kind kKind = Kind::kBeaconCommitment;
 

@@ -16,11 +16,11 @@ inline constexpr std::string_view kPayloadType = "application/vnd.in-toto+json";
 inline constexpr std::size_t kMaxPayloadBytes = 256 * 1024;
 inline constexpr std::size_t kMaxEnvelopeBytes = kMaxPayloadBytes / 3 * 4 + 1024;
 
-/// A DSSE envelope in the strict profile of dgx-manifest(5): canonical JSON, exactly one signature, padded base64, a
-/// keyid, no other field. One statement can have only one envelope text per signature.
+/// A DSSE envelope in the strict profile of dgx-manifest(5): canonical JSON, exactly one signature, padded
+/// base64, a keyid, no other field. One statement can have only one envelope text per signature.
 struct Envelope {
-  std::string payload;          ///< the bytes that were signed, canonical JSON
-  Digest key_id;                ///< as the envelope says; nothing is trusted until verify()
+  std::string payload;  ///< the bytes that were signed, canonical JSON
+  Digest key_id;        ///< as the envelope says; nothing is trusted until verify()
   crypto::Signature signature;
 };
 
@@ -33,8 +33,8 @@ struct Envelope {
 /// The envelope's text, without a newline. kMalformed if `payload` is not canonical JSON or too long.
 [[nodiscard]] Result<std::string> sign(std::string_view payload, const crypto::SecretKey& key);
 
-/// Parses the text of an envelope; one newline may follow it. kMalformed, with the position, for whatever the strict profile
-/// does not allow, and for a payload that is not canonical JSON. Checks no signature.
+/// Parses the text of an envelope; one newline may follow it. kMalformed, with the position, for whatever the
+/// strict profile does not allow, and for a payload that is not canonical JSON. Checks no signature.
 [[nodiscard]] Result<Envelope> parse_envelope(std::string_view text);
 
 /// kUnauthorised unless `key` is the one the envelope names and its signature over the payload is good.

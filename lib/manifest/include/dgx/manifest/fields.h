@@ -14,7 +14,8 @@ namespace dgx::manifest {
 /// Integers in JSON are exact up to here.
 inline constexpr std::int64_t kMaxInteger = std::int64_t{1} << 53;
 
-/// Readers of field types that JSON does not have. Like those of json::Fields they give a harmless value after an error.
+/// Readers of field types that JSON does not have. Like those of json::Fields they give a harmless value
+/// after an error.
 
 [[nodiscard]] Digest read_digest(json::Fields& in, std::string_view key);
 /// nullopt if the field is not there.

@@ -13,9 +13,9 @@ namespace dgx::manifest {
 struct Deposit {
   static constexpr Kind kKind = Kind::kDeposit;
 
-  Digest account;            ///< key id
-  std::int64_t amount = 0;   ///< at least 1
-  std::string reference;     ///< 1 to 64 characters; tells equal deposits apart, since a statement counts once
+  Digest account;           ///< key id
+  std::int64_t amount = 0;  ///< at least 1
+  std::string reference;    ///< 1 to 64 characters; tells equal deposits apart, since a statement counts once
 
   [[nodiscard]] json::Object predicate() const;
   [[nodiscard]] static Deposit read(json::Fields& in);
@@ -50,13 +50,14 @@ struct Delivery {
 
 /// How a task ends. Written out and never renamed.
 enum class Reason {
-  kAccepted,          ///< all pass: reward, fee, tax; the rest is refunded
-  kRefuted,           ///< a refutation stands: the solver's bond is split
-  kUnverified,        ///< no verdict came, and the challenge window passed: the solver is paid, the verifier's bond is lost
-  kInconclusive,      ///< the verifier could not decide: bonds back, refund
-  kNoAssignment,      ///< nobody took the task: refund
-  kNoProof,           ///< the solver missed the deadline: his bond to the jackpot, refund
-  kNoDelivery,        ///< the solver kept the weights: his bond to the jackpot, refund less the verifier's fee
+  kAccepted,    ///< all pass: reward, fee, tax; the rest is refunded
+  kRefuted,     ///< a refutation stands: the solver's bond is split
+  kUnverified,  ///< no verdict came, and the challenge window passed: the solver is paid, the verifier's bond
+                ///< is lost
+  kInconclusive,  ///< the verifier could not decide: bonds back, refund
+  kNoAssignment,  ///< nobody took the task: refund
+  kNoProof,       ///< the solver missed the deadline: his bond to the jackpot, refund
+  kNoDelivery,    ///< the solver kept the weights: his bond to the jackpot, refund less the verifier's fee
 };
 [[nodiscard]] std::string_view name_of(Reason reason);
 

@@ -10,8 +10,9 @@
 
 namespace dgx::manifest {
 
-/// The rules of a market: who deposits what, how much is checked, how long each side has. All integers: money in base units, rates
-/// in parts per million, windows in milliseconds of ledger time. Part of every task. policy_keys() says what each means.
+/// The rules of a market: who deposits what, how much is checked, how long each side has. All integers: money
+/// in base units, rates in parts per million, windows in milliseconds of ledger time. Part of every task.
+/// policy_keys() says what each means.
 struct Policy {
   static constexpr Kind kKind = Kind::kPolicy;
 
@@ -56,8 +57,8 @@ struct PolicyKey {
 [[nodiscard]] std::span<const PolicyKey> policy_keys();
 [[nodiscard]] Policy standard_policy();
 
-/// What `--policy FILE` holds: a JSON object (any spacing) of some of the keys, the others keep their defaults; or a signed
-/// policy. kMalformed names the key.
+/// What `--policy FILE` holds: a JSON object (any spacing) of some of the keys, the others keep their
+/// defaults; or a signed policy. kMalformed names the key.
 [[nodiscard]] Result<Policy> parse_policy_file(std::string_view text);
 
 }  // namespace dgx::manifest

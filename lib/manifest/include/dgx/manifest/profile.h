@@ -20,14 +20,14 @@ struct ProfileReplay {
   bool operator==(const ProfileReplay&) const = default;
 };
 
-/// A measurement of what honest replays of an exact task differ by (nothing), of how far another seed ends up, and of rates: for
-/// deadlines and prices. Rates and sizes are the measuring machine's.
+/// A measurement of what honest replays of an exact task differ by (nothing), of how far another seed ends
+/// up, and of rates: for deadlines and prices. Rates and sizes are the measuring machine's.
 struct Profile {
   static constexpr Kind kKind = Kind::kProfile;
 
   Digest task;
-  std::vector<ProfileReplay> replays;    ///< 1 to 256
-  double other_seed_distance = 0;        ///< relative L2 distance of another seed's parameters after the same steps
+  std::vector<ProfileReplay> replays;  ///< 1 to 256
+  double other_seed_distance = 0;  ///< relative L2 distance of another seed's parameters after the same steps
   std::int64_t operations_per_second = 0;
   std::int64_t memory_bytes = 0;
 

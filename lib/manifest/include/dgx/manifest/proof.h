@@ -17,8 +17,8 @@ struct RootReference {
   bool operator==(const RootReference&) const = default;
 };
 
-/// A solver's commitment to a run: the digests of its N+1 committed states by root and count (leaf = 0x04 ‖ digest). The
-/// digests themselves lie in `PROOF.states`, 32 bytes each.
+/// A solver's commitment to a run: the digests of its N+1 committed states by root and count (leaf = 0x04 ‖
+/// digest). The digests themselves lie in `PROOF.states`, 32 bytes each.
 struct Proof {
   static constexpr Kind kKind = Kind::kProof;
 
@@ -41,8 +41,8 @@ inline constexpr std::int64_t kMaxStates = std::int64_t{1} << 24;
 
 /// PROOF.states: 32 raw bytes a state.
 [[nodiscard]] std::string encode_states(std::span<const Digest> states);
-/// kMalformed unless `bytes` has exactly `proof.states.count` digests with the proof's root, the proof's initial state first and
-/// its final state last.
+/// kMalformed unless `bytes` has exactly `proof.states.count` digests with the proof's root, the proof's
+/// initial state first and its final state last.
 [[nodiscard]] Result<std::vector<Digest>> decode_states(std::string_view bytes, const Proof& proof);
 
 }  // namespace dgx::manifest

@@ -25,25 +25,27 @@ using Body = std::variant<Task, Policy, Profile, BeaconCommitment, Beacon, Assig
                           VerdictCommitment, Verdict, Delivery, Receipt, TreeHead, Settlement>;
 
 [[nodiscard]] Kind kind_of(const Body& body);
-/// The task a statement belongs to; nullopt for kinds that name none (task, policy, deposit, withdrawal, receipt, tree head).
+/// The task a statement belongs to; nullopt for kinds that name none (task, policy, deposit, withdrawal,
+/// receipt, tree head).
 [[nodiscard]] std::optional<Digest> task_of(const Body& body);
 
 /// A statement whose signature, signer and every field were checked.
 template <class T>
 struct Signed {
   T body;
-  Digest id;                 ///< statement_id of the payload
+  Digest id;  ///< statement_id of the payload
   crypto::PublicKey signer;
-  Digest key_id;             ///< of the signer
-  std::string envelope;      ///< its text, without a newline
+  Digest key_id;         ///< of the signer
+  std::string envelope;  ///< its text, without a newline
 };
 
 /// Signs a body. kMalformed if a field is outside what a reader accepts, or the payload is too long.
 [[nodiscard]] Result<Signed<Body>> seal_any(Body body, const crypto::SecretKey& key);
 
-/// Opens an envelope of any kind: strict envelope, known predicate type, every field, subjects that follow from the predicate, canonical
-/// bytes, signer that hashes to the keyid, good signature. kMalformed with the field or position, kUnauthorised for key and
-/// signature. Whether the signer is someone you trust is another question: trust.h.
+/// Opens an envelope of any kind: strict envelope, known predicate type, every field, subjects that follow
+/// from the predicate, canonical bytes, signer that hashes to the keyid, good signature. kMalformed with the
+/// field or position, kUnauthorised for key and signature. Whether the signer is someone you trust is another
+/// question: trust.h.
 [[nodiscard]] Result<Signed<Body>> open_any(std::string_view envelope_text);
 
 /// The in-toto statement as canonical JSON: what is signed.

@@ -30,12 +30,14 @@ enum class Kind {
 
 /// "task", "beacon-commitment", …
 [[nodiscard]] std::string_view name_of(Kind kind);
-/// kMalformed for an unknown name; the kinds of disputes (challenge, move, ruling) are named as not in this version.
+/// kMalformed for an unknown name; the kinds of disputes (challenge, move, ruling) are named as not in this
+/// version.
 [[nodiscard]] Result<Kind> kind_from_name(std::string_view name);
 /// Every kind, in the order above.
 [[nodiscard]] const std::vector<Kind>& all_kinds();
 
-/// One entry of an in-toto subject list: what a statement is about. Derived from the predicate, so nothing can disagree.
+/// One entry of an in-toto subject list: what a statement is about. Derived from the predicate, so nothing
+/// can disagree.
 struct Subject {
   std::string name;
   Digest digest;

@@ -71,8 +71,9 @@ struct Caps {
   bool operator==(const Caps&) const = default;
 };
 
-/// A signed description of a training job (dgx-manifest(5), "Task"): everything a stranger needs to train, and a verifier to
-/// replay, given the program, the data and the initial state that it binds. At most kMaxTaskBytes of payload.
+/// A signed description of a training job (dgx-manifest(5), "Task"): everything a stranger needs to train,
+/// and a verifier to replay, given the program, the data and the initial state that it binds. At most
+/// kMaxTaskBytes of payload.
 struct Task {
   static constexpr Kind kKind = Kind::kTask;
 
@@ -80,18 +81,18 @@ struct Task {
   ProgramReference evaluation;
   InitialState initial;
   DatasetReference dataset;
-  std::string model;                ///< the spec as given, for people
+  std::string model;  ///< the spec as given, for people
   program::LossKind loss = program::LossKind::kCrossEntropy;
   program::OptimizerSpec optimizer;
   program::ScheduleSpec schedule;
   std::optional<double> clip_norm;  ///< above zero, finite
   std::int64_t batch = 0;
-  std::int64_t steps = 0;           ///< at least 2
+  std::int64_t steps = 0;  ///< at least 2
   std::uint64_t seed = 0;
   std::int64_t checkpoint_every = 0;  ///< at least 2
   std::string numerics = "exact-1";
   Policy policy;
-  std::int64_t price = 0;           ///< base units per 10^9 weighted operations
+  std::int64_t price = 0;  ///< base units per 10^9 weighted operations
   Estimate estimate;
   Caps caps;
 

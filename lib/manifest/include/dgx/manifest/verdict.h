@@ -27,8 +27,8 @@ enum class RowReason {
 [[nodiscard]] std::string_view name_of(Draw draw);
 [[nodiscard]] std::string_view name_of(RowReason reason);
 
-/// What the replay of one segment gave. Where nothing could be computed (kStep, kState, kNonFinite), `recomputed` is zero, and so is
-/// a witness whose interior step was not reached.
+/// What the replay of one segment gave. Where nothing could be computed (kStep, kState, kNonFinite),
+/// `recomputed` is zero, and so is a witness whose interior step was not reached.
 struct VerdictRow {
   std::int64_t index = 0;  ///< of the segment
   Digest expected;
@@ -42,7 +42,8 @@ struct VerdictRow {
   [[nodiscard]] static Result<VerdictRow> from_json(const json::Value& value);
 };
 
-/// Chances that a cheat on that share of the segments was missed, as decimal strings (protocol::miss_probability).
+/// Chances that a cheat on that share of the segments was missed, as decimal strings
+/// (protocol::miss_probability).
 struct MissProbability {
   std::string one_segment;
   std::string one_percent;
@@ -50,22 +51,23 @@ struct MissProbability {
   bool operator==(const MissProbability&) const = default;
 };
 
-/// A verifier's result for a proof. The rows lie in `VERDICT.rows.jsonl`, bound here by root and count (leaf = line).
+/// A verifier's result for a proof. The rows lie in `VERDICT.rows.jsonl`, bound here by root and count (leaf
+/// = line).
 struct Verdict {
   static constexpr Kind kKind = Kind::kVerdict;
 
   Digest task;
-  Digest proof;                   ///< id of the proof statement
-  std::optional<Digest> beacon;   ///< id of the beacon statement; required with Draw::kPolicy
+  Digest proof;                  ///< id of the proof statement
+  std::optional<Digest> beacon;  ///< id of the beacon statement; required with Draw::kPolicy
   Draw draw = Draw::kChosen;
   Outcome outcome = Outcome::kInconclusive;
-  std::int64_t segments = 0;      ///< N, of the task
-  std::int64_t replayed = 0;      ///< rows
+  std::int64_t segments = 0;  ///< N, of the task
+  std::int64_t replayed = 0;  ///< rows
   RootReference rows;
   std::optional<VerdictRow> first_disagreement;  ///< exactly when refuted
-  std::int64_t work = 0;          ///< weighted operations
+  std::int64_t work = 0;                         ///< weighted operations
   MissProbability miss_probability;
-  Digest nonce;                   ///< random: makes the id unguessable, which hides it behind its commitment
+  Digest nonce;  ///< random: makes the id unguessable, which hides it behind its commitment
 
   [[nodiscard]] json::Object predicate() const;
   [[nodiscard]] static Verdict read(json::Fields& in);

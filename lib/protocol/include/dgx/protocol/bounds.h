@@ -11,15 +11,15 @@ namespace dgx::protocol {
 
 /// One line of `dgx-settle bounds`: a number the closed forms give, next to what the policy says.
 struct Bound {
-  std::string name;      ///< "solver_bond", …
-  std::string formula;   ///< as in dgx-protocol(7), "Money"
-  std::string value;     ///< decimal
-  std::string policy;    ///< the policy's own number, or empty
-  bool holds = true;     ///< whether the policy's number satisfies it
+  std::string name;     ///< "solver_bond", …
+  std::string formula;  ///< as in dgx-protocol(7), "Money"
+  std::string value;    ///< decimal
+  std::string policy;   ///< the policy's own number, or empty
+  bool holds = true;    ///< whether the policy's number satisfies it
 };
 
-/// Deposits, jackpot and thresholds from the closed forms, in integer arithmetic: the same text on every machine. `task` may be null: then costs are
-/// those of a task of 10^6 base units in 100 segments.
+/// Deposits, jackpot and thresholds from the closed forms, in integer arithmetic: the same text on every
+/// machine. `task` may be null: then costs are those of a task of 10^6 base units in 100 segments.
 [[nodiscard]] Result<std::vector<Bound>> bounds(const manifest::Policy& policy, const manifest::Task* task);
 
 }  // namespace dgx::protocol

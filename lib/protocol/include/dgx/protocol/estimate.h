@@ -11,20 +11,21 @@ namespace dgx::protocol {
 inline constexpr std::int64_t kOperationsPerHashedByte = 8;
 
 struct EstimateInput {
-  std::int64_t step_operations = 0;   ///< weighted, of one step
+  std::int64_t step_operations = 0;  ///< weighted, of one step
   std::int64_t state_bytes = 0;
   std::int64_t steps = 0;
   std::int64_t checkpoint_every = 0;
-  std::int64_t price = 0;             ///< base units per 10^9 operations
+  std::int64_t price = 0;  ///< base units per 10^9 operations
 };
 
-/// Work and money of a task (dgx-protocol(7), "Estimate"). Work: train = steps · step, prove = states · bytes · kOperationsPerHashedByte,
-/// verify = sampled segments · longest segment · step. Money: reward = price · (train + prove), fee = verifier_fee + price · verify, tax and treasury their
-/// parts of the reward, margin its part of reward and fee; divisions floor. kUsage if a number exceeds 2^53: split the task.
+/// Work and money of a task (dgx-protocol(7), "Estimate"). Work: train = steps · step, prove = states · bytes
+/// · kOperationsPerHashedByte, verify = sampled segments · longest segment · step. Money: reward = price ·
+/// (train + prove), fee = verifier_fee + price · verify, tax and treasury their parts of the reward, margin
+/// its part of reward and fee; divisions floor. kUsage if a number exceeds 2^53: split the task.
 [[nodiscard]] Result<manifest::Estimate> estimate(const EstimateInput& input, const manifest::Policy& policy);
 
-/// kMalformed unless a task's estimate is the one its own numbers give: its step_operations, and caps.bytes as the size of a state. Whoever has the program
-/// compares those two with it.
+/// kMalformed unless a task's estimate is the one its own numbers give: its step_operations, and caps.bytes
+/// as the size of a state. Whoever has the program compares those two with it.
 [[nodiscard]] Status check_estimate(const manifest::Task& task);
 
 }  // namespace dgx::protocol

@@ -15,8 +15,8 @@ struct Segment {
   bool operator==(const Segment&) const = default;
 };
 
-/// How a task's steps are cut: every `checkpoint_every` steps, and each segment has at least two, so that it has an interior state: a one-step
-/// remainder joins the segment before it (dgx-protocol(7), "Segments").
+/// How a task's steps are cut: every `checkpoint_every` steps, and each segment has at least two, so that it
+/// has an interior state: a one-step remainder joins the segment before it (dgx-protocol(7), "Segments").
 class Segments {
  public:
   /// kMalformed unless both are at least 2.
@@ -34,7 +34,8 @@ class Segments {
   [[nodiscard]] std::int64_t longest() const;
 
  private:
-  Segments(std::int64_t steps, std::int64_t every, std::int64_t count) : steps_(steps), every_(every), count_(count) {}
+  Segments(std::int64_t steps, std::int64_t every, std::int64_t count)
+      : steps_(steps), every_(every), count_(count) {}
   std::int64_t steps_;
   std::int64_t every_;
   std::int64_t count_;

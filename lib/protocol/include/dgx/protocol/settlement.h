@@ -22,9 +22,9 @@ enum class TaskState {
   kProofCommitted,
   kBeacon,
   kVerifyCommitted,
-  kChallengeWindow,  ///< a verdict is there, or none came in time: nobody has objected yet
-  kAwaitingDelivery, ///< the window passed; the final state has not arrived
-  kDue,              ///< can be settled now
+  kChallengeWindow,   ///< a verdict is there, or none came in time: nobody has objected yet
+  kAwaitingDelivery,  ///< the window passed; the final state has not arrived
+  kDue,               ///< can be settled now
   kSettled,
 };
 [[nodiscard]] std::string_view name_of(TaskState state);
@@ -34,8 +34,8 @@ struct TaskRecord {
   manifest::Signed<manifest::Task> task;
   std::int64_t opened_ms = 0;
   std::map<Digest, manifest::Signed<manifest::BeaconCommitment>> offers;  ///< by statement id
-  std::optional<Digest> offer;      ///< the one assigned
-  std::optional<Digest> solver;     ///< key ids
+  std::optional<Digest> offer;                                            ///< the one assigned
+  std::optional<Digest> solver;                                           ///< key ids
   std::optional<Digest> verifier;
   std::int64_t assigned_ms = 0;
   std::optional<manifest::Signed<manifest::Proof>> proof;
@@ -54,24 +54,26 @@ struct TaskRecord {
 /// How a task stands at a moment.
 struct Standing {
   TaskState state = TaskState::kOpen;
-  std::optional<std::int64_t> deadline_ms;        ///< when the present state ends by itself
-  std::optional<manifest::Settlement> settlement; ///< exactly with kDue
+  std::optional<std::int64_t> deadline_ms;         ///< when the present state ends by itself
+  std::optional<manifest::Settlement> settlement;  ///< exactly with kDue
 };
 
 /// Later than a deadline means after it by at least a millisecond.
 [[nodiscard]] Standing standing(const TaskRecord& record, std::int64_t milliseconds);
 
-/// The state machine of money: replaying a ledger's statements in order gives the same accounts on any machine. Pure: no files, no clock but the receipts', no
-/// executor. Every apply() either succeeds wholly or changes nothing and says why.
+/// The state machine of money: replaying a ledger's statements in order gives the same accounts on any
+/// machine. Pure: no files, no clock but the receipts', no executor. Every apply() either succeeds wholly or
+/// changes nothing and says why.
 ///
-/// Accounts are "jackpot", "treasury", "escrow", "bonds" and key ids in hex; their sum is always deposits − withdrawals and none is ever negative.
+/// Accounts are "jackpot", "treasury", "escrow", "bonds" and key ids in hex; their sum is always deposits −
+/// withdrawals and none is ever negative.
 class Market {
  public:
   /// An empty market. The first statement applied must be the operator's policy.
   Market() = default;
 
-  /// Applies one statement logged at `milliseconds`. kUsage: not allowed now, with the reason; kUnauthorised: by the wrong signer; kMalformed: contradicts what it
-  /// refers to. Lateness counts from `milliseconds`.
+  /// Applies one statement logged at `milliseconds`. kUsage: not allowed now, with the reason; kUnauthorised:
+  /// by the wrong signer; kMalformed: contradicts what it refers to. Lateness counts from `milliseconds`.
   [[nodiscard]] Status apply(const manifest::Signed<manifest::Body>& statement, std::int64_t milliseconds);
 
   /// Replays a whole ledger; errors name the entry.
@@ -97,8 +99,8 @@ class Market {
   std::int64_t deposited_ = 0;
   std::int64_t withdrawn_ = 0;
   std::map<Digest, TaskRecord> tasks_;
-  std::optional<Digest> ledger_;         ///< id of the first statement
-  std::set<Digest> seen_;                ///< statement ids
+  std::optional<Digest> ledger_;  ///< id of the first statement
+  std::set<Digest> seen_;         ///< statement ids
 };
 
 /// Who has money in a task: key ids in hex. Solver and verifier are empty before the assignment.
@@ -108,9 +110,10 @@ struct Stakes {
   std::string verifier;
 };
 
-/// The money of an outcome (dgx-protocol(7), "Money"): payouts sum to exactly the escrow and, once assigned, both bonds. `replayed_steps` prices the
-/// verifier's work; nullopt: no verdict came.
+/// The money of an outcome (dgx-protocol(7), "Money"): payouts sum to exactly the escrow and, once assigned,
+/// both bonds. `replayed_steps` prices the verifier's work; nullopt: no verdict came.
 [[nodiscard]] std::vector<manifest::Payout> payouts(const manifest::Task& task, manifest::Reason reason,
-                                                    const Stakes& stakes, std::optional<std::int64_t> replayed_steps);
+                                                    const Stakes& stakes,
+                                                    std::optional<std::int64_t> replayed_steps);
 
 }  // namespace dgx::protocol

@@ -11,28 +11,29 @@
 
 namespace dgx::protocol {
 
-/// Part `index` of `count` of a verification: unsigned, since only the verdict made of all of them is a statement.
+/// Part `index` of `count` of a verification: unsigned, since only the verdict made of all of them is a
+/// statement.
 struct Shard {
   Assignment assignment;
   std::int64_t index = 0;
   std::int64_t count = 1;
-  std::vector<std::int64_t> drawn;           ///< of the whole verification, sorted
-  std::vector<manifest::VerdictRow> rows;    ///< of this part
+  std::vector<std::int64_t> drawn;         ///< of the whole verification, sorted
+  std::vector<manifest::VerdictRow> rows;  ///< of this part
 };
 
 inline constexpr std::size_t kMaxShardBytes = std::size_t{1} << 28;
 
-/// Segments of part `index` of `count`: every count-th of the drawn ones. Together the parts are `drawn`. kUsage unless
-/// 0 ≤ index < count ≤ 65536.
-[[nodiscard]] Result<std::vector<std::int64_t>> shard_segments(std::span<const std::int64_t> drawn, std::int64_t index,
-                                                               std::int64_t count);
+/// Segments of part `index` of `count`: every count-th of the drawn ones. Together the parts are `drawn`.
+/// kUsage unless 0 ≤ index < count ≤ 65536.
+[[nodiscard]] Result<std::vector<std::int64_t>> shard_segments(std::span<const std::int64_t> drawn,
+                                                               std::int64_t index, std::int64_t count);
 
 /// One canonical JSON object and a newline, and back (kMalformed with the field).
 [[nodiscard]] std::string encode_shard(const Shard& shard);
 [[nodiscard]] Result<Shard> decode_shard(std::string_view text);
 
-/// The rows of all shards, sorted. kInconclusive with a list if a shard is missing, given twice or not complete; kMalformed if they are not of one
-/// verification.
+/// The rows of all shards, sorted. kInconclusive with a list if a shard is missing, given twice or not
+/// complete; kMalformed if they are not of one verification.
 [[nodiscard]] Result<std::vector<manifest::VerdictRow>> merge_shards(std::span<const Shard> shards);
 
 }  // namespace dgx::protocol

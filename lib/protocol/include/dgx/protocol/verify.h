@@ -20,40 +20,48 @@ namespace dgx::protocol {
 /// Who replays what: everything a row depends on but the states.
 struct Assignment {
   Digest task;
-  Digest proof;                    ///< id of the proof statement
-  Digest verifier;                 ///< key id
-  std::optional<Digest> beacon;    ///< id of the beacon statement
-  Digest beacon_value;             ///< zero for a chosen draw
+  Digest proof;                  ///< id of the proof statement
+  Digest verifier;               ///< key id
+  std::optional<Digest> beacon;  ///< id of the beacon statement
+  Digest beacon_value;           ///< zero for a chosen draw
   manifest::Draw draw = manifest::Draw::kChosen;
   bool operator==(const Assignment&) const = default;
 };
 
-/// kMalformed, or kUnauthorised for a beacon of somebody else, unless the proof is of this task (id, initial state, steps, number of states), and the
-/// beacon, if there is one, of this proof.
+/// kMalformed, or kUnauthorised for a beacon of somebody else, unless the proof is of this task (id, initial
+/// state, steps, number of states), and the beacon, if there is one, of this proof.
 [[nodiscard]] Status check_proof(const manifest::Signed<manifest::Task>& task,
                                  const manifest::Signed<manifest::Proof>& proof);
 [[nodiscard]] Result<Assignment> assign(const manifest::Signed<manifest::Task>& task,
                                         const manifest::Signed<manifest::Proof>& proof,
-                                        const manifest::Signed<manifest::Beacon>* beacon, const Digest& verifier);
+                                        const manifest::Signed<manifest::Beacon>* beacon,
+                                        const Digest& verifier);
 
 /// The segments the policy draws for this assignment; kUsage without a beacon.
-[[nodiscard]] Result<std::vector<std::int64_t>> policy_draw(const manifest::Task& task, const Assignment& assignment);
+[[nodiscard]] Result<std::vector<std::int64_t>> policy_draw(const manifest::Task& task,
+                                                            const Assignment& assignment);
 
-/// Replays one segment from its committed start and compares. `start_digest` and `end_digest` are committed states `segment.index` and
-/// `segment.index` + 1. kMalformed if `start` is not the committed state: that is no fault of the proof. Every fault of the proof is a row.
-/// `progress` (may be empty) is asked after every step and ends the replay with kInterrupted when it says false.
-[[nodiscard]] Result<manifest::VerdictRow> replay_segment(Executor& executor, const State& start, const Segment& segment,
-                                                          const Digest& start_digest, const Digest& end_digest,
+/// Replays one segment from its committed start and compares. `start_digest` and `end_digest` are committed
+/// states `segment.index` and `segment.index` + 1. kMalformed if `start` is not the committed state: that is
+/// no fault of the proof. Every fault of the proof is a row. `progress` (may be empty) is asked after every
+/// step and ends the replay with kInterrupted when it says false.
+[[nodiscard]] Result<manifest::VerdictRow> replay_segment(Executor& executor, const State& start,
+                                                          const Segment& segment, const Digest& start_digest,
+                                                          const Digest& end_digest,
                                                           const Assignment& assignment,
                                                           const std::function<bool()>& progress = {});
 
-/// The rows of a verdict, put together: sorted, outcome, root, miss probabilities. kMalformed if a segment occurs twice, is not of the task, or does not
-/// have the committed end digest; `rows` must not be empty. With Draw::kPolicy the segments must be the draw.
-[[nodiscard]] Result<manifest::Verdict> assemble_verdict(const manifest::Task& task, const Assignment& assignment,
+/// The rows of a verdict, put together: sorted, outcome, root, miss probabilities. kMalformed if a segment
+/// occurs twice, is not of the task, or does not have the committed end digest; `rows` must not be empty.
+/// With Draw::kPolicy the segments must be the draw.
+[[nodiscard]] Result<manifest::Verdict> assemble_verdict(const manifest::Task& task,
+                                                         const Assignment& assignment,
                                                          std::span<const Digest> states,
-                                                         std::vector<manifest::VerdictRow>& rows, const Digest& nonce);
+                                                         std::vector<manifest::VerdictRow>& rows,
+                                                         const Digest& nonce);
 
 /// Weighted operations of replaying these segments.
-[[nodiscard]] Result<std::int64_t> replay_work(const manifest::Task& task, std::span<const std::int64_t> segments);
+[[nodiscard]] Result<std::int64_t> replay_work(const manifest::Task& task,
+                                               std::span<const std::int64_t> segments);
 
 }  // namespace dgx::protocol
