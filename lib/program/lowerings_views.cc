@@ -169,7 +169,6 @@ void slice_backward(Call& call) {
   const std::int64_t start = call.integer("start", 0), step = call.integer("step", 1);
   if (!call.ok() || !call.require(step >= 1 && gradient.shape.size() == shape.size(), "a step below 1"))
     return;
-  if (gradient.splat && is_contiguous(gradient)) return;
   TensorForm form = with_index(filled_around(call, gradient), shape, dimension,
                                output_index(dimension, 1, -clamped(start, shape[dimension])));
   if (step > 1) {
