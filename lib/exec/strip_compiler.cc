@@ -69,6 +69,7 @@ std::int64_t StripProgram::work() const {
 
 StripCompiler::StripCompiler(const Shape& extents, bool is_fold) : is_fold_(is_fold) {
   program_.nest.extents = extents;
+  add_register({});  // register 0 is nobody's: operands that an instruction does not have name it
 }
 
 std::int32_t StripCompiler::add_register(StripRegister reg) {
@@ -224,47 +225,58 @@ void StripCompiler::return_result(ValueIndex value) {
   program_.result = as_type(member_result(value), primitive_->dtype == DType::kF32 ? Type::kFloat : Type::kInteger);
 }
 
-StripProgram StripCompiler::finish() {
-  if (!uses_index_) program_.nest.collapse();
-  if (program_.nest.extents.empty()) program_.nest.collapse();
+/// Rows much shorter than a strip would spend their time on starting strips: two dimensions then become one, and what does
+/// not walk it at a single stride is gathered.
+void StripCompiler::join_short_rows() {
+  LoopNest& nest = program_.nest;
+  constexpr std::int64_t kShort = kStripLength / 4;
+  if (is_fold_ || nest.extents.size() < 2 || nest.inner_extent() >= kShort) return;
+  program_.period = nest.inner_extent();
+  nest.extents.pop_back();
+  nest.extents.back() *= program_.period;
+}
+
+void StripCompiler::place_registers() {
   for (StripRegister& reg : program_.registers) {
     if (reg.source != Source::kMemory) continue;
-    const std::int64_t stride = program_.nest.strides[reg.map].back();
+    const auto& strides = program_.nest.strides[reg.map];
+    const std::int64_t stride = strides.back();
+    const bool one_stride = program_.period == 0 || strides[strides.size() - 2] == stride * program_.period;
     const bool single = program_.nest.inner_extent() == 1;
-    if (stride != 1 && !single) reg.source = stride == 0 ? Source::kSplat : Source::kGather;
+    if (one_stride && (stride == 1 || single)) continue;
+    reg.source = one_stride && stride == 0 ? Source::kSplat : Source::kGather;
   }
-  // u8 memory is widened as it is read; everything else reads i64 as it lies.
+}
+
+/// u8 memory is widened as it is read; everything else is read as it lies.
+void StripCompiler::widen_bytes() {
   std::vector<kernels::cpu::StripInstruction> widened;
+  auto& instructions = program_.instructions;
   const std::size_t registers = program_.registers.size();
-  for (std::size_t r = 0; r < registers; ++r) {
-    StripRegister& reg = program_.registers[r];
-    const bool written = std::any_of(program_.instructions.begin(), program_.instructions.end(),
-                                     [&](const auto& i) { return i.out == static_cast<std::int32_t>(r); });
+  for (std::size_t n = 0; n < registers; ++n) {
+    const auto r = static_cast<std::int32_t>(n);
+    const StripRegister reg = program_.registers[n];
+    const bool written = std::any_of(instructions.begin(), instructions.end(), [r](const auto& i) { return i.out == r; });
     if (reg.dtype != DType::kU8 || reg.source != Source::kMemory || written) continue;
     const std::int32_t wide = scratch(Type::kInteger);
-    for (auto& instruction : program_.instructions) {
-      for (std::int32_t& in : instruction.in) in = in == static_cast<std::int32_t>(r) ? wide : in;
+    bool used = program_.result == r;
+    for (auto& instruction : instructions) {
+      if (instruction.op == Op::kFloatOfInteger && instruction.in[0] == r) {
+        instruction.op = Op::kFloatOfByte;  // no need to pass through 64 bits
+        continue;
+      }
+      for (std::int32_t& in : instruction.in) {
+        used = used || in == r;
+        in = in == r ? wide : in;
+      }
     }
-    if (program_.result == static_cast<std::int32_t>(r)) program_.result = wide;
-    widened.push_back({Op::kIntegerOfByte, wide, {static_cast<std::int32_t>(r), 0, 0}});
+    if (program_.result == r) program_.result = wide;
+    if (used) widened.push_back({Op::kIntegerOfByte, wide, {r, 0, 0}});
   }
-  program_.instructions.insert(program_.instructions.begin(), widened.begin(), widened.end());
-  // A byte that only becomes a float is converted in one instruction.
-  for (auto& instruction : program_.instructions) {
-    if (instruction.op != Op::kFloatOfInteger) continue;
-    for (const auto& w : widened) {
-      if (w.out != instruction.in[0]) continue;
-      instruction.op = Op::kFloatOfByte;
-      instruction.in[0] = w.in[0];
-      break;
-    }
-  }
-  std::erase_if(program_.instructions, [&](const auto& w) {
-    if (w.op != Op::kIntegerOfByte || program_.result == w.out) return false;
-    return std::none_of(program_.instructions.begin(), program_.instructions.end(), [&](const auto& i) {
-      return i.in[0] == w.out || i.in[1] == w.out || i.in[2] == w.out;
-    });
-  });
+  instructions.insert(instructions.begin(), widened.begin(), widened.end());
+}
+
+void StripCompiler::fill_literals() {
   for (const StripRegister& reg : program_.registers) {
     std::vector<std::uint8_t> copies;
     if (reg.source == Source::kLiteral) {
@@ -277,6 +289,14 @@ StripProgram StripCompiler::finish() {
     }
     program_.literals.push_back(std::move(copies));
   }
+}
+
+StripProgram StripCompiler::finish() {
+  if (!uses_index_ || program_.nest.extents.empty()) program_.nest.collapse();
+  join_short_rows();
+  place_registers();
+  widen_bytes();
+  fill_literals();
   return std::move(program_);
 }
 

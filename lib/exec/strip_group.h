@@ -16,7 +16,7 @@ struct StripRegister {
     kScratch,  ///< the thread's scratch: an intermediate result
     kMemory,   ///< the value itself, read or written along its unit stride
     kSplat,    ///< one element of the value, repeated
-    kGather,   ///< elements of the value at another stride, copied into scratch
+    kGather,   ///< elements of the value at other strides, copied into scratch
     kIndex,    ///< iteration (or fold) index `map`, as integers
     kLiteral,  ///< a constant
     kFlag,     ///< the thread's "something is not finite" flag of `value`
@@ -38,6 +38,7 @@ struct StripProgram {
   std::vector<kernels::cpu::StripInstruction> instructions;
   std::vector<std::vector<std::uint8_t>> literals;  ///< kStripLength copies of each kLiteral register's constant
   std::int32_t result = -1;                         ///< folds: the register of the last step
+  std::int64_t period = 0;  ///< the innermost dimension stands for two, of which this is the inner one's extent; 0: for one
   std::vector<std::vector<std::int64_t>> outer;     ///< folds: [map][dimension of the output's iteration]
 
   [[nodiscard]] std::int64_t work() const;  ///< element operations in all
@@ -82,6 +83,10 @@ class StripCompiler {
   std::int32_t as_type(std::int32_t reg, Type type);
   [[nodiscard]] Type type_of(std::int32_t reg) const { return program_.registers[static_cast<std::size_t>(reg)].type; }
   std::int32_t member_result(kernels::ValueIndex value) const;
+  void join_short_rows();
+  void place_registers();
+  void widen_bytes();
+  void fill_literals();
 
   StripProgram program_;
   bool is_fold_;
@@ -121,6 +126,8 @@ class StripRunner {
 
  private:
   void set_row(std::int64_t row);
+  void read(std::size_t r, std::int64_t start, std::int64_t count);
+  void fill_index(const StripRegister& reg, std::int64_t* to, std::int64_t start, std::int64_t count) const;
   void run_strip(std::int64_t start, std::int64_t count, void* result);
 
   const StripProgram& program_;

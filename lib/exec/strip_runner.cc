@@ -15,21 +15,18 @@ constexpr std::size_t kRegisterBytes = static_cast<std::size_t>(kStripLength) * 
 // Registers start at different cache sets: a stride of exactly 4 KiB would put them all into the same few.
 constexpr std::size_t kRegisterStride = kRegisterBytes + 128;
 
+template <class To, class From>
+void gather_as(void* out, const void* from, std::int64_t stride, std::int64_t count) {
+  auto* to = static_cast<To*>(out);
+  const auto* x = static_cast<const From*>(from);
+  for (std::int64_t i = 0; i < count; ++i) to[i] = x[i * stride];
+}
+
 /// Copies `count` elements that lie `stride` apart, widening bytes to integers.
 void gather(void* out, const void* from, DType dtype, std::int64_t stride, std::int64_t count) {
-  if (dtype == DType::kF32) {
-    auto* to = static_cast<float*>(out);
-    const auto* x = static_cast<const float*>(from);
-    for (std::int64_t i = 0; i < count; ++i) to[i] = x[i * stride];
-  } else if (dtype == DType::kI64) {
-    auto* to = static_cast<std::int64_t*>(out);
-    const auto* x = static_cast<const std::int64_t*>(from);
-    for (std::int64_t i = 0; i < count; ++i) to[i] = x[i * stride];
-  } else {
-    auto* to = static_cast<std::int64_t*>(out);
-    const auto* x = static_cast<const std::uint8_t*>(from);
-    for (std::int64_t i = 0; i < count; ++i) to[i] = x[i * stride];
-  }
+  if (dtype == DType::kF32) gather_as<float, float>(out, from, stride, count);
+  if (dtype == DType::kI64) gather_as<std::int64_t, std::int64_t>(out, from, stride, count);
+  if (dtype == DType::kU8) gather_as<std::int64_t, std::uint8_t>(out, from, stride, count);
 }
 
 }  // namespace
@@ -74,30 +71,56 @@ void StripRunner::set_row(std::int64_t row) {
   }
 }
 
+void StripRunner::fill_index(const StripRegister& reg, std::int64_t* to, std::int64_t start, std::int64_t count) const {
+  const LoopNest& nest = program_.nest;
+  const std::size_t last = nest.extents.size() - 1;
+  if (program_.period == 0) {
+    const std::int64_t fixed = reg.map == last ? 0 : nest.row_index(reg.map, row_);
+    for (std::int64_t i = 0; i < count; ++i) to[i] = reg.map == last ? start + i : fixed;
+  } else if (reg.map < last) {
+    std::fill(to, to + count, nest.row_index(reg.map, row_));
+  } else {
+    const bool inner = reg.map > last;
+    for (std::int64_t i = 0; i < count; ++i) to[i] = inner ? (start + i) % program_.period : (start + i) / program_.period;
+  }
+}
+
+/// Where the register's elements from `start` on lie, or a copy of them in its scratch.
+void StripRunner::read(std::size_t r, std::int64_t start, std::int64_t count) {
+  const StripRegister& reg = program_.registers[r];
+  void*& pointer = scratch_.pointers_[r];
+  const auto& strides = program_.nest.strides[reg.map];
+  const std::int64_t stride = strides.back();
+  const auto size = static_cast<std::int64_t>(size_of(reg.dtype));
+  std::uint8_t* base = static_cast<std::uint8_t*>(values_[reg.value]) + row_base_[r] * size;
+  if (reg.source == Source::kMemory) {
+    pointer = base + start * stride * size;
+  } else if (reg.source == Source::kSplat) {
+    if (scratch_.splatted_[r] == base) return;
+    gather(pointer, base, reg.dtype, 0, std::min(kStripLength, program_.nest.inner_extent()));
+    scratch_.splatted_[r] = base;
+  } else if (program_.period == 0) {
+    gather(pointer, base + start * stride * size, reg.dtype, stride, count);
+  } else {
+    auto* to = static_cast<std::uint8_t*>(pointer);
+    for (std::int64_t done = 0; done < count;) {
+      const std::int64_t row = (start + done) / program_.period;
+      const std::int64_t column = (start + done) % program_.period;
+      const std::int64_t part = std::min(count - done, program_.period - column);
+      const std::int64_t offset = row * strides[strides.size() - 2] + column * stride;
+      gather(to + done * kernels::cpu::bytes_of(reg.type), base + offset * size, reg.dtype, stride, part);
+      done += part;
+    }
+  }
+}
+
 void StripRunner::run_strip(std::int64_t start, std::int64_t count, void* result) {
-  const std::int64_t width = std::min(kStripLength, program_.nest.inner_extent());
   for (std::size_t r = 0; r < program_.registers.size(); ++r) {
     const StripRegister& reg = program_.registers[r];
-    void*& pointer = scratch_.pointers_[r];
-    if (reg.source == Source::kScratch || reg.source == Source::kLiteral || reg.source == Source::kFlag) continue;
     if (reg.source == Source::kIndex) {
-      auto* to = static_cast<std::int64_t*>(pointer);
-      const std::size_t last = program_.nest.extents.size() - 1;
-      const std::int64_t fixed = reg.map == last ? start : program_.nest.row_index(reg.map, row_);
-      for (std::int64_t i = 0; i < count; ++i) to[i] = reg.map == last ? fixed + i : fixed;
-      continue;
-    }
-    auto* base = static_cast<std::uint8_t*>(values_[reg.value]);
-    const std::int64_t stride = program_.nest.strides[reg.map].back();
-    const auto size = static_cast<std::int64_t>(size_of(reg.dtype));
-    std::uint8_t* from = base + (row_base_[r] + start * stride) * size;
-    if (reg.source == Source::kMemory) {
-      pointer = from;
-    } else if (reg.source == Source::kGather) {
-      gather(pointer, from, reg.dtype, stride, count);
-    } else if (scratch_.splatted_[r] != from) {
-      gather(pointer, from, reg.dtype, 0, width);
-      scratch_.splatted_[r] = from;
+      fill_index(reg, static_cast<std::int64_t*>(scratch_.pointers_[r]), start, count);
+    } else if (reg.source == Source::kMemory || reg.source == Source::kSplat || reg.source == Source::kGather) {
+      read(r, start, count);
     }
   }
   if (result != nullptr && program_.result >= 0) {
