@@ -31,6 +31,7 @@ std::vector<Bound> bind(CLI::App& app, Command& command) {
     } else {
       option->expected(1, row.form == Form::kList || row.form == Form::kRest ? 1 << 20 : 1);
     }
+    option->allow_extra_args(row.form == Form::kList || row.form == Form::kRest);  // else a positional takes only its minimum
     option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     out.push_back({&row, option});
   }

@@ -50,6 +50,22 @@ std::string message_of(std::vector<std::string> arguments) {
 
 }  // namespace
 
+TEST_CASE("the last positional takes all that is left, before and after options") {
+  std::string task;
+  std::vector<std::string> rest;
+  std::string key;
+  Common common;
+  Questions questions;
+  Command command;
+  command.positional("TASK.json", task, "the task").positional("FILE", rest, "files");
+  command.required("--key", "KEY.pem", key, "a key");
+  declare_common(command, common, questions);
+  REQUIRE(parse(command, questions, {"t.json", "a", "b", "--key", "k.pem", "c"}).ok());
+  CHECK(task == "t.json");
+  CHECK(rest == std::vector<std::string>{"a", "b", "c"});
+  CHECK(key == "k.pem");
+}
+
 TEST_CASE("options keep their defaults when they are not given") {
   Example example;
   REQUIRE(example.read({"t.json"}).ok());
