@@ -6,15 +6,24 @@ namespace {
 
 using namespace dgx;
 
-void declare_task(cli::Command& command, jobs::SubmitOptions& options) {
-  command.required("--data", "DATA.h5", options.data, "dataset bundle, from dgx-pack");
-  command.required("--model", "SPEC|FILE.pt", options.model, "mlp:784-256-128-10, or a TorchScript file");
-  command.required("--loss", "LOSS", options.loss, "cross-entropy or mse");
-  command.required("--optimizer", "SPEC", options.optimizer, "sgd:lr=0.1,momentum=0.9 | adam:lr=1e-3 | adamw:lr=3e-4");
-  command.required("--batch", "N", options.batch, "samples a step");
+/// `need`: of an estimate, which takes a finished task instead, these may be left out.
+void declare_task(cli::Command& command, jobs::SubmitOptions& options, cli::Need need) {
+  const auto add = [&](std::string_view name, std::string value, auto& variable, std::string help) {
+    if (need == cli::Need::kRequired) {
+      command.required(name, std::move(value), variable, std::move(help));
+    } else {
+      command.option(name, std::move(value), variable, std::move(help));
+    }
+  };
+  add("--data", "DATA.h5", options.data, "dataset bundle, from dgx-pack");
+  add("--model", "SPEC|FILE.pt", options.model, "mlp:784-256-128-10, or a TorchScript file");
+  add("--loss", "LOSS", options.loss, "cross-entropy or mse");
+  add("--optimizer", "SPEC", options.optimizer, "sgd:lr=0.1,momentum=0.9 | adam:lr=1e-3 | adamw:lr=3e-4");
+  add("--batch", "N", options.batch, "samples a step");
   command.option("--epochs", "N", options.epochs, "passes over the data");
   command.option("--steps", "N", options.steps, "steps, instead of epochs");
-  command.exactly_one({"--epochs", "--steps"});
+  need == cli::Need::kRequired ? command.exactly_one({"--epochs", "--steps"})
+                               : command.at_most_one({"--epochs", "--steps"});
   command.option("--seed", "N", options.seed, "of initial weights and data order");
   command.option("--schedule", "SPEC", options.schedule,
                  "constant | step:every=30,gamma=0.1 | cosine:warmup=100,min=0 | linear:warmup=100");
@@ -78,7 +87,7 @@ struct Submit {
   jobs::SubmitOptions options;
 
   void declare(cli::Command& command) {
-    declare_task(command, options);
+    declare_task(command, options, cli::Need::kRequired);
     command.key(options.key.path, options.key.passphrase_file);
     command.output(options.output, "TASK.json", cli::Need::kRequired,
                    "the task; TASK.program.jsonl and TASK.eval.jsonl go beside it");
@@ -96,10 +105,22 @@ struct Submit {
 
 struct Estimate {
   jobs::SubmitOptions options;
+  std::optional<std::string> task;
 
-  void declare(cli::Command& command) { declare_task(command, options); }
+  void declare(cli::Command& command) {
+    command.positional("TASK.json", task, "a task that is there, instead of the options of one to come");
+    declare_task(command, options, cli::Need::kOptional);
+  }
+  Result<jobs::SubmitResult> estimate(const JobContext& context) const {
+    if (task) return jobs::estimate_task(*task, context);
+    for (const auto& [name, value] : {std::pair{"--data", &options.data}, std::pair{"--model", &options.model},
+                                      std::pair{"--loss", &options.loss}, std::pair{"--optimizer", &options.optimizer}}) {
+      if (value->empty()) return usage_error(std::string("estimate needs TASK.json, or ") + name + " and its like");
+    }
+    return jobs::estimate(options, context);
+  }
   Result<cli::Verdict> run(cli::Out& out) const {
-    DGX_TRY(const jobs::SubmitResult result, jobs::estimate(options, out.brief_job()));
+    DGX_TRY(const jobs::SubmitResult result, estimate(out.brief_job()));
     print_work(out, result);
     print_estimate(out, result);
     return cli::Verdict::kDone;
