@@ -8,7 +8,6 @@
 #include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/serialization/import.h>
 
-#include <charconv>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -17,34 +16,26 @@
 #include <tuple>
 #include <utility>
 
+#include "dgx/program/specs.h"
+
 namespace dgx::torch_bridge {
 namespace {
 
 constexpr std::string_view kMlp = "mlp:";
-constexpr std::int64_t kMaxWidth = std::int64_t{1} << 20;
 
 at::Tensor functional(const at::Tensor& tensor) {
   return at::functionalization::impl::to_functional_tensor(tensor.detach());
 }
 
-Result<std::vector<std::int64_t>> parse_widths(const std::string& model) {
-  const Error error =
-      usage_error(fmt::format("model '{}': widths must be 1 to {}, two or more", model, kMaxWidth),
-                  "write mlp:784-256-10");
-  std::vector<std::int64_t> widths;
-  const char* at = model.data() + kMlp.size();
-  const char* const end = model.data() + model.size();
-  while (true) {
-    std::int64_t width = 0;
-    const auto [next, failed] = std::from_chars(at, end, width);
-    if (failed != std::errc{} || width < 1 || width > kMaxWidth) return error;
-    widths.push_back(width);
-    if (next == end) break;
-    if (*next != '-') return error;
-    at = next + 1;
+at::Tensor activate(program::Activation activation, const at::Tensor& x) {
+  switch (activation) {
+    case program::Activation::kRelu: return at::relu(x);
+    case program::Activation::kGelu: return at::gelu(x, "none");
+    case program::Activation::kGeluTanh: return at::gelu(x, "tanh");
+    case program::Activation::kTanh: return at::tanh(x);
+    case program::Activation::kSigmoid: return at::sigmoid(x);
   }
-  if (widths.size() < 2) return error;
-  return widths;
+  return x;
 }
 
 Status check_mlp_input(const program::CaptureRequest& request, std::int64_t first_width) {
@@ -68,20 +59,21 @@ void add_fixed(std::vector<NamedTensor>& list, std::string name, const at::Tenso
 
 // Values are zero: the state of a task comes from its seed, only names and shapes matter here.
 Result<Model> make_mlp(const program::CaptureRequest& request) {
-  DGX_TRY(const auto widths, parse_widths(request.model));
+  DGX_TRY(const program::ModelSpec spec, program::parse_model_spec(request.model));
+  const auto& widths = spec.sizes;
   DGX_CHECK(check_mlp_input(request, widths.front()));
   Model model;
   for (std::size_t layer = 0; layer + 1 < widths.size(); ++layer) {
-    // Numbered like an nn.Sequential of Linear, ReLU, Linear, …
+    // Numbered like an nn.Sequential of Linear, activation, Linear, …
     const std::string prefix = std::to_string(2 * layer);
     add_fixed(model.parameters, prefix + ".weight", at::zeros({widths[layer + 1], widths[layer]}));
     add_fixed(model.parameters, prefix + ".bias", at::zeros({widths[layer + 1]}));
   }
   for (const NamedTensor& parameter : model.parameters) parameter.tensor.set_requires_grad(request.training);
-  model.forward = [parameters = model.parameters, width = widths.front()](const at::Tensor& input) {
+  model.forward = [parameters = model.parameters, width = widths.front(), activation = spec.activation](const at::Tensor& input) {
     at::Tensor x = input.dim() == 2 ? input : input.view({input.size(0), width});
     for (std::size_t i = 0; i < parameters.size(); i += 2) {
-      if (i > 0) x = at::relu(x);
+      if (i > 0) x = activate(activation, x);
       x = at::linear(x, parameters[i].tensor, parameters[i + 1].tensor);
     }
     return x;

@@ -207,9 +207,9 @@ TEST_CASE("what cannot be captured is refused by name and place") {
       {"clipped", ErrorCode::kUsage, "forward() changes the parameter fc.weight"},
       {"pair", ErrorCode::kMalformed, "forward() must return one tensor, it returns Tuple"},
       {"absent", ErrorCode::kMissing, "no such file"},
-      {"mlp:784", ErrorCode::kUsage, "widths must be"},
-      {"mlp:784-0-10", ErrorCode::kUsage, "widths must be"},
-      {"mlp:784-x", ErrorCode::kUsage, "widths must be"},
+      {"mlp:784", ErrorCode::kUsage, "mlp: "},
+      {"mlp:784-0-10", ErrorCode::kUsage, "mlp: a layer of 0"},
+      {"mlp:784-x", ErrorCode::kUsage, "'x' is not a number"},
       {"mlp:783-10", ErrorCode::kUsage, "takes 783 numbers a sample, the input [128,1,28,28] has 784"},
   }));
   const auto graph = capture(model);
