@@ -253,18 +253,7 @@ Status ExactExecutor::trace(const std::function<Status(std::int32_t, const Tenso
 }
 
 Status ExactExecutor::trace(const Fault& fault, const std::function<Status(std::int32_t, const TensorView&)>& visit) {
-  const auto& values = impl_->program->values;
-  if (fault.value < 0 || static_cast<std::size_t>(fault.value) >= values.size()) {
-    return usage_error("there is no value " + std::to_string(fault.value) + " in the program");
-  }
-  const Primitive& value = values[static_cast<std::size_t>(fault.value)];
-  const auto size = static_cast<std::int64_t>(size_of(value.dtype));
-  if (fault.element < 0 || fault.element >= bytes_of(value) / size) {
-    return usage_error("value " + std::to_string(fault.value) + " has no element " + std::to_string(fault.element));
-  }
-  if (fault.bit < 0 || fault.bit >= size * 8) {
-    return usage_error("an element of value " + std::to_string(fault.value) + " has no bit " + std::to_string(fault.bit));
-  }
+  DGX_CHECK(check_fault(*impl_->program, fault));
   return impl_->run_every_value(fault, visit);
 }
 
@@ -296,6 +285,23 @@ std::int64_t ExactExecutor::planned_bytes() const {
   }
   for (const auto& field : impl_->batch) bytes += static_cast<std::int64_t>(field.rows.bytes().size());
   return bytes;
+}
+
+Status check_fault(const program::Program& program, const Fault& fault) {
+  const std::string name = "value " + std::to_string(fault.value);
+  if (fault.value < 0 || static_cast<std::size_t>(fault.value) >= program.values.size()) {
+    return usage_error("the program has no " + name);
+  }
+  const Primitive& value = program.values[static_cast<std::size_t>(fault.value)];
+  const auto size = static_cast<std::int64_t>(size_of(value.dtype));
+  if (fault.element < 0 || fault.element >= bytes_of(value) / size) {
+    return usage_error(name + " has no element " + std::to_string(fault.element) + ", its shape is " + to_string(value.shape));
+  }
+  if (fault.bit < 0 || fault.bit >= size * 8) {
+    return usage_error("an element of " + name + " has no bit " + std::to_string(fault.bit) + ", it is " +
+                       std::string(name_of(value.dtype)));
+  }
+  return {};
 }
 
 std::string ExactExecutor::explain() const { return exec::explain(impl_->fused->plan(), *impl_->program); }

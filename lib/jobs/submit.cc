@@ -122,6 +122,8 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   const program::TrainingRecipe recipe{field_of(data.x), field_of(data.y), data.scale,       data.shift,
                                        options.batch,    parsed.loss,      parsed.optimizer, options.clip_norm};
   DGX_TRY(const std::int64_t steps, steps_of(options, seed, samples));
+  if (steps < 2) return usage_error("a task has at least 2 steps, this one " + std::to_string(steps));
+  if (options.checkpoint_every && *options.checkpoint_every < 2) return usage_error("--checkpoint-every must be at least 2");
   DGX_TRY(const auto training, capture(parsed, recipe, true));
   DGX_CHECK(check_labels(data, training, parsed.loss));
   DGX_TRY(const auto forward, capture(parsed, recipe, false));

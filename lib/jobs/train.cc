@@ -202,7 +202,7 @@ Status check_drill(const Drill& drill, const TaskFiles& files) {
   if (static_cast<std::size_t>(drill.fault.value) >= files.program->values.size()) {
     return usage_error("drill: the program has values 0 to " + std::to_string(files.program->values.size() - 1));
   }
-  return {};
+  return exec::check_fault(*files.program, drill.fault);
 }
 
 Result<bundle::RunWriter> open_run(const TrainOptions& options, const TaskFiles& files, const bundle::RunHeader& header,

@@ -30,6 +30,9 @@ struct Fault {
   int bit = 0;
 };
 
+/// kUsage, naming what is wrong, unless the program has that value, the value that element, and the element that bit.
+[[nodiscard]] Status check_fault(const program::Program& program, const Fault& fault);
+
 /// One entry of the current state, not copied: valid until the next step or load.
 struct EntryView {
   std::string_view name;
