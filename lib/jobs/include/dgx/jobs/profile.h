@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "dgx/core/bytes.h"
+#include "dgx/core/job_context.h"
+#include "dgx/core/result.h"
+#include "dgx/jobs/key.h"
+#include "dgx/manifest/profile.h"
+
+namespace dgx::jobs {
+
+/// dgx-profile(1).
+struct ProfileOptions {
+  std::string task;
+  std::string data;
+  std::optional<std::string> program;
+  std::optional<std::string> init;
+  std::int64_t steps = 8;  ///< of each segment replayed
+  std::int64_t segments = 2;
+  std::optional<std::string> against;  ///< recheck this profile, with its numbers of steps and segments
+  KeyFile key;                         ///< empty path: sign nothing
+  std::string output = "-";            ///< PROFILE.json, or "-": only in the result
+};
+
+struct ProfileResult {
+  manifest::Profile profile;
+  double other_seed_max_abs = 0;  ///< greatest difference of a parameter
+  double steps_per_second = 0;    ///< of the fastest replay
+  std::optional<bool> agrees;     ///< with --against
+  std::optional<Digest> id;       ///< if it was signed
+  std::string envelope;
+};
+
+/// Replays segments at the beginning of an exact task under every number of threads and every instruction set
+/// of this machine, compares all states, and measures how far another seed ends up, the rate and the memory.
+///
+/// kInternal, and nothing is signed, if two replays differ: then this machine or build breaks the numeric
+/// contract. What another profile says of differing replays and of the distance is a function of the task, so
+/// `agrees` compares them exactly; rates are not compared.
+[[nodiscard]] Result<ProfileResult> profile(const ProfileOptions& options, const JobContext& context);
+
+}  // namespace dgx::jobs

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dgx/core/bytes.h"
+#include "dgx/core/files.h"
+#include "dgx/core/result.h"
+#include "dgx/manifest/statement.h"
+
+namespace dgx::jobs {
+
+/// A proof and the digests of its committed states, which have the proof's root.
+struct ProofFiles {
+  manifest::Signed<manifest::Proof> proof;
+  std::vector<Digest> states;
+  std::string path;  ///< of the proof
+};
+
+/// Reads a statement and checks its signer: kUnauthorised for one whom `trust` does not name.
+template <class T>
+[[nodiscard]] Result<manifest::Signed<T>> read_signed(const std::string& path,
+                                                      const std::optional<std::string>& trust);
+
+/// The task alone, without its program: for jobs that run no step.
+[[nodiscard]] Result<manifest::Signed<manifest::Task>> read_task(const std::string& path,
+                                                                 const std::optional<std::string>& trust);
+
+/// Opens a proof of this task, and PROOF.states beside it. kMissing, kMalformed (a proof of another task,
+/// states that are not the proof's), kUnauthorised.
+[[nodiscard]] Result<ProofFiles> open_proof(const std::string& path,
+                                            const manifest::Signed<manifest::Task>& task,
+                                            const std::optional<std::string>& trust);
+
+/// kCannotCreate, before any work is done, if `path` exists and may not be replaced.
+[[nodiscard]] Status refuse_existing(const std::string& path, Clobber clobber);
+
+/// Writes a file that lies beside a statement and is written before it. The same bytes may be there already:
+/// a call that was killed between the two can then be repeated.
+[[nodiscard]] Status write_beside(const std::string& path, std::string_view content, Clobber clobber,
+                                  unsigned mode = 0644);
+
+}  // namespace dgx::jobs

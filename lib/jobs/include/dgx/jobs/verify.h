@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dgx/core/bytes.h"
+#include "dgx/core/job_context.h"
+#include "dgx/core/result.h"
+#include "dgx/jobs/key.h"
+#include "dgx/manifest/verdict.h"
+
+namespace dgx::jobs {
+
+/// Which segments are replayed: by default those that the policy draws from the beacon; else at most one of
+/// these.
+struct Choice {
+  std::optional<std::string> segments;  ///< "3,17"
+  std::optional<double> fraction;       ///< in (0, 1]
+  bool all = false;
+  [[nodiscard]] bool made() const { return segments || fraction || all; }
+};
+
+/// dgx-verify(1).
+struct VerifyOptions {
+  std::string task;
+  std::string proof;
+  std::optional<std::string> program;
+  std::string from;  ///< SAMPLE.h5 or RUN
+  std::string data;
+  std::optional<std::string> beacon;
+  KeyFile key;  ///< empty path: none, for a shard
+  Choice choice;
+  std::optional<std::string> shard;  ///< "I/N"
+  std::optional<std::string> isa;
+  std::string output;  ///< VERDICT.json, VERDICT.rows.jsonl beside it; or SHARD.json
+};
+
+/// What would be replayed, and what that costs.
+struct VerifyPlan {
+  manifest::Draw draw = manifest::Draw::kPolicy;
+  std::vector<std::int64_t> segments;  ///< of the whole verification, or of the shard; ascending
+  std::int64_t task_segments = 0;
+  std::int64_t steps = 0;
+  std::int64_t work = 0;                       ///< weighted operations
+  std::int64_t start_bytes = 0;                ///< of all start states, uncompressed
+  manifest::MissProbability miss_probability;  ///< of the whole verification
+};
+[[nodiscard]] Result<VerifyPlan> plan_verification(const VerifyOptions& options, const JobContext& context);
+
+struct VerifyResult {
+  Digest id;  ///< of the verdict
+  manifest::Verdict verdict;
+  std::vector<manifest::VerdictRow> rows;
+  std::vector<std::int64_t> missing;  ///< segments of the draw whose start state could not be had
+  double seconds = 0;                 ///< of replaying
+};
+
+/// Replays the drawn segments, each from its committed start state, and signs what came out. Nothing but the
+/// task, the program and the data is believed: a start state must have the committed digest. One that the run
+/// did not keep is recomputed from the nearest kept one.
+///
+/// kInconclusive, and no verdict, if start states cannot be had and the others agree; if one of the others
+/// disagrees, the verdict refutes with a chosen draw. kInterrupted: nothing is saved.
+[[nodiscard]] Result<VerifyResult> verify(const VerifyOptions& options, const JobContext& context);
+
+struct ShardResult {
+  std::int64_t index = 0;
+  std::int64_t count = 1;
+  std::vector<manifest::VerdictRow> rows;
+  std::int64_t resumed = 0;  ///< rows that an earlier call had finished
+  double seconds = 0;
+};
+
+/// Replays part I of N. Finished segments are kept in SHARD.json.part, at least every second, so that the
+/// same call continues after kInterrupted or a kill; kInternal if it was interrupted twice without finishing
+/// a segment.
+[[nodiscard]] Result<ShardResult> verify_shard(const VerifyOptions& options, const JobContext& context);
+
+struct MergeOptions {
+  std::string task;
+  std::string proof;
+  std::vector<std::string> shards;
+  std::optional<std::string> beacon;
+  KeyFile key;
+  std::string output;
+};
+
+/// The verdict of all shards. kInconclusive, with a list, unless each is there exactly once.
+[[nodiscard]] Result<VerifyResult> merge_verdict(const MergeOptions& options, const JobContext& context);
+
+}  // namespace dgx::jobs

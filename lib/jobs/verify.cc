@@ -1,0 +1,334 @@
+#include "dgx/jobs/verify.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "dgx/crypto/random.h"
+#include "start_states.h"
+#include "verify_draw.h"
+
+namespace dgx::jobs {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using manifest::VerdictRow;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// Replays segments of one verification with one executor.
+class Replayer {
+ public:
+  Replayer(const Verification& verification, StartStates& starts, exec::ExactExecutor& executor,
+           const JobContext& context)
+      : verification_(verification), starts_(starts), executor_(executor), context_(context) {}
+
+  /// The row, or nullopt if the start state cannot be had.
+  Result<std::optional<VerdictRow>> replay(std::int64_t index) {
+    auto start = starts_.start(index, &executor_, context_.stop);
+    if (!start.ok() && start.error().code == ErrorCode::kInconclusive) {
+      context_.progress.warning(fmt::format("segment {}: {}", index, start.error().message));
+      starts_.reached(std::nullopt);
+      return std::optional<VerdictRow>();
+    }
+    if (!start.ok()) return std::move(start).error();
+    const auto segment = verification_.files.segments[index];
+    const auto& states = verification_.proof.states;
+    const auto at = static_cast<std::size_t>(index);
+    starts_.reached(std::nullopt);
+    DGX_TRY(const VerdictRow row,
+            protocol::replay_segment(executor_, *start, segment, states[at], states[at + 1],
+                                     verification_.assignment, [this] { return one_more_step(); }));
+    if (row.agrees) starts_.reached(index + 1);
+    return std::optional<VerdictRow>(row);
+  }
+
+  /// Begins the progress bar.
+  void expect(std::span<const std::int64_t> segments) {
+    std::int64_t steps = 0;
+    for (const std::int64_t index : segments) steps += verification_.files.segments[index].length();
+    context_.progress.start("replaying", steps);
+  }
+
+ private:
+  bool one_more_step() {
+    ++steps_;
+    if (steps_ % 16 == 0) context_.progress.update(steps_);
+    return !context_.stop.requested();
+  }
+
+  const Verification& verification_;
+  StartStates& starts_;
+  exec::ExactExecutor& executor_;
+  const JobContext& context_;
+  std::int64_t steps_ = 0;
+};
+
+Error inconclusive(const std::string& from, std::span<const std::int64_t> missing) {
+  return {ErrorCode::kInconclusive,
+          fmt::format("{}: has no start state of these segments of the draw: {}", from, listed(missing)),
+          "ask the solver for a sample that the beacon in hand was given for, or choose other segments"};
+}
+
+Status check_files(const VerifyOptions& options) {
+  if (options.from.empty())
+    return usage_error("--from is required", "a sample from dgx-prove open, or a run");
+  if (options.data.empty()) return usage_error("--data is required");
+  return {};
+}
+
+Digest random_nonce() {
+  Digest nonce;
+  if (!crypto::random_bytes(nonce.bytes).ok()) return Digest{};
+  return nonce;
+}
+
+/// Signs the rows and writes both files.
+Result<VerifyResult> publish(const manifest::Task& task, const protocol::Assignment& assignment,
+                             const std::vector<Digest>& states, std::vector<VerdictRow> rows,
+                             const crypto::SecretKey& key, const std::string& output, Clobber clobber) {
+  VerifyResult out;
+  const Digest nonce = random_nonce();
+  if (nonce == Digest{}) return internal_error("the system gives no random bytes");
+  DGX_TRY(out.verdict, protocol::assemble_verdict(task, assignment, states, rows, nonce));
+  DGX_TRY(const auto sealed, manifest::seal(out.verdict, key));
+  out.id = sealed.id;
+  out.rows = std::move(rows);
+  DGX_CHECK(write_beside(beside(output, ".rows.jsonl"), manifest::encode_rows(out.rows), clobber));
+  DGX_CHECK(write_file(output, sealed.envelope + "\n", clobber));
+  return out;
+}
+
+Status refuse_verdict(const std::string& output, Clobber clobber) {
+  if (output.empty() || output == "-")
+    return usage_error("-o VERDICT.json is required: a verdict has its rows beside it");
+  DGX_CHECK(refuse_existing(output, clobber));
+  return refuse_existing(beside(output, ".rows.jsonl"), clobber);
+}
+
+/// The finished rows of a shard on disk, so that an interrupted call continues.
+class PartFile {
+ public:
+  explicit PartFile(std::string path) : path_(std::move(path)) {}
+
+  /// Takes up what an earlier call finished. kMalformed if that was another verification.
+  Status resume(protocol::Shard& shard, std::span<const std::int64_t> due) {
+    resumed_ = exists(path_);
+    if (!resumed_) return {};
+    DGX_TRY(const std::string text, read_file(path_, protocol::kMaxShardBytes));
+    auto found = protocol::decode_shard(text);
+    if (!found.ok()) return within(path_, std::move(found).error());
+    const bool same = found->assignment == shard.assignment && found->index == shard.index &&
+                      found->count == shard.count && found->drawn == shard.drawn;
+    if (!same)
+      return Error{ErrorCode::kMalformed, path_ + ": is the beginning of another shard",
+                   "remove it to begin anew"};
+    for (const VerdictRow& row : found->rows) {
+      if (!std::binary_search(due.begin(), due.end(), row.index)) {
+        return malformed(fmt::format("{}: segment {} is not of this shard", path_, row.index));
+      }
+    }
+    shard.rows = std::move(found->rows);
+    return {};
+  }
+
+  Status save(const protocol::Shard& shard) {
+    saved_ = Clock::now();
+    return write_file(path_, protocol::encode_shard(shard), Clobber::kReplace);
+  }
+  /// At most once a second, so that many short segments do not mean many synced files.
+  Status save_sometimes(const protocol::Shard& shard) {
+    return seconds_since(saved_) < 1 ? Status() : save(shard);
+  }
+
+  Status interrupted(const protocol::Shard& shard, std::size_t rows_before, std::size_t due) {
+    DGX_CHECK(save(shard));
+    if (resumed_ && shard.rows.size() == rows_before) {
+      return internal_error("stopped again without having finished a segment", "give the job more time");
+    }
+    return Error{ErrorCode::kInterrupted,
+                 fmt::format("stopped after {} of {} segments; they are saved", shard.rows.size(), due),
+                 "the same command continues"};
+  }
+
+  void remove() const { ::unlink(path_.c_str()); }
+
+ private:
+  std::string path_;
+  bool resumed_ = false;
+  Clock::time_point saved_ = Clock::now();
+};
+
+bool has_row(const protocol::Shard& shard, std::int64_t index) {
+  return std::any_of(shard.rows.begin(), shard.rows.end(),
+                     [&](const VerdictRow& row) { return row.index == index; });
+}
+
+/// Replays what is still due. The missing ones are returned.
+Result<std::vector<std::int64_t>> replay_due(Replayer& replayer, protocol::Shard& shard,
+                                             std::span<const std::int64_t> due, PartFile& part) {
+  std::vector<std::int64_t> missing;
+  const std::size_t before = shard.rows.size();
+  for (const std::int64_t index : due) {
+    if (has_row(shard, index)) continue;
+    auto row = replayer.replay(index);
+    if (!row.ok() && row.error().code == ErrorCode::kInterrupted) {
+      DGX_CHECK(part.interrupted(shard, before, due.size()));
+    }
+    if (!row.ok()) return std::move(row).error();
+    if (!*row) {
+      missing.push_back(index);
+      continue;
+    }
+    shard.rows.push_back(**row);
+    DGX_CHECK(part.save_sometimes(shard));
+  }
+  return missing;
+}
+
+void sort_rows(std::vector<VerdictRow>& rows) {
+  std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.index < b.index; });
+}
+
+}  // namespace
+
+Result<VerifyPlan> plan_verification(const VerifyOptions& options, const JobContext& context) {
+  DGX_TRY(const Verification v, open_verification(options, context));
+  VerifyPlan out;
+  out.draw = v.assignment.draw;
+  out.segments = v.drawn;
+  out.task_segments = v.files.segments.count();
+  out.miss_probability = protocol::miss_probabilities(out.task_segments, std::ssize(v.drawn));
+  if (options.shard) {
+    DGX_TRY(const ShardName name, parse_shard(*options.shard));
+    DGX_TRY(out.segments, protocol::shard_segments(v.drawn, name.index, name.count));
+  }
+  for (const std::int64_t index : out.segments) out.steps += v.files.segments[index].length();
+  DGX_TRY(out.work, protocol::replay_work(v.files.body(), out.segments));
+  out.start_bytes = std::ssize(out.segments) * v.files.body().caps.bytes;
+  return out;
+}
+
+Result<VerifyResult> verify(const VerifyOptions& options, const JobContext& context) {
+  DGX_CHECK(choose_instruction_set(options.isa));
+  DGX_CHECK(check_files(options));
+  DGX_CHECK(refuse_verdict(options.output, context.clobber));
+  if (options.key.path.empty()) return usage_error("--key is required: a verdict is signed");
+  DGX_TRY(const Verification v, open_verification(options, context));
+  DGX_TRY(StartStates starts, StartStates::open(options.from, v.proof, v.files.segments, context.threads));
+  if (const auto absent = starts.missing(v.drawn); !absent.empty()) return inconclusive(options.from, absent);
+  DGX_TRY(const bundle::Dataset data, open_dataset(options.data, v.files.body()));
+  DGX_TRY(const auto executor, make_executor(v.files, data, context.threads));
+
+  Replayer replayer(v, starts, *executor, context);
+  replayer.expect(v.drawn);
+  const auto begin = Clock::now();
+  std::vector<VerdictRow> rows;
+  std::vector<std::int64_t> missing;
+  for (const std::int64_t index : v.drawn) {
+    auto row = replayer.replay(index);
+    if (!row.ok() && row.error().code == ErrorCode::kInterrupted) {
+      return Error{
+          ErrorCode::kInterrupted,
+          fmt::format("stopped after {} of {} segments; nothing is saved", rows.size(), v.drawn.size()),
+          "run it again; with --shard 0/1 finished segments would be kept"};
+    }
+    if (!row.ok()) return std::move(row).error();
+    if (*row) {
+      rows.push_back(**row);
+    } else {
+      missing.push_back(index);
+    }
+  }
+  const double seconds = seconds_since(begin);
+  context.progress.finish();
+
+  protocol::Assignment assignment = v.assignment;
+  if (!missing.empty()) {
+    const bool refuted =
+        std::any_of(rows.begin(), rows.end(), [](const VerdictRow& row) { return !row.agrees; });
+    if (!refuted) return inconclusive(options.from, missing);
+    // Not the whole draw any more, but a refutation needs none.
+    assignment.draw = manifest::Draw::kChosen;
+  }
+  DGX_TRY(auto out, publish(v.files.body(), assignment, v.proof.states, std::move(rows), *v.key,
+                            options.output, context.clobber));
+  out.missing = std::move(missing);
+  out.seconds = seconds;
+  return out;
+}
+
+Result<ShardResult> verify_shard(const VerifyOptions& options, const JobContext& context) {
+  DGX_CHECK(choose_instruction_set(options.isa));
+  DGX_CHECK(check_files(options));
+  if (options.output.empty() || options.output == "-") return usage_error("-o SHARD.json is required");
+  DGX_TRY(const ShardName name, parse_shard(*options.shard));
+  DGX_CHECK(refuse_existing(options.output, context.clobber));
+  DGX_TRY(const Verification v, open_verification(options, context));
+  protocol::Shard shard{v.assignment, name.index, name.count, v.drawn, {}};
+  DGX_TRY(const auto due, protocol::shard_segments(v.drawn, name.index, name.count));
+  PartFile part(options.output + ".part");
+  DGX_CHECK(part.resume(shard, due));
+  ShardResult out{name.index, name.count, {}, std::ssize(shard.rows), 0};
+
+  DGX_TRY(StartStates starts, StartStates::open(options.from, v.proof, v.files.segments, context.threads));
+  if (const auto absent = starts.missing(due); !absent.empty()) return inconclusive(options.from, absent);
+  DGX_TRY(const bundle::Dataset data, open_dataset(options.data, v.files.body()));
+  DGX_TRY(const auto executor, make_executor(v.files, data, context.threads));
+  Replayer replayer(v, starts, *executor, context);
+  replayer.expect(due);
+  const auto begin = Clock::now();
+  DGX_TRY(const auto missing, replay_due(replayer, shard, due, part));
+  out.seconds = seconds_since(begin);
+  context.progress.finish();
+  sort_rows(shard.rows);
+  if (!missing.empty()) {
+    DGX_CHECK(part.save(shard));
+    return inconclusive(options.from, missing);
+  }
+  DGX_CHECK(write_file(options.output, protocol::encode_shard(shard), context.clobber));
+  part.remove();
+  out.rows = std::move(shard.rows);
+  return out;
+}
+
+Result<VerifyResult> merge_verdict(const MergeOptions& options, const JobContext& context) {
+  DGX_CHECK(refuse_verdict(options.output, context.clobber));
+  DGX_TRY(const auto task, read_task(options.task, context.trust));
+  DGX_TRY(const ProofFiles proof, open_proof(options.proof, task, context.trust));
+  DGX_TRY(const crypto::SecretKey key, read_key(options.key));
+  std::optional<manifest::Signed<manifest::Beacon>> beacon;
+  if (options.beacon) {
+    DGX_TRY(beacon, read_signed<manifest::Beacon>(*options.beacon, std::nullopt));
+  }
+  std::vector<protocol::Shard> shards;
+  for (const std::string& path : options.shards) {
+    DGX_TRY(const std::string text, read_file(path, protocol::kMaxShardBytes));
+    auto shard = protocol::decode_shard(text);
+    if (!shard.ok()) return within(path, std::move(shard).error());
+    shards.push_back(std::move(shard).value());
+  }
+  DGX_TRY(auto rows, protocol::merge_shards(shards));
+  DGX_TRY(auto assignment,
+          protocol::assign(task, proof.proof, beacon ? &*beacon : nullptr, crypto::key_id(key.public_key())));
+  const protocol::Assignment& theirs = shards.front().assignment;
+  if (theirs.draw == manifest::Draw::kChosen) {
+    assignment.draw = manifest::Draw::kChosen;
+    assignment.beacon.reset();
+    assignment.beacon_value = Digest{};
+  } else if (!beacon) {
+    return usage_error("these shards are of the policy's draw", "give --beacon, too");
+  }
+  if (theirs.verifier != assignment.verifier) {
+    return unauthorised(fmt::format("the shards were made for key {}, {} is key {}", theirs.verifier.brief(),
+                                    options.key.path, assignment.verifier.brief()));
+  }
+  if (theirs != assignment) return malformed("the shards are not of this task, proof and beacon");
+  return publish(task.body, assignment, proof.states, std::move(rows), key, options.output, context.clobber);
+}
+
+}  // namespace dgx::jobs

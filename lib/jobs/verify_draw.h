@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "dgx/jobs/proof_files.h"
+#include "dgx/jobs/task_files.h"
+#include "dgx/jobs/verify.h"
+#include "dgx/protocol/shards.h"
+#include "dgx/protocol/verify.h"
+
+namespace dgx::jobs {
+
+/// A verification before anything runs: who, what, which segments.
+struct Verification {
+  TaskFiles files;
+  ProofFiles proof;
+  std::optional<crypto::SecretKey> key;
+  protocol::Assignment assignment;
+  std::vector<std::int64_t> drawn;  ///< of the whole verification, ascending
+};
+
+[[nodiscard]] Result<Verification> open_verification(const VerifyOptions& options, const JobContext& context);
+
+struct ShardName {
+  std::int64_t index = 0;
+  std::int64_t count = 1;
+};
+/// "I/N", 0 ≤ I < N; kUsage otherwise.
+[[nodiscard]] Result<ShardName> parse_shard(std::string_view text);
+
+}  // namespace dgx::jobs

@@ -1,0 +1,71 @@
+// dgx-prove: commit to a finished run, and open the states that a beacon draws. dgx-prove(1).
+#include "dgx/cli/tool.h"
+#include "dgx/jobs/prove.h"
+
+namespace {
+
+using namespace dgx;
+
+struct Prove {
+  jobs::ProveOptions options;
+
+  void declare(cli::Command& command) {
+    command.positional("TASK.json", options.task, "the signed task");
+    command.positional("RUN", options.run, "the finished run");
+    command.key(options.key.path, options.key.passphrase_file);
+    command.output(options.output, "PROOF.json", cli::Need::kRequired,
+                   "the proof; PROOF.states, the committed digests, goes beside it");
+  }
+
+  Result<cli::Verdict> run(cli::Out& out) const {
+    DGX_TRY(const jobs::ProveResult result, jobs::prove(options, out.brief_job()));
+    if (!result.drill.empty())
+      out.warning("the run was made with a deliberate fault: --drill " + result.drill);
+    out.field("proof", result.id);
+    out.field("task", result.proof.task);
+    out.field("states", result.proof.states.count);
+    out.field("root", result.proof.states.root);
+    out.field("initial", result.proof.initial);
+    out.field("final", result.proof.final_state);
+    out.field("steps", result.proof.steps);
+    out.field("loss", static_cast<double>(result.proof.loss));
+    return cli::Verdict::kDone;
+  }
+};
+
+struct Open {
+  jobs::OpenSampleOptions options;
+
+  void declare(cli::Command& command) {
+    command.positional("TASK.json", options.task, "the signed task; its step program lies beside it");
+    command.positional("PROOF.json", options.proof, "the proof; PROOF.states lies beside it");
+    command.required("--beacon", "BEACON.json", options.beacon,
+                     "the verifier's revealed beacon, which draws the segments");
+    command.required("--run", "RUN", options.run, "the run that was proved");
+    command.option("--data", "DATA.h5", options.data,
+                   "the task's dataset, to recompute checkpoints that were not kept");
+    command.option("--program", "FILE", options.program, "the step program, if it is not beside the task");
+    command.isa(options.isa);
+    command.output(options.output, "SAMPLE.h5", cli::Need::kRequired,
+                   "the start states, each with its path to the proof's root");
+  }
+
+  Result<cli::Verdict> run(cli::Out& out) const {
+    DGX_TRY(const jobs::OpenSampleResult result, jobs::open_sample(options, out.job()));
+    json::Array segments;
+    for (const std::int64_t index : result.segments) segments.emplace_back(index);
+    out.field("segments", std::move(segments));
+    out.field("recomputed", result.recomputed);
+    out.field("recomputed_steps", result.recomputed_steps);
+    return cli::Verdict::kDone;
+  }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  cli::Tool tool("dgx-prove", "commit to a finished run, and open the states that a beacon draws");
+  tool.add<Prove>("", "sign the root of a finished run's states");
+  tool.add<Open>("open", "write the start states of the segments that a beacon draws");
+  return tool.run(argc, argv);
+}

@@ -1,0 +1,208 @@
+// dgx-verify: replay segments of a proof and say what came out. dgx-verify(1).
+#include <algorithm>
+
+#include "dgx/cli/tool.h"
+#include "dgx/jobs/beacon.h"
+#include "dgx/jobs/verify.h"
+
+namespace {
+
+using namespace dgx;
+
+/// Disagreements that people are shown; --json has every row.
+constexpr std::ptrdiff_t kMostShown = 16;
+
+json::Value miss_json(const manifest::MissProbability& miss) {
+  return json::Object{{"one_segment", miss.one_segment},
+                      {"one_percent", miss.one_percent},
+                      {"ten_percent", miss.ten_percent}};
+}
+
+void print_miss(cli::Out& out, const manifest::MissProbability& miss) {
+  out.field("miss_probability",
+            cli::Cell(miss_json(miss), "one bad segment " + miss.one_segment + ", 1 % of them " +
+                                           miss.one_percent + ", 10 % " + miss.ten_percent));
+}
+
+void print_rows(cli::Out& out, const std::vector<manifest::VerdictRow>& rows, std::int64_t of) {
+  json::Array list;
+  for (const auto& row : rows) list.push_back(row.to_json());
+  const auto differ = std::count_if(rows.begin(), rows.end(), [](const auto& row) { return !row.agrees; });
+  const std::string words = std::to_string(rows.size()) + " of " + std::to_string(of) + " replayed, " +
+                            (differ == 0 ? "all agree" : std::to_string(differ) + " disagree");
+  out.field("segments", cli::Cell(json::Value(std::move(list)), words));
+}
+
+void print_disagreements(cli::Out& out, const std::vector<manifest::VerdictRow>& rows) {
+  std::ptrdiff_t shown = 0;
+  for (const auto& row : rows) {
+    if (row.agrees || ++shown > kMostShown) continue;
+    const bool computed = row.reason == manifest::RowReason::kDigest;
+    out.line("segment " + std::to_string(row.index) + ": the proof says " + row.expected.brief() +
+             ", a replay gives " +
+             (computed ? row.recomputed.brief() : "nothing: " + std::string(manifest::name_of(row.reason))));
+  }
+  if (shown > kMostShown) out.line("and " + std::to_string(shown - kMostShown) + " more");
+}
+
+std::string comma_list(const std::vector<std::int64_t>& numbers) {
+  std::string text;
+  for (const std::int64_t number : numbers) text += (text.empty() ? "" : ", ") + std::to_string(number);
+  return text;
+}
+
+/// Milliseconds are as much as a clock is worth.
+double rounded(double seconds) {
+  return static_cast<double>(static_cast<std::int64_t>(seconds * 1000)) / 1000;
+}
+
+cli::Verdict print_verdict(cli::Out& out, const jobs::VerifyResult& result) {
+  const manifest::Verdict& verdict = result.verdict;
+  const bool accepted = verdict.outcome == manifest::Outcome::kAccepted;
+  const bool settles = !accepted || verdict.draw == manifest::Draw::kPolicy;
+  out.field("verdict", manifest::name_of(verdict.outcome));
+  out.field("draw", manifest::name_of(verdict.draw));
+  out.field("settles", settles);
+  print_rows(out, result.rows, verdict.segments);
+  if (!result.missing.empty()) out.field("missing", cli::Cell(comma_list(result.missing)));
+  print_miss(out, verdict.miss_probability);
+  out.field("work", verdict.work);
+  out.field("id", result.id);
+  if (result.seconds > 0) out.field("seconds", rounded(result.seconds));
+  print_disagreements(out, result.rows);
+  if (!settles) out.line("the draw was chosen: this acceptance settles nothing");
+  return accepted ? cli::Verdict::kAccepted : cli::Verdict::kRefuted;
+}
+
+struct Verify {
+  jobs::VerifyOptions options;
+  std::string device = "cpu";
+  std::optional<std::string> profile;
+  bool plan = false;
+
+  void declare(cli::Command& command) {
+    command.positional("TASK.json", options.task, "the signed task; its step program lies beside it");
+    command.positional("PROOF.json", options.proof, "the proof; PROOF.states lies beside it");
+    command.option("--from", "SAMPLE.h5|RUN", options.from, "where the start states are");
+    command.option("--data", "DATA.h5", options.data, "the task's dataset");
+    command.option("--beacon", "BEACON.json", options.beacon,
+                   "the revealed beacon, which draws the segments");
+    command.key(options.key.path, options.key.passphrase_file, cli::Need::kOptional);
+    command.option("--segments", "3,17", options.choice.segments, "replay these segments instead");
+    command.option("--fraction", "F", options.choice.fraction,
+                   "replay this share of the segments instead, 0 to 1");
+    command.flag("--all", options.choice.all, "replay every segment instead");
+    command.at_most_one({"--segments", "--fraction", "--all"});
+    command.option("--shard", "I/N", options.shard,
+                   "only part I (0 to N-1) of N; writes SHARD.json, for dgx-verify merge");
+    command.choice("--device", {"cpu", "cuda"}, device, "where to compute");
+    command.option("--profile", "P.json", profile, "of a native task");
+    command.flag("--plan", plan, "say what would be replayed and what it costs, and run nothing");
+    command.option("--program", "FILE", options.program, "the step program, if it is not beside the task");
+    command.isa(options.isa);
+    command.output(options.output, "VERDICT.json|SHARD.json", cli::Need::kOptional,
+                   "the verdict, VERDICT.rows.jsonl goes beside it; or the shard");
+  }
+
+  Result<cli::Verdict> run(cli::Out& out) const {
+    if (device == "cuda") return usage_error("--device cuda is not in this version");
+    if (profile) return usage_error("--profile belongs to native tasks, which are not in this version");
+    if (plan) return run_plan(out);
+    if (options.shard) return run_shard(out);
+    DGX_TRY(const jobs::VerifyResult result, jobs::verify(options, out.job()));
+    return print_verdict(out, result);
+  }
+
+  Result<cli::Verdict> run_plan(cli::Out& out) const {
+    DGX_TRY(const jobs::VerifyPlan result, jobs::plan_verification(options, out.brief_job()));
+    json::Array segments;
+    for (const std::int64_t index : result.segments) segments.emplace_back(index);
+    out.field("draw", manifest::name_of(result.draw));
+    out.field("segments", std::move(segments));
+    out.field("task_segments", result.task_segments);
+    out.field("steps", result.steps);
+    out.field("work", result.work);
+    out.field("start_bytes", result.start_bytes);
+    print_miss(out, result.miss_probability);
+    return cli::Verdict::kDone;
+  }
+
+  Result<cli::Verdict> run_shard(cli::Out& out) const {
+    DGX_TRY(const jobs::ShardResult result, jobs::verify_shard(options, out.job()));
+    out.field("shard", std::to_string(result.index) + "/" + std::to_string(result.count));
+    print_rows(out, result.rows, std::ssize(result.rows));
+    if (result.resumed > 0) out.field("resumed", result.resumed);
+    out.field("seconds", rounded(result.seconds));
+    print_disagreements(out, result.rows);
+    return cli::Verdict::kDone;
+  }
+};
+
+struct Beacon {
+  std::string file;
+  std::optional<std::string> proof;
+  std::optional<std::string> data;
+  jobs::KeyFile key;
+  std::string output = "-";
+
+  void declare(cli::Command& command) {
+    command.positional("TASK.json|COMMIT.json", file, "the task to offer for; with --reveal, the commitment");
+    command.option("--reveal", "PROOF.json", proof, "reveal the secret for this proof, which must be final");
+    command.option("--data", "DATA.h5", data,
+                   "check that this is the dataset that the commitment says is held");
+    command.at_most_one({"--reveal", "--data"});
+    command.key(key.path, key.passphrase_file);
+    command.output(output, "COMMIT.json|BEACON.json", cli::Need::kOptional,
+                   "the commitment, its secret goes beside it as COMMIT.secret; or the beacon");
+  }
+
+  Result<cli::Verdict> run(cli::Out& out) const { return proof ? reveal(out) : commit(out); }
+
+  Result<cli::Verdict> commit(cli::Out& out) const {
+    DGX_TRY(const auto result, jobs::commit_beacon({file, data, key, output}, out.brief_job()));
+    out.field("commitment", result.id);
+    out.field("task", result.task);
+    out.field("secret", result.secret_path);
+    return cli::Verdict::kDone;
+  }
+
+  Result<cli::Verdict> reveal(cli::Out& out) const {
+    DGX_TRY(const auto result, jobs::reveal_beacon({file, *proof, key, output}, out.brief_job()));
+    if (output == "-") return out.raw(result.envelope + "\n"), cli::Verdict::kDone;
+    out.field("beacon", result.id);
+    out.field("task", result.task);
+    out.field("proof", result.proof);
+    out.field("value", result.value);
+    return cli::Verdict::kDone;
+  }
+};
+
+struct Merge {
+  jobs::MergeOptions options;
+
+  void declare(cli::Command& command) {
+    command.positional("TASK.json", options.task, "the signed task");
+    command.positional("PROOF.json", options.proof, "the proof; PROOF.states lies beside it");
+    command.positional("SHARD.json", options.shards, "every shard, once");
+    command.option("--beacon", "BEACON.json", options.beacon,
+                   "the revealed beacon, unless the draw was chosen");
+    command.key(options.key.path, options.key.passphrase_file);
+    command.output(options.output, "VERDICT.json", cli::Need::kRequired,
+                   "the verdict; VERDICT.rows.jsonl goes beside it");
+  }
+
+  Result<cli::Verdict> run(cli::Out& out) const {
+    DGX_TRY(const jobs::VerifyResult result, jobs::merge_verdict(options, out.brief_job()));
+    return print_verdict(out, result);
+  }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  cli::Tool tool("dgx-verify", "replay segments of a proof and say what came out");
+  tool.add<Verify>("", "replay the drawn segments and sign a verdict");
+  tool.add<Beacon>("beacon", "commit to a secret before the proof, reveal it afterwards");
+  tool.add<Merge>("merge", "make one verdict of all shards");
+  return tool.run(argc, argv);
+}
