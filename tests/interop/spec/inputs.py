@@ -1,0 +1,112 @@
+"""What a step's inputs are derived from: dgx-numerics(7), "Inputs derived from the task"."""
+
+import math
+
+import numpy as np
+
+from . import numbers
+
+WEIGHTS, ORDER, DROPOUT = 1, 2, 3
+LOW = np.uint64(0xFFFFFFFF)
+SHIFT = np.uint64(32)
+
+
+def philox(counter, key):
+    """Philox4x32-10 on arrays of 32-bit words, each held in a uint64."""
+    c = [np.asarray(word, np.uint64) for word in counter]
+    k0, k1 = key
+    for _ in range(10):
+        p0, p1 = np.uint64(0xD2511F53) * c[0], np.uint64(0xCD9E8D57) * c[2]
+        c = [(p1 >> SHIFT) ^ c[1] ^ np.uint64(k0), p1 & LOW, (p0 >> SHIFT) ^ c[3] ^ np.uint64(k1), p0 & LOW]
+        k0, k1 = (k0 + 0x9E3779B9) & 0xFFFFFFFF, (k1 + 0xBB67AE85) & 0xFFFFFFFF
+    return c
+
+
+def key_of(seed):
+    return seed & 0xFFFFFFFF, seed >> 32
+
+
+def uniform(seed, kind, ordinal, step, count):
+    element = np.arange(count, dtype=np.uint64)
+    words = philox([element & LOW, element >> SHIFT, np.full(count, step & 0xFFFFFFFF, np.uint64),
+                    np.full(count, (kind << 24) + ordinal, np.uint64)], key_of(seed))
+    return (words[0] >> np.uint64(8)).astype(np.float32) * np.float32(2.0**-24)
+
+
+def sample_at(seed, samples, position):
+    """The sample that position p takes: six Feistel rounds, walked until inside."""
+    epoch, x = divmod(position, samples)
+    half = ((samples - 1).bit_length() + 1) // 2
+    mask = (1 << half) - 1
+    while True:
+        left, right = x >> half, x & mask
+        for round_number in range(6):
+            word = int(philox([right, epoch, round_number, ORDER << 24], key_of(seed))[0])
+            left, right = right, left ^ (word & mask)
+        x = left << half | right
+        if x < samples:
+            return x
+
+
+def batch_indices(seed, samples, batch, step):
+    return [sample_at(seed, samples, position) for position in range(step * batch, (step + 1) * batch)]
+
+
+def initial_state(program, seed):
+    """Of a built-in model: weights and biases of a layer uniform in ±1/sqrt(fan in), all else zero."""
+    state = {}
+    shapes = {line["src"][len("state "):]: line for line in program if line.get("src", "").startswith("state ")}
+    for name, line in shapes.items():
+        state[name] = np.zeros(line["s"], {"f32": "<f4", "i64": "<i8", "u8": "|u1"}[line["t"]])
+    models = sorted((name for name in shapes if name.startswith("model/")), key=str.encode)
+    for ordinal, name in enumerate(models):
+        weight = name[:-len("bias")] + "weight" if name.endswith(".bias") else name
+        bound = np.float32(1) / np.sqrt(np.float32(math.prod(shapes[weight]["s"][1:])))
+        values = uniform(seed, WEIGHTS, ordinal, 0, state[name].size)
+        state[name][...] = ((np.float32(2) * values - np.float32(1)) * bound).reshape(state[name].shape)
+    return state
+
+
+def power(x, t):
+    result = 1.0
+    while t > 0:
+        if t % 2:
+            result *= x
+        t //= 2
+        if t:
+            x *= x
+    return result
+
+
+def learning_rate(task, step):
+    optimizer, schedule = task["optimizer"], task["schedule"]
+    rate, warmup = float.fromhex(optimizer["lr"]), schedule["warmup"]
+    if step < warmup:
+        return rate * ((step + 1) / warmup)
+    if schedule["kind"] == "constant":
+        return rate
+    if schedule["kind"] == "step":
+        return rate * power(float.fromhex(schedule["gamma"]), (step - warmup) // schedule["every"])
+    progress = 1.0 if step >= task["steps"] else (step - warmup) / (task["steps"] - warmup)
+    lowest = float.fromhex(schedule["min"])
+    if schedule["kind"] == "linear":
+        return lowest + (rate - lowest) * (1.0 - progress)
+    half = 0.5 * (1.0 + float(numbers.cosine(np.float32(math.pi * progress))))
+    return lowest + (rate - lowest) * half
+
+
+def scalar(task, name, step):
+    """One number of the `schedule` input."""
+    rate, optimizer, t = learning_rate(task, step), task["optimizer"], step + 1
+
+    def number(field):
+        return float.fromhex(optimizer[field])
+
+    if name in ("lr", "-lr"):
+        return np.float32(rate if name == "lr" else -rate)
+    if name == "lr/(1-b1^t)":
+        return np.float32(rate / (1.0 - power(number("beta1"), t)))
+    if name == "1/sqrt(1-b2^t)":
+        return np.float32(1.0 / math.sqrt(1.0 - power(number("beta2"), t)))
+    assert name == "1-lr*wd", name
+    return np.float32(1.0 - rate * number("weight_decay"))

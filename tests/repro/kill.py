@@ -1,0 +1,87 @@
+"""Killed at any moment, the same call ends with the same digests: kill.py --bin FOLDER
+
+Twenty times kill -9 at random moments of dgx-train (seeded, drawn over the time that a whole run takes), then one call that is left alone. The
+same with SIGTERM, which must exit 75 or 0. Afterwards nothing but the run lies in the folder.
+"""
+
+import argparse
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import tasks
+
+KILLS = 20
+RUN_FILES = re.compile(r"index\.h5|checkpoint-\d{10}-[0-9a-f]{12}\.h5|\.lock")
+
+
+class Killer:
+    def __init__(self, bin_folder, data, folder):
+        self.bin, self.data, self.folder = bin_folder, data, folder
+        self.random, self.runs = random.Random(5), 0
+        self.wanted = tasks.expected()["small"]["states"]["300"]
+
+    def new_run(self):
+        self.runs += 1
+        return os.path.join(self.folder, f"run{self.runs}")
+
+    def whole_run_seconds(self):
+        start = time.monotonic()
+        self.finish(self.new_run())
+        return time.monotonic() - start
+
+    def finish(self, run):
+        """One call that is left alone: the stored digest, and no other file."""
+        done = tasks.train(self.bin, tasks.stored("small"), self.data, run, "--threads", "1")[1]
+        assert done["state"] == self.wanted, f"{run}: {done['state']}, expected {self.wanted}"
+        strays = [name for name in os.listdir(run) if not RUN_FILES.fullmatch(name)]
+        assert not strays, f"{run}: left behind: {strays}"
+        assert len(os.listdir(run)) == 33, f"{run}: {len(os.listdir(run))} files"
+
+    def interrupt(self, run, number, seconds):
+        """Starts the call and sends the signal after so long; its exit code, or minus the signal."""
+        command = [os.path.join(self.bin, "dgx-train"), tasks.stored("small"), "--data", self.data, "-o", run, "--threads", "1", "-q"]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        time.sleep(self.random.uniform(0, seconds))
+        process.send_signal(number)
+        error = process.communicate(timeout=120)[1]
+        return process.returncode, error
+
+    def many(self, number, codes, times, seconds):
+        """So many signals that found the program at work; a run that ends in between is checked, and a new one begun."""
+        run, done, tries = self.new_run(), 0, 0
+        while done < times:
+            tries += 1
+            assert tries < 10 * times, "the program is never at work when the signal comes"
+            code, error = self.interrupt(run, number, seconds)
+            assert code in (0, *codes), f"signal {number}: exit {code}: {error}"
+            done += code != 0
+            if code == 0:
+                self.finish(run)
+                run = self.new_run()
+        self.finish(run)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bin", required=True)
+    bin_folder = parser.parse_args().bin
+    with tempfile.TemporaryDirectory(prefix="dgx-kill-") as folder:
+        killer = Killer(bin_folder, tasks.pack_small(bin_folder, folder), folder)
+        seconds = killer.whole_run_seconds()
+        try:
+            killer.many(signal.SIGKILL, (-signal.SIGKILL,), KILLS, seconds)
+            # Before the program has its handlers, the signal still ends it at once; it has written nothing then.
+            killer.many(signal.SIGTERM, (75, -signal.SIGTERM), 4, seconds)
+            killer.many(signal.SIGINT, (75, -signal.SIGINT), 4, seconds)
+        except AssertionError as failure:
+            print("FAILED:", failure)
+            sys.exit(1)
+
+
+main()

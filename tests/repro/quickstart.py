@@ -1,0 +1,65 @@
+"""One task, one result: quickstart.py --bin FOLDER
+
+The stored tasks lead to the stored state digests (tests/vectors/quickstart.json) with every instruction set of this processor, with one
+and two threads, in one go and in pieces. Exits 77 without Fashion-MNIST, once the small task has passed.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+
+import tasks
+
+failures = 0
+
+
+def check(got, wanted, what):
+    global failures
+    if got != wanted:
+        failures += 1
+        print(f"FAILED: {what}: {got}, expected {wanted}")
+
+
+def available(bin_folder, folder, data):
+    """Instruction sets that this machine has."""
+    found = []
+    for isa in tasks.ISAS:
+        code, _ = tasks.train(bin_folder, tasks.stored("small"), data, os.path.join(folder, f"probe-{isa}"), "--isa", isa, "--until", "1",
+                              codes=(0, 2))
+        found += [isa] if code == 0 else []
+    return found
+
+
+def check_states(bin_folder, folder, name, data, isa, threads, steps):
+    """A run of its own, stopped at each of the steps."""
+    run = os.path.join(folder, f"{name}-{isa}-{threads}")
+    for step in steps:
+        done = tasks.train(bin_folder, tasks.stored(name), data, run, "--isa", isa, "--threads", str(threads), "--until", str(step))[1]
+        check(done["state"], tasks.expected()[name]["states"][str(step)], f"{name}, {isa}, {threads} threads, after step {step}")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bin", required=True)
+    bin_folder = parser.parse_args().bin
+    with tempfile.TemporaryDirectory(prefix="dgx-repro-") as folder:
+        small = tasks.pack_small(bin_folder, folder)
+        isas = available(bin_folder, folder, small)
+        print("instruction sets:", *isas)
+        check("scalar" in isas, True, "every processor has the scalar instruction set")
+        for isa in isas:
+            for threads in (1, 2):
+                check_states(bin_folder, folder, "small", small, isa, threads, (20, 300))
+        if failures == 0 and not tasks.fashion_mnist():
+            print("skipped: Fashion-MNIST is not installed (dataset-fashion-mnist)")
+            sys.exit(77)
+        data = tasks.pack_quickstart(bin_folder, folder)
+        for isa in isas:
+            for threads in (1, 2):
+                check_states(bin_folder, folder, "quickstart", data, isa, threads, (20,) if isa == "scalar" else (20, 60))
+        check_states(bin_folder, folder, "quickstart", data, isas[-1], 2, (max(map(int, tasks.expected()["quickstart"]["states"])),))
+    sys.exit(1 if failures else 0)
+
+
+main()
