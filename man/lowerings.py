@@ -1,0 +1,158 @@
+#!/usr/bin/python3
+"""The table of lowerings in dgx-program(5), from the one in lib/program/lowering_table.cc.
+
+usage: lowerings.py [--check]      writes the rows between the page's markers; --check: says whether they are there already
+
+What a lowering becomes is said here, by the name of its function: one that is missing, or that no row uses, is an error.
+"""
+
+import pathlib
+import re
+import sys
+
+SOURCE = pathlib.Path(__file__).resolve().parents[1]
+TABLE = SOURCE / "lib/program/lowering_table.cc"
+PAGE = SOURCE / "man/dgx-program.5.scd"
+BEGIN = "; lowerings.py writes what follows\n"
+END = "; until here\n"
+
+# x is self or the input, g the gradient given, y the output given. Steps are written as formulas, in their order.
+BECOMES = {
+    "alias": "the same access",
+    "reshape": "an access in the other shape; a copy where one access cannot say it",
+    "transpose_two": "an access with its two dimensions exchanged",
+    "transpose": "an access with two dimensions exchanged",
+    "permute": "an access with its dimensions in another order",
+    "expand": "an access that repeats (for copy: of the source)",
+    "select": "an access with one coordinate constant",
+    "slice": "an access at step i + start",
+    "slice_backward": "an access at (i - start)/step, fill 0",
+    "select_backward": "an access at i - index, fill 0",
+    "flip": "an access at size-1 - i",
+    "split": "an access a part",
+    "split_with_sizes": "an access a part",
+    "unbind": "an access a part",
+    "cat": "a map: selects by _lt_ of the index; at most 30 parts",
+    "stack": "as cat",
+    "convert": "a map: f32 or i64; to u8 and bool refused",
+    "filled": "a literal",
+    "zeros": "the literal 0",
+    "ones": "the literal 1",
+    "arange": "a map: i step + start; floats: fma(f32 i, step, start)",
+    "add": "x + other; with alpha fma(alpha, other, x); adding 0: an access",
+    "sub": "x - other; with alpha fma(-alpha, other, x)",
+    "rsub": "other - x; with alpha fma(-alpha, x, other)",
+    "mul": "x other; by 1: an access",
+    "div": "x / other; rounded down or towards zero with floor or trunc; integers idiv",
+    "reciprocal": "1 / x",
+    "neg": "neg x",
+    "abs": "abs x",
+    "exp": "exp x",
+    "expm1": "expm1 x",
+    "log": "log x",
+    "log1p": "log1p x",
+    "sqrt": "sqrt x",
+    "rsqrt": "1 / sqrt x",
+    "sin": "sin x",
+    "cos": "cos x",
+    "erf": "erf x",
+    "floor": "floor x",
+    "trunc": "trunc x",
+    "round": "rint x; to decimals refused",
+    "square": "x x",
+    "pow": "2: x x; 3: (x x) x; -1: 1/x; -2: 1/(x x); 1/2: sqrt x; -1/2: 1/sqrt x; other numbers: exp(c log x); tensors refused",
+    "addcmul": "fma(tensor1, tensor2, x); with value fma(value, tensor1 tensor2, x)",
+    "addcdiv": "fma(value, tensor1 / tensor2, x)",
+    "lerp": "fma(weight, end - x, x)",
+    "maximum": "max x other",
+    "minimum": "min x other",
+    "clamp": "min(max(x, low), high)",
+    "sign": "f32(x gt 0) - f32(x lt 0)",
+    "eq": "eq x other",
+    "ne": "ne x other",
+    "lt": "lt x other",
+    "le": "le x other",
+    "gt": "gt x other",
+    "ge": "ge x other",
+    "logical_and": "and of x ne 0, other ne 0",
+    "logical_or": "or of x ne 0, other ne 0",
+    "logical_not": "not of x ne 0",
+    "where": "select(condition ne 0, x, other)",
+    "masked_fill": "select(mask ne 0, value, x)",
+    "relu": "max 0 x",
+    "threshold_backward": "select(x le threshold, 0, g)",
+    "gelu": "(0.5 x) (1 + erf(x sqrt(1/2))); tanh form: (0.5 x) (1 + t), t = tanh(sqrt(2/pi) (x fma(x x, 0.044715, 1)))",
+    "gelu_backward": "g fma(x, exp(-0.5 (x x)) (1/sqrt(2 pi)), 0.5 (1 + erf(x sqrt(1/2)))); tanh form: "
+                     "g fma(0.5, 1 + t, (0.5 x) ((1 - t t) (sqrt(2/pi) fma(x x, 3 0.044715, 1))))",
+    "tanh": "tanh x",
+    "tanh_backward": "g (1 - y y)",
+    "sigmoid": "1 / (1 + exp(neg x))",
+    "sigmoid_backward": "g ((1 - y) y)",
+    "silu": "x / (1 + exp(neg x))",
+    "silu_backward": "g (s fma(x, 1 - s, 1)), s = sigmoid x",
+    "leaky_relu": "select(x gt 0, x, x slope)",
+    "leaky_relu_backward": "select(x gt 0, g, g slope)",
+    "elu": "select(x gt 0, x scale, (alpha scale) expm1(x input\\_scale))",
+    "elu_backward": "select(x gt 0, g scale, g (exp(x input\\_scale) c)), c = alpha scale input\\_scale; "
+                    "of the result: g ((y + alpha scale) input\\_scale)",
+    "softplus": "select(x beta gt threshold, x, log1p(exp(x beta)) / beta)",
+    "softplus_backward": "select(x beta gt threshold, g, g sigmoid(x beta))",
+    "hardtanh": "min(max(x, low), high)",
+    "hardtanh_backward": "select(x le low or x ge high, 0, g)",
+    "mm": "dot",
+    "bmm": "dot",
+    "mv": "dot",
+    "addmm": "dot, then + bias (with alpha: fma(product, alpha, beta bias))",
+    "linear": "dot with the weight transposed, then + bias",
+    "sum": "sum over trailing dimensions, then dot with one over others; integers: sum",
+    "mean": "as sum, then / count",
+    "amax": "max",
+    "argmax": "argmax",
+    "softmax": "max m; e = exp(x - m); sum s; r = 1/s; e r",
+    "softmax_backward": "g y; its sum S; (g - S) y",
+    "log_softmax": "max m; e = exp(x - m); sum s; l = log s; (x - m) - l",
+    "log_softmax_backward": "sum S of g; g - exp(y) S",
+    "layer_norm": "sum / n: mean; sum of (x - mean)^2 / n: v; rstd = 1/sqrt(v + eps); fma((x - mean) rstd, weight, bias)",
+    "layer_norm_backward": "h = (x - mean) rstd; q = g weight; sums A of q and B of q h; ((q - A/n) - h (B/n)) rstd; "
+                           "weight: g h, bias: g, summed over outer dimensions",
+}
+
+
+def rows():
+    """(ATen names, function, what it becomes) in the table's order, names of one function together."""
+    names = {}
+    for name, function in re.findall(r'\{"(\w+)", &(?:lowerings::)?(\w+)\}', TABLE.read_text()):
+        names.setdefault(function, []).append(name)
+    missing, unused = set(names) - set(BECOMES), set(BECOMES) - set(names)
+    if missing or unused or not names:
+        sys.exit(f"lowerings.py: no words for {sorted(missing)}, no row uses {sorted(unused)}")
+    return [(names[function], BECOMES[function]) for function in names]
+
+
+def escaped(name):
+    return name.replace("_", "\\_")
+
+
+def table():
+    lines = ["|[ *ATen op*", ":[ *becomes*"]
+    for names, words in rows():
+        lines += ["|  " + ", ".join(escaped(name) for name in names), ":  " + words]
+    return "\n" + "\n".join(lines) + "\n\n"
+
+
+def main():
+    text = PAGE.read_text()
+    if BEGIN not in text or END not in text:
+        sys.exit(f"lowerings.py: {PAGE.name} has not both markers")
+    before, rest = text.split(BEGIN, 1)
+    wanted = before + BEGIN + table() + END + rest.split(END, 1)[1]
+    if sys.argv[1:] == ["--check"]:
+        if text != wanted:
+            sys.exit(f"lowerings.py: {PAGE.name} is not what lowering_table.cc says: run man/lowerings.py")
+        print(f"{len(rows())} lowerings are as in the table")
+    else:
+        PAGE.write_text(wanted)
+
+
+if __name__ == "__main__":
+    main()
