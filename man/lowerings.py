@@ -33,7 +33,7 @@ BECOMES = {
     "split_with_sizes": "an access a part",
     "unbind": "an access a part",
     "cat": "a map: selects by _lt_ of the index; at most 30 parts",
-    "stack": "as cat",
+    "stack": "a map: selects by _lt_ of the index; at most 30 parts",
     "convert": "a map: f32 or i64; to u8 and bool refused",
     "filled": "a literal",
     "zeros": "the literal 0",
@@ -45,19 +45,19 @@ BECOMES = {
     "mul": "x other; by 1: an access",
     "div": "x / other; rounded down or towards zero with floor or trunc; integers idiv",
     "reciprocal": "1 / x",
-    "neg": "neg x",
-    "abs": "abs x",
-    "exp": "exp x",
-    "expm1": "expm1 x",
-    "log": "log x",
-    "log1p": "log1p x",
-    "sqrt": "sqrt x",
+    "neg": "the step of that name",
+    "abs": "the step of that name",
+    "exp": "the step of that name",
+    "expm1": "the step of that name",
+    "log": "the step of that name",
+    "log1p": "the step of that name",
+    "sqrt": "the step of that name",
     "rsqrt": "1 / sqrt x",
-    "sin": "sin x",
-    "cos": "cos x",
-    "erf": "erf x",
-    "floor": "floor x",
-    "trunc": "trunc x",
+    "sin": "the step of that name",
+    "cos": "the step of that name",
+    "erf": "the step of that name",
+    "floor": "the step of that name",
+    "trunc": "the step of that name",
     "round": "rint x; to decimals refused",
     "square": "x x",
     "pow": "2: x x; 3: (x x) x; -1: 1/x; -2: 1/(x x); 1/2: sqrt x; -1/2: 1/sqrt x; other numbers: exp(c log x); tensors refused",
@@ -68,12 +68,12 @@ BECOMES = {
     "minimum": "min x other",
     "clamp": "min(max(x, low), high)",
     "sign": "f32(x gt 0) - f32(x lt 0)",
-    "eq": "eq x other",
-    "ne": "ne x other",
-    "lt": "lt x other",
-    "le": "le x other",
-    "gt": "gt x other",
-    "ge": "ge x other",
+    "eq": "that step of x and other",
+    "ne": "that step of x and other",
+    "lt": "that step of x and other",
+    "le": "that step of x and other",
+    "gt": "that step of x and other",
+    "ge": "that step of x and other",
     "logical_and": "and of x ne 0, other ne 0",
     "logical_or": "or of x ne 0, other ne 0",
     "logical_not": "not of x ne 0",
@@ -84,7 +84,7 @@ BECOMES = {
     "gelu": "(0.5 x) (1 + erf(x sqrt(1/2))); tanh form: (0.5 x) (1 + t), t = tanh(sqrt(2/pi) (x fma(x x, 0.044715, 1)))",
     "gelu_backward": "g fma(x, exp(-0.5 (x x)) (1/sqrt(2 pi)), 0.5 (1 + erf(x sqrt(1/2)))); tanh form: "
                      "g fma(0.5, 1 + t, (0.5 x) ((1 - t t) (sqrt(2/pi) fma(x x, 3 0.044715, 1))))",
-    "tanh": "tanh x",
+    "tanh": "the step of that name",
     "tanh_backward": "g (1 - y y)",
     "sigmoid": "1 / (1 + exp(neg x))",
     "sigmoid_backward": "g ((1 - y) y)",
@@ -119,14 +119,16 @@ BECOMES = {
 
 
 def rows():
-    """(ATen names, function, what it becomes) in the table's order, names of one function together."""
-    names = {}
-    for name, function in re.findall(r'\{"(\w+)", &(?:lowerings::)?(\w+)\}', TABLE.read_text()):
-        names.setdefault(function, []).append(name)
-    missing, unused = set(names) - set(BECOMES), set(BECOMES) - set(names)
-    if missing or unused or not names:
+    """(ATen names, what they become) in the table's order, names that become the same together."""
+    entries = re.findall(r'\{"(\w+)", &(?:lowerings::)?(\w+)\}', TABLE.read_text())
+    functions = {function for _, function in entries}
+    missing, unused = functions - set(BECOMES), set(BECOMES) - functions
+    if missing or unused or not entries:
         sys.exit(f"lowerings.py: no words for {sorted(missing)}, no row uses {sorted(unused)}")
-    return [(names[function], BECOMES[function]) for function in names]
+    names = {}
+    for name, function in entries:
+        names.setdefault(BECOMES[function], []).append(name)
+    return [(together, words) for words, together in names.items()]
 
 
 def escaped(name):
@@ -149,7 +151,7 @@ def main():
     if sys.argv[1:] == ["--check"]:
         if text != wanted:
             sys.exit(f"lowerings.py: {PAGE.name} is not what lowering_table.cc says: run man/lowerings.py")
-        print(f"{len(rows())} lowerings are as in the table")
+        print(f"{sum(len(names) for names, _ in rows())} lowerings are as in the table")
     else:
         PAGE.write_text(wanted)
 
