@@ -160,6 +160,13 @@ Result<Scan> scan_files(const std::string& path) {
   return scan_text(path, ledger, receipts);
 }
 
+Result<std::size_t> size_of(const std::string& path) {
+  std::error_code error;
+  const std::uintmax_t out = std::filesystem::file_size(path, error);
+  if (error) return Error{ErrorCode::kIo, fmt::format("{}: {}", path, error.message()), {}};
+  return static_cast<std::size_t>(out);
+}
+
 /// Cuts a file to what counts, durably.
 Status truncate_file(const std::string& path, std::size_t size_bytes) {
   if (::truncate(path.c_str(), static_cast<off_t>(size_bytes)) != 0) return errno_error(path, "truncate");
@@ -288,9 +295,7 @@ Result<Signed<Receipt>> Writer::append(Signed<Body> statement, std::int64_t mill
   merkle::TreeBuilder tree = tree_;
   tree.add_hash(leaf_of(entry));
   DGX_TRY(auto receipt, make_receipt(log_.id(), entry, head_of(tree), key_));
-  std::error_code error;
-  const std::uintmax_t before = std::filesystem::file_size(path_, error);
-  if (error) return Error{ErrorCode::kIo, fmt::format("{}: {}", path_, error.message()), {}};
+  DGX_TRY(const std::size_t before, size_of(path_));
   DGX_CHECK(append_line(path_, entry.statement.envelope));
   Status status = append_line(receipts_path(path_), receipt.envelope);
   if (!status.ok()) {
@@ -300,6 +305,27 @@ Result<Signed<Receipt>> Writer::append(Signed<Body> statement, std::int64_t mill
   tree_ = std::move(tree);
   log_.entries.push_back(std::move(entry));
   return receipt;
+}
+
+Result<std::vector<Signed<Receipt>>> Writer::append_all(const std::vector<Signed<Body>>& statements,
+                                                        std::int64_t milliseconds) {
+  DGX_TRY(const std::size_t ledger_bytes, size_of(path_));
+  DGX_TRY(const std::size_t receipt_bytes, size_of(receipts_path(path_)));
+  const merkle::TreeBuilder tree = tree_;
+  std::vector<Signed<Receipt>> out;
+  for (const Signed<Body>& statement : statements) {
+    auto receipt = append(statement, milliseconds);
+    if (!receipt.ok()) {
+      // Receipts first: an entry without one counts for nothing.
+      static_cast<void>(truncate_file(receipts_path(path_), receipt_bytes));
+      static_cast<void>(truncate_file(path_, ledger_bytes));
+      log_.entries.erase(log_.entries.end() - std::ssize(out), log_.entries.end());
+      tree_ = tree;
+      return std::move(receipt).error();
+    }
+    out.push_back(std::move(receipt).value());
+  }
+  return out;
 }
 
 TreeHead tree_head(const Log& log, std::int64_t milliseconds) {

@@ -185,3 +185,20 @@ TEST_CASE("a logged tree head must be this ledger's present one") {
   CHECK(writer->append(*manifest::seal_any(head, test::key(kOperator)), 5'000).ok());
   CHECK(ledger::read(folder.file())->now() == 5'000);
 }
+
+TEST_CASE("of several statements all are appended or none") {
+  const Folder folder;
+  fill(folder.file(), 1);
+  const std::string entries_before = content(folder.file());
+  const std::string receipts_before = content(receipts_path(folder.file()));
+  auto writer = Writer::open(folder.file(), test::key(kOperator));
+  REQUIRE(writer.ok());
+  CHECK_FALSE(writer->append_all({deposit(5), deposit(6), deposit(5)}, 2'000).ok());
+  CHECK(content(folder.file()) == entries_before);
+  CHECK(content(receipts_path(folder.file())) == receipts_before);
+  CHECK(writer->log().entries.size() == 2);
+  const auto receipts = writer->append_all({deposit(5), deposit(6)}, 2'000);
+  REQUIRE(receipts.ok());
+  CHECK(receipts->at(1).body.index == 3);
+  CHECK(ledger::read(folder.file())->entries.size() == 4);
+}

@@ -72,6 +72,10 @@ class Writer {
   /// On an error the files are as before.
   [[nodiscard]] Result<manifest::Signed<manifest::Receipt>> append(manifest::Signed<manifest::Body> statement,
                                                                    std::int64_t milliseconds);
+  /// Appends all of these in order, or, on an error, none. A crash in between leaves a beginning of them,
+  /// each with its receipt.
+  [[nodiscard]] Result<std::vector<manifest::Signed<manifest::Receipt>>> append_all(
+      const std::vector<manifest::Signed<manifest::Body>>& statements, std::int64_t milliseconds);
 
  private:
   Writer(std::string path, FileLock lock, crypto::SecretKey key, Log log);

@@ -1,0 +1,188 @@
+#include "layouts.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "dgx/kernels/cpu/matmul.h"
+#include "plan.h"
+
+namespace dgx::exec {
+
+using kernels::Kind;
+using kernels::ValueIndex;
+using kernels::cpu::kStripWidth;
+using kernels::cpu::PackedMatrix;
+
+StripForm StripForm::of(const Shape& shape, Layout layout) {
+  return layout == Layout::kStrips ? StripForm{shape[0], shape[1]} : StripForm{shape[1], shape[0]};
+}
+std::int64_t StripForm::count() const { return kernels::cpu::strip_count(columns); }
+std::int64_t StripForm::length() const { return depth * kStripWidth; }
+std::int64_t StripForm::stride() const { return kernels::cpu::strip_stride(depth); }
+
+std::int64_t bytes_of(const kernels::Primitive& value, Layout layout) {
+  if (layout == Layout::kRows) return bytes_of(value);
+  const StripForm form = StripForm::of(value.shape, layout);
+  return PackedMatrix::size(form.depth, form.columns) * static_cast<std::int64_t>(sizeof(float));
+}
+
+Tensor pack(const Tensor& rows, Layout layout) {
+  const StripForm form = StripForm::of(rows.shape(), layout);
+  Tensor packed(DType::kF32, {PackedMatrix::size(form.depth, form.columns)});
+  const kernels::cpu::Matrix matrix{rows.as<float>().data(), rows.shape()[1], 1};
+  kernels::cpu::pack(layout == Layout::kStrips ? matrix : matrix.transposed(), form.depth, form.columns, 0, form.count(),
+                     packed.as<float>().data());
+  return packed;
+}
+
+Tensor unpack(const TensorView& packed, const Shape& shape, Layout layout) {
+  const StripForm form = StripForm::of(shape, layout);
+  Tensor rows(DType::kF32, shape);
+  const bool transposed = layout == Layout::kTransposedStrips;
+  const std::int64_t depth_step = transposed ? 1 : shape[1];
+  const std::int64_t column_step = transposed ? shape[1] : 1;
+  const auto* from = reinterpret_cast<const float*>(packed.bytes.data());
+  float* to = rows.as<float>().data();
+  for (std::int64_t c = 0; c < form.columns; ++c) {
+    const float* strip = from + c / kStripWidth * form.stride() + c % kStripWidth;
+    for (std::int64_t k = 0; k < form.depth; ++k) to[k * depth_step + c * column_step] = strip[k * kStripWidth];
+  }
+  return rows;
+}
+
+namespace {
+
+/// Values that must lie alike form a class; a class knows which layout its products ask for, if one may be had.
+class Chooser {
+ public:
+  explicit Chooser(const LayoutQuestion& question)
+      : question_(question), parent_(question.program.values.size()), wishes_(parent_.size(), kAnything) {
+    std::iota(parent_.begin(), parent_.end(), std::size_t{0});
+  }
+
+  std::vector<Layout> choose() {
+    for (std::size_t v = 0; v < parent_.size(); ++v) look_at(v);
+    for (const ValueIndex v : question_.keep) refuse(v);
+    for (std::size_t v = 0; v < parent_.size(); ++v) {
+      // A transposed product exchanges its sides, and a left side lies in rows.
+      const MatmulTask* product = question_.products[v];
+      const bool exchanges = product != nullptr && wishes_[root(v)] == static_cast<int>(Layout::kTransposedStrips);
+      if (exchanges && wishes_[root(index(product->b))] >= 0) refuse(out(v));
+    }
+    std::vector<Layout> layouts;
+    for (std::size_t v = 0; v < parent_.size(); ++v) {
+      const int wish = wishes_[root(v)];
+      layouts.push_back(wish == kAnything || wish == kRefused ? Layout::kRows : static_cast<Layout>(wish));
+    }
+    return layouts;
+  }
+
+ private:
+  static constexpr int kAnything = -1;
+  static constexpr int kRefused = -2;
+
+  [[nodiscard]] const kernels::Primitive& at(std::size_t v) const { return question_.program.values[v]; }
+  static std::size_t index(ValueIndex v) { return static_cast<std::size_t>(v); }
+
+  std::size_t root(std::size_t v) {
+    while (parent_[v] != v) v = parent_[v] = parent_[parent_[v]];
+    return v;
+  }
+  void wish(std::size_t v, int layout) {
+    int& now = wishes_[root(v)];
+    if (layout != kAnything) now = now == kAnything || now == layout ? layout : kRefused;
+  }
+  void refuse(ValueIndex v) { wishes_[root(index(v))] = kRefused; }
+  void join(std::size_t a, std::size_t b) {
+    const std::size_t from = root(a);
+    if (from == root(b)) return;
+    parent_[from] = root(b);
+    wish(b, wishes_[from]);
+  }
+
+  void look_at(std::size_t v) {
+    if (at(v).kind == Kind::kInput) {
+      look_at_input(v);
+    } else if (const MatmulTask* product = question_.products[v]) {
+      refuse(product->a);
+      ask_for_right_side(*product);
+      if (product->batch.extents != Shape{1} || at(v).shape.size() != 2 || !has_product_shape(v, *product)) refuse(out(v));
+    } else if (question_.is_map[v]) {
+      look_at_map(v);
+    } else {
+      for (const auto& access : at(v).accesses) refuse(access.value);
+      refuse(out(v));
+    }
+  }
+  static ValueIndex out(std::size_t v) { return static_cast<ValueIndex>(v); }
+
+  [[nodiscard]] bool has_product_shape(std::size_t v, const MatmulTask& product) const {
+    return at(v).shape == Shape{product.shape.rows, product.shape.columns} && product.out_row == product.shape.columns;
+  }
+
+  /// State that changes may be packed, and becomes one value alone.
+  void look_at_input(std::size_t v) {
+    const auto& next = at(v).next;
+    if (!next || at(v).dtype != DType::kF32 || at(v).shape.size() != 2 || at(index(*next)).kind == Kind::kInput) {
+      return refuse(out(v));
+    }
+    if (!becomes_.emplace(*next, v).second) refuse(*next);
+    join(v, index(*next));
+  }
+
+  void ask_for_right_side(const MatmulTask& product) {
+    const auto& b = at(index(product.b));
+    const auto& [rows, columns, depth] = product.shape;
+    const bool whole = product.b_base == 0 && product.batch.extents == Shape{1} && columns % kStripWidth == 0;
+    if (whole && b.shape == Shape{depth, columns} && product.b_depth == columns && product.b_column == 1) {
+      wish(index(product.b), static_cast<int>(Layout::kStrips));
+    } else if (whole && b.shape == Shape{columns, depth} && product.b_depth == 1 && product.b_column == depth) {
+      wish(index(product.b), static_cast<int>(Layout::kTransposedStrips));
+    } else {
+      refuse(product.b);
+    }
+  }
+
+  void look_at_map(std::size_t v) {
+    const Shape shape = at(v).iteration_shape();
+    if (shape.size() != 2 || at(v).dtype != DType::kF32 || names_index(at(v))) refuse(out(v));
+    // A group is one loop nest.
+    const auto [first, is_first] = group_.emplace(question_.task_of[v], v);
+    if (!is_first) join(v, first->second);
+    const auto identity = row_major_strides(shape);
+    for (const LinearAccess& access : *question_.linear[v]) {
+      const auto read = index(access.value);
+      const bool splat = std::all_of(access.iteration.begin(), access.iteration.end(), [](auto s) { return s == 0; });
+      if (access.base == 0 && access.iteration == identity && at(read).shape == shape && at(read).dtype == DType::kF32) {
+        join(read, v);
+      } else if (splat) {
+        refuse(access.value);
+      } else {
+        refuse(access.value);
+        refuse(out(v));
+      }
+    }
+  }
+
+  static bool names_index(const kernels::Primitive& primitive) {
+    const auto is_index = [](const kernels::Operand& operand) {
+      return operand.kind == kernels::Operand::Kind::kIndex || operand.kind == kernels::Operand::Kind::kFold;
+    };
+    return std::any_of(primitive.steps.begin(), primitive.steps.end(), [&](const kernels::Step& step) {
+      return std::any_of(step.operands.begin(), step.operands.end(), is_index);
+    });
+  }
+
+  const LayoutQuestion& question_;
+  std::vector<std::size_t> parent_;
+  std::vector<int> wishes_;                   // by root
+  std::map<ValueIndex, std::size_t> becomes_; // next value → entry
+  std::map<std::size_t, std::size_t> group_;  // task → its first value
+};
+
+}  // namespace
+
+std::vector<Layout> choose_layouts(const LayoutQuestion& question) { return Chooser(question).choose(); }
+
+}  // namespace dgx::exec
