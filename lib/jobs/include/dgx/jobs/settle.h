@@ -1,0 +1,146 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dgx/core/bytes.h"
+#include "dgx/core/result.h"
+#include "dgx/jobs/key.h"
+#include "dgx/ledger/ledger.h"
+#include "dgx/manifest/statement.h"
+#include "dgx/protocol/bounds.h"
+#include "dgx/protocol/settlement.h"
+
+namespace dgx::jobs {
+
+/// A ledger and whose word is taken for it: with `trust`, its operator must be one of those identities.
+struct LedgerFile {
+  std::string path;
+  std::optional<std::string> trust;
+};
+
+/// What a ledger is at a moment.
+struct LedgerSummary {
+  Digest ledger;  ///< id of the first statement
+  Digest operator_id;
+  std::string_view trust;  ///< "trusted" or "self-asserted"
+  manifest::RootReference head;
+  std::int64_t milliseconds = 0;  ///< the last receipt's time
+  std::string torn;               ///< words about a write that was cut off; empty if none
+};
+
+/// A ledger that the operator writes. `clock` is his: Unix milliseconds.
+struct LedgerWriter {
+  LedgerFile file;
+  KeyFile key;
+  std::function<std::int64_t()> clock = ledger::clock_milliseconds;
+};
+
+/// Creates LEDGER.jsonl and LEDGER.receipts.jsonl with the policy of `policy_path`
+/// (manifest::parse_policy_file) as first entry.
+[[nodiscard]] Result<LedgerSummary> init_ledger(const LedgerWriter& writer, const std::string& policy_path);
+
+struct MakeStatement {
+  std::string kind;                       ///< one of makeable_kinds()
+  std::optional<std::string> task_path;   ///< required but for deposit, withdrawal and policy
+  std::optional<std::string> about_path;  ///< the statement it answers: whose id and digests are filled in
+  std::vector<std::string>
+      settings;  ///< FIELD=VALUE; one that follows from task and statement may be overruled
+  KeyFile key;
+  std::optional<std::string> trust;  ///< who may have signed task and statement
+};
+/// Kinds that no other program makes, sorted.
+[[nodiscard]] std::vector<std::string> makeable_kinds();
+/// Signs a statement. kUsage names the field that is missing, unknown or out of range; kMalformed if the
+/// statement it is about is of another kind or task.
+[[nodiscard]] Result<manifest::Signed<manifest::Body>> make_statement(const MakeStatement& options);
+
+/// A statement that has just been logged.
+struct Logged {
+  manifest::Signed<manifest::Body> statement;
+  manifest::Signed<manifest::Receipt> receipt;
+};
+/// Opens the statements of every file (one a line), checks them all in order against the rules, and appends
+/// them. An error names file and line, and leaves the ledger as it was.
+[[nodiscard]] Result<std::vector<Logged>> append_statements(const LedgerWriter& writer,
+                                                            const std::vector<std::string>& paths);
+
+/// Records the clock, then settles what is due, of one task (find_task) or of all.
+[[nodiscard]] Result<std::vector<Logged>> run_ledger(const LedgerWriter& writer,
+                                                     const std::optional<std::string>& task);
+
+/// A ledger read, replayed and found to follow the rules.
+struct LedgerView {
+  LedgerSummary summary;
+  ledger::Log log;
+  protocol::Market market;
+};
+/// kMalformed and kUnauthorised for what is no ledger; kMalformed too if an entry breaks the rules.
+[[nodiscard]] Result<LedgerView> view_ledger(const LedgerFile& file);
+
+/// A task of the ledger, named by its id, by at least eight digits its id begins with, or by its file. kUsage
+/// if there is none, or more than one.
+[[nodiscard]] Result<const protocol::TaskRecord*> find_task(const protocol::Market& market,
+                                                            const std::string& name);
+
+/// The accounts, or those of the people who have a part in one task.
+[[nodiscard]] Result<std::map<std::string, std::int64_t>> accounts_of(const LedgerView& view,
+                                                                      const std::optional<std::string>& task);
+
+/// What check_ledger found wrong: nothing about the bytes (that is an error), but what the operator let in or
+/// took back.
+struct LedgerCheck {
+  LedgerSummary summary;
+  std::int64_t tasks = 0;
+  std::int64_t settled = 0;
+  std::int64_t total = 0;
+  std::vector<std::string> faults;
+};
+/// Replays a ledger against the rules and compares it with heads and receipts that its operator signed
+/// before.
+[[nodiscard]] Result<LedgerCheck> check_ledger(const LedgerFile& file,
+                                               const std::vector<std::string>& against,
+                                               const std::optional<std::string>& task);
+
+[[nodiscard]] Result<LedgerSummary> head_of_ledger(const LedgerFile& file);
+/// The head now, signed. kUnauthorised unless the key is the operator's.
+[[nodiscard]] Result<manifest::Signed<manifest::TreeHead>> sign_head(const LedgerWriter& writer);
+
+/// A path of a ledger's tree (RFC 6962) and what it leads to.
+struct InclusionProof {
+  Digest ledger;
+  Digest statement;
+  std::int64_t index = 0;
+  std::int64_t milliseconds = 0;
+  manifest::RootReference head;
+  std::vector<Digest> path;
+};
+struct ConsistencyProof {
+  Digest ledger;
+  manifest::RootReference from;
+  manifest::RootReference to;
+  std::vector<Digest> path;
+};
+/// That a statement (its id, or its file) is in the tree of the first `size` entries, or of all.
+[[nodiscard]] Result<InclusionProof> prove_statement(const LedgerFile& file, const std::string& statement,
+                                                     std::optional<std::int64_t> size);
+/// That the first `from` entries are those of the tree of the first `to`, or of all.
+[[nodiscard]] Result<ConsistencyProof> prove_growth(const LedgerFile& file, std::int64_t from,
+                                                    std::optional<std::int64_t> to);
+
+struct PolicyBounds {
+  manifest::Policy policy;
+  std::vector<protocol::Bound> bounds;
+};
+/// Of the policy of a task, with its numbers.
+[[nodiscard]] Result<PolicyBounds> bounds_of_task(const std::string& task_path,
+                                                  const std::optional<std::string>& trust);
+/// Of a policy file.
+[[nodiscard]] Result<PolicyBounds> bounds_of_policy(const std::string& policy_path);
+
+}  // namespace dgx::jobs

@@ -1,0 +1,145 @@
+#include "dgx/jobs/settle.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "settle_files.h"
+
+namespace dgx::jobs {
+namespace {
+
+using manifest::Body;
+using manifest::Signed;
+
+constexpr std::size_t kMaxStatementFileBytes = std::size_t{1} << 28;
+
+/// The operator at work: his ledger, locked, and the market its entries give.
+struct Session {
+  crypto::SecretKey key;
+  ledger::Writer writer;
+  protocol::Market market;
+
+  [[nodiscard]] static Result<Session> open(const LedgerWriter& options) {
+    DGX_TRY(crypto::SecretKey key, read_key(options.key));
+    auto copy = crypto::SecretKey::from_seed(key.seed());
+    DGX_TRY(ledger::Writer writer, ledger::Writer::open(options.file.path, std::move(copy)));
+    DGX_TRY([[maybe_unused]] const LedgerSummary summary, summarize(options.file, writer.log()));
+    auto market = protocol::Market::replay(writer.log());
+    if (!market.ok()) return broken_ledger(options.file.path, market.error());
+    return Session{std::move(key), std::move(writer), std::move(market).value()};
+  }
+
+  /// No time of the ledger is before the last receipt's.
+  [[nodiscard]] std::int64_t time(const LedgerWriter& options) const {
+    return std::max(options.clock(), writer.log().now());
+  }
+};
+
+/// Appends statements that the market allows, all of them or none.
+Result<std::vector<Logged>> log_all(ledger::Writer& writer, std::vector<Signed<Body>> statements,
+                                    std::int64_t now) {
+  DGX_TRY(auto receipts, writer.append_all(statements, now));
+  std::vector<Logged> out;
+  for (std::size_t i = 0; i < statements.size(); ++i) {
+    out.push_back({std::move(statements[i]), std::move(receipts[i])});
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<std::vector<Incoming>> read_statements(const std::string& path) {
+  DGX_TRY(const std::string text, read_file(path, kMaxStatementFileBytes));
+  if (text.empty()) return malformed(path + ": is empty, expected statements");
+  std::vector<Incoming> out;
+  std::string_view rest = text;
+  const bool several = rest.find('\n') != std::string_view::npos && rest.find('\n') + 1 < rest.size();
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    const std::string where = several ? fmt::format("{}: line {}", path, out.size() + 1) : path;
+    auto statement = manifest::open_any(rest.substr(0, end));
+    if (!statement.ok()) return within(where, std::move(statement).error());
+    out.push_back({std::move(statement).value(), where});
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return out;
+}
+
+Error broken_ledger(const std::string& path, const Error& rule) {
+  return malformed(path + ": " + rule.message, "its operator let in what the rules forbid: dgx-settle check");
+}
+
+Result<manifest::Trust> load_trust(const std::optional<std::string>& path) {
+  if (!path) return manifest::Trust();
+  return manifest::Trust::load(*path);
+}
+
+Result<LedgerSummary> summarize(const LedgerFile& file, const ledger::Log& log) {
+  DGX_TRY(const manifest::Trust trust, load_trust(file.trust));
+  LedgerSummary out;
+  out.ledger = log.id();
+  out.operator_id = log.operator_id();
+  DGX_TRY(out.trust, trust.check(log.operator_id(), file.path + ": the operator"));
+  out.head = ledger::head_of(log.entries);
+  out.milliseconds = log.now();
+  out.torn = log.torn;
+  return out;
+}
+
+Result<manifest::Policy> read_policy(const std::string& path) {
+  DGX_TRY(const std::string text, read_file(path, kMaxPolicyFileBytes));
+  auto policy = manifest::parse_policy_file(text);
+  if (!policy.ok()) return within(path, std::move(policy).error());
+  return policy;
+}
+
+Result<LedgerSummary> init_ledger(const LedgerWriter& writer, const std::string& policy_path) {
+  DGX_TRY(const manifest::Policy policy, read_policy(policy_path));
+  DGX_TRY(const crypto::SecretKey key, read_key(writer.key));
+  DGX_TRY(Signed<Body> first, manifest::seal_any(policy, key));
+  DGX_TRY(const ledger::Log log, ledger::create(writer.file.path, std::move(first), key, writer.clock()));
+  return summarize(writer.file, log);
+}
+
+Result<std::vector<Logged>> append_statements(const LedgerWriter& options,
+                                              const std::vector<std::string>& paths) {
+  std::vector<Incoming> incoming;
+  for (const std::string& path : paths) {
+    DGX_TRY(std::vector<Incoming> statements, read_statements(path));
+    std::move(statements.begin(), statements.end(), std::back_inserter(incoming));
+  }
+  DGX_TRY(Session session, Session::open(options));
+  const std::int64_t now = session.time(options);
+  std::vector<Signed<Body>> allowed;
+  for (Incoming& item : incoming) {
+    Status status = session.market.apply(item.statement, now);
+    if (!status.ok()) return within(item.where, std::move(status).error());
+    allowed.push_back(std::move(item.statement));
+  }
+  return log_all(session.writer, std::move(allowed), now);
+}
+
+Result<std::vector<Logged>> run_ledger(const LedgerWriter& options, const std::optional<std::string>& task) {
+  DGX_TRY(Session session, Session::open(options));
+  std::optional<Digest> only;
+  if (task) {
+    DGX_TRY(const protocol::TaskRecord* record, find_task(session.market, *task));
+    only = record->task.id;
+  }
+  const std::int64_t now = session.time(options);
+  std::vector<Signed<Body>> statements;
+  DGX_TRY(Signed<Body> clock, manifest::seal_any(ledger::tree_head(session.writer.log(), now), session.key));
+  DGX_CHECK(session.market.apply(clock, now));
+  statements.push_back(std::move(clock));
+  for (manifest::Settlement& settlement : session.market.due(now)) {
+    if (only && settlement.task != *only) continue;
+    DGX_TRY(Signed<Body> statement, manifest::seal_any(std::move(settlement), session.key));
+    DGX_CHECK(session.market.apply(statement, now));
+    statements.push_back(std::move(statement));
+  }
+  return log_all(session.writer, std::move(statements), now);
+}
+
+}  // namespace dgx::jobs

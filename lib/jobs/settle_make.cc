@@ -1,0 +1,230 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "dgx/crypto/random.h"
+#include "dgx/protocol/verify.h"
+#include "settle_files.h"
+
+namespace dgx::jobs {
+namespace {
+
+using manifest::Body;
+using manifest::Kind;
+using manifest::Signed;
+
+/// Everything that a statement's fields may follow from.
+struct Sources {
+  std::optional<Signed<manifest::Task>> task;
+  std::optional<Signed<Body>> about;
+  Digest signer;
+};
+
+[[nodiscard]] Error needs(std::string_view kind, std::string_view what) {
+  return usage_error(fmt::format("make {}: needs {}", kind, what));
+}
+
+/// The statement that --about names, of kind T and of the task.
+template <class T>
+Result<Signed<T>> about(const Sources& sources, std::string_view kind) {
+  if (!sources.about) return needs(kind, fmt::format("--about, a {} statement", name_of(T::kKind)));
+  auto statement = manifest::as<T>(*sources.about);
+  if (!statement.ok()) return within("--about", std::move(statement).error());
+  if constexpr (requires { statement->body.task; }) {
+    if (statement->body.task != sources.task->id) {
+      return malformed(fmt::format("--about: is a {} of task {}, not of {}", name_of(T::kKind),
+                                   statement->body.task.brief(), sources.task->id.brief()));
+    }
+  }
+  return statement;
+}
+
+Result<std::string> random_word() {
+  std::array<std::uint8_t, 8> bytes{};
+  DGX_CHECK(crypto::random_bytes(bytes));
+  return to_hex(bytes);
+}
+
+/// A statement counts once, so equal transfers need references of their own.
+Result<json::Object> transfer_fields(const Sources& sources) {
+  DGX_TRY(const std::string word, random_word());
+  if (!sources.task) return json::Object{{"reference", word}};
+  return json::Object{{"reference", fmt::format("task {} {}", sources.task->id.brief(), word)}};
+}
+
+/// With a task: what its submitter has to lock.
+Result<json::Object> deposit_fields(const Sources& sources) {
+  DGX_TRY(json::Object out, transfer_fields(sources));
+  if (!sources.task) return out;
+  out.emplace("account", sources.task->key_id.hex());
+  out.emplace("amount", sources.task->body.estimate.escrow);
+  return out;
+}
+
+Result<json::Object> withdrawal_fields(const Sources& sources) {
+  DGX_TRY(json::Object out, transfer_fields(sources));
+  out.emplace("account", sources.signer.hex());
+  return out;
+}
+
+/// The standard policy, or the one that --about names.
+Result<json::Object> policy_fields(const Sources& sources) {
+  if (!sources.about) return manifest::standard_policy().predicate();
+  DGX_TRY(const auto policy, about<manifest::Policy>(sources, "policy"));
+  return policy.body.predicate();
+}
+
+Result<json::Object> assign_fields(const Sources& sources) {
+  const manifest::Task& task = sources.task->body;
+  json::Object out{{"task", sources.task->id.hex()},
+                   {"dataset", task.dataset.digest.hex()},
+                   {"initial", task.initial.digest.hex()}};
+  if (!sources.about) return out;
+  DGX_TRY(const auto offer, about<manifest::BeaconCommitment>(sources, "assign"));
+  out.emplace("commitment", offer.id.hex());
+  return out;
+}
+
+Result<json::Object> verdict_commitment_fields(const Sources& sources) {
+  DGX_TRY(const auto verdict, about<manifest::Verdict>(sources, "verdict-commitment"));
+  if (verdict.key_id != sources.signer)
+    return unauthorised("--about: the verdict is signed by another key than --key");
+  return json::Object{{"task", sources.task->id.hex()},
+                      {"proof", verdict.body.proof.hex()},
+                      {"commitment", manifest::verdict_commitment(verdict.id, verdict.body.nonce).hex()}};
+}
+
+Result<json::Object> delivery_fields(const Sources& sources) {
+  json::Object out{{"task", sources.task->id.hex()}};
+  if (!sources.about) return out;
+  DGX_TRY(const auto proof, about<manifest::Proof>(sources, "delivery"));
+  DGX_CHECK(protocol::check_proof(*sources.task, proof));
+  out.emplace("proof", proof.id.hex());
+  out.emplace("final", proof.body.final_state.hex());
+  return out;
+}
+
+template <class T>
+Result<Body> read_body(json::Fields& in) {
+  return Body(T::read(in));
+}
+
+/// How a kind is made: the fields that follow, and the reader that judges all of them.
+struct Recipe {
+  Kind kind;
+  bool needs_task;
+  Result<json::Object> (*fields)(const Sources&);
+  Result<Body> (*read)(json::Fields&);
+};
+
+constexpr std::array kRecipes{
+    Recipe{Kind::kAssign, true, assign_fields, read_body<manifest::Assign>},
+    Recipe{Kind::kDelivery, true, delivery_fields, read_body<manifest::Delivery>},
+    Recipe{Kind::kDeposit, false, deposit_fields, read_body<manifest::Deposit>},
+    Recipe{Kind::kPolicy, false, policy_fields, read_body<manifest::Policy>},
+    Recipe{Kind::kVerdictCommitment, true, verdict_commitment_fields, read_body<manifest::VerdictCommitment>},
+    Recipe{Kind::kWithdrawal, false, withdrawal_fields, read_body<manifest::Withdrawal>}};
+
+Result<const Recipe*> recipe_of(const std::string& name) {
+  for (const Recipe& recipe : kRecipes) {
+    if (manifest::name_of(recipe.kind) == name) return &recipe;
+  }
+  return usage_error(
+      fmt::format("make: there is no \"{}\" to make", name),
+      fmt::format("one of: {}; the other programs make the rest", fmt::join(makeable_kinds(), ", ")));
+}
+
+bool is_integer(Kind kind, std::string_view field) { return kind == Kind::kPolicy || field == "amount"; }
+
+Result<json::Value> integer_of(const std::string& text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc::result_out_of_range) return usage_error(fmt::format("{} is out of range", text));
+  if (error != std::errc{} || end != text.data() + text.size())
+    return usage_error(fmt::format("\"{}\" is no integer", text));
+  return json::Value(value);
+}
+
+/// An account is a key id, or the file of its key.
+Result<json::Value> account_of(const std::string& text) {
+  if (digest_from_hex(text).ok()) return json::Value(text);
+  if (!text.ends_with(".pem") && !exists(text))
+    return usage_error(fmt::format("\"{}\" is neither a key id nor a key file", text));
+  DGX_TRY(const Digest id, id_of_key({text, {}}));
+  return json::Value(id.hex());
+}
+
+Status set_field(const std::string& setting, Kind kind, json::Object& fields, std::vector<std::string>& set) {
+  const std::size_t sign = setting.find('=');
+  if (sign == std::string::npos || sign == 0)
+    return usage_error(fmt::format("--set: \"{}\" is not FIELD=VALUE", setting));
+  const std::string field = setting.substr(0, sign);
+  const std::string text = setting.substr(sign + 1);
+  if (std::find(set.begin(), set.end(), field) != set.end())
+    return usage_error(fmt::format("--set: {}: given twice", field));
+  set.push_back(field);
+  auto value = is_integer(kind, field) ? integer_of(text)
+               : field == "account"    ? account_of(text)
+                                       : Result<json::Value>(text);
+  if (!value.ok()) return within("--set: " + field, std::move(value).error());
+  fields.insert_or_assign(field, std::move(value).value());
+  return {};
+}
+
+/// The fields are judged as those of a file, but they were typed: that makes an error one of usage.
+Result<Body> body_of(const Recipe& recipe, const json::Object& fields) {
+  const json::Value value(fields);
+  json::Fields in(value, std::string(manifest::name_of(recipe.kind)));
+  DGX_TRY(Body body, recipe.read(in));
+  const Status status = in.finish();
+  if (status.ok()) return body;
+  const bool missing = status.error().message.ends_with("is missing");
+  return usage_error(
+      status.error().message,
+      missing ? "give it with --set FIELD=VALUE, or the statement that has it with --about" : "");
+}
+
+Result<Sources> open_sources(const MakeStatement& options, const Recipe& recipe,
+                             const crypto::SecretKey& key) {
+  Sources out;
+  out.signer = crypto::key_id(key.public_key());
+  DGX_TRY(const manifest::Trust trust, load_trust(options.trust));
+  if (options.task_path) {
+    DGX_TRY(out.task, manifest::read_statement<manifest::Task>(*options.task_path));
+    DGX_TRY([[maybe_unused]] const auto word,
+            trust.check(out.task->key_id, *options.task_path + ": the submitter"));
+  } else if (recipe.needs_task) {
+    return needs(options.kind, "TASK.json");
+  }
+  if (options.about_path) {
+    DGX_TRY(out.about, manifest::read_any(*options.about_path));
+    DGX_TRY([[maybe_unused]] const auto word,
+            trust.check(out.about->key_id, *options.about_path + ": the signer"));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::string> makeable_kinds() {
+  std::vector<std::string> out;
+  for (const Recipe& recipe : kRecipes) out.emplace_back(manifest::name_of(recipe.kind));
+  return out;
+}
+
+Result<Signed<Body>> make_statement(const MakeStatement& options) {
+  DGX_TRY(const Recipe* recipe, recipe_of(options.kind));
+  DGX_TRY(const crypto::SecretKey key, read_key(options.key));
+  DGX_TRY(const Sources sources, open_sources(options, *recipe, key));
+  DGX_TRY(json::Object fields, recipe->fields(sources));
+  std::vector<std::string> set;
+  for (const std::string& setting : options.settings)
+    DGX_CHECK(set_field(setting, recipe->kind, fields, set));
+  DGX_TRY(Body body, body_of(*recipe, fields));
+  return manifest::seal_any(std::move(body), key);
+}
+
+}  // namespace dgx::jobs

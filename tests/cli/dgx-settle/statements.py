@@ -1,0 +1,259 @@
+#!/usr/bin/python3
+"""Signed statements of a tiny task, made without any code of ours: dgx-manifest(5) written a second time.
+
+usage: statements.py KIND [--key K.pem] [OPTIONS] > S.json
+
+The task has 100 steps in 10 segments. Digests of things that are not there (program, data, states) are SHA-256 of a word. `keys`
+writes four key pairs; `log` appends to the ledger L.jsonl; `id` prints a statement's id; `inclusion` and `consistency` verify what `dgx-settle prove --json` printed.
+"""
+
+import argparse
+import base64
+import contextlib
+import hashlib
+import json
+import pathlib
+import sys
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+TYPE = "application/vnd.in-toto+json"
+STEP_OPERATIONS, STEPS, EVERY, STATE_BYTES, PRICE = 1000, 100, 10, 4096, 1000000
+SEGMENTS = STEPS // EVERY
+POLICY = {"audit_ppm": 1000000, "challenger_bond": 10000, "forced_error_ppm": 0, "jackpot_tax_ppm": 20000, "margin_ppm": 100000,
+          "sample_ppm": 50000, "solver_bond": 10000, "split_jackpot_ppm": 250000, "split_submitter_ppm": 500000,
+          "split_verifier_ppm": 250000, "treasury_ppm": 0, "verifier_bond": 10000, "verifier_fee": 100,
+          "window_challenge_ms": 86400000, "window_delivery_ms": 86400000, "window_move_ms": 3600000,
+          "window_proof_ms": 604800000, "window_reveal_ms": 86400000}
+
+
+def canonical(value):
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+
+
+def sha(*parts):
+    return hashlib.sha256(b"".join(p if isinstance(p, bytes) else p.encode() for p in parts)).hexdigest()
+
+
+def raw(text):
+    return bytes.fromhex(text)
+
+
+def pae(payload):
+    return b"DSSEv1 %d %s %d %s" % (len(TYPE), TYPE.encode(), len(payload), payload)
+
+
+def seal(kind, predicate, subjects, key):
+    public = key.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw).hex()
+    key_id = sha(canonical({"keytype": "ed25519", "keyval": {"public": public}, "scheme": "ed25519"}))
+    payload = canonical({"_type": "https://in-toto.io/Statement/v1", "predicate": predicate | {"signer": public},
+                         "predicateType": f"urn:x-dgx:{kind}:v1",
+                         "subject": [{"digest": {"sha256": d}, "name": n} for n, d in subjects]})
+    signature = base64.b64encode(key.sign(pae(payload))).decode()
+    print(canonical({"payload": base64.b64encode(payload).decode(), "payloadType": TYPE,
+                     "signatures": [{"keyid": key_id, "sig": signature}]}).decode())
+
+
+def read(path):
+    return read_text(open(path, encoding="ascii").read())
+
+
+def read_text(text):
+    """Id, key id and predicate of a statement."""
+    envelope = json.loads(text)
+    payload = base64.b64decode(envelope["payload"])
+    return sha(pae(payload)), envelope["signatures"][0]["keyid"], json.loads(payload)["predicate"]
+
+
+def node(left, right):
+    return hashlib.sha256(b"\1" + left + right).digest()
+
+
+def root_of(leaves):
+    if len(leaves) == 1:
+        return leaves[0]
+    split = 1 << (len(leaves) - 1).bit_length() - 1
+    return node(root_of(leaves[:split]), root_of(leaves[split:]))
+
+
+def states_of(word, bad_from):
+    return [sha("initial") if i == 0 else sha(word, str(i), "bad" if bad_from is not None and i > bad_from else "") for i in range(SEGMENTS + 1)]
+
+
+def task(a):
+    policy = POLICY | (json.load(open(a.policy)) if a.policy else {})
+    train = STEPS * STEP_OPERATIONS
+    prove = (SEGMENTS + 1) * STATE_BYTES * 8
+    drawn = max(1, -(-SEGMENTS * policy["sample_ppm"] // 10**6))
+    verify = drawn * EVERY * STEP_OPERATIONS
+    reward = (train + prove) * PRICE // 10**9
+    fee = verify * PRICE // 10**9 + policy["verifier_fee"]
+    tax = reward * policy["jackpot_tax_ppm"] // 10**6
+    treasury = reward * policy["treasury_ppm"] // 10**6
+    margin = (reward + fee) * policy["margin_ppm"] // 10**6
+    estimate = {"step_operations": STEP_OPERATIONS, "train": train, "prove": prove, "verify": verify, "reward": reward + a.extra_reward,
+                "fee": fee, "tax": tax, "treasury": treasury, "margin": margin,
+                "escrow": reward + a.extra_reward + fee + tax + treasury + margin}
+    body = {"program": {"lines": 40, "root": sha("program")}, "evaluation": {"lines": 12, "root": sha("evaluation")},
+            "initial": {"digest": sha("initial"), "source": "seed"},
+            "dataset": {"digest": sha("dataset"), "samples": 1000, "x": {"dtype": "u8", "shape": [28, 28]}, "y": {"dtype": "i64", "shape": []}},
+            "model": a.name, "loss": "cross-entropy", "schedule": {"kind": "constant", "warmup": 0},
+            "optimizer": {"kind": "sgd", "lr": "0x1p-3", "momentum": "0x1p-1", "nesterov": False, "weight_decay": "0x0p0"},
+            "batch": 128, "steps": STEPS, "seed": "18364758544493064720", "checkpoint_every": EVERY, "numerics": "exact-1",
+            "policy": policy, "price": PRICE, "estimate": estimate,
+            "caps": {"bytes": STATE_BYTES, "milliseconds": 60000, "steps": STEPS}}
+    if a.unknown_field:
+        body["colour"] = "blue"
+    seal("task", body, [("program", sha("program")), ("evaluation", sha("evaluation")), ("initial", sha("initial")),
+                        ("dataset", sha("dataset"))], a.key)
+
+
+def offer(a):
+    task_id, _, _ = read(a.task)
+    commitment = sha("dgx-beacon-commit", raw(sha("secret", task_id)))
+    seal("beacon-commitment", {"task": task_id, "commitment": commitment, "dataset": sha("dataset"), "initial": sha("initial")},
+         [("task", task_id), ("commitment", commitment)], a.key)
+
+
+def proof(a):
+    task_id, _, _ = read(a.task)
+    states = states_of(task_id, a.bad_from)
+    root = root_of([hashlib.sha256(b"\0\4" + raw(s)).digest() for s in states]).hex()
+    seal("proof", {"task": task_id, "states": {"count": len(states), "root": root}, "initial": states[0], "final": states[-1],
+                   "steps": STEPS, "loss": "0x1.4p-2"},
+         [("states", root), ("initial", states[0]), ("final", states[-1])], a.key)
+
+
+def beacon(a):
+    task_id, _, _ = read(a.task)
+    proof_id, _, _ = read(a.proof)
+    offer_id, _, _ = read(a.offer)
+    secret = sha("secret" + a.secret_suffix, task_id)
+    seal("beacon", {"task": task_id, "commitment": offer_id, "proof": proof_id, "secret": secret,
+                    "value": sha("dgx-beacon", raw(secret), raw(proof_id))}, [("proof", proof_id), ("commitment", offer_id)], a.key)
+
+
+def verdict(a):
+    """--segments given: a chosen draw. A segment agrees if the proof's end digest is the honest one."""
+    task_id, _, body = read(a.task)
+    proof_id, _, _ = read(a.proof)
+    public = a.key.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw).hex()
+    key_id = sha(canonical({"keytype": "ed25519", "keyval": {"public": public}, "scheme": "ed25519"}))
+    claimed, honest = states_of(task_id, a.bad_from), states_of(task_id, None)
+    if a.segments:
+        segments, value = [int(s) for s in a.segments.split(",")], bytes(32)
+    else:
+        beacon_id, _, revealed = read(a.beacon)
+        value = raw(revealed["value"])
+        count, drawn, j = max(1, -(-SEGMENTS * body["policy"]["sample_ppm"] // 10**6)), set(), 0
+        while len(drawn) < count:
+            drawn.add(int(sha("dgx-draw", value, raw(proof_id), raw(key_id), j.to_bytes(8, "big"))[:16], 16) % SEGMENTS)
+            j += 1
+        segments = sorted(drawn)
+    rows = [{"index": s, "expected": claimed[s + 1], "recomputed": honest[s + 1], "agrees": claimed[s + 1] == honest[s + 1],
+             "reason": "equal" if claimed[s + 1] == honest[s + 1] else "digest",
+             "witness": sha("dgx-witness", raw(key_id), raw(sha("interior", str(s))))} for s in segments]
+    root = root_of([hashlib.sha256(b"\0" + canonical(row)).digest() for row in rows]).hex()
+    bad = [row for row in rows if not row["agrees"]]
+    predicate = {"task": task_id, "proof": proof_id, "draw": "chosen" if a.segments else "policy",
+                 "outcome": "refuted" if bad else "accepted", "segments": SEGMENTS, "replayed": len(rows),
+                 "rows": {"count": len(rows), "root": root}, "work": len(rows) * EVERY * STEP_OPERATIONS,
+                 "miss_probability": {"one_segment": "0.9", "one_percent": "0.9", "ten_percent": "0.9"}, "nonce": sha("nonce")}
+    if not a.segments:
+        predicate["beacon"] = beacon_id
+    if bad:
+        predicate["first_disagreement"] = bad[0]
+    seal("verdict", predicate, [("proof", proof_id), ("rows", root)], a.key)
+
+
+def keys(_):
+    """Four people, always the same."""
+    for seed, name in enumerate(("operator", "submitter", "solver", "verifier"), 1):
+        key = Ed25519PrivateKey.from_private_bytes(bytes([seed]) * 32)
+        pathlib.Path(name + ".pem").write_bytes(key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
+        pathlib.Path(name + ".pub.pem").write_bytes(key.public_key().public_bytes(
+            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo))
+
+
+def log(a):
+    """Appends a statement and its receipt to L.jsonl as an operator would who asks no rules."""
+    receipts = [read_text(line)[2] for line in open("L.receipts.jsonl", encoding="ascii")]
+    statement = read(a.task)[0]
+    now = receipts[-1]["milliseconds"] + 1
+    leaves = [hashlib.sha256(b"\0\6" + raw(r["statement"]) + r["milliseconds"].to_bytes(8, "big")).digest()
+              for r in receipts + [{"statement": statement, "milliseconds": now}]]
+    root = root_of(leaves).hex()
+    with open("L.jsonl", "a", encoding="ascii") as ledger:
+        ledger.write(open(a.task, encoding="ascii").read())
+    with open("L.receipts.jsonl", "a", encoding="ascii") as file, contextlib.redirect_stdout(file):
+        seal("receipt", {"ledger": receipts[0]["ledger"], "statement": statement, "index": len(receipts), "milliseconds": now,
+                         "head": {"count": len(leaves), "root": root}}, [("statement", statement), ("head", root)], a.key)
+
+
+def statement_id(a):
+    print(read(a.task)[0])
+
+
+def inclusion(_):
+    """RFC 9162, section 2.1.3.2."""
+    p = json.load(sys.stdin)
+    leaf = hashlib.sha256(b"\0\6" + raw(p["statement"]) + p["time"].to_bytes(8, "big")).digest()
+    index, last = p["index"], p["size"] - 1
+    for sibling in map(raw, p["path"]):
+        assert last > 0
+        if index & 1 or index == last:
+            leaf = node(sibling, leaf)
+            while not index & 1 and index:
+                index, last = index >> 1, last >> 1
+        else:
+            leaf = node(leaf, sibling)
+        index, last = index >> 1, last >> 1
+    assert last == 0 and leaf.hex() == p["root"]
+    print("included")
+
+
+def consistency(_):
+    """RFC 9162, section 2.1.4.2."""
+    p = json.load(sys.stdin)
+    path = [raw(d) for d in p["path"]]
+    if p["from"] & (p["from"] - 1) == 0:
+        path.insert(0, raw(p["from_root"]))
+    first, second = p["from"] - 1, p["size"] - 1
+    while first & 1:
+        first, second = first >> 1, second >> 1
+    old = new = path[0]
+    for sibling in path[1:]:
+        assert second > 0
+        if first & 1 or first == second:
+            old, new = node(sibling, old), node(sibling, new)
+            while not first & 1 and first:
+                first, second = first >> 1, second >> 1
+        else:
+            new = node(new, sibling)
+        first, second = first >> 1, second >> 1
+    assert second == 0 and old.hex() == p["from_root"] and new.hex() == p["root"]
+    print("consistent")
+
+
+def main():
+    kinds = {"task": task, "offer": offer, "proof": proof, "beacon": beacon, "verdict": verdict, "id": statement_id, "keys": keys, "log": log,
+             "inclusion": inclusion, "consistency": consistency}
+    parser = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1].removeprefix("usage: "))
+    parser.add_argument("kind", choices=kinds)
+    parser.add_argument("task", nargs="?")
+    parser.add_argument("--key", type=lambda path: serialization.load_pem_private_key(open(path, "rb").read(), None))
+    for name in ("--policy", "--proof", "--offer", "--beacon", "--segments"):
+        parser.add_argument(name)
+    parser.add_argument("--name", default="tiny")
+    parser.add_argument("--secret-suffix", default="")
+    parser.add_argument("--bad-from", type=int, help="the proof's states are wrong after this one")
+    parser.add_argument("--extra-reward", type=int, default=0)
+    parser.add_argument("--unknown-field", action="store_true")
+    arguments = parser.parse_args()
+    kinds[arguments.kind](arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,363 @@
+// dgx-settle: a market's ledger, its money and its rules. dgx-settle(1).
+#include <fmt/chrono.h>
+#include <fmt/ranges.h>
+
+#include "dgx/cli/tool.h"
+#include "dgx/jobs/settle.h"
+
+namespace {
+
+using namespace dgx;
+
+/// Unix milliseconds; people read them as UTC.
+cli::Cell time_cell(std::int64_t milliseconds) {
+  const std::tm when = fmt::gmtime(static_cast<std::time_t>(milliseconds / 1000));
+  return {json::Value(milliseconds), fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", when, milliseconds % 1000)};
+}
+
+cli::Cell id_cell(const std::optional<Digest>& id) {
+  return id ? cli::Cell(*id) : cli::Cell(json::Value(""), "-");
+}
+
+void print_summary(cli::Out& out, const jobs::LedgerSummary& summary) {
+  if (!summary.torn.empty()) out.warning(summary.torn);
+  out.field("ledger", summary.ledger);
+  out.field("operator", summary.operator_id);
+  out.field("trust", summary.trust);
+  out.field("entries", summary.head.count);
+  out.field("root", summary.head.root);
+  out.field("time", time_cell(summary.milliseconds));
+}
+
+void print_logged(cli::Out& out, const std::vector<jobs::Logged>& logged) {
+  cli::Table table{{"index", "kind", "statement", "signer", "time"}};
+  for (const jobs::Logged& one : logged) {
+    table.rows.push_back({one.receipt.body.index, name_of(kind_of(one.statement.body)), one.statement.id,
+                          one.statement.key_id, time_cell(one.receipt.body.milliseconds)});
+  }
+  out.field("receipts", std::move(table));
+  out.field("entries", logged.back().receipt.body.head.count);
+  out.field("root", logged.back().receipt.body.head.root);
+}
+
+Status write_receipts(cli::Out& out, const std::optional<std::string>& path,
+                      const std::vector<jobs::Logged>& logged) {
+  if (!path) return {};
+  std::string text;
+  for (const jobs::Logged& one : logged) text += one.receipt.envelope + "\n";
+  return out.output(*path, text);
+}
+
+void declare_ledger(cli::Command& command, jobs::LedgerFile& file) {
+  command.positional("LEDGER.jsonl", file.path, "the ledger; LEDGER.receipts.jsonl lies beside it");
+}
+
+void declare_task(cli::Command& command, std::optional<std::string>& task, std::string help) {
+  command.option("--task", "ID", task,
+                 std::move(help) + "; its id, eight digits of it or more, or TASK.json");
+}
+
+struct Init {
+  jobs::LedgerWriter writer;
+  std::string policy_path;
+
+  void declare(cli::Command& command) {
+    declare_ledger(command, writer.file);
+    command.key(writer.key.path, writer.key.passphrase_file);
+    command.required("--policy", "FILE", policy_path,
+                     "the market's rules: a JSON object of policy keys, or a signed policy");
+  }
+  Result<cli::Verdict> run(cli::Out& out) const {
+    DGX_TRY(const jobs::LedgerSummary summary, jobs::init_ledger(writer, policy_path));
+    print_summary(out, summary);
+    return cli::Verdict::kDone;
+  }
+};
+
+struct Make {
+  jobs::MakeStatement options;
+  std::string path = "-";
+
+  void declare(cli::Command& command) {
+    command.positional("KIND", options.kind, fmt::format("{}", fmt::join(jobs::makeable_kinds(), ", ")));
+    command.positional("TASK.json", options.task_path,
+                       "the task it belongs to; deposit, withdrawal and policy need none");
+    command.option("--about", "STATEMENT.json", options.about_path,
+                   "what it answers: assign a beacon-commitment, delivery a proof, verdict-commitment a "
+                   "verdict, policy a policy");
+    command.option("--set", "FIELD=VALUE", options.settings,
+                   "fields that do not follow from those; account= also takes a key file");
+    command.key(options.key.path, options.key.passphrase_file);
+    command.output(path, "S.json", cli::Need::kOptional);
+  }
+  Result<cli::Verdict> run(cli::Out& out) const {
+    jobs::MakeStatement request = options;
+    request.trust = out.common().trust;
+    DGX_TRY(const auto statement, jobs::make_statement(request));
+    DGX_CHECK(out.output(path, statement.envelope + "\n"));
+    if (path == "-") return cli::Verdict::kDone;
+    out.field("kind", name_of(kind_of(statement.body)));
+    out.field("statement", statement.id);
+    out.field("signer", statement.key_id);
+    return cli::Verdict::kDone;
+  }
+};
+
+struct Append {
+  jobs::LedgerWriter writer;
+  std::vector<std::string> paths;
+  std::optional<std::string> receipts_path;
+
+  void declare(cli::Command& command) {
+    declare_ledger(command, writer.file);
+    command.positional("STATEMENT.json", paths,
+                       "signed statements, one file each or one a line; - is standard input");
+    command.key(writer.key.path, writer.key.passphrase_file);
+    command.option("--receipts,-o", "RECEIPTS.jsonl", receipts_path,
+                   "also write the new receipts here, for their statements' signers");
+  }
+  Result<cli::Verdict> run(cli::Out& out) const {
+    jobs::LedgerWriter request = writer;
+    request.file.trust = out.common().trust;
+    DGX_TRY(const auto logged, jobs::append_statements(request, paths));
+    print_logged(out, logged);
+    DGX_CHECK(write_receipts(out, receipts_path, logged));
+    return cli::Verdict::kDone;
+  }
+};
+
+json::Array payouts_json(const manifest::Settlement& settlement) {
+  json::Array out;
+  for (const manifest::Payout& payout : settlement.payouts) {
+    out.emplace_back(json::Object{{"account", payout.account}, {"amount", payout.amount}});
+  }
+  return out;
+}
+
+struct Run {
+  jobs::LedgerWriter writer;
+  std::optional<std::string> task;
+
+  void declare(cli::Command& command) {
+    declare_ledger(command, writer.file);
+    declare_task(command, task, "settle this task only");
+    command.key(writer.key.path, writer.key.passphrase_file);
+  }
+  Result<cli::Verdict> run(cli::Out& out) const {
+    jobs::LedgerWriter request = writer;
+    request.file.trust = out.common().trust;
+    DGX_TRY(const auto logged, jobs::run_ledger(request, task));
+    json::Array settled;
+    for (const jobs::Logged& one : logged) {
+      const auto* settlement = std::get_if<manifest::Settlement>(&one.statement.body);
+      if (settlement == nullptr) continue;
+      settled.emplace_back(json::Object{{"task", settlement->task.hex()},
+                                        {"reason", name_of(settlement->reason)},
+                                        {"payouts", payouts_json(*settlement)}});
+    }
+    print_logged(out, logged);
+    out.field("settled", std::move(settled));
+    return cli::Verdict::kDone;
+  }
+};
+
+struct StatusCommand {
+  jobs::LedgerFile file;
+  std::optional<std::string> task;
+
+  void declare(cli::Command& command) {
+    declare_ledger(command, file);
+    declare_task(command, task, "this task only");
+  }
+  Result<cli::Verdict> run(cli::Out& out) const {
+    DGX_TRY(const auto view, jobs::view_ledger({file.path, out.common().trust}));
+    std::vector<const protocol::TaskRecord*> records;
+    if (task) {
+      DGX_TRY(const protocol::TaskRecord* record, jobs::find_task(view.market, *task));
+      records.push_back(record);
+    } else {
+      for (const auto& [id, record] : view.market.tasks()) records.push_back(&record);
+    }
+    print_summary(out, view.summary);
+    cli::Table table{{"task", "state", "until", "reason", "submitter", "solver", "verifier", "escrow"}};
+    for (const protocol::TaskRecord* record : records) table.rows.push_back(row(*record, view.market.now()));
+    out.field("tasks", std::move(table));
+    return cli::Verdict::kDone;
+  }
+
+  static std::vector<cli::Cell> row(const protocol::TaskRecord& record, std::int64_t now) {
+    const protocol::Standing stands = protocol::standing(record, now);
+    const auto& settlement = record.settlement ? record.settlement : stands.settlement;
+    return {record.task.id,
+            name_of(stands.state),
+            stands.deadline_ms ? time_cell(*stands.deadline_ms) : cli::Cell(json::Value(""), "-"),
+            settlement ? cli::Cell(name_of(settlement->reason)) : cli::Cell(json::Value(""), "-"),
+            record.task.key_id,
+            id_cell(record.solver),
+            id_cell(record.verifier),
+            record.task.body.estimate.escrow};
+  }
+};
+
+struct Balances {
+  jobs::LedgerFile file;
+  std::optional<std::string> task;
+
+  void declare(cli::Command& command) {
+    declare_ledger(command, file);
+    declare_task(command, task, "the accounts of its submitter, solver and verifier");
+  }
+  Result<cli::Verdict> run(cli::Out& out) const {
+    DGX_TRY(const auto view, jobs::view_ledger({file.path, out.common().trust}));
+    DGX_TRY(const auto accounts, jobs::accounts_of(view, task));
+    json::Object amounts;
+    std::int64_t total = 0;
+    for (const auto& [account, amount] : accounts) {
+      amounts.emplace(account, amount);
+      total += amount;
+    }
+    if (!view.summary.torn.empty()) out.warning(view.summary.torn);
+    out.field("accounts", std::move(amounts));
+    out.field("total", total);
+    return cli::Verdict::kDone;
+  }
+};
+
+struct Check {
+  jobs::LedgerFile file;
+  std::optional<std::string> task;
+  std::vector<std::string> against;
+
+  void declare(cli::Command& command) {
+    declare_ledger(command, file);
+    declare_task(command, task, "it must be there");
+    command.option("--against", "HEAD.json", against,
+                   "tree heads or receipts that the operator signed before");
+  }
+  Result<cli::Verdict> run(cli::Out& out) const {
+    DGX_TRY(const auto check, jobs::check_ledger({file.path, out.common().trust}, against, task));
+    print_summary(out, check.summary);
+    out.field("tasks", check.tasks);
+    out.field("settled", check.settled);
+    out.field("total", check.total);
+    out.field("sound", check.faults.empty());
+    cli::Table faults{{"fault"}};
+    for (const std::string& fault : check.faults) faults.rows.push_back({fault});
+    out.field("faults", std::move(faults));
+    return check.faults.empty() ? cli::Verdict::kDone : cli::Verdict::kRefuted;
+  }
+};
+
+struct Head {
+  jobs::LedgerWriter writer;
+  std::string path = "-";
+
+  void declare(cli::Command& command) {
+    declare_ledger(command, writer.file);
+    command.key(writer.key.path, writer.key.passphrase_file, cli::Need::kOptional);
+    command.output(path, "HEAD.json", cli::Need::kOptional,
+                   "where the signed tree head goes, if there is a key");
+  }
+  Result<cli::Verdict> run(cli::Out& out) const {
+    jobs::LedgerWriter request = writer;
+    request.file.trust = out.common().trust;
+    if (writer.key.path.empty()) {
+      DGX_TRY(const auto summary, jobs::head_of_ledger(request.file));
+      print_summary(out, summary);
+      return cli::Verdict::kDone;
+    }
+    DGX_TRY(const auto head, jobs::sign_head(request));
+    DGX_CHECK(out.output(path, head.envelope + "\n"));
+    return cli::Verdict::kDone;
+  }
+};
+
+json::Array path_json(const std::vector<Digest>& path) {
+  json::Array out;
+  for (const Digest& digest : path) out.emplace_back(digest.hex());
+  return out;
+}
+
+struct Prove {
+  jobs::LedgerFile file;
+  std::optional<std::string> statement;
+  std::optional<std::int64_t> from;
+  std::optional<std::int64_t> size;
+
+  void declare(cli::Command& command) {
+    declare_ledger(command, file);
+    command.option("--statement", "ID|S.json", statement, "prove that this statement is an entry");
+    command.option("--from", "N", from, "prove that the first N entries are still those they were");
+    command.option("--size", "N", size, "in the tree of the first N entries instead of all");
+    command.exactly_one({"--statement", "--from"});
+  }
+  Result<cli::Verdict> run(cli::Out& out) const {
+    const jobs::LedgerFile trusted{file.path, out.common().trust};
+    if (statement) {
+      DGX_TRY(const auto proof, jobs::prove_statement(trusted, *statement, size));
+      out.field("ledger", proof.ledger);
+      out.field("statement", proof.statement);
+      out.field("index", proof.index);
+      out.field("time", time_cell(proof.milliseconds));
+      out.field("size", proof.head.count);
+      out.field("root", proof.head.root);
+      out.field("path", path_json(proof.path));
+      return cli::Verdict::kDone;
+    }
+    DGX_TRY(const auto proof, jobs::prove_growth(trusted, *from, size));
+    out.field("ledger", proof.ledger);
+    out.field("from", proof.from.count);
+    out.field("from_root", proof.from.root);
+    out.field("size", proof.to.count);
+    out.field("root", proof.to.root);
+    out.field("path", path_json(proof.path));
+    return cli::Verdict::kDone;
+  }
+};
+
+struct Bounds {
+  std::optional<std::string> task_path;
+  std::optional<std::string> policy_path;
+
+  void declare(cli::Command& command) {
+    command.positional("TASK.json", task_path, "a task: its policy and its numbers");
+    command.option("--policy", "FILE", policy_path,
+                   "a policy; then of a task of 1000000 base units in 100 segments");
+  }
+  Result<cli::Verdict> run(cli::Out& out) const {
+    if (task_path.has_value() == policy_path.has_value())
+      return usage_error("bounds: give either TASK.json or --policy");
+    DGX_TRY(const auto result, task_path ? jobs::bounds_of_task(*task_path, out.common().trust)
+                                         : jobs::bounds_of_policy(*policy_path));
+    cli::Table bounds{{"name", "value", "policy", "holds", "formula"}};
+    for (const protocol::Bound& bound : result.bounds) {
+      bounds.rows.push_back({bound.name, bound.value, bound.policy, bound.holds, bound.formula});
+    }
+    cli::Table keys{{"key", "value", "default", "low", "high", "meaning"}};
+    for (const manifest::PolicyKey& key : manifest::policy_keys()) {
+      keys.rows.push_back(
+          {key.name, result.policy.*key.member, key.standard, key.low, key.high, key.meaning});
+    }
+    out.field("bounds", std::move(bounds));
+    out.field("policy", std::move(keys));
+    return cli::Verdict::kDone;
+  }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  cli::Tool tool("dgx-settle", "keep a market's ledger: money, deadlines, who is paid and who is slashed");
+  tool.add<Init>("init", "begin a ledger with its policy");
+  tool.add<Make>("make", "sign a statement that no other program makes");
+  tool.add<Append>("append", "check statements and log them");
+  tool.add<StatusCommand>("status", "how every task stands, at the ledger's time");
+  tool.add<Balances>("balances", "what every account has");
+  tool.add<Run>("run", "record the clock and settle what is due");
+  tool.add<Check>("check", "replay the ledger and compare; 1 if its operator broke the rules or a promise");
+  tool.add<Head>("head", "the tree head, signed if a key is given");
+  tool.add<Prove>("prove", "inclusion and consistency proofs");
+  tool.add<Bounds>("bounds", "deposits, jackpot and thresholds from the closed forms, and the policy's keys");
+  tool.later("simulate", "participants who cheat, laze and collude");
+  return tool.run(argc, argv);
+}
