@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "dgx/kernels/order.h"
 #include "dgx/kernels/philox.h"
@@ -38,6 +39,7 @@ struct ExactExecutor::Impl {
     std::optional<ValueIndex> next;
     Tensor current;
     Tensor spare;  ///< empty unless a plan writes the next value beside the current one
+    Layout layout = Layout::kRows;  ///< that `current` has while the state is packed
   };
   struct BatchField {
     ValueIndex value = 0;
@@ -57,11 +59,15 @@ struct ExactExecutor::Impl {
   std::vector<std::pair<ValueIndex, Tensor>> constants;
   std::vector<std::int64_t> rows;
   std::int64_t position = 0;
+  bool packed = false;  ///< entries lie as the fused plan has them, not in rows
 
   Status prepare();
   Status add_input(ValueIndex v);
   Status add_batch_field(ValueIndex v, const TensorView& data);
   void connect(Machine& machine);
+  void pack_entries();
+  void unpack_entries();
+  [[nodiscard]] Tensor in_rows(const EntrySlot& entry, const TensorView& view) const;
   Status prepare_step();
   void gather_batch(int member);
   void finish_step(const Machine& machine);
@@ -87,7 +93,7 @@ Status ExactExecutor::Impl::add_input(ValueIndex v) {
   const Primitive& input = program->values[static_cast<std::size_t>(v)];
   switch (input.source.kind) {
     case Source::Kind::kState:
-      entries.push_back({input.source.name, v, input.next, Tensor(input.dtype, input.shape), {}});
+      entries.push_back({input.source.name, v, input.next, Tensor(input.dtype, input.shape), {}, Layout::kRows});
       return {};
     case Source::Kind::kBatch: return add_batch_field(v, input.source.name == "x" ? inputs.x : inputs.y);
     case Source::Kind::kConstant: constants.emplace_back(v, constant_tensor(input)); return {};
@@ -104,8 +110,28 @@ Status ExactExecutor::Impl::prepare() {
   }
   std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   DGX_TRY(fused, Machine::create(program, Fusion::kFused, team, {}));
+  for (EntrySlot& entry : entries) entry.layout = fused->plan().layouts[static_cast<std::size_t>(entry.input)];
+  pack_entries();
   connect(*fused);
   return {};
+}
+
+void ExactExecutor::Impl::pack_entries() {
+  if (std::exchange(packed, true)) return;
+  for (EntrySlot& entry : entries) {
+    if (entry.layout != Layout::kRows) entry.current = pack(entry.current, entry.layout);
+  }
+}
+
+void ExactExecutor::Impl::unpack_entries() {
+  for (EntrySlot& entry : entries) entry.current = in_rows(entry, entry.current.view());
+  packed = false;
+}
+
+/// A copy of `view`, the entry as it lies now or becomes next.
+Tensor ExactExecutor::Impl::in_rows(const EntrySlot& entry, const TensorView& view) const {
+  if (!packed || entry.layout == Layout::kRows) return Tensor(view);
+  return unpack(view, program->values[static_cast<std::size_t>(entry.input)].shape, entry.layout);
 }
 
 /// Tells a machine where the inputs and the entries' next values lie. Called before every run: buffers are exchanged.
@@ -121,7 +147,7 @@ void ExactExecutor::Impl::connect(Machine& machine) {
     if (placement.entry != e) continue;
     if (placement.where == Placement::Where::kInPlace) machine.set_memory(*entry.next, entry.current.bytes().data());
     if (placement.where != Placement::Where::kNext) continue;
-    if (entry.spare.bytes().empty()) entry.spare = Tensor(entry.current.dtype(), entry.current.shape());
+    if (entry.spare.bytes().size() != entry.current.bytes().size()) entry.spare = Tensor(entry.current.dtype(), entry.current.shape());
     machine.set_memory(*entry.next, entry.spare.bytes().data());
   }
 }
@@ -158,7 +184,7 @@ Status ExactExecutor::Impl::check_finite(const Machine& machine) const {
   for (const EntrySlot& entry : entries) {
     if (!entry.next || entry.current.dtype() != DType::kF32 || *entry.next == entry.input) continue;
     if (machine.is_checked(*entry.next) && !machine.flagged(*entry.next)) continue;
-    const auto bad = first_not_finite(machine.view(*entry.next));
+    const auto bad = first_not_finite(in_rows(entry, machine.view(*entry.next)).view());
     if (!bad) continue;
     return malformed("step " + std::to_string(position) + ": entry " + entry.name + " is not finite at element " +
                          std::to_string(*bad),
@@ -193,6 +219,7 @@ Status ExactExecutor::Impl::run_every_value(const std::optional<Fault>& fault,
     DGX_TRY(every_value, Machine::create(program, Fusion::kEveryValue, team, {}));
   }
   Machine& machine = *every_value;
+  unpack_entries();
   connect(machine);
   DGX_CHECK(prepare_step());
   DGX_CHECK(machine.run_each([this](int member) { gather_batch(member); },
@@ -232,14 +259,14 @@ Result<std::unique_ptr<ExactExecutor>> ExactExecutor::create(std::shared_ptr<con
 Status ExactExecutor::load(const State& state) {
   DGX_CHECK(program::check_state(*impl_->program, state));
   DGX_TRY(impl_->position, step_of(state));
-  for (std::size_t e = 0; e < state.size(); ++e) {
-    std::memcpy(impl_->entries[e].current.bytes().data(), state[e].tensor.bytes().data(), state[e].tensor.bytes().size());
-  }
+  for (std::size_t e = 0; e < state.size(); ++e) impl_->entries[e].current = state[e].tensor;
+  impl_->packed = false;
   return {};
 }
 
 Status ExactExecutor::step() {
   Machine& machine = *impl_->fused;
+  impl_->pack_entries();
   impl_->connect(machine);
   DGX_CHECK(impl_->prepare_step());
   DGX_CHECK(machine.run([this](int member) { impl_->gather_batch(member); }));
@@ -261,7 +288,7 @@ std::int64_t ExactExecutor::position() const { return impl_->position; }
 
 State ExactExecutor::state() const {
   State state;
-  for (const auto& entry : impl_->entries) state.push_back({entry.name, entry.current});
+  for (const auto& entry : impl_->entries) state.push_back({entry.name, impl_->in_rows(entry, entry.current.view())});
   return state;
 }
 
@@ -274,6 +301,7 @@ float ExactExecutor::loss() const {
 
 std::vector<EntryView> ExactExecutor::entries() const {
   std::vector<EntryView> views;
+  if (impl_->packed) impl_->unpack_entries();
   for (const auto& entry : impl_->entries) views.push_back({entry.name, entry.current.view()});
   return views;
 }

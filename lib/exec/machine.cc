@@ -16,6 +16,10 @@ struct Machine::Thread {
   cpu::Scratch matmul;
   StripScratch strips;
   std::vector<float> fold;
+  std::vector<float> block;           // of a product that maps follow
+  std::vector<float> right;           // that product's right side, packed
+  std::vector<void*> values;          // memory_, but for that product
+  std::vector<std::int64_t> offsets;  // of a strip program's maps
   Status status;
 };
 
@@ -37,6 +41,37 @@ T* typed(void* memory) {
   return static_cast<T*>(memory);
 }
 
+/// Offsets at which a strip's program reads and writes what lies in strips: `product` (a block of it) apart from the rest.
+void set_offsets(const StripProgram& program, ValueIndex product, std::int64_t product_offset, std::int64_t offset,
+                 std::vector<std::int64_t>& offsets) {
+  offsets.assign(program.nest.strides.size(), 0);
+  for (const StripRegister& reg : program.registers) {
+    if (reg.source == StripRegister::Source::kMemory) offsets[reg.map] = reg.value == product ? product_offset : offset;
+  }
+}
+
+constexpr std::int64_t kBlockRows = 112;     // of a product that maps follow: with its columns it stays in the second level cache
+constexpr std::int64_t kBlockColumns = 512;
+
+/// A block of a product and the maps that follow it.
+struct Follower {
+  const MapTask& map;
+  ValueIndex product;
+  StripRunner& runner;
+  std::vector<std::int64_t>& offsets;
+  std::int64_t first_row, rows, first_strip;
+
+  static void call(void* context, std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
+    const Follower& self = *static_cast<const Follower*>(context);
+    const std::int64_t begin = column / cpu::kStripWidth;
+    for (std::int64_t s = begin; s < begin + columns / cpu::kStripWidth; ++s) {
+      set_offsets(self.map.program, self.product, s * cpu::strip_stride(self.rows),
+                  (self.first_strip + s) * self.map.strips->stride() + self.first_row * cpu::kStripWidth, self.offsets);
+      self.runner.run_elements(row * cpu::kStripWidth, (row + rows) * cpu::kStripWidth);
+    }
+  }
+};
+
 }  // namespace
 
 Machine::~Machine() = default;
@@ -56,7 +91,7 @@ Machine::Machine(std::shared_ptr<const program::Program> program, Plan plan, std
     }
   }
   for (const Task& task : plan_.tasks) {
-    const auto* map = std::get_if<MapTask>(&task.work);
+    const MapTask* map = map_of(task);
     for (std::size_t r = 0; map != nullptr && r < map->program.registers.size(); ++r) {
       const StripRegister& reg = map->program.registers[r];
       if (reg.source == StripRegister::Source::kFlag) checked_[static_cast<std::size_t>(reg.value)] = true;
@@ -80,7 +115,7 @@ void Machine::set_memory(ValueIndex value, void* memory) {
   const auto v = static_cast<std::size_t>(value);
   memory_[v] = memory;
   views_[v].bytes = {static_cast<const std::uint8_t*>(memory),
-                     static_cast<std::size_t>(bytes_of(program_->values[v]))};
+                     static_cast<std::size_t>(bytes_of(program_->values[v], plan_.layouts[v]))};
 }
 
 std::int64_t Machine::planned_bytes() const {
@@ -158,16 +193,61 @@ void Machine::run(const MatmulTask& task, Thread& thread, int member, int member
     part.row_end = rows.end;
   }
   if (part.row_begin == part.row_end || part.column_begin == part.column_end) return;
-  const float* a = typed<float>(memory_[static_cast<std::size_t>(task.a)]) + task.a_base;
+  for (std::int64_t n = batch.begin; n < batch.end; ++n) multiply(task, thread, part, n);
+}
+
+void Machine::multiply(const MatmulTask& task, Thread& thread, const cpu::Part& part, std::int64_t batch) {
+  const std::int64_t inner = task.batch.inner_extent();
+  const auto at = [&](ValueIndex value, std::int64_t base, std::size_t map) {
+    const std::int64_t offset =
+        base + task.batch.row_offset(map, batch / inner) + batch % inner * task.batch.strides[map].back();
+    return typed<float>(memory_[static_cast<std::size_t>(value)]) + offset;
+  };
+  const cpu::Matrix a{at(task.a, task.a_base, 0), task.a_row, task.a_depth};
+  const float* b = at(task.b, task.b_base, 1);
+  float* out = at(task.out, 0, 2);
+  const auto c = task.out_packed ? cpu::Output::strips(out, task.shape.rows) : cpu::Output::row_major(out, task.out_row);
+  if (task.b_packed) {
+    cpu::matmul(task.shape, a, cpu::PackedMatrix{b, task.shape.depth, task.shape.columns}, c, part, {}, thread.matmul);
+  } else {
+    cpu::matmul(task.shape, a, cpu::Matrix{b, task.b_depth, task.b_column}, c, part, {}, thread.matmul);
+  }
+}
+
+/// The right side's strips of columns [begin, end), at their places in the whole. Every block of rows reads them.
+const float* Machine::packed_right_side(const MatmulTask& task, Thread& thread, std::int64_t begin, std::int64_t end) {
   const float* b = typed<float>(memory_[static_cast<std::size_t>(task.b)]) + task.b_base;
-  float* out = typed<float>(memory_[static_cast<std::size_t>(task.out)]);
-  for (std::int64_t n = batch.begin; n < batch.end; ++n) {
-    const std::int64_t inner = task.batch.inner_extent();
-    const auto offset = [&](std::size_t map) {
-      return task.batch.row_offset(map, n / inner) + n % inner * task.batch.strides[map].back();
-    };
-    cpu::matmul(task.shape, cpu::Matrix{a + offset(0), task.a_row, task.a_depth},
-                cpu::Matrix{b + offset(1), task.b_depth, task.b_column}, cpu::Output::row_major(out + offset(2), task.out_row), part, {}, thread.matmul);
+  if (task.b_packed) return b;
+  const auto size = static_cast<std::size_t>(cpu::PackedMatrix::size(task.shape.depth, task.shape.columns));
+  if (thread.right.size() < size) thread.right.resize(size);
+  cpu::pack({b, task.b_depth, task.b_column}, task.shape.depth, task.shape.columns, begin / cpu::kStripWidth,
+            cpu::strip_count(end), thread.right.data());
+  return thread.right.data();
+}
+
+/// Block by block of the product, so that the maps find it in the nearest caches.
+void Machine::run(const ProductMapTask& task, Thread& thread, int member, int members) {
+  const MatmulTask& product = task.product;
+  const Range columns = share(product.shape.columns, cpu::kStripWidth, member, members);
+  thread.block.resize(static_cast<std::size_t>(cpu::PackedMatrix::size(kBlockRows, kBlockColumns)));
+  thread.values.assign(memory_.begin(), memory_.end());
+  thread.values[static_cast<std::size_t>(product.out)] = thread.block.data();
+  thread.offsets.resize(task.map.program.nest.strides.size());
+  StripRunner runner(task.map.program, thread.values.data(), thread.offsets.data(), thread.strips);
+  const float* a = typed<float>(memory_[static_cast<std::size_t>(product.a)]) + product.a_base;
+  const float* right = packed_right_side(product, thread, columns.begin, columns.end);
+  for (std::int64_t column = columns.begin; column < columns.end; column += kBlockColumns) {
+    for (std::int64_t row = 0; row < product.shape.rows; row += kBlockRows) {
+      const cpu::MatmulShape block{std::min(kBlockRows, product.shape.rows - row),
+                                   std::min(kBlockColumns, columns.end - column), product.shape.depth};
+      const std::int64_t strip = column / cpu::kStripWidth;
+      Follower follower{task.map, product.out, runner, thread.offsets, row, block.rows, strip};
+      const cpu::Matrix left{a + row * product.a_row, product.a_row, product.a_depth};
+      const auto c = cpu::Output::strips(thread.block.data(), block.rows);
+      const cpu::Epilogue epilogue{Follower::call, &follower};
+      const cpu::PackedMatrix packed{right + strip * cpu::strip_stride(block.depth), block.depth, block.columns};
+      cpu::matmul(block, left, packed, c, cpu::Part::whole(block), epilogue, thread.matmul);
+    }
   }
 }
 
@@ -179,8 +259,19 @@ void Machine::run(const ColumnSumTask& task, Thread&, int member, int members) {
 }
 
 void Machine::run(const MapTask& task, Thread& thread, int member, int members) {
-  const Range units = share(StripRunner::unit_count(task.program), 1, member, members);
-  StripRunner(task.program, memory_.data(), nullptr, thread.strips).run(units.begin, units.end);
+  const std::int64_t per_strip = StripRunner::unit_count(task.program);
+  const Range units = share(per_strip * (task.strips ? task.strips->count() : 1), 1, member, members);
+  if (units.begin == units.end) return;
+  if (!task.strips) return StripRunner(task.program, memory_.data(), nullptr, thread.strips).run(units.begin, units.end);
+  thread.offsets.resize(task.program.nest.strides.size());
+  StripRunner runner(task.program, memory_.data(), thread.offsets.data(), thread.strips);
+  for (std::int64_t unit = units.begin; unit < units.end;) {
+    const std::int64_t strip = unit / per_strip;
+    const std::int64_t end = std::min(units.end, (strip + 1) * per_strip);
+    set_offsets(task.program, -1, 0, strip * task.strips->stride(), thread.offsets);
+    runner.run(unit - strip * per_strip, end - strip * per_strip);
+    unit = end;
+  }
 }
 
 void Machine::run(const FoldTask& task, Thread& thread, int member, int members) {
@@ -189,7 +280,8 @@ void Machine::run(const FoldTask& task, Thread& thread, int member, int members)
   float* operands = thread.fold.data();
   LoopNest outer{task.iteration, task.program.outer};
   if (outer.extents.empty()) outer.collapse();
-  std::vector<std::int64_t> offsets(outer.strides.size());
+  std::vector<std::int64_t>& offsets = thread.offsets;
+  offsets.assign(outer.strides.size(), 0);
   StripRunner runner(task.program, memory_.data(), offsets.data(), thread.strips);
   for (std::int64_t e = elements.begin; e < elements.end; ++e) {
     const std::int64_t row = e / outer.inner_extent();

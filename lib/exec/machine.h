@@ -49,6 +49,9 @@ class Machine {
   void run(const MapTask& task, Thread& thread, int member, int members);
   void run(const FoldTask& task, Thread& thread, int member, int members);
   void run(const GenericTask& task, Thread& thread, int member, int members);
+  void run(const ProductMapTask& task, Thread& thread, int member, int members);
+  const float* packed_right_side(const MatmulTask& task, Thread& thread, std::int64_t begin, std::int64_t end);
+  void multiply(const MatmulTask& task, Thread& thread, const kernels::cpu::Part& part, std::int64_t batch);
   [[nodiscard]] Status first_error() const;
 
   std::shared_ptr<const program::Program> program_;

@@ -75,11 +75,11 @@ void plan_memory(const program::Program& program, bool in_place, Plan& plan) {
   for (std::size_t t = 0; t < plan.tasks.size(); ++t) {
     for (const ValueIndex v : plan.tasks[t].writes) {
       Placement& placement = plan.placements[static_cast<std::size_t>(v)];
-      const auto size = bytes_of(program.values[static_cast<std::size_t>(v)]);
+      const auto size = bytes_of(program.values[static_cast<std::size_t>(v)], plan.layouts[static_cast<std::size_t>(v)]);
       if (const auto entry = entry_of.find(v); entry != entry_of.end()) {
         placement.entry = entry->second;
         const bool last = last_read[static_cast<std::size_t>(plan.entries[entry->second])] <= t;
-        const bool is_map = std::holds_alternative<MapTask>(plan.tasks[t].work);
+        const bool is_map = map_of(plan.tasks[t]) != nullptr;
         placement.where = in_place && last && is_map ? Where::kInPlace : Where::kNext;
         continue;
       }
@@ -89,7 +89,7 @@ void plan_memory(const program::Program& program, bool in_place, Plan& plan) {
     }
     for (const ValueIndex v : dies[t]) {
       arena.give_back(plan.placements[static_cast<std::size_t>(v)].offset,
-                      bytes_of(program.values[static_cast<std::size_t>(v)]));
+                      bytes_of(program.values[static_cast<std::size_t>(v)], plan.layouts[static_cast<std::size_t>(v)]));
     }
   }
   plan.arena_bytes = arena.end();

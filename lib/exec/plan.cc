@@ -23,6 +23,7 @@ struct Draft {
   bool is_map = false;
   std::vector<ValueIndex> members;
   Task task;
+  std::optional<MatmulTask> product;  ///< which the maps follow block by block
 };
 
 class Planner {
@@ -37,6 +38,8 @@ class Planner {
     }
     sink_updates();
     find_readers();
+    choose_layouts();
+    follow_products();
     for (Draft& draft : drafts_) finish(draft);
     plan_.sections = sections();
     plan_memory(program_, fusion_ == Fusion::kFused, plan_);
@@ -73,7 +76,7 @@ class Planner {
     const bool is_map = primitive.kind == Kind::kMap && linear_[static_cast<std::size_t>(v)].has_value();
     if (is_map && fusion_ == Fusion::kFused && join_group(v)) return;
     task_of_[static_cast<std::size_t>(v)] = drafts_.size();
-    drafts_.push_back({is_map, {v}, is_map ? Task{} : recognise(v)});
+    drafts_.push_back({is_map, {v}, is_map ? Task{} : recognise(v), {}});
   }
 
   /// Puts a map into the latest earlier group of its iteration shape, if all it reads from outside is made before that
@@ -190,27 +193,134 @@ class Planner {
     for (const ValueIndex v : keep_) stored_[static_cast<std::size_t>(v)] = true;
   }
 
+  void choose_layouts() {
+    plan_.layouts.assign(program_.values.size(), Layout::kRows);
+    if (fusion_ != Fusion::kFused) return;
+    std::vector<const MatmulTask*> products(program_.values.size());
+    std::vector<bool> is_map(program_.values.size());
+    for (const Draft& draft : drafts_) {
+      for (const ValueIndex v : draft.members) {
+        is_map[static_cast<std::size_t>(v)] = draft.is_map;
+        products[static_cast<std::size_t>(v)] = std::get_if<MatmulTask>(&draft.task.work);
+        if (draft.is_map) products[static_cast<std::size_t>(v)] = nullptr;
+      }
+    }
+    plan_.layouts = exec::choose_layouts({program_, linear_, task_of_, is_map, products, keep_});
+    for (Draft& draft : drafts_) {
+      if (!draft.is_map && std::holds_alternative<MatmulTask>(draft.task.work)) lay_out(std::get<MatmulTask>(draft.task.work));
+    }
+  }
+
+  [[nodiscard]] Layout layout_of(ValueIndex v) const { return plan_.layouts[static_cast<std::size_t>(v)]; }
+
+  void lay_out(MatmulTask& product) const {
+    if (layout_of(product.out) == Layout::kTransposedStrips) product = product.transposed();
+    product.out_packed = layout_of(product.out) != Layout::kRows;
+    product.b_packed = layout_of(product.b) != Layout::kRows;
+  }
+
+  /// A product in strips that one group of maps reads, and nobody else, becomes part of the group's task.
+  void follow_products() {
+    std::vector<Draft> kept;
+    std::vector<std::size_t> moved(drafts_.size());
+    for (std::size_t t = 0; t < drafts_.size(); ++t) {
+      const auto* product = drafts_[t].is_map ? nullptr : std::get_if<MatmulTask>(&drafts_[t].task.work);
+      const std::size_t group = product == nullptr ? kNoTask : only_group_behind(*product);
+      if (group != kNoTask) {
+        drafts_[group].product = *product;
+        stored_[static_cast<std::size_t>(product->out)] = false;
+        drafts_[t].members.clear();
+      }
+    }
+    for (std::size_t t = 0; t < drafts_.size(); ++t) {
+      moved[t] = kept.size();
+      if (!drafts_[t].members.empty()) kept.push_back(std::move(drafts_[t]));
+    }
+    drafts_ = std::move(kept);
+    for (std::size_t& task : task_of_) task = task == kNoTask ? task : moved[task];
+  }
+
+  std::size_t only_group_behind(const MatmulTask& product) const {
+    if (!product.out_packed) return kNoTask;
+    std::size_t group = kNoTask;
+    for (std::size_t v = 0; v < program_.values.size(); ++v) {
+      const Primitive& reader = program_.values[v];
+      if (reader.next == product.out) return kNoTask;
+      const bool reads = std::any_of(reader.accesses.begin(), reader.accesses.end(),
+                                     [&](const auto& access) { return access.value == product.out; });
+      if (!reads) continue;
+      if (group != kNoTask && group != task_of_[v]) return kNoTask;
+      group = task_of_[v];
+    }
+    const bool kept = std::find(keep_.begin(), keep_.end(), product.out) != keep_.end();
+    if (kept || group == kNoTask || !drafts_[group].is_map || drafts_[group].product) return kNoTask;
+    return overwrites_sides(drafts_[group], product) ? kNoTask : group;
+  }
+
+  /// A group may write an entry in place only if the product it follows does not read it.
+  bool overwrites_sides(const Draft& group, const MatmulTask& product) const {
+    return std::any_of(group.members.begin(), group.members.end(), [&](ValueIndex v) {
+      return at(product.a).next == v || at(product.b).next == v || product.a == v || product.b == v;
+    });
+  }
+
+  /// Accesses of a map of packed values, as seen by one strip: along it, or one number.
+  std::vector<LinearAccess> strip_accesses(ValueIndex v) const {
+    std::vector<LinearAccess> out;
+    for (const LinearAccess& access : *linear_[static_cast<std::size_t>(v)]) {
+      out.push_back({access.value, access.base, {layout_of(access.value) == Layout::kRows ? 0 : 1}, {}});
+    }
+    return out;
+  }
+
+  MapTask compile_maps(const Draft& draft) const {
+    MapTask map{draft.members, {}, {}};
+    const Primitive& first = at(draft.members.front());
+    const Layout layout = layout_of(draft.members.front());
+    Shape extents = first.iteration_shape();
+    if (layout != Layout::kRows) {
+      map.strips = StripForm::of(extents, layout);
+      extents = {map.strips->length()};
+    }
+    StripCompiler compiler(extents, false);
+    for (const ValueIndex v : draft.members) {
+      const auto& rows = *linear_[static_cast<std::size_t>(v)];
+      compiler.add(v, plan_.compiled[static_cast<std::size_t>(v)], map.strips ? strip_accesses(v) : rows);
+      if (!stored_[static_cast<std::size_t>(v)]) continue;
+      compiler.store(v, at(v).dtype);
+      if (becomes_state(v)) compiler.check_finite(v);
+    }
+    map.program = compiler.finish();
+    return map;
+  }
+
+  static double cost_of(const MapTask& map) {
+    const std::int64_t strips = map.strips ? map.strips->count() : 1;
+    const auto registers = static_cast<std::int64_t>(map.program.registers.size());
+    return static_cast<double>(strips) * (static_cast<double>(map.program.work()) / 8 +
+                                          static_cast<double>(StripRunner::unit_count(map.program) * registers) * 8);
+  }
+
   void finish(Draft& draft) {
     Task& task = draft.task;
     if (draft.is_map) {
-      StripCompiler compiler(at(draft.members.front()).iteration_shape(), false);
-      for (const ValueIndex v : draft.members) {
-        compiler.add(v, plan_.compiled[static_cast<std::size_t>(v)], *linear_[static_cast<std::size_t>(v)]);
-        if (!stored_[static_cast<std::size_t>(v)]) continue;
-        compiler.store(v, at(v).dtype);
-        if (becomes_state(v)) compiler.check_finite(v);
+      MapTask map = compile_maps(draft);
+      task.cost = cost_of(map);
+      if (draft.product) {
+        const auto& [rows, columns, depth] = draft.product->shape;
+        task.cost += static_cast<double>(rows) * static_cast<double>(columns) * static_cast<double>(depth) / 16;
+        task.reads = {draft.product->a, draft.product->b};
+        task.work = ProductMapTask{*draft.product, std::move(map)};
+      } else {
+        task.work = std::move(map);
       }
-      MapTask map{draft.members, compiler.finish()};
-      task.cost = static_cast<double>(map.program.work()) / 8 +
-                  static_cast<double>(StripRunner::unit_count(map.program) *
-                                      static_cast<std::int64_t>(map.program.registers.size())) * 8;
-      task.work = std::move(map);
     }
     for (const ValueIndex v : draft.members) {
       if (stored_[static_cast<std::size_t>(v)]) task.writes.push_back(v);
       for (const auto& access : at(v).accesses) {
         const bool inside = std::find(draft.members.begin(), draft.members.end(), access.value) != draft.members.end();
-        if (!inside) task.reads.push_back(access.value);
+        const bool followed = draft.product && access.value == draft.product->out;
+        if (!inside && !followed) task.reads.push_back(access.value);
       }
     }
     note_sizes(task);
@@ -225,7 +335,7 @@ class Planner {
 
   void note_sizes(const Task& task) {
     const StripProgram* strips = nullptr;
-    if (const auto* map = std::get_if<MapTask>(&task.work)) strips = &map->program;
+    if (const MapTask* map = map_of(task)) strips = &map->program;
     if (const auto* fold = std::get_if<FoldTask>(&task.work)) {
       strips = &fold->program;
       plan_.longest_fold = std::max(plan_.longest_fold, fold->length);
@@ -252,7 +362,7 @@ class Planner {
     for (const ValueIndex v : draft.members) {
       Placement& placement = plan_.placements[static_cast<std::size_t>(v)];
       if (placement.where != Placement::Where::kInPlace) continue;
-      const auto& map = std::get<MapTask>(plan_.tasks[task_of_[static_cast<std::size_t>(v)]].work);
+      const MapTask& map = *map_of(plan_.tasks[task_of_[static_cast<std::size_t>(v)]]);
       if (reads_after_write(map.program, v, plan_.entries[placement.entry])) placement.where = Placement::Where::kNext;
     }
   }
@@ -298,6 +408,11 @@ std::int64_t bytes_of(const Primitive& value) {
   return bytes;
 }
 
+const MapTask* map_of(const Task& task) {
+  const auto* both = std::get_if<ProductMapTask>(&task.work);
+  return both != nullptr ? &both->map : std::get_if<MapTask>(&task.work);
+}
+
 Result<Plan> make_plan(const program::Program& program, Fusion fusion, int threads,
                        const std::vector<ValueIndex>& keep) {
   return Planner(program, fusion, threads, keep).make();
@@ -306,9 +421,9 @@ Result<Plan> make_plan(const program::Program& program, Fusion fusion, int threa
 std::string explain(const Plan& plan, const program::Program& program) {
   std::string text;
   for (const Task& task : plan.tasks) {
-    static constexpr const char* kNames[] = {"product", "column sum", "maps", "fold", "element by element"};
+    static constexpr const char* kNames[] = {"product", "column sum", "maps", "fold", "element by element", "product with maps"};
     text += kNames[task.work.index()];
-    if (const auto* map = std::get_if<MapTask>(&task.work)) {
+    if (const MapTask* map = map_of(task)) {
       text += ":";
       for (const ValueIndex v : map->members) text += " " + std::to_string(v);
       text += " (" + std::to_string(map->program.instructions.size()) + " operations)";
@@ -318,7 +433,9 @@ std::string explain(const Plan& plan, const program::Program& program) {
     for (const ValueIndex v : task.writes) {
       const auto& shape = program.values[static_cast<std::size_t>(v)].shape;
       const auto where = plan.placements[static_cast<std::size_t>(v)].where;
-      text += " → " + to_string(shape) + (where == Placement::Where::kInPlace ? " in place" : "");
+      const bool packed = plan.layouts[static_cast<std::size_t>(v)] != Layout::kRows;
+      text += " → " + to_string(shape) + (packed ? " in strips" : "") +
+              (where == Placement::Where::kInPlace ? " in place" : "");
     }
     text += "\n";
   }

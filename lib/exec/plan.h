@@ -8,6 +8,7 @@
 #include "dgx/kernels/compiled.h"
 #include "dgx/kernels/cpu/matmul.h"
 #include "dgx/program/program.h"
+#include "layouts.h"
 #include "strip_group.h"
 
 namespace dgx::exec {
@@ -20,6 +21,10 @@ struct MatmulTask {
   std::int64_t a_row = 0, a_depth = 0, b_depth = 0, b_column = 0;
   std::int64_t out_row = 0;  ///< between rows of the output; columns are neighbours
   LoopNest batch;            ///< maps: a, b, out
+  bool b_packed = false, out_packed = false;  ///< then they lie in strips, of the shape's depth and rows
+
+  /// The same numbers as the transposed product: fma(a, b, c) is fma(b, a, c).
+  [[nodiscard]] MatmulTask transposed() const;
 };
 
 /// A dot with one: sums of columns. The matrix is [rows, columns], columns neighbours.
@@ -28,10 +33,18 @@ struct ColumnSumTask {
   std::int64_t base = 0, rows = 0, columns = 0, row_stride = 0;
 };
 
-/// Fused maps.
+/// Fused maps. Of values in strips the program is that of one strip, all of which have the same form.
 struct MapTask {
   std::vector<kernels::ValueIndex> members;
   StripProgram program;
+  std::optional<StripForm> strips;
+};
+
+/// Maps that are all that reads a product in strips: they follow it block by block, while it is in the nearest caches, and the
+/// product never lies in memory as a whole.
+struct ProductMapTask {
+  MatmulTask product;
+  MapTask map;
 };
 
 /// sum, max or argmax whose operands a strip program gives, row by row.
@@ -51,7 +64,7 @@ struct GenericTask {
 };
 
 struct Task {
-  std::variant<MatmulTask, ColumnSumTask, MapTask, FoldTask, GenericTask> work;
+  std::variant<MatmulTask, ColumnSumTask, MapTask, FoldTask, GenericTask, ProductMapTask> work;
   double cost = 0;                            ///< rough cycles of one thread
   std::vector<kernels::ValueIndex> reads;
   std::vector<kernels::ValueIndex> writes;    ///< values that lie in memory afterwards
@@ -87,11 +100,15 @@ struct Plan {
   std::vector<Task> tasks;
   std::vector<Section> sections;
   std::vector<Placement> placements;                 ///< by value
+  std::vector<Layout> layouts;                       ///< by value
   std::vector<kernels::ValueIndex> entries;          ///< the state inputs, by entry name
   std::int64_t arena_bytes = 0;
   std::size_t most_registers = 0;
   std::int64_t longest_fold = 0;
 };
+
+/// The maps of a task that has some, or null.
+[[nodiscard]] const MapTask* map_of(const Task& task);
 
 /// `keep`: values that must be in memory when the step ends, besides the entries' next values.
 [[nodiscard]] Result<Plan> make_plan(const program::Program& program, Fusion fusion, int threads,

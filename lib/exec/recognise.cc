@@ -46,6 +46,21 @@ bool classify(const CompiledPrimitive& primitive, const LinearAccess& a, const L
 
 }  // namespace
 
+MatmulTask MatmulTask::transposed() const {
+  MatmulTask t = *this;
+  t.a = b;
+  t.b = a;
+  t.a_base = b_base;
+  t.b_base = a_base;
+  t.shape = {shape.columns, shape.rows, shape.depth};
+  t.a_row = b_column;
+  t.a_depth = b_depth;
+  t.b_depth = a_depth;
+  t.b_column = a_row;
+  t.batch.strides = {batch.strides[1], batch.strides[0], batch.strides[2]};
+  return t;
+}
+
 std::optional<MatmulTask> recognise_matmul(ValueIndex value, const CompiledPrimitive& primitive,
                                            const std::vector<LinearAccess>& accesses) {
   if (primitive.kind != Kind::kDot || accesses.size() != 2 || primitive.count == 0) return std::nullopt;

@@ -108,19 +108,22 @@ class StripScratch {
   std::vector<std::uint8_t> memory_;
   std::vector<void*> pointers_;
   std::vector<const void*> splatted_;
+  std::vector<std::int64_t> row_base_;
   std::vector<std::uint32_t> flags_;
 };
 
 /// Runs a strip program: units of at most kStripLength elements along the innermost dimension.
 class StripRunner {
  public:
-  /// `values`: where each value lies. `offsets`: what to add to each register's base, by map (folds: the output element's);
-  /// empty for maps.
+  /// `values`: where each value lies. `offsets`: what to add to each register's base, by map (folds: the output element's;
+  /// maps of values in strips: the strip's); null for other maps.
   StripRunner(const StripProgram& program, void* const* values, const std::int64_t* offsets, StripScratch& scratch);
 
   [[nodiscard]] static std::int64_t unit_count(const StripProgram& program);
   /// Units [begin, end).
   void run(std::int64_t begin, std::int64_t end);
+  /// Programs of one row: its elements [begin, end), at the offsets of now.
+  void run_elements(std::int64_t begin, std::int64_t end);
   /// Folds: all operands, in order, into `out`.
   void fill(void* out);
 
@@ -134,7 +137,6 @@ class StripRunner {
   void* const* values_;
   const std::int64_t* offsets_;
   StripScratch& scratch_;
-  std::vector<std::int64_t> row_base_;
   std::int64_t row_ = 0;
 };
 

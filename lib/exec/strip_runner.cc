@@ -37,13 +37,14 @@ void StripScratch::prepare(std::size_t registers, std::size_t values) {
   if (pointers_.size() < registers) {
     pointers_.resize(registers);
     splatted_.resize(registers);
+    row_base_.resize(registers);
   }
   if (flags_.size() < values) flags_.resize(values);
 }
 
 StripRunner::StripRunner(const StripProgram& program, void* const* values, const std::int64_t* offsets,
                          StripScratch& scratch)
-    : program_(program), values_(values), offsets_(offsets), scratch_(scratch), row_base_(program.registers.size()) {
+    : program_(program), values_(values), offsets_(offsets), scratch_(scratch) {
   auto address = reinterpret_cast<std::uintptr_t>(scratch.memory_.data());
   auto* memory = scratch.memory_.data() + (64 - address % 64) % 64;
   for (std::size_t r = 0; r < program.registers.size(); ++r) {
@@ -67,7 +68,7 @@ void StripRunner::set_row(std::int64_t row) {
     const StripRegister& reg = program_.registers[r];
     const bool reads = reg.source == Source::kMemory || reg.source == Source::kSplat || reg.source == Source::kGather;
     if (!reads) continue;
-    row_base_[r] = reg.base + program_.nest.row_offset(reg.map, row) + (offsets_ != nullptr ? offsets_[reg.map] : 0);
+    scratch_.row_base_[r] = reg.base + program_.nest.row_offset(reg.map, row) + (offsets_ != nullptr ? offsets_[reg.map] : 0);
   }
 }
 
@@ -92,7 +93,7 @@ void StripRunner::read(std::size_t r, std::int64_t start, std::int64_t count) {
   const auto& strides = program_.nest.strides[reg.map];
   const std::int64_t stride = strides.back();
   const auto size = static_cast<std::int64_t>(size_of(reg.dtype));
-  std::uint8_t* base = static_cast<std::uint8_t*>(values_[reg.value]) + row_base_[r] * size;
+  std::uint8_t* base = static_cast<std::uint8_t*>(values_[reg.value]) + scratch_.row_base_[r] * size;
   if (reg.source == Source::kMemory) {
     pointer = base + start * stride * size;
   } else if (reg.source == Source::kSplat) {
@@ -146,6 +147,13 @@ void StripRunner::run(std::int64_t begin, std::int64_t end) {
     if (unit / per_row != row) set_row(row = unit / per_row);
     const std::int64_t start = unit % per_row * kStripLength;
     run_strip(start, std::min(kStripLength, inner - start), nullptr);
+  }
+}
+
+void StripRunner::run_elements(std::int64_t begin, std::int64_t end) {
+  set_row(0);
+  for (std::int64_t start = begin; start < end; start += kStripLength) {
+    run_strip(start, std::min(kStripLength, end - start), nullptr);
   }
 }
 

@@ -97,6 +97,41 @@ TEST_CASE("a fused step gives the bits of the definition at the edges of strips,
   }
 }
 
+TEST_CASE("a fused step gives the bits of the definition where weights stay packed from step to step") {
+  for (const std::vector<std::int64_t>& sizes :
+       {std::vector<std::int64_t>{5, 16, 3}, {320, 48, 3}, {130, 528, 2}, {600, 32, 16, 4}}) {
+    for (const char* optimizer : {"sgd:lr=0.1,momentum=0.9", "adam:lr=1e-3"}) {
+      Network network;
+      network.sizes = sizes;
+      network.optimizer = optimizer;
+      INFO(sizes[0] << " inputs, " << sizes[1] << " hidden, " << optimizer);
+      const auto plan = executor_of(network.step_program(), network, Samples(network), 1)->explain();
+      REQUIRE(plan.find("in strips") != std::string::npos);
+      check_network(network, 2);
+    }
+  }
+}
+
+TEST_CASE("steps and traces follow each other in any order where weights are packed") {
+  Network network;
+  network.sizes = {40, 16, 3};
+  const auto program = network.step_program();
+  const Samples data(network);
+  const auto executor = executor_of(program, network, data, 2);
+  const auto reference = executor_of(program, network, data, 1);
+  const State start = *program::initial_state(*program, test::kSeed);
+  REQUIRE(executor->load(start).ok());
+  REQUIRE(reference->load(start).ok());
+  for (int s = 0; s < 6; ++s) {
+    REQUIRE((s % 3 == 1 ? executor->trace({}) : executor->step()).ok());
+    REQUIRE(reference->trace({}).ok());
+    require_same(executor->state(), reference->state(), "step " + std::to_string(s));
+    const State state = executor->state();
+    const auto entries = executor->entries();
+    for (std::size_t e = 0; e < entries.size(); ++e) CHECK(same_bits(Tensor(entries[e].tensor), state[e].tensor));
+  }
+}
+
 TEST_CASE("a trace shows every value of the definition, in order, and ends in the same state") {
   const Network network;
   const auto program = network.step_program();
