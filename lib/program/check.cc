@@ -33,6 +33,7 @@ struct Interval {
   Wide low = 0, high = 0;  // inclusive
 };
 
+/// Of the sum, before it is divided.
 Interval range_of(const Coordinate& coordinate, const Shape& iteration, const Shape& fold) {
   Interval range{coordinate.constant, coordinate.constant};
   for (const Term& term : coordinate.terms) {
@@ -41,6 +42,10 @@ Interval range_of(const Coordinate& coordinate, const Shape& iteration, const Sh
     range.low += std::min(most, Wide{0});
     range.high += std::max(most, Wide{0});
   }
+  return range;
+}
+
+Interval divided(const Interval& range, const Coordinate& coordinate) {
   if (coordinate.division == Coordinate::Division::kNone) return range;
   const auto floor_div = [&](Wide a) {
     return a / coordinate.divisor - (a % coordinate.divisor < 0 ? 1 : 0);
@@ -69,8 +74,9 @@ Status check_coordinate(const Coordinate& coordinate, std::int64_t size, bool ha
     if (!has_fill) return malformed("may be outside: a fill is needed");
     if (reads_access(coordinate)) return {};
   }
-  const Interval range = range_of(coordinate, line.iteration_shape(), line.fold);
-  if (range.low < -kMaxInteger || range.high > kMaxInteger) return malformed("exceeds 2^53");
+  const Interval sum = range_of(coordinate, line.iteration_shape(), line.fold);
+  if (sum.low < -kMaxInteger || sum.high > kMaxInteger) return malformed("exceeds 2^53");
+  const Interval range = divided(sum, coordinate);
   if (!has_fill && (range.low < 0 || range.high >= size)) {
     return malformed(fmt::format("reaches {} to {}, outside 0 to {}, without a fill",
                                  static_cast<std::int64_t>(range.low), static_cast<std::int64_t>(range.high),

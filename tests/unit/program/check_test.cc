@@ -65,6 +65,7 @@ TEST_CASE("an access without fill must be inside for every index") {
   check_refused(map(R"("0@24[6*i0+2*i1]")"), "reaches 0 to 28");
   check_refused(map(R"("0[(i0-1)//2,i1]")"), "reaches -1 to 1");
   check_refused(map(R"("0[i0,9007199254740992*i1]?0x0p0")"), "exceeds 2^53");
+  check_refused(map(R"("0[(9007199254740992*i0+9007199254740992*i1)//9007199254740992,i1]?0x0p0")"), "exceeds 2^53");
 }
 
 TEST_CASE("an exact division and a read index need a fill, a read index stands alone") {
