@@ -175,6 +175,7 @@ Status write_file(const std::string& path, std::string_view content, Clobber clo
 }
 
 Result<AtomicFile> AtomicFile::create(const std::string& target, Clobber clobber, unsigned mode) {
+  if (target == "-") return usage_error("this output cannot go to standard output", "name a file");
   if (std::filesystem::path(target).filename().empty()) {
     return Error{ErrorCode::kCannotCreate, fmt::format("{}: cannot create: no file name", target), {}};
   }
