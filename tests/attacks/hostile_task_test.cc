@@ -1,0 +1,107 @@
+// dgx-threats(7), rows 8, 21 and 29: a submitter who signs a task that is meant to hurt whoever opens it. Signature, roots and
+// counts all fit; only what the program says is wrong.
+
+#include <catch2/catch.hpp>
+
+#include <chrono>
+#include <functional>
+
+#include "dgx/jobs/task_files.h"
+#include "dgx/program/program.h"
+#include "small_task.h"
+
+namespace {
+
+using namespace dgx;
+using test::must;
+using test::SmallTask;
+
+/// Replaces the task by one that binds this program text, signed by the submitter as the real one was.
+void post(const SmallTask& task, const std::string& text, const std::function<void(manifest::Task&)>& change = {}) {
+  manifest::Task body = must(manifest::read_statement<manifest::Task>(task.at("task.json"))).body;
+  body.program = {program::program_root(text), std::ssize(program::lines_of(text))};
+  if (change) change(body);
+  const auto sealed = must(manifest::seal(body, must(jobs::read_key(task.key("submitter")))));
+  must(write_file(task.at("task.program.jsonl"), text, Clobber::kReplace));
+  must(write_file(task.at("task.json"), sealed.envelope + "\n", Clobber::kReplace));
+}
+
+std::string program_text(const SmallTask& task) { return must(read_file(task.at("task.program.jsonl"), 1 << 20)); }
+
+/// The program with the first `from` replaced.
+std::string with(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+Error refusal(const SmallTask& task) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto opened = jobs::open_task(task.at("task.json"), std::nullopt, std::nullopt);
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(5));
+  if (opened.ok()) return {ErrorCode::kInternal, "accepted", {}};
+  return opened.error();
+}
+
+}  // namespace
+
+TEST_CASE("the task opens as it was made") {
+  const SmallTask task;
+  post(task, program_text(task));
+  CHECK(refusal(task).message == "accepted");
+}
+
+TEST_CASE("a program that leads outside its values is refused before anything runs") {
+  const SmallTask task;
+  const std::string text = program_text(task);
+  const auto refused = [&](const std::string& changed) {
+    post(task, changed);
+    const Error error = refusal(task);
+    INFO(error.message);
+    CHECK(error.code == ErrorCode::kMalformed);
+    CHECK_THAT(error.message, Catch::Contains("line "));
+  };
+  SECTION("an access beyond the end") { refused(with(text, "[i0,k0]", "[i0,k0+1]")); }
+  SECTION("an access before the beginning") { refused(with(text, "[i0,k0]", "[i0-1,k0]")); }
+  SECTION("an access whose formula overflows") { refused(with(text, "[i0,k0]", "[i0,9007199254740992*k0]")); }
+  SECTION("a value that is defined later") { refused(with(text, "\"x\":[\"", "\"x\":[\"999[i0]\",\"")); }
+  SECTION("a value that takes more memory than there is") {
+    refused(with(text, "\"s\":[8,4]", "\"s\":[9007199254740992,9007199254740992]"));
+  }
+  SECTION("an element that takes longer than anyone lives") { refused(with(text, "\"f\":[4]", "\"f\":[9007199254740992]")); }
+}
+
+TEST_CASE("a program that is not the one bound is refused") {
+  const SmallTask task;
+  const std::string text = program_text(task);
+  SECTION("with one line less") { must(write_file(task.at("task.program.jsonl"), text.substr(0, text.rfind('{')), Clobber::kReplace)); }
+  SECTION("with a line more") { must(write_file(task.at("task.program.jsonl"), text + text.substr(text.rfind('{')), Clobber::kReplace)); }
+  SECTION("with another number") { must(write_file(task.at("task.program.jsonl"), with(text, "[8,4]", "[4,8]"), Clobber::kReplace)); }
+  SECTION("without its last newline") {
+    must(write_file(task.at("task.program.jsonl"), text.substr(0, text.size() - 1), Clobber::kReplace));
+  }
+  CHECK(refusal(task).code == ErrorCode::kMalformed);
+}
+
+TEST_CASE("a price that does not follow from the program is refused") {
+  const SmallTask task;
+  const auto change = GENERATE(std::function<void(manifest::Task&)>([](manifest::Task& t) { t.estimate.reward -= 1; t.estimate.escrow -= 1; }),
+                               std::function<void(manifest::Task&)>([](manifest::Task& t) { t.estimate.step_operations /= 2; }),
+                               std::function<void(manifest::Task&)>([](manifest::Task& t) { t.caps.bytes -= 1; }));
+  const std::string text = program_text(task);
+  manifest::Task body = must(manifest::read_statement<manifest::Task>(task.at("task.json"))).body;
+  change(body);
+  const auto sealed = manifest::seal(body, must(jobs::read_key(task.key("submitter"))));
+  if (!sealed.ok()) return;  // not even a statement
+  must(write_file(task.at("task.json"), sealed->envelope + "\n", Clobber::kReplace));
+  CHECK(refusal(task).code == ErrorCode::kMalformed);
+}
+
+TEST_CASE("a state entry's name never becomes a path") {
+  const SmallTask task;
+  const std::string text = program_text(task);
+  post(task, with(text, "state model/0.bias", "state model/../../../tmp/x"));
+  const auto opened = jobs::open_task(task.at("task.json"), std::nullopt, std::nullopt);
+  // Whether the program is refused or the bundle: nothing outside the file is ever named by it.
+  if (opened.ok()) CHECK_FALSE(jobs::initial_state(*opened, std::nullopt).ok());
+}
