@@ -1,6 +1,7 @@
 #include "machine.h"
 
 #include <algorithm>
+#include <array>
 
 #include "dgx/kernels/cpu/column_sum.h"
 #include "dgx/kernels/cpu/dispatch.h"
@@ -16,8 +17,8 @@ struct Machine::Thread {
   cpu::Scratch matmul;
   StripScratch strips;
   std::vector<float> fold;
-  std::vector<float> block;           // of a product that maps follow
-  std::vector<float> right;           // that product's right side, packed
+  Tensor block;                       // of a product that maps follow
+  Tensor right;                       // that product's right side, packed
   std::vector<void*> values;          // memory_, but for that product
   std::vector<std::int64_t> offsets;  // of a strip program's maps
   Status status;
@@ -41,6 +42,12 @@ T* typed(void* memory) {
   return static_cast<T*>(memory);
 }
 
+/// Aligned memory of a thread that only grows.
+float* at_least(std::int64_t count, Tensor& buffer) {
+  if (static_cast<std::int64_t>(buffer.bytes().size() / sizeof(float)) < count) buffer = Tensor(DType::kF32, {count});
+  return buffer.as<float>().data();
+}
+
 /// Offsets at which a strip's program reads and writes what lies in strips: `product` (a block of it) apart from the rest.
 void set_offsets(const StripProgram& program, ValueIndex product, std::int64_t product_offset, std::int64_t offset,
                  std::vector<std::int64_t>& offsets) {
@@ -48,6 +55,19 @@ void set_offsets(const StripProgram& program, ValueIndex product, std::int64_t p
   for (const StripRegister& reg : program.registers) {
     if (reg.source == StripRegister::Source::kMemory) offsets[reg.map] = reg.value == product ? product_offset : offset;
   }
+}
+
+/// Where the matrices that a strip's program reads or writes lie, but for `product`.
+std::array<const float*, 4> strips_touched(const StripProgram& program, ValueIndex product,
+                                           const std::vector<void*>& memory) {
+  std::array<const float*, 4> out{};
+  std::size_t count = 0;
+  for (const StripRegister& reg : program.registers) {
+    if (reg.source != StripRegister::Source::kMemory || reg.value == product || count == out.size()) continue;
+    const auto* at = typed<const float>(memory[static_cast<std::size_t>(reg.value)]);
+    if (std::find(out.begin(), out.end(), at) == out.end()) out[count++] = at;
+  }
+  return out;
 }
 
 constexpr std::int64_t kBlockRows = 112;     // of a product that maps follow: with its columns it stays in the second level cache
@@ -218,23 +238,23 @@ void Machine::multiply(const MatmulTask& task, Thread& thread, const cpu::Part& 
 const float* Machine::packed_right_side(const MatmulTask& task, Thread& thread, std::int64_t begin, std::int64_t end) {
   const float* b = typed<float>(memory_[static_cast<std::size_t>(task.b)]) + task.b_base;
   if (task.b_packed) return b;
-  const auto size = static_cast<std::size_t>(cpu::PackedMatrix::size(task.shape.depth, task.shape.columns));
-  if (thread.right.size() < size) thread.right.resize(size);
+  float* const packed = at_least(cpu::PackedMatrix::size(task.shape.depth, task.shape.columns), thread.right);
   cpu::pack({b, task.b_depth, task.b_column}, task.shape.depth, task.shape.columns, begin / cpu::kStripWidth,
-            cpu::strip_count(end), thread.right.data());
-  return thread.right.data();
+            cpu::strip_count(end), packed);
+  return packed;
 }
 
 /// Block by block of the product, so that the maps find it in the nearest caches.
 void Machine::run(const ProductMapTask& task, Thread& thread, int member, int members) {
   const MatmulTask& product = task.product;
   const Range columns = share(product.shape.columns, cpu::kStripWidth, member, members);
-  thread.block.resize(static_cast<std::size_t>(cpu::PackedMatrix::size(kBlockRows, kBlockColumns)));
+  float* const to = at_least(cpu::PackedMatrix::size(kBlockRows, kBlockColumns), thread.block);
   thread.values.assign(memory_.begin(), memory_.end());
-  thread.values[static_cast<std::size_t>(product.out)] = thread.block.data();
+  thread.values[static_cast<std::size_t>(product.out)] = to;
   thread.offsets.resize(task.map.program.nest.strides.size());
   StripRunner runner(task.map.program, thread.values.data(), thread.offsets.data(), thread.strips);
   const float* a = typed<float>(memory_[static_cast<std::size_t>(product.a)]) + product.a_base;
+  const auto ahead = strips_touched(task.map.program, product.out, memory_);
   const float* right = packed_right_side(product, thread, columns.begin, columns.end);
   for (std::int64_t column = columns.begin; column < columns.end; column += kBlockColumns) {
     for (std::int64_t row = 0; row < product.shape.rows; row += kBlockRows) {
@@ -243,8 +263,11 @@ void Machine::run(const ProductMapTask& task, Thread& thread, int member, int me
       const std::int64_t strip = column / cpu::kStripWidth;
       Follower follower{task.map, product.out, runner, thread.offsets, row, block.rows, strip};
       const cpu::Matrix left{a + row * product.a_row, product.a_row, product.a_depth};
-      const auto c = cpu::Output::strips(thread.block.data(), block.rows);
-      const cpu::Epilogue epilogue{Follower::call, &follower};
+      const auto c = cpu::Output::strips(to, block.rows);
+      cpu::Epilogue epilogue{Follower::call, &follower, ahead, task.map.strips->stride()};
+      for (const float*& from : epilogue.ahead) {
+        if (from != nullptr) from += strip * epilogue.ahead_stride + row * cpu::kStripWidth;
+      }
       const cpu::PackedMatrix packed{right + strip * cpu::strip_stride(block.depth), block.depth, block.columns};
       cpu::matmul(block, left, packed, c, cpu::Part::whole(block), epilogue, thread.matmul);
     }

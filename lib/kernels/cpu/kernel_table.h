@@ -18,6 +18,8 @@ struct TileTask {
   float* out = nullptr;  ///< element (i, s, lane) is out[i * out_row_stride + s * out_strip_stride + lane]
   std::int64_t out_row_stride = 0;
   std::int64_t out_strip_stride = 0;
+  const char* ahead = nullptr;  ///< memory to fetch meanwhile: ahead + k * ahead_step for each k
+  std::int64_t ahead_step = 0;
 };
 
 /// The kernels of one instruction set.

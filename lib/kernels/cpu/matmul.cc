@@ -105,9 +105,11 @@ struct Strips {
 
 // Packing is a tenth of the work where each number is used about a hundred times only. Then operands are read
 // where they are, unless their rows lie so far apart that they share few cache sets or need a page each.
+// A transposed A pays sooner: its panels lie in a line or two of each of many rows.
 constexpr std::int64_t kDirectUses = 384;
-bool worth_packing(std::int64_t uses, std::int64_t stride) {
-  return uses > kDirectUses || stride <= 0 || stride > 1024 || stride % 512 == 0;
+constexpr std::int64_t kDirectTransposedUses = 128;
+bool worth_packing(std::int64_t uses, std::int64_t most_uses, std::int64_t stride) {
+  return uses > most_uses || stride <= 0 || stride > 1024 || stride % 512 == 0;
 }
 
 // One call of matmul. Loops, outermost first: column blocks, groups of depth, row blocks, blocks of depth,
@@ -127,6 +129,7 @@ class Product {
         panels_(part.row_end - part.row_begin, kernels_.tile_rows),
         pack_a_(!(a.row_stride == 1 || a.column_stride == 1) ||
                 worth_packing(part.column_end - part.column_begin,
+                              a.row_stride == 1 ? kDirectTransposedUses : kDirectUses,
                               a.row_stride == 1 ? a.column_stride : a.row_stride)) {}
 
   // `operand.strips(columns, group)` says where B's strips are, `operand.pack(columns, group, block)` fills
@@ -187,6 +190,7 @@ class Product {
              (block_.begin - group_.begin) * task.b_step;
     const float* packed = buffers_.a.at_least(0);
     for (std::int64_t panel = block_panels_.begin; panel < block_panels_.end; ++panel) {
+      fetch_ahead(task, panel - block_panels_.begin, strip, strips);
       const int height = panels_.height(panel);
       const Matrix a = pack_a_ ? Matrix{packed, 1, height} : panel_of_a(panel);
       task.a = a.data;
@@ -208,6 +212,24 @@ class Product {
       epilogue_.function(epilogue_.context, part_.row_begin + row_, rows_,
                          columns_.begin + strip * kStripWidth, (strips - 1) * kStripWidth + last_width);
     }
+  }
+
+  // Of all that the epilogue will touch, each panel of the row block fetches a part: one matrix's strip or some rows of it.
+  void fetch_ahead(TileTask& task, std::int64_t panel, std::int64_t strip, std::int64_t strips) const {
+    const auto matrices = std::find(epilogue_.ahead.begin(), epilogue_.ahead.end(), nullptr) - epilogue_.ahead.begin();
+    if (matrices == 0 || block_.end < shape_.depth) return;
+    const std::int64_t per_run = std::max<std::int64_t>(1, block_panels_.size() / (matrices * strips));
+    const std::int64_t run = panel / per_run;
+    task.ahead = nullptr;
+    task.ahead_step = 0;
+    if (run >= matrices * strips) return;
+    const std::int64_t rows = (rows_ + per_run - 1) / per_run;
+    const std::int64_t row = part_.row_begin + row_ + panel % per_run * rows;
+    const float* from = epilogue_.ahead[static_cast<std::size_t>(run % matrices)] + row * kStripWidth +
+                        (columns_.begin / kStripWidth + strip + run / matrices) * epilogue_.ahead_stride;
+    const auto row_bytes = static_cast<std::int64_t>(kStripWidth * sizeof(float));
+    task.ahead = reinterpret_cast<const char*>(from);
+    task.ahead_step = std::min(row_bytes, (rows * row_bytes + block_.size() - 1) / block_.size());
   }
 
   // The tile at the group's last block: to C, through a copy where C ends within the strip.
@@ -274,7 +296,7 @@ class Product {
 class MatrixB {
  public:
   MatrixB(Matrix b, std::int64_t uses, FloatBuffer& buffer)
-      : b_(b), packs_(b.column_stride != 1 || worth_packing(uses, b.row_stride)), buffer_(buffer) {}
+      : b_(b), packs_(b.column_stride != 1 || worth_packing(uses, kDirectUses, b.row_stride)), buffer_(buffer) {}
 
   [[nodiscard]] Strips strips(Range columns, Range group) const {
     const std::int64_t stride = strip_stride(group.size());

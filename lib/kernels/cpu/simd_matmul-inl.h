@@ -57,6 +57,8 @@ void tile(const TileTask& task) {
   const float* HWY_RESTRICT b = task.b;
   const std::int64_t b_step = task.b_step;
   const std::int64_t strip_stride = task.b_strip_stride;
+  const char* ahead = task.ahead != nullptr ? task.ahead : reinterpret_cast<const char*>(b);
+  const std::int64_t ahead_step = task.ahead_step;
   for (std::int64_t k = task.depth; k > 0; --k) {
     V lanes[kVectors];
 #pragma GCC unroll 8
@@ -71,6 +73,8 @@ void tile(const TileTask& task) {
     }
     panel.next();
     b += b_step;
+    __builtin_prefetch(ahead, 0, 3);
+    ahead += ahead_step;
   }
   // Copies, because a store through `out` might change `task` as far as the compiler knows.
   float* const out = task.out;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 
@@ -89,6 +90,10 @@ struct Epilogue {
   void (*function)(void* context, std::int64_t row, std::int64_t rows, std::int64_t column,
                    std::int64_t columns) = nullptr;
   void* context = nullptr;
+  /// A hint: matrices in strips (as Output::strips has them, `ahead_stride` apart) of which the epilogue will
+  /// touch the region. They are fetched while it is computed. Null: none.
+  std::array<const float*, 4> ahead{};
+  std::int64_t ahead_stride = 0;
 };
 
 /// A half-open region of C; column_begin is a multiple of kStripWidth, column_end too or the last column's
