@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+
+#include "dgx/jobs/inspect.h"
+
+namespace dgx::jobs {
+
+/// A 64-bit number as JSON has it: beyond 2^53 as a decimal string.
+[[nodiscard]] json::Value json_number(std::int64_t number);
+/// The shortest decimal that reads back as the same float.
+[[nodiscard]] std::string decimal(float number);
+
+/// The forms of describe(), by what the file is.
+[[nodiscard]] Result<Description> describe_bundle(const std::string& path, Recompute recompute, int threads);
+[[nodiscard]] Result<Description> describe_run(const std::string& folder, Recompute recompute, int threads);
+/// Everything that is text, and PROOF.states; `text` is the file's content.
+[[nodiscard]] Result<Description> describe_text(const std::string& path, const std::string& text, Recompute recompute,
+                                                const JobContext& context);
+
+}  // namespace dgx::jobs

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dgx/core/job_context.h"
+#include "dgx/core/json.h"
+#include "dgx/core/result.h"
+
+namespace dgx::jobs {
+
+/// What a file of ours says, in order, for people and as JSON.
+struct Description {
+  struct Field {
+    std::string name;
+    json::Value value;
+    std::vector<std::string> columns = {};  ///< not empty: `value` is an array of objects with these keys, a table
+  };
+  std::string kind;  ///< "dataset", "state", "run", "sample", "trace", "program", "ledger", "task", …
+  std::vector<Field> fields;
+  std::vector<std::string> recomputed;  ///< with kRecompute: which digests and signatures were recomputed and agree
+  std::vector<std::string> absent;      ///< and which could not be, since the file that is hashed is not there
+};
+
+enum class Recompute { kNo, kYes };
+
+/// Describes a dataset, state, sample or trace bundle, a run's folder, a signed statement or several (one a line), a step program,
+/// a ledger, PROOF.states, VERDICT.rows.jsonl, a shard, an unsigned policy, or a key (of a private key only its id). The content
+/// decides, not the name. "-" is standard input (no bundle).
+///
+/// Statements' signatures are always checked. With kRecompute every digest that the file gives, and every digest by which a statement
+/// binds a file that lies beside it, is recomputed: kMalformed at the first that does not agree. That says that the file is whole,
+/// not that what it claims is true. kUnauthorised for a bad signature, or a signer whom `trust` does not name. kMalformed for
+/// anything else than the above.
+[[nodiscard]] Result<Description> describe(const std::string& path, Recompute recompute, const JobContext& context);
+
+struct FieldDifference {
+  std::string field;  ///< "predicate.optimizer.lr", "checkpoints[3].digest"
+  std::optional<std::string> a;  ///< nullopt: not there
+  std::optional<std::string> b;
+};
+struct Comparison {
+  std::string kind;
+  std::vector<FieldDifference> differences;
+};
+
+/// Compares two files of one kind field by field, leaving out statement ids. kMalformed if they are not of one kind.
+[[nodiscard]] Result<Comparison> compare(const std::string& a, const std::string& b, const JobContext& context);
+
+struct ExportOptions {
+  std::string from;                  ///< a run, or a state bundle
+  std::optional<std::int64_t> step;  ///< the checkpoint at this step; none: the last
+  std::string output;                ///< MODEL.safetensors or MODEL.npz
+};
+struct ExportResult {
+  std::int64_t step = 0;
+  Digest state;               ///< that the numbers are from
+  std::int64_t tensors = 0;
+  std::int64_t numbers = 0;
+};
+
+/// Writes the `model/` entries of a state, without that prefix, for other programs to load. kUsage: an output of another name, a run
+/// without a checkpoint at `step`; kMissing: that checkpoint was not kept.
+[[nodiscard]] Result<ExportResult> export_model(const ExportOptions& options, const JobContext& context);
+
+}  // namespace dgx::jobs

@@ -1,0 +1,75 @@
+#include <fmt/format.h>
+
+#include "dgx/bundle/trace.h"
+#include "dgx/jobs/bisect.h"
+#include "dgx/merkle/digests.h"
+#include "replay.h"
+
+namespace dgx::jobs {
+namespace {
+
+Status check_places(const TraceOptions& options, const TaskFiles& files) {
+  if (options.segment < 0 || options.segment >= files.segments.count()) {
+    return usage_error(fmt::format("--segment {}: the task has segments 0 to {}", options.segment, files.segments.count() - 1));
+  }
+  const protocol::Segment segment = files.segments[options.segment];
+  if (options.step && (*options.step < segment.first || *options.step >= segment.end)) {
+    return usage_error(fmt::format("--step {}: segment {} has steps {} to {}", *options.step, segment.index, segment.first,
+                                   segment.end - 1));
+  }
+  if (options.value && !options.step) return usage_error("--value is of one step: --step is missing");
+  const auto values = static_cast<std::int64_t>(files.program->values.size());
+  if (options.value && (*options.value < 0 || *options.value >= values)) {
+    return usage_error(fmt::format("--value {}: the program has values 0 to {}", *options.value, values - 1));
+  }
+  return {};
+}
+
+/// The digests of step `--step`'s values into the trace, and the numbers of `--value`.
+Status add_values(const TraceOptions& options, Replay& replay, const State& start, bundle::Trace& trace) {
+  std::optional<bundle::Trace::Numbers> numbers;
+  DGX_TRY(auto digests, value_digests_of(replay, start, *options.step, [&](std::int32_t value, const TensorView& view) -> Status {
+            if (options.value == value) numbers = {value, Tensor(view)};
+            return {};
+          }));
+  trace.values = {*options.step, std::move(digests)};
+  trace.numbers = std::move(numbers);
+  return {};
+}
+
+/// What a trace says of the run it was made from must be what the run committed.
+Status check_end(const TraceOptions& options, const TaskFiles& files, const SegmentStart& start, const Digest& end) {
+  if (!start.drill) return {};
+  DGX_TRY(const bundle::RunReader run, open_run_of(files, options.from));
+  if (options.segment >= run.index().segments()) return {};
+  const Digest& committed = run.index().checkpoints[static_cast<std::size_t>(options.segment) + 1].digest;
+  if (committed == end) return {};
+  return malformed(fmt::format("{}: its drill does not lead to committed state {}", options.from, options.segment + 1));
+}
+
+}  // namespace
+
+Result<TraceResult> trace(const TraceOptions& options, const JobContext& context) {
+  DGX_CHECK(choose_instruction_set(options.isa));
+  DGX_TRY(const TaskFiles files, open_task(options.task, options.program, context.trust));
+  DGX_CHECK(check_places(options, files));
+  DGX_TRY(const bundle::Dataset data, open_dataset(options.data, files.body()));
+  DGX_TRY(const auto executor, make_executor(files, data, context.threads));
+  DGX_TRY(const SegmentStart start, segment_start(files, *executor, options.from, options.segment, context.threads));
+  const protocol::Segment segment = files.segments[options.segment];
+  Replay replay(files, *executor, start.drill);
+
+  bundle::Trace trace{files.task.id, segment.index, segment.first, {}, {}, {}};
+  DGX_TRY(trace.states, state_digests_of(replay, start.state, segment, context.threads, context.progress));
+  DGX_CHECK(check_end(options, files, start, trace.states.back()));
+  if (options.step) DGX_CHECK(add_values(options, replay, start.state, trace));
+  DGX_CHECK(bundle::write_trace(options.output, trace, context.clobber, {context.threads}));
+
+  TraceResult result{segment.index,      segment.first, segment.length(), trace.states.front(), trace.states.back(),
+                     options.step,       0,             options.value,    std::nullopt,         start.drill_text};
+  if (trace.values) result.values = static_cast<std::int64_t>(trace.values->digests.size());
+  if (trace.numbers) result.value_digest = trace.values->digests[static_cast<std::size_t>(trace.numbers->value)];
+  return result;
+}
+
+}  // namespace dgx::jobs

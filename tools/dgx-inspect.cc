@@ -1,0 +1,116 @@
+// dgx-inspect: say what is in any dgx file. dgx-inspect(1).
+#include <fmt/format.h>
+
+#include "dgx/cli/tool.h"
+#include "dgx/jobs/inspect.h"
+
+namespace {
+
+using namespace dgx;
+
+cli::Cell cell_of(const json::Value& value) {
+  if (const std::string* text = value.as_string()) return *text;
+  if (const bool* yes = value.as_bool()) return *yes;
+  if (const std::int64_t* number = value.as_int()) return *number;
+  return {value, value.dump()};
+}
+
+cli::Table table_of(const jobs::Description::Field& field) {
+  cli::Table table{field.columns};
+  for (const json::Value& row : *field.value.as_array()) {
+    std::vector<cli::Cell> cells;
+    for (const std::string& column : field.columns) cells.push_back(cell_of(row.as_object()->at(column)));
+    table.rows.push_back(std::move(cells));
+  }
+  return table;
+}
+
+cli::Cell words(const std::vector<std::string>& list) {
+  json::Array values;
+  for (const std::string& word : list) values.emplace_back(word);
+  return {std::move(values), fmt::format("{}", fmt::join(list, ", "))};
+}
+
+struct Show {
+  std::vector<std::string> files;
+  bool check = false;
+
+  void declare(cli::Command& command) {
+    command.positional("FILE|RUN", files, "bundles, runs, statements, programs, ledgers, keys: anything that dgx writes");
+    command.flag("--check", check, "recompute every digest and signature");
+    command.about("--check says that a file is whole, not that what it claims is true: that is dgx-verify's.");
+  }
+
+  Result<cli::Verdict> run(cli::Out& out) const {
+    const auto recompute = check ? jobs::Recompute::kYes : jobs::Recompute::kNo;
+    for (const std::string& file : files) {
+      DGX_TRY(const jobs::Description found, jobs::describe(file, recompute, out.brief_job()));
+      if (&file != &files.front()) out.next();
+      out.field("file", file);
+      out.field("kind", found.kind);
+      for (const auto& field : found.fields) show(field, out);
+      if (!check) continue;
+      out.field("digests_recomputed", words(found.recomputed));
+      if (!found.absent.empty()) out.field("not_at_hand", words(found.absent));
+    }
+    return cli::Verdict::kDone;
+  }
+
+  static void show(const jobs::Description::Field& field, cli::Out& out) {
+    if (!field.columns.empty()) return out.field(field.name, table_of(field));
+    if (field.value.as_object() != nullptr || field.value.as_array() != nullptr) return out.field(field.name, field.value);
+    out.field(field.name, cell_of(field.value));
+  }
+};
+
+struct Diff {
+  std::string a;
+  std::string b;
+
+  void declare(cli::Command& command) {
+    command.positional("A", a, "a task, a run, a statement, or any other dgx file");
+    command.positional("B", b, "another of the same kind");
+  }
+
+  Result<cli::Verdict> run(cli::Out& out) const {
+    DGX_TRY(const jobs::Comparison found, jobs::compare(a, b, out.brief_job()));
+    out.field("kind", found.kind);
+    out.field("same", found.differences.empty());
+    cli::Table table{{"field", "a", "b"}};
+    for (const auto& difference : found.differences) {
+      table.rows.push_back({difference.field, difference.a.value_or("-"), difference.b.value_or("-")});
+    }
+    if (!table.rows.empty()) out.field("differences", table);
+    return found.differences.empty() ? cli::Verdict::kAccepted : cli::Verdict::kRefuted;
+  }
+};
+
+struct Export {
+  jobs::ExportOptions options;
+
+  void declare(cli::Command& command) {
+    command.positional("RUN", options.from, "a run's folder, or a state bundle");
+    command.option("--step", "N", options.step, "the checkpoint at this step instead of the last");
+    command.output(options.output, "MODEL.safetensors|.npz", cli::Need::kRequired);
+  }
+
+  Result<cli::Verdict> run(cli::Out& out) const {
+    DGX_TRY(const jobs::ExportResult made, jobs::export_model(options, out.brief_job()));
+    out.field("step", made.step);
+    out.field("state", made.state);
+    out.field("tensors", made.tensors);
+    out.field("numbers", made.numbers);
+    return cli::Verdict::kDone;
+  }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  cli::Tool tool("dgx-inspect", "say what is in any dgx file, compare two, export a model");
+  tool.add<Show>("", "show files; with --check, recompute their digests");
+  tool.add<Diff>("diff", "compare two tasks, runs or statements field by field");
+  tool.add<Export>("export", "write a run's model as safetensors or npz");
+  tool.later("report", "write one page about a task's life");
+  return tool.run(argc, argv);
+}
