@@ -1,0 +1,32 @@
+# fish completion for dgx-bisect, written by dgx-bisect --completion fish
+complete -c dgx-bisect -l json -d 'print results as one JSON object a line'
+complete -c dgx-bisect -l quiet -s q -d 'no progress, no notes'
+complete -c dgx-bisect -l verbose -s v -d 'say more on standard error; -vv: even more'
+complete -c dgx-bisect -l threads -x -d 'threads to compute with'
+complete -c dgx-bisect -l force -d 'replace outputs that exist'
+complete -c dgx-bisect -l color -x -a 'auto always never' -d 'colour messages; NO_COLOR is honoured'
+complete -c dgx-bisect -l trust -r -F -d 'accept only these signers: a public key, or a folder of *.pub.pem'
+complete -c dgx-bisect -l help -s h -d 'this text'
+complete -c dgx-bisect -l version -d 'versions of the program, the formats and the libraries'
+complete -c dgx-bisect -l completion -x -a 'bash zsh fish' -d 'print a completion script'
+complete -c dgx-bisect -n 'not __fish_seen_subcommand_from open move show trace diff' -a open -d 'challenge a signed statement (not in this version)'
+complete -c dgx-bisect -n '__fish_seen_subcommand_from open' -f
+complete -c dgx-bisect -n 'not __fish_seen_subcommand_from open move show trace diff' -a move -d 'make the next signed move of a dispute (not in this version)'
+complete -c dgx-bisect -n '__fish_seen_subcommand_from move' -f
+complete -c dgx-bisect -n 'not __fish_seen_subcommand_from open move show trace diff' -a show -d 'say where a dispute stands (not in this version)'
+complete -c dgx-bisect -n '__fish_seen_subcommand_from show' -f
+complete -c dgx-bisect -n 'not __fish_seen_subcommand_from open move show trace diff' -a trace -d 'recompute a segment and write the digests of its states and values'
+complete -c dgx-bisect -n '__fish_seen_subcommand_from trace' -l from -r -F -d 'where the segment starts: a run, a state bundle, or a sample that has the segment'
+complete -c dgx-bisect -n '__fish_seen_subcommand_from trace' -l segment -x -d 'the segment to recompute'
+complete -c dgx-bisect -n '__fish_seen_subcommand_from trace' -l step -x -d 'digest every value of this step, too'
+complete -c dgx-bisect -n '__fish_seen_subcommand_from trace' -l value -x -d 'keep the numbers of this value of that step'
+complete -c dgx-bisect -n '__fish_seen_subcommand_from trace' -l data -r -F -d 'the task'\''s dataset'
+complete -c dgx-bisect -n '__fish_seen_subcommand_from trace' -l output -s o -r -F -d 'where the result goes'
+complete -c dgx-bisect -n '__fish_seen_subcommand_from trace' -l program -r -F -d 'the step program, if it is not beside the task'
+complete -c dgx-bisect -n '__fish_seen_subcommand_from trace' -l isa -x -a 'scalar avx2 avx512 neon' -d 'compute with this instruction set instead of the best one; the results are the same'
+complete -c dgx-bisect -n 'not __fish_seen_subcommand_from open move show trace diff' -a diff -d 'lead two runs or traces to where they part, and say which side a replay confirms'
+complete -c dgx-bisect -n '__fish_seen_subcommand_from diff' -l data -r -F -d 'the task'\''s dataset'
+complete -c dgx-bisect -n '__fish_seen_subcommand_from diff' -l from -r -F -d 'where the traces'\'' segment starts, so that a replay can tell who is right'
+complete -c dgx-bisect -n '__fish_seen_subcommand_from diff' -l program -r -F -d 'the step program, if it is not beside the task'
+complete -c dgx-bisect -n '__fish_seen_subcommand_from diff' -l isa -x -a 'scalar avx2 avx512 neon' -d 'compute with this instruction set instead of the best one; the results are the same'
+complete -c dgx-bisect -n 'not __fish_seen_subcommand_from open move show trace diff' -f
