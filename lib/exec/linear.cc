@@ -62,6 +62,8 @@ std::int64_t LoopNest::rows() const {
 }
 
 std::int64_t LoopNest::row_offset(std::size_t map, std::int64_t row) const {
+  if (extents.size() == 1) return 0;
+  if (extents.size() == 2) return row * strides[map][0];
   std::int64_t offset = 0;
   for (std::size_t d = extents.size() - 1; d-- > 0;) {
     offset += row % extents[d] * strides[map][d];

@@ -297,9 +297,22 @@ void Machine::run(const MapTask& task, Thread& thread, int member, int members) 
   }
 }
 
+/// Folds `count` rows of `length` operands, `stride` apart, into elements from `first` on.
+void Machine::fold_rows(const FoldTask& task, const float* operands, std::int64_t stride, std::int64_t first,
+                        std::int64_t count) {
+  void* out = memory_[static_cast<std::size_t>(task.out)];
+  if (task.kind == Kind::kSum) cpu::row_sum(count, task.length, operands, stride, typed<float>(out) + first);
+  if (task.kind == Kind::kMax) cpu::row_max(count, task.length, operands, stride, typed<float>(out) + first);
+  if (task.kind == Kind::kArgmax) cpu::row_argmax(count, task.length, operands, stride, typed<std::int64_t>(out) + first);
+}
+
 void Machine::run(const FoldTask& task, Thread& thread, int member, int members) {
   const Range elements = share(task.count, 16, member, members);
-  void* out = memory_[static_cast<std::size_t>(task.out)];
+  if (const StripRegister* rows = task.rows_in_memory()) {
+    const std::int64_t stride = task.program.outer[rows->map].empty() ? 0 : task.program.outer[rows->map].back();
+    const float* x = typed<float>(memory_[static_cast<std::size_t>(rows->value)]) + rows->base + elements.begin * stride;
+    return fold_rows(task, x, stride, elements.begin, elements.end - elements.begin);
+  }
   float* operands = thread.fold.data();
   LoopNest outer{task.iteration, task.program.outer};
   if (outer.extents.empty()) outer.collapse();
@@ -312,9 +325,7 @@ void Machine::run(const FoldTask& task, Thread& thread, int member, int members)
       offsets[m] = outer.row_offset(m, row) + e % outer.inner_extent() * outer.strides[m].back();
     }
     runner.fill(operands);
-    if (task.kind == Kind::kSum) cpu::row_sum(1, task.length, operands, task.length, typed<float>(out) + e);
-    if (task.kind == Kind::kMax) cpu::row_max(1, task.length, operands, task.length, typed<float>(out) + e);
-    if (task.kind == Kind::kArgmax) cpu::row_argmax(1, task.length, operands, task.length, typed<std::int64_t>(out) + e);
+    fold_rows(task, operands, task.length, e, 1);
   }
 }
 

@@ -55,6 +55,9 @@ struct FoldTask {
   std::int64_t length = 0;  ///< positions of the fold
   Shape iteration;
   StripProgram program;
+
+  /// The register of operands that lie in memory as they are, in rows at one stride, or null.
+  [[nodiscard]] const StripRegister* rows_in_memory() const;
 };
 
 /// Anything else, element by element as kernels/ref defines it.

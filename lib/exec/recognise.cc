@@ -105,6 +105,13 @@ std::optional<ColumnSumTask> recognise_column_sum(const program::Program& progra
   return ColumnSumTask{matmul.out, matmul.b, matmul.b_base, matmul.shape.depth, matmul.shape.columns, matmul.b_depth};
 }
 
+const StripRegister* FoldTask::rows_in_memory() const {
+  const StripRegister& reg = program.registers[static_cast<std::size_t>(program.result)];
+  const bool plain = reg.source == StripRegister::Source::kMemory && program.instructions.empty() &&
+                     program.nest.rows() == 1 && iteration.size() <= 1;
+  return plain ? &reg : nullptr;
+}
+
 std::optional<FoldTask> recognise_fold(ValueIndex value, const CompiledPrimitive& primitive,
                                        const std::vector<LinearAccess>& accesses) {
   const bool folds = primitive.kind == Kind::kSum || primitive.kind == Kind::kMax || primitive.kind == Kind::kArgmax;

@@ -237,7 +237,10 @@ void StripCompiler::join_short_rows() {
 }
 
 void StripCompiler::place_registers() {
-  for (StripRegister& reg : program_.registers) {
+  for (std::size_t r = 0; r < program_.registers.size(); ++r) {
+    StripRegister& reg = program_.registers[r];
+    reg.size = static_cast<std::int64_t>(size_of(reg.dtype));
+    if (reg.source == Source::kMemory || reg.source == Source::kIndex) program_.walked.push_back(r);
     if (reg.source != Source::kMemory) continue;
     const auto& strides = program_.nest.strides[reg.map];
     const std::int64_t stride = strides.back();

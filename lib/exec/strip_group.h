@@ -29,6 +29,7 @@ struct StripRegister {
   std::int64_t base = 0;
   std::size_t map = 0;            ///< into LoopNest::strides; for kIndex the dimension
   kernels::Literal literal = 0.0F;
+  std::int64_t size = 4;          ///< bytes of an element in memory
 };
 
 /// A fused expression over a loop nest: the maps of one group, or the operand expression of a fold.
@@ -36,6 +37,7 @@ struct StripProgram {
   LoopNest nest;
   std::vector<StripRegister> registers;
   std::vector<kernels::cpu::StripInstruction> instructions;
+  std::vector<std::size_t> walked;                  ///< registers that depend on the place: in memory, gathered, indices
   std::vector<std::vector<std::uint8_t>> literals;  ///< kStripLength copies of each kLiteral register's constant
   std::int32_t result = -1;                         ///< folds: the register of the last step
   std::int64_t period = 0;  ///< the innermost dimension stands for two, of which this is the inner one's extent; 0: for one

@@ -29,6 +29,22 @@ void gather(void* out, const void* from, DType dtype, std::int64_t stride, std::
   if (dtype == DType::kU8) gather_as<std::int64_t, std::uint8_t>(out, from, stride, count);
 }
 
+/// Two dimensions walked as one: `period` elements `inner` apart, then the next row of them.
+struct Walk {
+  std::int64_t outer, inner, period;
+
+  template <class To, class From>
+  void gather(void* out, const void* from, std::int64_t start, std::int64_t count) const {
+    auto* to = static_cast<To*>(out);
+    std::int64_t column = start % period;
+    const From* row = static_cast<const From*>(from) + start / period * outer;
+    for (std::int64_t done = 0; done < count; column = 0, row += outer) {
+      const std::int64_t end = done + std::min(count - done, period - column);
+      for (const From* x = row + column * inner; done < end; x += inner) to[done++] = *x;
+    }
+  }
+};
+
 }  // namespace
 
 void StripScratch::prepare(std::size_t registers, std::size_t values) {
@@ -64,10 +80,9 @@ std::int64_t StripRunner::unit_count(const StripProgram& program) {
 
 void StripRunner::set_row(std::int64_t row) {
   row_ = row;
-  for (std::size_t r = 0; r < program_.registers.size(); ++r) {
+  for (const std::size_t r : program_.walked) {
     const StripRegister& reg = program_.registers[r];
-    const bool reads = reg.source == Source::kMemory || reg.source == Source::kSplat || reg.source == Source::kGather;
-    if (!reads) continue;
+    if (reg.source == Source::kIndex) continue;
     scratch_.row_base_[r] = reg.base + program_.nest.row_offset(reg.map, row) + (offsets_ != nullptr ? offsets_[reg.map] : 0);
   }
 }
@@ -92,35 +107,29 @@ void StripRunner::read(std::size_t r, std::int64_t start, std::int64_t count) {
   void*& pointer = scratch_.pointers_[r];
   const auto& strides = program_.nest.strides[reg.map];
   const std::int64_t stride = strides.back();
-  const auto size = static_cast<std::int64_t>(size_of(reg.dtype));
-  std::uint8_t* base = static_cast<std::uint8_t*>(values_[reg.value]) + scratch_.row_base_[r] * size;
+  std::uint8_t* base = static_cast<std::uint8_t*>(values_[reg.value]) + scratch_.row_base_[r] * reg.size;
   if (reg.source == Source::kMemory) {
-    pointer = base + start * stride * size;
+    pointer = base + start * stride * reg.size;
   } else if (reg.source == Source::kSplat) {
     if (scratch_.splatted_[r] == base) return;
     gather(pointer, base, reg.dtype, 0, std::min(kStripLength, program_.nest.inner_extent()));
     scratch_.splatted_[r] = base;
   } else if (program_.period == 0) {
-    gather(pointer, base + start * stride * size, reg.dtype, stride, count);
+    gather(pointer, base + start * stride * reg.size, reg.dtype, stride, count);
   } else {
-    auto* to = static_cast<std::uint8_t*>(pointer);
-    for (std::int64_t done = 0; done < count;) {
-      const std::int64_t row = (start + done) / program_.period;
-      const std::int64_t column = (start + done) % program_.period;
-      const std::int64_t part = std::min(count - done, program_.period - column);
-      const std::int64_t offset = row * strides[strides.size() - 2] + column * stride;
-      gather(to + done * kernels::cpu::bytes_of(reg.type), base + offset * size, reg.dtype, stride, part);
-      done += part;
-    }
+    const Walk walk{strides[strides.size() - 2], stride, program_.period};
+    if (reg.dtype == DType::kF32) walk.gather<float, float>(pointer, base, start, count);
+    if (reg.dtype == DType::kI64) walk.gather<std::int64_t, std::int64_t>(pointer, base, start, count);
+    if (reg.dtype == DType::kU8) walk.gather<std::int64_t, std::uint8_t>(pointer, base, start, count);
   }
 }
 
 void StripRunner::run_strip(std::int64_t start, std::int64_t count, void* result) {
-  for (std::size_t r = 0; r < program_.registers.size(); ++r) {
+  for (const std::size_t r : program_.walked) {
     const StripRegister& reg = program_.registers[r];
     if (reg.source == Source::kIndex) {
       fill_index(reg, static_cast<std::int64_t*>(scratch_.pointers_[r]), start, count);
-    } else if (reg.source == Source::kMemory || reg.source == Source::kSplat || reg.source == Source::kGather) {
+    } else {
       read(r, start, count);
     }
   }
