@@ -154,17 +154,30 @@ Result<Scan> scan_text(const std::string& path, std::string_view ledger, std::st
   return scan;
 }
 
-Result<Scan> scan_files(const std::string& path) {
-  DGX_TRY(const std::string ledger, read_file(path, kMaxLedgerBytes));
-  DGX_TRY(const std::string receipts, read_file(receipts_path(path), kMaxLedgerBytes));
-  return scan_text(path, ledger, receipts);
-}
-
 Result<std::size_t> size_of(const std::string& path) {
   std::error_code error;
   const std::uintmax_t out = std::filesystem::file_size(path, error);
   if (error) return Error{ErrorCode::kIo, fmt::format("{}: {}", path, error.message()), {}};
   return static_cast<std::size_t>(out);
+}
+
+/// The first `count` lines of a text, or all of it.
+std::string_view first_lines(std::string_view text, std::size_t count) {
+  std::size_t end = 0;
+  for (; count > 0 && end < text.size(); --count) end = std::min(text.find('\n', end), text.size() - 1) + 1;
+  return text.substr(0, end);
+}
+
+/// Receipts are read first. If a writer adds some meanwhile, only the entries of those read are looked at:
+/// what came later is not torn, but newer than this reader.
+Result<Scan> scan_files(const std::string& path) {
+  if (!exists(path)) return Error{ErrorCode::kMissing, fmt::format("{}: no such ledger", path), {}};
+  DGX_TRY(const std::string receipts, read_file(receipts_path(path), kMaxLedgerBytes));
+  DGX_TRY(const std::string ledger, read_file(path, kMaxLedgerBytes));
+  DGX_TRY(const std::size_t receipts_now, size_of(receipts_path(path)));
+  if (receipts_now == receipts.size()) return scan_text(path, ledger, receipts);
+  const std::size_t count = split(receipts).lines.size();
+  return scan_text(path, first_lines(ledger, count), first_lines(receipts, count));
 }
 
 /// Cuts a file to what counts, durably.

@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <thread>
 
 #include "dgx/merkle/digests.h"
 #include "statements.h"
@@ -201,4 +203,26 @@ TEST_CASE("of several statements all are appended or none") {
   REQUIRE(receipts.ok());
   CHECK(receipts->at(1).body.index == 3);
   CHECK(ledger::read(folder.file())->entries.size() == 4);
+}
+
+TEST_CASE("a reader who comes while a writer appends sees a whole ledger") {
+  const Folder folder;
+  fill(folder.file(), 1);
+  std::atomic<bool> done = false;
+  std::thread writer([&] {
+    auto ledger = Writer::open(folder.file(), test::key(kOperator));
+    for (int i = 10; i < 60 && ledger.ok(); ++i) static_cast<void>(ledger->append(deposit(i), 2'000).ok());
+    done = true;
+  });
+  std::size_t last = 0;
+  std::string trouble;
+  while (!done && trouble.empty()) {
+    const auto log = ledger::read(folder.file());
+    if (!log.ok()) trouble = log.error().message;
+    if (log.ok() && log->entries.size() < last) trouble = "entries went away";
+    if (log.ok()) last = log->entries.size();
+  }
+  writer.join();
+  CHECK(trouble.empty());
+  CHECK(ledger::read(folder.file())->entries.size() == 52);
 }
