@@ -1,0 +1,155 @@
+#!/bin/sh
+# The whole life of a task on Fashion-MNIST: an honest solver trains, proves and is paid; then a cheat flips one bit, is pinned to one
+# scalar operation and slashed. Installs what it needs, builds, and leaves everything in build/quickstart.
+#
+#   sh examples/quickstart.sh            set up, build, run
+#   DGX_BIN=DIR sh examples/quickstart.sh    run with programs that are built already
+set -eu
+cd "$(dirname "$0")/.."
+root=$PWD
+
+say() { printf '\n%s\n' "== $*"; }
+now() { date +%s.%N; }
+since() { awk -v a="$1" -v b="$(now)" 'BEGIN { printf "%.1f s", b - a }'; }
+# The value of a key in a program's --json output.
+value() { /usr/bin/python3 -c 'import json,sys
+value = json.loads(sys.stdin.read().splitlines()[-1])
+for key in sys.argv[1].split("."):
+    value = value[int(key)] if isinstance(value, list) else value[key]
+print(value)' "$1"; }
+
+if [ -z "${DGX_BIN:-}" ]; then
+  say "setting up and building (build/release)"
+  sh cmake/bootstrap.sh
+  cmake --preset release -DDGX_TORCH="${DGX_TORCH:-pypi}" >build/release.log 2>&1 || { cat build/release.log >&2; exit 1; }
+  cmake --build build/release -j "${JOBS:-2}" --target programs
+  DGX_BIN=$root/build/release/bin
+fi
+PATH=$DGX_BIN:$PATH
+images=$(dirname "$(dpkg -L dataset-fashion-mnist | grep train-images)")
+rm -rf build/quickstart
+mkdir -p build/quickstart
+cd build/quickstart
+
+say "the market: four identities and the rules"
+for name in operator submitter solver verifier cheat; do dgx-key new "$name" --json | value key_id >"$name.id"; done
+cat >policy.json <<'POLICY'
+{
+  "sample_ppm": 50000,
+  "solver_bond": 1000000,
+  "verifier_bond": 200000,
+  "verifier_fee": 20000,
+  "window_proof_ms": 600000,
+  "window_reveal_ms": 600000,
+  "window_challenge_ms": 1000,
+  "window_delivery_ms": 600000
+}
+POLICY
+dgx-settle init ledger.jsonl --key operator.pem --policy policy.json
+fund() { # NAME AMOUNT
+  dgx-settle make deposit --set account="$(cat "$1.id")" --set amount="$2" --key operator.pem -o "deposit-$1.json" >>settle.log
+  dgx-settle append ledger.jsonl "deposit-$1.json" --key operator.pem >>settle.log
+}
+fund submitter 20000000
+fund solver 5000000
+fund verifier 5000000
+fund cheat 5000000
+
+say "the data: Fashion-MNIST as dataset bundles"
+dgx-pack idx --images "$images/train-images-idx3-ubyte.gz" --labels "$images/train-labels-idx1-ubyte.gz" \
+  --scale 0.00392156862745098 -o train.h5
+dgx-pack idx --images "$images/t10k-images-idx3-ubyte.gz" --labels "$images/t10k-labels-idx1-ubyte.gz" \
+  --scale 0.00392156862745098 -o test.h5
+
+# submit NAME SEED: the submitter signs a task and posts it.
+submit() {
+  dgx-submit --data train.h5 --model mlp:784-256-128-10 --loss cross-entropy --optimizer sgd:lr=0.1,momentum=0.9 \
+    --schedule cosine:warmup=100,min=0 --batch 128 --epochs 10 --seed "$2" --checkpoint-every 200 --policy policy.json \
+    --key submitter.pem -o "$1.json"
+  dgx-settle append ledger.jsonl "$1.json" --key operator.pem >>settle.log
+}
+
+# take NAME SOLVER: the verifier offers himself (his beacon is committed), the solver takes the task; both bonds lock.
+take() {
+  dgx-verify beacon "$1.json" --key verifier.pem -o "$1.commit.json" >>settle.log
+  dgx-settle make assign "$1.json" --about "$1.commit.json" --key "$2.pem" -o "$1.assign.json" >>settle.log
+  dgx-settle append ledger.jsonl "$1.commit.json" "$1.assign.json" --key operator.pem >>settle.log
+}
+
+# prove NAME SOLVER: the proof is logged, then the verifier reveals his beacon, and the solver opens the drawn segments.
+prove() {
+  dgx-prove "$1.json" "$1.run" --key "$2.pem" -o "$1.proof.json"
+  dgx-settle append ledger.jsonl "$1.proof.json" --key operator.pem >>settle.log
+  dgx-verify beacon "$1.commit.json" --reveal "$1.proof.json" --key verifier.pem -o "$1.beacon.json"
+  dgx-settle append ledger.jsonl "$1.beacon.json" --key operator.pem >>settle.log
+  dgx-prove open "$1.json" "$1.proof.json" --beacon "$1.beacon.json" --run "$1.run" -o "$1.sample.h5"
+}
+
+# judge NAME: the verdict is committed, then revealed.
+judge() {
+  dgx-settle make verdict-commitment "$1.json" --about "$1.verdict.json" --key verifier.pem -o "$1.hidden.json" >>settle.log
+  dgx-settle append ledger.jsonl "$1.hidden.json" "$1.verdict.json" --key operator.pem >>settle.log
+}
+
+say "an honest solver: task, training, proof, verdict"
+submit honest 1
+take honest solver
+start=$(now); dgx-train honest.json --data train.h5 -o honest.run --json >honest.train; train_time=$(since "$start")
+dgx-train honest.json --data test.h5 --evaluate honest.run --json >honest.evaluation
+start=$(now); prove honest solver; prove_time=$(since "$start")
+start=$(now)
+dgx-verify honest.json honest.proof.json --from honest.sample.h5 --data train.h5 --beacon honest.beacon.json --key verifier.pem \
+  -o honest.verdict.json --json >honest.verify
+verify_time=$(since "$start")
+judge honest
+dgx-settle make delivery honest.json --about honest.proof.json --key submitter.pem -o honest.delivery.json >>settle.log
+dgx-settle append ledger.jsonl honest.delivery.json --key operator.pem >>settle.log
+
+say "a cheat: the same work with one wrong bit"
+submit crooked 2
+take crooked cheat
+drill=step=1234,op=55,element=100000,bit=20
+dgx-train crooked.json --data train.h5 -o crooked.run --drill "$drill" --json >crooked.train
+prove crooked cheat
+start=$(now)
+if dgx-verify crooked.json crooked.proof.json --from crooked.run --data train.h5 --all --key verifier.pem -o crooked.verdict.json \
+  --json >crooked.verify; then
+  echo "quickstart: the cheat was not caught" >&2; exit 1
+else
+  [ $? -eq 1 ] || exit 1
+fi
+caught_time=$(since "$start")
+judge crooked
+
+say "where exactly: an honest run beside the cheat's, down to one scalar operation"
+dgx-train crooked.json --data train.h5 -o checked.run -q >/dev/null
+dgx-bisect diff crooked.json checked.run crooked.run --data train.h5 --json >pinpoint.json || [ $? -eq 1 ]
+
+say "settlement: windows pass, the operator pays and slashes"
+sleep 2
+dgx-settle run ledger.jsonl --key operator.pem
+dgx-settle check ledger.jsonl
+dgx-settle balances ledger.jsonl --json >balances.json
+
+balance() { value "accounts.$(cat "$1.id")" <balances.json; }
+scalar=$(value scalar.operation <pinpoint.json)
+cat <<TABLE
+
+  Fashion-MNIST, MLP 784-256-128-10, batch 128, 10 epochs
+  ----------------------------------------------------------------------------
+  test accuracy            $(value accuracy <honest.evaluation)
+  final state              $(value state <honest.train)
+  training                 $train_time
+  proving                  $prove_time
+  verifying                $verify_time, $(value segments <honest.verify | tr '}' '\n' | grep -c index) of $(value segments <honest.train) segments replayed: $(value verdict <honest.verify)
+  the cheat                one bit, $drill
+  caught                   $caught_time, all segments replayed: $(value verdict <crooked.verify)
+  pinned to                segment $(value segment <pinpoint.json), step $(value step <pinpoint.json), value $(value value.number <pinpoint.json), element $(value element <pinpoint.json): one $scalar
+  balances                 before       after
+    submitter             20000000    $(balance submitter)
+    honest solver          5000000    $(balance solver)   paid
+    verifier               5000000    $(balance verifier)   paid
+    cheat                  5000000    $(balance cheat)   slashed
+  ----------------------------------------------------------------------------
+  Everything is in build/quickstart. Try: dgx-inspect build/quickstart/honest.proof.json
+TABLE
