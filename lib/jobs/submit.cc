@@ -79,6 +79,19 @@ Status check_labels(const bundle::Dataset& data, const program::CapturedGraph& g
   return {};
 }
 
+/// A file's own weights may be anything; nothing non-finite is ever committed.
+Status check_finite(const State& state) {
+  for (const Entry& entry : state) {
+    if (entry.tensor.dtype() != DType::kF32) continue;
+    const auto numbers = entry.tensor.as<float>();
+    const auto bad = std::find_if(numbers.begin(), numbers.end(), [](float x) { return !std::isfinite(x); });
+    if (bad == numbers.end()) continue;
+    return usage_error("initial state: entry " + entry.name + " is not finite at element " +
+                       std::to_string(bad - numbers.begin()));
+  }
+  return {};
+}
+
 Result<std::int64_t> steps_of(const SubmitOptions& options, std::uint64_t seed, std::int64_t samples) {
   if (options.batch > samples) {
     return usage_error("a batch of " + std::to_string(options.batch) + " is larger than the data, " +
@@ -134,6 +147,7 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   out.program = program::print_program(step);
   out.evaluation = program::print_program(evaluation);
   DGX_TRY(out.initial, parsed.built_in ? program::initial_state(step, seed) : program::initial_state(step, training));
+  DGX_CHECK(check_finite(out.initial));
   DGX_TRY(out.digests, bundle::digests_of(out.initial, context.threads));
   out.result.cost = program::cost_of(step);
   for (const Entry& entry : out.initial) {

@@ -56,14 +56,15 @@ std::optional<ResumePoint> read_resume_point(const std::string& run, const proto
 class Training {
  public:
   Training(const TrainOptions& options, const JobContext& context, const TaskFiles& files,
-           exec::ExactExecutor& executor, bundle::RunWriter& run, std::optional<Drill> drill)
+           exec::ExactExecutor& executor, bundle::RunWriter& run, std::optional<Drill> drill, bool continued)
       : options_(options),
         context_(context),
         files_(files),
         executor_(executor),
         checkpointer_(run),
         run_(run),
-        drill_(std::move(drill)) {}
+        drill_(std::move(drill)),
+        continued_(continued) {}
 
   Result<TrainResult> all() {
     const std::int64_t total = files_.body().steps;
@@ -72,7 +73,6 @@ class Training {
     result_.state = last.digests.state;
     result_.total_steps = total;
     std::int64_t segment = run_.index().segments();
-    result_.drill_changed_nothing = drill_.has_value();
     if (segment < files_.segments.count()) take_up(last.state, files_.segments[segment]);
     DGX_CHECK(executor_.load(last.state));
     result_.resumed_from = executor_.position();
@@ -145,8 +145,8 @@ class Training {
     if (files_.segments.state_at(position) < 0) {
       DGX_CHECK(write_resume_point(options_.run, executor_.state(), losses_));
     }
-    if (position == result_.resumed_from && position > 0) {
-      return internal_error("stopped at step " + std::to_string(position) + " without having made one",
+    if (position == result_.resumed_from && continued_) {
+      return internal_error("stopped at step " + std::to_string(position) + " again, without having made one",
                             "give the job more time: a restart must finish at least one step");
     }
     return Error{ErrorCode::kInterrupted,
@@ -158,7 +158,6 @@ class Training {
   Status be_lazy(const protocol::Segment& segment) {
     const std::int64_t missing = segment.end - executor_.position();
     losses_.insert(losses_.end(), static_cast<std::size_t>(missing), executor_.loss());
-    result_.drill_changed_nothing = false;
     return executor_.load(lazy_state(executor_.state(), missing));
   }
 
@@ -187,6 +186,7 @@ class Training {
   Checkpointer checkpointer_;
   bundle::RunWriter& run_;
   std::optional<Drill> drill_;
+  bool continued_;  // the run was there before this call
   std::vector<float> losses_;
   TrainResult result_;
 };
@@ -228,9 +228,10 @@ Result<TrainResult> train(const TrainOptions& options, const JobContext& context
   DGX_TRY(const bundle::Dataset data, open_dataset(options.data, files.body()));
   const bundle::RunHeader header{files.task.id, files.body().program.root, files.body().checkpoint_every,
                                  options.drill.value_or("")};
+  const bool continued = exists(options.run + "/index.h5");
   DGX_TRY(bundle::RunWriter run, open_run(options, files, header, keep));
   DGX_TRY(const auto executor, make_executor(files, data, context.threads));
-  return Training(options, context, files, *executor, run, std::move(drill)).all();
+  return Training(options, context, files, *executor, run, std::move(drill), continued).all();
 }
 
 }  // namespace dgx::jobs

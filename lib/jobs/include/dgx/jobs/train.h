@@ -32,7 +32,7 @@ struct TrainResult {
   std::int64_t resumed_from = 0;  ///< the step this call began at
   double seconds = 0;             ///< of steps and checkpoints
   double checkpoint_seconds = 0;  ///< of those, spent on checkpoints
-  bool drill_changed_nothing = false;  ///< a drill was asked for, and no committed digest differs from an honest run's
+  bool drill_changed_nothing = false;  ///< this call made the drill's fault, and the segment ended in the honest digest
 };
 
 /// Trains from where the run stands (from the initial state in a new one) to the task's end, or to `until`. Every segment's end is
@@ -40,7 +40,7 @@ struct TrainResult {
 /// between two checkpoints, the state goes to RUN/resume.h5, which is not committed to and is taken up by the next call; then
 /// kInterrupted. Killed at any moment, the same call ends with the same digests.
 ///
-/// kInternal if a call that was interrupted made no step at all although one was due, so that a scheduler cannot requeue for ever.
+/// kInternal if a call that continues a run is interrupted before it has made a step, so that a scheduler cannot requeue for ever.
 [[nodiscard]] Result<TrainResult> train(const TrainOptions& options, const JobContext& context);
 
 struct EvaluateOptions {

@@ -1,0 +1,129 @@
+#pragma once
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "captured_mlp.h"
+#include "dgx/bundle/dataset.h"
+#include "dgx/core/files.h"
+#include "dgx/core/job_context.h"
+#include "dgx/jobs/key.h"
+#include "dgx/manifest/statement.h"
+#include "dgx/merkle/digests.h"
+#include "dgx/program/cost.h"
+#include "dgx/program/initial.h"
+#include "dgx/program/lower.h"
+#include "dgx/protocol/estimate.h"
+
+namespace dgx::test {
+
+/// The value, or a failed test with the error's message.
+template <class T>
+T must(Result<T> result) {
+  if (!result.ok()) FAIL(result.error().message);
+  return std::move(result).value();
+}
+inline void must(Status status) {
+  if (!status.ok()) FAIL(status.error().message);
+}
+
+/// Asks for a stop when so many units of a job are done; never, below 0.
+class Stopper final : public Progress {
+ public:
+  Stopper(StopFlag& stop, std::int64_t at) : stop_(stop), at_(at) {}
+  void update(std::int64_t done, std::string_view /*note*/) override {
+    if (at_ >= 0 && done >= at_) stop_.request();
+  }
+
+ private:
+  StopFlag& stop_;
+  std::int64_t at_;
+};
+
+/// Runs a job that is stopped when `at` units are done.
+template <class Job>
+auto stopped_at(std::int64_t at, const Job& job) {
+  StopFlag stop;
+  Stopper progress(stop, at);
+  if (at == 0) stop.request();
+  return job(JobContext{.threads = 1, .progress = progress, .stop = stop});
+}
+template <class Job>
+auto run_job(const Job& job) {
+  return stopped_at(-1, job);
+}
+
+/// A folder with keys, data and a signed task of 10 segments of 4 steps, made without libtorch; gone with this object.
+class SmallTask {
+ public:
+  SmallTask() : folder_(std::filesystem::temp_directory_path() / ("dgx-jobs-" + std::to_string(::getpid()))) {
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directory(folder_);
+    for (const char* role : {"submitter", "solver", "verifier"}) {
+      must(jobs::new_key({at(role), std::nullopt}, Clobber::kRefuse));
+    }
+    write_data();
+    write_task();
+  }
+  ~SmallTask() { std::filesystem::remove_all(folder_); }
+  SmallTask(const SmallTask&) = delete;
+  SmallTask& operator=(const SmallTask&) = delete;
+
+  [[nodiscard]] std::string at(const std::string& name) const { return (folder_ / name).string(); }
+  [[nodiscard]] jobs::KeyFile key(const std::string& role) const { return {at(role + ".pem"), std::nullopt}; }
+
+ private:
+  static constexpr std::int64_t kSamples = 40;
+  static constexpr std::int64_t kInputs = 4;
+  static constexpr std::int64_t kBatch = 8;
+
+  void write_data() {
+    Tensor x(DType::kF32, {kSamples, kInputs});
+    Tensor y(DType::kI64, {kSamples});
+    for (std::int64_t i = 0; i < x.count(); ++i) {
+      x.as<float>()[static_cast<std::size_t>(i)] = static_cast<float>((i * 37) % 97) / 97;
+    }
+    for (std::int64_t i = 0; i < kSamples; ++i) y.as<std::int64_t>()[static_cast<std::size_t>(i)] = i % 3;
+    const auto data = must(bundle::make_dataset(std::move(x), std::move(y)));
+    digest_ = must(bundle::write_dataset(at("data.h5"), data, Clobber::kRefuse));
+  }
+
+  void write_task() const {
+    const program::TrainingRecipe recipe{{DType::kF32, {kInputs}}, {DType::kI64, {}}, 1, 0, kBatch,
+                                         program::LossKind::kCrossEntropy,
+                                         must(program::parse_optimizer_spec("sgd:lr=0.1,momentum=0.9")), std::nullopt};
+    const auto capture = [] { return MlpCapture({kInputs, 8, 3}, {kBatch, kInputs}, program::Activation::kRelu); };
+    const auto step = must(program::lower_training_step(capture().training(), recipe));
+    const auto evaluation = must(program::lower_evaluation(capture().evaluation(), recipe));
+    const auto cost = program::cost_of(step);
+    manifest::Task task;
+    task.program = {program::program_root(step), std::ssize(step.values)};
+    task.evaluation = {program::program_root(evaluation), std::ssize(evaluation.values)};
+    task.initial.digest = must(merkle::state_digests(must(program::initial_state(step, 7)))).state;
+    task.dataset = {digest_, kSamples, {DType::kF32, {kInputs}}, {DType::kI64, {}}};
+    task.model = "mlp:4-8-3";
+    task.optimizer = recipe.optimizer;
+    task.batch = kBatch;
+    task.steps = 40;
+    task.seed = 7;
+    task.checkpoint_every = 4;
+    task.policy = manifest::standard_policy();
+    task.policy.sample_ppm = 1000000;
+    task.price = 1000;
+    task.estimate = must(protocol::estimate(
+        {cost.total_operations, cost.state_bytes, task.steps, task.checkpoint_every, task.price}, task.policy));
+    task.caps = {task.steps, cost.state_bytes, task.policy.window_proof_ms};
+    const auto sealed = must(manifest::seal(task, must(jobs::read_key(key("submitter")))));
+    must(write_file(at("task.program.jsonl"), program::print_program(step), Clobber::kRefuse));
+    must(write_file(at("task.eval.jsonl"), program::print_program(evaluation), Clobber::kRefuse));
+    must(write_file(at("task.json"), sealed.envelope + "\n", Clobber::kRefuse));
+  }
+
+  std::filesystem::path folder_;
+  Digest digest_;
+};
+
+}  // namespace dgx::test

@@ -1,0 +1,177 @@
+#include "dgx/jobs/verify.h"
+
+#include <catch2/catch.hpp>
+
+#include "dgx/jobs/beacon.h"
+#include "dgx/jobs/profile.h"
+#include "dgx/jobs/prove.h"
+#include "dgx/jobs/train.h"
+#include "small_task.h"
+
+namespace {
+
+using namespace dgx;
+using test::must;
+using test::run_job;
+using test::SmallTask;
+using test::stopped_at;
+
+jobs::TrainOptions training(const SmallTask& task, const std::string& run) {
+  jobs::TrainOptions out;
+  out.task = task.at("task.json");
+  out.data = task.at("data.h5");
+  out.run = task.at(run);
+  return out;
+}
+
+void train_and_prove(const SmallTask& task, const jobs::TrainOptions& options, const std::string& proof) {
+  must(run_job([&](const JobContext& context) { return jobs::train(options, context); }));
+  must(run_job([&](const JobContext& context) {
+    return jobs::prove({task.at("task.json"), options.run, task.key("solver"), task.at(proof)}, context);
+  }));
+}
+
+void commit(const SmallTask& task) {
+  must(run_job([&](const JobContext& context) {
+    return jobs::commit_beacon({task.at("task.json"), std::nullopt, task.key("verifier"), task.at("commit.json")}, context);
+  }));
+}
+
+void reveal(const SmallTask& task, const std::string& proof) {
+  must(run_job([&](const JobContext& context) {
+    return jobs::reveal_beacon({task.at("commit.json"), task.at(proof), task.key("verifier"), task.at("beacon.json")}, context);
+  }));
+}
+
+jobs::VerifyOptions verification(const SmallTask& task, const std::string& proof, const std::string& from) {
+  jobs::VerifyOptions out;
+  out.task = task.at("task.json");
+  out.proof = task.at(proof);
+  out.from = task.at(from);
+  out.data = task.at("data.h5");
+  out.beacon = task.at("beacon.json");
+  out.key = task.key("verifier");
+  out.output = task.at("verdict.json");
+  return out;
+}
+
+TEST_CASE("a shard that is stopped continues, and one that never finishes a segment is refused") {
+  const SmallTask task;
+  commit(task);
+  train_and_prove(task, training(task, "run"), "proof.json");
+  reveal(task, "proof.json");
+  jobs::VerifyOptions options = verification(task, "proof.json", "run");
+  options.shard = "0/1";
+  options.output = task.at("shard.json");
+  const auto shard = [&](const JobContext& context) { return jobs::verify_shard(options, context); };
+
+  const auto first = stopped_at(16, shard);
+  REQUIRE_FALSE(first.ok());
+  CHECK(first.error().code == ErrorCode::kInterrupted);
+  CHECK(exists(options.output + ".part"));
+  const auto second = stopped_at(0, shard);
+  REQUIRE_FALSE(second.ok());
+  CHECK(second.error().code == ErrorCode::kInternal);
+  const auto third = must(run_job(shard));
+  CHECK(third.resumed == 3);
+  CHECK(third.rows.size() == 10);
+  CHECK_FALSE(exists(options.output + ".part"));
+
+  const auto merged = must(run_job([&](const JobContext& context) {
+    return jobs::merge_verdict({options.task, options.proof, {options.output}, options.beacon, options.key, task.at("merged.json")},
+                               context);
+  }));
+  options.shard.reset();
+  options.output = task.at("whole.json");
+  const auto whole = must(run_job([&](const JobContext& context) { return jobs::verify(options, context); }));
+  CHECK(merged.rows == whole.rows);
+  CHECK(whole.verdict.outcome == manifest::Outcome::kAccepted);
+  CHECK(whole.verdict.draw == manifest::Draw::kPolicy);
+}
+
+TEST_CASE("a stopped verification leaves no verdict behind") {
+  const SmallTask task;
+  commit(task);
+  train_and_prove(task, training(task, "run"), "proof.json");
+  reveal(task, "proof.json");
+  const jobs::VerifyOptions options = verification(task, "proof.json", "run");
+  const auto stopped = stopped_at(16, [&](const JobContext& context) { return jobs::verify(options, context); });
+  REQUIRE_FALSE(stopped.ok());
+  CHECK(stopped.error().code == ErrorCode::kInterrupted);
+  CHECK_FALSE(exists(options.output));
+  CHECK_FALSE(exists(task.at("verdict.rows.jsonl")));
+}
+
+TEST_CASE("a lazy segment is refuted, from the cheat's files and from an honest run") {
+  const SmallTask task;
+  commit(task);
+  jobs::TrainOptions lazy = training(task, "lazy");
+  lazy.drill = "segment=3,lazy";
+  train_and_prove(task, lazy, "proof.json");
+  reveal(task, "proof.json");
+  must(run_job([&](const JobContext& context) { return jobs::train(training(task, "honest"), context); }));
+
+  const auto options = verification(task, "proof.json", "lazy");
+  const auto found = must(run_job([&](const JobContext& context) { return jobs::verify(options, context); }));
+  CHECK(found.verdict.outcome == manifest::Outcome::kRefuted);
+  CHECK(found.verdict.draw == manifest::Draw::kPolicy);
+  REQUIRE(found.verdict.first_disagreement);
+  CHECK(found.verdict.first_disagreement->index == 3);
+
+  auto own = verification(task, "proof.json", "honest");
+  own.output = task.at("own.json");
+  const auto mine = must(run_job([&](const JobContext& context) { return jobs::verify(own, context); }));
+  CHECK(mine.verdict.outcome == manifest::Outcome::kRefuted);
+  CHECK(mine.verdict.draw == manifest::Draw::kChosen);
+  CHECK(mine.missing == std::vector<std::int64_t>{4, 5, 6, 7, 8, 9});
+}
+
+TEST_CASE("a sample of a run that kept its ends alone holds the same start states") {
+  const SmallTask task;
+  commit(task);
+  jobs::TrainOptions ends = training(task, "ends");
+  ends.keep = "last";
+  train_and_prove(task, ends, "proof.json");
+  reveal(task, "proof.json");
+  jobs::OpenSampleOptions options;
+  options.task = task.at("task.json");
+  options.proof = task.at("proof.json");
+  options.beacon = task.at("beacon.json");
+  options.run = task.at("ends");
+  options.output = task.at("sample.h5");
+  const auto open = [&](const JobContext& context) { return jobs::open_sample(options, context); };
+  const auto without_data = run_job(open);
+  REQUIRE_FALSE(without_data.ok());
+  CHECK(without_data.error().code == ErrorCode::kUsage);
+  options.data = task.at("data.h5");
+  const auto opened = must(run_job(open));
+  CHECK(opened.recomputed == 9);
+  CHECK(opened.recomputed_steps == 36);
+  const auto accepted = must(run_job(
+      [&](const JobContext& context) { return jobs::verify(verification(task, "proof.json", "sample.h5"), context); }));
+  CHECK(accepted.verdict.outcome == manifest::Outcome::kAccepted);
+}
+
+TEST_CASE("a profile is confirmed by its recheck, and another distance is not") {
+  const SmallTask task;
+  jobs::ProfileOptions options;
+  options.task = task.at("task.json");
+  options.data = task.at("data.h5");
+  options.steps = 3;
+  options.key = task.key("verifier");
+  options.output = task.at("profile.json");
+  const auto profile = [&](const JobContext& context) { return jobs::profile(options, context); };
+  const auto made = must(run_job(profile));
+  CHECK(made.profile.other_seed_distance > 0.1);
+
+  options.against = options.output;
+  options.output = "-";
+  CHECK(must(run_job(profile)).agrees == true);
+  manifest::Profile wrong = made.profile;
+  wrong.other_seed_distance *= 1.0000001;
+  const auto sealed = must(manifest::seal(wrong, must(jobs::read_key(task.key("verifier")))));
+  must(write_file(*options.against, sealed.envelope + "\n", Clobber::kReplace));
+  CHECK(must(run_job(profile)).agrees == false);
+}
+
+}  // namespace
