@@ -23,8 +23,8 @@ def states(bin_folder, folder, name, data, steps):
     """State digests after these steps, and after the last."""
     found, run = {}, os.path.join(folder, f"{name}.run")
     for step in steps:
-        found[str(step)] = tasks.train(bin_folder, tasks.stored(name), data, run, "--until", str(step))[1]["state"]
-    last = tasks.train(bin_folder, tasks.stored(name), data, run)[1]
+        found[str(step)] = tasks.train(bin_folder, tasks.stored(name), data, run, "--threads", "1", "--until", str(step))[1]["state"]
+    last = tasks.train(bin_folder, tasks.stored(name), data, run, "--threads", "1")[1]
     found[str(last["steps"])] = last["state"]
     return found
 
