@@ -40,7 +40,7 @@ struct Profile {
       table.rows.push_back(
           {r.instructions, r.threads, r.segments, r.steps, r.differing, r.nanoseconds_per_step});
     }
-    out.field("profile", result.id);
+    if (result.id) out.field("profile", *result.id);
     if (result.agrees) out.field("agrees", *result.agrees);
     out.field("replays", std::move(table));
     out.field("other_seed_distance", profile.other_seed_distance);

@@ -28,8 +28,9 @@ void print_rows(cli::Out& out, const std::vector<manifest::VerdictRow>& rows, st
   json::Array list;
   for (const auto& row : rows) list.push_back(row.to_json());
   const auto differ = std::count_if(rows.begin(), rows.end(), [](const auto& row) { return !row.agrees; });
-  const std::string words = std::to_string(rows.size()) + " of " + std::to_string(of) + " replayed, " +
-                            (differ == 0 ? "all agree" : std::to_string(differ) + " disagree");
+  const std::string words =
+      std::to_string(rows.size()) + " of " + std::to_string(of) + " replayed, " +
+      (differ == 0 ? "all agree" : std::to_string(differ) + (differ == 1 ? " disagrees" : " disagree"));
   out.field("segments", cli::Cell(json::Value(std::move(list)), words));
 }
 

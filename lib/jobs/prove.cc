@@ -133,9 +133,10 @@ Result<OpenSampleResult> open_sample(const OpenSampleOptions& options, const Job
   DGX_TRY(const auto task, read_task(options.task, context.trust));
   DGX_TRY(const ProofFiles proof, open_proof(options.proof, task, std::nullopt));
   DGX_TRY(const auto beacon, read_signed<manifest::Beacon>(options.beacon, context.trust));
-  DGX_TRY(const auto assignment, protocol::assign(task, proof.proof, &beacon, beacon.key_id));
+  auto assignment = protocol::assign(task, proof.proof, &beacon, beacon.key_id);
+  if (!assignment.ok()) return within(options.beacon, std::move(assignment).error());
   OpenSampleResult out;
-  DGX_TRY(out.segments, protocol::policy_draw(task.body, assignment));
+  DGX_TRY(out.segments, protocol::policy_draw(task.body, *assignment));
 
   DGX_TRY(const auto run, bundle::RunReader::open(options.run));
   DGX_CHECK(check_run(options.run, run.index(), task));

@@ -127,6 +127,17 @@ Result<State> StartStates::kept(std::int64_t checkpoint) const {
   return std::move(stored.state);
 }
 
+Error StartStates::missed(std::int64_t checkpoint, std::int64_t base) const {
+  const std::string segments = base + 1 == *not_reached_
+                                   ? fmt::format("segment {}", base)
+                                   : fmt::format("one of the segments {} to {}", base, *not_reached_ - 1);
+  return {ErrorCode::kInconclusive,
+          fmt::format("{}: checkpoint {} of the proof is not there, and the program does not lead to it from "
+                      "checkpoint {}",
+                      path_, checkpoint, base),
+          segments + " is wrong"};
+}
+
 Result<State> StartStates::recompute(std::int64_t checkpoint, protocol::Executor& executor,
                                      const StopFlag& stop) {
   const std::string where = fmt::format("recomputing checkpoint {}", checkpoint);
@@ -135,34 +146,28 @@ Result<State> StartStates::recompute(std::int64_t checkpoint, protocol::Executor
   if (!reached_ || *reached_ > checkpoint || *reached_ < base) {
     if (!to_recompute(std::span(&base, 1)).empty()) {
       return Error{ErrorCode::kInconclusive,
-                   fmt::format("{}: keeps no committed state at or before checkpoint {}", path_, checkpoint),
+                   fmt::format("{}: has no state of the proof at or before checkpoint {}", path_, checkpoint),
                    {}};
     }
+    if (not_reached_ && base < *not_reached_ && *not_reached_ <= checkpoint) return missed(checkpoint, base);
     DGX_TRY(const State from, kept(base));
     DGX_CHECK(as_inconclusive(executor.load(from), where));
     reached_ = base;
   }
   const std::int64_t from = *reached_;
   reached_.reset();
+  not_reached_ = checkpoint;
   const std::int64_t target = segments_.boundary(checkpoint);
   while (executor.position() < target) {
-    if (stop.requested()) {
-      return Error{
-          ErrorCode::kInterrupted, fmt::format("stopped while recomputing checkpoint {}", checkpoint), {}};
-    }
+    if (stop.requested()) return Error{ErrorCode::kInterrupted, where + ": stopped", {}};
     DGX_CHECK(as_inconclusive(executor.step(), where));
     ++recomputed_steps_;
   }
   State state = executor.state();
   DGX_TRY(const auto digests, bundle::digests_of(state, threads_));
-  if (digests.state != committed(checkpoint)) {
-    return Error{ErrorCode::kInconclusive,
-                 fmt::format("{}: checkpoint {} was not kept, and recomputed from checkpoint {} it is {}, "
-                             "the proof commits to {}",
-                             path_, checkpoint, from, digests.state.brief(), committed(checkpoint).brief()),
-                 fmt::format("a segment from {} to {} is wrong", from, checkpoint - 1)};
-  }
+  if (digests.state != committed(checkpoint)) return missed(checkpoint, from);
   reached_ = checkpoint;
+  not_reached_.reset();
   return state;
 }
 

@@ -50,6 +50,7 @@ class StartStates {
   [[nodiscard]] Status check_sample() const;
   [[nodiscard]] Result<State> from_sample(std::int64_t segment) const;
   [[nodiscard]] Result<State> kept(std::int64_t checkpoint) const;
+  [[nodiscard]] Error missed(std::int64_t checkpoint, std::int64_t base) const;
   [[nodiscard]] Result<State> recompute(std::int64_t checkpoint, protocol::Executor& executor,
                                         const StopFlag& stop);
   [[nodiscard]] const Digest& committed(std::int64_t state) const {
@@ -63,6 +64,8 @@ class StartStates {
   std::optional<bundle::RunReader> run_;
   std::optional<bundle::SampleReader> sample_;
   std::optional<std::int64_t> reached_;
+  std::optional<std::int64_t>
+      not_reached_;  ///< a checkpoint that recomputation missed: no later one is tried across it
   std::int64_t recomputed_steps_ = 0;
 };
 

@@ -71,7 +71,7 @@ class Replayer {
 Error inconclusive(const std::string& from, std::span<const std::int64_t> missing) {
   return {ErrorCode::kInconclusive,
           fmt::format("{}: has no start state of these segments of the draw: {}", from, listed(missing)),
-          "ask the solver for a sample that the beacon in hand was given for, or choose other segments"};
+          "a sample has what its beacon drew: choose among those segments, or verify from a run"};
 }
 
 Status check_files(const VerifyOptions& options) {
@@ -313,8 +313,10 @@ Result<VerifyResult> merge_verdict(const MergeOptions& options, const JobContext
     shards.push_back(std::move(shard).value());
   }
   DGX_TRY(auto rows, protocol::merge_shards(shards));
-  DGX_TRY(auto assignment,
-          protocol::assign(task, proof.proof, beacon ? &*beacon : nullptr, crypto::key_id(key.public_key())));
+  auto assigned =
+      protocol::assign(task, proof.proof, beacon ? &*beacon : nullptr, crypto::key_id(key.public_key()));
+  if (!assigned.ok()) return within(options.beacon.value_or(options.proof), std::move(assigned).error());
+  protocol::Assignment assignment = *assigned;
   const protocol::Assignment& theirs = shards.front().assignment;
   if (theirs.draw == manifest::Draw::kChosen) {
     assignment.draw = manifest::Draw::kChosen;

@@ -95,7 +95,9 @@ Result<Verification> open_verification(const VerifyOptions& options, const JobCo
     key.emplace(std::move(read));
   }
   DGX_TRY(const Digest verifier, verifier_of(options, key, beacon));
-  DGX_TRY(auto assignment, protocol::assign(files.task, proof.proof, beacon ? &*beacon : nullptr, verifier));
+  auto assigned = protocol::assign(files.task, proof.proof, beacon ? &*beacon : nullptr, verifier);
+  if (!assigned.ok()) return within(options.beacon.value_or(options.proof), std::move(assigned).error());
+  protocol::Assignment assignment = *assigned;
   DGX_TRY(auto drawn, draw(options, files, assignment));
   if (options.choice.made()) {
     // The witnesses of a chosen draw depend on no beacon: dgx-protocol(7), "Verification".
