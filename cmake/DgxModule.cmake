@@ -78,6 +78,7 @@ function(dgx_program name)
   add_executable(${name} ${name}.cc ${CMAKE_CURRENT_BINARY_DIR}/${name}_libraries.cc)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
   target_link_libraries(${name} PRIVATE dgx_flags ${ARG_USES})
+  add_dependencies(programs ${name})
 endfunction()
 
 # dgx_unit_test(NAME SOURCES a_test.cc … USES dgx_core …): a Catch2 program and a ctest of the same name.
