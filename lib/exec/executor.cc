@@ -58,6 +58,7 @@ struct ExactExecutor::Impl {
   std::vector<std::pair<ValueIndex, Tensor>> scheduled;
   std::vector<std::pair<ValueIndex, Tensor>> constants;
   std::vector<std::int64_t> rows;
+  std::int64_t rows_position = -1;  ///< the step that `rows` belongs to
   std::int64_t position = 0;
   bool packed = false;  ///< entries lie as the fused plan has them, not in rows
 
@@ -68,6 +69,8 @@ struct ExactExecutor::Impl {
   void pack_entries();
   void unpack_entries();
   [[nodiscard]] Tensor in_rows(const EntrySlot& entry, const TensorView& view) const;
+  void choose_rows();
+  void fetch_rows() const;
   Status prepare_step();
   void gather_batch(int member);
   void finish_step(const Machine& machine);
@@ -152,8 +155,26 @@ void ExactExecutor::Impl::connect(Machine& machine) {
   }
 }
 
-Status ExactExecutor::Impl::prepare_step() {
+void ExactExecutor::Impl::choose_rows() {
+  if (std::exchange(rows_position, position) == position) return;
   rows = order->batch_indices(position);
+}
+
+/// Rows are far apart in memory; asked for a step ahead, they are near when they are needed.
+void ExactExecutor::Impl::fetch_rows() const {
+  constexpr std::size_t kLine = 64;
+  constexpr std::size_t kMost = 4096;  // of a row: beyond, the processor sees the pattern itself
+  for (const BatchField& field : batch) {
+    const std::size_t size = field.rows.bytes().size() / rows.size();
+    for (const std::int64_t row : rows) {
+      const std::uint8_t* from = field.data.bytes.data() + static_cast<std::size_t>(row) * size;
+      for (std::size_t at = 0; at < std::min(size, kMost); at += kLine) __builtin_prefetch(from + at, 0, 2);
+    }
+  }
+}
+
+Status ExactExecutor::Impl::prepare_step() {
+  choose_rows();
   for (auto& [value, tensor] : scheduled) {
     const Source& source = program->values[static_cast<std::size_t>(value)].source;
     if (source.kind == Source::Kind::kSchedule) {
@@ -272,6 +293,8 @@ Status ExactExecutor::step() {
   DGX_CHECK(machine.run([this](int member) { impl_->gather_batch(member); }));
   DGX_CHECK(impl_->check_finite(machine));
   impl_->finish_step(machine);
+  impl_->choose_rows();
+  impl_->fetch_rows();
   return {};
 }
 

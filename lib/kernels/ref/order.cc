@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <bit>
+#include <utility>
 
 #include "dgx/core/checked.h"
 #include "dgx/kernels/philox.h"
@@ -45,21 +47,51 @@ std::uint64_t DataOrder::rounds(std::uint64_t x, std::uint32_t epoch) const {
   return (left << half_bits_) | right;
 }
 
-std::int64_t DataOrder::sample_at(std::int64_t position) const {
-  const auto epoch = static_cast<std::uint32_t>(static_cast<std::uint64_t>(position / samples_));
-  auto x = static_cast<std::uint64_t>(position % samples_);
-  // The rounds permute a set at most four times as large, so the walk comes back below n, after 4 tries on
-  // average at worst.
-  do {
-    x = rounds(x, epoch);
-  } while (x >= static_cast<std::uint64_t>(samples_));
+// The rounds permute a set at most four times as large, so the walk comes back below n, after 4 tries on
+// average at worst.
+std::int64_t DataOrder::walk_from(std::uint64_t x, std::uint32_t epoch) const {
+  while (x >= static_cast<std::uint64_t>(samples_)) x = rounds(x, epoch);
   return static_cast<std::int64_t>(x);
 }
 
+std::int64_t DataOrder::sample_at(std::int64_t position) const {
+  const auto epoch = static_cast<std::uint32_t>(static_cast<std::uint64_t>(position / samples_));
+  return walk_from(rounds(static_cast<std::uint64_t>(position % samples_), epoch), epoch);
+}
+
+// kPhiloxLanes positions side by side: one after the other, each would wait for its own 60 rounds of Philox.
+void DataOrder::samples_at(std::int64_t position, std::int64_t* out) const {
+  const std::uint64_t mask = (std::uint64_t{1} << half_bits_) - 1;
+  std::array<std::uint64_t, kPhiloxLanes> left, right;
+  PhiloxWords counters;
+  for (std::size_t lane = 0; lane < kPhiloxLanes; ++lane) {
+    const std::int64_t at = position + static_cast<std::int64_t>(lane);
+    const auto x = static_cast<std::uint64_t>(at % samples_);
+    left[lane] = x >> half_bits_;
+    right[lane] = x & mask;
+    counters[1][lane] = static_cast<std::uint32_t>(static_cast<std::uint64_t>(at / samples_));
+  }
+  counters[3].fill(Stream{StreamKind::kDataOrder, 0}.word());
+  for (std::uint32_t round = 0; round < kFeistelRounds; ++round) {
+    counters[2].fill(round);
+    for (std::size_t lane = 0; lane < kPhiloxLanes; ++lane) counters[0][lane] = static_cast<std::uint32_t>(right[lane]);
+    const PhiloxWords words =
+        philox_lanes(counters, {static_cast<std::uint32_t>(seed_), static_cast<std::uint32_t>(seed_ >> 32)});
+    for (std::size_t lane = 0; lane < kPhiloxLanes; ++lane) {
+      left[lane] = std::exchange(right[lane], left[lane] ^ (words[0][lane] & mask));
+    }
+  }
+  for (std::size_t lane = 0; lane < kPhiloxLanes; ++lane) {
+    out[lane] = walk_from((left[lane] << half_bits_) | right[lane], counters[1][lane]);
+  }
+}
+
 std::vector<std::int64_t> DataOrder::batch_indices(std::int64_t step) const {
-  std::vector<std::int64_t> indices;
-  indices.reserve(static_cast<std::size_t>(batch_));
-  for (std::int64_t i = 0; i < batch_; ++i) indices.push_back(sample_at(step * batch_ + i));
+  constexpr auto kLanes = static_cast<std::int64_t>(kPhiloxLanes);
+  std::vector<std::int64_t> indices(static_cast<std::size_t>(batch_));
+  std::int64_t i = 0;
+  for (; i + kLanes <= batch_; i += kLanes) samples_at(step * batch_ + i, indices.data() + i);
+  for (; i < batch_; ++i) indices[static_cast<std::size_t>(i)] = sample_at(step * batch_ + i);
   return indices;
 }
 

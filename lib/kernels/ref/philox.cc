@@ -35,6 +35,23 @@ std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::a
   return counter;
 }
 
+PhiloxWords philox_lanes(const PhiloxWords& counters, std::array<std::uint32_t, 2> key) {
+  PhiloxWords words = counters;
+  for (int round = 0; round < kRounds; ++round) {
+    for (std::size_t lane = 0; lane < kPhiloxLanes; ++lane) {
+      const std::uint64_t product0 = std::uint64_t{kMultiplier0} * words[0][lane];
+      const std::uint64_t product1 = std::uint64_t{kMultiplier1} * words[2][lane];
+      words[0][lane] = high(product1) ^ words[1][lane] ^ key[0];
+      words[1][lane] = low(product1);
+      words[2][lane] = high(product0) ^ words[3][lane] ^ key[1];
+      words[3][lane] = low(product0);
+    }
+    key[0] += kWeyl0;
+    key[1] += kWeyl1;
+  }
+  return words;
+}
+
 std::array<std::uint32_t, 4> random_words(std::uint64_t seed, Stream stream, std::int64_t step,
                                           std::int64_t element) {
   const auto position = static_cast<std::uint64_t>(element);

@@ -34,6 +34,8 @@ class DataOrder {
  private:
   DataOrder(std::uint64_t seed, std::int64_t samples, std::int64_t batch);
   [[nodiscard]] std::uint64_t rounds(std::uint64_t x, std::uint32_t epoch) const;
+  [[nodiscard]] std::int64_t walk_from(std::uint64_t x, std::uint32_t epoch) const;
+  void samples_at(std::int64_t position, std::int64_t* out) const;
 
   std::uint64_t seed_;
   std::int64_t samples_;

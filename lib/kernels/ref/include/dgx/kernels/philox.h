@@ -17,6 +17,11 @@ namespace dgx::kernels {
 [[nodiscard]] std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
                                                   std::array<std::uint32_t, 2> key);
 
+/// The same for several counters at once, word by word: words[i][lane].
+inline constexpr std::size_t kPhiloxLanes = 8;
+using PhiloxWords = std::array<std::array<std::uint32_t, kPhiloxLanes>, 4>;
+[[nodiscard]] PhiloxWords philox_lanes(const PhiloxWords& counters, std::array<std::uint32_t, 2> key);
+
 /// What numbers are for. Written out because they are hashed into every result.
 enum class StreamKind : std::uint32_t {
   kInitialWeights = 1,
