@@ -129,7 +129,7 @@ Tool& Tool::later(std::string name, std::string summary) {
 }
 
 int Tool::run(int argc, char** argv) const {
-  ignore_broken_pipes();
+  ignore_write_signals();
   try {
     return run_request(*this, request_of(*this, std::vector<std::string>(argv + std::min(argc, 1), argv + argc)));
   } catch (const std::bad_alloc&) {

@@ -9,8 +9,8 @@ namespace dgx::cli {
 /// sets the flag.
 const StopFlag& watch_signals();
 
-/// Writing to a pipe whose reader is gone fails with EPIPE instead of ending the process, so that the work is finished and the
-/// exit code says how it went.
-void ignore_broken_pipes();
+/// Writing to a pipe whose reader is gone fails with EPIPE, and writing beyond the file size limit (ulimit -f) with EFBIG, instead of
+/// ending the process: the exit code says how it went, and no temporary file is left.
+void ignore_write_signals();
 
 }  // namespace dgx::cli

@@ -1,0 +1,273 @@
+"""What the programs do with bad files, bad places and bad moments: bad_input.py --bin FOLDER [--have torch]
+
+Each refusal is checked for its exit code (core/include/dgx/core/result.h), for an error message that says the word expected, and for leaving the
+folder, file by file and byte by byte, as it was: nothing lost, no partial and no temporary file.
+"""
+
+import argparse
+import hashlib
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "repro"))
+import tasks  # noqa: E402
+
+NOBODY = 65534
+DONE, USAGE, MALFORMED, MISSING, CANNOT_CREATE, IO, INTERRUPTED, UNAUTHORISED = 0, 2, 65, 66, 73, 74, 75, 77
+OPTIONS = argparse.ArgumentParser()
+OPTIONS.add_argument("--bin", required=True)
+OPTIONS.add_argument("--have", action="append", default=[])
+OPTIONS = OPTIONS.parse_args()
+BIN = os.path.abspath(OPTIONS.bin)
+FINAL = tasks.expected()["small"]["states"]["300"]
+failures = 0
+
+
+def check(condition, what):
+    global failures
+    if not condition:
+        failures += 1
+        print("FAILED:", what)
+
+
+def call(*words, **options):
+    command = [os.path.join(BIN, words[0]), *words[1:]]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
+
+
+def snapshot():
+    """Every file below the folder with its content's digest; locks are no content."""
+    found = {}
+    for folder, _, names in os.walk("."):
+        found[folder] = ""
+        for name in names:
+            if name != ".lock":
+                path = os.path.join(folder, name)
+                with open(path, "rb") as file:
+                    found[path] = hashlib.sha256(file.read()).hexdigest()
+    return found
+
+
+def refused(codes, says, *words, may_make=(), **options):
+    """The call ends with one of the codes, says the word, and leaves everything else as it was."""
+    codes = codes if isinstance(codes, tuple) else (codes,)
+    before = snapshot()
+    done = call(*words, **options)
+    what = " ".join(words)
+    check(done.returncode in codes, f"{what}: exit {done.returncode}, expected {codes}: {done.stderr}")
+    check(done.stderr.startswith(f"{words[0]}: error: ") and says in done.stderr, f"{what}: does not say '{says}': {done.stderr}")
+    after = snapshot()
+    changed = [path for path in {*before, *after} if before.get(path) != after.get(path) and path not in may_make]
+    check(not changed, f"{what}: changed or left behind: {changed}")
+
+
+def train(run, *words, task="small.json", data="small.h5"):
+    return ["dgx-train", task, "--data", data, "-o", run, "--threads", "1", *words]
+
+
+def write(path, content):
+    with open(path, "wb") as file:
+        file.write(content)
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def flipped(content, bit):
+    changed = bytearray(content)
+    changed[bit // 8] ^= 1 << bit % 8
+    return bytes(changed)
+
+
+def finishes(run, what):
+    """The run goes on to the stored end."""
+    done = tasks.run(BIN, *train(run))[1]
+    check(done["state"] == FINAL, f"{what}: the run ends with {done['state']}")
+
+
+def test_datasets():
+    good = read("small.h5")
+    for length in (0, 1, 100, len(good) // 2, len(good) - 1):
+        write("bad.h5", good[:length])
+        refused(MALFORMED, "bad.h5", *train("new", data="bad.h5"))
+    numbers = random.Random(1)
+    for _ in range(8):
+        # Of the numbers themselves: the compressed ones take most of the file.
+        write("bad.h5", flipped(good, numbers.randrange(len(good) * 2, len(good) * 6)))
+        refused(MALFORMED, "bad.h5", *train("new", data="bad.h5"))
+    os.remove("bad.h5")
+    images = read("x.idx")
+    write("other.idx", flipped(images, len(images) * 4))
+    tasks.run(BIN, "dgx-pack", "idx", "--images", "other.idx", "--labels", "y.idx", "--scale", "0.00390625", "-o", "other.h5")
+    refused(MALFORMED, "other.h5", *train("new", data="other.h5"))
+    refused(MALFORMED, "run/", *train("new", data="run/index.h5"))
+    refused(MISSING, "none.h5", *train("new", data="none.h5"))
+
+
+def test_tasks():
+    good = read("small.json")
+    numbers = random.Random(2)
+    for length in (0, 1, len(good) // 2, len(good) - 2):
+        write("bad.json", good[:length])
+        refused(MALFORMED, "bad.json", *train("new", "--program", "small.program.jsonl", task="bad.json"))
+    for _ in range(20):
+        write("bad.json", flipped(good, numbers.randrange(len(good) * 8 - 8)))
+        refused((MALFORMED, UNAUTHORISED), "bad.json", *train("new", "--program", "small.program.jsonl", task="bad.json"))
+    os.remove("bad.json")
+    program = read("small.program.jsonl")
+    for _ in range(5):
+        write("bad.jsonl", flipped(program, numbers.randrange(len(program) * 8)))
+        refused(MALFORMED, "bad.jsonl", *train("new", "--program", "bad.jsonl"))
+    os.remove("bad.jsonl")
+    refused(MALFORMED, "quickstart.program.jsonl", *train("new", "--program", "quickstart.program.jsonl"))
+    refused(MALFORMED, "small.h5", *train("new", task="quickstart.json"))
+    refused(UNAUTHORISED, "small.json", *train("new", "--trust", "stranger.pub.pem"))
+
+
+def test_runs():
+    index = read("run/index.h5")
+    last = sorted(name for name in os.listdir("run") if name.startswith("checkpoint-"))[-1]
+    checkpoint = read(f"run/{last}")
+    for name, content in (("index.h5", index), (last, checkpoint)):
+        for bad in (content[:-1], content[:len(content) // 2], b""):
+            write(f"run/{name}", bad)
+            refused(MALFORMED, name, *train("run"))
+        write(f"run/{name}", content)
+    for bit in (5, 9):
+        write(f"run/{last}", flipped(checkpoint, len(checkpoint) * bit // 2))
+        refused(MALFORMED, last, *train("run"))
+    os.remove(f"run/{last}")
+    refused((MALFORMED, MISSING), last, *train("run"))
+    write(f"run/{last}", checkpoint)
+    refused(MALFORMED, "run", *train("run", "--drill", "segment=2,lazy"))
+    if os.path.exists(os.path.join(BIN, "dgx-prove")):
+        refused(MALFORMED, "run", "dgx-prove", "quickstart.json", "run", "--key", "stranger.pem", "-o", "proof.json")
+        refused(USAGE, "run", "dgx-prove", "small.json", "run", "--key", "stranger.pem", "-o", "proof.json")
+    shutil.copytree("run", "copy")
+    finishes("copy", "after the damage was undone")
+    shutil.rmtree("copy")
+
+
+def test_sources():
+    nan = b"\x00\x00\xc0\x7f"
+    header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (4, 2), }"
+    header = b"\x93NUMPY\x01\x00" + bytes([118, 0]) + header.ljust(117) + b"\n"
+    write("nan.npy", header + b"\x00" * 20 + nan + b"\x00" * 8)
+    write("y.npy", header.replace(b"(4, 2)", b"(4,)  ") + b"\x00" * 16)
+    refused(MALFORMED, "sample 2", "dgx-pack", "npy", "--x", "nan.npy", "--y", "y.npy", "-o", "nan.h5")
+    refused(MALFORMED, "sample 2", "dgx-pack", "npy", "--x", "nan.npy", "--y", "nan.npy", "-o", "nan.h5")
+    pack = ["dgx-pack", "idx", "--images", "x.idx", "--labels", "y.idx", "-o"]
+    refused(CANNOT_CREATE, "small.h5", *pack, "small.h5")
+    refused(CANNOT_CREATE, "nowhere", *pack, "nowhere/new.h5")
+    refused(USAGE, "2001", *pack, "new.h5", "--first", "2001")
+    write("short.idx", read("x.idx")[:-1])
+    refused(MALFORMED, "short.idx", "dgx-pack", "idx", "--images", "short.idx", "--labels", "y.idx", "-o", "new.h5")
+    if "torch" in OPTIONS.have:
+        submit = ["dgx-submit", "--data", "small.h5", "--model", "mlp:144-10", "--loss", "cross-entropy", "--optimizer", "sgd:lr=0.1", "--steps", "4",
+                  "-o", "new.json"]
+        refused(USAGE, "2001", *submit, "--batch", "2001", "--key", "stranger.pem")
+        refused(MISSING, "none.pem", *submit, "--batch", "10", "--key", "none.pem")
+        refused(MALFORMED, "stranger.pub.pem", *submit, "--batch", "10", "--key", "stranger.pub.pem")
+        tasks.run(BIN, *submit, "--batch", "10", "--key", "stranger.pem")
+        refused(MALFORMED, "run", *train("run", task="new.json"))
+        refused(MALFORMED, "run", "dgx-train", "--evaluate", "run", "--data", "small.h5", "new.json")
+
+
+def disk_of(size_bytes, keep_signal):
+    """A call whose files may not grow beyond so many bytes. By default the signal ends a program; ours must say what is wrong."""
+
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, size_bytes))
+
+    return {"preexec_fn": limit, "restore_signals": keep_signal}
+
+
+def test_full_disk():
+    for keep_signal in (False, True):
+        for size in (0, 4096, 100000):
+            refused(IO, "new.h5", "dgx-pack", "idx", "--images", "x.idx", "--labels", "y.idx", "-o", "new.h5", **disk_of(size, keep_signal))
+        refused(IO, "", *train("run"), **disk_of(20000, keep_signal))
+    shutil.copytree("run", "copy")
+    finishes("copy", "after the disk was full")
+    shutil.rmtree("copy")
+
+
+def test_read_only_folder():
+    if os.getuid() == 0:
+        os.chmod(".", 0o755)
+        if subprocess.run(["setpriv", f"--reuid={NOBODY}", "--clear-groups", os.path.join(BIN, "dgx-train"), "--version"],
+                          capture_output=True).returncode != 0:
+            print("skipped: another user cannot run the programs here")
+            return
+        user = {"user": NOBODY, "extra_groups": []}
+    else:
+        os.chmod(".", 0o555)
+        user = {}
+    refused(CANNOT_CREATE, "new.h5", "dgx-pack", "idx", "--images", "x.idx", "--labels", "y.idx", "-o", "new.h5", **user)
+    refused(CANNOT_CREATE, "new", *train("new"), **user)
+    refused(CANNOT_CREATE, "new", "dgx-key", "new", "new", **user)
+    os.chmod(".", 0o755)
+
+
+def begun(run, checkpoints):
+    """A training process that has made so many checkpoints, stopped."""
+    process = subprocess.Popen([os.path.join(BIN, "dgx-train"), *train(run)[1:]], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    give_up = time.monotonic() + 100
+    while not os.path.exists(f"{run}/index.h5") or len(os.listdir(run)) < 2 + checkpoints:
+        assert process.poll() is None and time.monotonic() < give_up, "the program does not make checkpoints"
+        time.sleep(0.001)
+    process.send_signal(signal.SIGSTOP)
+    return process
+
+
+def test_two_writers():
+    first = begun("both", 2)
+    before = sorted(os.listdir("both"))
+    second = call(*train("both"))
+    check(second.returncode == CANNOT_CREATE, f"a second writer: exit {second.returncode}: {second.stderr}")
+    check(sorted(os.listdir("both")) == before, "a second writer changed the run")
+    first.send_signal(signal.SIGCONT)
+    error = first.communicate(timeout=200)[1]
+    check(first.returncode == DONE, f"the first writer: exit {first.returncode}: {error}")
+    finishes("both", "two writers")
+
+
+def test_signals():
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+        run = f"signal{int(number)}"
+        process = begun(run, 1)
+        process.send_signal(number)
+        process.send_signal(signal.SIGCONT)
+        error = process.communicate(timeout=200)[1]
+        check(process.returncode in (INTERRUPTED, DONE), f"{run}: exit {process.returncode}: {error}")
+        strays = [name for name in os.listdir(run) if not name.startswith(("checkpoint-", "index.h5", "resume.", ".lock"))]
+        check(not strays, f"{run}: left behind: {strays}")
+        finishes(run, run)
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="dgx-bad-") as folder:
+        os.chdir(folder)
+        tasks.pack_small(BIN, folder)
+        for name in os.listdir(tasks.TASKS):
+            shutil.copy(os.path.join(tasks.TASKS, name), name)
+        tasks.run(BIN, "dgx-key", "new", "stranger")
+        tasks.run(BIN, *train("run", "--until", "40"))
+        for test in (test_datasets, test_tasks, test_runs, test_sources, test_full_disk, test_read_only_folder, test_two_writers, test_signals):
+            start = time.monotonic()
+            test()
+            print(f"{test.__name__}: {time.monotonic() - start:.1f} s")
+        os.chdir("/")
+    sys.exit(1 if failures else 0)
+
+
+main()
