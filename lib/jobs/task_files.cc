@@ -32,6 +32,24 @@ Result<std::shared_ptr<const program::Program>> open_program(const std::string& 
   return std::make_shared<const program::Program>(std::move(program).value());
 }
 
+namespace {
+
+/// What the task says of the work must follow from its program, or the price would be anybody's word.
+Status check_price(const manifest::Task& task, const program::Program& program, const std::string& path) {
+  const program::Cost cost = program::cost_of(program);
+  if (task.estimate.step_operations != cost.total_operations) {
+    return malformed(path + ": estimate: a step has " + std::to_string(cost.total_operations) + " operations, not " +
+                     std::to_string(task.estimate.step_operations));
+  }
+  if (task.caps.bytes != cost.state_bytes) {
+    return malformed(path + ": caps: a state has " + std::to_string(cost.state_bytes) + " bytes, not " +
+                     std::to_string(task.caps.bytes));
+  }
+  return protocol::check_estimate(task);
+}
+
+}  // namespace
+
 Result<TaskFiles> open_task(const std::string& path, const std::optional<std::string>& program_path,
                             const std::optional<std::string>& trust) {
   DGX_TRY(auto task, manifest::read_statement<manifest::Task>(path));
@@ -44,7 +62,7 @@ Result<TaskFiles> open_task(const std::string& path, const std::optional<std::st
   if (auto checked = program::check_program(*program, program::ProgramRole::kTraining); !checked) {
     return within(file, std::move(checked).error());
   }
-  DGX_CHECK(protocol::check_estimate(task.body));
+  DGX_CHECK(check_price(task.body, *program, path));
   DGX_TRY(const auto segments, protocol::Segments::of(task.body.steps, task.body.checkpoint_every));
   return TaskFiles{std::move(task), std::move(program), segments, path};
 }
