@@ -30,6 +30,16 @@ std::optional<std::size_t> first_not_finite(const TensorView& tensor) {
   return static_cast<std::size_t>(found - numbers.begin());
 }
 
+void flip(std::span<std::uint8_t> bytes, DType dtype, const Fault& fault) {
+  const auto bit = static_cast<std::size_t>(fault.element) * size_of(dtype) * 8 + static_cast<std::size_t>(fault.bit);
+  bytes[bit / 8] = static_cast<std::uint8_t>(bytes[bit / 8] ^ (1U << bit % 8));
+}
+
+void canonicalise_nans(std::span<std::uint8_t> bytes) {
+  auto* numbers = reinterpret_cast<float*>(bytes.data());
+  for (std::size_t i = 0; i < bytes.size() / sizeof(float); ++i) numbers[i] = kernels::canonical_nan(numbers[i]);
+}
+
 }  // namespace
 
 struct ExactExecutor::Impl {
@@ -243,22 +253,18 @@ Status ExactExecutor::Impl::run_every_value(const std::optional<Fault>& fault,
   unpack_entries();
   connect(machine);
   DGX_CHECK(prepare_step());
-  DGX_CHECK(machine.run_each([this](int member) { gather_batch(member); },
-                             [&](ValueIndex v, std::span<std::uint8_t> bytes) -> Status {
-                               const DType dtype = program->values[static_cast<std::size_t>(v)].dtype;
-                               if (dtype == DType::kF32) {
-                                 auto* numbers = reinterpret_cast<float*>(bytes.data());
-                                 for (std::size_t i = 0; i < bytes.size() / 4; ++i) {
-                                   numbers[i] = kernels::canonical_nan(numbers[i]);
-                                 }
-                               }
-                               if (fault && fault->value == v) {
-                                 const auto bit = static_cast<std::size_t>(fault->element) * size_of(dtype) * 8 +
-                                                  static_cast<std::size_t>(fault->bit);
-                                 bytes[bit / 8] = static_cast<std::uint8_t>(bytes[bit / 8] ^ (1U << bit % 8));
-                               }
-                               return visit ? visit(v, machine.view(v)) : Status{};
-                             }));
+  const auto made = [&](ValueIndex v, std::span<std::uint8_t> bytes) -> Status {
+    const DType dtype = program->values[static_cast<std::size_t>(v)].dtype;
+    if (fault && fault->value == v) flip(bytes, dtype, *fault);
+    if (dtype == DType::kF32) canonicalise_nans(bytes);
+    return visit ? visit(v, machine.view(v)) : Status{};
+  };
+  const Status run = machine.run_each([this](int member) { gather_batch(member); }, made);
+  // Constants are the only inputs that no later step fills again.
+  for (auto& [value, tensor] : constants) {
+    if (fault && fault->value == value) tensor = constant_tensor(program->values[static_cast<std::size_t>(value)]);
+  }
+  DGX_CHECK(run);
   DGX_CHECK(check_finite(machine));
   finish_step(machine);
   return {};
@@ -280,6 +286,10 @@ Result<std::unique_ptr<ExactExecutor>> ExactExecutor::create(std::shared_ptr<con
 Status ExactExecutor::load(const State& state) {
   DGX_CHECK(program::check_state(*impl_->program, state));
   DGX_TRY(impl_->position, step_of(state));
+  for (const Entry& entry : state) {
+    const auto bad = entry.tensor.dtype() == DType::kF32 ? first_not_finite(entry.tensor.view()) : std::nullopt;
+    if (bad) return malformed("entry " + entry.name + " is not finite at element " + std::to_string(*bad));
+  }
   for (std::size_t e = 0; e < state.size(); ++e) impl_->entries[e].current = state[e].tensor;
   impl_->packed = false;
   return {};

@@ -120,7 +120,9 @@ class Planner {
     const auto positions = static_cast<double>(compiled.count) * static_cast<double>(compiled.fold_count);
     if (accesses) {
       if (auto matmul = recognise_matmul(v, compiled, *accesses)) {
-        if (auto sum = recognise_column_sum(program_, *matmul)) return {*sum, positions / 8, {}, {}};
+        // The short form does not read its ones, so where every value counts, a fault in them would be lost.
+        const auto sum = fusion_ == Fusion::kFused ? recognise_column_sum(program_, *matmul) : std::nullopt;
+        if (sum) return {*sum, positions / 8, {}, {}};
         return {*matmul, positions / 16, {}, {}};
       }
       if (auto fold = recognise_fold(v, compiled, *accesses)) {

@@ -177,6 +177,50 @@ TEST_CASE("a fault changes the value it names and what follows from it") {
   }
 }
 
+TEST_CASE("a fault in any input lasts one step") {
+  const Network network;
+  const auto program = network.step_program();
+  const Samples data(network);
+  const State start = *program::initial_state(*program, test::kSeed);
+  for (std::size_t v = 0; v < program->values.size(); ++v) {
+    if (program->values[v].kind != kernels::Kind::kInput) continue;
+    INFO("value " << v);
+    const auto executor = executor_of(program, network, data, 1);
+    REQUIRE(executor->load(start).ok());
+    REQUIRE(executor->trace(Fault{static_cast<kernels::ValueIndex>(v), 0, 3}, {}).ok());
+    REQUIRE(executor->load(start).ok());
+    REQUIRE(executor->trace({}).ok());
+    require_same(executor->state(), test::next_state(*program, start, test::reference_inputs(network, data, 0)), "after");
+  }
+}
+
+TEST_CASE("a fault in the constant one reaches what sums with it") {
+  const Network network;
+  const auto program = network.step_program();
+  const Samples data(network);
+  const State start = *program::initial_state(*program, test::kSeed);
+  for (std::size_t v = 0; v < program->values.size(); ++v) {
+    if (program->values[v].source.kind != kernels::Source::Kind::kConstant) continue;
+    if (program->values[v].kind != kernels::Kind::kInput) continue;
+    const auto executor = executor_of(program, network, data, 1);
+    REQUIRE(executor->load(start).ok());
+    REQUIRE(executor->trace(Fault{static_cast<kernels::ValueIndex>(v), 0, 22}, {}).ok());
+    const State honest = test::next_state(*program, start, test::reference_inputs(network, data, 0));
+    CHECK_FALSE(same_bits(find_entry(executor->state(), "model/0.bias")->tensor, find_entry(honest, "model/0.bias")->tensor));
+  }
+}
+
+TEST_CASE("a state that is not finite is not loaded") {
+  const Network network;
+  const auto program = network.step_program();
+  const Samples data(network);
+  State state = *program::initial_state(*program, test::kSeed);
+  find_entry(state, "model/0.weight")->tensor.as<float>()[5] = INFINITY;
+  const Status status = executor_of(program, network, data, 1)->load(state);
+  REQUIRE_FALSE(status.ok());
+  CHECK(status.error().message == "entry model/0.weight is not finite at element 5");
+}
+
 TEST_CASE("a fault outside the program is refused") {
   const Network network;
   const auto program = network.step_program();
