@@ -1,0 +1,135 @@
+// Bundles of every kind, and HDF5 files of others. With digests checked, what is accepted is what was written: its
+// digest, recomputed, is the one in the file.
+
+#include <algorithm>
+
+#include "dgx/bundle/dataset.h"
+#include "dgx/bundle/run.h"
+#include "dgx/bundle/sample.h"
+#include "dgx/bundle/sources.h"
+#include "dgx/bundle/state.h"
+#include "dgx/bundle/trace.h"
+#include "dgx/crypto/sha256.h"
+#include "scratch.h"
+#include "target.h"
+
+using namespace dgx;
+using namespace dgx::bundle;
+
+namespace {
+
+/// One thread: a pool for every input would be most of the work. 16 MiB: far more than any seed needs.
+constexpr Effort kEffort{.threads = 1, .max_bytes = std::uint64_t{16} << 20};
+
+const fuzz::Scratch& scratch() {
+  static const fuzz::Scratch folder;
+  return folder;
+}
+
+Digest digest(std::string_view word) { return crypto::sha256(as_bytes(word)); }
+
+State small_state(std::int64_t step) {
+  State state;
+  state.push_back({"loss", Tensor(DType::kF32, {})});
+  state.push_back({"model/0.weight", Tensor(DType::kF32, {3, 5})});
+  for (float& x : state[1].tensor.as<float>()) x = static_cast<float>(step) + 0.5F;
+  state.push_back({"step", Tensor(DType::kI64, {})});
+  state[2].tensor.as<std::int64_t>()[0] = step;
+  return state;
+}
+
+void check_stored(const Result<StoredState>& stored) {
+  if (!stored.ok()) return;
+  const auto again = digests_of(stored->state, 1);
+  fuzz::require(again.ok() && again->state == stored->digests.state && again->tensors == stored->digests.tensors,
+                "a state read with its digests has them");
+}
+
+void read_as_dataset(const std::string& path) {
+  static_cast<void>(read_dataset_info(path));
+  static_cast<void>(read_dataset(path, Check::kNothing, kEffort));
+  const auto dataset = read_dataset(path, Check::kDigests, kEffort);
+  if (!dataset.ok()) return;
+  const auto info = read_dataset_info(path);
+  fuzz::require(info.ok() && *dataset_digest(*dataset) == info->digest, "a dataset has the digest it says");
+}
+
+void read_as_state(const std::string& path) {
+  static_cast<void>(read_state_digest(path));
+  static_cast<void>(read_state(path, Check::kNothing, kEffort));
+  check_stored(read_state(path, Check::kDigests, kEffort));
+}
+
+void read_as_run(const fuzz::Scratch& folder) {
+  const auto run = RunReader::open(folder / "");
+  if (!run.ok()) return;
+  for (std::int64_t i = 0; i < std::min<std::int64_t>(run->index().segments(), 3); ++i) {
+    static_cast<void>(run->index().losses_of(i));
+    check_stored(run->state(i, Check::kDigests, kEffort));
+  }
+}
+
+void read_as_sample(const std::string& path) {
+  const auto sample = SampleReader::open(path);
+  if (!sample.ok()) return;
+  for (std::size_t i = 0; i < std::min<std::size_t>(sample->segments().size(), 3); ++i) {
+    static_cast<void>(sample->start(i, Check::kNothing, kEffort));
+    check_stored(sample->start(i, Check::kDigests, kEffort));
+  }
+}
+
+void write_seeds() {
+  const auto path = [](const char* name) { return scratch() / name; };
+  const State start = small_state(0), end = small_state(4);
+  const StateDigests start_digests = *digests_of(start, 1), end_digests = *digests_of(end, 1);
+  Tensor x(DType::kU8, {4, 6}), y(DType::kI64, {4});
+  const auto data = make_dataset(std::move(x), std::move(y), 0.5F);
+  bool ok = write_dataset(path("dataset"), *data, Clobber::kReplace, kEffort).ok() &&
+            write_state(path("state"), start, start_digests, Clobber::kReplace, kEffort).ok();
+  auto run = RunWriter::create(path("run"), {digest("task"), digest("program"), 4, ""}, {}, start, start_digests, kEffort);
+  ok = ok && run.ok() && run->append(end, end_digests, std::vector<float>{1, 2}).ok();
+  auto sample = SampleWriter::create(path("sample"), {digest("task"), digest("proof"), 5}, Clobber::kReplace, kEffort);
+  ok = ok && sample->add({2, start_digests.state, {digest("a"), digest("b")}}, start, start_digests).ok() &&
+       sample->commit().ok();
+  Trace trace{digest("task"), 0, 0, {start_digests.state, end_digests.state}, {}, {}};
+  trace.values = TraceValues{0, {digest("v0"), digest("v1")}};
+  ok = ok && write_trace(path("trace"), trace, Clobber::kReplace, kEffort).ok();
+  fuzz::require(ok, "bundles can be written");
+}
+
+}  // namespace
+
+std::vector<std::string> fuzz::seeds() {
+  write_seeds();
+  std::vector<std::string> out;
+  for (const char* name : {"dataset", "state", "run/index.h5", "sample", "trace"}) {
+    out.push_back(Scratch::read(scratch() / name));
+  }
+  return out;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string path = scratch().write("index.h5", fuzz::text_of(data, size));
+  static_cast<void>(read_hdf5(path, "x"));
+  const auto kind = kind_of(path);
+  if (!kind.ok()) return 0;
+  switch (*kind) {
+    case Kind::kDataset:
+      read_as_dataset(path);
+      break;
+    case Kind::kState:
+      read_as_state(path);
+      break;
+    case Kind::kRun:
+      read_as_run(scratch());
+      break;
+    case Kind::kSample:
+      read_as_sample(path);
+      break;
+    case Kind::kTrace:
+      static_cast<void>(read_trace(path, Check::kNothing, kEffort));
+      static_cast<void>(read_trace(path, Check::kDigests, kEffort));
+      break;
+  }
+  return 0;
+}

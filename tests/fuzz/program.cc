@@ -1,0 +1,118 @@
+// Step programs: what is parsed prints to the same bytes; what is checked compiles, is priced, and can be evaluated
+// without reading outside an earlier value.
+
+#include "dgx/program/program.h"
+
+#include <algorithm>
+
+#include "captured_mlp.h"
+#include "dgx/kernels/evaluate.h"
+#include "dgx/program/check.h"
+#include "dgx/program/cost.h"
+#include "dgx/program/line.h"
+#include "dgx/program/lower.h"
+#include "target.h"
+
+using namespace dgx;
+using namespace dgx::program;
+
+namespace {
+
+/// Numbers out of nothing, for elements that exist; reading any other is the crash looked for.
+class Watcher final : public kernels::ValueSource {
+ public:
+  Watcher(const Program& program, std::size_t line) : program_(program), line_(line) {}
+
+  kernels::Number element(kernels::ValueIndex value, std::int64_t index) override {
+    fuzz::require(value >= 0 && static_cast<std::size_t>(value) < line_, "a line reads earlier values only");
+    const kernels::Primitive& read = program_.values[static_cast<std::size_t>(value)];
+    fuzz::require(index >= 0 && index < *element_count(read.shape), "a line reads elements that exist");
+    const std::uint64_t bits = (static_cast<std::uint64_t>(index) + 1) * 0x9e3779b97f4a7c15 + state_++;
+    if (read.dtype == DType::kF32) {
+      return kernels::Number::of(kernels::canonical_nan(std::bit_cast<float>(static_cast<std::uint32_t>(bits >> 32))));
+    }
+    if (read.dtype == DType::kU8) return kernels::Number::of(static_cast<std::int64_t>(bits & 255));
+    return kernels::Number::of(static_cast<std::int64_t>(bits) >> (bits & 63));
+  }
+
+ private:
+  const Program& program_;
+  std::size_t line_;
+  std::uint64_t state_ = 0;
+};
+
+/// Evaluates first, middle and last element if that is little work.
+void evaluate(const Program& program, std::size_t line, const kernels::CompiledPrimitive& compiled) {
+  constexpr std::int64_t kMuch = 1 << 12;
+  const auto steps = static_cast<std::int64_t>(1 + compiled.steps.steps.size() + compiled.when.steps.size());
+  if (compiled.fold_count > kMuch / steps) return;
+  for (const std::int64_t element : {std::int64_t{0}, compiled.count / 2, compiled.count - 1}) {
+    Watcher source(program, line);
+    static_cast<void>(kernels::evaluate_element(compiled, source, element));
+  }
+}
+
+void use(const Program& program) {
+  std::vector<kernels::ValueType> table;
+  for (const kernels::Primitive& value : program.values) table.push_back({value.dtype, value.shape});
+  for (std::size_t line = 0; line < program.values.size(); ++line) {
+    const kernels::Primitive& value = program.values[line];
+    if (value.kind == kernels::Kind::kInput) continue;
+    const auto compiled = kernels::compile(value, std::span(table).first(line));
+    fuzz::require(compiled.ok(), "a checked line compiles");
+    evaluate(program, line, *compiled);
+  }
+  const Cost cost = cost_of(program);
+  fuzz::require(cost.total_operations >= 0 && cost.value_bytes >= 0, "a checked program has a cost");
+}
+
+Program lowered(Activation activation, const char* optimizer, LossKind loss) {
+  const std::int64_t batch = 3;
+  const bool labels = loss == LossKind::kCrossEntropy;
+  const DatasetField y = labels ? DatasetField{DType::kI64, {}} : DatasetField{DType::kF32, {2}};
+  const TrainingRecipe recipe{{DType::kF32, {4}}, y, 0.5F, 1, batch, loss, *parse_optimizer_spec(optimizer), 1.0};
+  return *lower_training_step(test::captured_mlp({4, 3, 2}, batch, activation), recipe);
+}
+
+}  // namespace
+
+std::vector<std::string> fuzz::seeds() {
+  const std::string head =
+      R"({"k":"input","next":0,"s":[4,6],"src":"state model/w","t":"f32","v":0})"
+      "\n"
+      R"({"k":"input","s":[4],"src":"batch y","t":"i64","v":1})"
+      "\n"
+      R"({"k":"input","of":["lr","-lr"],"s":[2],"src":"schedule","t":"f32","v":2})"
+      "\n"
+      R"({"k":"input","next":3,"s":[],"src":"state loss","t":"f32","v":3})"
+      "\n"
+      R"({"k":"input","next":4,"s":[],"src":"state step","t":"i64","v":4})"
+      "\n";
+  std::vector<std::string> out = {
+      print_program(lowered(Activation::kRelu, "sgd:lr=0.1,momentum=0.9", LossKind::kCrossEntropy)),
+      print_program(lowered(Activation::kGelu, "adamw:lr=1e-3", LossKind::kMeanSquaredError))};
+  for (const char* line : {R"({"k":"map","s":[4,6],"t":"f32","v":5,"x":["0[3-i0,5-i1]"]})",
+                           R"({"k":"map","s":[4,6],"t":"f32","v":5,"x":["0[i0//2,2*i1]?0x0p0"]})",
+                           R"({"k":"map","s":[4],"t":"f32","v":5,"x":["0[$1,0]?0x1p0","1[i0]"]})",
+                           R"({"f":[6],"k":"sum","s":[4],"t":"f32","v":5,"x":["0@24[6*i0+k0]"]})",
+                           R"({"f":[6],"k":"argmax","s":[4],"t":"i64","v":5,"x":["0[i0,k0]"]})",
+                           R"({"f":[6],"k":"dot","s":[4,4],"t":"f32","v":5,"x":["0[i0,k0]","0[i1,k0]"]})"}) {
+    out.push_back(head + line + "\n");
+  }
+  return out;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text = fuzz::text_of(data, size);
+  if (const auto line = parse_line(text, 5); line.ok()) {
+    fuzz::require(print_line(*line, 5) == text, "an accepted line prints to itself");
+  }
+  const auto program = parse_program(text);
+  if (!program.ok()) return 0;
+  fuzz::require(print_program(*program) == text, "an accepted program prints to itself");
+  fuzz::require(program_root(*program) == program_root(text), "text and program have one root");
+  for (const ProgramRole role : {ProgramRole::kTraining, ProgramRole::kEvaluation}) {
+    if (check_program(*program, role).ok()) use(*program);
+  }
+  return 0;
+}

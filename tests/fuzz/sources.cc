@@ -1,0 +1,58 @@
+// Files that people bring their data in: IDX (plain and gzip), NPY, text. An accepted tensor has as many bytes as its
+// shape says, and no more elements than the file could hold.
+
+#include "dgx/bundle/sources.h"
+
+#include "scratch.h"
+#include "target.h"
+
+using namespace dgx;
+
+namespace {
+
+const fuzz::Scratch& scratch() {
+  static const fuzz::Scratch folder;
+  return folder;
+}
+
+void check(const Result<Tensor>& tensor) {
+  if (!tensor.ok()) return;
+  const auto count = element_count(tensor->shape());
+  fuzz::require(count.ok() && *count == tensor->count(), "a tensor has its shape's elements");
+}
+
+std::string npy(const std::string& header, const std::string& numbers) {
+  std::string out("\x93NUMPY\x01\x00", 8);
+  const std::string padded = header + std::string(117 - header.size(), ' ') + "\n";
+  out += static_cast<char>(padded.size());
+  out += '\0';
+  return out + padded + numbers;
+}
+
+}  // namespace
+
+std::vector<std::string> fuzz::seeds() {
+  // What gzip makes of the IDX file [2,3] of u8 1 … 6: a header, one stored block, its CRC-32 and length.
+  const std::string idx("\0\0\x08\x02\0\0\0\x02\0\0\0\x03\x01\x02\x03\x04\x05\x06", 18);
+  const std::string gzip = std::string("\x1f\x8b\x08\0\0\0\0\0\0\x03\x01\x12\0\xed\xff", 15) + idx +
+                           std::string("\x48\x94\x3e\xe5\x12\0\0\0", 8);
+  const std::string start = "{'descr': '";
+  const std::string end = "', 'fortran_order': False, 'shape': (2, 3), }";
+  return {idx,
+          gzip,
+          std::string("\0\0\x0d\x01\0\0\0\x01\x3f\x80\0\0", 12),
+          std::string("\0\0\x0c\x01\0\0\0\x02\0\0\0\x01\xff\xff\xff\xff", 16),
+          npy(start + "|u1" + end, "abcdef"),
+          npy(start + "<i8" + end, std::string(48, '\1')),
+          npy(start + "<f4" + end, std::string(24, '\0')),
+          npy(start + "<i2" + end, std::string(12, '\2'))};
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string path = scratch().write("input", fuzz::text_of(data, size));
+  check(bundle::read_idx(path));
+  check(bundle::read_npy(path));
+  const auto text = bundle::read_text(path, 4);
+  fuzz::require(!text.ok() || text->first.count() == text->second.count(), "every byte of text has a next");
+  return 0;
+}

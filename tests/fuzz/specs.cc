@@ -1,0 +1,54 @@
+// What users type for models, optimisers and schedules, and what a task holds of them: values survive both forms.
+
+#include "dgx/program/specs.h"
+
+#include "target.h"
+
+using namespace dgx;
+using namespace dgx::program;
+
+std::vector<std::string> fuzz::seeds() {
+  std::vector<std::string> out = {"mlp:784-256-128-10",
+                                  "mlp:4-3,activation=gelu-tanh",
+                                  "resnet20",
+                                  "sgd:lr=0.1,momentum=0.9,nesterov,weight-decay=5e-4",
+                                  "adam:lr=1e-3,betas=0.9/0.999,eps=1e-8,weight-decay=0",
+                                  "adamw:lr=0.01",
+                                  "constant",
+                                  "step:every=30,gamma=0.1",
+                                  "cosine:warmup=100,min=0",
+                                  "linear:warmup=100"};
+  out.push_back(to_json(*parse_optimizer_spec(out[3])).dump());
+  out.push_back(to_json(*parse_schedule_spec(out[8])).dump());
+  return out;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text = fuzz::text_of(data, size);
+  if (const auto spec = parse_model_spec(text); spec.ok()) {
+    const auto again = parse_model_spec(print_model_spec(*spec));
+    fuzz::require(again.ok() && *again == *spec, "a model spec survives its text");
+    fuzz::require(is_model_spec(text), "an accepted model spec names a built-in model");
+  }
+  if (const auto spec = parse_optimizer_spec(text); spec.ok()) {
+    const auto again = parse_optimizer_spec(print_optimizer_spec(*spec));
+    fuzz::require(again.ok() && *again == *spec, "an optimiser spec survives its text");
+    const auto read = optimizer_from_json(to_json(*spec), "optimizer");
+    fuzz::require(read.ok() && *read == *spec, "an optimiser spec survives JSON");
+  }
+  if (const auto spec = parse_schedule_spec(text); spec.ok()) {
+    const auto again = parse_schedule_spec(print_schedule_spec(*spec));
+    fuzz::require(again.ok() && *again == *spec, "a schedule spec survives its text");
+    const auto read = schedule_from_json(to_json(*spec), "schedule");
+    fuzz::require(read.ok() && *read == *spec, "a schedule spec survives JSON");
+  }
+  const auto value = json::parse_canonical(text);
+  if (!value.ok()) return 0;
+  if (const auto spec = optimizer_from_json(*value, "optimizer"); spec.ok()) {
+    fuzz::require(to_json(*spec).dump() == text, "an accepted optimiser re-encodes to itself");
+  }
+  if (const auto spec = schedule_from_json(*value, "schedule"); spec.ok()) {
+    fuzz::require(to_json(*spec).dump() == text, "an accepted schedule re-encodes to itself");
+  }
+  return 0;
+}

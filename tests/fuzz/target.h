@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// One fuzz target a parser: a source file that defines these two. libFuzzer or replay.cc drives it.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+
+namespace dgx::fuzz {
+
+/// Inputs to start from, most of them accepted. Made by code, so that they follow the format.
+[[nodiscard]] std::vector<std::string> seeds();
+
+/// A property that does not hold ends the process: for both drivers that is a crash, and the input is kept.
+inline void require(bool holds, const char* property) {
+  if (holds) return;
+  std::fprintf(stderr, "property broken: %s\n", property);
+  std::abort();
+}
+
+[[nodiscard]] inline std::string_view text_of(const std::uint8_t* data, std::size_t size) {
+  return {reinterpret_cast<const char*>(data), size};
+}
+
+}  // namespace dgx::fuzz
