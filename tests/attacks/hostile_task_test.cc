@@ -38,7 +38,7 @@ std::string with(std::string text, const std::string& from, const std::string& t
 Error refusal(const SmallTask& task) {
   const auto begin = std::chrono::steady_clock::now();
   const auto opened = jobs::open_task(task.at("task.json"), std::nullopt, std::nullopt);
-  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(5));
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(60));
   if (opened.ok()) return {ErrorCode::kInternal, "accepted", {}};
   return opened.error();
 }
