@@ -16,9 +16,9 @@ struct Train {
   void declare(cli::Command& command) {
     command.positional("TASK.json", options.task, "the signed task; its step program lies beside it");
     command.required("--data", "DATA.h5", options.data, "the task's dataset; with --evaluate, the test data");
-    command.option("--out,-o", "RUN", output, "the run's folder: created, or continued where it stands");
+    command.option("--output,-o", "RUN", output, "the run's folder: created, or continued where it stands");
     command.option("--evaluate", "RUN", evaluate, "print loss and accuracy of the run's last checkpoint instead");
-    command.exactly_one({"--out", "--evaluate"});
+    command.exactly_one({"--output", "--evaluate"});
     command.option("--program", "FILE", options.program, "the step program, if it is not beside the task");
     command.option("--init", "FILE", options.init, "the initial state, if it is not beside the task");
     command.choice("--device", {"cpu", "cuda"}, device, "where to compute");

@@ -100,7 +100,7 @@ Result<Verification> open_verification(const VerifyOptions& options, const JobCo
   protocol::Assignment assignment = *assigned;
   DGX_TRY(auto drawn, draw(options, files, assignment));
   if (options.choice.made()) {
-    // The witnesses of a chosen draw depend on no beacon: dgx-protocol(7), "Verification".
+    // The witnesses of a chosen draw depend on no beacon: dgx-protocol(7), "Witness".
     assignment.draw = manifest::Draw::kChosen;
     assignment.beacon.reset();
     assignment.beacon_value = Digest{};
