@@ -114,8 +114,58 @@ DGX_STRIP1(CosF, kernels::HWY_NAMESPACE::Cos(f, x));
 #undef DGX_STRIP1
 #undef DGX_STRIP2
 
+HWY_INLINE hn::Mask<U> is_subnormal(U u, hn::Vec<U> bits) {
+  const auto from_one = hn::Sub(hn::ShiftLeft<1>(bits), hn::Set(u, 1));  // ±0 becomes the largest number
+  return hn::Lt(from_one, hn::Set(u, 0x00ffffffu));
+}
+
+// fma where x or y is subnormal, which costs processors a hundred cycles and more. The momentum of a unit that no longer
+// fires stays subnormal for ever, so two cases are computed another way, with the same bits:
+// - z is so much larger that the product cannot change it;
+// - z is 0: the product of k · 2^-149 and |y| ≤ 1 is k · |y|, rounded to an integer, times 2^-149.
+HWY_INLINE V fma_of_subnormals(F f, V a, V b, V z) {
+  const U u;
+  const hn::RebindToSigned<F> i;
+  const auto first = hn::RebindMask(f, is_subnormal(u, hn::BitCast(u, a)));
+  const V x = hn::IfThenElse(first, a, b);
+  const V y = hn::IfThenElse(first, b, a);
+  const auto x_bits = hn::BitCast(u, x);
+  const auto magnitude = hn::Set(u, 0x7fffffffu);
+  const auto y_size = hn::And(hn::BitCast(u, y), magnitude);
+  const auto z_size = hn::And(hn::BitCast(u, z), magnitude);
+  const auto tiny = is_subnormal(u, x_bits);
+  const auto between = [u](auto size, std::uint32_t least, std::uint32_t most) HWY_ATTR {
+    return hn::AndNot(hn::Lt(size, hn::Set(u, least)), hn::Lt(size, hn::Set(u, most + 1)));
+  };
+  // 2^-60 ≤ |z| < infinity and |y| ≤ 2^30: |x y| < 2^-96, below a quarter of z's last place.
+  const auto adds_nothing =
+      hn::And(tiny, hn::And(between(z_size, 0x21800000u, 0x7f7fffffu), between(y_size, 0, 0x4e800000u)));
+  const auto scales = hn::And(tiny, hn::And(hn::Eq(z_size, hn::Zero(u)), between(y_size, 0x21800000u, 0x3f800000u)));
+
+  const V k = hn::ConvertTo(f, hn::BitCast(i, hn::And(x_bits, hn::Set(u, 0x007fffffu))));
+  const V y_abs = hn::BitCast(f, y_size);
+  const V high = hn::Mul(k, y_abs);
+  const V low = hn::MulSub(k, y_abs, high);  // exact: high + low = k |y|
+  // Below 2^23 every half integer is a float, so only where `high` is one does `low` decide.
+  const V floor = hn::Floor(high);
+  const auto half = hn::Eq(hn::Sub(high, floor), hn::Set(f, 0.5F));
+  const V towards_low = hn::IfThenElse(hn::Gt(low, hn::Zero(f)), hn::Add(floor, hn::Set(f, 1.0F)), floor);
+  const auto decides = hn::And(half, hn::Ne(low, hn::Zero(f)));
+  const V rounded = hn::IfThenElse(decides, towards_low, hn::Round(high));
+  const auto sign = hn::And(hn::Xor(x_bits, hn::BitCast(u, y)), hn::Set(u, 0x80000000u));
+  const V product = hn::BitCast(f, hn::Or(hn::BitCast(u, hn::ConvertTo(i, rounded)), sign));
+
+  const V plain = hn::MulAdd(hn::IfThenZeroElse(hn::RebindMask(f, hn::Or(adds_nothing, scales)), x), y, z);
+  return hn::IfThenElse(hn::RebindMask(f, scales), product, plain);
+}
+
 struct FmaF {
-  HWY_INLINE V operator()(F, V x, V y, V z) const { return hn::MulAdd(x, y, z); }
+  HWY_INLINE V operator()(F f, V x, V y, V z) const {
+    const U u;
+    const auto tiny = hn::Or(is_subnormal(u, hn::BitCast(u, x)), is_subnormal(u, hn::BitCast(u, y)));
+    if (HWY_UNLIKELY(!hn::AllFalse(u, tiny))) return fma_of_subnormals(f, x, y, z);
+    return hn::MulAdd(x, y, z);
+  }
 };
 struct SelectF {
   HWY_INLINE V operator()(F, V mask, V x, V y) const { return hn::IfThenElse(hn::MaskFromVec(mask), x, y); }

@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <limits>
 #include <random>
 
@@ -131,6 +132,48 @@ TEST_CASE("a strip is flagged exactly when one of its elements is infinite or Na
           run_one(StripOp::kCheckFinite, &flag, x.data(), nullptr, nullptr, count);
           std::swap(x[n], bad);
           if (flag == 0) FAIL(name_of(set) << " missed element " << n << " of " << count);
+        }
+      }
+    }
+  }
+  REQUIRE(force_instruction_set(best).ok());
+}
+
+TEST_CASE("fma of subnormal numbers has the bits of the definition") {
+  std::mt19937_64 random(29);
+  const auto tiny = [&] {
+    const auto bits = static_cast<std::uint32_t>(random());
+    return std::bit_cast<float>((bits & 0x80000000u) | ((bits & 0x007fffffu) >> random() % 23));
+  };
+  // Halves, so that many products lie between two subnormals, and neighbours of them.
+  const auto factor = [&] {
+    constexpr float kFactors[] = {0.5F, 0.9F, 0.25F, 1.0F, 0x1.000002p-1F, 0x1.fffffep-2F, 0x1p-20F, 0x1.8p-3F, 0x1p31F, 0.0F};
+    if (random() % 4 == 0) return std::bit_cast<float>(static_cast<std::uint32_t>(random()));
+    return random() % 2 == 0 ? kFactors[random() % std::size(kFactors)] : -kFactors[random() % std::size(kFactors)];
+  };
+  const auto addend = [&] {
+    constexpr float kAddends[] = {0.0F, -0.0F, 0x1p-60F, 0x1p-61F, 0x1.fffffep-60F, 3.0F, INFINITY, 0x1p-149F};
+    return random() % 4 == 0 ? std::bit_cast<float>(static_cast<std::uint32_t>(random()))
+                             : kAddends[random() % std::size(kAddends)];
+  };
+  const auto best = current_instruction_set();
+  for (const auto set : available_instruction_sets()) {
+    REQUIRE(force_instruction_set(set).ok());
+    for (int round = 0; round < 2000; ++round) {
+      std::vector<float> x(61), y(61), z(61), out(61);
+      for (std::size_t i = 0; i < out.size(); ++i) {
+        x[i] = tiny();
+        y[i] = factor();
+        z[i] = addend();
+        if (random() % 2 == 0) std::swap(x[i], y[i]);
+      }
+      void* const registers[] = {x.data(), y.data(), z.data(), out.data()};
+      run_strip({{StripOp::kFmaF, 3, {0, 1, 2}}}, registers, 61);
+      for (std::size_t i = 0; i < out.size(); ++i) {
+        const float expected = std::fma(x[i], y[i], z[i]);
+        const bool same = std::bit_cast<std::uint32_t>(out[i]) == std::bit_cast<std::uint32_t>(expected);
+        if (!same && !(std::isnan(out[i]) && std::isnan(expected))) {
+          FAIL(name_of(set) << ": fma(" << x[i] << ", " << y[i] << ", " << z[i] << ") is " << out[i]);
         }
       }
     }
