@@ -3,7 +3,7 @@
 namespace dgx::exec {
 namespace {
 
-constexpr int kSpins = 4000;  // about 50 microseconds
+constexpr int kSpins = 600;  // 10 to 40 microseconds
 
 void pause_briefly() {
 #if defined(__x86_64__)
