@@ -12,9 +12,6 @@
 #include "dgx/bundle/state.h"
 #include "support.h"
 
-/// HDF5 does not free everything on its way out of broken metadata; only the address sanitizer asks for this.
-extern "C" const char* __lsan_default_suppressions() { return "leak:libhdf5"; }
-
 namespace dgx::bundle {
 namespace {
 
