@@ -3,7 +3,7 @@
 namespace dgx::exec {
 namespace {
 
-constexpr int kSpins = 600;  // 10 to 40 microseconds
+constexpr int kSpins = 4000;  // 50 to 200 microseconds: longer than the waits of a step on CPUs of its own
 
 void pause_briefly() {
 #if defined(__x86_64__)
