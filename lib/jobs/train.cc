@@ -207,10 +207,12 @@ Status check_drill(const Drill& drill, const TaskFiles& files) {
 
 Result<bundle::RunWriter> open_run(const TrainOptions& options, const TaskFiles& files, const bundle::RunHeader& header,
                                    const bundle::KeepPolicy& keep) {
-  if (exists(options.run + "/index.h5")) return bundle::RunWriter::open(options.run, header, keep);
+  // Checkpoints are written beside the training, by one thread: more would only take CPUs from it.
+  constexpr bundle::Effort kBeside = {.threads = 1};
+  if (exists(options.run + "/index.h5")) return bundle::RunWriter::open(options.run, header, keep, kBeside);
   DGX_TRY(const State start, initial_state(files, options.init));
   DGX_TRY(const auto digests, bundle::digests_of(start));
-  return bundle::RunWriter::create(options.run, header, keep, start, digests);
+  return bundle::RunWriter::create(options.run, header, keep, start, digests, kBeside);
 }
 
 }  // namespace
