@@ -29,7 +29,7 @@ void declare_task(cli::Command& command, jobs::SubmitOptions& options, cli::Need
                  "constant | step:every=30,gamma=0.1 | cosine:warmup=100,min=0 | linear:warmup=100");
   command.option("--clip-norm", "X", options.clip_norm, "bound of the gradients' global norm");
   command.option("--checkpoint-every", "N", options.checkpoint_every,
-                 "steps of a segment; default: so many that checkpoints cost under 3 % of training");
+                 "steps of a segment; default: so many that checkpoints cost a few percent of training");
   command.option("--init", "STATE", options.init, "start from these weights (a later version)");
   command.option("--parent", "PROOF.json", options.parent, "continue a proved run (a later version)");
   command.option("--numerics", "exact|native", options.numerics, "how the steps are computed");

@@ -22,7 +22,7 @@ Checkpointer::~Checkpointer() {
 
 void Checkpointer::serve() {
   // Training's threads wait for each other at every operation: what this one takes from one of them, it takes from all.
-  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), 19);
+  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), 10);
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return work_.has_value() || stop_; });

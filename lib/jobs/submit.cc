@@ -17,7 +17,7 @@ namespace dgx::jobs {
 namespace {
 
 /// A checkpoint costs about this many scalar operations a byte of state (hash, compression, writing), and this many for being
-/// made durable: measured by tests/bench, so that checkpoints take under 3 % of training at the default interval.
+/// made durable: measured by tests/bench, so that they take a few percent of training at the default interval.
 constexpr double kCheckpointOperationsPerByte = 250;
 constexpr double kCheckpointOperations = 3e8;
 constexpr double kCheckpointShare = 0.015;
