@@ -7,6 +7,7 @@
 
 #include "dgx/kernels/compiled.h"
 #include "dgx/kernels/evaluate.h"
+#include "dgx/kernels/philox.h"
 #include "dgx/kernels/schedule.h"
 #include "dgx/program/number_text.h"
 #include "dgx/program/program.h"
@@ -18,6 +19,7 @@ struct StepInputs {
   Tensor x, y;
   kernels::ScheduleParameters schedule;
   std::int64_t step = 0;
+  std::uint64_t seed = 0;
 };
 
 inline Tensor input_value(const kernels::Primitive& input, const State& state, const StepInputs& inputs) {
@@ -33,9 +35,16 @@ inline Tensor input_value(const kernels::Primitive& input, const State& state, c
     const auto scalars = kernels::schedule_scalars(input.source.of, inputs.schedule, inputs.step);
     REQUIRE(scalars.ok());
     std::copy(scalars->begin(), scalars->end(), value.as<float>().begin());
+  } else if (input.source.kind == Kind::kUniform) {
+    const auto ordinal = static_cast<std::uint32_t>(std::stoul(input.source.name));
+    kernels::fill_uniform(inputs.seed, {kernels::StreamKind::kDropout, ordinal}, inputs.step, value);
   } else {
-    for (std::size_t n = 0; n < input.source.of.size(); ++n)
-      value.as<float>()[n] = *program::parse_hex_float(input.source.of[n]);
+    for (std::size_t n = 0; n < input.source.of.size(); ++n) {
+      const std::string& number = input.source.of[n];
+      if (input.dtype == DType::kF32) value.as<float>()[n] = *program::parse_hex_float(number);
+      if (input.dtype == DType::kI64) value.as<std::int64_t>()[n] = std::stoll(number);
+      if (input.dtype == DType::kU8) value.bytes()[n] = static_cast<std::uint8_t>(std::stoul(number));
+    }
   }
   return value;
 }
