@@ -63,6 +63,9 @@ class LineWriter {
   [[nodiscard]] Expression index(std::size_t n) {
     return {this, kernels::Operand::iteration(static_cast<int>(n)), kernels::NumberType::kInteger};
   }
+  [[nodiscard]] Expression fold(std::size_t n) {
+    return {this, kernels::Operand::fold(static_cast<int>(n)), kernels::NumberType::kInteger};
+  }
 
   /// The line whose value is `result`, converted to `dtype`'s number type, as a tensor of all its elements. A
   /// map that only reads one tensor whole, or is one number, costs no line. Steps and accesses that `result`

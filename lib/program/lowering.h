@@ -41,6 +41,8 @@ class Call {
  public:
   Call(LoweringState& state, std::size_t number);
 
+  /// "aten::relu".
+  [[nodiscard]] std::string_view name() const { return call_.name; }
   [[nodiscard]] bool has(std::string_view name) const;
   /// Present and not None.
   [[nodiscard]] bool given(std::string_view name) const;

@@ -98,6 +98,24 @@ void mv(Call& call);
 void addmm(Call& call);
 void linear(Call& call);
 
+// lowerings_convolution.cc: any stride, padding, dilation and groups, transposed too, in one to three
+// dimensions.
+void convolution(Call& call);
+void convolution_backward(Call& call);
+
+// lowerings_pooling.cc: in one to three dimensions.
+void max_pool(Call& call);
+void max_pool_backward(Call& call);
+void adaptive_max_pool(Call& call);
+void adaptive_max_pool_backward(Call& call);
+void avg_pool(Call& call);
+void avg_pool_backward(Call& call);
+void adaptive_avg_pool(Call& call);
+void adaptive_avg_pool_backward(Call& call);
+
+// lowerings_padding.cc
+void constant_pad(Call& call);
+
 // lowerings_reductions.cc
 void sum(Call& call);
 void mean(Call& call);
