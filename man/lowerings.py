@@ -117,6 +117,12 @@ BECOMES = {
     "adaptive_avg_pool": "as for windows where out divides in; else a sum along each dimension by select, then / count",
     "adaptive_avg_pool_backward": "as for windows where out divides in; else g / count, then a sum along each dimension",
     "constant_pad": "an access at i - before, with the value as fill",
+    "upsample_nearest": "an access at (a i + b)//c, where such numbers give libtorch's positions; else a map of positions "
+                        "(min(i64(f32(i) scale), in-1), f32(i) + 1/2 for exact), read with $",
+    "upsample_nearest_backward": "sum over the outputs that may read a position: select(position eq i, g, 0)",
+    "upsample_linear": "maps of positions and weights [out, 2] in binary32; then along each dimension a dot over the two",
+    "upsample_linear_backward": "along each dimension a sum over the outputs that may read a position, and their two: "
+                                "select(position eq i, g weight, 0)",
     "sum": "sum over trailing dimensions, then dot with one over others; integers: sum",
     "mean": "as sum, then / count",
     "amax": "max",

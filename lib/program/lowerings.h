@@ -116,6 +116,12 @@ void adaptive_avg_pool_backward(Call& call);
 // lowerings_padding.cc
 void constant_pad(Call& call);
 
+// lowerings_upsample.cc: in one to three dimensions.
+void upsample_nearest(Call& call);
+void upsample_nearest_backward(Call& call);
+void upsample_linear(Call& call);
+void upsample_linear_backward(Call& call);
+
 // lowerings_reductions.cc
 void sum(Call& call);
 void mean(Call& call);
