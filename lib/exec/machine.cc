@@ -19,6 +19,7 @@ struct Machine::Thread {
   std::vector<float> fold;
   Tensor block;                       // of a product that maps follow
   Tensor right;                       // that product's right side, packed
+  Tensor window;                      // a window product's grids and sums
   std::vector<void*> values;          // memory_, but for that product
   std::vector<std::int64_t> offsets;  // of a strip program's maps
   Status status;
@@ -271,6 +272,52 @@ void Machine::run(const ProductMapTask& task, Thread& thread, int member, int me
       const cpu::PackedMatrix packed{right + strip * cpu::strip_stride(block.depth), block.depth, block.columns};
       cpu::matmul(block, left, packed, c, cpu::Part::whole(block), epilogue, thread.matmul);
     }
+  }
+}
+
+/// Images are shared; with few of them, their outputs too.
+void Machine::run(const WindowProductTask& task, Thread& thread, int member, int members) {
+  const std::int64_t batches = task.batch.rows() * task.batch.inner_extent();
+  const std::int64_t strips = task.product.strips();
+  const std::int64_t parts = batches >= 4 * members ? 1 : std::min<std::int64_t>(members, strips);
+  const Range units = share(batches * parts, 1, member, members);
+  if (units.begin == units.end) return;
+  cpu::WindowProductRunner runner(task.product, at_least(task.product.scratch_size(), thread.window));
+  const float* weights = nullptr;
+  const float* image = nullptr;
+  for (std::int64_t unit = units.begin; unit < units.end; ++unit) {
+    const std::int64_t batch = unit / parts;
+    const auto at = [&](ValueIndex value, std::size_t map) {
+      const std::int64_t inner = task.batch.inner_extent();
+      return typed<float>(memory_[static_cast<std::size_t>(value)]) + task.batch.row_offset(map, batch / inner) +
+             batch % inner * task.batch.strides[map].back();
+    };
+    const float* const next_weights = at(task.weights, 1) + task.weights_base;
+    const float* const next_image = at(task.x, 0) + task.x_base;
+    if (weights != next_weights) runner.set_weights(weights = next_weights);
+    if (image != next_image) runner.set_image(image = next_image);
+    const Range part = {unit % parts * strips / parts, (unit % parts + 1) * strips / parts};
+    runner.run(part.begin, part.end, at(task.out, 2));
+  }
+}
+
+/// Groups are shared, or their planes.
+void Machine::run(const WindowGradientTask& task, Thread& thread, int member, int members) {
+  const std::int64_t batches = task.batch.rows() * task.batch.inner_extent();
+  const std::int64_t all = task.gradient.grid().planes();
+  const bool by_batch = batches >= members;
+  const Range batch = by_batch ? share(batches, 1, member, members) : Range{0, batches};
+  const Range planes = by_batch ? Range{0, all} : share(all, 1, member, members);
+  if (planes.begin == planes.end || batch.begin == batch.end) return;
+  float* const scratch = at_least(task.gradient.scratch_size(planes.end - planes.begin), thread.window);
+  cpu::WindowGradientRunner runner(task.gradient, planes.begin, planes.end, scratch);
+  for (std::int64_t b = batch.begin; b < batch.end; ++b) {
+    const auto at = [&](ValueIndex value, std::size_t map) {
+      const std::int64_t inner = task.batch.inner_extent();
+      return typed<float>(memory_[static_cast<std::size_t>(value)]) + task.batch.row_offset(map, b / inner) +
+             b % inner * task.batch.strides[map].back();
+    };
+    runner.run(at(task.x, 0) + task.x_base, at(task.other, 1) + task.other_base, at(task.out, 2));
   }
 }
 

@@ -50,6 +50,8 @@ class Machine {
   void run(const FoldTask& task, Thread& thread, int member, int members);
   void run(const GenericTask& task, Thread& thread, int member, int members);
   void run(const ProductMapTask& task, Thread& thread, int member, int members);
+  void run(const WindowProductTask& task, Thread& thread, int member, int members);
+  void run(const WindowGradientTask& task, Thread& thread, int member, int members);
   void fold_rows(const FoldTask& task, const float* operands, std::int64_t stride, std::int64_t first, std::int64_t count);
   const float* packed_right_side(const MatmulTask& task, Thread& thread, std::int64_t begin, std::int64_t end);
   void multiply(const MatmulTask& task, Thread& thread, const kernels::cpu::Part& part, std::int64_t batch);

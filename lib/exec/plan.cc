@@ -130,6 +130,9 @@ class Planner {
         return {*fold, static_cast<double>(fold->count) * (200 + work / 8), {}, {}};
       }
     }
+    if (auto windows = recognise_windows(v, compiled)) {
+      return std::visit([&](auto& work) { return Task{std::move(work), positions / 16, {}, {}}; }, *windows);
+    }
     const auto steps = static_cast<double>(compiled.steps.steps.size() + 4);
     return {GenericTask{v, compiled.count}, positions * steps * 10, {}, {}};
   }
@@ -423,7 +426,8 @@ Result<Plan> make_plan(const program::Program& program, Fusion fusion, int threa
 std::string explain(const Plan& plan, const program::Program& program) {
   std::string text;
   for (const Task& task : plan.tasks) {
-    static constexpr const char* kNames[] = {"product", "column sum", "maps", "fold", "element by element", "product with maps"};
+    static constexpr const char* kNames[] = {"product",           "column sum",     "maps", "fold", "element by element",
+                                             "product with maps", "window product", "window gradient"};
     text += kNames[task.work.index()];
     if (const MapTask* map = map_of(task)) {
       text += ":";

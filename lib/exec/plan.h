@@ -7,6 +7,7 @@
 
 #include "dgx/kernels/compiled.h"
 #include "dgx/kernels/cpu/matmul.h"
+#include "dgx/kernels/cpu/window.h"
 #include "dgx/program/program.h"
 #include "layouts.h"
 #include "strip_group.h"
@@ -26,6 +27,24 @@ struct MatmulTask {
   /// The same numbers as the transposed product: fma(a, b, c) is fma(b, a, c).
   [[nodiscard]] MatmulTask transposed() const;
 };
+
+/// A dot with one side read through windows: a convolution or its input's gradient, image by image.
+struct WindowProductTask {
+  kernels::ValueIndex out = 0, x = 0, weights = 0;
+  std::int64_t x_base = 0, weights_base = 0;
+  LoopNest batch;  ///< maps: x, weights, out
+  kernels::cpu::WindowProduct product;
+};
+
+/// A dot over the places of windows: a convolution's weight gradient.
+struct WindowGradientTask {
+  kernels::ValueIndex out = 0, x = 0, other = 0;
+  std::int64_t x_base = 0, other_base = 0;
+  LoopNest batch;  ///< maps: x, other, out
+  kernels::cpu::WindowGradient gradient;
+};
+
+using WindowTask = std::variant<WindowProductTask, WindowGradientTask>;
 
 /// A dot with one: sums of columns. The matrix is [rows, columns], columns neighbours.
 struct ColumnSumTask {
@@ -67,7 +86,9 @@ struct GenericTask {
 };
 
 struct Task {
-  std::variant<MatmulTask, ColumnSumTask, MapTask, FoldTask, GenericTask, ProductMapTask> work;
+  std::variant<MatmulTask, ColumnSumTask, MapTask, FoldTask, GenericTask, ProductMapTask, WindowProductTask,
+               WindowGradientTask>
+      work = GenericTask{};
   double cost = 0;                            ///< rough cycles of one thread
   std::vector<kernels::ValueIndex> reads;
   std::vector<kernels::ValueIndex> writes;    ///< values that lie in memory afterwards
@@ -129,6 +150,8 @@ struct Plan {
                                                          const std::vector<LinearAccess>& accesses);
 [[nodiscard]] std::optional<ColumnSumTask> recognise_column_sum(const program::Program& program,
                                                                 const MatmulTask& matmul);
+[[nodiscard]] std::optional<WindowTask> recognise_windows(kernels::ValueIndex value,
+                                                          const kernels::CompiledPrimitive& primitive);
 [[nodiscard]] std::optional<FoldTask> recognise_fold(kernels::ValueIndex value,
                                                      const kernels::CompiledPrimitive& primitive,
                                                      const std::vector<LinearAccess>& accesses);

@@ -2,7 +2,7 @@
 # Measures, and prints one line a result:
 #
 #   sh tests/bench/run.sh                all that this build can measure
-#   sh tests/bench/run.sh NAME           one of: matmul, step, checkpoint, sha256, start
+#   sh tests/bench/run.sh NAME           one of: matmul, step, convolution, checkpoint, sha256, start
 #   sh tests/bench/run.sh --json [NAME]  lines of JSON where a benchmark has them
 #
 # BUILD is the build folder (default build/release), DGX_TORCH as for tests/run.sh. checkpoint needs FASHION_MNIST, the folder with the
@@ -16,7 +16,7 @@ json= name=all
 for argument in "$@"; do
   case "$argument" in
     --json) json=--json ;;
-    all|matmul|step|checkpoint|sha256|start) name=$argument ;;
+    all|matmul|step|convolution|checkpoint|sha256|start) name=$argument ;;
     *) usage ;;
   esac
 done
@@ -44,6 +44,13 @@ bench_step() {
   has_target step_bench || { echo "tests/bench/run.sh: step needs libtorch" >&2; return 0; }
   make_target step_bench
   "$build/tests/bench/step_bench" $json
+}
+
+# GF/s of 3×3 convolutions and their gradients against eager libtorch.
+bench_convolution() {
+  has_target convolution_bench || { echo "tests/bench/run.sh: convolution needs libtorch" >&2; return 0; }
+  make_target convolution_bench
+  "$build/tests/bench/convolution_bench" $json
 }
 
 # What checkpoints take from training: four epochs with the default interval and with a single segment, the best of five in turns.
@@ -100,6 +107,6 @@ bench_start() {
   done
 }
 
-for part in matmul step checkpoint sha256 start; do
+for part in matmul step convolution checkpoint sha256 start; do
   if wanted "$part"; then "bench_$part"; fi
 done

@@ -21,6 +21,7 @@ namespace dgx::kernels::cpu {
 namespace {
 #include "simd_matmul-inl.h"
 #include "simd_sums-inl.h"
+#include "simd_window-inl.h"
 }  // namespace
 }  // namespace dgx::kernels::cpu
 HWY_AFTER_NAMESPACE();
@@ -28,8 +29,8 @@ HWY_AFTER_NAMESPACE();
 namespace dgx::kernels::cpu {
 
 const KernelTable& avx512_kernels() {
-  static constexpr KernelTable kTable = {kTileRows,      kTileStrips, tile_of, pack_transposed,
-                                         column_dot_one, block_sum,   max_of};
+  static constexpr KernelTable kTable = {kTileRows,      kTileStrips, tile_of, pack_transposed, column_dot_one,
+                                         block_sum,      max_of,      window_columns, window_rows};
   return kTable;
 }
 

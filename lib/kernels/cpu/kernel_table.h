@@ -37,6 +37,10 @@ struct KernelTable {
   float (*block_sum)(const float* x, std::int64_t count);
   /// max; any NaN gives some NaN.
   float (*max)(const float* x, std::int64_t count);
+  /// Tiles of window products. `window_columns`: A is packed, `rows` of each k; strips of B lie side by side at
+  /// b + offsets[k]. `window_rows`: element (i, k) of A is a[i * a_row_stride + offsets[k]]; B is packed, 16 of each k.
+  void (*window_columns)(const TileTask& task, const std::int32_t* offsets, int rows, int strips);
+  void (*window_rows)(const TileTask& task, const std::int32_t* offsets, int rows, int strips);
 };
 
 const KernelTable& scalar_kernels();

@@ -6,12 +6,13 @@
 
 #include "kernel_table.h"
 #include "packing.h"
+#include "panels.h"
 
 namespace dgx::kernels::cpu {
 namespace {
 
-constexpr std::int64_t kBlock = 256;  // dgx-numerics(7), "dot"
-constexpr std::int64_t kGroup = 16 * kBlock;
+constexpr std::int64_t kBlock = kDotBlock;
+constexpr std::int64_t kGroup = kDotGroup;
 // A macro tile of C, at most kRowBlock × kColumnBlock, stays in the second-level cache while a group's blocks
 // pass by; a strip of B (16 or 32 KiB) stays in the first level while the panels of A pass by it.
 constexpr std::int64_t kRowBlock = 112;
@@ -68,24 +69,6 @@ struct Range {
   std::int64_t begin = 0;
   std::int64_t end = 0;
   [[nodiscard]] std::int64_t size() const { return end - begin; }
-};
-
-// Rows cut into panels of nearly equal height, at most `most`: 15 rows are better cut 8 + 7 than 14 + 1.
-struct Panels {
-  Panels(std::int64_t rows, std::int64_t most)
-      : count((rows + most - 1) / most),
-        base(rows / std::max<std::int64_t>(1, count)),
-        extra(rows - base * count) {}
-  [[nodiscard]] std::int64_t first_row(std::int64_t panel) const {
-    return panel * base + std::min(panel, extra);
-  }
-  [[nodiscard]] int height(std::int64_t panel) const {
-    return static_cast<int>(base + (panel < extra ? 1 : 0));
-  }
-
-  std::int64_t count;
-  std::int64_t base;
-  std::int64_t extra;
 };
 
 // Columns of a block: as few blocks as kColumnBlock allows, nearly equal.

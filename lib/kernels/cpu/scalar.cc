@@ -10,12 +10,14 @@ namespace {
 
 constexpr int kTileRows = 4;
 
-void tile(const TileTask& task, int rows, int /*strips*/) {
+// Element (i, k) of A and the strip of B at k come from functions: a panel, or a window grid.
+template <class ElementA, class StripB>
+void tile_of(const TileTask& task, int rows, ElementA a, StripB b) {
   float sums[kTileRows][16] = {};
   for (std::int64_t k = 0; k < task.depth; ++k) {
     for (int i = 0; i < rows; ++i) {
-      const float x = task.a[i * task.a_row_stride + k * task.a_step];
-      for (int l = 0; l < 16; ++l) sums[i][l] = std::fma(x, task.b[k * task.b_step + l], sums[i][l]);
+      const float x = a(i, k);
+      for (int l = 0; l < 16; ++l) sums[i][l] = std::fma(x, b(k)[l], sums[i][l]);
     }
   }
   for (int i = 0; i < rows; ++i) {
@@ -25,6 +27,24 @@ void tile(const TileTask& task, int rows, int /*strips*/) {
       *to = task.accumulate ? *to + group : group;
     }
   }
+}
+
+void tile(const TileTask& task, int rows, int /*strips*/) {
+  tile_of(
+      task, rows, [&](int i, std::int64_t k) { return task.a[i * task.a_row_stride + k * task.a_step]; },
+      [&](std::int64_t k) { return task.b + k * task.b_step; });
+}
+
+void window_columns(const TileTask& task, const std::int32_t* offsets, int rows, int /*strips*/) {
+  tile_of(
+      task, rows, [&](int i, std::int64_t k) { return task.a[k * rows + i]; },
+      [&](std::int64_t k) { return task.b + offsets[k]; });
+}
+
+void window_rows(const TileTask& task, const std::int32_t* offsets, int rows, int /*strips*/) {
+  tile_of(
+      task, rows, [&](int i, std::int64_t k) { return task.a[i * task.a_row_stride + offsets[k]]; },
+      [&](std::int64_t k) { return task.b + k * 16; });
 }
 
 void pack_transposed(float* to, int width, const float* from, std::int64_t lane_stride, std::int64_t depth) {
@@ -80,8 +100,8 @@ float max_of(const float* x, std::int64_t count) {
 }  // namespace
 
 const KernelTable& scalar_kernels() {
-  static constexpr KernelTable kTable = {kTileRows,      1,         tile,  pack_transposed,
-                                         column_dot_one, block_sum, max_of};
+  static constexpr KernelTable kTable = {kTileRows, 1,      tile,           pack_transposed, column_dot_one,
+                                         block_sum, max_of, window_columns, window_rows};
   return kTable;
 }
 

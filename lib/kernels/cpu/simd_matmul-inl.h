@@ -43,6 +43,29 @@ struct RowsOfPanel {  // a k apart by 1; a pointer for every third row, as many 
   const std::int64_t stride;
 };
 
+// Closes a block: adds it to its group, and a finished group to the groups before.
+template <int kRows, int kVectors>
+HWY_INLINE void store_tile(const TileTask& task, const V (&sums)[kRows][kVectors]) {
+  const D d;
+  // Copies, because a store through `out` might change `task` as far as the compiler knows.
+  float* const out = task.out;
+  const float* const group = task.group;
+  const bool accumulate = task.accumulate;
+  const std::int64_t row_stride = task.out_row_stride;
+  const std::int64_t out_strip_stride = task.out_strip_stride;
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) {
+      float* to = out + i * row_stride + v / kStripVectors * out_strip_stride + v % kStripVectors * kLanes;
+      const V before = group != nullptr ? hn::LoadU(d, group + (i * kVectors + v) * kLanes) : hn::Zero(d);
+      V sum = hn::Add(before, sums[i][v]);
+      if (accumulate) sum = hn::Add(hn::LoadU(d, to), sum);
+      hn::StoreU(sum, d, to);
+    }
+  }
+}
+
 template <class Panel, int kRows, int kStrips>
 void tile(const TileTask& task) {
   constexpr int kVectors = kStrips * kStripVectors;
@@ -76,23 +99,7 @@ void tile(const TileTask& task) {
     __builtin_prefetch(ahead, 0, 3);
     ahead += ahead_step;
   }
-  // Copies, because a store through `out` might change `task` as far as the compiler knows.
-  float* const out = task.out;
-  const float* const group = task.group;
-  const bool accumulate = task.accumulate;
-  const std::int64_t row_stride = task.out_row_stride;
-  const std::int64_t out_strip_stride = task.out_strip_stride;
-#pragma GCC unroll 16
-  for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) {
-      float* to = out + i * row_stride + v / kStripVectors * out_strip_stride + v % kStripVectors * kLanes;
-      const V before = group != nullptr ? hn::LoadU(d, group + (i * kVectors + v) * kLanes) : hn::Zero(d);
-      V sum = hn::Add(before, sums[i][v]);
-      if (accumulate) sum = hn::Add(hn::LoadU(d, to), sum);
-      hn::StoreU(sum, d, to);
-    }
-  }
+  store_tile<kRows, kVectors>(task, sums);
 }
 
 using TileFunction = void (*)(const TileTask&);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -88,6 +89,8 @@ class Evaluator {
   [[nodiscard]] Status run(const TensorView& x, const TensorView& y);
   /// A value of the last run. Only the program's last two values are kept.
   [[nodiscard]] TensorView value(kernels::ValueIndex value) const;
+  /// One line per operation, as ExactExecutor::explain().
+  [[nodiscard]] std::string explain() const;
 
  private:
   struct Impl;

@@ -1,0 +1,195 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace dgx::kernels::cpu {
+
+/// Products whose one operand is read through windows: convolutions and their gradients. Every element is a dot of
+/// dgx-numerics(7), "Folds", with all of its terms: positions outside give the fill, and are multiplied like any other number.
+///
+/// The operand's planes are copied, image by image, into a grid in which every position that some output and some tap
+/// meet at has a place of its own, and the places of neighbouring outputs are neighbours, whatever stride, dilation or
+/// exact division. Then no product needs an operand of its own for each tap (im2col): the tiles read the grid through a
+/// table of offsets, one for each term. Rows of outputs follow each other in the grid with the padding between them, which is
+/// computed and dropped: 1/29 of the work at 28 outputs a row.
+
+/// One dimension over which windows move. Output o and tap t meet at position o · step + t · tap_step + offset, which stands
+/// for index position / divisor of the operand if that divides and lies in [0, size), and is outside otherwise.
+struct WindowAxis {
+  std::int64_t outputs = 1;
+  std::int64_t step = 1;  ///< at least 1
+  std::int64_t taps = 1;
+  std::int64_t tap_step = 0;
+  std::int64_t offset = 0;
+  std::int64_t divisor = 1;  ///< at least 1
+  std::int64_t size = 1;
+  std::int64_t stride = 0;  ///< floats between neighbouring indices of the operand
+};
+
+/// Where a WindowAxis's positions lie in a grid: positions of one phase (modulo the step) are neighbours.
+class GridAxis {
+ public:
+  explicit GridAxis(const WindowAxis& axis);
+
+  /// Positions of a phase that lie inside, an arithmetic progression: places first, first + place_step, … take the operand's
+  /// elements from, from + from_step, ….
+  struct Run {
+    std::int64_t first = 0, place_step = 1, count = 0;
+    std::int64_t from = 0, from_step = 0;
+  };
+  [[nodiscard]] const std::vector<Run>& runs() const { return runs_; }  ///< by phase in use
+  [[nodiscard]] std::int64_t phases() const { return static_cast<std::int64_t>(runs_.size()); }
+  [[nodiscard]] std::int64_t length() const { return length_; }  ///< places of a phase
+  [[nodiscard]] std::int64_t phase_of(std::int64_t tap) const { return phase_of_[static_cast<std::size_t>(tap)]; }
+  [[nodiscard]] std::int64_t place_of(std::int64_t tap) const { return place_of_[static_cast<std::size_t>(tap)]; }  ///< for output 0
+  /// The least distance of rows of places such that what one row has inside and another has outside never meet.
+  [[nodiscard]] std::int64_t row_stride() const { return row_stride_; }
+
+ private:
+  std::vector<Run> runs_;
+  std::vector<std::int64_t> phase_of_, place_of_;  // by tap
+  std::int64_t length_ = 0, row_stride_ = 0;
+};
+
+/// The grid of one image: [plane][row phase][column phase][row][column].
+class WindowGrid {
+ public:
+  /// `planes`: where each plane starts in an image, in floats.
+  WindowGrid(const WindowAxis& rows, const WindowAxis& columns, std::vector<std::int64_t> planes, float fill);
+
+  [[nodiscard]] std::int64_t planes() const { return static_cast<std::int64_t>(planes_.size()); }
+  [[nodiscard]] std::int64_t plane_stride() const { return plane_stride_; }
+  [[nodiscard]] std::int64_t row_stride() const { return columns_.row_stride(); }
+  /// Floats of a grid of `planes` planes, with what the last strip reads beyond.
+  [[nodiscard]] std::int64_t size(std::int64_t planes) const { return planes * plane_stride_ + 64; }
+  /// Where the first output meets these taps in plane 0.
+  [[nodiscard]] std::int64_t tap(std::int64_t row_tap, std::int64_t column_tap) const;
+  /// Fills a grid of `planes` planes. copy() never writes places outside, so once is enough for many images.
+  void clear(std::int64_t planes, float* grid) const;
+  /// Copies planes [first, end) of the image at `image` into planes 0, 1, … of `grid`.
+  void copy(const float* image, std::int64_t first, std::int64_t end, float* grid) const;
+
+ private:
+  GridAxis rows_, columns_;
+  std::vector<std::int64_t> planes_;
+  float fill_;
+  std::int64_t phase_stride_ = 0, plane_stride_ = 0;
+};
+
+/// What a WindowProduct computes: out[row, (oh, ow)] = dot over the terms of weight(row, term) · operand(plane, tap, tap) at
+/// output (oh, ow). A convolution's output, or its input's gradient, of one image.
+struct WindowProductForm {
+  struct Term {
+    std::int64_t plane = 0, row_tap = 0, column_tap = 0;
+    std::int64_t weight = 0;  ///< what the term adds to a weight's place
+  };
+  WindowAxis rows, columns;
+  std::vector<std::int64_t> planes;        ///< where each starts in an image, in floats
+  float fill = 0;
+  std::vector<Term> terms;                 ///< in the fold's order
+  std::vector<std::int64_t> weight_rows;   ///< where each row's weights start
+  std::vector<std::int64_t> out_rows;      ///< where each row's outputs start
+  std::int64_t out_row = 0, out_column = 1;  ///< between neighbouring outputs
+};
+
+/// Made once, used by any threads.
+class WindowProduct {
+ public:
+  explicit WindowProduct(WindowProductForm form);
+  [[nodiscard]] const WindowProductForm& form() const { return form_; }
+  [[nodiscard]] const WindowGrid& grid() const { return grid_; }
+  /// By term: the place of its plane and taps for the first output.
+  [[nodiscard]] const std::vector<std::int32_t>& offsets() const { return offsets_; }
+  /// An image's outputs as the grid lays them: rows at the grid's stride, and their strips.
+  [[nodiscard]] std::int64_t columns() const;
+  [[nodiscard]] std::int64_t strips() const;
+  /// Floats that a runner needs.
+  [[nodiscard]] std::int64_t scratch_size() const;
+
+ private:
+  WindowProductForm form_;
+  WindowGrid grid_;
+  std::vector<std::int32_t> offsets_;
+};
+
+/// A WindowProduct as one thread computes it: image after image, part after part.
+class WindowProductRunner {
+ public:
+  /// `product` must outlive it; `scratch` holds product.scratch_size() floats, best on a cache line.
+  WindowProductRunner(const WindowProduct& product, float* scratch);
+
+  void set_weights(const float* weights);
+  void set_image(const float* image);
+  /// Writes outputs of strips [first, end).
+  void run(std::int64_t first, std::int64_t end, float* out);
+
+ private:
+  void tile(std::int64_t panel, std::int64_t strip, int strips, float* to, std::int64_t leading) const;
+  void write(std::int64_t first, std::int64_t end, float* out) const;
+
+  const WindowProduct& product_;
+  const struct KernelTable& kernels_;
+  float *weights_, *image_, *outputs_;
+};
+
+/// What a WindowGradient computes: out[(plane, tap, tap), column] = dot over (image, oh, ow) of operand(…) · other(image, oh, ow,
+/// column). A convolution's weight gradient.
+struct WindowGradientForm {
+  WindowAxis rows, columns;
+  std::vector<std::int64_t> planes;
+  float fill = 0;
+  std::vector<std::int64_t> images;        ///< where each image of the operand starts
+  std::vector<std::int64_t> other_images;  ///< and of the other side
+  std::int64_t other_row = 0, other_column = 0;  ///< between neighbouring outputs
+  std::int64_t count = 0, other_step = 0;        ///< columns of the product, and what lies between them in the other side
+  std::vector<std::int64_t> out_planes;
+  std::int64_t out_row_tap = 0, out_column_tap = 0, out_step = 0;
+};
+
+class WindowGradient {
+ public:
+  explicit WindowGradient(WindowGradientForm form);
+  [[nodiscard]] const WindowGradientForm& form() const { return form_; }
+  [[nodiscard]] const WindowGrid& grid() const { return grid_; }
+  /// Images of which a runner holds grids at once: those that a block of terms touches.
+  [[nodiscard]] std::int64_t slots() const;
+  [[nodiscard]] std::int64_t outputs() const { return form_.rows.outputs * form_.columns.outputs; }  ///< of an image
+  [[nodiscard]] std::int64_t taps() const { return form_.rows.taps * form_.columns.taps; }
+  /// Floats that a runner of that many planes needs.
+  [[nodiscard]] std::int64_t scratch_size(std::int64_t planes) const;
+
+ private:
+  WindowGradientForm form_;
+  WindowGrid grid_;
+};
+
+/// Computes planes [first, end) of a WindowGradient, a thread's share.
+class WindowGradientRunner {
+ public:
+  /// `scratch` holds gradient.scratch_size(end - first) floats.
+  WindowGradientRunner(const WindowGradient& gradient, std::int64_t first, std::int64_t end, float* scratch);
+  void run(const float* operand, const float* other, float* out);
+
+ private:
+  template <class Visit>
+  void for_each_tile(Visit visit) const;
+  void load(std::int64_t begin, std::int64_t end);
+  void pack(std::int64_t begin, std::int64_t end);
+  void multiply(std::int64_t begin, std::int64_t end);
+  void write(float* out) const;
+
+  const WindowGradient& gradient_;
+  const WindowGradientForm& form_;
+  const struct KernelTable& kernels_;
+  std::int64_t first_, end_;
+  std::int64_t depth_;
+  std::int64_t slots_, slot_size_;
+  std::int64_t next_image_ = 0;  ///< those before were copied
+  std::array<std::int32_t, 256> offsets_{};
+  const float *operand_ = nullptr, *other_ = nullptr;
+  float *packed_, *groups_, *totals_, *grids_;
+};
+
+}  // namespace dgx::kernels::cpu

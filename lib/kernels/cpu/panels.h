@@ -1,0 +1,29 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace dgx::kernels::cpu {
+
+inline constexpr std::int64_t kDotBlock = 256;  // dgx-numerics(7), "dot"
+inline constexpr std::int64_t kDotGroup = 16 * kDotBlock;
+
+/// Rows cut into panels of nearly equal height, at most `most`: 15 rows are better cut 8 + 7 than 14 + 1.
+struct Panels {
+  Panels(std::int64_t rows, std::int64_t most)
+      : count((rows + most - 1) / most),
+        base(rows / std::max<std::int64_t>(1, count)),
+        extra(rows - base * count) {}
+  [[nodiscard]] std::int64_t first_row(std::int64_t panel) const {
+    return panel * base + std::min(panel, extra);
+  }
+  [[nodiscard]] int height(std::int64_t panel) const {
+    return static_cast<int>(base + (panel < extra ? 1 : 0));
+  }
+
+  std::int64_t count;
+  std::int64_t base;
+  std::int64_t extra;
+};
+
+}  // namespace dgx::kernels::cpu

@@ -1,0 +1,146 @@
+#include <algorithm>
+
+#include "dgx/kernels/cpu/matmul.h"
+#include "dgx/kernels/cpu/window.h"
+#include "kernel_table.h"
+#include "packing.h"
+#include "panels.h"
+
+namespace dgx::kernels::cpu {
+namespace {
+
+std::int64_t in_lines(std::int64_t floats) { return strip_count(floats) * kStripWidth; }
+
+}  // namespace
+
+WindowGradient::WindowGradient(WindowGradientForm form)
+    : form_(std::move(form)), grid_(form_.rows, form_.columns, form_.planes, form_.fill) {}
+
+std::int64_t WindowGradient::slots() const {
+  return std::min((kDotBlock - 2) / outputs() + 2, static_cast<std::int64_t>(form_.images.size()));
+}
+
+std::int64_t WindowGradient::scratch_size(std::int64_t planes) const {
+  return in_lines(form_.count) * (kDotBlock + 2 * planes * taps()) + slots() * in_lines(grid_.size(planes));
+}
+
+WindowGradientRunner::WindowGradientRunner(const WindowGradient& gradient, std::int64_t first, std::int64_t end, float* scratch)
+    : gradient_(gradient),
+      form_(gradient.form()),
+      kernels_(current_kernels()),
+      first_(first),
+      end_(end),
+      depth_(gradient.outputs() * static_cast<std::int64_t>(form_.images.size())),
+      slots_(gradient.slots()),
+      slot_size_(in_lines(gradient.grid().size(end - first))),
+      packed_(scratch),
+      groups_(packed_ + in_lines(form_.count) * kDotBlock),
+      totals_(groups_ + in_lines(form_.count) * (end - first) * gradient.taps()),
+      grids_(totals_ + in_lines(form_.count) * (end - first) * gradient.taps()) {
+  for (std::int64_t s = 0; s < slots_; ++s) gradient.grid().clear(end - first, grids_ + s * slot_size_);
+}
+
+void WindowGradientRunner::run(const float* operand, const float* other, float* out) {
+  operand_ = operand;
+  other_ = other;
+  next_image_ = 0;
+  for (std::int64_t k = 0; k < depth_; k += kDotBlock) {
+    const std::int64_t end = std::min(depth_, k + kDotBlock);
+    load(k, end);
+    pack(k, end);
+    multiply(k, end);
+  }
+  write(out);
+}
+
+/// The images that terms [begin, end) lie in, and where in their grids.
+void WindowGradientRunner::load(std::int64_t begin, std::int64_t end) {
+  const std::int64_t outputs = gradient_.outputs();
+  for (; next_image_ * outputs < end; ++next_image_) {
+    gradient_.grid().copy(operand_ + form_.images[static_cast<std::size_t>(next_image_)], first_, end_,
+                          grids_ + next_image_ % slots_ * slot_size_);
+  }
+  const std::int64_t stride = gradient_.grid().row_stride();
+  std::int64_t image = begin / outputs;
+  std::int64_t row = begin % outputs / form_.columns.outputs;
+  std::int64_t column = begin % form_.columns.outputs;
+  for (std::int64_t k = begin; k < end; ++k) {
+    offsets_[static_cast<std::size_t>(k - begin)] = static_cast<std::int32_t>(image % slots_ * slot_size_ + row * stride + column);
+    if (++column < form_.columns.outputs) continue;
+    column = 0;
+    if (++row < form_.rows.outputs) continue;
+    row = 0;
+    ++image;
+  }
+}
+
+/// The other side's strips of terms [begin, end). Terms of one row of outputs are one run, or of an image if its rows are.
+void WindowGradientRunner::pack(std::int64_t begin, std::int64_t end) {
+  const std::int64_t width = form_.columns.outputs;
+  const std::int64_t outputs = gradient_.outputs();
+  const bool joined = form_.rows.outputs == 1 || form_.other_row == width * form_.other_column;
+  const std::int64_t run = joined ? outputs : width;
+  for (std::int64_t k = begin; k < end;) {
+    const std::int64_t stop = std::min(end, (k / run + 1) * run);
+    const std::int64_t at = k % outputs;
+    const float* from = other_ + form_.other_images[static_cast<std::size_t>(k / outputs)] + at / width * form_.other_row +
+                        at % width * form_.other_column;
+    pack_strips(kernels_, {from, form_.other_column, form_.other_step}, stop - k, form_.count,
+                packed_ + (k - begin) * kStripWidth, kDotBlock * kStripWidth);
+    k = stop;
+  }
+}
+
+/// visit(plane, height, row_tap, column_tap, strip, strips, at): every tile, and where its sums start. They are neighbours:
+/// [row][lane].
+template <class Visit>
+void WindowGradientRunner::for_each_tile(Visit visit) const {
+  const Panels panels(end_ - first_, kernels_.tile_rows);
+  const std::int64_t strips = strip_count(form_.count);
+  std::int64_t at = 0;
+  for (std::int64_t p = 0; p < panels.count; ++p) {
+    for (std::int64_t tap = 0; tap < gradient_.taps(); ++tap) {
+      for (std::int64_t strip = 0; strip < strips; strip += kernels_.tile_strips) {
+        const int wide = static_cast<int>(std::min<std::int64_t>(kernels_.tile_strips, strips - strip));
+        visit(panels.first_row(p), panels.height(p), tap / form_.columns.taps, tap % form_.columns.taps, strip, wide, at);
+        at += panels.height(p) * wide * kStripWidth;
+      }
+    }
+  }
+}
+
+/// Adds block [begin, end) to all tiles.
+void WindowGradientRunner::multiply(std::int64_t begin, std::int64_t end) {
+  const WindowGrid& grid = gradient_.grid();
+  const bool closes = end % kDotGroup == 0 || end == depth_;
+  TileTask task;
+  task.depth = end - begin;
+  task.a_row_stride = grid.plane_stride();
+  task.b_strip_stride = kDotBlock * kStripWidth;
+  task.out_strip_stride = kStripWidth;
+  task.accumulate = closes && begin >= kDotGroup;
+  for_each_tile([&](std::int64_t plane, int height, std::int64_t row_tap, std::int64_t column_tap, std::int64_t strip, int strips,
+                    std::int64_t at) {
+    task.a = grids_ + plane * grid.plane_stride() + grid.tap(row_tap, column_tap);
+    task.b = packed_ + strip * task.b_strip_stride;
+    task.group = begin % kDotGroup == 0 ? nullptr : groups_ + at;
+    task.out = (closes ? totals_ : groups_) + at;
+    task.out_row_stride = strips * kStripWidth;
+    kernels_.window_rows(task, offsets_.data(), height, strips);
+  });
+}
+
+void WindowGradientRunner::write(float* out) const {
+  for_each_tile([&](std::int64_t plane, int height, std::int64_t row_tap, std::int64_t column_tap, std::int64_t strip, int strips,
+                    std::int64_t at) {
+    const std::int64_t columns = std::min<std::int64_t>(strips * kStripWidth, form_.count - strip * kStripWidth);
+    for (int i = 0; i < height; ++i) {
+      const float* from = totals_ + at + i * strips * kStripWidth;
+      float* to = out + form_.out_planes[static_cast<std::size_t>(first_ + plane + i)] + row_tap * form_.out_row_tap +
+                  column_tap * form_.out_column_tap + strip * kStripWidth * form_.out_step;
+      for (std::int64_t c = 0; c < columns; ++c) to[c * form_.out_step] = from[c];
+    }
+  });
+}
+
+}  // namespace dgx::kernels::cpu

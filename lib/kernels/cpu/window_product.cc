@@ -1,0 +1,127 @@
+#include <algorithm>
+#include <cstring>
+
+#include "dgx/kernels/cpu/window.h"
+#include "kernel_table.h"
+#include "panels.h"
+
+namespace dgx::kernels::cpu {
+namespace {
+
+constexpr std::int64_t kWidth = 16;
+
+std::int64_t in_lines(std::int64_t floats) { return (floats + kWidth - 1) / kWidth * kWidth; }
+
+std::int64_t weights_size(const WindowProduct& product) {
+  return in_lines(static_cast<std::int64_t>(product.form().weight_rows.size() * product.form().terms.size()));
+}
+std::int64_t grid_size(const WindowProduct& product) { return in_lines(product.grid().size(product.grid().planes())); }
+
+}  // namespace
+
+WindowProduct::WindowProduct(WindowProductForm form)
+    : form_(std::move(form)), grid_(form_.rows, form_.columns, form_.planes, form_.fill) {
+  offsets_.reserve(form_.terms.size());
+  for (const WindowProductForm::Term& term : form_.terms) {
+    offsets_.push_back(static_cast<std::int32_t>(term.plane * grid_.plane_stride() + grid_.tap(term.row_tap, term.column_tap)));
+  }
+}
+
+std::int64_t WindowProduct::columns() const { return (form_.rows.outputs - 1) * grid_.row_stride() + form_.columns.outputs; }
+
+std::int64_t WindowProduct::strips() const { return in_lines(columns()) / kWidth; }
+
+std::int64_t WindowProduct::scratch_size() const {
+  return weights_size(*this) + grid_size(*this) + static_cast<std::int64_t>(form_.out_rows.size()) * strips() * kWidth;
+}
+
+WindowProductRunner::WindowProductRunner(const WindowProduct& product, float* scratch)
+    : product_(product),
+      kernels_(current_kernels()),
+      weights_(scratch),
+      image_(scratch + weights_size(product)),
+      outputs_(image_ + grid_size(product)) {
+  product.grid().clear(product.grid().planes(), image_);
+}
+
+/// Panel after panel, each [term][row].
+void WindowProductRunner::set_weights(const float* weights) {
+  const WindowProductForm& form = product_.form();
+  const Panels panels(static_cast<std::int64_t>(form.weight_rows.size()), kernels_.tile_rows);
+  float* to = weights_;
+  for (std::int64_t p = 0; p < panels.count; ++p) {
+    const std::int64_t* const rows = form.weight_rows.data() + panels.first_row(p);
+    const int height = panels.height(p);
+    for (const WindowProductForm::Term& term : form.terms) {
+      for (int i = 0; i < height; ++i) *to++ = weights[rows[i] + term.weight];
+    }
+  }
+}
+
+void WindowProductRunner::set_image(const float* image) {
+  product_.grid().copy(image, 0, product_.grid().planes(), image_);
+}
+
+/// A tile through all blocks of its terms. Sums of unfinished groups stay in a tile of their own; `to` holds the groups before.
+void WindowProductRunner::tile(std::int64_t panel, std::int64_t strip, int strips, float* to, std::int64_t leading) const {
+  const Panels panels(static_cast<std::int64_t>(product_.form().weight_rows.size()), kernels_.tile_rows);
+  const auto depth = static_cast<std::int64_t>(product_.offsets().size());
+  const int height = panels.height(panel);
+  alignas(64) float group[32 * kWidth];
+  TileTask task;
+  task.b = image_ + strip * kWidth;
+  task.a_row_stride = 1;
+  task.out_strip_stride = kWidth;
+  for (std::int64_t k = 0; k < depth; k += kDotBlock) {
+    const bool closes = (k + kDotBlock) % kDotGroup == 0 || k + kDotBlock >= depth;
+    task.depth = std::min(kDotBlock, depth - k);
+    task.a = weights_ + panels.first_row(panel) * depth + k * height;
+    task.group = k % kDotGroup == 0 ? nullptr : group;
+    task.accumulate = closes && k >= kDotGroup;
+    task.out = closes ? to : group;
+    task.out_row_stride = closes ? leading : strips * kWidth;
+    kernels_.window_columns(task, product_.offsets().data() + k, height, strips);
+  }
+}
+
+void WindowProductRunner::run(std::int64_t first, std::int64_t end, float* out) {
+  const Panels panels(static_cast<std::int64_t>(product_.form().weight_rows.size()), kernels_.tile_rows);
+  const std::int64_t leading = product_.strips() * kWidth;
+  for (std::int64_t strip = first; strip < end; strip += kernels_.tile_strips) {
+    const int strips = static_cast<int>(std::min<std::int64_t>(kernels_.tile_strips, end - strip));
+    for (std::int64_t panel = 0; panel < panels.count; ++panel) {
+      tile(panel, strip, strips, outputs_ + panels.first_row(panel) * leading + strip * kWidth, leading);
+    }
+  }
+  write(first * kWidth, std::min(product_.columns(), end * kWidth), out);
+}
+
+/// Grid columns [first, end) of every row to their places; what lies between the rows of outputs is dropped.
+void WindowProductRunner::write(std::int64_t first, std::int64_t end, float* out) const {
+  const WindowProductForm& form = product_.form();
+  const std::int64_t leading = product_.strips() * kWidth;
+  const std::int64_t stride = product_.grid().row_stride();
+  const std::int64_t width = form.columns.outputs;
+  // Rows of outputs that follow each other without a gap on both sides are one.
+  const bool whole = form.out_column == 1 && (form.rows.outputs == 1 || (stride == width && form.out_row == width));
+  for (std::size_t r = 0; r < form.out_rows.size(); ++r) {
+    const float* const from = outputs_ + static_cast<std::int64_t>(r) * leading;
+    float* const to = out + form.out_rows[r];
+    if (whole) {
+      std::memcpy(to + first, from + first, static_cast<std::size_t>(end - first) * sizeof(float));
+      continue;
+    }
+    for (std::int64_t row = first / stride; row * stride < end; ++row) {
+      const std::int64_t begin = std::max(first - row * stride, std::int64_t{0});
+      const std::int64_t stop = std::min(end - row * stride, width);
+      float* const place = to + row * form.out_row;
+      if (form.out_column == 1 && begin < stop) {
+        std::memcpy(place + begin, from + row * stride + begin, static_cast<std::size_t>(stop - begin) * sizeof(float));
+      } else {
+        for (std::int64_t c = begin; c < stop; ++c) place[c * form.out_column] = from[row * stride + c];
+      }
+    }
+  }
+}
+
+}  // namespace dgx::kernels::cpu

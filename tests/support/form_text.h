@@ -1,0 +1,109 @@
+#pragma once
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "dgx/core/tensor.h"
+
+namespace dgx::test {
+
+/// An input of a program of a few lines.
+struct FormInput {
+  DType dtype;
+  Shape shape;
+  std::int64_t below = 0;  ///< integers: of [0, below)
+};
+
+inline std::string text_of(const Shape& shape, char separator = ',') {
+  std::string text;
+  for (const std::int64_t extent : shape) text += (text.empty() ? "" : std::string(1, separator)) + std::to_string(extent);
+  return text;
+}
+
+/// `lines` are values after the inputs; their "v" is @V. Inputs are state entries model/a, model/b, ….
+inline std::string program_text(const std::vector<FormInput>& inputs, const std::vector<std::string>& lines) {
+  std::string text;
+  std::size_t v = 0;
+  for (const FormInput& input : inputs) {
+    text += "{\"k\":\"input\",\"s\":[" + text_of(input.shape) + "],\"src\":\"state model/" + std::string(1, static_cast<char>('a' + v)) +
+            "\",\"t\":\"" + std::string(name_of(input.dtype)) + "\",\"v\":" + std::to_string(v) + "}\n";
+    ++v;
+  }
+  for (std::string line : lines) {
+    line.replace(line.find("@V"), 2, std::to_string(v++));
+    text += line + "\n";
+  }
+  return text;
+}
+
+/// The lines of a convolution and its gradients, as lowerings write them.
+struct Convolution {
+  std::int64_t images = 2, in = 3, out = 5, height = 6, width = 7, kernel_h = 3, kernel_w = 3;
+  std::int64_t stride = 1, dilation = 1, padding = 1, groups = 1;
+
+  [[nodiscard]] std::int64_t out_height() const { return (height + 2 * padding - dilation * (kernel_h - 1) - 1) / stride + 1; }
+  [[nodiscard]] std::int64_t out_width() const { return (width + 2 * padding - dilation * (kernel_w - 1) - 1) / stride + 1; }
+  [[nodiscard]] FormInput x() const { return {DType::kF32, {images, in, height, width}}; }
+  [[nodiscard]] FormInput w() const { return {DType::kF32, {out, in / groups, kernel_h, kernel_w}}; }
+  [[nodiscard]] FormInput dy() const { return {DType::kF32, {images, out, out_height(), out_width()}}; }
+
+  static std::string times(std::int64_t factor, const std::string& symbol) {
+    return factor == 1 ? symbol : std::to_string(factor) + "*" + symbol;
+  }
+  static std::string plus(std::int64_t constant) {
+    return constant == 0 ? "" : (constant < 0 ? "-" : "+") + std::to_string(std::abs(constant));
+  }
+  /// Where output index `o` and tap `t` meet; the iteration's symbol comes first.
+  [[nodiscard]] std::string meet(const std::string& o, const std::string& t) const {
+    const std::string a = times(stride, o);
+    const std::string b = times(dilation, t);
+    return (o[0] == 'i' ? a + "+" + b : b + "+" + a) + plus(-padding);
+  }
+  /// The output index that reads input index `i` by tap `t`.
+  [[nodiscard]] std::string back(const std::string& i, const std::string& t) const {
+    const std::string sum = i + "-" + times(dilation, t) + plus(padding);
+    return stride == 1 ? sum : "(" + sum + ")/" + std::to_string(stride);
+  }
+  static std::string line(const Shape& fold, const Shape& shape, const Shape& iteration, const std::string& a, const std::string& b) {
+    const std::string split = iteration == shape ? "" : "\"i\":[" + text_of(iteration) + "],";
+    return "{\"f\":[" + text_of(fold) + "]," + split + "\"k\":\"dot\",\"s\":[" + text_of(shape) + "],\"t\":\"f32\",\"v\":@V,\"x\":[\"" + a +
+           "\",\"" + b + "\"]}";
+  }
+  static std::string view(const Shape& shape) { return "@" + text_of(shape, '.'); }
+
+  [[nodiscard]] std::string forward() const {
+    if (groups == 1) {
+      return line({kernel_h, kernel_w, in}, dy().shape, dy().shape, "0[i0,k2," + meet("i2", "k0") + "," + meet("i3", "k1") + "]?0x0p0",
+                  "1[i1,k2,k0,k1]");
+    }
+    return line({kernel_h, kernel_w, in / groups}, dy().shape, {images, groups, out / groups, out_height(), out_width()},
+                "0" + view({images, groups, in / groups, height, width}) + "[i0,i1,k2," + meet("i3", "k0") + "," + meet("i4", "k1") + "]?0x0p0",
+                "1" + view({groups, out / groups, in / groups, kernel_h, kernel_w}) + "[i1,i2,k2,k0,k1]");
+  }
+  /// Inputs: dy, w.
+  [[nodiscard]] std::string input_gradient() const {
+    if (groups == 1) {
+      return line({kernel_h, kernel_w, out}, x().shape, x().shape, "0[i0,k2," + back("i2", "k0") + "," + back("i3", "k1") + "]?0x0p0",
+                  "1[k2,i1,k0,k1]");
+    }
+    return line({kernel_h, kernel_w, out / groups}, x().shape, {images, groups, in / groups, height, width},
+                "0" + view({images, groups, out / groups, out_height(), out_width()}) + "[i0,i1,k2," + back("i3", "k0") + "," + back("i4", "k1") + "]?0x0p0",
+                "1" + view({groups, out / groups, in / groups, kernel_h, kernel_w}) + "[i1,k2,i2,k0,k1]");
+  }
+  /// Inputs: x, dy.
+  [[nodiscard]] std::string weight_gradient() const {
+    if (groups == 1) {
+      return line({images, out_height(), out_width()}, w().shape, w().shape, "1[k0,i0,k1,k2]",
+                  "0[k0,i1," + meet_fold("i2", "k1") + "," + meet_fold("i3", "k2") + "]?0x0p0");
+    }
+    return line({images, out_height(), out_width()}, w().shape, {groups, out / groups, in / groups, kernel_h, kernel_w},
+                "1" + view({images, groups, out / groups, out_height(), out_width()}) + "[k0,i0,i1,k1,k2]",
+                "0" + view({images, groups, in / groups, height, width}) + "[k0,i0,i2," + meet_fold("i3", "k1") + "," + meet_fold("i4", "k2") + "]?0x0p0");
+  }
+  [[nodiscard]] std::string meet_fold(const std::string& tap, const std::string& output) const {
+    return times(dilation, tap) + "+" + times(stride, output) + plus(-padding);
+  }
+};
+
+}  // namespace dgx::test

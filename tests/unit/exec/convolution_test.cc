@@ -1,0 +1,110 @@
+#include "forms.h"
+
+namespace dgx::exec {
+namespace {
+
+using test::check_form;
+using test::Convolution;
+
+void check(const Convolution& c) {
+  INFO(c.images << " images, " << c.in << " → " << c.out << " channels, " << c.height << "×" << c.width << ", kernel " << c.kernel_h
+                << "×" << c.kernel_w << ", stride " << c.stride << ", dilation " << c.dilation << ", padding " << c.padding
+                << ", groups " << c.groups);
+  check_form({c.x(), c.w()}, {c.forward()});
+  check_form({c.dy(), c.w()}, {c.input_gradient()});
+  check_form({c.x(), c.dy()}, {c.weight_gradient()});
+}
+
+TEST_CASE("the three products of a convolution are recognised without names") {
+  Convolution c;
+  c.in = c.out = 16;
+  c.images = 4;
+  c.height = c.width = 14;
+  for (c.stride = 1; c.stride <= 2; ++c.stride) {
+    CHECK(check_form({c.x(), c.w()}, {c.forward()}).starts_with("window product"));
+    CHECK(check_form({c.dy(), c.w()}, {c.input_gradient()}).starts_with("window product"));
+    CHECK(check_form({c.x(), c.dy()}, {c.weight_gradient()}).starts_with("window gradient"));
+  }
+}
+
+TEST_CASE("convolutions and their gradients have the definition's bits at the edges of channels") {
+  for (const std::int64_t in : {1, 3, 16, 17}) {
+    for (const std::int64_t out : {1, 16, 33}) {
+      Convolution c;
+      c.in = in;
+      c.out = out;
+      check(c);
+    }
+  }
+}
+
+TEST_CASE("convolutions and their gradients have the definition's bits for every stride, dilation and padding") {
+  for (const std::int64_t stride : {1, 2, 3}) {
+    for (const std::int64_t dilation : {1, 2, 3}) {
+      for (const std::int64_t padding : {0, 1, 2, 4}) {
+        Convolution c;
+        c.stride = stride;
+        c.dilation = dilation;
+        c.padding = padding;
+        c.height = 9;
+        c.width = 8;
+        check(c);
+      }
+    }
+  }
+}
+
+TEST_CASE("convolutions and their gradients have the definition's bits for odd kernels and sizes") {
+  for (const auto& [kernel_h, kernel_w] : {std::pair{1, 1}, {2, 2}, {1, 5}, {4, 1}, {5, 3}}) {
+    for (const auto& [height, width] : {std::pair{5, 5}, {6, 33}, {31, 5}, {17, 16}}) {
+      for (const std::int64_t stride : {1, 2}) {
+        Convolution c;
+        c.kernel_h = kernel_h;
+        c.kernel_w = kernel_w;
+        c.height = height;
+        c.width = width;
+        c.stride = stride;
+        c.padding = kernel_h / 2;
+        c.images = 1;
+        check(c);
+      }
+    }
+  }
+}
+
+TEST_CASE("grouped and depthwise convolutions have the definition's bits") {
+  for (const auto& [in, out, groups] : {std::tuple{4, 6, 2}, {6, 6, 6}, {3, 9, 3}, {34, 34, 2}}) {
+    for (const std::int64_t stride : {1, 2}) {
+      Convolution c;
+      c.in = in;
+      c.out = out;
+      c.groups = groups;
+      c.stride = stride;
+      check(c);
+    }
+  }
+}
+
+TEST_CASE("convolutions have the definition's bits across blocks and groups of terms") {
+  Convolution c;  // 9 · 29 = 261 terms, 9 · 460 = 4140
+  c.in = 29;
+  c.height = c.width = 4;
+  check(c);
+  c.in = 460;
+  c.out = 3;
+  c.images = 1;
+  c.height = c.width = 2;
+  check(c);
+  c = {};  // 17 · 16 · 16 = 4352 terms of the weight gradient
+  c.images = 17;
+  c.height = c.width = 16;
+  c.in = 2;
+  c.out = 18;
+  check(c);
+  c.images = 5;  // blocks that touch many images
+  c.height = c.width = 3;
+  check(c);
+}
+
+}  // namespace
+}  // namespace dgx::exec
