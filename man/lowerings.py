@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The table of lowerings in dgx-program(5), from the one in lib/program/lowering_table.cc.
+"""The table of lowerings in dgx-lowerings(7), from the one in lib/program/lowering_table.cc.
 
 usage: lowerings.py [--check]      writes the rows between the page's markers; --check: says whether they are there already
 
@@ -12,7 +12,7 @@ import sys
 
 SOURCE = pathlib.Path(__file__).resolve().parents[1]
 TABLE = SOURCE / "lib/program/lowering_table.cc"
-PAGE = SOURCE / "man/dgx-program.5.scd"
+PAGE = SOURCE / "man/dgx-lowerings.7.scd"
 BEGIN = "; lowerings.py writes what follows\n"
 END = "; until here\n"
 
@@ -32,13 +32,42 @@ BECOMES = {
     "split": "an access a part",
     "split_with_sizes": "an access a part",
     "unbind": "an access a part",
-    "cat": "a map: selects by _lt_ of the index; at most 30 parts",
-    "stack": "a map: selects by _lt_ of the index; at most 30 parts",
+    "cat": "a map: selects by _lt_ of the index, 24 parts a map",
+    "stack": "a map: selects by _lt_ of the index, 24 parts a map",
     "convert": "a map: f32 or i64; to u8 and bool refused",
     "filled": "a literal",
     "zeros": "the literal 0",
     "ones": "the literal 1",
     "arange": "a map: i step + start; floats: fma(f32 i, step, start)",
+    "tril": "select(column le row + diagonal, x, 0) of indices",
+    "triu": "select(column ge row + diagonal, x, 0) of indices",
+    "roll": "select(i lt shift, x[i + size - shift], x[i - shift]) a dimension",
+    "repeat": "a copy; its iteration has each dimension as (repeat, element)",
+    "diagonal": "an access with both coordinates the last index",
+    "trace": "sum of x[i, i]",
+    "diagonal_backward": "select(row + offset eq column, g, 0) of indices",
+    "diagonal_scatter": "select(row + offset eq column, source, x) of indices",
+    "diag_embed": "select(row + offset eq column, x, 0) of indices",
+    "slice_scatter": "select(start le i lt end, source[(i - start)/step], x)",
+    "select_scatter": "select(i eq index, source, x), written as a slice of one",
+    "unfold": "an access at step i + j",
+    "unfold_backward": "sum over j of g[(i - j)/step, j], fill 0",
+    "eye": "eq of row and column",
+    "linspace": "from the nearer end, of n numbers: fma(f32 i, s, start), fma(f32(n-1 - i), -s, end)",
+    "embedding": "a map: the table at $indices",
+    "embedding_backward": "a chain over the tokens: + g where token eq row (and row ne padding)",
+    "index_select": "a map: x at $index",
+    "take": "a map: flattened x at $index, negative ones counted from the end",
+    "gather": "a map: x at $index",
+    "index": "a map: x at up to five $indices, negative ones counted from the end; masks refused",
+    "index_put": "a chain over the indices: values (with accumulate: acc + values) where all eq, from x; a mask: select(mask, value, x)",
+    "put": "a chain over the flattened index: source (accumulated: acc + source) where eq, from flattened x",
+    "index_add": "a chain over index: acc + source (with alpha: fma(alpha, source, acc)) where eq, from x",
+    "index_copy": "a chain over index: source where eq, from x",
+    "index_fill": "a chain over index: the value where eq, from x",
+    "scatter": "a chain along the dimension: the source where index eq, from x; reduce add: acc + source",
+    "scatter_add": "a chain along the dimension: acc + source where index eq, from x",
+    "scatter_reduce": "sum with self: as scatter\\_add; others refused",
     "add": "x + other; with alpha fma(alpha, other, x); adding 0: an access",
     "sub": "x - other; with alpha fma(-alpha, other, x)",
     "rsub": "other - x; with alpha fma(-alpha, x, other)",
@@ -128,6 +157,7 @@ BECOMES = {
     "amax": "max",
     "argmax": "argmax",
     "softmax": "max m; e = exp(x - m); sum s; r = 1/s; e r",
+    "safe_softmax": "max m; e = exp(x - m); sum s; r = 1/s; select(m eq -inf, 0, e r)",
     "softmax_backward": "g y; its sum S; (g - S) y",
     "log_softmax": "max m; e = exp(x - m); sum s; l = log s; (x - m) - l",
     "log_softmax_backward": "sum S of g; g - exp(y) S",
@@ -155,10 +185,8 @@ def escaped(name):
 
 
 def table():
-    lines = ["|[ *ATen op*", ":[ *becomes*"]
-    for names, words in rows():
-        lines += ["|  " + ", ".join(escaped(name) for name in names), ":  " + words]
-    return "\n" + "\n".join(lines) + "\n\n"
+    lines = [f"*{', '.join(escaped(name) for name in names)}*: {words}" for names, words in rows()]
+    return "\n" + "++\n".join(lines) + "\n\n"
 
 
 def main():

@@ -54,6 +54,26 @@ Expression binary(ScalarOp op, const Expression& a, const Expression& b) {
   return step(op, {left, right});
 }
 
+/// Numbers accesses a and b the other way round, wherever the line names them but in `do`.
+void exchange_accesses(Primitive& line, std::int32_t a, std::int32_t b) {
+  const auto other = [&](std::int32_t n) { return n == a ? b : n == b ? a : n; };
+  const auto rename = [&](Operand& operand) {
+    if (operand.kind == Operand::Kind::kAccess) operand.index = other(operand.index);
+  };
+  std::swap(line.accesses[static_cast<std::size_t>(a)], line.accesses[static_cast<std::size_t>(b)]);
+  for (Access& access : line.accesses) {
+    for (auto& coordinate : access.coordinates) {
+      for (auto& term : coordinate.terms) {
+        if (term.symbol == kernels::Term::Symbol::kAccess) term.index = other(term.index);
+      }
+    }
+  }
+  for (Step& step : line.when) {
+    for (Operand& operand : step.operands) rename(operand);
+  }
+  if (line.init) rename(*line.init);
+}
+
 /// Writes a line anew in an order that depends on its meaning alone: steps as the result needs them, first
 /// operands first, each once; accesses as the steps come to them. (C++ leaves open in which order operands
 /// were written.)
@@ -210,6 +230,12 @@ Expression LineWriter::read(Access access, DType dtype) {
   return {this, Operand::access(n), dtype == DType::kF32 ? NumberType::kFloat : NumberType::kInteger};
 }
 
+Expression LineWriter::pick(const TensorForm& form, const std::vector<kernels::Coordinate>& indices) {
+  Access access = access_at(form, indices);
+  access.fill = form.dtype == DType::kF32 ? kernels::Literal(0.0F) : kernels::Literal(std::int64_t{0});
+  return read(std::move(access), form.dtype);
+}
+
 Expression LineWriter::append(ScalarOp op, const std::vector<Expression>& operands) {
   Step step;
   step.op = op;
@@ -246,7 +272,7 @@ TensorForm LineWriter::finish_operand(DType dtype, const Operand& result) {
     // becomes access 0.
     steps.clear();
     if (result.kind == Operand::Kind::kAccess) {
-      std::swap(primitive_.accesses[0], primitive_.accesses[static_cast<std::size_t>(result.index)]);
+      exchange_accesses(primitive_, 0, result.index);
     } else {
       const ScalarOp same = result.kind == Operand::Kind::kFloat ? ScalarOp::kF32 : ScalarOp::kI64;
       steps.push_back({same, {result, {}, {}}});
@@ -267,6 +293,10 @@ TensorForm LineWriter::finish_chain(DType dtype, const Expression& result,
     primitive_.when.resize(static_cast<std::size_t>(when->operand.index) + 1);
   }
   return finish_operand(dtype, result.operand);
+}
+
+kernels::Coordinate picked_index(const Expression& access) {
+  return {{{kernels::Term::Symbol::kAccess, access.operand.index, 1}}, 0, {}, 1};
 }
 
 void arrange(Primitive& primitive) { primitive = Arrangement(primitive).result(); }

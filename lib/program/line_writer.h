@@ -66,6 +66,9 @@ class LineWriter {
   [[nodiscard]] Expression fold(std::size_t n) {
     return {this, kernels::Operand::fold(static_cast<int>(n)), kernels::NumberType::kInteger};
   }
+  /// Its element at `indices`, some of which are picked_index(). Where one is outside: 0. Of a pickable()
+  /// form.
+  Expression pick(const TensorForm& form, const std::vector<kernels::Coordinate>& indices);
 
   /// The line whose value is `result`, converted to `dtype`'s number type, as a tensor of all its elements. A
   /// map that only reads one tensor whole, or is one number, costs no line. Steps and accesses that `result`
@@ -89,6 +92,9 @@ class LineWriter {
   std::vector<std::optional<TensorForm>>
       read_whole_;  // by access: what a copy of it would be, where it was read as a tensor
 };
+
+/// `$j`: the integer that an access of the line reads, as the coordinate of another.
+[[nodiscard]] kernels::Coordinate picked_index(const Expression& access);
 
 /// Drops the steps and accesses that the line's result does not need, and puts the rest into an order that
 /// depends on the line's meaning alone, so that one lowering has one text whatever compiler built us. Not for

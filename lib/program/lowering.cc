@@ -83,6 +83,33 @@ TensorForm without_splat(Builder& builder, const TensorForm& form) {
   return remap(value_form(value, form.dtype, {1}), form.shape, {constant_index(0)});
 }
 
+TensorForm pickable(Builder& builder, const std::string& provenance, const TensorForm& form) {
+  const auto is_plain = [](const kernels::Coordinate& c) {
+    const bool alone = c.terms.size() == 1 && c.terms[0].coefficient == 1 && c.constant == 0;
+    return c.division == kernels::Coordinate::Division::kNone && (alone || c.terms.empty());
+  };
+  const bool plain = !form.splat && !form.fill &&
+                     std::all_of(form.coordinates.begin(), form.coordinates.end(), is_plain) &&
+                     form.coordinates.size() == form.shape.size();
+  if (!plain) return materialise(builder, provenance, form);
+  // Each dimension of more than one element must be there, and whole: an integer outside it is outside the
+  // value.
+  for (std::size_t n = 0; n < form.coordinates.size(); ++n) {
+    const auto& terms = form.coordinates[n].terms;
+    const bool whole = terms.empty() ? form.base[n] == 1
+                                     : form.base[n] == form.shape[static_cast<std::size_t>(terms[0].index)];
+    if (!whole) return materialise(builder, provenance, form);
+  }
+  std::vector<bool> seen(form.shape.size(), false);
+  for (const auto& coordinate : form.coordinates) {
+    if (!coordinate.terms.empty()) seen[static_cast<std::size_t>(coordinate.terms[0].index)] = true;
+  }
+  for (std::size_t n = 0; n < seen.size(); ++n) {
+    if (!seen[n]) return materialise(builder, provenance, form);
+  }
+  return form;
+}
+
 TensorForm sum_over(Builder& builder, const std::string& provenance, const TensorForm& form,
                     const std::vector<std::size_t>& dimensions) {
   const TensorForm whole = without_splat(builder, form);
@@ -152,6 +179,15 @@ std::vector<TensorForm> Call::tensors(std::string_view name) {
   std::vector<TensorForm> forms;
   if (!require(ids, fmt::format("argument '{}' is not a list of tensors", name))) return forms;
   for (const auto& id : *ids) forms.push_back(form_of(id, name));
+  return forms;
+}
+
+std::vector<std::optional<TensorForm>> Call::optional_tensors(std::string_view name) {
+  const AtenArgument* argument = find(name);
+  const auto* ids = argument ? std::get_if<std::vector<std::optional<TensorId>>>(argument) : nullptr;
+  std::vector<std::optional<TensorForm>> forms;
+  if (!require(ids, fmt::format("argument '{}' is not a list of tensors", name))) return forms;
+  for (const auto& id : *ids) forms.push_back(id ? std::optional(form_of(id, name)) : std::nullopt);
   return forms;
 }
 

@@ -29,6 +29,9 @@ struct LoweringState {
                                   const Shape& shape);
 /// A form that a dot can read: a splat becomes a constant value.
 [[nodiscard]] TensorForm without_splat(Builder& builder, const TensorForm& form);
+/// A form whose element at integers that a tensor holds (line_writer.h, pick) is one access: a copy, unless
+/// each of its indices has a coordinate to itself.
+[[nodiscard]] TensorForm pickable(Builder& builder, const std::string& provenance, const TensorForm& form);
 /// The sum over `dimensions` (sorted), kept as 1: trailing dimensions as a sum, others as a dot with one
 /// (dgx-program(5), "Lowering guarantees").
 [[nodiscard]] TensorForm sum_over(Builder& builder, const std::string& provenance, const TensorForm& form,
@@ -48,6 +51,8 @@ class Call {
   [[nodiscard]] bool given(std::string_view name) const;
   [[nodiscard]] TensorForm tensor(std::string_view name);
   [[nodiscard]] std::vector<TensorForm> tensors(std::string_view name);
+  /// A list in which some may be None.
+  [[nodiscard]] std::vector<std::optional<TensorForm>> optional_tensors(std::string_view name);
   /// A tensor, or a number in any form as a splat.
   [[nodiscard]] TensorForm number_or_tensor(std::string_view name);
   [[nodiscard]] double number(std::string_view name);

@@ -29,6 +29,39 @@ void ones(Call& call);
 void arange(Call& call);
 void convert(Call& call);
 
+// lowerings_pieces.cc: parts of tensors, put together and moved.
+void tril(Call& call);
+void triu(Call& call);
+void roll(Call& call);
+void repeat(Call& call);
+void diagonal(Call& call);
+void trace(Call& call);
+void diagonal_backward(Call& call);
+void diagonal_scatter(Call& call);
+void diag_embed(Call& call);
+void slice_scatter(Call& call);
+void select_scatter(Call& call);
+void unfold(Call& call);
+void unfold_backward(Call& call);
+void eye(Call& call);
+void linspace(Call& call);
+
+// lowerings_indexing.cc: elements at integers that tensors hold.
+void embedding(Call& call);
+void embedding_backward(Call& call);
+void index_select(Call& call);
+void take(Call& call);
+void gather(Call& call);
+void index(Call& call);
+void index_put(Call& call);
+void put(Call& call);
+void index_add(Call& call);
+void index_copy(Call& call);
+void index_fill(Call& call);
+void scatter(Call& call);
+void scatter_add(Call& call);
+void scatter_reduce(Call& call);
+
 // lowerings_arithmetic.cc: one scalar expression an element.
 void add(Call& call);
 void sub(Call& call);
@@ -128,6 +161,7 @@ void mean(Call& call);
 void amax(Call& call);
 void argmax(Call& call);
 void softmax(Call& call);
+void safe_softmax(Call& call);
 void softmax_backward(Call& call);
 void log_softmax(Call& call);
 void log_softmax_backward(Call& call);

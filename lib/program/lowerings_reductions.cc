@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "lowerings.h"
 #include "pointwise.h"
@@ -95,6 +96,18 @@ void softmax(Call& call) {
   const SoftmaxParts parts = softmax_parts(call.builder(), call.provenance(), form, dimension);
   Pointwise map(call);
   map.out(map.read(parts.numerators, "self") * map.read(parts.reciprocal, "self"));
+}
+
+/// A softmax whose rows of nothing but −inf are 0.
+void safe_softmax(Call& call) {
+  const TensorForm form = call.tensor("self");
+  const std::size_t dimension = call.dimension("dim", form.shape.size());
+  if (!call.ok()) return;
+  const SoftmaxParts parts = softmax_parts(call.builder(), call.provenance(), form, dimension);
+  Pointwise map(call);
+  const Expression is_empty = compare(ScalarOp::kEq, map.read(parts.maximum, "self"),
+                                      -std::numeric_limits<float>::infinity());
+  map.out(program::select(is_empty, 0.0F, map.read(parts.numerators, "self") * map.read(parts.reciprocal, "self")));
 }
 
 void log_softmax(Call& call) {

@@ -70,11 +70,16 @@ void constant(Call& call, double number) {
   call.give(splat_form(call.result_dtype(), call.result_shape(), literal));
 }
 
+/// At most so many parts a map: each costs two steps, an access and their text.
+constexpr std::size_t kMaxParts = 24;
+
 /// The parts one after another along a dimension, as one map that selects by index.
-void joined(Call& call, const std::vector<TensorForm>& parts, std::size_t dimension) {
-  // Each part costs two steps.
-  if (!call.require(!parts.empty() && parts.size() <= 30, fmt::format("{} parts", parts.size()))) return;
-  LineWriter line(call.builder(), call.provenance(), call.result_shape());
+TensorForm joined_few(Call& call, const std::vector<TensorForm>& parts, std::size_t dimension) {
+  if (parts.size() == 1) return parts[0];
+  Shape shape = parts[0].shape;
+  shape[dimension] = 0;
+  for (const TensorForm& part : parts) shape[dimension] += part.shape[dimension];
+  LineWriter line(call.builder(), call.provenance(), shape);
   std::int64_t start = 0;
   std::vector<std::pair<std::int64_t, Expression>> pieces;
   for (const TensorForm& part : parts) {
@@ -93,7 +98,23 @@ void joined(Call& call, const std::vector<TensorForm>& parts, std::size_t dimens
   for (std::size_t n = pieces.size() - 1; n-- > 0;) {
     result = select(compare(ScalarOp::kLt, line.index(dimension), pieces[n].first), pieces[n].second, result);
   }
-  call.give(line, result);
+  return line.finish(call.result_dtype(), result);
+}
+
+/// Many parts are joined in groups, the groups likewise.
+void joined(Call& call, std::vector<TensorForm> parts, std::size_t dimension) {
+  std::erase_if(parts, [&](const TensorForm& part) { return part.shape[dimension] == 0; });
+  if (!call.require(!parts.empty(), "no parts")) return;
+  while (parts.size() > kMaxParts) {
+    std::vector<TensorForm> groups;
+    for (std::size_t begin = 0; begin < parts.size(); begin += kMaxParts) {
+      const auto first = parts.begin() + static_cast<std::ptrdiff_t>(begin);
+      const auto count = static_cast<std::ptrdiff_t>(std::min(kMaxParts, parts.size() - begin));
+      groups.push_back(joined_few(call, {first, first + count}, dimension));
+    }
+    parts = std::move(groups);
+  }
+  call.give(joined_few(call, parts, dimension));
 }
 
 }  // namespace

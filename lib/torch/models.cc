@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "dgx/program/specs.h"
+#include "rewrites.h"
 
 namespace dgx::torch_bridge {
 namespace {
@@ -99,14 +100,31 @@ class ModuleWrapper {
     for (const auto& child : module.named_children()) wrap(child.value, path + child.name + ".");
   }
 
+  /// Lists of tensors that a module keeps beside its parameters (nn.LSTM does) come to hold the wrapped ones.
+  void wrap_lists(const torch::jit::Module& module) const {
+    for (const torch::jit::Module& each : module.modules()) {
+      for (const auto& attribute : each.named_attributes(false)) {
+        if (!attribute.value.isTensorList()) continue;
+        c10::List<at::Tensor> list = attribute.value.toTensorList();
+        for (std::size_t n = 0; n < list.size(); ++n) {
+          const auto found = wrapped_.find(place_of(list.get(n)));
+          if (found != wrapped_.end()) list.set(n, found->second);
+        }
+      }
+    }
+  }
+
  private:
   using Place = std::tuple<const void*, std::vector<std::int64_t>, std::vector<std::int64_t>, at::ScalarType>;
+
+  static Place place_of(const at::Tensor& tensor) {
+    return {tensor.const_data_ptr(), tensor.sizes().vec(), tensor.strides().vec(), tensor.scalar_type()};
+  }
 
   void replace(torch::jit::Module& module, const torch::jit::NameTensor& slot, const std::string& path,
                std::vector<NamedTensor>& list, bool trained) {
     const at::Tensor& tensor = slot.value;
-    const Place place{tensor.const_data_ptr(), tensor.sizes().vec(), tensor.strides().vec(),
-                      tensor.scalar_type()};
+    const Place place = place_of(tensor);
     auto found = wrapped_.find(place);
     if (found == wrapped_.end() || tensor.numel() == 0) {
       const at::Tensor wrapper = functional(tensor).set_requires_grad(trained);
@@ -161,8 +179,11 @@ Result<Model> load_torchscript(const program::CaptureRequest& request) {
       std::make_shared<torch::jit::Module>(torch::jit::load(request.model, c10::Device(c10::kCPU)));
   DGX_CHECK(check_module(request.model, *module));
   module->train(request.training);
+  rewrite_for_capture(*module);
   Model model;
-  ModuleWrapper(model, request.training).wrap(*module, "");
+  ModuleWrapper wrapper(model, request.training);
+  wrapper.wrap(*module, "");
+  wrapper.wrap_lists(*module);
   model.forward = [module](const at::Tensor& input) {
     const c10::IValue output = module->forward({input});
     if (!output.isTensor()) {
