@@ -148,6 +148,17 @@ void adaptive_avg_pool_backward(Call& call);
 
 // lowerings_padding.cc
 void constant_pad(Call& call);
+void reflection_pad(Call& call);
+void reflection_pad_backward(Call& call);
+void replication_pad(Call& call);
+void replication_pad_backward(Call& call);
+
+// lowerings_patches.cc: pixels and channels in another order, windows as columns.
+void pixel_shuffle(Call& call);
+void pixel_unshuffle(Call& call);
+void channel_shuffle(Call& call);
+void im2col(Call& call);
+void col2im(Call& call);
 
 // lowerings_upsample.cc: in one to three dimensions.
 void upsample_nearest(Call& call);
