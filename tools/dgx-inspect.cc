@@ -28,7 +28,7 @@ cli::Table table_of(const jobs::Description::Field& field) {
 cli::Cell words(const std::vector<std::string>& list) {
   json::Array values;
   for (const std::string& word : list) values.emplace_back(word);
-  return {std::move(values), fmt::format("{}", fmt::join(list, ", "))};
+  return {std::move(values), list.empty() ? "none" : fmt::format("{}", fmt::join(list, ", "))};
 }
 
 struct Show {

@@ -2,7 +2,10 @@
 #include <fmt/chrono.h>
 #include <fmt/ranges.h>
 
+#include <filesystem>
+
 #include "dgx/cli/tool.h"
+#include "dgx/core/files.h"
 #include "dgx/jobs/settle.h"
 
 namespace {
@@ -38,6 +41,13 @@ void print_logged(cli::Out& out, const std::vector<jobs::Logged>& logged) {
   out.field("receipts", std::move(table));
   out.field("entries", logged.back().receipt.body.head.count);
   out.field("root", logged.back().receipt.body.head.root);
+}
+
+/// Before the ledger is touched: an append that is done must not end with an error about another file.
+Status check_receipts_path(const cli::Out& out, const std::optional<std::string>& path) {
+  if (!path || *path == "-" || (exists(*path) && !std::filesystem::is_regular_file(*path))) return {};
+  DGX_TRY([[maybe_unused]] const AtomicFile unused, AtomicFile::create(*path, out.clobber()));
+  return {};
 }
 
 Status write_receipts(cli::Out& out, const std::optional<std::string>& path,
@@ -119,6 +129,7 @@ struct Append {
   Result<cli::Verdict> run(cli::Out& out) const {
     jobs::LedgerWriter request = writer;
     request.file.trust = out.common().trust;
+    DGX_CHECK(check_receipts_path(out, receipts_path));
     DGX_TRY(const auto logged, jobs::append_statements(request, paths));
     print_logged(out, logged);
     DGX_CHECK(write_receipts(out, receipts_path, logged));

@@ -46,10 +46,10 @@ void print_disagreements(cli::Out& out, const std::vector<manifest::VerdictRow>&
   if (shown > kMostShown) out.line("and " + std::to_string(shown - kMostShown) + " more");
 }
 
-std::string comma_list(const std::vector<std::int64_t>& numbers) {
+cli::Cell comma_list(const std::vector<std::int64_t>& numbers) {
   std::string text;
   for (const std::int64_t number : numbers) text += (text.empty() ? "" : ", ") + std::to_string(number);
-  return text;
+  return {json::Array(numbers.begin(), numbers.end()), text};
 }
 
 /// Milliseconds are as much as a clock is worth.
@@ -65,7 +65,7 @@ cli::Verdict print_verdict(cli::Out& out, const jobs::VerifyResult& result) {
   out.field("draw", manifest::name_of(verdict.draw));
   out.field("settles", settles);
   print_rows(out, result.rows, verdict.segments);
-  if (!result.missing.empty()) out.field("missing", cli::Cell(comma_list(result.missing)));
+  if (!result.missing.empty()) out.field("missing", comma_list(result.missing));
   print_miss(out, verdict.miss_probability);
   out.field("work", verdict.work);
   out.field("id", result.id);

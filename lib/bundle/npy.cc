@@ -149,7 +149,7 @@ Result<std::pair<std::size_t, std::size_t>> header_range(std::string_view conten
   if (content.size() < begin) return malformed("byte 8: the header is cut off");
   const std::size_t length = little(content, 8, width);
   if (length > kMaxHeader || length > content.size() - begin) {
-    return malformed(fmt::format("byte 8: a header of {} bytes is too long", length));
+    return malformed(fmt::format("byte 8: a header of {} bytes is too long, or cut off", length));
   }
   return std::pair{begin, begin + length};
 }

@@ -1,8 +1,10 @@
 #include "dgx/cli/tool.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <optional>
 
@@ -81,6 +83,24 @@ Status no_command(const Request& request, Status parsed) {
   return usage_error("no command given");
 }
 
+void tell_versions(Out& out) {
+  std::string libraries(kLinkedLibraries);
+  if (libraries.ends_with('\n')) libraries.pop_back();
+  std::replace(libraries.begin(), libraries.end(), '\n', ',');
+  out.detail(fmt::format("version {} with {}; threads {}", DGX_VERSION, libraries, out.common().threads), 2);
+}
+
+/// What a call took, for those who ask with -v. `ru_maxrss` is in KiB, getrusage(2).
+void tell_cost(Out& out, std::chrono::duration<double> elapsed) {
+  rusage usage{};
+  if (getrusage(RUSAGE_SELF, &usage) != 0) return;
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  out.detail(fmt::format("took {:.3f} s, {:.3f} s of processor time, at most {} MiB", elapsed.count(),
+                         seconds(usage.ru_utime) + seconds(usage.ru_stime), usage.ru_maxrss / 1024));
+}
+
 int finish(Out& out, const Error& error) {
   out.error(error);
   return static_cast<int>(error.code);
@@ -112,7 +132,10 @@ int run_request(const Tool& tool, Request request) {
     return finish(out, error);
   }
 
+  const auto start = std::chrono::steady_clock::now();
+  tell_versions(out);
   const Result<Verdict> verdict = runner.run(out);
+  tell_cost(out, std::chrono::steady_clock::now() - start);
   if (!verdict.ok()) return finish(out, verdict.error());
   const Status flushed = out.flush();
   return flushed.ok() ? static_cast<int>(*verdict) : finish(out, flushed.error());

@@ -20,14 +20,17 @@ namespace {
 
 constexpr std::string_view kStatesExtension = ".states";
 
+/// What is said of signers: with --trust, who is not named is refused.
+Result<manifest::Trust> trust_of(const JobContext& context) {
+  if (!context.trust) return manifest::Trust();
+  return manifest::Trust::load(*context.trust);
+}
+
 /// A statement's fields: id, signer, what is said of him, and the predicate as it was signed.
 template <class T>
 Result<std::vector<Description::Field>> statement_fields(const manifest::Signed<T>& statement, const std::string& path,
                                                          const JobContext& context) {
-  manifest::Trust trust;
-  if (context.trust) {
-    DGX_TRY(trust, manifest::Trust::load(*context.trust));
-  }
+  DGX_TRY(const manifest::Trust trust, trust_of(context));
   DGX_TRY(const std::string_view standing, trust.check(statement.key_id, path + ": the signer"));
   DGX_TRY(const manifest::Envelope envelope, manifest::parse_envelope(statement.envelope));
   DGX_TRY(json::Value payload, json::parse(envelope.payload));
@@ -111,8 +114,10 @@ json::Object statement_row(const manifest::Signed<manifest::Body>& statement) {
           {"signer", statement.key_id.hex()}};
 }
 
-Result<Description> describe_ledger(const std::string& path, Recompute recompute) {
+Result<Description> describe_ledger(const std::string& path, Recompute recompute, const JobContext& context) {
   DGX_TRY(const ledger::Log log, ledger::read(path));
+  DGX_TRY(const manifest::Trust trust, trust_of(context));
+  DGX_TRY([[maybe_unused]] const auto word, trust.check(log.operator_id(), path + ": the operator"));
   const manifest::RootReference head = ledger::head_of(log.entries);
   Description out{"ledger",
                   {{"id", log.id().hex()},
@@ -135,11 +140,15 @@ Result<Description> describe_ledger(const std::string& path, Recompute recompute
   return out;
 }
 
-Result<Description> describe_statements(const std::string& path, const std::string& text, Recompute recompute) {
+Result<Description> describe_statements(const std::string& path, const std::string& text, Recompute recompute,
+                                        const JobContext& context) {
+  DGX_TRY(const manifest::Trust trust, trust_of(context));
   json::Array rows;
   for (const std::string_view line : program::lines_of(text)) {
     const auto statement = manifest::open_any(line);
-    if (!statement.ok()) return within(fmt::format("{}: line {}", path, rows.size() + 1), statement.error());
+    const std::string place = fmt::format("{}: line {}", path, rows.size() + 1);
+    if (!statement.ok()) return within(place, statement.error());
+    DGX_TRY([[maybe_unused]] const auto word, trust.check(statement->key_id, place + ": the signer"));
     rows.emplace_back(statement_row(*statement));
   }
   Description out{"statements", {{"count", json_number(static_cast<std::int64_t>(rows.size()))}}, {}, {}};
@@ -285,8 +294,8 @@ Result<Description> describe_text(const std::string& path, const std::string& te
   const json::Object* object = line.ok() ? line->as_object() : nullptr;
   const auto has = [object](const char* key) { return object != nullptr && object->contains(key); };
   if (has("payload") && has("signatures")) {
-    if (path != "-" && exists(ledger::receipts_path(path))) return describe_ledger(path, recompute);
-    return several ? describe_statements(path, text, recompute) : describe_statement(path, text, recompute, context);
+    if (path != "-" && exists(ledger::receipts_path(path))) return describe_ledger(path, recompute, context);
+    return several ? describe_statements(path, text, recompute, context) : describe_statement(path, text, recompute, context);
   }
   if (has("k") && has("v")) return describe_program(path, text, recompute);
   if (has("drawn")) return describe_shard(path, text);

@@ -128,6 +128,10 @@ Result<program::CapturedGraph> capture(const Parsed& parsed, const program::Trai
 Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   DGX_TRY(const Parsed parsed, parse(options));
   if (options.batch < 1) return usage_error("--batch must be at least 1");
+  if (options.price < 0) return usage_error("--price must be at least 0");
+  if (options.max_milliseconds.value_or(1) < 1 || options.max_milliseconds.value_or(1) > manifest::kMaxMilliseconds) {
+    return usage_error("--max-milliseconds must be 1 to " + std::to_string(manifest::kMaxMilliseconds));
+  }
   DGX_TRY(const bundle::Dataset data, bundle::read_dataset(options.data, bundle::Check::kDigests, {context.threads}));
   DGX_TRY(const Digest digest, bundle::dataset_digest(data));
   const std::int64_t samples = data.x.shape()[0];

@@ -57,6 +57,9 @@ Result<TaskFiles> open_task(const std::string& path, const std::optional<std::st
     DGX_TRY(const manifest::Trust trusted, manifest::Trust::load(*trust));
     DGX_TRY([[maybe_unused]] const auto word, trusted.check(task.key_id, path + ": the submitter"));
   }
+  if (path == "-" && !program_path) {
+    return usage_error("standard input has no step program beside it", "name the task's file, or the program with --program");
+  }
   const std::string file = program_path.value_or(beside(path, ".program.jsonl"));
   DGX_TRY(auto program, open_program(file, task.body.program, "step program"));
   if (auto checked = program::check_program(*program, program::ProgramRole::kTraining); !checked) {

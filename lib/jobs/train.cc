@@ -218,6 +218,7 @@ Result<bundle::RunWriter> open_run(const TrainOptions& options, const TaskFiles&
 }  // namespace
 
 Result<TrainResult> train(const TrainOptions& options, const JobContext& context) {
+  if (options.run == "-") return usage_error("-o - is not possible: a run is a folder");
   DGX_CHECK(choose_instruction_set(options.isa));
   DGX_TRY(const bundle::KeepPolicy keep, bundle::parse_keep(options.keep));
   std::optional<Drill> drill;

@@ -9,7 +9,6 @@
 namespace dgx::manifest {
 namespace {
 
-constexpr std::int64_t kMaxMilliseconds = std::int64_t{366} * 86'400'000;
 constexpr std::size_t kMaxModelBytes = 1024;
 
 json::Object program_json(const ProgramReference& program) {

@@ -156,9 +156,10 @@ Result<std::vector<std::int64_t>> parse_sizes(std::string_view text) {
   std::vector<std::int64_t> sizes;
   while (true) {
     const std::size_t dash = text.find('-');
-    DGX_TRY(const std::int64_t size, number<std::int64_t>(text.substr(0, dash)));
-    if (size < 1 || size > (1 << 24)) return usage_error(fmt::format("mlp: a layer of {}", size));
-    sizes.push_back(size);
+    auto size = number<std::int64_t>(text.substr(0, dash));
+    if (!size.ok()) return within("mlp", std::move(size).error());
+    if (*size < 1 || *size > (1 << 24)) return usage_error(fmt::format("mlp: a layer of {}", *size));
+    sizes.push_back(*size);
     if (dash == std::string_view::npos) break;
     text.remove_prefix(dash + 1);
   }

@@ -5,7 +5,9 @@ folder, file by file and byte by byte, as it was: nothing lost, no partial and n
 """
 
 import argparse
+import base64
 import hashlib
+import json
 import os
 import random
 import resource
@@ -20,7 +22,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(
 import tasks  # noqa: E402
 
 NOBODY = 65534
-DONE, USAGE, MALFORMED, MISSING, CANNOT_CREATE, IO, INTERRUPTED, UNAUTHORISED = 0, 2, 65, 66, 73, 74, 75, 77
+DONE, USAGE, MALFORMED, MISSING, INTERNAL, CANNOT_CREATE, IO, INTERRUPTED, UNAUTHORISED = 0, 2, 65, 66, 70, 73, 74, 75, 77
 OPTIONS = argparse.ArgumentParser()
 OPTIONS.add_argument("--bin", required=True)
 OPTIONS.add_argument("--have", action="append", default=[])
@@ -131,6 +133,99 @@ def test_tasks():
     refused(MALFORMED, "quickstart.program.jsonl", *train("new", "--program", "quickstart.program.jsonl"))
     refused(MALFORMED, "small.h5", *train("new", task="quickstart.json"))
     refused(UNAUTHORISED, "small.json", *train("new", "--trust", "stranger.pub.pem"))
+
+
+def resealed(envelope, change):
+    """An envelope around another payload; whoever reads the payload before the signature sees what was changed."""
+    content = json.loads(envelope)
+    payload = change(base64.b64decode(content["payload"]))
+    content["payload"] = base64.b64encode(payload).decode()
+    return json.dumps(content, separators=(",", ":"), sort_keys=True).encode()
+
+
+def test_hostile_manifests():
+    """Each is signed again by a key of ours, so that nothing but its form is wrong."""
+    body = json.loads(base64.b64decode(json.loads(read("small.json"))["payload"]))
+    public_key = base64.b64decode(b"".join(read("stranger.pub.pem").splitlines()[1:-1]))[-32:]
+    body["predicate"]["signer"] = public_key.hex()
+    changes = {
+        "": lambda p: None,
+        "colour: unknown field": lambda p: p["predicate"].update(colour="blue"),
+        "batch: is missing": lambda p: p["predicate"].pop("batch"),
+        "batch: ": lambda p: p["predicate"].update(batch="32"),
+        "steps": lambda p: p["predicate"].update(steps=-1),
+        "task: is missing": lambda p: p.update(predicateType="urn:x-dgx:verdict:v1"),
+        "_type": lambda p: p.update(_type="https://in-toto.io/Statement/v0.1"),
+        "dataset": lambda p: p["predicate"]["dataset"].update(digest="0" * 63),
+        "seed": lambda p: p["predicate"].update(seed=1),
+    }
+    for says, change in changes.items():
+        changed = json.loads(json.dumps(body))
+        change(changed)
+        write("payload", json.dumps(changed, separators=(",", ":"), sort_keys=True).encode())
+        write("bad.json", call("dgx-key", "sign", "payload", "--key", "stranger.pem").stdout.rstrip("\n").encode())
+        if not says:
+            done = call("dgx-inspect", "bad.json")
+            check(done.returncode == DONE, f"a task that was signed again: {done.stderr}")
+            continue
+        refused(MALFORMED, says, *train("new", "--program", "small.program.jsonl", task="bad.json"))
+        refused(MALFORMED, says, "dgx-inspect", "bad.json")
+    os.remove("payload")
+    envelope = read("small.json")
+    for change in (lambda p: p + b" ", lambda p: p[:-1], lambda p: p.replace(b'"batch":32', b'"batch":32,"batch":32'), lambda p: b"", lambda p: b"[" * 100000):
+        write("bad.json", resealed(envelope, change))
+        refused((MALFORMED, UNAUTHORISED), "bad.json", *train("new", "--program", "small.program.jsonl", task="bad.json"))
+    for content in (b"{" * 100000, b'{"payload":' + b"1" * 1000000 + b"}", b"\x00" * 4096, b"\xff\xfe{}", envelope + envelope, envelope + b"\n\n"):
+        write("bad.json", content)
+        refused(MALFORMED, "bad.json", *train("new", "--program", "small.program.jsonl", task="bad.json"))
+    os.remove("bad.json")
+
+
+def hostile_bundles():
+    """Changes of a good dataset bundle that HDF5 itself finds nothing wrong with."""
+    import h5py
+
+    def external(file):
+        del file["x"]
+        file["x"] = h5py.ExternalLink("small.h5", "/x")
+
+    def soft(file):
+        file.move("x", "z")
+        file["x"] = h5py.SoftLink("/z")
+
+    def bomb(file):
+        del file["x"]
+        file.create_dataset("x", shape=(1 << 40, 144), dtype="u1", chunks=(1 << 10, 144), compression="gzip")
+
+    def wider(file):
+        shape = file["x"].shape
+        del file["x"]
+        file.create_dataset("x", shape, "f8")[...] = 0
+
+    def fewer(file):
+        samples = len(file["y"])
+        del file["y"]
+        file.create_dataset("y", (samples - 1,), "u1")[...] = 0
+
+    def more(file):
+        file["more"] = [1]
+
+    def forged(file):
+        file.attrs.modify("digest", "0" * len(file.attrs["digest"]))
+
+    return (external, soft, bomb, wider, fewer, more, forged)
+
+
+def test_hostile_bundles():
+    import h5py
+    for change in hostile_bundles():
+        shutil.copy("small.h5", "bad.h5")
+        with h5py.File("bad.h5", "r+", locking=False) as file:
+            change(file)
+        if change.__name__ != "forged":  # who has the task compares the numbers with it, whatever the file says of itself
+            refused(MALFORMED, "bad.h5", *train("new", data="bad.h5"))
+        refused(MALFORMED, "bad.h5", "dgx-inspect", "bad.h5", "--check")
+    os.remove("bad.h5")
 
 
 def test_runs():
@@ -254,6 +349,111 @@ def test_signals():
         finishes(run, run)
 
 
+def caught(*words):
+    """A process that has just got its signal handlers, and has not begun to work."""
+    process = subprocess.Popen([os.path.join(BIN, words[0]), *words[1:]], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    mask = 1 << signal.SIGTERM - 1
+    while process.poll() is None:
+        with open(f"/proc/{process.pid}/status") as file:
+            handled = next(line for line in file if line.startswith("SigCgt"))
+        if int(handled.split()[1], 16) & mask:
+            break
+    return process
+
+
+def ended(process, number):
+    process.send_signal(number)
+    error = process.communicate(timeout=200)[1]
+    return process.returncode, error
+
+
+def test_no_progress():
+    """A scheduler that requeues on 75 must not do so for ever: a resumed call that was stopped before its first step says 70."""
+    shutil.copytree("run", "idle")
+    before = snapshot()
+    code, error = ended(caught(*train("idle")), signal.SIGTERM)
+    check(code == INTERNAL and "without having made one" in error, f"stopped before its first step: exit {code}: {error}")
+    check(before == snapshot(), "a call that made no step changed the run")
+    finishes("idle", "after a call without a step")
+
+
+def proved():
+    """A finished run, its proof and a shard of all segments: what the tests below interrupt."""
+    finishes("whole", "alone")
+    tasks.run(BIN, "dgx-prove", "small.json", "whole", "--key", "stranger.pem", "-o", "proof.json")
+    return ["dgx-verify", "small.json", "proof.json", "--from", "whole", "--data", "small.h5", "--all", "--shard", "0/1", "--key",
+            "stranger.pem", "--threads", "1", "-o"]
+
+
+def test_interrupted_verifiers():
+    shard = proved()
+    tasks.run(BIN, *shard, "expected.json")
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGKILL):
+        process = subprocess.Popen([os.path.join(BIN, shard[0]), *shard[1:], "shard.json"], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.PIPE, text=True)
+        while process.poll() is None and not (os.path.exists("shard.json.part") and read("shard.json.part").count(b"\n") > 2):
+            time.sleep(0.001)
+        code, error = ended(process, number)
+        check(code in (INTERRUPTED, -signal.SIGKILL, DONE), f"a shard at signal {number}: exit {code}: {error}")
+        check(code == DONE or not os.path.exists("shard.json"), f"a shard at signal {number}: is there in part")
+        if code != DONE:
+            done = tasks.run(BIN, *shard, "shard.json")[1]
+            check(done.get("resumed", 0) > 0, f"a shard after signal {number} began anew")
+        check(read("shard.json") == read("expected.json"), f"a shard after signal {number} is another")
+        check(not os.path.exists("shard.json.part"), f"a shard after signal {number} left its beginning")
+        os.remove("shard.json")
+    before = snapshot()
+    verify = [*shard[:shard.index("--shard")], "--key", "stranger.pem", "-o", "verdict.json"]
+    trace = ["dgx-profile", "small.json", "--data", "small.h5", "--key", "stranger.pem", "-o", "profile.json"]
+    for words in (verify, trace):
+        code, error = ended(caught(*words), signal.SIGTERM)
+        check(code == INTERRUPTED, f"{words[0]} at SIGTERM: exit {code}: {error}")
+    check(before == snapshot(), "an interrupted verifier left something behind")
+
+
+def test_proofs():
+    """Damaged, cut off, somebody else's: of what dgx-prove wrote, everything is refused that is not whole."""
+    verify = ["dgx-verify", "small.json", "bad.json", "--from", "whole", "--data", "small.h5", "--all", "--key", "stranger.pem", "-o", "v.json"]
+    proof, states = read("proof.json"), read("proof.states")
+    numbers = random.Random(3)
+    for bad in (proof[:-3], proof[:100], b""):
+        write("bad.json", bad)
+        write("bad.states", states)
+        refused(MALFORMED, "bad.json", *verify)
+    for _ in range(10):
+        write("bad.json", flipped(proof, numbers.randrange(len(proof) * 8 - 8)))
+        refused((MALFORMED, UNAUTHORISED), "bad.json", *verify)
+    write("bad.json", proof)
+    for bad in (states[:-1], states[:-32], states + states[:32], flipped(states, 5), flipped(states, len(states) * 8 - 1)):
+        write("bad.states", bad)
+        refused(MALFORMED, "bad.states", *verify)
+    os.remove("bad.states")
+    refused(MISSING, "bad.states", *verify)
+    os.remove("bad.json")
+    trace = ["dgx-bisect", "trace", "small.json", "--from", "whole", "--segment", "3", "--data", "small.h5", "-o"]
+    tasks.run(BIN, *trace, "trace.h5")
+    good = read("trace.h5")
+    diff = ["dgx-bisect", "diff", "small.json", "whole", "bad.h5", "--data", "small.h5"]
+    for bad in (b"", good[:100], good[:-1], flipped(good, len(good) * 4), flipped(good, len(good) * 6)):
+        write("bad.h5", bad)
+        done = call(*diff)
+        check(done.returncode in (MALFORMED, DONE if len(bad) == len(good) else MALFORMED), f"a damaged trace: exit {done.returncode}: {done.stderr}")
+    os.remove("bad.h5")
+    if os.getuid() == 0:
+        return
+    refused(CANNOT_CREATE, "v.json", *[word if word != "bad.json" else "proof.json" for word in verify], "--force")
+
+
+def test_full_disk_of_provers():
+    small = disk_of(100, False)
+    refused(IO, "", "dgx-prove", "small.json", "whole", "--key", "stranger.pem", "-o", "p.json", **small)
+    refused(IO, "", "dgx-verify", "small.json", "proof.json", "--from", "whole", "--data", "small.h5", "--segments", "3", "--key", "stranger.pem", "-o",
+            "v.json", **small)
+    refused(IO, "", "dgx-bisect", "trace", "small.json", "--from", "whole", "--segment", "3", "--data", "small.h5", "-o", "t.h5", **small)
+    refused(IO, "", "dgx-inspect", "export", "whole", "-o", "m.npz", **small)
+    refused(IO, "", "dgx-key", "new", "k", **disk_of(10, False))
+
+
 def main():
     with tempfile.TemporaryDirectory(prefix="dgx-bad-") as folder:
         os.chdir(folder)
@@ -262,7 +462,9 @@ def main():
             shutil.copy(os.path.join(tasks.TASKS, name), name)
         tasks.run(BIN, "dgx-key", "new", "stranger")
         tasks.run(BIN, *train("run", "--until", "40"))
-        for test in (test_datasets, test_tasks, test_runs, test_sources, test_full_disk, test_read_only_folder, test_two_writers, test_signals):
+        for test in (test_datasets, test_tasks, test_runs, test_sources, test_full_disk, test_read_only_folder, test_two_writers, test_signals,
+                     test_hostile_manifests, test_hostile_bundles, test_no_progress, test_interrupted_verifiers, test_proofs,
+                     test_full_disk_of_provers):
             start = time.monotonic()
             test()
             print(f"{test.__name__}: {time.monotonic() - start:.1f} s")

@@ -63,6 +63,9 @@ struct Estimate {
   bool operator==(const Estimate&) const = default;
 };
 
+/// The longest time that a task may cap a run at: 366 days.
+inline constexpr std::int64_t kMaxMilliseconds = std::int64_t{366} * 86'400'000;
+
 /// No run of this task may need more. Checked by whoever would do the work.
 struct Caps {
   std::int64_t steps = 0;
