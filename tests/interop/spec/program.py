@@ -7,13 +7,13 @@ import re
 
 import numpy as np
 
-from . import inputs, numbers
+from . import folds, inputs, numbers
 
-DTYPES = {"f32": np.dtype("<f4"), "i64": np.dtype("<i8"), "u8": np.dtype("|u1")}
-ACCESS = re.compile(r"(\d+)(?:@([\d.]+))?\[(.*?)\](?:\?(.*))?")
+ACCESS = re.compile(r"(\d+)(?:@([\d.]*))?\[(.*?)\](?:\?(.*))?")
 COORDINATE = re.compile(r"(?:\((.+)\)|(.+?))(?:(//?)(\d+))?")
 TERM = re.compile(r"([+-]?)(?:(\d+)\*)?([ik]\d+|\$\d+|\d+)")
-ZERO = np.float32(0)
+# So many terms of a fold are held at once.
+TERMS = 1 << 21
 
 
 def literal(text):
@@ -22,173 +22,190 @@ def literal(text):
     return np.int64(int(text))
 
 
+def shape(text):
+    return [int(size) for size in text.split(".")] if text else []
+
+
+class Parts:
+    """A sum of arrays of different shapes, added up within each shape first: most coordinates need only one index."""
+
+    def __init__(self):
+        self.by_shape = {}
+
+    def add(self, array):
+        array = np.asarray(array)
+        self.by_shape[array.shape] = self.by_shape[array.shape] + array if array.shape in self.by_shape else array
+
+    def total(self):
+        total = np.int64(0)
+        for part in sorted(self.by_shape.values(), key=lambda array: array.size):
+            total = total + part
+        return total
+
+
+class Accesses:
+    """Reads the accesses of a line at some of its elements, [elements], and, in a fold, at all positions, [positions, 1]."""
+
+    def __init__(self, texts, table, indices):
+        self.texts, self.table, self.indices = texts, table, indices
+        self.known = {}
+
+    def coordinate(self, text):
+        """The coordinate, and where its division is exact."""
+        inside, plain, division, divisor = COORDINATE.fullmatch(text).groups()
+        parts = Parts()
+        for sign, factor, symbol in TERM.findall(inside or plain):
+            amount = self.operand(symbol)
+            parts.add(amount * np.int64(int(sign + (factor or "1"))))
+        total = parts.total()
+        if not division:
+            return total, True
+        quotient, rest = np.divmod(total, int(divisor))
+        return quotient, division == "//" or rest == 0
+
+    def operand(self, symbol):
+        if symbol[0] == "$":
+            return self.read(int(symbol[1:]))
+        return self.indices[symbol] if symbol[0] in "ik" and symbol != "inf" else literal(symbol)
+
+    def read(self, number):
+        if number not in self.known:
+            with np.errstate(over="ignore"):
+                self.known[number] = self.gather(*ACCESS.fullmatch(self.texts[number]).groups())
+        return self.known[number]
+
+    def gather(self, value, view, coordinates, fill):
+        array = self.table[int(value)]
+        sizes = array.shape if view is None else shape(view)
+        place, good, stride = Parts(), np.bool_(True), array.size
+        for text, size in zip(coordinates.split(",") if coordinates else [], sizes, strict=True):
+            at, exact = self.coordinate(text)
+            within = (at >= 0) & (at < size) & exact
+            good = good & within if not np.all(within) else good
+            stride //= size
+            place.add(np.where(within, at, 0) * stride)
+        got = np.take(array, place.total())
+        if array.dtype != np.float32:
+            got = got.astype(np.int64)
+        if np.all(good):
+            return got
+        assert fill is not None, "an access without fill is outside"
+        return np.where(good, got, literal(fill))
+
+
 class Line:
-    """One line, evaluated over arrays of its iteration indices. `env` maps i0 …, k0 … to integers or to arrays that broadcast."""
+    """One line over all its elements, some at a time."""
 
     def __init__(self, fields, table):
         self.fields, self.table = fields, table
-        self.accesses = fields.get("x", [])
         self.iteration = fields.get("i", fields["s"])
         self.fold = fields.get("f", [])
 
-    def grids(self, extra=0):
-        """Index arrays of the iteration, each along its own axis, with `extra` axes of length 1 behind."""
-        rank = len(self.iteration) + extra
-        shapes = [[-1 if axis == place else 1 for axis in range(rank)] for place in range(len(self.iteration))]
-        return {f"i{n}": np.arange(size).reshape(shapes[n]) for n, size in enumerate(self.iteration)}
+    def value(self):
+        elements, positions = math.prod(self.iteration), math.prod(self.fold)
+        size = max(1, TERMS // positions)
+        parts = [self.part(np.arange(start, min(start + size, elements))) for start in range(0, elements, size)]
+        return np.concatenate(parts).reshape(self.fields["s"])
 
-    def positions(self):
-        """Every fold position in row-major order."""
-        for position in np.ndindex(*self.fold):
-            yield {f"k{n}": np.int64(index) for n, index in enumerate(position)}
+    def part(self, elements):
+        """The elements of these flat numbers, as stored."""
+        indices = {f"i{n}": index for n, index in enumerate(np.unravel_index(elements, self.iteration or [1]))}
+        if self.fields["k"] != "map":
+            positions = np.unravel_index(np.arange(math.prod(self.fold)), self.fold or [1])
+            indices.update({f"k{n}": index[:, None] for n, index in enumerate(positions)})
+        accesses = Accesses(self.fields.get("x", []), self.table, indices)
+        result = getattr(self, self.fields["k"])(accesses, len(elements))
+        return numbers.stored(np.broadcast_to(result, elements.shape), self.fields["t"])
 
-    def coordinate(self, text, env):
-        """The coordinate, and whether its division is exact."""
-        inside, plain, division, divisor = COORDINATE.fullmatch(text).groups()
-        total = np.int64(0)
-        for sign, factor, symbol in TERM.findall(inside or plain):
-            if symbol[0] == "$":
-                amount = self.read(int(symbol[1:]), env)
-            else:
-                amount = env[symbol] if symbol[0] in "ik" else np.int64(int(symbol))
-            total = total + (-1 if sign == "-" else 1) * int(factor or 1) * amount
-        if not division:
-            return total, True
-        return total // int(divisor), True if division == "//" else total % int(divisor) == 0
+    def terms(self, accesses, count):
+        return np.broadcast_to(self.last(self.fields.get("do", []), accesses), [math.prod(self.fold), count])
 
-    def read(self, number, env):
-        value, view, coordinates, fill = ACCESS.fullmatch(self.accesses[number]).groups()
-        array = self.table[int(value)]
-        if view is not None:
-            array = array.reshape([int(size) for size in view.split(".")] if view else [])
-        places, good = [], True
-        for text, size in zip(coordinates.split(",") if coordinates else [], array.shape, strict=True):
-            at, exact = self.coordinate(text, env)
-            within = (at >= 0) & (at < size) & exact
-            good = good & within
-            places.append(np.where(within, at, 0))
-        got = array[tuple(places)]
-        if array.dtype != np.float32:
-            got = np.asarray(got).astype(np.int64)
-        if fill is not None:
-            got = np.where(good, got, literal(fill))
-        assert fill is not None or np.all(good), self.accesses[number]
-        return got
-
-    def run(self, steps, env, accumulator=None):
+    @staticmethod
+    def last(steps, accesses):
         """The last step's result; without steps, access 0."""
-        results, reads = [], {}
-
-        def operand(text):
-            if text == "acc":
-                return accumulator
-            if text[0] == "x":
-                number = int(text[1:])
-                if number not in reads:
-                    reads[number] = self.read(number, env)
-                return reads[number]
-            if text[0] == "t":
-                return results[int(text[1:])]
-            return env[text] if text[0] in "k" or re.fullmatch(r"i\d+", text) else literal(text)
-
+        results = []
         for step in steps:
             name, *operands = step.split()
-            results.append(numbers.apply(name, [operand(text) for text in operands]))
-        return results[-1] if results else self.read(0, env)
+            results.append(numbers.apply(name, [operand(text, accesses, results) for text in operands]))
+        return results[-1] if results else accesses.read(0)
 
-    def value(self):
-        result = getattr(self, self.fields["k"])()
-        shaped = np.broadcast_to(result, self.iteration).reshape(self.fields["s"])
-        return numbers.canonical(np.ascontiguousarray(shaped)).astype(DTYPES[self.fields["t"]]).reshape(self.fields["s"])
+    def map(self, accesses, _):
+        return self.last(self.fields.get("do", []), accesses)
 
-    def map(self):
-        return self.run(self.fields.get("do", []), self.grids())
+    def dot(self, accesses, count):
+        whole = [math.prod(self.fold), count]
+        return folds.dot(*[np.broadcast_to(accesses.read(number), whole) for number in (0, 1)])
 
-    def dot(self):
-        """Blocks of 256, groups of 16 blocks, each total from +0."""
-        total = group = block = np.zeros(self.iteration, np.float32)
-        env, count = self.grids(), math.prod(self.fold)
-        for n, position in enumerate(self.positions()):
-            env.update(position)
-            block = numbers.fma(self.read(0, env), self.read(1, env), block)
-            last = n + 1 == count
-            if last or (n + 1) % 256 == 0:
-                group, block = group + block, np.zeros_like(block)
-            if last or (n + 1) % 4096 == 0:
-                total, group = total + group, np.zeros_like(group)
-        return total
+    def sum(self, accesses, count):
+        return folds.sum(self.terms(accesses, count))
 
-    def sum(self):
-        """Blocks of 2,048, 32 lanes each, lanes joined at distance 16, 8, 4, 2, 1; the same again over the blocks."""
-        env = self.grids(1)
-        flat = np.arange(math.prod(self.fold))
-        env.update({f"k{n}": index for n, index in enumerate(np.unravel_index(flat, self.fold))})
-        terms = self.run(self.fields.get("do", []), env)
-        terms = np.broadcast_to(terms, [*self.iteration, len(flat)])
-        while True:
-            terms = lanes_joined(terms)
-            if terms.shape[-1] == 1:
-                return terms[..., 0]
+    def max(self, accesses, count):
+        return folds.max(self.terms(accesses, count))
 
-    def greatest(self):
-        """The greatest element and the first place that has it; NaN above all, -0 as +0."""
-        best, place = np.full(self.iteration, -np.inf, np.float32), np.zeros(self.iteration, np.int64)
-        env = self.grids()
-        for n, position in enumerate(self.positions()):
-            env.update(position)
-            candidate = self.run(self.fields.get("do", []), env) + ZERO
-            wins = ~np.isnan(best) & ((candidate > best) | np.isnan(candidate))
-            best, place = np.where(wins, candidate, best), np.where(wins, n, place)
-        return best, place
+    def argmax(self, accesses, count):
+        return folds.argmax(self.terms(accesses, count))
 
-    def max(self):
-        return self.greatest()[0]
-
-    def argmax(self):
-        return self.greatest()[1]
-
-    def chain(self):
-        env, init = self.grids(), self.fields["init"]
-        accumulator = self.read(int(init[1:]), env) if init[0] == "x" else literal(init)
-        accumulator = np.broadcast_to(accumulator, self.iteration)
-        for position in self.positions():
-            env.update(position)
-            taken = self.run(self.fields["do"], env, accumulator)
-            if self.fields.get("when"):
-                taken = np.where(self.run(self.fields["when"], env) != 0, taken, accumulator)
-            accumulator = np.broadcast_to(taken, self.iteration)
+    def chain(self, accesses, count):
+        init, positions = self.fields["init"], math.prod(self.fold)
+        accumulator = np.broadcast_to(operand(init, accesses, []), [count])
+        steps = [step.split() for step in self.fields.get("do", [])]
+        fixed = before_accumulator(steps, accesses)
+        when = np.broadcast_to(self.last(self.fields["when"], accesses), [positions, count]) if "when" in self.fields else None
+        for position in range(positions):
+            term = self.link(steps, fixed, accesses, accumulator, position)
+            accumulator = np.broadcast_to(term if when is None else np.where(when[position] != 0, term, accumulator), [count])
         return accumulator
 
+    @staticmethod
+    def link(steps, fixed, accesses, accumulator, position):
+        """The last step at one position, given what needs no accumulator at all of them."""
+        results = []
+        for number, (name, *operands) in enumerate(steps):
+            if number in fixed:
+                results.append(row(fixed[number], position))
+                continue
+            values = [accumulator if text == "acc" else results[int(text[1:])] if text[0] == "t" else row(operand(text, accesses, []), position)
+                      for text in operands]
+            results.append(numbers.apply(name, values))
+        return results[-1] if results else row(accesses.read(0), position)
 
-def lanes_joined(terms):
-    count = terms.shape[-1]
-    blocks = -(-count // 2048)
-    # Zeros behind the last term change nothing: a lane starts at +0 and so is never -0.
-    padded = np.concatenate([terms, np.zeros([*terms.shape[:-1], blocks * 2048 - count], np.float32)], axis=-1)
-    padded = padded.reshape([*terms.shape[:-1], blocks, 64, 32])
-    lanes = np.zeros([*terms.shape[:-1], blocks, 32], np.float32)
-    for row in range(64):
-        lanes = lanes + padded[..., row, :]
-    for distance in (16, 8, 4, 2, 1):
-        lanes = lanes[..., :distance] + lanes[..., distance:2 * distance]
-    return lanes[..., 0]
+
+def row(array, position):
+    """What an array over positions and elements has at a position."""
+    array = np.asarray(array)
+    return array if array.ndim < 2 else array[position if len(array) > 1 else 0]
+
+
+def before_accumulator(steps, accesses):
+    """Results, by step number, of the steps that depend on no accumulator."""
+    fixed = {}
+    for number, (name, *operands) in enumerate(steps):
+        if all(text != "acc" and (text[0] != "t" or int(text[1:]) in fixed) for text in operands):
+            fixed[number] = numbers.apply(name, [operand(text, accesses, fixed) for text in operands])
+    return fixed
+
+
+def operand(text, accesses, results):
+    if text[0] == "x":
+        return accesses.read(int(text[1:]))
+    return results[int(text[1:])] if text[0] == "t" else accesses.operand(text)
 
 
 def parse(text):
     return [json.loads(line) for line in text.splitlines()]
 
 
-def input_value(line, task, state, data, step, uniforms):
+def input_value(line, task, state, data, step):
     source, _, name = line["src"].partition(" ")
     if source == "state":
         return state[name]
     if source == "batch":
         return data[name][inputs.batch_indices(int(task["seed"]), len(data[name]), task["batch"], step)]
     if source == "schedule":
-        return np.array([inputs.scalar(task, each, step) for each in line["of"]], np.float32).reshape(line["s"])
+        return np.array([inputs.scalar(task, each, step) for each in line["of"]], "<f4").reshape(line["s"])
     if source == "constant":
-        return np.array([literal(each) for each in line["of"]], DTYPES[line["t"]]).reshape(line["s"])
-    assert source == "uniform" and int(name) >= uniforms, line
+        return numbers.stored(np.array([literal(each) for each in line["of"]]), line["t"]).reshape(line["s"])
+    assert source == "uniform", line
     count = math.prod(line["s"])
     return inputs.uniform(int(task["seed"]), inputs.DROPOUT, int(name), step, count).reshape(line["s"])
 
@@ -197,9 +214,7 @@ def run_step(program, task, state, data, step):
     """Every value of one step, and the state after it."""
     table = []
     for fields in program:
-        if fields["k"] == "input":
-            table.append(np.ascontiguousarray(input_value(fields, task, state, data, step, 0)).reshape(fields["s"]))
-        else:
-            table.append(Line(fields, table).value())
+        value = input_value(fields, task, state, data, step) if fields["k"] == "input" else Line(fields, table).value()
+        table.append(np.ascontiguousarray(value).reshape(fields["s"]))
     after = {line["src"][len("state "):]: table[line["next"]] for line in program if "next" in line}
     return table, after
