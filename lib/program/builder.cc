@@ -74,6 +74,11 @@ ValueIndex Builder::constant(DType dtype, Shape shape, std::vector<std::string> 
   return append(input({Source::Kind::kConstant, "", std::move(numbers)}, dtype, std::move(shape)));
 }
 
+ValueIndex Builder::uniform(Shape shape) {
+  return append(
+      input({Source::Kind::kUniform, std::to_string(random_inputs_++), {}}, DType::kF32, std::move(shape)));
+}
+
 void Builder::set_next(ValueIndex state, ValueIndex next) {
   program_.values[static_cast<std::size_t>(state)].next = next;
 }

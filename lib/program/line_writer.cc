@@ -168,7 +168,8 @@ Expression step(ScalarOp op, const std::vector<Expression>& operands) {
 
 Expression to_float(const Expression& a) {
   if (a.type == NumberType::kFloat) return a;
-  if (a.operand.kind == Operand::Kind::kInteger) return static_cast<float>(a.operand.integer);
+  if (a.operand.kind == Operand::Kind::kInteger)
+    return {a.line, Operand::literal(static_cast<float>(a.operand.integer)), NumberType::kFloat};
   return step(ScalarOp::kF32, {a});
 }
 

@@ -273,6 +273,16 @@ DType Call::result_dtype(std::size_t n) const {
   return wants(n) ? state_.graph.tensors[static_cast<std::size_t>(*call_.results[n])].dtype : DType::kF32;
 }
 
+bool Call::is_boolean(std::string_view name) const {
+  const AtenArgument* argument = find(name);
+  const auto* id = argument ? std::get_if<std::optional<TensorId>>(argument) : nullptr;
+  return id && *id && state_.graph.tensors[static_cast<std::size_t>(**id)].boolean;
+}
+
+bool Call::result_is_boolean(std::size_t n) const {
+  return wants(n) && state_.graph.tensors[static_cast<std::size_t>(*call_.results[n])].boolean;
+}
+
 void Call::give(const TensorForm& form, std::size_t n) {
   if (!ok() || !wants(n)) return;
   const bool fits = product(form.shape) == product(result_shape(n)) && form.dtype == result_dtype(n);

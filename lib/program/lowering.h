@@ -77,6 +77,10 @@ class Call {
 
   [[nodiscard]] const Shape& result_shape(std::size_t n = 0) const;
   [[nodiscard]] DType result_dtype(std::size_t n = 0) const;
+  /// Whether the argument is a tensor of torch.bool.
+  [[nodiscard]] bool is_boolean(std::string_view name) const;
+  /// Whether the result is torch.bool, held as u8 0 or 1.
+  [[nodiscard]] bool result_is_boolean(std::size_t n = 0) const;
   [[nodiscard]] bool wants(std::size_t n) const {
     return n < call_.results.size() && call_.results[n].has_value();
   }

@@ -84,7 +84,6 @@ void floor(Call& call);
 void trunc(Call& call);
 void round(Call& call);
 void square(Call& call);
-void pow(Call& call);
 void addcmul(Call& call);
 void addcdiv(Call& call);
 void lerp(Call& call);
@@ -100,6 +99,11 @@ void ge(Call& call);
 void logical_and(Call& call);
 void logical_or(Call& call);
 void logical_not(Call& call);
+void logical_xor(Call& call);
+void bitwise_and(Call& call);
+void bitwise_or(Call& call);
+void bitwise_xor(Call& call);
+void bitwise_not(Call& call);
 void where(Call& call);
 void masked_fill(Call& call);
 void sign(Call& call);
@@ -123,6 +127,23 @@ void softplus(Call& call);
 void softplus_backward(Call& call);
 void hardtanh(Call& call);
 void hardtanh_backward(Call& call);
+void threshold(Call& call);
+void celu(Call& call);
+void hardsigmoid(Call& call);
+void hardsigmoid_backward(Call& call);
+void hardswish(Call& call);
+void hardswish_backward(Call& call);
+void mish(Call& call);
+void mish_backward(Call& call);
+void hardshrink(Call& call);
+void shrink_backward(Call& call);
+void softshrink(Call& call);
+void log_sigmoid(Call& call);
+void log_sigmoid_backward(Call& call);
+void prelu(Call& call);
+void prelu_backward(Call& call);
+void glu(Call& call);
+void glu_backward(Call& call);
 
 // lowerings_products.cc
 void mm(Call& call);
@@ -178,5 +199,77 @@ void log_softmax(Call& call);
 void log_softmax_backward(Call& call);
 void layer_norm(Call& call);
 void layer_norm_backward(Call& call);
+
+// lowerings_functions.cc: functions of one or two numbers.
+void exp2(Call& call);
+void log2(Call& call);
+void log10(Call& call);
+void erfc(Call& call);
+void tan(Call& call);
+void cosh(Call& call);
+void sinh(Call& call);
+void asinh(Call& call);
+void acosh(Call& call);
+void atanh(Call& call);
+void ceil(Call& call);
+void frac(Call& call);
+void logit(Call& call);
+void logit_backward(Call& call);
+void pow(Call& call);
+void hypot(Call& call);
+void xlogy(Call& call);
+void logaddexp(Call& call);
+void fmod(Call& call);
+void remainder(Call& call);
+void rounded_div(Call& call);
+void fmax(Call& call);
+void fmin(Call& call);
+void copysign(Call& call);
+void signbit(Call& call);
+void isnan(Call& call);
+void isinf(Call& call);
+void isfinite(Call& call);
+void heaviside(Call& call);
+void deg2rad(Call& call);
+void rad2deg(Call& call);
+void sinc(Call& call);
+
+// lowerings_losses.cc
+void mse_loss(Call& call);
+void mse_loss_backward(Call& call);
+void smooth_l1_loss(Call& call);
+void smooth_l1_loss_backward(Call& call);
+void huber_loss(Call& call);
+void huber_loss_backward(Call& call);
+void soft_margin_loss(Call& call);
+void soft_margin_loss_backward(Call& call);
+void binary_cross_entropy(Call& call);
+void binary_cross_entropy_backward(Call& call);
+void bce_with_logits(Call& call);
+void nll_loss(Call& call);
+void nll_loss_backward(Call& call);
+
+// lowerings_norms.cc
+void batch_norm(Call& call);
+void batch_norm_backward(Call& call);
+void group_norm(Call& call);
+void group_norm_backward(Call& call);
+void rms_norm(Call& call);
+void rms_norm_backward(Call& call);
+void weight_norm(Call& call);
+void weight_norm_backward(Call& call);
+
+// lowerings_random.cc: from the dropout streams.
+void bernoulli(Call& call);
+void rand(Call& call);
+void uniform(Call& call);
+void randn(Call& call);
+void normal(Call& call);
+void randint(Call& call);
+void exponential(Call& call);
+void rrelu(Call& call);
+void rrelu_backward(Call& call);
+void native_dropout(Call& call);
+void native_dropout_backward(Call& call);
 
 }  // namespace dgx::program::lowerings

@@ -169,4 +169,147 @@ void hardtanh_backward(Call& call) {
   map.out(select(step(ScalarOp::kOr, {below, above}), 0.0F, gradient));
 }
 
+/// The value at or below the threshold, x above it.
+void threshold(Call& call) {
+  Pointwise map(call);
+  const Expression x = map.in("self");
+  map.out(select(compare(ScalarOp::kLe, x, map.number("threshold", 0)), map.number("value", 0), x));
+}
+
+void celu(Call& call) {
+  Pointwise map(call);
+  const Expression x = map.in("self");
+  const double alpha = call.number("alpha", 1);
+  if (!call.require(alpha != 0, "alpha is 0")) return;
+  const Expression below =
+      static_cast<float>(alpha) * function(ScalarOp::kExpm1, x * static_cast<float>(1 / alpha));
+  map.out(select(compare(ScalarOp::kGt, x, 0.0F), x, below));
+}
+
+void hardsigmoid(Call& call) {
+  Pointwise map(call);
+  map.out(min(max(map.in("self") + 3.0F, 0.0F), 6.0F) / 6.0F);
+}
+
+void hardsigmoid_backward(Call& call) {
+  Pointwise map(call);
+  const Expression gradient = map.in("grad_output"), x = map.in("self");
+  const Expression rises =
+      step(ScalarOp::kAnd, {compare(ScalarOp::kGt, x, -3.0F), compare(ScalarOp::kLt, x, 3.0F)});
+  map.out(select(rises, gradient / 6.0F, 0.0F));
+}
+
+void hardswish(Call& call) {
+  Pointwise map(call);
+  const Expression x = map.in("self");
+  map.out((x * min(max(x + 3.0F, 0.0F), 6.0F)) / 6.0F);
+}
+
+void hardswish_backward(Call& call) {
+  Pointwise map(call);
+  const Expression gradient = map.in("grad_output"), x = map.in("self");
+  const Expression middle = gradient * (x / 3.0F + 0.5F);
+  map.out(select(compare(ScalarOp::kLe, x, -3.0F), 0.0F,
+                 select(compare(ScalarOp::kLt, x, 3.0F), middle, gradient)));
+}
+
+void mish(Call& call) {
+  Pointwise map(call);
+  const Expression x = map.in("self");
+  map.out(x * tanh(function(ScalarOp::kLog1p, exp(x))));
+}
+
+void mish_backward(Call& call) {
+  Pointwise map(call);
+  const Expression gradient = map.in("grad_output"), x = map.in("self");
+  const Expression t = tanh(function(ScalarOp::kLog1p, exp(x)));
+  map.out(gradient * fma(x * logistic(x), 1.0F - t * t, t));
+}
+
+void hardshrink(Call& call) {
+  Pointwise map(call);
+  const Expression x = map.in("self");
+  map.out(select(compare(ScalarOp::kLe, step(ScalarOp::kAbs, {x}), map.number("lambd", 0.5)), 0.0F, x));
+}
+
+/// Of hardshrink and softshrink: nothing passes where they gave 0.
+void shrink_backward(Call& call) {
+  Pointwise map(call);
+  const Expression gradient = map.in(call.has("grad_out") ? "grad_out" : "grad_output"), x = map.in("self");
+  map.out(
+      select(compare(ScalarOp::kLe, step(ScalarOp::kAbs, {x}), map.number("lambd", 0.5)), 0.0F, gradient));
+}
+
+void softshrink(Call& call) {
+  Pointwise map(call);
+  const Expression x = map.in("self"), margin = map.number("lambd", 0.5);
+  const Expression shrunk = select(compare(ScalarOp::kGt, x, 0.0F), x - margin, x + margin);
+  map.out(select(compare(ScalarOp::kLe, step(ScalarOp::kAbs, {x}), margin), 0.0F, shrunk));
+}
+
+/// libtorch's second result is what its own backward would reuse; ours computes it from self.
+void log_sigmoid(Call& call) {
+  Pointwise map(call);
+  const Expression x = map.in("self");
+  map.out(min(x, 0.0F) - function(ScalarOp::kLog1p, exp(-step(ScalarOp::kAbs, {x}))));
+}
+
+void log_sigmoid_backward(Call& call) {
+  Pointwise map(call);
+  map.out(map.in("grad_output") / (1.0F + exp(map.in("self"))));
+}
+
+void prelu(Call& call) {
+  Pointwise map(call);
+  const Expression x = map.in("self");
+  map.out(select(compare(ScalarOp::kGt, x, 0.0F), x, map.in("weight") * x));
+}
+
+/// The weight's gradient in the shape of self; autograd sums it.
+void prelu_backward(Call& call) {
+  const TensorForm gradient = call.tensor("grad_output"), self = call.tensor("self"),
+                   weight = call.tensor("weight");
+  if (!call.ok()) return;
+  for (const std::size_t n : {std::size_t{0}, std::size_t{1}}) {
+    if (!call.wants(n)) continue;
+    LineWriter line(call.builder(), call.provenance(), self.shape);
+    const Expression g = line.read(gradient), x = line.read(self);
+    const Expression is_above = compare(ScalarOp::kGt, x, 0.0F);
+    call.give(line, n == 0 ? select(is_above, g, line.read(weight) * g) : select(is_above, 0.0F, x * g), n);
+  }
+}
+
+/// The first half along a dimension times the logistic of the second.
+void glu(Call& call) {
+  const TensorForm self = call.tensor("self");
+  const std::size_t dimension =
+      call.given("dim") ? call.dimension("dim", self.shape.size()) : self.shape.size() - 1;
+  if (!call.ok()) return;
+  LineWriter line(call.builder(), call.provenance(), call.result_shape());
+  auto indices = output_indices(self.shape.size());
+  const Expression value = line.read(without_splat(call.builder(), self), indices);
+  indices[dimension] = output_index(dimension, 1, self.shape[dimension] / 2);
+  call.give(line, value / (1.0F + exp(-line.read(without_splat(call.builder(), self), indices))));
+}
+
+void glu_backward(Call& call) {
+  const TensorForm given = call.tensor("grad_output"), self = call.tensor("self");
+  const std::size_t dimension =
+      call.given("dim") ? call.dimension("dim", self.shape.size()) : self.shape.size() - 1;
+  if (!call.ok()) return;
+  const std::int64_t half = self.shape[dimension] / 2;
+  LineWriter line(call.builder(), call.provenance(), self.shape);
+  const auto shifted = [&](const TensorForm& form, std::int64_t by) {
+    TensorForm whole = materialise(call.builder(), call.provenance(), form);
+    whole.fill = 0.0F;
+    auto indices = output_indices(form.shape.size());
+    indices[dimension] = output_index(dimension, 1, by);
+    return line.read(whole, indices);
+  };
+  const Expression gate = logistic(shifted(self, half)), own_gate = logistic(shifted(self, 0));
+  const Expression of_value = shifted(given, 0) * gate;
+  const Expression of_gate = (shifted(given, -half) * shifted(self, -half)) * ((1.0F - own_gate) * own_gate);
+  call.give(line, select(compare(ScalarOp::kLt, line.index(dimension), half), of_value, of_gate));
+}
+
 }  // namespace dgx::program::lowerings

@@ -29,6 +29,12 @@ void unary(Call& call, ScalarOp op) {
   map.out(function(op, map.in("self")));
 }
 
+/// Rounding: integers are as they should be.
+void rounding(Call& call, ScalarOp op) {
+  if (call.result_dtype() == DType::kF32) return unary(call, op);
+  call.give(call.tensor("self"));
+}
+
 void comparison(Call& call, ScalarOp op) {
   Pointwise map(call);
   map.out(compare(op, map.any("self"), map.any("other")));
@@ -41,6 +47,10 @@ bool is_number(Call& call) {
 
 /// self + alpha · other, the product and the sum in one rounding.
 void scaled_add(Call& call, const TensorForm& self, const TensorForm& other, double alpha) {
+  if (call.result_is_boolean() && alpha == 1) {
+    Pointwise map(call);
+    return map.out(step(ScalarOp::kOr, {map.read(self, "self"), map.read(other, "other")}));
+  }
   if (!is_number(call)) return;
   if (is_splat(other, 0) && give_unchanged(call, self)) return;
   if (is_splat(self, 0) && alpha == 1 && give_unchanged(call, other)) return;
@@ -79,21 +89,17 @@ void mul(Call& call) {
   const TensorForm self = call.number_or_tensor("self"), other = call.number_or_tensor("other");
   if (is_splat(other, 1) && give_unchanged(call, self)) return;
   if (is_splat(self, 1) && give_unchanged(call, other)) return;
+  if (!call.result_is_boolean() && !is_number(call)) return;
   Pointwise map(call);
   map.out(map.read(self, "self") * map.read(other, "other"));
 }
 
 void div(Call& call) {
   const TensorForm self = call.number_or_tensor("self"), other = call.number_or_tensor("other");
-  const std::string rounding = call.text("rounding_mode", "");
-  if (rounding.empty() && is_splat(other, 1) && give_unchanged(call, self)) return;
+  if (call.given("rounding_mode")) return rounded_div(call);
+  if (is_splat(other, 1) && give_unchanged(call, self)) return;
   Pointwise map(call);
-  const Expression a = map.read(self, "self"), b = map.read(other, "other");
-  if (rounding == "floor" && call.result_dtype() == DType::kI64)
-    return map.out(step(ScalarOp::kIdiv, {a, b}));
-  if (!call.require(call.result_dtype() == DType::kF32, "division of integers")) return;
-  if (rounding.empty()) return map.out(a / b);
-  map.out(function(rounding == "floor" ? ScalarOp::kFloor : ScalarOp::kTrunc, a / b));
+  map.out(map.read(self, "self") / map.read(other, "other"));
 }
 
 void reciprocal(Call& call) {
@@ -120,12 +126,12 @@ void sqrt(Call& call) { unary(call, ScalarOp::kSqrt); }
 void sin(Call& call) { unary(call, ScalarOp::kSin); }
 void cos(Call& call) { unary(call, ScalarOp::kCos); }
 void erf(Call& call) { unary(call, ScalarOp::kErf); }
-void floor(Call& call) { unary(call, ScalarOp::kFloor); }
-void trunc(Call& call) { unary(call, ScalarOp::kTrunc); }
+void floor(Call& call) { rounding(call, ScalarOp::kFloor); }
+void trunc(Call& call) { rounding(call, ScalarOp::kTrunc); }
 
 void round(Call& call) {
   call.require(call.integer("decimals", 0) == 0, "rounding to decimals");
-  unary(call, ScalarOp::kRint);
+  rounding(call, ScalarOp::kRint);
 }
 
 void rsqrt(Call& call) {
@@ -137,26 +143,6 @@ void square(Call& call) {
   Pointwise map(call);
   const Expression x = map.in("self");
   map.out(x * x);
-}
-
-/// Powers that are a few exact operations, and exp(c · log x) for other constants.
-void pow(Call& call) {
-  const TensorForm power = call.number_or_tensor("exponent");
-  if (!call.require(power.splat.has_value(), "the exponent is a tensor") || !is_number(call)) return;
-  if (!call.require(call.result_dtype() == DType::kF32, "powers of integers")) return;
-  if (is_splat(power, 1) && give_unchanged(call, call.tensor("self"))) return;
-  Pointwise map(call);
-  const Expression x = to_float(map.any("self"));
-  if (!call.require(x.line != nullptr && x.operand.kind != kernels::Operand::Kind::kFloat,
-                    "the base is a number"))
-    return;
-  if (is_splat(power, 2)) return map.out(x * x);
-  if (is_splat(power, 3)) return map.out((x * x) * x);
-  if (is_splat(power, -1)) return map.out(1.0F / x);
-  if (is_splat(power, -2)) return map.out(1.0F / (x * x));
-  if (is_splat(power, 0.5)) return map.out(function(ScalarOp::kSqrt, x));
-  if (is_splat(power, -0.5)) return map.out(1.0F / function(ScalarOp::kSqrt, x));
-  map.out(function(ScalarOp::kExp, map.read(power, "exponent") * function(ScalarOp::kLog, x)));
 }
 
 void addcmul(Call& call) {
@@ -198,18 +184,37 @@ void ge(Call& call) { comparison(call, ScalarOp::kGe); }
 
 void logical_and(Call& call) {
   Pointwise map(call);
-  map.out(step(ScalarOp::kAnd, {truth(map.in("self")), truth(map.in("other"))}));
+  map.out(step(ScalarOp::kAnd, {truth(map.any("self")), truth(map.any("other"))}));
 }
 
 void logical_or(Call& call) {
   Pointwise map(call);
-  map.out(step(ScalarOp::kOr, {truth(map.in("self")), truth(map.in("other"))}));
+  map.out(step(ScalarOp::kOr, {truth(map.any("self")), truth(map.any("other"))}));
 }
 
 void logical_not(Call& call) {
   Pointwise map(call);
   map.out(step(ScalarOp::kNot, {truth(map.in("self"))}));
 }
+
+void logical_xor(Call& call) {
+  Pointwise map(call);
+  map.out(compare(ScalarOp::kNe, truth(map.any("self")), truth(map.any("other"))));
+}
+
+namespace {
+
+/// Of torch.bool, whose bits are 0 and 1; not of numbers.
+void bitwise(Call& call, void (*logical)(Call&)) {
+  if (call.require(call.result_is_boolean(), "bits of integers")) logical(call);
+}
+
+}  // namespace
+
+void bitwise_and(Call& call) { bitwise(call, &logical_and); }
+void bitwise_or(Call& call) { bitwise(call, &logical_or); }
+void bitwise_xor(Call& call) { bitwise(call, &logical_xor); }
+void bitwise_not(Call& call) { bitwise(call, &logical_not); }
 
 void where(Call& call) {
   if (!call.require(call.given("self") && call.given("other"), "the form that lists indices")) return;
@@ -224,8 +229,10 @@ void masked_fill(Call& call) {
 
 void sign(Call& call) {
   Pointwise map(call);
-  const Expression x = to_float(map.in("self"));
-  map.out(to_float(compare(ScalarOp::kGt, x, 0.0F)) - to_float(compare(ScalarOp::kLt, x, 0.0F)));
+  const Expression x = map.in("self");
+  const Expression zero = x.type == NumberType::kFloat ? Expression(0.0F) : Expression(std::int64_t{0});
+  const Expression above = compare(ScalarOp::kGt, x, zero), below = compare(ScalarOp::kLt, x, zero);
+  map.out(x.type == NumberType::kFloat ? to_float(above) - to_float(below) : above - below);
 }
 
 }  // namespace dgx::program::lowerings

@@ -307,6 +307,12 @@ void arange(Call& call) {
 /// A change of dtype. u8 stands for torch's bool too, for which conversion is another thing than for numbers.
 void convert(Call& call) {
   const TensorForm form = call.tensor("self");
+  if (call.result_is_boolean() && !call.is_boolean("self")) {
+    Pointwise map(call);
+    const Expression x = map.in("self");
+    const bool is_float = x.type == kernels::NumberType::kFloat;
+    return map.out(compare(ScalarOp::kNe, x, is_float ? Expression(0.0F) : Expression(std::int64_t{0})));
+  }
   if (form.dtype == call.result_dtype()) return call.give(form);
   if (!call.require(call.result_dtype() != DType::kU8, fmt::format("{} to u8 or bool", name_of(form.dtype))))
     return;

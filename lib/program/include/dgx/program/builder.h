@@ -27,6 +27,8 @@ class Builder {
   kernels::ValueIndex constant(float value);
   /// A constant input with these numbers in text form (line.h), as many as `shape` has elements.
   kernels::ValueIndex constant(DType dtype, Shape shape, std::vector<std::string> numbers);
+  /// Random numbers of the next dropout stream: 0 for the first such input of the program, then 1, 2, …
+  kernels::ValueIndex uniform(Shape shape);
   void set_next(kernels::ValueIndex state, kernels::ValueIndex next);
 
   [[nodiscard]] const kernels::Primitive& at(kernels::ValueIndex value) const {
@@ -42,6 +44,7 @@ class Builder {
   [[nodiscard]] Program finish(const std::vector<kernels::ValueIndex>& outputs = {}) const;
 
  private:
+  std::int64_t random_inputs_ = 0;
   Program program_;
   std::unordered_map<std::string, kernels::ValueIndex> by_text_;
 };

@@ -1,0 +1,26 @@
+// Functionalisation runs a call that writes into its argument on the meta device first, to check shapes.
+// libtorch has no meta kernel in C++ for a few of them; their result's shape is the argument's that they
+// write.
+#include <ATen/core/stack.h>
+#include <torch/library.h>
+
+namespace dgx::torch_bridge {
+namespace {
+
+/// Of `….out`, whose last argument is what is written, and returned.
+void give_last_argument(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const c10::IValue out = stack->back();
+  torch::jit::drop(*stack, op.schema().arguments().size());
+  stack->push_back(out);
+}
+
+TORCH_LIBRARY_IMPL(aten, Meta, library) {
+  for (const char* name :
+       {"abs.out", "addbmm.out", "floor_divide.out", "hardswish.out", "hardtanh.out", "logical_and.out",
+        "logical_not.out", "logical_or.out", "logical_xor.out", "logit.out", "nan_to_num.out"}) {
+    library.impl(name, torch::CppFunction::makeFromBoxedFunction<&give_last_argument>());
+  }
+}
+
+}  // namespace
+}  // namespace dgx::torch_bridge
