@@ -151,6 +151,10 @@ class Chooser {
     const auto [first, is_first] = group_.emplace(question_.task_of[v], v);
     if (!is_first) join(v, first->second);
     const auto identity = row_major_strides(shape);
+    if (!question_.linear[v]) {
+      for (const auto& access : at(v).accesses) refuse(access.value);
+      return refuse(out(v));
+    }
     for (const LinearAccess& access : *question_.linear[v]) {
       const auto read = index(access.value);
       const bool splat = std::all_of(access.iteration.begin(), access.iteration.end(), [](auto s) { return s == 0; });

@@ -1,5 +1,8 @@
 #include "linear.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace dgx::exec {
 
 std::optional<std::vector<LinearAccess>> linear_accesses(const kernels::CompiledPrimitive& primitive) {
@@ -20,6 +23,57 @@ std::optional<std::vector<LinearAccess>> linear_accesses(const kernels::Compiled
   return out;
 }
 
+namespace {
+
+/// The least and the most of a coordinate before its division, if both are small.
+std::optional<std::pair<std::int64_t, std::int64_t>> range_of(const kernels::CompiledPrimitive& primitive,
+                                                              const kernels::CompiledCoordinate& coordinate) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 40;
+  const auto is_small = [](std::int64_t number) { return number >= -kMost && number <= kMost; };
+  std::int64_t least = coordinate.constant;
+  std::int64_t most = coordinate.constant;
+  for (const kernels::CompiledTerm& term : coordinate.terms) {
+    if (term.access >= 0) continue;
+    const bool is_fold = term.slot >= kernels::kFirstFoldSlot;
+    const auto d = static_cast<std::size_t>(is_fold ? term.slot - kernels::kFirstFoldSlot : term.slot);
+    const std::int64_t reach = (is_fold ? primitive.fold : primitive.iteration)[d] - 1;
+    std::int64_t product = 0;
+    if (!is_small(term.coefficient) || __builtin_mul_overflow(term.coefficient, reach, &product) || !is_small(product)) return {};
+    (product < 0 ? least : most) += product;
+  }
+  if (!is_small(least) || !is_small(most)) return {};
+  return std::pair{least, most};
+}
+
+}  // namespace
+
+std::optional<std::vector<StripAccess>> strip_accesses(const kernels::CompiledPrimitive& primitive) {
+  std::vector<StripAccess> out;
+  for (const kernels::CompiledAccess& access : primitive.accesses) {
+    StripAccess strip{{access.value, 0, std::vector<std::int64_t>(primitive.iteration.size()),
+                       std::vector<std::int64_t>(primitive.fold.size())},
+                      {},
+                      access.fill};
+    for (const kernels::CompiledCoordinate& coordinate : access.coordinates) {
+      const auto range = range_of(primitive, coordinate);
+      if (!range) return std::nullopt;
+      const bool reads = std::any_of(coordinate.terms.begin(), coordinate.terms.end(), [](const auto& t) { return t.access >= 0; });
+      if (reads || coordinate.divisor != 1 || range->first < 0 || range->second >= coordinate.size) {
+        strip.guarded.push_back(coordinate);
+        continue;
+      }
+      strip.plain.base += coordinate.constant * coordinate.stride;
+      for (const kernels::CompiledTerm& term : coordinate.terms) {
+        const bool is_fold = term.slot >= kernels::kFirstFoldSlot;
+        auto& strides = is_fold ? strip.plain.fold : strip.plain.iteration;
+        strides[static_cast<std::size_t>(is_fold ? term.slot - kernels::kFirstFoldSlot : term.slot)] += term.coefficient * coordinate.stride;
+      }
+    }
+    out.push_back(std::move(strip));
+  }
+  return out;
+}
+
 std::vector<std::int64_t> row_major_strides(const Shape& shape) {
   std::vector<std::int64_t> strides(shape.size());
   std::int64_t stride = 1;
@@ -30,12 +84,15 @@ std::vector<std::int64_t> row_major_strides(const Shape& shape) {
   return strides;
 }
 
-void LoopNest::collapse() {
+std::vector<std::size_t> LoopNest::collapse(const std::vector<bool>& fixed) {
+  const auto is_fixed = [&](std::size_t d) { return d < fixed.size() && fixed[d]; };
   Shape kept;
   std::vector<std::vector<std::int64_t>> kept_strides(strides.size());
+  std::vector<std::size_t> place(extents.size());
+  bool last_fixed = false;
   for (std::size_t d = 0; d < extents.size(); ++d) {
-    if (extents[d] == 1) continue;
-    bool joins = !kept.empty();
+    if (extents[d] == 1 && !is_fixed(d)) continue;
+    bool joins = !kept.empty() && !last_fixed && !is_fixed(d);
     for (std::size_t m = 0; m < strides.size() && joins; ++m) {
       joins = kept_strides[m].back() == strides[m][d] * extents[d];
     }
@@ -46,6 +103,8 @@ void LoopNest::collapse() {
       kept.push_back(extents[d]);
       for (std::size_t m = 0; m < strides.size(); ++m) kept_strides[m].push_back(strides[m][d]);
     }
+    place[d] = kept.size() - 1;
+    last_fixed = is_fixed(d);
   }
   if (kept.empty()) {
     kept.push_back(1);
@@ -53,6 +112,7 @@ void LoopNest::collapse() {
   }
   extents = std::move(kept);
   strides = std::move(kept_strides);
+  return place;
 }
 
 std::int64_t LoopNest::rows() const {

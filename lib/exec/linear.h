@@ -21,6 +21,16 @@ struct LinearAccess {
 /// All accesses of a primitive, or nullopt if one is not linear.
 [[nodiscard]] std::optional<std::vector<LinearAccess>> linear_accesses(const kernels::CompiledPrimitive& primitive);
 
+/// Any access: a linear part, and the coordinates that divide, may fall outside or read an index.
+struct StripAccess {
+  LinearAccess plain;
+  std::vector<kernels::CompiledCoordinate> guarded;
+  kernels::Slot fill{};
+};
+
+/// All accesses of a primitive, or nullopt if the arithmetic of a coordinate might wrap.
+[[nodiscard]] std::optional<std::vector<StripAccess>> strip_accesses(const kernels::CompiledPrimitive& primitive);
+
 /// Row-major strides of a shape.
 [[nodiscard]] std::vector<std::int64_t> row_major_strides(const Shape& shape);
 
@@ -29,8 +39,9 @@ struct LoopNest {
   Shape extents;
   std::vector<std::vector<std::int64_t>> strides;  ///< [map][dimension]
 
-  /// Drops dimensions of extent 1 and joins neighbours that every map walks as one. Leaves at least one dimension.
-  void collapse();
+  /// Drops dimensions of extent 1 and joins neighbours that every map walks as one, but for those that are `fixed`. Leaves at
+  /// least one dimension. Returns the new number of each fixed one.
+  std::vector<std::size_t> collapse(const std::vector<bool>& fixed = {});
   [[nodiscard]] std::int64_t inner_extent() const { return extents.back(); }
   /// Product of all extents but the last.
   [[nodiscard]] std::int64_t rows() const;

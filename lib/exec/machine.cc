@@ -6,6 +6,7 @@
 #include "dgx/kernels/cpu/column_sum.h"
 #include "dgx/kernels/cpu/dispatch.h"
 #include "dgx/kernels/evaluate.h"
+#include "machine_thread.h"
 
 namespace dgx::exec {
 
@@ -13,35 +14,7 @@ using kernels::Kind;
 using kernels::ValueIndex;
 namespace cpu = kernels::cpu;
 
-struct Machine::Thread {
-  cpu::Scratch matmul;
-  StripScratch strips;
-  std::vector<float> fold;
-  Tensor block;                       // of a product that maps follow
-  Tensor right;                       // that product's right side, packed
-  Tensor window;                      // a window product's grids and sums
-  std::vector<void*> values;          // memory_, but for that product
-  std::vector<std::int64_t> offsets;  // of a strip program's maps
-  Status status;
-};
-
 namespace {
-
-struct Range {
-  std::int64_t begin, end;
-};
-
-/// Member `member`'s share of [0, count), in multiples of `grain`.
-Range share(std::int64_t count, std::int64_t grain, int member, int members) {
-  const std::int64_t grains = (count + grain - 1) / grain;
-  const auto bound = [&](int m) { return std::min(count, grains * m / members * grain); };
-  return {bound(member), bound(member + 1)};
-}
-
-template <class T>
-T* typed(void* memory) {
-  return static_cast<T*>(memory);
-}
 
 /// Aligned memory of a thread that only grows.
 float* at_least(std::int64_t count, Tensor& buffer) {
@@ -341,38 +314,6 @@ void Machine::run(const MapTask& task, Thread& thread, int member, int members) 
     set_offsets(task.program, -1, 0, strip * task.strips->stride(), thread.offsets);
     runner.run(unit - strip * per_strip, end - strip * per_strip);
     unit = end;
-  }
-}
-
-/// Folds `count` rows of `length` operands, `stride` apart, into elements from `first` on.
-void Machine::fold_rows(const FoldTask& task, const float* operands, std::int64_t stride, std::int64_t first,
-                        std::int64_t count) {
-  void* out = memory_[static_cast<std::size_t>(task.out)];
-  if (task.kind == Kind::kSum) cpu::row_sum(count, task.length, operands, stride, typed<float>(out) + first);
-  if (task.kind == Kind::kMax) cpu::row_max(count, task.length, operands, stride, typed<float>(out) + first);
-  if (task.kind == Kind::kArgmax) cpu::row_argmax(count, task.length, operands, stride, typed<std::int64_t>(out) + first);
-}
-
-void Machine::run(const FoldTask& task, Thread& thread, int member, int members) {
-  const Range elements = share(task.count, 16, member, members);
-  if (const StripRegister* rows = task.rows_in_memory()) {
-    const std::int64_t stride = task.program.outer[rows->map].empty() ? 0 : task.program.outer[rows->map].back();
-    const float* x = typed<float>(memory_[static_cast<std::size_t>(rows->value)]) + rows->base + elements.begin * stride;
-    return fold_rows(task, x, stride, elements.begin, elements.end - elements.begin);
-  }
-  float* operands = thread.fold.data();
-  LoopNest outer{task.iteration, task.program.outer};
-  if (outer.extents.empty()) outer.collapse();
-  std::vector<std::int64_t>& offsets = thread.offsets;
-  offsets.assign(outer.strides.size(), 0);
-  StripRunner runner(task.program, memory_.data(), offsets.data(), thread.strips);
-  for (std::int64_t e = elements.begin; e < elements.end; ++e) {
-    const std::int64_t row = e / outer.inner_extent();
-    for (std::size_t m = 0; m < offsets.size(); ++m) {
-      offsets[m] = outer.row_offset(m, row) + e % outer.inner_extent() * outer.strides[m].back();
-    }
-    runner.fill(operands);
-    fold_rows(task, operands, task.length, e, 1);
   }
 }
 

@@ -58,6 +58,7 @@ class Planner {
     for (std::size_t v = 0; v < program_.values.size(); ++v) {
       const Primitive& primitive = program_.values[v];
       linear_.emplace_back();
+      strips_.emplace_back();
       if (primitive.kind == Kind::kInput) {
         plan_.compiled.emplace_back();
         continue;
@@ -66,6 +67,7 @@ class Planner {
       if (!compiled) return within("value " + std::to_string(v), std::move(compiled).error());
       plan_.compiled.push_back(std::move(compiled).value());
       linear_.back() = linear_accesses(plan_.compiled.back());
+      strips_.back() = strip_accesses(plan_.compiled.back());
     }
     task_of_.assign(program_.values.size(), kNoTask);
     return {};
@@ -73,7 +75,7 @@ class Planner {
 
   void place(ValueIndex v) {
     const Primitive& primitive = at(v);
-    const bool is_map = primitive.kind == Kind::kMap && linear_[static_cast<std::size_t>(v)].has_value();
+    const bool is_map = primitive.kind == Kind::kMap && strips_[static_cast<std::size_t>(v)].has_value();
     if (is_map && fusion_ == Fusion::kFused && join_group(v)) return;
     task_of_[static_cast<std::size_t>(v)] = drafts_.size();
     drafts_.push_back({is_map, {v}, is_map ? Task{} : recognise(v), {}});
@@ -85,18 +87,20 @@ class Planner {
     auto [first, last] = groups_.equal_range(at(v).iteration_shape());
     const auto identity = row_major_strides(at(v).iteration_shape());
     std::size_t latest = 0;  // groups before this task cannot take it
-    const auto& accesses = *linear_[static_cast<std::size_t>(v)];
-    for (const LinearAccess& access : accesses) {
-      const std::size_t maker = task_of_[static_cast<std::size_t>(access.value)];
+    const auto& accesses = *strips_[static_cast<std::size_t>(v)];
+    for (const StripAccess& access : accesses) {
+      const std::size_t maker = task_of_[static_cast<std::size_t>(access.plain.value)];
       if (maker != kNoTask) latest = std::max(latest, maker);
     }
     for (auto it = last; it != first;) {
       --it;
       const std::size_t group = it->second;
       if (group < latest || drafts_[group].members.size() >= kMaxMembers) continue;
-      const bool fits = std::all_of(accesses.begin(), accesses.end(), [&](const LinearAccess& access) {
-        const bool inside = task_of_[static_cast<std::size_t>(access.value)] == group;
-        return !inside || (access.base == 0 && same_walk(access.iteration, identity, at(v).iteration_shape()));
+      const bool fits = std::all_of(accesses.begin(), accesses.end(), [&](const StripAccess& access) {
+        const LinearAccess& plain = access.plain;
+        const bool inside = task_of_[static_cast<std::size_t>(plain.value)] == group;
+        return !inside || (access.guarded.empty() && !is_index(access, accesses) && plain.base == 0 &&
+                           same_walk(plain.iteration, identity, at(v).iteration_shape()));
       });
       if (!fits) continue;
       drafts_[group].members.push_back(v);
@@ -104,6 +108,18 @@ class Planner {
       return true;
     }
     groups_.emplace(at(v).iteration_shape(), drafts_.size());
+    return false;
+  }
+
+  /// Whether other accesses read their coordinates by this one: they are read before anything is computed.
+  static bool is_index(const StripAccess& access, const std::vector<StripAccess>& all) {
+    const std::int64_t number = &access - all.data();
+    for (const StripAccess& other : all) {
+      for (const auto& coordinate : other.guarded) {
+        const auto& terms = coordinate.terms;
+        if (std::any_of(terms.begin(), terms.end(), [number](const auto& t) { return t.access == number; })) return true;
+      }
+    }
     return false;
   }
 
@@ -125,9 +141,16 @@ class Planner {
         if (sum) return {*sum, positions / 8, {}, {}};
         return {*matmul, positions / 16, {}, {}};
       }
-      if (auto fold = recognise_fold(v, compiled, *accesses)) {
-        const auto work = static_cast<double>(fold->program.work() + fold->length);
-        return {*fold, static_cast<double>(fold->count) * (200 + work / 8), {}, {}};
+    }
+    if (const auto& strips = strips_[static_cast<std::size_t>(v)]) {
+      if (auto fold = recognise_fold(v, compiled, *strips)) {
+        const double cost = fold_cost(*fold);
+        return {std::move(*fold), cost, {}, {}};
+      }
+      if (auto chain = recognise_chain(v, compiled, *strips)) {
+        const double visits = chain->key ? 2 * static_cast<double>(chain->length) / static_cast<double>(chain->key->extent) : 1;
+        const auto operations = static_cast<double>(chain->body.instructions.size() + 2);
+        return {std::move(*chain), positions * operations / 8 * std::min(1.0, visits), {}, {}};
       }
     }
     if (auto windows = recognise_windows(v, compiled)) {
@@ -135,6 +158,12 @@ class Planner {
     }
     const auto steps = static_cast<double>(compiled.steps.steps.size() + 4);
     return {GenericTask{v, compiled.count}, positions * steps * 10, {}, {}};
+  }
+
+  static double fold_cost(const FoldTask& fold) {
+    const auto operations = static_cast<double>(fold.program.instructions.size() + 1);
+    const auto count = static_cast<double>(fold.count);
+    return count * operations * static_cast<double>(fold.length) / 8 + (fold.along == FoldTask::Along::kFold ? 200 * count : 0);
   }
 
   /// An update reads the parameter it replaces; behind the parameter's last reader it can be written in place.
@@ -270,10 +299,10 @@ class Planner {
   }
 
   /// Accesses of a map of packed values, as seen by one strip: along it, or one number.
-  std::vector<LinearAccess> strip_accesses(ValueIndex v) const {
-    std::vector<LinearAccess> out;
+  std::vector<StripAccess> packed_accesses(ValueIndex v) const {
+    std::vector<StripAccess> out;
     for (const LinearAccess& access : *linear_[static_cast<std::size_t>(v)]) {
-      out.push_back({access.value, access.base, {layout_of(access.value) == Layout::kRows ? 0 : 1}, {}});
+      out.push_back({{access.value, access.base, {layout_of(access.value) == Layout::kRows ? 0 : 1}, {}}, {}, {}});
     }
     return out;
   }
@@ -287,10 +316,10 @@ class Planner {
       map.strips = StripForm::of(extents, layout);
       extents = {map.strips->length()};
     }
-    StripCompiler compiler(extents, false);
+    StripCompiler compiler(extents, {}, StripCompiler::Along::kIteration);
     for (const ValueIndex v : draft.members) {
-      const auto& rows = *linear_[static_cast<std::size_t>(v)];
-      compiler.add(v, plan_.compiled[static_cast<std::size_t>(v)], map.strips ? strip_accesses(v) : rows);
+      const auto& rows = *strips_[static_cast<std::size_t>(v)];
+      compiler.add(v, plan_.compiled[static_cast<std::size_t>(v)], map.strips ? packed_accesses(v) : rows);
       if (!stored_[static_cast<std::size_t>(v)]) continue;
       compiler.store(v, at(v).dtype);
       if (becomes_state(v)) compiler.check_finite(v);
@@ -339,13 +368,19 @@ class Planner {
   }
 
   void note_sizes(const Task& task) {
-    const StripProgram* strips = nullptr;
-    if (const MapTask* map = map_of(task)) strips = &map->program;
-    if (const auto* fold = std::get_if<FoldTask>(&task.work)) {
-      strips = &fold->program;
-      plan_.longest_fold = std::max(plan_.longest_fold, fold->length);
+    const auto note = [this](const StripProgram& program) {
+      plan_.most_registers = std::max(plan_.most_registers, program.registers.size());
+    };
+    if (const MapTask* map = map_of(task)) note(map->program);
+    if (const auto* chain = std::get_if<ChainTask>(&task.work)) {
+      note(chain->init);
+      note(chain->body);
     }
-    if (strips != nullptr) plan_.most_registers = std::max(plan_.most_registers, strips->registers.size());
+    if (const auto* fold = std::get_if<FoldTask>(&task.work)) {
+      note(fold->program);
+      const bool across = fold->along == FoldTask::Along::kOutputs;
+      plan_.longest_fold = std::max(plan_.longest_fold, across ? 40 * kernels::cpu::kStripLength : fold->length);
+    }
   }
 
   std::vector<Section> sections() const {
@@ -385,6 +420,7 @@ class Planner {
     // Elements that are not read where they are written (broadcast, permuted) may already be gone.
     return std::any_of(program.registers.begin(), program.registers.end(), [&](const StripRegister& reg) {
       if (reg.value != entry) return false;
+      if (reg.source == StripRegister::Source::kGuarded) return true;
       const auto same = [&](const StripRegister& other) {
         return other.value == written && other.source == StripRegister::Source::kMemory &&
                program.nest.strides[other.map] == program.nest.strides[reg.map] && other.base == reg.base;
@@ -399,6 +435,7 @@ class Planner {
   const std::vector<ValueIndex>& keep_;
   Plan plan_;
   std::vector<std::optional<std::vector<LinearAccess>>> linear_;  // by value
+  std::vector<std::optional<std::vector<StripAccess>>> strips_;
   std::vector<Draft> drafts_;
   std::vector<std::size_t> task_of_;       // by value
   std::vector<bool> stored_;               // by value: lies in memory
@@ -427,7 +464,7 @@ std::string explain(const Plan& plan, const program::Program& program) {
   std::string text;
   for (const Task& task : plan.tasks) {
     static constexpr const char* kNames[] = {"product",           "column sum",     "maps", "fold", "element by element",
-                                             "product with maps", "window product", "window gradient"};
+                                             "product with maps", "window product", "window gradient", "chain"};
     text += kNames[task.work.index()];
     if (const MapTask* map = map_of(task)) {
       text += ":";

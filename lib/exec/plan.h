@@ -66,17 +66,41 @@ struct ProductMapTask {
   MapTask map;
 };
 
-/// sum, max or argmax whose operands a strip program gives, row by row.
+/// sum, max or argmax whose operands a strip program gives.
 struct FoldTask {
+  enum class Along : std::uint8_t {
+    kFold,     ///< an output's operands are a row, folded at once
+    kOutputs,  ///< neighbouring outputs are a strip, folded position by position
+  };
   kernels::ValueIndex out = 0;
   kernels::Kind kind = kernels::Kind::kSum;
   std::int64_t count = 0;   ///< output elements
   std::int64_t length = 0;  ///< positions of the fold
-  Shape iteration;
+  Along along = Along::kFold;
   StripProgram program;
+  std::optional<std::int64_t> row_stride;  ///< kFold: operands lie in memory as they are, in rows at this distance
 
-  /// The register of operands that lie in memory as they are, in rows at one stride, or null.
-  [[nodiscard]] const StripRegister* rows_in_memory() const;
+  /// The register of operands that lie in memory.
+  [[nodiscard]] const StripRegister& operands() const { return program.registers[static_cast<std::size_t>(program.result)]; }
+};
+
+/// A chain, position by position along strips of outputs.
+struct ChainTask {
+  /// Where `when` asks that a number which depends on the position alone be an index of the output, only the positions
+  /// that name it need a visit.
+  struct Key {
+    kernels::ValueIndex value = 0;
+    DType dtype = DType::kI64;
+    std::int64_t base = 0;
+    LoopNest positions;           ///< one map: the value's elements by position
+    std::int64_t extent = 0;      ///< of the output's dimension
+    std::int64_t stride = 0;      ///< elements from one index of it to the next
+  };
+  kernels::ValueIndex out = 0;
+  DType dtype = DType::kF32;
+  std::int64_t length = 0;
+  StripProgram init, body;
+  std::optional<Key> key;
 };
 
 /// Anything else, element by element as kernels/ref defines it.
@@ -87,7 +111,7 @@ struct GenericTask {
 
 struct Task {
   std::variant<MatmulTask, ColumnSumTask, MapTask, FoldTask, GenericTask, ProductMapTask, WindowProductTask,
-               WindowGradientTask>
+               WindowGradientTask, ChainTask>
       work = GenericTask{};
   double cost = 0;                            ///< rough cycles of one thread
   std::vector<kernels::ValueIndex> reads;
@@ -154,6 +178,9 @@ struct Plan {
                                                           const kernels::CompiledPrimitive& primitive);
 [[nodiscard]] std::optional<FoldTask> recognise_fold(kernels::ValueIndex value,
                                                      const kernels::CompiledPrimitive& primitive,
-                                                     const std::vector<LinearAccess>& accesses);
+                                                     const std::vector<StripAccess>& accesses);
+[[nodiscard]] std::optional<ChainTask> recognise_chain(kernels::ValueIndex value,
+                                                       const kernels::CompiledPrimitive& primitive,
+                                                       const std::vector<StripAccess>& accesses);
 
 }  // namespace dgx::exec

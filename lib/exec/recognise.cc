@@ -10,12 +10,6 @@ using kernels::ValueIndex;
 
 namespace {
 
-std::int64_t product(const Shape& shape) {
-  std::int64_t count = 1;
-  for (const std::int64_t extent : shape) count *= extent;
-  return count;
-}
-
 /// Dimensions of one class, to be walked as one stride per map; false if they cannot be.
 bool joins_to_one(LoopNest& nest) {
   nest.collapse();
@@ -103,36 +97,6 @@ std::optional<ColumnSumTask> recognise_column_sum(const program::Program& progra
   const bool neighbours = matmul.b_column == 1 || matmul.shape.columns == 1;
   if (!is_one || matmul.shape.rows != 1 || !single_batch || !neighbours) return std::nullopt;
   return ColumnSumTask{matmul.out, matmul.b, matmul.b_base, matmul.shape.depth, matmul.shape.columns, matmul.b_depth};
-}
-
-const StripRegister* FoldTask::rows_in_memory() const {
-  const StripRegister& reg = program.registers[static_cast<std::size_t>(program.result)];
-  const bool plain = reg.source == StripRegister::Source::kMemory && program.instructions.empty() &&
-                     program.nest.rows() == 1 && iteration.size() <= 1;
-  return plain ? &reg : nullptr;
-}
-
-std::optional<FoldTask> recognise_fold(ValueIndex value, const CompiledPrimitive& primitive,
-                                       const std::vector<LinearAccess>& accesses) {
-  const bool folds = primitive.kind == Kind::kSum || primitive.kind == Kind::kMax || primitive.kind == Kind::kArgmax;
-  if (!folds || primitive.count == 0 || primitive.fold_count == 0) return std::nullopt;
-  // Sums of integers, and expressions of the output's index, are rare: the generic path has them.
-  for (const auto& step : primitive.steps.steps) {
-    for (int n = 0; n < step.arity; ++n) {
-      const auto& operand = step.operands[static_cast<std::size_t>(n)];
-      if (operand.kind == kernels::Operand::Kind::kIndex) return std::nullopt;
-    }
-  }
-  const auto& result = primitive.steps.result;
-  if (result.kind == kernels::Operand::Kind::kIndex) return std::nullopt;
-  StripCompiler compiler(primitive.fold, true);
-  compiler.add(value, primitive, accesses);
-  compiler.return_result(value);
-  FoldTask task{value, primitive.kind, primitive.count, product(primitive.fold), primitive.iteration,
-                compiler.finish()};
-  const auto result_register = static_cast<std::size_t>(task.program.result);
-  if (task.program.registers[result_register].type != kernels::cpu::StripType::kFloat) return std::nullopt;
-  return task;
 }
 
 }  // namespace dgx::exec

@@ -67,8 +67,9 @@ std::int64_t StripProgram::work() const {
   return elements * static_cast<std::int64_t>(instructions.size());
 }
 
-StripCompiler::StripCompiler(const Shape& extents, bool is_fold) : is_fold_(is_fold) {
-  program_.nest.extents = extents;
+StripCompiler::StripCompiler(const Shape& inner, const Shape& outer, Along along) : along_(along), named_(inner.size()) {
+  program_.nest.extents = inner;
+  program_.outer.extents = outer;
   add_register({});  // register 0 is nobody's: operands that an instruction does not have name it
 }
 
@@ -92,34 +93,83 @@ std::int32_t StripCompiler::member_result(ValueIndex value) const {
   return -1;
 }
 
-std::int32_t StripCompiler::read(const LinearAccess& access, DType dtype) {
-  if (const std::int32_t reg = member_result(access.value); reg >= 0) return reg;
-  const auto& strides = is_fold_ ? access.fold : access.iteration;
+std::size_t StripCompiler::add_map(const LinearAccess& access) {
+  const bool along_fold = along_ == Along::kFold;
+  program_.nest.strides.push_back(along_fold ? access.fold : access.iteration);
+  program_.outer.strides.push_back(along_fold ? access.iteration : access.fold);
+  return program_.nest.strides.size() - 1;
+}
+
+std::int32_t StripCompiler::read(std::size_t n) {
+  const StripAccess& access = (*accesses_)[n];
+  const DType dtype = primitive_->accesses[n].dtype;
+  const LinearAccess& plain = access.plain;
+  if (const std::int32_t reg = member_result(plain.value); reg >= 0) return reg;
+  if (!access.guarded.empty()) return read_guarded(access, dtype);
   for (std::size_t r = 0; r < program_.registers.size(); ++r) {
     const StripRegister& reg = program_.registers[r];
-    const bool same = reg.source == Source::kMemory && reg.value == access.value && reg.base == access.base &&
-                      program_.nest.strides[reg.map] == strides && !is_fold_;
+    const bool same = reg.source == Source::kMemory && reg.value == plain.value && reg.base == plain.base &&
+                      along_ == Along::kIteration && program_.outer.extents.empty() &&
+                      program_.nest.strides[reg.map] == plain.iteration;
     if (same) return static_cast<std::int32_t>(r);
   }
-  program_.nest.strides.push_back(strides);
-  program_.outer.push_back(access.iteration);
   // kMemory stands for "to be decided": finish() looks at the innermost stride once dimensions are joined.
   const Type type = dtype == DType::kF32 ? Type::kFloat : Type::kInteger;
-  return add_register({Source::kMemory, type, dtype, access.value, access.base, program_.nest.strides.size() - 1});
+  return add_register({Source::kMemory, type, dtype, plain.value, plain.base, add_map(plain)});
+}
+
+std::int32_t StripCompiler::read_guarded(const StripAccess& access, DType dtype) {
+  const bool is_float = dtype == DType::kF32;
+  StripRegister reg{Source::kGuarded, is_float ? Type::kFloat : Type::kInteger, dtype, access.plain.value, access.plain.base};
+  for (const kernels::CompiledCoordinate& coordinate : access.guarded) reg.guarded.push_back(guard(coordinate));
+  reg.map = add_map(access.plain);
+  reg.literal = is_float ? kernels::Literal(access.fill.real) : kernels::Literal(access.fill.integer);
+  return add_register(std::move(reg));
+}
+
+GuardedCoordinate StripCompiler::guard(const kernels::CompiledCoordinate& coordinate) {
+  GuardedCoordinate out;
+  out.constant = coordinate.constant;
+  out.division = coordinate.division;
+  out.divisor = coordinate.divisor;
+  out.size = coordinate.size;
+  out.stride = coordinate.stride;
+  for (const kernels::CompiledTerm& term : coordinate.terms) {
+    if (term.access >= 0) {
+      out.reads.push_back({static_cast<std::size_t>(read(static_cast<std::size_t>(term.access))), term.coefficient});
+      continue;
+    }
+    const bool is_fold = term.slot >= kernels::kFirstFoldSlot;
+    const auto dimension = static_cast<std::size_t>(is_fold ? term.slot - kernels::kFirstFoldSlot : term.slot);
+    const bool is_inner = is_fold == (along_ == Along::kFold);
+    if (is_inner) named_[dimension] = true;
+    (is_inner ? out.inner : out.outer).push_back({dimension, term.coefficient});
+  }
+  return out;
+}
+
+std::int32_t StripCompiler::index(bool is_fold, std::size_t dimension) {
+  const bool is_inner = is_fold == (along_ == Along::kFold);
+  if (is_inner) named_[dimension] = true;
+  return add_register({is_inner ? Source::kIndex : Source::kOuter, Type::kInteger, DType::kI64, -1, 0, dimension});
+}
+
+std::int32_t StripCompiler::accumulator() {
+  const bool is_float = primitive_->dtype == DType::kF32;
+  if (program_.accumulator < 0) {
+    program_.accumulator = add_register({Source::kAccumulator, is_float ? Type::kFloat : Type::kInteger});
+  }
+  return program_.accumulator;
 }
 
 std::int32_t StripCompiler::operand(const CompiledOperand& operand, const std::vector<std::int32_t>& steps) {
-  const auto index = static_cast<std::size_t>(operand.index);
+  const auto index_of = static_cast<std::size_t>(operand.index);
   switch (operand.kind) {
-    case Operand::Kind::kAccess: return read((*accesses_)[index], primitive_->accesses[index].dtype);
-    case Operand::Kind::kStep: return steps[index];
-    case Operand::Kind::kIndex:
-    case Operand::Kind::kFold: {
-      uses_index_ = true;
-      // Folds see kN as a dimension of the nest; their iN are constants of the output element, handled by the caller.
-      const std::size_t dimension = is_fold_ ? index - kernels::kFirstFoldSlot : index;
-      return add_register({Source::kIndex, Type::kInteger, DType::kI64, -1, 0, dimension});
-    }
+    case Operand::Kind::kAccess: return read(index_of);
+    case Operand::Kind::kStep: return steps[index_of];
+    case Operand::Kind::kIndex: return index(false, index_of);
+    case Operand::Kind::kFold: return index(true, index_of - kernels::kFirstFoldSlot);
+    case Operand::Kind::kAccumulator: return accumulator();
     default: break;
   }
   if (operand.type == NumberType::kFloat) {
@@ -185,22 +235,42 @@ std::int32_t StripCompiler::step(const CompiledStep& step, const std::vector<std
   return emit(integer_op(step.op), Type::kInteger, in[0], in[1], in[2]);
 }
 
+std::vector<std::int32_t> StripCompiler::add_steps(const kernels::CompiledSteps& list) {
+  std::vector<std::int32_t> steps;
+  for (const CompiledStep& s : list.steps) steps.push_back(step(s, steps));
+  return steps;
+}
+
 void StripCompiler::add(ValueIndex value, const kernels::CompiledPrimitive& primitive,
-                        const std::vector<LinearAccess>& accesses) {
+                        const std::vector<StripAccess>& accesses) {
   primitive_ = &primitive;
   accesses_ = &accesses;
-  std::vector<std::int32_t> steps;
-  for (const CompiledStep& s : primitive.steps.steps) steps.push_back(step(s, steps));
-  const std::int32_t result = steps.empty() ? operand(primitive.steps.result, steps) : steps.back();
+  const auto steps = add_steps(primitive.steps);
+  std::int32_t result = steps.empty() ? operand(primitive.steps.result, steps) : steps.back();
+  if (primitive.has_when) {
+    const auto conditions = add_steps(primitive.when);
+    const std::int32_t when = conditions.empty() ? operand(primitive.when.result, conditions) : conditions.back();
+    const bool is_float = primitive.dtype == DType::kF32;
+    const std::int32_t mask = as_type(when, Type::kMask);
+    result = is_float ? emit(Op::kSelectF, Type::kFloat, mask, result, accumulator())
+                      : emit(Op::kSelectI, Type::kInteger, mask, as_type(result, Type::kInteger), accumulator());
+  }
   members_.push_back({value, result});
+}
+
+void StripCompiler::add_init(ValueIndex value, const kernels::CompiledPrimitive& primitive,
+                             const std::vector<StripAccess>& accesses) {
+  primitive_ = &primitive;
+  accesses_ = &accesses;
+  members_.push_back({value, operand(primitive.init, {})});
 }
 
 void StripCompiler::store(ValueIndex value, DType dtype) {
   std::int32_t from = member_result(value);
   if (dtype != DType::kF32) from = as_type(from, Type::kInteger);
-  program_.nest.strides.push_back(row_major_strides(program_.nest.extents));
+  const std::size_t map = add_map({value, 0, row_major_strides(program_.nest.extents), {}});
   const Type type = dtype == DType::kF32 ? Type::kFloat : Type::kInteger;
-  const std::int32_t out = add_register({Source::kMemory, type, dtype, value, 0, program_.nest.strides.size() - 1});
+  const std::int32_t out = add_register({Source::kMemory, type, dtype, value, 0, map});
   // The instruction that makes the value writes it, if nothing but scratch is in between: later readers then find it in memory.
   const Source source = program_.registers[static_cast<std::size_t>(from)].source;
   if (source == Source::kScratch && dtype != DType::kU8) {
@@ -225,12 +295,23 @@ void StripCompiler::return_result(ValueIndex value) {
   program_.result = as_type(member_result(value), primitive_->dtype == DType::kF32 ? Type::kFloat : Type::kInteger);
 }
 
+/// Fewer and longer dimensions; those that are named keep to themselves.
+void StripCompiler::collapse() {
+  const auto place = program_.nest.collapse(named_);
+  for (StripRegister& reg : program_.registers) {
+    if (reg.source == Source::kIndex) reg.map = place[reg.map];
+    for (GuardedCoordinate& coordinate : reg.guarded) {
+      for (GuardedCoordinate::Term& term : coordinate.inner) term.from = place[term.from];
+    }
+  }
+}
+
 /// Rows much shorter than a strip would spend their time on starting strips: two dimensions then become one, and what does
 /// not walk it at a single stride is gathered.
 void StripCompiler::join_short_rows() {
   LoopNest& nest = program_.nest;
   constexpr std::int64_t kShort = kStripLength / 4;
-  if (is_fold_ || nest.extents.size() < 2 || nest.inner_extent() >= kShort) return;
+  if (along_ == Along::kFold || nest.extents.size() < 2 || nest.inner_extent() >= kShort) return;
   program_.period = nest.inner_extent();
   nest.extents.pop_back();
   nest.extents.back() *= program_.period;
@@ -240,7 +321,9 @@ void StripCompiler::place_registers() {
   for (std::size_t r = 0; r < program_.registers.size(); ++r) {
     StripRegister& reg = program_.registers[r];
     reg.size = static_cast<std::int64_t>(size_of(reg.dtype));
-    if (reg.source == Source::kMemory || reg.source == Source::kIndex) program_.walked.push_back(r);
+    const bool walks = reg.source == Source::kMemory || reg.source == Source::kIndex || reg.source == Source::kOuter ||
+                       reg.source == Source::kGuarded;
+    if (walks) program_.walked.push_back(r);
     if (reg.source != Source::kMemory) continue;
     const auto& strides = program_.nest.strides[reg.map];
     const std::int64_t stride = strides.back();
@@ -295,7 +378,7 @@ void StripCompiler::fill_literals() {
 }
 
 StripProgram StripCompiler::finish() {
-  if (!uses_index_ || program_.nest.extents.empty()) program_.nest.collapse();
+  collapse();
   join_short_rows();
   place_registers();
   widen_bytes();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -10,6 +11,21 @@
 
 namespace dgx::exec {
 
+/// A coordinate of a kGuarded register, in the nest's and the outer dimensions.
+struct GuardedCoordinate {
+  struct Term {
+    std::size_t from;  ///< a dimension, or a register
+    std::int64_t coefficient;
+  };
+  std::vector<Term> inner, outer;
+  std::vector<Term> reads;  ///< registers of integers
+  std::int64_t constant = 0;
+  kernels::Coordinate::Division division = kernels::Coordinate::Division::kNone;
+  std::int64_t divisor = 1;
+  std::int64_t size = 0;
+  std::int64_t stride = 0;
+};
+
 /// Where a register of a strip program lies.
 struct StripRegister {
   enum class Source : std::uint8_t {
@@ -17,10 +33,12 @@ struct StripRegister {
     kMemory,   ///< the value itself, read or written along its unit stride
     kSplat,    ///< one element of the value, repeated
     kGather,   ///< elements of the value at other strides, copied into scratch
-    kIndex,    ///< iteration (or fold) index `map`, as integers
+    kGuarded,  ///< elements that divided, outside or indexed coordinates name, or their fill, put into scratch
+    kIndex,    ///< the nest's index `map`, as integers
+    kOuter,    ///< the outer index `map`, repeated
     kLiteral,  ///< a constant
     kFlag,     ///< the thread's "something is not finite" flag of `value`
-    kResult,   ///< where a fold wants its operands
+    kAccumulator,  ///< of a chain: where the runner is told
   };
   Source source = Source::kScratch;
   kernels::cpu::StripType type = kernels::cpu::StripType::kFloat;
@@ -30,9 +48,11 @@ struct StripRegister {
   std::size_t map = 0;            ///< into LoopNest::strides; for kIndex the dimension
   kernels::Literal literal = 0.0F;
   std::int64_t size = 4;          ///< bytes of an element in memory
+  std::vector<GuardedCoordinate> guarded = {};  ///< with the fill as `literal`
 };
 
-/// A fused expression over a loop nest: the maps of one group, or the operand expression of a fold.
+/// A fused expression over a loop nest: the maps of one group, or the operand expression of a fold. A fold's expression has
+/// two kinds of dimensions: those that strips run along, and outer ones, whose indices are the same for a whole strip.
 struct StripProgram {
   LoopNest nest;
   std::vector<StripRegister> registers;
@@ -40,8 +60,9 @@ struct StripProgram {
   std::vector<std::size_t> walked;                  ///< registers that depend on the place: in memory, gathered, indices
   std::vector<std::vector<std::uint8_t>> literals;  ///< kStripLength copies of each kLiteral register's constant
   std::int32_t result = -1;                         ///< folds: the register of the last step
+  std::int32_t accumulator = -1;                    ///< chains: the register of acc
   std::int64_t period = 0;  ///< the innermost dimension stands for two, of which this is the inner one's extent; 0: for one
-  std::vector<std::vector<std::int64_t>> outer;     ///< folds: [map][dimension of the output's iteration]
+  LoopNest outer;           ///< the outer dimensions, as they are in the primitive
 
   [[nodiscard]] std::int64_t work() const;  ///< element operations in all
 };
@@ -50,19 +71,24 @@ struct StripProgram {
 /// stay in registers.
 class StripCompiler {
  public:
-  /// `extents`: the iteration shape for maps, the fold shape for a fold. `uses_index`: some step names an index, so
-  /// dimensions are not joined.
-  StripCompiler(const Shape& extents, bool is_fold);
+  enum class Along : std::uint8_t { kIteration, kFold };
+  /// Strips run along `inner`, the iteration shape or the fold shape; the other of the two is `outer` (maps: empty).
+  StripCompiler(const Shape& inner, const Shape& outer, Along along);
 
-  /// Adds a member; its accesses are linear. Returns false if an operation has no strip form (none today).
+  /// Adds a member: a map, or the operand of a fold. Of a chain: acc after a position.
   void add(kernels::ValueIndex value, const kernels::CompiledPrimitive& primitive,
-           const std::vector<LinearAccess>& accesses);
+           const std::vector<StripAccess>& accesses);
+  /// A chain's start.
+  void add_init(kernels::ValueIndex value, const kernels::CompiledPrimitive& primitive,
+                const std::vector<StripAccess>& accesses);
   /// Writes member `value` to memory.
   void store(kernels::ValueIndex value, DType dtype);
   /// Raises the flag of member `value` if it is not finite.
   void check_finite(kernels::ValueIndex value);
-  /// The expression of a fold ends in its last member.
+  /// The expression of a chain ends in its last member, a number of the value's type.
   void return_result(kernels::ValueIndex value);
+  /// That of another fold in an operand of any type.
+  void return_operand() { program_.result = members_.back().result; }
 
   [[nodiscard]] StripProgram finish();
 
@@ -77,7 +103,13 @@ class StripCompiler {
   std::int32_t add_register(StripRegister reg);
   std::int32_t scratch(Type type);
   std::int32_t emit(Op op, Type type, std::int32_t a, std::int32_t b = 0, std::int32_t c = 0);
-  std::int32_t read(const LinearAccess& access, DType dtype);
+  std::int32_t read(std::size_t access);
+  std::int32_t read_guarded(const StripAccess& access, DType dtype);
+  std::size_t add_map(const LinearAccess& access);
+  GuardedCoordinate guard(const kernels::CompiledCoordinate& coordinate);
+  std::int32_t index(bool is_fold, std::size_t dimension);
+  std::int32_t accumulator();
+  std::vector<std::int32_t> add_steps(const kernels::CompiledSteps& steps);
   std::int32_t operand(const kernels::CompiledOperand& operand, const std::vector<std::int32_t>& steps);
   std::int32_t step(const kernels::CompiledStep& step, const std::vector<std::int32_t>& steps);
   std::int32_t compare(kernels::ScalarOp op, bool is_float, std::int32_t a, std::int32_t b);
@@ -85,17 +117,18 @@ class StripCompiler {
   std::int32_t as_type(std::int32_t reg, Type type);
   [[nodiscard]] Type type_of(std::int32_t reg) const { return program_.registers[static_cast<std::size_t>(reg)].type; }
   std::int32_t member_result(kernels::ValueIndex value) const;
+  void collapse();
   void join_short_rows();
   void place_registers();
   void widen_bytes();
   void fill_literals();
 
   StripProgram program_;
-  bool is_fold_;
-  bool uses_index_ = false;
+  Along along_;
+  std::vector<bool> named_;  // dimensions of the nest that an index or a guarded coordinate names: not joined to others
   std::vector<Member> members_;
   const kernels::CompiledPrimitive* primitive_ = nullptr;
-  const std::vector<LinearAccess>* accesses_ = nullptr;
+  const std::vector<StripAccess>* accesses_ = nullptr;
 };
 
 /// A thread's scratch for strip programs.
@@ -112,26 +145,43 @@ class StripScratch {
   std::vector<const void*> splatted_;
   std::vector<std::int64_t> row_base_;
   std::vector<std::uint32_t> flags_;
+  std::vector<std::int64_t> outer_offsets_;  // by map
+  std::vector<std::int64_t> places_;         // a strip's elements in memory; −1: outside
 };
 
 /// Runs a strip program: units of at most kStripLength elements along the innermost dimension.
 class StripRunner {
  public:
-  /// `values`: where each value lies. `offsets`: what to add to each register's base, by map (folds: the output element's;
-  /// maps of values in strips: the strip's); null for other maps.
+  /// `values`: where each value lies. `offsets`: what to add to each register's base, by map (maps of values in strips: the
+  /// strip's place), or null.
   StripRunner(const StripProgram& program, void* const* values, const std::int64_t* offsets, StripScratch& scratch);
+
+  /// The outer indices: those of position `position`, in row-major order, and the next.
+  void set_outer(std::int64_t position);
+  void next_outer();
+  void set_accumulator(void* memory);
 
   [[nodiscard]] static std::int64_t unit_count(const StripProgram& program);
   /// Units [begin, end).
   void run(std::int64_t begin, std::int64_t end);
   /// Programs of one row: its elements [begin, end), at the offsets of now.
   void run_elements(std::int64_t begin, std::int64_t end);
+  /// One unit; the result, if there is one, goes to `result`. Returns the unit's elements.
+  std::int64_t run_unit(std::int64_t unit, void* result);
+  /// Elements [first, first + count) in row-major order of the nest, their results to `result`.
+  void run_range(std::int64_t first, std::int64_t count, void* result);
+  /// The first element of a unit in row-major order of the nest.
+  [[nodiscard]] static std::int64_t first_element(const StripProgram& program, std::int64_t unit);
   /// Folds: all operands, in order, into `out`.
   void fill(void* out);
 
  private:
   void set_row(std::int64_t row);
   void read(std::size_t r, std::int64_t start, std::int64_t count);
+  void read_guarded(std::size_t r, std::int64_t start, std::int64_t count);
+  void guarded_run(std::size_t r, void* to, std::int64_t at, std::int64_t start, std::int64_t count);
+  [[nodiscard]] std::int64_t index_read(std::size_t r, std::int64_t at) const;
+  [[nodiscard]] std::int64_t fixed_part(const GuardedCoordinate& coordinate, std::int64_t start, bool moves) const;
   void fill_index(const StripRegister& reg, std::int64_t* to, std::int64_t start, std::int64_t count) const;
   void run_strip(std::int64_t start, std::int64_t count, void* result);
 
@@ -140,6 +190,7 @@ class StripRunner {
   const std::int64_t* offsets_;
   StripScratch& scratch_;
   std::int64_t row_ = 0;
+  std::array<std::int64_t, 8> outer_index_{};
 };
 
 }  // namespace dgx::exec

@@ -56,11 +56,17 @@ void StripScratch::prepare(std::size_t registers, std::size_t values) {
     row_base_.resize(registers);
   }
   if (flags_.size() < values) flags_.resize(values);
+  places_.resize(static_cast<std::size_t>(kStripLength));
 }
 
 StripRunner::StripRunner(const StripProgram& program, void* const* values, const std::int64_t* offsets,
                          StripScratch& scratch)
     : program_(program), values_(values), offsets_(offsets), scratch_(scratch) {
+  if (!program.outer.extents.empty()) {
+    scratch.outer_offsets_.resize(program.outer.strides.size());
+    set_outer(0);
+    offsets_ = scratch.outer_offsets_.data();
+  }
   auto address = reinterpret_cast<std::uintptr_t>(scratch.memory_.data());
   auto* memory = scratch.memory_.data() + (64 - address % 64) % 64;
   for (std::size_t r = 0; r < program.registers.size(); ++r) {
@@ -73,6 +79,36 @@ StripRunner::StripRunner(const StripProgram& program, void* const* values, const
   }
 }
 
+void StripRunner::set_outer(std::int64_t position) {
+  const LoopNest& outer = program_.outer;
+  if (outer.extents.empty()) return;
+  for (std::size_t d = outer.extents.size(); d-- > 0;) {
+    outer_index_[d] = position % outer.extents[d];
+    position /= outer.extents[d];
+  }
+  for (std::size_t m = 0; m < outer.strides.size(); ++m) {
+    std::int64_t offset = 0;
+    for (std::size_t d = 0; d < outer.extents.size(); ++d) offset += outer_index_[d] * outer.strides[m][d];
+    scratch_.outer_offsets_[m] = offset;
+  }
+}
+
+void StripRunner::next_outer() {
+  const LoopNest& outer = program_.outer;
+  for (std::size_t d = outer.extents.size(); d-- > 0;) {
+    const bool wraps = ++outer_index_[d] == outer.extents[d];
+    if (wraps) outer_index_[d] = 0;
+    for (std::size_t m = 0; m < outer.strides.size(); ++m) {
+      scratch_.outer_offsets_[m] += (wraps ? 1 - outer.extents[d] : 1) * outer.strides[m][d];
+    }
+    if (!wraps) return;
+  }
+}
+
+void StripRunner::set_accumulator(void* memory) {
+  if (program_.accumulator >= 0) scratch_.pointers_[static_cast<std::size_t>(program_.accumulator)] = memory;
+}
+
 std::int64_t StripRunner::unit_count(const StripProgram& program) {
   const std::int64_t inner = program.nest.inner_extent();
   return program.nest.rows() * ((inner + kStripLength - 1) / kStripLength);
@@ -82,7 +118,7 @@ void StripRunner::set_row(std::int64_t row) {
   row_ = row;
   for (const std::size_t r : program_.walked) {
     const StripRegister& reg = program_.registers[r];
-    if (reg.source == Source::kIndex) continue;
+    if (reg.source == Source::kIndex || reg.source == Source::kOuter) continue;
     scratch_.row_base_[r] = reg.base + program_.nest.row_offset(reg.map, row) + (offsets_ != nullptr ? offsets_[reg.map] : 0);
   }
 }
@@ -129,6 +165,10 @@ void StripRunner::run_strip(std::int64_t start, std::int64_t count, void* result
     const StripRegister& reg = program_.registers[r];
     if (reg.source == Source::kIndex) {
       fill_index(reg, static_cast<std::int64_t*>(scratch_.pointers_[r]), start, count);
+    } else if (reg.source == Source::kOuter) {
+      std::fill_n(static_cast<std::int64_t*>(scratch_.pointers_[r]), count, outer_index_[reg.map]);
+    } else if (reg.source == Source::kGuarded) {
+      read_guarded(r, start, count);
     } else {
       read(r, start, count);
     }
@@ -156,6 +196,35 @@ void StripRunner::run(std::int64_t begin, std::int64_t end) {
     if (unit / per_row != row) set_row(row = unit / per_row);
     const std::int64_t start = unit % per_row * kStripLength;
     run_strip(start, std::min(kStripLength, inner - start), nullptr);
+  }
+}
+
+std::int64_t StripRunner::first_element(const StripProgram& program, std::int64_t unit) {
+  const std::int64_t inner = program.nest.inner_extent();
+  const std::int64_t per_row = (inner + kStripLength - 1) / kStripLength;
+  return unit / per_row * inner + unit % per_row * kStripLength;
+}
+
+std::int64_t StripRunner::run_unit(std::int64_t unit, void* result) {
+  const std::int64_t inner = program_.nest.inner_extent();
+  const std::int64_t per_row = (inner + kStripLength - 1) / kStripLength;
+  const std::int64_t start = unit % per_row * kStripLength;
+  const std::int64_t count = std::min(kStripLength, inner - start);
+  set_row(unit / per_row);
+  run_strip(start, count, result);
+  return count;
+}
+
+void StripRunner::run_range(std::int64_t first, std::int64_t count, void* result) {
+  const std::int64_t inner = program_.nest.inner_extent();
+  const std::int64_t size = kernels::cpu::bytes_of(program_.registers[static_cast<std::size_t>(program_.result)].type);
+  auto* to = static_cast<std::uint8_t*>(result);
+  for (const std::int64_t end = first + count; first < end;) {
+    const std::int64_t some = std::min({end - first, inner - first % inner, kStripLength});
+    set_row(first / inner);
+    run_strip(first % inner, some, to);
+    to += some * size;
+    first += some;
   }
 }
 

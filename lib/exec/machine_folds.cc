@@ -1,0 +1,187 @@
+#include <array>
+#include <limits>
+
+#include "dgx/kernels/cpu/column_sum.h"
+#include "machine_thread.h"
+
+namespace dgx::exec {
+
+using kernels::Kind;
+using kernels::cpu::kStripLength;
+using kernels::cpu::run_strip;
+using kernels::cpu::StripInstruction;
+using Op = kernels::cpu::StripOp;
+namespace cpu = kernels::cpu;
+
+namespace {
+
+constexpr std::int64_t kLanes = 32;  // dgx-numerics(7), "sum"
+
+/// Sums of neighbouring outputs: lane l of all of them is one strip.
+class StripSum {
+ public:
+  explicit StripSum(float* lanes) : lanes_(lanes) {}
+  [[nodiscard]] float* operand(std::int64_t position) { return lane(position < kLanes ? position : kLanes); }
+  void take(std::int64_t position, std::int64_t count) {
+    if (position >= kLanes) add(lane(position % kLanes), lane(kLanes), count);
+  }
+  /// A lane that no position reached stays +0 and changes nothing; lanes that would start at +0 start at their first number
+  /// instead, which only the sign of a zero sum can show: hence the last addition.
+  void finish(std::int64_t length, std::int64_t count, float* out) {
+    for (std::int64_t distance = kLanes / 2; distance > 0; distance /= 2) {
+      for (std::int64_t l = 0; l < distance && l + distance < length; ++l) add(lane(l), lane(l + distance), count);
+    }
+    for (std::int64_t i = 0; i < count; ++i) out[i] = lanes_[i] + 0.0F;
+  }
+
+ private:
+  float* lane(std::int64_t l) { return lanes_ + l * kStripLength; }
+  static void add(float* to, const float* from, std::int64_t count) {
+    static const std::vector<StripInstruction> kAdd = {{Op::kAddF, 0, {0, 1, 0}}};
+    void* const registers[] = {to, const_cast<float*>(from)};
+    run_strip(kAdd, registers, count);
+  }
+  float* lanes_;
+};
+
+/// The greatest of each of neighbouring outputs, and where.
+class StripMax {
+ public:
+  /// `memory`: eight strips.
+  explicit StripMax(float* memory) {
+    for (std::size_t r = 0; r < registers_.size(); ++r) registers_[r] = memory + static_cast<std::int64_t>(r) * kStripLength;
+    registers_[kPlace] = registers_[6];  // integers are two strips wide
+    registers_[kBestPlace] = registers_[8];
+    std::fill_n(at(kZero), kStripLength, 0.0F);
+  }
+  void start(std::int64_t count) {
+    std::fill_n(at(kBest), count, -std::numeric_limits<float>::infinity());
+    std::fill_n(static_cast<std::int64_t*>(registers_[kBestPlace]), count, std::int64_t{0});
+  }
+  [[nodiscard]] float* operand() { return at(kOperand); }
+  void take(std::int64_t position, std::int64_t count, bool with_place) {
+    static const std::vector<StripInstruction> kMax = {
+        {Op::kAddF, kOperand, {kOperand, kZero, 0}},    {Op::kNeF, kIsNew, {kOperand, kOperand, 0}},
+        {Op::kEqF, kIsNumber, {kBest, kBest, 0}},       {Op::kAndM, kIsNew, {kIsNew, kIsNumber, 0}},
+        {Op::kGtF, kIsNumber, {kOperand, kBest, 0}},    {Op::kOrM, kIsNew, {kIsNew, kIsNumber, 0}},
+        {Op::kSelectF, kBest, {kIsNew, kOperand, kBest}}};
+    static const std::vector<StripInstruction> kPlaces = {{Op::kSelectI, kBestPlace, {kIsNew, kPlace, kBestPlace}}};
+    run_strip(kMax, registers_.data(), count);
+    if (!with_place) return;
+    std::fill_n(static_cast<std::int64_t*>(registers_[kPlace]), count, position);
+    run_strip(kPlaces, registers_.data(), count);
+  }
+  [[nodiscard]] const float* best() { return at(kBest); }
+  [[nodiscard]] const std::int64_t* place() { return static_cast<const std::int64_t*>(registers_[kBestPlace]); }
+
+ private:
+  enum Register : std::int32_t { kOperand, kBest, kZero, kIsNew, kIsNumber, kPlace, kBestPlace };
+  float* at(Register r) { return static_cast<float*>(registers_[r]); }
+  std::array<void*, 10> registers_{};
+};
+
+}  // namespace
+
+/// Folds `count` rows of `length` operands, `stride` apart, into elements from `first` on.
+void Machine::fold_rows(const FoldTask& task, const float* operands, std::int64_t stride, std::int64_t first,
+                        std::int64_t count) {
+  void* out = memory_[static_cast<std::size_t>(task.out)];
+  if (task.kind == Kind::kSum) cpu::row_sum(count, task.length, operands, stride, typed<float>(out) + first);
+  if (task.kind == Kind::kMax) cpu::row_max(count, task.length, operands, stride, typed<float>(out) + first);
+  if (task.kind == Kind::kArgmax) cpu::row_argmax(count, task.length, operands, stride, typed<std::int64_t>(out) + first);
+}
+
+/// Units of neighbouring outputs [begin, end), all positions of each.
+void Machine::fold_across(const FoldTask& task, Thread& thread, std::int64_t begin, std::int64_t end) {
+  StripRunner runner(task.program, memory_.data(), nullptr, thread.strips);
+  void* const out = memory_[static_cast<std::size_t>(task.out)];
+  StripSum sum(thread.fold.data());
+  StripMax max(thread.fold.data());
+  const bool sums = task.kind == Kind::kSum;
+  for (std::int64_t unit = begin; unit < end; ++unit) {
+    const std::int64_t first = StripRunner::first_element(task.program, unit);
+    std::int64_t count = 0;
+    if (!sums) max.start(kStripLength);
+    runner.set_outer(0);
+    for (std::int64_t k = 0; k < task.length; ++k, runner.next_outer()) {
+      count = runner.run_unit(unit, sums ? sum.operand(k) : max.operand());
+      if (sums) sum.take(k, count);
+      if (!sums) max.take(k, count, task.kind == Kind::kArgmax);
+    }
+    if (sums) sum.finish(task.length, count, typed<float>(out) + first);
+    if (task.kind == Kind::kMax) std::copy_n(max.best(), count, typed<float>(out) + first);
+    if (task.kind == Kind::kArgmax) std::copy_n(max.place(), count, typed<std::int64_t>(out) + first);
+  }
+}
+
+void Machine::run(const FoldTask& task, Thread& thread, int member, int members) {
+  if (task.along == FoldTask::Along::kOutputs) {
+    const Range units = share(StripRunner::unit_count(task.program), 1, member, members);
+    return fold_across(task, thread, units.begin, units.end);
+  }
+  const Range elements = share(task.count, 16, member, members);
+  if (elements.begin == elements.end) return;
+  if (task.row_stride) {
+    const StripRegister& rows = task.operands();
+    const float* x = typed<float>(memory_[static_cast<std::size_t>(rows.value)]) + rows.base + elements.begin * *task.row_stride;
+    return fold_rows(task, x, *task.row_stride, elements.begin, elements.end - elements.begin);
+  }
+  float* operands = thread.fold.data();
+  StripRunner runner(task.program, memory_.data(), nullptr, thread.strips);
+  runner.set_outer(elements.begin);
+  for (std::int64_t e = elements.begin; e < elements.end; ++e, runner.next_outer()) {
+    runner.fill(operands);
+    fold_rows(task, operands, task.length, e, 1);
+  }
+}
+
+/// The positions that name each index of the output's dimension, ascending.
+void Machine::sort_positions(const ChainTask::Key& key, std::int64_t length, Thread& thread) const {
+  const void* const memory = memory_[static_cast<std::size_t>(key.value)];
+  const std::int64_t inner = key.positions.inner_extent();
+  const auto key_at = [&](std::int64_t position) {
+    const std::int64_t at = key.base + key.positions.row_offset(0, position / inner) + position % inner * key.positions.strides[0].back();
+    if (key.dtype == DType::kU8) return static_cast<std::int64_t>(static_cast<const std::uint8_t*>(memory)[at]);
+    return static_cast<const std::int64_t*>(memory)[at];
+  };
+  const auto named = [&](std::int64_t k) { return k >= 0 && k < key.extent; };
+  auto& starts = thread.starts;
+  starts.assign(static_cast<std::size_t>(key.extent) + 2, 0);
+  thread.positions.resize(static_cast<std::size_t>(length));
+  for (std::int64_t p = 0; p < length; ++p) {
+    if (const std::int64_t k = key_at(p); named(k)) ++starts[static_cast<std::size_t>(k) + 2];
+  }
+  for (std::size_t k = 2; k < starts.size(); ++k) starts[k] += starts[k - 1];
+  for (std::int64_t p = 0; p < length; ++p) {
+    if (const std::int64_t k = key_at(p); named(k)) thread.positions[static_cast<std::size_t>(starts[static_cast<std::size_t>(k) + 1]++)] = p;
+  }
+}
+
+void Machine::run(const ChainTask& task, Thread& thread, int member, int members) {
+  const Range units = share(StripRunner::unit_count(task.body), 1, member, members);
+  if (units.begin == units.end) return;
+  if (task.key) sort_positions(*task.key, task.length, thread);
+  const std::int64_t size = task.dtype == DType::kF32 ? 4 : 8;
+  for (std::int64_t unit = units.begin; unit < units.end; ++unit) {
+    const std::int64_t first = StripRunner::first_element(task.body, unit);
+    auto* const acc = typed<std::uint8_t>(memory_[static_cast<std::size_t>(task.out)]) + first * size;
+    const std::int64_t count = std::min(kStripLength, task.body.nest.inner_extent() - first % task.body.nest.inner_extent());
+    StripRunner init(task.init, memory_.data(), nullptr, thread.strips);
+    init.run_range(first, count, acc);
+    StripRunner body(task.body, memory_.data(), nullptr, thread.strips);
+    body.set_accumulator(acc);
+    const std::int64_t index = task.key ? first / task.key->stride : 0;
+    if (task.key && index == (first + count - 1) / task.key->stride) {
+      const auto at = static_cast<std::size_t>(index % task.key->extent);
+      for (std::int64_t n = thread.starts[at]; n < thread.starts[at + 1]; ++n) {
+        body.set_outer(thread.positions[static_cast<std::size_t>(n)]);
+        body.run_unit(unit, acc);
+      }
+      continue;
+    }
+    body.set_outer(0);
+    for (std::int64_t k = 0; k < task.length; ++k, body.next_outer()) body.run_unit(unit, acc);
+  }
+}
+
+}  // namespace dgx::exec

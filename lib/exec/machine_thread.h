@@ -1,0 +1,41 @@
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "machine.h"
+
+namespace dgx::exec {
+
+/// What a member of the team has for itself.
+struct Machine::Thread {
+  kernels::cpu::Scratch matmul;
+  StripScratch strips;
+  std::vector<float> fold;
+  Tensor block;                         // of a product that maps follow
+  Tensor right;                         // that product's right side, packed
+  Tensor window;                        // a window product's grids and sums
+  std::vector<void*> values;            // memory_, but for that product
+  std::vector<std::int64_t> offsets;    // of a strip program's maps
+  std::vector<std::int64_t> starts;     // of a keyed chain: where each key's positions begin in
+  std::vector<std::int64_t> positions;  // these
+  Status status;
+};
+
+struct Range {
+  std::int64_t begin, end;
+};
+
+/// Member `member`'s share of [0, count), in multiples of `grain`.
+inline Range share(std::int64_t count, std::int64_t grain, int member, int members) {
+  const std::int64_t grains = (count + grain - 1) / grain;
+  const auto bound = [&](int m) { return std::min(count, grains * m / members * grain); };
+  return {bound(member), bound(member + 1)};
+}
+
+template <class T>
+T* typed(void* memory) {
+  return static_cast<T*>(memory);
+}
+
+}  // namespace dgx::exec

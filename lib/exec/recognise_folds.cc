@@ -1,0 +1,124 @@
+#include <algorithm>
+
+#include "plan.h"
+
+namespace dgx::exec {
+
+using kernels::CompiledOperand;
+using kernels::CompiledPrimitive;
+using kernels::Kind;
+using kernels::Operand;
+using kernels::ScalarOp;
+using kernels::ValueIndex;
+using kernels::cpu::StripType;
+using Source = StripRegister::Source;
+
+namespace {
+
+constexpr std::int64_t kSumBlock = 2048;  // dgx-numerics(7), "sum"
+constexpr std::int64_t kShortFold = 32;
+
+/// Whether an output's operands are best read as a row: they lie in rows, and these are long.
+bool has_rows(const CompiledPrimitive& primitive, const std::vector<StripAccess>& accesses) {
+  if (primitive.count == 1 || primitive.fold_count > kSumBlock) return true;
+  if (primitive.fold_count < kShortFold) return false;
+  return std::all_of(accesses.begin(), accesses.end(), [&](const StripAccess& access) {
+    std::size_t inner = primitive.fold.size();
+    while (inner > 0 && primitive.fold[inner - 1] == 1) --inner;
+    const std::int64_t stride = inner == 0 ? 1 : access.plain.fold[inner - 1];
+    return access.guarded.empty() && (stride == 0 || stride == 1);
+  });
+}
+
+/// The distance of rows of operands that lie in memory as they are.
+std::optional<std::int64_t> row_stride_of(const StripProgram& program) {
+  const StripRegister& reg = program.registers[static_cast<std::size_t>(program.result)];
+  if (reg.source != Source::kMemory || reg.dtype != DType::kF32 || !program.instructions.empty() || program.nest.rows() != 1) {
+    return std::nullopt;
+  }
+  LoopNest outer{program.outer.extents, {program.outer.strides[reg.map]}};
+  outer.collapse();
+  if (outer.extents.size() != 1) return std::nullopt;
+  return outer.strides[0][0];
+}
+
+/// Of `when`: a condition `eq xJ iD`, alone or joined to others by `and`.
+struct Equality {
+  std::size_t access, dimension;
+};
+std::optional<Equality> equality_in(const kernels::CompiledSteps& when, const CompiledOperand& operand) {
+  if (operand.kind != Operand::Kind::kStep) return std::nullopt;
+  const auto& step = when.steps[static_cast<std::size_t>(operand.index)];
+  const auto& [a, b, c] = step.operands;
+  if (step.op == ScalarOp::kAnd) {
+    const auto first = equality_in(when, a);
+    return first ? first : equality_in(when, b);
+  }
+  if (step.op != ScalarOp::kEq) return std::nullopt;
+  for (const auto& [x, i] : {std::pair{a, b}, std::pair{b, a}}) {
+    if (x.kind == Operand::Kind::kAccess && i.kind == Operand::Kind::kIndex) {
+      return Equality{static_cast<std::size_t>(x.index), static_cast<std::size_t>(i.index)};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<ChainTask::Key> key_of(const CompiledPrimitive& primitive, const std::vector<StripAccess>& accesses) {
+  if (!primitive.has_when || primitive.when.steps.empty()) return std::nullopt;
+  const auto equality = equality_in(primitive.when, primitive.when.result);
+  if (!equality) return std::nullopt;
+  const StripAccess& access = accesses[equality->access];
+  const auto& iteration = access.plain.iteration;
+  const bool of_position = std::all_of(iteration.begin(), iteration.end(), [](auto stride) { return stride == 0; });
+  if (!access.guarded.empty() || !of_position) return std::nullopt;
+  ChainTask::Key key;
+  key.value = access.plain.value;
+  key.dtype = primitive.accesses[equality->access].dtype;
+  key.base = access.plain.base;
+  key.positions = {primitive.fold, {access.plain.fold}};
+  key.positions.collapse();
+  key.extent = primitive.iteration[equality->dimension];
+  key.stride = row_major_strides(primitive.iteration)[equality->dimension];
+  return key;
+}
+
+}  // namespace
+
+std::optional<FoldTask> recognise_fold(ValueIndex value, const CompiledPrimitive& primitive,
+                                       const std::vector<StripAccess>& accesses) {
+  const bool folds = primitive.kind == Kind::kSum || primitive.kind == Kind::kMax || primitive.kind == Kind::kArgmax;
+  if (!folds || primitive.count == 0 || primitive.fold_count == 0) return std::nullopt;
+  const bool rows = has_rows(primitive, accesses);
+  StripCompiler compiler(rows ? primitive.fold : primitive.iteration, rows ? primitive.iteration : primitive.fold,
+                         rows ? StripCompiler::Along::kFold : StripCompiler::Along::kIteration);
+  compiler.add(value, primitive, accesses);
+  compiler.return_operand();
+  FoldTask task{value, primitive.kind, primitive.count, primitive.fold_count,
+                rows ? FoldTask::Along::kFold : FoldTask::Along::kOutputs, compiler.finish(), {}};
+  // Folds of integers are rare: the generic path has them.
+  if (task.operands().type != StripType::kFloat) return std::nullopt;
+  if (rows) task.row_stride = row_stride_of(task.program);
+  return task;
+}
+
+std::optional<ChainTask> recognise_chain(ValueIndex value, const CompiledPrimitive& primitive,
+                                         const std::vector<StripAccess>& accesses) {
+  const bool narrow = primitive.dtype == DType::kU8;  // saturates at every position: the generic path
+  if (primitive.kind != Kind::kChain || narrow || primitive.count == 0 || primitive.fold_count == 0) return std::nullopt;
+  ChainTask task;
+  task.out = value;
+  task.dtype = primitive.dtype;
+  task.length = primitive.fold_count;
+  StripCompiler init(primitive.iteration, {}, StripCompiler::Along::kIteration);
+  init.add_init(value, primitive, accesses);
+  init.return_result(value);
+  task.init = init.finish();
+  StripCompiler body(primitive.iteration, primitive.fold, StripCompiler::Along::kIteration);
+  body.add(value, primitive, accesses);
+  body.return_result(value);
+  task.body = body.finish();
+  task.key = key_of(primitive, accesses);
+  return task;
+}
+
+}  // namespace dgx::exec

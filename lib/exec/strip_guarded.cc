@@ -1,0 +1,184 @@
+#include <algorithm>
+#include <cstring>
+
+#include "strip_group.h"
+
+namespace dgx::exec {
+
+using kernels::Coordinate;
+using Source = StripRegister::Source;
+
+namespace {
+
+constexpr std::int64_t kOutside = -1;
+
+std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
+
+// Indices are read, so they may be any number: as the definition has it, arithmetic wraps.
+std::int64_t wrapping_fma(std::int64_t a, std::int64_t b, std::int64_t c) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b) + static_cast<std::uint64_t>(c));
+}
+
+/// What the coordinate `at`, before its division, adds to the element's place, or kOutside.
+std::int64_t place_of(const GuardedCoordinate& coordinate, std::int64_t at) {
+  if (coordinate.divisor != 1) {
+    const std::int64_t quotient = floor_div(at, coordinate.divisor);
+    if (coordinate.division == Coordinate::Division::kExact && quotient * coordinate.divisor != at) return kOutside;
+    at = quotient;
+  }
+  return at < 0 || at >= coordinate.size ? kOutside : at * coordinate.stride;
+}
+
+struct Range {
+  std::int64_t begin, end;
+
+  /// Those i of it for which 0 ≤ first + i · step < size.
+  void clip(std::int64_t first, std::int64_t step, std::int64_t size) {
+    const auto at_least = [&](std::int64_t bound, std::int64_t by) { return -floor_div(first - bound, by); };  // of ascending i
+    if (step > 0) {
+      begin = std::max(begin, at_least(0, step));
+      end = std::min(end, at_least(size, step));
+    } else {
+      begin = std::max(begin, floor_div(first - size, -step) + 1);
+      end = std::min(end, floor_div(first, -step) + 1);
+    }
+    end = std::max(begin, end);
+  }
+};
+
+template <class To, class From>
+void copy_run(void* out, const void* from, std::int64_t base, std::int64_t step, Range inside, std::int64_t count, To fill) {
+  auto* to = static_cast<To*>(out);
+  std::fill(to, to + inside.begin, fill);
+  const From* x = static_cast<const From*>(from) + (inside.begin < inside.end ? base + inside.begin * step : 0);
+  if (step == 1) {
+    std::copy(x, x + (inside.end - inside.begin), to + inside.begin);
+  } else {
+    for (std::int64_t i = inside.begin; i < inside.end; ++i) to[i] = x[(i - inside.begin) * step];
+  }
+  std::fill(to + inside.end, to + count, fill);
+}
+
+template <class To, class From>
+void copy_places(void* out, const void* from, const std::int64_t* places, std::int64_t count, To fill) {
+  auto* to = static_cast<To*>(out);
+  const auto* x = static_cast<const From*>(from);
+  for (std::int64_t i = 0; i < count; ++i) to[i] = places[i] < 0 ? fill : x[places[i]];
+}
+
+/// Calls `copy` with the types of register and memory, and the fill.
+template <class Copy>
+void with_types(const StripRegister& reg, Copy copy) {
+  if (reg.dtype == DType::kF32) copy(float{}, float{}, std::get<float>(reg.literal));
+  if (reg.dtype == DType::kI64) copy(std::int64_t{}, std::int64_t{}, std::get<std::int64_t>(reg.literal));
+  if (reg.dtype == DType::kU8) copy(std::int64_t{}, std::uint8_t{}, std::get<std::int64_t>(reg.literal));
+}
+
+}  // namespace
+
+/// Element `at` of the strip in a register of integers.
+std::int64_t StripRunner::index_read(std::size_t r, std::int64_t at) const {
+  const StripRegister& reg = program_.registers[r];
+  const bool bytes = reg.source == Source::kMemory && reg.dtype == DType::kU8;
+  const void* from = scratch_.pointers_[r];
+  return bytes ? static_cast<const std::uint8_t*>(from)[at] : static_cast<const std::int64_t*>(from)[at];
+}
+
+/// The constant, the outer indices' part, and that of the nest's indices at element `start` of the row; without the innermost
+/// unless it `moves`.
+std::int64_t StripRunner::fixed_part(const GuardedCoordinate& coordinate, std::int64_t start, bool moves) const {
+  std::int64_t sum = coordinate.constant;
+  for (const auto& term : coordinate.outer) sum += outer_index_[term.from] * term.coefficient;
+  const std::size_t last = program_.nest.extents.size() - 1;
+  const std::int64_t period = program_.period;
+  for (const auto& term : coordinate.inner) {
+    if (term.from < last) {
+      sum += program_.nest.row_index(term.from, row_) * term.coefficient;
+    } else if (period != 0 && term.from == last) {
+      sum += start / period * term.coefficient;
+    } else if (moves) {
+      sum += (period == 0 ? start : start % period) * term.coefficient;
+    }
+  }
+  return sum;
+}
+
+/// A run along the innermost dimension: elements [start, start + count) of the row, `at` of the strip. Most coordinates say
+/// which part of the run is inside, and the rest is one copy; those that divide or read other numbers at every element are
+/// worked out one by one.
+void StripRunner::guarded_run(std::size_t r, void* to, std::int64_t at, std::int64_t start, std::int64_t count) {
+  const StripRegister& reg = program_.registers[r];
+  const auto& strides = program_.nest.strides[reg.map];
+  const std::size_t innermost = program_.nest.extents.size() - (program_.period == 0 ? 1 : 0);
+  std::int64_t step = strides.back();
+  std::int64_t base = scratch_.row_base_[r];
+  base += program_.period == 0 ? start * step : start / program_.period * strides[strides.size() - 2] + start % program_.period * step;
+  Range inside{0, count};
+  struct OneByOne {
+    const GuardedCoordinate* coordinate;
+    std::int64_t first, step;
+    bool reads;  // at every element
+  };
+  std::array<OneByOne, 8> rest;
+  std::size_t rests = 0;
+  for (const GuardedCoordinate& coordinate : reg.guarded) {
+    std::int64_t own_step = 0;
+    for (const auto& term : coordinate.inner) own_step += term.from == innermost ? term.coefficient : 0;
+    std::int64_t first = fixed_part(coordinate, start, true);
+    const bool varies = std::any_of(coordinate.reads.begin(), coordinate.reads.end(), [&](const auto& term) {
+      const StripRegister& index = program_.registers[term.from];
+      return count > 1 && (index.source == Source::kGuarded || program_.nest.strides[index.map].back() != 0);
+    });
+    for (const auto& term : coordinate.reads) {
+      if (!varies) first = wrapping_fma(term.coefficient, index_read(term.from, at), first);
+    }
+    if (varies || (own_step != 0 && (coordinate.divisor != 1 || !coordinate.reads.empty()))) {
+      rest[rests++] = {&coordinate, first, own_step, varies};
+    } else if (own_step == 0) {
+      const std::int64_t place = place_of(coordinate, first);
+      if (place == kOutside) inside = {0, 0};
+      base += place;
+    } else {
+      inside.clip(first, own_step, coordinate.size);
+      base += first * coordinate.stride;
+      step += own_step * coordinate.stride;
+    }
+  }
+  inside = {std::min(inside.begin, count), std::min(std::max(inside.begin, inside.end), count)};
+  const void* from = values_[reg.value];
+  if (rests == 0) {
+    return with_types(reg, [&](auto wide, auto narrow, auto fill) {
+      copy_run<decltype(wide), decltype(narrow)>(to, from, base, step, inside, count, fill);
+    });
+  }
+  std::int64_t* const places = scratch_.places_.data();
+  for (std::int64_t i = 0; i < count; ++i) places[i] = i < inside.begin || i >= inside.end ? kOutside : base + i * step;
+  for (std::size_t n = 0; n < rests; ++n) {
+    const GuardedCoordinate& coordinate = *rest[n].coordinate;
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (places[i] < 0) continue;
+      std::int64_t value = wrapping_fma(rest[n].step, i, rest[n].first);
+      if (rest[n].reads) {
+        for (const auto& term : coordinate.reads) value = wrapping_fma(term.coefficient, index_read(term.from, at + i), value);
+      }
+      const std::int64_t place = place_of(coordinate, value);
+      places[i] = place == kOutside ? kOutside : places[i] + place;
+    }
+  }
+  with_types(reg, [&](auto wide, auto narrow, auto fill) {
+    copy_places<decltype(wide), decltype(narrow)>(to, from, places, count, fill);
+  });
+}
+
+void StripRunner::read_guarded(std::size_t r, std::int64_t start, std::int64_t count) {
+  const std::int64_t size = kernels::cpu::bytes_of(program_.registers[r].type);
+  auto* to = static_cast<std::uint8_t*>(scratch_.pointers_[r]);
+  if (program_.period == 0) return guarded_run(r, to, 0, start, count);
+  for (std::int64_t done = 0; done < count;) {
+    const std::int64_t run = std::min(count - done, program_.period - (start + done) % program_.period);
+    guarded_run(r, to + done * size, done, start + done, run);
+    done += run;
+  }
+}
+
+}  // namespace dgx::exec
