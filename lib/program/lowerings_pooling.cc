@@ -236,7 +236,11 @@ std::optional<std::int64_t> divisor_of(Call& call) {
 void max_pool(Call& call) {
   const TensorForm input = call.tensor("self");
   const auto pool = window_pool(call, input, call.result_shape());
-  if (pool) give_maximum(*pool, input);
+  if (!pool) return;
+  for (const PoolAxis& axis : pool->axes) {
+    if (!call.require(axis.is_filled(), "a window of padding alone")) return;
+  }
+  give_maximum(*pool, input);
 }
 
 void max_pool_backward(Call& call) {

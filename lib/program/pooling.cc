@@ -23,6 +23,16 @@ PoolAxis::PoolAxis(std::int64_t input, std::int64_t output) : input_(input), out
   if (!adaptive_) window_ = {input / output, input / output, 0, 1};
 }
 
+bool PoolAxis::is_filled() const {
+  for (std::int64_t o = 0; o < output_ && !adaptive_; ++o) {
+    const std::int64_t start = window_.stride * o - window_.padding;
+    // The first of the window's positions that is not before the input.
+    const std::int64_t skipped = start < 0 ? rounded_up(-start, window_.dilation) : 0;
+    if (skipped >= window_.size || start + skipped * window_.dilation >= input_) return false;
+  }
+  return true;
+}
+
 std::int64_t PoolAxis::span() const {
   if (!adaptive_) return window_.size;
   std::int64_t most = 1;

@@ -23,6 +23,8 @@ class PoolAxis {
   [[nodiscard]] bool is_adaptive() const { return adaptive_; }
   [[nodiscard]] bool is_disjoint() const { return !adaptive_ && window_.is_disjoint(); }
   [[nodiscard]] const Window& window() const { return window_; }
+  /// Whether every output covers a position of the input, and not the padding alone.
+  [[nodiscard]] bool is_filled() const;
   /// How many positions an output covers, at most; how many outputs to look at for those that cover a
   /// position.
   [[nodiscard]] std::int64_t span() const;

@@ -317,3 +317,23 @@ TEST_CASE("a form that one access cannot reshape is copied first") {
   CHECK(!is_contiguous(part));  // identity coordinates, but not all of the value
   CHECK(!reshape(part, {12}));
 }
+
+TEST_CASE("a maximum over padding alone is refused") {
+  CapturedGraph graph;
+  graph.tensors = {{DType::kF32, {1, 1, 3}}, {DType::kF32, {1, 1, 1}}};
+  AtenCall call;
+  call.name = "aten::max_pool1d_with_indices";
+  call.argument_names = {"self", "kernel_size", "stride", "padding", "dilation"};
+  call.results = {1};
+  // The window's two positions are dilation apart: -1 and 2, or -1 and 3.
+  for (const std::int64_t dilation : {3, 4}) {
+    call.arguments = {OpRun::tensor(0), Integers{2}, Integers{1}, Integers{1}, Integers{dilation}};
+    graph.calls = {call};
+    LoweringState lowering(graph);
+    lowering.forms[0] =
+        value_form(lowering.builder.state("model/a", DType::kF32, {1, 1, 3}), DType::kF32, {1, 1, 3});
+    const Status status = lower_call(lowering, 0);
+    CHECK(status.ok() == (dilation == 3));
+    if (!status.ok()) CHECK(status.error().message.find("a window of padding alone") != std::string::npos);
+  }
+}
