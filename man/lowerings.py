@@ -143,6 +143,7 @@ BECOMES = {
                          "windows that do not overlap: a map",
     "adaptive_max_pool": "as for windows of floor(i in/out) up to ceil((i + 1) in/out), by select",
     "adaptive_max_pool_backward": "as for windows",
+    "max_unpool": "chain over the inputs, from 0: x where its index eq the position",
     "avg_pool": "sum over the window, padding 0, then / count (of the indices, where outputs differ in it)",
     "avg_pool_backward": "g / count, then a sum over the windows that hold a position; windows that do not overlap: a map",
     "adaptive_avg_pool": "as for windows where out divides in; else a sum along each dimension by select, then / count",

@@ -229,6 +229,7 @@ const std::map<std::string_view, LoweringFunction>& table() {
       {"linear", &linear},
       // Convolutions.
       {"convolution", &convolution},
+      {"_convolution", &convolution},
       {"convolution_backward", &convolution_backward},
       // Pooling.
       {"max_pool1d_with_indices", &max_pool},
@@ -240,6 +241,8 @@ const std::map<std::string_view, LoweringFunction>& table() {
       {"adaptive_max_pool3d", &adaptive_max_pool},
       {"adaptive_max_pool2d_backward", &adaptive_max_pool_backward},
       {"adaptive_max_pool3d_backward", &adaptive_max_pool_backward},
+      {"max_unpool2d", &max_unpool},
+      {"max_unpool3d", &max_unpool},
       {"avg_pool2d", &avg_pool},
       {"avg_pool3d", &avg_pool},
       {"avg_pool2d_backward", &avg_pool_backward},

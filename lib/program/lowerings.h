@@ -162,6 +162,7 @@ void max_pool(Call& call);
 void max_pool_backward(Call& call);
 void adaptive_max_pool(Call& call);
 void adaptive_max_pool_backward(Call& call);
+void max_unpool(Call& call);
 void avg_pool(Call& call);
 void avg_pool_backward(Call& call);
 void adaptive_avg_pool(Call& call);

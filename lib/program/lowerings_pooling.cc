@@ -263,6 +263,26 @@ void adaptive_max_pool_backward(Call& call) {
   if (pool) give_maximum_gradient(*pool, gradient, chosen);
 }
 
+/// Each number at the position it was chosen from, zero elsewhere; of several the last.
+void max_unpool(Call& call) {
+  const TensorForm input = call.tensor("self"), chosen = call.tensor("indices");
+  const std::size_t rank = spatial_rank(call.name());
+  const Shape shape = call.result_shape();
+  if (!has_axes(call, input, shape, rank) ||
+      !call.require(chosen.shape == input.shape, "indices of another shape"))
+    return;
+  const std::size_t leading = shape.size() - rank;
+  const Shape fold(input.shape.begin() + static_cast<std::ptrdiff_t>(leading), input.shape.end());
+  LineWriter line(call.builder(), call.provenance(), Kind::kChain, shape, fold);
+  std::vector<Coordinate> at = output_indices(leading);
+  for (std::size_t n = 0; n < rank; ++n) at.push_back(fold_index(n));
+  const Expression number = line.read(without_splat(call.builder(), input), at);
+  const Expression position = line.read(without_splat(call.builder(), chosen), at);
+  Expression own = line.index(leading);
+  for (std::size_t n = 1; n < rank; ++n) own = own * shape[leading + n] + line.index(leading + n);
+  call.give(line.finish_chain(DType::kF32, number, compare(ScalarOp::kEq, position, own), 0.0F));
+}
+
 void avg_pool(Call& call) {
   const TensorForm input = call.tensor("self");
   const auto pool = window_pool(call, input, call.result_shape());
