@@ -16,8 +16,8 @@ void declare_task(cli::Command& command, jobs::SubmitOptions& options, cli::Need
     }
   };
   add("--data", "DATA.h5", options.data, "dataset bundle, from dgx-pack");
-  add("--model", "SPEC|FILE.pt", options.model, "mlp:784-256-128-10, or a TorchScript file");
-  add("--loss", "LOSS", options.loss, "cross-entropy or mse");
+  add("--model", "SPEC|FILE.pt", options.model, "mlp:784-256-128-10 | resnet20 | gpt:layers=6,width=384,heads=6, or a TorchScript file");
+  add("--loss", "LOSS", options.loss, "cross-entropy[:label-smoothing=0.1,ignore=255,weights=1/2/0.5] or mse");
   add("--optimizer", "SPEC", options.optimizer, "sgd:lr=0.1,momentum=0.9 | adam:lr=1e-3 | adamw:lr=3e-4");
   add("--batch", "N", options.batch, "samples a step");
   command.option("--epochs", "N", options.epochs, "passes over the data");
@@ -30,7 +30,8 @@ void declare_task(cli::Command& command, jobs::SubmitOptions& options, cli::Need
   command.option("--clip-norm", "X", options.clip_norm, "bound of the gradients' global norm");
   command.option("--checkpoint-every", "N", options.checkpoint_every,
                  "steps of a segment; default: so many that checkpoints cost a few percent of training");
-  command.option("--init", "STATE", options.init, "start from these weights (a later version)");
+  command.choice("--input", {"auto", "f32", "i64"}, options.input, "what a TorchScript file takes");
+  command.option("--init", "STATE", options.init, "start from these weights: a run, a checkpoint or a .safetensors file");
   command.option("--parent", "PROOF.json", options.parent, "continue a proved run (a later version)");
   command.option("--numerics", "exact|native", options.numerics, "how the steps are computed");
   command.option("--policy", "FILE", options.policy, "the market's rules: a JSON object or a signed policy");

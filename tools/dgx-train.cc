@@ -17,7 +17,7 @@ struct Train {
     command.positional("TASK.json", options.task, "the signed task; its step program lies beside it");
     command.required("--data", "DATA.h5", options.data, "the task's dataset; with --evaluate, the test data");
     command.option("--output,-o", "RUN", output, "the run's folder: created, or continued where it stands");
-    command.option("--evaluate", "RUN", evaluate, "print loss and accuracy of the run's last checkpoint instead");
+    command.option("--evaluate", "RUN", evaluate, "print loss, accuracy and perplexity of the run's last checkpoint instead");
     command.exactly_one({"--output", "--evaluate"});
     command.option("--program", "FILE", options.program, "the step program, if it is not beside the task");
     command.option("--init", "FILE", options.init, "the initial state, if it is not beside the task");
@@ -59,6 +59,7 @@ struct Train {
     out.field("samples", result.samples);
     out.field("loss", result.loss);
     out.field("accuracy", result.accuracy);
+    if (result.perplexity) out.field("perplexity", *result.perplexity);
     return cli::Verdict::kDone;
   }
 

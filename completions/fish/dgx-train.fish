@@ -11,7 +11,7 @@ complete -c dgx-train -l version -d 'versions of the program, the formats and th
 complete -c dgx-train -l completion -x -a 'bash zsh fish' -d 'print a completion script'
 complete -c dgx-train -l data -r -F -d 'the task'\''s dataset; with --evaluate, the test data'
 complete -c dgx-train -l output -s o -r -F -d 'the run'\''s folder: created, or continued where it stands'
-complete -c dgx-train -l evaluate -r -F -d 'print loss and accuracy of the run'\''s last checkpoint instead'
+complete -c dgx-train -l evaluate -r -F -d 'print loss, accuracy and perplexity of the run'\''s last checkpoint instead'
 complete -c dgx-train -l program -r -F -d 'the step program, if it is not beside the task'
 complete -c dgx-train -l init -r -F -d 'the initial state, if it is not beside the task'
 complete -c dgx-train -l device -x -a 'cpu cuda' -d 'where to compute'

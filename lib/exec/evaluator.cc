@@ -29,7 +29,7 @@ Result<std::unique_ptr<Evaluator>> Evaluator::create(std::shared_ptr<const progr
   DGX_CHECK(check_float_mode(*team));
   const auto count = static_cast<ValueIndex>(impl->program->values.size());
   std::vector<ValueIndex> results;
-  for (ValueIndex v = std::max(0, count - 2); v < count; ++v) results.push_back(v);
+  for (ValueIndex v = std::max(0, count - 3); v < count; ++v) results.push_back(v);
   DGX_TRY(impl->machine, Machine::create(impl->program, Fusion::kFused, std::move(team), results));
   for (ValueIndex v = 0; v < count; ++v) {
     const Primitive& value = impl->program->values[static_cast<std::size_t>(v)];

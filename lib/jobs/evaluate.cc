@@ -1,5 +1,8 @@
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <functional>
+#include <numeric>
 
 #include "dgx/bundle/run.h"
 #include "dgx/jobs/task_files.h"
@@ -18,7 +21,8 @@ Tensor batch_of(const Tensor& field, std::int64_t first, std::int64_t batch) {
   const std::size_t size = field.bytes().size() / static_cast<std::size_t>(samples);
   for (std::int64_t i = 0; i < batch; ++i) {
     const auto row = static_cast<std::size_t>(std::min(first + i, samples - 1));
-    std::memcpy(out.bytes().data() + static_cast<std::size_t>(i) * size, field.bytes().data() + row * size, size);
+    std::memcpy(out.bytes().data() + static_cast<std::size_t>(i) * size, field.bytes().data() + row * size,
+                size);
   }
   return out;
 }
@@ -35,6 +39,63 @@ Result<bundle::Dataset> open_test_data(const std::string& path, const manifest::
   return data;
 }
 
+bool classifies(const manifest::Task& task) { return task.loss.kind == program::LossKind::kCrossEntropy; }
+
+/// Targets of one sample.
+std::int64_t targets_in(const manifest::Task& task) {
+  return std::accumulate(task.dataset.y.shape.begin(), task.dataset.y.shape.end(), std::int64_t{1},
+                         std::multiplies<>());
+}
+
+/// Whether a sample is a sequence of tokens, each with a target.
+bool has_tokens(const manifest::Task& task) {
+  return classifies(task) && task.dataset.x.dtype != DType::kF32 && task.dataset.x.shape.size() == 1 &&
+         task.dataset.x.shape == task.dataset.y.shape;
+}
+
+/// The submitter's program may be anything: the counts must be where they are read.
+Status check_counts(const program::Program& program, const manifest::Task& task) {
+  const std::size_t wanted = classifies(task) ? (task.loss.ignore ? 2 : 1) : 0;
+  const std::size_t size = program.values.size();
+  for (std::size_t n = 1; n <= wanted; ++n) {
+    if (size <= n || program.values[size - 1 - n].dtype != DType::kI64 ||
+        program.values[size - 1 - n].shape != Shape{task.batch}) {
+      return malformed("evaluation program: value " + std::to_string(n) +
+                       " before the last must be i64 [batch]");
+    }
+  }
+  return {};
+}
+
+/// What the evaluation program gives, summed over the samples (dgx-program(5), "Evaluation program").
+struct Totals {
+  double loss = 0;  ///< of the targets; where the program gives means, a sample weighs as one
+  std::int64_t weight = 0;
+  std::int64_t correct = 0;
+  std::int64_t targets = 0;
+
+  /// The first `count` samples of a batch; `last` is the program's last value.
+  void add(const exec::Evaluator& evaluator, kernels::ValueIndex last, const manifest::Task& task,
+           std::size_t count) {
+    for (const float x : evaluator.value(last).as<float>().first(count)) loss += static_cast<double>(x);
+    if (!classifies(task)) {
+      weight += static_cast<std::int64_t>(count);
+      targets = weight;
+      return;
+    }
+    const auto sum = [&](kernels::ValueIndex value) {
+      const auto numbers = evaluator.value(value).as<std::int64_t>().first(count);
+      return std::accumulate(numbers.begin(), numbers.end(), std::int64_t{0});
+    };
+    correct += sum(last - 1);
+    const std::int64_t counted =
+        task.loss.ignore ? sum(last - 2) : static_cast<std::int64_t>(count) * targets_in(task);
+    targets += counted;
+    weight += task.loss.ignore ? counted : static_cast<std::int64_t>(count);
+  }
+  [[nodiscard]] double mean_loss() const { return loss / static_cast<double>(weight); }
+};
+
 }  // namespace
 
 Result<EvaluateResult> evaluate(const EvaluateOptions& options, const JobContext& context) {
@@ -46,6 +107,7 @@ Result<EvaluateResult> evaluate(const EvaluateOptions& options, const JobContext
   if (auto checked = program::check_program(*program, program::ProgramRole::kEvaluation); !checked) {
     return within(path, std::move(checked).error());
   }
+  if (auto counts = check_counts(*program, task); !counts) return within(path, std::move(counts).error());
   DGX_TRY(const bundle::Dataset data, open_test_data(options.data, task));
   DGX_TRY(const bundle::RunReader run, bundle::RunReader::open(options.run));
   if (run.index().header.task != files.task.id) return malformed(options.run + ": a run of another task");
@@ -54,25 +116,29 @@ Result<EvaluateResult> evaluate(const EvaluateOptions& options, const JobContext
   DGX_TRY(const auto evaluator, exec::Evaluator::create(program, context.threads));
   DGX_CHECK(evaluator->load(stored.state));
 
-  const auto losses_value = static_cast<kernels::ValueIndex>(program->values.size()) - 1;
-  const bool classifies = task.loss == program::LossKind::kCrossEntropy;
   const std::int64_t samples = data.x.shape()[0];
-  double loss = 0;
-  std::int64_t correct = 0;
+  const auto last_value = static_cast<kernels::ValueIndex>(program->values.size()) - 1;
+  Totals totals;
   context.progress.start("evaluating", samples);
   for (std::int64_t first = 0; first < samples; first += task.batch) {
-    DGX_CHECK(evaluator->run(batch_of(data.x, first, task.batch).view(), batch_of(data.y, first, task.batch).view()));
+    DGX_CHECK(evaluator->run(batch_of(data.x, first, task.batch).view(),
+                             batch_of(data.y, first, task.batch).view()));
     const auto count = static_cast<std::size_t>(std::min(task.batch, samples - first));
-    for (const float x : evaluator->value(losses_value).as<float>().first(count)) loss += static_cast<double>(x);
-    if (classifies) {
-      for (const std::int64_t hit : evaluator->value(losses_value - 1).as<std::int64_t>().first(count)) correct += hit;
-    }
+    totals.add(*evaluator, last_value, task, count);
     context.progress.update(first);
   }
   context.progress.finish();
-  EvaluateResult result{run.index().checkpoints.back().step, stored.digests.state, samples,
-                        loss / static_cast<double>(samples), std::nullopt};
-  if (classifies) result.accuracy = static_cast<double>(correct) / static_cast<double>(samples);
+  if (totals.targets == 0)
+    return malformed(options.data + ": every target is ignored, there is nothing to evaluate");
+  EvaluateResult result{run.index().checkpoints.back().step,
+                        stored.digests.state,
+                        samples,
+                        totals.mean_loss(),
+                        std::nullopt,
+                        std::nullopt};
+  if (classifies(task))
+    result.accuracy = static_cast<double>(totals.correct) / static_cast<double>(totals.targets);
+  if (has_tokens(task)) result.perplexity = std::exp(result.loss);
   return result;
 }
 

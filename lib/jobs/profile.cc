@@ -130,7 +130,7 @@ Result<State> other_seed(const TaskFiles& files, const bundle::Dataset& data, co
   ++other.task.body.seed;
   State state = start;
   if (files.body().initial.source == manifest::InitialSource::kSeed) {
-    DGX_TRY(state, program::initial_state(*files.program, other.task.body.seed));
+    DGX_TRY(state, seeded_state(files, other.task.body.seed));
   }
   DGX_TRY(const auto executor, make_executor(other, data, context.threads));
   DGX_CHECK(executor->load(state));

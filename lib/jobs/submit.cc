@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
+#include <variant>
 
 #include "dgx/bundle/dataset.h"
 #include "dgx/bundle/state.h"
@@ -12,6 +14,7 @@
 #include "dgx/program/initial.h"
 #include "dgx/program/lower.h"
 #include "dgx/protocol/estimate.h"
+#include "init_weights.h"
 
 namespace dgx::jobs {
 namespace {
@@ -21,11 +24,12 @@ namespace {
 constexpr double kCheckpointOperationsPerByte = 250;
 constexpr double kCheckpointOperations = 3e8;
 constexpr double kCheckpointShare = 0.015;
+constexpr std::size_t kMaxWeightsFileBytes = 64 * 1024;
 
 struct Parsed {
   std::string model;
-  bool built_in = false;
-  program::LossKind loss;
+  std::optional<program::ModelSpec> built_in;
+  program::LossSpec loss;
   program::OptimizerSpec optimizer;
   program::ScheduleSpec schedule;
   manifest::Policy policy;
@@ -34,19 +38,37 @@ struct Parsed {
 Status refuse_later(const SubmitOptions& options) {
   if (options.numerics == "native") return usage_error("--numerics native is not in this version", "exact is");
   if (options.numerics != "exact") return usage_error("--numerics is exact or native, not " + options.numerics);
-  if (options.init) return usage_error("--init is not in this version");
   if (options.parent) return usage_error("--parent is not in this version");
   return {};
 }
 
+/// `weights=FILE`, a file of numbers, as `weights=1/2/0.5`.
+Result<std::string> with_weights_of_file(const std::string& spec) {
+  constexpr std::string_view kField = "weights=";
+  const std::size_t field = spec.find(kField);
+  if (field == std::string::npos) return spec;
+  const std::size_t begin = field + kField.size();
+  const std::size_t end = std::min(spec.find(',', begin), spec.size());
+  const std::string value = spec.substr(begin, end - begin);
+  if (value.find_first_not_of("0123456789.eE+-/") == std::string::npos) return spec;
+  DGX_TRY(std::string list, read_file(value, kMaxWeightsFileBytes));
+  for (char& c : list) {
+    if (c == ',' || c == '\n' || c == '\r' || c == '\t') c = ' ';
+  }
+  std::string joined;
+  std::istringstream words(list);
+  for (std::string word; words >> word;) joined += (joined.empty() ? "" : "/") + word;
+  return spec.substr(0, begin) + joined + spec.substr(end);
+}
+
 Result<Parsed> parse(const SubmitOptions& options) {
   DGX_CHECK(refuse_later(options));
-  Parsed out{options.model, program::is_model_spec(options.model), {}, {}, {}, manifest::standard_policy()};
-  if (out.built_in) {
-    DGX_TRY(const auto spec, program::parse_model_spec(options.model));
-    out.model = program::print_model_spec(spec);
+  Parsed out{options.model, std::nullopt, {}, {}, {}, manifest::standard_policy()};
+  if (program::is_model_spec(options.model)) {
+    DGX_TRY(out.built_in, program::parse_model_spec(options.model));
   }
-  DGX_TRY(out.loss, program::parse_loss(options.loss));
+  DGX_TRY(const std::string loss, with_weights_of_file(options.loss));
+  DGX_TRY(out.loss, program::parse_loss_spec(loss));
   DGX_TRY(out.optimizer, program::parse_optimizer_spec(options.optimizer));
   DGX_TRY(out.schedule, program::parse_schedule_spec(options.schedule));
   if (options.clip_norm && !(*options.clip_norm > 0 && std::isfinite(*options.clip_norm))) {
@@ -65,18 +87,65 @@ program::DatasetField field_of(const Tensor& tensor) {
   return {tensor.dtype(), Shape(tensor.shape().begin() + 1, tensor.shape().end())};
 }
 
+/// The least and the greatest label that counts.
+std::optional<bundle::IntegerRange> label_range(const bundle::Dataset& data, const program::LossSpec& loss) {
+  if (!data.y_range || !loss.ignore) return data.y_range;
+  std::optional<bundle::IntegerRange> range;
+  const auto take = [&](std::int64_t label) {
+    if (label == *loss.ignore) return;
+    if (!range) range = {label, label};
+    range = {std::min(range->low, label), std::max(range->high, label)};
+  };
+  if (data.y.dtype() == DType::kU8) {
+    for (const std::uint8_t label : data.y.as<std::uint8_t>()) take(label);
+  } else {
+    for (const std::int64_t label : data.y.as<std::int64_t>()) take(label);
+  }
+  return range;
+}
+
 /// A label outside the model's classes would train silently on a fill.
-Status check_labels(const bundle::Dataset& data, const program::CapturedGraph& graph, program::LossKind loss) {
-  if (loss != program::LossKind::kCrossEntropy) return {};
-  const Shape& output = graph.tensors[static_cast<std::size_t>(graph.output)].shape;
-  const std::int64_t classes = output.empty() ? 0 : output.back();
+Status check_labels(const bundle::Dataset& data, const program::CapturedGraph& graph, const program::LossSpec& loss,
+                    std::int64_t batch) {
+  if (loss.kind != program::LossKind::kCrossEntropy) return {};
   if (!data.y_range) return usage_error("cross-entropy needs integer labels, y is f32", "--loss mse takes numbers");
-  if (data.y_range->low < 0 || data.y_range->high >= classes) {
-    return usage_error("labels go from " + std::to_string(data.y_range->low) + " to " +
-                       std::to_string(data.y_range->high) + ", the model has classes 0 to " +
-                       std::to_string(classes - 1));
+  const Shape& output = graph.tensors[static_cast<std::size_t>(graph.output)].shape;
+  Shape targets = data.y.shape();
+  targets[0] = batch;
+  const auto dimension = program::class_dimension(output, targets);
+  if (!dimension) return {};  // the lowering says what does not fit
+  const std::int64_t classes = output[*dimension];
+  const auto range = label_range(data, loss);
+  if (!range) return usage_error("every label is " + std::to_string(*loss.ignore) + ", which the loss ignores");
+  if (range->low < 0 || range->high >= classes) {
+    return usage_error("labels go from " + std::to_string(range->low) + " to " + std::to_string(range->high) +
+                       ", the model has classes 0 to " + std::to_string(classes - 1));
   }
   return {};
+}
+
+/// A token outside the vocabulary has no embedding.
+Status check_tokens(const bundle::Dataset& data, const program::ModelSpec& spec) {
+  const auto* gpt = std::get_if<program::GptSpec>(&spec);
+  if (gpt == nullptr || !data.x_range || (data.x_range->low >= 0 && data.x_range->high < gpt->vocab)) return {};
+  return usage_error("tokens go from " + std::to_string(data.x_range->low) + " to " + std::to_string(data.x_range->high) +
+                     ", the model has 0 to " + std::to_string(gpt->vocab - 1));
+}
+
+/// What the spec leaves to the data: classes by the labels, context by the length of a sample.
+Result<program::ModelSpec> fitted(program::ModelSpec spec, const bundle::Dataset& data, const program::LossSpec& loss) {
+  if (auto* net = std::get_if<program::ResNetSpec>(&spec); net != nullptr && net->classes == 0) {
+    const auto range = label_range(data, loss);
+    if (loss.kind != program::LossKind::kCrossEntropy || !range || range->high < 0)
+      return usage_error("model resnet20: how many outputs does not follow from y", "resnet20:classes=10");
+    net->classes = range->high + 1;
+  }
+  if (auto* gpt = std::get_if<program::GptSpec>(&spec); gpt != nullptr && gpt->context == 0) {
+    if (data.x.shape().size() != 2)
+      return usage_error("model gpt takes tokens [positions], a sample of x is " + to_string(field_of(data.x).sample_shape));
+    gpt->context = data.x.shape()[1];
+  }
+  return spec;
 }
 
 /// A file's own weights may be anything; nothing non-finite is ever committed.
@@ -118,15 +187,24 @@ struct Draft {
   merkle::StateDigests digests;
 };
 
-Result<program::CapturedGraph> capture(const Parsed& parsed, const program::TrainingRecipe& recipe, bool training) {
+/// What forward() takes: a built-in model says it; a TorchScript file takes integers where x has i64 and no scale.
+Result<DType> input_type(const SubmitOptions& options, const Parsed& parsed, const program::TrainingRecipe& recipe) {
+  if (options.input != "auto") return dtype_from_name(options.input);
+  if (parsed.built_in) return std::holds_alternative<program::GptSpec>(*parsed.built_in) ? DType::kI64 : DType::kF32;
+  const bool is_scaled = recipe.scale != 1 || recipe.shift != 0;
+  return recipe.x.dtype == DType::kI64 && !is_scaled ? DType::kI64 : DType::kF32;
+}
+
+Result<program::CapturedGraph> capture(const Parsed& parsed, const program::TrainingRecipe& recipe, DType input,
+                                       bool training) {
   DGX_TRY(program::CaptureBackend* const backend, open_torch_module());
   Shape shape = recipe.x.sample_shape;
   shape.insert(shape.begin(), recipe.batch);
-  return backend->capture({parsed.model, shape, DType::kF32, training});
+  return backend->capture({parsed.model, shape, input, training});
 }
 
 Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
-  DGX_TRY(const Parsed parsed, parse(options));
+  DGX_TRY(Parsed parsed, parse(options));
   if (options.batch < 1) return usage_error("--batch must be at least 1");
   if (options.price < 0) return usage_error("--price must be at least 0");
   if (options.max_milliseconds.value_or(1) < 1 || options.max_milliseconds.value_or(1) > manifest::kMaxMilliseconds) {
@@ -141,16 +219,25 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   DGX_TRY(const std::int64_t steps, steps_of(options, seed, samples));
   if (steps < 2) return usage_error("a task has at least 2 steps, this one " + std::to_string(steps));
   if (options.checkpoint_every && *options.checkpoint_every < 2) return usage_error("--checkpoint-every must be at least 2");
-  DGX_TRY(const auto training, capture(parsed, recipe, true));
-  DGX_CHECK(check_labels(data, training, parsed.loss));
-  DGX_TRY(const auto forward, capture(parsed, recipe, false));
+  if (parsed.built_in) {
+    DGX_TRY(parsed.built_in, fitted(*parsed.built_in, data, parsed.loss));
+    DGX_CHECK(check_tokens(data, *parsed.built_in));
+    parsed.model = program::print_model_spec(*parsed.built_in);
+  }
+  DGX_TRY(const DType taken, input_type(options, parsed, recipe));
+  DGX_TRY(const auto training, capture(parsed, recipe, taken, true));
+  DGX_CHECK(check_labels(data, training, parsed.loss, recipe.batch));
+  DGX_TRY(const auto forward, capture(parsed, recipe, taken, false));
   DGX_TRY(const program::Program step, program::lower_training_step(training, recipe));
   DGX_TRY(const program::Program evaluation, program::lower_evaluation(forward, recipe));
 
   Draft out;
   out.program = program::print_program(step);
   out.evaluation = program::print_program(evaluation);
-  DGX_TRY(out.initial, parsed.built_in ? program::initial_state(step, seed) : program::initial_state(step, training));
+  const bool from_seed = parsed.built_in && !options.init;
+  DGX_TRY(out.initial, from_seed ? program::initial_state(step, seed, *program::model_kind(parsed.model))
+                                 : program::initial_state(step, training));
+  if (options.init) DGX_CHECK(bring_weights(*options.init, training, out.initial, context.threads));
   DGX_CHECK(check_finite(out.initial));
   DGX_TRY(out.digests, bundle::digests_of(out.initial, context.threads));
   out.result.cost = program::cost_of(step);
@@ -162,7 +249,7 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   task.program = {program::program_root(step), static_cast<std::int64_t>(step.values.size())};
   task.evaluation = {program::program_root(evaluation), static_cast<std::int64_t>(evaluation.values.size())};
   task.initial = {out.digests.state,
-                  parsed.built_in ? manifest::InitialSource::kSeed : manifest::InitialSource::kFile};
+                  from_seed ? manifest::InitialSource::kSeed : manifest::InitialSource::kFile};
   task.dataset = {digest, samples, {recipe.x.dtype, recipe.x.sample_shape}, {recipe.y.dtype, recipe.y.sample_shape}};
   task.model = parsed.built_in ? parsed.model : parsed.model.substr(parsed.model.rfind('/') + 1);
   task.loss = parsed.loss;

@@ -92,11 +92,17 @@ Result<bundle::Dataset> open_dataset(const std::string& path, const manifest::Ta
   return data;
 }
 
+Result<State> seeded_state(const TaskFiles& files, std::uint64_t seed) {
+  const auto kind = program::model_kind(files.body().model);
+  if (!kind) return malformed(files.path + ": model: \"" + files.body().model + "\" is no built-in model, yet starts from its seed");
+  return program::initial_state(*files.program, seed, *kind);
+}
+
 Result<State> initial_state(const TaskFiles& files, const std::optional<std::string>& init) {
   const manifest::Task& task = files.body();
   State state;
   if (task.initial.source == manifest::InitialSource::kSeed) {
-    DGX_TRY(state, program::initial_state(*files.program, task.seed));
+    DGX_TRY(state, seeded_state(files, task.seed));
   } else {
     DGX_TRY(auto stored, bundle::read_state(init.value_or(beside(files.path, ".init.h5")), bundle::Check::kNothing));
     state = std::move(stored.state);

@@ -108,8 +108,8 @@ Caps read_caps(json::Fields& in) {
 
 void read_training(json::Fields& in, Task& out) {
   out.model = read_name(in, "model", kMaxModelBytes);
-  const auto loss = program::parse_loss(in.string("loss", 64));
-  if (!loss.ok()) in.fail("loss", loss.error().message);
+  const auto loss = program::loss_from_json(in.value("loss"), "loss");
+  if (!loss.ok()) fail_nested(in, "loss", loss.error());
   if (loss.ok()) out.loss = *loss;
   const auto optimizer = program::optimizer_from_json(in.value("optimizer"), "optimizer");
   if (!optimizer.ok()) fail_nested(in, "optimizer", optimizer.error());
@@ -140,7 +140,7 @@ json::Object Task::predicate() const {
                    {"initial", initial_json(initial)},
                    {"dataset", dataset_json(dataset)},
                    {"model", model},
-                   {"loss", program::name_of(loss)},
+                   {"loss", program::to_json(loss)},
                    {"optimizer", program::to_json(optimizer)},
                    {"schedule", program::to_json(schedule)},
                    {"batch", batch},

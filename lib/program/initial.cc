@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include "dgx/kernels/philox.h"
 
@@ -19,21 +21,100 @@ const Primitive& at(const Program& program, kernels::ValueIndex value) {
   return program.values[static_cast<std::size_t>(value)];
 }
 
-/// Inputs that one output of the layer sees: of a bias, those of the weight beside it.
-Result<std::int64_t> fan_in(const Program& program, const Primitive& entry) {
-  const std::string& name = entry.source.name;
-  const Primitive* weight = &entry;
-  if (name.ends_with(".bias")) {
-    const auto sibling = find_state_input(program, name.substr(0, name.size() - 4) + "weight");
-    weight = sibling ? &at(program, *sibling) : nullptr;
-  } else if (!name.ends_with(".weight")) {
-    weight = nullptr;
+/// How one entry starts: dgx-numerics(7), "Initial weights".
+struct Rule {
+  enum class Kind { kUniform, kNormal, kConstant };
+  Kind kind = Kind::kConstant;
+  float number = 0;  ///< the bound, the factor, or what every element is
+};
+
+/// The weight of the layer that `name` belongs to, itself or the one beside it.
+const Primitive* weight_of(const Program& program, const std::string& name) {
+  const std::size_t dot = name.rfind('.');
+  if (dot == std::string::npos) return nullptr;
+  const auto found = find_state_input(program, name.substr(0, dot) + ".weight");
+  return found ? &at(program, *found) : nullptr;
+}
+
+/// Numbers that one output of the layer sees.
+float fan_in(const Primitive& weight) {
+  std::int64_t inputs = 1;
+  for (std::size_t n = 1; n < weight.shape.size(); ++n) inputs *= weight.shape[n];
+  return static_cast<float>(inputs);
+}
+
+Rule uniform_rule(const Primitive& weight) {
+  return {Rule::Kind::kUniform, 1.0F / std::sqrt(fan_in(weight))};
+}
+
+using MaybeRule = std::optional<Rule>;
+
+MaybeRule mlp_rule(const Primitive& weight, std::string_view last) {
+  if (weight.shape.size() < 2 || (last != "weight" && last != "bias")) return std::nullopt;
+  return uniform_rule(weight);
+}
+
+MaybeRule resnet_rule(const Primitive& weight, std::string_view last) {
+  const bool is_norm = weight.shape.size() == 1;
+  if (is_norm && (last == "weight" || last == "running_var")) return Rule{Rule::Kind::kConstant, 1};
+  if (is_norm && (last == "bias" || last == "running_mean")) return Rule{Rule::Kind::kConstant, 0};
+  if (weight.shape.size() == 4 && last == "weight")
+    return Rule{Rule::Kind::kNormal, std::sqrt(2.0F / fan_in(weight))};
+  return mlp_rule(weight, last);
+}
+
+/// Blocks of a decoder: each has one such projection.
+std::int64_t count_blocks(const Program& program) {
+  std::int64_t blocks = 0;
+  for (const auto value : state_inputs(program)) {
+    const std::string& name = at(program, value).source.name;
+    if (name.starts_with(kModelPrefix) && name.ends_with(".attn.c_proj.weight")) ++blocks;
   }
-  if (!weight || entry.dtype != DType::kF32 || weight->shape.size() < 2) {
-    return usage_error(fmt::format("{}: no rule for its initial numbers", name),
-                       "only layers with .weight and .bias start from a seed");
+  return blocks;
+}
+
+MaybeRule gpt_rule(const Program& program, const Primitive& weight, const std::string& name,
+                   std::string_view last) {
+  if (last == "bias") return Rule{Rule::Kind::kConstant, 0};
+  if (last != "weight") return std::nullopt;
+  if (weight.shape.size() == 1) return Rule{Rule::Kind::kConstant, 1};
+  constexpr float kDeviation = 0.02F;
+  if (!name.ends_with(".c_proj.weight")) return Rule{Rule::Kind::kNormal, kDeviation};
+  const auto additions = static_cast<float>(2 * count_blocks(program));
+  return Rule{Rule::Kind::kNormal, kDeviation / std::sqrt(additions)};
+}
+
+Result<Rule> rule_for(const Program& program, const Entry& entry, ModelKind kind) {
+  const Primitive* weight = weight_of(program, entry.name);
+  MaybeRule rule;
+  if (weight && entry.tensor.dtype() == DType::kF32) {
+    const std::string_view last = std::string_view(entry.name).substr(entry.name.rfind('.') + 1);
+    switch (kind) {
+      case ModelKind::kMlp:
+        rule = mlp_rule(*weight, last);
+        break;
+      case ModelKind::kResNet20:
+        rule = resnet_rule(*weight, last);
+        break;
+      case ModelKind::kGpt:
+        rule = gpt_rule(program, *weight, entry.name, last);
+        break;
+    }
   }
-  return element_count(Shape(weight->shape.begin() + 1, weight->shape.end()));
+  if (rule) return *rule;
+  return usage_error(fmt::format("{}: no rule for its initial numbers", entry.name),
+                     "only the entries of a built-in model start from a seed");
+}
+
+void apply(const Rule& rule, std::uint64_t seed, std::uint32_t ordinal, Tensor& out) {
+  switch (rule.kind) {
+    case Rule::Kind::kUniform:
+      return kernels::uniform_weights(seed, ordinal, rule.number, out);
+    case Rule::Kind::kNormal:
+      return kernels::normal_weights(seed, ordinal, rule.number, out);
+    case Rule::Kind::kConstant:
+      std::fill(out.as<float>().begin(), out.as<float>().end(), rule.number);
+  }
 }
 
 State zeros(const Program& program) {
@@ -47,14 +128,13 @@ State zeros(const Program& program) {
 
 }  // namespace
 
-Result<State> initial_state(const Program& program, std::uint64_t seed) {
+Result<State> initial_state(const Program& program, std::uint64_t seed, ModelKind kind) {
   State state = zeros(program);
   std::uint32_t ordinal = 0;
   for (Entry& entry : state) {
     if (!entry.name.starts_with(kModelPrefix)) continue;
-    DGX_TRY(const std::int64_t inputs, fan_in(program, at(program, *find_state_input(program, entry.name))));
-    const float bound = 1.0F / std::sqrt(static_cast<float>(inputs));
-    kernels::uniform_weights(seed, ordinal++, bound, entry.tensor);
+    DGX_TRY(const Rule rule, rule_for(program, entry, kind));
+    apply(rule, seed, ordinal++, entry.tensor);
   }
   return state;
 }

@@ -82,8 +82,13 @@ class StepLowering {
     for (std::size_t n = 0; n < graph_.calls.size(); ++n) {
       if (live[n]) DGX_CHECK(lower_call(state_, n));
     }
-    DGX_TRY(const LossForms loss, lower_loss(builder(), recipe_, form(graph_.output), y_));
+    // Smoothing and weights shape the training; what people compare is the plain loss.
+    TrainingRecipe plain = recipe_;
+    plain.loss.label_smoothing = 0;
+    plain.loss.weights.clear();
+    DGX_TRY(const LossForms loss, lower_loss(builder(), plain, form(graph_.output), y_));
     std::vector<ValueIndex> outputs;
+    if (loss.counted) outputs.push_back(materialise(builder(), "counted", *loss.counted).value);
     if (loss.correct) outputs.push_back(materialise(builder(), "correct", *loss.correct).value);
     outputs.push_back(materialise(builder(), "loss", loss.per_sample).value);
     return checked(merge_maps(builder().finish(outputs), outputs.size()), ProgramRole::kEvaluation);

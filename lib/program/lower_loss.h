@@ -8,8 +8,10 @@ namespace dgx::program {
 
 /// The loss of a batch, written as primitives from the model's output and y.
 struct LossForms {
-  TensorForm per_sample;              ///< f32 [batch]
-  std::optional<TensorForm> correct;  ///< i64 [batch], cross entropy: whether the largest output is y's
+  TensorForm per_sample;  ///< f32 [batch]: the mean over a sample's targets; with `counted` their sum
+  std::optional<TensorForm>
+      correct;  ///< i64 [batch], cross entropy: of how many targets the largest output is y's
+  std::optional<TensorForm> counted;  ///< i64 [batch], where targets can be ignored: how many are not
   TensorForm mean;                    ///< f32 []
   TensorForm gradient;                ///< of the mean, f32, the output's shape
 };
@@ -18,5 +20,13 @@ struct LossForms {
 /// not fit the loss.
 [[nodiscard]] Result<LossForms> lower_loss(Builder& builder, const TrainingRecipe& recipe,
                                            const TensorForm& output, const TensorForm& y);
+
+/// The same for cross entropy alone; `output` is no splat.
+[[nodiscard]] Result<LossForms> lower_cross_entropy(Builder& builder, const LossSpec& spec,
+                                                    const TensorForm& output, const TensorForm& y);
+
+/// The sum of all numbers, divided by `divisor` (f32 []), or by their count.
+[[nodiscard]] TensorForm mean_of(Builder& builder, const std::string& provenance, const TensorForm& numbers,
+                                 const std::optional<TensorForm>& divisor);
 
 }  // namespace dgx::program

@@ -2,128 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cmath>
-#include <functional>
 
-#include "dgx/program/number_text.h"
+#include "spec_text.h"
 
 namespace dgx::program {
 
 using kernels::ScheduleKind;
 
 namespace {
-
-/// The shortest decimal that reads back to the same number.
-std::string decimal(double value) {
-  char buffer[32];
-  const auto [end, error] = std::to_chars(buffer, buffer + sizeof buffer, value);
-  return {buffer, end};
-}
-
-template <class T>
-Result<T> number(std::string_view text) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size())
-    return usage_error(fmt::format("'{}' is not a number", text));
-  if constexpr (std::is_floating_point_v<T>) {
-    if (!std::isfinite(value)) return usage_error(fmt::format("'{}' is not finite", text));
-  }
-  return value;
-}
-
-/// `kind:key=value,key,key=value`, taken apart key by key; what nobody took is an error.
-class SpecReader {
- public:
-  explicit SpecReader(std::string_view text) {
-    const std::size_t colon = text.find(':');
-    kind_ = text.substr(0, colon);
-    has_fields_ = colon != std::string_view::npos;
-    std::string_view rest = has_fields_ ? text.substr(colon + 1) : "";
-    while (has_fields_) {
-      const std::size_t comma = rest.find(',');
-      fields_.push_back({rest.substr(0, comma), false});
-      if (comma == std::string_view::npos) break;
-      rest.remove_prefix(comma + 1);
-    }
-  }
-
-  [[nodiscard]] std::string_view kind() const { return kind_; }
-
-  template <class T>
-  void number(std::string_view key, T& out, T low, T high) {
-    const auto text = take(key, true);
-    if (!text) return;
-    auto value = program::number<T>(*text);
-    if (!value) return fail(fmt::format("{}: {}", key, value.error().message));
-    if (*value < low || *value > high) return fail(fmt::format("{}: {} is out of range", key, *text));
-    out = *value;
-  }
-  void flag(std::string_view key, bool& out) { out = take(key, false).has_value() || out; }
-  [[nodiscard]] std::optional<std::string_view> text(std::string_view key) { return take(key, true); }
-  /// The first field, which has no key.
-  [[nodiscard]] std::string_view first() {
-    if (fields_.empty()) return {};
-    fields_[0].second = true;
-    return fields_[0].first;
-  }
-  void fail(std::string message) {
-    if (!error_) error_ = usage_error(fmt::format("{}: {}", kind_, message));
-  }
-  [[nodiscard]] Status finish() {
-    for (const auto& [field, taken] : fields_) {
-      if (!taken) fail(fmt::format("unknown field '{}'", field));
-    }
-    if (error_) return *error_;
-    return {};
-  }
-
- private:
-  std::optional<std::string_view> take(std::string_view key, bool has_value) {
-    std::optional<std::string_view> found;
-    for (auto& [field, taken] : fields_) {
-      const std::size_t equals = field.find('=');
-      if (field.substr(0, equals) != key || (equals != std::string_view::npos) != has_value) continue;
-      if (found) fail(fmt::format("a second '{}'", key));
-      taken = true;
-      found = has_value ? field.substr(equals + 1) : std::string_view{};
-    }
-    return found;
-  }
-
-  std::string_view kind_;
-  bool has_fields_ = false;
-  std::vector<std::pair<std::string_view, bool>> fields_;
-  std::optional<Error> error_;
-};
-
-/// The same, written: fields that have their default are left out.
-class SpecWriter {
- public:
-  explicit SpecWriter(std::string kind) : text_(std::move(kind)) {}
-  void field(const std::string& text) { text_ += (std::exchange(first_, false) ? ":" : ",") + text; }
-  void number(std::string_view key, double value, std::optional<double> usual) {
-    if (value != usual) field(fmt::format("{}={}", key, decimal(value)));
-  }
-  [[nodiscard]] std::string text() const { return text_; }
-
- private:
-  std::string text_;
-  bool first_ = true;
-};
-
-constexpr double kMost = 1e30;
-
-double read_double(json::Fields& in, std::string_view key, double low, double high) {
-  auto value = parse_hex_double(in.string(key));
-  if (!value) {
-    in.fail(key, value.error().message);
-    return low;
-  }
-  if (!(*value >= low && *value <= high)) in.fail(key, "is out of range");
-  return *value;
-}
 
 std::string_view kind_name(OptimizerSpec::Kind kind) {
   switch (kind) {
@@ -152,94 +39,26 @@ OptimizerSpec usual(OptimizerSpec::Kind kind) {
   return spec;
 }
 
-Result<std::vector<std::int64_t>> parse_sizes(std::string_view text) {
-  std::vector<std::int64_t> sizes;
-  while (true) {
-    const std::size_t dash = text.find('-');
-    auto size = number<std::int64_t>(text.substr(0, dash));
-    if (!size.ok()) return within("mlp", std::move(size).error());
-    if (*size < 1 || *size > (1 << 24)) return usage_error(fmt::format("mlp: a layer of {}", *size));
-    sizes.push_back(*size);
-    if (dash == std::string_view::npos) break;
-    text.remove_prefix(dash + 1);
-  }
-  if (sizes.size() < 2 || sizes.size() > 256)
-    return usage_error("mlp: needs from 2 to 256 sizes", "for example mlp:784-256-128-10");
-  return sizes;
-}
-
 }  // namespace
-
-std::string_view name_of(Activation activation) {
-  switch (activation) {
-    case Activation::kRelu:
-      return "relu";
-    case Activation::kGelu:
-      return "gelu";
-    case Activation::kGeluTanh:
-      return "gelu-tanh";
-    case Activation::kTanh:
-      return "tanh";
-    case Activation::kSigmoid:
-      return "sigmoid";
-  }
-  return {};
-}
-
-bool is_model_spec(std::string_view text) {
-  const std::string_view kind = text.substr(0, text.find(':'));
-  return kind == "mlp" || kind == "resnet20" || kind == "gpt";
-}
-
-Result<ModelSpec> parse_model_spec(std::string_view text) {
-  SpecReader in(text);
-  if (in.kind() == "resnet20" || in.kind() == "gpt") {
-    return usage_error(fmt::format("model {}: comes later", in.kind()),
-                       "mlp:SIZES or a TorchScript file work now");
-  }
-  if (in.kind() != "mlp")
-    return usage_error(fmt::format("no built-in model '{}'", in.kind()),
-                       "mlp:784-256-128-10, or a TorchScript file");
-  ModelSpec spec;
-  DGX_TRY(spec.sizes, parse_sizes(in.first()));
-  if (const auto name = in.text("activation")) {
-    bool known = false;
-    for (const auto activation : {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh,
-                                  Activation::kTanh, Activation::kSigmoid}) {
-      if (*name != name_of(activation)) continue;
-      spec.activation = activation;
-      known = true;
-    }
-    if (!known) in.fail(fmt::format("no activation '{}'", *name));
-  }
-  DGX_CHECK(in.finish());
-  return spec;
-}
-
-std::string print_model_spec(const ModelSpec& spec) {
-  std::string text = fmt::format("mlp:{}", fmt::join(spec.sizes, "-"));
-  if (spec.activation != Activation::kRelu) text += fmt::format(",activation={}", name_of(spec.activation));
-  return text;
-}
 
 Result<OptimizerSpec> parse_optimizer_spec(std::string_view text) {
   SpecReader in(text);
   const auto kind = optimizer_kind(in.kind());
   if (!kind) return usage_error(fmt::format("no optimizer '{}'", in.kind()), "sgd:…, adam:… or adamw:…");
   OptimizerSpec spec = usual(*kind);
-  in.number("lr", spec.learning_rate, 0.0, kMost);
-  in.number("weight-decay", spec.weight_decay, 0.0, kMost);
+  in.number("lr", spec.learning_rate, 0.0, kMostNumber);
+  in.number("weight-decay", spec.weight_decay, 0.0, kMostNumber);
   if (spec.kind == OptimizerSpec::Kind::kSgd) {
-    in.number("momentum", spec.momentum, 0.0, kMost);
+    in.number("momentum", spec.momentum, 0.0, kMostNumber);
     in.flag("nesterov", spec.nesterov);
     if (spec.nesterov && spec.momentum == 0) in.fail("nesterov needs momentum");
   } else {
-    in.number("eps", spec.epsilon, 0.0, kMost);
+    in.number("eps", spec.epsilon, 0.0, kMostNumber);
     if (const auto betas = in.text("betas")) {
       const std::size_t slash = betas->find('/');
-      auto first = number<double>(betas->substr(0, slash));
-      auto second =
-          number<double>(slash == std::string_view::npos ? std::string_view{} : betas->substr(slash + 1));
+      auto first = parse_number<double>(betas->substr(0, slash));
+      auto second = parse_number<double>(slash == std::string_view::npos ? std::string_view{}
+                                                                         : betas->substr(slash + 1));
       const auto fits = [](const Result<double>& beta) { return beta.ok() && *beta >= 0 && *beta < 1; };
       if (!fits(first) || !fits(second)) {
         in.fail(fmt::format("betas: '{}' is not two numbers from 0 to below 1, such as 0.9/0.999", *betas));
@@ -291,17 +110,17 @@ Result<OptimizerSpec> optimizer_from_json(const json::Value& value, const std::s
   const auto kind = optimizer_kind(name);
   if (!kind) in.fail("kind", fmt::format("no optimizer '{}'", name));
   OptimizerSpec spec = usual(kind.value_or(OptimizerSpec::Kind::kSgd));
-  spec.learning_rate = read_double(in, "lr", 0, kMost);
-  spec.weight_decay = read_double(in, "weight_decay", 0, kMost);
+  spec.learning_rate = read_double(in, "lr", 0, kMostNumber);
+  spec.weight_decay = read_double(in, "weight_decay", 0, kMostNumber);
   if (spec.kind == OptimizerSpec::Kind::kSgd) {
-    spec.momentum = read_double(in, "momentum", 0, kMost);
+    spec.momentum = read_double(in, "momentum", 0, kMostNumber);
     spec.nesterov = in.boolean("nesterov");
     if (spec.nesterov && spec.momentum == 0) in.fail("nesterov", "needs momentum");
   } else {
     const double below_one = std::nextafter(1.0, 0.0);
     spec.beta1 = read_double(in, "beta1", 0, below_one);
     spec.beta2 = read_double(in, "beta2", 0, below_one);
-    spec.epsilon = read_double(in, "eps", 0, kMost);
+    spec.epsilon = read_double(in, "eps", 0, kMostNumber);
   }
   DGX_CHECK(in.finish());
   return spec;
@@ -317,10 +136,10 @@ Result<ScheduleSpec> parse_schedule_spec(std::string_view text) {
   in.number<std::int64_t>("warmup", spec.warmup, 0, kMostSteps);
   if (spec.kind == ScheduleKind::kStep) {
     in.number<std::int64_t>("every", spec.every, 1, kMostSteps);
-    in.number("gamma", spec.gamma, 0.0, kMost);
+    in.number("gamma", spec.gamma, 0.0, kMostNumber);
   }
   if (spec.kind == ScheduleKind::kCosine || spec.kind == ScheduleKind::kLinear)
-    in.number("min", spec.minimum, 0.0, kMost);
+    in.number("min", spec.minimum, 0.0, kMostNumber);
   DGX_CHECK(in.finish());
   return spec;
 }
@@ -360,10 +179,10 @@ Result<ScheduleSpec> schedule_from_json(const json::Value& value, const std::str
   spec.warmup = in.integer("warmup", 0, kMostSteps);
   if (spec.kind == ScheduleKind::kStep) {
     spec.every = in.integer("every", 1, kMostSteps);
-    spec.gamma = read_double(in, "gamma", 0, kMost);
+    spec.gamma = read_double(in, "gamma", 0, kMostNumber);
   }
   if (spec.kind == ScheduleKind::kCosine || spec.kind == ScheduleKind::kLinear)
-    spec.minimum = read_double(in, "min", 0, kMost);
+    spec.minimum = read_double(in, "min", 0, kMostNumber);
   DGX_CHECK(in.finish());
   return spec;
 }
@@ -386,15 +205,6 @@ Result<kernels::ScheduleParameters> schedule_parameters(const OptimizerSpec& opt
   out.total_steps = total_steps;
   DGX_CHECK(kernels::check_schedule(out));
   return out;
-}
-
-std::string_view name_of(LossKind loss) { return loss == LossKind::kCrossEntropy ? "cross-entropy" : "mse"; }
-
-Result<LossKind> parse_loss(std::string_view text) {
-  for (const auto loss : {LossKind::kCrossEntropy, LossKind::kMeanSquaredError}) {
-    if (text == name_of(loss)) return loss;
-  }
-  return usage_error(fmt::format("no loss '{}'", text), "cross-entropy or mse");
 }
 
 }  // namespace dgx::program

@@ -12,29 +12,27 @@
 #include <map>
 #include <memory>
 #include <set>
-#include <string_view>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
-#include "dgx/program/specs.h"
 #include "rewrites.h"
 
 namespace dgx::torch_bridge {
 namespace {
 
-constexpr std::string_view kMlp = "mlp:";
-
-at::Tensor functional(const at::Tensor& tensor) {
-  return at::functionalization::impl::to_functional_tensor(tensor.detach());
-}
-
 at::Tensor activate(program::Activation activation, const at::Tensor& x) {
   switch (activation) {
-    case program::Activation::kRelu: return at::relu(x);
-    case program::Activation::kGelu: return at::gelu(x, "none");
-    case program::Activation::kGeluTanh: return at::gelu(x, "tanh");
-    case program::Activation::kTanh: return at::tanh(x);
-    case program::Activation::kSigmoid: return at::sigmoid(x);
+    case program::Activation::kRelu:
+      return at::relu(x);
+    case program::Activation::kGelu:
+      return at::gelu(x, "none");
+    case program::Activation::kGeluTanh:
+      return at::gelu(x, "tanh");
+    case program::Activation::kTanh:
+      return at::tanh(x);
+    case program::Activation::kSigmoid:
+      return at::sigmoid(x);
   }
   return x;
 }
@@ -53,14 +51,7 @@ Status check_mlp_input(const program::CaptureRequest& request, std::int64_t firs
   return {};
 }
 
-void add_fixed(std::vector<NamedTensor>& list, std::string name, const at::Tensor& value) {
-  const at::Tensor tensor = functional(value);
-  list.push_back({std::move(name), tensor, [tensor] { return tensor; }});
-}
-
-// Values are zero: the state of a task comes from its seed, only names and shapes matter here.
-Result<Model> make_mlp(const program::CaptureRequest& request) {
-  DGX_TRY(const program::ModelSpec spec, program::parse_model_spec(request.model));
+Result<Model> make_mlp(const program::MlpSpec& spec, const program::CaptureRequest& request) {
   const auto& widths = spec.sizes;
   DGX_CHECK(check_mlp_input(request, widths.front()));
   Model model;
@@ -70,8 +61,8 @@ Result<Model> make_mlp(const program::CaptureRequest& request) {
     add_fixed(model.parameters, prefix + ".weight", at::zeros({widths[layer + 1], widths[layer]}));
     add_fixed(model.parameters, prefix + ".bias", at::zeros({widths[layer + 1]}));
   }
-  for (const NamedTensor& parameter : model.parameters) parameter.tensor.set_requires_grad(request.training);
-  model.forward = [parameters = model.parameters, width = widths.front(), activation = spec.activation](const at::Tensor& input) {
+  model.forward = [parameters = model.parameters, width = widths.front(),
+                   activation = spec.activation](const at::Tensor& input) {
     at::Tensor x = input.dim() == 2 ? input : input.view({input.size(0), width});
     for (std::size_t i = 0; i < parameters.size(); i += 2) {
       if (i > 0) x = activate(activation, x);
@@ -173,7 +164,7 @@ Status check_module(const std::string& path, const torch::jit::Module& module) {
 Result<Model> load_torchscript(const program::CaptureRequest& request) {
   if (!std::filesystem::is_regular_file(request.model)) {
     return Error{ErrorCode::kMissing, fmt::format("model '{}': no such file", request.model),
-                 "a built-in model is written mlp:784-256-10"};
+                 "a built-in model is written mlp:784-256-10, resnet20 or gpt:layers=6"};
   }
   const auto module =
       std::make_shared<torch::jit::Module>(torch::jit::load(request.model, c10::Device(c10::kCPU)));
@@ -194,10 +185,33 @@ Result<Model> load_torchscript(const program::CaptureRequest& request) {
   return model;
 }
 
+Result<Model> make_built_in(const program::CaptureRequest& request) {
+  DGX_TRY(const program::ModelSpec spec, program::parse_model_spec(request.model));
+  const auto make = [&](const auto& one) -> Result<Model> {
+    using Spec = std::decay_t<decltype(one)>;
+    if constexpr (std::is_same_v<Spec, program::MlpSpec>) return make_mlp(one, request);
+    if constexpr (std::is_same_v<Spec, program::ResNetSpec>) return make_resnet(one, request);
+    if constexpr (std::is_same_v<Spec, program::GptSpec>) return make_gpt(one, request);
+  };
+  DGX_TRY(Model model, std::visit(make, spec));
+  for (const NamedTensor& parameter : model.parameters) parameter.tensor.set_requires_grad(request.training);
+  return model;
+}
+
 }  // namespace
 
+at::Tensor functional(const at::Tensor& tensor) {
+  return at::functionalization::impl::to_functional_tensor(tensor.detach());
+}
+
+at::Tensor add_fixed(std::vector<NamedTensor>& list, std::string name, const at::Tensor& value) {
+  const at::Tensor tensor = functional(value);
+  list.push_back({std::move(name), tensor, [tensor] { return tensor; }});
+  return tensor;
+}
+
 Result<Model> load_model(const program::CaptureRequest& request) {
-  return request.model.starts_with(kMlp) ? make_mlp(request) : load_torchscript(request);
+  return program::is_model_spec(request.model) ? make_built_in(request) : load_torchscript(request);
 }
 
 }  // namespace dgx::torch_bridge

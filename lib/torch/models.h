@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "dgx/program/aten.h"
+#include "dgx/program/specs.h"
 
 namespace dgx::torch_bridge {
 
@@ -23,7 +24,18 @@ struct Model {
   std::function<at::Tensor(const at::Tensor&)> forward;
 };
 
-/// `mlp:A-B-…-C` or a TorchScript file, in training or evaluation mode. Errors as CaptureBackend::capture;
+/// `tensor` wrapped for functionalisation.
+[[nodiscard]] at::Tensor functional(const at::Tensor& tensor);
+/// Adds a tensor that only a pass under functionalisation changes; returns it wrapped.
+at::Tensor add_fixed(std::vector<NamedTensor>& list, std::string name, const at::Tensor& value);
+
+/// The built-in models. Their numbers are zero: the state of a task comes from its seed, only names and
+/// shapes matter here. kUsage if the input does not fit.
+[[nodiscard]] Result<Model> make_resnet(const program::ResNetSpec& spec,
+                                        const program::CaptureRequest& request);
+[[nodiscard]] Result<Model> make_gpt(const program::GptSpec& spec, const program::CaptureRequest& request);
+
+/// A built-in model or a TorchScript file, in training or evaluation mode. Errors as CaptureBackend::capture;
 /// libtorch's exceptions of loading a file leave it as they are.
 [[nodiscard]] Result<Model> load_model(const program::CaptureRequest& request);
 

@@ -1,5 +1,5 @@
-// Files that people bring their data in: IDX (plain and gzip), NPY, text. An accepted tensor has as many bytes as its
-// shape says, and no more elements than the file could hold.
+// Files that people bring their data and weights in: IDX (plain and gzip), NPY, text, safetensors. An
+// accepted tensor has as many bytes as its shape says, and no more elements than the file could hold.
 
 #include "dgx/bundle/sources.h"
 
@@ -36,10 +36,15 @@ std::vector<std::string> fuzz::seeds() {
   const std::string idx("\0\0\x08\x02\0\0\0\x02\0\0\0\x03\x01\x02\x03\x04\x05\x06", 18);
   const std::string gzip = std::string("\x1f\x8b\x08\0\0\0\0\0\0\x03\x01\x12\0\xed\xff", 15) + idx +
                            std::string("\x48\x94\x3e\xe5\x12\0\0\0", 8);
+  const std::string safetensors =
+      std::string("\x88\0\0\0\0\0\0\0", 8) +
+      R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)" +
+      R"("b":{"dtype":"U8","shape":[],"data_offsets":[8,9]}})";
   const std::string start = "{'descr': '";
   const std::string end = "', 'fortran_order': False, 'shape': (2, 3), }";
   return {idx,
           gzip,
+          safetensors + std::string(9, '\1'),
           std::string("\0\0\x0d\x01\0\0\0\x01\x3f\x80\0\0", 12),
           std::string("\0\0\x0c\x01\0\0\0\x02\0\0\0\x01\xff\xff\xff\xff", 16),
           npy(start + "|u1" + end, "abcdef"),
@@ -52,6 +57,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string path = scratch().write("input", fuzz::text_of(data, size));
   check(bundle::read_idx(path));
   check(bundle::read_npy(path));
+  if (const auto state = bundle::read_safetensors(path); state.ok()) {
+    std::size_t bytes = 0;
+    for (const Entry& entry : *state) {
+      check(Result<Tensor>(entry.tensor));
+      bytes += entry.tensor.bytes().size();
+    }
+    fuzz::require(bytes < size, "a state's numbers are bytes of the file");
+  }
   const auto text = bundle::read_text(path, 4);
   fuzz::require(!text.ok() || text->first.count() == text->second.count(), "every byte of text has a next");
   return 0;

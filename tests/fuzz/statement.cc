@@ -1,5 +1,5 @@
-// Statements of every kind from a hostile signer: the input is the payload, which is put into canonical form and
-// signed before it is opened. What is accepted re-encodes to the same payload.
+// Statements of every kind from a hostile signer: the input is the payload, which is put into canonical form
+// and signed before it is opened. What is accepted re-encodes to the same payload.
 
 #include "dgx/manifest/statement.h"
 
@@ -24,7 +24,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!envelope.ok()) return 0;
   const auto statement = open_any(*envelope);
   if (!statement.ok()) return 0;
-  fuzz::require(payload_of(statement->body, statement->signer) == payload, "an accepted payload re-encodes to itself");
+  fuzz::require(payload_of(statement->body, statement->signer) == payload,
+                "an accepted payload re-encodes to itself");
   const auto again = seal_any(statement->body, key);
   fuzz::require(again.ok() && again->id == statement->id, "an accepted body seals to the same statement");
   return 0;

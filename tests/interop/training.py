@@ -106,7 +106,7 @@ def check_trace(bench, name, data, step, table):
 
 def initial_state(bench, name, task, lines):
     if task["initial"]["source"] == "seed":
-        return inputs.initial_state(lines, int(task["seed"]))
+        return inputs.initial_state(lines, int(task["seed"]), task["model"])
     return read_state(bench.path(f"{name}.init.h5"))
 
 

@@ -80,6 +80,13 @@ void uniform_weights(std::uint64_t seed, std::uint32_t ordinal, float bound, Ten
   }
 }
 
+void normal_weights(std::uint64_t seed, std::uint32_t ordinal, float deviation, Tensor& out) {
+  assert(out.dtype() == DType::kF32);
+  const Stream stream{StreamKind::kInitialWeights, ordinal};
+  std::int64_t element = 0;
+  for (float& weight : out.as<float>()) weight = normal(seed, stream, 0, element++) * deviation;
+}
+
 void fill_uniform(std::uint64_t seed, Stream stream, std::int64_t step, Tensor& out) {
   assert(out.dtype() == DType::kF32);
   std::int64_t element = 0;

@@ -33,6 +33,17 @@ def uniform(seed, kind, ordinal, step, count):
     return (words[0] >> np.uint64(8)).astype(np.float32) * np.float32(2.0**-24)
 
 
+def normal(seed, kind, ordinal, count):
+    """Of step 0: Box and Muller in binary32."""
+    element = np.arange(count, dtype=np.uint64)
+    words = philox([element & LOW, element >> SHIFT, np.zeros(count, np.uint64), np.full(count, (kind << 24) + ordinal, np.uint64)],
+                   key_of(seed))
+    u = ((words[0] >> np.uint64(8)) + np.uint64(1)).astype(np.float32) * np.float32(2.0**-24)
+    v = (words[1] >> np.uint64(8)).astype(np.float32) * np.float32(2.0**-24)
+    radius = np.sqrt(np.float32(-2) * numbers.apply("log", [u]))
+    return radius * numbers.cosine(np.float32(float.fromhex("0x1.921fb6p+2")) * v)
+
+
 def sample_at(seed, samples, position):
     """The sample that position p takes: six Feistel rounds, walked until inside."""
     epoch, x = divmod(position, samples)
@@ -52,18 +63,42 @@ def batch_indices(seed, samples, batch, step):
     return [sample_at(seed, samples, position) for position in range(step * batch, (step + 1) * batch)]
 
 
-def initial_state(program, seed):
-    """Of a built-in model: weights and biases of a layer uniform in ±1/sqrt(fan in), all else zero."""
+def start_of(kind, name, shapes):
+    """("uniform", bound), ("normal", deviation) or ("number", value) of one model entry."""
+    weight = shapes[name.rpartition(".")[0] + ".weight"]["s"]
+    last = name.rpartition(".")[2]
+    fan_in = np.float32(math.prod(weight[1:]))
+    if kind == "gpt":
+        if last == "bias" or len(weight) == 1:
+            return "number", 0 if last == "bias" else 1
+        deviation = np.float32(0.02)
+        if name.endswith(".c_proj.weight"):
+            blocks = sum(other.endswith(".attn.c_proj.weight") for other in shapes if other.startswith("model/"))
+            deviation = deviation / np.sqrt(np.float32(2 * blocks))
+        return "normal", deviation
+    if kind == "resnet20" and len(weight) == 1:
+        return "number", 1 if last in ("weight", "running_var") else 0
+    if kind == "resnet20" and len(weight) == 4:
+        return "normal", np.sqrt(np.float32(2) / fan_in)
+    return "uniform", np.float32(1) / np.sqrt(fan_in)
+
+
+def initial_state(program, seed, model="mlp"):
+    """Of a built-in model; `model` is the task's."""
     state = {}
     shapes = {line["src"][len("state "):]: line for line in program if line.get("src", "").startswith("state ")}
     for name, line in shapes.items():
         state[name] = np.zeros(line["s"], {"f32": "<f4", "i64": "<i8", "u8": "|u1"}[line["t"]])
     models = sorted((name for name in shapes if name.startswith("model/")), key=str.encode)
     for ordinal, name in enumerate(models):
-        weight = name[:-len("bias")] + "weight" if name.endswith(".bias") else name
-        bound = np.float32(1) / np.sqrt(np.float32(math.prod(shapes[weight]["s"][1:])))
-        values = uniform(seed, WEIGHTS, ordinal, 0, state[name].size)
-        state[name][...] = ((np.float32(2) * values - np.float32(1)) * bound).reshape(state[name].shape)
+        how, number = start_of(model.partition(":")[0], name, shapes)
+        if how == "number":
+            state[name][...] = number
+        elif how == "normal":
+            state[name][...] = (normal(seed, WEIGHTS, ordinal, state[name].size) * number).reshape(state[name].shape)
+        else:
+            values = uniform(seed, WEIGHTS, ordinal, 0, state[name].size)
+            state[name][...] = ((np.float32(2) * values - np.float32(1)) * number).reshape(state[name].shape)
     return state
 
 

@@ -7,29 +7,69 @@ using namespace dgx::program;
 
 TEST_CASE("a model spec prints as it was typed") {
   for (const char* text : {"mlp:784-256-128-10", "mlp:3-2", "mlp:3-2,activation=gelu",
-                           "mlp:3-2,activation=gelu-tanh", "mlp:3-2,activation=sigmoid"}) {
+                           "mlp:3-2,activation=gelu-tanh", "mlp:3-2,activation=sigmoid", "resnet20",
+                           "resnet20:classes=10", "gpt:layers=1,width=16,heads=2,vocab=64",
+                           "gpt:layers=6,width=384,heads=6,context=256,vocab=256,dropout=0.1,tied"}) {
     const auto spec = parse_model_spec(text);
     REQUIRE(spec.ok());
     CHECK(print_model_spec(*spec) == text);
   }
   CHECK(print_model_spec(*parse_model_spec("mlp:3-2,activation=relu")) == "mlp:3-2");
-  CHECK(parse_model_spec("mlp:784-256-128-10")->sizes == std::vector<std::int64_t>{784, 256, 128, 10});
+  CHECK(print_model_spec(*parse_model_spec("gpt")) == "gpt:layers=6,width=384,heads=6,vocab=256");
+  CHECK(std::get<MlpSpec>(*parse_model_spec("mlp:784-256-128-10")).sizes ==
+        std::vector<std::int64_t>{784, 256, 128, 10});
 }
 
-TEST_CASE("models that are not built are refused as such") {
-  for (const char* text : {"resnet20", "gpt:layers=6"}) {
-    const auto spec = parse_model_spec(text);
-    REQUIRE(!spec.ok());
-    CHECK(spec.error().code == ErrorCode::kUsage);
-    CHECK_THAT(spec.error().message, Catch::Contains("comes later"));
-    CHECK(is_model_spec(text));
-  }
+TEST_CASE("a model spec that is wrong is refused") {
   CHECK(!is_model_spec("model.pt"));
-  for (const char* text : {"mlp", "mlp:", "mlp:3", "mlp:3-0", "mlp:3--2", "mlp:3-2-", "mlp:3-x",
-                           "mlp:3-2,activation=none", "mlp:3-2,depth=4", "cnn:3-2"}) {
+  for (const char* text :
+       {"mlp", "mlp:", "mlp:3", "mlp:3-0", "mlp:3--2", "mlp:3-2-", "mlp:3-x", "mlp:3-2,activation=none",
+        "mlp:3-2,depth=4", "cnn:3-2", "resnet20:10", "resnet20:classes=0", "resnet50", "gpt:width=10,heads=3",
+        "gpt:dropout=1", "gpt:layers=0", "gpt:tied=yes", "gpt:layers"}) {
     INFO(text);
     REQUIRE(!parse_model_spec(text).ok());
     CHECK(parse_model_spec(text).error().code == ErrorCode::kUsage);
+  }
+}
+
+TEST_CASE("a loss spec survives text and JSON") {
+  for (const char* text : {"mse", "cross-entropy", "cross-entropy:label-smoothing=0.1",
+                           "cross-entropy:ignore=255", "cross-entropy:ignore=-100,weights=1/2/0.5",
+                           "cross-entropy:label-smoothing=1,ignore=0,weights=0/1"}) {
+    INFO(text);
+    const auto spec = parse_loss_spec(text);
+    REQUIRE(spec.ok());
+    CHECK(print_loss_spec(*spec) == text);
+    const auto again = loss_from_json(*json::parse_canonical(to_json(*spec).dump()), "loss");
+    REQUIRE(again.ok());
+    CHECK(*again == *spec);
+  }
+  CHECK(to_json(*parse_loss_spec("mse")).dump() == R"("mse")");
+  CHECK(to_json(*parse_loss_spec("cross-entropy:label-smoothing=0")).dump() == R"("cross-entropy")");
+  CHECK(to_json(*parse_loss_spec("cross-entropy:ignore=2,weights=0.5/1,label-smoothing=0.5")).dump() ==
+        R"({"ignore":2,"kind":"cross-entropy","label_smoothing":"0x1p-1","weights":["0x1p-1","0x1p0"]})");
+}
+
+TEST_CASE("a loss spec that is wrong is refused") {
+  std::string many = "cross-entropy:weights=1";
+  for (int n = 0; n < 128; ++n) many += "/1";
+  for (const std::string& text :
+       {std::string("hinge"), std::string("mse:ignore=1"), std::string("cross-entropy:weights=1/-1"),
+        std::string("cross-entropy:weights=0/0"), std::string("cross-entropy:weights="), many,
+        std::string("cross-entropy:label-smoothing=1.5"), std::string("cross-entropy:ignore=x"),
+        std::string("cross-entropy:ignore=1,ignore=2"),
+        std::string("cross-entropy:ignore=9007199254740993")}) {
+    INFO(text);
+    REQUIRE(!parse_loss_spec(text).ok());
+    CHECK(parse_loss_spec(text).error().code == ErrorCode::kUsage);
+  }
+  // One text a meaning: options that say nothing are left out.
+  for (const char* text :
+       {R"("hinge")", R"({"kind":"cross-entropy"})", R"({"ignore":1,"kind":"mse"})",
+        R"({"kind":"cross-entropy","label_smoothing":"0x0p0"})", R"({"kind":"cross-entropy","weights":[]})",
+        R"({"kind":"cross-entropy","weights":[1]})", R"({"ignore":1,"kind":"cross-entropy","more":1})"}) {
+    INFO(text);
+    CHECK(!loss_from_json(*json::parse_canonical(text), "loss").ok());
   }
 }
 

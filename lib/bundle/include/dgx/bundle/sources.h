@@ -30,4 +30,8 @@ namespace dgx::bundle {
 /// storage.
 [[nodiscard]] Result<Tensor> read_hdf5(const std::string& file, const std::string& path);
 
+/// A safetensors file: its tensors by name, F32, I64 and U8; other element types are refused by name. Every
+/// byte must belong to one tensor.
+[[nodiscard]] Result<State> read_safetensors(const std::string& path);
+
 }  // namespace dgx::bundle

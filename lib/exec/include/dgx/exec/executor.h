@@ -87,7 +87,7 @@ class Evaluator {
   [[nodiscard]] Status load(const State& state);
   /// `x` and `y` are one batch, of the program's shapes.
   [[nodiscard]] Status run(const TensorView& x, const TensorView& y);
-  /// A value of the last run. Only the program's last two values are kept.
+  /// A value of the last run. Only the program's last three values are kept.
   [[nodiscard]] TensorView value(kernels::ValueIndex value) const;
   /// One line per operation, as ExactExecutor::explain().
   [[nodiscard]] std::string explain() const;

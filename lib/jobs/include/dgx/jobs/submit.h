@@ -17,7 +17,7 @@ namespace dgx::jobs {
 struct SubmitOptions {
   std::string data;
   std::string model;       ///< a spec, or the path of a TorchScript file
-  std::string loss;
+  std::string loss;        ///< a spec; its weights may be a file of numbers
   std::string optimizer;
   std::int64_t batch = 0;
   std::optional<std::int64_t> epochs;
@@ -26,7 +26,8 @@ struct SubmitOptions {
   std::string schedule = "constant";
   std::optional<double> clip_norm;
   std::optional<std::int64_t> checkpoint_every;
-  std::optional<std::string> init;
+  std::string input = "auto";       ///< f32, i64 or auto: what a TorchScript file's forward() takes
+  std::optional<std::string> init;  ///< a run, a checkpoint bundle or a .safetensors file
   std::optional<std::string> parent;
   std::string numerics = "exact";
   std::optional<std::string> policy;
@@ -45,7 +46,7 @@ struct SubmitResult {
 };
 
 /// Captures one step of the model on this dataset, lowers it, and writes TASK.program.jsonl, TASK.eval.jsonl, TASK.init.h5 (for
-/// weights that do not come from the seed) and, last of all, the signed TASK.json.
+/// weights that do not come from the seed: a TorchScript file's or `init`) and, last of all, the signed TASK.json.
 ///
 /// kUsage: a spec, an op without an exact lowering (by name and place), fields that do not fit the loss, a batch larger than the data, labels
 /// outside the model's classes. kCannotCreate: an output exists.

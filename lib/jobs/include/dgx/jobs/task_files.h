@@ -41,6 +41,9 @@ struct TaskFiles {
 /// Reads the dataset and recomputes its digest. kMalformed unless it is the task's.
 [[nodiscard]] Result<bundle::Dataset> open_dataset(const std::string& path, const manifest::Task& task);
 
+/// What the task's built-in model starts from with this seed. kMalformed if its model is none.
+[[nodiscard]] Result<State> seeded_state(const TaskFiles& files, std::uint64_t seed);
+
 /// The state that training starts from, checked against the task's digest: made from the seed, or read from `init` or
 /// TASK.init.h5 beside the task.
 [[nodiscard]] Result<State> initial_state(const TaskFiles& files, const std::optional<std::string>& init);

@@ -54,8 +54,9 @@ struct EvaluateResult {
   std::int64_t step = 0;  ///< of the checkpoint evaluated
   Digest state;
   std::int64_t samples = 0;
-  double loss = 0;                  ///< mean over the samples, summed in binary64 for people: not part of the contract
-  std::optional<double> accuracy;   ///< cross entropy only
+  double loss = 0;                  ///< mean over the targets, without smoothing and class weights; summed in binary64 for people: not part of the contract
+  std::optional<double> accuracy;   ///< cross entropy only: of all targets that are not ignored
+  std::optional<double> perplexity; ///< exp(loss), where every token of a sample has a target
 };
 
 /// Loss and accuracy of the run's last checkpoint on another dataset with the same fields. The last batch is padded, padding is ignored.

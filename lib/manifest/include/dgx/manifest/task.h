@@ -85,7 +85,7 @@ struct Task {
   InitialState initial;
   DatasetReference dataset;
   std::string model;  ///< the spec as given, for people
-  program::LossKind loss = program::LossKind::kCrossEntropy;
+  program::LossSpec loss;
   program::OptimizerSpec optimizer;
   program::ScheduleSpec schedule;
   std::optional<double> clip_norm;  ///< above zero, finite

@@ -6,15 +6,16 @@
 #include "dgx/core/tensor.h"
 #include "dgx/program/aten.h"
 #include "dgx/program/program.h"
+#include "dgx/program/specs.h"
 
 namespace dgx::program {
 
 /// The state that step 0 of a built-in model starts from (dgx-numerics(7), "Initial weights"): a function of
-/// program and seed. `model/X.weight` [out, in …] and `model/X.bias` are uniform in ±bound with bound = 1 /
-/// sqrt(in …) in binary32 arithmetic (torch's range for Linear), the random stream's ordinal being the rank
-/// of the entry among the sorted `model/` entries; all else is zero. kUsage for a model entry of another name
-/// or form.
-[[nodiscard]] Result<State> initial_state(const Program& program, std::uint64_t seed);
+/// program, seed and kind of model. `model/` entries follow the rule of their kind, the random stream's ordinal
+/// being the entry's rank among them by name; all else is zero. kUsage for a model entry of another name or
+/// form.
+[[nodiscard]] Result<State> initial_state(const Program& program, std::uint64_t seed,
+                                          ModelKind kind = ModelKind::kMlp);
 
 /// The same with the graph's own numbers (a TorchScript file): every `model/NAME` is the source NAME's value.
 /// kMalformed if one is missing or of another type or shape.

@@ -24,7 +24,7 @@ struct TrainingRecipe {
   float scale = 1;  ///< the model sees fma(float(x), scale, shift)
   float shift = 0;
   std::int64_t batch = 1;
-  LossKind loss = LossKind::kCrossEntropy;
+  LossSpec loss;
   OptimizerSpec optimizer;
   std::optional<double> clip_norm;  ///< bound of the gradients' global norm
 };
@@ -36,7 +36,7 @@ struct TrainingRecipe {
 /// Inputs, in order: state entries by name, `batch x`, `batch y`, one `schedule` vector, constants. Entries:
 /// `model/NAME` for parameters, buffers and large constants; `optimizer/momentum/NAME`, or
 /// `optimizer/exp_avg/NAME` and `optimizer/exp_avg_sq/NAME`; `step` (i64 []), `loss` (f32 [], the mean loss
-/// of the step's batch). Cross entropy wants an output [batch, classes] and y u8 or i64 []; mse an output of
+/// of the step's batch). Cross entropy wants y u8 or i64 and an output of class_dimension; mse an output of
 /// y's shape and y f32.
 ///
 /// kUsage, naming the op and its place: an op, option, dtype or shape without an exact lowering; recipe and
@@ -44,9 +44,15 @@ struct TrainingRecipe {
 [[nodiscard]] Result<Program> lower_training_step(const CapturedGraph& graph, const TrainingRecipe& recipe);
 
 /// The forward pass in evaluation mode: state inputs `model/NAME` without `next`, `batch x`, `batch y`. The
-/// last value is f32 [batch], each sample's own loss (mse: the mean over the sample); for cross entropy the
-/// value before it is i64 [batch], 1 where the largest output (the first on ties) is y's, else 0.
+/// last value is f32 [batch], each sample's own loss: the mean over its targets, without label smoothing and
+/// class weights. For cross entropy the value before it is i64 [batch]: how many of the sample's targets are
+/// the largest output (the first on ties). If the loss ignores a class number, the value before that is i64
+/// [batch], how many targets count, and the loss is their sum.
 [[nodiscard]] Result<Program> lower_evaluation(const CapturedGraph& graph, const TrainingRecipe& recipe);
+
+/// The dimension of a model's output that holds the classes of cross entropy, by the rule of dgx-submit(1),
+/// "Losses": `targets` is y's shape, batch first. nullopt if they do not fit.
+[[nodiscard]] std::optional<std::size_t> class_dimension(const Shape& output, const Shape& targets);
 
 /// Whether there is a lowering for the ATen op `name` ("aten::relu").
 [[nodiscard]] bool has_lowering(std::string_view name);

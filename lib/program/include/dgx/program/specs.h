@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "dgx/core/json.h"
@@ -24,16 +25,39 @@ enum class Activation { kRelu, kGelu, kGeluTanh, kTanh, kSigmoid };
     Activation activation);  ///< "relu", "gelu", "gelu-tanh", "tanh", "sigmoid"
 
 /// `mlp:784-256-128-10[,activation=gelu]`: fully connected layers with biases, the activation between them,
-/// ReLU unless said. `resnet20` and `gpt:…` are known names and refused as not built yet.
-struct ModelSpec {
+/// ReLU unless said.
+struct MlpSpec {
   std::vector<std::int64_t> sizes;  ///< at least two: inputs, hidden …, outputs
   Activation activation = Activation::kRelu;
-  bool operator==(const ModelSpec&) const = default;
+  bool operator==(const MlpSpec&) const = default;
 };
-/// Whether `text` names a built-in model (rather than a TorchScript file): its part before `:` is mlp,
-/// resnet20 or gpt.
+
+/// `resnet20[:classes=10]`: the residual network for small images of He, Zhang, Ren and Sun (2015), section
+/// 4.2.
+struct ResNetSpec {
+  std::int64_t classes = 0;  ///< 0: as the labels say
+  bool operator==(const ResNetSpec&) const = default;
+};
+
+/// `gpt:layers=6,width=384,heads=6,context=256,vocab=256,dropout=0[,tied]`: a decoder in GPT-2's layout.
+struct GptSpec {
+  std::int64_t layers = 6;
+  std::int64_t width = 384;  ///< a multiple of heads
+  std::int64_t heads = 6;
+  std::int64_t context = 0;  ///< positions; 0: as many as a sample has tokens
+  std::int64_t vocab = 256;
+  double dropout = 0;  ///< from 0 to below 1
+  bool tied = false;   ///< the head's weight is the token embedding
+  bool operator==(const GptSpec&) const = default;
+};
+
+using ModelSpec = std::variant<MlpSpec, ResNetSpec, GptSpec>;
+enum class ModelKind { kMlp, kResNet20, kGpt };
+/// The built-in model that `text` names (rather than a TorchScript file), by its part before `:`.
+[[nodiscard]] std::optional<ModelKind> model_kind(std::string_view text);
 [[nodiscard]] bool is_model_spec(std::string_view text);
 [[nodiscard]] Result<ModelSpec> parse_model_spec(std::string_view text);
+/// Of gpt and resnet20 every field that is not 0 or off is written: a task should not depend on defaults.
 [[nodiscard]] std::string print_model_spec(const ModelSpec& spec);
 
 /// `sgd:lr=0.1,momentum=0.9,nesterov,weight-decay=5e-4`,
@@ -78,6 +102,24 @@ struct ScheduleSpec {
 
 enum class LossKind { kCrossEntropy, kMeanSquaredError };
 [[nodiscard]] std::string_view name_of(LossKind loss);  ///< "cross-entropy", "mse"
-[[nodiscard]] Result<LossKind> parse_loss(std::string_view text);
+
+inline constexpr std::size_t kMaxClassWeights = 128;
+
+/// `mse`, `cross-entropy[:label-smoothing=0.1,ignore=255,weights=1/2/0.5]`, with the meaning of torch's
+/// cross_entropy and reduction "mean". As JSON a loss without options is its name alone.
+struct LossSpec {
+  LossSpec(LossKind which = LossKind::kCrossEntropy)
+      : kind(which) {}  // NOLINT: a kind is a loss without options
+  LossKind kind;
+  double label_smoothing = 0;          ///< 0 to 1
+  std::optional<std::int64_t> ignore;  ///< targets that do not count
+  std::vector<double> weights;         ///< of the classes, at most kMaxClassWeights; empty: all 1
+  [[nodiscard]] bool is_plain() const { return label_smoothing == 0 && !ignore && weights.empty(); }
+  bool operator==(const LossSpec&) const = default;
+};
+[[nodiscard]] Result<LossSpec> parse_loss_spec(std::string_view text);
+[[nodiscard]] std::string print_loss_spec(const LossSpec& spec);
+[[nodiscard]] json::Value to_json(const LossSpec& spec);
+[[nodiscard]] Result<LossSpec> loss_from_json(const json::Value& value, const std::string& where);
 
 }  // namespace dgx::program

@@ -59,6 +59,9 @@ struct Stream {
 /// once.
 void uniform_weights(std::uint64_t seed, std::uint32_t ordinal, float bound, Tensor& out);
 
+/// The same with normal(…) · deviation, rounded once.
+void normal_weights(std::uint64_t seed, std::uint32_t ordinal, float deviation, Tensor& out);
+
 /// Fills `out` (f32: asserted) with the uniforms of one step: element e is uniform(seed, stream, step, e).
 void fill_uniform(std::uint64_t seed, Stream stream, std::int64_t step, Tensor& out);
 

@@ -1,0 +1,122 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dgx/program/specs.h"
+#include "spec_text.h"
+
+namespace dgx::program {
+namespace {
+
+constexpr std::int64_t kMostInteger = std::int64_t{1} << 53;
+
+std::optional<LossKind> loss_kind(std::string_view name) {
+  for (const auto kind : {LossKind::kCrossEntropy, LossKind::kMeanSquaredError}) {
+    if (name == name_of(kind)) return kind;
+  }
+  return std::nullopt;
+}
+
+Result<std::vector<double>> parse_weights(std::string_view text) {
+  std::vector<double> weights;
+  while (true) {
+    const std::size_t slash = text.find('/');
+    DGX_TRY(const double weight, parse_number<double>(text.substr(0, slash)));
+    weights.push_back(weight);
+    if (slash == std::string_view::npos) return weights;
+    text.remove_prefix(slash + 1);
+  }
+}
+
+Status check_weights(const std::vector<double>& weights) {
+  if (weights.empty()) return {};
+  if (weights.size() > kMaxClassWeights)
+    return usage_error(fmt::format("{} class weights, at most {} allowed", weights.size(), kMaxClassWeights));
+  const auto bad =
+      std::find_if(weights.begin(), weights.end(), [](double w) { return !(w >= 0 && w <= kMostNumber); });
+  if (bad != weights.end())
+    return usage_error(fmt::format("the weight of class {} is out of range", bad - weights.begin()));
+  if (std::all_of(weights.begin(), weights.end(), [](double w) { return w == 0; }))
+    return usage_error("no class has a weight above 0");
+  return {};
+}
+
+}  // namespace
+
+std::string_view name_of(LossKind loss) { return loss == LossKind::kCrossEntropy ? "cross-entropy" : "mse"; }
+
+Result<LossSpec> parse_loss_spec(std::string_view text) {
+  SpecReader in(text);
+  const auto kind = loss_kind(in.kind());
+  if (!kind) return usage_error(fmt::format("no loss '{}'", in.kind()), "cross-entropy or mse");
+  LossSpec spec(*kind);
+  if (*kind == LossKind::kCrossEntropy) {
+    in.number("label-smoothing", spec.label_smoothing, 0.0, 1.0);
+    std::int64_t ignored = kMostInteger + 1;
+    in.number<std::int64_t>("ignore", ignored, -kMostInteger, kMostInteger);
+    if (ignored <= kMostInteger) spec.ignore = ignored;
+    if (const auto list = in.text("weights")) {
+      auto weights = parse_weights(*list);
+      Status fit = weights ? check_weights(*weights) : Status(std::move(weights).error());
+      if (!fit) in.fail(fmt::format("weights: {}", fit.error().message));
+      if (fit) spec.weights = *weights;
+    }
+  }
+  DGX_CHECK(in.finish());
+  return spec;
+}
+
+std::string print_loss_spec(const LossSpec& spec) {
+  SpecWriter out{std::string(name_of(spec.kind))};
+  out.number("label-smoothing", spec.label_smoothing, 0.0);
+  if (spec.ignore) out.field(fmt::format("ignore={}", *spec.ignore));
+  std::string list;
+  for (const double weight : spec.weights) list += (list.empty() ? "" : "/") + decimal(weight);
+  if (!list.empty()) out.field("weights=" + list);
+  return out.text();
+}
+
+json::Value to_json(const LossSpec& spec) {
+  if (spec.is_plain()) return name_of(spec.kind);
+  json::Object out;
+  out["kind"] = name_of(spec.kind);
+  if (spec.label_smoothing != 0) out["label_smoothing"] = hex_float(spec.label_smoothing);
+  if (spec.ignore) out["ignore"] = *spec.ignore;
+  json::Array weights;
+  for (const double weight : spec.weights) weights.emplace_back(hex_float(weight));
+  if (!weights.empty()) out["weights"] = std::move(weights);
+  return out;
+}
+
+Result<LossSpec> loss_from_json(const json::Value& value, const std::string& where) {
+  if (const std::string* name = value.as_string()) {
+    const auto kind = loss_kind(*name);
+    if (!kind) return malformed(fmt::format("{}: no loss '{}'", where, *name));
+    return LossSpec(*kind);
+  }
+  json::Fields in(value, where);
+  if (in.string("kind", 64) != name_of(LossKind::kCrossEntropy))
+    in.fail("kind", "only cross-entropy has options");
+  LossSpec spec(LossKind::kCrossEntropy);
+  if (in.has("label_smoothing")) {
+    spec.label_smoothing = read_double(in, "label_smoothing", 0, 1);
+    if (spec.label_smoothing == 0) in.fail("label_smoothing", "is 0, which is left out");
+  }
+  if (in.has("ignore")) spec.ignore = in.integer("ignore", -kMostInteger, kMostInteger);
+  if (in.has("weights")) {
+    const json::Array& list = in.array("weights", kMaxClassWeights);
+    if (list.empty()) in.fail("weights", "is empty, which is left out");
+    for (const json::Value& item : list) {
+      const std::string* text = item.as_string();
+      auto weight = parse_hex_double(text ? *text : "");
+      if (!weight) in.fail("weights", weight.error().message);
+      spec.weights.push_back(weight ? *weight : 1.0);
+    }
+    if (const Status fit = check_weights(spec.weights); !fit) in.fail("weights", fit.error().message);
+  }
+  if (spec.is_plain()) in.fail("kind", "a loss without options is its name alone");
+  DGX_CHECK(in.finish());
+  return spec;
+}
+
+}  // namespace dgx::program

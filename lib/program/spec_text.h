@@ -1,0 +1,133 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "dgx/core/json.h"
+#include "dgx/core/result.h"
+#include "dgx/program/number_text.h"
+
+/// What specs share: fields as people type them, and numbers as a task holds them.
+namespace dgx::program {
+
+/// The shortest decimal that reads back to the same number.
+inline std::string decimal(double value) {
+  char buffer[32];
+  const auto [end, error] = std::to_chars(buffer, buffer + sizeof buffer, value);
+  return {buffer, end};
+}
+
+template <class T>
+Result<T> parse_number(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size())
+    return usage_error(fmt::format("'{}' is not a number", text));
+  if constexpr (std::is_floating_point_v<T>) {
+    if (!std::isfinite(value)) return usage_error(fmt::format("'{}' is not finite", text));
+  }
+  return value;
+}
+
+/// `kind:key=value,key,key=value`, taken apart key by key; what nobody took is an error.
+class SpecReader {
+ public:
+  explicit SpecReader(std::string_view text) {
+    const std::size_t colon = text.find(':');
+    kind_ = text.substr(0, colon);
+    has_fields_ = colon != std::string_view::npos;
+    std::string_view rest = has_fields_ ? text.substr(colon + 1) : "";
+    while (has_fields_) {
+      const std::size_t comma = rest.find(',');
+      fields_.push_back({rest.substr(0, comma), false});
+      if (comma == std::string_view::npos) break;
+      rest.remove_prefix(comma + 1);
+    }
+  }
+
+  [[nodiscard]] std::string_view kind() const { return kind_; }
+
+  template <class T>
+  void number(std::string_view key, T& out, T low, T high) {
+    const auto text = take(key, true);
+    if (!text) return;
+    auto value = parse_number<T>(*text);
+    if (!value) return fail(fmt::format("{}: {}", key, value.error().message));
+    if (*value < low || *value > high) return fail(fmt::format("{}: {} is out of range", key, *text));
+    out = *value;
+  }
+  void flag(std::string_view key, bool& out) { out = take(key, false).has_value() || out; }
+  [[nodiscard]] std::optional<std::string_view> text(std::string_view key) { return take(key, true); }
+  /// The first field, which has no key.
+  [[nodiscard]] std::string_view first() {
+    if (fields_.empty()) return {};
+    fields_[0].second = true;
+    return fields_[0].first;
+  }
+  void fail(std::string message) {
+    if (!error_) error_ = usage_error(fmt::format("{}: {}", kind_, message));
+  }
+  [[nodiscard]] Status finish() {
+    for (const auto& [field, taken] : fields_) {
+      if (!taken) fail(fmt::format("unknown field '{}'", field));
+    }
+    if (error_) return *error_;
+    return {};
+  }
+
+ private:
+  std::optional<std::string_view> take(std::string_view key, bool has_value) {
+    std::optional<std::string_view> found;
+    for (auto& [field, taken] : fields_) {
+      const std::size_t equals = field.find('=');
+      if (field.substr(0, equals) != key || (equals != std::string_view::npos) != has_value) continue;
+      if (found) fail(fmt::format("a second '{}'", key));
+      taken = true;
+      found = has_value ? field.substr(equals + 1) : std::string_view{};
+    }
+    return found;
+  }
+
+  std::string_view kind_;
+  bool has_fields_ = false;
+  std::vector<std::pair<std::string_view, bool>> fields_;
+  std::optional<Error> error_;
+};
+
+/// The same, written: fields that have their default are left out.
+class SpecWriter {
+ public:
+  explicit SpecWriter(std::string kind) : text_(std::move(kind)) {}
+  void field(const std::string& text) { text_ += (std::exchange(first_, false) ? ":" : ",") + text; }
+  void number(std::string_view key, double value, std::optional<double> usual) {
+    if (value != usual) field(fmt::format("{}={}", key, decimal(value)));
+  }
+  [[nodiscard]] std::string text() const { return text_; }
+
+ private:
+  std::string text_;
+  bool first_ = true;
+};
+
+/// No number of a spec is above this.
+inline constexpr double kMostNumber = 1e30;
+
+/// A binary64 number in hex.
+inline double read_double(json::Fields& in, std::string_view key, double low, double high) {
+  auto value = parse_hex_double(in.string(key));
+  if (!value) {
+    in.fail(key, value.error().message);
+    return low;
+  }
+  if (!(*value >= low && *value <= high)) in.fail(key, "is out of range");
+  return *value;
+}
+
+}  // namespace dgx::program

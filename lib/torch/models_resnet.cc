@@ -1,0 +1,118 @@
+// The residual networks for small images of He, Zhang, Ren and Sun, "Deep residual learning for image
+// recognition", 2015, section 4.2: 20 layers, shortcuts without parameters (option A). Entries are named as
+// torchvision names its networks.
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "models.h"
+
+namespace dgx::torch_bridge {
+namespace {
+
+constexpr double kMomentum = 0.1;
+constexpr double kEpsilon = 1e-5;
+constexpr std::int64_t kFirstChannels = 16;
+constexpr std::int64_t kStages = 3;
+constexpr std::int64_t kBlocksOfStage = 3;
+constexpr std::int64_t kLeastSize = 16;
+
+/// A 3×3 convolution without bias, and the batch norm after it.
+struct Convolution {
+  at::Tensor weight, scale, shift, mean, variance;
+  std::int64_t stride = 1;
+
+  Convolution(Model& model, const std::string& prefix, int number, std::int64_t in, std::int64_t out,
+              std::int64_t stride_of_it)
+      : stride(stride_of_it) {
+    const std::string norm = fmt::format("{}bn{}", prefix, number);
+    weight = add_fixed(model.parameters, fmt::format("{}conv{}.weight", prefix, number),
+                       at::zeros({out, in, 3, 3}));
+    scale = add_fixed(model.parameters, norm + ".weight", at::zeros({out}));
+    shift = add_fixed(model.parameters, norm + ".bias", at::zeros({out}));
+    mean = add_fixed(model.buffers, norm + ".running_mean", at::zeros({out}));
+    variance = add_fixed(model.buffers, norm + ".running_var", at::ones({out}));
+  }
+
+  [[nodiscard]] at::Tensor operator()(const at::Tensor& x, bool training) const {
+    const at::Tensor y = at::conv2d(x, weight, {}, stride, 1);
+    return at::batch_norm(y, scale, shift, mean, variance, training, kMomentum, kEpsilon, false);
+  }
+};
+
+struct Block {
+  Convolution first, second;
+  std::int64_t added_channels;
+
+  [[nodiscard]] at::Tensor operator()(const at::Tensor& x, bool training) const {
+    const at::Tensor y = second(at::relu(first(x, training)), training);
+    return at::relu(y + shortcut(x));
+  }
+  /// Every second pixel, channels of zero before and after.
+  [[nodiscard]] at::Tensor shortcut(const at::Tensor& x) const {
+    if (added_channels == 0) return x;
+    const at::Tensor fewer = x.slice(2, 0, x.size(2), 2).slice(3, 0, x.size(3), 2);
+    return at::constant_pad_nd(fewer, {0, 0, 0, 0, added_channels / 2, added_channels / 2}, 0);
+  }
+};
+
+class ResNet {
+ public:
+  ResNet(std::int64_t channels, std::int64_t classes, bool training, Model& model)
+      : training_(training), stem_(model, "", 1, channels, kFirstChannels, 1) {
+    std::int64_t in = kFirstChannels;
+    for (std::int64_t stage = 0; stage < kStages; ++stage) {
+      const std::int64_t out = kFirstChannels << stage;
+      for (std::int64_t n = 0; n < kBlocksOfStage; ++n) {
+        const std::string prefix = fmt::format("layer{}.{}.", stage + 1, n);
+        blocks_.push_back({Convolution(model, prefix, 1, in, out, out == in ? 1 : 2),
+                           Convolution(model, prefix, 2, out, out, 1), out - in});
+        in = out;
+      }
+    }
+    weight_ = add_fixed(model.parameters, "fc.weight", at::zeros({classes, in}));
+    bias_ = add_fixed(model.parameters, "fc.bias", at::zeros({classes}));
+  }
+
+  [[nodiscard]] at::Tensor forward(const at::Tensor& input) const {
+    at::Tensor x = at::relu(stem_(input.dim() == 4 ? input : input.unsqueeze(1), training_));
+    for (const Block& block : blocks_) x = block(x, training_);
+    return at::linear(x.mean({2, 3}), weight_, bias_);
+  }
+
+ private:
+  bool training_;
+  Convolution stem_;
+  std::vector<Block> blocks_;
+  at::Tensor weight_, bias_;
+};
+
+Status check_input(const program::ResNetSpec& spec, const program::CaptureRequest& request) {
+  const Shape& shape = request.input_shape;
+  const bool is_image = shape.size() == 3 || shape.size() == 4;
+  if (request.input_dtype != DType::kF32 || !is_image || shape[shape.size() - 1] < kLeastSize ||
+      shape[shape.size() - 2] < kLeastSize) {
+    return usage_error(
+        fmt::format("model '{}' takes images f32 [batch, channels, height, width] or [batch, height, width] "
+                    "of at least {} by {}; "
+                    "the input is {} {}",
+                    request.model, kLeastSize, kLeastSize, name_of(request.input_dtype), to_string(shape)));
+  }
+  if (spec.classes == 0)
+    return usage_error(fmt::format("model '{}': how many classes?", request.model), "resnet20:classes=10");
+  return {};
+}
+
+}  // namespace
+
+Result<Model> make_resnet(const program::ResNetSpec& spec, const program::CaptureRequest& request) {
+  DGX_CHECK(check_input(spec, request));
+  const std::int64_t channels = request.input_shape.size() == 4 ? request.input_shape[1] : 1;
+  Model model;
+  const auto net = std::make_shared<ResNet>(channels, spec.classes, request.training, model);
+  model.forward = [net](const at::Tensor& input) { return net->forward(input); };
+  return model;
+}
+
+}  // namespace dgx::torch_bridge
