@@ -49,7 +49,9 @@ TensorForm dot_with_one(Builder& builder, const std::string& provenance, const T
 }  // namespace
 
 TensorForm materialise(Builder& builder, const std::string& provenance, const TensorForm& form) {
-  if (!form.splat && is_contiguous(form) && form.value_shape == form.shape) return form;
+  // Written anew: a dimension of 1 may have been written as the constant 0, which has no outside for a fill.
+  if (!form.splat && is_contiguous(form) && form.value_shape == form.shape)
+    return value_form(form.value, form.dtype, form.shape);
   kernels::Primitive copy;
   copy.dtype = form.dtype;
   copy.shape = form.shape;
