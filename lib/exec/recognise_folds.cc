@@ -103,7 +103,7 @@ std::optional<FoldTask> recognise_fold(ValueIndex value, const CompiledPrimitive
 
 std::optional<ChainTask> recognise_chain(ValueIndex value, const CompiledPrimitive& primitive,
                                          const std::vector<StripAccess>& accesses) {
-  const bool narrow = primitive.dtype == DType::kU8;  // saturates at every position: the generic path
+  const bool narrow = primitive.dtype == DType::kU8;  // acc is wide, only what is stored saturates: the generic path
   if (primitive.kind != Kind::kChain || narrow || primitive.count == 0 || primitive.fold_count == 0) return std::nullopt;
   ChainTask task;
   task.out = value;

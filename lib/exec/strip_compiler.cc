@@ -255,6 +255,10 @@ void StripCompiler::add(ValueIndex value, const kernels::CompiledPrimitive& prim
     result = is_float ? emit(Op::kSelectF, Type::kFloat, mask, result, accumulator())
                       : emit(Op::kSelectI, Type::kInteger, mask, as_type(result, Type::kInteger), accumulator());
   }
+  // What a map stores in a u8 value saturates (dgx-numerics(7), "Elements"), also for a reader that is a member, too.
+  const bool narrows = primitive.kind == kernels::Kind::kMap && primitive.dtype == DType::kU8 && type_of(result) == Type::kInteger;
+  if (narrows && !steps.empty() && primitive.steps.steps.back().op != ScalarOp::kU8)
+    result = emit(Op::kByteOfInteger, Type::kInteger, result);
   members_.push_back({value, result});
 }
 

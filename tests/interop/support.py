@@ -10,14 +10,22 @@ import sys
 import tempfile
 
 
-def arguments():
+def parser():
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", required=True, help="folder of the built programs")
     parser.add_argument("--plugins", required=True, help="folder of libdgx_h5zstd.so")
     parser.add_argument("--models", help="folder of TorchScript files")
+    return parser
+
+
+def parsed(parser):
     options = parser.parse_args()
     os.environ["HDF5_PLUGIN_PATH"] = options.plugins
     return options
+
+
+def arguments():
+    return parsed(parser())
 
 
 def fashion_mnist(name):

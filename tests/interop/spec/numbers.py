@@ -24,7 +24,7 @@ def fma(a, b, c):
 def add_to_product(product, addend):
     """binary64 + binary32, rounded once to binary32. Rounding the binary64 sum again is right, unless that sum lies in the middle between
     two binary32; below the smallest normal number there are other middles, so these sums are looked at, too."""
-    total = np.asarray(product + addend)
+    total = np.asarray(product + addend.astype(np.float64))
     rounded = total.astype(F32)
     unsure = (total.view(np.int64) & 0x1FFFFFFF == 0x10000000) | (np.abs(total) < SMALLEST_NORMAL)
     if unsure.any():

@@ -122,5 +122,11 @@ TEST_CASE("chains have the definition's bits") {
   }
 }
 
+TEST_CASE("an integer outside a u8 value's range saturates, also for a reader in the same strip") {
+  const std::string stored = R"({"do":["sub x0 300"],"k":"map","s":[700],"t":"u8","v":@V,"x":["0[i0]"]})";
+  check_form({{kI64, {700}, 900}}, {stored});
+  check_form({{kI64, {700}, 900}}, {stored, R"({"do":["mul x0 3"],"k":"map","s":[700],"t":"i64","v":@V,"x":["1[i0]"]})"});
+}
+
 }  // namespace
 }  // namespace dgx::exec

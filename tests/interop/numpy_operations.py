@@ -1,0 +1,135 @@
+"""Every scalar operation and fold, by the built programs and by the second implementation: numpy_operations.py --bin FOLDER --plugins FOLDER
+
+Each has its row in dgx-numerics(7). Then programs are written by chance (generator.py) and signed as tasks without dgx-submit; dgx-train
+with every instruction set and dgx-bisect must find the bits that NumPy finds, of every value and of the states. One program has a fixed
+seed, one a fresh seed, which is printed; --seed N repeats it. Exits 77 without NumPy, h5py and cryptography.
+"""
+
+import json
+import os
+import random
+import re
+import sys
+
+try:
+    import cryptography  # noqa: F401
+    import h5py
+    import numpy as np
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+import generator
+import support
+from spec import digests, inputs, numbers, program, written
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+OPTIONS = {"batch": 4, "steps": 3, "checkpoint_every": 3, "loss": "mse", "schedule": {"kind": "cosine", "min": "0x1p-20", "warmup": 1},
+           "optimizer": {"kind": "adamw", "lr": "0x1.999999999999ap-4", "beta1": "0x1.ccccccccccccdp-1", "beta2": "0x1.ff7ced916872bp-1",
+                         "eps": "0x1.5798ee2308c3ap-27", "weight_decay": "0x1.47ae147ae147bp-7"}}
+EVALUATION = [{"k": "input", "s": [4, 6, 8], "src": "batch x", "t": "f32", "v": 0}, {"k": "map", "s": [4], "t": "f32", "v": 1, "x": ["0[i0,0,0]"]}]
+
+
+def page(name):
+    with open(os.path.join(ROOT, "man", name)) as file:
+        return file.read()
+
+
+def check_rows(bench):
+    """The page has the operations that lib/kernels/ref knows and that this implementation has; the folds that a line may be."""
+    numerics = page("dgx-numerics.7.scd")
+    table = numerics[numerics.index("# SCALAR OPERATIONS"):numerics.index("# ELEMENTS")]
+    rows = {name for cell in re.findall(r"^\|\[? +_([a-z0-9 ]+)_", table, re.M) for name in cell.split()}
+    with open(os.path.join(ROOT, "lib/kernels/ref/primitive.cc")) as file:
+        source = file.read()
+    known = set(re.findall(r'\{"([a-z0-9]+)", [123]\}', source))
+    bench.check(rows == known, f"operations without a row or an implementation: {rows ^ known}")
+    bench.check(rows == set(numbers.OPERATIONS), f"operations of the second implementation: {rows ^ set(numbers.OPERATIONS)}")
+    bench.check(f"There are {len(rows)}." in table, "number of operations on the page")
+    kinds = set(re.search(r"kKinds = \{(.*?)\}", source).group(1).replace('"', "").split(", "))
+    folds = set(re.findall(r"^\*(\w+)\*(?:, \*(\w+)\*)?$", numerics[numerics.index("# FOLDS"):], re.M))
+    named = {name for pair in folds for name in pair if name}
+    bench.check(named == kinds - {"input", "map"}, f"folds on the page: {named}")
+
+
+def small_data(bench):
+    """Finite floats of all sizes and integers that index, are negative or large."""
+    chance = np.random.default_rng(11)
+    bits = chance.integers(0, 2**32, [12, 6, 8], dtype=np.uint32)
+    x = bits.view(np.float32)
+    x[~np.isfinite(x)] = 0.75
+    x[::2, ::2] = chance.normal(size=x[::2, ::2].shape)
+    y = chance.integers(-3, 12, [12, 5])
+    y[:, 0] = chance.integers(-(2**53), 2**53, 12)
+    for name, array in (("x", x), ("y", y)):
+        np.save(bench.path(f"{name}.npy"), array)
+    bench.run("dgx-pack", "npy", "--x", "x.npy", "--y", "y.npy", "-o", "data.h5")
+    with h5py.File(bench.path("data.h5"), "r") as file:
+        return {"x": x, "y": y}, file.attrs["recipe"]
+
+
+def instruction_sets(bench, name):
+    found = []
+    for isa in ("scalar", "avx2", "avx512", "neon"):
+        if bench.run("dgx-train", f"{name}.json", "--data", "data.h5", "-o", f"{name}.probe-{isa}", "--isa", isa, "--until", "1", codes=(0, 2)):
+            found.append(isa)
+    return found
+
+
+def check_values(bench, name, step, table):
+    bench.run("dgx-bisect", "trace", f"{name}.json", "--from", f"{name}.run", "--segment", "0", "--step", str(step), "--data", "data.h5", "-o",
+              f"{name}-{step}.trace.h5")
+    with h5py.File(bench.path(f"{name}-{step}.trace.h5"), "r") as file:
+        theirs = [bytes(row) for row in file["values"][()]]
+    bench.check(len(theirs) == len(table), f"{name}: number of values")
+    return [number for number, digest in enumerate(theirs) if digest != digests.tensor(table[number])]
+
+
+def show(bench, name, step, number, lines, table):
+    """The first elements of a value that differ."""
+    bench.run("dgx-bisect", "trace", f"{name}.json", "--from", f"{name}.run", "--segment", "0", "--step", str(step), "--value", str(number),
+              "--data", "data.h5", "-o", f"{name}-{step}-{number}.trace.h5")
+    with h5py.File(bench.path(f"{name}-{step}-{number}.trace.h5"), "r") as file:
+        theirs = file["numbers"][()]
+    ours, width = table[number], f"|u{table[number].dtype.itemsize}"
+    places = np.argwhere(np.atleast_1d(ours.view(width) != theirs.view(width)))[:4]
+    what = [(tuple(place), np.atleast_1d(theirs)[tuple(place)], np.atleast_1d(ours)[tuple(place)]) for place in places]
+    bench.check(False, f"{name}, step {step}, value {number}: {json.dumps(lines[number])}: theirs and ours {what}")
+
+
+def check_program(bench, name, seed, data, recipe):
+    made = generator.Program(seed, OPTIONS["batch"], data["x"].shape[1:], data["y"].shape[1:])
+    made.every_operation()
+    made.random_lines(12)
+    made.keep()
+    lines = made.lines
+    task = written.task_of(lines, EVALUATION, data, recipe, {**OPTIONS, "seed": str(seed)})
+    written.write_task(bench.path(f"{name}.json"), lines, EVALUATION, task)
+    state = inputs.initial_state(lines, seed)
+    ways = [(isa, threads) for isa in instruction_sets(bench, name) for threads in ("1", "2")]
+    bench.run("dgx-train", f"{name}.json", "--data", "data.h5", "-o", f"{name}.run")
+    for step in range(OPTIONS["steps"]):
+        table, state = program.run_step(lines, task, state, data, step)
+        for number in check_values(bench, name, step, table):
+            show(bench, name, step, number, lines, table)
+        for isa, threads in ways:
+            done = bench.run("dgx-train", f"{name}.json", "--data", "data.h5", "-o", f"{name}.{isa}.{threads}", "--isa", isa, "--threads", threads, "--until",
+                             str(step + 1))
+            bench.check(done["state"] == digests.state(state), f"{name}: state after step {step}, {isa}, {threads} threads")
+
+
+def main():
+    parser = support.parser()
+    parser.add_argument("--seed", type=int, help="of the only program")
+    options = support.parsed(parser)
+    with support.Bench(options.bin) as bench:
+        check_rows(bench)
+        data, recipe = small_data(bench)
+        fresh = options.seed or random.SystemRandom().randrange(2**53)
+        print("fresh seed", fresh)
+        for number, seed in enumerate([fresh] if options.seed else [1, fresh]):
+            check_program(bench, f"program{number}", seed, data, recipe)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""Tasks written from the pages, without dgx-submit: any step program becomes a signed task that dgx-train takes."""
+
+import base64
+import hashlib
+import math
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from . import cost, digests, inputs, statements
+
+# Any key will do: nobody need trust it.
+KEY = Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"a key of the interop tests").digest())
+BYTES = {"f32": 4, "i64": 8, "u8": 1}
+POLICY = {"audit_ppm": 1000000, "challenger_bond": 10000, "forced_error_ppm": 0, "jackpot_tax_ppm": 20000, "margin_ppm": 100000,
+          "sample_ppm": 50000, "solver_bond": 10000, "split_jackpot_ppm": 250000, "split_submitter_ppm": 500000,
+          "split_verifier_ppm": 250000, "treasury_ppm": 0, "verifier_bond": 10000, "verifier_fee": 100, "window_challenge_ms": 86400000,
+          "window_delivery_ms": 86400000, "window_move_ms": 3600000, "window_proof_ms": 604800000, "window_reveal_ms": 86400000}
+
+
+def signed(kind, predicate, subjects):
+    """An envelope with the statement."""
+    public = KEY.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw).hex()
+    statement = {"_type": "https://in-toto.io/Statement/v1", "predicate": {**predicate, "signer": public},
+                 "predicateType": f"urn:x-dgx:{kind}:v1",
+                 "subject": [{"digest": {"sha256": digest}, "name": name} for name, digest in subjects]}
+    body = statements.canonical(statement)
+    signature = KEY.sign(statements.pre_authentication(body))
+    return statements.canonical({"payload": base64.b64encode(body).decode(), "payloadType": statements.PAYLOAD_TYPE,
+                                 "signatures": [{"keyid": statements.key_id(public), "sig": base64.b64encode(signature).decode()}]})
+
+
+def text_of(program):
+    return b"".join(statements.canonical(line) + b"\n" for line in program)
+
+
+def state_bytes(program):
+    return sum(math.prod(line["s"]) * BYTES[line["t"]] for line in program if "next" in line)
+
+
+def task_of(program, evaluation, data, recipe, options):
+    """The predicate; `options` has batch, steps, checkpoint_every, seed, optimizer, schedule, loss."""
+    fields = {name: {"dtype": {"<f4": "f32", "<i8": "i64", "|u1": "u8"}[array.dtype.str], "shape": list(array.shape[1:])}
+              for name, array in data.items()}
+    task = {"program": {"lines": len(program), "root": digests.lines(text_of(program))},
+            "evaluation": {"lines": len(evaluation), "root": digests.lines(text_of(evaluation))},
+            "initial": {"digest": digests.state(inputs.initial_state(program, int(options["seed"]))), "source": "seed"},
+            "dataset": {"digest": digests.dataset(data, recipe), "samples": len(data["x"]), **fields},
+            "model": "written", "numerics": "exact-1", "policy": POLICY, "price": 1000,
+            "caps": {"bytes": state_bytes(program), "milliseconds": 3600000, "steps": options["steps"]}, **options}
+    task["estimate"] = cost.estimate(task, cost.step_operations(program))
+    return task
+
+
+def write_task(path, program, evaluation, task):
+    subjects = [(name, task[name]["root"]) for name in ("program", "evaluation")]
+    subjects += [(name, task[name]["digest"]) for name in ("initial", "dataset")]
+    for ending, lines in (("program", program), ("eval", evaluation)):
+        with open(path.removesuffix(".json") + f".{ending}.jsonl", "wb") as file:
+            file.write(text_of(lines))
+    with open(path, "wb") as file:
+        file.write(signed("task", task, subjects) + b"\n")
