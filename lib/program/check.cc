@@ -192,6 +192,9 @@ class Checker {
     const Source& source = primitive.source;
     if (source.kind != Source::Kind::kState && primitive.next)
       return malformed("next: only state entries have one");
+    const bool changes = source.kind == Source::Kind::kSchedule || source.kind == Source::Kind::kUniform;
+    if (changes && role_ == ProgramRole::kEvaluation)
+      return malformed("src: an evaluation program has no schedule and no random numbers");
     switch (source.kind) {
       case Source::Kind::kState:
         return state_input(primitive);

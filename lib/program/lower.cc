@@ -80,7 +80,13 @@ class StepLowering {
     DGX_CHECK(define_inputs());
     const std::vector<bool> live = live_calls({graph_.output});
     for (std::size_t n = 0; n < graph_.calls.size(); ++n) {
-      if (live[n]) DGX_CHECK(lower_call(state_, n));
+      if (!live[n]) continue;
+      DGX_CHECK(lower_call(state_, n));
+      // Evaluation has no step whose random numbers it could use.
+      if (builder().random_inputs() == 0) continue;
+      return usage_error(fmt::format("{} ({}) draws random numbers in evaluation mode", graph_.calls[n].name,
+                                     graph_.calls[n].place),
+                         "let the model draw only if self.training");
     }
     // Smoothing and weights shape the training; what people compare is the plain loss.
     TrainingRecipe plain = recipe_;

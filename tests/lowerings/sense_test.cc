@@ -99,7 +99,7 @@ class Subject {
     auto evaluation =
         case_.evaluates ? captured(path.string(), false) : Result<program::CapturedGraph>(internal_error(""));
     std::filesystem::remove(path);
-    if (!case_.refused.empty()) return check_refused(training);
+    if (!case_.refused.empty()) return check_refused(training, evaluation);
     const auto graph = must(std::move(training));
     INFO(captured_text(graph));
     check_training(graph);
@@ -126,13 +126,22 @@ class Subject {
     return recipe;
   }
 
-  void check_refused(const Result<program::CapturedGraph>& graph) const {
+  /// What submission says of the two captures.
+  [[nodiscard]] std::string refusal(const Result<program::CapturedGraph>& training,
+                                    const Result<program::CapturedGraph>& evaluation) const {
+    if (!training.ok()) return training.error().message;
+    const auto step = program::lower_training_step(*training, recipe());
+    if (!step.ok()) return step.error().message;
+    if (!case_.evaluates) return "nothing is refused";
+    if (!evaluation.ok()) return evaluation.error().message;
+    const auto forward = program::lower_evaluation(*evaluation, recipe());
+    return forward.ok() ? "nothing is refused" : forward.error().message;
+  }
+
+  void check_refused(const Result<program::CapturedGraph>& training,
+                     const Result<program::CapturedGraph>& evaluation) const {
     INFO("expected: " << case_.refused);
-    std::string message = graph.ok() ? "" : graph.error().message;
-    if (graph.ok()) {
-      const auto lowered = program::lower_training_step(*graph, recipe());
-      message = lowered.ok() ? "nothing is refused" : lowered.error().message;
-    }
+    const std::string message = refusal(training, evaluation);
     INFO("message:  " << message);
     REQUIRE(message.find(case_.refused) != std::string::npos);
   }

@@ -202,3 +202,21 @@ TEST_CASE("values that together exceed the cap are refused before anything is al
   check_refused(R"({"k":"map","s":[9007199254740992],"t":"f32","v":5,"x":["0[0,0]"]})", "together exceed");
   check_refused(R"({"k":"map","s":[4294967296,4294967296],"t":"f32","v":5,"x":["0[0,0]"]})", "s: ");
 }
+
+TEST_CASE("an evaluation program has no schedule and no random numbers, whose step it would not know") {
+  const std::string mean =
+      R"({"do":["add x0 x0"],"k":"map","s":[4],"t":"f32","v":1,"x":["0[i0]"]})"
+      "\n";
+  const auto checked_evaluation = [&](const std::string& input) {
+    const auto program = parse_program(input + "\n" + mean);
+    if (!program.ok()) FAIL(program.error().message);
+    return check_program(*program, ProgramRole::kEvaluation);
+  };
+  CHECK(checked_evaluation(R"({"k":"input","s":[4],"src":"batch y","t":"f32","v":0})").ok());
+  for (const char* input : {R"({"k":"input","s":[4],"src":"uniform 0","t":"f32","v":0})",
+                            R"({"k":"input","of":["lr","lr","lr","lr"],"s":[4],"src":"schedule","t":"f32","v":0})"}) {
+    const Status status = checked_evaluation(input);
+    REQUIRE(!status.ok());
+    CHECK_THAT(status.error().message, Catch::Contains("an evaluation program has no schedule"));
+  }
+}

@@ -29,6 +29,7 @@ class Builder {
   kernels::ValueIndex constant(DType dtype, Shape shape, std::vector<std::string> numbers);
   /// Random numbers of the next dropout stream: 0 for the first such input of the program, then 1, 2, …
   kernels::ValueIndex uniform(Shape shape);
+  [[nodiscard]] std::int64_t random_inputs() const { return random_inputs_; }  ///< how many uniform() made
   void set_next(kernels::ValueIndex state, kernels::ValueIndex next);
 
   [[nodiscard]] const kernels::Primitive& at(kernels::ValueIndex value) const {
