@@ -28,6 +28,11 @@ SMALL = [
     ("mlp:16-300-5,activation=tanh", "cross-entropy", "sgd:lr=0.05", ["--schedule", "linear:warmup=1"], 2),
     ("mlp:16-7-6-5,activation=sigmoid", "cross-entropy", "adam:lr=1e-3,betas=0.8/0.99,eps=1e-6", ["--clip-norm", "2"], 2),
 ]
+DECODERS = [
+    ("gpt:layers=1,width=8,heads=2,vocab=64", "cross-entropy", "adamw:lr=1e-2", ["--clip-norm", "1"], 3),
+    ("gpt:layers=1,width=8,heads=2,vocab=64,tied,dropout=0.25", "cross-entropy:label-smoothing=0.1,ignore=40",
+     "sgd:lr=0.5,momentum=0.9", [], 2),
+]
 QUICKSTART = ("mlp:784-256-128-10", "cross-entropy", "sgd:lr=0.1,momentum=0.9", ["--schedule", "cosine:warmup=100,min=0"], 1)
 # TorchScript files of tests/support/make_torchscript.cc, where they have been built; they bring their own initial weights.
 SCRIPTED = ["gelu.pt", "gelu_tanh.pt", "tanh.pt", "sigmoid.pt", "scaled.pt"]
@@ -131,6 +136,12 @@ def small_data(bench):
     bench.run("dgx-pack", "npy", "--x", "x.npy", "--y", "y.npy", "-o", "small.h5")
 
 
+def small_text(bench):
+    with open(bench.path("text.txt"), "w") as file:
+        file.write("".join(chr(32 + (7 * n * n + n) % 31) for n in range(260)))
+    bench.run("dgx-pack", "text", "text.txt", "--context", "5", "-o", "text.h5")
+
+
 def main():
     options = support.arguments()
     with support.Bench(options.bin) as bench:
@@ -138,6 +149,9 @@ def main():
         small_data(bench)
         for number, case in enumerate(SMALL):
             check_training(bench, f"task{number}", "small.h5", case)
+        small_text(bench)
+        for number, case in enumerate(DECODERS):
+            check_training(bench, f"decoder{number}", "text.h5", case)
         images = support.fashion_mnist("train-images")
         if images:
             bench.run("dgx-pack", "idx", "--images", images, "--labels", support.fashion_mnist("train-labels"), "--scale", "0.00392156862745098",

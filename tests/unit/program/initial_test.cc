@@ -5,6 +5,7 @@
 
 #include "captured_mlp.h"
 #include "dgx/kernels/philox.h"
+#include "dgx/program/builder.h"
 #include "dgx/program/lower.h"
 
 using namespace dgx;
@@ -49,6 +50,77 @@ TEST_CASE("the initial state is a function of program and seed") {
   }
   CHECK(find_entry(*initial_state(program, 8), "model/0.weight")->tensor.as<float>()[0] !=
         find_entry(*state, "model/0.weight")->tensor.as<float>()[0]);
+}
+
+namespace {
+
+/// State entries alone: initial_state looks at nothing else.
+Program entries_of(const std::vector<std::pair<const char*, Shape>>& entries) {
+  Builder builder;
+  for (const auto& [name, shape] : entries) {
+    const auto value = builder.state(name, DType::kF32, shape);
+    builder.set_next(value, value);
+  }
+  return builder.finish();
+}
+
+void check_normal(const State& state, const char* name, std::uint32_t ordinal, float deviation) {
+  INFO(name);
+  const auto numbers = find_entry(state, name)->tensor.as<float>();
+  for (std::size_t n = 0; n < numbers.size(); ++n) {
+    const float z =
+        kernels::normal(7, {kernels::StreamKind::kInitialWeights, ordinal}, 0, static_cast<std::int64_t>(n));
+    CHECK(numbers[n] == z * deviation);
+  }
+}
+
+void check_all(const State& state, const char* name, float number) {
+  INFO(name);
+  for (const float found : find_entry(state, name)->tensor.as<float>()) CHECK(found == number);
+}
+
+}  // namespace
+
+TEST_CASE("a decoder's weights are normal, narrower where blocks add up, its biases zero and its norms one") {
+  const auto program = entries_of({{"model/h.0.attn.c_proj.bias", {4}},
+                                   {"model/h.0.attn.c_proj.weight", {4, 4}},
+                                   {"model/h.0.ln_1.bias", {4}},
+                                   {"model/h.0.ln_1.weight", {4}},
+                                   {"model/h.0.mlp.c_proj.weight", {4, 16}},
+                                   {"model/h.1.attn.c_proj.weight", {4, 4}},
+                                   {"model/wte.weight", {8, 4}},
+                                   {"optimizer/momentum/wte.weight", {8, 4}}});
+  const auto state = initial_state(program, 7, ModelKind::kGpt);
+  REQUIRE(state.ok());
+  const float narrow = 0.02F / std::sqrt(4.0F);
+  check_all(*state, "model/h.0.attn.c_proj.bias", 0);
+  check_normal(*state, "model/h.0.attn.c_proj.weight", 1, narrow);
+  check_all(*state, "model/h.0.ln_1.bias", 0);
+  check_all(*state, "model/h.0.ln_1.weight", 1);
+  check_normal(*state, "model/h.0.mlp.c_proj.weight", 4, narrow);
+  check_normal(*state, "model/h.1.attn.c_proj.weight", 5, narrow);
+  check_normal(*state, "model/wte.weight", 6, 0.02F);
+  check_all(*state, "optimizer/momentum/wte.weight", 0);
+  CHECK(!initial_state(program, 7, ModelKind::kMlp).ok());
+}
+
+TEST_CASE("a residual network's convolutions are Kaiming normal, its statistics those of nothing seen") {
+  const auto program = entries_of({{"model/bn1.bias", {8}},
+                                   {"model/bn1.running_mean", {8}},
+                                   {"model/bn1.running_var", {8}},
+                                   {"model/bn1.weight", {8}},
+                                   {"model/conv1.weight", {8, 3, 3, 3}},
+                                   {"model/fc.bias", {5}},
+                                   {"model/fc.weight", {5, 8}}});
+  const auto state = initial_state(program, 7, ModelKind::kResNet20);
+  REQUIRE(state.ok());
+  check_all(*state, "model/bn1.bias", 0);
+  check_all(*state, "model/bn1.running_mean", 0);
+  check_all(*state, "model/bn1.running_var", 1);
+  check_all(*state, "model/bn1.weight", 1);
+  check_normal(*state, "model/conv1.weight", 4, std::sqrt(2.0F / 27.0F));
+  const float u = kernels::uniform(7, {kernels::StreamKind::kInitialWeights, 5}, 0, 2);
+  CHECK(find_entry(*state, "model/fc.bias")->tensor.as<float>()[2] == (2 * u - 1) * (1.0F / std::sqrt(8.0F)));
 }
 
 TEST_CASE("a graph brings its own numbers, and must have them all") {

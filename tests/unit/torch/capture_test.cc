@@ -122,6 +122,36 @@ TEST_CASE("training of a built-in model gives every parameter a gradient of its 
   check_is_in_order(graph);
 }
 
+TEST_CASE("a decoder takes integers and gives every parameter a gradient, the tied head's weight one") {
+  auto request = CaptureRequest{"gpt:layers=2,width=8,heads=2,context=6,vocab=11,tied", {3, 6}, DType::kI64, true};
+  const auto graph = backend().capture(request);
+  if (!graph.ok()) FAIL(graph.error().message);
+  check_is_in_order(*graph);
+  CHECK(shape_of(*graph, graph->output) == Shape{3, 6, 11});
+  CHECK(source_names(*graph, AtenSource::Kind::kParameter).size() == 2 * 12 + 4);
+  for (const auto& gradient : graph->gradients) CHECK(gradient.has_value());
+  request.model = "gpt:layers=2,width=8,heads=2,context=6,vocab=11";
+  CHECK(source_names(*backend().capture(request), AtenSource::Kind::kParameter).size() == 2 * 12 + 5);
+  request.input_shape = {3, 7};
+  CHECK_THAT(backend().capture(request).error().message, Catch::Contains("a context of 6"));
+  request.input_dtype = DType::kF32;
+  CHECK_THAT(backend().capture(request).error().message, Catch::Contains("takes tokens"));
+}
+
+TEST_CASE("a residual network of 20 layers has 19 convolutions and updates its running statistics") {
+  for (const Shape& input : {Shape{2, 16, 19}, Shape{2, 5, 17, 16}}) {
+    const auto graph = backend().capture({"resnet20:classes=7", input, DType::kF32, true});
+    if (!graph.ok()) FAIL(graph.error().message);
+    check_is_in_order(*graph);
+    CHECK(shape_of(*graph, graph->output) == Shape{2, 7});
+    CHECK(count(*graph, "convolution") == 19);
+    CHECK(graph->buffer_updates.size() == 2 * 19);
+    for (const auto& gradient : graph->gradients) CHECK(gradient.has_value());
+  }
+  CHECK_THAT(backend().capture({"resnet20:classes=7", {2, 3, 15, 16}, DType::kF32, true}).error().message,
+             Catch::Contains("at least 16 by 16"));
+}
+
 TEST_CASE("a built-in model of rank 2 input needs no view") {
   const auto graph = captured("mlp:6-3", Mode::kEvaluation, {4, 6});
   CHECK(names(graph) == std::vector<std::string>{"t", "addmm"});
