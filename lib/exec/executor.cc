@@ -118,11 +118,11 @@ Status ExactExecutor::Impl::prepare() {
   DGX_CHECK(check_float_mode(*team));
   const std::int64_t samples = inputs.x.shape.empty() ? 0 : inputs.x.shape[0];
   DGX_TRY(order, kernels::DataOrder::create(inputs.seed, samples, inputs.batch));
+  DGX_TRY(fused, Machine::create(program, Fusion::kFused, team, {}));  // and sees that all fits before any is allocated
   for (std::size_t v = 0; v < program->values.size(); ++v) {
     if (program->values[v].kind == Kind::kInput) DGX_CHECK(add_input(static_cast<ValueIndex>(v)));
   }
   std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
-  DGX_TRY(fused, Machine::create(program, Fusion::kFused, team, {}));
   for (EntrySlot& entry : entries) entry.layout = fused->plan().layouts[static_cast<std::size_t>(entry.input)];
   pack_entries();
   connect(*fused);

@@ -7,6 +7,7 @@
 #include "dgx/kernels/cpu/dispatch.h"
 #include "dgx/kernels/evaluate.h"
 #include "machine_thread.h"
+#include "memory_limit.h"
 
 namespace dgx::exec {
 
@@ -42,6 +43,18 @@ std::array<const float*, 4> strips_touched(const StripProgram& program, ValueInd
     if (std::find(out.begin(), out.end(), at) == out.end()) out[count++] = at;
   }
   return out;
+}
+
+/// What the inputs take beside the plan: state twice where its next value has a buffer of its own.
+std::int64_t input_bytes(const program::Program& program, const Plan& plan) {
+  std::int64_t bytes = 0;
+  for (std::size_t v = 0; v < plan.placements.size(); ++v) {
+    const auto where = plan.placements[v].where;
+    if (where == Placement::Where::kInput || where == Placement::Where::kNext) {
+      bytes += bytes_of(program.values[v], plan.layouts[v]);
+    }
+  }
+  return bytes;
 }
 
 constexpr std::int64_t kBlockRows = 112;     // of a product that maps follow: with its columns it stays in the second level cache
@@ -95,6 +108,7 @@ Machine::Machine(std::shared_ptr<const program::Program> program, Plan plan, std
     threads_.push_back(std::make_unique<Thread>());
     threads_.back()->strips.prepare(plan_.most_registers, memory_.size());
     threads_.back()->fold.resize(static_cast<std::size_t>(plan_.longest_fold));
+    threads_.back()->window = Tensor(DType::kF32, {plan_.window_floats});
   }
 }
 
@@ -102,6 +116,7 @@ Result<std::unique_ptr<Machine>> Machine::create(std::shared_ptr<const program::
                                                  std::shared_ptr<ThreadTeam> team,
                                                  const std::vector<ValueIndex>& keep) {
   DGX_TRY(Plan plan, make_plan(*program, fusion, team->size(), keep));
+  DGX_CHECK(check_memory(exec::planned_bytes(plan, team->size()) + input_bytes(*program, plan)));
   return std::unique_ptr<Machine>(new Machine(std::move(program), std::move(plan), std::move(team)));
 }
 
@@ -112,10 +127,7 @@ void Machine::set_memory(ValueIndex value, void* memory) {
                      static_cast<std::size_t>(bytes_of(program_->values[v], plan_.layouts[v]))};
 }
 
-std::int64_t Machine::planned_bytes() const {
-  const auto scratch = static_cast<std::int64_t>(plan_.most_registers) * cpu::kStripLength * 8 + plan_.longest_fold * 4;
-  return plan_.arena_bytes + scratch * team_->size();
-}
+std::int64_t Machine::planned_bytes() const { return exec::planned_bytes(plan_, team_->size()); }
 
 bool Machine::flagged(ValueIndex value) const {
   return std::any_of(threads_.begin(), threads_.end(), [value](const auto& thread) {
@@ -255,7 +267,7 @@ void Machine::run(const WindowProductTask& task, Thread& thread, int member, int
   const std::int64_t parts = batches >= 4 * members ? 1 : std::min<std::int64_t>(members, strips);
   const Range units = share(batches * parts, 1, member, members);
   if (units.begin == units.end) return;
-  cpu::WindowProductRunner runner(task.product, at_least(task.product.scratch_size(), thread.window));
+  cpu::WindowProductRunner runner(task.product, thread.window.as<float>().data());
   const float* weights = nullptr;
   const float* image = nullptr;
   for (std::int64_t unit = units.begin; unit < units.end; ++unit) {
@@ -282,8 +294,7 @@ void Machine::run(const WindowGradientTask& task, Thread& thread, int member, in
   const Range batch = by_batch ? share(batches, 1, member, members) : Range{0, batches};
   const Range planes = by_batch ? Range{0, all} : share(all, 1, member, members);
   if (planes.begin == planes.end || batch.begin == batch.end) return;
-  float* const scratch = at_least(task.gradient.scratch_size(planes.end - planes.begin), thread.window);
-  cpu::WindowGradientRunner runner(task.gradient, planes.begin, planes.end, scratch);
+  cpu::WindowGradientRunner runner(task.gradient, planes.begin, planes.end, thread.window.as<float>().data());
   for (std::int64_t b = batch.begin; b < batch.end; ++b) {
     const auto at = [&](ValueIndex value, std::size_t map) {
       const std::int64_t inner = task.batch.inner_extent();

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "dgx/kernels/cpu/strip.h"
+
 namespace dgx::exec {
 
 using kernels::ValueIndex;
@@ -93,6 +95,17 @@ void plan_memory(const program::Program& program, bool in_place, Plan& plan) {
     }
   }
   plan.arena_bytes = arena.end();
+}
+
+std::int64_t planned_bytes(const Plan& plan, int threads) {
+  const auto registers = static_cast<std::int64_t>(plan.most_registers) * kernels::cpu::kStripLength * 8;
+  return plan.arena_bytes + (registers + (plan.longest_fold + plan.window_floats) * 4) * threads;
+}
+
+std::int64_t bytes_of(const kernels::Primitive& value) {
+  std::int64_t bytes = static_cast<std::int64_t>(size_of(value.dtype));
+  for (const std::int64_t extent : value.shape) bytes *= extent;
+  return bytes;
 }
 
 }  // namespace dgx::exec

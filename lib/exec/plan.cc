@@ -376,6 +376,13 @@ class Planner {
       note(chain->init);
       note(chain->body);
     }
+    if (const auto* windows = std::get_if<WindowProductTask>(&task.work)) {
+      plan_.window_floats = std::max(plan_.window_floats, windows->product.scratch_size());
+    }
+    if (const auto* windows = std::get_if<WindowGradientTask>(&task.work)) {
+      const auto size = windows->gradient.scratch_size(windows->gradient.grid().planes());
+      plan_.window_floats = std::max(plan_.window_floats, size);
+    }
     if (const auto* fold = std::get_if<FoldTask>(&task.work)) {
       note(fold->program);
       const bool across = fold->along == FoldTask::Along::kOutputs;
@@ -444,12 +451,6 @@ class Planner {
 
 }  // namespace
 
-std::int64_t bytes_of(const Primitive& value) {
-  std::int64_t bytes = static_cast<std::int64_t>(size_of(value.dtype));
-  for (const std::int64_t extent : value.shape) bytes *= extent;
-  return bytes;
-}
-
 const MapTask* map_of(const Task& task) {
   const auto* both = std::get_if<ProductMapTask>(&task.work);
   return both != nullptr ? &both->map : std::get_if<MapTask>(&task.work);
@@ -458,31 +459,6 @@ const MapTask* map_of(const Task& task) {
 Result<Plan> make_plan(const program::Program& program, Fusion fusion, int threads,
                        const std::vector<ValueIndex>& keep) {
   return Planner(program, fusion, threads, keep).make();
-}
-
-std::string explain(const Plan& plan, const program::Program& program) {
-  std::string text;
-  for (const Task& task : plan.tasks) {
-    static constexpr const char* kNames[] = {"product",           "column sum",     "maps", "fold", "element by element",
-                                             "product with maps", "window product", "window gradient", "chain"};
-    text += kNames[task.work.index()];
-    if (const MapTask* map = map_of(task)) {
-      text += ":";
-      for (const ValueIndex v : map->members) text += " " + std::to_string(v);
-      text += " (" + std::to_string(map->program.instructions.size()) + " operations)";
-    } else {
-      for (const ValueIndex v : task.writes) text += " " + std::to_string(v);
-    }
-    for (const ValueIndex v : task.writes) {
-      const auto& shape = program.values[static_cast<std::size_t>(v)].shape;
-      const auto where = plan.placements[static_cast<std::size_t>(v)].where;
-      const bool packed = plan.layouts[static_cast<std::size_t>(v)] != Layout::kRows;
-      text += " → " + to_string(shape) + (packed ? " in strips" : "") +
-              (where == Placement::Where::kInPlace ? " in place" : "");
-    }
-    text += "\n";
-  }
-  return text;
 }
 
 }  // namespace dgx::exec

@@ -153,6 +153,7 @@ struct Plan {
   std::int64_t arena_bytes = 0;
   std::size_t most_registers = 0;
   std::int64_t longest_fold = 0;
+  std::int64_t window_floats = 0;                    ///< that a thread's share of the largest window product takes
 };
 
 /// The maps of a task that has some, or null.
@@ -161,6 +162,9 @@ struct Plan {
 /// `keep`: values that must be in memory when the step ends, besides the entries' next values.
 [[nodiscard]] Result<Plan> make_plan(const program::Program& program, Fusion fusion, int threads,
                                      const std::vector<kernels::ValueIndex>& keep);
+
+/// Bytes that a plan takes beside its inputs: the values between them, and what `threads` threads work in.
+[[nodiscard]] std::int64_t planned_bytes(const Plan& plan, int threads);
 
 /// Bytes of a value.
 [[nodiscard]] std::int64_t bytes_of(const kernels::Primitive& value);

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "dgx/exec/executor.h"
+#include "forms.h"
 #include "networks.h"
 
 namespace dgx::exec {
@@ -34,6 +35,18 @@ TEST_CASE("an evaluation refuses a batch of another shape and a state without an
   CHECK_FALSE((*evaluator)->load({}).ok());
   const Tensor wrong(DType::kU8, {1, 7});
   CHECK_FALSE((*evaluator)->run(wrong.view(), wrong.view()).ok());
+}
+
+TEST_CASE("a program too large for memory is refused with the bytes it needs, before any are taken") {
+  const auto program = test::program_of(
+      {{DType::kF32, {1}}}, {R"({"k":"map","s":[1048576,4194304],"t":"f32","v":@V,"x":["0[0]"]})",
+                             R"({"f":[1048576],"k":"max","s":[4194304],"t":"f32","v":@V,"x":["1[k0,i0]"]})"});
+  const auto evaluator = Evaluator::create(program, 1);
+  REQUIRE_FALSE(evaluator.ok());
+  CHECK(evaluator.error().code == ErrorCode::kUsage);
+  const std::string& message = evaluator.error().message;
+  CHECK(message.starts_with("a step needs 17592"));  // 2^44 bytes and a little
+  CHECK(message.find(" bytes of memory, this process may have ") != std::string::npos);
 }
 
 }  // namespace

@@ -49,7 +49,8 @@ struct EntryView {
 /// undefined until load().
 class ExactExecutor final : public protocol::Executor {
  public:
-  /// kMalformed: fields or shapes of `inputs` that are not the program's; kInternal: FTZ or DAZ is on.
+  /// kMalformed: fields or shapes of `inputs` that are not the program's; kUsage: a step's memory is more than this process may
+  /// have (machine, control groups, address space), told with both numbers before any of it is taken; kInternal: FTZ or DAZ is on.
   [[nodiscard]] static Result<std::unique_ptr<ExactExecutor>> create(std::shared_ptr<const program::Program> program,
                                                                      const StepInputs& inputs, int threads);
   ~ExactExecutor() override;

@@ -1,0 +1,87 @@
+#include <fmt/format.h>
+
+#include "plan.h"
+
+namespace dgx::exec {
+namespace {
+
+using kernels::cpu::WindowAxis;
+
+std::string describe(const WindowAxis& axis) {
+  std::string text = fmt::format("{} outputs of {}", axis.outputs, axis.taps == 1 ? "1 tap" : fmt::format("{} taps", axis.taps));
+  if (axis.step != 1) text += fmt::format(", step {}", axis.step);
+  if (axis.divisor != 1) text += fmt::format(", divided by {}", axis.divisor);
+  return text;
+}
+
+std::string describe(const MapTask& map) {
+  std::string text = ":";
+  for (const kernels::ValueIndex v : map.members) text += fmt::format(" {}", v);
+  return text + fmt::format(" ({} operations)", map.program.instructions.size());
+}
+
+std::string describe(const MatmulTask& task) {
+  const std::int64_t batches = task.batch.rows() * task.batch.inner_extent();
+  const auto& [rows, columns, depth] = task.shape;
+  return fmt::format(" ({}{}×{}×{})", batches == 1 ? "" : fmt::format("{} of ", batches), rows, depth, columns);
+}
+
+struct Form {
+  std::string operator()(const MatmulTask& task) const { return describe(task); }
+  std::string operator()(const ColumnSumTask& task) const { return fmt::format(" ({} rows of {})", task.rows, task.columns); }
+  std::string operator()(const MapTask& task) const { return describe(task); }
+  std::string operator()(const ProductMapTask& task) const { return describe(task.map) + describe(task.product); }
+  std::string operator()(const FoldTask& task) const {
+    const char* along = task.row_stride ? "rows in memory" : task.along == FoldTask::Along::kFold ? "rows" : "along outputs";
+    return fmt::format(" ({} of {}, {})", name_of(task.kind), task.length, along);
+  }
+  std::string operator()(const ChainTask& task) const {
+    return fmt::format(" ({} positions{})", task.length, task.key ? ", by key" : "");
+  }
+  std::string operator()(const WindowProductTask& task) const {
+    const auto& form = task.product.form();
+    return fmt::format(" ({} rows of {} terms; {}; {})", form.weight_rows.size(), form.terms.size(), describe(form.rows),
+                       describe(form.columns));
+  }
+  std::string operator()(const WindowGradientTask& task) const {
+    const auto& form = task.gradient.form();
+    return fmt::format(" ({} planes, {} columns, {} images; {}; {})", form.planes.size(), form.count, form.images.size(),
+                       describe(form.rows), describe(form.columns));
+  }
+  std::string operator()(const GenericTask& /*task*/) const { return {}; }
+};
+
+struct Name {
+  std::string operator()(const MatmulTask&) const { return "product"; }
+  std::string operator()(const ColumnSumTask&) const { return "column sum"; }
+  std::string operator()(const MapTask&) const { return "maps"; }
+  std::string operator()(const FoldTask&) const { return "fold"; }
+  std::string operator()(const GenericTask&) const { return "element by element"; }
+  std::string operator()(const ProductMapTask&) const { return "product with maps"; }
+  std::string operator()(const WindowProductTask&) const { return "window product"; }
+  std::string operator()(const WindowGradientTask&) const { return "window gradient"; }
+  std::string operator()(const ChainTask&) const { return "chain"; }
+};
+
+}  // namespace
+
+std::string explain(const Plan& plan, const program::Program& program) {
+  std::string text;
+  for (const Task& task : plan.tasks) {
+    text += std::visit(Name{}, task.work);
+    if (map_of(task) == nullptr) {
+      for (const kernels::ValueIndex v : task.writes) text += fmt::format(" {}", v);
+    }
+    text += std::visit(Form{}, task.work);
+    for (const kernels::ValueIndex v : task.writes) {
+      const auto& shape = program.values[static_cast<std::size_t>(v)].shape;
+      const bool packed = plan.layouts[static_cast<std::size_t>(v)] != Layout::kRows;
+      const bool in_place = plan.placements[static_cast<std::size_t>(v)].where == Placement::Where::kInPlace;
+      text += " → " + to_string(shape) + (packed ? " in strips" : "") + (in_place ? " in place" : "");
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace dgx::exec
