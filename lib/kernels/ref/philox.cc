@@ -2,6 +2,7 @@
 
 #include <cassert>
 #include <cmath>
+#include <span>
 
 #include "dgx/kernels/functions.h"
 
@@ -89,8 +90,20 @@ void normal_weights(std::uint64_t seed, std::uint32_t ordinal, float deviation, 
 
 void fill_uniform(std::uint64_t seed, Stream stream, std::int64_t step, Tensor& out) {
   assert(out.dtype() == DType::kF32);
-  std::int64_t element = 0;
-  for (float& value : out.as<float>()) value = uniform(seed, stream, step, element++);
+  const std::span<float> values = out.as<float>();
+  PhiloxWords counters;
+  counters[2].fill(low(static_cast<std::uint64_t>(step)));
+  counters[3].fill(stream.word());
+  std::size_t n = 0;
+  for (; n + kPhiloxLanes <= values.size(); n += kPhiloxLanes) {
+    for (std::size_t lane = 0; lane < kPhiloxLanes; ++lane) {
+      counters[0][lane] = low(n + lane);
+      counters[1][lane] = high(n + lane);
+    }
+    const PhiloxWords words = philox_lanes(counters, {low(seed), high(seed)});
+    for (std::size_t lane = 0; lane < kPhiloxLanes; ++lane) values[n + lane] = unit(words[0][lane] >> 8);
+  }
+  for (; n < values.size(); ++n) values[n] = uniform(seed, stream, step, static_cast<std::int64_t>(n));
 }
 
 }  // namespace dgx::kernels

@@ -54,10 +54,13 @@ TEST_CASE("initial weights are uniform within their bound") {
 }
 
 TEST_CASE("a step's uniforms are those of its elements") {
-  Tensor numbers(DType::kF32, {3});
-  fill_uniform(9, {StreamKind::kDropout, 1}, 12, numbers);
-  for (std::int64_t n = 0; n < 3; ++n) {
-    CHECK(numbers.as<float>()[static_cast<std::size_t>(n)] == uniform(9, {StreamKind::kDropout, 1}, 12, n));
+  const std::uint64_t seed = (std::uint64_t{9} << 40) + 5;
+  for (const std::int64_t size : {1, 7, 8, 9, 29}) {  // below, at and above what is drawn at a time
+    Tensor numbers(DType::kF32, {size});
+    fill_uniform(seed, {StreamKind::kDropout, 1}, 12, numbers);
+    for (std::int64_t n = 0; n < size; ++n) {
+      CHECK(numbers.as<float>()[static_cast<std::size_t>(n)] == uniform(seed, {StreamKind::kDropout, 1}, 12, n));
+    }
   }
 }
 
