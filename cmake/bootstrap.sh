@@ -1,12 +1,14 @@
 #!/bin/sh
-# Installs what building and testing needs on Debian 12, and libtorch into build/deps. What is there is left alone, so that a second
-# run costs nothing. DGX_TORCH=pypi (default) fetches libtorch from PyPI; off or a folder fetches nothing.
+# Installs what building needs on Debian 12, and libtorch into build/deps. What is there is left alone, so that a second run costs
+# nothing. DGX_TORCH=pypi (default) fetches libtorch from PyPI; off or a folder fetches nothing. With --tests, Debian's own PyTorch is
+# installed, too: an older release, in which the tests script models as users do.
 set -eu
 cd "$(dirname "$0")/.."
 
 PACKAGES="g++ cmake ninja-build ccache pkg-config libcli11-dev libfmt-dev libsodium-dev libssl-dev libhdf5-dev libzstd-dev
 zlib1g-dev libhwy-dev nlohmann-json3-dev catch2 scdoc openssl xxd hdf5-tools python3-pip python3-h5py python3-numpy
 python3-cryptography dataset-fashion-mnist"
+[ "${1:-}" != --tests ] || PACKAGES="$PACKAGES python3-torch"
 TORCH=2.11.0
 DEPS=build/deps
 

@@ -30,7 +30,7 @@ done
 jobs=${JOBS:-$(nproc)}
 [ "$jobs" -le 8 ] || jobs=8
 
-sh cmake/bootstrap.sh
+sh cmake/bootstrap.sh --tests
 [ "$build" != build/clang ] || command -v clang++ >/dev/null || { echo "tests/run.sh: clang++ is not installed" >&2; exit 1; }
 if [ "$slow" = list ]; then
   ls tests/slow | sed -n 's/\.sh$//p'

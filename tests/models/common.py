@@ -1,0 +1,235 @@
+"""What every model here goes through, by `MODEL.py --bin FOLDER`: scripted, submitted, trained.
+
+- The first step's gradients are libtorch's, within 1e-4 of each tensor's largest, both compared with binary64.
+- Training gives one state digest with every instruction set of the processor and with one and two threads, and the loss falls.
+- For each kind of primitive in the program, one flipped bit in one of its values is found again by `dgx-bisect diff`.
+
+Exits 77 without Debian's python3-torch.
+"""
+
+import argparse
+import copy
+import enum
+import gzip
+import json
+import math
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+try:
+    import h5py
+    import numpy as np
+    import torch
+    from torch import nn
+    from torch.nn import functional as F
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+ISAS = ("scalar", "avx2", "avx512", "neon")
+TEXT = pathlib.Path("/usr/share/common-licenses/GPL-3")
+CONTEXT = 24
+
+
+class Data(enum.Enum):
+    IMAGES = "images and their classes"
+    IMAGES_TO_THEMSELVES = "images as input and target"
+    TEXT = "bytes of a text and the bytes that follow"
+
+
+class Mlp(nn.Module):
+    def __init__(self, width: int, hidden: int):
+        super().__init__()
+        self.up = nn.Linear(width, hidden)
+        self.down = nn.Linear(hidden, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.down(F.gelu(self.up(x)))
+
+
+class Attention(nn.Module):
+    """Self-attention by its definition."""
+
+    def __init__(self, width: int, heads: int):
+        super().__init__()
+        self.heads = heads
+        self.project = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, positions, width = x.shape
+        shape = [batch, positions, 3, self.heads, width // self.heads]
+        q, k, v = self.project(x).view(shape).permute(2, 0, 3, 1, 4).unbind(0)
+        weights = torch.softmax(q @ k.transpose(2, 3) / math.sqrt(width // self.heads), dim=-1)
+        return self.out((weights @ v).transpose(1, 2).reshape(batch, positions, width))
+
+
+class Failure(Exception):
+    pass
+
+
+def check(condition, message):
+    if not condition:
+        raise Failure(message)
+
+
+class Bench:
+    """A folder, the programs, and one model's data in it."""
+
+    def __init__(self, bin_folder, folder):
+        self.bin = pathlib.Path(bin_folder).resolve()
+        self.folder = folder
+
+    def run(self, *words, codes=(0,)):
+        environment = dict(os.environ, NO_COLOR="1")
+        command = [self.bin / words[0], *map(str, words[1:])]
+        done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True)
+        check(done.returncode in codes, f"{' '.join(map(str, words))}: exit {done.returncode}\n{done.stdout}{done.stderr}")
+        return done
+
+    def json(self, *words, codes=(0,)):
+        return json.loads(self.run(*words, "--json", "-q", codes=codes).stdout.splitlines()[-1])
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def pack(self, data, samples):
+        """Writes data.h5; returns x as the model takes it, and y."""
+        if data is Data.TEXT:
+            self.run("dgx-pack", "text", TEXT, "--context", CONTEXT, "--first", samples, "-o", "data.h5")
+        else:
+            x, y = images(samples)
+            np.save(self.path("x.npy"), x if data is Data.IMAGES else x.astype("f4") / np.float32(255))
+            np.save(self.path("y.npy"), y if data is Data.IMAGES else x.astype("f4") / np.float32(255))
+            scale = ["--scale", 1 / 255] if data is Data.IMAGES else []
+            self.run("dgx-pack", "npy", "--x", "x.npy", "--y", "y.npy", *scale, "-o", "data.h5")
+        with h5py.File(self.path("data.h5"), "r") as file:
+            x, y = torch.from_numpy(file["x"][()]), torch.from_numpy(file["y"][()])
+        if data is Data.IMAGES:
+            x = x.float() * float(np.float32(1 / 255))
+        return (x.long() if data is Data.TEXT else x), (y if data is Data.IMAGES_TO_THEMSELVES else y.long())
+
+    def submit(self, name, data, optimizer, batch, steps, interval, *options):
+        loss = "mse" if data is Data.IMAGES_TO_THEMSELVES else "cross-entropy"
+        self.run("dgx-submit", "--data", "data.h5", "--model", "model.pt", "--loss", loss, "--optimizer", optimizer, "--batch", batch, "--steps", steps,
+                 "--seed", 7, "--checkpoint-every", interval, "--key", "key.pem", "-o", f"{name}.json", *options)
+
+    def train(self, task, run, *options, codes=(0,)):
+        return self.run("dgx-train", f"{task}.json", "--data", "data.h5", "-o", run, "--json", "-q", *options, codes=codes)
+
+
+def images(samples):
+    listed = subprocess.run(["dpkg", "-L", "dataset-fashion-mnist"], capture_output=True, text=True).stdout.split()
+    arrays = []
+    for kind, header in (("train-images", 16), ("train-labels", 8)):
+        with gzip.open(next(path for path in listed if kind in path)) as file:
+            arrays.append(np.frombuffer(file.read(), "u1")[header:])
+    return arrays[0].reshape(-1, 28, 28)[:samples], arrays[1][:samples]
+
+
+def check_gradients(bench, model, data, x, y):
+    """One step of gradient descent over all samples: old - new is the gradient. A second step, the least a task has, moves nothing."""
+    rate = 8.0
+    bench.submit("gradient", data, f"sgd:lr={rate:g}", len(x), 2, 2, "--schedule", "step:every=1,gamma=1e-12")
+    bench.train("gradient", "gradient.run")
+    bench.run("dgx-inspect", "export", "gradient.run", "-o", "gradient.npz")
+    after = np.load(bench.path("gradient.npz"))
+    theirs, exact = gradients(model, data, x, y), gradients(copy.deepcopy(model).double(), data, x.double() if x.is_floating_point() else x, y)
+    for name, parameter in model.named_parameters():
+        mine = (parameter.detach().numpy().astype("f8") - after[name].astype("f8")) / rate
+        # A gradient that is nothing but rounding (a bias before a norm) may be as wrong as libtorch's own.
+        allowed = max(1e-4 * np.abs(exact[name]).max(), 16 * np.abs(theirs[name] - exact[name]).max(), 1e-9)
+        off = np.abs(mine - exact[name]).max()
+        check(off <= allowed, f"gradient of {name}: off by {off:.3g}, allowed {allowed:.3g}")
+
+
+def gradients(model, data, x, y):
+    model.train()
+    output = model(x)
+    loss = F.mse_loss(output, y.to(output.dtype)) if data is Data.IMAGES_TO_THEMSELVES else F.cross_entropy(output.flatten(0, -2), y.flatten())
+    return {name: gradient.numpy().astype("f8") for (name, _), gradient in zip(model.named_parameters(), torch.autograd.grad(loss, list(model.parameters())))}
+
+
+def check_training(bench, data, optimizer, batch, steps, falls=True):
+    bench.submit("task", data, optimizer, batch, steps, steps)
+    digests, isas = {}, []
+    for isa in ISAS:
+        if bench.train("task", f"probe-{isa}", "--isa", isa, "--until", 1, codes=(0, 2)).returncode == 0:
+            isas.append(isa)
+    for isa in isas:
+        for threads in (1, 2) if isa == isas[-1] else (1,):
+            done = bench.train("task", f"run-{isa}-{threads}", "--isa", isa, "--threads", threads)
+            digests[json.loads(done.stdout.splitlines()[-1])["state"]] = (isa, threads)
+    check(len(digests) == 1, f"different states: {digests}")
+    losses = losses_of(bench, f"run-{isas[-1]}-1")
+    tenth = max(1, steps // 10)
+    first, last = sum(losses[:tenth]) / tenth, sum(losses[-tenth:]) / tenth
+    check(not falls or last < first, f"the loss does not fall: {first} to {last}")
+    return first, last
+
+
+def losses_of(bench, run):
+    with h5py.File(next(iter(sorted(pathlib.Path(bench.path(run)).glob("index*.h5")))), "r") as file:
+        return [float(x) for x in file["losses"][()]]
+
+
+def check_drills(bench, data, optimizer, batch):
+    """A fault in a value of each kind: the same value, element and scalar operation come back."""
+    bench.submit("drill", data, optimizer, batch, 4, 2)
+    bench.train("drill", "honest.run")
+    with open(bench.path("drill.program.jsonl")) as file:
+        lines = [json.loads(line) for line in file]
+    found = []
+    for kind in ("map", "dot", "sum", "max", "argmax", "chain"):
+        of_kind = [line for line in lines if line["k"] == kind and math.prod(line["s"]) > 0]
+        if of_kind:
+            check(any(drill(bench, line) for line in chosen(of_kind)), f"no fault in a value of kind {kind} changed a state")
+            found.append(kind)
+    return found
+
+
+def chosen(lines):
+    """Some of them, the middle first."""
+    middle = len(lines) // 2
+    return [lines[middle], lines[0], lines[-1], lines[middle // 2], lines[(middle + len(lines)) // 2]]
+
+
+def drill(bench, line):
+    """Whether a fault in this value changed a state; it must be found then."""
+    for element in {math.prod(line["s"]) // 2, 0, math.prod(line["s"]) - 1}:
+        bit = 22 if line["t"] == "f32" else 0
+        shutil.rmtree(bench.path("drilled.run"), ignore_errors=True)
+        if bench.train("drill", "drilled.run", "--drill", f"step=2,op={line['v']},element={element},bit={bit}", codes=(0, 3)).returncode == 3:
+            continue
+        told = bench.json("dgx-bisect", "diff", "drill.json", "honest.run", "drilled.run", "--data", "data.h5", codes=(1,))
+        at = (told["step"], told["value"]["number"], told["element"])
+        check(at == (2, line["v"], element), f"a fault in value {line['v']} ({line['k']}), element {element}: found at {at}")
+        check(told["scalar"]["operation"], "no scalar operation")
+        return True
+    return False
+
+
+def run(model_class, data, optimizer, samples=16, batch=8, steps=40):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", required=True)
+    options = parser.parse_args()
+    torch.manual_seed(1)
+    torch.set_num_threads(1)
+    model = model_class()
+    with tempfile.TemporaryDirectory(prefix="dgx-model-") as folder:
+        bench = Bench(options.bin, folder)
+        torch.jit.script(model).save(bench.path("model.pt"))
+        bench.run("dgx-key", "new", "key")
+        try:
+            x, y = bench.pack(data, samples)
+            check_gradients(bench, model, data, x, y)
+            first, last = check_training(bench, data, optimizer, batch, steps)
+            kinds = check_drills(bench, data, optimizer, batch)
+        except Failure as failure:
+            print(f"FAILED: {failure}")
+            sys.exit(1)
+    print(f"{model_class.__name__}: {sum(p.numel() for p in model.parameters())} parameters, loss {first:.4f} to {last:.4f}, faults found in {', '.join(kinds)}")
