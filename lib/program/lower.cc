@@ -102,8 +102,8 @@ class StepLowering {
 
  private:
   Builder& builder() { return state_.builder; }
-  const TensorForm& form(TensorId id) { return *state_.forms[static_cast<std::size_t>(id)]; }
-  bool is_defined(TensorId id) const { return state_.forms[static_cast<std::size_t>(id)].has_value(); }
+  const TensorForm& form(TensorId id) { return state_.form(id); }
+  bool is_defined(TensorId id) const { return state_.is_defined(id); }
 
   /// A capture comes from another module: its numbers are checked once, here.
   Status check_graph() const {

@@ -129,6 +129,17 @@ TensorForm sum_over(Builder& builder, const std::string& provenance, const Tenso
   return dot_with_one(builder, provenance, inner, outer);
 }
 
+bool LoweringState::is_defined(TensorId id) const {
+  if (id < 0 || static_cast<std::size_t>(id) >= forms.size()) return false;
+  return forms[static_cast<std::size_t>(id)].has_value() || pieces.contains(id);
+}
+
+const TensorForm& LoweringState::form(TensorId id) {
+  auto& known = forms[static_cast<std::size_t>(id)];
+  if (!known) known = whole(builder, "sum of pieces", pieces.at(id));
+  return *known;
+}
+
 Call::Call(LoweringState& state, std::size_t number)
     : state_(state),
       call_(state.graph.calls[number]),
@@ -160,11 +171,9 @@ bool Call::given(std::string_view name) const {
 }
 
 TensorForm Call::form_of(const std::optional<TensorId>& id, std::string_view name) {
-  const bool is_defined = id && *id >= 0 && static_cast<std::size_t>(*id) < state_.forms.size() &&
-                          state_.forms[static_cast<std::size_t>(*id)];
-  if (!require(is_defined, fmt::format("argument '{}' is not defined", name)))
+  if (!require(id && state_.is_defined(*id), fmt::format("argument '{}' is not defined", name)))
     return splat_form(DType::kF32, {}, 0.0F);
-  return *state_.forms[static_cast<std::size_t>(*id)];
+  return state_.form(*id);
 }
 
 TensorForm Call::tensor(std::string_view name) {
@@ -295,6 +304,18 @@ void Call::give(const TensorForm& form, std::size_t n) {
   }
   state_.forms[static_cast<std::size_t>(*call_.results[n])] =
       reshaped(builder(), provenance_, form, result_shape(n));
+}
+
+const Pieces* Call::pieces(std::string_view name) const {
+  const AtenArgument* argument = find(name);
+  const auto* id = argument ? std::get_if<std::optional<TensorId>>(argument) : nullptr;
+  if (!id || !*id) return nullptr;
+  const auto known = state_.pieces.find(**id);
+  return known == state_.pieces.end() ? nullptr : &known->second;
+}
+
+void Call::give_pieces(Pieces pieces) {
+  if (ok() && wants(0)) state_.pieces.insert_or_assign(*call_.results[0], std::move(pieces));
 }
 
 Status lower_call(LoweringState& state, std::size_t number) {

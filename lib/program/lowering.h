@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -8,6 +9,7 @@
 #include "dgx/program/aten.h"
 #include "dgx/program/builder.h"
 #include "line_writer.h"
+#include "pieces.h"
 #include "tensor_form.h"
 
 namespace dgx::program {
@@ -18,8 +20,12 @@ struct LoweringState {
   const CapturedGraph& graph;
   Builder builder;
   std::vector<std::optional<TensorForm>> forms;  // by TensorId
+  std::map<TensorId, Pieces> pieces;             // of tensors that are 0 elsewhere; some have no form yet
 
   explicit LoweringState(const CapturedGraph& of) : graph(of), forms(of.tensors.size()) {}
+  [[nodiscard]] bool is_defined(TensorId id) const;
+  /// The form of a tensor that is defined; pieces are put together when they are first asked for.
+  [[nodiscard]] const TensorForm& form(TensorId id);
 };
 
 /// Makes `form` a value of its own, unless it is one whole already.
@@ -85,6 +91,10 @@ class Call {
     return n < call_.results.size() && call_.results[n].has_value();
   }
   void give(const TensorForm& form, std::size_t n = 0);
+  /// The argument's pieces, if it is known to be 0 elsewhere.
+  [[nodiscard]] const Pieces* pieces(std::string_view name) const;
+  /// Result 0, to be put together when it is needed.
+  void give_pieces(Pieces pieces);
   /// Ends a map whose shape is the result's.
   void give(LineWriter& line, const Expression& result, std::size_t n = 0) {
     give(line.finish(result_dtype(n), result), n);

@@ -76,6 +76,11 @@ void extreme(Call& call, Expression (*of)(const Expression&, const Expression&))
 }  // namespace
 
 void add(Call& call) {
+  const Pieces *first = call.pieces("self"), *second = call.pieces("other");
+  if (first && second && call.number("alpha", 1) == 1) {
+    if (auto sum = sum_of_disjoint(*first, *second); sum && sum->pieces[0].form.shape == call.result_shape())
+      return call.give_pieces(*std::move(sum));
+  }
   scaled_add(call, call.number_or_tensor("self"), call.number_or_tensor("other"), call.number("alpha", 1));
 }
 void sub(Call& call) {

@@ -184,17 +184,23 @@ void slice(Call& call) {
 }
 
 void slice_backward(Call& call) {
-  const TensorForm gradient = call.tensor("grad_output");
   const Shape shape = call.result_shape();
+  const Pieces* const pieces = call.pieces("grad_output");
+  if (pieces && pieces->pieces[0].form.shape == shape) return call.give_pieces(*pieces);
+  const TensorForm gradient = call.tensor("grad_output");
   const std::size_t dimension = call.dimension("dim", shape.size());
   const std::int64_t start = call.integer("start", 0), step = call.integer("step", 1);
   if (!call.ok() || !call.require(step >= 1 && gradient.shape.size() == shape.size(), "a step below 1"))
     return;
+  if (gradient.shape == shape) return call.give(gradient);
+  const std::int64_t begin = clamped(start, shape[dimension]);
   TensorForm form = with_index(filled_around(call, gradient), shape, dimension,
-                               output_index(dimension, 1, -clamped(start, shape[dimension])));
+                               output_index(dimension, 1, -begin));
   if (step > 1) {
     form.coordinates[dimension].division = Coordinate::Division::kExact;
     form.coordinates[dimension].divisor = step;
+  } else {
+    call.give_pieces({dimension, {{begin, begin + gradient.shape[dimension], form}}});
   }
   call.give(form);
 }
@@ -211,8 +217,10 @@ void select_backward(Call& call) {
                                     materialise(call.builder(), call.provenance(), gradient), kept);
   TensorForm form = whole;
   form.fill = zero_of(gradient.dtype);
-  call.give(with_index(form, shape, dimension,
-                       output_index(dimension, 1, -(index < 0 ? index + shape[dimension] : index))));
+  const std::int64_t begin = index < 0 ? index + shape[dimension] : index;
+  form = with_index(form, shape, dimension, output_index(dimension, 1, -begin));
+  call.give_pieces({dimension, {{begin, begin + 1, form}}});
+  call.give(form);
 }
 
 void flip(Call& call) {
