@@ -145,10 +145,41 @@ void prelu_backward(Call& call);
 void glu(Call& call);
 void glu_backward(Call& call);
 
+// lowerings_statistics.cc: reductions made of others, running ones.
+void var(Call& call);
+void std_deviation(Call& call);
+void var_mean(Call& call);
+void std_mean(Call& call);
+void vector_norm(Call& call);
+void logsumexp(Call& call);
+void prod(Call& call);
+void amin(Call& call);
+void argmin(Call& call);
+void greatest(Call& call);
+void least(Call& call);
+void any(Call& call);
+void all(Call& call);
+void count_nonzero(Call& call);
+void nan_to_num(Call& call);
+void cumsum(Call& call);
+void cumprod(Call& call);
+
+// lowerings_sorting.cc: order by comparing all with all.
+void sort(Call& call);
+void topk(Call& call);
+void kthvalue(Call& call);
+void median(Call& call);
+
 // lowerings_products.cc
 void mm(Call& call);
 void bmm(Call& call);
+void baddbmm(Call& call);
+void addbmm(Call& call);
 void mv(Call& call);
+void addmv(Call& call);
+void inner_product(Call& call);
+void addr(Call& call);
+void trilinear(Call& call);
 void addmm(Call& call);
 void linear(Call& call);
 

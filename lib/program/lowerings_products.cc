@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <array>
+
 #include "lowerings.h"
 #include "pointwise.h"
 
@@ -7,17 +10,26 @@ using kernels::Coordinate;
 
 namespace {
 
+/// The literal 0, as a first hidden state is: nothing is to be multiplied.
+bool is_zero(const TensorForm& form) { return form.splat && std::get<float>(*form.splat) == 0; }
+
+/// A literal as a value, so that the dot is a matrix product like others.
+TensorForm materialised_splat(Call& call, const TensorForm& form) {
+  return form.splat ? materialise(call.builder(), call.provenance(), form) : form;
+}
+
 /// A dot with access 0 for the rows and access 1 for the columns (dgx-program(5), "Lowering guarantees").
-TensorForm dot(Call& call, const Shape& shape, std::int64_t terms, const TensorForm& rows,
+TensorForm dot(Call& call, const Shape& shape, const Shape& terms, const TensorForm& rows,
                const std::vector<Coordinate>& row_indices, const TensorForm& columns,
                const std::vector<Coordinate>& column_indices) {
+  if (is_zero(rows) || is_zero(columns)) return splat_form(DType::kF32, shape, 0.0F);
   kernels::Primitive primitive;
   primitive.kind = kernels::Kind::kDot;
   primitive.shape = shape;
-  primitive.fold = {terms};
+  primitive.fold = terms;
   primitive.provenance = call.provenance();
-  primitive.accesses = {access_at(without_splat(call.builder(), rows), row_indices),
-                        access_at(without_splat(call.builder(), columns), column_indices)};
+  primitive.accesses = {access_at(materialised_splat(call, rows), row_indices),
+                        access_at(materialised_splat(call, columns), column_indices)};
   return value_form(call.builder().append(std::move(primitive)), DType::kF32, shape);
 }
 
@@ -29,14 +41,28 @@ TensorForm matrix_product(Call& call, const TensorForm& a, const TensorForm& b) 
   const bool fits = a.shape.size() == 2 && b.shape.size() == 2 && a.shape[1] == b.shape[0];
   if (!is_real(call, a, b) || !call.require(fits, "matrices that do not fit"))
     return splat_form(DType::kF32, {}, 0.0F);
-  return dot(call, {a.shape[0], b.shape[1]}, a.shape[1], a, {output_index(0), fold_index(0)}, b,
+  return dot(call, {a.shape[0], b.shape[1]}, {a.shape[1]}, a, {output_index(0), fold_index(0)}, b,
              {fold_index(0), output_index(1)});
+}
+
+bool are_batches(Call& call, const TensorForm& a, const TensorForm& b) {
+  const bool fits =
+      a.shape.size() == 3 && b.shape.size() == 3 && a.shape[0] == b.shape[0] && a.shape[2] == b.shape[1];
+  return is_real(call, a, b) && call.require(fits, "matrices that do not fit");
+}
+
+TensorForm batched_product(Call& call, const TensorForm& a, const TensorForm& b) {
+  if (!are_batches(call, a, b)) return splat_form(DType::kF32, {}, 0.0F);
+  return dot(call, {a.shape[0], a.shape[1], b.shape[2]}, {a.shape[2]}, a,
+             {output_index(0), output_index(1), fold_index(0)}, b,
+             {output_index(0), fold_index(0), output_index(2)});
 }
 
 /// beta · bias + alpha · product; the common case is one addition.
 void add_bias(Call& call, const TensorForm& product, const TensorForm& bias, double beta, double alpha) {
   if (!call.ok()) return;
   Pointwise map(call);
+  if (is_zero(product) && beta == 1) return map.out(map.read(bias, "bias"));
   const Expression x = map.read(product, "product");
   if (beta == 0) return map.out(alpha == 1 ? x : x * static_cast<float>(alpha));
   const Expression b = map.read(bias, "bias");
@@ -51,21 +77,91 @@ void mm(Call& call) {
   call.give(product);
 }
 
-void bmm(Call& call) {
-  const TensorForm a = call.tensor("self"), b = call.tensor("mat2");
-  const bool fits =
-      a.shape.size() == 3 && b.shape.size() == 3 && a.shape[0] == b.shape[0] && a.shape[2] == b.shape[1];
-  if (!is_real(call, a, b) || !call.require(fits, "matrices that do not fit")) return;
-  call.give(dot(call, {a.shape[0], a.shape[1], b.shape[2]}, a.shape[2], a,
-                {output_index(0), output_index(1), fold_index(0)}, b,
-                {output_index(0), fold_index(0), output_index(2)}));
+void bmm(Call& call) { call.give(batched_product(call, call.tensor("self"), call.tensor("mat2"))); }
+
+void baddbmm(Call& call) {
+  const TensorForm product = batched_product(call, call.tensor("batch1"), call.tensor("batch2"));
+  add_bias(call, product, call.tensor("self"), call.number("beta", 1), call.number("alpha", 1));
+}
+
+/// The sum of a batch of products is one dot over batch and inner dimension.
+void addbmm(Call& call) {
+  const TensorForm a = call.tensor("batch1"), b = call.tensor("batch2");
+  if (!are_batches(call, a, b)) return;
+  const TensorForm product = dot(call, {a.shape[1], b.shape[2]}, {a.shape[0], a.shape[2]}, a,
+                                 {fold_index(0), output_index(0), fold_index(1)}, b,
+                                 {fold_index(0), fold_index(1), output_index(1)});
+  add_bias(call, product, call.tensor("self"), call.number("beta", 1), call.number("alpha", 1));
 }
 
 void mv(Call& call) {
   const TensorForm a = call.tensor("self"), b = call.tensor("vec");
   const bool fits = a.shape.size() == 2 && b.shape.size() == 1 && a.shape[1] == b.shape[0];
   if (!is_real(call, a, b) || !call.require(fits, "shapes that do not fit")) return;
-  call.give(dot(call, {a.shape[0]}, a.shape[1], a, {output_index(0), fold_index(0)}, b, {fold_index(0)}));
+  call.give(dot(call, {a.shape[0]}, {a.shape[1]}, a, {output_index(0), fold_index(0)}, b, {fold_index(0)}));
+}
+
+void addmv(Call& call) {
+  const TensorForm a = call.tensor("mat"), b = call.tensor("vec");
+  const bool fits = a.shape.size() == 2 && b.shape.size() == 1 && a.shape[1] == b.shape[0];
+  if (!is_real(call, a, b) || !call.require(fits, "shapes that do not fit")) return;
+  const TensorForm product =
+      dot(call, {a.shape[0]}, {a.shape[1]}, a, {output_index(0), fold_index(0)}, b, {fold_index(0)});
+  add_bias(call, product, call.tensor("self"), call.number("beta", 1), call.number("alpha", 1));
+}
+
+void inner_product(Call& call) {
+  const TensorForm a = call.tensor("self"), b = call.tensor(call.has("tensor") ? "tensor" : "other");
+  if (!is_real(call, a, b) ||
+      !call.require(a.shape.size() == 1 && a.shape == b.shape, "shapes that do not fit"))
+    return;
+  call.give(dot(call, {}, {a.shape[0]}, a, {fold_index(0)}, b, {fold_index(0)}));
+}
+
+/// beta · self + alpha · (vec1 vec2ᵀ).
+void addr(Call& call) {
+  const TensorForm a = call.tensor("vec1"), b = call.tensor("vec2");
+  if (!is_real(call, a, b) ||
+      !call.require(a.shape.size() == 1 && b.shape.size() == 1, "shapes that do not fit"))
+    return;
+  LineWriter line(call.builder(), call.provenance(), {a.shape[0], b.shape[0]});
+  const Expression product = line.read(a, {output_index(0)}) * line.read(b, {output_index(1)});
+  add_bias(call, line.finish(DType::kF32, product), call.tensor("self"), call.number("beta", 1),
+           call.number("alpha", 1));
+}
+
+/// What nn.Bilinear is made of: the product of three, each given dimensions of 1 where it has none, summed.
+void trilinear(Call& call) {
+  const auto expanded = [&](const char* name, const char* dimensions) {
+    TensorForm form = call.tensor(name);
+    Shape shape = form.shape;
+    auto places = call.integers(dimensions);
+    std::sort(places.begin(), places.end());
+    for (const std::int64_t place : places) {
+      if (!call.require(place >= 0 && place <= static_cast<std::int64_t>(shape.size()),
+                        "a dimension outside"))
+        return form;
+      shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(place), 1);
+    }
+    return reshaped(call.builder(), call.provenance(), without_splat(call.builder(), form), shape);
+  };
+  const std::array<TensorForm, 3> factors = {expanded("i1", "expand1"), expanded("i2", "expand2"),
+                                             expanded("i3", "expand3")};
+  if (!call.ok()) return;
+  Shape shape(factors[0].shape.size(), 1);
+  for (const TensorForm& factor : factors) {
+    if (!call.require(factor.shape.size() == shape.size(), "factors of other ranks")) return;
+    for (std::size_t n = 0; n < shape.size(); ++n) shape[n] = std::max(shape[n], factor.shape[n]);
+  }
+  const Reduction over = reduction_over(shape, call.dimensions("sumdim", shape.size()));
+  const bool sums = !call.integers("sumdim").empty() && !over.fold.empty();
+  LineWriter line =
+      sums ? LineWriter(call.builder(), call.provenance(), kernels::Kind::kSum, over.shape, over.fold)
+           : LineWriter(call.builder(), call.provenance(), shape);
+  const auto indices = sums ? over.indices : output_indices(shape.size());
+  const auto read = [&](std::size_t n) { return line.read(broadcast_to(factors[n], shape), indices); };
+  const TensorForm result = line.finish(DType::kF32, (read(0) * read(1)) * read(2));
+  call.give(sums ? over.restored(result) : result);
 }
 
 void addmm(Call& call) {
@@ -84,7 +180,7 @@ void linear(Call& call) {
   auto rows = output_indices(rank);
   rows.back() = fold_index(0);
   const TensorForm product =
-      dot(call, shape, weight.shape[1], input, rows, weight, {output_index(rank - 1), fold_index(0)});
+      dot(call, shape, {weight.shape[1]}, input, rows, weight, {output_index(rank - 1), fold_index(0)});
   if (!call.given("bias")) return call.give(product);
   add_bias(call, product, call.tensor("bias"), 1, 1);
 }
