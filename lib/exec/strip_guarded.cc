@@ -1,5 +1,6 @@
 #include <algorithm>
-#include <cstring>
+#include <numeric>
+#include <tuple>
 
 #include "strip_group.h"
 
@@ -64,6 +65,56 @@ void copy_places(void* out, const void* from, const std::int64_t* places, std::i
   auto* to = static_cast<To*>(out);
   const auto* x = static_cast<const From*>(from);
   for (std::int64_t i = 0; i < count; ++i) to[i] = places[i] < 0 ? fill : x[places[i]];
+}
+
+/// Elements first, first + step, … of a coordinate that is divided.
+struct Dividend {
+  const GuardedCoordinate* coordinate;
+  std::int64_t first, step;
+};
+
+/// Those of `inside` that the divisor divides lie evenly, and so do their quotients.
+template <class To, class From>
+void copy_exact(void* out, const void* from, std::int64_t base, std::int64_t step, Range inside, std::int64_t count, To fill,
+                const Dividend& dividend) {
+  auto* to = static_cast<To*>(out);
+  std::fill(to, to + count, fill);
+  const std::int64_t divisor = dividend.coordinate->divisor;
+  const std::int64_t period = divisor / std::gcd(divisor, dividend.step);
+  const auto at = [&](std::int64_t i) { return dividend.first + i * dividend.step; };
+  std::int64_t begin = inside.begin;
+  while (begin < inside.begin + period && at(begin) % divisor != 0) ++begin;
+  if (begin >= std::min(inside.end, inside.begin + period)) return;
+  const std::int64_t quotient = at(begin) / divisor;
+  const std::int64_t quotient_step = dividend.step * period / divisor;
+  Range all{0, (inside.end - begin + period - 1) / period};
+  all.clip(quotient, quotient_step, dividend.coordinate->size);
+  const std::int64_t stride = dividend.coordinate->stride;
+  const auto* x = static_cast<const From*>(from);
+  for (std::int64_t j = all.begin; j < all.end; ++j) {
+    to[begin + j * period] = x[base + (begin + j * period) * step + (quotient + j * quotient_step) * stride];
+  }
+}
+
+template <class To, class From>
+void copy_floor(void* out, const void* from, std::int64_t base, std::int64_t step, Range inside, std::int64_t count, To fill,
+                const Dividend& dividend) {
+  auto* to = static_cast<To*>(out);
+  const auto* x = static_cast<const From*>(from);
+  const auto& [divisor, size, stride] =
+      std::tuple{dividend.coordinate->divisor, dividend.coordinate->size, dividend.coordinate->stride};
+  const std::int64_t whole = floor_div(dividend.step, divisor);
+  const std::int64_t part = dividend.step - whole * divisor;
+  std::int64_t quotient = floor_div(dividend.first, divisor);
+  std::int64_t rest = dividend.first - quotient * divisor;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const bool is_inside = i >= inside.begin && i < inside.end && quotient >= 0 && quotient < size;
+    to[i] = is_inside ? x[base + i * step + quotient * stride] : fill;
+    rest += part;
+    const bool carries = rest >= divisor;
+    quotient += whole + (carries ? 1 : 0);
+    rest -= carries ? divisor : 0;
+  }
 }
 
 /// Calls `copy` with the types of register and memory, and the fill.
@@ -149,6 +200,16 @@ void StripRunner::guarded_run(std::size_t r, void* to, std::int64_t at, std::int
   if (rests == 0) {
     return with_types(reg, [&](auto wide, auto narrow, auto fill) {
       copy_run<decltype(wide), decltype(narrow)>(to, from, base, step, inside, count, fill);
+    });
+  }
+  if (rests == 1 && rest[0].coordinate->reads.empty()) {
+    const Dividend dividend{rest[0].coordinate, rest[0].first, rest[0].step};
+    const bool exact = dividend.coordinate->division == Coordinate::Division::kExact;
+    return with_types(reg, [&](auto wide, auto narrow, auto fill) {
+      using To = decltype(wide);
+      using From = decltype(narrow);
+      if (exact) return copy_exact<To, From>(to, from, base, step, inside, count, fill, dividend);
+      copy_floor<To, From>(to, from, base, step, inside, count, fill, dividend);
     });
   }
   std::int64_t* const places = scratch_.places_.data();

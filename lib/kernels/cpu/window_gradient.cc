@@ -33,6 +33,7 @@ WindowGradientRunner::WindowGradientRunner(const WindowGradient& gradient, std::
       depth_(gradient.outputs() * static_cast<std::int64_t>(form_.images.size())),
       slots_(gradient.slots()),
       slot_size_(in_lines(gradient.grid().size(end - first))),
+      along_taps_(end - first < form_.columns.taps && gradient.grid().has_even_columns()),
       packed_(scratch),
       groups_(packed_ + in_lines(form_.count) * kDotBlock),
       totals_(groups_ + in_lines(form_.count) * (end - first) * gradient.taps()),
@@ -91,19 +92,25 @@ void WindowGradientRunner::pack(std::int64_t begin, std::int64_t end) {
   }
 }
 
-/// visit(plane, height, row_tap, column_tap, strip, strips, at): every tile, and where its sums start. They are neighbours:
-/// [row][lane].
+/// visit(tile, at): every tile, and where its sums start. They are neighbours: [row][lane].
 template <class Visit>
 void WindowGradientRunner::for_each_tile(Visit visit) const {
-  const Panels panels(end_ - first_, kernels_.tile_rows);
+  const std::int64_t planes = end_ - first_;
+  const Panels panels(along_taps_ ? form_.columns.taps : planes, kernels_.tile_rows);
+  const std::int64_t others = along_taps_ ? planes * form_.rows.taps : gradient_.taps();
   const std::int64_t strips = strip_count(form_.count);
   std::int64_t at = 0;
   for (std::int64_t p = 0; p < panels.count; ++p) {
-    for (std::int64_t tap = 0; tap < gradient_.taps(); ++tap) {
-      for (std::int64_t strip = 0; strip < strips; strip += kernels_.tile_strips) {
-        const int wide = static_cast<int>(std::min<std::int64_t>(kernels_.tile_strips, strips - strip));
-        visit(panels.first_row(p), panels.height(p), tap / form_.columns.taps, tap % form_.columns.taps, strip, wide, at);
-        at += panels.height(p) * wide * kStripWidth;
+    for (std::int64_t other = 0; other < others; ++other) {
+      Tile tile;
+      tile.height = panels.height(p);
+      tile.plane = along_taps_ ? other / form_.rows.taps : panels.first_row(p);
+      tile.row_tap = along_taps_ ? other % form_.rows.taps : other / form_.columns.taps;
+      tile.column_tap = along_taps_ ? panels.first_row(p) : other % form_.columns.taps;
+      for (tile.strip = 0; tile.strip < strips; tile.strip += kernels_.tile_strips) {
+        tile.strips = static_cast<int>(std::min<std::int64_t>(kernels_.tile_strips, strips - tile.strip));
+        visit(tile, at);
+        at += tile.height * tile.strips * kStripWidth;
       }
     }
   }
@@ -115,29 +122,28 @@ void WindowGradientRunner::multiply(std::int64_t begin, std::int64_t end) {
   const bool closes = end % kDotGroup == 0 || end == depth_;
   TileTask task;
   task.depth = end - begin;
-  task.a_row_stride = grid.plane_stride();
+  task.a_row_stride = along_taps_ ? grid.tap(0, 1) - grid.tap(0, 0) : grid.plane_stride();
   task.b_strip_stride = kDotBlock * kStripWidth;
   task.out_strip_stride = kStripWidth;
   task.accumulate = closes && begin >= kDotGroup;
-  for_each_tile([&](std::int64_t plane, int height, std::int64_t row_tap, std::int64_t column_tap, std::int64_t strip, int strips,
-                    std::int64_t at) {
-    task.a = grids_ + plane * grid.plane_stride() + grid.tap(row_tap, column_tap);
-    task.b = packed_ + strip * task.b_strip_stride;
+  for_each_tile([&](const Tile& tile, std::int64_t at) {
+    task.a = grids_ + tile.plane * grid.plane_stride() + grid.tap(tile.row_tap, tile.column_tap);
+    task.b = packed_ + tile.strip * task.b_strip_stride;
     task.group = begin % kDotGroup == 0 ? nullptr : groups_ + at;
     task.out = (closes ? totals_ : groups_) + at;
-    task.out_row_stride = strips * kStripWidth;
-    kernels_.window_rows(task, offsets_.data(), height, strips);
+    task.out_row_stride = tile.strips * kStripWidth;
+    kernels_.window_rows(task, offsets_.data(), tile.height, tile.strips);
   });
 }
 
 void WindowGradientRunner::write(float* out) const {
-  for_each_tile([&](std::int64_t plane, int height, std::int64_t row_tap, std::int64_t column_tap, std::int64_t strip, int strips,
-                    std::int64_t at) {
-    const std::int64_t columns = std::min<std::int64_t>(strips * kStripWidth, form_.count - strip * kStripWidth);
-    for (int i = 0; i < height; ++i) {
-      const float* from = totals_ + at + i * strips * kStripWidth;
-      float* to = out + form_.out_planes[static_cast<std::size_t>(first_ + plane + i)] + row_tap * form_.out_row_tap +
-                  column_tap * form_.out_column_tap + strip * kStripWidth * form_.out_step;
+  for_each_tile([&](const Tile& tile, std::int64_t at) {
+    const std::int64_t columns = std::min<std::int64_t>(tile.strips * kStripWidth, form_.count - tile.strip * kStripWidth);
+    for (int i = 0; i < tile.height; ++i) {
+      const float* from = totals_ + at + i * tile.strips * kStripWidth;
+      const std::int64_t plane = first_ + tile.plane + (along_taps_ ? 0 : i);
+      float* to = out + form_.out_planes[static_cast<std::size_t>(plane)] + tile.row_tap * form_.out_row_tap +
+                  (tile.column_tap + (along_taps_ ? i : 0)) * form_.out_column_tap + tile.strip * kStripWidth * form_.out_step;
       for (std::int64_t c = 0; c < columns; ++c) to[c * form_.out_step] = from[c];
     }
   });

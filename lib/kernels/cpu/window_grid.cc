@@ -57,6 +57,13 @@ std::int64_t WindowGrid::tap(std::int64_t row_tap, std::int64_t column_tap) cons
          rows_.place_of(row_tap) * row_stride() + columns_.place_of(column_tap);
 }
 
+bool WindowGrid::has_even_columns() const {
+  for (std::int64_t t = 2; t < columns_.taps(); ++t) {
+    if (tap(0, t) - tap(0, t - 1) != tap(0, 1) - tap(0, 0)) return false;
+  }
+  return true;
+}
+
 void WindowGrid::clear(std::int64_t planes, float* grid) const { std::fill_n(grid, size(planes), fill_); }
 
 void WindowGrid::copy(const float* image, std::int64_t first, std::int64_t end, float* grid) const {

@@ -42,6 +42,7 @@ class GridAxis {
   [[nodiscard]] const std::vector<Run>& runs() const { return runs_; }  ///< by phase in use
   [[nodiscard]] std::int64_t phases() const { return static_cast<std::int64_t>(runs_.size()); }
   [[nodiscard]] std::int64_t length() const { return length_; }  ///< places of a phase
+  [[nodiscard]] std::int64_t taps() const { return static_cast<std::int64_t>(phase_of_.size()); }
   [[nodiscard]] std::int64_t phase_of(std::int64_t tap) const { return phase_of_[static_cast<std::size_t>(tap)]; }
   [[nodiscard]] std::int64_t place_of(std::int64_t tap) const { return place_of_[static_cast<std::size_t>(tap)]; }  ///< for output 0
   /// The least distance of rows of places such that what one row has inside and another has outside never meet.
@@ -66,6 +67,8 @@ class WindowGrid {
   [[nodiscard]] std::int64_t size(std::int64_t planes) const { return planes * plane_stride_ + 64; }
   /// Where the first output meets these taps in plane 0.
   [[nodiscard]] std::int64_t tap(std::int64_t row_tap, std::int64_t column_tap) const;
+  /// Whether neighbouring column taps are everywhere equally far apart.
+  [[nodiscard]] bool has_even_columns() const;
   /// Fills a grid of `planes` planes. copy() never writes places outside, so once is enough for many images.
   void clear(std::int64_t planes, float* grid) const;
   /// Copies planes [first, end) of the image at `image` into planes 0, 1, … of `grid`.
@@ -173,6 +176,13 @@ class WindowGradientRunner {
   void run(const float* operand, const float* other, float* out);
 
  private:
+  /// Rows of a tile are neighbouring planes or, where there are more of these, neighbouring column taps.
+  struct Tile {
+    std::int64_t plane = 0, row_tap = 0, column_tap = 0;  ///< of its first row
+    int height = 0;
+    std::int64_t strip = 0;
+    int strips = 0;
+  };
   template <class Visit>
   void for_each_tile(Visit visit) const;
   void load(std::int64_t begin, std::int64_t end);
@@ -186,6 +196,7 @@ class WindowGradientRunner {
   std::int64_t first_, end_;
   std::int64_t depth_;
   std::int64_t slots_, slot_size_;
+  bool along_taps_;
   std::int64_t next_image_ = 0;  ///< those before were copied
   std::array<std::int32_t, 256> offsets_{};
   const float *operand_ = nullptr, *other_ = nullptr;
