@@ -8,6 +8,7 @@
 #include "dgx/jobs/task_files.h"
 #include "dgx/jobs/train.h"
 #include "dgx/program/check.h"
+#include "submit_data.h"
 
 namespace dgx::jobs {
 namespace {
@@ -67,6 +68,19 @@ Status check_counts(const program::Program& program, const manifest::Task& task)
   return {};
 }
 
+/// A label that the model has no class for would count with a loss of nothing. The loss's argmax is the program's last, over the
+/// classes.
+Status check_test_labels(const program::Program& program, const manifest::Task& task, const bundle::Dataset& data) {
+  const auto range = label_range(data, task.loss);
+  const auto best = std::find_if(program.values.rbegin(), program.values.rend(),
+                                 [](const kernels::Primitive& line) { return line.kind == kernels::Kind::kArgmax; });
+  if (!classifies(task) || !range || best == program.values.rend()) return {};
+  const std::int64_t classes = std::accumulate(best->fold.begin(), best->fold.end(), std::int64_t{1}, std::multiplies<>());
+  if (range->low >= 0 && range->high < classes) return {};
+  return malformed("labels go from " + std::to_string(range->low) + " to " + std::to_string(range->high) +
+                   ", the model has classes 0 to " + std::to_string(classes - 1));
+}
+
 /// What the evaluation program gives, summed over the samples (dgx-program(5), "Evaluation program").
 struct Totals {
   double loss = 0;  ///< of the targets; where the program gives means, a sample weighs as one
@@ -109,6 +123,7 @@ Result<EvaluateResult> evaluate(const EvaluateOptions& options, const JobContext
   }
   if (auto counts = check_counts(*program, task); !counts) return within(path, std::move(counts).error());
   DGX_TRY(const bundle::Dataset data, open_test_data(options.data, task));
+  if (auto labels = check_test_labels(*program, task, data); !labels) return within(options.data, std::move(labels).error());
   DGX_TRY(const bundle::RunReader run, bundle::RunReader::open(options.run));
   if (run.index().header.task != files.task.id) return malformed(options.run + ": a run of another task");
   const auto last = static_cast<std::int64_t>(run.index().checkpoints.size()) - 1;

@@ -15,6 +15,7 @@
 #include "dgx/program/lower.h"
 #include "dgx/protocol/estimate.h"
 #include "init_weights.h"
+#include "submit_data.h"
 
 namespace dgx::jobs {
 namespace {
@@ -83,71 +84,6 @@ Result<Parsed> parse(const SubmitOptions& options) {
   return out;
 }
 
-program::DatasetField field_of(const Tensor& tensor) {
-  return {tensor.dtype(), Shape(tensor.shape().begin() + 1, tensor.shape().end())};
-}
-
-/// The least and the greatest label that counts.
-std::optional<bundle::IntegerRange> label_range(const bundle::Dataset& data, const program::LossSpec& loss) {
-  if (!data.y_range || !loss.ignore) return data.y_range;
-  std::optional<bundle::IntegerRange> range;
-  const auto take = [&](std::int64_t label) {
-    if (label == *loss.ignore) return;
-    if (!range) range = {label, label};
-    range = {std::min(range->low, label), std::max(range->high, label)};
-  };
-  if (data.y.dtype() == DType::kU8) {
-    for (const std::uint8_t label : data.y.as<std::uint8_t>()) take(label);
-  } else {
-    for (const std::int64_t label : data.y.as<std::int64_t>()) take(label);
-  }
-  return range;
-}
-
-/// A label outside the model's classes would train silently on a fill.
-Status check_labels(const bundle::Dataset& data, const program::CapturedGraph& graph, const program::LossSpec& loss,
-                    std::int64_t batch) {
-  if (loss.kind != program::LossKind::kCrossEntropy) return {};
-  if (!data.y_range) return usage_error("cross-entropy needs integer labels, y is f32", "--loss mse takes numbers");
-  const Shape& output = graph.tensors[static_cast<std::size_t>(graph.output)].shape;
-  Shape targets = data.y.shape();
-  targets[0] = batch;
-  const auto dimension = program::class_dimension(output, targets);
-  if (!dimension) return {};  // the lowering says what does not fit
-  const std::int64_t classes = output[*dimension];
-  const auto range = label_range(data, loss);
-  if (!range) return usage_error("every label is " + std::to_string(*loss.ignore) + ", which the loss ignores");
-  if (range->low < 0 || range->high >= classes) {
-    return usage_error("labels go from " + std::to_string(range->low) + " to " + std::to_string(range->high) +
-                       ", the model has classes 0 to " + std::to_string(classes - 1));
-  }
-  return {};
-}
-
-/// A token outside the vocabulary has no embedding.
-Status check_tokens(const bundle::Dataset& data, const program::ModelSpec& spec) {
-  const auto* gpt = std::get_if<program::GptSpec>(&spec);
-  if (gpt == nullptr || !data.x_range || (data.x_range->low >= 0 && data.x_range->high < gpt->vocab)) return {};
-  return usage_error("tokens go from " + std::to_string(data.x_range->low) + " to " + std::to_string(data.x_range->high) +
-                     ", the model has 0 to " + std::to_string(gpt->vocab - 1));
-}
-
-/// What the spec leaves to the data: classes by the labels, context by the length of a sample.
-Result<program::ModelSpec> fitted(program::ModelSpec spec, const bundle::Dataset& data, const program::LossSpec& loss) {
-  if (auto* net = std::get_if<program::ResNetSpec>(&spec); net != nullptr && net->classes == 0) {
-    const auto range = label_range(data, loss);
-    if (loss.kind != program::LossKind::kCrossEntropy || !range || range->high < 0)
-      return usage_error("model resnet20: how many outputs does not follow from y", "resnet20:classes=10");
-    net->classes = range->high + 1;
-  }
-  if (auto* gpt = std::get_if<program::GptSpec>(&spec); gpt != nullptr && gpt->context == 0) {
-    if (data.x.shape().size() != 2)
-      return usage_error("model gpt takes tokens [positions], a sample of x is " + to_string(field_of(data.x).sample_shape));
-    gpt->context = data.x.shape()[1];
-  }
-  return spec;
-}
-
 /// A file's own weights may be anything; nothing non-finite is ever committed.
 Status check_finite(const State& state) {
   for (const Entry& entry : state) {
@@ -203,13 +139,31 @@ Result<program::CapturedGraph> capture(const Parsed& parsed, const program::Trai
   return backend->capture({parsed.model, shape, input, training});
 }
 
-Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
-  DGX_TRY(Parsed parsed, parse(options));
+Status check_numbers(const SubmitOptions& options) {
   if (options.batch < 1) return usage_error("--batch must be at least 1");
   if (options.price < 0) return usage_error("--price must be at least 0");
   if (options.max_milliseconds.value_or(1) < 1 || options.max_milliseconds.value_or(1) > manifest::kMaxMilliseconds) {
     return usage_error("--max-milliseconds must be 1 to " + std::to_string(manifest::kMaxMilliseconds));
   }
+  return {};
+}
+
+/// What follows from the cost and the policy.
+Status set_price(const SubmitOptions& options, SubmitResult& result) {
+  manifest::Task& task = result.task;
+  task.price = options.price;
+  DGX_TRY(const auto segments, protocol::Segments::of(task.steps, task.checkpoint_every));
+  result.segments = segments.count();
+  const protocol::EstimateInput input{result.cost.total_operations, result.cost.state_bytes, task.steps,
+                                      task.checkpoint_every, task.price};
+  DGX_TRY(task.estimate, protocol::estimate(input, task.policy));
+  task.caps = {task.steps, result.cost.state_bytes, options.max_milliseconds.value_or(task.policy.window_proof_ms)};
+  return {};
+}
+
+Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
+  DGX_TRY(Parsed parsed, parse(options));
+  DGX_CHECK(check_numbers(options));
   DGX_TRY(const bundle::Dataset data, bundle::read_dataset(options.data, bundle::Check::kDigests, {context.threads}));
   DGX_TRY(const Digest digest, bundle::dataset_digest(data));
   const std::int64_t samples = data.x.shape()[0];
@@ -221,7 +175,6 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   if (options.checkpoint_every && *options.checkpoint_every < 2) return usage_error("--checkpoint-every must be at least 2");
   if (parsed.built_in) {
     DGX_TRY(parsed.built_in, fitted(*parsed.built_in, data, parsed.loss));
-    DGX_CHECK(check_tokens(data, *parsed.built_in));
     parsed.model = program::print_model_spec(*parsed.built_in);
   }
   DGX_TRY(const DType taken, input_type(options, parsed, recipe));
@@ -261,13 +214,7 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   task.seed = seed;
   task.checkpoint_every = options.checkpoint_every.value_or(default_interval(out.result.cost, steps));
   task.policy = parsed.policy;
-  task.price = options.price;
-  DGX_TRY(const auto segments, protocol::Segments::of(task.steps, task.checkpoint_every));
-  out.result.segments = segments.count();
-  const protocol::EstimateInput input{out.result.cost.total_operations, out.result.cost.state_bytes, task.steps,
-                                      task.checkpoint_every, task.price};
-  DGX_TRY(task.estimate, protocol::estimate(input, parsed.policy));
-  task.caps = {task.steps, out.result.cost.state_bytes, options.max_milliseconds.value_or(parsed.policy.window_proof_ms)};
+  DGX_CHECK(set_price(options, out.result));
   return out;
 }
 
