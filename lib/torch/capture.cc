@@ -149,7 +149,8 @@ Result<CapturedGraph> run_pass(const CaptureRequest& request, const Model& model
       at::zeros(request.input_shape, at::TensorOptions(scalar_type(request.input_dtype))));
   graph.input = recorder.define(unwrapped(input));
 
-  const c10::AutoGradMode gradients(request.training);
+  // In evaluation too: without gradients nn.MultiheadAttention and the transformer layers take fused paths.
+  const c10::AutoGradMode gradients(true);
   const functionalization::FunctionalizationReapplyViewsGuard views_stay_views(true);
   const c10::impl::IncludeDispatchKeyGuard include(
       c10::DispatchKeySet({c10::DispatchKey::Fake, c10::DispatchKey::Functionalize}));

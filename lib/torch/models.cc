@@ -82,7 +82,8 @@ class ModuleWrapper {
   void wrap(torch::jit::Module module, const std::string& path) {
     if (!seen_.insert(module._ivalue().get()).second) return;
     for (const auto& parameter : module.named_parameters(false)) {
-      const bool trained = training_ && parameter.value.requires_grad();
+      // In evaluation all, frozen or not: it keeps attention off its fused paths (capture.cc).
+      const bool trained = training_ ? parameter.value.requires_grad() : parameter.value.is_floating_point();
       replace(module, parameter, path, model_.parameters, trained);
     }
     for (const auto& buffer : module.named_buffers(false)) {
