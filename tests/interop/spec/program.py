@@ -13,7 +13,7 @@ ACCESS = re.compile(r"(\d+)(?:@([\d.]*))?\[(.*?)\](?:\?(.*))?")
 COORDINATE = re.compile(r"(?:\((.+)\)|(.+?))(?:(//?)(\d+))?")
 TERM = re.compile(r"([+-]?)(?:(\d+)\*)?([ik]\d+|\$\d+|\d+)")
 # So many terms of a fold are held at once.
-TERMS = 1 << 21
+TERMS = 1 << 20
 
 
 def literal(text):
@@ -33,14 +33,16 @@ class Parts:
         self.by_shape = {}
 
     def add(self, array):
-        array = np.asarray(array)
+        array = np.asarray(array, np.int64)
         self.by_shape[array.shape] = self.by_shape[array.shape] + array if array.shape in self.by_shape else array
 
+    def add_times(self, other, factor):
+        for part in other.by_shape.values():
+            self.add(part * np.int64(factor))
+
     def total(self):
-        total = np.int64(0)
-        for part in sorted(self.by_shape.values(), key=lambda array: array.size):
-            total = total + part
-        return total
+        parts = sorted(self.by_shape.values(), key=lambda array: array.size)
+        return sum(parts[1:], parts[0]) if parts else np.array(0)
 
 
 class Accesses:
@@ -50,18 +52,19 @@ class Accesses:
         self.texts, self.table, self.indices = texts, table, indices
         self.known = {}
 
-    def coordinate(self, text):
-        """The coordinate, and where its division is exact."""
+    def coordinate(self, text, size):
+        """The coordinate, and where it is inside and its division exact."""
         inside, plain, division, divisor = COORDINATE.fullmatch(text).groups()
         parts = Parts()
         for sign, factor, symbol in TERM.findall(inside or plain):
-            amount = self.operand(symbol)
-            parts.add(amount * np.int64(int(sign + (factor or "1"))))
-        total = parts.total()
-        if not division:
-            return total, True
-        quotient, rest = np.divmod(total, int(divisor))
-        return quotient, division == "//" or rest == 0
+            parts.add(self.operand(symbol) * np.int64(int(sign + (factor or "1"))))
+        at, exact = parts.total(), True
+        if division:
+            at, rest = np.divmod(at, int(divisor))
+            exact = division == "//" or rest == 0
+            parts = Parts()
+            parts.add(at)
+        return parts, (at >= 0) & (at < size) & exact
 
     def operand(self, symbol):
         if symbol[0] == "$":
@@ -79,18 +82,20 @@ class Accesses:
         sizes = array.shape if view is None else shape(view)
         place, good, stride = Parts(), np.bool_(True), array.size
         for text, size in zip(coordinates.split(",") if coordinates else [], sizes, strict=True):
-            at, exact = self.coordinate(text)
-            within = (at >= 0) & (at < size) & exact
+            at, within = self.coordinate(text, size)
             good = good & within if not np.all(within) else good
             stride //= size
-            place.add(np.where(within, at, 0) * stride)
-        got = np.take(array, place.total())
-        if array.dtype != np.float32:
-            got = got.astype(np.int64)
+            place.add_times(at, stride)
         if np.all(good):
-            return got
+            return wide(np.take(array, place.total()))
+        got = wide(np.take(array, np.where(good, place.total(), 0)))
         assert fill is not None, "an access without fill is outside"
         return np.where(good, got, literal(fill))
+
+
+def wide(array):
+    """Numbers as steps see them: floats, and integers of 64 bits."""
+    return array if array.dtype == np.float32 else array.astype(np.int64)
 
 
 class Line:

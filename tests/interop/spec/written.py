@@ -46,7 +46,7 @@ def task_of(program, evaluation, data, recipe, options):
             "evaluation": {"lines": len(evaluation), "root": digests.lines(text_of(evaluation))},
             "initial": {"digest": digests.state(inputs.initial_state(program, int(options["seed"]))), "source": "seed"},
             "dataset": {"digest": digests.dataset(data, recipe), "samples": len(data["x"]), **fields},
-            "model": "written", "numerics": "exact-1", "policy": POLICY, "price": 1000,
+            "model": "mlp:3-5", "numerics": "exact-1", "policy": POLICY, "price": 1000,
             "caps": {"bytes": state_bytes(program), "milliseconds": 3600000, "steps": options["steps"]}, **options}
     task["estimate"] = cost.estimate(task, cost.step_operations(program))
     return task
