@@ -136,7 +136,11 @@ Result<program::CapturedGraph> capture(const Parsed& parsed, const program::Trai
   DGX_TRY(program::CaptureBackend* const backend, open_torch_module());
   Shape shape = recipe.x.sample_shape;
   shape.insert(shape.begin(), recipe.batch);
-  return backend->capture({parsed.model, shape, input, training});
+  auto graph = backend->capture({parsed.model, shape, input, training});
+  if (graph.ok() || parsed.built_in || input != DType::kF32 || recipe.x.dtype == DType::kF32) return graph;
+  Error error = std::move(graph).error();
+  if (error.code == ErrorCode::kMalformed && error.hint.empty()) error.hint = "--input i64, if forward() takes tokens";
+  return error;
 }
 
 Status check_numbers(const SubmitOptions& options) {

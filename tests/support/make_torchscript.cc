@@ -59,6 +59,7 @@ def forward(self, x):
 /// Tokens: an embedding tied to the output projection, layer norm, causal attention, dropout.
 Module language() {
   Module module("Language");
+  module.register_attribute("training", c10::BoolType::get(), true);
   add_parameter(module, "table", {32, 16});
   module.register_parameter("head", module.attr("table").toTensor(), false);
   add_parameter(module, "qkv", {48, 16});
@@ -69,7 +70,7 @@ def forward(self, x):
   h = torch.layer_norm(h, [16])
   parts = torch.chunk(torch.linear(h, self.qkv), 3, 2)
   a = torch.scaled_dot_product_attention(parts[0], parts[1], parts[2], None, 0.0, True)
-  h = h + torch.dropout(a, 0.1, True)
+  h = h + torch.dropout(a, 0.1, self.training)
   return torch.linear(h, self.head)
 )");
   return module;
