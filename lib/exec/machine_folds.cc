@@ -76,7 +76,7 @@ class StripMax {
 
  private:
   enum Register : std::int32_t { kOperand, kBest, kZero, kIsNew, kIsNumber, kPlace, kBestPlace };
-  float* at(Register r) { return static_cast<float*>(registers_[r]); }
+  float* at(Register r) { return static_cast<float*>(registers_[static_cast<std::size_t>(r)]); }
   std::array<void*, 10> registers_{};
 };
 

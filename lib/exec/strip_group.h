@@ -143,6 +143,10 @@ class StripScratch {
   std::vector<std::uint8_t> memory_;
   std::vector<void*> pointers_;
   std::vector<const void*> splatted_;
+  struct Held {
+    std::int64_t first = 0, count = 0;
+  };
+  std::vector<Held> held_;  // indices in a register
   std::vector<std::int64_t> row_base_;
   std::vector<std::uint32_t> flags_;
   std::vector<std::int64_t> outer_offsets_;  // by map
@@ -182,7 +186,7 @@ class StripRunner {
   void guarded_run(std::size_t r, void* to, std::int64_t at, std::int64_t start, std::int64_t count);
   [[nodiscard]] std::int64_t index_read(std::size_t r, std::int64_t at) const;
   [[nodiscard]] std::int64_t fixed_part(const GuardedCoordinate& coordinate, std::int64_t start, bool moves) const;
-  void fill_index(const StripRegister& reg, std::int64_t* to, std::int64_t start, std::int64_t count) const;
+  void read_index(std::size_t r, std::int64_t start, std::int64_t count);
   void run_strip(std::int64_t start, std::int64_t count, void* result);
 
   const StripProgram& program_;

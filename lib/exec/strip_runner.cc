@@ -53,6 +53,7 @@ void StripScratch::prepare(std::size_t registers, std::size_t values) {
   if (pointers_.size() < registers) {
     pointers_.resize(registers);
     splatted_.resize(registers);
+    held_.resize(registers);
     row_base_.resize(registers);
   }
   if (flags_.size() < values) flags_.resize(values);
@@ -76,6 +77,7 @@ StripRunner::StripRunner(const StripProgram& program, void* const* values, const
     if (reg.source == Source::kFlag) own = &scratch.flags_[static_cast<std::size_t>(reg.value)];
     scratch.pointers_[r] = own;
     scratch.splatted_[r] = nullptr;
+    scratch.held_[r] = {};
   }
 }
 
@@ -123,17 +125,30 @@ void StripRunner::set_row(std::int64_t row) {
   }
 }
 
-void StripRunner::fill_index(const StripRegister& reg, std::int64_t* to, std::int64_t start, std::int64_t count) const {
+/// Indices of a strip, unless the register holds them from a strip before.
+void StripRunner::read_index(std::size_t r, std::int64_t start, std::int64_t count) {
+  const StripRegister& reg = program_.registers[r];
   const LoopNest& nest = program_.nest;
   const std::size_t last = nest.extents.size() - 1;
-  if (program_.period == 0) {
-    const std::int64_t fixed = reg.map == last ? 0 : nest.row_index(reg.map, row_);
-    for (std::int64_t i = 0; i < count; ++i) to[i] = reg.map == last ? start + i : fixed;
-  } else if (reg.map < last) {
-    std::fill(to, to + count, nest.row_index(reg.map, row_));
-  } else {
-    const bool inner = reg.map > last;
-    for (std::int64_t i = 0; i < count; ++i) to[i] = inner ? (start + i) % program_.period : (start + i) / program_.period;
+  auto* const to = static_cast<std::int64_t*>(scratch_.pointers_[r]);
+  StripScratch::Held& held = scratch_.held_[r];
+  const bool is_outer = reg.source == Source::kOuter;
+  if (is_outer || reg.map < last) {
+    const std::int64_t value = is_outer ? outer_index_[reg.map] : nest.row_index(reg.map, row_);
+    if (held.first == value && held.count >= count) return;
+    held = {value, count};
+    std::fill(to, to + count, value);
+    return;
+  }
+  if (held.first == start && held.count >= count) return;
+  held = {start, count};
+  const std::int64_t period = program_.period;
+  const bool inner = reg.map > last;
+  std::int64_t column = period == 0 ? start : start % period;
+  std::int64_t row = period == 0 ? 0 : start / period;
+  for (std::int64_t i = 0; i < count; ++i) {
+    to[i] = period == 0 || inner ? column : row;
+    if (++column == period) column = 0, ++row;
   }
 }
 
@@ -163,10 +178,8 @@ void StripRunner::read(std::size_t r, std::int64_t start, std::int64_t count) {
 void StripRunner::run_strip(std::int64_t start, std::int64_t count, void* result) {
   for (const std::size_t r : program_.walked) {
     const StripRegister& reg = program_.registers[r];
-    if (reg.source == Source::kIndex) {
-      fill_index(reg, static_cast<std::int64_t*>(scratch_.pointers_[r]), start, count);
-    } else if (reg.source == Source::kOuter) {
-      std::fill_n(static_cast<std::int64_t*>(scratch_.pointers_[r]), count, outer_index_[reg.map]);
+    if (reg.source == Source::kIndex || reg.source == Source::kOuter) {
+      read_index(r, start, count);
     } else if (reg.source == Source::kGuarded) {
       read_guarded(r, start, count);
     } else {
