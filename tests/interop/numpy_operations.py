@@ -1,14 +1,12 @@
 """Every scalar operation and fold, by the built programs and by the second implementation: numpy_operations.py --bin FOLDER --plugins FOLDER
 
-Each has its row in dgx-numerics(7). Then programs are written by chance (generator.py) and signed as tasks without dgx-submit; dgx-train
-with every instruction set and dgx-bisect must find the bits that NumPy finds, of every value and of the states. One program has a fixed
-seed, one a fresh seed, which is printed; --seed N repeats it. Exits 77 without NumPy, h5py and cryptography.
+Programs are written by chance (generator.py) and signed as tasks without dgx-submit; dgx-train with every instruction set and dgx-bisect
+must find the bits that NumPy finds, of every value and of the states. One program has a fixed seed, one a fresh seed, which is
+printed; --seed N repeats it. Exits 77 without NumPy, h5py and cryptography.
 """
 
 import json
-import os
 import random
-import re
 import sys
 
 try:
@@ -21,35 +19,12 @@ except ImportError as missing:
 
 import generator
 import support
-from spec import digests, inputs, numbers, program, written
+from spec import digests, inputs, program, written
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 OPTIONS = {"batch": 4, "steps": 3, "checkpoint_every": 3, "loss": "mse", "schedule": {"kind": "cosine", "min": "0x1p-20", "warmup": 1},
            "optimizer": {"kind": "adamw", "lr": "0x1.999999999999ap-4", "beta1": "0x1.ccccccccccccdp-1", "beta2": "0x1.ff7ced916872bp-1",
                          "eps": "0x1.5798ee2308c3ap-27", "weight_decay": "0x1.47ae147ae147bp-7"}}
 EVALUATION = [{"k": "input", "s": [4, 6, 8], "src": "batch x", "t": "f32", "v": 0}, {"k": "map", "s": [4], "t": "f32", "v": 1, "x": ["0[i0,0,0]"]}]
-
-
-def page(name):
-    with open(os.path.join(ROOT, "man", name)) as file:
-        return file.read()
-
-
-def check_rows(bench):
-    """The page has the operations that lib/kernels/ref knows and that this implementation has; the folds that a line may be."""
-    numerics = page("dgx-numerics.7.scd")
-    table = numerics[numerics.index("# SCALAR OPERATIONS"):numerics.index("# ELEMENTS")]
-    rows = {name for cell in re.findall(r"^\|\[? +_([a-z0-9 ]+)_", table, re.M) for name in cell.split()}
-    with open(os.path.join(ROOT, "lib/kernels/ref/primitive.cc")) as file:
-        source = file.read()
-    known = set(re.findall(r'\{"([a-z0-9]+)", [123]\}', source))
-    bench.check(rows == known, f"operations without a row or an implementation: {rows ^ known}")
-    bench.check(rows == set(numbers.OPERATIONS), f"operations of the second implementation: {rows ^ set(numbers.OPERATIONS)}")
-    bench.check(f"There are {len(rows)}." in table, "number of operations on the page")
-    kinds = set(re.search(r"kKinds = \{(.*?)\}", source).group(1).replace('"', "").split(", "))
-    folds = set(re.findall(r"^\*(\w+)\*(?:, \*(\w+)\*)?$", numerics[numerics.index("# FOLDS"):], re.M))
-    named = {name for pair in folds for name in pair if name}
-    bench.check(named == kinds - {"input", "map"}, f"folds on the page: {named}")
 
 
 def small_data(bench):
@@ -123,7 +98,6 @@ def main():
     parser.add_argument("--seed", type=int, help="of the only program")
     options = support.parsed(parser)
     with support.Bench(options.bin) as bench:
-        check_rows(bench)
         data, recipe = small_data(bench)
         fresh = options.seed or random.SystemRandom().randrange(2**53)
         print("fresh seed", fresh)

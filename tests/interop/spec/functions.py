@@ -116,13 +116,15 @@ def wide_erf(x):
     return np.where(np.isnan(x), x, np.where(np.abs(x) < 4, value, np.copysign(WIDE(1), x)))
 
 
-FUNCTIONS = {
-    "exp": rounded(np.exp, lambda x: x.exp()),
-    "expm1": rounded(np.expm1, lambda x: x.exp() - 1),
-    "log": rounded(np.log, lambda x: x.ln()),
-    "log1p": rounded(np.log1p, lambda x: (1 + x).ln()),
-    "sin": rounded(np.sin, lambda x: alternating(reduced(x), reduced(x), 1)),
-    "cos": rounded(np.cos, lambda x: alternating(Decimal(1), reduced(x), 0)),
-    "tanh": rounded(np.tanh, tanh),
-    "erf": rounded(wide_erf, erf),
+EXACT = {
+    "exp": lambda x: x.exp(),
+    "expm1": lambda x: x.exp() - 1,
+    "log": lambda x: x.ln(),
+    "log1p": lambda x: (1 + x).ln(),
+    "sin": lambda x: alternating(reduced(x), reduced(x), 1),
+    "cos": lambda x: alternating(Decimal(1), reduced(x), 0),
+    "tanh": tanh,
+    "erf": erf,
 }
+WIDER = {"exp": np.exp, "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "erf": wide_erf}
+FUNCTIONS = {name: rounded(WIDER[name], EXACT[name]) for name in EXACT}
