@@ -56,7 +56,7 @@ class Arena {
 
 }  // namespace
 
-void plan_memory(const program::Program& program, bool in_place, Plan& plan) {
+void plan_memory(const program::Program& program, bool in_place, const std::vector<ValueIndex>& keep, Plan& plan) {
   const std::size_t values = program.values.size();
   plan.placements.assign(values, {});
   plan.entries = program::state_inputs(program);
@@ -86,7 +86,8 @@ void plan_memory(const program::Program& program, bool in_place, Plan& plan) {
         continue;
       }
       placement = {Where::kArena, arena.take(size), 0};
-      const bool kept = last_read[static_cast<std::size_t>(v)] <= t;  // nobody reads it: it is asked for
+      // Nobody reads it, or somebody will when all is done: it is asked for.
+      const bool kept = last_read[static_cast<std::size_t>(v)] <= t || std::find(keep.begin(), keep.end(), v) != keep.end();
       if (!kept) dies[last_read[static_cast<std::size_t>(v)]].push_back(v);
     }
     for (const ValueIndex v : dies[t]) {

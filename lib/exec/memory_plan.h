@@ -5,8 +5,9 @@
 namespace dgx::exec {
 
 /// Decides where every value lies: fills plan.placements, plan.entries and plan.arena_bytes from plan.tasks. A value's
-/// place in the arena is free again after the last task that reads it. `in_place`: an update may overwrite the entry it
+/// place in the arena is free again after the last task that reads it, but for those of `keep`. `in_place`: an update may overwrite the entry it
 /// becomes when no later task reads the entry's old value.
-void plan_memory(const program::Program& program, bool in_place, Plan& plan);
+void plan_memory(const program::Program& program, bool in_place, const std::vector<kernels::ValueIndex>& keep,
+                 Plan& plan);
 
 }  // namespace dgx::exec

@@ -33,8 +33,9 @@ class Planner {
 
   Result<Plan> make() {
     DGX_CHECK(compile_all());
+    find_needed();
     for (std::size_t v = 0; v < program_.values.size(); ++v) {
-      if (program_.values[v].kind != Kind::kInput) place(static_cast<ValueIndex>(v));
+      if (program_.values[v].kind != Kind::kInput && needed_[v]) place(static_cast<ValueIndex>(v));
     }
     sink_updates();
     find_readers();
@@ -42,7 +43,7 @@ class Planner {
     follow_products();
     for (Draft& draft : drafts_) finish(draft);
     plan_.sections = sections();
-    plan_memory(program_, fusion_ == Fusion::kFused, plan_);
+    plan_memory(program_, fusion_ == Fusion::kFused, keep_, plan_);
     for (const Draft& draft : drafts_) {
       if (draft.is_map) check_in_place(draft);
     }
@@ -71,6 +72,19 @@ class Planner {
     }
     task_of_.assign(program_.values.size(), kNoTask);
     return {};
+  }
+
+  /// A program may hold values that nothing depends on. A step makes them no more than it gives them memory.
+  void find_needed() {
+    needed_.assign(program_.values.size(), fusion_ == Fusion::kEveryValue);
+    for (const ValueIndex v : keep_) needed_[static_cast<std::size_t>(v)] = true;
+    for (const Primitive& value : program_.values) {
+      if (value.next) needed_[static_cast<std::size_t>(*value.next)] = true;
+    }
+    for (std::size_t v = program_.values.size(); v-- > 0;) {
+      if (!needed_[v]) continue;
+      for (const auto& access : program_.values[v].accesses) needed_[static_cast<std::size_t>(access.value)] = true;
+    }
   }
 
   void place(ValueIndex v) {
@@ -220,7 +234,7 @@ class Planner {
     for (std::size_t v = 0; v < program_.values.size(); ++v) {
       for (const auto& access : program_.values[v].accesses) {
         const auto value = static_cast<std::size_t>(access.value);
-        if (task_of_[v] != task_of_[value]) stored_[value] = true;
+        if (needed_[v] && task_of_[v] != task_of_[value]) stored_[value] = true;
       }
       if (program_.values[v].next) stored_[static_cast<std::size_t>(*program_.values[v].next)] = true;
     }
@@ -445,6 +459,7 @@ class Planner {
   std::vector<std::optional<std::vector<StripAccess>>> strips_;
   std::vector<Draft> drafts_;
   std::vector<std::size_t> task_of_;       // by value
+  std::vector<bool> needed_;               // by value: something depends on it
   std::vector<bool> stored_;               // by value: lies in memory
   std::multimap<Shape, std::size_t> groups_;
 };

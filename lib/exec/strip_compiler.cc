@@ -257,8 +257,8 @@ void StripCompiler::add(ValueIndex value, const kernels::CompiledPrimitive& prim
   }
   // What a map stores in a u8 value saturates (dgx-numerics(7), "Elements"), also for a reader that is a member, too.
   const bool narrows = primitive.kind == kernels::Kind::kMap && primitive.dtype == DType::kU8 && type_of(result) == Type::kInteger;
-  if (narrows && !steps.empty() && primitive.steps.steps.back().op != ScalarOp::kU8)
-    result = emit(Op::kByteOfInteger, Type::kInteger, result);
+  const bool is_byte = steps.empty() ? primitive.accesses[0].dtype == DType::kU8 : primitive.steps.steps.back().op == ScalarOp::kU8;
+  if (narrows && !is_byte) result = emit(Op::kByteOfInteger, Type::kInteger, result);
   members_.push_back({value, result});
 }
 

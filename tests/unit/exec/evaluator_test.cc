@@ -26,6 +26,44 @@ TEST_CASE("an evaluation gives the losses and hits of the definition") {
   }
 }
 
+TEST_CASE("values that nothing depends on are not made, whatever they read") {
+  const auto explained = test::check_form(
+      {{DType::kF32, {33, 65}}, {DType::kF32, {65, 17}}},
+      {R"({"do":["neg x0"],"k":"map","s":[33,65],"t":"f32","v":@V,"x":["0[i0,i1]"]})",
+       R"({"f":[65],"k":"sum","s":[33],"t":"f32","v":@V,"x":["2[i0,k0]"]})",
+       R"({"f":[65],"k":"dot","s":[33,17],"t":"f32","v":@V,"x":["2[i0,k0]","1[k0,i1]"]})",
+       R"({"do":["exp x0"],"k":"map","s":[33,65],"t":"f32","v":@V,"x":["0[i0,i1]"]})",
+       R"({"do":["abs x0"],"k":"map","s":[33,65],"t":"f32","v":@V,"x":["0[i0,i1]"]})",
+       R"({"do":["tanh x0"],"k":"map","s":[33,65],"t":"f32","v":@V,"x":["0[i0,i1]"]})"});
+  INFO(explained);
+  CHECK(explained.find("fold") == std::string::npos);
+  CHECK(explained.find("product") == std::string::npos);
+}
+
+TEST_CASE("every value that an evaluation keeps is still there when it ends, though a later one read it") {
+  const auto program = test::program_of(
+      {{DType::kF32, {17, 33}}},
+      {R"({"f":[33],"k":"sum","s":[17],"t":"f32","v":@V,"x":["0[i0,k0]"]})",
+       R"({"f":[17],"k":"sum","s":[],"t":"f32","v":@V,"x":["1[k0]"]})",
+       R"({"f":[1],"k":"max","s":[17],"t":"f32","v":@V,"x":["2[]"]})"});
+  std::mt19937 random(1);
+  const State state = {{"model/a", test::random_tensor({DType::kF32, {17, 33}}, random)}};
+  const auto values = test::run_program(*program, state, {});
+  auto evaluator = Evaluator::create(program, 1);
+  REQUIRE(evaluator.ok());
+  REQUIRE((*evaluator)->load(state).ok());
+  REQUIRE((*evaluator)->run({}, {}).ok());
+  for (std::size_t v = 1; v < values.size(); ++v) {
+    CHECK(std::ranges::equal((*evaluator)->value(static_cast<kernels::ValueIndex>(v)).bytes, values[v].bytes()));
+  }
+}
+
+TEST_CASE("integers saturate in a u8 value that is a copy of them, for its readers too") {
+  test::check_form({{DType::kI64, {300}, 1000}},
+                   {R"({"k":"map","s":[300],"t":"u8","v":@V,"x":["0[i0]"]})",
+                    R"({"do":["f32 x0"],"k":"map","s":[300],"t":"f32","v":@V,"x":["1[i0]"]})"});
+}
+
 TEST_CASE("an evaluation refuses a batch of another shape and a state without an entry") {
   const test::Network network;
   const auto lowered = program::lower_evaluation(network.graph(false), network.recipe());

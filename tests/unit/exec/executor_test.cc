@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
 #include "dgx/kernels/cpu/dispatch.h"
 #include "networks.h"
 
@@ -249,6 +253,27 @@ TEST_CASE("a state that would not be finite stops training and names step, entry
   CHECK(status.error().code == ErrorCode::kMalformed);
   CHECK(status.error().message.find("is not finite at element") != std::string::npos);
 }
+
+#if defined(__x86_64__)
+TEST_CASE("a thread that flushes subnormal numbers to zero gets no executor") {
+  const Network network;
+  const auto program = network.step_program();
+  const Samples data(network);
+  const unsigned before = _mm_getcsr();
+  for (const unsigned flag : {0x8000U, 0x0040U, 0x2000U}) {  // FTZ, DAZ, rounding downwards
+    _mm_setcsr(before | flag);
+    const auto executor = ExactExecutor::create(program, test::step_inputs(network, data), 2);
+    const auto evaluator = Evaluator::create(program, 2);
+    _mm_setcsr(before);
+    REQUIRE_FALSE(executor.ok());
+    CHECK(executor.error().code == ErrorCode::kInternal);
+    CHECK(executor.error().message.find(flag == 0x2000U ? "does not round to nearest" : "flushes subnormal numbers to zero") !=
+          std::string::npos);
+    CHECK_FALSE(evaluator.ok());
+  }
+  CHECK(ExactExecutor::create(program, test::step_inputs(network, data), 2).ok());
+}
+#endif
 
 TEST_CASE("a dataset or state of other shapes is refused") {
   const Network network;
