@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dgx/kernels/primitive.h"
+#include "dgx/program/program.h"
+
+namespace dgx::matrix {
+
+/// Numbers that every compiler and library draws alike (splitmix64), so that a seed names one case on every machine.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : state_(seed) {}
+  std::uint64_t next();
+  /// In [0, count).
+  std::int64_t below(std::int64_t count) { return static_cast<std::int64_t>(next() % static_cast<std::uint64_t>(count)); }
+  bool one_in(std::int64_t count) { return below(count) == 0; }
+  template <class T>
+  const T& pick(const std::vector<T>& all) {
+    return all[static_cast<std::size_t>(below(static_cast<std::int64_t>(all.size())))];
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+/// What an input is filled with.
+enum class Values : std::uint8_t {
+  kOrdinary,  ///< f32: exponents -12 … 11, some zeros; integers: all that are in the input's range
+  kEdges,     ///< f32: subnormal, ±0, huge, tiny and everything between; integers: of every size
+};
+
+struct Input {
+  DType dtype = DType::kF32;
+  Shape shape;
+  Values values = Values::kOrdinary;
+  std::int64_t least = 0, below = 256;  ///< of ordinary integers
+  std::string constant;                 ///< the one number of a constant input, in text form; empty: a state entry
+};
+
+/// One line to be; what is empty is left out.
+struct Line {
+  kernels::Kind kind = kernels::Kind::kMap;
+  Shape shape;
+  std::vector<std::string> x = {};
+  std::vector<std::string> steps = {};
+  Shape fold = {};
+  DType dtype = DType::kF32;
+  Shape iteration = {};
+  std::vector<std::string> when = {};
+  std::string init = {};
+};
+
+/// A program of a few lines, and what it reads. Values are numbered inputs first.
+struct Case {
+  std::string name;
+  std::vector<Input> inputs;
+  std::vector<std::string> lines;  ///< each with @V where its number belongs
+
+  int add(Input input);
+  int add(const Line& line);
+  int add_text(std::string line);
+  /// `value`, an ordinary f32 input, with its outermost numbers replaced by infinities and NaN. All inputs come first.
+  int poison(int value);
+};
+
+/// Whether the case's inputs are what enters its lines, or poison() of them.
+enum class Purity : std::uint8_t { kFinite, kPoisoned };
+
+/// The step program in which every input stays as it is, unless `in_place` is set and the last value may take the place of
+/// input 0, and the last value becomes the entry model/z if `keep_last` is set. `evaluation`: without any next.
+struct Form {
+  bool evaluation = false;
+  bool keep_last = false;
+  bool in_place = false;
+};
+[[nodiscard]] Result<std::shared_ptr<const program::Program>> program_of(const Case& c, const Form& form);
+
+/// The inputs' numbers, drawn from `seed`; constants too.
+[[nodiscard]] std::vector<Tensor> input_tensors(const Case& c, std::uint64_t seed);
+
+/// "model/00", "model/01", …
+[[nodiscard]] std::string entry_name(std::size_t input);
+
+[[nodiscard]] std::string join(const Shape& shape, char separator = ',');
+[[nodiscard]] std::int64_t count_of(const Shape& shape);
+
+}  // namespace dgx::matrix

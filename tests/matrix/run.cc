@@ -1,0 +1,224 @@
+#include "run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "dgx/exec/executor.h"
+#include "dgx/kernels/evaluate.h"
+#include "dgx/kernels/scalar.h"
+#include "dgx/program/check.h"
+
+namespace dgx::matrix {
+
+using kernels::Kind;
+using kernels::Primitive;
+using kernels::ValueIndex;
+namespace cpu = kernels::cpu;
+
+namespace {
+
+/// FNV-1a, 64 bits, over type, shape and bytes. Everything is compared bit by bit on the spot; the digest carries a result to
+/// other machines, against accidents only, and needs no library there.
+class Fnv {
+ public:
+  void add(std::uint64_t word) {
+    for (int shift = 0; shift < 64; shift += 8) add_byte(static_cast<std::uint8_t>(word >> shift));
+  }
+  void add(const Tensor& tensor) {
+    add(static_cast<std::uint64_t>(tensor.dtype()));
+    add(tensor.shape().size());
+    for (const std::int64_t extent : tensor.shape()) add(static_cast<std::uint64_t>(extent));
+    for (const std::uint8_t byte : tensor.bytes()) add_byte(byte);
+  }
+  [[nodiscard]] std::string text() const { return fmt::format("{:016x}", hash_); }
+
+ private:
+  void add_byte(std::uint8_t byte) { hash_ = (hash_ ^ byte) * 0x100000001b3U; }
+  std::uint64_t hash_ = 0xcbf29ce484222325U;
+};
+
+std::uint64_t number_at(const TensorView& tensor, std::size_t i) {
+  if (tensor.dtype == DType::kF32) return std::bit_cast<std::uint32_t>(kernels::canonical_nan(tensor.as<float>()[i]));
+  if (tensor.dtype == DType::kI64) return static_cast<std::uint64_t>(tensor.as<std::int64_t>()[i]);
+  return tensor.bytes[i];
+}
+
+/// Empty, or where and how the bits differ.
+std::string compare(const TensorView& ours, const Tensor& reference) {
+  if (ours.dtype != reference.dtype() || ours.bytes.size() != reference.bytes().size()) return "another type or size";
+  const auto count = static_cast<std::size_t>(reference.count());
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint64_t a = number_at(ours, i), b = number_at(reference.view(), i);
+    if (a != b) return fmt::format("element {} of {} is {:#x}, the definition says {:#x}", i, count, a, b);
+  }
+  return {};
+}
+
+std::string compare(const State& state, const std::string& entry, const Tensor& reference) {
+  const Entry* found = find_entry(state, entry);
+  if (found == nullptr) return "no entry " + entry;
+  const std::string difference = compare(found->tensor.view(), reference);
+  return difference.empty() ? "" : "entry " + entry + ": " + difference;
+}
+
+/// Of one configuration.
+class Run {
+ public:
+  Run(const Case& c, const Reference& reference, const Configuration& configuration)
+      : case_(c), reference_(reference), threads_(configuration.threads), not_finite_(reference.first_not_finite_of_last()) {}
+
+  std::string all() {
+    if (auto text = evaluation(); !text.empty()) return "evaluated, fused: " + text;
+    if (auto text = steps({false, true, false}); !text.empty()) return "as a step: " + text;
+    if (may_replace_input() && !not_finite_) {
+      if (auto text = steps({false, false, true}); !text.empty()) return "as a step in place: " + text;
+    }
+    return {};
+  }
+
+ private:
+  [[nodiscard]] std::size_t last() const { return reference_.values.size() - 1; }
+
+  [[nodiscard]] bool may_replace_input() const {
+    const Tensor& input = reference_.values.front();
+    const Tensor& made = reference_.values.back();
+    return case_.inputs.front().constant.empty() && input.dtype() == made.dtype() && input.shape() == made.shape();
+  }
+
+  [[nodiscard]] State state(const Form& form) const {
+    State state;
+    if (!form.evaluation) state.push_back({"loss", Tensor(DType::kF32, {})});
+    for (std::size_t i = 0; i < case_.inputs.size(); ++i) {
+      if (case_.inputs[i].constant.empty()) state.push_back({entry_name(i), reference_.values[i]});
+    }
+    const Tensor& made = reference_.values.back();
+    if (form.keep_last) state.push_back({"model/z", Tensor(made.dtype(), made.shape())});
+    if (!form.evaluation) state.push_back({"step", Tensor(DType::kI64, {})});
+    return state;
+  }
+
+  std::string evaluation() {
+    const Form form{true, false, false};
+    const auto program = program_of(case_, form);
+    if (!program.ok()) return program.error().message;
+    auto evaluator = exec::Evaluator::create(*program, threads_);
+    if (!evaluator.ok()) return evaluator.error().message;
+    if (const Status status = (*evaluator)->load(state(form)); !status.ok()) return status.error().message;
+    for (int repeat = 0; repeat < 2; ++repeat) {  // the second time over what the first left in memory
+      if (const Status status = (*evaluator)->run({}, {}); !status.ok()) return status.error().message;
+      for (std::size_t v = std::max(reference_.first_line, last() < 2 ? 0 : last() - 2); v <= last(); ++v) {
+        const std::string difference = compare((*evaluator)->value(static_cast<ValueIndex>(v)), reference_.values[v]);
+        if (!difference.empty()) return fmt::format("run {}, value {}: {}\n{}", repeat, v, difference, (*evaluator)->explain());
+      }
+    }
+    return {};
+  }
+
+  /// What a step must return, and leave if it returns no error.
+  std::string check_step(const Status& status, const State& after, const Form& form) const {
+    if (not_finite_) {
+      const std::string expected = fmt::format("step 0: entry model/z is not finite at element {}", *not_finite_);
+      if (status.ok() || status.error().message != expected) {
+        return "expected '" + expected + "', got '" + (status.ok() ? "no error" : status.error().message) + "'";
+      }
+      return {};
+    }
+    if (!status.ok()) return status.error().message;
+    for (std::size_t i = form.in_place ? 1 : 0; i < case_.inputs.size(); ++i) {
+      if (!case_.inputs[i].constant.empty()) continue;
+      if (auto difference = compare(after, entry_name(i), reference_.values[i]); !difference.empty()) return difference;
+    }
+    return compare(after, form.in_place ? entry_name(0) : "model/z", reference_.values.back());
+  }
+
+  std::string steps(const Form& form) {
+    const auto program = program_of(case_, form);
+    if (!program.ok()) return program.error().message;
+    static const Tensor kSample(DType::kF32, {1});
+    auto made = exec::ExactExecutor::create(*program, {{}, 1, 1, kSample.view(), kSample.view()}, threads_);
+    if (!made.ok()) return made.error().message;
+    exec::ExactExecutor& executor = **made;
+    const State start = state(form);
+    if (const Status status = executor.load(start); !status.ok()) return status.error().message;
+    const Status stepped = executor.step();
+    if (auto text = check_step(stepped, executor.state(), form); !text.empty()) return "fused: " + text + "\n" + executor.explain();
+    if (const Status status = executor.load(start); !status.ok()) return status.error().message;
+    std::string difference;
+    const Status traced = executor.trace([&](std::int32_t v, const TensorView& view) -> Status {
+      const auto at = static_cast<std::size_t>(v);
+      if (at > last() || at < reference_.first_line || !difference.empty()) return {};
+      difference = compare(view, reference_.values[at]);
+      if (!difference.empty()) difference = fmt::format("value {}: {}", v, difference);
+      return {};
+    });
+    if (difference.empty()) difference = check_step(traced, executor.state(), form);
+    return difference.empty() ? "" : "value by value: " + difference;
+  }
+
+  const Case& case_;
+  const Reference& reference_;
+  const int threads_;
+  const std::optional<std::size_t> not_finite_;
+};
+
+}  // namespace
+
+std::optional<std::size_t> Reference::first_not_finite_of_last() const {
+  if (values.back().dtype() != DType::kF32) return std::nullopt;
+  const auto numbers = values.back().as<float>();
+  const auto found = std::find_if(numbers.begin(), numbers.end(), [](float x) { return !std::isfinite(x); });
+  if (found == numbers.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - numbers.begin());
+}
+
+Result<Reference> reference_of(const Case& c, std::uint64_t seed) {
+  DGX_TRY(const auto program, program_of(c, {false, true, false}));
+  DGX_CHECK(program::check_program(*program));
+  Reference reference{input_tensors(c, seed), c.inputs.size(), {}};
+  std::vector<kernels::ValueType> types;
+  for (const Primitive& value : program->values) types.push_back({value.dtype, value.shape});
+  Fnv digest;
+  for (std::size_t v = c.inputs.size(); v < c.inputs.size() + c.lines.size(); ++v) {
+    const Primitive& line = program->values[v];
+    DGX_TRY(const auto compiled, kernels::compile(line, std::span(types).first(v)));
+    std::vector<TensorView> views;
+    for (const Tensor& value : reference.values) views.push_back(value.view());
+    Tensor out(line.dtype, line.shape);
+    DGX_CHECK(kernels::evaluate_all(compiled, views, out, 0, out.count()));
+    digest.add(out);
+    reference.values.push_back(std::move(out));
+  }
+  reference.digest = digest.text();
+  return reference;
+}
+
+std::vector<Configuration> all_configurations() {
+  std::vector<Configuration> all;
+  for (const auto set : cpu::available_instruction_sets()) {
+    for (const int threads : {1, 2, 3}) all.push_back({set, threads});
+  }
+  return all;
+}
+
+std::string differences(const Case& c, std::uint64_t seed, const Reference& reference, const Configuration& configuration) {
+  if (const Status status = cpu::force_instruction_set(configuration.set); !status.ok()) return status.error().message;
+  const std::string found = Run(c, reference, configuration).all();
+  if (found.empty()) return {};
+  std::string text = fmt::format("{}: seed {}, {}, {} threads: {}\n", c.name, seed, name_of(configuration.set), configuration.threads, found);
+  for (const std::string& line : c.lines) text += "  " + line + "\n";
+  return text;
+}
+
+std::int64_t work_of(const program::Program& program) {
+  std::int64_t work = 0;
+  for (const Primitive& value : program.values) {
+    if (value.kind == Kind::kInput) continue;
+    work += count_of(value.shape) * count_of(value.fold) * static_cast<std::int64_t>(1 + value.steps.size() + value.when.size());
+  }
+  return work;
+}
+
+}  // namespace dgx::matrix
