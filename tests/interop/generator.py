@@ -7,7 +7,9 @@ import numpy as np
 
 FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, -1.5, 2.5, 3.0, 2.0**-149, -(2.0**-149), 2.0**-126 - 2.0**-149, 2.0**-126, 2.0**-125, -(2.0**-127), 1e-20,
           2.0**23 + 1, -(2.0**24) + 1, 2.0**31, 2.0**63, -(2.0**63), 2.0**64, 1e20, 2.0**127, (2 - 2.0**-23) * 2.0**127,
-          -(2 - 2.0**-23) * 2.0**127, 1 + 2.0**-23, 1 - 2.0**-24, 88.5, -103.5, 0.1, 255.5, -0.25, math.inf, -math.inf]
+          -(2 - 2.0**-23) * 2.0**127, 1 + 2.0**-23, 1 - 2.0**-24, 88.5, -103.5, 0.1, 255.5, -0.25, math.inf, -math.inf,
+          # A product of the first two lies just below half the smallest subnormal: added to the third, binary64 hides that.
+          (1 + 2.0**-20) * 2.0**-75, (1 - 2.0**-20) * 2.0**-75, 2.0**-127 + 2.0**-149]
 INTEGERS = [0, 1, -1, 2, -2, 3, 7, -7, 10, 63, 255, 256, -255, 2**24 + 1, -(2**25) - 3, 2**31, 2**53 + 1, 2**62, 2**63 - 1, -(2**63),
             -(2**63) + 1, 2**32 + 5]
 UNARY_FLOAT = ["sqrt", "neg", "abs", "floor", "trunc", "rint", "exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "erf", "f32"]
@@ -44,6 +46,11 @@ def coordinate(terms, constant, divisor=None, exact=True):
     if divisor is None:
         return text
     return f"{text if bare else '(' + text + ')'}{'/' if exact else '//'}{divisor}"
+
+
+def outputs(ranges):
+    """Sizes of the indices i0, i1 ..."""
+    return [size for name, size in ranges.items() if name[0] == "i"]
 
 
 class Program:
@@ -113,6 +120,8 @@ class Program:
         """A random access with a fill; `ranges` are the sizes of the indices by name."""
         line = self.lines[value]
         sizes, text = list(line["s"]), str(value)
+        if sizes == outputs(ranges) and self.chance(0.7):
+            return f"{text}[{','.join(f'i{n}' for n in range(len(sizes)))}]"
         if self.chance(0.3):
             count = math.prod(sizes)
             first = self.pick([size for size in (1, 2, 3, 4, 5, count) if count % size == 0])
@@ -157,11 +166,17 @@ class Program:
                           ("or", [False] * 2), ("idiv", [False] * 2), ("imod", [False] * 2), ("select", [False] * 3)]
                          + [(name, [False] * 2) for name in BINARY_BOTH] + [(name, [kind] * 2) for name in COMPARISONS])
 
+    def pick_value(self, wants_float, ranges):
+        """Often one of the line's own shape: such lines may be computed together."""
+        values = self.floats if wants_float else self.integers
+        alike = [value for value in values if self.lines[value]["s"] == outputs(ranges)]
+        return self.pick(alike if alike and self.chance(0.6) else values)
+
     def leaf(self, wants_float, ranges, accesses, accumulator):
         if accumulator is not None and accumulator == wants_float and self.chance(0.4):
             return "acc"
         if len(accesses) < 3 and self.chance(0.7) or not accesses:
-            value = self.pick(self.floats if wants_float else self.integers)
+            value = self.pick_value(wants_float, ranges)
             if len(accesses) < 2 and self.lines[value]["s"] and self.chance(0.2):
                 accesses.append(self.indirect(value, accesses, ranges))
             else:
@@ -172,7 +187,7 @@ class Program:
         return hex_float(np.float32(self.pick(FLOATS))) if wants_float else str(self.pick(INTEGERS))
 
     def random_line(self, kind, lengths, element):
-        shape = self.pick([[], [3], [2, 5], [4, 1, 3], [7, 9]]) if kind != "map" else self.pick([[], [33], [6, 11], [3, 5, 7]])
+        shape = self.pick([[], [3], [4, 1, 3], [7, 9]]) if kind != "map" else self.pick([[], [7, 9], [7, 9], [63], [3, 5, 70]])
         iteration = [math.prod(shape)] if self.chance(0.2) else shape
         length = self.pick(lengths)
         fold = [length] if self.chance(0.5) or length % 3 else [length // 3, 3]
@@ -191,21 +206,27 @@ class Program:
             fields["f"] = fold
         if iteration != shape:
             fields["i"] = iteration
-        return self.line(kind, element, shape, x=accesses, do=steps, **fields)
+        return self.add(self.line(kind, element, shape, x=accesses, do=steps, **fields))
+
+    def add(self, value):
+        """Later lines may read it."""
+        self.made.append(value)
+        (self.floats if self.lines[value]["t"] == "f32" else self.integers).append(value)
 
     def random_dot(self):
         length, shape = self.pick(DOT_LENGTHS), self.pick([[], [5], [3, 4]])
         ranges = {**{f"i{n}": size for n, size in enumerate(shape)}, "k0": length}
         values = self.floats if self.chance(0.4) else self.floats[1:2]
         accesses = [self.access(self.pick(values), ranges) for _ in range(2)]
-        return self.line("dot", "f32", shape, f=[length], x=accesses)
+        self.add(self.line("dot", "f32", shape, f=[length], x=accesses))
 
     def random_lines(self, count):
         for _ in range(count):
             element = self.pick(["f32", "f32", "f32", "i64", "u8"])
-            self.made += [self.random_line("map", [1], element), self.random_line("sum", SUM_LENGTHS, element), self.random_dot(),
-                          self.random_line("max", SUM_LENGTHS, element), self.random_line("argmax", SUM_LENGTHS, "i64"),
-                          self.random_line("chain", CHAIN_LENGTHS, element)]
+            for kind, lengths in (("map", [1]), ("sum", SUM_LENGTHS), ("map", [1]), ("max", SUM_LENGTHS), ("chain", CHAIN_LENGTHS), ("map", [1])):
+                self.random_line(kind, lengths, element)
+            self.random_line("argmax", SUM_LENGTHS, "i64")
+            self.random_dot()
 
     def keep(self):
         """Every number becomes part of the next state: floats that are not finite as numbers that stand for them."""
