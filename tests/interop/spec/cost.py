@@ -35,16 +35,20 @@ def step_operations(program):
     return sum(line_operations(line) for line in program)
 
 
-def segments(task):
-    return -(-task["steps"] // task["checkpoint_every"])
+def committed_steps(task):
+    """Where the segments begin and end: dgx-protocol(7), "Segments"."""
+    whole, rest = divmod(task["steps"], task["checkpoint_every"])
+    count = max(1, whole + 1 if rest >= 2 else whole)
+    return [n * task["checkpoint_every"] for n in range(count)] + [task["steps"]]
 
 
 def estimate(task, step_operations):
-    policy, count = task["policy"], segments(task)
+    policy, steps = task["policy"], committed_steps(task)
+    count, longest = len(steps) - 1, max(end - start for start, end in zip(steps, steps[1:]))
     drawn = min(count, max(1, -(-count * policy["sample_ppm"] // 10**6)))
     made = {"step_operations": step_operations, "train": task["steps"] * step_operations,
             "prove": 8 * task["caps"]["bytes"] * (count + 1),
-            "verify": drawn * min(task["steps"], task["checkpoint_every"]) * step_operations}
+            "verify": drawn * longest * step_operations}
     made["reward"] = task["price"] * (made["train"] + made["prove"]) // 10**9
     made["fee"] = policy["verifier_fee"] + task["price"] * made["verify"] // 10**9
     made["tax"] = made["reward"] * policy["jackpot_tax_ppm"] // 10**6
