@@ -290,6 +290,7 @@ class Checker {
   }
 
   Status access(const Access& access, const Primitive& primitive) {
+    if (access.view && access.view->empty()) return malformed("a view without dimensions has no spelling");
     const Shape& sizes = access.view ? *access.view : table_[static_cast<std::size_t>(access.value)].shape;
     for (std::size_t n = 0; n < access.coordinates.size(); ++n) {
       Status status = check_coordinate(access.coordinates[n], sizes[n], access.fill.has_value(), primitive);

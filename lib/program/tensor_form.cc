@@ -154,7 +154,9 @@ std::optional<TensorForm> reshape(const TensorForm& form, const Shape& shape) {
   const auto from = element_count(form.shape), to = element_count(shape);
   if (!from.ok() || !to.ok() || *from != *to) return std::nullopt;
   if (form.splat) return splat_form(form.dtype, shape, *form.splat);
-  if (is_contiguous(form)) {
+  // A view has at least one dimension (dgx-program(5), "Accesses"): as a number the one element is read where
+  // it is.
+  if (is_contiguous(form) && !shape.empty()) {
     TensorForm result = form;
     result.shape = shape;
     result.base = shape;
