@@ -138,7 +138,9 @@ class ModuleWrapper {
 const torch::jit::Node* find_uncapturable(torch::jit::Block* block) {
   for (torch::jit::Node* node : block->nodes()) {
     const bool hidden = node->kind() == c10::prim::tolist || node->kind() == c10::prim::fork;
+    // An object that forward() makes is gone after it: `with torch.no_grad()` is one, and sets an attribute.
     const bool keeps_host_state = node->kind() == c10::prim::SetAttr &&
+                                  node->inputs()[0]->node()->kind() != c10::prim::CreateObject &&
                                   !node->inputs()[1]->type()->isSubtypeOf(*c10::TensorType::get());
     if (hidden || keeps_host_state) return node;
     for (torch::jit::Block* inside : node->blocks()) {
