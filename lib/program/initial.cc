@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "dgx/kernels/philox.h"
+#include "infinities.h"
 
 namespace dgx::program {
 
@@ -154,7 +155,7 @@ Result<State> initial_state(const Program& program, const CapturedGraph& graph) 
                                    name_of(tensor.dtype()), to_string(tensor.shape()),
                                    name_of(entry.tensor.dtype()), to_string(entry.tensor.shape())));
     }
-    entry.tensor = tensor;
+    entry.tensor = has_infinity(tensor) ? without_infinities(tensor) : tensor;
   }
   return state;
 }

@@ -7,6 +7,7 @@
 
 #include "dgx/program/check.h"
 #include "dgx/program/line.h"
+#include "infinities.h"
 #include "line_text.h"
 #include "lower_loss.h"
 #include "lower_optimizer.h"
@@ -173,7 +174,20 @@ class StepLowering {
       if (tensor.count() <= kMaxInlineNumbers) return inline_constant(tensor);
     }
     const ValueIndex value = builder().state("model/" + source.name, tensor.dtype(), tensor.shape());
-    return value_form(value, tensor.dtype(), tensor.shape());
+    entries_.push_back(value);
+    const TensorForm entry = value_form(value, tensor.dtype(), tensor.shape());
+    if (!has_infinity(tensor)) return entry;
+    if (changes(source))
+      return usage_error("model: " + source.name + " holds an infinity and changes in training");
+    return with_infinities(builder(), source.name, entry, stand_in_for_infinity(tensor));
+  }
+
+  /// In this pass.
+  bool changes(const AtenSource& source) const {
+    const auto n = static_cast<std::size_t>(&source - graph_.sources.data());
+    if (n < graph_.gradients.size() && graph_.gradients[n]) return true;
+    return std::any_of(graph_.buffer_updates.begin(), graph_.buffer_updates.end(),
+                       [&](const auto& update) { return update.first == n; });
   }
 
   TensorForm inline_constant(const Tensor& tensor) {
@@ -254,10 +268,8 @@ class StepLowering {
         return usage_error("model: buffer " + graph_.sources[source].name + " changes its form");
       builder().set_next(buffer.value, next.value);
     }
-    for (const AtenSource& source : graph_.sources) {
-      const TensorForm& entry = form(source.tensor);
-      if (entry.splat || builder().at(entry.value).source.kind != kernels::Source::Kind::kState) continue;
-      if (!builder().at(entry.value).next) builder().set_next(entry.value, entry.value);
+    for (const ValueIndex entry : entries_) {
+      if (!builder().at(entry).next) builder().set_next(entry, entry);
     }
     return {};
   }
@@ -302,6 +314,7 @@ class StepLowering {
   const TrainingRecipe& recipe_;
   LoweringState state_;
   TensorForm y_;
+  std::vector<ValueIndex> entries_;  // of the model
   std::optional<OptimizerLowering> optimizer_;
   std::vector<bool> updated_;
 };

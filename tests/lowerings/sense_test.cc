@@ -62,6 +62,17 @@ double distance(std::span<const float> ours, std::span<const float> theirs) {
   return off / largest;
 }
 
+/// A buffer as the state holds it: dgx-program(5), "Capture", has the stand-in for infinities.
+Tensor stored(Tensor buffer, const Tensor& ours) {
+  if (buffer.dtype() != DType::kF32) return buffer;
+  for (std::size_t n = 0; n < buffer.as<float>().size(); ++n) {
+    float& number = buffer.as<float>()[n];
+    const bool stands = std::isinf(number) && std::abs(ours.as<float>()[n]) > 3.4e38F;
+    if (stands) number = std::copysign(ours.as<float>()[n], number);
+  }
+  return buffer;
+}
+
 std::string numbers_of(const Tensor& tensor) {
   std::ostringstream text;
   for (std::size_t n = 0; n < std::min<std::size_t>(static_cast<std::size_t>(tensor.count()), 24); ++n)
@@ -202,7 +213,8 @@ class Subject {
     for (const Field& buffer : case_.buffers) {
       const Entry* const found = find_entry(after, "model/" + buffer.name);
       if (found)
-        require_close(found->tensor, eager.entry(buffer.name), case_.tolerance, "buffer " + buffer.name);
+        require_close(found->tensor, stored(eager.entry(buffer.name), found->tensor), case_.tolerance,
+                      "buffer " + buffer.name);
     }
   }
 

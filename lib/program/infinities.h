@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+
+#include "dgx/core/tensor.h"
+#include "dgx/program/builder.h"
+#include "tensor_form.h"
+
+namespace dgx::program {
+
+// A state is finite, but masks hold −inf. An entry that never changes may: it is stored with the stand-in, a
+// finite number of the infinity's sign, and the program puts the infinity back where it is read
+// (dgx-program(5), "Capture").
+
+[[nodiscard]] bool has_infinity(const Tensor& tensor);
+
+/// The greatest float that is in the tensor with neither sign; a function of the tensor's numbers alone.
+[[nodiscard]] float stand_in_for_infinity(const Tensor& tensor);
+
+/// The tensor with stand-ins.
+[[nodiscard]] Tensor without_infinities(const Tensor& tensor);
+
+/// The stored tensor with infinities again.
+[[nodiscard]] TensorForm with_infinities(Builder& builder, const std::string& provenance,
+                                         const TensorForm& stored, float stand_in);
+
+}  // namespace dgx::program
