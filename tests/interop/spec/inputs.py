@@ -44,23 +44,25 @@ def normal(seed, kind, ordinal, count):
     return radius * numbers.cosine(np.float32(float.fromhex("0x1.921fb6p+2")) * v)
 
 
-def sample_at(seed, samples, position):
-    """The sample that position p takes: six Feistel rounds, walked until inside."""
-    epoch, x = divmod(position, samples)
-    half = ((samples - 1).bit_length() + 1) // 2
-    mask = (1 << half) - 1
-    while True:
-        left, right = x >> half, x & mask
+def samples_at(seed, samples, positions):
+    """The samples that these positions take: six Feistel rounds, walked until inside."""
+    positions = np.asarray(positions, np.uint64)
+    epoch, x = np.divmod(positions, np.uint64(samples))
+    half = np.uint64(((samples - 1).bit_length() + 1) // 2)
+    mask = (np.uint64(1) << half) - np.uint64(1)
+    outside = np.ones(len(x), bool)
+    while outside.any():
+        left, right = x[outside] >> half, x[outside] & mask
         for round_number in range(6):
-            word = int(philox([right, epoch, round_number, ORDER << 24], key_of(seed))[0])
+            word = philox([right, epoch[outside], np.uint64(round_number), np.uint64(ORDER << 24)], key_of(seed))[0]
             left, right = right, left ^ (word & mask)
-        x = left << half | right
-        if x < samples:
-            return x
+        x[outside] = left << half | right
+        outside = x >= np.uint64(samples)
+    return [int(sample) for sample in x]
 
 
 def batch_indices(seed, samples, batch, step):
-    return [sample_at(seed, samples, position) for position in range(step * batch, (step + 1) * batch)]
+    return samples_at(seed, samples, range(step * batch, (step + 1) * batch))
 
 
 def start_of(kind, name, shapes):

@@ -1,0 +1,11 @@
+#!/bin/sh
+# The built-in models on real data: the accuracies they reach, and their learning curves beside eager PyTorch's (curves.py). About
+# 25 minutes on two cores. BUILD/curves keeps the runs, so that it can be interrupted, the picture and the table.
+set -eu
+build=$1
+here=$(cd "$(dirname "$0")/.." && pwd)
+for package in python3-torch bible-kjv; do
+  dpkg-query -W "$package" >/dev/null 2>&1 || { echo "needs $package" >&2; exit 1; }
+done
+cmake --build "$build" --target programs dgx_torch
+exec /usr/bin/python3 -W ignore "$here/slow/curves.py" --bin "$build/bin" --folder "$build/curves"
