@@ -118,14 +118,14 @@ class Subject:
 
 SUBJECTS = [
     Subject("mlp", "MLP 784-256-128-10, Fashion-MNIST", "mlp:784-256-128-10", lambda: Perceptron(784, 256, 128, 10), "fashion",
-            ["--optimizer", "sgd:lr=0.1,momentum=0.9", "--schedule", "cosine:warmup=100,min=0", "--batch", "128", "--epochs", "10", "--seed", "1"],
+            ["--optimizer", "sgd:lr=0.1,momentum=0.9", "--schedule", "cosine:warmup=100,min=0", "--batch", "128", "--epochs", "10", "--seed", "1", "--checkpoint-every", "200"],
             accuracy=0.88, window=50),
     Subject("resnet20", "ResNet-20, Fashion-MNIST", "resnet20", ResNet20, "fashion",
             ["--optimizer", "sgd:lr=0.1,momentum=0.9,weight-decay=1e-4", "--schedule", "cosine:warmup=200,min=0", "--batch", "128", "--epochs", "5",
-             "--seed", "1"], accuracy=0.91, window=25),
+             "--seed", "1", "--checkpoint-every", "117"], accuracy=0.91, window=25),
     Subject("gpt", "GPT, 4 layers of 128, King James Bible", "gpt:layers=4,width=128,heads=4,context=128", lambda: Gpt(4, 128, 4, 128), "text",
             ["--optimizer", "adamw:lr=1e-3,betas=0.9/0.95,weight-decay=0.1", "--schedule", "cosine:warmup=50,min=1e-4", "--batch", "16",
-             "--steps", "1200", "--seed", "3"]),
+             "--steps", "1200", "--seed", "3", "--checkpoint-every", "100"]),
 ]
 
 
