@@ -268,7 +268,8 @@ std::vector<Case> window_cases() {
 Case random_window(Random& random) {
   std::vector<Case> cases;
   const auto purity = random.one_in(4) ? Purity::kPoisoned : Purity::kFinite;
-  add_convolution(cases, drawn(random), purity, purity == Purity::kFinite && random.one_in(2) ? Values::kEdges : Values::kOrdinary);
+  const auto values = purity == Purity::kFinite && random.one_in(2) ? Values::kEdges : Values::kOrdinary;
+  add_convolution(cases, drawn(random), purity, values);
   return cases[static_cast<std::size_t>(random.below(3))];
 }
 

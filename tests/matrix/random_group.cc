@@ -11,6 +11,8 @@ using kernels::Kind;
 
 namespace {
 
+/// Every expression draws at most once, but for those in braces: the order of arguments is the compiler's.
+///
 /// Draws one program: inputs that fit a drawn base shape, then lines that read inputs and earlier lines by drawn accesses and
 /// compute drawn expressions. Nothing aims at a form that an executor knows; all forms come up.
 class Draw {
@@ -166,9 +168,10 @@ class Draw {
       integer = step(steps, "f32 " + integer.text, true);
     }
     const std::int64_t kind = random_.below(8);
-    if (kind == 0) return step(steps, fmt::format("{} {} {}", random_.pick(kComparisons), a.text, b.text), false);
+    const std::string& comparison = random_.pick(kComparisons);
+    if (kind == 0) return step(steps, fmt::format("{} {} {}", comparison, a.text, b.text), false);
     if (kind == 1) {
-      const Part condition = step(steps, fmt::format("{} {} {}", random_.pick(kComparisons), a.text, literal(a.is_float).text), false);
+      const Part condition = step(steps, fmt::format("{} {} {}", comparison, a.text, literal(a.is_float).text), false);
       return step(steps, fmt::format("select {} {} {}", condition.text, b.text, a.text), a.is_float);
     }
     if (kind == 2 && a.is_float) return step(steps, fmt::format("fma {} {} {}", a.text, b.text, literal(true).text), true);
@@ -234,7 +237,8 @@ class Draw {
     for (std::int64_t n = 1 + random_.below(4); n > 0; --n) {
       const Value& value = any_value();
       parts.push_back({fmt::format("x{}", line.x.size()), value.dtype == DType::kF32});
-      line.x.push_back(access(value, all, line.shape.size(), random_.one_in(2)));
+      const bool plain = random_.one_in(2);
+      line.x.push_back(access(value, all, line.shape.size(), plain));
     }
     const bool to_float = !random_.one_in(6);
     line.dtype = kind == Kind::kArgmax || !to_float ? DType::kI64 : DType::kF32;

@@ -143,17 +143,20 @@ std::vector<Case> group_cases() {
 Case random_row_program(Random& random) {
   const std::int64_t size = random.one_in(2) ? random.pick(kSizes) : 1 + random.below(600);
   const std::int64_t n = 1 + random.below(std::max<std::int64_t>(1, 20000 / size));
+  const bool causal = random.one_in(2);
+  const Purity purity = random.one_in(3) ? Purity::kPoisoned : Purity::kFinite;
+  const Shape sizes = {1 + random.below(4), 1 + random.below(70), 1 + random.below(40)};  // in order: braces
   switch (random.below(6)) {
     case 0:
-      return softmax(n, size, random.one_in(2), random.one_in(3) ? Purity::kPoisoned : Purity::kFinite);
+      return softmax(n, size, causal, purity);
     case 1:
-      return layer_norm(n, size, random.one_in(3) ? Purity::kPoisoned : Purity::kFinite);
+      return layer_norm(n, size, purity);
     case 2:
-      return batch_norm(1 + random.below(4), 1 + random.below(20), 1 + random.below(12));
+      return batch_norm(sizes[0], 1 + sizes[1] / 4, 1 + sizes[2] / 4);
     case 3:
-      return attention(1 + random.below(4), 1 + random.below(70), 1 + random.below(40));
+      return attention(sizes[0], sizes[1], sizes[2]);
     default:
-      return adam(1 + random.below(9000), random.one_in(2) ? Values::kEdges : Values::kOrdinary);
+      return adam(sizes[1] * sizes[1], causal ? Values::kEdges : Values::kOrdinary);
   }
 }
 

@@ -58,6 +58,14 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace dgx::testing {
 
+#ifdef HWY_COMPILE_ONLY_STATIC
+// One instruction set, known when this is compiled: nothing of the Highway library is needed.
+std::vector<FunctionForms> function_forms() {
+  std::vector<FunctionForms> forms;
+  HWY_STATIC_DISPATCH(Append)(forms);
+  return forms;
+}
+#else
 HWY_EXPORT(Append);
 
 std::vector<FunctionForms> function_forms() {
@@ -71,6 +79,7 @@ std::vector<FunctionForms> function_forms() {
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
   return forms;
 }
+#endif
 
 }  // namespace dgx::testing
 #endif
