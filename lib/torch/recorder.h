@@ -48,6 +48,9 @@ class Recorder {
   /// The number of `tensor`; one never seen is a literal.
   program::TensorId id_of(const at::Tensor& tensor);
 
+  /// Whether numbers in `value` depend on the input, the state or a random draw; of plain tensors.
+  [[nodiscard]] bool varies(const c10::IValue& value) const;
+
   /// Refuses, by throwing, calls whose result cannot be known at capture. Before the call runs.
   void check(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments);
   /// Takes down a call that ran.
@@ -73,7 +76,6 @@ class Recorder {
   [[noreturn]] void refuse(std::string message);
   [[nodiscard]] std::string place() const;
   [[nodiscard]] const program::TensorId* find(const at::Tensor& tensor) const;
-  [[nodiscard]] bool varies(const c10::IValue& value) const;
   program::TensorId number(const at::Tensor& tensor, bool varies);
   program::AtenArgument argument(const c10::IValue& value, const c10::Argument& formal);
   program::AtenArgument tensor_argument(const at::Tensor& tensor);

@@ -9,8 +9,12 @@
 #include <torch/library.h>
 
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "decompositions.h"
 
 namespace dgx::torch_bridge {
 namespace {
@@ -53,26 +57,47 @@ bool takes_tensor(const c10::FunctionSchema& schema) {
   return schema.arguments().at(0).type()->isSubtypeOf(*c10::TensorType::get());
 }
 
-/// Which operators are replaced, and by which. Registers those on first use.
-const std::map<c10::Symbol, c10::Symbol>& replacements() {
-  static const std::map<c10::Symbol, c10::Symbol> kReplacements = {
-      {c10::Symbol::fromQualString("aten::tensor"), c10::Symbol::fromQualString("dgx::tensor")},
-      {c10::Symbol::fromQualString("aten::as_tensor"), c10::Symbol::fromQualString("dgx::as_tensor")},
-      {c10::Symbol::fromQualString("aten::one_hot"), c10::Symbol::fromQualString("dgx::one_hot")}};
-  static const bool registered = [] {
-    for (const auto& [from, to] : kReplacements) {
-      for (const auto& original : torch::jit::getAllOperatorsFor(from)) {
-        const std::string name = to.toQualString();
-        if (name == "dgx::one_hot") {
-          torch::jit::registerOperator(renamed(*original, name, one_hot));
-        } else if (!takes_tensor(original->schema())) {
-          torch::jit::registerOperator(renamed(*original, name, made_of_host_numbers(original)));
-        }
+Operation decomposed(const std::shared_ptr<Operator>& original, bool (*run)(Stack& stack)) {
+  return [operation = original->getOperation(), run](Stack& stack) mutable {
+    if (!run(stack)) operation(stack);
+  };
+}
+
+/// What the operator becomes, or an empty operation if it stays as it is.
+Operation replacement(const std::shared_ptr<Operator>& original) {
+  const std::string& name = original->schema().name();
+  if (name == "aten::one_hot") return one_hot;
+  for (const Decomposition& each : decompositions()) {
+    if (name == each.name && original->schema().overload_name() == each.overload) {
+      return decomposed(original, each.run);
+    }
+  }
+  const bool makes_a_tensor = name == "aten::tensor" || name == "aten::as_tensor";
+  return makes_a_tensor && !takes_tensor(original->schema()) ? made_of_host_numbers(original)
+                                                             : Operation(nullptr);
+}
+
+std::set<std::string> replaced_names() {
+  std::set<std::string> names = {"aten::tensor", "aten::as_tensor", "aten::one_hot"};
+  for (const Decomposition& each : decompositions()) names.emplace(each.name);
+  return names;
+}
+
+/// The operator that stands for each that is replaced, by schema. Registers those on first use.
+const std::map<std::string, c10::Symbol>& replacements() {
+  static const std::map<std::string, c10::Symbol> kReplacements = [] {
+    std::map<std::string, c10::Symbol> replaced;
+    for (const std::string& from : replaced_names()) {
+      const std::string to = "dgx" + from.substr(from.find("::"));
+      for (const auto& original : torch::jit::getAllOperatorsFor(c10::Symbol::fromQualString(from))) {
+        Operation operation = replacement(original);
+        if (!operation) continue;
+        torch::jit::registerOperator(renamed(*original, to, std::move(operation)));
+        replaced.emplace(c10::toString(original->schema()), c10::Symbol::fromQualString(to));
       }
     }
-    return true;
+    return replaced;
   }();
-  (void)registered;
   return kReplacements;
 }
 
@@ -80,10 +105,9 @@ void rewrite(torch::jit::Block* block) {
   std::vector<torch::jit::Node*> nodes(block->nodes().begin(), block->nodes().end());
   for (torch::jit::Node* node : nodes) {
     for (torch::jit::Block* inside : node->blocks()) rewrite(inside);
-    const auto found = replacements().find(node->kind());
+    const c10::FunctionSchema* const schema = node->maybeSchema();
+    const auto found = schema ? replacements().find(c10::toString(*schema)) : replacements().end();
     if (found == replacements().end()) continue;
-    const bool is_one_hot = found->second.toUnqualString() == std::string("one_hot");
-    if (!is_one_hot && node->inputs()[0]->type()->isSubtypeOf(*c10::TensorType::get())) continue;
     node->replaceWithNewSymbol(found->second);
     node->destroy();
   }
