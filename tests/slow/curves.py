@@ -130,7 +130,8 @@ SUBJECTS = [
 
 
 class Bench:
-    def __init__(self, bin_folder, folder):
+    def __init__(self, bin_folder, folder, threads):
+        self.threads = threads
         self.bin, self.folder = pathlib.Path(bin_folder).resolve(), pathlib.Path(folder).resolve()
         self.folder.mkdir(parents=True, exist_ok=True)
 
@@ -157,7 +158,7 @@ class Bench:
         if not (self.folder / task).exists():
             self.run("dgx-submit", "--data", f"{subject.data}.h5", "--model", subject.spec, "--loss", "cross-entropy", *subject.options,
                      "--key", "key.pem", "-o", task)
-        done = json.loads(self.run("dgx-train", task, "--data", f"{subject.data}.h5", "-o", f"{subject.name}.run", "--json").splitlines()[-1])
+        done = json.loads(self.run("dgx-train", task, "--data", f"{subject.data}.h5", "-o", f"{subject.name}.run", "--threads", self.threads, "--json").splitlines()[-1])
         with h5py.File(self.folder / f"{subject.name}.run" / "index.h5") as file:
             losses = np.asarray(file["losses"][()], "f8")
         score = {}
@@ -177,7 +178,7 @@ def train_eagerly(bench, subject):
     if kept.exists():
         return np.load(kept)
     task = bench.statement(subject)
-    torch.set_num_threads(2)
+    torch.set_num_threads(bench.threads)
     model = subject.network()
     program = [json.loads(line) for line in open(bench.folder / f"{subject.name}.program.jsonl")]
     state = inputs.initial_state(program, task["seed"], subject.spec)
@@ -253,9 +254,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", required=True)
     parser.add_argument("--folder", required=True)
+    parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("names", nargs="*", help="mlp, resnet20, gpt; default: all")
     options = parser.parse_args()
-    bench = Bench(options.bin, options.folder)
+    bench = Bench(options.bin, options.folder, options.threads)
     bench.prepare()
     curves, rows, failed = [], [], False
     for subject in SUBJECTS:
