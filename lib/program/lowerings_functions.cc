@@ -79,6 +79,18 @@ void pow_of_number(Call& call, double base, const TensorForm& power) {
   map.out(exp(to_float(map.read(power, "exponent")) * static_cast<float>(std::log(base))));
 }
 
+/// A tensor to a power that is one: exp(y · log x); of a negative x for whole y only.
+void pow_of_tensors(Call& call, const TensorForm& base, const TensorForm& power) {
+  Pointwise map(call);
+  const Expression x = to_float(map.read(base, "self")), y = to_float(map.read(power, "exponent"));
+  const Expression is_whole = compare(ScalarOp::kEq, function(ScalarOp::kFloor, y), y);
+  const Expression half = y / 2.0F;
+  const Expression is_odd = compare(ScalarOp::kNe, function(ScalarOp::kFloor, half), half);
+  const Expression size = exp(y * log(select(is_whole, abs(x), x)));
+  const Expression flips = step(ScalarOp::kAnd, {is_below_zero(x), is_odd});
+  map.out(select(compare(ScalarOp::kEq, y, 0.0F), 1.0F, select(flips, -size, size)));
+}
+
 /// The remainder of the division towards zero: exact where the quotient is below 2^24.
 Expression truncated_remainder(const Expression& x, const Expression& y) {
   const Expression quotient = function(ScalarOp::kTrunc, x / y);
@@ -186,8 +198,9 @@ void pow(Call& call) {
   const auto exponent = splat_number(power), number = splat_number(base);
   if (!call.ok()) return;
   if (!exponent && number && call.result_dtype() == DType::kF32) return pow_of_number(call, *number, power);
-  if (!call.require(exponent.has_value(), "the exponent is a tensor")) return;
   const bool is_float = call.result_dtype() == DType::kF32;
+  if (!exponent && is_float) return pow_of_tensors(call, base, power);
+  if (!call.require(exponent.has_value(), "the exponent is a tensor of integers")) return;
   if (*exponent == 0)
     return call.give(splat_form(call.result_dtype(), call.result_shape(),
                                 is_float ? kernels::Literal(1.0F) : kernels::Literal(std::int64_t{1})));
