@@ -183,10 +183,12 @@ Result<CapturedGraph> capture_model(const CaptureRequest& request, const Model& 
   try {
     return run_pass(request, model, recorder);
   } catch (const Refusal&) {
-    if (!recorder.refusal().empty()) return usage_error(request.model + ": " + recorder.refusal());
+    if (!recorder.refusal().empty())
+      return usage_error(request.model + ": " + recorder.refusal(), recorder.hint());
     return usage_error(request.model + ": the model runs in more than one thread and cannot be captured");
   } catch (const std::exception& thrown) {
-    if (!recorder.refusal().empty()) return usage_error(request.model + ": " + recorder.refusal());
+    if (!recorder.refusal().empty())
+      return usage_error(request.model + ": " + recorder.refusal(), recorder.hint());
     return malformed(fmt::format("{}: forward() of input {} failed: {}", request.model,
                                  to_string(request.input_shape), message_of(thrown)));
   }

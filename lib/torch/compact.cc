@@ -69,7 +69,7 @@ void drop_unneeded(CapturedGraph& graph, const std::vector<bool>& needed) {
 
 Status check_dtypes(CapturedGraph& graph, const std::vector<bool>& needed,
                     const std::vector<std::string>& unsupported) {
-  constexpr const char* kHint = "tensors are float32, int64, bool or uint8";
+  constexpr const char* kHint = "tensors are float32, int64, int32, bool or uint8";
   for (const AtenSource& source : graph.sources) {
     if (const auto& dtype = unsupported[index(source.tensor)]; !dtype.empty()) {
       return usage_error(fmt::format("{}: a tensor of {} cannot be captured", source.name, dtype), kHint);

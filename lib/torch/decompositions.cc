@@ -52,6 +52,33 @@ bool cdist(Stack& stack) {
   return true;
 }
 
+/// Numbers of boundaries that are below each x (with `right`: not above it).
+at::Tensor bucket_of(const at::Tensor& x, const at::Tensor& boundaries, bool right) {
+  const at::Tensor each = x.unsqueeze(-1);
+  return (right ? boundaries.le(each) : boundaries.lt(each)).sum(-1);
+}
+
+bool bucketize(Stack& stack) {
+  const at::Tensor x = torch::jit::peek(stack, 0, 4).toTensor(),
+                   boundaries = torch::jit::peek(stack, 1, 4).toTensor();
+  const bool narrow = torch::jit::peek(stack, 2, 4).toBool(), right = torch::jit::peek(stack, 3, 4).toBool();
+  if (narrow || boundaries.dim() != 1) return false;
+  torch::jit::drop(stack, 4);
+  torch::jit::push(stack, bucket_of(x, boundaries, right));
+  return true;
+}
+
+bool cross(Stack& stack) {
+  const c10::IValue dimension = torch::jit::peek(stack, 2, 3);
+  if (!dimension.isInt()) return false;  // torch.cross without one asks which dimension has three
+  const std::int64_t d = dimension.toInt();
+  const at::Tensor a = torch::jit::peek(stack, 0, 3).toTensor(), b = torch::jit::peek(stack, 1, 3).toTensor();
+  if (a.size(d) != 3 || b.size(d) != 3) return false;
+  torch::jit::drop(stack, 3);
+  torch::jit::push(stack, a.roll(-1, d) * b.roll(-2, d) - a.roll(-2, d) * b.roll(-1, d));
+  return true;
+}
+
 /// How many indices each bag has, if offsets are the same in every step and all bags are alike.
 std::optional<std::int64_t> bag_length(const at::Tensor& indices, const at::Tensor& offsets, bool has_last) {
   if (indices.dim() != 1 || offsets.dim() != 1) return std::nullopt;
@@ -238,6 +265,9 @@ bool bicubic_by_lists(Stack& stack) {
 
 constexpr Decomposition kDecompositions[] = {{"aten::logcumsumexp", "", &logcumsumexp},
                                              {"aten::cdist", "", &cdist},
+                                             {"aten::bucketize", "Tensor", &bucketize},
+                                             {"aten::cross", "", &cross},
+                                             {"aten::linalg_cross", "", &cross},
                                              {"aten::embedding_bag", "padding_idx", &embedding_bag},
                                              {"aten::affine_grid_generator", "", &affine_grid},
                                              {"aten::grid_sampler", "", &grid_sampler},

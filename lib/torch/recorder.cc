@@ -106,6 +106,7 @@ std::optional<DType> dtype_of(at::ScalarType type) {
     case at::kFloat:
       return DType::kF32;
     case at::kLong:
+    case at::kInt:  // dgx-program(5), "Capture"
       return DType::kI64;
     case at::kByte:
     case at::kBool:
@@ -124,7 +125,8 @@ Tensor copy_value(const at::Tensor& tensor) {
   const AtenTensor description = describe(tensor);
   if (!dtype_of(tensor.scalar_type())) return Tensor(description.dtype, {});
   const PlainCalls plain;
-  const at::Tensor rows = tensor.detach().resolve_conj().resolve_neg().contiguous();
+  at::Tensor rows = tensor.detach().resolve_conj().resolve_neg().contiguous();
+  if (rows.scalar_type() == at::kInt) rows = rows.to(at::kLong);
   Tensor value(description.dtype, description.shape);
   if (value.count() > 0) std::memcpy(value.bytes().data(), rows.const_data_ptr(), value.bytes().size());
   return value;
@@ -278,8 +280,11 @@ Recorder* Recorder::active() {
   return recorder;
 }
 
-void Recorder::refuse(std::string message) {
-  if (refusal_.empty()) refusal_ = fmt::format("{}: {}", place(), message);
+void Recorder::refuse(std::string message, std::string hint) {
+  if (refusal_.empty()) {
+    refusal_ = fmt::format("{}: {}", place(), message);
+    hint_ = std::move(hint);
+  }
   throw Refusal();
 }
 
@@ -383,7 +388,12 @@ void Recorder::check(const c10::OperatorHandle& op, IValues arguments) {
       std::any_of(arguments.begin(), arguments.end(), [&](const IValue& v) { return varies(v); });
   if (any_varies && depends_on_numbers(op, arguments)) {
     refuse(fmt::format(
-        "{} depends on computed numbers, so it may differ from step to step and cannot be captured", name));
+               "{} depends on computed numbers, so it may differ from step to step and cannot be captured",
+               name),
+           name == "aten::_local_scalar_dense"
+               ? "item(), int(), float(), bool() and `if` take a number out of a tensor: keep it one, choose "
+                 "by torch.where"
+               : "shapes must not depend on numbers: multiply by the mask, or choose by torch.where");
   }
   if (op.schema().is_mutable() &&
       any_tensor(arguments, [&](const at::Tensor& t) { return find(t) != nullptr; })) {

@@ -62,6 +62,7 @@ class Recorder {
   Result<program::CapturedGraph> finish(program::CapturedGraph roots);
 
   [[nodiscard]] const std::string& refusal() const { return refusal_; }
+  [[nodiscard]] const std::string& hint() const { return hint_; }
   /// "forward" or "backward": the first word of every place.
   void set_pass(std::string pass) { pass_ = std::move(pass); }
 
@@ -73,7 +74,7 @@ class Recorder {
     bool varies = false;    ///< whether its numbers depend on the input, the state or a random draw
   };
 
-  [[noreturn]] void refuse(std::string message);
+  [[noreturn]] void refuse(std::string message, std::string hint = {});
   [[nodiscard]] std::string place() const;
   [[nodiscard]] const program::TensorId* find(const at::Tensor& tensor) const;
   program::TensorId number(const at::Tensor& tensor, bool varies);
@@ -83,7 +84,7 @@ class Recorder {
 
   std::thread::id thread_ = std::this_thread::get_id();
   std::string pass_ = "forward";
-  std::string refusal_;
+  std::string refusal_, hint_;
   std::vector<Known> known_;
   std::vector<program::AtenSource> sources_;
   std::vector<program::AtenCall> calls_;
