@@ -206,7 +206,10 @@ def drill(bench, line):
     for element in dict.fromkeys((size // 2, size // 8, 0, size - 1)):
         bit = 22 if line["t"] == "f32" else 0
         shutil.rmtree(bench.path("drilled.run"), ignore_errors=True)
-        if bench.train("drill", "drilled.run", "--drill", f"step=2,op={line['v']},element={element},bit={bit}", codes=(0, 3)).returncode == 3:
+        done = bench.train("drill", "drilled.run", "--drill", f"step=2,op={line['v']},element={element},bit={bit}", codes=(0, 3, 65))
+        if done.returncode == 65:
+            check("not finite" in done.stderr, done.stderr)
+        if done.returncode != 0:
             continue
         told = bench.json("dgx-bisect", "diff", "drill.json", "honest.run", "drilled.run", "--data", "data.h5", "--threads", 1, codes=(1,))
         at = (told["step"], told["value"]["number"], told["element"])
