@@ -181,7 +181,7 @@ def train_eagerly(bench, subject):
     torch.set_num_threads(bench.threads)
     model = subject.network()
     program = [json.loads(line) for line in open(bench.folder / f"{subject.name}.program.jsonl")]
-    state = inputs.initial_state(program, task["seed"], subject.spec)
+    state = inputs.initial_state(program, int(task["seed"]), subject.spec)
     own = model.state_dict()
     for entry, value in state.items():
         if entry.startswith("model/"):
@@ -191,7 +191,7 @@ def train_eagerly(bench, subject):
     optimizer = make_optimizer(model, task["optimizer"])
     losses = []
     for step in range(task["steps"]):
-        chosen = inputs.batch_indices(task["seed"], len(x), task["batch"], step)
+        chosen = inputs.batch_indices(int(task["seed"]), len(x), task["batch"], step)
         batch = torch.from_numpy(x[chosen])
         batch = batch.float() * float(np.float32(1 / 255)) if subject.data == "fashion" else batch.long()
         for group in optimizer.param_groups:
