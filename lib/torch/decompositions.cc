@@ -68,6 +68,16 @@ bool bucketize(Stack& stack) {
   return true;
 }
 
+/// The order of as many random numbers; equal ones keep theirs.
+bool randperm(Stack& stack) {
+  const std::int64_t n = torch::jit::peek(stack, 0, 5).toInt();
+  const c10::IValue dtype = torch::jit::peek(stack, 1, 5);
+  if (n < 1 || !(dtype.isNone() || dtype.toScalarType() == at::kLong)) return false;
+  torch::jit::drop(stack, 5);
+  torch::jit::push(stack, at::rand({n}).argsort(/*stable=*/true, /*dim=*/0));
+  return true;
+}
+
 bool cross(Stack& stack) {
   const c10::IValue dimension = torch::jit::peek(stack, 2, 3);
   if (!dimension.isInt()) return false;  // torch.cross without one asks which dimension has three
@@ -266,6 +276,7 @@ bool bicubic_by_lists(Stack& stack) {
 constexpr Decomposition kDecompositions[] = {{"aten::logcumsumexp", "", &logcumsumexp},
                                              {"aten::cdist", "", &cdist},
                                              {"aten::bucketize", "Tensor", &bucketize},
+                                             {"aten::randperm", "", &randperm},
                                              {"aten::cross", "", &cross},
                                              {"aten::linalg_cross", "", &cross},
                                              {"aten::embedding_bag", "padding_idx", &embedding_bag},
