@@ -33,6 +33,9 @@ MODELS = {
     "autoencoder": ("Autoencoder", Data.IMAGES_TO_THEMSELVES, "adam:lr=5e-3"),
     "recurrence": ("Recurrence", Data.IMAGES, "adam:lr=1e-2"),
     "mixer": ("Mixer", Data.IMAGES, "adamw:lr=3e-3"),
+    "codebook": ("Quantised", Data.IMAGES_TO_THEMSELVES, "adam:lr=1e-2"),
+    "alibi": ("Alibi", Data.TEXT, "adamw:lr=1e-2"),
+    "spatial_transformer": ("SpatialTransformer", Data.IMAGES, "adam:lr=1e-2"),
     "llama": ("Llama", Data.TEXT, "adamw:lr=1e-2,betas=0.9/0.95,weight-decay=0.1"),
 }
 

@@ -65,7 +65,18 @@ TEST_CASE("an access without fill must be inside for every index") {
   check_refused(map(R"("0@24[6*i0+2*i1]")"), "reaches 0 to 28");
   check_refused(map(R"("0[(i0-1)//2,i1]")"), "reaches -1 to 1");
   check_refused(map(R"("0[i0,9007199254740992*i1]?0x0p0")"), "exceeds 2^53");
-  check_refused(map(R"("0[(9007199254740992*i0+9007199254740992*i1)//9007199254740992,i1]?0x0p0")"), "exceeds 2^53");
+  check_refused(map(R"("0[(9007199254740992*i0+9007199254740992*i1)//9007199254740992,i1]?0x0p0")"),
+                "exceeds 2^53");
+}
+
+TEST_CASE("a view has dimensions, so that what is checked can be printed and read") {
+  auto program = parse_program(program_with(map(R"("3[]")", "", "[]")));
+  REQUIRE(program.ok());
+  REQUIRE(check_program(*program).ok());
+  program->values.back().accesses.front().view = Shape{};
+  const Status status = check_program(*program);
+  REQUIRE(!status.ok());
+  CHECK_THAT(status.error().message, Catch::Contains("a view without dimensions"));
 }
 
 TEST_CASE("an exact division and a read index need a fill, a read index stands alone") {
@@ -204,17 +215,17 @@ TEST_CASE("values that together exceed the cap are refused before anything is al
 }
 
 TEST_CASE("an evaluation program has no schedule and no random numbers, whose step it would not know") {
-  const std::string mean =
-      R"({"do":["add x0 x0"],"k":"map","s":[4],"t":"f32","v":1,"x":["0[i0]"]})"
-      "\n";
+  const std::string mean = R"({"do":["add x0 x0"],"k":"map","s":[4],"t":"f32","v":1,"x":["0[i0]"]})"
+                           "\n";
   const auto checked_evaluation = [&](const std::string& input) {
     const auto program = parse_program(input + "\n" + mean);
     if (!program.ok()) FAIL(program.error().message);
     return check_program(*program, ProgramRole::kEvaluation);
   };
   CHECK(checked_evaluation(R"({"k":"input","s":[4],"src":"batch y","t":"f32","v":0})").ok());
-  for (const char* input : {R"({"k":"input","s":[4],"src":"uniform 0","t":"f32","v":0})",
-                            R"({"k":"input","of":["lr","lr","lr","lr"],"s":[4],"src":"schedule","t":"f32","v":0})"}) {
+  for (const char* input :
+       {R"({"k":"input","s":[4],"src":"uniform 0","t":"f32","v":0})",
+        R"({"k":"input","of":["lr","lr","lr","lr"],"s":[4],"src":"schedule","t":"f32","v":0})"}) {
     const Status status = checked_evaluation(input);
     REQUIRE(!status.ok());
     CHECK_THAT(status.error().message, Catch::Contains("an evaluation program has no schedule"));
