@@ -68,6 +68,16 @@ bool bucketize(Stack& stack) {
   return true;
 }
 
+bool searchsorted(Stack& stack) {
+  const auto argument = [&](std::size_t n) -> const c10::IValue& { return torch::jit::peek(stack, n, 6); };
+  const at::Tensor boundaries = argument(0).toTensor(), x = argument(1).toTensor();
+  if (argument(2).toBool() || !argument(5).isNone() || boundaries.dim() < 1) return false;
+  const bool right = argument(4).isNone() ? argument(3).toBool() : argument(4).toStringRef() == "right";
+  torch::jit::drop(stack, 6);
+  torch::jit::push(stack, bucket_of(x, boundaries.dim() == 1 ? boundaries : boundaries.unsqueeze(-2), right));
+  return true;
+}
+
 /// The order of as many random numbers; equal ones keep theirs.
 bool randperm(Stack& stack) {
   const std::int64_t n = torch::jit::peek(stack, 0, 5).toInt();
@@ -276,6 +286,7 @@ bool bicubic_by_lists(Stack& stack) {
 constexpr Decomposition kDecompositions[] = {{"aten::logcumsumexp", "", &logcumsumexp},
                                              {"aten::cdist", "", &cdist},
                                              {"aten::bucketize", "Tensor", &bucketize},
+                                             {"aten::searchsorted", "Tensor", &searchsorted},
                                              {"aten::randperm", "", &randperm},
                                              {"aten::cross", "", &cross},
                                              {"aten::linalg_cross", "", &cross},
