@@ -212,7 +212,7 @@ def make_optimizer(model, spec):
     if spec["kind"] == "sgd":
         return torch.optim.SGD(model.parameters(), lr=1, momentum=number("momentum"), weight_decay=number("weight_decay"))
     kind = torch.optim.AdamW if spec["kind"] == "adamw" else torch.optim.Adam
-    return kind(model.parameters(), lr=1, betas=(number("beta1"), number("beta2")), eps=number("epsilon"), weight_decay=number("weight_decay"))
+    return kind(model.parameters(), lr=1, betas=(number("beta1"), number("beta2")), eps=number("eps"), weight_decay=number("weight_decay"))
 
 
 def smooth(losses, window):
@@ -254,9 +254,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", required=True)
     parser.add_argument("--folder", required=True)
+    parser.add_argument("--plugins", required=True, help="folder with the HDF5 filter plugin")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("names", nargs="*", help="mlp, resnet20, gpt; default: all")
     options = parser.parse_args()
+    h5py.h5pl.prepend(str(pathlib.Path(options.plugins).resolve()).encode())
     bench = Bench(options.bin, options.folder, options.threads)
     bench.prepare()
     curves, rows, failed = [], [], False

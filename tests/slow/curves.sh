@@ -7,5 +7,5 @@ here=$(cd "$(dirname "$0")/.." && pwd)
 for package in python3-torch bible-kjv; do
   dpkg-query -W "$package" >/dev/null 2>&1 || { echo "needs $package" >&2; exit 1; }
 done
-cmake --build "$build" --target programs dgx_torch
-exec /usr/bin/python3 -W ignore "$here/slow/curves.py" --bin "$build/bin" --folder "$build/curves"
+cmake --build "$build" --target programs dgx_torch dgx_h5zstd
+exec /usr/bin/python3 -W ignore "$here/slow/curves.py" --bin "$build/bin" --plugins "$build/lib/hdf5-plugin" --folder "$build/curves"
