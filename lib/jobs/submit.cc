@@ -24,7 +24,7 @@ namespace {
 /// made durable: measured by tests/bench, so that they take a few percent of training at the default interval.
 constexpr double kCheckpointOperationsPerByte = 250;
 constexpr double kCheckpointOperations = 3e8;
-constexpr double kCheckpointShare = 0.015;
+constexpr double kCheckpointShare = 0.0075;
 constexpr std::size_t kMaxWeightsFileBytes = 64 * 1024;
 
 struct Parsed {

@@ -4,7 +4,7 @@
 set -eu
 build=$1
 here=$(cd "$(dirname "$0")/.." && pwd)
-for package in python3-torch bible-kjv; do
+for package in python3-torch libopenblas0-pthread bible-kjv; do
   dpkg-query -W "$package" >/dev/null 2>&1 || { echo "needs $package" >&2; exit 1; }
 done
 cmake --build "$build" --target programs dgx_torch dgx_h5zstd
