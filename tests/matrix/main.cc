@@ -1,4 +1,4 @@
-// The configuration matrix (dgx-numerics(7), "Proof"): see usage().
+// The configuration matrix (dgx-numerics(7), "Checks"): see usage().
 
 #include <fmt/format.h>
 
