@@ -10,9 +10,12 @@ import dataclasses
 import gzip
 import json
 import math
+import os
 import pathlib
 import subprocess
 import sys
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # PyTorch has threads of its own
 
 import h5py
 import numpy as np
