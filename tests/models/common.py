@@ -214,7 +214,10 @@ def drill(bench, line):
         told = bench.json("dgx-bisect", "diff", "drill.json", "honest.run", "drilled.run", "--data", "data.h5", "--threads", 1, codes=(1,))
         at = (told["step"], told["value"]["number"], told["element"])
         check(at == (2, line["v"], element), f"a fault in value {line['v']} ({line['k']}), element {element}: found at {at}")
-        check(told["scalar"]["operation"], "no scalar operation")
+        scalar = told["scalar"]
+        check(scalar["ours"] == scalar["result"], f"value {line['v']}: recomputing gives {scalar['result']}, the honest run has {scalar['ours']}")
+        flipped = int(scalar["ours"], 16) ^ int(scalar["theirs"], 16)
+        check(flipped == 1 << bit, f"value {line['v']}: bits {flipped:#x} of {scalar['operation']} differ, one was flipped")
         return True
     return False
 
