@@ -141,18 +141,39 @@ def check_gradients(bench, model, data, x, y):
     after = np.load(bench.path("gradient.npz"))
     theirs, exact = gradients(model, data, x, y), gradients(copy.deepcopy(model).double(), data, x.double() if x.is_floating_point() else x, y)
     for name, parameter in model.named_parameters():
-        mine = (parameter.detach().numpy().astype("f8") - after[name].astype("f8")) / rate
-        # A gradient that is nothing but rounding (a bias before a norm) may be as wrong as libtorch's own.
-        allowed = max(1e-4 * np.abs(exact[name]).max(), 16 * np.abs(theirs[name] - exact[name]).max(), 1e-9)
-        off = np.abs(mine - exact[name]).max()
-        check(off <= allowed, f"gradient of {name}: off by {off:.3g}, allowed {allowed:.3g}")
+        before = parameter.detach().numpy().astype("f8")
+        mine = (before - after[name].astype("f8")) / rate
+        # A gradient that is nothing but rounding (a bias before a norm) may be as wrong as libtorch's own, and the difference is rounded, too.
+        allowed = max(1e-4 * np.abs(exact[name]).max(), 16 * np.abs(theirs[name] - exact[name]).max(), np.abs(before).max() * 2.0**-24 / rate)
+        off = np.abs(mine - exact[name])
+        if off.max() > allowed:
+            # libtorch 1.13 gives wrong gradients of some batch norms (of a transposed view): then the loss itself decides.
+            at = np.unravel_index(off.argmax(), off.shape)
+            slope = central_difference(model, data, x, y, name, at)
+            check(abs(mine[at] - slope) <= 1e-3 * np.abs(mine).max(),
+                  f"gradient of {name}: off by {off.max():.3g}, allowed {allowed:.3g}; the loss rises by {slope:.6g}, not {mine[at]:.6g}")
+
+
+def central_difference(model, data, x, y, name, at, step=1e-6):
+    """How the loss rises with one element of a parameter, in binary64."""
+    losses = []
+    for sign in (1, -1):
+        moved = copy.deepcopy(model).double()
+        with torch.no_grad():
+            dict(moved.named_parameters())[name][at] += sign * step
+            losses.append(float(loss_of(moved, data, x.double() if x.is_floating_point() else x, y)))
+    return (losses[0] - losses[1]) / (2 * step)
+
+
+def loss_of(model, data, x, y):
+    model.train()
+    output = model(x)
+    return F.mse_loss(output, y.to(output.dtype)) if data is Data.IMAGES_TO_THEMSELVES else F.cross_entropy(output.flatten(0, -2), y.flatten())
 
 
 def gradients(model, data, x, y):
-    model.train()
-    output = model(x)
-    loss = F.mse_loss(output, y.to(output.dtype)) if data is Data.IMAGES_TO_THEMSELVES else F.cross_entropy(output.flatten(0, -2), y.flatten())
-    return {name: gradient.numpy().astype("f8") for (name, _), gradient in zip(model.named_parameters(), torch.autograd.grad(loss, list(model.parameters())))}
+    found = torch.autograd.grad(loss_of(model, data, x, y), list(model.parameters()))
+    return {name: gradient.numpy().astype("f8") for (name, _), gradient in zip(model.named_parameters(), found)}
 
 
 def check_training(bench, data, optimizer, batch, steps, falls=True):
