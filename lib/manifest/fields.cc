@@ -55,4 +55,35 @@ std::string read_name(json::Fields& in, std::string_view key, std::size_t max_by
   return text;
 }
 
+Bytes read_bytes(json::Fields& in, std::string_view key, std::size_t max_bytes) {
+  auto bytes = from_base64(in.string(key, (max_bytes + 2) / 3 * 4));
+  if (!bytes.ok()) {
+    in.fail(key, bytes.error().message);
+    return {};
+  }
+  if (bytes->size() > max_bytes) {
+    in.fail(key, fmt::format("has {} bytes, at most {} allowed", bytes->size(), max_bytes));
+    return {};
+  }
+  return *std::move(bytes);
+}
+
+std::vector<Digest> read_digests(json::Fields& in, std::string_view key, std::size_t max) {
+  constexpr std::size_t kSize = sizeof(Digest::bytes);
+  const Bytes bytes = read_bytes(in, key, max * kSize);
+  std::vector<Digest> out(bytes.size() / kSize);
+  if (bytes.size() != out.size() * kSize) {
+    in.fail(key, fmt::format("has {} bytes, which is no whole number of digests", bytes.size()));
+  }
+  for (std::size_t i = 0; i < out.size(); ++i)
+    std::copy_n(bytes.data() + i * kSize, kSize, out[i].bytes.begin());
+  return out;
+}
+
+json::Value digests_json(std::span<const Digest> digests) {
+  ByteWriter bytes;
+  for (const Digest& digest : digests) bytes.digest(digest);
+  return to_base64(bytes.bytes());
+}
+
 }  // namespace dgx::manifest

@@ -79,13 +79,19 @@ Result<Outline> read_outline(std::string_view payload) {
   return Outline{kind, predicate, signer};
 }
 
+/// Some kinds have a smaller cap than the payload of any.
+Status check_size(Kind kind, std::size_t bytes) {
+  const std::size_t most = kind == Kind::kTask   ? kMaxTaskBytes
+                           : kind == Kind::kMove ? kMaxMoveBytes
+                                                 : kMaxPayloadBytes;
+  if (bytes <= most) return {};
+  return malformed(fmt::format("{}: payload has {} bytes, at most {} allowed", name_of(kind), bytes, most));
+}
+
 /// Every field of the predicate; then what the fields give must be the payload, byte for byte: that also
 /// checks the subjects.
 Result<Body> read_checked(const Outline& outline, std::string_view payload) {
-  if (outline.kind == Kind::kTask && payload.size() > kMaxTaskBytes) {
-    return malformed(
-        fmt::format("task: payload has {} bytes, at most {} allowed", payload.size(), kMaxTaskBytes));
-  }
+  DGX_CHECK(check_size(outline.kind, payload.size()));
   json::Fields in(outline.predicate, "predicate");
   static_cast<void>(in.string("signer", 64));
   Body body = read_body(outline.kind, in);

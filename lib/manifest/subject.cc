@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 
 namespace dgx::manifest {
@@ -13,7 +12,7 @@ struct KindName {
   std::string_view name;
 };
 
-constexpr std::array<KindName, 15> kNames{{
+constexpr std::array<KindName, 18> kNames{{
     {Kind::kTask, "task"},
     {Kind::kPolicy, "policy"},
     {Kind::kProfile, "profile"},
@@ -29,9 +28,10 @@ constexpr std::array<KindName, 15> kNames{{
     {Kind::kReceipt, "receipt"},
     {Kind::kTreeHead, "tree-head"},
     {Kind::kSettlement, "settlement"},
+    {Kind::kChallenge, "challenge"},
+    {Kind::kMove, "move"},
+    {Kind::kRuling, "ruling"},
 }};
-
-constexpr std::array<std::string_view, 3> kDisputeKinds{"challenge", "move", "ruling"};
 
 }  // namespace
 
@@ -40,10 +40,6 @@ std::string_view name_of(Kind kind) { return kNames[static_cast<std::size_t>(kin
 Result<Kind> kind_from_name(std::string_view name) {
   for (const KindName& entry : kNames) {
     if (entry.name == name) return entry.kind;
-  }
-  if (std::find(kDisputeKinds.begin(), kDisputeKinds.end(), name) != kDisputeKinds.end()) {
-    return malformed(fmt::format("statements of kind \"{}\" are not in this version", name),
-                     "signed disputes come later; a refutation stands once its window has passed");
   }
   return malformed(fmt::format("unknown kind of statement \"{}\"", name));
 }

@@ -289,6 +289,13 @@ struct Rules {
     return {};
   }
 
+  Status operator()(const manifest::Challenge&) { return of_dispute(); }
+  Status operator()(const manifest::Move&) { return of_dispute(); }
+  Status operator()(const manifest::Ruling&) { return of_dispute(); }
+  [[nodiscard]] static Status of_dispute() {
+    return usage_error("disputes are not taken into a ledger yet", "dgx-referee judges a transcript without one");
+  }
+
   Status operator()(const manifest::Receipt&) {
     return usage_error("a receipt is no entry", "receipts lie beside the ledger");
   }

@@ -53,6 +53,40 @@ Task task() {
   return out;
 }
 
+Challenge challenge() {
+  const VerdictRow row{3,     digest("expected"), digest("recomputed"),
+                       false, RowReason::kDigest, digest("witness")};
+  return {digest("task"),
+          digest("proof"),
+          digest("verdict"),
+          About::kSegment,
+          3,
+          {digest("start"), {digest("node 0"), digest("node 1")}},
+          CommittedState{digest("expected"), {digest("node 2"), digest("node 1")}},
+          OpenedRow{1, {digest("node 3")}, row},
+          std::nullopt};
+}
+
+Ruling ruling() {
+  Ruling out{digest("task"),
+             digest("game"),
+             digest("proof"),
+             key_id(1),
+             key_id(2),
+             17,
+             digest("last"),
+             true,
+             RulingReason::kClaim,
+             'd',
+             {3, 31, 40, 7, 2'100},
+             std::nullopt,
+             "lane 20 is not what follows"};
+  out.scalar = JudgedScalar{
+      4,           "add", "sum lane", {{"0x3f800000", "running result"}, {"0x40000000", "t2"}}, "0x40400001",
+      "0x40400000"};
+  return out;
+}
+
 std::vector<Body> bodies() {
   Profile profile{digest("task"),
                   {{"avx512", 2, 3, 30, 0, 1'300'000}, {"scalar", 1, 3, 30, 0, 9'000'000}},
@@ -82,7 +116,10 @@ std::vector<Body> bodies() {
           Delivery{digest("task"), proof, digest("final")},
           Receipt{digest("ledger"), digest("statement"), 4, 1'700'000'000'000, {digest("root"), 5}},
           TreeHead{digest("ledger"), {digest("root"), 5}, 1'700'000'000'000},
-          Settlement{digest("task"), Reason::kRefuted, payouts}};
+          Settlement{digest("task"), Reason::kRefuted, payouts},
+          challenge(),
+          Move{digest("task"), digest("game"), 2, digest("previous"), {{"kind", "name"}, {"index", 3}}},
+          ruling()};
 }
 
 }  // namespace dgx::test

@@ -17,6 +17,9 @@ namespace dgx::test {
 /// A task of 100 steps in 10 segments of 10 with the standard policy and small money.
 [[nodiscard]] manifest::Policy policy();
 [[nodiscard]] manifest::Task task();
+/// A challenge of a verdict's row, and a ruling with everything that one may have.
+[[nodiscard]] manifest::Challenge challenge();
+[[nodiscard]] manifest::Ruling ruling();
 /// One body of every kind, all of them valid.
 [[nodiscard]] std::vector<manifest::Body> bodies();
 

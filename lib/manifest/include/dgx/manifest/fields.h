@@ -3,8 +3,10 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "dgx/core/bytes.h"
 #include "dgx/core/json.h"
@@ -27,6 +29,12 @@ inline constexpr std::int64_t kMaxInteger = std::int64_t{1} << 53;
 [[nodiscard]] double read_double(json::Fields& in, std::string_view key);
 /// 1 to `max_bytes` printable ASCII characters.
 [[nodiscard]] std::string read_name(json::Fields& in, std::string_view key, std::size_t max_bytes);
+
+/// At most `max_bytes` bytes in base64.
+[[nodiscard]] Bytes read_bytes(json::Fields& in, std::string_view key, std::size_t max_bytes);
+/// At most `max` digests of 32 bytes each, one after the other, in base64: what digests_json() writes.
+[[nodiscard]] std::vector<Digest> read_digests(json::Fields& in, std::string_view key, std::size_t max);
+[[nodiscard]] json::Value digests_json(std::span<const Digest> digests);
 
 /// Makes `error`, whose message begins with "KEY: ", the error of `in`'s field KEY.
 inline void fail_nested(json::Fields& in, std::string_view key, const Error& error) {

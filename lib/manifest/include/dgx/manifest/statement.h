@@ -8,6 +8,7 @@
 
 #include "dgx/core/json.h"
 #include "dgx/manifest/beacon.h"
+#include "dgx/manifest/dispute.h"
 #include "dgx/manifest/envelope.h"
 #include "dgx/manifest/log.h"
 #include "dgx/manifest/money.h"
@@ -22,7 +23,8 @@ namespace dgx::manifest {
 
 /// The body of any statement. A body does not hold its signer: sealing adds the public key to the predicate.
 using Body = std::variant<Task, Policy, Profile, BeaconCommitment, Beacon, Assign, Deposit, Withdrawal, Proof,
-                          VerdictCommitment, Verdict, Delivery, Receipt, TreeHead, Settlement>;
+                          VerdictCommitment, Verdict, Delivery, Receipt, TreeHead, Settlement, Challenge,
+                          Move, Ruling>;
 
 [[nodiscard]] Kind kind_of(const Body& body);
 /// The task a statement belongs to; nullopt for kinds that name none (task, policy, deposit, withdrawal,

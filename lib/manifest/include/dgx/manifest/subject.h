@@ -26,12 +26,14 @@ enum class Kind {
   kReceipt,
   kTreeHead,
   kSettlement,
+  kChallenge,
+  kMove,
+  kRuling,
 };
 
 /// "task", "beacon-commitment", …
 [[nodiscard]] std::string_view name_of(Kind kind);
-/// kMalformed for an unknown name; the kinds of disputes (challenge, move, ruling) are named as not in this
-/// version.
+/// kMalformed for an unknown name.
 [[nodiscard]] Result<Kind> kind_from_name(std::string_view name);
 /// Every kind, in the order above.
 [[nodiscard]] const std::vector<Kind>& all_kinds();

@@ -1,0 +1,155 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dgx/core/json.h"
+#include "dgx/manifest/subject.h"
+#include "dgx/manifest/verdict.h"
+
+namespace dgx::manifest {
+
+/// An audit path has at most this many nodes.
+inline constexpr std::size_t kMaxPath = 64;
+
+/// What a challenge says is wrong. Written out and never renamed.
+enum class About {
+  kSegment,  ///< the segment does not lead from its start to its end
+  kWitness,  ///< nor to the interior state that the row's witness is of; only of a verdict
+  kInitial,  ///< the first committed state is not the task's; only of a proof
+  kFinal,    ///< the last committed state is not the proof's final state; only of a proof
+  kChunk,    ///< a piece of a committed state is demanded; only of a proof
+};
+[[nodiscard]] std::string_view name_of(About about);
+
+/// A committed state, opened in the proof's tree.
+struct CommittedState {
+  Digest digest;
+  std::vector<Digest> path;  ///< from the leaf up
+  bool operator==(const CommittedState&) const = default;
+};
+
+/// A row of a verdict, opened in its tree of rows.
+struct OpenedRow {
+  std::int64_t index = 0;  ///< among the rows
+  std::vector<Digest> path;
+  VerdictRow row;
+  bool operator==(const OpenedRow&) const = default;
+};
+
+/// The part-th MiB, from 0, of an entry's bytes.
+struct ChunkReference {
+  std::string entry;  ///< 1 to 256 characters
+  std::int64_t part = 0;
+  bool operator==(const ChunkReference&) const = default;
+};
+
+/// Says that a verdict, or the proof, is wrong, and begins a game (dgx-protocol(7), "DISPUTES"). Its signer
+/// is the challenger, that of the statement challenged the defender. Reading checks each field alone and
+/// which are there; what they open is the game's.
+struct Challenge {
+  static constexpr Kind kKind = Kind::kChallenge;
+
+  Digest task;
+  Digest proof;
+  std::optional<Digest> verdict;  ///< the proof is challenged without it
+  About about = About::kSegment;
+  std::int64_t segment = 0;             ///< for kChunk the committed state's number
+  CommittedState start;                 ///< number `segment`
+  std::optional<CommittedState> end;    ///< number `segment` + 1; absent for kChunk only
+  std::optional<OpenedRow> row;         ///< exactly with a verdict
+  std::optional<ChunkReference> chunk;  ///< exactly for kChunk
+
+  bool operator==(const Challenge&) const = default;
+  /// Id of the statement that is challenged.
+  [[nodiscard]] const Digest& statement() const { return verdict ? *verdict : proof; }
+  [[nodiscard]] json::Object predicate() const;
+  [[nodiscard]] static Challenge read(json::Fields& in);
+  [[nodiscard]] std::vector<Subject> subjects() const;
+};
+
+inline constexpr std::int64_t kMaxTurn = 256;
+/// A move's payload.
+inline constexpr std::size_t kMaxMoveBytes = 64 * 1024;
+
+/// One turn of a game.
+struct Move {
+  static constexpr Kind kKind = Kind::kMove;
+
+  Digest task;
+  Digest game;            ///< id of the challenge
+  std::int64_t turn = 1;  ///< 1 to kMaxTurn; odd ones are the defender's
+  Digest previous;        ///< id of the move before; of the challenge in turn 1
+  json::Object say;       ///< any object: what it must be is for the game's rules, which convict its signer
+
+  bool operator==(const Move&) const = default;
+  [[nodiscard]] json::Object predicate() const;
+  [[nodiscard]] static Move read(json::Fields& in);
+  [[nodiscard]] std::vector<Subject> subjects() const;
+};
+
+/// Why a game ended as it did. Written out and never renamed.
+enum class RulingReason {
+  kClaim,      ///< a claim was judged
+  kPost,       ///< what a move says contradicts what is known
+  kMalformed,  ///< a move is none
+  kOutOfTurn,  ///< a move of the other side's turn
+  kTwoMoves,   ///< two moves of one key for one turn
+  kLate,       ///< a move missed its deadline
+};
+[[nodiscard]] std::string_view name_of(RulingReason reason);
+
+/// An operand of the operation judged, and where it comes from.
+struct ScalarOperand {
+  std::string bits;  ///< "0x" and 2, 8 or 16 lower-case hex digits, as all bits here
+  std::string from;  ///< 1 to 64 characters
+  bool operator==(const ScalarOperand&) const = default;
+};
+
+/// The scalar operation that a referee recomputed.
+struct JudgedScalar {
+  std::optional<std::int64_t>
+      index;              ///< among those of the element or position; absent where nothing is computed
+  std::string operation;  ///< 1 to 16 characters
+  std::string place;      ///< 1 to 64 characters; empty exactly without index
+  std::vector<ScalarOperand> operands;  ///< at most 3
+  std::string claimed;                  ///< bits
+  std::string result;                   ///< bits
+  bool operator==(const JudgedScalar&) const = default;
+};
+
+/// Where a game ended, as far as it went.
+struct DisputePlace {
+  std::int64_t segment = 0;
+  std::optional<std::int64_t> step, value, element, position;
+  bool operator==(const DisputePlace&) const = default;
+};
+
+/// How a game ends: signed by a referee, recomputed by everyone from the transcript.
+struct Ruling {
+  static constexpr Kind kKind = Kind::kRuling;
+
+  Digest task;
+  Digest game;             ///< id of the challenge
+  Digest statement;        ///< id of the statement challenged
+  Digest defender;         ///< key id
+  Digest challenger;       ///< key id
+  std::int64_t moves = 0;  ///< taken into account; at most kMaxTurn
+  Digest last;             ///< id of the last of them, or of the challenge
+  bool falls = false;      ///< the statement
+  RulingReason reason = RulingReason::kClaim;
+  std::optional<char> claim;  ///< 'a' to 'h'
+  DisputePlace at;
+  std::optional<JudgedScalar> scalar;
+  std::string words;  ///< 1 to 1024 characters
+
+  bool operator==(const Ruling&) const = default;
+  [[nodiscard]] json::Object predicate() const;
+  [[nodiscard]] static Ruling read(json::Fields& in);
+  [[nodiscard]] std::vector<Subject> subjects() const;
+};
+
+}  // namespace dgx::manifest
