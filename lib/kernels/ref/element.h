@@ -10,6 +10,31 @@
 
 namespace dgx::kernels {
 
+// How folds are cut (evaluate.h).
+inline constexpr std::int64_t kDotBlock = 256;   ///< positions a block
+inline constexpr std::int64_t kDotGroup = 16;    ///< blocks a group
+inline constexpr std::int64_t kSumBlock = 2048;  ///< items a block
+inline constexpr std::size_t kSumLanes = 32;
+
+/// The result of a sum's block from its lanes, which it uses up.
+template <class Policy>
+typename Policy::Value combine(Policy& policy, NumberType type,
+                               std::array<typename Policy::Value, kSumLanes>& lanes, int level,
+                               std::int64_t block) {
+  for (std::size_t lane = 0; lane < kSumLanes; ++lane) {
+    lanes[lane] = policy.partial(lanes[lane], static_cast<int>(lane));
+  }
+  for (std::size_t distance = kSumLanes / 2; distance > 0; distance /= 2) {
+    for (std::size_t lane = 0; lane < distance; ++lane) {
+      const auto& other = lanes[lane + distance];
+      const auto sum =
+          policy.fold(Place::kSumCombine, level, block, ScalarOp::kAdd, type, lanes[lane], other, other);
+      lanes[lane] = policy.partial(sum, static_cast<int>(lane));
+    }
+  }
+  return lanes[0];
+}
+
 /// The evaluator of one element (evaluate.h has the rules), over what a number is.
 ///
 /// Policy says what a number is and what happens at each scalar operation:
@@ -45,6 +70,50 @@ class ElementEvaluator {
   /// Moves to the next element.
   void advance() { advance(primitive_.iteration, 0); }
 
+  /// The same for the fold's position.
+  void seek_fold(std::int64_t position) {
+    for (std::size_t d = primitive_.fold.size(); d-- > 0;) {
+      index_[kFirstFoldSlot + d] = position % primitive_.fold[d];
+      position /= primitive_.fold[d];
+    }
+  }
+  void advance_fold() { advance(primitive_.fold, kFirstFoldSlot); }
+
+  /// A fold's running result: a dot's block, a sum's lane, the best so far and where it is, acc.
+  struct Running {
+    Value value;
+    Value where;
+  };
+  /// What a fold starts from, before any position.
+  Running start() {
+    Running out{zero(), policy_.start(NumberType::kInteger, integer(0))};
+    if (primitive_.kind == Kind::kMax || primitive_.kind == Kind::kArgmax) out.value = least();
+    if (primitive_.kind == Kind::kChain) out.value = initial();
+    return out;
+  }
+  /// What it is after the position that the fold's indices are at. A map has one position, its element.
+  void take(std::int64_t position, Running& running) {
+    switch (primitive_.kind) {
+      case Kind::kDot:
+        take_product(position, running.value);
+        break;
+      case Kind::kSum:
+        running.value = into_lane(0, position, running.value, term(position));
+        break;
+      case Kind::kMax:
+      case Kind::kArgmax:
+        take_candidate(comparison(), primitive_.steps.result.type, position, running.value, running.where);
+        break;
+      case Kind::kChain:
+        accumulator_ = running.value;
+        take_link(position);
+        running.value = accumulator_;
+        break;
+      default:
+        running.value = run(primitive_.steps, Place::kStep, position);
+    }
+  }
+
   /// The element at the current indices, not yet stored.
   Value evaluate() {
     switch (primitive_.kind) {
@@ -63,14 +132,9 @@ class ElementEvaluator {
   }
 
  private:
-  static constexpr std::int64_t kBlock = 256;      // dot: positions a block
-  static constexpr std::int64_t kGroup = 16;       // dot: blocks a group
-  static constexpr std::int64_t kSumBlock = 2048;  // sum: positions a block
-  static constexpr std::int64_t kLanes = 32;
-
   // One level of a sum: the fold's positions, the results of their blocks, and so on.
   struct Level {
-    std::array<Value, kLanes> lanes;
+    std::array<Value, kSumLanes> lanes;
     std::int64_t count = 0;  // items so far
   };
 
@@ -83,7 +147,6 @@ class ElementEvaluator {
   void start_fold() {
     for (std::size_t d = 0; d < primitive_.fold.size(); ++d) index_[kFirstFoldSlot + d] = 0;
   }
-  void advance_fold() { advance(primitive_.fold, kFirstFoldSlot); }
 
   static Slot real(float value) {
     Slot slot;
@@ -189,8 +252,12 @@ class ElementEvaluator {
     }
   }
 
-  // Folds.
+  // Folds: what one position does, and the whole of them from it.
 
+  [[gnu::always_inline]] void take_product(std::int64_t p, Value& block) {
+    const Value a = read(0);
+    block = policy_.fold(Place::kDotTerm, 0, p, ScalarOp::kFma, NumberType::kFloat, a, read(1), block);
+  }
   Value dot() {
     start_fold();
     const std::int64_t n = primitive_.fold_count;
@@ -198,20 +265,21 @@ class ElementEvaluator {
     std::int64_t p = 0;
     for (std::int64_t group_number = 0; p < n; ++group_number) {
       Value group = zero();
-      for (std::int64_t b = 0; b < kGroup && p < n; ++b) {
+      for (std::int64_t b = 0; b < kDotGroup && p < n; ++b) {
         Value block = zero();
-        const std::int64_t end = n - p < kBlock ? n : p + kBlock;
-        for (; p < end; ++p, advance_fold()) {
-          const Value a = read(0);
-          block = policy_.fold(Place::kDotTerm, 0, p, ScalarOp::kFma, NumberType::kFloat, a, read(1), block);
-        }
-        group = add(Place::kDotBlock, 0, group_number * kGroup + b, group, policy_.partial(block, 0));
+        const std::int64_t end = n - p < kDotBlock ? n : p + kDotBlock;
+        for (; p < end; ++p, advance_fold()) take_product(p, block);
+        group = add(Place::kDotBlock, 0, group_number * kDotGroup + b, group, policy_.partial(block, 0));
       }
       total = add(Place::kDotGroup, 0, group_number, total, policy_.partial(group, 0));
     }
     return total;
   }
 
+  [[gnu::always_inline]] Value term(std::int64_t p) { return run(primitive_.steps, Place::kStep, p); }
+  Value into_lane(int level, std::int64_t item, const Value& lane, const Value& value) {
+    return add(Place::kSumLane, level, item, lane, value);
+  }
   Value sum() {
     start_fold();
     if (primitive_.fold_count == 0) return zero();
@@ -219,7 +287,7 @@ class ElementEvaluator {
     open_level();
     for (std::int64_t p = 0; p < primitive_.fold_count; ++p, advance_fold()) {
       make_room(0);
-      put(0, run(primitive_.steps, Place::kStep, p));
+      put(0, term(p));
     }
     // Close the last blocks, from the positions up: a level with one block gives the sum.
     for (std::size_t level = 0;; ++level) {
@@ -236,8 +304,8 @@ class ElementEvaluator {
   }
   void put(std::size_t level, const Value& value) {
     Level& at = levels_[level];
-    Value& lane = at.lanes[static_cast<std::size_t>(at.count % kLanes)];
-    lane = add(Place::kSumLane, static_cast<int>(level), at.count, lane, value);
+    Value& lane = at.lanes[static_cast<std::size_t>(at.count) % kSumLanes];
+    lane = into_lane(static_cast<int>(level), at.count, lane, value);
     ++at.count;
   }
   // A full block moves up only when another item comes, so that a single block is the sum itself.
@@ -252,44 +320,46 @@ class ElementEvaluator {
   Value close_block(std::size_t level) {
     Level& at = levels_[level];
     const std::int64_t block = at.count == 0 ? 0 : (at.count - 1) / kSumBlock;
-    for (int lane = 0; lane < kLanes; ++lane) {
-      Value& value = at.lanes[static_cast<std::size_t>(lane)];
-      value = policy_.partial(value, lane);
-    }
-    for (std::size_t distance = kLanes / 2; distance > 0; distance /= 2) {
-      for (std::size_t lane = 0; lane < distance; ++lane) {
-        const Value sum = add(Place::kSumCombine, static_cast<int>(level), block, at.lanes[lane],
-                              at.lanes[lane + distance]);
-        at.lanes[lane] = policy_.partial(sum, static_cast<int>(lane));
-      }
-    }
-    return at.lanes[0];
+    return combine(policy_, number_type(primitive_.dtype), at.lanes, static_cast<int>(level), block);
   }
 
+  Value least() {
+    const NumberType type = primitive_.steps.result.type;
+    return policy_.start(type, type == NumberType::kFloat
+                                   ? real(-std::numeric_limits<float>::infinity())
+                                   : integer(std::numeric_limits<std::int64_t>::min()));
+  }
+  [[nodiscard]] Place comparison() const {
+    return primitive_.kind == Kind::kArgmax ? Place::kArgmax : Place::kMax;
+  }
+  void take_candidate(Place place, NumberType type, std::int64_t p, Value& best, Value& where) {
+    Value candidate = run(primitive_.steps, Place::kStep, p);
+    if (type == NumberType::kFloat) {
+      candidate = add(Place::kMaxOperand, 0, p, candidate, policy_.start(type, real(0)));
+    }
+    best = policy_.best(place, p, type, candidate, best, where);
+  }
   Value greatest() {
     start_fold();
-    const bool is_argmax = primitive_.kind == Kind::kArgmax;
+    const Place place = comparison();
     const NumberType type = primitive_.steps.result.type;
-    const bool is_real = type == NumberType::kFloat;
-    Value best = policy_.start(type, is_real ? real(-std::numeric_limits<float>::infinity())
-                                             : integer(std::numeric_limits<std::int64_t>::min()));
+    Value best = least();
     Value where = policy_.start(NumberType::kInteger, integer(0));
-    const Value positive_zero = policy_.start(type, is_real ? real(0) : integer(0));
     for (std::int64_t p = 0; p < primitive_.fold_count; ++p, advance_fold()) {
-      Value candidate = run(primitive_.steps, Place::kStep, p);
-      if (is_real) candidate = add(Place::kMaxOperand, 0, p, candidate, positive_zero);
-      best = policy_.best(is_argmax ? Place::kArgmax : Place::kMax, p, type, candidate, best, where);
+      take_candidate(place, type, p, best, where);
     }
-    return is_argmax ? where : best;
+    return place == Place::kArgmax ? where : best;
   }
 
+  Value initial() { return policy_.accumulator(operand(primitive_.steps, primitive_.init, Place::kStep, 0)); }
+  [[gnu::always_inline]] void take_link(std::int64_t p) {
+    if (primitive_.has_when && policy_.integer(run(primitive_.when, Place::kWhen, p)) == 0) return;
+    accumulator_ = policy_.accumulator(run(primitive_.steps, Place::kStep, p));
+  }
   Value chain() {
     start_fold();
-    accumulator_ = policy_.accumulator(operand(primitive_.steps, primitive_.init, Place::kStep, 0));
-    for (std::int64_t p = 0; p < primitive_.fold_count; ++p, advance_fold()) {
-      if (primitive_.has_when && policy_.integer(run(primitive_.when, Place::kWhen, p)) == 0) continue;
-      accumulator_ = policy_.accumulator(run(primitive_.steps, Place::kStep, p));
-    }
+    accumulator_ = initial();
+    for (std::int64_t p = 0; p < primitive_.fold_count; ++p, advance_fold()) take_link(p);
     return accumulator_;
   }
 

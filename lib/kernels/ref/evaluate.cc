@@ -3,49 +3,17 @@
 #include <fmt/format.h>
 
 #include "element.h"
+#include "numbers.h"
 
 namespace dgx::kernels {
 namespace {
 
-// Numbers that are only values.
-struct PlainNumbers {
-  using Value = Slot;
-
-  static Slot element(std::int32_t, const CompiledAccess&, std::int64_t, Slot slot) { return slot; }
-  static Slot fill(std::int32_t, const CompiledAccess& access) { return access.fill; }
-  static Slot index(const CompiledOperand&, std::int64_t value) {
-    Slot slot;
-    slot.integer = value;
-    return slot;
-  }
-  static Slot literal(const CompiledOperand& from) { return from.literal; }
-  static Slot start(NumberType, Slot slot) { return slot; }
-  static std::int64_t integer(Slot slot) { return slot.integer; }
-  static Slot step(Place, int, std::int64_t, const CompiledStep& step, const std::array<Slot, 3>& operands) {
-    return apply_step(step, operands);
-  }
-  static Slot fold(Place, int, std::int64_t, ScalarOp op, NumberType type, Slot a, Slot b, Slot c) {
-    if (op == ScalarOp::kFma) {
-      a.real = std::fma(a.real, b.real, c.real);
-    } else if (type == NumberType::kFloat) {
-      a.real = a.real + b.real;
-    } else {
-      a.integer = wrapping_add(a.integer, b.integer);
-    }
-    return a;
-  }
-  static Slot best(Place, std::int64_t position, NumberType type, Slot candidate, Slot best, Slot& where) {
-    if (!is_better(type, candidate, best)) return best;
-    where.integer = position;
-    return candidate;
-  }
-  static Slot partial(Slot slot, int) { return slot; }
-  static Slot accumulator(Slot slot) { return slot; }
-  static void end_list() {}
-};
+// Known to this file only, so that the evaluator's functions are too and get inlined: a third of the time of
+// a sum.
+struct LocalNumbers : PlainNumbers {};
 
 template <class T, class Convert>
-void fill_range(ElementEvaluator<PlainNumbers, const TensorSource>& evaluator, T* out, std::int64_t count,
+void fill_range(ElementEvaluator<LocalNumbers, const TensorSource>& evaluator, T* out, std::int64_t count,
                 Convert convert) {
   for (std::int64_t i = 0; i < count; ++i) {
     out[i] = convert(evaluator.evaluate());
@@ -124,7 +92,7 @@ Result<TensorSource> TensorSource::bind(const CompiledPrimitive& primitive,
 Number evaluate_element(const CompiledPrimitive& primitive, ValueSource& source, std::int64_t element) {
   assert(element >= 0 && element < primitive.count);
   LookupSource lookup(primitive, source);
-  PlainNumbers numbers;
+  LocalNumbers numbers;
   ElementEvaluator evaluator(primitive, lookup, numbers);
   evaluator.seek(element);
   return stored(primitive.dtype, evaluator.evaluate());
@@ -134,7 +102,7 @@ Result<Number> evaluate_element(const CompiledPrimitive& primitive, std::span<co
                                 std::int64_t element) {
   DGX_TRY(const TensorSource source, TensorSource::bind(primitive, values));
   assert(element >= 0 && element < primitive.count);
-  PlainNumbers numbers;
+  LocalNumbers numbers;
   ElementEvaluator evaluator(primitive, source, numbers);
   evaluator.seek(element);
   return stored(primitive.dtype, evaluator.evaluate());
@@ -151,7 +119,7 @@ Status evaluate_all(const CompiledPrimitive& primitive, std::span<const TensorVi
     return internal_error(fmt::format("no elements {} to {} in {}", begin, end, primitive.count));
   }
   if (begin == end) return {};
-  PlainNumbers numbers;
+  LocalNumbers numbers;
   ElementEvaluator evaluator(primitive, source, numbers);
   evaluator.seek(begin);
   switch (primitive.dtype) {

@@ -1,0 +1,163 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include "dgx/kernels/evaluate.h"
+#include "element.h"
+
+namespace dgx::kernels {
+
+/// What ElementEvaluator computes with: numbers that are only values.
+struct PlainNumbers {
+  using Value = Slot;
+
+  static Slot element(std::int32_t, const CompiledAccess&, std::int64_t, Slot slot) { return slot; }
+  static Slot fill(std::int32_t, const CompiledAccess& access) { return access.fill; }
+  static Slot index(const CompiledOperand&, std::int64_t value) {
+    Slot slot;
+    slot.integer = value;
+    return slot;
+  }
+  static Slot literal(const CompiledOperand& from) { return from.literal; }
+  static Slot start(NumberType, Slot slot) { return slot; }
+  static std::int64_t integer(Slot slot) { return slot.integer; }
+  static Slot step(Place, int, std::int64_t, const CompiledStep& step, const std::array<Slot, 3>& operands) {
+    return apply_step(step, operands);
+  }
+  static Slot fold(Place, int, std::int64_t, ScalarOp op, NumberType type, Slot a, Slot b, Slot c) {
+    if (op == ScalarOp::kFma) {
+      a.real = std::fma(a.real, b.real, c.real);
+    } else if (type == NumberType::kFloat) {
+      a.real = a.real + b.real;
+    } else {
+      a.integer = wrapping_add(a.integer, b.integer);
+    }
+    return a;
+  }
+  static Slot best(Place, std::int64_t position, NumberType type, Slot candidate, Slot best, Slot& where) {
+    if (!is_better(type, candidate, best)) return best;
+    where.integer = position;
+    return candidate;
+  }
+  static Slot partial(Slot slot, int) { return slot; }
+  static Slot accumulator(Slot slot) { return slot; }
+  static void end_list() {}
+};
+
+/// A number with its type, as it is shown: NaN canonical.
+[[nodiscard]] inline Number number_of(NumberType type, Slot slot) {
+  return type == NumberType::kFloat ? Number::of(canonical_nan(slot.real)) : Number::of(slot.integer);
+}
+
+[[nodiscard]] inline Slot slot_of(const Number& number) {
+  Slot slot;
+  slot.integer = number.integer;
+  if (number.type == NumberType::kFloat) slot.real = number.real;
+  return slot;
+}
+
+/// Numbers that know where they come from, and a record of what is done with them.
+class TracedNumbers {
+ public:
+  using Value = OperandRecord;
+  using Origin = OperandRecord::Origin;
+  using Visit = std::function<void(const ScalarRecord&)>;
+
+  /// `visit` is kept by reference.
+  explicit TracedNumbers(const Visit& visit) : visit_(visit) {}
+
+  static Value element(std::int32_t n, const CompiledAccess& access, std::int64_t element, Slot slot) {
+    return {Origin::kElement, n, access.value, element, number_of(number_type(access.dtype), slot)};
+  }
+  static Value fill(std::int32_t n, const CompiledAccess& access) {
+    return {Origin::kFill, n, access.value, 0, number_of(number_type(access.dtype), access.fill)};
+  }
+  static Value index(const CompiledOperand& from, std::int64_t value) {
+    const bool is_fold = from.kind == Operand::Kind::kFold;
+    return {is_fold ? Origin::kFold : Origin::kIndex, is_fold ? from.index - kFirstFoldSlot : from.index, 0,
+            0, Number::of(value)};
+  }
+  static Value literal(const CompiledOperand& from) {
+    return {Origin::kLiteral, 0, 0, 0, number_of(from.type, from.literal)};
+  }
+  static Value start(NumberType type, Slot slot) {
+    return {Origin::kAccumulator, 0, 0, 0, number_of(type, slot)};
+  }
+  static std::int64_t integer(const Value& value) { return value.number.integer; }
+  static Value partial(const Value& value, int lane) { return {Origin::kPartial, lane, 0, 0, value.number}; }
+  static Value accumulator(const Value& value) { return {Origin::kAccumulator, 0, 0, 0, value.number}; }
+
+  // Steps may be evaluated out of order, when a select asks for one; they are shown in theirs.
+  Value step(Place place, int n, std::int64_t position, const CompiledStep& step,
+             const std::array<Value, 3>& operands) {
+    ScalarRecord record{0,  place, n, position, step.op, step.op == ScalarOp::kSelect ? 2 : step.arity,
+                        {}, {}};
+    std::array<Slot, 3> slots{};
+    for (std::size_t i = 0; i < static_cast<std::size_t>(record.operand_count); ++i) {
+      record.operands[i] = operands[i];
+      slots[i] = slot_of(operands[i].number);
+    }
+    record.result = number_of(step.type, apply_step(step, slots));
+    pending_.push_back(record);
+    return {Origin::kStep, n, 0, 0, record.result};
+  }
+  void end_list() {
+    std::ranges::sort(pending_, {}, &ScalarRecord::step);
+    for (const ScalarRecord& record : pending_) show(record);
+    pending_.clear();
+  }
+
+  Value fold(Place place, int level, std::int64_t position, ScalarOp op, NumberType type, const Value& a,
+             const Value& b, const Value& c) {
+    const bool is_fma = op == ScalarOp::kFma;
+    ScalarRecord record{0, place, level, position, op, is_fma ? 3 : 2, {a, b, is_fma ? c : Value{}}, {}};
+    if (place == Place::kMaxOperand) record.operands[1].origin = Origin::kLiteral;
+    if (is_fma) {
+      record.result = Number::of(canonical_nan(std::fma(a.number.real, b.number.real, c.number.real)));
+    } else if (type == NumberType::kFloat) {
+      record.result = Number::of(canonical_nan(a.number.real + b.number.real));
+    } else {
+      record.result = Number::of(wrapping_add(a.number.integer, b.number.integer));
+    }
+    show(record);
+    return {Origin::kAccumulator, 0, 0, 0, record.result};
+  }
+  Value best(Place place, std::int64_t position, NumberType type, const Value& candidate, const Value& best,
+             Value& where) {
+    const bool is_better_one = is_better(type, slot_of(candidate.number), slot_of(best.number));
+    if (is_better_one) where.number = Number::of(position);
+    const Value kept{Origin::kAccumulator, 0, 0, 0, is_better_one ? candidate.number : best.number};
+    const bool is_argmax = place == Place::kArgmax;
+    show({0,
+          place,
+          0,
+          position,
+          is_argmax ? ScalarOp::kGt : ScalarOp::kMax,
+          2,
+          {candidate, best, {}},
+          is_argmax ? where.number : kept.number});
+    return kept;
+  }
+
+  ElementTrace finish(const Number& result) {
+    end_list();
+    trace_.result = result;
+    return trace_;
+  }
+
+ private:
+  void show(ScalarRecord record) {
+    record.index = trace_.operations++;
+    if (visit_) visit_(record);
+    trace_.last = record;
+  }
+
+  const Visit& visit_;
+  std::vector<ScalarRecord> pending_;
+  ElementTrace trace_;
+};
+
+}  // namespace dgx::kernels
