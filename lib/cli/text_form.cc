@@ -50,10 +50,25 @@ std::string grouped(std::int64_t number) {
   return out;
 }
 
+namespace {
+
+// Bytes in base64 may be thousands of characters: their beginning, and how many there are.
+std::string shortened(const std::string& text) {
+  constexpr std::size_t kMost = 1024;
+  constexpr std::size_t kShown = 64;
+  if (text.size() <= kMost) return printable(text);
+  std::size_t end = kShown;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;  // whole characters of UTF-8
+  return fmt::format("{}... ({} bytes)", printable(std::string_view(text).substr(0, end)),
+                     grouped(static_cast<std::int64_t>(text.size())));
+}
+
+}  // namespace
+
 std::string scalar_text(const json::Value& value) {
   if (const bool* const yes = value.as_bool()) return *yes ? "yes" : "no";
   if (const std::int64_t* const number = value.as_int()) return std::to_string(*number);
-  if (const std::string* const words = value.as_string()) return printable(*words);
+  if (const std::string* const words = value.as_string()) return shortened(*words);
   std::vector<std::string> items;
   if (const json::Array* const array = value.as_array()) {
     for (const json::Value& item : *array) items.push_back(scalar_text(item));
@@ -83,7 +98,7 @@ std::string block_text(const json::Value& value, int indent) {
 std::string table_text(const Table& table, int indent) {
   std::vector<std::size_t> widths;
   for (const std::string& column : table.columns) widths.push_back(width(column));
-  const auto cell_text = [](const Cell& cell) { return printable(cell.text); };
+  const auto cell_text = [](const Cell& cell) { return shortened(cell.text); };
   for (const auto& row : table.rows) {
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(cell_text(row[i])));
   }

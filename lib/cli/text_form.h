@@ -17,7 +17,7 @@ enum class Newlines { kEscape, kKeep };
 /// 1234567 as "1,234,567".
 [[nodiscard]] std::string grouped(std::int64_t number);
 
-/// A scalar on one line; arrays and objects as indented lines, each ending in a newline.
+/// A scalar on one line, of a text beyond 1,024 bytes only the beginning (in tables, too); arrays and objects as indented lines, each ending in a newline.
 [[nodiscard]] std::string scalar_text(const json::Value& value);
 [[nodiscard]] std::string block_text(const json::Value& value, int indent);
 /// Header and rows in aligned columns, numbers to the right, each line ending in a newline.

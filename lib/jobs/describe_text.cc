@@ -108,6 +108,38 @@ std::string time_text(std::int64_t milliseconds) {
                      parts.tm_hour, parts.tm_min, parts.tm_sec, milliseconds % 1000);
 }
 
+/// A word that a move says of itself; it may say anything.
+std::string said_word(const json::Object& say, const char* key) {
+  const auto found = say.find(key);
+  const std::string* word = found == say.end() ? nullptr : found->second.as_string();
+  const bool is_word = word != nullptr && !word->empty() && word->size() <= 16 &&
+                       std::all_of(word->begin(), word->end(), [](char c) { return c >= 'a' && c <= 'z'; });
+  return is_word ? *word : "?";
+}
+
+/// What a statement of a dispute is about, in a few words; empty for other kinds.
+struct DisputeWords {
+  std::string operator()(const manifest::Challenge& challenge) const {
+    return fmt::format("{}, {} {}", challenge.verdict ? "verdict" : "proof", manifest::name_of(challenge.about), challenge.segment);
+  }
+  std::string operator()(const manifest::Move& move) const {
+    const std::string kind = said_word(move.say, "kind");
+    return fmt::format("turn {}: {}", move.turn, kind == "claim" ? "claim " + said_word(move.say, "claim") : kind);
+  }
+  std::string operator()(const manifest::Ruling& ruling) const { return ruling.falls ? "falls" : "stands"; }
+  template <class Other>
+  std::string operator()(const Other&) const {
+    return {};
+  }
+};
+
+/// Adds the column "about" to a table of statements if one has something to say there.
+void add_about(const std::vector<std::string>& words, json::Array& rows, std::vector<std::string>& columns) {
+  if (std::all_of(words.begin(), words.end(), [](const std::string& one) { return one.empty(); })) return;
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i].as_object()->emplace("about", words[i].empty() ? "-" : words[i]);
+  columns.emplace_back("about");
+}
+
 json::Object statement_row(const manifest::Signed<manifest::Body>& statement) {
   return {{"kind", manifest::name_of(manifest::kind_of(statement.body))},
           {"id", statement.id.hex()},
@@ -129,13 +161,17 @@ Result<Description> describe_ledger(const std::string& path, Recompute recompute
                   {}};
   if (!log.torn.empty()) out.fields.push_back({"torn", log.torn});
   json::Array rows;
+  std::vector<std::string> abouts;
   for (const ledger::Entry& entry : log.entries) {
     json::Object row = statement_row(entry.statement);
+    abouts.push_back(std::visit(DisputeWords{}, entry.statement.body));
     row.emplace("entry", json_number(static_cast<std::int64_t>(rows.size())));
     row.emplace("time", time_text(entry.milliseconds));
     rows.emplace_back(std::move(row));
   }
-  out.fields.push_back({"log", std::move(rows), {"entry", "time", "kind", "id", "signer"}});
+  std::vector<std::string> columns{"entry", "time", "kind", "id", "signer"};
+  add_about(abouts, rows, columns);
+  out.fields.push_back({"log", std::move(rows), std::move(columns)});
   if (recompute == Recompute::kYes) out.recomputed = {"ids", "signatures", "receipts", "heads"};
   return out;
 }
@@ -144,15 +180,19 @@ Result<Description> describe_statements(const std::string& path, const std::stri
                                         const JobContext& context) {
   DGX_TRY(const manifest::Trust trust, trust_of(context));
   json::Array rows;
+  std::vector<std::string> abouts;
   for (const std::string_view line : program::lines_of(text)) {
     const auto statement = manifest::open_any(line);
     const std::string place = fmt::format("{}: line {}", path, rows.size() + 1);
     if (!statement.ok()) return within(place, statement.error());
     DGX_TRY([[maybe_unused]] const auto word, trust.check(statement->key_id, place + ": the signer"));
     rows.emplace_back(statement_row(*statement));
+    abouts.push_back(std::visit(DisputeWords{}, statement->body));
   }
   Description out{"statements", {{"count", json_number(static_cast<std::int64_t>(rows.size()))}}, {}, {}};
-  out.fields.push_back({"statements", std::move(rows), {"kind", "id", "signer"}});
+  std::vector<std::string> columns{"kind", "id", "signer"};
+  add_about(abouts, rows, columns);
+  out.fields.push_back({"statements", std::move(rows), std::move(columns)});
   if (recompute == Recompute::kYes) out.recomputed = {"ids", "signatures"};
   return out;
 }

@@ -167,6 +167,52 @@ def verdict(a):
     seal("verdict", predicate, [("proof", proof_id), ("rows", root)], a.key)
 
 
+def path_of(leaves, index):
+    """An audit path, from the leaf up."""
+    if len(leaves) == 1:
+        return []
+    split = 1 << (len(leaves) - 1).bit_length() - 1
+    if index < split:
+        return path_of(leaves[:split], index) + [root_of(leaves[split:])]
+    return path_of(leaves[split:], index - split) + [root_of(leaves[:split])]
+
+
+def base64_of(*parts):
+    return base64.b64encode(b"".join(parts)).decode()
+
+
+def challenge(a):
+    """Of the proof: that segment --segments does not lead from its start to its end."""
+    task_id, _, _ = read(a.task)
+    proof_id, _, _ = read(a.proof)
+    states, segment = states_of(task_id, a.bad_from), int(a.segments)
+    leaves = [hashlib.sha256(b"\0\4" + raw(s)).digest() for s in states]
+    start, end = ({"digest": states[i], "path": base64_of(*path_of(leaves, i))} for i in (segment, segment + 1))
+    seal("challenge", {"task": task_id, "proof": proof_id, "about": "segment", "segment": segment, "start": start, "end": end},
+         [("statement", proof_id), ("start", states[segment])], a.key)
+
+
+def move(a):
+    """The first of a game: --name is its kind. It shows 255 digests; the letter of a claim is "d"."""
+    task_id, _, _ = read(a.task)
+    game, _, _ = read(a.game)
+    say = {"kind": a.name, "claim": "d"} if a.name == "claim" else {"kind": a.name, "digests": base64_of(*(raw(sha(str(i))) for i in range(255)))}
+    seal("move", {"task": task_id, "game": game, "turn": 1, "previous": game, "say": say}, [("game", game), ("previous", game)], a.key)
+
+
+def ruling(a):
+    task_id, _, _ = read(a.task)
+    proof_id, defender, _ = read(a.proof)
+    game, challenger, _ = read(a.game)
+    scalar = {"claimed": "0x40400001", "index": 0, "operation": "add", "place": "sum lane 4", "result": "0x40400000",
+              "operands": [{"bits": "0x3f800000", "from": "accumulator"}, {"bits": "0x40000000", "from": "step 2"}]}
+    seal("ruling", {"task": task_id, "game": game, "statement": proof_id, "defender": defender, "challenger": challenger, "moves": 17,
+                    "last": sha("last"), "falls": True, "reason": "claim", "claim": "d",
+                    "at": {"segment": 3, "step": 31, "value": 12, "element": 0, "position": 4}, "scalar": scalar,
+                    "words": "element 0 of value 12 is not what its line gives: the proof falls"},
+         [("statement", proof_id), ("game", game)], a.key)
+
+
 def keys(_):
     """Four people, always the same."""
     for seed, name in enumerate(("operator", "submitter", "solver", "verifier"), 1):
@@ -239,12 +285,13 @@ def consistency(_):
 
 def main():
     kinds = {"task": task, "offer": offer, "proof": proof, "beacon": beacon, "verdict": verdict, "id": statement_id, "keys": keys, "log": log,
+             "challenge": challenge, "move": move, "ruling": ruling,
              "inclusion": inclusion, "consistency": consistency}
     parser = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1].removeprefix("usage: "))
     parser.add_argument("kind", choices=kinds)
     parser.add_argument("task", nargs="?")
     parser.add_argument("--key", type=lambda path: serialization.load_pem_private_key(open(path, "rb").read(), None))
-    for name in ("--policy", "--proof", "--offer", "--beacon", "--segments"):
+    for name in ("--policy", "--proof", "--offer", "--beacon", "--segments", "--game"):
         parser.add_argument(name)
     parser.add_argument("--name", default="tiny")
     parser.add_argument("--secret-suffix", default="")

@@ -35,6 +35,11 @@ TEST_CASE("nested values are indented") {
   CHECK(block_text(json::Object{{"a", inner}, {"items", items}}, 2) ==
         "  a:\n    b: 2\n    list: 1 2\n  items:\n    - x: 1\n      y: 2\n    - x: 3\n");
   CHECK(block_text(json::Object{}, 0) == "none\n");
+  CHECK(scalar_text(std::string(1024, 'a')) == std::string(1024, 'a'));
+  CHECK(scalar_text(std::string(1025, 'a')) == std::string(64, 'a') + "... (1,025 bytes)");
+  std::string umlauts = "a";
+  for (int n = 0; n < 600; ++n) umlauts += "\u00e4";
+  CHECK(scalar_text(umlauts) == umlauts.substr(0, 63) + "... (1,201 bytes)");
 }
 
 TEST_CASE("the progress line fits the terminal and survives totals that are wrong") {
