@@ -133,9 +133,11 @@ Digest ledger_leaf(const Digest& statement, std::uint64_t receipt_ms) {
 
 Result<Digest> dataset_digest(std::span<const NamedDigest> tensors, std::string_view scales) {
   DGX_TRY(const Digest root, entries_root(tensors));
-  ByteWriter writer;
-  return crypto::sha256(
-      writer.u8(byte_of(Kind::kDataset)).digest(root).digest(crypto::sha256(as_bytes(scales))).bytes());
+  return dataset_digest(root, crypto::sha256(as_bytes(scales)));
+}
+
+Digest dataset_digest(const Digest& root, const Digest& scales) {
+  return crypto::sha256(ByteWriter().u8(byte_of(Kind::kDataset)).digest(root).digest(scales).bytes());
 }
 
 Result<std::vector<Digest>> program_leaves(std::string_view text) {

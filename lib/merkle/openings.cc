@@ -77,4 +77,11 @@ Status check_opening(const EntryOpening& opening, const Digest& state) {
       fmt::format("entry \"{}\" opens state {}, not {}", opening.name, digest.brief(), state.brief()));
 }
 
+Result<Digest> dataset_digest_of(const EntryOpening& opening, const Digest& scales) {
+  DGX_CHECK(check_name(opening.name));
+  const Digest leaf = entry_leaf(opening.name, opening.tensor);
+  DGX_TRY(const Digest root, root_from_path(leaf, opening.index, opening.count, opening.path));
+  return dataset_digest(root, scales);
+}
+
 }  // namespace dgx::merkle

@@ -51,7 +51,8 @@ typename Policy::Value combine(Policy& policy, NumberType type,
 ///   Value& best, Value& where); Value partial(const Value&, int lane);          a finished part of a fold
 ///   Value accumulator(const Value&);                what acc is from now on
 ///   void end_list();                                the steps of one list are done
-/// Source gives elements: Slot read(std::size_t access, std::int64_t element).
+/// Source gives elements: Slot read(std::size_t access, std::int64_t element); it hears of every access that is evaluated, also
+/// of one that gives its fill: void located(ValueIndex).
 template <class Policy, class Source>
 class ElementEvaluator {
  public:
@@ -172,6 +173,7 @@ class ElementEvaluator {
 
   // The element an access reads at the current indices, or -1 if a coordinate is outside.
   std::int64_t locate(const CompiledAccess& access) {
+    source_.located(access.value);
     std::int64_t element = access.offset;
     if (access.is_linear) {
       for (const CompiledTerm& term : access.linear) {
@@ -379,6 +381,8 @@ class TensorSource {
   /// kMalformed unless every value accessed is there with the dtype and count compiled for.
   static Result<TensorSource> bind(const CompiledPrimitive& primitive, std::span<const TensorView> values);
 
+  void located(ValueIndex /*value*/) const {}
+
   [[nodiscard]] Slot read(std::size_t access, std::int64_t element) const {
     const Bound& bound = bound_[access];
     Slot slot;
@@ -411,6 +415,7 @@ class LookupSource {
   LookupSource(const CompiledPrimitive& primitive, ValueSource& source)
       : primitive_(primitive), source_(source) {}
 
+  void located(ValueIndex value) { source_.located(value); }
   [[nodiscard]] Slot read(std::size_t access, std::int64_t element) {
     const Number number = source_.element(primitive_.accesses[access].value, element);
     Slot slot;

@@ -82,6 +82,8 @@ struct StateDigests {
 /// H(0x07 ‖ root over the tensors as state entries ‖ SHA-256(scales)). `scales` is the canonical JSON of
 /// scale, shift and integer ranges. kMalformed as check_names.
 [[nodiscard]] Result<Digest> dataset_digest(std::span<const NamedDigest> tensors, std::string_view scales);
+/// The same from the root over the tensors and SHA-256 of the scales.
+[[nodiscard]] Digest dataset_digest(const Digest& root, const Digest& scales);
 
 /// Leaf hashes of a program text, one per line without its newline. kMalformed if the last line has no
 /// newline.

@@ -57,4 +57,7 @@ struct EntryOpening {
 /// kMalformed if it opens another state, or none.
 [[nodiscard]] Status check_opening(const EntryOpening& opening, const Digest& state);
 
+/// The digest of the dataset that this opening of one of its tensors is of; `scales` is SHA-256 of its scales.
+[[nodiscard]] Result<Digest> dataset_digest_of(const EntryOpening& opening, const Digest& scales);
+
 }  // namespace dgx::merkle

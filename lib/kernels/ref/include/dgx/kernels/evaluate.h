@@ -49,6 +49,8 @@ class ValueSource {
   virtual ~ValueSource() = default;
   /// Element `index` (row-major) of value `value`: a float for f32, an integer otherwise.
   [[nodiscard]] virtual Number element(ValueIndex value, std::int64_t index) = 0;
+  /// An access to `value` is evaluated: its type and shape count now, even if it gives its fill.
+  virtual void located(ValueIndex /*value*/) {}
 };
 
 /// Element `element` (row-major, below primitive.count: asserted) as it is stored. Reads only what the
