@@ -1,0 +1,58 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "dgx/kernels/primitive.h"
+#include "dgx/manifest/dispute.h"
+#include "dgx/manifest/task.h"
+#include "dgx/protocol/fold_levels.h"
+#include "dgx/protocol/say.h"
+
+namespace dgx::protocol {
+
+/// How a claim is judged (dgx-protocol(7), "Claims"): from the evidence it brings and the digests that the
+/// defender is bound to.
+
+struct Judgement {
+  bool proven = false;
+  std::string words;
+  std::optional<manifest::JudgedScalar> scalar;
+  std::optional<std::int64_t> element;  ///< where the evidence names one
+};
+
+/// The step in question, as the defender showed it.
+struct Step {
+  const manifest::Task& task;
+  std::int64_t step = 0;
+  Digest before, after;  ///< states
+  Digest table;          ///< root of the value table
+};
+
+/// The line that `opened` opens in the task's program. kMalformed if it opens none, or is not a line.
+[[nodiscard]] Result<kernels::Primitive> open_line(const OpenedLine& opened, const manifest::Task& task);
+
+/// A number as it lies in a leaf's bytes.
+[[nodiscard]] kernels::Number number_at(DType dtype, ByteView bytes, std::size_t offset);
+
+/// Where an element of a batch input of step `step` lies in the dataset's field. kMalformed if the line is
+/// not a batch of the task.
+[[nodiscard]] Result<std::int64_t> dataset_element(const manifest::Task& task, std::int64_t step,
+                                                   const kernels::Primitive& line, std::int64_t element);
+
+[[nodiscard]] Judgement judge_state_input(const Step& step, const StateInputClaim& claim, std::int64_t value,
+                                          const Digest& digest);
+/// `shown` is entry `index` of `count`; null where the claim is about what comes after the last one.
+[[nodiscard]] Judgement judge_entry(const Step& step, const EntryClaim& claim, const EntryPost* shown,
+                                    std::int64_t index, std::int64_t count);
+[[nodiscard]] Judgement judge_input(const Step& step, const kernels::Primitive& line, std::int64_t element,
+                                    const kernels::Number& claimed, const InputClaim& claim);
+[[nodiscard]] Judgement judge_element(const Step& step, const kernels::Primitive& line, std::int64_t value,
+                                      std::int64_t element, const kernels::Number& claimed,
+                                      const OperationClaim& claim);
+[[nodiscard]] Judgement judge_position(const Step& step, const kernels::Primitive& line, std::int64_t value,
+                                       std::int64_t element, const FoldLevels::Position& position,
+                                       const OperationClaim& claim);
+[[nodiscard]] Judgement judge_non_finite(const Step& step, const NonFiniteClaim& claim);
+
+}  // namespace dgx::protocol

@@ -1,0 +1,282 @@
+#include "dgx/protocol/game.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cassert>
+
+#include "dgx/merkle/digests.h"
+#include "dgx/merkle/tree.h"
+#include "dgx/protocol/segments.h"
+#include "dgx/protocol/verify.h"
+#include "turn.h"
+
+namespace dgx::protocol {
+
+using manifest::About;
+using manifest::RulingReason;
+using manifest::Signed;
+
+std::string_view name_of(Side side) { return side == Side::kDefender ? "defender" : "challenger"; }
+
+Side side_of(Stage stage) {
+  assert(stage != Stage::kOver);
+  return stage <= Stage::kChunk ? Side::kDefender : Side::kChallenger;
+}
+
+std::string describe(Stage stage) {
+  constexpr std::array<std::string_view, 22> kWords{
+      "show the state that the witness is of",
+      "show states between the last accepted and the first rejected",
+      "show the value table of the step",
+      "show a node of the value table",
+      "show the value named",
+      "show a node of the value",
+      "show the leaf named",
+      "show the element's running results",
+      "show the entries of the state after the step",
+      "show a node of the entries",
+      "show the entry named",
+      "answer with the chunk",
+      "name the first state rejected",
+      "name the first node of the value table rejected, or accept it",
+      "name the first value rejected, or accept all",
+      "name the first node of the value rejected",
+      "name the first element rejected, or claim it",
+      "name the first running result rejected, or claim it",
+      "name the first node of the entries rejected",
+      "name the first entry rejected",
+      "claim what is wrong with the entry",
+      "nothing: the game is over"};
+  return std::string(kWords[static_cast<std::size_t>(stage)]);
+}
+
+namespace {
+
+Status opens(const manifest::CommittedState& state, std::int64_t index, const manifest::Proof& proof,
+             std::string_view field) {
+  const Digest leaf = merkle::committed_state_leaf(state.digest);
+  const auto root = merkle::root_from_path(leaf, static_cast<std::uint64_t>(index),
+                                           static_cast<std::uint64_t>(proof.states.count), state.path);
+  if (!root.ok()) return within(fmt::format("{}: path", field), root.error());
+  if (*root != proof.states.root)
+    return malformed(fmt::format("{}: is not committed state {} of the proof", field, index));
+  return {};
+}
+
+/// What the proof must have for a game to be about it. Its first and last state are for claim g.
+Status check_proof_of(const Dispute& dispute) {
+  const manifest::Task& task = dispute.task.body;
+  const manifest::Proof& proof = dispute.proof.body;
+  DGX_TRY(const Segments segments, Segments::of(task.steps, task.checkpoint_every));
+  if (proof.task != dispute.task.id) return malformed("proof: is of another task");
+  if (proof.steps != task.steps)
+    return malformed(fmt::format("proof: has {} steps, the task {}", proof.steps, task.steps));
+  if (proof.states.count != segments.count() + 1) {
+    return malformed(fmt::format("proof: commits to {} states, the task has {}", proof.states.count,
+                                 segments.count() + 1));
+  }
+  return {};
+}
+
+Status check_row(const Dispute& dispute) {
+  const manifest::Challenge& challenge = dispute.challenge.body;
+  const manifest::Verdict& verdict = dispute.verdict->body;
+  const manifest::OpenedRow& opened = *challenge.row;
+  const Digest leaf = merkle::leaf_hash(as_bytes(opened.row.to_json().dump()));
+  const auto root = merkle::root_from_path(leaf, static_cast<std::uint64_t>(opened.index),
+                                           static_cast<std::uint64_t>(verdict.rows.count), opened.path);
+  if (!root.ok()) return within("row: path", root.error());
+  if (*root != verdict.rows.root) return malformed("row: is not a row of the verdict");
+  if (opened.row.index != challenge.segment) return malformed("row: is of another segment");
+  if (opened.row.expected != challenge.end->digest)
+    return malformed("row: expected: is not the committed end state");
+  if (opened.row.reason != manifest::RowReason::kEqual && opened.row.reason != manifest::RowReason::kDigest) {
+    return malformed(
+        fmt::format("row: a row of reason \"{}\" cannot be played on", manifest::name_of(opened.row.reason)));
+  }
+  return {};
+}
+
+Status check_verdict_of(const Dispute& dispute) {
+  const manifest::Challenge& challenge = dispute.challenge.body;
+  if (challenge.verdict.has_value() != dispute.verdict.has_value())
+    return malformed("challenge: verdict: is not the one that is here");
+  if (!dispute.verdict) return {};
+  const Signed<manifest::Verdict>& verdict = *dispute.verdict;
+  if (*challenge.verdict != verdict.id) return malformed("challenge: is about another verdict");
+  if (verdict.body.task != dispute.task.id || verdict.body.proof != dispute.proof.id)
+    return malformed("verdict: is of another proof");
+  const bool needs_beacon = challenge.about == About::kWitness && verdict.body.beacon.has_value();
+  if (needs_beacon != dispute.beacon.has_value()) {
+    return malformed(needs_beacon ? "the beacon is missing" : "a beacon that is not needed");
+  }
+  if (dispute.beacon &&
+      (dispute.beacon->id != *verdict.body.beacon || dispute.beacon->body.proof != dispute.proof.id)) {
+    return malformed("beacon: is not the verdict's");
+  }
+  return check_row(dispute);
+}
+
+Status check_parts(const Dispute& dispute) {
+  const manifest::Challenge& challenge = dispute.challenge.body;
+  const std::int64_t segments = dispute.proof.body.states.count - 1;
+  if (challenge.task != dispute.task.id) return malformed("challenge: is of another task");
+  if (challenge.proof != dispute.proof.id) return malformed("challenge: is about another proof");
+  const std::int64_t most = challenge.about == About::kChunk ? segments : segments - 1;
+  if (challenge.segment > most)
+    return malformed(fmt::format("challenge: segment: is {}, the last is {}", challenge.segment, most));
+  if (challenge.about == About::kInitial && challenge.segment != 0)
+    return malformed("challenge: segment: the initial state is of segment 0");
+  if (challenge.about == About::kFinal && challenge.segment != most)
+    return malformed("challenge: segment: the final state is of the last one");
+  DGX_CHECK(opens(challenge.start, challenge.segment, dispute.proof.body, "start"));
+  if (challenge.end) DGX_CHECK(opens(*challenge.end, challenge.segment + 1, dispute.proof.body, "end"));
+  return check_verdict_of(dispute);
+}
+
+}  // namespace
+
+Result<Game> Game::open(Dispute dispute) {
+  DGX_CHECK(check_proof_of(dispute));
+  DGX_CHECK(check_parts(dispute));
+  if (dispute.defender() == dispute.challenger())
+    return malformed("challenge: by the signer of what it challenges");
+  Game game(std::move(dispute));
+  game.begin();
+  return game;
+}
+
+void Game::begin() {
+  const manifest::Task& task = dispute_.task.body;
+  const manifest::Proof& proof = dispute_.proof.body;
+  const manifest::Challenge& challenge = dispute_.challenge.body;
+  const auto segments = Segments::of(task.steps, task.checkpoint_every);
+  const auto decide = [&](bool falls, std::string_view what, const Digest& is, const Digest& must) {
+    decision_ = Decision{falls, RulingReason::kClaim, 'g', std::nullopt,
+                         falls ? fmt::format("{} is {}, it must be {}", what, is.hex(), must.hex())
+                               : fmt::format("{} is what it must be", what)};
+  };
+  if (challenge.about == About::kInitial) {
+    const bool opened_is = challenge.start.digest == task.initial.digest;
+    decide(!opened_is || proof.initial != task.initial.digest, "the initial state",
+           opened_is ? proof.initial : challenge.start.digest, task.initial.digest);
+    return;
+  }
+  if (challenge.about == About::kFinal) {
+    decide(challenge.end->digest != proof.final_state, "the last committed state", challenge.end->digest,
+           proof.final_state);
+    return;
+  }
+  ground_.accepted = challenge.start.digest;
+  if (challenge.about == About::kChunk) {
+    stage_ = Stage::kChunk;
+    return;
+  }
+  const Segment segment = (*segments)[challenge.segment];
+  ground_.first_step = segment.first;
+  ground_.end_step = segment.end;
+  ground_.rejected = challenge.row ? challenge.row->row.recomputed : challenge.end->digest;
+  stage_ = Stage::kStates;
+  if (challenge.about != About::kWitness) return;
+  const Digest beacon = dispute_.beacon ? dispute_.beacon->body.value : Digest{};
+  ground_.end_step = witness_step(beacon, dispute_.proof.id, dispute_.defender(), segment);
+  stage_ = Stage::kInterior;
+}
+
+Status Game::apply(const Signed<manifest::Move>& move) {
+  const std::string where = fmt::format("move {}", move.body.turn);
+  if (move.body.task != dispute_.task.id || move.body.game != dispute_.challenge.id)
+    return malformed(where + ": is of another game");
+  const bool defends = move.key_id == dispute_.defender();
+  if (!defends && move.key_id != dispute_.challenger())
+    return unauthorised(where + ": is by neither side of the game");
+  for (const Taken& taken : moves_) {
+    if (taken.id == move.id) return malformed(where + ": is there already");
+  }
+  const auto convict = [&](RulingReason reason, std::optional<char> claim, std::string words) {
+    moves_.push_back({move.id, move.body.previous, move.key_id});
+    stage_ = Stage::kOver;
+    decision_ = Decision{defends, reason, claim, std::nullopt, std::move(words)};
+  };
+  if (decision_) return {};  // what is said after the end counts for nothing
+  if (const auto answered = turn_of(move.body.previous); answered && *answered + 1 != move.body.turn) {
+    convict(RulingReason::kMalformed, std::nullopt,
+            fmt::format("turn {} answers the statement of turn {}", move.body.turn, *answered));
+    return {};
+  }
+  if (move.body.turn < turn()) {
+    const Taken& taken = moves_[static_cast<std::size_t>(move.body.turn) - 1];
+    if (taken.signer != move.key_id || taken.previous != move.body.previous)
+      return malformed(where + ": another move was taken in this turn");
+    convict(RulingReason::kTwoMoves, 'h',
+            fmt::format("the {} signed two moves for turn {}", defends ? "defender" : "challenger",
+                        move.body.turn));
+    return {};
+  }
+  const bool defenders_turn = move.body.turn % 2 == 1;
+  if (defends != defenders_turn) {
+    convict(RulingReason::kOutOfTurn, std::nullopt,
+            fmt::format("the {} signed a move for turn {}, which is not his",
+                        defends ? "defender" : "challenger", move.body.turn));
+    return {};
+  }
+  if (move.body.turn > turn())
+    return malformed(fmt::format("{}: the one before, {}, is missing", where, turn()));
+  if (move.body.previous != last()) return malformed(where + ": answers a statement that is not here");
+  const auto say = parse_say(move.body.say);
+  if (!say.ok()) {
+    convict(RulingReason::kMalformed, std::nullopt,
+            fmt::format("turn {} is no move: {}", move.body.turn, say.error().message));
+    return {};
+  }
+  moves_.push_back({move.id, move.body.previous, move.key_id});
+  Turn turn{dispute_, stage_, ground_};
+  decision_ = turn.take(*say);
+  if (decision_) stage_ = Stage::kOver;
+  return {};
+}
+
+std::optional<std::int64_t> Game::turn_of(const Digest& statement) const {
+  if (statement == dispute_.challenge.id) return 0;
+  for (std::size_t i = 0; i < moves_.size(); ++i) {
+    if (moves_[i].id == statement) return static_cast<std::int64_t>(i) + 1;
+  }
+  return std::nullopt;
+}
+
+void Game::time_out(std::string words) {
+  assert(!decision_);
+  decision_ = Decision{side_of(stage_) == Side::kDefender, RulingReason::kLate, std::nullopt, std::nullopt,
+                       std::move(words)};
+  stage_ = Stage::kOver;
+}
+
+Result<manifest::Ruling> Game::ruling() const {
+  if (!decision_)
+    return Error{
+        ErrorCode::kInconclusive,
+        "the game is not over: the " + std::string(name_of(side_of(stage_))) + " must " + describe(stage_),
+        {}};
+  manifest::Ruling out;
+  out.task = dispute_.task.id;
+  out.game = dispute_.challenge.id;
+  out.statement = dispute_.challenge.body.statement();
+  out.defender = dispute_.defender();
+  out.challenger = dispute_.challenger();
+  out.moves = static_cast<std::int64_t>(moves_.size());
+  out.last = last();
+  out.falls = decision_->falls;
+  out.reason = decision_->reason;
+  out.claim = decision_->claim;
+  out.scalar = decision_->scalar;
+  out.words = decision_->words;
+  out.at.segment = dispute_.challenge.body.segment;
+  if (ground_.table != Digest{}) out.at.step = ground_.first_step;
+  if (ground_.value >= 0) out.at.value = ground_.value;
+  if (ground_.element >= 0) out.at.element = ground_.element;
+  out.at.position = ground_.position;
+  return out;
+}
+
+}  // namespace dgx::protocol

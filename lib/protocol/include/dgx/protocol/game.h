@@ -1,0 +1,158 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dgx/core/bytes.h"
+#include "dgx/core/result.h"
+#include "dgx/kernels/primitive.h"
+#include "dgx/manifest/dispute.h"
+#include "dgx/manifest/statement.h"
+#include "dgx/protocol/fold_levels.h"
+#include "dgx/protocol/node.h"
+#include "dgx/protocol/say.h"
+
+namespace dgx::protocol {
+
+/// The dispute game (dgx-protocol(7), "Disputes"): a pure function of signed statements. Both parties, the
+/// referee and the ledger hold the same state of the same game, and nobody in it is believed.
+
+enum class Side : std::uint8_t { kDefender, kChallenger };
+[[nodiscard]] std::string_view name_of(Side side);
+
+/// What is awaited: from the defender something to be shown, from the challenger a choice.
+enum class Stage : std::uint8_t {
+  kInterior,
+  kStates,
+  kValues,
+  kValueNodes,
+  kTensor,
+  kTensorNodes,
+  kLeaf,
+  kNumbers,
+  kEntries,
+  kEntryNodes,
+  kEntry,
+  kChunk,
+  kChooseState,       ///< name a state, the last one shown or the end
+  kChooseValueNode,   ///< name a node of the value table, or accept
+  kChooseValue,       ///< name a value with its line, accept, or claim a or f
+  kChooseTensorNode,  ///< name a node or leaf of the tensor
+  kChooseElement,     ///< name an element of a fold, or claim c or d
+  kChooseNumber,      ///< name a running result; at single positions claim d
+  kChooseEntryNode,   ///< name a node of the state's entries, or claim b or f
+  kChooseEntry,       ///< name an entry, or claim b or f
+  kJudgeEntry,        ///< claim b
+  kOver,
+};
+[[nodiscard]] Side side_of(Stage stage);  ///< not kOver: asserted
+/// "the states between step 3 and 7", …: what the side at turn owes, for people.
+[[nodiscard]] std::string describe(Stage stage);
+
+/// How a game ended.
+struct Decision {
+  bool falls = false;  ///< the defender's statement
+  manifest::RulingReason reason = manifest::RulingReason::kClaim;
+  std::optional<char> claim;
+  std::optional<manifest::JudgedScalar> scalar;
+  std::string words;
+};
+
+/// The children of a node, as the defender listed them: at the bottom of a value table the values' digests,
+/// else hashes.
+struct Listed {
+  Node node;
+  std::vector<Digest> nodes;
+};
+
+/// What the game knows. All digests are the defender's.
+struct Ground {
+  // States: the one accepted last and the first rejected, and those shown between them.
+  std::int64_t first_step = 0, end_step = 0;
+  Digest accepted, rejected;
+  std::vector<Digest> states;
+  std::int64_t stride = 1;
+  // The value table of step `first_step`, the node whose children `nodes` are (once one of them is named:
+  // that one, and its hash alone), the lists above it in the same tree, and the value named.
+  Digest table;
+  Node node;
+  std::vector<Digest> nodes;
+  std::vector<Listed> above;
+  std::int64_t value = -1;
+  Digest value_digest;
+  std::optional<kernels::Primitive> line;
+  // The value's tensor: nodes as above, then a leaf, an element and its number.
+  Digest tensor_root;
+  std::int64_t leaf = -1;
+  Bytes leaf_bytes;
+  std::int64_t element = -1;
+  std::optional<FoldLevels> fold;
+  // The entries of the state after the step, and the one named.
+  std::int64_t entries = -1;
+  Digest entries_root;
+  std::int64_t entry = -1;
+  std::optional<EntryPost> shown_entry;
+  std::optional<std::int64_t> position;  ///< of the fold, once it is judged
+};
+
+/// A challenge with all that it rests on.
+struct Dispute {
+  manifest::Signed<manifest::Task> task;
+  manifest::Signed<manifest::Proof> proof;
+  std::optional<manifest::Signed<manifest::Verdict>> verdict;
+  std::optional<manifest::Signed<manifest::Beacon>> beacon;
+  manifest::Signed<manifest::Challenge> challenge;
+
+  [[nodiscard]] const Digest& defender() const { return verdict ? verdict->key_id : proof.key_id; }
+  [[nodiscard]] const Digest& challenger() const { return challenge.key_id; }
+};
+
+class Game {
+ public:
+  /// kMalformed or kUnauthorised if the challenge is void: its parts do not belong together, or open nothing.
+  [[nodiscard]] static Result<Game> open(Dispute dispute);
+
+  /// Takes a move. An error convicts nobody and changes nothing: the move is not of this game, comes twice,
+  /// or answers what is not here. Everything else advances the game or ends it; once it is over it changes
+  /// nothing.
+  [[nodiscard]] Status apply(const manifest::Signed<manifest::Move>& move);
+
+  /// Ends a game whose side at turn has missed its deadline; over already: asserted not.
+  void time_out(std::string words);
+
+  [[nodiscard]] const Dispute& dispute() const { return dispute_; }
+  [[nodiscard]] Stage stage() const { return stage_; }
+  [[nodiscard]] const Ground& ground() const { return ground_; }
+  /// Number of the next move, from 1; id of the statement that it answers.
+  [[nodiscard]] std::int64_t turn() const { return static_cast<std::int64_t>(moves_.size()) + 1; }
+  [[nodiscard]] const Digest& last() const {
+    return moves_.empty() ? dispute_.challenge.id : moves_.back().id;
+  }
+  [[nodiscard]] const Digest& party(Side side) const {
+    return side == Side::kDefender ? dispute_.defender() : dispute_.challenger();
+  }
+  [[nodiscard]] const std::optional<Decision>& decision() const { return decision_; }
+  /// The body of the statement that says how the game ended: kInconclusive if it has not.
+  [[nodiscard]] Result<manifest::Ruling> ruling() const;
+
+ private:
+  struct Taken {
+    Digest id, previous, signer;
+  };
+  explicit Game(Dispute dispute) : dispute_(std::move(dispute)) {}
+  void begin();
+  /// 0 for the challenge; nullopt if it is no statement of the game.
+  [[nodiscard]] std::optional<std::int64_t> turn_of(const Digest& statement) const;
+
+  Dispute dispute_;
+  Stage stage_ = Stage::kOver;
+  Ground ground_;
+  std::vector<Taken> moves_;
+  std::optional<Decision> decision_;
+};
+
+}  // namespace dgx::protocol

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "dgx/core/bytes.h"
+
+namespace dgx::protocol {
+
+/// A node of a Merkle tree as a dispute descends it: an aligned range of leaves, opened up to 256 children at
+/// a time (dgx-protocol(7), "Trees").
+struct Node {
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+
+  [[nodiscard]] bool is_leaf() const { return count == 1; }
+  /// Leaves of each child: 2^m, m the largest multiple of 8 with 2^m < count; 1 for a leaf.
+  [[nodiscard]] std::uint64_t child_size() const {
+    std::uint64_t size = 1;
+    while (size << 8 < count && size < std::uint64_t{1} << 48) size <<= 8;
+    return size;
+  }
+  [[nodiscard]] std::uint64_t children() const { return (count + child_size() - 1) / child_size(); }
+  /// Below children().
+  [[nodiscard]] Node child(std::uint64_t index) const {
+    const std::uint64_t at = index * child_size();
+    return {first + at, std::min(child_size(), count - at)};
+  }
+  /// Whether the children are leaves.
+  [[nodiscard]] bool is_bottom() const { return child_size() == 1; }
+
+  bool operator==(const Node&) const = default;
+};
+
+/// The roots of a node's children, from all leaf hashes of the tree.
+[[nodiscard]] std::vector<Digest> children_of(std::span<const Digest> leaves, const Node& node);
+
+}  // namespace dgx::protocol

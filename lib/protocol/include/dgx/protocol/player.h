@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "dgx/core/result.h"
+#include "dgx/core/tensor.h"
+#include "dgx/merkle/digests.h"
+#include "dgx/program/program.h"
+#include "dgx/protocol/game.h"
+
+namespace dgx::protocol {
+
+/// What a party's own replay of a disputed segment gives. An honest party's comes from an executor; a cheat's
+/// is whatever he defends. Steps are counted from the task's beginning; a step's values are those of the step
+/// that starts from state `step`.
+class Party {
+ public:
+  virtual ~Party() = default;
+
+  /// The first step after which the party's state is not finite, if that is in the segment: the states from
+  /// there on are none.
+  [[nodiscard]] virtual Result<std::optional<std::int64_t>> non_finite_after() = 0;
+  /// The digest of the state at `step`. Up to non_finite_after(), whose state has one, too, though it may not
+  /// be committed.
+  [[nodiscard]] virtual Result<Digest> state(std::int64_t step) = 0;
+  /// The digests of its entries, in order of name.
+  [[nodiscard]] virtual Result<std::vector<merkle::NamedDigest>> entries(std::int64_t step) = 0;
+  /// The digest of every value of the step.
+  [[nodiscard]] virtual Result<std::vector<Digest>> values(std::int64_t step) = 0;
+  /// The numbers of one value. After one, those of the values that its line reads are asked for.
+  [[nodiscard]] virtual Result<Tensor> value(std::int64_t step, kernels::ValueIndex value) = 0;
+  /// The leaf of a dataset's field (x or y) that holds element `element`.
+  [[nodiscard]] virtual Result<DataOpening> data(std::string_view field, std::int64_t element) = 0;
+  /// An entry's numbers at `step`, for a chunk or to show what is not finite.
+  [[nodiscard]] virtual Result<Tensor> entry(std::int64_t step, std::string_view name) = 0;
+};
+
+/// Makes the moves of a party that has this replay: of a defender who shows what he has, or of a challenger
+/// who rejects what his replay does not give. A function of the game and the replay: asked again, it says the
+/// same.
+class Player {
+ public:
+  /// `program` is the task's, checked; both must outlive the player.
+  Player(const program::Program& program, Party& party);
+  ~Player();
+
+  /// What the side at turn says; nullopt if its replay gives no reason to object: the game is lost.
+  /// kMalformed if the challenge asks a defender for what he does not have. Cost: that of the replay, and of
+  /// hashing the values asked for.
+  [[nodiscard]] Result<std::optional<Say>> next(const Game& game);
+
+ private:
+  std::unique_ptr<class PartyView> view_;
+};
+
+}  // namespace dgx::protocol

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dgx/core/result.h"
+#include "dgx/manifest/log.h"
+#include "dgx/protocol/game.h"
+
+namespace dgx::protocol {
+
+/// Transcripts of disputes (dgx-protocol(7), "Transcripts"): from text to a game, which says how it stands or
+/// how it ended. This, the game and what it uses are the whole referee: no model, data, clock, thread or
+/// network.
+
+inline constexpr std::size_t kMaxTranscriptBytes = std::size_t{8} << 20;
+inline constexpr std::size_t kMaxTranscriptLines = 1024;
+
+/// A statement of a transcript, for whoever follows it.
+struct TranscriptLine {
+  manifest::Kind kind = manifest::Kind::kTask;
+  Digest id;
+  Digest key_id;
+  std::size_t bytes = 0;
+};
+
+struct Transcript {
+  Game game;
+  std::vector<TranscriptLine> lines;
+};
+
+/// Reads a transcript and plays its game. With `operator_key`, the key id of a ledger's operator, his
+/// receipts and tree heads decide what was late; without, they are only checked as statements. kMalformed or
+/// kUnauthorised, with the line, for what is not a transcript: no verdict comes from an error. Cost: one
+/// signature check a line, and what its hashes cost.
+[[nodiscard]] Result<Transcript> play_transcript(std::string_view text,
+                                                 const std::optional<Digest>& operator_key = std::nullopt);
+
+}  // namespace dgx::protocol

@@ -1,0 +1,140 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "dgx/core/bytes.h"
+#include "dgx/core/json.h"
+#include "dgx/core/result.h"
+#include "dgx/core/tensor.h"
+#include "dgx/merkle/openings.h"
+
+namespace dgx::protocol {
+
+/// What a move of a dispute says (dgx-protocol(7), "Moves", "Claims"). Plain data: whether it may be said,
+/// and whether it is true, is for game.h.
+
+inline constexpr std::size_t kMaxListed = 256;    ///< digests in one move
+inline constexpr std::size_t kMaxNumbers = 2048;  ///< running results in one move; of an argmax half as many
+inline constexpr std::size_t kMaxEvidenceBytes = 16384;  ///< of a claim, digests and bytes as they are hashed
+
+// The defender's.
+
+struct InteriorPost {
+  Digest digest;
+};
+struct StatesPost {
+  std::vector<Digest> digests;
+};
+struct ValuesPost {
+  Digest root;
+  std::vector<Digest> nodes;
+};
+struct NodesPost {
+  std::vector<Digest> nodes;
+};
+/// A tensor of more than one leaf shows root and nodes, one of a single leaf its bytes.
+struct TensorPost {
+  std::optional<Digest> root;
+  std::vector<Digest> nodes;
+  Bytes bytes;
+};
+struct LeafPost {
+  Bytes bytes;
+};
+struct NumbersPost {
+  Bytes numbers;
+};
+struct EntriesPost {
+  std::int64_t count = 0;
+  Digest root;
+  std::vector<Digest> nodes;
+};
+/// A line of the program with its audit path.
+struct OpenedLine {
+  std::int64_t index = 0;
+  merkle::Path path;
+  std::string text;
+};
+struct EntryPost {
+  Digest digest;
+  OpenedLine line;
+  std::string name;
+};
+struct ChunkPost {
+  merkle::EntryOpening entry;
+  std::string location;
+  merkle::Path path;
+  Digest root;
+  DType dtype = DType::kF32;
+  Shape shape;
+};
+
+// The challenger's.
+
+struct Name {
+  std::int64_t index = 0;
+  std::optional<OpenedLine> line;
+};
+struct Accept {};
+
+/// What the evaluation reads of an earlier value: one leaf of it; or its type and shape alone, where an
+/// access to it gives its fill; or type and shape without proof, where no access to it is evaluated.
+struct Operand {
+  std::int64_t value = 0;
+  DType dtype = DType::kF32;
+  Shape shape;
+  std::optional<merkle::Path> table;  ///< of the value in the value table; none: without proof
+  std::optional<Digest> root;         ///< type and shape alone
+  std::int64_t leaf = 0;              ///< else the leaf
+  Bytes bytes;
+  merkle::Path path;
+};
+/// One leaf of a field of the task's dataset.
+struct DataOpening {
+  merkle::EntryOpening entry;
+  Digest scales;  ///< SHA-256 of the dataset's scales
+  merkle::TensorOpening tensor;
+};
+
+struct StateInputClaim {  ///< a
+  std::int64_t index = 0;
+  OpenedLine line;
+  merkle::EntryOpening entry;
+};
+struct EntryClaim {  ///< b: of the digest, the order, or a missing entry
+  std::optional<merkle::Path> path;
+  std::optional<Digest> digest;
+  std::optional<merkle::EntryOpening> before;
+  std::optional<OpenedLine> line;
+};
+struct InputClaim {  ///< c
+  std::int64_t index = 0;
+  std::optional<DataOpening> data;
+};
+struct OperationClaim {  ///< d
+  std::int64_t index = 0;
+  std::vector<Operand> operands;
+};
+struct NonFiniteClaim {  ///< f
+  merkle::EntryOpening entry;
+  merkle::TensorOpening tensor;
+};
+
+using Say = std::variant<InteriorPost, StatesPost, ValuesPost, NodesPost, TensorPost, LeafPost, NumbersPost,
+                         EntriesPost, EntryPost, ChunkPost, Name, Accept, StateInputClaim, EntryClaim,
+                         InputClaim, OperationClaim, NonFiniteClaim>;
+
+/// "states", "name", "claim d", …: for messages.
+[[nodiscard]] std::string_view name_of(const Say& say);
+
+/// The object of a move. kMalformed, with the field, if it is none, or beyond the limits above.
+[[nodiscard]] Result<Say> parse_say(const json::Object& object);
+/// Its inverse.
+[[nodiscard]] json::Object print_say(const Say& say);
+
+}  // namespace dgx::protocol

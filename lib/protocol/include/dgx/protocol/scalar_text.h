@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+
+#include "dgx/kernels/evaluate.h"
+#include "dgx/manifest/dispute.h"
+
+namespace dgx::protocol {
+
+/// A scalar operation in words and hex, for whoever reads a ruling or a comparison.
+
+/// "0x3f800000": 8 digits of a float, 16 of an integer.
+[[nodiscard]] std::string bits_text(const kernels::Number& number);
+/// As it is stored in a value of `dtype`: 8, 16 or 2 digits.
+[[nodiscard]] std::string bits_text(const kernels::Number& number, DType dtype);
+/// "value 14[37]", "accumulator", "literal", …
+[[nodiscard]] std::string origin_text(const kernels::OperandRecord& operand);
+/// "dot term 383", "step 2 at position 7"; of a map "step 2".
+[[nodiscard]] std::string place_text(const kernels::ScalarRecord& record, bool folds);
+
+/// An operation of a fold: result and claim are numbers as they are computed.
+[[nodiscard]] manifest::JudgedScalar judged_scalar(const kernels::ScalarRecord& record,
+                                                   const kernels::Number& claimed);
+
+/// "add of accumulator 0x… and part 0 0x… (dot group 0) is 0x…, claimed 0x…".
+[[nodiscard]] std::string sentence(const manifest::JudgedScalar& scalar);
+
+}  // namespace dgx::protocol

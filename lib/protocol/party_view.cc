@@ -1,0 +1,149 @@
+#include "party_view.h"
+
+#include <cmath>
+#include <set>
+
+#include "claims.h"
+#include "dgx/merkle/openings.h"
+#include "dgx/merkle/tree.h"
+#include "dgx/program/line.h"
+
+namespace dgx::protocol {
+namespace {
+
+/// Elements of values in memory, and a note of which leaves were read.
+class Noting final : public kernels::ValueSource {
+ public:
+  explicit Noting(const std::map<std::int64_t, Tensor>& values) : values_(values) {}
+
+  kernels::Number element(kernels::ValueIndex value, std::int64_t index) override {
+    const Tensor& tensor = values_.at(value);
+    leaves.insert({value, merkle::place_of(tensor.dtype(), static_cast<std::uint64_t>(index)).leaf});
+    return number_at(tensor.dtype(), tensor.bytes(),
+                     static_cast<std::size_t>(index) * size_of(tensor.dtype()));
+  }
+  void located(kernels::ValueIndex value) override { evaluated.insert(value); }
+
+  std::set<std::pair<std::int64_t, std::uint64_t>> leaves;
+  std::set<std::int64_t> evaluated;
+
+ private:
+  const std::map<std::int64_t, Tensor>& values_;
+};
+
+}  // namespace
+
+PartyView::PartyView(const program::Program& program, Party& party) : program_(program), party_(party) {
+  for (std::size_t v = 0; v < program.values.size(); ++v) {
+    lines_.push_back(program::print_line(program.values[v], static_cast<kernels::ValueIndex>(v)));
+    line_leaves_.push_back(merkle::leaf_hash(as_bytes(lines_.back())));
+    types_.push_back({program.values[v].dtype, program.values[v].shape});
+  }
+}
+
+OpenedLine PartyView::line(kernels::ValueIndex index) const {
+  return {index, *merkle::inclusion_path(line_leaves_, static_cast<std::uint64_t>(index)),
+          lines_[static_cast<std::size_t>(index)]};
+}
+
+const kernels::CompiledPrimitive& PartyView::compiled(std::int64_t value) {
+  auto found = compiled_.find(value);
+  if (found == compiled_.end()) {
+    // The program has been checked: every line that is no input compiles.
+    found =
+        compiled_.emplace(value, *kernels::compile(program_.values[static_cast<std::size_t>(value)], types_))
+            .first;
+  }
+  return found->second;
+}
+
+Result<std::vector<Digest>> PartyView::value_leaves(std::int64_t step) {
+  DGX_TRY(std::vector<Digest> out, party_.values(step));
+  for (Digest& digest : out) digest = merkle::value_leaf(digest);
+  return out;
+}
+
+Result<std::vector<Digest>> PartyView::entry_leaves(std::int64_t step) {
+  DGX_TRY(const auto entries, party_.entries(step));
+  std::vector<Digest> out;
+  for (const merkle::NamedDigest& entry : entries)
+    out.push_back(merkle::entry_leaf(entry.name, entry.digest));
+  return out;
+}
+
+Result<const Tensor*> PartyView::value(std::int64_t step, std::int64_t value) {
+  if (step != step_) values_.clear();
+  step_ = step;
+  auto found = values_.find(value);
+  if (found == values_.end()) {
+    DGX_TRY(Tensor tensor, party_.value(step, static_cast<kernels::ValueIndex>(value)));
+    found = values_.emplace(value, std::move(tensor)).first;
+  }
+  return &found->second;
+}
+
+Status PartyView::load_operands(std::int64_t step, std::int64_t value) {
+  for (const kernels::Access& access : program_.values[static_cast<std::size_t>(value)].accesses) {
+    DGX_CHECK(this->value(step, access.value));
+  }
+  return {};
+}
+
+Result<std::vector<kernels::Running>> PartyView::numbers(std::int64_t step, std::int64_t value,
+                                                         std::int64_t element, const FoldList& list) {
+  DGX_CHECK(load_operands(step, value));
+  std::vector<TensorView> views(program_.values.size());
+  for (const auto& [index, tensor] : values_) views[static_cast<std::size_t>(index)] = tensor.view();
+  return fold_numbers(compiled(value), views, element, list);
+}
+
+Result<std::vector<Operand>> PartyView::operands(std::int64_t step, std::int64_t value, std::int64_t element,
+                                                 const std::optional<FoldLevels::Position>& position) {
+  DGX_CHECK(load_operands(step, value));
+  Noting source(values_);
+  if (position) {
+    const kernels::Running before =
+        position->before ? *position->before : kernels::fold_start(compiled(value), source, element);
+    static_cast<void>(kernels::trace_position(compiled(value), source, element, position->position, before));
+  } else {
+    static_cast<void>(kernels::trace_element(compiled(value), source, element, {}));
+  }
+  DGX_TRY(const auto table, value_leaves(step));
+  std::set<std::int64_t> accessed;
+  for (const kernels::Access& access : program_.values[static_cast<std::size_t>(value)].accesses)
+    accessed.insert(access.value);
+  std::vector<Operand> out;
+  for (const std::int64_t v : accessed) {
+    const Tensor& tensor = values_.at(v);
+    Operand operand{v, tensor.dtype(), tensor.shape(), std::nullopt, std::nullopt, 0, {}, {}};
+    if (!source.evaluated.contains(v)) {
+      out.push_back(std::move(operand));
+      continue;
+    }
+    DGX_TRY(operand.table, merkle::inclusion_path(table, static_cast<std::uint64_t>(v)));
+    const auto first = source.leaves.lower_bound({v, 0});
+    if (first == source.leaves.end() || first->first != v) {
+      operand.root = merkle::root_of(merkle::tensor_leaves(tensor.bytes()));
+      out.push_back(std::move(operand));
+      continue;
+    }
+    for (auto leaf = first; leaf != source.leaves.end() && leaf->first == v; ++leaf) {
+      DGX_TRY(merkle::TensorOpening opening, merkle::open_tensor(tensor.view(), leaf->second));
+      operand.leaf = static_cast<std::int64_t>(leaf->second);
+      operand.bytes = std::move(opening.data);
+      operand.path = std::move(opening.path);
+      out.push_back(operand);
+    }
+  }
+  return out;
+}
+
+std::optional<std::int64_t> PartyView::first_non_finite(const TensorView& tensor) {
+  if (tensor.dtype != DType::kF32) return std::nullopt;
+  const auto numbers = tensor.as<float>();
+  const auto bad = std::find_if(numbers.begin(), numbers.end(), [](float x) { return !std::isfinite(x); });
+  if (bad == numbers.end()) return std::nullopt;
+  return bad - numbers.begin();
+}
+
+}  // namespace dgx::protocol

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "dgx/protocol/player.h"
+#include "fold_numbers.h"
+
+namespace dgx::protocol {
+
+/// A party's replay as its player looks at it: trees over its digests, the program's lines with their paths,
+/// and what a claim opens. Keeps the numbers that were asked for, of one step.
+class PartyView {
+ public:
+  PartyView(const program::Program& program, Party& party);
+
+  [[nodiscard]] Party& party() { return party_; }
+  [[nodiscard]] const program::Program& program() const { return program_; }
+  [[nodiscard]] OpenedLine line(kernels::ValueIndex index) const;
+  [[nodiscard]] const kernels::CompiledPrimitive& compiled(std::int64_t value);
+
+  [[nodiscard]] Result<std::vector<Digest>> value_leaves(std::int64_t step);
+  [[nodiscard]] Result<std::vector<Digest>> entry_leaves(std::int64_t step);
+  /// Borrowed until another step is asked for.
+  [[nodiscard]] Result<const Tensor*> value(std::int64_t step, std::int64_t value);
+  [[nodiscard]] Result<std::vector<kernels::Running>> numbers(std::int64_t step, std::int64_t value,
+                                                              std::int64_t element, const FoldList& list);
+  /// What the evaluation of an element of a map, or of one position of a fold, reads.
+  [[nodiscard]] Result<std::vector<Operand>> operands(std::int64_t step, std::int64_t value,
+                                                      std::int64_t element,
+                                                      const std::optional<FoldLevels::Position>& position);
+  [[nodiscard]] static std::optional<std::int64_t> first_non_finite(const TensorView& tensor);
+
+ private:
+  [[nodiscard]] Status load_operands(std::int64_t step, std::int64_t value);
+
+  const program::Program& program_;
+  Party& party_;
+  std::vector<std::string> lines_;
+  std::vector<Digest> line_leaves_;
+  std::vector<kernels::ValueType> types_;
+  std::map<std::int64_t, kernels::CompiledPrimitive> compiled_;
+  std::int64_t step_ = -1;
+  std::map<std::int64_t, Tensor> values_;
+};
+
+}  // namespace dgx::protocol

@@ -1,0 +1,382 @@
+#include "dgx/protocol/say.h"
+
+#include <fmt/format.h>
+
+#include "dgx/manifest/fields.h"
+
+namespace dgx::protocol {
+namespace {
+
+using json::Fields;
+using json::Object;
+using json::Value;
+using manifest::digests_json;
+using manifest::read_bytes;
+using manifest::read_digest;
+using manifest::read_digests;
+using merkle::EntryOpening;
+using merkle::Path;
+using merkle::TensorOpening;
+
+constexpr std::size_t kMaxPath = 64;
+constexpr std::size_t kMaxOperands = 96;
+constexpr std::size_t kMaxLineBytes = 3072;
+constexpr std::size_t kMaxNumberBytes = kMaxNumbers * 8;
+constexpr std::int64_t kMaxInteger = manifest::kMaxInteger;
+
+// Parts that several kinds have.
+
+Path read_path(Fields& in, std::string_view key) { return read_digests(in, key, kMaxPath); }
+std::vector<Digest> read_list(Fields& in, std::string_view key) { return read_digests(in, key, kMaxListed); }
+
+OpenedLine read_line(Fields& in) {
+  OpenedLine out;
+  out.index = in.integer("index", 0, kMaxInteger);
+  out.path = read_path(in, "path");
+  out.text = in.string("text", kMaxLineBytes);
+  return out;
+}
+Value line_json(const OpenedLine& line) {
+  return Object{{"index", line.index}, {"path", digests_json(line.path)}, {"text", line.text}};
+}
+
+EntryOpening read_entry(Fields& in) {
+  EntryOpening out;
+  out.name = manifest::read_name(in, "name", 256);
+  out.tensor = read_digest(in, "digest");
+  out.index = static_cast<std::uint64_t>(in.integer("index", 0, kMaxInteger));
+  out.count = static_cast<std::uint64_t>(in.integer("count", 0, kMaxInteger));
+  out.path = read_path(in, "path");
+  return out;
+}
+Value entry_json(const EntryOpening& entry) {
+  return Object{{"count", static_cast<std::int64_t>(entry.count)},
+                {"digest", entry.tensor.hex()},
+                {"index", static_cast<std::int64_t>(entry.index)},
+                {"name", entry.name},
+                {"path", digests_json(entry.path)}};
+}
+
+DType read_dtype(Fields& in) {
+  const auto dtype = dtype_from_name(in.string("t", 8));
+  if (!dtype.ok()) in.fail("t", dtype.error().message);
+  return dtype.ok() ? *dtype : DType::kF32;
+}
+Shape read_shape(Fields& in) {
+  Shape shape;
+  for (const Value& value : in.array("shape", kMaxRank)) {
+    const std::int64_t* size = value.as_int();
+    if (size == nullptr) in.fail("shape", "a dimension is no integer");
+    shape.push_back(size == nullptr ? 1 : *size);
+  }
+  const auto count = element_count(shape);
+  if (!count.ok()) in.fail("shape", count.error().message);
+  if (count.ok() && *count == 0) in.fail("shape", "has no elements");
+  return shape;
+}
+Value shape_json(const Shape& shape) {
+  json::Array out;
+  for (const std::int64_t size : shape) out.emplace_back(size);
+  return out;
+}
+
+TensorOpening read_tensor(Fields& in) {
+  TensorOpening out;
+  out.dtype = read_dtype(in);
+  out.shape = read_shape(in);
+  out.leaf = static_cast<std::uint64_t>(in.integer("leaf", 0, kMaxInteger));
+  out.data = read_bytes(in, "bytes", merkle::kTensorLeafBytes);
+  out.path = read_path(in, "path");
+  return out;
+}
+Value tensor_json(const TensorOpening& tensor) {
+  return Object{{"bytes", to_base64(tensor.data)},
+                {"leaf", static_cast<std::int64_t>(tensor.leaf)},
+                {"path", digests_json(tensor.path)},
+                {"shape", shape_json(tensor.shape)},
+                {"t", name_of(tensor.dtype)}};
+}
+
+Operand read_operand(Fields& in) {
+  Operand out;
+  out.value = in.integer("value", 0, kMaxInteger);
+  out.dtype = read_dtype(in);
+  out.shape = read_shape(in);
+  if (!in.has("table")) return out;
+  out.table = read_path(in, "table");
+  if (in.has("root")) {
+    out.root = read_digest(in, "root");
+    return out;
+  }
+  out.leaf = in.integer("leaf", 0, kMaxInteger);
+  out.bytes = read_bytes(in, "bytes", merkle::kTensorLeafBytes);
+  out.path = read_path(in, "path");
+  return out;
+}
+Value operand_json(const Operand& operand) {
+  Object out{{"shape", shape_json(operand.shape)}, {"t", name_of(operand.dtype)}, {"value", operand.value}};
+  if (!operand.table) return out;
+  out.emplace("table", digests_json(*operand.table));
+  if (operand.root) {
+    out.emplace("root", operand.root->hex());
+    return out;
+  }
+  out.emplace("bytes", to_base64(operand.bytes));
+  out.emplace("leaf", operand.leaf);
+  out.emplace("path", digests_json(operand.path));
+  return out;
+}
+
+std::vector<Operand> read_operands(Fields& in) {
+  std::vector<Operand> out;
+  for (const Value& value : in.array("operands", kMaxOperands)) {
+    Fields one(value, "operands");
+    out.push_back(read_operand(one));
+    if (const Status status = one.finish(); !status.ok())
+      manifest::fail_nested(in, "operands", status.error());
+  }
+  return out;
+}
+
+DataOpening read_data(Fields& in) {
+  DataOpening out;
+  out.entry = manifest::read_object(in, "entry", read_entry);
+  out.scales = read_digest(in, "scales");
+  out.tensor = manifest::read_object(in, "tensor", read_tensor);
+  return out;
+}
+Value data_json(const DataOpening& data) {
+  return Object{
+      {"entry", entry_json(data.entry)}, {"scales", data.scales.hex()}, {"tensor", tensor_json(data.tensor)}};
+}
+
+// What a claim brings, in bytes as they are hashed.
+
+std::size_t size_of(const Path& path) { return path.size() * sizeof(Digest); }
+std::size_t size_of(const EntryOpening& entry) {
+  return entry.name.size() + sizeof(Digest) + size_of(entry.path);
+}
+std::size_t size_of(const TensorOpening& tensor) { return tensor.data.size() + size_of(tensor.path); }
+std::size_t size_of(const OpenedLine& line) { return line.text.size() + size_of(line.path); }
+std::size_t size_of(const Operand& operand) {
+  if (!operand.table) return 0;
+  return size_of(*operand.table) +
+         (operand.root ? sizeof(Digest) : operand.bytes.size() + size_of(operand.path));
+}
+
+struct Evidence {
+  std::size_t operator()(const StateInputClaim& claim) const {
+    return size_of(claim.line) + size_of(claim.entry);
+  }
+  std::size_t operator()(const EntryClaim& claim) const {
+    return (claim.path ? size_of(*claim.path) + sizeof(Digest) : 0) +
+           (claim.before ? size_of(*claim.before) : 0) + (claim.line ? size_of(*claim.line) : 0);
+  }
+  std::size_t operator()(const InputClaim& claim) const {
+    return claim.data ? size_of(claim.data->entry) + sizeof(Digest) + size_of(claim.data->tensor) : 0;
+  }
+  std::size_t operator()(const OperationClaim& claim) const {
+    std::size_t out = 0;
+    for (const Operand& operand : claim.operands) out += size_of(operand);
+    return out;
+  }
+  std::size_t operator()(const NonFiniteClaim& claim) const {
+    return size_of(claim.entry) + size_of(claim.tensor);
+  }
+  template <class Other>
+  std::size_t operator()(const Other&) const {
+    return 0;
+  }
+};
+
+// Reading, by kind.
+
+Say read_claim(Fields& in) {
+  const std::string claim = in.string("claim", 1);
+  if (claim == "a") {
+    return StateInputClaim{in.integer("index", 0, kMaxInteger), manifest::read_object(in, "line", read_line),
+                           manifest::read_object(in, "entry", read_entry)};
+  }
+  if (claim == "b") {
+    EntryClaim out;
+    if (in.has("digest") || in.has("path")) {
+      out.digest = read_digest(in, "digest");
+      out.path = read_path(in, "path");
+      return out;
+    }
+    if (in.has("before")) out.before = manifest::read_object(in, "before", read_entry);
+    if (in.has("line")) out.line = manifest::read_object(in, "line", read_line);
+    if (!out.before && !out.line) in.fail("claim", "b comes with a digest, an entry before, or a line");
+    return out;
+  }
+  if (claim == "c") {
+    InputClaim out;
+    out.index = in.integer("index", 0, kMaxInteger);
+    if (in.has("data")) out.data = manifest::read_object(in, "data", read_data);
+    return out;
+  }
+  if (claim == "d") return OperationClaim{in.integer("index", 0, kMaxInteger), read_operands(in)};
+  if (claim == "f") {
+    return NonFiniteClaim{manifest::read_object(in, "entry", read_entry),
+                          manifest::read_object(in, "tensor", read_tensor)};
+  }
+  in.fail("claim", fmt::format("\"{}\" is none that a move can make", claim));
+  return Accept{};
+}
+
+Say read_tensor_post(Fields& in) {
+  TensorPost out;
+  if (in.has("bytes")) {
+    out.bytes = read_bytes(in, "bytes", merkle::kTensorLeafBytes);
+    return out;
+  }
+  out.root = read_digest(in, "root");
+  out.nodes = read_list(in, "nodes");
+  return out;
+}
+
+Say read_chunk(Fields& in) {
+  ChunkPost out;
+  out.entry = manifest::read_object(in, "entry", read_entry);
+  out.location = manifest::read_name(in, "location", 1024);
+  out.path = read_path(in, "path");
+  out.root = read_digest(in, "root");
+  out.dtype = read_dtype(in);
+  out.shape = read_shape(in);
+  return out;
+}
+
+Say read_by_kind(Fields& in) {
+  const std::string kind = in.string("kind", 16);
+  if (kind == "interior") return InteriorPost{read_digest(in, "digest")};
+  if (kind == "states") return StatesPost{read_list(in, "digests")};
+  if (kind == "values") return ValuesPost{read_digest(in, "root"), read_list(in, "nodes")};
+  if (kind == "nodes") return NodesPost{read_list(in, "nodes")};
+  if (kind == "tensor") return read_tensor_post(in);
+  if (kind == "leaf") return LeafPost{read_bytes(in, "bytes", merkle::kTensorLeafBytes)};
+  if (kind == "numbers") return NumbersPost{read_bytes(in, "numbers", kMaxNumberBytes)};
+  if (kind == "entries") {
+    return EntriesPost{in.integer("count", 0, kMaxInteger), read_digest(in, "root"), read_list(in, "nodes")};
+  }
+  if (kind == "entry") {
+    return EntryPost{read_digest(in, "digest"), manifest::read_object(in, "line", read_line),
+                     manifest::read_name(in, "name", 256)};
+  }
+  if (kind == "chunk") return read_chunk(in);
+  if (kind == "name") {
+    Name out{in.integer("index", 0, kMaxInteger), std::nullopt};
+    if (in.has("line")) out.line = manifest::read_object(in, "line", read_line);
+    return out;
+  }
+  if (kind == "accept") return Accept{};
+  if (kind == "claim") return read_claim(in);
+  in.fail("kind", fmt::format("\"{}\" is none", kind));
+  return Accept{};
+}
+
+// Writing, by kind.
+
+struct Print {
+  Object operator()(const InteriorPost& say) const {
+    return {{"kind", "interior"}, {"digest", say.digest.hex()}};
+  }
+  Object operator()(const StatesPost& say) const {
+    return {{"kind", "states"}, {"digests", digests_json(say.digests)}};
+  }
+  Object operator()(const ValuesPost& say) const {
+    return {{"kind", "values"}, {"nodes", digests_json(say.nodes)}, {"root", say.root.hex()}};
+  }
+  Object operator()(const NodesPost& say) const {
+    return {{"kind", "nodes"}, {"nodes", digests_json(say.nodes)}};
+  }
+  Object operator()(const TensorPost& say) const {
+    if (!say.root) return {{"kind", "tensor"}, {"bytes", to_base64(say.bytes)}};
+    return {{"kind", "tensor"}, {"nodes", digests_json(say.nodes)}, {"root", say.root->hex()}};
+  }
+  Object operator()(const LeafPost& say) const { return {{"kind", "leaf"}, {"bytes", to_base64(say.bytes)}}; }
+  Object operator()(const NumbersPost& say) const {
+    return {{"kind", "numbers"}, {"numbers", to_base64(say.numbers)}};
+  }
+  Object operator()(const EntriesPost& say) const {
+    return {{"kind", "entries"},
+            {"count", say.count},
+            {"nodes", digests_json(say.nodes)},
+            {"root", say.root.hex()}};
+  }
+  Object operator()(const EntryPost& say) const {
+    return {
+        {"kind", "entry"}, {"digest", say.digest.hex()}, {"line", line_json(say.line)}, {"name", say.name}};
+  }
+  Object operator()(const ChunkPost& say) const {
+    return {{"kind", "chunk"},
+            {"entry", entry_json(say.entry)},
+            {"location", say.location},
+            {"root", say.root.hex()},
+            {"path", digests_json(say.path)},
+            {"shape", shape_json(say.shape)},
+            {"t", dgx::name_of(say.dtype)}};
+  }
+  Object operator()(const Name& say) const {
+    Object out{{"kind", "name"}, {"index", say.index}};
+    if (say.line) out.emplace("line", line_json(*say.line));
+    return out;
+  }
+  Object operator()(const Accept&) const { return {{"kind", "accept"}}; }
+  Object operator()(const StateInputClaim& say) const {
+    return {{"kind", "claim"},
+            {"claim", "a"},
+            {"index", say.index},
+            {"line", line_json(say.line)},
+            {"entry", entry_json(say.entry)}};
+  }
+  Object operator()(const EntryClaim& say) const {
+    Object out{{"kind", "claim"}, {"claim", "b"}};
+    if (say.digest) out.emplace("digest", say.digest->hex());
+    if (say.path) out.emplace("path", digests_json(*say.path));
+    if (say.before) out.emplace("before", entry_json(*say.before));
+    if (say.line) out.emplace("line", line_json(*say.line));
+    return out;
+  }
+  Object operator()(const InputClaim& say) const {
+    Object out{{"kind", "claim"}, {"claim", "c"}, {"index", say.index}};
+    if (say.data) out.emplace("data", data_json(*say.data));
+    return out;
+  }
+  Object operator()(const OperationClaim& say) const {
+    json::Array operands;
+    for (const Operand& operand : say.operands) operands.push_back(operand_json(operand));
+    return {{"kind", "claim"}, {"claim", "d"}, {"index", say.index}, {"operands", operands}};
+  }
+  Object operator()(const NonFiniteClaim& say) const {
+    return {{"kind", "claim"},
+            {"claim", "f"},
+            {"entry", entry_json(say.entry)},
+            {"tensor", tensor_json(say.tensor)}};
+  }
+};
+
+}  // namespace
+
+std::string_view name_of(const Say& say) {
+  constexpr std::array<std::string_view, std::variant_size_v<Say>> kNames{
+      "interior", "states", "values", "nodes",   "tensor",  "leaf",    "numbers", "entries", "entry",
+      "chunk",    "name",   "accept", "claim a", "claim b", "claim c", "claim d", "claim f"};
+  return kNames[say.index()];
+}
+
+Result<Say> parse_say(const Object& object) {
+  const Value value(object);
+  Fields in(value, "say");
+  Say say = read_by_kind(in);
+  const std::size_t evidence = std::visit(Evidence{}, say);
+  if (evidence > kMaxEvidenceBytes) {
+    in.fail("claim",
+            fmt::format("brings {} bytes of evidence, at most {} allowed", evidence, kMaxEvidenceBytes));
+  }
+  DGX_CHECK(in.finish());
+  return say;
+}
+
+Object print_say(const Say& say) { return std::visit(Print{}, say); }
+
+}  // namespace dgx::protocol

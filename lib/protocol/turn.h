@@ -1,0 +1,66 @@
+#pragma once
+
+#include "dgx/protocol/game.h"
+
+namespace dgx::protocol {
+
+/// One move of the game: takes what a side says in its turn and gives the decision, if that ends the game.
+class Turn {
+ public:
+  Turn(const Dispute& dispute, Stage& stage, Ground& ground)
+      : dispute_(dispute), stage_(stage), ground_(ground) {}
+
+  [[nodiscard]] std::optional<Decision> take(const Say& say);
+
+ private:
+  using Outcome = std::optional<Decision>;
+
+  [[nodiscard]] Outcome show(const Say& say);
+  [[nodiscard]] Outcome choose(const Say& say);
+
+  [[nodiscard]] Outcome interior(const InteriorPost& post);
+  [[nodiscard]] Outcome states(const StatesPost& post);
+  [[nodiscard]] Outcome values(const ValuesPost& post);
+  [[nodiscard]] Outcome nodes(const NodesPost& post);
+  [[nodiscard]] Outcome tensor(const TensorPost& post);
+  [[nodiscard]] Outcome leaf(const LeafPost& post);
+  [[nodiscard]] Outcome numbers(const NumbersPost& post);
+  [[nodiscard]] Outcome entries(const EntriesPost& post);
+  [[nodiscard]] Outcome entry(const EntryPost& post);
+  [[nodiscard]] Outcome chunk(const ChunkPost& post);
+
+  [[nodiscard]] Outcome name(const Name& say);
+  [[nodiscard]] Outcome name_state(std::int64_t index);
+  [[nodiscard]] Outcome name_node(std::int64_t index);
+  [[nodiscard]] Outcome name_value(const Name& say);
+  [[nodiscard]] Outcome name_element(std::int64_t index);
+  [[nodiscard]] Outcome name_number(std::int64_t index);
+  [[nodiscard]] Outcome name_entry(std::int64_t index);
+  [[nodiscard]] Outcome accept();
+  [[nodiscard]] Outcome claim(const StateInputClaim& say);
+  [[nodiscard]] Outcome claim(const EntryClaim& say);
+  [[nodiscard]] Outcome claim(const InputClaim& say);
+  [[nodiscard]] Outcome claim(const OperationClaim& say);
+  [[nodiscard]] Outcome claim(const NonFiniteClaim& say);
+
+  /// The side at turn says what it may not say, or contradicts what is known.
+  [[nodiscard]] Decision lost(manifest::RulingReason reason, std::string words,
+                              std::optional<char> claim = std::nullopt) const;
+  [[nodiscard]] Decision unexpected(const Say& say) const;
+  [[nodiscard]] Outcome not_children(const std::vector<Digest>& hashes, const Node& node,
+                                     const Digest& root) const;
+  [[nodiscard]] Outcome outside(std::int64_t index, std::int64_t count) const;
+  /// Follows the interval of states: more of them, or the step's values.
+  void next_states();
+  [[nodiscard]] std::uint64_t lines() const {
+    return static_cast<std::uint64_t>(dispute_.task.body.program.lines);
+  }
+  [[nodiscard]] std::uint64_t tensor_leaves() const;
+  void show_nodes(const Node& node, std::vector<Digest> nodes, Stage at_inner, Stage at_bottom);
+
+  const Dispute& dispute_;
+  Stage& stage_;
+  Ground& ground_;
+};
+
+}  // namespace dgx::protocol
