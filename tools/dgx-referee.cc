@@ -1,0 +1,63 @@
+// dgx-referee: judge a dispute by its transcript. dgx-referee(1).
+#include "dgx/cli/tool.h"
+#include "dgx/jobs/referee.h"
+
+namespace {
+
+using namespace dgx;
+
+json::Object place_json(const manifest::DisputePlace& at) {
+  json::Object out{{"segment", at.segment}};
+  if (at.step) out.emplace("step", *at.step);
+  if (at.value) out.emplace("value", *at.value);
+  if (at.element) out.emplace("element", *at.element);
+  if (at.position) out.emplace("position", *at.position);
+  return out;
+}
+
+json::Object scalar_json(const manifest::JudgedScalar& scalar) {
+  json::Array operands;
+  for (const auto& operand : scalar.operands) operands.emplace_back(json::Object{{"bits", operand.bits}, {"from", operand.from}});
+  json::Object out{{"claimed", scalar.claimed}, {"operands", operands}, {"operation", scalar.operation}, {"result", scalar.result}};
+  if (scalar.index) {
+    out.emplace("index", *scalar.index);
+    out.emplace("place", scalar.place);
+  }
+  return out;
+}
+
+struct Referee {
+  jobs::RefereeOptions options;
+
+  void declare(cli::Command& command) {
+    command.positional("DISPUTE.jsonl", options.transcript, "the transcript: task, proof, challenge and moves");
+    command.key(options.key.path, options.key.passphrase_file);
+    command.option("--operator", "FILE", options.ledger_operator,
+                   "public key of the ledger's operator: his receipts decide what was late");
+    command.output(options.output, "RULING.json", cli::Need::kOptional, "the signed ruling");
+  }
+
+  Result<cli::Verdict> run(cli::Out& out) const {
+    DGX_TRY(const auto statement, jobs::referee(options, out.brief_job()));
+    const manifest::Ruling& ruling = statement.body;
+    out.field("ruling", statement.id);
+    out.field("game", ruling.game);
+    out.field("statement", ruling.statement);
+    out.field("reason", std::string(manifest::name_of(ruling.reason)));
+    if (ruling.claim) out.field("claim", std::string(1, *ruling.claim));
+    out.field("falls", ruling.falls ? std::optional<std::string>(ruling.defender.hex()) : std::nullopt);
+    out.field("loser", (ruling.falls ? ruling.defender : ruling.challenger).hex());
+    out.field("at", place_json(ruling.at));
+    if (ruling.scalar) out.field("scalar", scalar_json(*ruling.scalar));
+    out.field("words", ruling.words);
+    return ruling.falls ? cli::Verdict::kRefuted : cli::Verdict::kAccepted;
+  }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  cli::Tool tool("dgx-referee", "judge a dispute by its transcript alone");
+  tool.add<Referee>("", "recompute what a dispute has come to, and sign a ruling");
+  return tool.run(argc, argv);
+}
