@@ -11,7 +11,7 @@
 namespace dgx::manifest {
 namespace {
 
-constexpr std::size_t kMaxEntryName = 256;
+constexpr std::size_t kMaxLineBytes = 3072;
 constexpr std::size_t kMaxOperands = 3;
 constexpr std::size_t kMaxOperation = 16;
 constexpr std::size_t kMaxPlace = 64;
@@ -48,7 +48,7 @@ OpenedRow read_opened_row(json::Fields& in) {
 
 ChunkReference read_chunk(json::Fields& in) {
   ChunkReference out;
-  out.entry = read_name(in, "entry", kMaxEntryName);
+  out.line = read_object(in, "line", read_opened_line);
   out.part = in.integer("part", 0, kMaxInteger);
   return out;
 }
@@ -163,6 +163,18 @@ std::optional<char> read_claim(json::Fields& in) {
 
 }  // namespace
 
+OpenedLine read_opened_line(json::Fields& in) {
+  OpenedLine out;
+  out.index = in.integer("index", 0, kMaxInteger);
+  out.path = read_digests(in, "path", kMaxPath);
+  out.text = in.string("text", kMaxLineBytes);
+  return out;
+}
+
+json::Value opened_line_json(const OpenedLine& line) {
+  return json::Object{{"index", line.index}, {"path", digests_json(line.path)}, {"text", line.text}};
+}
+
 std::string_view name_of(About about) {
   constexpr std::array<std::string_view, kAbouts.size()> kNames{"segment", "witness", "initial", "final",
                                                                 "chunk"};
@@ -182,7 +194,8 @@ json::Object Challenge::predicate() const {
         "row",
         json::Object{{"index", row->index}, {"path", digests_json(row->path)}, {"row", row->row.to_json()}});
   }
-  if (chunk) out.emplace("chunk", json::Object{{"entry", chunk->entry}, {"part", chunk->part}});
+  if (chunk)
+    out.emplace("chunk", json::Object{{"line", opened_line_json(chunk->line)}, {"part", chunk->part}});
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <cassert>
 
+#include "claims.h"
 #include "dgx/merkle/digests.h"
 #include "dgx/merkle/tree.h"
 #include "dgx/protocol/segments.h"
@@ -25,7 +26,7 @@ Side side_of(Stage stage) {
 }
 
 std::string describe(Stage stage) {
-  constexpr std::array<std::string_view, 22> kWords{
+  constexpr std::array<std::string_view, 24> kWords{
       "show the state that the witness is of",
       "show states between the last accepted and the first rejected",
       "show the value table of the step",
@@ -37,6 +38,7 @@ std::string describe(Stage stage) {
       "show the entries of the state after the step",
       "show a node of the entries",
       "show the entry named",
+      "show the fault that the row says there is",
       "answer with the chunk",
       "name the first state rejected",
       "name the first node of the value table rejected, or accept it",
@@ -47,6 +49,7 @@ std::string describe(Stage stage) {
       "name the first node of the entries rejected",
       "name the first entry rejected",
       "claim what is wrong with the entry",
+      "show the line of the program that the entry is the input of",
       "nothing: the game is over"};
   return std::string(kWords[static_cast<std::size_t>(stage)]);
 }
@@ -79,6 +82,11 @@ Status check_proof_of(const Dispute& dispute) {
   return {};
 }
 
+/// Whether the row says what the segment ends in, and not why nobody can tell.
+bool was_replayed(const manifest::VerdictRow& row) {
+  return row.reason == manifest::RowReason::kEqual || row.reason == manifest::RowReason::kDigest;
+}
+
 Status check_row(const Dispute& dispute) {
   const manifest::Challenge& challenge = dispute.challenge.body;
   const manifest::Verdict& verdict = dispute.verdict->body;
@@ -91,9 +99,9 @@ Status check_row(const Dispute& dispute) {
   if (opened.row.index != challenge.segment) return malformed("row: is of another segment");
   if (opened.row.expected != challenge.end->digest)
     return malformed("row: expected: is not the committed end state");
-  if (opened.row.reason != manifest::RowReason::kEqual && opened.row.reason != manifest::RowReason::kDigest) {
-    return malformed(
-        fmt::format("row: a row of reason \"{}\" cannot be played on", manifest::name_of(opened.row.reason)));
+  if (!was_replayed(opened.row) && challenge.about == About::kWitness) {
+    return malformed(fmt::format("row: the witness of a row of reason \"{}\" is not played on",
+                                 manifest::name_of(opened.row.reason)));
   }
   return {};
 }
@@ -118,6 +126,18 @@ Status check_verdict_of(const Dispute& dispute) {
   return check_row(dispute);
 }
 
+/// The piece demanded is one of an entry that the program has.
+Status check_chunk(const Dispute& dispute) {
+  const manifest::ChunkReference& chunk = *dispute.challenge.body.chunk;
+  DGX_TRY(const kernels::Primitive line, open_line(chunk.line, dispute.task.body));
+  if (line.kind != kernels::Kind::kInput || line.source.kind != kernels::Source::Kind::kState) {
+    return malformed(fmt::format("chunk: line {} is no state input", chunk.line.index));
+  }
+  const auto parts = static_cast<std::int64_t>(merkle::tensor_part_count(tensor_bytes(line)));
+  if (chunk.part >= parts) return malformed(fmt::format("chunk: part: is {} of {}", chunk.part, parts));
+  return {};
+}
+
 Status check_parts(const Dispute& dispute) {
   const manifest::Challenge& challenge = dispute.challenge.body;
   const std::int64_t segments = dispute.proof.body.states.count - 1;
@@ -132,6 +152,7 @@ Status check_parts(const Dispute& dispute) {
     return malformed("challenge: segment: the final state is of the last one");
   DGX_CHECK(opens(challenge.start, challenge.segment, dispute.proof.body, "start"));
   if (challenge.end) DGX_CHECK(opens(*challenge.end, challenge.segment + 1, dispute.proof.body, "end"));
+  if (challenge.chunk) DGX_CHECK(check_chunk(dispute));
   return check_verdict_of(dispute);
 }
 
@@ -178,6 +199,7 @@ void Game::begin() {
   ground_.end_step = segment.end;
   ground_.rejected = challenge.row ? challenge.row->row.recomputed : challenge.end->digest;
   stage_ = Stage::kStates;
+  if (challenge.row && !was_replayed(challenge.row->row)) stage_ = Stage::kFault;
   if (challenge.about != About::kWitness) return;
   const Digest beacon = dispute_.beacon ? dispute_.beacon->body.value : Digest{};
   ground_.end_step = witness_step(beacon, dispute_.proof.id, dispute_.defender(), segment);

@@ -1,5 +1,6 @@
 #include "party_view.h"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -30,6 +31,14 @@ class Noting final : public kernels::ValueSource {
  private:
   const std::map<std::int64_t, Tensor>& values_;
 };
+
+std::optional<std::int64_t> first_non_finite(const TensorView& tensor) {
+  if (tensor.dtype != DType::kF32) return std::nullopt;
+  const auto numbers = tensor.as<float>();
+  const auto bad = std::find_if(numbers.begin(), numbers.end(), [](float x) { return !std::isfinite(x); });
+  if (bad == numbers.end()) return std::nullopt;
+  return bad - numbers.begin();
+}
 
 }  // namespace
 
@@ -138,12 +147,20 @@ Result<std::vector<Operand>> PartyView::operands(std::int64_t step, std::int64_t
   return out;
 }
 
-std::optional<std::int64_t> PartyView::first_non_finite(const TensorView& tensor) {
-  if (tensor.dtype != DType::kF32) return std::nullopt;
-  const auto numbers = tensor.as<float>();
-  const auto bad = std::find_if(numbers.begin(), numbers.end(), [](float x) { return !std::isfinite(x); });
-  if (bad == numbers.end()) return std::nullopt;
-  return bad - numbers.begin();
+Result<std::optional<NonFiniteClaim>> PartyView::non_finite(std::int64_t step) {
+  DGX_TRY(const auto entries, party_.entries(step));
+  for (const merkle::NamedDigest& entry : entries) {
+    DGX_TRY(const Tensor tensor, party_.entry(step, entry.name));
+    const auto bad = first_non_finite(tensor.view());
+    if (!bad) continue;
+    NonFiniteClaim out;
+    DGX_TRY(out.entry, merkle::open_entry(entries, entry.name));
+    DGX_TRY(out.tensor,
+            merkle::open_tensor(tensor.view(),
+                                merkle::place_of(DType::kF32, static_cast<std::uint64_t>(*bad)).leaf));
+    return std::optional(std::move(out));
+  }
+  return std::optional<NonFiniteClaim>();
 }
 
 }  // namespace dgx::protocol

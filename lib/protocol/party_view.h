@@ -31,7 +31,8 @@ class PartyView {
   [[nodiscard]] Result<std::vector<Operand>> operands(std::int64_t step, std::int64_t value,
                                                       std::int64_t element,
                                                       const std::optional<FoldLevels::Position>& position);
-  [[nodiscard]] static std::optional<std::int64_t> first_non_finite(const TensorView& tensor);
+  /// An element of the state at `step` that is not finite, opened.
+  [[nodiscard]] Result<std::optional<NonFiniteClaim>> non_finite(std::int64_t step);
 
  private:
   [[nodiscard]] Status load_operands(std::int64_t step, std::int64_t value);

@@ -50,6 +50,8 @@ class Defence {
         return entry_nodes();
       case Stage::kEntry:
         return entry();
+      case Stage::kFault:
+        return fault();
       default:
         return chunk();
     }
@@ -137,6 +139,66 @@ class Defence {
     if (!line) return malformed("the program has no entry " + named.name);
     return Say(EntryPost{named.digest, view_.line(*line), named.name});
   }
+  /// The fault of a row that could not be replayed: of the start state's step, of its entries, or a state
+  /// that is not finite.
+  Result<Say> fault() {
+    const auto reason = game_.dispute().challenge.body.row->row.reason;
+    if (reason == manifest::RowReason::kNonFinite) return not_finite();
+    DGX_TRY(const auto entries, view_.party().entries(ground_.first_step));
+    if (reason == manifest::RowReason::kState) return wrong_state(entries);
+    FaultPost out;
+    DGX_TRY(out.entry, merkle::open_entry(entries, "step"));
+    DGX_TRY(const Tensor step, view_.party().entry(ground_.first_step, "step"));
+    DGX_TRY(out.tensor, merkle::open_tensor(step.view(), 0));
+    return Say(std::move(out));
+  }
+  Result<Say> not_finite() {
+    DGX_TRY(const auto broken, view_.party().non_finite_after());
+    if (!broken) return usage_error("this replay gives no state that is not finite");
+    DGX_TRY(auto claim, view_.non_finite(*broken + 1));
+    if (!claim) return usage_error("this replay gives no state that is not finite");
+    FaultPost out;
+    out.step = *broken + 1;
+    DGX_TRY(out.digest, view_.party().state(*broken + 1));
+    out.entry = std::move(claim->entry);
+    out.tensor = std::move(claim->tensor);
+    return Say(std::move(out));
+  }
+  /// The first way in which the start state's entries are not the program's.
+  Result<Say> wrong_state(const std::vector<merkle::NamedDigest>& entries) {
+    FaultPost out;
+    const auto of_name = [](const merkle::NamedDigest& entry, std::string_view name) {
+      return entry.name < name;
+    };
+    for (const kernels::ValueIndex value : program::state_inputs(view_.program())) {
+      const Primitive& line = view_.program().values[static_cast<std::size_t>(value)];
+      const auto at = std::lower_bound(entries.begin(), entries.end(), line.source.name, of_name);
+      const bool found = at != entries.end() && at->name == line.source.name;
+      if (found) {
+        DGX_TRY(const Tensor tensor, view_.party().entry(ground_.first_step, at->name));
+        if (tensor.dtype() == line.dtype && tensor.shape() == line.shape) continue;
+        out.root = merkle::root_of(merkle::tensor_leaves(tensor.bytes()));
+        out.dtype = tensor.dtype();
+        out.shape = tensor.shape();
+        DGX_TRY(out.entry, merkle::open_entry(entries, at->name));
+      } else {
+        if (at != entries.begin()) {
+          DGX_TRY(out.before, merkle::open_entry(entries, std::prev(at)->name));
+        }
+        if (at != entries.end()) {
+          DGX_TRY(out.after, merkle::open_entry(entries, at->name));
+        }
+      }
+      out.line = view_.line(value);
+      return Say(std::move(out));
+    }
+    for (const merkle::NamedDigest& entry : entries) {
+      if (program::find_state_input(view_.program(), entry.name)) continue;
+      DGX_TRY(out.entry, merkle::open_entry(entries, entry.name));
+      return Say(std::move(out));
+    }
+    return usage_error("the start state has the program's entries");
+  }
   Result<Say> chunk() { return usage_error("a chunk is answered with where it lies", "give its location"); }
 
   PartyView& view_;
@@ -167,6 +229,8 @@ class Objection {
       case Stage::kChooseEntryNode:
       case Stage::kChooseEntry:
         return entry();
+      case Stage::kChooseLine:
+        return foreign();
       default:
         return judge_entry();
     }
@@ -233,18 +297,8 @@ class Objection {
     if (mine != ground_.rejected) return say(Accept{});
     DGX_TRY(const auto broken, view_.party().non_finite_after());
     if (!broken || *broken != ground_.first_step) return nothing();
-    DGX_TRY(const auto entries, view_.party().entries(after));
-    for (const merkle::NamedDigest& entry : entries) {
-      DGX_TRY(const Tensor tensor, view_.party().entry(after, entry.name));
-      const auto bad = PartyView::first_non_finite(tensor.view());
-      if (!bad) continue;
-      DGX_TRY(auto opening, merkle::open_entry(entries, entry.name));
-      DGX_TRY(auto leaf,
-              merkle::open_tensor(tensor.view(),
-                                  merkle::place_of(tensor.dtype(), static_cast<std::uint64_t>(*bad)).leaf));
-      return say(NonFiniteClaim{std::move(opening), std::move(leaf)});
-    }
-    return nothing();
+    DGX_TRY(auto claim, view_.non_finite(after));
+    return claim ? say(*std::move(claim)) : nothing();
   }
 
   Said tensor_node() {
@@ -337,6 +391,14 @@ class Objection {
       out.insert(out.end(), up.begin(), up.end());
     }
     return out;
+  }
+
+  Said foreign() {
+    const auto value = program::find_state_input(view_.program(), ground_.foreign);
+    if (!value) return nothing();
+    EntryClaim claim;
+    claim.line = view_.line(*value);
+    return say(std::move(claim));
   }
 
   Said judge_entry() {

@@ -11,16 +11,17 @@ using json::Fields;
 using json::Object;
 using json::Value;
 using manifest::digests_json;
+using manifest::opened_line_json;
 using manifest::read_bytes;
 using manifest::read_digest;
 using manifest::read_digests;
+using manifest::read_opened_line;
 using merkle::EntryOpening;
 using merkle::Path;
 using merkle::TensorOpening;
 
 constexpr std::size_t kMaxPath = 64;
 constexpr std::size_t kMaxOperands = 96;
-constexpr std::size_t kMaxLineBytes = 3072;
 constexpr std::size_t kMaxNumberBytes = kMaxNumbers * 8;
 constexpr std::int64_t kMaxInteger = manifest::kMaxInteger;
 
@@ -28,17 +29,6 @@ constexpr std::int64_t kMaxInteger = manifest::kMaxInteger;
 
 Path read_path(Fields& in, std::string_view key) { return read_digests(in, key, kMaxPath); }
 std::vector<Digest> read_list(Fields& in, std::string_view key) { return read_digests(in, key, kMaxListed); }
-
-OpenedLine read_line(Fields& in) {
-  OpenedLine out;
-  out.index = in.integer("index", 0, kMaxInteger);
-  out.path = read_path(in, "path");
-  out.text = in.string("text", kMaxLineBytes);
-  return out;
-}
-Value line_json(const OpenedLine& line) {
-  return Object{{"index", line.index}, {"path", digests_json(line.path)}, {"text", line.text}};
-}
 
 EntryOpening read_entry(Fields& in) {
   EntryOpening out;
@@ -194,7 +184,8 @@ struct Evidence {
 Say read_claim(Fields& in) {
   const std::string claim = in.string("claim", 1);
   if (claim == "a") {
-    return StateInputClaim{in.integer("index", 0, kMaxInteger), manifest::read_object(in, "line", read_line),
+    return StateInputClaim{in.integer("index", 0, kMaxInteger),
+                           manifest::read_object(in, "line", read_opened_line),
                            manifest::read_object(in, "entry", read_entry)};
   }
   if (claim == "b") {
@@ -205,7 +196,7 @@ Say read_claim(Fields& in) {
       return out;
     }
     if (in.has("before")) out.before = manifest::read_object(in, "before", read_entry);
-    if (in.has("line")) out.line = manifest::read_object(in, "line", read_line);
+    if (in.has("line")) out.line = manifest::read_object(in, "line", read_opened_line);
     if (!out.before && !out.line) in.fail("claim", "b comes with a digest, an entry before, or a line");
     return out;
   }
@@ -241,6 +232,25 @@ Say read_chunk(Fields& in) {
   out.location = manifest::read_name(in, "location", 1024);
   out.path = read_path(in, "path");
   out.root = read_digest(in, "root");
+  return out;
+}
+
+template <class T, class Read>
+void read_optional(Fields& in, std::string_view key, std::optional<T>& out, Read read) {
+  if (in.has(key)) out = manifest::read_object(in, key, read);
+}
+
+Say read_fault(Fields& in) {
+  FaultPost out;
+  if (in.has("step")) out.step = in.integer("step", 0, kMaxInteger);
+  out.digest = manifest::read_optional_digest(in, "digest");
+  read_optional(in, "entry", out.entry, read_entry);
+  read_optional(in, "tensor", out.tensor, read_tensor);
+  read_optional(in, "line", out.line, read_opened_line);
+  read_optional(in, "before", out.before, read_entry);
+  read_optional(in, "after", out.after, read_entry);
+  out.root = manifest::read_optional_digest(in, "root");
+  if (!out.root) return out;
   out.dtype = read_dtype(in);
   out.shape = read_shape(in);
   return out;
@@ -259,13 +269,14 @@ Say read_by_kind(Fields& in) {
     return EntriesPost{in.integer("count", 0, kMaxInteger), read_digest(in, "root"), read_list(in, "nodes")};
   }
   if (kind == "entry") {
-    return EntryPost{read_digest(in, "digest"), manifest::read_object(in, "line", read_line),
+    return EntryPost{read_digest(in, "digest"), manifest::read_object(in, "line", read_opened_line),
                      manifest::read_name(in, "name", 256)};
   }
+  if (kind == "fault") return read_fault(in);
   if (kind == "chunk") return read_chunk(in);
   if (kind == "name") {
     Name out{in.integer("index", 0, kMaxInteger), std::nullopt};
-    if (in.has("line")) out.line = manifest::read_object(in, "line", read_line);
+    if (in.has("line")) out.line = manifest::read_object(in, "line", read_opened_line);
     return out;
   }
   if (kind == "accept") return Accept{};
@@ -304,21 +315,36 @@ struct Print {
             {"root", say.root.hex()}};
   }
   Object operator()(const EntryPost& say) const {
-    return {
-        {"kind", "entry"}, {"digest", say.digest.hex()}, {"line", line_json(say.line)}, {"name", say.name}};
+    return {{"kind", "entry"},
+            {"digest", say.digest.hex()},
+            {"line", opened_line_json(say.line)},
+            {"name", say.name}};
+  }
+  Object operator()(const FaultPost& say) const {
+    Object out{{"kind", "fault"}};
+    if (say.step) out.emplace("step", *say.step);
+    if (say.digest) out.emplace("digest", say.digest->hex());
+    if (say.entry) out.emplace("entry", entry_json(*say.entry));
+    if (say.tensor) out.emplace("tensor", tensor_json(*say.tensor));
+    if (say.line) out.emplace("line", opened_line_json(*say.line));
+    if (say.before) out.emplace("before", entry_json(*say.before));
+    if (say.after) out.emplace("after", entry_json(*say.after));
+    if (!say.root) return out;
+    out.emplace("root", say.root->hex());
+    out.emplace("shape", shape_json(say.shape));
+    out.emplace("t", dgx::name_of(say.dtype));
+    return out;
   }
   Object operator()(const ChunkPost& say) const {
     return {{"kind", "chunk"},
             {"entry", entry_json(say.entry)},
             {"location", say.location},
-            {"root", say.root.hex()},
             {"path", digests_json(say.path)},
-            {"shape", shape_json(say.shape)},
-            {"t", dgx::name_of(say.dtype)}};
+            {"root", say.root.hex()}};
   }
   Object operator()(const Name& say) const {
     Object out{{"kind", "name"}, {"index", say.index}};
-    if (say.line) out.emplace("line", line_json(*say.line));
+    if (say.line) out.emplace("line", opened_line_json(*say.line));
     return out;
   }
   Object operator()(const Accept&) const { return {{"kind", "accept"}}; }
@@ -326,7 +352,7 @@ struct Print {
     return {{"kind", "claim"},
             {"claim", "a"},
             {"index", say.index},
-            {"line", line_json(say.line)},
+            {"line", opened_line_json(say.line)},
             {"entry", entry_json(say.entry)}};
   }
   Object operator()(const EntryClaim& say) const {
@@ -334,7 +360,7 @@ struct Print {
     if (say.digest) out.emplace("digest", say.digest->hex());
     if (say.path) out.emplace("path", digests_json(*say.path));
     if (say.before) out.emplace("before", entry_json(*say.before));
-    if (say.line) out.emplace("line", line_json(*say.line));
+    if (say.line) out.emplace("line", opened_line_json(*say.line));
     return out;
   }
   Object operator()(const InputClaim& say) const {
@@ -359,8 +385,8 @@ struct Print {
 
 std::string_view name_of(const Say& say) {
   constexpr std::array<std::string_view, std::variant_size_v<Say>> kNames{
-      "interior", "states", "values", "nodes",   "tensor",  "leaf",    "numbers", "entries", "entry",
-      "chunk",    "name",   "accept", "claim a", "claim b", "claim c", "claim d", "claim f"};
+      "interior", "states", "values", "nodes",  "tensor",  "leaf",    "numbers", "entries", "entry",
+      "fault",    "chunk",  "name",   "accept", "claim a", "claim b", "claim c", "claim d", "claim f"};
   return kNames[say.index()];
 }
 

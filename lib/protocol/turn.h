@@ -4,6 +4,11 @@
 
 namespace dgx::protocol {
 
+/// The bytes of a line's value; its shape has been counted when it was opened.
+[[nodiscard]] inline std::uint64_t tensor_bytes(const kernels::Primitive& line) {
+  return static_cast<std::uint64_t>(*element_count(line.shape)) * size_of(line.dtype);
+}
+
 /// One move of the game: takes what a side says in its turn and gives the decision, if that ends the game.
 class Turn {
  public:
@@ -27,6 +32,7 @@ class Turn {
   [[nodiscard]] Outcome numbers(const NumbersPost& post);
   [[nodiscard]] Outcome entries(const EntriesPost& post);
   [[nodiscard]] Outcome entry(const EntryPost& post);
+  [[nodiscard]] Outcome fault(const FaultPost& post);
   [[nodiscard]] Outcome chunk(const ChunkPost& post);
 
   [[nodiscard]] Outcome name(const Name& say);
@@ -42,6 +48,7 @@ class Turn {
   [[nodiscard]] Outcome claim(const InputClaim& say);
   [[nodiscard]] Outcome claim(const OperationClaim& say);
   [[nodiscard]] Outcome claim(const NonFiniteClaim& say);
+  [[nodiscard]] Outcome show_line(const EntryClaim& say);
 
   /// The side at turn says what it may not say, or contradicts what is known.
   [[nodiscard]] Decision lost(manifest::RulingReason reason, std::string words,

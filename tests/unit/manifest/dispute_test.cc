@@ -41,7 +41,7 @@ Challenge of_proof(About about) {
   out.segment = 0;
   if (about != About::kChunk) return out;
   out.end = std::nullopt;
-  out.chunk = ChunkReference{"layers.0.weight", 2};
+  out.chunk = ChunkReference{{7, {test::digest("path")}, R"({"k":"input"})"}, 2};
   return out;
 }
 
@@ -100,7 +100,7 @@ TEST_CASE("a challenge has the fields that what it is about demands") {
   challenge.chunk = std::nullopt;
   CHECK(sealed(challenge) == "predicate: chunk: must be there exactly if about is \"chunk\"");
   challenge = of_proof(About::kSegment);
-  challenge.chunk = ChunkReference{"w", 0};
+  challenge.chunk = ChunkReference{{}, 0};
   CHECK(sealed(challenge) == "predicate: chunk: must be there exactly if about is \"chunk\"");
   challenge = of_proof(About::kInitial);
   challenge.segment = 1;
@@ -124,13 +124,11 @@ TEST_CASE("a challenge's fields stay in their ranges") {
   challenge.row->row.agrees = true;
   CHECK(sealed(challenge) == "predicate: row: row: agrees: is not what the digests say");
   challenge = of_proof(About::kChunk);
-  challenge.chunk->entry = std::string(256, 'e');
+  challenge.chunk->line.text = std::string(3072, 'e');
   challenge.chunk->part = kMaxInteger;
   CHECK(sealed(challenge) == "accepted");
-  challenge.chunk->entry = std::string(257, 'e');
-  CHECK(sealed(challenge).starts_with("predicate: chunk: entry: "));
-  challenge.chunk->entry = "";
-  CHECK(sealed(challenge) == "predicate: chunk: entry: is empty");
+  challenge.chunk->line.text = std::string(3073, 'e');
+  CHECK(sealed(challenge).starts_with("predicate: chunk: line: text: "));
   CHECK(changed(of_proof(About::kChunk), R"("part":2)", R"("part":-1)") ==
         "predicate: chunk: part: is -1, must be 0 to 9007199254740992");
   CHECK(changed(test::challenge(), R"("about":"segment")", R"("about":"step")") ==

@@ -40,9 +40,19 @@ struct OpenedRow {
   bool operator==(const OpenedRow&) const = default;
 };
 
-/// The part-th MiB, from 0, of an entry's bytes.
+/// A line of the task's program with its audit path.
+struct OpenedLine {
+  std::int64_t index = 0;
+  std::vector<Digest> path;
+  std::string text;
+  bool operator==(const OpenedLine&) const = default;
+};
+[[nodiscard]] OpenedLine read_opened_line(json::Fields& in);
+[[nodiscard]] json::Value opened_line_json(const OpenedLine& line);
+
+/// The part-th MiB, from 0, of the bytes of the entry that a line of the program is the input of.
 struct ChunkReference {
-  std::string entry;  ///< 1 to 256 characters
+  OpenedLine line;
   std::int64_t part = 0;
   bool operator==(const ChunkReference&) const = default;
 };

@@ -37,6 +37,7 @@ enum class Stage : std::uint8_t {
   kEntries,
   kEntryNodes,
   kEntry,
+  kFault,
   kChunk,
   kChooseState,       ///< name a state, the last one shown or the end
   kChooseValueNode,   ///< name a node of the value table, or accept
@@ -47,6 +48,7 @@ enum class Stage : std::uint8_t {
   kChooseEntryNode,   ///< name a node of the state's entries, or claim b or f
   kChooseEntry,       ///< name an entry, or claim b or f
   kJudgeEntry,        ///< claim b
+  kChooseLine,        ///< claim b with the line of the entry said to be foreign
   kOver,
 };
 [[nodiscard]] Side side_of(Stage stage);  ///< not kOver: asserted
@@ -96,6 +98,7 @@ struct Ground {
   Digest entries_root;
   std::int64_t entry = -1;
   std::optional<EntryPost> shown_entry;
+  std::string foreign;                   ///< the entry of a start state said not to be the program's
   std::optional<std::int64_t> position;  ///< of the fold, once it is judged
 };
 

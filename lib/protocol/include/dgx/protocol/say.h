@@ -11,6 +11,7 @@
 #include "dgx/core/json.h"
 #include "dgx/core/result.h"
 #include "dgx/core/tensor.h"
+#include "dgx/manifest/dispute.h"
 #include "dgx/merkle/openings.h"
 
 namespace dgx::protocol {
@@ -54,24 +55,30 @@ struct EntriesPost {
   Digest root;
   std::vector<Digest> nodes;
 };
-/// A line of the program with its audit path.
-struct OpenedLine {
-  std::int64_t index = 0;
-  merkle::Path path;
-  std::string text;
-};
+using manifest::OpenedLine;
 struct EntryPost {
   Digest digest;
   OpenedLine line;
   std::string name;
 };
+/// What is wrong with a start state or a step, shown by the verifier whose row says so. Which of these there
+/// are tells what.
+struct FaultPost {
+  std::optional<std::int64_t> step;  ///< a step after which the state `digest` is not finite
+  std::optional<Digest> digest;
+  std::optional<merkle::EntryOpening> entry;
+  std::optional<merkle::TensorOpening> tensor;
+  std::optional<OpenedLine> line;
+  std::optional<Digest> root;  ///< with a type and shape: those of the entry's tensor
+  DType dtype = DType::kF32;
+  Shape shape;
+  std::optional<merkle::EntryOpening> before, after;  ///< neighbours in the state
+};
 struct ChunkPost {
   merkle::EntryOpening entry;
   std::string location;
-  merkle::Path path;
-  Digest root;
-  DType dtype = DType::kF32;
-  Shape shape;
+  merkle::Path path;  ///< of the part among the entry's parts
+  Digest root;        ///< of the part
 };
 
 // The challenger's.
@@ -126,8 +133,8 @@ struct NonFiniteClaim {  ///< f
 };
 
 using Say = std::variant<InteriorPost, StatesPost, ValuesPost, NodesPost, TensorPost, LeafPost, NumbersPost,
-                         EntriesPost, EntryPost, ChunkPost, Name, Accept, StateInputClaim, EntryClaim,
-                         InputClaim, OperationClaim, NonFiniteClaim>;
+                         EntriesPost, EntryPost, FaultPost, ChunkPost, Name, Accept, StateInputClaim,
+                         EntryClaim, InputClaim, OperationClaim, NonFiniteClaim>;
 
 /// "states", "name", "claim d", …: for messages.
 [[nodiscard]] std::string_view name_of(const Say& say);

@@ -1,0 +1,115 @@
+#include "row_faults.h"
+
+#include <fmt/format.h>
+
+#include "claims.h"
+#include "dgx/merkle/digests.h"
+#include "dgx/protocol/scalar_text.h"
+
+namespace dgx::protocol {
+namespace {
+
+using Shown = RowFault::Shown;
+
+RowFault not_shown(std::string words) { return {Shown::kNot, std::move(words)}; }
+RowFault is_shown(std::string words) { return {Shown::kFault, std::move(words)}; }
+
+bool opens(const merkle::EntryOpening& entry, const Digest& state) {
+  const auto digest = merkle::state_digest_of(entry);
+  return digest.ok() && *digest == state;
+}
+
+/// The start state's step counter is not the segment's first step.
+RowFault wrong_step(const FaultPost& post, const Digest& state, std::int64_t first) {
+  if (!post.entry || !post.tensor) return not_shown("entry and tensor of the step counter are missing");
+  if (!opens(*post.entry, state) || post.entry->name != "step")
+    return not_shown("the entry opened is not the start state's step");
+  if (const Status status = merkle::check_opening(*post.tensor, post.entry->tensor); !status.ok())
+    return not_shown(status.error().message);
+  if (post.tensor->dtype != DType::kI64 || !post.tensor->shape.empty())
+    return not_shown("the step is no i64 []: that is another reason");
+  const kernels::Number step = number_at(DType::kI64, post.tensor->data, 0);
+  if (step.integer == first)
+    return not_shown(fmt::format("the start state is at step {}, as it must be", first));
+  return is_shown(
+      fmt::format("the start state is at step {}, the segment begins at {}", step.integer, first));
+}
+
+/// An entry has another type or shape than the line that it is the input of.
+RowFault wrong_type(const FaultPost& post, const kernels::Primitive& line, const Digest& state) {
+  if (!opens(*post.entry, state) || post.entry->name != line.source.name)
+    return not_shown("the entry opened is not the line's");
+  if (merkle::tensor_digest(post.dtype, post.shape, *post.root) != post.entry->tensor)
+    return not_shown("type, shape and root are not the entry's");
+  if (post.dtype == line.dtype && post.shape == line.shape)
+    return not_shown("the entry has the line's type and shape");
+  return is_shown(fmt::format("entry {} is {} {}, the program's is {} {}", post.entry->name,
+                              dgx::name_of(post.dtype), to_string(post.shape), dgx::name_of(line.dtype),
+                              to_string(line.shape)));
+}
+
+/// Neighbours between which something should be, or that are in the wrong order.
+RowFault wrong_neighbours(const FaultPost& post, const std::string* name, const Digest& state) {
+  if (post.before && !opens(*post.before, state))
+    return not_shown("the entry before is not of the start state");
+  if (post.after && !opens(*post.after, state)) return not_shown("the entry after is not of the start state");
+  if (!post.before && (!post.after || post.after->index != 0))
+    return not_shown("the entry before is not opened");
+  if (!post.after && post.before->index + 1 != post.before->count)
+    return not_shown("the entry after is not opened");
+  if (post.before && post.after && post.before->index + 1 != post.after->index)
+    return not_shown("the entries opened are no neighbours");
+  if (name == nullptr) {
+    if (!post.before || !post.after || post.before->name < post.after->name)
+      return not_shown("the names ascend");
+    return is_shown(fmt::format("entry {} does not come after {}", post.after->name, post.before->name));
+  }
+  if (post.before && post.before->name >= *name)
+    return not_shown("the line's entry does not come after the one before");
+  if (post.after && post.after->name <= *name)
+    return not_shown("the line's entry does not come before the one after");
+  return is_shown(fmt::format("the start state has no entry {}", *name));
+}
+
+RowFault wrong_state(const FaultPost& post, const Digest& state, const manifest::Task& task) {
+  if (!post.line) {
+    if (!post.entry) return wrong_neighbours(post, nullptr, state);
+    if (!opens(*post.entry, state)) return not_shown("the entry opened is not of the start state");
+    return {Shown::kForeign,
+            fmt::format("entry {} of the start state is not the program's", post.entry->name)};
+  }
+  const auto line = open_line(*post.line, task);
+  if (!line.ok()) return not_shown(line.error().message);
+  if (line->kind != kernels::Kind::kInput || line->source.kind != kernels::Source::Kind::kState)
+    return not_shown("the line is no state input");
+  if (post.entry && post.root) return wrong_type(post, *line, state);
+  return wrong_neighbours(post, &line->source.name, state);
+}
+
+RowFault not_finite(const FaultPost& post, std::int64_t first, std::int64_t end, const manifest::Task& task) {
+  if (!post.step || !post.digest || !post.entry || !post.tensor)
+    return not_shown("step, digest, entry and tensor are not all there");
+  if (*post.step <= first || *post.step > end)
+    return not_shown(fmt::format("step {} is not in the segment", *post.step));
+  const Step step{task, *post.step - 1, {}, *post.digest, {}};
+  const Judgement judgement = judge_non_finite(step, {*post.entry, *post.tensor});
+  return {judgement.proven ? Shown::kState : Shown::kNot, judgement.words};
+}
+
+}  // namespace
+
+RowFault judge_row_fault(manifest::RowReason reason, const FaultPost& post, const Digest& state,
+                         std::int64_t first, std::int64_t end, const manifest::Task& task) {
+  switch (reason) {
+    case manifest::RowReason::kStep:
+      return wrong_step(post, state, first);
+    case manifest::RowReason::kState:
+      return wrong_state(post, state, task);
+    case manifest::RowReason::kNonFinite:
+      return not_finite(post, first, end, task);
+    default:
+      return not_shown("the row's reason is a digest");
+  }
+}
+
+}  // namespace dgx::protocol

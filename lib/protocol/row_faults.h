@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+
+#include "dgx/manifest/task.h"
+#include "dgx/manifest/verdict.h"
+#include "dgx/protocol/say.h"
+
+namespace dgx::protocol {
+
+/// How the fault of a row is judged that its verifier could not replay (dgx-protocol(7), "Moves", fault).
+struct RowFault {
+  enum class Shown {
+    kNot,      ///< the evidence does not show it
+    kFault,    ///< it is there
+    kForeign,  ///< an entry that is said not to be the program's: the challenger may show its line
+    kState,    ///< a state that is not finite: whether the segment leads to it is played
+  };
+  Shown shown = Shown::kNot;
+  std::string words;
+};
+
+/// `state` is the segment's committed start state, `first` and `end` its steps.
+[[nodiscard]] RowFault judge_row_fault(manifest::RowReason reason, const FaultPost& post, const Digest& state,
+                                       std::int64_t first, std::int64_t end, const manifest::Task& task);
+
+}  // namespace dgx::protocol
