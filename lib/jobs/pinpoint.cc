@@ -6,11 +6,11 @@
 
 #include "dgx/kernels/evaluate.h"
 #include "dgx/program/line.h"
+#include "dgx/protocol/scalar_text.h"
 
 namespace dgx::jobs {
 
 using kernels::OperandRecord;
-using kernels::Place;
 
 std::vector<std::int32_t> operands_of(const program::Program& program, std::int32_t value) {
   std::vector<std::int32_t> operands;
@@ -29,32 +29,6 @@ std::string source_text(const kernels::Source& source) {
     case kernels::Source::Kind::kUniform: return "uniform " + source.name;
   }
   return {};
-}
-
-std::string bits_of(const kernels::Number& number) {
-  const int digits = number.type == kernels::NumberType::kFloat ? 8 : 16;
-  return fmt::format("0x{:0{}x}", number.bits(), digits);
-}
-
-std::string origin_text(const OperandRecord& operand) {
-  switch (operand.origin) {
-    case OperandRecord::Origin::kElement: return fmt::format("value {}[{}]", operand.value, operand.element);
-    case OperandRecord::Origin::kFill: return fmt::format("fill of access {}", operand.index);
-    case OperandRecord::Origin::kStep: return fmt::format("step {}", operand.index);
-    case OperandRecord::Origin::kIndex: return fmt::format("i{}", operand.index);
-    case OperandRecord::Origin::kFold: return fmt::format("k{}", operand.index);
-    case OperandRecord::Origin::kAccumulator: return "accumulator";
-    case OperandRecord::Origin::kPartial: return fmt::format("part {}", operand.index);
-    case OperandRecord::Origin::kLiteral: return "literal";
-  }
-  return {};
-}
-
-std::string place_text(const kernels::ScalarRecord& record, bool folds) {
-  const std::string_view name = kernels::name_of(record.place);
-  if (record.place != Place::kStep && record.place != Place::kWhen) return fmt::format("{} {}", name, record.position);
-  if (!folds) return fmt::format("{} {}", name, record.step);
-  return fmt::format("{} {} at position {}", name, record.step, record.position);
 }
 
 }  // namespace
@@ -98,11 +72,11 @@ Result<DivergentScalar> pinpoint(const program::Program& program, const std::vec
   if (!trace.last) return out;
   const kernels::ScalarRecord& last = *trace.last;
   out.index = last.index;
-  out.place = place_text(last, !primitive.fold.empty());
+  out.place = protocol::place_text(last, !primitive.fold.empty());
   out.operation = std::string(kernels::name_of(last.op));
   for (std::int32_t i = 0; i < last.operand_count; ++i) {
     const OperandRecord& operand = last.operands[static_cast<std::size_t>(i)];
-    out.operands.push_back({origin_text(operand), bits_of(operand.number)});
+    out.operands.push_back({protocol::origin_text(operand), protocol::bits_text(operand.number)});
   }
   return out;
 }
