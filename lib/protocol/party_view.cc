@@ -42,6 +42,23 @@ std::optional<std::int64_t> first_non_finite(const TensorView& tensor) {
 
 }  // namespace
 
+Result<merkle::Path> path_in_lists(std::span<const Listed> lists, std::span<const Digest> leaves,
+                                   std::uint64_t at) {
+  merkle::Path out;
+  for (auto list = lists.rbegin(); list != lists.rend(); ++list) {
+    const Node& node = list->node;
+    if (at < node.first || at >= node.first + node.count) continue;
+    const std::uint64_t child = (at - node.first) / node.child_size();
+    if (out.empty() && !node.is_bottom()) {
+      const Node part = node.child(child);
+      DGX_TRY(out, merkle::inclusion_path(leaves.subspan(part.first, part.count), at - part.first));
+    }
+    DGX_TRY(const merkle::Path up, merkle::inclusion_path(list->nodes, child));
+    out.insert(out.end(), up.begin(), up.end());
+  }
+  return out;
+}
+
 PartyView::PartyView(const program::Program& program, Party& party) : program_(program), party_(party) {
   for (std::size_t v = 0; v < program.values.size(); ++v) {
     lines_.push_back(program::print_line(program.values[v], static_cast<kernels::ValueIndex>(v)));
@@ -106,8 +123,9 @@ Result<std::vector<kernels::Running>> PartyView::numbers(std::int64_t step, std:
   return fold_numbers(compiled(value), views, element, list);
 }
 
-Result<std::vector<Operand>> PartyView::operands(std::int64_t step, std::int64_t value, std::int64_t element,
+Result<std::vector<Operand>> PartyView::operands(const Ground& ground, std::int64_t element,
                                                  const std::optional<FoldLevels::Position>& position) {
+  const std::int64_t step = ground.first_step, value = ground.value;
   DGX_CHECK(load_operands(step, value));
   Noting source(values_);
   if (position) {
@@ -118,6 +136,10 @@ Result<std::vector<Operand>> PartyView::operands(std::int64_t step, std::int64_t
     static_cast<void>(kernels::trace_element(compiled(value), source, element, {}));
   }
   DGX_TRY(const auto table, value_leaves(step));
+  std::vector<Listed> lists = ground.value_lists;
+  if (!lists.empty() && lists.back().node.is_bottom()) {
+    for (Digest& digest : lists.back().nodes) digest = merkle::value_leaf(digest);
+  }
   std::set<std::int64_t> accessed;
   for (const kernels::Access& access : program_.values[static_cast<std::size_t>(value)].accesses)
     accessed.insert(access.value);
@@ -129,7 +151,7 @@ Result<std::vector<Operand>> PartyView::operands(std::int64_t step, std::int64_t
       out.push_back(std::move(operand));
       continue;
     }
-    DGX_TRY(operand.table, merkle::inclusion_path(table, static_cast<std::uint64_t>(v)));
+    DGX_TRY(operand.table, path_in_lists(lists, table, static_cast<std::uint64_t>(v)));
     const auto first = source.leaves.lower_bound({v, 0});
     if (first == source.leaves.end() || first->first != v) {
       operand.root = merkle::root_of(merkle::tensor_leaves(tensor.bytes()));

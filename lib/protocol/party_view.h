@@ -10,6 +10,12 @@
 
 namespace dgx::protocol {
 
+/// The audit path of leaf `at` in a tree that the defender opened list by list, from the top (of a value
+/// table the leaf hashes, not the digests). A node that he did not
+/// open is as in `leaves`.
+[[nodiscard]] Result<merkle::Path> path_in_lists(std::span<const Listed> lists,
+                                                 std::span<const Digest> leaves, std::uint64_t at);
+
 /// A party's replay as its player looks at it: trees over its digests, the program's lines with their paths,
 /// and what a claim opens. Keeps the numbers that were asked for, of one step.
 class PartyView {
@@ -27,9 +33,10 @@ class PartyView {
   [[nodiscard]] Result<const Tensor*> value(std::int64_t step, std::int64_t value);
   [[nodiscard]] Result<std::vector<kernels::Running>> numbers(std::int64_t step, std::int64_t value,
                                                               std::int64_t element, const FoldList& list);
-  /// What the evaluation of an element of a map, or of one position of a fold, reads.
-  [[nodiscard]] Result<std::vector<Operand>> operands(std::int64_t step, std::int64_t value,
-                                                      std::int64_t element,
+  /// What the evaluation of an element of the value named, a map, or of one position of it, a fold, reads:
+  /// opened in the value table that the defender showed, which differs from the party's own from that value
+  /// on.
+  [[nodiscard]] Result<std::vector<Operand>> operands(const Ground& ground, std::int64_t element,
                                                       const std::optional<FoldLevels::Position>& position);
   /// An element of the state at `step` that is not finite, opened.
   [[nodiscard]] Result<std::optional<NonFiniteClaim>> non_finite(std::int64_t step);

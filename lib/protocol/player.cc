@@ -318,7 +318,7 @@ class Objection {
     const std::int64_t flat =
         ground_.leaf * static_cast<std::int64_t>(merkle::kTensorLeafBytes / size) + index;
     if (ground_.line->kind == Kind::kMap) {
-      DGX_TRY(auto operands, view_.operands(ground_.first_step, ground_.value, flat, std::nullopt));
+      DGX_TRY(auto operands, view_.operands(ground_, flat, std::nullopt));
       return say(OperationClaim{index, std::move(operands)});
     }
     if (ground_.line->kind != Kind::kInput) return name(static_cast<std::size_t>(index));
@@ -340,7 +340,7 @@ class Objection {
         continue;
       if (!fold.at_position()) return name(i);
       const FoldLevels::Position position = fold.position(static_cast<std::int64_t>(i));
-      DGX_TRY(auto operands, view_.operands(ground_.first_step, ground_.value, ground_.element, position));
+      DGX_TRY(auto operands, view_.operands(ground_, ground_.element, position));
       return say(OperationClaim{static_cast<std::int64_t>(i), std::move(operands)});
     }
     return nothing();
@@ -356,8 +356,10 @@ class Objection {
   /// His entry `index` is not there.
   Said missing(std::size_t index) {
     DGX_TRY(const auto entries, view_.party().entries(ground_.first_step + 1));
+    const auto line = program::find_state_input(view_.program(), entries[index].name);
+    if (!line) return malformed("the program has no entry " + entries[index].name);
     EntryClaim claim;
-    claim.line = view_.line(*program::find_state_input(view_.program(), entries[index].name));
+    claim.line = view_.line(*line);
     if (index > 0) {
       DGX_TRY(claim.before, before(index));
     }
@@ -370,26 +372,9 @@ class Objection {
     const std::size_t at = index - 1;
     merkle::EntryOpening out{
         entries[at].name, entries[at].digest, at, static_cast<std::uint64_t>(ground_.entries), {}};
-    DGX_TRY(out.path, path_in_lists(leaves, at));
-    return out;
-  }
-  /// The audit path of leaf `at`, from the lists that the defender showed; a node that was not opened is as
-  /// in `leaves`.
-  Result<merkle::Path> path_in_lists(std::span<const Digest> leaves, std::uint64_t at) const {
     std::vector<Listed> lists = ground_.above;
     if (ground_.nodes.size() > 1 || lists.empty()) lists.push_back({ground_.node, ground_.nodes});
-    merkle::Path out;
-    for (auto list = lists.rbegin(); list != lists.rend(); ++list) {
-      const Node& node = list->node;
-      if (at < node.first || at >= node.first + node.count) continue;
-      const std::uint64_t child = (at - node.first) / node.child_size();
-      if (out.empty() && !node.is_bottom()) {
-        const Node part = node.child(child);
-        DGX_TRY(out, merkle::inclusion_path(leaves.subspan(part.first, part.count), at - part.first));
-      }
-      DGX_TRY(const merkle::Path up, merkle::inclusion_path(list->nodes, child));
-      out.insert(out.end(), up.begin(), up.end());
-    }
+    DGX_TRY(out.path, path_in_lists(lists, leaves, at));
     return out;
   }
 
@@ -415,6 +400,7 @@ class Objection {
       return say(std::move(claim));
     }
     if (index < entries.size() && entries[index].name < shown.name) return missing(index);
+    if (index == 0) return nothing();  // what he rejects has no name that could be there
     DGX_TRY(claim.before, before(index));
     return say(std::move(claim));
   }

@@ -147,6 +147,8 @@ std::optional<Decision> Turn::name_value(const Name& say) {
   }
   ground_.value = value;
   ground_.value_digest = ground_.nodes[static_cast<std::size_t>(say.index)];
+  ground_.value_lists = std::move(ground_.above);
+  ground_.value_lists.push_back({ground_.node, std::move(ground_.nodes)});
   ground_.line = *line;
   stage_ = Stage::kTensor;
   return std::nullopt;

@@ -85,6 +85,7 @@ struct Ground {
   std::vector<Digest> nodes;
   std::vector<Listed> above;
   std::int64_t value = -1;
+  std::vector<Listed> value_lists;  ///< of the value table, from the top to that of the value named
   Digest value_digest;
   std::optional<kernels::Primitive> line;
   // The value's tensor: nodes as above, then a leaf, an element and its number.

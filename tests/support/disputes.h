@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dgx/protocol/game.h"
+#include "dgx/protocol/player.h"
+#include "parties.h"
+
+namespace dgx::test {
+
+/// Disputes about scenes. Statements are signed, or, where many games are played, only have their ids.
+
+inline constexpr std::uint8_t kProver = 3;
+inline constexpr std::uint8_t kJudge = 4;       ///< the verifier, whose verdict may be challenged
+inline constexpr std::uint8_t kChallenges = 5;  ///< whoever challenges
+
+struct Setup {
+  manifest::About about = manifest::About::kSegment;
+  std::int64_t segment = 0;
+  TinyParty* prover = nullptr;    ///< whose states are committed
+  TinyParty* verifier = nullptr;  ///< whose verdict is challenged; null: the proof is
+  bool policy_draw = false;       ///< the verdict has a beacon
+  bool sealed = false;
+};
+[[nodiscard]] protocol::Dispute dispute_of(const Scene& scene, const Setup& setup);
+
+/// A statement of key `seed`, signed or not.
+template <class T>
+[[nodiscard]] manifest::Signed<T> stated(const T& body, std::uint8_t seed, bool sealed);
+
+/// The next move of a side, as it would be signed.
+[[nodiscard]] manifest::Signed<manifest::Move> move_of(const protocol::Game& game, protocol::Side side,
+                                                       json::Object say, bool sealed = false);
+[[nodiscard]] std::uint8_t key_of(const protocol::Game& game, protocol::Side side);
+[[nodiscard]] std::size_t payload_bytes(const manifest::Signed<manifest::Move>& move, std::uint8_t seed);
+
+/// Task, proof, verdict and beacon if there are, challenge, moves: the lines of a transcript.
+[[nodiscard]] std::string transcript_of(const protocol::Dispute& dispute,
+                                        const std::vector<manifest::Signed<manifest::Move>>& moves);
+
+/// Most moves that a game about the scene may take (dgx-protocol(7), "Moves", "Numbers").
+[[nodiscard]] std::int64_t most_moves(const Scene& scene, std::int64_t steps, bool witness);
+
+/// A game from its beginning to its end or to a side's silence.
+struct Played {
+  protocol::Game game;
+  std::vector<manifest::Signed<manifest::Move>> moves;
+  std::size_t longest = 0;               ///< payload
+  std::size_t evidence = 0;              ///< bytes of the last move's payload
+  std::string error;                     ///< why a side said nothing, or the rule that was broken
+  std::optional<protocol::Side> silent;  ///< who had nothing to say
+};
+/// Two players, each with his own replay.
+[[nodiscard]] Played play(const Scene& scene, protocol::Dispute dispute, protocol::Party& defender,
+                          protocol::Party& challenger, bool sealed = false);
+
+}  // namespace dgx::test

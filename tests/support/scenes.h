@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dgx/core/tensor.h"
+#include "dgx/kernels/compiled.h"
+#include "dgx/manifest/statement.h"
+#include "dgx/program/program.h"
+
+namespace dgx::test {
+
+/// Small programs with a task, data and a first state: what the two sides of a dispute have in common.
+
+/// Numbers that every compiler draws alike (splitmix64).
+class Dice {
+ public:
+  explicit Dice(std::uint64_t seed) : state_(seed) {}
+  std::uint64_t next();
+  /// In [0, count).
+  std::int64_t below(std::int64_t count);
+  bool one_in(std::int64_t count) { return below(count) == 0; }
+  template <class T>
+  const T& pick(const std::vector<T>& all) {
+    return all[static_cast<std::size_t>(below(static_cast<std::int64_t>(all.size())))];
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+/// A program line by line.
+class Sketch {
+ public:
+  struct Line {
+    const char* kind = "map";
+    Shape shape;
+    std::vector<std::string> x;
+    std::vector<std::string> steps = {};
+    Shape fold = {};
+    const char* type = "f32";
+    std::vector<std::string> when = {};
+    std::string init = {};
+  };
+  /// `state NAME`, which stays as it is until next() says otherwise.
+  int state(const std::string& name, const char* type, const Shape& shape);
+  int input(const std::string& source, const char* type, const Shape& shape,
+            const std::vector<std::string>& of = {});
+  int add(const Line& line);
+  void next(int state, int value) { program_.values[static_cast<std::size_t>(state)].next = value; }
+  /// With the entries `loss` (which becomes `loss`, an f32 [], if there is one) and `step`; asserts that the
+  /// program is one.
+  [[nodiscard]] program::Program finish(std::optional<int> loss = std::nullopt);
+
+ private:
+  int parse(std::string text);
+  program::Program program_;
+};
+
+struct Scene {
+  std::string name;
+  program::Program program;
+  std::vector<std::optional<kernels::CompiledPrimitive>> compiled;  ///< none for inputs
+  State initial;
+  State dataset;  ///< x and y
+  Digest scales;  ///< SHA-256 of the dataset's
+  manifest::Signed<manifest::Task> task;
+};
+
+/// `steps` of the program in segments of `every`; the first state and the data are drawn from `seed`.
+[[nodiscard]] Scene scene_of(std::string name, program::Program program, std::int64_t steps,
+                             std::int64_t every, std::uint64_t seed);
+
+/// Every kind of line and input, a handful of elements each.
+[[nodiscard]] Scene small_scene(std::int64_t steps = 4, std::int64_t every = 2);
+/// A state that grows beyond f32 in its third step.
+[[nodiscard]] Scene growing_scene();
+/// Tensors of more than 256 leaves, folds of several blocks, groups and levels.
+[[nodiscard]] Scene large_scene();
+/// 300 entries and more than 256 lines.
+[[nodiscard]] Scene wide_scene();
+/// Segments of 600 steps: states are narrowed twice.
+[[nodiscard]] Scene long_scene();
+/// Two or three values of one or two elements: number 0 to 3.
+[[nodiscard]] Scene tiny_scene(int which);
+
+}  // namespace dgx::test
