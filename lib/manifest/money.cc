@@ -10,10 +10,10 @@ namespace dgx::manifest {
 namespace {
 
 constexpr std::size_t kMaxReference = 64;
-constexpr std::size_t kMaxPayouts = 16;
+constexpr std::size_t kMaxPayouts = 80;
 constexpr std::array kReasons{Reason::kAccepted,     Reason::kRefuted,      Reason::kUnverified,
                               Reason::kInconclusive, Reason::kNoAssignment, Reason::kNoProof,
-                              Reason::kNoDelivery};
+                              Reason::kNoDelivery,   Reason::kConvicted,    Reason::kOverturned};
 
 json::Object transfer_json(const Digest& account, std::int64_t amount, const std::string& reference) {
   return {{"account", account.hex()}, {"amount", amount}, {"reference", reference}};
@@ -64,7 +64,8 @@ std::vector<Subject> Delivery::subjects() const { return {{"proof", proof}, {"fi
 
 std::string_view name_of(Reason reason) {
   constexpr std::array<std::string_view, kReasons.size()> kNames{
-      "accepted", "refuted", "unverified", "inconclusive", "no-assignment", "no-proof", "no-delivery"};
+      "accepted", "refuted",     "unverified", "inconclusive", "no-assignment",
+      "no-proof", "no-delivery", "convicted",  "overturned"};
   return kNames[static_cast<std::size_t>(reason)];
 }
 

@@ -36,7 +36,7 @@ constexpr std::array<PolicyKey, 18> kKeys{{
     {"split_submitter_ppm", &Policy::split_submitter_ppm, 500'000, 0, kMillion,
      "part of a slashed bond for the submitter, who also gets what rounding leaves"},
     {"split_verifier_ppm", &Policy::split_verifier_ppm, 250'000, 0, kMillion,
-     "part of a slashed bond for the verifier who refuted; the three splits sum to 1000000"},
+     "part of a slashed bond for those who found the fault; the three splits sum to 1000000"},
     {"treasury_ppm", &Policy::treasury_ppm, 0, 0, kMillion,
      "part of the reward added to the treasury, paid by the submitter"},
     {"verifier_bond", &Policy::verifier_bond, 10'000, 0, kMaxMoney, "deposit of the verifier"},

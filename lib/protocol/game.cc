@@ -87,18 +87,22 @@ bool was_replayed(const manifest::VerdictRow& row) {
   return row.reason == manifest::RowReason::kEqual || row.reason == manifest::RowReason::kDigest;
 }
 
-Status check_row(const Dispute& dispute) {
-  const manifest::Challenge& challenge = dispute.challenge.body;
-  const manifest::Verdict& verdict = dispute.verdict->body;
-  const manifest::OpenedRow& opened = *challenge.row;
+/// The verdict says its first disagreement itself; every other row is opened in its tree.
+Status check_bound(const manifest::OpenedRow& opened, const manifest::Verdict& verdict) {
+  if (verdict.first_disagreement == opened.row) return {};
   const Digest leaf = merkle::leaf_hash(as_bytes(opened.row.to_json().dump()));
   const auto root = merkle::root_from_path(leaf, static_cast<std::uint64_t>(opened.index),
                                            static_cast<std::uint64_t>(verdict.rows.count), opened.path);
   if (!root.ok()) return within("row: path", root.error());
   if (*root != verdict.rows.root) return malformed("row: is not a row of the verdict");
+  return {};
+}
+
+Status check_row(const Dispute& dispute) {
+  const manifest::Challenge& challenge = dispute.challenge.body;
+  const manifest::OpenedRow& opened = *challenge.row;
+  DGX_CHECK(check_bound(opened, dispute.verdict->body));
   if (opened.row.index != challenge.segment) return malformed("row: is of another segment");
-  if (opened.row.expected != challenge.end->digest)
-    return malformed("row: expected: is not the committed end state");
   if (!was_replayed(opened.row) && challenge.about == About::kWitness) {
     return malformed(fmt::format("row: the witness of a row of reason \"{}\" is not played on",
                                  manifest::name_of(opened.row.reason)));
@@ -189,6 +193,12 @@ void Game::begin() {
            proof.final_state);
     return;
   }
+  if (challenge.row && challenge.row->row.expected != challenge.end->digest) {
+    decision_ = Decision{true, RulingReason::kPost, std::nullopt, std::nullopt,
+                         fmt::format("the row expects {}, the committed end state is {}",
+                                     challenge.row->row.expected.hex(), challenge.end->digest.hex())};
+    return;
+  }
   ground_.accepted = challenge.start.digest;
   if (challenge.about == About::kChunk) {
     stage_ = Stage::kChunk;
@@ -272,6 +282,11 @@ void Game::time_out(std::string words) {
   decision_ = Decision{side_of(stage_) == Side::kDefender, RulingReason::kLate, std::nullopt, std::nullopt,
                        std::move(words)};
   stage_ = Stage::kOver;
+}
+
+void Game::miss_turn() {
+  time_out(
+      fmt::format("turn {} was not taken within {} ms", turn(), dispute_.task.body.policy.window_move_ms));
 }
 
 Result<manifest::Ruling> Game::ruling() const {

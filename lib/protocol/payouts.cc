@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cassert>
 #include <map>
+#include <set>
 
 #include "dgx/core/checked.h"
 #include "dgx/protocol/settlement.h"
@@ -62,20 +63,61 @@ void pay_solver(Purse& purse, const Task& task, const Stakes& stakes) {
   purse.give("treasury", task.estimate.treasury);
 }
 
+/// The challengers who won against a statement, each once.
+std::set<std::string> winners(const Stakes& stakes, Challenged statement) {
+  std::set<std::string> out;
+  for (const DecidedGame& game : stakes.games) {
+    if (game.falls && game.statement == statement) out.insert(game.challenger);
+  }
+  return out;
+}
+
+bool verdict_fell(const Stakes& stakes) { return !winners(stakes, Challenged::kVerdict).empty(); }
+
+/// The k who found a fault get 2^-(k-1) of the amount each, so that nobody gains by appearing as several; the
+/// rest is the jackpot's.
+void share(Purse& purse, std::int64_t amount, const std::set<std::string>& finders) {
+  const std::int64_t each = amount >> std::min<std::size_t>(finders.size() - 1, 62);
+  for (const std::string& finder : finders) purse.give(finder, each);
+  purse.give("jackpot", amount - each * static_cast<std::int64_t>(finders.size()));
+}
+
 /// The cheat pays the check that caught him; then his bond is split. The escrow goes back whole, unless the
-/// bond is smaller than the fee.
+/// bond is smaller than the fee. A verifier whose refutation stands found the fault as well.
 void slash_solver(Purse& purse, const Task& task, const Stakes& stakes, std::int64_t fee) {
-  const std::int64_t rest = std::max<std::int64_t>(0, task.policy.solver_bond - fee);
-  purse.give(stakes.verifier, fee + task.policy.verifier_bond + part(rest, task.policy.split_verifier_ppm));
+  std::set<std::string> finders = winners(stakes, Challenged::kProof);
+  const bool found = stakes.refuted && !verdict_fell(stakes);
+  if (found) finders.insert(stakes.verifier);
+  const std::int64_t rest = std::max<std::int64_t>(0, task.policy.solver_bond - (found ? fee : 0));
+  share(purse, part(rest, task.policy.split_verifier_ppm), finders);
   purse.give("jackpot", part(rest, task.policy.split_jackpot_ppm));
 }
 
-/// The verifier's bond: back to him with his fee if he gave a verdict, else to the jackpot.
+/// The verifier's bond: back to him with his fee if he gave a verdict; to the jackpot if not; split between
+/// finders and jackpot if the verdict fell.
 void end_verifier(Purse& purse, const Task& task, const Stakes& stakes, std::optional<std::int64_t> fee) {
-  if (fee) {
-    purse.give(stakes.verifier, *fee + task.policy.verifier_bond);
+  const std::int64_t bond = task.policy.verifier_bond;
+  if (verdict_fell(stakes)) {
+    share(purse, bond / 2, winners(stakes, Challenged::kVerdict));
+    purse.give("jackpot", bond - bond / 2);
+  } else if (fee) {
+    purse.give(stakes.verifier, *fee + bond);
   } else {
-    purse.give("jackpot", task.policy.verifier_bond);
+    purse.give("jackpot", bond);
+  }
+}
+
+/// A challenger who won has his bond back. That of one who lost pays the defender for his answers; the other
+/// half is the jackpot's, so that nobody plays against himself for nothing.
+void end_games(Purse& purse, const Task& task, const Stakes& stakes) {
+  const std::int64_t bond = task.policy.challenger_bond;
+  for (const DecidedGame& game : stakes.games) {
+    if (game.falls) {
+      purse.give(game.challenger, bond);
+      continue;
+    }
+    purse.give(game.statement == Challenged::kProof ? stakes.solver : stakes.verifier, bond / 2);
+    purse.give("jackpot", bond - bond / 2);
   }
 }
 
@@ -85,17 +127,23 @@ std::vector<Payout> payouts(const Task& task, Reason reason, const Stakes& stake
                             std::optional<std::int64_t> replayed_steps) {
   const manifest::Policy& policy = task.policy;
   const bool assigned = reason != Reason::kNoAssignment;
-  Purse purse(task.estimate.escrow + (assigned ? policy.solver_bond + policy.verifier_bond : 0));
+  const auto games = static_cast<std::int64_t>(stakes.games.size());
+  Purse purse(task.estimate.escrow + (assigned ? policy.solver_bond + policy.verifier_bond : 0) +
+              games * policy.challenger_bond);
   std::optional<std::int64_t> fee;
   if (replayed_steps) fee = fee_of(task, *replayed_steps);
   switch (reason) {
     case Reason::kAccepted:
     case Reason::kUnverified:
+    case Reason::kOverturned:
       pay_solver(purse, task, stakes);
       end_verifier(purse, task, stakes, fee);
       break;
     case Reason::kRefuted:
+    case Reason::kConvicted:
       slash_solver(purse, task, stakes, fee.value_or(0));
+      // An acceptance of what fell is honest bad luck, and no merit.
+      end_verifier(purse, task, stakes, stakes.refuted || !fee ? fee : 0);
       break;
     case Reason::kInconclusive:
       purse.give(stakes.solver, policy.solver_bond);
@@ -112,6 +160,7 @@ std::vector<Payout> payouts(const Task& task, Reason reason, const Stakes& stake
       end_verifier(purse, task, stakes, fee);
       break;
   }
+  end_games(purse, task, stakes);
   return purse.close(stakes.submitter);
 }
 

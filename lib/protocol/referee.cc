@@ -111,11 +111,9 @@ std::optional<std::string> late(const Game& game, const Clock& clock, const Sign
                      move.body.turn, *now - *then, window);
 }
 
-std::optional<std::string> missed(const Game& game, const Clock& clock) {
+bool missed(const Game& game, const Clock& clock) {
   const auto then = clock.logged(game.last());
-  const std::int64_t window = game.dispute().task.body.policy.window_move_ms;
-  if (!then || !clock.now() || *clock.now() <= *then + window) return std::nullopt;
-  return fmt::format("turn {} was not taken within {} ms", game.turn(), window);
+  return then && clock.now() && *clock.now() > *then + game.dispute().task.body.policy.window_move_ms;
 }
 
 /// The answer to a demanded chunk counts once the operator has logged it: he looked.
@@ -137,7 +135,7 @@ Status play(Game& game, const Parts& parts, const Clock& clock) {
     if (Status status = game.apply(move); !status.ok()) return within(line_text(line), status.error());
   }
   if (game.decision()) return check_fetched(game, clock);
-  if (const auto words = missed(game, clock)) game.time_out(*words);
+  if (missed(game, clock)) game.miss_turn();
   return {};
 }
 

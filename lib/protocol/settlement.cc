@@ -239,8 +239,9 @@ struct Rules {
     if (delivery.final_state != record->proof->body.final_state)
       return malformed("final: is not the proof's final state");
     if (record->delivered) return usage_error("the final state is delivered already");
-    DGX_CHECK(in_state(*record, {TaskState::kProofCommitted, TaskState::kBeacon, TaskState::kVerifyCommitted,
-                                 TaskState::kChallengeWindow, TaskState::kAwaitingDelivery}));
+    DGX_CHECK(in_state(*record,
+                       {TaskState::kProofCommitted, TaskState::kBeacon, TaskState::kVerifyCommitted,
+                        TaskState::kChallengeWindow, TaskState::kArbitration, TaskState::kAwaitingDelivery}));
     record->delivered = true;
     record->delivered_ms = now;
     return {};
@@ -258,6 +259,7 @@ struct Rules {
     const manifest::Task& task = record->task.body;
     market.accounts_["escrow"] -= task.estimate.escrow;
     if (record->solver) market.accounts_["bonds"] -= task.policy.solver_bond + task.policy.verifier_bond;
+    market.accounts_["bonds"] -= std::ssize(record->games) * task.policy.challenger_bond;
     for (const manifest::Payout& payout : settlement.payouts)
       market.accounts_[payout.account] += payout.amount;
     record->settlement = settlement;
@@ -289,11 +291,77 @@ struct Rules {
     return {};
   }
 
-  Status operator()(const manifest::Challenge&) { return of_dispute(); }
-  Status operator()(const manifest::Move&) { return of_dispute(); }
-  Status operator()(const manifest::Ruling&) { return of_dispute(); }
-  [[nodiscard]] static Status of_dispute() {
-    return usage_error("disputes are not taken into a ledger yet", "dgx-referee judges a transcript without one");
+  /// One game of a key about a thing at a time, none about what has fallen, and no more than a settlement can
+  /// pay.
+  [[nodiscard]] Status check_new(const TaskRecord& record, const manifest::Challenge& challenge) const {
+    std::size_t counted = 0;
+    for (const GameRecord& game : record.games) {
+      const manifest::Challenge& other = game.game.dispute().challenge.body;
+      const auto end = end_of(game, now);
+      if (!end || end->falls) ++counted;
+      if (other.verdict != challenge.verdict) continue;
+      if (end && end->falls)
+        return usage_error(fmt::format("the {} has fallen already, in game {}",
+                                       challenge.verdict ? "verdict" : "proof", game.id().brief()));
+      const bool same = other.about == challenge.about && other.segment == challenge.segment &&
+                        other.chunk == challenge.chunk;
+      if (!end && same && game.game.dispute().challenger() == statement.key_id)
+        return usage_error(fmt::format("its signer's game {} about the same is open", game.id().brief()));
+    }
+    if (counted < kMaxGames) return {};
+    return usage_error(fmt::format("the task has {} games that are open or won", counted));
+  }
+
+  Status operator()(const manifest::Challenge& challenge) {
+    DGX_TRY(TaskRecord* const record, record_of(challenge.task));
+    DGX_CHECK(of_proof(*record, challenge.proof));
+    DGX_CHECK(in_state(*record, {TaskState::kChallengeWindow}));
+    DGX_CHECK(check_new(*record, challenge));
+    const std::int64_t bond = record->task.body.policy.challenger_bond;
+    DGX_CHECK(has(statement.key_id, bond, "the challenger's bond"));
+    Dispute dispute{record->task, *record->proof, std::nullopt, std::nullopt, signed_as(challenge)};
+    if (challenge.verdict) dispute.verdict = record->verdict;
+    if (challenge.about == manifest::About::kWitness && record->verdict && record->verdict->body.beacon)
+      dispute.beacon = record->beacon;
+    DGX_TRY(Game game, Game::open(std::move(dispute)));
+    record->games.push_back({std::move(game), now, now, std::nullopt});
+    move(statement.key_id.hex(), "bonds", bond);
+    return {};
+  }
+
+  [[nodiscard]] static Result<GameRecord*> game_of(TaskRecord& record, const Digest& game) {
+    for (GameRecord& one : record.games) {
+      if (one.id() == game) return &one;
+    }
+    return usage_error(fmt::format("game {} is not in the ledger", game.brief()));
+  }
+
+  Status operator()(const manifest::Move& turn) {
+    DGX_TRY(TaskRecord* const record, record_of(turn.task));
+    DGX_TRY(GameRecord* const game, game_of(*record, turn.game));
+    if (const auto end = end_of(*game, now)) {
+      return usage_error(fmt::format("game {} is over: the {} {}", game->id().brief(),
+                                     game->game.dispute().verdict ? "verdict" : "proof",
+                                     end->falls ? "falls" : "stands"));
+    }
+    DGX_CHECK(game->game.apply(signed_as(turn)));
+    game->last_ms = now;
+    return {};
+  }
+
+  /// For people: a game is decided by its statements.
+  Status operator()(const manifest::Ruling& ruling) {
+    DGX_TRY(TaskRecord* const record, record_of(ruling.task));
+    DGX_TRY(GameRecord* const game, game_of(*record, ruling.game));
+    if (!end_of(*game, now)) return usage_error(fmt::format("game {} is not over", game->id().brief()));
+    DGX_TRY(const manifest::Ruling follows, game_at(*game, now).ruling());
+    if (ruling != follows) {
+      return malformed(
+          fmt::format("is not the ruling that follows from the ledger, which is: {}", follows.words));
+    }
+    if (game->ruling) return usage_error(fmt::format("game {} has its ruling already", game->id().brief()));
+    game->ruling = statement.id;
+    return {};
   }
 
   Status operator()(const manifest::Receipt&) {

@@ -23,12 +23,14 @@ Policy policy() {
   out.sample_ppm = 300'000;
   out.solver_bond = 1'001;
   out.verifier_bond = 501;
+  out.challenger_bond = 301;
   out.verifier_fee = 7;
   out.treasury_ppm = 1'000;
   out.window_proof_ms = 1'000;
   out.window_reveal_ms = 1'000;
   out.window_challenge_ms = 1'000;
   out.window_delivery_ms = 1'000;
+  out.window_move_ms = 400;
   return out;
 }
 

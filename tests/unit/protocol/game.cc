@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 
 #include "dgx/merkle/digests.h"
+#include "dgx/merkle/tree.h"
+#include "dgx/protocol/say.h"
 
 namespace dgx::test {
 
@@ -99,6 +101,47 @@ Signed<Verdict> verdict(const TinyRun& run, std::span<const std::int64_t> chosen
   const auto body = assemble_verdict(run.task.body, *who, run.digests, rows, digest("nonce"));
   REQUIRE(body.ok());
   return *seal(*body, key(kVerifier));
+}
+
+namespace {
+
+CommittedState opened(const TinyRun& run, std::int64_t index) {
+  std::vector<Digest> leaves;
+  for (const Digest& state : run.digests) leaves.push_back(merkle::committed_state_leaf(state));
+  return {run.digests[static_cast<std::size_t>(index)],
+          *merkle::inclusion_path(leaves, static_cast<std::uint64_t>(index))};
+}
+
+}  // namespace
+
+Challenge challenge_of(const TinyRun& run, std::int64_t segment) {
+  Challenge out;
+  out.task = run.task.id;
+  out.proof = run.proof.id;
+  out.segment = segment;
+  out.start = opened(run, segment);
+  out.end = opened(run, segment + 1);
+  return out;
+}
+
+Challenge challenge_of(const TinyRun& run, const Signed<Verdict>& verdict) {
+  const VerdictRow& row = *verdict.body.first_disagreement;
+  Challenge out = challenge_of(run, row.index);
+  out.verdict = verdict.id;
+  out.row = OpenedRow{0, {}, row};
+  return out;
+}
+
+Signed<Move> states_move(const Signed<Challenge>& challenge, std::uint8_t who) {
+  const auto steps = task().checkpoint_every;
+  StatesPost states;
+  for (std::int64_t i = 1; i < steps; ++i) states.digests.push_back(digest("state " + std::to_string(i)));
+  return *seal(Move{challenge.body.task, challenge.id, 1, challenge.id, print_say(states)}, key(who));
+}
+
+Signed<Move> empty_move(const Signed<Challenge>& challenge, std::int64_t turn, const Digest& previous,
+                        std::uint8_t who) {
+  return *seal(Move{challenge.body.task, challenge.id, turn, previous, {}}, key(who));
 }
 
 }  // namespace dgx::test

@@ -50,6 +50,7 @@ inline constexpr std::uint8_t kOperator = 1;
 inline constexpr std::uint8_t kSubmitter = 2;
 inline constexpr std::uint8_t kSolver = 3;
 inline constexpr std::uint8_t kVerifier = 4;
+inline constexpr std::uint8_t kStranger = 5;
 
 /// Trained by `executor`, proved by kSolver, with kVerifier's beacon. `name` tells tasks apart.
 [[nodiscard]] TinyRun tiny_run(TinyExecutor& executor, const std::string& name = "tiny");
@@ -59,6 +60,19 @@ inline constexpr std::uint8_t kVerifier = 4;
 /// An honest verifier's verdict over the policy's draw, or over `chosen`.
 [[nodiscard]] manifest::Signed<manifest::Verdict> verdict(const TinyRun& run,
                                                           std::span<const std::int64_t> chosen = {});
+
+/// That the proof's segment does not lead from its start to its end.
+[[nodiscard]] manifest::Challenge challenge_of(const TinyRun& run, std::int64_t segment);
+/// That the verdict's first disagreement is wrong.
+[[nodiscard]] manifest::Challenge challenge_of(const TinyRun& run,
+                                               const manifest::Signed<manifest::Verdict>& verdict);
+/// Turn 1 of a game about a whole segment, whatever the states shown.
+[[nodiscard]] manifest::Signed<manifest::Move> states_move(
+    const manifest::Signed<manifest::Challenge>& challenge, std::uint8_t who);
+/// What loses for its signer: a move that says nothing.
+[[nodiscard]] manifest::Signed<manifest::Move> empty_move(
+    const manifest::Signed<manifest::Challenge>& challenge, std::int64_t turn, const Digest& previous,
+    std::uint8_t who);
 
 template <class T>
 [[nodiscard]] manifest::Signed<manifest::Body> any(const manifest::Signed<T>& statement) {

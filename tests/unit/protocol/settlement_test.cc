@@ -223,12 +223,13 @@ TEST_CASE("payouts sum to what was locked, whatever the numbers") {
   };
   constexpr std::array kReasons{Reason::kAccepted,     Reason::kRefuted,      Reason::kUnverified,
                                 Reason::kInconclusive, Reason::kNoAssignment, Reason::kNoProof,
-                                Reason::kNoDelivery};
+                                Reason::kNoDelivery,   Reason::kConvicted,    Reason::kOverturned};
   for (int round = 0; round < 100'000; ++round) {
     Task task;
     task.policy = test::policy();
     task.policy.solver_bond = below(1 << 20);
     task.policy.verifier_bond = below(1 << 20);
+    task.policy.challenger_bond = below(1 << 20);
     task.policy.split_submitter_ppm = below(1'000'001);
     task.policy.split_verifier_ppm = below(1'000'001 - task.policy.split_submitter_ppm);
     task.policy.split_jackpot_ppm =
@@ -238,19 +239,32 @@ TEST_CASE("payouts sum to what was locked, whatever the numbers") {
                      below(1 << 20), 0};
     const Estimate& e = task.estimate;
     task.estimate.escrow = e.reward + e.fee + e.tax + e.treasury + e.margin;
-    const Reason reason = kReasons[static_cast<std::size_t>(below(7))];
+    const Reason reason = kReasons[static_cast<std::size_t>(below(9))];
     const std::optional<std::int64_t> steps = below(2) == 0 ? std::nullopt : std::optional(below(1 << 20));
     // Roles may share a key.
-    const Stakes stakes{"submitter", below(8) == 0 ? "submitter" : "solver",
-                        below(8) == 0 ? "solver" : "verifier"};
+    Stakes stakes{"submitter",
+                  below(8) == 0 ? "submitter" : "solver",
+                  below(8) == 0 ? "solver" : "verifier",
+                  reason == Reason::kRefuted || below(2) == 0,
+                  {}};
+    if (reason == Reason::kConvicted) stakes.games.push_back({"winner", Challenged::kProof, true});
+    const bool proved = reason != Reason::kNoAssignment && reason != Reason::kNoProof;
+    while (proved && below(4) != 0) {
+      const Challenged statement = steps && below(2) == 0 ? Challenged::kVerdict : Challenged::kProof;
+      const bool may_fall =
+          reason == Reason::kConvicted || (statement == Challenged::kVerdict && reason != Reason::kRefuted);
+      stakes.games.push_back(
+          {"challenger " + std::to_string(below(70)), statement, may_fall && below(2) == 0});
+    }
     std::int64_t sum = 0;
     for (const Payout& payout : payouts(task, reason, stakes, steps)) {
       REQUIRE(payout.amount > 0);
       sum += payout.amount;
     }
     const bool assigned = reason != Reason::kNoAssignment;
-    REQUIRE(sum ==
-            task.estimate.escrow + (assigned ? task.policy.solver_bond + task.policy.verifier_bond : 0));
+    REQUIRE(sum == task.estimate.escrow +
+                       (assigned ? task.policy.solver_bond + task.policy.verifier_bond : 0) +
+                       std::ssize(stakes.games) * task.policy.challenger_bond);
   }
 }
 
@@ -260,7 +274,7 @@ TEST_CASE("random histories conserve the sum, and no balance is ever negative") 
   const auto operator_signs = [](Body body) {
     return *seal_any(std::move(body), test::key(test::kOperator));
   };
-  for (const std::uint8_t who : {test::kSubmitter, test::kSolver, test::kVerifier}) {
+  for (const std::uint8_t who : {test::kSubmitter, test::kSolver, test::kVerifier, test::kStranger}) {
     pool.push_back(operator_signs(Deposit{test::key_id(who), 1'700, "one"}));
   }
   for (const TinyRun* run : {&honest_run(), &cheating_run()}) {
@@ -273,27 +287,42 @@ TEST_CASE("random histories conserve the sum, and no balance is ever negative") 
     pool.push_back(any(test::delivery(*run)));
   }
   const std::vector<std::int64_t> fifth{5};
-  pool.push_back(any(test::verdict(cheating_run(), fifth)));
+  const auto refutation = test::verdict(cheating_run(), fifth);
+  pool.push_back(any(refutation));
+  // Games: against both proofs and the refutation, with good and bad moves of either side.
+  const auto add_game = [&](const Challenge& body, std::uint8_t challenger, std::uint8_t defender) {
+    const auto challenge = *seal(body, test::key(challenger));
+    const auto shown = test::states_move(challenge, defender);
+    pool.push_back(any(challenge));
+    pool.push_back(any(shown));
+    pool.push_back(any(test::empty_move(challenge, 2, shown.id, challenger)));
+    pool.push_back(any(test::empty_move(challenge, 1, challenge.id, defender)));
+  };
+  for (const TinyRun* run : {&honest_run(), &cheating_run()}) {
+    add_game(test::challenge_of(*run, 5), test::kStranger, test::kSolver);
+    add_game(test::challenge_of(*run, 5), test::kSubmitter, test::kSolver);
+  }
+  add_game(test::challenge_of(cheating_run(), refutation), test::kSolver, test::kVerifier);
   for (const std::uint8_t who : {test::kSubmitter, test::kSolver, test::kVerifier}) {
     pool.push_back(any(*seal(Withdrawal{test::key_id(who), 600, "out"}, test::key(who))));
   }
   const auto policy = any(*seal(test::policy(), test::key(test::kOperator)));
   std::mt19937_64 random(11);
-  std::size_t settled = 0;
+  std::map<Reason, std::size_t> settled;
   for (int history = 0; history < 6'000; ++history) {
     Market market;
     REQUIRE(market.apply(policy, 0).ok());
     std::int64_t now = 0;
-    // Half in order, so that many histories get somewhere; 30 statements each: 180,000 in all.
+    // Half in order, so that many histories get somewhere; 50 statements each: 300,000 in all.
     std::size_t next = 0;
-    for (int move = 0; move < 30; ++move) {
-      now += static_cast<std::int64_t>(random() % 400);
+    for (int move = 0; move < 50; ++move) {
+      now += static_cast<std::int64_t>(random() % 300);
       for (const Settlement& due : market.due(now)) {
         Signed<Body> statement = policy;
         statement.body = due;
         statement.id = test::digest(name_of(due.reason));
         statement.id.bytes[0] = due.task.bytes[0];
-        settled += market.apply(statement, now).ok() ? 1 : 0;
+        if (market.apply(statement, now).ok()) ++settled[due.reason];
       }
       const std::size_t pick = random() % 2 == 0 ? next++ : random();
       static_cast<void>(market.apply(pool[pick % pool.size()], now));
@@ -301,7 +330,8 @@ TEST_CASE("random histories conserve the sum, and no balance is ever negative") 
       for (const auto& [account, amount] : market.balances()) REQUIRE(amount >= 0);
     }
   }
-  CHECK(settled > 3'000);
+  for (const auto& [reason, count] : settled) UNSCOPED_INFO(name_of(reason) << ' ' << count);
+  CHECK(settled[Reason::kConvicted] > 100);
 }
 
 TEST_CASE("bounds hold what the closed forms say") {

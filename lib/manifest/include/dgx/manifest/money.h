@@ -58,6 +58,8 @@ enum class Reason {
   kNoAssignment,  ///< nobody took the task: refund
   kNoProof,       ///< the solver missed the deadline: his bond to the jackpot, refund
   kNoDelivery,    ///< the solver kept the weights: his bond to the jackpot, refund less the verifier's fee
+  kConvicted,     ///< the proof fell in a game: the solver's bond is split, whatever the verdict said
+  kOverturned,    ///< a refutation fell in a game and the proof did not: the solver is paid
 };
 [[nodiscard]] std::string_view name_of(Reason reason);
 
@@ -74,7 +76,7 @@ struct Settlement {
 
   Digest task;
   Reason reason = Reason::kAccepted;
-  std::vector<Payout> payouts;  ///< sorted by account, at most 16
+  std::vector<Payout> payouts;  ///< sorted by account, at most 80
 
   bool operator==(const Settlement&) const = default;
   [[nodiscard]] json::Object predicate() const;

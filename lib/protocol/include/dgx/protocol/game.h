@@ -127,6 +127,8 @@ class Game {
 
   /// Ends a game whose side at turn has missed its deadline; over already: asserted not.
   void time_out(std::string words);
+  /// The same, because nothing was said within window_move_ms.
+  void miss_turn();
 
   [[nodiscard]] const Dispute& dispute() const { return dispute_; }
   [[nodiscard]] Stage stage() const { return stage_; }

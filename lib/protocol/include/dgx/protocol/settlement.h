@@ -12,6 +12,7 @@
 #include "dgx/core/result.h"
 #include "dgx/ledger/ledger.h"
 #include "dgx/manifest/statement.h"
+#include "dgx/protocol/game.h"
 
 namespace dgx::protocol {
 
@@ -22,12 +23,37 @@ enum class TaskState {
   kProofCommitted,
   kBeacon,
   kVerifyCommitted,
-  kChallengeWindow,   ///< a verdict is there, or none came in time: nobody has objected yet
+  kChallengeWindow,   ///< a verdict is there, or none came in time: whoever objects is heard
+  kArbitration,       ///< the window passed; games are open
   kAwaitingDelivery,  ///< the window passed; the final state has not arrived
   kDue,               ///< can be settled now
   kSettled,
 };
 [[nodiscard]] std::string_view name_of(TaskState state);
+
+/// At most this many games of a task are open or won, so that all who win fit into its settlement.
+inline constexpr std::size_t kMaxGames = 64;
+
+/// A game as the ledger has it.
+struct GameRecord {
+  Game game;
+  std::int64_t opened_ms = 0;
+  std::int64_t last_ms = 0;      ///< of its last statement
+  std::optional<Digest> ruling;  ///< id of the ruling that was logged
+
+  [[nodiscard]] const Digest& id() const { return game.dispute().challenge.id; }
+  [[nodiscard]] std::int64_t deadline_ms() const;  ///< of the move that is awaited
+};
+
+/// How a game ended, and when.
+struct GameEnd {
+  bool falls = false;  ///< the statement challenged
+  std::int64_t milliseconds = 0;
+};
+/// nullopt while the game is open. Whoever has missed his deadline has lost at it.
+[[nodiscard]] std::optional<GameEnd> end_of(const GameRecord& record, std::int64_t milliseconds);
+/// The game as it stands at a moment: over if a deadline was missed.
+[[nodiscard]] Game game_at(const GameRecord& record, std::int64_t milliseconds);
 
 /// What the ledger knows of one task.
 struct TaskRecord {
@@ -46,6 +72,7 @@ struct TaskRecord {
   std::int64_t verdict_commitment_ms = 0;
   std::optional<manifest::Signed<manifest::Verdict>> verdict;
   std::int64_t verdict_ms = 0;
+  std::vector<GameRecord> games;
   bool delivered = false;
   std::int64_t delivered_ms = 0;
   std::optional<manifest::Settlement> settlement;
@@ -103,15 +130,26 @@ class Market {
   std::set<Digest> seen_;         ///< statement ids
 };
 
+/// A game that is over.
+enum class Challenged : std::uint8_t { kProof, kVerdict };
+struct DecidedGame {
+  std::string challenger;  ///< key id in hex
+  Challenged statement = Challenged::kProof;
+  bool falls = false;
+};
+
 /// Who has money in a task: key ids in hex. Solver and verifier are empty before the assignment.
 struct Stakes {
   std::string submitter;
   std::string solver;
   std::string verifier;
+  bool refuted = false;            ///< the verdict is a refutation, right or wrong
+  std::vector<DecidedGame> games;  ///< all of the task
 };
 
 /// The money of an outcome (dgx-protocol(7), "Money"): payouts sum to exactly the escrow and, once assigned,
-/// both bonds. `replayed_steps` prices the verifier's work; nullopt: no verdict came.
+/// both bonds and those of all challengers. `replayed_steps` prices the verifier's work; nullopt: no verdict
+/// came. With kConvicted a game against the proof has been won.
 [[nodiscard]] std::vector<manifest::Payout> payouts(const manifest::Task& task, manifest::Reason reason,
                                                     const Stakes& stakes,
                                                     std::optional<std::int64_t> replayed_steps);

@@ -1,0 +1,350 @@
+// Disputes in a ledger: who may challenge when, and what it does to the money.
+#include <catch2/catch.hpp>
+
+#include "dgx/merkle/tree.h"
+#include "dgx/protocol/say.h"
+#include "dgx/protocol/settlement.h"
+#include "game.h"
+
+using namespace dgx;
+using namespace dgx::manifest;
+using namespace dgx::protocol;
+using test::any;
+using test::TinyExecutor;
+using test::TinyRun;
+
+namespace {
+
+constexpr std::int64_t kMoney = 100'000;
+constexpr std::int64_t kBond = 301;  // of a challenger
+
+const TinyRun& honest() {
+  static const TinyRun run = [] {
+    TinyExecutor executor;
+    return test::tiny_run(executor, "honest");
+  }();
+  return run;
+}
+
+const TinyRun& cheat() {
+  static const TinyRun run = [] {
+    TinyExecutor executor(TinyExecutor::Lie::kWrongStep, 57);
+    return test::tiny_run(executor, "crooked");
+  }();
+  return run;
+}
+
+/// A market with one task, told what happens.
+struct World {
+  const TinyRun& run;
+  Market market;
+
+  explicit World(const TinyRun& of) : run(of) {
+    take(any(*seal(test::policy(), test::key(test::kOperator))), 0);
+    for (std::uint8_t who = test::kSubmitter; who < 70; ++who) {
+      take(any(*seal(Deposit{test::key_id(who), kMoney, "first"}, test::key(test::kOperator))), 0);
+    }
+    take(any(run.task), 0);
+    take(any(test::offer(run)), 0);
+    take(any(test::assignment(run)), 0);
+    take(any(run.proof), 0);
+    take(any(run.beacon), 0);
+    take(any(test::delivery(run)), 0);
+  }
+  void take(const Signed<Body>& statement, std::int64_t now) {
+    INFO(statement.id.brief());
+    const Status status = market.apply(statement, now);
+    REQUIRE(status.ok());
+  }
+  std::string refused(const Signed<Body>& statement, std::int64_t now) {
+    const auto before = market.balances();
+    const Status status = market.apply(statement, now);
+    if (status.ok()) return "accepted";
+    CHECK(market.balances() == before);
+    return status.error().message.substr(status.error().message.find(": ") + 2);
+  }
+  Signed<Challenge> challenge(const Challenge& body, std::uint8_t who, std::int64_t now) {
+    auto out = *seal(body, test::key(who));
+    take(any(out), now);
+    return out;
+  }
+  /// The side at turn of a fresh game gives up: the defender at once, the challenger after some states.
+  void defender_loses(const Signed<Challenge>& game, std::uint8_t who, std::int64_t now) {
+    take(any(test::empty_move(game, 1, game.id, who)), now);
+  }
+  void challenger_loses(const Signed<Challenge>& game, std::uint8_t defender, std::uint8_t who,
+                        std::int64_t now) {
+    const auto shown = test::states_move(game, defender);
+    take(any(shown), now);
+    take(any(test::empty_move(game, 2, shown.id, who)), now);
+  }
+  [[nodiscard]] Standing stands(std::int64_t now) const {
+    return standing(market.tasks().at(run.task.id), now);
+  }
+  [[nodiscard]] std::string state(std::int64_t now) const { return std::string(name_of(stands(now).state)); }
+  /// Settles, and says why.
+  std::string settle(std::int64_t now) {
+    const auto due = market.due(now);
+    if (due.size() != 1) return state(now);
+    // What is written has to be readable.
+    const auto statement = *seal_any(due[0], test::key(test::kOperator));
+    CHECK(open_any(statement.envelope).ok());
+    take(statement, now);
+    CHECK(market.balances().at("escrow") == 0);
+    CHECK(market.balances().at("bonds") == 0);
+    std::int64_t sum = 0;
+    for (const auto& [account, amount] : market.balances()) sum += amount;
+    CHECK(sum == market.total());
+    return std::string(name_of(due[0].reason));
+  }
+  /// What an account has more than at the beginning.
+  [[nodiscard]] std::int64_t gain(std::uint8_t who) const {
+    return market.balances().at(test::key_id(who).hex()) - kMoney;
+  }
+  [[nodiscard]] std::int64_t of(const std::string& account) const { return market.balances().at(account); }
+};
+
+/// A refutation of an honest run: the row is invented.
+Signed<Verdict> false_refutation(const TinyRun& run) {
+  const std::vector<std::int64_t> chosen{5};
+  Verdict body = test::verdict(run, chosen).body;
+  body.outcome = Outcome::kRefuted;
+  body.first_disagreement =
+      VerdictRow{5, run.digests[6], test::digest("invented"), false, RowReason::kDigest, test::digest("w")};
+  return *seal(body, test::key(test::kVerifier));
+}
+
+}  // namespace
+
+TEST_CASE("a proof that falls in a game is a conviction, although its verdict accepted it") {
+  World world(cheat());
+  // Whatever was drawn: the ledger knows no states.
+  Verdict accepted = test::verdict(honest()).body;
+  accepted.task = cheat().task.id;
+  accepted.proof = cheat().proof.id;
+  accepted.beacon = cheat().beacon.id;
+  world.take(any(*seal(accepted, test::key(test::kVerifier))), 0);
+  const auto game = world.challenge(test::challenge_of(cheat(), 5), test::kStranger, 900);
+  CHECK(world.of("bonds") == 1'502 + kBond);
+  CHECK(world.gain(test::kStranger) == -kBond);
+  CHECK(world.state(1'000) == "challenge-window");
+  CHECK(world.state(1'001) == "arbitration");
+  CHECK(world.stands(1'001).deadline_ms == 1'300);
+  world.defender_loses(game, test::kSolver, 1'200);
+  CHECK(world.settle(1'200) == "convicted");
+  // Of 1,001: 250 to the challenger, 250 to the jackpot, 501 to the submitter.
+  CHECK(world.gain(test::kSolver) == -1'001);
+  CHECK(world.gain(test::kStranger) == 250);
+  CHECK(world.of("jackpot") == 250);
+  CHECK(world.gain(test::kSubmitter) == 501);
+  CHECK(world.gain(test::kVerifier) == 0);
+}
+
+TEST_CASE("whoever misses a move loses the game at its deadline") {
+  World world(cheat());
+  const std::vector<std::int64_t> chosen{5};
+  world.take(any(test::verdict(cheat(), chosen)), 0);
+  const auto game = world.challenge(test::challenge_of(cheat(), 5), test::kStranger, 1'000);
+  SECTION("the defender") {
+    CHECK(world.state(1'400) == "arbitration");
+    CHECK(world.refused(any(test::states_move(game, test::kSolver)), 1'401) ==
+          "game " + game.id.brief() + " is over: the proof falls");
+    CHECK(world.settle(1'401) == "convicted");
+    // The verifier refuted rightly: his fee (17 for one segment) comes first, and he is one of two finders,
+    // who have half of floor(984 / 4) each.
+    CHECK(world.gain(test::kVerifier) == 17 + 123);
+    CHECK(world.gain(test::kStranger) == 123);
+    CHECK(world.of("jackpot") == 246);
+    CHECK(world.gain(test::kSubmitter) == 492);
+  }
+  SECTION("the challenger") {
+    world.take(any(test::states_move(game, test::kSolver)), 1'400);
+    CHECK(world.state(1'800) == "arbitration");
+    CHECK(world.settle(1'801) == "refuted");
+    // Half of his bond is the defender's, who is refuted all the same.
+    CHECK(world.gain(test::kStranger) == -kBond);
+    CHECK(world.gain(test::kSolver) == -1'001 + 150);
+    CHECK(world.of("jackpot") == 246 + 151);
+  }
+}
+
+TEST_CASE("a refutation that falls is overturned: the solver is paid, the verifier slashed") {
+  World world(honest());
+  const auto verdict = false_refutation(honest());
+  world.take(any(verdict), 0);
+  const auto game = world.challenge(test::challenge_of(honest(), verdict), test::kSolver, 500);
+  const auto second = world.challenge(test::challenge_of(honest(), verdict), test::kStranger, 600);
+  world.defender_loses(game, test::kVerifier, 700);
+  world.challenger_loses(second, test::kVerifier, test::kStranger, 800);
+  // From the fall on everybody may object to the proof again.
+  CHECK(world.state(1'700) == "challenge-window");
+  CHECK(world.settle(1'701) == "overturned");
+  // 501: 250 to the solver who won; the stranger's 301 are the verifier's (150) and the jackpot's.
+  CHECK(world.gain(test::kSolver) == 460 + 250);
+  CHECK(world.gain(test::kVerifier) == -501 + 150);
+  CHECK(world.gain(test::kStranger) == -kBond);
+  CHECK(world.of("jackpot") == 9 + 251 + 151);
+  CHECK(world.gain(test::kSubmitter) == -469);
+}
+
+TEST_CASE("an accomplice's refutation cannot shelter a cheat until the window has passed") {
+  World world(cheat());
+  const auto verdict = false_refutation(cheat());
+  world.take(any(verdict), 0);
+  const auto game = world.challenge(test::challenge_of(cheat(), verdict), test::kSolver, 1'000);
+  world.defender_loses(game, test::kVerifier, 1'001);
+  CHECK(world.state(2'001) == "challenge-window");
+  const auto late = world.challenge(test::challenge_of(cheat(), 5), test::kStranger, 2'001);
+  world.defender_loses(late, test::kSolver, 2'002);
+  CHECK(world.settle(2'002) == "convicted");
+  // The solver's own finding pays him 250 of the verifier's 501; the verifier has no part in the solver's.
+  CHECK(world.gain(test::kSolver) == -1'001 + 250);
+  CHECK(world.gain(test::kVerifier) == -501);
+  CHECK(world.gain(test::kStranger) == 250);
+}
+
+TEST_CASE("an acceptance whose witness is false falls, and counts as none") {
+  World world(honest());
+  // Three rows, as the policy draws, the second of them echoed from the proof.
+  std::vector<Digest> leaves;
+  for (const char* word : {"row 0", "row 1", "row 2"}) leaves.push_back(test::digest(word));
+  const VerdictRow row{5,    honest().digests[6], honest().digests[6],
+                       true, RowReason::kEqual,   test::digest("invented")};
+  leaves[1] = merkle::leaf_hash(as_bytes(row.to_json().dump()));
+  Verdict body = test::verdict(honest()).body;
+  body.rows.root = merkle::root_of(leaves);
+  const auto verdict = *seal(body, test::key(test::kVerifier));
+  world.take(any(verdict), 0);
+  Challenge challenge = test::challenge_of(honest(), 5);
+  challenge.verdict = verdict.id;
+  challenge.about = About::kWitness;
+  challenge.row = OpenedRow{1, {}, row};
+  CHECK(world.refused(any(*seal(challenge, test::key(test::kStranger))), 10).starts_with("row: path"));
+  challenge.row->path = *merkle::inclusion_path(leaves, 1);
+  const auto game = world.challenge(challenge, test::kStranger, 10);
+  // Whatever state he shows, he has to know one that gives the witness.
+  const Move shown{challenge.task, game.id, 1, game.id, print_say(InteriorPost{test::digest("any state")})};
+  world.take(any(*seal(shown, test::key(test::kVerifier))), 300);
+  CHECK(world.state(1'300) == "challenge-window");
+  CHECK(world.settle(1'301) == "unverified");
+  CHECK(world.gain(test::kSolver) == 460);
+  CHECK(world.gain(test::kVerifier) == -501);
+  CHECK(world.gain(test::kStranger) == 250);
+  CHECK(world.of("jackpot") == 9 + 251);
+}
+
+TEST_CASE("a row that expects another state than the committed one fells its verdict at once") {
+  World world(honest());
+  Verdict body = false_refutation(honest()).body;
+  body.first_disagreement->expected = test::digest("not committed");
+  const auto verdict = *seal(body, test::key(test::kVerifier));
+  world.take(any(verdict), 0);
+  const auto game = world.challenge(test::challenge_of(honest(), verdict), test::kStranger, 10);
+  CHECK(world.market.tasks().at(honest().task.id).games[0].game.decision()->falls);
+  CHECK(world.refused(any(test::states_move(game, test::kVerifier)), 11) ==
+        "game " + game.id.brief() + " is over: the verdict falls");
+  CHECK(world.refused(any(*seal(test::challenge_of(honest(), verdict), test::key(test::kSolver))), 11) ==
+        "the verdict has fallen already, in game " + game.id.brief());
+  CHECK(world.settle(1'011) == "overturned");
+  CHECK(world.gain(test::kStranger) == 250);
+}
+
+TEST_CASE("a challenge is taken while the window lasts, once, from somebody with money") {
+  World world(honest());
+  const auto early = *seal(test::challenge_of(honest(), 3), test::key(test::kStranger));
+  CHECK(world.refused(any(early), 0).ends_with(" is beacon"));
+  world.take(any(test::verdict(honest())), 100);
+  CHECK(world.refused(any(*seal(test::challenge_of(honest(), 3), test::key(test::kSolver))), 100) ==
+        "challenge: by the signer of what it challenges");
+  CHECK(world.refused(any(*seal(test::challenge_of(honest(), 3), test::key(200))), 100)
+            .ends_with(" has 0, the challenger's bond needs 301"));
+  CHECK(world.refused(any(*seal(test::challenge_of(cheat(), 3), test::key(test::kStranger))), 100)
+            .ends_with(" is not in the ledger"));
+  Challenge wrong = test::challenge_of(honest(), 3);
+  wrong.start.digest.bytes[0] ^= 1;
+  CHECK(world.refused(any(*seal(wrong, test::key(test::kStranger))), 100) ==
+        "start: is not committed state 3 of the proof");
+  world.take(any(early), 100);
+  CHECK(world.refused(any(early), 100) == "is in the ledger already");
+  Challenge again = early.body;
+  again.verdict = test::digest("another");
+  again.row = OpenedRow{0, {}, *false_refutation(honest()).body.first_disagreement};
+  again.row->row.index = 3;
+  CHECK(world.refused(any(*seal(again, test::key(test::kStranger))), 100) ==
+        "challenge: is about another verdict");
+  world.challenge(test::challenge_of(honest(), 4), test::kStranger, 100);
+  CHECK(world.refused(any(*seal(test::challenge_of(honest(), 5), test::key(6))), 1'101).ends_with(" is due"));
+}
+
+TEST_CASE("a task has at most 64 games that are open or won") {
+  World world(honest());
+  world.take(any(test::verdict(honest())), 0);
+  for (std::uint8_t i = 0; i < 64; ++i)
+    world.challenge(test::challenge_of(honest(), i % 10), static_cast<std::uint8_t>(5 + i), 900);
+  const auto one_more = any(*seal(test::challenge_of(honest(), 3), test::key(69)));
+  CHECK(world.refused(one_more, 900) == "the task has 64 games that are open or won");
+  SECTION("one that is lost makes room for another") {
+    const auto lost = *seal(test::challenge_of(honest(), 0), test::key(5));
+    world.challenger_loses(lost, test::kSolver, 5, 901);
+    world.take(one_more, 902);
+  }
+  SECTION("all of them can be paid") {
+    CHECK(world.settle(1'301) == "convicted");
+    CHECK(world.gain(5) == 0);  // 250 >> 63
+    CHECK(world.of("jackpot") == 500);
+  }
+}
+
+TEST_CASE("a move of a game that is not there, of nobody in it, or out of place changes nothing") {
+  World world(honest());
+  world.take(any(test::verdict(honest())), 0);
+  const auto game = world.challenge(test::challenge_of(honest(), 3), test::kStranger, 0);
+  auto foreign = game;
+  foreign.id = test::digest("no game");
+  CHECK(world.refused(any(test::states_move(foreign, test::kSolver)), 0) ==
+        "game " + foreign.id.brief() + " is not in the ledger");
+  CHECK(world.refused(any(test::states_move(game, test::kVerifier)), 0) ==
+        "move 1: is by neither side of the game");
+  CHECK(world.refused(any(test::empty_move(game, 2, test::digest("nothing"), test::kStranger)), 0) ==
+        "move 2: the one before, 1, is missing");
+  const auto shown = test::states_move(game, test::kSolver);
+  world.take(any(shown), 0);
+  CHECK(world.refused(any(shown), 0) == "is in the ledger already");
+  SECTION("two moves for one turn convict their signer") {
+    world.take(any(test::empty_move(game, 1, game.id, test::kSolver)), 0);
+    CHECK(world.settle(1'001) == "convicted");
+  }
+}
+
+TEST_CASE("a ruling is the one that follows, or none") {
+  World world(cheat());
+  const std::vector<std::int64_t> chosen{5};
+  world.take(any(test::verdict(cheat(), chosen)), 0);
+  const auto game = world.challenge(test::challenge_of(cheat(), 5), test::kStranger, 0);
+  const auto& record = [&]() -> const GameRecord& {
+    return world.market.tasks().at(cheat().task.id).games[0];
+  };
+  Ruling ruling = *game_at(record(), 401).ruling();
+  CHECK(ruling.reason == RulingReason::kLate);
+  CHECK(ruling.words == "turn 1 was not taken within 400 ms");
+  const auto sealed = [&](std::uint8_t who) { return any(*seal(ruling, test::key(who))); };
+  CHECK(world.refused(sealed(9), 400) == "game " + game.id.brief() + " is not over");
+  ruling.falls = false;
+  CHECK(world.refused(sealed(9), 401) ==
+        "is not the ruling that follows from the ledger, which is: turn 1 was not taken within 400 ms");
+  ruling.falls = true;
+  world.take(sealed(9), 402);
+  CHECK(record().ruling == sealed(9).id);
+  CHECK(world.refused(sealed(10), 402) == "game " + game.id.brief() + " has its ruling already");
+  CHECK(world.settle(1'001) == "convicted");
+}
+
+TEST_CASE("without a verdict the proof can be challenged, and the silent verifier loses his bond") {
+  World world(cheat());
+  CHECK(world.state(1'001) == "challenge-window");
+  const auto game = world.challenge(test::challenge_of(cheat(), 5), test::kStranger, 2'000);
+  world.defender_loses(game, test::kSolver, 2'001);
+  CHECK(world.settle(2'001) == "convicted");
+  CHECK(world.gain(test::kVerifier) == -501);
+  CHECK(world.of("jackpot") == 250 + 501);
+}
