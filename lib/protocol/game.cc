@@ -232,30 +232,24 @@ Status Game::apply(const Signed<manifest::Move>& move) {
     decision_ = Decision{defends, reason, claim, std::nullopt, std::move(words)};
   };
   if (decision_) return {};  // what is said after the end counts for nothing
-  if (const auto answered = turn_of(move.body.previous); answered && *answered + 1 != move.body.turn) {
+  const auto answered = turn_of(move.body.previous);
+  if (!answered) return malformed(where + ": answers a statement that is not here");
+  const std::string_view who = name_of(defends ? Side::kDefender : Side::kChallenger);
+  if (*answered + 1 != move.body.turn) {
     convict(RulingReason::kMalformed, std::nullopt,
             fmt::format("turn {} answers the statement of turn {}", move.body.turn, *answered));
     return {};
   }
-  if (move.body.turn < turn()) {
-    const Taken& taken = moves_[static_cast<std::size_t>(move.body.turn) - 1];
-    if (taken.signer != move.key_id || taken.previous != move.body.previous)
-      return malformed(where + ": another move was taken in this turn");
-    convict(RulingReason::kTwoMoves, 'h',
-            fmt::format("the {} signed two moves for turn {}", defends ? "defender" : "challenger",
-                        move.body.turn));
-    return {};
-  }
-  const bool defenders_turn = move.body.turn % 2 == 1;
-  if (defends != defenders_turn) {
+  if (defends != (move.body.turn % 2 == 1)) {
     convict(RulingReason::kOutOfTurn, std::nullopt,
-            fmt::format("the {} signed a move for turn {}, which is not his",
-                        defends ? "defender" : "challenger", move.body.turn));
+            fmt::format("the {} signed a move for turn {}, which is not his", who, move.body.turn));
     return {};
   }
-  if (move.body.turn > turn())
-    return malformed(fmt::format("{}: the one before, {}, is missing", where, turn()));
-  if (move.body.previous != last()) return malformed(where + ": answers a statement that is not here");
+  if (move.body.turn < turn()) {  // it answers what the move that was taken answers
+    convict(RulingReason::kTwoMoves, 'h',
+            fmt::format("the {} signed two moves for turn {}", who, move.body.turn));
+    return {};
+  }
   const auto say = parse_say(move.body.say);
   if (!say.ok()) {
     convict(RulingReason::kMalformed, std::nullopt,
