@@ -303,7 +303,7 @@ Result<manifest::Ruling> Game::ruling() const {
   out.scalar = decision_->scalar;
   out.words = decision_->words;
   out.at.segment = dispute_.challenge.body.segment;
-  if (ground_.table != Digest{}) out.at.step = ground_.first_step;
+  if (ground_.end_step - ground_.first_step == 1) out.at.step = ground_.first_step;
   if (ground_.value >= 0) out.at.value = ground_.value;
   if (ground_.element >= 0) out.at.element = ground_.element;
   out.at.position = ground_.position;
