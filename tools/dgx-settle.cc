@@ -32,15 +32,16 @@ void print_summary(cli::Out& out, const jobs::LedgerSummary& summary) {
   out.field("time", time_cell(summary.milliseconds));
 }
 
-void print_logged(cli::Out& out, const std::vector<jobs::Logged>& logged) {
+void print_logged(cli::Out& out, const std::vector<jobs::Logged>& logged,
+                  const manifest::RootReference& head) {
   cli::Table table{{"index", "kind", "statement", "signer", "time"}};
   for (const jobs::Logged& one : logged) {
     table.rows.push_back({one.receipt.body.index, name_of(kind_of(one.statement.body)), one.statement.id,
                           one.statement.key_id, time_cell(one.receipt.body.milliseconds)});
   }
   out.field("receipts", std::move(table));
-  out.field("entries", logged.back().receipt.body.head.count);
-  out.field("root", logged.back().receipt.body.head.root);
+  out.field("entries", head.count);
+  out.field("root", head.root);
 }
 
 /// Before the ledger is touched: an append that is done must not end with an error about another file.
@@ -121,7 +122,8 @@ struct Append {
   void declare(cli::Command& command) {
     declare_ledger(command, writer.file);
     command.positional("STATEMENT.json", paths,
-                       "signed statements, one file each or one a line; - is standard input");
+                       "signed statements, one file each or one a line, or a dispute's transcript; - is "
+                       "standard input");
     command.key(writer.key.path, writer.key.passphrase_file);
     command.option("--receipts,-o", "RECEIPTS.jsonl", receipts_path,
                    "also write the new receipts here, for their statements' signers");
@@ -130,9 +132,13 @@ struct Append {
     jobs::LedgerWriter request = writer;
     request.file.trust = out.common().trust;
     DGX_CHECK(check_receipts_path(out, receipts_path));
-    DGX_TRY(const auto logged, jobs::append_statements(request, paths));
-    print_logged(out, logged);
-    DGX_CHECK(write_receipts(out, receipts_path, logged));
+    DGX_TRY(const auto done, jobs::append_statements(request, paths));
+    if (done.skipped > 0)
+      out.note(
+          fmt::format("{} statements of a transcript were skipped: receipts, heads, or in the ledger already",
+                      done.skipped));
+    print_logged(out, done.logged, done.head);
+    DGX_CHECK(write_receipts(out, receipts_path, done.logged));
     return cli::Verdict::kDone;
   }
 };
@@ -166,7 +172,7 @@ struct Run {
                                         {"reason", name_of(settlement->reason)},
                                         {"payouts", payouts_json(*settlement)}});
     }
-    print_logged(out, logged);
+    print_logged(out, logged, logged.back().receipt.body.head);
     out.field("settled", std::move(settled));
     return cli::Verdict::kDone;
   }
@@ -190,10 +196,34 @@ struct StatusCommand {
       for (const auto& [id, record] : view.market.tasks()) records.push_back(&record);
     }
     print_summary(out, view.summary);
+    cli::Table games{{"game", "task", "about", "challenger", "turn", "awaited", "until", "end", "ruling"}};
+    for (const protocol::TaskRecord* record : records) {
+      for (const protocol::GameRecord& game : record->games)
+        games.rows.push_back(game_row(game, view.market.now()));
+    }
+    out.field("games", std::move(games));
     cli::Table table{{"task", "state", "until", "reason", "submitter", "solver", "verifier", "escrow"}};
     for (const protocol::TaskRecord* record : records) table.rows.push_back(row(*record, view.market.now()));
     out.field("tasks", std::move(table));
     return cli::Verdict::kDone;
+  }
+
+  /// What is challenged, who has to move and until when; or how it ended.
+  static std::vector<cli::Cell> game_row(const protocol::GameRecord& record, std::int64_t now) {
+    const protocol::Game game = protocol::game_at(record, now);
+    const manifest::Challenge& challenge = game.dispute().challenge.body;
+    const cli::Cell none(json::Value(""), "-");
+    const auto& decision = game.decision();
+    return {record.id(),
+            challenge.task,
+            fmt::format("{} {} of the {}", name_of(challenge.about), challenge.segment,
+                        challenge.verdict ? "verdict" : "proof"),
+            game.dispute().challenger(),
+            game.turn(),
+            decision ? none : cli::Cell(name_of(side_of(game.stage()))),
+            decision ? none : time_cell(record.deadline_ms()),
+            decision ? cli::Cell(decision->falls ? "falls" : "stands") : none,
+            id_cell(record.ruling)};
   }
 
   static std::vector<cli::Cell> row(const protocol::TaskRecord& record, std::int64_t now) {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
+#include <set>
 
 #include "settle_files.h"
 
@@ -45,6 +45,30 @@ Result<std::vector<Logged>> log_all(ledger::Writer& writer, std::vector<Signed<B
   for (std::size_t i = 0; i < statements.size(); ++i) {
     out.push_back({std::move(statements[i]), std::move(receipts[i])});
   }
+  return out;
+}
+
+bool is_transcript(const std::vector<Incoming>& statements) {
+  const auto is = [](const Incoming& item, manifest::Kind kind) {
+    return kind_of(item.statement.body) == kind;
+  };
+  return is(statements.front(), manifest::Kind::kTask) &&
+         std::any_of(statements.begin(), statements.end(),
+                     [&](const Incoming& item) { return is(item, manifest::Kind::kChallenge); });
+}
+
+/// What of a transcript is the operator's own word, or in his ledger: returns how many were taken out.
+std::int64_t drop_known(std::vector<Incoming>& statements, const std::set<Digest>& known) {
+  return static_cast<std::int64_t>(std::erase_if(statements, [&](const Incoming& item) {
+    const manifest::Kind kind = kind_of(item.statement.body);
+    return kind == manifest::Kind::kReceipt || kind == manifest::Kind::kTreeHead ||
+           known.contains(item.statement.id);
+  }));
+}
+
+std::set<Digest> ids_of(const ledger::Log& log) {
+  std::set<Digest> out;
+  for (const ledger::Entry& entry : log.entries) out.insert(entry.statement.id);
   return out;
 }
 
@@ -103,22 +127,31 @@ Result<LedgerSummary> init_ledger(const LedgerWriter& writer, const std::string&
   return summarize(writer.file, log);
 }
 
-Result<std::vector<Logged>> append_statements(const LedgerWriter& options,
-                                              const std::vector<std::string>& paths) {
-  std::vector<Incoming> incoming;
+Result<Appended> append_statements(const LedgerWriter& options, const std::vector<std::string>& paths) {
+  std::vector<std::vector<Incoming>> files;
   for (const std::string& path : paths) {
     DGX_TRY(std::vector<Incoming> statements, read_statements(path));
-    std::move(statements.begin(), statements.end(), std::back_inserter(incoming));
+    files.push_back(std::move(statements));
   }
   DGX_TRY(Session session, Session::open(options));
   const std::int64_t now = session.time(options);
+  std::set<Digest> known = ids_of(session.writer.log());
+  Appended out;
   std::vector<Signed<Body>> allowed;
-  for (Incoming& item : incoming) {
-    Status status = session.market.apply(item.statement, now);
-    if (!status.ok()) return within(item.where, std::move(status).error());
-    allowed.push_back(std::move(item.statement));
+  for (std::vector<Incoming>& statements : files) {
+    if (is_transcript(statements)) out.skipped += drop_known(statements, known);
+    for (Incoming& item : statements) {
+      Status status = session.market.apply(item.statement, now);
+      if (!status.ok()) return within(item.where, std::move(status).error());
+      known.insert(item.statement.id);
+      allowed.push_back(std::move(item.statement));
+    }
   }
-  return log_all(session.writer, std::move(allowed), now);
+  if (!allowed.empty()) {
+    DGX_TRY(out.logged, log_all(session.writer, std::move(allowed), now));
+  }
+  out.head = ledger::head_of(session.writer.log().entries);
+  return out;
 }
 
 Result<std::vector<Logged>> run_ledger(const LedgerWriter& options, const std::optional<std::string>& task) {

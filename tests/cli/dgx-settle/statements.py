@@ -182,14 +182,18 @@ def base64_of(*parts):
 
 
 def challenge(a):
-    """Of the proof: that segment --segments does not lead from its start to its end."""
+    """Of the proof: that segment --segments does not lead from its start to its end; or of the --verdict that refutes it, by the row it gives."""
     task_id, _, _ = read(a.task)
     proof_id, _, _ = read(a.proof)
     states, segment = states_of(task_id, a.bad_from), int(a.segments)
     leaves = [hashlib.sha256(b"\0\4" + raw(s)).digest() for s in states]
     start, end = ({"digest": states[i], "path": base64_of(*path_of(leaves, i))} for i in (segment, segment + 1))
-    seal("challenge", {"task": task_id, "proof": proof_id, "about": "segment", "segment": segment, "start": start, "end": end},
-         [("statement", proof_id), ("start", states[segment])], a.key)
+    predicate = {"task": task_id, "proof": proof_id, "about": "segment", "segment": segment, "start": start, "end": end}
+    statement = proof_id
+    if a.verdict:
+        statement, _, body = read(a.verdict)
+        predicate |= {"verdict": statement, "row": {"index": 0, "path": "", "row": body["first_disagreement"]}}
+    seal("challenge", predicate, [("statement", statement), ("start", states[segment])], a.key)
 
 
 def move(a):
@@ -291,7 +295,7 @@ def main():
     parser.add_argument("kind", choices=kinds)
     parser.add_argument("task", nargs="?")
     parser.add_argument("--key", type=lambda path: serialization.load_pem_private_key(open(path, "rb").read(), None))
-    for name in ("--policy", "--proof", "--offer", "--beacon", "--segments", "--game"):
+    for name in ("--policy", "--proof", "--offer", "--beacon", "--segments", "--game", "--verdict"):
         parser.add_argument(name)
     parser.add_argument("--name", default="tiny")
     parser.add_argument("--secret-suffix", default="")

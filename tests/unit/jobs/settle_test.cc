@@ -40,8 +40,8 @@ struct Market {
     std::string lines;
     for (const auto& statement : statements) lines += statement.envelope + "\n";
     put("lines.jsonl", lines);
-    const auto logged = jobs::append_statements(writer, {folder + "/lines.jsonl"});
-    return logged.ok() ? Status() : Status(logged.error());
+    const auto done = jobs::append_statements(writer, {folder + "/lines.jsonl"});
+    return done.ok() ? Status() : Status(done.error());
   }
   [[nodiscard]] std::int64_t time() const { return jobs::head_of_ledger(writer.file)->milliseconds; }
 

@@ -306,7 +306,7 @@ TEST_CASE("a move of a game that is not there, of nobody in it, or out of place 
   CHECK(world.refused(any(test::states_move(game, test::kVerifier)), 0) ==
         "move 1: is by neither side of the game");
   CHECK(world.refused(any(test::empty_move(game, 2, test::digest("nothing"), test::kStranger)), 0) ==
-        "move 2: the one before, 1, is missing");
+        "move 2: answers a statement that is not here");
   const auto shown = test::states_move(game, test::kSolver);
   world.take(any(shown), 0);
   CHECK(world.refused(any(shown), 0) == "is in the ledger already");

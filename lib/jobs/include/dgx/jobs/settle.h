@@ -65,10 +65,17 @@ struct Logged {
   manifest::Signed<manifest::Body> statement;
   manifest::Signed<manifest::Receipt> receipt;
 };
+struct Appended {
+  std::vector<Logged> logged;
+  std::int64_t skipped = 0;      ///< of transcripts: what was there already, receipts and heads
+  manifest::RootReference head;  ///< after them
+};
 /// Opens the statements of every file (one a line), checks them all in order against the rules, and appends
-/// them. An error names file and line, and leaves the ledger as it was.
-[[nodiscard]] Result<std::vector<Logged>> append_statements(const LedgerWriter& writer,
-                                                            const std::vector<std::string>& paths);
+/// them. An error names file and line, and leaves the ledger as it was. A file that begins with a task and
+/// has a challenge is a transcript (dgx-protocol(7)), which grows while its game is played: of it only what
+/// is new is appended.
+[[nodiscard]] Result<Appended> append_statements(const LedgerWriter& writer,
+                                                 const std::vector<std::string>& paths);
 
 /// Records the clock, then settles what is due, of one task (find_task) or of all.
 [[nodiscard]] Result<std::vector<Logged>> run_ledger(const LedgerWriter& writer,
