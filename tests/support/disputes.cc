@@ -111,6 +111,11 @@ protocol::Dispute dispute_of(const Scene& scene, const Setup& setup) {
     row.recomputed = setup.verifier->state_record(segment.end).digest;
     row.agrees = row.expected == row.recomputed;
     row.reason = row.agrees ? RowReason::kEqual : RowReason::kDigest;
+    if (const auto broken = *setup.verifier->non_finite_after(); broken && *broken < segment.end) {
+      row.recomputed = {};
+      row.agrees = false;
+      row.reason = RowReason::kNonFinite;
+    }
     row.witness = protocol::witness_of(kept_id(kJudge), setup.verifier->state_record(step).digest);
     verdict.task = scene.task.id;
     verdict.proof = out.proof.id;
@@ -191,8 +196,8 @@ std::int64_t fold_lists(const kernels::Primitive& line) {
 
 }  // namespace
 
-std::int64_t most_moves(const Scene& scene, std::int64_t steps, bool witness) {
-  std::int64_t lists = witness ? 1 : 0;
+std::int64_t most_moves(const Scene& scene, std::int64_t steps, bool first_shows_end) {
+  std::int64_t lists = first_shows_end ? 1 : 0;
   for (; steps > 1; ++lists) steps = (steps + 254) / 255;
   const std::int64_t lines = std::ssize(scene.program.values);
   // Entries, at most as many as lines, and one entry.

@@ -27,7 +27,7 @@ struct Setup {
 };
 [[nodiscard]] protocol::Dispute dispute_of(const Scene& scene, const Setup& setup);
 
-/// A statement of key `seed`, signed or not.
+/// A statement of key `seed` (below 16), signed or not.
 template <class T>
 [[nodiscard]] manifest::Signed<T> stated(const T& body, std::uint8_t seed, bool sealed);
 
@@ -41,8 +41,9 @@ template <class T>
 [[nodiscard]] std::string transcript_of(const protocol::Dispute& dispute,
                                         const std::vector<manifest::Signed<manifest::Move>>& moves);
 
-/// Most moves that a game about the scene may take (dgx-protocol(7), "Moves", "Numbers").
-[[nodiscard]] std::int64_t most_moves(const Scene& scene, std::int64_t steps, bool witness);
+/// Most moves that a game about `steps` steps of the scene may take (dgx-protocol(7), "Moves", "Numbers"). In
+/// one about a witness, or a row that is not finite, the defender first shows the end.
+[[nodiscard]] std::int64_t most_moves(const Scene& scene, std::int64_t steps, bool first_shows_end);
 
 /// A game from its beginning to its end or to a side's silence.
 struct Played {

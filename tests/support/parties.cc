@@ -185,7 +185,7 @@ StepRecord TinyParty::compute(std::int64_t step) {
         digest =
             merkle::tensor_digest(other, line.shape, merkle::root_of(merkle::tensor_leaves(said->bytes())));
       }
-      if (fault.kind == Fault::Kind::kValue && fault.consistent) right = said;
+      if (fault.kind == Fault::Kind::kValue && fault.consistent) right = flipped(*right, fault);
     }
     out.digests.push_back(digest ? *digest : merkle::tensor_digest(said->view()));
     out.values.push_back(said);

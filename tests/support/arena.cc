@@ -1,0 +1,229 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dgx/protocol/draw.h"
+#include "dgx/protocol/segments.h"
+#include "liars.h"
+#include "statements.h"
+
+namespace dgx::test {
+
+using namespace protocol;
+using manifest::Move;
+using manifest::RulingReason;
+using manifest::Signed;
+
+namespace {
+
+Side other(Side side) { return side == Side::kDefender ? Side::kChallenger : Side::kDefender; }
+
+/// What is not a good next move, and what must become of it.
+class Mischief {
+ public:
+  Mischief(Game& game, Side liar, Dice& dice) : game_(game), liar_(liar), dice_(dice) {}
+
+  void note(const Signed<Move>& move) { moves_.push_back(move); }
+
+  /// Does one thing; says what rule was broken, if any.
+  std::string play() {
+    Move move{game_.dispute().task.id,
+              game_.dispute().challenge.id,
+              game_.turn(),
+              game_.last(),
+              {{"kind", "accept"}}};
+    std::uint8_t key = key_of(game_, liar_);
+    switch (dice_.below(8)) {
+      case 0:
+        if (moves_.empty()) return {};
+        return refused(dice_.pick(moves_), "a move again");
+      case 1:
+        move.game = digest("another game");
+        return refused(stated(move, key, false), "a move of another game");
+      case 2:
+        move.task = digest("another task");
+        return refused(stated(move, key, false), "a move of another task");
+      case 3:
+        move.previous = digest("nothing");
+        move.turn += dice_.below(5) - 2;
+        return refused(stated(move, key, false), "an answer to nothing");
+      case 4:
+        key = 7;
+        return refused(stated(move, key, false), "a stranger's move");
+      case 5:
+        move.turn += dice_.one_in(2) ? 1 + dice_.below(9) : -1 - dice_.below(3);
+        return convicted(stated(move, key, false), RulingReason::kMalformed);
+      case 6: {
+        if (side_of(game_.stage()) != liar_)
+          return convicted(stated(move, key, false), RulingReason::kOutOfTurn);
+        if (game_.turn() == 1) return {};
+        move.turn = game_.turn() - 1;
+        move.previous = moves_.back().body.previous;
+        return convicted(stated(move, key, false), RulingReason::kOutOfTurn);
+      }
+      default: {
+        const auto own = std::find_if(moves_.begin(), moves_.end(),
+                                      [&](const auto& taken) { return taken.key_id == game_.party(liar_); });
+        if (own == moves_.end()) return {};
+        move = own->body;
+        move.say.emplace("more", 1);
+        return convicted(stated(move, key, false), RulingReason::kTwoMoves);
+      }
+    }
+  }
+
+ private:
+  std::string refused(const Signed<Move>& move, const char* what) {
+    const std::int64_t turn = game_.turn();
+    if (game_.apply(move).ok()) return fmt::format("{} is taken", what);
+    if (game_.turn() != turn || game_.decision()) return fmt::format("{} changes the game", what);
+    return {};
+  }
+  std::string convicted(const Signed<Move>& move, RulingReason reason) {
+    if (!game_.apply(move).ok()) return fmt::format("\"{}\" is refused", manifest::name_of(reason));
+    if (!game_.decision()) return fmt::format("\"{}\" is taken", manifest::name_of(reason));
+    if (game_.decision()->reason != reason)
+      return fmt::format("\"{}\" ends as \"{}\"", manifest::name_of(reason), game_.decision()->words);
+    return {};
+  }
+
+  Game& game_;
+  Side liar_;
+  Dice& dice_;
+  std::vector<Signed<Move>> moves_;
+};
+
+std::string check_end(const Game& game, Side honest, std::int64_t moves, std::int64_t most) {
+  const Decision& decision = *game.decision();
+  if (decision.falls != (honest == Side::kChallenger)) return "the honest side lost: " + decision.words;
+  if (moves > most) return fmt::format("{} moves, at most {}", moves, most);
+  const auto ruling = game.ruling();
+  if (!ruling.ok()) return "no ruling: " + ruling.error().message;
+  if (ruling->words.empty() || ruling->words.size() > 1024) return "a ruling without words, or of too many";
+  return {};
+}
+
+}  // namespace
+
+Contest contest(Dispute dispute, Side honest, Player& player, Liar& liar, std::int64_t most,
+                bool statement_is_wrong, Dice& dice) {
+  Contest out;
+  auto opened = Game::open(std::move(dispute));
+  if (!opened.ok()) {
+    out.problem = "void: " + opened.error().message;
+    return out;
+  }
+  Game& game = *opened;
+  Mischief mischief(game, other(honest), dice);
+  while (!game.decision() && out.problem.empty()) {
+    const Side side = side_of(game.stage());
+    if (dice.one_in(40)) out.problem = mischief.play();
+    if (game.decision() || !out.problem.empty()) break;
+    json::Object object;
+    if (side == honest) {
+      auto say = player.next(game);
+      if (say.ok() && !*say && honest == Side::kChallenger && !statement_is_wrong) return out;
+      if (!say.ok() || !*say) {
+        out.problem = fmt::format("the honest {} has nothing to say to: {}{}", name_of(side),
+                                  describe(game.stage()), say.ok() ? "" : ": " + say.error().message);
+        return out;
+      }
+      object = print_say(**say);
+    } else {
+      auto said = liar.say(game);
+      if (!said) return out;
+      object = *std::move(said);
+    }
+    const auto move = move_of(game, side, std::move(object));
+    const std::size_t bytes = payload_bytes(move, key_of(game, side));
+    if (bytes > manifest::kMaxMoveBytes) {
+      if (side == honest) out.problem = fmt::format("a move of {} bytes", bytes);
+      return out;
+    }
+    out.longest = std::max(out.longest, bytes);
+    mischief.note(move);
+    ++out.moves;
+    if (const Status status = game.apply(move); !status.ok()) out.problem = status.error().message;
+  }
+  out.decision = game.decision();
+  if (out.problem.empty() && out.decision) out.problem = check_end(game, honest, out.moves, most);
+  return out;
+}
+
+Arena::Arena(std::uint64_t seed) : dice_(seed) {
+  add(small_scene(), 60);
+  for (int which = 0; which < 4; ++which) add(tiny_scene(which), 10);
+  add(growing_scene(), 20);
+  add(long_scene(), 2);
+  add(wide_scene(), 1);
+  add(large_scene(), 1);
+}
+Arena::~Arena() = default;
+
+void Arena::add(Scene scene, std::int64_t weight) {
+  auto stand = std::make_unique<Stand>(Stand{std::move(scene), {}, {}, weight});
+  stand->honest = std::make_unique<TinyParty>(stand->scene);
+  stand->player = std::make_unique<Player>(stand->scene.program, *stand->honest);
+  weights_ += weight;
+  stands_.push_back(std::move(stand));
+}
+
+Arena::Stand& Arena::draw() {
+  std::int64_t at = dice_.below(weights_);
+  for (const auto& stand : stands_) {
+    at -= stand->weight;
+    if (at < 0) return *stand;
+  }
+  return *stands_.back();
+}
+
+Contest Arena::play(std::string& about) {
+  Stand& stand = draw();
+  const Scene& scene = stand.scene;
+  TinyParty& honest = *stand.honest;
+  const auto segments = *Segments::of(scene.task.body.steps, scene.task.body.checkpoint_every);
+  const Segment segment = segments[dice_.below(segments.count())];
+  honest.look(segment.first, segment.end);
+  std::vector<Fault> faults;
+  for (std::int64_t n = dice_.one_in(4) ? 0 : 1 + dice_.below(3); n > 0; --n)
+    faults.push_back(draw_fault(scene, segment.first, segment.end, dice_));
+  TinyParty story(scene, faults, &honest);
+  story.ignores_non_finite = true;
+  FickleParty fickle({&story, &story, &honest}, dice_);
+  const auto style = static_cast<Liar::Style>(dice_.below(4));
+  Party& told = dice_.one_in(6) ? static_cast<Party&>(fickle) : story;
+  Liar liar(scene, told, honest, style, dice_);
+
+  const bool defends = dice_.one_in(2);  // the honest side
+  const bool non_finite = (*honest.non_finite_after()).has_value();
+  if (defends && non_finite) return {};
+  Setup setup;
+  setup.segment = segment.index;
+  setup.policy_draw = dice_.one_in(2);
+  TinyParty& stated_by = defends ? honest : story;
+  const bool of_verdict = (defends && non_finite) || dice_.one_in(2);
+  // Of a proof: the committed states are the defender's. Of a verdict: the right ones, or the liar's.
+  setup.prover = of_verdict && defends ? &story : of_verdict ? &honest : &stated_by;
+  setup.verifier = of_verdict ? &stated_by : nullptr;
+  if (of_verdict && !non_finite && dice_.one_in(3)) setup.about = manifest::About::kWitness;
+  about = fmt::format("{}, segment {}, honest {}, {}, style {}{}", scene.name, segment.index,
+                      defends ? "defender" : "challenger",
+                      setup.about == manifest::About::kWitness ? "witness"
+                      : of_verdict                             ? "verdict"
+                                                               : "proof",
+                      static_cast<int>(style), &told == &story ? "" : ", fickle");
+  for (const Fault& fault : faults) about += "; " + to_string(fault);
+  const bool witness = setup.about == manifest::About::kWitness;
+  const Dispute dispute = dispute_of(scene, setup);
+  bool wrong =
+      story.state_record(segment.end).digest != honest.state_record(segment.end).digest || non_finite;
+  if (witness) {
+    const Digest value = dispute.beacon ? dispute.beacon->body.value : Digest{};
+    const std::int64_t step = witness_step(value, dispute.proof.id, dispute.defender(), segment);
+    wrong = story.state_record(step).digest != honest.state_record(step).digest;
+  }
+  return contest(dispute, defends ? Side::kDefender : Side::kChallenger, *stand.player, liar,
+                 most_moves(scene, segment.length(), witness || (of_verdict && non_finite)), wrong, dice_);
+}
+
+}  // namespace dgx::test

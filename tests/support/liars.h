@@ -1,0 +1,96 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "disputes.h"
+
+namespace dgx::protocol {
+class PartyView;
+}
+
+namespace dgx::test {
+
+/// A side that says whatever may help it, or anything at all.
+class Liar {
+ public:
+  enum class Style : std::uint8_t {
+    kStory,    ///< keeps to what its replay gives
+    kNumbers,  ///< and looks for running results that fit what they must
+    kOnce,     ///< departs from its story once
+    kWild,     ///< says anything
+  };
+  /// `story` and `truth` must outlive it; the dice are shared.
+  Liar(const Scene& scene, protocol::Party& story, protocol::Party& truth, Style style, Dice& dice);
+  ~Liar();
+
+  /// What it says in its turn; nullopt: nothing any more.
+  [[nodiscard]] std::optional<json::Object> say(const protocol::Game& game);
+  /// Something that the stage allows, with evidence that leads where it must, at a drawn place.
+  [[nodiscard]] std::optional<protocol::Say> invent(const protocol::Game& game);
+  /// The same object with one thing in it changed.
+  [[nodiscard]] json::Object changed(json::Object object);
+
+ private:
+  [[nodiscard]] std::optional<json::Object> by_story(const protocol::Game& game, bool truly);
+  [[nodiscard]] std::optional<json::Object> depart(const protocol::Game& game);
+  [[nodiscard]] std::optional<protocol::Say> choose(const protocol::Game& game);
+  [[nodiscard]] protocol::Say fault_post(const protocol::Game& game);
+  [[nodiscard]] std::optional<protocol::Say> at_element(const protocol::Ground& ground);
+  [[nodiscard]] protocol::Say entry_claim(const protocol::Game& game);
+  [[nodiscard]] protocol::Say non_finite(std::int64_t step);
+  [[nodiscard]] std::optional<Bytes> numbers_that_fit(const protocol::Game& game, Bytes bytes);
+  [[nodiscard]] std::int64_t index_below(std::size_t count);
+  [[nodiscard]] merkle::EntryOpening entry_opening(std::int64_t step);
+  [[nodiscard]] protocol::OpenedLine any_line();
+  void change(json::Value& value);
+
+  const Scene& scene_;
+  protocol::Party& story_;
+  Style style_;
+  Dice& dice_;
+  std::int64_t departs_in_;
+  protocol::Player player_, true_player_;
+  std::unique_ptr<protocol::PartyView> view_;
+  std::vector<json::Object> said_;
+};
+
+/// How one game between somebody honest and a liar went.
+struct Contest {
+  std::string problem;  ///< empty: every rule held and the honest side did not lose
+  std::optional<protocol::Decision> decision;
+  std::int64_t moves = 0;
+  std::size_t longest = 0;  ///< payload
+};
+/// Plays it. The liar also signs moves out of turn, twice, with wrong turns and predecessors; strangers
+/// interfere. `most` bounds the moves. Where the statement is right, an honest challenger has nothing to
+/// object to; else he must have.
+[[nodiscard]] Contest contest(protocol::Dispute dispute, protocol::Side honest, protocol::Player& player,
+                              Liar& liar, std::int64_t most, bool statement_is_wrong, Dice& dice);
+
+/// Games without end: number n of a seed is the same on every machine.
+class Arena {
+ public:
+  explicit Arena(std::uint64_t seed);
+  ~Arena();
+  /// Plays one and says what was wrong, if anything: `about` says what it was, for messages.
+  [[nodiscard]] Contest play(std::string& about);
+
+ private:
+  struct Stand {
+    Scene scene;
+    std::unique_ptr<TinyParty> honest;
+    std::unique_ptr<protocol::Player> player;
+    std::int64_t weight = 1;
+  };
+  void add(Scene scene, std::int64_t weight);
+  Stand& draw();
+
+  Dice dice_;
+  std::vector<std::unique_ptr<Stand>> stands_;
+  std::int64_t weights_ = 0;
+};
+
+}  // namespace dgx::test
