@@ -1,6 +1,8 @@
 // dgx-bisect: from "these two differ" to one scalar operation. dgx-bisect(1).
 #include "dgx/cli/tool.h"
 #include "dgx/jobs/bisect.h"
+#include "dgx/jobs/dispute.h"
+#include "dispute_json.h"
 
 namespace {
 
@@ -100,13 +102,117 @@ struct Diff {
   }
 };
 
+struct Open {
+  jobs::OpenDisputeOptions options;
+
+  void declare(cli::Command& command) {
+    command.positional("TASK.json", options.task, "the signed task; its step program lies beside it");
+    command.positional("PROOF.json", options.proof, "the proof; its states lie beside it");
+    command.option("--segment", "N", options.segment, "challenge the proof's segment, or with --against that row of the verdict");
+    command.option("--verdict", "MINE.json", options.verdict, "challenge the proof's segment that this verdict refutes first");
+    command.option("--against", "VERDICT.json", options.against, "challenge a verdict, whose rows lie beside it");
+    command.option("--beacon", "BEACON.json", options.beacon, "the beacon of that verdict, if its draw is the policy's");
+    command.flag("--initial", options.initial, "challenge the proof's first state");
+    command.flag("--final", options.final_state, "challenge the proof's last state");
+    command.option("--from", "START.h5|RUN", options.from, "where the segment starts, if it is to be replayed");
+    command.option("--data", "DATA.h5", options.data, "the task's dataset, likewise");
+    command.option("--notes", "DIR", options.notes, "where the replay is noted (default: DISPUTE.jsonl.notes)");
+    command.key(options.key.path, options.key.passphrase_file);
+    command.output(options.output, "DISPUTE.jsonl", cli::Need::kRequired, "the transcript");
+    command.option("--program", "FILE", options.program, "the step program, if it is not beside the task");
+    command.isa(options.isa);
+    command.about("A challenge that a replay does not bear out is refused; --force makes it nonetheless.");
+  }
+
+  Result<cli::Verdict> run(cli::Out& out) const {
+    DGX_TRY(const jobs::OpenDisputeResult result, jobs::open_dispute(options, out.brief_job()));
+    out.field("game", result.game);
+    out.field("statement", result.statement);
+    out.field("defender", result.defender);
+    out.field("about", std::string(manifest::name_of(result.about)));
+    out.field("segment", result.segment);
+    out.field("replayed_steps", result.replayed_steps);
+    out.field("bytes", result.bytes);
+    if (result.decision) out.field("decision", tools::decision_json(*result.decision));
+    return cli::Verdict::kDone;
+  }
+};
+
+struct Move {
+  jobs::MoveOptions options;
+
+  void declare(cli::Command& command) {
+    command.positional("TASK.json", options.task, "the signed task; its step program lies beside it");
+    command.positional("DISPUTE.jsonl", options.transcript, "the transcript; the move is appended");
+    command.required("--from", "START.h5|RUN", options.from, "where the segment starts: a run, a state bundle, or a sample");
+    command.required("--data", "DATA.h5", options.data, "the task's dataset");
+    command.option("--notes", "DIR", options.notes, "where replays and moves are noted (default: DISPUTE.jsonl.notes)");
+    command.key(options.key.path, options.key.passphrase_file);
+    command.option("--program", "FILE", options.program, "the step program, if it is not beside the task");
+    command.isa(options.isa);
+    command.about("A defender's run made with --drill defends its fault as a cheat would. A challenger takes but the start state from a run.");
+  }
+
+  Result<cli::Verdict> run(cli::Out& out) const {
+    DGX_TRY(const jobs::MoveResult result, jobs::move(options, out.brief_job()));
+    out.field("side", std::string(protocol::name_of(result.side)));
+    out.field("turn", result.turn);
+    if (result.move) {
+      out.field("move", *result.move);
+      out.field("said", result.said);
+      out.field("move_bytes", result.move_bytes);
+    }
+    out.field("replayed_steps", result.replayed_steps);
+    if (!result.next.empty()) out.field("next", result.next);
+    if (result.decision) out.field("decision", tools::decision_json(*result.decision));
+    out.field("lost", result.lost);
+    if (result.lost && !result.decision) out.line("this replay gives no reason to object: the game is lost");
+    return result.lost ? cli::Verdict::kRefuted : cli::Verdict::kDone;
+  }
+};
+
+struct Show {
+  std::string transcript;
+
+  void declare(cli::Command& command) { command.positional("DISPUTE.jsonl", transcript, "the transcript"); }
+
+  Result<cli::Verdict> run(cli::Out& out) const {
+    DGX_TRY(const jobs::DisputeStanding standing, jobs::show_dispute(transcript, out.brief_job()));
+    const protocol::Dispute& dispute = standing.game.dispute();
+    out.field("game", dispute.challenge.id);
+    out.field("task", dispute.task.id);
+    out.field("statement", dispute.challenge.body.statement());
+    out.field("defender", dispute.defender());
+    out.field("challenger", dispute.challenger());
+    out.field("about", std::string(manifest::name_of(dispute.challenge.body.about)));
+    out.field("segment", dispute.challenge.body.segment);
+    out.field("bytes", standing.bytes);
+    if (standing.torn > 0) out.field("torn", standing.torn);
+    out.field("known", tools::known_json(standing.game));
+    cli::Table table{{"kind", "signer", "bytes", "words"}};
+    for (const auto& [line, words] : standing.lines) {
+      table.rows.push_back({std::string(manifest::name_of(line.kind)), line.key_id, static_cast<std::int64_t>(line.bytes), words});
+    }
+    out.field("lines", std::move(table));
+    out.field("over", standing.game.decision().has_value());
+    if (const auto& decision = standing.game.decision()) {
+      out.field("decision", tools::decision_json(*decision));
+    } else {
+      out.field("turn", standing.game.turn());
+      out.field("side", std::string(protocol::name_of(protocol::side_of(standing.game.stage()))));
+      out.field("must", protocol::describe(standing.game.stage()));
+    }
+    return cli::Verdict::kDone;
+  }
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
   cli::Tool tool("dgx-bisect", "find the segment, step, value, element and scalar operation at which two parties part");
-  tool.later("open", "challenge a signed statement");
-  tool.later("move", "make the next signed move of a dispute");
-  tool.later("show", "say where a dispute stands");
+  tool.add<Open>("open", "challenge a signed proof or verdict");
+  tool.add<Move>("move", "make the next signed move of a dispute");
+  tool.add<Show>("show", "say where a dispute stands");
   tool.add<Trace>("trace", "recompute a segment and write the digests of its states and values");
   tool.add<Diff>("diff", "lead two runs or traces to where they part, and say which side a replay confirms");
   return tool.run(argc, argv);

@@ -1,6 +1,7 @@
 // dgx-referee: judge a dispute by its transcript. dgx-referee(1).
 #include "dgx/cli/tool.h"
 #include "dgx/jobs/referee.h"
+#include "dispute_json.h"
 
 namespace {
 
@@ -12,17 +13,6 @@ json::Object place_json(const manifest::DisputePlace& at) {
   if (at.value) out.emplace("value", *at.value);
   if (at.element) out.emplace("element", *at.element);
   if (at.position) out.emplace("position", *at.position);
-  return out;
-}
-
-json::Object scalar_json(const manifest::JudgedScalar& scalar) {
-  json::Array operands;
-  for (const auto& operand : scalar.operands) operands.emplace_back(json::Object{{"bits", operand.bits}, {"from", operand.from}});
-  json::Object out{{"claimed", scalar.claimed}, {"operands", operands}, {"operation", scalar.operation}, {"result", scalar.result}};
-  if (scalar.index) {
-    out.emplace("index", *scalar.index);
-    out.emplace("place", scalar.place);
-  }
   return out;
 }
 
@@ -40,6 +30,8 @@ struct Referee {
   Result<cli::Verdict> run(cli::Out& out) const {
     DGX_TRY(const auto statement, jobs::referee(options, out.brief_job()));
     const manifest::Ruling& ruling = statement.body;
+    const cli::Verdict verdict = ruling.falls ? cli::Verdict::kRefuted : cli::Verdict::kAccepted;
+    if (options.output == "-") return verdict;  // the ruling itself is there
     out.field("ruling", statement.id);
     out.field("game", ruling.game);
     out.field("statement", ruling.statement);
@@ -48,9 +40,9 @@ struct Referee {
     out.field("falls", ruling.falls ? std::optional<std::string>(ruling.defender.hex()) : std::nullopt);
     out.field("loser", (ruling.falls ? ruling.defender : ruling.challenger).hex());
     out.field("at", place_json(ruling.at));
-    if (ruling.scalar) out.field("scalar", scalar_json(*ruling.scalar));
+    if (ruling.scalar) out.field("scalar", tools::scalar_json(*ruling.scalar));
     out.field("words", ruling.words);
-    return ruling.falls ? cli::Verdict::kRefuted : cli::Verdict::kAccepted;
+    return verdict;
   }
 };
 

@@ -13,6 +13,7 @@
 #include "dgx/manifest/trust.h"
 #include "dgx/program/check.h"
 #include "dgx/program/cost.h"
+#include "dgx/protocol/referee.h"
 #include "dgx/protocol/shards.h"
 
 namespace dgx::jobs {
@@ -181,6 +182,7 @@ Result<Description> describe_statements(const std::string& path, const std::stri
   DGX_TRY(const manifest::Trust trust, trust_of(context));
   json::Array rows;
   std::vector<std::string> abouts;
+  std::vector<manifest::Kind> kinds;
   for (const std::string_view line : program::lines_of(text)) {
     const auto statement = manifest::open_any(line);
     const std::string place = fmt::format("{}: line {}", path, rows.size() + 1);
@@ -188,11 +190,16 @@ Result<Description> describe_statements(const std::string& path, const std::stri
     DGX_TRY([[maybe_unused]] const auto word, trust.check(statement->key_id, place + ": the signer"));
     rows.emplace_back(statement_row(*statement));
     abouts.push_back(std::visit(DisputeWords{}, statement->body));
+    kinds.push_back(manifest::kind_of(statement->body));
   }
   Description out{"statements", {{"count", json_number(static_cast<std::int64_t>(rows.size()))}}, {}, {}};
   std::vector<std::string> columns{"kind", "id", "signer"};
   add_about(abouts, rows, columns);
   out.fields.push_back({"statements", std::move(rows), std::move(columns)});
+  if (std::find(kinds.begin(), kinds.end(), manifest::Kind::kChallenge) != kinds.end() && kinds.front() == manifest::Kind::kTask) {
+    const auto dispute = protocol::play_transcript(text);
+    out.fields.push_back({"game", dispute.ok() ? protocol::standing_in_words(dispute->game) : "none: " + dispute.error().message});
+  }
   if (recompute == Recompute::kYes) out.recomputed = {"ids", "signatures"};
   return out;
 }

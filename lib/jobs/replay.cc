@@ -134,6 +134,13 @@ Result<SegmentStart> start_in_run(const TaskFiles& files, exec::ExactExecutor& e
 
 Result<SegmentStart> segment_start(const TaskFiles& files, exec::ExactExecutor& executor, const std::string& path,
                                    std::int64_t segment, int threads) {
+  DGX_TRY(SegmentStart start, any_segment_start(files, executor, path, segment, threads));
+  DGX_CHECK(check_step(start.state, files.segments[segment], path));
+  return start;
+}
+
+Result<SegmentStart> any_segment_start(const TaskFiles& files, exec::ExactExecutor& executor, const std::string& path,
+                                       std::int64_t segment, int threads) {
   SegmentStart start;
   if (std::filesystem::is_directory(path)) {
     DGX_TRY(start, start_in_run(files, executor, path, segment, threads));
@@ -148,7 +155,6 @@ Result<SegmentStart> segment_start(const TaskFiles& files, exec::ExactExecutor& 
       return malformed(fmt::format("{}: a {} bundle, expected a run, a state or a sample", path, bundle::name_of(kind)));
     }
   }
-  DGX_CHECK(check_step(start.state, files.segments[segment], path));
   return start;
 }
 

@@ -65,6 +65,9 @@ struct SegmentStart {
 };
 [[nodiscard]] Result<SegmentStart> segment_start(const TaskFiles& files, exec::ExactExecutor& executor,
                                                  const std::string& path, std::int64_t segment, int threads);
+/// The same without a look at its step: for who checks the digest.
+[[nodiscard]] Result<SegmentStart> any_segment_start(const TaskFiles& files, exec::ExactExecutor& executor,
+                                                     const std::string& path, std::int64_t segment, int threads);
 
 /// The digests of the states before, between and after the steps of `segment`, from `start`. The replay ends after the segment.
 [[nodiscard]] Result<std::vector<Digest>> state_digests_of(Replay& replay, const State& start,

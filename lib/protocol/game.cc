@@ -310,4 +310,13 @@ Result<manifest::Ruling> Game::ruling() const {
   return out;
 }
 
+std::string standing_in_words(const Game& game) {
+  if (const auto& decision = game.decision()) {
+    return fmt::format("over: the {} {}: {}", game.dispute().verdict ? "verdict" : "proof",
+                       decision->falls ? "falls" : "stands", decision->words);
+  }
+  return fmt::format("turn {}: the {} must {}", game.turn(), name_of(side_of(game.stage())),
+                     describe(game.stage()));
+}
+
 }  // namespace dgx::protocol

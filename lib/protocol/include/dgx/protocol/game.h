@@ -161,4 +161,7 @@ class Game {
   std::optional<Decision> decision_;
 };
 
+/// "turn 5: the defender must show the value named", or how it ended: for people.
+[[nodiscard]] std::string standing_in_words(const Game& game);
+
 }  // namespace dgx::protocol

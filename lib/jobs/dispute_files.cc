@@ -1,0 +1,100 @@
+#include "dispute_files.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "dgx/bundle/state.h"
+#include "dgx/crypto/sha256.h"
+#include "dgx/protocol/referee.h"
+
+namespace dgx::jobs {
+
+Result<const bundle::Dataset*> FileSource::data() {
+  if (!data_) {
+    DGX_TRY(auto read, open_dataset(data_path_, files_.body()));
+    data_.emplace(std::move(read));
+  }
+  return &*data_;
+}
+
+Result<exec::ExactExecutor*> FileSource::executor() {
+  if (!executor_) {
+    DGX_TRY(const bundle::Dataset* const data, this->data());
+    DGX_TRY(executor_, make_executor(files_, *data, context_.threads));
+  }
+  return executor_.get();
+}
+
+Result<const State*> FileSource::start() {
+  if (!start_) {
+    DGX_TRY(exec::ExactExecutor* const executor, this->executor());
+    DGX_TRY(SegmentStart found, any_segment_start(files_, *executor, from_, segment_, context_.threads));
+    DGX_TRY(const auto digests, bundle::digests_of(found.state, context_.threads));
+    if (digests.state != committed_) {
+      return malformed(fmt::format("{}: segment {} starts from state {} here, the proof commits to {}", from_,
+                                   segment_, digests.state.brief(), committed_.brief()));
+    }
+    start_.emplace(std::move(found.state));
+  }
+  return &*start_;
+}
+
+Result<std::optional<std::string>> drill_text_of(const std::string& from) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(from, ignored)) return std::optional<std::string>();
+  DGX_TRY(const bundle::RunReader run, bundle::RunReader::open(from));
+  const std::string& drill = run.index().header.drill;
+  return drill.empty() ? std::optional<std::string>() : std::optional<std::string>(drill);
+}
+
+DisputeNotes notes_of(const std::string& folder, const protocol::Game& game,
+                      const std::optional<std::string>& drill) {
+  const protocol::Dispute& dispute = game.dispute();
+  const manifest::Challenge& challenge = dispute.challenge.body;
+  json::Object identity{{"drill", drill.value_or("")},
+                        {"segment", challenge.segment},
+                        {"start", challenge.start.digest.hex()},
+                        {"task", dispute.task.id.hex()}};
+  const std::string name = crypto::sha256(as_bytes(json::Value(identity).dump())).brief();
+  return {fmt::format("{}/segment-{}-{}", folder, challenge.segment, name), std::move(identity)};
+}
+
+SignedMoves::SignedMoves(std::string folder, const protocol::Game& game, const Digest& key)
+    : folder_(std::move(folder)),
+      path_(fmt::format("{}/moves-{}-{}.jsonl", folder_, game.dispute().challenge.id.brief(), key.brief())),
+      game_(game.dispute().challenge.id),
+      key_(key) {}
+
+Result<std::optional<manifest::Signed<manifest::Move>>> SignedMoves::find(std::int64_t turn,
+                                                                          const Digest& previous) const {
+  std::optional<manifest::Signed<manifest::Move>> out;
+  if (!exists(path_)) return out;
+  DGX_TRY(const std::string text, read_file(path_, protocol::kMaxTranscriptBytes));
+  std::string_view rest = text;
+  for (std::size_t end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
+    auto move = manifest::open_statement<manifest::Move>(rest.substr(0, end));
+    rest.remove_prefix(end + 1);
+    if (!move.ok()) return within(path_, std::move(move).error());
+    if (move->key_id != key_ || move->body.game != game_) continue;
+    if (move->body.turn == turn && move->body.previous == previous) out.emplace(*std::move(move));
+  }
+  return out;
+}
+
+Status SignedMoves::add(const manifest::Signed<manifest::Move>& move) const {
+  std::string text;
+  if (exists(path_)) {
+    DGX_TRY(text, read_file(path_, protocol::kMaxTranscriptBytes));
+  }
+  DGX_CHECK(make_folder(folder_));
+  return write_file(path_, text + move.envelope + "\n", Clobber::kReplace);
+}
+
+protocol::Segment segment_of(const protocol::Game& game) {
+  const manifest::Task& task = game.dispute().task.body;
+  const auto segments = protocol::Segments::of(task.steps, task.checkpoint_every);  // of an open game: good
+  return (*segments)[game.dispute().challenge.body.segment];
+}
+
+}  // namespace dgx::jobs

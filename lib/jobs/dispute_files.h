@@ -1,0 +1,72 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "dgx/core/job_context.h"
+#include "dgx/jobs/task_files.h"
+#include "dgx/protocol/game.h"
+#include "dispute_party.h"
+
+namespace dgx::jobs {
+
+/// A party's replay source from files: the dataset and the start state are read when they are needed.
+class FileSource final : public ReplaySource {
+ public:
+  /// `committed` is the digest that the start state of `segment` must have.
+  FileSource(const TaskFiles& files, std::string data, std::string from, std::int64_t segment,
+             Digest committed, const JobContext& context)
+      : files_(files),
+        data_path_(std::move(data)),
+        from_(std::move(from)),
+        segment_(segment),
+        committed_(committed),
+        context_(context) {}
+
+  [[nodiscard]] Result<const bundle::Dataset*> data() override;
+  [[nodiscard]] Result<exec::ExactExecutor*> executor() override;
+  [[nodiscard]] Result<const State*> start() override;
+
+ private:
+  const TaskFiles& files_;
+  std::string data_path_;
+  std::string from_;
+  std::int64_t segment_;
+  Digest committed_;
+  const JobContext& context_;
+  std::optional<bundle::Dataset> data_;
+  std::unique_ptr<exec::ExactExecutor> executor_;
+  std::optional<State> start_;
+};
+
+/// The drill that a run notes; none for other files.
+[[nodiscard]] Result<std::optional<std::string>> drill_text_of(const std::string& from);
+
+/// What a party that defends `drill` (or nothing) notes of a game's segment in `folder`: the same for every
+/// game on it.
+[[nodiscard]] DisputeNotes notes_of(const std::string& folder, const protocol::Game& game,
+                                    const std::optional<std::string>& drill);
+
+/// The moves that a key has signed in a game, kept so that it never signs two for one turn, whatever becomes
+/// of the transcript.
+class SignedMoves {
+ public:
+  SignedMoves(std::string folder, const protocol::Game& game, const Digest& key);
+  /// The move that follows statement `previous` in that turn, if it has been made.
+  [[nodiscard]] Result<std::optional<manifest::Signed<manifest::Move>>> find(std::int64_t turn,
+                                                                             const Digest& previous) const;
+  /// Durably.
+  [[nodiscard]] Status add(const manifest::Signed<manifest::Move>& move) const;
+
+ private:
+  std::string folder_;
+  std::string path_;
+  Digest game_;
+  Digest key_;
+};
+
+/// The segment that a game is played on.
+[[nodiscard]] protocol::Segment segment_of(const protocol::Game& game);
+
+}  // namespace dgx::jobs

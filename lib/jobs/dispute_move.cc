@@ -1,0 +1,201 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "dgx/jobs/dispute.h"
+#include "dgx/manifest/trust.h"
+#include "dispute_files.h"
+
+namespace dgx::jobs {
+namespace {
+
+using protocol::Game;
+using protocol::Side;
+
+/// A transcript's text without an unfinished last line: what a writer who was killed left.
+struct Text {
+  std::string whole_lines;
+  std::size_t torn = 0;
+};
+
+Result<Text> read_transcript(const std::string& path) {
+  DGX_TRY(std::string text, read_file(path, protocol::kMaxTranscriptBytes));
+  const std::size_t end = text.rfind('\n');
+  const std::size_t whole = end == std::string::npos ? 0 : end + 1;
+  Text out{std::move(text), 0};
+  out.torn = out.whole_lines.size() - whole;
+  out.whole_lines.resize(whole);
+  return out;
+}
+
+Result<protocol::Transcript> play(const std::string& path, std::string_view text) {
+  auto played = protocol::play_transcript(text);
+  if (!played.ok()) return within(path, std::move(played).error());
+  return played;
+}
+
+Status write_all(int descriptor, std::string_view text, const std::string& path) {
+  while (!text.empty()) {
+    const ssize_t count = ::write(descriptor, text.data(), text.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return errno_error(path, "write");
+    text.remove_prefix(static_cast<std::size_t>(count));
+  }
+  if (::fsync(descriptor) != 0) return errno_error(path, "sync");
+  return {};
+}
+
+/// Appends a line durably after `size` bytes, or leaves the file as it was.
+Status append(const std::string& path, std::size_t size, std::string_view line) {
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  if (descriptor < 0) return errno_error(path, "open");
+  const auto whole = static_cast<off_t>(size);
+  Status status;
+  if (::ftruncate(descriptor, whole) != 0 || ::lseek(descriptor, whole, SEEK_SET) != whole) {
+    status = errno_error(path, "truncate");
+  } else {
+    status = write_all(descriptor, std::string(line) + "\n", path);
+    // If this fails, too, a torn line stays, which the next writer removes.
+    if (!status.ok()) static_cast<void>(!::ftruncate(descriptor, whole));
+  }
+  ::close(descriptor);
+  return status;
+}
+
+Result<Side> side_of_key(const Game& game, const Digest& key) {
+  if (key == game.dispute().defender()) return Side::kDefender;
+  if (key == game.dispute().challenger()) return Side::kChallenger;
+  return unauthorised(fmt::format("key {} is of neither side: the defender is {}, the challenger {}",
+                                  key.brief(), game.dispute().defender().brief(),
+                                  game.dispute().challenger().brief()));
+}
+
+std::string said_in_words(const manifest::Move& move) {
+  const auto say = protocol::parse_say(move.say);
+  return say.ok() ? in_words(*say) : "no move: " + say.error().message;
+}
+
+void note_end(const Game& game, Side side, MoveResult& out) {
+  out.decision = game.decision();
+  if (out.decision) out.lost = out.decision->falls == (side == Side::kDefender);
+  if (!out.decision) out.next = standing_in_words(game);
+}
+
+std::string notes_folder(const MoveOptions& options) {
+  return options.notes.value_or(options.transcript + ".notes");
+}
+
+/// What the key's side says now; nullopt if nothing.
+Result<std::optional<protocol::Say>> next_of(const TaskFiles& files, const Game& game, Side side,
+                                             const MoveOptions& options, const JobContext& context,
+                                             MoveResult& out) {
+  // A challenger has nothing to defend: a cheat's run gives him but the state to start from.
+  std::optional<std::string> drill_text;
+  std::optional<Drill> drill;
+  if (side == Side::kDefender) {
+    DGX_TRY(drill_text, drill_text_of(options.from));
+  }
+  if (drill_text) {
+    DGX_TRY(drill, parse_drill(*drill_text));
+    context.progress.warning("the run was made with a drill: this side defends its fault");
+  }
+  const manifest::Challenge& challenge = game.dispute().challenge.body;
+  FileSource source(files, options.data, options.from, challenge.segment, challenge.start.digest, context);
+  const DisputeNotes notes = notes_of(notes_folder(options), game, drill_text);
+  DisputeParty party(files, segment_of(game), source, drill, &notes, context.threads, context.progress);
+  protocol::Player player(*files.program, party);
+  DGX_TRY(auto say, player.next(game));
+  out.replayed_steps = party.replayed_steps();
+  if (Status kept = party.keep(notes); !kept.ok())
+    context.progress.warning(kept.error().message + ": nothing is noted");
+  return say;
+}
+
+}  // namespace
+
+Result<MoveResult> move(const MoveOptions& options, const JobContext& context) {
+  DGX_CHECK(choose_instruction_set(options.isa));
+  DGX_TRY(const TaskFiles files, open_task(options.task, options.program, context.trust));
+  DGX_TRY(const crypto::SecretKey key, read_key(options.key));
+  if (!exists(options.transcript))
+    return Error{ErrorCode::kMissing, options.transcript + ": is not there", {}};
+  DGX_TRY(const FileLock lock, FileLock::acquire(options.transcript));
+  DGX_TRY(const Text text, read_transcript(options.transcript));
+  DGX_TRY(protocol::Transcript transcript, play(options.transcript, text.whole_lines));
+  Game& game = transcript.game;
+  if (game.dispute().task.id != files.task.id)
+    return malformed(options.transcript + ": is about another task than " + options.task);
+  if (text.torn > 0) {
+    context.progress.warning(fmt::format("{}: has an unfinished last line of {} bytes, which is dropped",
+                                         options.transcript, text.torn));
+  }
+  MoveResult out;
+  const Digest key_id = crypto::key_id(key.public_key());
+  DGX_TRY(out.side, side_of_key(game, key_id));
+  out.turn = game.turn() - 1;
+  note_end(game, out.side, out);
+  if (game.decision()) return out;
+  if (protocol::side_of(game.stage()) != out.side) {
+    return Error{ErrorCode::kInconclusive, "it is not this side's turn: " + out.next, {}};
+  }
+  const SignedMoves made(notes_folder(options), game, key_id);
+  DGX_TRY(auto next, made.find(game.turn(), game.last()));
+  if (!next) {
+    DGX_TRY(const auto say, next_of(files, game, out.side, options, context, out));
+    if (!say) {
+      out.next.clear();
+      out.lost = true;
+      return out;
+    }
+    manifest::Move body{files.task.id, game.dispute().challenge.id, game.turn(), game.last(),
+                        protocol::print_say(*say)};
+    DGX_TRY(next, manifest::seal(std::move(body), key));
+    DGX_CHECK(made.add(*next));
+  }
+  const manifest::Signed<manifest::Move>& signed_move = *next;
+  DGX_CHECK(game.apply(signed_move));
+  DGX_CHECK(append(options.transcript, text.whole_lines.size(), signed_move.envelope));
+  out.move = signed_move.id;
+  out.turn = signed_move.body.turn;
+  out.said = said_in_words(signed_move.body);
+  out.move_bytes = static_cast<std::int64_t>(signed_move.envelope.size()) + 1;
+  out.next.clear();
+  note_end(game, out.side, out);
+  return out;
+}
+
+namespace {
+
+std::string words_of(const manifest::Signed<manifest::Body>& statement) {
+  if (const auto* challenge = std::get_if<manifest::Challenge>(&statement.body)) {
+    return fmt::format("of the {}: {} {}", challenge->verdict ? "verdict" : "proof",
+                       manifest::name_of(challenge->about), challenge->segment);
+  }
+  const auto* move = std::get_if<manifest::Move>(&statement.body);
+  if (move == nullptr) return {};
+  return fmt::format("turn {}: {}", move->turn, said_in_words(*move));
+}
+
+}  // namespace
+
+Result<DisputeStanding> show_dispute(const std::string& path, const JobContext& context) {
+  DGX_TRY(const Text text, read_transcript(path));
+  DGX_TRY(protocol::Transcript transcript, play(path, text.whole_lines));
+  if (context.trust) {
+    DGX_TRY(const manifest::Trust trust, manifest::Trust::load(*context.trust));
+    DGX_CHECK(trust.check(transcript.game.dispute().task.key_id, path + ": the task's submitter"));
+  }
+  DisputeStanding out{std::move(transcript.game),
+                      {},
+                      static_cast<std::int64_t>(text.whole_lines.size()),
+                      static_cast<std::int64_t>(text.torn)};
+  std::string_view rest = text.whole_lines;
+  for (const protocol::TranscriptLine& line : transcript.lines) {
+    DGX_TRY(const auto statement, manifest::open_any(rest.substr(0, line.bytes - 1)));
+    out.lines.push_back({line, words_of(statement)});
+    rest.remove_prefix(line.bytes);
+  }
+  return out;
+}
+
+}  // namespace dgx::jobs

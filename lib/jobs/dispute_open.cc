@@ -1,0 +1,305 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dgx/jobs/dispute.h"
+#include "dgx/jobs/proof_files.h"
+#include "dgx/merkle/tree.h"
+#include "dgx/protocol/draw.h"
+#include "dispute_files.h"
+
+namespace dgx::jobs {
+namespace {
+
+using manifest::About;
+using manifest::Challenge;
+using manifest::RowReason;
+using manifest::Signed;
+using manifest::VerdictRow;
+
+/// A proof with its states, which may begin and end as they like: that is what a challenge can be about.
+struct OpenProof {
+  Signed<manifest::Proof> proof;
+  std::vector<Digest> states;
+};
+
+Result<OpenProof> read_proof(const OpenDisputeOptions& options, const TaskFiles& files) {
+  DGX_TRY(auto proof, manifest::read_statement<manifest::Proof>(options.proof));
+  if (proof.body.task != files.task.id) return malformed(options.proof + ": is a proof of another task");
+  const std::string path = beside(options.proof, ".states");
+  DGX_TRY(const std::string bytes, read_file(path, static_cast<std::size_t>(proof.body.states.count) * 32));
+  if (bytes.size() != static_cast<std::size_t>(proof.body.states.count) * 32)
+    return malformed(path + ": does not have the proof's number of states");
+  std::vector<Digest> states;
+  for (std::size_t at = 0; at < bytes.size(); at += 32) {
+    states.push_back(*digest_from_bytes(as_bytes(std::string_view(bytes).substr(at, 32))));
+  }
+  if (manifest::states_root(states) != proof.body.states)
+    return malformed(path + ": does not have the proof's root");
+  if (proof.body.states.count != files.segments.count() + 1) {
+    return malformed(fmt::format("{}: commits to {} states, the task has {}", options.proof,
+                                 proof.body.states.count, files.segments.count() + 1));
+  }
+  return OpenProof{std::move(proof), std::move(states)};
+}
+
+/// A verdict with its rows.
+struct OpenVerdict {
+  Signed<manifest::Verdict> verdict;
+  std::vector<VerdictRow> rows;
+  std::optional<Signed<manifest::Beacon>> beacon;
+};
+
+Status check_about(const Signed<manifest::Verdict>& verdict, const OpenProof& proof,
+                   const std::string& path) {
+  if (verdict.body.task == proof.proof.body.task && verdict.body.proof == proof.proof.id) return {};
+  return malformed(path + ": is a verdict on another proof");
+}
+
+class Opening {
+ public:
+  Opening(const OpenDisputeOptions& options, const JobContext& context, const TaskFiles& files,
+          const OpenProof& proof)
+      : options_(options), context_(context), files_(files), proof_(proof) {}
+
+  /// What is challenged. Verdict and rows outlive the challenge.
+  Result<Challenge> choose() {
+    if (options_.against) return of_verdict();
+    if (options_.initial || options_.final_state) return of_end();
+    if (options_.verdict) {
+      DGX_TRY(const std::int64_t segment, refuted_segment());
+      return of_segment(segment);
+    }
+    DGX_CHECK(check_segment(*options_.segment));
+    DGX_TRY(const bool borne_out, contradicts_end(*options_.segment, state(*options_.segment + 1)));
+    if (!borne_out) {
+      DGX_CHECK(
+          unfounded(fmt::format("a replay of segment {} ends in the committed state", *options_.segment)));
+    }
+    return of_segment(*options_.segment);
+  }
+
+  [[nodiscard]] const std::optional<OpenVerdict>& verdict() const { return verdict_; }
+  [[nodiscard]] std::int64_t replayed_steps() const { return replayed_; }
+
+  /// The replay that led to the challenge need not be made again to move.
+  Status keep(const protocol::Game& game) const {
+    if (!party_) return {};
+    return party_->keep(notes_of(options_.notes.value_or(options_.output + ".notes"), game, std::nullopt));
+  }
+
+ private:
+  [[nodiscard]] const Digest& state(std::int64_t index) const {
+    return proof_.states[static_cast<std::size_t>(index)];
+  }
+
+  Result<manifest::CommittedState> committed(std::int64_t index) const {
+    std::vector<Digest> leaves;
+    for (const Digest& digest : proof_.states) leaves.push_back(merkle::committed_state_leaf(digest));
+    DGX_TRY(auto path, merkle::inclusion_path(leaves, static_cast<std::uint64_t>(index)));
+    return manifest::CommittedState{state(index), std::move(path)};
+  }
+
+  Result<Challenge> of_segment(std::int64_t segment) const {
+    Challenge out;
+    out.task = files_.task.id;
+    out.proof = proof_.proof.id;
+    out.segment = segment;
+    DGX_TRY(out.start, committed(segment));
+    DGX_TRY(out.end, committed(segment + 1));
+    return out;
+  }
+
+  Status check_segment(std::int64_t segment) const {
+    if (segment >= 0 && segment < files_.segments.count()) return {};
+    return usage_error(
+        fmt::format("--segment {}: the task has segments 0 to {}", segment, files_.segments.count() - 1));
+  }
+
+  /// Someone who is sure of himself may go on.
+  Status unfounded(const std::string& why) const {
+    if (context_.clobber == Clobber::kReplace) return context_.progress.warning(why), Status();
+    return Error{ErrorCode::kInconclusive, why + ": the challenge would be lost",
+                 "--force makes it nonetheless"};
+  }
+
+  Result<Challenge> of_end() {
+    const std::int64_t segment = options_.initial ? 0 : files_.segments.count() - 1;
+    DGX_TRY(Challenge out, of_segment(segment));
+    out.about = options_.initial ? About::kInitial : About::kFinal;
+    const manifest::Proof& body = proof_.proof.body;
+    const Digest& must = files_.body().initial.digest;
+    const bool right = options_.initial ? state(0) == must && body.initial == must
+                                        : proof_.states.back() == body.final_state;
+    if (right)
+      DGX_CHECK(unfounded(options_.initial ? "the proof begins at the task's initial state"
+                                           : "the proof ends at its final state"));
+    return out;
+  }
+
+  Result<std::int64_t> refuted_segment() const {
+    DGX_TRY(const auto mine, manifest::read_statement<manifest::Verdict>(*options_.verdict));
+    DGX_CHECK(check_about(mine, proof_, *options_.verdict));
+    const auto& row = mine.body.first_disagreement;
+    if (!row)
+      return Error{ErrorCode::kInconclusive, *options_.verdict + ": refutes nothing",
+                   "name a segment with --segment"};
+    if (row->reason != RowReason::kStep && row->reason != RowReason::kState) return row->index;
+    return malformed(
+        fmt::format("{}: segment {} does not even begin at a state of the program (reason \"{}\")",
+                    *options_.verdict, row->index, manifest::name_of(row->reason)),
+        row->index > 0 ? fmt::format("the segment before ends there: --segment {}", row->index - 1)
+                       : "--initial");
+  }
+
+  /// A replay of the segment, which is kept for the moves.
+  Result<DisputeParty*> party(std::int64_t segment) {
+    if (!options_.from || !options_.data)
+      return usage_error("--from and --data are needed to replay segment " + std::to_string(segment));
+    party_.reset();
+    source_ = std::make_unique<FileSource>(files_, *options_.data, *options_.from, segment, state(segment),
+                                           context_);
+    party_ = std::make_unique<DisputeParty>(files_, files_.segments[segment], *source_, std::nullopt, nullptr,
+                                            context_.threads, context_.progress);
+    return party_.get();
+  }
+
+  /// Whether the replay ends elsewhere.
+  Result<bool> contradicts_end(std::int64_t segment, const Digest& end) {
+    DGX_TRY(DisputeParty* const mine, party(segment));
+    DGX_TRY(const auto broken, mine->non_finite_after());
+    replayed_ += mine->replayed_steps();
+    if (broken) return true;
+    DGX_TRY(const Digest digest, mine->state(files_.segments[segment].end));
+    return digest != end;
+  }
+
+  Status read_verdict() {
+    DGX_TRY(auto verdict, manifest::read_statement<manifest::Verdict>(*options_.against));
+    DGX_CHECK(check_about(verdict, proof_, *options_.against));
+    const std::string path = beside(*options_.against, ".rows.jsonl");
+    DGX_TRY(const std::string text, read_file(path, manifest::kMaxRowsBytes));
+    auto rows = manifest::decode_rows(text, verdict.body);
+    if (!rows.ok()) return within(path, std::move(rows).error());
+    verdict_.emplace(OpenVerdict{std::move(verdict), *std::move(rows), std::nullopt});
+    if (!options_.beacon) return {};
+    DGX_TRY(auto beacon, manifest::read_statement<manifest::Beacon>(*options_.beacon));
+    if (verdict_->verdict.body.beacon != beacon.id)
+      return malformed(*options_.beacon + ": is not the verdict's beacon");
+    verdict_->beacon.emplace(std::move(beacon));
+    return {};
+  }
+
+  /// What of a row my replay contradicts.
+  Result<std::optional<About>> contradicted(const VerdictRow& row) {
+    const auto segment = [](bool yes) { return yes ? std::optional<About>(About::kSegment) : std::nullopt; };
+    if (row.reason != RowReason::kEqual && row.reason != RowReason::kDigest) {
+      DGX_TRY(DisputeParty* const mine, party(row.index));
+      const auto broken = mine->non_finite_after();
+      replayed_ += mine->replayed_steps();
+      if (broken.ok()) return segment(row.reason != RowReason::kNonFinite || !*broken);
+      // The start state is none of the program's: so the row says.
+      if (broken.error().code == ErrorCode::kMalformed) return segment(row.reason == RowReason::kNonFinite);
+      return broken.error();
+    }
+    DGX_TRY(const bool end, contradicts_end(row.index, row.recomputed));
+    if (end) return segment(true);
+    const bool policy = verdict_->verdict.body.beacon.has_value();
+    if (policy && !verdict_->beacon)
+      return usage_error("--beacon is needed: the verdict's witnesses depend on it");
+    const Digest beacon = policy ? verdict_->beacon->body.value : Digest{};
+    const std::int64_t step =
+        protocol::witness_step(beacon, proof_.proof.id, verdict_->verdict.key_id, files_.segments[row.index]);
+    DGX_TRY(const Digest interior, party_->state(step));
+    if (protocol::witness_of(verdict_->verdict.key_id, interior) != row.witness)
+      return std::optional<About>(About::kWitness);
+    return std::optional<About>();
+  }
+
+  Result<Challenge> of_row(std::size_t index, About about) {
+    const VerdictRow& row = verdict_->rows[index];
+    DGX_TRY(Challenge out, of_segment(row.index));
+    out.verdict = verdict_->verdict.id;
+    out.about = about;
+    std::vector<Digest> leaves;
+    for (const VerdictRow& each : verdict_->rows)
+      leaves.push_back(merkle::leaf_hash(as_bytes(each.to_json().dump())));
+    DGX_TRY(auto path, merkle::inclusion_path(leaves, index));
+    out.row = manifest::OpenedRow{static_cast<std::int64_t>(index), std::move(path), row};
+    if (about != About::kWitness) verdict_->beacon.reset();
+    return out;
+  }
+
+  Result<Challenge> of_verdict() {
+    DGX_CHECK(read_verdict());
+    if (options_.segment) DGX_CHECK(check_segment(*options_.segment));
+    std::optional<std::size_t> looked_at;
+    for (std::size_t i = 0; i < verdict_->rows.size(); ++i) {
+      const VerdictRow& row = verdict_->rows[i];
+      if (options_.segment && row.index != *options_.segment) continue;
+      looked_at = i;
+      DGX_TRY(const auto about, contradicted(row));
+      if (about) return of_row(i, *about);
+    }
+    if (!looked_at) return malformed(*options_.against + ": has no row of that segment");
+    DGX_CHECK(unfounded("a replay confirms the verdict"));
+    return of_row(*looked_at, About::kSegment);
+  }
+
+  const OpenDisputeOptions& options_;
+  const JobContext& context_;
+  const TaskFiles& files_;
+  const OpenProof& proof_;
+  std::optional<OpenVerdict> verdict_;
+  std::unique_ptr<FileSource> source_;
+  std::unique_ptr<DisputeParty> party_;
+  std::int64_t replayed_ = 0;
+};
+
+Status check_options(const OpenDisputeOptions& options) {
+  const int said = static_cast<int>(options.segment.has_value() && !options.against) +
+                   static_cast<int>(options.verdict.has_value()) +
+                   static_cast<int>(options.against.has_value()) + static_cast<int>(options.initial) +
+                   static_cast<int>(options.final_state);
+  if (said == 1) return {};
+  return usage_error(
+      "exactly one of --segment, --verdict, --against, --initial and --final says what is challenged",
+      "--segment may go with --against");
+}
+
+}  // namespace
+
+Result<OpenDisputeResult> open_dispute(const OpenDisputeOptions& options, const JobContext& context) {
+  DGX_CHECK(choose_instruction_set(options.isa));
+  DGX_CHECK(check_options(options));
+  if (options.output.empty() || options.output == "-") return usage_error("-o DISPUTE.jsonl is required");
+  DGX_CHECK(refuse_existing(options.output, context.clobber));
+  DGX_TRY(const TaskFiles files, open_task(options.task, options.program, context.trust));
+  DGX_TRY(const OpenProof proof, read_proof(options, files));
+  DGX_TRY(const crypto::SecretKey key, read_key(options.key));
+  Opening opening(options, context, files, proof);
+  DGX_TRY(Challenge body, opening.choose());
+  DGX_TRY(const auto challenge, manifest::seal(std::move(body), key));
+
+  std::string text = files.task.envelope + "\n" + proof.proof.envelope + "\n";
+  if (const auto& verdict = opening.verdict()) {
+    text += verdict->verdict.envelope + "\n";
+    if (verdict->beacon) text += verdict->beacon->envelope + "\n";
+  }
+  text += challenge.envelope + "\n";
+  DGX_TRY(const protocol::Transcript transcript, protocol::play_transcript(text));
+  DGX_CHECK(write_file(options.output, text, context.clobber));
+  if (Status kept = opening.keep(transcript.game); !kept.ok())
+    context.progress.warning(kept.error().message + ": nothing is noted");
+  const protocol::Dispute& dispute = transcript.game.dispute();
+  return OpenDisputeResult{challenge.id,
+                           challenge.body.statement(),
+                           dispute.defender(),
+                           challenge.body.about,
+                           challenge.body.segment,
+                           opening.replayed_steps(),
+                           static_cast<std::int64_t>(text.size()),
+                           transcript.game.decision()};
+}
+
+}  // namespace dgx::jobs

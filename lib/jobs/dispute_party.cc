@@ -1,0 +1,273 @@
+#include "dispute_party.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+
+#include "dgx/crypto/sha256.h"
+#include "dgx/merkle/openings.h"
+#include "pinpoint.h"
+
+namespace dgx::jobs {
+
+using merkle::NamedDigest;
+
+DisputeParty::DisputeParty(const TaskFiles& files, const protocol::Segment& segment, ReplaySource& source,
+                           std::optional<Drill> drill, const DisputeNotes* notes, int threads,
+                           Progress& progress)
+    : files_(files),
+      segment_(segment),
+      source_(source),
+      drill_(std::move(drill)),
+      notes_(notes),
+      threads_(threads),
+      progress_(progress) {
+  const std::int64_t bytes = std::max<std::int64_t>(files.body().caps.bytes, 1);
+  interval_ = 1 + (segment_.length() - 1) / std::max<std::int64_t>(kKeptBytes / bytes, 1);
+  if (notes_ == nullptr) return;
+  auto noted = notes_->segment();
+  // All or nothing: up to the end, or to where it is not finite.
+  const auto wanted = [&](const SegmentNotes& all) {
+    const std::int64_t last = all.broken ? *all.broken + 1 : segment_.end;
+    return last >= segment_.first && last <= segment_.end &&
+           std::ssize(all.states) == last - segment_.first + 1;
+  };
+  if (noted && wanted(*noted)) states_ = std::move(noted);
+}
+
+Result<Replay*> DisputeParty::replay() {
+  if (!replay_) {
+    DGX_TRY(exec::ExactExecutor* const executor, source_.executor());
+    replay_.emplace(files_, *executor, drill_);
+  }
+  return &*replay_;
+}
+
+Status DisputeParty::check_step(std::int64_t step, std::int64_t last) const {
+  if (step >= segment_.first && step <= last) return {};
+  return internal_error(fmt::format("step {}: the replay has steps {} to {}", step, segment_.first, last));
+}
+
+Status DisputeParty::replay_segment() {
+  if (states_) return {};
+  const bool lazy = drill_ && drill_->lazy();
+  SegmentNotes found;
+  progress_.start("replaying", segment_.length());
+  for (std::int64_t step = segment_.first; step <= segment_.end; ++step) {
+    if (step == segment_.first) DGX_CHECK(go_to(step));
+    DGX_TRY(const Digest digest, replay_->digest(threads_));
+    found.states.push_back(digest);
+    progress_.update(step - segment_.first);
+    if (step == segment_.end) break;
+    // A lazy solver's states follow from the segment's first alone.
+    if (!lazy && step > segment_.first && (step - segment_.first) % interval_ == 0)
+      kept_states_[step] = replay_->state();
+    ++replayed_;
+    const Status taken = replay_->step();
+    position_ = step + 1;
+    if (taken.ok()) continue;
+    position_.reset();
+    if (taken.error().code != ErrorCode::kMalformed) return taken;
+    found.broken = step;
+    break;
+  }
+  progress_.finish();
+  states_ = std::move(found);
+  states_are_new_ = true;
+  if (!states_->broken) return {};
+  // The state that is not finite has a digest, too: that of the values which would become it.
+  const std::int64_t last = *states_->broken;
+  DGX_TRY(const StepNotes* const notes, step_notes(last));
+  DGX_TRY(const Digest digest, merkle::state_digest(notes->after));
+  states_->states.push_back(digest);
+  return {};
+}
+
+Result<const State*> DisputeParty::nearest_state(std::int64_t step, std::int64_t& found) {
+  auto kept = kept_states_.upper_bound(step);
+  found = kept == kept_states_.begin() ? segment_.first : std::prev(kept)->first;
+  if (notes_ != nullptr && states_) {
+    const auto noted = notes_->states();
+    for (auto at = noted.rbegin(); at != noted.rend(); ++at) {
+      if (*at > step || *at <= found || *at - segment_.first >= std::ssize(states_->states)) continue;
+      auto state = notes_->state(*files_.program, *at,
+                                 states_->states[static_cast<std::size_t>(*at - segment_.first)]);
+      if (!state) continue;
+      found = *at;
+      return &(kept_states_[found] = *std::move(state));
+    }
+  }
+  if (found == segment_.first) return source_.start();
+  return &kept_states_.at(found);
+}
+
+Status DisputeParty::go_to(std::int64_t step) {
+  DGX_TRY(Replay* const replay, this->replay());
+  if (position_ == step) return {};
+  std::int64_t from = 0;
+  DGX_TRY(const State* const state, nearest_state(step, from));
+  if (!position_ || *position_ > step || *position_ < from) {
+    position_.reset();
+    DGX_CHECK(replay->load(*state));
+    position_ = from;
+  }
+  for (; *position_ < step; ++*position_) {
+    ++replayed_;
+    DGX_CHECK(replay->step());
+  }
+  return {};
+}
+
+std::vector<NamedDigest> DisputeParty::entries_now(const State& state) const {
+  std::vector<NamedDigest> out;
+  for (const Entry& entry : state) out.push_back({entry.name, merkle::tensor_digest(entry.tensor.view())});
+  return out;
+}
+
+std::vector<NamedDigest> DisputeParty::entries_from(std::span<const Digest> values) const {
+  std::vector<NamedDigest> out;
+  for (const kernels::ValueIndex input : program::state_inputs(*files_.program)) {
+    const kernels::Primitive& line = files_.program->values[static_cast<std::size_t>(input)];
+    out.push_back({line.source.name, values[static_cast<std::size_t>(line.next.value_or(input))]});
+  }
+  return out;
+}
+
+Status DisputeParty::trace(std::int64_t step, const std::set<std::int64_t>& kept) {
+  DGX_CHECK(go_to(step));
+  const bool known = steps_.contains(step);
+  StepNotes notes;
+  if (!known) notes.before = entries_now(replay_->state());
+  ++replayed_;
+  position_.reset();
+  const Status traced = replay_->trace([&](std::int32_t value, const TensorView& numbers) -> Status {
+    if (!known) notes.values.push_back(merkle::tensor_digest(numbers));
+    if (kept.contains(value)) values_.insert_or_assign({step, value}, Tensor(numbers));
+    return {};
+  });
+  if (known) return {};
+  if (notes.values.size() != files_.program->values.size())
+    return traced.ok() ? internal_error("a trace that ends early") : traced;
+  if (traced.ok()) {
+    position_ = step + 1;
+    notes.after = entries_now(replay_->state());
+  } else {
+    notes.after = entries_from(notes.values);
+  }
+  steps_.emplace(step, std::move(notes));
+  return {};
+}
+
+Result<const StepNotes*> DisputeParty::step_notes(std::int64_t step) {
+  auto found = steps_.find(step);
+  if (found == steps_.end()) {
+    auto noted = notes_ != nullptr ? notes_->step(step) : std::nullopt;
+    if (noted && noted->values.size() == files_.program->values.size()) {
+      steps_.emplace(step, *std::move(noted));
+    } else {
+      DGX_CHECK(trace(step, {}));
+    }
+    found = steps_.find(step);
+  }
+  return &found->second;
+}
+
+Result<std::optional<std::int64_t>> DisputeParty::non_finite_after() {
+  DGX_CHECK(replay_segment());
+  return states_->broken;
+}
+
+Result<Digest> DisputeParty::state(std::int64_t step) {
+  DGX_CHECK(replay_segment());
+  DGX_CHECK(check_step(step, segment_.first + std::ssize(states_->states) - 1));
+  return states_->states[static_cast<std::size_t>(step - segment_.first)];
+}
+
+Result<std::vector<NamedDigest>> DisputeParty::entries(std::int64_t step) {
+  DGX_CHECK(check_step(step, segment_.end));
+  if (step == segment_.first) {
+    DGX_TRY(const State* const start, source_.start());
+    return entries_now(*start);
+  }
+  if (const auto before = steps_.find(step); before != steps_.end()) return before->second.before;
+  if (step == segment_.end || steps_.contains(step - 1)) {
+    DGX_TRY(const StepNotes* const notes, step_notes(step - 1));
+    return notes->after;
+  }
+  DGX_TRY(const StepNotes* const notes, step_notes(step));
+  return notes->before;
+}
+
+Result<std::vector<Digest>> DisputeParty::values(std::int64_t step) {
+  DGX_CHECK(check_step(step, segment_.end - 1));
+  DGX_TRY(const StepNotes* const notes, step_notes(step));
+  return notes->values;
+}
+
+Result<Tensor> DisputeParty::value(std::int64_t step, kernels::ValueIndex value) {
+  DGX_CHECK(check_step(step, segment_.end - 1));
+  const auto found = values_.find({step, value});
+  if (found != values_.end()) return found->second;
+  if (notes_ != nullptr) {
+    DGX_TRY(const StepNotes* const notes, step_notes(step));
+    auto noted = notes_->value(*files_.program, step, value, notes->values[static_cast<std::size_t>(value)]);
+    if (noted) return *std::move(noted);
+  }
+  std::set<std::int64_t> kept{value};
+  for (const std::int32_t operand : operands_of(*files_.program, value)) kept.insert(operand);
+  DGX_CHECK(trace(step, kept));
+  const auto traced = values_.find({step, value});
+  if (traced == values_.end())
+    return internal_error(fmt::format("step {}: the trace does not come to value {}", step, value));
+  return traced->second;
+}
+
+Result<protocol::DataOpening> DisputeParty::data(std::string_view field, std::int64_t element) {
+  DGX_TRY(const bundle::Dataset* const data, source_.data());
+  const Tensor& tensor = field == "x" ? data->x : data->y;
+  const std::vector<NamedDigest> fields{{"x", merkle::tensor_digest(data->x.view())},
+                                        {"y", merkle::tensor_digest(data->y.view())}};
+  protocol::DataOpening out;
+  DGX_TRY(out.entry, merkle::open_entry(fields, field));
+  out.scales = crypto::sha256(as_bytes(bundle::dataset_recipe(*data)));
+  DGX_TRY(out.tensor,
+          merkle::open_tensor(tensor.view(),
+                              merkle::place_of(tensor.dtype(), static_cast<std::uint64_t>(element)).leaf));
+  return out;
+}
+
+Result<Tensor> DisputeParty::entry(std::int64_t step, std::string_view name) {
+  DGX_CHECK(check_step(step, segment_.end));
+  if (step == segment_.first) {
+    // The committed start, which may be no state of the program.
+    DGX_TRY(const State* const start, source_.start());
+    const Entry* const found = find_entry(*start, name);
+    if (found == nullptr) return malformed(fmt::format("the start state has no entry {}", name));
+    return found->tensor;
+  }
+  const auto input = program::find_state_input(*files_.program, name);
+  if (!input) return malformed(fmt::format("the program has no entry {}", name));
+  DGX_CHECK(replay_segment());
+  if (states_->broken && step == *states_->broken + 1) {
+    return value(step - 1, files_.program->values[static_cast<std::size_t>(*input)].next.value_or(*input));
+  }
+  DGX_CHECK(go_to(step));
+  const State state = replay_->state();
+  return find_entry(state, name)->tensor;
+}
+
+Status DisputeParty::keep(const DisputeNotes& notes) const {
+  if (states_are_new_) DGX_CHECK(notes.keep(*states_));
+  const auto there = notes.states();
+  for (const auto& [step, state] : kept_states_) {
+    if (!std::binary_search(there.begin(), there.end(), step)) DGX_CHECK(notes.keep(step, state));
+  }
+  for (const auto& [step, noted] : steps_) {
+    if (!notes.step(step)) DGX_CHECK(notes.keep(step, noted));
+  }
+  for (const auto& [place, tensor] : values_) DGX_CHECK(notes.keep(place.first, place.second, tensor));
+  return {};
+}
+
+}  // namespace dgx::jobs

@@ -1,0 +1,108 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dgx/core/bytes.h"
+#include "dgx/core/job_context.h"
+#include "dgx/core/result.h"
+#include "dgx/jobs/key.h"
+#include "dgx/protocol/game.h"
+#include "dgx/protocol/referee.h"
+
+namespace dgx::jobs {
+
+/// dgx-bisect open (dgx-bisect(1)).
+struct OpenDisputeOptions {
+  std::string task;
+  std::string proof;
+  std::optional<std::string> program;
+  std::optional<std::string> from;  ///< START.h5|RUN; needed where something is replayed
+  std::optional<std::string> data;  ///< likewise
+  std::optional<std::int64_t> segment;
+  std::optional<std::string> verdict;  ///< mine, which refutes: its first disagreement says the segment
+  std::optional<std::string> against;  ///< the verdict that is challenged instead of the proof
+  std::optional<std::string> beacon;   ///< of that verdict
+  bool initial = false;                ///< the first committed state is challenged,
+  bool final_state = false;            ///< or the last
+  std::optional<std::string> notes;    ///< as MoveOptions::notes
+  KeyFile key;
+  std::optional<std::string> isa;
+  std::string output;  ///< DISPUTE.jsonl
+};
+
+struct OpenDisputeResult {
+  Digest game;  ///< id of the challenge
+  Digest statement;
+  Digest defender;
+  manifest::About about = manifest::About::kSegment;
+  std::int64_t segment = 0;
+  std::int64_t replayed_steps = 0;
+  std::int64_t bytes = 0;  ///< of the transcript
+  std::optional<protocol::Decision> decision;
+};
+
+/// Signs a challenge of a proof, or of a verdict, and writes the transcript that it begins.
+///
+/// A challenge that an honest replay does not bear out is refused with kInconclusive, and made nonetheless
+/// with Clobber::kReplace: of a named segment, of a verdict's rows, of the initial or the final state. One's
+/// own verdict is believed. kMalformed for files of another task or proof, for a start state that is not the
+/// committed one, and for rows that cannot be played on; kUsage for options that do not go together.
+[[nodiscard]] Result<OpenDisputeResult> open_dispute(const OpenDisputeOptions& options,
+                                                     const JobContext& context);
+
+/// dgx-bisect move (dgx-bisect(1)).
+struct MoveOptions {
+  std::string task;
+  std::string transcript;
+  std::optional<std::string> program;
+  std::string from;  ///< START.h5|RUN
+  std::string data;
+  std::optional<std::string> notes;  ///< a folder; none: DISPUTE.jsonl.notes
+  KeyFile key;
+  std::optional<std::string> isa;
+};
+
+struct MoveResult {
+  protocol::Side side = protocol::Side::kDefender;
+  std::optional<Digest> move;  ///< none: nothing to say, or the game was over before
+  std::int64_t turn = 0;       ///< that was taken
+  std::string said;            ///< in words
+  std::int64_t move_bytes = 0;
+  std::int64_t replayed_steps = 0;
+  std::string next;  ///< what the other side must do; empty once the game is over, or given up
+  std::optional<protocol::Decision> decision;
+  bool lost = false;  ///< decided against this side, or it has no reason to object
+};
+
+/// Makes the next move of the key's side and appends it, durably; the same move again if it is asked again. A
+/// defender shows what his replay gives (that of a run made with a drill defends its fault); a challenger
+/// replays honestly, and takes but the start state from a run. What was computed, and every move that was
+/// signed, is noted: no turn is signed twice differently.
+///
+/// kInconclusive if it is the other side's turn; kUnauthorised for a key of neither side; kMalformed for a
+/// transcript of another task, or a start state that is not the committed one; kCannotCreate if another
+/// process is moving.
+[[nodiscard]] Result<MoveResult> move(const MoveOptions& options, const JobContext& context);
+
+/// Where a dispute stands, for whoever follows it.
+struct DisputeStanding {
+  struct Said {
+    protocol::TranscriptLine line;
+    std::string words;
+  };
+  protocol::Game game;
+  std::vector<Said> lines;
+  std::int64_t bytes = 0;
+  std::int64_t torn = 0;  ///< bytes of an unfinished last line, which is not looked at
+};
+/// dgx-bisect show (dgx-bisect(1)). Errors of protocol::play_transcript; kUnauthorised for a task of a
+/// submitter whom `trust` does not name.
+[[nodiscard]] Result<DisputeStanding> show_dispute(const std::string& transcript, const JobContext& context);
+
+/// "199 states", "names 17", "claim d: index 3, 2 operands", …
+[[nodiscard]] std::string in_words(const protocol::Say& say);
+
+}  // namespace dgx::jobs

@@ -1,0 +1,58 @@
+#pragma once
+
+#include "dgx/core/json.h"
+#include "dgx/protocol/game.h"
+
+namespace dgx::tools {
+
+/// How a dispute's results look with --json, in every program that prints them.
+
+[[nodiscard]] inline json::Object scalar_json(const manifest::JudgedScalar& scalar) {
+  json::Array operands;
+  for (const auto& operand : scalar.operands)
+    operands.emplace_back(json::Object{{"bits", operand.bits}, {"from", operand.from}});
+  json::Object out{{"claimed", scalar.claimed},
+                   {"operands", operands},
+                   {"operation", scalar.operation},
+                   {"result", scalar.result}};
+  if (scalar.index) {
+    out.emplace("index", *scalar.index);
+    out.emplace("place", scalar.place);
+  }
+  return out;
+}
+
+[[nodiscard]] inline json::Object decision_json(const protocol::Decision& decision) {
+  json::Object out{
+      {"falls", decision.falls}, {"reason", manifest::name_of(decision.reason)}, {"words", decision.words}};
+  if (decision.claim) out.emplace("claim", std::string(1, *decision.claim));
+  if (decision.scalar) out.emplace("scalar", scalar_json(*decision.scalar));
+  return out;
+}
+
+/// What the game knows by now, from the steps down to a fold's position.
+[[nodiscard]] inline json::Object known_json(const protocol::Game& game) {
+  const protocol::Ground& ground = game.ground();
+  json::Object out{{"steps", json::Array{ground.first_step, ground.end_step}},
+                   {"accepted", ground.accepted.hex()},
+                   {"rejected", ground.rejected.hex()}};
+  if (ground.table != Digest{}) out.emplace("value_table", ground.table.hex());
+  if (ground.value >= 0) {
+    out.emplace("value", ground.value);
+    out.emplace("value_digest", ground.value_digest.hex());
+  }
+  if (ground.line) {
+    out.emplace("kind", kernels::name_of(ground.line->kind));
+    if (!ground.line->provenance.empty()) out.emplace("from", ground.line->provenance);
+  }
+  if (ground.element >= 0) out.emplace("element", ground.element);
+  if (ground.fold && !ground.fold->shown().empty()) {
+    const protocol::FoldList& list = ground.fold->list();
+    out.emplace("positions", json::Array{list.begin, list.end});
+  }
+  if (ground.position) out.emplace("position", *ground.position);
+  if (ground.shown_entry) out.emplace("entry", ground.shown_entry->name);
+  return out;
+}
+
+}  // namespace dgx::tools
