@@ -1,14 +1,18 @@
 #!/bin/sh
 # Installs what building needs on Debian 12, and libtorch into build/deps. What is there is left alone, so that a second run costs
 # nothing. DGX_TORCH=pypi (default) fetches libtorch from PyPI; off or a folder fetches nothing. With --tests, Debian's own PyTorch is
-# installed, too: an older release, in which the tests script models as users do.
+# installed, too: an older release, in which the tests script models as users do; with --bench also OpenBLAS, which nothing of ours
+# links: the benchmarks open it, to be compared with.
 set -eu
 cd "$(dirname "$0")/.."
 
 PACKAGES="g++ cmake ninja-build ccache pkg-config libcli11-dev libfmt-dev libsodium-dev libssl-dev libhdf5-dev libzstd-dev
 zlib1g-dev libhwy-dev nlohmann-json3-dev catch2 scdoc openssl xxd hdf5-tools python3-pip python3-h5py python3-numpy
 python3-cryptography dataset-fashion-mnist"
-[ "${1:-}" != --tests ] || PACKAGES="$PACKAGES python3-torch"
+case "${1:-}" in
+  --tests) PACKAGES="$PACKAGES python3-torch" ;;
+  --bench) PACKAGES="$PACKAGES python3-torch libopenblas0-pthread" ;;
+esac
 TORCH=2.11.0
 DEPS=build/deps
 

@@ -1,12 +1,7 @@
-// 3×3 convolutions of 32 images and their gradients, exact against eager libtorch, one thread: GF/s, both sides in turns. Text, or
-// JSON with --json; `--exact` runs the exact side alone.
+// 3×3 convolutions of 32 images and their gradients, exact against eager libtorch, one thread, GF/s. convolution_bench [--json]
 #include <torch/torch.h>
 
-#include <algorithm>
-#include <chrono>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <string_view>
@@ -14,22 +9,13 @@
 #include "dgx/exec/executor.h"
 #include "dgx/program/program.h"
 #include "form_text.h"
+#include "row.h"
 
 namespace {
 
 using namespace dgx;
 using test::Convolution;
 using test::FormInput;
-
-constexpr int kRounds = 15;
-
-double seconds_of(const std::function<void()>& run) {
-  run();
-  const auto begin = std::chrono::steady_clock::now();
-  run();
-  run();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / 2;
-}
 
 /// One line over two inputs.
 class Exact {
@@ -69,7 +55,7 @@ std::function<void()> eager(const Convolution& c, std::string_view part) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::string_view option = argc > 1 ? argv[1] : "";
+  const bool json = argc > 1 && std::string_view(argv[1]) == "--json";
   at::set_num_threads(1);
   const torch::NoGradGuard guard;
   struct Size {
@@ -83,7 +69,6 @@ int main(int argc, char** argv) {
     c.stride = size.stride;
     c.height = c.width = size.side;
     const auto terms = static_cast<double>(c.in * c.out * c.images * c.out_height() * c.out_width() * 9);
-    const double work = 2 * terms;
     struct Part {
       const char* name;
       Exact exact;
@@ -92,17 +77,11 @@ int main(int argc, char** argv) {
                     {"input-gradient", {c.dy(), c.w(), c.input_gradient()}},
                     {"weight-gradient", {c.x(), c.dy(), c.weight_gradient()}}};
     for (Part& part : parts) {
-      const auto theirs = eager(c, part.name);
-      double ours_best = 1e9;
-      double theirs_best = 1e9;
-      for (int round = 0; round < kRounds; ++round) {
-        ours_best = std::min(ours_best, seconds_of([&] { part.exact.run(); }));
-        if (option != "--exact") theirs_best = std::min(theirs_best, seconds_of(theirs));
-      }
-      const char* const format =
-          option == "--json" ? "{\"bench\":\"convolution-%s-%ld-%ld-%ld-%ld\",\"exact\":%.1f,\"eager\":%.1f,\"unit\":\"GF/s\"}\n"
-                             : "convolution %-15s %2ld to %2ld channels, side %2ld, stride %ld: exact %.1f, eager %.1f GF/s\n";
-      std::printf(format, part.name, size.in, size.out, size.side, size.stride, work / ours_best / 1e9, work / theirs_best / 1e9);
+      const std::string name = std::string("convolution-") + part.name + "-" + std::to_string(size.in) + "-" + std::to_string(size.out) +
+                               "-side-" + std::to_string(size.side) + "-stride-" + std::to_string(size.stride);
+      std::vector<bench::Side> sides = {{"exact", [&] { part.exact.run(); }}, {"libtorch, eager", eager(c, part.name)}};
+      measure_in_turns(sides, {1, 5, 1});
+      print_rows(name, sides, 1, "GF/s", 1e-9, 2 * terms, json);
     }
   }
   return 0;

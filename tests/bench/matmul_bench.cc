@@ -1,17 +1,16 @@
-// Exact matrix products against OpenBLAS and libtorch, side by side in one run: GF/s of the best call. Each
-// peer is built in when CMake finds it. OpenBLAS should be told the processor's widest core, e.g.
-// OPENBLAS_CORETYPE=SkylakeX.
+// Exact matrix products against OpenBLAS and libtorch, side by side in one run, GF/s. Each peer is measured where it is found.
+// OpenBLAS should be told the processor's widest core, e.g. OPENBLAS_CORETYPE=SkylakeX; its name is printed with it.
+//
+//   matmul_bench [--json] [--isa NAME] [--only PRODUCT]
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <ctime>
 #include <functional>
 #include <random>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -19,24 +18,13 @@
 #include "dgx/kernels/cpu/dispatch.h"
 #include "dgx/kernels/cpu/matmul.h"
 #include "matmul_peers.h"
+#include "row.h"
 
 namespace {
 
+namespace bench = dgx::bench;
 using namespace dgx::kernels::cpu;
 using Floats = std::vector<float>;
-
-double seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-// With one thread the thread's own processor time, which the machine's other work disturbs less than the wall
-// clock.
-double clock_of(int threads) {
-  if (threads > 1) return seconds();
-  timespec t{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
 
 Floats random_floats(std::int64_t count) {
   static std::mt19937 random(1);
@@ -90,29 +78,12 @@ struct Product {
   bool b_transposed;
 };
 
-struct Contender {
-  std::string name;
-  std::function<void()> run;
-  std::vector<double> times = {};
+struct Options {
+  bool json = false;
+  std::string isa, only;
 };
 
-// Rounds of two calls each, the second timed, in turns so that noise meets all alike. With more than one
-// thread a pause comes first, in which the contender before lets its workers fall asleep.
-void measure(std::vector<Contender>& contenders, double budget, int threads) {
-  const double end = seconds() + budget * static_cast<double>(contenders.size());
-  for (int round = 0; round < 5 || seconds() < end; ++round) {
-    for (Contender& c : contenders) {
-      if (threads > 1) std::this_thread::sleep_for(std::chrono::milliseconds(8));
-      c.run();
-      const double start = clock_of(threads);
-      c.run();
-      c.times.push_back(clock_of(threads) - start);
-    }
-  }
-  for (Contender& c : contenders) std::sort(c.times.begin(), c.times.end());
-}
-
-void bench_product(const Product& product, int threads, Pair* pair, double budget) {
+void bench_product(const Product& product, int threads, Pair* pair, const Options& options) {
   const MatmulShape s = product.shape;
   const Floats a = random_floats(s.rows * s.depth);
   const Floats b = random_floats(s.depth * s.columns);
@@ -137,37 +108,36 @@ void bench_product(const Product& product, int threads, Pair* pair, double budge
   const auto exact_kept = [&](int w) {
     matmul(s, am, kept, Output::row_major(c.data(), s.columns), part_of(w), {}, scratch[w]);
   };
-  std::vector<Contender> contenders = {{"exact", [&] { run(exact); }},
-                                       {"exact, B kept packed", [&] { run(exact_kept); }}};
+  std::vector<bench::Side> sides = {{"exact", [&] { run(exact); }}};
   for (const bench::Peer& peer : bench::peers()) {
-    contenders.push_back({peer.name, peer.prepare(s, a.data(), product.a_transposed, b.data(),
-                                                  product.b_transposed, c.data(), threads)});
+    sides.push_back({peer.name, peer.prepare(s, a.data(), product.a_transposed, b.data(), product.b_transposed, c.data(), threads)});
   }
-  measure(contenders, budget * threads, threads);
+  sides.push_back({"exact, B kept packed", [&] { run(exact_kept); }});
+  measure_in_turns(sides, {s.rows >= 1024 ? 2.5 : 0.8, 5, threads});
   const double work = 2e-9 * static_cast<double>(s.rows * s.columns * s.depth);
-  std::printf("%d %-8s %5d %5d %5d", threads, product.name, static_cast<int>(s.rows),
-              static_cast<int>(s.columns), static_cast<int>(s.depth));
-  for (const Contender& k : contenders) {
-    std::printf("  %s %.1f (%.1f)", k.name.c_str(), work / k.times.front(),
-                work / k.times[k.times.size() / 2]);
-  }
-  std::printf("\n");
+  std::string name = std::string("product-") + product.name;
+  for (const std::int64_t extent : {s.rows, s.columns, s.depth}) name += "-" + std::to_string(extent);
+  if (!options.isa.empty()) name += "-" + options.isa;
+  const bench::Side kept_side = sides.back();
+  sides.pop_back();
+  print_rows(name, sides, threads, "GF/s", 1, work, options.json);
+  sides[0] = kept_side;
+  print_rows(name + "-kept-packed", sides, threads, "GF/s", 1, work, options.json);
 }
 
-void bench_column_sum(std::int64_t rows, std::int64_t columns) {
+void bench_sums(std::int64_t rows, std::int64_t columns, const Options& options) {
   const Floats x = random_floats(rows * columns);
   Floats out(static_cast<std::size_t>(std::max(rows, columns)));
-  std::vector<Contender> contenders = {
-      {"column_dot_one", [&] { column_dot_one(rows, columns, x.data(), columns, out.data()); }},
-      {"row_sum", [&] { row_sum(rows, columns, x.data(), columns, out.data()); }},
-      {"row_max", [&] { row_max(rows, columns, x.data(), columns, out.data()); }}};
-  measure(contenders, 0.1, 1);
-  std::printf("%dx%d", static_cast<int>(rows), static_cast<int>(columns));
-  for (const Contender& k : contenders) {
-    std::printf("  %s %.1f GB/s", k.name.c_str(),
-                4e-9 * static_cast<double>(rows * columns) / k.times.front());
+  const std::vector<bench::Side> all = {
+      {"column-sum", [&] { column_dot_one(rows, columns, x.data(), columns, out.data()); }},
+      {"row-sum", [&] { row_sum(rows, columns, x.data(), columns, out.data()); }},
+      {"row-max", [&] { row_max(rows, columns, x.data(), columns, out.data()); }}};
+  for (const bench::Side& side : all) {
+    std::vector<bench::Side> alone = {side};
+    measure_in_turns(alone, {0.2, 5, 1});
+    const std::string name = side.name + "-" + std::to_string(rows) + "-" + std::to_string(columns);
+    print_rows(name, alone, 1, "GB/s", 4e-9, static_cast<double>(rows * columns), options.json);
   }
-  std::printf("\n");
 }
 
 constexpr Product kProducts[] = {
@@ -175,32 +145,52 @@ constexpr Product kProducts[] = {
     {"square", {2048, 2048, 2048}, false, false}, {"fwd1", {128, 256, 784}, false, true},
     {"fwd2", {128, 128, 256}, false, true},       {"fwd3", {128, 10, 128}, false, true},
     {"dX2", {128, 256, 128}, false, false},       {"dX3", {128, 128, 10}, false, false},
-    {"dW1", {256, 784, 128}, true, false},        {"dW1 T", {784, 256, 128}, true, false},
+    {"dW1", {256, 784, 128}, true, false},        {"dW1-transposed", {784, 256, 128}, true, false},
     {"dW2", {128, 256, 128}, true, false},        {"dW3", {10, 128, 128}, true, false},
-    {"gpt fwd", {2048, 1536, 384}, false, true},  {"gpt fwd", {2048, 384, 1536}, false, true},
-    {"gpt dX", {2048, 384, 1536}, false, false},  {"gpt dW", {1536, 384, 2048}, true, false}};
+    {"gpt-fwd", {2048, 1536, 384}, false, true},  {"gpt-fwd", {2048, 384, 1536}, false, true},
+    {"gpt-dX", {2048, 384, 1536}, false, false},  {"gpt-dW", {1536, 384, 2048}, true, false}};
+
+Options parse(int argc, char** argv) {
+  Options options;
+  for (int n = 1; n < argc; ++n) {
+    const std::string_view word = argv[n];
+    const char* const value = n + 1 < argc ? argv[n + 1] : "";
+    if (word == "--json") {
+      options.json = true;
+    } else if (word == "--isa") {
+      options.isa = value;
+      ++n;
+    } else if (word == "--only") {
+      options.only = value;
+      ++n;
+    } else {
+      std::fprintf(stderr, "matmul_bench: no option %s\n", argv[n]);
+      std::exit(2);
+    }
+  }
+  return options;
+}
+
+void force(const std::string& isa) {
+  for (const InstructionSet set : available_instruction_sets()) {
+    if (name_of(set) == isa && force_instruction_set(set).ok()) return;
+  }
+  std::fprintf(stderr, "matmul_bench: this processor has no %s\n", isa.c_str());
+  std::exit(2);
+}
 
 }  // namespace
 
-// matmul_bench [SET] [PRODUCT]: instruction set to force ("" for the fastest), product to run alone. With
-// DGX_BENCH_ONE_THREAD set, no measurements on two threads.
 int main(int argc, char** argv) {
-  for (const InstructionSet set : available_instruction_sets()) {
-    if (argc > 1 && name_of(set) == argv[1] && !force_instruction_set(set).ok()) return 70;
-  }
-  std::printf("instruction set %s; GF/s best (median)\n",
-              std::string(name_of(current_instruction_set())).c_str());
-  const auto chosen = [&](const Product& p) { return argc < 3 || std::strcmp(argv[2], p.name) == 0; };
-  for (const Product& product : kProducts) {
-    if (chosen(product)) bench_product(product, 1, nullptr, product.shape.rows >= 1024 ? 0.8 : 0.2);
-  }
+  const Options options = parse(argc, argv);
+  if (!options.isa.empty()) force(options.isa);
   Pair pair;
-  const bool one_thread = std::getenv("DGX_BENCH_ONE_THREAD") != nullptr;
-  for (const Product& product : kProducts) {
-    if (!one_thread && chosen(product))
-      bench_product(product, 2, &pair, product.shape.rows >= 1024 ? 0.8 : 0.2);
+  for (const int threads : {1, 2}) {
+    for (const Product& product : kProducts) {
+      if (options.only.empty() || options.only == product.name) bench_product(product, threads, &pair, options);
+    }
   }
-  if (argc < 3) {
-    for (const std::int64_t columns : {10, 16, 64, 256, 1536}) bench_column_sum(2048, columns);
+  for (const std::int64_t columns : {10, 64, 256, 1536}) {
+    if (options.only.empty()) bench_sums(2048, columns, options);
   }
 }

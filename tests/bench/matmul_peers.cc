@@ -8,9 +8,9 @@
 
 #include <dlfcn.h>
 
-namespace bench {
+namespace dgx::bench {
 
-using dgx::kernels::cpu::MatmulShape;
+using kernels::cpu::MatmulShape;
 
 namespace {
 
@@ -39,6 +39,13 @@ std::function<void()> openblas(const MatmulShape& s, const float* a, bool ta, co
   };
 }
 
+/// With the kernels it chose for this processor, or was told to.
+std::string openblas_name() {
+  using Name = char* (*)();
+  const auto core = reinterpret_cast<Name>(dlsym(openblas_library(), "openblas_get_corename"));
+  return core == nullptr ? "OpenBLAS" : std::string("OpenBLAS ") + core();
+}
+
 #if DGX_BENCH_TORCH
 at::Tensor tensor(const float* data, std::int64_t rows, std::int64_t columns, bool transposed) {
   float* numbers = const_cast<float*>(data);
@@ -60,11 +67,11 @@ std::function<void()> torch(const MatmulShape& s, const float* a, bool ta, const
 
 std::vector<Peer> peers() {
   std::vector<Peer> out;
-  if (openblas_library() != nullptr) out.push_back({"openblas", openblas});
+  if (openblas_library() != nullptr) out.push_back({openblas_name(), openblas});
 #if DGX_BENCH_TORCH
-  out.push_back({"torch", torch});
+  out.push_back({"libtorch", torch});
 #endif
   return out;
 }
 
-}  // namespace bench
+}  // namespace dgx::bench

@@ -7,13 +7,13 @@
 
 #include "dgx/kernels/cpu/matmul.h"
 
-namespace bench {
+namespace dgx::bench {
 
 /// Another library's product, for comparison.
 struct Peer {
   std::string name;
   /// A call of C = A · B with `threads` threads; operands are row-major or the transpose of row-major.
-  std::function<std::function<void()>(const dgx::kernels::cpu::MatmulShape& shape, const float* a,
+  std::function<std::function<void()>(const kernels::cpu::MatmulShape& shape, const float* a,
                                       bool a_transposed, const float* b, bool b_transposed, float* c,
                                       int threads)>
       prepare;
@@ -22,4 +22,4 @@ struct Peer {
 /// Those this build found.
 std::vector<Peer> peers();
 
-}  // namespace bench
+}  // namespace dgx::bench

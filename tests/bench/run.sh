@@ -1,112 +1,168 @@
 #!/bin/sh
-# Measures, and prints one line a result:
+# Measures, and prints one row a result: exact beside its peer in the same run, in turns, the median and the spread (half the distance
+# between the quartiles), and how many times as fast it is.
 #
 #   sh tests/bench/run.sh                all that this build can measure
-#   sh tests/bench/run.sh NAME           one of: matmul, step, convolution, checkpoint, sha256, start
-#   sh tests/bench/run.sh --json [NAME]  lines of JSON where a benchmark has them
+#   sh tests/bench/run.sh NAME           one of: product, step, convolution, function, checkpoint, verify, hash, start
+#   sh tests/bench/run.sh --json [NAME]  a JSON object a row: name, dgx, peer, peer_name, ratio, threads, unit, spreads, bytes at peak
 #
-# BUILD is the build folder (default build/release), DGX_TORCH as for tests/run.sh. checkpoint needs FASHION_MNIST, the folder with the
-# four IDX files of that name. Compare figures of one run only: another run is another load of the machine.
+# Products and steps run twice, with the widest instructions and with both sides held to AVX2. OpenBLAS is told the widest kernels that
+# the processor has; their name stands in the row. BUILD is the build folder (default build/release), DGX_TORCH as for tests/run.sh.
+# checkpoint and verify need FASHION_MNIST, the folder with the four IDX files of that name (default: Debian's); the TorchScript steps
+# need python3-torch. DGX_BENCH_CLOCK=cpu counts processor time with one thread. Compare figures of one run only: another run is another
+# load of the machine.
 set -eu
 cd "$(dirname "$0")/../.."
 
-usage() { sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+usage() { sed -n '2,15s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
 json= name=all
 for argument in "$@"; do
   case "$argument" in
     --json) json=--json ;;
-    all|matmul|step|convolution|checkpoint|sha256|start) name=$argument ;;
+    all|product|step|convolution|function|checkpoint|verify|hash|start) name=$argument ;;
     *) usage ;;
   esac
 done
 build=${BUILD:-build/release}
 [ -e "$build/build.ninja" ] || cmake --preset release -B "$build" "-DDGX_TORCH=${DGX_TORCH:-pypi}" >&2
-wanted() { [ "$name" = all ] || [ "$name" = "$1" ]; }
-make_target() { cmake --build "$build" --target "$@" >&2; }
-has_target() { cmake --build "$build" --target help | grep -q "^$1:"; }
-report() { # NAME VALUE UNIT
-  if [ -n "$json" ]; then
-    printf '{"bench":"%s","value":"%s","unit":"%s"}\n' "$1" "$2" "$3"
-  else
-    printf '%s: %s %s\n' "$1" "$2" "$3"
-  fi
+tools=$build/bin
+benches=$build/tests/bench
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+
+skip() { echo "tests/bench/run.sh: $*" >&2; return 0; }
+has_flag() { grep -qw "$1" /proc/cpuinfo; }
+make_target() { cmake --build "$build" --target "$@" >"$work/build.log" || { cat "$work/build.log" >&2; return 1; }; }
+has_target() { cmake --build "$build" --target help >"$work/targets" && grep -q "^$1:" "$work/targets"; }
+bench_of() { # TARGET OPTION...
+  target=$1; shift
+  has_target "$target" || { skip "$target needs libtorch"; return 0; }
+  make_target "$target"
+  "$benches/$target" $json "$@"
+}
+# Both sides: libtorch's own kernels, MKL's and oneDNN's; OpenBLAS's kernels for AVX2 are named Haswell.
+with_avx2() {
+  env ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell "$@"
+}
+median() { sort -n | awk '{ x[NR] = $1 } END { print (x[int((NR + 1) / 2)] + x[int(NR / 2) + 1]) / 2 }'; }
+# row NAME THREADS UNIT DGX [PEER PEER_NAME]: in units of which less is better
+row() {
+  awk -v json="$json" -v name="$1" -v threads="$2" -v unit="$3" -v dgx="$4" -v peer="${5:-}" -v peer_name="${6:-}" 'BEGIN {
+    ratio = peer == "" ? "null" : sprintf("%.3f", peer / dgx)
+    if (json != "") printf "{\"name\":\"%s\",\"dgx\":%.5g,\"peer\":%s,\"peer_name\":%s,\"ratio\":%s,\"threads\":%d,\"unit\":\"%s\"}\n",
+      name, dgx, peer == "" ? "null" : sprintf("%.5g", peer), peer == "" ? "null" : "\"" peer_name "\"", ratio, threads, unit
+    else if (peer == "") printf "%-34s %d  dgx %9.4g %s\n", name, threads, dgx, unit
+    else printf "%-34s %d  dgx %9.4g %s   %s %9.4g %s   ratio %.2f\n", name, threads, dgx, unit, peer_name, peer, unit, ratio
+  }'
 }
 
 # GF/s of products, ours and those of the libraries found.
-bench_matmul() {
-  make_target matmul_bench
-  OPENBLAS_CORETYPE=${OPENBLAS_CORETYPE:-SkylakeX} "$build/tests/bench/matmul_bench"
+bench_product() {
+  core=Haswell
+  ! has_flag avx512f || core=SkylakeX
+  OPENBLAS_CORETYPE=${OPENBLAS_CORETYPE:-$core} bench_of matmul_bench
+  ! has_flag avx512f || with_avx2 "$benches/matmul_bench" $json --isa avx2
 }
 
-# A training step against eager libtorch.
+# Training steps against libtorch.
 bench_step() {
-  has_target step_bench || { echo "tests/bench/run.sh: step needs libtorch" >&2; return 0; }
-  make_target step_bench
-  "$build/tests/bench/step_bench" $json
+  scripts=
+  if /usr/bin/python3 -c 'import torch, h5py, numpy' 2>/dev/null; then
+    /usr/bin/python3 tests/bench/scripted.py "$work"
+    scripts="--scripts $work"
+  else
+    skip "the TorchScript steps need python3-torch"
+  fi
+  bench_of step_bench $scripts
+  ! has_target step_bench || ! has_flag avx512f || with_avx2 "$benches/step_bench" $json $scripts --isa avx2
 }
 
-# GF/s of 3×3 convolutions and their gradients against eager libtorch.
-bench_convolution() {
-  has_target convolution_bench || { echo "tests/bench/run.sh: convolution needs libtorch" >&2; return 0; }
-  make_target convolution_bench
-  "$build/tests/bench/convolution_bench" $json
+bench_convolution() { bench_of convolution_bench; }
+bench_function() { bench_of functions_bench; }
+
+# Sets up $work with a key and Fashion-MNIST; false if that is not there.
+fashion() {
+  images=${FASHION_MNIST:-$(dirname "$(dpkg -L dataset-fashion-mnist 2>/dev/null | grep train-images)")}
+  [ -e "$images/train-images-idx3-ubyte.gz" ] || { skip "no Fashion-MNIST in $images"; return 1; }
+  has_target dgx_torch || { skip "dgx-submit needs libtorch"; return 1; }
+  [ ! -e "$work/data.h5" ] || return 0
+  make_target dgx-pack dgx-key dgx-submit dgx-train dgx-prove dgx-verify dgx_torch
+  "$tools/dgx-key" new "$work/key" >"$work/log"
+  "$tools/dgx-pack" idx --images "$images/train-images-idx3-ubyte.gz" --labels "$images/train-labels-idx1-ubyte.gz" \
+    --scale 0.00392156863 -o "$work/data.h5" >"$work/log"
+}
+submit() { # NAME OPTION...
+  task=$1; shift
+  "$tools/dgx-submit" --data "$work/data.h5" --model mlp:784-256-128-10 --loss cross-entropy \
+    --optimizer sgd:lr=0.1,momentum=0.9 --batch 128 --key "$work/key.pem" -o "$work/$task.json" "$@" >"$work/log"
+}
+train_seconds() { # NAME THREADS
+  rm -rf "$work/run"
+  "$tools/dgx-train" "$work/$1.json" --data "$work/data.h5" -o "$work/run" --threads "$2" --json -q |
+    sed -n 's/.*[{,]"seconds":"\{0,1\}\([0-9.]*\).*/\1/p' | head -1
+}
+# Wall seconds of a command.
+wall() {
+  begin=$(date +%s%N)
+  "$@" >"$work/log"
+  awk -v t=$(($(date +%s%N) - begin)) 'BEGIN { print t / 1e9 }'
 }
 
-# What checkpoints take from training: four epochs with the default interval and with a single segment, the best of five in turns.
+# What checkpoints take from training: four epochs with the default interval beside a single segment, in turns.
 bench_checkpoint() {
-  [ -n "${FASHION_MNIST:-}" ] || { echo "tests/bench/run.sh: checkpoint needs FASHION_MNIST" >&2; return 0; }
-  make_target dgx-pack dgx-key dgx-submit dgx-train dgx_torch
-  work=$(mktemp -d)
-  trap 'rm -rf "$work"' EXIT
-  tools=$build/bin
-  "$tools/dgx-key" new "$work/key" >/dev/null
-  "$tools/dgx-pack" idx --images "$FASHION_MNIST/train-images-idx3-ubyte.gz" \
-    --labels "$FASHION_MNIST/train-labels-idx1-ubyte.gz" --scale 0.00392156863 -o "$work/data.h5" >/dev/null
-  submit() {
-    "$tools/dgx-submit" --data "$work/data.h5" --model mlp:784-256-128-10 --loss cross-entropy \
-      --optimizer sgd:lr=0.1,momentum=0.9 --batch 128 --epochs 4 --key "$work/key.pem" "$@" >/dev/null
-  }
-  seconds_of() { # TASK
-    rm -rf "$work/run"
-    "$tools/dgx-train" "$work/$1.json" --data "$work/data.h5" -o "$work/run" --threads 1 --json |
-      sed -n 's/.*"seconds":"\{0,1\}\([0-9.]*\).*/\1/p' | head -1
-  }
-  submit -o "$work/default.json"
-  submit --checkpoint-every 1000000 -o "$work/single.json"
-  for _ in 1 2 3 4 5; do
-    printf '%s %s\n' "$(seconds_of default)" "$(seconds_of single)"
-  done >"$work/seconds"
-  best() { cut -d' ' -f "$1" "$work/seconds" | sort -n | head -1; }
-  report train-default-interval "$(best 1)" s
-  report train-single-segment "$(best 2)" s
-  report checkpoint-share "$(awk "BEGIN {printf \"%.1f\", ($(best 1) / $(best 2) - 1) * 100}")" %
+  fashion || return 0
+  submit default --epochs 4
+  submit single --epochs 4 --checkpoint-every 1000000
+  for threads in 1 2; do
+    : >"$work/default" && : >"$work/single"
+    for _ in 1 2 3 4 5; do
+      train_seconds default "$threads" >>"$work/default"
+      train_seconds single "$threads" >>"$work/single"
+    done
+    row checkpoint-default-interval "$threads" s "$(median <"$work/default")" "$(median <"$work/single")" "no checkpoint but the last"
+  done
+}
+
+# Proving, opening and verifying 5 of 100 segments beside the training.
+bench_verify() {
+  fashion || return 0
+  submit verified --epochs 10 --checkpoint-every 47
+  training=$(train_seconds verified 2)
+  prove=$(wall "$tools/dgx-prove" "$work/verified.json" "$work/run" --key "$work/key.pem" -o "$work/proof.json")
+  : >"$work/times"
+  for n in 1 2 3 4 5; do
+    wall "$tools/dgx-verify" "$work/verified.json" "$work/proof.json" --from "$work/run" --data "$work/data.h5" --fraction 0.05 \
+      --key "$work/key.pem" -o "$work/verdict-$n.json" --threads 2 >>"$work/times"
+  done
+  row prove-100-segments 2 s "$prove" "$training" "the training"
+  row verify-5-of-100-segments 2 s "$(median <"$work/times")" "$training" "the training"
 }
 
 # SHA-256 in GB/s, ours and openssl's.
-bench_sha256() {
+bench_hash() {
   make_target sha256_bench
-  "$build/tests/bench/sha256_bench" $json
+  peer=
   ! command -v openssl >/dev/null ||
-    report sha256-openssl "$(openssl speed -seconds 1 -bytes 1048576 sha256 2>/dev/null | awk '/^sha256/ {printf "%.2f", $2 / 1e6}')" GB/s
+    peer=$(openssl speed -seconds 1 -bytes 1048576 sha256 2>/dev/null | awk '/^sha256/ {printf "%.4f", $2 / 1e6}')
+  row sha256 1 ns/B "$("$benches/sha256_bench" | awk '{ print 1 / $2 }')" "${peer:+$(awk "BEGIN { print 1 / $peer }")}" openssl
 }
 
-# How long every program takes to say its version: what a script pays for each call.
+# How long every program takes to say its version: what a script pays for each call; beside it, a shell that does nothing.
 bench_start() {
   for source in tools/dgx-*.cc; do
     program=$(basename "$source" .cc)
     make_target "$program"
-    best=
-    for _ in 1 2 3 4 5; do
-      begin=$(date +%s%N)
-      "$build/bin/$program" --version >/dev/null
-      took=$((($(date +%s%N) - begin) / 1000))
-      [ -n "$best" ] && [ "$best" -le "$took" ] || best=$took
+    : >"$work/times" && : >"$work/shell"
+    for _ in 1 2 3 4 5 6 7 8 9; do
+      wall "$tools/$program" --version >>"$work/times"
+      wall /bin/sh -c : >>"$work/shell"
     done
-    report "start-$program" "$(awk "BEGIN {printf \"%.1f\", $best / 1000}")" ms
+    row "start-$program" 1 ms "$(median <"$work/times" | awk '{ print $1 * 1e3 }')" "$(median <"$work/shell" | awk '{ print $1 * 1e3 }')" "sh -c :"
   done
 }
 
-for part in matmul step convolution checkpoint sha256 start; do
-  if wanted "$part"; then "bench_$part"; fi
+for part in product step convolution function checkpoint verify hash start; do
+  if [ "$name" = all ] || [ "$name" = "$part" ]; then "bench_$part"; fi
 done

@@ -1,153 +1,170 @@
-// A training step of MLP 784-256-128-10, batch 128, exact against eager libtorch: same optimiser, same threads, same run. Both
-// sides are timed in turns, so that whatever else the machine does hits them alike. Text, or JSON with --json. For a profiler,
-// `--exact THREADS [sgd|adam]` runs the exact sides alone.
-#include <torch/torch.h>
+// A training step of whole models, exact against libtorch: same model, optimiser, threads and run, in turns, and the peak memory of
+// each side in a process of its own.
+//
+//   step_bench [--json] [--isa NAME] [--case NAME] [--threads N] [--seconds S] [--scripts FOLDER]
+//   step_bench --explain --case NAME        the exact side's plan
+//   step_bench --alone exact|eager|channels-last --case NAME --threads N    the bytes one side takes
+//
+// FOLDER holds TorchScript models (scripted.py). MLPs are not measured much longer than this: after some 730 steps the momentum of units
+// that never fire is subnormal, which costs a processor a hundred cycles a vector, and both sides alike.
+#include <malloc.h>
 
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <fstream>
 #include <functional>
-#include <memory>
 #include <string_view>
-#include <thread>
 
-#include "captured_mlp.h"
-#include "dgx/exec/executor.h"
-#include "dgx/program/initial.h"
-#include "dgx/program/lower.h"
+#include "dgx/kernels/cpu/dispatch.h"
+#include "eager.h"
+#include "exact.h"
+#include "row.h"
 
 namespace {
 
 using namespace dgx;
+using bench::Case;
 
-constexpr std::int64_t kBatch = 128;
-constexpr std::int64_t kSamples = 4096;
-// Not many more: after some 730 steps the momentum of units that never fire is subnormal, which costs this processor a
-// hundred cycles a vector, and both sides alike.
-constexpr int kRounds = 26;
-constexpr int kStepsARound = 25;
-
-struct Setting {
-  const char* name;
-  const char* optimizer;
+struct Options {
+  bool json = false, explain = false;
+  std::string isa, only, scripts, alone;
+  int threads = 0;  // 0: one and two
+  double seconds = 6;
+  const char* self = "";
 };
-constexpr Setting kSettings[] = {{"sgd", "sgd:lr=0.1,momentum=0.9"}, {"adam", "adam:lr=1e-3"}};
 
-/// Both sides' idle workers spin for a while after their last operation; before a side is timed the other's have gone to sleep
-/// and its own are awake.
-double seconds_of(const std::function<void()>& step) {
-  std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  for (int s = 0; s < 2; ++s) step();
-  const auto begin = std::chrono::steady_clock::now();
-  for (int s = 0; s < kStepsARound; ++s) step();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / kStepsARound;
+std::vector<Case> cases(const std::string& scripts) {
+  std::vector<Case> all = {
+      {"mlp-sgd", "mlp:784-256-128-10", "sgd:lr=0.1,momentum=0.9", 128, {784}},
+      {"mlp-adam", "mlp:784-256-128-10", "adam:lr=1e-3", 128, {784}},
+      {"resnet20-batch-32", "resnet20:classes=10", "sgd:lr=0.1,momentum=0.9", 32, {28, 28}},
+      {"resnet20-batch-128", "resnet20:classes=10", "sgd:lr=0.1,momentum=0.9", 128, {28, 28}},
+      {"gpt-6x384", "gpt:layers=6,width=384,heads=6,context=256,vocab=256", "adamw:lr=3e-4", 8, {256}, true}};
+  if (scripts.empty()) return all;
+  all.push_back({"script-llama", scripts + "/llama.pt", "adamw:lr=3e-4", 8, {128}, true});
+  all.push_back({"script-vision-transformer", scripts + "/vision_transformer.pt", "adam:lr=1e-3", 64, {28, 28}});
+  return all;
 }
 
-/// The step program, its data and its executor.
-class Exact {
- public:
-  Exact(const Setting& setting, int threads) : x_(DType::kU8, {kSamples, 784}), y_(DType::kU8, {kSamples}) {
-    program::TrainingRecipe recipe;
-    recipe.x = {DType::kU8, {784}};
-    recipe.y = {DType::kU8, {}};
-    recipe.scale = 1.0F / 255;
-    recipe.batch = kBatch;
-    recipe.optimizer = *program::parse_optimizer_spec(setting.optimizer);
-    test::MlpCapture capture({784, 256, 128, 10}, {kBatch, 784}, program::Activation::kRelu);
-    const auto program =
-        std::make_shared<const program::Program>(*program::lower_training_step(capture.training(), recipe));
-    for (std::size_t i = 0; i < x_.bytes().size(); ++i) x_.bytes()[i] = static_cast<std::uint8_t>(i * 2654435761U >> 24);
-    for (std::size_t i = 0; i < y_.bytes().size(); ++i) y_.bytes()[i] = static_cast<std::uint8_t>(i % 10);
-    const auto schedule = *program::schedule_parameters(recipe.optimizer, {}, 1 << 20);
-    executor_ = exec::ExactExecutor::create(program, {schedule, 1, kBatch, x_.view(), y_.view()}, threads).value();
-    if (!executor_->load(*program::initial_state(*program, 1)).ok()) std::abort();
-  }
-  void step() {
-    if (!executor_->step().ok()) std::abort();
-  }
-  [[nodiscard]] const exec::ExactExecutor& executor() const { return *executor_; }
+bench::EagerCase eager_case(const Case& of, bool channels_last) {
+  return {of.model, of.optimizer, of.batch, of.sample, of.tokens, channels_last};
+}
 
- private:
-  Tensor x_, y_;
-  std::unique_ptr<exec::ExactExecutor> executor_;
-};
+/// A number of /proc/self/status, in bytes.
+long long status_bytes(std::string_view key) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(key)) return std::strtoll(line.c_str() + key.size() + 1, nullptr, 10) * 1024;
+  }
+  return 0;
+}
 
-class Eager {
- public:
-  explicit Eager(const Setting& setting) {
-    using namespace torch;
-    model_ = nn::Sequential(nn::Linear(784, 256), nn::ReLU(), nn::Linear(256, 128), nn::ReLU(), nn::Linear(128, 10));
-    if (std::string_view(setting.name) == "sgd") {
-      optimizer_ = std::make_unique<optim::SGD>(model_->parameters(), optim::SGDOptions(0.1).momentum(0.9));
-    } else {
-      optimizer_ = std::make_unique<optim::Adam>(model_->parameters(), optim::AdamOptions(1e-3));
+/// What `side` takes beyond the libraries and the program text: the highest of three steps.
+long long peak_of(const Case& of, const std::string& side, int threads) {
+  bench::set_libtorch_threads(threads);
+  std::unique_ptr<bench::Exact> exact;
+  if (side == "exact") exact = std::make_unique<bench::Exact>(of);
+  malloc_trim(0);
+  std::ofstream("/proc/self/clear_refs") << "5\n";
+  const long long before = status_bytes("VmRSS");
+  std::function<void()> step;
+  if (exact != nullptr) {
+    exact->start(threads);
+    step = [&] { exact->step(); };
+  } else {
+    step = bench::eager_step(eager_case(of, side == "channels-last"));
+  }
+  for (int n = 0; n < 3; ++n) step();
+  return status_bytes("VmHWM") - before;
+}
+
+std::optional<long long> peak_alone(const Options& options, const Case& of, const std::string& side, int threads) {
+  std::string command = std::string(options.self) + " --alone " + side + " --case " + of.name + " --threads " + std::to_string(threads);
+  if (!options.isa.empty()) command += " --isa " + options.isa;
+  if (!options.scripts.empty()) command += " --scripts '" + options.scripts + "'";
+  FILE* const child = popen(command.c_str(), "r");
+  long long bytes = 0;
+  const bool told = child != nullptr && std::fscanf(child, "%lld", &bytes) == 1;
+  return child != nullptr && pclose(child) == 0 && told ? std::optional(bytes) : std::nullopt;
+}
+
+void measure(const Options& options, const Case& of, int threads) {
+  bench::set_libtorch_threads(threads);
+  bench::Exact exact(of);
+  exact.start(threads);
+  const bool script = of.model.ends_with(".pt");
+  std::vector<bench::Side> sides = {{"exact", [&] { exact.step(); }},
+                                    {"eager", bench::eager_step(eager_case(of, false))}};
+  if (of.model.starts_with("resnet")) sides.push_back({"channels-last", bench::eager_step(eager_case(of, true))});
+  measure_in_turns(sides, {options.seconds, 5, threads});
+  const auto ours = peak_alone(options, of, "exact", threads);
+  for (std::size_t s = 1; s < sides.size(); ++s) {
+    const std::string form = s == 2 ? ", channels last" : script ? ", TorchScript" : ", eager";
+    bench::Row row{"step-" + of.name + (options.isa.empty() ? "" : "-" + options.isa), threads, "ms"};
+    row.dgx = bench::median(sides[0].seconds) * 1e3;
+    row.dgx_spread = bench::spread(sides[0].seconds);
+    row.peer_name = bench::libtorch_name() + form;
+    row.peer = bench::median(sides[s].seconds) * 1e3;
+    row.peer_spread = bench::spread(sides[s].seconds);
+    row.dgx_bytes = ours;
+    row.peer_bytes = peak_alone(options, of, sides[s].name, threads);
+    bench::print(row, options.json);
+  }
+}
+
+Options parse(int argc, char** argv) {
+  Options options;
+  options.self = argv[0];
+  for (int n = 1; n < argc; ++n) {
+    const std::string_view word = argv[n];
+    const auto value = [&]() -> const char* { return n + 1 < argc ? argv[++n] : ""; };
+    if (word == "--json") options.json = true;
+    else if (word == "--explain") options.explain = true;
+    else if (word == "--isa") options.isa = value();
+    else if (word == "--case") options.only = value();
+    else if (word == "--scripts") options.scripts = value();
+    else if (word == "--alone") options.alone = value();
+    else if (word == "--threads") options.threads = std::atoi(value());
+    else if (word == "--seconds") options.seconds = std::atof(value());
+    else {
+      std::fprintf(stderr, "step_bench: no option %s\n", argv[n]);
+      std::exit(2);
     }
-    x_ = torch::rand({kBatch, 784});
-    y_ = torch::randint(10, {kBatch});
   }
-  void step() {
-    optimizer_->zero_grad();
-    at::cross_entropy_loss(model_->forward(x_), y_).backward();
-    optimizer_->step();
-  }
+  return options;
+}
 
- private:
-  torch::nn::Sequential model_{nullptr};
-  std::unique_ptr<torch::optim::Optimizer> optimizer_;
-  torch::Tensor x_, y_;
-};
-
-struct Times {
-  double best = 1e9, median = 0;
-  std::vector<double> all;
-  void add(double seconds) {
-    all.push_back(seconds);
-    best = std::min(best, seconds);
-    std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2), all.end());
-    median = all[all.size() / 2];
+void force(const std::string& isa) {
+  for (const auto set : kernels::cpu::available_instruction_sets()) {
+    if (name_of(set) == isa && kernels::cpu::force_instruction_set(set).ok()) return;
   }
-};
-
-void run_exact_alone(int threads, std::string_view only) {
-  for (const Setting& setting : kSettings) {
-    if (!only.empty() && only != setting.name) continue;
-    Exact exact(setting, threads);
-    Times times;
-    for (int round = 0; round < kRounds; ++round) times.add(seconds_of([&] { exact.step(); }));
-    std::printf("mlp %-4s %d threads: exact %.3f ms (median %.3f)\n", setting.name, threads, times.best * 1e3, times.median * 1e3);
-  }
+  std::fprintf(stderr, "step_bench: this processor has no %s\n", isa.c_str());
+  std::exit(2);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::string_view option = argc > 1 ? argv[1] : "";
-  if (option == "--exact") {
-    run_exact_alone(argc > 2 ? std::atoi(argv[2]) : 1, argc > 3 ? argv[3] : "");
-    return 0;
-  }
-  for (const Setting& setting : kSettings) {
-    for (const int threads : {1, 2}) {
-      at::set_num_threads(threads);
-      Exact exact(setting, threads);
-      Eager eager(setting);
-      if (option == "--explain") {
-        std::fputs(exact.executor().explain().c_str(), stdout);
-        return 0;
+  const Options options = parse(argc, argv);
+  if (!options.isa.empty()) force(options.isa);
+  bool found = false;
+  for (const Case& of : cases(options.scripts)) {
+    if (!options.only.empty() && options.only != of.name) continue;
+    found = true;
+    if (options.explain) {
+      bench::Exact exact(of);
+      exact.start(std::max(options.threads, 1));
+      std::fputs(exact.executor().explain().c_str(), stdout);
+    } else if (!options.alone.empty()) {
+      std::printf("%lld\n", peak_of(of, options.alone, std::max(options.threads, 1)));
+    } else {
+      for (const int threads : {1, 2}) {
+        if (options.threads == 0 || options.threads == threads) measure(options, of, threads);
       }
-      Times ours, theirs;
-      for (int round = 0; round < kRounds; ++round) {
-        theirs.add(seconds_of([&] { eager.step(); }));
-        ours.add(seconds_of([&] { exact.step(); }));
-      }
-      std::printf(option == "--json"
-                      ? "{\"bench\":\"mlp-%s\",\"threads\":%d,\"exact_ms\":\"%.3f\",\"eager_ms\":\"%.3f\",\"ratio\":\"%.2f\","
-                        "\"ratio_of_medians\":\"%.2f\"}\n"
-                      : "mlp %-4s %d threads: exact %.3f ms, eager libtorch %.3f ms, %.2f times as fast (medians %.2f)\n",
-                  setting.name, threads, ours.best * 1e3, theirs.best * 1e3, theirs.best / ours.best,
-                  theirs.median / ours.median);
-      std::fflush(stdout);
     }
   }
+  if (found) return 0;
+  std::fprintf(stderr, "step_bench: no case %s\n", options.only.c_str());
+  return 2;
 }

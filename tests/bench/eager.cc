@@ -1,0 +1,163 @@
+// The same models and optimisers as a user of libtorch writes them: its own modules, and scaled_dot_product_attention.
+#include "eager.h"
+
+#include <torch/script.h>
+#include <torch/torch.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+namespace dgx::bench {
+namespace {
+
+using namespace torch;
+
+nn::Conv2d convolution(std::int64_t in, std::int64_t out, std::int64_t stride) {
+  return nn::Conv2d(nn::Conv2dOptions(in, out, 3).stride(stride).padding(1).bias(false));
+}
+
+struct ResidualImpl : nn::Module {
+  ResidualImpl(std::int64_t in, std::int64_t out) : added(out - in) {
+    first = register_module("first", convolution(in, out, in == out ? 1 : 2));
+    second = register_module("second", convolution(out, out, 1));
+    norm_1 = register_module("norm_1", nn::BatchNorm2d(out));
+    norm_2 = register_module("norm_2", nn::BatchNorm2d(out));
+  }
+  Tensor forward(const Tensor& x) {
+    const Tensor y = norm_2(second(relu(norm_1(first(x)))));
+    if (added == 0) return relu(y + x);
+    const Tensor fewer = x.slice(2, 0, x.size(2), 2).slice(3, 0, x.size(3), 2);
+    return relu(y + constant_pad_nd(fewer, {0, 0, 0, 0, added / 2, added / 2}, 0));
+  }
+  std::int64_t added;
+  nn::Conv2d first{nullptr}, second{nullptr};
+  nn::BatchNorm2d norm_1{nullptr}, norm_2{nullptr};
+};
+TORCH_MODULE(Residual);
+
+struct PoolImpl : nn::Module {
+  Tensor forward(const Tensor& x) { return x.mean({2, 3}); }  // not static: Sequential wants a member
+};
+TORCH_MODULE(Pool);
+
+nn::Sequential resnet20() {
+  nn::Sequential net(convolution(1, 16, 1), nn::BatchNorm2d(16), nn::ReLU());
+  std::int64_t in = 16;
+  for (const std::int64_t out : {16, 16, 16, 32, 32, 32, 64, 64, 64}) {
+    net->push_back(Residual(in, out));
+    in = out;
+  }
+  net->push_back(Pool());
+  net->push_back(nn::Linear(64, 10));
+  return net;
+}
+
+nn::Sequential mlp() {
+  return nn::Sequential(nn::Linear(784, 256), nn::ReLU(), nn::Linear(256, 128), nn::ReLU(), nn::Linear(128, 10));
+}
+
+struct DecoderImpl : nn::Module {
+  DecoderImpl(std::int64_t of_width, std::int64_t of_heads) : width(of_width), heads(of_heads) {
+    norm_1 = register_module("norm_1", nn::LayerNorm(nn::LayerNormOptions({width})));
+    norm_2 = register_module("norm_2", nn::LayerNorm(nn::LayerNormOptions({width})));
+    attention = register_module("attention", nn::Linear(width, 3 * width));
+    out = register_module("out", nn::Linear(width, width));
+    up = register_module("up", nn::Linear(width, 4 * width));
+    down = register_module("down", nn::Linear(4 * width, width));
+  }
+  Tensor forward(const Tensor& input) {
+    const std::int64_t batch = input.size(0), length = input.size(1);
+    const Tensor parts = attention(norm_1(input)).view({batch, length, 3, heads, width / heads}).permute({2, 0, 3, 1, 4});
+    const Tensor mixed = at::scaled_dot_product_attention(parts[0], parts[1], parts[2], {}, 0.0, true);
+    const Tensor x = input + out(mixed.transpose(1, 2).reshape({batch, length, width}));
+    return x + down(gelu(up(norm_2(x)), "tanh"));
+  }
+  std::int64_t width, heads;
+  nn::LayerNorm norm_1{nullptr}, norm_2{nullptr};
+  nn::Linear attention{nullptr}, out{nullptr}, up{nullptr}, down{nullptr};
+};
+TORCH_MODULE(Decoder);
+
+struct EmbedImpl : nn::Module {
+  EmbedImpl(std::int64_t vocab, std::int64_t context, std::int64_t width) {
+    tokens = register_module("tokens", nn::Embedding(vocab, width));
+    places = register_module("places", nn::Embedding(context, width));
+  }
+  Tensor forward(const Tensor& x) { return tokens(x) + places(torch::arange(x.size(1))); }
+  nn::Embedding tokens{nullptr}, places{nullptr};
+};
+TORCH_MODULE(Embed);
+
+/// `gpt:layers=6,width=384,heads=6,vocab=256` with samples of `length` tokens.
+nn::Sequential gpt(const std::string& spec, std::int64_t length) {
+  const auto field = [&](const std::string& name) {
+    const std::size_t at = spec.find(name + "=");
+    if (at == std::string::npos) std::exit(70);
+    return std::strtoll(spec.c_str() + at + name.size() + 1, nullptr, 10);
+  };
+  const std::int64_t width = field("width"), vocab = field("vocab");
+  nn::Sequential net((Embed(vocab, length, width)));
+  for (std::int64_t n = 0; n < field("layers"); ++n) net->push_back(Decoder(width, field("heads")));
+  net->push_back(nn::LayerNorm(nn::LayerNormOptions({width})));
+  net->push_back(nn::Linear(nn::LinearOptions(width, vocab).bias(false)));
+  return net;
+}
+
+struct Model {
+  std::vector<Tensor> parameters;
+  std::function<Tensor(const Tensor&)> forward;
+};
+
+Model model_of(const EagerCase& of) {
+  if (of.model.ends_with(".pt")) {
+    auto module = std::make_shared<jit::Module>(jit::load(of.model));
+    Model model{{}, [module](const Tensor& x) { return module->forward({x}).toTensor(); }};
+    for (const Tensor& parameter : module->parameters()) model.parameters.push_back(parameter);
+    return model;
+  }
+  nn::Sequential net = of.model.starts_with("gpt") ? gpt(of.model, of.sample[0]) : of.model.starts_with("resnet") ? resnet20() : mlp();
+  for (Tensor parameter : net->parameters()) {
+    if (of.channels_last && parameter.dim() == 4) parameter.set_data(parameter.contiguous(MemoryFormat::ChannelsLast));
+  }
+  return {net->parameters(), [net](const Tensor& x) mutable { return net->forward(x); }};
+}
+
+std::unique_ptr<optim::Optimizer> optimizer_of(const EagerCase& of, const std::vector<Tensor>& parameters) {
+  const double rate = std::strtod(of.optimizer.c_str() + of.optimizer.find("lr=") + 3, nullptr);
+  if (of.optimizer.starts_with("sgd")) {
+    return std::make_unique<optim::SGD>(parameters, optim::SGDOptions(rate).momentum(0.9));
+  }
+  if (of.optimizer.starts_with("adamw")) return std::make_unique<optim::AdamW>(parameters, optim::AdamWOptions(rate));
+  return std::make_unique<optim::Adam>(parameters, optim::AdamOptions(rate));
+}
+
+Tensor input_of(const EagerCase& of) {
+  std::vector<std::int64_t> shape = of.sample;
+  shape.insert(shape.begin(), of.batch);
+  if (of.tokens) return torch::randint(256, shape);
+  Tensor x = torch::rand(shape);
+  if (of.model.starts_with("resnet")) x = x.unsqueeze(1);
+  return of.channels_last ? x.contiguous(MemoryFormat::ChannelsLast) : x;
+}
+
+}  // namespace
+
+std::string libtorch_name() { return std::string("libtorch ") + TORCH_VERSION; }
+
+void set_libtorch_threads(int threads) { at::set_num_threads(threads); }
+
+std::function<void()> eager_step(const EagerCase& of) {
+  const Model model = model_of(of);
+  const std::shared_ptr<optim::Optimizer> optimizer = optimizer_of(of, model.parameters);
+  const Tensor x = input_of(of);
+  const Tensor y = of.tokens ? torch::randint(256, {of.batch * of.sample[0]}) : torch::randint(10, {of.batch});
+  return [=] {
+    optimizer->zero_grad();
+    const Tensor output = model.forward(x);
+    at::cross_entropy_loss(output.view({-1, output.size(-1)}), y).backward();
+    optimizer->step();
+  };
+}
+
+}  // namespace dgx::bench

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace dgx::bench {
+
+/// What a case is to libtorch; the fields of Case, without a header that libtorch's would meet.
+struct EagerCase {
+  std::string model;
+  std::string optimizer;
+  std::int64_t batch = 1;
+  std::vector<std::int64_t> sample;
+  bool tokens = false;
+  bool channels_last = false;
+};
+
+/// "libtorch 2.11.0".
+[[nodiscard]] std::string libtorch_name();
+void set_libtorch_threads(int threads);
+/// A training step of the case in eager libtorch, or of a TorchScript file: zero_grad, forward, cross entropy, backward, optimiser.
+[[nodiscard]] std::function<void()> eager_step(const EagerCase& of);
+
+}  // namespace dgx::bench

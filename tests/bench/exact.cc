@@ -1,0 +1,80 @@
+#include "exact.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "captured_text.h"
+#include "dgx/program/initial.h"
+#include "dgx/program/lower.h"
+
+namespace dgx::bench {
+namespace {
+
+constexpr std::int64_t kClasses = 10;
+constexpr std::int64_t kBatches = 4;  // of the dataset
+
+template <class T>
+T must(Result<T> result) {
+  if (result.ok()) return std::move(result).value();
+  std::fprintf(stderr, "%s\n", result.error().message.c_str());
+  std::exit(70);
+}
+
+void must(const Status& status) {
+  if (status.ok()) return;
+  std::fprintf(stderr, "%s\n", status.error().message.c_str());
+  std::exit(70);
+}
+
+Shape with_count(std::int64_t count, const Shape& sample) {
+  Shape shape = sample;
+  shape.insert(shape.begin(), count);
+  return shape;
+}
+
+program::CapturedGraph capture(const Case& of) {
+  auto* const backend = test::open_capture_backend(DGX_TORCH_MODULE);
+  if (backend == nullptr) std::exit(66);
+  program::CaptureRequest request;
+  request.model = of.model;
+  request.input_shape = with_count(of.batch, of.sample);
+  request.input_dtype = of.tokens ? DType::kI64 : DType::kF32;
+  return must(backend->capture(request));
+}
+
+program::TrainingRecipe recipe_of(const Case& of) {
+  program::TrainingRecipe recipe;
+  recipe.x = {DType::kU8, of.sample};
+  recipe.y = {DType::kU8, of.tokens ? of.sample : Shape{}};
+  recipe.scale = of.tokens ? 1.0F : 1.0F / 255;
+  recipe.batch = of.batch;
+  recipe.optimizer = must(program::parse_optimizer_spec(of.optimizer));
+  return recipe;
+}
+
+}  // namespace
+
+Exact::Exact(const Case& of) : case_(of) {
+  const program::CapturedGraph graph = capture(of);
+  auto program = must(program::lower_training_step(graph, recipe_of(of)));
+  const auto kind = program::model_kind(of.model);
+  state_ = must(kind ? program::initial_state(program, 1, *kind) : program::initial_state(program, graph));
+  program_ = std::make_shared<const program::Program>(std::move(program));
+}
+
+void Exact::start(int threads) {
+  const std::int64_t samples = kBatches * case_.batch;
+  const program::TrainingRecipe recipe = recipe_of(case_);
+  x_ = Tensor(DType::kU8, with_count(samples, case_.sample));
+  y_ = Tensor(DType::kU8, with_count(samples, recipe.y.sample_shape));
+  for (std::size_t i = 0; i < x_.bytes().size(); ++i) x_.bytes()[i] = static_cast<std::uint8_t>(i * 2654435761U >> 24U);
+  const std::size_t classes = case_.tokens ? 256 : kClasses;
+  for (std::size_t i = 0; i < y_.bytes().size(); ++i) y_.bytes()[i] = static_cast<std::uint8_t>((i * 2246822519U >> 16U) % classes);
+  const auto schedule = must(program::schedule_parameters(recipe.optimizer, {}, 1 << 20));
+  executor_ = must(exec::ExactExecutor::create(program_, {schedule, 1, case_.batch, x_.view(), y_.view()}, threads));
+  must(executor_->load(state_));
+}
+
+void Exact::step() { must(executor_->step()); }
+
+}  // namespace dgx::bench

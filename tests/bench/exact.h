@@ -1,0 +1,38 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "dgx/exec/executor.h"
+
+namespace dgx::bench {
+
+/// A task whose step is measured: model, optimiser, batch, and what a sample looks like.
+struct Case {
+  std::string name;
+  std::string model;          ///< a built-in model's spec, or a TorchScript file
+  std::string optimizer;
+  std::int64_t batch = 1;
+  Shape sample;               ///< of x, u8
+  bool tokens = false;        ///< x and y are numbers below 256, one target a position; else x is pixels, y a class below 10
+};
+
+/// The step program of a case, its data and its executor. Exits with a message if something fails.
+class Exact {
+ public:
+  /// Captures the model with libtorch and lowers it.
+  explicit Exact(const Case& of);
+  /// Makes the data and the executor: from here on memory is the step's own.
+  void start(int threads);
+  void step();
+  [[nodiscard]] const exec::ExactExecutor& executor() const { return *executor_; }
+
+ private:
+  Case case_;
+  std::shared_ptr<const program::Program> program_;
+  State state_;
+  Tensor x_, y_;
+  std::unique_ptr<exec::ExactExecutor> executor_;
+};
+
+}  // namespace dgx::bench
