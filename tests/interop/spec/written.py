@@ -18,14 +18,14 @@ POLICY = {"audit_ppm": 1000000, "challenger_bond": 10000, "forced_error_ppm": 0,
           "window_delivery_ms": 86400000, "window_move_ms": 3600000, "window_proof_ms": 604800000, "window_reveal_ms": 86400000}
 
 
-def signed(kind, predicate, subjects):
+def signed(kind, predicate, subjects, key=KEY):
     """An envelope with the statement."""
-    public = KEY.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw).hex()
+    public = key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw).hex()
     statement = {"_type": "https://in-toto.io/Statement/v1", "predicate": {**predicate, "signer": public},
                  "predicateType": f"urn:x-dgx:{kind}:v1",
                  "subject": [{"digest": {"sha256": digest}, "name": name} for name, digest in subjects]}
     body = statements.canonical(statement)
-    signature = KEY.sign(statements.pre_authentication(body))
+    signature = key.sign(statements.pre_authentication(body))
     return statements.canonical({"payload": base64.b64encode(body).decode(), "payloadType": statements.PAYLOAD_TYPE,
                                  "signatures": [{"keyid": statements.key_id(public), "sig": base64.b64encode(signature).decode()}]})
 
@@ -38,13 +38,14 @@ def state_bytes(program):
     return sum(math.prod(line["s"]) * BYTES[line["t"]] for line in program if "next" in line)
 
 
-def task_of(program, evaluation, data, recipe, options):
-    """The predicate; `options` has batch, steps, checkpoint_every, seed, optimizer, schedule, loss."""
+def task_of(program, evaluation, data, recipe, options, initial=None):
+    """The predicate; `options` has batch, steps, checkpoint_every, seed, optimizer, schedule, loss. `initial`: a state of the task's own."""
+    from_seed = {} if initial else inputs.initial_state(program, int(options["seed"]))
     fields = {name: {"dtype": {"<f4": "f32", "<i8": "i64", "|u1": "u8"}[array.dtype.str], "shape": list(array.shape[1:])}
               for name, array in data.items()}
     task = {"program": {"lines": len(program), "root": digests.lines(text_of(program))},
             "evaluation": {"lines": len(evaluation), "root": digests.lines(text_of(evaluation))},
-            "initial": {"digest": digests.state(inputs.initial_state(program, int(options["seed"]))), "source": "seed"},
+            "initial": {"digest": digests.state(initial or from_seed), "source": "file" if initial else "seed"},
             "dataset": {"digest": digests.dataset(data, recipe), "samples": len(data["x"]), **fields},
             "model": "mlp:3-5", "numerics": "exact-1", "policy": POLICY, "price": 1000,
             "caps": {"bytes": state_bytes(program), "milliseconds": 3600000, "steps": options["steps"]}, **options}

@@ -1,0 +1,160 @@
+"""Disputes over random faults, played and judged by the second implementation (spec/): disputes.py [--bin FOLDER] [--games N] [--seed N]
+
+A solver whose replay has one fault loses to an honest challenger at the scalar operation where the fault was put; a challenger who rejects
+what is right loses; the vectors are what the script beside them makes of the page. Where dgx-referee is built, it rules the same on each transcript.
+Exits 77 without NumPy and cryptography.
+"""
+
+import argparse
+import base64
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+try:
+    import cryptography  # noqa: F401
+    import numpy as np
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+from spec import dispute, worlds
+from spec.games import Proof, Table
+from spec.players import Fool, Lie, Party
+from spec.running import Flip
+
+VECTORS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "vectors")
+sys.path.insert(0, VECTORS)
+FOLDS = ("dot", "sum", "max", "argmax", "chain")
+SAME = ("at", "claim", "falls", "last", "moves", "reason", "scalar")
+
+
+class Referee:
+    """The built one, or none."""
+
+    def __init__(self, folder, scratch):
+        self.program = folder and os.path.join(os.path.abspath(folder), "dgx-referee")
+        self.scratch, self.count = scratch, 0
+        if self.program and os.path.exists(self.program):
+            subprocess.run([os.path.join(os.path.abspath(folder), "dgx-key"), "new", "referee"], cwd=scratch, check=True, capture_output=True)
+        else:
+            self.program = None
+
+    def rules(self, text):
+        """What it says of a transcript, as dispute.judge does; "refused" if it refuses it."""
+        with open(os.path.join(self.scratch, "game.jsonl"), "wb") as file:
+            file.write(text)
+        command = [self.program, "game.jsonl", "--key", "referee.pem", "-o", "ruling.json", "--force"]
+        done = subprocess.run(command, cwd=self.scratch, capture_output=True, text=True, timeout=60)
+        self.count += 1
+        if done.returncode in (65, 77):
+            return "refused"
+        if done.returncode == 3:
+            return None
+        if done.returncode not in (0, 1):
+            sys.exit(f"FAILED: dgx-referee: exit {done.returncode}\n{done.stderr}")
+        with open(os.path.join(self.scratch, "ruling.json"), "rb") as file:
+            ruling = json.loads(base64.b64decode(json.loads(file.read())["payload"]))["predicate"]
+        assert ruling["falls"] == (done.returncode == 1), "exit code of dgx-referee"
+        return {key: ruling[key] for key in SAME if key in ruling}
+
+
+def check(referee, name, text, expected):
+    if referee.program:
+        ruled = referee.rules(text)
+        if ruled != expected:
+            sys.exit(f"FAILED: {name}: dgx-referee rules\n{ruled}\nand the page\n{expected}")
+
+
+def vectors(referee):
+    import dispute as made  # tests/vectors/dispute.py, which plays only when it is asked to
+
+    with open(os.path.join(VECTORS, "dispute.json")) as file:
+        stored = json.load(file)
+    lines = [line if isinstance(line, str) else made.envelope_of(line) for line in stored["lines"]]
+    for case in stored["cases"]:
+        text = "".join(lines[number] + "\n" for number in case["lines"]).encode()
+        try:
+            ruled = dispute.judge(text)
+        except dispute.Refused:
+            ruled = "refused"
+        if ruled != case["ruling"]:
+            sys.exit(f"FAILED: {case['name']}: {ruled}, stored {case['ruling']}")
+        check(referee, case["name"], text, ruled)
+    return len(stored["cases"])
+
+
+def flip_of(random, line):
+    """A place in a fold's running results."""
+    positions = int(np.prod(line["f"]))
+    whats = {"dot": ["term", "term", "group", "total"], "sum": ["term", "term", "item"], "argmax": ["term", "best", "both"]}.get(line["k"], ["term"])
+    what = whats[int(random.integers(len(whats)))]
+    size = {"group": -(-positions // 256), "total": -(-positions // 4096), "item": -(-positions // 2048)}.get(what, positions)
+    return Flip(what, int(random.integers(size)))
+
+
+def lie_of(random, world, step):
+    number = int(random.integers(1, 37))
+    line = world.lines[number]
+    element = int(random.integers(int(np.prod(line["s"]))))
+    return Lie(step, number, element, flip_of(random, line) if line["k"] in FOLDS else None)
+
+
+def is_in_state(story, honest, lie):
+    """Whether anything of the fault is left in the state after the step: a state input may be read by nobody, a running result be lost in a rounding."""
+    return story.digest(lie.step + 1) != honest.digest(lie.step + 1)
+
+
+def cheat(random, world, honest):
+    """The text and the ruling of a game against one fault; None if the fault shows nowhere."""
+    lie = lie_of(random, world, int(random.integers(7)))
+    story = world.story(lie)
+    proof, segment = Proof(world, story), int(lie.step >= 3)
+    if not is_in_state(story, honest, lie) or story.digest(world.steps[segment + 1]) == honest.digest(world.steps[segment + 1]):
+        return None
+    table = Table(world, proof, "segment", segment)
+    ruling = table.play(Party(world, story), Party(world, honest))
+    where = {"segment": segment, "step": lie.step, "value": lie.value}
+    found = ruling["falls"] and where.items() <= ruling["at"].items() and ruling["at"].get("element", lie.element) == lie.element
+    if lie.flip and lie.flip.what in ("term", "best", "both"):
+        found = found and ruling["at"]["position"] == lie.flip.place
+    if not found or ruling.get("claim") not in ("a", "c", "d"):
+        sys.exit(f"FAILED: {lie}: {ruling}")
+    return table.text(), ruling
+
+
+def fool(random, world, honest, proof):
+    """An honest solver before a challenger who rejects what is right."""
+    segment = int(random.integers(2))
+    number = int(random.integers(1, 37)) if random.random() < 0.9 else None
+    element = 0 if number is None else int(random.integers(int(np.prod(world.lines[number]["s"]))))
+    table = Table(world, proof, "segment", segment)
+    ruling = table.play(Party(world, honest), Fool(world, honest, number, element, int(random.integers(3000)), int(random.integers(4))))
+    if ruling["falls"] or ruling["reason"] != "claim":
+        sys.exit(f"FAILED: value {number}, element {element} of an honest solver: {ruling}")
+    return table.text(), ruling
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bin", help="folder of the built programs")
+    parser.add_argument("--games", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    random, world = np.random.default_rng(options.seed), worlds.small()
+    honest = world.story()
+    proof, games = Proof(world, honest), 0
+    with tempfile.TemporaryDirectory(prefix="dgx-interop-") as scratch:
+        referee = Referee(options.bin, scratch)
+        stored = vectors(referee)
+        while games < options.games:
+            made = cheat(random, world, honest) if games % 4 else fool(random, world, honest, proof)
+            if made:
+                games += 1
+                check(referee, f"game {games} of seed {options.seed}", *made)
+        print(f"{stored} stored and {games} drawn games; {referee.count} also judged by dgx-referee")
+
+
+main()

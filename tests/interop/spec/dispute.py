@@ -1,0 +1,179 @@
+"""Judges a transcript: dgx-protocol(7), "Disputes"; the ruling's fields are those of dgx-manifest(5). Refused is what is no transcript."""
+
+from . import cost, digests, evidence, statements
+from .game import CHALLENGER, DEFENDER, Game, Judged, Lost
+
+MOVE_FIELDS = {"game", "previous", "say", "signer", "task", "turn"}
+
+
+class Refused(Exception):
+    pass
+
+
+def require(condition, what):
+    if not condition:
+        raise Refused(what)
+
+
+def parse(text):
+    require(len(text) <= 8 << 20, "more than 8 MiB")
+    lines = text.split(b"\n")
+    require(lines.pop() == b"", "the last line has no end")
+    require(len(lines) <= 1024 and len(set(lines)) == len(lines), "too many lines, or a line twice")
+    found = []
+    for number, line in enumerate(lines):
+        try:
+            found.append(statements.Statement(line))
+        except (ValueError, KeyError, TypeError) as error:
+            raise Refused(f"line {number}: {error}") from error
+    require(len({each.id for each in found}) == len(found), "a statement twice")
+    return found
+
+
+class Transcript:
+    """Its statements by kind, and the links between them."""
+
+    def __init__(self, text):
+        plain = [each for each in parse(text) if each.kind not in ("urn:x-dgx:receipt:v1", "urn:x-dgx:tree-head:v1")]
+        self.queue = plain[::-1]
+        self.task, self.proof = self.take("task"), self.take("proof")
+        self.verdict, self.beacon = self.perhaps("verdict"), self.perhaps("beacon")
+        self.challenge = self.take("challenge")
+        self.moves = []
+        while self.queue:
+            self.moves.append(self.take("move"))
+        self.defender = (self.verdict or self.proof).key_id
+        self.check_links()
+
+    def take(self, kind):
+        require(self.queue and self.queue[-1].kind == f"urn:x-dgx:{kind}:v1", f"no {kind} where it has to be")
+        return self.queue.pop()
+
+    def perhaps(self, kind):
+        return self.take(kind) if self.queue and self.queue[-1].kind == f"urn:x-dgx:{kind}:v1" else None
+
+    def check_links(self):
+        says, proof = self.challenge.predicate, self.proof.predicate
+        for statement in filter(None, (self.proof, self.verdict, self.beacon, self.challenge)):
+            require(statement.predicate["task"] == self.task.id, "another task")
+        for statement in filter(None, (self.verdict, self.beacon, self.challenge)):
+            require(statement.predicate["proof"] == self.proof.id, "another proof")
+        require(says.get("verdict") == (self.verdict.id if self.verdict else None), "another verdict")
+        self.steps = cost.committed_steps(self.task.predicate)
+        count = len(self.steps)
+        require(proof["steps"] == self.task.predicate["steps"] and proof["states"]["count"] == count, "the proof has other steps or states")
+        self.about, self.segment = says["about"], says["segment"]
+        require(self.segment < (count if self.about == "chunk" else count - 1), "no such segment")
+        require((self.about == "witness") <= (self.verdict is not None), "a witness without a verdict")
+        require(self.about in ("segment", "witness") or self.verdict is None, "only of a proof")
+        require(self.about != "initial" or self.segment == 0, "initial is segment 0")
+        require(self.about != "final" or self.segment == count - 2, "final is the last segment")
+        self.start = self.committed(says["start"], self.segment)
+        self.end = self.committed(says["end"], self.segment + 1) if "end" in says else None
+        self.row = self.opened_row(says["row"]) if self.verdict else None
+
+    def committed(self, opened, index):
+        states = self.proof.predicate["states"]
+        digest = bytes.fromhex(opened["digest"])
+        root = digests.root_from_path(index, states["count"], digests.leaf(b"\x04" + digest), evidence.digest_list(opened["path"]))
+        require(root is not None and root.hex() == states["root"], "a state that is not committed")
+        return digest
+
+    def opened_row(self, opened):
+        rows, row = self.verdict.predicate["rows"], opened["row"]
+        leaf = digests.leaf(statements.canonical(row))
+        require(opened["index"] < rows["count"], "no such row")
+        root = digests.root_from_path(opened["index"], rows["count"], leaf, evidence.digest_list(opened["path"]))
+        require(root is not None and root.hex() == rows["root"], "a row that is not the verdict's")
+        require(row["index"] == self.segment and row["expected"] == self.end.hex(), "the row of another segment")
+        require(row["reason"] in ("equal", "digest"), "a row that cannot be played on")
+        return row
+
+    def witnessed_step(self):
+        """dgx-protocol(7), "Witness"."""
+        verdict, (first, last) = self.verdict.predicate, self.steps[self.segment:self.segment + 2]
+        value = bytes(32)
+        if verdict["draw"] == "policy":
+            require(self.beacon is not None and self.beacon.id == verdict["beacon"], "the beacon is missing")
+            value = bytes.fromhex(self.beacon.predicate["value"])
+        drawn = digests.sha(b"dgx-interior" + value + bytes.fromhex(self.proof.id) + bytes.fromhex(self.verdict.key_id)
+                            + self.segment.to_bytes(8, "big"))
+        return first + 1 + int.from_bytes(drawn[:8], "big") % (last - first - 1)
+
+    def game(self):
+        """The game as it begins."""
+        first, last = (*self.steps[self.segment:self.segment + 2], None)[:2]
+        made = Game(self.task.predicate, self.about, self.segment, first, last, self.start, self.end)
+        made.demanded = self.challenge.predicate.get("chunk")
+        if self.row:
+            made.after = bytes.fromhex(self.row["recomputed"])
+        if self.about == "witness":
+            made.last, made.after = self.witnessed_step(), None
+            made.witness, made.defender_id = bytes.fromhex(self.row["witness"]), bytes.fromhex(self.defender)
+        return made
+
+    def decided_at_once(self):
+        """Whether the statement falls, for a challenge that needs no move; else None."""
+        proof, initial = self.proof.predicate, self.task.predicate["initial"]["digest"]
+        if self.about == "initial":
+            return self.start.hex() != initial or proof["initial"] != initial
+        if self.about == "final":
+            return self.end.hex() != proof["final"]
+        return None
+
+
+class Judge:
+    """Plays the moves of a transcript. `game` is the state after them, `ruling` what follows or None."""
+
+    def __init__(self, transcript):
+        self.transcript, self.game, self.ruling = transcript, transcript.game(), None
+        self.last, self.turn, self.taken = transcript.challenge.id, 0, 0
+        self.turns, self.answers = {transcript.challenge.id: 0}, {}
+        if transcript.decided_at_once() is not None:
+            self.end(transcript.decided_at_once(), "claim", "g")
+            return
+        self.rules = self.game.play()
+        next(self.rules)
+        for move in transcript.moves:
+            if self.ruling is None:
+                self.move(move)
+
+    def end(self, falls, reason, claim=None, scalar=None):
+        optional = {"claim": claim, "scalar": scalar}
+        self.ruling = {"at": dict(self.game.at), "falls": falls, "reason": reason, "moves": self.taken, "last": self.last,
+                       **{key: value for key, value in optional.items() if value is not None}}
+
+    def side_of(self, move):
+        """Both may be one key: then it is the side whose turn it is."""
+        if move.key_id == (self.transcript.defender if move.predicate["turn"] % 2 else self.transcript.challenge.key_id):
+            return DEFENDER if move.predicate["turn"] % 2 else CHALLENGER
+        return DEFENDER if move.key_id == self.transcript.defender else CHALLENGER
+
+    def move(self, move):
+        fields = move.predicate
+        require(set(fields) == MOVE_FIELDS and isinstance(fields["say"], dict), "a move with other fields")
+        require(fields["task"] == self.transcript.task.id and fields["game"] == self.transcript.challenge.id, "a move of another game")
+        require(fields["previous"] in self.turns, "answers a statement that is not here")
+        require(move.key_id in (self.transcript.defender, self.transcript.challenge.key_id), "a move of somebody else")
+        side, turn = self.side_of(move), fields["turn"]
+        self.taken, self.last = self.taken + 1, move.id
+        falls = side == DEFENDER
+        if turn != self.turns[fields["previous"]] + 1:
+            return self.end(falls, "malformed")
+        if (side == DEFENDER) != (turn % 2 == 1):
+            return self.end(falls, "out-of-turn")
+        if fields["previous"] in self.answers:
+            return self.end(falls, "two-moves", "h")
+        self.turns[move.id], self.answers[fields["previous"]] = turn, move.id
+        self.turn = turn
+        try:
+            self.rules.send(fields["say"])
+        except Lost as lost:
+            self.end(falls, lost.reason, lost.claim, lost.scalar)
+        except Judged as judged:
+            self.end(judged.falls, "claim", judged.claim, judged.scalar)
+
+
+def judge(text):
+    """The ruling's falls, reason, claim, at, scalar, moves, last; None if the game is not over."""
+    return Judge(Transcript(text)).ruling

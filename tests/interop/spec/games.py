@@ -1,0 +1,170 @@
+"""Worlds in which disputes are played: a task with its data, a proof or verdict made from somebody's story, and games to their end."""
+
+import base64
+import hashlib
+import json
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from . import cost, digests, dispute, evidence, players, statements, trees, written
+
+def key_of(name):
+    return Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"a key of the interop tests: " + name.encode()).digest())
+
+
+SUBMITTER, SOLVER, VERIFIER, CHALLENGER, STRANGER = (key_of(name) for name in ("submitter", "solver", "verifier", "challenger", "stranger"))
+
+
+def key_id(key):
+    return statements.key_id(key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw).hex())
+
+
+class World:
+    """A program, its data and the task that binds them."""
+
+    def __init__(self, lines, evaluation, data, initial, options):
+        self.lines, self.data, self.initial = lines, data, initial
+        self.texts = [statements.canonical(line) for line in lines]
+        self.recipe = statements.canonical({"ranges": {}, "scale": "0x1p0", "shift": "0x0p0"})
+        self.task = written.task_of(lines, evaluation, data, self.recipe, options, initial)
+        self.task_text, self.task_id = self.sign("task", self.task, SUBMITTER, [
+            *((name, self.task[name]["root"]) for name in ("program", "evaluation")), *((name, self.task[name]["digest"]) for name in ("initial", "dataset"))])
+        self.steps = cost.committed_steps(self.task)
+
+    @staticmethod
+    def sign(kind, predicate, key, subjects):
+        text = written.signed(kind, predicate, subjects, key)
+        return text, statements.Statement(text).id
+
+    def state_line(self, name):
+        number = next(n for n, line in enumerate(self.lines) if line.get("src") == f"state {name}")
+        return evidence.open_line(self.texts, number)
+
+    def story(self, lie=None):
+        return players.Story(self, 0, self.initial, lie)
+
+
+class Proof:
+    """A solver's, of his story; `claims` are fields that differ from it."""
+
+    def __init__(self, world, story, **claims):
+        self.world, self.story = world, story
+        self.digests = [story.digest(step) for step in world.steps]
+        self.leaves = [digests.leaf(b"\x04" + digest) for digest in self.digests]
+        self.fields = {"task": world.task_id, "states": {"count": len(self.leaves), "root": digests.root(self.leaves).hex()},
+                       "initial": self.digests[0].hex(), "final": self.digests[-1].hex(), "steps": world.task["steps"], "loss": "0x1p0", **claims}
+        self.text, self.id = world.sign("proof", self.fields, SOLVER, [
+            ("states", self.fields["states"]["root"]), ("initial", self.fields["initial"]), ("final", self.fields["final"])])
+
+    def opened(self, index):
+        return {"digest": self.digests[index].hex(), "path": evidence.listed(trees.path(index, self.leaves))}
+
+
+class Verdict:
+    """A verifier's, of all segments; `changes` maps a segment to fields of its row, `interior` one to the state digest that its witness shows."""
+
+    def __init__(self, world, proof, honest, changes=None, policy=False, interior=None):
+        self.world, self.proof, self.interior, self.beacon_text, self.beacon = world, proof, interior or {}, None, None
+        if policy:
+            self.reveal()
+        rows = [self.row(segment, honest, (changes or {}).get(segment, {})) for segment in range(len(world.steps) - 1)]
+        self.rows = rows
+        self.leaves = [digests.leaf(statements.canonical(row)) for row in rows]
+        wrong = [row for row in rows if not row["agrees"]]
+        fields = {"task": world.task_id, "proof": proof.id, "draw": "policy" if policy else "chosen", "outcome": "refuted" if wrong else "accepted",
+                  "segments": len(rows), "replayed": len(rows), "rows": {"count": len(rows), "root": digests.root(self.leaves).hex()}, "work": 1,
+                  "miss_probability": {"one_percent": "0", "one_segment": "0", "ten_percent": "0"}, "nonce": "5a" * 32}
+        if policy:
+            fields["beacon"] = self.beacon["id"]
+        if wrong:
+            fields["first_disagreement"] = wrong[0]
+        self.text, self.id = world.sign("verdict", fields, VERIFIER, [("proof", proof.id), ("rows", fields["rows"]["root"])])
+
+    def reveal(self):
+        secret, proof = hashlib.sha256(b"a secret").digest(), bytes.fromhex(self.proof.id)
+        value, commitment = digests.sha(b"dgx-beacon" + secret + proof), digests.sha(b"a commitment").hex()
+        fields = {"task": self.world.task_id, "commitment": commitment, "proof": self.proof.id, "secret": secret.hex(), "value": value.hex()}
+        self.beacon_text, made = self.world.sign("beacon", fields, VERIFIER, [("proof", self.proof.id), ("commitment", commitment)])
+        self.beacon = {"id": made, "value": value}
+
+    def witnessed(self, segment):
+        first, last = self.world.steps[segment:segment + 2]
+        value = self.beacon["value"] if self.beacon else bytes(32)
+        drawn = digests.sha(b"dgx-interior" + value + bytes.fromhex(self.proof.id) + bytes.fromhex(key_id(VERIFIER)) + segment.to_bytes(8, "big"))
+        return first + 1 + int.from_bytes(drawn[:8], "big") % (last - first - 1)
+
+    def row(self, segment, honest, changes):
+        expected = self.proof.digests[segment + 1].hex()
+        shown = self.interior.get(segment, honest).digest(self.witnessed(segment))
+        row = {"expected": expected, "index": segment, "recomputed": expected,
+               "witness": digests.sha(b"dgx-witness" + bytes.fromhex(key_id(VERIFIER)) + shown).hex(), **changes}
+        row["agrees"] = row["expected"] == row["recomputed"]
+        return {"reason": "equal" if row["agrees"] else "digest", **row}
+
+    def opened(self, segment):
+        return {"index": segment, "path": evidence.listed(trees.path(segment, self.leaves)), "row": self.rows[segment]}
+
+
+class Table:
+    """A game and its transcript so far."""
+
+    def __init__(self, world, proof, about, segment, verdict=None, chunk=None, key=CHALLENGER, **changes):
+        self.world, self.key, self.defender_key = world, key, VERIFIER if verdict else SOLVER
+        fields = {"task": world.task_id, "proof": proof.id, "about": about, "segment": segment, "start": proof.opened(segment)}
+        if chunk:
+            fields["chunk"] = chunk
+        else:
+            fields["end"] = proof.opened(segment + 1)
+        if verdict:
+            fields.update(verdict=verdict.id, row=verdict.opened(segment))
+        fields.update(changes)
+        text, self.id = world.sign("challenge", fields, key, [("statement", verdict.id if verdict else proof.id), ("start", fields["start"]["digest"])])
+        self.texts = [world.task_text, proof.text, *([verdict.text] if verdict else []),
+                      *([verdict.beacon_text] if verdict and verdict.beacon_text and about == "witness" else []), text]
+        self.judge = dispute.Judge(dispute.Transcript(self.text()))
+        self.ids = [self.id]
+
+    def text(self):
+        return b"".join(text + b"\n" for text in self.texts)
+
+    def move(self, say, key=None, turn=None, previous=None, game=None):
+        """Adds a move, by default of him whose turn it is, after the last one."""
+        turn = len(self.ids) if turn is None else turn
+        key = key or (self.defender_key if turn % 2 else self.key)
+        previous = self.ids[-1] if previous is None else previous
+        fields = {"task": self.world.task_id, "game": game or self.id, "turn": turn, "previous": previous, "say": say}
+        text, made = self.world.sign("move", fields, key, [("game", fields["game"]), ("previous", previous)])
+        self.texts.append(text)
+        self.ids.append(made)
+        if self.judge.ruling is None:
+            self.judge.move(statements.Statement(text))
+        return self
+
+    def play(self, defender, challenger, change=None, limit=64):
+        """Both say what they have to say until the game is over; `change` may replace what is said, and None ends the play."""
+        while self.judge.ruling is None and len(self.ids) <= limit:
+            game = self.judge.game
+            say = (defender if game.side == "defender" else challenger).say(game)
+            say = change(game, say) if change else say
+            if say is None:
+                break
+            self.move(say)
+        return self.judge.ruling
+
+
+def replace(**fields):
+    """What `change` may be: the first time a side is to say this kind, fields of it are others. A callable gets the old one."""
+    kind, done = fields.pop("kind"), []
+
+    def change(_, say):
+        if say["kind"] != kind or done:
+            return say
+        done.append(True)
+        return {**say, **{name: new(say.get(name)) if callable(new) else new for name, new in fields.items()}}
+
+    return change
+
+
+def envelope_bytes(text):
+    return len(base64.b64decode(json.loads(text)["payload"]))
