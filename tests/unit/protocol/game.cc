@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "dgx/merkle/digests.h"
+#include "dgx/merkle/openings.h"
 #include "dgx/merkle/tree.h"
 #include "dgx/protocol/say.h"
 
@@ -46,10 +47,13 @@ Status TinyExecutor::step() {
 
 State TinyExecutor::state() const { return tiny_state(position_, value_); }
 
+std::string tiny_line() { return R"({"k":"input","next":0,"s":[],"src":"state model/x","t":"i64","v":0})"; }
+
 TinyRun tiny_run(TinyExecutor& executor, const std::string& name) {
   const State start = tiny_state(0, 42);
   Task body = task();
   body.model = name;
+  body.program = {merkle::leaf_hash(as_bytes(tiny_line())), 1};
   body.initial.digest = state_digest(start);
   TinyRun run{*seal(body, key(kSubmitter)), {start}, {state_digest(start)}, {}, {}};
   REQUIRE(executor.load(start).ok());
@@ -130,6 +134,29 @@ Challenge challenge_of(const TinyRun& run, const Signed<Verdict>& verdict) {
   out.verdict = verdict.id;
   out.row = OpenedRow{0, {}, row};
   return out;
+}
+
+Challenge chunk_challenge(const TinyRun& run, std::int64_t state) {
+  Challenge out;
+  out.task = run.task.id;
+  out.proof = run.proof.id;
+  out.about = About::kChunk;
+  out.segment = state;
+  out.start = opened(run, state);
+  out.chunk = ChunkReference{{0, {}, tiny_line()}, 0};
+  return out;
+}
+
+Signed<Move> chunk_move(const TinyRun& run, const Signed<Challenge>& challenge, std::uint8_t who) {
+  const State& state = run.states[static_cast<std::size_t>(challenge.body.segment)];
+  const auto digests = merkle::state_digests(state);
+  std::vector<merkle::NamedDigest> entries;
+  for (std::size_t i = 0; i < state.size(); ++i) entries.push_back({state[i].name, digests->tensors[i]});
+  const ChunkPost post{*merkle::open_entry(entries, "model/x"),
+                       "https://example.org/x",
+                       {},
+                       merkle::tensor_part_root(find_entry(state, "model/x")->tensor.bytes(), 0)};
+  return *seal(Move{run.task.id, challenge.id, 1, challenge.id, print_say(post)}, key(who));
 }
 
 Signed<Move> states_move(const Signed<Challenge>& challenge, std::uint8_t who) {

@@ -37,6 +37,9 @@ class TinyExecutor : public protocol::Executor {
 [[nodiscard]] State tiny_state(std::int64_t step, std::uint64_t value);
 [[nodiscard]] Digest state_digest(const State& state);
 
+/// The one line of the program that its tasks name.
+[[nodiscard]] std::string tiny_line();
+
 /// A committed run of a task over such a machine.
 struct TinyRun {
   manifest::Signed<manifest::Task> task;
@@ -66,6 +69,11 @@ inline constexpr std::uint8_t kStranger = 5;
 /// That the verdict's first disagreement is wrong.
 [[nodiscard]] manifest::Challenge challenge_of(const TinyRun& run,
                                                const manifest::Signed<manifest::Verdict>& verdict);
+/// That the whole of "model/x" in a committed state cannot be had.
+[[nodiscard]] manifest::Challenge chunk_challenge(const TinyRun& run, std::int64_t state);
+/// The answer to it.
+[[nodiscard]] manifest::Signed<manifest::Move> chunk_move(
+    const TinyRun& run, const manifest::Signed<manifest::Challenge>& challenge, std::uint8_t who);
 /// Turn 1 of a game about a whole segment, whatever the states shown.
 [[nodiscard]] manifest::Signed<manifest::Move> states_move(
     const manifest::Signed<manifest::Challenge>& challenge, std::uint8_t who);

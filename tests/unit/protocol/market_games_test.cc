@@ -348,3 +348,26 @@ TEST_CASE("without a verdict the proof can be challenged, and the silent verifie
   CHECK(world.gain(test::kVerifier) == -501);
   CHECK(world.of("jackpot") == 250 + 501);
 }
+
+TEST_CASE("a chunk that is demanded is answered in time, or the proof falls") {
+  World world(honest());
+  world.take(any(test::verdict(honest())), 0);
+  const auto game = world.challenge(test::chunk_challenge(honest(), 7), test::kStranger, 1'000);
+  SECTION("answered") {
+    world.take(any(test::chunk_move(honest(), game, test::kSolver)), 1'400);
+    CHECK(world.settle(1'400) == "accepted");
+    CHECK(world.gain(test::kSolver) == 460 + 150);
+    CHECK(world.gain(test::kStranger) == -kBond);
+  }
+  SECTION("not answered") {
+    CHECK(world.state(1'400) == "arbitration");
+    CHECK(world.settle(1'401) == "convicted");
+    CHECK(world.gain(test::kSolver) == -1'001);
+  }
+  SECTION("answered with another state's") {
+    auto other = game;
+    other.body.segment = 6;
+    world.take(any(test::chunk_move(honest(), other, test::kSolver)), 1'400);
+    CHECK(world.settle(1'400) == "convicted");
+  }
+}

@@ -1,0 +1,119 @@
+// Random histories of a market: whatever comes in whatever order, money is neither made nor lost.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <map>
+#include <random>
+
+#include "dgx/protocol/settlement.h"
+#include "game.h"
+
+using namespace dgx;
+using namespace dgx::manifest;
+using namespace dgx::protocol;
+using test::any;
+using test::TinyExecutor;
+using test::TinyRun;
+
+namespace {
+
+using Story = std::vector<Signed<Body>>;
+
+TinyRun run_of(const std::string& name, TinyExecutor executor) { return test::tiny_run(executor, name); }
+
+Signed<Verdict> slander(const TinyRun& run) {
+  const std::vector<std::int64_t> chosen{5};
+  Verdict body = test::verdict(run, chosen).body;
+  body.outcome = Outcome::kRefuted;
+  body.first_disagreement =
+      VerdictRow{5, run.digests[6], test::digest("no state"), false, RowReason::kDigest, test::digest("w")};
+  return *seal(body, test::key(test::kVerifier));
+}
+
+/// A challenge with good and bad moves of either side.
+void add_game(Story& story, const Challenge& body, std::uint8_t challenger, std::uint8_t defender) {
+  const auto challenge = *seal(body, test::key(challenger));
+  const auto shown = test::states_move(challenge, defender);
+  story.push_back(any(challenge));
+  story.push_back(any(shown));
+  story.push_back(any(test::empty_move(challenge, 2, shown.id, challenger)));
+  story.push_back(any(test::empty_move(challenge, 1, challenge.id, defender)));
+}
+
+/// A task's life up to a verdict, and games about its proof or, with `of_verdict`, about a refutation.
+Story story_of(const TinyRun& run, const Signed<Verdict>& verdict, bool of_verdict) {
+  Story out{any(run.task),   any(test::offer(run)), any(test::assignment(run)), any(run.proof),
+            any(run.beacon), any(verdict),          any(test::delivery(run))};
+  const Challenge body = of_verdict ? test::challenge_of(run, verdict) : test::challenge_of(run, 5);
+  add_game(out, body, test::kStranger, of_verdict ? test::kVerifier : test::kSolver);
+  add_game(out, body, of_verdict ? test::kSolver : test::kSubmitter,
+           of_verdict ? test::kVerifier : test::kSolver);
+  const auto chunk = *seal(test::chunk_challenge(run, 3), test::key(test::kStranger));
+  out.push_back(any(chunk));
+  out.push_back(any(test::chunk_move(run, chunk, test::kSolver)));
+  return out;
+}
+
+std::vector<Story> stories() {
+  static const TinyRun honest = run_of("honest", TinyExecutor());
+  static const TinyRun cheat = run_of("cheat", TinyExecutor(TinyExecutor::Lie::kWrongStep, 57));
+  static const TinyRun slandered = run_of("slandered", TinyExecutor());
+  const std::vector<std::int64_t> fifth{5};
+  return {story_of(honest, test::verdict(honest), false), story_of(cheat, test::verdict(cheat, fifth), false),
+          story_of(slandered, slander(slandered), true)};
+}
+
+/// What the operator signs is not signed here: only its id has to be its own.
+Signed<Body> as_operator(const Signed<Body>& policy, const Settlement& settlement) {
+  Signed<Body> out = policy;
+  out.body = settlement;
+  out.id = settlement.task;
+  out.id.bytes[0] ^= 1;
+  return out;
+}
+
+std::int64_t checked_sum(const Market& market) {
+  std::int64_t sum = 0;
+  for (const auto& [account, amount] : market.balances()) {
+    REQUIRE(amount >= 0);
+    sum += amount;
+  }
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("random histories conserve the sum, and no balance is ever negative") {
+  // Statements are signed once; a history applies them in random order at random times, with repetitions.
+  const auto policy = any(*seal(test::policy(), test::key(test::kOperator)));
+  Story deposits;
+  for (const std::uint8_t who : {test::kSubmitter, test::kSolver, test::kVerifier, test::kStranger}) {
+    deposits.push_back(any(*seal(Deposit{test::key_id(who), 2'000, "one"}, test::key(test::kOperator))));
+    deposits.push_back(any(*seal(Withdrawal{test::key_id(who), 400, "out"}, test::key(who))));
+  }
+  std::vector<Story> order = stories();
+  order.insert(order.begin(), deposits);
+  std::mt19937_64 random(11);
+  std::map<Reason, std::size_t> settled;
+  for (int history = 0; history < 6'000; ++history) {
+    std::shuffle(order.begin() + 1, order.end(), random);
+    Story all;
+    for (const Story& story : order) all.insert(all.end(), story.begin(), story.end());
+    Market market;
+    REQUIRE(market.apply(policy, 0).ok());
+    std::int64_t now = 0;
+    // Three of four in order, so that many histories get somewhere; 80 statements each: 480,000 in all.
+    std::size_t next = 0;
+    for (int turn = 0; turn < 80; ++turn) {
+      now += static_cast<std::int64_t>(random() % 150);
+      for (const Settlement& due : market.due(now)) {
+        if (market.apply(as_operator(policy, due), now).ok()) ++settled[due.reason];
+      }
+      const std::size_t pick = random() % 4 != 0 ? next++ : random();
+      static_cast<void>(market.apply(all[pick % all.size()], now));
+      REQUIRE(checked_sum(market) == market.total());
+    }
+  }
+  for (const auto& [reason, count] : settled) UNSCOPED_INFO(name_of(reason) << ' ' << count);
+  for (const Reason reason : {Reason::kAccepted, Reason::kRefuted, Reason::kConvicted, Reason::kOverturned})
+    CHECK(settled[reason] > 100);
+}
