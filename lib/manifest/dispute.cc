@@ -15,7 +15,6 @@ constexpr std::size_t kMaxLineBytes = 3072;
 constexpr std::size_t kMaxOperands = 3;
 constexpr std::size_t kMaxOperation = 16;
 constexpr std::size_t kMaxPlace = 64;
-constexpr std::size_t kMaxWords = 1024;
 constexpr std::array kAbouts{About::kSegment, About::kWitness, About::kInitial, About::kFinal, About::kChunk};
 constexpr std::array kReasons{RulingReason::kClaim,     RulingReason::kPost,     RulingReason::kMalformed,
                               RulingReason::kOutOfTurn, RulingReason::kTwoMoves, RulingReason::kLate};
@@ -278,7 +277,7 @@ Ruling Ruling::read(json::Fields& in) {
   out.claim = read_claim(in);
   out.at = read_object(in, "at", read_place);
   if (in.has("scalar")) out.scalar = read_object(in, "scalar", read_scalar);
-  out.words = read_name(in, "words", kMaxWords);
+  out.words = read_name(in, "words", kMaxRulingWords);
   return out;
 }
 

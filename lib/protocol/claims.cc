@@ -39,13 +39,13 @@ manifest::JudgedScalar not_computed(std::string_view operation, const Number& ri
   manifest::JudgedScalar out;
   out.operation = std::string(operation);
   out.result = bits_text(right, dtype);
-  out.claimed = bits_text(claimed, dtype);
+  out.claimed = posted_text(claimed, dtype);
   return out;
 }
 
 Judgement compared(const std::string& what, const Number& right, const Number& claimed,
                    manifest::JudgedScalar scalar) {
-  return {!(right == claimed), fmt::format("{}: {}", what, sentence(scalar)), std::move(scalar),
+  return {!is_posted(right, claimed), fmt::format("{}: {}", what, sentence(scalar)), std::move(scalar),
           std::nullopt};
 }
 
@@ -260,7 +260,7 @@ Judgement judge_element(const Step& step, const kernels::Primitive& line, std::i
   scalar.index = trace.last->index;
   scalar.place = place_text(*trace.last, false);
   scalar.result = bits_text(trace.result, line.dtype);
-  scalar.claimed = bits_text(claimed, line.dtype);
+  scalar.claimed = posted_text(claimed, line.dtype);
   return compared(element_text(value, element), trace.result, claimed, std::move(scalar));
 }
 

@@ -32,7 +32,7 @@ struct Step {
 /// The line that `opened` opens in the task's program. kMalformed if it opens none, or is not a line.
 [[nodiscard]] Result<kernels::Primitive> open_line(const OpenedLine& opened, const manifest::Task& task);
 
-/// A number as it lies in a leaf's bytes.
+/// A number as it lies in a leaf's bytes; of a NaN, its own bits.
 [[nodiscard]] kernels::Number number_at(DType dtype, ByteView bytes, std::size_t offset);
 
 /// Where an element of a batch input of step `step` lies in the dataset's field. kMalformed if the line is

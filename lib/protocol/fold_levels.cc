@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "dgx/protocol/say.h"
+#include "dgx/protocol/scalar_text.h"
 
 namespace dgx::protocol {
 
@@ -203,7 +204,7 @@ std::optional<FoldLevels::Contradiction> FoldLevels::take(std::vector<Running> e
 std::optional<FoldLevels::Contradiction> FoldLevels::check_end() const {
   const Running& last = shown_.back();
   const Number result = kind_ == Kind::kArgmax ? Number::of(last.where) : last.value;
-  const bool agrees = after_ ? same(last, *after_, kind_) : stored(dtype_, result) == element_;
+  const bool agrees = after_ ? same(last, *after_, kind_) : is_posted(stored(dtype_, result), element_);
   if (agrees) return std::nullopt;
   return Contradiction{std::nullopt, element_, list_.end - 1,
                        "the last of the running results is not the one shown before"};

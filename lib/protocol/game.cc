@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 
@@ -271,6 +272,17 @@ std::optional<std::int64_t> Game::turn_of(const Digest& statement) const {
   return std::nullopt;
 }
 
+namespace {
+
+/// Words as a ruling can hold them: they may quote what a side said.
+std::string ruling_words(std::string words) {
+  words.resize(std::min<std::size_t>(words.size(), manifest::kMaxRulingWords));
+  std::replace_if(words.begin(), words.end(), [](char c) { return c < 0x20 || c > 0x7e; }, '?');
+  return words;
+}
+
+}  // namespace
+
 void Game::time_out(std::string words) {
   assert(!decision_);
   decision_ = Decision{side_of(stage_) == Side::kDefender, RulingReason::kLate, std::nullopt, std::nullopt,
@@ -301,7 +313,7 @@ Result<manifest::Ruling> Game::ruling() const {
   out.reason = decision_->reason;
   out.claim = decision_->claim;
   out.scalar = decision_->scalar;
-  out.words = decision_->words;
+  out.words = ruling_words(decision_->words);
   out.at.segment = dispute_.challenge.body.segment;
   if (ground_.end_step - ground_.first_step == 1) out.at.step = ground_.first_step;
   if (ground_.value >= 0) out.at.value = ground_.value;

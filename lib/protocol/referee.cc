@@ -101,6 +101,13 @@ Status take(Parts& parts, Clock& clock, std::size_t line, Signed<Body> statement
   }
 }
 
+/// Whether a move is the one that is awaited, whatever it says: nobody else's can be late.
+bool is_next(const Game& game, const Signed<manifest::Move>& move) {
+  return !game.decision() && move.body.turn == game.turn() && move.body.previous == game.last() &&
+         move.body.task == game.dispute().task.id && move.body.game == game.dispute().challenge.id &&
+         move.key_id == game.party(side_of(game.stage()));
+}
+
 /// Whether a move comes too late: judged by receipts alone.
 std::optional<std::string> late(const Game& game, const Clock& clock, const Signed<manifest::Move>& move) {
   const auto then = clock.logged(game.last());
@@ -127,8 +134,7 @@ Status check_fetched(const Game& game, const Clock& clock) {
 
 Status play(Game& game, const Parts& parts, const Clock& clock) {
   for (const auto& [line, move] : parts.moves) {
-    const bool next = move.body.turn == game.turn() && !game.decision();
-    if (const auto words = next ? late(game, clock, move) : std::nullopt) {
+    if (const auto words = is_next(game, move) ? late(game, clock, move) : std::nullopt) {
       game.time_out(*words);
       return {};
     }

@@ -4,6 +4,7 @@
 
 #include "claims.h"
 #include "dgx/merkle/digests.h"
+#include "dgx/merkle/tree.h"
 #include "dgx/protocol/scalar_text.h"
 
 namespace dgx::protocol {
@@ -53,6 +54,9 @@ RowFault wrong_neighbours(const FaultPost& post, const std::string* name, const 
   if (post.before && !opens(*post.before, state))
     return not_shown("the entry before is not of the start state");
   if (post.after && !opens(*post.after, state)) return not_shown("the entry after is not of the start state");
+  const bool none = !post.before && !post.after && name != nullptr;
+  if (none && state == merkle::state_digest(0, merkle::empty_root()))
+    return is_shown("the start state has no entries");
   if (!post.before && (!post.after || post.after->index != 0))
     return not_shown("the entry before is not opened");
   if (!post.after && post.before->index + 1 != post.before->count)

@@ -21,6 +21,7 @@ using merkle::Path;
 using merkle::TensorOpening;
 
 constexpr std::size_t kMaxPath = 64;
+constexpr std::size_t kMaxEntryName = 512;  // of a bundle: a state may have names that no program has
 constexpr std::size_t kMaxOperands = 96;
 constexpr std::size_t kMaxNumberBytes = kMaxNumbers * 8;
 constexpr std::int64_t kMaxInteger = manifest::kMaxInteger;
@@ -32,7 +33,7 @@ std::vector<Digest> read_list(Fields& in, std::string_view key) { return read_di
 
 EntryOpening read_entry(Fields& in) {
   EntryOpening out;
-  out.name = manifest::read_name(in, "name", 256);
+  out.name = manifest::read_name(in, "name", kMaxEntryName);
   out.tensor = read_digest(in, "digest");
   out.index = static_cast<std::uint64_t>(in.integer("index", 0, kMaxInteger));
   out.count = static_cast<std::uint64_t>(in.integer("count", 0, kMaxInteger));
@@ -61,6 +62,12 @@ Shape read_shape(Fields& in) {
   }
   const auto count = element_count(shape);
   if (!count.ok()) in.fail("shape", count.error().message);
+  return shape;
+}
+/// Of what has elements to be opened.
+Shape read_full_shape(Fields& in) {
+  const Shape shape = read_shape(in);
+  const auto count = element_count(shape);
   if (count.ok() && *count == 0) in.fail("shape", "has no elements");
   return shape;
 }
@@ -73,7 +80,7 @@ Value shape_json(const Shape& shape) {
 TensorOpening read_tensor(Fields& in) {
   TensorOpening out;
   out.dtype = read_dtype(in);
-  out.shape = read_shape(in);
+  out.shape = read_full_shape(in);
   out.leaf = static_cast<std::uint64_t>(in.integer("leaf", 0, kMaxInteger));
   out.data = read_bytes(in, "bytes", merkle::kTensorLeafBytes);
   out.path = read_path(in, "path");
@@ -91,7 +98,7 @@ Operand read_operand(Fields& in) {
   Operand out;
   out.value = in.integer("value", 0, kMaxInteger);
   out.dtype = read_dtype(in);
-  out.shape = read_shape(in);
+  out.shape = read_full_shape(in);
   if (!in.has("table")) return out;
   out.table = read_path(in, "table");
   if (in.has("root")) {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <bit>
+
 namespace dgx::protocol {
 
 using kernels::OperandRecord;
@@ -13,6 +15,17 @@ std::string bits_text(const kernels::Number& number) {
 
 std::string bits_text(const kernels::Number& number, DType dtype) {
   return fmt::format("0x{:0{}x}", number.bits(), size_of(dtype) * 2);
+}
+
+std::string posted_text(const kernels::Number& number, DType dtype) {
+  if (number.type != kernels::NumberType::kFloat) return bits_text(number, dtype);
+  return fmt::format("0x{:08x}", std::bit_cast<std::uint32_t>(number.real));
+}
+
+bool is_posted(const kernels::Number& right, const kernels::Number& posted) {
+  if (!(right == posted)) return false;
+  return right.type != kernels::NumberType::kFloat ||
+         std::bit_cast<std::uint32_t>(posted.real) == static_cast<std::uint32_t>(right.bits());
 }
 
 std::string origin_text(const OperandRecord& operand) {

@@ -73,6 +73,8 @@ std::optional<Decision> Turn::choose(const Say& say) {
   if (const auto* b = std::get_if<EntryClaim>(&say);
       b != nullptr && (entries || stage_ == Stage::kJudgeEntry))
     return claim(*b);
+  if (const auto* b = std::get_if<EntryClaim>(&say); b != nullptr && stage_ == Stage::kChooseLine)
+    return show_line(*b);
   if (const auto* c = std::get_if<InputClaim>(&say); c != nullptr && stage_ == Stage::kChooseElement)
     return claim(*c);
   const bool operation = stage_ == Stage::kChooseElement || stage_ == Stage::kChooseNumber;
@@ -244,6 +246,10 @@ std::optional<Decision> Turn::claim(const OperationClaim& say) {
 }
 
 std::optional<Decision> Turn::claim(const NonFiniteClaim& say) {
+  if (ground_.non_finite == ground_.rejected) {
+    return Decision{false, RulingReason::kClaim, 'f', std::nullopt,
+                    "that the state after the step is not finite is what the row says"};
+  }
   const Judgement judgement = judge_non_finite(step_of(dispute_, ground_), say);
   if (judgement.element) ground_.element = *judgement.element;
   return judged(judgement, 'f');

@@ -235,6 +235,7 @@ std::optional<Decision> Turn::fault(const FaultPost& post) {
     case RowFault::Shown::kState:
       ground_.end_step = *post.step;
       ground_.rejected = *post.digest;
+      ground_.non_finite = *post.digest;
       stage_ = Stage::kChooseState;
       return std::nullopt;
   }

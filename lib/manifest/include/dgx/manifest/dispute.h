@@ -139,6 +139,8 @@ struct DisputePlace {
 };
 
 /// How a game ends: signed by a referee, recomputed by everyone from the transcript.
+inline constexpr std::size_t kMaxRulingWords = 1024;
+
 struct Ruling {
   static constexpr Kind kKind = Kind::kRuling;
 

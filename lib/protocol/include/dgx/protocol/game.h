@@ -100,6 +100,7 @@ struct Ground {
   std::int64_t entry = -1;
   std::optional<EntryPost> shown_entry;
   std::string foreign;                   ///< the entry of a start state said not to be the program's
+  std::optional<Digest> non_finite;      ///< the state that the row says there is, which is not finite
   std::optional<std::int64_t> position;  ///< of the fold, once it is judged
 };
 
