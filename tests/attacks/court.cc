@@ -1,0 +1,125 @@
+#include "court.h"
+
+#include "dgx/merkle/digests.h"
+#include "dgx/merkle/tree.h"
+
+namespace dgx::test {
+
+using namespace manifest;
+using protocol::Dispute;
+using protocol::Game;
+using protocol::Side;
+
+Result<Ruling> ruled(const std::string& transcript, const std::optional<Digest>& operator_key) {
+  DGX_TRY(const protocol::Transcript played, protocol::play_transcript(transcript, operator_key));
+  DGX_TRY(Ruling ruling, played.game.ruling());
+  DGX_TRY(const auto sealed, seal(ruling, key(kStranger)));
+  return sealed.body;
+}
+
+Ruling ruled(const Scene& scene, const Dispute& dispute, protocol::Party& defender, protocol::Party& challenger) {
+  const Played played = play(scene, dispute, defender, challenger, true);
+  INFO(played.error);
+  REQUIRE((played.game.decision() || played.silent == Side::kDefender));
+  std::string transcript = transcript_of(dispute, played.moves);
+  if (!played.game.decision()) {
+    const auto stalled = ruled(transcript);
+    REQUIRE_FALSE(stalled.ok());
+    CHECK(stalled.error().code == ErrorCode::kInconclusive);
+    const std::int64_t window = dispute.task.body.policy.window_move_ms;
+    transcript += receipt_line(played.game.last(), 1) + head_line(window + 2);
+  }
+  const auto ruling = ruled(transcript, key_id(kLedgerOperator));
+  INFO((ruling.ok() ? ruling->words : ruling.error().message));
+  REQUIRE(ruling.ok());
+  if (played.game.decision()) CHECK(*ruling == *played.game.ruling());
+  return *ruling;
+}
+
+Moves moves_of(const Scene& scene, const Dispute& dispute, protocol::Party& defender, protocol::Party& challenger,
+               std::size_t count) {
+  Moves moves = play(scene, dispute, defender, challenger, true).moves;
+  if (moves.size() > count) moves.erase(moves.begin() + static_cast<std::ptrdiff_t>(count), moves.end());
+  return moves;
+}
+
+Game game_after(const Dispute& dispute, const Moves& moves) {
+  auto game = Game::open(dispute);
+  REQUIRE(game.ok());
+  for (const auto& move : moves) REQUIRE(game->apply(move).ok());
+  return *std::move(game);
+}
+
+protocol::Say must_say(protocol::Player& player, const Game& game) {
+  auto say = player.next(game);
+  INFO((say.ok() ? "" : say.error().message));
+  REQUIRE(say.ok());
+  REQUIRE(say->has_value());
+  return **say;
+}
+
+Signed<Move> instead(const Game& game, json::Object say, std::optional<std::uint8_t> seed) {
+  const Side side = game.decision() ? Side::kDefender : protocol::side_of(game.stage());
+  const Move move{game.dispute().task.id, game.dispute().challenge.id, game.turn(), game.last(), std::move(say)};
+  auto sealed = seal(move, key(seed.value_or(key_of(game, side))));
+  REQUIRE(sealed.ok());
+  return *std::move(sealed);
+}
+Signed<Move> instead(const Game& game, const protocol::Say& say, std::optional<std::uint8_t> seed) {
+  return instead(game, protocol::print_say(say), seed);
+}
+
+Dispute about_proof(TinyParty& prover, std::int64_t segment) {
+  Setup setup;
+  setup.prover = &prover;
+  setup.segment = segment;
+  setup.sealed = true;
+  return dispute_of(prover.scene(), setup);
+}
+
+Dispute about_verdict(TinyParty& prover, TinyParty& verifier, About about, std::int64_t segment) {
+  Setup setup;
+  setup.prover = &prover;
+  setup.verifier = &verifier;
+  setup.about = about;
+  setup.segment = segment;
+  setup.sealed = true;
+  return dispute_of(prover.scene(), setup);
+}
+
+Dispute with_row(Dispute dispute, const VerdictRow& row) {
+  Verdict verdict = dispute.verdict->body;
+  verdict.rows = rows_root(std::span(&row, 1));
+  verdict.outcome = row.agrees ? Outcome::kAccepted : Outcome::kRefuted;
+  verdict.first_disagreement.reset();
+  if (!row.agrees) verdict.first_disagreement = row;
+  dispute.verdict = *seal(verdict, key(kJudge));
+  Challenge challenge = dispute.challenge.body;
+  challenge.verdict = dispute.verdict->id;
+  challenge.row = OpenedRow{0, {}, row};
+  dispute.challenge = *seal(challenge, key(kChallenges));
+  return dispute;
+}
+
+std::string receipt_line(const Digest& statement, std::int64_t milliseconds, std::uint8_t seed,
+                         std::string_view ledger) {
+  const auto index = static_cast<std::int64_t>(statement.bytes[0]);
+  const Receipt receipt{digest(ledger), statement, index, milliseconds, {digest("root"), index + 1}};
+  return seal(receipt, key(seed))->envelope + "\n";
+}
+
+std::string head_line(std::int64_t milliseconds, std::uint8_t seed, std::string_view ledger) {
+  return seal(TreeHead{digest(ledger), {digest("root"), 1000}, milliseconds}, key(seed))->envelope + "\n";
+}
+
+Fault fault(Fault::Kind kind, std::int64_t step, std::int64_t value, std::int64_t element, int bit) {
+  Fault out;
+  out.kind = kind;
+  out.step = step;
+  out.value = value;
+  out.element = element;
+  out.bit = bit;
+  return out;
+}
+
+}  // namespace dgx::test

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <catch2/catch.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dgx/manifest/log.h"
+#include "dgx/protocol/referee.h"
+#include "disputes.h"
+#include "statements.h"
+
+namespace dgx::test {
+
+/// Disputes as a referee sees them: from transcripts of signed statements to rulings.
+
+inline constexpr std::uint8_t kStranger = 6;
+inline constexpr std::uint8_t kLedgerOperator = 7;
+
+using Moves = std::vector<manifest::Signed<manifest::Move>>;
+
+/// The ruling that follows from a transcript; what is wrong with it, if it is none.
+[[nodiscard]] Result<manifest::Ruling> ruled(const std::string& transcript,
+                                             const std::optional<Digest>& operator_key = std::nullopt);
+
+/// Two players play a signed game to its end, or until the defender has nothing to say and misses his deadline;
+/// the referee reads its transcript. Fails if that says anything else than the game, or if the ruling cannot be
+/// signed.
+[[nodiscard]] manifest::Ruling ruled(const Scene& scene, const protocol::Dispute& dispute,
+                                     protocol::Party& defender, protocol::Party& challenger);
+
+/// The first `count` moves of the same game (all, if it has fewer).
+[[nodiscard]] Moves moves_of(const Scene& scene, const protocol::Dispute& dispute, protocol::Party& defender,
+                             protocol::Party& challenger, std::size_t count = 256);
+/// The game after these moves, all of which it must take.
+[[nodiscard]] protocol::Game game_after(const protocol::Dispute& dispute, const Moves& moves);
+
+/// What an honest player says; fails if he has nothing to say.
+[[nodiscard]] protocol::Say must_say(protocol::Player& player, const protocol::Game& game);
+
+/// The move that is due, saying this instead; signed by the side at turn, or by `seed`.
+[[nodiscard]] manifest::Signed<manifest::Move> instead(const protocol::Game& game, const protocol::Say& say,
+                                                       std::optional<std::uint8_t> seed = std::nullopt);
+[[nodiscard]] manifest::Signed<manifest::Move> instead(const protocol::Game& game, json::Object say,
+                                                       std::optional<std::uint8_t> seed = std::nullopt);
+
+/// A dispute about the proof of `prover`, or about a verdict by `verifier` on it, signed.
+[[nodiscard]] protocol::Dispute about_proof(TinyParty& prover, std::int64_t segment = 0);
+[[nodiscard]] protocol::Dispute about_verdict(TinyParty& prover, TinyParty& verifier,
+                                              manifest::About about = manifest::About::kSegment,
+                                              std::int64_t segment = 0);
+/// The same dispute over a verdict with this row instead, by the same verifier.
+[[nodiscard]] protocol::Dispute with_row(protocol::Dispute dispute, const manifest::VerdictRow& row);
+
+/// A receipt, or a tree head, of a ledger's operator: a line.
+[[nodiscard]] std::string receipt_line(const Digest& statement, std::int64_t milliseconds,
+                                       std::uint8_t seed = kLedgerOperator, std::string_view ledger = "ledger");
+[[nodiscard]] std::string head_line(std::int64_t milliseconds, std::uint8_t seed = kLedgerOperator,
+                                    std::string_view ledger = "ledger");
+
+/// The fault with these numbers, and what follows computed from it.
+[[nodiscard]] Fault fault(Fault::Kind kind, std::int64_t step, std::int64_t value, std::int64_t element = 0,
+                          int bit = 0);
+
+}  // namespace dgx::test
