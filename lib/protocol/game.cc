@@ -277,7 +277,8 @@ namespace {
 /// Words as a ruling can hold them: they may quote what a side said.
 std::string ruling_words(std::string words) {
   words.resize(std::min<std::size_t>(words.size(), manifest::kMaxRulingWords));
-  std::replace_if(words.begin(), words.end(), [](char c) { return c < 0x20 || c > 0x7e; }, '?');
+  std::replace_if(
+      words.begin(), words.end(), [](char c) { return c < 0x20 || c > 0x7e; }, '?');
   return words;
 }
 

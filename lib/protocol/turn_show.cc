@@ -190,8 +190,9 @@ std::optional<Decision> Turn::entries(const EntriesPost& post) {
   }
   if (post.count == 0) return lost(RulingReason::kPost, "the state after the step has no entries");
   if (static_cast<std::uint64_t>(post.count) > lines()) {
-    return lost(RulingReason::kPost,
-                fmt::format("the state after the step has {} entries, the program {} lines", post.count, lines()));
+    return lost(
+        RulingReason::kPost,
+        fmt::format("the state after the step has {} entries, the program {} lines", post.count, lines()));
   }
   const Node top{0, static_cast<std::uint64_t>(post.count)};
   if (auto bad = not_children(post.nodes, top, post.root)) return bad;

@@ -17,7 +17,8 @@ Result<Ruling> ruled(const std::string& transcript, const std::optional<Digest>&
   return sealed.body;
 }
 
-Ruling ruled(const Scene& scene, const Dispute& dispute, protocol::Party& defender, protocol::Party& challenger) {
+Ruling ruled(const Scene& scene, const Dispute& dispute, protocol::Party& defender,
+             protocol::Party& challenger) {
   const Played played = play(scene, dispute, defender, challenger, true);
   INFO(played.error);
   REQUIRE((played.game.decision() || played.silent == Side::kDefender));
@@ -36,8 +37,8 @@ Ruling ruled(const Scene& scene, const Dispute& dispute, protocol::Party& defend
   return *ruling;
 }
 
-Moves moves_of(const Scene& scene, const Dispute& dispute, protocol::Party& defender, protocol::Party& challenger,
-               std::size_t count) {
+Moves moves_of(const Scene& scene, const Dispute& dispute, protocol::Party& defender,
+               protocol::Party& challenger, std::size_t count) {
   Moves moves = play(scene, dispute, defender, challenger, true).moves;
   if (moves.size() > count) moves.erase(moves.begin() + static_cast<std::ptrdiff_t>(count), moves.end());
   return moves;
@@ -60,7 +61,8 @@ protocol::Say must_say(protocol::Player& player, const Game& game) {
 
 Signed<Move> instead(const Game& game, json::Object say, std::optional<std::uint8_t> seed) {
   const Side side = game.decision() ? Side::kDefender : protocol::side_of(game.stage());
-  const Move move{game.dispute().task.id, game.dispute().challenge.id, game.turn(), game.last(), std::move(say)};
+  const Move move{game.dispute().task.id, game.dispute().challenge.id, game.turn(), game.last(),
+                  std::move(say)};
   auto sealed = seal(move, key(seed.value_or(key_of(game, side))));
   REQUIRE(sealed.ok());
   return *std::move(sealed);

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <catch2/catch.hpp>
-
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,9 +23,9 @@ using Moves = std::vector<manifest::Signed<manifest::Move>>;
 [[nodiscard]] Result<manifest::Ruling> ruled(const std::string& transcript,
                                              const std::optional<Digest>& operator_key = std::nullopt);
 
-/// Two players play a signed game to its end, or until the defender has nothing to say and misses his deadline;
-/// the referee reads its transcript. Fails if that says anything else than the game, or if the ruling cannot be
-/// signed.
+/// Two players play a signed game to its end, or until the defender has nothing to say and misses his
+/// deadline; the referee reads its transcript. Fails if that says anything else than the game, or if the
+/// ruling cannot be signed.
 [[nodiscard]] manifest::Ruling ruled(const Scene& scene, const protocol::Dispute& dispute,
                                      protocol::Party& defender, protocol::Party& challenger);
 
@@ -55,7 +54,8 @@ using Moves = std::vector<manifest::Signed<manifest::Move>>;
 
 /// A receipt, or a tree head, of a ledger's operator: a line.
 [[nodiscard]] std::string receipt_line(const Digest& statement, std::int64_t milliseconds,
-                                       std::uint8_t seed = kLedgerOperator, std::string_view ledger = "ledger");
+                                       std::uint8_t seed = kLedgerOperator,
+                                       std::string_view ledger = "ledger");
 [[nodiscard]] std::string head_line(std::int64_t milliseconds, std::uint8_t seed = kLedgerOperator,
                                     std::string_view ledger = "ledger");
 

@@ -1,4 +1,5 @@
-// dgx-threats(7), rows 12, 13, 14, 18, 28: cheats who are challenged and who challenge, whole games as a referee reads them.
+// dgx-threats(7), rows 12, 13, 14, 18, 28: cheats who are challenged and who challenge, whole games as a
+// referee reads them.
 
 #include <fmt/format.h>
 
@@ -27,8 +28,8 @@ const Scene& growing() {
   return kScene;
 }
 
-/// The ruling about a proof of a cheat with these faults, challenged by whoever replays honestly. If they leave
-/// no trace in what he commits to, he lies about that, too: else there is nothing to dispute.
+/// The ruling about a proof of a cheat with these faults, challenged by whoever replays honestly. If they
+/// leave no trace in what he commits to, he lies about that, too: else there is nothing to dispute.
 Ruling against(const Scene& scene, std::vector<Fault> faults) {
   TinyParty honest(scene);
   const auto end = [&] { return TinyParty(scene, faults, &honest).state_record(2).digest; };
@@ -67,7 +68,8 @@ TEST_CASE("honest values with a false end state fall by the entry that does not 
 }
 
 TEST_CASE("false inputs with honest operations fall by the input") {
-  for (const std::int64_t state : {0, 1, 2}) check_claim(against(small(), {fault(Kind::kValue, 1, state, 1, 2)}), 'a', state);
+  for (const std::int64_t state : {0, 1, 2})
+    check_claim(against(small(), {fault(Kind::kValue, 1, state, 1, 2)}), 'a', state);
   for (const std::int64_t input : {3, 4, 5, 6, 7}) {
     const Ruling ruling = against(small(), {fault(Kind::kValue, 1, input, 1, 2)});
     check_claim(ruling, 'c', input);
@@ -118,7 +120,8 @@ TEST_CASE("entries missing, added, twice, swapped or renamed are no state of the
       for (int bit = 0; bit < 2; ++bit) {
         const Ruling ruling = against(small(), {fault(kind, 1, entry, 0, bit)});
         INFO(ruling.words);
-        CHECK((ruling.claim == 'b' || ruling.reason == RulingReason::kPost || ruling.reason == RulingReason::kLate));
+        CHECK((ruling.claim == 'b' || ruling.reason == RulingReason::kPost ||
+               ruling.reason == RulingReason::kLate));
       }
     }
   }
@@ -136,7 +139,8 @@ TEST_CASE("a value of another type or shape than its line's is refused as shown"
       }
     }
   }
-  for (const std::int64_t state : {0, 1, 2}) check_claim(against(small(), {fault(Kind::kType, 1, state)}), 'a', state);
+  for (const std::int64_t state : {0, 1, 2})
+    check_claim(against(small(), {fault(Kind::kType, 1, state)}), 'a', state);
 }
 
 TEST_CASE("a NaN of another payload than the one is wrong, even where a NaN is right") {
@@ -144,12 +148,17 @@ TEST_CASE("a NaN of another payload than the one is wrong, even where a NaN is r
   Sketch s;
   const int w = s.state("model/w", "f32", {2});
   const int nan = s.add({"map", {2}, {fmt::format("{}[i0]", w)}, {"sub x0 x0", "div t0 t0"}});
-  const int chain = s.add({"chain", {2}, {fmt::format("{}[i0]", nan)}, {"add acc x0"}, {1}, "f32", {}, "0x0p0"});
-  s.next(w, s.add({"map", {2}, {fmt::format("{}[i0]", w), fmt::format("{}[i0]", chain)}, {"eq x1 x1", "select t0 x1 x0"}}));
+  const int chain =
+      s.add({"chain", {2}, {fmt::format("{}[i0]", nan)}, {"add acc x0"}, {1}, "f32", {}, "0x0p0"});
+  s.next(w, s.add({"map",
+                   {2},
+                   {fmt::format("{}[i0]", w), fmt::format("{}[i0]", chain)},
+                   {"eq x1 x1", "select t0 x1 x0"}}));
   const Scene scene = scene_of("nan", s.finish(), 4, 2, 9);
   for (const int value : {nan, chain}) {
     // The lie behind it would never be reached if the NaN saved him.
-    const Ruling ruling = against(scene, {fault(Kind::kNan, 1, value, 1, 3), fault(Kind::kEntry, 1, 1, 0, 4)});
+    const Ruling ruling =
+        against(scene, {fault(Kind::kNan, 1, value, 1, 3), fault(Kind::kEntry, 1, 1, 0, 4)});
     INFO(ruling.words);
     CHECK(ruling.at.value == value);
   }
@@ -246,7 +255,7 @@ TEST_CASE("a verdict with an invented digest falls, whatever digest it is") {
     manifest::VerdictRow row = dispute.challenge.body.row->row;
     row.agrees = false;
     row.reason = RowReason::kDigest;
-    row.recomputed = what == "nothing" ? digest("nothing")
+    row.recomputed = what == "nothing"           ? digest("nothing")
                      : what == "the start state" ? dispute.challenge.body.start.digest
                                                  : honest.state_record(1).digest;
     dispute = with_row(dispute, row);
@@ -264,9 +273,9 @@ TEST_CASE("an idle verifier's witness is convicted: echoed from the proof, copie
   const auto truth = about_verdict(honest, honest, About::kWitness);
   const auto& right = truth.challenge.body.row->row;
   std::vector<Digest> witnesses = {
-      protocol::witness_of(key_id(kJudge), truth.challenge.body.start.digest),    // the state before
-      protocol::witness_of(key_id(kJudge), truth.challenge.body.end->digest),     // the committed end
-      protocol::witness_of(key_id(kStranger), honest.state_record(1).digest),     // another verifier's
+      protocol::witness_of(key_id(kJudge), truth.challenge.body.start.digest),  // the state before
+      protocol::witness_of(key_id(kJudge), truth.challenge.body.end->digest),   // the committed end
+      protocol::witness_of(key_id(kStranger), honest.state_record(1).digest),   // another verifier's
       protocol::witness_of(key_id(kJudge), digest("something")), Digest{}};
   for (const Digest& witness : witnesses) {
     manifest::VerdictRow row = right;
