@@ -3,7 +3,7 @@
 # between the quartiles), and how many times as fast it is.
 #
 #   sh tests/bench/run.sh                all that this build can measure
-#   sh tests/bench/run.sh NAME           one of: product, step, convolution, function, checkpoint, verify, hash, start
+#   sh tests/bench/run.sh NAME           one of: product, step, convolution, function, checkpoint, verify, hash, dispute, start
 #   sh tests/bench/run.sh --json [NAME]  a JSON object a row: name, dgx, peer, peer_name, ratio, threads, unit, spreads, bytes at peak
 #
 # Products and steps run twice, with the widest instructions and with both sides held to AVX2. OpenBLAS is told the widest kernels that
@@ -20,7 +20,7 @@ json= name=all
 for argument in "$@"; do
   case "$argument" in
     --json) json=--json ;;
-    all|product|step|convolution|function|checkpoint|verify|hash|start) name=$argument ;;
+    all|product|step|convolution|function|checkpoint|verify|hash|dispute|start) name=$argument ;;
     *) usage ;;
   esac
 done
@@ -149,6 +149,15 @@ bench_hash() {
   row sha256 1 ns/B "$("$benches/sha256_bench" | awk '{ print 1 / $2 }')" "${peer:+$(awk "BEGIN { print 1 / $peer }")}" openssl
 }
 
+# A dispute at full size: 10^6 steps, 4,096 lines, 10^7 elements, and its referee: sizes and times, beside no peer.
+bench_dispute() {
+  make_target dispute_bench dgx-referee dgx-key
+  folder=$(mktemp -d "$work/dispute.XXXX")
+  "$build/bin/dgx-key" new "$folder/referee" >/dev/null
+  "$build/tests/bench/dispute_bench" make "$folder" $json
+  "$build/tests/bench/dispute_bench" judge "$folder" "$build/bin/dgx-referee" $json
+}
+
 # How long every program takes to say its version: what a script pays for each call; beside it, a shell that does nothing.
 bench_start() {
   for source in tools/dgx-*.cc; do
@@ -163,6 +172,6 @@ bench_start() {
   done
 }
 
-for part in product step convolution function checkpoint verify hash start; do
+for part in product step convolution function checkpoint verify hash dispute start; do
   if [ "$name" = all ] || [ "$name" = "$part" ]; then "bench_$part"; fi
 done

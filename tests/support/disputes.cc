@@ -71,11 +71,15 @@ Signed<Beacon> beacon_for(const Scene& scene, const Signed<Proof>& proof, bool s
 }  // namespace
 
 protocol::Dispute dispute_of(const Scene& scene, const Setup& setup) {
+  return dispute_of(scene, setup, *setup.prover);
+}
+
+protocol::Dispute dispute_of(const Scene& scene, const Setup& setup, protocol::Party& prover) {
   const Task& task = scene.task.body;
   const auto segments = *protocol::Segments::of(task.steps, task.checkpoint_every);
   std::vector<Digest> states, leaves;
   for (std::int64_t i = 0; i <= segments.count(); ++i) {
-    states.push_back(setup.prover->state_record(segments.boundary(i)).digest);
+    states.push_back(*prover.state(segments.boundary(i)));
     leaves.push_back(merkle::committed_state_leaf(states.back()));
   }
   const Proof proof{scene.task.id, states_root(states), states.front(), states.back(), task.steps, 0.5F};

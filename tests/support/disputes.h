@@ -26,6 +26,8 @@ struct Setup {
   bool sealed = false;
 };
 [[nodiscard]] protocol::Dispute dispute_of(const Scene& scene, const Setup& setup);
+/// About the proof of a party of another kind, whose committed states are those that it says.
+[[nodiscard]] protocol::Dispute dispute_of(const Scene& scene, const Setup& setup, protocol::Party& prover);
 
 /// A statement of key `seed` (below 16), signed or not.
 template <class T>
