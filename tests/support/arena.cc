@@ -196,7 +196,6 @@ Contest Arena::play(std::string& about) {
 
   const bool defends = dice_.one_in(2);  // the honest side
   const bool non_finite = (*honest.non_finite_after()).has_value();
-  if (defends && non_finite) return {};
   Setup setup;
   setup.segment = segment.index;
   setup.policy_draw = dice_.one_in(2);
