@@ -1,0 +1,45 @@
+// Drawn games between somebody honest and a liar, as many as asked for:
+//
+//   dispute_games COUNT [SEED]
+//
+// Prints how they ended, most moves and longest payload; ends with 1 at the first in which a rule did not
+// hold.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+
+#include "liars.h"
+
+using namespace dgx;
+using namespace dgx::test;
+
+int main(int argc, char** argv) {
+  const std::int64_t count = argc > 1 ? std::atoll(argv[1]) : 1000;
+  const std::uint64_t seed = argc > 2 ? static_cast<std::uint64_t>(std::atoll(argv[2])) : 1;
+  Arena arena(seed);
+  std::map<std::string, std::int64_t> ends;
+  std::int64_t most = 0;
+  std::size_t longest = 0;
+  for (std::int64_t game = 0; game < count; ++game) {
+    std::string about;
+    const Contest played = arena.play(about);
+    if (!played.problem.empty()) {
+      fmt::print("game {} of seed {}: {}\n{}\n", game, seed, about, played.problem);
+      return 1;
+    }
+    std::string end = "nobody spoke on";
+    if (const auto& decision = played.decision) {
+      end = fmt::format("{}{}, {}", manifest::name_of(decision->reason),
+                        decision->claim ? fmt::format(" {}", *decision->claim) : "",
+                        decision->falls ? "falls" : "stands");
+    }
+    ++ends[end];
+    most = std::max(most, played.moves);
+    longest = std::max(longest, played.longest);
+  }
+  for (const auto& [end, times] : ends) fmt::print("{:24} {:8}\n", end, times);
+  fmt::print("{} games of seed {}: nobody honest lost; at most {} moves, payloads of at most {} bytes\n",
+             count, seed, most, longest);
+}
