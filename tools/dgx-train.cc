@@ -1,10 +1,81 @@
 // dgx-train: do a task's work, resumably. dgx-train(1).
+#include <algorithm>
+#include <cmath>
+#include <map>
+
 #include "dgx/cli/tool.h"
 #include "dgx/jobs/train.h"
 
 namespace {
 
 using namespace dgx;
+
+/// Rates and shares to four significant digits: clocks know no more.
+double rounded(double value) {
+  if (value == 0 || !std::isfinite(value)) return 0;
+  const double unit = std::pow(10, std::floor(std::log10(std::abs(value))) - 3);
+  return unit >= 1 ? std::round(value / unit) * unit : std::round(value / unit) / std::round(1 / unit);
+}
+
+/// Tables of a profile: by kind of operation, and operation by operation, those that take longest first.
+class ProfileTables {
+ public:
+  explicit ProfileTables(const exec::StepProfile& profile) : profile_(profile) {
+    for (const exec::OperationProfile& operation : profile.operations) beside_ -= operation.seconds;
+    beside_ += profile.seconds;
+  }
+
+  [[nodiscard]] cli::Table kinds() const {
+    std::map<std::string, exec::OperationProfile> sums;
+    for (const exec::OperationProfile& operation : profile_.operations) {
+      exec::OperationProfile& sum = sums[operation.kind];
+      sum.seconds += operation.seconds;
+      sum.arithmetic += operation.arithmetic;
+      sum.bytes += operation.bytes;
+      sum.values.push_back(0);
+    }
+    sums["beside operations"].seconds = beside_;
+    cli::Table table{{"kind", "operations", "milliseconds", "percent", "gflops", "gigabytes_per_second"}};
+    std::vector<std::pair<std::string, exec::OperationProfile>> sorted(sums.begin(), sums.end());
+    std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
+    for (const auto& [kind, sum] : sorted) {
+      table.rows.push_back(with_figures({kind, static_cast<std::int64_t>(sum.values.size())}, sum));
+    }
+    return table;
+  }
+
+  [[nodiscard]] cli::Table operations() const {
+    cli::Table table{{"operation", "form", "values", "of", "milliseconds", "percent", "gflops", "gigabytes_per_second"}};
+    std::vector<exec::OperationProfile> sorted = profile_.operations;
+    std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
+    for (const exec::OperationProfile& operation : sorted) {
+      table.rows.push_back(with_figures({operation.kind, operation.form, values_of(operation), operation.provenance}, operation));
+    }
+    return table;
+  }
+
+ private:
+  /// In JSON a list; people read the first and how many more.
+  static cli::Cell values_of(const exec::OperationProfile& operation) {
+    json::Array list;
+    for (const auto value : operation.values) list.push_back(json::Value(static_cast<std::int64_t>(value)));
+    std::string text = operation.values.empty() ? "" : std::to_string(operation.values.front());
+    if (operation.values.size() > 1) text += " and " + std::to_string(operation.values.size() - 1) + " more";
+    return {json::Value(std::move(list)), std::move(text)};
+  }
+
+  [[nodiscard]] std::vector<cli::Cell> with_figures(std::vector<cli::Cell> row, const exec::OperationProfile& of) const {
+    const double seconds = of.seconds / static_cast<double>(std::max<std::int64_t>(profile_.steps, 1));
+    row.emplace_back(rounded(seconds * 1e3));
+    row.emplace_back(rounded(profile_.seconds > 0 ? of.seconds / profile_.seconds * 100 : 0));
+    row.emplace_back(rounded(seconds > 0 ? of.arithmetic / seconds * 1e-9 : 0));
+    row.emplace_back(rounded(seconds > 0 ? of.bytes / seconds * 1e-9 : 0));
+    return row;
+  }
+
+  const exec::StepProfile& profile_;
+  double beside_ = 0;
+};
 
 struct Train {
   jobs::TrainOptions options;
@@ -25,6 +96,7 @@ struct Train {
     command.option("--until", "STEP", options.until, "stop once this many steps are done");
     command.option("--keep", "all|every:N|last", options.keep, "which checkpoints stay");
     command.option("--profile", "P.json", profile, "of a native task");
+    command.flag("--profile-ops", options.profile_operations, "print what every operation takes, and at what rate");
     command.option("--drill", "FAULT", options.drill,
                    "a deliberate fault: step=S,op=O,element=E,bit=B | segment=N,lazy");
     command.isa(options.isa);
@@ -33,6 +105,7 @@ struct Train {
   Result<cli::Verdict> run(cli::Out& out) const {
     if (device == "cuda") return usage_error("--device cuda is not in this version");
     if (profile) return usage_error("--profile belongs to native tasks, which are not in this version");
+    if (evaluate && options.profile_operations) return usage_error("--profile-ops is of training, not of --evaluate");
     if (evaluate) return run_evaluate(out);
     jobs::TrainOptions all = options;
     all.run = output;
@@ -44,6 +117,12 @@ struct Train {
     if (result.resumed_from > 0) out.field("resumed_from", result.resumed_from);
     out.field("seconds", seconds(result.seconds));
     out.field("checkpoint_seconds", seconds(result.checkpoint_seconds));
+    if (result.profile) {
+      const ProfileTables tables(*result.profile);
+      out.field("profiled_steps", result.profile->steps);
+      out.field("kinds", tables.kinds());
+      out.field("operations", tables.operations());
+    }
     if (result.drill_changed_nothing) {
       out.warning("the drill changed no committed digest: the flipped bit was rounded or masked away");
       return cli::Verdict::kInconclusive;

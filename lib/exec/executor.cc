@@ -1,6 +1,7 @@
 #include "dgx/exec/executor.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -70,6 +71,8 @@ struct ExactExecutor::Impl {
   std::vector<std::int64_t> rows;
   std::int64_t rows_position = -1;  ///< the step that `rows` belongs to
   std::int64_t position = 0;
+  std::int64_t profiled_steps = 0;
+  double profiled_seconds = 0;
   bool packed = false;  ///< entries lie as the fused plan has them, not in rows
 
   Status prepare();
@@ -85,6 +88,7 @@ struct ExactExecutor::Impl {
   void gather_batch(int member);
   void finish_step(const Machine& machine);
   Status check_finite(const Machine& machine) const;
+  Status step();
   Status run_every_value(const std::optional<Fault>& fault,
                          const std::function<Status(std::int32_t, const TensorView&)>& visit);
 };
@@ -296,15 +300,30 @@ Status ExactExecutor::load(const State& state) {
 }
 
 Status ExactExecutor::step() {
-  Machine& machine = *impl_->fused;
-  impl_->pack_entries();
-  impl_->connect(machine);
-  DGX_CHECK(impl_->prepare_step());
-  DGX_CHECK(machine.run([this](int member) { impl_->gather_batch(member); }));
-  DGX_CHECK(impl_->check_finite(machine));
-  impl_->finish_step(machine);
-  impl_->choose_rows();
-  impl_->fetch_rows();
+  if (impl_->fused->task_seconds().empty()) return impl_->step();
+  const auto begin = std::chrono::steady_clock::now();
+  DGX_CHECK(impl_->step());
+  impl_->profiled_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  ++impl_->profiled_steps;
+  return {};
+}
+
+void ExactExecutor::start_profile() { impl_->fused->time_tasks(); }
+
+StepProfile ExactExecutor::profile() const {
+  return {impl_->profiled_steps, impl_->profiled_seconds, operation_profiles(*impl_->fused)};
+}
+
+Status ExactExecutor::Impl::step() {
+  Machine& machine = *fused;
+  pack_entries();
+  connect(machine);
+  DGX_CHECK(prepare_step());
+  DGX_CHECK(machine.run([this](int member) { gather_batch(member); }));
+  DGX_CHECK(check_finite(machine));
+  finish_step(machine);
+  choose_rows();
+  fetch_rows();
   return {};
 }
 

@@ -65,14 +65,18 @@ struct Name {
 
 }  // namespace
 
+std::string kind_of(const Task& task) { return std::visit(Name{}, task.work); }
+
+std::string form_of(const Task& task) { return std::visit(Form{}, task.work); }
+
 std::string explain(const Plan& plan, const program::Program& program) {
   std::string text;
   for (const Task& task : plan.tasks) {
-    text += std::visit(Name{}, task.work);
+    text += kind_of(task);
     if (map_of(task) == nullptr) {
       for (const kernels::ValueIndex v : task.writes) text += fmt::format(" {}", v);
     }
-    text += std::visit(Form{}, task.work);
+    text += form_of(task);
     for (const kernels::ValueIndex v : task.writes) {
       const auto& shape = program.values[static_cast<std::size_t>(v)].shape;
       const bool packed = plan.layouts[static_cast<std::size_t>(v)] != Layout::kRows;

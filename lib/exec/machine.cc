@@ -153,13 +153,18 @@ Status Machine::run(const std::function<void(int member)>& prologue) {
 }
 
 void Machine::run_sections(int member) {
+  TaskClock clock(member == 0 ? &task_seconds_ : nullptr);
   for (const Section& section : plan_.sections) {
     if (!section.serial) {
       run_task(plan_.tasks[section.begin], member, team_->size());
     } else if (member == 0) {
-      for (std::size_t t = section.begin; t < section.end; ++t) run_task(plan_.tasks[t], 0, 1);
+      for (std::size_t t = section.begin; t < section.end; ++t) {
+        run_task(plan_.tasks[t], 0, 1);
+        clock.charge(t);
+      }
     }
     team_->barrier();
+    if (!section.serial) clock.charge(section.begin);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "dgx/exec/profile.h"
 #include "plan.h"
 #include "thread_team.h"
 
@@ -36,6 +37,10 @@ class Machine {
   [[nodiscard]] bool flagged(kernels::ValueIndex value) const;
   /// Whether a fused map checks `value`, so that flagged() is the answer.
   [[nodiscard]] bool is_checked(kernels::ValueIndex value) const { return checked_[static_cast<std::size_t>(value)]; }
+  /// From now on run() adds up what each of the plan's tasks takes.
+  void time_tasks() { task_seconds_.assign(plan_.tasks.size(), 0); }
+  /// By task; empty unless time_tasks() was called.
+  [[nodiscard]] const std::vector<double>& task_seconds() const { return task_seconds_; }
   /// Memory of the plan, without the inputs.
   [[nodiscard]] std::int64_t planned_bytes() const;
 
@@ -68,6 +73,10 @@ class Machine {
   std::vector<TensorView> views_;  // the same, with types
   std::vector<bool> checked_;      // by value
   std::vector<std::unique_ptr<Thread>> threads_;
+  std::vector<double> task_seconds_;
 };
+
+/// What the machine's tasks have taken, one by one; empty unless it times them.
+[[nodiscard]] std::vector<OperationProfile> operation_profiles(const Machine& machine);
 
 }  // namespace dgx::exec

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <vector>
 
 #include "machine.h"
@@ -20,6 +21,25 @@ struct Machine::Thread {
   std::vector<std::int64_t> starts;     // of a keyed chain: where each key's positions begin in
   std::vector<std::int64_t> positions;  // these
   Status status;
+};
+
+/// Adds the time since the last call to a task's, or does nothing: `seconds` is empty then.
+class TaskClock {
+ public:
+  explicit TaskClock(std::vector<double>* seconds) : seconds_(seconds == nullptr || seconds->empty() ? nullptr : seconds) {
+    if (seconds_ != nullptr) last_ = Clock::now();
+  }
+  void charge(std::size_t task) {
+    if (seconds_ == nullptr) return;
+    const auto now = Clock::now();
+    (*seconds_)[task] += std::chrono::duration<double>(now - last_).count();
+    last_ = now;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::vector<double>* seconds_;
+  Clock::time_point last_;
 };
 
 struct Range {

@@ -169,6 +169,10 @@ struct Plan {
 /// Bytes of a value.
 [[nodiscard]] std::int64_t bytes_of(const kernels::Primitive& value);
 
+/// "product", "maps", …; and its size, in parentheses, or nothing.
+[[nodiscard]] std::string kind_of(const Task& task);
+[[nodiscard]] std::string form_of(const Task& task);
+
 /// One line per task.
 [[nodiscard]] std::string explain(const Plan& plan, const program::Program& program);
 

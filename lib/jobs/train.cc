@@ -76,6 +76,7 @@ class Training {
     if (segment < files_.segments.count()) take_up(last.state, files_.segments[segment]);
     DGX_CHECK(executor_.load(last.state));
     result_.resumed_from = executor_.position();
+    if (options_.profile_operations) executor_.start_profile();
     context_.progress.start("training", total);
     const double begin = seconds_now();
     Status status;
@@ -89,6 +90,7 @@ class Training {
     if (!status.ok()) return std::move(status).error();
     result_.steps = executor_.position();
     result_.loss = executor_.loss();
+    if (options_.profile_operations) result_.profile = executor_.profile();
     result_.segments = run_.index().segments();
     if (files_.segments.state_at(result_.steps) < 0) {
       DGX_TRY(const auto digests, bundle::digests_of(executor_.state(), context_.threads));

@@ -3,17 +3,20 @@
 //
 //   step_bench [--json] [--isa NAME] [--case NAME] [--threads N] [--seconds S] [--scripts FOLDER]
 //   step_bench --explain --case NAME        the exact side's plan
+//   step_bench --profile --case NAME --threads N    what its operations take: milliseconds, GF/s, GB/s, how many, kind and form
 //   step_bench --alone exact|eager|channels-last --case NAME --threads N    the bytes one side takes
 //
 // FOLDER holds TorchScript models (scripted.py). MLPs are not measured much longer than this: after some 730 steps the momentum of units
 // that never fire is subnormal, which costs a processor a hundred cycles a vector, and both sides alike.
 #include <malloc.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <string_view>
 
 #include "dgx/kernels/cpu/dispatch.h"
@@ -27,7 +30,7 @@ using namespace dgx;
 using bench::Case;
 
 struct Options {
-  bool json = false, explain = false;
+  bool json = false, explain = false, profile = false;
   std::string isa, only, scripts, alone;
   int threads = 0;  // 0: one and two
   double seconds = 6;
@@ -113,6 +116,36 @@ void measure(const Options& options, const Case& of, int threads) {
   }
 }
 
+/// Operations of one kind and form together, those that take longest first.
+void print_profile(const Case& of, int threads, double budget) {
+  bench::Exact exact(of);
+  exact.start(threads);
+  exact.step();
+  exact.start_profile();
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(budget);
+  while (std::chrono::steady_clock::now() < end) exact.step();
+  const exec::StepProfile profile = exact.executor().profile();
+  std::map<std::pair<std::string, std::string>, std::pair<int, exec::OperationProfile>> forms;
+  for (const auto& operation : profile.operations) {
+    auto& [count, sum] = forms[{operation.kind, operation.form}];
+    ++count;
+    sum.seconds += operation.seconds;
+    sum.arithmetic += operation.arithmetic;
+    sum.bytes += operation.bytes;
+  }
+  using Form = std::pair<std::pair<std::string, std::string>, std::pair<int, exec::OperationProfile>>;
+  std::vector<Form> sorted(forms.begin(), forms.end());
+  std::sort(sorted.begin(), sorted.end(), [](const Form& a, const Form& b) { return a.second.second.seconds > b.second.second.seconds; });
+  const auto steps = static_cast<double>(profile.steps);
+  std::printf("%s: %.3f ms a step\n", of.name.c_str(), profile.seconds / steps * 1e3);
+  for (const auto& [form, of_form] : sorted) {
+    const auto& [count, sum] = of_form;
+    const double seconds = sum.seconds / steps;
+    std::printf("%9.3f ms %5.1f %% %8.1f GF/s %7.1f GB/s %3d %s: %s\n", seconds * 1e3, sum.seconds / profile.seconds * 100,
+                sum.arithmetic / seconds * 1e-9, sum.bytes / seconds * 1e-9, count, form.first.c_str(), form.second.c_str());
+  }
+}
+
 Options parse(int argc, char** argv) {
   Options options;
   options.self = argv[0];
@@ -121,6 +154,7 @@ Options parse(int argc, char** argv) {
     const auto value = [&]() -> const char* { return n + 1 < argc ? argv[++n] : ""; };
     if (word == "--json") options.json = true;
     else if (word == "--explain") options.explain = true;
+    else if (word == "--profile") options.profile = true;
     else if (word == "--isa") options.isa = value();
     else if (word == "--case") options.only = value();
     else if (word == "--scripts") options.scripts = value();
@@ -156,6 +190,8 @@ int main(int argc, char** argv) {
       bench::Exact exact(of);
       exact.start(std::max(options.threads, 1));
       std::fputs(exact.executor().explain().c_str(), stdout);
+    } else if (options.profile) {
+      print_profile(of, std::max(options.threads, 1), options.seconds);
     } else if (!options.alone.empty()) {
       std::printf("%lld\n", peak_of(of, options.alone, std::max(options.threads, 1)));
     } else {

@@ -73,6 +73,35 @@ TEST_CASE("a fused step gives the bits of the definition for every activation, i
   }
 }
 
+TEST_CASE("a profile tells of every operation what it takes, and changes no bit") {
+  const Network network;
+  const auto program = network.step_program();
+  const Samples data(network);
+  for (const int threads : {1, 2}) {
+    const auto plain = executor_of(program, network, data, threads);
+    const auto profiled = executor_of(program, network, data, threads);
+    const State start = *program::initial_state(*program, test::kSeed);
+    REQUIRE(plain->load(start).ok());
+    REQUIRE(profiled->load(start).ok());
+    REQUIRE(profiled->profile().operations.empty());
+    profiled->start_profile();
+    for (int s = 0; s < 3; ++s) REQUIRE((plain->step().ok() && profiled->step().ok()));
+    require_same(profiled->state(), plain->state(), "profiled");
+    const StepProfile profile = profiled->profile();
+    CHECK(profile.steps == 3);
+    double sum = 0;
+    for (const OperationProfile& operation : profile.operations) {
+      INFO(operation.kind << " " << operation.form);
+      CHECK(operation.seconds > 0);
+      CHECK(operation.bytes > 0);
+      CHECK(!operation.values.empty());
+      sum += operation.seconds;
+    }
+    CHECK(sum <= profile.seconds);
+    CHECK(plain->profile().steps == 0);
+  }
+}
+
 TEST_CASE("a fused step gives the bits of the definition for every optimiser, loss and clipping") {
   for (const char* optimizer :
        {"sgd:lr=0.1", "sgd:lr=0.1,weight-decay=5e-4", "sgd:lr=0.1,momentum=0.9,nesterov", "adam:lr=1e-3",

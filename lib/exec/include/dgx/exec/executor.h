@@ -9,6 +9,7 @@
 
 #include "dgx/core/result.h"
 #include "dgx/core/tensor.h"
+#include "dgx/exec/profile.h"
 #include "dgx/kernels/schedule.h"
 #include "dgx/program/program.h"
 #include "dgx/protocol/executor.h"
@@ -71,6 +72,10 @@ class ExactExecutor final : public protocol::Executor {
   [[nodiscard]] std::int64_t planned_bytes() const;
   /// One line per operation of the fused plan: what runs, and how it was recognised.
   [[nodiscard]] std::string explain() const;
+  /// From now on step() notes what every operation takes: two readings of a clock each.
+  void start_profile();
+  /// What steps have taken since; of no steps unless start_profile() was called.
+  [[nodiscard]] StepProfile profile() const;
 
  private:
   struct Impl;

@@ -7,6 +7,7 @@
 #include "dgx/core/bytes.h"
 #include "dgx/core/job_context.h"
 #include "dgx/core/result.h"
+#include "dgx/exec/profile.h"
 
 namespace dgx::jobs {
 
@@ -21,6 +22,7 @@ struct TrainOptions {
   std::string keep = "all";            ///< all, every:N, last
   std::optional<std::string> drill;    ///< step=S,op=O,element=E,bit=B | segment=N,lazy
   std::optional<std::string> isa;
+  bool profile_operations = false;     ///< note what every operation takes
 };
 
 struct TrainResult {
@@ -32,6 +34,7 @@ struct TrainResult {
   std::int64_t resumed_from = 0;  ///< the step this call began at
   double seconds = 0;             ///< of steps and checkpoints
   double checkpoint_seconds = 0;  ///< of those, spent on checkpoints
+  std::optional<exec::StepProfile> profile;  ///< of this call's steps
   bool drill_changed_nothing = false;  ///< this call made the drill's fault, and the segment ended in the honest digest
 };
 

@@ -1,0 +1,69 @@
+#include "dgx/exec/profile.h"
+
+#include <algorithm>
+#include <set>
+
+#include "machine.h"
+
+namespace dgx::exec {
+
+using kernels::Kind;
+using kernels::ValueIndex;
+
+namespace {
+
+/// What the task makes, in registers or in memory.
+std::vector<ValueIndex> values_of(const Task& task) {
+  const MapTask* map = map_of(task);
+  if (map == nullptr) return task.writes;
+  std::vector<ValueIndex> values = map->members;
+  if (const auto* both = std::get_if<ProductMapTask>(&task.work)) values.insert(values.begin(), both->product.out);
+  return values;
+}
+
+double arithmetic_of(const kernels::CompiledPrimitive& compiled, const kernels::Primitive& primitive) {
+  const auto positions = static_cast<double>(compiled.count) * static_cast<double>(std::max<std::int64_t>(compiled.fold_count, 1));
+  if (primitive.kind == Kind::kDot) return 2 * positions;
+  const auto steps = static_cast<double>(primitive.steps.size() + primitive.when.size());
+  return positions * (steps + (primitive.kind == Kind::kMap || primitive.kind == Kind::kChain ? 0 : 1));
+}
+
+double bytes_of_task(const Task& task, const program::Program& program) {
+  const std::set<ValueIndex> reads(task.reads.begin(), task.reads.end());
+  double bytes = 0;
+  for (const ValueIndex v : reads) bytes += static_cast<double>(bytes_of(program.values[static_cast<std::size_t>(v)]));
+  for (const ValueIndex v : task.writes) bytes += static_cast<double>(bytes_of(program.values[static_cast<std::size_t>(v)]));
+  return bytes;
+}
+
+/// " (2048×384×1536)" or ": 3 4 (2 operations)" without what is told apart.
+std::string bare_form(const Task& task) {
+  const std::string form = form_of(task);
+  const std::size_t begin = form.find('(');
+  return begin == std::string::npos ? "" : form.substr(begin + 1, form.size() - begin - 2);
+}
+
+}  // namespace
+
+std::vector<OperationProfile> operation_profiles(const Machine& machine) {
+  const Plan& plan = machine.plan();
+  std::vector<OperationProfile> out;
+  for (std::size_t t = 0; t < machine.task_seconds().size(); ++t) {
+    const Task& task = plan.tasks[t];
+    OperationProfile one;
+    one.kind = kind_of(task);
+    one.form = bare_form(task);
+    one.values = values_of(task);
+    one.seconds = machine.task_seconds()[t];
+    one.bytes = bytes_of_task(task, machine.program());
+    for (const ValueIndex v : one.values) {
+      const auto value = static_cast<std::size_t>(v);
+      one.arithmetic += arithmetic_of(plan.compiled[value], machine.program().values[value]);
+    }
+    if (!one.values.empty()) one.provenance = machine.program().values[static_cast<std::size_t>(one.values.front())].provenance;
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+}  // namespace dgx::exec
