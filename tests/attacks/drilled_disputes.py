@@ -1,0 +1,92 @@
+"""Disputes at random places of the programs of five models: drilled_disputes.py --bin FOLDER --player FILE [--disputes N] [--seed S]
+
+A perceptron, ResNet-20, a decoder with dropout, and two TorchScript models of tests/models (one with a scan, one with an argmin); play_disputes.cc
+says what is played. Exits 77 without NumPy; without Debian's python3-torch the last two are left out.
+"""
+
+import argparse
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy as np
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "models"))
+STEPS = ["--steps", "6", "--checkpoint-every", "3", "--seed", "7"]
+BUILT_IN = {
+    "mlp": ("vectors", ["--model", "mlp:20-33-7,activation=gelu", "--loss", "cross-entropy:label-smoothing=0.1", "--optimizer", "adamw:lr=1e-2", "--schedule",
+                        "cosine:warmup=2,min=1e-4", "--batch", "8"]),
+    "resnet20": ("images", ["--model", "resnet20:classes=4", "--loss", "cross-entropy", "--optimizer", "sgd:lr=0.1,momentum=0.9,weight-decay=5e-4", "--batch", "2"]),
+    "gpt": ("tokens", ["--model", "gpt:layers=2,width=16,heads=2,context=8,vocab=64,dropout=0.1,tied", "--loss", "cross-entropy:ignore=5", "--optimizer",
+                       "adamw:lr=1e-2", "--clip-norm", "1", "--batch", "4"]),
+}
+
+
+def run(bin_folder, folder, *words):
+    done = subprocess.run([os.path.join(bin_folder, words[0]), *words[1:]], cwd=folder, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"FAILED: {' '.join(words)}: exit {done.returncode}: {done.stderr}")
+
+
+def pack_all(bin_folder, folder):
+    chance = np.random.default_rng(5)
+    tokens = chance.integers(0, 64, (30, 9)).astype("u1")
+    data = {
+        "vectors": (chance.normal(size=(30, 20)).astype("f4"), chance.integers(0, 7, 30)),
+        "images": (chance.integers(0, 256, (30, 3, 16, 16)).astype("u1"), chance.integers(0, 4, 30).astype("u1")),
+        "tokens": (tokens[:, :8], tokens[:, 1:]),
+        "text": (chance.integers(1, 128, (30, 24)).astype("u1"), chance.integers(1, 128, (30, 24)).astype("u1")),
+        "pictures": (chance.random((30, 28, 28)).astype("f4"), chance.random((30, 28, 28)).astype("f4")),
+    }
+    for name, (x, y) in data.items():
+        np.save(os.path.join(folder, "x.npy"), x)
+        np.save(os.path.join(folder, "y.npy"), y)
+        scale = ["--scale", "0.00392156862745098", "--shift", "-0.5"] if name == "images" else []
+        run(bin_folder, folder, "dgx-pack", "npy", "--x", "x.npy", "--y", "y.npy", *scale, "-o", f"{name}.h5")
+
+
+def scripted(folder):
+    """TorchScript models and how they are submitted; none without PyTorch for this Python."""
+    try:
+        import torch
+    except ImportError:
+        return {}
+    from alibi import Alibi
+    from codebook import Quantised
+    torch.manual_seed(1)
+    torch.set_num_threads(1)
+    found = {}
+    for name, model, data, words in (("alibi", Alibi, "text", ["--input", "i64", "--loss", "cross-entropy", "--optimizer", "adamw:lr=1e-2"]),
+                                     ("quantised", Quantised, "pictures", ["--loss", "mse", "--optimizer", "adam:lr=1e-2"])):
+        torch.jit.script(model()).save(os.path.join(folder, f"{name}.pt"))
+        found[name] = (data, ["--model", f"{name}.pt", *words, "--batch", "2"])
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--bin", required=True)
+    parser.add_argument("--player", required=True)
+    parser.add_argument("--disputes", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    bin_folder = os.path.abspath(options.bin)
+    with tempfile.TemporaryDirectory(prefix="dgx-disputes-") as folder:
+        run(bin_folder, folder, "dgx-key", "new", "key")
+        pack_all(bin_folder, folder)
+        words = []
+        for name, (data, submit) in {**BUILT_IN, **scripted(folder)}.items():
+            run(bin_folder, folder, "dgx-submit", "--data", f"{data}.h5", *submit, *STEPS, "--key", "key.pem", "-o", f"{name}.json")
+            words += [f"{name}.json", f"{data}.h5"]
+        player = [os.path.abspath(options.player), str(options.disputes), str(options.seed), *words]
+        return subprocess.run(player, cwd=folder).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
