@@ -193,12 +193,14 @@ struct Rules {
     if (verdict.first_disagreement && verdict.first_disagreement->index >= n) {
       return malformed(fmt::format("first_disagreement: index: the task has {} segments", n));
     }
+    // A witness is judged with the beacon that the verdict names.
+    if (verdict.beacon && (!record.beacon || *verdict.beacon != record.beacon->id))
+      return malformed("beacon: is not the task's");
     if (verdict.draw == manifest::Draw::kChosen) {
       if (verdict.outcome != manifest::Outcome::kAccepted) return {};
       return usage_error("an acceptance of a chosen draw settles nothing",
                          "verify with the beacon and the policy's draw");
     }
-    if (!record.beacon || *verdict.beacon != record.beacon->id) return malformed("beacon: is not the task's");
     const std::int64_t q = sample_count(n, task.policy.sample_ppm);
     if (verdict.outcome != manifest::Outcome::kInconclusive && verdict.replayed != q) {
       return malformed(fmt::format("replayed: is {}, the policy draws {}", verdict.replayed, q));

@@ -233,6 +233,19 @@ TEST_CASE("an acceptance whose witness is false falls, and counts as none") {
   CHECK(world.of("jackpot") == 9 + 251);
 }
 
+TEST_CASE("a verdict of a chosen draw cannot name a beacon that is not there") {
+  World world(honest());
+  Verdict body = false_refutation(honest()).body;
+  body.beacon = test::digest("no beacon");
+  CHECK(world.refused(any(*seal(body, test::key(test::kVerifier))), 0) == "beacon: is not the task's");
+  body.beacon = honest().beacon.id;
+  const auto verdict = *seal(body, test::key(test::kVerifier));
+  world.take(any(verdict), 0);
+  Challenge challenge = test::challenge_of(honest(), verdict);
+  challenge.about = About::kWitness;
+  world.challenge(challenge, test::kStranger, 10);
+}
+
 TEST_CASE("a row that expects another state than the committed one fells its verdict at once") {
   World world(honest());
   Verdict body = false_refutation(honest()).body;
