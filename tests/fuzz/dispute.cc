@@ -1,0 +1,63 @@
+// Disputes, two ways. A transcript as text: the referee's whole reader. And lines of what a game's moves say,
+// the first line a number that picks the challenge: they get behind the signatures. The game never forgets
+// its decision, and a ruling can be signed.
+
+#include "dgx/protocol/referee.h"
+#include "played.h"
+#include "statements.h"
+#include "target.h"
+
+using namespace dgx;
+using namespace dgx::test;
+
+namespace {
+
+void check_ruling(const protocol::Game& game) {
+  const auto ruling = game.ruling();
+  fuzz::require(ruling.ok() == game.decision().has_value(), "a game that is over has a ruling");
+  if (!ruling.ok()) return;
+  fuzz::require(manifest::seal(*ruling, key(9)).ok(), "a ruling can be signed");
+}
+
+void play_lines(std::string_view text) {
+  const std::size_t end = text.find('\n');
+  if (end != 1 && end != 2) return;
+  std::size_t number = 0;
+  for (const char digit : text.substr(0, end))
+    number = number * 10 + static_cast<std::size_t>(digit - '0') % 10;
+  text.remove_prefix(end + 1);
+  auto game = protocol::Game::open(examples()[number % examples().size()].dispute);
+  fuzz::require(game.ok(), "the challenge is good");
+  while (!text.empty() && !game->decision()) {
+    const std::size_t line = text.find('\n');
+    const auto say = json::parse(text.substr(0, line));
+    if (!say.ok() || say->as_object() == nullptr) return;
+    const auto move = move_of(*game, protocol::side_of(game->stage()), *say->as_object());
+    fuzz::require(game->apply(move).ok(), "the next turn is taken, whatever it says");
+    fuzz::require(game->turn() <= 60, "a game ends");
+    text.remove_prefix(line == std::string_view::npos ? text.size() : line + 1);
+  }
+  check_ruling(*game);
+}
+
+}  // namespace
+
+std::vector<std::string> fuzz::seeds() {
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < examples().size(); ++i) {
+    const Example& example = examples()[i];
+    std::string lines = std::to_string(i) + "\n";
+    for (const auto& move : example.moves) lines += json::Value(move.body.say).dump() + "\n";
+    out.push_back(lines);
+    out.push_back(transcript_of(example.dispute, example.moves));
+  }
+  return out;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text = fuzz::text_of(data, size);
+  if (const auto transcript = protocol::play_transcript(text); transcript.ok())
+    check_ruling(transcript->game);
+  play_lines(text);
+  return 0;
+}
