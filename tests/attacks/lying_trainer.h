@@ -1,0 +1,85 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "dgx/exec/executor.h"
+#include "dgx/protocol/segments.h"
+#include "disputes.h"
+
+namespace dgx::test {
+
+/// What a trainer does otherwise than the task says. Each may be empty.
+struct Lie {
+  /// Edits the state that a step is computed from; the one before it stays committed as it was.
+  std::function<void(std::int64_t step, State& state)> before;
+  /// Edits the state after a step.
+  std::function<void(std::int64_t step, State& state)> after;
+  /// Edits a value once it is made; what follows is computed from it.
+  std::function<void(std::int64_t step, std::size_t value, const kernels::Primitive& line, Tensor& tensor)>
+      value;
+  /// Another line to compute a value by; nullopt: its own.
+  std::function<std::optional<kernels::Primitive>(const kernels::Primitive& line)> line;
+  /// Operands of dots are rounded to bfloat16.
+  bool rounds_operands = false;
+};
+
+/// A solver with the sources: he trains a segment from its honest start, with a lie, commits to where that
+/// leads, and defends it with his own numbers.
+class LyingTrainer : public protocol::Party {
+ public:
+  /// All are borrowed.
+  LyingTrainer(TinyParty& honest, const protocol::Segment& segment, const Lie& lie);
+
+  /// The state that he says the segment ends in.
+  [[nodiscard]] const Digest& end() const { return digests_.back(); }
+
+  Result<std::optional<std::int64_t>> non_finite_after() override { return std::optional<std::int64_t>(); }
+  Result<Digest> state(std::int64_t step) override { return digests_[at(step)]; }
+  Result<std::vector<merkle::NamedDigest>> entries(std::int64_t step) override;
+  Result<std::vector<Digest>> values(std::int64_t step) override;
+  Result<Tensor> value(std::int64_t step, kernels::ValueIndex value) override;
+  Result<protocol::DataOpening> data(std::string_view field, std::int64_t element) override {
+    return honest_.data(field, element);
+  }
+  Result<Tensor> entry(std::int64_t step, std::string_view name) override;
+
+ private:
+  [[nodiscard]] std::size_t at(std::int64_t step) const {
+    return static_cast<std::size_t>(step - segment_.first);
+  }
+  [[nodiscard]] std::vector<Tensor> compute(std::int64_t step, const State& from);
+  void make(std::int64_t step, std::size_t v, const State& from, std::vector<Tensor>& values);
+
+  TinyParty& honest_;
+  protocol::Segment segment_;
+  const Lie& lie_;
+  std::map<std::size_t, kernels::CompiledPrimitive> other_lines_;
+  std::vector<State> states_;
+  std::vector<Digest> digests_;
+  std::vector<std::vector<Tensor>> values_;
+};
+
+/// The state of a party's record.
+[[nodiscard]] State state_of(const StateRecord& record);
+
+/// A small network's training as a scene: labels in range, initial weights from the seed.
+struct Recipe {
+  std::vector<std::int64_t> sizes = {5, 8, 3};
+  program::Activation activation = program::Activation::kRelu;
+  const char* optimizer = "sgd:lr=0.1,momentum=0.9";
+  std::optional<double> clip_norm;
+};
+[[nodiscard]] Scene training_scene(const Recipe& recipe, std::int64_t steps, std::int64_t every,
+                                   std::uint64_t seed);
+/// What an executor of the scene's program reads; borrows the scene.
+[[nodiscard]] exec::StepInputs inputs_of(const Scene& scene);
+
+/// A dispute over a proof that commits to these states, unsigned.
+[[nodiscard]] protocol::Dispute dispute_over(const Scene& scene, const std::vector<Digest>& states,
+                                             std::int64_t segment, manifest::About about);
+
+}  // namespace dgx::test
