@@ -2,6 +2,7 @@
 
 A solver whose replay has one fault loses to an honest challenger at the scalar operation where the fault was put; a challenger who rejects
 what is right loses; the vectors are what the script beside them makes of the page. Where dgx-referee is built, it rules the same on each transcript.
+Some transcripts, and their rulings, are audited by examples/audit.sh, too.
 Exits 77 without NumPy and cryptography.
 """
 
@@ -44,8 +45,6 @@ class Referee:
 
     def rules(self, text):
         """What it says of a transcript, as dispute.judge does; "refused" if it refuses it."""
-        with open(os.path.join(self.scratch, "game.jsonl"), "wb") as file:
-            file.write(text)
         command = [self.program, "game.jsonl", "--key", "referee.pem", "-o", "ruling.json", "--force"]
         done = subprocess.run(command, cwd=self.scratch, capture_output=True, text=True, timeout=60)
         self.count += 1
@@ -62,10 +61,22 @@ class Referee:
 
 
 def check(referee, name, text, expected):
+    with open(os.path.join(referee.scratch, "game.jsonl"), "wb") as file:
+        file.write(text)
     if referee.program:
         ruled = referee.rules(text)
         if ruled != expected:
             sys.exit(f"FAILED: {name}: dgx-referee rules\n{ruled}\nand the page\n{expected}")
+
+
+def audit(referee, name, ruled):
+    """examples/audit.sh on the transcript just judged, with the ruling that was signed."""
+    script = os.path.join(VECTORS, "..", "..", "examples", "audit.sh")
+    ruling = ["ruling.json"] if referee.program else []
+    done = subprocess.run(["sh", script, "game.jsonl", *ruling], cwd=referee.scratch, capture_output=True, text=True, timeout=300)
+    said = done.stdout.splitlines()[-1:] == ["The statement falls." if ruled["falls"] else "The statement stands."]
+    if done.returncode != ruled["falls"] or not said:
+        sys.exit(f"FAILED: {name}: examples/audit.sh: exit {done.returncode}\n{done.stdout}{done.stderr}")
 
 
 def vectors(referee):
@@ -74,8 +85,8 @@ def vectors(referee):
     with open(os.path.join(VECTORS, "dispute.json")) as file:
         stored = json.load(file)
     lines = [line if isinstance(line, str) else made.envelope_of(line) for line in stored["lines"]]
-    for case in stored["cases"]:
-        text = "".join(lines[number] + "\n" for number in case["lines"]).encode()
+    for number, case in enumerate(stored["cases"]):
+        text = "".join(lines[line] + "\n" for line in case["lines"]).encode()
         try:
             ruled = dispute.judge(text)
         except dispute.Refused:
@@ -83,6 +94,8 @@ def vectors(referee):
         if ruled != case["ruling"]:
             sys.exit(f"FAILED: {case['name']}: {ruled}, stored {case['ruling']}")
         check(referee, case["name"], text, ruled)
+        if number % 8 == 0 and isinstance(ruled, dict):
+            audit(referee, case["name"], ruled)
     return len(stored["cases"])
 
 

@@ -93,7 +93,7 @@ class Transcript:
         """dgx-protocol(7), "Witness"."""
         verdict, (first, last) = self.verdict.predicate, self.steps[self.segment:self.segment + 2]
         value = bytes(32)
-        if verdict["draw"] == "policy":
+        if "beacon" in verdict:
             require(self.beacon is not None and self.beacon.id == verdict["beacon"], "the beacon is missing")
             value = bytes.fromhex(self.beacon.predicate["value"])
         drawn = digests.sha(b"dgx-interior" + value + bytes.fromhex(self.proof.id) + bytes.fromhex(self.verdict.key_id)

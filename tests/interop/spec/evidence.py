@@ -64,7 +64,7 @@ def table_leaf(tensor):
 
 
 def entry_leaf(name, tensor):
-    need(isinstance(name, str) and name.isascii() and 1 <= len(name) <= 256, "not an entry's name")
+    need(isinstance(name, str) and name.isascii() and 1 <= len(name) <= 512, "not an entry's name")
     return digests.leaf(b"\x03" + struct.pack(">H", len(name)) + name.encode() + tensor)
 
 

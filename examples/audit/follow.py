@@ -1,0 +1,496 @@
+"""The second part of audit.sh: what follows from the statements of a dispute. Python's standard library only. Each function is a rule of
+dgx-protocol(7), DISPUTES; `game` holds what is bound so far. It prints every step; it believes nobody."""
+
+import base64
+import json
+import math
+import pathlib
+import sys
+
+from arithmetic import Element, bits, item, kind_size, unpack
+from trees import climb, digests, entry, entry_leaf, leaf, leaf_count, opened_leaf, root, sha, tensor_digest, u64, width
+
+SHOWN = 3  # so many digests of a list are printed
+
+
+COMPARED = []  # the bits of the number that was claimed, and of the right one
+
+
+class End(Exception):
+    """The reasoning is over: `code` is the exit status."""
+
+    def __init__(self, code, text):
+        super().__init__(text)
+        self.code = code
+
+
+def falls(why):
+    raise End(1, why)
+
+
+def stands(why):
+    raise End(0, why)
+
+
+def lost(game, why):
+    """The signer of this move said what cannot be."""
+    (falls if game["turn"] % 2 else stands)(f"{why}, so the {'defender' if game['turn'] % 2 else 'challenger'} has lost")
+
+
+def due(game, *kinds):
+    """What may be said next; whoever says anything else has lost, and no more is looked at."""
+    game["due"] = kinds
+
+
+def sure(condition, text):
+    """What has to hold in any transcript."""
+    if not condition:
+        raise End(2, f"this is no transcript to be judged: not so: {text}")
+    print(f"  {text}")
+
+
+def committed(game, opened, index, text):
+    """A state digest with its path in the proof's tree."""
+    print(f"  {text}: committed state {index} is {opened['digest']}; from its leaf H(00 | 04 | digest) up")
+    tree, node = game["proof"]["states"], leaf(b"\4" + bytes.fromhex(opened["digest"]))
+    found = climb(index, tree["count"], node, digests(opened["path"]), show=True)
+    sure(found is not None and found.hex() == tree["root"], f"that is the root which the proof committed to: {tree['root']}")
+    return bytes.fromhex(opened["digest"])
+
+
+def program_line(game, opened):
+    """A line of the program that the task binds, or None."""
+    program = game["task"]["program"]
+    found = climb(opened["index"], program["lines"], leaf(opened["text"].encode()), digests(opened["path"]))
+    print(f"  line {opened['index']} of the program: {opened['text']}")
+    print(f"  its path leads to {found.hex() if found else 'no root'}; the task's program has root {program['root']}")
+    return json.loads(opened["text"]) if found is not None and found.hex() == program["root"] else None
+
+
+class Operands:
+    """The numbers that a claim opens in the value table."""
+
+    def __init__(self, game, operands):
+        self.shapes, self.leaves = {}, {}
+        for opened in operands:
+            value = opened["value"]
+            if "table" not in opened:
+                continue
+            if "bytes" in opened:
+                digest, first, numbers = opened_leaf(opened)
+            else:
+                digest, first, numbers = tensor_digest(opened["t"], opened["shape"], bytes.fromhex(opened["root"])), 0, []
+            found = climb(value, game["task"]["program"]["lines"], leaf(b"\5" + digest), digests(opened["table"]))
+            print(f"  operand value {value}, {opened['t']} {opened['shape']}, digest {digest.hex()}, leads to the value table {found.hex() if found else '-'}")
+            if found != game["table"]:
+                stands("the challenger opened a number that is not in the defender's value table")
+            self.shapes[value] = opened["shape"]
+            self.leaves.setdefault(value, []).append((first, numbers))
+
+    def shape(self, value):
+        if value not in self.shapes:
+            stands(f"the challenger did not open value {value}, so he has proven nothing")
+        return self.shapes[value]
+
+    def number(self, value, element):
+        for first, numbers in self.leaves.get(value, []):
+            if first <= element < first + len(numbers):
+                return numbers[element - first]
+        return stands(f"the challenger did not open element {element} of value {value}, so he has proven nothing")
+
+
+# The defender's moves.
+
+
+def shown(game, nodes, what, bottom=None):
+    """A list must hash to the node it was asked for."""
+    start, count, node = game["node"]
+    at_bottom = width(count) == 1
+    hashes = [bottom(each) for each in nodes] if bottom and at_bottom else nodes
+    print(f"  {len(nodes)} {what} below leaves {start} ... {start + count - 1}: {', '.join(each.hex() for each in nodes[:SHOWN])}{' ...' if len(nodes) > SHOWN else ''}")
+    print(f"  hashed together they give {root(hashes).hex()}, and had to give {node.hex()}")
+    if root(hashes) != node or len(nodes) != -(-count // width(count)):
+        lost(game, "The list is not what its signer is bound to")
+    game["list"], game["hashes"], game["bottom"] = nodes, hashes, at_bottom
+
+
+def descend(game, index):
+    start, count, _ = game["node"]
+    size = width(count)
+    game["node"] = (start + index * size, min(size, count - index * size), game["hashes"][index])
+
+
+def table_leaf(digest):
+    return leaf(b"\5" + digest)
+
+
+def on_interior(game, say):
+    found = sha(b"dgx-witness", bytes.fromhex(game["defender"]), bytes.fromhex(say["digest"]))
+    print(f"  the state after step {game['q']} is said to be {say['digest']}; the witness of that is {found.hex()}, the row's is {game['row']['witness']}")
+    if found.hex() != game["row"]["witness"]:
+        lost(game, "The witness is not of that state")
+    due(game, "name")
+    game["Z"], game["list"] = bytes.fromhex(say["digest"]), [bytes.fromhex(say["digest"])]
+
+
+def on_states(game, say):
+    due(game, "name")
+    stride = -(-(game["q"] - game["p"]) // 255)
+    game["list"] = [*digests(say["digests"]), game["Z"]]
+    game["steps"] = [*range(game["p"] + stride, game["q"], stride), game["q"]]
+    if len(game["list"]) != len(game["steps"]):
+        lost(game, f"There have to be {len(game['steps']) - 1} states")
+    print(f"  the states after steps {game['steps'][0]} ... {game['steps'][-2]}, every {stride}")
+
+
+def on_values(game, say):
+    game["table"], game["node"], game["tree"] = bytes.fromhex(say["root"]), (0, game["task"]["program"]["lines"], bytes.fromhex(say["root"])), "values"
+    shown(game, digests(say["nodes"]), "digests of values", table_leaf)
+    due(game, "name", "accept", "claim a", "claim f")
+
+
+def on_nodes(game, say):
+    shown(game, digests(say["nodes"]), "nodes", table_leaf if game["tree"] == "values" else None)
+    due(game, "name", *{"values": ["accept", "claim a", "claim f"], "entries": ["claim b", "claim f"], "tensor": []}[game["tree"]])
+
+
+def on_tensor(game, say):
+    line, game["tree"] = game["line"], "tensor"
+    tree = bytes.fromhex(say["root"]) if "root" in say else leaf(base64.b64decode(say["bytes"]))
+    digest = tensor_digest(line["t"], line["s"], tree)
+    print(f"  with type {line['t']} and shape {line['s']} of the line the value's digest is {digest.hex()}; it was posted as {game['value'].hex()}")
+    if digest != game["value"]:
+        lost(game, "What the defender shows has not the digest, type or shape of the value")
+    game["node"], game["first"] = (0, leaf_count(line["t"], line["s"]), tree), 0
+    due(game, "name")
+    if "root" in say:
+        shown(game, digests(say["nodes"]), "nodes")
+    else:
+        numbers(game, base64.b64decode(say["bytes"]))
+
+
+def numbers(game, data):
+    game["numbers"] = game["list"] = unpack(game["line"]["t"], data)
+    due(game, {"input": "claim c", "map": "claim d"}.get(game["line"]["k"], "name"))
+
+
+def on_leaf(game, say):
+    data = base64.b64decode(say["bytes"])
+    print(f"  the {len(data)} bytes of leaf {game['node'][0]} hash to {leaf(data).hex()}, the node is {game['node'][2].hex()}")
+    if leaf(data) != game["node"][2]:
+        lost(game, "The bytes are not those of the leaf")
+    game["first"] = game["node"][0] * 1024 // kind_size(game["line"]["t"])
+    numbers(game, data)
+
+
+def on_numbers(game, say):
+    data, line = base64.b64decode(say["numbers"]), game["line"]
+    if "running" not in game:
+        game["fold"] = Element(line, None, game["element"], data)
+        game["running"] = game["fold"].first_list()
+        first = True
+    else:
+        game["running"], first = game["running"].following(game["named"]), False
+    while True:
+        listing = game["running"]
+        if len(data) < listing.count * listing.entry_bytes():
+            lost(game, f"There have to be {listing.count} running results")
+        data = listing.read(data)
+        print(f"  {len(listing.entries)} running results, {listing.text}: {', '.join(bits(each) for each in listing.entries[:SHOWN])}"
+              f"{' ...' if len(listing.entries) > SHOWN else ''} {bits(listing.entries[-1])}")
+        if first and game["fold"].stored(listing.entries[-1]) != bits(game["claimed"], line["t"]):
+            lost(game, f"The fold does not end in the element {bits(game['claimed'], line['t'])} that was posted")
+        first = False
+        problem = listing.problem()
+        if problem:
+            lost(game, problem)
+        if len(listing.entries) > 1 or listing.fine:
+            if data:
+                lost(game, "There are more running results than there may be")
+            game["list"] = listing.entries
+            return due(game, "claim d" if listing.fine else "name")
+        game["running"] = listing.following(0)
+
+
+def on_entries(game, say):
+    state = sha(b"\3", u64(say["count"]), bytes.fromhex(say["root"]))
+    print(f"  a state of {say['count']} entries with root {say['root']} is {state.hex()}; the state after the step is {game['Z'].hex()}")
+    if state != game["Z"]:
+        lost(game, "Those are not the entries of that state")
+    game["node"], game["tree"], game["entries"] = (0, say["count"], bytes.fromhex(say["root"])), "entries", (say["count"], bytes.fromhex(say["root"]))
+    shown(game, digests(say["nodes"]), "nodes")
+    due(game, "name", "claim b", "claim f")
+
+
+def on_entry(game, say):
+    found, line = entry_leaf(say["name"], bytes.fromhex(say["digest"])), program_line(game, say["line"])
+    print(f"  the entry {say['name']} of digest {say['digest']} has the leaf {found.hex()}; the leaf named is {game['node'][2].hex()}")
+    if found != game["node"][2] or line is None or line.get("src") != f"state {say['name']}":
+        lost(game, "That is not the entry, or not its line")
+    due(game, "claim b")
+    game["entry"], game["next"] = (say["name"], bytes.fromhex(say["digest"])), line["next"]
+
+
+# The challenger's.
+
+
+def on_name(game, say):
+    index = say["index"]
+    if "table" not in game and "steps" not in game:
+        print(f"  he rejects the state after step {game['q']}")
+        begin_steps(game)
+    elif "table" not in game:
+        steps = game["steps"]
+        game["p"], game["A"] = (steps[index - 1], game["list"][index - 1]) if index else (game["p"], game["A"])
+        game["q"], game["Z"] = steps[index], game["list"][index]
+        print(f"  he accepts the state after step {game['p']}, {game['A'].hex()}, and rejects that after step {game['q']}, {game['Z'].hex()}")
+        begin_steps(game)
+    elif "line" in say:
+        game["value_number"], game["value"] = game["node"][0] + index, game["list"][index]
+        print(f"  he rejects value {game['value_number']}, of digest {game['value'].hex()}, and so accepts those before")
+        game["line"] = program_line(game, say["line"])
+        if game["line"] is None or say["line"]["index"] != game["value_number"]:
+            lost(game, "That is not this line of the program")
+        if game["line"].get("src", "").startswith("state "):
+            lost(game, "A state input is claimed (a), not named")
+        due(game, "tensor")
+    elif "running" in game:
+        due(game, "numbers")
+        game["named"] = index
+        print(f"  he rejects running result {index}: {bits(game['running'].entries[index])}")
+    elif "numbers" in game:
+        game["element"], game["claimed"] = game["first"] + index, game["numbers"][index]
+        due(game, "numbers")
+        print(f"  he rejects element {game['element']}: {bits(game['claimed'], game['line']['t'])}")
+    else:
+        descend(game, index)
+        due(game, {"tensor": "leaf", "entries": "entry"}.get(game["tree"], "nodes") if game["node"][1] == 1 else "nodes")
+        print(f"  he rejects node {index}: leaves {game['node'][0]} ... {game['node'][0] + game['node'][1] - 1}, {game['node'][2].hex()}")
+
+
+def begin_steps(game):
+    due(game, "states" if game["q"] - game["p"] > 1 else "values")
+
+
+def on_accept(game, say):
+    due(game, "entries")
+    print("  he accepts all values, and says that the state after the step does not follow from them")
+
+
+def verdict(claimed, right, kind=None):
+    """Of two numbers, by their bits."""
+    shown_bits = [bits(each, kind) for each in (claimed, right)]
+    print(f"  claimed {shown_bits[0]}, right {shown_bits[1]}")
+    COMPARED[:] = shown_bits
+    if shown_bits[0] == shown_bits[1]:
+        stands("What the defender claimed is right")
+    falls("What the defender claimed is wrong")
+
+
+def claim_a(game, say):
+    number = game["node"][0] + say["index"]
+    line, (_, good) = program_line(game, say["line"]), entry(say["entry"], game["A"])
+    if line is None or say["line"]["index"] != number or line.get("src") != f"state {say['entry']['name']}" or not good:
+        stands("The challenger's evidence is not of that value's entry")
+    print(f"  value {number} was posted as {game['list'][say['index']].hex()}, and is the entry of digest {say['entry']['digest']}")
+    (stands if game["list"][say["index"]].hex() == say["entry"]["digest"] else falls)("So much for an input that is an entry of the state before")
+
+
+def claim_b(game, say):
+    if "digest" in say:
+        found = climb(game["next"], game["task"]["program"]["lines"], table_leaf(bytes.fromhex(say["digest"])), digests(say["path"]))
+        print(f"  the entry becomes value {game['next']}, of digest {say['digest']}, in the value table {found.hex() if found else '-'}")
+        if found != game["table"]:
+            stands("That is not a value of the table")
+        (stands if say["digest"] == game["entry"][1].hex() else falls)(f"The entry in the state after the step is {game['entry'][1].hex()}")
+    before = None
+    if "before" in say:
+        tree, _ = entry(say["before"])
+        last = game["entries"][0] if "entry" not in game else game["node"][0]
+        if tree != game["entries"][1] or say["before"]["count"] != game["entries"][0] or say["before"]["index"] != last - 1:
+            stands("That is not the entry before")
+        before = say["before"]["name"]
+    after = game["entry"][0] if "entry" in game else None
+    if "line" not in say:
+        (stands if before < after else falls)(f"Names have to ascend, and here {before} comes before {after}")
+    line = program_line(game, say["line"])
+    name = line["src"].removeprefix("state ") if line and line.get("src", "").startswith("state ") else stands("That is no line of an entry")
+    missing = (before is None or before < name) and (after is None or name < after) and (before is not None or game["node"][0] == 0)
+    (falls if missing else stands)(f"Between {before} and {after} there is no {name}, which the program has")
+
+
+def claim_c(game, say):
+    flat = game["first"] + say["index"]
+    line, task, step = game["line"], game["task"], game["p"]
+    if line["src"].startswith("batch ") and "data" not in say:
+        stands("The challenger has not opened the dataset, so he has proven nothing")
+    if line["src"].startswith("batch "):
+        (tree, _), (tensor, first, numbers) = entry(say["data"]["entry"]), opened_leaf(say["data"]["tensor"])
+        digest = sha(b"\7", tree or b"", bytes.fromhex(say["data"]["scales"]))
+        print(f"  the dataset is {digest.hex()}; the task's {task['dataset']['digest']}")
+        row, column = divmod(flat, math.prod(line["s"][1:]))
+        sample = item(task, step * task["batch"] + row)
+        place = sample * math.prod(line["s"][1:]) + column
+        print(f"  row {row} of the batch of step {step} is sample {sample} of the keyed permutation; its number is element {place} of the dataset's")
+        if digest.hex() != task["dataset"]["digest"] or tensor.hex() != say["data"]["entry"]["digest"] or not first <= place < first + len(numbers):
+            stands("The challenger's evidence is not of that sample")
+        right = numbers[place - first]
+    else:
+        right = Element(line, None, flat).input(task, step)
+    verdict(game["numbers"][say["index"]], right, line["t"])
+
+
+def claim_d(game, say):
+    line, operands = game["line"], Operands(game, say["operands"])
+    if line["k"] == "map":
+        element = Element(line, operands, game["first"] + say["index"])
+        verdict(game["numbers"][say["index"]], element.map(), line["t"])
+    listing, k = game["running"], say["index"]
+    element = Element(line, operands, game["element"], position=listing.place(k))
+    before = listing.before(k)
+    before = element.start(game["fold"].floats) if before is None else before
+    print(f"  at position {listing.place(k)}, after {bits(before)}:")
+    verdict(listing.entries[k], element.after(before))
+
+
+def claim_f(game, say):
+    _, good = entry(say["entry"], game["Z"])
+    digest, first, numbers = opened_leaf(say["tensor"])
+    bad = [n for n, number in enumerate(numbers) if say["tensor"]["t"] == "f32" and not math.isfinite(number)]
+    if not good or digest.hex() != say["entry"]["digest"] or not bad:
+        stands("The challenger has shown no number of that state that is not finite")
+    falls(f"Element {first + bad[0]} of {say['entry']['name']} is {bits(numbers[bad[0]])}, which is not finite")
+
+
+def begin(statements):
+    """Task, proof, perhaps verdict and beacon, challenge; and what the game is played on."""
+    game, kinds = {"turn": 0}, [statement["predicateType"].split(":")[2] for statement in statements]
+    by_kind = {kind: statements[kinds.index(kind)] for kind in kinds if kind != "move"}
+    task, proof, challenge = (by_kind[kind] for kind in ("task", "proof", "challenge"))
+    verdict_made = by_kind.get("verdict")
+    game.update(task=task["predicate"], proof=proof["predicate"])
+    says, who = challenge["predicate"], verdict_made or proof
+    sure(proof["predicate"]["task"] == says["task"] == task["id"], f"proof and challenge are of task {task['id']}")
+    sure(says["proof"] == proof["id"] and says.get("verdict") == (verdict_made or {}).get("id"), f"the challenge is of the {'verdict' if verdict_made else 'proof'} {who['id']}")
+    print(f"  so the defender is {who['keyid']}, the challenger {challenge['keyid']}, about {says['about']!r}")
+    game.update(defender=who["keyid"], challenger=challenge["keyid"], id=challenge["id"], about=says["about"])
+    segment, every, steps = says["segment"], game["task"]["checkpoint_every"], game["task"]["steps"]
+    count = max(1, steps // every + (steps % every >= 2))
+    game["p"], game["q"] = segment * every, steps if segment + 1 == count else (segment + 1) * every
+    sure(game["proof"]["states"]["count"] == count + 1 and segment < count, f"segment {segment} of {count} is steps {game['p']} ... {game['q'] - 1}")
+    game["A"] = committed(game, says["start"], segment, "the start")
+    game["Z"] = committed(game, says["end"], segment + 1, "the end")
+    begin_steps(game)
+    if "row" in says:
+        row(game, says, verdict_made["predicate"], bytes.fromhex(proof["id"]), by_kind.get("beacon"))
+    return game
+
+
+def row(game, says, verdict_made, proof, beacon):
+    game["row"] = says["row"]["row"]
+    text = json.dumps(game["row"], sort_keys=True, separators=(",", ":")).encode()
+    found = climb(says["row"]["index"], verdict_made["rows"]["count"], leaf(text), digests(says["row"]["path"]), show=True)
+    own = verdict_made.get("first_disagreement") == game["row"]
+    sure(own or (found is not None and found.hex() == verdict_made["rows"]["root"]), f"the verdict's row is {text.decode()}")
+    if game["row"]["expected"] != game["Z"].hex():
+        falls("The row expects another state than the proof committed to")
+    game["Z"] = bytes.fromhex(game["row"]["recomputed"])
+    if says["about"] == "witness":
+        value = bytes.fromhex(beacon["predicate"]["value"]) if beacon else bytes(32)
+        drawn = sha(b"dgx-interior", value, proof, bytes.fromhex(game["defender"]), u64(says["segment"]))
+        game["q"] = game["p"] + 1 + int.from_bytes(drawn[:8], "big") % (game["q"] - game["p"] - 1)
+        print(f"  the witness is of the state after step {game['q']}: H(\"dgx-interior\" | ...) = {drawn.hex()}")
+        due(game, "interior")
+
+
+def follow(game, moves):
+    if game["about"] in ("initial", "final"):
+        right = game["task"]["initial"]["digest"] if game["about"] == "initial" else game["proof"]["final"]
+        state = game["A"] if game["about"] == "initial" else game["Z"]
+        own = game["proof"]["initial"] if game["about"] == "initial" else right
+        (stands if state.hex() == right == own else falls)(f"The state is {state.hex()}, and has to be {right}")
+    turns, answered = {game["id"]: 0}, set()
+    for move in moves:
+        says = move["predicate"]
+        turn, previous, say = says["turn"], says["previous"], says["say"]
+        side = "defender" if turn % 2 else "challenger"
+        print(f"\nTurn {turn}, the {side}: {' '.join(str(say.get(key, '')) for key in ('kind', 'claim'))}")
+        sure(says["game"] == game["id"] and previous in turns, f"it is of this game, and answers {previous}")
+        sure(move["keyid"] in (game["defender"], game["challenger"]), f"it is by {move['keyid']}, one of the two")
+        game["turn"] = turn if game["defender"] == game["challenger"] else 1 if move["keyid"] == game["defender"] else 2
+        if turn != turns[previous] + 1 or move["keyid"] != game[side]:
+            lost(game, "It is not his turn")
+        if previous in answered:
+            lost(game, "Its signer has said something else already")
+        turns[move["id"]] = turn
+        answered.add(previous)
+        take(game, say)
+    raise End(2, "the game is not over: there is nothing to judge yet")
+
+
+FORMS = {"interior": ["digest"], "states": ["digests"], "values": ["nodes root"], "nodes": ["nodes"], "tensor": ["bytes", "nodes root"], "leaf": ["bytes"],
+         "numbers": ["numbers"], "entries": ["count nodes root"], "entry": ["digest line name"], "name": ["index", "index line"], "accept": [""],
+         "claim a": ["entry index line"], "claim b": ["digest path", "before", "before line", "line"], "claim c": ["index", "data index"],
+         "claim d": ["index operands"], "claim f": ["entry tensor"]}
+
+
+def take(game, say):
+    """One move, if it is what the rules allow here; what the audit cannot read it does not judge."""
+    kind = say.get("kind") if say.get("kind") != "claim" else f"claim {say.get('claim')}"
+    fields = " ".join(sorted(set(say) - {"kind"} - ({"claim"} if kind.startswith("claim ") else set())))
+    named_value = kind == "name" and game.get("tree") == "values" and game.get("bottom") and "line" not in game
+    if kind not in game["due"] or fields not in FORMS[kind] or kind == "name" and ("line" in say) != named_value:
+        lost(game, f"What may be said here is: {' or '.join(game['due'])}, with fields as the page has them")
+    if "index" in say and not (isinstance(say["index"], int) and 0 <= say["index"] < len(game["list"])):
+        lost(game, "There is no such index in what was shown")
+    function = globals()[("" if kind.startswith("claim ") else "on_") + kind.replace(" ", "_")]
+    try:
+        function(game, say)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise End(2, f"something in this move cannot be read ({type(error).__name__}: {error}): if it is malformed, its signer has lost") from error
+
+
+def compare(ruling, code):
+    says = ruling["predicate"]
+    print(f"\nThe ruling, signed by key id {ruling['keyid']}, says: {'falls' if says['falls'] else 'stands'}. {says['words']}")
+    if says["falls"] != (code == 1):
+        raise End(2, "the ruling is not what follows from the transcript")
+    for key, found in zip(("claimed", "result"), COMPARED):
+        if says.get("scalar", {}).get(key, "none") not in found:
+            raise End(2, f"the ruling has other bits: {key} {says.get('scalar', {}).get(key)}, not {found}")
+    print("It says what follows from the transcript.")
+
+
+def load(work, count):
+    statements = []
+    for path in sorted(pathlib.Path(work).glob("*.payload")):
+        made = json.loads(path.read_text())
+        statements.append({**made, "id": path.with_suffix(".id").read_text(), "keyid": path.with_suffix(".keyid").read_text()})
+    ruling = statements.pop() if count == 2 else None
+    plain = [made for made in statements if made["predicateType"] not in ("urn:x-dgx:receipt:v1", "urn:x-dgx:tree-head:v1")]
+    return plain, ruling
+
+
+def main(work, count):
+    statements, ruling = load(work, count)
+    moves = [made for made in statements if made["predicateType"] == "urn:x-dgx:move:v1"]
+    try:
+        try:
+            print("\n2. What is disputed")
+            game = begin(statements)
+            print("\n3. The moves")
+            follow(game, moves)
+        except End as end:
+            if ruling and end.code != 2:
+                compare(ruling, end.code)
+            raise
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        print(f"\nThis is no transcript to be judged: {type(error).__name__} {error}.\nNot audited.")
+        sys.exit(2)
+    except End as end:
+        print(f"\n{end}.")
+        print({0: "The statement stands.", 1: "The statement falls.", 2: "Not audited."}[end.code])
+        sys.exit(end.code)
+
+
+main(sys.argv[1], int(sys.argv[2]))
