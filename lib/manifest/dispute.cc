@@ -15,7 +15,8 @@ constexpr std::size_t kMaxLineBytes = 3072;
 constexpr std::size_t kMaxOperands = 3;
 constexpr std::size_t kMaxOperation = 16;
 constexpr std::size_t kMaxPlace = 64;
-constexpr std::array kAbouts{About::kSegment, About::kWitness, About::kInitial, About::kFinal, About::kChunk};
+constexpr std::array kAbouts{About::kSegment, About::kWitness, About::kInitial,
+                             About::kFinal,   About::kRow,     About::kChunk};
 constexpr std::array kReasons{RulingReason::kClaim,     RulingReason::kPost,     RulingReason::kMalformed,
                               RulingReason::kOutOfTurn, RulingReason::kTwoMoves, RulingReason::kLate};
 
@@ -32,19 +33,6 @@ CommittedState read_committed(json::Fields& in) {
   return out;
 }
 
-OpenedRow read_opened_row(json::Fields& in) {
-  OpenedRow out;
-  out.index = in.integer("index", 0, kMaxStates);
-  out.path = read_digests(in, "path", kMaxPath);
-  const auto row = VerdictRow::from_json(in.value("row"));
-  if (!row.ok()) {
-    fail_nested(in, "row", row.error());
-    return out;
-  }
-  out.row = *row;
-  return out;
-}
-
 ChunkReference read_chunk(json::Fields& in) {
   ChunkReference out;
   out.line = read_object(in, "line", read_opened_line);
@@ -56,15 +44,15 @@ ChunkReference read_chunk(json::Fields& in) {
 void check_fields(json::Fields& in, const Challenge& challenge) {
   const About about = challenge.about;
   const bool is_of_either = about == About::kSegment;
-  const bool is_of_verdict = about == About::kWitness;
+  const bool is_of_verdict = about == About::kWitness || about == About::kRow;
   if (!is_of_either && is_of_verdict != challenge.verdict.has_value()) {
     in.fail("about",
             fmt::format("\"{}\" is only of a {}", name_of(about), is_of_verdict ? "verdict" : "proof"));
   }
   if (challenge.end.has_value() != (about != About::kChunk))
     in.fail("end", "must be there exactly unless about is \"chunk\"");
-  if (challenge.row.has_value() != challenge.verdict.has_value())
-    in.fail("row", "must be there exactly with a verdict");
+  if (challenge.row.has_value() != (challenge.verdict.has_value() && about != About::kRow))
+    in.fail("row", "must be there exactly with a verdict, and not if about is \"row\"");
   if (challenge.chunk.has_value() != (about == About::kChunk))
     in.fail("chunk", "must be there exactly if about is \"chunk\"");
   if (about == About::kInitial && challenge.segment != 0) {
@@ -162,6 +150,23 @@ std::optional<char> read_claim(json::Fields& in) {
 
 }  // namespace
 
+OpenedRow read_opened_row(json::Fields& in) {
+  OpenedRow out;
+  out.index = in.integer("index", 0, kMaxStates);
+  out.path = read_digests(in, "path", kMaxPath);
+  const auto row = VerdictRow::from_json(in.value("row"));
+  if (!row.ok()) {
+    fail_nested(in, "row", row.error());
+    return out;
+  }
+  out.row = *row;
+  return out;
+}
+
+json::Object opened_row_json(const OpenedRow& opened) {
+  return {{"index", opened.index}, {"path", digests_json(opened.path)}, {"row", opened.row.to_json()}};
+}
+
 OpenedLine read_opened_line(json::Fields& in) {
   OpenedLine out;
   out.index = in.integer("index", 0, kMaxInteger);
@@ -175,8 +180,8 @@ json::Value opened_line_json(const OpenedLine& line) {
 }
 
 std::string_view name_of(About about) {
-  constexpr std::array<std::string_view, kAbouts.size()> kNames{"segment", "witness", "initial", "final",
-                                                                "chunk"};
+  constexpr std::array<std::string_view, kAbouts.size()> kNames{"segment", "witness", "initial",
+                                                                "final",   "row",     "chunk"};
   return kNames[static_cast<std::size_t>(about)];
 }
 
@@ -189,9 +194,7 @@ json::Object Challenge::predicate() const {
   if (verdict) out.emplace("verdict", verdict->hex());
   if (end) out.emplace("end", committed_json(*end));
   if (row) {
-    out.emplace(
-        "row",
-        json::Object{{"index", row->index}, {"path", digests_json(row->path)}, {"row", row->row.to_json()}});
+    out.emplace("row", opened_row_json(*row));
   }
   if (chunk)
     out.emplace("chunk", json::Object{{"line", opened_line_json(chunk->line)}, {"part", chunk->part}});

@@ -9,6 +9,7 @@
 #include "claims.h"
 #include "dgx/merkle/digests.h"
 #include "dgx/merkle/tree.h"
+#include "dgx/protocol/draw.h"
 #include "dgx/protocol/segments.h"
 #include "dgx/protocol/verify.h"
 #include "turn.h"
@@ -27,7 +28,8 @@ Side side_of(Stage stage) {
 }
 
 std::string describe(Stage stage) {
-  constexpr std::array<std::string_view, 24> kWords{
+  constexpr std::array<std::string_view, 26> kWords{
+      "show the verdict's row of the segment",
       "show the state that the witness is of",
       "show states between the last accepted and the first rejected",
       "show the value table of the step",
@@ -41,6 +43,7 @@ std::string describe(Stage stage) {
       "show the entry named",
       "show the fault that the row says there is",
       "answer with the chunk",
+      "name what of the row is rejected, its end or its witness",
       "name the first state rejected",
       "name the first node of the value table rejected, or accept it",
       "name the first value rejected, or accept all",
@@ -83,9 +86,16 @@ Status check_proof_of(const Dispute& dispute) {
   return {};
 }
 
-/// Whether the row says what the segment ends in, and not why nobody can tell.
-bool was_replayed(const manifest::VerdictRow& row) {
-  return row.reason == manifest::RowReason::kEqual || row.reason == manifest::RowReason::kDigest;
+/// An honest verdict has a row for each segment that its beacon draws.
+Status check_drawn(const Dispute& dispute) {
+  const manifest::Verdict& verdict = dispute.verdict->body;
+  if (verdict.draw != manifest::Draw::kPolicy)
+    return malformed("challenge: only a verdict of the policy's draw must have a row");
+  DGX_TRY(const auto drawn, drawn_segments(dispute));
+  if (!std::binary_search(drawn.begin(), drawn.end(), dispute.challenge.body.segment)) {
+    return malformed(fmt::format("challenge: segment {} is not drawn", dispute.challenge.body.segment));
+  }
+  return {};
 }
 
 /// The verdict says its first disagreement itself; every other row is opened in its tree.
@@ -120,7 +130,8 @@ Status check_verdict_of(const Dispute& dispute) {
   if (*challenge.verdict != verdict.id) return malformed("challenge: is about another verdict");
   if (verdict.body.task != dispute.task.id || verdict.body.proof != dispute.proof.id)
     return malformed("verdict: is of another proof");
-  const bool needs_beacon = challenge.about == About::kWitness && verdict.body.beacon.has_value();
+  const bool draws = challenge.about == About::kWitness || challenge.about == About::kRow;
+  const bool needs_beacon = draws && verdict.body.beacon.has_value();
   if (needs_beacon != dispute.beacon.has_value()) {
     return malformed(needs_beacon ? "the beacon is missing" : "a beacon that is not needed");
   }
@@ -128,7 +139,7 @@ Status check_verdict_of(const Dispute& dispute) {
       (dispute.beacon->id != *verdict.body.beacon || dispute.beacon->body.proof != dispute.proof.id)) {
     return malformed("beacon: is not the verdict's");
   }
-  return check_row(dispute);
+  return challenge.about == About::kRow ? check_drawn(dispute) : check_row(dispute);
 }
 
 /// The piece demanded is one of an entry that the program has.
@@ -163,6 +174,37 @@ Status check_parts(const Dispute& dispute) {
 
 }  // namespace
 
+bool was_replayed(const manifest::VerdictRow& row) {
+  return row.reason == manifest::RowReason::kEqual || row.reason == manifest::RowReason::kDigest;
+}
+
+Result<std::vector<std::int64_t>> drawn_segments(const Dispute& dispute) {
+  const manifest::Task& task = dispute.task.body;
+  DGX_TRY(const Segments segments, Segments::of(task.steps, task.checkpoint_every));
+  return draw_segments(dispute.beacon->body.value, dispute.proof.id, dispute.verdict->key_id,
+                       segments.count(), sample_count(segments.count(), task.policy.sample_ppm));
+}
+
+std::optional<Decision> check_expected(const Dispute& dispute, const manifest::VerdictRow& row) {
+  const Digest& end = dispute.challenge.body.end->digest;
+  if (row.expected == end) return std::nullopt;
+  return Decision{
+      true, RulingReason::kPost, std::nullopt, std::nullopt,
+      fmt::format("the row expects {}, the committed end state is {}", row.expected.hex(), end.hex())};
+}
+
+Stage play_on(const Dispute& dispute, manifest::About about, Ground& ground) {
+  if (about != About::kWitness) {
+    ground.rejected = ground.row->recomputed;
+    return was_replayed(*ground.row) ? Stage::kStates : Stage::kFault;
+  }
+  const manifest::Task& task = dispute.task.body;
+  const Segment segment = (*Segments::of(task.steps, task.checkpoint_every))[dispute.challenge.body.segment];
+  const Digest beacon = dispute.beacon ? dispute.beacon->body.value : Digest{};
+  ground.end_step = witness_step(beacon, dispute.proof.id, dispute.defender(), segment);
+  return Stage::kInterior;
+}
+
 Result<Game> Game::open(Dispute dispute) {
   DGX_CHECK(check_proof_of(dispute));
   DGX_CHECK(check_parts(dispute));
@@ -194,12 +236,6 @@ void Game::begin() {
            proof.final_state);
     return;
   }
-  if (challenge.row && challenge.row->row.expected != challenge.end->digest) {
-    decision_ = Decision{true, RulingReason::kPost, std::nullopt, std::nullopt,
-                         fmt::format("the row expects {}, the committed end state is {}",
-                                     challenge.row->row.expected.hex(), challenge.end->digest.hex())};
-    return;
-  }
   ground_.accepted = challenge.start.digest;
   if (challenge.about == About::kChunk) {
     stage_ = Stage::kChunk;
@@ -208,13 +244,12 @@ void Game::begin() {
   const Segment segment = (*segments)[challenge.segment];
   ground_.first_step = segment.first;
   ground_.end_step = segment.end;
-  ground_.rejected = challenge.row ? challenge.row->row.recomputed : challenge.end->digest;
-  stage_ = Stage::kStates;
-  if (challenge.row && !was_replayed(challenge.row->row)) stage_ = Stage::kFault;
-  if (challenge.about != About::kWitness) return;
-  const Digest beacon = dispute_.beacon ? dispute_.beacon->body.value : Digest{};
-  ground_.end_step = witness_step(beacon, dispute_.proof.id, dispute_.defender(), segment);
-  stage_ = Stage::kInterior;
+  ground_.rejected = challenge.end->digest;
+  stage_ = challenge.about == About::kRow ? Stage::kRow : Stage::kStates;
+  if (!challenge.row) return;
+  ground_.row = challenge.row->row;
+  decision_ = check_expected(dispute_, *ground_.row);
+  stage_ = decision_ ? Stage::kOver : play_on(dispute_, challenge.about, ground_);
 }
 
 Status Game::apply(const Signed<manifest::Move>& move) {

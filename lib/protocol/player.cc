@@ -11,7 +11,9 @@
 #include "dgx/merkle/openings.h"
 #include "dgx/merkle/tree.h"
 #include "dgx/program/line.h"
+#include "dgx/protocol/draw.h"
 #include "party_view.h"
+#include "turn.h"
 
 namespace dgx::protocol {
 
@@ -21,6 +23,10 @@ using kernels::Primitive;
 using kernels::Running;
 using kernels::Source;
 
+Result<manifest::OpenedRow> Party::row(std::int64_t segment) {
+  return usage_error(fmt::format("the verdict's row of segment {} is not at hand", segment));
+}
+
 /// What a defender shows: his own lists, whatever they are.
 class Defence {
  public:
@@ -28,6 +34,8 @@ class Defence {
 
   Result<Say> show() {
     switch (game_.stage()) {
+      case Stage::kRow:
+        return row();
       case Stage::kInterior:
         return interior();
       case Stage::kStates:
@@ -58,6 +66,10 @@ class Defence {
   }
 
  private:
+  Result<Say> row() {
+    DGX_TRY(manifest::OpenedRow opened, view_.party().row(game_.dispute().challenge.body.segment));
+    return Say(RowPost{std::move(opened)});
+  }
   Result<Say> interior() {
     DGX_TRY(const Digest digest, view_.party().state(ground_.end_step));
     return Say(InteriorPost{digest});
@@ -142,7 +154,7 @@ class Defence {
   /// The fault of a row that could not be replayed: of the start state's step, of its entries, or a state
   /// that is not finite.
   Result<Say> fault() {
-    const auto reason = game_.dispute().challenge.body.row->row.reason;
+    const auto reason = ground_.row->reason;
     if (reason == manifest::RowReason::kNonFinite) return not_finite();
     DGX_TRY(const auto entries, view_.party().entries(ground_.first_step));
     if (reason == manifest::RowReason::kState) return wrong_state(entries);
@@ -214,6 +226,8 @@ class Objection {
 
   Said choose() {
     switch (game_.stage()) {
+      case Stage::kChooseRow:
+        return row();
       case Stage::kChooseState:
         return state();
       case Stage::kChooseValueNode:
@@ -240,6 +254,22 @@ class Objection {
   static Said nothing() { return std::optional<Say>(); }
   static Said say(Say what) { return std::optional<Say>(std::move(what)); }
   static Said name(std::size_t index) { return say(Name{static_cast<std::int64_t>(index), std::nullopt}); }
+
+  /// What of the row shown is not so: its end, or else its witness.
+  Said row() {
+    const manifest::VerdictRow& row = *ground_.row;
+    DGX_TRY(const auto broken, view_.party().non_finite_after());
+    if (row.reason == manifest::RowReason::kNonFinite && broken) return nothing();
+    if (broken || !was_replayed(row)) return name(0);
+    DGX_TRY(const Digest end, view_.party().state(ground_.end_step));
+    if (end != row.recomputed) return name(0);
+    const Dispute& dispute = game_.dispute();
+    const Segment segment{dispute.challenge.body.segment, ground_.first_step, ground_.end_step};
+    const std::int64_t step =
+        witness_step(dispute.beacon->body.value, dispute.proof.id, dispute.defender(), segment);
+    DGX_TRY(const Digest interior, view_.party().state(step));
+    return witness_of(dispute.defender(), interior) == row.witness ? nothing() : name(1);
+  }
 
   Said state() {
     DGX_TRY(const auto broken, view_.party().non_finite_after());

@@ -265,6 +265,7 @@ Say read_fault(Fields& in) {
 
 Say read_by_kind(Fields& in) {
   const std::string kind = in.string("kind", 16);
+  if (kind == "row") return RowPost{manifest::read_opened_row(in)};
   if (kind == "interior") return InteriorPost{read_digest(in, "digest")};
   if (kind == "states") return StatesPost{read_list(in, "digests")};
   if (kind == "values") return ValuesPost{read_digest(in, "root"), read_list(in, "nodes")};
@@ -295,6 +296,11 @@ Say read_by_kind(Fields& in) {
 // Writing, by kind.
 
 struct Print {
+  Object operator()(const RowPost& say) const {
+    Object out = manifest::opened_row_json(say.opened);
+    out.emplace("kind", "row");
+    return out;
+  }
   Object operator()(const InteriorPost& say) const {
     return {{"kind", "interior"}, {"digest", say.digest.hex()}};
   }
@@ -392,8 +398,8 @@ struct Print {
 
 std::string_view name_of(const Say& say) {
   constexpr std::array<std::string_view, std::variant_size_v<Say>> kNames{
-      "interior", "states", "values", "nodes",  "tensor",  "leaf",    "numbers", "entries", "entry",
-      "fault",    "chunk",  "name",   "accept", "claim a", "claim b", "claim c", "claim d", "claim f"};
+      "row",   "interior", "states", "values", "nodes",   "tensor",  "leaf",    "numbers", "entries", "entry",
+      "fault", "chunk",    "name",   "accept", "claim a", "claim b", "claim c", "claim d", "claim f"};
   return kNames[say.index()];
 }
 

@@ -86,6 +86,8 @@ std::optional<Decision> Turn::choose(const Say& say) {
 
 std::optional<Decision> Turn::name(const Name& say) {
   switch (stage_) {
+    case Stage::kChooseRow:
+      return name_in_row(say.index);
     case Stage::kChooseState:
       return name_state(say.index);
     case Stage::kChooseValue:
@@ -99,6 +101,12 @@ std::optional<Decision> Turn::name(const Name& say) {
     default:
       return name_node(say.index);
   }
+}
+
+std::optional<Decision> Turn::name_in_row(std::int64_t index) {
+  if (auto bad = outside(index, was_replayed(*ground_.row) ? 2 : 1)) return bad;
+  stage_ = play_on(dispute_, index == 0 ? manifest::About::kSegment : manifest::About::kWitness, ground_);
+  return std::nullopt;
 }
 
 std::optional<Decision> Turn::name_state(std::int64_t index) {

@@ -9,6 +9,19 @@ namespace dgx::protocol {
   return static_cast<std::uint64_t>(*element_count(line.shape)) * size_of(line.dtype);
 }
 
+/// Whether the row says what the segment ends in, and not why nobody can tell.
+[[nodiscard]] bool was_replayed(const manifest::VerdictRow& row);
+
+/// The segments that the verdict's beacon draws, sorted; dispute.beacon is there.
+[[nodiscard]] Result<std::vector<std::int64_t>> drawn_segments(const Dispute& dispute);
+
+/// The verdict has fallen if its row says something else of the proof than is so.
+[[nodiscard]] std::optional<Decision> check_expected(const Dispute& dispute, const manifest::VerdictRow& row);
+
+/// What the defender has to show first of ground.row; `about` is its end (kSegment) or its witness
+/// (kWitness).
+[[nodiscard]] Stage play_on(const Dispute& dispute, manifest::About about, Ground& ground);
+
 /// One move of the game: takes what a side says in its turn and gives the decision, if that ends the game.
 class Turn {
  public:
@@ -23,6 +36,7 @@ class Turn {
   [[nodiscard]] Outcome show(const Say& say);
   [[nodiscard]] Outcome choose(const Say& say);
 
+  [[nodiscard]] Outcome row(const RowPost& post);
   [[nodiscard]] Outcome interior(const InteriorPost& post);
   [[nodiscard]] Outcome states(const StatesPost& post);
   [[nodiscard]] Outcome values(const ValuesPost& post);
@@ -36,6 +50,7 @@ class Turn {
   [[nodiscard]] Outcome chunk(const ChunkPost& post);
 
   [[nodiscard]] Outcome name(const Name& say);
+  [[nodiscard]] Outcome name_in_row(std::int64_t index);
   [[nodiscard]] Outcome name_state(std::int64_t index);
   [[nodiscard]] Outcome name_node(std::int64_t index);
   [[nodiscard]] Outcome name_value(const Name& say);

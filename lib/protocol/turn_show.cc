@@ -37,6 +37,8 @@ std::optional<Decision> Turn::show(const Say& say) {
     return post == nullptr ? Outcome(unexpected(say)) : (this->*take)(*post);
   };
   switch (stage_) {
+    case Stage::kRow:
+      return on(std::type_identity<RowPost>{}, &Turn::row);
     case Stage::kInterior:
       return on(std::type_identity<InteriorPost>{}, &Turn::interior);
     case Stage::kStates:
@@ -66,8 +68,32 @@ std::optional<Decision> Turn::show(const Say& say) {
   }
 }
 
+std::optional<Decision> Turn::row(const RowPost& post) {
+  const manifest::Verdict& verdict = dispute_.verdict->body;
+  const std::int64_t segment = dispute_.challenge.body.segment;
+  const auto drawn = drawn_segments(dispute_);
+  if (!drawn.ok())
+    return lost(RulingReason::kPost, drawn.error().message);  // not so: the challenge was opened with it
+  const std::int64_t place = std::lower_bound(drawn->begin(), drawn->end(), segment) - drawn->begin();
+  if (post.opened.row.index != segment || post.opened.index != place) {
+    return lost(RulingReason::kPost, fmt::format("row {} of the verdict is of segment {}", place, segment));
+  }
+  const Digest leaf = merkle::leaf_hash(as_bytes(post.opened.row.to_json().dump()));
+  const auto root = merkle::root_from_path(leaf, static_cast<std::uint64_t>(place),
+                                           static_cast<std::uint64_t>(verdict.rows.count), post.opened.path);
+  if (!root.ok() || *root != verdict.rows.root)
+    return lost(RulingReason::kPost, "the row is not the verdict's");
+  if (auto fallen = check_expected(dispute_, post.opened.row)) return fallen;
+  if (verdict.outcome == manifest::Outcome::kAccepted && !post.opened.row.agrees) {
+    return lost(RulingReason::kPost, "the verdict accepts, and this row of it does not agree");
+  }
+  ground_.row = post.opened.row;
+  stage_ = Stage::kChooseRow;
+  return std::nullopt;
+}
+
 std::optional<Decision> Turn::interior(const InteriorPost& post) {
-  const Digest& witness = dispute_.challenge.body.row->row.witness;
+  const Digest& witness = ground_.row->witness;
   if (witness_of(dispute_.defender(), post.digest) != witness) {
     return lost(RulingReason::kPost,
                 fmt::format("state {} does not give the witness {}", post.digest.hex(), witness.hex()));
@@ -221,7 +247,7 @@ std::optional<Decision> Turn::entry(const EntryPost& post) {
 }
 
 std::optional<Decision> Turn::fault(const FaultPost& post) {
-  const manifest::RowReason reason = dispute_.challenge.body.row->row.reason;
+  const manifest::RowReason reason = ground_.row->reason;
   RowFault found = judge_row_fault(reason, post, ground_.accepted, ground_.first_step, ground_.end_step,
                                    dispute_.task.body);
   switch (found.shown) {

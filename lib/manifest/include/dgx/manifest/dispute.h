@@ -21,6 +21,7 @@ enum class About {
   kWitness,  ///< nor to the interior state that the row's witness is of; only of a verdict
   kInitial,  ///< the first committed state is not the task's; only of a proof
   kFinal,    ///< the last committed state is not the proof's final state; only of a proof
+  kRow,      ///< the verdict's row of a drawn segment is demanded; only of a verdict
   kChunk,    ///< a piece of a committed state is demanded; only of a proof
 };
 [[nodiscard]] std::string_view name_of(About about);
@@ -50,6 +51,9 @@ struct OpenedLine {
 [[nodiscard]] OpenedLine read_opened_line(json::Fields& in);
 [[nodiscard]] json::Value opened_line_json(const OpenedLine& line);
 
+[[nodiscard]] OpenedRow read_opened_row(json::Fields& in);
+[[nodiscard]] json::Object opened_row_json(const OpenedRow& opened);
+
 /// The part-th MiB, from 0, of the bytes of the entry that a line of the program is the input of.
 struct ChunkReference {
   OpenedLine line;
@@ -70,7 +74,7 @@ struct Challenge {
   std::int64_t segment = 0;             ///< for kChunk the committed state's number
   CommittedState start;                 ///< number `segment`
   std::optional<CommittedState> end;    ///< number `segment` + 1; absent for kChunk only
-  std::optional<OpenedRow> row;         ///< exactly with a verdict
+  std::optional<OpenedRow> row;         ///< exactly with a verdict, but for kRow
   std::optional<ChunkReference> chunk;  ///< exactly for kChunk
 
   bool operator==(const Challenge&) const = default;

@@ -26,6 +26,7 @@ enum class Side : std::uint8_t { kDefender, kChallenger };
 
 /// What is awaited: from the defender something to be shown, from the challenger a choice.
 enum class Stage : std::uint8_t {
+  kRow,
   kInterior,
   kStates,
   kValues,
@@ -39,6 +40,7 @@ enum class Stage : std::uint8_t {
   kEntry,
   kFault,
   kChunk,
+  kChooseRow,         ///< name 0, the row's end or why there is none, or 1, its witness
   kChooseState,       ///< name a state, the last one shown or the end
   kChooseValueNode,   ///< name a node of the value table, or accept
   kChooseValue,       ///< name a value with its line, accept, or claim a or f
@@ -73,6 +75,7 @@ struct Listed {
 
 /// What the game knows. All digests are the defender's.
 struct Ground {
+  std::optional<manifest::VerdictRow> row;  ///< that is played on, of a verdict
   // States: the one accepted last and the first rejected, and those shown between them.
   std::int64_t first_step = 0, end_step = 0;
   Digest accepted, rejected;

@@ -20,6 +20,9 @@ class Party {
  public:
   virtual ~Party() = default;
 
+  /// The row of his own verdict that a verifier is asked for, opened. kUsage where it is not at hand.
+  [[nodiscard]] virtual Result<manifest::OpenedRow> row(std::int64_t segment);
+
   /// The first step after which the party's state is not finite, if that is in the segment: the states from
   /// there on are none.
   [[nodiscard]] virtual Result<std::optional<std::int64_t>> non_finite_after() = 0;

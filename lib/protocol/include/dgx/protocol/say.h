@@ -28,6 +28,9 @@ inline constexpr std::size_t kMaxEvidenceBytes = 16384;  ///< of a claim, digest
 struct InteriorPost {
   Digest digest;
 };
+struct RowPost {
+  manifest::OpenedRow opened;
+};
 struct StatesPost {
   std::vector<Digest> digests;
 };
@@ -132,7 +135,7 @@ struct NonFiniteClaim {  ///< f
   merkle::TensorOpening tensor;
 };
 
-using Say = std::variant<InteriorPost, StatesPost, ValuesPost, NodesPost, TensorPost, LeafPost, NumbersPost,
+using Say = std::variant<RowPost, InteriorPost, StatesPost, ValuesPost, NodesPost, TensorPost, LeafPost, NumbersPost,
                          EntriesPost, EntryPost, FaultPost, ChunkPost, Name, Accept, StateInputClaim,
                          EntryClaim, InputClaim, OperationClaim, NonFiniteClaim>;
 
