@@ -323,7 +323,8 @@ struct Rules {
     DGX_CHECK(has(statement.key_id, bond, "the challenger's bond"));
     Dispute dispute{record->task, *record->proof, std::nullopt, std::nullopt, signed_as(challenge)};
     if (challenge.verdict) dispute.verdict = record->verdict;
-    if (challenge.about == manifest::About::kWitness && record->verdict && record->verdict->body.beacon)
+    const bool draws = challenge.about == manifest::About::kWitness || challenge.about == manifest::About::kRow;
+    if (draws && record->verdict && record->verdict->body.beacon)
       dispute.beacon = record->beacon;
     DGX_TRY(Game game, Game::open(std::move(dispute)));
     record->games.push_back({std::move(game), now, now, std::nullopt});
