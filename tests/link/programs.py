@@ -13,8 +13,10 @@ import sys
 FORBIDDEN = {
     "*": ["torch", "c10", "cuda"],
     "dgx-key": ["hdf5"],
-    "dgx-referee": ["hdf5", "zstd"],
 }
+# The judge links nothing but these, and its file is small.
+REFEREE = ["linux-vdso", "ld-linux", "libc", "libm", "libgcc_s", "libstdc++", "libfmt", "libsodium", "libcrypto"]
+REFEREE_BYTES = 3 << 20
 
 
 def output(*command):
@@ -31,6 +33,17 @@ def check_program(program):
     return problems
 
 
+def check_referee(program):
+    if "__asan_init" in output("nm", program):
+        return []  # a build with sanitizers is not the one that judges
+    names = [pathlib.Path(name).name for name in re.findall(r"^\s*(\S+)", output("ldd", program), re.M)]
+    problems = [f"{program.name} links {name}" for name in names if re.split(r"\.so|-x86|-aarch", name)[0] not in REFEREE]
+    size = program.stat().st_size
+    if size > REFEREE_BYTES:
+        problems.append(f"{program.name} has {size} bytes, more than {REFEREE_BYTES}")
+    return problems
+
+
 def check_torch_module(path):
     """It is opened by name, so one C function is all it shows."""
     exported = [line.split()[-1] for line in output("nm", "-D", "--defined-only", path).splitlines()]
@@ -43,6 +56,7 @@ def main():
     build = parser.parse_args().build
     programs = sorted(p for p in (build / "bin").glob("dgx-*") if p.is_file())
     problems = [problem for program in programs for problem in check_program(program)]
+    problems += [problem for program in programs if program.name == "dgx-referee" for problem in check_referee(program)]
     for module in (build / "lib").glob("libdgx_torch.so"):
         problems += check_torch_module(module)
     print("\n".join(problems) or f"{len(programs)} programs link what they may")
