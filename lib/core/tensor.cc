@@ -1,6 +1,7 @@
 #include "dgx/core/tensor.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <new>
@@ -11,11 +12,25 @@ namespace dgx {
 namespace {
 
 constexpr std::align_val_t kAlignment{64};
+constexpr std::size_t kHugePage = std::size_t{1} << 21U;
 constexpr std::int64_t kMaxCount = std::int64_t{1} << 53;
+
+/// Asks for huge pages inside what is large: matrices walked by columns would miss the processor's table of small ones at every row.
+/// A system that has none to give leaves all as it is.
+void prefer_huge_pages(std::uint8_t* data, std::size_t size_bytes) {
+#ifdef MADV_HUGEPAGE
+  const auto address = reinterpret_cast<std::uintptr_t>(data);
+  const std::uintptr_t begin = (address + kHugePage - 1) / kHugePage * kHugePage;
+  const std::uintptr_t end = (address + size_bytes) / kHugePage * kHugePage;
+  if (begin < end) static_cast<void>(::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE));
+#endif
+}
 
 /// Never null, so that empty tensors need no special case.
 std::uint8_t* allocate(std::size_t size_bytes) {
-  return static_cast<std::uint8_t*>(::operator new(std::max<std::size_t>(size_bytes, 1), kAlignment));
+  auto* const data = static_cast<std::uint8_t*>(::operator new(std::max<std::size_t>(size_bytes, 1), kAlignment));
+  prefer_huge_pages(data, size_bytes);
+  return data;
 }
 
 std::size_t size_bytes_of(DType dtype, const Shape& shape) {

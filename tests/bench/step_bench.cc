@@ -122,8 +122,15 @@ void print_profile(const Case& of, int threads, double budget) {
   exact.start(threads);
   exact.step();
   exact.start_profile();
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(budget);
-  while (std::chrono::steady_clock::now() < end) exact.step();
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::duration<double>(budget);
+  double fastest = 1e9;
+  for (auto begin = Clock::now(); begin < end;) {
+    exact.step();
+    const auto now = Clock::now();
+    fastest = std::min(fastest, std::chrono::duration<double>(now - begin).count());
+    begin = now;
+  }
   const exec::StepProfile profile = exact.executor().profile();
   std::map<std::pair<std::string, std::string>, std::pair<int, exec::OperationProfile>> forms;
   for (const auto& operation : profile.operations) {
@@ -137,7 +144,7 @@ void print_profile(const Case& of, int threads, double budget) {
   std::vector<Form> sorted(forms.begin(), forms.end());
   std::sort(sorted.begin(), sorted.end(), [](const Form& a, const Form& b) { return a.second.second.seconds > b.second.second.seconds; });
   const auto steps = static_cast<double>(profile.steps);
-  std::printf("%s: %.3f ms a step\n", of.name.c_str(), profile.seconds / steps * 1e3);
+  std::printf("%s: %.3f ms a step, the fastest %.3f\n", of.name.c_str(), profile.seconds / steps * 1e3, fastest * 1e3);
   for (const auto& [form, of_form] : sorted) {
     const auto& [count, sum] = of_form;
     const double seconds = sum.seconds / steps;
