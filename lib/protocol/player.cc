@@ -209,7 +209,11 @@ class Defence {
       DGX_TRY(out.entry, merkle::open_entry(entries, entry.name));
       return Say(std::move(out));
     }
-    return usage_error("the start state has the program's entries");
+    DGX_TRY(auto claim, view_.non_finite(ground_.first_step));
+    if (!claim) return usage_error("the start state has the program's entries");
+    out.entry = std::move(claim->entry);
+    out.tensor = std::move(claim->tensor);
+    return Say(std::move(out));
   }
   Result<Say> chunk() { return usage_error("a chunk is answered with where it lies", "give its location"); }
 

@@ -79,6 +79,12 @@ RowFault wrong_state(const FaultPost& post, const Digest& state, const manifest:
   if (!post.line) {
     if (!post.entry) return wrong_neighbours(post, nullptr, state);
     if (!opens(*post.entry, state)) return not_shown("the entry opened is not of the start state");
+    if (post.tensor) {
+      const Judgement judgement = judge_non_finite({task, 0, {}, state, {}}, {*post.entry, *post.tensor});
+      if (!judgement.proven) return not_shown(judgement.words);
+      return is_shown(fmt::format("entry {} of the start state is not finite at element {}", post.entry->name,
+                                  *judgement.element));
+    }
     return {Shown::kForeign,
             fmt::format("entry {} of the start state is not the program's", post.entry->name)};
   }

@@ -103,6 +103,36 @@ Dispute with_row(Dispute dispute, const VerdictRow& row) {
   return dispute;
 }
 
+Dispute over_states(Dispute dispute, const std::vector<Digest>& states) {
+  std::vector<Digest> leaves;
+  for (const Digest& state : states) leaves.push_back(merkle::committed_state_leaf(state));
+  Proof proof = dispute.proof.body;
+  proof.states = states_root(states);
+  proof.initial = states.front();
+  proof.final_state = states.back();
+  dispute.proof = *seal(proof, key(kProver));
+  Challenge challenge = dispute.challenge.body;
+  challenge.proof = dispute.proof.id;
+  const auto segment = static_cast<std::size_t>(challenge.segment);
+  challenge.start = {states[segment], *merkle::inclusion_path(leaves, segment)};
+  challenge.end = CommittedState{states[segment + 1], *merkle::inclusion_path(leaves, segment + 1)};
+  if (dispute.verdict) {
+    Verdict verdict = dispute.verdict->body;
+    verdict.proof = dispute.proof.id;
+    dispute.verdict = *seal(verdict, key(kJudge));
+    challenge.verdict = dispute.verdict->id;
+  }
+  dispute.challenge = *seal(challenge, key(kChallenges));
+  return dispute;
+}
+
+OpenedLine opened_line(const program::Program& program, std::int64_t value) {
+  const std::string text = program::print_program(program);
+  const auto index = static_cast<std::size_t>(value);
+  return {value, *merkle::inclusion_path(*merkle::program_leaves(text), index),
+          std::string(program::lines_of(text)[index])};
+}
+
 std::string receipt_line(const Digest& statement, std::int64_t milliseconds, std::uint8_t seed,
                          std::string_view ledger) {
   const auto index = static_cast<std::int64_t>(statement.bytes[0]);

@@ -52,6 +52,11 @@ using Moves = std::vector<manifest::Signed<manifest::Move>>;
 /// The same dispute over a verdict with this row instead, by the same verifier.
 [[nodiscard]] protocol::Dispute with_row(protocol::Dispute dispute, const manifest::VerdictRow& row);
 
+/// The same dispute over a proof that commits to these states.
+[[nodiscard]] protocol::Dispute over_states(protocol::Dispute dispute, const std::vector<Digest>& states);
+/// A line of the program with its audit path.
+[[nodiscard]] manifest::OpenedLine opened_line(const program::Program& program, std::int64_t value);
+
 /// A receipt, or a tree head, of a ledger's operator: a line.
 [[nodiscard]] std::string receipt_line(const Digest& statement, std::int64_t milliseconds,
                                        std::uint8_t seed = kLedgerOperator,

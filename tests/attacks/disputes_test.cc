@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <limits>
+
 #include "court.h"
 #include "dgx/merkle/openings.h"
 #include "dgx/protocol/draw.h"
@@ -51,6 +53,36 @@ void check_claim(const Ruling& ruling, char claim, std::int64_t value) {
   CHECK(ruling.at.step == 1);
   CHECK(ruling.at.value == value);
 }
+
+State state_of(const StateRecord& record) {
+  State out;
+  for (std::size_t i = 0; i < record.names.size(); ++i) out.push_back({record.names[i], *record.tensors[i]});
+  return out;
+}
+
+/// Whoever was given a state, and cannot replay from it.
+class StartParty : public protocol::Party {
+ public:
+  explicit StartParty(const State& state) : state_(state) {}
+  Result<std::optional<std::int64_t>> non_finite_after() override { return std::optional<std::int64_t>(); }
+  Result<Digest> state(std::int64_t) override { return merkle::state_digests(state_)->state; }
+  Result<std::vector<merkle::NamedDigest>> entries(std::int64_t) override {
+    std::vector<merkle::NamedDigest> out;
+    for (const Entry& entry : state_) out.push_back({entry.name, merkle::tensor_digest(entry.tensor.view())});
+    return out;
+  }
+  Result<std::vector<Digest>> values(std::int64_t) override { return usage_error("no replay"); }
+  Result<Tensor> value(std::int64_t, kernels::ValueIndex) override { return usage_error("no replay"); }
+  Result<protocol::DataOpening> data(std::string_view, std::int64_t) override {
+    return usage_error("no replay");
+  }
+  Result<Tensor> entry(std::int64_t, std::string_view name) override {
+    return find_entry(state_, name)->tensor;
+  }
+
+ private:
+  const State& state_;
+};
 
 }  // namespace
 
@@ -342,6 +374,48 @@ TEST_CASE("an invented fault of the start state falls, a true one stands") {
       INFO(ruling->words);
       CHECK(ruling->falls);
     }
+  }
+}
+
+TEST_CASE("a verifier can show whatever is wrong with a committed start state") {
+  // He is given it, so its digest is that of these entries; the solver disputes the row all the same.
+  TinyParty honest(small());
+  const State right = state_of(honest.state_record(0));
+  std::vector<State> wrong(9, right);
+  wrong[0].clear();
+  wrong[1].erase(wrong[1].begin());
+  wrong[2].pop_back();
+  wrong[3].push_back({"z", Tensor(DType::kF32, {1})});
+  wrong[4].insert(wrong[4].begin(), {std::string(300, 'a'), Tensor(DType::kF32, {1})});
+  wrong[5][1].tensor = Tensor(DType::kF32, {0});
+  wrong[6][3].tensor = Tensor(DType::kF32, {12});
+  wrong[7][3].tensor.as<float>()[5] = std::numeric_limits<float>::infinity();
+  wrong[8][4].tensor.as<std::int64_t>()[0] = 7;
+  for (std::size_t i = 0; i < wrong.size(); ++i) {
+    StartParty shows(wrong[i]);
+    auto dispute = about_verdict(honest, honest);
+    manifest::Proof proof = dispute.proof.body;
+    const Digest start = merkle::state_digests(wrong[i])->state;
+    std::vector<Digest> states = {start, proof.initial, proof.final_state};
+    states[1] = dispute.challenge.body.end->digest;
+    dispute = over_states(dispute, states);
+    manifest::VerdictRow row = dispute.challenge.body.row->row;
+    row.agrees = false;
+    row.reason = i == 8 ? RowReason::kStep : RowReason::kState;
+    row.recomputed = row.witness = Digest{};
+    dispute = with_row(dispute, row);
+    protocol::Player verifier(small().program, shows);
+    Moves moves{instead(game_after(dispute, {}), must_say(verifier, game_after(dispute, {})))};
+    auto game = game_after(dispute, moves);
+    if (!game.decision()) {  // the entry is foreign: the solver has no line to show, and shows another
+      protocol::EntryClaim claim;
+      claim.line = opened_line(small().program, 0);
+      moves.push_back(instead(game, claim));
+    }
+    const auto ruling = ruled(transcript_of(dispute, moves));
+    REQUIRE(ruling.ok());
+    INFO("state " << i << ": " << ruling->words);
+    CHECK_FALSE(ruling->falls);
   }
 }
 

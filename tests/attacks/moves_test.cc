@@ -336,13 +336,7 @@ TEST_CASE("a demanded chunk is answered by the part itself, and only by it") {
   challenge.start = *dispute.challenge.body.end;
   challenge.end.reset();
   const kernels::ValueIndex value = *program::find_state_input(c.scene.program, "model/w");
-  const auto lines = program::print_program(c.scene.program);
-  std::vector<Digest> leaves = *merkle::program_leaves(lines);
-  const auto texts = program::lines_of(lines);
-  const auto opened = [&](std::int64_t v) {
-    const auto index = static_cast<std::size_t>(v);
-    return manifest::OpenedLine{v, *merkle::inclusion_path(leaves, index), std::string(texts[index])};
-  };
+  const auto opened = [&](std::int64_t v) { return opened_line(c.scene.program, v); };
   challenge.chunk = manifest::ChunkReference{opened(value), 0};
   dispute.challenge = *manifest::seal(challenge, key(kChallenges));
   const auto game = game_after(dispute, {});
