@@ -21,6 +21,7 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
+import first_moves
 from spec import dispute, worlds
 from spec.games import Proof, Table
 from spec.players import Fool, Lie, Party
@@ -162,12 +163,17 @@ def main():
     with tempfile.TemporaryDirectory(prefix="dgx-interop-") as scratch:
         referee = Referee(options.bin, scratch)
         stored = vectors(referee)
+        for name, table, falls in first_moves.games(world, honest, proof):
+            if (table.judge.ruling and table.judge.ruling["falls"]) != falls:
+                sys.exit(f"FAILED: {name}: {table.judge.ruling}")
+            check(referee, name, table.text(), table.judge.ruling)
+            stored += 1
         while games < options.games:
             made = cheat(random, world, honest) if games % 4 else fool(random, world, honest, proof)
             if made:
                 games += 1
                 check(referee, f"game {games} of seed {options.seed}", *made)
-        print(f"{stored} stored and {games} drawn games; {referee.count} also judged by dgx-referee")
+        print(f"{stored} given and {games} drawn games; {referee.count} also judged by dgx-referee")
 
 
 main()

@@ -193,7 +193,7 @@ def fools():
         case(f"stands: {name}", table.text())
     table = Table(SMALL, proof, "segment", 1)
     fool = Fool(SMALL, story, None)
-    table.play(Party(SMALL, story), fool, lambda game, say: fool.claim_f(game, 1) if say["kind"] == "accept" else say)
+    table.play(Party(SMALL, story), fool, lambda game, say: fool.claim_f(game.last, 1) if say["kind"] == "accept" else say)
     case("stands: f", table.text())
 
 

@@ -122,6 +122,7 @@ def claim_f(game, say):
     entry, leaf = Entry(say["entry"]), Leaf(say["tensor"])
     need(entry.state() == game.after, "not an entry of the state after the step")
     need(leaf.digest == entry.tensor and leaf.kind == "f32", "not floats of that entry")
+    need(game.after != game.excused, "that it is not finite is what the row says")
     bad = np.flatnonzero(~np.isfinite(leaf.numbers))
     if len(bad):
         game.at["element"] = leaf.start + int(bad[0])

@@ -1,7 +1,7 @@
 """Judges a transcript: dgx-protocol(7), "Disputes"; the ruling's fields are those of dgx-manifest(5). Refused is what is no transcript."""
 
-from . import cost, digests, evidence, statements
-from .game import CHALLENGER, DEFENDER, Game, Judged, Lost
+from . import answers, cost, digests, evidence, statements
+from .game import CHALLENGER, DEFENDER, Answered, Game, Judged, Lost
 
 MOVE_FIELDS = {"game", "previous", "say", "signer", "task", "turn"}
 
@@ -65,12 +65,18 @@ class Transcript:
         self.about, self.segment = says["about"], says["segment"]
         require(self.segment < (count if self.about == "chunk" else count - 1), "no such segment")
         require((self.about == "witness") <= (self.verdict is not None), "a witness without a verdict")
-        require(self.about in ("segment", "witness") or self.verdict is None, "only of a proof")
+        require(self.about in ("segment", "witness", "row") or self.verdict is None, "only of a proof")
+        require(self.about != "row" or self.verdict is not None and self.verdict.predicate["draw"] == "policy", "no verdict of the policy's draw")
         require(self.about != "initial" or self.segment == 0, "initial is segment 0")
         require(self.about != "final" or self.segment == count - 2, "final is the last segment")
         self.start = self.committed(says["start"], self.segment)
         self.end = self.committed(says["end"], self.segment + 1) if "end" in says else None
-        self.row = self.opened_row(says["row"]) if self.verdict else None
+        self.row = self.opened_row(says["row"]) if self.verdict and self.about != "row" else None
+        self.place = self.place_among_drawn() if self.about == "row" else None
+        try:
+            self.demanded = answers.demanded(says["chunk"]["line"], says["chunk"]["part"], self.task.predicate["program"]) if "chunk" in says else None
+        except evidence.Unproven as error:
+            raise Refused("a chunk that is not there") from error
 
     def committed(self, opened, index):
         states = self.proof.predicate["states"]
@@ -82,12 +88,21 @@ class Transcript:
     def opened_row(self, opened):
         rows, row = self.verdict.predicate["rows"], opened["row"]
         leaf = digests.leaf(statements.canonical(row))
-        require(opened["index"] < rows["count"], "no such row")
-        root = digests.root_from_path(opened["index"], rows["count"], leaf, evidence.digest_list(opened["path"]))
-        require(root is not None and root.hex() == rows["root"], "a row that is not the verdict's")
-        require(row["index"] == self.segment and row["expected"] == self.end.hex(), "the row of another segment")
-        require(row["reason"] in ("equal", "digest"), "a row that cannot be played on")
+        if row != self.verdict.predicate.get("first_disagreement"):
+            require(opened["index"] < rows["count"], "no such row")
+            root = digests.root_from_path(opened["index"], rows["count"], leaf, evidence.digest_list(opened["path"]))
+            require(root is not None and root.hex() == rows["root"], "a row that is not the verdict's")
+        require(row["index"] == self.segment, "the row of another segment")
+        require(row["reason"] in ("equal", "digest") or self.about == "segment", "a row whose witness is not played on")
         return row
+
+    def place_among_drawn(self):
+        require(self.beacon is not None and self.beacon.id == self.verdict.predicate["beacon"], "the beacon is missing")
+        count = len(self.steps) - 1
+        wanted = min(count, max(1, -(-count * self.task.predicate["policy"]["sample_ppm"] // 10**6)))
+        drawn = answers.draw(bytes.fromhex(self.beacon.predicate["value"]), bytes.fromhex(self.proof.id), bytes.fromhex(self.defender), count, wanted)
+        require(self.segment in drawn, "a segment that is not drawn")
+        return drawn.index(self.segment)
 
     def witnessed_step(self):
         """dgx-protocol(7), "Witness"."""
@@ -104,12 +119,12 @@ class Transcript:
         """The game as it begins."""
         first, last = (*self.steps[self.segment:self.segment + 2], None)[:2]
         made = Game(self.task.predicate, self.about, self.segment, first, last, self.start, self.end)
-        made.demanded = self.challenge.predicate.get("chunk")
+        made.demanded = self.demanded
+        made.defender_id = bytes.fromhex(self.defender)
+        if self.about in ("row", "witness"):
+            made.asked = {"verdict": self.verdict.predicate, "step": self.witnessed_step(), "place": self.place}
         if self.row:
-            made.after = bytes.fromhex(self.row["recomputed"])
-        if self.about == "witness":
-            made.last, made.after = self.witnessed_step(), None
-            made.witness, made.defender_id = bytes.fromhex(self.row["witness"]), bytes.fromhex(self.defender)
+            made.follow(self.row, self.about == "witness")
         return made
 
     def decided_at_once(self):
@@ -127,15 +142,18 @@ class Judge:
 
     def __init__(self, transcript):
         self.transcript, self.game, self.ruling = transcript, transcript.game(), None
-        self.last, self.turn, self.taken = transcript.challenge.id, 0, 0
+        self.last, self.turn, self.taken, self.answered = transcript.challenge.id, 0, 0, False
         self.turns, self.answers = {transcript.challenge.id: 0}, {}
         if transcript.decided_at_once() is not None:
             self.end(transcript.decided_at_once(), "claim", "g")
             return
+        if transcript.row and transcript.row["expected"] != transcript.end.hex():
+            self.end(True, "post")
+            return
         self.rules = self.game.play()
         next(self.rules)
         for move in transcript.moves:
-            if self.ruling is None:
+            if self.ruling is None and not self.answered:
                 self.move(move)
 
     def end(self, falls, reason, claim=None, scalar=None):
@@ -172,6 +190,8 @@ class Judge:
             self.end(falls, lost.reason, lost.claim, lost.scalar)
         except Judged as judged:
             self.end(judged.falls, "claim", judged.claim, judged.scalar)
+        except Answered:
+            self.answered = True
 
 
 def judge(text):

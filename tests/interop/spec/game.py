@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 
-from . import claims, digests, evidence, trees
+from . import answers, claims, digests, evidence, trees
 from .evidence import Unproven, decoded, digest_list, is_integer
 from .running import Contradiction
 
@@ -24,6 +24,10 @@ class Judged(Exception):
     def __init__(self, falls, claim=None, scalar=None):
         super().__init__(claim)
         self.falls, self.claim, self.scalar = falls, claim, scalar
+
+
+class Answered(Exception):
+    """A chunk is shown: whether it can be had, a receipt of the operator says."""
 
 
 def malformed(condition):
@@ -52,6 +56,8 @@ class Game:
         self.first, self.last, self.before, self.after = first, last, before, after
         self.witness, self.defender_id = witness, defender_id
         self.at = {"segment": segment}
+        self.reason, self.excused = None, None  # of a row that was not replayed; the state it says is not finite
+        self.demanded, self.asked = None, None  # a chunk, a row
         self.side, self.want = DEFENDER, None
         self.tree, self.lists = None, {}  # the tree in which we descend, and what was shown of each: by tree and node
         self.shown = self.node = self.table = self.line = self.list = self.numbers = None
@@ -76,6 +82,10 @@ class Game:
     def play(self):
         if self.about == "chunk":
             yield from self.chunk()
+        if self.about == "row":
+            yield from self.row()
+        if self.reason:
+            yield from self.fault()
         self.one_step_left()
         if self.after is None:
             yield from self.interior()
@@ -85,6 +95,26 @@ class Game:
     def one_step_left(self):
         if self.last - self.first == 1:
             self.at["step"] = self.first
+
+    def row(self):
+        """A row that the verifier has kept to himself; then the game is about it."""
+        say = yield from self.ask("row", ("row", ["index", "path", "row"]))
+        malformed(not is_integer(say["index"]) or not form(answers.is_row, say["row"]))
+        form(digest_list, say["path"])
+        try:
+            post(not answers.row_is_shown(self, say, self.asked))
+        except Unproven as error:
+            raise Lost("post") from error
+        row = say["row"]
+        self.shown = [row["recomputed"], row["witness"]] if row["reason"] in ("equal", "digest") else [row["reason"]]
+        say = yield from self.answer("row", ("name", ["index"]))
+        self.follow(row, self.named(say))
+
+    def follow(self, row, about_witness):
+        """What a row says is now what is disputed."""
+        self.after, self.reason = bytes.fromhex(row["recomputed"]), row["reason"] if row["reason"] not in ("equal", "digest") else None
+        if about_witness:
+            self.last, self.after, self.witness = self.asked["step"], None, bytes.fromhex(row["witness"])
 
     def interior(self):
         say = yield from self.ask("interior", ("interior", ["digest"]))
@@ -288,15 +318,29 @@ class Game:
         self.judge("b", say, claims.claim_b)
 
     def chunk(self):
-        say = yield from self.ask("chunk", ("chunk", ["entry", "location", "path", "root", "shape", "t"]))
+        say = yield from self.ask("chunk", ("chunk", ["entry", "location", "path", "root"]))
         malformed(not isinstance(say["location"], str) or not 1 <= len(say["location"]) <= 1024 or not say["location"].isascii())
-        entry, root, path = form(evidence.Entry, say["entry"]), form(evidence.digest, say["root"]), form(digest_list, say["path"])
-        form(evidence.tensor_digest, say["t"], say["shape"], root)
-        parts = -(-evidence.byte_count(say["t"], say["shape"]) // 2**20)
-        post(entry.state() != self.before or entry.name != self.demanded["entry"])
-        malformed(self.demanded["part"] >= parts)
-        whole = form(evidence.root_of, self.demanded["part"], parts, root, path)
-        post(evidence.tensor_digest(say["t"], say["shape"], whole) != entry.tensor)
+        post(not form(answers.chunk_is_right, self, say, *self.demanded))
+        raise Answered
+
+    def fault(self):
+        """Against a row that was not replayed."""
+        say = yield from self.ask("fault", *(("fault", names) for names in answers.FAULTS[self.reason]))
+        try:
+            post(not answers.fault_is_shown(self, say))
+        except (Unproven, KeyError) as error:
+            raise Lost("post") from error
+        if self.reason == "non-finite":
+            self.last, self.after = say["step"], evidence.digest(say["digest"])
+            self.excused, self.shown = self.after, [self.after]
+            self.one_step_left()
+            say = yield from self.answer("fault", ("name", ["index"]))
+            self.named(say)
+            return
+        if set(say) == {"kind", "entry"}:
+            entry = say["entry"]
+            say = yield from self.answer("foreign", ("claim", ["claim", "line"]))
+            self.judge("b", say, lambda game, said: (answers.is_of_program(game, said["line"], entry["name"]), None))
         raise Judged(False)
 
 

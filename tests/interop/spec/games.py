@@ -62,18 +62,18 @@ class Proof:
 
 
 class Verdict:
-    """A verifier's, of all segments; `changes` maps a segment to fields of its row, `interior` one to the state digest that its witness shows."""
+    """A verifier's, of all segments or of `only` one; `changes` maps a segment to fields of its row, `interior` one to the state digest that its witness shows."""
 
-    def __init__(self, world, proof, honest, changes=None, policy=False, interior=None):
+    def __init__(self, world, proof, honest, changes=None, policy=False, interior=None, only=None):
         self.world, self.proof, self.interior, self.beacon_text, self.beacon = world, proof, interior or {}, None, None
         if policy:
             self.reveal()
-        rows = [self.row(segment, honest, (changes or {}).get(segment, {})) for segment in range(len(world.steps) - 1)]
+        rows = [self.row(segment, honest, (changes or {}).get(segment, {})) for segment in range(len(world.steps) - 1) if only in (None, segment)]
         self.rows = rows
         self.leaves = [digests.leaf(statements.canonical(row)) for row in rows]
         wrong = [row for row in rows if not row["agrees"]]
         fields = {"task": world.task_id, "proof": proof.id, "draw": "policy" if policy else "chosen", "outcome": "refuted" if wrong else "accepted",
-                  "segments": len(rows), "replayed": len(rows), "rows": {"count": len(rows), "root": digests.root(self.leaves).hex()}, "work": 1,
+                  "segments": len(world.steps) - 1, "replayed": len(rows), "rows": {"count": len(rows), "root": digests.root(self.leaves).hex()}, "work": 1,
                   "miss_probability": {"one_percent": "0", "one_segment": "0", "ten_percent": "0"}, "nonce": "5a" * 32}
         if policy:
             fields["beacon"] = self.beacon["id"]
@@ -103,6 +103,7 @@ class Verdict:
         return {"reason": "equal" if row["agrees"] else "digest", **row}
 
     def opened(self, segment):
+        """The row of a segment, if all have one; else the n-th."""
         return {"index": segment, "path": evidence.listed(trees.path(segment, self.leaves)), "row": self.rows[segment]}
 
 
@@ -111,17 +112,18 @@ class Table:
 
     def __init__(self, world, proof, about, segment, verdict=None, chunk=None, key=CHALLENGER, **changes):
         self.world, self.key, self.defender_key = world, key, VERIFIER if verdict else SOLVER
+        chunk = chunk and {"line": world.state_line(chunk[0]), "part": chunk[1]}
         fields = {"task": world.task_id, "proof": proof.id, "about": about, "segment": segment, "start": proof.opened(segment)}
         if chunk:
             fields["chunk"] = chunk
         else:
             fields["end"] = proof.opened(segment + 1)
         if verdict:
-            fields.update(verdict=verdict.id, row=verdict.opened(segment))
+            fields.update(verdict=verdict.id, **({} if about == "row" else {"row": verdict.opened(segment)}))
         fields.update(changes)
         text, self.id = world.sign("challenge", fields, key, [("statement", verdict.id if verdict else proof.id), ("start", fields["start"]["digest"])])
         self.texts = [world.task_text, proof.text, *([verdict.text] if verdict else []),
-                      *([verdict.beacon_text] if verdict and verdict.beacon_text and about == "witness" else []), text]
+                      *([verdict.beacon_text] if verdict and verdict.beacon_text and about in ("row", "witness") else []), text]
         self.judge = dispute.Judge(dispute.Transcript(self.text()))
         self.ids = [self.id]
 

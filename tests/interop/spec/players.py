@@ -192,17 +192,28 @@ class Party:
         return {"kind": "entry", "digest": tensor.hex(), "line": self.world.state_line(name), "name": name}
 
     def defend_chunk(self, game):
-        entries = self.story.entries(game.first)
-        names = [name for name, _ in entries]
-        array = self.story.array(game.first, game.demanded["entry"])
-        parts = trees_of_parts(array)
-        part = game.demanded["part"]
-        return {"kind": "chunk", "entry": evidence.open_entry(entries, names.index(game.demanded["entry"])), "location": "file:chunk",
-                "path": listed(trees.path(part, parts)), "root": parts[part].hex(), "shape": list(array.shape), "t": evidence.kind_of(array)}
+        line, part = game.demanded
+        name = line["src"][len("state "):]
+        parts = parts_of(self.story.array(game.first, name))
+        return {"kind": "chunk", "entry": self.open_entry(game.first, name), "location": "file:chunk", "path": listed(trees.path(part, parts)),
+                "root": parts[part].hex()}
+
+    def open_entry(self, step, name):
+        entries = self.story.entries(step)
+        return evidence.open_entry(entries, [each for each, _ in entries].index(name))
+
+    def defend_fault(self, game):
+        """Of a state that is not finite; other reasons are shown by who knows them."""
+        step = next(step for step in range(game.first + 1, game.last + 1) if self.infinite_entry(step) is not None)
+        found = self.claim_f(step, self.infinite_entry(step))
+        return {"kind": "fault", "digest": self.story.digest(step).hex(), "step": step, "entry": found["entry"], "tensor": found["tensor"]}
 
     # The challenger.
 
     def challenge_interior(self, _):
+        return {"kind": "name", "index": 0}
+
+    def challenge_fault(self, _):
         return {"kind": "name", "index": 0}
 
     def challenge_states(self, game):
@@ -226,9 +237,7 @@ class Party:
         number = game.node.start + k
         line, opened = self.world.lines[number], evidence.open_line(self.world.texts, number)
         if line["k"] == "input" and line["src"].startswith("state "):
-            entries = self.story.entries(game.first)
-            names = [name for name, _ in entries]
-            return {"kind": "claim", "claim": "a", "index": k, "line": opened, "entry": evidence.open_entry(entries, names.index(line["src"][6:]))}
+            return {"kind": "claim", "claim": "a", "index": k, "line": opened, "entry": self.open_entry(game.first, line["src"][6:])}
         return {"kind": "name", "index": k, "line": opened}
 
     def accept(self, game):
@@ -239,15 +248,15 @@ class Party:
         index = self.infinite_entry(game.last)
         if index is None or self.story.digest(game.last) != game.after:
             return None
-        return self.claim_f(game, index)
+        return self.claim_f(game.last, index)
 
     def infinite_entry(self, step):
         arrays = [self.story.array(step, name) for name, _ in self.story.entries(step)]
         return next((n for n, array in enumerate(arrays) if array.dtype == np.float32 and not np.isfinite(array).all()), None)
 
-    def claim_f(self, game, index):
-        entries = self.story.entries(game.last)
-        array = self.story.array(game.last, entries[index][0])
+    def claim_f(self, step, index):
+        entries = self.story.entries(step)
+        array = self.story.array(step, entries[index][0])
         bad = next(iter(np.flatnonzero(~np.isfinite(array))), 0)
         return {"kind": "claim", "claim": "f", "entry": evidence.open_entry(entries, index),
                 "tensor": evidence.open_leaf(array, int(bad) * array.itemsize // digests.LEAF_BYTES)}
@@ -404,6 +413,7 @@ def accessed(line):
     return {int(program.ACCESS.fullmatch(text).group(1)) for text in line.get("x", [])}
 
 
-def trees_of_parts(array):
+def parts_of(array):
+    """Roots of its parts of a MiB."""
     leaves = evidence.leaves_of(array)
     return [digests.root(leaves[i:i + 1024]) for i in range(0, len(leaves), 1024)]
