@@ -38,7 +38,7 @@ def with_start(world, honest, state):
 def chunks(world, honest, proof):
     for name, part in (("model/a", 0), ("kept/33", 0)):
         table = Table(world, proof, "chunk", 2, chunk=(name, part))
-        yield f"chunk of {name}", table.move(Party(world, honest).say(table.judge.game)), False
+        yield f"chunk of {name}", table.move(Party(world, honest).say(table.judge.game)), None
     table = Table(world, proof, "chunk", 1, chunk=("model/a", 0))
     say = Party(world, honest).say(table.judge.game)
     yield "chunk with another root", table.move({**say, "root": digests.sha(b"x").hex()}), True
@@ -63,6 +63,8 @@ def states(world, honest, proof):
         "one missing": (without("kept/20"), {"before": "kept/19", "after": "kept/21", "line": "kept/20"}),
         "the last missing": (without("step"), {"before": "model/b", "line": "step"}),
         "a foreign entry": (lambda state: {**state, "kept/20a": np.zeros(2, "<f4")}, {"entry": "kept/20a"}),
+        "an entry that is not finite": (entry("model/b", np.array([1, np.inf, 2, 3])), {"entry": "model/b", "tensor": "model/b"}),
+        "an entry that is finite": (lambda state: state, {"entry": "model/b", "tensor": "model/b"}),
         "an entry of the program": (lambda state: state, {"entry": "model/b"}),
         "none missing": (lambda state: state, {"before": "kept/19", "after": "kept/20", "line": "loss"}),
         "no neighbours": (without("kept/20"), {"before": "kept/18", "after": "kept/21", "line": "kept/20"}),
@@ -74,10 +76,12 @@ def states(world, honest, proof):
         if name == "another shape":
             array = story.array(3, "model/b")
             say.update(root=digests.root(evidence.leaves_of(array)).hex(), shape=list(array.shape), t=evidence.kind_of(array))
+        if "tensor" in shown:
+            say["tensor"] = evidence.open_leaf(story.array(3, "model/b"), 0)
         table.move(say)
         if set(shown) == {"entry"}:
             table.move({"kind": "claim", "claim": "b", "line": lines["model/b"]})
-        yield f"row of another state, {name}", table, name in ("an entry of the program", "none missing", "no neighbours")
+        yield f"row of another state, {name}", table, name in ("an entry of the program", "an entry that is finite", "none missing", "no neighbours")
 
 
 def entry_of_shape(state):

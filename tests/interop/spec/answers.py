@@ -8,7 +8,7 @@ from .claims import state_line
 from .evidence import Entry, Leaf, digest, digest_list, is_integer, line_of
 
 FAULTS = {"step": [["entry", "tensor"]],
-          "state": [["entry", "line", "root", "shape", "t"], ["line"], ["before", "line"], ["after", "line"], ["after", "before", "line"],
+          "state": [["entry", "tensor"], ["entry", "line", "root", "shape", "t"], ["line"], ["before", "line"], ["after", "line"], ["after", "before", "line"],
                     ["after", "before"], ["entry"]],
           "non-finite": [["digest", "entry", "step", "tensor"]]}
 PART = 1 << 20
@@ -70,6 +70,10 @@ def fault_is_shown(game, say):
         entry, leaf = Entry(say["entry"]), Leaf(say["tensor"])
         good = is_integer(say["step"]) and game.first < say["step"] <= game.last and entry.state() == digest(say["digest"])
         return good and leaf.digest == entry.tensor and leaf.kind == "f32" and not np.isfinite(leaf.numbers).all()
+    if "tensor" in say:
+        entry, leaf = Entry(say["entry"]), Leaf(say["tensor"])
+        known = entry.state() == game.before and leaf.digest == entry.tensor
+        return known and leaf.kind == "f32" and not np.isfinite(leaf.numbers).all()
     if "root" in say:
         entry, (line, name) = Entry(say["entry"]), state_line(say["line"], game.program)
         other = evidence.tensor_digest(say["t"], say["shape"], digest(say["root"])) == entry.tensor and (say["t"], say["shape"]) != (line["t"], line["s"])
