@@ -1,0 +1,267 @@
+// Small games explored whole: whatever a liar chooses at every move, among what its stage allows and what it
+// does not, whoever is right wins, within the bound.
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <set>
+
+#include "dgx/merkle/openings.h"
+#include "dgx/merkle/tree.h"
+#include "disputes.h"
+#include "party_view.h"
+#include "statements.h"
+
+using namespace dgx;
+using namespace dgx::test;
+using namespace dgx::protocol;
+
+namespace {
+
+/// Everything that a liar with some stories may say.
+class Choices {
+ public:
+  Choices(const Scene& scene, std::vector<Party*> stories) : scene_(scene), stories_(std::move(stories)) {
+    for (Party* story : stories_) {
+      players_.push_back(std::make_unique<Player>(scene.program, *story));
+      views_.push_back(std::make_unique<PartyView>(scene.program, *story));
+    }
+  }
+
+  std::vector<json::Object> of(const Game& game) {
+    out_.clear();
+    seen_.clear();
+    for (const auto& player : players_) {
+      auto say = player->next(game);
+      if (say.ok() && *say) add(**say);
+    }
+    add(Accept{});
+    add(Name{1'000, std::nullopt});
+    if (side_of(game.stage()) == Side::kDefender) {
+      shows(game);
+    } else {
+      chooses(game);
+    }
+    return out_;
+  }
+
+ private:
+  void add(const Say& say) {
+    json::Object object = print_say(say);
+    if (seen_.insert(json::Value(object).dump()).second) out_.push_back(std::move(object));
+  }
+
+  void shows(const Game& game) {
+    const Ground& ground = game.ground();
+    if (game.stage() == Stage::kStates) mixed_states(ground);
+    if (game.stage() == Stage::kNumbers) {
+      const auto say = players_[0]->next(game);
+      if (say.ok()) changed_numbers(std::get<NumbersPost>(**say).numbers);
+    }
+  }
+  /// Every interior state as any story has it, or none.
+  void mixed_states(const Ground& ground) {
+    std::vector<std::vector<Digest>> lists{{}};
+    for (std::int64_t step = ground.first_step + 1; step < ground.end_step; ++step) {
+      std::set<Digest> of_step{digest("none")};
+      for (Party* story : stories_) of_step.insert(*story->state(step));
+      std::vector<std::vector<Digest>> longer;
+      for (const auto& list : lists) {
+        for (const Digest& state : of_step) {
+          longer.push_back(list);
+          longer.back().push_back(state);
+        }
+      }
+      lists = std::move(longer);
+    }
+    for (auto& list : lists) add(StatesPost{std::move(list)});
+  }
+  /// Any subset of the entries one up, or one down.
+  void changed_numbers(const Bytes& numbers) {
+    const std::size_t count = numbers.size() / 4;
+    for (std::size_t subset = 1; subset < std::size_t{1} << std::min<std::size_t>(count, 5); ++subset) {
+      for (const std::uint32_t by : {1U, 0xFFFFFFFFU}) {
+        Bytes other = numbers;
+        for (std::size_t i = 0; i < count; ++i) {
+          if ((subset >> i & 1) == 0) continue;
+          std::uint32_t bits = 0;
+          std::memcpy(&bits, other.data() + 4 * i, 4);
+          bits += by;
+          std::memcpy(other.data() + 4 * i, &bits, 4);
+        }
+        add(NumbersPost{std::move(other)});
+      }
+    }
+  }
+
+  void chooses(const Game& game) {
+    const Ground& ground = game.ground();
+    const std::size_t count = game.stage() == Stage::kChooseState    ? ground.states.size() + 1
+                              : game.stage() == Stage::kChooseNumber ? ground.fold->shown().size()
+                              : game.stage() == Stage::kChooseElement
+                                  ? ground.leaf_bytes.size() / size_of(ground.line->dtype)
+                                  : ground.nodes.size();
+    for (std::size_t i = 0; i <= count; ++i) {
+      const auto index = static_cast<std::int64_t>(i);
+      if (game.stage() != Stage::kChooseValue) add(Name{index, std::nullopt});
+      if (game.stage() == Stage::kChooseValue && i < count) values(ground, index);
+      if (game.stage() == Stage::kChooseElement || game.stage() == Stage::kChooseNumber)
+        numbers(game, index, i < count);
+    }
+    entries(ground);
+  }
+  void values(const Ground& ground, std::int64_t index) {
+    const OpenedLine line = views_[0]->line(static_cast<kernels::ValueIndex>(index));
+    add(Name{index, line});
+    for (Party* story : stories_) {
+      const auto entries = *story->entries(ground.first_step);
+      for (const merkle::NamedDigest& entry : entries) {
+        auto opening = merkle::open_entry(entries, entry.name);
+        if (opening.ok()) add(StateInputClaim{index, line, *std::move(opening)});
+      }
+    }
+  }
+  void numbers(const Game& game, std::int64_t index, bool there) {
+    const Ground& ground = game.ground();
+    add(InputClaim{index, std::nullopt});
+    add(OperationClaim{index, {}});
+    if (!there || ground.line->kind == kernels::Kind::kInput) return;
+    for (const auto& view : views_) {
+      if (game.stage() == Stage::kChooseNumber) {
+        if (!ground.fold->at_position()) continue;
+        auto operands = view->operands(ground, ground.element, ground.fold->position(index));
+        if (operands.ok()) add(OperationClaim{index, *std::move(operands)});
+      } else if (ground.line->kind == kernels::Kind::kMap) {
+        auto operands = view->operands(ground, index, std::nullopt);
+        if (operands.ok()) add(OperationClaim{index, *std::move(operands)});
+      }
+    }
+  }
+  /// Claims b and f with every line, entry and value.
+  void entries(const Ground& ground) {
+    for (std::size_t v = 0; v < scene_.program.values.size(); ++v) {
+      EntryClaim claim;
+      claim.line = views_[0]->line(static_cast<kernels::ValueIndex>(v));
+      add(claim);
+    }
+    for (std::size_t s = 0; s < stories_.size(); ++s) {
+      const auto entries = *stories_[s]->entries(ground.first_step + 1);
+      for (const merkle::NamedDigest& entry : entries) {
+        const auto opening = merkle::open_entry(entries, entry.name);
+        if (!opening.ok()) continue;
+        EntryClaim claim;
+        claim.before = *opening;
+        add(claim);
+        for (std::size_t v = 0; v < scene_.program.values.size(); ++v) {
+          claim.line = views_[0]->line(static_cast<kernels::ValueIndex>(v));
+          add(claim);
+        }
+        const auto tensor = stories_[s]->entry(ground.first_step + 1, entry.name);
+        if (tensor.ok()) add(NonFiniteClaim{*opening, *merkle::open_tensor(tensor->view(), 0)});
+      }
+      const auto values = *stories_[s]->values(ground.first_step);
+      const auto leaves = *views_[s]->value_leaves(ground.first_step);
+      for (std::size_t v = 0; v < values.size(); ++v) {
+        EntryClaim claim;
+        claim.digest = values[v];
+        claim.path = *merkle::inclusion_path(leaves, v);
+        add(claim);
+      }
+    }
+  }
+
+  const Scene& scene_;
+  std::vector<Party*> stories_;
+  std::vector<std::unique_ptr<Player>> players_;
+  std::vector<std::unique_ptr<PartyView>> views_;
+  std::vector<json::Object> out_;
+  std::set<std::string> seen_;
+};
+
+struct Explored {
+  std::int64_t ends = 0;
+  std::int64_t longest = 0;
+};
+
+/// Plays on from here whatever the liar chooses.
+void explore(const Game& game, Side honest, Player& player, Choices& liar, Explored& out) {
+  if (const auto& decision = game.decision()) {
+    ++out.ends;
+    out.longest = std::max(out.longest, game.turn() - 1);
+    if (decision->falls != (honest == Side::kChallenger)) {
+      INFO(decision->words);
+      FAIL("the honest side lost");
+    }
+    return;
+  }
+  if (side_of(game.stage()) == honest) {
+    const auto say = player.next(game);
+    REQUIRE(say.ok());
+    REQUIRE(*say);
+    Game next = game;
+    REQUIRE(next.apply(move_of(next, honest, print_say(**say))).ok());
+    return explore(next, honest, player, liar, out);
+  }
+  const Side side = side_of(game.stage());
+  for (const json::Object& object : liar.of(game)) {
+    Game next = game;
+    REQUIRE(next.apply(move_of(next, side, object)).ok());
+    explore(next, honest, player, liar, out);
+  }
+}
+
+std::vector<Fault> all_faults(const Scene& scene, std::int64_t step) {
+  std::vector<Fault> out;
+  const std::int64_t values = std::ssize(scene.program.values);
+  for (std::int64_t value = 0; value < values; ++value) {
+    for (const bool consistent : {false, true})
+      out.push_back({Fault::Kind::kValue, step, value, 1, 3, consistent});
+    for (const Fault::Kind kind :
+         {Fault::Kind::kNan, Fault::Kind::kShape, Fault::Kind::kType, Fault::Kind::kDigest})
+      out.push_back({kind, step, value, 0, 1, false});
+  }
+  for (std::int64_t entry = 0; entry < std::ssize(scene.initial); ++entry) {
+    for (int kind = static_cast<int>(Fault::Kind::kEntry); kind <= static_cast<int>(Fault::Kind::kState);
+         ++kind)
+      out.push_back({static_cast<Fault::Kind>(kind), step, entry, 0, 1, true});
+  }
+  return out;
+}
+
+/// Every fault of every step, committed to; the liar tells that story, another one, or none, and changes.
+void explore_scene(int which) {
+  const Scene scene = tiny_scene(which);
+  const std::int64_t steps = scene.task.body.steps;
+  TinyParty honest(scene);
+  Player player(scene.program, honest);
+  Explored all;
+  for (std::int64_t step = 0; step < steps; ++step) {
+    for (const Fault& fault : all_faults(scene, step)) {
+      TinyParty story(scene, {fault}, &honest);
+      TinyParty other(scene, {{Fault::Kind::kValue, (step + 1) % steps, 1, 0, 5, true}}, &honest);
+      Choices liar(scene, {&story, &honest, &other});
+      const bool wrong = story.state_record(steps).digest != honest.state_record(steps).digest;
+      INFO(scene.name << ", " << to_string(fault));
+      for (const Side side : {Side::kDefender, Side::kChallenger}) {
+        if (side == Side::kChallenger && !wrong) continue;
+        if (side == Side::kDefender && fault.kind != Fault::Kind::kValue) continue;  // the proof is right
+        Setup setup;
+        setup.prover = side == Side::kDefender ? &honest : &story;
+        const auto game = Game::open(dispute_of(scene, setup));
+        REQUIRE(game.ok());
+        explore(*game, side, player, liar, all);
+      }
+    }
+  }
+  CHECK(all.longest <= most_moves(scene, steps, false));
+  CHECK(all.ends > 5'000);
+  UNSCOPED_INFO(all.ends << " ends, at most " << all.longest << " moves");
+  CHECK(all.longest >= 6);
+}
+
+}  // namespace
+
+TEST_CASE("Every game about a map ends well for whoever is right") { explore_scene(0); }
+TEST_CASE("Every game about a dot ends well for whoever is right") { explore_scene(1); }
+TEST_CASE("Every game about a sum ends well for whoever is right") { explore_scene(2); }
+TEST_CASE("Every game about a chain ends well for whoever is right") { explore_scene(3); }
