@@ -1,6 +1,6 @@
 #!/bin/sh
-# The whole life of a task on Fashion-MNIST: an honest solver trains, proves and is paid; then a cheat flips one bit, is pinned to one
-# scalar operation and slashed. Installs what it needs, builds, and leaves everything in build/quickstart.
+# The whole life of a task on Fashion-MNIST: an honest solver trains, proves and is paid; then a cheat flips one bit, is led to one
+# scalar operation by signed moves, convicted of it by a referee who holds neither model nor data, and slashed. Installs what it needs, builds, and leaves everything in build/quickstart.
 #
 #   sh examples/quickstart.sh            set up, build, run
 #   DGX_BIN=DIR sh examples/quickstart.sh    run with programs that are built already
@@ -32,7 +32,7 @@ mkdir -p build/quickstart
 cd build/quickstart
 
 say "the market: four identities and the rules"
-for name in operator submitter solver verifier cheat; do dgx-key new "$name" --json | value key_id >"$name.id"; done
+for name in operator submitter solver verifier cheat referee; do dgx-key new "$name" --json | value key_id >"$name.id"; done
 cat >policy.json <<'POLICY'
 {
   "sample_ppm": 50000,
@@ -41,7 +41,8 @@ cat >policy.json <<'POLICY'
   "verifier_fee": 20000,
   "window_proof_ms": 600000,
   "window_reveal_ms": 600000,
-  "window_challenge_ms": 1000,
+  "window_challenge_ms": 5000,
+  "window_move_ms": 60000,
   "window_delivery_ms": 600000
 }
 POLICY
@@ -119,20 +120,40 @@ else
   [ $? -eq 1 ] || exit 1
 fi
 caught_time=$(since "$start")
-judge crooked
 
-say "where exactly: an honest run beside the cheat's, down to one scalar operation"
+say "a dispute: the verifier challenges the proof, both sides move, a referee rules"
+dgx-bisect open crooked.json crooked.proof.json --verdict crooked.verdict.json --key verifier.pem -o dispute.jsonl
+judge crooked
+log_dispute() { dgx-settle append ledger.jsonl dispute.jsonl --key operator.pem >>settle.log 2>&1; }
+log_dispute
+# move WHO: his next move, logged at once, so that nobody can say it came late.
+move() {
+  dgx-bisect move crooked.json dispute.jsonl --from crooked.run --data train.h5 --key "$1.pem" --json 2>>dispute.log >move.json || [ $? -eq 1 ]
+  printf '  %-9s %6s bytes  %s\n' "$1" "$(value move_bytes <move.json)" "$(value said <move.json)"
+  log_dispute
+}
+is_over() { dgx-bisect show dispute.jsonl --json | grep -q '"over":true'; }
+start=$(now)
+turns=0
+while ! is_over; do
+  if [ $((turns % 2)) -eq 0 ]; then move cheat; else move verifier; fi
+  turns=$((turns + 1))
+done
+dispute_time=$(since "$start")
+dgx-referee dispute.jsonl --key referee.pem -o ruling.json --json >ruled.json && { echo "quickstart: the cheat was not convicted" >&2; exit 1; } || [ $? -eq 1 ]
+dgx-settle append ledger.jsonl ruling.json --key operator.pem >>settle.log
+
+say "who has both runs sees the same: an honest run beside the cheat's"
 dgx-train crooked.json --data train.h5 -o checked.run -q >/dev/null
 dgx-bisect diff crooked.json checked.run crooked.run --data train.h5 --json >pinpoint.json || [ $? -eq 1 ]
 
 say "settlement: windows pass, the operator pays and slashes"
-sleep 2
+sleep 5
 dgx-settle run ledger.jsonl --key operator.pem
 dgx-settle check ledger.jsonl
 dgx-settle balances ledger.jsonl --json >balances.json
 
 balance() { value "accounts.$(cat "$1.id")" <balances.json; }
-scalar=$(value scalar.operation <pinpoint.json)
 cat <<TABLE
 
   Fashion-MNIST, MLP 784-256-128-10, batch 128, 10 epochs
@@ -144,7 +165,9 @@ cat <<TABLE
   verifying                $verify_time, $(value segments <honest.verify | tr '}' '\n' | grep -c index) of $(value segments <honest.train) segments replayed: $(value verdict <honest.verify)
   the cheat                one bit, $drill
   caught                   $caught_time, all segments replayed: $(value verdict <crooked.verify)
-  pinned to                segment $(value segment <pinpoint.json), step $(value step <pinpoint.json), value $(value value.number <pinpoint.json), element $(value element <pinpoint.json): one $scalar
+  disputed                 $dispute_time, $turns moves, $(wc -c <dispute.jsonl) bytes
+  convicted by the referee segment $(value at.segment <ruled.json), step $(value at.step <ruled.json): one scalar operation,
+                           $(value words <ruled.json)
   balances                 before       after
     submitter             20000000    $(balance submitter)
     honest solver          5000000    $(balance solver)   paid

@@ -34,7 +34,7 @@ class ReplaySource {
 class DisputeParty final : public protocol::Party {
  public:
   /// Memory for the segment's states.
-  static constexpr std::int64_t kKeptBytes = std::int64_t{128} << 20;
+  static constexpr std::int64_t kKeptBytes = std::int64_t{64} << 20;
 
   /// `notes` may be null. All that is borrowed outlives the party, which is the only one to use the source's
   /// executor.
