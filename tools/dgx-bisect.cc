@@ -146,6 +146,7 @@ struct Move {
     command.positional("DISPUTE.jsonl", options.transcript, "the transcript; the move is appended");
     command.required("--from", "START.h5|RUN", options.from, "where the segment starts: a run, a state bundle, or a sample");
     command.required("--data", "DATA.h5", options.data, "the task's dataset");
+    command.option("--rows", "VERDICT.rows.jsonl", options.rows, "the rows of the verdict that is defended, if one is demanded");
     command.option("--notes", "DIR", options.notes, "where replays and moves are noted (default: DISPUTE.jsonl.notes)");
     command.key(options.key.path, options.key.passphrase_file);
     command.option("--program", "FILE", options.program, "the step program, if it is not beside the task");

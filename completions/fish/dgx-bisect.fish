@@ -27,6 +27,7 @@ complete -c dgx-bisect -n '__fish_seen_subcommand_from open' -l isa -x -a 'scala
 complete -c dgx-bisect -n 'not __fish_seen_subcommand_from open move show trace diff' -a move -d 'make the next signed move of a dispute'
 complete -c dgx-bisect -n '__fish_seen_subcommand_from move' -l from -r -F -d 'where the segment starts: a run, a state bundle, or a sample'
 complete -c dgx-bisect -n '__fish_seen_subcommand_from move' -l data -r -F -d 'the task'\''s dataset'
+complete -c dgx-bisect -n '__fish_seen_subcommand_from move' -l rows -r -F -d 'the rows of the verdict that is defended, if one is demanded'
 complete -c dgx-bisect -n '__fish_seen_subcommand_from move' -l notes -r -F -d 'where replays and moves are noted (default: DISPUTE.jsonl.notes)'
 complete -c dgx-bisect -n '__fish_seen_subcommand_from move' -l key -r -F -d 'private key that signs'
 complete -c dgx-bisect -n '__fish_seen_subcommand_from move' -l passphrase-file -r -F -d 'its passphrase is the first line of FILE'

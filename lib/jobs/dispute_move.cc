@@ -103,6 +103,12 @@ Result<std::optional<protocol::Say>> next_of(const TaskFiles& files, const Game&
   FileSource source(files, options.data, options.from, challenge.segment, challenge.start.digest, context);
   const DisputeNotes notes = notes_of(notes_folder(options), game, drill_text);
   DisputeParty party(files, segment_of(game), source, drill, &notes, context.threads, context.progress);
+  if (game.stage() == protocol::Stage::kRow && options.rows) {
+    DGX_TRY(const std::string rows_text, read_file(*options.rows, manifest::kMaxRowsBytes));
+    auto rows = manifest::decode_rows(rows_text, game.dispute().verdict->body);
+    if (!rows.ok()) return within(*options.rows, std::move(rows).error());
+    party.answer_with(*std::move(rows));
+  }
   protocol::Player player(*files.program, party);
   DGX_TRY(auto say, player.next(game));
   out.replayed_steps = party.replayed_steps();

@@ -48,6 +48,7 @@ struct OpenVerdict {
   Signed<manifest::Verdict> verdict;
   std::vector<VerdictRow> rows;
   std::optional<Signed<manifest::Beacon>> beacon;
+  bool hidden = false;  ///< its signer keeps the rows to himself
 };
 
 Status check_about(const Signed<manifest::Verdict>& verdict, const OpenProof& proof,
@@ -178,10 +179,16 @@ class Opening {
     DGX_TRY(auto verdict, manifest::read_statement<manifest::Verdict>(*options_.against));
     DGX_CHECK(check_about(verdict, proof_, *options_.against));
     const std::string path = beside(*options_.against, ".rows.jsonl");
-    DGX_TRY(const std::string text, read_file(path, manifest::kMaxRowsBytes));
-    auto rows = manifest::decode_rows(text, verdict.body);
-    if (!rows.ok()) return within(path, std::move(rows).error());
-    verdict_.emplace(OpenVerdict{std::move(verdict), *std::move(rows), std::nullopt});
+    verdict_.emplace(OpenVerdict{std::move(verdict), {}, std::nullopt, !exists(path)});
+    const manifest::Verdict& body = verdict_->verdict.body;
+    if (verdict_->hidden) {
+      if (body.first_disagreement) verdict_->rows = {*body.first_disagreement};
+    } else {
+      DGX_TRY(const std::string text, read_file(path, manifest::kMaxRowsBytes));
+      auto rows = manifest::decode_rows(text, body);
+      if (!rows.ok()) return within(path, std::move(rows).error());
+      verdict_->rows = *std::move(rows);
+    }
     if (!options_.beacon) return {};
     DGX_TRY(auto beacon, manifest::read_statement<manifest::Beacon>(*options_.beacon));
     if (verdict_->verdict.body.beacon != beacon.id)
@@ -221,12 +228,26 @@ class Opening {
     DGX_TRY(Challenge out, of_segment(row.index));
     out.verdict = verdict_->verdict.id;
     out.about = about;
-    std::vector<Digest> leaves;
-    for (const VerdictRow& each : verdict_->rows)
-      leaves.push_back(merkle::leaf_hash(as_bytes(each.to_json().dump())));
-    DGX_TRY(auto path, merkle::inclusion_path(leaves, index));
-    out.row = manifest::OpenedRow{static_cast<std::int64_t>(index), std::move(path), row};
+    if (verdict_->hidden) {
+      // The verdict's first disagreement, which its own signature binds.
+      out.row = manifest::OpenedRow{0, {}, row};
+    } else {
+      DGX_TRY(out.row, open_row(verdict_->rows, index));
+    }
     if (about != About::kWitness) verdict_->beacon.reset();
+    return out;
+  }
+
+  /// Whoever hides a row has to show it. What it says can only be seen then.
+  Result<Challenge> of_hidden_row() {
+    if (!options_.segment) {
+      return Error{ErrorCode::kMissing, beside(*options_.against, ".rows.jsonl") + ": is not there",
+                   "--segment and --beacon demand the row of a segment that the policy drew"};
+    }
+    if (!verdict_->beacon) return usage_error("--beacon is needed: it says which segments the verdict has rows of");
+    DGX_TRY(Challenge out, of_segment(*options_.segment));
+    out.verdict = verdict_->verdict.id;
+    out.about = About::kRow;
     return out;
   }
 
@@ -241,6 +262,7 @@ class Opening {
       DGX_TRY(const auto about, contradicted(row));
       if (about) return of_row(i, *about);
     }
+    if (!looked_at && verdict_->hidden) return of_hidden_row();
     if (!looked_at) return malformed(*options_.against + ": has no row of that segment");
     DGX_CHECK(unfounded("a replay confirms the verdict"));
     return of_row(*looked_at, About::kSegment);

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,6 +50,10 @@ class DisputeParty final : public protocol::Party {
   [[nodiscard]] Result<protocol::DataOpening> data(std::string_view field, std::int64_t element) override;
   [[nodiscard]] Result<Tensor> entry(std::int64_t step, std::string_view name) override;
 
+  [[nodiscard]] Result<manifest::OpenedRow> row(std::int64_t segment) override;
+
+  /// All rows of the party's own verdict: what row() opens.
+  void answer_with(std::vector<manifest::VerdictRow> rows) { rows_ = std::move(rows); }
   /// Writes down what is not there yet.
   [[nodiscard]] Status keep(const DisputeNotes& notes) const;
   [[nodiscard]] std::int64_t replayed_steps() const { return replayed_; }
@@ -83,7 +88,11 @@ class DisputeParty final : public protocol::Party {
   std::int64_t interval_ = 1;  // a state is kept after so many steps
   std::map<std::int64_t, State> kept_states_;
   std::map<std::int64_t, StepNotes> steps_;
+  std::vector<manifest::VerdictRow> rows_;
   std::map<std::pair<std::int64_t, std::int64_t>, Tensor> values_;
 };
+
+/// A row with its path to the root over all of them.
+[[nodiscard]] Result<manifest::OpenedRow> open_row(std::span<const manifest::VerdictRow> rows, std::size_t index);
 
 }  // namespace dgx::jobs

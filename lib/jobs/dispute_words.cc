@@ -13,6 +13,10 @@ std::string counted(std::size_t count, std::string_view what) {
 }
 
 struct Words {
+  std::string operator()(const RowPost& said) const {
+    return fmt::format("row of segment {}: {}", said.opened.row.index,
+                       manifest::name_of(said.opened.row.reason));
+  }
   std::string operator()(const InteriorPost& said) const {
     return fmt::format("interior state {}", said.digest.brief());
   }

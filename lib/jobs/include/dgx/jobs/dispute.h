@@ -60,6 +60,7 @@ struct MoveOptions {
   std::optional<std::string> program;
   std::string from;  ///< START.h5|RUN
   std::string data;
+  std::optional<std::string> rows;   ///< of this side's verdict, if one of them is demanded
   std::optional<std::string> notes;  ///< a folder; none: DISPUTE.jsonl.notes
   KeyFile key;
   std::optional<std::string> isa;
