@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "strip_group.h"
@@ -206,6 +207,16 @@ std::int32_t StripCompiler::convert(ScalarOp op, std::int32_t a) {
   return op == ScalarOp::kI64 ? integer : emit(Op::kByteOfInteger, Type::kInteger, integer);
 }
 
+/// A power of two's inverse, if it is normal: to multiply with it gives the bits of the division, and takes a tenth of its time.
+std::optional<std::int32_t> StripCompiler::exact_inverse(std::int32_t reg) {
+  const StripRegister& divisor = program_.registers[static_cast<std::size_t>(reg)];
+  if (divisor.source != Source::kLiteral || divisor.type != Type::kFloat) return std::nullopt;
+  int exponent = 0;
+  const float mantissa = std::frexp(std::get<float>(divisor.literal), &exponent);
+  if (std::fabs(mantissa) != 0.5F || exponent < -124 || exponent > 126) return std::nullopt;
+  return add_register({Source::kLiteral, Type::kFloat, DType::kF32, -1, 0, 0, 1 / std::get<float>(divisor.literal)});
+}
+
 std::int32_t StripCompiler::step(const CompiledStep& step, const std::vector<std::int32_t>& steps) {
   std::int32_t in[3] = {0, 0, 0};
   for (int n = 0; n < step.arity; ++n) in[n] = operand(step.operands[static_cast<std::size_t>(n)], steps);
@@ -229,6 +240,9 @@ std::int32_t StripCompiler::step(const CompiledStep& step, const std::vector<std
     case ScalarOp::kI64:
     case ScalarOp::kU8: return convert(step.op, in[0]);
     default: break;
+  }
+  if (step.op == ScalarOp::kDiv && is_float) {
+    if (const auto inverse = exact_inverse(in[1])) return emit(Op::kMulF, Type::kFloat, in[0], *inverse);
   }
   if (is_float) return emit(float_op(step.op), Type::kFloat, in[0], in[1], in[2]);
   for (int n = 0; n < step.arity; ++n) in[n] = as_type(in[n], Type::kInteger);

@@ -112,6 +112,7 @@ class StripCompiler {
   std::vector<std::int32_t> add_steps(const kernels::CompiledSteps& steps);
   std::int32_t operand(const kernels::CompiledOperand& operand, const std::vector<std::int32_t>& steps);
   std::int32_t step(const kernels::CompiledStep& step, const std::vector<std::int32_t>& steps);
+  std::optional<std::int32_t> exact_inverse(std::int32_t reg);
   std::int32_t compare(kernels::ScalarOp op, bool is_float, std::int32_t a, std::int32_t b);
   std::int32_t convert(kernels::ScalarOp op, std::int32_t a);
   std::int32_t as_type(std::int32_t reg, Type type);

@@ -1,4 +1,4 @@
-// Floating-point strip instructions with Highway; compiled once per instruction set, so no include guard but Highway's.
+// Strip instructions with Highway; compiled once per instruction set, so no include guard but Highway's.
 
 #if defined(DGX_KERNELS_CPU_STRIP_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DGX_KERNELS_CPU_STRIP_INL_H_
@@ -97,6 +97,9 @@ DGX_STRIP2(LtF, hn::VecFromMask(f, hn::Lt(x, y)));
 DGX_STRIP2(LeF, hn::VecFromMask(f, hn::Le(x, y)));
 DGX_STRIP2(GtF, hn::VecFromMask(f, hn::Gt(x, y)));
 DGX_STRIP2(GeF, hn::VecFromMask(f, hn::Ge(x, y)));
+DGX_STRIP2(AndM, hn::And(x, y));
+DGX_STRIP2(OrM, hn::Or(x, y));
+DGX_STRIP1(NotM, hn::Not(x));
 DGX_STRIP1(SqrtF, hn::Sqrt(x));
 DGX_STRIP1(NegF, hn::Xor(x, hn::SignBit(f)));
 DGX_STRIP1(AbsF, hn::AndNot(hn::SignBit(f), x));
@@ -200,6 +203,89 @@ inline void check_finite(void* out, const void* a, const void*, const void*, std
   if (!hn::AllFalse(u, hn::Eq(largest, exponent))) *static_cast<std::uint32_t*>(out) = 1;
 }
 
+// Integers are 64 bits wide, masks 32: a vector of integers goes with half a vector of masks. What is left over at the end of a strip
+// is computed number by number.
+using I = hn::ScalableTag<std::int64_t>;
+using HalfMask = hn::Rebind<std::int32_t, I>;
+
+HWY_INLINE hn::Vec<HalfMask> mask_of(I i, hn::Mask<I> mask) {
+  const hn::RebindToUnsigned<I> wide;
+  const hn::RebindToUnsigned<HalfMask> narrow;
+  return hn::BitCast(HalfMask{}, hn::TruncateTo(narrow, hn::BitCast(wide, hn::VecFromMask(i, mask))));
+}
+HWY_INLINE hn::Mask<I> wide_mask(I i, const std::int32_t* from) {
+  return hn::MaskFromVec(hn::PromoteTo(i, hn::LoadU(HalfMask{}, from)));
+}
+
+#define DGX_COMPARE(name, vectors, numbers)                                                                              \
+  struct name {                                                                                                          \
+    HWY_INLINE hn::Mask<I> operator()(hn::Vec<I> x, hn::Vec<I> y) const { return vectors; }                              \
+    HWY_INLINE bool operator()(std::int64_t x, std::int64_t y) const { return numbers; }                                 \
+  }
+DGX_COMPARE(EqI, hn::Eq(x, y), x == y);
+DGX_COMPARE(NeI, hn::Not(hn::Eq(x, y)), x != y);
+DGX_COMPARE(LtI, hn::Lt(x, y), x < y);
+DGX_COMPARE(LeI, hn::Not(hn::Gt(x, y)), x <= y);
+DGX_COMPARE(GtI, hn::Gt(x, y), x > y);
+DGX_COMPARE(GeI, hn::Not(hn::Lt(x, y)), x >= y);
+#undef DGX_COMPARE
+
+template <class Compare>
+void compare_integers(void* out, const void* a, const void* b, const void*, std::int64_t count) {
+  const I integers;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(integers));
+  auto* to = static_cast<std::int32_t*>(out);
+  const auto* x = static_cast<const std::int64_t*>(a);
+  const auto* y = static_cast<const std::int64_t*>(b);
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const auto holds = Compare{}(hn::LoadU(integers, x + i), hn::LoadU(integers, y + i));
+    hn::StoreU(mask_of(integers, holds), HalfMask{}, to + i);
+  }
+  for (; i < count; ++i) to[i] = Compare{}(x[i], y[i]) ? -1 : 0;
+}
+
+inline void mask_of_integer(void* out, const void* a, const void*, const void*, std::int64_t count) {
+  const I integers;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(integers));
+  auto* to = static_cast<std::int32_t*>(out);
+  const auto* x = static_cast<const std::int64_t*>(a);
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const auto holds = hn::Not(hn::Eq(hn::LoadU(integers, x + i), hn::Zero(integers)));
+    hn::StoreU(mask_of(integers, holds), HalfMask{}, to + i);
+  }
+  for (; i < count; ++i) to[i] = x[i] != 0 ? -1 : 0;
+}
+
+inline void select_integers(void* out, const void* mask, const void* a, const void* b, std::int64_t count) {
+  const I integers;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(integers));
+  auto* to = static_cast<std::int64_t*>(out);
+  const auto* m = static_cast<const std::int32_t*>(mask);
+  const auto* x = static_cast<const std::int64_t*>(a);
+  const auto* y = static_cast<const std::int64_t*>(b);
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const auto chosen = hn::IfThenElse(wide_mask(integers, m + i), hn::LoadU(integers, x + i), hn::LoadU(integers, y + i));
+    hn::StoreU(chosen, integers, to + i);
+  }
+  for (; i < count; ++i) to[i] = m[i] != 0 ? x[i] : y[i];
+}
+
+inline void integer_of_byte(void* out, const void* a, const void*, const void*, std::int64_t count) {
+  const I integers;
+  const hn::Rebind<std::uint8_t, I> bytes;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(integers));
+  auto* to = static_cast<std::int64_t*>(out);
+  const auto* x = static_cast<const std::uint8_t*>(a);
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    hn::StoreU(hn::PromoteTo(integers, hn::PromoteTo(HalfMask{}, hn::LoadU(bytes, x + i))), integers, to + i);
+  }
+  for (; i < count; ++i) to[i] = x[i];
+}
+
 inline StripTable make_strip_table() {
   StripTable table = plain_strip_table();
   const auto set = [&table](StripOp op, StripFunction function) { table[static_cast<std::size_t>(op)] = function; };
@@ -233,6 +319,19 @@ inline StripTable make_strip_table() {
   set(StripOp::kCosF, strip1<CosF>);
   set(StripOp::kFloatOfByte, float_of_byte);
   set(StripOp::kCheckFinite, check_finite);
+  set(StripOp::kEqI, compare_integers<EqI>);
+  set(StripOp::kNeI, compare_integers<NeI>);
+  set(StripOp::kLtI, compare_integers<LtI>);
+  set(StripOp::kLeI, compare_integers<LeI>);
+  set(StripOp::kGtI, compare_integers<GtI>);
+  set(StripOp::kGeI, compare_integers<GeI>);
+  set(StripOp::kSelectI, select_integers);
+  set(StripOp::kSelectM, strip3<SelectF>);
+  set(StripOp::kAndM, strip2<AndM>);
+  set(StripOp::kOrM, strip2<OrM>);
+  set(StripOp::kNotM, strip1<NotM>);
+  set(StripOp::kMaskOfInteger, mask_of_integer);
+  set(StripOp::kIntegerOfByte, integer_of_byte);
   return table;
 }
 
