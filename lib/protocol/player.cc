@@ -106,7 +106,9 @@ class Defence {
   }
   Result<Say> tensor_nodes() {
     DGX_TRY(const Tensor* tensor, view_.value(ground_.first_step, ground_.value));
-    return Say(NodesPost{children_of(merkle::tensor_leaves(tensor->bytes()), ground_.node)});
+    const auto leaves = merkle::tensor_leaves(tensor->bytes());
+    if (ground_.node.first + ground_.node.count > leaves.size()) return not_his("leaves of the value");
+    return Say(NodesPost{children_of(leaves, ground_.node)});
   }
   Result<Say> leaf() {
     DGX_TRY(const Tensor* tensor, view_.value(ground_.first_step, ground_.value));
@@ -127,6 +129,10 @@ class Defence {
     }));
     return Say(NumbersPost{std::move(bytes)});
   }
+  /// What was shown before was shown by somebody with another replay.
+  static Error not_his(std::string_view what) {
+    return {ErrorCode::kMalformed, fmt::format("the {} shown before are not those of this replay", what), {}};
+  }
   /// The element stands as it is claimed, whatever its own replay gives.
   void defend(Running& last, const Number& mine, DType dtype) const {
     if (ground_.line->kind == Kind::kArgmax) {
@@ -142,10 +148,12 @@ class Defence {
   }
   Result<Say> entry_nodes() {
     DGX_TRY(const auto leaves, view_.entry_leaves(ground_.first_step + 1));
+    if (ground_.node.first + ground_.node.count > leaves.size()) return not_his("entries");
     return Say(NodesPost{children_of(leaves, ground_.node)});
   }
   Result<Say> entry() {
     DGX_TRY(const auto entries, view_.party().entries(ground_.first_step + 1));
+    if (ground_.entry >= static_cast<std::int64_t>(entries.size())) return not_his("entries");
     const merkle::NamedDigest& named = entries[static_cast<std::size_t>(ground_.entry)];
     const auto line = program::find_state_input(view_.program(), named.name);
     if (!line) return malformed("the program has no entry " + named.name);
