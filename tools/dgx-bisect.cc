@@ -112,6 +112,8 @@ struct Open {
     command.option("--verdict", "MINE.json", options.verdict, "challenge the proof's segment that this verdict refutes first");
     command.option("--against", "VERDICT.json", options.against, "challenge a verdict, whose rows lie beside it");
     command.option("--beacon", "BEACON.json", options.beacon, "the beacon of that verdict, if its draw is the policy's");
+    command.option("--chunk", "ENTRY", options.chunk, "demand a piece of this entry of committed state --segment");
+    command.option("--part", "N", options.part, "which MiB of it");
     command.flag("--initial", options.initial, "challenge the proof's first state");
     command.flag("--final", options.final_state, "challenge the proof's last state");
     command.option("--from", "START.h5|RUN", options.from, "where the segment starts, if it is to be replayed");
@@ -146,6 +148,7 @@ struct Move {
     command.positional("DISPUTE.jsonl", options.transcript, "the transcript; the move is appended");
     command.required("--from", "START.h5|RUN", options.from, "where the segment starts: a run, a state bundle, or a sample");
     command.required("--data", "DATA.h5", options.data, "the task's dataset");
+    command.option("--location", "WHERE", options.location, "where a demanded chunk can be had");
     command.option("--rows", "VERDICT.rows.jsonl", options.rows, "the rows of the verdict that is defended, if one is demanded");
     command.option("--notes", "DIR", options.notes, "where replays and moves are noted (default: DISPUTE.jsonl.notes)");
     command.key(options.key.path, options.key.passphrase_file);

@@ -4,6 +4,7 @@
 
 #include "dgx/jobs/dispute.h"
 #include "dgx/manifest/trust.h"
+#include "dispute_chunk.h"
 #include "dispute_files.h"
 
 namespace dgx::jobs {
@@ -89,6 +90,14 @@ std::string notes_folder(const MoveOptions& options) {
 Result<std::optional<protocol::Say>> next_of(const TaskFiles& files, const Game& game, Side side,
                                              const MoveOptions& options, const JobContext& context,
                                              MoveResult& out) {
+  const manifest::Challenge& challenge = game.dispute().challenge.body;
+  FileSource source(files, options.data, options.from, challenge.segment, challenge.start.digest, context);
+  if (game.stage() == protocol::Stage::kChunk) {
+    if (!options.location) return usage_error("a chunk is demanded", "--location says where it can be had");
+    DGX_TRY(const State* const state, source.start());
+    DGX_TRY(auto answer, answer_chunk(game, *state, *options.location));
+    return std::optional<protocol::Say>(std::move(answer));
+  }
   // A challenger has nothing to defend: a cheat's run gives him but the state to start from.
   std::optional<std::string> drill_text;
   std::optional<Drill> drill;
@@ -99,8 +108,6 @@ Result<std::optional<protocol::Say>> next_of(const TaskFiles& files, const Game&
     DGX_TRY(drill, parse_drill(*drill_text));
     context.progress.warning("the run was made with a drill: this side defends its fault");
   }
-  const manifest::Challenge& challenge = game.dispute().challenge.body;
-  FileSource source(files, options.data, options.from, challenge.segment, challenge.start.digest, context);
   const DisputeNotes notes = notes_of(notes_folder(options), game, drill_text);
   DisputeParty party(files, segment_of(game), source, drill, &notes, context.threads, context.progress);
   if (game.stage() == protocol::Stage::kRow && options.rows) {

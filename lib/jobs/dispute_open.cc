@@ -6,6 +6,7 @@
 #include "dgx/jobs/proof_files.h"
 #include "dgx/merkle/tree.h"
 #include "dgx/protocol/draw.h"
+#include "dispute_chunk.h"
 #include "dispute_files.h"
 
 namespace dgx::jobs {
@@ -71,6 +72,7 @@ class Opening {
       DGX_TRY(const std::int64_t segment, refuted_segment());
       return of_segment(segment);
     }
+    if (options_.chunk) return of_chunk();
     DGX_CHECK(check_segment(*options_.segment));
     DGX_TRY(const bool borne_out, contradicts_end(*options_.segment, state(*options_.segment + 1)));
     if (!borne_out) {
@@ -135,6 +137,21 @@ class Opening {
     if (right)
       DGX_CHECK(unfounded(options_.initial ? "the proof begins at the task's initial state"
                                            : "the proof ends at its final state"));
+    return out;
+  }
+
+  Result<Challenge> of_chunk() const {
+    const std::int64_t index = *options_.segment;
+    if (index < 0 || index > files_.segments.count())
+      return usage_error(
+          fmt::format("--segment {}: the proof has states 0 to {}", index, files_.segments.count()));
+    Challenge out;
+    out.task = files_.task.id;
+    out.proof = proof_.proof.id;
+    out.about = About::kChunk;
+    out.segment = index;
+    DGX_TRY(out.start, committed(index));
+    DGX_TRY(out.chunk, chunk_reference(*files_.program, *options_.chunk, options_.part));
     return out;
   }
 
@@ -244,7 +261,8 @@ class Opening {
       return Error{ErrorCode::kMissing, beside(*options_.against, ".rows.jsonl") + ": is not there",
                    "--segment and --beacon demand the row of a segment that the policy drew"};
     }
-    if (!verdict_->beacon) return usage_error("--beacon is needed: it says which segments the verdict has rows of");
+    if (!verdict_->beacon)
+      return usage_error("--beacon is needed: it says which segments the verdict has rows of");
     DGX_TRY(Challenge out, of_segment(*options_.segment));
     out.verdict = verdict_->verdict.id;
     out.about = About::kRow;
@@ -283,6 +301,8 @@ Status check_options(const OpenDisputeOptions& options) {
                    static_cast<int>(options.verdict.has_value()) +
                    static_cast<int>(options.against.has_value()) + static_cast<int>(options.initial) +
                    static_cast<int>(options.final_state);
+  if (options.chunk && (!options.segment || options.against))
+    return usage_error("--chunk is of a committed state of the proof", "--segment says which");
   if (said == 1) return {};
   return usage_error(
       "exactly one of --segment, --verdict, --against, --initial and --final says what is challenged",

@@ -259,14 +259,16 @@ Result<Tensor> DisputeParty::entry(std::int64_t step, std::string_view name) {
 }
 
 Result<manifest::OpenedRow> DisputeParty::row(std::int64_t segment) {
-  const auto found = std::find_if(rows_.begin(), rows_.end(), [&](const auto& row) { return row.index == segment; });
+  const auto found =
+      std::find_if(rows_.begin(), rows_.end(), [&](const auto& row) { return row.index == segment; });
   if (found == rows_.end()) return protocol::Party::row(segment);
   return open_row(rows_, static_cast<std::size_t>(found - rows_.begin()));
 }
 
 Result<manifest::OpenedRow> open_row(std::span<const manifest::VerdictRow> rows, std::size_t index) {
   std::vector<Digest> leaves;
-  for (const manifest::VerdictRow& row : rows) leaves.push_back(merkle::leaf_hash(as_bytes(row.to_json().dump())));
+  for (const manifest::VerdictRow& row : rows)
+    leaves.push_back(merkle::leaf_hash(as_bytes(row.to_json().dump())));
   DGX_TRY(auto path, merkle::inclusion_path(leaves, index));
   return manifest::OpenedRow{static_cast<std::int64_t>(index), std::move(path), rows[index]};
 }

@@ -93,6 +93,7 @@ class DisputeParty final : public protocol::Party {
 };
 
 /// A row with its path to the root over all of them.
-[[nodiscard]] Result<manifest::OpenedRow> open_row(std::span<const manifest::VerdictRow> rows, std::size_t index);
+[[nodiscard]] Result<manifest::OpenedRow> open_row(std::span<const manifest::VerdictRow> rows,
+                                                   std::size_t index);
 
 }  // namespace dgx::jobs

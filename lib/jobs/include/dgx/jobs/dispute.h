@@ -25,9 +25,11 @@ struct OpenDisputeOptions {
   std::optional<std::string> verdict;  ///< mine, which refutes: its first disagreement says the segment
   std::optional<std::string> against;  ///< the verdict that is challenged instead of the proof
   std::optional<std::string> beacon;   ///< of that verdict
-  bool initial = false;                ///< the first committed state is challenged,
-  bool final_state = false;            ///< or the last
-  std::optional<std::string> notes;    ///< as MoveOptions::notes
+  std::optional<std::string> chunk;  ///< an entry of committed state `segment`, of which a piece is demanded:
+  std::int64_t part = 0;             ///< this MiB
+  bool initial = false;              ///< the first committed state is challenged,
+  bool final_state = false;          ///< or the last
+  std::optional<std::string> notes;  ///< as MoveOptions::notes
   KeyFile key;
   std::optional<std::string> isa;
   std::string output;  ///< DISPUTE.jsonl
@@ -60,8 +62,9 @@ struct MoveOptions {
   std::optional<std::string> program;
   std::string from;  ///< START.h5|RUN
   std::string data;
-  std::optional<std::string> rows;   ///< of this side's verdict, if one of them is demanded
-  std::optional<std::string> notes;  ///< a folder; none: DISPUTE.jsonl.notes
+  std::optional<std::string> location;  ///< where a demanded chunk can be had
+  std::optional<std::string> rows;      ///< of this side's verdict, if one of them is demanded
+  std::optional<std::string> notes;     ///< a folder; none: DISPUTE.jsonl.notes
   KeyFile key;
   std::optional<std::string> isa;
 };

@@ -1,0 +1,56 @@
+#include "dispute_chunk.h"
+
+#include <fmt/format.h>
+
+#include "dgx/merkle/openings.h"
+#include "dgx/merkle/tree.h"
+#include "dgx/program/line.h"
+
+namespace dgx::jobs {
+
+Result<manifest::ChunkReference> chunk_reference(const program::Program& program, const std::string& name,
+                                                 std::int64_t part) {
+  const auto input = program::find_state_input(program, name);
+  if (!input) return usage_error(fmt::format("--chunk {}: the program has no such entry", name));
+  const kernels::Primitive& line = program.values[static_cast<std::size_t>(*input)];
+  DGX_TRY(const std::int64_t count, element_count(line.shape));
+  const auto bytes = static_cast<std::uint64_t>(count) * size_of(line.dtype);
+  const auto parts = static_cast<std::int64_t>(merkle::tensor_part_count(bytes));
+  if (part < 0 || part >= parts)
+    return usage_error(fmt::format("--part {}: the entry has parts 0 to {}", part, parts - 1));
+  DGX_TRY(const auto leaves, merkle::program_leaves(program::print_program(program)));
+  manifest::ChunkReference out;
+  out.part = part;
+  out.line.index = *input;
+  out.line.text = program::print_line(line, *input);
+  DGX_TRY(out.line.path, merkle::inclusion_path(leaves, static_cast<std::uint64_t>(*input)));
+  return out;
+}
+
+Result<protocol::Say> answer_chunk(const protocol::Game& game, const State& state,
+                                   const std::string& location) {
+  const manifest::ChunkReference& wanted = *game.dispute().challenge.body.chunk;
+  DGX_TRY(const kernels::Primitive line,
+          program::parse_line(wanted.line.text, static_cast<kernels::ValueIndex>(wanted.line.index)));
+  const std::string& name = line.source.name;
+  const Entry* const entry = find_entry(state, name);
+  if (entry == nullptr) return malformed(fmt::format("the committed state has no entry {}", name));
+  DGX_TRY(const auto digests, merkle::state_digests(state));
+  std::vector<merkle::NamedDigest> entries;
+  for (std::size_t i = 0; i < state.size(); ++i) entries.push_back({state[i].name, digests.tensors[i]});
+  const ByteView bytes = entry->tensor.bytes();
+  std::vector<Digest> parts;
+  for (std::uint64_t part = 0; part < merkle::tensor_part_count(bytes.size()); ++part)
+    parts.push_back(merkle::tensor_part_root(bytes, part));
+  const auto part = static_cast<std::uint64_t>(wanted.part);
+  if (part >= parts.size())
+    return malformed(fmt::format("the committed entry {} has no part {}", name, part));
+  protocol::ChunkPost out;
+  DGX_TRY(out.entry, merkle::open_entry(entries, name));
+  DGX_TRY(out.path, merkle::inclusion_path(parts, part));
+  out.root = parts[part];
+  out.location = location;
+  return protocol::Say(std::move(out));
+}
+
+}  // namespace dgx::jobs

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+#include "dgx/protocol/game.h"
+#include "dispute_files.h"
+
+namespace dgx::jobs {
+
+/// Demands part `part` of entry `name`: kUsage if the program has no such entry, or the entry no such part.
+[[nodiscard]] Result<manifest::ChunkReference> chunk_reference(const program::Program& program,
+                                                               const std::string& name, std::int64_t part);
+/// The answer to such a demand, from the committed state: the part's root, and where its bytes can be had.
+[[nodiscard]] Result<protocol::Say> answer_chunk(const protocol::Game& game, const State& state,
+                                                 const std::string& location);
+
+}  // namespace dgx::jobs
