@@ -35,11 +35,12 @@ int main(int argc, char** argv) {
                         decision->claim ? fmt::format(" {}", *decision->claim) : "",
                         decision->falls ? "falls" : "stands");
     }
+    if (about.find("; the row") != std::string::npos) end += ", of a row";
     ++ends[end];
     most = std::max(most, played.moves);
     longest = std::max(longest, played.longest);
   }
-  for (const auto& [end, times] : ends) fmt::print("{:24} {:8}\n", end, times);
+  for (const auto& [end, times] : ends) fmt::print("{:32} {:8}\n", end, times);
   fmt::print("{} games of seed {}: nobody honest lost; at most {} moves, payloads of at most {} bytes\n",
              count, seed, most, longest);
 }

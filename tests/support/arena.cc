@@ -213,16 +213,26 @@ Contest Arena::play(std::string& about) {
                       static_cast<int>(style), &told == &story ? "" : ", fickle");
   for (const Fault& fault : faults) about += "; " + to_string(fault);
   const bool witness = setup.about == manifest::About::kWitness;
-  const Dispute dispute = dispute_of(scene, setup);
+  Dispute dispute = dispute_of(scene, setup);
+  if (witness && setup.policy_draw && dice_.one_in(2)) {  // the row itself is demanded, if it was drawn
+    setup.about = manifest::About::kRow;
+    Dispute of_row = dispute_of(scene, setup);
+    if (Game::open(of_row).ok()) dispute = std::move(of_row);
+  }
+  const bool row = dispute.challenge.body.about == manifest::About::kRow;
+  about += row ? "; the row" : "";
   bool wrong =
       story.state_record(segment.end).digest != honest.state_record(segment.end).digest || non_finite;
   if (witness) {
     const Digest value = dispute.beacon ? dispute.beacon->body.value : Digest{};
     const std::int64_t step = witness_step(value, dispute.proof.id, dispute.defender(), segment);
-    wrong = story.state_record(step).digest != honest.state_record(step).digest;
+    const bool false_witness = story.state_record(step).digest != honest.state_record(step).digest;
+    wrong = row ? wrong || false_witness : false_witness;
   }
-  return contest(dispute, defends ? Side::kDefender : Side::kChallenger, *stand.player, liar,
-                 most_moves(scene, segment.length(), witness || (of_verdict && non_finite)), wrong, dice_);
+  return contest(
+      dispute, defends ? Side::kDefender : Side::kChallenger, *stand.player, liar,
+      most_moves(scene, segment.length(), (row ? 1 : 0) + (witness || (of_verdict && non_finite) ? 1 : 0)),
+      wrong, dice_);
 }
 
 }  // namespace dgx::test

@@ -105,7 +105,7 @@ protocol::Dispute dispute_of(const Scene& scene, const Setup& setup, protocol::P
       verdict.beacon = beacon.id;
       verdict.draw = Draw::kPolicy;
       value = beacon.body.value;
-      if (setup.about == About::kWitness) out.beacon = beacon;
+      if (setup.about == About::kWitness || setup.about == About::kRow) out.beacon = beacon;
     }
     const protocol::Segment segment = segments[setup.segment];
     const std::int64_t step = protocol::witness_step(value, out.proof.id, kept_id(kJudge), segment);
@@ -132,7 +132,8 @@ protocol::Dispute dispute_of(const Scene& scene, const Setup& setup, protocol::P
     verdict.nonce = digest("nonce");
     out.verdict = stated(verdict, kJudge, setup.sealed);
     challenge.verdict = out.verdict->id;
-    challenge.row = OpenedRow{0, {}, row};
+    setup.verifier->own_row = OpenedRow{0, {}, row};
+    if (setup.about != About::kRow) challenge.row = setup.verifier->own_row;
   }
   out.challenge = stated(challenge, kChallenges, setup.sealed);
   return out;
@@ -200,8 +201,8 @@ std::int64_t fold_lists(const kernels::Primitive& line) {
 
 }  // namespace
 
-std::int64_t most_moves(const Scene& scene, std::int64_t steps, bool first_shows_end) {
-  std::int64_t lists = first_shows_end ? 1 : 0;
+std::int64_t most_moves(const Scene& scene, std::int64_t steps, std::int64_t first_lists) {
+  std::int64_t lists = first_lists;
   for (; steps > 1; ++lists) steps = (steps + 254) / 255;
   const std::int64_t lines = std::ssize(scene.program.values);
   // Entries, at most as many as lines, and one entry.

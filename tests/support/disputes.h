@@ -43,9 +43,10 @@ template <class T>
 [[nodiscard]] std::string transcript_of(const protocol::Dispute& dispute,
                                         const std::vector<manifest::Signed<manifest::Move>>& moves);
 
-/// Most moves that a game about `steps` steps of the scene may take (dgx-protocol(7), "Moves", "Numbers"). In
-/// one about a witness, or a row that is not finite, the defender first shows the end.
-[[nodiscard]] std::int64_t most_moves(const Scene& scene, std::int64_t steps, bool first_shows_end);
+/// Most moves that a game about `steps` steps of the scene may take (dgx-protocol(7), "Moves", "Numbers").
+/// `first_lists` counts what the defender shows before: a row, the state of a witness, one that is not
+/// finite.
+[[nodiscard]] std::int64_t most_moves(const Scene& scene, std::int64_t steps, std::int64_t first_lists = 0);
 
 /// A game from its beginning to its end or to a side's silence.
 struct Played {

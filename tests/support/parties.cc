@@ -327,4 +327,9 @@ Result<Tensor> TinyParty::entry(std::int64_t step, std::string_view name) {
   return *record.tensors[static_cast<std::size_t>(at - record.names.begin())];
 }
 
+Result<manifest::OpenedRow> TinyParty::row(std::int64_t segment) {
+  if (!own_row || own_row->row.index != segment) return malformed("no such row");
+  return *own_row;
+}
+
 }  // namespace dgx::test

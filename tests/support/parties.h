@@ -69,6 +69,8 @@ class TinyParty : public protocol::Party {
   Result<Tensor> value(std::int64_t step, kernels::ValueIndex value) override;
   Result<protocol::DataOpening> data(std::string_view field, std::int64_t element) override;
   Result<Tensor> entry(std::int64_t step, std::string_view name) override;
+  Result<manifest::OpenedRow> row(std::int64_t segment) override;
+  std::optional<manifest::OpenedRow> own_row;  ///< of the verdict that the party gave
 
   [[nodiscard]] const Scene& scene() const { return scene_; }
   [[nodiscard]] const StepRecord& step(std::int64_t step);

@@ -17,7 +17,7 @@ void check_faults(TinyParty& honest, const std::vector<Fault>& faults, std::int6
   honest.look(steps.first, steps.end);
   TinyParty cheat(scene, faults, &honest);
   cheat.ignores_non_finite = true;
-  const std::int64_t most = most_moves(scene, steps.length(), false);
+  const std::int64_t most = most_moves(scene, steps.length());
   const bool differs = cheat.state_record(steps.end).digest != honest.state_record(steps.end).digest;
   const bool wrong = differs || (*honest.non_finite_after()).has_value();
   for (const bool of_verdict : {false, true}) {

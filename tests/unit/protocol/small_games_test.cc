@@ -253,7 +253,7 @@ void explore_scene(int which) {
       }
     }
   }
-  CHECK(all.longest <= most_moves(scene, steps, false));
+  CHECK(all.longest <= most_moves(scene, steps));
   CHECK(all.ends > 5'000);
   UNSCOPED_INFO(all.ends << " ends, at most " << all.longest << " moves");
   CHECK(all.longest >= 6);
