@@ -1,0 +1,333 @@
+// dgx-threats(7), rows 8, 12 and 29: evidence that is other, more or less than what is needed, and programs
+// that lie.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "court.h"
+#include "dgx/merkle/digests.h"
+#include "dgx/merkle/openings.h"
+#include "dgx/merkle/tree.h"
+#include "dgx/program/line.h"
+#include "dgx/protocol/node.h"
+
+using namespace dgx;
+using namespace dgx::test;
+using manifest::RulingReason;
+using protocol::Operand;
+using protocol::OperationClaim;
+using protocol::Side;
+using protocol::Stage;
+using Kind = Fault::Kind;
+
+namespace {
+
+const Scene& small() {
+  static const Scene kScene = small_scene();
+  return kScene;
+}
+
+/// A game against an honest solver that a liar has brought to a claim about `value`: all but the claim.
+struct Brought {
+  protocol::Dispute dispute;
+  Moves moves;
+  OperationClaim claim;  ///< the liar's own
+};
+
+std::optional<Brought> brought(TinyParty& honest, std::int64_t value, int bit) {
+  TinyParty liar(small(), {fault(Kind::kValue, 1, value, 0, bit)}, &honest);
+  Brought out;
+  out.dispute = about_proof(honest);
+  Played played = play(small(), out.dispute, honest, liar, true);
+  // He names what the honest side's replay gives; where his own lie has no trace, he says nothing.
+  if (!played.game.decision()) return std::nullopt;
+  out.moves = std::move(played.moves);
+  const auto say = protocol::parse_say(out.moves.back().body.say);
+  if (!say.ok() || !std::holds_alternative<OperationClaim>(*say)) return std::nullopt;
+  out.claim = std::get<OperationClaim>(*say);
+  out.moves.pop_back();
+  return out;
+}
+
+/// What becomes of the honest solver if the challenger claims this instead.
+std::string claimed(const Brought& game, const OperationClaim& claim) {
+  const auto after = game_after(game.dispute, game.moves);
+  Moves moves = game.moves;
+  moves.push_back(instead(after, claim));
+  const auto ruling = ruled(transcript_of(game.dispute, moves));
+  REQUIRE(ruling.ok());
+  INFO(ruling->words);
+  CHECK_FALSE(ruling->falls);
+  return std::string(manifest::name_of(ruling->reason)) + (ruling->scalar ? " judged" : "");
+}
+
+/// One more operand, opened in the honest solver's table.
+Operand opened(TinyParty& honest, std::int64_t value, std::uint64_t leaf) {
+  std::vector<Digest> table = *honest.values(1);
+  for (Digest& digest : table) digest = merkle::value_leaf(digest);
+  const Tensor tensor = *honest.value(1, static_cast<kernels::ValueIndex>(value));
+  Operand out;
+  out.value = value;
+  out.dtype = tensor.dtype();
+  out.shape = tensor.shape();
+  out.table = *merkle::inclusion_path(table, static_cast<std::uint64_t>(value));
+  const auto opening = *merkle::open_tensor(tensor.view(), leaf);
+  out.leaf = static_cast<std::int64_t>(leaf);
+  out.bytes = opening.data;
+  out.path = opening.path;
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("no evidence convicts an honest solver: other leaves, too much, too little, lying types") {
+  TinyParty honest(small());
+  Dice dice(5);
+  int games = 0;
+  for (std::int64_t value = 8; value <= 18; ++value) {
+    for (const int bit : {0, 5, 12, 20, 22, 24, 26, 30}) {
+      const auto game = brought(honest, value, bit);
+      if (!game) continue;
+      ++games;
+      const auto& operands = game->claim.operands;
+      CHECK(claimed(*game, game->claim) == "claim judged");
+      CHECK(claimed(*game, {game->claim.index, {}}) == (operands.empty() ? "claim judged" : "claim"));
+      CHECK(claimed(*game, {game->claim.index + 100'000, operands}) == "malformed");
+      for (std::size_t i = 0; i < operands.size(); ++i) {
+        const auto with = [&](auto edit) {
+          OperationClaim claim = game->claim;
+          edit(claim.operands[i]);
+          return claimed(*game, claim);
+        };
+        auto less = game->claim;
+        less.operands.erase(less.operands.begin() + static_cast<std::ptrdiff_t>(i));
+        CHECK(claimed(*game, less) == "claim");
+        auto twice = game->claim;
+        twice.operands.push_back(operands[i]);
+        CHECK(claimed(*game, twice) == "claim judged");
+        // In the place of another value, of another leaf, with another byte, path, type or shape.
+        with([&](Operand& x) { x.value = (x.value + 1) % 18; });
+        with([&](Operand& x) { x.value = std::int64_t{1} << 53; });
+        with([&](Operand& x) { x.leaf += 1; });
+        with([&](Operand& x) { x.leaf = std::int64_t{1} << 53; });
+        if (!operands[i].bytes.empty()) {
+          CHECK(with([&](Operand& x) { x.bytes[0] ^= 1; }) == "claim");
+          CHECK(with([&](Operand& x) { x.bytes.pop_back(); }) == "claim");
+          CHECK(with([&](Operand& x) { x.bytes.assign(1'024, 0); }) == "claim");
+          CHECK(with([&](Operand& x) { x.path.push_back(digest("more")); }) == "claim");
+          CHECK(with([&](Operand& x) { x.shape = {1, 1, *element_count(x.shape)}; }) == "claim");
+        }
+        with([&](Operand& x) { x.shape = {1, *element_count(x.shape)}; });
+        with([&](Operand& x) { x.shape = {std::int64_t{1} << 53}; });
+        with([&](Operand& x) { x.dtype = x.dtype == DType::kF32 ? DType::kI64 : DType::kF32; });
+        if (operands[i].table) {
+          // Declared only: whatever type and shape it is given, nothing can be read from it.
+          for (const Shape& shape : {operands[i].shape, Shape{}, Shape{1}, Shape{2}, Shape{7, 3}}) {
+            with([&](Operand& x) {
+              x.table.reset();
+              x.root.reset();
+              x.bytes.clear();
+              x.path.clear();
+              x.leaf = 0;
+              x.shape = shape;
+            });
+          }
+          // Type and shape of the right value, without its numbers.
+          with([&](Operand& x) {
+            x.root = merkle::root_of(
+                merkle::tensor_leaves((*honest.value(1, static_cast<kernels::ValueIndex>(x.value))).bytes()));
+          });
+        }
+      }
+      OperationClaim more = game->claim;
+      for (std::int64_t v = 0; v < 12; ++v) more.operands.push_back(opened(honest, v, 0));
+      CHECK(claimed(*game, more) == "claim judged");
+      more.operands.resize(97, more.operands.front());
+      CHECK(claimed(*game, more) == "malformed");
+      // More than 16 KiB, though each is good.
+      OperationClaim much = game->claim;
+      for (int i = 0; i < 90; ++i) much.operands.push_back(opened(honest, 7, 0));
+      if (much.operands.size() <= 96) claimed(*game, much);
+      OperationClaim shuffled = game->claim;
+      for (std::size_t i = 1; i < shuffled.operands.size(); ++i)
+        std::swap(shuffled.operands[i],
+                  shuffled.operands[static_cast<std::size_t>(dice.below(std::ssize(shuffled.operands)))]);
+      CHECK(claimed(*game, shuffled) == "claim judged");
+    }
+  }
+  CHECK(games > 20);
+}
+
+TEST_CASE("batches are judged by the sample that the task's order gives, whatever else is opened") {
+  TinyParty honest(small());
+  for (const std::string_view field : {"x", "y"}) {
+    const std::int64_t value = field == "x" ? 3 : 4;
+    const auto dispute = about_proof(honest);
+    // He objects to the end state, too: a number that is dropped may leave no trace in it.
+    TinyParty liar(small(), {fault(Kind::kValue, 1, value, 1, 1), fault(Kind::kEntry, 1, 3)}, &honest);
+    Moves moves = play(small(), dispute, honest, liar, true).moves;
+    REQUIRE(!moves.empty());
+    const auto say = protocol::parse_say(moves.back().body.say);
+    REQUIRE(say.ok());
+    REQUIRE(std::holds_alternative<protocol::InputClaim>(*say));
+    moves.pop_back();
+    const auto game = game_after(dispute, moves);
+    const auto check = [&](auto edit) {
+      auto claim = std::get<protocol::InputClaim>(*say);
+      edit(claim);
+      auto all = moves;
+      all.push_back(instead(game, claim));
+      const auto ruling = ruled(transcript_of(dispute, all));
+      REQUIRE(ruling.ok());
+      CHECK_FALSE(ruling->falls);
+    };
+    using Claim = protocol::InputClaim;
+    check([](Claim&) {});
+    check([](Claim& x) { x.data.reset(); });
+    check([](Claim& x) { x.data->tensor.data[0] ^= 1; });
+    check([](Claim& x) { x.data->tensor.leaf += 1; });
+    check([](Claim& x) { x.data->entry.index ^= 1; });
+    check([](Claim& x) { x.data->entry.count = 3; });
+    check([](Claim& x) { x.data->entry.name = x.data->entry.name == "x" ? "y" : "x"; });
+    check([](Claim& x) { x.data->scales = digest("other scales"); });
+    check([&](Claim& x) { x.data = *honest.data(field == "x" ? "y" : "x", 0); });
+    check([](Claim& x) { x.data->tensor.shape = {37, 1, 4}; });
+    for (std::int64_t index = 0; index < 9; ++index) check([&](Claim& x) { x.index = index; });
+  }
+}
+
+namespace {
+
+/// Two accomplices play over a program of hostile lines: the solver shows numbers of nothing, the challenger
+/// names the first thing each time. Returns what becomes of it.
+std::string played_over(const std::vector<std::string>& lines, std::int64_t value) {
+  std::vector<Digest> leaves;
+  for (const std::string& line : lines) leaves.push_back(merkle::leaf_hash(as_bytes(line)));
+  TinyParty honest(small());
+  auto dispute = about_proof(honest);
+  manifest::Task task = dispute.task.body;
+  task.program = {merkle::root_of(leaves), std::ssize(lines)};
+  dispute.task = *manifest::seal(task, key(2));
+  manifest::Proof proof = dispute.proof.body;
+  proof.task = dispute.task.id;
+  dispute.proof = *manifest::seal(proof, key(kProver));
+  manifest::Challenge challenge = dispute.challenge.body;
+  challenge.task = dispute.task.id;
+  challenge.proof = dispute.proof.id;
+  dispute.challenge = *manifest::seal(challenge, key(kChallenges));
+  const manifest::OpenedLine line{value, *merkle::inclusion_path(leaves, static_cast<std::uint64_t>(value)),
+                                  lines[static_cast<std::size_t>(value)]};
+
+  // The value is the tensor of the line's type and shape whose numbers are all zero; the nodes of such a tree
+  // follow level by level, however large it is.
+  const auto parsed =
+      program::parse_line(lines[static_cast<std::size_t>(value)], static_cast<kernels::ValueIndex>(value));
+  const DType dtype = parsed.ok() ? parsed->dtype : DType::kF32;
+  const Shape shape = parsed.ok() ? parsed->shape : Shape{2};
+  const std::int64_t elements = element_count(shape).ok() ? *element_count(shape) : 2;
+  const auto bytes = static_cast<std::uint64_t>(elements) * size_of(dtype);
+  const std::uint64_t tensor_leaves = merkle::tensor_leaf_count(bytes);
+  const Bytes last_leaf(tensor_leaves == 1 ? bytes : 1'024, 0);
+  const auto zeros = [&](std::uint64_t below) {
+    Digest root = merkle::leaf_hash(last_leaf);
+    for (std::uint64_t size = 1; size < below; size *= 2) root = merkle::node_hash(root, root);
+    return root;
+  };
+  const auto nodes = [&](const protocol::Node& node) {
+    return std::vector<Digest>(node.children(), zeros(node.child_size()));
+  };
+  const Digest tensor = merkle::tensor_digest(dtype, shape, zeros(tensor_leaves));
+  Operand operand;
+  operand.value = value;
+  operand.dtype = dtype;
+  operand.shape = shape;
+  operand.table = *merkle::inclusion_path(std::vector<Digest>(lines.size(), merkle::value_leaf(tensor)),
+                                          static_cast<std::uint64_t>(value));
+  operand.bytes = last_leaf;
+  for (std::uint64_t size = 1; size < tensor_leaves; size *= 2) operand.path.push_back(zeros(size));
+  auto game = game_after(dispute, {});
+  Moves moves;
+  for (int turn = 0; turn < 60 && !game.decision(); ++turn) {
+    const protocol::Ground& ground = game.ground();
+    protocol::Say say = protocol::Name{0, std::nullopt};
+    if (game.stage() == Stage::kStates) {
+      protocol::StatesPost post;
+      post.digests.assign(static_cast<std::size_t>(ground.end_step - ground.first_step - 1), digest("state"));
+      say = post;
+    } else if (game.stage() == Stage::kValues) {
+      std::vector<Digest> values(lines.size(), tensor), hashes;
+      for (const Digest& v : values) hashes.push_back(merkle::value_leaf(v));
+      say = protocol::ValuesPost{merkle::root_of(hashes), values};
+    } else if (game.stage() == Stage::kChooseValue) {
+      say = protocol::Name{value, line};
+    } else if (game.stage() == Stage::kTensor && tensor_leaves == 1) {
+      say = protocol::TensorPost{std::nullopt, {}, last_leaf};
+    } else if (game.stage() == Stage::kTensor) {
+      say = protocol::TensorPost{zeros(tensor_leaves), nodes({0, tensor_leaves}), {}};
+    } else if (game.stage() == Stage::kTensorNodes) {
+      say = protocol::NodesPost{nodes(ground.node)};
+    } else if (game.stage() == Stage::kLeaf) {
+      say = protocol::LeafPost{last_leaf};
+    } else if (game.stage() == Stage::kChooseElement && ground.line->kind == kernels::Kind::kInput) {
+      say = protocol::InputClaim{0, std::nullopt};
+    } else if (game.stage() == Stage::kChooseElement && ground.line->kind == kernels::Kind::kMap) {
+      say = OperationClaim{0, {operand}};
+    } else if (game.stage() == Stage::kNumbers) {
+      say = protocol::NumbersPost{*ground.fold->compose([&](const protocol::FoldList& list) {
+        const kernels::Running zero{
+            dtype == DType::kF32 ? kernels::Number::of(0.0F) : kernels::Number::of(std::int64_t{0}), 0};
+        return Result<std::vector<kernels::Running>>(
+            std::vector<kernels::Running>(static_cast<std::size_t>(list.count()), zero));
+      })};
+    } else if (game.stage() == Stage::kChooseNumber && ground.fold->at_position()) {
+      say = OperationClaim{0, {operand}};
+    }
+    moves.push_back(instead(game, say));
+    REQUIRE(game.apply(moves.back()).ok());
+  }
+  const auto ruling = ruled(transcript_of(dispute, moves));
+  if (!ruling.ok()) return ruling.error().message;
+  return std::string(manifest::name_of(ruling->reason)) + ": " + ruling->words;
+}
+
+}  // namespace
+
+TEST_CASE("hostile lines of a program end a game soon, with a ruling that can be signed") {
+  const std::string huge = fmt::format("{}", std::int64_t{1} << 53);
+  const std::vector<std::string> hostile = {
+      R"({"f":[)" + huge + R"(],"k":"sum","s":[2],"t":"f32","v":0,"x":["0[k0]"]})",
+      R"({"f":[)" + huge + R"(],"k":"dot","s":[2],"t":"f32","v":0,"x":["0[k0]","0[k0]"]})",
+      R"({"k":"map","s":[)" + huge + R"(],"t":"i64","v":0,"x":["0[i0]"]})",
+      R"({"k":"map","s":[)" + huge + "," + huge + R"(],"t":"i64","v":0,"x":["0[i0]"]})",
+      R"({"k":"map","s":[0],"t":"i64","v":0,"x":["0[i0]"]})",
+      R"({"f":[)" + huge + R"(],"k":"argmax","s":[2],"t":"i64","v":0,"x":["0[k0]"]})",
+      R"({"f":[)" + huge + R"(],"init":"0","k":"chain","s":[)" + huge + R"(],"t":"i64","v":0,"x":["0[k0]"]})",
+      R"({"f":[)" + huge + R"(],"k":"sum","s":[)" + huge + R"(],"t":"i64","v":0,"x":["0[k0]"]})",
+      R"({"f":[)" + huge + R"(],"k":"dot","s":[2],"t":"i64","v":0,"x":["0[0]","0[0]"]})",
+      R"({"do":["imod x0 0","idiv x0 0","add t0 t1"],"k":"map","s":[2],"t":"i64","v":0,"x":["0[9223372036854775807i0-1]?0"]})",
+      R"({"k":"map","s":[2],"t":"f32","v":0,"x":["65535[i0]"]})",
+      R"({"k":"map","s":[2],"t":"f32","v":0,"x":[]})",
+      R"({"k":"map","s":[2],"t":"f32","v":1,"x":["0[i0]"]})",
+      R"({"f":[0],"init":"0x0p0","k":"chain","s":[2],"t":"f32","v":0,"x":["0[k0]"]})",
+      R"({"k":"input","s":[2],"src":"batch x","t":"f32","v":0})",
+      R"({"k":"input","s":[2],"src":"uniform 99999999999","t":"f32","v":0})",
+      R"({"k":"input","of":["lr"],"s":[1000000],"src":"schedule","t":"f32","v":0})",
+      R"({"k":"input","of":["nothing"],"s":[1],"src":"schedule","t":"f32","v":0})",
+      R"({"k":"input","next":65535,"s":[2],"src":"state loss","t":"f32","v":0})",
+      "",
+      "{",
+      "null",
+      std::string(3'000, '['),
+      std::string(3'000, ' '),
+      "{\"k\":\"\x01\"}",
+  };
+  const auto begin = std::chrono::steady_clock::now();
+  for (const std::string& line : hostile) {
+    const std::string outcome = played_over({line}, 0);
+    INFO(line.substr(0, 80) << " -> " << outcome);
+    CHECK(!outcome.empty());
+  }
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
+}
