@@ -71,8 +71,16 @@ std::string form_of(const Task& task) { return std::visit(Form{}, task.work); }
 
 std::string explain(const Plan& plan, const program::Program& program) {
   std::string text;
+  std::size_t next = 0;  // of the sliced tasks
   for (const Task& task : plan.tasks) {
-    text += kind_of(task);
+    const auto t = static_cast<std::size_t>(&task - plan.tasks.data());
+    if (next < plan.sliced.size() && t == plan.sliced[next].end) ++next;
+    const bool sliced = next < plan.sliced.size() && t >= plan.sliced[next].begin;
+    if (sliced && t == plan.sliced[next].begin) {
+      text += fmt::format("in {} slices, {} at once, {} values inside:\n", plan.sliced[next].slices, plan.sliced[next].chunk,
+                          plan.sliced[next].inside.size());
+    }
+    text += (sliced ? "  " : "") + kind_of(task);
     if (map_of(task) == nullptr) {
       for (const kernels::ValueIndex v : task.writes) text += fmt::format(" {}", v);
     }

@@ -109,6 +109,8 @@ Machine::Machine(std::shared_ptr<const program::Program> program, Plan plan, std
     threads_.back()->strips.prepare(plan_.most_registers, memory_.size());
     threads_.back()->fold.resize(static_cast<std::size_t>(plan_.longest_fold));
     threads_.back()->window = Tensor(DType::kF32, {plan_.window_floats});
+    threads_.back()->slice = Tensor(DType::kU8, {plan_.slice_bytes});
+    threads_.back()->memory = memory_.data();
   }
 }
 
@@ -155,7 +157,9 @@ Status Machine::run(const std::function<void(int member)>& prologue) {
 void Machine::run_sections(int member) {
   TaskClock clock(member == 0 ? &task_seconds_ : nullptr);
   for (const Section& section : plan_.sections) {
-    if (!section.serial) {
+    if (section.sliced) {
+      run_slices(plan_.sliced[*section.sliced], member, clock);
+    } else if (!section.serial) {
       run_task(plan_.tasks[section.begin], member, team_->size());
     } else if (member == 0) {
       for (std::size_t t = section.begin; t < section.end; ++t) {
@@ -164,7 +168,7 @@ void Machine::run_sections(int member) {
       }
     }
     team_->barrier();
-    if (!section.serial) clock.charge(section.begin);
+    if (!section.serial) clock.charge(section.end - 1);
   }
 }
 
@@ -212,7 +216,7 @@ void Machine::multiply(const MatmulTask& task, Thread& thread, const cpu::Part& 
   const auto at = [&](ValueIndex value, std::int64_t base, std::size_t map) {
     const std::int64_t offset =
         base + task.batch.row_offset(map, batch / inner) + batch % inner * task.batch.strides[map].back();
-    return typed<float>(memory_[static_cast<std::size_t>(value)]) + offset;
+    return typed<float>(thread.memory[static_cast<std::size_t>(value)]) + offset;
   };
   const cpu::Matrix a{at(task.a, task.a_base, 0), task.a_row, task.a_depth};
   const float* b = at(task.b, task.b_base, 1);
@@ -321,9 +325,9 @@ void Machine::run(const MapTask& task, Thread& thread, int member, int members) 
   const std::int64_t per_strip = StripRunner::unit_count(task.program);
   const Range units = share(per_strip * (task.strips ? task.strips->count() : 1), 1, member, members);
   if (units.begin == units.end) return;
-  if (!task.strips) return StripRunner(task.program, memory_.data(), nullptr, thread.strips).run(units.begin, units.end);
+  if (!task.strips) return StripRunner(task.program, thread.memory, nullptr, thread.strips).run(units.begin, units.end);
   thread.offsets.resize(task.program.nest.strides.size());
-  StripRunner runner(task.program, memory_.data(), thread.offsets.data(), thread.strips);
+  StripRunner runner(task.program, thread.memory, thread.offsets.data(), thread.strips);
   for (std::int64_t unit = units.begin; unit < units.end;) {
     const std::int64_t strip = unit / per_strip;
     const std::int64_t end = std::min(units.end, (strip + 1) * per_strip);

@@ -12,6 +12,8 @@
 
 namespace dgx::exec {
 
+class TaskClock;
+
 /// A plan with its memory: runs one step of a program over inputs that lie elsewhere.
 class Machine {
  public:
@@ -58,10 +60,13 @@ class Machine {
   void run(const WindowProductTask& task, Thread& thread, int member, int members);
   void run(const WindowGradientTask& task, Thread& thread, int member, int members);
   void run(const ChainTask& task, Thread& thread, int member, int members);
-  void fold_rows(const FoldTask& task, const float* operands, std::int64_t stride, std::int64_t first, std::int64_t count);
+  void fold_rows(const FoldTask& task, const Thread& thread, const float* operands, std::int64_t stride, std::int64_t first, std::int64_t count);
   void fold_across(const FoldTask& task, Thread& thread, std::int64_t begin, std::int64_t end);
   void sort_positions(const ChainTask::Key& key, std::int64_t length, Thread& thread) const;
   const float* packed_right_side(const MatmulTask& task, Thread& thread, std::int64_t begin, std::int64_t end);
+  void run_slices(const SlicedTasks& sliced, int member, TaskClock& clock);
+  void run_slice(const Task& task, Thread& thread, std::int64_t slices, std::int64_t begin, std::int64_t end);
+  void fold_elements(const FoldTask& task, Thread& thread, std::int64_t begin, std::int64_t end);
   void multiply(const MatmulTask& task, Thread& thread, const kernels::cpu::Part& part, std::int64_t batch);
   [[nodiscard]] Status first_error() const;
 

@@ -83,9 +83,9 @@ class StripMax {
 }  // namespace
 
 /// Folds `count` rows of `length` operands, `stride` apart, into elements from `first` on.
-void Machine::fold_rows(const FoldTask& task, const float* operands, std::int64_t stride, std::int64_t first,
+void Machine::fold_rows(const FoldTask& task, const Thread& thread, const float* operands, std::int64_t stride, std::int64_t first,
                         std::int64_t count) {
-  void* out = memory_[static_cast<std::size_t>(task.out)];
+  void* out = thread.memory[static_cast<std::size_t>(task.out)];
   if (task.kind == Kind::kSum) cpu::row_sum(count, task.length, operands, stride, typed<float>(out) + first);
   if (task.kind == Kind::kMax) cpu::row_max(count, task.length, operands, stride, typed<float>(out) + first);
   if (task.kind == Kind::kArgmax) cpu::row_argmax(count, task.length, operands, stride, typed<std::int64_t>(out) + first);
@@ -93,8 +93,8 @@ void Machine::fold_rows(const FoldTask& task, const float* operands, std::int64_
 
 /// Units of neighbouring outputs [begin, end), all positions of each.
 void Machine::fold_across(const FoldTask& task, Thread& thread, std::int64_t begin, std::int64_t end) {
-  StripRunner runner(task.program, memory_.data(), nullptr, thread.strips);
-  void* const out = memory_[static_cast<std::size_t>(task.out)];
+  StripRunner runner(task.program, thread.memory, nullptr, thread.strips);
+  void* const out = thread.memory[static_cast<std::size_t>(task.out)];
   StripSum sum(thread.fold.data());
   StripMax max(thread.fold.data());
   const bool sums = task.kind == Kind::kSum;
@@ -120,24 +120,28 @@ void Machine::run(const FoldTask& task, Thread& thread, int member, int members)
     return fold_across(task, thread, units.begin, units.end);
   }
   const Range elements = share(task.count, 16, member, members);
-  if (elements.begin == elements.end) return;
+  if (elements.begin != elements.end) fold_elements(task, thread, elements.begin, elements.end);
+}
+
+/// Elements [begin, end), each of which folds a row.
+void Machine::fold_elements(const FoldTask& task, Thread& thread, std::int64_t begin, std::int64_t end) {
   if (task.row_stride) {
     const StripRegister& rows = task.operands();
-    const float* x = typed<float>(memory_[static_cast<std::size_t>(rows.value)]) + rows.base + elements.begin * *task.row_stride;
-    return fold_rows(task, x, *task.row_stride, elements.begin, elements.end - elements.begin);
+    const float* x = typed<float>(thread.memory[static_cast<std::size_t>(rows.value)]) + rows.base + begin * *task.row_stride;
+    return fold_rows(task, thread, x, *task.row_stride, begin, end - begin);
   }
   float* operands = thread.fold.data();
-  StripRunner runner(task.program, memory_.data(), nullptr, thread.strips);
-  runner.set_outer(elements.begin);
-  for (std::int64_t e = elements.begin; e < elements.end; ++e, runner.next_outer()) {
+  StripRunner runner(task.program, thread.memory, nullptr, thread.strips);
+  runner.set_outer(begin);
+  for (std::int64_t e = begin; e < end; ++e, runner.next_outer()) {
     runner.fill(operands);
-    fold_rows(task, operands, task.length, e, 1);
+    fold_rows(task, thread, operands, task.length, e, 1);
   }
 }
 
 /// The positions that name each index of the output's dimension, ascending.
 void Machine::sort_positions(const ChainTask::Key& key, std::int64_t length, Thread& thread) const {
-  const void* const memory = memory_[static_cast<std::size_t>(key.value)];
+  const void* const memory = thread.memory[static_cast<std::size_t>(key.value)];
   const std::int64_t inner = key.positions.inner_extent();
   const auto key_at = [&](std::int64_t position) {
     const std::int64_t at = key.base + key.positions.row_offset(0, position / inner) + position % inner * key.positions.strides[0].back();
@@ -164,11 +168,11 @@ void Machine::run(const ChainTask& task, Thread& thread, int member, int members
   const std::int64_t size = task.dtype == DType::kF32 ? 4 : 8;
   for (std::int64_t unit = units.begin; unit < units.end; ++unit) {
     const std::int64_t first = StripRunner::first_element(task.body, unit);
-    auto* const acc = typed<std::uint8_t>(memory_[static_cast<std::size_t>(task.out)]) + first * size;
+    auto* const acc = typed<std::uint8_t>(thread.memory[static_cast<std::size_t>(task.out)]) + first * size;
     const std::int64_t count = std::min(kStripLength, task.body.nest.inner_extent() - first % task.body.nest.inner_extent());
-    StripRunner init(task.init, memory_.data(), nullptr, thread.strips);
+    StripRunner init(task.init, thread.memory, nullptr, thread.strips);
     init.run_range(first, count, acc);
-    StripRunner body(task.body, memory_.data(), nullptr, thread.strips);
+    StripRunner body(task.body, thread.memory, nullptr, thread.strips);
     body.set_accumulator(acc);
     const std::int64_t index = task.key ? first / task.key->stride : 0;
     if (task.key && index == (first + count - 1) / task.key->stride) {

@@ -16,7 +16,9 @@ struct Machine::Thread {
   Tensor block;                         // of a product that maps follow
   Tensor right;                         // that product's right side, packed
   Tensor window;                        // a window product's grids and sums
-  std::vector<void*> values;            // memory_, but for that product
+  std::vector<void*> values;            // memory_, but for that product, or for what lies in slices
+  void* const* memory = nullptr;        // where values lie: memory_, or `values`
+  Tensor slice;
   std::vector<std::int64_t> offsets;    // of a strip program's maps
   std::vector<std::int64_t> starts;     // of a keyed chain: where each key's positions begin in
   std::vector<std::int64_t> positions;  // these

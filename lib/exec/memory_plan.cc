@@ -56,6 +56,34 @@ class Arena {
 
 }  // namespace
 
+namespace {
+
+/// By task: the last one that may run before it is finished everywhere. Of sliced tasks one thread may be at the last while another is
+/// at the first.
+std::vector<std::size_t> ends_of_sections(const Plan& plan) {
+  std::vector<std::size_t> ends(plan.tasks.size());
+  for (std::size_t t = 0; t < ends.size(); ++t) ends[t] = t;
+  for (const SlicedTasks& sliced : plan.sliced) {
+    for (std::size_t t = sliced.begin; t < sliced.end; ++t) ends[t] = sliced.end - 1;
+  }
+  return ends;
+}
+
+/// Places in a thread's memory for slices of what lives no longer than they.
+void place_slices(const program::Program& program, Plan& plan) {
+  for (const SlicedTasks& sliced : plan.sliced) {
+    std::int64_t offset = 0;
+    for (const ValueIndex v : sliced.inside) {
+      plan.placements[static_cast<std::size_t>(v)] = {Where::kSlice, offset, 0};
+      const std::int64_t size = bytes_of(program.values[static_cast<std::size_t>(v)]) / sliced.slices * sliced.chunk;
+      offset += (size + kAlignment - 1) / kAlignment * kAlignment + kAlignment;
+    }
+    plan.slice_bytes = std::max(plan.slice_bytes, offset);
+  }
+}
+
+}  // namespace
+
 void plan_memory(const program::Program& program, bool in_place, const std::vector<ValueIndex>& keep, Plan& plan) {
   const std::size_t values = program.values.size();
   plan.placements.assign(values, {});
@@ -64,6 +92,8 @@ void plan_memory(const program::Program& program, bool in_place, const std::vect
   for (std::size_t t = 0; t < plan.tasks.size(); ++t) {
     for (const ValueIndex v : plan.tasks[t].reads) last_read[static_cast<std::size_t>(v)] = t;
   }
+  const std::vector<std::size_t> ends = ends_of_sections(plan);
+  place_slices(program, plan);
   for (std::size_t v = 0; v < values; ++v) {
     if (program.values[v].kind == kernels::Kind::kInput) plan.placements[v].where = Where::kInput;
   }
@@ -78,6 +108,7 @@ void plan_memory(const program::Program& program, bool in_place, const std::vect
     for (const ValueIndex v : plan.tasks[t].writes) {
       Placement& placement = plan.placements[static_cast<std::size_t>(v)];
       const auto size = bytes_of(program.values[static_cast<std::size_t>(v)], plan.layouts[static_cast<std::size_t>(v)]);
+      if (placement.where == Where::kSlice) continue;
       if (const auto entry = entry_of.find(v); entry != entry_of.end()) {
         placement.entry = entry->second;
         const bool last = last_read[static_cast<std::size_t>(plan.entries[entry->second])] <= t;
@@ -88,7 +119,7 @@ void plan_memory(const program::Program& program, bool in_place, const std::vect
       placement = {Where::kArena, arena.take(size), 0};
       // Nobody reads it, or somebody will when all is done: it is asked for.
       const bool kept = last_read[static_cast<std::size_t>(v)] <= t || std::find(keep.begin(), keep.end(), v) != keep.end();
-      if (!kept) dies[last_read[static_cast<std::size_t>(v)]].push_back(v);
+      if (!kept) dies[ends[last_read[static_cast<std::size_t>(v)]]].push_back(v);
     }
     for (const ValueIndex v : dies[t]) {
       arena.give_back(plan.placements[static_cast<std::size_t>(v)].offset,
@@ -100,7 +131,7 @@ void plan_memory(const program::Program& program, bool in_place, const std::vect
 
 std::int64_t planned_bytes(const Plan& plan, int threads) {
   const auto registers = static_cast<std::int64_t>(plan.most_registers) * kernels::cpu::kStripLength * 8;
-  return plan.arena_bytes + (registers + (plan.longest_fold + plan.window_floats) * 4) * threads;
+  return plan.arena_bytes + (registers + (plan.longest_fold + plan.window_floats) * 4 + plan.slice_bytes) * threads;
 }
 
 std::int64_t bytes_of(const kernels::Primitive& value) {

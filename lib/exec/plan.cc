@@ -5,6 +5,7 @@
 #include <map>
 
 #include "memory_plan.h"
+#include "slices.h"
 
 namespace dgx::exec {
 
@@ -42,6 +43,7 @@ class Planner {
     choose_layouts();
     follow_products();
     for (Draft& draft : drafts_) finish(draft);
+    if (fusion_ == Fusion::kFused) cut();
     plan_.sections = sections();
     plan_memory(program_, fusion_ == Fusion::kFused, keep_, plan_);
     for (const Draft& draft : drafts_) {
@@ -404,14 +406,26 @@ class Planner {
     }
   }
 
+  void cut() {
+    std::vector<std::vector<ValueIndex>> members;
+    for (const Draft& draft : drafts_) members.push_back(draft.members);
+    plan_.sliced = cut_slices({program_, plan_, members, strips_, keep_, threads_});
+  }
+
   std::vector<Section> sections() const {
     std::vector<Section> out;
+    std::size_t next = 0;  // of the sliced tasks
     for (std::size_t t = 0; t < plan_.tasks.size(); ++t) {
+      if (next < plan_.sliced.size() && plan_.sliced[next].begin == t) {
+        out.push_back({t, plan_.sliced[next].end, false, next});
+        t = plan_.sliced[next++].end - 1;
+        continue;
+      }
       const bool serial = threads_ == 1 || plan_.tasks[t].cost < kSerialCycles;
       if (serial && !out.empty() && out.back().serial) {
         out.back().end = t + 1;
       } else {
-        out.push_back({t, t + 1, serial});
+        out.push_back({t, t + 1, serial, {}});
       }
     }
     return out;

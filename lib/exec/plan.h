@@ -118,11 +118,20 @@ struct Task {
   std::vector<kernels::ValueIndex> writes;    ///< values that lie in memory afterwards
 };
 
-/// Tasks [begin, end). A serial section is run by member 0 alone; a parallel one is one task that all members share.
+/// Tasks [begin, end). A serial section is run by member 0 alone; a parallel one is one task that all members share, or sliced tasks.
 /// Between sections there is a barrier.
 struct Section {
   std::size_t begin = 0, end = 0;
   bool serial = false;
+  std::optional<std::size_t> sliced;  ///< in Plan::sliced: all members share its slices
+};
+
+/// Tasks [begin, end) that run slice by slice (slices.h): outputs lie in `slices` equal parts, of which a thread takes `chunk` neighbours
+/// through all tasks at once. Values `inside` are read by these tasks alone and have memory for one chunk a thread.
+struct SlicedTasks {
+  std::size_t begin = 0, end = 0;
+  std::int64_t slices = 1, chunk = 1;
+  std::vector<kernels::ValueIndex> inside;
 };
 
 /// Where a value lies while a step runs.
@@ -131,6 +140,7 @@ struct Placement {
     kNowhere,  ///< in registers only
     kInput,    ///< a state entry, batch field, schedule or constant: memory of its own
     kArena,    ///< at `offset` of the arena
+    kSlice,    ///< at `offset` of what each thread has for slices
     kInPlace,  ///< over the state entry `entry` that it becomes
     kNext,     ///< in a buffer that is exchanged with entry `entry`'s when the step ends
   };
@@ -147,10 +157,12 @@ struct Plan {
   std::vector<kernels::CompiledPrimitive> compiled;  ///< by value; inputs are left empty
   std::vector<Task> tasks;
   std::vector<Section> sections;
+  std::vector<SlicedTasks> sliced;
   std::vector<Placement> placements;                 ///< by value
   std::vector<Layout> layouts;                       ///< by value
   std::vector<kernels::ValueIndex> entries;          ///< the state inputs, by entry name
   std::int64_t arena_bytes = 0;
+  std::int64_t slice_bytes = 0;                      ///< that a thread needs for slices
   std::size_t most_registers = 0;
   std::int64_t longest_fold = 0;
   std::int64_t window_floats = 0;                    ///< that a thread's share of the largest window product takes

@@ -1,0 +1,50 @@
+// Tasks that run slice by slice (slices.h).
+#include "machine_thread.h"
+#include "slices.h"
+
+namespace dgx::exec {
+
+using kernels::ValueIndex;
+
+/// A member's share of the slices, a few at once through all tasks. A value that lives no longer than they lies in the thread's own memory;
+/// it is addressed as if all of it were there, of which only these slices are touched.
+void Machine::run_slices(const SlicedTasks& sliced, int member, TaskClock& clock) {
+  Thread& thread = *threads_[static_cast<std::size_t>(member)];
+  const Range chunks = share((sliced.slices + sliced.chunk - 1) / sliced.chunk, 1, member, team_->size());
+  thread.values.assign(memory_.begin(), memory_.end());
+  thread.memory = thread.values.data();
+  for (std::int64_t chunk = chunks.begin; chunk < chunks.end; ++chunk) {
+    const std::int64_t begin = chunk * sliced.chunk;
+    const std::int64_t end = std::min(sliced.slices, begin + sliced.chunk);
+    for (const ValueIndex v : sliced.inside) {
+      const auto value = static_cast<std::size_t>(v);
+      const std::int64_t before = bytes_of(program_->values[value]) / sliced.slices * begin;
+      const auto address = reinterpret_cast<std::uintptr_t>(thread.slice.bytes().data() + plan_.placements[value].offset);
+      thread.values[value] = reinterpret_cast<void*>(address - static_cast<std::uintptr_t>(before));
+    }
+    for (std::size_t t = sliced.begin; t < sliced.end; ++t) {
+      run_slice(plan_.tasks[t], thread, sliced.slices, begin, end);
+      clock.charge(t);
+    }
+  }
+  thread.memory = memory_.data();
+}
+
+/// Slices [begin, end) of a task's `slices`.
+void Machine::run_slice(const Task& task, Thread& thread, std::int64_t slices, std::int64_t begin, std::int64_t end) {
+  if (const auto* map = std::get_if<MapTask>(&task.work)) {
+    const std::int64_t size = plan_.compiled[static_cast<std::size_t>(map->members.front())].count / slices;
+    const UnitRange units = units_of_elements(map->program, begin * size, end * size);
+    StripRunner(map->program, thread.memory, nullptr, thread.strips).run(units.begin, units.end);
+  } else if (const auto* fold = std::get_if<FoldTask>(&task.work)) {
+    const std::int64_t size = fold->count / slices;
+    fold_elements(*fold, thread, begin * size, end * size);
+  } else if (const auto* product = std::get_if<MatmulTask>(&task.work)) {
+    const std::int64_t size = product->batch.rows() * product->batch.inner_extent() / slices;
+    for (std::int64_t n = begin * size; n < end * size; ++n) {
+      multiply(*product, thread, kernels::cpu::Part::whole(product->shape), n);
+    }
+  }
+}
+
+}  // namespace dgx::exec

@@ -1,0 +1,178 @@
+#include "slices.h"
+
+#include <algorithm>
+#include <set>
+
+namespace dgx::exec {
+
+using kernels::CompiledPrimitive;
+using kernels::ValueIndex;
+using kernels::cpu::kStripLength;
+
+namespace {
+
+constexpr std::int64_t kLeastSlices = 8;        // a thread: more would wait for the last
+constexpr double kLeastCost = 200000;           // cycles of all tasks: below, slices cost more than they save
+constexpr std::int64_t kMostSliceBytes = std::int64_t{4} << 20U;  // that only the tasks read: beyond, no cache holds it
+constexpr std::int64_t kChunkBytes = std::int64_t{1} << 19U;      // small slices go together until they make this much
+
+class Slicer {
+ public:
+  explicit Slicer(const SliceQuestion& question) : q_(question) {}
+
+  std::vector<SlicedTasks> cut() {
+    std::vector<SlicedTasks> out;
+    for (std::size_t t = 0; t < q_.plan.tasks.size();) {
+      auto best = best_from(t);
+      t = best ? best->end : t + 1;
+      if (best) out.push_back(std::move(*best));
+    }
+    return out;
+  }
+
+ private:
+  [[nodiscard]] const CompiledPrimitive& compiled(ValueIndex v) const { return q_.plan.compiled[static_cast<std::size_t>(v)]; }
+  [[nodiscard]] std::int64_t bytes(ValueIndex v) const { return bytes_of(q_.program.values[static_cast<std::size_t>(v)]); }
+
+  /// Of all numbers of slices, the one with most bytes that need no memory of their own.
+  std::optional<SlicedTasks> best_from(std::size_t begin) {
+    std::optional<SlicedTasks> best;
+    std::int64_t most = 0;
+    std::int64_t slices = 1;
+    for (const std::int64_t extent : compiled(q_.members[begin].front()).iteration) {
+      slices *= extent;
+      if (extent == 1 || slices < kLeastSlices * q_.threads) continue;
+      SlicedTasks run{begin, begin, slices, 1, {}};
+      while (run.end < q_.plan.tasks.size() && fits(run, run.end)) ++run.end;
+      find_inside(run);
+      std::int64_t saved = 0;
+      for (const ValueIndex v : run.inside) saved += bytes(v);
+      if (saved > most && is_worth_it(run)) {
+        most = saved;
+        best = std::move(run);
+      }
+    }
+    return best;
+  }
+
+  [[nodiscard]] bool is_worth_it(SlicedTasks& run) const {
+    double cost = 0;
+    std::int64_t inside = 0;
+    std::int64_t made = 0;
+    for (std::size_t t = run.begin; t < run.end; ++t) {
+      cost += q_.plan.tasks[t].cost;
+      for (const ValueIndex v : q_.plan.tasks[t].writes) made += bytes(v);
+    }
+    for (const ValueIndex v : run.inside) inside += bytes(v);
+    run.chunk = std::clamp(kChunkBytes * run.slices / std::max<std::int64_t>(made, 1), std::int64_t{1},
+                           run.slices / (kLeastSlices * q_.threads));
+    return run.end - run.begin > 1 && cost >= kLeastCost && inside / run.slices <= kMostSliceBytes;
+  }
+
+  /// Values that nobody else reads: they live as long as their slice.
+  void find_inside(SlicedTasks& run) const {
+    std::set<ValueIndex> made;
+    for (std::size_t t = run.begin; t < run.end; ++t) made.insert(q_.plan.tasks[t].writes.begin(), q_.plan.tasks[t].writes.end());
+    for (std::size_t t = 0; t < q_.plan.tasks.size(); ++t) {
+      if (t >= run.begin && t < run.end) continue;
+      for (const ValueIndex v : q_.plan.tasks[t].reads) made.erase(v);
+    }
+    for (const ValueIndex v : q_.keep) made.erase(v);
+    run.inside.assign(made.begin(), made.end());
+  }
+
+  bool fits(const SlicedTasks& run, std::size_t t) const {
+    const Task& task = q_.plan.tasks[t];
+    if (!runs_by_slices(task, t, run.slices)) return false;
+    return std::all_of(q_.members[t].begin(), q_.members[t].end(), [&](ValueIndex v) { return reads_own_slice(run, t, v); });
+  }
+
+  /// Whether a slice of the task's outputs can be computed alone, and they are no state: an update in place may not run ahead.
+  bool runs_by_slices(const Task& task, std::size_t t, std::int64_t slices) const {
+    for (const ValueIndex v : q_.members[t]) {
+      if (!prefix(compiled(v).iteration, slices) || becomes_state(v)) return false;
+      if (q_.plan.layouts[static_cast<std::size_t>(v)] != Layout::kRows) return false;
+    }
+    const std::int64_t size = compiled(q_.members[t].front()).count / slices;
+    if (const auto* map = std::get_if<MapTask>(&task.work)) {
+      const std::int64_t inner = map->program.nest.inner_extent();
+      return !map->strips && (size % inner == 0 || (inner % size == 0 && size % kStripLength == 0));
+    }
+    if (const auto* fold = std::get_if<FoldTask>(&task.work)) return fold->along == FoldTask::Along::kFold;
+    const auto* product = std::get_if<MatmulTask>(&task.work);
+    return product != nullptr && lies_batch_after_batch(*product, slices);
+  }
+
+  static bool lies_batch_after_batch(const MatmulTask& product, std::int64_t slices) {
+    const std::int64_t inner = product.batch.inner_extent();
+    const std::int64_t batches = product.batch.rows() * inner;
+    if (batches % slices != 0 || product.out_row != product.shape.columns || product.b_packed || product.out_packed) return false;
+    for (std::int64_t b = 0; b < batches; ++b) {
+      const std::int64_t at = product.batch.row_offset(2, b / inner) + b % inner * product.batch.strides[2].back();
+      if (at != b * product.shape.rows * product.shape.columns) return false;
+    }
+    return true;
+  }
+
+  bool becomes_state(ValueIndex v) const {
+    const auto& values = q_.program.values;
+    return std::any_of(values.begin(), values.end(), [v](const auto& p) { return p.next && *p.next == v; });
+  }
+
+  /// How many leading dimensions make `slices`.
+  static std::optional<std::size_t> prefix(const Shape& shape, std::int64_t slices) {
+    std::int64_t product = 1;
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      product *= shape[d];
+      if (product == slices) return d + 1;
+    }
+    return std::nullopt;
+  }
+
+  bool is_made_by(const SlicedTasks& run, std::size_t last, ValueIndex v) const {
+    for (std::size_t t = run.begin; t <= last; ++t) {
+      if (std::find(q_.members[t].begin(), q_.members[t].end(), v) != q_.members[t].end()) return true;
+    }
+    return false;
+  }
+
+  /// What value v, made by task t, reads of the run's values lies in v's own slice.
+  bool reads_own_slice(const SlicedTasks& run, std::size_t t, ValueIndex v) const {
+    const auto& accesses = q_.accesses[static_cast<std::size_t>(v)];
+    if (!accesses) return false;
+    return std::all_of(accesses->begin(), accesses->end(), [&](const StripAccess& access) {
+      if (!is_made_by(run, t, access.plain.value)) return true;
+      return access.guarded.empty() && stays_in_slice(access.plain, compiled(v), run.slices);
+    });
+  }
+
+  bool stays_in_slice(const LinearAccess& access, const CompiledPrimitive& reader, std::int64_t slices) const {
+    const std::int64_t size = compiled(access.value).count / slices;
+    const std::size_t leading = *prefix(reader.iteration, slices);
+    std::int64_t stride = size;
+    for (std::size_t d = leading; d-- > 0; stride *= reader.iteration[d]) {
+      if (reader.iteration[d] > 1 && access.iteration[d] != stride) return false;
+    }
+    std::int64_t least = access.base;
+    std::int64_t most = access.base;
+    const auto widen = [&](std::int64_t step, std::int64_t extent) { (step < 0 ? least : most) += step * (extent - 1); };
+    for (std::size_t d = leading; d < reader.iteration.size(); ++d) widen(access.iteration[d], reader.iteration[d]);
+    for (std::size_t d = 0; d < reader.fold.size(); ++d) widen(access.fold[d], reader.fold[d]);
+    return least >= 0 && most < size;
+  }
+
+  const SliceQuestion& q_;
+};
+
+}  // namespace
+
+std::vector<SlicedTasks> cut_slices(const SliceQuestion& question) { return Slicer(question).cut(); }
+
+UnitRange units_of_elements(const StripProgram& program, std::int64_t begin, std::int64_t end) {
+  const std::int64_t inner = program.nest.inner_extent();
+  const std::int64_t per_row = (inner + kStripLength - 1) / kStripLength;
+  const auto unit_of = [&](std::int64_t element) { return element / inner * per_row + element % inner / kStripLength; };
+  return {unit_of(begin), unit_of(end)};
+}
+
+}  // namespace dgx::exec
