@@ -230,6 +230,20 @@ TEST_CASE("without receipts nobody is late; with them, whoever stalls loses") {
   }
 }
 
+TEST_CASE("a transcript that leaves out the last moves is ruled late, and falls with the longer one") {
+  Case c;
+  std::vector<std::int64_t> times;
+  for (std::size_t i = 0; i <= c.moves.size(); ++i) times.push_back(static_cast<std::int64_t>(i));
+  const std::string head = head_line(100 * c.window());
+  for (std::size_t count = 0; count < c.moves.size(); ++count) {
+    const std::string cut = with_receipts(c, c.first(count), times) + head;
+    CHECK(outcome(cut, ledger_operator()).substr(0, 4) == "late");
+    // It says itself how much of the game it knows.
+    CHECK(ruled(cut, ledger_operator())->moves == static_cast<std::int64_t>(count));
+  }
+  CHECK(outcome(with_receipts(c, c.moves, times) + head, ledger_operator()) == "claim falls");
+}
+
 TEST_CASE("receipts of a stranger, of another ledger, or a second one decide nothing") {
   Case c;
   const Moves moves = c.first(2);
