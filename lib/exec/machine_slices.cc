@@ -34,8 +34,12 @@ void Machine::run_slices(const SlicedTasks& sliced, int member, TaskClock& clock
 void Machine::run_slice(const Task& task, Thread& thread, std::int64_t slices, std::int64_t begin, std::int64_t end) {
   if (const auto* map = std::get_if<MapTask>(&task.work)) {
     const std::int64_t size = plan_.compiled[static_cast<std::size_t>(map->members.front())].count / slices;
-    const UnitRange units = units_of_elements(map->program, begin * size, end * size);
-    StripRunner(map->program, thread.memory, nullptr, thread.strips).run(units.begin, units.end);
+    StripRunner runner(map->program, thread.memory, nullptr, thread.strips);
+    const std::int64_t rows = map->program.nest.rows();
+    if (rows == 1) return runner.run_elements(begin * size, end * size);
+    const std::int64_t units = StripRunner::unit_count(map->program) / rows;  // of a row; slices are whole rows
+    const std::int64_t inner = map->program.nest.inner_extent();
+    runner.run(begin * size / inner * units, end * size / inner * units);
   } else if (const auto* fold = std::get_if<FoldTask>(&task.work)) {
     const std::int64_t size = fold->count / slices;
     fold_elements(*fold, thread, begin * size, end * size);

@@ -7,7 +7,6 @@ namespace dgx::exec {
 
 using kernels::CompiledPrimitive;
 using kernels::ValueIndex;
-using kernels::cpu::kStripLength;
 
 namespace {
 
@@ -34,7 +33,7 @@ class Slicer {
   [[nodiscard]] const CompiledPrimitive& compiled(ValueIndex v) const { return q_.plan.compiled[static_cast<std::size_t>(v)]; }
   [[nodiscard]] std::int64_t bytes(ValueIndex v) const { return bytes_of(q_.program.values[static_cast<std::size_t>(v)]); }
 
-  /// Of all numbers of slices, the one with most bytes that need no memory of their own.
+  /// Of all numbers of slices, the one with most bytes that stay in the caches; the smallest slices of those, since they are put together.
   std::optional<SlicedTasks> best_from(std::size_t begin) {
     std::optional<SlicedTasks> best;
     std::int64_t most = 0;
@@ -45,14 +44,26 @@ class Slicer {
       SlicedTasks run{begin, begin, slices, 1, {}};
       while (run.end < q_.plan.tasks.size() && fits(run, run.end)) ++run.end;
       find_inside(run);
-      std::int64_t saved = 0;
-      for (const ValueIndex v : run.inside) saved += bytes(v);
-      if (saved > most && is_worth_it(run)) {
+      const std::int64_t saved = bytes_near(run);
+      if (saved > 0 && saved >= most && is_worth_it(run)) {
         most = saved;
         best = std::move(run);
       }
     }
     return best;
+  }
+
+  /// What the tasks read of each other, and what need not be written to memory at all.
+  [[nodiscard]] std::int64_t bytes_near(const SlicedTasks& run) const {
+    std::set<ValueIndex> made;
+    std::int64_t sum = 0;
+    for (std::size_t t = run.begin; t < run.end; ++t) {
+      const std::set<ValueIndex> reads(q_.plan.tasks[t].reads.begin(), q_.plan.tasks[t].reads.end());
+      for (const ValueIndex v : reads) sum += made.contains(v) ? bytes(v) : 0;
+      made.insert(q_.plan.tasks[t].writes.begin(), q_.plan.tasks[t].writes.end());
+    }
+    for (const ValueIndex v : run.inside) sum += bytes(v);
+    return sum;
   }
 
   [[nodiscard]] bool is_worth_it(SlicedTasks& run) const {
@@ -96,7 +107,7 @@ class Slicer {
     const std::int64_t size = compiled(q_.members[t].front()).count / slices;
     if (const auto* map = std::get_if<MapTask>(&task.work)) {
       const std::int64_t inner = map->program.nest.inner_extent();
-      return !map->strips && (size % inner == 0 || (inner % size == 0 && size % kStripLength == 0));
+      return !map->strips && (size % inner == 0 || map->program.nest.rows() == 1);
     }
     if (const auto* fold = std::get_if<FoldTask>(&task.work)) return fold->along == FoldTask::Along::kFold;
     const auto* product = std::get_if<MatmulTask>(&task.work);
@@ -167,12 +178,5 @@ class Slicer {
 }  // namespace
 
 std::vector<SlicedTasks> cut_slices(const SliceQuestion& question) { return Slicer(question).cut(); }
-
-UnitRange units_of_elements(const StripProgram& program, std::int64_t begin, std::int64_t end) {
-  const std::int64_t inner = program.nest.inner_extent();
-  const std::int64_t per_row = (inner + kStripLength - 1) / kStripLength;
-  const auto unit_of = [&](std::int64_t element) { return element / inner * per_row + element % inner / kStripLength; };
-  return {unit_of(begin), unit_of(end)};
-}
 
 }  // namespace dgx::exec

@@ -22,10 +22,4 @@ struct SliceQuestion {
 /// them while it is in the nearest caches, and what only they read needs no more memory than a few slices.
 [[nodiscard]] std::vector<SlicedTasks> cut_slices(const SliceQuestion& question);
 
-/// The units of a map's strip program that make elements [begin, end): whole slices of a sliced task.
-struct UnitRange {
-  std::int64_t begin, end;
-};
-[[nodiscard]] UnitRange units_of_elements(const StripProgram& program, std::int64_t begin, std::int64_t end);
-
 }  // namespace dgx::exec
