@@ -1,5 +1,4 @@
-// dgx-threats(7), rows 5, 10, 12, 13, 14, 28: cheats who are challenged and who challenge, as a referee reads
-// them. referee reads them.
+// dgx-threats(7), rows 5, 10, 12, 13, 14, 28: cheats who are challenged and who challenge, whole games.
 
 #include <fmt/format.h>
 

