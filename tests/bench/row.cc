@@ -71,17 +71,25 @@ void print_text(const Row& row) {
 
 void measure_in_turns(std::vector<Side>& sides, const Effort& effort) {
   std::vector<int> counts;
+  std::vector<int> runs(sides.size(), 3);
   for (const Side& side : sides) {
     side.run();
     side.run();
     counts.push_back(std::clamp(static_cast<int>(kTurn / std::max(seconds_of(side, 1, 2), 1e-9)), 1, 100000));
   }
   const double end = wall() + effort.budget;
-  for (int round = 0; round < effort.least_rounds || wall() < end; ++round) {
+  const auto goes_on = [&](int round) {
+    for (std::size_t s = 0; s < sides.size(); ++s) {
+      if (runs[s] + counts[s] >= effort.most_runs) return false;
+    }
+    return round < effort.least_rounds || wall() < end;
+  };
+  for (int round = 0; goes_on(round); ++round) {
     for (std::size_t s = 0; s < sides.size(); ++s) {
       std::this_thread::sleep_for(std::chrono::milliseconds(effort.threads > 1 ? 10 : 0));
       const bool is_long = !sides[s].seconds.empty() && sides[s].seconds.back() > kLongRun;
       if (!is_long) sides[s].run();
+      runs[s] += counts[s] + (is_long ? 0 : 1);
       sides[s].seconds.push_back(seconds_of(sides[s], counts[s], effort.threads));
     }
     if (sides[0].seconds.size() >= kMostRounds) break;

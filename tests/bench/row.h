@@ -20,6 +20,7 @@ struct Effort {
   double budget = 4;     ///< seconds in all
   int least_rounds = 5;
   int threads = 1;
+  int most_runs = 1 << 30;  ///< of a side, those that are not timed included
 };
 
 /// Rounds in which every side has its turn, so that whatever else the machine does hits them alike. A turn begins with a pause in
