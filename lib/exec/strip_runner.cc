@@ -19,6 +19,10 @@ template <class To, class From>
 void gather_as(void* out, const void* from, std::int64_t stride, std::int64_t count) {
   auto* to = static_cast<To*>(out);
   const auto* x = static_cast<const From*>(from);
+  if (stride == 0) {  // the compiler makes vectors of this loop only
+    std::fill(to, to + count, static_cast<To>(*x));
+    return;
+  }
   for (std::int64_t i = 0; i < count; ++i) to[i] = x[i * stride];
 }
 
@@ -40,6 +44,10 @@ struct Walk {
     const From* row = static_cast<const From*>(from) + start / period * outer;
     for (std::int64_t done = 0; done < count; column = 0, row += outer) {
       const std::int64_t end = done + std::min(count - done, period - column);
+      if (inner == 0) {
+        std::fill(to + done, to + end, static_cast<To>(*row));
+        done = end;
+      }
       for (const From* x = row + column * inner; done < end; x += inner) to[done++] = *x;
     }
   }
