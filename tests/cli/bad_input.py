@@ -322,6 +322,7 @@ def begun(run, checkpoints):
         assert process.poll() is None and time.monotonic() < give_up, "the program does not make checkpoints"
         time.sleep(0.001)
     process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)  # till its last thread has stopped: one may be within a rename
     return process
 
 
