@@ -398,6 +398,7 @@ class Objection {
   /// His entry `index` is not there.
   Said missing(std::size_t index) {
     DGX_TRY(const auto entries, view_.party().entries(ground_.first_step + 1));
+    if (index >= entries.size()) return malformed("the game is not that of this replay");
     const auto line = program::find_state_input(view_.program(), entries[index].name);
     if (!line) return malformed("the program has no entry " + entries[index].name);
     EntryClaim claim;
@@ -412,6 +413,7 @@ class Objection {
     DGX_TRY(const auto entries, view_.party().entries(ground_.first_step + 1));
     DGX_TRY(const auto leaves, view_.entry_leaves(ground_.first_step + 1));
     const std::size_t at = index - 1;
+    if (at >= entries.size()) return malformed("the game is not that of this replay");
     merkle::EntryOpening out{
         entries[at].name, entries[at].digest, at, static_cast<std::uint64_t>(ground_.entries), {}};
     std::vector<Listed> lists = ground_.above;

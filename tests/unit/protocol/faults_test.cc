@@ -88,3 +88,37 @@ TEST_CASE("A cheat with any fault loses to a replay, on either side: long") {
 TEST_CASE("A cheat with any fault loses to a replay, on either side: large") {
   check_scene(large_scene(), 30, 6);
 }
+
+TEST_CASE("Whoever goes on with a game that his replay would not have led to is told so") {
+  const Scene scene = small_scene();
+  TinyParty honest(scene);
+  honest.look(0, 2);
+  Setup setup;
+  setup.prover = &honest;
+  for (int kind = 0; kind < 14; ++kind) {
+    for (std::int64_t entry = 0; entry < std::ssize(scene.initial); ++entry) {
+      TinyParty other(scene,
+                      {{static_cast<Fault::Kind>(kind), 1, entry, 0, 3, true}, {Fault::Kind::kMissing, 1, 0}},
+                      &honest);
+      protocol::Player shows(scene.program, honest), strange(scene.program, other);
+      auto game = *protocol::Game::open(dispute_of(scene, setup));
+      const auto say = [&](const protocol::Say& what) {
+        const auto side = protocol::side_of(game.stage());
+        REQUIRE(game.apply(move_of(game, side, protocol::print_say(what))).ok());
+      };
+      const auto show = [&] { say(**shows.next(game)); };
+      show();
+      say(protocol::Name{1, std::nullopt});
+      show();
+      say(protocol::Accept{});
+      static_cast<void>(strange.next(game));
+      show();
+      static_cast<void>(strange.next(game));
+      say(protocol::Name{std::ssize(scene.initial) - 1, std::nullopt});
+      static_cast<void>(strange.next(game));
+      show();
+      static_cast<void>(strange.next(game));
+      REQUIRE(!game.decision());
+    }
+  }
+}
