@@ -5,7 +5,6 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <map>
 
 #include "dgx/core/checked.h"
 #include "dgx/kernels/compiled.h"

@@ -10,6 +10,7 @@
 
 #include "dgx/protocol/say.h"
 #include "dgx/protocol/scalar_text.h"
+#include "fold_order.h"
 
 namespace dgx::protocol {
 
@@ -23,17 +24,6 @@ using kernels::ScalarRecord;
 using What = FoldList::What;
 
 namespace {
-
-constexpr std::int64_t kDotBlock = 256;   // positions
-constexpr std::int64_t kDotGroup = 16;    // blocks
-constexpr std::int64_t kSumBlock = 2048;  // items
-constexpr std::size_t kLanes = 32;
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
-
-Number zero(NumberType type) {
-  return type == NumberType::kFloat ? Number::of(0.0F) : Number::of(std::int64_t{0});
-}
 
 OperandRecord operand(OperandRecord::Origin origin, const Number& number) {
   OperandRecord out;
@@ -50,14 +40,8 @@ ScalarRecord addition(Place place, std::int64_t position, const Number& to, cons
   out.operand_count = 2;
   out.operands[0] = operand(OperandRecord::Origin::kAccumulator, to);
   out.operands[1] = operand(OperandRecord::Origin::kPartial, part);
-  const std::array<Number, 2> both{to, part};
-  out.result = kernels::apply_scalar(kernels::ScalarOp::kAdd, both);
+  out.result = add(to, part);
   return out;
-}
-
-Number add(const Number& a, const Number& b) {
-  const std::array<Number, 2> both{a, b};
-  return kernels::apply_scalar(kernels::ScalarOp::kAdd, both);
 }
 
 /// As it is stored in a value of `dtype`.
@@ -113,7 +97,7 @@ FoldLevels::FoldLevels(const kernels::Primitive& line, std::int64_t positions, c
       element_(element) {
   if (kind_ == Kind::kDot) {
     list_ = running(What::kTotals, 0, ceil_div(positions, kDotBlock * kDotGroup));
-    before_ = Running{zero(type_), 0};
+    before_ = Running{zero_of(type_), 0};
     level_sizes_ = {positions};
   } else if (kind_ == Kind::kSum) {
     level_sizes_ = {positions};
@@ -223,10 +207,10 @@ std::optional<FoldLevels::Contradiction> FoldLevels::check_added() const {
 
 /// A sum: the items of a block, in their lanes, or the lanes' last results, combined.
 std::optional<FoldLevels::Contradiction> FoldLevels::check_combined() const {
-  std::array<Number, kLanes> lanes;
-  lanes.fill(zero(type_));
+  std::array<Number, kSumLanes> lanes;
+  lanes.fill(zero_of(type_));
   for (std::size_t i = 0; i < shown_.size(); ++i) {
-    Number& lane = lanes[i % kLanes];
+    Number& lane = lanes[i % kSumLanes];
     lane = list_.what == What::kLanes ? shown_[i].value : add(lane, shown_[i].value);
   }
   kernels::LaneSum sum = kernels::combine_lanes(type_, lanes);
@@ -258,7 +242,7 @@ void FoldLevels::name(std::int64_t entry) {
       }
       break;
     case What::kGroup:
-      if (entry == 0) before_ = Running{zero(type_), 0};
+      if (entry == 0) before_ = Running{zero_of(type_), 0};
       list_ = {What::kBlock, 0, begin * kDotBlock, std::min((begin + 1) * kDotBlock, level_sizes_[0]), 1};
       break;
     case What::kSum:
@@ -275,14 +259,14 @@ void FoldLevels::name(std::int64_t entry) {
 }
 
 FoldLevels::Position FoldLevels::position(std::int64_t entry) const {
-  const std::int64_t back = list_.what == What::kLanes ? static_cast<std::int64_t>(kLanes) : 1;
+  const std::int64_t back = list_.what == What::kLanes ? static_cast<std::int64_t>(kSumLanes) : 1;
   Position out{list_.begin + entry, std::nullopt, shown_[static_cast<std::size_t>(entry)]};
   if (entry >= back) {
     out.before = shown_[static_cast<std::size_t>(entry - back)];
   } else if (list_.what == What::kRunning) {
     out.before = before_;
   } else {
-    out.before = Running{zero(type_), 0};
+    out.before = Running{zero_of(type_), 0};
   }
   return out;
 }

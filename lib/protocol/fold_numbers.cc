@@ -4,6 +4,7 @@
 #include <array>
 
 #include "dgx/kernels/position.h"
+#include "fold_order.h"
 
 namespace dgx::protocol {
 
@@ -14,16 +15,6 @@ using What = FoldList::What;
 
 namespace {
 
-constexpr std::int64_t kDotBlock = 256;
-constexpr std::int64_t kDotGroup = 16;
-constexpr std::int64_t kSumBlock = 2048;
-constexpr std::size_t kLanes = 32;
-
-Number add(const Number& a, const Number& b) {
-  const std::array<Number, 2> both{a, b};
-  return kernels::apply_scalar(kernels::ScalarOp::kAdd, both);
-}
-
 /// One element's fold, recomputed a part at a time.
 class Recomputed {
  public:
@@ -33,9 +24,7 @@ class Recomputed {
   Result<std::vector<Running>> positions(std::int64_t begin, std::int64_t end, const Running& before) const {
     return kernels::running_results(line_, values_, element_, begin, end, before);
   }
-  [[nodiscard]] Running zero() const {
-    return {type_ == NumberType::kFloat ? Number::of(0.0F) : Number::of(std::int64_t{0}), 0};
-  }
+  [[nodiscard]] Running zero() const { return {zero_of(type_), 0}; }
 
   Result<Number> dot_block(std::int64_t block) const {
     const std::int64_t begin = block * kDotBlock;
@@ -54,7 +43,7 @@ class Recomputed {
     return out;
   }
   Result<std::vector<Running>> totals(const FoldList& list) const {
-    const std::int64_t blocks = (line_.fold_count + kDotBlock - 1) / kDotBlock;
+    const std::int64_t blocks = ceil_div(line_.fold_count, kDotBlock);
     std::vector<Running> out;
     Running total = zero();
     for (std::int64_t g = 0; g < list.end; ++g) {
@@ -67,9 +56,9 @@ class Recomputed {
   }
 
   [[nodiscard]] Number combined(const std::vector<Number>& items) const {
-    std::array<Number, kLanes> lanes;
+    std::array<Number, kSumLanes> lanes;
     lanes.fill(zero().value);
-    for (std::size_t i = 0; i < items.size(); ++i) lanes[i % kLanes] = add(lanes[i % kLanes], items[i]);
+    for (std::size_t i = 0; i < items.size(); ++i) lanes[i % kSumLanes] = add(lanes[i % kSumLanes], items[i]);
     return kernels::combine_lanes(type_, lanes).result;
   }
   /// The result of block `block` of level `level`, whose items are `count`.
@@ -78,9 +67,9 @@ class Recomputed {
     const std::int64_t end = std::min(begin + kSumBlock, items_of(level));
     if (level == 0) {
       DGX_TRY(const auto running, positions(begin, end, zero()));
-      std::array<Number, kLanes> lanes;
+      std::array<Number, kSumLanes> lanes;
       lanes.fill(zero().value);
-      for (std::size_t i = 0; i < running.size(); ++i) lanes[i % kLanes] = running[i].value;
+      for (std::size_t i = 0; i < running.size(); ++i) lanes[i % kSumLanes] = running[i].value;
       return kernels::combine_lanes(type_, lanes).result;
     }
     std::vector<Number> items;
@@ -92,7 +81,7 @@ class Recomputed {
   }
   [[nodiscard]] std::int64_t items_of(int level) const {
     std::int64_t items = line_.fold_count;
-    for (int i = 0; i < level; ++i) items = (items + kSumBlock - 1) / kSumBlock;
+    for (int i = 0; i < level; ++i) items = ceil_div(items, kSumBlock);
     return items;
   }
   Result<std::vector<Running>> items(const FoldList& list) const {
@@ -178,7 +167,7 @@ bool ends_fold(const kernels::CompiledPrimitive& line, const FoldList& list) {
     case What::kRunning:
       return list.end == line.fold_count;
     case What::kTotals:
-      return list.end == (line.fold_count + kDotBlock * kDotGroup - 1) / (kDotBlock * kDotGroup);
+      return list.end == ceil_div(line.fold_count, kDotBlock * kDotGroup);
     case What::kSum:
       return true;
     default:

@@ -259,11 +259,10 @@ Status Game::apply(const Signed<manifest::Move>& move) {
   const bool defends = move.key_id == dispute_.defender();
   if (!defends && move.key_id != dispute_.challenger())
     return unauthorised(where + ": is by neither side of the game");
-  for (const Taken& taken : moves_) {
-    if (taken.id == move.id) return malformed(where + ": is there already");
-  }
+  if (std::find(moves_.begin(), moves_.end(), move.id) != moves_.end())
+    return malformed(where + ": is there already");
   const auto convict = [&](RulingReason reason, std::optional<char> claim, std::string words) {
-    moves_.push_back({move.id, move.body.previous, move.key_id});
+    moves_.push_back(move.id);
     stage_ = Stage::kOver;
     decision_ = Decision{defends, reason, claim, std::nullopt, std::move(words)};
   };
@@ -292,7 +291,7 @@ Status Game::apply(const Signed<manifest::Move>& move) {
             fmt::format("turn {} is no move: {}", move.body.turn, say.error().message));
     return {};
   }
-  moves_.push_back({move.id, move.body.previous, move.key_id});
+  moves_.push_back(move.id);
   Turn turn{dispute_, stage_, ground_};
   decision_ = turn.take(*say);
   if (decision_) stage_ = Stage::kOver;
@@ -302,7 +301,7 @@ Status Game::apply(const Signed<manifest::Move>& move) {
 std::optional<std::int64_t> Game::turn_of(const Digest& statement) const {
   if (statement == dispute_.challenge.id) return 0;
   for (std::size_t i = 0; i < moves_.size(); ++i) {
-    if (moves_[i].id == statement) return static_cast<std::int64_t>(i) + 1;
+    if (moves_[i] == statement) return static_cast<std::int64_t>(i) + 1;
   }
   return std::nullopt;
 }

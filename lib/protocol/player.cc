@@ -3,9 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
-#include <map>
-#include <set>
 
 #include "claims.h"
 #include "dgx/merkle/openings.h"
@@ -76,7 +73,7 @@ class Defence {
   }
   Result<Say> states() {
     StatesPost out;
-    const std::int64_t stride = (ground_.end_step - ground_.first_step + 254) / 255;
+    const std::int64_t stride = stride_of_states(ground_.end_step - ground_.first_step);
     for (std::int64_t step = ground_.first_step + stride; step < ground_.end_step; step += stride) {
       DGX_TRY(const Digest digest, view_.party().state(step));
       out.digests.push_back(digest);

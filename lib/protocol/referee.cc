@@ -38,7 +38,6 @@ class Clock {
     return found->second;
   }
   [[nodiscard]] std::optional<std::int64_t> now() const { return now_; }
-  [[nodiscard]] bool is_kept() const { return operator_.has_value(); }
 
  private:
   Status of_ledger(const Digest& ledger) {

@@ -17,10 +17,6 @@ using manifest::RulingReason;
 
 namespace {
 
-constexpr std::int64_t kStatesInMove = 255;
-
-std::int64_t stride_of(std::int64_t steps) { return (steps + kStatesInMove - 1) / kStatesInMove; }
-
 std::vector<Digest> value_leaves(const std::vector<Digest>& values) {
   std::vector<Digest> out;
   for (const Digest& value : values) out.push_back(merkle::value_leaf(value));
@@ -110,7 +106,7 @@ void Turn::next_states() {
 
 std::optional<Decision> Turn::states(const StatesPost& post) {
   const std::int64_t steps = ground_.end_step - ground_.first_step;
-  ground_.stride = stride_of(steps);
+  ground_.stride = stride_of_states(steps);
   const std::int64_t count = (steps - 1) / ground_.stride;
   if (static_cast<std::int64_t>(post.digests.size()) != count) {
     return lost(RulingReason::kMalformed,
@@ -168,7 +164,6 @@ std::optional<Decision> Turn::tensor(const TensorPost& post) {
                             ground_.value, dgx::name_of(ground_.line->dtype), to_string(ground_.line->shape)),
                 'e');
   }
-  ground_.tensor_root = root;
   if (top.is_leaf()) {
     ground_.nodes = {root};
     ground_.leaf = 0;
@@ -223,7 +218,6 @@ std::optional<Decision> Turn::entries(const EntriesPost& post) {
   const Node top{0, static_cast<std::uint64_t>(post.count)};
   if (auto bad = not_children(post.nodes, top, post.root)) return bad;
   ground_.entries = post.count;
-  ground_.entries_root = post.root;
   ground_.above.clear();
   show_nodes(top, post.nodes, Stage::kChooseEntryNode, Stage::kChooseEntry);
   return std::nullopt;

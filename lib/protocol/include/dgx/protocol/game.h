@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -92,14 +91,12 @@ struct Ground {
   Digest value_digest;
   std::optional<kernels::Primitive> line;
   // The value's tensor: nodes as above, then a leaf, an element and its number.
-  Digest tensor_root;
   std::int64_t leaf = -1;
   Bytes leaf_bytes;
   std::int64_t element = -1;
   std::optional<FoldLevels> fold;
   // The entries of the state after the step, and the one named.
   std::int64_t entries = -1;
-  Digest entries_root;
   std::int64_t entry = -1;
   std::optional<EntryPost> shown_entry;
   std::string foreign;                   ///< the entry of a start state said not to be the program's
@@ -118,6 +115,9 @@ struct Dispute {
   [[nodiscard]] const Digest& defender() const { return verdict ? verdict->key_id : proof.key_id; }
   [[nodiscard]] const Digest& challenger() const { return challenge.key_id; }
 };
+
+/// How far apart the states are that a defender shows of so many steps: at most 254 lie between.
+[[nodiscard]] inline std::int64_t stride_of_states(std::int64_t steps) { return (steps + 254) / 255; }
 
 class Game {
  public:
@@ -140,7 +140,7 @@ class Game {
   /// Number of the next move, from 1; id of the statement that it answers.
   [[nodiscard]] std::int64_t turn() const { return static_cast<std::int64_t>(moves_.size()) + 1; }
   [[nodiscard]] const Digest& last() const {
-    return moves_.empty() ? dispute_.challenge.id : moves_.back().id;
+    return moves_.empty() ? dispute_.challenge.id : moves_.back();
   }
   [[nodiscard]] const Digest& party(Side side) const {
     return side == Side::kDefender ? dispute_.defender() : dispute_.challenger();
@@ -150,9 +150,6 @@ class Game {
   [[nodiscard]] Result<manifest::Ruling> ruling() const;
 
  private:
-  struct Taken {
-    Digest id, previous, signer;
-  };
   explicit Game(Dispute dispute) : dispute_(std::move(dispute)) {}
   void begin();
   /// 0 for the challenge; nullopt if it is no statement of the game.
@@ -161,7 +158,7 @@ class Game {
   Dispute dispute_;
   Stage stage_ = Stage::kOver;
   Ground ground_;
-  std::vector<Taken> moves_;
+  std::vector<Digest> moves_;  ///< ids of those taken
   std::optional<Decision> decision_;
 };
 

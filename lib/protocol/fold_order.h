@@ -1,0 +1,32 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "dgx/kernels/scalar.h"
+
+namespace dgx::protocol {
+
+/// The order of additions in folds (dgx-numerics(7), "Folds"), as both who shows running results and who
+/// judges them count.
+inline constexpr std::int64_t kDotBlock = 256;   ///< positions of a block
+inline constexpr std::int64_t kDotGroup = 16;    ///< blocks of a group
+inline constexpr std::int64_t kSumBlock = 2048;  ///< items of a block, at every level
+inline constexpr std::size_t kSumLanes = 32;
+
+[[nodiscard]] inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  return a / b + (a % b != 0 ? 1 : 0);
+}
+
+[[nodiscard]] inline kernels::Number zero_of(kernels::NumberType type) {
+  return type == kernels::NumberType::kFloat ? kernels::Number::of(0.0F)
+                                             : kernels::Number::of(std::int64_t{0});
+}
+
+[[nodiscard]] inline kernels::Number add(const kernels::Number& a, const kernels::Number& b) {
+  const std::array<kernels::Number, 2> both{a, b};
+  return kernels::apply_scalar(kernels::ScalarOp::kAdd, both);
+}
+
+}  // namespace dgx::protocol
