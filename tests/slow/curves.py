@@ -23,8 +23,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "interop"))
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS / "interop"), str(TESTS / "support")]
 from spec import inputs  # noqa: E402
+from svg import Picture  # noqa: E402
 
 
 class Perceptron(nn.Module):
@@ -226,31 +228,29 @@ def smooth(losses, window):
 def picture(curves):
     """One panel a subject, exact and eager in it."""
     width, height, left, top = 300, 220, 46, 34
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{(width + left) * len(curves) + 20}" height="{height + top + 44}" '
-           'font-family="sans-serif" font-size="11"><rect width="100%" height="100%" fill="white"/>']
+    out = Picture((width + left) * len(curves) + 20, height + top + 44)
     for panel, (subject, exact, eager) in enumerate(curves):
         a, b = smooth(exact, subject.window), smooth(eager, subject.window)
         low, high = math.log(min(a.min(), b.min()) * 0.95), math.log(max(a.max(), b.max()) * 1.05)
         x0 = left + panel * (width + left)
         place = lambda n, v: (x0 + n / (len(a) - 1) * width, top + (high - math.log(v)) / (high - low) * height)
-        out.append(f'<text x="{x0}" y="{top - 14}" font-weight="bold">{subject.title}</text>')
-        out.append(f'<rect x="{x0}" y="{top}" width="{width}" height="{height}" fill="none" stroke="#888"/>')
+        out.text(x0, top - 14, subject.title, "bold")
+        out.box(x0, top, width, height, "frame")
         for tick in (0.05, 0.1, 0.2, 0.3, 0.5, 1, 1.5, 2, 3, 4, 5):
             if low < math.log(tick) < high:
                 y = place(0, tick)[1]
-                out.append(f'<line x1="{x0}" y1="{y:.1f}" x2="{x0 + width}" y2="{y:.1f}" stroke="#ddd"/>')
-                out.append(f'<text x="{x0 - 5}" y="{y + 4:.1f}" text-anchor="end">{tick:g}</text>')
+                out.line(x0, y, x0 + width, y, "grid")
+                out.text(x0 - 5, y + 4, f"{tick:g}", anchor="end")
         for part in range(5):
-            out.append(f'<text x="{x0 + part * width / 4:.1f}" y="{top + height + 15}" text-anchor="middle">{len(exact) * part // 4}</text>')
-        for values, style in ((b, 'stroke="#e07b00" stroke-width="3.5" stroke-opacity="0.55"'), (a, 'stroke="#0b4f9e" stroke-width="1.2"')):
-            points = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(n, v) for n, v in enumerate(values)))
-            out.append(f'<polyline points="{points}" fill="none" {style}/>')
-        out.append(f'<text x="{x0 + width / 2}" y="{top + height + 31}" text-anchor="middle">step (loss: mean of {subject.window} steps)</text>')
+            out.text(x0 + part * width / 4, top + height + 15, len(exact) * part // 4, anchor="middle")
+        for values, kind in ((b, "peer thick"), (a, "ours line")):
+            out.curve((place(n, v) for n, v in enumerate(values)), kind)
+        out.text(x0 + width / 2, top + height + 31, f"step (loss: mean of {subject.window} steps)", anchor="middle")
     x0 = left + width - 92
-    out.append(f'<line x1="{x0}" y1="{top + 16}" x2="{x0 + 22}" y2="{top + 16}" stroke="#0b4f9e" stroke-width="1.2"/><text x="{x0 + 28}" y="{top + 20}">dgx, exact</text>')
-    out.append(f'<line x1="{x0}" y1="{top + 32}" x2="{x0 + 22}" y2="{top + 32}" stroke="#e07b00" stroke-width="3.5" stroke-opacity="0.55"/>'
-               f'<text x="{x0 + 28}" y="{top + 36}">PyTorch</text>')
-    return "\n".join(out + ["</svg>"]) + "\n"
+    for y, kind, name in ((top + 16, "ours line", "dgx, exact"), (top + 32, "peer thick", "PyTorch")):
+        out.line(x0, y, x0 + 22, y, kind)
+        out.text(x0 + 28, y + 4, name)
+    return out.dump()
 
 
 def main():
