@@ -10,7 +10,7 @@
 # the processor has; their name stands in the row. BUILD is the build folder (default build/release), DGX_TORCH as for tests/run.sh.
 # checkpoint and verify need FASHION_MNIST, the folder with the four IDX files of that name (default: Debian's); the TorchScript steps
 # need python3-torch. DGX_BENCH_CLOCK=cpu counts processor time with one thread. Compare figures of one run only: another run is another
-# load of the machine.
+# load of the machine. chart.py beside this file draws the rows of --json.
 set -eu
 cd "$(dirname "$0")/../.."
 
