@@ -10,6 +10,7 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -22,6 +23,7 @@ namespace {
 #include "simd_matmul-inl.h"
 #include "simd_sums-inl.h"
 #include "simd_window-inl.h"
+#include "simd_zeros-inl.h"
 }  // namespace
 }  // namespace dgx::kernels::cpu
 HWY_AFTER_NAMESPACE();
@@ -29,8 +31,8 @@ HWY_AFTER_NAMESPACE();
 namespace dgx::kernels::cpu {
 
 const KernelTable& avx512_kernels() {
-  static constexpr KernelTable kTable = {kTileRows,      kTileStrips, tile_of, pack_transposed, column_dot_one,
-                                         block_sum,      max_of,      window_columns, window_rows};
+  static constexpr KernelTable kTable = {kTileRows,       kTileStrips,    tile_of,   terms_of_panel, terms_of_strips, all_finite,
+                                         pack_transposed, column_dot_one, block_sum, max_of,         window_columns,  window_rows};
   return kTable;
 }
 

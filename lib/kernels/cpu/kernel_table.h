@@ -22,12 +22,23 @@ struct TileTask {
   std::int64_t ahead_step = 0;
 };
 
+/// Positions [begin, end) of a block.
+struct Terms {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+
 /// The kernels of one instruction set.
 struct KernelTable {
   int tile_rows;    ///< most rows of a tile
   int tile_strips;  ///< most strips of a tile
   /// Runs the micro-kernel for 1 … tile_rows rows and 1 … tile_strips strips.
   void (*tile)(const TileTask& task, int rows, int strips);
+  /// The positions of the task's block without those at its ends at which all of these rows of A, or all of these strips of B, are ±0. Of
+  /// rows that lie in memory as rows, fewer of the zeros may be left out.
+  Terms (*terms_of_panel)(const TileTask& task, int rows);
+  Terms (*terms_of_strips)(const TileTask& task, int strips);
+  bool (*all_finite)(const float* x, std::int64_t rows, std::int64_t columns, std::int64_t row_stride);
   /// to[k * width + i] = from[k + i * lane_stride], i < width ≤ 16. May write up to 16 floats beyond the end.
   void (*pack_transposed)(float* to, int width, const float* from, std::int64_t lane_stride,
                           std::int64_t depth);

@@ -7,6 +7,7 @@
 #include "kernel_table.h"
 #include "packing.h"
 #include "panels.h"
+#include "zero_terms.h"
 
 namespace dgx::kernels::cpu {
 namespace {
@@ -152,6 +153,7 @@ class Product {
 
   void run_block() {
     if (pack_a_) pack_panels();
+    zeros_.forget_panels();
     const std::int64_t full = columns_.size() / kStripWidth;
     for (std::int64_t strip = 0; strip < full; strip += kernels_.tile_strips) {
       run_strips(strip, static_cast<int>(std::min<std::int64_t>(kernels_.tile_strips, full - strip)),
@@ -165,21 +167,24 @@ class Product {
     const bool partial = last_width < kStripWidth;
     float* group =
         buffers_.groups.at_least(kRowBlock * (kColumnBlock + kStripWidth)) + strip * kStripWidth * rows_;
+    zeros_.forget_strips();
     TileTask task;
-    task.depth = block_.size();
     task.b_step = partial ? kStripWidth : strips_.step;
     task.b_strip_stride = strips_.strip_stride;
-    task.b = (partial ? strips_.partial : strips_.data + strip * strips_.strip_stride) +
-             (block_.begin - group_.begin) * task.b_step;
+    const float* const b = (partial ? strips_.partial : strips_.data + strip * strips_.strip_stride) +
+                           (block_.begin - group_.begin) * task.b_step;
     const float* packed = buffers_.a.at_least(0);
     for (std::int64_t panel = block_panels_.begin; panel < block_panels_.end; ++panel) {
+      task.depth = block_.size();
       fetch_ahead(task, panel - block_panels_.begin, strip, strips);
       const int height = panels_.height(panel);
       const Matrix a = pack_a_ ? Matrix{packed, 1, height} : panel_of_a(panel);
       task.a = a.data;
+      task.b = b;
       task.a_row_stride = a.row_stride;
       task.a_step = a.column_stride;
       task.group = block_.begin == group_.begin ? nullptr : group;
+      leave_out_zeros(task, panel - block_panels_.begin, height, strips);
       if (block_.end == group_.end) {
         finish_tile(task, panels_.first_row(panel), strip, height, strips, last_width);
       } else {
@@ -188,13 +193,20 @@ class Product {
         task.out_strip_stride = kStripWidth;
         kernels_.tile(task, height, strips);
       }
-      packed += height * task.depth;
+      packed += height * block_.size();
       group += height * strips * kStripWidth;
     }
     if (block_.end == shape_.depth && epilogue_.function != nullptr) {
       epilogue_.function(epilogue_.context, part_.row_begin + row_, rows_,
                          columns_.begin + strip * kStripWidth, (strips - 1) * kStripWidth + last_width);
     }
+  }
+
+  void leave_out_zeros(TileTask& task, std::int64_t panel, int height, int strips) {
+    const Terms terms = zeros_.needed(kernels_, task, static_cast<std::size_t>(panel), height, strips);
+    task.a += terms.begin * task.a_step;
+    task.b += terms.begin * task.b_step;
+    task.depth = terms.end - terms.begin;
   }
 
   // Of all that the epilogue will touch, each panel of the row block fetches a part: one matrix's strip or some rows of it.
@@ -273,6 +285,7 @@ class Product {
   std::int64_t row_ = 0;   // the row block's first row, from part_.row_begin
   std::int64_t rows_ = 0;  // and its rows
   Strips strips_;
+  ZeroTerms zeros_;        // of the row block's panels and the strips at hand
 };
 
 // B in memory: packed into scratch block by block, or, but for a last partial strip, read where it is.

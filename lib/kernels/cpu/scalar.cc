@@ -35,6 +35,17 @@ void tile(const TileTask& task, int rows, int /*strips*/) {
       [&](std::int64_t k) { return task.b + k * task.b_step; });
 }
 
+Terms all_terms(const TileTask& task, int /*rows or strips*/) { return {0, task.depth}; }
+
+bool all_finite(const float* x, std::int64_t rows, std::int64_t columns, std::int64_t stride) {
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = 0; c < columns; ++c) {
+      if (!std::isfinite(x[r * stride + c])) return false;
+    }
+  }
+  return true;
+}
+
 void window_columns(const TileTask& task, const std::int32_t* offsets, int rows, int /*strips*/) {
   tile_of(
       task, rows, [&](int i, std::int64_t k) { return task.a[k * rows + i]; },
@@ -100,8 +111,8 @@ float max_of(const float* x, std::int64_t count) {
 }  // namespace
 
 const KernelTable& scalar_kernels() {
-  static constexpr KernelTable kTable = {kTileRows, 1,      tile,           pack_transposed, column_dot_one,
-                                         block_sum, max_of, window_columns, window_rows};
+  static constexpr KernelTable kTable = {kTileRows,       1,              tile,      all_terms, all_terms,      all_finite,
+                                         pack_transposed, column_dot_one, block_sum, max_of,    window_columns, window_rows};
   return kTable;
 }
 

@@ -188,6 +188,51 @@ TEST_CASE("a product of zeros is +0, also when every term underflows to -0") {
   });
 }
 
+// ±0 where a mask would have it: `kept` says which elements stay.
+template <class Kept>
+void set_zeros(Operand& operand, std::int64_t rows, std::int64_t columns, const Kept& kept) {
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = 0; c < columns; ++c) {
+      const auto at = static_cast<std::size_t>(r * operand.matrix.row_stride + c * operand.matrix.column_stride);
+      if (!kept(r, c)) operand.numbers[at] = (r + c) % 3 == 0 ? -0.0F : 0.0F;
+    }
+  }
+}
+
+TEST_CASE("a product of operands with zeros at the ends of their rows or columns equals its definition") {
+  const auto causal = [](std::int64_t r, std::int64_t c) { return c <= r; };
+  const auto later = [](std::int64_t r, std::int64_t c) { return c >= r; };
+  const auto nothing = [](std::int64_t, std::int64_t) { return false; };
+  const auto band = [](std::int64_t r, std::int64_t c) { return c + 40 > r && c < r + 30; };
+  const auto check = [&](const MatmulShape& shape, Order order, Values values, const auto& of_a, const auto& of_b) {
+    CAPTURE(shape.rows, shape.columns, shape.depth, static_cast<int>(order), static_cast<int>(values));
+    Operand a(shape.rows, shape.depth, order, 8, values);
+    Operand b(shape.depth, shape.columns, order, 9, values);
+    set_zeros(a, shape.rows, shape.depth, of_a);
+    set_zeros(b, shape.depth, shape.columns, of_b);
+    const Floats expected = expected_product(shape, a.matrix, b.matrix);
+    with_every_instruction_set([&] {
+      Scratch scratch;
+      Floats c(expected.size(), 7.0F);
+      matmul(shape, a.matrix, b.matrix, c.data(), shape.columns, scratch);
+      REQUIRE(first_difference(c, expected) == -1);
+    });
+  };
+  const auto all = [](std::int64_t, std::int64_t) { return true; };
+  for (const Order order : kOrders) {
+    // Where a zero meets an infinity or a NaN, nothing may be left out.
+    for (const Values values : {Values::kFiniteEdges, Values::kNonFinite}) {
+      check({67, 37, 67}, order, values, causal, all);
+      check({67, 37, 67}, order, values, later, all);
+      check({37, 67, 67}, order, values, all, causal);
+      check({37, 67, 67}, order, values, all, later);
+      check({67, 70, 300}, order, values, band, causal);
+      check({5, 18, 40}, order, values, nothing, all);
+      check({5, 18, 40}, order, values, all, nothing);
+    }
+  }
+}
+
 TEST_CASE("packed operands, strip outputs and parts give the bits of the whole product") {
   const MatmulShape shape = {61, 85, 4200};
   const Operand a(shape.rows, shape.depth, Order::kRowMajor, 3, Values::kNormal);
