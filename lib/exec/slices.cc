@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace dgx::exec {
 
@@ -13,6 +14,7 @@ namespace {
 constexpr std::int64_t kLeastSlices = 8;        // a thread: more would wait for the last
 constexpr double kLeastCost = 200000;           // cycles of all tasks: below, slices cost more than they save
 constexpr std::int64_t kMostSliceBytes = std::int64_t{4} << 20U;  // that only the tasks read: beyond, no cache holds it
+constexpr std::int64_t kNearBytes = std::int64_t{1} << 20U;       // what a task has at hand of a slice should fit the second-level cache
 constexpr std::int64_t kChunkBytes = std::int64_t{1} << 19U;      // small slices go together until they make this much
 
 class Slicer {
@@ -33,10 +35,11 @@ class Slicer {
   [[nodiscard]] const CompiledPrimitive& compiled(ValueIndex v) const { return q_.plan.compiled[static_cast<std::size_t>(v)]; }
   [[nodiscard]] std::int64_t bytes(ValueIndex v) const { return bytes_of(q_.program.values[static_cast<std::size_t>(v)]); }
 
-  /// Of all numbers of slices, the one with most bytes that stay in the caches; the smallest slices of those, since they are put together.
+  /// Of all numbers of slices, the one with most bytes that stay in the caches, the nearest ones first; the smallest slices of those, since
+  /// they are put together.
   std::optional<SlicedTasks> best_from(std::size_t begin) {
     std::optional<SlicedTasks> best;
-    std::int64_t most = 0;
+    std::pair<bool, std::int64_t> most{false, 1};
     std::int64_t slices = 1;
     for (const std::int64_t extent : compiled(q_.members[begin].front()).iteration) {
       slices *= extent;
@@ -44,8 +47,8 @@ class Slicer {
       SlicedTasks run{begin, begin, slices, 1, {}};
       while (run.end < q_.plan.tasks.size() && fits(run, run.end)) ++run.end;
       find_inside(run);
-      const std::int64_t saved = bytes_near(run);
-      if (saved > 0 && saved >= most && is_worth_it(run)) {
+      const std::pair<bool, std::int64_t> saved{bytes_at_hand(run) <= kNearBytes, bytes_near(run)};
+      if (saved >= most && is_worth_it(run)) {
         most = saved;
         best = std::move(run);
       }
@@ -64,6 +67,24 @@ class Slicer {
     }
     for (const ValueIndex v : run.inside) sum += bytes(v);
     return sum;
+  }
+
+  /// Of a slice, for the task that has most: what it writes, and what it reads of the others.
+  [[nodiscard]] std::int64_t bytes_at_hand(const SlicedTasks& run) const {
+    std::set<ValueIndex> made;
+    std::int64_t most = 0;
+    for (std::size_t t = run.begin; t < run.end; ++t) {
+      const Task& task = q_.plan.tasks[t];
+      std::set<ValueIndex> touched(task.writes.begin(), task.writes.end());
+      made.insert(touched.begin(), touched.end());
+      for (const ValueIndex v : task.reads) {
+        if (made.contains(v)) touched.insert(v);
+      }
+      std::int64_t sum = 0;
+      for (const ValueIndex v : touched) sum += bytes(v);
+      most = std::max(most, sum / run.slices);
+    }
+    return most;
   }
 
   [[nodiscard]] bool is_worth_it(SlicedTasks& run) const {
