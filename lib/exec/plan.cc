@@ -5,6 +5,7 @@
 #include <map>
 
 #include "memory_plan.h"
+#include "read_through.h"
 #include "slices.h"
 
 namespace dgx::exec {
@@ -30,7 +31,7 @@ struct Draft {
 class Planner {
  public:
   Planner(const program::Program& program, Fusion fusion, int threads, const std::vector<ValueIndex>& keep)
-      : program_(program), fusion_(fusion), threads_(threads), keep_(keep) {}
+      : program_(fusion == Fusion::kFused ? read_through_copies(program) : program), fusion_(fusion), threads_(threads), keep_(keep) {}
 
   Result<Plan> make() {
     DGX_CHECK(compile_all());
@@ -464,7 +465,7 @@ class Planner {
     });
   }
 
-  const program::Program& program_;
+  const program::Program program_;
   Fusion fusion_;
   int threads_;
   const std::vector<ValueIndex>& keep_;
