@@ -15,9 +15,12 @@ namespace {
 constexpr std::int64_t kBlock = kDotBlock;
 constexpr std::int64_t kGroup = kDotGroup;
 // A macro tile of C, at most kRowBlock × kColumnBlock, stays in the second-level cache while a group's blocks
-// pass by; a strip of B (16 or 32 KiB) stays in the first level while the panels of A pass by it.
+// pass by; a strip of B (16 or 32 KiB) stays in the first level while the panels of A pass by it. With one or
+// two blocks of depth the macro tile passes once, and wider ones save packing A again for the next columns.
 constexpr std::int64_t kRowBlock = 112;
 constexpr std::int64_t kColumnBlock = 768;
+constexpr std::int64_t kShallowDepth = 2 * kBlock;
+constexpr std::int64_t kShallowColumnBlock = 2 * kColumnBlock;
 constexpr std::int64_t kSlack = 16;  // packing writes whole vectors
 
 }  // namespace
@@ -72,9 +75,10 @@ struct Range {
   [[nodiscard]] std::int64_t size() const { return end - begin; }
 };
 
-// Columns of a block: as few blocks as kColumnBlock allows, nearly equal.
-std::int64_t column_block(std::int64_t columns) {
-  const std::int64_t blocks = std::max<std::int64_t>(1, (columns + kColumnBlock - 1) / kColumnBlock);
+// Columns of a block: as few blocks as may be, nearly equal.
+std::int64_t column_block(std::int64_t columns, std::int64_t depth) {
+  const std::int64_t most = depth <= kShallowDepth ? kShallowColumnBlock : kColumnBlock;
+  const std::int64_t blocks = std::max<std::int64_t>(1, (columns + most - 1) / most);
   return std::max<std::int64_t>(1, (strip_count(columns) + blocks - 1) / blocks) * kStripWidth;
 }
 
@@ -96,6 +100,35 @@ bool worth_packing(std::int64_t uses, std::int64_t most_uses, std::int64_t strid
   return uses > most_uses || stride <= 0 || stride > 1024 || stride % 512 == 0;
 }
 
+// Asks for a part of a matrix some lines at a time, so that it arrives while something else is computed.
+class Fetcher {
+ public:
+  Fetcher() = default;
+  // `runs` runs of `floats` neighbours, `stride` apart, within about `times` calls of fetch_some.
+  Fetcher(const float* data, std::int64_t runs, std::int64_t stride, std::int64_t floats, std::int64_t times)
+      : data_(data), runs_(runs), stride_(stride), floats_(floats) {
+    lines_at_once_ = (runs * ((floats + kLine - 1) / kLine) + times - 1) / times;
+  }
+  void fetch_some() {
+    for (std::int64_t n = 0; n < lines_at_once_ && runs_ > 0; ++n) {
+      __builtin_prefetch(data_ + at_, 0, 2);
+      at_ += kLine;
+      if (at_ < floats_) continue;
+      at_ = 0;
+      data_ += stride_;
+      --runs_;
+    }
+  }
+
+ private:
+  static constexpr std::int64_t kLine = 16;
+  const float* data_ = nullptr;
+  std::int64_t runs_ = 0, stride_ = 0, floats_ = 0, at_ = 0, lines_at_once_ = 0;
+};
+
+// C that exceeds this is seldom in the near caches when its tiles are written.
+constexpr std::int64_t kFarOutput = 64 * 1024;
+
 // One call of matmul. Loops, outermost first: column blocks, groups of depth, row blocks, blocks of depth,
 // strips of B, panels of A, and inside the micro-kernel the 256 terms. C itself holds the sum of finished
 // groups; the sum of a group's finished blocks is in scratch, tile after tile, because C's rows may be a
@@ -114,13 +147,14 @@ class Product {
         pack_a_(!(a.row_stride == 1 || a.column_stride == 1) ||
                 worth_packing(part.column_end - part.column_begin,
                               a.row_stride == 1 ? kDirectTransposedUses : kDirectUses,
-                              a.row_stride == 1 ? a.column_stride : a.row_stride)) {}
+                              a.row_stride == 1 ? a.column_stride : a.row_stride)),
+        far_output_(shape.rows * shape.columns >= kFarOutput) {}
 
   // `operand.strips(columns, group)` says where B's strips are, `operand.pack(columns, group, block)` fills
   // in those of one block of depth, just before they are first used.
   template <class OperandB>
   void run(const OperandB& operand) {
-    const std::int64_t width = column_block(part_.column_end - part_.column_begin);
+    const std::int64_t width = column_block(part_.column_end - part_.column_begin, shape_.depth);
     for (std::int64_t column = part_.column_begin; column < part_.column_end; column += width) {
       columns_ = {column, std::min(part_.column_end, column + width)};
       group_ = {0, std::min(kGroup, shape_.depth)};
@@ -154,6 +188,7 @@ class Product {
   void run_block() {
     if (pack_a_) pack_panels();
     zeros_.forget_panels();
+    fetcher_ = pack_a_ && a_.column_stride == 1 ? next_block_of_a() : Fetcher();
     const std::int64_t full = columns_.size() / kStripWidth;
     for (std::int64_t strip = 0; strip < full; strip += kernels_.tile_strips) {
       run_strips(strip, static_cast<int>(std::min<std::int64_t>(kernels_.tile_strips, full - strip)),
@@ -162,11 +197,28 @@ class Product {
     if (columns_.size() > full * kStripWidth) run_strips(full, 1, columns_.size() - full * kStripWidth);
   }
 
+  // The block of A that will be packed after this one, fetched between this one's tiles.
+  [[nodiscard]] Fetcher next_block_of_a() const {
+    Range rows = {row_, row_ + rows_};
+    Range depth = {block_.end, std::min(block_.end + kBlock, group_.end)};
+    if (block_.end == group_.end) {
+      const std::int64_t all = part_.row_end - part_.row_begin;
+      rows = {rows.end, std::min(rows.end + rows_, all)};
+      depth = {group_.begin, std::min(group_.begin + kBlock, group_.end)};
+    }
+    const float* from =
+        a_.data + (part_.row_begin + rows.begin) * a_.row_stride + depth.begin * a_.column_stride;
+    const std::int64_t strips = strip_count(columns_.size());
+    const std::int64_t tiles =
+        block_panels_.size() * ((strips + kernels_.tile_strips - 1) / kernels_.tile_strips);
+    return {from, rows.size(), a_.row_stride, depth.size(), tiles};
+  }
+
   // All panels of the row block against `strips` strips, the last of them `last_width` wide.
   void run_strips(std::int64_t strip, int strips, std::int64_t last_width) {
     const bool partial = last_width < kStripWidth;
-    float* group =
-        buffers_.groups.at_least(kRowBlock * (kColumnBlock + kStripWidth)) + strip * kStripWidth * rows_;
+    float* group = buffers_.groups.at_least(kRowBlock * strip_count(columns_.size()) * kStripWidth) +
+                   strip * kStripWidth * rows_;
     zeros_.forget_strips();
     TileTask task;
     task.b_step = partial ? kStripWidth : strips_.step;
@@ -177,6 +229,7 @@ class Product {
     for (std::int64_t panel = block_panels_.begin; panel < block_panels_.end; ++panel) {
       task.depth = block_.size();
       fetch_ahead(task, panel - block_panels_.begin, strip, strips);
+      fetcher_.fetch_some();
       const int height = panels_.height(panel);
       const Matrix a = pack_a_ ? Matrix{packed, 1, height} : panel_of_a(panel);
       task.a = a.data;
@@ -209,9 +262,11 @@ class Product {
     task.depth = terms.end - terms.begin;
   }
 
-  // Of all that the epilogue will touch, each panel of the row block fetches a part: one matrix's strip or some rows of it.
+  // Of all that the epilogue will touch, each panel of the row block fetches a part: one matrix's strip or
+  // some rows of it.
   void fetch_ahead(TileTask& task, std::int64_t panel, std::int64_t strip, std::int64_t strips) const {
-    const auto matrices = std::find(epilogue_.ahead.begin(), epilogue_.ahead.end(), nullptr) - epilogue_.ahead.begin();
+    const auto matrices =
+        std::find(epilogue_.ahead.begin(), epilogue_.ahead.end(), nullptr) - epilogue_.ahead.begin();
     if (matrices == 0 || block_.end < shape_.depth) return;
     const std::int64_t per_run = std::max<std::int64_t>(1, block_panels_.size() / (matrices * strips));
     const std::int64_t run = panel / per_run;
@@ -233,6 +288,7 @@ class Product {
     float* const to = c_.data + (part_.row_begin + row) * c_.row_stride +
                       (columns_.begin / kStripWidth + strip) * c_.strip_stride;
     task.accumulate = group_.begin > 0;
+    if (far_output_) fetch_output(to, height, strips);
     if (last_width == kStripWidth) {
       task.out = to;
       task.out_row_stride = c_.row_stride;
@@ -242,6 +298,13 @@ class Product {
       finish_partial_tile(task, to, height, static_cast<std::size_t>(last_width) * sizeof(float));
     }
     task.accumulate = false;
+  }
+
+  // Where the tile will be written, while it is computed.
+  void fetch_output(const float* to, int height, int strips) const {
+    for (int s = 0; s < strips; ++s) {
+      for (int i = 0; i < height; ++i) __builtin_prefetch(to + s * c_.strip_stride + i * c_.row_stride, 1, 3);
+    }
   }
 
   void finish_partial_tile(TileTask& task, float* to, int height, std::size_t row_bytes) const {
@@ -277,6 +340,7 @@ class Product {
   Scratch::Buffers& buffers_;
   const Panels panels_;
   const bool pack_a_;
+  const bool far_output_;
 
   Range columns_;          // of C: the column block
   Range group_;            // of depth
@@ -286,13 +350,16 @@ class Product {
   std::int64_t rows_ = 0;  // and its rows
   Strips strips_;
   ZeroTerms zeros_;        // of the row block's panels and the strips at hand
+  Fetcher fetcher_;  // of A's next block
 };
 
 // B in memory: packed into scratch block by block, or, but for a last partial strip, read where it is.
 class MatrixB {
  public:
   MatrixB(Matrix b, std::int64_t uses, FloatBuffer& buffer)
-      : b_(b), packs_(b.column_stride != 1 || worth_packing(uses, kDirectUses, b.row_stride)), buffer_(buffer) {}
+      : b_(b),
+        packs_(b.column_stride != 1 || worth_packing(uses, kDirectUses, b.row_stride)),
+        buffer_(buffer) {}
 
   [[nodiscard]] Strips strips(Range columns, Range group) const {
     const std::int64_t stride = strip_stride(group.size());

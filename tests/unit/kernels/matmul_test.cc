@@ -163,6 +163,8 @@ TEST_CASE("a product passes infinities and NaN as its definition does") {
 
 TEST_CASE("a product larger than a macro tile equals its definition") {
   check_product({230, 800, 270}, Order::kRowMajor, Order::kTransposed, Values::kNormal);
+  check_product({115, 1585, 300}, Order::kRowMajor, Order::kRowMajor, Values::kNormal);  // shallow and wide
+  check_product({227, 290, 513}, Order::kRowMajor, Order::kRowMajor, Values::kNormal);
   check_product({113, 769, 33}, Order::kTransposed, Order::kRowMajor, Values::kNormal);
   check_product({390, 35, 258}, Order::kTransposed, Order::kRowMajor, Values::kNormal);
 }
