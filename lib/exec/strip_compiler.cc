@@ -395,12 +395,21 @@ void StripCompiler::fill_literals() {
   }
 }
 
+/// Only scratch may stay in processor registers: the rest lies in memory that others read.
+void StripCompiler::chain() {
+  std::vector<bool> stored;
+  for (const StripRegister& reg : program_.registers) stored.push_back(reg.source != Source::kScratch);
+  if (program_.result >= 0) stored[static_cast<std::size_t>(program_.result)] = true;
+  kernels::cpu::link_chains(program_.instructions, stored);
+}
+
 StripProgram StripCompiler::finish() {
   collapse();
   join_short_rows();
   place_registers();
   widen_bytes();
   fill_literals();
+  chain();
   return std::move(program_);
 }
 

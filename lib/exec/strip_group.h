@@ -123,6 +123,7 @@ class StripCompiler {
   void place_registers();
   void widen_bytes();
   void fill_literals();
+  void chain();
 
   StripProgram program_;
   Along along_;

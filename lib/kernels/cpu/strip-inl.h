@@ -21,16 +21,24 @@ using F = hn::ScalableTag<float>;
 using V = hn::Vec<F>;
 using U = hn::RebindToUnsigned<F>;
 
-// The last, partial vector goes through a padded copy, so that memory is never touched beyond `count`.
+// The last, partial vector, so that memory is never touched beyond `count`.
 HWY_INLINE V load_some(F f, const float* from, std::int64_t count) {
+#if HWY_ARCH_X86
+  return hn::MaskedLoad(hn::FirstN(f, static_cast<std::size_t>(count)), f, from);
+#else
   HWY_ALIGN float lanes[hn::MaxLanes(F{})] = {};
   for (std::int64_t i = 0; i < count; ++i) lanes[i] = from[i];
   return hn::Load(f, lanes);
+#endif
 }
 HWY_INLINE void store_some(F f, V value, float* to, std::int64_t count) {
+#if HWY_ARCH_X86
+  hn::BlendedStore(value, hn::FirstN(f, static_cast<std::size_t>(count)), f, to);
+#else
   HWY_ALIGN float lanes[hn::MaxLanes(F{})];
   hn::Store(value, f, lanes);
   for (std::int64_t i = 0; i < count; ++i) to[i] = lanes[i];
+#endif
 }
 
 // A strip operation of one, two or three float operands; masks travel as float lanes of all ones or all zeros.
@@ -117,10 +125,10 @@ DGX_STRIP1(CosF, kernels::HWY_NAMESPACE::Cos(f, x));
 #undef DGX_STRIP1
 #undef DGX_STRIP2
 
-HWY_INLINE hn::Mask<U> is_subnormal(U u, hn::Vec<U> bits) {
-  const auto from_one = hn::Sub(hn::ShiftLeft<1>(bits), hn::Set(u, 1));  // ±0 becomes the largest number
-  return hn::Lt(from_one, hn::Set(u, 0x00ffffffu));
-}
+// Twice the magnitude, less one: below kSubnormals for subnormal numbers alone, as ±0 becomes the largest number.
+HWY_INLINE hn::Vec<U> from_one(U u, hn::Vec<U> bits) { return hn::Sub(hn::ShiftLeft<1>(bits), hn::Set(u, 1)); }
+inline constexpr std::uint32_t kSubnormals = 0x00ffffffu;
+HWY_INLINE hn::Mask<U> is_subnormal(U u, hn::Vec<U> bits) { return hn::Lt(from_one(u, bits), hn::Set(u, kSubnormals)); }
 
 // fma where x or y is subnormal, which costs processors a hundred cycles and more. The momentum of a unit that no longer
 // fires stays subnormal for ever, so two cases are computed another way, with the same bits:
@@ -286,9 +294,11 @@ inline void integer_of_byte(void* out, const void* a, const void*, const void*, 
   for (; i < count; ++i) to[i] = x[i];
 }
 
+#include "strip_chain-inl.h"
+
 inline StripTable make_strip_table() {
   StripTable table = plain_strip_table();
-  const auto set = [&table](StripOp op, StripFunction function) { table[static_cast<std::size_t>(op)] = function; };
+  const auto set = [&table](StripOp op, StripFunction function) { table[op] = function; };
   set(StripOp::kAddF, strip2<AddF>);
   set(StripOp::kSubF, strip2<SubF>);
   set(StripOp::kMulF, strip2<MulF>);
@@ -332,6 +342,7 @@ inline StripTable make_strip_table() {
   set(StripOp::kNotM, strip1<NotM>);
   set(StripOp::kMaskOfInteger, mask_of_integer);
   set(StripOp::kIntegerOfByte, integer_of_byte);
+  table.chain = run_chain;
   return table;
 }
 

@@ -18,14 +18,54 @@ const StripTable& current_table() {
   }
 }
 
+bool is_chainable(StripOp op) {
+  switch (op) {
+    case StripOp::kAddF: case StripOp::kSubF: case StripOp::kMulF: case StripOp::kDivF: case StripOp::kFmaF:
+    case StripOp::kSqrtF: case StripOp::kNegF: case StripOp::kAbsF: case StripOp::kMaxF: case StripOp::kMinF:
+    case StripOp::kFloorF: case StripOp::kTruncF: case StripOp::kRintF:
+    case StripOp::kEqF: case StripOp::kNeF: case StripOp::kLtF: case StripOp::kLeF: case StripOp::kGtF: case StripOp::kGeF:
+    case StripOp::kSelectF: case StripOp::kAndM: case StripOp::kOrM: case StripOp::kNotM: case StripOp::kCheckFinite: return true;
+    default: return false;
+  }
+}
+
 }  // namespace
+
+void link_chains(std::vector<StripInstruction>& program, const std::vector<bool>& stored) {
+  std::vector<std::size_t> last_use(stored.size(), 0);
+  for (std::size_t n = 0; n < program.size(); ++n) {
+    for (const std::int32_t r : program[n].in) last_use[static_cast<std::size_t>(r)] = n;
+  }
+  std::size_t first = 0, maker = 0;  // of the chain; the last instruction with a result
+  for (std::size_t n = 1; n <= program.size(); ++n) {
+    const bool goes_on = n < program.size() && is_chainable(program[n - 1].op) && is_chainable(program[n].op);
+    if (!goes_on) {
+      program[first].chain = static_cast<std::int16_t>(n - first);
+      first = maker = n;
+      continue;
+    }
+    if (program[n - 1].op != StripOp::kCheckFinite) maker = n - 1;
+    const std::int32_t made = program[maker].out;
+    for (int operand = 0; operand < 3; ++operand) {
+      if (program[n].in[operand] == made) program[n].held = static_cast<std::uint8_t>(program[n].held | 1 << operand);
+    }
+    const auto out = static_cast<std::size_t>(made);
+    if (maker + 1 == n) program[maker].stores = stored[out] || last_use[out] != n || program[n].held == 0;
+  }
+}
 
 void run_strip(const std::vector<StripInstruction>& program, void* const* registers, std::int64_t count) {
   const StripTable& table = current_table();
   const auto at = [registers](std::int32_t r) { return registers[static_cast<std::size_t>(r)]; };
-  for (const StripInstruction& instruction : program) {
-    table[static_cast<std::size_t>(instruction.op)](at(instruction.out), at(instruction.in[0]),
-                                                    at(instruction.in[1]), at(instruction.in[2]), count);
+  for (std::size_t n = 0; n < program.size();) {
+    const StripInstruction& instruction = program[n];
+    const bool chained = table.chain != nullptr && instruction.chain > 1;
+    if (chained) {
+      table.chain(&instruction, instruction.chain, registers, count);
+    } else {
+      table[instruction.op](at(instruction.out), at(instruction.in[0]), at(instruction.in[1]), at(instruction.in[2]), count);
+    }
+    n += chained ? static_cast<std::size_t>(instruction.chain) : 1;
   }
 }
 

@@ -88,7 +88,7 @@ void copy(void* out, const void* a, const void*, const void*, std::int64_t count
   if (out != a) std::memmove(out, a, static_cast<std::size_t>(count) * sizeof(T));
 }
 
-StripFunction& at(StripTable& table, StripOp op) { return table[static_cast<std::size_t>(op)]; }
+StripFunction& at(StripTable& table, StripOp op) { return table[op]; }
 
 void add_integers(StripTable& t) {
   at(t, StripOp::kAddI) = binary<Integer, Integer, wrapping_add>;

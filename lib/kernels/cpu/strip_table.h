@@ -9,7 +9,17 @@ namespace dgx::kernels::cpu {
 
 /// One instruction on `count` elements. Operands that the operation does not have are null.
 using StripFunction = void (*)(void* out, const void* a, const void* b, const void* c, std::int64_t count);
-using StripTable = std::array<StripFunction, kStripOpCount>;
+
+/// `instructions` of them, block by block.
+using ChainFunction = void (*)(const StripInstruction* first, std::int64_t instructions, void* const* registers, std::int64_t count);
+
+struct StripTable {
+  std::array<StripFunction, kStripOpCount> functions{};
+  ChainFunction chain = nullptr;  ///< may be null
+
+  StripFunction& operator[](StripOp op) { return functions[static_cast<std::size_t>(op)]; }
+  StripFunction operator[](StripOp op) const { return functions[static_cast<std::size_t>(op)]; }
+};
 
 /// The integer, mask and conversion instructions in plain C++: the same for every instruction set, and what a table of
 /// floating-point instructions starts from.

@@ -116,6 +116,84 @@ TEST_CASE("a strip instruction gives each lane what the scalar operation gives, 
   REQUIRE(force_instruction_set(best).ok());
 }
 
+/// Operations of chains, and one that ends them.
+StripOp random_operation(std::mt19937_64& random) {
+  constexpr StripOp kOperations[] = {
+      StripOp::kAddF, StripOp::kSubF, StripOp::kMulF,   StripOp::kDivF,   StripOp::kFmaF,  StripOp::kSqrtF,   StripOp::kNegF,
+      StripOp::kAbsF, StripOp::kMaxF, StripOp::kMinF,   StripOp::kFloorF, StripOp::kTruncF, StripOp::kRintF,  StripOp::kEqF,
+      StripOp::kNeF,  StripOp::kLtF,  StripOp::kLeF,    StripOp::kGtF,    StripOp::kGeF,   StripOp::kSelectF, StripOp::kAndM,
+      StripOp::kOrM,  StripOp::kNotM, StripOp::kFmaF,   StripOp::kMulF,   StripOp::kTanhF, StripOp::kCheckFinite};
+  return kOperations[random() % std::size(kOperations)];
+}
+
+bool takes_masks(StripOp op) { return op == StripOp::kAndM || op == StripOp::kOrM || op == StripOp::kNotM; }
+bool makes_mask(StripOp op) { return takes_masks(op) || (op >= StripOp::kEqF && op <= StripOp::kGeF); }
+
+constexpr std::int32_t kInputs = 4;  // registers of numbers, and behind them as many of masks
+constexpr std::int32_t kFirstOut = 2 * kInputs;
+
+/// A program of `length` instructions, each of which likes to read what the one before made; register kFirstOut + n is n's.
+std::vector<StripInstruction> random_program(std::mt19937_64& random, std::int32_t length) {
+  std::vector<StripInstruction> program;
+  std::vector<std::int32_t> numbers = {0, 1, 2, 3}, masks = {4, 5, 6, 7};
+  const auto pick = [&](const std::vector<std::int32_t>& from) {
+    return random() % 2 == 0 ? from.back() : from[random() % from.size()];
+  };
+  for (std::int32_t n = 0; n < length; ++n) {
+    const StripOp op = random_operation(random);
+    StripInstruction instruction{op, kFirstOut + n, {}};
+    for (int k = 0; k < 3; ++k) {
+      const bool mask = takes_masks(op) || (op == StripOp::kSelectF && k == 0);
+      instruction.in[k] = pick(mask ? masks : numbers);
+    }
+    program.push_back(instruction);
+    if (op != StripOp::kCheckFinite) (makes_mask(op) ? masks : numbers).push_back(instruction.out);
+  }
+  return program;
+}
+
+TEST_CASE("instructions that pass over a strip together make what they make alone") {
+  std::mt19937_64 random(31);
+  constexpr auto kLength = static_cast<std::size_t>(kStripLength);
+  constexpr std::int32_t kInstructions = 12;
+  const auto best = current_instruction_set();
+  for (const InstructionSet set : available_instruction_sets()) {
+    REQUIRE(force_instruction_set(set).ok());
+    for (int round = 0; round < 400; ++round) {
+      const auto program = random_program(random, 1 + static_cast<std::int32_t>(random() % kInstructions));
+      const std::int64_t count = round % 4 == 0 ? kStripLength : 1 + static_cast<std::int64_t>(random() % kStripLength);
+      std::vector<std::vector<float>> alone(kFirstOut + kInstructions, std::vector<float>(kLength, 0));
+      for (std::int32_t r = 0; r < kInputs; ++r) {
+        alone[static_cast<std::size_t>(r)] = random_floats(random, kLength);
+        for (float& mask : alone[static_cast<std::size_t>(kInputs + r)]) mask = std::bit_cast<float>(random() % 2 == 0 ? 0u : ~0u);
+      }
+      auto together = alone;
+      const auto run = [&](const std::vector<StripInstruction>& of, std::vector<std::vector<float>>& registers) {
+        std::vector<void*> pointers;
+        for (auto& reg : registers) pointers.push_back(reg.data());
+        run_strip(of, pointers.data(), count);
+      };
+      std::vector<bool> stored(alone.size());
+      for (std::size_t r = 0; r < stored.size(); ++r) stored[r] = random() % 2 == 0;
+      auto chained = program;
+      link_chains(chained, stored);
+      run(program, alone);
+      run(chained, together);
+      for (const StripInstruction& instruction : program) {
+        const auto out = static_cast<std::size_t>(instruction.out);
+        if (!stored[out] && instruction.op != StripOp::kCheckFinite) continue;
+        for (std::size_t i = 0; i < kLength; ++i) {
+          INFO(name_of(set) << ", element " << i << " of " << count << ", register " << out);
+          const bool flags = instruction.op == StripOp::kCheckFinite || makes_mask(instruction.op);
+          const auto bits_of = [&](float x) { return flags ? std::bit_cast<std::uint32_t>(x) : bits(x); };
+          if (bits_of(alone[out][i]) != bits_of(together[out][i])) FAIL();
+        }
+      }
+    }
+  }
+  REQUIRE(force_instruction_set(best).ok());
+}
+
 TEST_CASE("a strip is flagged exactly when one of its elements is infinite or NaN") {
   const auto best = current_instruction_set();
   for (const InstructionSet set : available_instruction_sets()) {

@@ -36,11 +36,19 @@ struct StripInstruction {
   StripOp op = StripOp::kCopyF;
   std::int32_t out = 0;
   std::int32_t in[3] = {0, 0, 0};
+  std::int16_t chain = 1;    ///< this many instructions from here may pass over the strip together (link_chains)
+  std::uint8_t held = 0;     ///< bit n: in[n] is what the instruction before made, which a chain still has in registers
+  bool stores = true;        ///< if not, nobody but the next instruction, in the same chain, reads `out`
 };
+
+/// Marks chains: instructions that pass over a strip together, so that what one makes stays in processor registers for the next and
+/// is written only where `stored` (by register) asks for it or a later instruction reads it. No register may be written twice, nor
+/// may any be read before it is written.
+void link_chains(std::vector<StripInstruction>& program, const std::vector<bool>& stored);
 
 /// Runs `program` on `count` (1 … kStripLength) elements. registers[r] is where register r lies: scratch of
 /// kStripLength elements, or memory of exactly `count` elements for inputs and outputs. An output may be the same
-/// memory as an input of the same instruction. Uses the current instruction set (dispatch.h).
+/// memory as an input of the same instruction or of one before. Uses the current instruction set (dispatch.h).
 void run_strip(const std::vector<StripInstruction>& program, void* const* registers, std::int64_t count);
 
 }  // namespace dgx::kernels::cpu
