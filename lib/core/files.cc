@@ -133,11 +133,15 @@ Status rename_no_replace(const std::string& from, const std::string& to) {
   return {};
 }
 
-Status sync_file(const std::string& path) {
-  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.valid()) return errno_error(path, "open");
+Status sync(const Descriptor& file, const std::string& path) {
   if (::fsync(file.get()) != 0) return errno_error(path, "sync");
   return {};
+}
+
+Status sync_file(const std::string& path) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.valid()) return errno_error(path, "open");
+  return sync(file, path);
 }
 
 }  // namespace
@@ -202,6 +206,23 @@ Status AtomicFile::commit() {
   }
   temporary_.clear();
   return sync_folder(folder_of(target_));
+}
+
+Status append_line(const std::string& path, std::string_view line) {
+  const Descriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+  if (!file.valid()) return errno_error(path, "open");
+  const off_t before = ::lseek(file.get(), 0, SEEK_END);
+  Status status = write_all(file.get(), std::string(line) + "\n", path);
+  if (status.ok()) status = sync(file, path);
+  if (!status.ok()) static_cast<void>(!::ftruncate(file.get(), before));
+  return status;
+}
+
+Status truncate_file(const std::string& path, std::size_t size_bytes) {
+  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!file.valid()) return errno_error(path, "open");
+  if (::ftruncate(file.get(), static_cast<off_t>(size_bytes)) != 0) return errno_error(path, "truncate");
+  return sync(file, path);
 }
 
 Result<FileLock> FileLock::acquire(const std::string& path) {

@@ -1,6 +1,4 @@
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "dgx/jobs/dispute.h"
 #include "dgx/manifest/trust.h"
@@ -33,34 +31,6 @@ Result<protocol::Transcript> play(const std::string& path, std::string_view text
   auto played = protocol::play_transcript(text);
   if (!played.ok()) return within(path, std::move(played).error());
   return played;
-}
-
-Status write_all(int descriptor, std::string_view text, const std::string& path) {
-  while (!text.empty()) {
-    const ssize_t count = ::write(descriptor, text.data(), text.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return errno_error(path, "write");
-    text.remove_prefix(static_cast<std::size_t>(count));
-  }
-  if (::fsync(descriptor) != 0) return errno_error(path, "sync");
-  return {};
-}
-
-/// Appends a line durably after `size` bytes, or leaves the file as it was.
-Status append(const std::string& path, std::size_t size, std::string_view line) {
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  if (descriptor < 0) return errno_error(path, "open");
-  const auto whole = static_cast<off_t>(size);
-  Status status;
-  if (::ftruncate(descriptor, whole) != 0 || ::lseek(descriptor, whole, SEEK_SET) != whole) {
-    status = errno_error(path, "truncate");
-  } else {
-    status = write_all(descriptor, std::string(line) + "\n", path);
-    // If this fails, too, a torn line stays, which the next writer removes.
-    if (!status.ok()) static_cast<void>(!::ftruncate(descriptor, whole));
-  }
-  ::close(descriptor);
-  return status;
 }
 
 Result<Side> side_of_key(const Game& game, const Digest& key) {
@@ -167,7 +137,8 @@ Result<MoveResult> move(const MoveOptions& options, const JobContext& context) {
   }
   const manifest::Signed<manifest::Move>& signed_move = *next;
   DGX_CHECK(game.apply(signed_move));
-  DGX_CHECK(append(options.transcript, text.whole_lines.size(), signed_move.envelope));
+  if (text.torn > 0) DGX_CHECK(truncate_file(options.transcript, text.whole_lines.size()));
+  DGX_CHECK(append_line(options.transcript, signed_move.envelope));
   out.move = signed_move.id;
   out.turn = signed_move.body.turn;
   out.said = said_in_words(signed_move.body);

@@ -1,11 +1,9 @@
 #include "dgx/ledger/ledger.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <set>
 
@@ -178,40 +176,6 @@ Result<Scan> scan_files(const std::string& path) {
   if (receipts_now == receipts.size()) return scan_text(path, ledger, receipts);
   const std::size_t count = split(receipts).lines.size();
   return scan_text(path, first_lines(ledger, count), first_lines(receipts, count));
-}
-
-/// Cuts a file to what counts, durably.
-Status truncate_file(const std::string& path, std::size_t size_bytes) {
-  if (::truncate(path.c_str(), static_cast<off_t>(size_bytes)) != 0) return errno_error(path, "truncate");
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  if (descriptor < 0) return errno_error(path, "open");
-  const bool synced = ::fsync(descriptor) == 0;
-  const Error error = errno_error(path, "sync");
-  ::close(descriptor);
-  return synced ? Status() : Status(error);
-}
-
-Status write_and_sync(int descriptor, std::string_view text, const std::string& path) {
-  while (!text.empty()) {
-    const ssize_t count = ::write(descriptor, text.data(), text.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return errno_error(path, "write");
-    text.remove_prefix(static_cast<std::size_t>(count));
-  }
-  if (::fsync(descriptor) != 0) return errno_error(path, "sync");
-  return {};
-}
-
-/// Appends durably, or leaves the file as it was.
-Status append_line(const std::string& path, std::string_view line) {
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
-  if (descriptor < 0) return errno_error(path, "open");
-  const off_t before = ::lseek(descriptor, 0, SEEK_END);
-  Status status = write_and_sync(descriptor, std::string(line) + "\n", path);
-  // A failed truncation leaves a torn line, which the next writer removes.
-  if (!status.ok()) static_cast<void>(!::ftruncate(descriptor, before));
-  ::close(descriptor);
-  return status;
 }
 
 std::vector<Digest> leaf_hashes(const Log& log, std::size_t size) {

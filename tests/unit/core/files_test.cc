@@ -125,6 +125,13 @@ bool in_child(Body body) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+/// For the calling process: files may not grow beyond, and writers are told by an error, not a signal.
+void limit_files(rlim_t size_bytes) {
+  ::signal(SIGXFSZ, SIG_IGN);
+  const struct rlimit limit { size_bytes, size_bytes };
+  if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) ::_exit(99);
+}
+
 TEST_CASE("a folder that may not be written is an output that cannot be created") {
   const TemporaryFolder folder;
   fs::permissions(folder.path(), fs::perms::owner_read | fs::perms::owner_exec | fs::perms::others_read |
@@ -142,9 +149,7 @@ TEST_CASE("when writing fails half way the error is I/O and the temporary file i
   const TemporaryFolder folder;
   REQUIRE(write_file(folder / "x", "old", Clobber::kRefuse).ok());
   CHECK(in_child([&] {
-    ::signal(SIGXFSZ, SIG_IGN);
-    const struct rlimit limit { 4096, 4096 };
-    if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return false;
+    limit_files(4096);
     const auto status = write_file(folder / "x", std::string(100000, 'n'), Clobber::kReplace);
     return !status.ok() && status.error().code == ErrorCode::kIo;
   }));
@@ -165,6 +170,23 @@ TEST_CASE("a very long name still gets a temporary file") {
   const std::string name(255, 'n');
   CHECK(write_file(folder / name, "x", Clobber::kRefuse).ok());
   CHECK(exists(folder / name));
+}
+
+TEST_CASE("a line is appended whole or not at all, and only to a file that exists") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "log";
+  CHECK(append_line(path, "a").error().code == ErrorCode::kMissing);
+  REQUIRE(write_file(path, "one\n", Clobber::kRefuse).ok());
+  REQUIRE(append_line(path, "two").ok());
+  CHECK(*read_file(path, 100) == "one\ntwo\n");
+  CHECK(in_child([&] {
+    limit_files(10);
+    return append_line(path, "three").error().code == ErrorCode::kIo;
+  }));
+  CHECK(*read_file(path, 100) == "one\ntwo\n");
+  REQUIRE(truncate_file(path, 4).ok());
+  CHECK(*read_file(path, 100) == "one\n");
+  CHECK(truncate_file(folder / "none", 0).error().code == ErrorCode::kMissing);
 }
 
 TEST_CASE("a lock is held by one at a time, on a file or a folder, and freed by its owner's end") {

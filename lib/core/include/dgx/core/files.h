@@ -48,6 +48,12 @@ class AtomicFile {
   Clobber clobber_;
 };
 
+/// Appends a line, and '\n', to a file that exists, and syncs it. On an error the file is cut to what it was;
+/// should that fail, too, the torn line stays that a crash might leave as well: readers expect one.
+[[nodiscard]] Status append_line(const std::string& path, std::string_view line);
+/// Cuts a file to its first bytes, and syncs it.
+[[nodiscard]] Status truncate_file(const std::string& path, std::size_t size_bytes);
+
 /// An advisory exclusive lock (flock) that lasts as long as this object: one writer per run folder, one per
 /// ledger.
 class FileLock {
