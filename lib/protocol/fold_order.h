@@ -1,19 +1,19 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 
+#include "dgx/kernels/fold_order.h"
 #include "dgx/kernels/scalar.h"
 
 namespace dgx::protocol {
 
 /// The order of additions in folds (dgx-numerics(7), "Folds"), as both who shows running results and who
 /// judges them count.
-inline constexpr std::int64_t kDotBlock = 256;   ///< positions of a block
-inline constexpr std::int64_t kDotGroup = 16;    ///< blocks of a group
-inline constexpr std::int64_t kSumBlock = 2048;  ///< items of a block, at every level
-inline constexpr std::size_t kSumLanes = 32;
+using kernels::kDotBlock;
+using kernels::kDotGroup;
+using kernels::kSumBlock;
+using kernels::kSumLanes;
 
 [[nodiscard]] inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return a / b + (a % b != 0 ? 1 : 0);

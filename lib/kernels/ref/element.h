@@ -7,14 +7,9 @@
 #include <vector>
 
 #include "dgx/kernels/evaluate.h"
+#include "dgx/kernels/fold_order.h"
 
 namespace dgx::kernels {
-
-// How folds are cut (evaluate.h).
-inline constexpr std::int64_t kDotBlock = 256;   ///< positions a block
-inline constexpr std::int64_t kDotGroup = 16;    ///< blocks a group
-inline constexpr std::int64_t kSumBlock = 2048;  ///< items a block
-inline constexpr std::size_t kSumLanes = 32;
 
 /// The result of a sum's block from its lanes, which it uses up.
 template <class Policy>
@@ -51,8 +46,8 @@ typename Policy::Value combine(Policy& policy, NumberType type,
 ///   Value& best, Value& where); Value partial(const Value&, int lane);          a finished part of a fold
 ///   Value accumulator(const Value&);                what acc is from now on
 ///   void end_list();                                the steps of one list are done
-/// Source gives elements: Slot read(std::size_t access, std::int64_t element); it hears of every access that is evaluated, also
-/// of one that gives its fill: void located(ValueIndex).
+/// Source gives elements: Slot read(std::size_t access, std::int64_t element); it hears of every access that
+/// is evaluated, also of one that gives its fill: void located(ValueIndex).
 template <class Policy, class Source>
 class ElementEvaluator {
  public:
