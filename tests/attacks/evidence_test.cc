@@ -200,15 +200,53 @@ TEST_CASE("batches are judged by the sample that the task's order gives, whateve
 
 namespace {
 
-/// Two accomplices play over a program of hostile lines: the solver shows numbers of nothing, the challenger
-/// names the first thing each time. Returns what becomes of it.
-std::string played_over(const std::vector<std::string>& lines, std::int64_t value) {
-  std::vector<Digest> leaves;
-  for (const std::string& line : lines) leaves.push_back(merkle::leaf_hash(as_bytes(line)));
+/// The tensor of a type and shape whose numbers are all zero; the nodes of such a tree follow level by level,
+/// however large it is.
+struct Zeros {
+  explicit Zeros(const Result<kernels::Primitive>& line) {
+    if (line.ok()) dtype = line->dtype;
+    if (line.ok()) shape = line->shape;
+    const std::int64_t elements = element_count(shape).ok() ? *element_count(shape) : 2;
+    const auto bytes = static_cast<std::uint64_t>(elements) * size_of(dtype);
+    leaves = merkle::tensor_leaf_count(bytes);
+    last_leaf.assign(leaves == 1 ? bytes : 1'024, 0);
+    digest = merkle::tensor_digest(dtype, shape, root(leaves));
+  }
+
+  [[nodiscard]] Digest root(std::uint64_t below) const {
+    Digest out = merkle::leaf_hash(last_leaf);
+    for (std::uint64_t size = 1; size < below; size *= 2) out = merkle::node_hash(out, out);
+    return out;
+  }
+  [[nodiscard]] std::vector<Digest> nodes(const protocol::Node& node) const {
+    return {node.children(), root(node.child_size())};
+  }
+  /// As value `value` of a table of `lines` such tensors.
+  [[nodiscard]] Operand operand(std::int64_t value, std::size_t lines) const {
+    Operand out;
+    out.value = value;
+    out.dtype = dtype;
+    out.shape = shape;
+    out.table = *merkle::inclusion_path(std::vector<Digest>(lines, merkle::value_leaf(digest)),
+                                        static_cast<std::uint64_t>(value));
+    out.bytes = last_leaf;
+    for (std::uint64_t size = 1; size < leaves; size *= 2) out.path.push_back(root(size));
+    return out;
+  }
+
+  DType dtype = DType::kF32;
+  Shape shape{2};
+  std::uint64_t leaves = 1;
+  Bytes last_leaf;
+  Digest digest;
+};
+
+/// The honest solver's dispute, but for a program of these lines.
+protocol::Dispute about_lines(const std::vector<Digest>& leaves) {
   TinyParty honest(small());
   auto dispute = about_proof(honest);
   manifest::Task task = dispute.task.body;
-  task.program = {merkle::root_of(leaves), std::ssize(lines)};
+  task.program = {merkle::root_of(leaves), std::ssize(leaves)};
   dispute.task = *manifest::seal(task, key(2));
   manifest::Proof proof = dispute.proof.body;
   proof.task = dispute.task.id;
@@ -217,74 +255,70 @@ std::string played_over(const std::vector<std::string>& lines, std::int64_t valu
   challenge.task = dispute.task.id;
   challenge.proof = dispute.proof.id;
   dispute.challenge = *manifest::seal(challenge, key(kChallenges));
-  const manifest::OpenedLine line{value, *merkle::inclusion_path(leaves, static_cast<std::uint64_t>(value)),
-                                  lines[static_cast<std::size_t>(value)]};
+  return dispute;
+}
 
-  // The value is the tensor of the line's type and shape whose numbers are all zero; the nodes of such a tree
-  // follow level by level, however large it is.
-  const auto parsed =
-      program::parse_line(lines[static_cast<std::size_t>(value)], static_cast<kernels::ValueIndex>(value));
-  const DType dtype = parsed.ok() ? parsed->dtype : DType::kF32;
-  const Shape shape = parsed.ok() ? parsed->shape : Shape{2};
-  const std::int64_t elements = element_count(shape).ok() ? *element_count(shape) : 2;
-  const auto bytes = static_cast<std::uint64_t>(elements) * size_of(dtype);
-  const std::uint64_t tensor_leaves = merkle::tensor_leaf_count(bytes);
-  const Bytes last_leaf(tensor_leaves == 1 ? bytes : 1'024, 0);
-  const auto zeros = [&](std::uint64_t below) {
-    Digest root = merkle::leaf_hash(last_leaf);
-    for (std::uint64_t size = 1; size < below; size *= 2) root = merkle::node_hash(root, root);
-    return root;
-  };
-  const auto nodes = [&](const protocol::Node& node) {
-    return std::vector<Digest>(node.children(), zeros(node.child_size()));
-  };
-  const Digest tensor = merkle::tensor_digest(dtype, shape, zeros(tensor_leaves));
-  Operand operand;
-  operand.value = value;
-  operand.dtype = dtype;
-  operand.shape = shape;
-  operand.table = *merkle::inclusion_path(std::vector<Digest>(lines.size(), merkle::value_leaf(tensor)),
-                                          static_cast<std::uint64_t>(value));
-  operand.bytes = last_leaf;
-  for (std::uint64_t size = 1; size < tensor_leaves; size *= 2) operand.path.push_back(zeros(size));
+protocol::NumbersPost zero_numbers(const protocol::Ground& ground, DType dtype) {
+  const kernels::Running zero{
+      dtype == DType::kF32 ? kernels::Number::of(0.0F) : kernels::Number::of(std::int64_t{0}), 0};
+  return {*ground.fold->compose([&](const protocol::FoldList& list) {
+    return Result<std::vector<kernels::Running>>(
+        std::vector<kernels::Running>(static_cast<std::size_t>(list.count()), zero));
+  })};
+}
+
+/// What accomplices say: the solver shows numbers of nothing, the challenger names the first thing each time.
+protocol::Say say_of_accomplices(const protocol::Game& game, const manifest::OpenedLine& line,
+                                 std::size_t lines, const Zeros& zeros) {
+  const protocol::Ground& ground = game.ground();
+  switch (game.stage()) {
+    case Stage::kStates: {
+      protocol::StatesPost post;
+      post.digests.assign(static_cast<std::size_t>(ground.end_step - ground.first_step - 1), digest("state"));
+      return post;
+    }
+    case Stage::kValues: {
+      const std::vector<Digest> hashes(lines, merkle::value_leaf(zeros.digest));
+      return protocol::ValuesPost{merkle::root_of(hashes), std::vector<Digest>(lines, zeros.digest)};
+    }
+    case Stage::kChooseValue:
+      return protocol::Name{line.index, line};
+    case Stage::kTensor:
+      if (zeros.leaves == 1) return protocol::TensorPost{std::nullopt, {}, zeros.last_leaf};
+      return protocol::TensorPost{zeros.root(zeros.leaves), zeros.nodes({0, zeros.leaves}), {}};
+    case Stage::kTensorNodes:
+      return protocol::NodesPost{zeros.nodes(ground.node)};
+    case Stage::kLeaf:
+      return protocol::LeafPost{zeros.last_leaf};
+    case Stage::kNumbers:
+      return zero_numbers(ground, zeros.dtype);
+    case Stage::kChooseElement:
+      if (ground.line->kind == kernels::Kind::kInput) return protocol::InputClaim{0, std::nullopt};
+      if (ground.line->kind == kernels::Kind::kMap)
+        return OperationClaim{0, {zeros.operand(line.index, lines)}};
+      break;
+    case Stage::kChooseNumber:
+      if (ground.fold->at_position()) return OperationClaim{0, {zeros.operand(line.index, lines)}};
+      break;
+    default:
+      break;
+  }
+  return protocol::Name{0, std::nullopt};
+}
+
+/// What becomes of a game that two accomplices play over a program of hostile lines.
+std::string played_over(const std::vector<std::string>& lines, std::int64_t value) {
+  std::vector<Digest> leaves;
+  for (const std::string& line : lines) leaves.push_back(merkle::leaf_hash(as_bytes(line)));
+  const auto dispute = about_lines(leaves);
+  const std::string& text = lines[static_cast<std::size_t>(value)];
+  const manifest::OpenedLine line{value, *merkle::inclusion_path(leaves, static_cast<std::uint64_t>(value)),
+                                  text};
+  const Zeros zeros(program::parse_line(text, static_cast<kernels::ValueIndex>(value)));
   auto game = game_after(dispute, {});
   Moves moves;
   for (int turn = 0; turn < 60 && !game.decision(); ++turn) {
-    const protocol::Ground& ground = game.ground();
-    protocol::Say say = protocol::Name{0, std::nullopt};
-    if (game.stage() == Stage::kStates) {
-      protocol::StatesPost post;
-      post.digests.assign(static_cast<std::size_t>(ground.end_step - ground.first_step - 1), digest("state"));
-      say = post;
-    } else if (game.stage() == Stage::kValues) {
-      std::vector<Digest> values(lines.size(), tensor), hashes;
-      for (const Digest& v : values) hashes.push_back(merkle::value_leaf(v));
-      say = protocol::ValuesPost{merkle::root_of(hashes), values};
-    } else if (game.stage() == Stage::kChooseValue) {
-      say = protocol::Name{value, line};
-    } else if (game.stage() == Stage::kTensor && tensor_leaves == 1) {
-      say = protocol::TensorPost{std::nullopt, {}, last_leaf};
-    } else if (game.stage() == Stage::kTensor) {
-      say = protocol::TensorPost{zeros(tensor_leaves), nodes({0, tensor_leaves}), {}};
-    } else if (game.stage() == Stage::kTensorNodes) {
-      say = protocol::NodesPost{nodes(ground.node)};
-    } else if (game.stage() == Stage::kLeaf) {
-      say = protocol::LeafPost{last_leaf};
-    } else if (game.stage() == Stage::kChooseElement && ground.line->kind == kernels::Kind::kInput) {
-      say = protocol::InputClaim{0, std::nullopt};
-    } else if (game.stage() == Stage::kChooseElement && ground.line->kind == kernels::Kind::kMap) {
-      say = OperationClaim{0, {operand}};
-    } else if (game.stage() == Stage::kNumbers) {
-      say = protocol::NumbersPost{*ground.fold->compose([&](const protocol::FoldList& list) {
-        const kernels::Running zero{
-            dtype == DType::kF32 ? kernels::Number::of(0.0F) : kernels::Number::of(std::int64_t{0}), 0};
-        return Result<std::vector<kernels::Running>>(
-            std::vector<kernels::Running>(static_cast<std::size_t>(list.count()), zero));
-      })};
-    } else if (game.stage() == Stage::kChooseNumber && ground.fold->at_position()) {
-      say = OperationClaim{0, {operand}};
-    }
-    moves.push_back(instead(game, say));
+    moves.push_back(instead(game, say_of_accomplices(game, line, lines.size(), zeros)));
     REQUIRE(game.apply(moves.back()).ok());
   }
   const auto ruling = ruled(transcript_of(dispute, moves));

@@ -68,6 +68,53 @@ Signed<Beacon> beacon_for(const Scene& scene, const Signed<Proof>& proof, bool s
                 kJudge, sealed);
 }
 
+/// What the verifier of `setup` found in the segment that ends in the committed state `end`, witnessed at
+/// `step`.
+VerdictRow row_of(const Setup& setup, const protocol::Segment& segment, const CommittedState& end,
+                  std::int64_t step) {
+  VerdictRow row;
+  row.index = setup.segment;
+  row.expected = end.digest;
+  row.recomputed = setup.verifier->state_record(segment.end).digest;
+  row.agrees = row.expected == row.recomputed;
+  row.reason = row.agrees ? RowReason::kEqual : RowReason::kDigest;
+  if (const auto broken = *setup.verifier->non_finite_after(); broken && *broken < segment.end) {
+    row.recomputed = {};
+    row.agrees = false;
+    row.reason = RowReason::kNonFinite;
+  }
+  row.witness = protocol::witness_of(kept_id(kJudge), setup.verifier->state_record(step).digest);
+  return row;
+}
+
+/// His verdict of that one row, and the beacon that drew it where the dispute needs it.
+void add_verdict(const Scene& scene, const Setup& setup, const protocol::Segments& segments,
+                 const CommittedState& end, protocol::Dispute& out) {
+  Verdict verdict;
+  Digest value;
+  if (setup.policy_draw) {
+    const Signed<Beacon> beacon = beacon_for(scene, out.proof, setup.sealed);
+    verdict.beacon = beacon.id;
+    verdict.draw = Draw::kPolicy;
+    value = beacon.body.value;
+    if (setup.about == About::kWitness || setup.about == About::kRow) out.beacon = beacon;
+  }
+  const protocol::Segment segment = segments[setup.segment];
+  const VerdictRow row =
+      row_of(setup, segment, end, protocol::witness_step(value, out.proof.id, kept_id(kJudge), segment));
+  verdict.task = scene.task.id;
+  verdict.proof = out.proof.id;
+  verdict.outcome = row.agrees ? Outcome::kAccepted : Outcome::kRefuted;
+  verdict.segments = segments.count();
+  verdict.replayed = 1;
+  verdict.rows = rows_root(std::span(&row, 1));
+  if (!row.agrees) verdict.first_disagreement = row;
+  verdict.miss_probability = protocol::miss_probabilities(verdict.segments, 1);
+  verdict.nonce = digest("nonce");
+  out.verdict = stated(verdict, kJudge, setup.sealed);
+  setup.verifier->own_row = OpenedRow{0, {}, row};
+}
+
 }  // namespace
 
 protocol::Dispute dispute_of(const Scene& scene, const Setup& setup) {
@@ -98,41 +145,8 @@ protocol::Dispute dispute_of(const Scene& scene, const Setup& setup, protocol::P
   challenge.start = opened(setup.segment);
   challenge.end = opened(setup.segment + 1);
   if (setup.verifier != nullptr) {
-    Digest value;
-    Verdict verdict;
-    if (setup.policy_draw) {
-      const Signed<Beacon> beacon = beacon_for(scene, out.proof, setup.sealed);
-      verdict.beacon = beacon.id;
-      verdict.draw = Draw::kPolicy;
-      value = beacon.body.value;
-      if (setup.about == About::kWitness || setup.about == About::kRow) out.beacon = beacon;
-    }
-    const protocol::Segment segment = segments[setup.segment];
-    const std::int64_t step = protocol::witness_step(value, out.proof.id, kept_id(kJudge), segment);
-    VerdictRow row;
-    row.index = setup.segment;
-    row.expected = challenge.end->digest;
-    row.recomputed = setup.verifier->state_record(segment.end).digest;
-    row.agrees = row.expected == row.recomputed;
-    row.reason = row.agrees ? RowReason::kEqual : RowReason::kDigest;
-    if (const auto broken = *setup.verifier->non_finite_after(); broken && *broken < segment.end) {
-      row.recomputed = {};
-      row.agrees = false;
-      row.reason = RowReason::kNonFinite;
-    }
-    row.witness = protocol::witness_of(kept_id(kJudge), setup.verifier->state_record(step).digest);
-    verdict.task = scene.task.id;
-    verdict.proof = out.proof.id;
-    verdict.outcome = row.agrees ? Outcome::kAccepted : Outcome::kRefuted;
-    verdict.segments = segments.count();
-    verdict.replayed = 1;
-    verdict.rows = rows_root(std::span(&row, 1));
-    if (!row.agrees) verdict.first_disagreement = row;
-    verdict.miss_probability = protocol::miss_probabilities(verdict.segments, 1);
-    verdict.nonce = digest("nonce");
-    out.verdict = stated(verdict, kJudge, setup.sealed);
+    add_verdict(scene, setup, segments, *challenge.end, out);
     challenge.verdict = out.verdict->id;
-    setup.verifier->own_row = OpenedRow{0, {}, row};
     if (setup.about != About::kRow) challenge.row = setup.verifier->own_row;
   }
   out.challenge = stated(challenge, kChallenges, setup.sealed);
