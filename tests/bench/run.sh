@@ -3,7 +3,7 @@
 # between the quartiles), and how many times as fast it is.
 #
 #   sh tests/bench/run.sh                all that this build can measure
-#   sh tests/bench/run.sh NAME           one of: product, step, convolution, function, checkpoint, verify, hash, dispute, start
+#   sh tests/bench/run.sh NAME           one of: peak, product, step, convolution, function, checkpoint, verify, hash, dispute, start
 #   sh tests/bench/run.sh --json [NAME]  a JSON object a row: name, dgx, peer, peer_name, ratio, threads, unit, spreads, bytes at peak
 #
 # Products and steps run twice, with the widest instructions and with both sides held to AVX2. OpenBLAS is told the widest kernels that
@@ -20,7 +20,7 @@ json= name=all
 for argument in "$@"; do
   case "$argument" in
     --json) json=--json ;;
-    all|product|step|convolution|function|checkpoint|verify|hash|dispute|start) name=$argument ;;
+    all|peak|product|step|convolution|function|checkpoint|verify|hash|dispute|start) name=$argument ;;
     *) usage ;;
   esac
 done
@@ -57,6 +57,9 @@ row() {
     else printf "%-34s %d  dgx %9.4g %s   %s %9.4g %s   ratio %.2f\n", name, threads, dgx, unit, peer_name, peer, unit, ratio
   }'
 }
+
+# What the machine can do at most.
+bench_peak() { bench_of peak_bench; }
 
 # GF/s of products, ours and those of the libraries found.
 bench_product() {
@@ -172,6 +175,6 @@ bench_start() {
   done
 }
 
-for part in product step convolution function checkpoint verify hash dispute start; do
+for part in peak product step convolution function checkpoint verify hash dispute start; do
   if [ "$name" = all ] || [ "$name" = "$part" ]; then "bench_$part"; fi
 done
