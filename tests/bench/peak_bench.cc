@@ -23,31 +23,40 @@ namespace {
 
 using namespace dgx;
 
-constexpr int kChains =
-    12;  // independent sums: more than latency times throughput of any processor's multiply-add
+// Independent sums: more than latency times throughput of any processor's multiply-add.
+constexpr int kChains = 12;
 constexpr int kLoops = 1'000'000;
 
-// The sums pass through an empty assembler statement, so that the compiler can neither combine nor drop them.
-#define DGX_PEAK(NAME, TARGET, VECTOR, SET, FMA, CONSTRAINT)                   \
-  TARGET void NAME() {                                                         \
-    const VECTOR one = SET(1.0F);                                              \
-    VECTOR sums[kChains];                                                      \
-    for (VECTOR & sum : sums) sum = one;                                       \
-    for (int loop = 0; loop < kLoops; ++loop) {                                \
-      _Pragma("GCC unroll 12") for (int chain = 0; chain < kChains; ++chain) { \
-        sums[chain] = FMA;                                                     \
-        __asm__ volatile("" : "+" CONSTRAINT(sums[chain]));                    \
-      }                                                                        \
-    }                                                                          \
+// Each sum is a variable, since an array would lie in memory. They pass through empty assembler statements,
+// so that the compiler can neither combine nor drop what is added.
+#define DGX_CHAINS(DO) DO(a) DO(b) DO(c) DO(d) DO(e) DO(f) DO(g) DO(h) DO(i) DO(j) DO(k) DO(l)
+#define DGX_PEAK(NAME, TARGET, VECTOR, SET)      \
+  TARGET void NAME() {                           \
+    const VECTOR one = SET(1.0F);                \
+    VECTOR DGX_CHAINS(DGX_DECLARE) last = one;   \
+    for (int loop = 0; loop < kLoops; ++loop) {  \
+      DGX_CHAINS(DGX_ADD)                        \
+    }                                            \
+    __asm__ volatile("" : : DGX_REGISTER(last)); \
   }
+#define DGX_DECLARE(sum) sum = one,
+#define DGX_ADD(sum)       \
+  sum = DGX_FMA(one, sum); \
+  __asm__ volatile("" : "+" DGX_REGISTER(sum));
 
 #if defined(__x86_64__)
-DGX_PEAK(fma_avx512, __attribute__((target("avx512f"))), __m512, _mm512_set1_ps,
-         _mm512_fmadd_ps(one, one, sums[chain]), "v")
-DGX_PEAK(fma_avx2, __attribute__((target("avx2,fma"))), __m256, _mm256_set1_ps,
-         _mm256_fmadd_ps(one, one, sums[chain]), "x")
+#define DGX_REGISTER "v"
+#define DGX_FMA(x, sum) _mm512_fmadd_ps(x, x, sum)
+DGX_PEAK(fma_avx512, __attribute__((target("avx512f"))), __m512, _mm512_set1_ps)
+#undef DGX_REGISTER
+#undef DGX_FMA
+#define DGX_REGISTER "x"
+#define DGX_FMA(x, sum) _mm256_fmadd_ps(x, x, sum)
+DGX_PEAK(fma_avx2, __attribute__((target("avx2,fma"))), __m256, _mm256_set1_ps)
 #elif defined(__aarch64__)
-DGX_PEAK(fma_neon, , float32x4_t, vdupq_n_f32, vfmaq_f32(sums[chain], one, one), "w")
+#define DGX_REGISTER "w"
+#define DGX_FMA(x, sum) vfmaq_f32(sum, x, x)
+DGX_PEAK(fma_neon, , float32x4_t, vdupq_n_f32)
 #endif
 
 struct Width {
