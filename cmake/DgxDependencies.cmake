@@ -10,6 +10,7 @@ pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
 pkg_check_modules(zlib REQUIRED IMPORTED_TARGET zlib)
 find_package(HDF5 REQUIRED COMPONENTS C)
 find_package(CLI11 REQUIRED)
+include(DgxHdf5)
 
 # What --version says about each, by the name modules link it under.
 set(DGX_VERSION_OF_fmt::fmt "fmt ${fmt_VERSION}")
@@ -20,7 +21,7 @@ set(DGX_VERSION_OF_PkgConfig::zstd "zstd ${zstd_VERSION}")
 set(DGX_VERSION_OF_PkgConfig::hwy "highway ${hwy_VERSION}")
 set(DGX_VERSION_OF_PkgConfig::zlib "zlib ${zlib_VERSION}")
 set(DGX_VERSION_OF_CLI11::CLI11 "cli11 ${CLI11_VERSION}")
-set(DGX_VERSION_OF_hdf5::hdf5 "hdf5 ${HDF5_VERSION}")
+set(DGX_VERSION_OF_dgx_hdf5 "hdf5 ${HDF5_VERSION}")
 
 # libtorch: an imported target of our own, because the wheel's find_package(Torch) insists on a CUDA installation.
 if(NOT DGX_TORCH STREQUAL "off")
