@@ -397,10 +397,40 @@ void StripCompiler::fill_literals() {
 
 /// Only scratch may stay in processor registers: the rest lies in memory that others read.
 void StripCompiler::chain() {
-  std::vector<bool> stored;
-  for (const StripRegister& reg : program_.registers) stored.push_back(reg.source != Source::kScratch);
-  if (program_.result >= 0) stored[static_cast<std::size_t>(program_.result)] = true;
-  kernels::cpu::link_chains(program_.instructions, stored);
+  std::vector<kernels::cpu::StripUse> uses;
+  for (const StripRegister& reg : program_.registers) {
+    const bool one_number = reg.source == Source::kSplat || reg.source == Source::kLiteral;
+    uses.push_back({reg.source != Source::kScratch, one_number && reg.dtype == DType::kF32});
+  }
+  if (program_.result >= 0) uses[static_cast<std::size_t>(program_.result)].stored = true;
+  kernels::cpu::link_chains(program_.instructions, uses);
+}
+
+/// Whether every number of the register is asked for, although they are one.
+bool StripCompiler::needs_copies(std::int32_t reg) const {
+  if (reg == program_.result || program_.registers[static_cast<std::size_t>(reg)].dtype != DType::kF32) return true;
+  return std::any_of(program_.instructions.begin(), program_.instructions.end(), [reg](const auto& instruction) {
+    for (int n = 0; n < 3; ++n) {
+      if (instruction.in[n] == reg && (instruction.uniform >> n & 1) == 0) return true;
+    }
+    return false;
+  });
+}
+
+/// What lies in memory as instructions read it takes no more than an address.
+void StripCompiler::point() {
+  std::vector<std::size_t> walked;
+  for (const std::size_t r : program_.walked) {
+    const StripRegister& reg = program_.registers[r];
+    const bool splat = reg.source == Source::kSplat && !needs_copies(static_cast<std::int32_t>(r));
+    if (reg.source != Source::kMemory && !splat) {
+      walked.push_back(r);
+      continue;
+    }
+    const std::int64_t stride = program_.nest.strides[reg.map].back();
+    program_.pointed.push_back({r, static_cast<std::size_t>(reg.value), reg.map, reg.base, reg.size, splat ? 0 : stride * reg.size});
+  }
+  program_.walked = std::move(walked);
 }
 
 StripProgram StripCompiler::finish() {
@@ -410,6 +440,7 @@ StripProgram StripCompiler::finish() {
   widen_bytes();
   fill_literals();
   chain();
+  point();
   return std::move(program_);
 }
 

@@ -57,7 +57,15 @@ struct StripProgram {
   LoopNest nest;
   std::vector<StripRegister> registers;
   std::vector<kernels::cpu::StripInstruction> instructions;
-  std::vector<std::size_t> walked;                  ///< registers that depend on the place: in memory, gathered, indices
+  /// A register that is memory from the row's address on.
+  struct Pointed {
+    std::size_t reg, value, map;
+    std::int64_t base;
+    std::int64_t size;  ///< bytes of an element
+    std::int64_t step;  ///< bytes from an element of the strip to the next
+  };
+  std::vector<Pointed> pointed;
+  std::vector<std::size_t> walked;                  ///< other registers that depend on the place: gathered, indices
   std::vector<std::vector<std::uint8_t>> literals;  ///< kStripLength copies of each kLiteral register's constant
   std::int32_t result = -1;                         ///< folds: the register of the last step
   std::int32_t accumulator = -1;                    ///< chains: the register of acc
@@ -124,6 +132,8 @@ class StripCompiler {
   void widen_bytes();
   void fill_literals();
   void chain();
+  [[nodiscard]] bool needs_copies(std::int32_t reg) const;
+  void point();
 
   StripProgram program_;
   Along along_;
@@ -150,6 +160,7 @@ class StripScratch {
   };
   std::vector<Held> held_;  // indices in a register
   std::vector<std::int64_t> row_base_;
+  std::vector<std::uint8_t*> row_address_;  // by number in StripProgram::pointed
   std::vector<std::uint32_t> flags_;
   std::vector<std::int64_t> outer_offsets_;  // by map
   std::vector<std::int64_t> places_;         // a strip's elements in memory; −1: outside

@@ -63,6 +63,7 @@ void StripScratch::prepare(std::size_t registers, std::size_t values) {
     splatted_.resize(registers);
     held_.resize(registers);
     row_base_.resize(registers);
+    row_address_.resize(registers);
   }
   if (flags_.size() < values) flags_.resize(values);
   places_.resize(static_cast<std::size_t>(kStripLength));
@@ -126,6 +127,11 @@ std::int64_t StripRunner::unit_count(const StripProgram& program) {
 
 void StripRunner::set_row(std::int64_t row) {
   row_ = row;
+  for (std::size_t n = 0; n < program_.pointed.size(); ++n) {
+    const StripProgram::Pointed& at = program_.pointed[n];
+    const std::int64_t element = at.base + program_.nest.row_offset(at.map, row) + (offsets_ != nullptr ? offsets_[at.map] : 0);
+    scratch_.row_address_[n] = static_cast<std::uint8_t*>(values_[at.value]) + element * at.size;
+  }
   for (const std::size_t r : program_.walked) {
     const StripRegister& reg = program_.registers[r];
     if (reg.source == Source::kIndex || reg.source == Source::kOuter) continue;
@@ -160,16 +166,14 @@ void StripRunner::read_index(std::size_t r, std::int64_t start, std::int64_t cou
   }
 }
 
-/// Where the register's elements from `start` on lie, or a copy of them in its scratch.
+/// Copies the register's elements from `start` on into its scratch.
 void StripRunner::read(std::size_t r, std::int64_t start, std::int64_t count) {
   const StripRegister& reg = program_.registers[r];
-  void*& pointer = scratch_.pointers_[r];
+  void* const pointer = scratch_.pointers_[r];
   const auto& strides = program_.nest.strides[reg.map];
   const std::int64_t stride = strides.back();
   std::uint8_t* base = static_cast<std::uint8_t*>(values_[reg.value]) + scratch_.row_base_[r] * reg.size;
-  if (reg.source == Source::kMemory) {
-    pointer = base + start * stride * reg.size;
-  } else if (reg.source == Source::kSplat) {
+  if (reg.source == Source::kSplat) {
     if (scratch_.splatted_[r] == base) return;
     gather(pointer, base, reg.dtype, 0, std::min(kStripLength, program_.nest.inner_extent()));
     scratch_.splatted_[r] = base;
@@ -184,6 +188,9 @@ void StripRunner::read(std::size_t r, std::int64_t start, std::int64_t count) {
 }
 
 void StripRunner::run_strip(std::int64_t start, std::int64_t count, void* result) {
+  for (std::size_t n = 0; n < program_.pointed.size(); ++n) {
+    scratch_.pointers_[program_.pointed[n].reg] = scratch_.row_address_[n] + start * program_.pointed[n].step;
+  }
   for (const std::size_t r : program_.walked) {
     const StripRegister& reg = program_.registers[r];
     if (reg.source == Source::kIndex || reg.source == Source::kOuter) {

@@ -31,26 +31,30 @@ bool is_chainable(StripOp op) {
 
 }  // namespace
 
-void link_chains(std::vector<StripInstruction>& program, const std::vector<bool>& stored) {
-  std::vector<std::size_t> last_use(stored.size(), 0);
+void link_chains(std::vector<StripInstruction>& program, const std::vector<StripUse>& uses) {
+  const auto use_of = [&uses](std::int32_t r) { return uses[static_cast<std::size_t>(r)]; };
+  const auto mark = [](std::uint8_t& bits, int operand) { bits = static_cast<std::uint8_t>(bits | 1 << operand); };
+  std::vector<std::size_t> last_use(uses.size(), 0);
   for (std::size_t n = 0; n < program.size(); ++n) {
     for (const std::int32_t r : program[n].in) last_use[static_cast<std::size_t>(r)] = n;
   }
   std::size_t first = 0, maker = 0;  // of the chain; the last instruction with a result
-  for (std::size_t n = 1; n <= program.size(); ++n) {
-    const bool goes_on = n < program.size() && is_chainable(program[n - 1].op) && is_chainable(program[n].op);
-    if (!goes_on) {
-      program[first].chain = static_cast<std::int16_t>(n - first);
-      first = maker = n;
-      continue;
+  for (std::size_t n = 0; n < program.size(); ++n) {
+    if (!is_chainable(program[n].op)) continue;
+    for (int operand = 0; operand < 3; ++operand) {
+      if (use_of(program[n].in[operand]).uniform) mark(program[n].uniform, operand);
     }
+    if (n == 0 || program[n - 1].chain == 0) first = maker = n;
+    program[n].chain = 1;
+    if (n == first) continue;
+    program[first].chain = static_cast<std::int16_t>(n - first + 1);
     if (program[n - 1].op != StripOp::kCheckFinite) maker = n - 1;
     const std::int32_t made = program[maker].out;
     for (int operand = 0; operand < 3; ++operand) {
-      if (program[n].in[operand] == made) program[n].held = static_cast<std::uint8_t>(program[n].held | 1 << operand);
+      if (program[n].in[operand] == made) mark(program[n].held, operand);
     }
-    const auto out = static_cast<std::size_t>(made);
-    if (maker + 1 == n) program[maker].stores = stored[out] || last_use[out] != n || program[n].held == 0;
+    const bool used_later = last_use[static_cast<std::size_t>(made)] != n || program[n].held == 0;
+    if (maker + 1 == n) program[maker].stores = use_of(made).stored || used_later;
   }
 }
 
@@ -59,13 +63,13 @@ void run_strip(const std::vector<StripInstruction>& program, void* const* regist
   const auto at = [registers](std::int32_t r) { return registers[static_cast<std::size_t>(r)]; };
   for (std::size_t n = 0; n < program.size();) {
     const StripInstruction& instruction = program[n];
-    const bool chained = table.chain != nullptr && instruction.chain > 1;
-    if (chained) {
+    if (instruction.chain > 0) {
       table.chain(&instruction, instruction.chain, registers, count);
+      n += static_cast<std::size_t>(instruction.chain);
     } else {
       table[instruction.op](at(instruction.out), at(instruction.in[0]), at(instruction.in[1]), at(instruction.in[2]), count);
+      ++n;
     }
-    n += chained ? static_cast<std::size_t>(instruction.chain) : 1;
   }
 }
 

@@ -1,12 +1,8 @@
 // Included by strip-inl.h, inside its namespace.
 //
-// Chains: all instructions pass over one block of a strip after the other. A block is as many vectors as leave registers for
-// two operands and what the instruction before made.
-#if HWY_TARGET == HWY_AVX3
+// Chains: all instructions pass over one block of a strip after the other. With eight vectors choosing what to do is paid for even
+// where, as with AVX2, not all of two operands and what the instruction before made fit the registers.
 inline constexpr int kBlockVectors = 8;
-#else
-inline constexpr int kBlockVectors = 4;
-#endif
 using Block = V[kBlockVectors];
 inline constexpr std::int64_t kLanes = static_cast<std::int64_t>(hn::MaxLanes(F{}));
 inline constexpr std::int64_t kBlockLength = kBlockVectors * kLanes;
@@ -36,14 +32,17 @@ struct Operands {
   std::int64_t at, count;
 
   HWY_INLINE void load(int n, const Block& made, Block& out) const {
-    const bool held = (instruction.held >> n & 1) != 0;
-    const float* const from = static_cast<const float*>(registers[instruction.in[n]]) + at;
-    if (held) {
+    const auto* const from = static_cast<const float*>(registers[instruction.in[n]]);
+    if ((instruction.held >> n & 1) != 0) {
 #pragma GCC unroll 8
       for (int v = 0; v < kBlockVectors; ++v) out[v] = made[v];
+    } else if ((instruction.uniform >> n & 1) != 0) {
+      const V all = hn::Set(F{}, *from);
+#pragma GCC unroll 8
+      for (int v = 0; v < kBlockVectors; ++v) out[v] = all;
     } else {
 #pragma GCC unroll 8
-      for (int v = 0; v < kBlockVectors; ++v) out[v] = Memory::load(from, v, count);
+      for (int v = 0; v < kBlockVectors; ++v) out[v] = Memory::load(from + at, v, count);
     }
   }
   HWY_INLINE void store(const Block& made) const {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -161,6 +162,21 @@ void add_functions(StripTable& t) {
   at(t, StripOp::kErfF) = unary<float, float, erf_f32>;
 }
 
+/// One after the other, through memory.
+void run_chain(const StripInstruction* first, std::int64_t instructions, void* const* registers, std::int64_t count) {
+  float copies[3][kStripLength];
+  for (const StripInstruction* i = first; i != first + instructions; ++i) {
+    const void* in[3];
+    for (int n = 0; n < 3; ++n) {
+      in[n] = registers[i->in[n]];
+      if ((i->uniform >> n & 1) == 0) continue;
+      std::fill_n(copies[n], count, *static_cast<const float*>(in[n]));
+      in[n] = copies[n];
+    }
+    scalar_strip_table()[i->op](registers[i->out], in[0], in[1], in[2], count);
+  }
+}
+
 }  // namespace
 
 StripTable plain_strip_table() {
@@ -173,7 +189,11 @@ StripTable plain_strip_table() {
 }
 
 const StripTable& scalar_strip_table() {
-  static const StripTable table = plain_strip_table();
+  static const StripTable table = [] {
+    StripTable scalar = plain_strip_table();
+    scalar.chain = run_chain;
+    return scalar;
+  }();
   return table;
 }
 

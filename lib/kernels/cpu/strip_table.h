@@ -10,12 +10,12 @@ namespace dgx::kernels::cpu {
 /// One instruction on `count` elements. Operands that the operation does not have are null.
 using StripFunction = void (*)(void* out, const void* a, const void* b, const void* c, std::int64_t count);
 
-/// `instructions` of them, block by block.
+/// Runs a chain of `instructions`.
 using ChainFunction = void (*)(const StripInstruction* first, std::int64_t instructions, void* const* registers, std::int64_t count);
 
 struct StripTable {
   std::array<StripFunction, kStripOpCount> functions{};
-  ChainFunction chain = nullptr;  ///< may be null
+  ChainFunction chain = nullptr;
 
   StripFunction& operator[](StripOp op) { return functions[static_cast<std::size_t>(op)]; }
   StripFunction operator[](StripOp op) const { return functions[static_cast<std::size_t>(op)]; }

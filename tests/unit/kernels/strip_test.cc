@@ -167,21 +167,25 @@ TEST_CASE("instructions that pass over a strip together make what they make alon
         alone[static_cast<std::size_t>(r)] = random_floats(random, kLength);
         for (float& mask : alone[static_cast<std::size_t>(kInputs + r)]) mask = std::bit_cast<float>(random() % 2 == 0 ? 0u : ~0u);
       }
-      auto together = alone;
       const auto run = [&](const std::vector<StripInstruction>& of, std::vector<std::vector<float>>& registers) {
         std::vector<void*> pointers;
         for (auto& reg : registers) pointers.push_back(reg.data());
         run_strip(of, pointers.data(), count);
       };
-      std::vector<bool> stored(alone.size());
-      for (std::size_t r = 0; r < stored.size(); ++r) stored[r] = random() % 2 == 0;
+      std::vector<StripUse> uses(alone.size());
+      for (StripUse& use : uses) use.stored = random() % 2 == 0;
+      for (const std::size_t one_number : {1, 2}) {
+        uses[one_number].uniform = true;
+        alone[one_number].assign(kLength, alone[one_number][0]);
+      }
+      auto together = alone;
       auto chained = program;
-      link_chains(chained, stored);
+      link_chains(chained, uses);
       run(program, alone);
       run(chained, together);
       for (const StripInstruction& instruction : program) {
         const auto out = static_cast<std::size_t>(instruction.out);
-        if (!stored[out] && instruction.op != StripOp::kCheckFinite) continue;
+        if (!uses[out].stored && instruction.op != StripOp::kCheckFinite) continue;
         for (std::size_t i = 0; i < kLength; ++i) {
           INFO(name_of(set) << ", element " << i << " of " << count << ", register " << out);
           const bool flags = instruction.op == StripOp::kCheckFinite || makes_mask(instruction.op);

@@ -36,15 +36,22 @@ struct StripInstruction {
   StripOp op = StripOp::kCopyF;
   std::int32_t out = 0;
   std::int32_t in[3] = {0, 0, 0};
-  std::int16_t chain = 1;    ///< this many instructions from here may pass over the strip together (link_chains)
+  std::int16_t chain = 0;    ///< this many instructions from here pass over the strip together (link_chains); 0: this one alone
   std::uint8_t held = 0;     ///< bit n: in[n] is what the instruction before made, which a chain still has in registers
+  std::uint8_t uniform = 0;  ///< bit n: of in[n] only the first number is read, and stands for all; in chains only
   bool stores = true;        ///< if not, nobody but the next instruction, in the same chain, reads `out`
 };
 
+/// What link_chains needs to know of a register.
+struct StripUse {
+  bool stored = false;   ///< somebody else reads it
+  bool uniform = false;  ///< all its numbers are one
+};
+
 /// Marks chains: instructions that pass over a strip together, so that what one makes stays in processor registers for the next and
-/// is written only where `stored` (by register) asks for it or a later instruction reads it. No register may be written twice, nor
-/// may any be read before it is written.
-void link_chains(std::vector<StripInstruction>& program, const std::vector<bool>& stored);
+/// is written only where it is stored or a later instruction reads it. No register may be written twice, nor may any be read before it
+/// is written.
+void link_chains(std::vector<StripInstruction>& program, const std::vector<StripUse>& uses);
 
 /// Runs `program` on `count` (1 … kStripLength) elements. registers[r] is where register r lies: scratch of
 /// kStripLength elements, or memory of exactly `count` elements for inputs and outputs. An output may be the same
