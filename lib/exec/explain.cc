@@ -32,7 +32,10 @@ struct Form {
   std::string operator()(const MapTask& task) const { return describe(task); }
   std::string operator()(const ProductMapTask& task) const { return describe(task.map) + describe(task.product); }
   std::string operator()(const FoldTask& task) const {
-    const char* along = task.row_stride ? "rows in memory" : task.along == FoldTask::Along::kFold ? "rows" : "along outputs";
+    const char* along = task.row_stride                                ? "rows in memory"
+                        : task.along == FoldTask::Along::kFold    ? "rows"
+                        : task.along == FoldTask::Along::kColumns ? "columns"
+                                                                  : "along outputs";
     return fmt::format(" ({} of {}, {})", name_of(task.kind), task.length, along);
   }
   std::string operator()(const ChainTask& task) const {

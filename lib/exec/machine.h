@@ -62,6 +62,7 @@ class Machine {
   void run(const ChainTask& task, Thread& thread, int member, int members);
   void fold_rows(const FoldTask& task, const Thread& thread, const float* operands, std::int64_t stride, std::int64_t first, std::int64_t count);
   void fold_across(const FoldTask& task, Thread& thread, std::int64_t begin, std::int64_t end);
+  void fold_columns(const FoldTask& task, Thread& thread, std::int64_t begin, std::int64_t end);
   void sort_positions(const ChainTask::Key& key, std::int64_t length, Thread& thread) const;
   const float* packed_right_side(const MatmulTask& task, Thread& thread, std::int64_t begin, std::int64_t end);
   void run_slices(const SlicedTasks& sliced, int member, TaskClock& clock);

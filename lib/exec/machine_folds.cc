@@ -114,7 +114,27 @@ void Machine::fold_across(const FoldTask& task, Thread& thread, std::int64_t beg
   }
 }
 
+/// Matrices [begin, end), each folded down its columns.
+void Machine::fold_columns(const FoldTask& task, Thread& thread, std::int64_t begin, std::int64_t end) {
+  const StripProgram& program = task.program;
+  cpu::ColumnSums sums(task.length, task.columns, thread.fold.data());
+  float* const operands = thread.fold.data() + cpu::ColumnSums::size(task.length, task.columns);
+  float* const out = typed<float>(thread.memory[static_cast<std::size_t>(task.out)]);
+  StripRunner runner(program, thread.memory, nullptr, thread.strips);
+  runner.set_outer(begin);
+  for (std::int64_t matrix = begin; matrix < end; ++matrix, runner.next_outer()) {
+    for (std::int64_t unit = 0, units = StripRunner::unit_count(program); unit < units; ++unit) {
+      sums.take(operands, runner.run_unit(unit, operands));
+    }
+    sums.finish(out + matrix * task.columns);
+  }
+}
+
 void Machine::run(const FoldTask& task, Thread& thread, int member, int members) {
+  if (task.along == FoldTask::Along::kColumns) {
+    const Range matrices = share(task.count / task.columns, 1, member, members);
+    return fold_columns(task, thread, matrices.begin, matrices.end);
+  }
   if (task.along == FoldTask::Along::kOutputs) {
     const Range units = share(StripRunner::unit_count(task.program), 1, member, members);
     return fold_across(task, thread, units.begin, units.end);
@@ -169,7 +189,7 @@ void Machine::run(const ChainTask& task, Thread& thread, int member, int members
   for (std::int64_t unit = units.begin; unit < units.end; ++unit) {
     const std::int64_t first = StripRunner::first_element(task.body, unit);
     auto* const acc = typed<std::uint8_t>(thread.memory[static_cast<std::size_t>(task.out)]) + first * size;
-    const std::int64_t count = std::min(kStripLength, task.body.nest.inner_extent() - first % task.body.nest.inner_extent());
+    const std::int64_t count = std::min(task.body.strip, task.body.nest.inner_extent() - first % task.body.nest.inner_extent());
     StripRunner init(task.init, thread.memory, nullptr, thread.strips);
     init.run_range(first, count, acc);
     StripRunner body(task.body, thread.memory, nullptr, thread.strips);

@@ -402,8 +402,7 @@ class Planner {
     }
     if (const auto* fold = std::get_if<FoldTask>(&task.work)) {
       note(fold->program);
-      const bool across = fold->along == FoldTask::Along::kOutputs;
-      plan_.longest_fold = std::max(plan_.longest_fold, across ? 40 * kernels::cpu::kStripLength : fold->length);
+      plan_.longest_fold = std::max(plan_.longest_fold, fold->floats());
     }
   }
 

@@ -71,6 +71,7 @@ struct FoldTask {
   enum class Along : std::uint8_t {
     kFold,     ///< an output's operands are a row, folded at once
     kOutputs,  ///< neighbouring outputs are a strip, folded position by position
+    kColumns,  ///< operands of all positions and the few outputs that are neighbours are a matrix, folded down its columns
   };
   kernels::ValueIndex out = 0;
   kernels::Kind kind = kernels::Kind::kSum;
@@ -79,7 +80,10 @@ struct FoldTask {
   Along along = Along::kFold;
   StripProgram program;
   std::optional<std::int64_t> row_stride;  ///< kFold: operands lie in memory as they are, in rows at this distance
+  std::int64_t columns = 1;  ///< kColumns: outputs of a matrix; `program` runs along the matrix, its outer dimensions are matrices
 
+  /// That a thread needs to run it.
+  [[nodiscard]] std::int64_t floats() const;
   /// The register of operands that lie in memory.
   [[nodiscard]] const StripRegister& operands() const { return program.registers[static_cast<std::size_t>(program.result)]; }
 };
@@ -164,7 +168,7 @@ struct Plan {
   std::int64_t arena_bytes = 0;
   std::int64_t slice_bytes = 0;                      ///< that a thread needs for slices
   std::size_t most_registers = 0;
-  std::int64_t longest_fold = 0;
+  std::int64_t longest_fold = 0;                     ///< floats
   std::int64_t window_floats = 0;                    ///< that a thread's share of the largest window product takes
 };
 

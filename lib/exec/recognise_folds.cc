@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "dgx/kernels/cpu/column_sum.h"
 #include "plan.h"
 
 namespace dgx::exec {
@@ -28,6 +29,58 @@ bool has_rows(const CompiledPrimitive& primitive, const std::vector<StripAccess>
     const std::int64_t stride = inner == 0 ? 1 : access.plain.fold[inner - 1];
     return access.guarded.empty() && (stride == 0 || stride == 1);
   });
+}
+
+bool names_index(const kernels::CompiledSteps& list) {
+  const auto is_index = [](const CompiledOperand& operand) {
+    return operand.kind == Operand::Kind::kIndex || operand.kind == Operand::Kind::kFold;
+  };
+  return std::any_of(list.steps.begin(), list.steps.end(), [&](const kernels::CompiledStep& step) {
+    return std::any_of(step.operands.begin(), step.operands.begin() + step.arity, is_index);
+  });
+}
+
+std::int64_t inner_stride(const Shape& extents, const std::vector<std::int64_t>& strides) {
+  std::size_t inner = extents.size();
+  while (inner > 0 && extents[inner - 1] == 1) --inner;
+  return inner == 0 ? 0 : strides[inner - 1];
+}
+
+/// Whether operands lie in memory as short rows of neighbouring outputs, position after position: too short for strips of outputs.
+bool has_columns(const CompiledPrimitive& primitive, const std::vector<StripAccess>& accesses) {
+  constexpr std::int64_t kLeastColumns = 8;
+  constexpr std::int64_t kMostColumns = kernels::cpu::kStripLength / 2;
+  const std::int64_t columns = primitive.iteration.empty() ? 1 : primitive.iteration.back();
+  if (primitive.kind != Kind::kSum || primitive.fold_count < kShortFold || columns < kLeastColumns || columns > kMostColumns) return false;
+  bool all = true;
+  bool any = false;
+  for (const StripAccess& access : accesses) {
+    const std::int64_t stride = access.plain.iteration.back();
+    all = all && access.guarded.empty() && (stride == 0 || stride == 1);
+    any = any || (stride == 1 && inner_stride(primitive.fold, access.plain.fold) == columns);
+  }
+  return all && any && !names_index(primitive.steps);
+}
+
+/// Of operands in columns: positions and the innermost outputs are what strips run along, the other outputs number the matrices.
+std::vector<StripAccess> by_columns(const std::vector<StripAccess>& accesses) {
+  std::vector<StripAccess> out = accesses;
+  for (StripAccess& access : out) {
+    std::swap(access.plain.iteration, access.plain.fold);
+    access.plain.iteration.push_back(access.plain.fold.back());
+    access.plain.fold.pop_back();
+  }
+  return out;
+}
+
+FoldTask fold_of_columns(ValueIndex value, const CompiledPrimitive& primitive, const std::vector<StripAccess>& accesses) {
+  Shape matrix = primitive.fold;
+  matrix.push_back(primitive.iteration.back());
+  const Shape matrices(primitive.iteration.begin(), primitive.iteration.end() - 1);
+  StripCompiler compiler(matrix, matrices, StripCompiler::Along::kIteration);
+  compiler.add(value, primitive, by_columns(accesses));
+  compiler.return_operand();
+  return {value, primitive.kind, primitive.count, primitive.fold_count, FoldTask::Along::kColumns, compiler.finish(), {}, primitive.iteration.back()};
 }
 
 /// The distance of rows of operands that lie in memory as they are.
@@ -84,17 +137,29 @@ std::optional<ChainTask::Key> key_of(const CompiledPrimitive& primitive, const s
 
 }  // namespace
 
+std::int64_t FoldTask::floats() const {
+  switch (along) {
+    case Along::kFold: return length;
+    case Along::kOutputs: return 40 * kernels::cpu::kStripLength;
+    default: return kernels::cpu::ColumnSums::size(length, columns) + kernels::cpu::kStripLength;
+  }
+}
+
 std::optional<FoldTask> recognise_fold(ValueIndex value, const CompiledPrimitive& primitive,
                                        const std::vector<StripAccess>& accesses) {
   const bool folds = primitive.kind == Kind::kSum || primitive.kind == Kind::kMax || primitive.kind == Kind::kArgmax;
   if (!folds || primitive.count == 0 || primitive.fold_count == 0) return std::nullopt;
+  if (has_columns(primitive, accesses)) {
+    FoldTask task = fold_of_columns(value, primitive, accesses);
+    if (task.operands().type == StripType::kFloat) return task;
+  }
   const bool rows = has_rows(primitive, accesses);
   StripCompiler compiler(rows ? primitive.fold : primitive.iteration, rows ? primitive.iteration : primitive.fold,
                          rows ? StripCompiler::Along::kFold : StripCompiler::Along::kIteration);
   compiler.add(value, primitive, accesses);
   compiler.return_operand();
   FoldTask task{value, primitive.kind, primitive.count, primitive.fold_count,
-                rows ? FoldTask::Along::kFold : FoldTask::Along::kOutputs, compiler.finish(), {}};
+                rows ? FoldTask::Along::kFold : FoldTask::Along::kOutputs, compiler.finish(), {}, 1};
   // Folds of integers are rare: the generic path has them.
   if (task.operands().type != StripType::kFloat) return std::nullopt;
   if (rows) task.row_stride = row_stride_of(task.program);

@@ -329,8 +329,9 @@ void StripCompiler::collapse() {
 void StripCompiler::join_short_rows() {
   LoopNest& nest = program_.nest;
   constexpr std::int64_t kShort = kStripLength / 4;
-  if (along_ == Along::kFold || nest.extents.size() < 2 || nest.inner_extent() >= kShort) return;
+  if (along_ == Along::kFold || nest.extents.size() < 2 || nest.inner_extent() >= kShort || nest.inner_extent() == 0) return;
   program_.period = nest.inner_extent();
+  program_.strip = kStripLength / program_.period * program_.period;
   nest.extents.pop_back();
   nest.extents.back() *= program_.period;
 }
@@ -348,7 +349,9 @@ void StripCompiler::place_registers() {
     const bool one_stride = program_.period == 0 || strides[strides.size() - 2] == stride * program_.period;
     const bool single = program_.nest.inner_extent() == 1;
     if (one_stride && (stride == 1 || single)) continue;
-    reg.source = one_stride && stride == 0 ? Source::kSplat : Source::kGather;
+    reg.source = Source::kGather;
+    if (program_.period != 0 && strides[strides.size() - 2] == 0) reg.source = Source::kPeriodic;
+    if (one_stride && stride == 0) reg.source = Source::kSplat;
   }
 }
 

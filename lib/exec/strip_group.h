@@ -32,6 +32,7 @@ struct StripRegister {
     kScratch,  ///< the thread's scratch: an intermediate result
     kMemory,   ///< the value itself, read or written along its unit stride
     kSplat,    ///< one element of the value, repeated
+    kPeriodic, ///< a period's elements of the value, repeated
     kGather,   ///< elements of the value at other strides, copied into scratch
     kGuarded,  ///< elements that divided, outside or indexed coordinates name, or their fill, put into scratch
     kIndex,    ///< the nest's index `map`, as integers
@@ -70,6 +71,7 @@ struct StripProgram {
   std::int32_t result = -1;                         ///< folds: the register of the last step
   std::int32_t accumulator = -1;                    ///< chains: the register of acc
   std::int64_t period = 0;  ///< the innermost dimension stands for two, of which this is the inner one's extent; 0: for one
+  std::int64_t strip = kernels::cpu::kStripLength;  ///< most elements at once: whole periods
   LoopNest outer;           ///< the outer dimensions, as they are in the primitive
 
   [[nodiscard]] std::int64_t work() const;  ///< element operations in all
@@ -166,7 +168,7 @@ class StripScratch {
   std::vector<std::int64_t> places_;         // a strip's elements in memory; −1: outside
 };
 
-/// Runs a strip program: units of at most kStripLength elements along the innermost dimension.
+/// Runs a strip program: units of at most program.strip elements along the innermost dimension.
 class StripRunner {
  public:
   /// `values`: where each value lies. `offsets`: what to add to each register's base, by map (maps of values in strips: the

@@ -122,7 +122,7 @@ void StripRunner::set_accumulator(void* memory) {
 
 std::int64_t StripRunner::unit_count(const StripProgram& program) {
   const std::int64_t inner = program.nest.inner_extent();
-  return program.nest.rows() * ((inner + kStripLength - 1) / kStripLength);
+  return program.nest.rows() * ((inner + program.strip - 1) / program.strip);
 }
 
 void StripRunner::set_row(std::int64_t row) {
@@ -180,10 +180,15 @@ void StripRunner::read(std::size_t r, std::int64_t start, std::int64_t count) {
   } else if (program_.period == 0) {
     gather(pointer, base + start * stride * reg.size, reg.dtype, stride, count);
   } else {
+    // Strips that begin with a period all find the same numbers.
+    const bool repeats = reg.source == Source::kPeriodic && start % program_.period == 0;
+    if (repeats && scratch_.splatted_[r] == base) return;
+    scratch_.splatted_[r] = repeats ? base : nullptr;
+    const std::int64_t some = repeats ? std::min(program_.strip, program_.nest.inner_extent()) : count;
     const Walk walk{strides[strides.size() - 2], stride, program_.period};
-    if (reg.dtype == DType::kF32) walk.gather<float, float>(pointer, base, start, count);
-    if (reg.dtype == DType::kI64) walk.gather<std::int64_t, std::int64_t>(pointer, base, start, count);
-    if (reg.dtype == DType::kU8) walk.gather<std::int64_t, std::uint8_t>(pointer, base, start, count);
+    if (reg.dtype == DType::kF32) walk.gather<float, float>(pointer, base, start, some);
+    if (reg.dtype == DType::kI64) walk.gather<std::int64_t, std::int64_t>(pointer, base, start, some);
+    if (reg.dtype == DType::kU8) walk.gather<std::int64_t, std::uint8_t>(pointer, base, start, some);
   }
 }
 
@@ -218,26 +223,26 @@ void StripRunner::run_strip(std::int64_t start, std::int64_t count, void* result
 
 void StripRunner::run(std::int64_t begin, std::int64_t end) {
   const std::int64_t inner = program_.nest.inner_extent();
-  const std::int64_t per_row = (inner + kStripLength - 1) / kStripLength;
+  const std::int64_t per_row = (inner + program_.strip - 1) / program_.strip;
   std::int64_t row = -1;
   for (std::int64_t unit = begin; unit < end; ++unit) {
     if (unit / per_row != row) set_row(row = unit / per_row);
-    const std::int64_t start = unit % per_row * kStripLength;
-    run_strip(start, std::min(kStripLength, inner - start), nullptr);
+    const std::int64_t start = unit % per_row * program_.strip;
+    run_strip(start, std::min(program_.strip, inner - start), nullptr);
   }
 }
 
 std::int64_t StripRunner::first_element(const StripProgram& program, std::int64_t unit) {
   const std::int64_t inner = program.nest.inner_extent();
-  const std::int64_t per_row = (inner + kStripLength - 1) / kStripLength;
-  return unit / per_row * inner + unit % per_row * kStripLength;
+  const std::int64_t per_row = (inner + program.strip - 1) / program.strip;
+  return unit / per_row * inner + unit % per_row * program.strip;
 }
 
 std::int64_t StripRunner::run_unit(std::int64_t unit, void* result) {
   const std::int64_t inner = program_.nest.inner_extent();
-  const std::int64_t per_row = (inner + kStripLength - 1) / kStripLength;
-  const std::int64_t start = unit % per_row * kStripLength;
-  const std::int64_t count = std::min(kStripLength, inner - start);
+  const std::int64_t per_row = (inner + program_.strip - 1) / program_.strip;
+  const std::int64_t start = unit % per_row * program_.strip;
+  const std::int64_t count = std::min(program_.strip, inner - start);
   set_row(unit / per_row);
   run_strip(start, count, result);
   return count;
@@ -248,7 +253,7 @@ void StripRunner::run_range(std::int64_t first, std::int64_t count, void* result
   const std::int64_t size = kernels::cpu::bytes_of(program_.registers[static_cast<std::size_t>(program_.result)].type);
   auto* to = static_cast<std::uint8_t*>(result);
   for (const std::int64_t end = first + count; first < end;) {
-    const std::int64_t some = std::min({end - first, inner - first % inner, kStripLength});
+    const std::int64_t some = std::min({end - first, inner - first % inner, program_.strip});
     set_row(first / inner);
     run_strip(first % inner, some, to);
     to += some * size;
@@ -258,8 +263,8 @@ void StripRunner::run_range(std::int64_t first, std::int64_t count, void* result
 
 void StripRunner::run_elements(std::int64_t begin, std::int64_t end) {
   set_row(0);
-  for (std::int64_t start = begin; start < end; start += kStripLength) {
-    run_strip(start, std::min(kStripLength, end - start), nullptr);
+  for (std::int64_t start = begin; start < end; start += program_.strip) {
+    run_strip(start, std::min(program_.strip, end - start), nullptr);
   }
 }
 
@@ -269,8 +274,8 @@ void StripRunner::fill(void* out) {
   auto* to = static_cast<std::uint8_t*>(out);
   for (std::int64_t row = 0, rows = program_.nest.rows(); row < rows; ++row) {
     set_row(row);
-    for (std::int64_t start = 0; start < inner; start += kStripLength) {
-      const std::int64_t count = std::min(kStripLength, inner - start);
+    for (std::int64_t start = 0; start < inner; start += program_.strip) {
+      const std::int64_t count = std::min(program_.strip, inner - start);
       run_strip(start, count, to);
       to += count * kernels::cpu::bytes_of(type);
     }

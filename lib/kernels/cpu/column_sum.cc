@@ -2,14 +2,32 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <vector>
 
+#include "dgx/kernels/cpu/strip.h"
 #include "kernel_table.h"
 
 namespace dgx::kernels::cpu {
 namespace {
 
 constexpr std::int64_t kSumBlock = 2048;
+constexpr std::int64_t kSumLanes = 32;
+
+/// to[i] += from[i]
+void add(float* to, const float* from, std::int64_t count) {
+  static const std::vector<StripInstruction> kAdd = {{StripOp::kAddF, 0, {0, 1, 0}}};
+  for (std::int64_t i = 0; i < count; i += kStripLength) {
+    void* const registers[] = {to + i, const_cast<float*>(from) + i};
+    run_strip(kAdd, registers, std::min(kStripLength, count - i));
+  }
+}
+
+std::size_t levels_of(std::int64_t rows) {
+  std::size_t levels = 1;
+  for (; rows > kSumBlock; rows = (rows + kSumBlock - 1) / kSumBlock) ++levels;
+  return levels;
+}
 
 float sum_of(const KernelTable& kernels, const float* x, std::int64_t count) {
   if (count <= kSumBlock) return kernels.block_sum(x, count);
@@ -56,6 +74,55 @@ void row_argmax(std::int64_t rows, std::int64_t columns, const float* x, std::in
     const float* row = x + r * row_stride;
     out[r] = index_of(row, columns, kernels.max(row, columns));
   }
+}
+
+ColumnSums::ColumnSums(std::int64_t rows, std::int64_t columns, float* memory)
+    : columns_(columns), lanes_(memory), taken_(levels_of(rows)) {}
+
+std::int64_t ColumnSums::size(std::int64_t rows, std::int64_t columns) {
+  return static_cast<std::int64_t>(levels_of(rows)) * kSumLanes * columns;
+}
+
+void ColumnSums::take(const float* numbers, std::int64_t count) { take(0, numbers, count); }
+
+void ColumnSums::take(std::size_t level, const float* numbers, std::int64_t count) {
+  const std::int64_t width = kSumLanes * columns_;
+  float* const lanes = lanes_ + static_cast<std::int64_t>(level) * width;
+  std::int64_t& taken = taken_[level];
+  while (count > 0) {
+    const std::int64_t at = taken % width;
+    const std::int64_t some = std::min(count, width - at);  // a block ends where the lanes do
+    if (taken < width) {
+      std::memcpy(lanes + at, numbers, static_cast<std::size_t>(some) * sizeof(float));
+    } else {
+      add(lanes + at, numbers, some);
+    }
+    taken += some;
+    numbers += some;
+    count -= some;
+    if (taken == kSumBlock * columns_ && level + 1 < taken_.size()) take(level + 1, close(level), columns_);
+  }
+}
+
+/// A block's sums. A lane that no row reached stays +0 and changes nothing; lanes that would start at +0 start at their first number
+/// instead, which only the sign of a zero sum can show: hence the last addition.
+const float* ColumnSums::close(std::size_t level) {
+  float* const lanes = lanes_ + static_cast<std::int64_t>(level) * kSumLanes * columns_;
+  const std::int64_t reached = taken_[level] / columns_;
+  for (std::int64_t distance = kSumLanes / 2; distance > 0; distance /= 2) {
+    const std::int64_t pairs = std::min(distance, reached - distance);
+    if (pairs > 0) add(lanes, lanes + distance * columns_, pairs * columns_);
+  }
+  for (std::int64_t c = 0; c < columns_; ++c) lanes[c] += 0.0F;
+  taken_[level] = 0;
+  return lanes;
+}
+
+void ColumnSums::finish(float* out) {
+  for (std::size_t level = 0; level + 1 < taken_.size(); ++level) {
+    if (taken_[level] > 0) take(level + 1, close(level), columns_);
+  }
+  std::memcpy(out, close(taken_.size() - 1), static_cast<std::size_t>(columns_) * sizeof(float));
 }
 
 }  // namespace dgx::kernels::cpu

@@ -95,6 +95,32 @@ TEST_CASE("folds over windows have the definition's bits") {
   }
 }
 
+TEST_CASE("folds down columns have the definition's bits, whatever their length") {
+  for (const std::int64_t rows : {33, 64, 2047, 2048, 2049, 4100}) {
+    for (const std::int64_t columns : {8, 9, 16, 48, 255}) {
+      const FormInput x{kF32, {2, rows, columns}};
+      const FormInput scale{kF32, {columns}};
+      const std::string shape = "[2," + std::to_string(columns) + "]";
+      for (const char* line : {R"({"f":[ROWS],"k":"sum","s":SHAPE,"t":"f32","v":@V,"x":["0[i0,k0,i1]"]})",
+                               R"({"do":["sub x0 x1","mul t0 t0"],"f":[ROWS],"k":"sum","s":SHAPE,"t":"f32","v":@V,"x":["0[i0,k0,i1]","1[i1]"]})"}) {
+        std::string text = line;
+        text.replace(text.find("ROWS"), 4, std::to_string(rows));
+        text.replace(text.find("SHAPE"), 5, shape);
+        CHECK(check_form({x, scale}, {text}).find("columns") != std::string::npos);
+      }
+    }
+  }
+}
+
+TEST_CASE("maps of short rows that all read one row have the definition's bits") {
+  for (const std::int64_t columns : {3, 16, 48, 127}) {
+    const std::string shape = "[5,77," + std::to_string(columns) + "]";
+    check_form({{kF32, {5, 77, columns}}, {kF32, {columns}}, {kF32, {5, columns}}, {kU8, {columns}, 256}},
+               {R"({"do":["sub x0 x1","fma t0 x2 x1","f32 x3","mul t1 t2"],"k":"map","s":)" + shape +
+                R"(,"t":"f32","v":@V,"x":["0[i0,i1,i2]","1[i2]","2[i0,i2]","3[i2]"]})"});
+  }
+}
+
 TEST_CASE("chains have the definition's bits") {
   const FormInput gradient{kF32, {60, 33}};
   for (const DType dtype : {kI64, kU8}) {

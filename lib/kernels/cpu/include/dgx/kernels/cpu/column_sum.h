@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace dgx::kernels::cpu {
 
@@ -23,5 +24,27 @@ void row_max(std::int64_t rows, std::int64_t columns, const float* x, std::int64
 /// out[r] = the lowest column at which row r has its maximum, or its first NaN; 0 if there are no columns.
 void row_argmax(std::int64_t rows, std::int64_t columns, const float* x, std::int64_t row_stride,
                 std::int64_t* out);
+
+/// sum(rows) of each column of a matrix whose numbers come in row-major order, any number of them at a time.
+///
+/// The 32 lanes of all columns are a row of 32 · columns numbers, so that lane after lane is position after position: taking numbers is
+/// adding them to their neighbours of 32 rows before, whatever the columns.
+class ColumnSums {
+ public:
+  /// `memory`: size(rows, columns) floats.
+  ColumnSums(std::int64_t rows, std::int64_t columns, float* memory);
+  [[nodiscard]] static std::int64_t size(std::int64_t rows, std::int64_t columns);
+  void take(const float* numbers, std::int64_t count);
+  /// After all rows. The next number is the first of another matrix.
+  void finish(float* out);
+
+ private:
+  void take(std::size_t level, const float* numbers, std::int64_t count);
+  const float* close(std::size_t level);
+
+  std::int64_t columns_;
+  float* lanes_;
+  std::vector<std::int64_t> taken_;  // by level: numbers of the block; blocks' sums are what the next level takes
+};
 
 }  // namespace dgx::kernels::cpu
