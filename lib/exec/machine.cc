@@ -272,8 +272,7 @@ void Machine::run(const ProductMapTask& task, Thread& thread, int member, int me
 /// Images are shared; with few of them, their outputs too.
 void Machine::run(const WindowProductTask& task, Thread& thread, int member, int members) {
   const std::int64_t batches = task.batch.rows() * task.batch.inner_extent();
-  const std::int64_t strips = task.product.strips();
-  const std::int64_t parts = batches >= 4 * members ? 1 : std::min<std::int64_t>(members, strips);
+  const std::int64_t parts = batches >= 4 * members ? 1 : std::min<std::int64_t>(members, task.product.most_parts());
   const Range units = share(batches * parts, 1, member, members);
   if (units.begin == units.end) return;
   cpu::WindowProductRunner runner(task.product, thread.window.as<float>().data());
@@ -290,8 +289,7 @@ void Machine::run(const WindowProductTask& task, Thread& thread, int member, int
     const float* const next_image = at(task.x, 0) + task.x_base;
     if (weights != next_weights) runner.set_weights(weights = next_weights);
     if (image != next_image) runner.set_image(image = next_image);
-    const Range part = {unit % parts * strips / parts, (unit % parts + 1) * strips / parts};
-    runner.run(part.begin, part.end, at(task.out, 2));
+    runner.run(unit % parts, parts, at(task.out, 2));
   }
 }
 

@@ -343,9 +343,12 @@ std::optional<WindowGradientTask> gradient_of(ValueIndex value, const CompiledPr
                             std::move(gradient)};
 }
 
-/// Of two readings the one whose windows move along memory, or else the longer way.
-template <class A, class B>
-bool moves_better(const A& a, const B& b) {
+/// Of two readings the one that goes channel by channel, or whose windows move along memory, or else the longer way.
+bool is_better(const kernels::cpu::WindowProduct& product, const kernels::cpu::WindowGradient& gradient) {
+  const bool product_channels = product.channels_last() != nullptr;
+  if (product_channels != (gradient.channels_last() != nullptr)) return product_channels;
+  const auto& a = product.form();
+  const auto& b = gradient.form();
   if (a.columns.stride != b.columns.stride) return a.columns.stride < b.columns.stride;
   return a.rows.outputs * a.columns.outputs >= b.rows.outputs * b.columns.outputs;
 }
@@ -360,7 +363,7 @@ std::optional<WindowTask> recognise_windows(ValueIndex value, const CompiledPrim
     auto product = product_of(value, primitive, windowed);
     auto gradient = gradient_of(value, primitive, windowed);
     if (product && gradient) {
-      if (moves_better(product->product.form(), gradient->gradient.form())) return product;
+      if (is_better(product->product, gradient->gradient)) return product;
       return gradient;
     }
     if (product) return product;

@@ -182,8 +182,8 @@ std::vector<Case> product_cases() {
 namespace {
 
 std::string describe(const test::Convolution& v) {
-  return fmt::format("{}x{}to{}-{}x{}-k{}x{}-s{}-d{}-p{}-g{}", v.images, v.in, v.out, v.height, v.width, v.kernel_h, v.kernel_w, v.stride,
-                     v.dilation, v.padding, v.groups);
+  return fmt::format("{}x{}to{}-{}x{}-k{}x{}-s{}-d{}-p{}-g{}{}", v.images, v.in, v.out, v.height, v.width, v.kernel_h, v.kernel_w, v.stride,
+                     v.dilation, v.padding, v.groups, v.channels_last ? "-last" : "");
 }
 
 /// `line` reads values 0 and 1, which become `a` and `b`.
@@ -222,8 +222,9 @@ void add_convolution(std::vector<Case>& cases, const test::Convolution& v, Purit
 test::Convolution drawn(Random& random) {
   test::Convolution v;
   v.groups = random.pick(std::vector<std::int64_t>{1, 1, 1, 2, 3});
+  v.channels_last = random.one_in(2);
   v.in = v.groups * random.pick(std::vector<std::int64_t>{1, 2, 5, 16});
-  v.out = v.groups * random.pick(std::vector<std::int64_t>{1, 3, 8, 17});
+  v.out = v.groups * random.pick(std::vector<std::int64_t>{1, 3, 8, 16, 17});
   v.images = 1 + random.below(3);
   v.kernel_h = 1 + random.below(5);
   v.kernel_w = 1 + random.below(5);

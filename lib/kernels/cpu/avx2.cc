@@ -23,6 +23,7 @@ namespace {
 #include "simd_matmul-inl.h"
 #include "simd_sums-inl.h"
 #include "simd_window-inl.h"
+#include "simd_runs-inl.h"
 #include "simd_zeros-inl.h"
 }  // namespace
 }  // namespace dgx::kernels::cpu
@@ -32,7 +33,8 @@ namespace dgx::kernels::cpu {
 
 const KernelTable& avx2_kernels() {
   static constexpr KernelTable kTable = {kTileRows,       kTileStrips,    tile_of,   terms_of_panel, terms_of_strips, all_finite,
-                                         pack_transposed, column_dot_one, block_sum, max_of,         window_columns,  window_rows};
+                                         pack_transposed, column_dot_one, block_sum, max_of,         window_columns,  window_rows,
+                                         window_runs};
   return kTable;
 }
 

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+
+#include "dgx/kernels/cpu/window_run.h"
 
 namespace dgx::kernels::cpu {
 
@@ -52,6 +55,7 @@ struct KernelTable {
   /// b + offsets[k]. `window_rows`: element (i, k) of A is a[i * a_row_stride + offsets[k]]; B is packed, 16 of each k.
   void (*window_columns)(const TileTask& task, const std::int32_t* offsets, int rows, int strips);
   void (*window_rows)(const TileTask& task, const std::int32_t* offsets, int rows, int strips);
+  void (*window_runs)(const TileTask& task, const WindowRun* runs, std::size_t count, int rows, int strips);
 };
 
 const KernelTable& scalar_kernels();

@@ -10,6 +10,16 @@ namespace {
 
 constexpr int kTileRows = 4;
 
+void store(const TileTask& task, int rows, const float (&sums)[kTileRows][16]) {
+  for (int i = 0; i < rows; ++i) {
+    for (int l = 0; l < 16; ++l) {
+      float* to = task.out + i * task.out_row_stride + l;
+      const float group = (task.group != nullptr ? task.group[i * 16 + l] : 0.0F) + sums[i][l];
+      *to = task.accumulate ? *to + group : group;
+    }
+  }
+}
+
 // Element (i, k) of A and the strip of B at k come from functions: a panel, or a window grid.
 template <class ElementA, class StripB>
 void tile_of(const TileTask& task, int rows, ElementA a, StripB b) {
@@ -20,13 +30,7 @@ void tile_of(const TileTask& task, int rows, ElementA a, StripB b) {
       for (int l = 0; l < 16; ++l) sums[i][l] = std::fma(x, b(k)[l], sums[i][l]);
     }
   }
-  for (int i = 0; i < rows; ++i) {
-    for (int l = 0; l < 16; ++l) {
-      float* to = task.out + i * task.out_row_stride + l;
-      const float group = (task.group != nullptr ? task.group[i * 16 + l] : 0.0F) + sums[i][l];
-      *to = task.accumulate ? *to + group : group;
-    }
-  }
+  store(task, rows, sums);
 }
 
 void tile(const TileTask& task, int rows, int /*strips*/) {
@@ -56,6 +60,23 @@ void window_rows(const TileTask& task, const std::int32_t* offsets, int rows, in
   tile_of(
       task, rows, [&](int i, std::int64_t k) { return task.a[i * task.a_row_stride + offsets[k]]; },
       [&](std::int64_t k) { return task.b + k * 16; });
+}
+
+void window_runs(const TileTask& task, const WindowRun* runs, std::size_t count, int rows, int /*strips*/) {
+  float sums[kTileRows][16] = {};
+  for (const WindowRun* run = runs; run < runs + count; ++run) {
+    const int first = run->rows == WindowRun::Rows::kButFirst ? 1 : 0;
+    const int end = run->rows == WindowRun::Rows::kButLast ? rows - 1 : rows;
+    for (std::int64_t t = 0; t < run->count; ++t) {
+      const float* b = task.b + run->b + t * task.b_step;
+      for (int i = first; i < end; ++i) {
+        const bool outside = run->rows == WindowRun::Rows::kSome && (i < run->begin || i >= run->end);
+        const float x = outside ? 0.0F : task.a[run->a + i * task.a_row_stride + t * task.a_step];
+        for (int l = 0; l < 16; ++l) sums[i][l] = std::fma(x, b[l], sums[i][l]);
+      }
+    }
+  }
+  store(task, rows, sums);
 }
 
 void pack_transposed(float* to, int width, const float* from, std::int64_t lane_stride, std::int64_t depth) {
@@ -112,7 +133,8 @@ float max_of(const float* x, std::int64_t count) {
 
 const KernelTable& scalar_kernels() {
   static constexpr KernelTable kTable = {kTileRows,       1,              tile,      all_terms, all_terms,      all_finite,
-                                         pack_transposed, column_dot_one, block_sum, max_of,    window_columns, window_rows};
+                                         pack_transposed, column_dot_one, block_sum, max_of,    window_columns, window_rows,
+                                         window_runs};
   return kTable;
 }
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
+#include "dgx/kernels/cpu/channels_last.h"
 #include "dgx/kernels/cpu/matmul.h"
-#include "dgx/kernels/cpu/window.h"
 #include "kernel_table.h"
 #include "packing.h"
 #include "panels.h"
@@ -14,13 +14,14 @@ std::int64_t in_lines(std::int64_t floats) { return strip_count(floats) * kStrip
 }  // namespace
 
 WindowGradient::WindowGradient(WindowGradientForm form)
-    : form_(std::move(form)), grid_(form_.rows, form_.columns, form_.planes, form_.fill) {}
+    : form_(std::move(form)), grid_(form_.rows, form_.columns, form_.planes, form_.fill), channels_last_(ChannelsLastGradient::of(form_)) {}
 
 std::int64_t WindowGradient::slots() const {
   return std::min((kDotBlock - 2) / outputs() + 2, static_cast<std::int64_t>(form_.images.size()));
 }
 
 std::int64_t WindowGradient::scratch_size(std::int64_t planes) const {
+  if (channels_last_) return channels_last_->scratch_size(planes);
   return in_lines(form_.count) * (kDotBlock + 2 * planes * taps()) + slots() * in_lines(grid_.size(planes));
 }
 
@@ -38,10 +39,16 @@ WindowGradientRunner::WindowGradientRunner(const WindowGradient& gradient, std::
       groups_(packed_ + in_lines(form_.count) * kDotBlock),
       totals_(groups_ + in_lines(form_.count) * (end - first) * gradient.taps()),
       grids_(totals_ + in_lines(form_.count) * (end - first) * gradient.taps()) {
+  if (gradient.channels_last() != nullptr) return;
   for (std::int64_t s = 0; s < slots_; ++s) gradient.grid().clear(end - first, grids_ + s * slot_size_);
 }
 
 void WindowGradientRunner::run(const float* operand, const float* other, float* out) {
+  if (gradient_.channels_last() == nullptr) return run_grids(operand, other, out);
+  ChannelsLastGradientRunner(*gradient_.channels_last(), first_, end_, packed_).run(operand, other, out);
+}
+
+void WindowGradientRunner::run_grids(const float* operand, const float* other, float* out) {
   operand_ = operand;
   other_ = other;
   next_image_ = 0;

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "dgx/kernels/cpu/window.h"
+#include "dgx/kernels/cpu/channels_last.h"
 #include "kernel_table.h"
 #include "panels.h"
 
@@ -20,7 +20,7 @@ std::int64_t grid_size(const WindowProduct& product) { return in_lines(product.g
 }  // namespace
 
 WindowProduct::WindowProduct(WindowProductForm form)
-    : form_(std::move(form)), grid_(form_.rows, form_.columns, form_.planes, form_.fill) {
+    : form_(std::move(form)), grid_(form_.rows, form_.columns, form_.planes, form_.fill), channels_last_(ChannelsLastProduct::of(form_)) {
   offsets_.reserve(form_.terms.size());
   for (const WindowProductForm::Term& term : form_.terms) {
     offsets_.push_back(static_cast<std::int32_t>(term.plane * grid_.plane_stride() + grid_.tap(term.row_tap, term.column_tap)));
@@ -31,7 +31,10 @@ std::int64_t WindowProduct::columns() const { return (form_.rows.outputs - 1) * 
 
 std::int64_t WindowProduct::strips() const { return in_lines(columns()) / kWidth; }
 
+std::int64_t WindowProduct::most_parts() const { return channels_last_ ? channels_last_->lines() : strips(); }
+
 std::int64_t WindowProduct::scratch_size() const {
+  if (channels_last_) return channels_last_->scratch_size();
   return weights_size(*this) + grid_size(*this) + static_cast<std::int64_t>(form_.out_rows.size()) * strips() * kWidth;
 }
 
@@ -41,11 +44,18 @@ WindowProductRunner::WindowProductRunner(const WindowProduct& product, float* sc
       weights_(scratch),
       image_(scratch + weights_size(product)),
       outputs_(image_ + grid_size(product)) {
+  if (product.channels_last() != nullptr) {
+    channels_last_ = std::make_unique<ChannelsLastProductRunner>(*product.channels_last(), scratch);
+    return;
+  }
   product.grid().clear(product.grid().planes(), image_);
 }
 
+WindowProductRunner::~WindowProductRunner() = default;
+
 /// Panel after panel, each [term][row].
 void WindowProductRunner::set_weights(const float* weights) {
+  if (channels_last_) return channels_last_->set_weights(weights);
   const WindowProductForm& form = product_.form();
   const Panels panels(static_cast<std::int64_t>(form.weight_rows.size()), kernels_.tile_rows);
   float* to = weights_;
@@ -59,7 +69,8 @@ void WindowProductRunner::set_weights(const float* weights) {
 }
 
 void WindowProductRunner::set_image(const float* image) {
-  product_.grid().copy(image, 0, product_.grid().planes(), image_);
+  given_image_ = image;
+  if (!channels_last_) product_.grid().copy(image, 0, product_.grid().planes(), image_);
 }
 
 /// A tile through all blocks of its terms. Sums of unfinished groups stay in a tile of their own; `to` holds the groups before.
@@ -84,7 +95,15 @@ void WindowProductRunner::tile(std::int64_t panel, std::int64_t strip, int strip
   }
 }
 
-void WindowProductRunner::run(std::int64_t first, std::int64_t end, float* out) {
+void WindowProductRunner::run(std::int64_t part, std::int64_t parts, float* out) {
+  const std::int64_t all = product_.most_parts();
+  const std::int64_t first = part * all / parts;
+  const std::int64_t end = (part + 1) * all / parts;
+  if (channels_last_) return channels_last_->run(given_image_, first, end, out);
+  run_strips(first, end, out);
+}
+
+void WindowProductRunner::run_strips(std::int64_t first, std::int64_t end, float* out) {
   const Panels panels(static_cast<std::int64_t>(product_.form().weight_rows.size()), kernels_.tile_rows);
   const std::int64_t leading = product_.strips() * kWidth;
   for (std::int64_t strip = first; strip < end; strip += kernels_.tile_strips) {

@@ -6,13 +6,16 @@ namespace {
 using test::check_form;
 using test::Convolution;
 
-void check(const Convolution& c) {
-  INFO(c.images << " images, " << c.in << " → " << c.out << " channels, " << c.height << "×" << c.width << ", kernel " << c.kernel_h
+void check(Convolution c) {
+  INFO((c.channels_last ? "channels last, " : "") << c.images << " images, " << c.in << " → " << c.out << " channels, " << c.height << "×" << c.width << ", kernel " << c.kernel_h
                 << "×" << c.kernel_w << ", stride " << c.stride << ", dilation " << c.dilation << ", padding " << c.padding
                 << ", groups " << c.groups);
   check_form({c.x(), c.w()}, {c.forward()});
   check_form({c.dy(), c.w()}, {c.input_gradient()});
   check_form({c.x(), c.dy()}, {c.weight_gradient()});
+  if (c.channels_last) return;
+  c.channels_last = true;
+  check(c);
 }
 
 TEST_CASE("the three products of a convolution are recognised without names") {
@@ -29,7 +32,7 @@ TEST_CASE("the three products of a convolution are recognised without names") {
 
 TEST_CASE("convolutions and their gradients have the definition's bits at the edges of channels") {
   for (const std::int64_t in : {1, 3, 16, 17}) {
-    for (const std::int64_t out : {1, 16, 33}) {
+    for (const std::int64_t out : {1, 16, 33, 48}) {
       Convolution c;
       c.in = in;
       c.out = out;
@@ -48,6 +51,7 @@ TEST_CASE("convolutions and their gradients have the definition's bits for every
         c.padding = padding;
         c.height = 9;
         c.width = 8;
+        c.out = stride == 2 ? 16 : 9;
         check(c);
       }
     }
@@ -81,6 +85,24 @@ TEST_CASE("grouped and depthwise convolutions have the definition's bits") {
       c.groups = groups;
       c.stride = stride;
       check(c);
+    }
+  }
+}
+
+TEST_CASE("convolutions of infinities and NaN have the definition's, at the edges too") {
+  for (const std::int64_t stride : {1, 2}) {
+    for (const std::int64_t padding : {0, 1, 3}) {
+      for (const test::NotFinite where : {test::NotFinite::kFirst, test::NotFinite::kSecond}) {
+        Convolution c;
+        c.in = 9;
+        c.out = 16;
+        c.stride = stride;
+        c.padding = padding;
+        c.channels_last = true;
+        check_form({c.x(), c.w()}, {c.forward()}, 1, where);
+        check_form({c.dy(), c.w()}, {c.input_gradient()}, 1, where);
+        check_form({c.x(), c.dy()}, {c.weight_gradient()}, 1, where);
+      }
     }
   }
 }

@@ -1,11 +1,14 @@
 #pragma once
 
 #include <catch2/catch.hpp>
+#include <cstring>
+#include <limits>
 #include <memory>
 #include <random>
 
 #include "dgx/exec/executor.h"
 #include "dgx/kernels/cpu/dispatch.h"
+#include "dgx/kernels/scalar.h"
 #include "form_text.h"
 #include "run_program.h"
 
@@ -36,16 +39,41 @@ inline Tensor random_tensor(const FormInput& input, std::mt19937& random) {
   return tensor;
 }
 
+/// Which input has some infinities and NaN.
+enum class NotFinite : std::uint8_t { kNone, kFirst, kSecond };
+
+inline void spoil(Tensor& tensor, std::mt19937& random) {
+  for (const float number : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
+                             std::numeric_limits<float>::quiet_NaN()}) {
+    tensor.as<float>()[random() % static_cast<std::size_t>(tensor.count())] = number;
+  }
+}
+
+/// Bytes, NaN as one of them all.
+inline std::vector<std::uint8_t> canonical(std::span<const std::uint8_t> bytes, DType dtype) {
+  std::vector<std::uint8_t> out(bytes.begin(), bytes.end());
+  for (std::size_t i = 0; dtype == DType::kF32 && i < out.size(); i += sizeof(float)) {
+    float number = 0;
+    std::memcpy(&number, &out[i], sizeof number);
+    number = kernels::canonical_nan(number);
+    std::memcpy(&out[i], &number, sizeof number);
+  }
+  return out;
+}
+
 /// The last value of the program has the definition's bits for every instruction set and 1, 2 and 3 threads, and no
 /// value takes the generic path. Returns explain().
-inline std::string check_form(const std::vector<FormInput>& inputs, const std::vector<std::string>& lines, unsigned seed = 1) {
+inline std::string check_form(const std::vector<FormInput>& inputs, const std::vector<std::string>& lines, unsigned seed = 1,
+                              NotFinite spoilt = NotFinite::kNone) {
   const auto program = program_of(inputs, lines);
   std::mt19937 random(seed);
   State state;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     state.push_back({"model/" + std::string(1, static_cast<char>('a' + i)), random_tensor(inputs[i], random)});
   }
+  if (spoilt != NotFinite::kNone) spoil(state[spoilt == NotFinite::kFirst ? 0 : 1].tensor, random);
   const auto values = run_program(*program, state, {});
+  const auto reference = canonical(values.back().bytes(), values.back().dtype());
   std::string explained;
   const auto best = kernels::cpu::current_instruction_set();
   for (const auto set : kernels::cpu::available_instruction_sets()) {
@@ -59,8 +87,8 @@ inline std::string check_form(const std::vector<FormInput>& inputs, const std::v
         explained = (*evaluator)->explain();
         INFO(explained << lines.back() << "\n" << name_of(set) << ", " << threads << " threads, seed " << seed);
         CHECK(explained.find("element by element") == std::string::npos);
-        const auto ours = (*evaluator)->value(static_cast<kernels::ValueIndex>(values.size() - 1)).bytes;
-        const auto& reference = values.back().bytes();
+        const auto ours =
+            canonical((*evaluator)->value(static_cast<kernels::ValueIndex>(values.size() - 1)).bytes, values.back().dtype());
         std::size_t first = 0;
         while (first < reference.size() && ours[first] == reference[first]) ++first;
         INFO("first differing byte " << first << " of " << reference.size());

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace dgx::kernels::cpu {
@@ -14,6 +15,12 @@ namespace dgx::kernels::cpu {
 /// exact division. Then no product needs an operand of its own for each tap (im2col): the tiles read the grid through a
 /// table of offsets, one for each term. Rows of outputs follow each other in the grid with the padding between them, which is
 /// computed and dropped: 1/29 of the work at 28 outputs a row.
+
+///
+/// Where channels are neighbours in memory there is a faster form (channels_last.h), which the classes below then use.
+class ChannelsLastProduct;
+class ChannelsLastProductRunner;
+class ChannelsLastGradient;
 
 /// One dimension over which windows move. Output o and tap t meet at position o · step + t · tap_step + offset, which stands
 /// for index position / divisor of the operand if that divides and lies in [0, size), and is outside otherwise.
@@ -103,6 +110,10 @@ class WindowProduct {
   explicit WindowProduct(WindowProductForm form);
   [[nodiscard]] const WindowProductForm& form() const { return form_; }
   [[nodiscard]] const WindowGrid& grid() const { return grid_; }
+  /// Null where channels are no neighbours.
+  [[nodiscard]] const ChannelsLastProduct* channels_last() const { return channels_last_.get(); }
+  /// Into how many parts an image's outputs can be cut.
+  [[nodiscard]] std::int64_t most_parts() const;
   /// By term: the place of its plane and taps for the first output.
   [[nodiscard]] const std::vector<std::int32_t>& offsets() const { return offsets_; }
   /// An image's outputs as the grid lays them: rows at the grid's stride, and their strips.
@@ -114,6 +125,7 @@ class WindowProduct {
  private:
   WindowProductForm form_;
   WindowGrid grid_;
+  std::shared_ptr<const ChannelsLastProduct> channels_last_;
   std::vector<std::int32_t> offsets_;
 };
 
@@ -122,18 +134,23 @@ class WindowProductRunner {
  public:
   /// `product` must outlive it; `scratch` holds product.scratch_size() floats, best on a cache line.
   WindowProductRunner(const WindowProduct& product, float* scratch);
+  ~WindowProductRunner();
 
   void set_weights(const float* weights);
+  /// `image` must outlive what is run of it.
   void set_image(const float* image);
-  /// Writes outputs of strips [first, end).
-  void run(std::int64_t first, std::int64_t end, float* out);
+  /// Writes outputs: one of `parts` nearly equal parts of the image's.
+  void run(std::int64_t part, std::int64_t parts, float* out);
 
  private:
+  void run_strips(std::int64_t first, std::int64_t end, float* out);
   void tile(std::int64_t panel, std::int64_t strip, int strips, float* to, std::int64_t leading) const;
   void write(std::int64_t first, std::int64_t end, float* out) const;
 
   const WindowProduct& product_;
   const struct KernelTable& kernels_;
+  std::unique_ptr<ChannelsLastProductRunner> channels_last_;
+  const float* given_image_ = nullptr;
   float *weights_, *image_, *outputs_;
 };
 
@@ -156,6 +173,8 @@ class WindowGradient {
   explicit WindowGradient(WindowGradientForm form);
   [[nodiscard]] const WindowGradientForm& form() const { return form_; }
   [[nodiscard]] const WindowGrid& grid() const { return grid_; }
+  /// Null where channels are no neighbours.
+  [[nodiscard]] const ChannelsLastGradient* channels_last() const { return channels_last_.get(); }
   /// Images of which a runner holds grids at once: those that a block of terms touches.
   [[nodiscard]] std::int64_t slots() const;
   [[nodiscard]] std::int64_t outputs() const { return form_.rows.outputs * form_.columns.outputs; }  ///< of an image
@@ -166,6 +185,7 @@ class WindowGradient {
  private:
   WindowGradientForm form_;
   WindowGrid grid_;
+  std::shared_ptr<const ChannelsLastGradient> channels_last_;
 };
 
 /// Computes planes [first, end) of a WindowGradient, a thread's share.
@@ -185,6 +205,7 @@ class WindowGradientRunner {
   };
   template <class Visit>
   void for_each_tile(Visit visit) const;
+  void run_grids(const float* operand, const float* other, float* out);
   void load(std::int64_t begin, std::int64_t end);
   void pack(std::int64_t begin, std::int64_t end);
   void multiply(std::int64_t begin, std::int64_t end);

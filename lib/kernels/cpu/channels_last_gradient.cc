@@ -1,0 +1,166 @@
+#include <algorithm>
+
+#include "dgx/kernels/cpu/channels_last.h"
+#include "dgx/kernels/cpu/matmul.h"
+#include "kernel_table.h"
+#include "panels.h"
+
+// Block after block of 256 positions: of each tap, panels of up to 14 planes by pairs of strips of the other
+// side's columns. A tile reads both sides where they lie, along the lines of outputs, so that what a block
+// touches of them comes from the nearest caches again for every tap; sums of groups and of all groups so far
+// are kept tile by tile.
+namespace dgx::kernels::cpu {
+
+std::shared_ptr<const ChannelsLastGradient> ChannelsLastGradient::of(const WindowGradientForm& form) {
+  const bool whole_strips = form.other_step == 1 && form.count % kStripWidth == 0;
+  if (form.fill != 0 || !whole_strips || form.columns.divisor != 1) return nullptr;
+  ChannelsLastGradient gradient(form);
+  gradient.columns_ = column_phases(form.columns).front();
+  if (form.planes.size() > 1) gradient.plane_step_ = form.planes[1] - form.planes[0];
+  for (std::size_t p = 0; p < form.planes.size(); ++p) {
+    if (form.planes[p] != form.planes[0] + static_cast<std::int64_t>(p) * gradient.plane_step_)
+      return nullptr;
+  }
+  return std::make_shared<const ChannelsLastGradient>(std::move(gradient));
+}
+
+std::int64_t ChannelsLastGradient::scratch_size(std::int64_t planes) const {
+  return 2 * planes * form_.rows.taps * form_.columns.taps * form_.count;
+}
+
+ChannelsLastGradientRunner::ChannelsLastGradientRunner(const ChannelsLastGradient& gradient,
+                                                       std::int64_t first, std::int64_t end, float* scratch)
+    : gradient_(gradient),
+      form_(gradient.form_),
+      kernels_(current_kernels()),
+      first_(first),
+      end_(end),
+      depth_(static_cast<std::int64_t>(form_.images.size()) * form_.rows.outputs * form_.columns.outputs),
+      groups_(scratch),
+      totals_(scratch + gradient.scratch_size(end - first) / 2) {}
+
+void ChannelsLastGradientRunner::run(const float* operand, const float* other, float* out) {
+  for (std::int64_t k = 0; k < depth_; k += kDotBlock) {
+    const std::int64_t end = std::min(depth_, k + kDotBlock);
+    cut_pieces(k, end);
+    const bool all_terms = !is_finite(other);
+    for (std::int64_t tap = 0; tap < form_.rows.taps * form_.columns.taps; ++tap) {
+      find_runs(tap / form_.columns.taps, tap % form_.columns.taps, all_terms);
+      multiply(tap, k, end, operand, other);
+    }
+  }
+  write(out);
+}
+
+void ChannelsLastGradientRunner::cut_pieces(std::int64_t begin, std::int64_t end) {
+  pieces_.clear();
+  const std::int64_t width = form_.columns.outputs;
+  for (std::int64_t k = begin; k < end;) {
+    const std::int64_t line = k / width;
+    const std::int64_t stop = std::min(end, (line + 1) * width);
+    pieces_.push_back(
+        {line / form_.rows.outputs, line % form_.rows.outputs, k - line * width, stop - line * width});
+    k = stop;
+  }
+}
+
+bool ChannelsLastGradientRunner::is_finite(const float* other) const {
+  return std::all_of(pieces_.begin(), pieces_.end(), [&](const Piece& piece) {
+    const float* const line =
+        other + form_.other_images[static_cast<std::size_t>(piece.image)] + piece.row * form_.other_row;
+    return kernels_.all_finite(line + piece.begin * form_.other_column, piece.end - piece.begin, form_.count, form_.other_column);
+  });
+}
+
+/// The terms of a tap, in order. Those outside are left out, or get runs of zeros.
+void ChannelsLastGradientRunner::find_runs(std::int64_t row_tap, std::int64_t column_tap, bool all_terms) {
+  runs_.clear();
+  const ColumnPhase::Tap& tap = gradient_.columns_.taps[static_cast<std::size_t>(column_tap)];
+  for (const Piece& piece : pieces_) {
+    const auto row = index_inside(form_.rows, piece.row, row_tap);
+    const std::int64_t begin = row ? std::clamp(tap.begin, piece.begin, piece.end) : piece.end;
+    const std::int64_t end = row ? std::clamp(tap.end, begin, piece.end) : piece.end;
+    const std::int64_t b =
+        form_.other_images[static_cast<std::size_t>(piece.image)] + piece.row * form_.other_row;
+    const auto add_zeros = [&](std::int64_t from, std::int64_t to) {
+      if (all_terms && from < to)
+        runs_.push_back({0, b + from * form_.other_column, to - from, WindowRun::Rows::kSome, 0, 0});
+    };
+    add_zeros(piece.begin, begin);
+    if (begin < end) {
+      const std::int64_t a = form_.images[static_cast<std::size_t>(piece.image)] + *row * form_.rows.stride +
+                             (tap.index + begin * form_.columns.step) * form_.columns.stride;
+      add_run(a, b + begin * form_.other_column, end - begin);
+    }
+    add_zeros(end, piece.end);
+  }
+}
+
+/// Lines that follow each other without a gap on both sides are one run.
+void ChannelsLastGradientRunner::add_run(std::int64_t a, std::int64_t b, std::int64_t count) {
+  if (!runs_.empty() && runs_.back().rows == WindowRun::Rows::kAll) {
+    WindowRun& last = runs_.back();
+    const bool follows = last.a + last.count * form_.columns.step * form_.columns.stride == a &&
+                         last.b + last.count * form_.other_column == b;
+    if (follows) {
+      last.count += count;
+      return;
+    }
+  }
+  runs_.push_back({a, b, count, WindowRun::Rows::kAll, 0, 0});
+}
+
+/// visit(plane, height, strip, strips, at): the tiles of one tap, and where their sums start: [row][lane].
+template <class Visit>
+void ChannelsLastGradientRunner::for_each_tile(Visit visit) const {
+  const Panels panels(end_ - first_, kernels_.tile_rows);
+  std::int64_t at = 0;
+  for (std::int64_t p = 0; p < panels.count; ++p) {
+    for (std::int64_t strip = 0; strip < form_.count / kStripWidth; strip += kernels_.tile_strips) {
+      const int strips =
+          static_cast<int>(std::min<std::int64_t>(kernels_.tile_strips, form_.count / kStripWidth - strip));
+      visit(first_ + panels.first_row(p), panels.height(p), strip, strips, at);
+      at += panels.height(p) * strips * kStripWidth;
+    }
+  }
+}
+
+/// Adds block [begin, end) to a tap's sums.
+void ChannelsLastGradientRunner::multiply(std::int64_t tap, std::int64_t begin, std::int64_t end,
+                                          const float* operand, const float* other) {
+  const bool closes = end % kDotGroup == 0 || end == depth_;
+  const std::int64_t tap_at = tap * (end_ - first_) * form_.count;
+  TileTask task;
+  task.a_row_stride = gradient_.plane_step_;
+  task.a_step = form_.columns.step * form_.columns.stride;
+  task.b_step = form_.other_column;
+  task.b_strip_stride = kStripWidth;
+  task.out_strip_stride = kStripWidth;
+  task.accumulate = closes && begin >= kDotGroup;
+  for_each_tile([&](std::int64_t plane, int height, std::int64_t strip, int strips, std::int64_t at) {
+    task.a = operand + form_.planes[static_cast<std::size_t>(plane)];
+    task.b = other + strip * kStripWidth;
+    task.group = begin % kDotGroup == 0 ? nullptr : groups_ + tap_at + at;
+    task.out = (closes ? totals_ : groups_) + tap_at + at;
+    task.out_row_stride = strips * kStripWidth;
+    kernels_.window_runs(task, runs_.data(), runs_.size(), height, strips);
+  });
+}
+
+void ChannelsLastGradientRunner::write(float* out) const {
+  for (std::int64_t tap = 0; tap < form_.rows.taps * form_.columns.taps; ++tap) {
+    const std::int64_t tap_at = tap * (end_ - first_) * form_.count;
+    float* const to =
+        out + tap / form_.columns.taps * form_.out_row_tap + tap % form_.columns.taps * form_.out_column_tap;
+    for_each_tile([&](std::int64_t plane, int height, std::int64_t strip, int strips, std::int64_t at) {
+      for (int i = 0; i < height; ++i) {
+        const float* const from = totals_ + tap_at + at + i * strips * kStripWidth;
+        float* const row =
+            to + form_.out_planes[static_cast<std::size_t>(plane + i)] + strip * kStripWidth * form_.out_step;
+        for (std::int64_t c = 0; c < strips * kStripWidth; ++c) row[c * form_.out_step] = from[c];
+      }
+    });
+  }
+}
+
+}  // namespace dgx::kernels::cpu

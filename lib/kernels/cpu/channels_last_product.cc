@@ -1,0 +1,223 @@
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "dgx/kernels/cpu/channels_last.h"
+#include "dgx/kernels/cpu/matmul.h"
+#include "kernel_table.h"
+#include "panels.h"
+
+// Line after line of outputs, phase after phase, panels of up to 14 positions, pairs of strips of 16 output
+// channels: a tile takes (kernel row, kernel column, channel) in order, reads a channel of 14 positions and
+// two strips of weights for 28 multiplications of vectors. The weights are packed once: they and the three
+// lines of the operand that a line needs stay in the nearest caches.
+namespace dgx::kernels::cpu {
+namespace {
+
+constexpr std::int64_t kOutside = -1;
+
+std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
+
+}  // namespace
+
+std::optional<std::int64_t> index_inside(const WindowAxis& axis, std::int64_t output, std::int64_t tap) {
+  const std::int64_t position = output * axis.step + tap * axis.tap_step + axis.offset;
+  if (position < 0 || position % axis.divisor != 0 || position / axis.divisor >= axis.size)
+    return std::nullopt;
+  return position / axis.divisor;
+}
+
+std::vector<ColumnPhase> column_phases(const WindowAxis& axis) {
+  std::vector<ColumnPhase> phases;
+  const std::int64_t period = axis.divisor / std::gcd(axis.divisor, axis.step);
+  for (std::int64_t first = 0; first < std::min(period, axis.outputs); ++first) {
+    ColumnPhase phase{
+        first, period, (axis.outputs - first + period - 1) / period, period * axis.step / axis.divisor, {}};
+    for (std::int64_t t = 0; t < axis.taps; ++t) {
+      const std::int64_t position = first * axis.step + t * axis.tap_step + axis.offset;
+      ColumnPhase::Tap tap;
+      tap.index = floor_div(position, axis.divisor);
+      tap.meets = tap.index * axis.divisor == position;
+      if (tap.meets) {
+        tap.begin = std::clamp(-floor_div(tap.index, phase.move), std::int64_t{0}, phase.count);
+        tap.end = std::clamp(-floor_div(tap.index - axis.size, phase.move), tap.begin, phase.count);
+      }
+      phase.taps.push_back(tap);
+    }
+    phases.push_back(std::move(phase));
+  }
+  return phases;
+}
+
+std::shared_ptr<const ChannelsLastProduct> ChannelsLastProduct::of(const WindowProductForm& form) {
+  constexpr std::size_t kLeastRows = 8;  // of outputs: below, most of a strip would be thrown away
+  if (form.fill != 0 || form.weight_rows.size() < kLeastRows) return nullptr;
+  for (std::size_t r = 0; r < form.out_rows.size(); ++r) {
+    if (form.out_rows[r] != static_cast<std::int64_t>(r)) return nullptr;
+  }
+  ChannelsLastProduct product;
+  if (!product.cut_segments(form)) return nullptr;
+  product.rows_ = form.rows;
+  product.columns_ = form.columns;
+  product.phases_ = column_phases(form.columns);
+  product.weight_rows_ = form.weight_rows;
+  product.out_row_ = form.out_row;
+  product.out_column_ = form.out_column;
+  for (std::int64_t line = 0; line < form.rows.outputs; ++line) {
+    for (std::int64_t t = 0; t < form.rows.taps; ++t) {
+      const auto index = index_inside(form.rows, line, t);
+      product.row_offsets_.push_back(index ? *index * form.rows.stride : kOutside);
+    }
+  }
+  return std::make_shared<const ChannelsLastProduct>(std::move(product));
+}
+
+/// False if planes do not lie at one distance, or the terms of a tap do not take them in order.
+bool ChannelsLastProduct::cut_segments(const WindowProductForm& form) {
+  depth_ = static_cast<std::int64_t>(form.terms.size());
+  first_plane_ = form.planes.front();
+  plane_step_ = form.planes.size() > 1 ? form.planes[1] - form.planes[0] : 1;
+  for (std::size_t p = 0; p < form.planes.size(); ++p) {
+    if (form.planes[p] != first_plane_ + static_cast<std::int64_t>(p) * plane_step_) return false;
+  }
+  std::int64_t tap_runs = 0;
+  for (std::int64_t k = 0; k < depth_; ++k) {
+    const WindowProductForm::Term& term = form.terms[static_cast<std::size_t>(k)];
+    weights_.push_back(term.weight);
+    if (k % kDotBlock == 0) block_begin_.push_back(segments_.size());
+    const bool follows = k > 0 && segments_.back().row_tap == term.row_tap &&
+                         segments_.back().column_tap == term.column_tap &&
+                         segments_.back().plane + segments_.back().count == term.plane;
+    if (!follows) ++tap_runs;
+    if (follows && k % kDotBlock != 0) {
+      ++segments_.back().count;
+    } else {
+      segments_.push_back({term.row_tap, term.column_tap, term.plane, k, 1});
+    }
+  }
+  block_begin_.push_back(segments_.size());
+  return tap_runs <= form.rows.taps * form.columns.taps;
+}
+
+std::int64_t ChannelsLastProduct::scratch_size() const {
+  return PackedMatrix::size(depth_, static_cast<std::int64_t>(weight_rows_.size()));
+}
+
+ChannelsLastProductRunner::ChannelsLastProductRunner(const ChannelsLastProduct& product, float* scratch)
+    : product_(product), kernels_(current_kernels()), weights_(scratch) {
+  std::size_t most = 0;
+  for (std::size_t b = 0; b + 1 < product.block_begin_.size(); ++b) {
+    most = std::max(most, product.block_begin_[b + 1] - product.block_begin_[b]);
+  }
+  runs_.resize(most);
+}
+
+void ChannelsLastProductRunner::set_weights(const float* weights) {
+  const auto channels = static_cast<std::int64_t>(product_.weight_rows_.size());
+  const std::int64_t stride = strip_stride(product_.depth());
+  for (std::int64_t strip = 0; strip < strip_count(channels); ++strip) {
+    float* const to = weights_ + strip * stride;
+    for (std::int64_t lane = 0; lane < kStripWidth; ++lane) {
+      const std::int64_t channel = strip * kStripWidth + lane;
+      const float* const from =
+          weights + (channel < channels ? product_.weight_rows_[static_cast<std::size_t>(channel)] : 0);
+      for (std::int64_t k = 0; k < product_.depth(); ++k) {
+        to[k * kStripWidth + lane] =
+            channel < channels ? from[product_.weights_[static_cast<std::size_t>(k)]] : 0.0F;
+      }
+    }
+  }
+  all_terms_ = false;
+  for (std::int64_t strip = 0; strip < strip_count(channels); ++strip) {
+    all_terms_ = all_terms_ || !kernels_.all_finite(weights_ + strip * stride, product_.depth(), kStripWidth, kStripWidth);
+  }
+}
+
+/// What a tile at `place` multiplies of a block. Returns how many runs there are.
+std::size_t ChannelsLastProductRunner::find_runs(const Place& place, std::size_t block) {
+  using Rows = WindowRun::Rows;
+  const std::int64_t* const row_offsets = product_.row_offsets_.data() + place.line * product_.rows_.taps;
+  std::size_t count = 0;
+  for (std::size_t s = product_.block_begin_[block]; s < product_.block_begin_[block + 1]; ++s) {
+    const ChannelsLastProduct::Segment& segment = product_.segments_[s];
+    const std::int64_t row = row_offsets[segment.row_tap];
+    const ColumnPhase::Tap& tap = place.phase->taps[static_cast<std::size_t>(segment.column_tap)];
+    const std::int64_t height = place.height;
+    const std::int64_t begin = std::clamp(tap.begin - place.first, std::int64_t{0}, height);
+    const std::int64_t end =
+        row == kOutside || !tap.meets ? begin : std::clamp(tap.end - place.first, begin, height);
+    if (begin == end && !all_terms_) continue;
+    WindowRun& run = runs_[count++];
+    run.count = segment.count;
+    run.b = (segment.term - static_cast<std::int64_t>(block) * kDotBlock) * kStripWidth;
+    run.begin = static_cast<std::int32_t>(begin);
+    run.end = static_cast<std::int32_t>(end);
+    run.a = begin == end ? 0
+                         : row + (tap.index + place.first * place.phase->move) * product_.columns_.stride +
+                               product_.first_plane_ + segment.plane * product_.plane_step_;
+    run.rows = Rows::kSome;
+    if (begin == 0 && end == height) {
+      run.rows = Rows::kAll;
+    } else if (!all_terms_ && begin == 1 && end == height) {
+      run.rows = Rows::kButFirst;
+    } else if (!all_terms_ && begin == 0 && end == height - 1) {
+      run.rows = Rows::kButLast;
+    }
+  }
+  return count;
+}
+
+/// A tile through all blocks of its terms. Sums of unfinished groups stay in a tile of their own, the groups
+/// before in the outputs.
+void ChannelsLastProductRunner::tile(const Place& place, std::int64_t strip, int strips, const float* image,
+                                     float* out) {
+  const auto channels = static_cast<std::int64_t>(product_.weight_rows_.size());
+  const std::int64_t columns = std::min(strips * kStripWidth, channels - strip * kStripWidth);
+  alignas(64) float group[32 * kStripWidth];
+  alignas(64) float edge[32 * kStripWidth];  // of the last, partial strip
+  const bool whole = columns == strips * kStripWidth;
+  const std::int64_t position_step = place.phase->step * product_.out_column_;
+  float* const at = out + place.line * product_.out_row_ +
+                    (place.phase->first + place.first * place.phase->step) * product_.out_column_ +
+                    strip * kStripWidth;
+  TileTask task;
+  task.a = image;
+  task.a_row_stride = place.phase->move * product_.columns_.stride;
+  task.a_step = product_.plane_step_;
+  task.b_step = kStripWidth;
+  task.b_strip_stride = strip_stride(product_.depth());
+  task.out_strip_stride = kStripWidth;
+  const std::size_t blocks = product_.block_begin_.size() - 1;
+  for (std::size_t block = 0; block < blocks; ++block) {
+    const std::int64_t k = static_cast<std::int64_t>(block) * kDotBlock;
+    const bool closes = (k + kDotBlock) % kDotGroup == 0 || block + 1 == blocks;
+    task.b = weights_ + strip * task.b_strip_stride + k * kStripWidth;
+    task.group = k % kDotGroup == 0 ? nullptr : group;
+    task.accumulate = closes && k >= kDotGroup;
+    task.out = !closes ? group : whole ? at : edge;
+    task.out_row_stride = closes && whole ? position_step : strips * kStripWidth;
+    kernels_.window_runs(task, runs_.data(), find_runs(place, block), place.height, strips);
+  }
+  for (std::int64_t i = 0; !whole && i < place.height; ++i) {
+    std::memcpy(at + i * position_step, edge + i * strips * kStripWidth,
+                static_cast<std::size_t>(columns) * sizeof(float));
+  }
+}
+
+void ChannelsLastProductRunner::run(const float* image, std::int64_t first, std::int64_t end, float* out) {
+  const std::int64_t strips = strip_count(static_cast<std::int64_t>(product_.weight_rows_.size()));
+  for (std::int64_t line = first; line < end; ++line) {
+    for (const ColumnPhase& phase : product_.phases_) {
+      const Panels panels(phase.count, kernels_.tile_rows);
+      for (std::int64_t p = 0; p < panels.count; ++p) {
+        const Place place{line, &phase, panels.first_row(p), panels.height(p)};
+        for (std::int64_t strip = 0; strip < strips; strip += kernels_.tile_strips) {
+          tile(place, strip, static_cast<int>(std::min<std::int64_t>(kernels_.tile_strips, strips - strip)),
+               image, out);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace dgx::kernels::cpu

@@ -1,0 +1,147 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "dgx/kernels/cpu/window.h"
+#include "dgx/kernels/cpu/window_run.h"
+
+namespace dgx::kernels::cpu {
+
+/// Window products where the channels of a position are neighbours in memory: the fast form of the products
+/// of window.h.
+///
+/// Then a strip of outputs is one position's channels, a tile some neighbouring positions of a line, and a
+/// term's numbers of these positions lie at one distance in the operand itself. The tiles read it where it
+/// is: no grid, no copy, nothing computed between lines. What lies outside is left out: with a zero on one
+/// side and a finite number on the other a term only ever changes the sign of a zero sum, which the addition
+/// to its group's +0 takes away (dgx-numerics(7), "Folds"). If the other side is not finite, such terms are
+/// multiplied like any other. An exact division (the input gradient of a convolution with steps) goes phase
+/// by phase: the outputs that the same taps meet.
+
+struct KernelTable;
+
+/// How columns are walked: outputs first, first + step, … meet tap t at indices at[t].index, + move, … of the
+/// operand.
+struct ColumnPhase {
+  struct Tap {
+    bool meets = false;               ///< the division leaves no remainder
+    std::int64_t index = 0;           ///< of the phase's first output; may lie outside
+    std::int64_t begin = 0, end = 0;  ///< of the phase's outputs, those that it meets inside
+  };
+  std::int64_t first = 0, step = 1, count = 0, move = 1;
+  std::vector<Tap> taps;
+};
+
+[[nodiscard]] std::vector<ColumnPhase> column_phases(const WindowAxis& axis);
+
+/// The index that output and tap meet at, or nothing: outside.
+[[nodiscard]] std::optional<std::int64_t> index_inside(const WindowAxis& axis, std::int64_t output,
+                                                       std::int64_t tap);
+
+/// A WindowProductForm whose outputs lie so.
+class ChannelsLastProduct {
+ public:
+  /// Null for other forms.
+  [[nodiscard]] static std::shared_ptr<const ChannelsLastProduct> of(const WindowProductForm& form);
+
+  /// Terms of one pair of taps and neighbouring planes, within a block.
+  struct Segment {
+    std::int64_t row_tap = 0, column_tap = 0, plane = 0;
+    std::int64_t term = 0, count = 0;
+  };
+  [[nodiscard]] std::int64_t depth() const { return depth_; }
+  [[nodiscard]] std::int64_t lines() const { return rows_.outputs; }
+  /// Floats that a runner needs.
+  [[nodiscard]] std::int64_t scratch_size() const;
+
+ private:
+  friend class ChannelsLastProductRunner;
+  ChannelsLastProduct() = default;
+  bool cut_segments(const WindowProductForm& form);
+
+  WindowAxis rows_, columns_;
+  std::int64_t depth_ = 0, plane_step_ = 1, first_plane_ = 0;
+  std::vector<Segment> segments_;
+  std::vector<std::size_t> block_begin_;  // by block, and the end
+  std::vector<ColumnPhase> phases_;
+  std::vector<std::int64_t> row_offsets_;            // by line and row tap: in the image, or kOutside
+  std::vector<std::int64_t> weights_, weight_rows_;  // where each term's and each output channel's lie
+  std::int64_t out_row_ = 0, out_column_ = 0;
+};
+
+class ChannelsLastProductRunner {
+ public:
+  /// `scratch` holds product.scratch_size() floats on a cache line.
+  ChannelsLastProductRunner(const ChannelsLastProduct& product, float* scratch);
+
+  void set_weights(const float* weights);
+  /// Lines [first, end) of an image's outputs.
+  void run(const float* image, std::int64_t first, std::int64_t end, float* out);
+
+ private:
+  struct Place {
+    std::int64_t line = 0;
+    const ColumnPhase* phase = nullptr;
+    std::int64_t first = 0;  ///< of the phase's outputs
+    int height = 0;
+  };
+  std::size_t find_runs(const Place& place, std::size_t block);
+  void tile(const Place& place, std::int64_t strip, int strips, const float* image, float* out);
+
+  const ChannelsLastProduct& product_;
+  const KernelTable& kernels_;
+  float* weights_;
+  bool all_terms_ = false;  // a weight is not finite
+  std::vector<WindowRun> runs_;
+};
+
+/// A WindowGradientForm whose both sides lie so.
+class ChannelsLastGradient {
+ public:
+  [[nodiscard]] static std::shared_ptr<const ChannelsLastGradient> of(const WindowGradientForm& form);
+  [[nodiscard]] std::int64_t scratch_size(std::int64_t planes) const;
+
+ private:
+  friend class ChannelsLastGradientRunner;
+  explicit ChannelsLastGradient(const WindowGradientForm& form) : form_(form) {}
+
+  WindowGradientForm form_;
+  ColumnPhase columns_;
+  std::int64_t plane_step_ = 1;
+};
+
+/// Computes planes [first, end).
+class ChannelsLastGradientRunner {
+ public:
+  ChannelsLastGradientRunner(const ChannelsLastGradient& gradient, std::int64_t first, std::int64_t end,
+                             float* scratch);
+  void run(const float* operand, const float* other, float* out);
+
+ private:
+  /// Terms that follow each other along a line of outputs.
+  struct Piece {
+    std::int64_t image = 0, row = 0, begin = 0, end = 0;
+  };
+  void cut_pieces(std::int64_t begin, std::int64_t end);
+  [[nodiscard]] bool is_finite(const float* other) const;
+  void find_runs(std::int64_t row_tap, std::int64_t column_tap, bool all_terms);
+  void add_run(std::int64_t a, std::int64_t b, std::int64_t count);
+  void multiply(std::int64_t tap, std::int64_t begin, std::int64_t end, const float* operand,
+                const float* other);
+  void write(float* out) const;
+  template <class Visit>
+  void for_each_tile(Visit visit) const;
+
+  const ChannelsLastGradient& gradient_;
+  const WindowGradientForm& form_;
+  const KernelTable& kernels_;
+  std::int64_t first_, end_, depth_;
+  float *groups_, *totals_;
+  std::vector<Piece> pieces_;
+  std::vector<WindowRun> runs_;
+};
+
+}  // namespace dgx::kernels::cpu

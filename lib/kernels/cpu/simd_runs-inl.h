@@ -1,0 +1,106 @@
+// Included behind simd_matmul-inl.h: tiles that read both operands where they lie, run by run (WindowRun).
+
+// Rows [kFirst, kEnd) of a run's terms; a pointer for every third row, as many as there are registers for.
+template <int kRows, int kVectors, int kFirst, int kEnd>
+HWY_INLINE void add_run(const TileTask& task, const WindowRun& run, V (&sums)[kRows][kVectors]) {
+  constexpr int kPointers = (kRows + 2) / 3;
+  const D d;
+  const std::int64_t stride = task.a_row_stride;
+  const std::int64_t step = task.a_step;
+  const std::int64_t b_step = task.b_step;
+  const std::int64_t strip_stride = task.b_strip_stride;
+  const float* HWY_RESTRICT b = task.b + run.b;
+  const float* HWY_RESTRICT at[kPointers];
+#pragma GCC unroll 8
+  for (int p = 0; p < kPointers; ++p) at[p] = task.a + run.a + 3 * p * stride;
+  for (std::int64_t t = run.count; t > 0; --t) {
+    V lanes[kVectors];
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) {
+      lanes[v] = hn::LoadU(d, b + v / kStripVectors * strip_stride + v % kStripVectors * kLanes);
+    }
+#pragma GCC unroll 16
+    for (int i = kFirst; i < kEnd; ++i) {
+      const V x = hn::Set(d, at[i / 3][i % 3 * stride]);
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::MulAdd(x, lanes[v], sums[i][v]);
+    }
+#pragma GCC unroll 8
+    for (int p = 0; p < kPointers; ++p) at[p] += step;
+    b += b_step;
+  }
+}
+
+// The same where rows before run.begin and from run.end on read a zero.
+template <int kRows, int kVectors>
+HWY_INLINE void add_some_rows(const TileTask& task, const WindowRun& run, V (&sums)[kRows][kVectors]) {
+  static constexpr float kZero = 0;
+  const D d;
+  const float* at[kRows];
+  std::int64_t steps[kRows];
+  for (int i = 0; i < kRows; ++i) {
+    const bool inside = i >= run.begin && i < run.end;
+    at[i] = inside ? task.a + run.a + i * task.a_row_stride : &kZero;
+    steps[i] = inside ? task.a_step : 0;
+  }
+  const float* b = task.b + run.b;
+  for (std::int64_t t = run.count; t > 0; --t) {
+    V lanes[kVectors];
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) {
+      lanes[v] = hn::LoadU(d, b + v / kStripVectors * task.b_strip_stride + v % kStripVectors * kLanes);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      const V x = hn::Set(d, *at[i]);
+      at[i] += steps[i];
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::MulAdd(x, lanes[v], sums[i][v]);
+    }
+    b += task.b_step;
+  }
+}
+
+template <int kRows, int kStrips>
+void window_runs_tile(const TileTask& task, const WindowRun* runs, std::size_t count) {
+  constexpr int kVectors = kStrips * kStripVectors;
+  const D d;
+  V sums[kRows][kVectors];
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::Zero(d);
+  }
+  for (const WindowRun* run = runs; run < runs + count; ++run) {
+    switch (run->rows) {
+      case WindowRun::Rows::kAll:
+        add_run<kRows, kVectors, 0, kRows>(task, *run, sums);
+        break;
+      case WindowRun::Rows::kButFirst:
+        add_run<kRows, kVectors, 1, kRows>(task, *run, sums);
+        break;
+      case WindowRun::Rows::kButLast:
+        add_run<kRows, kVectors, 0, kRows - 1>(task, *run, sums);
+        break;
+      case WindowRun::Rows::kSome:
+        add_some_rows<kRows, kVectors>(task, *run, sums);
+        break;
+    }
+  }
+  store_tile<kRows, kVectors>(task, sums);
+}
+
+using RunsTileFunction = void (*)(const TileTask&, const WindowRun*, std::size_t);
+
+template <int kStrips, int... kIndices>
+void run_window_runs(const TileTask& task, const WindowRun* runs, std::size_t count, int rows,
+                     std::integer_sequence<int, kIndices...>) {
+  static constexpr RunsTileFunction kTable[] = {window_runs_tile<kIndices + 1, kStrips>...};
+  kTable[rows - 1](task, runs, count);
+}
+
+void window_runs(const TileTask& task, const WindowRun* runs, std::size_t count, int rows, int strips) {
+  constexpr auto kRowIndices = std::make_integer_sequence<int, kTileRows>();
+  if (strips == kTileStrips) return run_window_runs<kTileStrips>(task, runs, count, rows, kRowIndices);
+  run_window_runs<1>(task, runs, count, rows, kRowIndices);
+}
