@@ -384,6 +384,6 @@ Status check_fault(const program::Program& program, const Fault& fault) {
   return {};
 }
 
-std::string ExactExecutor::explain() const { return exec::explain(impl_->fused->plan(), *impl_->program); }
+std::string ExactExecutor::explain() const { return exec::explain(impl_->fused->plan(), impl_->fused->program()); }
 
 }  // namespace dgx::exec

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "channels_last.h"
 #include "dgx/kernels/cpu/column_sum.h"
 #include "dgx/kernels/cpu/dispatch.h"
 #include "dgx/kernels/evaluate.h"
@@ -117,6 +118,7 @@ Machine::Machine(std::shared_ptr<const program::Program> program, Plan plan, std
 Result<std::unique_ptr<Machine>> Machine::create(std::shared_ptr<const program::Program> program, Fusion fusion,
                                                  std::shared_ptr<ThreadTeam> team,
                                                  const std::vector<ValueIndex>& keep) {
+  if (fusion == Fusion::kFused) program = with_channels_last(std::move(program), keep);
   DGX_TRY(Plan plan, make_plan(*program, fusion, team->size(), keep));
   DGX_CHECK(check_memory(exec::planned_bytes(plan, team->size()) + input_bytes(*program, plan)));
   return std::unique_ptr<Machine>(new Machine(std::move(program), std::move(plan), std::move(team)));

@@ -89,6 +89,39 @@ TEST_CASE("grouped and depthwise convolutions have the definition's bits") {
   }
 }
 
+/// A convolution's line, whose operands 0 and 1 are values `a` and `b`.
+std::string reading(std::string line, const std::string& a, const std::string& b) {
+  line.replace(line.find("\"0[") + 1, 1, "#");
+  line.replace(line.find("\"1[") + 1, 1, b);
+  return line.replace(line.find('#'), 1, a);
+}
+
+void check_between(std::int64_t images) {
+  Convolution c;
+  c.images = images;
+  c.in = c.out = 16;
+  c.height = 9;
+  const std::string n = std::to_string(images);
+  const std::string image = R"("s":[)" + n + R"(,16,9,7],"t":"f32","v":@V,)";
+  const std::string text = check_form(
+      {{DType::kF32, {images, 16, 63}}, c.w(), {DType::kF32, {16}}},
+      {R"({"do":["max 0x0p0 x0"],"k":"map",)" + image + R"("x":["0@)" + n + R"(.16.9.7[i0,i1,i2,i3]"]})", reading(c.forward(), "3", "1"),
+       R"({"do":["sub x0 x1","mul t0 x2"],"f":[9,7],"k":"sum","s":[)" + n + R"(,16],"t":"f32","v":@V,"x":["4[i0,i1,k0,k1]","2[i1]","3[i0,i1,k0,k1]"]})",
+       R"({"do":["sub x0 x1","fma t0 x2 x3","f32 i1","fma t1 t2 x4"],"k":"map",)" + image +
+           R"("x":["4[i0,i1,i2,i3]","5[i0,i1]","2[i1]","3[i0,i1,i2,i3]","4@)" + n + R"(.2.8.9.7[i0,1,0,i2,i3]"]})",
+       reading(c.input_gradient(), "6", "1"), reading(c.weight_gradient(), "3", "7"),
+       // What an evaluation keeps stays as it is: its last values.
+       R"({"k":"map","s":[16],"t":"f32","v":@V,"x":["8[i0,0,0,0]"]})", R"({"k":"map","s":[16,16,3,3],"t":"f32","v":@V,"x":["8[i0,i1,i2,i3]"]})"});
+  INFO(text);
+  CHECK(text.find("[" + n + ",9,7,16]") != std::string::npos);
+  CHECK(text.find("(sum of 63, columns)") != std::string::npos);
+  CHECK(text.find("[" + n + ",16,9,7]") == std::string::npos);
+}
+
+TEST_CASE("what lies between convolutions has its channels last, and the definition's bits") {
+  for (const std::int64_t images : {1, 3}) check_between(images);
+}
+
 TEST_CASE("convolutions of infinities and NaN have the definition's, at the edges too") {
   for (const std::int64_t stride : {1, 2}) {
     for (const std::int64_t padding : {0, 1, 3}) {

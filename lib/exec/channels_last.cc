@@ -1,0 +1,169 @@
+#include "channels_last.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <set>
+
+#include "dgx/kernels/cpu/matmul.h"
+
+namespace dgx::exec {
+
+using kernels::Access;
+using kernels::Kind;
+using kernels::Operand;
+using kernels::Primitive;
+using kernels::Step;
+using kernels::Term;
+using kernels::ValueIndex;
+
+namespace {
+
+constexpr std::size_t kRank = 4;
+constexpr std::array<std::size_t, kRank> kOrder = {0, 2, 3, 1};
+
+/// The old place of each new dimension, or nothing if `split`, another shape of the same elements, does not
+/// cut each dimension of `shape` into its own.
+std::optional<std::vector<std::size_t>> new_order(const Shape& split, const Shape& shape) {
+  if (split == shape) return std::vector<std::size_t>(kOrder.begin(), kOrder.end());
+  std::array<std::size_t, kRank + 1> begin{};  // a split's dimensions of 1 may go with any other
+  std::size_t next = 0;
+  for (std::size_t d = 0; d < kRank; ++d) {
+    begin[d] = next;
+    std::int64_t extent = 1;
+    while (next < split.size() && extent < shape[d]) extent *= split[next++];
+    if (extent != shape[d]) return std::nullopt;
+  }
+  begin[kRank] = split.size();
+  std::vector<std::size_t> order;
+  for (const std::size_t d : kOrder) {
+    for (std::size_t n = begin[d]; n < begin[d + 1]; ++n) order.push_back(n);
+  }
+  return order;
+}
+
+template <class T>
+std::vector<T> reordered(const std::vector<T>& old, const std::vector<std::size_t>& order) {
+  std::vector<T> out;
+  for (const std::size_t n : order) out.push_back(old[n]);
+  return out;
+}
+
+/// Whether some coordinate of the dot's accesses is a window: an output index and a fold index together.
+bool reads_windows(const Primitive& primitive) {
+  const auto is_window = [](const kernels::Coordinate& coordinate) {
+    const auto has = [&](Term::Symbol symbol) {
+      return std::any_of(coordinate.terms.begin(), coordinate.terms.end(),
+                         [symbol](const Term& t) { return t.symbol == symbol; });
+    };
+    return has(Term::Symbol::kIndex) && has(Term::Symbol::kFold);
+  };
+  return primitive.kind == Kind::kDot &&
+         std::any_of(primitive.accesses.begin(), primitive.accesses.end(), [&](const Access& access) {
+           return std::any_of(access.coordinates.begin(), access.coordinates.end(), is_window);
+         });
+}
+
+class Rewriter {
+ public:
+  Rewriter(const program::Program& program, const std::vector<ValueIndex>& keep)
+      : program_(program), moved_(program.values.size()) {
+    find_shapes();
+    for (std::size_t v = 0; v < moved_.size(); ++v)
+      moved_[v] = shapes_.contains(at(v).shape) && is_free_to_move(v);
+    for (const ValueIndex v : keep) moved_[static_cast<std::size_t>(v)] = false;
+    for (const Primitive& value : program.values) {
+      if (value.next) moved_[static_cast<std::size_t>(*value.next)] = false;
+      for (const Access& access : value.accesses) {
+        const auto read = static_cast<std::size_t>(access.value);
+        if (moved_[read] && access.view && !new_order(*access.view, at(read).shape)) moved_[read] = false;
+      }
+    }
+  }
+
+  [[nodiscard]] bool moves_something() const {
+    return std::find(moved_.begin(), moved_.end(), true) != moved_.end();
+  }
+
+  [[nodiscard]] program::Program rewrite() const {
+    program::Program out = program_;
+    for (std::size_t v = 0; v < moved_.size(); ++v) {
+      if (moved_[v]) move_value(out.values[v]);
+      for (Access& access : out.values[v].accesses) move_access(access);
+    }
+    return out;
+  }
+
+ private:
+  [[nodiscard]] const Primitive& at(std::size_t v) const { return program_.values[v]; }
+
+  /// Of what convolutions read and make, but for weights and their gradients.
+  void find_shapes() {
+    const auto consider = [this](const Primitive& value) {
+      const Shape& s = value.shape;
+      const bool is_image = s.size() == kRank && s[1] % kernels::cpu::kStripWidth == 0 && s[2] * s[3] > 1;
+      if (value.kind != Kind::kInput && is_image) shapes_.insert(s);
+    };
+    for (const Primitive& value : program_.values) {
+      if (!reads_windows(value)) continue;
+      consider(value);
+      for (const Access& access : value.accesses) consider(at(static_cast<std::size_t>(access.value)));
+    }
+    for (const Primitive& value : program_.values) {
+      if (value.kind == Kind::kInput) shapes_.erase(value.shape);
+    }
+  }
+
+  [[nodiscard]] bool is_free_to_move(std::size_t v) const {
+    return at(v).kind != Kind::kInput && new_order(at(v).iteration_shape(), at(v).shape).has_value();
+  }
+
+  static void move_value(Primitive& value) {
+    const std::vector<std::size_t> order = *new_order(value.iteration_shape(), value.shape);
+    std::vector<std::int32_t> place(order.size());
+    for (std::size_t n = 0; n < order.size(); ++n) place[order[n]] = static_cast<std::int32_t>(n);
+    const auto renumber = [&](std::vector<Step>& steps) {
+      for (Step& step : steps) {
+        for (Operand& operand : step.operands) {
+          if (operand.kind == Operand::Kind::kIndex)
+            operand.index = place[static_cast<std::size_t>(operand.index)];
+        }
+      }
+    };
+    renumber(value.steps);
+    renumber(value.when);
+    for (Access& access : value.accesses) {
+      for (kernels::Coordinate& coordinate : access.coordinates) {
+        for (Term& term : coordinate.terms) {
+          if (term.symbol == Term::Symbol::kIndex) term.index = place[static_cast<std::size_t>(term.index)];
+        }
+      }
+    }
+    if (value.iteration) value.iteration = reordered(*value.iteration, order);
+    value.shape = reordered(value.shape, {kOrder.begin(), kOrder.end()});
+  }
+
+  void move_access(Access& access) const {
+    const auto read = static_cast<std::size_t>(access.value);
+    if (!moved_[read]) return;
+    const std::vector<std::size_t> order =
+        *new_order(access.view ? *access.view : at(read).shape, at(read).shape);
+    access.coordinates = reordered(access.coordinates, order);
+    if (access.view) access.view = reordered(*access.view, order);
+  }
+
+  const program::Program& program_;
+  std::set<Shape> shapes_;
+  std::vector<bool> moved_;  // by value
+};
+
+}  // namespace
+
+std::shared_ptr<const program::Program> with_channels_last(std::shared_ptr<const program::Program> program,
+                                                           const std::vector<ValueIndex>& keep) {
+  const Rewriter rewriter(*program, keep);
+  if (!rewriter.moves_something()) return program;
+  return std::make_shared<const program::Program>(rewriter.rewrite());
+}
+
+}  // namespace dgx::exec
