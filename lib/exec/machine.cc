@@ -61,6 +61,12 @@ std::int64_t input_bytes(const program::Program& program, const Plan& plan) {
 constexpr std::int64_t kBlockRows = 112;     // of a product that maps follow: with its columns it stays in the second level cache
 constexpr std::int64_t kBlockColumns = 512;
 
+/// Members that share columns all pack A, those that share rows all pack B: better the smaller. Few rows make low tiles.
+bool is_tall(const cpu::MatmulShape& shape, int members) {
+  constexpr std::int64_t kRowsOfMember = 192;
+  return shape.rows >= shape.columns && shape.rows >= members * kRowsOfMember;
+}
+
 /// A block of a product and the maps that follow it.
 struct Follower {
   const MapTask& map;
@@ -197,7 +203,7 @@ void Machine::run_task(const Task& task, int member, int members) {
 void Machine::run(const MatmulTask& task, Thread& thread, int member, int members) {
   const std::int64_t batches = task.batch.rows() * task.batch.inner_extent();
   const bool by_batch = batches >= members;
-  const bool by_columns = !by_batch && cpu::strip_count(task.shape.columns) >= 2 * members;
+  const bool by_columns = !by_batch && cpu::strip_count(task.shape.columns) >= 2 * members && !is_tall(task.shape, members);
   const Range batch = by_batch ? share(batches, 1, member, members) : Range{0, batches};
   cpu::Part part = cpu::Part::whole(task.shape);
   if (by_columns) {

@@ -148,6 +148,17 @@ TEST_CASE("chains have the definition's bits") {
   }
 }
 
+TEST_CASE("products have the definition's bits where threads share rows, and where they share columns") {
+  // 385 rows are tall for two threads, 577 for three too; every last share is odd.
+  for (const char* shapes : {"577,35", "385,385", "39,577"}) {
+    const std::string shape = shapes;
+    const std::int64_t rows = std::stoll(shape), columns = std::stoll(shape.substr(shape.find(',') + 1));
+    const std::string line = R"({"f":[19],"k":"dot","s":[)" + shape + R"(],"t":"f32","v":@V,"x":["0[i0,k0]","1[i1,k0]"]})";
+    INFO(line);
+    check_form({{kF32, {rows, 19}}, {kF32, {columns, 19}}}, {line});
+  }
+}
+
 TEST_CASE("an integer outside a u8 value's range saturates, also for a reader in the same strip") {
   const std::string stored = R"({"do":["sub x0 300"],"k":"map","s":[700],"t":"u8","v":@V,"x":["0[i0]"]})";
   check_form({{kI64, {700}, 900}}, {stored});
