@@ -76,6 +76,7 @@ struct ExactExecutor::Impl {
   bool packed = false;  ///< entries lie as the fused plan has them, not in rows
 
   Status prepare();
+  static void set_entry(EntrySlot& entry, const Tensor& tensor);
   Status add_input(ValueIndex v);
   Status add_batch_field(ValueIndex v, const TensorView& data);
   void connect(Machine& machine);
@@ -131,6 +132,15 @@ Status ExactExecutor::Impl::prepare() {
   pack_entries();
   connect(*fused);
   return {};
+}
+
+/// Into the entry's own memory if it fits: what an exchange of it gives back stays with the process, in holes of many sizes.
+void ExactExecutor::Impl::set_entry(EntrySlot& entry, const Tensor& tensor) {
+  if (entry.current.shape() != tensor.shape() || entry.current.dtype() != tensor.dtype()) {
+    entry.current = tensor;
+    return;
+  }
+  std::copy(tensor.bytes().begin(), tensor.bytes().end(), entry.current.bytes().begin());
 }
 
 void ExactExecutor::Impl::pack_entries() {
@@ -294,7 +304,7 @@ Status ExactExecutor::load(const State& state) {
     const auto bad = entry.tensor.dtype() == DType::kF32 ? first_not_finite(entry.tensor.view()) : std::nullopt;
     if (bad) return malformed("entry " + entry.name + " is not finite at element " + std::to_string(*bad));
   }
-  for (std::size_t e = 0; e < state.size(); ++e) impl_->entries[e].current = state[e].tensor;
+  for (std::size_t e = 0; e < state.size(); ++e) impl_->set_entry(impl_->entries[e], state[e].tensor);
   impl_->packed = false;
   return {};
 }
