@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <set>
+#include <utility>
 
 #include "dgx/kernels/cpu/strip.h"
 
@@ -13,6 +16,8 @@ using Where = Placement::Where;
 namespace {
 
 constexpr std::int64_t kAlignment = 64;
+constexpr std::int64_t kLargeBlock = std::int64_t{1} << 12U;  // worth a place by its size
+constexpr std::size_t kMostLarge = 4096;                      // each is compared with the others
 
 /// Offsets of blocks that live at the same time do not overlap; first fit.
 class Arena {
@@ -54,6 +59,34 @@ class Arena {
   std::int64_t end_ = 0;
 };
 
+/// Memory of a value, and of those that are written over it, from the task `first` that makes it to the last that reads one.
+struct Block {
+  std::vector<ValueIndex> values;
+  std::int64_t size;
+  std::size_t first, last;
+  std::int64_t offset = 0;
+  ValueIndex top = values.back();  ///< that lies there in the end
+};
+
+/// Offsets of blocks whose times are all known: the largest first, each as low as those that live at the same time let it. What is placed
+/// in the order of time leaves holes that nothing fits. Returns the end.
+std::int64_t place_largest_first(std::vector<Block>& blocks) {
+  std::stable_sort(blocks.begin(), blocks.end(), [](const Block& a, const Block& b) { return a.size > b.size; });
+  std::vector<const Block*> placed;  // by offset
+  std::int64_t end = 0;
+  for (Block& block : blocks) {
+    for (const Block* other : placed) {
+      if (other->last < block.first || block.last < other->first) continue;
+      if (block.offset + block.size <= other->offset) break;
+      block.offset = std::max(block.offset, other->offset + other->size);
+    }
+    const auto before = [](const Block* a, const Block* b) { return a->offset < b->offset; };
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), &block, before), &block);
+    end = std::max(end, block.offset + block.size);
+  }
+  return end;
+}
+
 }  // namespace
 
 namespace {
@@ -82,7 +115,97 @@ void place_slices(const program::Program& program, Plan& plan) {
   }
 }
 
+/// In a fused group a value may be overwritten, by `written`, only by the last instruction that reads it.
+bool reads_after_write(const StripProgram& program, ValueIndex written, ValueIndex old) {
+  bool done = false;
+  for (const auto& instruction : program.instructions) {
+    for (const std::int32_t in : instruction.in) {
+      const StripRegister& reg = program.registers[static_cast<std::size_t>(in)];
+      if (done && reg.value == old) return true;
+    }
+    const StripRegister& out = program.registers[static_cast<std::size_t>(instruction.out)];
+    done = done || (out.source == StripRegister::Source::kMemory && out.value == written);
+  }
+  // Elements that are not read where they are written (broadcast, permuted) may already be gone.
+  return std::any_of(program.registers.begin(), program.registers.end(), [&](const StripRegister& reg) {
+    if (reg.value != old) return false;
+    if (reg.source == StripRegister::Source::kGuarded) return true;
+    const auto same = [&](const StripRegister& other) {
+      return other.value == written && other.source == StripRegister::Source::kMemory &&
+             program.nest.strides[other.map] == program.nest.strides[reg.map] && other.base == reg.base;
+    };
+    return std::none_of(program.registers.begin(), program.registers.end(), same);
+  });
+}
+
+/// The tasks that may run while task t does: sliced ones together.
+std::pair<std::size_t, std::size_t> section_of(const Plan& plan, std::size_t t) {
+  for (const SlicedTasks& sliced : plan.sliced) {
+    if (t >= sliced.begin && t < sliced.end) return {sliced.begin, sliced.end};
+  }
+  return {t, t + 1};
+}
+
+/// Of the blocks that live until task t, a map, one that its value v may be written over: nothing else reads it then. Or null.
+Block* block_under(const Plan& plan, std::size_t t, ValueIndex v, std::int64_t size, std::vector<Block>& blocks) {
+  const auto* map = std::get_if<MapTask>(&plan.tasks[t].work);
+  if (map == nullptr || map->strips) return nullptr;
+  const auto [begin, end] = section_of(plan, t);
+  const auto found = std::find_if(blocks.begin(), blocks.end(), [&](const Block& block) {
+    if (block.size != size || block.first >= begin || block.last + 1 != end || reads_after_write(map->program, v, block.top)) return false;
+    for (std::size_t other = begin; other < end; ++other) {
+      const auto& reads = plan.tasks[other].reads;
+      if ((std::find(reads.begin(), reads.end(), block.top) != reads.end()) != (other == t)) return false;
+    }
+    return true;
+  });
+  return found == blocks.end() ? nullptr : &*found;
+}
+
 }  // namespace
+
+std::vector<std::size_t> freeing_order(const program::Program& program, const Plan& plan, const std::vector<ValueIndex>& keep) {
+  constexpr std::int64_t kMuch = std::int64_t{1} << 20U;
+  std::vector<int> readers(program.values.size(), 0);  // tasks that are still to come, at the place looked at
+  std::vector<bool> stays(program.values.size());
+  for (const Task& task : plan.tasks) {
+    for (const ValueIndex v : std::set<ValueIndex>(task.reads.begin(), task.reads.end())) ++readers[static_cast<std::size_t>(v)];
+  }
+  for (std::size_t v = 0; v < program.values.size(); ++v) {
+    if (program.values[v].kind == kernels::Kind::kInput) stays[v] = true;
+    if (program.values[v].next) stays[static_cast<std::size_t>(*program.values[v].next)] = true;
+  }
+  for (const ValueIndex v : keep) stays[static_cast<std::size_t>(v)] = true;
+  const auto contains = [](const std::vector<ValueIndex>& values, ValueIndex v) { return std::find(values.begin(), values.end(), v) != values.end(); };
+  /// Bytes that a task takes more than it frees, of values that `other` does not read.
+  const auto taken = [&](const Task& task, const Task& other) {
+    std::int64_t bytes = 0;
+    for (const ValueIndex v : task.writes) bytes += bytes_of(program.values[static_cast<std::size_t>(v)]);
+    for (const ValueIndex v : std::set<ValueIndex>(task.reads.begin(), task.reads.end())) {
+      const auto value = static_cast<std::size_t>(v);
+      if (readers[value] == 1 && !stays[value] && !contains(other.reads, v)) bytes -= bytes_of(program.values[value]);
+    }
+    return bytes;
+  };
+  const auto waits = [&](const Task& later, const Task& sooner) {
+    return std::any_of(sooner.writes.begin(), sooner.writes.end(), [&](ValueIndex v) { return contains(later.reads, v); });
+  };
+  const auto becomes_state = [&](const Task& task) {
+    return std::any_of(task.writes.begin(), task.writes.end(), [&](ValueIndex v) { return stays[static_cast<std::size_t>(v)]; });
+  };
+  std::vector<std::size_t> order(plan.tasks.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  for (std::size_t at = 0; at + 1 < order.size(); ++at) {
+    const Task& first = plan.tasks[order[at]];
+    const Task& second = plan.tasks[order[at + 1]];
+    if (!waits(second, first) && !becomes_state(second) && taken(first, second) >= kMuch && taken(second, first) <= -kMuch) {
+      std::swap(order[at], order[at + 1]);
+    }
+    const Task& passed = plan.tasks[order[at]];
+    for (const ValueIndex v : std::set<ValueIndex>(passed.reads.begin(), passed.reads.end())) --readers[static_cast<std::size_t>(v)];
+  }
+  return order;
+}
 
 void plan_memory(const program::Program& program, bool in_place, const std::vector<ValueIndex>& keep, Plan& plan) {
   const std::size_t values = program.values.size();
@@ -102,7 +225,8 @@ void plan_memory(const program::Program& program, bool in_place, const std::vect
     const auto next = program.values[static_cast<std::size_t>(plan.entries[e])].next;
     if (next) entry_of.emplace(*next, e);
   }
-  Arena arena;
+  Arena arena;  // of small values, behind the large ones
+  std::vector<Block> large;
   std::vector<std::vector<ValueIndex>> dies(plan.tasks.size() + 1);
   for (std::size_t t = 0; t < plan.tasks.size(); ++t) {
     for (const ValueIndex v : plan.tasks[t].writes) {
@@ -112,21 +236,42 @@ void plan_memory(const program::Program& program, bool in_place, const std::vect
       if (const auto entry = entry_of.find(v); entry != entry_of.end()) {
         placement.entry = entry->second;
         const bool last = last_read[static_cast<std::size_t>(plan.entries[entry->second])] <= t;
-        const bool is_map = map_of(plan.tasks[t]) != nullptr;
-        placement.where = in_place && last && is_map ? Where::kInPlace : Where::kNext;
+        const MapTask* map = map_of(plan.tasks[t]);
+        const bool over = in_place && last && map != nullptr && !reads_after_write(map->program, v, plan.entries[entry->second]);
+        placement.where = over ? Where::kInPlace : Where::kNext;
         continue;
       }
-      placement = {Where::kArena, arena.take(size), 0};
+      placement.where = Where::kArena;
       // Nobody reads it, or somebody will when all is done: it is asked for.
       const bool kept = last_read[static_cast<std::size_t>(v)] <= t || std::find(keep.begin(), keep.end(), v) != keep.end();
-      if (!kept) dies[ends[last_read[static_cast<std::size_t>(v)]]].push_back(v);
+      const std::size_t last = kept ? plan.tasks.size() : ends[last_read[static_cast<std::size_t>(v)]];
+      if (size >= kLargeBlock && large.size() < kMostLarge) {
+        const std::int64_t whole = (size + kAlignment - 1) / kAlignment * kAlignment;
+        if (Block* const under = in_place ? block_under(plan, t, v, whole, large) : nullptr) {
+          under->values.push_back(v);
+          under->top = v;
+          under->last = last;
+        } else {
+          large.push_back({{v}, whole, t, last});
+        }
+        continue;
+      }
+      placement.offset = arena.take(size);
+      if (!kept) dies[last].push_back(v);
     }
     for (const ValueIndex v : dies[t]) {
       arena.give_back(plan.placements[static_cast<std::size_t>(v)].offset,
                       bytes_of(program.values[static_cast<std::size_t>(v)], plan.layouts[static_cast<std::size_t>(v)]));
     }
   }
-  plan.arena_bytes = arena.end();
+  const std::int64_t end = place_largest_first(large);
+  for (Placement& placement : plan.placements) {
+    if (placement.where == Where::kArena) placement.offset += end;
+  }
+  for (const Block& block : large) {
+    for (const ValueIndex v : block.values) plan.placements[static_cast<std::size_t>(v)].offset = block.offset;
+  }
+  plan.arena_bytes = end + arena.end();
 }
 
 std::int64_t planned_bytes(const Plan& plan, int threads) {

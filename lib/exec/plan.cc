@@ -44,12 +44,12 @@ class Planner {
     choose_layouts();
     follow_products();
     for (Draft& draft : drafts_) finish(draft);
-    if (fusion_ == Fusion::kFused) cut();
+    if (fusion_ == Fusion::kFused) {
+      reorder(freeing_order(program_, plan_, keep_));
+      cut();
+    }
     plan_.sections = sections();
     plan_memory(program_, fusion_ == Fusion::kFused, keep_, plan_);
-    for (const Draft& draft : drafts_) {
-      if (draft.is_map) check_in_place(draft);
-    }
     return std::move(plan_);
   }
 
@@ -412,6 +412,21 @@ class Planner {
     plan_.sliced = cut_slices({program_, plan_, members, strips_, keep_, threads_});
   }
 
+  /// Tasks and drafts in the order of their old numbers.
+  void reorder(const std::vector<std::size_t>& order) {
+    std::vector<std::size_t> moved(order.size());
+    std::vector<Task> tasks;
+    std::vector<Draft> drafts;
+    for (const std::size_t t : order) {
+      moved[t] = tasks.size();
+      tasks.push_back(std::move(plan_.tasks[t]));
+      drafts.push_back(std::move(drafts_[t]));
+    }
+    plan_.tasks = std::move(tasks);
+    drafts_ = std::move(drafts);
+    for (std::size_t& task : task_of_) task = task == kNoTask ? task : moved[task];
+  }
+
   std::vector<Section> sections() const {
     std::vector<Section> out;
     std::size_t next = 0;  // of the sliced tasks
@@ -429,39 +444,6 @@ class Planner {
       }
     }
     return out;
-  }
-
-  /// In a fused group an entry may be overwritten only by the last instruction that reads it. If a later one does, the
-  /// new value gets a buffer of its own.
-  void check_in_place(const Draft& draft) {
-    for (const ValueIndex v : draft.members) {
-      Placement& placement = plan_.placements[static_cast<std::size_t>(v)];
-      if (placement.where != Placement::Where::kInPlace) continue;
-      const MapTask& map = *map_of(plan_.tasks[task_of_[static_cast<std::size_t>(v)]]);
-      if (reads_after_write(map.program, v, plan_.entries[placement.entry])) placement.where = Placement::Where::kNext;
-    }
-  }
-
-  static bool reads_after_write(const StripProgram& program, ValueIndex written, ValueIndex entry) {
-    bool done = false;
-    for (const auto& instruction : program.instructions) {
-      for (const std::int32_t in : instruction.in) {
-        const StripRegister& reg = program.registers[static_cast<std::size_t>(in)];
-        if (done && reg.value == entry) return true;
-      }
-      const StripRegister& out = program.registers[static_cast<std::size_t>(instruction.out)];
-      done = done || (out.source == StripRegister::Source::kMemory && out.value == written);
-    }
-    // Elements that are not read where they are written (broadcast, permuted) may already be gone.
-    return std::any_of(program.registers.begin(), program.registers.end(), [&](const StripRegister& reg) {
-      if (reg.value != entry) return false;
-      if (reg.source == StripRegister::Source::kGuarded) return true;
-      const auto same = [&](const StripRegister& other) {
-        return other.value == written && other.source == StripRegister::Source::kMemory &&
-               program.nest.strides[other.map] == program.nest.strides[reg.map] && other.base == reg.base;
-      };
-      return std::none_of(program.registers.begin(), program.registers.end(), same);
-    });
   }
 
   const program::Program program_;
