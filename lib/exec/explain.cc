@@ -32,11 +32,8 @@ struct Form {
   std::string operator()(const MapTask& task) const { return describe(task); }
   std::string operator()(const ProductMapTask& task) const { return describe(task.map) + describe(task.product); }
   std::string operator()(const FoldTask& task) const {
-    const char* along = task.row_stride                                ? "rows in memory"
-                        : task.along == FoldTask::Along::kFold    ? "rows"
-                        : task.along == FoldTask::Along::kColumns ? "columns"
-                                                                  : "along outputs";
-    return fmt::format(" ({} of {}, {})", name_of(task.kind), task.length, along);
+    const char* along = task.along == FoldTask::Along::kFold ? "rows" : task.along == FoldTask::Along::kColumns ? "columns" : "along outputs";
+    return fmt::format(" ({} of {}, {}{})", name_of(task.kind), task.length, along, task.row_stride ? " in memory" : "");
   }
   std::string operator()(const ChainTask& task) const {
     return fmt::format(" ({} positions{})", task.length, task.key ? ", by key" : "");

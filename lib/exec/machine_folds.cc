@@ -120,6 +120,14 @@ void Machine::fold_columns(const FoldTask& task, Thread& thread, std::int64_t be
   cpu::ColumnSums sums(task.length, task.columns, thread.fold.data());
   float* const operands = thread.fold.data() + cpu::ColumnSums::size(task.length, task.columns);
   float* const out = typed<float>(thread.memory[static_cast<std::size_t>(task.out)]);
+  if (task.row_stride) {
+    const float* const x = typed<float>(thread.memory[static_cast<std::size_t>(task.operands().value)]) + task.operands().base;
+    for (std::int64_t matrix = begin; matrix < end; ++matrix) {
+      sums.take(x + matrix * *task.row_stride, task.length * task.columns);
+      sums.finish(out + matrix * task.columns);
+    }
+    return;
+  }
   StripRunner runner(program, thread.memory, nullptr, thread.strips);
   runner.set_outer(begin);
   for (std::int64_t matrix = begin; matrix < end; ++matrix, runner.next_outer()) {

@@ -79,7 +79,7 @@ struct FoldTask {
   std::int64_t length = 0;  ///< positions of the fold
   Along along = Along::kFold;
   StripProgram program;
-  std::optional<std::int64_t> row_stride;  ///< kFold: operands lie in memory as they are, in rows at this distance
+  std::optional<std::int64_t> row_stride;  ///< operands lie in memory as they are: rows, or matrices, at this distance
   std::int64_t columns = 1;  ///< kColumns: outputs of a matrix; `program` runs along the matrix, its outer dimensions are matrices
 
   /// That a thread needs to run it.

@@ -73,16 +73,6 @@ std::vector<StripAccess> by_columns(const std::vector<StripAccess>& accesses) {
   return out;
 }
 
-FoldTask fold_of_columns(ValueIndex value, const CompiledPrimitive& primitive, const std::vector<StripAccess>& accesses) {
-  Shape matrix = primitive.fold;
-  matrix.push_back(primitive.iteration.back());
-  const Shape matrices(primitive.iteration.begin(), primitive.iteration.end() - 1);
-  StripCompiler compiler(matrix, matrices, StripCompiler::Along::kIteration);
-  compiler.add(value, primitive, by_columns(accesses));
-  compiler.return_operand();
-  return {value, primitive.kind, primitive.count, primitive.fold_count, FoldTask::Along::kColumns, compiler.finish(), {}, primitive.iteration.back()};
-}
-
 /// The distance of rows of operands that lie in memory as they are.
 std::optional<std::int64_t> row_stride_of(const StripProgram& program) {
   const StripRegister& reg = program.registers[static_cast<std::size_t>(program.result)];
@@ -93,6 +83,18 @@ std::optional<std::int64_t> row_stride_of(const StripProgram& program) {
   outer.collapse();
   if (outer.extents.size() != 1) return std::nullopt;
   return outer.strides[0][0];
+}
+
+FoldTask fold_of_columns(ValueIndex value, const CompiledPrimitive& primitive, const std::vector<StripAccess>& accesses) {
+  Shape matrix = primitive.fold;
+  matrix.push_back(primitive.iteration.back());
+  const Shape matrices(primitive.iteration.begin(), primitive.iteration.end() - 1);
+  StripCompiler compiler(matrix, matrices, StripCompiler::Along::kIteration);
+  compiler.add(value, primitive, by_columns(accesses));
+  compiler.return_operand();
+  FoldTask task{value, primitive.kind, primitive.count, primitive.fold_count, FoldTask::Along::kColumns, compiler.finish(), {}, primitive.iteration.back()};
+  task.row_stride = row_stride_of(task.program);
+  return task;
 }
 
 /// Of `when`: a condition `eq xJ iD`, alone or joined to others by `and`.
