@@ -398,12 +398,17 @@ void StripCompiler::fill_literals() {
   }
 }
 
+/// An index that is the same for all of a strip.
+bool StripCompiler::is_index_of_strip(const StripRegister& reg) const {
+  return reg.source == Source::kOuter || (reg.source == Source::kIndex && reg.map + 1 < program_.nest.extents.size());
+}
+
 /// Only scratch may stay in processor registers: the rest lies in memory that others read.
 void StripCompiler::chain() {
   std::vector<kernels::cpu::StripUse> uses;
   for (const StripRegister& reg : program_.registers) {
-    const bool one_number = reg.source == Source::kSplat || reg.source == Source::kLiteral;
-    uses.push_back({reg.source != Source::kScratch, one_number && reg.dtype == DType::kF32});
+    const bool number = reg.source == Source::kLiteral || (reg.source == Source::kSplat && reg.dtype == DType::kF32);
+    uses.push_back({reg.source != Source::kScratch, number || is_index_of_strip(reg)});
   }
   if (program_.result >= 0) uses[static_cast<std::size_t>(program_.result)].stored = true;
   kernels::cpu::link_chains(program_.instructions, uses);
@@ -411,7 +416,7 @@ void StripCompiler::chain() {
 
 /// Whether every number of the register is asked for, although they are one.
 bool StripCompiler::needs_copies(std::int32_t reg) const {
-  if (reg == program_.result || program_.registers[static_cast<std::size_t>(reg)].dtype != DType::kF32) return true;
+  if (reg == program_.result) return true;
   return std::any_of(program_.instructions.begin(), program_.instructions.end(), [reg](const auto& instruction) {
     for (int n = 0; n < 3; ++n) {
       if (instruction.in[n] == reg && (instruction.uniform >> n & 1) == 0) return true;
@@ -424,8 +429,9 @@ bool StripCompiler::needs_copies(std::int32_t reg) const {
 void StripCompiler::point() {
   std::vector<std::size_t> walked;
   for (const std::size_t r : program_.walked) {
-    const StripRegister& reg = program_.registers[r];
-    const bool splat = reg.source == Source::kSplat && !needs_copies(static_cast<std::int32_t>(r));
+    StripRegister& reg = program_.registers[r];
+    reg.single = is_index_of_strip(reg) && !needs_copies(static_cast<std::int32_t>(r));
+    const bool splat = reg.source == Source::kSplat && reg.dtype == DType::kF32 && !needs_copies(static_cast<std::int32_t>(r));
     if (reg.source != Source::kMemory && !splat) {
       walked.push_back(r);
       continue;

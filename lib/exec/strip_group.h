@@ -49,6 +49,7 @@ struct StripRegister {
   std::size_t map = 0;            ///< into LoopNest::strides; for kIndex the dimension
   kernels::Literal literal = 0.0F;
   std::int64_t size = 4;          ///< bytes of an element in memory
+  bool single = false;            ///< of an index that is the same all along a strip: only the first number is read
   std::vector<GuardedCoordinate> guarded = {};  ///< with the fill as `literal`
 };
 
@@ -134,6 +135,7 @@ class StripCompiler {
   void widen_bytes();
   void fill_literals();
   void chain();
+  [[nodiscard]] bool is_index_of_strip(const StripRegister& reg) const;
   [[nodiscard]] bool needs_copies(std::int32_t reg) const;
   void point();
 

@@ -149,6 +149,10 @@ void StripRunner::read_index(std::size_t r, std::int64_t start, std::int64_t cou
   const bool is_outer = reg.source == Source::kOuter;
   if (is_outer || reg.map < last) {
     const std::int64_t value = is_outer ? outer_index_[reg.map] : nest.row_index(reg.map, row_);
+    if (reg.single) {
+      *to = value;
+      return;
+    }
     if (held.first == value && held.count >= count) return;
     held = {value, count};
     std::fill(to, to + count, value);

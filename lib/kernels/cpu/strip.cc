@@ -24,6 +24,7 @@ bool is_chainable(StripOp op) {
     case StripOp::kSqrtF: case StripOp::kNegF: case StripOp::kAbsF: case StripOp::kMaxF: case StripOp::kMinF:
     case StripOp::kFloorF: case StripOp::kTruncF: case StripOp::kRintF:
     case StripOp::kEqF: case StripOp::kNeF: case StripOp::kLtF: case StripOp::kLeF: case StripOp::kGtF: case StripOp::kGeF:
+    case StripOp::kEqI: case StripOp::kNeI: case StripOp::kLtI: case StripOp::kLeI: case StripOp::kGtI: case StripOp::kGeI:
     case StripOp::kSelectF: case StripOp::kAndM: case StripOp::kOrM: case StripOp::kNotM: case StripOp::kCheckFinite: return true;
     default: return false;
   }

@@ -25,6 +25,12 @@ struct PartOfBlock {
   }
 };
 
+HWY_INLINE hn::Vec<I> load_some_integers(const std::int64_t* from, std::int64_t count) {
+  HWY_ALIGN std::int64_t lanes[hn::MaxLanes(I{})] = {};
+  for (std::int64_t i = 0; i < count; ++i) lanes[i] = from[i];
+  return hn::Load(I{}, lanes);
+}
+
 template <class Memory>
 struct Operands {
   const StripInstruction& instruction;
@@ -44,6 +50,15 @@ struct Operands {
 #pragma GCC unroll 8
       for (int v = 0; v < kBlockVectors; ++v) out[v] = Memory::load(from + at, v, count);
     }
+  }
+  /// Integers number `part` · lanes and on.
+  HWY_INLINE hn::Vec<I> integers(int n, int part) const {
+    constexpr auto kLanesI = static_cast<std::int64_t>(hn::MaxLanes(I{}));
+    const auto* const from = static_cast<const std::int64_t*>(registers[instruction.in[n]]);
+    if ((instruction.uniform >> n & 1) != 0) return hn::Set(I{}, *from);
+    const std::int64_t rest = count - part * kLanesI;
+    if (rest >= kLanesI) return hn::LoadU(I{}, from + at + part * kLanesI);
+    return load_some_integers(from + at + part * kLanesI, rest);
   }
   HWY_INLINE void store(const Block& made) const {
     float* const to = static_cast<float*>(registers[instruction.out]) + at;
@@ -67,6 +82,15 @@ HWY_INLINE void block2(const Operands& operands, Block& made) {
   operands.load(1, made, y);
 #pragma GCC unroll 8
   for (int v = 0; v < kBlockVectors; ++v) made[v] = Function{}(F{}, x[v], y[v]);
+}
+
+template <class Compare, class Operands>
+HWY_INLINE void compare_block(const Operands& operands, Block& made) {
+  const auto half = [&](int part) HWY_ATTR { return mask_of(I{}, Compare{}(operands.integers(0, part), operands.integers(1, part))); };
+#pragma GCC unroll 8
+  for (int v = 0; v < kBlockVectors; ++v) {
+    made[v] = hn::BitCast(F{}, hn::Combine(hn::RebindToSigned<F>{}, half(2 * v + 1), half(2 * v)));
+  }
 }
 
 template <class Operands>
@@ -140,6 +164,12 @@ HWY_INLINE void run_block(const Operands& operands, Block& made) {
     case StripOp::kLeF: block2<LeF>(operands, made); break;
     case StripOp::kGtF: block2<GtF>(operands, made); break;
     case StripOp::kGeF: block2<GeF>(operands, made); break;
+    case StripOp::kEqI: compare_block<EqI>(operands, made); break;
+    case StripOp::kNeI: compare_block<NeI>(operands, made); break;
+    case StripOp::kLtI: compare_block<LtI>(operands, made); break;
+    case StripOp::kLeI: compare_block<LeI>(operands, made); break;
+    case StripOp::kGtI: compare_block<GtI>(operands, made); break;
+    case StripOp::kGeI: compare_block<GeI>(operands, made); break;
     case StripOp::kAndM: block2<AndM>(operands, made); break;
     case StripOp::kOrM: block2<OrM>(operands, made); break;
     case StripOp::kSqrtF: block1<SqrtF>(operands, made); break;

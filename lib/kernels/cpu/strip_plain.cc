@@ -162,16 +162,23 @@ void add_functions(StripTable& t) {
   at(t, StripOp::kErfF) = unary<float, float, erf_f32>;
 }
 
+template <class T>
+const void* repeat(T* to, const void* first, std::int64_t count) {
+  std::fill_n(to, count, *static_cast<const T*>(first));
+  return to;
+}
+
 /// One after the other, through memory.
 void run_chain(const StripInstruction* first, std::int64_t instructions, void* const* registers, std::int64_t count) {
-  float copies[3][kStripLength];
+  float numbers[3][kStripLength];
+  Integer integers[2][kStripLength];
   for (const StripInstruction* i = first; i != first + instructions; ++i) {
     const void* in[3];
     for (int n = 0; n < 3; ++n) {
       in[n] = registers[i->in[n]];
       if ((i->uniform >> n & 1) == 0) continue;
-      std::fill_n(copies[n], count, *static_cast<const float*>(in[n]));
-      in[n] = copies[n];
+      const bool compares = i->op >= StripOp::kEqI && i->op <= StripOp::kGeI && n < 2;
+      in[n] = compares ? repeat(integers[n], in[n], count) : repeat(numbers[n], in[n], count);
     }
     scalar_strip_table()[i->op](registers[i->out], in[0], in[1], in[2], count);
   }

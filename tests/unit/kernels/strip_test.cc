@@ -3,6 +3,7 @@
 #include <bit>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <random>
 
@@ -122,15 +123,17 @@ StripOp random_operation(std::mt19937_64& random) {
       StripOp::kAddF, StripOp::kSubF, StripOp::kMulF,   StripOp::kDivF,   StripOp::kFmaF,  StripOp::kSqrtF,   StripOp::kNegF,
       StripOp::kAbsF, StripOp::kMaxF, StripOp::kMinF,   StripOp::kFloorF, StripOp::kTruncF, StripOp::kRintF,  StripOp::kEqF,
       StripOp::kNeF,  StripOp::kLtF,  StripOp::kLeF,    StripOp::kGtF,    StripOp::kGeF,   StripOp::kSelectF, StripOp::kAndM,
-      StripOp::kOrM,  StripOp::kNotM, StripOp::kFmaF,   StripOp::kMulF,   StripOp::kTanhF, StripOp::kCheckFinite};
+      StripOp::kOrM,  StripOp::kNotM, StripOp::kFmaF,   StripOp::kMulF,   StripOp::kTanhF, StripOp::kCheckFinite,
+      StripOp::kEqI,  StripOp::kNeI,  StripOp::kLtI,    StripOp::kLeI,    StripOp::kGtI,   StripOp::kGeI};
   return kOperations[random() % std::size(kOperations)];
 }
 
 bool takes_masks(StripOp op) { return op == StripOp::kAndM || op == StripOp::kOrM || op == StripOp::kNotM; }
-bool makes_mask(StripOp op) { return takes_masks(op) || (op >= StripOp::kEqF && op <= StripOp::kGeF); }
+bool takes_integers(StripOp op) { return op >= StripOp::kEqI && op <= StripOp::kGeI; }
+bool makes_mask(StripOp op) { return takes_masks(op) || takes_integers(op) || (op >= StripOp::kEqF && op <= StripOp::kGeF); }
 
-constexpr std::int32_t kInputs = 4;  // registers of numbers, and behind them as many of masks
-constexpr std::int32_t kFirstOut = 2 * kInputs;
+constexpr std::int32_t kInputs = 4;  // registers of numbers, behind them as many of masks, behind these of integers
+constexpr std::int32_t kFirstOut = 3 * kInputs;
 
 /// A program of `length` instructions, each of which likes to read what the one before made; register kFirstOut + n is n's.
 std::vector<StripInstruction> random_program(std::mt19937_64& random, std::int32_t length) {
@@ -144,7 +147,7 @@ std::vector<StripInstruction> random_program(std::mt19937_64& random, std::int32
     StripInstruction instruction{op, kFirstOut + n, {}};
     for (int k = 0; k < 3; ++k) {
       const bool mask = takes_masks(op) || (op == StripOp::kSelectF && k == 0);
-      instruction.in[k] = pick(mask ? masks : numbers);
+      instruction.in[k] = takes_integers(op) ? 2 * kInputs + static_cast<std::int32_t>(random() % kInputs) : pick(mask ? masks : numbers);
     }
     program.push_back(instruction);
     if (op != StripOp::kCheckFinite) (makes_mask(op) ? masks : numbers).push_back(instruction.out);
@@ -162,9 +165,11 @@ TEST_CASE("instructions that pass over a strip together make what they make alon
     for (int round = 0; round < 400; ++round) {
       const auto program = random_program(random, 1 + static_cast<std::int32_t>(random() % kInstructions));
       const std::int64_t count = round % 4 == 0 ? kStripLength : 1 + static_cast<std::int64_t>(random() % kStripLength);
-      std::vector<std::vector<float>> alone(kFirstOut + kInstructions, std::vector<float>(kLength, 0));
+      std::vector<std::vector<float>> alone(kFirstOut + kInstructions, std::vector<float>(2 * kLength, 0));
       for (std::int32_t r = 0; r < kInputs; ++r) {
         alone[static_cast<std::size_t>(r)] = random_floats(random, kLength);
+        const auto integers = random_integers(random, kLength);
+        std::memcpy(alone[static_cast<std::size_t>(2 * kInputs + r)].data(), integers.data(), kLength * sizeof(std::int64_t));
         for (float& mask : alone[static_cast<std::size_t>(kInputs + r)]) mask = std::bit_cast<float>(random() % 2 == 0 ? 0u : ~0u);
       }
       const auto run = [&](const std::vector<StripInstruction>& of, std::vector<std::vector<float>>& registers) {
@@ -178,6 +183,9 @@ TEST_CASE("instructions that pass over a strip together make what they make alon
         uses[one_number].uniform = true;
         alone[one_number].assign(kLength, alone[one_number][0]);
       }
+      uses[2 * kInputs].uniform = true;
+      const std::vector<std::int64_t> one_integer(kLength, static_cast<std::int64_t>(random() % 3) - 1);
+      std::memcpy(alone[2 * kInputs].data(), one_integer.data(), kLength * sizeof(std::int64_t));
       auto together = alone;
       auto chained = program;
       link_chains(chained, uses);
