@@ -19,7 +19,11 @@ constexpr std::int64_t kChunkBytes = std::int64_t{1} << 19U;      // small slice
 
 class Slicer {
  public:
-  explicit Slicer(const SliceQuestion& question) : q_(question) {}
+  explicit Slicer(const SliceQuestion& question) : q_(question) {
+    for (const auto& value : q_.program.values) {
+      if (value.next) becomes_state_.insert(*value.next);
+    }
+  }
 
   std::vector<SlicedTasks> cut() {
     std::vector<SlicedTasks> out;
@@ -46,6 +50,7 @@ class Slicer {
       if (extent == 1 || slices < kLeastSlices * q_.threads) continue;
       SlicedTasks run{begin, begin, slices, 1, {}};
       while (run.end < q_.plan.tasks.size() && fits(run, run.end)) ++run.end;
+      if (run.end < run.begin + 2) continue;
       find_inside(run);
       const std::pair<bool, std::int64_t> saved{bytes_at_hand(run) <= kNearBytes, bytes_near(run)};
       if (saved >= most && is_worth_it(run)) {
@@ -98,7 +103,7 @@ class Slicer {
     for (const ValueIndex v : run.inside) inside += bytes(v);
     run.chunk = std::clamp(kChunkBytes * run.slices / std::max<std::int64_t>(made, 1), std::int64_t{1},
                            run.slices / (kLeastSlices * q_.threads));
-    return run.end - run.begin > 1 && cost >= kLeastCost && inside / run.slices <= kMostSliceBytes;
+    return cost >= kLeastCost && inside / run.slices <= kMostSliceBytes;
   }
 
   /// Values that nobody else reads: they live as long as their slice.
@@ -122,7 +127,7 @@ class Slicer {
   /// Whether a slice of the task's outputs can be computed alone, and they are no state: an update in place may not run ahead.
   bool runs_by_slices(const Task& task, std::size_t t, std::int64_t slices) const {
     for (const ValueIndex v : q_.members[t]) {
-      if (!prefix(compiled(v).iteration, slices) || becomes_state(v)) return false;
+      if (!prefix(compiled(v).iteration, slices) || becomes_state_.contains(v)) return false;
       if (q_.plan.layouts[static_cast<std::size_t>(v)] != Layout::kRows) return false;
     }
     const std::int64_t size = compiled(q_.members[t].front()).count / slices;
@@ -144,11 +149,6 @@ class Slicer {
       if (at != b * product.shape.rows * product.shape.columns) return false;
     }
     return true;
-  }
-
-  bool becomes_state(ValueIndex v) const {
-    const auto& values = q_.program.values;
-    return std::any_of(values.begin(), values.end(), [v](const auto& p) { return p.next && *p.next == v; });
   }
 
   /// How many leading dimensions make `slices`.
@@ -194,6 +194,7 @@ class Slicer {
   }
 
   const SliceQuestion& q_;
+  std::set<ValueIndex> becomes_state_;
 };
 
 }  // namespace
