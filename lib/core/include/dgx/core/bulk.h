@@ -1,0 +1,102 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "dgx/core/bytes.h"
+#include "dgx/core/result.h"
+#include "dgx/core/tensor.h"
+
+/// Numbers that are too many for memory, as a large dataset's: they lie in files, and whoever walks through
+/// them gives back the pages that he has looked at.
+///
+/// A dataset is read in the order of a keyed permutation. Its bundle's chunks are compressed, and a cache of
+/// some of them would nearly always have to unpack a chunk of a MiB for a row of a KiB. So it is unpacked
+/// once, while it is hashed anyway, into a file without a name, where a row costs one read.
+namespace dgx {
+
+/// From this many bytes on, numbers are too many.
+inline constexpr std::uint64_t kBulkBytes = std::uint64_t{1} << 30;
+
+/// Numbers owned elsewhere, in memory or in a file that is mapped where `bytes` says.
+struct BulkView : TensorView {
+  BulkView() = default;
+  BulkView(TensorView view, int from = -1)
+      : TensorView(std::move(view)), file(from) {}  // NOLINT: implicit by design
+  int file = -1;                                    ///< below 0: in memory
+};
+
+/// A tensor in memory or in a file. Copies share nothing, and are in memory.
+class BulkTensor {
+ public:
+  BulkTensor() = default;
+  BulkTensor(Tensor tensor)
+      : memory_(std::move(tensor)), view_(memory_.view()) {}  // NOLINT: implicit by design
+  BulkTensor(const BulkTensor& other) : BulkTensor(Tensor(other.view_)) {}
+  BulkTensor(BulkTensor&& other) noexcept
+      : memory_(std::move(other.memory_)), view_(std::exchange(other.view_, {})) {}
+  BulkTensor& operator=(BulkTensor other) noexcept;
+  ~BulkTensor();
+
+  /// A zeroed tensor; from `least` bytes on in a file without a name in $TMPDIR (/var/tmp if that is not
+  /// set), whose space is taken at once. kIo, with a hint, if there is not so much. The shape must be valid
+  /// (element_count): asserted.
+  [[nodiscard]] static Result<BulkTensor> create(DType dtype, Shape shape, std::uint64_t least = kBulkBytes);
+  /// A file's bytes as u8[n], which must not be written; from `least` bytes on where they are, in the file.
+  /// Errors of read_file.
+  [[nodiscard]] static Result<BulkTensor> open(const std::string& path, std::uint64_t max_bytes,
+                                               std::uint64_t least = kBulkBytes);
+
+  [[nodiscard]] DType dtype() const { return view_.dtype; }
+  [[nodiscard]] const Shape& shape() const { return view_.shape; }
+  [[nodiscard]] std::int64_t count() const { return view_.count(); }
+  [[nodiscard]] const BulkView& view() const { return view_; }
+  [[nodiscard]] ByteView bytes() const { return view_.bytes; }
+  [[nodiscard]] std::span<std::uint8_t> bytes() {
+    return {const_cast<std::uint8_t*>(view_.bytes.data()), view_.bytes.size()};
+  }
+  template <class T>
+  [[nodiscard]] std::span<const T> as() const {
+    return view_.as<T>();
+  }
+  template <class T>
+  [[nodiscard]] std::span<T> as() {
+    return {reinterpret_cast<T*>(bytes().data()), bytes().size() / sizeof(T)};
+  }
+  /// The tensor itself, of one that is in memory: asserted.
+  [[nodiscard]] Tensor take() &&;
+
+ private:
+  static Result<BulkTensor> map(int file, DType dtype, Shape shape, std::uint64_t size, bool writable,
+                                const std::string& path);
+
+  Tensor memory_;  ///< empty if it is in a file
+  BulkView view_;
+};
+
+/// Copies bytes [begin, begin + out.size()). Of a tensor in a file no page stays behind. kIo.
+[[nodiscard]] Status copy_bytes(const BulkView& from, std::uint64_t begin, std::span<std::uint8_t> out);
+
+/// Gives back the memory that bytes [begin, begin + size) of a tensor in a file have taken; they come again
+/// when they are looked at. Nothing happens to a tensor in memory.
+void release(const BulkView& tensor, std::uint64_t begin, std::uint64_t size);
+void release(const TensorView&, std::uint64_t, std::uint64_t) = delete;  // which does not say where it lies
+
+/// Says that bytes [begin, begin + size) will be wanted soon: a file's are read meanwhile, a tensor's in
+/// memory come into the caches.
+void expect(const BulkView& tensor, std::uint64_t begin, std::uint64_t size);
+
+/// Goes through [0, size) in pieces that fit a cache: work(begin, count) returns a Status, and the first
+/// error ends it.
+template <class Work>
+[[nodiscard]] Status for_each_piece(std::uint64_t size, const Work& work) {
+  constexpr std::uint64_t kPiece = std::uint64_t{1} << 20U;
+  for (std::uint64_t begin = 0; begin < size; begin += kPiece)
+    DGX_CHECK(work(begin, std::min(kPiece, size - begin)));
+  return {};
+}
+
+}  // namespace dgx
