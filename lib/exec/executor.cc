@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "dgx/core/bulk.h"
 #include "dgx/kernels/order.h"
 #include "dgx/kernels/philox.h"
 #include "dgx/kernels/scalar.h"
@@ -54,7 +55,7 @@ struct ExactExecutor::Impl {
   };
   struct BatchField {
     ValueIndex value = 0;
-    TensorView data;
+    BulkView data;
     Tensor rows;
   };
 
@@ -68,6 +69,7 @@ struct ExactExecutor::Impl {
   std::vector<BatchField> batch;
   std::vector<std::pair<ValueIndex, Tensor>> scheduled;
   std::vector<std::pair<ValueIndex, Tensor>> constants;
+  std::vector<Status> gathered;  ///< by member of the team
   std::vector<std::int64_t> rows;
   std::int64_t rows_position = -1;  ///< the step that `rows` belongs to
   std::int64_t position = 0;
@@ -78,15 +80,17 @@ struct ExactExecutor::Impl {
   Status prepare();
   static void set_entry(EntrySlot& entry, const Tensor& tensor);
   Status add_input(ValueIndex v);
-  Status add_batch_field(ValueIndex v, const TensorView& data);
+  Status add_batch_field(ValueIndex v, const BulkView& data);
   void connect(Machine& machine);
   void pack_entries();
   void unpack_entries();
   [[nodiscard]] Tensor in_rows(const EntrySlot& entry, const TensorView& view) const;
   void choose_rows();
-  void fetch_rows() const;
+  enum class Where { kMemory, kFile };
+  void expect_rows(const std::vector<std::int64_t>& coming, Where where) const;
   Status prepare_step();
   void gather_batch(int member);
+  [[nodiscard]] Status gather_error() const;
   void finish_step(const Machine& machine);
   Status check_finite(const Machine& machine) const;
   Status step();
@@ -94,7 +98,7 @@ struct ExactExecutor::Impl {
                          const std::function<Status(std::int32_t, const TensorView&)>& visit);
 };
 
-Status ExactExecutor::Impl::add_batch_field(ValueIndex v, const TensorView& data) {
+Status ExactExecutor::Impl::add_batch_field(ValueIndex v, const BulkView& data) {
   const Primitive& input = program->values[static_cast<std::size_t>(v)];
   Shape expected = data.shape;
   if (!expected.empty()) expected[0] = inputs.batch;
@@ -184,16 +188,12 @@ void ExactExecutor::Impl::choose_rows() {
   rows = order->batch_indices(position);
 }
 
-/// Rows are far apart in memory; asked for a step ahead, they are near when they are needed.
-void ExactExecutor::Impl::fetch_rows() const {
-  constexpr std::size_t kLine = 64;
-  constexpr std::size_t kMost = 4096;  // of a row: beyond, the processor sees the pattern itself
+/// Rows are far apart; asked for ahead, they are near when they are needed.
+void ExactExecutor::Impl::expect_rows(const std::vector<std::int64_t>& coming, Where where) const {
   for (const BatchField& field : batch) {
-    const std::size_t size = field.rows.bytes().size() / rows.size();
-    for (const std::int64_t row : rows) {
-      const std::uint8_t* from = field.data.bytes.data() + static_cast<std::size_t>(row) * size;
-      for (std::size_t at = 0; at < std::min(size, kMost); at += kLine) __builtin_prefetch(from + at, 0, 2);
-    }
+    if ((field.data.file >= 0) != (where == Where::kFile)) continue;
+    const std::size_t size = field.rows.bytes().size() / coming.size();
+    for (const std::int64_t row : coming) expect(field.data, static_cast<std::size_t>(row) * size, size);
   }
 }
 
@@ -219,10 +219,15 @@ void ExactExecutor::Impl::gather_batch(int member) {
     const std::size_t begin = rows.size() * static_cast<std::size_t>(member) / members;
     const std::size_t end = rows.size() * static_cast<std::size_t>(member + 1) / members;
     for (std::size_t i = begin; i < end; ++i) {
-      std::memcpy(field.rows.bytes().data() + i * size,
-                  field.data.bytes.data() + static_cast<std::size_t>(rows[i]) * size, size);
+      Status copied = copy_bytes(field.data, static_cast<std::size_t>(rows[i]) * size, field.rows.bytes().subspan(i * size, size));
+      if (!copied.ok()) gathered[static_cast<std::size_t>(member)] = std::move(copied);
     }
   }
+}
+
+Status ExactExecutor::Impl::gather_error() const {
+  for (const Status& status : gathered) DGX_CHECK(status);
+  return {};
 }
 
 Status ExactExecutor::Impl::check_finite(const Machine& machine) const {
@@ -278,6 +283,7 @@ Status ExactExecutor::Impl::run_every_value(const std::optional<Fault>& fault,
   for (auto& [value, tensor] : constants) {
     if (fault && fault->value == value) tensor = constant_tensor(program->values[static_cast<std::size_t>(value)]);
   }
+  DGX_CHECK(gather_error());
   DGX_CHECK(run);
   DGX_CHECK(check_finite(machine));
   finish_step(machine);
@@ -293,6 +299,7 @@ Result<std::unique_ptr<ExactExecutor>> ExactExecutor::create(std::shared_ptr<con
   impl->program = std::move(program);
   impl->inputs = inputs;
   impl->team = std::make_shared<ThreadTeam>(std::max(threads, 1));
+  impl->gathered.resize(static_cast<std::size_t>(impl->team->size()));
   DGX_CHECK(impl->prepare());
   return std::unique_ptr<ExactExecutor>(new ExactExecutor(std::move(impl)));
 }
@@ -329,11 +336,15 @@ Status ExactExecutor::Impl::step() {
   pack_entries();
   connect(machine);
   DGX_CHECK(prepare_step());
+  std::vector<std::int64_t> next = order->batch_indices(position + 1);
+  expect_rows(next, Where::kFile);  // comes while the step runs
   DGX_CHECK(machine.run([this](int member) { gather_batch(member); }));
+  DGX_CHECK(gather_error());
   DGX_CHECK(check_finite(machine));
   finish_step(machine);
-  choose_rows();
-  fetch_rows();
+  rows = std::move(next);
+  rows_position = position;
+  expect_rows(rows, Where::kMemory);  // would have left the caches during the step
   return {};
 }
 

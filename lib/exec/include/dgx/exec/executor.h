@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "dgx/core/bulk.h"
 #include "dgx/core/result.h"
 #include "dgx/core/tensor.h"
 #include "dgx/exec/profile.h"
@@ -21,8 +22,8 @@ struct StepInputs {
   kernels::ScheduleParameters schedule;
   std::uint64_t seed = 0;
   std::int64_t batch = 0;
-  TensorView x;  ///< [samples, …] of the dataset; borrowed for the executor's life
-  TensorView y;
+  BulkView x;  ///< [samples, …] of the dataset; borrowed for the executor's life
+  BulkView y;
 };
 
 /// One deliberate fault: bit `bit` of element `element` of value `value`, flipped when the value is made.
