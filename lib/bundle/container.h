@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dgx/bundle/format.h"
+#include "dgx/core/bulk.h"
 #include "dgx/core/bytes.h"
 #include "dgx/core/files.h"
 #include "dgx/core/tensor.h"
@@ -26,7 +27,7 @@ namespace dgx::bundle {
 /// A tensor on its way into a bundle.
 struct NamedView {
   std::string path;  ///< from the root, without a leading '/'
-  TensorView view;
+  BulkView view;
   std::optional<Digest> digest;  ///< becomes the dataset's attribute `digest`
 };
 
@@ -101,7 +102,10 @@ class Reader {
 
   [[nodiscard]] Result<TensorInfo> info(const std::string& path) const;
   /// Numbers of several datasets, decompressed in threads. kMalformed if together they exceed
-  /// effort.max_bytes.
+  /// effort.max_bytes. Those of effort.bulk_bytes or more lie in files.
+  [[nodiscard]] Result<std::vector<BulkTensor>> bulk_tensors(std::span<const std::string> paths,
+                                                             const Effort& effort) const;
+  /// The same in memory.
   [[nodiscard]] Result<std::vector<Tensor>> tensors(std::span<const std::string> paths,
                                                     const Effort& effort) const;
   [[nodiscard]] Result<Tensor> tensor(const std::string& path, const Effort& effort) const;

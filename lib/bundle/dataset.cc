@@ -19,49 +19,61 @@ namespace {
 constexpr std::int64_t kMaxJsonInteger = std::int64_t{1} << 53;
 
 /// "x: sample 17, element 3": where the flat index `at` of a field is.
-std::string place(std::string_view field, const Tensor& tensor, std::size_t at) {
+std::string place(std::string_view field, const BulkTensor& tensor, std::size_t at) {
   const auto per_sample = static_cast<std::size_t>(tensor.count() / tensor.shape()[0]);
   return fmt::format("{}: sample {}, element {}", field, at / per_sample, at % per_sample);
 }
 
-Status check_finite(std::string_view field, const Tensor& tensor) {
-  const auto numbers = tensor.as<float>();
-  const auto bad = std::find_if(numbers.begin(), numbers.end(), [](float v) { return !std::isfinite(v); });
-  if (bad == numbers.end()) return {};
-  const auto at = static_cast<std::size_t>(bad - numbers.begin());
-  return malformed(fmt::format("{} is {}", place(field, tensor, at), std::isnan(*bad) ? "NaN" : "infinite"),
-                   "a number that is not finite would make every loss so");
+/// Calls visit(numbers, index of the first of them) for piece after piece, as long as it returns no error.
+template <class T, class Visit>
+Status visit_pieces(const BulkTensor& tensor, const Visit& visit) {
+  return for_each_piece(tensor.as<T>().size(), [&](std::size_t begin, std::size_t count) -> Status {
+    DGX_CHECK(visit(tensor.as<T>().subspan(begin, count), begin));
+    release(tensor.view(), begin * sizeof(T), count * sizeof(T));
+    return {};
+  });
 }
 
-Result<IntegerRange> range_of_i64(std::string_view field, const Tensor& tensor) {
-  const auto numbers = tensor.as<std::int64_t>();
-  const auto [low, high] = std::minmax_element(numbers.begin(), numbers.end());
-  for (const auto bad : {low, high}) {
-    if (*bad >= -kMaxJsonInteger && *bad <= kMaxJsonInteger) continue;
-    const auto at = static_cast<std::size_t>(bad - numbers.begin());
-    return malformed(fmt::format("{} is {}, beyond 2^53", place(field, tensor, at), *bad));
-  }
-  return IntegerRange{*low, *high};
+Status check_finite(std::string_view field, const BulkTensor& tensor) {
+  return visit_pieces<float>(tensor, [&](std::span<const float> numbers, std::size_t begin) -> Status {
+    const auto bad = std::find_if(numbers.begin(), numbers.end(), [](float v) { return !std::isfinite(v); });
+    if (bad == numbers.end()) return {};
+    const auto at = begin + static_cast<std::size_t>(bad - numbers.begin());
+    return malformed(fmt::format("{} is {}", place(field, tensor, at), std::isnan(*bad) ? "NaN" : "infinite"),
+                     "a number that is not finite would make every loss so");
+  });
 }
 
-IntegerRange range_of_u8(const Tensor& tensor) {
-  const auto numbers = tensor.as<std::uint8_t>();
-  const auto [low, high] = std::minmax_element(numbers.begin(), numbers.end());
-  return {*low, *high};
+template <class T>
+Result<IntegerRange> range_of(std::string_view field, const BulkTensor& tensor) {
+  IntegerRange range{tensor.as<T>()[0], tensor.as<T>()[0]};
+  DGX_CHECK(visit_pieces<T>(tensor, [&](std::span<const T> numbers, std::size_t begin) -> Status {
+    const auto [low, high] = std::minmax_element(numbers.begin(), numbers.end());
+    for (const auto bad : {low, high}) {
+      if (*bad >= -kMaxJsonInteger && *bad <= kMaxJsonInteger) continue;
+      const auto at = begin + static_cast<std::size_t>(bad - numbers.begin());
+      return malformed(fmt::format("{} is {}, beyond 2^53", place(field, tensor, at), *bad));
+    }
+    range = {std::min<std::int64_t>(range.low, *low), std::max<std::int64_t>(range.high, *high)};
+    return {};
+  }));
+  return range;
 }
 
 /// Checks a field's numbers, and finds the range of integers.
-Result<std::optional<IntegerRange>> examine(std::string_view field, const Tensor& tensor) {
+Result<std::optional<IntegerRange>> examine(std::string_view field, const BulkTensor& tensor) {
   switch (tensor.dtype()) {
     case DType::kF32:
       DGX_CHECK(check_finite(field, tensor));
       return std::optional<IntegerRange>();
     case DType::kI64: {
-      DGX_TRY(const IntegerRange range, range_of_i64(field, tensor));
+      DGX_TRY(const IntegerRange range, range_of<std::int64_t>(field, tensor));
       return std::optional(range);
     }
-    case DType::kU8:
-      return std::optional(range_of_u8(tensor));
+    case DType::kU8: {
+      DGX_TRY(const IntegerRange range, range_of<std::uint8_t>(field, tensor));
+      return std::optional(range);
+    }
   }
   return internal_error("unknown element type");
 }
@@ -77,12 +89,16 @@ Status check_shapes(const Shape& x, const Shape& y) {
   return malformed(fmt::format("x has {} samples, y has {}", x[0], y[0]));
 }
 
-Tensor first_samples(const Tensor& tensor, std::int64_t count) {
+Result<BulkTensor> first_samples(const BulkTensor& tensor, std::int64_t count) {
   Shape shape = tensor.shape();
-  const auto bytes =
-      tensor.bytes().size() / static_cast<std::size_t>(shape[0]) * static_cast<std::size_t>(count);
   shape[0] = count;
-  return Tensor(TensorView{tensor.dtype(), std::move(shape), tensor.bytes().first(bytes)});
+  DGX_TRY(BulkTensor out, BulkTensor::create(tensor.dtype(), std::move(shape)));
+  DGX_CHECK(for_each_piece(out.bytes().size(), [&](std::size_t begin, std::size_t size) -> Status {
+    DGX_CHECK(copy_bytes(tensor.view(), begin, out.bytes().subspan(begin, size)));
+    release(out.view(), begin, size);
+    return {};
+  }));
+  return out;
 }
 
 Status check_scales(float scale, float shift) {
@@ -155,11 +171,12 @@ Result<DatasetInfo> info_from(const Reader& reader) {
   return info;
 }
 
-Digest threaded_digest(const Tensor& tensor, int threads) {
+Digest threaded_digest(const BulkTensor& tensor, int threads) {
   std::vector<Digest> roots(merkle::tensor_part_count(tensor.bytes().size()));
   // The work cannot fail.
   static_cast<void>(for_each_index(roots.size(), threads, [&](std::size_t part) -> Status {
     roots[part] = merkle::tensor_part_root(tensor.bytes(), part);
+    release(tensor.view(), part * merkle::kTensorPartBytes, merkle::kTensorPartBytes);
     return {};
   }));
   return merkle::tensor_digest(tensor.dtype(), tensor.shape(), merkle::root_of(roots));
@@ -184,7 +201,7 @@ Status check_numbers(const Dataset& dataset, const Digest& digest, int threads) 
 
 }  // namespace
 
-Result<Dataset> make_dataset(Tensor x, Tensor y, float scale, float shift,
+Result<Dataset> make_dataset(BulkTensor x, BulkTensor y, float scale, float shift,
                              std::optional<std::int64_t> first) {
   DGX_CHECK(check_scales(scale, shift));
   DGX_CHECK(check_shapes(x.shape(), y.shape()));
@@ -192,8 +209,8 @@ Result<Dataset> make_dataset(Tensor x, Tensor y, float scale, float shift,
     if (*first < 1 || *first > x.shape()[0]) {
       return usage_error(fmt::format("the first {} samples are wanted of {}", *first, x.shape()[0]));
     }
-    x = first_samples(x, *first);
-    y = first_samples(y, *first);
+    DGX_TRY(x, first_samples(x, *first));
+    DGX_TRY(y, first_samples(y, *first));
   }
   DGX_TRY(const auto x_range, examine("x", x));
   DGX_TRY(const auto y_range, examine("y", y));
@@ -223,7 +240,7 @@ Result<Dataset> read_dataset(const std::string& path, Check check, Effort effort
   DGX_TRY(const Reader reader, Reader::open(path, Kind::kDataset));
   DGX_TRY(const DatasetInfo info, info_from(reader));
   const std::array<std::string, 2> paths{"x", "y"};
-  DGX_TRY(std::vector<Tensor> tensors, reader.tensors(paths, effort));
+  DGX_TRY(std::vector<BulkTensor> tensors, reader.bulk_tensors(paths, effort));
   Dataset dataset{std::move(tensors[0]), std::move(tensors[1]), info.scale, info.shift,
                   info.x_range,          info.y_range};
   if (check == Check::kNothing) return dataset;

@@ -128,7 +128,52 @@ Status check_storage(const h5::Handle& dataset, const Shape& shape, std::uint64_
   return {};
 }
 
-Result<Tensor> read_numbers(const h5::Handle& dataset, std::uint64_t file_bytes) {
+/// How many of the outermost rows are read at once: whole chunks of them, as many as make a few MiB.
+Result<std::int64_t> rows_at_once(const h5::Handle& dataset, const BulkTensor& tensor) {
+  constexpr std::int64_t kAtOnce = std::int64_t{16} << 20;
+  DGX_TRY(const h5::Handle list,
+          h5::make([&] { return H5Dget_create_plist(dataset.id()); }, H5Pclose, "read a layout"));
+  std::array<hsize_t, H5S_MAX_RANK> chunk{1};
+  const bool chunked = h5::call([&] { return H5Pget_layout(list.id()); }) == H5D_CHUNKED;
+  if (chunked)
+    h5::call([&] { return H5Pget_chunk(list.id(), static_cast<int>(chunk.size()), chunk.data()); });
+  const auto unit = static_cast<std::int64_t>(chunk[0]);
+  const std::int64_t unit_bytes = static_cast<std::int64_t>(tensor.bytes().size()) / tensor.shape()[0] * unit;
+  return unit * std::max<std::int64_t>(1, kAtOnce / unit_bytes);
+}
+
+/// Rows [first, first + count) of the outermost dimension. HDF5's conversion to a wider integer or another
+/// byte order is exact.
+Status read_rows(const h5::Handle& dataset, std::int64_t first, std::int64_t count, BulkTensor& tensor) {
+  const std::vector<hsize_t> all(tensor.shape().begin(), tensor.shape().end());
+  std::vector<hsize_t> start(all.size(), 0);
+  std::vector<hsize_t> rows = all;
+  start[0] = static_cast<hsize_t>(first);
+  rows[0] = static_cast<hsize_t>(count);
+  const std::size_t row_bytes = tensor.bytes().size() / static_cast<std::size_t>(all[0]);
+  const std::size_t begin = row_bytes * static_cast<std::size_t>(first);
+  const hid_t memory = h5::type_of(tensor.dtype());
+  DGX_TRY(const h5::Handle from,
+          h5::make([&] { return H5Dget_space(dataset.id()); }, H5Sclose, "read a shape"));
+  DGX_TRY(const h5::Handle into, h5::dataspace_of([&] {
+            Shape shape = tensor.shape();
+            shape[0] = count;
+            return shape;
+          }()));
+  DGX_CHECK(h5::check(
+      [&] {
+        if (H5Sselect_hyperslab(from.id(), H5S_SELECT_SET, start.data(), nullptr, rows.data(), nullptr) < 0)
+          return -1;
+        return static_cast<int>(
+            H5Dread(dataset.id(), memory, into.id(), from.id(), H5P_DEFAULT, tensor.bytes().data() + begin));
+      },
+      "read numbers"));
+  release(tensor.view(), begin, row_bytes * static_cast<std::size_t>(count));
+  return {};
+}
+
+Result<BulkTensor> read_numbers(const h5::Handle& dataset, std::uint64_t file_bytes,
+                                std::uint64_t bulk_bytes) {
   DGX_TRY(NumberType type, number_type(dataset));
   DGX_TRY(const DType dtype, widened(type));
   DGX_TRY(const Shape shape, h5::shape_of(dataset));
@@ -137,19 +182,25 @@ Result<Tensor> read_numbers(const h5::Handle& dataset, std::uint64_t file_bytes)
     return malformed(fmt::format("shape {} needs more than {} bytes", to_string(shape), kMaxTensorBytes));
   }
   DGX_CHECK(check_storage(dataset, shape, size_bytes / size_of(dtype) * type.bytes, file_bytes));
-  Tensor tensor(dtype, shape);
+  DGX_TRY(BulkTensor tensor, BulkTensor::create(dtype, shape, bulk_bytes));
   if (size_bytes == 0) return tensor;
-  // HDF5's conversion to a wider integer or another byte order is exact.
-  const hid_t memory = h5::type_of(dtype);
-  DGX_CHECK(h5::check(
-      [&] { return H5Dread(dataset.id(), memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, tensor.bytes().data()); },
-      "read numbers"));
+  if (shape.empty()) {
+    const hid_t memory = h5::type_of(dtype);
+    DGX_CHECK(h5::check(
+        [&] { return H5Dread(dataset.id(), memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, tensor.bytes().data()); },
+        "read numbers"));
+    return tensor;
+  }
+  DGX_TRY(const std::int64_t at_once, rows_at_once(dataset, tensor));
+  for (std::int64_t first = 0; first < shape[0]; first += at_once) {
+    DGX_CHECK(read_rows(dataset, first, std::min(at_once, shape[0] - first), tensor));
+  }
   return tensor;
 }
 
 }  // namespace
 
-Result<Tensor> read_hdf5(const std::string& file, const std::string& path) {
+Result<BulkTensor> read_hdf5(const std::string& file, const std::string& path, std::uint64_t bulk_bytes) {
   auto handle = h5::open_file(file, h5::Origin::kForeign);
   if (!handle.ok()) return within(file, std::move(handle).error());
   struct stat info {};
@@ -157,7 +208,7 @@ Result<Tensor> read_hdf5(const std::string& file, const std::string& path) {
     return Error{ErrorCode::kIo, fmt::format("{}: cannot open", file), {}};
   auto dataset = descend(*handle, path);
   if (!dataset.ok()) return within(file, std::move(dataset).error());
-  auto tensor = read_numbers(*dataset, static_cast<std::uint64_t>(info.st_size));
+  auto tensor = read_numbers(*dataset, static_cast<std::uint64_t>(info.st_size), bulk_bytes);
   if (!tensor.ok()) return within(fmt::format("{}: \"{}\"", file, path), std::move(tensor).error());
   return tensor;
 }

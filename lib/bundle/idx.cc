@@ -4,8 +4,8 @@
 
 #include "dgx/bundle/format.h"
 #include "dgx/bundle/sources.h"
+#include "dgx/core/bulk.h"
 #include "dgx/core/checked.h"
-#include "dgx/core/files.h"
 #include "inflate.h"
 #include "widen.h"
 
@@ -67,29 +67,30 @@ Result<IdxHeader> parse_header(std::string_view head) {
   return header;
 }
 
-Result<Tensor> parse(std::string content) {
-  const bool packed = is_gzip(content);
-  std::string head = content.substr(0, kMaxHeaderBytes);
+Result<BulkTensor> parse(BulkTensor file, std::uint64_t bulk_bytes) {
+  const bool packed = is_gzip(as_text(file.bytes()));
+  std::string head(as_text(file.bytes()).substr(0, kMaxHeaderBytes));
   if (packed) {
-    DGX_TRY(head, inflate_head(content, kMaxHeaderBytes));
+    DGX_TRY(head, inflate_head(as_text(file.bytes()), kMaxHeaderBytes));
   }
   DGX_TRY(const IdxHeader header, parse_header(head));
   if (packed) {
-    DGX_TRY(content, inflate_exactly(content, header.header_bytes + header.data_bytes));
+    DGX_TRY(file,
+            inflate_exactly(as_text(file.bytes()), header.header_bytes + header.data_bytes, bulk_bytes));
   }
-  const std::uint64_t found = content.size() - header.header_bytes;
+  const std::uint64_t found = file.bytes().size() - header.header_bytes;
   if (found != header.data_bytes) {
     return malformed(fmt::format("byte {}: {} bytes of numbers, shape {} needs {}", header.header_bytes,
                                  found, to_string(header.shape), header.data_bytes));
   }
-  return widen(header.type, header.shape, as_bytes(content).subspan(header.header_bytes));
+  return widen(header.type, header.shape, file.view(), header.header_bytes, bulk_bytes);
 }
 
 }  // namespace
 
-Result<Tensor> read_idx(const std::string& path) {
-  DGX_TRY(std::string content, read_file(path, kMaxTensorBytes));
-  auto tensor = parse(std::move(content));
+Result<BulkTensor> read_idx(const std::string& path, std::uint64_t bulk_bytes) {
+  DGX_TRY(BulkTensor file, BulkTensor::open(path, kMaxTensorBytes, bulk_bytes));
+  auto tensor = parse(std::move(file), bulk_bytes);
   if (!tensor.ok()) return within(path, std::move(tensor).error());
   return tensor;
 }

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "dgx/core/bulk.h"
+
 namespace dgx::bundle {
 namespace {
 
@@ -65,7 +67,7 @@ Result<std::string> inflate_head(std::string_view content, std::size_t count) {
   return head;
 }
 
-Result<std::string> inflate_exactly(std::string_view content, std::uint64_t size) {
+Result<BulkTensor> inflate_exactly(std::string_view content, std::uint64_t size, std::uint64_t bulk_bytes) {
   // Deflate expands at most 1,032 times (RFC 1951: 258 bytes from two bits).
   constexpr std::uint64_t kMaxExpansion = 1032;
   if (size / kMaxExpansion > content.size()) {
@@ -73,13 +75,19 @@ Result<std::string> inflate_exactly(std::string_view content, std::uint64_t size
         fmt::format("gzip: {} bytes cannot hold the {} that are declared", content.size(), size));
   }
   Inflater inflater(content);
-  std::string out(size + 1, '\0');  // one more, to see whether the member goes on
-  DGX_TRY(const std::size_t got, inflater.fill(out.data(), out.size()));
-  if (got > size) return malformed(fmt::format("gzip: holds more than the {} bytes that are declared", size));
-  if (got < size) return malformed(fmt::format("gzip: holds {} of {} bytes", got, size));
+  DGX_TRY(BulkTensor out, BulkTensor::create(DType::kU8, {static_cast<std::int64_t>(size)}, bulk_bytes));
+  auto* const text = reinterpret_cast<char*>(out.bytes().data());
+  DGX_CHECK(for_each_piece(size, [&](std::uint64_t begin, std::uint64_t wanted) -> Status {
+    DGX_TRY(const std::size_t got, inflater.fill(text + begin, wanted));
+    if (got < wanted) return malformed(fmt::format("gzip: holds {} of {} bytes", begin + got, size));
+    release(out.view(), begin, wanted);
+    return {};
+  }));
+  char more = 0;
+  DGX_TRY(const std::size_t beyond, inflater.fill(&more, 1));
+  if (beyond > 0) return malformed(fmt::format("gzip: holds more than the {} bytes that are declared", size));
   if (inflater.unread() != 0)
     return malformed(fmt::format("gzip: {} bytes after its end", inflater.unread()));
-  out.resize(size);
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "dgx/core/bulk.h"
 #include "dgx/core/result.h"
 
 namespace dgx::bundle {
@@ -14,7 +15,9 @@ namespace dgx::bundle {
 [[nodiscard]] Result<std::string> inflate_head(std::string_view content, std::size_t count);
 
 /// Inflates one gzip member that must hold exactly `size` bytes and end where `content` ends; checks its CRC.
-/// Refuses before allocating what no deflate stream of this length can hold.
-[[nodiscard]] Result<std::string> inflate_exactly(std::string_view content, std::uint64_t size);
+/// Refuses before allocating what no deflate stream of this length can hold. As u8[size]; from `bulk_bytes`
+/// on in a file (core/bulk.h).
+[[nodiscard]] Result<BulkTensor> inflate_exactly(std::string_view content, std::uint64_t size,
+                                                 std::uint64_t bulk_bytes);
 
 }  // namespace dgx::bundle

@@ -5,8 +5,8 @@
 
 #include "dgx/bundle/format.h"
 #include "dgx/bundle/sources.h"
+#include "dgx/core/bulk.h"
 #include "dgx/core/checked.h"
-#include "dgx/core/files.h"
 #include "widen.h"
 
 // numpy.lib.format: magic, version, header length, a Python dictionary literal in ASCII, numbers.
@@ -154,7 +154,8 @@ Result<std::pair<std::size_t, std::size_t>> header_range(std::string_view conten
   return std::pair{begin, begin + length};
 }
 
-Result<Tensor> parse(std::string_view content) {
+Result<BulkTensor> parse(const BulkTensor& file, std::uint64_t bulk_bytes) {
+  const std::string_view content = as_text(file.bytes());
   DGX_TRY(const auto range, header_range(content));
   const auto [begin, end] = range;
   DGX_TRY(const NpyHeader header, HeaderParser(content.substr(begin, end - begin), begin).parse());
@@ -166,14 +167,14 @@ Result<Tensor> parse(std::string_view content) {
     return malformed(fmt::format("byte {}: {} bytes of numbers, {}{} needs {}", end, content.size() - end,
                                  name_of(type), to_string(header.shape), needed.value_or(0)));
   }
-  return widen(type, header.shape, as_bytes(content.substr(end)));
+  return widen(type, header.shape, file.view(), end, bulk_bytes);
 }
 
 }  // namespace
 
-Result<Tensor> read_npy(const std::string& path) {
-  DGX_TRY(const std::string content, read_file(path, kMaxTensorBytes));
-  auto tensor = parse(content);
+Result<BulkTensor> read_npy(const std::string& path, std::uint64_t bulk_bytes) {
+  DGX_TRY(const BulkTensor file, BulkTensor::open(path, kMaxTensorBytes, bulk_bytes));
+  auto tensor = parse(file, bulk_bytes);
   if (!tensor.ok()) return within(path, std::move(tensor).error());
   return tensor;
 }

@@ -158,16 +158,18 @@ Result<ByteView> read_stored(const OpenDataset& from, const ChunkPlace& place, S
   return ByteView{buffer.data(), size};
 }
 
-Status read_chunk(const OpenDataset& from, std::uint64_t index, Tensor& into) {
+Status read_chunk(const OpenDataset& from, std::uint64_t index, BulkTensor& into) {
   thread_local Scratch stored;
   thread_local Scratch scratch;
   const ChunkPlace place = place_of_chunk(*from.layout, from.info.shape, index);
   DGX_TRY(const ByteView bytes, read_stored(from, place, stored));
-  return decode_chunk(bytes, size_of(from.info.dtype), from.layout->chunk_bytes(),
-                      into.bytes().subspan(place.begin, place.size), scratch);
+  DGX_CHECK(decode_chunk(bytes, size_of(from.info.dtype), from.layout->chunk_bytes(),
+                         into.bytes().subspan(place.begin, place.size), scratch));
+  release(into.view(), place.begin, place.size);
+  return {};
 }
 
-Status read_contiguous(const OpenDataset& from, Tensor& into) {
+Status read_contiguous(const OpenDataset& from, BulkTensor& into) {
   if (from.info.size_bytes == 0) return {};
   const hid_t type = h5::type_of(from.info.dtype);
   return h5::check(
@@ -175,7 +177,7 @@ Status read_contiguous(const OpenDataset& from, Tensor& into) {
       "read numbers");
 }
 
-Status read_chunks(const std::vector<OpenDataset>& datasets, std::vector<Tensor>& tensors, int threads) {
+Status read_chunks(const std::vector<OpenDataset>& datasets, std::vector<BulkTensor>& tensors, int threads) {
   std::vector<ChunkJobs> plan;
   std::uint64_t jobs = 0;
   for (std::size_t i = 0; i < datasets.size(); ++i) {
@@ -312,6 +314,15 @@ Result<TensorInfo> Reader::info(const std::string& path) const {
 }
 
 Result<std::vector<Tensor>> Reader::tensors(std::span<const std::string> paths, const Effort& effort) const {
+  DGX_TRY(std::vector<BulkTensor> found,
+          bulk_tensors(paths, {effort.threads, effort.max_bytes, kMaxTensorBytes + 1}));
+  std::vector<Tensor> tensors;
+  for (BulkTensor& tensor : found) tensors.push_back(std::move(tensor).take());
+  return tensors;
+}
+
+Result<std::vector<BulkTensor>> Reader::bulk_tensors(std::span<const std::string> paths,
+                                                     const Effort& effort) const {
   std::vector<OpenDataset> datasets;
   std::uint64_t total = 0;
   for (const std::string& path : paths) {
@@ -324,9 +335,10 @@ Result<std::vector<Tensor>> Reader::tensors(std::span<const std::string> paths, 
     }
     datasets.push_back(std::move(dataset).value());
   }
-  std::vector<Tensor> tensors;
+  std::vector<BulkTensor> tensors;
   for (const OpenDataset& dataset : datasets) {
-    tensors.emplace_back(dataset.info.dtype, dataset.info.shape);
+    DGX_TRY(BulkTensor tensor, BulkTensor::create(dataset.info.dtype, dataset.info.shape, effort.bulk_bytes));
+    tensors.push_back(std::move(tensor));
     if (dataset.layout) continue;
     const Status status = read_contiguous(dataset, tensors.back());
     if (!status.ok()) return in_file(within(fmt::format("\"{}\"", dataset.path), status.error()));

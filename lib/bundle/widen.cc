@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cassert>
 #include <concepts>
 #include <cstring>
+
+#include "dgx/core/bulk.h"
 
 namespace dgx::bundle {
 namespace {
@@ -60,21 +63,35 @@ Result<DType> widened(const NumberType& type) {
   return DType::kI64;
 }
 
-Result<Tensor> widen(const NumberType& type, const Shape& shape, ByteView bytes) {
-  DGX_TRY(const DType dtype, widened(type));
-  Tensor tensor(dtype, shape);
-  assert(bytes.size() == static_cast<std::size_t>(tensor.count()) * type.bytes);
-  switch (dtype) {
+namespace {
+
+void widen_piece(const NumberType& type, ByteView bytes, BulkTensor& tensor, std::size_t first) {
+  const std::size_t count = bytes.size() / type.bytes;
+  switch (tensor.dtype()) {
     case DType::kF32:
-      convert<std::uint32_t, float>(bytes, type.order, tensor.as<float>());
-      break;
+      return convert<std::uint32_t, float>(bytes, type.order, tensor.as<float>().subspan(first, count));
     case DType::kI64:
-      convert_integers(type, bytes, tensor.as<std::int64_t>());
-      break;
+      return convert_integers(type, bytes, tensor.as<std::int64_t>().subspan(first, count));
     case DType::kU8:
-      if (!bytes.empty()) std::memcpy(tensor.bytes().data(), bytes.data(), bytes.size());
-      break;
+      std::memcpy(tensor.bytes().data() + first, bytes.data(), count);
   }
+}
+
+}  // namespace
+
+Result<BulkTensor> widen(const NumberType& type, const Shape& shape, const BulkView& source,
+                         std::size_t begin, std::uint64_t bulk_bytes) {
+  DGX_TRY(const DType dtype, widened(type));
+  DGX_TRY(BulkTensor tensor, BulkTensor::create(dtype, shape, bulk_bytes));
+  const auto count = static_cast<std::size_t>(tensor.count());
+  assert(source.bytes.size() - begin == count * type.bytes);
+  DGX_CHECK(for_each_piece(count, [&](std::size_t first, std::size_t numbers) -> Status {
+    const std::size_t from = begin + first * type.bytes;
+    widen_piece(type, source.bytes.subspan(from, numbers * type.bytes), tensor, first);
+    release(source, from, numbers * type.bytes);
+    release(tensor.view(), first * size_of(dtype), numbers * size_of(dtype));
+    return {};
+  }));
   return tensor;
 }
 

@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <string>
 
+#include "dgx/core/bulk.h"
 #include "dgx/core/bytes.h"
 #include "dgx/core/result.h"
-#include "dgx/core/tensor.h"
 
 namespace dgx::bundle {
 
@@ -25,7 +25,9 @@ struct NumberType {
 /// kMalformed with a hint for f16, f64, u64.
 [[nodiscard]] Result<DType> widened(const NumberType& type);
 
-/// The numbers, without changing any. `bytes` must be exactly those of the shape: asserted.
-[[nodiscard]] Result<Tensor> widen(const NumberType& type, const Shape& shape, ByteView bytes);
+/// The numbers, without changing any: those of `source`, bytes, from byte `begin` on to the end, which must
+/// be exactly those of the shape: asserted. From `bulk_bytes` on they lie in a file (core/bulk.h).
+[[nodiscard]] Result<BulkTensor> widen(const NumberType& type, const Shape& shape, const BulkView& source,
+                                       std::size_t begin, std::uint64_t bulk_bytes);
 
 }  // namespace dgx::bundle

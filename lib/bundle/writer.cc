@@ -79,12 +79,13 @@ Status write_chunks(const std::vector<ChunkedDataset>& targets, std::uint64_t jo
         std::upper_bound(targets.begin(), targets.end(), job,
                          [](std::size_t j, const ChunkedDataset& t) { return j < t.first_job; });
     const ChunkedDataset& target = *(after - 1);
-    const TensorView& view = target.tensor->view;
+    const BulkView& view = target.tensor->view;
     const ChunkPlace place = place_of_chunk(target.layout, view.shape, job - target.first_job);
     thread_local Scratch scratch;
     thread_local Scratch out;
     auto stored = encode_chunk(view.bytes.subspan(place.begin, place.size), size_of(view.dtype),
                                target.layout.chunk_bytes(), scratch, out);
+    release(view, place.begin, place.size);
     if (!stored.ok()) return turns.fail(std::move(stored).error());
     return turns.take(job, [&]() -> Status {
       DGX_CHECK(write_chunk(target, place, *stored));

@@ -226,7 +226,7 @@ Result<Tensor> DisputeParty::value(std::int64_t step, kernels::ValueIndex value)
 
 Result<protocol::DataOpening> DisputeParty::data(std::string_view field, std::int64_t element) {
   DGX_TRY(const bundle::Dataset* const data, source_.data());
-  const Tensor& tensor = field == "x" ? data->x : data->y;
+  const BulkTensor& tensor = field == "x" ? data->x : data->y;
   const std::vector<NamedDigest> fields{{"x", merkle::tensor_digest(data->x.view())},
                                         {"y", merkle::tensor_digest(data->y.view())}};
   protocol::DataOpening out;

@@ -14,27 +14,26 @@ namespace dgx::jobs {
 namespace {
 
 /// Rows [first, first + batch) of a dataset field; rows beyond its end repeat the last one.
-Tensor batch_of(const Tensor& field, std::int64_t first, std::int64_t batch) {
-  Shape shape = field.shape();
+Result<Tensor> batch_of(const BulkView& field, std::int64_t first, std::int64_t batch) {
+  Shape shape = field.shape;
   const std::int64_t samples = shape[0];
   shape[0] = batch;
-  Tensor out(field.dtype(), shape);
-  const std::size_t size = field.bytes().size() / static_cast<std::size_t>(samples);
+  Tensor out(field.dtype, shape);
+  const std::size_t size = field.bytes.size() / static_cast<std::size_t>(samples);
   for (std::int64_t i = 0; i < batch; ++i) {
     const auto row = static_cast<std::size_t>(std::min(first + i, samples - 1));
-    std::memcpy(out.bytes().data() + static_cast<std::size_t>(i) * size, field.bytes().data() + row * size,
-                size);
+    DGX_CHECK(copy_bytes(field, row * size, out.bytes().subspan(static_cast<std::size_t>(i) * size, size)));
   }
   return out;
 }
 
 Result<bundle::Dataset> open_test_data(const std::string& path, const manifest::Task& task) {
   DGX_TRY(bundle::Dataset data, bundle::read_dataset(path));
-  const auto fits = [](const Tensor& tensor, const manifest::DatasetField& field) {
-    const Shape& shape = tensor.shape();
-    return tensor.dtype() == field.dtype && Shape(shape.begin() + 1, shape.end()) == field.shape;
+  const auto fits = [](const TensorView& tensor, const manifest::DatasetField& field) {
+    const Shape& shape = tensor.shape;
+    return tensor.dtype == field.dtype && Shape(shape.begin() + 1, shape.end()) == field.shape;
   };
-  if (!fits(data.x, task.dataset.x) || !fits(data.y, task.dataset.y)) {
+  if (!fits(data.x.view(), task.dataset.x) || !fits(data.y.view(), task.dataset.y)) {
     return malformed(path + ": fields are not of the types and shapes that the task was submitted with");
   }
   return data;
@@ -136,8 +135,9 @@ Result<EvaluateResult> evaluate(const EvaluateOptions& options, const JobContext
   Totals totals;
   context.progress.start("evaluating", samples);
   for (std::int64_t first = 0; first < samples; first += task.batch) {
-    DGX_CHECK(evaluator->run(batch_of(data.x, first, task.batch).view(),
-                             batch_of(data.y, first, task.batch).view()));
+    DGX_TRY(const Tensor x, batch_of(data.x.view(), first, task.batch));
+    DGX_TRY(const Tensor y, batch_of(data.y.view(), first, task.batch));
+    DGX_CHECK(evaluator->run(x.view(), y.view()));
     const auto count = static_cast<std::size_t>(std::min(task.batch, samples - first));
     totals.add(*evaluator, last_value, task, count);
     context.progress.update(first);

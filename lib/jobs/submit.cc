@@ -172,7 +172,7 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   DGX_TRY(const Digest digest, bundle::dataset_digest(data));
   const std::int64_t samples = data.x.shape()[0];
   const std::uint64_t seed = options.seed.value_or(0);
-  const program::TrainingRecipe recipe{field_of(data.x), field_of(data.y), data.scale,       data.shift,
+  const program::TrainingRecipe recipe{field_of(data.x.view()), field_of(data.y.view()), data.scale,       data.shift,
                                        options.batch,    parsed.loss,      parsed.optimizer, options.clip_norm};
   DGX_TRY(const std::int64_t steps, steps_of(options, seed, samples));
   if (steps < 2) return usage_error("a task has at least 2 steps, this one " + std::to_string(steps));

@@ -33,8 +33,8 @@ std::optional<bundle::IntegerRange> label_range(const bundle::Dataset& data, con
   return range;
 }
 
-program::DatasetField field_of(const Tensor& tensor) {
-  return {tensor.dtype(), Shape(tensor.shape().begin() + 1, tensor.shape().end())};
+program::DatasetField field_of(const TensorView& tensor) {
+  return {tensor.dtype, Shape(tensor.shape.begin() + 1, tensor.shape.end())};
 }
 
 Status check_labels(const bundle::Dataset& data, const program::CapturedGraph& graph, const program::LossSpec& loss,
@@ -65,7 +65,7 @@ Result<program::ModelSpec> fitted(program::ModelSpec spec, const bundle::Dataset
   }
   if (auto* gpt = std::get_if<program::GptSpec>(&spec); gpt != nullptr && gpt->context == 0) {
     if (data.x.shape().size() != 2)
-      return usage_error("model gpt takes tokens [positions], a sample of x is " + to_string(field_of(data.x).sample_shape));
+      return usage_error("model gpt takes tokens [positions], a sample of x is " + to_string(field_of(data.x.view()).sample_shape));
     gpt->context = data.x.shape()[1];
   }
   DGX_CHECK(check_tokens(data, spec));

@@ -12,7 +12,7 @@
 namespace dgx::jobs {
 
 /// Type and sample shape of a dataset's x or y.
-[[nodiscard]] program::DatasetField field_of(const Tensor& tensor);
+[[nodiscard]] program::DatasetField field_of(const TensorView& tensor);
 
 /// The least and the greatest label that counts; nullopt if y is f32 or no label counts.
 [[nodiscard]] std::optional<bundle::IntegerRange> label_range(const bundle::Dataset& data, const program::LossSpec& loss);

@@ -72,9 +72,9 @@ Result<TaskFiles> open_task(const std::string& path, const std::optional<std::st
 
 namespace {
 
-bool same_field(const manifest::DatasetField& field, const Tensor& tensor) {
-  const Shape& shape = tensor.shape();
-  return field.dtype == tensor.dtype() && !shape.empty() && Shape(shape.begin() + 1, shape.end()) == field.shape;
+bool same_field(const manifest::DatasetField& field, const TensorView& tensor) {
+  const Shape& shape = tensor.shape;
+  return field.dtype == tensor.dtype && !shape.empty() && Shape(shape.begin() + 1, shape.end()) == field.shape;
 }
 
 }  // namespace
@@ -86,7 +86,7 @@ Result<bundle::Dataset> open_dataset(const std::string& path, const manifest::Ta
     return malformed(path + ": dataset " + digest.brief() + "…, the task is about " + task.dataset.digest.brief() + "…",
                      "use the dataset bundle that the task was submitted with");
   }
-  if (!same_field(task.dataset.x, data.x) || !same_field(task.dataset.y, data.y)) {
+  if (!same_field(task.dataset.x, data.x.view()) || !same_field(task.dataset.y, data.y.view())) {
     return malformed(path + ": fields are not of the types and shapes that the task names");
   }
   return data;

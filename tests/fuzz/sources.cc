@@ -15,7 +15,7 @@ const fuzz::Scratch& scratch() {
   return folder;
 }
 
-void check(const Result<Tensor>& tensor) {
+void check(const Result<BulkTensor>& tensor) {
   if (!tensor.ok()) return;
   const auto count = element_count(tensor->shape());
   fuzz::require(count.ok() && *count == tensor->count(), "a tensor has its shape's elements");
@@ -60,7 +60,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (const auto state = bundle::read_safetensors(path); state.ok()) {
     std::size_t bytes = 0;
     for (const Entry& entry : *state) {
-      check(Result<Tensor>(entry.tensor));
+      check(Result<BulkTensor>(entry.tensor));
       bytes += entry.tensor.bytes().size();
     }
     fuzz::require(bytes < size, "a state's numbers are bytes of the file");

@@ -78,7 +78,7 @@ Status read(const std::string& kind, const std::string& path) {
 }
 
 Status show_hdf5(const std::string& file, const std::string& path) {
-  DGX_TRY(const Tensor tensor, read_hdf5(file, path));
+  DGX_TRY(const BulkTensor tensor, read_hdf5(file, path));
   const ByteView bytes = tensor.bytes();
   std::printf("%s %s %llu\n", std::string(name_of(tensor.dtype())).c_str(), to_string(tensor.shape()).c_str(),
               std::accumulate(bytes.begin(), bytes.end(), 0ULL));

@@ -42,8 +42,8 @@ TEST_CASE("a dataset comes back with its scale, shift and ranges") {
   CHECK(*digest == *dataset_digest(data));
   const auto read = read_dataset(folder / "d.h5");
   REQUIRE(read.ok());
-  CHECK(test::same(read->x, data.x));
-  CHECK(test::same(read->y, data.y));
+  CHECK(test::same(read->x.view(), data.x.view()));
+  CHECK(test::same(read->y.view(), data.y.view()));
   CHECK(read->scale == 0x1p-8F);
   CHECK(read->shift == -0.5F);
   CHECK(read->x_range == IntegerRange{0, 255});
@@ -54,6 +54,26 @@ TEST_CASE("a dataset comes back with its scale, shift and ranges") {
   CHECK(info->x_shape == Shape{1500, 784});
   CHECK(info->y_dtype == DType::kI64);
   CHECK(info->digest == *digest);
+}
+
+TEST_CASE("a dataset that is too large for memory is the same in a file") {
+  const Folder folder;
+  const Dataset data = small();
+  const Digest digest = *write_dataset(folder / "d.h5", data, Clobber::kRefuse);
+  for (const int threads : {1, 3}) {
+    auto read = read_dataset(folder / "d.h5", Check::kDigests, {.threads = threads, .bulk_bytes = 100'000});
+    REQUIRE(read.ok());
+    CHECK(read->x.view().file >= 0);
+    CHECK(read->y.view().file == -1);
+    CHECK(test::same(read->x.view(), data.x.view()));
+    CHECK(*dataset_digest(*read) == digest);
+    REQUIRE(write_dataset(folder / "again.h5", *read, Clobber::kReplace).ok());
+    CHECK(test::slurp(folder / "again.h5") == test::slurp(folder / "d.h5"));
+    const auto made = make_dataset(std::move(read->x), std::move(read->y), data.scale, data.shift, 1499);
+    REQUIRE(made.ok());
+    CHECK(made->x_range == data.x_range);
+    CHECK(std::ranges::equal(made->x.bytes(), data.x.bytes().first(1499 * 784)));
+  }
 }
 
 TEST_CASE("the recipe is the canonical JSON that the page gives") {

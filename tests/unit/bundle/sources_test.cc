@@ -36,15 +36,38 @@ std::string idx(char type, const std::vector<std::uint32_t>& dims, const std::st
 }
 
 template <class T>
-std::vector<T> values(const Tensor& tensor) {
+std::vector<T> values(const BulkTensor& tensor) {
   const auto span = tensor.as<T>();
   return {span.begin(), span.end()};
 }
 
-Result<Tensor> from_idx(const std::string& content) {
+Result<BulkTensor> from_idx(const std::string& content) {
   const Folder folder;
   test::spill(folder / "f", content);
   return read_idx(folder / "f");
+}
+
+TEST_CASE("what is too large for memory is read alike into a file") {
+  const Folder folder;
+  std::string text(2'500'001, '\0');
+  for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i * i / 7);
+  const std::string shorts = text.substr(0, 2'500'000);
+  test::spill(folder / "text", text);
+  test::spill(folder / "idx", idx(0x0b, {1250, 1000}, shorts));
+  test::spill(folder / "idx.gz", gzip(idx(0x0b, {1250, 1000}, shorts)));
+  for (const char* const name : {"idx", "idx.gz"}) {
+    const auto in_memory = read_idx(folder / name);
+    const auto in_file = read_idx(folder / name, 1000);
+    REQUIRE((in_memory.ok() && in_file.ok()));
+    CHECK(in_file->view().file >= 0);
+    CHECK(test::same(in_file->view(), in_memory->view()));
+  }
+  const auto in_memory = read_text(folder / "text", 30);
+  const auto in_file = read_text(folder / "text", 30, 1000);
+  REQUIRE((in_memory.ok() && in_file.ok()));
+  CHECK(in_file->second.view().file >= 0);
+  CHECK(test::same(in_file->first.view(), in_memory->first.view()));
+  CHECK(test::same(in_file->second.view(), in_memory->second.view()));
 }
 
 TEST_CASE("IDX files are read plain and packed, big-endian, other integers widened") {
@@ -100,7 +123,7 @@ std::string dictionary(const std::string& descr, const std::string& shape,
   return "{'descr': '" + descr + "', 'fortran_order': " + order + ", 'shape': " + shape + ", }   \n";
 }
 
-Result<Tensor> from_npy(const std::string& content) {
+Result<BulkTensor> from_npy(const std::string& content) {
   const Folder folder;
   test::spill(folder / "f", content);
   return read_npy(folder / "f");

@@ -78,13 +78,13 @@ State sample_state(std::int64_t step, std::uint64_t seed) {
   return state;
 }
 
-bool same(const Tensor& a, const Tensor& b) {
-  return a.dtype() == b.dtype() && a.shape() == b.shape() && std::ranges::equal(a.bytes(), b.bytes());
+bool same(const TensorView& a, const TensorView& b) {
+  return a.dtype == b.dtype && a.shape == b.shape && std::ranges::equal(a.bytes, b.bytes);
 }
 
 bool same(const State& a, const State& b) {
   return std::ranges::equal(
-      a, b, [](const Entry& x, const Entry& y) { return x.name == y.name && same(x.tensor, y.tensor); });
+      a, b, [](const Entry& x, const Entry& y) { return x.name == y.name && same(x.tensor.view(), y.tensor.view()); });
 }
 
 }  // namespace dgx::bundle::test

@@ -36,7 +36,7 @@ void spill(const std::string& path, std::string_view content);
 /// step.
 [[nodiscard]] State sample_state(std::int64_t step, std::uint64_t seed = 1);
 
-[[nodiscard]] bool same(const Tensor& a, const Tensor& b);
+[[nodiscard]] bool same(const TensorView& a, const TensorView& b);
 [[nodiscard]] bool same(const State& a, const State& b);
 
 /// Deterministic random numbers (SplitMix64).

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "dgx/bundle/format.h"
+#include "dgx/core/bulk.h"
 #include "dgx/core/bytes.h"
 #include "dgx/core/files.h"
 #include "dgx/core/tensor.h"
@@ -21,8 +22,8 @@ struct IntegerRange {
 /// Samples, outermost dimension first, in their source element type, and their labels or targets. A number v
 /// of `x` means v * scale + shift, which is an op of the step program, never done here.
 struct Dataset {
-  Tensor x;
-  Tensor y;
+  BulkTensor x;
+  BulkTensor y;
   float scale = 1;
   float shift = 0;
   /// Present exactly for i64 and u8 fields, and then exact.
@@ -50,7 +51,7 @@ struct DatasetInfo {
 /// kMalformed: no samples; different numbers of samples; a rank of 0; a number that is not finite (named by
 /// sample and element); an i64 beyond 2^53. kUsage: scale or shift not finite, scale 0, `first` below 1 or
 /// above the samples.
-[[nodiscard]] Result<Dataset> make_dataset(Tensor x, Tensor y, float scale = 1, float shift = 0,
+[[nodiscard]] Result<Dataset> make_dataset(BulkTensor x, BulkTensor y, float scale = 1, float shift = 0,
                                            std::optional<std::int64_t> first = std::nullopt);
 
 /// The canonical JSON that the dataset digest binds beside the tensors:

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "dgx/core/bulk.h"
 #include "dgx/core/result.h"
 
 namespace dgx::bundle {
@@ -32,11 +33,13 @@ inline constexpr std::uint64_t kMaxTensorBytes = std::uint64_t{1} << 36;
 /// bit of the logical content; kNothing trusts the file, and fits where the caller hashes anyway.
 enum class Check { kNothing, kDigests };
 
-/// How the numbers are read and written: worker threads (0: as many as the process may use), and how many
-/// bytes of numbers one read may allocate, for callers who know what they expect.
+/// How the numbers are read and written: worker threads (0: as many as the process may use), how many bytes
+/// of numbers one read may allocate, for callers who know what they expect, and from how many bytes on a
+/// dataset's field lies in a file (core/bulk.h).
 struct Effort {
   int threads = 0;
   std::uint64_t max_bytes = kMaxTensorBytes;
+  std::uint64_t bulk_bytes = kBulkBytes;
 };
 
 }  // namespace dgx::bundle
