@@ -75,6 +75,7 @@ class Training {
     std::int64_t segment = run_.index().segments();
     if (segment < files_.segments.count()) take_up(last.state, files_.segments[segment]);
     DGX_CHECK(executor_.load(last.state));
+    last.state.clear();  // the executor has its own
     result_.resumed_from = executor_.position();
     if (options_.profile_operations) executor_.start_profile();
     context_.progress.start("training", total);
