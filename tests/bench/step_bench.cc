@@ -49,6 +49,7 @@ std::vector<Case> cases(const std::string& scripts) {
   if (scripts.empty()) return all;
   all.push_back({"script-llama", scripts + "/llama.pt", "adamw:lr=3e-4", 8, {128}, true});
   all.push_back({"script-vision-transformer", scripts + "/vision_transformer.pt", "adam:lr=1e-3", 64, {28, 28}});
+  all.push_back({"script-recurrence-2000", scripts + "/recurrence.pt", "sgd:lr=1e-2", 32, {256, 16}});
   return all;
 }
 
