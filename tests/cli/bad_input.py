@@ -1,100 +1,17 @@
-"""What the programs do with bad files, bad places and bad moments: bad_input.py --bin FOLDER [--have torch]
+"""What the programs do with bad files, bad places and bad moments: bad_input.py --bin FOLDER [--have torch] (refusals.py)."""
 
-Each refusal is checked for its exit code (core/include/dgx/core/result.h), for an error message that says the word expected, and for leaving the
-folder, file by file and byte by byte, as it was: nothing lost, no partial and no temporary file.
-"""
-
-import argparse
 import base64
-import hashlib
 import json
 import os
 import random
-import resource
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "repro"))
-import tasks  # noqa: E402
-
-NOBODY = 65534
-DONE, USAGE, MALFORMED, MISSING, INTERNAL, CANNOT_CREATE, IO, INTERRUPTED, UNAUTHORISED = 0, 2, 65, 66, 70, 73, 74, 75, 77
-OPTIONS = argparse.ArgumentParser()
-OPTIONS.add_argument("--bin", required=True)
-OPTIONS.add_argument("--have", action="append", default=[])
-OPTIONS = OPTIONS.parse_args()
-BIN = os.path.abspath(OPTIONS.bin)
-FINAL = tasks.expected()["small"]["states"]["300"]
-failures = 0
-
-
-def check(condition, what):
-    global failures
-    if not condition:
-        failures += 1
-        print("FAILED:", what)
-
-
-def call(*words, bin_folder=BIN, **options):
-    command = [os.path.join(bin_folder, words[0]), *words[1:]]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
-
-
-def snapshot():
-    """Every file below the folder with its content's digest; locks are no content."""
-    found = {}
-    for folder, _, names in os.walk("."):
-        found[folder] = ""
-        for name in names:
-            if name != ".lock":
-                path = os.path.join(folder, name)
-                with open(path, "rb") as file:
-                    found[path] = hashlib.sha256(file.read()).hexdigest()
-    return found
-
-
-def refused(codes, says, *words, may_make=(), **options):
-    """The call ends with one of the codes, says the word, and leaves everything else as it was."""
-    codes = codes if isinstance(codes, tuple) else (codes,)
-    before = snapshot()
-    done = call(*words, **options)
-    what = " ".join(words)
-    check(done.returncode in codes, f"{what}: exit {done.returncode}, expected {codes}: {done.stderr}")
-    told = [line for line in done.stderr.splitlines() if not line.startswith(f"{words[0]}: warning: ")]
-    check(told and told[0].startswith(f"{words[0]}: error: ") and says in done.stderr, f"{what}: does not say '{says}': {done.stderr}")
-    after = snapshot()
-    changed = [path for path in {*before, *after} if before.get(path) != after.get(path) and path not in may_make]
-    check(not changed, f"{what}: changed or left behind: {changed}")
-
-
-def train(run, *words, task="small.json", data="small.h5"):
-    return ["dgx-train", task, "--data", data, "-o", run, "--threads", "1", *words]
-
-
-def write(path, content):
-    with open(path, "wb") as file:
-        file.write(content)
-
-
-def read(path):
-    with open(path, "rb") as file:
-        return file.read()
-
-
-def flipped(content, bit):
-    changed = bytearray(content)
-    changed[bit // 8] ^= 1 << bit % 8
-    return bytes(changed)
-
-
-def finishes(run, what):
-    """The run goes on to the stored end."""
-    done = tasks.run(BIN, *train(run))[1]
-    check(done["state"] == FINAL, f"{what}: the run ends with {done['state']}")
+from refusals import (BIN, CANNOT_CREATE, DONE, INTERNAL, INTERRUPTED, IO, MALFORMED, MISSING, NOBODY, OPTIONS, UNAUTHORISED, USAGE, call, check, disk_of, finishes,
+                      flipped, read, refused, run_tests, snapshot, train, write, tasks)
 
 
 def test_datasets():
@@ -278,15 +195,6 @@ def test_sources():
         refused(MALFORMED, "run", "dgx-train", "--evaluate", "run", "--data", "small.h5", "new.json")
 
 
-def disk_of(size_bytes, keep_signal):
-    """A call whose files may not grow beyond so many bytes. By default the signal ends a program; ours must say what is wrong."""
-
-    def limit():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, size_bytes))
-
-    return {"preexec_fn": limit, "restore_signals": keep_signal}
-
-
 def test_full_disk():
     for keep_signal in (False, True):
         for size in (0, 4096, 100000):
@@ -457,75 +365,5 @@ def test_full_disk_of_provers():
     refused(IO, "", "dgx-key", "new", "k", **disk_of(10, False))
 
 
-def files_in(folder):
-    return sorted(os.path.join(inside, name) for inside, _, names in os.walk(folder) for name in names)
-
-
-def drilled_dispute(notes):
-    """Opens one about a run with a fault as dispute.jsonl; what a side's move is called with."""
-    for name in ("cheat", "verifier"):
-        tasks.run(BIN, "dgx-key", "new", name)
-    tasks.run(BIN, *train("crooked", "--drill", "step=41,op=30,element=1,bit=20"))
-    tasks.run(BIN, "dgx-prove", "small.json", "crooked", "--key", "cheat.pem", "-o", "crooked.json")
-    tasks.run(BIN, "dgx-bisect", "open", "small.json", "crooked.json", "--segment", "4", "--from", "crooked", "--data", "small.h5", "--key",
-              "verifier.pem", "-o", "dispute.jsonl")
-    return lambda side: ["dgx-bisect", "move", "small.json", "dispute.jsonl", "--from", "crooked", "--data", "small.h5", "--key", f"{side}.pem",
-                         "--notes", notes, "--threads", "1"]
-
-
-def played(move, before):
-    """The transcript when it is over; before each move before() is called with what will be."""
-    for turn in range(20):
-        words = move(("cheat", "verifier")[turn % 2])
-        if json.loads(call("dgx-bisect", "show", "dispute.jsonl", "--json").stdout)["over"]:
-            break
-        before(words)
-        done = call(*words)
-        check(done.returncode in (0, 1), f"turn {turn + 1}: exit {done.returncode}: {done.stderr}")
-    check(turn > 3, f"the dispute ends after {turn} moves")
-    return read("dispute.jsonl")
-
-
-def test_disputes():
-    """A full disk loses no move and leaves no torn line; damaged notes cost a replay, and never a game."""
-    with tempfile.TemporaryDirectory() as notes:
-        move = drilled_dispute(notes)
-        opened = read("dispute.jsonl")
-        expected = played(move, lambda words: None)
-        check({"moves", "segment", "state", "step", "value"} == {os.path.basename(path).split("-")[0].split(".")[0] for path in files_in(notes)},
-              f"the notes are {files_in(notes)}")
-
-        def damage(words):
-            for index, path in enumerate(files_in(notes)):
-                content = read(path) or b"x"
-                write(path, (flipped(content, len(content) * 4), content[:len(content) // 2], b"", content + b"x")[index % 4])
-
-        write("dispute.jsonl", opened)
-        check(played(move, damage) == expected, "with damaged notes the game is another")
-        write("dispute.jsonl", opened)
-        shutil.rmtree(notes)
-        os.mkdir(notes)
-        # Ten bytes beyond the transcript: no room for a line of it, nor for the larger notes.
-        check(played(move, lambda words: refused(IO, "", *words, **disk_of(len(read("dispute.jsonl")) + 10, False))) == expected,
-              "after a full disk the game is another")
-
-
-def main():
-    with tempfile.TemporaryDirectory(prefix="dgx-bad-") as folder:
-        os.chdir(folder)
-        tasks.pack_small(BIN, folder)
-        for name in os.listdir(tasks.TASKS):
-            shutil.copy(os.path.join(tasks.TASKS, name), name)
-        tasks.run(BIN, "dgx-key", "new", "stranger")
-        tasks.run(BIN, *train("run", "--until", "40"))
-        for test in (test_datasets, test_tasks, test_runs, test_sources, test_full_disk, test_read_only_folder, test_two_writers, test_signals,
-                     test_hostile_manifests, test_hostile_bundles, test_no_progress, test_interrupted_verifiers, test_proofs,
-                     test_full_disk_of_provers, test_disputes):
-            start = time.monotonic()
-            test()
-            print(f"{test.__name__}: {time.monotonic() - start:.1f} s")
-        os.chdir("/")
-    sys.exit(1 if failures else 0)
-
-
-main()
+run_tests(test_datasets, test_tasks, test_runs, test_sources, test_full_disk, test_read_only_folder, test_two_writers, test_signals, test_hostile_manifests,
+          test_hostile_bundles, test_no_progress, test_interrupted_verifiers, test_proofs, test_full_disk_of_provers)
