@@ -19,11 +19,13 @@ constexpr std::int64_t kAlignment = 64;
 constexpr std::int64_t kLargeBlock = std::int64_t{1} << 12U;  // worth a place by its size
 constexpr std::size_t kMostLarge = 4096;                      // each is compared with the others
 
+std::int64_t aligned(std::int64_t size) { return (size + kAlignment - 1) / kAlignment * kAlignment; }
+
 /// Offsets of blocks that live at the same time do not overlap; first fit.
 class Arena {
  public:
   std::int64_t take(std::int64_t size) {
-    size = (size + kAlignment - 1) / kAlignment * kAlignment;
+    size = aligned(size);
     for (auto it = free_.begin(); it != free_.end(); ++it) {
       if (it->second < size) continue;
       const std::int64_t offset = it->first;
@@ -37,7 +39,7 @@ class Arena {
     return offset;
   }
   void give_back(std::int64_t offset, std::int64_t size) {
-    size = (size + kAlignment - 1) / kAlignment * kAlignment;
+    size = aligned(size);
     auto next = free_.lower_bound(offset);
     if (next != free_.end() && offset + size == next->first) {
       size += next->second;
@@ -87,10 +89,6 @@ std::int64_t place_largest_first(std::vector<Block>& blocks) {
   return end;
 }
 
-}  // namespace
-
-namespace {
-
 /// By task: the last one that may run before it is finished everywhere. Of sliced tasks one thread may be at the last while another is
 /// at the first.
 std::vector<std::size_t> ends_of_sections(const Plan& plan) {
@@ -109,7 +107,7 @@ void place_slices(const program::Program& program, Plan& plan) {
     for (const ValueIndex v : sliced.inside) {
       plan.placements[static_cast<std::size_t>(v)] = {Where::kSlice, offset, 0};
       const std::int64_t size = bytes_of(program.values[static_cast<std::size_t>(v)]) / sliced.slices * sliced.chunk;
-      offset += (size + kAlignment - 1) / kAlignment * kAlignment + kAlignment;
+      offset += aligned(size) + kAlignment;
     }
     plan.slice_bytes = std::max(plan.slice_bytes, offset);
   }
@@ -160,6 +158,28 @@ Block* block_under(const Plan& plan, std::size_t t, ValueIndex v, std::int64_t s
     return true;
   });
   return found == blocks.end() ? nullptr : &*found;
+}
+
+/// By next value: its entry. The first entry wins, others copy.
+std::map<ValueIndex, std::size_t> entries_by_next(const program::Program& program, const Plan& plan) {
+  std::map<ValueIndex, std::size_t> entry_of;
+  for (std::size_t e = 0; e < plan.entries.size(); ++e) {
+    const auto next = program.values[static_cast<std::size_t>(plan.entries[e])].next;
+    if (next) entry_of.emplace(*next, e);
+  }
+  return entry_of;
+}
+
+/// Large blocks at the arena's start, and what has a place already behind them. Returns where that begins.
+std::int64_t place_blocks(std::vector<Block>& large, Plan& plan) {
+  const std::int64_t end = place_largest_first(large);
+  for (Placement& placement : plan.placements) {
+    if (placement.where == Where::kArena) placement.offset += end;
+  }
+  for (const Block& block : large) {
+    for (const ValueIndex v : block.values) plan.placements[static_cast<std::size_t>(v)].offset = block.offset;
+  }
+  return end;
 }
 
 }  // namespace
@@ -220,11 +240,7 @@ void plan_memory(const program::Program& program, bool in_place, const std::vect
   for (std::size_t v = 0; v < values; ++v) {
     if (program.values[v].kind == kernels::Kind::kInput) plan.placements[v].where = Where::kInput;
   }
-  std::map<ValueIndex, std::size_t> entry_of;  // next value → entry; the first entry wins, others copy
-  for (std::size_t e = 0; e < plan.entries.size(); ++e) {
-    const auto next = program.values[static_cast<std::size_t>(plan.entries[e])].next;
-    if (next) entry_of.emplace(*next, e);
-  }
+  const auto entry_of = entries_by_next(program, plan);
   Arena arena;  // of small values, behind the large ones
   std::vector<Block> large;
   std::vector<std::vector<ValueIndex>> dies(plan.tasks.size() + 1);
@@ -246,13 +262,12 @@ void plan_memory(const program::Program& program, bool in_place, const std::vect
       const bool kept = last_read[static_cast<std::size_t>(v)] <= t || std::find(keep.begin(), keep.end(), v) != keep.end();
       const std::size_t last = kept ? plan.tasks.size() : ends[last_read[static_cast<std::size_t>(v)]];
       if (size >= kLargeBlock && large.size() < kMostLarge) {
-        const std::int64_t whole = (size + kAlignment - 1) / kAlignment * kAlignment;
-        if (Block* const under = in_place ? block_under(plan, t, v, whole, large) : nullptr) {
+        if (Block* const under = in_place ? block_under(plan, t, v, aligned(size), large) : nullptr) {
           under->values.push_back(v);
           under->top = v;
           under->last = last;
         } else {
-          large.push_back({{v}, whole, t, last});
+          large.push_back({{v}, aligned(size), t, last});
         }
         continue;
       }
@@ -264,14 +279,7 @@ void plan_memory(const program::Program& program, bool in_place, const std::vect
                       bytes_of(program.values[static_cast<std::size_t>(v)], plan.layouts[static_cast<std::size_t>(v)]));
     }
   }
-  const std::int64_t end = place_largest_first(large);
-  for (Placement& placement : plan.placements) {
-    if (placement.where == Where::kArena) placement.offset += end;
-  }
-  for (const Block& block : large) {
-    for (const ValueIndex v : block.values) plan.placements[static_cast<std::size_t>(v)].offset = block.offset;
-  }
-  plan.arena_bytes = end + arena.end();
+  plan.arena_bytes = place_blocks(large, plan) + arena.end();
 }
 
 std::int64_t planned_bytes(const Plan& plan, int threads) {
