@@ -43,6 +43,15 @@ struct RowsOfPanel {  // a k apart by 1; a pointer for every third row, as many 
   const std::int64_t stride;
 };
 
+template <int kRows, int kVectors>
+HWY_INLINE void clear(V (&sums)[kRows][kVectors]) {
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::Zero(D());
+  }
+}
+
 // Closes a block: adds it to its group, and a finished group to the groups before.
 template <int kRows, int kVectors>
 HWY_INLINE void store_tile(const TileTask& task, const V (&sums)[kRows][kVectors]) {
@@ -71,11 +80,7 @@ void tile(const TileTask& task) {
   constexpr int kVectors = kStrips * kStripVectors;
   const D d;
   V sums[kRows][kVectors];
-#pragma GCC unroll 16
-  for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::Zero(d);
-  }
+  clear(sums);
   Panel panel(task);
   const float* HWY_RESTRICT b = task.b;
   const std::int64_t b_step = task.b_step;

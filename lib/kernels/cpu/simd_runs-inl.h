@@ -64,13 +64,8 @@ HWY_INLINE void add_some_rows(const TileTask& task, const WindowRun& run, V (&su
 template <int kRows, int kStrips>
 void window_runs_tile(const TileTask& task, const WindowRun* runs, std::size_t count) {
   constexpr int kVectors = kStrips * kStripVectors;
-  const D d;
   V sums[kRows][kVectors];
-#pragma GCC unroll 16
-  for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::Zero(d);
-  }
+  clear(sums);
   for (const WindowRun* run = runs; run < runs + count; ++run) {
     switch (run->rows) {
       case WindowRun::Rows::kAll:

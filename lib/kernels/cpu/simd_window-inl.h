@@ -7,11 +7,7 @@ void window_columns_tile(const TileTask& task, const std::int32_t* HWY_RESTRICT 
   constexpr int kVectors = kStrips * kStripVectors;
   const D d;
   V sums[kRows][kVectors];
-#pragma GCC unroll 16
-  for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::Zero(d);
-  }
+  clear(sums);
   const float* HWY_RESTRICT a = task.a;
   for (std::int64_t k = 0; k < task.depth; ++k) {
     const float* HWY_RESTRICT b = task.b + offsets[k];
@@ -36,11 +32,7 @@ void window_rows_tile(const TileTask& task, const std::int32_t* HWY_RESTRICT off
   constexpr int kPointers = (kRows + 2) / 3;  // for every third row, as many as there are registers for
   const D d;
   V sums[kRows][kVectors];
-#pragma GCC unroll 16
-  for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::Zero(d);
-  }
+  clear(sums);
   const std::int64_t stride = task.a_row_stride;
   const float* HWY_RESTRICT b = task.b;
   for (std::int64_t k = 0; k < task.depth; ++k) {
