@@ -16,6 +16,12 @@ std::shared_ptr<const ChannelsLastGradient> ChannelsLastGradient::of(const Windo
   if (form.fill != 0 || !whole_strips || form.columns.divisor != 1) return nullptr;
   ChannelsLastGradient gradient(form);
   gradient.columns_ = column_phases(form.columns).front();
+  for (std::int64_t row = 0; row < form.rows.outputs; ++row) {
+    for (std::int64_t t = 0; t < form.rows.taps; ++t) {
+      const auto index = index_inside(form.rows, row, t);
+      gradient.row_offsets_.push_back(index ? std::optional(*index * form.rows.stride) : std::nullopt);
+    }
+  }
   if (form.planes.size() > 1) gradient.plane_step_ = form.planes[1] - form.planes[0];
   for (std::size_t p = 0; p < form.planes.size(); ++p) {
     if (form.planes[p] != form.planes[0] + static_cast<std::int64_t>(p) * gradient.plane_step_)
@@ -77,7 +83,7 @@ void ChannelsLastGradientRunner::find_runs(std::int64_t row_tap, std::int64_t co
   runs_.clear();
   const ColumnPhase::Tap& tap = gradient_.columns_.taps[static_cast<std::size_t>(column_tap)];
   for (const Piece& piece : pieces_) {
-    const auto row = index_inside(form_.rows, piece.row, row_tap);
+    const auto row = gradient_.row_offsets_[static_cast<std::size_t>(piece.row * form_.rows.taps + row_tap)];
     const std::int64_t begin = row ? std::clamp(tap.begin, piece.begin, piece.end) : piece.end;
     const std::int64_t end = row ? std::clamp(tap.end, begin, piece.end) : piece.end;
     const std::int64_t b =
@@ -88,7 +94,7 @@ void ChannelsLastGradientRunner::find_runs(std::int64_t row_tap, std::int64_t co
     };
     add_zeros(piece.begin, begin);
     if (begin < end) {
-      const std::int64_t a = form_.images[static_cast<std::size_t>(piece.image)] + *row * form_.rows.stride +
+      const std::int64_t a = form_.images[static_cast<std::size_t>(piece.image)] + *row +
                              (tap.index + begin * form_.columns.step) * form_.columns.stride;
       add_run(a, b + begin * form_.other_column, end - begin);
     }

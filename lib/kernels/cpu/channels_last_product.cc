@@ -14,8 +14,6 @@
 namespace dgx::kernels::cpu {
 namespace {
 
-constexpr std::int64_t kOutside = -1;
-
 std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
 
 }  // namespace
@@ -63,12 +61,7 @@ std::shared_ptr<const ChannelsLastProduct> ChannelsLastProduct::of(const WindowP
   product.weight_rows_ = form.weight_rows;
   product.out_row_ = form.out_row;
   product.out_column_ = form.out_column;
-  for (std::int64_t line = 0; line < form.rows.outputs; ++line) {
-    for (std::int64_t t = 0; t < form.rows.taps; ++t) {
-      const auto index = index_inside(form.rows, line, t);
-      product.row_offsets_.push_back(index ? *index * form.rows.stride : kOutside);
-    }
-  }
+  product.sort_lines();
   return std::make_shared<const ChannelsLastProduct>(std::move(product));
 }
 
@@ -99,17 +92,33 @@ bool ChannelsLastProduct::cut_segments(const WindowProductForm& form) {
   return tap_runs <= form.rows.taps * form.columns.taps;
 }
 
+/// Lines that meet the same row taps inside, at the same distances, are of one kind: nearly all of them.
+void ChannelsLastProduct::sort_lines() {
+  for (std::int64_t line = 0; line < rows_.outputs; ++line) {
+    LineKind kind;
+    std::optional<std::int64_t> base;
+    for (std::int64_t t = 0; t < rows_.taps; ++t) {
+      const auto index = index_inside(rows_, line, t);
+      if (index && !base) base = *index * rows_.stride;
+      kind.row_offsets.push_back(index ? std::optional(*index * rows_.stride - *base) : std::nullopt);
+    }
+    const auto known = std::find(kinds_.begin(), kinds_.end(), kind);
+    lines_.push_back({base.value_or(0), static_cast<std::size_t>(known - kinds_.begin())});
+    if (known == kinds_.end()) kinds_.push_back(std::move(kind));
+  }
+}
+
 std::int64_t ChannelsLastProduct::scratch_size() const {
   return PackedMatrix::size(depth_, static_cast<std::int64_t>(weight_rows_.size()));
 }
 
 ChannelsLastProductRunner::ChannelsLastProductRunner(const ChannelsLastProduct& product, float* scratch)
     : product_(product), kernels_(current_kernels()), weights_(scratch) {
-  std::size_t most = 0;
-  for (std::size_t b = 0; b + 1 < product.block_begin_.size(); ++b) {
-    most = std::max(most, product.block_begin_[b + 1] - product.block_begin_[b]);
+  for (const ColumnPhase& phase : product.phases_) {
+    const Panels panels(phase.count, kernels_.tile_rows);
+    for (std::int64_t p = 0; p < panels.count; ++p)
+      panels_.push_back({&phase, panels.first_row(p), panels.height(p)});
   }
-  runs_.resize(most);
 }
 
 void ChannelsLastProductRunner::set_weights(const float* weights) {
@@ -131,63 +140,87 @@ void ChannelsLastProductRunner::set_weights(const float* weights) {
   for (std::int64_t strip = 0; strip < strip_count(channels); ++strip) {
     all_terms_ = all_terms_ || !kernels_.all_finite(weights_ + strip * stride, product_.depth(), kStripWidth, kStripWidth);
   }
+  runs_.clear();
+  tile_runs_.clear();
+  for (const ChannelsLastProduct::LineKind& kind : product_.kinds_) {
+    for (const Panel& panel : panels_) {
+      for (std::size_t block = 0; block + 1 < product_.block_begin_.size(); ++block) {
+        tile_runs_.push_back({runs_.size(), 0});
+        find_runs(kind, panel, block);
+        tile_runs_.back().end = runs_.size();
+      }
+    }
+  }
 }
 
-/// What a tile at `place` multiplies of a block. Returns how many runs there are.
-std::size_t ChannelsLastProductRunner::find_runs(const Place& place, std::size_t block) {
-  using Rows = WindowRun::Rows;
-  const std::int64_t* const row_offsets = product_.row_offsets_.data() + place.line * product_.rows_.taps;
-  std::size_t count = 0;
+/// What a panel's tiles multiply of a block, on lines of this kind: after runs_.
+void ChannelsLastProductRunner::find_runs(const ChannelsLastProduct::LineKind& kind, const Panel& panel,
+                                          std::size_t block) {
+  const std::size_t first = runs_.size();
   for (std::size_t s = product_.block_begin_[block]; s < product_.block_begin_[block + 1]; ++s) {
     const ChannelsLastProduct::Segment& segment = product_.segments_[s];
-    const std::int64_t row = row_offsets[segment.row_tap];
-    const ColumnPhase::Tap& tap = place.phase->taps[static_cast<std::size_t>(segment.column_tap)];
-    const std::int64_t height = place.height;
-    const std::int64_t begin = std::clamp(tap.begin - place.first, std::int64_t{0}, height);
+    const std::optional<std::int64_t> row = kind.row_offsets[static_cast<std::size_t>(segment.row_tap)];
+    const ColumnPhase::Tap& tap = panel.phase->taps[static_cast<std::size_t>(segment.column_tap)];
+    const int height = panel.height;
+    const std::int64_t begin = std::clamp<std::int64_t>(tap.begin - panel.first, 0, height);
     const std::int64_t end =
-        row == kOutside || !tap.meets ? begin : std::clamp(tap.end - place.first, begin, height);
+        row && tap.meets ? std::clamp<std::int64_t>(tap.end - panel.first, begin, height) : begin;
     if (begin == end && !all_terms_) continue;
-    WindowRun& run = runs_[count++];
+    WindowRun run;
     run.count = segment.count;
     run.b = (segment.term - static_cast<std::int64_t>(block) * kDotBlock) * kStripWidth;
     run.begin = static_cast<std::int32_t>(begin);
     run.end = static_cast<std::int32_t>(end);
-    run.a = begin == end ? 0
-                         : row + (tap.index + place.first * place.phase->move) * product_.columns_.stride +
-                               product_.first_plane_ + segment.plane * product_.plane_step_;
-    run.rows = Rows::kSome;
-    if (begin == 0 && end == height) {
-      run.rows = Rows::kAll;
-    } else if (!all_terms_ && begin == 1 && end == height) {
-      run.rows = Rows::kButFirst;
-    } else if (!all_terms_ && begin == 0 && end == height - 1) {
-      run.rows = Rows::kButLast;
+    if (begin < end) {
+      run.a = *row + (tap.index + panel.first * panel.phase->move) * product_.columns_.stride +
+              product_.first_plane_ + segment.plane * product_.plane_step_;
     }
+    run.rows = rows_of(run, height);
+    if (runs_.size() == first || !joins(runs_.back(), run)) runs_.push_back(run);
   }
-  return count;
+}
+
+WindowRun::Rows ChannelsLastProductRunner::rows_of(const WindowRun& run, int height) const {
+  using Rows = WindowRun::Rows;
+  if (run.begin == 0 && run.end == height) return Rows::kAll;
+  if (!all_terms_ && run.begin == 1 && run.end == height) return Rows::kButFirst;
+  if (!all_terms_ && run.begin == 0 && run.end == height - 1) return Rows::kButLast;
+  return Rows::kSome;
+}
+
+/// Makes `last` longer if the terms of `run` follow its own in both operands: neighbouring taps often do.
+bool ChannelsLastProductRunner::joins(WindowRun& last, const WindowRun& run) const {
+  const bool follows = last.begin == run.begin && last.end == run.end &&
+                       last.a + last.count * product_.plane_step_ == run.a &&
+                       last.b + last.count * kStripWidth == run.b;
+  if (follows) last.count += run.count;
+  return follows;
 }
 
 /// A tile through all blocks of its terms. Sums of unfinished groups stay in a tile of their own, the groups
 /// before in the outputs.
-void ChannelsLastProductRunner::tile(const Place& place, std::int64_t strip, int strips, const float* image,
-                                     float* out) {
+void ChannelsLastProductRunner::tile(std::int64_t line, std::size_t number, std::int64_t strip, int strips,
+                                     const float* image, float* out) const {
+  const Panel& panel = panels_[number];
+  const ChannelsLastProduct::Line& place = product_.lines_[static_cast<std::size_t>(line)];
   const auto channels = static_cast<std::int64_t>(product_.weight_rows_.size());
   const std::int64_t columns = std::min(strips * kStripWidth, channels - strip * kStripWidth);
   alignas(64) float group[32 * kStripWidth];
   alignas(64) float edge[32 * kStripWidth];  // of the last, partial strip
   const bool whole = columns == strips * kStripWidth;
-  const std::int64_t position_step = place.phase->step * product_.out_column_;
-  float* const at = out + place.line * product_.out_row_ +
-                    (place.phase->first + place.first * place.phase->step) * product_.out_column_ +
+  const std::int64_t position_step = panel.phase->step * product_.out_column_;
+  float* const at = out + line * product_.out_row_ +
+                    (panel.phase->first + panel.first * panel.phase->step) * product_.out_column_ +
                     strip * kStripWidth;
   TileTask task;
-  task.a = image;
-  task.a_row_stride = place.phase->move * product_.columns_.stride;
+  task.a = image + place.base;
+  task.a_row_stride = panel.phase->move * product_.columns_.stride;
   task.a_step = product_.plane_step_;
   task.b_step = kStripWidth;
   task.b_strip_stride = strip_stride(product_.depth());
   task.out_strip_stride = kStripWidth;
   const std::size_t blocks = product_.block_begin_.size() - 1;
+  const TileRuns* const runs_of = tile_runs_.data() + (place.kind * panels_.size() + number) * blocks;
   for (std::size_t block = 0; block < blocks; ++block) {
     const std::int64_t k = static_cast<std::int64_t>(block) * kDotBlock;
     const bool closes = (k + kDotBlock) % kDotGroup == 0 || block + 1 == blocks;
@@ -196,25 +229,23 @@ void ChannelsLastProductRunner::tile(const Place& place, std::int64_t strip, int
     task.accumulate = closes && k >= kDotGroup;
     task.out = !closes ? group : whole ? at : edge;
     task.out_row_stride = closes && whole ? position_step : strips * kStripWidth;
-    kernels_.window_runs(task, runs_.data(), find_runs(place, block), place.height, strips);
+    kernels_.window_runs(task, runs_.data() + runs_of[block].begin, runs_of[block].end - runs_of[block].begin,
+                         panel.height, strips);
   }
-  for (std::int64_t i = 0; !whole && i < place.height; ++i) {
+  for (std::int64_t i = 0; !whole && i < panel.height; ++i) {
     std::memcpy(at + i * position_step, edge + i * strips * kStripWidth,
                 static_cast<std::size_t>(columns) * sizeof(float));
   }
 }
 
-void ChannelsLastProductRunner::run(const float* image, std::int64_t first, std::int64_t end, float* out) {
+void ChannelsLastProductRunner::run(const float* image, std::int64_t first, std::int64_t end,
+                                    float* out) const {
   const std::int64_t strips = strip_count(static_cast<std::int64_t>(product_.weight_rows_.size()));
   for (std::int64_t line = first; line < end; ++line) {
-    for (const ColumnPhase& phase : product_.phases_) {
-      const Panels panels(phase.count, kernels_.tile_rows);
-      for (std::int64_t p = 0; p < panels.count; ++p) {
-        const Place place{line, &phase, panels.first_row(p), panels.height(p)};
-        for (std::int64_t strip = 0; strip < strips; strip += kernels_.tile_strips) {
-          tile(place, strip, static_cast<int>(std::min<std::int64_t>(kernels_.tile_strips, strips - strip)),
-               image, out);
-        }
+    for (std::size_t panel = 0; panel < panels_.size(); ++panel) {
+      for (std::int64_t strip = 0; strip < strips; strip += kernels_.tile_strips) {
+        tile(line, panel, strip,
+             static_cast<int>(std::min<std::int64_t>(kernels_.tile_strips, strips - strip)), image, out);
       }
     }
   }

@@ -59,19 +59,31 @@ class ChannelsLastProduct {
 
  private:
   friend class ChannelsLastProductRunner;
+  /// By row tap: how far behind the line's base it meets the operand, or nothing: outside.
+  struct LineKind {
+    std::vector<std::optional<std::int64_t>> row_offsets;
+    bool operator==(const LineKind&) const = default;
+  };
+  struct Line {
+    std::int64_t base = 0;  ///< where the first row tap that is inside meets the image
+    std::size_t kind = 0;
+  };
   ChannelsLastProduct() = default;
   bool cut_segments(const WindowProductForm& form);
+  void sort_lines();
 
   WindowAxis rows_, columns_;
   std::int64_t depth_ = 0, plane_step_ = 1, first_plane_ = 0;
   std::vector<Segment> segments_;
   std::vector<std::size_t> block_begin_;  // by block, and the end
   std::vector<ColumnPhase> phases_;
-  std::vector<std::int64_t> row_offsets_;            // by line and row tap: in the image, or kOutside
+  std::vector<Line> lines_;
+  std::vector<LineKind> kinds_;
   std::vector<std::int64_t> weights_, weight_rows_;  // where each term's and each output channel's lie
   std::int64_t out_row_ = 0, out_column_ = 0;
 };
 
+/// The runs of all tiles are found once for given weights: they are the same for lines of one kind.
 class ChannelsLastProductRunner {
  public:
   /// `scratch` holds product.scratch_size() floats on a cache line.
@@ -79,23 +91,30 @@ class ChannelsLastProductRunner {
 
   void set_weights(const float* weights);
   /// Lines [first, end) of an image's outputs.
-  void run(const float* image, std::int64_t first, std::int64_t end, float* out);
+  void run(const float* image, std::int64_t first, std::int64_t end, float* out) const;
 
  private:
-  struct Place {
-    std::int64_t line = 0;
+  struct Panel {
     const ColumnPhase* phase = nullptr;
     std::int64_t first = 0;  ///< of the phase's outputs
     int height = 0;
   };
-  std::size_t find_runs(const Place& place, std::size_t block);
-  void tile(const Place& place, std::int64_t strip, int strips, const float* image, float* out);
+  struct TileRuns {
+    std::size_t begin = 0, end = 0;
+  };
+  void find_runs(const ChannelsLastProduct::LineKind& kind, const Panel& panel, std::size_t block);
+  [[nodiscard]] WindowRun::Rows rows_of(const WindowRun& run, int height) const;
+  bool joins(WindowRun& last, const WindowRun& run) const;
+  void tile(std::int64_t line, std::size_t number, std::int64_t strip, int strips, const float* image,
+            float* out) const;
 
   const ChannelsLastProduct& product_;
   const KernelTable& kernels_;
   float* weights_;
   bool all_terms_ = false;  // a weight is not finite
+  std::vector<Panel> panels_;
   std::vector<WindowRun> runs_;
+  std::vector<TileRuns> tile_runs_;  // by kind of line, panel and block
 };
 
 /// A WindowGradientForm whose both sides lie so.
@@ -110,6 +129,8 @@ class ChannelsLastGradient {
 
   WindowGradientForm form_;
   ColumnPhase columns_;
+  std::vector<std::optional<std::int64_t>>
+      row_offsets_;  // by row of outputs and row tap: in the image, or nothing: outside
   std::int64_t plane_step_ = 1;
 };
 
