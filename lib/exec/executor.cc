@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -23,14 +22,6 @@ using kernels::Source;
 using kernels::ValueIndex;
 
 namespace {
-
-/// The first element that is infinite or NaN.
-std::optional<std::size_t> first_not_finite(const TensorView& tensor) {
-  const auto numbers = tensor.as<float>();
-  const auto found = std::find_if(numbers.begin(), numbers.end(), [](float x) { return !std::isfinite(x); });
-  if (found == numbers.end()) return std::nullopt;
-  return static_cast<std::size_t>(found - numbers.begin());
-}
 
 void flip(std::span<std::uint8_t> bytes, DType dtype, const Fault& fault) {
   const auto bit = static_cast<std::size_t>(fault.element) * size_of(dtype) * 8 + static_cast<std::size_t>(fault.bit);
@@ -100,13 +91,7 @@ struct ExactExecutor::Impl {
 
 Status ExactExecutor::Impl::add_batch_field(ValueIndex v, const BulkView& data) {
   const Primitive& input = program->values[static_cast<std::size_t>(v)];
-  Shape expected = data.shape;
-  if (!expected.empty()) expected[0] = inputs.batch;
-  if (data.dtype != input.dtype || expected != input.shape) {
-    return malformed("the program's `batch " + input.source.name + "` is " + std::string(name_of(input.dtype)) +
-                     to_string(input.shape) + ", the dataset gives " + std::string(name_of(data.dtype)) +
-                     to_string(expected));
-  }
+  DGX_CHECK(check_batch_field(input, data, inputs.batch));
   batch.push_back({v, data, Tensor(input.dtype, input.shape)});
   return {};
 }
@@ -235,10 +220,7 @@ Status ExactExecutor::Impl::check_finite(const Machine& machine) const {
     if (!entry.next || entry.current.dtype() != DType::kF32 || *entry.next == entry.input) continue;
     if (machine.is_checked(*entry.next) && !machine.flagged(*entry.next)) continue;
     const auto bad = first_not_finite(in_rows(entry, machine.view(*entry.next)).view());
-    if (!bad) continue;
-    return malformed("step " + std::to_string(position) + ": entry " + entry.name + " is not finite at element " +
-                         std::to_string(*bad),
-                     "a smaller learning rate or --clip-norm keeps training finite");
+    if (bad) return not_finite(position, entry.name, *bad);
   }
   return {};
 }
@@ -305,12 +287,7 @@ Result<std::unique_ptr<ExactExecutor>> ExactExecutor::create(std::shared_ptr<con
 }
 
 Status ExactExecutor::load(const State& state) {
-  DGX_CHECK(program::check_state(*impl_->program, state));
-  DGX_TRY(impl_->position, step_of(state));
-  for (const Entry& entry : state) {
-    const auto bad = entry.tensor.dtype() == DType::kF32 ? first_not_finite(entry.tensor.view()) : std::nullopt;
-    if (bad) return malformed("entry " + entry.name + " is not finite at element " + std::to_string(*bad));
-  }
+  DGX_TRY(impl_->position, check_loadable(*impl_->program, state));
   for (std::size_t e = 0; e < state.size(); ++e) impl_->set_entry(impl_->entries[e], state[e].tensor);
   impl_->packed = false;
   return {};
@@ -325,7 +302,10 @@ Status ExactExecutor::step() {
   return {};
 }
 
-void ExactExecutor::start_profile() { impl_->fused->time_tasks(); }
+Status ExactExecutor::start_profile() {
+  impl_->fused->time_tasks();
+  return {};
+}
 
 StepProfile ExactExecutor::profile() const {
   return {impl_->profiled_steps, impl_->profiled_seconds, operation_profiles(*impl_->fused)};
@@ -359,7 +339,7 @@ Status ExactExecutor::trace(const Fault& fault, const std::function<Status(std::
 
 std::int64_t ExactExecutor::position() const { return impl_->position; }
 
-State ExactExecutor::state() const {
+Result<State> ExactExecutor::state() const {
   State state;
   for (const auto& entry : impl_->entries) state.push_back({entry.name, impl_->in_rows(entry, entry.current.view())});
   return state;

@@ -1,10 +1,27 @@
 #pragma once
 
+#include <optional>
+#include <string_view>
+
+#include "dgx/core/bulk.h"
 #include "dgx/core/tensor.h"
 #include "dgx/kernels/primitive.h"
+#include "dgx/program/program.h"
 #include "thread_team.h"
 
 namespace dgx::exec {
+
+/// The first element that is infinite or NaN, of an f32 tensor.
+[[nodiscard]] std::optional<std::size_t> first_not_finite(const TensorView& tensor);
+
+/// kMalformed unless `batch` rows of `data` are what the program's batch input is.
+[[nodiscard]] Status check_batch_field(const kernels::Primitive& input, const BulkView& data, std::int64_t batch);
+
+/// kMalformed unless the state is the program's (program::check_state), with a step, and finite. Gives the step.
+[[nodiscard]] Result<std::int64_t> check_loadable(const program::Program& program, const State& state);
+
+/// What a step returns that would make an entry not finite.
+[[nodiscard]] Error not_finite(std::int64_t step, std::string_view entry, std::size_t element);
 
 /// The numbers of a `constant` input, which the program's reader has checked.
 [[nodiscard]] Tensor constant_tensor(const kernels::Primitive& input);

@@ -62,8 +62,9 @@ Status DisputeParty::replay_segment() {
     progress_.update(step - segment_.first);
     if (step == segment_.end) break;
     // A lazy solver's states follow from the segment's first alone.
-    if (!lazy && step > segment_.first && (step - segment_.first) % interval_ == 0)
-      kept_states_[step] = replay_->state();
+    if (!lazy && step > segment_.first && (step - segment_.first) % interval_ == 0) {
+      DGX_TRY(kept_states_[step], replay_->state());
+    }
     ++replayed_;
     const Status taken = replay_->step();
     position_ = step + 1;
@@ -139,7 +140,10 @@ Status DisputeParty::trace(std::int64_t step, const std::set<std::int64_t>& kept
   DGX_CHECK(go_to(step));
   const bool known = steps_.contains(step);
   StepNotes notes;
-  if (!known) notes.before = entries_now(replay_->state());
+  if (!known) {
+    DGX_TRY(const State before, replay_->state());
+    notes.before = entries_now(before);
+  }
   ++replayed_;
   position_.reset();
   const Status traced = replay_->trace([&](std::int32_t value, const TensorView& numbers) -> Status {
@@ -152,7 +156,8 @@ Status DisputeParty::trace(std::int64_t step, const std::set<std::int64_t>& kept
     return traced.ok() ? internal_error("a trace that ends early") : traced;
   if (traced.ok()) {
     position_ = step + 1;
-    notes.after = entries_now(replay_->state());
+    DGX_TRY(const State after, replay_->state());
+    notes.after = entries_now(after);
   } else {
     notes.after = entries_from(notes.values);
   }
@@ -254,7 +259,7 @@ Result<Tensor> DisputeParty::entry(std::int64_t step, std::string_view name) {
     return value(step - 1, files_.program->values[static_cast<std::size_t>(*input)].next.value_or(*input));
   }
   DGX_CHECK(go_to(step));
-  const State state = replay_->state();
+  DGX_TRY(const State state, replay_->state());
   return find_entry(state, name)->tensor;
 }
 

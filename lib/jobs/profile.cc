@@ -65,7 +65,7 @@ Result<Chain> first_replay(exec::ExactExecutor& executor, State start, std::int6
   out.starts.push_back(std::move(start));
   for (std::int64_t segment = 0; segment < segments; ++segment) {
     DGX_CHECK(run_steps(executor, steps, context));
-    State end = executor.state();
+    DGX_TRY(State end, executor.state());
     DGX_TRY(const auto digests, merkle::state_digests(end));
     out.ends.push_back(digests.state);
     (segment + 1 < segments ? out.starts.emplace_back() : out.last) = std::move(end);
@@ -80,7 +80,8 @@ Result<Timing> replay(exec::ExactExecutor& executor, const Chain& chain, const J
     const auto begin = std::chrono::steady_clock::now();
     DGX_CHECK(run_steps(executor, chain.steps, context));
     out.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    DGX_TRY(const auto digests, merkle::state_digests(executor.state()));
+    DGX_TRY(const State end, executor.state());
+    DGX_TRY(const auto digests, merkle::state_digests(end));
     if (digests.state != chain.ends[segment]) ++out.differing;
   }
   return out;

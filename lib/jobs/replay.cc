@@ -17,7 +17,8 @@ Status Replay::load(const State& state) {
 }
 
 Result<Digest> Replay::digest(int threads) const {
-  DGX_TRY(const auto digests, bundle::digests_of(executor_.state(), threads));
+  DGX_TRY(const State now, executor_.state());
+  DGX_TRY(const auto digests, bundle::digests_of(now, threads));
   return digests.state;
 }
 
@@ -27,13 +28,19 @@ bool Replay::lazy_here() const {
   return position() >= segment.first && position() < segment.end;
 }
 
+Status Replay::note_segment_start() {
+  if (!segment_start_.empty()) return {};
+  DGX_TRY(segment_start_, executor_.state());
+  return {};
+}
+
 State Replay::lazy_next() const {
   return lazy_state(segment_start_, position() + 1 - files_.segments[*drill_->segment].first);
 }
 
 Status Replay::step() {
   if (lazy_here()) {
-    if (segment_start_.empty()) segment_start_ = executor_.state();
+    DGX_CHECK(note_segment_start());
     return executor_.load(lazy_next());
   }
   const bool fault_now = drill_ && !drill_->lazy() && position() == drill_->step;
@@ -49,7 +56,7 @@ Status Replay::trace(const Visit& visit) {
   const bool fault_now = drill_ && !drill_->lazy() && position() == drill_->step;
   if (fault_now) return executor_.trace(drill_->fault, visit);
   if (!lazy_here()) return executor_.trace(visit);
-  if (segment_start_.empty()) segment_start_ = executor_.state();
+  DGX_CHECK(note_segment_start());
   const State claimed = lazy_next();
   std::vector<const Tensor*> becomes(files_.program->values.size(), nullptr);
   for (const kernels::Primitive& input : files_.program->values) {

@@ -27,7 +27,7 @@ class Replay {
   /// Begins anew from a state at a committed step. (A lazy segment can only be shown from its beginning.)
   [[nodiscard]] Status load(const State& state);
   [[nodiscard]] std::int64_t position() const { return executor_.position(); }
-  [[nodiscard]] State state() const { return executor_.state(); }
+  [[nodiscard]] Result<State> state() const { return executor_.state(); }
   [[nodiscard]] Result<Digest> digest(int threads) const;
 
   /// One step.
@@ -38,6 +38,7 @@ class Replay {
 
  private:
   [[nodiscard]] bool lazy_here() const;
+  [[nodiscard]] Status note_segment_start();
   [[nodiscard]] State lazy_next() const;
 
   const TaskFiles& files_;

@@ -163,7 +163,7 @@ Result<State> StartStates::recompute(std::int64_t checkpoint, protocol::Executor
     DGX_CHECK(as_inconclusive(executor.step(), where));
     ++recomputed_steps_;
   }
-  State state = executor.state();
+  DGX_TRY(State state, executor.state());
   DGX_TRY(const auto digests, bundle::digests_of(state, threads_));
   if (digests.state != committed(checkpoint)) return missed(checkpoint, from);
   reached_ = checkpoint;

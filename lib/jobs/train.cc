@@ -56,7 +56,7 @@ std::optional<ResumePoint> read_resume_point(const std::string& run, const proto
 class Training {
  public:
   Training(const TrainOptions& options, const JobContext& context, const TaskFiles& files,
-           exec::ExactExecutor& executor, bundle::RunWriter& run, std::optional<Drill> drill, bool continued)
+           exec::StepExecutor& executor, bundle::RunWriter& run, std::optional<Drill> drill, bool continued)
       : options_(options),
         context_(context),
         files_(files),
@@ -77,7 +77,7 @@ class Training {
     DGX_CHECK(executor_.load(last.state));
     last.state.clear();  // the executor has its own
     result_.resumed_from = executor_.position();
-    if (options_.profile_operations) executor_.start_profile();
+    if (options_.profile_operations) DGX_CHECK(executor_.start_profile());
     context_.progress.start("training", total);
     const double begin = seconds_now();
     Status status;
@@ -94,7 +94,8 @@ class Training {
     if (options_.profile_operations) result_.profile = executor_.profile();
     result_.segments = run_.index().segments();
     if (files_.segments.state_at(result_.steps) < 0) {
-      DGX_TRY(const auto digests, bundle::digests_of(executor_.state(), context_.threads));
+      DGX_TRY(const State last_state, executor_.state());
+      DGX_TRY(const auto digests, bundle::digests_of(last_state, context_.threads));
       result_.state = digests.state;
     } else {
       result_.state = run_.index().checkpoints.back().digest;
@@ -117,12 +118,15 @@ class Training {
       DGX_CHECK(be_lazy(segment));
     } else {
       std::optional<State> honest_start;
-      if (faulty) honest_start = executor_.state();
+      if (faulty) {
+        DGX_TRY(honest_start, executor_.state());
+      }
       DGX_CHECK(steps(segment, goal));
       if (executor_.position() < segment.end) return {};
       if (faulty) DGX_CHECK(compare_with_honest(*honest_start));
     }
-    DGX_CHECK(checkpointer_.commit(executor_.state(), std::move(losses_)));
+    DGX_TRY(State reached, executor_.state());
+    DGX_CHECK(checkpointer_.commit(std::move(reached), std::move(losses_)));
     losses_.clear();
     discard_resume_point(options_.run);
     return {};
@@ -139,14 +143,18 @@ class Training {
         context_.progress.update(executor_.position(), "loss " + short_number(executor_.loss()));
       }
     }
-    if (end < segment.end) return write_resume_point(options_.run, executor_.state(), losses_);
-    return {};
+    return end < segment.end ? write_resume_point() : Status();
+  }
+
+  [[nodiscard]] Status write_resume_point() const {
+    DGX_TRY(const State state, executor_.state());
+    return jobs::write_resume_point(options_.run, state, losses_);
   }
 
   Status interrupt() {
     const std::int64_t position = executor_.position();
     if (files_.segments.state_at(position) < 0) {
-      DGX_CHECK(write_resume_point(options_.run, executor_.state(), losses_));
+      DGX_CHECK(write_resume_point());
     }
     if (position == result_.resumed_from && continued_) {
       return internal_error("stopped at step " + std::to_string(position) + " again, without having made one",
@@ -161,16 +169,18 @@ class Training {
   Status be_lazy(const protocol::Segment& segment) {
     const std::int64_t missing = segment.end - executor_.position();
     losses_.insert(losses_.end(), static_cast<std::size_t>(missing), executor_.loss());
-    return executor_.load(lazy_state(executor_.state(), missing));
+    DGX_TRY(const State start, executor_.state());
+    return executor_.load(lazy_state(start, missing));
   }
 
   /// Replays the faulty segment honestly, to know whether the fault reached a committed digest at all.
   Status compare_with_honest(const State& start) {
-    const State faulty = executor_.state();
+    DGX_TRY(const State faulty, executor_.state());
     DGX_CHECK(executor_.load(start));
     DGX_TRY(const std::int64_t end, step_of(faulty));
     while (executor_.position() < end) DGX_CHECK(executor_.step());
-    DGX_TRY(const auto honest_digests, bundle::digests_of(executor_.state()));
+    DGX_TRY(const State honest, executor_.state());
+    DGX_TRY(const auto honest_digests, bundle::digests_of(honest));
     DGX_TRY(const auto faulty_digests, bundle::digests_of(faulty));
     result_.drill_changed_nothing = honest_digests.state == faulty_digests.state;
     return executor_.load(faulty);
@@ -185,7 +195,7 @@ class Training {
   const TrainOptions& options_;
   const JobContext& context_;
   const TaskFiles& files_;
-  exec::ExactExecutor& executor_;
+  exec::StepExecutor& executor_;
   Checkpointer checkpointer_;
   bundle::RunWriter& run_;
   std::optional<Drill> drill_;
@@ -235,8 +245,9 @@ Result<TrainResult> train(const TrainOptions& options, const JobContext& context
   const bundle::RunHeader header{files.task.id, files.body().program.root, files.body().checkpoint_every,
                                  options.drill.value_or("")};
   const bool continued = exists(options.run + "/index.h5");
-  DGX_TRY(bundle::RunWriter run, open_run(options, files, header, keep));
+  // First, so that nothing is written where steps cannot be computed.
   DGX_TRY(const auto executor, make_executor(files, data, context.threads));
+  DGX_TRY(bundle::RunWriter run, open_run(options, files, header, keep));
   return Training(options, context, files, *executor, run, std::move(drill), continued).all();
 }
 

@@ -49,14 +49,16 @@ Result<std::optional<Digest>> run_steps(Executor& executor, const Segment& segme
     if (!status.ok() && status.error().code == ErrorCode::kMalformed) return std::optional<Digest>();
     DGX_CHECK(std::move(status));
     if (step == witnessed) {
-      DGX_TRY(const Digest interior, digest_of(executor.state()));
+      DGX_TRY(const State now, executor.state());
+      DGX_TRY(const Digest interior, digest_of(now));
       witness = witness_of(verifier, interior);
     }
     if (progress && !progress()) {
       return Error{ErrorCode::kInterrupted, fmt::format("segment {}: interrupted", segment.index), {}};
     }
   }
-  DGX_TRY(const Digest end, digest_of(executor.state()));
+  DGX_TRY(const State last, executor.state());
+  DGX_TRY(const Digest end, digest_of(last));
   return std::optional<Digest>(end);
 }
 

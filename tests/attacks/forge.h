@@ -50,11 +50,11 @@ class Forger {
       for (std::int64_t step = files_.segments[segment].first; step < files_.segments[segment].end; ++step) {
         must(executor->step());
         if (!machine.after) continue;
-        State edited = executor->state();
+        State edited = executor->state().value();
         machine.after(step + 1, edited);
         must(executor->load(edited));
       }
-      out.push_back(executor->state());
+      out.push_back(executor->state().value());
     }
     return out;
   }

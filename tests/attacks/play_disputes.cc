@@ -74,7 +74,7 @@ class Scene {
     must(executor->load(state));
     for (std::int64_t i = 0; i <= files_.segments.count(); ++i) {
       while (executor->position() < files_.segments.boundary(i)) must(executor->step());
-      states_.push_back(executor->state());
+      states_.push_back(executor->state().value());
       digests_.push_back(must(bundle::digests_of(states_.back(), 1)).state);
     }
     liar_ = std::make_unique<Source>(files_, data_, states_[0]);

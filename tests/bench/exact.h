@@ -25,7 +25,7 @@ class Exact {
   /// Makes the data and the executor: from here on memory is the step's own.
   void start(int threads);
   void step();
-  void start_profile() { executor_->start_profile(); }
+  void start_profile() { static_cast<void>(executor_->start_profile()); }
   [[nodiscard]] const exec::ExactExecutor& executor() const { return *executor_; }
 
  private:

@@ -238,7 +238,7 @@ class Subject {
           must(executor->load(states[0]));
           for (std::size_t s = 1; s < states.size(); ++s) {
             must(traced ? executor->trace({}) : executor->step());
-            require_same(executor->state(), states[s],
+            require_same(executor->state().value(), states[s],
                          std::string(name_of(set)) + ", " + std::to_string(threads) + " threads" +
                              (traced ? ", traced" : ""));
           }

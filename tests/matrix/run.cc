@@ -144,7 +144,7 @@ class Run {
     const State start = state(form);
     if (const Status status = executor.load(start); !status.ok()) return status.error().message;
     const Status stepped = executor.step();
-    if (auto text = check_step(stepped, executor.state(), form); !text.empty()) return "fused: " + text + "\n" + executor.explain();
+    if (auto text = check_step(stepped, executor.state().value(), form); !text.empty()) return "fused: " + text + "\n" + executor.explain();
     if (const Status status = executor.load(start); !status.ok()) return status.error().message;
     std::string difference;
     const Status traced = executor.trace([&](std::int32_t v, const TensorView& view) -> Status {
@@ -154,7 +154,7 @@ class Run {
       if (!difference.empty()) difference = fmt::format("value {}: {}", v, difference);
       return {};
     });
-    if (difference.empty()) difference = check_step(traced, executor.state(), form);
+    if (difference.empty()) difference = check_step(traced, executor.state().value(), form);
     return difference.empty() ? "" : "value by value: " + difference;
   }
 

@@ -45,7 +45,7 @@ Status TinyExecutor::step() {
   return {};
 }
 
-State TinyExecutor::state() const { return tiny_state(position_, value_); }
+Result<State> TinyExecutor::state() const { return tiny_state(position_, value_); }
 
 std::string tiny_line() { return R"({"k":"input","next":0,"s":[],"src":"state model/x","t":"i64","v":0})"; }
 
@@ -60,7 +60,7 @@ TinyRun tiny_run(TinyExecutor& executor, const std::string& name) {
   const auto segments = *Segments::of(body.steps, body.checkpoint_every);
   for (std::int64_t i = 0; i < segments.count(); ++i) {
     for (std::int64_t s = segments[i].first; s < segments[i].end; ++s) REQUIRE(executor.step().ok());
-    run.states.push_back(executor.state());
+    run.states.push_back(executor.state().value());
     run.digests.push_back(state_digest(run.states.back()));
   }
   const Proof proof{

@@ -23,7 +23,7 @@ class TinyExecutor : public protocol::Executor {
   Status load(const State& state) override;
   Status step() override;
   [[nodiscard]] std::int64_t position() const override { return position_; }
-  [[nodiscard]] State state() const override;
+  [[nodiscard]] Result<State> state() const override;
   [[nodiscard]] float loss() const override { return 0; }
   Status trace(const std::function<Status(std::int32_t, const TensorView&)>&) override { return {}; }
 

@@ -56,8 +56,8 @@ TEST_CASE("only a replay gives the witness, and each key has its own") {
   TinyExecutor again;
   REQUIRE(again.load(run.states[3]).ok());
   for (std::int64_t s = 30; s < step; ++s) REQUIRE(again.step().ok());
-  CHECK(row->witness == witness_of(test::key_id(test::kVerifier), test::state_digest(again.state())));
-  CHECK(row->witness != witness_of(test::key_id(9), test::state_digest(again.state())));
+  CHECK(row->witness == witness_of(test::key_id(test::kVerifier), test::state_digest(again.state().value())));
+  CHECK(row->witness != witness_of(test::key_id(9), test::state_digest(again.state().value())));
 }
 
 TEST_CASE("a start state that is not the committed one is an error, not a verdict") {

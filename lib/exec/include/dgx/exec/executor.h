@@ -42,6 +42,23 @@ struct EntryView {
   TensorView tensor;
 };
 
+/// What training and replaying need beside the protocol's part, wherever the step is computed.
+class StepExecutor : public protocol::Executor {
+ public:
+  using protocol::Executor::trace;
+  /// trace() with a fault; `visit` may be empty.
+  [[nodiscard]] virtual Status trace(const Fault& fault,
+                                     const std::function<Status(std::int32_t, const TensorView&)>& visit) = 0;
+  /// Memory the plan takes where the step is computed, state included.
+  [[nodiscard]] virtual std::int64_t planned_bytes() const = 0;
+  /// One line per operation of the plan: what runs, and how it was recognised.
+  [[nodiscard]] virtual std::string explain() const = 0;
+  /// From now on step() notes what every operation takes: two readings of a clock each. kUsage where operations have no times of their own.
+  [[nodiscard]] virtual Status start_profile() = 0;
+  /// What steps have taken since; of no steps unless start_profile() was called.
+  [[nodiscard]] virtual StepProfile profile() const = 0;
+};
+
 /// Runs a checked step program on the CPU, bit for bit as kernels/ref defines it. The program is analysed once: dots become
 /// matrix products, maps are fused and interpreted in strips, folds run along rows, whatever is left is evaluated element
 /// by element; all memory is planned then. A step allocates nothing. `threads` share the work of every operation; no
@@ -49,7 +66,7 @@ struct EntryView {
 ///
 /// step() writes updated entries in place where the program allows: after an error of step() or trace() the state is
 /// undefined until load().
-class ExactExecutor final : public protocol::Executor {
+class ExactExecutor final : public StepExecutor {
  public:
   /// kMalformed: fields or shapes of `inputs` that are not the program's; kUsage: a step's memory is more than this process may
   /// have (machine, control groups, address space), told with both numbers before any of it is taken; kInternal: FTZ or DAZ is on.
@@ -60,23 +77,19 @@ class ExactExecutor final : public protocol::Executor {
   [[nodiscard]] Status load(const State& state) override;
   [[nodiscard]] Status step() override;
   [[nodiscard]] std::int64_t position() const override;
-  [[nodiscard]] State state() const override;
+  [[nodiscard]] Result<State> state() const override;
   [[nodiscard]] float loss() const override;
   [[nodiscard]] Status trace(const std::function<Status(std::int32_t, const TensorView&)>& visit) override;
 
-  /// trace() with a fault; `visit` may be empty.
   [[nodiscard]] Status trace(const Fault& fault,
-                             const std::function<Status(std::int32_t, const TensorView&)>& visit);
+                             const std::function<Status(std::int32_t, const TensorView&)>& visit) override;
+  [[nodiscard]] std::int64_t planned_bytes() const override;
+  [[nodiscard]] std::string explain() const override;
+  [[nodiscard]] Status start_profile() override;
+  [[nodiscard]] StepProfile profile() const override;
+
   /// The current state's entries in order of name.
   [[nodiscard]] std::vector<EntryView> entries() const;
-  /// Memory the plan takes, state included.
-  [[nodiscard]] std::int64_t planned_bytes() const;
-  /// One line per operation of the fused plan: what runs, and how it was recognised.
-  [[nodiscard]] std::string explain() const;
-  /// From now on step() notes what every operation takes: two readings of a clock each.
-  void start_profile();
-  /// What steps have taken since; of no steps unless start_profile() was called.
-  [[nodiscard]] StepProfile profile() const;
 
  private:
   struct Impl;

@@ -26,8 +26,8 @@ class Executor {
   /// The number of steps the current state has behind it.
   [[nodiscard]] virtual std::int64_t position() const = 0;
 
-  /// A copy of the current state. Cost: its size.
-  [[nodiscard]] virtual State state() const = 0;
+  /// A copy of the current state. Cost: its size. kInternal if it lies on a device that has failed.
+  [[nodiscard]] virtual Result<State> state() const = 0;
 
   /// The loss entry, without copying the state.
   [[nodiscard]] virtual float loss() const = 0;
