@@ -4,7 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "element.h"
+#include "dgx/kernels/element.h"
+#include "sources.h"
 
 namespace dgx::kernels {
 namespace {
@@ -121,7 +122,7 @@ class BoundedNumbers {
   }
 
   Value step(Place, int, std::int64_t, const CompiledStep& step, const std::array<Value, 3>& operands) {
-    Value out{apply_step(step, {operands[0].slot, operands[1].slot, operands[2].slot})};
+    Value out{formula::apply_step(step, {operands[0].slot, operands[1].slot, operands[2].slot})};
     if (step.op == ScalarOp::kSelect) {
       out.error = operands[1].error;
     } else if (step.operand_type == NumberType::kFloat) {
@@ -165,7 +166,7 @@ class BoundedNumbers {
   }
 
   static Value best(Place, std::int64_t position, NumberType type, const Value& candidate, const Value& best, Value& where) {
-    const bool is_better_one = is_better(type, candidate.slot, best.slot);
+    const bool is_better_one = formula::is_better(type, candidate.slot, best.slot);
     Value kept = is_better_one ? candidate : best;
     kept.error = std::max(candidate.error, best.error);
     const double apart = std::fabs(static_cast<double>(candidate.slot.real) - static_cast<double>(best.slot.real));

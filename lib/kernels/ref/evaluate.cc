@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "element.h"
 #include "numbers.h"
 
 namespace dgx::kernels {
@@ -13,8 +12,8 @@ namespace {
 struct LocalNumbers : PlainNumbers {};
 
 template <class T, class Convert>
-void fill_range(ElementEvaluator<LocalNumbers, const TensorSource>& evaluator, T* out, std::int64_t count,
-                Convert convert) {
+void fill_range(ElementEvaluator<CompiledPrimitive, LocalNumbers, const TensorSource>& evaluator, T* out,
+                std::int64_t count, Convert convert) {
   for (std::int64_t i = 0; i < count; ++i) {
     out[i] = convert(evaluator.evaluate());
     evaluator.advance();
@@ -22,43 +21,6 @@ void fill_range(ElementEvaluator<LocalNumbers, const TensorSource>& evaluator, T
 }
 
 }  // namespace
-
-Slot apply_step(const CompiledStep& step, const std::array<Slot, 3>& operands) {
-  const Slot a = operands[0];
-  const Slot b = operands[1];
-  const bool is_real = step.operand_type == NumberType::kFloat;
-  Slot result;
-  result.integer = 0;
-  switch (step.op) {
-    case ScalarOp::kSelect:
-      return b;  // the branch taken
-    case ScalarOp::kEq:
-    case ScalarOp::kNe:
-    case ScalarOp::kLt:
-    case ScalarOp::kLe:
-    case ScalarOp::kGt:
-    case ScalarOp::kGe:
-      result.integer = is_real ? compare(step.op, a.real, b.real) : compare(step.op, a.integer, b.integer);
-      return result;
-    case ScalarOp::kF32:
-      result.real = is_real ? a.real : to_f32(a.integer);
-      return result;
-    case ScalarOp::kI64:
-      result.integer = is_real ? to_i64(a.real) : a.integer;
-      return result;
-    case ScalarOp::kU8:
-      result.integer = is_real ? to_u8(a.real) : to_u8(a.integer);
-      return result;
-    default:
-      break;
-  }
-  if (is_real) {
-    result.real = apply_real(step.op, a.real, b.real, operands[2].real);
-  } else {
-    result.integer = apply_integer(step.op, a.integer, b.integer);
-  }
-  return result;
-}
 
 Number stored(DType dtype, Slot slot) {
   switch (dtype) {

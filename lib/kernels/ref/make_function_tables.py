@@ -102,7 +102,7 @@ def print_scalar(name, value):
 
 def print_table(name, values, comment):
     print(f"\n// {comment}")
-    print(f"alignas(64) inline constexpr double {name}[{len(values)}] = {{")
+    print(f"alignas(64) DGX_TABLE double {name}[{len(values)}] = {{")
     for value in values:
         print(f"    {hexadecimal(value)},")
     print("};")
@@ -171,7 +171,7 @@ def erf_tables():
             for i in range(16)]
     rows[0][0] = nudge(rows[0][0], 1)  # else erf is wrong at 0x1.81d5acp-13 and nowhere else
     print("\n// erf(a)/a on [i/4, i/4 + 1/4), in d = a - i/4 - 1/8: row k holds the coefficients of d^k of all intervals.")
-    print(f"alignas(64) inline constexpr double kErfPolynomial[{ERF_DEGREE + 1}][16] = {{")
+    print(f"alignas(64) DGX_TABLE double kErfPolynomial[{ERF_DEGREE + 1}][16] = {{")
     for k in range(ERF_DEGREE + 1):
         print("    {" + ", ".join(hexadecimal(row[k]) for row in rows) + "},")
     print("};")
@@ -197,7 +197,7 @@ def sine_tables():
     bits = high_part(2 / PI, 320 - 32)
     words = [int(bits * 2**288 // 2 ** (64 * (4 - i))) % 2**64 for i in range(5)]
     print("\n// 32 zero bits, then the bits of 2/pi after the binary point.")
-    print("inline constexpr std::uint64_t kTwoOverPiBits[5] = {")
+    print("DGX_TABLE std::uint64_t kTwoOverPiBits[5] = {")
     print("    " + ", ".join(f"0x{word:016x}" for word in words) + "};")
 
 
@@ -209,8 +209,8 @@ def cosine_quotient(z):
     return series(z, Fraction(1, 24), lambda n: Fraction(-1, (2 * n + 3) * (2 * n + 4)))
 
 
-print("#pragma once\n\n#include <cstdint>\n")
-print("// Written by make_function_tables.py. Constants of the elementary functions; functions.cc says what they are for.\n")
+print("#pragma once\n\n#include <cstdint>\n\n#include \"dgx/core/host_device.h\"\n")
+print("// Written by make_function_tables.py. Constants of the elementary functions; function_formulas.h says what they are for.\n")
 print("namespace dgx::kernels {\n")
 exp_tables()
 print()

@@ -5,47 +5,12 @@
 #include <functional>
 #include <vector>
 
+#include "dgx/kernels/element.h"
 #include "dgx/kernels/evaluate.h"
-#include "element.h"
+#include "dgx/kernels/plain_numbers.h"
+#include "sources.h"
 
 namespace dgx::kernels {
-
-/// What ElementEvaluator computes with: numbers that are only values.
-struct PlainNumbers {
-  using Value = Slot;
-
-  static Slot element(std::int32_t, const CompiledAccess&, std::int64_t, Slot slot) { return slot; }
-  static Slot fill(std::int32_t, const CompiledAccess& access) { return access.fill; }
-  static Slot index(const CompiledOperand&, std::int64_t value) {
-    Slot slot;
-    slot.integer = value;
-    return slot;
-  }
-  static Slot literal(const CompiledOperand& from) { return from.literal; }
-  static Slot start(NumberType, Slot slot) { return slot; }
-  static std::int64_t integer(Slot slot) { return slot.integer; }
-  static Slot step(Place, int, std::int64_t, const CompiledStep& step, const std::array<Slot, 3>& operands) {
-    return apply_step(step, operands);
-  }
-  static Slot fold(Place, int, std::int64_t, ScalarOp op, NumberType type, Slot a, Slot b, Slot c) {
-    if (op == ScalarOp::kFma) {
-      a.real = std::fma(a.real, b.real, c.real);
-    } else if (type == NumberType::kFloat) {
-      a.real = a.real + b.real;
-    } else {
-      a.integer = wrapping_add(a.integer, b.integer);
-    }
-    return a;
-  }
-  static Slot best(Place, std::int64_t position, NumberType type, Slot candidate, Slot best, Slot& where) {
-    if (!is_better(type, candidate, best)) return best;
-    where.integer = position;
-    return candidate;
-  }
-  static Slot partial(Slot slot, int) { return slot; }
-  static Slot accumulator(Slot slot) { return slot; }
-  static void end_list() {}
-};
 
 /// A number with its type, as it is shown: NaN canonical.
 [[nodiscard]] inline Number number_of(NumberType type, Slot slot) {
@@ -100,7 +65,7 @@ class TracedNumbers {
       record.operands[i] = operands[i];
       slots[i] = slot_of(operands[i].number);
     }
-    record.result = number_of(step.type, apply_step(step, slots));
+    record.result = number_of(step.type, formula::apply_step(step, slots));
     pending_.push_back(record);
     return {Origin::kStep, n, 0, 0, record.result};
   }
@@ -127,7 +92,7 @@ class TracedNumbers {
   }
   Value best(Place place, std::int64_t position, NumberType type, const Value& candidate, const Value& best,
              Value& where) {
-    const bool is_better_one = is_better(type, slot_of(candidate.number), slot_of(best.number));
+    const bool is_better_one = formula::is_better(type, slot_of(candidate.number), slot_of(best.number));
     if (is_better_one) where.number = Number::of(position);
     const Value kept{Origin::kAccumulator, 0, 0, 0, is_better_one ? candidate.number : best.number};
     const bool is_argmax = place == Place::kArgmax;

@@ -7,34 +7,8 @@
 #include "dgx/kernels/functions.h"
 
 namespace dgx::kernels {
-namespace {
 
-// Random123's philox4x32 constants: two multipliers, and the Weyl increments of the key.
-constexpr std::uint32_t kMultiplier0 = 0xD2511F53U;
-constexpr std::uint32_t kMultiplier1 = 0xCD9E8D57U;
-constexpr std::uint32_t kWeyl0 = 0x9E3779B9U;
-constexpr std::uint32_t kWeyl1 = 0xBB67AE85U;
-constexpr int kRounds = 10;
-
-std::uint32_t low(std::uint64_t value) { return static_cast<std::uint32_t>(value); }
-std::uint32_t high(std::uint64_t value) { return static_cast<std::uint32_t>(value >> 32); }
-
-// Exact: an integer below 2^24 and a power of two.
-float unit(std::uint32_t numerator) { return static_cast<float>(numerator) * 0x1p-24F; }
-
-}  // namespace
-
-std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) {
-  for (int round = 0; round < kRounds; ++round) {
-    const std::uint64_t product0 = std::uint64_t{kMultiplier0} * counter[0];
-    const std::uint64_t product1 = std::uint64_t{kMultiplier1} * counter[2];
-    counter = {high(product1) ^ counter[1] ^ key[0], low(product1), high(product0) ^ counter[3] ^ key[1],
-               low(product0)};
-    key[0] += kWeyl0;
-    key[1] += kWeyl1;
-  }
-  return counter;
-}
+using namespace philox_parts;  // low, high, unit and the constants
 
 PhiloxWords philox_lanes(const PhiloxWords& counters, std::array<std::uint32_t, 2> key) {
   PhiloxWords words = counters;
@@ -51,17 +25,6 @@ PhiloxWords philox_lanes(const PhiloxWords& counters, std::array<std::uint32_t, 
     key[1] += kWeyl1;
   }
   return words;
-}
-
-std::array<std::uint32_t, 4> random_words(std::uint64_t seed, Stream stream, std::int64_t step,
-                                          std::int64_t element) {
-  const auto position = static_cast<std::uint64_t>(element);
-  return philox({low(position), high(position), low(static_cast<std::uint64_t>(step)), stream.word()},
-                {low(seed), high(seed)});
-}
-
-float uniform(std::uint64_t seed, Stream stream, std::int64_t step, std::int64_t element) {
-  return unit(random_words(seed, stream, step, element)[0] >> 8);
 }
 
 float normal(std::uint64_t seed, Stream stream, std::int64_t step, std::int64_t element) {

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "element.h"
 #include "numbers.h"
 
 namespace dgx::kernels {
@@ -21,7 +20,7 @@ Slot plain(std::int64_t integer) {
   return slot;
 }
 
-using Plain = ElementEvaluator<PlainNumbers, const TensorSource>;
+using Plain = ElementEvaluator<CompiledPrimitive, PlainNumbers, const TensorSource>;
 
 // After each position from the one that the evaluator is at; the running result begins anew at every
 // `block`-th position but the first.

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "dgx/kernels/scalar_formulas.h"
+
 namespace dgx::kernels {
 namespace {
 
@@ -102,84 +104,10 @@ Result<NumberType> result_type(ScalarOp op, std::span<const NumberType> operands
   return internal_error("unknown operation");
 }
 
-float apply_real(ScalarOp op, float a, float b, float c) {
-  switch (op) {
-    case ScalarOp::kAdd:
-      return a + b;
-    case ScalarOp::kSub:
-      return a - b;
-    case ScalarOp::kMul:
-      return a * b;
-    case ScalarOp::kDiv:
-      return a / b;
-    case ScalarOp::kFma:
-      return std::fma(a, b, c);
-    case ScalarOp::kSqrt:
-      return std::sqrt(a);
-    case ScalarOp::kNeg:
-      return -a;
-    case ScalarOp::kAbs:
-      return std::fabs(a);
-    case ScalarOp::kMax:
-      return max_of(a, b);
-    case ScalarOp::kMin:
-      return min_of(a, b);
-    case ScalarOp::kFloor:
-      return std::floor(a);
-    case ScalarOp::kTrunc:
-      return std::trunc(a);
-    case ScalarOp::kRint:
-      return std::nearbyint(a);
-    case ScalarOp::kExp:
-      return exp_f32(a);
-    case ScalarOp::kExpm1:
-      return expm1_f32(a);
-    case ScalarOp::kLog:
-      return log_f32(a);
-    case ScalarOp::kLog1p:
-      return log1p_f32(a);
-    case ScalarOp::kSin:
-      return sin_f32(a);
-    case ScalarOp::kCos:
-      return cos_f32(a);
-    case ScalarOp::kTanh:
-      return tanh_f32(a);
-    case ScalarOp::kErf:
-      return erf_f32(a);
-    default:
-      return 0;
-  }
-}
+float apply_real(ScalarOp op, float a, float b, float c) { return formula::apply_real(op, a, b, c); }
 
 std::int64_t apply_integer(ScalarOp op, std::int64_t a, std::int64_t b) {
-  switch (op) {
-    case ScalarOp::kAdd:
-      return wrapping_add(a, b);
-    case ScalarOp::kSub:
-      return wrapping_sub(a, b);
-    case ScalarOp::kMul:
-      return wrapping_mul(a, b);
-    case ScalarOp::kNeg:
-      return wrapping_sub(0, a);
-    case ScalarOp::kAbs:
-      return a < 0 ? wrapping_sub(0, a) : a;
-    case ScalarOp::kMax:
-      return max_of(a, b);
-    case ScalarOp::kMin:
-      return min_of(a, b);
-    case ScalarOp::kAnd:
-      return a != 0 && b != 0;
-    case ScalarOp::kOr:
-      return a != 0 || b != 0;
-    case ScalarOp::kNot:
-      return a == 0;
-    case ScalarOp::kIdiv:
-      return floor_div(a, b);
-    case ScalarOp::kImod:
-      return floor_mod(a, b);
-    default:
-      return 0;
-  }
+  return formula::apply_integer(op, a, b);
 }
 
 Number apply_scalar(ScalarOp op, std::span<const Number> operands) {

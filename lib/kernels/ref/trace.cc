@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "dgx/kernels/evaluate.h"
-#include "element.h"
 #include "numbers.h"
 
 namespace dgx::kernels {

@@ -2,7 +2,9 @@
 
 #include <cstdint>
 
-// Written by make_function_tables.py. Constants of the elementary functions; functions.cc says what they are for.
+#include "dgx/core/host_device.h"
+
+// Written by make_function_tables.py. Constants of the elementary functions; function_formulas.h says what they are for.
 
 namespace dgx::kernels {
 
@@ -11,7 +13,7 @@ inline constexpr double kLn2Over16High = 0x1.62e42fefa0000p-5;
 inline constexpr double kLn2Over16Low = 0x1.cf79abc9e3b3ap-44;
 
 // 2^(i/16).
-alignas(64) inline constexpr double kExpTable[16] = {
+alignas(64) DGX_TABLE double kExpTable[16] = {
     0x1.0000000000000p+0,
     0x1.0b5586cf9890fp+0,
     0x1.172b83c7d517bp+0,
@@ -31,7 +33,7 @@ alignas(64) inline constexpr double kExpTable[16] = {
 };
 
 // What is missing in kExpTable[i], relative to it.
-alignas(64) inline constexpr double kExpTableError[16] = {
+alignas(64) DGX_TABLE double kExpTableError[16] = {
     0x0.0p+0,
     0x1.79aa65d837b6dp-54,
     -0x1.01b15eaa59348p-55,
@@ -51,7 +53,7 @@ alignas(64) inline constexpr double kExpTableError[16] = {
 };
 
 // (e^r - 1 - r) / r^2 for |r| <= ln(2)/32.
-alignas(64) inline constexpr double kExpPolynomial[6] = {
+alignas(64) DGX_TABLE double kExpPolynomial[6] = {
     0x1.0000000000001p-1,
     0x1.5555555555556p-3,
     0x1.55555554e93b7p-5,
@@ -65,7 +67,7 @@ inline constexpr double kLn2Low = 0x1.ef35793c76730p-45;
 inline constexpr std::uint64_t kLogLowBits = 0x3fe7800000000000;  // of 0.734375
 
 // c near 1/m in the interval, a multiple of 2^-24, -log(c) near to a double.
-alignas(64) inline constexpr double kLogReciprocal[16] = {
+alignas(64) DGX_TABLE double kLogReciprocal[16] = {
     0x1.5550f10000000p+0,
     0x1.47af120000000p+0,
     0x1.3b121e0000000p+0,
@@ -85,7 +87,7 @@ alignas(64) inline constexpr double kLogReciprocal[16] = {
 };
 
 // -log(c).
-alignas(64) inline constexpr double kLogTable[16] = {
+alignas(64) DGX_TABLE double kLogTable[16] = {
     -0x1.2688f3fd9a4c6p-2,
     -0x1.f997f748d645dp-3,
     -0x1.a93496c220701p-3,
@@ -105,7 +107,7 @@ alignas(64) inline constexpr double kLogTable[16] = {
 };
 
 // (log(1 + r) - r) / r^2 for -0.02938 <= r <= 0.03125.
-alignas(64) inline constexpr double kLogPolynomial[10] = {
+alignas(64) DGX_TABLE double kLogPolynomial[10] = {
     -0x1.0000000000000p-1,
     0x1.5555555555555p-2,
     -0x1.fffffffffff39p-3,
@@ -119,7 +121,7 @@ alignas(64) inline constexpr double kLogPolynomial[10] = {
 };
 
 // erf(a)/a on [i/4, i/4 + 1/4), in d = a - i/4 - 1/8: row k holds the coefficients of d^k of all intervals.
-alignas(64) inline constexpr double kErfPolynomial[12][16] = {
+alignas(64) DGX_TABLE double kErfPolynomial[12][16] = {
     {0x1.1f5e1a35c3b8ap+0, 0x1.13e08c7a16a26p+0, 0x1.fe8f1614e4ebbp-1, 0x1.cacbc181f7fbdp-1, 0x1.9450bb1ec6057p-1, 0x1.611065fc93172p-1, 0x1.3448f8704c35dp-1, 0x1.0ee12190b194ap-1, 0x1.e09a79ee7db91p-2, 0x1.aed200cd67bebp-2, 0x1.8603df090937fp-2, 0x1.64282886fef72p-2, 0x1.47ad3ff3018a1p-2, 0x1.2f6827c1b08c7p-2, 0x1.1a7b909ae7a4ap-2, 0x1.08420fc7a4912p-2},
     {-0x1.7d900b9e8e99dp-4, -0x1.09ac3c1b2b12ep-2, -0x1.7edef5d89a390p-2, -0x1.b293239599bcep-2, -0x1.ad1533f367888p-2, -0x1.82ad1810b6ca1p-2, -0x1.48b7c44d5257ep-2, -0x1.0e9e17d6132b9p-2, -0x1.b87061646fb5ep-3, -0x1.675759c9fb4b1p-3, -0x1.284241dbd5d39p-3, -0x1.ef1beecc9bf68p-4, -0x1.a35763ed2ef1bp-4, -0x1.6793ed0a040bcp-4, -0x1.37b3d82995263p-4, -0x1.10c83ad00a3f2p-4},
     {-0x1.766bd13cfd364p-2, -0x1.276ba5c06230cp-2, -0x1.5275c582e56b4p-3, -0x1.4574d9b084e36p-5, 0x1.bbf4930fce64dp-5, 0x1.ab151a7968662p-4, 0x1.df8987f776673p-4, 0x1.b7e9ea2ad6b03p-4, 0x1.6bfb99623df33p-4, 0x1.1e314dd8ef1e7p-4, 0x1.ba09e2a359a4bp-5, 0x1.560bd27a00b13p-5, 0x1.0bd914bd58699p-5, 0x1.a9f5181df9bf6p-6, 0x1.57e94aec0277cp-6, 0x1.199374fd5811cp-6},
@@ -142,7 +144,7 @@ inline constexpr double kHalfPiHigh = 0x1.921fb54442d18p+0;
 inline constexpr double kHalfPiLow = 0x1.1a62633145c07p-54;
 
 // (sin(r) - r) / r^3 in r^2, |r| <= pi/4.
-alignas(64) inline constexpr double kSinPolynomial[7] = {
+alignas(64) DGX_TABLE double kSinPolynomial[7] = {
     -0x1.5555555555555p-3,
     0x1.1111111111110p-7,
     -0x1.a01a01a019926p-13,
@@ -153,7 +155,7 @@ alignas(64) inline constexpr double kSinPolynomial[7] = {
 };
 
 // (cos(r) - 1 + r^2/2) / r^4 in r^2, |r| <= pi/4.
-alignas(64) inline constexpr double kCosPolynomial[7] = {
+alignas(64) DGX_TABLE double kCosPolynomial[7] = {
     0x1.5555555555555p-5,
     -0x1.6c16c16c16c16p-10,
     0x1.a01a01a019d02p-16,
@@ -164,7 +166,7 @@ alignas(64) inline constexpr double kCosPolynomial[7] = {
 };
 
 // 32 zero bits, then the bits of 2/pi after the binary point.
-inline constexpr std::uint64_t kTwoOverPiBits[5] = {
+DGX_TABLE std::uint64_t kTwoOverPiBits[5] = {
     0x00000000a2f9836e, 0x4e441529fc2757d1, 0xf534ddc0db629599, 0x3c439041fe5163ab, 0xdebbc561b7246e3a};
 
 }  // namespace dgx::kernels

@@ -4,18 +4,51 @@
 #include <cstdint>
 #include <string_view>
 
+#include "dgx/core/host_device.h"
 #include "dgx/core/result.h"
 #include "dgx/core/tensor.h"
 
 namespace dgx::kernels {
 
 /// Random numbers derived from the task (dgx-numerics(7), "Inputs derived from the task"): counter-based, so
-/// any of them is computed alone, without state.
+/// any of them is computed alone, without state; those defined here also on a GPU.
+
+namespace philox_parts {
+
+// Random123's philox4x32 constants: two multipliers, and the Weyl increments of the key.
+inline constexpr std::uint32_t kMultiplier0 = 0xD2511F53U;
+inline constexpr std::uint32_t kMultiplier1 = 0xCD9E8D57U;
+inline constexpr std::uint32_t kWeyl0 = 0x9E3779B9U;
+inline constexpr std::uint32_t kWeyl1 = 0xBB67AE85U;
+inline constexpr int kRounds = 10;
+
+DGX_HOST_DEVICE inline std::uint32_t low(std::uint64_t value) { return static_cast<std::uint32_t>(value); }
+DGX_HOST_DEVICE inline std::uint32_t high(std::uint64_t value) {
+  return static_cast<std::uint32_t>(value >> 32);
+}
+
+/// Exact: an integer below 2^24 and a power of two.
+DGX_HOST_DEVICE inline float unit(std::uint32_t numerator) {
+  return static_cast<float>(numerator) * 0x1p-24F;
+}
+
+}  // namespace philox_parts
 
 /// Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011), as in
 /// Random123.
-[[nodiscard]] std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
-                                                  std::array<std::uint32_t, 2> key);
+[[nodiscard]] DGX_HOST_DEVICE inline std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
+                                                                         std::array<std::uint32_t, 2> key) {
+  using namespace philox_parts;
+  for (int round = 0; round < kRounds; ++round) {
+    const std::uint64_t product0 = std::uint64_t{kMultiplier0} * counter[0];
+    const std::uint64_t product1 = std::uint64_t{kMultiplier1} * counter[2];
+    counter = {high(product1) ^ counter[1] ^ key[0], low(product1), high(product0) ^ counter[3] ^ key[1],
+               low(product0)};
+    key[0] += kWeyl0;
+    key[1] += kWeyl1;
+  }
+  return counter;
+}
 
 /// The same for several counters at once, word by word: words[i][lane].
 inline constexpr std::size_t kPhiloxLanes = 8;
@@ -37,16 +70,28 @@ struct Stream {
   StreamKind kind = StreamKind::kInitialWeights;
   std::uint32_t ordinal = 0;
   /// kind · 2^24 + ordinal.
-  [[nodiscard]] std::uint32_t word() const { return (static_cast<std::uint32_t>(kind) << 24) + ordinal; }
+  [[nodiscard]] DGX_HOST_DEVICE std::uint32_t word() const {
+    return (static_cast<std::uint32_t>(kind) << 24) + ordinal;
+  }
 };
 
 /// Philox of counter (element low, element high, step low, stream word) and key (seed low, seed high). Steps
 /// are below 2^32 in every task; only the low 32 bits enter.
-[[nodiscard]] std::array<std::uint32_t, 4> random_words(std::uint64_t seed, Stream stream, std::int64_t step,
-                                                        std::int64_t element);
+[[nodiscard]] DGX_HOST_DEVICE inline std::array<std::uint32_t, 4> random_words(std::uint64_t seed,
+                                                                               Stream stream,
+                                                                               std::int64_t step,
+                                                                               std::int64_t element) {
+  using namespace philox_parts;
+  const auto position = static_cast<std::uint64_t>(element);
+  return philox({low(position), high(position), low(static_cast<std::uint64_t>(step)), stream.word()},
+                {low(seed), high(seed)});
+}
 
 /// In [0, 1): the top 24 bits of word 0, times 2^−24. Exact.
-[[nodiscard]] float uniform(std::uint64_t seed, Stream stream, std::int64_t step, std::int64_t element);
+[[nodiscard]] DGX_HOST_DEVICE inline float uniform(std::uint64_t seed, Stream stream, std::int64_t step,
+                                                   std::int64_t element) {
+  return philox_parts::unit(random_words(seed, stream, step, element)[0] >> 8);
+}
 
 /// Standard normal, by Box and Muller in binary32. With u = (top 24 bits of word 0, plus 1) · 2^−24, in (0,
 /// 1], and v = (top 24 bits of word 1) · 2^−24:

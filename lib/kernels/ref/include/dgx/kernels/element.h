@@ -1,21 +1,25 @@
 #pragma once
 
 #include <array>
-#include <cassert>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <vector>
+#include <type_traits>
+#include <utility>
 
-#include "dgx/kernels/evaluate.h"
+#include "dgx/core/host_device.h"
+#include "dgx/kernels/compiled.h"
 #include "dgx/kernels/fold_order.h"
+#include "dgx/kernels/place.h"
+#include "dgx/kernels/scalar.h"
 
 namespace dgx::kernels {
 
 /// The result of a sum's block from its lanes, which it uses up.
 template <class Policy>
-typename Policy::Value combine(Policy& policy, NumberType type,
-                               std::array<typename Policy::Value, kSumLanes>& lanes, int level,
-                               std::int64_t block) {
+DGX_HOST_DEVICE typename Policy::Value combine(Policy& policy, NumberType type,
+                                               std::array<typename Policy::Value, kSumLanes>& lanes,
+                                               int level, std::int64_t block) {
   for (std::size_t lane = 0; lane < kSumLanes; ++lane) {
     lanes[lane] = policy.partial(lanes[lane], static_cast<int>(lane));
   }
@@ -30,7 +34,18 @@ typename Policy::Value combine(Policy& policy, NumberType type,
   return lanes[0];
 }
 
-/// The evaluator of one element (evaluate.h has the rules), over what a number is.
+/// Levels of a sum of any number of positions below 2^63: each has one item for 2,048 of the level below.
+inline constexpr std::size_t kMostSumLevels = 6;
+
+/// The evaluator of one element (evaluate.h has the rules), over what a number is, for a CPU and a GPU: a
+/// device function may use it where Policy and Source are for the device too. It neither allocates nor
+/// recurses.
+///
+/// Primitive is CompiledPrimitive, or PrimitiveView, which has members of the same names (primitive_view.h).
+/// The evaluator keeps references to all three. Its size is 32 values a level of sums and a value a step; who
+/// has many of them, one a thread of a GPU, may ask for fewer: kSteps must be no less than the steps of `do`
+/// and of `when`, and where kind is kSum, 2,048 to the power of kLevels no less than fold_count. Levels that
+/// a fold does not reach are not touched.
 ///
 /// Policy says what a number is and what happens at each scalar operation:
 ///   using Value;
@@ -47,33 +62,35 @@ typename Policy::Value combine(Policy& policy, NumberType type,
 ///   Value accumulator(const Value&);                what acc is from now on
 ///   void end_list();                                the steps of one list are done
 /// Source gives elements: Slot read(std::size_t access, std::int64_t element); it hears of every access that
-/// is evaluated, also of one that gives its fill: void located(ValueIndex).
-template <class Policy, class Source>
+/// is evaluated, also of one that gives its fill: void located(ValueIndex). An element may be read more than
+/// once.
+template <class Primitive, class Policy, class Source, std::size_t kLevels = kMostSumLevels,
+          std::size_t kSteps = kMaxSteps>
 class ElementEvaluator {
  public:
   using Value = typename Policy::Value;
 
-  ElementEvaluator(const CompiledPrimitive& primitive, Source& source, Policy& policy)
+  DGX_HOST_DEVICE ElementEvaluator(const Primitive& primitive, Source& source, Policy& policy)
       : primitive_(primitive), source_(source), policy_(policy) {}
 
   /// Sets the iteration indices to those of a row-major position.
-  void seek(std::int64_t element) {
+  DGX_HOST_DEVICE void seek(std::int64_t element) {
     for (std::size_t d = primitive_.iteration.size(); d-- > 0;) {
       index_[d] = element % primitive_.iteration[d];
       element /= primitive_.iteration[d];
     }
   }
   /// Moves to the next element.
-  void advance() { advance(primitive_.iteration, 0); }
+  DGX_HOST_DEVICE void advance() { advance(primitive_.iteration, 0); }
 
   /// The same for the fold's position.
-  void seek_fold(std::int64_t position) {
+  DGX_HOST_DEVICE void seek_fold(std::int64_t position) {
     for (std::size_t d = primitive_.fold.size(); d-- > 0;) {
       index_[kFirstFoldSlot + d] = position % primitive_.fold[d];
       position /= primitive_.fold[d];
     }
   }
-  void advance_fold() { advance(primitive_.fold, kFirstFoldSlot); }
+  DGX_HOST_DEVICE void advance_fold() { advance(primitive_.fold, kFirstFoldSlot); }
 
   /// A fold's running result: a dot's block, a sum's lane, the best so far and where it is, acc.
   struct Running {
@@ -81,14 +98,14 @@ class ElementEvaluator {
     Value where;
   };
   /// What a fold starts from, before any position.
-  Running start() {
+  DGX_HOST_DEVICE Running start() {
     Running out{zero(), policy_.start(NumberType::kInteger, integer(0))};
     if (primitive_.kind == Kind::kMax || primitive_.kind == Kind::kArgmax) out.value = least();
     if (primitive_.kind == Kind::kChain) out.value = initial();
     return out;
   }
   /// What it is after the position that the fold's indices are at. A map has one position, its element.
-  void take(std::int64_t position, Running& running) {
+  DGX_HOST_DEVICE void take(std::int64_t position, Running& running) {
     switch (primitive_.kind) {
       case Kind::kDot:
         take_product(position, running.value);
@@ -111,7 +128,7 @@ class ElementEvaluator {
   }
 
   /// The element at the current indices, not yet stored.
-  Value evaluate() {
+  DGX_HOST_DEVICE Value evaluate() {
     switch (primitive_.kind) {
       case Kind::kDot:
         return dot();
@@ -128,38 +145,45 @@ class ElementEvaluator {
   }
 
  private:
+  using AccessForm = std::remove_cvref_t<decltype(std::declval<const Primitive&>().accesses[0])>;
+  using StepsForm = std::remove_cvref_t<decltype(std::declval<const Primitive&>().steps)>;
+
   // One level of a sum: the fold's positions, the results of their blocks, and so on.
   struct Level {
     std::array<Value, kSumLanes> lanes;
-    std::int64_t count = 0;  // items so far
+    std::int64_t count;  // items so far
   };
 
-  void advance(const Shape& shape, std::size_t first) {
+  // What may stand in a coordinate: an access that one names with $ has no $ of its own.
+  enum class Symbols { kIndices, kAll };
+
+  template <class Dimensions>
+  DGX_HOST_DEVICE void advance(const Dimensions& shape, std::size_t first) {
     for (std::size_t d = shape.size(); d-- > 0;) {
       if (++index_[first + d] < shape[d]) return;
       index_[first + d] = 0;
     }
   }
-  void start_fold() {
+  DGX_HOST_DEVICE void start_fold() {
     for (std::size_t d = 0; d < primitive_.fold.size(); ++d) index_[kFirstFoldSlot + d] = 0;
   }
 
-  static Slot real(float value) {
+  DGX_HOST_DEVICE static Slot real(float value) {
     Slot slot;
     slot.integer = 0;
     slot.real = value;
     return slot;
   }
-  static Slot integer(std::int64_t value) {
+  DGX_HOST_DEVICE static Slot integer(std::int64_t value) {
     Slot slot;
     slot.integer = value;
     return slot;
   }
-  Value zero() {
+  DGX_HOST_DEVICE Value zero() {
     const NumberType type = number_type(primitive_.dtype);
     return policy_.start(type, type == NumberType::kFloat ? real(0) : integer(0));
   }
-  Value add(Place place, int level, std::int64_t position, const Value& a, const Value& b) {
+  DGX_HOST_DEVICE Value add(Place place, int level, std::int64_t position, const Value& a, const Value& b) {
     const NumberType type = place == Place::kMaxOperand ? NumberType::kFloat : number_type(primitive_.dtype);
     return policy_.fold(place, level, position, ScalarOp::kAdd, type, a, b, b);
   }
@@ -167,22 +191,24 @@ class ElementEvaluator {
   // Accesses.
 
   // The element an access reads at the current indices, or -1 if a coordinate is outside.
-  std::int64_t locate(const CompiledAccess& access) {
+  template <Symbols kSymbols = Symbols::kAll>
+  DGX_HOST_DEVICE std::int64_t locate(const AccessForm& access) {
     source_.located(access.value);
+    if (!access.is_linear) return locate_by_coordinates<kSymbols>(access);
     std::int64_t element = access.offset;
-    if (access.is_linear) {
-      for (const CompiledTerm& term : access.linear) {
-        element += term.coefficient * index_[static_cast<std::size_t>(term.slot)];
-      }
-      return element;
+    for (const CompiledTerm& term : access.linear) {
+      element += term.coefficient * index_[static_cast<std::size_t>(term.slot)];
     }
-    element = 0;
-    for (const CompiledCoordinate& coordinate : access.coordinates) {
+    return element;
+  }
+  template <Symbols kSymbols>
+  DGX_HOST_NOINLINE DGX_DEVICE_NOINLINE DGX_HOST_DEVICE std::int64_t locate_by_coordinates(
+      const AccessForm& access) {
+    std::int64_t element = 0;
+    for (const auto& coordinate : access.coordinates) {
       std::int64_t at = coordinate.constant;
       for (const CompiledTerm& term : coordinate.terms) {
-        const std::int64_t symbol =
-            term.access >= 0 ? integer_at(term.access) : index_[static_cast<std::size_t>(term.slot)];
-        at = wrapping_add(at, wrapping_mul(term.coefficient, symbol));
+        at = wrapping_add(at, wrapping_mul(term.coefficient, symbol<kSymbols>(term)));
       }
       if (coordinate.division == Coordinate::Division::kExact && at % coordinate.divisor != 0) return -1;
       if (coordinate.division != Coordinate::Division::kNone) at = floor_div(at, coordinate.divisor);
@@ -191,13 +217,20 @@ class ElementEvaluator {
     }
     return element;
   }
-  std::int64_t integer_at(std::int32_t n) {
-    const CompiledAccess& access = primitive_.accesses[static_cast<std::size_t>(n)];
-    const std::int64_t element = locate(access);
+  template <Symbols kSymbols>
+  DGX_HOST_DEVICE std::int64_t symbol(const CompiledTerm& term) {
+    if constexpr (kSymbols == Symbols::kAll) {
+      if (term.access >= 0) return integer_at(term.access);
+    }
+    return index_[static_cast<std::size_t>(term.slot)];
+  }
+  DGX_HOST_DEVICE std::int64_t integer_at(std::int32_t n) {
+    const AccessForm& access = primitive_.accesses[static_cast<std::size_t>(n)];
+    const std::int64_t element = locate<Symbols::kIndices>(access);
     return element < 0 ? access.fill.integer : source_.read(static_cast<std::size_t>(n), element).integer;
   }
-  Value read(std::int32_t n) {
-    const CompiledAccess& access = primitive_.accesses[static_cast<std::size_t>(n)];
+  DGX_HOST_DEVICE Value read(std::int32_t n) {
+    const AccessForm& access = primitive_.accesses[static_cast<std::size_t>(n)];
     const std::int64_t element = locate(access);
     if (element < 0) return policy_.fill(n, access);
     return policy_.element(n, access, element, source_.read(static_cast<std::size_t>(n), element));
@@ -205,57 +238,89 @@ class ElementEvaluator {
 
   // Steps.
 
-  Value run(const CompiledSteps& list, Place place, std::int64_t position) {
-    if (list.steps.empty()) return operand(list, list.result, place, position);
+  DGX_HOST_INLINE DGX_HOST_DEVICE Value run(const StepsForm& list, Place place, std::int64_t position) {
+    if (list.steps.empty()) return operand(list.result);
     done_ = 0;
     for (std::size_t n = 0; n < list.steps.size(); ++n) {
-      if ((list.always >> n & 1) != 0) compute(list, n, place, position);
+      if ((list.always >> n & 1) == 0) continue;
+      const std::int32_t missing = attempt(list, n, place, position);
+      if (missing >= 0) settle(list, n, missing, place, position);
     }
     policy_.end_list();
     return results_[list.steps.size() - 1];
   }
-  // At most as deep as there are steps: a step names earlier ones only.
-  void compute(const CompiledSteps& list, std::size_t n, Place place, std::int64_t position) {
+  // Step n, which waits for step `missing`: a branch taken. Steps name earlier ones only, so that no more
+  // wait than there are.
+  DGX_HOST_NOINLINE DGX_DEVICE_NOINLINE DGX_HOST_DEVICE void settle(const StepsForm& list, std::size_t n,
+                                                                    std::int32_t missing, Place place,
+                                                                    std::int64_t position) {
+    std::array<std::uint8_t, kSteps> waiting;
+    waiting[0] = static_cast<std::uint8_t>(n);
+    std::size_t depth = 1;
+    while (true) {
+      if (missing >= 0) {
+        waiting[depth++] = static_cast<std::uint8_t>(missing);
+      } else if (--depth == 0) {
+        return;
+      }
+      missing = attempt(list, waiting[depth - 1], place, position);
+    }
+  }
+  // Evaluates step n, or returns a step that must be evaluated first; -1 if it is done.
+  DGX_HOST_INLINE DGX_DEVICE_NOINLINE DGX_HOST_DEVICE std::int32_t attempt(const StepsForm& list,
+                                                                           std::size_t n, Place place,
+                                                                           std::int64_t position) {
     const CompiledStep& step = list.steps[n];
     std::array<Value, 3> operands;
-    operands[0] = operand(list, step.operands[0], place, position);
+    if (!fetch(step.operands[0], operands[0])) return step.operands[0].index;
     if (step.op == ScalarOp::kSelect) {
-      const std::size_t taken = policy_.integer(operands[0]) != 0 ? 1 : 2;
-      operands[1] = operand(list, step.operands[taken], place, position);
+      const CompiledOperand& taken = step.operands[policy_.integer(operands[0]) != 0 ? 1 : 2];
+      if (!fetch(taken, operands[1])) return taken.index;
     } else {
       for (std::size_t i = 1; i < static_cast<std::size_t>(step.arity); ++i) {
-        operands[i] = operand(list, step.operands[i], place, position);
+        if (!fetch(step.operands[i], operands[i])) return step.operands[i].index;
       }
     }
     results_[n] = policy_.step(place, static_cast<int>(n), position, step, operands);
     done_ |= std::uint64_t{1} << n;
+    return -1;
   }
-  Value operand(const CompiledSteps& list, const CompiledOperand& from, Place place, std::int64_t position) {
+  // Gives an operand's value, or returns false if it is a step that is not evaluated.
+  DGX_HOST_INLINE DGX_HOST_DEVICE bool fetch(const CompiledOperand& from, Value& out) {
     switch (from.kind) {
       case Operand::Kind::kAccess:
-        return read(from.index);
-      case Operand::Kind::kStep: {
-        const auto n = static_cast<std::size_t>(from.index);
-        if ((done_ >> n & 1) == 0) compute(list, n, place, position);
-        return results_[n];
-      }
+        out = read(from.index);
+        return true;
+      case Operand::Kind::kStep:
+        if ((done_ >> from.index & 1) == 0) return false;
+        out = results_[static_cast<std::size_t>(from.index)];
+        return true;
       case Operand::Kind::kIndex:
       case Operand::Kind::kFold:
-        return policy_.index(from, index_[static_cast<std::size_t>(from.index)]);
+        out = policy_.index(from, index_[static_cast<std::size_t>(from.index)]);
+        return true;
       case Operand::Kind::kAccumulator:
-        return accumulator_;
+        out = accumulator_;
+        return true;
       default:
-        return policy_.literal(from);
+        out = policy_.literal(from);
+        return true;
     }
+  }
+  // The same of an operand that is no step.
+  DGX_HOST_DEVICE Value operand(const CompiledOperand& from) {
+    Value out{};
+    fetch(from, out);
+    return out;
   }
 
   // Folds: what one position does, and the whole of them from it.
 
-  [[gnu::always_inline]] void take_product(std::int64_t p, Value& block) {
+  DGX_HOST_INLINE DGX_HOST_DEVICE void take_product(std::int64_t p, Value& block) {
     const Value a = read(0);
     block = policy_.fold(Place::kDotTerm, 0, p, ScalarOp::kFma, NumberType::kFloat, a, read(1), block);
   }
-  Value dot() {
+  DGX_HOST_DEVICE Value dot() {
     start_fold();
     const std::int64_t n = primitive_.fold_count;
     Value total = zero();
@@ -273,14 +338,16 @@ class ElementEvaluator {
     return total;
   }
 
-  [[gnu::always_inline]] Value term(std::int64_t p) { return run(primitive_.steps, Place::kStep, p); }
-  Value into_lane(int level, std::int64_t item, const Value& lane, const Value& value) {
+  DGX_HOST_INLINE DGX_HOST_DEVICE Value term(std::int64_t p) {
+    return run(primitive_.steps, Place::kStep, p);
+  }
+  DGX_HOST_DEVICE Value into_lane(int level, std::int64_t item, const Value& lane, const Value& value) {
     return add(Place::kSumLane, level, item, lane, value);
   }
-  Value sum() {
+  DGX_HOST_DEVICE Value sum() {
     start_fold();
     if (primitive_.fold_count == 0) return zero();
-    levels_.clear();
+    open_levels_ = 0;
     open_level();
     for (std::int64_t p = 0; p < primitive_.fold_count; ++p, advance_fold()) {
       make_room(0);
@@ -289,54 +356,62 @@ class ElementEvaluator {
     // Close the last blocks, from the positions up: a level with one block gives the sum.
     for (std::size_t level = 0;; ++level) {
       const Value result = close_block(level);
-      if (level + 1 == levels_.size()) return result;
+      if (level + 1 == open_levels_) return result;
       make_room(level + 1);
       put(level + 1, result);
     }
   }
-  void open_level() {
-    Level level;
+  DGX_HOST_DEVICE void open_level() {
+    Level& level = levels_[open_levels_++];
     level.lanes.fill(zero());
-    levels_.push_back(level);
+    level.count = 0;
   }
-  void put(std::size_t level, const Value& value) {
+  DGX_HOST_DEVICE void put(std::size_t level, const Value& value) {
     Level& at = levels_[level];
     Value& lane = at.lanes[static_cast<std::size_t>(at.count) % kSumLanes];
     lane = into_lane(static_cast<int>(level), at.count, lane, value);
     ++at.count;
   }
-  // A full block moves up only when another item comes, so that a single block is the sum itself.
-  void make_room(std::size_t level) {
-    if (levels_[level].count == 0 || levels_[level].count % kSumBlock != 0) return;
-    if (level + 1 == levels_.size()) open_level();
-    const Value result = close_block(level);
-    make_room(level + 1);
-    put(level + 1, result);
-    levels_[level].lanes.fill(zero());
+  [[nodiscard]] DGX_HOST_DEVICE bool is_full(std::size_t level) const {
+    return levels_[level].count != 0 && levels_[level].count % kSumBlock == 0;
   }
-  Value close_block(std::size_t level) {
+  // A full block moves up only when another item comes, so that a single block is the sum itself. Where its
+  // result finds a full block above, that one moves up before.
+  DGX_HOST_DEVICE void make_room(std::size_t level) {
+    if (!is_full(level)) return;
+    std::size_t top = level;
+    for (; top < open_levels_ && is_full(top); ++top) close_block(top);
+    if (top == open_levels_) open_level();
+    for (; top > level; --top) {
+      Level& below = levels_[top - 1];
+      put(top, below.lanes[0]);
+      below.lanes.fill(zero());
+    }
+  }
+  DGX_HOST_DEVICE Value close_block(std::size_t level) {
     Level& at = levels_[level];
     const std::int64_t block = at.count == 0 ? 0 : (at.count - 1) / kSumBlock;
     return combine(policy_, number_type(primitive_.dtype), at.lanes, static_cast<int>(level), block);
   }
 
-  Value least() {
+  DGX_HOST_DEVICE Value least() {
     const NumberType type = primitive_.steps.result.type;
     return policy_.start(type, type == NumberType::kFloat
                                    ? real(-std::numeric_limits<float>::infinity())
                                    : integer(std::numeric_limits<std::int64_t>::min()));
   }
-  [[nodiscard]] Place comparison() const {
+  [[nodiscard]] DGX_HOST_DEVICE Place comparison() const {
     return primitive_.kind == Kind::kArgmax ? Place::kArgmax : Place::kMax;
   }
-  void take_candidate(Place place, NumberType type, std::int64_t p, Value& best, Value& where) {
+  DGX_HOST_DEVICE void take_candidate(Place place, NumberType type, std::int64_t p, Value& best,
+                                      Value& where) {
     Value candidate = run(primitive_.steps, Place::kStep, p);
     if (type == NumberType::kFloat) {
       candidate = add(Place::kMaxOperand, 0, p, candidate, policy_.start(type, real(0)));
     }
     best = policy_.best(place, p, type, candidate, best, where);
   }
-  Value greatest() {
+  DGX_HOST_DEVICE Value greatest() {
     start_fold();
     const Place place = comparison();
     const NumberType type = primitive_.steps.result.type;
@@ -348,95 +423,27 @@ class ElementEvaluator {
     return place == Place::kArgmax ? where : best;
   }
 
-  Value initial() { return policy_.accumulator(operand(primitive_.steps, primitive_.init, Place::kStep, 0)); }
-  [[gnu::always_inline]] void take_link(std::int64_t p) {
+  DGX_HOST_DEVICE Value initial() { return policy_.accumulator(operand(primitive_.init)); }
+  DGX_HOST_INLINE DGX_HOST_DEVICE void take_link(std::int64_t p) {
     if (primitive_.has_when && policy_.integer(run(primitive_.when, Place::kWhen, p)) == 0) return;
     accumulator_ = policy_.accumulator(run(primitive_.steps, Place::kStep, p));
   }
-  Value chain() {
+  DGX_HOST_DEVICE Value chain() {
     start_fold();
     accumulator_ = initial();
     for (std::int64_t p = 0; p < primitive_.fold_count; ++p, advance_fold()) take_link(p);
     return accumulator_;
   }
 
-  const CompiledPrimitive& primitive_;
+  const Primitive& primitive_;
   Source& source_;
   Policy& policy_;
   std::array<std::int64_t, kIndexSlots> index_{};
-  std::array<Value, kMaxSteps> results_{};
+  std::array<Value, kSteps> results_;  // of the steps in done_
   std::uint64_t done_ = 0;
   Value accumulator_{};
-  std::vector<Level> levels_;
+  std::array<Level, kLevels> levels_;  // the first open_levels_ mean something
+  std::size_t open_levels_ = 0;
 };
-
-/// Elements of values in memory, one pointer an access.
-class TensorSource {
- public:
-  /// kMalformed unless every value accessed is there with the dtype and count compiled for.
-  static Result<TensorSource> bind(const CompiledPrimitive& primitive, std::span<const TensorView> values);
-
-  void located(ValueIndex /*value*/) const {}
-
-  [[nodiscard]] Slot read(std::size_t access, std::int64_t element) const {
-    const Bound& bound = bound_[access];
-    Slot slot;
-    slot.integer = 0;
-    switch (bound.dtype) {
-      case DType::kF32:
-        slot.real = static_cast<const float*>(bound.data)[element];
-        break;
-      case DType::kI64:
-        slot.integer = static_cast<const std::int64_t*>(bound.data)[element];
-        break;
-      case DType::kU8:
-        slot.integer = static_cast<const std::uint8_t*>(bound.data)[element];
-        break;
-    }
-    return slot;
-  }
-
- private:
-  struct Bound {
-    DType dtype = DType::kF32;
-    const void* data = nullptr;
-  };
-  std::vector<Bound> bound_;
-};
-
-/// Elements given by a ValueSource.
-class LookupSource {
- public:
-  LookupSource(const CompiledPrimitive& primitive, ValueSource& source)
-      : primitive_(primitive), source_(source) {}
-
-  void located(ValueIndex value) { source_.located(value); }
-  [[nodiscard]] Slot read(std::size_t access, std::int64_t element) {
-    const Number number = source_.element(primitive_.accesses[access].value, element);
-    Slot slot;
-    slot.integer = number.integer;
-    if (number.type == NumberType::kFloat) slot.real = number.real;
-    return slot;
-  }
-
- private:
-  const CompiledPrimitive& primitive_;
-  ValueSource& source_;
-};
-
-/// The scalar operation of a step on numbers without types.
-[[nodiscard]] Slot apply_step(const CompiledStep& step, const std::array<Slot, 3>& operands);
-
-/// Whether a candidate of max or argmax replaces the best so far: a NaN beats all but a NaN, else the
-/// greater.
-[[nodiscard]] inline bool is_better(NumberType type, Slot candidate, Slot best) {
-  if (type == NumberType::kInteger) return candidate.integer > best.integer;
-  const bool is_nan = candidate.real != candidate.real;
-  const bool best_is_nan = best.real != best.real;
-  return is_nan ? !best_is_nan : candidate.real > best.real;
-}
-
-/// A number as it is stored in a value of `dtype`.
-[[nodiscard]] Number stored(DType dtype, Slot slot);
 
 }  // namespace dgx::kernels
