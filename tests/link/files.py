@@ -7,7 +7,7 @@ import sys
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS = ["lib", "tools", "tests", "cmake", "examples", "man", ".ci"]
-CODE = {".h", ".cc", ".cu", ".py", ".sh", ".txt", ".cmake", ".scd"}
+CODE = {".h", ".cc", ".cu", ".cuh", ".py", ".sh", ".txt", ".cmake", ".scd"}
 MAX_LINES = 500
 HOME_FOLDER = re.compile(r"/(home|root|work)/\w")
 
@@ -18,7 +18,7 @@ def check(path):
     problems = []
     if lines > MAX_LINES:
         problems.append(f"{where}: {lines} lines, at most {MAX_LINES}")
-    if path.suffix == ".h" and not path.name.endswith("-inl.h") and "#pragma once" not in text:
+    if path.suffix in (".h", ".cuh") and not path.name.endswith("-inl.h") and "#pragma once" not in text:
         problems.append(f"{where}: no #pragma once")
     if HOME_FOLDER.search(text) and path != pathlib.Path(__file__).resolve():
         problems.append(f"{where}: names a folder of one machine")

@@ -18,15 +18,16 @@ MAY_USE = {
     "crypto": ["core"],
     "kernels_ref": ["core"],
     "kernels_cpu": ["core", "kernels_ref"],
+    "kernels_cuda": ["core", "kernels_ref"],
     "merkle": ["core", "crypto"],
     "program": ["core", "crypto", "merkle", "kernels_ref"],
     "bundle": ["core", "crypto", "merkle"],
     "manifest": ["core", "crypto", "merkle", "kernels_ref", "program"],
     "ledger": ["core", "crypto", "merkle", "kernels_ref", "program", "manifest"],
     "protocol": ["core", "crypto", "merkle", "kernels_ref", "program", "manifest", "ledger"],
-    "exec": ["core", "crypto", "merkle", "kernels_ref", "kernels_cpu", "program", "manifest", "ledger", "protocol/executor.h"],
+    "exec": ["core", "crypto", "merkle", "kernels_ref", "kernels_cpu", "kernels_cuda", "program", "manifest", "ledger", "protocol/executor.h"],
     "torch": ["core", "kernels_ref", "program", "protocol/executor.h"],
-    "jobs": ["core", "crypto", "merkle", "kernels_ref", "kernels_cpu", "program", "bundle", "manifest", "ledger", "protocol", "exec"],
+    "jobs": ["core", "crypto", "merkle", "kernels_ref", "kernels_cpu", "kernels_cuda", "program", "bundle", "manifest", "ledger", "protocol", "exec"],
     "cli": ["core"],
 }
 # Who may include a third party's headers; nobody does so in a public header.
@@ -63,7 +64,7 @@ def module_of_file(path):
 
 def check_includes():
     problems = []
-    for path in sorted(p for p in LIB.rglob("*") if p.suffix in (".h", ".cc", ".cu")):
+    for path in sorted(p for p in LIB.rglob("*") if p.suffix in (".h", ".cc", ".cu", ".cuh")):
         module, where = module_of_file(path), path.relative_to(LIB)
         allowed = MAY_USE[module] + [module]
         for mark, name in INCLUDE.findall(path.read_text()):
@@ -81,7 +82,7 @@ def check_includes():
 
 def a_header_of(module, roots):
     """A public header as others would include it; None for a module without any (torch, which is opened by name)."""
-    folder = pathlib.Path(roots[module][0]) / "dgx" / (module.replace("_", "/") if module == "kernels_cpu" else module.split("_")[0])
+    folder = pathlib.Path(roots[module][0]) / "dgx" / (module.replace("_", "/") if module in ("kernels_cpu", "kernels_cuda") else module.split("_")[0])
     headers = sorted(path.name for path in folder.glob("*.h"))
     return f"{folder.relative_to(roots[module][0])}/{headers[0]}" if headers else None
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-CITING = {".h", ".cc", ".cu", ".py", ".sh", ".txt", ".cmake", ".scd", ".md", ".mjs"}
+CITING = {".h", ".cc", ".cu", ".cuh", ".py", ".sh", ".txt", ".cmake", ".scd", ".md", ".mjs"}
 OPTION = re.compile(r"(?<![\w-])--?[a-zA-Z][a-z0-9-]*")
 CITATION = re.compile(r'\b(dgx(?:-[a-z]+)?)\((\d)\)(?:,\s+"([^"\n]+)")?')
 

@@ -50,10 +50,14 @@ def check_referee(program):
     return problems
 
 
-def check_torch_module(path):
-    """It is opened by name, so one C function is all it shows."""
+def check_module(path):
+    """It is opened by name, so one C function is all it shows. CUDA's runtime is inside, and the driver is looked for when it is opened."""
     exported = [line.split()[-1] for line in output("nm", "-D", "--defined-only", path).splitlines()]
-    return [f"{path.name} exports {name}" for name in exported if not name.startswith("dgx_")]
+    problems = [f"{path.name} exports {name}" for name in exported if not name.startswith("dgx_")]
+    if len(exported) != 1:
+        problems.append(f"{path.name} exports {len(exported)} symbols, not one")
+    libraries = [] if "torch" in path.name else re.findall(r"^\s*(\S+)", output("ldd", path), re.M)
+    return problems + [f"{path.name} links {library}" for library in libraries if "cuda" in library or "nv" in library]
 
 
 def main():
@@ -63,8 +67,8 @@ def main():
     programs = sorted(p for p in (build / "bin").glob("dgx-*") if p.is_file())
     problems = [problem for program in programs for problem in check_program(program)]
     problems += [problem for program in programs if program.name == "dgx-referee" for problem in check_referee(program)]
-    for module in (build / "lib").glob("libdgx_torch.so"):
-        problems += check_torch_module(module)
+    for module in sorted((build / "lib").glob("libdgx_*.so")):
+        problems += check_module(module)
     print("\n".join(problems) or f"{len(programs)} programs link what they may")
     return 1 if problems or not programs else 0
 

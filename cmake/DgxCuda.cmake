@@ -1,0 +1,13 @@
+# DGX_NVCC: the CUDA compiler, empty where there is none or it is not wanted. Only lib/kernels/cuda and tests use it.
+set(DGX_NVCC "")
+if(NOT DGX_CUDA STREQUAL "off")
+  find_program(DGX_NVCC_FOUND nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda/bin)
+  if(DGX_NVCC_FOUND AND CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
+    set(DGX_NVCC ${DGX_NVCC_FOUND})
+  endif()
+endif()
+if(DGX_NVCC)
+  message(STATUS "CUDA: ${DGX_NVCC}, libdgx_cuda.so is built (less than a minute)")
+else()
+  message(STATUS "CUDA: no nvcc, or not wanted: --device cuda will find no module")
+endif()

@@ -1,0 +1,181 @@
+// The GPU, by the CUDA runtime: one stream, one context. Built by nvcc into libdgx_cuda.so (CMakeLists.txt), opened by name.
+#include <cuda_runtime.h>
+
+#include <cstdlib>
+#include <optional>
+#include <vector>
+
+#include "kernel_device.h"
+
+namespace dgx::kernels::cuda {
+namespace {
+
+std::string text_of(cudaError_t error) { return std::string(cudaGetErrorName(error)) + ": " + cudaGetErrorString(error); }
+
+class GpuDevice final : public KernelDevice<GpuDevice> {
+ public:
+  ~GpuDevice() override {
+    if (stream_ != nullptr) static_cast<void>(cudaStreamSynchronize(stream_));
+    for (cudaGraphExec_t graph : graphs_) static_cast<void>(cudaGraphExecDestroy(graph));
+    for (void* memory : memory_) static_cast<void>(cudaFree(memory));
+    for (void* memory : staging_) static_cast<void>(cudaFreeHost(memory));
+    if (stream_ != nullptr) static_cast<void>(cudaStreamDestroy(stream_));
+  }
+
+  /// The first device that CUDA shows (CUDA_VISIBLE_DEVICES chooses).
+  [[nodiscard]] Status open() {
+    int count = 0;
+    const cudaError_t counted = cudaGetDeviceCount(&count);
+    if (counted == cudaErrorInsufficientDriver) return no_driver();
+    if (counted == cudaErrorNoDevice || (counted == cudaSuccess && count == 0)) {
+      return internal_error("--device cuda: there is no GPU", "use --device cpu, or look at CUDA_VISIBLE_DEVICES");
+    }
+    if (counted != cudaSuccess) return internal_error("--device cuda: " + text_of(counted), "use --device cpu");
+    DGX_CHECK(check(cudaSetDevice(0), "opening the device"));
+    DGX_CHECK(read_info());
+    return check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
+  }
+
+  [[nodiscard]] const DeviceInfo& info() const override { return info_; }
+
+  [[nodiscard]] Result<void*> allocate(std::int64_t size_bytes) override {
+    DGX_CHECK(state());
+    void* memory = nullptr;
+    const cudaError_t error = cudaMalloc(&memory, static_cast<std::size_t>(size_bytes < 1 ? 1 : size_bytes));
+    if (error == cudaErrorMemoryAllocation) {
+      static_cast<void>(cudaGetLastError());  // it is none of those that stay
+      std::size_t free = 0, all = 0;
+      DGX_CHECK(check(cudaMemGetInfo(&free, &all), "asking for the free memory"));
+      return usage_error(info_.name + ": no " + std::to_string(size_bytes) + " bytes of memory are free, but " + std::to_string(free),
+                         "use a smaller batch, or --device cpu");
+    }
+    DGX_CHECK(check(error, "taking memory"));
+    memory_.push_back(memory);
+    return memory;
+  }
+
+  [[nodiscard]] Result<void*> allocate_staging(std::int64_t size_bytes) override {
+    DGX_CHECK(state());
+    void* memory = nullptr;
+    DGX_CHECK(check(cudaMallocHost(&memory, static_cast<std::size_t>(size_bytes < 1 ? 1 : size_bytes)), "taking staging memory"));
+    staging_.push_back(memory);
+    return memory;
+  }
+
+  [[nodiscard]] Status upload(void* to, const void* from, std::int64_t size_bytes) override {
+    DGX_CHECK(state());
+    return check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(size_bytes), cudaMemcpyHostToDevice, stream_), "copying to the device");
+  }
+
+  [[nodiscard]] Status download(void* to, const void* from, std::int64_t size_bytes) override {
+    DGX_CHECK(state());
+    DGX_CHECK(check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(size_bytes), cudaMemcpyDeviceToHost, stream_), "copying from the device"));
+    return synchronize();
+  }
+
+  [[nodiscard]] Status copy(void* to, const void* from, std::int64_t size_bytes) override {
+    DGX_CHECK(state());
+    return check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(size_bytes), cudaMemcpyDeviceToDevice, stream_), "copying on the device");
+  }
+
+  [[nodiscard]] Status clear(void* to, std::int64_t size_bytes) override {
+    DGX_CHECK(state());
+    return check(cudaMemsetAsync(to, 0, static_cast<std::size_t>(size_bytes), stream_), "clearing memory");
+  }
+
+  [[nodiscard]] Status begin_recording() override {
+    DGX_CHECK(state());
+    return check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "beginning a graph");
+  }
+
+  [[nodiscard]] Result<int> end_recording() override {
+    cudaGraph_t graph = nullptr;
+    const cudaError_t ended = cudaStreamEndCapture(stream_, &graph);
+    DGX_CHECK(state());
+    DGX_CHECK(check(ended, "ending a graph"));
+    cudaGraphExec_t ready = nullptr;
+    const cudaError_t made = cudaGraphInstantiate(&ready, graph, 0);
+    static_cast<void>(cudaGraphDestroy(graph));
+    DGX_CHECK(check(made, "making a graph"));
+    graphs_.push_back(ready);
+    return static_cast<int>(graphs_.size()) - 1;
+  }
+
+  [[nodiscard]] Status replay(int recording) override {
+    DGX_CHECK(state());
+    return check(cudaGraphLaunch(graphs_[static_cast<std::size_t>(recording)], stream_), "running a step's graph");
+  }
+
+  [[nodiscard]] Status synchronize() override {
+    DGX_CHECK(state());
+    return check(cudaStreamSynchronize(stream_), "waiting for the device");
+  }
+
+  template <class... A>
+  Status queue(const char* name, Grid grid, void (*kernel)(A...), A... arguments) {
+    DGX_CHECK(state());
+    kernel<<<static_cast<unsigned>(grid.blocks), grid.threads, 0, stream_>>>(arguments...);
+    const cudaError_t started = cudaGetLastError();
+    if (started == cudaSuccess) return {};
+    return check(started, "starting kernel " + std::string(name));
+  }
+
+ private:
+  [[nodiscard]] Status state() const { return error_ ? Status(*error_) : Status(); }
+
+  /// The first error stays.
+  [[nodiscard]] Status check(cudaError_t error, const std::string& what) {
+    if (error == cudaSuccess) return {};
+    if (!error_) {
+      const std::string name = info_.name.empty() ? "--device cuda" : info_.name;
+      error_ = internal_error(name + ": " + what + ": " + text_of(error), kAfterDeviceError);
+    }
+    return *error_;
+  }
+
+  [[nodiscard]] static Status no_driver() {
+    int driver = 0;
+    static_cast<void>(cudaDriverGetVersion(&driver));
+    if (driver == 0) {
+      return internal_error("--device cuda: this machine has no NVIDIA driver", "use --device cpu, or a machine with an NVIDIA GPU and its driver");
+    }
+    return internal_error("--device cuda: the NVIDIA driver knows CUDA " + version(driver) + ", this version of dgx needs " + version(CUDART_VERSION),
+                          "install a newer driver, or use --device cpu");
+  }
+
+  static std::string version(int number) { return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10); }
+
+  [[nodiscard]] Status read_info() {
+    cudaDeviceProp properties{};
+    DGX_CHECK(check(cudaGetDeviceProperties(&properties, 0), "asking what the device is"));
+    info_.name = properties.name;
+    info_.major = properties.major;
+    info_.minor = properties.minor;
+    DGX_CHECK(check(cudaDriverGetVersion(&info_.driver), "asking for the driver's version"));
+    DGX_CHECK(check(cudaRuntimeGetVersion(&info_.runtime), "asking for the runtime's version"));
+    std::size_t free = 0, all = 0;
+    DGX_CHECK(check(cudaMemGetInfo(&free, &all), "asking for the free memory"));
+    info_.free_bytes = static_cast<std::int64_t>(free);
+    info_.memory_bytes = static_cast<std::int64_t>(all);
+    return {};
+  }
+
+  DeviceInfo info_;
+  cudaStream_t stream_ = nullptr;
+  std::optional<Error> error_;
+  std::vector<void*> memory_, staging_;
+  std::vector<cudaGraphExec_t> graphs_;
+};
+
+}  // namespace
+}  // namespace dgx::kernels::cuda
+
+extern "C" __attribute__((visibility("default"))) void dgx_open_cuda_device_1(
+    dgx::Result<std::unique_ptr<dgx::kernels::cuda::Device>>* out) {
+  auto device = std::make_unique<dgx::kernels::cuda::GpuDevice>();
+  if (dgx::Status opened = device->open(); !opened.ok()) {
+    *out = std::move(opened).error();
+  } else {
+    *out = std::unique_ptr<dgx::kernels::cuda::Device>(std::move(device));
+  }
+}

@@ -1,0 +1,178 @@
+// The same kernels on the CPU, for tests where no GPU is (and, with sanitizers, where one is): libdgx_cuda_emulated.so. Asynchronous calls are
+// done at once. DGX_EMULATED_DEVICE says how it behaves, words separated by commas:
+//
+//   memory=BYTES      it has no more
+//   lost-after=N      after N launches it is lost: every call is an error from then on
+//   order=reversed|shuffled    in which order threads and blocks take turns
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <new>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "../kernel_device.h"
+
+namespace dgx::kernels::cuda::emulated {
+namespace {
+
+constexpr std::align_val_t kAlignment{256};
+
+struct Behaviour {
+  std::int64_t memory_bytes = std::int64_t{1} << 40;
+  std::optional<std::int64_t> lost_after;
+  Order order = Order::kForward;
+};
+
+Result<Behaviour> behaviour_of(std::string_view text) {
+  Behaviour out;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(','), text.size());
+    const std::string_view word = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::size_t equals = std::min(word.find('='), word.size());
+    const std::string name(word.substr(0, equals)), value(word.substr(std::min(equals + 1, word.size())));
+    if (name == "memory") {
+      out.memory_bytes = std::strtoll(value.c_str(), nullptr, 10);
+    } else if (name == "lost-after") {
+      out.lost_after = std::strtoll(value.c_str(), nullptr, 10);
+    } else if (name == "order" && (value == "reversed" || value == "shuffled")) {
+      out.order = value == "reversed" ? Order::kReversed : Order::kShuffled;
+    } else {
+      return usage_error("DGX_EMULATED_DEVICE: what is '" + std::string(word) + "'?");
+    }
+  }
+  return out;
+}
+
+/// Filled with bytes that are no zeros, so that nobody can rely on what memory holds at first.
+struct Memory {
+  explicit Memory(std::int64_t size_bytes)
+      : data(::operator new(static_cast<std::size_t>(size_bytes), kAlignment)), size(size_bytes) {
+    std::memset(data, 0xa5, static_cast<std::size_t>(size_bytes));
+  }
+  ~Memory() { ::operator delete(data, kAlignment); }
+  Memory(const Memory&) = delete;
+  void* data;
+  std::int64_t size;
+};
+
+class EmulatedDevice final : public KernelDevice<EmulatedDevice> {
+ public:
+  explicit EmulatedDevice(const Behaviour& behaviour) : behaviour_(behaviour), runner_(behaviour.order) {
+    info_ = {"emulated device", 0, 0, 0, 0, behaviour.memory_bytes, behaviour.memory_bytes, true};
+  }
+
+  [[nodiscard]] const DeviceInfo& info() const override { return info_; }
+
+  [[nodiscard]] Result<void*> allocate(std::int64_t size_bytes) override {
+    DGX_CHECK(state());
+    size_bytes = std::max<std::int64_t>(size_bytes, 1);
+    if (size_bytes > info_.free_bytes) {
+      return usage_error(info_.name + ": no " + std::to_string(size_bytes) + " bytes of memory are free, but " + std::to_string(info_.free_bytes),
+                         "use a smaller batch, or --device cpu");
+    }
+    info_.free_bytes -= size_bytes;
+    memory_.push_back(std::make_unique<Memory>(size_bytes));
+    return memory_.back()->data;
+  }
+
+  [[nodiscard]] Result<void*> allocate_staging(std::int64_t size_bytes) override {
+    DGX_CHECK(state());
+    memory_.push_back(std::make_unique<Memory>(std::max<std::int64_t>(size_bytes, 1)));
+    return memory_.back()->data;
+  }
+
+  [[nodiscard]] Status upload(void* to, const void* from, std::int64_t size_bytes) override { return move(to, from, size_bytes); }
+  [[nodiscard]] Status download(void* to, const void* from, std::int64_t size_bytes) override { return move(to, from, size_bytes); }
+  [[nodiscard]] Status synchronize() override { return state(); }
+
+  [[nodiscard]] Status copy(void* to, const void* from, std::int64_t size_bytes) override {
+    return note([=, this] { return move(to, from, size_bytes); });
+  }
+  [[nodiscard]] Status clear(void* to, std::int64_t size_bytes) override {
+    return note([=, this] {
+      std::memset(to, 0, static_cast<std::size_t>(size_bytes));
+      return state();
+    });
+  }
+
+  [[nodiscard]] Status begin_recording() override {
+    DGX_CHECK(state());
+    recordings_.emplace_back();
+    recording_ = true;
+    return {};
+  }
+  [[nodiscard]] Result<int> end_recording() override {
+    DGX_CHECK(state());
+    recording_ = false;
+    return static_cast<int>(recordings_.size()) - 1;
+  }
+  [[nodiscard]] Status replay(int recording) override {
+    for (const auto& work : recordings_[static_cast<std::size_t>(recording)]) DGX_CHECK(work());
+    return state();
+  }
+
+  template <class... A>
+  Status queue(const char* name, Grid grid, void (*kernel)(A...), A... arguments) {
+    return note([=, this]() -> Status {
+      DGX_CHECK(state());
+      if (behaviour_.lost_after && launches_ == *behaviour_.lost_after) return fail("kernel " + std::string(name) + ": the device is lost");
+      ++launches_;
+      if (Status run = runner_.run(grid.blocks, grid.threads, [&] { kernel(arguments...); }); !run.ok()) {
+        return fail("kernel " + std::string(name) + ": " + run.error().message);
+      }
+      return {};
+    });
+  }
+
+ private:
+  [[nodiscard]] Status state() const { return error_ ? Status(*error_) : Status(); }
+
+  Status fail(const std::string& what) {
+    error_ = internal_error(info_.name + ": " + what, kAfterDeviceError);
+    return *error_;
+  }
+
+  Status note(std::function<Status()> work) {
+    DGX_CHECK(state());
+    if (!recording_) return work();
+    recordings_.back().push_back(std::move(work));
+    return {};
+  }
+
+  Status move(void* to, const void* from, std::int64_t size_bytes) {
+    DGX_CHECK(state());
+    std::memcpy(to, from, static_cast<std::size_t>(size_bytes));
+    return {};
+  }
+
+  Behaviour behaviour_;
+  DeviceInfo info_;
+  BlockRunner runner_;
+  std::vector<std::unique_ptr<Memory>> memory_;
+  std::vector<std::vector<std::function<Status()>>> recordings_;
+  bool recording_ = false;
+  std::int64_t launches_ = 0;
+  std::optional<Error> error_;
+};
+
+}  // namespace
+}  // namespace dgx::kernels::cuda::emulated
+
+extern "C" __attribute__((visibility("default"))) void dgx_open_cuda_device_1(
+    dgx::Result<std::unique_ptr<dgx::kernels::cuda::Device>>* out) {
+  namespace emulated = dgx::kernels::cuda::emulated;
+  const char* const text = std::getenv("DGX_EMULATED_DEVICE");
+  auto behaviour = emulated::behaviour_of(text == nullptr ? "" : text);
+  if (!behaviour.ok()) {
+    *out = std::move(behaviour).error();
+    return;
+  }
+  static bool told = false;
+  if (!std::exchange(told, true)) std::fputs("warning: --device cuda: an emulated device, for tests: the same kernels on this CPU, slowly\n", stderr);
+  *out = std::unique_ptr<dgx::kernels::cuda::Device>(std::make_unique<emulated::EmulatedDevice>(*behaviour));
+}

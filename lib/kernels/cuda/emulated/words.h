@@ -1,0 +1,18 @@
+#pragma once
+
+#include "block.h"
+
+/// CUDA's words as the emulated device means them. Shared memory is static: blocks run one after another. That a name is taken from
+/// its neighbours is what these macros are for, so nothing but kernel files may include this.
+
+#define __global__ inline
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __shared__ static
+#define __syncthreads() ::dgx::kernels::cuda::emulated::barrier(__FILE__, __LINE__)
+#define threadIdx (::dgx::kernels::cuda::emulated::place.thread)
+#define blockIdx (::dgx::kernels::cuda::emulated::place.block)
+#define blockDim (::dgx::kernels::cuda::emulated::place.threads)
+#define gridDim (::dgx::kernels::cuda::emulated::place.blocks)

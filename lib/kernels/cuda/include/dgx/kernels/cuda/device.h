@@ -1,0 +1,144 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "dgx/core/result.h"
+#include "dgx/core/tensor.h"
+
+namespace dgx::kernels::cuda {
+
+/// A device that computes the bits of kernels/ref: memory of its own, a queue of work, and one launch function for each form
+/// of kernel. No type of CUDA's is in here: who has a Device needs neither its headers nor its libraries. There are two: the GPU
+/// (libdgx_cuda.so, device.cu), and the same kernels on the CPU, for tests (libdgx_cuda_emulated.so, emulated/). Both are modules
+/// that are opened by name and linked by nobody.
+///
+/// Launches and asynchronous copies are queued, and run in order. So an error may be told by a later call than the one it belongs to: it
+/// is kInternal, names the call and the kernel, and stays: every later call returns it, for the device is in no known state then. Nothing that
+/// was queued behind it counts.
+
+struct DeviceInfo {
+  std::string name;               ///< "NVIDIA H100 80GB HBM3"
+  int major = 0, minor = 0;       ///< compute capability
+  int driver = 0, runtime = 0;    ///< versions, as CUDA writes them: 13000 is 13.0
+  std::int64_t memory_bytes = 0;  ///< in all
+  std::int64_t free_bytes = 0;    ///< when the device was opened
+  bool emulated = false;
+};
+
+// What a launch says. Pointers are into the device's memory but where something else is said; strides count elements.
+
+/// An access of an element program's member.
+struct Binding {
+  const void* data = nullptr;  ///< the value
+  std::int32_t member = -1;    ///< ≥ 0: instead, what that earlier member made at the same element
+  DType dtype = DType::kF32;
+};
+
+/// One value of an element program.
+struct ElementMember {
+  const std::uint8_t* primitive = nullptr;  ///< flattened (kernels/primitive_view.h)
+  const Binding* bindings = nullptr;        ///< one an access
+  void* out = nullptr;                      ///< null: the value lies in no memory
+  std::int32_t* not_finite = nullptr;       ///< set to 1 if an f32 element is infinite or NaN; may be null
+};
+
+/// At most so many members.
+inline constexpr std::int32_t kMostMembers = 24;
+
+/// Values of one count of elements, each element made by one thread as kernels/ref defines it, member after member: any primitive as
+/// the only member, or fused maps. Everything is read before anything is written, so a member may lie where another one reads, if that
+/// one reads no other elements there than those that the same thread writes.
+struct ElementProgram {
+  const ElementMember* members = nullptr;
+  std::int32_t member_count = 0;
+  std::int32_t most_steps = 0;  ///< of `do` or `when` of a member
+  std::int32_t sum_levels = 1;  ///< so that no sum has more than 2,048 to this power positions
+  std::int64_t count = 0;
+};
+
+/// Up to so many dimensions over which products and windows repeat.
+inline constexpr std::size_t kBatchDimensions = 8;
+
+/// Number n of a row-major batch adds Σ index[d] · strides[map][d] to the place of a map.
+struct Batch {
+  std::int64_t count = 1;
+  std::int32_t dimensions = 0;
+  std::array<std::int64_t, kBatchDimensions> extents{};
+  std::array<std::array<std::int64_t, kBatchDimensions>, 3> strides{};
+};
+
+/// out[r, c] = dot over depth of a[r, k] · b[k, c] (dgx-numerics(7), "Folds"), NaN canonical. The output must not overlap the sides.
+struct Product {
+  const float* a = nullptr;
+  const float* b = nullptr;
+  float* out = nullptr;
+  std::int64_t rows = 0, columns = 0, depth = 0;
+  std::int64_t a_row = 0, a_depth = 0, b_depth = 0, b_column = 0;
+  std::int64_t out_row = 0;  ///< columns are neighbours
+  Batch batch;               ///< maps: a, b, out
+};
+
+/// out[e] = uniform(seed, stream, *step, e) (kernels/philox.h).
+struct UniformNumbers {
+  float* out = nullptr;
+  std::int64_t count = 0;
+  const std::int64_t* step = nullptr;
+  std::uint64_t seed = 0;
+  std::uint32_t stream = 0;  ///< Stream::word()
+};
+
+/// *not_finite = 1 if one of the numbers is infinite or NaN.
+struct FiniteCheck {
+  const float* numbers = nullptr;
+  std::int64_t count = 0;
+  std::int32_t* not_finite = nullptr;
+};
+
+/// Used by one thread. Destroyed, it waits for what is queued and gives back all memory.
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  [[nodiscard]] virtual const DeviceInfo& info() const = 0;
+
+  /// Memory of the device, 256-byte aligned, of at least one byte; its content is anything. kUsage, with both numbers, if it has not so much.
+  [[nodiscard]] virtual Result<void*> allocate(std::int64_t size_bytes) = 0;
+  /// Memory of the host that upload() takes its time from without a copy on the way. kInternal.
+  [[nodiscard]] virtual Result<void*> allocate_staging(std::int64_t size_bytes) = 0;
+
+  /// Queues a copy. `from` is the host's: if it is staging memory it must stay as it is until synchronize(); other memory is free again
+  /// when this returns.
+  [[nodiscard]] virtual Status upload(void* to, const void* from, std::int64_t size_bytes) = 0;
+  /// Waits for what is queued, and copies to the host.
+  [[nodiscard]] virtual Status download(void* to, const void* from, std::int64_t size_bytes) = 0;
+  /// Queues a copy from one place of the device to another; they must not overlap.
+  [[nodiscard]] virtual Status copy(void* to, const void* from, std::int64_t size_bytes) = 0;
+  /// Queues bytes of zero.
+  [[nodiscard]] virtual Status clear(void* to, std::int64_t size_bytes) = 0;
+
+  // Queue kernels. Launches of nothing are allowed.
+  [[nodiscard]] virtual Status launch(const ElementProgram& program) = 0;
+  [[nodiscard]] virtual Status launch(const Product& product) = 0;
+  [[nodiscard]] virtual Status launch(const UniformNumbers& numbers) = 0;
+  [[nodiscard]] virtual Status launch(const FiniteCheck& check) = 0;
+
+  /// From here to end_recording() launches, copy() and clear() are noted and not run. Nothing else may be called between.
+  [[nodiscard]] virtual Status begin_recording() = 0;
+  /// The number by which replay() knows what was noted. It lives as long as the device.
+  [[nodiscard]] virtual Result<int> end_recording() = 0;
+  /// Queues all that was noted, at once.
+  [[nodiscard]] virtual Status replay(int recording) = 0;
+
+  /// Waits for what is queued.
+  [[nodiscard]] virtual Status synchronize() = 0;
+};
+
+/// What a module exports, under this name: opens the device. kInternal, with a hint, if there is no driver, or none that is new
+/// enough, or no device. The number in the name changes with anything in this header.
+inline constexpr const char* kOpenDeviceSymbol = "dgx_open_cuda_device_1";
+using OpenDeviceFunction = void (*)(Result<std::unique_ptr<Device>>* out);
+
+}  // namespace dgx::kernels::cuda

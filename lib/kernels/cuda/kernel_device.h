@@ -1,0 +1,47 @@
+#pragma once
+
+#include <algorithm>
+
+#include "dgx/kernels/cuda/device.h"
+#include "elements.cuh"
+#include "finite.cuh"
+#include "product.cuh"
+#include "uniform.cuh"
+
+namespace dgx::kernels::cuda {
+
+/// Which kernel a launch means and in what geometry, said once for both devices. Self has
+///   template <class... A> Status queue(const char* name, Grid grid, void (*kernel)(A...), A... arguments);
+/// which is never asked for an empty grid.
+template <class Self>
+class KernelDevice : public Device {
+ public:
+  [[nodiscard]] Status launch(const ElementProgram& program) final {
+    return start("elements", grid_of(program.count, kElementThreads), elements_kernel(program), program);
+  }
+  [[nodiscard]] Status launch(const Product& product) final { return start("product", grid_of(product), run_product, product); }
+  [[nodiscard]] Status launch(const UniformNumbers& numbers) final {
+    return start("uniform", grid_of(numbers.count, 256), run_uniform, numbers);
+  }
+  [[nodiscard]] Status launch(const FiniteCheck& check) final {
+    constexpr std::int64_t kMostBlocks = 4096;  // each walks through the numbers
+    Grid grid = grid_of(check.count, 256);
+    grid.blocks = std::min(grid.blocks, kMostBlocks);
+    return start("finite check", grid, run_finite_check, check);
+  }
+
+ private:
+  template <class... A>
+  Status start(const char* name, Grid grid, void (*kernel)(A...), A... arguments) {
+    if (grid.blocks == 0) return {};
+    if (grid.blocks >= std::int64_t{1} << 31) {
+      return internal_error(std::string(name) + ": a grid of " + std::to_string(grid.blocks) + " blocks is more than a device takes");
+    }
+    return static_cast<Self*>(this)->queue(name, grid, kernel, arguments...);
+  }
+};
+
+/// "…; the run goes on with --device cpu": what to do when a device fails.
+inline constexpr const char* kAfterDeviceError = "what was written is whole: the same command without --device cuda continues";
+
+}  // namespace dgx::kernels::cuda

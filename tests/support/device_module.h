@@ -1,0 +1,23 @@
+#pragma once
+
+#include <dlfcn.h>
+
+#include <memory>
+#include <string>
+
+#include "dgx/kernels/cuda/device.h"
+
+namespace dgx::test {
+
+/// The device of a module (dgx/kernels/cuda/device.h), as programs open it. Who includes this links the system's dl.
+inline Result<std::unique_ptr<kernels::cuda::Device>> open_device(const std::string& module) {
+  void* const handle = ::dlopen(module.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) return internal_error(::dlerror());
+  const auto open = reinterpret_cast<kernels::cuda::OpenDeviceFunction>(::dlsym(handle, kernels::cuda::kOpenDeviceSymbol));
+  if (open == nullptr) return internal_error(module + " opens no device");
+  Result<std::unique_ptr<kernels::cuda::Device>> device = std::unique_ptr<kernels::cuda::Device>();
+  open(&device);
+  return device;
+}
+
+}  // namespace dgx::test
