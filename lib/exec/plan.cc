@@ -31,7 +31,7 @@ struct Draft {
 class Planner {
  public:
   Planner(const program::Program& program, Fusion fusion, int threads, const std::vector<ValueIndex>& keep)
-      : program_(fusion == Fusion::kFused ? read_through_copies(program) : program), fusion_(fusion), threads_(threads), keep_(keep) {}
+      : program_(fusion != Fusion::kEveryValue ? read_through_copies(program) : program), fusion_(fusion), threads_(threads), keep_(keep) {}
 
   Result<Plan> make() {
     DGX_CHECK(compile_all());
@@ -44,16 +44,15 @@ class Planner {
     choose_layouts();
     follow_products();
     for (Draft& draft : drafts_) finish(draft);
-    if (fusion_ == Fusion::kFused) {
-      reorder(freeing_order(program_, plan_, keep_));
-      cut();
-    }
+    if (is_fused()) reorder(freeing_order(program_, plan_, keep_));
+    if (fusion_ == Fusion::kFused) cut();
     plan_.sections = sections();
-    plan_memory(program_, fusion_ == Fusion::kFused, keep_, plan_);
+    plan_memory(program_, is_fused(), keep_, plan_);
     return std::move(plan_);
   }
 
  private:
+  [[nodiscard]] bool is_fused() const { return fusion_ != Fusion::kEveryValue; }
   [[nodiscard]] const Primitive& at(ValueIndex v) const { return program_.values[static_cast<std::size_t>(v)]; }
 
   Status compile_all() {
@@ -93,7 +92,7 @@ class Planner {
   void place(ValueIndex v) {
     const Primitive& primitive = at(v);
     const bool is_map = primitive.kind == Kind::kMap && strips_[static_cast<std::size_t>(v)].has_value();
-    if (is_map && fusion_ == Fusion::kFused && join_group(v)) return;
+    if (is_map && is_fused() && join_group(v)) return;
     task_of_[static_cast<std::size_t>(v)] = drafts_.size();
     drafts_.push_back({is_map, {v}, is_map ? Task{} : recognise(v), {}});
   }
@@ -159,6 +158,7 @@ class Planner {
         return {*matmul, positions / 16, {}, {}};
       }
     }
+    if (fusion_ == Fusion::kDevice) return {GenericTask{v, compiled.count}, positions, {}, {}};
     if (const auto& strips = strips_[static_cast<std::size_t>(v)]) {
       if (auto fold = recognise_fold(v, compiled, *strips)) {
         const double cost = fold_cost(*fold);
@@ -185,7 +185,7 @@ class Planner {
 
   /// An update reads the parameter it replaces; behind the parameter's last reader it can be written in place.
   void sink_updates() {
-    if (fusion_ != Fusion::kFused) return;
+    if (!is_fused()) return;
     std::vector<std::size_t> last_read(program_.values.size(), 0);
     std::vector<bool> read(program_.values.size());
     for (std::size_t t = 0; t < drafts_.size(); ++t) {

@@ -153,10 +153,12 @@ struct Placement {
   std::size_t entry = 0;
 };
 
-enum class Fusion { kFused, kEveryValue };
+enum class Fusion { kFused, kEveryValue, kDevice };
 
 /// A program analysed once: what runs in which order, and where every value lies. kEveryValue keeps one task a value, in
-/// program order, and writes no state in place: for traces, faults and disputes.
+/// program order, and writes no state in place: for traces, faults and disputes. kDevice fuses maps and lets values share memory as
+/// kFused does, but has what a device runs (device_executor.h): products, maps and what is made element by element, all in rows, nothing in
+/// slices.
 struct Plan {
   std::vector<kernels::CompiledPrimitive> compiled;  ///< by value; inputs are left empty
   std::vector<Task> tasks;

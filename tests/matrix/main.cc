@@ -5,6 +5,7 @@
 #include <chrono>
 #include <charconv>
 #include <cstdio>
+#include <limits>
 #include <map>
 #include <random>
 #include <set>
@@ -30,18 +31,22 @@ struct Options {
   double minutes = 0;
   std::string only;
   std::string print;
+  std::string device;
+  std::int64_t work = std::numeric_limits<std::int64_t>::max();
 };
 
 int usage() {
   fmt::print(stderr,
-             "usage: matrix_test [--vectors FILE [--accept]] [--seed S] [--count N | --minutes M] [--only TEXT] [--print CASE]\n"
+             "usage: matrix_test [--vectors FILE [--accept]] [--seed S] [--count N | --minutes M] [--only TEXT] [--print CASE] [--device MODULE] [--work N]\n"
              "  --vectors FILE  runs every enumerated case with the stored seed: its digest by kernels/ref is the one in FILE, and every\n"
              "                  instruction set, 1, 2 and 3 threads, fused and not, gives the same bits\n"
              "  --accept        writes FILE anew, by kernels/ref alone\n"
              "  --seed S        of the drawn cases (default: a fresh one, printed)\n"
              "  --count N       how many are drawn; --minutes M: as many as time allows\n"
              "  --only TEXT     only cases whose name contains TEXT\n"
-             "  --print CASE    prints the program of an enumerated case\n");
+             "  --print CASE    prints the program of an enumerated case\n"
+             "  --device MODULE steps run on that module's device (libdgx_cuda.so) and nowhere else\n"
+             "  --work N        only cases of at most so many scalar operations or so\n");
   return 2;
 }
 
@@ -67,7 +72,7 @@ Result<std::map<std::string, std::string>> read_vectors(const std::string& path)
 
 class Matrix {
  public:
-  explicit Matrix(const Options& options) : options_(options), configurations_(all_configurations()) {}
+  explicit Matrix(const Options& options) : options_(options), configurations_(configurations_of(options)) {}
 
   int run() {
     std::string sets;
@@ -82,6 +87,19 @@ class Matrix {
   }
 
  private:
+  static std::vector<Configuration> configurations_of(const Options& options) {
+    std::vector<Configuration> all = all_configurations();
+    if (options.device.empty()) return all;
+    all.erase(all.begin() + 1, all.end());
+    all[0].device = options.device;
+    return all;
+  }
+
+  [[nodiscard]] bool small_enough(const Case& c) const {
+    const auto program = program_of(c, {false, true, false});
+    return program.ok() && work_of(**program) <= options_.work;
+  }
+
   [[nodiscard]] bool chosen(const Case& c) const { return options_.only.empty() || c.name.find(options_.only) != std::string::npos; }
 
   void complain(const std::string& text) {
@@ -116,7 +134,7 @@ class Matrix {
         continue;
       }
       if (!made.emplace(c.name, reference->digest).second) complain(c.name + ": a second case of this name");
-      if (options_.accept) continue;
+      if (options_.accept || !small_enough(c)) continue;
       const auto found = stored.find(c.name);
       if (found == stored.end() || found->second != reference->digest) {
         complain(fmt::format("{}: seed {}: kernels/ref gives {}, stored is {}", c.name, kStoredSeed, reference->digest,
@@ -160,7 +178,7 @@ class Matrix {
         complain(c.name + ": " + program.error().message);
         continue;
       }
-      if (!chosen(c) || work_of(**program) > kWalkWork || !program::check_program(**program).ok()) continue;
+      if (!chosen(c) || work_of(**program) > std::min(kWalkWork, options_.work) || !program::check_program(**program).ok()) continue;
       const auto reference = reference_of(c, numbers);
       if (reference.ok()) {
         check(c, numbers, *reference);
@@ -207,6 +225,10 @@ int run(int argc, char** argv) {
       options.vectors = value;
     } else if (name == "--only") {
       options.only = value;
+    } else if (name == "--device") {
+      options.device = value;
+    } else if (name == "--work") {
+      fits = number(value, options.work);
     } else if (name == "--print") {
       options.print = value;
     } else if (name == "--seed") {

@@ -6,6 +6,8 @@
 #include <bit>
 #include <cmath>
 
+#include "device_module.h"
+#include "dgx/exec/device_executor.h"
 #include "dgx/exec/executor.h"
 #include "dgx/kernels/evaluate.h"
 #include "dgx/kernels/scalar.h"
@@ -68,10 +70,12 @@ std::string compare(const State& state, const std::string& entry, const Tensor& 
 class Run {
  public:
   Run(const Case& c, const Reference& reference, const Configuration& configuration)
-      : case_(c), reference_(reference), threads_(configuration.threads), not_finite_(reference.first_not_finite_of_last()) {}
+      : case_(c), reference_(reference), threads_(configuration.threads), device_(configuration.device), not_finite_(reference.first_not_finite_of_last()) {}
 
   std::string all() {
-    if (auto text = evaluation(); !text.empty()) return "evaluated, fused: " + text;
+    if (device_.empty()) {
+      if (auto text = evaluation(); !text.empty()) return "evaluated, fused: " + text;
+    }
     if (auto text = steps({false, true, false}); !text.empty()) return "as a step: " + text;
     if (may_replace_input() && !not_finite_) {
       if (auto text = steps({false, false, true}); !text.empty()) return "as a step in place: " + text;
@@ -134,17 +138,29 @@ class Run {
     return compare(after, form.in_place ? entry_name(0) : "model/z", reference_.values.back());
   }
 
+  Result<std::unique_ptr<exec::StepExecutor>> executor_of(const std::shared_ptr<const program::Program>& program) const {
+    static const Tensor kSample(DType::kF32, {1});
+    const exec::StepInputs inputs{{}, 1, 1, kSample.view(), kSample.view()};
+    if (device_.empty()) {
+      DGX_TRY(auto made, exec::ExactExecutor::create(program, inputs, threads_));
+      return std::unique_ptr<exec::StepExecutor>(std::move(made));
+    }
+    DGX_TRY(auto device, test::open_device(device_));
+    DGX_TRY(auto made, exec::DeviceExecutor::create(program, inputs, std::move(device), threads_));
+    return std::unique_ptr<exec::StepExecutor>(std::move(made));
+  }
+
   std::string steps(const Form& form) {
     const auto program = program_of(case_, form);
     if (!program.ok()) return program.error().message;
-    static const Tensor kSample(DType::kF32, {1});
-    auto made = exec::ExactExecutor::create(*program, {{}, 1, 1, kSample.view(), kSample.view()}, threads_);
+    const auto made = executor_of(*program);
     if (!made.ok()) return made.error().message;
-    exec::ExactExecutor& executor = **made;
+    exec::StepExecutor& executor = **made;
     const State start = state(form);
     if (const Status status = executor.load(start); !status.ok()) return status.error().message;
     const Status stepped = executor.step();
     if (auto text = check_step(stepped, executor.state().value(), form); !text.empty()) return "fused: " + text + "\n" + executor.explain();
+    if (!device_.empty()) return {};  // which shows no values
     if (const Status status = executor.load(start); !status.ok()) return status.error().message;
     std::string difference;
     const Status traced = executor.trace([&](std::int32_t v, const TensorView& view) -> Status {
@@ -161,6 +177,7 @@ class Run {
   const Case& case_;
   const Reference& reference_;
   const int threads_;
+  const std::string& device_;
   const std::optional<std::size_t> not_finite_;
 };
 

@@ -25,6 +25,7 @@ struct Reference {
 struct Configuration {
   kernels::cpu::InstructionSet set = kernels::cpu::InstructionSet::kScalar;
   int threads = 1;
+  std::string device = {};  ///< a device's module: steps are run there
 };
 [[nodiscard]] std::vector<Configuration> all_configurations();
 

@@ -1,0 +1,258 @@
+#include "dgx/exec/device_executor.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "device_launches.h"
+#include "dgx/kernels/order.h"
+#include "inputs.h"
+
+namespace dgx::exec {
+
+using kernels::Kind;
+using kernels::Primitive;
+using kernels::Source;
+using kernels::ValueIndex;
+namespace cuda = kernels::cuda;
+
+struct DeviceExecutor::Impl {
+  std::shared_ptr<const program::Program> program;
+  StepInputs inputs;
+  int threads = 1;
+  std::unique_ptr<cuda::Device> device;
+  std::optional<kernels::DataOrder> order;
+  Plan plan;
+  DeviceMemory offsets;
+  std::int64_t table_bytes = 0;
+  std::uint8_t* memory = nullptr;
+  int recording = -1;
+  std::array<std::uint8_t*, 2> staging{};        ///< what a step gets from the host: of this step, and of the next meanwhile
+  std::array<std::int64_t, 2> staged{-1, -1};    ///< the step whose inputs lie there
+  std::int64_t position = 0;
+  float loss = 0;
+  std::unique_ptr<ExactExecutor> on_cpu;
+
+  [[nodiscard]] Status prepare();
+  [[nodiscard]] Status check_inputs() const;
+  [[nodiscard]] Status take_memory();
+  [[nodiscard]] Status upload_constants();
+  [[nodiscard]] Status record(const DeviceStep& step);
+  [[nodiscard]] Status queue(const DeviceWork& work);
+  [[nodiscard]] Status stage(std::size_t half, std::int64_t step);
+  [[nodiscard]] Status gather(ValueIndex v, const std::vector<std::int64_t>& rows, std::uint8_t* to) const;
+  [[nodiscard]] Status step();
+  [[nodiscard]] Status check_results(const std::vector<std::int32_t>& results) const;
+  [[nodiscard]] Status load(const State& state);
+  [[nodiscard]] Status bring(const State& state);
+  [[nodiscard]] Result<State> state() const;
+  [[nodiscard]] Status on_cpu_instead(const std::function<Status(ExactExecutor&)>& take_step);
+  [[nodiscard]] const Primitive& at(ValueIndex v) const { return program->values[static_cast<std::size_t>(v)]; }
+};
+
+Status DeviceExecutor::Impl::prepare() {
+  DGX_CHECK(check_inputs());
+  const std::int64_t samples = inputs.x.shape.empty() ? 0 : inputs.x.shape[0];
+  DGX_TRY(order, kernels::DataOrder::create(inputs.seed, samples, inputs.batch));
+  DGX_TRY(plan, make_plan(*program, Fusion::kDevice, 1, {}));
+  offsets = plan_device_memory(*program, plan);
+  auto* const anywhere = reinterpret_cast<std::uint8_t*>(std::uintptr_t{256});  // to know how large the tables are
+  table_bytes = static_cast<std::int64_t>(make_device_step(*program, plan, offsets, inputs.seed, anywhere, anywhere).tables.size());
+  DGX_CHECK(take_memory());
+  DGX_CHECK(upload_constants());
+  std::uint8_t* const tables = memory + offsets.size_bytes;
+  const DeviceStep step = make_device_step(*program, plan, offsets, inputs.seed, memory, tables);
+  DGX_CHECK(device->upload(tables, step.tables.data(), table_bytes));
+  return record(step);
+}
+
+Status DeviceExecutor::Impl::check_inputs() const {
+  for (const Primitive& value : program->values) {
+    if (value.kind != Kind::kInput || value.source.kind != Source::Kind::kBatch) continue;
+    DGX_CHECK(check_batch_field(value, value.source.name == "x" ? inputs.x : inputs.y, inputs.batch));
+  }
+  return {};
+}
+
+Status DeviceExecutor::Impl::take_memory() {
+  const std::int64_t needed = offsets.size_bytes + table_bytes;
+  const cuda::DeviceInfo& info = device->info();
+  if (needed > info.free_bytes) {
+    return usage_error("a step needs " + std::to_string(needed) + " bytes of device memory, " + info.name + " has " +
+                           std::to_string(info.free_bytes) + " free",
+                       "use a smaller batch, or --device cpu");
+  }
+  DGX_TRY(void* const all, device->allocate(needed));
+  memory = static_cast<std::uint8_t*>(all);
+  for (std::uint8_t*& half : staging) {
+    DGX_TRY(void* const taken, device->allocate_staging(offsets.staged_bytes));
+    half = static_cast<std::uint8_t*>(taken);
+    std::memset(half, 0, static_cast<std::size_t>(offsets.staged_bytes));
+  }
+  return {};
+}
+
+Status DeviceExecutor::Impl::upload_constants() {
+  for (std::size_t v = 0; v < program->values.size(); ++v) {
+    const Primitive& value = program->values[v];
+    if (value.kind != Kind::kInput || value.source.kind != Source::Kind::kConstant) continue;
+    const Tensor numbers = constant_tensor(value);
+    DGX_CHECK(device->upload(memory + offsets.values[v], numbers.bytes().data(), static_cast<std::int64_t>(numbers.bytes().size())));
+  }
+  return {};
+}
+
+Status DeviceExecutor::Impl::queue(const DeviceWork& work) {
+  if (const auto* copy = std::get_if<DeviceCopy>(&work)) return device->copy(copy->to, copy->from, copy->size_bytes);
+  if (const auto* clear = std::get_if<DeviceClear>(&work)) return device->clear(clear->at, clear->size_bytes);
+  return std::visit(
+      [&](const auto& launch) -> Status {
+        if constexpr (requires { device->launch(launch); }) return device->launch(launch);
+        return {};
+      },
+      work);
+}
+
+Status DeviceExecutor::Impl::record(const DeviceStep& step) {
+  DGX_CHECK(device->begin_recording());
+  for (const DeviceWork& work : step.work) DGX_CHECK(queue(work));
+  DGX_TRY(recording, device->end_recording());
+  return {};
+}
+
+Status DeviceExecutor::Impl::gather(ValueIndex v, const std::vector<std::int64_t>& rows, std::uint8_t* to) const {
+  const BulkView& data = at(v).source.name == "x" ? inputs.x : inputs.y;
+  const std::size_t size = static_cast<std::size_t>(bytes_of(at(v))) / rows.size();
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    DGX_CHECK(copy_bytes(data, static_cast<std::size_t>(rows[i]) * size, {to + i * size, size}));
+  }
+  return {};
+}
+
+/// Puts what step `step` reads into one half of the staging memory.
+Status DeviceExecutor::Impl::stage(std::size_t half, std::int64_t step) {
+  if (staged[half] == step) return {};
+  staged[half] = -1;
+  std::memcpy(staging[half] + offsets.step, &step, sizeof step);
+  const std::vector<std::int64_t> rows = order->batch_indices(step);
+  for (std::size_t v = 0; v < program->values.size(); ++v) {
+    const Primitive& value = program->values[v];
+    if (value.kind != Kind::kInput) continue;
+    std::uint8_t* const to = staging[half] + offsets.values[v];
+    if (value.source.kind == Source::Kind::kBatch) DGX_CHECK(gather(static_cast<ValueIndex>(v), rows, to));
+    if (value.source.kind != Source::Kind::kSchedule) continue;
+    DGX_TRY(const auto numbers, kernels::schedule_scalars(value.source.of, inputs.schedule, step));
+    std::memcpy(to, numbers.data(), numbers.size() * sizeof(float));
+  }
+  staged[half] = step;
+  return {};
+}
+
+Status DeviceExecutor::Impl::check_results(const std::vector<std::int32_t>& results) const {
+  for (std::size_t e = 0; e < offsets.entries.size(); ++e) {
+    if (results[e] == 0) continue;
+    const DeviceEntry& entry = offsets.entries[e];
+    Tensor numbers(DType::kF32, at(entry.input).shape);
+    DGX_CHECK(device->download(numbers.bytes().data(), memory + entry.current, entry.size_bytes));
+    return not_finite(position, entry.name, first_not_finite(numbers.view()).value_or(0));
+  }
+  return {};
+}
+
+Status DeviceExecutor::Impl::step() {
+  const auto half = static_cast<std::size_t>(position % 2);
+  DGX_CHECK(stage(half, position));
+  DGX_CHECK(device->upload(memory, staging[half], offsets.staged_bytes));
+  DGX_CHECK(device->replay(recording));
+  // Comes while the device computes. What is wrong with it is told when it is that step's turn.
+  static_cast<void>(stage(1 - half, position + 1));
+  std::vector<std::int32_t> results(offsets.entries.size() + 1);
+  DGX_CHECK(device->download(results.data(), memory + offsets.flags, offsets.results_bytes));
+  DGX_CHECK(check_results(results));
+  std::memcpy(&loss, &results.back(), sizeof loss);
+  ++position;
+  return {};
+}
+
+Status DeviceExecutor::Impl::load(const State& state) {
+  DGX_TRY(const std::int64_t step, check_loadable(*program, state));
+  DGX_CHECK(bring(state));
+  position = step;
+  return {};
+}
+
+Status DeviceExecutor::Impl::bring(const State& state) {
+  for (std::size_t e = 0; e < state.size(); ++e) {
+    DGX_CHECK(device->upload(memory + offsets.entries[e].current, state[e].tensor.bytes().data(), offsets.entries[e].size_bytes));
+    if (state[e].name == "loss") loss = state[e].tensor.as<float>()[0];
+  }
+  return {};
+}
+
+Result<State> DeviceExecutor::Impl::state() const {
+  State out;
+  for (const DeviceEntry& entry : offsets.entries) {
+    Tensor numbers(at(entry.input).dtype, at(entry.input).shape);
+    DGX_CHECK(device->download(numbers.bytes().data(), memory + entry.current, entry.size_bytes));
+    out.push_back({entry.name, std::move(numbers)});
+  }
+  return out;
+}
+
+/// One step taken by the CPU, from the device's state to the device's state.
+Status DeviceExecutor::Impl::on_cpu_instead(const std::function<Status(ExactExecutor&)>& take_step) {
+  if (!on_cpu) {
+    DGX_TRY(on_cpu, ExactExecutor::create(program, inputs, threads));
+  }
+  DGX_TRY(const State before, state());
+  DGX_CHECK(on_cpu->load(before));
+  // A fault in the step's own number is in the state, and not in what step comes next.
+  if (on_cpu->position() != position) {
+    return internal_error("the state says step " + std::to_string(on_cpu->position()) + " after " + std::to_string(position) +
+                          " steps: no CPU can take the next one from it");
+  }
+  DGX_CHECK(take_step(*on_cpu));
+  DGX_TRY(const State after, on_cpu->state());
+  DGX_CHECK(bring(after));
+  position = on_cpu->position();
+  return {};
+}
+
+DeviceExecutor::DeviceExecutor(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+DeviceExecutor::~DeviceExecutor() = default;
+
+Result<std::unique_ptr<DeviceExecutor>> DeviceExecutor::create(std::shared_ptr<const program::Program> program, const StepInputs& inputs,
+                                                               std::unique_ptr<cuda::Device> device, int threads) {
+  auto impl = std::make_unique<Impl>();
+  impl->program = std::move(program);
+  impl->inputs = inputs;
+  impl->threads = threads;
+  impl->device = std::move(device);
+  DGX_CHECK(impl->prepare());
+  return std::unique_ptr<DeviceExecutor>(new DeviceExecutor(std::move(impl)));
+}
+
+Status DeviceExecutor::load(const State& state) { return impl_->load(state); }
+Status DeviceExecutor::step() { return impl_->step(); }
+std::int64_t DeviceExecutor::position() const { return impl_->position; }
+Result<State> DeviceExecutor::state() const { return impl_->state(); }
+float DeviceExecutor::loss() const { return impl_->loss; }
+const cuda::DeviceInfo& DeviceExecutor::device() const { return impl_->device->info(); }
+
+Status DeviceExecutor::trace(const std::function<Status(std::int32_t, const TensorView&)>& visit) {
+  return impl_->on_cpu_instead([&](ExactExecutor& executor) { return executor.trace(visit); });
+}
+
+Status DeviceExecutor::trace(const Fault& fault, const std::function<Status(std::int32_t, const TensorView&)>& visit) {
+  return impl_->on_cpu_instead([&](ExactExecutor& executor) { return executor.trace(fault, visit); });
+}
+
+std::int64_t DeviceExecutor::planned_bytes() const { return impl_->offsets.size_bytes + impl_->table_bytes; }
+Status DeviceExecutor::start_profile() {
+  return usage_error("a step on a device runs as a whole, its operations have no times of their own", "use --profile-ops with --device cpu");
+}
+
+std::string DeviceExecutor::explain() const { return exec::explain(impl_->plan, *impl_->program); }
+
+}  // namespace dgx::exec

@@ -1,0 +1,187 @@
+#include "device_launches.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "dgx/kernels/fold_order.h"
+#include "dgx/kernels/philox.h"
+#include "dgx/kernels/primitive_view.h"
+
+namespace dgx::exec {
+
+using kernels::Kind;
+using kernels::Primitive;
+using kernels::Source;
+using kernels::ValueIndex;
+namespace cuda = kernels::cuda;
+
+namespace {
+
+constexpr std::size_t kTableAlignment = 16;
+
+class StepMaker {
+ public:
+  StepMaker(const program::Program& program, const Plan& plan, const DeviceMemory& offsets, std::uint64_t seed, std::uint8_t* memory,
+            std::uint8_t* tables)
+      : program_(program), plan_(plan), offsets_(offsets), seed_(seed), memory_(memory), tables_(tables), checked_(program.values.size()) {}
+
+  DeviceStep make() {
+    out_.work.push_back(DeviceClear{memory_ + offsets_.flags, offsets_.results_bytes});
+    add_uniforms();
+    for (const DeviceEntry& entry : offsets_.entries) {
+      if (entry.before) copy(*entry.spare, offsets_.values[static_cast<std::size_t>(*entry.next)], entry.size_bytes);
+    }
+    for (const Task& task : plan_.tasks) add(task);
+    for (std::size_t e = 0; e < offsets_.entries.size(); ++e) check_finite(e);
+    for (const DeviceEntry& entry : offsets_.entries) add_exchange(entry);
+    for (const DeviceEntry& entry : offsets_.entries) {
+      if (entry.name == "loss") copy(offsets_.loss(), entry.current, entry.size_bytes);
+    }
+    return std::move(out_);
+  }
+
+ private:
+  [[nodiscard]] const Primitive& at(ValueIndex v) const { return program_.values[static_cast<std::size_t>(v)]; }
+  template <class T = void>
+  [[nodiscard]] T* address(ValueIndex v) const {
+    const std::int64_t offset = offsets_.values[static_cast<std::size_t>(v)];
+    return offset < 0 ? nullptr : static_cast<T*>(static_cast<void*>(memory_ + offset));
+  }
+  [[nodiscard]] std::int32_t* flag(std::size_t entry) const { return reinterpret_cast<std::int32_t*>(memory_ + offsets_.flags) + entry; }
+
+  void copy(std::int64_t to, std::int64_t from, std::int64_t size_bytes) {
+    out_.work.push_back(DeviceCopy{memory_ + to, memory_ + from, size_bytes});
+  }
+
+  /// Where a table of `bytes` will lie.
+  const std::uint8_t* table(const void* bytes, std::size_t size) {
+    const std::size_t offset = (out_.tables.size() + kTableAlignment - 1) / kTableAlignment * kTableAlignment;
+    out_.tables.resize(offset + size);
+    if (size > 0) std::memcpy(out_.tables.data() + offset, bytes, size);
+    return tables_ + offset;
+  }
+  template <class T>
+  const T* table(const std::vector<T>& items) {
+    return reinterpret_cast<const T*>(table(items.data(), items.size() * sizeof(T)));
+  }
+
+  void add_uniforms() {
+    for (std::size_t v = 0; v < program_.values.size(); ++v) {
+      const Primitive& value = program_.values[v];
+      if (value.kind != Kind::kInput || value.source.kind != Source::Kind::kUniform) continue;
+      const auto ordinal = static_cast<std::uint32_t>(std::strtoul(value.source.name.c_str(), nullptr, 10));
+      const kernels::Stream stream{kernels::StreamKind::kDropout, ordinal};
+      out_.work.push_back(cuda::UniformNumbers{address<float>(static_cast<ValueIndex>(v)), bytes_of(value) / 4,
+                                               reinterpret_cast<const std::int64_t*>(memory_ + offsets_.step), seed_, stream.word()});
+    }
+  }
+
+  void add(const Task& task) {
+    if (const auto* product = std::get_if<MatmulTask>(&task.work)) return add(*product);
+    if (const auto* map = std::get_if<MapTask>(&task.work)) return add_elements(map->members, task.writes);
+    add_elements(task.writes, task.writes);  // made element by element: the task's one value
+  }
+
+  /// The flag of the entry that becomes `v`, or null.
+  std::int32_t* flag_of(ValueIndex v) {
+    for (std::size_t e = 0; e < offsets_.entries.size(); ++e) {
+      if (at(v).dtype != DType::kF32 || offsets_.entries[e].next != v) continue;
+      checked_[static_cast<std::size_t>(v)] = true;
+      return flag(e);
+    }
+    return nullptr;
+  }
+
+  void add_elements(const std::vector<ValueIndex>& values, const std::vector<ValueIndex>& stored) {
+    std::vector<cuda::ElementMember> members;
+    cuda::ElementProgram program;
+    for (const ValueIndex v : values) {
+      const auto& compiled = plan_.compiled[static_cast<std::size_t>(v)];
+      std::vector<cuda::Binding> bindings;
+      for (const auto& access : compiled.accesses) {
+        const auto end = values.begin() + static_cast<std::ptrdiff_t>(members.size());
+        const auto member = std::find(values.begin(), end, access.value);
+        if (member == end) {
+          bindings.push_back({address(access.value), -1, access.dtype});
+        } else {
+          bindings.push_back({nullptr, static_cast<std::int32_t>(member - values.begin()), access.dtype});
+        }
+      }
+      program.most_steps = std::max(program.most_steps, static_cast<std::int32_t>(std::max(compiled.steps.steps.size(), compiled.when.steps.size())));
+      if (compiled.kind == Kind::kSum && compiled.fold_count > kernels::kSumBlock) program.sum_levels = 6;
+      const std::vector<std::uint8_t> flat = kernels::flatten(compiled);
+      const bool lies = std::find(stored.begin(), stored.end(), v) != stored.end();
+      members.push_back({table(flat), table(bindings), lies ? address(v) : nullptr, lies ? flag_of(v) : nullptr});
+    }
+    program.count = plan_.compiled[static_cast<std::size_t>(values.front())].count;
+    program.members = table(members);
+    program.member_count = static_cast<std::int32_t>(members.size());
+    out_.work.push_back(program);
+  }
+
+  static cuda::Batch batch_of(const LoopNest& nest) {
+    cuda::Batch batch;
+    batch.dimensions = static_cast<std::int32_t>(nest.extents.size());
+    for (std::size_t d = 0; d < nest.extents.size(); ++d) {
+      batch.count *= nest.extents[d];
+      batch.extents[d] = nest.extents[d];
+      for (std::size_t map = 0; map < nest.strides.size(); ++map) batch.strides[map][d] = nest.strides[map][d];
+    }
+    return batch;
+  }
+
+  void add(const MatmulTask& task) {
+    cuda::Product product;
+    product.a = address<float>(task.a) + task.a_base;
+    product.b = address<float>(task.b) + task.b_base;
+    product.out = address<float>(task.out);
+    product.rows = task.shape.rows;
+    product.columns = task.shape.columns;
+    product.depth = task.shape.depth;
+    product.a_row = task.a_row;
+    product.a_depth = task.a_depth;
+    product.b_depth = task.b_depth;
+    product.b_column = task.b_column;
+    product.out_row = task.out_row;
+    product.batch = batch_of(task.batch);
+    out_.work.push_back(product);
+  }
+
+  /// What no kernel looks at while it makes it: products, inputs, a value that becomes several entries.
+  void check_finite(std::size_t e) {
+    const DeviceEntry& entry = offsets_.entries[e];
+    if (!entry.changes() || at(entry.input).dtype != DType::kF32) return;
+    const auto next = static_cast<std::size_t>(*entry.next);
+    const bool first = std::none_of(offsets_.entries.begin(), offsets_.entries.begin() + static_cast<std::ptrdiff_t>(e),
+                                    [&](const DeviceEntry& other) { return other.next == entry.next; });
+    if (checked_[next] && first) return;
+    const std::int64_t from = entry.before ? *entry.spare : offsets_.values[next];
+    out_.work.push_back(cuda::FiniteCheck{reinterpret_cast<const float*>(memory_ + from), entry.size_bytes / 4, flag(e)});
+  }
+
+  /// What was made elsewhere comes to where the next step finds it.
+  void add_exchange(const DeviceEntry& entry) {
+    if (!entry.changes()) return;
+    const std::int64_t from = entry.before ? *entry.spare : offsets_.values[static_cast<std::size_t>(*entry.next)];
+    if (from != entry.current) copy(entry.current, from, entry.size_bytes);
+  }
+
+  const program::Program& program_;
+  const Plan& plan_;
+  const DeviceMemory& offsets_;
+  std::uint64_t seed_;
+  std::uint8_t* memory_;
+  std::uint8_t* tables_;
+  std::vector<bool> checked_;  // by value: an element program raises a flag of it
+  DeviceStep out_;
+};
+
+}  // namespace
+
+DeviceStep make_device_step(const program::Program& program, const Plan& plan, const DeviceMemory& offsets, std::uint64_t seed,
+                            std::uint8_t* memory, std::uint8_t* tables) {
+  return StepMaker(program, plan, offsets, seed, memory, tables).make();
+}
+
+}  // namespace dgx::exec

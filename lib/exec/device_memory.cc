@@ -1,0 +1,92 @@
+#include "device_memory.h"
+
+#include <algorithm>
+#include <map>
+
+namespace dgx::exec {
+
+using kernels::Kind;
+using kernels::Primitive;
+using kernels::Source;
+using kernels::ValueIndex;
+using Where = Placement::Where;
+
+namespace {
+
+constexpr std::int64_t kAlignment = 256;
+
+class Stretch {
+ public:
+  std::int64_t take(std::int64_t size_bytes) {
+    const std::int64_t offset = end_;
+    end_ = (end_ + size_bytes + kAlignment - 1) / kAlignment * kAlignment;
+    return offset;
+  }
+  [[nodiscard]] std::int64_t end() const { return end_; }
+
+ private:
+  std::int64_t end_ = 0;
+};
+
+bool is_staged(const Source& source) { return source.kind == Source::Kind::kBatch || source.kind == Source::Kind::kSchedule; }
+
+DeviceEntry entry_of(const program::Program& program, ValueIndex v, Stretch& memory) {
+  const Primitive& input = program.values[static_cast<std::size_t>(v)];
+  DeviceEntry entry{input.source.name, v, input.next, bytes_of(input), 0, {}, false};
+  entry.current = memory.take(entry.size_bytes);
+  return entry;
+}
+
+/// A next value that the plan does not put over the entry is copied there when the step ends.
+void add_spares(const program::Program& program, const Plan& plan, std::vector<DeviceEntry>& entries, Stretch& memory) {
+  for (std::size_t e = 0; e < entries.size(); ++e) {
+    DeviceEntry& entry = entries[e];
+    if (!entry.changes()) continue;
+    const Placement& placement = plan.placements[static_cast<std::size_t>(*entry.next)];
+    entry.before = program.values[static_cast<std::size_t>(*entry.next)].kind == Kind::kInput;
+    const bool own = placement.where == Where::kNext && placement.entry == e;
+    if (own || entry.before) entry.spare = memory.take(entry.size_bytes);
+  }
+}
+
+std::int64_t place_of(const Placement& placement, const DeviceMemory& memory, std::size_t v) {
+  switch (placement.where) {
+    case Where::kInput: return memory.inputs[v];
+    case Where::kArena: return memory.arena + placement.offset;
+    case Where::kInPlace: return memory.entries[placement.entry].current;
+    case Where::kNext: return *memory.entries[placement.entry].spare;
+    default: return -1;
+  }
+}
+
+}  // namespace
+
+DeviceMemory plan_device_memory(const program::Program& program, const Plan& plan) {
+  DeviceMemory out;
+  Stretch memory;
+  out.inputs.assign(program.values.size(), -1);
+  out.step = memory.take(sizeof(std::int64_t));
+  const auto add_inputs = [&](bool staged) {
+    for (std::size_t v = 0; v < program.values.size(); ++v) {
+      const Primitive& value = program.values[v];
+      const bool other = value.kind != Kind::kInput || value.source.kind == Source::Kind::kState;
+      if (!other && is_staged(value.source) == staged) out.inputs[v] = memory.take(bytes_of(value));
+    }
+  };
+  add_inputs(true);
+  out.staged_bytes = memory.end();
+  add_inputs(false);
+  for (const ValueIndex v : plan.entries) {
+    out.entries.push_back(entry_of(program, v, memory));
+    out.inputs[static_cast<std::size_t>(v)] = out.entries.back().current;
+  }
+  add_spares(program, plan, out.entries, memory);
+  out.results_bytes = static_cast<std::int64_t>((out.entries.size() + 1) * sizeof(std::int32_t));
+  out.flags = memory.take(out.results_bytes);
+  out.arena = memory.take(plan.arena_bytes);
+  out.size_bytes = memory.end();
+  for (std::size_t v = 0; v < program.values.size(); ++v) out.values.push_back(place_of(plan.placements[v], out, v));
+  return out;
+}
+
+}  // namespace dgx::exec

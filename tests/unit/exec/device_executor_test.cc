@@ -1,0 +1,170 @@
+#include "dgx/exec/device_executor.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "dgx/core/bulk.h"
+#include "device_module.h"
+#include "networks.h"
+
+// On the emulated device: the same kernels, plans and memory as on a GPU.
+namespace dgx::exec {
+namespace {
+
+using test::Network;
+using test::Samples;
+using Device = kernels::cuda::Device;
+
+/// DGX_EMULATED_DEVICE for as long as it lives.
+class Behaviour {
+ public:
+  explicit Behaviour(const std::string& text) { ::setenv("DGX_EMULATED_DEVICE", text.c_str(), 1); }
+  ~Behaviour() { ::unsetenv("DGX_EMULATED_DEVICE"); }
+};
+
+std::unique_ptr<Device> device_that(const std::string& behaves = "") {
+  const Behaviour behaviour(behaves);
+  auto device = test::open_device(DGX_EMULATED_MODULE);
+  if (!device.ok()) FAIL(device.error().message);
+  return std::move(device).value();
+}
+
+std::unique_ptr<DeviceExecutor> executor_of(const Network& network, const Samples& data, const std::string& behaves = "") {
+  auto executor = DeviceExecutor::create(network.step_program(), test::step_inputs(network, data), device_that(behaves), 1);
+  if (!executor.ok()) FAIL(executor.error().message);
+  return std::move(executor).value();
+}
+
+void require_same(const State& ours, const State& reference, const std::string& when) {
+  REQUIRE(ours.size() == reference.size());
+  for (std::size_t e = 0; e < ours.size(); ++e) {
+    INFO(when << ", entry " << ours[e].name);
+    REQUIRE(ours[e].name == reference[e].name);
+    REQUIRE(std::ranges::equal(ours[e].tensor.bytes(), reference[e].tensor.bytes()));
+  }
+}
+
+State start_of(const Network& network) { return *program::initial_state(*network.step_program(), test::kSeed); }
+
+TEST_CASE("a device gives the bits of the definition, in whatever order threads and blocks take turns") {
+  Network network;
+  const Samples data(network);
+  for (const auto activation : {program::Activation::kRelu, program::Activation::kGelu, program::Activation::kTanh}) {
+    network.activation = activation;
+    for (const char* order : {"", "order=reversed", "order=shuffled"}) {
+      const auto executor = executor_of(network, data, order);
+      State reference = start_of(network);
+      REQUIRE(executor->load(reference).ok());
+      for (std::int64_t s = 0; s < 3; ++s) {
+        reference = test::next_state(*network.step_program(), reference, test::reference_inputs(network, data, s));
+        REQUIRE(executor->step().ok());
+        CHECK(executor->position() == s + 1);
+        require_same(executor->state().value(), reference, std::string(order) + " step " + std::to_string(s));
+        CHECK(executor->loss() == find_entry(reference, "loss")->tensor.as<float>()[0]);
+      }
+    }
+  }
+}
+
+TEST_CASE("a device traces and makes faults by the CPU, and goes on from there") {
+  const Network network;
+  const Samples data(network);
+  const auto executor = executor_of(network, data);
+  const auto reference = ExactExecutor::create(network.step_program(), test::step_inputs(network, data), 1);
+  REQUIRE(reference.ok());
+  REQUIRE((executor->load(start_of(network)).ok() && (*reference)->load(start_of(network)).ok()));
+  REQUIRE((executor->step().ok() && (*reference)->step().ok()));
+  int values = 0;
+  const auto count = [&](std::int32_t, const TensorView&) -> Status {
+    ++values;
+    return {};
+  };
+  REQUIRE((executor->trace(count).ok() && (*reference)->step().ok()));
+  CHECK(values == static_cast<int>(network.step_program()->values.size()));
+  const Fault fault{static_cast<kernels::ValueIndex>(values - 1), 0, 3};
+  REQUIRE((executor->trace(fault, {}).ok() && (*reference)->trace(fault, {}).ok()));
+  require_same(executor->state().value(), (*reference)->state().value(), "after a fault");
+  REQUIRE((executor->step().ok() && (*reference)->step().ok()));
+  require_same(executor->state().value(), (*reference)->state().value(), "a step after a fault");
+}
+
+TEST_CASE("a device goes back when it is told to, and reads rows from a file") {
+  const Network network;
+  const Samples data(network);
+  auto x = BulkTensor::create(data.x.dtype(), data.x.shape(), 1);
+  REQUIRE(x.ok());
+  std::ranges::copy(data.x.bytes(), x->bytes().begin());
+  auto inputs = test::step_inputs(network, data);
+  inputs.x = x->view();
+  const auto executor = DeviceExecutor::create(network.step_program(), inputs, device_that(), 1);
+  REQUIRE(executor.ok());
+  REQUIRE((*executor)->load(start_of(network)).ok());
+  for (int s = 0; s < 2; ++s) REQUIRE((*executor)->step().ok());
+  const State second = (*executor)->state().value();
+  REQUIRE((*executor)->step().ok());
+  REQUIRE((*executor)->load(start_of(network)).ok());
+  for (int s = 0; s < 2; ++s) REQUIRE((*executor)->step().ok());
+  require_same((*executor)->state().value(), second, "again");
+  REQUIRE(::ftruncate(x->view().file, 0) == 0);
+  REQUIRE((*executor)->step().ok());  // whose rows were gathered before
+  const Status step = (*executor)->step();
+  REQUIRE_FALSE(step.ok());
+  CHECK(step.error().code == ErrorCode::kIo);
+}
+
+TEST_CASE("a step that is too large for a device is told with both numbers before anything is taken") {
+  const Network network;
+  const Samples data(network);
+  const auto executor = DeviceExecutor::create(network.step_program(), test::step_inputs(network, data), device_that("memory=1000"), 1);
+  REQUIRE_FALSE(executor.ok());
+  CHECK(executor.error().code == ErrorCode::kUsage);
+  CHECK(executor.error().message.starts_with("a step needs "));
+  CHECK(executor.error().message.ends_with(" bytes of device memory, emulated device has 1000 free"));
+}
+
+TEST_CASE("a device that is lost says so from then on, and gives no state away") {
+  const Network network;
+  const Samples data(network);
+  const auto executor = executor_of(network, data, "lost-after=40");
+  REQUIRE(executor->load(start_of(network)).ok());
+  Status step;
+  int steps = 0;
+  for (; steps < 40 && step.ok(); ++steps) step = executor->step();
+  REQUIRE_FALSE(step.ok());
+  CHECK(steps > 1);
+  CHECK(step.error().code == ErrorCode::kInternal);
+  CHECK(step.error().message.find("the device is lost") != std::string::npos);
+  CHECK_FALSE(executor->step().ok());
+  CHECK_FALSE(executor->state().ok());
+  CHECK_FALSE(executor->load(start_of(network)).ok());
+}
+
+TEST_CASE("a device refuses what is not the program's or not finite in the CPU's words") {
+  const Network network;
+  const Samples data(network);
+  const auto executor = executor_of(network, data);
+  const auto reference = ExactExecutor::create(network.step_program(), test::step_inputs(network, data), 1);
+  REQUIRE(reference.ok());
+  State state = start_of(network);
+  for (Entry& entry : state) {
+    if (entry.name.starts_with("model/")) std::ranges::fill(entry.tensor.as<float>(), 3e38F);
+  }
+  REQUIRE((executor->load(state).ok() && (*reference)->load(state).ok()));
+  const Status ours = executor->step(), theirs = (*reference)->step();
+  REQUIRE((!ours.ok() && !theirs.ok()));
+  CHECK(ours.error().code == theirs.error().code);
+  CHECK(ours.error().message == theirs.error().message);
+  state.pop_back();
+  CHECK(executor->load(state).error().message == (*reference)->load(state).error().message);
+  auto inputs = test::step_inputs(network, data);
+  inputs.batch += 1;
+  const auto refused = DeviceExecutor::create(network.step_program(), inputs, device_that(), 1);
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().code == ErrorCode::kMalformed);
+}
+
+}  // namespace
+}  // namespace dgx::exec
