@@ -4,6 +4,7 @@
 #   sh tests/run.sh                  the release build; what must always hold
 #   sh tests/run.sh --asan           with the address and undefined-behaviour sanitizers
 #   sh tests/run.sh --clang          with clang++
+#   sh tests/run.sh --gpu            what needs a GPU, with compute-sanitizer where it is found; says so if there is none
 #   sh tests/run.sh --slow NAME      one of the long tests of tests/slow (without NAME: lists them)
 #   sh tests/run.sh -- ARGUMENT …    arguments for ctest, as -R cli/
 #
@@ -12,14 +13,15 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-usage() { sed -n '2,12s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+usage() { sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
-preset=release build=build/release slow=
+preset=release build=build/release slow= gpu=
 configure="-DDGX_TORCH=${DGX_TORCH:-pypi}"
 while [ $# -gt 0 ]; do
   case "$1" in
     --asan) preset=asan build=build/asan ;;
     --clang) configure="$configure -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++" build=build/clang ;;
+    --gpu) gpu=yes ;;
     --slow) slow=${2:-list}; [ $# -lt 2 ] || shift ;;
     --) shift; break ;;
     *) usage ;;
@@ -41,5 +43,10 @@ cmake --build "$build" -j "$jobs"
 if [ -n "$slow" ]; then
   [ -e "tests/slow/$slow.sh" ] || { echo "tests/run.sh: no tests/slow/$slow.sh" >&2; exit 2; }
   exec sh "tests/slow/$slow.sh" "$build"
+fi
+if [ -n "$gpu" ]; then
+  command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ] || { echo "skipped, no nvcc: libdgx_cuda.so is not built"; exit 0; }
+  nvidia-smi -L 2>/dev/null || echo "skipped, no GPU: what needs one is not run"
+  exec ctest --test-dir "$build" --output-on-failure -L gpu "$@"
 fi
 exec ctest --test-dir "$build" --output-on-failure -j "$jobs" "$@"

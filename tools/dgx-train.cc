@@ -103,11 +103,12 @@ struct Train {
   }
 
   Result<cli::Verdict> run(cli::Out& out) const {
-    if (device == "cuda") return usage_error("--device cuda is not in this version");
     if (profile) return usage_error("--profile belongs to native tasks, which are not in this version");
     if (evaluate && options.profile_operations) return usage_error("--profile-ops is of training, not of --evaluate");
+    if (evaluate && device != "cpu") return usage_error("--device is of training, not of --evaluate");
     if (evaluate) return run_evaluate(out);
     jobs::TrainOptions all = options;
+    DGX_TRY(all.device, jobs::device_from_name(device));
     all.run = output;
     DGX_TRY(const jobs::TrainResult result, jobs::train(all, out.job()));
     out.field("steps", result.steps);

@@ -106,11 +106,12 @@ struct Verify {
   }
 
   Result<cli::Verdict> run(cli::Out& out) const {
-    if (device == "cuda") return usage_error("--device cuda is not in this version");
     if (profile) return usage_error("--profile belongs to native tasks, which are not in this version");
     if (plan) return run_plan(out);
-    if (options.shard) return run_shard(out);
-    DGX_TRY(const jobs::VerifyResult result, jobs::verify(options, out.job()));
+    jobs::VerifyOptions all = options;
+    DGX_TRY(all.device, jobs::device_from_name(device));
+    if (options.shard) return run_shard(out, all);
+    DGX_TRY(const jobs::VerifyResult result, jobs::verify(all, out.job()));
     return print_verdict(out, result);
   }
 
@@ -128,8 +129,8 @@ struct Verify {
     return cli::Verdict::kDone;
   }
 
-  Result<cli::Verdict> run_shard(cli::Out& out) const {
-    DGX_TRY(const jobs::ShardResult result, jobs::verify_shard(options, out.job()));
+  static Result<cli::Verdict> run_shard(cli::Out& out, const jobs::VerifyOptions& all) {
+    DGX_TRY(const jobs::ShardResult result, jobs::verify_shard(all, out.job()));
     out.field("shard", std::to_string(result.index) + "/" + std::to_string(result.count));
     print_rows(out, result.rows, std::ssize(result.rows));
     if (result.resumed > 0) out.field("resumed", result.resumed);

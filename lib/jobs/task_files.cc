@@ -1,6 +1,8 @@
 #include "dgx/jobs/task_files.h"
 
 #include "dgx/bundle/state.h"
+#include "dgx/exec/device_executor.h"
+#include "dgx/jobs/cuda_module.h"
 #include "dgx/kernels/cpu/dispatch.h"
 #include "dgx/manifest/trust.h"
 #include "dgx/program/check.h"
@@ -116,12 +118,38 @@ Result<State> initial_state(const TaskFiles& files, const std::optional<std::str
   return state;
 }
 
-Result<std::unique_ptr<exec::ExactExecutor>> make_executor(const TaskFiles& files, const bundle::Dataset& data,
-                                                           int threads) {
+namespace {
+
+Result<exec::StepInputs> step_inputs(const TaskFiles& files, const bundle::Dataset& data) {
   const manifest::Task& task = files.body();
   DGX_TRY(const auto schedule, program::schedule_parameters(task.optimizer, task.schedule, task.steps));
-  const exec::StepInputs inputs{schedule, task.seed, task.batch, data.x.view(), data.y.view()};
+  return exec::StepInputs{schedule, task.seed, task.batch, data.x.view(), data.y.view()};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<exec::ExactExecutor>> make_executor(const TaskFiles& files, const bundle::Dataset& data,
+                                                           int threads) {
+  DGX_TRY(const exec::StepInputs inputs, step_inputs(files, data));
   return exec::ExactExecutor::create(files.program, inputs, threads);
+}
+
+Result<ComputeDevice> device_from_name(std::string_view name) {
+  if (name == "cpu") return ComputeDevice::kCpu;
+  if (name == "cuda") return ComputeDevice::kCuda;
+  return usage_error("there is no device " + std::string(name), "cpu or cuda");
+}
+
+Result<std::unique_ptr<exec::StepExecutor>> make_executor_on(ComputeDevice device, const TaskFiles& files,
+                                                             const bundle::Dataset& data, int threads) {
+  DGX_TRY(const exec::StepInputs inputs, step_inputs(files, data));
+  if (device == ComputeDevice::kCpu) {
+    DGX_TRY(auto executor, exec::ExactExecutor::create(files.program, inputs, threads));
+    return std::unique_ptr<exec::StepExecutor>(std::move(executor));
+  }
+  DGX_TRY(auto opened, open_cuda_device());
+  DGX_TRY(auto executor, exec::DeviceExecutor::create(files.program, inputs, std::move(opened), threads));
+  return std::unique_ptr<exec::StepExecutor>(std::move(executor));
 }
 
 Status choose_instruction_set(const std::optional<std::string>& name) {

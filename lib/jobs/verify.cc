@@ -23,7 +23,7 @@ double seconds_since(Clock::time_point begin) {
 /// Replays segments of one verification with one executor.
 class Replayer {
  public:
-  Replayer(const Verification& verification, StartStates& starts, exec::ExactExecutor& executor,
+  Replayer(const Verification& verification, StartStates& starts, exec::StepExecutor& executor,
            const JobContext& context)
       : verification_(verification), starts_(starts), executor_(executor), context_(context) {}
 
@@ -63,7 +63,7 @@ class Replayer {
 
   const Verification& verification_;
   StartStates& starts_;
-  exec::ExactExecutor& executor_;
+  exec::StepExecutor& executor_;
   const JobContext& context_;
   std::int64_t steps_ = 0;
 };
@@ -222,7 +222,7 @@ Result<VerifyResult> verify(const VerifyOptions& options, const JobContext& cont
   DGX_TRY(StartStates starts, StartStates::open(options.from, v.proof, v.files.segments, context.threads));
   if (const auto absent = starts.missing(v.drawn); !absent.empty()) return inconclusive(options.from, absent);
   DGX_TRY(const bundle::Dataset data, open_dataset(options.data, v.files.body()));
-  DGX_TRY(const auto executor, make_executor(v.files, data, context.threads));
+  DGX_TRY(const auto executor, make_executor_on(options.device, v.files, data, context.threads));
 
   Replayer replayer(v, starts, *executor, context);
   replayer.expect(v.drawn);
@@ -278,7 +278,7 @@ Result<ShardResult> verify_shard(const VerifyOptions& options, const JobContext&
   DGX_TRY(StartStates starts, StartStates::open(options.from, v.proof, v.files.segments, context.threads));
   if (const auto absent = starts.missing(due); !absent.empty()) return inconclusive(options.from, absent);
   DGX_TRY(const bundle::Dataset data, open_dataset(options.data, v.files.body()));
-  DGX_TRY(const auto executor, make_executor(v.files, data, context.threads));
+  DGX_TRY(const auto executor, make_executor_on(options.device, v.files, data, context.threads));
   Replayer replayer(v, starts, *executor, context);
   replayer.expect(due);
   const auto begin = Clock::now();

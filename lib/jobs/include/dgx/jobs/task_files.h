@@ -8,6 +8,7 @@
 #include "dgx/core/job_context.h"
 #include "dgx/core/result.h"
 #include "dgx/exec/executor.h"
+#include "dgx/jobs/compute_device.h"
 #include "dgx/manifest/statement.h"
 #include "dgx/merkle/digests.h"
 #include "dgx/program/program.h"
@@ -48,9 +49,13 @@ struct TaskFiles {
 /// TASK.init.h5 beside the task.
 [[nodiscard]] Result<State> initial_state(const TaskFiles& files, const std::optional<std::string>& init);
 
-/// An executor for this task's steps. `data` must outlive it.
+/// An executor for this task's steps, on the CPU. `data` must outlive it.
 [[nodiscard]] Result<std::unique_ptr<exec::ExactExecutor>> make_executor(const TaskFiles& files,
                                                                          const bundle::Dataset& data, int threads);
+
+/// An executor for this task's steps there. kInternal, with a hint, if there is no such device; errors of DeviceExecutor::create.
+[[nodiscard]] Result<std::unique_ptr<exec::StepExecutor>> make_executor_on(ComputeDevice device, const TaskFiles& files,
+                                                                           const bundle::Dataset& data, int threads);
 
 /// Chooses the instruction set (`--isa`), if one is named. kUsage if this machine has no such thing.
 [[nodiscard]] Status choose_instruction_set(const std::optional<std::string>& name);

@@ -8,6 +8,7 @@
 #include "dgx/core/job_context.h"
 #include "dgx/core/result.h"
 #include "dgx/exec/profile.h"
+#include "dgx/jobs/compute_device.h"
 
 namespace dgx::jobs {
 
@@ -22,6 +23,7 @@ struct TrainOptions {
   std::string keep = "all";            ///< all, every:N, last
   std::optional<std::string> drill;    ///< step=S,op=O,element=E,bit=B | segment=N,lazy
   std::optional<std::string> isa;
+  ComputeDevice device = ComputeDevice::kCpu;
   bool profile_operations = false;     ///< note what every operation takes
 };
 

@@ -8,6 +8,7 @@
 #include "dgx/core/bytes.h"
 #include "dgx/core/job_context.h"
 #include "dgx/core/result.h"
+#include "dgx/jobs/compute_device.h"
 #include "dgx/jobs/key.h"
 #include "dgx/manifest/verdict.h"
 
@@ -34,6 +35,7 @@ struct VerifyOptions {
   Choice choice;
   std::optional<std::string> shard;  ///< "I/N"
   std::optional<std::string> isa;
+  ComputeDevice device = ComputeDevice::kCpu;
   std::string output;  ///< VERDICT.json, VERDICT.rows.jsonl beside it; or SHARD.json
 };
 

@@ -1,0 +1,37 @@
+#include "dgx/jobs/cuda_module.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+namespace dgx::jobs {
+namespace {
+
+std::string module_path() {
+  if (const char* given = std::getenv("DGX_CUDA_MODULE"); given != nullptr && *given != '\0') return given;
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  return (program.parent_path().parent_path() / "lib" / "libdgx_cuda.so").string();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<kernels::cuda::Device>> open_cuda_device() {
+  const std::string path = module_path();
+  void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // stays open as long as the process lives
+  if (handle == nullptr) {
+    return internal_error(std::string("--device cuda: cannot open its module: ") + ::dlerror(),
+                          "use --device cpu, or build dgx where nvcc is found, or set DGX_CUDA_MODULE");
+  }
+  const auto open = reinterpret_cast<kernels::cuda::OpenDeviceFunction>(::dlsym(handle, kernels::cuda::kOpenDeviceSymbol));
+  if (open == nullptr) {
+    return internal_error(path + ": no " + kernels::cuda::kOpenDeviceSymbol, "it belongs to another version of dgx");
+  }
+  Result<std::unique_ptr<kernels::cuda::Device>> device = std::unique_ptr<kernels::cuda::Device>();
+  open(&device);
+  return device;
+}
+
+}  // namespace dgx::jobs
