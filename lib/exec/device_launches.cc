@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
+#include <span>
 
 #include "dgx/kernels/fold_order.h"
 #include "dgx/kernels/philox.h"
@@ -79,8 +81,36 @@ class StepMaker {
 
   void add(const Task& task) {
     if (const auto* product = std::get_if<MatmulTask>(&task.work)) return add(*product);
+    if (const auto* sum = std::get_if<ColumnSumTask>(&task.work)) return add(*sum);
     if (const auto* map = std::get_if<MapTask>(&task.work)) return add_elements(map->members, task.writes);
-    add_elements(task.writes, task.writes);  // made element by element: the task's one value
+    const ValueIndex v = std::get<GenericTask>(task.work).out;
+    if (folds_by_teams(plan_.compiled[static_cast<std::size_t>(v)])) return add_fold(v);
+    add_elements(task.writes, task.writes);
+  }
+
+  void add(const ColumnSumTask& task) {
+    out_.work.push_back(cuda::ColumnSum{address<float>(task.x) + task.base, address<float>(task.out), reinterpret_cast<float*>(memory_ + offsets_.scratch),
+                                        task.rows, task.columns, task.row_stride});
+  }
+
+  void add_fold(ValueIndex v) {
+    const auto& compiled = plan_.compiled[static_cast<std::size_t>(v)];
+    cuda::Fold fold;
+    fold.member = member_of(v, {}, true);
+    fold.kind = compiled.kind;
+    fold.dtype = compiled.dtype;
+    fold.count = compiled.count;
+    fold.fold_count = compiled.fold_count;
+    fold.type = compiled.kind == Kind::kSum ? kernels::number_type(compiled.dtype) : compiled.steps.result.type;
+    if (compiled.kind != Kind::kSum) {
+      if (fold.type == kernels::NumberType::kFloat) {
+        fold.start.value.real = -std::numeric_limits<float>::infinity();
+      } else {
+        fold.start.value.integer = std::numeric_limits<std::int64_t>::min();
+      }
+    }
+    fold.parts = reinterpret_cast<cuda::FoldPart*>(memory_ + offsets_.scratch);
+    out_.work.push_back(fold);
   }
 
   /// The flag of the entry that becomes `v`, or null.
@@ -93,26 +123,30 @@ class StepMaker {
     return nullptr;
   }
 
+  /// A value of a launch that makes `before` first, at the same element.
+  cuda::ElementMember member_of(ValueIndex v, std::span<const ValueIndex> before, bool lies) {
+    const auto& compiled = plan_.compiled[static_cast<std::size_t>(v)];
+    std::vector<cuda::Binding> bindings;
+    for (const auto& access : compiled.accesses) {
+      const auto member = std::find(before.begin(), before.end(), access.value);
+      if (member == before.end()) {
+        bindings.push_back({address(access.value), -1, access.dtype});
+      } else {
+        bindings.push_back({nullptr, static_cast<std::int32_t>(member - before.begin()), access.dtype});
+      }
+    }
+    return {table(kernels::flatten(compiled)), table(bindings), lies ? address(v) : nullptr, lies ? flag_of(v) : nullptr};
+  }
+
   void add_elements(const std::vector<ValueIndex>& values, const std::vector<ValueIndex>& stored) {
     std::vector<cuda::ElementMember> members;
     cuda::ElementProgram program;
     for (const ValueIndex v : values) {
       const auto& compiled = plan_.compiled[static_cast<std::size_t>(v)];
-      std::vector<cuda::Binding> bindings;
-      for (const auto& access : compiled.accesses) {
-        const auto end = values.begin() + static_cast<std::ptrdiff_t>(members.size());
-        const auto member = std::find(values.begin(), end, access.value);
-        if (member == end) {
-          bindings.push_back({address(access.value), -1, access.dtype});
-        } else {
-          bindings.push_back({nullptr, static_cast<std::int32_t>(member - values.begin()), access.dtype});
-        }
-      }
       program.most_steps = std::max(program.most_steps, static_cast<std::int32_t>(std::max(compiled.steps.steps.size(), compiled.when.steps.size())));
       if (compiled.kind == Kind::kSum && compiled.fold_count > kernels::kSumBlock) program.sum_levels = 6;
-      const std::vector<std::uint8_t> flat = kernels::flatten(compiled);
       const bool lies = std::find(stored.begin(), stored.end(), v) != stored.end();
-      members.push_back({table(flat), table(bindings), lies ? address(v) : nullptr, lies ? flag_of(v) : nullptr});
+      members.push_back(member_of(v, std::span(values).first(members.size()), lies));
     }
     program.count = plan_.compiled[static_cast<std::size_t>(values.front())].count;
     program.members = table(members);

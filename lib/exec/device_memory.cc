@@ -1,7 +1,9 @@
 #include "device_memory.h"
 
 #include <algorithm>
-#include <map>
+
+#include "dgx/kernels/cuda/device.h"
+#include "dgx/kernels/fold_order.h"
 
 namespace dgx::exec {
 
@@ -10,6 +12,7 @@ using kernels::Primitive;
 using kernels::Source;
 using kernels::ValueIndex;
 using Where = Placement::Where;
+namespace cuda = kernels::cuda;
 
 namespace {
 
@@ -49,6 +52,17 @@ void add_spares(const program::Program& program, const Plan& plan, std::vector<D
   }
 }
 
+/// Bytes that a task's launches leave for each other.
+std::int64_t scratch_bytes(const Plan& plan, const Task& task) {
+  if (const auto* sum = std::get_if<ColumnSumTask>(&task.work)) {
+    return sum->columns * cuda::column_groups(sum->rows) * static_cast<std::int64_t>(sizeof(float));
+  }
+  if (!std::holds_alternative<GenericTask>(task.work)) return 0;
+  const auto& primitive = plan.compiled[static_cast<std::size_t>(std::get<GenericTask>(task.work).out)];
+  if (!folds_by_teams(primitive)) return 0;
+  return cuda::fold_parts(primitive.count, primitive.fold_count) * static_cast<std::int64_t>(sizeof(cuda::FoldPart));
+}
+
 std::int64_t place_of(const Placement& placement, const DeviceMemory& memory, std::size_t v) {
   switch (placement.where) {
     case Where::kInput: return memory.inputs[v];
@@ -60,6 +74,22 @@ std::int64_t place_of(const Placement& placement, const DeviceMemory& memory, st
 }
 
 }  // namespace
+
+bool folds_by_teams(const kernels::CompiledPrimitive& primitive) {
+  constexpr std::int64_t kShort = 64;
+  constexpr std::int64_t kManyOutputs = 1 << 15;
+  const bool is_fold = primitive.kind == Kind::kSum || primitive.kind == Kind::kMax || primitive.kind == Kind::kArgmax;
+  if (!is_fold || primitive.fold_count < kShort || primitive.count == 0) return false;
+  if (primitive.count < kManyOutputs || primitive.fold_count > kernels::kSumBlock) return true;
+  std::size_t inner = primitive.fold.size();
+  while (inner > 0 && primitive.fold[inner - 1] == 1) --inner;
+  const auto slot = static_cast<std::int32_t>(kernels::kFirstFoldSlot + inner) - 1;
+  return std::all_of(primitive.accesses.begin(), primitive.accesses.end(), [&](const kernels::CompiledAccess& access) {
+    return access.is_linear && std::all_of(access.linear.begin(), access.linear.end(), [&](const kernels::CompiledTerm& term) {
+             return term.slot != slot || (term.coefficient >= 0 && term.coefficient <= 1);
+           });
+  });
+}
 
 DeviceMemory plan_device_memory(const program::Program& program, const Plan& plan) {
   DeviceMemory out;
@@ -84,6 +114,9 @@ DeviceMemory plan_device_memory(const program::Program& program, const Plan& pla
   out.results_bytes = static_cast<std::int64_t>((out.entries.size() + 1) * sizeof(std::int32_t));
   out.flags = memory.take(out.results_bytes);
   out.arena = memory.take(plan.arena_bytes);
+  std::int64_t scratch = 0;
+  for (const Task& task : plan.tasks) scratch = std::max(scratch, scratch_bytes(plan, task));
+  out.scratch = memory.take(scratch);
   out.size_bytes = memory.end();
   for (std::size_t v = 0; v < program.values.size(); ++v) out.values.push_back(place_of(plan.placements[v], out, v));
   return out;

@@ -32,6 +32,7 @@ struct DeviceMemory {
   std::int64_t flags = 0;                ///< i32 by entry: its next value is not finite; then the loss
   std::int64_t results_bytes = 0;        ///< from `flags` on: what is read back after every step
   std::int64_t arena = 0;
+  std::int64_t scratch = 0;              ///< what one launch leaves for the next of its task
   std::int64_t size_bytes = 0;
   std::vector<std::int64_t> inputs;      ///< by value: offset of a batch field, schedule, constant or uniform input, or -1
   std::vector<DeviceEntry> entries;      ///< by name
@@ -39,6 +40,10 @@ struct DeviceMemory {
 
   [[nodiscard]] std::int64_t loss() const { return flags + static_cast<std::int64_t>(entries.size() * sizeof(std::int32_t)); }
 };
+
+/// Whether a sum, max or argmax is folded by teams of threads (kernels::cuda::Fold) rather than by one thread an output: operands are many, and
+/// neighbours along the fold, or outputs too few for all threads.
+[[nodiscard]] bool folds_by_teams(const kernels::CompiledPrimitive& primitive);
 
 [[nodiscard]] DeviceMemory plan_device_memory(const program::Program& program, const Plan& plan);
 

@@ -153,7 +153,7 @@ class Planner {
     if (accesses) {
       if (auto matmul = recognise_matmul(v, compiled, *accesses)) {
         // The short form does not read its ones, so where every value counts, a fault in them would be lost.
-        const auto sum = fusion_ == Fusion::kFused ? recognise_column_sum(program_, *matmul) : std::nullopt;
+        const auto sum = is_fused() ? recognise_column_sum(program_, *matmul) : std::nullopt;
         if (sum) return {*sum, positions / 8, {}, {}};
         return {*matmul, positions / 16, {}, {}};
       }

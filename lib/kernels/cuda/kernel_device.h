@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include "column_sum.cuh"
 #include "dgx/kernels/cuda/device.h"
 #include "elements.cuh"
 #include "finite.cuh"
+#include "fold.cuh"
 #include "product.cuh"
 #include "uniform.cuh"
 
@@ -20,6 +22,21 @@ class KernelDevice : public Device {
     return start("elements", grid_of(program.count, kElementThreads), elements_kernel(program), program);
   }
   [[nodiscard]] Status launch(const Product& product) final { return start("product", grid_of(product), run_product, product); }
+  [[nodiscard]] Status launch(const Fold& fold) final {
+    FoldPart* parts = fold.parts;
+    DGX_CHECK(start("fold", fold_grid(fold, fold.fold_count), run_fold, fold, parts));
+    for (std::int64_t items = fold_blocks(fold.fold_count); items > 1; items = fold_blocks(items)) {
+      const FoldPart* const from = parts;
+      parts += fold.count * items;
+      DGX_CHECK(start("fold of parts", fold_grid(fold, items), run_fold_parts, fold, from, items, parts));
+    }
+    return {};
+  }
+  [[nodiscard]] Status launch(const ColumnSum& sum) final {
+    DGX_CHECK(start("column sum", grid_of(sum), run_column_sum, sum));
+    if (column_groups(sum.rows) == 1) return {};
+    return start("groups of a column sum", grid_of(sum.columns, 128), run_column_groups, sum);
+  }
   [[nodiscard]] Status launch(const UniformNumbers& numbers) final {
     return start("uniform", grid_of(numbers.count, 256), run_uniform, numbers);
   }

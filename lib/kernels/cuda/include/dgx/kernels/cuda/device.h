@@ -5,8 +5,11 @@
 #include <memory>
 #include <string>
 
+#include "dgx/core/host_device.h"
 #include "dgx/core/result.h"
 #include "dgx/core/tensor.h"
+#include "dgx/kernels/compiled.h"
+#include "dgx/kernels/fold_order.h"
 
 namespace dgx::kernels::cuda {
 
@@ -81,6 +84,45 @@ struct Product {
   Batch batch;               ///< maps: a, b, out
 };
 
+/// What is left of some positions of a fold: a sum, or the best number and its position.
+struct FoldPart {
+  Slot value;
+  std::int64_t where;
+};
+
+/// A sum, max or argmax of many positions, by 32 threads for every 2,048 of them. `parts` holds fold_parts() of them; null is right for 0.
+struct Fold {
+  ElementMember member;
+  Kind kind = Kind::kSum;
+  NumberType type = NumberType::kFloat;  ///< of what is folded
+  DType dtype = DType::kF32;             ///< of the value
+  std::int64_t count = 0;                ///< outputs
+  std::int64_t fold_count = 0;           ///< positions, at least 1
+  FoldPart start{};                      ///< what a fold starts from
+  FoldPart* parts = nullptr;
+};
+
+/// Blocks of so many items of a fold.
+[[nodiscard]] DGX_HOST_DEVICE constexpr std::int64_t fold_blocks(std::int64_t items) { return (items + kSumBlock - 1) / kSumBlock; }
+/// Parts that a fold leaves on its way, level after level.
+[[nodiscard]] constexpr std::int64_t fold_parts(std::int64_t count, std::int64_t fold_count) {
+  std::int64_t parts = 0;
+  for (std::int64_t items = fold_blocks(fold_count); items > 1; items = fold_blocks(items)) parts += count * items;
+  return parts;
+}
+
+/// out[c] = dot over the rows of 1 · x[r, c]. `groups` holds columns · column_groups(rows) numbers if those are several.
+struct ColumnSum {
+  const float* x = nullptr;
+  float* out = nullptr;
+  float* groups = nullptr;
+  std::int64_t rows = 0, columns = 0, row_stride = 0;
+};
+[[nodiscard]] DGX_HOST_DEVICE constexpr std::int64_t column_groups(std::int64_t rows) {
+  constexpr std::int64_t kGroup = kDotBlock * kDotGroup;
+  return rows == 0 ? 1 : (rows + kGroup - 1) / kGroup;
+}
+
 /// out[e] = uniform(seed, stream, *step, e) (kernels/philox.h).
 struct UniformNumbers {
   float* out = nullptr;
@@ -122,6 +164,8 @@ class Device {
   // Queue kernels. Launches of nothing are allowed.
   [[nodiscard]] virtual Status launch(const ElementProgram& program) = 0;
   [[nodiscard]] virtual Status launch(const Product& product) = 0;
+  [[nodiscard]] virtual Status launch(const Fold& fold) = 0;
+  [[nodiscard]] virtual Status launch(const ColumnSum& sum) = 0;
   [[nodiscard]] virtual Status launch(const UniformNumbers& numbers) = 0;
   [[nodiscard]] virtual Status launch(const FiniteCheck& check) = 0;
 
@@ -138,7 +182,7 @@ class Device {
 
 /// What a module exports, under this name: opens the device. kInternal, with a hint, if there is no driver, or none that is new
 /// enough, or no device. The number in the name changes with anything in this header.
-inline constexpr const char* kOpenDeviceSymbol = "dgx_open_cuda_device_1";
+inline constexpr const char* kOpenDeviceSymbol = "dgx_open_cuda_device_2";
 using OpenDeviceFunction = void (*)(Result<std::unique_ptr<Device>>* out);
 
 }  // namespace dgx::kernels::cuda

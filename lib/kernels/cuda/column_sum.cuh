@@ -1,0 +1,57 @@
+#pragma once
+
+// A dot with one, down the columns of a matrix (dgx-numerics(7), "Folds"): fma(1, x, block) is block + x. A block of threads has 32 columns and a
+// group of 16 blocks of the fold: every thread sums two of them down one column, so that 32 neighbours read neighbours; then one thread a
+// column adds the 16 in order. Where a column has more than one group, another kernel adds the groups in order.
+
+#include "words.h"
+
+#include "dgx/kernels/cuda/device.h"
+#include "dgx/kernels/fold_order.h"
+#include "dgx/kernels/scalar.h"
+
+namespace dgx::kernels::cuda {
+
+inline constexpr int kSumColumns = 32;
+inline constexpr int kSumRows = 8;  // threads down
+inline constexpr std::int64_t kGroupRows = kDotBlock * kDotGroup;
+
+[[nodiscard]] inline Grid grid_of(const ColumnSum& sum) {
+  return {(sum.columns + kSumColumns - 1) / kSumColumns * column_groups(sum.rows), kSumColumns * kSumRows};
+}
+
+__global__ void run_column_sum(ColumnSum sum) {
+  __shared__ float blocks[kDotGroup][kSumColumns];
+  const std::int64_t across = (sum.columns + kSumColumns - 1) / kSumColumns;
+  const int x = static_cast<int>(threadIdx.x) % kSumColumns, y = static_cast<int>(threadIdx.x) / kSumColumns;
+  const std::int64_t column = blockIdx.x % across * kSumColumns + x;
+  const std::int64_t group = blockIdx.x / across;
+  for (int b = y; b < kDotGroup; b += kSumRows) {
+    float block = 0;
+    const std::int64_t first = group * kGroupRows + b * kDotBlock;
+    const std::int64_t end = sum.rows - first < kDotBlock ? sum.rows : first + kDotBlock;
+    if (column < sum.columns) {
+      for (std::int64_t row = first; row < end; ++row) block = block + sum.x[row * sum.row_stride + column];
+    }
+    blocks[b][x] = block;
+  }
+  __syncthreads();
+  if (y != 0 || column >= sum.columns) return;
+  float result = 0;
+  for (int b = 0; b < kDotGroup && group * kGroupRows + b * kDotBlock < sum.rows; ++b) result = result + blocks[b][x];
+  if (column_groups(sum.rows) > 1) {
+    sum.groups[group * sum.columns + column] = result;
+  } else {
+    sum.out[column] = canonical_nan(0.0F + result);
+  }
+}
+
+__global__ void run_column_groups(ColumnSum sum) {
+  const std::int64_t column = global_thread();
+  if (column >= sum.columns) return;
+  float total = 0;
+  for (std::int64_t group = 0; group < column_groups(sum.rows); ++group) total = total + sum.groups[group * sum.columns + column];
+  sum.out[column] = canonical_nan(total);
+}
+
+}  // namespace dgx::kernels::cuda
