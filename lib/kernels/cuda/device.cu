@@ -24,6 +24,8 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
 
   /// The first device that CUDA shows (CUDA_VISIBLE_DEVICES chooses).
   [[nodiscard]] Status open() {
+    // All kernels now, and not when each is first used: that may be while a graph is recorded, which must not wait for a device.
+    ::setenv("CUDA_MODULE_LOADING", "EAGER", 0);
     int count = 0;
     const cudaError_t counted = cudaGetDeviceCount(&count);
     if (counted == cudaErrorInsufficientDriver) return no_driver();

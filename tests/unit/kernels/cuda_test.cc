@@ -1,0 +1,217 @@
+#include "dgx/kernels/cuda/device.h"
+
+#include <stdlib.h>
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <utility>
+
+#include "device_module.h"
+#include "dgx/kernels/evaluate.h"
+#include "dgx/kernels/philox.h"
+#include "dgx/kernels/primitive_view.h"
+
+// Launches one by one, on the emulated device: what programs do not reach, as folds of millions of positions.
+namespace dgx::kernels::cuda {
+namespace {
+
+/// A device with copies of what is on the host.
+class Bench {
+ public:
+  explicit Bench(const char* behaviour = "") {
+    ::setenv("DGX_EMULATED_DEVICE", behaviour, 1);
+    auto opened = test::open_device(DGX_EMULATED_MODULE);
+    if (!opened.ok()) FAIL(opened.error().message);
+    device_ = std::move(opened).value();
+  }
+
+  void* bytes(std::int64_t size) {
+    auto memory = device_->allocate(size);
+    if (!memory.ok()) FAIL(memory.error().message);
+    return *memory;
+  }
+  template <class T>
+  T* there(const std::vector<T>& items) {
+    const auto size = static_cast<std::int64_t>(items.size() * sizeof(T));
+    T* const memory = static_cast<T*>(bytes(size));
+    REQUIRE(device_->upload(memory, items.data(), size).ok());
+    return memory;
+  }
+  template <class T>
+  std::vector<T> here(const void* memory, std::size_t count) {
+    std::vector<T> out(count);
+    REQUIRE(device_->download(out.data(), memory, static_cast<std::int64_t>(count * sizeof(T))).ok());
+    return out;
+  }
+  Device& operator*() { return *device_; }
+  Device* operator->() { return device_.get(); }
+
+ private:
+  std::unique_ptr<Device> device_;
+};
+
+std::vector<float> numbers(std::size_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<float> out(count);
+  for (float& x : out) x = std::ldexp(static_cast<float>(static_cast<std::int32_t>(random())), static_cast<int>(random() % 40) - 50);
+  return out;
+}
+
+/// A fold over the rows of [outputs, positions].
+CompiledPrimitive row_fold(Kind kind, std::int64_t outputs, std::int64_t positions) {
+  Primitive p;
+  p.kind = kind;
+  p.dtype = kind == Kind::kArgmax ? DType::kI64 : DType::kF32;
+  p.shape = {outputs};
+  p.fold = {positions};
+  Access x;
+  x.coordinates.resize(2);
+  x.coordinates[0].terms = {{Term::Symbol::kIndex, 0, 1}};
+  x.coordinates[1].terms = {{Term::Symbol::kFold, 0, 1}};
+  p.accesses = {x};
+  const std::vector<ValueType> types = {{DType::kF32, {outputs, positions}}};
+  auto compiled = compile(p, types);
+  if (!compiled.ok()) FAIL(compiled.error().message);
+  return *compiled;
+}
+
+void check_fold(Bench& bench, Kind kind, std::int64_t outputs, std::int64_t positions, const std::vector<float>& x) {
+  INFO(name_of(kind) << " of " << positions << ", " << outputs << " outputs");
+  const CompiledPrimitive primitive = row_fold(kind, outputs, positions);
+  Tensor in(DType::kF32, {outputs, positions}), expected(primitive.dtype, {outputs});
+  std::memcpy(in.bytes().data(), x.data(), in.bytes().size());
+  const std::vector<TensorView> views = {in.view()};
+  REQUIRE(evaluate_all(primitive, views, expected, 0, outputs).ok());
+  Fold fold;
+  const float* const data = bench.there(std::vector<float>(x.begin(), x.begin() + outputs * positions));
+  void* const out = bench.bytes(static_cast<std::int64_t>(expected.bytes().size()));
+  fold.member = {bench.there(flatten(primitive)), bench.there(std::vector<Binding>{{data, -1, DType::kF32}}), out, nullptr};
+  fold.kind = kind;
+  fold.dtype = primitive.dtype;
+  fold.count = outputs;
+  fold.fold_count = positions;
+  if (kind != Kind::kSum) fold.start.value.real = -std::numeric_limits<float>::infinity();
+  fold.parts = static_cast<FoldPart*>(bench.bytes(fold_parts(outputs, positions) * static_cast<std::int64_t>(sizeof(FoldPart))));
+  REQUIRE(bench->launch(fold).ok());
+  const auto got = bench.here<std::uint8_t>(out, expected.bytes().size());
+  CHECK(std::memcmp(got.data(), expected.bytes().data(), got.size()) == 0);
+}
+
+TEST_CASE("teams of threads fold as the definition does, through every level") {
+  for (const char* order : {"", "order=reversed", "order=shuffled"}) {
+    Bench bench(order);
+    for (const Kind kind : {Kind::kSum, Kind::kMax, Kind::kArgmax}) {
+      for (const std::int64_t positions : {1, 31, 32, 33, 2047, 2048, 2049, 4096, 70'001}) {
+        std::vector<float> x = numbers(static_cast<std::size_t>(5 * positions), static_cast<unsigned>(positions));
+        for (const std::int64_t outputs : {1, 3, 5}) check_fold(bench, kind, outputs, positions, x);
+        // Equal numbers, zeros of both signs, infinities and NaN: the first of the best counts.
+        for (std::size_t n = 0; n < x.size(); ++n) x[n] = n % 3 == 0 ? -0.0F : n % 3 == 1 ? 0.0F : -1.0F;
+        check_fold(bench, kind, 5, positions, x);
+        for (std::size_t n = 0; n < x.size(); n += 1 + n / 2) x[x.size() - 1 - n] = n % 2 == 0 ? std::nanf("") : -std::numeric_limits<float>::infinity();
+        check_fold(bench, kind, 5, positions, x);
+        std::fill(x.begin(), x.end(), -std::numeric_limits<float>::infinity());
+        check_fold(bench, kind, 2, positions, x);
+      }
+    }
+  }
+}
+
+TEST_CASE("a fold of more than 2,048 blocks has a third level") {
+  Bench bench;
+  const std::int64_t positions = 2048 * 2048 + 2049;
+  const std::vector<float> x = numbers(static_cast<std::size_t>(positions), 7);
+  for (const Kind kind : {Kind::kSum, Kind::kArgmax}) check_fold(bench, kind, 1, positions, x);
+}
+
+float dot_one(const std::vector<float>& x, std::int64_t rows, std::int64_t stride, std::int64_t column) {
+  float total = 0, group = 0, block = 0;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    block = std::fma(1.0F, x[static_cast<std::size_t>(r * stride + column)], block);
+    const bool last = r + 1 == rows;
+    if ((r + 1) % 256 == 0 || last) group = group + std::exchange(block, 0.0F);
+    if ((r + 1) % 4096 == 0 || last) total = total + std::exchange(group, 0.0F);
+  }
+  return total;
+}
+
+TEST_CASE("columns are summed in blocks and groups") {
+  for (const char* order : {"", "order=shuffled"}) {
+    Bench bench(order);
+    for (const std::int64_t rows : {0, 1, 255, 256, 257, 4095, 4096, 4097, 9000}) {
+      for (const std::int64_t columns : {1, 31, 32, 33, 70}) {
+        const std::int64_t stride = columns + 3;
+        const std::vector<float> x = numbers(static_cast<std::size_t>(std::max<std::int64_t>(rows, 1) * stride), static_cast<unsigned>(rows));
+        ColumnSum sum;
+        sum.x = bench.there(x);
+        sum.out = static_cast<float*>(bench.bytes(columns * 4));
+        sum.groups = static_cast<float*>(bench.bytes(columns * column_groups(rows) * 4));
+        sum.rows = rows;
+        sum.columns = columns;
+        sum.row_stride = stride;
+        REQUIRE(bench->launch(sum).ok());
+        const auto got = bench.here<float>(sum.out, static_cast<std::size_t>(columns));
+        for (std::int64_t c = 0; c < columns; ++c) {
+          const float expected = dot_one(x, rows, stride, c);
+          INFO(rows << " rows, column " << c << " of " << columns);
+          CHECK(std::memcmp(&got[static_cast<std::size_t>(c)], &expected, 4) == 0);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("random inputs are those of the step that the device's memory names") {
+  Bench bench;
+  const std::int64_t* const step = bench.there(std::vector<std::int64_t>{(std::int64_t{1} << 31) + 5});
+  auto* const out = static_cast<float*>(bench.bytes(1000 * 4));
+  const Stream stream{StreamKind::kDropout, 12};
+  REQUIRE(bench->launch(UniformNumbers{out, 1000, step, 0xdeadbeefcafeU, stream.word()}).ok());
+  const auto got = bench.here<float>(out, 1000);
+  for (std::int64_t e = 0; e < 1000; ++e) CHECK(got[static_cast<std::size_t>(e)] == uniform(0xdeadbeefcafeU, stream, (std::int64_t{1} << 31) + 5, e));
+}
+
+TEST_CASE("one number that is not finite raises the flag, wherever it is") {
+  Bench bench;
+  std::vector<float> x(3000, std::numeric_limits<float>::max());
+  for (const std::size_t at : {std::size_t{0}, std::size_t{255}, std::size_t{256}, std::size_t{2999}, x.size()}) {
+    for (const float bad : {std::nanf(""), -std::numeric_limits<float>::infinity()}) {
+      std::vector<float> with = x;
+      if (at < x.size()) with[at] = bad;
+      auto* const flag = bench.there(std::vector<std::int32_t>{0});
+      REQUIRE(bench->launch(FiniteCheck{bench.there(with), 3000, flag}).ok());
+      CHECK(bench.here<std::int32_t>(flag, 1)[0] == (at < x.size() ? 1 : 0));
+    }
+  }
+}
+
+TEST_CASE("what is recorded runs when it is replayed, and not before") {
+  Bench bench;
+  auto* const a = bench.there(std::vector<std::int32_t>{7, 8});
+  auto* const b = bench.there(std::vector<std::int32_t>{1, 2});
+  REQUIRE(bench->begin_recording().ok());
+  REQUIRE(bench->copy(b, a, 8).ok());
+  REQUIRE(bench->clear(a, 4).ok());
+  const auto recording = bench->end_recording();
+  REQUIRE(recording.ok());
+  CHECK(bench.here<std::int32_t>(b, 2) == std::vector<std::int32_t>{1, 2});
+  REQUIRE(bench->replay(*recording).ok());
+  CHECK(bench.here<std::int32_t>(b, 2) == std::vector<std::int32_t>{7, 8});
+  CHECK(bench.here<std::int32_t>(a, 2) == std::vector<std::int32_t>{0, 8});
+  REQUIRE(bench->replay(*recording).ok());
+  CHECK(bench.here<std::int32_t>(b, 2) == std::vector<std::int32_t>{0, 8});
+}
+
+TEST_CASE("the emulated device refuses behaviour that it does not know, and memory that it has not") {
+  ::setenv("DGX_EMULATED_DEVICE", "memory=100,colour=blue", 1);
+  CHECK(test::open_device(DGX_EMULATED_MODULE).error().code == ErrorCode::kUsage);
+  Bench bench("memory=100");
+  CHECK(bench->allocate(60).ok());
+  CHECK(bench->allocate(60).error().code == ErrorCode::kUsage);
+  CHECK(bench->allocate(40).ok());
+}
+
+}  // namespace
+}  // namespace dgx::kernels::cuda
