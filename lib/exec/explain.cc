@@ -48,6 +48,7 @@ struct Form {
     return fmt::format(" ({} planes, {} columns, {} images; {}; {})", form.planes.size(), form.count, form.images.size(),
                        describe(form.rows), describe(form.columns));
   }
+  std::string operator()(const ConcatenationTask& task) const { return fmt::format(" ({} pieces)", task.pieces.size()); }
   std::string operator()(const GenericTask& /*task*/) const { return {}; }
 };
 
@@ -61,6 +62,7 @@ struct Name {
   std::string operator()(const WindowProductTask&) const { return "window product"; }
   std::string operator()(const WindowGradientTask&) const { return "window gradient"; }
   std::string operator()(const ChainTask&) const { return "chain"; }
+  std::string operator()(const ConcatenationTask&) const { return "concatenation"; }
 };
 
 }  // namespace

@@ -67,6 +67,23 @@ bool is_tall(const cpu::MatmulShape& shape, int members) {
   return shape.rows >= shape.columns && shape.rows >= members * kRowsOfMember;
 }
 
+/// Rows of a piece whose elements are as large as an Element.
+template <class Element>
+void copy_rows(const ConcatenationTask::Piece& piece, const std::uint8_t* from, std::uint8_t* to, Range rows) {
+  const std::int64_t count = piece.nest.inner_extent();
+  const std::int64_t from_step = piece.nest.strides[0].back();
+  const std::int64_t to_step = piece.nest.strides[1].back();
+  for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+    const auto* source = reinterpret_cast<const Element*>(from) + piece.from_base + piece.nest.row_offset(0, row);
+    auto* target = reinterpret_cast<Element*>(to) + piece.to_base + piece.nest.row_offset(1, row);
+    if (from_step == 1 && to_step == 1) {
+      std::copy_n(source, count, target);
+    } else {
+      for (std::int64_t i = 0; i < count; ++i) target[i * to_step] = source[i * from_step];
+    }
+  }
+}
+
 /// A block of a product and the maps that follow it.
 struct Follower {
   const MapTask& map;
@@ -340,6 +357,20 @@ void Machine::run(const MapTask& task, Thread& thread, int member, int members) 
     set_offsets(task.program, -1, 0, strip * task.strips->stride(), thread.offsets);
     runner.run(unit - strip * per_strip, end - strip * per_strip);
     unit = end;
+  }
+}
+
+/// The rows of every piece are shared.
+void Machine::run(const ConcatenationTask& task, Thread&, int member, int members) {
+  std::uint8_t* const to = typed<std::uint8_t>(memory_[static_cast<std::size_t>(task.out)]);
+  for (const ConcatenationTask::Piece& piece : task.pieces) {
+    const auto* from = typed<const std::uint8_t>(memory_[static_cast<std::size_t>(piece.from)]);
+    const Range rows = share(piece.nest.rows(), 1, member, members);
+    switch (task.dtype) {
+      case DType::kU8: copy_rows<std::uint8_t>(piece, from, to, rows); break;
+      case DType::kF32: copy_rows<std::uint32_t>(piece, from, to, rows); break;
+      case DType::kI64: copy_rows<std::uint64_t>(piece, from, to, rows); break;
+    }
   }
 }
 

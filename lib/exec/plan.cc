@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 
+#include "concatenation.h"
 #include "memory_plan.h"
 #include "read_through.h"
 #include "slices.h"
@@ -56,8 +57,7 @@ class Planner {
   [[nodiscard]] const Primitive& at(ValueIndex v) const { return program_.values[static_cast<std::size_t>(v)]; }
 
   Status compile_all() {
-    std::vector<kernels::ValueType> types;
-    for (const Primitive& p : program_.values) types.push_back({p.dtype, p.shape});
+    for (const Primitive& p : program_.values) types_.push_back({p.dtype, p.shape});
     for (std::size_t v = 0; v < program_.values.size(); ++v) {
       const Primitive& primitive = program_.values[v];
       linear_.emplace_back();
@@ -66,7 +66,7 @@ class Planner {
         plan_.compiled.emplace_back();
         continue;
       }
-      auto compiled = kernels::compile(primitive, types);
+      auto compiled = kernels::compile(primitive, types_);
       if (!compiled) return within("value " + std::to_string(v), std::move(compiled).error());
       plan_.compiled.push_back(std::move(compiled).value());
       linear_.back() = linear_accesses(plan_.compiled.back());
@@ -92,8 +92,12 @@ class Planner {
   void place(ValueIndex v) {
     const Primitive& primitive = at(v);
     const bool is_map = primitive.kind == Kind::kMap && strips_[static_cast<std::size_t>(v)].has_value();
-    if (is_map && is_fused() && join_group(v)) return;
     task_of_[static_cast<std::size_t>(v)] = drafts_.size();
+    if (auto pieces = fusion_ == Fusion::kFused ? recognise_concatenation(v, primitive, types_) : std::nullopt) {
+      const double cost = static_cast<double>(plan_.compiled[static_cast<std::size_t>(v)].count) / 4;
+      return drafts_.push_back({false, {v}, {std::move(*pieces), cost, {}, {}}, {}});
+    }
+    if (is_map && is_fused() && join_group(v)) return;
     drafts_.push_back({is_map, {v}, is_map ? Task{} : recognise(v), {}});
   }
 
@@ -451,7 +455,8 @@ class Planner {
   int threads_;
   const std::vector<ValueIndex>& keep_;
   Plan plan_;
-  std::vector<std::optional<std::vector<LinearAccess>>> linear_;  // by value
+  std::vector<kernels::ValueType> types_;  // by value
+  std::vector<std::optional<std::vector<LinearAccess>>> linear_;
   std::vector<std::optional<std::vector<StripAccess>>> strips_;
   std::vector<Draft> drafts_;
   std::vector<std::size_t> task_of_;       // by value

@@ -107,6 +107,18 @@ struct ChainTask {
   std::optional<Key> key;
 };
 
+/// Several values in one, piece by piece (concatenation.h): each copies its part.
+struct ConcatenationTask {
+  struct Piece {
+    kernels::ValueIndex from = 0;
+    std::int64_t from_base = 0, to_base = 0;  ///< elements
+    LoopNest nest;                            ///< maps: from, to
+  };
+  kernels::ValueIndex out = 0;
+  DType dtype = DType::kF32;
+  std::vector<Piece> pieces;
+};
+
 /// Anything else, element by element as kernels/ref defines it.
 struct GenericTask {
   kernels::ValueIndex out = 0;
@@ -115,7 +127,7 @@ struct GenericTask {
 
 struct Task {
   std::variant<MatmulTask, ColumnSumTask, MapTask, FoldTask, GenericTask, ProductMapTask, WindowProductTask,
-               WindowGradientTask, ChainTask>
+               WindowGradientTask, ChainTask, ConcatenationTask>
       work = GenericTask{};
   double cost = 0;                            ///< rough cycles of one thread
   std::vector<kernels::ValueIndex> reads;

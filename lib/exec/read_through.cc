@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 
+#include "concatenation.h"
 #include "linear.h"
 #include "plan.h"
 
@@ -167,6 +168,14 @@ Coordinate copied_coordinate(const Coordinate& coordinate, const Digits& digits,
   return out;
 }
 
+/// A coordinate where an index of its iteration is `by` more.
+Coordinate shifted(Coordinate coordinate, std::int32_t index, std::int64_t by) {
+  for (const Term& term : coordinate.terms) {
+    if (term.symbol == Term::Symbol::kIndex && term.index == index) coordinate.constant += by * term.coefficient;
+  }
+  return coordinate;
+}
+
 class ReadThrough {
  public:
   explicit ReadThrough(const program::Program& program) : program_(program) {
@@ -197,7 +206,8 @@ class ReadThrough {
   void pass_by(std::size_t copy) {
     std::vector<std::pair<std::size_t, Primitive>> changed;
     for (const std::size_t reader : readers_[copy]) {
-      auto line = reading_through(program_.values[reader], copy);
+      const auto whole = concatenation_of(program_.values[reader]);
+      auto line = whole ? concatenating_through(program_.values[reader], *whole, copy) : reading_through(program_.values[reader], copy);
       if (!line) return;
       changed.emplace_back(reader, std::move(*line));
     }
@@ -233,6 +243,48 @@ class ReadThrough {
       }
     }
     if (!is_better(line, changed)) return std::nullopt;
+    return changed;
+  }
+
+  /// A concatenation that takes a piece from a copy, taking it from what the copy copies.
+  std::optional<Primitive> concatenating_through(const Primitive& line, const Concatenation& whole, std::size_t copy) const {
+    const auto reads_copy = [&](const Concatenation::Piece& piece) { return line.accesses[piece.access].value == static_cast<ValueIndex>(copy); };
+    const bool divides = std::any_of(line.accesses.begin(), line.accesses.end(), [](const Access& access) {
+      return std::any_of(access.coordinates.begin(), access.coordinates.end(), [](const auto& c) { return !is_plain(c); });
+    });
+    if (divides || std::count_if(whole.pieces.begin(), whole.pieces.end(), reads_copy) != 1) return std::nullopt;
+    const auto piece = *std::find_if(whole.pieces.begin(), whole.pieces.end(), reads_copy);
+    const Primitive alone = line_of_piece(line, whole, piece);
+    const Primitive& from = program_.values[copy];
+    Split of_piece(alone);
+    const auto digits = digits_of(flat_element(alone.accesses[0], from.shape), from.iteration_shape(), of_piece);
+    if (!digits) return std::nullopt;
+    Split split(line);
+    const Symbol along{Term::Symbol::kIndex, static_cast<std::int32_t>(whole.dimension)};
+    for (std::int32_t d = 0; d < static_cast<std::int32_t>(alone.shape.size()); ++d) {
+      const Shape& parts = of_piece.parts({Term::Symbol::kIndex, d});
+      if (parts.size() > 1 && !split.cut({Term::Symbol::kIndex, d}, parts.back())) return std::nullopt;
+    }
+    const std::int64_t inner = split.parts(along).size() > 1 ? split.parts(along).back() : 1;
+    const bool falls_between = std::any_of(whole.pieces.begin(), whole.pieces.end(), [&](const auto& p) { return p.begin % inner != 0; });
+    Primitive changed = line;
+    changed.iteration = split.extents(Term::Symbol::kIndex);
+    if (falls_between || changed.iteration->size() > kMostDimensions) return std::nullopt;
+    for (std::size_t n = 0; n < line.accesses.size(); ++n) {
+      Access& access = changed.accesses[n];
+      if (n == piece.access) access = from.accesses[0];
+      for (Coordinate& coordinate : access.coordinates) {
+        coordinate = n == piece.access ? shifted(copied_coordinate(coordinate, *digits, split), split.first_part(along), -piece.begin / inner)
+                                       : split_coordinate(coordinate, split);
+      }
+    }
+    changed.accesses[piece.access].fill = line.accesses[piece.access].fill;
+    for (kernels::Step& step : changed.steps) {
+      if (step.op != kernels::ScalarOp::kLt) continue;  // the others are selects
+      step.operands[0].index = split.first_part(along);
+      step.operands[1].integer /= inner;
+    }
+    if (!recognise_concatenation(0, changed, types_)) return std::nullopt;
     return changed;
   }
 
