@@ -146,7 +146,7 @@ class Chooser {
 
   void look_at_map(std::size_t v) {
     const Shape shape = at(v).iteration_shape();
-    if (shape.size() != 2 || at(v).dtype != DType::kF32 || names_index(at(v))) refuse(out(v));
+    if (shape.size() != 2 || at(v).shape != shape || at(v).dtype != DType::kF32 || names_index(at(v))) refuse(out(v));
     // A group is one loop nest.
     const auto [first, is_first] = group_.emplace(question_.task_of[v], v);
     if (!is_first) join(v, first->second);

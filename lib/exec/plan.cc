@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 
+#include "common_iteration.h"
 #include "concatenation.h"
 #include "memory_plan.h"
 #include "read_through.h"
@@ -32,7 +33,7 @@ struct Draft {
 class Planner {
  public:
   Planner(const program::Program& program, Fusion fusion, int threads, const std::vector<ValueIndex>& keep)
-      : program_(fusion != Fusion::kEveryValue ? read_through_copies(program) : program), fusion_(fusion), threads_(threads), keep_(keep) {}
+      : program_(fusion != Fusion::kEveryValue ? share_iterations(read_through_copies(program)) : program), fusion_(fusion), threads_(threads), keep_(keep) {}
 
   Result<Plan> make() {
     DGX_CHECK(compile_all());
