@@ -384,12 +384,13 @@ void StripCompiler::widen_bytes() {
 }
 
 void StripCompiler::fill_literals() {
-  for (const StripRegister& reg : program_.registers) {
+  for (std::size_t r = 0; r < program_.registers.size(); ++r) {
+    const StripRegister& reg = program_.registers[r];
     std::vector<std::uint8_t> copies;
     if (reg.source == Source::kLiteral) {
       const bool is_float = std::holds_alternative<float>(reg.literal);
       const std::size_t size = is_float ? 4 : 8;
-      copies.resize(size * static_cast<std::size_t>(kStripLength));
+      copies.resize(size * (needs_copies(static_cast<std::int32_t>(r)) ? static_cast<std::size_t>(kStripLength) : 1));
       const void* from = is_float ? static_cast<const void*>(&std::get<float>(reg.literal))
                                   : static_cast<const void*>(&std::get<std::int64_t>(reg.literal));
       for (std::size_t i = 0; i < copies.size(); i += size) std::memcpy(copies.data() + i, from, size);
@@ -447,8 +448,8 @@ StripProgram StripCompiler::finish() {
   join_short_rows();
   place_registers();
   widen_bytes();
-  fill_literals();
   chain();
+  fill_literals();
   point();
   return std::move(program_);
 }

@@ -68,7 +68,7 @@ struct StripProgram {
   };
   std::vector<Pointed> pointed;
   std::vector<std::size_t> walked;                  ///< other registers that depend on the place: gathered, indices
-  std::vector<std::vector<std::uint8_t>> literals;  ///< kStripLength copies of each kLiteral register's constant
+  std::vector<std::vector<std::uint8_t>> literals;  ///< each kLiteral register's constant; kStripLength copies if an instruction asks for them
   std::int32_t result = -1;                         ///< folds: the register of the last step
   std::int32_t accumulator = -1;                    ///< chains: the register of acc
   std::int64_t period = 0;  ///< the innermost dimension stands for two, of which this is the inner one's extent; 0: for one

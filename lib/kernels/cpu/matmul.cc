@@ -21,6 +21,7 @@ constexpr std::int64_t kRowBlock = 112;
 constexpr std::int64_t kColumnBlock = 768;
 constexpr std::int64_t kShallowDepth = 2 * kBlock;
 constexpr std::int64_t kShallowColumnBlock = 2 * kColumnBlock;
+constexpr std::int64_t kMostOfB = std::int64_t{1} << 20U;  // numbers of B's strips in scratch: 4 MiB a thread
 constexpr std::int64_t kSlack = 16;  // packing writes whole vectors
 
 }  // namespace
@@ -77,7 +78,7 @@ struct Range {
 
 // Columns of a block: as few blocks as may be, nearly equal.
 std::int64_t column_block(std::int64_t columns, std::int64_t depth) {
-  const std::int64_t most = depth <= kShallowDepth ? kShallowColumnBlock : kColumnBlock;
+  const std::int64_t most = depth <= kShallowDepth ? kShallowColumnBlock : std::min(kColumnBlock, kMostOfB / std::min(depth, kGroup));
   const std::int64_t blocks = std::max<std::int64_t>(1, (columns + most - 1) / most);
   return std::max<std::int64_t>(1, (strip_count(columns) + blocks - 1) / blocks) * kStripWidth;
 }
