@@ -48,6 +48,7 @@ struct ExactExecutor::Impl {
     ValueIndex value = 0;
     BulkView data;
     Tensor rows;
+    Tensor coming;  ///< the next step's, gathered aside
   };
 
   std::shared_ptr<const program::Program> program;
@@ -63,6 +64,7 @@ struct ExactExecutor::Impl {
   std::vector<Status> gathered;  ///< by member of the team
   std::vector<std::int64_t> rows;
   std::int64_t rows_position = -1;  ///< the step that `rows` belongs to
+  bool gathered_aside = false;      ///< the batch's fields hold `rows` already
   std::int64_t position = 0;
   std::int64_t profiled_steps = 0;
   double profiled_seconds = 0;
@@ -82,6 +84,7 @@ struct ExactExecutor::Impl {
   Status prepare_step();
   void gather_batch(int member);
   [[nodiscard]] Status gather_error() const;
+  [[nodiscard]] bool gather_coming(const std::vector<std::int64_t>& coming);
   void finish_step(const Machine& machine);
   Status check_finite(const Machine& machine) const;
   Status step();
@@ -92,7 +95,7 @@ struct ExactExecutor::Impl {
 Status ExactExecutor::Impl::add_batch_field(ValueIndex v, const BulkView& data) {
   const Primitive& input = program->values[static_cast<std::size_t>(v)];
   DGX_CHECK(check_batch_field(input, data, inputs.batch));
-  batch.push_back({v, data, Tensor(input.dtype, input.shape)});
+  batch.push_back({v, data, Tensor(input.dtype, input.shape), {}});
   return {};
 }
 
@@ -171,6 +174,7 @@ void ExactExecutor::Impl::connect(Machine& machine) {
 void ExactExecutor::Impl::choose_rows() {
   if (std::exchange(rows_position, position) == position) return;
   rows = order->batch_indices(position);
+  gathered_aside = false;
 }
 
 /// Rows are far apart; asked for ahead, they are near when they are needed.
@@ -197,7 +201,9 @@ Status ExactExecutor::Impl::prepare_step() {
   return {};
 }
 
+/// The member's share of the batch's rows.
 void ExactExecutor::Impl::gather_batch(int member) {
+  if (gathered_aside) return;
   for (BatchField& field : batch) {
     const std::size_t size = field.rows.bytes().size() / rows.size();
     const std::size_t members = static_cast<std::size_t>(team->size());
@@ -208,6 +214,19 @@ void ExactExecutor::Impl::gather_batch(int member) {
       if (!copied.ok()) gathered[static_cast<std::size_t>(member)] = std::move(copied);
     }
   }
+}
+
+/// All rows of the next batch. False if one cannot be read: the next step will say why.
+bool ExactExecutor::Impl::gather_coming(const std::vector<std::int64_t>& coming) {
+  expect_rows(coming, Where::kMemory);
+  for (BatchField& field : batch) {
+    if (field.coming.bytes().size() != field.rows.bytes().size()) field.coming = Tensor(field.rows.dtype(), field.rows.shape());
+    const std::size_t size = field.rows.bytes().size() / coming.size();
+    for (std::size_t i = 0; i < coming.size(); ++i) {
+      if (!copy_bytes(field.data, static_cast<std::size_t>(coming[i]) * size, field.coming.bytes().subspan(i * size, size)).ok()) return false;
+    }
+  }
+  return true;
 }
 
 Status ExactExecutor::Impl::gather_error() const {
@@ -261,6 +280,7 @@ Status ExactExecutor::Impl::run_every_value(const std::optional<Fault>& fault,
     return visit ? visit(v, machine.view(v)) : Status{};
   };
   const Status run = machine.run_each([this](int member) { gather_batch(member); }, made);
+  gathered_aside = false;  // a fault may have changed the batch
   // Constants are the only inputs that no later step fills again.
   for (auto& [value, tensor] : constants) {
     if (fault && fault->value == value) tensor = constant_tensor(program->values[static_cast<std::size_t>(value)]);
@@ -316,15 +336,28 @@ Status ExactExecutor::Impl::step() {
   pack_entries();
   connect(machine);
   DGX_CHECK(prepare_step());
-  std::vector<std::int64_t> next = order->batch_indices(position + 1);
+  const bool from_files = std::any_of(batch.begin(), batch.end(), [](const BatchField& field) { return field.data.file >= 0; });
+  const bool aside = machine.has_idle_members() && !from_files;
+  std::vector<std::int64_t> next;
+  bool gathered_next = false;
+  const auto look_ahead = [&] {
+    next = order->batch_indices(position + 1);
+    if (aside) gathered_next = gather_coming(next);
+  };
+  if (!aside) look_ahead();
   expect_rows(next, Where::kFile);  // comes while the step runs
-  DGX_CHECK(machine.run([this](int member) { gather_batch(member); }));
+  DGX_CHECK(machine.run([this](int member) { gather_batch(member); }, aside ? std::function<void()>(look_ahead) : std::function<void()>()));
   DGX_CHECK(gather_error());
   DGX_CHECK(check_finite(machine));
   finish_step(machine);
   rows = std::move(next);
   rows_position = position;
-  expect_rows(rows, Where::kMemory);  // would have left the caches during the step
+  gathered_aside = gathered_next;
+  if (!gathered_aside) {
+    expect_rows(rows, Where::kMemory);  // would have left the caches during the step
+    return {};
+  }
+  for (BatchField& field : batch) std::swap(field.rows, field.coming);
   return {};
 }
 
@@ -364,7 +397,7 @@ std::int64_t ExactExecutor::planned_bytes() const {
   for (const auto& entry : impl_->entries) {
     bytes += static_cast<std::int64_t>(entry.current.bytes().size() + entry.spare.bytes().size());
   }
-  for (const auto& field : impl_->batch) bytes += static_cast<std::int64_t>(field.rows.bytes().size());
+  for (const auto& field : impl_->batch) bytes += static_cast<std::int64_t>(field.rows.bytes().size() + field.coming.bytes().size());
   return bytes;
 }
 

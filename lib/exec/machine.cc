@@ -58,6 +58,19 @@ std::int64_t input_bytes(const program::Program& program, const Plan& plan) {
   return bytes;
 }
 
+std::size_t longest_serial_section(const Plan& plan) {
+  std::size_t longest = plan.sections.size();
+  double most = 0;
+  for (std::size_t s = 0; s < plan.sections.size(); ++s) {
+    const Section& section = plan.sections[s];
+    double cost = 0;
+    for (std::size_t t = section.begin; section.serial && t < section.end; ++t) cost += plan.tasks[t].cost;
+    if (cost > most) longest = s;
+    most = std::max(most, cost);
+  }
+  return longest;
+}
+
 constexpr std::int64_t kBlockRows = 112;     // of a product that maps follow: with its columns it stays in the second level cache
 constexpr std::int64_t kBlockColumns = 512;
 
@@ -128,6 +141,7 @@ Machine::Machine(std::shared_ptr<const program::Program> program, Plan plan, std
       if (reg.source == StripRegister::Source::kFlag) checked_[static_cast<std::size_t>(reg.value)] = true;
     }
   }
+  idle_section_ = team_->size() > 1 ? longest_serial_section(plan_) : plan_.sections.size();
   for (int member = 0; member < team_->size(); ++member) {
     threads_.push_back(std::make_unique<Thread>());
     threads_.back()->strips.prepare(plan_.most_registers, memory_.size());
@@ -169,19 +183,20 @@ Status Machine::first_error() const {
   return {};
 }
 
-Status Machine::run(const std::function<void(int member)>& prologue) {
+Status Machine::run(const std::function<void(int member)>& prologue, const std::function<void()>& aside) {
   for (const auto& thread : threads_) std::fill(thread->strips.flags().begin(), thread->strips.flags().end(), 0);
   team_->run([&](int member) {
     prologue(member);
     team_->barrier();
-    run_sections(member);
+    run_sections(member, aside);
   });
   return first_error();
 }
 
-void Machine::run_sections(int member) {
+void Machine::run_sections(int member, const std::function<void()>& aside) {
   TaskClock clock(member == 0 ? &task_seconds_ : nullptr);
   for (const Section& section : plan_.sections) {
+    if (aside && member == 1 && &section == plan_.sections.data() + idle_section_) aside();
     if (section.sliced) {
       run_slices(plan_.sliced[*section.sliced], member, clock);
     } else if (!section.serial) {

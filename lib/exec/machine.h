@@ -28,8 +28,11 @@ class Machine {
 
   /// Where input `value`, or the buffer that takes the place of next value `value`, lies.
   void set_memory(kernels::ValueIndex value, void* memory);
-  /// Shares all operations among the team. Before it starts, `prologue` runs in every member, with a barrier behind it.
-  [[nodiscard]] Status run(const std::function<void(int member)>& prologue);
+  /// Shares all operations among the team. Before it starts, `prologue` runs in every member, with a barrier behind it. `aside`, if it is
+  /// not empty, runs once, in a member that has nothing else to do, and is done when run() returns.
+  [[nodiscard]] Status run(const std::function<void(int member)>& prologue, const std::function<void()>& aside = {});
+  /// Whether members have nothing to do for a while in every run.
+  [[nodiscard]] bool has_idle_members() const { return idle_section_ < plan_.sections.size(); }
   /// kEveryValue only: makes values one by one, in order, and calls `made` after each (inputs too).
   [[nodiscard]] Status run_each(const std::function<void(int member)>& prologue,
                                 const std::function<Status(kernels::ValueIndex, std::span<std::uint8_t>)>& made);
@@ -49,7 +52,7 @@ class Machine {
  private:
   struct Thread;
   Machine(std::shared_ptr<const program::Program> program, Plan plan, std::shared_ptr<ThreadTeam> team);
-  void run_sections(int member);
+  void run_sections(int member, const std::function<void()>& aside);
   void run_task(const Task& task, int member, int members);
   void run(const MatmulTask& task, Thread& thread, int member, int members);
   void run(const ColumnSumTask& task, Thread& thread, int member, int members);
@@ -81,6 +84,7 @@ class Machine {
   std::vector<bool> checked_;      // by value
   std::vector<std::unique_ptr<Thread>> threads_;
   std::vector<double> task_seconds_;
+  std::size_t idle_section_;  // the longest that member 0 runs alone; behind the last: there is none
 };
 
 /// What the machine's tasks have taken, one by one; empty unless it times them.
