@@ -145,7 +145,7 @@ Machine::Machine(std::shared_ptr<const program::Program> program, Plan plan, std
   for (int member = 0; member < team_->size(); ++member) {
     threads_.push_back(std::make_unique<Thread>());
     threads_.back()->strips.prepare(plan_.most_registers, memory_.size());
-    threads_.back()->fold.resize(static_cast<std::size_t>(plan_.longest_fold));
+    threads_.back()->fold = Tensor(DType::kF32, {plan_.longest_fold});
     threads_.back()->window = Tensor(DType::kF32, {plan_.window_floats});
     threads_.back()->slice = Tensor(DType::kU8, {plan_.slice_bytes});
     threads_.back()->memory = memory_.data();

@@ -95,8 +95,8 @@ void Machine::fold_rows(const FoldTask& task, const Thread& thread, const float*
 void Machine::fold_across(const FoldTask& task, Thread& thread, std::int64_t begin, std::int64_t end) {
   StripRunner runner(task.program, thread.memory, nullptr, thread.strips);
   void* const out = thread.memory[static_cast<std::size_t>(task.out)];
-  StripSum sum(thread.fold.data());
-  StripMax max(thread.fold.data());
+  StripSum sum(thread.fold.as<float>().data());
+  StripMax max(thread.fold.as<float>().data());
   const bool sums = task.kind == Kind::kSum;
   for (std::int64_t unit = begin; unit < end; ++unit) {
     const std::int64_t first = StripRunner::first_element(task.program, unit);
@@ -117,8 +117,8 @@ void Machine::fold_across(const FoldTask& task, Thread& thread, std::int64_t beg
 /// Matrices [begin, end), each folded down its columns.
 void Machine::fold_columns(const FoldTask& task, Thread& thread, std::int64_t begin, std::int64_t end) {
   const StripProgram& program = task.program;
-  cpu::ColumnSums sums(task.length, task.columns, thread.fold.data());
-  float* const operands = thread.fold.data() + cpu::ColumnSums::size(task.length, task.columns);
+  cpu::ColumnSums sums(task.length, task.columns, thread.fold.as<float>().data());
+  float* const operands = thread.fold.as<float>().data() + cpu::ColumnSums::size(task.length, task.columns);
   float* const out = typed<float>(thread.memory[static_cast<std::size_t>(task.out)]);
   if (task.row_stride) {
     const float* const x = typed<float>(thread.memory[static_cast<std::size_t>(task.operands().value)]) + task.operands().base;
@@ -132,7 +132,12 @@ void Machine::fold_columns(const FoldTask& task, Thread& thread, std::int64_t be
   runner.set_outer(begin);
   for (std::int64_t matrix = begin; matrix < end; ++matrix, runner.next_outer()) {
     for (std::int64_t unit = 0, units = StripRunner::unit_count(program); unit < units; ++unit) {
-      sums.take(operands, runner.run_unit(unit, operands));
+      const std::int64_t count = StripRunner::unit_size(program, unit);
+      float* const place = sums.place(count);
+      if (place == nullptr) std::fill_n(operands, count, 0.0F);
+      runner.set_accumulator(place != nullptr ? place : operands);
+      runner.run_unit(unit, nullptr);
+      if (place == nullptr) sums.take(operands, count);
     }
     sums.finish(out + matrix * task.columns);
   }
@@ -158,7 +163,7 @@ void Machine::fold_elements(const FoldTask& task, Thread& thread, std::int64_t b
     const float* x = typed<float>(thread.memory[static_cast<std::size_t>(rows.value)]) + rows.base + begin * *task.row_stride;
     return fold_rows(task, thread, x, *task.row_stride, begin, end - begin);
   }
-  float* operands = thread.fold.data();
+  float* operands = thread.fold.as<float>().data();
   StripRunner runner(task.program, thread.memory, nullptr, thread.strips);
   runner.set_outer(begin);
   for (std::int64_t e = begin; e < end; ++e, runner.next_outer()) {

@@ -12,7 +12,7 @@ namespace dgx::exec {
 struct Machine::Thread {
   kernels::cpu::Scratch matmul;
   StripScratch strips;
-  std::vector<float> fold;
+  Tensor fold;                          // sums, and operands of a strip or a row
   Tensor block;                         // of a product that maps follow
   Tensor right;                         // that product's right side, packed
   Tensor window;                        // a window product's grids and sums

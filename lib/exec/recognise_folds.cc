@@ -85,15 +85,21 @@ std::optional<std::int64_t> row_stride_of(const StripProgram& program) {
   return outer.strides[0][0];
 }
 
-FoldTask fold_of_columns(ValueIndex value, const CompiledPrimitive& primitive, const std::vector<StripAccess>& accesses) {
+/// Operands that lie in memory are folded there; others are added up by their program, where they are in processor registers.
+std::optional<FoldTask> fold_of_columns(ValueIndex value, const CompiledPrimitive& primitive, const std::vector<StripAccess>& accesses) {
   Shape matrix = primitive.fold;
   matrix.push_back(primitive.iteration.back());
   const Shape matrices(primitive.iteration.begin(), primitive.iteration.end() - 1);
-  StripCompiler compiler(matrix, matrices, StripCompiler::Along::kIteration);
-  compiler.add(value, primitive, by_columns(accesses));
-  compiler.return_operand();
-  FoldTask task{value, primitive.kind, primitive.count, primitive.fold_count, FoldTask::Along::kColumns, compiler.finish(), {}, primitive.iteration.back()};
+  const auto compile = [&](bool adds_up) {
+    StripCompiler compiler(matrix, matrices, StripCompiler::Along::kIteration);
+    compiler.add(value, primitive, by_columns(accesses));
+    adds_up ? compiler.add_up() : compiler.return_operand();
+    return compiler.finish();
+  };
+  FoldTask task{value, primitive.kind, primitive.count, primitive.fold_count, FoldTask::Along::kColumns, compile(false), {}, primitive.iteration.back()};
+  if (task.operands().type != StripType::kFloat) return std::nullopt;
   task.row_stride = row_stride_of(task.program);
+  if (!task.row_stride) task.program = compile(true);
   return task;
 }
 
@@ -152,8 +158,7 @@ std::optional<FoldTask> recognise_fold(ValueIndex value, const CompiledPrimitive
   const bool folds = primitive.kind == Kind::kSum || primitive.kind == Kind::kMax || primitive.kind == Kind::kArgmax;
   if (!folds || primitive.count == 0 || primitive.fold_count == 0) return std::nullopt;
   if (has_columns(primitive, accesses)) {
-    FoldTask task = fold_of_columns(value, primitive, accesses);
-    if (task.operands().type == StripType::kFloat) return task;
+    if (auto task = fold_of_columns(value, primitive, accesses)) return task;
   }
   const bool rows = has_rows(primitive, accesses);
   StripCompiler compiler(rows ? primitive.fold : primitive.iteration, rows ? primitive.iteration : primitive.fold,

@@ -309,6 +309,12 @@ void StripCompiler::check_finite(ValueIndex value) {
   program_.instructions.push_back({Op::kCheckFinite, flag, {member_result(value), 0, 0}});
 }
 
+void StripCompiler::add_up() {
+  const std::int32_t sums = add_register({Source::kAccumulator, Type::kFloat});
+  program_.accumulator = sums;
+  program_.instructions.push_back({Op::kAddF, sums, {sums, members_.back().result, 0}});
+}
+
 void StripCompiler::return_result(ValueIndex value) {
   program_.result = as_type(member_result(value), primitive_->dtype == DType::kF32 ? Type::kFloat : Type::kInteger);
 }

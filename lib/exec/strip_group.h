@@ -70,7 +70,7 @@ struct StripProgram {
   std::vector<std::size_t> walked;                  ///< other registers that depend on the place: gathered, indices
   std::vector<std::vector<std::uint8_t>> literals;  ///< each kLiteral register's constant; kStripLength copies if an instruction asks for them
   std::int32_t result = -1;                         ///< folds: the register of the last step
-  std::int32_t accumulator = -1;                    ///< chains: the register of acc
+  std::int32_t accumulator = -1;                    ///< chains: the register of acc; folds that add_up(): of the sums
   std::int64_t period = 0;  ///< the innermost dimension stands for two, of which this is the inner one's extent; 0: for one
   std::int64_t strip = kernels::cpu::kStripLength;  ///< most elements at once: whole periods
   LoopNest outer;           ///< the outer dimensions, as they are in the primitive
@@ -100,6 +100,8 @@ class StripCompiler {
   void return_result(kernels::ValueIndex value);
   /// That of another fold in an operand of any type.
   void return_operand() { program_.result = members_.back().result; }
+  /// Operands that are floats are not returned, but added to what is at the accumulator.
+  void add_up();
 
   [[nodiscard]] StripProgram finish();
 
@@ -191,6 +193,7 @@ class StripRunner {
   std::int64_t run_unit(std::int64_t unit, void* result);
   /// Elements [first, first + count) in row-major order of the nest, their results to `result`.
   void run_range(std::int64_t first, std::int64_t count, void* result);
+  [[nodiscard]] static std::int64_t unit_size(const StripProgram& program, std::int64_t unit);
   /// The first element of a unit in row-major order of the nest.
   [[nodiscard]] static std::int64_t first_element(const StripProgram& program, std::int64_t unit);
   /// Folds: all operands, in order, into `out`.

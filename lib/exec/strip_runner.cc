@@ -242,6 +242,12 @@ std::int64_t StripRunner::first_element(const StripProgram& program, std::int64_
   return unit / per_row * inner + unit % per_row * program.strip;
 }
 
+std::int64_t StripRunner::unit_size(const StripProgram& program, std::int64_t unit) {
+  const std::int64_t inner = program.nest.inner_extent();
+  const std::int64_t per_row = (inner + program.strip - 1) / program.strip;
+  return std::min(program.strip, inner - unit % per_row * program.strip);
+}
+
 std::int64_t StripRunner::run_unit(std::int64_t unit, void* result) {
   const std::int64_t inner = program_.nest.inner_extent();
   const std::int64_t per_row = (inner + program_.strip - 1) / program_.strip;

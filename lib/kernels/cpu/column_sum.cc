@@ -85,23 +85,42 @@ std::int64_t ColumnSums::size(std::int64_t rows, std::int64_t columns) {
 
 void ColumnSums::take(const float* numbers, std::int64_t count) { take(0, numbers, count); }
 
+/// A whole block's sums go to the next level.
+void ColumnSums::pass_on(std::size_t level) {
+  if (taken_[level] == kSumBlock * columns_ && level + 1 < taken_.size())
+    take(level + 1, close(level), columns_);
+}
+
 void ColumnSums::take(std::size_t level, const float* numbers, std::int64_t count) {
   const std::int64_t width = kSumLanes * columns_;
   float* const lanes = lanes_ + static_cast<std::int64_t>(level) * width;
   std::int64_t& taken = taken_[level];
   while (count > 0) {
+    pass_on(level);
     const std::int64_t at = taken % width;
-    const std::int64_t some = std::min(count, width - at);  // a block ends where the lanes do
+    std::int64_t some = std::min(count, width - at);  // a block ends where the lanes do
     if (taken < width) {
       std::memcpy(lanes + at, numbers, static_cast<std::size_t>(some) * sizeof(float));
-    } else {
+    } else if (some < width) {
       add(lanes + at, numbers, some);
+    } else {
+      some = std::min(count, kSumBlock * columns_ - taken) / width * width;
+      current_kernels().add_rows(lanes, numbers, some / width, width);
     }
     taken += some;
     numbers += some;
     count -= some;
-    if (taken == kSumBlock * columns_ && level + 1 < taken_.size()) take(level + 1, close(level), columns_);
   }
+}
+
+float* ColumnSums::place(std::int64_t count) {
+  pass_on(0);
+  const std::int64_t width = kSumLanes * columns_;
+  const std::int64_t at = taken_[0] % width;
+  if (at + count > width) return nullptr;
+  if (taken_[0] < width) std::fill_n(lanes_ + at, count, 0.0F);
+  taken_[0] += count;
+  return lanes_ + at;
 }
 
 /// A block's sums. A lane that no row reached stays +0 and changes nothing; lanes that would start at +0 start at their first number

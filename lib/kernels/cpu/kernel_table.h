@@ -47,6 +47,8 @@ struct KernelTable {
                           std::int64_t depth);
   void (*column_dot_one)(std::int64_t rows, std::int64_t columns, const float* x, std::int64_t row_stride,
                          float* out);
+  /// to[i] += from[i], += from[i + width], … for each of the rows; width is a multiple of 32.
+  void (*add_rows)(float* to, const float* from, std::int64_t rows, std::int64_t width);
   /// sum of at most 2,048 numbers.
   float (*block_sum)(const float* x, std::int64_t count);
   /// max; any NaN gives some NaN.

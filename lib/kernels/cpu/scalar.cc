@@ -110,6 +110,12 @@ void column_dot_one(std::int64_t rows, std::int64_t columns, const float* x, std
   }
 }
 
+void add_rows(float* to, const float* from, std::int64_t rows, std::int64_t width) {
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t i = 0; i < width; ++i) to[i] += from[r * width + i];
+  }
+}
+
 float block_sum(const float* x, std::int64_t count) {
   float lanes[32] = {};
   for (std::int64_t i = 0; i < count; ++i) lanes[i % 32] += x[i];
@@ -132,9 +138,9 @@ float max_of(const float* x, std::int64_t count) {
 }  // namespace
 
 const KernelTable& scalar_kernels() {
-  static constexpr KernelTable kTable = {kTileRows,       1,              tile,      all_terms, all_terms,      all_finite,
-                                         pack_transposed, column_dot_one, block_sum, max_of,    window_columns, window_rows,
-                                         window_runs};
+  static constexpr KernelTable kTable = {
+      kTileRows,      1,        tile,      all_terms, all_terms,      all_finite,  pack_transposed,
+      column_dot_one, add_rows, block_sum, max_of,    window_columns, window_rows, window_runs};
   return kTable;
 }
 

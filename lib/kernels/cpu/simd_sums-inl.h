@@ -59,6 +59,26 @@ void column_dot_one(std::int64_t rows, std::int64_t columns, const float* x, std
   if (c < columns) column_vectors<1>(rows, x + columns - kLanes, stride, out + columns - kLanes);
 }
 
+template <int kVectors>
+HWY_INLINE void add_rows_of(float* to, const float* from, std::int64_t rows, std::int64_t width) {
+  const D d;
+  V sums[kVectors];
+#pragma GCC unroll 8
+  for (int v = 0; v < kVectors; ++v) sums[v] = hn::LoadU(d, to + v * kLanes);
+  for (; rows > 0; --rows, from += width) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) sums[v] = hn::Add(sums[v], hn::LoadU(d, from + v * kLanes));
+  }
+#pragma GCC unroll 8
+  for (int v = 0; v < kVectors; ++v) hn::StoreU(sums[v], d, to + v * kLanes);
+}
+
+void add_rows(float* to, const float* from, std::int64_t rows, std::int64_t width) {
+  std::int64_t i = 0;
+  for (; i + 8 * kLanes <= width; i += 8 * kLanes) add_rows_of<8>(to + i, from + i, rows, width);
+  for (; i + kLanes <= width; i += kLanes) add_rows_of<1>(to + i, from + i, rows, width);
+}
+
 inline constexpr int kSumVectors = 32 / kLanes;
 
 float block_sum(const float* x, std::int64_t count) {

@@ -120,6 +120,38 @@ TEST_CASE("a row's sum equals its definition at every edge") {
   }
 }
 
+TEST_CASE("columns summed from a stream of rows equal their rows' sums, however the numbers come") {
+  for (const std::int64_t rows : {1, 31, 32, 33, 49, 784, 2048, 2049, 4200}) {
+    for (const std::int64_t columns : {1, 8, 16, 24, 33}) {
+      const Floats x = random_floats(rows * columns, 5);
+      const auto memory = static_cast<std::size_t>(ColumnSums::size(rows, columns));
+      with_every_instruction_set([&] {
+        CAPTURE(rows, columns);
+        Floats lanes(memory), out(static_cast<std::size_t>(columns));
+        ColumnSums sums(rows, columns, lanes.data());
+        std::mt19937 random(6);
+        for (std::int64_t at = 0; at < rows * columns;) {
+          const std::int64_t count = std::min(rows * columns - at, std::int64_t{1} << random() % 14);
+          float* const place = random() % 2 == 0 ? sums.place(count) : nullptr;
+          if (place == nullptr) sums.take(x.data() + at, count);
+          for (std::int64_t i = 0; place != nullptr && i < count; ++i)
+            place[i] += x[static_cast<std::size_t>(at + i)];
+          at += count;
+        }
+        sums.finish(out.data());
+        bool equal = true;
+        for (std::int64_t c = 0; c < columns; ++c) {
+          Floats column;
+          for (std::int64_t r = 0; r < rows; ++r)
+            column.push_back(x[static_cast<std::size_t>(r * columns + c)]);
+          equal = equal && bits(out[static_cast<std::size_t>(c)]) == bits(sum_definition(column));
+        }
+        CHECK(equal);
+      });
+    }
+  }
+}
+
 TEST_CASE("rows are folded at their own stride") {
   const Floats x = random_floats(3 * 50, 3);
   with_every_instruction_set([&] {

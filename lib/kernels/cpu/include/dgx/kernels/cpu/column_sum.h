@@ -35,11 +35,15 @@ class ColumnSums {
   ColumnSums(std::int64_t rows, std::int64_t columns, float* memory);
   [[nodiscard]] static std::int64_t size(std::int64_t rows, std::int64_t columns);
   void take(const float* numbers, std::int64_t count);
+  /// Takes numbers that the caller adds to what is at the place returned, one to each, before the next call.
+  /// Null if that is no one place: nothing is taken then.
+  [[nodiscard]] float* place(std::int64_t count);
   /// After all rows. The next number is the first of another matrix.
   void finish(float* out);
 
  private:
   void take(std::size_t level, const float* numbers, std::int64_t count);
+  void pass_on(std::size_t level);
   const float* close(std::size_t level);
 
   std::int64_t columns_;
