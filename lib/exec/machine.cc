@@ -333,8 +333,9 @@ void Machine::run(const WindowProductTask& task, Thread& thread, int member, int
   }
 }
 
-/// Groups are shared, or their planes.
+/// Batches are shared, or groups of terms, or planes.
 void Machine::run(const WindowGradientTask& task, Thread& thread, int member, int members) {
+  if (task.groups_of(members)) return run_groups(task, thread, member, members);
   const std::int64_t batches = task.batch.rows() * task.batch.inner_extent();
   const std::int64_t all = task.gradient.grid().planes();
   const bool by_batch = batches >= members;
@@ -350,6 +351,19 @@ void Machine::run(const WindowGradientTask& task, Thread& thread, int member, in
     };
     runner.run(at(task.x, 0) + task.x_base, at(task.other, 1) + task.other_base, at(task.out, 2));
   }
+}
+
+void Machine::run_groups(const WindowGradientTask& task, Thread& thread, int member, int members) {
+  const Range groups = share(task.gradient.groups(), 1, member, members);
+  cpu::WindowGradientRunner runner(task.gradient, 0, task.gradient.grid().planes(), thread.window.as<float>().data());
+  const float* const x = typed<float>(memory_[static_cast<std::size_t>(task.x)]) + task.x_base;
+  const float* const other = typed<float>(memory_[static_cast<std::size_t>(task.other)]) + task.other_base;
+  thread.sums = runner.add_groups(groups.begin, groups.end, x, other);
+  team_->barrier();
+  if (member != 0) return;
+  std::vector<cpu::GroupSums> rest;
+  for (int other_member = 1; other_member < members; ++other_member) rest.push_back(threads_[static_cast<std::size_t>(other_member)]->sums);
+  runner.finish(rest, typed<float>(memory_[static_cast<std::size_t>(task.out)]));
 }
 
 void Machine::run(const ColumnSumTask& task, Thread&, int member, int members) {

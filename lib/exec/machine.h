@@ -62,6 +62,7 @@ class Machine {
   void run(const ProductMapTask& task, Thread& thread, int member, int members);
   void run(const WindowProductTask& task, Thread& thread, int member, int members);
   void run(const WindowGradientTask& task, Thread& thread, int member, int members);
+  void run_groups(const WindowGradientTask& task, Thread& thread, int member, int members);
   void run(const ChainTask& task, Thread& thread, int member, int members);
   void run(const ConcatenationTask& task, Thread& thread, int member, int members);
   void fold_rows(const FoldTask& task, const Thread& thread, const float* operands, std::int64_t stride, std::int64_t first, std::int64_t count);

@@ -16,6 +16,7 @@ struct Machine::Thread {
   Tensor block;                         // of a product that maps follow
   Tensor right;                         // that product's right side, packed
   Tensor window;                        // a window product's grids and sums
+  kernels::cpu::GroupSums sums;         // of a window gradient's groups, in `window`
   std::vector<void*> values;            // memory_, but for that product, or for what lies in slices
   void* const* memory = nullptr;        // where values lie: memory_, or `values`
   Tensor slice;

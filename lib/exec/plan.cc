@@ -402,7 +402,7 @@ class Planner {
       plan_.window_floats = std::max(plan_.window_floats, windows->product.scratch_size());
     }
     if (const auto* windows = std::get_if<WindowGradientTask>(&task.work)) {
-      const auto size = windows->gradient.scratch_size(windows->gradient.grid().planes());
+      const auto size = windows->gradient.scratch_size(windows->gradient.grid().planes(), windows->groups_of(threads_).value_or(1));
       plan_.window_floats = std::max(plan_.window_floats, size);
     }
     if (const auto* fold = std::get_if<FoldTask>(&task.work)) {

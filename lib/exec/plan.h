@@ -42,6 +42,10 @@ struct WindowGradientTask {
   std::int64_t x_base = 0, other_base = 0;
   LoopNest batch;  ///< maps: x, other, out
   kernels::cpu::WindowGradient gradient;
+
+  /// Groups of terms that each of `members` threads takes at most, which then reads no more than its share of the images; or nothing: they
+  /// share planes, or batches.
+  [[nodiscard]] std::optional<std::int64_t> groups_of(int members) const;
 };
 
 using WindowTask = std::variant<WindowProductTask, WindowGradientTask>;

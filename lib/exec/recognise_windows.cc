@@ -372,4 +372,21 @@ std::optional<WindowTask> recognise_windows(ValueIndex value, const CompiledPrim
   return std::nullopt;
 }
 
+std::optional<std::int64_t> WindowGradientTask::groups_of(int members) const {
+  const std::int64_t groups = gradient.groups();
+  if (members == 1 || groups < members || batch.rows() * batch.inner_extent() != 1) return std::nullopt;
+  std::int64_t most = 0;
+  std::int64_t most_terms = 0;
+  for (std::int64_t m = 0; m < members; ++m) {
+    const std::int64_t first = groups * m / members;
+    const std::int64_t end = groups * (m + 1) / members;
+    most = std::max(most, end - first);
+    most_terms = std::max(most_terms, gradient.terms_of(first, end));
+  }
+  // Shares must be nearly equal, and memory for the groups' sums little.
+  constexpr std::int64_t kMostGroups = 64;
+  if (most_terms * members * 8 > gradient.terms_of(0, groups) * 9 || most > kMostGroups) return std::nullopt;
+  return most;
+}
+
 }  // namespace dgx::exec

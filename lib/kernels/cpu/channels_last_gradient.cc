@@ -30,8 +30,16 @@ std::shared_ptr<const ChannelsLastGradient> ChannelsLastGradient::of(const Windo
   return std::make_shared<const ChannelsLastGradient>(std::move(gradient));
 }
 
-std::int64_t ChannelsLastGradient::scratch_size(std::int64_t planes) const {
-  return 2 * planes * form_.rows.taps * form_.columns.taps * form_.count;
+std::int64_t ChannelsLastGradient::depth() const {
+  return static_cast<std::int64_t>(form_.images.size()) * form_.rows.outputs * form_.columns.outputs;
+}
+
+std::int64_t ChannelsLastGradient::set_size(std::int64_t planes) const {
+  return planes * form_.rows.taps * form_.columns.taps * form_.count;
+}
+
+std::int64_t ChannelsLastGradient::scratch_size(std::int64_t planes, std::int64_t groups) const {
+  return (1 + groups) * set_size(planes);
 }
 
 ChannelsLastGradientRunner::ChannelsLastGradientRunner(const ChannelsLastGradient& gradient,
@@ -41,18 +49,46 @@ ChannelsLastGradientRunner::ChannelsLastGradientRunner(const ChannelsLastGradien
       kernels_(current_kernels()),
       first_(first),
       end_(end),
-      depth_(static_cast<std::int64_t>(form_.images.size()) * form_.rows.outputs * form_.columns.outputs),
+      depth_(gradient.depth()),
       groups_(scratch),
-      totals_(scratch + gradient.scratch_size(end - first) / 2) {}
+      sums_(scratch + gradient.set_size(end - first)),
+      totals_(sums_) {}
 
 void ChannelsLastGradientRunner::run(const float* operand, const float* other, float* out) {
-  for (std::int64_t k = 0; k < depth_; k += kDotBlock) {
-    const std::int64_t end = std::min(depth_, k + kDotBlock);
-    cut_pieces(k, end);
-    const bool all_terms = !is_finite(other);
-    for (std::int64_t tap = 0; tap < form_.rows.taps * form_.columns.taps; ++tap) {
-      find_runs(tap / form_.columns.taps, tap % form_.columns.taps, all_terms);
-      multiply(tap, k, end, operand, other);
+  add_groups(0, (depth_ + kDotGroup - 1) / kDotGroup, false, operand, other);
+  write(out);
+}
+
+void ChannelsLastGradientRunner::add_groups(std::int64_t first, std::int64_t end, bool each,
+                                            const float* operand, const float* other) {
+  totals_ = sums_;
+  totals_from_ = first * kDotGroup;
+  for (std::int64_t k = first * kDotGroup; k < std::min(depth_, end * kDotGroup); k += kDotBlock) {
+    if (each && k % kDotGroup == 0 && k > totals_from_) {
+      totals_ += gradient_.set_size(end_ - first_);
+      totals_from_ = k;
+    }
+    add_block(k, std::min(depth_, k + kDotBlock), operand, other);
+  }
+  totals_ = sums_;
+}
+
+void ChannelsLastGradientRunner::add_block(std::int64_t begin, std::int64_t end, const float* operand,
+                                           const float* other) {
+  cut_pieces(begin, end);
+  const bool all_terms = !is_finite(other);
+  for (std::int64_t tap = 0; tap < form_.rows.taps * form_.columns.taps; ++tap) {
+    find_runs(tap / form_.columns.taps, tap % form_.columns.taps, all_terms);
+    multiply(tap, begin, end, operand, other);
+  }
+}
+
+void ChannelsLastGradientRunner::finish(const std::vector<GroupSums>& rest, float* out) {
+  const std::int64_t size = gradient_.set_size(end_ - first_);
+  for (const GroupSums& more : rest) {
+    for (std::int64_t set = 0; set < more.sets; ++set) {
+      const float* const from = more.sums + set * size;
+      for (std::int64_t i = 0; i < size; ++i) sums_[i] += from[i];
     }
   }
   write(out);
@@ -142,7 +178,7 @@ void ChannelsLastGradientRunner::multiply(std::int64_t tap, std::int64_t begin, 
   task.b_step = form_.other_column;
   task.b_strip_stride = kStripWidth;
   task.out_strip_stride = kStripWidth;
-  task.accumulate = closes && begin >= kDotGroup;
+  task.accumulate = closes && begin >= totals_from_ + kDotGroup;
   for_each_tile([&](std::int64_t plane, int height, std::int64_t strip, int strips, std::int64_t at) {
     task.a = operand + form_.planes[static_cast<std::size_t>(plane)];
     task.b = other + strip * kStripWidth;

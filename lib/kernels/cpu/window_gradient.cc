@@ -20,8 +20,17 @@ std::int64_t WindowGradient::slots() const {
   return std::min((kDotBlock - 2) / outputs() + 2, static_cast<std::int64_t>(form_.images.size()));
 }
 
-std::int64_t WindowGradient::scratch_size(std::int64_t planes) const {
-  if (channels_last_) return channels_last_->scratch_size(planes);
+std::int64_t WindowGradient::groups() const {
+  return channels_last_ ? (channels_last_->depth() + kDotGroup - 1) / kDotGroup : 0;
+}
+
+std::int64_t WindowGradient::terms_of(std::int64_t first, std::int64_t end) const {
+  const std::int64_t depth = outputs() * static_cast<std::int64_t>(form_.images.size());
+  return std::min(depth, end * kDotGroup) - std::min(depth, first * kDotGroup);
+}
+
+std::int64_t WindowGradient::scratch_size(std::int64_t planes, std::int64_t groups) const {
+  if (channels_last_) return channels_last_->scratch_size(planes, groups);
   return in_lines(form_.count) * (kDotBlock + 2 * planes * taps()) + slots() * in_lines(grid_.size(planes));
 }
 
@@ -39,13 +48,29 @@ WindowGradientRunner::WindowGradientRunner(const WindowGradient& gradient, std::
       groups_(packed_ + in_lines(form_.count) * kDotBlock),
       totals_(groups_ + in_lines(form_.count) * (end - first) * gradient.taps()),
       grids_(totals_ + in_lines(form_.count) * (end - first) * gradient.taps()) {
-  if (gradient.channels_last() != nullptr) return;
+  if (gradient.channels_last() != nullptr) {
+    channels_last_ =
+        std::make_unique<ChannelsLastGradientRunner>(*gradient.channels_last(), first, end, scratch);
+    return;
+  }
   for (std::int64_t s = 0; s < slots_; ++s) gradient.grid().clear(end - first, grids_ + s * slot_size_);
 }
 
+WindowGradientRunner::~WindowGradientRunner() = default;
+
 void WindowGradientRunner::run(const float* operand, const float* other, float* out) {
-  if (gradient_.channels_last() == nullptr) return run_grids(operand, other, out);
-  ChannelsLastGradientRunner(*gradient_.channels_last(), first_, end_, packed_).run(operand, other, out);
+  if (channels_last_) return channels_last_->run(operand, other, out);
+  run_grids(operand, other, out);
+}
+
+GroupSums WindowGradientRunner::add_groups(std::int64_t first, std::int64_t end, const float* operand,
+                                           const float* other) {
+  channels_last_->add_groups(first, end, first != 0, operand, other);
+  return {channels_last_->sums(), end - first};
+}
+
+void WindowGradientRunner::finish(const std::vector<GroupSums>& rest, float* out) {
+  channels_last_->finish(rest, out);
 }
 
 void WindowGradientRunner::run_grids(const float* operand, const float* other, float* out) {

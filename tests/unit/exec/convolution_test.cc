@@ -161,5 +161,19 @@ TEST_CASE("convolutions have the definition's bits across blocks and groups of t
   check(c);
 }
 
+TEST_CASE("weight gradients have the definition's bits where threads share groups of terms") {
+  for (const std::int64_t images : {33, 49}) {  // 3 groups for two threads, 4 for three, of which the last is a sixteenth
+    for (const test::NotFinite where : {test::NotFinite::kNone, test::NotFinite::kSecond}) {
+      Convolution c;
+      c.images = images;
+      c.in = 3;
+      c.out = 16;
+      c.height = c.width = 16;
+      c.channels_last = true;
+      check_form({c.x(), c.dy()}, {c.weight_gradient()}, 1, where);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace dgx::exec

@@ -121,10 +121,13 @@ class ChannelsLastProductRunner {
 class ChannelsLastGradient {
  public:
   [[nodiscard]] static std::shared_ptr<const ChannelsLastGradient> of(const WindowGradientForm& form);
-  [[nodiscard]] std::int64_t scratch_size(std::int64_t planes) const;
+  /// Terms of an element.
+  [[nodiscard]] std::int64_t depth() const;
+  [[nodiscard]] std::int64_t scratch_size(std::int64_t planes, std::int64_t groups) const;
 
  private:
   friend class ChannelsLastGradientRunner;
+  [[nodiscard]] std::int64_t set_size(std::int64_t planes) const;
   explicit ChannelsLastGradient(const WindowGradientForm& form) : form_(form) {}
 
   WindowGradientForm form_;
@@ -140,12 +143,19 @@ class ChannelsLastGradientRunner {
   ChannelsLastGradientRunner(const ChannelsLastGradient& gradient, std::int64_t first, std::int64_t end,
                              float* scratch);
   void run(const float* operand, const float* other, float* out);
+  /// Of groups [first, end) of terms the sum or, if they are asked for, the sum of each.
+  void add_groups(std::int64_t first, std::int64_t end, bool each, const float* operand, const float* other);
+  /// Sums of add_groups(), one set of them after the other.
+  [[nodiscard]] const float* sums() const { return sums_; }
+  /// Adds the sets of sums that follow, and writes the outputs.
+  void finish(const std::vector<GroupSums>& rest, float* out);
 
  private:
   /// Terms that follow each other along a line of outputs.
   struct Piece {
     std::int64_t image = 0, row = 0, begin = 0, end = 0;
   };
+  void add_block(std::int64_t begin, std::int64_t end, const float* operand, const float* other);
   void cut_pieces(std::int64_t begin, std::int64_t end);
   [[nodiscard]] bool is_finite(const float* other) const;
   void find_runs(std::int64_t row_tap, std::int64_t column_tap, bool all_terms);
@@ -160,7 +170,9 @@ class ChannelsLastGradientRunner {
   const WindowGradientForm& form_;
   const KernelTable& kernels_;
   std::int64_t first_, end_, depth_;
-  float *groups_, *totals_;
+  float *groups_, *sums_;
+  float* totals_;                 // of sums_: what is added to
+  std::int64_t totals_from_ = 0;  // the first term in them
   std::vector<Piece> pieces_;
   std::vector<WindowRun> runs_;
 };

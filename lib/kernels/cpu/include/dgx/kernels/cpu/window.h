@@ -21,6 +21,7 @@ namespace dgx::kernels::cpu {
 class ChannelsLastProduct;
 class ChannelsLastProductRunner;
 class ChannelsLastGradient;
+class ChannelsLastGradientRunner;
 
 /// One dimension over which windows move. Output o and tap t meet at position o · step + t · tap_step + offset, which stands
 /// for index position / divisor of the operand if that divides and lies in [0, size), and is outside otherwise.
@@ -168,6 +169,12 @@ struct WindowGradientForm {
   std::int64_t out_row_tap = 0, out_column_tap = 0, out_step = 0;
 };
 
+/// Sums that a WindowGradientRunner made of groups of terms: so many sets of them, one after the other.
+struct GroupSums {
+  const float* sums = nullptr;
+  std::int64_t sets = 0;
+};
+
 class WindowGradient {
  public:
   explicit WindowGradient(WindowGradientForm form);
@@ -179,8 +186,12 @@ class WindowGradient {
   [[nodiscard]] std::int64_t slots() const;
   [[nodiscard]] std::int64_t outputs() const { return form_.rows.outputs * form_.columns.outputs; }  ///< of an image
   [[nodiscard]] std::int64_t taps() const { return form_.rows.taps * form_.columns.taps; }
-  /// Floats that a runner of that many planes needs.
-  [[nodiscard]] std::int64_t scratch_size(std::int64_t planes) const;
+  /// Floats that a runner of that many planes needs, which keeps the sums of so many groups.
+  [[nodiscard]] std::int64_t scratch_size(std::int64_t planes, std::int64_t groups = 1) const;
+  /// Groups of terms (dgx-numerics(7), "dot") that runners can sum apart from each other; 0: not here.
+  [[nodiscard]] std::int64_t groups() const;
+  /// Terms of groups [first, end).
+  [[nodiscard]] std::int64_t terms_of(std::int64_t first, std::int64_t end) const;
 
  private:
   WindowGradientForm form_;
@@ -188,12 +199,21 @@ class WindowGradient {
   std::shared_ptr<const ChannelsLastGradient> channels_last_;
 };
 
-/// Computes planes [first, end) of a WindowGradient, a thread's share.
+/// Computes planes [first, end) of a WindowGradient, a thread's share. Or all planes' groups of terms are
+/// shared, so that every thread reads its own images alone, and one adds what the others have.
 class WindowGradientRunner {
  public:
-  /// `scratch` holds gradient.scratch_size(end - first) floats.
+  /// `scratch` holds gradient.scratch_size(end - first, groups) floats.
   WindowGradientRunner(const WindowGradient& gradient, std::int64_t first, std::int64_t end, float* scratch);
+  ~WindowGradientRunner();
   void run(const float* operand, const float* other, float* out);
+
+  /// Groups [first, end): of the first thread their sum, of others the sum of each, since they are added in
+  /// order.
+  [[nodiscard]] GroupSums add_groups(std::int64_t first, std::int64_t end, const float* operand,
+                                     const float* other);
+  /// The first thread: adds the others' sums, and writes the outputs.
+  void finish(const std::vector<GroupSums>& rest, float* out);
 
  private:
   /// Rows of a tile are neighbouring planes or, where there are more of these, neighbouring column taps.
@@ -222,6 +242,7 @@ class WindowGradientRunner {
   std::array<std::int32_t, 256> offsets_{};
   const float *operand_ = nullptr, *other_ = nullptr;
   float *packed_, *groups_, *totals_, *grids_;
+  std::unique_ptr<ChannelsLastGradientRunner> channels_last_;
 };
 
 }  // namespace dgx::kernels::cpu
