@@ -179,6 +179,9 @@ class StepMaker {
     product.b_column = task.b_column;
     product.out_row = task.out_row;
     product.batch = batch_of(task.batch);
+    if (cuda::group_numbers(plan_.compiled[static_cast<std::size_t>(task.out)].count, product.depth) > 0) {
+      product.groups = reinterpret_cast<float*>(memory_ + offsets_.scratch);
+    }
     out_.work.push_back(product);
   }
 

@@ -55,7 +55,10 @@ void add_spares(const program::Program& program, const Plan& plan, std::vector<D
 /// Bytes that a task's launches leave for each other.
 std::int64_t scratch_bytes(const Plan& plan, const Task& task) {
   if (const auto* sum = std::get_if<ColumnSumTask>(&task.work)) {
-    return sum->columns * cuda::column_groups(sum->rows) * static_cast<std::int64_t>(sizeof(float));
+    return sum->columns * cuda::dot_groups(sum->rows) * static_cast<std::int64_t>(sizeof(float));
+  }
+  if (const auto* product = std::get_if<MatmulTask>(&task.work)) {
+    return cuda::group_numbers(plan.compiled[static_cast<std::size_t>(product->out)].count, product->shape.depth) * static_cast<std::int64_t>(sizeof(float));
   }
   if (!std::holds_alternative<GenericTask>(task.work)) return 0;
   const auto& primitive = plan.compiled[static_cast<std::size_t>(std::get<GenericTask>(task.work).out)];

@@ -17,7 +17,7 @@ inline constexpr int kSumRows = 8;  // threads down
 inline constexpr std::int64_t kGroupRows = kDotBlock * kDotGroup;
 
 [[nodiscard]] inline Grid grid_of(const ColumnSum& sum) {
-  return {(sum.columns + kSumColumns - 1) / kSumColumns * column_groups(sum.rows), kSumColumns * kSumRows};
+  return {(sum.columns + kSumColumns - 1) / kSumColumns * dot_groups(sum.rows), kSumColumns * kSumRows};
 }
 
 __global__ void run_column_sum(ColumnSum sum) {
@@ -39,7 +39,7 @@ __global__ void run_column_sum(ColumnSum sum) {
   if (y != 0 || column >= sum.columns) return;
   float result = 0;
   for (int b = 0; b < kDotGroup && group * kGroupRows + b * kDotBlock < sum.rows; ++b) result = result + blocks[b][x];
-  if (column_groups(sum.rows) > 1) {
+  if (dot_groups(sum.rows) > 1) {
     sum.groups[group * sum.columns + column] = result;
   } else {
     sum.out[column] = canonical_nan(0.0F + result);
@@ -50,7 +50,7 @@ __global__ void run_column_groups(ColumnSum sum) {
   const std::int64_t column = global_thread();
   if (column >= sum.columns) return;
   float total = 0;
-  for (std::int64_t group = 0; group < column_groups(sum.rows); ++group) total = total + sum.groups[group * sum.columns + column];
+  for (std::int64_t group = 0; group < dot_groups(sum.rows); ++group) total = total + sum.groups[group * sum.columns + column];
   sum.out[column] = canonical_nan(total);
 }
 

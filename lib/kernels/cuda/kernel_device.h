@@ -21,7 +21,12 @@ class KernelDevice : public Device {
   [[nodiscard]] Status launch(const ElementProgram& program) final {
     return start("elements", grid_of(program.count, kElementThreads), elements_kernel(program), program);
   }
-  [[nodiscard]] Status launch(const Product& product) final { return start("product", grid_of(product), run_product, product); }
+  [[nodiscard]] Status launch(const Product& product) final {
+    if (product.depth >= std::int64_t{1} << 31) return internal_error("product: a depth of " + std::to_string(product.depth) + " is more than a device takes");
+    DGX_CHECK(start("product", grid_of(product), product_kernel(product), product));
+    if (product.groups == nullptr) return {};
+    return start("groups of a product", grid_of(product.batch.count * product.rows * product.columns, 256), add_product_groups, product);
+  }
   [[nodiscard]] Status launch(const Fold& fold) final {
     FoldPart* parts = fold.parts;
     DGX_CHECK(start("fold", fold_grid(fold, fold.fold_count), run_fold, fold, parts));
@@ -34,7 +39,7 @@ class KernelDevice : public Device {
   }
   [[nodiscard]] Status launch(const ColumnSum& sum) final {
     DGX_CHECK(start("column sum", grid_of(sum), run_column_sum, sum));
-    if (column_groups(sum.rows) == 1) return {};
+    if (dot_groups(sum.rows) == 1) return {};
     return start("groups of a column sum", grid_of(sum.columns, 128), run_column_groups, sum);
   }
   [[nodiscard]] Status launch(const UniformNumbers& numbers) final {

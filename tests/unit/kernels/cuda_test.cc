@@ -147,7 +147,7 @@ TEST_CASE("columns are summed in blocks and groups") {
         ColumnSum sum;
         sum.x = bench.there(x);
         sum.out = static_cast<float*>(bench.bytes(columns * 4));
-        sum.groups = static_cast<float*>(bench.bytes(columns * column_groups(rows) * 4));
+        sum.groups = static_cast<float*>(bench.bytes(columns * dot_groups(rows) * 4));
         sum.rows = rows;
         sum.columns = columns;
         sum.row_stride = stride;

@@ -73,7 +73,14 @@ struct Batch {
   std::array<std::array<std::int64_t, kBatchDimensions>, 3> strides{};
 };
 
-/// out[r, c] = dot over depth of a[r, k] · b[k, c] (dgx-numerics(7), "Folds"), NaN canonical. The output must not overlap the sides.
+/// Groups of 4,096 positions of a dot (dgx-numerics(7), "Folds"), at least one.
+[[nodiscard]] DGX_HOST_DEVICE constexpr std::int64_t dot_groups(std::int64_t positions) {
+  constexpr std::int64_t kGroup = kDotBlock * kDotGroup;
+  return positions == 0 ? 1 : (positions + kGroup - 1) / kGroup;
+}
+
+/// out[r, c] = dot over depth of a[r, k] · b[k, c] (dgx-numerics(7), "Folds"), NaN canonical. The output must not overlap the sides. A
+/// depth is below 2^31.
 struct Product {
   const float* a = nullptr;
   const float* b = nullptr;
@@ -82,7 +89,14 @@ struct Product {
   std::int64_t a_row = 0, a_depth = 0, b_depth = 0, b_column = 0;
   std::int64_t out_row = 0;  ///< columns are neighbours
   Batch batch;               ///< maps: a, b, out
+  float* groups = nullptr;   ///< null, or of group_numbers() numbers: the product is cut into its groups of positions
+  std::int32_t tile = 0;     ///< 128, 64 or 32: the outputs along a side of what a block of threads makes; 0: what suits
 };
+/// How many numbers `groups` should have: none for products that fill a device without it.
+[[nodiscard]] constexpr std::int64_t group_numbers(std::int64_t outputs, std::int64_t depth) {
+  constexpr std::int64_t kEnough = 132 * 64 * 64;  // a tile of 64 × 64 for each of a large device's processors
+  return outputs < kEnough && dot_groups(depth) > 1 ? outputs * dot_groups(depth) : 0;
+}
 
 /// What is left of some positions of a fold: a sum, or the best number and its position.
 struct FoldPart {
@@ -111,17 +125,13 @@ struct Fold {
   return parts;
 }
 
-/// out[c] = dot over the rows of 1 · x[r, c]. `groups` holds columns · column_groups(rows) numbers if those are several.
+/// out[c] = dot over the rows of 1 · x[r, c]. `groups` holds columns · dot_groups(rows) numbers if those are several.
 struct ColumnSum {
   const float* x = nullptr;
   float* out = nullptr;
   float* groups = nullptr;
   std::int64_t rows = 0, columns = 0, row_stride = 0;
 };
-[[nodiscard]] DGX_HOST_DEVICE constexpr std::int64_t column_groups(std::int64_t rows) {
-  constexpr std::int64_t kGroup = kDotBlock * kDotGroup;
-  return rows == 0 ? 1 : (rows + kGroup - 1) / kGroup;
-}
 
 /// out[e] = uniform(seed, stream, *step, e) (kernels/philox.h).
 struct UniformNumbers {
