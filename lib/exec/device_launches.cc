@@ -6,6 +6,7 @@
 #include <limits>
 #include <span>
 
+#include "device_maps.h"
 #include "dgx/kernels/fold_order.h"
 #include "dgx/kernels/philox.h"
 #include "dgx/kernels/primitive_view.h"
@@ -82,10 +83,33 @@ class StepMaker {
   void add(const Task& task) {
     if (const auto* product = std::get_if<MatmulTask>(&task.work)) return add(*product);
     if (const auto* sum = std::get_if<ColumnSumTask>(&task.work)) return add(*sum);
-    if (const auto* map = std::get_if<MapTask>(&task.work)) return add_elements(map->members, task.writes);
+    if (const auto* map = std::get_if<MapTask>(&task.work)) {
+      if (const auto maps = compile_device_maps(plan_, map->members, task.writes)) return add(*maps);
+      return add_elements(map->members, task.writes);
+    }
     const ValueIndex v = std::get<GenericTask>(task.work).out;
     if (folds_by_teams(plan_.compiled[static_cast<std::size_t>(v)])) return add_fold(v);
     add_elements(task.writes, task.writes);
+  }
+
+  void add(const DeviceMaps& maps) {
+    std::vector<cuda::MapLoad> loads;
+    for (const DeviceMaps::Load& from : maps.loads) {
+      loads.push_back(from.load);
+      if (from.value >= 0) loads.back().data = address(from.value);
+    }
+    std::vector<cuda::MapStore> stores;
+    for (const DeviceMaps::Store& to : maps.stores) stores.push_back({address(to.value), flag_of(to.value), at(to.value).dtype, to.in});
+    cuda::MapProgram program;
+    program.loads = table(loads);
+    program.operations = table(maps.operations);
+    program.stores = table(stores);
+    program.operation_count = static_cast<std::int32_t>(maps.operations.size());
+    program.store_count = static_cast<std::int32_t>(maps.stores.size());
+    program.dimensions = static_cast<std::int32_t>(maps.extents.size());
+    std::copy(maps.extents.begin(), maps.extents.end(), program.extents.begin());
+    program.count = plan_.compiled[static_cast<std::size_t>(maps.stores.front().value)].count;
+    out_.work.push_back(program);
   }
 
   void add(const ColumnSumTask& task) {

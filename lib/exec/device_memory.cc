@@ -79,7 +79,7 @@ std::int64_t place_of(const Placement& placement, const DeviceMemory& memory, st
 }  // namespace
 
 bool folds_by_teams(const kernels::CompiledPrimitive& primitive) {
-  constexpr std::int64_t kShort = 64;
+  constexpr std::int64_t kShort = 32;
   constexpr std::int64_t kManyOutputs = 1 << 15;
   const bool is_fold = primitive.kind == Kind::kSum || primitive.kind == Kind::kMax || primitive.kind == Kind::kArgmax;
   if (!is_fold || primitive.fold_count < kShort || primitive.count == 0) return false;

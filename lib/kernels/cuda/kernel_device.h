@@ -7,6 +7,7 @@
 #include "elements.cuh"
 #include "finite.cuh"
 #include "fold.cuh"
+#include "maps.cuh"
 #include "product.cuh"
 #include "uniform.cuh"
 
@@ -21,6 +22,7 @@ class KernelDevice : public Device {
   [[nodiscard]] Status launch(const ElementProgram& program) final {
     return start("elements", grid_of(program.count, kElementThreads), elements_kernel(program), program);
   }
+  [[nodiscard]] Status launch(const MapProgram& program) final { return start("maps", grid_of(program), run_maps, program); }
   [[nodiscard]] Status launch(const Product& product) final {
     if (product.depth >= std::int64_t{1} << 31) return internal_error("product: a depth of " + std::to_string(product.depth) + " is more than a device takes");
     DGX_CHECK(start("product", grid_of(product), product_kernel(product), product));

@@ -62,6 +62,58 @@ struct ElementProgram {
   std::int64_t count = 0;
 };
 
+/// Where a number of a map program comes from.
+enum class MapSource : std::uint8_t {
+  kReal,     ///< an f32 value, to a real register
+  kInteger,  ///< an i64 value
+  kByte,     ///< a u8 value, to an integer register
+  kPlace,    ///< the place itself: an index, or an integer literal
+  kLiteral,  ///< `literal`, to a real register
+};
+
+inline constexpr std::size_t kMapDimensions = 8;
+inline constexpr std::size_t kMapReals = 40;     ///< real registers
+inline constexpr std::size_t kMapIntegers = 16;  ///< integer registers
+
+struct MapLoad {
+  MapSource source = MapSource::kReal;
+  float literal = 0;
+  const void* data = nullptr;
+  std::int64_t base = 0;  ///< the place: base + Σ strides[d] · index[d]
+  std::array<std::int64_t, kMapDimensions> strides{};
+};
+
+/// What an operation does; `op` says the rest. Comparisons give 0 or 1 in an integer register.
+enum class MapForm : std::uint8_t {
+  kLoad,  ///< in[0]: the number of the load
+  kReal, kInteger, kCompareReal, kCompareInteger, kSelectReal, kSelectInteger, kFloatOfInteger, kIntegerOfFloat, kByteOfInteger,
+};
+struct MapOperation {
+  MapForm form = MapForm::kLoad;
+  ScalarOp op = ScalarOp::kAdd;
+  std::uint8_t out = 0;
+  std::array<std::uint8_t, 3> in{};
+};
+
+struct MapStore {
+  void* out = nullptr;                 ///< elements in row-major order
+  std::int32_t* not_finite = nullptr;  ///< as in ElementMember
+  DType dtype = DType::kF32;
+  std::uint8_t in = 0;  ///< a register of the value's type; of a u8 value it holds 0 to 255
+};
+
+/// Fused maps whose accesses are all linear, over a nest of dimensions (at least one). Reads and writes as ElementProgram does.
+struct MapProgram {
+  const MapLoad* loads = nullptr;
+  const MapOperation* operations = nullptr;
+  const MapStore* stores = nullptr;
+  std::int32_t operation_count = 0;
+  std::int32_t store_count = 0;
+  std::int32_t dimensions = 1;
+  std::int64_t count = 0;
+  std::array<std::int64_t, kMapDimensions> extents{};
+};
+
 /// Up to so many dimensions over which products and windows repeat.
 inline constexpr std::size_t kBatchDimensions = 8;
 
@@ -173,6 +225,7 @@ class Device {
 
   // Queue kernels. Launches of nothing are allowed.
   [[nodiscard]] virtual Status launch(const ElementProgram& program) = 0;
+  [[nodiscard]] virtual Status launch(const MapProgram& program) = 0;
   [[nodiscard]] virtual Status launch(const Product& product) = 0;
   [[nodiscard]] virtual Status launch(const Fold& fold) = 0;
   [[nodiscard]] virtual Status launch(const ColumnSum& sum) = 0;
@@ -192,7 +245,7 @@ class Device {
 
 /// What a module exports, under this name: opens the device. kInternal, with a hint, if there is no driver, or none that is new
 /// enough, or no device. The number in the name changes with anything in this header.
-inline constexpr const char* kOpenDeviceSymbol = "dgx_open_cuda_device_2";
+inline constexpr const char* kOpenDeviceSymbol = "dgx_open_cuda_device_4";
 using OpenDeviceFunction = void (*)(Result<std::unique_ptr<Device>>* out);
 
 }  // namespace dgx::kernels::cuda
