@@ -97,17 +97,32 @@ class Rewriter {
  private:
   [[nodiscard]] const Primitive& at(std::size_t v) const { return program_.values[v]; }
 
-  /// Of what convolutions read and make, but for weights and their gradients.
+  /// Whether it may be images, whose channels fill strips.
+  static bool is_image(const Primitive& value) {
+    const Shape& s = value.shape;
+    return value.kind != Kind::kInput && s.size() == kRank && s[1] % kernels::cpu::kStripWidth == 0 &&
+           s[2] * s[3] > 1;
+  }
+
+  /// Of what convolutions read and make, but for weights and their gradients, and of images that maps cut out
+  /// of those or spread: where a residual changes its size.
   void find_shapes() {
     const auto consider = [this](const Primitive& value) {
-      const Shape& s = value.shape;
-      const bool is_image = s.size() == kRank && s[1] % kernels::cpu::kStripWidth == 0 && s[2] * s[3] > 1;
-      if (value.kind != Kind::kInput && is_image) shapes_.insert(s);
+      if (is_image(value)) shapes_.insert(value.shape);
     };
     for (const Primitive& value : program_.values) {
       if (!reads_windows(value)) continue;
       consider(value);
       for (const Access& access : value.accesses) consider(at(static_cast<std::size_t>(access.value)));
+    }
+    for (const Primitive& value : program_.values) {
+      const bool follows =
+          value.kind == Kind::kMap && is_image(value) &&
+          std::any_of(value.accesses.begin(), value.accesses.end(), [&](const Access& access) {
+            const Shape& read = at(static_cast<std::size_t>(access.value)).shape;
+            return !access.view && read.size() == kRank && read[0] == value.shape[0] && shapes_.contains(read);
+          });
+      if (follows) consider(value);
     }
     for (const Primitive& value : program_.values) {
       if (value.kind == Kind::kInput) shapes_.erase(value.shape);
