@@ -10,6 +10,18 @@
 // touches of them comes from the nearest caches again for every tap; sums of groups and of all groups so far
 // are kept tile by tile.
 namespace dgx::kernels::cpu {
+namespace {
+
+/// Of three taps side by side: those that are inside.
+WindowRun::Rows strips_of(const WindowRun& run, bool all_terms) {
+  using Rows = WindowRun::Rows;
+  if (run.begin == 0 && run.end == 3) return Rows::kAll;
+  if (!all_terms && run.begin == 1 && run.end == 3) return Rows::kButFirst;
+  if (!all_terms && run.begin == 0 && run.end == 2) return Rows::kButLast;
+  return Rows::kSome;
+}
+
+}  // namespace
 
 std::shared_ptr<const ChannelsLastGradient> ChannelsLastGradient::of(const WindowGradientForm& form) {
   const bool whole_strips = form.other_step == 1 && form.count % kStripWidth == 0;
@@ -27,6 +39,8 @@ std::shared_ptr<const ChannelsLastGradient> ChannelsLastGradient::of(const Windo
     if (form.planes[p] != form.planes[0] + static_cast<std::int64_t>(p) * gradient.plane_step_)
       return nullptr;
   }
+  gradient.along_taps_ =
+      form.planes.size() == kStripWidth && gradient.plane_step_ == 1 && form.columns.taps == 3;
   return std::make_shared<const ChannelsLastGradient>(std::move(gradient));
 }
 
@@ -50,6 +64,7 @@ ChannelsLastGradientRunner::ChannelsLastGradientRunner(const ChannelsLastGradien
       first_(first),
       end_(end),
       depth_(gradient.depth()),
+      along_taps_(gradient.along_taps_ && end - first == kStripWidth && kernels_.tap_rows > 0),
       groups_(scratch),
       sums_(scratch + gradient.set_size(end - first)),
       totals_(sums_) {}
@@ -77,7 +92,11 @@ void ChannelsLastGradientRunner::add_block(std::int64_t begin, std::int64_t end,
                                            const float* other) {
   cut_pieces(begin, end);
   const bool all_terms = !is_finite(other);
-  for (std::int64_t tap = 0; tap < form_.rows.taps * form_.columns.taps; ++tap) {
+  for (std::int64_t row_tap = 0; along_taps_ && row_tap < form_.rows.taps; ++row_tap) {
+    find_tap_runs(row_tap, all_terms);
+    multiply_taps(row_tap, begin, end, operand, other);
+  }
+  for (std::int64_t tap = 0; !along_taps_ && tap < form_.rows.taps * form_.columns.taps; ++tap) {
     find_runs(tap / form_.columns.taps, tap % form_.columns.taps, all_terms);
     multiply(tap, begin, end, operand, other);
   }
@@ -190,6 +209,7 @@ void ChannelsLastGradientRunner::multiply(std::int64_t tap, std::int64_t begin, 
 }
 
 void ChannelsLastGradientRunner::write(float* out) const {
+  if (along_taps_) return write_taps(out);
   for (std::int64_t tap = 0; tap < form_.rows.taps * form_.columns.taps; ++tap) {
     const std::int64_t tap_at = tap * (end_ - first_) * form_.count;
     float* const to =
@@ -202,6 +222,81 @@ void ChannelsLastGradientRunner::write(float* out) const {
         for (std::int64_t c = 0; c < strips * kStripWidth; ++c) row[c * form_.out_step] = from[c];
       }
     });
+  }
+}
+
+/// The same for the taps of a row, side by side: cut where one of them begins or ends to be inside.
+void ChannelsLastGradientRunner::find_tap_runs(std::int64_t row_tap, bool all_terms) {
+  runs_.clear();
+  const std::vector<ColumnPhase::Tap>& taps = gradient_.columns_.taps;
+  for (const Piece& piece : pieces_) {
+    const auto row = gradient_.row_offsets_[static_cast<std::size_t>(piece.row * form_.rows.taps + row_tap)];
+    const std::int64_t a =
+        form_.other_images[static_cast<std::size_t>(piece.image)] + piece.row * form_.other_row;
+    const std::int64_t b = form_.images[static_cast<std::size_t>(piece.image)] + row.value_or(0) +
+                           taps[0].index * form_.columns.stride;
+    for (std::int64_t begin = piece.begin, end = begin; begin < piece.end; begin = end) {
+      end = piece.end;
+      WindowRun run;
+      for (std::int32_t t = 3; row && t-- > 0;) {
+        const ColumnPhase::Tap& tap = taps[static_cast<std::size_t>(t)];
+        for (const std::int64_t change : {tap.begin, tap.end})
+          end = change > begin ? std::min(end, change) : end;
+        if (begin < tap.begin || begin >= tap.end) continue;
+        run.end = run.end == 0 ? t + 1 : run.end;
+        run.begin = t;
+      }
+      if (run.begin == run.end && !all_terms) continue;
+      run.a = a + begin * form_.other_column;
+      run.b = b + begin * form_.columns.step * form_.columns.stride;
+      run.count = end - begin;
+      run.rows = strips_of(run, all_terms);
+      runs_.push_back(run);
+    }
+  }
+}
+
+/// visit(column, height, at): the tiles of the taps of a row, and where their sums start:
+/// [column][tap][plane].
+template <class Visit>
+void ChannelsLastGradientRunner::for_each_tap_tile(Visit visit) const {
+  const Panels panels(form_.count, kernels_.tap_rows);
+  for (std::int64_t p = 0; p < panels.count; ++p) {
+    visit(panels.first_row(p), panels.height(p), panels.first_row(p) * 3 * kStripWidth);
+  }
+}
+
+void ChannelsLastGradientRunner::multiply_taps(std::int64_t row_tap, std::int64_t begin, std::int64_t end,
+                                               const float* operand, const float* other) {
+  const bool closes = end % kDotGroup == 0 || end == depth_;
+  const std::int64_t taps_at = row_tap * 3 * kStripWidth * form_.count;
+  const std::vector<ColumnPhase::Tap>& taps = gradient_.columns_.taps;
+  TileTask task;
+  task.a_step = form_.other_column;
+  task.b = operand + form_.planes[0];
+  task.b_step = form_.columns.step * form_.columns.stride;
+  task.b_strip_stride = (taps[1].index - taps[0].index) * form_.columns.stride;
+  task.out_row_stride = 3 * kStripWidth;
+  task.out_strip_stride = kStripWidth;
+  task.accumulate = closes && begin >= totals_from_ + kDotGroup;
+  for_each_tap_tile([&](std::int64_t column, int height, std::int64_t at) {
+    task.a = other + column;
+    task.group = begin % kDotGroup == 0 ? nullptr : groups_ + taps_at + at;
+    task.out = (closes ? totals_ : groups_) + taps_at + at;
+    kernels_.window_taps(task, runs_.data(), runs_.size(), height);
+  });
+}
+
+void ChannelsLastGradientRunner::write_taps(float* out) const {
+  const float* from = totals_;
+  for (std::int64_t row_tap = 0; row_tap < form_.rows.taps; ++row_tap) {
+    for (std::int64_t column = 0; column < form_.count; ++column) {
+      for (std::int64_t tap = 0; tap < 3; ++tap, from += kStripWidth) {
+        float* const to =
+            out + row_tap * form_.out_row_tap + tap * form_.out_column_tap + column * form_.out_step;
+        for (std::size_t p = 0; p < kStripWidth; ++p) to[form_.out_planes[p]] = from[p];
+      }
+    }
   }
 }
 

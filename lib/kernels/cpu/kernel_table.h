@@ -58,6 +58,10 @@ struct KernelTable {
   void (*window_columns)(const TileTask& task, const std::int32_t* offsets, int rows, int strips);
   void (*window_rows)(const TileTask& task, const std::int32_t* offsets, int rows, int strips);
   void (*window_runs)(const TileTask& task, const WindowRun* runs, std::size_t count, int rows, int strips);
+  /// Tiles of three strips and 1 … tap_rows rows, which lie side by side in A. What runs say of rows they say
+  /// here of strips: those that take no part are left out, or zeros.
+  int tap_rows;  ///< 0: there are none
+  void (*window_taps)(const TileTask& task, const WindowRun* runs, std::size_t count, int rows);
 };
 
 const KernelTable& scalar_kernels();

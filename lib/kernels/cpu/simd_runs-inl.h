@@ -99,3 +99,89 @@ void window_runs(const TileTask& task, const WindowRun* runs, std::size_t count,
   if (strips == kTileStrips) return run_window_runs<kTileStrips>(task, runs, count, rows, kRowIndices);
   run_window_runs<1>(task, runs, count, rows, kRowIndices);
 }
+
+// Weight gradients of 16 planes: rows are columns of the other side, neighbours in memory, and strips the
+// planes at three taps, so that a number is read once for three multiplications. What a run says of rows it
+// says of strips.
+#if HWY_TARGET == HWY_AVX3
+inline constexpr int kTapRows = 8;
+#else
+inline constexpr int kTapRows = 0;  // too few registers
+#endif
+inline constexpr int kTaps = 3;
+
+template <int kRows, int kFirst, int kEnd>
+HWY_INLINE void add_taps(const TileTask& task, const WindowRun& run, V (&sums)[kRows][kTaps]) {
+  const D d;
+  const std::int64_t a_step = task.a_step;
+  const std::int64_t b_step = task.b_step;
+  const float* HWY_RESTRICT a = task.a + run.a;
+  const float* HWY_RESTRICT at[kTaps];
+#pragma GCC unroll 3
+  for (int v = kFirst; v < kEnd; ++v) at[v] = task.b + run.b + v * task.b_strip_stride;
+  for (std::int64_t t = run.count; t > 0; --t) {
+    V lanes[kTaps];
+#pragma GCC unroll 3
+    for (int v = kFirst; v < kEnd; ++v) {
+      lanes[v] = hn::LoadU(d, at[v]);
+      at[v] += b_step;
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < kRows; ++i) {
+      const V x = hn::Set(d, a[i]);
+#pragma GCC unroll 3
+      for (int v = kFirst; v < kEnd; ++v) sums[i][v] = hn::MulAdd(x, lanes[v], sums[i][v]);
+    }
+    a += a_step;
+  }
+}
+
+// The same where strips before run.begin and from run.end on are zeros.
+template <int kRows>
+HWY_INLINE void add_some_taps(const TileTask& task, const WindowRun& run, V (&sums)[kRows][kTaps]) {
+  const D d;
+  for (std::int64_t t = 0; t < run.count; ++t) {
+    const float* const a = task.a + run.a + t * task.a_step;
+    const float* const b = task.b + run.b + t * task.b_step;
+#pragma GCC unroll 3
+    for (int v = 0; v < kTaps; ++v) {
+      const V lanes = v >= run.begin && v < run.end ? hn::LoadU(d, b + v * task.b_strip_stride) : hn::Zero(d);
+#pragma GCC unroll 8
+      for (int i = 0; i < kRows; ++i) sums[i][v] = hn::MulAdd(hn::Set(d, a[i]), lanes, sums[i][v]);
+    }
+  }
+}
+
+template <int kRows>
+void window_taps_tile(const TileTask& task, const WindowRun* runs, std::size_t count) {
+  V sums[kRows][kTaps];
+  clear(sums);
+  for (const WindowRun* run = runs; run < runs + count; ++run) {
+    switch (run->rows) {
+      case WindowRun::Rows::kAll:
+        add_taps<kRows, 0, kTaps>(task, *run, sums);
+        break;
+      case WindowRun::Rows::kButFirst:
+        add_taps<kRows, 1, kTaps>(task, *run, sums);
+        break;
+      case WindowRun::Rows::kButLast:
+        add_taps<kRows, 0, kTaps - 1>(task, *run, sums);
+        break;
+      case WindowRun::Rows::kSome:
+        add_some_taps<kRows>(task, *run, sums);
+        break;
+    }
+  }
+  store_tile<kRows, kTaps>(task, sums);
+}
+
+template <int... kIndices>
+void run_window_taps(const TileTask& task, const WindowRun* runs, std::size_t count, int rows,
+                     std::integer_sequence<int, kIndices...>) {
+  static constexpr RunsTileFunction kTable[] = {window_taps_tile<kIndices + 1>..., nullptr};
+  kTable[rows - 1](task, runs, count);
+}
+
+[[maybe_unused]] void window_taps(const TileTask& task, const WindowRun* runs, std::size_t count, int rows) {
+  run_window_taps(task, runs, count, rows, std::make_integer_sequence<int, kTapRows>());
+}

@@ -161,6 +161,28 @@ TEST_CASE("convolutions have the definition's bits across blocks and groups of t
   check(c);
 }
 
+TEST_CASE("weight gradients of 16 channels have the definition's bits for every stride, dilation and padding") {
+  for (const std::int64_t stride : {1, 2}) {
+    for (const std::int64_t dilation : {1, 3}) {
+      for (const std::int64_t padding : {0, 1, 2, 7}) {
+        for (const test::NotFinite where : {test::NotFinite::kNone, test::NotFinite::kFirst, test::NotFinite::kSecond}) {
+          Convolution c;
+          c.images = 3;
+          c.in = 16;
+          c.out = padding == 1 ? 48 : 16;
+          c.stride = stride;
+          c.dilation = dilation;
+          c.padding = padding;
+          c.height = 9;
+          c.width = 8;
+          c.channels_last = true;
+          check_form({c.x(), c.dy()}, {c.weight_gradient()}, 1, where);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("weight gradients have the definition's bits where threads share groups of terms") {
   for (const std::int64_t images : {33, 49}) {  // 3 groups for two threads, 4 for three, of which the last is a sixteenth
     for (const test::NotFinite where : {test::NotFinite::kNone, test::NotFinite::kSecond}) {

@@ -135,6 +135,7 @@ class ChannelsLastGradient {
   std::vector<std::optional<std::int64_t>>
       row_offsets_;  // by row of outputs and row tap: in the image, or nothing: outside
   std::int64_t plane_step_ = 1;
+  bool along_taps_ = false;  ///< the planes are one strip, of which three taps make a tile
 };
 
 /// Computes planes [first, end).
@@ -159,17 +160,24 @@ class ChannelsLastGradientRunner {
   void cut_pieces(std::int64_t begin, std::int64_t end);
   [[nodiscard]] bool is_finite(const float* other) const;
   void find_runs(std::int64_t row_tap, std::int64_t column_tap, bool all_terms);
+  void find_tap_runs(std::int64_t row_tap, bool all_terms);
   void add_run(std::int64_t a, std::int64_t b, std::int64_t count);
   void multiply(std::int64_t tap, std::int64_t begin, std::int64_t end, const float* operand,
                 const float* other);
+  void multiply_taps(std::int64_t row_tap, std::int64_t begin, std::int64_t end, const float* operand,
+                     const float* other);
   void write(float* out) const;
+  void write_taps(float* out) const;
   template <class Visit>
   void for_each_tile(Visit visit) const;
+  template <class Visit>
+  void for_each_tap_tile(Visit visit) const;
 
   const ChannelsLastGradient& gradient_;
   const WindowGradientForm& form_;
   const KernelTable& kernels_;
   std::int64_t first_, end_, depth_;
+  bool along_taps_;
   float *groups_, *sums_;
   float* totals_;                 // of sums_: what is added to
   std::int64_t totals_from_ = 0;  // the first term in them
