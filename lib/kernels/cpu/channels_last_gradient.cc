@@ -8,16 +8,19 @@
 // Block after block of 256 positions: of each tap, panels of up to 14 planes by pairs of strips of the other
 // side's columns. A tile reads both sides where they lie, along the lines of outputs, so that what a block
 // touches of them comes from the nearest caches again for every tap; sums of groups and of all groups so far
-// are kept tile by tile.
+// are kept tile by tile. Of one plane or 16 the three taps of a row are rows or strips of a tile: otherwise
+// it would wait for its additions, or for what it reads.
 namespace dgx::kernels::cpu {
 namespace {
 
-/// Of three taps side by side: those that are inside.
-WindowRun::Rows strips_of(const WindowRun& run, bool all_terms) {
+constexpr std::int32_t kTaps = 3;  // of a row, side by side in a tile
+
+/// Which taps are inside.
+WindowRun::Rows rows_of(const WindowRun& run, bool all_terms) {
   using Rows = WindowRun::Rows;
-  if (run.begin == 0 && run.end == 3) return Rows::kAll;
-  if (!all_terms && run.begin == 1 && run.end == 3) return Rows::kButFirst;
-  if (!all_terms && run.begin == 0 && run.end == 2) return Rows::kButLast;
+  if (run.begin == 0 && run.end == kTaps) return Rows::kAll;
+  if (!all_terms && run.begin == 1 && run.end == kTaps) return Rows::kButFirst;
+  if (!all_terms && run.begin == 0 && run.end == kTaps - 1) return Rows::kButLast;
   return Rows::kSome;
 }
 
@@ -39,13 +42,19 @@ std::shared_ptr<const ChannelsLastGradient> ChannelsLastGradient::of(const Windo
     if (form.planes[p] != form.planes[0] + static_cast<std::int64_t>(p) * gradient.plane_step_)
       return nullptr;
   }
-  gradient.along_taps_ =
-      form.planes.size() == kStripWidth && gradient.plane_step_ == 1 && form.columns.taps == 3;
   return std::make_shared<const ChannelsLastGradient>(std::move(gradient));
 }
 
 std::int64_t ChannelsLastGradient::depth() const {
   return static_cast<std::int64_t>(form_.images.size()) * form_.rows.outputs * form_.columns.outputs;
+}
+
+ChannelsLastGradient::Tiles ChannelsLastGradient::tiles_of(std::int64_t first, std::int64_t end,
+                                                           int tap_rows) const {
+  if (form_.columns.taps != kTaps) return Tiles::kOfPlanes;
+  if (end - first == 1) return Tiles::kTapsAreRows;
+  const bool one_strip = end - first == kStripWidth && plane_step_ == 1;
+  return one_strip && tap_rows > 0 ? Tiles::kTapsAreStrips : Tiles::kOfPlanes;
 }
 
 std::int64_t ChannelsLastGradient::set_size(std::int64_t planes) const {
@@ -64,7 +73,7 @@ ChannelsLastGradientRunner::ChannelsLastGradientRunner(const ChannelsLastGradien
       first_(first),
       end_(end),
       depth_(gradient.depth()),
-      along_taps_(gradient.along_taps_ && end - first == kStripWidth && kernels_.tap_rows > 0),
+      tiles_(gradient.tiles_of(first, end, kernels_.tap_rows)),
       groups_(scratch),
       sums_(scratch + gradient.set_size(end - first)),
       totals_(sums_) {}
@@ -92,13 +101,16 @@ void ChannelsLastGradientRunner::add_block(std::int64_t begin, std::int64_t end,
                                            const float* other) {
   cut_pieces(begin, end);
   const bool all_terms = !is_finite(other);
-  for (std::int64_t row_tap = 0; along_taps_ && row_tap < form_.rows.taps; ++row_tap) {
+  if (tiles_ == ChannelsLastGradient::Tiles::kOfPlanes) {
+    for (std::int64_t tap = 0; tap < form_.rows.taps * form_.columns.taps; ++tap) {
+      find_runs(tap / form_.columns.taps, tap % form_.columns.taps, all_terms);
+      multiply(tap, begin, end, operand, other);
+    }
+    return;
+  }
+  for (std::int64_t row_tap = 0; row_tap < form_.rows.taps; ++row_tap) {
     find_tap_runs(row_tap, all_terms);
     multiply_taps(row_tap, begin, end, operand, other);
-  }
-  for (std::int64_t tap = 0; !along_taps_ && tap < form_.rows.taps * form_.columns.taps; ++tap) {
-    find_runs(tap / form_.columns.taps, tap % form_.columns.taps, all_terms);
-    multiply(tap, begin, end, operand, other);
   }
 }
 
@@ -209,7 +221,7 @@ void ChannelsLastGradientRunner::multiply(std::int64_t tap, std::int64_t begin, 
 }
 
 void ChannelsLastGradientRunner::write(float* out) const {
-  if (along_taps_) return write_taps(out);
+  if (tiles_ != ChannelsLastGradient::Tiles::kOfPlanes) return write_taps(out);
   for (std::int64_t tap = 0; tap < form_.rows.taps * form_.columns.taps; ++tap) {
     const std::int64_t tap_at = tap * (end_ - first_) * form_.count;
     float* const to =
@@ -231,14 +243,14 @@ void ChannelsLastGradientRunner::find_tap_runs(std::int64_t row_tap, bool all_te
   const std::vector<ColumnPhase::Tap>& taps = gradient_.columns_.taps;
   for (const Piece& piece : pieces_) {
     const auto row = gradient_.row_offsets_[static_cast<std::size_t>(piece.row * form_.rows.taps + row_tap)];
-    const std::int64_t a =
+    const std::int64_t other =
         form_.other_images[static_cast<std::size_t>(piece.image)] + piece.row * form_.other_row;
-    const std::int64_t b = form_.images[static_cast<std::size_t>(piece.image)] + row.value_or(0) +
-                           taps[0].index * form_.columns.stride;
+    const std::int64_t operand = form_.images[static_cast<std::size_t>(piece.image)] + row.value_or(0) +
+                                 taps[0].index * form_.columns.stride;
     for (std::int64_t begin = piece.begin, end = begin; begin < piece.end; begin = end) {
       end = piece.end;
       WindowRun run;
-      for (std::int32_t t = 3; row && t-- > 0;) {
+      for (std::int32_t t = kTaps; row && t-- > 0;) {
         const ColumnPhase::Tap& tap = taps[static_cast<std::size_t>(t)];
         for (const std::int64_t change : {tap.begin, tap.end})
           end = change > begin ? std::min(end, change) : end;
@@ -247,56 +259,71 @@ void ChannelsLastGradientRunner::find_tap_runs(std::int64_t row_tap, bool all_te
         run.begin = t;
       }
       if (run.begin == run.end && !all_terms) continue;
-      run.a = a + begin * form_.other_column;
-      run.b = b + begin * form_.columns.step * form_.columns.stride;
+      run.a = operand + begin * form_.columns.step * form_.columns.stride;
+      run.b = other + begin * form_.other_column;
+      if (tiles_ == ChannelsLastGradient::Tiles::kTapsAreStrips) std::swap(run.a, run.b);
       run.count = end - begin;
-      run.rows = strips_of(run, all_terms);
+      run.rows = rows_of(run, all_terms);
       runs_.push_back(run);
     }
   }
 }
 
-/// visit(column, height, at): the tiles of the taps of a row, and where their sums start:
-/// [column][tap][plane].
+/// visit(first, count, at): the tiles of the taps of a row, so many columns or strips of them, and where
+/// their sums start: [column][tap][plane], or of each tile [tap][column].
 template <class Visit>
 void ChannelsLastGradientRunner::for_each_tap_tile(Visit visit) const {
-  const Panels panels(form_.count, kernels_.tap_rows);
+  const bool strips = tiles_ == ChannelsLastGradient::Tiles::kTapsAreRows;
+  const std::int64_t all = strips ? form_.count / kStripWidth : form_.count;
+  const Panels panels(all, strips ? kernels_.tile_strips : kernels_.tap_rows);
   for (std::int64_t p = 0; p < panels.count; ++p) {
-    visit(panels.first_row(p), panels.height(p), panels.first_row(p) * 3 * kStripWidth);
+    visit(panels.first_row(p), panels.height(p), panels.first_row(p) * kTaps * kStripWidth);
   }
 }
 
 void ChannelsLastGradientRunner::multiply_taps(std::int64_t row_tap, std::int64_t begin, std::int64_t end,
                                                const float* operand, const float* other) {
   const bool closes = end % kDotGroup == 0 || end == depth_;
-  const std::int64_t taps_at = row_tap * 3 * kStripWidth * form_.count;
-  const std::vector<ColumnPhase::Tap>& taps = gradient_.columns_.taps;
+  const std::int64_t taps_at = row_tap * kTaps * (end_ - first_) * form_.count;
+  const std::int64_t tap_stride =
+      (gradient_.columns_.taps[1].index - gradient_.columns_.taps[0].index) * form_.columns.stride;
+  const bool rows = tiles_ == ChannelsLastGradient::Tiles::kTapsAreRows;
+  const float* const planes = operand + form_.planes[static_cast<std::size_t>(first_)];
   TileTask task;
   task.a_step = form_.other_column;
-  task.b = operand + form_.planes[0];
   task.b_step = form_.columns.step * form_.columns.stride;
-  task.b_strip_stride = (taps[1].index - taps[0].index) * form_.columns.stride;
-  task.out_row_stride = 3 * kStripWidth;
+  if (rows) std::swap(task.a_step, task.b_step);
+  task.a_row_stride = tap_stride;
+  task.b_strip_stride = rows ? kStripWidth : tap_stride;
   task.out_strip_stride = kStripWidth;
   task.accumulate = closes && begin >= totals_from_ + kDotGroup;
-  for_each_tap_tile([&](std::int64_t column, int height, std::int64_t at) {
-    task.a = other + column;
+  for_each_tap_tile([&](std::int64_t first, int count, std::int64_t at) {
+    task.a = rows ? planes : other + first;
+    task.b = rows ? other + first * kStripWidth : planes;
     task.group = begin % kDotGroup == 0 ? nullptr : groups_ + taps_at + at;
     task.out = (closes ? totals_ : groups_) + taps_at + at;
-    kernels_.window_taps(task, runs_.data(), runs_.size(), height);
+    task.out_row_stride = (rows ? count : kTaps) * kStripWidth;
+    if (rows) return kernels_.window_runs(task, runs_.data(), runs_.size(), kTaps, count);
+    kernels_.window_taps(task, runs_.data(), runs_.size(), count);
   });
 }
 
 void ChannelsLastGradientRunner::write_taps(float* out) const {
+  const bool rows = tiles_ == ChannelsLastGradient::Tiles::kTapsAreRows;
   const float* from = totals_;
   for (std::int64_t row_tap = 0; row_tap < form_.rows.taps; ++row_tap) {
-    for (std::int64_t column = 0; column < form_.count; ++column) {
-      for (std::int64_t tap = 0; tap < 3; ++tap, from += kStripWidth) {
-        float* const to =
-            out + row_tap * form_.out_row_tap + tap * form_.out_column_tap + column * form_.out_step;
-        for (std::size_t p = 0; p < kStripWidth; ++p) to[form_.out_planes[p]] = from[p];
+    for_each_tap_tile([&](std::int64_t first, int count, std::int64_t) {
+      for (std::int64_t i = 0; i < kTaps * count * kStripWidth; ++i) {
+        const std::int64_t outer = i / kStripWidth;
+        const std::int64_t lane = i % kStripWidth;
+        const std::int64_t tap = rows ? outer / count : outer % kTaps;
+        const std::int64_t column =
+            rows ? (first + outer % count) * kStripWidth + lane : first + outer / kTaps;
+        const std::int64_t plane = first_ + (rows ? 0 : lane);
+        out[row_tap * form_.out_row_tap + tap * form_.out_column_tap +
+            form_.out_planes[static_cast<std::size_t>(plane)] + column * form_.out_step] = *from++;
       }
-    }
+    });
   }
 }
 

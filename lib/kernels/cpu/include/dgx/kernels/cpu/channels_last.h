@@ -127,6 +127,12 @@ class ChannelsLastGradient {
 
  private:
   friend class ChannelsLastGradientRunner;
+  enum class Tiles : std::uint8_t {
+    kOfPlanes,       ///< of one tap: rows are planes, strips the other side's columns
+    kTapsAreRows,    ///< one plane at three taps, strips the other side's columns
+    kTapsAreStrips,  ///< rows are the other side's columns, strips the planes, which are one, at three taps
+  };
+  [[nodiscard]] Tiles tiles_of(std::int64_t first, std::int64_t end, int tap_rows) const;
   [[nodiscard]] std::int64_t set_size(std::int64_t planes) const;
   explicit ChannelsLastGradient(const WindowGradientForm& form) : form_(form) {}
 
@@ -135,7 +141,6 @@ class ChannelsLastGradient {
   std::vector<std::optional<std::int64_t>>
       row_offsets_;  // by row of outputs and row tap: in the image, or nothing: outside
   std::int64_t plane_step_ = 1;
-  bool along_taps_ = false;  ///< the planes are one strip, of which three taps make a tile
 };
 
 /// Computes planes [first, end).
@@ -177,7 +182,7 @@ class ChannelsLastGradientRunner {
   const WindowGradientForm& form_;
   const KernelTable& kernels_;
   std::int64_t first_, end_, depth_;
-  bool along_taps_;
+  ChannelsLastGradient::Tiles tiles_;
   float *groups_, *sums_;
   float* totals_;                 // of sums_: what is added to
   std::int64_t totals_from_ = 0;  // the first term in them
