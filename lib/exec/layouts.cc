@@ -125,6 +125,7 @@ class Chooser {
   void look_at_input(std::size_t v) {
     const auto& next = at(v).next;
     if (!next || at(v).dtype != DType::kF32 || at(v).shape.size() != 2 || at(index(*next)).kind == Kind::kInput) {
+      if (next) refuse(*next);  // copied as it lies
       return refuse(out(v));
     }
     if (!becomes_.emplace(*next, v).second) refuse(*next);

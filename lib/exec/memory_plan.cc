@@ -170,6 +170,13 @@ std::map<ValueIndex, std::size_t> entries_by_next(const program::Program& progra
   return entry_of;
 }
 
+/// Whether an entry becomes what the entry of input `old` was: that is read when all tasks are done.
+bool becomes_another(const program::Program& program, const Plan& plan, ValueIndex old) {
+  return std::any_of(plan.entries.begin(), plan.entries.end(), [&](ValueIndex entry) {
+    return entry != old && program.values[static_cast<std::size_t>(entry)].next == old;
+  });
+}
+
 /// Large blocks at the arena's start, and what has a place already behind them. Returns where that begins.
 std::int64_t place_blocks(std::vector<Block>& large, Plan& plan) {
   const std::int64_t end = place_largest_first(large);
@@ -251,7 +258,8 @@ void plan_memory(const program::Program& program, bool in_place, const std::vect
       if (placement.where == Where::kSlice) continue;
       if (const auto entry = entry_of.find(v); entry != entry_of.end()) {
         placement.entry = entry->second;
-        const bool last = last_read[static_cast<std::size_t>(plan.entries[entry->second])] <= t;
+        const ValueIndex old = plan.entries[entry->second];
+        const bool last = last_read[static_cast<std::size_t>(old)] <= t && !becomes_another(program, plan, old);
         const MapTask* map = map_of(plan.tasks[t]);
         const bool over = in_place && last && map != nullptr && !reads_after_write(map->program, v, plan.entries[entry->second]);
         placement.where = over ? Where::kInPlace : Where::kNext;
