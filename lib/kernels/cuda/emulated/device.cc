@@ -146,7 +146,7 @@ class EmulatedDevice final : public KernelDevice<EmulatedDevice> {
 
   Status move(void* to, const void* from, std::int64_t size_bytes) {
     DGX_CHECK(state());
-    std::memcpy(to, from, static_cast<std::size_t>(size_bytes));
+    if (size_bytes > 0) std::memcpy(to, from, static_cast<std::size_t>(size_bytes));  // of nothing there may be no address
     return {};
   }
 
