@@ -6,6 +6,7 @@
 #include <limits>
 #include <span>
 
+#include "device_dots.h"
 #include "device_maps.h"
 #include "dgx/kernels/fold_order.h"
 #include "dgx/kernels/philox.h"
@@ -88,6 +89,7 @@ class StepMaker {
       return add_elements(map->members, task.writes);
     }
     const ValueIndex v = std::get<GenericTask>(task.work).out;
+    if (auto dot = recognise_device_dot(plan_.compiled[static_cast<std::size_t>(v)])) return add(v, *dot);
     if (folds_by_teams(plan_.compiled[static_cast<std::size_t>(v)])) return add_fold(v);
     add_elements(task.writes, task.writes);
   }
@@ -110,6 +112,15 @@ class StepMaker {
     std::copy(maps.extents.begin(), maps.extents.end(), program.extents.begin());
     program.count = plan_.compiled[static_cast<std::size_t>(maps.stores.front().value)].count;
     out_.work.push_back(program);
+  }
+
+  void add(ValueIndex v, DeviceDot& from) {
+    from.dot.a.from = address<float>(from.a) + from.a_base;
+    from.dot.b.from = address<float>(from.b) + from.b_base;
+    from.dot.out = address<float>(v);
+    const auto& compiled = plan_.compiled[static_cast<std::size_t>(v)];
+    if (cuda::group_numbers(compiled.count, compiled.fold_count) > 0) from.dot.groups = reinterpret_cast<float*>(memory_ + offsets_.scratch);
+    out_.work.push_back(from.dot);
   }
 
   void add(const ColumnSumTask& task) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "device_dots.h"
 #include "dgx/kernels/cuda/device.h"
 #include "dgx/kernels/fold_order.h"
 
@@ -62,6 +63,9 @@ std::int64_t scratch_bytes(const Plan& plan, const Task& task) {
   }
   if (!std::holds_alternative<GenericTask>(task.work)) return 0;
   const auto& primitive = plan.compiled[static_cast<std::size_t>(std::get<GenericTask>(task.work).out)];
+  if (primitive.kind == Kind::kDot && recognise_device_dot(primitive)) {
+    return cuda::group_numbers(primitive.count, primitive.fold_count) * static_cast<std::int64_t>(sizeof(float));
+  }
   if (!folds_by_teams(primitive)) return 0;
   return cuda::fold_parts(primitive.count, primitive.fold_count) * static_cast<std::int64_t>(sizeof(cuda::FoldPart));
 }

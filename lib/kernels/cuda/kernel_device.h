@@ -1,9 +1,11 @@
 #pragma once
 
 #include <algorithm>
+#include <string>
 
 #include "column_sum.cuh"
 #include "dgx/kernels/cuda/device.h"
+#include "dot.cuh"
 #include "elements.cuh"
 #include "finite.cuh"
 #include "fold.cuh"
@@ -24,11 +26,9 @@ class KernelDevice : public Device {
   }
   [[nodiscard]] Status launch(const MapProgram& program) final { return start("maps", grid_of(program), run_maps, program); }
   [[nodiscard]] Status launch(const Product& product) final {
-    if (product.depth >= std::int64_t{1} << 31) return internal_error("product: a depth of " + std::to_string(product.depth) + " is more than a device takes");
-    DGX_CHECK(start("product", grid_of(product), product_kernel(product), product));
-    if (product.groups == nullptr) return {};
-    return start("groups of a product", grid_of(product.batch.count * product.rows * product.columns, 256), add_product_groups, product);
+    return start_tiles("product", product, product_kernel(product));
   }
+  [[nodiscard]] Status launch(const Dot& dot) final { return start_tiles("dot", dot, dot_kernel(dot)); }
   [[nodiscard]] Status launch(const Fold& fold) final {
     FoldPart* parts = fold.parts;
     DGX_CHECK(start("fold", fold_grid(fold, fold.fold_count), run_fold, fold, parts));
@@ -55,6 +55,13 @@ class KernelDevice : public Device {
   }
 
  private:
+  template <class P>
+  Status start_tiles(const std::string& name, const P& p, void (*kernel)(P)) {
+    if (p.depth >= std::int64_t{1} << 31) return internal_error(name + ": a depth of " + std::to_string(p.depth) + " is more than a device takes");
+    DGX_CHECK(start(name.c_str(), grid_of_tiles(p), kernel, p));
+    if (p.groups == nullptr) return {};
+    return start("groups of a product", grid_of(p.batch.count * p.rows * p.columns, 256), add_groups<P>, p);
+  }
   template <class... A>
   Status start(const char* name, Grid grid, void (*kernel)(A...), A... arguments) {
     if (grid.blocks == 0) return {};

@@ -27,6 +27,15 @@ struct SideStrides {
   std::int64_t line = 0, depth = 0;
 };
 
+/// A group's sum to its own place, or to the total.
+__device__ inline void put_sum(float* group, float* out, std::int64_t at, float sum, std::int64_t number) {
+  if (group != nullptr) {
+    group[at] = sum;
+  } else {
+    out[at] = canonical_nan((number == 0 ? 0.0F : out[at]) + sum);
+  }
+}
+
 /// One side of a product: lines and positions at any strides.
 template <int kPer>
 class StridedSide {
@@ -46,6 +55,8 @@ class StridedSide {
     positions_ = static_cast<int>(end - k);
   }
 
+  __device__ void start() {}
+  __device__ void begin_block() {}
   __device__ void copy(TileBuffer<kPer>& to) {
     float* const first = &to[share_.k][share_.line];
     DGX_UNROLL
@@ -83,6 +94,8 @@ class FourfoldSide {
     positions_ = first + line_ < lines ? static_cast<int>(end - begin) - k_ : 0;
   }
 
+  __device__ void start() {}
+  __device__ void begin_block() {}
   __device__ void copy(TileBuffer<kPer>& to) {
     float* const first = &to[k_][line_];
     if (along_depth_) {
@@ -102,32 +115,33 @@ class FourfoldSide {
   bool along_depth_;
 };
 
-/// Where groups' sums go: into the total that lies in the output, or each to its own place.
+/// Where a group's sum goes: into the total that lies in the output, or to its own place.
 struct ProductOut {
   float* out;     ///< of this batch number
   float* groups;  ///< or null; of this batch number in group 0
   std::int64_t out_row, group_stride;
   std::int64_t first_row, first_column, rows, columns;
 
-  __device__ void put(int row, int column, float sum, std::int64_t group) const {
-    const std::int64_t r = first_row + row, c = first_column + column;
-    if (r >= rows || c >= columns) return;
-    if (groups != nullptr) {
-      groups[group * group_stride + r * columns + c] = sum;
-      return;
-    }
-    float* const total = out + r * out_row + c;
-    *total = canonical_nan((group == 0 ? 0.0F : *total) + sum);
+  __device__ std::int64_t row(int n) const {
+    const std::int64_t r = first_row + n;
+    return r < rows ? r * (groups != nullptr ? columns : out_row) : -1;
+  }
+  __device__ std::int64_t column(int n) const { return first_column + n < columns ? first_column + n : -1; }
+  __device__ void put(std::int64_t row, std::int64_t column, float sum, std::int64_t group) const {
+    put_sum(groups != nullptr ? groups + group * group_stride : nullptr, out, row + column, sum, group);
   }
 };
 
-[[nodiscard]] inline std::int64_t product_tiles(const Product& p, int per) {
+/// P: Product or Dot.
+template <class P>
+[[nodiscard]] std::int64_t product_tiles(const P& p, int per) {
   const std::int64_t side = kTileSide * per;
   return (p.rows + side - 1) / side * ((p.columns + side - 1) / side) * p.batch.count;
 }
 
 /// Outputs of a thread, along each side: as many as leave a block of threads for each of a large device's processors.
-[[nodiscard]] inline int product_per(const Product& p) {
+template <class P>
+[[nodiscard]] int product_per(const P& p) {
   constexpr std::int64_t kWantedBlocks = 132;
   if (p.tile != 0) return p.tile / kTileSide;
   const std::int64_t cut = p.groups == nullptr ? 1 : dot_groups(p.depth);
@@ -137,30 +151,40 @@ struct ProductOut {
   return 2;
 }
 
-[[nodiscard]] inline Grid grid_of(const Product& p) {
+template <class P>
+[[nodiscard]] Grid grid_of_tiles(const P& p) {
   return {product_tiles(p, product_per(p)) * (p.groups == nullptr ? 1 : dot_groups(p.depth)), kTileThreads};
 }
 
+/// What a block of threads makes: which tile, of which batch number, over which positions.
+struct TileWork {
+  template <class P>
+  __device__ TileWork(const P& p, int side) {
+    const std::int64_t across = (p.columns + side - 1) / side, down = (p.rows + side - 1) / side;
+    const std::int64_t tile = blockIdx.x;
+    first_column = tile % across * side;
+    first_row = tile / across % down * side;
+    batch = tile / (across * down) % p.batch.count;
+    begin = p.groups == nullptr ? 0 : tile / (across * down) / p.batch.count * kGroupPositions;
+    end = p.groups == nullptr || p.depth - begin < kGroupPositions ? p.depth : begin + kGroupPositions;
+  }
+  std::int64_t first_row, first_column, batch, begin, end;
+};
+
 template <int kPer, class Side>
 __global__ void __launch_bounds__(kTileThreads, 2) run_product(Product p) {
-  constexpr int kSide = kTileSide * kPer;
-  const std::int64_t across = (p.columns + kSide - 1) / kSide, down = (p.rows + kSide - 1) / kSide;
-  const std::int64_t tile = blockIdx.x;
-  const std::int64_t first_column = tile % across * kSide, first_row = tile / across % down * kSide;
-  const std::int64_t batch = tile / (across * down) % p.batch.count, cut = tile / (across * down) / p.batch.count;
-  const std::int64_t begin = p.groups == nullptr ? 0 : cut * kGroupPositions;
-  const std::int64_t end = p.groups == nullptr || p.depth - begin < kGroupPositions ? p.depth : begin + kGroupPositions;
-  Side left(p.a + batch_offset(p.batch, batch, 0), {p.a_row, p.a_depth}, first_row, p.rows, begin, end);
-  Side right(p.b + batch_offset(p.batch, batch, 1), {p.b_column, p.b_depth}, first_column, p.columns, begin, end);
-  ProductOut out{p.out + batch_offset(p.batch, batch, 2),
-                 p.groups == nullptr ? nullptr : p.groups + batch * p.rows * p.columns,
-                 p.out_row,
-                 p.batch.count * p.rows * p.columns,
-                 first_row,
-                 first_column,
-                 p.rows,
-                 p.columns};
-  run_tile<kPer>(left, right, out, begin, end);
+  const TileWork work(p, kTileSide * kPer);
+  Side left(p.a + batch_offset(p.batch, work.batch, 0), {p.a_row, p.a_depth}, work.first_row, p.rows, work.begin, work.end);
+  Side right(p.b + batch_offset(p.batch, work.batch, 1), {p.b_column, p.b_depth}, work.first_column, p.columns, work.begin, work.end);
+  const ProductOut out{p.out + batch_offset(p.batch, work.batch, 2),
+                       p.groups == nullptr ? nullptr : p.groups + work.batch * p.rows * p.columns,
+                       p.out_row,
+                       p.batch.count * p.rows * p.columns,
+                       work.first_row,
+                       work.first_column,
+                       p.rows,
+                       p.columns};
+  run_tile<kPer>(left, right, out, work.begin, work.end);
 }
 
 /// Whether both sides are FourfoldSides.
@@ -181,8 +205,12 @@ __global__ void __launch_bounds__(kTileThreads, 2) run_product(Product p) {
   }
 }
 
-/// The total of the groups' sums: the second half of a product that is cut.
-__global__ void add_product_groups(Product p) {
+/// Where row r and column c of a batch number lie.
+__device__ inline std::int64_t place_of(const Product& p, std::int64_t r, std::int64_t c) { return r * p.out_row + c; }
+
+/// The total of the groups' sums: the second half of what is cut.
+template <class P>
+__global__ void add_groups(P p) {
   const std::int64_t each = p.rows * p.columns, count = p.batch.count * each;
   const std::int64_t n = global_thread();
   if (n >= count) return;
@@ -190,7 +218,7 @@ __global__ void add_product_groups(Product p) {
   const std::int64_t groups = dot_groups(p.depth);
   for (std::int64_t g = 0; g < groups; ++g) total = total + p.groups[g * count + n];
   const std::int64_t at = n % each;
-  p.out[batch_offset(p.batch, n / each, 2) + at / p.columns * p.out_row + at % p.columns] = canonical_nan(total);
+  p.out[batch_offset(p.batch, n / each, 2) + place_of(p, at / p.columns, at % p.columns)] = canonical_nan(total);
 }
 
 }  // namespace dgx::kernels::cuda

@@ -94,7 +94,16 @@ class TileRounds {
  public:
   __device__ TileRounds(Left& left, Right& right, TileBuffers<kPer>& left_buffers, TileBuffers<kPer>& right_buffers)
       : left_(left), right_(right), left_buffers_(left_buffers), right_buffers_(right_buffers) {
+    left_.start();
+    right_.start();
+    __syncthreads();
     for (unsigned n = 0; n < kTileBuffers - 1; ++n) copy(n);
+  }
+
+  /// Before the first round of a block of positions.
+  __device__ void begin_block() {
+    left_.begin_block();
+    right_.begin_block();
   }
 
   /// Adds the products of the next round to `sums`.
@@ -133,14 +142,32 @@ class TileRounds {
 
 inline constexpr int kBlockRounds = static_cast<int>(kDotBlock) / kTileStep;
 
+template <int kPer, class Out>
+__device__ void put_group(const Out& out, const TilePlace& place, const float (&group)[kPer][kPer], std::int64_t number) {
+  std::int64_t columns[kPer];
+  DGX_UNROLL
+  for (int j = 0; j < kPer; ++j) columns[j] = out.column(TileLines<kPer>::line(place.column, j));
+  DGX_UNROLL
+  for (int i = 0; i < kPer; ++i) {
+    const std::int64_t row = out.row(TileLines<kPer>::line(place.row, i));
+    DGX_UNROLL
+    for (int j = 0; j < kPer; ++j) {
+      if (row >= 0 && columns[j] >= 0) out.put(row, columns[j], group[i][j], number);
+    }
+  }
+}
+
 /// Positions [begin, end) of a tile, fewer than 2^31, `begin` where a group begins; the sides stand there. Gives every group's sum of every output of
 /// the tile (where there are no positions: one, 0) to
-///   out.put(int row, int column, float sum, std::int64_t group)
-/// which knows which of them exist. Left and Right have
-///   void copy(TileBuffer<kPer>&);
-/// which begins to copy this thread's share of the next round, 0 beyond the depth.
+///   std::int64_t row(int) const, column(int) const;    where a row or a column of the tile lies; -1 if it does not exist
+///   void put(std::int64_t row, std::int64_t column, float sum, std::int64_t group) const;
+/// Left and Right have
+///   void start(), begin_block();      at the beginning, and before the first round of each block of 256 positions
+///   void copy(TileBuffer<kPer>&);     begins to copy this thread's share of the next round, 0 beyond the depth
+/// What one thread leaves in shared memory in start() and begin_block(), others may read in the block's copies but the first two rounds', and
+/// after start() in all.
 template <int kPer, class Left, class Right, class Out>
-__device__ void run_tile(Left& left, Right& right, Out& out, std::int64_t begin, std::int64_t end) {
+__device__ void run_tile(Left& left, Right& right, const Out& out, std::int64_t begin, std::int64_t end) {
   alignas(16) __shared__ TileBuffers<kPer> left_buffers;
   alignas(16) __shared__ TileBuffers<kPer> right_buffers;
   TileRounds<kPer, Left, Right> rounds(left, right, left_buffers, right_buffers);
@@ -153,6 +180,7 @@ __device__ void run_tile(Left& left, Right& right, Out& out, std::int64_t begin,
       float block[kPer][kPer] = {};
       int count = left_over < kBlockRounds ? left_over : kBlockRounds;
       left_over -= count;
+      rounds.begin_block();
       for (; count > 0; --count) rounds.round(block);
       DGX_UNROLL
       for (int i = 0; i < kPer; ++i) {
@@ -160,13 +188,7 @@ __device__ void run_tile(Left& left, Right& right, Out& out, std::int64_t begin,
         for (int j = 0; j < kPer; ++j) group[i][j] = group[i][j] + block[i][j];
       }
     }
-    DGX_UNROLL
-    for (int i = 0; i < kPer; ++i) {
-      DGX_UNROLL
-      for (int j = 0; j < kPer; ++j) {
-        out.put(TileLines<kPer>::line(place.row, i), TileLines<kPer>::line(place.column, j), group[i][j], group_number);
-      }
-    }
+    put_group<kPer>(out, place, group, group_number);
     ++group_number;
   } while (left_over > 0);
   wait_for_copies<0>();  // those of rounds that do not come

@@ -177,6 +177,44 @@ struct Fold {
   return parts;
 }
 
+/// How an index in a row-major shape moves through something: Σ index[d] · coefficients[d]. All numbers and sums are below 2^30.
+inline constexpr std::size_t kWalkDimensions = 4;
+struct Walk {
+  std::int32_t dimensions = 0;
+  std::array<std::int32_t, kWalkDimensions> extents{};
+  std::array<std::array<std::int32_t, kWalkDimensions>, 3> coefficients{};  ///< of DotSide's element, guard 0, guard 1
+};
+
+/// A coordinate that may lie outside: of what the walks and `base` give, divided by `divisor`, which leaves no remainder if `is_exact`, and is in
+/// [0, size) then; it moves the element by `stride`.
+struct DotGuard {
+  std::int32_t divisor = 1, size = 0, stride = 0;
+  bool is_exact = false;
+};
+inline constexpr std::size_t kDotGuards = 2;
+
+/// One side of a Dot: which number is that of a line (a row or a column of the output) at a position of the fold.
+struct DotSide {
+  const float* from = nullptr;
+  Walk lines, positions;
+  std::array<std::int32_t, 3> base{};
+  std::int32_t guard_count = 0;
+  std::array<DotGuard, kDotGuards> guards{};
+  float fill = 0;            ///< of what lies outside
+  bool along_depth = false;  ///< neighbouring positions, not lines, are neighbours in memory
+};
+
+/// out[r, c] = dot over positions of a(r, p) · b(c, p), as of Product: convolutions and their gradients, and all else whose sides have lines of their own.
+struct Dot {
+  DotSide a, b;  ///< a has no guards
+  float* out = nullptr;
+  Walk out_rows, out_columns;  ///< coefficients[0]: where they lie
+  std::int64_t rows = 0, columns = 0, depth = 0;
+  Batch batch;
+  float* groups = nullptr;
+  std::int32_t tile = 0;
+};
+
 /// out[c] = dot over the rows of 1 · x[r, c]. `groups` holds columns · dot_groups(rows) numbers if those are several.
 struct ColumnSum {
   const float* x = nullptr;
@@ -227,6 +265,7 @@ class Device {
   [[nodiscard]] virtual Status launch(const ElementProgram& program) = 0;
   [[nodiscard]] virtual Status launch(const MapProgram& program) = 0;
   [[nodiscard]] virtual Status launch(const Product& product) = 0;
+  [[nodiscard]] virtual Status launch(const Dot& dot) = 0;
   [[nodiscard]] virtual Status launch(const Fold& fold) = 0;
   [[nodiscard]] virtual Status launch(const ColumnSum& sum) = 0;
   [[nodiscard]] virtual Status launch(const UniformNumbers& numbers) = 0;

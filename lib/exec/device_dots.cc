@@ -1,0 +1,235 @@
+#include "device_dots.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
+namespace dgx::exec {
+
+using kernels::CompiledAccess;
+using kernels::CompiledCoordinate;
+using kernels::CompiledPrimitive;
+using kernels::CompiledTerm;
+using kernels::Kind;
+namespace cuda = kernels::cuda;
+
+namespace {
+
+constexpr std::int64_t kMost = std::int64_t{1} << 30;
+constexpr std::int64_t kFewLines = 4;
+constexpr std::size_t kParts = 1 + cuda::kDotGuards;
+constexpr auto kSlots = static_cast<std::size_t>(kernels::kIndexSlots);
+constexpr auto kFoldSlot = static_cast<std::size_t>(kernels::kFirstFoldSlot);
+
+/// What the index symbols move, by slot, and where all of them are 0.
+struct Part {
+  std::array<std::int64_t, kSlots> coefficients{};
+  std::int64_t base = 0;
+
+  [[nodiscard]] bool moves(std::size_t slot) const { return coefficients[slot] != 0; }
+};
+
+/// An access taken apart: part 0 is the element as far as coordinates are always inside, the others coordinates that may not be.
+struct Parts {
+  std::array<Part, kParts> parts;
+  std::vector<cuda::DotGuard> guards;
+  bool fits = true;
+};
+
+class Recogniser {
+ public:
+  explicit Recogniser(const CompiledPrimitive& primitive) : primitive_(primitive) {
+    extents_.fill(1);
+    for (std::size_t d = 0; d < primitive.iteration.size(); ++d) extents_[d] = primitive.iteration[d];
+    for (std::size_t d = 0; d < primitive.fold.size(); ++d) extents_[kFoldSlot + d] = primitive.fold[d];
+  }
+
+  std::optional<DeviceDot> run() {
+    if (primitive_.kind != Kind::kDot || primitive_.count == 0 || primitive_.count >= kMost || primitive_.fold_count >= kMost) return {};
+    sides_ = {parts_of(primitive_.accesses[0]), parts_of(primitive_.accesses[1])};
+    values_ = {primitive_.accesses[0].value, primitive_.accesses[1].value};
+    fills_ = {primitive_.accesses[0].fill.real, primitive_.accesses[1].fill.real};
+    if (!sides_[0].guards.empty()) {  // fma(a, b, c) is fma(b, a, c)
+      std::swap(sides_[0], sides_[1]);
+      std::swap(values_[0], values_[1]);
+      std::swap(fills_[0], fills_[1]);
+    }
+    if (!sides_[0].fits || !sides_[1].fits || !sides_[0].guards.empty() || !divide()) return {};
+    fill();
+    return out_;
+  }
+
+ private:
+  [[nodiscard]] std::int64_t extent(std::size_t slot) const { return extents_[slot]; }
+
+  /// The least and the most that a part is.
+  [[nodiscard]] std::pair<std::int64_t, std::int64_t> range(const Part& part) const {
+    std::int64_t least = part.base, most = part.base;
+    for (std::size_t slot = 0; slot < kSlots; ++slot) {
+      const std::int64_t reach = part.coefficients[slot] * (extent(slot) - 1);
+      (reach < 0 ? least : most) += reach;
+    }
+    return {least, most};
+  }
+  [[nodiscard]] bool is_small(const Part& part) const {
+    if (std::abs(part.base) >= kMost) return false;
+    std::int64_t reach = std::abs(part.base);
+    for (std::size_t slot = 0; slot < kSlots; ++slot) {
+      if (std::abs(part.coefficients[slot]) >= kMost) return false;
+      reach += std::abs(part.coefficients[slot]) * (extent(slot) - 1);
+      if (reach >= kMost) return false;
+    }
+    return true;
+  }
+
+  void add_terms(Part& part, const std::vector<CompiledTerm>& terms, std::int64_t scale, bool& fits) const {
+    for (const CompiledTerm& term : terms) {
+      if (term.access >= 0 || std::abs(term.coefficient) >= kMost) {
+        fits = false;
+        return;
+      }
+      const auto slot = static_cast<std::size_t>(term.slot);
+      if (extent(slot) > 1) part.coefficients[slot] += term.coefficient * scale;
+    }
+  }
+
+  [[nodiscard]] Parts parts_of(const CompiledAccess& access) const {
+    Parts out;
+    if (access.count >= kMost || access.count == 0) out.fits = false;
+    if (access.is_linear && out.fits) {
+      out.parts[0].base = access.offset;
+      add_terms(out.parts[0], access.linear, 1, out.fits);
+    } else if (out.fits) {
+      for (const CompiledCoordinate& coordinate : access.coordinates) add_coordinate(out, coordinate);
+    }
+    for (const Part& part : out.parts) out.fits = out.fits && is_small(part);
+    return out;
+  }
+
+  void add_coordinate(Parts& out, const CompiledCoordinate& coordinate) const {
+    if (coordinate.size == 1 && coordinate.terms.empty() && coordinate.constant == 0 && coordinate.divisor == 1) return;
+    Part part;
+    part.base = coordinate.constant;
+    add_terms(part, coordinate.terms, 1, out.fits);
+    out.fits = out.fits && is_small(part) && coordinate.divisor < kMost;
+    if (!out.fits) return;
+    const auto [least, most] = range(part);
+    if (coordinate.division == kernels::Coordinate::Division::kNone && least >= 0 && most < coordinate.size) {
+      out.parts[0].base += part.base * coordinate.stride;
+      for (std::size_t slot = 0; slot < kSlots; ++slot) out.parts[0].coefficients[slot] += part.coefficients[slot] * coordinate.stride;
+      return;
+    }
+    if (out.guards.size() == cuda::kDotGuards) {
+      out.fits = false;
+      return;
+    }
+    out.guards.push_back({static_cast<std::int32_t>(coordinate.divisor), static_cast<std::int32_t>(coordinate.size),
+                          static_cast<std::int32_t>(coordinate.stride), coordinate.division == kernels::Coordinate::Division::kExact});
+    out.parts[out.guards.size()] = part;
+  }
+
+  [[nodiscard]] bool moves(const Parts& side, std::size_t slot) const {
+    return std::any_of(side.parts.begin(), side.parts.end(), [slot](const Part& part) { return part.moves(slot); });
+  }
+
+  /// Whose each iteration index is.
+  bool divide() {
+    for (std::size_t d = 0; d < primitive_.iteration.size(); ++d) {
+      if (extent(d) == 1) continue;
+      const bool a = moves(sides_[0], d), b = moves(sides_[1], d);
+      if (a && b) {
+        if (sides_[1].parts[1].moves(d) || sides_[1].parts[2].moves(d)) return false;
+        batch_.push_back(d);
+      } else {
+        (a ? rows_ : columns_).push_back(d);
+      }
+    }
+    for (std::size_t d = 0; d < primitive_.fold.size(); ++d) {
+      if (extent(kFoldSlot + d) > 1) positions_.push_back(kFoldSlot + d);
+    }
+    const std::size_t most = std::max({rows_.size(), columns_.size(), positions_.size()});
+    return most <= cuda::kWalkDimensions && batch_.size() <= cuda::kBatchDimensions && lines(rows_) >= kFewLines && lines(columns_) >= kFewLines;
+  }
+  [[nodiscard]] std::int64_t lines(const std::vector<std::size_t>& slots) const {
+    std::int64_t count = 1;
+    for (const std::size_t slot : slots) count *= extent(slot);
+    return count;
+  }
+
+  [[nodiscard]] cuda::Walk walk(const std::vector<std::size_t>& slots, const std::array<Part, kParts>& parts) const {
+    cuda::Walk out;
+    out.dimensions = static_cast<std::int32_t>(slots.size());
+    for (std::size_t d = 0; d < slots.size(); ++d) {
+      out.extents[d] = static_cast<std::int32_t>(extent(slots[d]));
+      for (std::size_t p = 0; p < kParts; ++p) out.coefficients[p][d] = static_cast<std::int32_t>(parts[p].coefficients[slots[d]]);
+    }
+    return out;
+  }
+
+  /// Elements between neighbours, if they are inside.
+  [[nodiscard]] static std::int64_t pace(const Parts& side, const std::vector<std::size_t>& slots) {
+    if (slots.empty()) return kMost;
+    std::int64_t pace = side.parts[0].coefficients[slots.back()];
+    for (std::size_t g = 0; g < side.guards.size(); ++g) {
+      pace += side.parts[g + 1].coefficients[slots.back()] * side.guards[g].stride / side.guards[g].divisor;
+    }
+    return pace == 0 ? kMost : std::abs(pace);
+  }
+
+  [[nodiscard]] cuda::DotSide side(const Parts& from, const std::vector<std::size_t>& slots, float fill) const {
+    cuda::DotSide out;
+    out.lines = walk(slots, from.parts);
+    out.positions = walk(positions_, from.parts);
+    for (std::size_t p = 1; p < kParts; ++p) out.base[p] = static_cast<std::int32_t>(from.parts[p].base);
+    out.guard_count = static_cast<std::int32_t>(from.guards.size());
+    std::copy(from.guards.begin(), from.guards.end(), out.guards.begin());
+    out.fill = fill;
+    out.along_depth = pace(from, positions_) < pace(from, slots);
+    return out;
+  }
+
+  void fill() {
+    std::array<Part, kParts> places;  // of the output
+    std::int64_t stride = 1;
+    for (std::size_t d = primitive_.iteration.size(); d-- > 0;) {
+      places[0].coefficients[d] = stride;
+      stride *= extent(d);
+    }
+    out_.a = values_[0];
+    out_.b = values_[1];
+    out_.a_base = sides_[0].parts[0].base;
+    out_.b_base = sides_[1].parts[0].base;
+    cuda::Dot& dot = out_.dot;
+    dot.a = side(sides_[0], rows_, fills_[0]);
+    dot.b = side(sides_[1], columns_, fills_[1]);
+    dot.out_rows = walk(rows_, places);
+    dot.out_columns = walk(columns_, places);
+    dot.rows = lines(rows_);
+    dot.columns = lines(columns_);
+    dot.depth = primitive_.fold_count;
+    dot.batch.count = lines(batch_);
+    dot.batch.dimensions = static_cast<std::int32_t>(batch_.size());
+    for (std::size_t d = 0; d < batch_.size(); ++d) {
+      dot.batch.extents[d] = extent(batch_[d]);
+      dot.batch.strides[0][d] = sides_[0].parts[0].coefficients[batch_[d]];
+      dot.batch.strides[1][d] = sides_[1].parts[0].coefficients[batch_[d]];
+      dot.batch.strides[2][d] = places[0].coefficients[batch_[d]];
+    }
+  }
+
+  const CompiledPrimitive& primitive_;
+  std::array<std::int64_t, kSlots> extents_{};
+  std::array<Parts, 2> sides_;
+  std::array<kernels::ValueIndex, 2> values_{};
+  std::array<float, 2> fills_{};
+  std::vector<std::size_t> rows_, columns_, batch_, positions_;  // index slots
+  DeviceDot out_;
+};
+
+}  // namespace
+
+std::optional<DeviceDot> recognise_device_dot(const CompiledPrimitive& primitive) { return Recogniser(primitive).run(); }
+
+}  // namespace dgx::exec
