@@ -91,7 +91,32 @@ class StepMaker {
     const ValueIndex v = std::get<GenericTask>(task.work).out;
     if (auto dot = recognise_device_dot(plan_.compiled[static_cast<std::size_t>(v)])) return add(v, *dot);
     if (folds_by_teams(plan_.compiled[static_cast<std::size_t>(v)])) return add_fold(v);
+    if (add_chain(v)) return;
     add_elements(task.writes, task.writes);
+  }
+
+  /// A chain that does something only where a number of the position is an index of the output.
+  bool add_chain(ValueIndex v) {
+    const auto& compiled = plan_.compiled[static_cast<std::size_t>(v)];
+    if (compiled.kind != Kind::kChain) return false;
+    const auto accesses = strip_accesses(compiled);
+    const auto chain = accesses ? recognise_chain(v, compiled, *accesses) : std::nullopt;
+    if (!chain || !chain->key || chain->key->positions.extents.size() > cuda::kMapDimensions) return false;
+    const ChainTask::Key& key = *chain->key;
+    cuda::KeyedChain out;
+    out.member = member_of(v, {}, true);
+    out.count = compiled.count;
+    out.fold_count = compiled.fold_count;
+    out.keys = address(key.value);
+    out.dtype = key.dtype;
+    out.base = key.base;
+    out.dimensions = static_cast<std::int32_t>(key.positions.extents.size());
+    std::copy(key.positions.extents.begin(), key.positions.extents.end(), out.extents.begin());
+    std::copy(key.positions.strides[0].begin(), key.positions.strides[0].end(), out.strides.begin());
+    out.index_stride = key.stride;
+    out.index_extent = key.extent;
+    out_.work.push_back(out);
+    return true;
   }
 
   void add(const DeviceMaps& maps) {

@@ -22,7 +22,8 @@ struct DeviceClear {
   std::int64_t size_bytes = 0;
 };
 
-using DeviceWork = std::variant<kernels::cuda::ElementProgram, kernels::cuda::MapProgram, kernels::cuda::Product, kernels::cuda::Dot, kernels::cuda::Fold, kernels::cuda::ColumnSum, kernels::cuda::UniformNumbers,
+using DeviceWork = std::variant<kernels::cuda::ElementProgram, kernels::cuda::MapProgram, kernels::cuda::Product, kernels::cuda::Dot,
+                                kernels::cuda::Fold, kernels::cuda::ColumnSum, kernels::cuda::KeyedChain, kernels::cuda::UniformNumbers,
                                 kernels::cuda::FiniteCheck, DeviceCopy, DeviceClear>;
 
 /// All that a step does on the device, in order, and the tables that its launches read there.

@@ -172,7 +172,7 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
 }  // namespace
 }  // namespace dgx::kernels::cuda
 
-extern "C" __attribute__((visibility("default"))) void dgx_open_cuda_device_4(
+extern "C" __attribute__((visibility("default"))) void dgx_open_cuda_device_6(
     dgx::Result<std::unique_ptr<dgx::kernels::cuda::Device>>* out) {
   auto device = std::make_unique<dgx::kernels::cuda::GpuDevice>();
   if (dgx::Status opened = device->open(); !opened.ok()) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "chain.cuh"
 #include "column_sum.cuh"
 #include "dgx/kernels/cuda/device.h"
 #include "dot.cuh"
@@ -43,6 +44,9 @@ class KernelDevice : public Device {
     DGX_CHECK(start("column sum", grid_of(sum), run_column_sum, sum));
     if (dot_groups(sum.rows) == 1) return {};
     return start("groups of a column sum", grid_of(sum.columns, 128), run_column_groups, sum);
+  }
+  [[nodiscard]] Status launch(const KeyedChain& chain) final {
+    return start("keyed chain", grid_of(chain.count, kChainThreads), run_chain, chain);
   }
   [[nodiscard]] Status launch(const UniformNumbers& numbers) final {
     return start("uniform", grid_of(numbers.count, 256), run_uniform, numbers);

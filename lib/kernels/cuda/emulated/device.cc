@@ -163,7 +163,7 @@ class EmulatedDevice final : public KernelDevice<EmulatedDevice> {
 }  // namespace
 }  // namespace dgx::kernels::cuda::emulated
 
-extern "C" __attribute__((visibility("default"))) void dgx_open_cuda_device_4(
+extern "C" __attribute__((visibility("default"))) void dgx_open_cuda_device_6(
     dgx::Result<std::unique_ptr<dgx::kernels::cuda::Device>>* out) {
   namespace emulated = dgx::kernels::cuda::emulated;
   const char* const text = std::getenv("DGX_EMULATED_DEVICE");

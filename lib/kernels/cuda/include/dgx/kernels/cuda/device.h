@@ -223,6 +223,19 @@ struct ColumnSum {
   std::int64_t rows = 0, columns = 0, row_stride = 0;
 };
 
+/// A chain, an output a thread, which does something only at positions p where keys[base + Σ strides · position] is the output's index of one
+/// dimension: e / index_stride mod index_extent. At all others `when` is 0 for certain.
+struct KeyedChain {
+  ElementMember member;
+  std::int64_t count = 0, fold_count = 0;
+  const void* keys = nullptr;
+  DType dtype = DType::kI64;  ///< of the keys: i64 or u8
+  std::int32_t dimensions = 1;
+  std::int64_t base = 0;
+  std::array<std::int64_t, kMapDimensions> extents{}, strides{};
+  std::int64_t index_stride = 1, index_extent = 1;
+};
+
 /// out[e] = uniform(seed, stream, *step, e) (kernels/philox.h).
 struct UniformNumbers {
   float* out = nullptr;
@@ -268,6 +281,7 @@ class Device {
   [[nodiscard]] virtual Status launch(const Dot& dot) = 0;
   [[nodiscard]] virtual Status launch(const Fold& fold) = 0;
   [[nodiscard]] virtual Status launch(const ColumnSum& sum) = 0;
+  [[nodiscard]] virtual Status launch(const KeyedChain& chain) = 0;
   [[nodiscard]] virtual Status launch(const UniformNumbers& numbers) = 0;
   [[nodiscard]] virtual Status launch(const FiniteCheck& check) = 0;
 
@@ -284,7 +298,7 @@ class Device {
 
 /// What a module exports, under this name: opens the device. kInternal, with a hint, if there is no driver, or none that is new
 /// enough, or no device. The number in the name changes with anything in this header.
-inline constexpr const char* kOpenDeviceSymbol = "dgx_open_cuda_device_4";
+inline constexpr const char* kOpenDeviceSymbol = "dgx_open_cuda_device_6";
 using OpenDeviceFunction = void (*)(Result<std::unique_ptr<Device>>* out);
 
 }  // namespace dgx::kernels::cuda
