@@ -125,7 +125,7 @@ void check_all(Bench& bench, const Form& f, std::int32_t tile, bool spiced) {
   bench.check(weight_gradient(f), {y, x}, tile);
 }
 
-TEST_CASE("convolutions on a device have the bits of the definition in every tile") {
+TEST_CASE("convolutions on a device have the bits of the definition in every tile", "[device]") {
   Bench bench;
   for (const std::int32_t tile : {32, 64, 128}) {
     for (const bool spiced : {false, true}) {
@@ -139,7 +139,7 @@ TEST_CASE("convolutions on a device have the bits of the definition in every til
   }
 }
 
-TEST_CASE("a weight gradient over many images adds its groups in order, in one kernel or two") {
+TEST_CASE("a weight gradient over many images adds its groups in order, in one kernel or two", "[device]") {
   const Form f{.images = 6, .in = 4, .out = 5, .height = 31, .width = 30};  // 5,580 positions
   const Tensor x = numbers(images(f), 1, false), y = numbers(results(f), 3, false);
   for (const char* order : {"", "order=reversed", "order=shuffled"}) {
@@ -150,13 +150,13 @@ TEST_CASE("a weight gradient over many images adds its groups in order, in one k
   bench.check(weight_gradient(f), {y, x}, 0, true);
 }
 
-TEST_CASE("a convolution of several blocks of positions has the bits of the definition") {
+TEST_CASE("a convolution of several blocks of positions has the bits of the definition", "[device]") {
   Bench bench;
   const Form f{.images = 1, .in = 70, .out = 34, .height = 6, .width = 6};  // 630 positions
   for (const std::int32_t tile : {32, 64, 128}) check_all(bench, f, tile, true);
 }
 
-TEST_CASE("channels in groups are a batch of dots") {
+TEST_CASE("channels in groups are a batch of dots", "[device]") {
   // y[n, g, co, h, w]: 3 groups of 4 channels.
   const Primitive grouped = fold(Kind::kDot, DType::kF32, {2, 3, 4, 5, 5}, {3, 3, 4},
                                  {read(0, {at({i(0)}), at({i(1, 4), k(2)}), at({i(3), k(0)}, -1), at({i(4), k(1)}, -1)}, Literal{0.0F}),
@@ -166,7 +166,7 @@ TEST_CASE("channels in groups are a batch of dots") {
   for (const std::int32_t tile : {0, 32, 128}) bench.check(grouped, values, tile);
 }
 
-TEST_CASE("what tiles do not cover is not recognised") {
+TEST_CASE("what tiles do not cover is not recognised", "[device]") {
   const auto refused = [](const Primitive& primitive, const std::vector<Tensor>& values) {
     return !recognise_device_dot(compiled(primitive, values)).has_value();
   };

@@ -49,7 +49,7 @@ void require_same(const State& ours, const State& reference, const std::string& 
 
 State start_of(const Network& network) { return *program::initial_state(*network.step_program(), test::kSeed); }
 
-TEST_CASE("a device gives the bits of the definition, in whatever order threads and blocks take turns") {
+TEST_CASE("a device gives the bits of the definition, in whatever order threads and blocks take turns", "[device]") {
   Network network;
   const Samples data(network);
   for (const auto activation : {program::Activation::kRelu, program::Activation::kGelu, program::Activation::kTanh}) {
@@ -69,7 +69,7 @@ TEST_CASE("a device gives the bits of the definition, in whatever order threads 
   }
 }
 
-TEST_CASE("a device traces and makes faults by the CPU, and goes on from there") {
+TEST_CASE("a device traces and makes faults by the CPU, and goes on from there", "[device]") {
   const Network network;
   const Samples data(network);
   const auto executor = executor_of(network, data);
@@ -91,7 +91,7 @@ TEST_CASE("a device traces and makes faults by the CPU, and goes on from there")
   require_same(executor->state().value(), (*reference)->state().value(), "a step after a fault");
 }
 
-TEST_CASE("a device goes back when it is told to, and reads rows from a file") {
+TEST_CASE("a device goes back when it is told to, and reads rows from a file", "[device]") {
   const Network network;
   const Samples data(network);
   auto x = BulkTensor::create(data.x.dtype(), data.x.shape(), 1);
@@ -115,7 +115,7 @@ TEST_CASE("a device goes back when it is told to, and reads rows from a file") {
   CHECK(step.error().code == ErrorCode::kIo);
 }
 
-TEST_CASE("a step that is too large for a device is told with both numbers before anything is taken") {
+TEST_CASE("a step that is too large for a device is told with both numbers before anything is taken", "[device][emulated]") {
   const Network network;
   const Samples data(network);
   const auto executor = DeviceExecutor::create(network.step_program(), test::step_inputs(network, data), device_that("memory=1000"), 1);
@@ -125,7 +125,7 @@ TEST_CASE("a step that is too large for a device is told with both numbers befor
   CHECK(executor.error().message.ends_with(" bytes of device memory, emulated device has 1000 free"));
 }
 
-TEST_CASE("a device that is lost says so from then on, and gives no state away") {
+TEST_CASE("a device that is lost says so from then on, and gives no state away", "[device][emulated]") {
   const Network network;
   const Samples data(network);
   const auto executor = executor_of(network, data, "lost-after=40");
@@ -142,7 +142,7 @@ TEST_CASE("a device that is lost says so from then on, and gives no state away")
   CHECK_FALSE(executor->load(start_of(network)).ok());
 }
 
-TEST_CASE("a device refuses what is not the program's or not finite in the CPU's words") {
+TEST_CASE("a device refuses what is not the program's or not finite in the CPU's words", "[device]") {
   const Network network;
   const Samples data(network);
   const auto executor = executor_of(network, data);

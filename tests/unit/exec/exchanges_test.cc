@@ -76,7 +76,7 @@ Tensor filled(const Shape& shape, float first) {
 
 }  // namespace
 
-TEST_CASE("an entry becomes what a packed weight was") {
+TEST_CASE("an entry becomes what a packed weight was", "[device]") {
   const Tensor sample(DType::kF32, {1});
   const StepInputs inputs{{}, 1, 1, sample.view(), sample.view()};
   const State start = {{"loss", Tensor(DType::kF32, {})}, {"model/w", filled({32, 48}, 1)}, {"model/x", filled({40, 32}, 2)},
@@ -99,7 +99,7 @@ TEST_CASE("an entry becomes what a packed weight was") {
   }
 }
 
-TEST_CASE("entries become what others were before the step, on every device") {
+TEST_CASE("entries become what others were before the step, on every device", "[device]") {
   const Tensor sample(DType::kF32, {1});
   const StepInputs inputs{{}, 1, 1, sample.view(), sample.view()};
   auto device = test::open_device(DGX_EMULATED_MODULE);

@@ -204,7 +204,7 @@ TEST_CASE("what is recorded runs when it is replayed, and not before") {
   CHECK(bench.here<std::int32_t>(b, 2) == std::vector<std::int32_t>{0, 8});
 }
 
-TEST_CASE("the emulated device refuses behaviour that it does not know, and memory that it has not") {
+TEST_CASE("the emulated device refuses behaviour that it does not know, and memory that it has not", "[emulated]") {
   ::setenv("DGX_EMULATED_DEVICE", "memory=100,colour=blue", 1);
   CHECK(test::open_device(DGX_EMULATED_MODULE).error().code == ErrorCode::kUsage);
   Bench bench("memory=100");
