@@ -377,7 +377,11 @@ void Machine::run(const MapTask& task, Thread& thread, int member, int members) 
   const std::int64_t per_strip = StripRunner::unit_count(task.program);
   const Range units = share(per_strip * (task.strips ? task.strips->count() : 1), 1, member, members);
   if (units.begin == units.end) return;
-  if (!task.strips) return StripRunner(task.program, thread.memory, nullptr, thread.strips).run(units.begin, units.end);
+  if (!task.strips) {
+    StripRunner runner(task.program, thread.memory, nullptr, thread.strips);
+    runner.fetch_ahead();
+    return runner.run(units.begin, units.end);
+  }
   thread.offsets.resize(task.program.nest.strides.size());
   StripRunner runner(task.program, thread.memory, thread.offsets.data(), thread.strips);
   for (std::int64_t unit = units.begin; unit < units.end;) {

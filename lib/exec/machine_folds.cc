@@ -129,6 +129,7 @@ void Machine::fold_columns(const FoldTask& task, Thread& thread, std::int64_t be
     return;
   }
   StripRunner runner(program, thread.memory, nullptr, thread.strips);
+  runner.fetch_ahead();
   runner.set_outer(begin);
   for (std::int64_t matrix = begin; matrix < end; ++matrix, runner.next_outer()) {
     for (std::int64_t unit = 0, units = StripRunner::unit_count(program); unit < units; ++unit) {
@@ -165,6 +166,7 @@ void Machine::fold_elements(const FoldTask& task, Thread& thread, std::int64_t b
   }
   float* operands = thread.fold.as<float>().data();
   StripRunner runner(task.program, thread.memory, nullptr, thread.strips);
+  runner.fetch_ahead();
   runner.set_outer(begin);
   for (std::int64_t e = begin; e < end; ++e, runner.next_outer()) {
     runner.fill(operands);

@@ -35,6 +35,7 @@ void Machine::run_slice(const Task& task, Thread& thread, std::int64_t slices, s
   if (const auto* map = std::get_if<MapTask>(&task.work)) {
     const std::int64_t size = plan_.compiled[static_cast<std::size_t>(map->members.front())].count / slices;
     StripRunner runner(map->program, thread.memory, nullptr, thread.strips);
+    runner.fetch_ahead();
     const std::int64_t rows = map->program.nest.rows();
     if (rows == 1) return runner.run_elements(begin * size, end * size);
     const std::int64_t units = StripRunner::unit_count(map->program) / rows;  // of a row; slices are whole rows

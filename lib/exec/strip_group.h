@@ -183,6 +183,9 @@ class StripRunner {
   void set_outer(std::int64_t position);
   void next_outer();
   void set_accumulator(void* memory);
+  /// Asks for what later strips read and write, where it comes from afar. The processor does not: to it, an instruction of the interpreter
+  /// reads now this, now that.
+  void fetch_ahead() { fetches_ahead_ = true; }
 
   [[nodiscard]] static std::int64_t unit_count(const StripProgram& program);
   /// Units [begin, end).
@@ -214,6 +217,7 @@ class StripRunner {
   const std::int64_t* offsets_;
   StripScratch& scratch_;
   std::int64_t row_ = 0;
+  bool fetches_ahead_ = false;
   std::array<std::int64_t, 8> outer_index_{};
 };
 

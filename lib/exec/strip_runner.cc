@@ -11,6 +11,8 @@ using Source = StripRegister::Source;
 
 namespace {
 
+constexpr std::int64_t kLine = 64;
+constexpr std::int64_t kAhead = 4096;  // bytes: two strips of floats
 constexpr std::size_t kRegisterBytes = static_cast<std::size_t>(kStripLength) * 8;
 // Registers start at different cache sets: a stride of exactly 4 KiB would put them all into the same few.
 constexpr std::size_t kRegisterStride = kRegisterBytes + 128;
@@ -198,7 +200,10 @@ void StripRunner::read(std::size_t r, std::int64_t start, std::int64_t count) {
 
 void StripRunner::run_strip(std::int64_t start, std::int64_t count, void* result) {
   for (std::size_t n = 0; n < program_.pointed.size(); ++n) {
-    scratch_.pointers_[program_.pointed[n].reg] = scratch_.row_address_[n] + start * program_.pointed[n].step;
+    const std::int64_t step = program_.pointed[n].step;
+    std::uint8_t* const at = scratch_.row_address_[n] + start * step;
+    scratch_.pointers_[program_.pointed[n].reg] = at;
+    for (std::int64_t byte = 0; fetches_ahead_ && byte < count * step; byte += kLine) __builtin_prefetch(at + kAhead + byte);
   }
   for (const std::size_t r : program_.walked) {
     const StripRegister& reg = program_.registers[r];
