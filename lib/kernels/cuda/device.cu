@@ -1,6 +1,7 @@
 // The GPU, by the CUDA runtime: one stream, one context. Built by nvcc into libdgx_cuda.so (CMakeLists.txt), opened by name.
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <optional>
 #include <vector>
@@ -157,9 +158,22 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
     DGX_CHECK(check(cudaRuntimeGetVersion(&info_.runtime), "asking for the runtime's version"));
     std::size_t free = 0, all = 0;
     DGX_CHECK(check(cudaMemGetInfo(&free, &all), "asking for the free memory"));
-    info_.free_bytes = static_cast<std::int64_t>(free);
     info_.memory_bytes = static_cast<std::int64_t>(all);
+    DGX_TRY(const std::int64_t stacks, stack_bytes(properties));
+    info_.free_bytes = std::max<std::int64_t>(static_cast<std::int64_t>(free) - stacks, 0);
     return {};
+  }
+
+  /// What the driver takes, when a kernel first runs, for the local memory of all threads that the device can hold at once.
+  [[nodiscard]] Result<std::int64_t> stack_bytes(const cudaDeviceProp& properties) {
+    std::size_t most = 0;
+    for (const void* kernel : {reinterpret_cast<const void*>(run_elements<kMostSumLevels, kMaxSteps>), reinterpret_cast<const void*>(run_maps),
+                               reinterpret_cast<const void*>(run_fold), reinterpret_cast<const void*>(run_chain)}) {
+      cudaFuncAttributes attributes{};
+      DGX_CHECK(check(cudaFuncGetAttributes(&attributes, kernel), "asking what a kernel needs"));
+      most = std::max(most, attributes.localSizeBytes);
+    }
+    return static_cast<std::int64_t>(most) * properties.maxThreadsPerMultiProcessor * properties.multiProcessorCount;
   }
 
   DeviceInfo info_;

@@ -27,7 +27,7 @@ struct DeviceInfo {
   int major = 0, minor = 0;       ///< compute capability
   int driver = 0, runtime = 0;    ///< versions, as CUDA writes them: 13000 is 13.0
   std::int64_t memory_bytes = 0;  ///< in all
-  std::int64_t free_bytes = 0;    ///< when the device was opened
+  std::int64_t free_bytes = 0;    ///< when the device was opened, without what its kernels themselves take
   bool emulated = false;
 };
 
