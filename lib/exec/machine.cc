@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 
 #include "channels_last.h"
 #include "dgx/kernels/cpu/column_sum.h"
@@ -185,29 +186,38 @@ Status Machine::first_error() const {
 
 Status Machine::run(const std::function<void(int member)>& prologue, const std::function<void()>& aside) {
   for (const auto& thread : threads_) std::fill(thread->strips.flags().begin(), thread->strips.flags().end(), 0);
-  team_->run([&](int member) {
-    prologue(member);
-    team_->barrier();
-    run_sections(member, aside);
-  });
+  const auto begin = std::chrono::steady_clock::now();
+  if (policy_.together()) {
+    team_->run([&](int member) {
+      prologue(member);
+      team_->barrier(member);
+      run_sections(member, team_->size(), aside);
+    });
+  } else {
+    for (int member = 0; member < team_->size(); ++member) prologue(member);
+    run_sections(0, 1, {});
+    if (aside) aside();
+  }
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (team_->size() > 1) policy_.note(seconds, team_->take_slept());
   return first_error();
 }
 
-void Machine::run_sections(int member, const std::function<void()>& aside) {
+void Machine::run_sections(int member, int members, const std::function<void()>& aside) {
   TaskClock clock(member == 0 ? &task_seconds_ : nullptr);
   for (const Section& section : plan_.sections) {
     if (aside && member == 1 && &section == plan_.sections.data() + idle_section_) aside();
     if (section.sliced) {
-      run_slices(plan_.sliced[*section.sliced], member, clock);
+      run_slices(plan_.sliced[*section.sliced], member, members, clock);
     } else if (!section.serial) {
-      run_task(plan_.tasks[section.begin], member, team_->size());
+      run_task(plan_.tasks[section.begin], member, members);
     } else if (member == 0) {
       for (std::size_t t = section.begin; t < section.end; ++t) {
         run_task(plan_.tasks[t], 0, 1);
         clock.charge(t);
       }
     }
-    team_->barrier();
+    if (members > 1) team_->barrier(member);
     if (!section.serial) clock.charge(section.end - 1);
   }
 }
@@ -359,7 +369,7 @@ void Machine::run_groups(const WindowGradientTask& task, Thread& thread, int mem
   const float* const x = typed<float>(memory_[static_cast<std::size_t>(task.x)]) + task.x_base;
   const float* const other = typed<float>(memory_[static_cast<std::size_t>(task.other)]) + task.other_base;
   thread.sums = runner.add_groups(groups.begin, groups.end, x, other);
-  team_->barrier();
+  team_->barrier(member);
   if (member != 0) return;
   std::vector<cpu::GroupSums> rest;
   for (int other_member = 1; other_member < members; ++other_member) rest.push_back(threads_[static_cast<std::size_t>(other_member)]->sums);

@@ -8,6 +8,7 @@
 
 #include "dgx/exec/profile.h"
 #include "plan.h"
+#include "team_policy.h"
 #include "thread_team.h"
 
 namespace dgx::exec {
@@ -28,7 +29,7 @@ class Machine {
 
   /// Where input `value`, or the buffer that takes the place of next value `value`, lies.
   void set_memory(kernels::ValueIndex value, void* memory);
-  /// Shares all operations among the team. Before it starts, `prologue` runs in every member, with a barrier behind it. `aside`, if it is
+  /// Shares all operations among the team, or leaves them to member 0 (team_policy.h). Before it starts, `prologue` runs in every member, with a barrier behind it. `aside`, if it is
   /// not empty, runs once, in a member that has nothing else to do, and is done when run() returns.
   [[nodiscard]] Status run(const std::function<void(int member)>& prologue, const std::function<void()>& aside = {});
   /// Whether members have nothing to do for a while in every run.
@@ -52,7 +53,7 @@ class Machine {
  private:
   struct Thread;
   Machine(std::shared_ptr<const program::Program> program, Plan plan, std::shared_ptr<ThreadTeam> team);
-  void run_sections(int member, const std::function<void()>& aside);
+  void run_sections(int member, int members, const std::function<void()>& aside);
   void run_task(const Task& task, int member, int members);
   void run(const MatmulTask& task, Thread& thread, int member, int members);
   void run(const ColumnSumTask& task, Thread& thread, int member, int members);
@@ -70,7 +71,7 @@ class Machine {
   void fold_columns(const FoldTask& task, Thread& thread, std::int64_t begin, std::int64_t end);
   void sort_positions(const ChainTask::Key& key, std::int64_t length, Thread& thread) const;
   const float* packed_right_side(const MatmulTask& task, Thread& thread, std::int64_t begin, std::int64_t end);
-  void run_slices(const SlicedTasks& sliced, int member, TaskClock& clock);
+  void run_slices(const SlicedTasks& sliced, int member, int members, TaskClock& clock);
   void run_slice(const Task& task, Thread& thread, std::int64_t slices, std::int64_t begin, std::int64_t end);
   void fold_elements(const FoldTask& task, Thread& thread, std::int64_t begin, std::int64_t end);
   void multiply(const MatmulTask& task, Thread& thread, const kernels::cpu::Part& part, std::int64_t batch);
@@ -79,6 +80,7 @@ class Machine {
   std::shared_ptr<const program::Program> program_;
   Plan plan_;
   std::shared_ptr<ThreadTeam> team_;
+  TeamPolicy policy_;
   Tensor arena_;
   std::vector<void*> memory_;      // by value
   std::vector<TensorView> views_;  // the same, with types

@@ -8,9 +8,9 @@ using kernels::ValueIndex;
 
 /// A member's share of the slices, a few at once through all tasks. A value that lives no longer than they lies in the thread's own memory;
 /// it is addressed as if all of it were there, of which only these slices are touched.
-void Machine::run_slices(const SlicedTasks& sliced, int member, TaskClock& clock) {
+void Machine::run_slices(const SlicedTasks& sliced, int member, int members, TaskClock& clock) {
   Thread& thread = *threads_[static_cast<std::size_t>(member)];
-  const Range chunks = share((sliced.slices + sliced.chunk - 1) / sliced.chunk, 1, member, team_->size());
+  const Range chunks = share((sliced.slices + sliced.chunk - 1) / sliced.chunk, 1, member, members);
   thread.values.assign(memory_.begin(), memory_.end());
   thread.memory = thread.values.data();
   for (std::int64_t chunk = chunks.begin; chunk < chunks.end; ++chunk) {

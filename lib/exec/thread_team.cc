@@ -1,5 +1,7 @@
 #include "thread_team.h"
 
+#include <chrono>
+
 namespace dgx::exec {
 namespace {
 
@@ -13,14 +15,16 @@ void pause_briefly() {
 #endif
 }
 
-/// Returns when `value` is no longer `old`.
+/// Returns when `value` is no longer `old`: the seconds slept.
 template <class T>
-void wait_change(const std::atomic<T>& value, T old) {
+double wait_change(const std::atomic<T>& value, T old) {
   for (int spin = 0; spin < kSpins; ++spin) {
-    if (value.load(std::memory_order_acquire) != old) return;
+    if (value.load(std::memory_order_acquire) != old) return 0;
     pause_briefly();
   }
+  const auto begin = std::chrono::steady_clock::now();
   value.wait(old, std::memory_order_acquire);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
 }  // namespace
@@ -54,11 +58,11 @@ void ThreadTeam::run(const std::function<void(int)>& function) {
   generation_.notify_all();
   function(0);
   for (int left = running_.load(std::memory_order_acquire); left != 0; left = running_.load(std::memory_order_acquire)) {
-    wait_change(running_, left);
+    slept_ += wait_change(running_, left);
   }
 }
 
-void ThreadTeam::barrier() {
+void ThreadTeam::barrier(int member) {
   if (size_ == 1) return;
   const std::uint32_t generation = barrier_generation_.load(std::memory_order_acquire);
   if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == size_) {
@@ -66,7 +70,8 @@ void ThreadTeam::barrier() {
     barrier_generation_.fetch_add(1, std::memory_order_release);
     barrier_generation_.notify_all();
   } else {
-    wait_change(barrier_generation_, generation);
+    const double slept = wait_change(barrier_generation_, generation);
+    if (member == 0) slept_ += slept;
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace dgx::exec {
@@ -22,7 +23,9 @@ class ThreadTeam {
   /// Calls function(member) in every member and returns when all are done.
   void run(const std::function<void(int)>& function);
   /// Waits, inside run(), until every member has called it.
-  void barrier();
+  void barrier(int member);
+  /// Seconds that member 0 has slept for the others since this was last asked.
+  [[nodiscard]] double take_slept() { return std::exchange(slept_, 0); }
 
  private:
   void serve(int member);
@@ -35,6 +38,7 @@ class ThreadTeam {
   std::atomic<int> arrived_{0};
   std::atomic<std::uint32_t> barrier_generation_{0};
   std::atomic<bool> stop_{false};
+  double slept_ = 0;  // of member 0, in its thread
 };
 
 }  // namespace dgx::exec
