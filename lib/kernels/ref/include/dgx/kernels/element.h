@@ -224,7 +224,7 @@ class ElementEvaluator {
     }
     return index_[static_cast<std::size_t>(term.slot)];
   }
-  DGX_HOST_DEVICE std::int64_t integer_at(std::int32_t n) {
+  DGX_HOST_NOINLINE DGX_HOST_DEVICE std::int64_t integer_at(std::int32_t n) {
     const AccessForm& access = primitive_.accesses[static_cast<std::size_t>(n)];
     const std::int64_t element = locate<Symbols::kIndices>(access);
     return element < 0 ? access.fill.integer : source_.read(static_cast<std::size_t>(n), element).integer;
