@@ -127,7 +127,7 @@ void check(OnDevice& on, const Shapes& s) {
   }
 }
 
-TEST_CASE("a product on a device has the bits of the definition around every edge of its tiles") {
+TEST_CASE("a product on a device has the bits of the definition around every edge of its tiles", "[device]") {
   OnDevice on;
   for (const std::int32_t tile : {32, 64, 128}) {
     for (const std::int64_t rows : {std::int64_t{1}, tile - std::int64_t{1}, std::int64_t{tile}, tile + std::int64_t{1}}) {
@@ -138,7 +138,7 @@ TEST_CASE("a product on a device has the bits of the definition around every edg
   }
 }
 
-TEST_CASE("a product on a device has the bits of the definition at every depth and stride") {
+TEST_CASE("a product on a device has the bits of the definition at every depth and stride", "[device]") {
   OnDevice on;
   for (const std::int32_t tile : {32, 64, 128}) {
     for (const std::int64_t depth : {0, 1, 7, 8, 9, 24, 31, 255, 256, 257, 512, 520}) {
@@ -154,7 +154,7 @@ TEST_CASE("a product on a device has the bits of the definition at every depth a
   }
 }
 
-TEST_CASE("a deep product on a device adds groups in order, in one kernel or two") {
+TEST_CASE("a deep product on a device adds groups in order, in one kernel or two", "[device]") {
   for (const char* order : {"", "order=reversed", "order=shuffled"}) {
     OnDevice on(order);
     for (const std::int64_t depth : {4095, 4096, 4097, 8192, 12300}) {
@@ -167,7 +167,7 @@ TEST_CASE("a deep product on a device adds groups in order, in one kernel or two
   for (const bool is_cut : {false, true}) check(on, {.rows = 4, .columns = 8, .depth = 8196, .b_transposed = true, .tile = 128, .is_cut = is_cut});
 }
 
-TEST_CASE("a product on a device chooses a tile that fits") {
+TEST_CASE("a product on a device chooses a tile that fits", "[device]") {
   OnDevice on;
   check(on, {.rows = 129, .columns = 127, .depth = 12, .batch = 70});
   check(on, {.rows = 65, .columns = 64, .depth = 12, .batch = 66});

@@ -100,7 +100,7 @@ void check_fold(Bench& bench, Kind kind, std::int64_t outputs, std::int64_t posi
   CHECK(std::memcmp(got.data(), expected.bytes().data(), got.size()) == 0);
 }
 
-TEST_CASE("teams of threads fold as the definition does, through every level") {
+TEST_CASE("teams of threads fold as the definition does, through every level", "[device]") {
   for (const char* order : {"", "order=reversed", "order=shuffled"}) {
     Bench bench(order);
     for (const Kind kind : {Kind::kSum, Kind::kMax, Kind::kArgmax}) {
@@ -119,7 +119,7 @@ TEST_CASE("teams of threads fold as the definition does, through every level") {
   }
 }
 
-TEST_CASE("a fold of more than 2,048 blocks has a third level") {
+TEST_CASE("a fold of more than 2,048 blocks has a third level", "[device]") {
   Bench bench;
   const std::int64_t positions = 2048 * 2048 + 2049;
   const std::vector<float> x = numbers(static_cast<std::size_t>(positions), 7);
@@ -137,7 +137,7 @@ float dot_one(const std::vector<float>& x, std::int64_t rows, std::int64_t strid
   return total;
 }
 
-TEST_CASE("columns are summed in blocks and groups") {
+TEST_CASE("columns are summed in blocks and groups", "[device]") {
   for (const char* order : {"", "order=shuffled"}) {
     Bench bench(order);
     for (const std::int64_t rows : {0, 1, 255, 256, 257, 4095, 4096, 4097, 9000}) {
@@ -163,7 +163,7 @@ TEST_CASE("columns are summed in blocks and groups") {
   }
 }
 
-TEST_CASE("random inputs are those of the step that the device's memory names") {
+TEST_CASE("random inputs are those of the step that the device's memory names", "[device]") {
   Bench bench;
   const std::int64_t* const step = bench.there(std::vector<std::int64_t>{(std::int64_t{1} << 31) + 5});
   auto* const out = static_cast<float*>(bench.bytes(1000 * 4));
@@ -173,7 +173,7 @@ TEST_CASE("random inputs are those of the step that the device's memory names") 
   for (std::int64_t e = 0; e < 1000; ++e) CHECK(got[static_cast<std::size_t>(e)] == uniform(0xdeadbeefcafeU, stream, (std::int64_t{1} << 31) + 5, e));
 }
 
-TEST_CASE("one number that is not finite raises the flag, wherever it is") {
+TEST_CASE("one number that is not finite raises the flag, wherever it is", "[device]") {
   Bench bench;
   std::vector<float> x(3000, std::numeric_limits<float>::max());
   for (const std::size_t at : {std::size_t{0}, std::size_t{255}, std::size_t{256}, std::size_t{2999}, x.size()}) {
@@ -187,7 +187,7 @@ TEST_CASE("one number that is not finite raises the flag, wherever it is") {
   }
 }
 
-TEST_CASE("what is recorded runs when it is replayed, and not before") {
+TEST_CASE("what is recorded runs when it is replayed, and not before", "[device]") {
   Bench bench;
   auto* const a = bench.there(std::vector<std::int32_t>{7, 8});
   auto* const b = bench.there(std::vector<std::int32_t>{1, 2});
@@ -204,7 +204,7 @@ TEST_CASE("what is recorded runs when it is replayed, and not before") {
   CHECK(bench.here<std::int32_t>(b, 2) == std::vector<std::int32_t>{0, 8});
 }
 
-TEST_CASE("the emulated device refuses behaviour that it does not know, and memory that it has not", "[emulated]") {
+TEST_CASE("the emulated device refuses behaviour that it does not know, and memory that it has not", "[device][emulated]") {
   ::setenv("DGX_EMULATED_DEVICE", "memory=100,colour=blue", 1);
   CHECK(test::open_device(DGX_EMULATED_MODULE).error().code == ErrorCode::kUsage);
   Bench bench("memory=100");
