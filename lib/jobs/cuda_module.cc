@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <string>
 
+#include "dgx/kernels/cuda/interface.h"
+
 namespace dgx::jobs {
 namespace {
 
@@ -26,11 +28,10 @@ Result<std::unique_ptr<kernels::cuda::Device>> open_cuda_device() {
                           "use --device cpu, or build dgx where nvcc is found, or set DGX_CUDA_MODULE");
   }
   const auto open = reinterpret_cast<kernels::cuda::OpenDeviceFunction>(::dlsym(handle, kernels::cuda::kOpenDeviceSymbol));
-  if (open == nullptr) {
-    return internal_error(path + ": no " + kernels::cuda::kOpenDeviceSymbol, "it belongs to another version of dgx");
-  }
   Result<std::unique_ptr<kernels::cuda::Device>> device = std::unique_ptr<kernels::cuda::Device>();
-  open(&device);
+  if (open == nullptr || !open(kernels::cuda::kDeviceInterface, &device)) {
+    return internal_error(path + ": it belongs to another version of dgx", "build both together, or look at DGX_CUDA_MODULE");
+  }
   return device;
 }
 

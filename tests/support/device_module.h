@@ -7,6 +7,7 @@
 #include <string>
 
 #include "dgx/kernels/cuda/device.h"
+#include "dgx/kernels/cuda/interface.h"
 
 namespace dgx::test {
 
@@ -17,9 +18,8 @@ inline Result<std::unique_ptr<kernels::cuda::Device>> open_device(std::string mo
   void* const handle = ::dlopen(module.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) return internal_error(::dlerror());
   const auto open = reinterpret_cast<kernels::cuda::OpenDeviceFunction>(::dlsym(handle, kernels::cuda::kOpenDeviceSymbol));
-  if (open == nullptr) return internal_error(module + " opens no device");
   Result<std::unique_ptr<kernels::cuda::Device>> device = std::unique_ptr<kernels::cuda::Device>();
-  open(&device);
+  if (open == nullptr || !open(kernels::cuda::kDeviceInterface, &device)) return internal_error(module + " was not built with this test");
   return device;
 }
 

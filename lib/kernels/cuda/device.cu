@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <optional>
 #include <vector>
 
+#include "dgx/kernels/cuda/interface.h"
 #include "kernel_device.h"
 
 namespace dgx::kernels::cuda {
@@ -186,12 +188,14 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
 }  // namespace
 }  // namespace dgx::kernels::cuda
 
-extern "C" __attribute__((visibility("default"))) void dgx_open_cuda_device_6(
-    dgx::Result<std::unique_ptr<dgx::kernels::cuda::Device>>* out) {
+extern "C" __attribute__((visibility("default"))) bool dgx_open_cuda_device(
+    const char* interface, dgx::Result<std::unique_ptr<dgx::kernels::cuda::Device>>* out) {
+  if (std::strcmp(interface, dgx::kernels::cuda::kDeviceInterface) != 0) return false;
   auto device = std::make_unique<dgx::kernels::cuda::GpuDevice>();
   if (dgx::Status opened = device->open(); !opened.ok()) {
     *out = std::move(opened).error();
   } else {
     *out = std::unique_ptr<dgx::kernels::cuda::Device>(std::move(device));
   }
+  return true;
 }

@@ -213,5 +213,15 @@ TEST_CASE("the emulated device refuses behaviour that it does not know, and memo
   CHECK(bench->allocate(40).ok());
 }
 
+TEST_CASE("a module that was built with another interface opens nothing", "[emulated]") {
+  void* const handle = ::dlopen(DGX_EMULATED_MODULE, RTLD_NOW | RTLD_LOCAL);
+  REQUIRE(handle != nullptr);
+  const auto open = reinterpret_cast<OpenDeviceFunction>(::dlsym(handle, kOpenDeviceSymbol));
+  REQUIRE(open != nullptr);
+  Result<std::unique_ptr<Device>> device = std::unique_ptr<Device>();
+  CHECK_FALSE(open("another", &device));
+  CHECK((device.ok() && *device == nullptr));
+}
+
 }  // namespace
 }  // namespace dgx::kernels::cuda

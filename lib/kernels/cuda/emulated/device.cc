@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "../kernel_device.h"
+#include "dgx/kernels/cuda/interface.h"
 
 namespace dgx::kernels::cuda::emulated {
 namespace {
@@ -163,16 +164,18 @@ class EmulatedDevice final : public KernelDevice<EmulatedDevice> {
 }  // namespace
 }  // namespace dgx::kernels::cuda::emulated
 
-extern "C" __attribute__((visibility("default"))) void dgx_open_cuda_device_6(
-    dgx::Result<std::unique_ptr<dgx::kernels::cuda::Device>>* out) {
+extern "C" __attribute__((visibility("default"))) bool dgx_open_cuda_device(
+    const char* interface, dgx::Result<std::unique_ptr<dgx::kernels::cuda::Device>>* out) {
+  if (std::strcmp(interface, dgx::kernels::cuda::kDeviceInterface) != 0) return false;
   namespace emulated = dgx::kernels::cuda::emulated;
   const char* const text = std::getenv("DGX_EMULATED_DEVICE");
   auto behaviour = emulated::behaviour_of(text == nullptr ? "" : text);
   if (!behaviour.ok()) {
     *out = std::move(behaviour).error();
-    return;
+    return true;
   }
   static bool told = false;
   if (!std::exchange(told, true)) std::fputs("warning: --device cuda: an emulated device, for tests: the same kernels on this CPU, slowly\n", stderr);
   *out = std::unique_ptr<dgx::kernels::cuda::Device>(std::make_unique<emulated::EmulatedDevice>(*behaviour));
+  return true;
 }

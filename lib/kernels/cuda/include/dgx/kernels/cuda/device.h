@@ -297,8 +297,9 @@ class Device {
 };
 
 /// What a module exports, under this name: opens the device. kInternal, with a hint, if there is no driver, or none that is new
-/// enough, or no device. The number in the name changes with anything in this header.
-inline constexpr const char* kOpenDeviceSymbol = "dgx_open_cuda_device_6";
-using OpenDeviceFunction = void (*)(Result<std::unique_ptr<Device>>* out);
+/// enough, or no device. `interface` is the caller's kDeviceInterface (interface.h, made by CMake: a digest of this header and of those it
+/// rests on). A module of another interface returns false and touches nothing.
+inline constexpr const char* kOpenDeviceSymbol = "dgx_open_cuda_device";
+using OpenDeviceFunction = bool (*)(const char* interface, Result<std::unique_ptr<Device>>* out);
 
 }  // namespace dgx::kernels::cuda
