@@ -65,7 +65,7 @@ bench_peak() { bench_of peak_bench; }
 bench_product() {
   core=Haswell
   ! has_flag avx512f || core=SkylakeX
-  OPENBLAS_CORETYPE=${OPENBLAS_CORETYPE:-$core} bench_of matmul_bench
+  (export OPENBLAS_CORETYPE="${OPENBLAS_CORETYPE:-$core}"; bench_of matmul_bench)  # before a function, some shells would not export it
   ! has_flag avx512f || with_avx2 "$benches/matmul_bench" $json --isa avx2
 }
 
