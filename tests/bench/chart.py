@@ -20,7 +20,7 @@ PARTS = [(r"^step-(?!.*avx)", "Training steps"), (r"^step-.*avx", "Training step
 
 # The first rule whose patterns are found in a row's name and its peer's says what was aimed at (with two threads).
 TARGETS = [(r"^step-.*-avx2$", r"", 1.0), (r"^step-mlp", r"", 2.5), (r"^step-gpt", r"", 2.0), (r"^step-resnet", r"channels last", 1.3),
-           (r"^step-resnet", r"", 1.5), (r"^product-square", r"OpenBLAS", 0.95), (r"^product-square", r"libtorch", 2.0)]
+           (r"^step-resnet", r"", 1.5), (r"^product-square(?!.*avx)", r"OpenBLAS", 0.95), (r"^product-square(?!.*avx)", r"libtorch", 2.0)]
 
 LABEL, WIDTH, RIGHT, ROW, HEAD = 330, 420, 70, 17, 30  # pixels
 TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
