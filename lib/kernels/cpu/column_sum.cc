@@ -1,3 +1,6 @@
+// Folds of a matrix's rows and columns in the mandated lanes and blocks. Down columns a strip of neighbours
+// is added row by row, lanes and levels of all columns at once; a row's blocks are folded one by one, their
+// lanes in registers.
 #include "dgx/kernels/cpu/column_sum.h"
 
 #include <algorithm>

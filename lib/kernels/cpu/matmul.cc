@@ -1,3 +1,9 @@
+// Loops, outermost first: column blocks, groups of depth, row blocks, blocks of depth, strips of B, panels
+// of A, and inside the micro-kernel the 256 terms of a block, whose sums never leave the registers. C
+// itself holds the sum of finished groups; the sum of a group's finished blocks is in scratch, tile after
+// tile, because C's rows may be a power of two apart and then share few cache sets. Both sides are packed
+// where a number is used often enough to pay for it: A's panels for a row block and a block of depth, B's
+// strips for a column block and a group.
 #include "dgx/kernels/cpu/matmul.h"
 
 #include <algorithm>
@@ -130,10 +136,7 @@ class Fetcher {
 // C that exceeds this is seldom in the near caches when its tiles are written.
 constexpr std::int64_t kFarOutput = 64 * 1024;
 
-// One call of matmul. Loops, outermost first: column blocks, groups of depth, row blocks, blocks of depth,
-// strips of B, panels of A, and inside the micro-kernel the 256 terms. C itself holds the sum of finished
-// groups; the sum of a group's finished blocks is in scratch, tile after tile, because C's rows may be a
-// power of two apart and then share few cache sets.
+// One call of matmul.
 class Product {
  public:
   Product(const MatmulShape& shape, Matrix a, Output c, const Part& part, Epilogue epilogue, Scratch& scratch)

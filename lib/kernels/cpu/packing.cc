@@ -1,3 +1,6 @@
+// Panels of A and strips of B as tiles read them, one term's numbers side by side. Where these lie side by
+// side already it is a copy of short rows of a known width; where terms do, squares are transposed in
+// registers; else it is element by element.
 #include "packing.h"
 
 #include <algorithm>

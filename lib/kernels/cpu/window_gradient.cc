@@ -1,3 +1,8 @@
+// Dots over all outputs of all images, block after block of 256 terms. A block's images lie in grids
+// (window_grid.cc), of which only as many are kept as a block can touch; its part of the other side is
+// packed into strips. Then every tile, planes or taps by strips, takes the whole block from the nearest
+// caches; sums of groups and of all groups so far lie tile after tile in scratch. Images with channels last
+// have their own scheme.
 #include <algorithm>
 
 #include "dgx/kernels/cpu/channels_last.h"

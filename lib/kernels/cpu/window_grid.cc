@@ -1,3 +1,6 @@
+// Where a window's taps lie. Along an axis places are sorted by their remainder modulo the outputs' step,
+// so that one tap's operands of neighbouring outputs are neighbours, at any stride, dilation or exact
+// division; what lies outside is filled.
 #include <algorithm>
 #include <cstring>
 

@@ -1,3 +1,8 @@
+// A convolution without a matrix of its windows. The image is copied once into a grid (window_grid.cc) in
+// which the operands of neighbouring outputs are neighbours for every term, so that a product's tiles can
+// read it: pairs of strips of 16 outputs, for each of them all panels of packed weights, all terms in order
+// at offsets from a table. Outputs between the grid's rows are computed too, and dropped. Images with
+// channels last have their own scheme.
 #include <algorithm>
 #include <cstring>
 
