@@ -148,8 +148,8 @@ std::pair<std::size_t, std::size_t> section_of(const Plan& plan, std::size_t t) 
 Block* block_under(const Plan& plan, std::size_t t, ValueIndex v, std::int64_t size, std::vector<Block>& blocks) {
   const auto* map = std::get_if<MapTask>(&plan.tasks[t].work);
   if (map == nullptr || map->strips) return nullptr;
-  const auto [begin, end] = section_of(plan, t);
-  const auto found = std::find_if(blocks.begin(), blocks.end(), [&](const Block& block) {
+  const auto section = section_of(plan, t);
+  const auto found = std::find_if(blocks.begin(), blocks.end(), [&, begin = section.first, end = section.second](const Block& block) {
     if (block.size != size || block.first >= begin || block.last + 1 != end || reads_after_write(map->program, v, block.top)) return false;
     for (std::size_t other = begin; other < end; ++other) {
       const auto& reads = plan.tasks[other].reads;

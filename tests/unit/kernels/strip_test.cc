@@ -179,7 +179,7 @@ TEST_CASE("instructions that pass over a strip together make what they make alon
       };
       std::vector<StripUse> uses(alone.size());
       for (StripUse& use : uses) use.stored = random() % 2 == 0;
-      for (const std::size_t one_number : {1, 2}) {
+      for (const std::size_t one_number : {std::size_t{1}, std::size_t{2}}) {
         uses[one_number].uniform = true;
         alone[one_number].assign(kLength, alone[one_number][0]);
       }
