@@ -28,6 +28,15 @@ void flip(std::span<std::uint8_t> bytes, DType dtype, const Fault& fault) {
   bytes[bit / 8] = static_cast<std::uint8_t>(bytes[bit / 8] ^ (1U << bit % 8));
 }
 
+/// Rows [begin, end) of a batch, to their places in it.
+Status copy_rows(const BulkView& data, const std::vector<std::int64_t>& rows, std::size_t begin, std::size_t end, Tensor& to) {
+  const std::size_t size = to.bytes().size() / rows.size();
+  for (std::size_t i = begin; i < end; ++i) {
+    DGX_CHECK(copy_bytes(data, static_cast<std::size_t>(rows[i]) * size, to.bytes().subspan(i * size, size)));
+  }
+  return {};
+}
+
 void canonicalise_nans(std::span<std::uint8_t> bytes) {
   auto* numbers = reinterpret_cast<float*>(bytes.data());
   for (std::size_t i = 0; i < bytes.size() / sizeof(float); ++i) numbers[i] = kernels::canonical_nan(numbers[i]);
@@ -203,16 +212,15 @@ Status ExactExecutor::Impl::prepare_step() {
 
 /// The member's share of the batch's rows.
 void ExactExecutor::Impl::gather_batch(int member) {
+  Status& status = gathered[static_cast<std::size_t>(member)];
+  status = {};
   if (gathered_aside) return;
+  const std::size_t members = static_cast<std::size_t>(team->size());
+  const std::size_t begin = rows.size() * static_cast<std::size_t>(member) / members;
+  const std::size_t end = rows.size() * static_cast<std::size_t>(member + 1) / members;
   for (BatchField& field : batch) {
-    const std::size_t size = field.rows.bytes().size() / rows.size();
-    const std::size_t members = static_cast<std::size_t>(team->size());
-    const std::size_t begin = rows.size() * static_cast<std::size_t>(member) / members;
-    const std::size_t end = rows.size() * static_cast<std::size_t>(member + 1) / members;
-    for (std::size_t i = begin; i < end; ++i) {
-      Status copied = copy_bytes(field.data, static_cast<std::size_t>(rows[i]) * size, field.rows.bytes().subspan(i * size, size));
-      if (!copied.ok()) gathered[static_cast<std::size_t>(member)] = std::move(copied);
-    }
+    Status copied = copy_rows(field.data, rows, begin, end, field.rows);
+    if (!copied.ok()) status = std::move(copied);
   }
 }
 
@@ -221,10 +229,7 @@ bool ExactExecutor::Impl::gather_coming(const std::vector<std::int64_t>& coming)
   expect_rows(coming, Where::kMemory);
   for (BatchField& field : batch) {
     if (field.coming.bytes().size() != field.rows.bytes().size()) field.coming = Tensor(field.rows.dtype(), field.rows.shape());
-    const std::size_t size = field.rows.bytes().size() / coming.size();
-    for (std::size_t i = 0; i < coming.size(); ++i) {
-      if (!copy_bytes(field.data, static_cast<std::size_t>(coming[i]) * size, field.coming.bytes().subspan(i * size, size)).ok()) return false;
-    }
+    if (!copy_rows(field.data, coming, 0, coming.size(), field.coming).ok()) return false;
   }
   return true;
 }

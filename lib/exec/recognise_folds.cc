@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "dgx/kernels/cpu/column_sum.h"
+#include "dgx/kernels/fold_order.h"
 #include "plan.h"
 
 namespace dgx::exec {
@@ -8,6 +9,7 @@ namespace dgx::exec {
 using kernels::CompiledOperand;
 using kernels::CompiledPrimitive;
 using kernels::Kind;
+using kernels::kSumBlock;
 using kernels::Operand;
 using kernels::ScalarOp;
 using kernels::ValueIndex;
@@ -16,7 +18,6 @@ using Source = StripRegister::Source;
 
 namespace {
 
-constexpr std::int64_t kSumBlock = 2048;  // dgx-numerics(7), "sum"
 constexpr std::int64_t kShortFold = 32;
 
 /// Whether an output's operands are best read as a row: they lie in rows, and these are long.

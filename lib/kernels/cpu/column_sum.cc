@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "dgx/kernels/cpu/strip.h"
+#include "dgx/kernels/fold_order.h"
 #include "kernel_table.h"
 
 namespace dgx::kernels::cpu {
 namespace {
 
-constexpr std::int64_t kSumBlock = 2048;
-constexpr std::int64_t kSumLanes = 32;
+constexpr auto kSumLanes = static_cast<std::int64_t>(kernels::kSumLanes);
 
 /// to[i] += from[i]
 void add(float* to, const float* from, std::int64_t count) {

@@ -2,13 +2,12 @@
 
 #include "dgx/core/checked.h"
 #include "dgx/kernels/evaluate.h"
+#include "dgx/kernels/fold_order.h"
 
 namespace dgx::kernels {
 namespace {
 
-constexpr std::int64_t kDotBlock = 256;
-constexpr std::int64_t kDotGroup = 256 * 16;
-constexpr std::int64_t kSumBlock = 2048;
+constexpr std::int64_t kGroupPositions = kDotBlock * kDotGroup;
 constexpr std::int64_t kSumCombines = 31;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a / b + (a % b != 0); }
@@ -80,7 +79,7 @@ Result<OperationCounts> count_operations(const Primitive& primitive) {
     case Kind::kDot:
       tally.add(ScalarOp::kFma, positions);
       tally.add(ScalarOp::kAdd, ceil_div(positions, kDotBlock));
-      tally.add(ScalarOp::kAdd, ceil_div(positions, kDotGroup));
+      tally.add(ScalarOp::kAdd, ceil_div(positions, kGroupPositions));
       break;
     case Kind::kSum:
       count_sum(tally, positions);
