@@ -33,6 +33,11 @@ struct DeviceExecutor::Impl {
   std::int64_t position = 0;
   float loss = 0;
   std::unique_ptr<ExactExecutor> on_cpu;
+  struct Snapshot {
+    void* on_device = nullptr;
+    std::uint8_t* on_host = nullptr;
+  };
+  std::optional<Snapshot> kept;
 
   [[nodiscard]] Status prepare();
   [[nodiscard]] Status check_inputs() const;
@@ -47,6 +52,8 @@ struct DeviceExecutor::Impl {
   [[nodiscard]] Status load(const State& state);
   [[nodiscard]] Status bring(const State& state);
   [[nodiscard]] Result<State> state() const;
+  [[nodiscard]] Status take_snapshot_memory();
+  [[nodiscard]] State state_in(const std::uint8_t* snapshot) const;
   [[nodiscard]] Status on_cpu_instead(const std::function<Status(ExactExecutor&)>& take_step);
   [[nodiscard]] const Primitive& at(ValueIndex v) const { return program->values[static_cast<std::size_t>(v)]; }
 };
@@ -200,6 +207,27 @@ Result<State> DeviceExecutor::Impl::state() const {
   return out;
 }
 
+/// Leaves `kept` empty where the device has not so much.
+Status DeviceExecutor::Impl::take_snapshot_memory() {
+  if (kept) return {};
+  const auto on_device = device->allocate(offsets.state_bytes);
+  if (!on_device.ok() && on_device.error().code == ErrorCode::kUsage) return {};
+  DGX_CHECK(on_device);
+  DGX_TRY(void* const on_host, device->allocate_staging(offsets.state_bytes));
+  kept = Snapshot{*on_device, static_cast<std::uint8_t*>(on_host)};
+  return {};
+}
+
+State DeviceExecutor::Impl::state_in(const std::uint8_t* snapshot) const {
+  State out;
+  for (const DeviceEntry& entry : offsets.entries) {
+    Tensor numbers(at(entry.input).dtype, at(entry.input).shape);
+    if (entry.size_bytes > 0) std::memcpy(numbers.bytes().data(), snapshot + (entry.current - offsets.state), static_cast<std::size_t>(entry.size_bytes));
+    out.push_back({entry.name, std::move(numbers)});
+  }
+  return out;
+}
+
 /// One step taken by the CPU, from the device's state to the device's state.
 Status DeviceExecutor::Impl::on_cpu_instead(const std::function<Status(ExactExecutor&)>& take_step) {
   if (!on_cpu) {
@@ -237,6 +265,19 @@ Status DeviceExecutor::load(const State& state) { return impl_->load(state); }
 Status DeviceExecutor::step() { return impl_->step(); }
 std::int64_t DeviceExecutor::position() const { return impl_->position; }
 Result<State> DeviceExecutor::state() const { return impl_->state(); }
+
+Result<PendingState> DeviceExecutor::snapshot() {
+  DGX_CHECK(impl_->take_snapshot_memory());
+  if (!impl_->kept) return StepExecutor::snapshot();
+  const Impl::Snapshot& kept = *impl_->kept;
+  DGX_CHECK(impl_->device->copy(kept.on_device, impl_->memory + impl_->offsets.state, impl_->offsets.state_bytes));
+  DGX_CHECK(impl_->device->begin_download(kept.on_host, kept.on_device, impl_->offsets.state_bytes));
+  return PendingState([impl = impl_.get()]() -> Result<State> {
+    DGX_CHECK(impl->device->finish_download());
+    return impl->state_in(impl->kept->on_host);
+  });
+}
+
 float DeviceExecutor::loss() const { return impl_->loss; }
 const cuda::DeviceInfo& DeviceExecutor::device() const { return impl_->device->info(); }
 

@@ -113,10 +113,12 @@ DeviceMemory plan_device_memory(const program::Program& program, const Plan& pla
   add_inputs(true);
   out.staged_bytes = memory.end();
   add_inputs(false);
+  out.state = memory.end();
   for (const ValueIndex v : plan.entries) {
     out.entries.push_back(entry_of(program, v, memory));
     out.inputs[static_cast<std::size_t>(v)] = out.entries.back().current;
   }
+  out.state_bytes = memory.end() - out.state;
   add_spares(program, plan, out.entries, memory);
   out.results_bytes = static_cast<std::int64_t>((out.entries.size() + 1) * sizeof(std::int32_t));
   out.flags = memory.take(out.results_bytes);

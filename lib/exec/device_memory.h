@@ -31,6 +31,8 @@ struct DeviceMemory {
   std::int64_t staged_bytes = 0;         ///< from the start: what is copied for every step
   std::int64_t flags = 0;                ///< i32 by entry: its next value is not finite; then the loss
   std::int64_t results_bytes = 0;        ///< from `flags` on: what is read back after every step
+  std::int64_t state = 0;                ///< where the entries' numbers begin
+  std::int64_t state_bytes = 0;          ///< of all, and what lies between them
   std::int64_t arena = 0;
   std::int64_t scratch = 0;              ///< what one launch leaves for the next of its task
   std::int64_t size_bytes = 0;

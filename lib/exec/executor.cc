@@ -311,6 +311,11 @@ Result<std::unique_ptr<ExactExecutor>> ExactExecutor::create(std::shared_ptr<con
   return std::unique_ptr<ExactExecutor>(new ExactExecutor(std::move(impl)));
 }
 
+Result<PendingState> StepExecutor::snapshot() {
+  DGX_TRY(State now, state());
+  return PendingState([kept = std::make_shared<State>(std::move(now))]() -> Result<State> { return std::move(*kept); });
+}
+
 Status ExactExecutor::load(const State& state) {
   DGX_TRY(impl_->position, check_loadable(*impl_->program, state));
   for (std::size_t e = 0; e < state.size(); ++e) impl_->set_entry(impl_->entries[e], state[e].tensor);

@@ -37,8 +37,9 @@ void Checkpointer::serve() {
 }
 
 Status Checkpointer::write(const Work& work) {
-  DGX_TRY(const auto digests, bundle::digests_of(work.state, 1));
-  return run_.append(work.state, digests, work.losses);
+  DGX_TRY(const State state, work.state());
+  DGX_TRY(const auto digests, bundle::digests_of(state, 1));
+  return run_.append(state, digests, work.losses);
 }
 
 Status Checkpointer::wait(std::unique_lock<std::mutex>& lock) {
@@ -48,9 +49,10 @@ Status Checkpointer::wait(std::unique_lock<std::mutex>& lock) {
   return status_;
 }
 
-Status Checkpointer::commit(State state, std::vector<float> losses) {
+Status Checkpointer::commit(exec::StepExecutor& executor, std::vector<float> losses) {
   std::unique_lock lock(mutex_);
   DGX_CHECK(wait(lock));
+  DGX_TRY(exec::PendingState state, executor.snapshot());
   work_ = Work{std::move(state), std::move(losses)};
   changed_.notify_all();
   return {};

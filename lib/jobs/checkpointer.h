@@ -8,11 +8,12 @@
 
 #include "dgx/bundle/run.h"
 #include "dgx/core/result.h"
+#include "dgx/exec/executor.h"
 
 namespace dgx::jobs {
 
-/// Commits checkpoints in a thread of its own, so that training goes on while a state is hashed, compressed and made durable. At
-/// most one is in flight: commit() waits for the one before, whose error it returns.
+/// Commits checkpoints in a thread of its own, so that training goes on while a state is brought from the device, hashed, compressed and made
+/// durable. At most one is in flight: commit() waits for the one before, whose error it returns.
 class Checkpointer {
  public:
   explicit Checkpointer(bundle::RunWriter& run);
@@ -20,7 +21,8 @@ class Checkpointer {
   Checkpointer(const Checkpointer&) = delete;
   Checkpointer& operator=(const Checkpointer&) = delete;
 
-  [[nodiscard]] Status commit(State state, std::vector<float> losses);
+  /// The executor's state as it is now; the executor must live until it is committed.
+  [[nodiscard]] Status commit(exec::StepExecutor& executor, std::vector<float> losses);
   /// Waits until everything is committed.
   [[nodiscard]] Status finish();
   /// How long commit() and finish() have waited.
@@ -28,7 +30,7 @@ class Checkpointer {
 
  private:
   struct Work {
-    State state;
+    exec::PendingState state;
     std::vector<float> losses;
   };
   void serve();

@@ -125,8 +125,7 @@ class Training {
       if (executor_.position() < segment.end) return {};
       if (faulty) DGX_CHECK(compare_with_honest(*honest_start));
     }
-    DGX_TRY(State reached, executor_.state());
-    DGX_CHECK(checkpointer_.commit(std::move(reached), std::move(losses_)));
+    DGX_CHECK(checkpointer_.commit(executor_, std::move(losses_)));
     losses_.clear();
     discard_resume_point(options_.run);
     return {};

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -18,11 +19,18 @@ std::string text_of(cudaError_t error) { return std::string(cudaGetErrorName(err
 class GpuDevice final : public KernelDevice<GpuDevice> {
  public:
   ~GpuDevice() override {
-    if (stream_ != nullptr) static_cast<void>(cudaStreamSynchronize(stream_));
+    for (cudaStream_t stream : {stream_, downloads_}) {
+      if (stream != nullptr) static_cast<void>(cudaStreamSynchronize(stream));
+    }
     for (cudaGraphExec_t graph : graphs_) static_cast<void>(cudaGraphExecDestroy(graph));
     for (void* memory : memory_) static_cast<void>(cudaFree(memory));
     for (void* memory : staging_) static_cast<void>(cudaFreeHost(memory));
-    if (stream_ != nullptr) static_cast<void>(cudaStreamDestroy(stream_));
+    for (cudaEvent_t event : {computed_, downloaded_}) {
+      if (event != nullptr) static_cast<void>(cudaEventDestroy(event));
+    }
+    for (cudaStream_t stream : {stream_, downloads_}) {
+      if (stream != nullptr) static_cast<void>(cudaStreamDestroy(stream));
+    }
   }
 
   /// The first device that CUDA shows (CUDA_VISIBLE_DEVICES chooses).
@@ -38,7 +46,12 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
     if (counted != cudaSuccess) return internal_error("--device cuda: " + text_of(counted), "use --device cpu");
     DGX_CHECK(check(cudaSetDevice(0), "opening the device"));
     DGX_CHECK(read_info());
-    return check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
+    for (cudaStream_t* stream : {&stream_, &downloads_}) DGX_CHECK(check(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking), "making a stream"));
+    // Who waits for a download has time, and should not spin beside a training.
+    for (cudaEvent_t* event : {&computed_, &downloaded_}) {
+      DGX_CHECK(check(cudaEventCreateWithFlags(event, cudaEventDisableTiming | cudaEventBlockingSync), "making an event"));
+    }
+    return {};
   }
 
   [[nodiscard]] const DeviceInfo& info() const override { return info_; }
@@ -76,6 +89,20 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
     DGX_CHECK(state());
     DGX_CHECK(check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(size_bytes), cudaMemcpyDeviceToHost, stream_), "copying from the device"));
     return synchronize();
+  }
+
+  [[nodiscard]] Status begin_download(void* to_staging, const void* from, std::int64_t size_bytes) override {
+    constexpr const char* kWhat = "beginning a copy from the device";
+    DGX_CHECK(state());
+    DGX_CHECK(check(cudaEventRecord(computed_, stream_), kWhat));
+    DGX_CHECK(check(cudaStreamWaitEvent(downloads_, computed_), kWhat));
+    DGX_CHECK(check(cudaMemcpyAsync(to_staging, from, static_cast<std::size_t>(size_bytes), cudaMemcpyDeviceToHost, downloads_), kWhat));
+    return check(cudaEventRecord(downloaded_, downloads_), kWhat);
+  }
+
+  [[nodiscard]] Status finish_download() override {
+    DGX_CHECK(state());
+    return check(cudaEventSynchronize(downloaded_), "copying from the device");
   }
 
   [[nodiscard]] Status copy(void* to, const void* from, std::int64_t size_bytes) override {
@@ -126,11 +153,15 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
   }
 
  private:
-  [[nodiscard]] Status state() const { return error_ ? Status(*error_) : Status(); }
+  [[nodiscard]] Status state() const {
+    const std::lock_guard lock(mutex_);
+    return error_ ? Status(*error_) : Status();
+  }
 
   /// The first error stays.
   [[nodiscard]] Status check(cudaError_t error, const std::string& what) {
     if (error == cudaSuccess) return {};
+    const std::lock_guard lock(mutex_);
     if (!error_) {
       const std::string name = info_.name.empty() ? "--device cuda" : info_.name;
       error_ = internal_error(name + ": " + what + ": " + text_of(error), kAfterDeviceError);
@@ -179,7 +210,9 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
   }
 
   DeviceInfo info_;
-  cudaStream_t stream_ = nullptr;
+  cudaStream_t stream_ = nullptr, downloads_ = nullptr;
+  cudaEvent_t computed_ = nullptr, downloaded_ = nullptr;
+  mutable std::mutex mutex_;  // of error_
   std::optional<Error> error_;
   std::vector<void*> memory_, staging_;
   std::vector<cudaGraphExec_t> graphs_;

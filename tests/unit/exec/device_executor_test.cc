@@ -115,6 +115,24 @@ TEST_CASE("a device goes back when it is told to, and reads rows from a file", "
   CHECK(step.error().code == ErrorCode::kIo);
 }
 
+TEST_CASE("a snapshot is of its moment, whenever it is taken, and with little memory too", "[device][emulated]") {
+  const Network network;
+  const Samples data(network);
+  const auto planned = executor_of(network, data)->planned_bytes();
+  for (const std::string& behaves : {std::string(), "memory=" + std::to_string(planned + 1)}) {
+    const auto executor = executor_of(network, data, behaves);
+    REQUIRE(executor->load(start_of(network)).ok());
+    for (int round = 0; round < 2; ++round) {
+      REQUIRE(executor->step().ok());
+      const State now = executor->state().value();
+      const auto snapshot = executor->snapshot();
+      REQUIRE(snapshot.ok());
+      for (int s = 0; s < 2; ++s) REQUIRE(executor->step().ok());
+      require_same((*snapshot)().value(), now, "of " + behaves);
+    }
+  }
+}
+
 TEST_CASE("a step that is too large for a device is told with both numbers before anything is taken", "[device][emulated]") {
   const Network network;
   const Samples data(network);

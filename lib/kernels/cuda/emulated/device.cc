@@ -1,5 +1,5 @@
 // The same kernels on the CPU, for tests where no GPU is (and, with sanitizers, where one is): libdgx_cuda_emulated.so. Asynchronous calls are
-// done at once. DGX_EMULATED_DEVICE says how it behaves, words separated by commas:
+// done at once, but a begun download, which is done as late as it may be. DGX_EMULATED_DEVICE says how it behaves, words separated by commas:
 //
 //   memory=BYTES      it has no more
 //   lost-after=N      after N launches it is lost: every call is an error from then on
@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <mutex>
 #include <new>
 #include <optional>
 #include <string_view>
@@ -89,6 +90,12 @@ class EmulatedDevice final : public KernelDevice<EmulatedDevice> {
 
   [[nodiscard]] Status upload(void* to, const void* from, std::int64_t size_bytes) override { return move(to, from, size_bytes); }
   [[nodiscard]] Status download(void* to, const void* from, std::int64_t size_bytes) override { return move(to, from, size_bytes); }
+  [[nodiscard]] Status begin_download(void* to_staging, const void* from, std::int64_t size_bytes) override {
+    DGX_CHECK(state());
+    download_ = [=, this] { return move(to_staging, from, size_bytes); };
+    return {};
+  }
+  [[nodiscard]] Status finish_download() override { return download_(); }
   [[nodiscard]] Status synchronize() override { return state(); }
 
   [[nodiscard]] Status copy(void* to, const void* from, std::int64_t size_bytes) override {
@@ -131,9 +138,13 @@ class EmulatedDevice final : public KernelDevice<EmulatedDevice> {
   }
 
  private:
-  [[nodiscard]] Status state() const { return error_ ? Status(*error_) : Status(); }
+  [[nodiscard]] Status state() const {
+    const std::lock_guard lock(mutex_);
+    return error_ ? Status(*error_) : Status();
+  }
 
   Status fail(const std::string& what) {
+    const std::lock_guard lock(mutex_);
     error_ = internal_error(info_.name + ": " + what, kAfterDeviceError);
     return *error_;
   }
@@ -158,6 +169,8 @@ class EmulatedDevice final : public KernelDevice<EmulatedDevice> {
   std::vector<std::vector<std::function<Status()>>> recordings_;
   bool recording_ = false;
   std::int64_t launches_ = 0;
+  std::function<Status()> download_;
+  mutable std::mutex mutex_;  // of error_
   std::optional<Error> error_;
 };
 

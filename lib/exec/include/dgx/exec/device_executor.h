@@ -26,6 +26,9 @@ class DeviceExecutor final : public StepExecutor {
   [[nodiscard]] Status step() override;
   [[nodiscard]] std::int64_t position() const override;
   [[nodiscard]] Result<State> state() const override;
+  /// Copied on the device at once, and to the host while steps run: takes, when first called, as much memory of the device as the state. Where
+  /// that is not free, the state is copied to the host at once.
+  [[nodiscard]] Result<PendingState> snapshot() override;
   [[nodiscard]] float loss() const override;
   [[nodiscard]] Status trace(const std::function<Status(std::int32_t, const TensorView&)>& visit) override;
   [[nodiscard]] Status trace(const Fault& fault, const std::function<Status(std::int32_t, const TensorView&)>& visit) override;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -42,10 +43,16 @@ struct EntryView {
   TensorView tensor;
 };
 
+/// A state on its way out of an executor. Called once, by any thread, it waits until all of it is there. The executor must still live; it may be taking
+/// further steps meanwhile.
+using PendingState = std::function<Result<State>()>;
+
 /// What training and replaying need beside the protocol's part, wherever the step is computed.
 class StepExecutor : public protocol::Executor {
  public:
   using protocol::Executor::trace;
+  /// state() without waiting, where there is something to wait for. The one before must have been taken, or given up, before the next.
+  [[nodiscard]] virtual Result<PendingState> snapshot();
   /// trace() with a fault; `visit` may be empty.
   [[nodiscard]] virtual Status trace(const Fault& fault,
                                      const std::function<Status(std::int32_t, const TensorView&)>& visit) = 0;

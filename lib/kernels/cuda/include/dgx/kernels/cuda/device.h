@@ -252,7 +252,7 @@ struct FiniteCheck {
   std::int32_t* not_finite = nullptr;
 };
 
-/// Used by one thread. Destroyed, it waits for what is queued and gives back all memory.
+/// Used by one thread, but for finish_download(). Destroyed, it waits for what is queued and gives back all memory.
 class Device {
  public:
   virtual ~Device() = default;
@@ -269,6 +269,11 @@ class Device {
   [[nodiscard]] virtual Status upload(void* to, const void* from, std::int64_t size_bytes) = 0;
   /// Waits for what is queued, and copies to the host.
   [[nodiscard]] virtual Status download(void* to, const void* from, std::int64_t size_bytes) = 0;
+  /// Begins a copy to staging memory that comes after all that is queued, and beside what is queued later, which must not write to `from` until
+  /// finish_download(). There is one at a time.
+  [[nodiscard]] virtual Status begin_download(void* to_staging, const void* from, std::int64_t size_bytes) = 0;
+  /// Waits for what begin_download() began. Another thread than the device's may call it, also while that one is in another call.
+  [[nodiscard]] virtual Status finish_download() = 0;
   /// Queues a copy from one place of the device to another; they must not overlap.
   [[nodiscard]] virtual Status copy(void* to, const void* from, std::int64_t size_bytes) = 0;
   /// Queues bytes of zero.
