@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -27,6 +28,7 @@ struct DeviceExecutor::Impl {
   DeviceMemory offsets;
   std::int64_t table_bytes = 0;
   std::uint8_t* memory = nullptr;
+  DeviceStep work;
   int recording = -1;
   std::array<std::uint8_t*, 2> staging{};        ///< what a step gets from the host: of this step, and of the next meanwhile
   std::array<std::int64_t, 2> staged{-1, -1};    ///< the step whose inputs lie there
@@ -38,13 +40,19 @@ struct DeviceExecutor::Impl {
     std::uint8_t* on_host = nullptr;
   };
   std::optional<Snapshot> kept;
+  struct Profiled {
+    std::int64_t steps = 0;
+    double seconds = 0;
+    std::vector<double> task_seconds;  ///< empty: steps are not timed
+  } profiled;
 
   [[nodiscard]] Status prepare();
   [[nodiscard]] Status check_inputs() const;
   [[nodiscard]] Status take_memory();
   [[nodiscard]] Status upload_constants();
-  [[nodiscard]] Status record(const DeviceStep& step);
-  [[nodiscard]] Status queue(const DeviceWork& work);
+  [[nodiscard]] Status record();
+  [[nodiscard]] Status queue(const DeviceWork& one);
+  [[nodiscard]] Status run_timed();
   [[nodiscard]] Status stage(std::size_t half, std::int64_t step);
   [[nodiscard]] Status gather(ValueIndex v, const std::vector<std::int64_t>& rows, std::uint8_t* to) const;
   [[nodiscard]] Status step();
@@ -69,9 +77,10 @@ Status DeviceExecutor::Impl::prepare() {
   DGX_CHECK(take_memory());
   DGX_CHECK(upload_constants());
   std::uint8_t* const tables = memory + offsets.size_bytes;
-  const DeviceStep step = make_device_step(*program, plan, offsets, inputs.seed, memory, tables);
-  DGX_CHECK(device->upload(tables, step.tables.data(), table_bytes));
-  return record(step);
+  work = make_device_step(*program, plan, offsets, inputs.seed, memory, tables);
+  DGX_CHECK(device->upload(tables, work.tables.data(), table_bytes));
+  work.tables.clear();
+  return record();
 }
 
 Status DeviceExecutor::Impl::check_inputs() const {
@@ -110,20 +119,37 @@ Status DeviceExecutor::Impl::upload_constants() {
   return {};
 }
 
-Status DeviceExecutor::Impl::queue(const DeviceWork& work) {
-  if (const auto* copy = std::get_if<DeviceCopy>(&work)) return device->copy(copy->to, copy->from, copy->size_bytes);
-  if (const auto* clear = std::get_if<DeviceClear>(&work)) return device->clear(clear->at, clear->size_bytes);
+Status DeviceExecutor::Impl::queue(const DeviceWork& one) {
+  if (const auto* copy = std::get_if<DeviceCopy>(&one)) return device->copy(copy->to, copy->from, copy->size_bytes);
+  if (const auto* clear = std::get_if<DeviceClear>(&one)) return device->clear(clear->at, clear->size_bytes);
   return std::visit(
       [&](const auto& launch) -> Status {
         if constexpr (requires { device->launch(launch); }) return device->launch(launch);
         return {};
       },
-      work);
+      one);
 }
 
-Status DeviceExecutor::Impl::record(const DeviceStep& step) {
+/// What the recording does, piece by piece, and what each task of the plan takes of it.
+Status DeviceExecutor::Impl::run_timed() {
+  std::vector<std::int32_t> tasks;  // between the marks
+  DGX_CHECK(device->mark());
+  for (std::size_t w = 0; w < work.work.size(); ++w) {
+    DGX_CHECK(queue(work.work[w]));
+    if (w + 1 < work.work.size() && work.tasks[w + 1] == work.tasks[w]) continue;
+    tasks.push_back(work.tasks[w]);
+    DGX_CHECK(device->mark());
+  }
+  DGX_TRY(const std::vector<double> seconds, device->marked_seconds());
+  for (std::size_t n = 0; n < tasks.size(); ++n) {
+    if (tasks[n] >= 0) profiled.task_seconds[static_cast<std::size_t>(tasks[n])] += seconds[n];
+  }
+  return {};
+}
+
+Status DeviceExecutor::Impl::record() {
   DGX_CHECK(device->begin_recording());
-  for (const DeviceWork& work : step.work) DGX_CHECK(queue(work));
+  for (const DeviceWork& one : work.work) DGX_CHECK(queue(one));
   DGX_TRY(recording, device->end_recording());
   return {};
 }
@@ -171,7 +197,7 @@ Status DeviceExecutor::Impl::step() {
   const auto half = static_cast<std::size_t>(position % 2);
   DGX_CHECK(stage(half, position));
   DGX_CHECK(device->upload(memory, staging[half], offsets.staged_bytes));
-  DGX_CHECK(device->replay(recording));
+  DGX_CHECK(profiled.task_seconds.empty() ? device->replay(recording) : run_timed());
   // Comes while the device computes. What is wrong with it is told when it is that step's turn.
   static_cast<void>(stage(1 - half, position + 1));
   std::vector<std::int32_t> results(offsets.entries.size() + 1);
@@ -262,7 +288,14 @@ Result<std::unique_ptr<DeviceExecutor>> DeviceExecutor::create(std::shared_ptr<c
 }
 
 Status DeviceExecutor::load(const State& state) { return impl_->load(state); }
-Status DeviceExecutor::step() { return impl_->step(); }
+Status DeviceExecutor::step() {
+  if (impl_->profiled.task_seconds.empty()) return impl_->step();
+  const auto begin = std::chrono::steady_clock::now();
+  DGX_CHECK(impl_->step());
+  impl_->profiled.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  ++impl_->profiled.steps;
+  return {};
+}
 std::int64_t DeviceExecutor::position() const { return impl_->position; }
 Result<State> DeviceExecutor::state() const { return impl_->state(); }
 
@@ -290,8 +323,14 @@ Status DeviceExecutor::trace(const Fault& fault, const std::function<Status(std:
 }
 
 std::int64_t DeviceExecutor::planned_bytes() const { return impl_->offsets.size_bytes + impl_->table_bytes; }
+
 Status DeviceExecutor::start_profile() {
-  return usage_error("a step on a device runs as a whole, its operations have no times of their own", "use --profile-ops with --device cpu");
+  impl_->profiled.task_seconds.assign(impl_->plan.tasks.size(), 0.0);
+  return {};
+}
+
+StepProfile DeviceExecutor::profile() const {
+  return {impl_->profiled.steps, impl_->profiled.seconds, operation_profiles(impl_->plan, *impl_->program, impl_->profiled.task_seconds)};
 }
 
 std::string DeviceExecutor::explain() const { return exec::explain(impl_->plan, *impl_->program); }

@@ -36,12 +36,17 @@ class StepMaker {
     for (const DeviceEntry& entry : offsets_.entries) {
       if (entry.before) copy(*entry.spare, offsets_.values[static_cast<std::size_t>(*entry.next)], entry.size_bytes);
     }
-    for (const Task& task : plan_.tasks) add(task);
+    out_.tasks.resize(out_.work.size(), -1);
+    for (std::size_t t = 0; t < plan_.tasks.size(); ++t) {
+      add(plan_.tasks[t]);
+      out_.tasks.resize(out_.work.size(), static_cast<std::int32_t>(t));
+    }
     for (std::size_t e = 0; e < offsets_.entries.size(); ++e) check_finite(e);
     for (const DeviceEntry& entry : offsets_.entries) add_exchange(entry);
     for (const DeviceEntry& entry : offsets_.entries) {
       if (entry.name == "loss") copy(offsets_.loss(), entry.current, entry.size_bytes);
     }
+    out_.tasks.resize(out_.work.size(), -1);
     return std::move(out_);
   }
 

@@ -29,6 +29,7 @@ using DeviceWork = std::variant<kernels::cuda::ElementProgram, kernels::cuda::Ma
 /// All that a step does on the device, in order, and the tables that its launches read there.
 struct DeviceStep {
   std::vector<DeviceWork> work;
+  std::vector<std::int32_t> tasks;  ///< by work: of the plan, or -1
   std::vector<std::uint8_t> tables;
 };
 

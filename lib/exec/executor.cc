@@ -338,7 +338,7 @@ Status ExactExecutor::start_profile() {
 }
 
 StepProfile ExactExecutor::profile() const {
-  return {impl_->profiled_steps, impl_->profiled_seconds, operation_profiles(*impl_->fused)};
+  return {impl_->profiled_steps, impl_->profiled_seconds, operation_profiles(impl_->fused->plan(), *impl_->program, impl_->fused->task_seconds())};
 }
 
 Status ExactExecutor::Impl::step() {

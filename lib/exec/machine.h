@@ -90,7 +90,4 @@ class Machine {
   std::size_t idle_section_;  // the longest that member 0 runs alone; behind the last: there is none
 };
 
-/// What the machine's tasks have taken, one by one; empty unless it times them.
-[[nodiscard]] std::vector<OperationProfile> operation_profiles(const Machine& machine);
-
 }  // namespace dgx::exec

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "dgx/exec/profile.h"
 #include "dgx/kernels/compiled.h"
 #include "dgx/kernels/cpu/matmul.h"
 #include "dgx/kernels/cpu/window.h"
@@ -206,6 +208,9 @@ struct Plan {
 /// "product", "maps", …; and its size, in parentheses, or nothing.
 [[nodiscard]] std::string kind_of(const Task& task);
 [[nodiscard]] std::string form_of(const Task& task);
+
+/// `seconds`: what each task has taken; nothing gives nothing.
+[[nodiscard]] std::vector<OperationProfile> operation_profiles(const Plan& plan, const program::Program& program, std::span<const double> seconds);
 
 /// One line per task.
 [[nodiscard]] std::string explain(const Plan& plan, const program::Program& program);

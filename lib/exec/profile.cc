@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "machine.h"
+#include "plan.h"
 
 namespace dgx::exec {
 
@@ -45,22 +45,21 @@ std::string bare_form(const Task& task) {
 
 }  // namespace
 
-std::vector<OperationProfile> operation_profiles(const Machine& machine) {
-  const Plan& plan = machine.plan();
+std::vector<OperationProfile> operation_profiles(const Plan& plan, const program::Program& program, std::span<const double> seconds) {
   std::vector<OperationProfile> out;
-  for (std::size_t t = 0; t < machine.task_seconds().size(); ++t) {
+  for (std::size_t t = 0; t < seconds.size(); ++t) {
     const Task& task = plan.tasks[t];
     OperationProfile one;
     one.kind = kind_of(task);
     one.form = bare_form(task);
     one.values = values_of(task);
-    one.seconds = machine.task_seconds()[t];
-    one.bytes = bytes_of_task(task, machine.program());
+    one.seconds = seconds[t];
+    one.bytes = bytes_of_task(task, program);
     for (const ValueIndex v : one.values) {
       const auto value = static_cast<std::size_t>(v);
-      one.arithmetic += arithmetic_of(plan.compiled[value], machine.program().values[value]);
+      one.arithmetic += arithmetic_of(plan.compiled[value], program.values[value]);
     }
-    if (!one.values.empty()) one.provenance = machine.program().values[static_cast<std::size_t>(one.values.front())].provenance;
+    if (!one.values.empty()) one.provenance = program.values[static_cast<std::size_t>(one.values.front())].provenance;
     out.push_back(std::move(one));
   }
   return out;

@@ -25,7 +25,8 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
     for (cudaGraphExec_t graph : graphs_) static_cast<void>(cudaGraphExecDestroy(graph));
     for (void* memory : memory_) static_cast<void>(cudaFree(memory));
     for (void* memory : staging_) static_cast<void>(cudaFreeHost(memory));
-    for (cudaEvent_t event : {computed_, downloaded_}) {
+    events_.insert(events_.end(), {computed_, downloaded_});
+    for (cudaEvent_t event : events_) {
       if (event != nullptr) static_cast<void>(cudaEventDestroy(event));
     }
     for (cudaStream_t stream : {stream_, downloads_}) {
@@ -138,6 +139,27 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
     return check(cudaGraphLaunch(graphs_[static_cast<std::size_t>(recording)], stream_), "running a step's graph");
   }
 
+  [[nodiscard]] Status mark() override {
+    DGX_CHECK(state());
+    if (marks_ == events_.size()) {
+      events_.push_back(nullptr);
+      DGX_CHECK(check(cudaEventCreate(&events_.back()), "making an event"));
+    }
+    return check(cudaEventRecord(events_[marks_++], stream_), "reading the device's clock");
+  }
+
+  [[nodiscard]] Result<std::vector<double>> marked_seconds() override {
+    DGX_CHECK(synchronize());
+    std::vector<double> out;
+    for (std::size_t n = 1; n < marks_; ++n) {
+      float milliseconds = 0;
+      DGX_CHECK(check(cudaEventElapsedTime(&milliseconds, events_[n - 1], events_[n]), "reading the device's clock"));
+      out.push_back(static_cast<double>(milliseconds) * 1e-3);
+    }
+    marks_ = 0;
+    return out;
+  }
+
   [[nodiscard]] Status synchronize() override {
     DGX_CHECK(state());
     return check(cudaStreamSynchronize(stream_), "waiting for the device");
@@ -212,6 +234,8 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
   DeviceInfo info_;
   cudaStream_t stream_ = nullptr, downloads_ = nullptr;
   cudaEvent_t computed_ = nullptr, downloaded_ = nullptr;
+  std::vector<cudaEvent_t> events_;  // of marks
+  std::size_t marks_ = 0;            // since marked_seconds()
   mutable std::mutex mutex_;  // of error_
   std::optional<Error> error_;
   std::vector<void*> memory_, staging_;

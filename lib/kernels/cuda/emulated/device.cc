@@ -4,6 +4,7 @@
 //   memory=BYTES      it has no more
 //   lost-after=N      after N launches it is lost: every call is an error from then on
 //   order=reversed|shuffled    in which order threads and blocks take turns
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -98,6 +99,18 @@ class EmulatedDevice final : public KernelDevice<EmulatedDevice> {
   [[nodiscard]] Status finish_download() override { return download_(); }
   [[nodiscard]] Status synchronize() override { return state(); }
 
+  [[nodiscard]] Status mark() override {
+    marks_.push_back(std::chrono::steady_clock::now());
+    return state();
+  }
+  [[nodiscard]] Result<std::vector<double>> marked_seconds() override {
+    DGX_CHECK(state());
+    std::vector<double> out;
+    for (std::size_t n = 1; n < marks_.size(); ++n) out.push_back(std::chrono::duration<double>(marks_[n] - marks_[n - 1]).count());
+    marks_.clear();
+    return out;
+  }
+
   [[nodiscard]] Status copy(void* to, const void* from, std::int64_t size_bytes) override {
     return note([=, this] { return move(to, from, size_bytes); });
   }
@@ -170,6 +183,7 @@ class EmulatedDevice final : public KernelDevice<EmulatedDevice> {
   bool recording_ = false;
   std::int64_t launches_ = 0;
   std::function<Status()> download_;
+  std::vector<std::chrono::steady_clock::time_point> marks_;
   mutable std::mutex mutex_;  // of error_
   std::optional<Error> error_;
 };

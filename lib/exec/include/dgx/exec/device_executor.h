@@ -34,9 +34,9 @@ class DeviceExecutor final : public StepExecutor {
   [[nodiscard]] Status trace(const Fault& fault, const std::function<Status(std::int32_t, const TensorView&)>& visit) override;
   [[nodiscard]] std::int64_t planned_bytes() const override;
   [[nodiscard]] std::string explain() const override;
-  /// kUsage: a recording is replayed as a whole.
+  /// From now on a step's kernels are started one by one, and timed by the device's clock, which includes what it waits for the next to be started.
   [[nodiscard]] Status start_profile() override;
-  [[nodiscard]] StepProfile profile() const override { return {}; }
+  [[nodiscard]] StepProfile profile() const override;
 
   [[nodiscard]] const kernels::cuda::DeviceInfo& device() const;
 

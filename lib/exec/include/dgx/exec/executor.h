@@ -60,7 +60,7 @@ class StepExecutor : public protocol::Executor {
   [[nodiscard]] virtual std::int64_t planned_bytes() const = 0;
   /// One line per operation of the plan: what runs, and how it was recognised.
   [[nodiscard]] virtual std::string explain() const = 0;
-  /// From now on step() notes what every operation takes: two readings of a clock each. kUsage where operations have no times of their own.
+  /// From now on step() notes what every operation takes: two readings of a clock each.
   [[nodiscard]] virtual Status start_profile() = 0;
   /// What steps have taken since; of no steps unless start_profile() was called.
   [[nodiscard]] virtual StepProfile profile() const = 0;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "dgx/core/host_device.h"
 #include "dgx/core/result.h"
@@ -296,6 +297,11 @@ class Device {
   [[nodiscard]] virtual Result<int> end_recording() = 0;
   /// Queues all that was noted, at once.
   [[nodiscard]] virtual Status replay(int recording) = 0;
+
+  /// Queues a reading of the device's clock. Not while recording.
+  [[nodiscard]] virtual Status mark() = 0;
+  /// Waits for what is queued. The seconds from each mark to the next of those since the last call.
+  [[nodiscard]] virtual Result<std::vector<double>> marked_seconds() = 0;
 
   /// Waits for what is queued.
   [[nodiscard]] virtual Status synchronize() = 0;
