@@ -44,9 +44,13 @@ if [ -n "$slow" ]; then
   [ -e "tests/slow/$slow.sh" ] || { echo "tests/run.sh: no tests/slow/$slow.sh" >&2; exit 2; }
   exec sh "tests/slow/$slow.sh" "$build"
 fi
+if [ -e "$build/lib/libdgx_cuda.so" ]; then
+  nvidia-smi -L 2>/dev/null || echo "gpu/real: skipped, no GPU"
+else
+  echo "gpu: skipped, no nvcc: libdgx_cuda.so is not built"
+  [ -z "$gpu" ] || exit 0
+fi
 if [ -n "$gpu" ]; then
-  command -v nvcc >/dev/null || [ -x /usr/local/cuda/bin/nvcc ] || { echo "skipped, no nvcc: libdgx_cuda.so is not built"; exit 0; }
-  nvidia-smi -L 2>/dev/null || echo "skipped, no GPU: what needs one is not run"
   exec ctest --test-dir "$build" --output-on-failure -L gpu "$@"
 fi
 exec ctest --test-dir "$build" --output-on-failure -j "$jobs" "$@"
