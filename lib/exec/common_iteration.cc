@@ -1,8 +1,6 @@
 #include "common_iteration.h"
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
@@ -54,11 +52,9 @@ std::set<std::int64_t> places(const Shape& shape) {
   return out;
 }
 
-std::int64_t count_of(const Shape& shape) { return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>()); }
-
 /// Whether the shapes have one count, and dimensions of one are products of neighbours of the other's.
 bool is_split_of_other(const Shape& a, const Shape& b) {
-  if (count_of(a) != count_of(b)) return false;
+  if (*element_count(a) != *element_count(b)) return false;
   const auto of_a = places(a);
   const auto of_b = places(b);
   return std::includes(of_a.begin(), of_a.end(), of_b.begin(), of_b.end()) || std::includes(of_b.begin(), of_b.end(), of_a.begin(), of_a.end());
@@ -147,7 +143,7 @@ class Sharer {
       for (std::size_t d = 0; d < strides->size(); ++d) {
         if ((*strides)[d] != 0) flat.terms.push_back({Term::Symbol::kIndex, static_cast<std::int32_t>(d), (*strides)[d]});
       }
-      access.view = Shape{count_of(at(access.value).shape)};
+      access.view = Shape{*element_count(at(access.value).shape)};
       access.coordinates = {std::move(flat)};
     }
     return changed;

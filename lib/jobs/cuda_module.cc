@@ -2,26 +2,15 @@
 
 #include <dlfcn.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <string>
 
 #include "dgx/kernels/cuda/interface.h"
+#include "module_path.h"
 
 namespace dgx::jobs {
-namespace {
-
-std::string module_path() {
-  if (const char* given = std::getenv("DGX_CUDA_MODULE"); given != nullptr && *given != '\0') return given;
-  std::error_code error;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  return (program.parent_path().parent_path() / "lib" / "libdgx_cuda.so").string();
-}
-
-}  // namespace
 
 Result<std::unique_ptr<kernels::cuda::Device>> open_cuda_device() {
-  const std::string path = module_path();
+  const std::string path = module_path("DGX_CUDA_MODULE", "libdgx_cuda.so");
   void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // stays open as long as the process lives
   if (handle == nullptr) {
     return internal_error(std::string("--device cuda: cannot open its module: ") + ::dlerror(),

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <functional>
 #include <numeric>
 
 #include "dgx/bundle/run.h"
@@ -43,8 +42,7 @@ bool classifies(const manifest::Task& task) { return task.loss.kind == program::
 
 /// Targets of one sample.
 std::int64_t targets_in(const manifest::Task& task) {
-  return std::accumulate(task.dataset.y.shape.begin(), task.dataset.y.shape.end(), std::int64_t{1},
-                         std::multiplies<>());
+  return *element_count(task.dataset.y.shape);
 }
 
 /// Whether a sample is a sequence of tokens, each with a target.
@@ -74,7 +72,7 @@ Status check_test_labels(const program::Program& program, const manifest::Task& 
   const auto best = std::find_if(program.values.rbegin(), program.values.rend(),
                                  [](const kernels::Primitive& line) { return line.kind == kernels::Kind::kArgmax; });
   if (!classifies(task) || !range || best == program.values.rend()) return {};
-  const std::int64_t classes = std::accumulate(best->fold.begin(), best->fold.end(), std::int64_t{1}, std::multiplies<>());
+  const std::int64_t classes = *element_count(best->fold);
   if (range->low >= 0 && range->high < classes) return {};
   return malformed("labels go from " + std::to_string(range->low) + " to " + std::to_string(range->high) +
                    ", the model has classes 0 to " + std::to_string(classes - 1));

@@ -2,9 +2,9 @@
 
 #include <dlfcn.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <string>
+
+#include "module_path.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 // At exit LeakSanitizer stops all threads and reads their thread-local storage; while libtorch's threads end, that crashes now and then.
@@ -13,21 +13,11 @@ extern "C" int __lsan_is_turned_off() { return ::dlopen("libtorch_cpu.so", RTLD_
 #endif
 
 namespace dgx::jobs {
-namespace {
-
-std::string module_path() {
-  if (const char* given = std::getenv("DGX_TORCH_MODULE"); given != nullptr && *given != '\0') return given;
-  std::error_code error;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  return (program.parent_path().parent_path() / "lib" / "libdgx_torch.so").string();
-}
-
-}  // namespace
 
 Result<program::CaptureBackend*> open_torch_module() {
   static program::CaptureBackend* backend = nullptr;
   if (backend != nullptr) return backend;
-  const std::string path = module_path();
+  const std::string path = module_path("DGX_TORCH_MODULE", "libdgx_torch.so");
   void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     return internal_error(std::string("cannot open the torch module: ") + ::dlerror(),
