@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 """The programs with --device cuda: the CPU's digests, and the stored ones.
 
-usage: devices.py --bin FOLDER [--module FILE] [--steps N] [--behaviours] [--stored]
+usage: devices.py --bin FOLDER [--module FILE] [--steps N] [--few] [--behaviours] [--stored]
 
 Without --module, the real one beside the programs: exits 77, "skipped, no GPU", if it finds none. --module names the emulated
-device's in a build with tests; --behaviours also lets that one run out of memory, be lost, and change the order of threads. --stored: only tasks that are stored, where dgx is built without libtorch.
+device's in a build with tests; --behaviours also lets that one run out of memory, be lost, and change the order of threads. --few: of networks
+that take a CPU long, five steps. --stored: only tasks that are stored, where dgx is built without libtorch.
 """
 
 import argparse
@@ -156,6 +157,7 @@ def main():
     parser.add_argument("--bin", required=True)
     parser.add_argument("--module")
     parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--few", action="store_true")
     parser.add_argument("--behaviours", action="store_true")
     parser.add_argument("--stored", action="store_true")
     options = parser.parse_args()
@@ -163,7 +165,7 @@ def main():
         bench = Bench(options, folder)
         bench.behaviours = ["", "order=reversed", "order=shuffled"] if options.behaviours else [""]
         bench.emulated = bool(options.module)
-        bench.few = 5 if options.behaviours else 50  # of models that take a CPU long
+        bench.few = 5 if options.few else options.steps
         small = tasks.pack_small(bench.bin, folder)
         code, said = bench.call("dgx-train", tasks.stored("small"), "--data", small, "-o", "probe", "--until", 1, "--device", "cuda")
         if code == 70 and not options.module:

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "../kernel_device.h"
+#include "call.h"
 #include "dgx/kernels/cuda/interface.h"
 
 namespace dgx::kernels::cuda::emulated {
@@ -143,7 +144,7 @@ class EmulatedDevice final : public KernelDevice<EmulatedDevice> {
       DGX_CHECK(state());
       if (behaviour_.lost_after && launches_ == *behaviour_.lost_after) return fail("kernel " + std::string(name) + ": the device is lost");
       ++launches_;
-      if (Status run = runner_.run(grid.blocks, grid.threads, [&] { kernel(arguments...); }); !run.ok()) {
+      if (Status run = runner_.run(grid.blocks, grid.threads, [&] { call(kernel, arguments...); }); !run.ok()) {
         return fail("kernel " + std::string(name) + ": " + run.error().message);
       }
       return {};

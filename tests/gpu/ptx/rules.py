@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """What nvcc made of the kernels leaves a GPU no freedom (dgx-numerics(7), "GPUs"): every operation says that it rounds to nearest.
 
-usage: ptx.py NVCC FLAG... SOURCE     compiles SOURCE to PTX with these flags
+usage: rules.py NVCC FLAG... SOURCE     compiles SOURCE to PTX with these flags
 """
 
 import re

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+
+namespace dgx::kernels::cuda::emulated {
+
+/// Runs a kernel for one thread. With DGX_TRANSLATED_KERNELS the kernels are not those of the .cuh files but, of the same names, what tests/gpu/ptx made
+/// of nvcc's output: they take the addresses of their arguments.
+template <class... A>
+void call(void (*kernel)(A...), const A&... arguments) {
+#ifdef DGX_TRANSLATED_KERNELS
+  const std::uint8_t* const all[] = {reinterpret_cast<const std::uint8_t*>(&arguments)...};
+  reinterpret_cast<void (*)(const std::uint8_t* const*)>(reinterpret_cast<void (*)()>(kernel))(all);
+#else
+  kernel(arguments...);
+#endif
+}
+
+}  // namespace dgx::kernels::cuda::emulated
