@@ -245,7 +245,7 @@ Result<TrainResult> train(const TrainOptions& options, const JobContext& context
                                  options.drill.value_or("")};
   const bool continued = exists(options.run + "/index.h5");
   // First, so that nothing is written where steps cannot be computed.
-  DGX_TRY(const auto executor, make_executor_on(options.device, files, data, context.threads));
+  DGX_TRY(const auto executor, make_executor_on(options.device, files, data, context));
   DGX_TRY(bundle::RunWriter run, open_run(options, files, header, keep));
   return Training(options, context, files, *executor, run, std::move(drill), continued).all();
 }

@@ -222,7 +222,7 @@ Result<VerifyResult> verify(const VerifyOptions& options, const JobContext& cont
   DGX_TRY(StartStates starts, StartStates::open(options.from, v.proof, v.files.segments, context.threads));
   if (const auto absent = starts.missing(v.drawn); !absent.empty()) return inconclusive(options.from, absent);
   DGX_TRY(const bundle::Dataset data, open_dataset(options.data, v.files.body()));
-  DGX_TRY(const auto executor, make_executor_on(options.device, v.files, data, context.threads));
+  DGX_TRY(const auto executor, make_executor_on(options.device, v.files, data, context));
 
   Replayer replayer(v, starts, *executor, context);
   replayer.expect(v.drawn);
@@ -278,7 +278,7 @@ Result<ShardResult> verify_shard(const VerifyOptions& options, const JobContext&
   DGX_TRY(StartStates starts, StartStates::open(options.from, v.proof, v.files.segments, context.threads));
   if (const auto absent = starts.missing(due); !absent.empty()) return inconclusive(options.from, absent);
   DGX_TRY(const bundle::Dataset data, open_dataset(options.data, v.files.body()));
-  DGX_TRY(const auto executor, make_executor_on(options.device, v.files, data, context.threads));
+  DGX_TRY(const auto executor, make_executor_on(options.device, v.files, data, context));
   Replayer replayer(v, starts, *executor, context);
   replayer.expect(due);
   const auto begin = Clock::now();
