@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Writes include/dgx/kernels/function_tables.h: the constants of the elementary functions, from their definitions.
 
-Standard library only. Run it as `make_function_tables.py > include/dgx/kernels/function_tables.h`.
+Standard library only. Run it as `make_function_tables.py > include/dgx/kernels/function_tables.h`, and
+`make_function_tables.py pairs > include/dgx/kernels/function_pair_tables.h` for those of function_pairs.h.
 Polynomials interpolate at Chebyshev nodes, which is within a small factor of minimax.
 """
 
 import math
 import struct
+import sys
 from decimal import Decimal, getcontext
 from fractions import Fraction
 
@@ -209,13 +211,159 @@ def cosine_quotient(z):
     return series(z, Fraction(1, 24), lambda n: Fraction(-1, (2 * n + 3) * (2 * n + 4)))
 
 
-print("#pragma once\n\n#include <cstdint>\n\n#include \"dgx/core/host_device.h\"\n")
-print("// Written by make_function_tables.py. Constants of the elementary functions; function_formulas.h says what they are for.\n")
-print("namespace dgx::kernels {\n")
-exp_tables()
-print()
-log_tables()
-erf_tables()
-print()
-sine_tables()
-print("\n}  // namespace dgx::kernels")
+# function_pair_tables.h: constants in binary32, or as sums of two.
+
+
+def single(value):
+    """The float next to `value`, or to the double next to it."""
+    return Fraction(struct.unpack("f", struct.pack("f", float(value)))[0])
+
+
+def short(value):
+    """A float in C's hexadecimal notation."""
+    digits, exponent = float(single(value)).hex().split("p")
+    return f"{digits.rstrip('0').rstrip('.')}p{exponent}F"
+
+
+def two(value):
+    head = single(value)
+    return [head, single(value - head)]
+
+
+def print_float(name, value):
+    print(f"inline constexpr float {name} = {short(value)};")
+
+
+def print_sum(name, value):
+    """kName and kNameTail."""
+    head, tail = two(value)
+    print_float(name, head)
+    print_float(f"{name}Tail", tail)
+
+
+def print_floats(name, values, comment):
+    print(f"\n// {comment}")
+    print(f"DGX_TABLE float {name}[{len(values)}] = {{{', '.join(short(value) for value in values)}}};")
+
+
+def print_rows(kind, name, rows, comment):
+    print(f"\n// {comment}")
+    print(f"alignas(128) DGX_TABLE {kind} {name}[{len(rows)}] = {{")
+    for row in rows:
+        print("    {" + ", ".join(short(value) for value in row) + "},")
+    print("};")
+
+
+def pair_exp_tables():
+    print_float("kPairsThirtyTwoOverLn2", 32 / LN2)
+    print_sum("kPairsLn2Over32", LN2 / 32)
+    print_rows("FloatPair", "kPairsExpTable", [two(exp(LN2 * i / 32)) for i in range(32)], "2^(i/32).")
+    bound = LN2 / 64 * Fraction(10001, 10000)
+    print_floats("kPairsExpPolynomial", polynomial(lambda r: (exp(r) - 1 - r - r**2 / 2) / r**3, -bound, bound, 2),
+                 "(e^r - 1 - r - r^2/2) / r^3 for |r| <= ln(2)/64.")
+
+
+# Of equal length in the bits of a float, from PAIR_LOG_LOW to twice that; one of them is [1 - 1/128, 1 + 1/64).
+PAIR_LOG_LOW = Fraction(3, 4) - Fraction(1, 128)
+
+
+def pair_log_tables():
+    edges = ([PAIR_LOG_LOW + Fraction(i, 64) for i in range(17)] + [1 + Fraction(1, 64) + Fraction(i, 32) for i in range(16)])
+    reciprocals = [Fraction(1) if low < 1 < high else single(2 / (low + high)) for low, high in zip(edges[:-1], edges[1:])]
+    print_sum("kPairsLn2", LN2)
+    low_bits = int.from_bytes(struct.pack(">f", float(PAIR_LOG_LOW)), "big")
+    print(f"inline constexpr std::uint32_t kPairsLogLowBits = 0x{low_bits:08x};  // of {float(PAIR_LOG_LOW)}")
+    print_rows("FloatLogarithm", "kPairsLogTable", [[c, *two(-log(c))] for c in reciprocals],
+               "c near 1/m in the interval, and -log(c).")
+    bounds = [edge * c - 1 for low, high, c in zip(edges[:-1], edges[1:], reciprocals) for edge in (low, high)]
+    print_floats("kPairsLogPolynomial", polynomial(lambda r: (log(1 + r) - r + r**2 / 2) / r**3, min(bounds), max(bounds), 4),
+                 f"(log(1 + r) - r + r^2/2) / r^3 for {float(min(bounds)):.5f} <= r <= {float(max(bounds)):.5f}.")
+
+
+def pair_erf_tables():
+    print("\n// erf(a)/a for |a - i/16| <= 1/32: coefficients of d^k, d = a - i/16, the first three as sums.")
+    print("alignas(128) DGX_TABLE FloatErf kPairsErfTable[64] = {")
+    for i in range(64):
+        row = polynomial(lambda d: erf_over_x(Fraction(i, 16) + d), Fraction(-1, 32), Fraction(1, 32), 7)
+        sums = "}, {".join(", ".join(short(value) for value in two(c)) for c in row[:3])
+        print("    {{{" + sums + "}}, {" + ", ".join(short(c) for c in row[3:]) + "}},")
+    print("};")
+
+
+def sine(x):
+    return fraction(x * series(x * x, Fraction(1), lambda n: Fraction(-1, 2 * n * (2 * n + 1))))
+
+
+def sine_of_turn(i):
+    """sin(2 pi i / 128)."""
+    i %= 128
+    if i >= 64:
+        return -sine_of_turn(i - 64)
+    return sine(PI * min(i, 64 - i) / 64)
+
+
+def pair_sine_tables():
+    print_float("kPairsSixtyFourOverPi", 64 / PI)
+    first = single(PI / 64)
+    second, third = two(PI / 64 - first)
+    print_float("kPairsPiOver64First", first)
+    print_float("kPairsPiOver64Second", second)
+    print_float("kPairsPiOver64Third", third)
+    print_rows("FloatPair", "kPairsSineTable", [two(sine_of_turn(i)) for i in range(128)], "sin(i pi/64).")
+    bound, tiny = (PI / 128 * Fraction(103, 100)) ** 2, Fraction(1, 2**40)
+    print_floats("kPairsSinPolynomial", polynomial(sine_quotient, tiny, bound, 1), "(sin(r) - r) / r^3 in r^2, |r| <= 1.03 pi/128.")
+    print_floats("kPairsCosPolynomial", polynomial(cosine_quotient, tiny, bound, 1), "(cos(r) - 1 + r^2/2) / r^4 in r^2, |r| <= 1.03 pi/128.")
+
+
+def pair_tables():
+    pair_exp_tables()
+    print()
+    pair_log_tables()
+    pair_erf_tables()
+    print()
+    pair_sine_tables()
+
+
+PAIR_TYPES = """/// A number as the sum of two floats.
+struct alignas(8) FloatPair {
+  float head;
+  float tail;
+};
+struct alignas(16) FloatLogarithm {
+  float reciprocal;
+  float head;
+  float tail;
+};
+struct alignas(16) FloatErf {
+  FloatPair sums[3];
+  float further[5];
+};
+"""
+
+
+def main():
+    pairs = sys.argv[1:] == ["pairs"]
+    print("#pragma once\n")
+    print("#include <cstdint>\n")
+    print("#include \"dgx/core/host_device.h\"\n")
+    print(f"// Written by make_function_tables.py. Constants of the elementary functions; {'function_pairs.h' if pairs else 'function_formulas.h'} says what they are for.\n")
+    print("namespace dgx::kernels {\n")
+    if pairs:
+        print(PAIR_TYPES)
+        pair_tables()
+    else:
+        tables()
+    print("\n}  // namespace dgx::kernels")
+
+
+def tables():
+    exp_tables()
+    print()
+    log_tables()
+    erf_tables()
+    print()
+    sine_tables()
+
+
+if __name__ == "__main__":
+    main()

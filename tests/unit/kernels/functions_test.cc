@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "dgx/kernels/function_pairs.h"
 #include "function_spans.h"
 
 namespace dgx::kernels {
@@ -195,7 +196,8 @@ TEST_CASE("vectors give the bits of the scalar functions on every instruction se
   }
 }
 
-TEST_CASE("vectors give the bits of the scalar functions at edges") {
+/// Where a formula begins, ends or changes, and what lies beside it.
+std::vector<float> edges() {
   std::vector<float> x;
   for (const float e :
        {0.0F, kSmallest, 0x1p-126F, 1.0F, 0.75F, 0x1.78p-1F, 10.0F, 3.9999F, 89.0F, 105.0F, 30.0F, 0x1p17F,
@@ -206,12 +208,81 @@ TEST_CASE("vectors give the bits of the scalar functions at edges") {
       x.push_back(-near);
     }
   }
+  return x;
+}
+
+TEST_CASE("vectors give the bits of the scalar functions at edges") {
+  const std::vector<float> x = edges();
   for (const auto& form : dgx::testing::function_forms()) {
     INFO(form.name << " on " << form.target);
     const std::size_t i = first_difference(form, x);
     if (i != x.size()) INFO("argument bits 0x" << std::hex << bits_of(x[i]));
     CHECK(i == x.size());
   }
+}
+
+/// A function by pairs of floats (function_pairs.h), and its definition.
+struct PairForm {
+  const char* name;
+  formula::pairs::Rounded (*by_pairs)(float);
+  Function definition;
+};
+
+const PairForm kPairForms[] = {
+    {"exp", &formula::pairs::exp, &exp_f32},    {"expm1", &formula::pairs::expm1, &expm1_f32},
+    {"log", &formula::pairs::log, &log_f32},    {"log1p", &formula::pairs::log1p, &log1p_f32},
+    {"sin", &formula::pairs::sin, &sin_f32},    {"cos", &formula::pairs::cos, &cos_f32},
+    {"tanh", &formula::pairs::tanh, &tanh_f32}, {"erf", &formula::pairs::erf, &erf_f32},
+};
+
+/// How many of the arguments pairs leave to the definition; fails where they are certain, and wrong.
+std::size_t check_pairs(const PairForm& form, const std::vector<float>& x) {
+  std::size_t uncertain = 0, wrong = 0;
+  for (const float argument : x) {
+    const formula::pairs::Rounded got = form.by_pairs(argument);
+    uncertain += got.certain ? 0 : 1;
+    if (!got.certain || bits_of(got.value) == bits_of(form.definition(argument)) || ++wrong > 5) continue;
+    INFO(form.name << " of argument bits 0x" << std::hex << bits_of(argument));
+    CHECK(bits_of(got.value) == bits_of(form.definition(argument)));
+  }
+  CHECK(wrong == 0);
+  return uncertain;
+}
+
+TEST_CASE("pairs of floats are certain of nothing but the value") {
+  std::vector<float> x = edges();
+  for (const float e : {87.25F, 88.72284F, 103.97208F, 18.0F, 9.5F, 9.010913F, 3.9375F, 3.919206F, 0x1p-100F,
+                        0x1p16F, 0x1.0p-7F, 0x1.62e43p-7F}) {
+    for (const std::uint32_t step : {0xFFFFFFFFU, 0U, 1U}) {
+      x.push_back(std::bit_cast<float>(bits_of(e) + step));
+      x.push_back(-x.back());
+    }
+  }
+  for (std::uint32_t high = 0; high < 1U << 16; ++high)
+    x.push_back(std::bit_cast<float>(high << 16 | (high * 40503U & 0xFFFFU)));
+  for (const float drawn : arguments(1U << 19, 20261122)) x.push_back(drawn);
+  for (const PairForm& form : kPairForms) check_pairs(form, x);
+}
+
+TEST_CASE("pairs of floats know nearly all values where functions are not constant") {
+  std::vector<float> x = arguments(1U << 18, 7);
+  for (float& argument : x) {
+    while (!(std::fabs(argument) < 64.0F)) argument = std::isfinite(argument) ? argument * 0x1p-8F : 1.0F;
+    if (std::fabs(argument) < 0x1p-64F) argument = 0.0F;
+  }
+  for (const PairForm& form : kPairForms) {
+    INFO(form.name);
+    CHECK(check_pairs(form, x) < x.size() >> 12);
+  }
+}
+
+TEST_CASE("functions by pairs are those of the definition, asked or not") {
+  using formula::PairFunctions;
+  CHECK(PairFunctions::exp(-90.0F) == exp_f32(-90.0F));
+  CHECK(PairFunctions::sin(0x1p80F) == sin_f32(0x1p80F));
+  CHECK(PairFunctions::log(0x1p-140F) == log_f32(0x1p-140F));
+  CHECK(PairFunctions::erf(0x1p-140F) == erf_f32(0x1p-140F));
+  CHECK(PairFunctions::tanh(0.5F) == tanh_f32(0.5F));
 }
 
 }  // namespace

@@ -261,4 +261,16 @@ DGX_HOST_NOINLINE DGX_HOST_DEVICE inline float erf_f32(float x) {
   return std::copysign(round_to_float(a * std::fma(odd, d, even)), x);
 }
 
+/// All of them, for templates that leave open how they are computed.
+struct DefinedFunctions {
+  DGX_HOST_DEVICE static float exp(float x) { return exp_f32(x); }
+  DGX_HOST_DEVICE static float expm1(float x) { return expm1_f32(x); }
+  DGX_HOST_DEVICE static float log(float x) { return log_f32(x); }
+  DGX_HOST_DEVICE static float log1p(float x) { return log1p_f32(x); }
+  DGX_HOST_DEVICE static float sin(float x) { return sin_f32(x); }
+  DGX_HOST_DEVICE static float cos(float x) { return cos_f32(x); }
+  DGX_HOST_DEVICE static float tanh(float x) { return tanh_f32(x); }
+  DGX_HOST_DEVICE static float erf(float x) { return erf_f32(x); }
+};
+
 }  // namespace dgx::kernels::formula

@@ -12,7 +12,9 @@
 /// container or a string.
 namespace dgx::kernels::formula {
 
-/// kernels::apply_real.
+/// kernels::apply_real. Functions says how the elementary functions are computed: as they are defined, or as
+/// function_pairs.h says. The bits are the same.
+template <class Functions = DefinedFunctions>
 DGX_HOST_DEVICE inline float apply_real(ScalarOp op, float a, float b, float c) {
   switch (op) {
     case ScalarOp::kAdd:
@@ -42,21 +44,21 @@ DGX_HOST_DEVICE inline float apply_real(ScalarOp op, float a, float b, float c) 
     case ScalarOp::kRint:
       return std::nearbyint(a);
     case ScalarOp::kExp:
-      return exp_f32(a);
+      return Functions::exp(a);
     case ScalarOp::kExpm1:
-      return expm1_f32(a);
+      return Functions::expm1(a);
     case ScalarOp::kLog:
-      return log_f32(a);
+      return Functions::log(a);
     case ScalarOp::kLog1p:
-      return log1p_f32(a);
+      return Functions::log1p(a);
     case ScalarOp::kSin:
-      return sin_f32(a);
+      return Functions::sin(a);
     case ScalarOp::kCos:
-      return cos_f32(a);
+      return Functions::cos(a);
     case ScalarOp::kTanh:
-      return tanh_f32(a);
+      return Functions::tanh(a);
     case ScalarOp::kErf:
-      return erf_f32(a);
+      return Functions::erf(a);
     default:
       return 0;
   }

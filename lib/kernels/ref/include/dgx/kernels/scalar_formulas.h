@@ -12,7 +12,8 @@
 namespace dgx::kernels::formula {
 
 /// The scalar operation of a step on numbers without types. Of a select, operands 0 and 1 are the condition
-/// and the branch taken.
+/// and the branch taken. Functions as in apply_real.
+template <class Functions = DefinedFunctions>
 DGX_HOST_DEVICE inline Slot apply_step(const CompiledStep& step, const std::array<Slot, 3>& operands) {
   const Slot a = operands[0];
   const Slot b = operands[1];
@@ -43,7 +44,7 @@ DGX_HOST_DEVICE inline Slot apply_step(const CompiledStep& step, const std::arra
       break;
   }
   if (is_real) {
-    result.real = formula::apply_real(step.op, a.real, b.real, operands[2].real);
+    result.real = formula::apply_real<Functions>(step.op, a.real, b.real, operands[2].real);
   } else {
     result.integer = formula::apply_integer(step.op, a.integer, b.integer);
   }
