@@ -25,6 +25,7 @@ TEXT = pathlib.Path("/usr/share/common-licenses/GPL-3")
 SCRIPTED = {"llama": ("Llama", "text", "adamw:lr=1e-2,betas=0.9/0.95,weight-decay=0.1"),
             "vision_transformer": ("VisionTransformer", "images", "adam:lr=3e-3"),
             "depthwise": ("Depthwise", "images", "sgd:lr=0.1,momentum=0.9")}
+FUNCTIONS = ("pairs", "binary64")
 failures = 0
 
 
@@ -52,8 +53,9 @@ class Bench:
         done = subprocess.run([self.bin / words[0], *map(str, words[1:])], cwd=self.folder, env=environment, capture_output=True, text=True)
         return done.returncode, done.stderr
 
-    def train(self, task, data, run, *words, device, behaviour=""):
-        environment = dict(self.environment, DGX_EMULATED_DEVICE=behaviour)
+    def train(self, task, data, run, *words, device, behaviour="", functions=""):
+        """`functions`: how the device computes elementary functions, if it is not to choose."""
+        environment = dict(self.environment, DGX_EMULATED_DEVICE=behaviour or (functions and f"functions={functions}"), DGX_DEVICE_FUNCTIONS=functions)
         return tasks.train(self.bin, task, data, run, "--device", device, *map(str, words), cwd=self.folder, env=environment)[1]
 
     def submit(self, name, data, *words):
@@ -75,9 +77,12 @@ def stored_digests(bench, small):
     check(got == tasks.expected()["small"]["states"]["20"], "the stored state after 20 steps, on both devices in turns")
 
 
-def same_digest(bench, name, task, data, steps):
-    states = [bench.train(task, data, f"{name}-{device}", "--until", steps, device=device)["state"] for device in ("cpu", "cuda")]
-    check(states[0] == states[1], f"{name}: after {steps} steps the CPU has {states[0]}, the device {states[1]}")
+def same_digest(bench, name, task, data, steps, ways=("",)):
+    """Of the CPU and of a device that computes elementary functions in these ways."""
+    states = [bench.train(task, data, f"{name}-cpu", "--until", steps, device="cpu")["state"]]
+    for way in ways:
+        states.append(bench.train(task, data, f"{name}-cuda-{way}", "--until", steps, device="cuda", functions=way)["state"])
+        check(states[0] == states[-1], f"{name}: after {steps} steps the CPU has {states[0]}, the device {states[-1]} {way}")
     print(f"{name}: {steps} steps, {states[0][:12]}")
 
 
@@ -85,12 +90,13 @@ def built_in(bench, small, steps):
     pack_images(bench)
     tasks.run(bench.bin, "dgx-pack", "idx", "--images", "i.idx", "--labels", "l.idx", "--scale", "0.00390625", "-o", "i.h5", cwd=bench.folder)
     images = ["--loss", "cross-entropy", "--optimizer", "sgd:lr=0.1,momentum=0.9", "--batch", 2, "--steps", 50, "--checkpoint-every", 25]
-    same_digest(bench, "mlp", bench.submit("mlp", small, "--model", "mlp:144-33-10,activation=gelu", "--clip-norm", "0.5", *images), small, steps)
+    same_digest(bench, "mlp", bench.submit("mlp", small, "--model", "mlp:144-33-10,activation=gelu", "--clip-norm", "0.5", *images), small, steps, ("", *FUNCTIONS))
     same_digest(bench, "resnet", bench.submit("resnet", "i.h5", "--model", "resnet20", *images), "i.h5", min(steps, bench.few))
     text = bench.path("text.h5")
     tasks.run(bench.bin, "dgx-pack", "text", str(TEXT), "--context", "16", "--first", "64", "-o", text)
     same_digest(bench, "gpt", bench.submit("gpt", text, "--model", "gpt:layers=2,width=32,heads=2,context=16,dropout=0.1", "--loss", "cross-entropy",
-                                           "--optimizer", "adamw:lr=1e-3", "--batch", 4, "--steps", 50, "--checkpoint-every", 25), text, min(steps, bench.few))
+                                           "--optimizer", "adamw:lr=1e-3", "--batch", 4, "--steps", 50, "--checkpoint-every", 25), text, min(steps, bench.few),
+                FUNCTIONS)
 
 
 def scripted(bench, small, steps):

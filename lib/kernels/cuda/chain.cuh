@@ -32,8 +32,8 @@ __global__ void run_chain(KeyedChain chain) {
   const PrimitiveView& primitive = view_of(chain.member.primitive);
   const MadeNumbers none{};
   DeviceSource source(chain.member.bindings, none);
-  PlainNumbers numbers;
-  ElementEvaluator<PrimitiveView, PlainNumbers, DeviceSource, 1> evaluator(primitive, source, numbers);
+  DeviceNumbers numbers;
+  ElementEvaluator<PrimitiveView, DeviceNumbers, DeviceSource, 1> evaluator(primitive, source, numbers);
   evaluator.seek(element);
   evaluator.seek_fold(0);
   auto running = evaluator.start();

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "dgx/kernels/cuda/interface.h"
@@ -47,6 +48,7 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
     if (counted != cudaSuccess) return internal_error("--device cuda: " + text_of(counted), "use --device cpu");
     DGX_CHECK(check(cudaSetDevice(0), "opening the device"));
     DGX_CHECK(read_info());
+    DGX_CHECK(choose_functions());
     for (cudaStream_t* stream : {&stream_, &downloads_}) DGX_CHECK(check(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking), "making a stream"));
     // Who waits for a download has time, and should not spin beside a training.
     for (cudaEvent_t* event : {&computed_, &downloaded_}) {
@@ -217,6 +219,23 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
     DGX_TRY(const std::int64_t stacks, stack_bytes(properties));
     info_.free_bytes = std::max<std::int64_t>(static_cast<std::int64_t>(free) - stacks, 0);
     return {};
+  }
+
+  /// How the kernels compute elementary functions: without binary64 where it is an eighth as fast as binary32 or slower, as on all GPUs but a data
+  /// centre's (64 and 32 times beside 2). DGX_DEVICE_FUNCTIONS says it instead: pairs or binary64.
+  [[nodiscard]] Status choose_functions() {
+    const char* const said = std::getenv("DGX_DEVICE_FUNCTIONS");
+    const std::string_view wish = said == nullptr ? "" : said;
+    if (wish.empty()) {
+      int times_as_fast = 0;
+      DGX_CHECK(check(cudaDeviceGetAttribute(&times_as_fast, cudaDevAttrSingleToDoublePrecisionPerfRatio, 0), "asking how fast the device is"));
+      info_.functions_by_pairs = times_as_fast >= 8;
+    } else if (wish == "pairs" || wish == "binary64") {
+      info_.functions_by_pairs = wish == "pairs";
+    } else {
+      return usage_error("DGX_DEVICE_FUNCTIONS: what is '" + std::string(wish) + "'?", "set it to pairs or binary64, or not at all");
+    }
+    return check(cudaMemcpyToSymbol(functions_by_pairs, &info_.functions_by_pairs, sizeof(bool)), "telling the device how to compute functions");
   }
 
   /// What the driver takes, when a kernel first runs, for the local memory of all threads that the device can hold at once.

@@ -10,10 +10,10 @@
 
 #include "dgx/kernels/cuda/device.h"
 #include "dgx/kernels/element.h"
-#include "dgx/kernels/plain_numbers.h"
 #include "dgx/kernels/primitive_view.h"
 #include "dgx/kernels/scalar.h"
 #include "finite.cuh"
+#include "functions.cuh"
 
 namespace dgx::kernels::cuda {
 
@@ -76,8 +76,8 @@ __global__ void run_elements(ElementProgram program) {
     const ElementMember& member = program.members[m];
     const PrimitiveView& primitive = view_of(member.primitive);
     DeviceSource source(member.bindings, made);
-    PlainNumbers numbers;
-    ElementEvaluator<PrimitiveView, PlainNumbers, DeviceSource, kLevels, kSteps> evaluator(primitive, source, numbers);
+    DeviceNumbers numbers;
+    ElementEvaluator<PrimitiveView, DeviceNumbers, DeviceSource, kLevels, kSteps> evaluator(primitive, source, numbers);
     evaluator.seek(element);
     made[static_cast<std::size_t>(m)] = as_stored(primitive.dtype, evaluator.evaluate());
   }

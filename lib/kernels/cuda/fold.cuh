@@ -9,7 +9,6 @@
 #include "dgx/kernels/cuda/device.h"
 #include "dgx/kernels/element.h"
 #include "dgx/kernels/fold_order.h"
-#include "dgx/kernels/plain_numbers.h"
 #include "dgx/kernels/primitive_view.h"
 #include "elements.cuh"
 
@@ -73,8 +72,8 @@ __global__ void run_fold(Fold fold, FoldPart* parts) {
   const PrimitiveView& primitive = view_of(fold.member.primitive);
   const MadeNumbers none{};
   DeviceSource source(fold.member.bindings, none);
-  PlainNumbers numbers;
-  ElementEvaluator<PrimitiveView, PlainNumbers, DeviceSource, 1> evaluator(primitive, source, numbers);
+  DeviceNumbers numbers;
+  ElementEvaluator<PrimitiveView, DeviceNumbers, DeviceSource, 1> evaluator(primitive, source, numbers);
   auto running = evaluator.start();
   if (exists) {
     evaluator.seek(output);

@@ -12,6 +12,7 @@
 #include "dgx/kernels/scalar.h"
 #include "dgx/kernels/scalar_formulas.h"
 #include "finite.cuh"
+#include "functions.cuh"
 
 namespace dgx::kernels::cuda {
 
@@ -126,7 +127,7 @@ class MapThread {
   template <ScalarOp kOp>
   __device__ void real_as(const MapOperation& operation) {
     for (int j = 0; j < kMapItems; ++j) {
-      real(operation.out, j) = formula::apply_real(kOp, real(operation.in[0], j), real(operation.in[1], j), real(operation.in[2], j));
+      real(operation.out, j) = formula::apply_real<DeviceFunctions>(kOp, real(operation.in[0], j), real(operation.in[1], j), real(operation.in[2], j));
     }
   }
   __device__ void real(const MapOperation& operation) {
@@ -144,7 +145,7 @@ class MapThread {
     }
     DGX_NOT_UNROLLED
     for (int j = 0; j < kMapItems; ++j) {
-      real(operation.out, j) = formula::apply_real(operation.op, real(operation.in[0], j), real(operation.in[1], j), real(operation.in[2], j));
+      real(operation.out, j) = formula::apply_real<DeviceFunctions>(operation.op, real(operation.in[0], j), real(operation.in[1], j), real(operation.in[2], j));
     }
   }
 

@@ -51,6 +51,9 @@ class Translator:
 
     def variable(self, statement):
         """A declaration of memory: .shared and .global ones outside live as long as the module."""
+        constant = re.match(r"(?:\.visible )?\.const \.align (\d+) \.(\w+)\s+([\w$]+)(?:\[(\d+)\])?(?:\s*=.*)?;", statement)
+        if constant:  # the host sets it, by its name
+            return f'extern "C" u8 {constant[3]}[{size_of(constant[2]) * int(constant[4] or 1)}];'
         found = re.match(r"\.(\w+) .*?\.align (\d+) \.b8\s+([\w$]+)\[(\d+)\](?:\s*=\s*(\{.*\}))?;", statement)
         space, align, name, count, values = found.groups()
         if space == "shared":
@@ -58,7 +61,7 @@ class Translator:
             self.shared[name] = self.shared_bytes
             self.shared_bytes += int(count)
             return ""
-        where = "static const " if space in ("global", "const") else ""
+        where = "static const " if space == "global" else ""
         return f"alignas({align}) {where}u8 {name}[{count}]{' = ' + values if values else ''};"
 
     def header(self, statement):

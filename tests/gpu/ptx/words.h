@@ -313,6 +313,7 @@ PTX_UNORDERED(f32) PTX_UNORDERED(f64)
   inline out sub_rn_##type(u64 a, u64 b) { return bits(from<type>(a) - from<type>(b)); }         \
   inline out mul_rn_##type(u64 a, u64 b) { return bits(from<type>(a) * from<type>(b)); }         \
   inline out div_rn_##type(u64 a, u64 b) { return bits(from<type>(a) / from<type>(b)); }         \
+  inline out rcp_rn_##type(u64 a) { return bits(1 / from<type>(a)); }                            \
   inline out sqrt_rn_##type(u64 a) { return bits(std::sqrt(from<type>(a))); }                    \
   inline out fma_rn_##type(u64 a, u64 b, u64 c) { return bits(std::fma(from<type>(a), from<type>(b), from<type>(c))); } \
   inline out abs_##type(u64 a) { return static_cast<out>(a) & ~(sign); }                         \

@@ -4,6 +4,7 @@
 //   memory=BYTES      it has no more
 //   lost-after=N      after N launches it is lost: every call is an error from then on
 //   order=reversed|shuffled    in which order threads and blocks take turns
+//   functions=pairs|binary64   how it computes elementary functions; binary64 unless given
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -29,6 +30,7 @@ struct Behaviour {
   std::int64_t memory_bytes = std::int64_t{1} << 40;
   std::optional<std::int64_t> lost_after;
   Order order = Order::kForward;
+  bool functions_by_pairs = false;
 };
 
 Result<Behaviour> behaviour_of(std::string_view text) {
@@ -45,6 +47,8 @@ Result<Behaviour> behaviour_of(std::string_view text) {
       out.lost_after = std::strtoll(value.c_str(), nullptr, 10);
     } else if (name == "order" && (value == "reversed" || value == "shuffled")) {
       out.order = value == "reversed" ? Order::kReversed : Order::kShuffled;
+    } else if (name == "functions" && (value == "pairs" || value == "binary64")) {
+      out.functions_by_pairs = value == "pairs";
     } else {
       return usage_error("DGX_EMULATED_DEVICE: what is '" + std::string(word) + "'?");
     }
@@ -67,7 +71,8 @@ struct Memory {
 class EmulatedDevice final : public KernelDevice<EmulatedDevice> {
  public:
   explicit EmulatedDevice(const Behaviour& behaviour) : behaviour_(behaviour), runner_(behaviour.order) {
-    info_ = {"emulated device", 0, 0, 0, 0, behaviour.memory_bytes, behaviour.memory_bytes, true};
+    info_ = {"emulated device", 0, 0, 0, 0, behaviour.memory_bytes, behaviour.memory_bytes, true, behaviour.functions_by_pairs};
+    functions_by_pairs = behaviour.functions_by_pairs;
   }
 
   [[nodiscard]] const DeviceInfo& info() const override { return info_; }

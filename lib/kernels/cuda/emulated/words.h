@@ -7,6 +7,7 @@
 
 #define __global__ inline
 #define __device__
+#define __constant__ inline
 #define __host__
 #define __forceinline__ inline
 #define __launch_bounds__(...)

@@ -30,6 +30,7 @@ struct DeviceInfo {
   std::int64_t memory_bytes = 0;  ///< in all
   std::int64_t free_bytes = 0;    ///< when the device was opened, without what its kernels themselves take
   bool emulated = false;
+  bool functions_by_pairs = false;  ///< elementary functions without binary64, where that is slow (kernels/function_pairs.h)
 };
 
 // What a launch says. Pointers are into the device's memory but where something else is said; strides count elements.

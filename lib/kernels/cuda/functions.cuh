@@ -1,0 +1,32 @@
+#pragma once
+
+// How this device computes elementary functions: as kernels/ref defines them, in binary64, or where that is slow by pairs of floats. The kernels are
+// compiled once, and ask: that costs an instruction beside some fifty, and all threads take one way.
+
+#include "words.h"
+
+#include <array>
+#include <cstdint>
+
+#include "dgx/kernels/function_pairs.h"
+#include "dgx/kernels/plain_numbers.h"
+#include "dgx/kernels/scalar_formulas.h"
+
+namespace dgx::kernels::cuda {
+
+/// Set when the device is opened (DeviceInfo::functions).
+__constant__ bool functions_by_pairs = false;
+
+struct DeviceChoice {
+  __device__ static bool by_pairs() { return functions_by_pairs; }
+};
+using DeviceFunctions = formula::ChosenFunctions<DeviceChoice>;
+
+/// What ElementEvaluator computes with.
+struct DeviceNumbers : PlainNumbers {
+  __device__ static Slot step(Place, int, std::int64_t, const CompiledStep& step, const std::array<Slot, 3>& operands) {
+    return formula::apply_step<DeviceFunctions>(step, operands);
+  }
+};
+
+}  // namespace dgx::kernels::cuda

@@ -1,0 +1,165 @@
+// The elementary functions on a device, in both ways that it may compute them (kernels/cuda/functions.cuh): every argument, by the kernel of fused maps,
+// against kernels/cpu's vectors, which tests/slow/functions.cc compares with the definition.
+//
+// usage: functions_on_device MODULE [--sample]     --sample: 2^17 arguments of each, of all exponents
+// Exit 0: no difference; 1: differences, which it prints; 77: the module finds no GPU.
+
+#include <stdlib.h>
+
+#include <bit>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "device_module.h"
+#include "dgx/kernels/cuda/device.h"
+#include "dgx/kernels/scalar.h"
+#include "function_spans.h"
+
+namespace {
+
+using namespace dgx;
+using namespace dgx::kernels;
+using dgx::testing::FunctionForms;
+
+constexpr std::int64_t kBlock = std::int64_t{1} << 24, kSample = std::int64_t{1} << 17;
+constexpr std::int64_t kPrinted = 10;
+
+const std::pair<std::string_view, ScalarOp> kFunctions[] = {
+    {"exp", ScalarOp::kExp},   {"expm1", ScalarOp::kExpm1}, {"log", ScalarOp::kLog},   {"log1p", ScalarOp::kLog1p},
+    {"sin", ScalarOp::kSin},   {"cos", ScalarOp::kCos},     {"tanh", ScalarOp::kTanh}, {"erf", ScalarOp::kErf},
+};
+
+/// One function, on memory of the device: arguments in, values out.
+class OnDevice {
+ public:
+  explicit OnDevice(cuda::Device& device) : device_(device) {}
+
+  Status prepare(std::int64_t count) {
+    for (float** memory : {&in_, &out_}) {
+      DGX_TRY(void* const bytes, device_.allocate(count * 4));
+      *memory = static_cast<float*>(bytes);
+    }
+    DGX_TRY(void* const program, device_.allocate(kProgramBytes));
+    program_ = static_cast<std::byte*>(program);
+    return {};
+  }
+
+  Status run(ScalarOp op, const std::vector<float>& x, std::vector<float>& y) {
+    const auto size = static_cast<std::int64_t>(x.size() * sizeof(float));
+    cuda::MapLoad load;
+    load.data = in_;
+    load.strides[0] = 1;
+    const cuda::MapOperation operations[2] = {{cuda::MapForm::kLoad, ScalarOp::kAdd, 0, {}}, {cuda::MapForm::kReal, op, 1, {0, 0, 0}}};
+    const cuda::MapStore store{out_, nullptr, DType::kF32, 1};
+    cuda::MapProgram program;
+    program.loads = reinterpret_cast<const cuda::MapLoad*>(program_);
+    program.operations = reinterpret_cast<const cuda::MapOperation*>(program_ + kOperations);
+    program.stores = reinterpret_cast<const cuda::MapStore*>(program_ + kStores);
+    program.operation_count = 2;
+    program.store_count = 1;
+    program.count = program.extents[0] = static_cast<std::int64_t>(x.size());
+    DGX_CHECK(device_.upload(program_, &load, sizeof(load)));
+    DGX_CHECK(device_.upload(program_ + kOperations, operations, sizeof(operations)));
+    DGX_CHECK(device_.upload(program_ + kStores, &store, sizeof(store)));
+    DGX_CHECK(device_.upload(in_, x.data(), size));
+    DGX_CHECK(device_.launch(program));
+    return device_.download(y.data(), out_, size);
+  }
+
+ private:
+  static constexpr std::int64_t kOperations = 1024, kStores = 2048, kProgramBytes = 4096;
+  static_assert(sizeof(cuda::MapLoad) <= 1024);
+
+  cuda::Device& device_;
+  float* in_ = nullptr;
+  float* out_ = nullptr;
+  std::byte* program_ = nullptr;
+};
+
+/// All arguments, or some: argument n of a block.
+std::uint32_t argument(bool sample, std::int64_t block, std::int64_t n) {
+  return static_cast<std::uint32_t>(sample ? n * 32771 : block * kBlock + n);  // 2^17 * 32771 is just over 2^32
+}
+
+/// How many values differ; -1 if the device failed.
+std::int64_t differences(OnDevice& device, ScalarOp op, const FunctionForms& form, bool sample, const char* way) {
+  const auto count = static_cast<std::size_t>(sample ? kSample : kBlock);
+  std::vector<float> x(count), expected(count), got(count);
+  std::int64_t wrong = 0;
+  for (std::int64_t block = 0; block < (sample ? 1 : (std::int64_t{1} << 32) / kBlock); ++block) {
+    for (std::size_t n = 0; n < count; ++n) x[n] = std::bit_cast<float>(argument(sample, block, static_cast<std::int64_t>(n)));
+    form.span(x.data(), expected.data(), count);
+    if (const Status run = device.run(op, x, got); !run.ok()) {
+      std::printf("%s\n", run.error().message.c_str());
+      return -1;
+    }
+    for (std::size_t n = 0; n < count; ++n) {
+      if (std::bit_cast<std::uint32_t>(got[n]) == std::bit_cast<std::uint32_t>(expected[n])) continue;
+      if (wrong++ >= kPrinted) continue;
+      std::printf("%s, %s(%a) is %a, expected %a\n", way, form.name.c_str(), static_cast<double>(x[n]), static_cast<double>(got[n]),
+                  static_cast<double>(expected[n]));
+    }
+  }
+  return wrong;
+}
+
+/// The fastest form that there is.
+FunctionForms form_of(std::string_view name) {
+  FunctionForms out{};
+  for (FunctionForms& form : testing::function_forms()) {
+    if (form.name == name && (out.span == nullptr || (form.vectorised && !out.vectorised))) out = std::move(form);
+  }
+  return out;
+}
+
+/// The exit code of one way.
+int check_way(const std::string& module, bool pairs, bool sample) {
+  const char* const way = pairs ? "pairs" : "binary64";
+  ::setenv("DGX_DEVICE_FUNCTIONS", way, 1);
+  ::setenv("DGX_EMULATED_DEVICE", pairs ? "functions=pairs" : "", 1);
+  auto opened = test::open_device(module);
+  if (!opened.ok()) {
+    const std::string& why = opened.error().message;
+    std::printf("%s%s\n", why.starts_with("--device cuda:") ? "skipped, no GPU: " : "", why.c_str());
+    return why.starts_with("--device cuda:") ? 77 : 1;
+  }
+  cuda::Device& device = **opened;
+  if (device.info().functions_by_pairs != pairs) {
+    std::printf("%s: it does not compute by %s\n", device.info().name.c_str(), way);
+    return 1;
+  }
+  OnDevice on_device(device);
+  if (const Status ready = on_device.prepare(sample ? kSample : kBlock); !ready.ok()) {
+    std::printf("%s\n", ready.error().message.c_str());
+    return 1;
+  }
+  int code = 0;
+  for (const auto& [name, op] : kFunctions) {
+    const std::int64_t wrong = differences(on_device, op, form_of(name), sample, way);
+    std::printf("%s, %s, %s: %lld arguments, %lld differences\n", device.info().name.c_str(), way, std::string(name).c_str(),
+                static_cast<long long>(sample ? kSample : std::int64_t{1} << 32), static_cast<long long>(wrong));
+    std::fflush(stdout);
+    if (wrong != 0) code = 1;
+  }
+  return code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const bool sample = argc == 3 && std::string_view(argv[2]) == "--sample";
+  if (argc != 2 && !sample) {
+    std::fputs("usage: functions_on_device MODULE [--sample]\n", stderr);
+    return 2;
+  }
+  int code = 0;
+  for (const bool pairs : {true, false}) {
+    if (code == 0) code = check_way(argv[1], pairs, sample);
+  }
+  return code;
+}
