@@ -18,7 +18,6 @@ namespace cuda = kernels::cuda;
 namespace {
 
 constexpr std::int64_t kMost = std::int64_t{1} << 30;
-constexpr std::int64_t kFewLines = 4;
 constexpr std::size_t kParts = 1 + cuda::kDotGuards;
 constexpr auto kSlots = static_cast<std::size_t>(kernels::kIndexSlots);
 constexpr auto kFoldSlot = static_cast<std::size_t>(kernels::kFirstFoldSlot);
@@ -36,6 +35,10 @@ struct Parts {
   std::array<Part, kParts> parts;
   std::vector<cuda::DotGuard> guards;
   bool fits = true;
+
+  [[nodiscard]] bool is_guarded_by(std::size_t slot) const {
+    return std::any_of(parts.begin() + 1, parts.end(), [slot](const Part& part) { return part.moves(slot); });
+  }
 };
 
 class Recogniser {
@@ -50,14 +53,12 @@ class Recogniser {
     if (primitive_.kind != Kind::kDot || primitive_.count == 0 || primitive_.count >= kMost || primitive_.fold_count >= kMost) return {};
     sides_ = {parts_of(primitive_.accesses[0]), parts_of(primitive_.accesses[1])};
     values_ = {primitive_.accesses[0].value, primitive_.accesses[1].value};
-    fills_ = {primitive_.accesses[0].fill.real, primitive_.accesses[1].fill.real};
     if (!sides_[0].guards.empty()) {  // fma(a, b, c) is fma(b, a, c)
       std::swap(sides_[0], sides_[1]);
       std::swap(values_[0], values_[1]);
-      std::swap(fills_[0], fills_[1]);
     }
     if (!sides_[0].fits || !sides_[1].fits || !sides_[0].guards.empty() || !divide()) return {};
-    fill();
+    if (!fill() || !is_worth_tiles()) return {};
     return out_;
   }
 
@@ -103,6 +104,7 @@ class Recogniser {
       add_terms(out.parts[0], access.linear, 1, out.fits);
     } else if (out.fits) {
       for (const CompiledCoordinate& coordinate : access.coordinates) add_coordinate(out, coordinate);
+      if (!out.guards.empty() && access.fill.real != 0) out.fits = false;
     }
     for (const Part& part : out.parts) out.fits = out.fits && is_small(part);
     return out;
@@ -121,12 +123,16 @@ class Recogniser {
       for (std::size_t slot = 0; slot < kSlots; ++slot) out.parts[0].coefficients[slot] += part.coefficients[slot] * coordinate.stride;
       return;
     }
-    if (out.guards.size() == cuda::kDotGuards) {
+    const bool is_exact = coordinate.division == kernels::Coordinate::Division::kExact;
+    if (out.guards.size() == cuda::kDotGuards || (coordinate.divisor != 1 && !is_exact)) {
       out.fits = false;
       return;
     }
-    out.guards.push_back({static_cast<std::int32_t>(coordinate.divisor), static_cast<std::int32_t>(coordinate.size),
-                          static_cast<std::int32_t>(coordinate.stride), coordinate.division == kernels::Coordinate::Division::kExact});
+    cuda::DotGuard guard;
+    guard.divisor = static_cast<std::int32_t>(coordinate.divisor);
+    guard.size = static_cast<std::int32_t>(coordinate.size);
+    guard.stride = static_cast<std::int32_t>(coordinate.stride);
+    out.guards.push_back(guard);
     out.parts[out.guards.size()] = part;
   }
 
@@ -140,7 +146,7 @@ class Recogniser {
       if (extent(d) == 1) continue;
       const bool a = moves(sides_[0], d), b = moves(sides_[1], d);
       if (a && b) {
-        if (sides_[1].parts[1].moves(d) || sides_[1].parts[2].moves(d)) return false;
+        if (sides_[1].is_guarded_by(d)) return false;
         batch_.push_back(d);
       } else {
         (a ? rows_ : columns_).push_back(d);
@@ -150,7 +156,7 @@ class Recogniser {
       if (extent(kFoldSlot + d) > 1) positions_.push_back(kFoldSlot + d);
     }
     const std::size_t most = std::max({rows_.size(), columns_.size(), positions_.size()});
-    return most <= cuda::kWalkDimensions && batch_.size() <= cuda::kBatchDimensions && lines(rows_) >= kFewLines && lines(columns_) >= kFewLines;
+    return most <= cuda::kWalkDimensions && batch_.size() <= cuda::kBatchDimensions;
   }
   [[nodiscard]] std::int64_t lines(const std::vector<std::size_t>& slots) const {
     std::int64_t count = 1;
@@ -178,19 +184,70 @@ class Recogniser {
     return pace == 0 ? kMost : std::abs(pace);
   }
 
-  [[nodiscard]] cuda::DotSide side(const Parts& from, const std::vector<std::size_t>& slots, float fill) const {
-    cuda::DotSide out;
-    out.lines = walk(slots, from.parts);
-    out.positions = walk(positions_, from.parts);
-    for (std::size_t p = 1; p < kParts; ++p) out.base[p] = static_cast<std::int32_t>(from.parts[p].base);
-    out.guard_count = static_cast<std::int32_t>(from.guards.size());
-    std::copy(from.guards.begin(), from.guards.end(), out.guards.begin());
-    out.fill = fill;
-    out.along_depth = pace(from, positions_) < pace(from, slots);
-    return out;
+  /// How many different numbers some indices add to a part.
+  [[nodiscard]] std::int64_t tap_count(const Part& part, const std::vector<std::size_t>& slots) const {
+    std::int64_t count = 1;
+    for (const std::size_t slot : slots) count *= part.moves(slot) ? extent(slot) : 1;
+    return count;
+  }
+  [[nodiscard]] std::int64_t tap_count(const Parts& side, const std::vector<std::size_t>& slots) const {
+    std::int64_t count = 0;
+    for (std::size_t g = 0; g < side.guards.size(); ++g) count += tap_count(side.parts[g + 1], slots);
+    return count;
   }
 
-  void fill() {
+  /// Makes the walk over `slots` give guard g's tap, and writes the taps down from `first` on.
+  void number_taps(const Part& part, std::size_t g, const std::vector<std::size_t>& slots, cuda::Walk& walk, cuda::DotSide& out, std::int32_t first) const {
+    cuda::DotGuard& guard = out.guards[g];
+    guard.first_tap = first;
+    guard.tap_count = static_cast<std::int32_t>(tap_count(part, slots));
+    std::int32_t weight = 1;
+    for (std::size_t d = slots.size(); d-- > 0;) {
+      const std::int64_t moves = part.coefficients[slots[d]];
+      walk.coefficients[g + 1][d] = moves == 0 ? 0 : weight;
+      if (moves == 0) continue;
+      for (std::int32_t tap = 0; tap < guard.tap_count; ++tap) {
+        out.taps[static_cast<std::size_t>(first + tap)].coordinate += static_cast<std::int32_t>(tap / weight % extent(slots[d]) * moves);
+      }
+      weight *= static_cast<std::int32_t>(extent(slots[d]));
+    }
+    for (std::int32_t tap = first; tap < first + guard.tap_count; ++tap) {
+      cuda::DotTap& at = out.taps[static_cast<std::size_t>(tap)];
+      std::int32_t quotient = at.coordinate / guard.divisor;  // rounded up: what the coordinate adds is rounded down, and no remainder may be left
+      if (quotient * guard.divisor < at.coordinate) ++quotient;
+      at.moves = quotient * guard.stride;
+    }
+  }
+
+  /// False if there are too many taps.
+  bool describe(const Parts& from, const std::vector<std::size_t>& slots, cuda::DotSide& out) const {
+    out.lines = walk(slots, from.parts);
+    out.positions = walk(positions_, from.parts);
+    out.along_depth = pace(from, positions_) < pace(from, slots);
+    out.base[0] = static_cast<std::int32_t>(from.parts[0].base);
+    out.guard_count = static_cast<std::int32_t>(from.guards.size());
+    std::copy(from.guards.begin(), from.guards.end(), out.guards.begin());
+    const std::int64_t of_lines = tap_count(from, slots), of_positions = tap_count(from, positions_);
+    if (std::min(of_lines, of_positions) > static_cast<std::int64_t>(cuda::kDotTaps)) return false;
+    out.lines_are_taps = of_lines < of_positions;
+    std::int32_t first = 0;
+    for (std::size_t g = 0; g < from.guards.size(); ++g) {
+      out.base[g + 1] = static_cast<std::int32_t>(from.parts[g + 1].base);
+      number_taps(from.parts[g + 1], g, out.lines_are_taps ? slots : positions_, out.lines_are_taps ? out.lines : out.positions, out, first);
+      first += out.guards[g].tap_count;
+    }
+    return true;
+  }
+
+  /// Whether tiles are faster than a thread an output that interprets the primitive: some 300 instructions a position, one after another.
+  [[nodiscard]] bool is_worth_tiles() const {
+    constexpr double kLanes = 132 * 128, kInstructions = 300, kCycles = 6;
+    const cuda::TileWanted wanted = wanted_of(out_.dot);
+    const double all = static_cast<double>(primitive_.count) * kInstructions / kLanes;
+    return cuda::tile_cycles(wanted, cuda::choose_form(wanted)) < static_cast<double>(primitive_.fold_count) * std::max(all, kInstructions * kCycles);
+  }
+
+  bool fill() {
     std::array<Part, kParts> places;  // of the output
     std::int64_t stride = 1;
     for (std::size_t d = primitive_.iteration.size(); d-- > 0;) {
@@ -199,11 +256,8 @@ class Recogniser {
     }
     out_.a = values_[0];
     out_.b = values_[1];
-    out_.a_base = sides_[0].parts[0].base;
-    out_.b_base = sides_[1].parts[0].base;
     cuda::Dot& dot = out_.dot;
-    dot.a = side(sides_[0], rows_, fills_[0]);
-    dot.b = side(sides_[1], columns_, fills_[1]);
+    if (!describe(sides_[0], rows_, dot.a) || !describe(sides_[1], columns_, dot.b)) return false;
     dot.out_rows = walk(rows_, places);
     dot.out_columns = walk(columns_, places);
     dot.rows = lines(rows_);
@@ -217,18 +271,26 @@ class Recogniser {
       dot.batch.strides[1][d] = sides_[1].parts[0].coefficients[batch_[d]];
       dot.batch.strides[2][d] = places[0].coefficients[batch_[d]];
     }
+    return true;
   }
 
   const CompiledPrimitive& primitive_;
   std::array<std::int64_t, kSlots> extents_{};
   std::array<Parts, 2> sides_;
   std::array<kernels::ValueIndex, 2> values_{};
-  std::array<float, 2> fills_{};
   std::vector<std::size_t> rows_, columns_, batch_, positions_;  // index slots
   DeviceDot out_;
 };
 
 }  // namespace
+
+cuda::TileWanted wanted_of(const cuda::Dot& dot) { return {dot.rows, dot.columns, dot.depth, dot.batch.count, true}; }
+
+cuda::TileWanted wanted_of(const MatmulTask& task) {
+  cuda::TileWanted wanted{task.shape.rows, task.shape.columns, task.shape.depth};
+  for (const std::int64_t extent : task.batch.extents) wanted.batch *= extent;
+  return wanted;
+}
 
 std::optional<DeviceDot> recognise_device_dot(const CompiledPrimitive& primitive) { return Recogniser(primitive).run(); }
 

@@ -4,18 +4,24 @@
 
 #include "dgx/kernels/compiled.h"
 #include "dgx/kernels/cuda/device.h"
+#include "dgx/kernels/cuda/forms.h"
+#include "plan.h"
 
 namespace dgx::exec {
 
-/// A dot as a device makes it in tiles: `dot` without the addresses of its values, and without `groups`.
+/// A dot as a device makes it in tiles: `dot` without the addresses of its values, and without a form.
 struct DeviceDot {
   kernels::ValueIndex a = 0, b = 0;
-  std::int64_t a_base = 0, b_base = 0;  ///< elements from the values' beginnings to the sides'
   kernels::cuda::Dot dot;
 };
 
-/// A dot each of whose iteration indices moves one side alone, or both without a coordinate that may lie outside; such coordinates, at most two,
-/// on one side; everything in the ranges of Walk. Nullopt: it has another form, or too few rows or columns for tiles to be worth their while.
+/// A dot each of whose iteration indices moves one side alone, or both without a coordinate that may lie outside; such coordinates, at most three,
+/// on one side, divided exactly or not at all, with at most 31 taps, and 0 outside; everything in the ranges of Walk. Nullopt: it has another form,
+/// or so few outputs for its depth that tiles are not worth their while.
 [[nodiscard]] std::optional<DeviceDot> recognise_device_dot(const kernels::CompiledPrimitive& primitive);
+
+/// What choose_form() asks.
+[[nodiscard]] kernels::cuda::TileWanted wanted_of(const MatmulTask& task);
+[[nodiscard]] kernels::cuda::TileWanted wanted_of(const kernels::cuda::Dot& dot);
 
 }  // namespace dgx::exec

@@ -144,12 +144,18 @@ class StepMaker {
     out_.work.push_back(program);
   }
 
+  /// The form of a product or a dot.
+  template <class P>
+  void choose(P& p, const cuda::TileWanted& wanted) {
+    p.form = cuda::choose_form(wanted);
+    if (p.form.piece != 0) p.pieces = reinterpret_cast<float*>(memory_ + offsets_.scratch);
+  }
+
   void add(ValueIndex v, DeviceDot& from) {
-    from.dot.a.from = address<float>(from.a) + from.a_base;
-    from.dot.b.from = address<float>(from.b) + from.b_base;
+    from.dot.a.from = address<float>(from.a);
+    from.dot.b.from = address<float>(from.b);
     from.dot.out = address<float>(v);
-    const auto& compiled = plan_.compiled[static_cast<std::size_t>(v)];
-    if (cuda::group_numbers(compiled.count, compiled.fold_count) > 0) from.dot.groups = reinterpret_cast<float*>(memory_ + offsets_.scratch);
+    choose(from.dot, wanted_of(from.dot));
     out_.work.push_back(from.dot);
   }
 
@@ -244,9 +250,7 @@ class StepMaker {
     product.b_column = task.b_column;
     product.out_row = task.out_row;
     product.batch = batch_of(task.batch);
-    if (cuda::group_numbers(plan_.compiled[static_cast<std::size_t>(task.out)].count, product.depth) > 0) {
-      product.groups = reinterpret_cast<float*>(memory_ + offsets_.scratch);
-    }
+    choose(product, wanted_of(task));
     out_.work.push_back(product);
   }
 

@@ -53,18 +53,22 @@ void add_spares(const program::Program& program, const Plan& plan, std::vector<D
   }
 }
 
+std::int64_t piece_bytes(const cuda::TileWanted& wanted) {
+  return cuda::piece_numbers(wanted, cuda::choose_form(wanted)) * static_cast<std::int64_t>(sizeof(float));
+}
+
 /// Bytes that a task's launches leave for each other.
 std::int64_t scratch_bytes(const Plan& plan, const Task& task) {
   if (const auto* sum = std::get_if<ColumnSumTask>(&task.work)) {
     return sum->columns * cuda::dot_groups(sum->rows) * static_cast<std::int64_t>(sizeof(float));
   }
   if (const auto* product = std::get_if<MatmulTask>(&task.work)) {
-    return cuda::group_numbers(plan.compiled[static_cast<std::size_t>(product->out)].count, product->shape.depth) * static_cast<std::int64_t>(sizeof(float));
+    return piece_bytes(wanted_of(*product));
   }
   if (!std::holds_alternative<GenericTask>(task.work)) return 0;
   const auto& primitive = plan.compiled[static_cast<std::size_t>(std::get<GenericTask>(task.work).out)];
-  if (primitive.kind == Kind::kDot && recognise_device_dot(primitive)) {
-    return cuda::group_numbers(primitive.count, primitive.fold_count) * static_cast<std::int64_t>(sizeof(float));
+  if (primitive.kind == Kind::kDot) {
+    if (const auto dot = recognise_device_dot(primitive)) return piece_bytes(wanted_of(dot->dot));
   }
   if (!folds_by_teams(primitive)) return 0;
   return cuda::fold_parts(primitive.count, primitive.fold_count) * static_cast<std::int64_t>(sizeof(cuda::FoldPart));

@@ -15,22 +15,52 @@ struct alignas(kCount * 4) Numbers {
   float at[kCount];
 };
 
-/// Copies 1 or 4 numbers, or sets them to 0 without reading if `exists` is false.
+/// Keeps the compiler from working a number out anew, round after round, for want of registers.
+__device__ inline void keep_in_register([[maybe_unused]] std::uint32_t& number) {
+#ifdef __CUDA_ARCH__
+  asm volatile("" : "+r"(number));
+#endif
+}
+
+__device__ inline void keep_in_register([[maybe_unused]] const float*& place) {
+#ifdef __CUDA_ARCH__
+  asm volatile("" : "+l"(place));
+#endif
+}
+
+/// Where something lies in shared memory. A GPU's copies take 32 bits for it, which are worked out once.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+struct SharedPlace {
+  __device__ explicit SharedPlace(float* at) {
+    asm volatile("mov.u32 %0, %1;" : "=r"(address) : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(at))));
+  }
+  __device__ void move(int bytes) { address += static_cast<std::uint32_t>(bytes); }
+  std::uint32_t address;
+};
+#else
+struct SharedPlace {
+  __device__ explicit SharedPlace(float* at) : address(at) {}
+  __device__ void move(int bytes) { address += bytes / static_cast<int>(sizeof(float)); }
+  float* address;
+};
+#endif
+
+/// Copies 1 or 4 numbers to `numbers` behind a place, or sets them to 0 without reading if `exists` is false.
 template <int kCount>
-__device__ inline void copy_async(float* to_shared, const float* from, bool exists) {
+__device__ inline void copy_async(SharedPlace to, int numbers, const float* from, bool exists) {
   static_assert(kCount == 1 || kCount == 4);
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  const auto to = static_cast<std::uint32_t>(__cvta_generic_to_shared(to_shared));
+  const std::uint32_t at = to.address + static_cast<std::uint32_t>(numbers) * 4;
   const int size = exists ? kCount * 4 : 0;
   if constexpr (kCount == 1) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(size) : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(at), "l"(from), "r"(size) : "memory");
   } else {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(size) : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(size) : "memory");
   }
 #else
-  Numbers<kCount> numbers{};
-  if (exists) numbers = *reinterpret_cast<const Numbers<kCount>*>(from);
-  *reinterpret_cast<Numbers<kCount>*>(to_shared) = numbers;
+  Numbers<kCount> copied{};
+  if (exists) copied = *reinterpret_cast<const Numbers<kCount>*>(from);
+  *reinterpret_cast<Numbers<kCount>*>(to.address + numbers) = copied;
 #endif
 }
 

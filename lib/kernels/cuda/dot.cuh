@@ -1,11 +1,14 @@
 #pragma once
 
 // Dots whose sides are read through windows, in the same tiles as products (tile.cuh): convolutions, their inputs' and their weights'
-// gradients, any stride, dilation, groups. Nothing is laid out anew (no im2col): an element's place is what its line adds plus what its position adds.
-// A thread knows its lines; what positions add is worked out once a block of 256 positions, a position a thread, and left in
-// shared memory for all: the divisions that take a number apart into indices cost nothing then.
+// gradients, any stride, dilation, groups. Nothing is laid out anew (no im2col): an element's place is what its line adds plus what its position
+// adds, and it lies outside if a bit of the line meets one of the position: the one side has a bit for each tap it is, the other for each tap
+// that leads it outside. So a copy costs two additions and a test. A thread knows its lines; positions are worked out once a block of 256, one
+// after another by a thread each, and left in shared memory for all: the divisions that take a number apart into indices cost nothing then.
 
 #include "words.h"
+
+#include <algorithm>
 
 #include "dgx/kernels/cuda/device.h"
 #include "dgx/kernels/scalar.h"
@@ -16,8 +19,9 @@ namespace dgx::kernels::cuda {
 
 inline constexpr int kParts = 1 + static_cast<int>(kDotGuards);
 
-/// Adds what index number `n` moves each part by.
+/// What index number `n` moves each part by.
 __device__ inline void add_walk(const Walk& walk, std::uint32_t n, std::int32_t (&parts)[kParts]) {
+  DGX_NOT_UNROLLED
   for (int d = walk.dimensions; d-- > 0;) {
     const auto at = static_cast<std::size_t>(d);
     const auto extent = static_cast<std::uint32_t>(walk.extents[at]);
@@ -28,103 +32,165 @@ __device__ inline void add_walk(const Walk& walk, std::uint32_t n, std::int32_t 
   }
 }
 
-/// What positions add, of two blocks of them: while one is used up, the next is made.
-using PositionParts = std::int32_t[2][kParts][kDotBlock];
+/// What a line or a position adds: to the element's place, and bits. Where a bit of both meets, there is no element.
+struct alignas(8) WindowPart {
+  std::int32_t place = 0;
+  std::uint32_t bits = 0;
+};
+/// Of all lines, and of positions beyond the depth.
+inline constexpr std::uint32_t kBeyond = std::uint32_t{1} << kDotTaps;
 
-template <int kPer, bool kIsGuarded>
+/// The part of one whose number is a tap of each guard.
+__device__ inline WindowPart tap_part(const DotSide& side, const std::int32_t (&parts)[kParts]) {
+  WindowPart out{parts[0], 0};
+  DGX_NOT_UNROLLED
+  for (std::int32_t g = 0; g < side.guard_count; ++g) {
+    const std::int32_t tap = side.guards[static_cast<std::size_t>(g)].first_tap + parts[g + 1];
+    out.place += side.taps[static_cast<std::size_t>(tap)].moves;
+    out.bits |= std::uint32_t{1} << static_cast<unsigned>(tap);
+  }
+  return out;
+}
+
+/// Whether a coordinate is inside.
+__device__ inline bool is_inside(const DotGuard& guard, std::int32_t coordinate) {
+  if (guard.divisor == 1) return static_cast<std::uint32_t>(coordinate) < static_cast<std::uint32_t>(guard.size);
+  return coordinate >= 0 && coordinate / guard.divisor < guard.size && coordinate % guard.divisor == 0;
+}
+
+/// The part of one that has coordinates.
+__device__ inline WindowPart coordinate_part(const DotSide& side, const std::int32_t (&parts)[kParts]) {
+  WindowPart out{parts[0], 0};
+  DGX_NOT_UNROLLED
+  for (std::int32_t g = 0; g < side.guard_count; ++g) {
+    const DotGuard& guard = side.guards[static_cast<std::size_t>(g)];
+    const std::int32_t coordinate = side.base[static_cast<std::size_t>(g + 1)] + parts[g + 1];
+    std::int32_t quotient = coordinate;  // rounded down
+    if (guard.divisor != 1) {
+      quotient = coordinate / guard.divisor;
+      if (quotient * guard.divisor > coordinate) --quotient;
+    }
+    out.place += quotient * guard.stride;
+    DGX_NOT_UNROLLED
+    for (std::int32_t tap = guard.first_tap; tap < guard.first_tap + guard.tap_count; ++tap) {
+      if (!is_inside(guard, coordinate + side.taps[static_cast<std::size_t>(tap)].coordinate)) out.bits |= std::uint32_t{1} << static_cast<unsigned>(tap);
+    }
+  }
+  return out;
+}
+
+/// Positions of two blocks of 256: while one is used up, the next is made. Before the first, the second holds what lines add.
+using WindowParts = WindowPart[2][kDotBlock];
+
+/// S: TileSide. Neighbouring threads take neighbouring positions of a few lines if kAlong, else neighbouring lines.
+template <class S, bool kAlong>
 class WindowSide {
  public:
-  static constexpr int kLoads = TileShare<kPer>::kLoads;
+  static constexpr bool kHasEdges = false;
 
   __device__ WindowSide(const DotSide& side, const float* from, std::int64_t first, std::int64_t lines, std::int64_t begin, std::int64_t end,
-                        PositionParts& parts)
-      : side_(side), from_(from), share_(side.along_depth), parts_(parts), next_(begin), end_(end) {
-    const std::int64_t line = first + share_.line;
-    DGX_UNROLL
-    for (int j = 0; j < kLoads; ++j) {
-      DGX_UNROLL
-      for (int p = 0; p < kParts; ++p) lines_[j][p] = side.base[static_cast<std::size_t>(p)];
-      if (line + j * share_.line_step >= lines) continue;
-      ++line_count_;
-      add_walk(side.lines, static_cast<std::uint32_t>(line + j * share_.line_step), lines_[j]);
-    }
-    positions_ = static_cast<int>(end - begin) - share_.k;
+                        WindowParts& parts)
+      : side_(side), from_(from), parts_(parts), next_(static_cast<std::uint32_t>(begin)), end_(static_cast<std::uint32_t>(end)) {
+    const unsigned t = threadIdx.x;
+    line_ = kAlong ? t / kPositions : t % kNeighbours;
+    k_ = kAlong ? t % kPositions : t / kNeighbours * kOwn;
+    keep_in_register(k_);
+    keep_in_register(from_);
+    first_ = static_cast<std::uint32_t>(first);
+    most_ = static_cast<std::uint32_t>(lines - 1);
   }
 
-  __device__ void start() { describe(0); }
+  [[nodiscard]] __device__ int share() const { return static_cast<int>(k_ * S::kPitch + line_); }
+  [[nodiscard]] __device__ bool has_all_lines() const { return true; }
+
+  __device__ void start() {
+    describe(0);
+    for (unsigned n = threadIdx.x; n < S::kLines; n += S::kThreads) {
+      std::int32_t moved[kParts] = {side_.base[0]};
+      add_walk(side_.lines, first_ + n < most_ ? first_ + n : most_, moved);  // nobody reads what does not exist
+      parts_[1][n] = side_.lines_are_taps ? tap_part(side_, moved) : coordinate_part(side_, moved);
+    }
+  }
+  __device__ void started() {
+    DGX_UNROLL
+    for (unsigned j = 0; j < kLines; ++j) {
+      lines_[j] = parts_[1][line_ + j * kLineStep];
+      lines_[j].bits |= kBeyond;
+    }
+  }
   __device__ void begin_block() {
-    described_ ^= 1;
+    described_ ^= 1U;
     describe(described_);
   }
 
-  __device__ void copy(TileBuffer<kPer>& to) {
-    float* const first = &to[share_.k][share_.line];
-    const auto& parts = parts_[round_ / kRounds % 2];
-    const int k = round_ % kRounds * kTileStep + share_.k;
+  template <bool kIsWhole>
+  __device__ void copy(SharedPlace to, int) {
+    const WindowPart* const parts = &parts_[0][0] + (round_ % (2 * kBlockRounds) * kTileStep + k_);
     DGX_UNROLL
-    for (int j = 0; j < kLoads; ++j) {
-      const int position = k + j * share_.k_step;
-      std::int32_t element = lines_[j][0] + parts[0][position];
-      bool inside = true;
+    for (unsigned batch = 0; batch < kOwn; batch += kAtOnce) {
+      WindowPart positions[kAtOnce];  // in registers first: reads and copies in turns would wait for each other
       DGX_UNROLL
-      for (int g = 0; kIsGuarded && g < kParts - 1; ++g) {
-        if (g < side_.guard_count) inside = pass(side_.guards[static_cast<std::size_t>(g)], lines_[j][g + 1] + parts[g + 1][position], element) && inside;
+      for (unsigned n = 0; n < kAtOnce; n += kPair) {
+        const auto pair = *reinterpret_cast<const Pair*>(parts + (batch + n) * kStep);
+        DGX_UNROLL
+        for (unsigned i = 0; i < kPair; ++i) positions[n + i] = pair.at[i];
       }
-      const bool exists = j < line_count_ && j * share_.k_step < positions_;
-      float* const place = first + j * (share_.k_step * kTilePitch<kPer> + share_.line_step);
-      if (exists && !inside) {
-        *place = side_.fill;
-      } else {
-        copy_async<1>(place, from_ + (exists ? element : 0), exists);
+      DGX_UNROLL
+      for (unsigned n = 0; n < kAtOnce; ++n) {
+        DGX_UNROLL
+        for (unsigned j = 0; j < kLines; ++j) {
+          // Not below 0 where there is one: base and lines and positions are of one value.
+          const float* const element = from_ + static_cast<std::uint32_t>(lines_[j].place + positions[n].place);
+          copy_async<1>(to, static_cast<int>((batch + n) * kStep * S::kPitch + j * kLineStep), element, (lines_[j].bits & positions[n].bits) == 0);
+        }
       }
     }
     ++round_;
-    positions_ -= kTileStep;
   }
 
  private:
-  static constexpr int kRounds = static_cast<int>(kDotBlock) / kTileStep;
-
-  /// Whether a guarded coordinate is inside; it moves `element` then.
-  __device__ static bool pass(const DotGuard& guard, std::int32_t at, std::int32_t& element) {
-    if (at < 0) return false;
-    if (guard.divisor != 1) {
-      const std::int32_t quotient = at / guard.divisor;
-      if (guard.is_exact && quotient * guard.divisor != at) return false;
-      at = quotient;
-    }
-    if (at >= guard.size) return false;
-    element += at * guard.stride;
-    return true;
-  }
+  static constexpr unsigned kPositions = 8;  // threads of so many positions, if along the depth
+  static constexpr unsigned kNeighbours = S::kLines < S::kThreads ? S::kLines : S::kThreads;
+  static constexpr unsigned kLineStep = kAlong ? S::kThreads / kPositions : kNeighbours;
+  static constexpr unsigned kLines = S::kLines / kLineStep;       // of a thread
+  static constexpr unsigned kOwn = S::kLoads / kLines;            // positions of a round, of a thread:
+  static constexpr unsigned kStep = kAlong ? kPositions : 1;      // from one to the next
+  static constexpr unsigned kAtOnce = kOwn < 8 ? kOwn : 8;
+  static constexpr unsigned kPair = kStep == 1 && kOwn % 2 == 0 ? 2 : 1;
+  struct alignas(8 * kPair) Pair {
+    WindowPart at[kPair];
+  };
+  static_assert(S::kLines <= kDotBlock && kLines * kOwn == S::kLoads && kOwn % kAtOnce == 0);
 
   __device__ void describe(unsigned slot) {
-    const auto t = static_cast<int>(threadIdx.x);
-    std::int32_t parts[kParts] = {};
-    if (next_ + t < end_) add_walk(side_.positions, static_cast<std::uint32_t>(next_ + t), parts);
-    DGX_UNROLL
-    for (int p = 0; p < kParts; ++p) parts_[slot][p][t] = parts[p];
-    next_ += kDotBlock;
+    for (unsigned t = threadIdx.x; t < kDotBlock; t += S::kThreads) {
+      std::int32_t moved[kParts] = {};
+      WindowPart part{0, kBeyond};
+      if (next_ + t < end_) {
+        add_walk(side_.positions, next_ + t, moved);
+        part = side_.lines_are_taps ? coordinate_part(side_, moved) : tap_part(side_, moved);
+      }
+      parts_[slot][t] = part;
+    }
+    next_ += static_cast<std::uint32_t>(kDotBlock);
   }
 
   const DotSide& side_;
   const float* from_;
-  TileShare<kPer> share_;
-  PositionParts& parts_;
-  std::int64_t next_, end_;  // the first position that is not described
-  std::int32_t lines_[kLoads][kParts];
-  int line_count_ = 0;  // of a thread's lines, so many exist
-  int positions_;       // from the round's first that the thread takes
-  int round_ = 0;
-  unsigned described_ = 0;
+  WindowParts& parts_;
+  std::uint32_t next_, end_;  // the first position that is not described
+  std::uint32_t first_, most_;  // lines
+  WindowPart lines_[kLines];
+  std::uint32_t line_, k_;
+  unsigned round_ = 0, described_ = 0;
 };
-static_assert(kTileThreads == kDotBlock, "a thread describes one position of a block");
 
 struct DotOut {
   const Dot& dot;
   float* out;     ///< of this batch number
-  float* groups;  ///< or null; of this batch number in group 0
-  std::int64_t group_stride, first_row, first_column;
+  float* pieces;  ///< or null; of this batch number in piece 0
+  std::int64_t piece_stride, first_row, first_column;
+  bool in_fours;
 
   __device__ static std::int64_t place(const Walk& walk, std::int64_t n) {
     std::int32_t parts[kParts] = {};
@@ -134,15 +200,16 @@ struct DotOut {
   __device__ std::int64_t row(int n) const {
     const std::int64_t r = first_row + n;
     if (r >= dot.rows) return -1;
-    return groups != nullptr ? r * dot.columns : place(dot.out_rows, r);
+    return pieces != nullptr ? r * dot.columns : place(dot.out_rows, r);
   }
   __device__ std::int64_t column(int n) const {
     const std::int64_t c = first_column + n;
     if (c >= dot.columns) return -1;
-    return groups != nullptr ? c : place(dot.out_columns, c);
+    return pieces != nullptr ? c : place(dot.out_columns, c);
   }
-  __device__ void put(std::int64_t row, std::int64_t column, float sum, std::int64_t group) const {
-    put_sum(groups != nullptr ? groups + group * group_stride : nullptr, out, row + column, sum, group);
+  template <int kCount>
+  __device__ void put(std::int64_t place, const Numbers<kCount>& sums, std::int64_t number) const {
+    put_sums(pieces != nullptr ? pieces + number * piece_stride : nullptr, out, place, sums, number);
   }
 };
 
@@ -150,24 +217,56 @@ __device__ inline std::int64_t place_of(const Dot& d, std::int64_t r, std::int64
   return DotOut::place(d.out_rows, r) + DotOut::place(d.out_columns, c);
 }
 
-template <int kPer>
-__global__ void __launch_bounds__(kTileThreads, 2) run_dot(Dot d) {
-  __shared__ PositionParts a_parts, b_parts;
-  const TileWork work(d, kTileSide * kPer);
+template <class Tile, bool kAlong>
+__global__ void __launch_bounds__(Tile::kThreads, Tile::kTogether) run_dot(Dot d, bool out_in_fours) {
+  alignas(16) __shared__ WindowParts a_parts;
+  alignas(16) __shared__ WindowParts b_parts;
+  const TileWork work(d, Tile::kRows, Tile::kColumns);
   const float* const a = d.a.from + batch_offset(d.batch, work.batch, 0);
   const float* const b = d.b.from + batch_offset(d.batch, work.batch, 1);
-  WindowSide<kPer, false> left(d.a, a, work.first_row, d.rows, work.begin, work.end, a_parts);
-  WindowSide<kPer, true> right(d.b, b, work.first_column, d.columns, work.begin, work.end, b_parts);
-  const DotOut out{d, d.out + batch_offset(d.batch, work.batch, 2), d.groups == nullptr ? nullptr : d.groups + work.batch * d.rows * d.columns,
-                   d.batch.count * d.rows * d.columns, work.first_row, work.first_column};
-  run_tile<kPer>(left, right, out, work.begin, work.end);
+  WindowSide<typename Tile::Left, kAlong> left(d.a, a, work.first_row, d.rows, work.begin, work.end, a_parts);
+  WindowSide<typename Tile::Right, kAlong> right(d.b, b, work.first_column, d.columns, work.begin, work.end, b_parts);
+  const DotOut out{d,
+                   d.out + batch_offset(d.batch, work.batch, 2),
+                   d.pieces == nullptr ? nullptr : d.pieces + work.batch * d.rows * d.columns,
+                   d.batch.count * d.rows * d.columns,
+                   work.first_row,
+                   work.first_column,
+                   out_in_fours};
+  run_tile<Tile>(left, right, out, work.begin, work.end, work.piece);
+}
+/// Whether four numbers from each fourth one on lie side by side, and every four of them in a multiple of four from the first.
+[[nodiscard]] inline bool is_in_fours(const Walk& walk) {
+  const auto& moves = walk.coefficients[0];
+  auto d = static_cast<std::size_t>(walk.dimensions);
+  std::int32_t together = 1;  // so many are neighbours
+  while (d > 0 && moves[d - 1] == together) together *= walk.extents[--d];
+  return together % 4 == 0 && std::all_of(moves.begin(), moves.begin() + static_cast<std::ptrdiff_t>(d), [](std::int32_t move) { return move % 4 == 0; });
+}
+
+/// As of products.
+[[nodiscard]] inline bool is_out_in_fours(const Dot& d) {
+  if (d.pieces != nullptr) return d.columns % 4 == 0;
+  bool all = is_in_fours(d.out_columns) && reinterpret_cast<std::uintptr_t>(d.out) % 16 == 0;
+  for (std::size_t n = 0; n < static_cast<std::size_t>(d.out_rows.dimensions); ++n) all = all && d.out_rows.coefficients[0][n] % 4 == 0;
+  for (std::size_t n = 0; n < static_cast<std::size_t>(d.batch.dimensions); ++n) all = all && d.batch.strides[2][n] % 4 == 0;
+  return all;
+}
+
+template <class Tile>
+[[nodiscard]] auto dot_kernel_of(const Dot& d) {
+  return d.b.along_depth ? run_dot<Tile, true> : run_dot<Tile, false>;
 }
 
 [[nodiscard]] inline auto dot_kernel(const Dot& d) {
-  switch (product_per(d)) {
-    case 8: return run_dot<8>;
-    case 4: return run_dot<4>;
-    default: return run_dot<2>;
+  switch (form_of_launch(d).tile) {
+    case Tile::k128x128: return dot_kernel_of<TileShape<16, 16, 8, 8>>(d);
+    case Tile::k128x64: return dot_kernel_of<TileShape<16, 8, 8, 8>>(d);
+    case Tile::k64x128: return dot_kernel_of<TileShape<8, 16, 8, 8>>(d);
+    case Tile::k64x64: return dot_kernel_of<TileShape<16, 16, 4, 4>>(d);
+    case Tile::k32x128: return dot_kernel_of<TileShape<8, 16, 4, 8>>(d);
+    case Tile::k16x256: return dot_kernel_of<TileShape<4, 32, 4, 8>>(d);
+    default: return dot_kernel_of<TileShape<16, 16, 2, 2>>(d);
   }
 }
 

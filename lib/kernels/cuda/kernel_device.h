@@ -60,11 +60,12 @@ class KernelDevice : public Device {
 
  private:
   template <class P>
-  Status start_tiles(const std::string& name, const P& p, void (*kernel)(P)) {
+  Status start_tiles(const std::string& name, const P& p, void (*kernel)(P, bool)) {
     if (p.depth >= std::int64_t{1} << 31) return internal_error(name + ": a depth of " + std::to_string(p.depth) + " is more than a device takes");
-    DGX_CHECK(start(name.c_str(), grid_of_tiles(p), kernel, p));
-    if (p.groups == nullptr) return {};
-    return start("groups of a product", grid_of(p.batch.count * p.rows * p.columns, 256), add_groups<P>, p);
+    if ((p.form.piece != 0) != (p.pieces != nullptr)) return internal_error(name + ": it is cut, and has no memory for its pieces, or the other way round");
+    DGX_CHECK(start(name.c_str(), grid_of_tiles(p), kernel, p, is_out_in_fours(p)));
+    if (p.form.piece == 0) return {};
+    return start("pieces of a product", grid_of(p.batch.count * p.rows * p.columns, 256), add_pieces<P>, p);
   }
   template <class... A>
   Status start(const char* name, Grid grid, void (*kernel)(A...), A... arguments) {

@@ -1,19 +1,20 @@
 #pragma once
 
-// A tile of dots, by a block of 256 threads: out[r, c] = dot over k of left(r, k) · right(k, c), in the order of dgx-numerics(7), "Folds".
+// A tile of dots, by a block of threads: out[r, c] = dot over k of left(r, k) · right(k, c), in the order of dgx-numerics(7), "Folds".
 //
-// A thread makes kPer × kPer outputs, 16 × 16 threads a tile of (16 kPer)². Both sides come through shared memory, a round of 8 positions at a
-// time, by copies that pass no registers (async_copy.cuh) into four buffers: while one is multiplied, the next are on their way, and one barrier a
-// round is enough. A round of the largest tile is 512 fma for 32 reads of 16 bytes from shared memory and two to eight copies a thread, so
-// that the fma are what it waits for. A warp is 4 × 8 threads: what it reads together from shared memory lies in different banks or is one number.
+// A thread makes kTall × kWide outputs, 8 × 8 where there are enough of them. Both sides come through shared memory, a round of 16 positions at a
+// time, by copies that pass no registers (async_copy.cuh) into two or three buffers: while one is multiplied, the next are on their way, and one
+// barrier a round is enough. A round of 8 × 8 is 1,024 fma for 64 reads of 16 bytes from shared memory and 4 to 24 copies a thread, so that
+// the fma are what it waits for.
 //
 // Blocks of 256 positions end between two rounds. A block's running results are in registers. The group's are touched once in 256
-// positions: two blocks of threads share a processor's registers because the compiler keeps these elsewhere meanwhile. A group's
+// positions: the compiler keeps these elsewhere meanwhile, so that 16 warps share a processor's registers. A group's
 // end, once in 4,096 positions, goes to memory (Out), so no third set is needed. Beyond the depth both sides are 0: 0 · 0 added to a block
-// changes at most -0 to +0, which a group's +0 does not tell apart.
+// changes at most -0 to +0, which a group's +0 does not tell apart. Lines that do not exist are 0, too, and nobody reads their outputs.
 
 #include "words.h"
 
+#include <climits>
 #include <cstdint>
 
 #include "async_copy.cuh"
@@ -27,46 +28,25 @@
 
 namespace dgx::kernels::cuda {
 
-inline constexpr int kTileThreads = 256;
-inline constexpr int kTileSide = 16;  ///< threads along a side of a tile
-inline constexpr int kTileStep = 8;   ///< positions of a round
-inline constexpr unsigned kTileBuffers = 4;  ///< a power of two
+inline constexpr int kTileStep = 16;  ///< positions of a round
+inline constexpr int kBlockRounds = static_cast<int>(kDotBlock) / kTileStep;
 inline constexpr std::int64_t kGroupPositions = kDotBlock * kDotGroup;
-static_assert(kTileSide * kTileSide == kTileThreads && kDotBlock % kTileStep == 0);
+static_assert(kDotBlock % kTileStep == 0);
 
-/// A side of a round in shared memory: [position][line]. Lines are padded so that threads which take neighbouring positions of a line write
-/// to different banks.
-template <int kPer>
-inline constexpr int kTilePitch = kTileSide * kPer + 4;
-template <int kPer>
-using TileBuffer = float[kTileStep][kTilePitch<kPer>];
-
-/// Which elements of one side a thread takes to shared memory: element j of kLoads is of line `line` + j · line_step at position k + j · k_step
-/// of the round. Neighbouring threads take neighbouring positions if those are nearer in memory, else neighbouring lines.
-template <int kPer>
-struct TileShare {
-  static constexpr int kLines = kTileSide * kPer;
-  static constexpr int kLoads = kLines * kTileStep / kTileThreads;
-
-  __device__ explicit TileShare(bool along_depth) {
-    const int t = static_cast<int>(threadIdx.x);
-    line = along_depth ? t / kTileStep : t % kLines;
-    k = along_depth ? t % kTileStep : t / kLines;
-    line_step = along_depth ? kTileThreads / kTileStep : 0;
-    k_step = along_depth ? 0 : kTileThreads / kLines;
-  }
-
-  int line, k, line_step, k_step;
-};
-
-/// A thread's kPer lines of a side: in runs of kRun neighbours, the runs of all threads side by side.
-template <int kPer>
-struct TileLines {
+/// One side of a tile: kAlong threads have kPer_ lines each.
+template <int kAlong, int kPer_, int kThreads_>
+struct TileSide {
+  static constexpr int kPer = kPer_, kThreads = kThreads_, kLines = kAlong * kPer;
+  static constexpr int kLoads = kLines * kTileStep / kThreads;  ///< elements of a round that a thread copies
   static constexpr int kRun = kPer < 4 ? kPer : 4;
+  /// Lines are padded so that 8 positions of 4 lines are in 32 different banks.
+  static constexpr int kPitch = kLines + 4;
+  using Buffer = float[kTileStep][kPitch];
 
-  __device__ static int line(int thread, int i) { return (i / kRun * kTileSide + thread) * kRun + i % kRun; }
+  /// A thread's lines: in runs of kRun neighbours, the runs of all threads side by side.
+  __device__ static int line(int thread, int i) { return (i / kRun * kAlong + thread) * kRun + i % kRun; }
 
-  __device__ static void read(const TileBuffer<kPer>& buffer, int k, int thread, float (&out)[kPer]) {
+  __device__ static void read(const Buffer& buffer, int k, int thread, float (&out)[kPer]) {
     DGX_UNROLL
     for (int run = 0; run < kPer / kRun; ++run) {
       const auto row = *reinterpret_cast<const Numbers<kRun>*>(&buffer[k][line(thread, run * kRun)]);
@@ -76,28 +56,57 @@ struct TileLines {
   }
 };
 
-/// A thread's place in its tile.
+/// kDown × kAcross threads, each with kTall × kWide outputs.
+template <int kDown_, int kAcross_, int kTall_, int kWide_>
+struct TileShape {
+  static constexpr int kDown = kDown_, kAcross = kAcross_, kTall = kTall_, kWide = kWide_;
+  static constexpr int kThreads = kDown * kAcross, kRows = kDown * kTall, kColumns = kAcross * kWide;
+  static constexpr int kTogether = 512 / kThreads;  ///< blocks that share a processor: 128 registers a thread
+  using Left = TileSide<kDown, kTall, kThreads>;
+  using Right = TileSide<kAcross, kWide, kThreads>;
+  static constexpr int kBufferBytes = static_cast<int>(sizeof(typename Left::Buffer) + sizeof(typename Right::Buffer));
+  static constexpr int kBuffers = 3 * kBufferBytes <= 40960 ? 3 : 2;
+};
+
+/// A thread's place in its tile. A warp is 4 × 8 threads. Of 16 that follow each other, pairs read the same columns, and neighbouring pairs
+/// the same rows: then a processor reads 16 bytes for each of the 16 at once.
+template <class Tile>
 struct TilePlace {
+  static_assert(Tile::kDown % 4 == 0 && Tile::kAcross % 8 == 0);
   __device__ TilePlace() {
+    constexpr int kWarpsAcross = Tile::kAcross / 8;
     const int t = static_cast<int>(threadIdx.x), warp = t / 32, lane = t % 32;
-    row = warp / 2 * 4 + lane / 8;
-    column = warp % 2 * 8 + lane % 8;
+    row = warp / kWarpsAcross * 4 + lane / 16 * 2 + lane % 2;
+    column = warp % kWarpsAcross * 8 + lane % 16 / 2;
   }
   int row, column;
 };
 
-template <int kPer>
-using TileBuffers = TileBuffer<kPer>[kTileBuffers];
+template <class Tile>
+struct TileBuffers {
+  alignas(16) typename Tile::Left::Buffer left[Tile::kBuffers];
+  alignas(16) typename Tile::Right::Buffer right[Tile::kBuffers];
+};
 
-template <int kPer, class Left, class Right>
+template <class Tile, class Left, class Right>
 class TileRounds {
  public:
-  __device__ TileRounds(Left& left, Right& right, TileBuffers<kPer>& left_buffers, TileBuffers<kPer>& right_buffers)
-      : left_(left), right_(right), left_buffers_(left_buffers), right_buffers_(right_buffers) {
+  /// So many positions.
+  __device__ TileRounds(Left& left, Right& right, TileBuffers<Tile>& buffers, int positions)
+      : left_(left),
+        right_(right),
+        buffers_(buffers),
+        positions_(positions),
+        whole_(left.has_all_lines() && right.has_all_lines() ? kTileStep : INT_MAX),
+        to_left_(&buffers.left[0][0][0] + left.share()),
+        to_right_(&buffers.right[0][0][0] + right.share()) {
     left_.start();
     right_.start();
     __syncthreads();
-    for (unsigned n = 0; n < kTileBuffers - 1; ++n) copy(n);
+    left_.started();
+    right_.started();
+    __syncthreads();
+    for (int n = 0; n < Tile::kBuffers - 1; ++n) copy(false);
   }
 
   /// Before the first round of a block of positions.
@@ -107,88 +116,155 @@ class TileRounds {
   }
 
   /// Adds the products of the next round to `sums`.
-  __device__ void round(float (&sums)[kPer][kPer]) {
-    wait_for_copies<kTileBuffers - 2>();
+  __device__ void round(float (&sums)[Tile::kTall][Tile::kWide]) {
+    wait_for_copies<Tile::kBuffers - 2>();
     __syncthreads();
-    copy((buffer_ + kTileBuffers - 1) % kTileBuffers);  // over the last round's, which all have used
+    copy(buffer_ == 0);  // over what all have used
+    const typename Tile::Left::Buffer& left = buffers_.left[buffer_];
+    const typename Tile::Right::Buffer& right = buffers_.right[buffer_];
+    float a[2][Tile::kTall], b[2][Tile::kWide];  // read a position ahead
+    Tile::Left::read(left, 0, place_.row, a[0]);
+    Tile::Right::read(right, 0, place_.column, b[0]);
     DGX_UNROLL
     for (int k = 0; k < kTileStep; ++k) {
-      float a[kPer], b[kPer];
-      TileLines<kPer>::read(left_buffers_[buffer_], k, place_.row, a);
-      TileLines<kPer>::read(right_buffers_[buffer_], k, place_.column, b);
+      if (k + 1 < kTileStep) {
+        Tile::Left::read(left, k + 1, place_.row, a[(k + 1) % 2]);
+        Tile::Right::read(right, k + 1, place_.column, b[(k + 1) % 2]);
+      }
       DGX_UNROLL
-      for (int i = 0; i < kPer; ++i) {
+      for (int i = 0; i < Tile::kTall; ++i) {
         DGX_UNROLL
-        for (int j = 0; j < kPer; ++j) sums[i][j] = fmaf(a[i], b[j], sums[i][j]);
+        for (int j = 0; j < Tile::kWide; ++j) sums[i][j] = fmaf(a[k % 2][i], b[k % 2][j], sums[i][j]);
       }
     }
-    buffer_ = (buffer_ + 1) % kTileBuffers;
+    buffer_ = buffer_ + 1 == Tile::kBuffers ? 0 : buffer_ + 1;
   }
 
  private:
-  __device__ void copy(unsigned n) {
-    left_.copy(left_buffers_[n]);
-    right_.copy(right_buffers_[n]);
+  /// The copies of a round, to the next buffer.
+  __device__ void copy(bool is_last_buffer) {
+    if (!Left::kHasEdges && !Right::kHasEdges) {
+      left_.template copy<true>(to_left_, positions_);
+      right_.template copy<true>(to_right_, positions_);
+    } else if (positions_ >= whole_) {
+      left_.template copy<true>(to_left_, positions_);
+      right_.template copy<true>(to_right_, positions_);
+    } else {
+      left_.template copy<false>(to_left_, positions_);
+      right_.template copy<false>(to_right_, positions_);
+    }
     end_copies();
+    positions_ -= kTileStep;
+    constexpr int kLeft = sizeof(typename Tile::Left::Buffer), kRight = sizeof(typename Tile::Right::Buffer), kBack = -(Tile::kBuffers - 1);
+    to_left_.move(is_last_buffer ? kBack * kLeft : kLeft);
+    to_right_.move(is_last_buffer ? kBack * kRight : kRight);
   }
 
   Left& left_;
   Right& right_;
-  TileBuffers<kPer>& left_buffers_;
-  TileBuffers<kPer>& right_buffers_;
-  const TilePlace place_;
-  unsigned buffer_ = 0;
+  TileBuffers<Tile>& buffers_;
+  const TilePlace<Tile> place_;
+  int positions_, whole_;  // that are not copied yet; so many make a round of which all exists
+  SharedPlace to_left_, to_right_;
+  int buffer_ = 0;
 };
 
-inline constexpr int kBlockRounds = static_cast<int>(kDotBlock) / kTileStep;
+/// A thread's sums of a group: in memory of its own, row after row. The compiler is kept from taking registers for what is touched once in 256
+/// positions.
+template <class Tile>
+class GroupSums {
+ public:
+  static constexpr int kRun = Tile::Right::kRun, kRuns = Tile::kWide / kRun;
 
-template <int kPer, class Out>
-__device__ void put_group(const Out& out, const TilePlace& place, const float (&group)[kPer][kPer], std::int64_t number) {
-  std::int64_t columns[kPer];
-  DGX_UNROLL
-  for (int j = 0; j < kPer; ++j) columns[j] = out.column(TileLines<kPer>::line(place.column, j));
-  DGX_UNROLL
-  for (int i = 0; i < kPer; ++i) {
-    const std::int64_t row = out.row(TileLines<kPer>::line(place.row, i));
+  __device__ GroupSums() : at_(sums_) {
+#ifdef __CUDA_ARCH__
+    asm volatile("" : "+l"(at_));
+#endif
+  }
+  GroupSums(const GroupSums&) = delete;
+
+  __device__ void begin() {
     DGX_UNROLL
-    for (int j = 0; j < kPer; ++j) {
-      if (row >= 0 && columns[j] >= 0) out.put(row, columns[j], group[i][j], number);
+    for (int n = 0; n < Tile::kTall * kRuns; ++n) at_[n] = {};
+  }
+  __device__ void add(const float (&block)[Tile::kTall][Tile::kWide]) {
+    DGX_UNROLL
+    for (int n = 0; n < Tile::kTall * kRuns; ++n) {
+      Numbers<kRun> sums = at_[n];
+      DGX_UNROLL
+      for (int j = 0; j < kRun; ++j) sums.at[j] = sums.at[j] + block[n / kRuns][n % kRuns * kRun + j];
+      at_[n] = sums;
+    }
+  }
+  [[nodiscard]] __device__ const Numbers<kRun>& run(int row, int number) const { return at_[row * kRuns + number]; }
+
+ private:
+  Numbers<kRun> sums_[Tile::kTall * kRuns];
+  Numbers<kRun>* at_;
+};
+
+template <class Tile, class Out>
+__device__ void put_group(const Out& out, const TilePlace<Tile>& place, const GroupSums<Tile>& group, std::int64_t number) {
+  constexpr int kRun = GroupSums<Tile>::kRun, kRuns = GroupSums<Tile>::kRuns;
+  const bool in_fours = kRun == 4 && out.in_fours;
+  std::int64_t columns[Tile::kWide];
+  DGX_UNROLL
+  for (int j = 0; j < Tile::kWide; ++j) columns[j] = j % kRun == 0 || !in_fours ? out.column(Tile::Right::line(place.column, j)) : -1;
+  DGX_NOT_UNROLLED
+  for (int i = 0; i < Tile::kTall; ++i) {
+    const std::int64_t row = out.row(Tile::Left::line(place.row, i));
+    if (row < 0) continue;
+    DGX_UNROLL
+    for (int run = 0; run < kRuns; ++run) {
+      const Numbers<kRun> sums = group.run(i, run);
+      if (in_fours) {
+        if (columns[run * kRun] >= 0) out.put(row + columns[run * kRun], sums, number);
+        continue;
+      }
+      DGX_UNROLL
+      for (int j = 0; j < kRun; ++j) {
+        if (columns[run * kRun + j] >= 0) out.put(row + columns[run * kRun + j], Numbers<1>{{sums.at[j]}}, number);
+      }
     }
   }
 }
 
-/// Positions [begin, end) of a tile, fewer than 2^31, `begin` where a group begins; the sides stand there. Gives every group's sum of every output of
-/// the tile (where there are no positions: one, 0) to
+/// Positions [begin, end) of a tile, fewer than 2^31, `begin` where a group or a piece of one begins; the sides stand there. Gives every group's sum of
+/// every output of the tile (where there are no positions: one, 0), numbered from `group_number`, to
 ///   std::int64_t row(int) const, column(int) const;    where a row or a column of the tile lies; -1 if it does not exist
-///   void put(std::int64_t row, std::int64_t column, float sum, std::int64_t group) const;
+///   bool in_fours;                                     whether four columns from a fourth one on exist together, neighbours from a place that is
+///                                                      16-byte aligned
+///   template <int n> void put(std::int64_t place, const Numbers<n>& sums, std::int64_t group) const;
 /// Left and Right have
-///   void start(), begin_block();      at the beginning, and before the first round of each block of 256 positions
-///   void copy(TileBuffer<kPer>&);     begins to copy this thread's share of the next round, 0 beyond the depth
+///   bool has_all_lines() const;       whether all lines of the tile exist
+///   int share() const;                where in a buffer, in numbers, this thread's share begins
+///   void start(), started(), begin_block();
+///                                     at the beginning, after that of all threads, and before the first round of each block of 256 positions
+///   void copy<whole>(SharedPlace to, int positions);
+///                                     begins to copy this thread's share of the next round, 0 beyond the depth; `positions` are left, not all of
+///                                     the round or of the lines if not `whole`
+///   kHasEdges                         whether `whole` means anything
 /// What one thread leaves in shared memory in start() and begin_block(), others may read in the block's copies but the first two rounds', and
 /// after start() in all.
-template <int kPer, class Left, class Right, class Out>
-__device__ void run_tile(Left& left, Right& right, const Out& out, std::int64_t begin, std::int64_t end) {
-  alignas(16) __shared__ TileBuffers<kPer> left_buffers;
-  alignas(16) __shared__ TileBuffers<kPer> right_buffers;
-  TileRounds<kPer, Left, Right> rounds(left, right, left_buffers, right_buffers);
-  const TilePlace place;
-  std::int64_t group_number = begin / kGroupPositions;
-  int left_over = static_cast<int>((end - begin + kTileStep - 1) / kTileStep);  // rounds
+template <class Tile, class Left, class Right, class Out>
+__device__ void run_tile(Left& left, Right& right, const Out& out, std::int64_t begin, std::int64_t end, std::int64_t group_number) {
+  __shared__ TileBuffers<Tile> buffers;
+  const auto positions = static_cast<int>(end - begin);
+  TileRounds<Tile, Left, Right> rounds(left, right, buffers, positions);
+  const TilePlace<Tile> place;
+  int left_over = (positions - 1 + kTileStep) / kTileStep;  // rounds
+  GroupSums<Tile> group;
   do {
-    float group[kPer][kPer] = {};
+    group.begin();
     for (int blocks = kDotGroup; blocks > 0 && left_over > 0; --blocks) {
-      float block[kPer][kPer] = {};
+      float block[Tile::kTall][Tile::kWide] = {};
       int count = left_over < kBlockRounds ? left_over : kBlockRounds;
       left_over -= count;
       rounds.begin_block();
       for (; count > 0; --count) rounds.round(block);
-      DGX_UNROLL
-      for (int i = 0; i < kPer; ++i) {
-        DGX_UNROLL
-        for (int j = 0; j < kPer; ++j) group[i][j] = group[i][j] + block[i][j];
-      }
+      group.add(block);
     }
-    put_group<kPer>(out, place, group, group_number);
+    put_group(out, place, group, group_number);
     ++group_number;
   } while (left_over > 0);
   wait_for_copies<0>();  // those of rounds that do not come

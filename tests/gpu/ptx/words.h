@@ -70,7 +70,7 @@ inline u16 bits(u16 x) { return x; }
 
 // Memory. Generic addresses are the host's; those of shared memory are offsets.
 
-constexpr u64 kSharedBytes = 1 << 20;
+constexpr u64 kSharedBytes = 1 << 21;
 alignas(256) u8 shared_memory[kSharedBytes];
 
 inline u64 address_of(const volatile void* memory) { return reinterpret_cast<u64>(memory); }

@@ -79,15 +79,15 @@ class Bench {
     device_ = std::move(opened).value();
   }
 
-  void check(const Primitive& primitive, const std::vector<Tensor>& values, std::int32_t tile, bool is_cut = false) {
+  void check(const Primitive& primitive, const std::vector<Tensor>& values, cuda::Tile tile, std::int64_t piece = 0) {
     auto dot = recognise_device_dot(compiled(primitive, values));
     REQUIRE(dot);
-    dot->dot.a.from = there(values[static_cast<std::size_t>(dot->a)]) + dot->a_base;
-    dot->dot.b.from = there(values[static_cast<std::size_t>(dot->b)]) + dot->b_base;
+    dot->dot.a.from = there(values[static_cast<std::size_t>(dot->a)]);
+    dot->dot.b.from = there(values[static_cast<std::size_t>(dot->b)]);
     const Tensor expected = evaluate(primitive, values);
     dot->dot.out = memory(expected.count());
-    dot->dot.tile = tile;
-    if (is_cut) dot->dot.groups = memory(expected.count() * cuda::dot_groups(dot->dot.depth));
+    dot->dot.form = {tile, piece};
+    if (piece != 0) dot->dot.pieces = memory(cuda::piece_numbers(wanted_of(dot->dot), dot->dot.form));
     const Status launched = device_->launch(dot->dot);
     if (!launched.ok()) FAIL(launched.error().message);
     Tensor got(DType::kF32, expected.shape());
@@ -97,7 +97,7 @@ class Bench {
       const auto at = static_cast<std::size_t>(n);
       wrong += bits(got.as<float>()[at]) != bits(expected.as<float>()[at]) ? 1 : 0;
     }
-    INFO("tile " << tile << (is_cut ? ", cut" : ""));
+    INFO("tile " << cuda::extent_of(tile).rows << " × " << cuda::extent_of(tile).columns << ", pieces of " << piece);
     CHECK(wrong == 0);
   }
 
@@ -116,7 +116,7 @@ class Bench {
   std::unique_ptr<cuda::Device> device_;
 };
 
-void check_all(Bench& bench, const Form& f, std::int32_t tile, bool spiced) {
+void check_all(Bench& bench, const Form& f, cuda::Tile tile, bool spiced) {
   INFO(f.images << " images, " << f.in << " to " << f.out << " channels, " << f.height << " × " << f.width << ", kernel " << f.kernel << ", stride " << f.stride
                 << ", padding " << f.padding << ", dilation " << f.dilation << ", fill " << f.fill);
   const Tensor x = numbers(images(f), 1, spiced), w = numbers(weights(f), 2, spiced), y = numbers(results(f), 3, spiced);
@@ -127,14 +127,14 @@ void check_all(Bench& bench, const Form& f, std::int32_t tile, bool spiced) {
 
 TEST_CASE("convolutions on a device have the bits of the definition in every tile", "[device]") {
   Bench bench;
-  for (const std::int32_t tile : {32, 64, 128}) {
+  for (const cuda::Tile tile : cuda::kTiles) {
     for (const bool spiced : {false, true}) {
       check_all(bench, {.in = 4, .out = 5}, tile, spiced);
       check_all(bench, {.in = 5, .out = 33, .stride = 2}, tile, spiced);
-      check_all(bench, {.in = 4, .out = 4, .height = 12, .width = 5, .padding = 2, .dilation = 2, .fill = -1.5F}, tile, spiced);
+      check_all(bench, {.in = 4, .out = 4, .height = 12, .width = 5, .padding = 2, .dilation = 2}, tile, spiced);
       check_all(bench, {.images = 3, .in = 8, .out = 6, .kernel = 1, .stride = 3, .padding = 0}, tile, spiced);
     }
-    check_all(bench, {.in = 4, .out = 4, .fill = kNan}, tile, false);
+    check_all(bench, {.images = 4, .in = 4, .out = 8, .height = 8, .width = 8}, tile, false);  // in fours
     check_all(bench, {.in = 4, .out = 4, .fill = -0.0F}, tile, false);
   }
 }
@@ -144,16 +144,16 @@ TEST_CASE("a weight gradient over many images adds its groups in order, in one k
   const Tensor x = numbers(images(f), 1, false), y = numbers(results(f), 3, false);
   for (const char* order : {"", "order=reversed", "order=shuffled"}) {
     Bench bench(order);
-    for (const bool is_cut : {false, true}) bench.check(weight_gradient(f), {y, x}, 32, is_cut);
+    for (const std::int64_t piece : {0, 256, 4096}) bench.check(weight_gradient(f), {y, x}, cuda::Tile::k32x32, piece);
   }
   Bench bench;
-  bench.check(weight_gradient(f), {y, x}, 0, true);
+  for (const cuda::Tile tile : {cuda::Tile::kAny, cuda::Tile::k16x256}) bench.check(weight_gradient(f), {y, x}, tile, 256);
 }
 
 TEST_CASE("a convolution of several blocks of positions has the bits of the definition", "[device]") {
   Bench bench;
   const Form f{.images = 1, .in = 70, .out = 34, .height = 6, .width = 6};  // 630 positions
-  for (const std::int32_t tile : {32, 64, 128}) check_all(bench, f, tile, true);
+  for (const cuda::Tile tile : cuda::kTiles) check_all(bench, f, tile, true);
 }
 
 TEST_CASE("channels in groups are a batch of dots", "[device]") {
@@ -163,22 +163,68 @@ TEST_CASE("channels in groups are a batch of dots", "[device]") {
                                   read(1, {at({i(1)}), at({i(2)}), at({k(2)}), at({k(0)}), at({k(1)})})});
   const std::vector<Tensor> values = {numbers({2, 12, 5, 5}, 1, true), numbers({3, 4, 4, 3, 3}, 2, true)};
   Bench bench;
-  for (const std::int32_t tile : {0, 32, 128}) bench.check(grouped, values, tile);
+  for (const cuda::Tile tile : {cuda::Tile::kAny, cuda::Tile::k32x32, cuda::Tile::k128x128}) bench.check(grouped, values, tile);
+}
+
+TEST_CASE("a convolution in three dimensions, and one of a channel each, are dots", "[device]") {
+  // y[n, co, d, h, w] over (kd, kh, kw, ci); y[n, c, h, w] over (kh, kw), and its weights' gradient over (n, h, w).
+  const Primitive solid = fold(Kind::kDot, DType::kF32, {2, 5, 4, 5, 6}, {3, 3, 2, 3},
+                               {read(0, {at({i(0)}), at({k(3)}), at({i(2), k(0)}, -1), at({i(3), k(1)}, -1), at({i(4), k(2)})}, Literal{0.0F}),
+                                read(1, {at({i(1)}), at({k(3)}), at({k(0)}), at({k(1)}), at({k(2)})})});
+  const Primitive flat = fold(Kind::kDot, DType::kF32, {2, 6, 7, 7}, {3, 3},
+                              {read(0, {at({i(0)}), at({i(1)}), at({i(2), k(0)}, -1), at({i(3), k(1)}, -1)}, Literal{0.0F}),
+                               read(1, {at({i(1)}), at({k(0)}), at({k(1)})})});
+  const Primitive gradient = fold(Kind::kDot, DType::kF32, {6, 3, 3}, {2, 7, 7},
+                                  {read(0, {at({k(0)}), at({i(0)}), at({k(1)}), at({k(2)})}),
+                                   read(1, {at({k(0)}), at({i(0)}), at({k(1), i(1)}, -1), at({k(2), i(2)}, -1)}, Literal{0.0F})});
+  const Tensor x = numbers({2, 6, 7, 7}, 1, true);
+  Bench bench;
+  for (const cuda::Tile tile : {cuda::Tile::kAny, cuda::Tile::k32x32, cuda::Tile::k16x256}) {
+    bench.check(solid, {numbers({2, 3, 4, 5, 7}, 1, true), numbers({5, 3, 3, 3, 2}, 2, true)}, tile);
+    bench.check(flat, {x, numbers({6, 3, 3}, 2, true)}, tile);
+    bench.check(gradient, {x, x}, tile);
+  }
+}
+
+TEST_CASE("a coordinate of several indices has a tap for each of their numbers", "[device]") {
+  // Windows of windows: 2 · 3 taps of one coordinate, on the positions' side and on the lines'.
+  const Primitive wide = fold(Kind::kDot, DType::kF32, {5, 30}, {2, 3, 4},
+                              {read(0, {at({i(0)}), at({k(0)}), at({k(1)}), at({k(2)})}), read(1, {at({i(1), k(0, 4), k(1)}, -3), at({k(2)})}, Literal{0.0F})});
+  const Primitive back = fold(Kind::kDot, DType::kF32, {5, 2, 3}, {30},
+                              {read(0, {at({i(0)}), at({k(0)})}), read(1, {at({k(0), i(1, 4), i(2)}, -3)}, Literal{0.0F})});
+  Bench bench;
+  for (const cuda::Tile tile : cuda::kTiles) {
+    bench.check(wide, {numbers({5, 2, 3, 4}, 1, false), numbers({30, 4}, 2, false)}, tile);
+    bench.check(back, {numbers({5, 30}, 1, false), numbers({30}, 2, false)}, tile);
+  }
+}
+
+TEST_CASE("a dot may read what lies before where its indices are 0", "[device]") {
+  // Convolution with a kernel that is turned round, of a value that is read backwards.
+  Term back = i(1), turned = k(0);
+  back.coefficient = turned.coefficient = -1;
+  const Primitive reversed = fold(Kind::kDot, DType::kF32, {6, 20}, {3, 5},
+                                  {read(0, {at({i(0)}), at({turned}, 2), at({k(1)})}), read(1, {at({back, k(0)}, 18), at({k(1)})}, Literal{0.0F})});
+  Bench bench;
+  for (const cuda::Tile tile : cuda::kTiles) bench.check(reversed, {numbers({6, 3, 5}, 1, false), numbers({20, 5}, 2, false)}, tile);
 }
 
 TEST_CASE("what tiles do not cover is not recognised", "[device]") {
   const auto refused = [](const Primitive& primitive, const std::vector<Tensor>& values) {
     return !recognise_device_dot(compiled(primitive, values)).has_value();
   };
-  const Tensor line = numbers({20}, 1, false), square = numbers({20, 20}, 2, false), cube = numbers({8, 8, 8}, 3, false);
-  // One row; both sides through windows; three coordinates that may be outside; an index that is read.
-  CHECK(refused(fold(Kind::kDot, DType::kF32, {20}, {20}, {read(0, {at({k(0)})}), read(1, {at({i(0)}), at({k(0)})})}), {line, square}));
+  const Tensor line = numbers({20}, 1, false), square = numbers({20, 20}, 2, false), small = numbers({6, 6, 6, 6}, 3, false);
+  // Both sides through windows; four coordinates that may be outside; more taps than bits; something else than 0 outside; an index that is read.
   CHECK(refused(fold(Kind::kDot, DType::kF32, {20, 20}, {9}, {read(0, {at({i(0), k(0)}, -4)}, Literal{0.0F}), read(1, {at({i(1), k(0)}, -4)}, Literal{0.0F})}),
                 {line, line}));
-  CHECK(refused(fold(Kind::kDot, DType::kF32, {5, 8, 8, 8}, {3},
+  CHECK(refused(fold(Kind::kDot, DType::kF32, {5, 6, 6, 6, 6}, {3},
                      {read(0, {at({i(0)}), at({k(0)})}),
-                      read(1, {at({i(1), k(0)}, -1), at({i(2), k(0)}, -1), at({i(3), k(0)}, -1)}, Literal{0.0F})}),
-                {square, cube}));
+                      read(1, {at({i(1), k(0)}, -1), at({i(2), k(0)}, -1), at({i(3), k(0)}, -1), at({i(4), k(0)}, -1)}, Literal{0.0F})}),
+                {square, small}));
+  CHECK(refused(fold(Kind::kDot, DType::kF32, {5, 40}, {40}, {read(0, {at({i(0)}), at({k(0)})}), read(1, {at({i(1), k(0)}, -20)}, Literal{0.0F})}),
+                {numbers({5, 40}, 1, false), line}));
+  CHECK(refused(fold(Kind::kDot, DType::kF32, {5, 20}, {20}, {read(0, {at({i(0)}), at({k(0)})}), read(1, {at({i(1), k(0)}, -9)}, Literal{-1.5F})}),
+                {square, line}));
   const Tensor index = integers({20}, std::vector<std::int64_t>(20, 3));
   CHECK(refused(fold(Kind::kDot, DType::kF32, {20, 20}, {20}, {read(0, {at({i(0)}), at({k(0)})}), read(1, {at({via(2)}), at({i(1)})}), read(2, {at({k(0)})})}),
                 {square, square, index}));

@@ -4,6 +4,8 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <limits>
+#include <string>
+#include <utility>
 
 #include "device_module.h"
 #include "dgx/kernels/evaluate.h"
@@ -53,9 +55,16 @@ struct Shapes {
   std::int64_t rows = 1, columns = 1, depth = 1, batch = 1;
   bool a_transposed = false, b_transposed = false;
   std::int64_t gap = 0;  ///< numbers between what neighbours in memory would be
-  std::int32_t tile = 0;
-  bool is_cut = false;
+  cuda::Tile tile = cuda::Tile::kAny;
+  std::int64_t piece = 0;
+
+  [[nodiscard]] cuda::TileWanted wanted() const { return {rows, columns, depth, batch}; }
 };
+
+std::string name_of(cuda::Tile tile) {
+  if (tile == cuda::Tile::kAny) return "any tile";
+  return "tiles of " + std::to_string(cuda::extent_of(tile).rows) + " × " + std::to_string(cuda::extent_of(tile).columns);
+}
 
 Side side_of(std::int64_t lines, std::int64_t depth, bool along_lines, std::int64_t gap) {
   if (along_lines) return {depth * (lines + gap), 1, lines + gap, gap};
@@ -85,8 +94,8 @@ std::vector<float> reference(const Shapes& s, const Side& a, const Side& b, cons
 }
 
 void check(OnDevice& on, const Shapes& s) {
-  INFO(s.batch << " × " << s.rows << " × " << s.columns << ", depth " << s.depth << ", tile " << s.tile << (s.a_transposed ? ", a transposed" : "")
-               << (s.b_transposed ? ", b transposed" : "") << ", gap " << s.gap << (s.is_cut ? ", cut" : ""));
+  INFO(s.batch << " × " << s.rows << " × " << s.columns << ", depth " << s.depth << ", " << name_of(s.tile) << (s.a_transposed ? ", a transposed" : "")
+               << (s.b_transposed ? ", b transposed" : "") << ", gap " << s.gap << ", pieces of " << s.piece);
   const Side a = side_of(s.rows, s.depth, s.a_transposed, s.gap), b = side_of(s.columns, s.depth, !s.b_transposed, s.gap);
   const auto seed = static_cast<std::uint64_t>(s.rows * 1000 + s.columns + s.depth);
   const auto left = spiced(pattern(seed, s.batch * a.batch + s.gap + 1), seed), right = spiced(pattern(seed + 1, s.batch * b.batch + s.gap + 1), seed + 3);
@@ -109,8 +118,8 @@ void check(OnDevice& on, const Shapes& s) {
   product.batch.strides[0][0] = a.batch;
   product.batch.strides[1][0] = b.batch;
   product.batch.strides[2][0] = out_batch;
-  product.tile = s.tile;
-  if (s.is_cut) product.groups = on.numbers(s.batch * s.rows * s.columns * cuda::dot_groups(s.depth));
+  product.form = {s.tile, s.piece};
+  if (s.piece != 0) product.pieces = on.numbers(cuda::piece_numbers(s.wanted(), product.form));
   const auto before = on.download(product.out, s.batch * out_batch + 1);
   const Status launched = on.device().launch(product);
   if (!launched.ok()) FAIL(launched.error().message);
@@ -129,9 +138,10 @@ void check(OnDevice& on, const Shapes& s) {
 
 TEST_CASE("a product on a device has the bits of the definition around every edge of its tiles", "[device]") {
   OnDevice on;
-  for (const std::int32_t tile : {32, 64, 128}) {
-    for (const std::int64_t rows : {std::int64_t{1}, tile - std::int64_t{1}, std::int64_t{tile}, tile + std::int64_t{1}}) {
-      for (const std::int64_t columns : {std::int64_t{1}, tile - std::int64_t{1}, std::int64_t{tile}, tile + std::int64_t{5}}) {
+  for (const cuda::Tile tile : cuda::kTiles) {
+    const auto [height, width] = std::pair(cuda::extent_of(tile).rows, cuda::extent_of(tile).columns);
+    for (const std::int64_t rows : {std::int64_t{1}, height - 1, height, height + 1}) {
+      for (const std::int64_t columns : {std::int64_t{1}, width - 1, width, width + 5}) {
         check(on, {.rows = rows, .columns = columns, .depth = 19, .a_transposed = rows % 2 == 0, .b_transposed = columns % 2 == 0, .tile = tile});
       }
     }
@@ -140,12 +150,11 @@ TEST_CASE("a product on a device has the bits of the definition around every edg
 
 TEST_CASE("a product on a device has the bits of the definition at every depth and stride", "[device]") {
   OnDevice on;
-  for (const std::int32_t tile : {32, 64, 128}) {
-    for (const std::int64_t depth : {0, 1, 7, 8, 9, 24, 31, 255, 256, 257, 512, 520}) {
+  for (const cuda::Tile tile : cuda::kTiles) {
+    for (const std::int64_t depth : {0, 1, 7, 8, 9, 15, 16, 17, 32, 33, 255, 256, 257, 512, 520}) {
       for (int form = 0; form < 4; ++form) {
         for (const std::int64_t gap : {0, 3}) {
-          // All that is a multiple of 4 takes the way of the fours in the largest tile.
-          const std::int64_t lines = depth % 8 == 0 ? 4 : 3;
+          const std::int64_t lines = depth % 8 == 0 ? 4 : 3;  // in fours and otherwise
           check(on, {.rows = lines * 9, .columns = lines * 13, .depth = depth, .batch = 2, .a_transposed = form % 2 == 1, .b_transposed = form > 1,
                      .gap = gap, .tile = tile});
         }
@@ -154,17 +163,29 @@ TEST_CASE("a product on a device has the bits of the definition at every depth a
   }
 }
 
+TEST_CASE("a product on a device has the bits of the definition where all of its tiles is there", "[device]") {
+  OnDevice on;
+  for (const cuda::Tile tile : cuda::kTiles) {
+    const auto [height, width] = std::pair(cuda::extent_of(tile).rows, cuda::extent_of(tile).columns);
+    for (int form = 0; form < 4; ++form) {
+      check(on, {.rows = height, .columns = 2 * width, .depth = 292, .a_transposed = form % 2 == 1, .b_transposed = form > 1, .gap = 4, .tile = tile});
+    }
+  }
+}
+
 TEST_CASE("a deep product on a device adds groups in order, in one kernel or two", "[device]") {
   for (const char* order : {"", "order=reversed", "order=shuffled"}) {
     OnDevice on(order);
     for (const std::int64_t depth : {4095, 4096, 4097, 8192, 12300}) {
-      for (const bool is_cut : {false, true}) {
-        check(on, {.rows = 5, .columns = 7, .depth = depth, .batch = 2, .b_transposed = true, .tile = 32, .is_cut = is_cut});
+      for (const std::int64_t piece : {0, 256, 4096}) {
+        check(on, {.rows = 5, .columns = 7, .depth = depth, .batch = 2, .b_transposed = true, .tile = cuda::Tile::k32x32, .piece = piece});
       }
     }
   }
   OnDevice on;
-  for (const bool is_cut : {false, true}) check(on, {.rows = 4, .columns = 8, .depth = 8196, .b_transposed = true, .tile = 128, .is_cut = is_cut});
+  for (const cuda::Tile tile : cuda::kTiles) {
+    for (const std::int64_t piece : {0, 256, 4096}) check(on, {.rows = 4, .columns = 8, .depth = 8196, .b_transposed = true, .tile = tile, .piece = piece});
+  }
 }
 
 TEST_CASE("a product on a device chooses a tile that fits", "[device]") {
@@ -172,6 +193,45 @@ TEST_CASE("a product on a device chooses a tile that fits", "[device]") {
   check(on, {.rows = 129, .columns = 127, .depth = 12, .batch = 70});
   check(on, {.rows = 65, .columns = 64, .depth = 12, .batch = 66});
   check(on, {.rows = 70, .columns = 70, .depth = 12});
+  check(on, {.rows = 70, .columns = 70, .depth = 520, .piece = 256});
+}
+
+TEST_CASE("a product that is cut has memory for its pieces, or is not launched", "[device][emulated]") {
+  OnDevice on;
+  cuda::Product product;
+  product.a = product.b = on.numbers(512);
+  product.out = on.numbers(1);
+  product.rows = product.columns = 1;
+  product.depth = 512;
+  product.form.piece = 256;
+  CHECK(!on.device().launch(product).ok());
+}
+
+TEST_CASE("the form of a product keeps every processor of a large device busy", "[device]") {
+  // Cycles in which the fma units of an H100 could do it, beside those that the form is said to take.
+  const auto share = [](const cuda::TileWanted& wanted) {
+    const auto fma = static_cast<double>(wanted.rows * wanted.columns * wanted.depth * wanted.batch) / (132 * 128);
+    return fma / cuda::tile_cycles(wanted, cuda::choose_form(wanted));
+  };
+  CHECK(share({4096, 4096, 4096}) > 0.8);
+  CHECK(share({2048, 2048, 2048}) > 0.8);
+  CHECK(share({16384, 384, 384}) > 0.75);
+  CHECK(share({8192, 384, 384}) > 0.75);
+  CHECK(share({384, 384, 8192}) > 0.45);
+  CHECK(share({256, 64, 256, 384}) > 0.7);
+  CHECK(share({64, 8192, 576, 1, true}) > 0.45);
+  CHECK(share({16, 131072, 144, 1, true}) > 0.45);
+}
+
+TEST_CASE("the pieces of a product take a bounded part of the memory", "[device]") {
+  for (const std::int64_t side : {64, 384, 1536, 8192}) {
+    for (const std::int64_t depth : {100, 4096, 100000, 10000000}) {
+      const cuda::TileWanted wanted{side, side, depth};
+      const cuda::TileForm form = cuda::choose_form(wanted);
+      CHECK(cuda::piece_numbers(wanted, form) * 4 <= std::int64_t{1} << 28);
+      CHECK((form.piece == 0 || form.piece == 256 || form.piece == 4096));
+    }
+  }
 }
 
 }  // namespace

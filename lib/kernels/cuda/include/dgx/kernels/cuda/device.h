@@ -10,6 +10,7 @@
 #include "dgx/core/result.h"
 #include "dgx/core/tensor.h"
 #include "dgx/kernels/compiled.h"
+#include "dgx/kernels/cuda/forms.h"
 #include "dgx/kernels/fold_order.h"
 
 namespace dgx::kernels::cuda {
@@ -143,14 +144,9 @@ struct Product {
   std::int64_t a_row = 0, a_depth = 0, b_depth = 0, b_column = 0;
   std::int64_t out_row = 0;  ///< columns are neighbours
   Batch batch;               ///< maps: a, b, out
-  float* groups = nullptr;   ///< null, or of group_numbers() numbers: the product is cut into its groups of positions
-  std::int32_t tile = 0;     ///< 128, 64 or 32: the outputs along a side of what a block of threads makes; 0: what suits
+  TileForm form;
+  float* pieces = nullptr;  ///< of piece_numbers() numbers if the form is cut, else null
 };
-/// How many numbers `groups` should have: none for products that fill a device without it.
-[[nodiscard]] constexpr std::int64_t group_numbers(std::int64_t outputs, std::int64_t depth) {
-  constexpr std::int64_t kEnough = 132 * 64 * 64;  // a tile of 64 × 64 for each of a large device's processors
-  return outputs < kEnough && dot_groups(depth) > 1 ? outputs * dot_groups(depth) : 0;
-}
 
 /// What is left of some positions of a fold: a sum, or the best number and its position.
 struct FoldPart {
@@ -181,29 +177,38 @@ struct Fold {
 
 /// How an index in a row-major shape moves through something: Σ index[d] · coefficients[d]. All numbers and sums are below 2^30.
 inline constexpr std::size_t kWalkDimensions = 4;
+inline constexpr std::size_t kDotGuards = 3;
 struct Walk {
   std::int32_t dimensions = 0;
   std::array<std::int32_t, kWalkDimensions> extents{};
-  std::array<std::array<std::int32_t, kWalkDimensions>, 3> coefficients{};  ///< of DotSide's element, guard 0, guard 1
+  std::array<std::array<std::int32_t, kWalkDimensions>, 1 + kDotGuards> coefficients{};  ///< of DotSide's element, of its guards
 };
 
-/// A coordinate that may lie outside: of what the walks and `base` give, divided by `divisor`, which leaves no remainder if `is_exact`, and is in
-/// [0, size) then; it moves the element by `stride`.
+/// A coordinate that may lie outside: what lines add and what positions add, divided by `divisor`; it must leave no remainder and be in
+/// [0, size), and moves the element by `stride` then. Of lines and positions those with fewer different numbers are its taps, numbered;
+/// DotSide::taps says what tap t adds. The others add what their walk gives.
 struct DotGuard {
   std::int32_t divisor = 1, size = 0, stride = 0;
-  bool is_exact = false;
+  std::int32_t first_tap = 0, tap_count = 0;  ///< in DotSide::taps
 };
-inline constexpr std::size_t kDotGuards = 2;
+/// Where its tap is added, this moves the element by `moves` besides.
+struct DotTap {
+  std::int32_t coordinate = 0, moves = 0;
+};
+/// Of all guards together: each has a bit.
+inline constexpr std::size_t kDotTaps = 31;
 
-/// One side of a Dot: which number is that of a line (a row or a column of the output) at a position of the fold.
+/// One side of a Dot: which number is that of a line (a row or a column of the output) at a position of the fold; 0 where a coordinate lies
+/// outside. The walk of the taps gives a guard's tap, numbered from 0; that of the others its coordinate.
 struct DotSide {
-  const float* from = nullptr;
+  const float* from = nullptr;  ///< the value
   Walk lines, positions;
-  std::array<std::int32_t, 3> base{};
+  std::array<std::int32_t, 1 + kDotGuards> base{};  ///< of the element, of guards' coordinates, where all indices are 0
   std::int32_t guard_count = 0;
+  bool lines_are_taps = false;  ///< lines, not positions, are the taps
+  bool along_depth = false;     ///< neighbouring positions, not lines, are neighbours in memory
   std::array<DotGuard, kDotGuards> guards{};
-  float fill = 0;            ///< of what lies outside
-  bool along_depth = false;  ///< neighbouring positions, not lines, are neighbours in memory
+  std::array<DotTap, kDotTaps> taps{};
 };
 
 /// out[r, c] = dot over positions of a(r, p) · b(c, p), as of Product: convolutions and their gradients, and all else whose sides have lines of their own.
@@ -213,8 +218,8 @@ struct Dot {
   Walk out_rows, out_columns;  ///< coefficients[0]: where they lie
   std::int64_t rows = 0, columns = 0, depth = 0;
   Batch batch;
-  float* groups = nullptr;
-  std::int32_t tile = 0;
+  TileForm form;
+  float* pieces = nullptr;
 };
 
 /// out[c] = dot over the rows of 1 · x[r, c]. `groups` holds columns · dot_groups(rows) numbers if those are several.

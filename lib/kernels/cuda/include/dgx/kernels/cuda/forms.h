@@ -1,0 +1,106 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "dgx/core/host_device.h"
+#include "dgx/kernels/fold_order.h"
+
+namespace dgx::kernels::cuda {
+
+/// In what form a product or a dot is launched: which outputs a block of threads makes, and whether its depth is cut. The form changes no bit.
+
+/// Outputs of a block of threads, rows × columns.
+enum class Tile : std::uint8_t { kAny, k128x128, k128x64, k64x128, k64x64, k32x128, k16x256, k32x32 };
+inline constexpr Tile kTiles[] = {Tile::k128x128, Tile::k128x64, Tile::k64x128, Tile::k64x64, Tile::k32x128, Tile::k16x256, Tile::k32x32};
+
+struct TileForm {
+  Tile tile = Tile::kAny;  ///< kAny: what suits
+  std::int64_t piece = 0;  ///< 0, or 4,096 or 256: it is cut into pieces of so many positions, whose sums lie in memory of their own
+};
+
+struct TileExtent {
+  std::int64_t rows = 0, columns = 0;
+  std::int64_t threads = 0;
+  /// That 16 positions take a warp which waits for nothing: the loop's instructions for sm_90, or, of small tiles, what four warps read from shared
+  /// memory meanwhile.
+  std::int64_t product_cycles = 0, dot_cycles = 0;
+};
+
+[[nodiscard]] constexpr TileExtent extent_of(Tile tile) {
+  switch (tile) {
+    case Tile::k128x128: return {128, 128, 256, 1154, 1209};
+    case Tile::k128x64: return {128, 64, 128, 1170, 1250};
+    case Tile::k64x128: return {64, 128, 128, 1170, 1250};
+    case Tile::k64x64: return {64, 64, 256, 400, 400};
+    case Tile::k32x128: return {32, 128, 128, 800, 692};  // products: at any strides only
+    case Tile::k16x256: return {16, 256, 128, 1000, 745};
+    default: return {32, 32, 256, 256, 256};
+  }
+}
+
+[[nodiscard]] constexpr std::int64_t tiles_of(const TileExtent& tile, std::int64_t rows, std::int64_t columns) {
+  return (rows + tile.rows - 1) / tile.rows * ((columns + tile.columns - 1) / tile.columns);
+}
+[[nodiscard]] DGX_HOST_DEVICE constexpr std::int64_t pieces_of(std::int64_t depth, std::int64_t piece) {
+  return piece == 0 || depth == 0 ? 1 : (depth + piece - 1) / piece;
+}
+
+/// What is to be made.
+struct TileWanted {
+  std::int64_t rows = 0, columns = 0, depth = 0, batch = 1;
+  bool is_dot = false;  ///< of a Dot, not of a Product
+};
+
+/// Numbers that the pieces' sums take.
+[[nodiscard]] constexpr std::int64_t piece_numbers(const TileWanted& wanted, const TileForm& form) {
+  return form.piece == 0 ? 0 : wanted.rows * wanted.columns * wanted.batch * pieces_of(wanted.depth, form.piece);
+}
+
+/// An estimate, in cycles of an H100 or H200: what its busiest processor does. Blocks of threads share a processor as far as its registers reach;
+/// what they do takes as long as its instructions, or as a single warp's, with what it waits for.
+[[nodiscard]] constexpr double tile_cycles(const TileWanted& wanted, const TileForm& form) {
+  constexpr std::int64_t kProcessors = 132, kSchedulers = 4, kThreads = 512;  // threads that share a processor
+  constexpr double kWaits = 250;         // a round: the barrier, and the first reads behind it
+  constexpr double kAround = 900;        // instructions before and after the rounds
+  constexpr double kBegins = 2000;       // until the first numbers are there
+  constexpr double kLaunch = 3000;       // another kernel
+  constexpr double kBytesACycle = 1000;  // of the device's memory
+  const TileExtent tile = extent_of(form.tile);
+  const std::int64_t pieces = pieces_of(wanted.depth, form.piece);
+  const std::int64_t blocks = tiles_of(tile, wanted.rows, wanted.columns) * wanted.batch * pieces;
+  const std::int64_t most = (blocks + kProcessors - 1) / kProcessors, together = kThreads / tile.threads;
+  const double rounds = static_cast<double>(((form.piece == 0 ? wanted.depth : std::min(form.piece, wanted.depth)) + 15) / 16);
+  const auto cycles = static_cast<double>(wanted.is_dot ? tile.dot_cycles : tile.product_cycles);
+  const auto at_once = [&](std::int64_t count) {
+    if (count == 0) return 0.0;
+    const double warps = static_cast<double>(count * tile.threads / 32) / static_cast<double>(kSchedulers);  // of a scheduler
+    return rounds * std::max(warps * cycles, cycles + kWaits) + kAround * std::max(warps, 1.0) + kBegins;
+  };
+  double total = static_cast<double>(most / together) * at_once(together) + at_once(most % together);
+  if (form.piece != 0) total += kLaunch + static_cast<double>(piece_numbers(wanted, form)) * 8 / kBytesACycle;
+  return total;
+}
+
+/// The tile that takes the least time, the depth cut as said.
+[[nodiscard]] constexpr Tile choose_tile(const TileWanted& wanted, std::int64_t piece) {
+  Tile best = Tile::k32x32;
+  for (const Tile tile : kTiles) {
+    if (tile_cycles(wanted, {tile, piece}) < tile_cycles(wanted, {best, piece})) best = tile;
+  }
+  return best;
+}
+
+/// The form that takes the least time. Its pieces' sums take 256 MiB at most.
+[[nodiscard]] constexpr TileForm choose_form(const TileWanted& wanted) {
+  constexpr std::int64_t kMostNumbers = std::int64_t{1} << 26;
+  TileForm best{choose_tile(wanted, 0), 0};
+  for (const std::int64_t piece : {kDotBlock * kDotGroup, kDotBlock}) {
+    const TileForm form{choose_tile(wanted, piece), piece};
+    if (pieces_of(wanted.depth, piece) == 1 || piece_numbers(wanted, form) > kMostNumbers) continue;
+    if (tile_cycles(wanted, form) < tile_cycles(wanted, best)) best = form;
+  }
+  return best;
+}
+
+}  // namespace dgx::kernels::cuda
