@@ -11,6 +11,7 @@
 
 #include "dgx/kernels/cuda/interface.h"
 #include "kernel_device.h"
+#include "nvrtc.h"
 
 namespace dgx::kernels::cuda {
 namespace {
@@ -24,6 +25,7 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
       if (stream != nullptr) static_cast<void>(cudaStreamSynchronize(stream));
     }
     for (cudaGraphExec_t graph : graphs_) static_cast<void>(cudaGraphExecDestroy(graph));
+    for (cudaLibrary_t library : libraries_) static_cast<void>(cudaLibraryUnload(library));
     for (void* memory : memory_) static_cast<void>(cudaFree(memory));
     for (void* memory : staging_) static_cast<void>(cudaFreeHost(memory));
     events_.insert(events_.end(), {computed_, downloaded_});
@@ -49,6 +51,11 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
     DGX_CHECK(check(cudaSetDevice(0), "opening the device"));
     DGX_CHECK(read_info());
     DGX_CHECK(choose_functions());
+    if (auto nvrtc = Nvrtc::open(); nvrtc.ok()) {
+      nvrtc_ = std::move(nvrtc).value();
+    } else {
+      info_.no_compiler = nvrtc.error().message;
+    }
     for (cudaStream_t* stream : {&stream_, &downloads_}) DGX_CHECK(check(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking), "making a stream"));
     // Who waits for a download has time, and should not spin beside a training.
     for (cudaEvent_t* event : {&computed_, &downloaded_}) {
@@ -118,6 +125,25 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
     return check(cudaMemsetAsync(to, 0, static_cast<std::size_t>(size_bytes), stream_), "clearing memory");
   }
 
+  [[nodiscard]] Result<std::int32_t> compile(const std::string& text, std::int32_t count) override {
+    DGX_CHECK(state());
+    if (!nvrtc_) return internal_error(info_.name + ": no kernel can be compiled: " + info_.no_compiler);
+    DGX_TRY(const std::string code, nvrtc_->compile(text, 10 * info_.major + info_.minor));
+    cudaLibrary_t library = nullptr;
+    constexpr const char* kWhat = "loading generated kernels";
+    DGX_CHECK(check(cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0), kWhat));
+    libraries_.push_back(library);
+    const auto first = static_cast<std::int32_t>(kernels_.size());
+    for (std::int32_t n = 0; n < count; ++n) {
+      cudaKernel_t kernel = nullptr;
+      DGX_CHECK(check(cudaLibraryGetKernel(&kernel, library, ("k" + std::to_string(n)).c_str()), kWhat));
+      cudaFuncAttributes attributes{};  // which makes it ready: a graph's recording must not wait for a device
+      DGX_CHECK(check(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(kernel)), kWhat));
+      kernels_.push_back(kernel);
+    }
+    return first;
+  }
+
   [[nodiscard]] Status begin_recording() override {
     DGX_CHECK(state());
     return check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "beginning a graph");
@@ -174,6 +200,16 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
     const cudaError_t started = cudaGetLastError();
     if (started == cudaSuccess) return {};
     return check(started, "starting kernel " + std::string(name));
+  }
+
+  Status queue(const Generated& generated) {
+    DGX_CHECK(state());
+    void* argument = const_cast<void**>(generated.addresses.data());
+    const auto* const kernel = reinterpret_cast<const void*>(kernels_[static_cast<std::size_t>(generated.kernel)]);
+    const cudaError_t started =
+        cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(generated.blocks)), dim3(generated.threads), &argument, 0, stream_);
+    if (started == cudaSuccess) return {};
+    return check(started, "starting generated kernel " + std::to_string(generated.kernel));
   }
 
  private:
@@ -259,6 +295,9 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
   std::optional<Error> error_;
   std::vector<void*> memory_, staging_;
   std::vector<cudaGraphExec_t> graphs_;
+  std::unique_ptr<Nvrtc> nvrtc_;  // or null
+  std::vector<cudaLibrary_t> libraries_;
+  std::vector<cudaKernel_t> kernels_;
 };
 
 }  // namespace

@@ -18,10 +18,16 @@ namespace dgx::kernels::cuda {
 
 /// Which kernel a launch means and in what geometry, said once for both devices. Self has
 ///   template <class... A> Status queue(const char* name, Grid grid, void (*kernel)(A...), A... arguments);
-/// which is never asked for an empty grid.
+///   Status queue(const Generated& generated);
+/// which are never asked for an empty grid.
 template <class Self>
 class KernelDevice : public Device {
  public:
+  [[nodiscard]] Status launch(const Generated& generated) final {
+    if (generated.blocks == 0) return {};
+    DGX_CHECK(check_grid("generated kernel", generated.blocks));
+    return static_cast<Self*>(this)->queue(generated);
+  }
   [[nodiscard]] Status launch(const ElementProgram& program) final {
     return start("elements", grid_of(program.count, kElementThreads), elements_kernel(program), program);
   }
@@ -70,10 +76,12 @@ class KernelDevice : public Device {
   template <class... A>
   Status start(const char* name, Grid grid, void (*kernel)(A...), A... arguments) {
     if (grid.blocks == 0) return {};
-    if (grid.blocks >= std::int64_t{1} << 31) {
-      return internal_error(std::string(name) + ": a grid of " + std::to_string(grid.blocks) + " blocks is more than a device takes");
-    }
+    DGX_CHECK(check_grid(name, grid.blocks));
     return static_cast<Self*>(this)->queue(name, grid, kernel, arguments...);
+  }
+  static Status check_grid(const char* name, std::int64_t blocks) {
+    if (blocks < std::int64_t{1} << 31) return {};
+    return internal_error(std::string(name) + ": a grid of " + std::to_string(blocks) + " blocks is more than a device takes");
   }
 };
 

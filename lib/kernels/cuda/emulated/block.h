@@ -7,17 +7,12 @@
 #include <vector>
 
 #include "dgx/core/result.h"
+#include "place.h"
 #include "stack.h"
 
 namespace dgx::kernels::cuda::emulated {
 
-/// Where the running thread is, and in what.
-struct Dimension {
-  unsigned x = 0;
-};
-struct Place {
-  Dimension thread, block, threads, blocks;
-};
+/// Of the thread that runs.
 extern Place place;
 
 /// __syncthreads() at a line: the thread waits until all others of its block wait there too.

@@ -5,6 +5,7 @@
 //   lost-after=N      after N launches it is lost: every call is an error from then on
 //   order=reversed|shuffled    in which order threads and blocks take turns
 //   functions=pairs|binary64   how it computes elementary functions; binary64 unless given
+//   no-compiler       it compiles no kernels, as a GPU's machine without NVRTC
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -19,6 +20,7 @@
 
 #include "../kernel_device.h"
 #include "call.h"
+#include "compiler.h"
 #include "dgx/kernels/cuda/interface.h"
 
 namespace dgx::kernels::cuda::emulated {
@@ -31,6 +33,7 @@ struct Behaviour {
   std::optional<std::int64_t> lost_after;
   Order order = Order::kForward;
   bool functions_by_pairs = false;
+  bool compiles = true;
 };
 
 Result<Behaviour> behaviour_of(std::string_view text) {
@@ -45,6 +48,8 @@ Result<Behaviour> behaviour_of(std::string_view text) {
       out.memory_bytes = std::strtoll(value.c_str(), nullptr, 10);
     } else if (name == "lost-after") {
       out.lost_after = std::strtoll(value.c_str(), nullptr, 10);
+    } else if (name == "no-compiler" && value.empty()) {
+      out.compiles = false;
     } else if (name == "order" && (value == "reversed" || value == "shuffled")) {
       out.order = value == "reversed" ? Order::kReversed : Order::kShuffled;
     } else if (name == "functions" && (value == "pairs" || value == "binary64")) {
@@ -71,8 +76,9 @@ struct Memory {
 class EmulatedDevice final : public KernelDevice<EmulatedDevice> {
  public:
   explicit EmulatedDevice(const Behaviour& behaviour) : behaviour_(behaviour), runner_(behaviour.order) {
-    info_ = {"emulated device", 0, 0, 0, 0, behaviour.memory_bytes, behaviour.memory_bytes, true, behaviour.functions_by_pairs};
+    info_ = {"emulated device", 0, 0, 0, 0, behaviour.memory_bytes, behaviour.memory_bytes, true, behaviour.functions_by_pairs, {}};
     functions_by_pairs = behaviour.functions_by_pairs;
+    if (!behaviour.compiles) info_.no_compiler = "the emulated device was told to have no compiler";
   }
 
   [[nodiscard]] const DeviceInfo& info() const override { return info_; }
@@ -127,6 +133,14 @@ class EmulatedDevice final : public KernelDevice<EmulatedDevice> {
     });
   }
 
+  [[nodiscard]] Result<std::int32_t> compile(const std::string& text, std::int32_t count) override {
+    DGX_CHECK(state());
+    if (!behaviour_.compiles) return internal_error(info_.name + ": no kernel can be compiled: " + info_.no_compiler);
+    DGX_TRY(const auto functions, compile_library(text, count));
+    kernels_.insert(kernels_.end(), functions.begin(), functions.end());
+    return static_cast<std::int32_t>(kernels_.size()) - count;
+  }
+
   [[nodiscard]] Status begin_recording() override {
     DGX_CHECK(state());
     recordings_.emplace_back();
@@ -145,15 +159,12 @@ class EmulatedDevice final : public KernelDevice<EmulatedDevice> {
 
   template <class... A>
   Status queue(const char* name, Grid grid, void (*kernel)(A...), A... arguments) {
-    return note([=, this]() -> Status {
-      DGX_CHECK(state());
-      if (behaviour_.lost_after && launches_ == *behaviour_.lost_after) return fail("kernel " + std::string(name) + ": the device is lost");
-      ++launches_;
-      if (Status run = runner_.run(grid.blocks, grid.threads, [&] { call(kernel, arguments...); }); !run.ok()) {
-        return fail("kernel " + std::string(name) + ": " + run.error().message);
-      }
-      return {};
-    });
+    return note([=, this] { return run(name, grid, [=] { call(kernel, arguments...); }); });
+  }
+  Status queue(const Generated& generated) {
+    const GeneratedFunction kernel = kernels_[static_cast<std::size_t>(generated.kernel)];
+    const std::string name = "generated " + std::to_string(generated.kernel);
+    return note([=, this] { return run(name, {generated.blocks, generated.threads}, [&] { kernel(generated.addresses.data()); }); });
   }
 
  private:
@@ -166,6 +177,14 @@ class EmulatedDevice final : public KernelDevice<EmulatedDevice> {
     const std::lock_guard lock(mutex_);
     error_ = internal_error(info_.name + ": " + what, kAfterDeviceError);
     return *error_;
+  }
+
+  Status run(const std::string& name, Grid grid, const std::function<void()>& body) {
+    DGX_CHECK(state());
+    if (behaviour_.lost_after && launches_ == *behaviour_.lost_after) return fail("kernel " + name + ": the device is lost");
+    ++launches_;
+    if (Status ran = runner_.run(grid.blocks, grid.threads, body); !ran.ok()) return fail("kernel " + name + ": " + ran.error().message);
+    return {};
   }
 
   Status note(std::function<Status()> work) {
@@ -188,6 +207,7 @@ class EmulatedDevice final : public KernelDevice<EmulatedDevice> {
   std::vector<std::vector<std::function<Status()>>> recordings_;
   bool recording_ = false;
   std::int64_t launches_ = 0;
+  std::vector<GeneratedFunction> kernels_;
   std::function<Status()> download_;
   std::vector<std::chrono::steady_clock::time_point> marks_;
   mutable std::mutex mutex_;  // of error_

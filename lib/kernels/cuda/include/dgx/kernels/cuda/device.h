@@ -32,6 +32,7 @@ struct DeviceInfo {
   std::int64_t free_bytes = 0;    ///< when the device was opened, without what its kernels themselves take
   bool emulated = false;
   bool functions_by_pairs = false;  ///< elementary functions without binary64, where that is slow (kernels/function_pairs.h)
+  std::string no_compiler;        ///< why compile() cannot be used; empty: it can
 };
 
 // What a launch says. Pointers are into the device's memory but where something else is said; strides count elements.
@@ -259,6 +260,14 @@ struct FiniteCheck {
   std::int32_t* not_finite = nullptr;
 };
 
+/// A kernel that compile() made, and the addresses that it takes.
+struct Generated {
+  std::int32_t kernel = -1;
+  std::uint32_t threads = 0;  ///< of a block, at most 1,024
+  std::int64_t blocks = 0;
+  std::vector<void*> addresses;
+};
+
 /// Used by one thread, but for finish_download(). Destroyed, it waits for what is queued and gives back all memory.
 class Device {
  public:
@@ -286,7 +295,13 @@ class Device {
   /// Queues bytes of zero.
   [[nodiscard]] virtual Status clear(void* to, std::int64_t size_bytes) = 0;
 
+  /// Compiles kernels that a text defines by DGX_KERNEL (kernels/cuda/generated.cuh, which it includes) under the names k0, k1, …: `count` of them.
+  /// Returns the number of k0 for launch(); the others follow. They live as long as the device. Not while recording. Costs a tenth of a second and
+  /// more. kInternal if the compiler refuses the text, with what it says first, or where info().no_compiler is not empty.
+  [[nodiscard]] virtual Result<std::int32_t> compile(const std::string& text, std::int32_t count) = 0;
+
   // Queue kernels. Launches of nothing are allowed.
+  [[nodiscard]] virtual Status launch(const Generated& generated) = 0;
   [[nodiscard]] virtual Status launch(const ElementProgram& program) = 0;
   [[nodiscard]] virtual Status launch(const MapProgram& program) = 0;
   [[nodiscard]] virtual Status launch(const Product& product) = 0;

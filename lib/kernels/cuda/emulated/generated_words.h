@@ -1,0 +1,22 @@
+#pragma once
+
+#include "place.h"
+
+/// CUDA's words in a library of generated kernels, which the emulated device compiles and opens. As in words.h, names are taken from all that
+/// follows; here the device is met when the library is opened.
+
+namespace dgx::kernels::cuda::emulated {
+
+static const Host* host = nullptr;
+
+}  // namespace dgx::kernels::cuda::emulated
+
+extern "C" __attribute__((visibility("default"))) void dgx_meet(const dgx::kernels::cuda::emulated::Host* host) {
+  dgx::kernels::cuda::emulated::host = host;
+}
+
+#define __device__
+#define __shared__ static
+#define __syncthreads() ::dgx::kernels::cuda::emulated::host->barrier(__FILE__, __LINE__)
+#define threadIdx (::dgx::kernels::cuda::emulated::host->place->thread)
+#define blockIdx (::dgx::kernels::cuda::emulated::host->place->block)

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dgx/core/result.h"
+
+namespace dgx::kernels::cuda {
+
+/// NVRTC, the compiler that NVIDIA's toolkit has as a library: opened by name, linked by nobody.
+class Nvrtc {
+ public:
+  /// $DGX_NVRTC, else libnvrtc.so.13 where the system finds it, or in a toolkit at /usr/local/cuda. kUsage, saying why, if there is none that can be used:
+  /// who asks goes on without.
+  [[nodiscard]] static Result<std::unique_ptr<Nvrtc>> open();
+  ~Nvrtc();
+  Nvrtc(const Nvrtc&) = delete;
+
+  /// Machine code, or PTX where this NVRTC does not know the architecture (90 is sm_90): either may be loaded.
+  [[nodiscard]] Result<std::string> compile(const std::string& source, int architecture) const;
+  /// PTX.
+  [[nodiscard]] Result<std::string> translate(const std::string& source, int architecture) const;
+
+ private:
+  struct Functions;
+  explicit Nvrtc(std::unique_ptr<Functions> functions);
+  [[nodiscard]] Result<std::string> make(const std::string& source, const std::string& architecture, bool is_ptx) const;
+  std::unique_ptr<Functions> functions_;
+  std::vector<int> architectures_;
+};
+
+/// A header that generated kernels may include, by the name under which they do.
+struct EmbeddedHeader {
+  const char* name;
+  const char* text;
+};
+[[nodiscard]] const std::vector<EmbeddedHeader>& embedded_headers();
+
+}  // namespace dgx::kernels::cuda
