@@ -26,6 +26,7 @@ struct DeviceExecutor::Impl {
   std::optional<kernels::DataOrder> order;
   Plan plan;
   DeviceMemory offsets;
+  KernelText kernels;
   std::int64_t table_bytes = 0;
   std::uint8_t* memory = nullptr;
   DeviceStep work;
@@ -73,12 +74,17 @@ Status DeviceExecutor::Impl::prepare() {
   DGX_TRY(plan, make_plan(*program, Fusion::kDevice, 1, {}));
   offsets = plan_device_memory(*program, plan);
   auto* const anywhere = reinterpret_cast<std::uint8_t*>(std::uintptr_t{256});  // to know how large the tables are
-  table_bytes = static_cast<std::int64_t>(make_device_step(*program, plan, offsets, inputs.seed, anywhere, anywhere).tables.size());
+  DevicePlaces places{anywhere, anywhere, device->info().no_compiler.empty() ? &kernels : nullptr, 0};
+  table_bytes = static_cast<std::int64_t>(make_device_step(*program, plan, offsets, inputs.seed, places).tables.size());
   DGX_CHECK(take_memory());
+  if (kernels.count() > 0) {
+    DGX_TRY(places.first_kernel, device->compile(kernels.text(device->info().functions_by_pairs), kernels.count()));
+  }
   DGX_CHECK(upload_constants());
-  std::uint8_t* const tables = memory + offsets.size_bytes;
-  work = make_device_step(*program, plan, offsets, inputs.seed, memory, tables);
-  DGX_CHECK(device->upload(tables, work.tables.data(), table_bytes));
+  places.memory = memory;
+  places.tables = memory + offsets.size_bytes;
+  work = make_device_step(*program, plan, offsets, inputs.seed, places);
+  DGX_CHECK(device->upload(places.tables, work.tables.data(), table_bytes));
   work.tables.clear();
   return record();
 }

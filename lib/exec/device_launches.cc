@@ -26,9 +26,9 @@ constexpr std::size_t kTableAlignment = 16;
 
 class StepMaker {
  public:
-  StepMaker(const program::Program& program, const Plan& plan, const DeviceMemory& offsets, std::uint64_t seed, std::uint8_t* memory,
-            std::uint8_t* tables)
-      : program_(program), plan_(plan), offsets_(offsets), seed_(seed), memory_(memory), tables_(tables), checked_(program.values.size()) {}
+  StepMaker(const program::Program& program, const Plan& plan, const DeviceMemory& offsets, std::uint64_t seed, const DevicePlaces& places)
+      : program_(program), plan_(plan), offsets_(offsets), seed_(seed), memory_(places.memory), tables_(places.tables), kernels_(places.kernels),
+        first_kernel_(places.first_kernel), writer_(plan, becoming_state(program)), checked_(program.values.size()) {}
 
   DeviceStep make() {
     out_.work.push_back(DeviceClear{memory_ + offsets_.flags, offsets_.results_bytes});
@@ -90,6 +90,7 @@ class StepMaker {
     if (const auto* product = std::get_if<MatmulTask>(&task.work)) return add(*product);
     if (const auto* sum = std::get_if<ColumnSumTask>(&task.work)) return add(*sum);
     if (const auto* map = std::get_if<MapTask>(&task.work)) {
+      if (kernels_ != nullptr) return add(writer_.maps(map->members, task.writes));
       if (const auto maps = compile_device_maps(plan_, map->members, task.writes)) return add(*maps);
       return add_elements(map->members, task.writes);
     }
@@ -122,6 +123,26 @@ class StepMaker {
     out.index_extent = key.extent;
     out_.work.push_back(out);
     return true;
+  }
+
+  static std::vector<bool> becoming_state(const program::Program& program) {
+    std::vector<bool> becomes(program.values.size());
+    for (const Primitive& value : program.values) {
+      if (value.kind == Kind::kInput && value.next && value.dtype == DType::kF32) becomes[static_cast<std::size_t>(*value.next)] = true;
+    }
+    return becomes;
+  }
+
+  void add(const DeviceKernel& kernel) {
+    cuda::Generated out{first_kernel_ + kernels_->add(kernel), kernel.threads, kernel.blocks, {}};
+    for (const KernelArgument& argument : kernel.arguments) {
+      switch (argument.what) {
+        case KernelArgument::What::kValue: out.addresses.push_back(address(argument.value)); break;
+        case KernelArgument::What::kFlag: out.addresses.push_back(flag_of(argument.value)); break;
+        case KernelArgument::What::kScratch: out.addresses.push_back(memory_ + offsets_.scratch); break;
+      }
+    }
+    out_.work.emplace_back(std::move(out));
   }
 
   void add(const DeviceMaps& maps) {
@@ -279,6 +300,9 @@ class StepMaker {
   std::uint64_t seed_;
   std::uint8_t* memory_;
   std::uint8_t* tables_;
+  KernelText* kernels_;
+  std::int32_t first_kernel_;
+  const KernelWriter writer_;
   std::vector<bool> checked_;  // by value: an element program raises a flag of it
   DeviceStep out_;
 };
@@ -286,8 +310,8 @@ class StepMaker {
 }  // namespace
 
 DeviceStep make_device_step(const program::Program& program, const Plan& plan, const DeviceMemory& offsets, std::uint64_t seed,
-                            std::uint8_t* memory, std::uint8_t* tables) {
-  return StepMaker(program, plan, offsets, seed, memory, tables).make();
+                            const DevicePlaces& places) {
+  return StepMaker(program, plan, offsets, seed, places).make();
 }
 
 }  // namespace dgx::exec

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "device_memory.h"
+#include "device_source.h"
 #include "dgx/kernels/cuda/device.h"
 
 namespace dgx::exec {
@@ -22,7 +23,7 @@ struct DeviceClear {
   std::int64_t size_bytes = 0;
 };
 
-using DeviceWork = std::variant<kernels::cuda::ElementProgram, kernels::cuda::MapProgram, kernels::cuda::Product, kernels::cuda::Dot,
+using DeviceWork = std::variant<kernels::cuda::Generated, kernels::cuda::ElementProgram, kernels::cuda::MapProgram, kernels::cuda::Product, kernels::cuda::Dot,
                                 kernels::cuda::Fold, kernels::cuda::ColumnSum, kernels::cuda::KeyedChain, kernels::cuda::UniformNumbers,
                                 kernels::cuda::FiniteCheck, DeviceCopy, DeviceClear>;
 
@@ -33,8 +34,16 @@ struct DeviceStep {
   std::vector<std::uint8_t> tables;
 };
 
-/// `memory` and `tables` are where the device's memory and these tables (of the size that any call says) begin.
+/// Where a step is made for.
+struct DevicePlaces {
+  std::uint8_t* memory = nullptr;  ///< where the device's memory begins
+  std::uint8_t* tables = nullptr;  ///< and these tables
+  KernelText* kernels = nullptr;   ///< null: what would be generated is interpreted
+  std::int32_t first_kernel = 0;   ///< the device's number of the text's first
+};
+
+/// Adds the step's kernels to the text, if they are not there. The tables' size and the kernels are the same wherever it is made for.
 [[nodiscard]] DeviceStep make_device_step(const program::Program& program, const Plan& plan, const DeviceMemory& offsets, std::uint64_t seed,
-                                          std::uint8_t* memory, std::uint8_t* tables);
+                                          const DevicePlaces& places);
 
 }  // namespace dgx::exec

@@ -86,6 +86,12 @@ def same_digest(bench, name, task, data, steps, ways=("",)):
     print(f"{name}: {steps} steps, {states[0][:12]}")
 
 
+def without_compiler(bench, small):
+    """Kernels are interpreted, which is noted once."""
+    code, said = bench.call("dgx-train", tasks.stored("small"), "--data", small, "-o", "interpreted", "--until", 3, "--device", "cuda", behaviour="no-compiler")
+    check(code == 0 and said.count("kernels are interpreted") == 1, f"without a compiler: exit {code}: {said}")
+
+
 def built_in(bench, small, steps):
     pack_images(bench)
     tasks.run(bench.bin, "dgx-pack", "idx", "--images", "i.idx", "--labels", "l.idx", "--scale", "0.00390625", "-o", "i.h5", cwd=bench.folder)
@@ -169,7 +175,7 @@ def main():
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="dgx-gpu-") as folder:
         bench = Bench(options, folder)
-        bench.behaviours = ["", "order=reversed", "order=shuffled"] if options.behaviours else [""]
+        bench.behaviours = ["", "no-compiler", "order=reversed", "order=shuffled"] if options.behaviours else [""]
         bench.emulated = bool(options.module)
         bench.few = 5 if options.few else options.steps
         small = tasks.pack_small(bench.bin, folder)
@@ -185,6 +191,7 @@ def main():
             scripted(bench, small, options.steps)
             verification(bench, small)
         if options.behaviours:
+            without_compiler(bench, small)
             misbehaviour(bench, small)
     print("all digests are the CPU's" if failures == 0 else f"{failures} failures")
     sys.exit(1 if failures else 0)

@@ -28,6 +28,7 @@ struct Options {
   bool accept = false;
   std::optional<std::uint64_t> seed;
   std::int64_t count = 120;
+  std::int64_t every = 1;
   double minutes = 0;
   std::string only;
   std::string print;
@@ -37,7 +38,7 @@ struct Options {
 
 int usage() {
   fmt::print(stderr,
-             "usage: matrix_test [--vectors FILE [--accept]] [--seed S] [--count N | --minutes M] [--only TEXT] [--print CASE] [--device MODULE] [--work N]\n"
+             "usage: matrix_test [--vectors FILE [--accept]] [--seed S] [--count N | --minutes M] [--only TEXT] [--print CASE] [--device MODULE] [--work N] [--every N]\n"
              "  --vectors FILE  runs every enumerated case with the stored seed: its digest by kernels/ref is the one in FILE, and every\n"
              "                  instruction set, 1, 2 and 3 threads, fused and not, gives the same bits\n"
              "  --accept        writes FILE anew, by kernels/ref alone\n"
@@ -46,7 +47,8 @@ int usage() {
              "  --only TEXT     only cases whose name contains TEXT\n"
              "  --print CASE    prints the program of an enumerated case\n"
              "  --device MODULE steps run on that module's device (libdgx_cuda.so) and nowhere else\n"
-             "  --work N        only cases of at most so many scalar operations or so\n");
+             "  --work N        only cases of at most so many scalar operations or so\n"
+             "  --every N       of the enumerated cases one in N, another one every day\n");
   return 2;
 }
 
@@ -100,6 +102,11 @@ class Matrix {
     return program.ok() && work_of(**program) <= options_.work;
   }
 
+  [[nodiscard]] bool comes_up(std::size_t number) const {
+    const std::int64_t days = std::chrono::duration_cast<std::chrono::hours>(std::chrono::system_clock::now().time_since_epoch()).count() / 24;
+    return (static_cast<std::int64_t>(number) + days) % options_.every == 0;
+  }
+
   [[nodiscard]] bool chosen(const Case& c) const { return options_.only.empty() || c.name.find(options_.only) != std::string::npos; }
 
   void complain(const std::string& text) {
@@ -134,7 +141,7 @@ class Matrix {
         continue;
       }
       if (!made.emplace(c.name, reference->digest).second) complain(c.name + ": a second case of this name");
-      if (options_.accept || !small_enough(c)) continue;
+      if (options_.accept || !small_enough(c) || !comes_up(made.size())) continue;
       const auto found = stored.find(c.name);
       if (found == stored.end() || found->second != reference->digest) {
         complain(fmt::format("{}: seed {}: kernels/ref gives {}, stored is {}", c.name, kStoredSeed, reference->digest,
@@ -229,6 +236,8 @@ int run(int argc, char** argv) {
       options.device = value;
     } else if (name == "--work") {
       fits = number(value, options.work);
+    } else if (name == "--every") {
+      fits = number(value, options.every) && options.every > 0;
     } else if (name == "--print") {
       options.print = value;
     } else if (name == "--seed") {

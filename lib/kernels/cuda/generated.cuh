@@ -16,6 +16,7 @@
 #include <limits>
 
 #include "dgx/kernels/fold_order.h"
+#include "dgx/kernels/function_pairs.h"
 #include "dgx/kernels/operation_formulas.h"
 
 namespace dgx::kernels::cuda {
@@ -47,10 +48,12 @@ __device__ T* address(const Addresses<kCount>& at, int n) {
 
 // Numbers of steps.
 
-template <ScalarOp kOp>
-__device__ float real(float a, float b = 0, float c = 0) {
-  return formula::apply_real(kOp, a, b, c);
-}
+/// Says once in a text how elementary functions are computed: formula::DefinedFunctions or formula::PairFunctions.
+#define DGX_FUNCTIONS(functions)                                     \
+  template <ScalarOp kOp>                                            \
+  __device__ float real(float a, float b = 0, float c = 0) {         \
+    return formula::apply_real<functions>(kOp, a, b, c);             \
+  }
 template <ScalarOp kOp>
 __device__ std::int64_t whole(std::int64_t a, std::int64_t b = 0) {
   return formula::apply_integer(kOp, a, b);

@@ -54,6 +54,10 @@ class Translator:
         constant = re.match(r"(?:\.visible )?\.const \.align (\d+) \.(\w+)\s+([\w$]+)(?:\[(\d+)\])?(?:\s*=.*)?;", statement)
         if constant:  # the host sets it, by its name
             return f'extern "C" u8 {constant[3]}[{size_of(constant[2]) * int(constant[4] or 1)}];'
+        number = re.match(r"\.global \.align (\d+) \.(\w\d+) ([\w$]+)(?: = (\S+))?;", statement)
+        if number:  # a constant of one number
+            align, kind, name, value = number.groups()
+            return f"alignas({align}) static const u{size_of(kind) * 8} {name}[1] = {{{self.operand(value or '0')}}};"
         found = re.match(r"\.(\w+) .*?\.align (\d+) \.b8\s+([\w$]+)\[(\d+)\](?:\s*=\s*(\{.*\}))?;", statement)
         space, align, name, count, values = found.groups()
         if space == "shared":

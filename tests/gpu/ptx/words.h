@@ -12,7 +12,11 @@
 #include <deque>
 #include <vector>
 
+#ifdef DGX_GENERATED_LIBRARY
+#include "emulated/generated_words.h"
+#else
 #include "emulated/words.h"
+#endif
 
 namespace {
 
@@ -187,7 +191,7 @@ PTX_INTEGER(16) PTX_INTEGER(32) PTX_INTEGER(64)
     return y == -1 ? static_cast<u##width>(0 - a) : bits(static_cast<s##width>(x / y));  \
   }                                                                                      \
   inline u##width rem_s##width(u64 a, u64 b) { return static_cast<u##width>(a - div_s##width(a, b) * b); }
-PTX_DIVISION(32) PTX_DIVISION(64)
+PTX_DIVISION(16) PTX_DIVISION(32) PTX_DIVISION(64)
 #undef PTX_DIVISION
 
 inline u64 mul_wide_s32(u64 a, u64 b) { return bits(s64{from<s32>(a)} * s64{from<s32>(b)}); }
@@ -196,6 +200,8 @@ inline u32 mul_wide_u16(u64 a, u64 b) { return u32{from<u16>(a)} * u32{from<u16>
 inline u64 mad_wide_s32(u64 a, u64 b, u64 c) { return mul_wide_s32(a, b) + c; }
 inline u64 mad_wide_u32(u64 a, u64 b, u64 c) { return mul_wide_u32(a, b) + c; }
 inline u64 mul_hi_u64(u64 a, u64 b) { return static_cast<u64>((static_cast<u128>(a) * b) >> 64); }
+inline u64 mul_hi_s64(u64 a, u64 b) { return mul_hi_u64(a, b) - (from<s64>(a) < 0 ? b : 0) - (from<s64>(b) < 0 ? a : 0); }
+inline u16 mul_hi_u16(u64 a, u64 b) { return static_cast<u16>(u32{from<u16>(a)} * from<u16>(b) >> 16); }
 inline u32 mul_hi_u32(u64 a, u64 b) { return static_cast<u32>(mul_wide_u32(a, b) >> 32); }
 inline u32 mul_hi_s32(u64 a, u64 b) { return static_cast<u32>(mul_wide_s32(a, b) >> 32); }
 inline u32 clz_b32(u64 a) { return from<u32>(a) == 0 ? 32 : static_cast<u32>(__builtin_clz(from<u32>(a))); }
@@ -240,6 +246,10 @@ inline u32 prmt_b32(u64 a, u64 b, u64 selector) {
   }
   return out;
 }
+
+/// Two 16-bit halves of a times the two lower bytes of b (lo), or the upper (hi), and c.
+inline u32 dp2a_lo_u32_u32(u64 a, u64 b, u64 c) { return static_cast<u32>((a & 0xffffU) * (b & 255U) + (a >> 16 & 0xffffU) * (b >> 8 & 255U) + c); }
+inline u32 dp2a_hi_u32_u32(u64 a, u64 b, u64 c) { return dp2a_lo_u32_u32(a, b >> 16, c); }
 
 bool carry;  // CC.CF; nothing waits between who writes and who reads it
 #define PTX_CARRY(name, type)                                        \
@@ -322,6 +332,13 @@ PTX_UNORDERED(f32) PTX_UNORDERED(f64)
   inline out selp_##type(u64 a, u64 b, bool p) { return static_cast<out>(p ? a : b); }
 PTX_NUMBER(f32, u32, u32{1} << 31) PTX_NUMBER(f64, u64, u64{1} << 63)
 #undef PTX_NUMBER
+/// Of a number and none, the number; -0 is less than +0.
+inline u32 min_f32(u64 a, u64 b) {
+  const f32 x = from<f32>(a), y = from<f32>(b);
+  if (x != x || y != y) return bits(x != x ? y : x);
+  return bits(x < y || (x == y && std::signbit(x)) ? x : y);
+}
+inline u32 max_f32(u64 a, u64 b) { return neg_f32(min_f32(neg_f32(a), neg_f32(b))); }
 
 // Conversions.
 
@@ -341,6 +358,9 @@ inline u32 cvt_rn_f32_s64(u64 a) { return bits(static_cast<f32>(from<s64>(a))); 
 inline u32 cvt_rn_f32_u64(u64 a) { return bits(static_cast<f32>(a)); }
 inline u32 cvt_rn_f32_s32(u64 a) { return bits(static_cast<f32>(from<s32>(a))); }
 inline u32 cvt_rn_f32_u32(u64 a) { return bits(static_cast<f32>(from<u32>(a))); }
+inline u32 cvt_rn_f32_s16(u64 a) { return bits(static_cast<f32>(from<s16>(a))); }
+inline u32 cvt_rn_f32_u16(u64 a) { return bits(static_cast<f32>(from<u16>(a))); }
+inline u32 cvt_rn_f32_u8(u64 a) { return bits(static_cast<f32>(from<u8>(a))); }
 inline u32 cvt_rni_f32_f32(u64 a) { return bits(std::nearbyint(from<f32>(a))); }
 inline u32 cvt_rzi_f32_f32(u64 a) { return bits(std::trunc(from<f32>(a))); }
 inline u32 cvt_rmi_f32_f32(u64 a) { return bits(std::floor(from<f32>(a))); }

@@ -16,4 +16,13 @@ void call(void (*kernel)(A...), const A&... arguments) {
 #endif
 }
 
+/// The same of a generated kernel, whose one argument is a struct of addresses.
+inline void call_generated(void (*kernel)(const void*), const void* addresses) {
+#ifdef DGX_TRANSLATED_KERNELS
+  kernel(&addresses);
+#else
+  kernel(addresses);
+#endif
+}
+
 }  // namespace dgx::kernels::cuda::emulated

@@ -9,6 +9,9 @@
 
 #include "block.h"
 #include "dgx/core/files.h"
+#ifdef DGX_TRANSLATED_KERNELS
+#include "nvrtc.h"
+#endif
 
 namespace dgx::kernels::cuda::emulated {
 namespace {
@@ -32,22 +35,44 @@ class Folder {
   bool made_ = false;
 };
 
+Status run(const Folder& folder, const std::string& command) {
+  if (std::system(("cd " + folder.file("") + " && " + command + " >log 2>&1").c_str()) == 0) return {};
+  const auto said = read_file(folder.file("log"), 1 << 16);
+  return internal_error("a generated kernel was refused: " + (said.ok() ? *said : said.error().message).substr(0, 2000));
+}
+
+/// kernels.cc
+Status write_source(const Folder& folder, const std::string& text) {
+#ifdef DGX_TRANSLATED_KERNELS
+  DGX_TRY(const auto nvrtc, Nvrtc::open());
+  DGX_TRY(const std::string ptx, nvrtc->translate(text, 90));
+  DGX_CHECK(write_file(folder.file("kernels.ptx"), ptx.substr(0, ptx.find('\0')), Clobber::kReplace));
+  return run(folder, DGX_TRANSLATE " kernels.ptx kernels.cc");
+#else
+  return write_file(folder.file("kernels.cc"), text, Clobber::kReplace);
+#endif
+}
+
 Result<void*> compile(const std::string& text) {
   const Folder folder;
   if (!folder.made()) return internal_error("no folder for generated kernels could be made");
-  const std::string source = folder.file("kernels.cc"), library = folder.file("kernels.so"), log = folder.file("log");
-  DGX_CHECK(write_file(source, text, Clobber::kReplace));
-  const std::string command = "cd " + folder.file("") + " && " DGX_HOST_COMPILER " -shared kernels.cc -o kernels.so >log 2>&1";
-  if (std::system(command.c_str()) != 0) {
-    const auto said = read_file(log, 1 << 16);
-    return internal_error("a generated kernel was refused: " + (said.ok() ? *said : said.error().message).substr(0, 2000));
-  }
-  void* const handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  DGX_CHECK(write_source(folder, text));
+  DGX_CHECK(run(folder, DGX_HOST_COMPILER " -shared kernels.cc -o kernels.so"));
+  void* const handle = ::dlopen(folder.file("kernels.so").c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) return internal_error(::dlerror());
   return handle;
 }
 
 }  // namespace
+
+std::string why_no_library() {
+#ifdef DGX_TRANSLATED_KERNELS
+  const auto nvrtc = Nvrtc::open();
+  return nvrtc.ok() ? "" : nvrtc.error().message;
+#else
+  return {};
+#endif
+}
 
 Result<std::vector<GeneratedFunction>> compile_library(const std::string& text, std::int32_t count) {
   static std::map<std::string, void*> opened;

@@ -78,7 +78,7 @@ class EmulatedDevice final : public KernelDevice<EmulatedDevice> {
   explicit EmulatedDevice(const Behaviour& behaviour) : behaviour_(behaviour), runner_(behaviour.order) {
     info_ = {"emulated device", 0, 0, 0, 0, behaviour.memory_bytes, behaviour.memory_bytes, true, behaviour.functions_by_pairs, {}};
     functions_by_pairs = behaviour.functions_by_pairs;
-    if (!behaviour.compiles) info_.no_compiler = "the emulated device was told to have no compiler";
+    info_.no_compiler = behaviour.compiles ? why_no_library() : "the emulated device was told to have no compiler";
   }
 
   [[nodiscard]] const DeviceInfo& info() const override { return info_; }
@@ -135,7 +135,7 @@ class EmulatedDevice final : public KernelDevice<EmulatedDevice> {
 
   [[nodiscard]] Result<std::int32_t> compile(const std::string& text, std::int32_t count) override {
     DGX_CHECK(state());
-    if (!behaviour_.compiles) return internal_error(info_.name + ": no kernel can be compiled: " + info_.no_compiler);
+    if (!info_.no_compiler.empty()) return internal_error(info_.name + ": no kernel can be compiled: " + info_.no_compiler);
     DGX_TRY(const auto functions, compile_library(text, count));
     kernels_.insert(kernels_.end(), functions.begin(), functions.end());
     return static_cast<std::int32_t>(kernels_.size()) - count;
@@ -164,7 +164,7 @@ class EmulatedDevice final : public KernelDevice<EmulatedDevice> {
   Status queue(const Generated& generated) {
     const GeneratedFunction kernel = kernels_[static_cast<std::size_t>(generated.kernel)];
     const std::string name = "generated " + std::to_string(generated.kernel);
-    return note([=, this] { return run(name, {generated.blocks, generated.threads}, [&] { kernel(generated.addresses.data()); }); });
+    return note([=, this] { return run(name, {generated.blocks, generated.threads}, [&] { call_generated(kernel, generated.addresses.data()); }); });
   }
 
  private:

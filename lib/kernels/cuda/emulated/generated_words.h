@@ -9,6 +9,8 @@ namespace dgx::kernels::cuda::emulated {
 
 static const Host* host = nullptr;
 
+[[maybe_unused]] static void barrier(const char* file, int line) { host->barrier(file, line); }
+
 }  // namespace dgx::kernels::cuda::emulated
 
 extern "C" __attribute__((visibility("default"))) void dgx_meet(const dgx::kernels::cuda::emulated::Host* host) {
@@ -17,6 +19,8 @@ extern "C" __attribute__((visibility("default"))) void dgx_meet(const dgx::kerne
 
 #define __device__
 #define __shared__ static
-#define __syncthreads() ::dgx::kernels::cuda::emulated::host->barrier(__FILE__, __LINE__)
+#define __syncthreads() ::dgx::kernels::cuda::emulated::barrier(__FILE__, __LINE__)
 #define threadIdx (::dgx::kernels::cuda::emulated::host->place->thread)
 #define blockIdx (::dgx::kernels::cuda::emulated::host->place->block)
+#define blockDim (::dgx::kernels::cuda::emulated::host->place->threads)
+#define gridDim (::dgx::kernels::cuda::emulated::host->place->blocks)

@@ -53,8 +53,8 @@ struct TaskFiles {
 [[nodiscard]] Result<std::unique_ptr<exec::ExactExecutor>> make_executor(const TaskFiles& files,
                                                                          const bundle::Dataset& data, int threads);
 
-/// An executor for this task's steps there; of a device it notes which that is. kInternal, with a hint, if there is no such device; errors of
-/// DeviceExecutor::create.
+/// An executor for this task's steps there; of a device it notes which that is, and where it has no compiler. kInternal, with a hint, if there is no such
+/// device; errors of DeviceExecutor::create.
 [[nodiscard]] Result<std::unique_ptr<exec::StepExecutor>> make_executor_on(ComputeDevice device, const TaskFiles& files,
                                                                            const bundle::Dataset& data, const JobContext& context);
 

@@ -1,0 +1,69 @@
+// The kernels that a device would be given for a step, through NVRTC where there is no GPU.
+//
+// usage: generated_text PROGRAM.jsonl OUT [ARCHITECTURE [pairs]]
+//
+// Writes OUT.cu, the text, and OUT.ptx, what NVRTC makes of it for compute_75; with an architecture (90) OUT.cubin, too. "pairs": elementary functions by pairs of
+// floats. Prints how many kernels and how
+// long it took. Exits 77 without NVRTC.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+
+#include "device_launches.h"
+#include "dgx/core/files.h"
+#include "dgx/program/program.h"
+#include "nvrtc.h"
+
+namespace dgx::exec {
+namespace {
+
+using kernels::cuda::Nvrtc;
+
+Result<KernelText> text_of(const std::string& path) {
+  DGX_TRY(const std::string lines, read_file(path, std::size_t{1} << 30));
+  DGX_TRY(const auto program, program::parse_program(lines));
+  DGX_TRY(const Plan plan, make_plan(program, Fusion::kDevice, 1, {}));
+  KernelText kernels;
+  static_cast<void>(make_device_step(program, plan, plan_device_memory(program, plan), 0, {nullptr, nullptr, &kernels, 0}));
+  return kernels;
+}
+
+Status translate(const Nvrtc& nvrtc, const std::string& text, const std::string& out, int architecture) {
+  const auto begin = std::chrono::steady_clock::now();
+  DGX_TRY(const std::string ptx, nvrtc.translate(text, 75));
+  fmt::print("PTX in {:.2f} s\n", std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  DGX_CHECK(write_file(out + ".ptx", ptx.substr(0, ptx.find('\0')), Clobber::kReplace));
+  if (architecture == 0) return {};
+  const auto again = std::chrono::steady_clock::now();
+  DGX_TRY(const std::string code, nvrtc.compile(text, architecture));
+  fmt::print("sm_{} in {:.2f} s\n", architecture, std::chrono::duration<double>(std::chrono::steady_clock::now() - again).count());
+  return write_file(out + ".cubin", code, Clobber::kReplace);
+}
+
+int run(int argc, char** argv) {
+  if (argc < 3) return 2;
+  const std::string out = argv[2];
+  const auto fail = [](const Error& error) {
+    fmt::print(stderr, "{}\n", error.message);
+    return 1;
+  };
+  const auto kernels = text_of(argv[1]);
+  if (!kernels.ok()) return fail(kernels.error());
+  const std::string text = kernels->text(argc > 4);
+  fmt::print("{} kernels, {} lines\n", kernels->count(), std::count(text.begin(), text.end(), '\n'));
+  if (const Status written = write_file(out + ".cu", text, Clobber::kReplace); !written.ok()) return fail(written.error());
+  const auto nvrtc = Nvrtc::open();
+  if (!nvrtc.ok()) {
+    fmt::print("skipped, no NVRTC: {}\n", nvrtc.error().message);
+    return 77;
+  }
+  const Status done = translate(**nvrtc, text, out, argc > 3 ? std::atoi(argv[3]) : 0);
+  return done.ok() ? 0 : fail(done.error());
+}
+
+}  // namespace
+}  // namespace dgx::exec
+
+int main(int argc, char** argv) { return dgx::exec::run(argc, argv); }
