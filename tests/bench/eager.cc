@@ -84,7 +84,7 @@ struct EmbedImpl : nn::Module {
     tokens = register_module("tokens", nn::Embedding(vocab, width));
     places = register_module("places", nn::Embedding(context, width));
   }
-  Tensor forward(const Tensor& x) { return tokens(x) + places(torch::arange(x.size(1))); }
+  Tensor forward(const Tensor& x) { return tokens(x) + places(torch::arange(x.size(1), x.device())); }
   nn::Embedding tokens{nullptr}, places{nullptr};
 };
 TORCH_MODULE(Embed);
@@ -112,11 +112,13 @@ struct Model {
 Model model_of(const EagerCase& of) {
   if (of.model.ends_with(".pt")) {
     auto module = std::make_shared<jit::Module>(jit::load(of.model));
+    if (of.on_gpu) module->to(kCUDA);
     Model model{{}, [module](const Tensor& x) { return module->forward({x}).toTensor(); }};
     for (const Tensor& parameter : module->parameters()) model.parameters.push_back(parameter);
     return model;
   }
   nn::Sequential net = of.model.starts_with("gpt") ? gpt(of.model, of.sample[0]) : of.model.starts_with("resnet") ? resnet20() : mlp();
+  if (of.on_gpu) net->to(kCUDA);
   for (Tensor parameter : net->parameters()) {
     if (of.channels_last && parameter.dim() == 4) parameter.set_data(parameter.contiguous(MemoryFormat::ChannelsLast));
   }
@@ -147,16 +149,26 @@ std::string libtorch_name() { return std::string("libtorch ") + TORCH_VERSION; }
 
 void set_libtorch_threads(int threads) { at::set_num_threads(threads); }
 
+bool libtorch_has_gpu() {
+  if (!torch::cuda::is_available()) return false;
+  at::globalContext().setAllowTF32CuBLAS(false);
+  at::globalContext().setAllowTF32CuDNN(false);
+  at::globalContext().setBenchmarkCuDNN(true);
+  return true;
+}
+
 std::function<void()> eager_step(const EagerCase& of) {
   const Model model = model_of(of);
   const std::shared_ptr<optim::Optimizer> optimizer = optimizer_of(of, model.parameters);
-  const Tensor x = input_of(of);
-  const Tensor y = of.tokens ? torch::randint(256, {of.batch * of.sample[0]}) : torch::randint(10, {of.batch});
-  return [=] {
+  const Device device(of.on_gpu ? kCUDA : kCPU);
+  const Tensor x = input_of(of).to(device);
+  const Tensor y = (of.tokens ? torch::randint(256, {of.batch * of.sample[0]}) : torch::randint(10, {of.batch})).to(device);
+  return [=, on_gpu = of.on_gpu] {
     optimizer->zero_grad();
     const Tensor output = model.forward(x);
     at::cross_entropy_loss(output.view({-1, output.size(-1)}), y).backward();
     optimizer->step();
+    if (on_gpu) torch::cuda::synchronize();
   };
 }
 

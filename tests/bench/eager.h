@@ -15,12 +15,16 @@ struct EagerCase {
   std::vector<std::int64_t> sample;
   bool tokens = false;
   bool channels_last = false;
+  bool on_gpu = false;
 };
 
 /// "libtorch 2.11.0".
 [[nodiscard]] std::string libtorch_name();
 void set_libtorch_threads(int threads);
-/// A training step of the case in eager libtorch, or of a TorchScript file: zero_grad, forward, cross entropy, backward, optimiser.
+/// Whether this libtorch has CUDA, and a GPU. From then on it computes in binary32 (TF32 off) and lets cuDNN try its algorithms.
+[[nodiscard]] bool libtorch_has_gpu();
+/// A training step of the case in eager libtorch, or of a TorchScript file: zero_grad, forward, cross entropy, backward, optimiser; on a GPU until all
+/// of it is done.
 [[nodiscard]] std::function<void()> eager_step(const EagerCase& of);
 
 }  // namespace dgx::bench

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "captured_text.h"
+#include "dgx/exec/device_executor.h"
 #include "dgx/program/initial.h"
 #include "dgx/program/lower.h"
 
@@ -62,7 +63,7 @@ Exact::Exact(const Case& of) : case_(of) {
   program_ = std::make_shared<const program::Program>(std::move(program));
 }
 
-void Exact::start(int threads) {
+exec::StepInputs Exact::make_inputs() {
   const std::int64_t samples = kBatches * case_.batch;
   const program::TrainingRecipe recipe = recipe_of(case_);
   x_ = Tensor(DType::kU8, with_count(samples, case_.sample));
@@ -71,7 +72,16 @@ void Exact::start(int threads) {
   const std::size_t classes = case_.tokens ? 256 : kClasses;
   for (std::size_t i = 0; i < y_.bytes().size(); ++i) y_.bytes()[i] = static_cast<std::uint8_t>((i * 2246822519U >> 16U) % classes);
   const auto schedule = must(program::schedule_parameters(recipe.optimizer, {}, 1 << 20));
-  executor_ = must(exec::ExactExecutor::create(program_, {schedule, 1, case_.batch, x_.view(), y_.view()}, threads));
+  return {schedule, 1, case_.batch, x_.view(), y_.view()};
+}
+
+void Exact::start(int threads) {
+  executor_ = must(exec::ExactExecutor::create(program_, make_inputs(), threads));
+  must(executor_->load(state_));
+}
+
+void Exact::start(std::unique_ptr<kernels::cuda::Device> device) {
+  executor_ = must(exec::DeviceExecutor::create(program_, make_inputs(), std::move(device), 1));
   must(executor_->load(state_));
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "dgx/exec/executor.h"
+#include "dgx/kernels/cuda/device.h"
 
 namespace dgx::bench {
 
@@ -24,16 +25,21 @@ class Exact {
   explicit Exact(const Case& of);
   /// Makes the data and the executor: from here on memory is the step's own.
   void start(int threads);
+  /// The same on a device.
+  void start(std::unique_ptr<kernels::cuda::Device> device);
   void step();
   void start_profile() { static_cast<void>(executor_->start_profile()); }
-  [[nodiscard]] const exec::ExactExecutor& executor() const { return *executor_; }
+  [[nodiscard]] const exec::StepExecutor& executor() const { return *executor_; }
 
  private:
+  /// Makes the data and says what of them a step reads.
+  [[nodiscard]] exec::StepInputs make_inputs();
+
   Case case_;
   std::shared_ptr<const program::Program> program_;
   State state_;
   Tensor x_, y_;
-  std::unique_ptr<exec::ExactExecutor> executor_;
+  std::unique_ptr<exec::StepExecutor> executor_;
 };
 
 }  // namespace dgx::bench

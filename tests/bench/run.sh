@@ -3,11 +3,12 @@
 # between the quartiles), and how many times as fast it is.
 #
 #   sh tests/bench/run.sh                all that this build can measure
-#   sh tests/bench/run.sh NAME           one of: peak, product, step, convolution, function, checkpoint, verify, hash, dispute, start
+#   sh tests/bench/run.sh NAME           one of: peak, product, step, convolution, function, gpu, checkpoint, verify, hash, dispute, start
 #   sh tests/bench/run.sh --json [NAME]  a JSON object a row: name, dgx, peer, peer_name, ratio, threads, unit, spreads, bytes at peak
 #
 # Products and steps run twice, with the widest instructions and with both sides held to AVX2. OpenBLAS is told the widest kernels that
 # the processor has; their name stands in the row. BUILD is the build folder (default build/release), DGX_TORCH as for tests/run.sh.
+# gpu needs nvcc and a GPU; its peers are cuBLAS where it is found, and libtorch where DGX_TORCH names one with CUDA.
 # checkpoint and verify need FASHION_MNIST, the folder with the four IDX files of that name (default: Debian's); the TorchScript steps
 # need python3-torch. DGX_BENCH_CLOCK=cpu counts processor time with one thread. Compare figures of one run only: another run is another
 # load of the machine. chart.py beside this file draws the rows of --json.
@@ -20,7 +21,7 @@ json= name=all
 for argument in "$@"; do
   case "$argument" in
     --json) json=--json ;;
-    all|peak|product|step|convolution|function|checkpoint|verify|hash|dispute|start) name=$argument ;;
+    all|peak|product|step|convolution|function|gpu|checkpoint|verify|hash|dispute|start) name=$argument ;;
     *) usage ;;
   esac
 done
@@ -80,6 +81,14 @@ bench_step() {
   fi
   bench_of step_bench $scripts
   ! has_target step_bench || ! has_flag avx512f || with_avx2 "$benches/step_bench" $json $scripts --isa avx2
+}
+
+# On a GPU: products against cuBLAS, steps against a libtorch that has CUDA.
+bench_gpu() {
+  has_target gpu_product_bench || { skip "the GPU's products and steps need nvcc"; return 0; }
+  make_target gpu_product_bench dgx_cuda
+  "$benches/gpu_product_bench" $json --device "$build/lib/libdgx_cuda.so" || { code=$?; [ $code = 77 ] || return $code; return 0; }
+  bench_of step_bench --device "$build/lib/libdgx_cuda.so"
 }
 
 bench_convolution() { bench_of convolution_bench; }
@@ -175,6 +184,6 @@ bench_start() {
   done
 }
 
-for part in peak product step convolution function checkpoint verify hash dispute start; do
+for part in peak product step convolution function gpu checkpoint verify hash dispute start; do
   if [ "$name" = all ] || [ "$name" = "$part" ]; then "bench_$part"; fi
 done

@@ -2,8 +2,9 @@
 // each side in a process of its own.
 //
 //   step_bench [--json] [--isa NAME] [--case NAME] [--threads N] [--seconds S] [--scripts FOLDER]
+//   step_bench --device MODULE [--json] [--case NAME]    on a GPU: MODULE is libdgx_cuda.so; exits 77, "skipped, no GPU", without one
 //   step_bench --explain --case NAME        the exact side's plan
-//   step_bench --profile --case NAME --threads N    what its operations take: milliseconds, GF/s, GB/s, how many, kind and form
+//   step_bench --profile --case NAME --threads N [--device MODULE]    what its operations take: milliseconds, GF/s, GB/s, how many, kind and form
 //   step_bench --alone exact|eager|channels-last --case NAME --threads N    the bytes one side takes
 //
 // FOLDER holds TorchScript models (scripted.py).
@@ -18,6 +19,7 @@
 #include <map>
 #include <string_view>
 
+#include "device_module.h"
 #include "dgx/kernels/cpu/dispatch.h"
 #include "eager.h"
 #include "exact.h"
@@ -33,7 +35,7 @@ constexpr int kStepsBeforeSubnormals = 700;
 
 struct Options {
   bool json = false, explain = false, profile = false;
-  std::string isa, only, scripts, alone;
+  std::string isa, only, scripts, alone, module;
   int threads = 0;  // 0: one and two
   double seconds = 6;
   const char* self = "";
@@ -53,8 +55,27 @@ std::vector<Case> cases(const std::string& scripts) {
   return all;
 }
 
-bench::EagerCase eager_case(const Case& of, bool channels_last) {
-  return {of.model, of.optimizer, of.batch, of.sample, of.tokens, channels_last};
+/// The default task's network, that of the CPU's ResNet rows, and GPTs with 2,048 and 16,384 tokens.
+std::vector<Case> device_cases() {
+  std::vector<Case> all;
+  for (const Case& of : cases("")) {
+    if (of.name != "resnet20-batch-32") all.push_back(of);
+  }
+  all.push_back(all.back());
+  all.back().batch = 64;
+  all.back().name += "-batch-64";
+  return all;
+}
+
+bench::EagerCase eager_case(const Case& of, bool channels_last, bool on_gpu = false) {
+  return {of.model, of.optimizer, of.batch, of.sample, of.tokens, channels_last, on_gpu};
+}
+
+std::unique_ptr<kernels::cuda::Device> open_device(const std::string& module) {
+  auto device = test::open_device(module);
+  if (device.ok()) return std::move(device).value();
+  std::fprintf(stderr, "skipped, no GPU: %s\n", device.error().message.c_str());
+  std::exit(77);
 }
 
 /// A number of /proc/self/status, in bytes.
@@ -121,10 +142,28 @@ void measure(const Options& options, const Case& of, int threads) {
   }
 }
 
-/// Operations of one kind and form together, those that take longest first.
-void print_profile(const Case& of, int threads, double budget) {
+void measure_on_device(const Options& options, const Case& of) {
   bench::Exact exact(of);
-  exact.start(threads);
+  exact.start(open_device(options.module));
+  std::vector<bench::Side> sides = {{"exact", [&] { exact.step(); }}};
+  if (bench::libtorch_has_gpu()) {
+    sides.push_back({bench::libtorch_name() + " on the GPU, eager", bench::eager_step(eager_case(of, false, true))});
+    if (of.model.starts_with("resnet")) sides.push_back({sides.back().name + ", channels last", bench::eager_step(eager_case(of, true, true))});
+  }
+  bench::Effort effort{options.seconds, 5, 1};
+  if (of.model.starts_with("mlp")) effort.most_runs = kStepsBeforeSubnormals;
+  measure_in_turns(sides, effort);
+  print_rows("gpu-step-" + of.name, sides, 1, "ms", 1e3, 0, options.json);
+}
+
+/// Operations of one kind and form together, those that take longest first.
+void print_profile(const Options& options, const Case& of, double budget) {
+  bench::Exact exact(of);
+  if (options.module.empty()) {
+    exact.start(std::max(options.threads, 1));
+  } else {
+    exact.start(open_device(options.module));
+  }
   exact.step();
   exact.start_profile();
   using Clock = std::chrono::steady_clock;
@@ -171,6 +210,7 @@ Options parse(int argc, char** argv) {
     else if (word == "--case") options.only = value();
     else if (word == "--scripts") options.scripts = value();
     else if (word == "--alone") options.alone = value();
+    else if (word == "--device") options.module = value();
     else if (word == "--threads") options.threads = std::atoi(value());
     else if (word == "--seconds") options.seconds = std::atof(value());
     else {
@@ -195,7 +235,7 @@ int main(int argc, char** argv) {
   const Options options = parse(argc, argv);
   if (!options.isa.empty()) force(options.isa);
   bool found = false;
-  for (const Case& of : cases(options.scripts)) {
+  for (const Case& of : options.module.empty() ? cases(options.scripts) : device_cases()) {
     if (!options.only.empty() && options.only != of.name) continue;
     found = true;
     if (options.explain) {
@@ -203,9 +243,11 @@ int main(int argc, char** argv) {
       exact.start(std::max(options.threads, 1));
       std::fputs(exact.executor().explain().c_str(), stdout);
     } else if (options.profile) {
-      print_profile(of, std::max(options.threads, 1), options.seconds);
+      print_profile(options, of, options.seconds);
     } else if (!options.alone.empty()) {
       std::printf("%lld\n", peak_of(of, options.alone, std::max(options.threads, 1)));
+    } else if (!options.module.empty()) {
+      measure_on_device(options, of);
     } else {
       for (const int threads : {1, 2}) {
         if (options.threads == 0 || options.threads == threads) measure(options, of, threads);

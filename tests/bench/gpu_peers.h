@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace dgx::bench {
+
+/// A batch of products out = a · b whose operands lie in rows, or, transposed, in columns; one after another, without gaps, in a GPU's memory.
+struct GpuProduct {
+  std::int64_t rows = 0, columns = 0, depth = 0, batch = 1;
+  bool a_transposed = false, b_transposed = false;
+  const float* a = nullptr;
+  const float* b = nullptr;
+  float* out = nullptr;
+};
+
+/// NVIDIA's cuBLAS, in binary32 (TF32 off).
+class Cublas {
+ public:
+  /// Opened by name, from the library path or CUDA's usual folder. Nullopt, with the reason on standard error: there is none.
+  [[nodiscard]] static std::optional<Cublas> open();
+
+  [[nodiscard]] std::string name() const;
+  /// Queues the product.
+  void queue(const GpuProduct& product) const;
+  /// Waits for what is queued.
+  void synchronize() const;
+
+ private:
+  void* library_ = nullptr;
+  void* handle_ = nullptr;
+  int (*wait_)() = nullptr;
+};
+
+}  // namespace dgx::bench
