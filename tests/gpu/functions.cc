@@ -1,14 +1,17 @@
 // The elementary functions on a device, in both ways that it may compute them (kernels/cuda/functions.cuh): every argument, by the kernel of fused maps,
 // against kernels/cpu's vectors, which tests/slow/functions.cc compares with the definition.
 //
-// usage: functions_on_device MODULE [--sample]     --sample: 2^17 arguments of each, of all exponents
+// usage: functions_on_device MODULE [--sample] [pairs|binary64] [exp|log|tanh|erf|expm1|log1p|sin|cos ...]
+// --sample: 2^17 arguments of each, of all exponents. Unless named, both ways and all functions.
 // Exit 0: no difference; 1: differences, which it prints; 77: the module finds no GPU.
 
 #include <stdlib.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstdio>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -117,32 +120,65 @@ FunctionForms form_of(std::string_view name) {
   return out;
 }
 
+/// What the command asks for.
+struct Wishes {
+  std::string module;
+  bool sample = false;
+  std::vector<std::string_view> ways, functions;
+};
+
+bool contains(const std::vector<std::string_view>& words, std::string_view word) { return std::find(words.begin(), words.end(), word) != words.end(); }
+
+/// Whether the words mean something.
+bool read_wishes(int argc, char** argv, Wishes& out) {
+  if (argc < 2) return false;
+  out.module = argv[1];
+  for (int n = 2; n < argc; ++n) {
+    const std::string_view word = argv[n];
+    const bool is_function = std::any_of(std::begin(kFunctions), std::end(kFunctions), [&](const auto& function) { return function.first == word; });
+    if (word == "--sample") {
+      out.sample = true;
+    } else if (word == "pairs" || word == "binary64") {
+      out.ways.push_back(word);
+    } else if (is_function) {
+      out.functions.push_back(word);
+    } else {
+      return false;
+    }
+  }
+  if (out.ways.empty()) out.ways = {"pairs", "binary64"};
+  if (out.functions.empty()) {
+    for (const auto& function : kFunctions) out.functions.push_back(function.first);
+  }
+  return true;
+}
+
 /// The exit code of one way.
-int check_way(const std::string& module, bool pairs, bool sample) {
-  const char* const way = pairs ? "pairs" : "binary64";
-  ::setenv("DGX_DEVICE_FUNCTIONS", way, 1);
-  ::setenv("DGX_EMULATED_DEVICE", pairs ? "functions=pairs" : "", 1);
-  auto opened = test::open_device(module);
+int check_way(const Wishes& wishes, const std::string& way) {
+  ::setenv("DGX_DEVICE_FUNCTIONS", way.c_str(), 1);
+  ::setenv("DGX_EMULATED_DEVICE", ("functions=" + way).c_str(), 1);
+  auto opened = test::open_device(wishes.module);
   if (!opened.ok()) {
     const std::string& why = opened.error().message;
     std::printf("%s%s\n", why.starts_with("--device cuda:") ? "skipped, no GPU: " : "", why.c_str());
     return why.starts_with("--device cuda:") ? 77 : 1;
   }
   cuda::Device& device = **opened;
-  if (device.info().functions_by_pairs != pairs) {
-    std::printf("%s: it does not compute by %s\n", device.info().name.c_str(), way);
+  if (device.info().functions_by_pairs != (way == "pairs")) {
+    std::printf("%s: it does not compute by %s\n", device.info().name.c_str(), way.c_str());
     return 1;
   }
   OnDevice on_device(device);
-  if (const Status ready = on_device.prepare(sample ? kSample : kBlock); !ready.ok()) {
+  if (const Status ready = on_device.prepare(wishes.sample ? kSample : kBlock); !ready.ok()) {
     std::printf("%s\n", ready.error().message.c_str());
     return 1;
   }
   int code = 0;
   for (const auto& [name, op] : kFunctions) {
-    const std::int64_t wrong = differences(on_device, op, form_of(name), sample, way);
-    std::printf("%s, %s, %s: %lld arguments, %lld differences\n", device.info().name.c_str(), way, std::string(name).c_str(),
-                static_cast<long long>(sample ? kSample : std::int64_t{1} << 32), static_cast<long long>(wrong));
+    if (!contains(wishes.functions, name)) continue;
+    const std::int64_t wrong = differences(on_device, op, form_of(name), wishes.sample, way.c_str());
+    std::printf("%s, %s, %s: %lld arguments, %lld differences\n", device.info().name.c_str(), way.c_str(), std::string(name).c_str(),
+                static_cast<long long>(wishes.sample ? kSample : std::int64_t{1} << 32), static_cast<long long>(wrong));
     std::fflush(stdout);
     if (wrong != 0) code = 1;
   }
@@ -152,14 +188,14 @@ int check_way(const std::string& module, bool pairs, bool sample) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bool sample = argc == 3 && std::string_view(argv[2]) == "--sample";
-  if (argc != 2 && !sample) {
-    std::fputs("usage: functions_on_device MODULE [--sample]\n", stderr);
+  Wishes wishes;
+  if (!read_wishes(argc, argv, wishes)) {
+    std::fputs("usage: functions_on_device MODULE [--sample] [pairs|binary64] [FUNCTION ...]\n", stderr);
     return 2;
   }
   int code = 0;
-  for (const bool pairs : {true, false}) {
-    if (code == 0) code = check_way(argv[1], pairs, sample);
+  for (const std::string_view way : wishes.ways) {
+    if (code == 0) code = check_way(wishes, std::string(way));
   }
   return code;
 }
