@@ -263,7 +263,8 @@ template <class Tile>
     case Tile::k128x128: return dot_kernel_of<TileShape<16, 16, 8, 8>>(d);
     case Tile::k128x64: return dot_kernel_of<TileShape<16, 8, 8, 8>>(d);
     case Tile::k64x128: return dot_kernel_of<TileShape<8, 16, 8, 8>>(d);
-    case Tile::k64x64: return dot_kernel_of<TileShape<16, 16, 4, 4>>(d);
+    case Tile::k64x64: return dot_kernel_of<TileShape<8, 8, 8, 8>>(d);
+    case Tile::k64x64Fine: return dot_kernel_of<TileShape<16, 16, 4, 4>>(d);
     case Tile::k32x128: return dot_kernel_of<TileShape<8, 16, 4, 8>>(d);
     case Tile::k16x256: return dot_kernel_of<TileShape<4, 32, 4, 8>>(d);
     default: return dot_kernel_of<TileShape<16, 16, 2, 2>>(d);

@@ -146,7 +146,8 @@ template <class Tile>
     case Tile::k128x128: return product_kernel_of<TileShape<16, 16, 8, 8>>(p);
     case Tile::k128x64: return product_kernel_of<TileShape<16, 8, 8, 8>>(p);
     case Tile::k64x128: return product_kernel_of<TileShape<8, 16, 8, 8>>(p);
-    case Tile::k64x64: return product_kernel_of<TileShape<16, 16, 4, 4>>(p);
+    case Tile::k64x64: return product_kernel_of<TileShape<8, 8, 8, 8>>(p);
+    case Tile::k64x64Fine: return product_kernel_of<TileShape<16, 16, 4, 4>>(p);
     case Tile::k32x128: return run_product<TileShape<8, 16, 4, 8>, kAny, kAny>;
     case Tile::k16x256: return run_product<TileShape<4, 32, 4, 8>, kAny, kAny>;
     default: return run_product<TileShape<16, 16, 2, 2>, kAny, kAny>;

@@ -144,7 +144,7 @@ TEST_CASE("a weight gradient over many images adds its groups in order, in one k
   const Tensor x = numbers(images(f), 1, false), y = numbers(results(f), 3, false);
   for (const char* order : {"", "order=reversed", "order=shuffled"}) {
     Bench bench(order);
-    for (const std::int64_t piece : {0, 256, 4096}) bench.check(weight_gradient(f), {y, x}, cuda::Tile::k32x32, piece);
+    for (const std::int64_t piece : {0, 256, 4096}) bench.check(weight_gradient(f), {y, x}, cuda::Tile::k32x32Fine, piece);
   }
   Bench bench;
   for (const cuda::Tile tile : {cuda::Tile::kAny, cuda::Tile::k16x256}) bench.check(weight_gradient(f), {y, x}, tile, 256);
@@ -163,7 +163,7 @@ TEST_CASE("channels in groups are a batch of dots", "[device]") {
                                   read(1, {at({i(1)}), at({i(2)}), at({k(2)}), at({k(0)}), at({k(1)})})});
   const std::vector<Tensor> values = {numbers({2, 12, 5, 5}, 1, true), numbers({3, 4, 4, 3, 3}, 2, true)};
   Bench bench;
-  for (const cuda::Tile tile : {cuda::Tile::kAny, cuda::Tile::k32x32, cuda::Tile::k128x128}) bench.check(grouped, values, tile);
+  for (const cuda::Tile tile : {cuda::Tile::kAny, cuda::Tile::k32x32Fine, cuda::Tile::k128x128}) bench.check(grouped, values, tile);
 }
 
 TEST_CASE("a convolution in three dimensions, and one of a channel each, are dots", "[device]") {
@@ -179,7 +179,7 @@ TEST_CASE("a convolution in three dimensions, and one of a channel each, are dot
                                    read(1, {at({k(0)}), at({i(0)}), at({k(1), i(1)}, -1), at({k(2), i(2)}, -1)}, Literal{0.0F})});
   const Tensor x = numbers({2, 6, 7, 7}, 1, true);
   Bench bench;
-  for (const cuda::Tile tile : {cuda::Tile::kAny, cuda::Tile::k32x32, cuda::Tile::k16x256}) {
+  for (const cuda::Tile tile : {cuda::Tile::kAny, cuda::Tile::k32x32Fine, cuda::Tile::k16x256}) {
     bench.check(solid, {numbers({2, 3, 4, 5, 7}, 1, true), numbers({5, 3, 3, 3, 2}, 2, true)}, tile);
     bench.check(flat, {x, numbers({6, 3, 3}, 2, true)}, tile);
     bench.check(gradient, {x, x}, tile);

@@ -178,7 +178,7 @@ TEST_CASE("a deep product on a device adds groups in order, in one kernel or two
     OnDevice on(order);
     for (const std::int64_t depth : {4095, 4096, 4097, 8192, 12300}) {
       for (const std::int64_t piece : {0, 256, 4096}) {
-        check(on, {.rows = 5, .columns = 7, .depth = depth, .batch = 2, .b_transposed = true, .tile = cuda::Tile::k32x32, .piece = piece});
+        check(on, {.rows = 5, .columns = 7, .depth = depth, .batch = 2, .b_transposed = true, .tile = cuda::Tile::k32x32Fine, .piece = piece});
       }
     }
   }

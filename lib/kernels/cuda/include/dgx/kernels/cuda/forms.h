@@ -10,9 +10,10 @@ namespace dgx::kernels::cuda {
 
 /// In what form a product or a dot is launched: which outputs a block of threads makes, and whether its depth is cut. The form changes no bit.
 
-/// Outputs of a block of threads, rows × columns.
-enum class Tile : std::uint8_t { kAny, k128x128, k128x64, k64x128, k64x64, k32x128, k16x256, k32x32 };
-inline constexpr Tile kTiles[] = {Tile::k128x128, Tile::k128x64, Tile::k64x128, Tile::k64x64, Tile::k32x128, Tile::k16x256, Tile::k32x32};
+/// Outputs of a block of threads, rows × columns. A fine one has more threads with fewer outputs each.
+enum class Tile : std::uint8_t { kAny, k128x128, k128x64, k64x128, k64x64, k64x64Fine, k32x128, k16x256, k32x32Fine };
+inline constexpr Tile kTiles[] = {Tile::k128x128,   Tile::k128x64, Tile::k64x128, Tile::k64x64,
+                                  Tile::k64x64Fine, Tile::k32x128, Tile::k16x256, Tile::k32x32Fine};
 
 struct TileForm {
   Tile tile = Tile::kAny;  ///< kAny: what suits
@@ -32,7 +33,8 @@ struct TileExtent {
     case Tile::k128x128: return {128, 128, 256, 1154, 1209};
     case Tile::k128x64: return {128, 64, 128, 1170, 1250};
     case Tile::k64x128: return {64, 128, 128, 1170, 1250};
-    case Tile::k64x64: return {64, 64, 256, 400, 400};
+    case Tile::k64x64: return {64, 64, 64, 1190, 1330};
+    case Tile::k64x64Fine: return {64, 64, 256, 400, 400};
     case Tile::k32x128: return {32, 128, 128, 800, 692};  // products: at any strides only
     case Tile::k16x256: return {16, 256, 128, 1000, 745};
     default: return {32, 32, 256, 256, 256};
@@ -65,7 +67,7 @@ struct TileWanted {
   constexpr double kAround = 900;        // instructions before and after the rounds
   constexpr double kBegins = 2000;       // until the first numbers are there
   constexpr double kLaunch = 3000;       // another kernel
-  constexpr double kBytesACycle = 1000;  // of the device's memory
+  constexpr double kCached = 24e6, kBytesACycle = 1300, kCachedBytesACycle = 2500;  // of the device's memory
   const TileExtent tile = extent_of(form.tile);
   const std::int64_t pieces = pieces_of(wanted.depth, form.piece);
   const std::int64_t blocks = tiles_of(tile, wanted.rows, wanted.columns) * wanted.batch * pieces;
@@ -78,13 +80,14 @@ struct TileWanted {
     return rounds * std::max(warps * cycles, cycles + kWaits) + kAround * std::max(warps, 1.0) + kBegins;
   };
   double total = static_cast<double>(most / together) * at_once(together) + at_once(most % together);
-  if (form.piece != 0) total += kLaunch + static_cast<double>(piece_numbers(wanted, form)) * 8 / kBytesACycle;
+  const auto bytes = static_cast<double>(piece_numbers(wanted, form) * 4);  // written, and read
+  if (form.piece != 0) total += kLaunch + 2 * bytes / (bytes < kCached ? kCachedBytesACycle : kBytesACycle);
   return total;
 }
 
 /// The tile that takes the least time, the depth cut as said.
 [[nodiscard]] constexpr Tile choose_tile(const TileWanted& wanted, std::int64_t piece) {
-  Tile best = Tile::k32x32;
+  Tile best = Tile::k32x32Fine;
   for (const Tile tile : kTiles) {
     if (tile_cycles(wanted, {tile, piece}) < tile_cycles(wanted, {best, piece})) best = tile;
   }
