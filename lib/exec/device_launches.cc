@@ -96,6 +96,10 @@ class StepMaker {
     }
     const ValueIndex v = std::get<GenericTask>(task.work).out;
     if (auto dot = recognise_device_dot(plan_.compiled[static_cast<std::size_t>(v)])) return add(v, *dot);
+    if (kernels_ != nullptr) {
+      for (const DeviceKernel& kernel : writer_.value(v)) add(kernel);
+      return;
+    }
     if (folds_by_teams(plan_.compiled[static_cast<std::size_t>(v)])) return add_fold(v);
     if (add_chain(v)) return;
     add_elements(task.writes, task.writes);

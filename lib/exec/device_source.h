@@ -46,6 +46,10 @@ class KernelWriter {
   /// Fused maps: `members` in order, of which `stored` lie in memory. Everything is read before anything is written, as of cuda::ElementProgram.
   [[nodiscard]] DeviceKernel maps(std::span<const kernels::ValueIndex> members, std::span<const kernels::ValueIndex> stored) const;
 
+  /// Any value alone; kernels one after another: folds_by_teams() with a level each, of which all but the last leave fold_parts() of at most 16 bytes, at
+  /// most that many in all, in the task's scratch.
+  [[nodiscard]] std::vector<DeviceKernel> value(kernels::ValueIndex value) const;
+
  private:
   const Plan& plan_;
   std::vector<bool> becomes_state_;

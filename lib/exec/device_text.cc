@@ -43,9 +43,9 @@ void Lines::open(const std::string& line) {
   scopes_.emplace_back();
 }
 
-void Lines::close() {
+void Lines::close(const std::string& end) {
   scopes_.pop_back();
-  add("}");
+  add("}" + end);
 }
 
 std::string Lines::constant(const std::string& type, const std::string& expression) {

@@ -19,7 +19,7 @@ class Lines {
   void add(const std::string& line);
   /// `line` and a brace; names made until close() mean nothing behind it.
   void open(const std::string& line);
-  void close();
+  void close(const std::string& end = "");
   /// The name of a constant that holds `expression`: a new one, or one made before. Expressions must mean the same wherever they stand in their scope.
   std::string constant(const std::string& type, const std::string& expression);
   /// All of another text, indented as here.

@@ -6,10 +6,12 @@
 #ifdef __CUDACC__
 #define DGX_UNROLL _Pragma("unroll")
 #define DGX_UNROLL_FOUR _Pragma("unroll 4")
+#define DGX_UNROLL_ONCE _Pragma("unroll 1")
 #else
 #include "emulated/generated_words.h"
 #define DGX_UNROLL
 #define DGX_UNROLL_FOUR
+#define DGX_UNROLL_ONCE
 #endif
 
 #include <cstdint>
@@ -89,6 +91,112 @@ __device__ Four<T> four(const T* from) {
 template <class T>
 __device__ void store(T* to, const Four<T>& numbers) {
   *reinterpret_cast<Four<T>*>(to) = numbers;
+}
+
+// Teams: 32 threads beside each other, the lanes of dgx-numerics(7), "Folds". All threads of a block come to these together.
+
+#ifdef __CUDACC__
+/// What the thread of the team has whose number differs in the bit `distance`.
+template <class T>
+__device__ T beyond(T mine, int distance) {
+  return __shfl_xor_sync(0xffffffffU, mine, distance);
+}
+/// By lane: for which threads of the team it holds.
+__device__ inline std::uint32_t votes(bool holds) { return __ballot_sync(0xffffffffU, holds); }
+__device__ inline std::uint32_t lowest(std::uint32_t all) { return static_cast<std::uint32_t>(__ffs(static_cast<int>(all)) - 1); }
+#else
+template <class T>
+T beyond(T mine, int distance) {
+  static T numbers[1024];
+  numbers[threadIdx.x] = mine;
+  __syncthreads();
+  const T other = numbers[threadIdx.x ^ static_cast<unsigned>(distance)];
+  __syncthreads();
+  return other;
+}
+inline std::uint32_t votes(bool holds) {
+  static bool all[1024];
+  all[threadIdx.x] = holds;
+  __syncthreads();
+  std::uint32_t mask = 0;
+  for (unsigned lane = 0; lane < 32; ++lane) mask |= static_cast<std::uint32_t>(all[threadIdx.x / 32 * 32 + lane]) << lane;
+  __syncthreads();
+  return mask;
+}
+inline std::uint32_t lowest(std::uint32_t all) { return static_cast<std::uint32_t>(__builtin_ctz(all)); }
+#endif
+
+/// Of a block of 32 teams: what thread t of team u has comes to thread u of team t.
+template <class T>
+__device__ T exchanged(T mine) {
+  __shared__ T numbers[32][33];
+  const unsigned team = threadIdx.x / 32, lane = threadIdx.x % 32;
+  numbers[team][lane] = mine;
+  __syncthreads();
+  const T other = numbers[lane][team];
+  __syncthreads();
+  return other;
+}
+
+/// The best number so far and where it is.
+template <class T>
+struct Best {
+  T value;
+  std::int64_t where;
+};
+template <class T>
+__device__ Best<T> beyond(Best<T> mine, int distance) {
+  return {beyond(mine.value, distance), beyond(mine.where, distance)};
+}
+
+/// What max and argmax start from.
+struct Least {
+  __device__ operator float() const { return -std::numeric_limits<float>::infinity(); }
+  __device__ operator std::int64_t() const { return std::numeric_limits<std::int64_t>::min(); }
+  template <class T>
+  __device__ operator Best<T>() const {
+    return {*this, 0};
+  }
+};
+template <class T>
+__device__ Least least() {
+  return {};
+}
+
+__device__ inline float sum_of(float a, float b) { return a + b; }
+__device__ inline std::int64_t sum_of(std::int64_t a, std::int64_t b) { return wrapping_add(a, b); }
+template <class T>
+__device__ T best_of(T a, T b) {
+  return formula::is_better(b, a) ? b : a;
+}
+/// Of equal numbers the first.
+template <class T>
+__device__ Best<T> best_of(Best<T> a, Best<T> b) {
+  if (formula::is_better(b.value, a.value)) return b;
+  if (formula::is_better(a.value, b.value)) return a;
+  return b.where < a.where ? b : a;
+}
+
+/// The lanes put together at distance 16, 8, 4, 2, 1, for every thread of the team: a + b is b + a.
+template <class T>
+__device__ T sum_of_team(T mine) {
+  DGX_UNROLL for (int distance = 16; distance > 0; distance /= 2) mine = sum_of(mine, beyond(mine, distance));
+  return mine;
+}
+template <class T>
+__device__ T best_of_team(T mine) {
+  DGX_UNROLL for (int distance = 16; distance > 0; distance /= 2) mine = best_of(mine, beyond(mine, distance));
+  return mine;
+}
+/// The same where one thread has all lanes. Those that are not there are +0, and to add them changes nothing: no lane is -0.
+template <class T, int kCount>
+__device__ T sum_of_lanes(T (&lanes)[kCount]) {
+  DGX_UNROLL for (int distance = 16; distance > 0; distance /= 2) {
+    DGX_UNROLL for (int lane = 0; lane < distance; ++lane) {
+      if (lane + distance < kCount) lanes[lane] = sum_of(lanes[lane], lanes[lane + distance]);
+    }
+  }
+  return lanes[0];
 }
 
 }  // namespace dgx::kernels::cuda

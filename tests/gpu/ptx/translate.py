@@ -169,6 +169,11 @@ class Translator:
         if name.startswith("cp.async."):
             plain = re.sub(r"\.(ca|cg|shared|global)", "", name).replace(".", "_")
             return f"{plain}({', '.join(self.address(w) if w.startswith('[') else self.operand(w) for w in words)});"
+        if name.startswith("shfl.sync."):  # the register, and whether the other thread was in range: it always is
+            words[0], _, held = words[0].partition("|")
+            held = f" {self.operand(held)} = true;" if held else ""
+            to, *given = [self.operand(w) for w in words]
+            return f"{to} = {name.replace('.', '_')}({', '.join(given)});{held}"
         to, *given = [self.operand(w) for w in words]
         return f"{to} = {name.replace('.', '_')}({', '.join(given)});"
 

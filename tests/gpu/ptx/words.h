@@ -149,6 +149,37 @@ inline void cp_async_wait_group(u64 left) {
   }
 }
 
+// Threads of a warp see each other here by all threads of their block: kernels call these where all of them are.
+
+inline u32 of_warp[1024];
+inline void check_warp(u64 mask) {
+  if (from<u32>(mask) != 0xffffffffU || blockDim.x % 32 != 0) fail("not all threads of a warp");
+}
+inline u32 shfl_sync_bfly_b32(u64 a, u64 lanes, u64 c, u64 mask) {
+  check_warp(mask);
+  if (c != 31) fail("a part of a warp");
+  of_warp[threadIdx.x] = from<u32>(a);
+  ::dgx::kernels::cuda::emulated::barrier("PTX", __LINE__);
+  const u32 out = of_warp[threadIdx.x ^ from<u32>(lanes)];
+  ::dgx::kernels::cuda::emulated::barrier("PTX", __LINE__);
+  return out;
+}
+inline u32 vote_sync_ballot_b32(bool holds, u64 mask) {
+  check_warp(mask);
+  of_warp[threadIdx.x] = holds;
+  ::dgx::kernels::cuda::emulated::barrier("PTX", __LINE__);
+  u32 out = 0;
+  for (u32 lane = 0; lane < 32; ++lane) out |= of_warp[threadIdx.x / 32 * 32 + lane] << lane;
+  ::dgx::kernels::cuda::emulated::barrier("PTX", __LINE__);
+  return out;
+}
+inline u32 brev_b32(u64 a) {
+  u32 out = 0;
+  for (u32 n = 0; n < 32; ++n) out |= (from<u32>(a) >> n & 1U) << (31 - n);
+  return out;
+}
+inline u32 bfind_shiftamt_u32(u64 a) { return from<u32>(a) == 0 ? ~u32{0} : static_cast<u32>(__builtin_clz(from<u32>(a))); }
+
 // Integers. What has no result (division by zero) gives one that a test would notice.
 
 #define PTX_INTEGER(width)                                                                       \
