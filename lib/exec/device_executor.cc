@@ -71,10 +71,11 @@ Status DeviceExecutor::Impl::prepare() {
   DGX_CHECK(check_inputs());
   const std::int64_t samples = inputs.x.shape.empty() ? 0 : inputs.x.shape[0];
   DGX_TRY(order, kernels::DataOrder::create(inputs.seed, samples, inputs.batch));
-  DGX_TRY(plan, make_plan(*program, Fusion::kDevice, 1, {}));
+  const bool generates = device->info().no_compiler.empty();
+  DGX_TRY(plan, make_plan(*program, generates ? Fusion::kGenerated : Fusion::kDevice, 1, {}));
   offsets = plan_device_memory(*program, plan);
   auto* const anywhere = reinterpret_cast<std::uint8_t*>(std::uintptr_t{256});  // to know how large the tables are
-  DevicePlaces places{anywhere, anywhere, device->info().no_compiler.empty() ? &kernels : nullptr, 0};
+  DevicePlaces places{anywhere, anywhere, generates ? &kernels : nullptr, 0};
   table_bytes = static_cast<std::int64_t>(make_device_step(*program, plan, offsets, inputs.seed, places).tables.size());
   DGX_CHECK(take_memory());
   if (kernels.count() > 0) {

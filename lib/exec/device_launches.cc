@@ -94,6 +94,7 @@ class StepMaker {
       if (const auto maps = compile_device_maps(plan_, map->members, task.writes)) return add(*maps);
       return add_elements(map->members, task.writes);
     }
+    if (const auto* rows = std::get_if<RowsTask>(&task.work)) return add(writer_.rows(*rows, task.writes));
     const ValueIndex v = std::get<GenericTask>(task.work).out;
     if (auto dot = recognise_device_dot(plan_.compiled[static_cast<std::size_t>(v)])) return add(v, *dot);
     if (kernels_ != nullptr) {

@@ -50,6 +50,9 @@ class KernelWriter {
   /// most that many in all, in the task's scratch.
   [[nodiscard]] std::vector<DeviceKernel> value(kernels::ValueIndex value) const;
 
+  /// Rows, of whose members `stored` lie in memory.
+  [[nodiscard]] DeviceKernel rows(const RowsTask& task, std::span<const kernels::ValueIndex> stored) const;
+
  private:
   const Plan& plan_;
   std::vector<bool> becomes_state_;

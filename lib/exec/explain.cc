@@ -49,6 +49,7 @@ struct Form {
                        describe(form.rows), describe(form.columns));
   }
   std::string operator()(const ConcatenationTask& task) const { return fmt::format(" ({} pieces)", task.pieces.size()); }
+  std::string operator()(const RowsTask& task) const { return fmt::format(" ({} rows of {}, {} values)", task.rows, task.columns, task.members.size()); }
   std::string operator()(const GenericTask& /*task*/) const { return {}; }
 };
 
@@ -57,6 +58,7 @@ struct Name {
   std::string operator()(const ColumnSumTask&) const { return "column sum"; }
   std::string operator()(const MapTask&) const { return "maps"; }
   std::string operator()(const FoldTask&) const { return "fold"; }
+  std::string operator()(const RowsTask&) const { return "rows"; }
   std::string operator()(const GenericTask&) const { return "element by element"; }
   std::string operator()(const ProductMapTask&) const { return "product with maps"; }
   std::string operator()(const WindowProductTask&) const { return "window product"; }

@@ -239,7 +239,11 @@ Status Machine::run_each(const std::function<void(int member)>& prologue,
 
 void Machine::run_task(const Task& task, int member, int members) {
   Thread& thread = *threads_[static_cast<std::size_t>(member)];
-  std::visit([&](const auto& work) { run(work, thread, member, members); }, task.work);
+  std::visit(
+      [&](const auto& work) {
+        if constexpr (!std::is_same_v<decltype(work), const RowsTask&>) run(work, thread, member, members);  // of devices only
+      },
+      task.work);
 }
 
 void Machine::run(const MatmulTask& task, Thread& thread, int member, int members) {

@@ -6,6 +6,7 @@
 
 #include "common_iteration.h"
 #include "concatenation.h"
+#include "device_rows.h"
 #include "memory_plan.h"
 #include "read_through.h"
 #include "slices.h"
@@ -46,6 +47,7 @@ class Planner {
     choose_layouts();
     follow_products();
     for (Draft& draft : drafts_) finish(draft);
+    if (fusion_ == Fusion::kGenerated) join_rows(program_, keep_, plan_);
     if (is_fused()) reorder(freeing_order(program_, plan_, keep_));
     if (fusion_ == Fusion::kFused) cut();
     plan_.sections = sections();
@@ -55,6 +57,7 @@ class Planner {
 
  private:
   [[nodiscard]] bool is_fused() const { return fusion_ != Fusion::kEveryValue; }
+  [[nodiscard]] bool is_on_device() const { return fusion_ == Fusion::kDevice || fusion_ == Fusion::kGenerated; }
   [[nodiscard]] const Primitive& at(ValueIndex v) const { return program_.values[static_cast<std::size_t>(v)]; }
 
   Status compile_all() {
@@ -163,7 +166,7 @@ class Planner {
         return {*matmul, positions / 16, {}, {}};
       }
     }
-    if (fusion_ == Fusion::kDevice) return {GenericTask{v, compiled.count}, positions, {}, {}};
+    if (is_on_device()) return {GenericTask{v, compiled.count}, positions, {}, {}};
     if (const auto& strips = strips_[static_cast<std::size_t>(v)]) {
       if (auto fold = recognise_fold(v, compiled, *strips)) {
         const double cost = fold_cost(*fold);
@@ -417,19 +420,16 @@ class Planner {
     plan_.sliced = cut_slices({program_, plan_, members, strips_, keep_, threads_});
   }
 
-  /// Tasks and drafts in the order of their old numbers.
+  /// Tasks in the order of their old numbers, and the drafts that slices are cut of.
   void reorder(const std::vector<std::size_t>& order) {
-    std::vector<std::size_t> moved(order.size());
     std::vector<Task> tasks;
     std::vector<Draft> drafts;
     for (const std::size_t t : order) {
-      moved[t] = tasks.size();
       tasks.push_back(std::move(plan_.tasks[t]));
-      drafts.push_back(std::move(drafts_[t]));
+      if (fusion_ == Fusion::kFused) drafts.push_back(std::move(drafts_[t]));
     }
     plan_.tasks = std::move(tasks);
     drafts_ = std::move(drafts);
-    for (std::size_t& task : task_of_) task = task == kNoTask ? task : moved[task];
   }
 
   std::vector<Section> sections() const {

@@ -125,6 +125,12 @@ struct ConcatenationTask {
   std::vector<Piece> pieces;
 };
 
+/// Maps, sums and maxima about the same rows, in order (device_rows.h).
+struct RowsTask {
+  std::vector<kernels::ValueIndex> members;
+  std::int64_t rows = 0, columns = 0;  ///< a member has a number for every row, or for every row and column; a fold is of a row's columns
+};
+
 /// Anything else, element by element as kernels/ref defines it.
 struct GenericTask {
   kernels::ValueIndex out = 0;
@@ -133,7 +139,7 @@ struct GenericTask {
 
 struct Task {
   std::variant<MatmulTask, ColumnSumTask, MapTask, FoldTask, GenericTask, ProductMapTask, WindowProductTask,
-               WindowGradientTask, ChainTask, ConcatenationTask>
+               WindowGradientTask, ChainTask, ConcatenationTask, RowsTask>
       work = GenericTask{};
   double cost = 0;                            ///< rough cycles of one thread
   std::vector<kernels::ValueIndex> reads;
@@ -171,12 +177,12 @@ struct Placement {
   std::size_t entry = 0;
 };
 
-enum class Fusion { kFused, kEveryValue, kDevice };
+enum class Fusion { kFused, kEveryValue, kDevice, kGenerated };
 
 /// A program analysed once: what runs in which order, and where every value lies. kEveryValue keeps one task a value, in
 /// program order, and writes no state in place: for traces, faults and disputes. kDevice fuses maps and lets values share memory as
 /// kFused does, but has what a device runs (device_executor.h): products, maps and what is made element by element, all in rows, nothing in
-/// slices.
+/// slices. kGenerated: the same for a device whose kernels are generated, which has tasks of rows.
 struct Plan {
   std::vector<kernels::CompiledPrimitive> compiled;  ///< by value; inputs are left empty
   std::vector<Task> tasks;

@@ -14,6 +14,7 @@ namespace {
 
 /// What the task makes, in registers or in memory.
 std::vector<ValueIndex> values_of(const Task& task) {
+  if (const auto* rows = std::get_if<RowsTask>(&task.work)) return rows->members;
   const MapTask* map = map_of(task);
   if (map == nullptr) return task.writes;
   std::vector<ValueIndex> values = map->members;

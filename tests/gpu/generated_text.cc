@@ -24,7 +24,7 @@ using kernels::cuda::Nvrtc;
 Result<KernelText> text_of(const std::string& path) {
   DGX_TRY(const std::string lines, read_file(path, std::size_t{1} << 30));
   DGX_TRY(const auto program, program::parse_program(lines));
-  DGX_TRY(const Plan plan, make_plan(program, Fusion::kDevice, 1, {}));
+  DGX_TRY(const Plan plan, make_plan(program, Fusion::kGenerated, 1, {}));
   KernelText kernels;
   static_cast<void>(make_device_step(program, plan, plan_device_memory(program, plan), 0, {nullptr, nullptr, &kernels, 0}));
   return kernels;
