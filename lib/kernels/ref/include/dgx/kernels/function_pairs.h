@@ -295,10 +295,13 @@ struct ChosenFunctions {
  private:
   template <pairs::Rounded (*kPairs)(float), float (*kDefinition)(float)>
   DGX_HOST_DEVICE static float of(float x) {
-    if (Choice::by_pairs()) {
-      const pairs::Rounded y = kPairs(x);
-      if (y.certain) return y.value;
-    }
+    if (!Choice::by_pairs()) return kDefinition(x);
+    const pairs::Rounded y = kPairs(x);
+    return y.certain ? y.value : rarely<kDefinition>(x);
+  }
+  /// Once for all places that call it, which are small without it.
+  template <float (*kDefinition)(float)>
+  DGX_DEVICE_NOINLINE DGX_HOST_DEVICE static float rarely(float x) {
     return kDefinition(x);
   }
 };
