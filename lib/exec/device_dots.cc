@@ -239,12 +239,13 @@ class Recogniser {
     return true;
   }
 
-  /// Whether tiles are faster than a thread an output that interprets the primitive: some 300 instructions a position, one after another.
+  /// Whether tiles are faster than a thread an output (device_source.h): some 30 instructions a position, and of few outputs what each waits for its
+  /// next numbers.
   [[nodiscard]] bool is_worth_tiles() const {
-    constexpr double kLanes = 132 * 128, kInstructions = 300, kCycles = 6;
+    constexpr double kLanes = 132 * 128, kInstructions = 30, kWaits = 150;
     const cuda::TileWanted wanted = wanted_of(out_.dot);
     const double all = static_cast<double>(primitive_.count) * kInstructions / kLanes;
-    return cuda::tile_cycles(wanted, cuda::choose_form(wanted)) < static_cast<double>(primitive_.fold_count) * std::max(all, kInstructions * kCycles);
+    return cuda::tile_cycles(wanted, cuda::choose_form(wanted)) < 3000 + static_cast<double>(primitive_.fold_count) * std::max(all, kWaits);
   }
 
   bool fill() {

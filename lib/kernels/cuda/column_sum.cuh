@@ -1,8 +1,8 @@
 #pragma once
 
-// A dot with one, down the columns of a matrix (dgx-numerics(7), "Folds"): fma(1, x, block) is block + x. A block of threads has 32 columns and a
-// group of 16 blocks of the fold: every thread sums two of them down one column, so that 32 neighbours read neighbours; then one thread a
-// column adds the 16 in order. Where a column has more than one group, another kernel adds the groups in order.
+// A dot with one, down the columns of a matrix (dgx-numerics(7), "Folds"): fma(1, x, block) is block + x. A block of threads has 8 columns, a sector of
+// memory, and a group of 16 blocks of the fold, a thread each for a column; then one thread a column adds the 16 in order. The additions of a block
+// wait for each other, so its numbers are read 32 ahead. Where a column has more than one group, another kernel adds the groups in order.
 
 #include "words.h"
 
@@ -12,12 +12,12 @@
 
 namespace dgx::kernels::cuda {
 
-inline constexpr int kSumColumns = 32;
-inline constexpr int kSumRows = 8;  // threads down
+inline constexpr int kSumColumns = 8;
+inline constexpr int kSumAhead = 32;  // numbers
 inline constexpr std::int64_t kGroupRows = kDotBlock * kDotGroup;
 
 [[nodiscard]] inline Grid grid_of(const ColumnSum& sum) {
-  return {(sum.columns + kSumColumns - 1) / kSumColumns * dot_groups(sum.rows), kSumColumns * kSumRows};
+  return {(sum.columns + kSumColumns - 1) / kSumColumns * dot_groups(sum.rows), kSumColumns * static_cast<unsigned>(kDotGroup)};
 }
 
 __global__ void run_column_sum(ColumnSum sum) {
@@ -26,15 +26,21 @@ __global__ void run_column_sum(ColumnSum sum) {
   const int x = static_cast<int>(threadIdx.x) % kSumColumns, y = static_cast<int>(threadIdx.x) / kSumColumns;
   const std::int64_t column = blockIdx.x % across * kSumColumns + x;
   const std::int64_t group = blockIdx.x / across;
-  for (int b = y; b < kDotGroup; b += kSumRows) {
-    float block = 0;
-    const std::int64_t first = group * kGroupRows + b * kDotBlock;
-    const std::int64_t end = sum.rows - first < kDotBlock ? sum.rows : first + kDotBlock;
-    if (column < sum.columns) {
-      for (std::int64_t row = first; row < end; ++row) block = block + sum.x[row * sum.row_stride + column];
+  const std::int64_t first = group * kGroupRows + y * kDotBlock;
+  const std::int64_t end = sum.rows - first < kDotBlock ? sum.rows : first + kDotBlock;
+  float block = 0;
+  if (column < sum.columns) {
+    for (std::int64_t row = first; row < end; row += kSumAhead) {
+      const float* const from = sum.x + row * sum.row_stride + column;
+      const auto left = static_cast<int>(end - row);
+      float numbers[kSumAhead];
+      DGX_UNROLL
+      for (int n = 0; n < kSumAhead; ++n) numbers[n] = n < left ? from[n * sum.row_stride] : 0.0F;  // no block is -0, so +0 changes none
+      DGX_UNROLL
+      for (int n = 0; n < kSumAhead; ++n) block = block + numbers[n];
     }
-    blocks[b][x] = block;
   }
+  blocks[y][x] = block;
   __syncthreads();
   if (y != 0 || column >= sum.columns) return;
   float result = 0;

@@ -20,12 +20,6 @@
 #include "async_copy.cuh"
 #include "dgx/kernels/fold_order.h"
 
-#ifdef __CUDACC__
-#define DGX_UNROLL _Pragma("unroll")
-#else
-#define DGX_UNROLL
-#endif
-
 namespace dgx::kernels::cuda {
 
 inline constexpr int kTileStep = 16;  ///< positions of a round

@@ -3,9 +3,11 @@
 /// CUDA's words: the compiler's own under nvcc, those of the emulated device elsewhere. Every kernel file includes it first.
 #ifdef __CUDACC__
 #include <cuda_runtime.h>
+#define DGX_UNROLL _Pragma("unroll")
 #define DGX_NOT_UNROLLED _Pragma("unroll 1")
 #else
 #include "emulated/words.h"
+#define DGX_UNROLL
 #define DGX_NOT_UNROLLED
 #endif
 
