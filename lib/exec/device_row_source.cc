@@ -74,7 +74,7 @@ class RowsKernel final : public NumberReader {
       return current_->loops.text(form);
     }
     if (const auto made = number_of_.find(value); made != number_of_.end()) return made_in_row(members_[made->second]);
-    const std::string element = arguments_.read(value, dtype) + "[" + (is_whole(form) ? place() : current_->loops.text(form)) + "]";
+    const std::string element = element_of(value, dtype, is_whole(form) ? place() : current_->loops.text(form));
     const std::string number = dtype == DType::kF32 ? element : "integer(" + element + ")";
     const std::string type = dtype == DType::kF32 ? "float" : "std::int64_t";
     const auto kept = kept_reads_.find(value);
@@ -86,11 +86,16 @@ class RowsKernel final : public NumberReader {
   }
 
   std::string at(ValueIndex value, DType dtype, const std::string& place) override {
-    const std::string element = arguments_.read(value, dtype) + "[" + place + "]";
+    const std::string element = element_of(value, dtype, place);
     return dtype == DType::kF32 ? element : "integer(" + element + ")";
   }
 
  private:
+  /// What a task of rows reads lies nowhere that it writes (memory_plan.h): so a column need not wait until the one before is stored.
+  std::string element_of(ValueIndex value, DType dtype, const std::string& place) {
+    return "fixed(" + arguments_.read(value, dtype) + " + (" + place + "))";
+  }
+
   struct Member {
     ValueIndex value;
     bool is_fold, has_columns;
@@ -218,13 +223,13 @@ class RowsKernel final : public NumberReader {
   void make(Member& member) {
     member.number = run(member);
     if (member.is_read_later) lines_->add(array_of(member) + "[n] = " + member.number + ";");
-    if (stored_.contains(member.value)) store(member, "exists");
+    if (stored_.contains(member.value)) store(member);
   }
 
-  void store(Member& member, const std::string& condition) {
+  void store(Member& member) {
     const DType dtype = compiled(member.value).dtype;
     const std::string to = arguments_.written(member.value, dtype) + "[" + place() + "]";
-    lines_->open("if (" + condition + ")");
+    lines_->open(task_.rows % kTeams == 0 ? "" : "if (exists)");
     lines_->add(fmt::format("const {} y = as_{}({});", memory_type(dtype), type_name(dtype), member.number));
     lines_->add(to + " = y;");
     if (becomes_state_[static_cast<std::size_t>(member.value)]) lines_->add("if (!is_finite(y)) *" + arguments_.flag(member.value) + " = 1;");

@@ -79,6 +79,16 @@ __device__ inline float as_f32(float x) { return canonical_nan(x); }
 __device__ inline std::int64_t as_i64(std::int64_t x) { return x; }
 __device__ inline std::uint8_t as_u8(std::int64_t x) { return static_cast<std::uint8_t>(to_u8(x)); }
 
+/// A number in memory that the kernel writes nowhere: it may be read before what stands before it is written.
+template <class T>
+__device__ T fixed(const T* from) {
+#ifdef __CUDACC__
+  return __ldg(from);
+#else
+  return *from;
+#endif
+}
+
 /// Four neighbours, read and written at once.
 template <class T>
 struct alignas(4 * sizeof(T) < 16 ? 4 * sizeof(T) : 16) Four {
