@@ -23,6 +23,7 @@ namespace cuda = kernels::cuda;
 namespace {
 
 constexpr std::size_t kTableAlignment = 16;
+constexpr std::size_t kMostArguments = 4000;  // of a kernel: 32,764 bytes
 
 class StepMaker {
  public:
@@ -90,7 +91,10 @@ class StepMaker {
     if (const auto* product = std::get_if<MatmulTask>(&task.work)) return add(*product);
     if (const auto* sum = std::get_if<ColumnSumTask>(&task.work)) return add(*sum);
     if (const auto* map = std::get_if<MapTask>(&task.work)) {
-      if (kernels_ != nullptr) return add(writer_.maps(map->members, task.writes));
+      if (kernels_ != nullptr) {
+        const DeviceKernel kernel = writer_.maps(map->members, task.writes);
+        if (kernel.arguments.size() <= kMostArguments) return add(kernel);
+      }
       if (const auto maps = compile_device_maps(plan_, map->members, task.writes)) return add(*maps);
       return add_elements(map->members, task.writes);
     }

@@ -121,7 +121,8 @@ Result<std::string> Nvrtc::make(const std::string& source, const std::string& ar
   Result<std::string> out = internal_error("");
   if (compiled != 0) {
     out = internal_error(std::string("NVRTC: ") + functions_->error_text(compiled) + ": " +
-                         beginning_of(Functions::text_of(program, functions_->log_size, functions_->log)));
+                             beginning_of(Functions::text_of(program, functions_->log_size, functions_->log)),
+                         "with DGX_NVRTC=none kernels are interpreted");
   } else if (is_ptx) {
     out = Functions::text_of(program, functions_->ptx_size, functions_->ptx);
   } else {
