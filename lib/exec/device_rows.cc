@@ -110,6 +110,8 @@ class Joiner {
     std::vector<std::int64_t> strides = access.iteration;
     strides.insert(strides.end(), access.fold.begin(), access.fold.end());
     const bool is_row = compiled(access.value).count == rows_ && columns_ > 1;
+    const bool is_of_row = primitive.kind == Kind::kMap && rows == extents.size() && columns_ > 1;
+    if (is_of_row && !is_row) return false;  // another thread has that column
     std::int64_t expected = 1;
     for (std::size_t d = extents.size(); d-- > 0;) {
       const bool moves = d < rows || !is_row;
