@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::int64_t kMostColumns = 1024;  // 32 numbers of a value in the registers of each of 32 threads
 constexpr std::size_t kMostMembers = 64;
+constexpr std::size_t kMostAccesses = 1000;  // a kernel takes some 4,000 addresses
 
 std::int64_t product_of(const Shape& shape, std::size_t begin, std::size_t end) {
   std::int64_t product = 1;
@@ -71,6 +72,7 @@ class Joiner {
       rows_ = fold.count;
       columns_ = fold.fold_count;
       run_.clear();
+      accesses_ = 0;
       std::size_t end = t;
       while (end < plan_.tasks.size() && takes(plan_.tasks[end])) ++end;
       return end > first ? end : t + 1;
@@ -83,11 +85,15 @@ class Joiner {
     const std::vector<ValueIndex> members = members_of(task);
     if (members.empty() || run_.size() + members.size() > kMostMembers) return false;
     std::set<ValueIndex> with = run_;
+    std::size_t accesses = accesses_;
     for (const ValueIndex v : members) {
       if (!fits(v, with)) return false;
       with.insert(v);
+      accesses += compiled(v).accesses.size();
     }
+    if (accesses > kMostAccesses) return false;
     run_ = std::move(with);
+    accesses_ = accesses;
     return true;
   }
 
@@ -147,6 +153,7 @@ class Joiner {
   Plan& plan_;
   std::set<ValueIndex> wanted_;  // by whoever looks when the step is done
   std::set<ValueIndex> run_;     // what the run makes
+  std::size_t accesses_ = 0;     // of what the run makes
   std::int64_t rows_ = 0, columns_ = 0;
 };
 
