@@ -280,9 +280,13 @@ def ended(process, number):
 
 def test_no_progress():
     """A scheduler that requeues on 75 must not do so for ever: a resumed call that was stopped before its first step says 70."""
-    shutil.copytree("run", "idle")
-    before = snapshot()
-    code, error = ended(caught(*train("idle")), signal.SIGTERM)
+    for _ in range(20):  # on a busy machine the signal may come behind a step
+        shutil.rmtree("idle", ignore_errors=True)
+        shutil.copytree("run", "idle")
+        before = snapshot()
+        code, error = ended(caught(*train("idle")), signal.SIGTERM)
+        if code != INTERRUPTED:
+            break
     check(code == INTERNAL and "without having made one" in error, f"stopped before its first step: exit {code}: {error}")
     check(before == snapshot(), "a call that made no step changed the run")
     finishes("idle", "after a call without a step")
