@@ -32,7 +32,7 @@ std::vector<ValueIndex> members_of(const Task& task) {
 
 class Joiner {
  public:
-  Joiner(const program::Program& program, const std::vector<ValueIndex>& keep, Plan& plan) : program_(program), plan_(plan) {
+  Joiner(const program::Program& program, const std::vector<ValueIndex>& keep, Plan& plan) : plan_(plan) {
     for (const kernels::Primitive& value : program.values) {
       if (value.next) wanted_.insert(*value.next);
     }
@@ -149,7 +149,6 @@ class Joiner {
     return out;
   }
 
-  const program::Program& program_;
   Plan& plan_;
   std::set<ValueIndex> wanted_;  // by whoever looks when the step is done
   std::set<ValueIndex> run_;     // what the run makes

@@ -286,7 +286,7 @@ bool carry;  // CC.CF; nothing waits between who writes and who reads it
 #define PTX_CARRY(name, type)                                        \
   inline type add_cc_##name(u64 x, u64 y) {                          \
     const type a = static_cast<type>(x), b = static_cast<type>(y);   \
-    carry = __builtin_add_overflow_p(a, b, type{0});                 \
+    carry = static_cast<type>(a + b) < a;                            \
     return static_cast<type>(a + b);                                 \
   }                                                                  \
   inline type addc_cc_##name(u64 x, u64 y) {                         \
