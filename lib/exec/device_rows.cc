@@ -14,6 +14,7 @@ using kernels::ValueIndex;
 namespace {
 
 constexpr std::int64_t kMostColumns = 1024;  // 32 numbers of a value in the registers of each of 32 threads
+constexpr std::int64_t kMostRows = 0x7fffffff;  // their numbers have 32 bits
 constexpr std::size_t kMostMembers = 64;
 constexpr std::size_t kMostAccesses = 1000;  // a kernel takes some 4,000 addresses
 
@@ -68,7 +69,7 @@ class Joiner {
       if (members.empty()) return t + 1;
       if (!is_fold(members.front())) continue;
       const CompiledPrimitive& fold = compiled(members.front());
-      if (fold.count < 1 || fold.fold_count < 2 || fold.fold_count > kMostColumns) return t + 1;
+      if (fold.count < 1 || fold.count > kMostRows || fold.fold_count < 2 || fold.fold_count > kMostColumns) return t + 1;
       rows_ = fold.count;
       columns_ = fold.fold_count;
       run_.clear();

@@ -223,27 +223,20 @@ class RowsKernel final : public NumberReader {
   void make(Member& member) {
     member.number = run(member);
     if (member.is_read_later) lines_->add(array_of(member) + "[n] = " + member.number + ";");
-    if (stored_.contains(member.value)) store(member);
+    if (stored_.contains(member.value)) store(member, task_.rows % kTeams == 0 ? "" : "if (exists)", place());
   }
 
-  void store(Member& member) {
+  void store(const Member& member, const std::string& condition, const std::string& place) {
     const DType dtype = compiled(member.value).dtype;
-    const std::string to = arguments_.written(member.value, dtype) + "[" + place() + "]";
-    lines_->open(task_.rows % kTeams == 0 ? "" : "if (exists)");
+    lines_->open(condition);
     lines_->add(fmt::format("const {} y = as_{}({});", memory_type(dtype), type_name(dtype), member.number));
-    lines_->add(to + " = y;");
+    lines_->add(fmt::format("{}[{}] = y;", arguments_.written(member.value, dtype), place));
     if (becomes_state_[static_cast<std::size_t>(member.value)]) lines_->add("if (!is_finite(y)) *" + arguments_.flag(member.value) + " = 1;");
     lines_->close();
   }
 
-  void store_row(Member& member) {
-    if (!stored_.contains(member.value)) return;
-    const DType dtype = compiled(member.value).dtype;
-    lines_->open("if (exists && lane == 0)");
-    lines_->add(fmt::format("const {} y = as_{}({});", memory_type(dtype), type_name(dtype), member.number));
-    lines_->add(arguments_.written(member.value, dtype) + "[r] = y;");
-    if (becomes_state_[static_cast<std::size_t>(member.value)]) lines_->add("if (!is_finite(y)) *" + arguments_.flag(member.value) + " = 1;");
-    lines_->close();
+  void store_row(const Member& member) {
+    if (stored_.contains(member.value)) store(member, "if (exists && lane == 0)", "r");
   }
 
   /// Numbers of rows that can be made after this loop.
