@@ -48,7 +48,7 @@ cat >policy.json <<'POLICY'
 POLICY
 dgx-settle init ledger.jsonl --key operator.pem --policy policy.json
 fund() { # NAME AMOUNT
-  dgx-settle make deposit --set account="$(cat "$1.id")" --set amount="$2" --key operator.pem -o "deposit-$1.json" >>settle.log
+  dgx-settle make deposit --ledger ledger.jsonl --set account="$(cat "$1.id")" --set amount="$2" --key operator.pem -o "deposit-$1.json" >>settle.log
   dgx-settle append ledger.jsonl "deposit-$1.json" --key operator.pem >>settle.log
 }
 fund submitter 20000000
@@ -65,7 +65,7 @@ dgx-pack idx --images "$images/t10k-images-idx3-ubyte.gz" --labels "$images/t10k
 # submit NAME SEED: the submitter signs a task and posts it.
 submit() {
   dgx-submit --data train.h5 --model mlp:784-256-128-10 --loss cross-entropy --optimizer sgd:lr=0.1,momentum=0.9 \
-    --schedule cosine:warmup=100,min=0 --batch 128 --epochs 10 --seed "$2" --checkpoint-every 200 --policy policy.json \
+    --schedule cosine:warmup=100,min=0 --batch 128 --epochs 10 --seed "$2" --checkpoint-every 200 --ledger ledger.jsonl \
     --key submitter.pem -o "$1.json"
   dgx-settle append ledger.jsonl "$1.json" --key operator.pem >>settle.log
 }

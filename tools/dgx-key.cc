@@ -41,14 +41,16 @@ struct Sign {
   std::string path;
   std::string envelope_path = "-";
   jobs::KeyFile key;
+  bool is_statement = false;
 
   void declare(cli::Command& command) {
     command.positional("FILE", path, "canonical JSON; - is standard input");
+    command.flag("--statement", is_statement, "it is a statement of dgx, which binds whoever signs it");
     command.key(key.path, key.passphrase_file);
     command.output(envelope_path, "ENVELOPE.json", cli::Need::kOptional);
   }
   Result<cli::Verdict> run(cli::Out& out) const {
-    DGX_TRY(const std::string envelope, jobs::sign_file(path, key));
+    DGX_TRY(const std::string envelope, jobs::sign_file(path, key, is_statement ? jobs::Signing::kStatement : jobs::Signing::kJson));
     DGX_CHECK(out.output(envelope_path, envelope));
     return cli::Verdict::kDone;
   }

@@ -92,10 +92,12 @@ struct Make {
   void declare(cli::Command& command) {
     command.positional("KIND", options.kind, fmt::format("{}", fmt::join(jobs::makeable_kinds(), ", ")));
     command.positional("TASK.json", options.task_path,
-                       "the task it belongs to; deposit, withdrawal and policy need none");
+                       "the task it belongs to; deposit and withdrawal need none");
     command.option("--about", "STATEMENT.json", options.about_path,
                    "what it answers: assign a beacon-commitment, delivery a proof, verdict-commitment a "
-                   "verdict, policy a policy");
+                   "verdict");
+    command.option("--ledger", "ID|FILE", options.ledger,
+                   "the market of a deposit or withdrawal: its id, LEDGER.jsonl, a receipt or a head");
     command.option("--set", "FIELD=VALUE", options.settings,
                    "fields that do not follow from those; account= also takes a key file");
     command.key(options.key.path, options.key.passphrase_file);

@@ -35,6 +35,8 @@ void declare_task(cli::Command& command, jobs::SubmitOptions& options, cli::Need
   command.option("--parent", "PROOF.json", options.parent, "continue a proved run (a later version)");
   command.option("--numerics", "exact|native", options.numerics, "how the steps are computed");
   command.option("--policy", "FILE", options.policy, "the market's rules: a JSON object or a signed policy");
+  command.option("--ledger", "ID|FILE", options.ledger,
+                 "the market: its id, LEDGER.jsonl (then with its policy), a receipt or a head; without it no ledger takes the task");
   command.option("--price", "N", options.price, "base units for 10^9 weighted operations");
   command.option("--max-milliseconds", "N", options.max_milliseconds, "cap on the time of a run");
 }

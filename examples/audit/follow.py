@@ -467,13 +467,13 @@ def load(work, count):
         made = json.loads(path.read_text())
         statements.append({**made, "id": path.with_suffix(".id").read_text(), "keyid": path.with_suffix(".keyid").read_text()})
     ruling = statements.pop() if count == 2 else None
-    plain = [made for made in statements if made["predicateType"] not in ("urn:x-dgx:receipt:v1", "urn:x-dgx:tree-head:v1")]
+    plain = [made for made in statements if made["predicateType"] not in ("urn:x-dgx:receipt:v2", "urn:x-dgx:tree-head:v2")]
     return plain, ruling
 
 
 def main(work, count):
     statements, ruling = load(work, count)
-    moves = [made for made in statements if made["predicateType"] == "urn:x-dgx:move:v1"]
+    moves = [made for made in statements if made["predicateType"] == "urn:x-dgx:move:v2"]
     try:
         try:
             print("\n2. What is disputed")

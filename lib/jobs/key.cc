@@ -5,6 +5,7 @@
 #include "dgx/crypto/key_file.h"
 #include "dgx/crypto/random.h"
 #include "dgx/manifest/envelope.h"
+#include "dgx/manifest/statement.h"
 
 namespace dgx::jobs {
 namespace {
@@ -78,11 +79,21 @@ Result<Digest> id_of_key(const KeyFile& file) {
   return crypto::key_id(key->public_key());
 }
 
-Result<std::string> sign_file(const std::string& path, const KeyFile& key) {
+Result<std::string> sign_file(const std::string& path, const KeyFile& key, Signing what) {
   DGX_TRY(const std::string payload, read_payload(path));
+  if (what == Signing::kJson && manifest::claims_to_be_statement(payload)) {
+    return usage_error(path + ": is a statement of dgx, which binds whoever signs it",
+                       "--statement, if you know what it says");
+  }
   DGX_TRY(const crypto::SecretKey secret, read_key(key));
-  Result<std::string> envelope = manifest::sign(payload, secret);
+  const bool is_statement = what == Signing::kStatement;
+  Result<std::string> envelope =
+      manifest::sign(payload, secret, is_statement ? manifest::kPayloadType : manifest::kPlainPayloadType);
   if (!envelope.ok()) return within(path, std::move(envelope).error());
+  if (is_statement) {
+    const auto opened = manifest::open_any(*envelope);
+    if (!opened.ok()) return within(path, opened.error());
+  }
   return *envelope + "\n";
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "dgx/crypto/random.h"
 #include "settle_files.h"
 
 namespace dgx::jobs {
@@ -122,7 +123,9 @@ Result<manifest::Policy> read_policy(const std::string& path) {
 Result<LedgerSummary> init_ledger(const LedgerWriter& writer, const std::string& policy_path) {
   DGX_TRY(const manifest::Policy policy, read_policy(policy_path));
   DGX_TRY(const crypto::SecretKey key, read_key(writer.key));
-  DGX_TRY(Signed<Body> first, manifest::seal_any(policy, key));
+  manifest::LedgerPolicy entry{policy, {}};
+  DGX_CHECK(crypto::random_bytes(entry.nonce.bytes));
+  DGX_TRY(Signed<Body> first, manifest::seal_any(entry, key));
   DGX_TRY(const ledger::Log log, ledger::create(writer.file.path, std::move(first), key, writer.clock()));
   return summarize(writer.file, log);
 }

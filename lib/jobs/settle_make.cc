@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "dgx/crypto/random.h"
+#include "dgx/jobs/ledger_name.h"
 #include "dgx/protocol/verify.h"
 #include "settle_files.h"
 
@@ -20,6 +21,7 @@ using manifest::Signed;
 struct Sources {
   std::optional<Signed<manifest::Task>> task;
   std::optional<Signed<Body>> about;
+  std::optional<Digest> ledger;
   Digest signer;
 };
 
@@ -51,8 +53,9 @@ Result<std::string> random_word() {
 /// A statement counts once, so equal transfers need references of their own.
 Result<json::Object> transfer_fields(const Sources& sources) {
   DGX_TRY(const std::string word, random_word());
-  if (!sources.task) return json::Object{{"reference", word}};
-  return json::Object{{"reference", fmt::format("task {} {}", sources.task->id.brief(), word)}};
+  json::Object out{{"reference", sources.task ? fmt::format("task {} {}", sources.task->id.brief(), word) : word}};
+  if (sources.ledger) out.emplace("ledger", sources.ledger->hex());
+  return out;
 }
 
 /// With a task: what its submitter has to lock.
@@ -68,13 +71,6 @@ Result<json::Object> withdrawal_fields(const Sources& sources) {
   DGX_TRY(json::Object out, transfer_fields(sources));
   out.emplace("account", sources.signer.hex());
   return out;
-}
-
-/// The standard policy, or the one that --about names.
-Result<json::Object> policy_fields(const Sources& sources) {
-  if (!sources.about) return manifest::standard_policy().predicate();
-  DGX_TRY(const auto policy, about<manifest::Policy>(sources, "policy"));
-  return policy.body.predicate();
 }
 
 Result<json::Object> assign_fields(const Sources& sources) {
@@ -124,7 +120,6 @@ constexpr std::array kRecipes{
     Recipe{Kind::kAssign, true, assign_fields, read_body<manifest::Assign>},
     Recipe{Kind::kDelivery, true, delivery_fields, read_body<manifest::Delivery>},
     Recipe{Kind::kDeposit, false, deposit_fields, read_body<manifest::Deposit>},
-    Recipe{Kind::kPolicy, false, policy_fields, read_body<manifest::Policy>},
     Recipe{Kind::kVerdictCommitment, true, verdict_commitment_fields, read_body<manifest::VerdictCommitment>},
     Recipe{Kind::kWithdrawal, false, withdrawal_fields, read_body<manifest::Withdrawal>}};
 
@@ -137,7 +132,7 @@ Result<const Recipe*> recipe_of(const std::string& name) {
       fmt::format("one of: {}; the other programs make the rest", fmt::join(makeable_kinds(), ", ")));
 }
 
-bool is_integer(Kind kind, std::string_view field) { return kind == Kind::kPolicy || field == "amount"; }
+bool is_integer(std::string_view field) { return field == "amount"; }
 
 Result<json::Value> integer_of(const std::string& text) {
   std::int64_t value = 0;
@@ -157,7 +152,7 @@ Result<json::Value> account_of(const std::string& text) {
   return json::Value(id.hex());
 }
 
-Status set_field(const std::string& setting, Kind kind, json::Object& fields, std::vector<std::string>& set) {
+Status set_field(const std::string& setting, json::Object& fields, std::vector<std::string>& set) {
   const std::size_t sign = setting.find('=');
   if (sign == std::string::npos || sign == 0)
     return usage_error(fmt::format("--set: \"{}\" is not FIELD=VALUE", setting));
@@ -166,12 +161,19 @@ Status set_field(const std::string& setting, Kind kind, json::Object& fields, st
   if (std::find(set.begin(), set.end(), field) != set.end())
     return usage_error(fmt::format("--set: {}: given twice", field));
   set.push_back(field);
-  auto value = is_integer(kind, field) ? integer_of(text)
+  auto value = is_integer(field) ? integer_of(text)
                : field == "account"    ? account_of(text)
                                        : Result<json::Value>(text);
   if (!value.ok()) return within("--set: " + field, std::move(value).error());
   fields.insert_or_assign(field, std::move(value).value());
   return {};
+}
+
+/// How a field that is missing can be given.
+std::string hint_for(const std::string& message) {
+  if (message.find(" ledger: ") != std::string::npos)
+    return "name the market with --ledger: its id, LEDGER.jsonl, a receipt or a head";
+  return "give it with --set FIELD=VALUE, or the statement that has it with --about";
 }
 
 /// The fields are judged as those of a file, but they were typed: that makes an error one of usage.
@@ -184,7 +186,7 @@ Result<Body> body_of(const Recipe& recipe, const json::Object& fields) {
   const bool missing = status.error().message.ends_with("is missing");
   return usage_error(
       status.error().message,
-      missing ? "give it with --set FIELD=VALUE, or the statement that has it with --about" : "");
+      missing ? hint_for(status.error().message) : "");
 }
 
 Result<Sources> open_sources(const MakeStatement& options, const Recipe& recipe,
@@ -198,6 +200,13 @@ Result<Sources> open_sources(const MakeStatement& options, const Recipe& recipe,
             trust.check(out.task->key_id, *options.task_path + ": the submitter"));
   } else if (recipe.needs_task) {
     return needs(options.kind, "TASK.json");
+  }
+  if (out.task) out.ledger = out.task->body.ledger;
+  if (options.ledger) {
+    DGX_TRY(const LedgerName ledger, read_ledger_name(*options.ledger));
+    if (out.ledger && *out.ledger != ledger.id)
+      return malformed(fmt::format("--ledger: is {}, the task names {}", ledger.id.brief(), out.ledger->brief()));
+    out.ledger = ledger.id;
   }
   if (options.about_path) {
     DGX_TRY(out.about, manifest::read_any(*options.about_path));
@@ -222,7 +231,7 @@ Result<Signed<Body>> make_statement(const MakeStatement& options) {
   DGX_TRY(json::Object fields, recipe->fields(sources));
   std::vector<std::string> set;
   for (const std::string& setting : options.settings)
-    DGX_CHECK(set_field(setting, recipe->kind, fields, set));
+    DGX_CHECK(set_field(setting, fields, set));
   DGX_TRY(Body body, body_of(*recipe, fields));
   return manifest::seal_any(std::move(body), key);
 }

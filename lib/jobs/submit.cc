@@ -7,6 +7,7 @@
 
 #include "dgx/bundle/dataset.h"
 #include "dgx/bundle/state.h"
+#include "dgx/jobs/ledger_name.h"
 #include "dgx/jobs/task_files.h"
 #include "dgx/jobs/torch_module.h"
 #include "dgx/kernels/order.h"
@@ -34,6 +35,7 @@ struct Parsed {
   program::OptimizerSpec optimizer;
   program::ScheduleSpec schedule;
   manifest::Policy policy;
+  std::optional<Digest> ledger;
 };
 
 Status refuse_later(const SubmitOptions& options) {
@@ -62,9 +64,20 @@ Result<std::string> with_weights_of_file(const std::string& spec) {
   return spec.substr(0, begin) + joined + spec.substr(end);
 }
 
+/// The ledger that the task names. Its own policy is the task's; another one would be refused there.
+Status enter_market(const SubmitOptions& options, Parsed& out) {
+  DGX_TRY(const LedgerName market, read_ledger_name(*options.ledger));
+  out.ledger = market.id;
+  if (!market.policy) return {};
+  if (options.policy && out.policy != *market.policy)
+    return usage_error("--policy: is not the policy of --ledger " + *options.ledger, "leave --policy away");
+  out.policy = *market.policy;
+  return {};
+}
+
 Result<Parsed> parse(const SubmitOptions& options) {
   DGX_CHECK(refuse_later(options));
-  Parsed out{options.model, std::nullopt, {}, {}, {}, manifest::standard_policy()};
+  Parsed out{options.model, std::nullopt, {}, {}, {}, manifest::standard_policy(), std::nullopt};
   if (program::is_model_spec(options.model)) {
     DGX_TRY(out.built_in, program::parse_model_spec(options.model));
   }
@@ -81,6 +94,7 @@ Result<Parsed> parse(const SubmitOptions& options) {
     if (!policy) return within(*options.policy, std::move(policy).error());
     out.policy = *policy;
   }
+  if (options.ledger) DGX_CHECK(enter_market(options, out));
   return out;
 }
 
@@ -218,6 +232,7 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   task.seed = seed;
   task.checkpoint_every = options.checkpoint_every.value_or(default_interval(out.result.cost, steps));
   task.policy = parsed.policy;
+  task.ledger = parsed.ledger;
   DGX_CHECK(set_price(options, out.result));
   return out;
 }

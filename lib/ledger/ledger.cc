@@ -88,7 +88,7 @@ Status check_tree_head(const Log& log, const merkle::TreeBuilder& tree, const Si
 }
 
 Status check_first(const Signed<Body>& statement) {
-  if (std::holds_alternative<manifest::Policy>(statement.body)) return {};
+  if (std::holds_alternative<manifest::LedgerPolicy>(statement.body)) return {};
   return malformed(fmt::format("the first statement is a {}, expected the operator's policy",
                                manifest::name_of(manifest::kind_of(statement.body))));
 }

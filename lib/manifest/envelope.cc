@@ -41,21 +41,21 @@ Status check_payload(std::string_view payload) {
 
 }  // namespace
 
-std::string pre_authentication(std::string_view payload) {
-  return fmt::format("DSSEv1 {} {} {} {}", kPayloadType.size(), kPayloadType, payload.size(), payload);
+std::string pre_authentication(std::string_view payload, std::string_view type) {
+  return fmt::format("DSSEv1 {} {} {} {}", type.size(), type, payload.size(), payload);
 }
 
 Digest statement_id(std::string_view payload) {
   return crypto::sha256(as_bytes(pre_authentication(payload)));
 }
 
-Result<std::string> sign(std::string_view payload, const crypto::SecretKey& key) {
+Result<std::string> sign(std::string_view payload, const crypto::SecretKey& key, std::string_view type) {
   DGX_CHECK(check_payload(payload));
-  const crypto::Signature signature = key.sign(as_bytes(pre_authentication(payload)));
+  const crypto::Signature signature = key.sign(as_bytes(pre_authentication(payload, type)));
   const json::Object entry{{"keyid", crypto::key_id(key.public_key()).hex()},
                            {"sig", to_base64(signature.bytes)}};
   const json::Object envelope{{"payload", to_base64(as_bytes(payload))},
-                              {"payloadType", kPayloadType},
+                              {"payloadType", type},
                               {"signatures", json::Array{entry}}};
   return json::Value(envelope).dump();
 }
@@ -65,9 +65,9 @@ Result<Envelope> parse_envelope(std::string_view text) {
   DGX_TRY(const json::Value value, json::parse_canonical(text, {.bytes = kMaxEnvelopeBytes, .depth = 3}));
   json::Fields in(value, "envelope");
   const std::string payload = in.string("payload", kMaxEnvelopeBytes);
-  if (in.string("payloadType", 256) != kPayloadType) {
-    in.fail("payloadType", fmt::format("is not \"{}\"", kPayloadType));
-  }
+  const std::string type = in.string("payloadType", 256);
+  if (type != kPayloadType && type != kPlainPayloadType)
+    in.fail("payloadType", fmt::format("is neither \"{}\" nor \"{}\"", kPayloadType, kPlainPayloadType));
   const json::Array& signatures = in.array("signatures", 1);
   if (signatures.size() != 1) in.fail("signatures", "must have exactly one entry");
   DGX_CHECK(in.finish());
@@ -77,7 +77,8 @@ Result<Envelope> parse_envelope(std::string_view text) {
   DGX_CHECK(signature.finish());
   const auto bytes = from_base64(payload);
   if (!bytes.ok()) return within("envelope: payload", bytes.error());
-  Envelope out{std::string(as_text(*bytes)), field.key_id, field.signature};
+  Envelope out{std::string(as_text(*bytes)), type == kPayloadType ? kPayloadType : kPlainPayloadType, field.key_id,
+               field.signature};
   DGX_CHECK(check_payload(out.payload));
   return out;
 }
@@ -88,7 +89,7 @@ Status verify(const Envelope& envelope, const crypto::PublicKey& key) {
     return unauthorised(
         fmt::format("envelope: signed by key {}, not by {}", envelope.key_id.brief(), id.brief()));
   }
-  if (!crypto::verify(key, as_bytes(pre_authentication(envelope.payload)), envelope.signature)) {
+  if (!crypto::verify(key, as_bytes(pre_authentication(envelope.payload, envelope.type)), envelope.signature)) {
     return unauthorised(fmt::format("envelope: bad signature of key {}", id.brief()));
   }
   return {};

@@ -15,8 +15,12 @@ constexpr std::array kReasons{Reason::kAccepted,     Reason::kRefuted,      Reas
                               Reason::kInconclusive, Reason::kNoAssignment, Reason::kNoProof,
                               Reason::kNoDelivery,   Reason::kConvicted,    Reason::kOverturned};
 
-json::Object transfer_json(const Digest& account, std::int64_t amount, const std::string& reference) {
-  return {{"account", account.hex()}, {"amount", amount}, {"reference", reference}};
+template <class Transfer>
+json::Object transfer_json(const Transfer& transfer) {
+  return {{"account", transfer.account.hex()},
+          {"amount", transfer.amount},
+          {"ledger", transfer.ledger.hex()},
+          {"reference", transfer.reference}};
 }
 
 template <class Transfer>
@@ -24,6 +28,7 @@ Transfer read_transfer(json::Fields& in) {
   Transfer out;
   out.account = read_digest(in, "account");
   out.amount = in.integer("amount", 1, kMaxInteger);
+  out.ledger = read_digest(in, "ledger");
   out.reference = read_name(in, "reference", kMaxReference);
   return out;
 }
@@ -40,11 +45,11 @@ Payout read_payout(json::Fields& in) {
 
 }  // namespace
 
-json::Object Deposit::predicate() const { return transfer_json(account, amount, reference); }
+json::Object Deposit::predicate() const { return transfer_json(*this); }
 Deposit Deposit::read(json::Fields& in) { return read_transfer<Deposit>(in); }
 std::vector<Subject> Deposit::subjects() const { return {{"account", account}}; }
 
-json::Object Withdrawal::predicate() const { return transfer_json(account, amount, reference); }
+json::Object Withdrawal::predicate() const { return transfer_json(*this); }
 Withdrawal Withdrawal::read(json::Fields& in) { return read_transfer<Withdrawal>(in); }
 std::vector<Subject> Withdrawal::subjects() const { return {{"account", account}}; }
 

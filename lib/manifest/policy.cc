@@ -74,7 +74,7 @@ Policy standard_policy() {
   return out;
 }
 
-json::Object Policy::predicate() const {
+json::Object Policy::to_json() const {
   json::Object out;
   for (const PolicyKey& key : kKeys) out.emplace(std::string(key.name), this->*key.member);
   return out;
@@ -87,16 +87,25 @@ Policy Policy::read(json::Fields& in) {
   return out;
 }
 
-std::vector<Subject> Policy::subjects() const {
-  return {{"policy", crypto::sha256(as_bytes(json::Value(predicate()).dump()))}};
+json::Object LedgerPolicy::predicate() const { return {{"nonce", nonce.hex()}, {"policy", policy.to_json()}}; }
+
+LedgerPolicy LedgerPolicy::read(json::Fields& in) {
+  LedgerPolicy out;
+  out.nonce = read_digest(in, "nonce");
+  out.policy = read_object(in, "policy", Policy::read);
+  return out;
+}
+
+std::vector<Subject> LedgerPolicy::subjects() const {
+  return {{"policy", crypto::sha256(as_bytes(json::Value(policy.to_json()).dump()))}};
 }
 
 Result<Policy> parse_policy_file(std::string_view text) {
   DGX_TRY(const json::Value value, json::parse(text));
   const json::Object* object = value.as_object();
   if (object != nullptr && object->contains("payloadType")) {
-    DGX_TRY(Signed<Policy> statement, open_statement<Policy>(text));
-    return statement.body;
+    DGX_TRY(Signed<LedgerPolicy> statement, open_statement<LedgerPolicy>(text));
+    return statement.body.policy;
   }
   Policy out = standard_policy();
   json::Fields in(value, "policy");

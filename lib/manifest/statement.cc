@@ -12,13 +12,14 @@ namespace {
 
 constexpr std::string_view kStatementType = "https://in-toto.io/Statement/v1";
 constexpr std::string_view kTypePrefix = "urn:x-dgx:";
-constexpr std::string_view kTypeSuffix = ":v1";
+constexpr std::string_view kTypeSuffix = ":v2";
+constexpr std::string_view kOldSuffix = ":v1";
 
 /// The alternative of Body that `kind` names, read from `in`.
 template <std::size_t I = 0>
 Body read_body(Kind kind, json::Fields& in) {
   if constexpr (I == std::variant_size_v<Body>) {
-    return Policy{};  // not reached: every kind is an alternative (test)
+    return LedgerPolicy{};  // not reached: every kind is an alternative (test)
   } else {
     using Alternative = std::variant_alternative_t<I, Body>;
     if (Alternative::kKind == kind) return Alternative::read(in);
@@ -41,7 +42,8 @@ Result<Kind> kind_from_type(std::string_view type) {
   }
   std::string_view rest = type.substr(kTypePrefix.size());
   if (!rest.ends_with(kTypeSuffix)) {
-    return malformed(fmt::format("statement: predicateType: \"{}\": only version v1 is known", type));
+    return malformed(fmt::format("statement: predicateType: \"{}\": only version v2 is known", type),
+                     rest.ends_with(kOldSuffix) ? "dgx 0.1 reads version v1" : "");
   }
   rest.remove_suffix(kTypeSuffix.size());
   return kind_from_name(rest);
@@ -124,6 +126,15 @@ std::optional<Digest> task_of(const Body& body) {
       body);
 }
 
+bool claims_to_be_statement(std::string_view payload) {
+  const auto value = json::parse_canonical(payload, {.bytes = kMaxPayloadBytes});
+  const json::Object* object = value.ok() ? value->as_object() : nullptr;
+  const auto type = object == nullptr ? json::Object::const_iterator() : object->find("predicateType");
+  if (object == nullptr || type == object->end()) return false;
+  const std::string* text = type->second.as_string();
+  return text != nullptr && text->starts_with(kTypePrefix);
+}
+
 Error wrong_kind(Kind found, Kind expected) {
   return malformed(fmt::format("a {} statement, expected a {}", name_of(found), name_of(expected)));
 }
@@ -150,6 +161,10 @@ Result<Signed<Body>> seal_any(Body body, const crypto::SecretKey& key) {
 
 Result<Signed<Body>> open_any(std::string_view envelope_text) {
   DGX_TRY(const Envelope envelope, parse_envelope(envelope_text));
+  if (envelope.type != kPayloadType) {
+    return malformed(fmt::format("envelope: payloadType: is \"{}\", a statement's is \"{}\"", envelope.type, kPayloadType),
+                     "dgx-key sign --statement signs statements");
+  }
   DGX_TRY(const Outline outline, read_outline(envelope.payload));
   DGX_CHECK(verify(envelope, outline.signer));
   DGX_TRY(Body body, read_checked(outline, envelope.payload));

@@ -148,11 +148,12 @@ json::Object Task::predicate() const {
                    {"seed", fmt::format("{}", seed)},
                    {"checkpoint_every", checkpoint_every},
                    {"numerics", numerics},
-                   {"policy", policy.predicate()},
+                   {"policy", policy.to_json()},
                    {"price", price},
                    {"estimate", estimate_json(estimate)},
                    {"caps", caps_json(caps)}};
   if (clip_norm) out.emplace("clip_norm", program::hex_float(*clip_norm));
+  if (ledger) out.emplace("ledger", ledger->hex());
   return out;
 }
 
@@ -167,6 +168,7 @@ Task Task::read(json::Fields& in) {
   out.price = in.integer("price", 0, kMaxInteger);
   out.estimate = read_object(in, "estimate", read_estimate);
   out.caps = read_object(in, "caps", read_caps);
+  out.ledger = read_optional_digest(in, "ledger");
   if (out.batch > out.dataset.samples) {
     in.fail("batch", fmt::format("is {}, the dataset has {} samples", out.batch, out.dataset.samples));
   }

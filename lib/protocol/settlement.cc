@@ -89,15 +89,24 @@ struct Rules {
     return {body, statement.id, statement.signer, statement.key_id, statement.envelope};
   }
 
-  Status operator()(const manifest::Policy& policy) {
+  /// Tasks and transfers name the one ledger in which they count; everything else hangs from a task.
+  [[nodiscard]] Status of_this_ledger(const Digest& ledger) const {
+    if (ledger == *market.ledger_) return {};
+    return malformed(fmt::format("ledger: names {}, this one is {}", ledger.brief(), market.ledger_->brief()));
+  }
+
+  Status operator()(const manifest::LedgerPolicy& first) {
     if (market.policy_) return usage_error("the ledger has its policy already");
-    market.policy_ = policy;
+    market.policy_ = first.policy;
     market.operator_ = statement.key_id;
     market.ledger_ = statement.id;
     return {};
   }
 
   Status operator()(const manifest::Task& task) {
+    if (!task.ledger)
+      return usage_error("the task names no ledger, so no ledger takes it", "submit it with dgx-submit --ledger");
+    DGX_CHECK(of_this_ledger(*task.ledger));
     if (task.policy != *market.policy_) return usage_error("the task's policy is not the ledger's");
     DGX_CHECK(check_estimate(task));
     DGX_CHECK(has(statement.key_id, task.estimate.escrow, "the escrow"));
@@ -270,6 +279,7 @@ struct Rules {
 
   Status operator()(const manifest::Deposit& deposit) {
     DGX_CHECK(by_operator());
+    DGX_CHECK(of_this_ledger(deposit.ledger));
     // All money there is stays exact in JSON.
     if (deposit.amount > manifest::kMaxInteger - market.deposited_)
       return usage_error("deposits exceed 2^53");
@@ -281,6 +291,7 @@ struct Rules {
   Status operator()(const manifest::Withdrawal& withdrawal) {
     if (statement.key_id != withdrawal.account)
       return unauthorised("a withdrawal is signed by the account's owner");
+    DGX_CHECK(of_this_ledger(withdrawal.ledger));
     DGX_CHECK(has(withdrawal.account, withdrawal.amount, "the withdrawal"));
     market.accounts_[withdrawal.account.hex()] -= withdrawal.amount;
     market.withdrawn_ += withdrawal.amount;
@@ -289,8 +300,7 @@ struct Rules {
 
   Status operator()(const manifest::TreeHead& head) {
     DGX_CHECK(by_operator());
-    if (head.ledger != *market.ledger_) return malformed("ledger: is another ledger");
-    return {};
+    return of_this_ledger(head.ledger);
   }
 
   /// One game of a key about a thing at a time, none about what has fallen, and no more than a settlement can
@@ -376,7 +386,7 @@ Status Market::apply(const Signed<Body>& statement, std::int64_t milliseconds) {
   const std::string_view kind = manifest::name_of(manifest::kind_of(statement.body));
   const std::string where = fmt::format("{} {}", kind, statement.id.brief());
   if (milliseconds < now_ms_) return malformed(where + ": earlier than the entry before");
-  if (!policy_ && !std::holds_alternative<manifest::Policy>(statement.body)) {
+  if (!policy_ && !std::holds_alternative<manifest::LedgerPolicy>(statement.body)) {
     return malformed(where + ": the first statement must be the operator's policy");
   }
   if (seen_.contains(statement.id)) return usage_error(where + ": is in the ledger already");

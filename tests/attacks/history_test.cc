@@ -32,11 +32,11 @@ class Folder {
 };
 
 Signed<Body> by_operator(Body body) { return *manifest::seal_any(std::move(body), test::key(1)); }
-Signed<Body> deposit(const std::string& word) { return by_operator(manifest::Deposit{test::key_id(2), 100, word}); }
+Signed<Body> deposit(const std::string& word) { return by_operator(manifest::Deposit{test::key_id(2), 100, word, test::ledger_id()}); }
 
 /// A ledger of the same operator and policy with these deposits, one a second.
 void write_ledger(const std::string& path, const std::vector<std::string>& words) {
-  REQUIRE(ledger::create(path, by_operator(test::policy()), test::key(1), 1'000).ok());
+  REQUIRE(ledger::create(path, by_operator(test::ledger_policy()), test::key(1), 1'000).ok());
   auto writer = ledger::Writer::open(path, test::key(1));
   REQUIRE(writer.ok());
   std::int64_t now = 1'000;

@@ -32,9 +32,9 @@ TinyRun run_of(const std::string& name) {
 /// With money for everyone, the tasks open and assigned.
 Market market_of(const std::vector<const TinyRun*>& runs) {
   Market market;
-  REQUIRE(market.apply(signed_by(test::kOperator, test::policy()), 0).ok());
+  REQUIRE(market.apply(signed_by(test::kOperator, test::ledger_policy()), 0).ok());
   for (const std::uint8_t who : {test::kSubmitter, test::kSolver, test::kVerifier}) {
-    REQUIRE(market.apply(signed_by(test::kOperator, Deposit{test::key_id(who), 100'000, "first"}), 0).ok());
+    REQUIRE(market.apply(signed_by(test::kOperator, Deposit{test::key_id(who), 100'000, "first", test::ledger_id()}), 0).ok());
   }
   for (const TinyRun* run : runs) {
     REQUIRE(market.apply(any(run->task), 0).ok());
@@ -118,7 +118,7 @@ TEST_CASE("a statement about one task means nothing in another") {
 }
 
 TEST_CASE("a signature does not move to another kind, body or signer") {
-  const auto deposit = *seal(Deposit{test::key_id(2), 5, "x"}, test::key(1));
+  const auto deposit = *seal(Deposit{test::key_id(2), 5, "x", test::ledger_id()}, test::key(1));
   const auto text = json::parse(deposit.envelope);
   const auto forged = [&](const Body& body, std::uint8_t claimed) {
     json::Value envelope = *text;
@@ -127,19 +127,41 @@ TEST_CASE("a signature does not move to another kind, body or signer") {
     return open_any(envelope.dump());
   };
   REQUIRE(forged(deposit.body, 1).ok());
-  CHECK(forged(Withdrawal{test::key_id(2), 5, "x"}, 1).error().code == ErrorCode::kUnauthorised);
-  CHECK(forged(Deposit{test::key_id(2), 6, "x"}, 1).error().code == ErrorCode::kUnauthorised);
-  CHECK(forged(Deposit{test::key_id(3), 5, "x"}, 1).error().code == ErrorCode::kUnauthorised);
+  CHECK(forged(Withdrawal{test::key_id(2), 5, "x", test::ledger_id()}, 1).error().code == ErrorCode::kUnauthorised);
+  CHECK(forged(Deposit{test::key_id(2), 6, "x", test::ledger_id()}, 1).error().code == ErrorCode::kUnauthorised);
+  CHECK(forged(Deposit{test::key_id(3), 5, "x", test::ledger_id()}, 1).error().code == ErrorCode::kUnauthorised);
   CHECK(forged(deposit.body, 2).error().code == ErrorCode::kUnauthorised);
 }
 
 TEST_CASE("a statement counts once, however often it is posted") {
   Market market = market_of({});
-  const auto deposit = signed_by(test::kOperator, Deposit{test::key_id(test::kSolver), 100'000, "first"});
+  const auto deposit = signed_by(test::kOperator, Deposit{test::key_id(test::kSolver), 100'000, "first", test::ledger_id()});
   CHECK_THAT(refused(market, deposit), Catch::Contains("is in the ledger already"));
-  const auto withdrawal = signed_by(test::kSolver, Withdrawal{test::key_id(test::kSolver), 400, "out"});
+  const auto withdrawal = signed_by(test::kSolver, Withdrawal{test::key_id(test::kSolver), 400, "out", test::ledger_id()});
   REQUIRE(market.apply(withdrawal, 1).ok());
   CHECK_THAT(refused(market, withdrawal), Catch::Contains("is in the ledger already"));
+}
+
+TEST_CASE("nothing of one market counts in another of the same operator and rules") {
+  const TinyRun run = run_of("two markets");
+  const auto second = signed_by(test::kOperator, LedgerPolicy{test::policy(), test::digest("another nonce")});
+  Market market;
+  REQUIRE(market.apply(second, 0).ok());
+  for (const std::uint8_t who : {test::kSubmitter, test::kSolver, test::kVerifier}) {
+    const auto deposit = signed_by(test::kOperator, Deposit{test::key_id(who), 100'000, "first", test::ledger_id()});
+    CHECK_THAT(refused(market, deposit), Catch::Contains("ledger: names " + test::ledger_id().brief()));
+    REQUIRE(market.apply(signed_by(test::kOperator, Deposit{test::key_id(who), 100'000, "first", second.id}), 0).ok());
+  }
+  const Withdrawal all{test::key_id(test::kSolver), 100'000, "all", test::ledger_id()};
+  CHECK_THAT(refused(market, signed_by(test::kSolver, all)), Catch::Contains("ledger: names"));
+  CHECK_THAT(refused(market, any(run.task)), Catch::Contains("ledger: names"));
+  for (const auto& later : {any(test::offer(run)), any(test::assignment(run)), any(run.proof), any(run.beacon),
+                            any(test::verdict(run)), any(test::delivery(run))}) {
+    CHECK_THAT(refused(market, later), Catch::Contains("is not in the ledger"));
+  }
+  Task nowhere = run.task.body;
+  nowhere.ledger.reset();
+  CHECK_THAT(refused(market, signed_by(test::kSubmitter, nowhere)), Catch::Contains("names no ledger"));
 }
 
 TEST_CASE("nobody acts in another's name") {
@@ -204,7 +226,7 @@ TEST_CASE("deposits stop where a sum would no longer be exact, and the one too m
   std::string message;
   while (message.empty() && accepted < 100) {
     const auto deposit =
-        signed_by(test::kOperator, Deposit{test::key_id(5), manifest::kMaxInteger / 8, std::to_string(accepted)});
+        signed_by(test::kOperator, Deposit{test::key_id(5), manifest::kMaxInteger / 8, std::to_string(accepted), test::ledger_id()});
     const auto before = market.balances();
     const Status status = market.apply(deposit, 0);
     if (status.ok()) {

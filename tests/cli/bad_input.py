@@ -72,7 +72,7 @@ def test_hostile_manifests():
         "batch: is missing": lambda p: p["predicate"].pop("batch"),
         "batch: ": lambda p: p["predicate"].update(batch="32"),
         "steps": lambda p: p["predicate"].update(steps=-1),
-        "task: is missing": lambda p: p.update(predicateType="urn:x-dgx:verdict:v1"),
+        "task: is missing": lambda p: p.update(predicateType="urn:x-dgx:verdict:v2"),
         "_type": lambda p: p.update(_type="https://in-toto.io/Statement/v0.1"),
         "dataset": lambda p: p["predicate"]["dataset"].update(digest="0" * 63),
         "seed": lambda p: p["predicate"].update(seed=1),

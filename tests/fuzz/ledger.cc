@@ -31,11 +31,11 @@ std::string written(const std::string& path) {
 
 std::vector<std::string> fuzz::seeds() {
   const std::string path = scratch() / "seed.jsonl";
-  require(ledger::create(path, sealed(test::policy()), test::key(1), 5).ok(), "a ledger can be created");
+  require(ledger::create(path, sealed(test::ledger_policy()), test::key(1), 5).ok(), "a ledger can be created");
   std::vector<std::string> out = {written(path)};
   auto writer = ledger::Writer::open(path, test::key(1));
   for (const char* word : {"one", "two"}) {
-    const auto receipt = writer->append(sealed(manifest::Deposit{test::key_id(2), 100, word}), 7);
+    const auto receipt = writer->append(sealed(manifest::Deposit{test::key_id(2), 100, word, test::ledger_id()}), 7);
     require(receipt.ok(), "a ledger can be appended to");
     out.push_back(written(path));
   }

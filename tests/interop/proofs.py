@@ -52,7 +52,7 @@ def check_proof(bench):
         raw = file.read()
     states = [raw[i:i + 32] for i in range(0, len(raw), 32)]
     fields = proof.predicate
-    bench.check(proof.kind == "urn:x-dgx:proof:v1", "kind of the proof")
+    bench.check(proof.kind == "urn:x-dgx:proof:v2", "kind of the proof")
     bench.check(fields["task"] == task.id, "the proof's task")
     bench.check(fields["states"] == {"count": len(boundaries()), "root": digests.committed_states(states)}, "root of the states")
     bench.check(fields["initial"] == states[0].hex() == task.predicate["initial"]["digest"], "initial state of the proof")

@@ -59,7 +59,7 @@ def check_task(bench, name, printed, dataset):
     statement = statements.read(bench.path(f"{name}.json"))
     task = statement.predicate
     bench.check(statement.id == printed["task"], f"{name}: id")
-    bench.check(statement.kind == "urn:x-dgx:task:v1", f"{name}: kind")
+    bench.check(statement.kind == "urn:x-dgx:task:v2", f"{name}: kind")
     bench.check(openssl_accepts(bench, statement), f"{name}: openssl refuses the signature")
     bench.check(task["dataset"]["digest"] == dataset, f"{name}: dataset")
     for field, suffix in (("program", "program"), ("evaluation", "eval")):

@@ -34,6 +34,13 @@ Policy policy() {
   return out;
 }
 
+LedgerPolicy ledger_policy() { return {policy(), digest("nonce of the ledger")}; }
+
+Digest ledger_id() {
+  static const Digest id = seal(ledger_policy(), key(1))->id;
+  return id;
+}
+
 Task task() {
   Task out;
   out.program = {digest("program"), 40};
@@ -52,6 +59,7 @@ Task task() {
   // In base units: reward 1000 · 100 · 10^6 / 10^9 + 11 · 4096 · 8 · 10^6 / 10^9 = 460; replay 30; fee 37.
   out.estimate = {1'000, 100'000, 360'448, 30'000, 460, 37, 9, 0, 49, 555};
   out.caps = {100, 4'096, 60'000};
+  out.ledger = ledger_id();
   return out;
 }
 
@@ -105,13 +113,13 @@ std::vector<Body> bodies() {
   std::sort(payouts.begin(), payouts.end(),
             [](const Payout& a, const Payout& b) { return a.account < b.account; });
   return {task(),
-          policy(),
+          ledger_policy(),
           profile,
           BeaconCommitment{digest("task"), beacon_commitment(secret), digest("dataset"), digest("initial")},
           Beacon{digest("task"), digest("commitment"), proof, secret, beacon_value(secret, proof)},
           Assign{digest("task"), digest("commitment"), digest("dataset"), digest("initial")},
-          Deposit{key_id(1), 1'000'000, "payment 1"},
-          Withdrawal{key_id(1), 17, "payment 2"},
+          Deposit{key_id(1), 1'000'000, "payment 1", digest("ledger")},
+          Withdrawal{key_id(1), 17, "payment 2", digest("ledger")},
           Proof{digest("task"), {digest("states"), 11}, digest("initial"), digest("final"), 100, 0.3125f},
           VerdictCommitment{digest("task"), proof, digest("verdict")},
           verdict,

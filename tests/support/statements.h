@@ -16,6 +16,9 @@ namespace dgx::test {
 
 /// A task of 100 steps in 10 segments of 10 with the standard policy and small money.
 [[nodiscard]] manifest::Policy policy();
+/// The first entry of a market with that policy, and its id when key(1) signs it: the ledger that task() names.
+[[nodiscard]] manifest::LedgerPolicy ledger_policy();
+[[nodiscard]] Digest ledger_id();
 [[nodiscard]] manifest::Task task();
 /// A challenge of a verdict's row, and a ruling with everything that one may have.
 [[nodiscard]] manifest::Challenge challenge();

@@ -3,8 +3,8 @@
 
 usage: statements.py KIND [--key K.pem] [OPTIONS] > S.json
 
-The task has 100 steps in 10 segments. Digests of things that are not there (program, data, states) are SHA-256 of a word. `keys`
-writes four key pairs; `log` appends to the ledger L.jsonl; `id` prints a statement's id; `inclusion` and `consistency` verify what `dgx-settle prove --json` printed.
+The task has 100 steps in 10 segments and is for the ledger L.jsonl. Digests of things that are not there (program, data, states) are SHA-256 of a word. `keys`
+writes four key pairs; `ledger` begins a ledger whose nonce, unlike that of dgx-settle init, follows from its name; `log` appends to the ledger L.jsonl; `id` prints a statement's id; `inclusion` and `consistency` verify what `dgx-settle prove --json` printed.
 """
 
 import argparse
@@ -14,6 +14,7 @@ import hashlib
 import json
 import pathlib
 import sys
+import time
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -48,7 +49,7 @@ def seal(kind, predicate, subjects, key):
     public = key.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw).hex()
     key_id = sha(canonical({"keytype": "ed25519", "keyval": {"public": public}, "scheme": "ed25519"}))
     payload = canonical({"_type": "https://in-toto.io/Statement/v1", "predicate": predicate | {"signer": public},
-                         "predicateType": f"urn:x-dgx:{kind}:v1",
+                         "predicateType": f"urn:x-dgx:{kind}:v2",
                          "subject": [{"digest": {"sha256": d}, "name": n} for n, d in subjects]})
     signature = base64.b64encode(key.sign(pae(payload))).decode()
     print(canonical({"payload": base64.b64encode(payload).decode(), "payloadType": TYPE,
@@ -105,6 +106,8 @@ def task(a):
             "caps": {"bytes": STATE_BYTES, "milliseconds": 60000, "steps": STEPS}}
     if a.unknown_field:
         body["colour"] = "blue"
+    if a.ledger:
+        body["ledger"] = first_of(a.ledger)
     seal("task", body, [("program", sha("program")), ("evaluation", sha("evaluation")), ("initial", sha("initial")),
                         ("dataset", sha("dataset"))], a.key)
 
@@ -217,6 +220,30 @@ def ruling(a):
          [("statement", proof_id), ("game", game)], a.key)
 
 
+def first_of(ledger):
+    """Id of a ledger."""
+    return read_text(open(ledger, encoding="ascii").readline())[0]
+
+
+def ledger(a):
+    """NAME.jsonl and NAME.receipts.jsonl with their first entry."""
+    name = pathlib.Path(a.task)
+    policy = POLICY | (json.load(open(a.policy)) if a.policy else {})
+    key = serialization.load_pem_private_key(pathlib.Path("operator.pem").read_bytes(), None)
+    with open(name, "w", encoding="ascii") as file, contextlib.redirect_stdout(file):
+        seal("policy", {"nonce": sha("nonce", name.name), "policy": policy}, [("policy", sha(canonical(policy)))], key)
+    with open(name.with_suffix(".receipts.jsonl"), "w", encoding="ascii") as file, contextlib.redirect_stdout(file):
+        receipt([], first_of(name), int(time.time() * 1000), first_of(name), key)
+
+
+def receipt(before, statement, now, ledger_id, key):
+    leaves = [hashlib.sha256(b"\0\6" + raw(r["statement"]) + r["milliseconds"].to_bytes(8, "big")).digest()
+              for r in before + [{"statement": statement, "milliseconds": now}]]
+    root = root_of(leaves).hex()
+    seal("receipt", {"ledger": ledger_id, "statement": statement, "index": len(before), "milliseconds": now,
+                     "head": {"count": len(leaves), "root": root}}, [("statement", statement), ("head", root)], key)
+
+
 def keys(_):
     """Four people, always the same."""
     for seed, name in enumerate(("operator", "submitter", "solver", "verifier"), 1):
@@ -230,16 +257,10 @@ def keys(_):
 def log(a):
     """Appends a statement and its receipt to L.jsonl as an operator would who asks no rules."""
     receipts = [read_text(line)[2] for line in open("L.receipts.jsonl", encoding="ascii")]
-    statement = read(a.task)[0]
-    now = receipts[-1]["milliseconds"] + 1
-    leaves = [hashlib.sha256(b"\0\6" + raw(r["statement"]) + r["milliseconds"].to_bytes(8, "big")).digest()
-              for r in receipts + [{"statement": statement, "milliseconds": now}]]
-    root = root_of(leaves).hex()
     with open("L.jsonl", "a", encoding="ascii") as ledger:
         ledger.write(open(a.task, encoding="ascii").read())
     with open("L.receipts.jsonl", "a", encoding="ascii") as file, contextlib.redirect_stdout(file):
-        seal("receipt", {"ledger": receipts[0]["ledger"], "statement": statement, "index": len(receipts), "milliseconds": now,
-                         "head": {"count": len(leaves), "root": root}}, [("statement", statement), ("head", root)], a.key)
+        receipt(receipts, read(a.task)[0], receipts[-1]["milliseconds"] + 1, receipts[0]["ledger"], a.key)
 
 
 def statement_id(a):
@@ -288,7 +309,7 @@ def consistency(_):
 
 
 def main():
-    kinds = {"task": task, "offer": offer, "proof": proof, "beacon": beacon, "verdict": verdict, "id": statement_id, "keys": keys, "log": log,
+    kinds = {"task": task, "offer": offer, "proof": proof, "beacon": beacon, "verdict": verdict, "id": statement_id, "keys": keys, "ledger": ledger, "log": log,
              "challenge": challenge, "move": move, "ruling": ruling,
              "inclusion": inclusion, "consistency": consistency}
     parser = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1].removeprefix("usage: "))
@@ -297,6 +318,7 @@ def main():
     parser.add_argument("--key", type=lambda path: serialization.load_pem_private_key(open(path, "rb").read(), None))
     for name in ("--policy", "--proof", "--offer", "--beacon", "--segments", "--game", "--verdict"):
         parser.add_argument(name)
+    parser.add_argument("--ledger", default="L.jsonl" if pathlib.Path("L.jsonl").exists() else None)
     parser.add_argument("--name", default="tiny")
     parser.add_argument("--secret-suffix", default="")
     parser.add_argument("--bad-from", type=int, help="the proof's states are wrong after this one")

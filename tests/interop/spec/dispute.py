@@ -34,7 +34,7 @@ class Transcript:
     """Its statements by kind, and the links between them."""
 
     def __init__(self, text):
-        plain = [each for each in parse(text) if each.kind not in ("urn:x-dgx:receipt:v1", "urn:x-dgx:tree-head:v1")]
+        plain = [each for each in parse(text) if each.kind not in ("urn:x-dgx:receipt:v2", "urn:x-dgx:tree-head:v2")]
         self.queue = plain[::-1]
         self.task, self.proof = self.take("task"), self.take("proof")
         self.verdict, self.beacon = self.perhaps("verdict"), self.perhaps("beacon")
@@ -46,11 +46,11 @@ class Transcript:
         self.check_links()
 
     def take(self, kind):
-        require(self.queue and self.queue[-1].kind == f"urn:x-dgx:{kind}:v1", f"no {kind} where it has to be")
+        require(self.queue and self.queue[-1].kind == f"urn:x-dgx:{kind}:v2", f"no {kind} where it has to be")
         return self.queue.pop()
 
     def perhaps(self, kind):
-        return self.take(kind) if self.queue and self.queue[-1].kind == f"urn:x-dgx:{kind}:v1" else None
+        return self.take(kind) if self.queue and self.queue[-1].kind == f"urn:x-dgx:{kind}:v2" else None
 
     def check_links(self):
         says, proof = self.challenge.predicate, self.proof.predicate

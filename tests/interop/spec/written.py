@@ -22,7 +22,7 @@ def signed(kind, predicate, subjects, key=KEY):
     """An envelope with the statement."""
     public = key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw).hex()
     statement = {"_type": "https://in-toto.io/Statement/v1", "predicate": {**predicate, "signer": public},
-                 "predicateType": f"urn:x-dgx:{kind}:v1",
+                 "predicateType": f"urn:x-dgx:{kind}:v2",
                  "subject": [{"digest": {"sha256": digest}, "name": name} for name, digest in subjects]}
     body = statements.canonical(statement)
     signature = key.sign(statements.pre_authentication(body))

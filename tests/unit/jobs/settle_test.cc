@@ -20,7 +20,7 @@ struct Market {
   Market() {
     std::string name = (std::filesystem::temp_directory_path() / "dgx-settle-XXXXXX").string();
     folder = ::mkdtemp(name.data());
-    put("policy.json", json::Value(test::policy().predicate()).dump());
+    put("policy.json", json::Value(test::policy().to_json()).dump());
     for (const std::uint8_t who : {kOperator, kSubmitter}) {
       REQUIRE(crypto::write_secret_key(key(who).path, test::key(who), {}, Clobber::kReplace).ok());
     }
@@ -43,6 +43,15 @@ struct Market {
     const auto done = jobs::append_statements(writer, {folder + "/lines.jsonl"});
     return done.ok() ? Status() : Status(done.error());
   }
+  [[nodiscard]] Signed<Body> deposit() const {
+    return *seal_any(Deposit{test::key_id(kSubmitter), 1'000, "first", id()}, test::key(kOperator));
+  }
+  [[nodiscard]] Signed<Body> task() const {
+    Task task = test::task();
+    task.ledger = id();
+    return *seal_any(task, test::key(kSubmitter));
+  }
+  [[nodiscard]] Digest id() const { return jobs::head_of_ledger(writer.file)->ledger; }
   [[nodiscard]] std::int64_t time() const { return jobs::head_of_ledger(writer.file)->milliseconds; }
 
   std::string folder;
@@ -50,16 +59,12 @@ struct Market {
   jobs::LedgerWriter writer;
 };
 
-Signed<Body> deposit() {
-  return *seal_any(Deposit{test::key_id(kSubmitter), 1'000, "first"}, test::key(kOperator));
-}
-Signed<Body> task() { return *seal_any(test::task(), test::key(kSubmitter)); }
 
 }  // namespace
 
 TEST_CASE("a task is settled one millisecond after its deadline and not before") {
   Market market;
-  REQUIRE(market.log({deposit(), task()}).ok());
+  REQUIRE(market.log({market.deposit(), market.task()}).ok());
   market.now += test::policy().window_proof_ms;
   CHECK(jobs::run_ledger(market.writer, {})->size() == 1);  // the clock alone
   market.now += 1;
@@ -75,9 +80,9 @@ TEST_CASE("a task is settled one millisecond after its deadline and not before")
 TEST_CASE("a clock that goes back does not take the ledger's time back") {
   Market market;
   market.now += 500;
-  REQUIRE(market.log({deposit()}).ok());
+  REQUIRE(market.log({market.deposit()}).ok());
   market.now -= 10'000;
-  REQUIRE(market.log({task()}).ok());
+  REQUIRE(market.log({market.task()}).ok());
   CHECK(market.time() == 1'000'500);
   REQUIRE(jobs::run_ledger(market.writer, {}).ok());
   CHECK(market.time() == 1'000'500);
@@ -86,7 +91,7 @@ TEST_CASE("a clock that goes back does not take the ledger's time back") {
 
 TEST_CASE("one statement that is not allowed keeps all of them out") {
   Market market;
-  const auto message = market.log({deposit(), deposit()});
+  const auto message = market.log({market.deposit(), market.deposit()});
   REQUIRE_FALSE(message.ok());
   CHECK(message.error().message.find("lines.jsonl: line 2: deposit ") != std::string::npos);
   CHECK(jobs::head_of_ledger(market.writer.file)->head.count == 1);
@@ -94,15 +99,15 @@ TEST_CASE("one statement that is not allowed keeps all of them out") {
 
 TEST_CASE("a task is named by its id, by the beginning of it, or by its file") {
   Market market;
-  REQUIRE(market.log({deposit(), task()}).ok());
-  market.put("task.json", task().envelope);
+  REQUIRE(market.log({market.deposit(), market.task()}).ok());
+  market.put("task.json", market.task().envelope);
   const auto view = jobs::view_ledger(market.writer.file);
   REQUIRE(view.ok());
-  const std::string id = task().id.hex();
+  const std::string id = market.task().id.hex();
   for (const std::string& name : {id, id.substr(0, 8), market.folder + "/task.json"}) {
     const auto found = jobs::find_task(view->market, name);
     REQUIRE(found.ok());
-    CHECK((*found)->task.id == task().id);
+    CHECK((*found)->task.id == market.task().id);
   }
   CHECK_FALSE(jobs::find_task(view->market, id.substr(0, 7)).ok());
   CHECK_FALSE(jobs::find_task(view->market, std::string(64, '0')).ok());
@@ -110,13 +115,13 @@ TEST_CASE("a task is named by its id, by the beginning of it, or by its file") {
 
 TEST_CASE("every kind that can be made is made from what it follows from") {
   Market market;
-  market.put("task.json", task().envelope);
+  market.put("task.json", market.task().envelope);
   const auto offer = *seal_any(
-      BeaconCommitment{task().id, test::digest("c"), test::digest("dataset"), test::digest("initial")},
+      BeaconCommitment{market.task().id, test::digest("c"), test::digest("dataset"), test::digest("initial")},
       test::key(3));
   market.put("offer.json", offer.envelope);
   jobs::MakeStatement options{"assign", market.folder + "/task.json", market.folder + "/offer.json",
-                              {},       market.key(kOperator),        {}};
+                              {},       {},       market.key(kOperator), {}};
   const auto assign = jobs::make_statement(options);
   REQUIRE(assign.ok());
   CHECK(std::get<Assign>(assign->body).commitment == offer.id);

@@ -31,13 +31,13 @@ struct Folder {
 };
 
 Signed<Body> deposit(int number) {
-  return *manifest::seal_any(manifest::Deposit{test::key_id(7), 10, "payment " + std::to_string(number)},
+  return *manifest::seal_any(manifest::Deposit{test::key_id(7), 10, "payment " + std::to_string(number), test::ledger_id()},
                              test::key(kOperator));
 }
 
 /// A ledger of a policy and `count` deposits.
 void fill(const std::string& path, int count) {
-  REQUIRE(create(path, *manifest::seal_any(test::policy(), test::key(kOperator)), test::key(kOperator), 1'000)
+  REQUIRE(create(path, *manifest::seal_any(test::ledger_policy(), test::key(kOperator)), test::key(kOperator), 1'000)
               .ok());
   auto writer = Writer::open(path, test::key(kOperator));
   REQUIRE(writer.ok());
@@ -92,7 +92,7 @@ TEST_CASE("only the operator writes, and one at a time") {
   REQUIRE(first.ok());
   CHECK(Writer::open(folder.file(), test::key(kOperator)).error().code == ErrorCode::kCannotCreate);
   CHECK(Writer::open(folder.path + "/none.jsonl", test::key(kOperator)).error().code == ErrorCode::kMissing);
-  CHECK(create(folder.file(), *manifest::seal_any(test::policy(), test::key(kOperator)), test::key(kOperator),
+  CHECK(create(folder.file(), *manifest::seal_any(test::ledger_policy(), test::key(kOperator)), test::key(kOperator),
                0)
             .error()
             .code == ErrorCode::kCannotCreate);

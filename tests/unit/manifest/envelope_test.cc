@@ -74,7 +74,7 @@ TEST_CASE("every departure from the strict profile is refused with its place") {
     return message_of(parse_envelope(replaced(good, what, with)));
   };
   CHECK(refused(R"("payload":)", R"("payloac":)") == "envelope: payload: is missing");
-  CHECK(refused("in-toto", "in-tota") == "envelope: payloadType: is not \"application/vnd.in-toto+json\"");
+  CHECK(refused("in-toto", "in-tota") == "envelope: payloadType: is neither \"application/vnd.in-toto+json\" nor \"application/json\"");
   CHECK(refused("eyJhIjoxfQ==", "eyJhIjoxfQ") ==
         "envelope: payload: base64: length is not a multiple of four at position 10");
   CHECK(refused("eyJhIjoxfQ==", "eyJhIjoxfR==") ==

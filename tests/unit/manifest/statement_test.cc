@@ -55,13 +55,13 @@ TEST_CASE("kinds have names and the names give the kinds back") {
 }
 
 TEST_CASE("a statement is not taken for one of another kind") {
-  const auto sealed = seal_any(test::policy(), test::key(1));
+  const auto sealed = seal_any(test::ledger_policy(), test::key(1));
   REQUIRE(sealed.ok());
   const auto opened = open_statement<Task>(sealed->envelope);
   REQUIRE_FALSE(opened.ok());
   CHECK(opened.error().message == "a policy statement, expected a task");
   // Assign and beacon commitment have the same fields; only the signed type tells them apart.
-  CHECK(refused(test::bodies()[3], "urn:x-dgx:beacon-commitment:v1", "urn:x-dgx:assign:v1") == "accepted");
+  CHECK(refused(test::bodies()[3], "urn:x-dgx:beacon-commitment:v2", "urn:x-dgx:assign:v2") == "accepted");
   CHECK(seal_any(test::bodies()[3], test::key(1))->id != seal_any(test::bodies()[5], test::key(1))->id);
 }
 
@@ -106,12 +106,12 @@ TEST_CASE("nested faults of a task name the field from the top") {
 }
 
 TEST_CASE("the wrapping of a statement is checked like its fields") {
-  const Body body = test::policy();
-  CHECK(refused(body, "urn:x-dgx:policy:v1", "urn:x-dgx:policy:v2") ==
-        "statement: predicateType: \"urn:x-dgx:policy:v2\": only version v1 is known");
-  CHECK(refused(body, "urn:x-dgx:policy:v1", "https://slsa.dev/provenance/v1") ==
+  const Body body = test::ledger_policy();
+  CHECK(refused(body, "urn:x-dgx:policy:v2", "urn:x-dgx:policy:v1") ==
+        "statement: predicateType: \"urn:x-dgx:policy:v1\": only version v2 is known");
+  CHECK(refused(body, "urn:x-dgx:policy:v2", "https://slsa.dev/provenance/v1") ==
         "statement: predicateType: \"https://slsa.dev/provenance/v1\" is not one of ours");
-  CHECK(refused(body, "urn:x-dgx:policy:v1", "urn:x-dgx:appeal:v1") ==
+  CHECK(refused(body, "urn:x-dgx:policy:v2", "urn:x-dgx:appeal:v2") ==
         "unknown kind of statement \"appeal\"");
   CHECK(refused(body, "Statement/v1", "Statement/v2").find("statement: _type: ") == 0);
   CHECK(refused(body, R"("name":"policy")", R"("name":"polici")")
@@ -121,7 +121,7 @@ TEST_CASE("the wrapping of a statement is checked like its fields") {
 }
 
 TEST_CASE("a statement signed by another than its signer is unauthorised") {
-  const std::string payload = payload_of(test::policy(), test::key(1).public_key());
+  const std::string payload = payload_of(test::ledger_policy(), test::key(1).public_key());
   const auto opened = open_any(*sign(payload, test::key(2)));
   REQUIRE_FALSE(opened.ok());
   CHECK(opened.error().code == ErrorCode::kUnauthorised);
@@ -129,7 +129,7 @@ TEST_CASE("a statement signed by another than its signer is unauthorised") {
 
 TEST_CASE("a small-order key signs nothing") {
   // The identity point: OpenSSL accepts a forged signature under it for any message.
-  std::string payload = payload_of(test::policy(), test::key(1).public_key());
+  std::string payload = payload_of(test::ledger_policy(), test::key(1).public_key());
   const std::string mine = test::key(1).public_key().hex();
   payload.replace(payload.find(mine), mine.size(), "01" + std::string(62, '0'));
   const auto opened = open_any(*sign(payload, test::key(1)));
@@ -228,7 +228,7 @@ TEST_CASE("a policy file names what it changes and keeps the other defaults") {
   expected.window_move_ms = 1000;
   CHECK(*policy == expected);
   CHECK(*parse_policy_file("{}") == standard_policy());
-  CHECK(*parse_policy_file(seal(test::policy(), test::key(1))->envelope) == test::policy());
+  CHECK(*parse_policy_file(seal(test::ledger_policy(), test::key(1))->envelope) == test::policy());
   CHECK(parse_policy_file(R"({"solver_bnod":5})").error().message == "policy: solver_bnod: unknown field");
   CHECK(parse_policy_file(R"({"sample_ppm":0})").error().message ==
         "policy: sample_ppm: is 0, must be 1 to 1000000");

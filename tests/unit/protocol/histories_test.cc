@@ -84,11 +84,11 @@ std::int64_t checked_sum(const Market& market) {
 
 TEST_CASE("random histories conserve the sum, and no balance is ever negative") {
   // Statements are signed once; a history applies them in random order at random times, with repetitions.
-  const auto policy = any(*seal(test::policy(), test::key(test::kOperator)));
+  const auto policy = any(*seal(test::ledger_policy(), test::key(test::kOperator)));
   Story deposits;
   for (const std::uint8_t who : {test::kSubmitter, test::kSolver, test::kVerifier, test::kStranger}) {
-    deposits.push_back(any(*seal(Deposit{test::key_id(who), 2'000, "one"}, test::key(test::kOperator))));
-    deposits.push_back(any(*seal(Withdrawal{test::key_id(who), 400, "out"}, test::key(who))));
+    deposits.push_back(any(*seal(Deposit{test::key_id(who), 2'000, "one", test::ledger_id()}, test::key(test::kOperator))));
+    deposits.push_back(any(*seal(Withdrawal{test::key_id(who), 400, "out", test::ledger_id()}, test::key(who))));
   }
   std::vector<Story> order = stories();
   order.insert(order.begin(), deposits);

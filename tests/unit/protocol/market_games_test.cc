@@ -40,9 +40,9 @@ struct World {
   Market market;
 
   explicit World(const TinyRun& of) : run(of) {
-    take(any(*seal(test::policy(), test::key(test::kOperator))), 0);
+    take(any(*seal(test::ledger_policy(), test::key(test::kOperator))), 0);
     for (std::uint8_t who = test::kSubmitter; who < 70; ++who) {
-      take(any(*seal(Deposit{test::key_id(who), kMoney, "first"}, test::key(test::kOperator))), 0);
+      take(any(*seal(Deposit{test::key_id(who), kMoney, "first", test::ledger_id()}, test::key(test::kOperator))), 0);
     }
     take(any(run.task), 0);
     take(any(test::offer(run)), 0);

@@ -18,13 +18,13 @@ namespace {
 constexpr std::int64_t kMoney = 100'000;
 
 Signed<Body> deposit(std::uint8_t who, const std::string& reference) {
-  return any(*seal(Deposit{test::key_id(who), kMoney, reference}, test::key(test::kOperator)));
+  return any(*seal(Deposit{test::key_id(who), kMoney, reference, test::ledger_id()}, test::key(test::kOperator)));
 }
 
 /// Policy and money for everyone, at time 0.
 Market funded() {
   Market market;
-  REQUIRE(market.apply(any(*seal(test::policy(), test::key(test::kOperator))), 0).ok());
+  REQUIRE(market.apply(any(*seal(test::ledger_policy(), test::key(test::kOperator))), 0).ok());
   for (const std::uint8_t who : {test::kSubmitter, test::kSolver, test::kVerifier}) {
     REQUIRE(market.apply(deposit(who, "first"), 0).ok());
   }
@@ -177,10 +177,10 @@ TEST_CASE("what the rules do not allow changes nothing and says why") {
         "secret: is not the one committed to");
   CHECK(refused(market, any(*seal(run.beacon.body, test::key(9))), 0).find("not by the task's verifier") !=
         std::string::npos);
-  const Deposit mine{test::key_id(test::kSolver), 5, "mine"};
+  const Deposit mine{test::key_id(test::kSolver), 5, "mine", test::ledger_id()};
   CHECK(refused(market, any(*seal(mine, test::key(test::kSolver))), 0).find("not by the ledger's operator") !=
         std::string::npos);
-  const Withdrawal large{test::key_id(test::kSolver), kMoney, "all"};
+  const Withdrawal large{test::key_id(test::kSolver), kMoney, "all", test::ledger_id()};
   CHECK(refused(market, any(*seal(large, test::key(test::kSolver))), 0)
             .find("has 98999, the withdrawal needs 100000") != std::string::npos);
   CHECK(refused(market, any(*seal(large, test::key(test::kVerifier))), 0) ==

@@ -34,9 +34,13 @@ struct NewKeyResult {
 /// The id of the key in a private or public key file.
 [[nodiscard]] Result<Digest> id_of_key(const KeyFile& file);
 
+/// What a file to be signed is: any JSON, or a statement, whose signature binds its signer's money.
+enum class Signing : std::uint8_t { kJson, kStatement };
+
 /// An envelope, with its newline, around a file of canonical JSON ("-": standard input); one newline at its end is not part
-/// of it.
-[[nodiscard]] Result<std::string> sign_file(const std::string& path, const KeyFile& key);
+/// of it. A statement is opened first: kMalformed if a reader would refuse it, kUnauthorised if its signer is another
+/// key. kUsage for JSON that says it is one, so that nobody signs a stranger's withdrawal unawares.
+[[nodiscard]] Result<std::string> sign_file(const std::string& path, const KeyFile& key, Signing what);
 
 /// The payload of the envelope in a file, without a newline. kUnauthorised unless the key signed it.
 [[nodiscard]] Result<std::string> open_file(const std::string& path, const std::string& public_key_path);

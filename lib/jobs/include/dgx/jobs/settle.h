@@ -47,8 +47,9 @@ struct LedgerWriter {
 
 struct MakeStatement {
   std::string kind;                       ///< one of makeable_kinds()
-  std::optional<std::string> task_path;   ///< required but for deposit, withdrawal and policy
+  std::optional<std::string> task_path;   ///< required but for deposit and withdrawal
   std::optional<std::string> about_path;  ///< the statement it answers: whose id and digests are filled in
+  std::optional<std::string> ledger;      ///< read_ledger_name(): of a transfer without a task, or whose task names none
   std::vector<std::string>
       settings;  ///< FIELD=VALUE; one that follows from task and statement may be overruled
   KeyFile key;

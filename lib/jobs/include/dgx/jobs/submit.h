@@ -31,6 +31,7 @@ struct SubmitOptions {
   std::optional<std::string> parent;
   std::string numerics = "exact";
   std::optional<std::string> policy;
+  std::optional<std::string> ledger;  ///< read_ledger_name(): the market in which the task counts; its policy, unless one is given
   std::int64_t price = 1000;
   std::optional<std::int64_t> max_milliseconds;
   KeyFile key;

@@ -16,6 +16,7 @@ struct Deposit {
   Digest account;           ///< key id
   std::int64_t amount = 0;  ///< at least 1
   std::string reference;    ///< 1 to 64 characters; tells equal deposits apart, since a statement counts once
+  Digest ledger;            ///< the one market in which it counts
 
   [[nodiscard]] json::Object predicate() const;
   [[nodiscard]] static Deposit read(json::Fields& in);
@@ -29,6 +30,7 @@ struct Withdrawal {
   Digest account;
   std::int64_t amount = 0;
   std::string reference;
+  Digest ledger;
 
   [[nodiscard]] json::Object predicate() const;
   [[nodiscard]] static Withdrawal read(json::Fields& in);

@@ -14,8 +14,6 @@ namespace dgx::manifest {
 /// in base units, rates in parts per million, windows in milliseconds of ledger time. Part of every task.
 /// policy_keys() says what each means.
 struct Policy {
-  static constexpr Kind kKind = Kind::kPolicy;
-
   std::int64_t sample_ppm = 0;
   std::int64_t audit_ppm = 0;
   std::int64_t margin_ppm = 0;
@@ -36,10 +34,22 @@ struct Policy {
   std::int64_t treasury_ppm = 0;
 
   bool operator==(const Policy&) const = default;
-  [[nodiscard]] json::Object predicate() const;
+  [[nodiscard]] json::Object to_json() const;
   /// Every key is required, and the three splits must sum to 1,000,000.
   [[nodiscard]] static Policy read(json::Fields& in);
-  /// SHA-256 of the policy's own canonical JSON.
+};
+
+/// The first entry of a ledger, signed by its operator. Its statement id names the ledger; the nonce makes that id
+/// another one for every ledger, so that no statement of one market counts in a second one with the same rules.
+struct LedgerPolicy {
+  static constexpr Kind kKind = Kind::kPolicy;
+
+  Policy policy;
+  Digest nonce;  ///< 32 random bytes
+
+  [[nodiscard]] json::Object predicate() const;
+  [[nodiscard]] static LedgerPolicy read(json::Fields& in);
+  /// SHA-256 of the policy's own canonical JSON, without the nonce.
   [[nodiscard]] std::vector<Subject> subjects() const;
 };
 

@@ -22,11 +22,13 @@
 namespace dgx::manifest {
 
 /// The body of any statement. A body does not hold its signer: sealing adds the public key to the predicate.
-using Body = std::variant<Task, Policy, Profile, BeaconCommitment, Beacon, Assign, Deposit, Withdrawal, Proof,
+using Body = std::variant<Task, LedgerPolicy, Profile, BeaconCommitment, Beacon, Assign, Deposit, Withdrawal, Proof,
                           VerdictCommitment, Verdict, Delivery, Receipt, TreeHead, Settlement, Challenge,
                           Move, Ruling>;
 
 [[nodiscard]] Kind kind_of(const Body& body);
+/// Whether JSON says of itself that it is a statement of dgx, of whatever version.
+[[nodiscard]] bool claims_to_be_statement(std::string_view payload);
 /// The task a statement belongs to; nullopt for kinds that name none (task, policy, deposit, withdrawal,
 /// receipt, tree head).
 [[nodiscard]] std::optional<Digest> task_of(const Body& body);

@@ -9,7 +9,7 @@
 
 namespace dgx::manifest {
 
-/// Kinds of signed statements; the predicate type is `urn:x-dgx:NAME:v1`.
+/// Kinds of signed statements; the predicate type is `urn:x-dgx:NAME:v2`.
 enum class Kind {
   kTask,
   kPolicy,

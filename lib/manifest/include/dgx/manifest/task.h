@@ -98,6 +98,8 @@ struct Task {
   std::int64_t price = 0;  ///< base units per 10^9 weighted operations
   Estimate estimate;
   Caps caps;
+  /// Id of the ledger's first entry: the one market in which the task counts. Without it no ledger takes the task.
+  std::optional<Digest> ledger;
 
   [[nodiscard]] json::Object predicate() const;
   [[nodiscard]] static Task read(json::Fields& in);
