@@ -2,8 +2,11 @@
 #include <fmt/chrono.h>
 #include <fmt/ranges.h>
 
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
+#include "dgx/cli/signals.h"
 #include "dgx/cli/tool.h"
 #include "dgx/core/files.h"
 #include "dgx/jobs/settle.h"
@@ -93,9 +96,10 @@ struct Make {
     command.positional("KIND", options.kind, fmt::format("{}", fmt::join(jobs::makeable_kinds(), ", ")));
     command.positional("TASK.json", options.task_path,
                        "the task it belongs to; deposit and withdrawal need none");
-    command.option("--about", "STATEMENT.json", options.about_path,
-                   "what it answers: assign a beacon-commitment, delivery a proof, verdict-commitment a "
-                   "verdict");
+    command.option(
+        "--about", "STATEMENT.json", options.about_path,
+        "what it answers: assign and offer-end a beacon-commitment, delivery a proof, verdict-commitment a "
+        "verdict");
     command.option("--ledger", "ID|FILE", options.ledger,
                    "the market of a deposit or withdrawal: its id, LEDGER.jsonl, a receipt or a head");
     command.option("--set", "FIELD=VALUE", options.settings,
@@ -116,6 +120,23 @@ struct Make {
   }
 };
 
+void declare_after_pause(cli::Command& command, jobs::LedgerWriter& writer) {
+  command.flag(
+      "--after-pause", writer.after_pause,
+      "the operator was away while a deadline ran: record the pause, which moves every deadline by it");
+}
+
+/// A clock behind the ledger's is no error, since the ledger's time does not go back; but nothing passes
+/// meanwhile.
+Status warn_of_lag(cli::Out& out, const jobs::LedgerWriter& writer) {
+  constexpr std::int64_t kTold = 1'000;
+  DGX_TRY(const std::int64_t lag, jobs::clock_lag(writer));
+  if (lag >= kTold)
+    out.warning(fmt::format(
+        "the clock is {} s behind the last receipt: until it has caught up no deadline passes", lag / 1000));
+  return {};
+}
+
 struct Append {
   jobs::LedgerWriter writer;
   std::vector<std::string> paths;
@@ -129,11 +150,13 @@ struct Append {
     command.key(writer.key.path, writer.key.passphrase_file);
     command.option("--receipts,-o", "RECEIPTS.jsonl", receipts_path,
                    "also write the new receipts here, for their statements' signers");
+    declare_after_pause(command, writer);
   }
   Result<cli::Verdict> run(cli::Out& out) const {
     jobs::LedgerWriter request = writer;
     request.file.trust = out.common().trust;
     DGX_CHECK(check_receipts_path(out, receipts_path));
+    DGX_CHECK(warn_of_lag(out, request));
     DGX_TRY(const auto done, jobs::append_statements(request, paths));
     if (done.skipped > 0)
       out.note(
@@ -156,16 +179,30 @@ json::Array payouts_json(const manifest::Settlement& settlement) {
 struct Run {
   jobs::LedgerWriter writer;
   std::optional<std::string> task;
+  bool waits = false;
 
   void declare(cli::Command& command) {
     declare_ledger(command, writer.file);
     declare_task(command, task, "settle this task only");
     command.key(writer.key.path, writer.key.passphrase_file);
+    command.flag("--wait", waits,
+                 "go on until nothing waits in the ledger: settle what falls due, keep the clock in between");
+    declare_after_pause(command, writer);
   }
   Result<cli::Verdict> run(cli::Out& out) const {
     jobs::LedgerWriter request = writer;
     request.file.trust = out.common().trust;
-    DGX_TRY(const auto logged, jobs::run_ledger(request, task));
+    DGX_CHECK(warn_of_lag(out, request));
+    DGX_TRY(auto logged, jobs::run_ledger(request, task));
+    request.after_pause = false;
+    while (waits) {
+      DGX_TRY(const auto pause, jobs::milliseconds_to_run(request));
+      if (!pause) break;
+      if (!sleep_unless_stopped(*pause))
+        return Error{ErrorCode::kInterrupted, "stopped; what was logged stays", {}};
+      DGX_TRY(auto more, jobs::run_ledger(request, task));
+      std::move(more.begin(), more.end(), std::back_inserter(logged));
+    }
     json::Array settled;
     for (const jobs::Logged& one : logged) {
       const auto* settlement = std::get_if<manifest::Settlement>(&one.statement.body);
@@ -177,6 +214,15 @@ struct Run {
     print_logged(out, logged, logged.back().receipt.body.head);
     out.field("settled", std::move(settled));
     return cli::Verdict::kDone;
+  }
+
+  /// False if a signal came meanwhile.
+  static bool sleep_unless_stopped(std::int64_t milliseconds) {
+    constexpr std::int64_t kSlice = 100;
+    const StopFlag& stop = cli::watch_signals();
+    for (; milliseconds > 0 && !stop.requested(); milliseconds -= kSlice)
+      std::this_thread::sleep_for(std::chrono::milliseconds(std::min(milliseconds, kSlice)));
+    return !stop.requested();
   }
 };
 
@@ -198,42 +244,53 @@ struct StatusCommand {
       for (const auto& [id, record] : view.market.tasks()) records.push_back(&record);
     }
     print_summary(out, view.summary);
-    cli::Table games{{"game", "task", "about", "challenger", "turn", "awaited", "until", "end", "ruling"}};
+    const protocol::MarketClock& clock = view.market.clock();
+    cli::Table games{
+        {"game", "task", "about", "challenger", "bond", "turn", "awaited", "until", "end", "ruling"}};
     for (const protocol::TaskRecord* record : records) {
-      for (const protocol::GameRecord& game : record->games)
-        games.rows.push_back(game_row(game, view.market.now()));
+      const auto ends = protocol::ends_of(*record, clock.now());
+      for (std::size_t i = 0; i < ends.size(); ++i)
+        games.rows.push_back(game_row(record->games[i], ends[i], clock));
     }
     out.field("games", std::move(games));
     cli::Table table{{"task", "state", "until", "reason", "submitter", "solver", "verifier", "escrow"}};
-    for (const protocol::TaskRecord* record : records) table.rows.push_back(row(*record, view.market.now()));
+    for (const protocol::TaskRecord* record : records) table.rows.push_back(row(*record, clock));
     out.field("tasks", std::move(table));
     return cli::Verdict::kDone;
   }
 
   /// What is challenged, who has to move and until when; or how it ended.
-  static std::vector<cli::Cell> game_row(const protocol::GameRecord& record, std::int64_t now) {
-    const protocol::Game game = protocol::game_at(record, now);
+  static std::vector<cli::Cell> game_row(const protocol::GameRecord& record,
+                                         const std::optional<protocol::GameEnd>& end,
+                                         const protocol::MarketClock& clock) {
+    const protocol::Game& game = record.game;
     const manifest::Challenge& challenge = game.dispute().challenge.body;
     const cli::Cell none(json::Value(""), "-");
-    const auto& decision = game.decision();
     return {record.id(),
             challenge.task,
             fmt::format("{} {} of the {}", name_of(challenge.about), challenge.segment,
                         challenge.verdict ? "verdict" : "proof"),
             game.dispute().challenger(),
+            record.bond,
             game.turn(),
-            decision ? none : cli::Cell(name_of(side_of(game.stage()))),
-            decision ? none : time_cell(record.deadline_ms()),
-            decision ? cli::Cell(decision->falls ? "falls" : "stands") : none,
+            end ? none : cli::Cell(name_of(side_of(game.stage()))),
+            end ? none : time_cell(clock.receipt_time(record.deadline_ms)),
+            end ? cli::Cell(end_word(end->result)) : none,
             id_cell(record.ruling)};
   }
 
-  static std::vector<cli::Cell> row(const protocol::TaskRecord& record, std::int64_t now) {
-    const protocol::Standing stands = protocol::standing(record, now);
+  static std::string_view end_word(protocol::GameResult result) {
+    if (result == protocol::GameResult::kFalls) return "falls";
+    return result == protocol::GameResult::kStands ? "stands" : "returned";
+  }
+
+  static std::vector<cli::Cell> row(const protocol::TaskRecord& record, const protocol::MarketClock& clock) {
+    const protocol::Standing stands = protocol::standing(record, clock.now());
     const auto& settlement = record.settlement ? record.settlement : stands.settlement;
     return {record.task.id,
             name_of(stands.state),
-            stands.deadline_ms ? time_cell(*stands.deadline_ms) : cli::Cell(json::Value(""), "-"),
+            stands.deadline_ms ? time_cell(clock.receipt_time(*stands.deadline_ms))
+                               : cli::Cell(json::Value(""), "-"),
             settlement ? cli::Cell(name_of(settlement->reason)) : cli::Cell(json::Value(""), "-"),
             record.task.key_id,
             id_cell(record.solver),

@@ -36,6 +36,22 @@ struct Session {
   [[nodiscard]] std::int64_t time(const LedgerWriter& options) const {
     return std::max(options.clock(), writer.log().now());
   }
+
+  /// The ledger's head now, as its next entry; it records a pause if there was one.
+  [[nodiscard]] Result<Signed<Body>> log_clock(const LedgerWriter& options, std::int64_t now) {
+    manifest::TreeHead head = ledger::tree_head(writer.log(), now);
+    head.pause = market.is_pause(now);
+    if (head.pause && !options.after_pause) return silent(now - writer.log().now());
+    DGX_TRY(Signed<Body> statement, manifest::seal_any(head, key));
+    DGX_CHECK(market.apply(statement, now));
+    return statement;
+  }
+
+ private:
+  [[nodiscard]] Error silent(std::int64_t gap_ms) const {
+    return usage_error(fmt::format("the ledger was silent for {} s while a deadline ran", gap_ms / 1000),
+                       "if the clock is right, --after-pause records the pause and moves every deadline by it");
+  }
 };
 
 /// Appends statements that the market allows, all of them or none.
@@ -141,6 +157,10 @@ Result<Appended> append_statements(const LedgerWriter& options, const std::vecto
   std::set<Digest> known = ids_of(session.writer.log());
   Appended out;
   std::vector<Signed<Body>> allowed;
+  if (session.market.is_pause(now)) {
+    DGX_TRY(Signed<Body> clock, session.log_clock(options, now));
+    allowed.push_back(std::move(clock));
+  }
   for (std::vector<Incoming>& statements : files) {
     if (is_transcript(statements)) out.skipped += drop_known(statements, known);
     for (Incoming& item : statements) {
@@ -166,8 +186,7 @@ Result<std::vector<Logged>> run_ledger(const LedgerWriter& options, const std::o
   }
   const std::int64_t now = session.time(options);
   std::vector<Signed<Body>> statements;
-  DGX_TRY(Signed<Body> clock, manifest::seal_any(ledger::tree_head(session.writer.log(), now), session.key));
-  DGX_CHECK(session.market.apply(clock, now));
+  DGX_TRY(Signed<Body> clock, session.log_clock(options, now));
   statements.push_back(std::move(clock));
   for (manifest::Settlement& settlement : session.market.due(now)) {
     if (only && settlement.task != *only) continue;
@@ -176,6 +195,27 @@ Result<std::vector<Logged>> run_ledger(const LedgerWriter& options, const std::o
     statements.push_back(std::move(statement));
   }
   return log_all(session.writer, std::move(statements), now);
+}
+
+Result<std::optional<std::int64_t>> milliseconds_to_run(const LedgerWriter& options) {
+  DGX_TRY(const LedgerView view, view_ledger(options.file));
+  const protocol::MarketClock& clock = view.market.clock();
+  std::optional<std::int64_t> next;
+  for (const auto& [id, record] : view.market.tasks()) {
+    const protocol::Standing stands = protocol::standing(record, clock.now());
+    if (stands.state == protocol::TaskState::kSettled) continue;
+    const std::int64_t at = stands.deadline_ms ? clock.receipt_time(*stands.deadline_ms) + 1 : clock.receipt_now();
+    next = std::min(next.value_or(at), at);
+  }
+  if (!next) return next;
+  *next = std::min(*next, clock.receipt_now() + protocol::heartbeat_ms(*view.market.policy()));
+  *next = std::max<std::int64_t>(0, *next - options.clock());
+  return next;
+}
+
+Result<std::int64_t> clock_lag(const LedgerWriter& options) {
+  DGX_TRY(const LedgerSummary summary, head_of_ledger(options.file));
+  return std::max<std::int64_t>(0, summary.milliseconds - options.clock());
 }
 
 }  // namespace dgx::jobs

@@ -73,6 +73,11 @@ Result<json::Object> withdrawal_fields(const Sources& sources) {
   return out;
 }
 
+Result<json::Object> offer_end_fields(const Sources& sources) {
+  DGX_TRY(const auto offer, about<manifest::BeaconCommitment>(sources, "offer-end"));
+  return json::Object{{"task", sources.task->id.hex()}, {"commitment", offer.id.hex()}};
+}
+
 Result<json::Object> assign_fields(const Sources& sources) {
   const manifest::Task& task = sources.task->body;
   json::Object out{{"task", sources.task->id.hex()},
@@ -120,6 +125,7 @@ constexpr std::array kRecipes{
     Recipe{Kind::kAssign, true, assign_fields, read_body<manifest::Assign>},
     Recipe{Kind::kDelivery, true, delivery_fields, read_body<manifest::Delivery>},
     Recipe{Kind::kDeposit, false, deposit_fields, read_body<manifest::Deposit>},
+    Recipe{Kind::kOfferEnd, true, offer_end_fields, read_body<manifest::OfferEnd>},
     Recipe{Kind::kVerdictCommitment, true, verdict_commitment_fields, read_body<manifest::VerdictCommitment>},
     Recipe{Kind::kWithdrawal, false, withdrawal_fields, read_body<manifest::Withdrawal>}};
 
@@ -143,9 +149,9 @@ Result<json::Value> integer_of(const std::string& text) {
   return json::Value(value);
 }
 
-/// An account is a key id, or the file of its key.
+/// An account is a key id, the file of its key, or the treasury.
 Result<json::Value> account_of(const std::string& text) {
-  if (digest_from_hex(text).ok()) return json::Value(text);
+  if (digest_from_hex(text).ok() || text == manifest::kTreasury) return json::Value(text);
   if (!text.ends_with(".pem") && !exists(text))
     return usage_error(fmt::format("\"{}\" is neither a key id nor a key file", text));
   DGX_TRY(const Digest id, id_of_key({text, {}}));

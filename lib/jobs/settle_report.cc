@@ -119,7 +119,13 @@ Result<const protocol::TaskRecord*> find_task(const protocol::Market& market, co
 Result<std::map<std::string, std::int64_t>> accounts_of(const LedgerView& view,
                                                         const std::optional<std::string>& task) {
   std::map<std::string, std::int64_t> all = view.market.balances();
-  if (!task) return all;
+  if (!task) {
+    // Nothing pays the jackpot out in this version; its name says so.
+    auto jackpot = all.extract("jackpot");
+    jackpot.key() = "jackpot_burned";
+    all.insert(std::move(jackpot));
+    return all;
+  }
   DGX_TRY(const protocol::TaskRecord* record, find_task(view.market, *task));
   std::map<std::string, std::int64_t> out;
   for (const std::optional<Digest>& who :

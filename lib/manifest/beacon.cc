@@ -73,4 +73,15 @@ Assign Assign::read(json::Fields& in) {
 
 std::vector<Subject> Assign::subjects() const { return {{"task", task}, {"commitment", commitment}}; }
 
+json::Object OfferEnd::predicate() const { return {{"task", task.hex()}, {"commitment", commitment.hex()}}; }
+
+OfferEnd OfferEnd::read(json::Fields& in) {
+  OfferEnd out;
+  out.task = read_digest(in, "task");
+  out.commitment = read_digest(in, "commitment");
+  return out;
+}
+
+std::vector<Subject> OfferEnd::subjects() const { return {{"task", task}, {"commitment", commitment}}; }
+
 }  // namespace dgx::manifest

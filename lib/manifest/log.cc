@@ -40,7 +40,8 @@ Receipt Receipt::read(json::Fields& in) {
 std::vector<Subject> Receipt::subjects() const { return {{"statement", statement}, {"head", head.root}}; }
 
 json::Object TreeHead::predicate() const {
-  return {{"ledger", ledger.hex()}, {"head", head_json(head)}, {"milliseconds", milliseconds}};
+  return {
+      {"ledger", ledger.hex()}, {"head", head_json(head)}, {"milliseconds", milliseconds}, {"pause", pause}};
 }
 
 TreeHead TreeHead::read(json::Fields& in) {
@@ -48,6 +49,7 @@ TreeHead TreeHead::read(json::Fields& in) {
   out.ledger = read_digest(in, "ledger");
   out.head = read_object(in, "head", read_head);
   out.milliseconds = in.integer("milliseconds", 0, kMaxInteger);
+  out.pause = in.boolean("pause");
   return out;
 }
 

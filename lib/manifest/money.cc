@@ -5,28 +5,29 @@
 #include <array>
 
 #include "dgx/manifest/fields.h"
+#include "dgx/manifest/opening.h"
 
 namespace dgx::manifest {
 namespace {
 
 constexpr std::size_t kMaxReference = 64;
 constexpr std::size_t kMaxPayouts = 80;
-constexpr std::array kReasons{Reason::kAccepted,     Reason::kRefuted,      Reason::kUnverified,
-                              Reason::kInconclusive, Reason::kNoAssignment, Reason::kNoProof,
-                              Reason::kNoDelivery,   Reason::kConvicted,    Reason::kOverturned};
+constexpr std::array kReasons{Reason::kAccepted,     Reason::kRefuted,   Reason::kUnverified,
+                              Reason::kNoAssignment, Reason::kNoProof,   Reason::kNoDelivery,
+                              Reason::kConvicted,    Reason::kOverturned};
 
 template <class Transfer>
-json::Object transfer_json(const Transfer& transfer) {
-  return {{"account", transfer.account.hex()},
+json::Object transfer_json(const Transfer& transfer, const std::string& account) {
+  return {{"account", account},
           {"amount", transfer.amount},
           {"ledger", transfer.ledger.hex()},
           {"reference", transfer.reference}};
 }
 
+/// All of a transfer but its account.
 template <class Transfer>
 Transfer read_transfer(json::Fields& in) {
   Transfer out;
-  out.account = read_digest(in, "account");
   out.amount = in.integer("amount", 1, kMaxInteger);
   out.ledger = read_digest(in, "ledger");
   out.reference = read_name(in, "reference", kMaxReference);
@@ -36,7 +37,7 @@ Transfer read_transfer(json::Fields& in) {
 Payout read_payout(json::Fields& in) {
   Payout out;
   out.account = in.string("account", 64);
-  if (out.account != "jackpot" && out.account != "treasury" && !digest_from_hex(out.account).ok()) {
+  if (out.account != "jackpot" && out.account != kTreasury && !digest_from_hex(out.account).ok()) {
     in.fail("account", "is neither a key id nor \"jackpot\" or \"treasury\"");
   }
   out.amount = in.integer("amount", 1, kMaxInteger);
@@ -45,16 +46,31 @@ Payout read_payout(json::Fields& in) {
 
 }  // namespace
 
-json::Object Deposit::predicate() const { return transfer_json(*this); }
-Deposit Deposit::read(json::Fields& in) { return read_transfer<Deposit>(in); }
+json::Object Deposit::predicate() const { return transfer_json(*this, account.hex()); }
+Deposit Deposit::read(json::Fields& in) {
+  Deposit out = read_transfer<Deposit>(in);
+  out.account = read_digest(in, "account");
+  return out;
+}
 std::vector<Subject> Deposit::subjects() const { return {{"account", account}}; }
 
-json::Object Withdrawal::predicate() const { return transfer_json(*this); }
-Withdrawal Withdrawal::read(json::Fields& in) { return read_transfer<Withdrawal>(in); }
-std::vector<Subject> Withdrawal::subjects() const { return {{"account", account}}; }
+json::Object Withdrawal::predicate() const { return transfer_json(*this, account); }
+Withdrawal Withdrawal::read(json::Fields& in) {
+  Withdrawal out = read_transfer<Withdrawal>(in);
+  out.account = in.string("account", 64);
+  if (out.account != kTreasury && !digest_from_hex(out.account).ok())
+    in.fail("account", "is neither a key id nor \"treasury\"");
+  return out;
+}
+std::vector<Subject> Withdrawal::subjects() const {
+  const auto id = digest_from_hex(account);
+  return id.ok() ? std::vector<Subject>{{"account", *id}} : std::vector<Subject>{{"ledger", ledger}};
+}
 
 json::Object Delivery::predicate() const {
-  return {{"task", task.hex()}, {"proof", proof.hex()}, {"final", final_state.hex()}};
+  json::Object out{{"task", task.hex()}, {"proof", proof.hex()}, {"final", final_state.hex()}};
+  if (location) out.emplace("location", *location);
+  return out;
 }
 
 Delivery Delivery::read(json::Fields& in) {
@@ -62,15 +78,16 @@ Delivery Delivery::read(json::Fields& in) {
   out.task = read_digest(in, "task");
   out.proof = read_digest(in, "proof");
   out.final_state = read_digest(in, "final");
+  if (in.has("location")) out.location = read_location(in, "location");
   return out;
 }
 
 std::vector<Subject> Delivery::subjects() const { return {{"proof", proof}, {"final", final_state}}; }
 
 std::string_view name_of(Reason reason) {
-  constexpr std::array<std::string_view, kReasons.size()> kNames{
-      "accepted", "refuted",     "unverified", "inconclusive", "no-assignment",
-      "no-proof", "no-delivery", "convicted",  "overturned"};
+  constexpr std::array<std::string_view, kReasons.size()> kNames{"accepted",      "refuted",   "unverified",
+                                                                 "no-assignment", "no-proof",  "no-delivery",
+                                                                 "convicted",     "overturned"};
   return kNames[static_cast<std::size_t>(reason)];
 }
 

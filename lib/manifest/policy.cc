@@ -13,15 +13,18 @@ namespace {
 
 constexpr std::int64_t kMillion = 1'000'000;
 constexpr std::int64_t kMaxMoney = kMaxInteger / 1024;
+constexpr std::int64_t kMaxBondPpm = 100 * kMillion;
 constexpr std::int64_t kMaxWindow = std::int64_t{366} * 86'400'000;
 constexpr std::int64_t kDay = 86'400'000;
 constexpr std::int64_t kHour = 3'600'000;
 
-constexpr std::array<PolicyKey, 18> kKeys{{
+constexpr auto kKeys = std::to_array<PolicyKey>({
     {"audit_ppm", &Policy::audit_ppm, kMillion, 1, kMillion,
      "probability that a task is audited at all; the closed forms call it c"},
     {"challenger_bond", &Policy::challenger_bond, 10'000, 0, kMaxMoney,
      "deposit of whoever challenges a statement"},
+    {"challenger_bond_ppm", &Policy::challenger_bond_ppm, 0, 0, kMaxBondPpm,
+     "part of the reward added to it"},
     {"forced_error_ppm", &Policy::forced_error_ppm, 0, 0, kMillion,
      "rate of deliberate errors that test verifiers; rho in the closed forms"},
     {"jackpot_tax_ppm", &Policy::jackpot_tax_ppm, 20'000, 0, kMillion,
@@ -31,15 +34,22 @@ constexpr std::array<PolicyKey, 18> kKeys{{
     {"sample_ppm", &Policy::sample_ppm, 50'000, 1, kMillion,
      "part of the segments a verifier replays, rounded up"},
     {"solver_bond", &Policy::solver_bond, 10'000, 0, kMaxMoney, "deposit of the solver"},
+    {"solver_bond_ppm", &Policy::solver_bond_ppm, 200'000, 0, kMaxBondPpm, "part of the reward added to it"},
     {"split_jackpot_ppm", &Policy::split_jackpot_ppm, 250'000, 0, kMillion,
      "part of a slashed bond for the jackpot"},
     {"split_submitter_ppm", &Policy::split_submitter_ppm, 500'000, 0, kMillion,
      "part of a slashed bond for the submitter, who also gets what rounding leaves"},
     {"split_verifier_ppm", &Policy::split_verifier_ppm, 250'000, 0, kMillion,
      "part of a slashed bond for those who found the fault; the three splits sum to 1000000"},
+    {"store_bytes", &Policy::store_bytes, std::int64_t{1} << 36, 0, kMaxInteger,
+     "what the operator's store takes for one opening; a task whose opening may be larger is refused"},
     {"treasury_ppm", &Policy::treasury_ppm, 0, 0, kMillion,
      "part of the reward added to the treasury, paid by the submitter"},
+    {"unsafe_bonds", &Policy::unsafe_bonds, 0, 0, 1,
+     "1: tasks whose solver's bond deters less than CLOSED FORMS asks for are taken all the same"},
     {"verifier_bond", &Policy::verifier_bond, 10'000, 0, kMaxMoney, "deposit of the verifier"},
+    {"verifier_bond_ppm", &Policy::verifier_bond_ppm, 100'000, 0, kMaxBondPpm,
+     "part of the reward added to it"},
     {"verifier_fee", &Policy::verifier_fee, 100, 0, kMaxMoney,
      "what a verdict earns beside the price of its work"},
     {"window_challenge_ms", &Policy::window_challenge_ms, kDay, 1, kMaxWindow,
@@ -54,7 +64,7 @@ constexpr std::array<PolicyKey, 18> kKeys{{
      "how long the verifier may take for each of: the beacon after the proof, the verdict (or its "
      "commitment) after the beacon, the verdict after "
      "its commitment"},
-}};
+});
 
 /// Fields of `key`'s range; the splits are checked together.
 void check_splits(json::Fields& in, const Policy& policy) {
@@ -87,7 +97,9 @@ Policy Policy::read(json::Fields& in) {
   return out;
 }
 
-json::Object LedgerPolicy::predicate() const { return {{"nonce", nonce.hex()}, {"policy", policy.to_json()}}; }
+json::Object LedgerPolicy::predicate() const {
+  return {{"nonce", nonce.hex()}, {"policy", policy.to_json()}};
+}
 
 LedgerPolicy LedgerPolicy::read(json::Fields& in) {
   LedgerPolicy out;

@@ -12,7 +12,7 @@ struct KindName {
   std::string_view name;
 };
 
-constexpr std::array<KindName, 18> kNames{{
+constexpr std::array<KindName, 20> kNames{{
     {Kind::kTask, "task"},
     {Kind::kPolicy, "policy"},
     {Kind::kProfile, "profile"},
@@ -31,6 +31,8 @@ constexpr std::array<KindName, 18> kNames{{
     {Kind::kChallenge, "challenge"},
     {Kind::kMove, "move"},
     {Kind::kRuling, "ruling"},
+    {Kind::kOfferEnd, "offer-end"},
+    {Kind::kOpening, "opening"},
 }};
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace dgx::manifest {
 namespace {
 
 constexpr std::size_t kMaxRowBytes = 1024;
-constexpr std::array kOutcomes{Outcome::kAccepted, Outcome::kRefuted, Outcome::kInconclusive};
+constexpr std::array kOutcomes{Outcome::kAccepted, Outcome::kRefuted};
 constexpr std::array kDraws{Draw::kPolicy, Draw::kChosen};
 constexpr std::array kReasons{RowReason::kEqual, RowReason::kDigest, RowReason::kStep, RowReason::kState,
                               RowReason::kNonFinite};
@@ -64,7 +64,7 @@ void check_consistent(json::Fields& in, const Verdict& verdict) {
 }  // namespace
 
 std::string_view name_of(Outcome outcome) {
-  constexpr std::array<std::string_view, 3> kNames{"accepted", "refuted", "inconclusive"};
+  constexpr std::array<std::string_view, 2> kNames{"accepted", "refuted"};
   return kNames[static_cast<std::size_t>(outcome)];
 }
 

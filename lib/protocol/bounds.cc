@@ -6,6 +6,7 @@
 
 #include "dgx/core/checked.h"
 #include "dgx/protocol/draw.h"
+#include "dgx/protocol/estimate.h"
 #include "dgx/protocol/segments.h"
 
 namespace dgx::protocol {
@@ -25,6 +26,8 @@ struct Costs {
   std::int64_t reward = kMillion;  ///< R
   std::int64_t segment = 0;        ///< replay of one segment
   std::int64_t tax = 0;
+  std::int64_t solver_bond = 0;      ///< D_s
+  std::int64_t challenger_bond = 0;  ///< D_w
 };
 
 Result<Costs> costs_of(const manifest::Policy& policy, const manifest::Task* task) {
@@ -38,6 +41,10 @@ Result<Costs> costs_of(const manifest::Policy& policy, const manifest::Task* tas
   out.k = sample_count(out.n, policy.sample_ppm);
   out.segment = (out.cost + out.n - 1) / out.n;
   DGX_TRY(out.tax, mul_div(out.reward, policy.jackpot_tax_ppm, kMillion));
+  DGX_TRY(const std::int64_t solver_part, mul_div(out.reward, policy.solver_bond_ppm, kMillion));
+  DGX_TRY(const std::int64_t challenger_part, mul_div(out.reward, policy.challenger_bond_ppm, kMillion));
+  out.solver_bond = policy.solver_bond + solver_part;
+  out.challenger_bond = policy.challenger_bond + challenger_part;
   return out;
 }
 
@@ -55,10 +62,8 @@ std::string text(Wide value) {
 
 /// D_s ≥ C/c − R: no cheat without an outside benefit pays. All of it faked (f = 1) is the binding case.
 Bound solver_bond(const manifest::Policy& policy, const Costs& costs) {
-  const Wide whole = (static_cast<Wide>(costs.cost) * kMillion + policy.audit_ppm - 1) / policy.audit_ppm;
-  const Wide least = std::max<Wide>(0, whole - costs.reward);
-  return {"solver_bond", "D_s >= C/c - R", text(least), text(policy.solver_bond),
-          policy.solver_bond >= least};
+  const std::int64_t least = least_solver_bond(costs.cost, costs.reward, policy.audit_ppm);
+  return {"solver_bond", "D_s >= C/c - R", text(least), text(costs.solver_bond), costs.solver_bond >= least};
 }
 
 /// The outside benefit B of one bad segment (f = 1/N) that the bond still deters: B ≤ (p (D_s + R) − C/N) /
@@ -69,14 +74,43 @@ Bound undeterred(const manifest::Policy& policy, const Costs& costs) {
   const std::string formula = "B <= (p (D_s + R) - C/N) / (1 - p), p = c (1 - (1 - 1/N)^q)";
   if (p >= kOne) return {"benefit_deterred", formula, "any", "", true};
   const Wide gain =
-      p * (static_cast<Wide>(policy.solver_bond) + costs.reward) - static_cast<Wide>(costs.segment) * kOne;
+      p * (static_cast<Wide>(costs.solver_bond) + costs.reward) - static_cast<Wide>(costs.segment) * kOne;
   return {"benefit_deterred", formula, text(std::max<Wide>(0, gain / (kOne - p))), "", gain >= 0};
 }
 
 /// D_w ≥ (C_v + arbitration) / (1 − p_win), for a frivolous challenge (p_win = 0) of one segment.
-Bound challenger_bond(const manifest::Policy& policy, const Costs& costs) {
+Bound challenger_bond(const Costs& costs) {
   return {"challenger_bond", "D_w >= (C_v + arbitration) / (1 - p_win), p_win = 0", text(costs.segment),
-          text(policy.challenger_bond), policy.challenger_bond >= costs.segment};
+          text(costs.challenger_bond), costs.challenger_bond >= costs.segment};
+}
+
+/// F: what the finders of a false proof share, at most.
+Wide finders_sum(const manifest::Policy& policy, const Costs& costs) {
+  return static_cast<Wide>(costs.solver_bond) * policy.split_verifier_ppm / kMillion;
+}
+
+/// A cheat who plants a game of their own before anybody looks has the first share if they are caught and
+/// loses the bond if not: D_w ≥ F p / (1 − p), p = C / (D_s + R) where cheating breaks even.
+Bound planting(const manifest::Policy& policy, const Costs& costs) {
+  const std::string formula = "D_w >= F p / (1 - p), p = C / (D_s + R)";
+  const Wide stake = static_cast<Wide>(costs.solver_bond) + costs.reward;
+  if (stake <= costs.cost)
+    return {"planting", formula, "none: cheating pays", text(costs.challenger_bond), false};
+  const Wide least = finders_sum(policy, costs) * costs.cost / (stake - costs.cost);
+  return {"planting", formula, text(least), text(costs.challenger_bond), costs.challenger_bond >= least};
+}
+
+/// The finder's share behind k games that a cheat has planted: F / 2^(k + 1).
+Bound finder_behind(const manifest::Policy& policy, const Costs& costs, int planted) {
+  return {fmt::format("finder_behind_{}", planted), fmt::format("F / 2^{}", planted + 1),
+          text(finders_sum(policy, costs) >> (planted + 1)), "", true};
+}
+
+/// To keep out whoever has a thousand bonds, games have to be held open until the next would cost more: the
+/// k-th costs 2^k bonds, and at least half of each is lost.
+Bound shutting_out(const Costs& costs) {
+  return {"shutting_out_1000_bonds", "D_w (2^10 - 1)", text(static_cast<Wide>(costs.challenger_bond) * 1023),
+          "", true};
 }
 
 /// tax ≥ rho · J · E[k / 2^(k−1)], whose largest value is 1: the jackpot that the tax sustains.
@@ -109,7 +143,12 @@ Result<std::vector<Bound>> bounds(const manifest::Policy& policy, const manifest
       {"cost", "C", text(costs.cost), "", true},
       solver_bond(policy, costs),
       undeterred(policy, costs),
-      challenger_bond(policy, costs),
+      challenger_bond(costs),
+      planting(policy, costs),
+      finder_behind(policy, costs, 0),
+      finder_behind(policy, costs, 1),
+      finder_behind(policy, costs, 4),
+      shutting_out(costs),
       jackpot_sustained(policy, costs),
       jackpot_needed(policy, costs),
       {"miss_one_segment", "C(N-1,q)/C(N,q)", miss.one_segment, "", true},

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "dgx/core/checked.h"
 #include "dgx/manifest/fields.h"
 #include "dgx/protocol/draw.h"
@@ -60,6 +62,30 @@ Status check_estimate(const manifest::Task& task) {
   if (expected == task.estimate) return {};
   return malformed(fmt::format("task: estimate: is not what its own numbers give (escrow {}, should be {})",
                                task.estimate.escrow, expected.escrow));
+}
+
+std::int64_t least_solver_bond(std::int64_t cost, std::int64_t reward, std::int64_t audit_ppm) {
+  const __int128 whole = (static_cast<__int128>(cost) * kMillion + audit_ppm - 1) / audit_ppm;
+  return static_cast<std::int64_t>(std::clamp<__int128>(whole - reward, 0, std::int64_t{1} << 62));
+}
+
+Result<std::int64_t> opening_bytes(const manifest::Task& task) {
+  constexpr std::int64_t kPerFile = 65'536;  // the container of a bundle, at most
+  constexpr std::int64_t kPerEntry =
+      4'096;  // of it for each entry of a state, of which there are at most as many as lines
+  constexpr std::int64_t kPerState = 32;
+  DGX_TRY(const Segments segments, Segments::of(task.steps, task.checkpoint_every));
+  const std::int64_t starts = sample_count(segments.count(), task.policy.sample_ppm) + 1;
+  DGX_TRY(const std::int64_t bytes,
+          product("an opening", starts, task.caps.bytes + kPerEntry * task.program.lines + kPerFile));
+  const std::int64_t out = bytes + kPerState * (segments.count() + 1) + kPerFile;
+  if (out > manifest::kMaxInteger) return too_large("an opening");
+  return out;
+}
+
+Result<std::int64_t> least_solver_bond(const manifest::Task& task) {
+  DGX_TRY(const std::int64_t cost, part("training", task.estimate.train, task.price, kPriceUnit));
+  return least_solver_bond(cost, task.estimate.reward, task.policy.audit_ppm);
 }
 
 }  // namespace dgx::protocol

@@ -1,10 +1,11 @@
+#include "dgx/protocol/payouts.h"
+
 #include <algorithm>
 #include <cassert>
 #include <map>
-#include <set>
 
 #include "dgx/core/checked.h"
-#include "dgx/protocol/settlement.h"
+#include "dgx/manifest/fields.h"
 
 namespace dgx::protocol {
 namespace {
@@ -14,10 +15,9 @@ using manifest::Reason;
 using manifest::Task;
 
 constexpr std::int64_t kMillion = 1'000'000;
-constexpr std::int64_t kPriceUnit = 1'000'000'000;
 
 /// Money on its way: what is given is taken from `left`, and what is left in the end goes to the submitter.
-/// So the sum is right by construction, and so is the rule that rounding is his.
+/// So the sum is right by construction, and so is the rule that rounding is theirs.
 class Purse {
  public:
   explicit Purse(std::int64_t amount) : left_(amount) {}
@@ -41,126 +41,168 @@ class Purse {
   std::map<std::string, std::int64_t> accounts_;
 };
 
-/// floor(amount · ppm / 10^6). Both are checked fields of a policy or below 2^53, so nothing can overflow.
-std::int64_t part(std::int64_t amount, std::int64_t ppm) {
+void pay_solver(Purse& purse, const Task& task, const Stakes& stakes, const Bonds& bonds) {
+  purse.give(stakes.solver, task.estimate.reward + bonds.solver);
+  purse.give("jackpot", task.estimate.tax);
+  purse.give("treasury", task.estimate.treasury);
+}
+
+/// The challengers who won against a statement, in the order in which their games were logged, each once.
+std::vector<std::string> winners(const Stakes& stakes, Challenged statement) {
+  std::vector<std::string> out;
+  for (const DecidedGame& game : stakes.games) {
+    if (game.result != GameResult::kFalls || game.statement != statement) continue;
+    if (std::find(out.begin(), out.end(), game.challenger) == out.end()) out.push_back(game.challenger);
+  }
+  return out;
+}
+
+bool fell(const Stakes& stakes, Challenged statement) { return !winners(stakes, statement).empty(); }
+bool refutation_stands(const Stakes& stakes) { return stakes.refuted && !fell(stakes, Challenged::kVerdict); }
+
+/// The first finder gets half of the amount, the next half of the rest, and so on; what is left is the
+/// jackpot's. Who comes later takes nothing from those before, so a cheat who also finds themselves gains
+/// nothing by it.
+void share(Purse& purse, std::int64_t amount, const std::vector<std::string>& finders) {
+  std::int64_t left = amount;
+  for (std::size_t i = 0; i < std::min(finders.size(), kMaxFinders); ++i) {
+    const std::int64_t share = amount >> (i + 1);
+    purse.give(finders[i], share);
+    left -= share;
+  }
+  purse.give("jackpot", left);
+}
+
+/// The solver's bond when it is lost. It pays what is due from the logged proof on, tax and treasury, before
+/// anything else.
+class LostBond {
+ public:
+  LostBond(Purse& purse, const Task& task, const Stakes& stakes, std::int64_t bond)
+      : purse_(purse), left_(bond) {
+    if (!stakes.proved) return;
+    pay("jackpot", task.estimate.tax);
+    pay("treasury", task.estimate.treasury);
+  }
+  void pay(const std::string& account, std::int64_t amount) {
+    const std::int64_t paid = std::min(amount, left_);
+    purse_.give(account, paid);
+    left_ -= paid;
+  }
+  [[nodiscard]] std::int64_t left() const { return left_; }
+
+ private:
+  Purse& purse_;
+  std::int64_t left_;
+};
+
+/// The cheat pays the check that caught them; then their bond is split. The escrow goes back whole. A
+/// verifier whose refutation stands found the fault before anybody else.
+void split(Purse& purse, const Task& task, const Stakes& stakes, LostBond& lost) {
+  std::vector<std::string> finders = winners(stakes, Challenged::kProof);
+  if (refutation_stands(stakes)) {
+    std::erase(finders, stakes.verifier);
+    finders.insert(finders.begin(), stakes.verifier);
+    lost.pay(stakes.verifier, stakes.fee.value_or(0));
+  }
+  share(purse, part_of(lost.left(), task.policy.split_verifier_ppm), finders);
+  purse.give("jackpot", part_of(lost.left(), task.policy.split_jackpot_ppm));
+}
+
+/// The verifier's bond: split between finders and jackpot if the verdict fell, to the jackpot if the verifier
+/// was silent, else back.
+void end_verifier(Purse& purse, const Stakes& stakes, const Bonds& bonds, bool silent) {
+  if (fell(stakes, Challenged::kVerdict)) {
+    share(purse, bonds.verifier / 2, winners(stakes, Challenged::kVerdict));
+    purse.give("jackpot", bonds.verifier - bonds.verifier / 2);
+  } else {
+    purse.give(silent ? "jackpot" : stakes.verifier, bonds.verifier);
+  }
+}
+
+/// A verdict that fell earns nothing.
+std::int64_t fee_of(const Stakes& stakes) {
+  return fell(stakes, Challenged::kVerdict) ? 0 : stakes.fee.value_or(0);
+}
+
+/// The bond of a challenger who lost pays the defender for their answers; the other half is the jackpot's, so
+/// that nobody plays against themselves for nothing. A defender whose statement fell has none of it.
+void end_games(Purse& purse, const Stakes& stakes) {
+  for (const DecidedGame& game : stakes.games) {
+    if (game.result != GameResult::kStands) continue;
+    const std::string& defender = game.statement == Challenged::kProof ? stakes.solver : stakes.verifier;
+    const std::int64_t half = fell(stakes, game.statement) ? 0 : game.bond / 2;
+    purse.give(defender, half);
+    purse.give("jackpot", game.bond - half);
+  }
+}
+
+std::int64_t lost_bonds(const Stakes& stakes) {
+  std::int64_t out = 0;
+  for (const DecidedGame& game : stakes.games) {
+    if (game.result == GameResult::kStands) out += game.bond;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::int64_t part_of(std::int64_t amount, std::int64_t ppm) {
   const auto out = mul_div(amount, ppm, kMillion);
   assert(out.ok());
   return *out;
 }
 
-/// What the verifier's work earned: its price and his fee, at most what was locked for it.
-std::int64_t fee_of(const Task& task, std::int64_t replayed_steps) {
-  const auto operations = checked_mul(replayed_steps, task.estimate.step_operations);
-  if (!operations) return task.estimate.fee;
-  const auto price = mul_div(*operations, task.price, kPriceUnit);
-  if (!price.ok() || *price > task.estimate.fee) return task.estimate.fee;
-  return std::min(*price + task.policy.verifier_fee, task.estimate.fee);
-}
-
-void pay_solver(Purse& purse, const Task& task, const Stakes& stakes) {
-  purse.give(stakes.solver, task.estimate.reward + task.policy.solver_bond);
-  purse.give("jackpot", task.estimate.tax);
-  purse.give("treasury", task.estimate.treasury);
-}
-
-/// The challengers who won against a statement, each once.
-std::set<std::string> winners(const Stakes& stakes, Challenged statement) {
-  std::set<std::string> out;
-  for (const DecidedGame& game : stakes.games) {
-    if (game.falls && game.statement == statement) out.insert(game.challenger);
-  }
-  return out;
-}
-
-bool verdict_fell(const Stakes& stakes) { return !winners(stakes, Challenged::kVerdict).empty(); }
-
-/// The k who found a fault get 2^-(k-1) of the amount each, so that nobody gains by appearing as several; the
-/// rest is the jackpot's.
-void share(Purse& purse, std::int64_t amount, const std::set<std::string>& finders) {
-  const std::int64_t each = amount >> std::min<std::size_t>(finders.size() - 1, 62);
-  for (const std::string& finder : finders) purse.give(finder, each);
-  purse.give("jackpot", amount - each * static_cast<std::int64_t>(finders.size()));
-}
-
-/// The cheat pays the check that caught him; then his bond is split. The escrow goes back whole, unless the
-/// bond is smaller than the fee. A verifier whose refutation stands found the fault as well.
-void slash_solver(Purse& purse, const Task& task, const Stakes& stakes, std::int64_t fee) {
-  std::set<std::string> finders = winners(stakes, Challenged::kProof);
-  const bool found = stakes.refuted && !verdict_fell(stakes);
-  if (found) finders.insert(stakes.verifier);
-  const std::int64_t rest = std::max<std::int64_t>(0, task.policy.solver_bond - (found ? fee : 0));
-  share(purse, part(rest, task.policy.split_verifier_ppm), finders);
-  purse.give("jackpot", part(rest, task.policy.split_jackpot_ppm));
-}
-
-/// The verifier's bond: back to him with his fee if he gave a verdict; to the jackpot if not; split between
-/// finders and jackpot if the verdict fell.
-void end_verifier(Purse& purse, const Task& task, const Stakes& stakes, std::optional<std::int64_t> fee) {
-  const std::int64_t bond = task.policy.verifier_bond;
-  if (verdict_fell(stakes)) {
-    share(purse, bond / 2, winners(stakes, Challenged::kVerdict));
-    purse.give("jackpot", bond - bond / 2);
-  } else if (fee) {
-    purse.give(stakes.verifier, *fee + bond);
-  } else {
-    purse.give("jackpot", bond);
-  }
-}
-
-/// A challenger who won has his bond back. That of one who lost pays the defender for his answers; the other
-/// half is the jackpot's, so that nobody plays against himself for nothing.
-void end_games(Purse& purse, const Task& task, const Stakes& stakes) {
-  const std::int64_t bond = task.policy.challenger_bond;
-  for (const DecidedGame& game : stakes.games) {
-    if (game.falls) {
-      purse.give(game.challenger, bond);
-      continue;
-    }
-    purse.give(game.statement == Challenged::kProof ? stakes.solver : stakes.verifier, bond / 2);
-    purse.give("jackpot", bond - bond / 2);
-  }
-}
-
-}  // namespace
-
-std::vector<Payout> payouts(const Task& task, Reason reason, const Stakes& stakes,
-                            std::optional<std::int64_t> replayed_steps) {
+Bonds bonds_of(const Task& task) {
   const manifest::Policy& policy = task.policy;
+  const auto bond = [&](std::int64_t fixed, std::int64_t ppm) {
+    return std::min(fixed + part_of(task.estimate.reward, ppm), manifest::kMaxInteger);
+  };
+  return {bond(policy.solver_bond, policy.solver_bond_ppm),
+          bond(policy.verifier_bond, policy.verifier_bond_ppm),
+          bond(policy.challenger_bond, policy.challenger_bond_ppm)};
+}
+
+std::vector<Payout> payouts(const Task& task, Reason reason, const Stakes& stakes) {
+  const Bonds bonds = bonds_of(task);
   const bool assigned = reason != Reason::kNoAssignment;
-  const auto games = static_cast<std::int64_t>(stakes.games.size());
-  Purse purse(task.estimate.escrow + (assigned ? policy.solver_bond + policy.verifier_bond : 0) +
-              games * policy.challenger_bond);
-  std::optional<std::int64_t> fee;
-  if (replayed_steps) fee = fee_of(task, *replayed_steps);
+  Purse purse(task.estimate.escrow + (assigned ? bonds.solver + bonds.verifier : 0) + lost_bonds(stakes));
+  const bool silent = stakes.proved && !stakes.fee;
   switch (reason) {
     case Reason::kAccepted:
     case Reason::kUnverified:
     case Reason::kOverturned:
-      pay_solver(purse, task, stakes);
-      end_verifier(purse, task, stakes, fee);
+      pay_solver(purse, task, stakes, bonds);
+      purse.give(stakes.verifier, fee_of(stakes));
+      end_verifier(purse, stakes, bonds, silent);
       break;
     case Reason::kRefuted:
-    case Reason::kConvicted:
-      slash_solver(purse, task, stakes, fee.value_or(0));
+    case Reason::kConvicted: {
+      LostBond lost(purse, task, stakes, bonds.solver);
+      split(purse, task, stakes, lost);
       // An acceptance of what fell is honest bad luck, and no merit.
-      end_verifier(purse, task, stakes, stakes.refuted || !fee ? fee : 0);
+      end_verifier(purse, stakes, bonds, silent);
       break;
-    case Reason::kInconclusive:
-      purse.give(stakes.solver, policy.solver_bond);
-      purse.give(stakes.verifier, policy.verifier_bond);
-      break;
+    }
     case Reason::kNoAssignment:
       break;
-    case Reason::kNoProof:
-      purse.give("jackpot", policy.solver_bond);
-      purse.give(stakes.verifier, policy.verifier_bond);
+    case Reason::kNoProof: {
+      // Whoever revealed the draw has been kept from a verdict by the solver's silence.
+      LostBond lost(purse, task, stakes, bonds.solver);
+      const bool kept_waiting = stakes.drawn && !fell(stakes, Challenged::kVerdict);
+      if (kept_waiting) lost.pay(stakes.verifier, task.policy.verifier_fee);
+      purse.give("jackpot", lost.left());
+      end_verifier(purse, stakes, bonds, silent && !kept_waiting);
       break;
-    case Reason::kNoDelivery:
-      purse.give("jackpot", policy.solver_bond);
-      end_verifier(purse, task, stakes, fee);
+    }
+    case Reason::kNoDelivery: {
+      LostBond lost(purse, task, stakes, bonds.solver);
+      lost.pay(stakes.verifier, fee_of(stakes));
+      purse.give("jackpot", lost.left());
+      end_verifier(purse, stakes, bonds, silent);
       break;
+    }
   }
-  end_games(purse, task, stakes);
+  end_games(purse, stakes);
   return purse.close(stakes.submitter);
 }
 

@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <variant>
 
 #include "dgx/core/checked.h"
 #include "dgx/manifest/fields.h"
+#include "dgx/manifest/opening.h"
 #include "dgx/protocol/estimate.h"
 #include "dgx/protocol/segments.h"
 #include "dgx/protocol/verify.h"
@@ -37,12 +39,42 @@ struct Rules {
     return unauthorised(fmt::format("signed by {}, not by the task's {}", statement.key_id.brief(), role));
   }
 
-  [[nodiscard]] Status has(const Digest& account, std::int64_t amount, std::string_view what) const {
-    const std::int64_t balance_now = balance(account.hex());
+  [[nodiscard]] Status has(const std::string& account, std::int64_t amount, std::string_view what) const {
+    const std::int64_t balance_now = balance(account);
     if (balance_now >= amount) return {};
     return usage_error(
-        fmt::format("account {} has {}, {} needs {}", account.brief(), balance_now, what, amount),
+        fmt::format("account {} has {}, {} needs {}", account.substr(0, 12), balance_now, what, amount),
         "log a deposit first");
+  }
+  [[nodiscard]] Status has(const Digest& account, std::int64_t amount, std::string_view what) const {
+    return has(account.hex(), amount, what);
+  }
+
+  /// The bond must at least pay for the check that finds the cheat, twice, and deter whoever gains nothing
+  /// from outside.
+  [[nodiscard]] static Status check_bonds(const manifest::Task& task) {
+    const manifest::Estimate& estimate = task.estimate;
+    const std::int64_t bond = bonds_of(task).solver;
+    // Three parts of an escrow of at most 2^53.
+    const std::int64_t least = 2 * (estimate.fee + estimate.tax + estimate.treasury);
+    if (bond < least) {
+      return usage_error(
+          fmt::format("the solver's bond of {} is below 2 (fee + tax + treasury) = {}", bond, least),
+          "the market's solver_bond_ppm is too low for tasks of this price");
+    }
+    if (task.policy.unsafe_bonds == 1) return {};
+    DGX_TRY(const std::int64_t deterring, least_solver_bond(task));
+    if (bond >= deterring) return {};
+    return usage_error(fmt::format("the solver's bond of {} is below C/c - R = {}", bond, deterring),
+                       "dgx-settle bounds; a policy with unsafe_bonds 1 takes such tasks");
+  }
+
+  [[nodiscard]] static Status check_store(const manifest::Task& task) {
+    DGX_TRY(const std::int64_t bytes, opening_bytes(task));
+    if (bytes <= task.policy.store_bytes) return {};
+    return usage_error(
+        fmt::format("an opening may take {} bytes, the market's store {}", bytes, task.policy.store_bytes),
+        "fewer or smaller states, or a smaller part of them drawn");
   }
 
   void move(const std::string& from, const std::string& to, std::int64_t amount) {
@@ -92,7 +124,8 @@ struct Rules {
   /// Tasks and transfers name the one ledger in which they count; everything else hangs from a task.
   [[nodiscard]] Status of_this_ledger(const Digest& ledger) const {
     if (ledger == *market.ledger_) return {};
-    return malformed(fmt::format("ledger: names {}, this one is {}", ledger.brief(), market.ledger_->brief()));
+    return malformed(
+        fmt::format("ledger: names {}, this one is {}", ledger.brief(), market.ledger_->brief()));
   }
 
   Status operator()(const manifest::LedgerPolicy& first) {
@@ -105,15 +138,19 @@ struct Rules {
 
   Status operator()(const manifest::Task& task) {
     if (!task.ledger)
-      return usage_error("the task names no ledger, so no ledger takes it", "submit it with dgx-submit --ledger");
+      return usage_error("the task names no ledger, so no ledger takes it",
+                         "submit it with dgx-submit --ledger");
     DGX_CHECK(of_this_ledger(*task.ledger));
     if (task.policy != *market.policy_) return usage_error("the task's policy is not the ledger's");
     DGX_CHECK(check_estimate(task));
     DGX_CHECK(has(statement.key_id, task.estimate.escrow, "the escrow"));
+    DGX_CHECK(check_bonds(task));
+    DGX_CHECK(check_store(task));
     TaskRecord record;
     record.task = signed_as(task);
-    record.opened_ms = now;
+    record.posted_ms = now;
     market.tasks_.emplace(statement.id, std::move(record));
+    market.unsettled_.insert(statement.id);
     move(statement.key_id.hex(), "escrow", task.estimate.escrow);
     return {};
   }
@@ -126,13 +163,36 @@ struct Rules {
   }
 
   Status operator()(const manifest::BeaconCommitment& offer) {
-    constexpr std::size_t kMaxOffers = 64;
     DGX_TRY(TaskRecord* const record, record_of(offer.task));
     DGX_CHECK(in_state(*record, {TaskState::kOpen}));
     DGX_CHECK(holds(*record, offer.dataset, offer.initial));
-    if (record->offers.size() == kMaxOffers)
-      return usage_error(fmt::format("the task has {} offers already", kMaxOffers));
-    record->offers.emplace(statement.id, signed_as(offer));
+    const std::int64_t bond = bonds_of(record->task.body).verifier;
+    DGX_CHECK(has(statement.key_id, bond, "the verifier's bond"));
+    record->offers.emplace(statement.id, OfferRecord{signed_as(offer), now});
+    move(statement.key_id.hex(), "bonds", bond);
+    return {};
+  }
+
+  /// Unlocks the bonds of all offers but one.
+  void release_offers(TaskRecord& record, const std::optional<Digest>& chosen) {
+    std::erase_if(record.offers, [&](const auto& offer) {
+      if (offer.first == chosen) return false;
+      move("bonds", offer.second.statement.key_id.hex(), bonds_of(record.task.body).verifier);
+      return true;
+    });
+  }
+
+  Status operator()(const manifest::OfferEnd& end) {
+    DGX_TRY(TaskRecord* const record, record_of(end.task));
+    DGX_CHECK(in_state(*record, {TaskState::kOpen}));
+    const auto offer = record->offers.find(end.commitment);
+    if (offer == record->offers.end())
+      return usage_error(fmt::format("offer {} is not in the ledger for this task", end.commitment.brief()));
+    DGX_CHECK(by(offer->second.statement.key_id, "offer's verifier"));
+    if (now < offer->second.logged_ms + kLeastOfferMs)
+      return usage_error(fmt::format("an offer stands for {} ms at least", kLeastOfferMs));
+    move("bonds", statement.key_id.hex(), bonds_of(record->task.body).verifier);
+    record->offers.erase(offer);
     return {};
   }
 
@@ -145,17 +205,15 @@ struct Rules {
       return usage_error(
           fmt::format("beacon commitment {} is not in the ledger for this task", assign.commitment.brief()));
     }
-    const Digest& verifier = offer->second.key_id;
+    const Digest verifier = offer->second.statement.key_id;
     if (verifier == statement.key_id) return unauthorised("solver and verifier are the same key");
-    const manifest::Policy& policy = record->task.body.policy;
-    DGX_CHECK(has(statement.key_id, policy.solver_bond, "the solver's bond"));
-    DGX_CHECK(has(verifier, policy.verifier_bond, "the verifier's bond"));
-    record->offer = assign.commitment;
+    const std::int64_t bond = bonds_of(record->task.body).solver;
+    DGX_CHECK(has(statement.key_id, bond, "the solver's bond"));
     record->solver = statement.key_id;
     record->verifier = verifier;
     record->assigned_ms = now;
-    move(statement.key_id.hex(), "bonds", policy.solver_bond);
-    move(verifier.hex(), "bonds", policy.verifier_bond);
+    move(statement.key_id.hex(), "bonds", bond);
+    release_offers(*record, assign.commitment);
     return {};
   }
 
@@ -174,8 +232,9 @@ struct Rules {
     DGX_CHECK(by(record->verifier, "verifier"));
     DGX_CHECK(in_state(*record, {TaskState::kProofCommitted}));
     DGX_CHECK(of_proof(*record, beacon.proof));
-    if (beacon.commitment != *record->offer) return malformed("commitment: is not the one assigned");
-    if (manifest::beacon_commitment(beacon.secret) != record->offers.at(*record->offer).body.commitment) {
+    const auto& [offer, assigned] = *record->offers.begin();
+    if (beacon.commitment != offer) return malformed("commitment: is not the one assigned");
+    if (manifest::beacon_commitment(beacon.secret) != assigned.statement.body.commitment) {
       return malformed("secret: is not the one committed to");
     }
     record->beacon = signed_as(beacon);
@@ -183,10 +242,26 @@ struct Rules {
     return {};
   }
 
+  /// What the operator has fetched and checked before logging it.
+  Status operator()(const manifest::Opening& opening) {
+    DGX_TRY(TaskRecord* const record, record_of(opening.task));
+    DGX_CHECK(by(record->solver, "solver"));
+    DGX_CHECK(of_proof(*record, opening.proof));
+    if (record->opening) return usage_error("the proof is opened already");
+    const OpeningDuty duty = *opening_duty(*record);
+    if (now < duty.begins_ms) return usage_error("the verifier may still reveal the beacon", "open after it");
+    if (now > duty.deadline_ms) return usage_error("the proof had to be opened before");
+    if (opening.after != duty.after)
+      return malformed(fmt::format("after: is {}, it must be {}", opening.after.brief(), duty.after.brief()));
+    record->opening = signed_as(opening);
+    record->opening_ms = now;
+    return {};
+  }
+
   Status operator()(const manifest::VerdictCommitment& commitment) {
     DGX_TRY(TaskRecord* const record, record_of(commitment.task));
     DGX_CHECK(by(record->verifier, "verifier"));
-    DGX_CHECK(in_state(*record, {TaskState::kProofCommitted, TaskState::kBeacon}));
+    DGX_CHECK(in_state(*record, {TaskState::kOpened}));
     DGX_CHECK(of_proof(*record, commitment.proof));
     record->verdict_commitment = commitment.commitment;
     record->verdict_commitment_ms = now;
@@ -211,7 +286,7 @@ struct Rules {
                          "verify with the beacon and the policy's draw");
     }
     const std::int64_t q = sample_count(n, task.policy.sample_ppm);
-    if (verdict.outcome != manifest::Outcome::kInconclusive && verdict.replayed != q) {
+    if (verdict.replayed != q) {
       return malformed(fmt::format("replayed: is {}, the policy draws {}", verdict.replayed, q));
     }
     return {};
@@ -229,11 +304,12 @@ struct Rules {
     DGX_CHECK(of_proof(*record, verdict.proof));
     if (record->verdict) return usage_error("the task has its verdict already");
     const bool refuted = verdict.outcome == manifest::Outcome::kRefuted;
-    // A refutation is never too late while objections are heard.
-    DGX_CHECK(refuted ? in_state(*record, {TaskState::kProofCommitted, TaskState::kBeacon,
-                                           TaskState::kVerifyCommitted, TaskState::kChallengeWindow})
-                      : in_state(*record, {TaskState::kProofCommitted, TaskState::kBeacon,
-                                           TaskState::kVerifyCommitted}));
+    // A refutation is never too early, since it needs nothing that the solver shows, nor too late while
+    // objections are heard.
+    DGX_CHECK(refuted ? in_state(*record,
+                                 {TaskState::kProofCommitted, TaskState::kAwaitingOpening, TaskState::kOpened,
+                                  TaskState::kVerifyCommitted, TaskState::kChallengeWindow})
+                      : in_state(*record, {TaskState::kOpened, TaskState::kVerifyCommitted}));
     DGX_CHECK(check_draw(*record, verdict));
     DGX_CHECK(check_committed(*record, verdict));
     record->verdict = signed_as(verdict);
@@ -241,20 +317,27 @@ struct Rules {
     return {};
   }
 
+  /// The submitter and the operator say that they have the final state; a solver says where the operator
+  /// fetched it.
+  [[nodiscard]] Status check_deliverer(const TaskRecord& record, const manifest::Delivery& delivery) const {
+    const bool by_receiver = statement.key_id == record.task.key_id || statement.key_id == market.operator_;
+    if (by_receiver && !delivery.location) return {};
+    if (delivery.location && record.solver == statement.key_id) return {};
+    return unauthorised(
+        "a delivery is signed by the submitter or the operator, or by the solver with a location");
+  }
+
   Status operator()(const manifest::Delivery& delivery) {
     DGX_TRY(TaskRecord* const record, record_of(delivery.task));
-    if (statement.key_id != record->task.key_id && statement.key_id != market.operator_) {
-      return unauthorised("a delivery is signed by the submitter or the operator");
-    }
+    DGX_CHECK(check_deliverer(*record, delivery));
     DGX_CHECK(of_proof(*record, delivery.proof));
     if (delivery.final_state != record->proof->body.final_state)
       return malformed("final: is not the proof's final state");
     if (record->delivered) return usage_error("the final state is delivered already");
-    DGX_CHECK(in_state(*record,
-                       {TaskState::kProofCommitted, TaskState::kBeacon, TaskState::kVerifyCommitted,
-                        TaskState::kChallengeWindow, TaskState::kArbitration, TaskState::kAwaitingDelivery}));
+    DGX_CHECK(in_state(*record, {TaskState::kProofCommitted, TaskState::kAwaitingOpening, TaskState::kOpened,
+                                 TaskState::kVerifyCommitted, TaskState::kChallengeWindow,
+                                 TaskState::kArbitration, TaskState::kAwaitingDelivery}));
     record->delivered = true;
-    record->delivered_ms = now;
     return {};
   }
 
@@ -267,14 +350,33 @@ struct Rules {
       return malformed(fmt::format("is not the settlement that follows from the ledger, which is \"{}\"",
                                    manifest::name_of(stands.settlement->reason)));
     }
-    const manifest::Task& task = record->task.body;
+    pay(*record, settlement);
+    record->settlement = settlement;
+    market.unsettled_.erase(settlement.task);
+    return {};
+  }
+
+  /// Pays out what the settlement lists, and unlocks the bonds that nobody has lost.
+  void pay(TaskRecord& record, const manifest::Settlement& settlement) {
+    const manifest::Task& task = record.task.body;
     market.accounts_["escrow"] -= task.estimate.escrow;
-    if (record->solver) market.accounts_["bonds"] -= task.policy.solver_bond + task.policy.verifier_bond;
-    market.accounts_["bonds"] -= std::ssize(record->games) * task.policy.challenger_bond;
+    const Bonds bonds = bonds_of(task);
+    if (record.solver) {
+      market.accounts_["bonds"] -= bonds.solver + bonds.verifier;
+    } else {
+      release_offers(record, std::nullopt);
+    }
+    const auto ends = ends_of(record, now);
+    for (std::size_t i = 0; i < record.games.size(); ++i) {
+      const GameRecord& game = record.games[i];
+      if (ends[i]->result == GameResult::kStands) {
+        market.accounts_["bonds"] -= game.bond;
+      } else {
+        move("bonds", game.game.dispute().challenger().hex(), game.bond);
+      }
+    }
     for (const manifest::Payout& payout : settlement.payouts)
       market.accounts_[payout.account] += payout.amount;
-    record->settlement = settlement;
-    return {};
   }
 
   Status operator()(const manifest::Deposit& deposit) {
@@ -289,11 +391,14 @@ struct Rules {
   }
 
   Status operator()(const manifest::Withdrawal& withdrawal) {
-    if (statement.key_id != withdrawal.account)
-      return unauthorised("a withdrawal is signed by the account's owner");
+    const bool owns = withdrawal.account == manifest::kTreasury
+                          ? statement.key_id == market.operator_
+                          : statement.key_id.hex() == withdrawal.account;
+    if (!owns)
+      return unauthorised("a withdrawal is signed by the account's owner; of the treasury, by the operator");
     DGX_CHECK(of_this_ledger(withdrawal.ledger));
     DGX_CHECK(has(withdrawal.account, withdrawal.amount, "the withdrawal"));
-    market.accounts_[withdrawal.account.hex()] -= withdrawal.amount;
+    market.accounts_[withdrawal.account] -= withdrawal.amount;
     market.withdrawn_ += withdrawal.amount;
     return {};
   }
@@ -303,41 +408,92 @@ struct Rules {
     return of_this_ledger(head.ledger);
   }
 
-  /// One game of a key about a thing at a time, none about what has fallen, and no more than a settlement can
-  /// pay.
-  [[nodiscard]] Status check_new(const TaskRecord& record, const manifest::Challenge& challenge) const {
-    std::size_t counted = 0;
-    for (const GameRecord& game : record.games) {
+  /// The submitter and the task's verifier have one game each about a statement that is never counted.
+  [[nodiscard]] bool is_counted(const TaskRecord& record, const std::vector<std::optional<GameEnd>>& ends,
+                                Challenged challenged) const {
+    if (statement.key_id != record.task.key_id && statement.key_id != record.verifier) return true;
+    for (std::size_t i = 0; i < ends.size(); ++i) {
+      const GameRecord& game = record.games[i];
+      if (!ends[i] && !game.counted && game.challenged() == challenged &&
+          game.game.dispute().challenger() == statement.key_id)
+        return true;
+    }
+    return false;
+  }
+
+  /// The bond of a new game: doubled for each game about the same statement that is open and counted, so that
+  /// keeping others out costs more than getting in.
+  [[nodiscard]] static std::int64_t bond_of(const TaskRecord& record,
+                                            const std::vector<std::optional<GameEnd>>& ends,
+                                            Challenged challenged, bool counted) {
+    constexpr int kMostDoublings = 20;
+    const std::int64_t bond = bonds_of(record.task.body).challenger;
+    if (!counted) return bond;
+    int doublings = 0;
+    for (std::size_t i = 0; i < ends.size(); ++i) {
+      if (!ends[i] && record.games[i].counted && record.games[i].challenged() == challenged) ++doublings;
+    }
+    doublings = std::min(doublings, kMostDoublings);
+    return bond > (manifest::kMaxInteger >> doublings) ? manifest::kMaxInteger : bond << doublings;
+  }
+
+  /// One game of a key about a thing at a time, none about what has fallen.
+  [[nodiscard]] Status check_new(const TaskRecord& record, const std::vector<std::optional<GameEnd>>& ends,
+                                 const manifest::Challenge& challenge) const {
+    for (std::size_t i = 0; i < ends.size(); ++i) {
+      const GameRecord& game = record.games[i];
       const manifest::Challenge& other = game.game.dispute().challenge.body;
-      const auto end = end_of(game, now);
-      if (!end || end->falls) ++counted;
       if (other.verdict != challenge.verdict) continue;
-      if (end && end->falls)
+      if (ends[i] && ends[i]->result == GameResult::kFalls)
         return usage_error(fmt::format("the {} has fallen already, in game {}",
                                        challenge.verdict ? "verdict" : "proof", game.id().brief()));
       const bool same = other.about == challenge.about && other.segment == challenge.segment &&
                         other.chunk == challenge.chunk;
-      if (!end && same && game.game.dispute().challenger() == statement.key_id)
+      if (!ends[i] && same && game.game.dispute().challenger() == statement.key_id)
         return usage_error(fmt::format("its signer's game {} about the same is open", game.id().brief()));
     }
-    if (counted < kMaxGames) return {};
-    return usage_error(fmt::format("the task has {} games that are open or won", counted));
+    return {};
+  }
+
+  /// When the move awaited is due. A defender's moves fall due one after another, over all games in which the
+  /// ledger awaits that key: so many games at once cannot make them late.
+  [[nodiscard]] std::int64_t move_deadline(const Game& game) const {
+    constexpr std::int64_t kMostWaiting = 63;
+    const std::int64_t window = game.dispute().task.body.policy.window_move_ms;
+    if (game.decision() || side_of(game.stage()) == Side::kChallenger) return now + window;
+    std::int64_t waiting = 0;
+    for (const Digest& task : market.unsettled_) {
+      const TaskRecord& record = market.tasks_.at(task);
+      const auto ends = record.games.empty() ? std::vector<std::optional<GameEnd>>{} : ends_of(record, now);
+      for (std::size_t i = 0; i < ends.size(); ++i) {
+        const Game& other = record.games[i].game;
+        const bool awaited = !ends[i] && side_of(other.stage()) == Side::kDefender;
+        if (awaited && record.games[i].id() != game.dispute().challenge.id &&
+            other.dispute().defender() == game.dispute().defender())
+          ++waiting;
+      }
+    }
+    return now + (std::min(waiting, kMostWaiting) + 1) * window;
   }
 
   Status operator()(const manifest::Challenge& challenge) {
     DGX_TRY(TaskRecord* const record, record_of(challenge.task));
     DGX_CHECK(of_proof(*record, challenge.proof));
     DGX_CHECK(in_state(*record, {TaskState::kChallengeWindow}));
-    DGX_CHECK(check_new(*record, challenge));
-    const std::int64_t bond = record->task.body.policy.challenger_bond;
+    const auto ends = ends_of(*record, now);
+    DGX_CHECK(check_new(*record, ends, challenge));
+    const Challenged challenged = challenge.verdict ? Challenged::kVerdict : Challenged::kProof;
+    const bool counted = is_counted(*record, ends, challenged);
+    const std::int64_t bond = bond_of(*record, ends, challenged, counted);
     DGX_CHECK(has(statement.key_id, bond, "the challenger's bond"));
     Dispute dispute{record->task, *record->proof, std::nullopt, std::nullopt, signed_as(challenge)};
     if (challenge.verdict) dispute.verdict = record->verdict;
-    const bool draws = challenge.about == manifest::About::kWitness || challenge.about == manifest::About::kRow;
-    if (draws && record->verdict && record->verdict->body.beacon)
-      dispute.beacon = record->beacon;
+    const bool draws =
+        challenge.about == manifest::About::kWitness || challenge.about == manifest::About::kRow;
+    if (draws && record->verdict && record->verdict->body.beacon) dispute.beacon = record->beacon;
     DGX_TRY(Game game, Game::open(std::move(dispute)));
-    record->games.push_back({std::move(game), now, now, std::nullopt});
+    const std::int64_t deadline = move_deadline(game);
+    record->games.push_back({std::move(game), bond, counted, now, deadline, std::nullopt});
     move(statement.key_id.hex(), "bonds", bond);
     return {};
   }
@@ -349,16 +505,23 @@ struct Rules {
     return usage_error(fmt::format("game {} is not in the ledger", game.brief()));
   }
 
+  [[nodiscard]] std::optional<GameEnd> end_of(const TaskRecord& record, const GameRecord& game) const {
+    return ends_of(record, now)[static_cast<std::size_t>(&game - record.games.data())];
+  }
+
   Status operator()(const manifest::Move& turn) {
     DGX_TRY(TaskRecord* const record, record_of(turn.task));
     DGX_TRY(GameRecord* const game, game_of(*record, turn.game));
-    if (const auto end = end_of(*game, now)) {
+    if (const auto end = end_of(*record, *game)) {
       return usage_error(fmt::format("game {} is over: the {} {}", game->id().brief(),
                                      game->game.dispute().verdict ? "verdict" : "proof",
-                                     end->falls ? "falls" : "stands"));
+                                     end->result == GameResult::kFalls    ? "falls"
+                                     : end->result == GameResult::kStands ? "stands"
+                                                                          : "has fallen in another"));
     }
     DGX_CHECK(game->game.apply(signed_as(turn)));
     game->last_ms = now;
+    game->deadline_ms = move_deadline(game->game);
     return {};
   }
 
@@ -366,7 +529,11 @@ struct Rules {
   Status operator()(const manifest::Ruling& ruling) {
     DGX_TRY(TaskRecord* const record, record_of(ruling.task));
     DGX_TRY(GameRecord* const game, game_of(*record, ruling.game));
-    if (!end_of(*game, now)) return usage_error(fmt::format("game {} is not over", game->id().brief()));
+    const auto end = end_of(*record, *game);
+    if (!end) return usage_error(fmt::format("game {} is not over", game->id().brief()));
+    if (end->result == GameResult::kReturned)
+      return usage_error(
+          fmt::format("game {} was not decided: its statement fell in another", game->id().brief()));
     DGX_TRY(const manifest::Ruling follows, game_at(*game, now).ruling());
     if (ruling != follows) {
       return malformed(
@@ -382,18 +549,51 @@ struct Rules {
   }
 };
 
+bool Market::is_pause(std::int64_t milliseconds) const {
+  if (!policy_ || milliseconds - clock_.receipt_now() <= 2 * heartbeat_ms(*policy_)) return false;
+  return std::any_of(unsettled_.begin(), unsettled_.end(), [&](const Digest& task) {
+    return standing(tasks_.at(task), clock_.now()).deadline_ms.has_value();
+  });
+}
+
+namespace {
+
+/// After a pause the ledger goes on with a tree head that says so, and at no other time is there one.
+Status check_pause(const Signed<Body>& statement, bool must) {
+  const auto* head = std::get_if<manifest::TreeHead>(&statement.body);
+  const bool is = head != nullptr && head->pause;
+  if (is == must) return {};
+  if (is) return malformed("pause: the operator was not away, or nothing waited");
+  return usage_error("the ledger was silent for more than two heartbeats while a deadline ran",
+                     "if the clock is right, --after-pause records the pause and moves every deadline");
+}
+
+}  // namespace
+
 Status Market::apply(const Signed<Body>& statement, std::int64_t milliseconds) {
   const std::string_view kind = manifest::name_of(manifest::kind_of(statement.body));
   const std::string where = fmt::format("{} {}", kind, statement.id.brief());
-  if (milliseconds < now_ms_) return malformed(where + ": earlier than the entry before");
-  if (!policy_ && !std::holds_alternative<manifest::LedgerPolicy>(statement.body)) {
+  const bool first = !policy_.has_value();
+  if (!first && milliseconds < clock_.receipt_now())
+    return malformed(where + ": earlier than the entry before");
+  if (first && !std::holds_alternative<manifest::LedgerPolicy>(statement.body)) {
     return malformed(where + ": the first statement must be the operator's policy");
   }
   if (seen_.contains(statement.id)) return usage_error(where + ": is in the ledger already");
-  Status status = std::visit(Rules{*this, statement, milliseconds}, statement.body);
+  const bool pause = is_pause(milliseconds);
+  Status status = check_pause(statement, pause);
+  const MarketClock clock = first ? MarketClock(milliseconds) : clock_;
+  if (status.ok())
+    status =
+        std::visit(Rules{*this, statement, pause ? clock.now() : clock.at(milliseconds)}, statement.body);
   if (!status.ok()) return within(where, std::move(status).error());
   seen_.insert(statement.id);
-  now_ms_ = milliseconds;
+  clock_ = clock;
+  if (pause) {
+    clock_.pause(milliseconds, heartbeat_ms(*policy_));
+  } else {
+    clock_.advance(milliseconds);
+  }
   return {};
 }
 
@@ -416,8 +616,8 @@ std::int64_t Market::total() const { return deposited_ - withdrawn_; }
 
 std::vector<manifest::Settlement> Market::due(std::int64_t milliseconds) const {
   std::vector<manifest::Settlement> out;
-  for (const auto& [id, record] : tasks_) {
-    const Standing stands = standing(record, milliseconds);
+  for (const Digest& task : unsettled_) {
+    const Standing stands = standing(tasks_.at(task), clock_.at(milliseconds));
     if (stands.settlement) out.push_back(*stands.settlement);
   }
   return out;

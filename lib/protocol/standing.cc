@@ -1,9 +1,8 @@
 #include <algorithm>
 #include <array>
 
-#include "dgx/protocol/segments.h"
+#include "dgx/core/checked.h"
 #include "dgx/protocol/settlement.h"
-#include "dgx/protocol/verify.h"
 
 namespace dgx::protocol {
 namespace {
@@ -11,25 +10,42 @@ namespace {
 using manifest::Outcome;
 using manifest::Reason;
 
+constexpr std::int64_t kMinute = 60'000;
+constexpr std::int64_t kPriceUnit = 1'000'000'000;
+
 bool is_refuted(const TaskRecord& record) {
   return record.verdict && record.verdict->body.outcome == Outcome::kRefuted;
 }
 
-Challenged challenged_by(const GameRecord& game) {
-  return game.game.dispute().verdict ? Challenged::kVerdict : Challenged::kProof;
+/// What the verifier's work earned. A verdict of the policy's draw earns the estimate's fee, which was locked
+/// for just that draw; of a chosen one, the price of the work it states and the policy's fee, at most as
+/// much.
+std::optional<std::int64_t> fee_of(const TaskRecord& record) {
+  if (!record.verdict) return std::nullopt;
+  const manifest::Task& task = record.task.body;
+  const manifest::Verdict& verdict = record.verdict->body;
+  if (verdict.draw == manifest::Draw::kPolicy) return task.estimate.fee;
+  const auto price = mul_div(verdict.work, task.price, kPriceUnit);
+  if (!price.ok()) return task.estimate.fee;
+  const auto fee = checked_add(*price, task.policy.verifier_fee);
+  return fee ? std::min(*fee, task.estimate.fee) : task.estimate.fee;
 }
 
-/// All games are over when somebody is due.
+/// All games are over when a task is due.
 Stakes stakes_of(const TaskRecord& record, std::int64_t now) {
-  Stakes out{record.task.key_id.hex(),
-             record.solver ? record.solver->hex() : "",
-             record.verifier ? record.verifier->hex() : "",
-             is_refuted(record),
-             {}};
-  for (const GameRecord& game : record.games) {
-    const auto end = end_of(game, now);
-    out.games.push_back(
-        {game.game.dispute().challenger().hex(), challenged_by(game), end.has_value() && end->falls});
+  Stakes out;
+  out.submitter = record.task.key_id.hex();
+  out.solver = record.solver ? record.solver->hex() : "";
+  out.verifier = record.verifier ? record.verifier->hex() : "";
+  out.proved = record.proof.has_value();
+  out.drawn = record.beacon.has_value();
+  out.refuted = is_refuted(record);
+  out.fee = fee_of(record);
+  const auto ends = ends_of(record, now);
+  for (std::size_t i = 0; i < record.games.size(); ++i) {
+    const GameRecord& game = record.games[i];
+    out.games.push_back({game.game.dispute().challenger().hex(), game.challenged(),
+                         ends[i] ? ends[i]->result : GameResult::kReturned, game.bond});
   }
   return out;
 }
@@ -43,140 +59,141 @@ struct Games {
 
 Games games_of(const TaskRecord& record, std::int64_t now) {
   Games out;
-  for (const GameRecord& game : record.games) {
-    const auto end = end_of(game, now);
-    if (!end) {
-      out.open_until = std::max(out.open_until.value_or(0), game.deadline_ms());
+  const auto ends = ends_of(record, now);
+  for (std::size_t i = 0; i < record.games.size(); ++i) {
+    const GameRecord& game = record.games[i];
+    if (!ends[i]) {
+      out.open_until = std::max(out.open_until.value_or(0), game.deadline_ms);
       continue;
     }
-    out.last_end = std::max(out.last_end, end->milliseconds);
-    if (!end->falls) continue;
-    auto& fell = challenged_by(game) == Challenged::kProof ? out.proof_fell : out.verdict_fell;
-    fell = std::min(fell.value_or(end->milliseconds), end->milliseconds);
+    out.last_end = std::max(out.last_end, ends[i]->milliseconds);
+    if (ends[i]->result != GameResult::kFalls) continue;
+    auto& fell = game.challenged() == Challenged::kProof ? out.proof_fell : out.verdict_fell;
+    fell = std::min(fell.value_or(ends[i]->milliseconds), ends[i]->milliseconds);
   }
   return out;
-}
-
-/// Steps behind the verdict: those of the policy's draw, which the ledger can recompute; of a chosen draw,
-/// what its work says.
-std::optional<std::int64_t> replayed_steps(const TaskRecord& record) {
-  if (!record.verdict) return std::nullopt;
-  const manifest::Task& task = record.task.body;
-  std::int64_t work = record.verdict->body.work;
-  if (record.verdict->body.draw == manifest::Draw::kPolicy && record.beacon) {
-    const auto assignment = assign(record.task, *record.proof, &*record.beacon, *record.verifier);
-    if (!assignment.ok()) return 0;
-    const auto drawn = policy_draw(task, *assignment);
-    if (!drawn.ok()) return 0;
-    work = replay_work(task, *drawn).ok() ? *replay_work(task, *drawn) : work;
-  }
-  return task.estimate.step_operations == 0 ? 0 : work / task.estimate.step_operations;
 }
 
 Standing due(const TaskRecord& record, Reason reason, std::int64_t now) {
   manifest::Settlement settlement;
   settlement.task = record.task.id;
   settlement.reason = reason;
-  settlement.payouts = payouts(record.task.body, reason, stakes_of(record, now), replayed_steps(record));
+  settlement.payouts = payouts(record.task.body, reason, stakes_of(record, now));
   return {TaskState::kDue, std::nullopt, settlement};
 }
 
 /// What a task ends in whose proof did not fall, if the final state arrives. A verdict that fell counts as
-/// none.
+/// none; only a refutation that stands excuses a solver who did not open.
 Reason reason_of(const TaskRecord& record, const Games& games) {
-  if (!record.verdict) return Reason::kUnverified;
-  if (games.verdict_fell) return is_refuted(record) ? Reason::kOverturned : Reason::kUnverified;
-  switch (record.verdict->body.outcome) {
-    case Outcome::kAccepted:
-      return Reason::kAccepted;
-    case Outcome::kRefuted:
-      return Reason::kRefuted;
-    case Outcome::kInconclusive:
-      break;
+  const bool fell = games.verdict_fell.has_value();
+  if (is_refuted(record) && !fell) return Reason::kRefuted;
+  if (!record.opening) return Reason::kNoProof;
+  if (record.verdict && !fell) return Reason::kAccepted;
+  return is_refuted(record) ? Reason::kOverturned : Reason::kUnverified;
+}
+
+/// When the challenge window begins: with the last of opening, verdict (or the missed one) and the fall of a
+/// verdict, since whoever kept silent because of it can still object to the proof.
+std::int64_t window_begin(const TaskRecord& record, const Games& games, std::int64_t now) {
+  const manifest::Policy& policy = record.task.body.policy;
+  std::int64_t since = games.verdict_fell.value_or(0);
+  if (record.verdict) since = std::max(since, record.verdict_ms);
+  if (record.opening) {
+    since = std::max(since, record.opening_ms);
+  } else if (const auto duty = opening_duty(record); now <= duty->deadline_ms) {
+    since = std::max(since, duty->deadline_ms);  // it may still come
   }
-  return Reason::kInconclusive;
+  if (!record.verdict && record.beacon) {
+    const std::int64_t waited = record.verdict_commitment ? record.verdict_commitment_ms : record.opening_ms;
+    since = std::max(since, waited + policy.window_reveal_ms);
+  }
+  return since;
 }
 
 /// From the challenge window on: games end, then the final state is awaited if the solver is to be paid.
-Standing objected(const TaskRecord& record, std::int64_t window_end, const Games& games, std::int64_t now) {
+Standing objected(const TaskRecord& record, const Games& games, std::int64_t now) {
+  const manifest::Policy& policy = record.task.body.policy;
+  const std::int64_t window_end = window_begin(record, games, now) + policy.window_challenge_ms;
   if (now <= window_end) return {TaskState::kChallengeWindow, window_end, std::nullopt};
   if (games.open_until) return {TaskState::kArbitration, games.open_until, std::nullopt};
   if (games.proof_fell) return due(record, Reason::kConvicted, now);
   const Reason reason = reason_of(record, games);
-  const bool unpaid = reason == Reason::kRefuted || reason == Reason::kInconclusive;
+  const bool unpaid = reason == Reason::kRefuted || reason == Reason::kNoProof;
   if (unpaid || record.delivered) return due(record, reason, now);
-  const std::int64_t deadline =
-      std::max(window_end, games.last_end) + record.task.body.policy.window_delivery_ms;
+  const std::int64_t deadline = std::max(window_end, games.last_end) + policy.window_delivery_ms;
   if (now > deadline) return due(record, Reason::kNoDelivery, now);
   return {TaskState::kAwaitingDelivery, deadline, std::nullopt};
 }
 
-/// When a verdict falls the window begins anew: whoever kept silent because of it can still object to the
-/// proof.
-Standing with_verdict(const TaskRecord& record, std::int64_t now) {
-  const Games games = games_of(record, now);
-  const std::int64_t since = std::max(record.verdict_ms, games.verdict_fell.value_or(0));
-  return objected(record, since + record.task.body.policy.window_challenge_ms, games, now);
-}
-
-/// Proof logged, no verdict yet: which step the verifier owes, and until when.
-Standing awaiting_verdict(const TaskRecord& record, std::int64_t now) {
-  const manifest::Policy& policy = record.task.body.policy;
-  TaskState state = TaskState::kProofCommitted;
-  std::int64_t since = record.proof_ms;
-  if (record.beacon) {
-    state = TaskState::kBeacon;
-    since = record.beacon_ms;
+/// The proof is logged, and no verdict: who owes the next step, and until when; nullopt if the window has
+/// begun.
+std::optional<Standing> awaited_step(const TaskRecord& record, std::int64_t now) {
+  const std::int64_t window = record.task.body.policy.window_reveal_ms;
+  if (!record.beacon && now <= record.proof_ms + window)
+    return Standing{TaskState::kProofCommitted, record.proof_ms + window, std::nullopt};
+  if (!record.opening) {
+    const std::int64_t deadline = opening_duty(record)->deadline_ms;
+    if (now <= deadline) return Standing{TaskState::kAwaitingOpening, deadline, std::nullopt};
+    return due(record, Reason::kNoProof, now);
   }
-  if (record.verdict_commitment) {
-    state = TaskState::kVerifyCommitted;
-    since = record.verdict_commitment_ms;
-  }
-  const std::int64_t deadline = since + policy.window_reveal_ms;
-  if (now <= deadline) return {state, deadline, std::nullopt};
-  return objected(record, deadline + policy.window_challenge_ms, games_of(record, now), now);
+  if (!record.beacon) return std::nullopt;
+  const bool committed = record.verdict_commitment.has_value();
+  const std::int64_t deadline = (committed ? record.verdict_commitment_ms : record.opening_ms) + window;
+  if (now > deadline) return std::nullopt;
+  return Standing{committed ? TaskState::kVerifyCommitted : TaskState::kOpened, deadline, std::nullopt};
 }
 
 }  // namespace
 
 std::string_view name_of(TaskState state) {
-  constexpr std::array<std::string_view, 10> kNames{"open",        "assigned",          "proof-committed",
-                                                    "beacon",      "verify-committed",  "challenge-window",
-                                                    "arbitration", "awaiting-delivery", "due",
+  constexpr std::array<std::string_view, 11> kNames{"open",
+                                                    "assigned",
+                                                    "proof-committed",
+                                                    "awaiting-opening",
+                                                    "opened",
+                                                    "verify-committed",
+                                                    "challenge-window",
+                                                    "arbitration",
+                                                    "awaiting-delivery",
+                                                    "due",
                                                     "settled"};
   return kNames[static_cast<std::size_t>(state)];
 }
 
-std::int64_t GameRecord::deadline_ms() const {
-  return last_ms + game.dispute().task.body.policy.window_move_ms;
+std::optional<OpeningDuty> opening_duty(const TaskRecord& record) {
+  if (!record.proof) return std::nullopt;
+  const std::int64_t window = record.task.body.policy.window_reveal_ms;
+  if (record.beacon) return OpeningDuty{record.beacon->id, record.beacon_ms, record.beacon_ms + window};
+  // Without a beacon in time none can come, nor after a refutation that did not wait for one.
+  std::int64_t begins = record.proof_ms + window + 1;
+  if (record.verdict) begins = std::min(begins, record.verdict_ms);
+  return OpeningDuty{record.proof->id, begins, begins + window};
 }
 
-std::optional<GameEnd> end_of(const GameRecord& record, std::int64_t milliseconds) {
-  if (const auto& decision = record.game.decision()) return GameEnd{decision->falls, record.last_ms};
-  if (milliseconds <= record.deadline_ms()) return std::nullopt;
-  return GameEnd{side_of(record.game.stage()) == Side::kDefender, record.deadline_ms()};
+std::int64_t heartbeat_ms(const manifest::Policy& policy) {
+  const std::int64_t shortest =
+      std::min({policy.window_proof_ms, policy.window_reveal_ms, policy.window_challenge_ms,
+                policy.window_move_ms, policy.window_delivery_ms});
+  return std::max(shortest / 8, kMinute);
 }
 
-Game game_at(const GameRecord& record, std::int64_t milliseconds) {
-  Game out = record.game;
-  if (!out.decision() && milliseconds > record.deadline_ms()) out.miss_turn();
-  return out;
-}
-
-Standing standing(const TaskRecord& record, std::int64_t milliseconds) {
+Standing standing(const TaskRecord& record, std::int64_t now) {
   if (record.settlement) return {TaskState::kSettled, std::nullopt, std::nullopt};
   const manifest::Policy& policy = record.task.body.policy;
   if (!record.solver) {
-    const std::int64_t deadline = record.opened_ms + policy.window_proof_ms;
-    if (milliseconds > deadline) return due(record, Reason::kNoAssignment, milliseconds);
+    const std::int64_t deadline = record.posted_ms + policy.window_proof_ms;
+    if (now > deadline) return due(record, Reason::kNoAssignment, now);
     return {TaskState::kOpen, deadline, std::nullopt};
   }
   if (!record.proof) {
     const std::int64_t deadline = record.assigned_ms + policy.window_proof_ms;
-    if (milliseconds > deadline) return due(record, Reason::kNoProof, milliseconds);
+    if (now > deadline) return due(record, Reason::kNoProof, now);
     return {TaskState::kAssigned, deadline, std::nullopt};
   }
-  return record.verdict ? with_verdict(record, milliseconds) : awaiting_verdict(record, milliseconds);
+  if (!record.verdict) {
+    if (const auto awaited = awaited_step(record, now)) return *awaited;
+  }
+  return objected(record, games_of(record, now), now);
 }
 
 }  // namespace dgx::protocol

@@ -1,5 +1,5 @@
-// dgx-threats(7), rows 16, 18, 23 and 24: statements that are copied, replayed elsewhere, made late or too large. Everything is
-// correctly signed by someone; the market of a ledger is asked to take it.
+// dgx-threats(7), rows 16, 18, 23 and 24: statements that are copied, replayed elsewhere, made late or too
+// large. Everything is correctly signed by someone; the market of a ledger is asked to take it.
 
 #include <catch2/catch.hpp>
 
@@ -34,7 +34,11 @@ Market market_of(const std::vector<const TinyRun*>& runs) {
   Market market;
   REQUIRE(market.apply(signed_by(test::kOperator, test::ledger_policy()), 0).ok());
   for (const std::uint8_t who : {test::kSubmitter, test::kSolver, test::kVerifier}) {
-    REQUIRE(market.apply(signed_by(test::kOperator, Deposit{test::key_id(who), 100'000, "first", test::ledger_id()}), 0).ok());
+    REQUIRE(market
+                .apply(signed_by(test::kOperator,
+                                 Deposit{test::key_id(who), 100'000, "first", test::ledger_id()}),
+                       0)
+                .ok());
   }
   for (const TinyRun* run : runs) {
     REQUIRE(market.apply(any(run->task), 0).ok());
@@ -47,7 +51,7 @@ Market market_of(const std::vector<const TinyRun*>& runs) {
 /// Refused, and nothing has changed.
 std::string refused(Market& market, const Signed<Body>& statement) {
   const auto before = market.balances();
-  const Status status = market.apply(statement, market.now());
+  const Status status = market.apply(statement, market.clock().receipt_now());
   CHECK(market.balances() == before);
   return status.ok() ? "accepted" : status.error().message;
 }
@@ -82,7 +86,8 @@ TEST_CASE("a verifier cannot choose the draw either") {
   for (const char* word : {"a", "b", "c"}) {
     beacon.secret = test::digest(word);
     beacon.value = beacon_value(beacon.secret, beacon.proof);
-    CHECK_THAT(refused(market, signed_by(test::kVerifier, beacon)), Catch::Contains("is not the one committed to"));
+    CHECK_THAT(refused(market, signed_by(test::kVerifier, beacon)),
+               Catch::Contains("is not the one committed to"));
   }
 }
 
@@ -127,17 +132,22 @@ TEST_CASE("a signature does not move to another kind, body or signer") {
     return open_any(envelope.dump());
   };
   REQUIRE(forged(deposit.body, 1).ok());
-  CHECK(forged(Withdrawal{test::key_id(2), 5, "x", test::ledger_id()}, 1).error().code == ErrorCode::kUnauthorised);
-  CHECK(forged(Deposit{test::key_id(2), 6, "x", test::ledger_id()}, 1).error().code == ErrorCode::kUnauthorised);
-  CHECK(forged(Deposit{test::key_id(3), 5, "x", test::ledger_id()}, 1).error().code == ErrorCode::kUnauthorised);
+  CHECK(forged(Withdrawal{test::key_id(2).hex(), 5, "x", test::ledger_id()}, 1).error().code ==
+        ErrorCode::kUnauthorised);
+  CHECK(forged(Deposit{test::key_id(2), 6, "x", test::ledger_id()}, 1).error().code ==
+        ErrorCode::kUnauthorised);
+  CHECK(forged(Deposit{test::key_id(3), 5, "x", test::ledger_id()}, 1).error().code ==
+        ErrorCode::kUnauthorised);
   CHECK(forged(deposit.body, 2).error().code == ErrorCode::kUnauthorised);
 }
 
 TEST_CASE("a statement counts once, however often it is posted") {
   Market market = market_of({});
-  const auto deposit = signed_by(test::kOperator, Deposit{test::key_id(test::kSolver), 100'000, "first", test::ledger_id()});
+  const auto deposit =
+      signed_by(test::kOperator, Deposit{test::key_id(test::kSolver), 100'000, "first", test::ledger_id()});
   CHECK_THAT(refused(market, deposit), Catch::Contains("is in the ledger already"));
-  const auto withdrawal = signed_by(test::kSolver, Withdrawal{test::key_id(test::kSolver), 400, "out", test::ledger_id()});
+  const auto withdrawal =
+      signed_by(test::kSolver, Withdrawal{test::key_id(test::kSolver).hex(), 400, "out", test::ledger_id()});
   REQUIRE(market.apply(withdrawal, 1).ok());
   CHECK_THAT(refused(market, withdrawal), Catch::Contains("is in the ledger already"));
 }
@@ -148,15 +158,18 @@ TEST_CASE("nothing of one market counts in another of the same operator and rule
   Market market;
   REQUIRE(market.apply(second, 0).ok());
   for (const std::uint8_t who : {test::kSubmitter, test::kSolver, test::kVerifier}) {
-    const auto deposit = signed_by(test::kOperator, Deposit{test::key_id(who), 100'000, "first", test::ledger_id()});
+    const auto deposit =
+        signed_by(test::kOperator, Deposit{test::key_id(who), 100'000, "first", test::ledger_id()});
     CHECK_THAT(refused(market, deposit), Catch::Contains("ledger: names " + test::ledger_id().brief()));
-    REQUIRE(market.apply(signed_by(test::kOperator, Deposit{test::key_id(who), 100'000, "first", second.id}), 0).ok());
+    REQUIRE(
+        market.apply(signed_by(test::kOperator, Deposit{test::key_id(who), 100'000, "first", second.id}), 0)
+            .ok());
   }
-  const Withdrawal all{test::key_id(test::kSolver), 100'000, "all", test::ledger_id()};
+  const Withdrawal all{test::key_id(test::kSolver).hex(), 100'000, "all", test::ledger_id()};
   CHECK_THAT(refused(market, signed_by(test::kSolver, all)), Catch::Contains("ledger: names"));
   CHECK_THAT(refused(market, any(run.task)), Catch::Contains("ledger: names"));
-  for (const auto& later : {any(test::offer(run)), any(test::assignment(run)), any(run.proof), any(run.beacon),
-                            any(test::verdict(run)), any(test::delivery(run))}) {
+  for (const auto& later : {any(test::offer(run)), any(test::assignment(run)), any(run.proof),
+                            any(run.beacon), any(test::verdict(run)), any(test::delivery(run))}) {
     CHECK_THAT(refused(market, later), Catch::Contains("is not in the ledger"));
   }
   Task nowhere = run.task.body;
@@ -172,6 +185,10 @@ TEST_CASE("nobody acts in another's name") {
   }
   REQUIRE(market.apply(any(run.proof), 1).ok());
   REQUIRE(market.apply(any(run.beacon), 1).ok());
+  for (const std::uint8_t who : {test::kOperator, test::kSubmitter, test::kVerifier, std::uint8_t{9}}) {
+    CHECK(refused(market, signed_by(who, test::opening(run).body)) != "accepted");
+  }
+  REQUIRE(market.apply(any(test::opening(run)), 1).ok());
   const Verdict verdict = test::verdict(run).body;
   for (const std::uint8_t who : {test::kOperator, test::kSubmitter, test::kSolver, std::uint8_t{9}}) {
     CHECK(refused(market, signed_by(who, verdict)) != "accepted");
@@ -188,11 +205,13 @@ TEST_CASE("a verifier who echoes the proof, or copies another's rows, does not h
     TinyExecutor executor;
     const auto assignment = *assign(run.task, run.proof, nullptr, test::key_id(who));
     const auto i = static_cast<std::size_t>(index);
-    return *replay_segment(executor, run.states[i], segments[index], run.digests[i], run.digests[i + 1], assignment);
+    return *replay_segment(executor, run.states[i], segments[index], run.digests[i], run.digests[i + 1],
+                           assignment);
   };
   for (std::int64_t index = 0; index < segments.count(); ++index) {
     const Digest witness = replayed_by(test::kVerifier, index).witness;
-    // What can be had without computing: the committed states, as they are and bound to the key; another's witness.
+    // What can be had without computing: the committed states, as they are and bound to the key; another's
+    // witness.
     CHECK(witness != replayed_by(9, index).witness);
     for (const Digest& committed : run.digests) {
       CHECK(witness != committed);
@@ -208,6 +227,7 @@ TEST_CASE("a verdict cannot be copied from the one committed to, nor committed t
   Market market = market_of({&run});
   REQUIRE(market.apply(any(run.proof), 1).ok());
   REQUIRE(market.apply(any(run.beacon), 1).ok());
+  REQUIRE(market.apply(any(test::opening(run)), 1).ok());
   const auto verdict = test::verdict(run);
   const VerdictCommitment mine{run.task.id, run.proof.id, verdict_commitment(verdict.id, verdict.body.nonce)};
   // The copier signs the same body; its id, and with it the commitment, is another.
@@ -217,7 +237,8 @@ TEST_CASE("a verdict cannot be copied from the one committed to, nor committed t
   REQUIRE(market.apply(signed_by(test::kVerifier, mine), 2).ok());
   Verdict second_thoughts = verdict.body;
   second_thoughts.nonce = test::digest("another");
-  CHECK_THAT(refused(market, signed_by(test::kVerifier, second_thoughts)), Catch::Contains("is not the verdict committed to"));
+  CHECK_THAT(refused(market, signed_by(test::kVerifier, second_thoughts)),
+             Catch::Contains("is not the verdict committed to"));
 }
 
 TEST_CASE("deposits stop where a sum would no longer be exact, and the one too many changes nothing") {
@@ -225,8 +246,8 @@ TEST_CASE("deposits stop where a sum would no longer be exact, and the one too m
   int accepted = 0;
   std::string message;
   while (message.empty() && accepted < 100) {
-    const auto deposit =
-        signed_by(test::kOperator, Deposit{test::key_id(5), manifest::kMaxInteger / 8, std::to_string(accepted), test::ledger_id()});
+    const auto deposit = signed_by(test::kOperator, Deposit{test::key_id(5), manifest::kMaxInteger / 8,
+                                                            std::to_string(accepted), test::ledger_id()});
     const auto before = market.balances();
     const Status status = market.apply(deposit, 0);
     if (status.ok()) {

@@ -24,6 +24,8 @@ Policy policy() {
   out.solver_bond = 1'001;
   out.verifier_bond = 501;
   out.challenger_bond = 301;
+  out.solver_bond_ppm = 0;
+  out.verifier_bond_ppm = 0;
   out.verifier_fee = 7;
   out.treasury_ppm = 1'000;
   out.window_proof_ms = 1'000;
@@ -119,17 +121,19 @@ std::vector<Body> bodies() {
           Beacon{digest("task"), digest("commitment"), proof, secret, beacon_value(secret, proof)},
           Assign{digest("task"), digest("commitment"), digest("dataset"), digest("initial")},
           Deposit{key_id(1), 1'000'000, "payment 1", digest("ledger")},
-          Withdrawal{key_id(1), 17, "payment 2", digest("ledger")},
+          Withdrawal{key_id(1).hex(), 17, "payment 2", digest("ledger")},
           Proof{digest("task"), {digest("states"), 11}, digest("initial"), digest("final"), 100, 0.3125f},
           VerdictCommitment{digest("task"), proof, digest("verdict")},
           verdict,
-          Delivery{digest("task"), proof, digest("final")},
+          Delivery{digest("task"), proof, digest("final"), "run/final.h5"},
           Receipt{digest("ledger"), digest("statement"), 4, 1'700'000'000'000, {digest("root"), 5}},
-          TreeHead{digest("ledger"), {digest("root"), 5}, 1'700'000'000'000},
+          TreeHead{digest("ledger"), {digest("root"), 5}, 1'700'000'000'000, false},
           Settlement{digest("task"), Reason::kRefuted, payouts},
           challenge(),
           Move{digest("task"), digest("game"), 2, digest("previous"), {{"kind", "name"}, {"index", 3}}},
-          ruling()};
+          ruling(),
+          OfferEnd{digest("task"), digest("commitment")},
+          Opening{digest("task"), proof, digest("beacon"), "task-1/opening"}};
 }
 
 }  // namespace dgx::test

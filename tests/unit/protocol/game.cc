@@ -85,8 +85,12 @@ Signed<Assign> assignment(const TinyRun& run) {
   return *seal(Assign{run.task.id, offer(run).id, body.dataset.digest, body.initial.digest}, key(kSolver));
 }
 
+Signed<Opening> opening(const TinyRun& run, bool without_beacon) {
+  return *seal(Opening{run.task.id, run.proof.id, without_beacon ? run.proof.id : run.beacon.id, "opening"}, key(kSolver));
+}
+
 Signed<Delivery> delivery(const TinyRun& run) {
-  return *seal(Delivery{run.task.id, run.proof.id, run.proof.body.final_state}, key(kSubmitter));
+  return *seal(Delivery{run.task.id, run.proof.id, run.proof.body.final_state, std::nullopt}, key(kSubmitter));
 }
 
 Signed<Verdict> verdict(const TinyRun& run, std::span<const std::int64_t> chosen) {

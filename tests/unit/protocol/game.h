@@ -59,6 +59,8 @@ inline constexpr std::uint8_t kStranger = 5;
 [[nodiscard]] TinyRun tiny_run(TinyExecutor& executor, const std::string& name = "tiny");
 [[nodiscard]] manifest::Signed<manifest::BeaconCommitment> offer(const TinyRun& run);
 [[nodiscard]] manifest::Signed<manifest::Assign> assignment(const TinyRun& run);
+/// The solver opens the proof after the beacon, or, with `without_beacon`, after the proof.
+[[nodiscard]] manifest::Signed<manifest::Opening> opening(const TinyRun& run, bool without_beacon = false);
 [[nodiscard]] manifest::Signed<manifest::Delivery> delivery(const TinyRun& run);
 /// An honest verifier's verdict over the policy's draw, or over `chosen`.
 [[nodiscard]] manifest::Signed<manifest::Verdict> verdict(const TinyRun& run,

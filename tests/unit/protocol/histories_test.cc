@@ -42,7 +42,7 @@ void add_game(Story& story, const Challenge& body, std::uint8_t challenger, std:
 /// A task's life up to a verdict, and games about its proof or, with `of_verdict`, about a refutation.
 Story story_of(const TinyRun& run, const Signed<Verdict>& verdict, bool of_verdict) {
   Story out{any(run.task),   any(test::offer(run)), any(test::assignment(run)), any(run.proof),
-            any(run.beacon), any(verdict),          any(test::delivery(run))};
+            any(run.beacon), any(test::opening(run)), any(verdict), any(test::delivery(run))};
   const Challenge body = of_verdict ? test::challenge_of(run, verdict) : test::challenge_of(run, 5);
   add_game(out, body, test::kStranger, of_verdict ? test::kVerifier : test::kSolver);
   add_game(out, body, of_verdict ? test::kSolver : test::kSubmitter,
@@ -88,7 +88,7 @@ TEST_CASE("random histories conserve the sum, and no balance is ever negative") 
   Story deposits;
   for (const std::uint8_t who : {test::kSubmitter, test::kSolver, test::kVerifier, test::kStranger}) {
     deposits.push_back(any(*seal(Deposit{test::key_id(who), 2'000, "one", test::ledger_id()}, test::key(test::kOperator))));
-    deposits.push_back(any(*seal(Withdrawal{test::key_id(who), 400, "out", test::ledger_id()}, test::key(who))));
+    deposits.push_back(any(*seal(Withdrawal{test::key_id(who).hex(), 400, "out", test::ledger_id()}, test::key(who))));
   }
   std::vector<Story> order = stories();
   order.insert(order.begin(), deposits);

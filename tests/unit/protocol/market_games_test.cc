@@ -42,13 +42,16 @@ struct World {
   explicit World(const TinyRun& of) : run(of) {
     take(any(*seal(test::ledger_policy(), test::key(test::kOperator))), 0);
     for (std::uint8_t who = test::kSubmitter; who < 70; ++who) {
-      take(any(*seal(Deposit{test::key_id(who), kMoney, "first", test::ledger_id()}, test::key(test::kOperator))), 0);
+      take(any(*seal(Deposit{test::key_id(who), kMoney, "first", test::ledger_id()},
+                     test::key(test::kOperator))),
+           0);
     }
     take(any(run.task), 0);
     take(any(test::offer(run)), 0);
     take(any(test::assignment(run)), 0);
     take(any(run.proof), 0);
     take(any(run.beacon), 0);
+    take(any(test::opening(run)), 0);
     take(any(test::delivery(run)), 0);
   }
   void take(const Signed<Body>& statement, std::int64_t now) {
@@ -114,16 +117,20 @@ Signed<Verdict> false_refutation(const TinyRun& run) {
   return *seal(body, test::key(test::kVerifier));
 }
 
+/// An acceptance of whatever was drawn: the ledger knows no states.
+Signed<Verdict> accepted(const TinyRun& run) {
+  Verdict body = test::verdict(honest()).body;
+  body.task = run.task.id;
+  body.proof = run.proof.id;
+  body.beacon = run.beacon.id;
+  return *seal(body, test::key(test::kVerifier));
+}
+
 }  // namespace
 
 TEST_CASE("a proof that falls in a game is a conviction, although its verdict accepted it") {
   World world(cheat());
-  // Whatever was drawn: the ledger knows no states.
-  Verdict accepted = test::verdict(honest()).body;
-  accepted.task = cheat().task.id;
-  accepted.proof = cheat().proof.id;
-  accepted.beacon = cheat().beacon.id;
-  world.take(any(*seal(accepted, test::key(test::kVerifier))), 0);
+  world.take(any(accepted(cheat())), 0);
   const auto game = world.challenge(test::challenge_of(cheat(), 5), test::kStranger, 900);
   CHECK(world.of("bonds") == 1'502 + kBond);
   CHECK(world.gain(test::kStranger) == -kBond);
@@ -132,11 +139,12 @@ TEST_CASE("a proof that falls in a game is a conviction, although its verdict ac
   CHECK(world.stands(1'001).deadline_ms == 1'300);
   world.defender_loses(game, test::kSolver, 1'200);
   CHECK(world.settle(1'200) == "convicted");
-  // Of 1,001: 250 to the challenger, 250 to the jackpot, 501 to the submitter.
+  // Of 1,001 the tax of 9 comes first; of the rest 248 are the finders', of whom the first has half, 248 the
+  // jackpot's, 496 the submitter's.
   CHECK(world.gain(test::kSolver) == -1'001);
-  CHECK(world.gain(test::kStranger) == 250);
-  CHECK(world.of("jackpot") == 250);
-  CHECK(world.gain(test::kSubmitter) == 501);
+  CHECK(world.gain(test::kStranger) == 124);
+  CHECK(world.of("jackpot") == 9 + 124 + 248);
+  CHECK(world.gain(test::kSubmitter) == 496);
   CHECK(world.gain(test::kVerifier) == 0);
 }
 
@@ -150,12 +158,12 @@ TEST_CASE("whoever misses a move loses the game at its deadline") {
     CHECK(world.refused(any(test::states_move(game, test::kSolver)), 1'401) ==
           "game " + game.id.brief() + " is over: the proof falls");
     CHECK(world.settle(1'401) == "convicted");
-    // The verifier refuted rightly: his fee (17 for one segment) comes first, and he is one of two finders,
-    // who have half of floor(984 / 4) each.
-    CHECK(world.gain(test::kVerifier) == 17 + 123);
-    CHECK(world.gain(test::kStranger) == 123);
-    CHECK(world.of("jackpot") == 246);
-    CHECK(world.gain(test::kSubmitter) == 492);
+    // The verifier refuted rightly: after the tax their fee (17 for one segment) is paid, and they are the
+    // first of two finders, who have a half and a quarter of floor(975 / 4).
+    CHECK(world.gain(test::kVerifier) == 17 + 121);
+    CHECK(world.gain(test::kStranger) == 60);
+    CHECK(world.of("jackpot") == 9 + 62 + 243);
+    CHECK(world.gain(test::kSubmitter) == 489);
   }
   SECTION("the challenger") {
     world.take(any(test::states_move(game, test::kSolver)), 1'400);
@@ -164,7 +172,7 @@ TEST_CASE("whoever misses a move loses the game at its deadline") {
     // Half of his bond is the defender's, who is refuted all the same.
     CHECK(world.gain(test::kStranger) == -kBond);
     CHECK(world.gain(test::kSolver) == -1'001 + 150);
-    CHECK(world.of("jackpot") == 246 + 151);
+    CHECK(world.of("jackpot") == 9 + 122 + 243 + 151);
   }
 }
 
@@ -179,11 +187,12 @@ TEST_CASE("a refutation that falls is overturned: the solver is paid, the verifi
   // From the fall on everybody may object to the proof again.
   CHECK(world.state(1'700) == "challenge-window");
   CHECK(world.settle(1'701) == "overturned");
-  // 501: 250 to the solver who won; the stranger's 301 are the verifier's (150) and the jackpot's.
-  CHECK(world.gain(test::kSolver) == 460 + 250);
-  CHECK(world.gain(test::kVerifier) == -501 + 150);
-  CHECK(world.gain(test::kStranger) == -kBond);
-  CHECK(world.of("jackpot") == 9 + 251 + 151);
+  // 501: of 250 the solver who won has half. The stranger, whose game was open when the verdict fell, risks
+  // nothing.
+  CHECK(world.gain(test::kSolver) == 460 + 125);
+  CHECK(world.gain(test::kVerifier) == -501);
+  CHECK(world.gain(test::kStranger) == 0);
+  CHECK(world.of("jackpot") == 9 + 251 + 125);
   CHECK(world.gain(test::kSubmitter) == -469);
 }
 
@@ -197,10 +206,10 @@ TEST_CASE("an accomplice's refutation cannot shelter a cheat until the window ha
   const auto late = world.challenge(test::challenge_of(cheat(), 5), test::kStranger, 2'001);
   world.defender_loses(late, test::kSolver, 2'002);
   CHECK(world.settle(2'002) == "convicted");
-  // The solver's own finding pays him 250 of the verifier's 501; the verifier has no part in the solver's.
-  CHECK(world.gain(test::kSolver) == -1'001 + 250);
+  // The solver's own finding pays them 125 of the verifier's 501; the verifier has no part in the solver's.
+  CHECK(world.gain(test::kSolver) == -1'001 + 125);
   CHECK(world.gain(test::kVerifier) == -501);
-  CHECK(world.gain(test::kStranger) == 250);
+  CHECK(world.gain(test::kStranger) == 124);
 }
 
 TEST_CASE("an acceptance whose witness is false falls, and counts as none") {
@@ -229,8 +238,8 @@ TEST_CASE("an acceptance whose witness is false falls, and counts as none") {
   CHECK(world.settle(1'301) == "unverified");
   CHECK(world.gain(test::kSolver) == 460);
   CHECK(world.gain(test::kVerifier) == -501);
-  CHECK(world.gain(test::kStranger) == 250);
-  CHECK(world.of("jackpot") == 9 + 251);
+  CHECK(world.gain(test::kStranger) == 125);
+  CHECK(world.of("jackpot") == 9 + 251 + 125);
 }
 
 TEST_CASE("a verdict of a chosen draw cannot name a beacon that is not there") {
@@ -259,13 +268,13 @@ TEST_CASE("a row that expects another state than the committed one fells its ver
   CHECK(world.refused(any(*seal(test::challenge_of(honest(), verdict), test::key(test::kSolver))), 11) ==
         "the verdict has fallen already, in game " + game.id.brief());
   CHECK(world.settle(1'011) == "overturned");
-  CHECK(world.gain(test::kStranger) == 250);
+  CHECK(world.gain(test::kStranger) == 125);
 }
 
 TEST_CASE("a challenge is taken while the window lasts, once, from somebody with money") {
   World world(honest());
   const auto early = *seal(test::challenge_of(honest(), 3), test::key(test::kStranger));
-  CHECK(world.refused(any(early), 0).ends_with(" is beacon"));
+  CHECK(world.refused(any(early), 0).ends_with(" is opened"));
   world.take(any(test::verdict(honest())), 100);
   CHECK(world.refused(any(*seal(test::challenge_of(honest(), 3), test::key(test::kSolver))), 100) ==
         "challenge: by the signer of what it challenges");
@@ -289,23 +298,114 @@ TEST_CASE("a challenge is taken while the window lasts, once, from somebody with
   CHECK(world.refused(any(*seal(test::challenge_of(honest(), 5), test::key(6))), 1'101).ends_with(" is due"));
 }
 
-TEST_CASE("a task has at most 64 games that are open or won") {
+TEST_CASE(
+    "each open game of a statement doubles the bond of the next, but for those whose money is at stake") {
   World world(honest());
   world.take(any(test::verdict(honest())), 0);
-  for (std::uint8_t i = 0; i < 64; ++i)
-    world.challenge(test::challenge_of(honest(), i % 10), static_cast<std::uint8_t>(5 + i), 900);
-  const auto one_more = any(*seal(test::challenge_of(honest(), 3), test::key(69)));
-  CHECK(world.refused(one_more, 900) == "the task has 64 games that are open or won");
-  SECTION("one that is lost makes room for another") {
-    const auto lost = *seal(test::challenge_of(honest(), 0), test::key(5));
-    world.challenger_loses(lost, test::kSolver, 5, 901);
-    world.take(one_more, 902);
+  const auto bond_of_last = [&] { return world.market.tasks().at(honest().task.id).games.back().bond; };
+  for (std::uint8_t i = 0; i < 8; ++i) {
+    world.challenge(test::challenge_of(honest(), i), static_cast<std::uint8_t>(10 + i), 10);
+    CHECK(bond_of_last() == kBond << i);
+  }
+  // 301 << 8 = 77,056 is beyond nobody here; 301 << 9 = 154,112 is.
+  world.challenge(test::challenge_of(honest(), 8), 30, 10);
+  CHECK(world.refused(any(*seal(test::challenge_of(honest(), 9), test::key(31))), 10)
+            .ends_with(" has 100000, the challenger's bond needs 154112"));
+  SECTION("the submitter and the verifier have a game each at one bond") {
+    world.challenge(test::challenge_of(honest(), 9), test::kSubmitter, 11);
+    CHECK(bond_of_last() == kBond);
+    world.challenge(test::challenge_of(honest(), 9), test::kVerifier, 11);
+    CHECK(bond_of_last() == kBond);
+    CHECK(world.refused(any(*seal(test::challenge_of(honest(), 1), test::key(test::kVerifier))), 11)
+              .ends_with("the challenger's bond needs 154112"));
+  }
+  SECTION("one that has ended makes room for another") {
+    world.challenger_loses(*seal(test::challenge_of(honest(), 0), test::key(10)), test::kSolver, 10, 11);
+    world.challenge(test::challenge_of(honest(), 9), 31, 12);
+    CHECK(bond_of_last() == kBond << 8);
   }
   SECTION("all of them can be paid") {
-    CHECK(world.settle(1'301) == "convicted");
-    CHECK(world.gain(5) == 0);  // 250 >> 63
-    CHECK(world.of("jackpot") == 500);
+    // The solver answers none: the first that is missed fells the proof, the others end with their bonds
+    // back.
+    CHECK(world.settle(100'000) == "convicted");
+    CHECK(world.gain(10) == 124);
+    CHECK(world.gain(11) == 0);
+    CHECK(world.gain(30) == 0);
   }
+}
+
+TEST_CASE("games won against a verdict shut nobody out of the proof") {
+  World world(cheat());
+  const auto verdict = false_refutation(cheat());
+  world.take(any(verdict), 0);
+  const auto swarm = world.challenge(test::challenge_of(cheat(), verdict), 10, 1);
+  world.challenge(test::challenge_of(cheat(), verdict), 11, 1);
+  world.defender_loses(swarm, test::kVerifier, 2);
+  const auto game = world.challenge(test::challenge_of(cheat(), 5), test::kStranger, 3);
+  CHECK(world.market.tasks().at(cheat().task.id).games.back().bond == kBond);
+  world.defender_loses(game, test::kSolver, 4);
+  CHECK(world.settle(1'005) == "convicted");
+  CHECK(world.gain(test::kStranger) == 124);
+}
+
+TEST_CASE("a cheat who convicts themselves after an honest challenge takes nothing from it") {
+  World world(cheat());
+  world.take(any(accepted(cheat())), 0);
+  const auto honest_game = world.challenge(test::challenge_of(cheat(), 5), test::kStranger, 10);
+  // Their own game is about another place, and lost at once by the solver's hand.
+  const auto own = world.challenge(test::challenge_of(cheat(), 2), 20, 10);
+  world.defender_loses(own, test::kSolver, 10);
+  SECTION("the honest game goes on, wins and has the first share") {
+    world.defender_loses(honest_game, test::kSolver, 300);
+    CHECK(world.settle(1'001) == "convicted");
+    CHECK(world.gain(test::kStranger) == 124);
+    CHECK(world.gain(20) == 62);
+  }
+  SECTION("who stops has the bond back, and the cheat has none of it") {
+    world.take(any(test::states_move(honest_game, test::kSolver)), 300);
+    CHECK(world.settle(1'001) == "convicted");
+    CHECK(world.gain(test::kStranger) == 0);
+    CHECK(world.gain(test::kSolver) == -1'001);
+  }
+}
+
+TEST_CASE("when a statement falls, later games about another place end with their bonds back") {
+  World world(cheat());
+  world.take(any(accepted(cheat())), 0);
+  const auto first = world.challenge(test::challenge_of(cheat(), 5), test::kStranger, 10);
+  const auto same = world.challenge(test::challenge_of(cheat(), 5), 20, 11);
+  const auto other = world.challenge(test::challenge_of(cheat(), 2), 21, 11);
+  world.defender_loses(first, test::kSolver, 12);
+  CHECK(world.refused(any(test::states_move(other, test::kSolver)), 13) ==
+        "game " + other.id.brief() + " is over: the proof has fallen in another");
+  CHECK(world.refused(any(*seal(test::challenge_of(cheat(), 6), test::key(22))), 13) ==
+        "the proof has fallen already, in game " + first.id.brief());
+  world.defender_loses(same, test::kSolver, 13);
+  CHECK(world.settle(1'001) == "convicted");
+  CHECK(world.gain(test::kStranger) == 124);
+  CHECK(world.gain(20) == 62);
+  CHECK(world.gain(21) == 0);
+}
+
+TEST_CASE("a defender's moves fall due one after another") {
+  World world(honest());
+  world.take(any(test::verdict(honest())), 0);
+  const auto deadline = [&](std::size_t game) {
+    return world.market.tasks().at(honest().task.id).games[game].deadline_ms;
+  };
+  const auto a = world.challenge(test::challenge_of(honest(), 1), 10, 0);
+  const auto b = world.challenge(test::challenge_of(honest(), 2), 11, 0);
+  const auto c = world.challenge(test::challenge_of(honest(), 3), 12, 0);
+  CHECK(deadline(0) == 400);
+  CHECK(deadline(1) == 800);
+  CHECK(deadline(2) == 1'200);
+  world.take(any(test::states_move(a, test::kSolver)), 400);
+  world.take(any(test::states_move(b, test::kSolver)), 800);
+  world.take(any(test::states_move(c, test::kSolver)), 1'200);
+  // The challengers have one window each.
+  CHECK(deadline(0) == 800);
+  CHECK(deadline(2) == 1'600);
+  CHECK(world.settle(1'601) == "accepted");
 }
 
 TEST_CASE("a move of a game that is not there, of nobody in it, or out of place changes nothing") {
@@ -359,7 +459,7 @@ TEST_CASE("without a verdict the proof can be challenged, and the silent verifie
   world.defender_loses(game, test::kSolver, 2'001);
   CHECK(world.settle(2'001) == "convicted");
   CHECK(world.gain(test::kVerifier) == -501);
-  CHECK(world.of("jackpot") == 250 + 501);
+  CHECK(world.of("jackpot") == 9 + 124 + 248 + 501);
 }
 
 TEST_CASE("a chunk that is demanded is answered in time, or the proof falls") {

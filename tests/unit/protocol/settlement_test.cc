@@ -18,7 +18,8 @@ namespace {
 constexpr std::int64_t kMoney = 100'000;
 
 Signed<Body> deposit(std::uint8_t who, const std::string& reference) {
-  return any(*seal(Deposit{test::key_id(who), kMoney, reference, test::ledger_id()}, test::key(test::kOperator)));
+  return any(
+      *seal(Deposit{test::key_id(who), kMoney, reference, test::ledger_id()}, test::key(test::kOperator)));
 }
 
 /// Policy and money for everyone, at time 0.
@@ -92,7 +93,9 @@ TEST_CASE("an accepted task pays everyone and refunds what was not used") {
   Market market = proved(run);
   CHECK(market.balances().at("escrow") == 555);
   CHECK(market.balances().at("bonds") == 1'502);
-  CHECK(refused(market, any(run.beacon), 500) == "accepted");
+  CHECK(refused(market, any(run.beacon), 300) == "accepted");
+  CHECK(refused(market, any(test::verdict(run)), 400).ends_with("is awaiting-opening"));
+  CHECK(refused(market, any(test::opening(run)), 500) == "accepted");
   CHECK(refused(market, any(test::verdict(run)), 1'000) == "accepted");
   CHECK(refused(market, any(test::delivery(run)), 1'500) == "accepted");
   CHECK(settle(market, 2'000) == "nothing due");
@@ -109,12 +112,12 @@ TEST_CASE("a refutation that stands slashes the solver's bond") {
   const std::vector<std::int64_t> all{0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
   CHECK(refused(market, any(test::verdict(run, all)), 500) == "accepted");
   CHECK(settle(market, 1'501) == "refuted");
-  // The fee for ten segments is capped at the estimate's 37; 964 of the bond are left: 241 each to verifier
-  // and jackpot, 482 to the submitter.
+  // The bond pays the tax of 9 and the fee for ten segments, capped at the estimate's 37; of the 955 left 238
+  // are the finders' (the first has half), 238 the jackpot's, 479 the submitter's.
   CHECK(of(market, test::kSolver) == kMoney - 1'001);
-  CHECK(of(market, test::kVerifier) == kMoney + 37 + 241);
-  CHECK(market.balances().at("jackpot") == 241);
-  CHECK(of(market, test::kSubmitter) == kMoney + 482);
+  CHECK(of(market, test::kVerifier) == kMoney + 37 + 119);
+  CHECK(market.balances().at("jackpot") == 9 + 119 + 238);
+  CHECK(of(market, test::kSubmitter) == kMoney + 479);
 }
 
 TEST_CASE("whoever misses a deadline loses his bond to the jackpot") {
@@ -139,11 +142,47 @@ TEST_CASE("whoever misses a deadline loses his bond to the jackpot") {
     CHECK(of(market, test::kSubmitter) == kMoney);
     CHECK(market.balances().at("jackpot") == 1'001);
   }
+  SECTION("no opening after the beacon") {
+    Market market = proved(run);
+    REQUIRE(refused(market, any(run.beacon), 500) == "accepted");
+    CHECK(settle(market, 1'500) == "nothing due");
+    Market late = market;
+    CHECK(refused(late, any(test::opening(run)), 1'501) == "the proof had to be opened before");
+    CHECK(settle(market, 1'501) == "no-proof");
+    // The bond pays the tax of 9 and the verifier's 7; the submitter has all of the escrow.
+    CHECK(of(market, test::kSolver) == kMoney - 1'001);
+    CHECK(of(market, test::kVerifier) == kMoney + 7);
+    CHECK(of(market, test::kSubmitter) == kMoney);
+    CHECK(market.balances().at("jackpot") == 994);
+  }
+  SECTION("neither a beacon nor an opening") {
+    Market market = proved(run);
+    CHECK(refused(market, any(test::opening(run, true)), 1'000) ==
+          "the verifier may still reveal the beacon");
+    CHECK(settle(market, 2'001) == "nothing due");
+    CHECK(settle(market, 2'002) == "no-proof");
+    CHECK(of(market, test::kSolver) == kMoney - 1'001);
+    CHECK(of(market, test::kVerifier) == kMoney - 501);
+    CHECK(of(market, test::kSubmitter) == kMoney);
+  }
+  SECTION("no beacon: the solver opens after the proof, and is paid after a window without objection") {
+    Market market = proved(run);
+    REQUIRE(refused(market, any(test::delivery(run)), 10) == "accepted");
+    REQUIRE(refused(market, any(test::opening(run)), 1'001) ==
+            "after: is " + run.beacon.id.brief() + ", it must be " + run.proof.id.brief());
+    REQUIRE(refused(market, any(test::opening(run, true)), 1'001) == "accepted");
+    CHECK(settle(market, 2'001) == "nothing due");
+    CHECK(settle(market, 2'002) == "unverified");
+    CHECK(of(market, test::kVerifier) == kMoney - 501);
+    CHECK(of(market, test::kSolver) == kMoney + 460);
+  }
   SECTION("no verdict: the solver is paid after a window without objection") {
     Market market = proved(run);
     REQUIRE(refused(market, any(test::delivery(run)), 10) == "accepted");
-    CHECK(settle(market, 2'000) == "nothing due");
-    CHECK(settle(market, 2'001) == "unverified");
+    REQUIRE(refused(market, any(run.beacon), 10) == "accepted");
+    REQUIRE(refused(market, any(test::opening(run)), 20) == "accepted");
+    CHECK(settle(market, 2'020) == "nothing due");
+    CHECK(settle(market, 2'021) == "unverified");
     CHECK(of(market, test::kVerifier) == kMoney - 501);
     CHECK(of(market, test::kSolver) == kMoney + 460);
     CHECK(market.balances().at("jackpot") == 501 + 9);
@@ -151,12 +190,14 @@ TEST_CASE("whoever misses a deadline loses his bond to the jackpot") {
   SECTION("no delivery") {
     Market market = proved(run);
     REQUIRE(refused(market, any(run.beacon), 0) == "accepted");
+    REQUIRE(refused(market, any(test::opening(run)), 0) == "accepted");
     REQUIRE(refused(market, any(test::verdict(run)), 0) == "accepted");
     CHECK(settle(market, 2'000) == "nothing due");
     CHECK(settle(market, 2'001) == "no-delivery");
+    // The bond pays tax and fee.
     CHECK(of(market, test::kSolver) == kMoney - 1'001);
     CHECK(of(market, test::kVerifier) == kMoney + 37);
-    CHECK(of(market, test::kSubmitter) == kMoney - 37);
+    CHECK(of(market, test::kSubmitter) == kMoney);
   }
 }
 
@@ -165,9 +206,13 @@ TEST_CASE("what the rules do not allow changes nothing and says why") {
   Market market = proved(run);
   const auto before = market.balances();
   CHECK(refused(market, any(run.proof), 0) == "is in the ledger already");
-  CHECK(refused(market, any(test::verdict(run)), 0) == "beacon: is not the task's");
+  CHECK(refused(market, any(test::verdict(run)), 0).ends_with("is proof-committed"));
   const std::vector<std::int64_t> chosen{1, 2, 3};
-  CHECK(refused(market, any(test::verdict(run, chosen)), 0) ==
+  Market opened = market;
+  REQUIRE(refused(opened, any(run.beacon), 0) == "accepted");
+  REQUIRE(refused(opened, any(test::opening(run)), 0) == "accepted");
+  CHECK(refused(opened, any(test::opening(run)), 0) == "is in the ledger already");
+  CHECK(refused(opened, any(test::verdict(run, chosen)), 0) ==
         "an acceptance of a chosen draw settles nothing");
   CHECK(refused(market, any(cheating_run().proof), 0).find("is not in the ledger") != std::string::npos);
   Beacon beacon = run.beacon.body;
@@ -180,11 +225,11 @@ TEST_CASE("what the rules do not allow changes nothing and says why") {
   const Deposit mine{test::key_id(test::kSolver), 5, "mine", test::ledger_id()};
   CHECK(refused(market, any(*seal(mine, test::key(test::kSolver))), 0).find("not by the ledger's operator") !=
         std::string::npos);
-  const Withdrawal large{test::key_id(test::kSolver), kMoney, "all", test::ledger_id()};
+  const Withdrawal large{test::key_id(test::kSolver).hex(), kMoney, "all", test::ledger_id()};
   CHECK(refused(market, any(*seal(large, test::key(test::kSolver))), 0)
             .find("has 98999, the withdrawal needs 100000") != std::string::npos);
   CHECK(refused(market, any(*seal(large, test::key(test::kVerifier))), 0) ==
-        "a withdrawal is signed by the account's owner");
+        "a withdrawal is signed by the account's owner; of the treasury, by the operator");
   CHECK(market.balances() == before);
 }
 
@@ -198,13 +243,14 @@ TEST_CASE("a settlement other than the one that follows is refused") {
   REQUIRE(due.size() == 1);
   due[0].payouts[0].amount += 1;
   CHECK(refused(market, any(*seal(due[0], test::key(test::kOperator))), 5'000) ==
-        "is not the settlement that follows from the ledger, which is \"no-delivery\"");
+        "is not the settlement that follows from the ledger, which is \"no-proof\"");
 }
 
 TEST_CASE("a verdict must be the one committed to") {
   const TinyRun& run = honest_run();
   Market market = proved(run);
   REQUIRE(refused(market, any(run.beacon), 0) == "accepted");
+  REQUIRE(refused(market, any(test::opening(run)), 0) == "accepted");
   const auto verdict = test::verdict(run);
   const VerdictCommitment other{run.task.id, run.proof.id, test::digest("other")};
   Market wrong = market;
@@ -221,15 +267,17 @@ TEST_CASE("payouts sum to what was locked, whatever the numbers") {
   const auto below = [&](std::int64_t n) {
     return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(n));
   };
-  constexpr std::array kReasons{Reason::kAccepted,     Reason::kRefuted,      Reason::kUnverified,
-                                Reason::kInconclusive, Reason::kNoAssignment, Reason::kNoProof,
-                                Reason::kNoDelivery,   Reason::kConvicted,    Reason::kOverturned};
+  constexpr std::array kReasons{Reason::kAccepted,     Reason::kRefuted,   Reason::kUnverified,
+                                Reason::kNoAssignment, Reason::kNoProof,   Reason::kNoDelivery,
+                                Reason::kConvicted,    Reason::kOverturned};
   for (int round = 0; round < 100'000; ++round) {
     Task task;
     task.policy = test::policy();
     task.policy.solver_bond = below(1 << 20);
     task.policy.verifier_bond = below(1 << 20);
     task.policy.challenger_bond = below(1 << 20);
+    task.policy.solver_bond_ppm = below(2'000'000);
+    task.policy.verifier_bond_ppm = below(2'000'000);
     task.policy.split_submitter_ppm = below(1'000'001);
     task.policy.split_verifier_ppm = below(1'000'001 - task.policy.split_submitter_ppm);
     task.policy.split_jackpot_ppm =
@@ -239,32 +287,36 @@ TEST_CASE("payouts sum to what was locked, whatever the numbers") {
                      below(1 << 20), 0};
     const Estimate& e = task.estimate;
     task.estimate.escrow = e.reward + e.fee + e.tax + e.treasury + e.margin;
-    const Reason reason = kReasons[static_cast<std::size_t>(below(9))];
-    const std::optional<std::int64_t> steps = below(2) == 0 ? std::nullopt : std::optional(below(1 << 20));
+    const Reason reason = kReasons[static_cast<std::size_t>(below(8))];
     // Roles may share a key.
-    Stakes stakes{"submitter",
-                  below(8) == 0 ? "submitter" : "solver",
-                  below(8) == 0 ? "solver" : "verifier",
-                  reason == Reason::kRefuted || below(2) == 0,
-                  {}};
-    if (reason == Reason::kConvicted) stakes.games.push_back({"winner", Challenged::kProof, true});
-    const bool proved = reason != Reason::kNoAssignment && reason != Reason::kNoProof;
-    while (proved && below(4) != 0) {
-      const Challenged statement = steps && below(2) == 0 ? Challenged::kVerdict : Challenged::kProof;
+    Stakes stakes;
+    stakes.submitter = "submitter";
+    stakes.solver = below(8) == 0 ? "submitter" : "solver";
+    stakes.verifier = below(8) == 0 ? "solver" : "verifier";
+    stakes.proved = reason != Reason::kNoAssignment && (reason != Reason::kNoProof || below(2) == 0);
+    stakes.drawn = stakes.proved && below(2) == 0;
+    if (stakes.proved && below(2) == 0) stakes.fee = below(task.estimate.fee + 1);
+    stakes.refuted = reason == Reason::kRefuted || below(2) == 0;
+    if (reason == Reason::kConvicted)
+      stakes.games.push_back({"winner", Challenged::kProof, GameResult::kFalls, below(1 << 20)});
+    while (stakes.proved && below(4) != 0) {
+      const Challenged statement = stakes.fee && below(2) == 0 ? Challenged::kVerdict : Challenged::kProof;
       const bool may_fall =
           reason == Reason::kConvicted || (statement == Challenged::kVerdict && reason != Reason::kRefuted);
-      stakes.games.push_back(
-          {"challenger " + std::to_string(below(70)), statement, may_fall && below(2) == 0});
+      const auto result = static_cast<GameResult>(may_fall ? below(3) : 1 + below(2));
+      stakes.games.push_back({"challenger " + std::to_string(below(70)), statement, result, below(1 << 20)});
     }
-    std::int64_t sum = 0;
-    for (const Payout& payout : payouts(task, reason, stakes, steps)) {
+    std::int64_t sum = 0, lost = 0;
+    for (const DecidedGame& game : stakes.games) lost += game.result == GameResult::kStands ? game.bond : 0;
+    const auto list = payouts(task, reason, stakes);
+    REQUIRE(list.size() <= 80);
+    for (const Payout& payout : list) {
       REQUIRE(payout.amount > 0);
       sum += payout.amount;
     }
-    const bool assigned = reason != Reason::kNoAssignment;
+    const Bonds bonds = bonds_of(task);
     REQUIRE(sum == task.estimate.escrow +
-                       (assigned ? task.policy.solver_bond + task.policy.verifier_bond : 0) +
-                       std::ssize(stakes.games) * task.policy.challenger_bond);
+                       (reason == Reason::kNoAssignment ? 0 : bonds.solver + bonds.verifier) + lost);
   }
 }
 

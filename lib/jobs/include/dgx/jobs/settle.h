@@ -39,6 +39,9 @@ struct LedgerWriter {
   LedgerFile file;
   KeyFile key;
   std::function<std::int64_t()> clock = ledger::clock_milliseconds;
+  /// The operator was away while a deadline ran, and says that the clock is right: the pause is recorded first. Without it
+  /// such a gap is kUsage, since a clock that jumps looks the same.
+  bool after_pause = false;
 };
 
 /// Creates LEDGER.jsonl and LEDGER.receipts.jsonl with the policy of `policy_path`
@@ -81,6 +84,11 @@ struct Appended {
 /// Records the clock, then settles what is due, of one task (find_task) or of all.
 [[nodiscard]] Result<std::vector<Logged>> run_ledger(const LedgerWriter& writer,
                                                      const std::optional<std::string>& task);
+/// How long run_ledger() can wait: until the next deadline has passed, or the next heartbeat is due. nullopt if nothing waits
+/// in the ledger.
+[[nodiscard]] Result<std::optional<std::int64_t>> milliseconds_to_run(const LedgerWriter& writer);
+/// By how much the operator's clock is behind the last receipt: then no deadline passes until it has caught up.
+[[nodiscard]] Result<std::int64_t> clock_lag(const LedgerWriter& writer);
 
 /// A ledger read, replayed and found to follow the rules.
 struct LedgerView {

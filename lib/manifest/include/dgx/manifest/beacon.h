@@ -57,4 +57,16 @@ struct Assign {
   [[nodiscard]] std::vector<Subject> subjects() const;
 };
 
+/// A verifier takes back an offer that nobody has taken up; their bond is free again.
+struct OfferEnd {
+  static constexpr Kind kKind = Kind::kOfferEnd;
+
+  Digest task;
+  Digest commitment;  ///< id of their beacon-commitment statement
+
+  [[nodiscard]] json::Object predicate() const;
+  [[nodiscard]] static OfferEnd read(json::Fields& in);
+  [[nodiscard]] std::vector<Subject> subjects() const;
+};
+
 }  // namespace dgx::manifest

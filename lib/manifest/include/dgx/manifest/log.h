@@ -26,13 +26,15 @@ struct Receipt {
 };
 
 /// A ledger's head at a time: exported before a beacon round, so that the past cannot be rewritten. As an
-/// entry of its own ledger it records the operator's clock.
+/// entry of its own ledger it records the operator's clock; with `pause` it also says that the operator was away since the
+/// entry before, so that no deadline passes for it (dgx-protocol(7), "TIME").
 struct TreeHead {
   static constexpr Kind kKind = Kind::kTreeHead;
 
   Digest ledger;
   RootReference head;
   std::int64_t milliseconds = 0;
+  bool pause = false;
 
   [[nodiscard]] json::Object predicate() const;
   [[nodiscard]] static TreeHead read(json::Fields& in);

@@ -1,13 +1,18 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dgx/core/json.h"
 #include "dgx/manifest/subject.h"
 
 namespace dgx::manifest {
+
+/// The account that the operator pays the market's own costs from.
+inline constexpr std::string_view kTreasury = "treasury";
 
 /// Money comes in: signed by the ledger's operator.
 struct Deposit {
@@ -23,11 +28,11 @@ struct Deposit {
   [[nodiscard]] std::vector<Subject> subjects() const;
 };
 
-/// Money goes out: signed by the account's owner.
+/// Money goes out: signed by the account's owner, or, out of the treasury, by the operator.
 struct Withdrawal {
   static constexpr Kind kKind = Kind::kWithdrawal;
 
-  Digest account;
+  std::string account;  ///< key id in hex, or "treasury"
   std::int64_t amount = 0;
   std::string reference;
   Digest ledger;
@@ -37,13 +42,15 @@ struct Withdrawal {
   [[nodiscard]] std::vector<Subject> subjects() const;
 };
 
-/// The final state reached the submitter: signed by him, or by the operator who fetched it.
+/// The final state reached the submitter: signed by them, or by the operator who fetched it; or by the solver, who says where
+/// in the operator's store it lies, so that nobody's silence can keep it from being delivered.
 struct Delivery {
   static constexpr Kind kKind = Kind::kDelivery;
 
   Digest task;
   Digest proof;
   Digest final_state;
+  std::optional<std::string> location;  ///< exactly if the solver signs; as in Opening
 
   [[nodiscard]] json::Object predicate() const;
   [[nodiscard]] static Delivery read(json::Fields& in);
@@ -54,14 +61,13 @@ struct Delivery {
 enum class Reason {
   kAccepted,    ///< all pass: reward, fee, tax; the rest is refunded
   kRefuted,     ///< a refutation stands: the solver's bond is split
-  kUnverified,  ///< no verdict came, and the challenge window passed: the solver is paid, the verifier's bond
-                ///< is lost
-  kInconclusive,  ///< the verifier could not decide: bonds back, refund
+  kUnverified,  ///< the proof was opened, no verdict came, and the challenge window passed: the solver is paid, the
+                ///< verifier's bond is lost
   kNoAssignment,  ///< nobody took the task: refund
-  kNoProof,       ///< the solver missed the deadline: his bond to the jackpot, refund
-  kNoDelivery,    ///< the solver kept the weights: his bond to the jackpot, refund less the verifier's fee
-  kConvicted,     ///< the proof fell in a game: the solver's bond is split, whatever the verdict said
-  kOverturned,    ///< a refutation fell in a game and the proof did not: the solver is paid
+  kNoProof,     ///< the solver gave no proof in time, or did not open it: their bond to the jackpot, refund
+  kNoDelivery,  ///< the solver kept the weights: their bond to the jackpot, refund less the verifier's fee
+  kConvicted,   ///< the proof fell in a game: the solver's bond is split, whatever the verdict said
+  kOverturned,  ///< a refutation fell in a game and the proof did not: the solver is paid
 };
 [[nodiscard]] std::string_view name_of(Reason reason);
 

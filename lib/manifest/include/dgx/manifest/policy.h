@@ -20,6 +20,11 @@ struct Policy {
   std::int64_t solver_bond = 0;
   std::int64_t verifier_bond = 0;
   std::int64_t challenger_bond = 0;
+  std::int64_t solver_bond_ppm = 0;
+  std::int64_t verifier_bond_ppm = 0;
+  std::int64_t challenger_bond_ppm = 0;
+  std::int64_t unsafe_bonds = 0;
+  std::int64_t store_bytes = 0;
   std::int64_t verifier_fee = 0;
   std::int64_t window_proof_ms = 0;
   std::int64_t window_reveal_ms = 0;

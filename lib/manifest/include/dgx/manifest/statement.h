@@ -12,6 +12,7 @@
 #include "dgx/manifest/envelope.h"
 #include "dgx/manifest/log.h"
 #include "dgx/manifest/money.h"
+#include "dgx/manifest/opening.h"
 #include "dgx/manifest/policy.h"
 #include "dgx/manifest/profile.h"
 #include "dgx/manifest/proof.h"
@@ -24,7 +25,7 @@ namespace dgx::manifest {
 /// The body of any statement. A body does not hold its signer: sealing adds the public key to the predicate.
 using Body = std::variant<Task, LedgerPolicy, Profile, BeaconCommitment, Beacon, Assign, Deposit, Withdrawal, Proof,
                           VerdictCommitment, Verdict, Delivery, Receipt, TreeHead, Settlement, Challenge,
-                          Move, Ruling>;
+                          Move, Ruling, OfferEnd, Opening>;
 
 [[nodiscard]] Kind kind_of(const Body& body);
 /// Whether JSON says of itself that it is a statement of dgx, of whatever version.

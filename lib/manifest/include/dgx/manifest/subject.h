@@ -29,6 +29,8 @@ enum class Kind {
   kChallenge,
   kMove,
   kRuling,
+  kOfferEnd,
+  kOpening,
 };
 
 /// "task", "beacon-commitment", …

@@ -13,7 +13,7 @@
 
 namespace dgx::manifest {
 
-enum class Outcome { kAccepted, kRefuted, kInconclusive };
+enum class Outcome { kAccepted, kRefuted };
 enum class Draw { kPolicy, kChosen };
 /// Why a replayed segment does or does not agree with the proof.
 enum class RowReason {
@@ -60,7 +60,7 @@ struct Verdict {
   Digest proof;                  ///< id of the proof statement
   std::optional<Digest> beacon;  ///< id of the beacon statement; required with Draw::kPolicy
   Draw draw = Draw::kChosen;
-  Outcome outcome = Outcome::kInconclusive;
+  Outcome outcome = Outcome::kAccepted;
   std::int64_t segments = 0;  ///< N, of the task
   std::int64_t replayed = 0;  ///< rows
   RootReference rows;

@@ -28,4 +28,13 @@ struct EstimateInput {
 /// as the size of a state. Whoever has the program compares those two with it.
 [[nodiscard]] Status check_estimate(const manifest::Task& task);
 
+/// The most bytes that an opening of the task's proof may have in a store (dgx-protocol(7), "OPENING"): what
+/// dgx-prove writes always fits. kUsage if it exceeds 2^53.
+[[nodiscard]] Result<std::int64_t> opening_bytes(const manifest::Task& task);
+
+/// C/c - R, at least 0: the smallest solver's bond with which no cheat pays who has no benefit from outside;
+/// C is the price of the training, c the audited share, R the reward. kUsage if C exceeds 2^53.
+[[nodiscard]] std::int64_t least_solver_bond(std::int64_t cost, std::int64_t reward, std::int64_t audit_ppm);
+[[nodiscard]] Result<std::int64_t> least_solver_bond(const manifest::Task& task);
+
 }  // namespace dgx::protocol

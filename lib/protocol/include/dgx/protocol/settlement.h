@@ -13,16 +13,19 @@
 #include "dgx/ledger/ledger.h"
 #include "dgx/manifest/statement.h"
 #include "dgx/protocol/game.h"
+#include "dgx/protocol/market_clock.h"
+#include "dgx/protocol/payouts.h"
 
 namespace dgx::protocol {
 
-/// States of a task (dgx-protocol(7), "States of a task").
+/// States of a task (dgx-protocol(7), "STATES OF A TASK").
 enum class TaskState {
   kOpen,
   kAssigned,
-  kProofCommitted,
-  kBeacon,
-  kVerifyCommitted,
+  kProofCommitted,    ///< the verifier has to reveal their beacon
+  kAwaitingOpening,   ///< the beacon is there, or was missed: the solver has to open the proof
+  kOpened,            ///< the verifier has to give a verdict
+  kVerifyCommitted,   ///< the verifier has to show the verdict committed to
   kChallengeWindow,   ///< a verdict is there, or none came in time: whoever objects is heard
   kArbitration,       ///< the window passed; games are open
   kAwaitingDelivery,  ///< the window passed; the final state has not arrived
@@ -31,52 +34,73 @@ enum class TaskState {
 };
 [[nodiscard]] std::string_view name_of(TaskState state);
 
-/// At most this many games of a task are open or won, so that all who win fit into its settlement.
-inline constexpr std::size_t kMaxGames = 64;
-
-/// A game as the ledger has it.
+/// A game as the ledger has it. Times are the market's (MarketClock), here and below.
 struct GameRecord {
   Game game;
-  std::int64_t opened_ms = 0;
-  std::int64_t last_ms = 0;      ///< of its last statement
+  std::int64_t bond = 0;     ///< what its challenger has locked
+  bool counted = true;       ///< makes the next one dearer; not that of the submitter or the task's verifier
+  std::int64_t last_ms = 0;  ///< of its last statement
+  std::int64_t deadline_ms = 0;  ///< of the move that is awaited
   std::optional<Digest> ruling;  ///< id of the ruling that was logged
 
   [[nodiscard]] const Digest& id() const { return game.dispute().challenge.id; }
-  [[nodiscard]] std::int64_t deadline_ms() const;  ///< of the move that is awaited
+  [[nodiscard]] Challenged challenged() const {
+    return game.dispute().verdict ? Challenged::kVerdict : Challenged::kProof;
+  }
 };
 
 /// How a game ended, and when.
 struct GameEnd {
-  bool falls = false;  ///< the statement challenged
+  GameResult result = GameResult::kStands;
   std::int64_t milliseconds = 0;
 };
-/// nullopt while the game is open. Whoever has missed his deadline has lost at it.
-[[nodiscard]] std::optional<GameEnd> end_of(const GameRecord& record, std::int64_t milliseconds);
-/// The game as it stands at a moment: over if a deadline was missed.
-[[nodiscard]] Game game_at(const GameRecord& record, std::int64_t milliseconds);
+
+/// A verifier's offer. Its bond is locked until the assign, the task's end, or an offer-end.
+struct OfferRecord {
+  manifest::Signed<manifest::BeaconCommitment> statement;
+  std::int64_t logged_ms = 0;
+};
 
 /// What the ledger knows of one task.
 struct TaskRecord {
   manifest::Signed<manifest::Task> task;
-  std::int64_t opened_ms = 0;
-  std::map<Digest, manifest::Signed<manifest::BeaconCommitment>> offers;  ///< by statement id
-  std::optional<Digest> offer;                                            ///< the one assigned
-  std::optional<Digest> solver;                                           ///< key ids
+  std::int64_t posted_ms = 0;
+  std::map<Digest, OfferRecord>
+      offers;                    ///< by statement id; of an assigned task only the one that was chosen
+  std::optional<Digest> solver;  ///< key ids
   std::optional<Digest> verifier;
   std::int64_t assigned_ms = 0;
   std::optional<manifest::Signed<manifest::Proof>> proof;
   std::int64_t proof_ms = 0;
   std::optional<manifest::Signed<manifest::Beacon>> beacon;
   std::int64_t beacon_ms = 0;
+  std::optional<manifest::Signed<manifest::Opening>> opening;
+  std::int64_t opening_ms = 0;
   std::optional<Digest> verdict_commitment;
   std::int64_t verdict_commitment_ms = 0;
   std::optional<manifest::Signed<manifest::Verdict>> verdict;
   std::int64_t verdict_ms = 0;
-  std::vector<GameRecord> games;
+  std::vector<GameRecord> games;  ///< as logged
   bool delivered = false;
-  std::int64_t delivered_ms = 0;
   std::optional<manifest::Settlement> settlement;
 };
+
+/// How each of a task's games ended, in their order; nullopt while it is open. Whoever has missed a deadline
+/// has lost at it. When a statement falls, the open games about it that were logged before the one that
+/// felled it, or are about the same place, can be played on at no risk for their challengers; all others end
+/// there and then.
+[[nodiscard]] std::vector<std::optional<GameEnd>> ends_of(const TaskRecord& record, std::int64_t now);
+/// The game as it stands at a moment: over if a deadline was missed.
+[[nodiscard]] Game game_at(const GameRecord& record, std::int64_t now);
+
+/// The duty to open a proof that has been logged: after which statement, and until when.
+struct OpeningDuty {
+  Digest after;
+  std::int64_t begins_ms = 0;
+  std::int64_t deadline_ms = 0;
+};
+/// nullopt before the proof. The beacon's id, or, once none can come any more, the proof's.
+[[nodiscard]] std::optional<OpeningDuty> opening_duty(const TaskRecord& record);
 
 /// How a task stands at a moment.
 struct Standing {
@@ -86,7 +110,14 @@ struct Standing {
 };
 
 /// Later than a deadline means after it by at least a millisecond.
-[[nodiscard]] Standing standing(const TaskRecord& record, std::int64_t milliseconds);
+[[nodiscard]] Standing standing(const TaskRecord& record, std::int64_t now);
+
+/// How often an operator has to be seen while a deadline runs: an eighth of the policy's shortest window, at
+/// least a minute. After twice that without an entry the next one is a tree head that says "pause".
+[[nodiscard]] std::int64_t heartbeat_ms(const manifest::Policy& policy);
+
+/// An offer can be taken back after this time.
+inline constexpr std::int64_t kLeastOfferMs = 3'600'000;
 
 /// The state machine of money: replaying a ledger's statements in order gives the same accounts on any
 /// machine. Pure: no files, no clock but the receipts', no executor. Every apply() either succeeds wholly or
@@ -99,8 +130,8 @@ class Market {
   /// An empty market. The first statement applied must be the operator's policy.
   Market() = default;
 
-  /// Applies one statement logged at `milliseconds`. kUsage: not allowed now, with the reason; kUnauthorised:
-  /// by the wrong signer; kMalformed: contradicts what it refers to. Lateness counts from `milliseconds`.
+  /// Applies one statement whose receipt says `milliseconds`. kUsage: not allowed now, with the reason;
+  /// kUnauthorised: by the wrong signer; kMalformed: contradicts what it refers to.
   [[nodiscard]] Status apply(const manifest::Signed<manifest::Body>& statement, std::int64_t milliseconds);
 
   /// Replays a whole ledger; errors name the entry.
@@ -110,9 +141,13 @@ class Market {
   [[nodiscard]] std::map<std::string, std::int64_t> balances() const;
   /// deposits − withdrawals = sum of balances().
   [[nodiscard]] std::int64_t total() const;
-  /// Time of the last statement.
-  [[nodiscard]] std::int64_t now() const { return now_ms_; }
-  /// What the operator may settle at `milliseconds`, in order of task id.
+  /// Converts between the receipts' time and the market's; how a task stands: standing(record,
+  /// clock().now()).
+  [[nodiscard]] const MarketClock& clock() const { return clock_; }
+  /// Whether an entry at `milliseconds` has to be a tree head with `pause`: the operator was not seen for two
+  /// heartbeats while a deadline ran.
+  [[nodiscard]] bool is_pause(std::int64_t milliseconds) const;
+  /// What the operator may settle when the receipt's time is `milliseconds`, in order of task id.
   [[nodiscard]] std::vector<manifest::Settlement> due(std::int64_t milliseconds) const;
   [[nodiscard]] const std::optional<manifest::Policy>& policy() const { return policy_; }
 
@@ -121,37 +156,14 @@ class Market {
 
   std::optional<manifest::Policy> policy_;
   Digest operator_;
-  std::int64_t now_ms_ = 0;
+  MarketClock clock_;
   std::map<std::string, std::int64_t> accounts_;
   std::int64_t deposited_ = 0;
   std::int64_t withdrawn_ = 0;
   std::map<Digest, TaskRecord> tasks_;
+  std::set<Digest> unsettled_;    ///< ids of tasks: only these cost time when all are looked at
   std::optional<Digest> ledger_;  ///< id of the first statement
   std::set<Digest> seen_;         ///< statement ids
 };
-
-/// A game that is over.
-enum class Challenged : std::uint8_t { kProof, kVerdict };
-struct DecidedGame {
-  std::string challenger;  ///< key id in hex
-  Challenged statement = Challenged::kProof;
-  bool falls = false;
-};
-
-/// Who has money in a task: key ids in hex. Solver and verifier are empty before the assignment.
-struct Stakes {
-  std::string submitter;
-  std::string solver;
-  std::string verifier;
-  bool refuted = false;            ///< the verdict is a refutation, right or wrong
-  std::vector<DecidedGame> games;  ///< all of the task
-};
-
-/// The money of an outcome (dgx-protocol(7), "Money"): payouts sum to exactly the escrow and, once assigned,
-/// both bonds and those of all challengers. `replayed_steps` prices the verifier's work; nullopt: no verdict
-/// came. With kConvicted a game against the proof has been won.
-[[nodiscard]] std::vector<manifest::Payout> payouts(const manifest::Task& task, manifest::Reason reason,
-                                                    const Stakes& stakes,
-                                                    std::optional<std::int64_t> replayed_steps);
 
 }  // namespace dgx::protocol

@@ -1,0 +1,82 @@
+#include <algorithm>
+
+#include "dgx/protocol/settlement.h"
+
+namespace dgx::protocol {
+namespace {
+
+using manifest::About;
+
+/// How a game ends by its own statements and deadlines.
+std::optional<GameEnd> own_end(const GameRecord& record, std::int64_t now) {
+  if (const auto& decision = record.game.decision())
+    return GameEnd{decision->falls ? GameResult::kFalls : GameResult::kStands, record.last_ms};
+  if (now <= record.deadline_ms) return std::nullopt;
+  const bool falls = side_of(record.game.stage()) == Side::kDefender;
+  return GameEnd{falls ? GameResult::kFalls : GameResult::kStands, record.deadline_ms};
+}
+
+/// Games about a segment, its row and its witness are about one place of a statement.
+About place_of(About about) {
+  return about == About::kWitness || about == About::kRow ? About::kSegment : about;
+}
+
+bool same_place(const GameRecord& a, const GameRecord& b) {
+  const manifest::Challenge& x = a.game.dispute().challenge.body;
+  const manifest::Challenge& y = b.game.dispute().challenge.body;
+  return place_of(x.about) == place_of(y.about) && x.segment == y.segment && x.chunk == y.chunk;
+}
+
+/// A statement falls with the first of its games that is won, here the earliest, then the first logged.
+struct Fall {
+  std::size_t game = 0;
+  std::int64_t milliseconds = 0;
+};
+
+std::optional<Fall> first_fall(const TaskRecord& record, const std::vector<std::optional<GameEnd>>& ends,
+                               Challenged statement) {
+  std::optional<Fall> out;
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    if (!ends[i] || ends[i]->result != GameResult::kFalls || record.games[i].challenged() != statement)
+      continue;
+    if (!out || ends[i]->milliseconds < out->milliseconds) out = Fall{i, ends[i]->milliseconds};
+  }
+  return out;
+}
+
+/// What the fall makes of another game about the same statement that was open then. One that was logged
+/// before the game that felled it goes on whatever it is about: else a cheat would end it, and its
+/// challenger's share, by convicting themselves elsewhere.
+void end_beside(const Fall& fall, bool goes_on, std::optional<GameEnd>& end) {
+  const bool was_open = !end || end->milliseconds > fall.milliseconds;
+  if (!was_open) return;
+  if (!goes_on) {
+    end = GameEnd{GameResult::kReturned, fall.milliseconds};
+  } else if (end && end->result == GameResult::kStands) {
+    end->result = GameResult::kReturned;
+  }
+}
+
+}  // namespace
+
+std::vector<std::optional<GameEnd>> ends_of(const TaskRecord& record, std::int64_t now) {
+  std::vector<std::optional<GameEnd>> out;
+  for (const GameRecord& game : record.games) out.push_back(own_end(game, now));
+  for (const Challenged statement : {Challenged::kProof, Challenged::kVerdict}) {
+    const auto fall = first_fall(record, out, statement);
+    if (!fall) continue;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      if (i == fall->game || record.games[i].challenged() != statement) continue;
+      end_beside(*fall, i < fall->game || same_place(record.games[i], record.games[fall->game]), out[i]);
+    }
+  }
+  return out;
+}
+
+Game game_at(const GameRecord& record, std::int64_t now) {
+  Game out = record.game;
+  if (!out.decision() && now > record.deadline_ms) out.miss_turn();
+  return out;
+}
+
+}  // namespace dgx::protocol
