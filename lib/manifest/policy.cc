@@ -59,11 +59,10 @@ constexpr auto kKeys = std::to_array<PolicyKey>({
     {"window_move_ms", &Policy::window_move_ms, kHour, 1, kMaxWindow,
      "how long one move of a dispute may take"},
     {"window_proof_ms", &Policy::window_proof_ms, 7 * kDay, 1, kMaxWindow,
-     "how long a posted task waits for a solver, and how long he may take from the assignment to the proof"},
+     "how long a posted task waits for a solver, and how long the solver may take from the assignment to the proof"},
     {"window_reveal_ms", &Policy::window_reveal_ms, kDay, 1, kMaxWindow,
-     "how long the verifier may take for each of: the beacon after the proof, the verdict (or its "
-     "commitment) after the beacon, the verdict after "
-     "its commitment"},
+     "how long each of these may take: the verifier's beacon after the proof, the solver's opening after the "
+     "beacon, the verdict (or its commitment) after the opening, the verdict after its commitment"},
 });
 
 /// Fields of `key`'s range; the splits are checked together.
