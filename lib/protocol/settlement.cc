@@ -7,10 +7,10 @@
 
 #include "dgx/core/checked.h"
 #include "dgx/manifest/fields.h"
-#include "dgx/manifest/opening.h"
 #include "dgx/protocol/estimate.h"
 #include "dgx/protocol/segments.h"
 #include "dgx/protocol/verify.h"
+#include "game_terms.h"
 
 namespace dgx::protocol {
 
@@ -408,53 +408,6 @@ struct Rules {
     return of_this_ledger(head.ledger);
   }
 
-  /// The submitter and the task's verifier have one game each about a statement that is never counted.
-  [[nodiscard]] bool is_counted(const TaskRecord& record, const std::vector<std::optional<GameEnd>>& ends,
-                                Challenged challenged) const {
-    if (statement.key_id != record.task.key_id && statement.key_id != record.verifier) return true;
-    for (std::size_t i = 0; i < ends.size(); ++i) {
-      const GameRecord& game = record.games[i];
-      if (!ends[i] && !game.counted && game.challenged() == challenged &&
-          game.game.dispute().challenger() == statement.key_id)
-        return true;
-    }
-    return false;
-  }
-
-  /// The bond of a new game: doubled for each game about the same statement that is open and counted, so that
-  /// keeping others out costs more than getting in.
-  [[nodiscard]] static std::int64_t bond_of(const TaskRecord& record,
-                                            const std::vector<std::optional<GameEnd>>& ends,
-                                            Challenged challenged, bool counted) {
-    constexpr int kMostDoublings = 20;
-    const std::int64_t bond = bonds_of(record.task.body).challenger;
-    if (!counted) return bond;
-    int doublings = 0;
-    for (std::size_t i = 0; i < ends.size(); ++i) {
-      if (!ends[i] && record.games[i].counted && record.games[i].challenged() == challenged) ++doublings;
-    }
-    doublings = std::min(doublings, kMostDoublings);
-    return bond > (manifest::kMaxInteger >> doublings) ? manifest::kMaxInteger : bond << doublings;
-  }
-
-  /// One game of a key about a thing at a time, none about what has fallen.
-  [[nodiscard]] Status check_new(const TaskRecord& record, const std::vector<std::optional<GameEnd>>& ends,
-                                 const manifest::Challenge& challenge) const {
-    for (std::size_t i = 0; i < ends.size(); ++i) {
-      const GameRecord& game = record.games[i];
-      const manifest::Challenge& other = game.game.dispute().challenge.body;
-      if (other.verdict != challenge.verdict) continue;
-      if (ends[i] && ends[i]->result == GameResult::kFalls)
-        return usage_error(fmt::format("the {} has fallen already, in game {}",
-                                       challenge.verdict ? "verdict" : "proof", game.id().brief()));
-      const bool same = other.about == challenge.about && other.segment == challenge.segment &&
-                        other.chunk == challenge.chunk;
-      if (!ends[i] && same && game.game.dispute().challenger() == statement.key_id)
-        return usage_error(fmt::format("its signer's game {} about the same is open", game.id().brief()));
-    }
-    return {};
-  }
-
   /// When the move awaited is due. A defender's moves fall due one after another, over all games in which the
   /// ledger awaits that key: so many games at once cannot make them late.
   [[nodiscard]] std::int64_t move_deadline(const Game& game) const {
@@ -480,12 +433,8 @@ struct Rules {
     DGX_TRY(TaskRecord* const record, record_of(challenge.task));
     DGX_CHECK(of_proof(*record, challenge.proof));
     DGX_CHECK(in_state(*record, {TaskState::kChallengeWindow}));
-    const auto ends = ends_of(*record, now);
-    DGX_CHECK(check_new(*record, ends, challenge));
-    const Challenged challenged = challenge.verdict ? Challenged::kVerdict : Challenged::kProof;
-    const bool counted = is_counted(*record, ends, challenged);
-    const std::int64_t bond = bond_of(*record, ends, challenged, counted);
-    DGX_CHECK(has(statement.key_id, bond, "the challenger's bond"));
+    DGX_TRY(const GameTerms terms, terms_of(*record, challenge, statement.key_id, now));
+    DGX_CHECK(has(statement.key_id, terms.bond, "the challenger's bond"));
     Dispute dispute{record->task, *record->proof, std::nullopt, std::nullopt, signed_as(challenge)};
     if (challenge.verdict) dispute.verdict = record->verdict;
     const bool draws =
@@ -493,8 +442,8 @@ struct Rules {
     if (draws && record->verdict && record->verdict->body.beacon) dispute.beacon = record->beacon;
     DGX_TRY(Game game, Game::open(std::move(dispute)));
     const std::int64_t deadline = move_deadline(game);
-    record->games.push_back({std::move(game), bond, counted, now, deadline, std::nullopt});
-    move(statement.key_id.hex(), "bonds", bond);
+    record->games.push_back({std::move(game), terms.bond, terms.counted, now, deadline, std::nullopt});
+    move(statement.key_id.hex(), "bonds", terms.bond);
     return {};
   }
 
@@ -549,13 +498,6 @@ struct Rules {
   }
 };
 
-bool Market::is_pause(std::int64_t milliseconds) const {
-  if (!policy_ || milliseconds - clock_.receipt_now() <= 2 * heartbeat_ms(*policy_)) return false;
-  return std::any_of(unsettled_.begin(), unsettled_.end(), [&](const Digest& task) {
-    return standing(tasks_.at(task), clock_.now()).deadline_ms.has_value();
-  });
-}
-
 namespace {
 
 /// After a pause the ledger goes on with a tree head that says so, and at no other time is there one.
@@ -595,32 +537,6 @@ Status Market::apply(const Signed<Body>& statement, std::int64_t milliseconds) {
     clock_.advance(milliseconds);
   }
   return {};
-}
-
-Result<Market> Market::replay(const ledger::Log& log) {
-  Market out;
-  for (std::size_t i = 0; i < log.entries.size(); ++i) {
-    Status status = out.apply(log.entries[i].statement, log.entries[i].milliseconds);
-    if (!status.ok()) return within(fmt::format("entry {}", i), std::move(status).error());
-  }
-  return out;
-}
-
-std::map<std::string, std::int64_t> Market::balances() const {
-  std::map<std::string, std::int64_t> out{{"bonds", 0}, {"escrow", 0}, {"jackpot", 0}, {"treasury", 0}};
-  for (const auto& [account, amount] : accounts_) out[account] = amount;
-  return out;
-}
-
-std::int64_t Market::total() const { return deposited_ - withdrawn_; }
-
-std::vector<manifest::Settlement> Market::due(std::int64_t milliseconds) const {
-  std::vector<manifest::Settlement> out;
-  for (const Digest& task : unsettled_) {
-    const Standing stands = standing(tasks_.at(task), clock_.at(milliseconds));
-    if (stands.settlement) out.push_back(*stands.settlement);
-  }
-  return out;
 }
 
 }  // namespace dgx::protocol

@@ -1,0 +1,69 @@
+#include "game_terms.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dgx/manifest/fields.h"
+
+namespace dgx::protocol {
+namespace {
+
+using Ends = std::vector<std::optional<GameEnd>>;
+
+/// The submitter and the task's verifier have one game each about a statement that is never counted.
+bool is_counted(const TaskRecord& record, const Ends& ends, Challenged challenged, const Digest& challenger) {
+  if (challenger != record.task.key_id && challenger != record.verifier) return true;
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    const GameRecord& game = record.games[i];
+    const bool theirs = game.game.dispute().challenger() == challenger;
+    if (!ends[i] && !game.counted && game.challenged() == challenged && theirs) return true;
+  }
+  return false;
+}
+
+/// The bond is doubled for each game about the same statement that is open and counted, so that keeping
+/// others out costs more than getting in.
+std::int64_t bond_of(const TaskRecord& record, const Ends& ends, Challenged challenged, bool counted) {
+  constexpr int kMostDoublings = 20;
+  const std::int64_t bond = bonds_of(record.task.body).challenger;
+  if (!counted) return bond;
+  int doublings = 0;
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    if (!ends[i] && record.games[i].counted && record.games[i].challenged() == challenged) ++doublings;
+  }
+  doublings = std::min(doublings, kMostDoublings);
+  return bond > (manifest::kMaxInteger >> doublings) ? manifest::kMaxInteger : bond << doublings;
+}
+
+/// One game of a key about a thing at a time, none about what has fallen.
+Status check_new(const TaskRecord& record, const Ends& ends, const manifest::Challenge& challenge,
+                 const Digest& challenger) {
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    const GameRecord& game = record.games[i];
+    const manifest::Challenge& other = game.game.dispute().challenge.body;
+    if (other.verdict != challenge.verdict) continue;
+    if (ends[i] && ends[i]->result == GameResult::kFalls) {
+      return usage_error(fmt::format("the {} has fallen already, in game {}",
+                                     challenge.verdict ? "verdict" : "proof", game.id().brief()));
+    }
+    const bool same = other.about == challenge.about && other.segment == challenge.segment &&
+                      other.chunk == challenge.chunk;
+    if (!ends[i] && same && game.game.dispute().challenger() == challenger)
+      return usage_error(fmt::format("its signer's game {} about the same is open", game.id().brief()));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<GameTerms> terms_of(const TaskRecord& record, const manifest::Challenge& challenge,
+                           const Digest& challenger, std::int64_t now) {
+  const Ends ends = ends_of(record, now);
+  DGX_CHECK(check_new(record, ends, challenge, challenger));
+  const Challenged challenged = challenge.verdict ? Challenged::kVerdict : Challenged::kProof;
+  const bool counted = is_counted(record, ends, challenged, challenger);
+  return GameTerms{bond_of(record, ends, challenged, counted), counted};
+}
+
+}  // namespace dgx::protocol
