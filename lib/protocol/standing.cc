@@ -92,28 +92,21 @@ Reason reason_of(const TaskRecord& record, const Games& games) {
   return is_refuted(record) ? Reason::kOverturned : Reason::kUnverified;
 }
 
-/// When the challenge window begins: with the last of opening, verdict (or the missed one) and the fall of a
-/// verdict, since whoever kept silent because of it can still object to the proof.
-std::int64_t window_begin(const TaskRecord& record, const Games& games, std::int64_t now) {
-  const manifest::Policy& policy = record.task.body.policy;
-  std::int64_t since = games.verdict_fell.value_or(0);
-  if (record.verdict) since = std::max(since, record.verdict_ms);
-  if (record.opening) {
-    since = std::max(since, record.opening_ms);
-  } else if (const auto duty = opening_duty(record); now <= duty->deadline_ms) {
-    since = std::max(since, duty->deadline_ms);  // it may still come
-  }
-  if (!record.verdict && record.beacon) {
-    const std::int64_t waited = record.verdict_commitment ? record.verdict_commitment_ms : record.opening_ms;
-    since = std::max(since, waited + policy.window_reveal_ms);
-  }
-  return since;
+/// When the challenge window begins: with the last of the opening, the verdict (or whichever of them was
+/// missed) and the fall of a verdict, since whoever kept silent because of it can still object to the proof.
+std::int64_t window_begin(const TaskRecord& record, const Games& games) {
+  std::int64_t since = record.opening ? record.opening_ms : opening_duty(record)->deadline_ms;
+  since = std::max(since, games.verdict_fell.value_or(0));
+  if (record.verdict) return std::max(since, record.verdict_ms);
+  if (!record.beacon) return since;
+  const std::int64_t waited = record.verdict_commitment ? record.verdict_commitment_ms : record.opening_ms;
+  return std::max(since, waited + record.task.body.policy.window_reveal_ms);
 }
 
 /// From the challenge window on: games end, then the final state is awaited if the solver is to be paid.
 Standing objected(const TaskRecord& record, const Games& games, std::int64_t now) {
   const manifest::Policy& policy = record.task.body.policy;
-  const std::int64_t window_end = window_begin(record, games, now) + policy.window_challenge_ms;
+  const std::int64_t window_end = window_begin(record, games) + policy.window_challenge_ms;
   if (now <= window_end) return {TaskState::kChallengeWindow, window_end, std::nullopt};
   if (games.open_until) return {TaskState::kArbitration, games.open_until, std::nullopt};
   if (games.proof_fell) return due(record, Reason::kConvicted, now);

@@ -49,12 +49,13 @@ Result<State> TinyExecutor::state() const { return tiny_state(position_, value_)
 
 std::string tiny_line() { return R"({"k":"input","next":0,"s":[],"src":"state model/x","t":"i64","v":0})"; }
 
-TinyRun tiny_run(TinyExecutor& executor, const std::string& name) {
+TinyRun tiny_run(TinyExecutor& executor, const std::string& name, const std::function<void(Task&)>& change) {
   const State start = tiny_state(0, 42);
   Task body = task();
   body.model = name;
   body.program = {merkle::leaf_hash(as_bytes(tiny_line())), 1};
   body.initial.digest = state_digest(start);
+  if (change) change(body);
   TinyRun run{*seal(body, key(kSubmitter)), {start}, {state_digest(start)}, {}, {}};
   REQUIRE(executor.load(start).ok());
   const auto segments = *Segments::of(body.steps, body.checkpoint_every);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -55,8 +56,10 @@ inline constexpr std::uint8_t kSolver = 3;
 inline constexpr std::uint8_t kVerifier = 4;
 inline constexpr std::uint8_t kStranger = 5;
 
-/// Trained by `executor`, proved by kSolver, with kVerifier's beacon. `name` tells tasks apart.
-[[nodiscard]] TinyRun tiny_run(TinyExecutor& executor, const std::string& name = "tiny");
+/// Trained by `executor`, proved by kSolver, with kVerifier's beacon. `name` tells tasks apart; `change` (may be empty) is
+/// applied to the task before it is signed.
+[[nodiscard]] TinyRun tiny_run(TinyExecutor& executor, const std::string& name = "tiny",
+                               const std::function<void(manifest::Task&)>& change = {});
 [[nodiscard]] manifest::Signed<manifest::BeaconCommitment> offer(const TinyRun& run);
 [[nodiscard]] manifest::Signed<manifest::Assign> assignment(const TinyRun& run);
 /// The solver opens the proof after the beacon, or, with `without_beacon`, after the proof.
