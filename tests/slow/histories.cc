@@ -1,0 +1,23 @@
+// Drawn histories of markets, honest parties against liars, stallers and griefers (histories.h):
+//
+//   market_histories COUNT [SEED]
+//
+// Prints how they ended; ends with 1 at the first in which somebody honest lost or a sum was not conserved.
+#include "histories.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+int main(int argc, char** argv) {
+  const std::int64_t count = argc > 1 ? std::atoll(argv[1]) : 1'000;
+  const std::uint64_t seed = argc > 2 ? static_cast<std::uint64_t>(std::atoll(argv[2])) : 1;
+  const auto played = dgx::test::play_histories(count, seed);
+  if (!played.problem.empty()) {
+    fmt::print("{}\n", played.problem);
+    return 1;
+  }
+  for (const auto& [reason, times] : played.ends) fmt::print("{:16} {:8}\n", reason, times);
+  fmt::print("{} histories of seed {}: {} statements, {} games; nobody honest lost\n", count, seed,
+             played.statements, played.games);
+}

@@ -1,0 +1,577 @@
+#include "histories.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "dgx/merkle/digests.h"
+#include "dgx/merkle/tree.h"
+#include "dgx/protocol/draw.h"
+#include "dgx/protocol/estimate.h"
+#include "dgx/protocol/player.h"
+#include "dgx/protocol/segments.h"
+#include "dgx/protocol/settlement.h"
+#include "dgx/protocol/verify.h"
+#include "liars.h"
+#include "parties.h"
+#include "scenes.h"
+#include "statements.h"
+
+namespace dgx::test {
+namespace {
+
+using namespace manifest;
+using protocol::Challenged;
+using protocol::Game;
+using protocol::GameRecord;
+using protocol::GameResult;
+using protocol::Market;
+using protocol::Side;
+using protocol::TaskRecord;
+using protocol::TaskState;
+
+constexpr std::uint8_t kOperator = 1, kSubmitter = 2, kSolver = 3, kVerifier = 4, kWatcher = 5,
+                       kFirstStranger = 6;
+constexpr std::uint8_t kKeys = 10;
+constexpr std::int64_t kMoney = 200'000;
+constexpr std::int64_t kWindow = 4'000'000;
+constexpr std::int64_t kMove = 1'600'000;
+constexpr std::int64_t kSteps = 8, kEvery = 2;
+
+const crypto::PublicKey& public_key(std::uint8_t who) {
+  static const std::vector<crypto::PublicKey> keys = [] {
+    std::vector<crypto::PublicKey> out;
+    for (std::uint8_t i = 0; i < kKeys; ++i) out.push_back(key(i).public_key());
+    return out;
+  }();
+  return keys[who];
+}
+const Digest& id_of(std::uint8_t who) {
+  static const std::vector<Digest> ids = [] {
+    std::vector<Digest> out;
+    for (std::uint8_t i = 0; i < kKeys; ++i) out.push_back(key_id(i));
+    return out;
+  }();
+  return ids[who];
+}
+
+/// Signatures are checked where statements are read, not by the market: here only ids have to be their own.
+template <class T>
+Signed<T> said(const T& body, std::uint8_t who) {
+  return {body, statement_id(payload_of(Body(body), public_key(who))), public_key(who), id_of(who), {}};
+}
+template <class T>
+Signed<Body> any(const Signed<T>& s) {
+  return {Body(s.body), s.id, s.signer, s.key_id, {}};
+}
+
+Policy policy() {
+  Policy out = test::policy();
+  out.window_proof_ms = out.window_reveal_ms = out.window_challenge_ms = out.window_delivery_ms = kWindow;
+  out.window_move_ms = kMove;
+  out.sample_ppm = 500'000;
+  out.solver_bond_ppm = 200'000;
+  out.verifier_bond_ppm = 100'000;
+  return out;
+}
+
+/// The task and what is right about it.
+struct Stage {
+  Scene scene = small_scene(kSteps, kEvery);
+  Signed<LedgerPolicy> ledger = said(LedgerPolicy{policy(), digest("nonce of the histories")}, kOperator);
+  std::unique_ptr<TinyParty> honest;
+  std::vector<protocol::Segment> segments;
+
+  Stage() {
+    Task task = scene.task.body;
+    task.policy = policy();
+    task.ledger = ledger.id;
+    task.price = 100'000'000;
+    task.caps.bytes = 1'000;
+    const auto estimated =
+        protocol::estimate({1'000, task.caps.bytes, kSteps, kEvery, task.price}, task.policy);
+    if (!estimated.ok()) std::abort();
+    task.estimate = *estimated;
+    scene.task = said(task, kSubmitter);
+    honest = std::make_unique<TinyParty>(scene);
+    const auto all = *protocol::Segments::of(kSteps, kEvery);
+    for (std::int64_t i = 0; i < all.count(); ++i) segments.push_back(all[i]);
+  }
+};
+
+std::vector<Digest> committed(const Stage& stage, TinyParty& party) {
+  std::vector<Digest> out{party.state_record(0).digest};
+  for (const protocol::Segment& segment : stage.segments)
+    out.push_back(party.state_record(segment.end).digest);
+  return out;
+}
+
+/// One history: everybody's plans, drawn at the beginning, and the market that they act in.
+class History {
+ public:
+  History(Stage& stage, Dice& dice, Histories& total)
+      : stage_(stage), dice_(dice), total_(total), honest_player_(stage.scene.program, *stage.honest) {
+    for (const std::uint8_t who : {kSubmitter, kSolver, kVerifier}) honest_[who] = dice.one_in(2);
+    honest_[kWatcher] = true;
+    draw_lies();
+  }
+
+  /// The problem, or an empty string.
+  std::string play() {
+    begin();
+    constexpr int kMostTicks = 4'000;
+    for (int tick = 0; tick < kMostTicks && !record().settlement && problem_.empty(); ++tick) {
+      pass_time();
+      for (std::uint8_t who = kSubmitter; who < kKeys; ++who) act(who);
+      settle();
+    }
+    if (!problem_.empty()) return problem_;
+    if (!record().settlement) return "the task never ended";
+    judge();
+    return problem_;
+  }
+
+ private:
+  /// A cheat's proof has one wrong step; a lying verifier has seen another one.
+  void draw_lies() {
+    const auto fault_in = [&](std::int64_t first, std::int64_t end) {
+      Fault fault;
+      fault.kind = Fault::Kind::kEntry;
+      fault.step = first + dice_.below(end - first);
+      fault.value = 2;  // model/w
+      fault.element = dice_.below(12);
+      fault.bit = static_cast<int>(dice_.below(20));
+      return fault;
+    };
+    if (!honest_[kSolver] && dice_.one_in(2)) {
+      const Fault fault = fault_in(0, kSteps);
+      cheat_ = std::make_unique<TinyParty>(stage_.scene, std::vector<Fault>{fault}, stage_.honest.get());
+      wrong_segment_ = fault.step / kEvery;
+    }
+    prover_ = cheat_ ? cheat_.get() : stage_.honest.get();
+    digests_ = committed(stage_, *prover_);
+    if (cheat_) {
+      const auto i = static_cast<std::size_t>(*wrong_segment_) + 1;
+      if (digests_[i] == committed(stage_, *stage_.honest)[i]) wrong_segment_.reset();
+      cheat_player_ = std::make_unique<protocol::Player>(stage_.scene.program, *cheat_);
+    }
+    slandered_ = dice_.below(std::ssize(stage_.segments));
+    const protocol::Segment& segment = stage_.segments[static_cast<std::size_t>(slandered_)];
+    slander_ = std::make_unique<TinyParty>(
+        stage_.scene, std::vector<Fault>{fault_in(segment.first, segment.end)}, stage_.honest.get());
+    slander_player_ = std::make_unique<protocol::Player>(stage_.scene.program, *slander_);
+    for (std::size_t i = 0; i < digests_.size(); ++i)
+      leaves_.push_back(merkle::committed_state_leaf(digests_[i]));
+  }
+
+  void begin() {
+    must_begin(any(stage_.ledger));
+    for (std::uint8_t who = kSubmitter; who < kKeys; ++who)
+      must_begin(any(said(Deposit{id_of(who), kMoney, "first", stage_.ledger.id}, kOperator)));
+    must_begin(any(stage_.scene.task));
+  }
+
+  void must_begin(const Signed<Body>& statement) {
+    const Status status = market_.apply(statement, now_);
+    if (status.ok()) return;
+    fmt::print(stderr, "{}\n", status.error().message);
+    std::abort();
+  }
+
+  [[nodiscard]] const TaskRecord& record() const { return market_.tasks().at(stage_.scene.task.id); }
+  [[nodiscard]] std::int64_t market_now() const { return market_.clock().at(now_); }
+  [[nodiscard]] protocol::Standing stands() const { return protocol::standing(record(), market_now()); }
+  [[nodiscard]] std::int64_t gain(std::uint8_t who) const {
+    return market_.balances().at(id_of(who).hex()) - kMoney;
+  }
+  [[nodiscard]] bool is_honest(std::uint8_t who) const { return who < kFirstStranger && honest_[who]; }
+
+  bool take(const Signed<Body>& statement) {
+    if (!market_.apply(statement, now_).ok()) return false;
+    ++total_.statements;
+    std::int64_t sum = 0;
+    for (const auto& [account, amount] : market_.balances()) {
+      if (amount < 0) problem_ = fmt::format("account {} has {}", account, amount);
+      sum += amount;
+    }
+    if (sum != market_.total()) problem_ = "the sum is not conserved";
+    return true;
+  }
+  template <class T>
+  bool say(const T& body, std::uint8_t who) {
+    return take(any(said(body, who)));
+  }
+  /// What an honest party says has to be taken.
+  template <class T>
+  void must(const T& body, std::uint8_t who, std::string_view what) {
+    const Status status = market_.apply(any(said(body, who)), now_);
+    if (!status.ok()) problem_ = fmt::format("honest {} refused: {}", what, status.error().message);
+    ++total_.statements;
+  }
+
+  /// Some minutes go by; once in a while the operator is away for long.
+  void pass_time() {
+    const bool away = dice_.one_in(40);
+    now_ += away ? 1'000'000 + dice_.below(1'000'000'000) : 1 + dice_.below(190'000);
+    const bool pause = market_.is_pause(now_);
+    take(any(said(TreeHead{stage_.ledger.id, {digest("head"), 1}, now_, pause}, kOperator)));
+  }
+
+  void settle() {
+    for (const Settlement& due : market_.due(now_)) take(any(said(due, kOperator)));
+  }
+
+  void act(std::uint8_t who) {
+    if (record().settlement || !problem_.empty()) return;
+    if (who == kSubmitter) submit(who);
+    if (who == kSolver) solve(who);
+    if (who == kVerifier) verify(who);
+    if (is_honest(who)) {
+      watch(who);
+    } else if (who >= kFirstStranger || dice_.one_in(4)) {
+      grief(who);
+    }
+    play_games(who);
+  }
+
+  void submit(std::uint8_t who) {
+    if (honest_[who] && record().proof && !record().delivered &&
+        stands().state == TaskState::kAwaitingDelivery)
+      deliver(who);
+  }
+
+  void deliver(std::uint8_t who) {
+    Delivery body{stage_.scene.task.id, record().proof->id, digests_.back(), std::nullopt};
+    if (who == kSolver) body.location = "final";
+    say(body, who);
+  }
+
+  [[nodiscard]] bool hesitates(std::uint8_t who) { return !honest_[who] && !dice_.one_in(8); }
+
+  void solve(std::uint8_t who) {
+    if (hesitates(who) || (!honest_[who] && dice_.one_in(30))) return;
+    const Task& task = stage_.scene.task.body;
+    const TaskRecord& now = record();
+    if (!now.solver) {
+      for (const auto& [id, offer] : now.offers) {
+        if (offer.statement.key_id == id_of(kVerifier)) {
+          say(Assign{stage_.scene.task.id, id, task.dataset.digest, task.initial.digest}, who);
+          return;
+        }
+      }
+      return;
+    }
+    if (now.solver != id_of(who)) return;
+    if (!now.proof) {
+      Proof proof = proof_body();
+      say(proof, who);
+      return;
+    }
+    if (!now.opening && (honest_[who] || dice_.one_in(3))) open(who);
+    if (honest_[who] && !now.delivered && stands().state == TaskState::kAwaitingDelivery) deliver(who);
+  }
+
+  [[nodiscard]] Proof proof_body() const {
+    Proof out;
+    out.task = stage_.scene.task.id;
+    out.states = states_root(digests_);
+    out.initial = digests_.front();
+    out.final_state = digests_.back();
+    out.steps = kSteps;
+    return out;
+  }
+
+  void open(std::uint8_t who) {
+    const auto duty = protocol::opening_duty(record());
+    if (!duty || market_now() < duty->begins_ms) return;
+    const Opening body{stage_.scene.task.id, record().proof->id, duty->after, "opening"};
+    if (honest_[who]) {
+      must(body, who, "opening");
+    } else {
+      say(body, who);
+    }
+  }
+
+  void verify(std::uint8_t who) {
+    if (hesitates(who)) return;
+    const Task& task = stage_.scene.task.body;
+    const TaskRecord& now = record();
+    const Digest secret = digest("secret");
+    if (!now.solver && now.offers.empty()) {
+      say(BeaconCommitment{stage_.scene.task.id, beacon_commitment(secret), task.dataset.digest,
+                           task.initial.digest},
+          who);
+      return;
+    }
+    if (!now.proof || now.verifier != id_of(who) || now.verdict) return;
+    if (!honest_[who] && dice_.one_in(4)) {
+      say(verdict_of(who, true), who);
+      return;
+    }
+    if (!now.beacon && stands().state == TaskState::kProofCommitted) {
+      say(Beacon{stage_.scene.task.id, now.offers.begin()->first, now.proof->id, secret,
+                 beacon_value(secret, now.proof->id)},
+          who);
+      return;
+    }
+    if (!now.opening || !now.beacon) return;
+    if (honest_[who]) {
+      if (stands().state == TaskState::kOpened) must(verdict_of(who, false), who, "verdict");
+    } else if (dice_.one_in(3)) {
+      say(verdict_of(who, dice_.one_in(2)), who);
+    }
+  }
+
+  /// The rows of the policy's draw as a replay finds them; of a lie, one row that says that the slandered
+  /// segment is wrong.
+  [[nodiscard]] Verdict verdict_of(std::uint8_t who, bool lie) {
+    const TaskRecord& now = record();
+    protocol::Assignment assignment{stage_.scene.task.id, now.proof->id, id_of(who), std::nullopt, {},
+                                    Draw::kChosen};
+    if (now.beacon && !lie) {
+      assignment.beacon = now.beacon->id;
+      assignment.beacon_value = now.beacon->body.value;
+      assignment.draw = Draw::kPolicy;
+    }
+    std::vector<std::int64_t> drawn{slandered_};
+    if (assignment.beacon) drawn = *protocol::policy_draw(stage_.scene.task.body, assignment);
+    std::vector<VerdictRow> rows;
+    for (const std::int64_t index : drawn) {
+      TinyParty& replay = lie ? *slander_ : replay_of(index);
+      const protocol::Segment& segment = stage_.segments[static_cast<std::size_t>(index)];
+      VerdictRow row;
+      row.index = index;
+      row.expected = digests_[static_cast<std::size_t>(index) + 1];
+      row.recomputed = replay.state_record(segment.end).digest;
+      row.agrees = row.expected == row.recomputed;
+      row.reason = row.agrees ? RowReason::kEqual : RowReason::kDigest;
+      const std::int64_t step =
+          protocol::witness_step(assignment.beacon_value, assignment.proof, assignment.verifier, segment);
+      row.witness = protocol::witness_of(id_of(who), replay.state_record(step).digest);
+      rows.push_back(row);
+    }
+    const auto out =
+        protocol::assemble_verdict(stage_.scene.task.body, assignment, digests_, rows, digest("nonce"));
+    if (!out.ok()) problem_ = "verdict: " + out.error().message;
+    rows_ = rows;
+    return *out;
+  }
+
+  /// What is right about a segment, from the committed state before it: behind a cheat's one fault, their own
+  /// states.
+  [[nodiscard]] TinyParty& replay_of(std::int64_t segment) {
+    return wrong_segment_ && segment > *wrong_segment_ ? *cheat_ : *stage_.honest;
+  }
+
+  [[nodiscard]] CommittedState opened(std::int64_t index) const {
+    const auto i = static_cast<std::size_t>(index);
+    return {digests_[i], *merkle::inclusion_path(leaves_, i)};
+  }
+
+  [[nodiscard]] Challenge about(std::int64_t segment) const {
+    Challenge out;
+    out.task = stage_.scene.task.id;
+    out.proof = record().proof->id;
+    out.segment = segment;
+    out.start = opened(segment);
+    out.end = opened(segment + 1);
+    return out;
+  }
+
+  [[nodiscard]] Challenge about_verdict() const {
+    const Signed<Verdict>& verdict = *record().verdict;
+    Challenge out = about(verdict.body.first_disagreement->index);
+    out.verdict = verdict.id;
+    out.row = OpenedRow{0, {}, *verdict.body.first_disagreement};
+    return out;
+  }
+
+  [[nodiscard]] bool has_fallen(Challenged statement) const {
+    const auto ends = protocol::ends_of(record(), market_now());
+    for (std::size_t i = 0; i < ends.size(); ++i) {
+      if (ends[i] && ends[i]->result == GameResult::kFalls && record().games[i].challenged() == statement)
+        return true;
+    }
+    return false;
+  }
+  [[nodiscard]] bool plays(std::uint8_t who, Challenged statement) const {
+    return std::any_of(record().games.begin(), record().games.end(), [&](const GameRecord& game) {
+      return game.challenged() == statement && game.game.dispute().challenger() == id_of(who);
+    });
+  }
+
+  /// Whoever is honest challenges what their replay refutes, once it is opened.
+  void watch(std::uint8_t who) {
+    if (!record().opening || stands().state != TaskState::kChallengeWindow) return;
+    const bool proof_is_theirs = who == kSolver;
+    if (wrong_segment_ && !proof_is_theirs && !has_fallen(Challenged::kProof) &&
+        !plays(who, Challenged::kProof))
+      challenge(about(*wrong_segment_), who);
+    const auto& verdict = record().verdict;
+    const bool refutes = verdict && verdict->body.outcome == Outcome::kRefuted;
+    if (!refutes || who == kVerifier || has_fallen(Challenged::kVerdict) || plays(who, Challenged::kVerdict))
+      return;
+    const VerdictRow& row = *verdict->body.first_disagreement;
+    const protocol::Segment& segment = stage_.segments[static_cast<std::size_t>(row.index)];
+    if (row.recomputed != replay_of(row.index).state_record(segment.end).digest)
+      challenge(about_verdict(), who);
+  }
+
+  bool challenge(const Challenge& body, std::uint8_t who) {
+    if (!say(body, who)) return false;
+    ++total_.games;
+    return true;
+  }
+
+  /// Random strangers, and dishonest parties beside their own business.
+  void grief(std::uint8_t who) {
+    if (!dice_.one_in(6)) return;
+    const Task& task = stage_.scene.task.body;
+    switch (dice_.below(8)) {
+      case 0:
+        say(BeaconCommitment{stage_.scene.task.id,
+                             beacon_commitment(digest(fmt::format("{}", dice_.below(1'000)))),
+                             task.dataset.digest, task.initial.digest},
+            who);
+        break;
+      case 1:
+        say(Withdrawal{id_of(who).hex(), 1 + dice_.below(kMoney / 8),
+                       fmt::format("{}", dice_.below(1'000'000)), stage_.ledger.id},
+            who);
+        withdrawn_[who] = true;
+        break;
+      case 2:
+        if (record().proof) deliver(who);
+        break;
+      case 3:
+        if (!record().offers.empty())
+          say(OfferEnd{stage_.scene.task.id, record().offers.begin()->first}, who);
+        break;
+      case 4:
+        if (record().proof)
+          say(Opening{stage_.scene.task.id, record().proof->id, record().proof->id, "x"}, who);
+        break;
+      case 5:
+        if (record().verdict && record().verdict->body.first_disagreement) challenge(about_verdict(), who);
+        break;
+      default:
+        if (record().proof) challenge(about(dice_.below(std::ssize(stage_.segments))), who);
+    }
+  }
+
+  /// Moves of all games that await this key.
+  void play_games(std::uint8_t who) {
+    if (!record().proof) return;
+    for (std::size_t i = 0; i < record().games.size(); ++i) {
+      if (record().settlement) return;
+      const auto ends = protocol::ends_of(record(), market_now());
+      const Game& game = record().games[i].game;
+      if (ends[i] || game.party(side_of(game.stage())) != id_of(who)) continue;
+      if (is_honest(who)) {
+        answer(game, who);
+      } else if (dice_.one_in(4)) {
+        misbehave(game, who);
+      }
+    }
+  }
+
+  void answer(const Game& game, std::uint8_t who) {
+    const std::int64_t segment = game.dispute().challenge.body.segment;
+    const bool from_cheat = wrong_segment_ && segment > *wrong_segment_;
+    protocol::Player& player = from_cheat ? *cheat_player_ : honest_player_;
+    TinyParty& replay = replay_of(segment);
+    const protocol::Segment& steps = stage_.segments[static_cast<std::size_t>(segment)];
+    replay.look(steps.first, steps.end);
+    const auto next = player.next(game);
+    if (!next.ok()) {
+      problem_ = "an honest player: " + next.error().message;
+    } else if (*next) {
+      must(move_of(game, print_say(**next)), who, "move");
+    }  // An honest challenger whose game goes on after the statement fell may have nothing to say; silence
+       // costs nothing then.
+  }
+
+  void misbehave(const Game& game, std::uint8_t who) {
+    const bool defends = side_of(game.stage()) == Side::kDefender;
+    protocol::Player* player = !defends           ? slander_player_.get()
+                               : who == kVerifier ? slander_player_.get()
+                               : cheat_player_    ? cheat_player_.get()
+                                                  : &honest_player_;
+    TinyParty& story = !defends || who == kVerifier ? *slander_ : cheat_ ? *cheat_ : *stage_.honest;
+    const protocol::Segment& steps =
+        stage_.segments[static_cast<std::size_t>(game.dispute().challenge.body.segment)];
+    story.look(steps.first, steps.end);
+    json::Object words;
+    if (!dice_.one_in(10)) {
+      const auto next = player->next(game);
+      if (!next.ok() || !*next) return;
+      words = print_say(**next);
+    }
+    Move move = move_of(game, words);
+    if (dice_.one_in(20)) move.turn += 1 - 2 * dice_.below(2);
+    say(move, who);
+  }
+
+  [[nodiscard]] static Move move_of(const Game& game, json::Object words) {
+    return {game.dispute().task.id, game.dispute().challenge.id,
+            std::clamp<std::int64_t>(game.turn(), 1, kMaxTurn), game.last(), std::move(words)};
+  }
+
+  /// Who was honest has not lost.
+  void judge() {
+    const Reason reason = record().settlement->reason;
+    ++total_.ends[std::string(name_of(reason))];
+    const Estimate& estimate = stage_.scene.task.body.estimate;
+    const auto check = [&](std::uint8_t who, std::int64_t least, std::string_view role) {
+      if (honest_[who] && gain(who) < least)
+        problem_ = fmt::format("an honest {} has {} in a task that is {}, at least {} expected", role,
+                               gain(who), name_of(reason), least);
+    };
+    check(kSolver, record().proof ? estimate.reward : 0, "solver");
+    check(kVerifier, 0, "verifier");
+    check(kWatcher, 0, "watcher");
+    const bool paid =
+        reason == Reason::kAccepted || reason == Reason::kUnverified || reason == Reason::kOverturned;
+    check(kSubmitter, paid ? -(estimate.reward + estimate.fee + estimate.tax + estimate.treasury) : 0,
+          "submitter");
+    if (paid && wrong_segment_) problem_ = fmt::format("a wrong proof is {}", name_of(reason));
+    total_.worst_challenger = std::min(total_.worst_challenger, gain(kWatcher));
+  }
+
+  Stage& stage_;
+  Dice& dice_;
+  Histories& total_;
+  protocol::Player honest_player_;
+  std::array<bool, kFirstStranger> honest_{};
+  std::array<bool, kKeys> withdrawn_{};
+  std::unique_ptr<TinyParty> cheat_, slander_;
+  std::unique_ptr<protocol::Player> cheat_player_, slander_player_;
+  TinyParty* prover_ = nullptr;
+  std::optional<std::int64_t> wrong_segment_;  ///< of the solver's proof
+  std::int64_t slandered_ = 0;                 ///< the segment that a lying verifier calls wrong
+  std::vector<Digest> digests_, leaves_;       ///< the committed states
+  std::vector<VerdictRow> rows_;
+  Market market_;
+  std::int64_t now_ = 0;
+  std::string problem_;
+};
+
+}  // namespace
+
+Histories play_histories(std::int64_t count, std::uint64_t seed) {
+  Stage stage;
+  Histories out;
+  for (std::int64_t i = 0; i < count && out.problem.empty(); ++i) {
+    Dice dice(seed * 1'000'003 + static_cast<std::uint64_t>(i));
+    const std::string problem = History(stage, dice, out).play();
+    if (!problem.empty()) out.problem = fmt::format("history {} of seed {}: {}", i, seed, problem);
+  }
+  return out;
+}
+
+}  // namespace dgx::test

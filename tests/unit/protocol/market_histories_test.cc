@@ -1,0 +1,17 @@
+#include <catch2/catch.hpp>
+
+#include "histories.h"
+
+TEST_CASE(
+    "nobody honest loses in drawn histories of markets, and nobody dishonest is paid for a wrong proof") {
+  const auto played = dgx::test::play_histories(1'500, 2);
+  INFO(played.problem);
+  CHECK(played.problem.empty());
+  CHECK(played.worst_challenger >= 0);
+  CHECK(played.games > 100);
+  for (const char* reason :
+       {"accepted", "convicted", "overturned", "unverified", "no-proof", "no-assignment"}) {
+    INFO(reason);
+    CHECK(played.ends.contains(reason));
+  }
+}
