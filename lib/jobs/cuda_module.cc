@@ -4,13 +4,13 @@
 
 #include <string>
 
+#include "dgx/core/beside.h"
 #include "dgx/kernels/cuda/interface.h"
-#include "module_path.h"
 
 namespace dgx::jobs {
 
 Result<std::unique_ptr<kernels::cuda::Device>> open_cuda_device() {
-  const std::string path = module_path("DGX_CUDA_MODULE", "libdgx_cuda.so");
+  const std::string path = beside_program("DGX_CUDA_MODULE", "lib/libdgx_cuda.so");
   void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // stays open as long as the process lives
   if (handle == nullptr) {
     return internal_error(std::string("--device cuda: cannot open its module: ") + ::dlerror(),

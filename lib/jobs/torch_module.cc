@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "module_path.h"
+#include "dgx/core/beside.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 // At exit LeakSanitizer stops all threads and reads their thread-local storage; while libtorch's threads end, that crashes now and then.
@@ -17,7 +17,7 @@ namespace dgx::jobs {
 Result<program::CaptureBackend*> open_torch_module() {
   static program::CaptureBackend* backend = nullptr;
   if (backend != nullptr) return backend;
-  const std::string path = module_path("DGX_TORCH_MODULE", "libdgx_torch.so");
+  const std::string path = beside_program("DGX_TORCH_MODULE", "lib/libdgx_torch.so");
   void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     return internal_error(std::string("cannot open the torch module: ") + ::dlerror(),
