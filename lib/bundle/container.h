@@ -15,6 +15,8 @@
 #include "dgx/core/files.h"
 #include "dgx/core/tensor.h"
 #include "h5.h"
+#include "input_file.h"
+#include "structure.h"
 
 /// What all bundles share: named tensors and attributes in an HDF5 file, written atomically, read with
 /// suspicion.
@@ -77,6 +79,9 @@ struct TensorInfo {
   std::optional<Digest> digest;
 };
 
+/// The kind that a root group's attributes say. kMalformed: of another version, or no bundle.
+[[nodiscard]] Result<Kind> kind_in(const Object& root);
+
 class Reader {
  public:
   /// kMissing, kIo, kMalformed: not a bundle, of another kind, of another version.
@@ -88,16 +93,14 @@ class Reader {
   [[nodiscard]] Result<std::int64_t> integer(const std::string& group, const char* name, std::int64_t low,
                                              std::int64_t high) const;
   [[nodiscard]] Result<Digest> digest(const std::string& group, const char* name) const;
-  /// Names in a group, ascending. kMalformed if there is a link that is not hard, a name check_name refuses,
-  /// or more than `most`.
+  /// Names in a group, ascending. kMalformed if there are more than `most`.
   [[nodiscard]] Result<std::vector<std::string>> children(const std::string& group,
                                                           std::size_t most = kMaxObjects) const;
   /// kMalformed unless the group's children, or the root's attributes beside `dgx` and `version`, are exactly
   /// these (ascending).
   [[nodiscard]] Status expect_children(const std::string& group, const std::vector<std::string>& names) const;
   [[nodiscard]] Status expect_attributes(const std::string& group, std::vector<std::string> names) const;
-  /// Paths below `group`, relative to it, of all datasets, ascending by bytes; groups may hold groups, to
-  /// kMaxDepth.
+  /// Paths below `group`, relative to it, of all datasets, ascending by bytes.
   [[nodiscard]] Result<std::vector<std::string>> datasets_below(const std::string& group) const;
 
   [[nodiscard]] Result<TensorInfo> info(const std::string& path) const;
@@ -116,15 +119,15 @@ class Reader {
   [[nodiscard]] Error in_file(Error error) const { return within(name_, std::move(error)); }
 
  private:
-  Reader(std::string name, h5::Handle file, std::uint64_t size_bytes)
-      : name_(std::move(name)), file_(std::move(file)), size_bytes_(size_bytes) {}
-  [[nodiscard]] Result<h5::Handle> group_at(const std::string& path) const;
-  [[nodiscard]] Status walk(const std::string& group, const std::string& prefix, std::size_t depth,
-                            std::size_t& objects, std::vector<std::string>& out) const;
+  Reader(std::string name, InputFile file, Object root)
+      : name_(std::move(name)), file_(std::move(file)), root_(std::move(root)) {}
+  [[nodiscard]] Result<const Object*> group_at(const std::string& path) const;
+  [[nodiscard]] Status walk(const std::string& group, const std::string& prefix,
+                            std::vector<std::string>& out) const;
 
   std::string name_;
-  h5::Handle file_;
-  std::uint64_t size_bytes_;
+  InputFile file_;
+  Object root_;
 };
 
 }  // namespace dgx::bundle

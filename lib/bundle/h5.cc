@@ -1,26 +1,19 @@
 #include "h5.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cerrno>
-#include <cstring>
 
-#include "dgx/bundle/format.h"
-#include "dgx/core/files.h"
+#include "input_file.h"
 #include "zstd_filter.h"
 
 namespace dgx::bundle::h5 {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "tensors are little-endian in memory");
-
-constexpr std::size_t kMaxAttributes = 16;
 
 std::mutex& library_mutex() {
   static std::mutex mutex;
@@ -32,46 +25,6 @@ herr_t take_first(unsigned, const H5E_error2_t* entry, void* out) {
   auto& text = *static_cast<std::string*>(out);
   if (text.empty() && entry->desc != nullptr) text = entry->desc;
   return 0;
-}
-
-/// What HDF5's parser would meet first, checked by ourselves: version 2 or 3 superblock at offset 0, 8-byte
-/// addresses, no base address, no extension, and the end of file that it names is the file's.
-Status check_superblock(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) {
-    Error error = errno_error(path, "open");
-    if (error.code == ErrorCode::kCannotCreate) error.code = ErrorCode::kIo;
-    error.message.erase(0, path.size() + 2);  // the caller names the file
-    return error;
-  }
-  std::array<std::uint8_t, 48> head{};
-  struct stat info {};
-  const bool regular = ::fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode);
-  const ssize_t got = regular ? ::pread(descriptor, head.data(), head.size(), 0) : 0;
-  const int reason = errno;
-  ::close(descriptor);
-  if (got < 0) return system_error("read", reason);
-  constexpr std::array<std::uint8_t, 8> kSignature{0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
-  if (got < static_cast<ssize_t>(head.size()) ||
-      !std::equal(kSignature.begin(), kSignature.end(), head.begin())) {
-    return malformed("is not an HDF5 file");
-  }
-  const auto u64_at = [&](std::size_t offset) {
-    std::uint64_t value = 0;
-    std::memcpy(&value, head.data() + offset, sizeof value);
-    return value;
-  };
-  if ((head[8] != 2 && head[8] != 3) || head[9] != 8 || head[10] != 8 || u64_at(12) != 0) {
-    return malformed("is an HDF5 file, but not one of ours: superblock is not version 2 or 3",
-                     "dgx-pack hdf5 reads files of others");
-  }
-  if (head[11] != 0) return malformed("was not closed by its writer");
-  const std::uint64_t end = u64_at(28);
-  if (end != static_cast<std::uint64_t>(info.st_size)) {
-    return malformed(
-        fmt::format("has {} bytes, its header says {}: it is cut off or was added to", info.st_size, end));
-  }
-  return {};
 }
 
 Result<Handle> file_access() {
@@ -99,13 +52,6 @@ herr_t take_link(hid_t, const char* name, const H5L_info_t* info, void* out) {
   return 0;
 }
 
-herr_t take_attribute(hid_t, const char* name, const H5A_info_t*, void* out) {
-  auto& names = *static_cast<std::vector<std::string>*>(out);
-  if (names.size() >= kMaxAttributes) return -1;
-  names.emplace_back(name);
-  return 0;
-}
-
 Status put(const Handle& object, const char* name, hid_t type, const void* value) {
   const std::string doing = fmt::format("write attribute \"{}\"", name);
   DGX_TRY(const Handle space, make([] { return H5Screate(H5S_SCALAR); }, H5Sclose, doing, ErrorCode::kIo));
@@ -113,21 +59,6 @@ Status put(const Handle& object, const char* name, hid_t type, const void* value
           make([&] { return H5Acreate2(object.id(), name, type, space.id(), H5P_DEFAULT, H5P_DEFAULT); },
                H5Aclose, doing, ErrorCode::kIo));
   return check([&] { return H5Awrite(attribute.id(), type, value); }, doing, ErrorCode::kIo);
-}
-
-Result<Handle> open_attribute(const Handle& object, const char* name) {
-  DGX_TRY(Handle attribute, make([&] { return H5Aopen(object.id(), name, H5P_DEFAULT); }, H5Aclose,
-                                 fmt::format("open attribute \"{}\"", name)));
-  DGX_TRY(const Handle space,
-          make([&] { return H5Aget_space(attribute.id()); }, H5Sclose, "read an attribute"));
-  if (call([&] { return H5Sget_simple_extent_type(space.id()); }) != H5S_SCALAR) {
-    return malformed(fmt::format("attribute \"{}\" is not a scalar", name));
-  }
-  return attribute;
-}
-
-Result<Handle> attribute_type(const Handle& attribute) {
-  return make([&] { return H5Aget_type(attribute.id()); }, H5Tclose, "read an attribute");
 }
 
 /// Fixed length, ASCII, null-padded.
@@ -144,15 +75,10 @@ Result<Handle> text_type(std::size_t size) {
 
 }  // namespace
 
-Error system_error(std::string_view doing, int reason) {
-  std::string text = std::strerror(reason);
-  if (!text.empty() && text[0] >= 'A' && text[0] <= 'Z') text[0] = static_cast<char>(text[0] - 'A' + 'a');
-  return {ErrorCode::kIo, fmt::format("cannot {}: {}", doing, text), {}};
-}
-
 Library::Library() : lock_(library_mutex()) {
   static const bool registered = [] {
     H5open();
+    H5PLset_loading_state(0);  // no code that a file or the environment names
     H5Zregister(zstd_filter_class());
     return true;
   }();
@@ -204,16 +130,15 @@ Result<Handle> create_file(const std::string& path, WriteOutcome* outcome) {
               "create", ErrorCode::kIo);
 }
 
-Result<Handle> open_file(const std::string& path, Origin origin) {
-  if (!exists(path)) return Error{ErrorCode::kMissing, "is not there", {}};
-  if (origin == Origin::kBundle) DGX_CHECK(check_superblock(path));
+Result<Handle> open_container(Container& container) {
   DGX_TRY(const Handle access, file_access());
-  if (origin == Origin::kForeign) {
-    DGX_CHECK(check([&] { return H5Pset_libver_bounds(access.id(), H5F_LIBVER_EARLIEST, H5F_LIBVER_LATEST); },
-                    "set up", ErrorCode::kInternal));
-  }
-  return make([&] { return H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id()); }, H5Fclose, "open");
+  DGX_CHECK(check([&] { return H5Pset_libver_bounds(access.id(), H5F_LIBVER_EARLIEST, H5F_LIBVER_LATEST); },
+                  "set up", ErrorCode::kInternal));
+  DGX_CHECK(call([&] { return use_read_driver(access.id(), &container); }));
+  return make([&] { return H5Fopen("container", H5F_ACC_RDONLY, access.id()); }, H5Fclose, "open");
 }
+
+void prepare() { const Library library; }
 
 Result<Handle> create_group(const Handle& file, const std::string& path) {
   DGX_TRY(const Handle creation,
@@ -246,46 +171,6 @@ Status put_integer(const Handle& object, const char* name, std::int64_t value) {
   return put(object, name, type_of(DType::kI64), &value);
 }
 
-Result<std::string> get_text(const Handle& object, const char* name) {
-  DGX_TRY(const Handle attribute, open_attribute(object, name));
-  DGX_TRY(const Handle type, attribute_type(attribute));
-  const std::size_t size = call([&]() -> std::size_t {
-    if (H5Tget_class(type.id()) != H5T_STRING || H5Tis_variable_str(type.id()) != 0) return 0;
-    return H5Tget_size(type.id());
-  });
-  if (size == 0 || size > kMaxAttributeBytes) {
-    return malformed(
-        fmt::format("attribute \"{}\" is not a fixed string of at most {} bytes", name, kMaxAttributeBytes));
-  }
-  std::string text(size, '\0');
-  DGX_CHECK(check([&] { return H5Aread(attribute.id(), type.id(), text.data()); }, "read an attribute"));
-  text.resize(std::min(text.find('\0'), text.size()));
-  for (const char c : text) {
-    if (c < 0x20 || c > 0x7e) return malformed(fmt::format("attribute \"{}\" is not printable ASCII", name));
-  }
-  return text;
-}
-
-Result<std::int64_t> get_integer(const Handle& object, const char* name) {
-  DGX_TRY(const Handle attribute, open_attribute(object, name));
-  DGX_TRY(const Handle type, attribute_type(attribute));
-  const hid_t expected = type_of(DType::kI64);
-  if (call([&] { return H5Tequal(type.id(), expected); }) <= 0) {
-    return malformed(fmt::format("attribute \"{}\" is not an i64", name));
-  }
-  std::int64_t value = 0;
-  DGX_CHECK(check([&] { return H5Aread(attribute.id(), expected, &value); }, "read an attribute"));
-  return value;
-}
-
-Result<std::vector<std::string>> attribute_names(const Handle& object) {
-  std::vector<std::string> names;
-  DGX_CHECK(check(
-      [&] { return H5Aiterate2(object.id(), H5_INDEX_NAME, H5_ITER_INC, nullptr, take_attribute, &names); },
-      "list attributes"));
-  return names;
-}
-
 Result<std::vector<Link>> links_of(const Handle& group, std::size_t most) {
   LinkList list{{}, most};
   const Status status =
@@ -300,11 +185,6 @@ Result<std::vector<Link>> links_of(const Handle& group, std::size_t most) {
 Result<Handle> open_group(const Handle& parent, const std::string& name) {
   return make([&] { return H5Gopen2(parent.id(), name.c_str(), H5P_DEFAULT); }, H5Gclose,
               fmt::format("open group \"{}\"", name));
-}
-
-Result<Handle> open_dataset(const Handle& parent, const std::string& name) {
-  return make([&] { return H5Dopen2(parent.id(), name.c_str(), H5P_DEFAULT); }, H5Dclose,
-              fmt::format("open dataset \"{}\"", name));
 }
 
 H5I_type_t kind_of_object(const Handle& object) {

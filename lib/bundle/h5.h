@@ -13,6 +13,7 @@
 #include "dgx/core/bytes.h"
 #include "dgx/core/result.h"
 #include "dgx/core/tensor.h"
+#include "read_driver.h"
 #include "write_driver.h"
 
 /// The raw HDF5 C API behind owned handles. HDF5 is not thread safe in every build, so every call into it
@@ -21,9 +22,6 @@ namespace dgx::bundle::h5 {
 
 /// zstd, registered with The HDF Group; dgx-bundle(5), "Compression".
 inline constexpr H5Z_filter_t kZstdFilter = 32015;
-
-/// An I/O error with the system's reason.
-[[nodiscard]] Error system_error(std::string_view doing, int reason);
 
 /// Held for one call. Sets up the library (error printing off, our filter registered) on first use, and
 /// clears errno.
@@ -93,10 +91,10 @@ template <class F>
 /// A new file: version 1.10 format (checksums over all metadata), no times, so that equal content gives equal
 /// bytes. Ask `outcome` whether writing succeeded.
 [[nodiscard]] Result<Handle> create_file(const std::string& path, WriteOutcome* outcome);
-/// Opens for reading without HDF5's file locking. Bundles are looked at before HDF5 sees them: kMalformed
-/// unless the superblock is one of ours and the file has the length it says.
-enum class Origin { kBundle, kForeign };
-[[nodiscard]] Result<Handle> open_file(const std::string& path, Origin origin);
+/// Opens a container for reading; it must outlive the file.
+[[nodiscard]] Result<Handle> open_container(Container& container);
+/// Sets up the library, which looks at the environment and at files when it is set up.
+void prepare();
 
 [[nodiscard]] Result<Handle> create_group(const Handle& file, const std::string& path);
 [[nodiscard]] Result<Handle> dataspace_of(const Shape& shape);
@@ -104,10 +102,6 @@ enum class Origin { kBundle, kForeign };
 /// A fixed-length ASCII string or a scalar i64 on an object.
 [[nodiscard]] Status put_text(const Handle& object, const char* name, std::string_view text);
 [[nodiscard]] Status put_integer(const Handle& object, const char* name, std::int64_t value);
-[[nodiscard]] Result<std::string> get_text(const Handle& object, const char* name);
-[[nodiscard]] Result<std::int64_t> get_integer(const Handle& object, const char* name);
-/// Names of all attributes; kMalformed if there are more than 16.
-[[nodiscard]] Result<std::vector<std::string>> attribute_names(const Handle& object);
 
 struct Link {
   std::string name;
@@ -117,7 +111,6 @@ struct Link {
 [[nodiscard]] Result<std::vector<Link>> links_of(const Handle& group, std::size_t most);
 
 [[nodiscard]] Result<Handle> open_group(const Handle& parent, const std::string& name);
-[[nodiscard]] Result<Handle> open_dataset(const Handle& parent, const std::string& name);
 [[nodiscard]] H5I_type_t kind_of_object(const Handle& object);
 /// Group or dataset, whatever it is; named types are refused.
 [[nodiscard]] Result<Handle> open_object(const Handle& parent, const std::string& name);

@@ -1,7 +1,12 @@
 #include "layout.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cassert>
+
+#include "dgx/bundle/format.h"
+#include "dgx/core/checked.h"
 
 namespace dgx::bundle {
 
@@ -27,6 +32,27 @@ ChunkLayout layout_for(DType dtype, const Shape& shape) {
   const std::uint64_t most = std::max<std::uint64_t>(1, kChunkTargetBytes / layout.row_bytes);
   const std::uint64_t parts = (layout.extent + most - 1) / most;
   layout.rows = (layout.extent + parts - 1) / parts;
+  return layout;
+}
+
+Result<ChunkLayout> layout_from(const std::vector<std::uint64_t>& chunk, DType dtype, const Shape& shape) {
+  assert(chunk.size() == shape.size() && !shape.empty());
+  const auto extent = [&](std::size_t i) { return static_cast<std::uint64_t>(shape[i]); };
+  ChunkLayout layout;
+  layout.row_bytes = size_of(dtype);
+  std::size_t dimension = shape.size() - 1;
+  while (dimension > 0 && chunk[dimension] == extent(dimension)) layout.row_bytes *= extent(dimension--);
+  layout.dimension = dimension;
+  layout.extent = extent(dimension);
+  layout.rows = chunk[dimension];
+  for (std::size_t i = 0; i < dimension; ++i) {
+    if (chunk[i] != 1) return malformed("has chunks that are not whole rows");
+    layout.outer *= extent(i);
+  }
+  const auto bytes = checked_mul<std::uint64_t>(layout.rows, layout.row_bytes);
+  if (layout.rows == 0 || layout.rows > layout.extent || !bytes || *bytes > kMaxChunkBytes) {
+    return malformed(fmt::format("has chunks of more than {} bytes, or none", kMaxChunkBytes));
+  }
   return layout;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "dgx/core/result.h"
 #include "dgx/core/tensor.h"
 
 namespace dgx::bundle {
@@ -31,6 +32,10 @@ inline constexpr std::uint64_t kChunkTargetBytes = std::uint64_t{1} << 20;
 [[nodiscard]] bool is_chunked(DType dtype, const Shape& shape);
 /// The layout that is written. The tensor must have elements.
 [[nodiscard]] ChunkLayout layout_for(DType dtype, const Shape& shape);
+/// The layout that a file's chunk shape stands for, of as many dimensions as `shape`, which has elements.
+/// kMalformed if a chunk would not be one range of the row-major bytes, or has more than kMaxChunkBytes.
+[[nodiscard]] Result<ChunkLayout> layout_from(const std::vector<std::uint64_t>& chunk, DType dtype,
+                                              const Shape& shape);
 /// The chunk shape of a layout.
 [[nodiscard]] Shape chunk_shape(const ChunkLayout& layout, const Shape& shape);
 

@@ -63,8 +63,6 @@ Result<DType> widened(const NumberType& type) {
   return DType::kI64;
 }
 
-namespace {
-
 void widen_piece(const NumberType& type, ByteView bytes, BulkTensor& tensor, std::size_t first) {
   const std::size_t count = bytes.size() / type.bytes;
   switch (tensor.dtype()) {
@@ -76,8 +74,6 @@ void widen_piece(const NumberType& type, ByteView bytes, BulkTensor& tensor, std
       std::memcpy(tensor.bytes().data() + first, bytes.data(), count);
   }
 }
-
-}  // namespace
 
 Result<BulkTensor> widen(const NumberType& type, const Shape& shape, const BulkView& source,
                          std::size_t begin, std::uint64_t bulk_bytes) {

@@ -25,6 +25,9 @@ struct NumberType {
 /// kMalformed with a hint for f16, f64, u64.
 [[nodiscard]] Result<DType> widened(const NumberType& type);
 
+/// Puts all numbers of `bytes` into a tensor of widened(type), from element `first` on, where they must fit.
+void widen_piece(const NumberType& type, ByteView bytes, BulkTensor& tensor, std::size_t first);
+
 /// The numbers, without changing any: those of `source`, bytes, from byte `begin` on to the end, which must
 /// be exactly those of the shape: asserted. From `bulk_bytes` on they lie in a file (core/bulk.h).
 [[nodiscard]] Result<BulkTensor> widen(const NumberType& type, const Shape& shape, const BulkView& source,

@@ -90,7 +90,7 @@ Status write_chunks(const std::vector<ChunkedDataset>& targets, std::uint64_t jo
     return turns.take(job, [&]() -> Status {
       DGX_CHECK(write_chunk(target, place, *stored));
       // Compressing the rest would be for nothing.
-      return outcome.reason == 0 ? Status() : h5::system_error("write", outcome.reason);
+      return outcome.reason == 0 ? Status() : system_error("write", outcome.reason);
     });
   });
 }
@@ -198,7 +198,7 @@ Status Writer::digests(const std::string& path, std::span<const Digest> digests)
 
 Status Writer::landed() const {
   if (outcome_->reason == 0) return {};
-  return within(name_, h5::system_error("write", outcome_->reason));
+  return within(name_, system_error("write", outcome_->reason));
 }
 
 Status Writer::commit() {

@@ -7,7 +7,7 @@ namespace {
 
 /// The version of every format this release reads and writes, by the page that defines it.
 json::Object formats() {
-  return {{"dgx-bundle", 1}, {"dgx-ledger", 2}, {"dgx-manifest", 2}, {"dgx-numerics", 1}, {"dgx-program", 1}};
+  return {{"dgx-bundle", 2}, {"dgx-ledger", 2}, {"dgx-manifest", 2}, {"dgx-numerics", 1}, {"dgx-program", 1}};
 }
 
 json::Object libraries() {

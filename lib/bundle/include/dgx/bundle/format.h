@@ -19,7 +19,7 @@ enum class Kind { kDataset, kState, kRun, kSample, kTrace };
 [[nodiscard]] Result<Kind> kind_of(const std::string& path);
 
 /// The root attribute `version` of every bundle written; a reader refuses every other.
-inline constexpr std::int64_t kVersion = 1;
+inline constexpr std::int64_t kVersion = 2;
 
 /// Caps of every reader. A file beyond one is kMalformed before anything of that size is allocated.
 inline constexpr std::size_t kMaxObjects = 65536;

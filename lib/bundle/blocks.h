@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string_view>
+#include <vector>
+
+#include "dgx/core/bytes.h"
+#include "dgx/core/result.h"
+#include "input_file.h"
+#include "messages.h"
+#include "structure.h"
+
+namespace dgx::bundle {
+
+/// HDF5's checksum of metadata: Jenkins' lookup3, initial value 0.
+[[nodiscard]] std::uint32_t lookup3(ByteView bytes);
+
+/// Blocks of a file, each of which is given out once.
+class Blocks {
+ public:
+  explicit Blocks(const InputFile& file) : file_(file) {}
+
+  /// Marks [begin, begin + size) as used. kMalformed if any of it is used already, or not in the file.
+  [[nodiscard]] Status claim(std::uint64_t begin, std::uint64_t size);
+  /// Claims a block of metadata and reads it. kMalformed unless it begins with the signature and version 0,
+  /// and has the checksum that its last four bytes are; the result is what lies between.
+  [[nodiscard]] Result<Bytes> checked(std::uint64_t begin, std::uint64_t size, std::string_view signature);
+  /// The same of a block as it is, for those whose checksum is elsewhere.
+  [[nodiscard]] Result<Bytes> raw(std::uint64_t begin, std::uint64_t size);
+  /// Up to `size` bytes from `begin` on, not claimed.
+  [[nodiscard]] Result<Bytes> peek(std::uint64_t begin, std::uint64_t size) const;
+
+  [[nodiscard]] std::uint64_t file_bytes() const { return file_.size_bytes(); }
+
+ private:
+  const InputFile& file_;
+  std::map<std::uint64_t, std::uint64_t> used_;  ///< begin to end, disjoint
+};
+
+/// The links that a group keeps in a fractal heap. kMalformed if there are more than `most`.
+[[nodiscard]] Result<std::vector<Link>> read_dense_links(Blocks& blocks, const DenseLinks& dense,
+                                                         std::size_t most);
+
+/// The extents of a filtered fixed array's `count` chunks, in order, each of which has all its filters; not
+/// claimed.
+[[nodiscard]] Result<std::vector<Extent>> read_fixed_array(Blocks& blocks, std::uint64_t address,
+                                                           std::uint64_t count);
+
+}  // namespace dgx::bundle

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+
+#include "dgx/core/result.h"
+#include "read_driver.h"
+#include "table.h"
+
+namespace dgx::bundle {
+
+/// What the HDF5 library says of the dataset at `path` of a container. The library is not made for files of
+/// strangers: this belongs into a process that has nothing to lose.
+[[nodiscard]] Result<Table> read_table(h5::Container& container, const std::string& path);
+
+}  // namespace dgx::bundle

@@ -1,0 +1,374 @@
+#include "structure.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "blocks.h"
+#include "codec.h"
+#include "cursor.h"
+#include "dgx/bundle/format.h"
+
+namespace dgx::bundle {
+namespace {
+
+constexpr std::size_t kMaxAttributes = 16;
+/// A tebibyte in chunks of the writer's size.
+constexpr std::uint64_t kMaxChunks = std::uint64_t{1} << 20;
+constexpr unsigned kShuffle = 2;
+constexpr unsigned kZstd = 32015;
+
+/// An object's messages, each in its own bytes.
+struct Message {
+  unsigned type = 0;
+  Bytes body;
+};
+
+enum MessageType : unsigned {
+  kNil = 0x00,
+  kDataspace = 0x01,
+  kLinkInfo = 0x02,
+  kDatatype = 0x03,
+  kFillValue = 0x05,
+  kLink = 0x06,
+  kExternalFiles = 0x07,
+  kLayout = 0x08,
+  kGroupInfo = 0x0a,
+  kFilters = 0x0b,
+  kAttribute = 0x0c,
+  kContinuation = 0x10,
+  kAttributeInfo = 0x15,
+};
+
+/// Superblock version 2 or 3 at offset 0, 8-byte addresses, no base address, no extension, and the end of
+/// file that it names is the file's. Returns the address of the root group's header.
+Result<std::uint64_t> read_superblock(const InputFile& file) {
+  constexpr std::uint64_t kBytes = 48;
+  constexpr std::array<std::uint8_t, 8> kSignature{0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
+  std::array<std::uint8_t, kBytes> head{};
+  if (file.size_bytes() >= kBytes) DGX_CHECK(file.read(0, head));
+  Cursor in(head);
+  if (!std::ranges::equal(in.bytes(kSignature.size()), kSignature)) return malformed("is not an HDF5 file");
+  const unsigned version = in.u8();
+  const bool wide = in.u8() == 8 && in.u8() == 8;
+  const unsigned open_flags = in.u8();
+  const std::uint64_t base = in.u64();
+  const std::uint64_t extension = in.u64();
+  const std::uint64_t end = in.u64();
+  const std::uint64_t root = in.u64();
+  if ((version != 2 && version != 3) || !wide || base != 0 || extension != kNowhere) {
+    return malformed("is an HDF5 file, but not one of ours: superblock is not version 2 or 3",
+                     "dgx-pack hdf5 reads files of others");
+  }
+  if (in.u32() != lookup3(ByteView(head).first(kBytes - 4)))
+    return malformed("has a superblock with a wrong checksum");
+  if (open_flags != 0) return malformed("was not closed by its writer");
+  if (end != file.size_bytes()) {
+    return malformed(fmt::format("has {} bytes, its header says {}: it is cut off or was added to",
+                                 file.size_bytes(), end));
+  }
+  return root;
+}
+
+/// Exactly the filters that a writer uses.
+Status check_filters(const std::vector<unsigned>& filters, DType dtype) {
+  const bool shuffled = size_of(dtype) > 1;
+  if (filters.size() != (shuffled ? 2 : 1)) return malformed(fmt::format("has {} filters", filters.size()));
+  for (std::size_t i = 0; i < filters.size(); ++i) {
+    const unsigned expected = shuffled && i == 0 ? kShuffle : kZstd;
+    if (filters[i] != expected)
+      return malformed(fmt::format("has filter {}, expected {}", filters[i], expected));
+  }
+  return {};
+}
+
+class Walk {
+ public:
+  explicit Walk(const InputFile& file) : blocks_(file) {}
+
+  [[nodiscard]] Result<Object> root(std::uint64_t address) {
+    DGX_CHECK(blocks_.claim(0, 48));
+    DGX_TRY(const std::vector<Message> messages, header(address));
+    Object object;
+    DGX_CHECK(take_attributes(messages, object));
+    return object;
+  }
+
+  [[nodiscard]] Result<Object> tree(std::uint64_t address) {
+    DGX_CHECK(blocks_.claim(0, 48));
+    return object(address, "", 0);
+  }
+
+ private:
+  /// The messages of an object header, version 2, without times.
+  Result<std::vector<Message>> header(std::uint64_t address) {
+    constexpr std::size_t kMostPrefixBytes = 14;
+    DGX_TRY(const Bytes prefix, blocks_.peek(address, kMostPrefixBytes));
+    Cursor in(prefix);
+    if (as_text(in.bytes(4)) != "OHDR" || in.u8() != 2)
+      return malformed(fmt::format("has no object at {}", address));
+    const unsigned flags = in.u8();
+    if (flags > 3) return malformed("has a header with times or orders");
+    const std::size_t width = std::size_t{1} << flags;
+    const std::uint64_t size = in.number(width);
+    if (!in.ok() || size > blocks_.file_bytes()) return malformed("has a header that is cut off");
+    DGX_TRY(const Bytes block, blocks_.raw(address, 6 + width + size + 4));
+    DGX_CHECK(check_sum(block));
+    std::vector<Message> messages;
+    DGX_CHECK(take_messages(ByteView(block).subspan(6 + width, static_cast<std::size_t>(size)), messages));
+    return messages;
+  }
+
+  static Status check_sum(ByteView block) {
+    const ByteView content = block.first(block.size() - 4);
+    if (Cursor(block.subspan(content.size())).u32() == lookup3(content)) return {};
+    return malformed("has a header with a wrong checksum");
+  }
+
+  Status take_messages(ByteView bytes, std::vector<Message>& out) {
+    constexpr std::size_t kHeadBytes = 4;
+    constexpr unsigned kShared = 2;
+    Cursor in(bytes);
+    while (in.left() >= kHeadBytes) {
+      const unsigned type = in.u8();
+      const std::size_t size = in.u16();
+      const unsigned flags = in.u8();
+      const ByteView body = in.bytes(size);
+      if (!in.ok()) return malformed("has a message that is cut off");
+      if ((flags & kShared) != 0) return malformed("shares a message with another object");
+      if (type == kNil) continue;
+      if (type == kContinuation) {
+        DGX_CHECK(follow(body, out));
+      } else {
+        out.push_back({type, Bytes(body.begin(), body.end())});
+      }
+    }
+    return {};
+  }
+
+  /// Ends because no block is given out twice.
+  Status follow(ByteView body, std::vector<Message>& out) {
+    constexpr std::uint64_t kLeastBytes = 8;
+    Cursor in(body);
+    const std::uint64_t begin = in.u64();
+    const std::uint64_t size = in.u64();
+    if (!in.done() || size < kLeastBytes) return malformed("has a header that goes on nowhere");
+    if (++continuations_ > kMaxContinuations) return malformed("has a header in too many pieces");
+    DGX_TRY(const Bytes block, blocks_.raw(begin, size));
+    DGX_CHECK(check_sum(block));
+    if (!as_text(block).starts_with("OCHK")) return malformed("has a header that goes on nowhere");
+    Status status = take_messages(ByteView(block).subspan(4, block.size() - kLeastBytes), out);
+    --continuations_;
+    return status;
+  }
+
+  static Status take_attributes(const std::vector<Message>& messages, Object& object) {
+    for (const Message& message : messages) {
+      if (message.type == kAttributeInfo) DGX_CHECK(check_attribute_info(message.body));
+      if (message.type != kAttribute) continue;
+      if (object.attributes.size() >= kMaxAttributes)
+        return malformed(fmt::format("has more than {} attributes", kMaxAttributes));
+      DGX_TRY(Attribute attribute, decode_attribute(message.body));
+      for (const Attribute& other : object.attributes) {
+        if (other.name == attribute.name)
+          return malformed(fmt::format("has two attributes \"{}\"", other.name));
+      }
+      object.attributes.push_back(std::move(attribute));
+    }
+    return {};
+  }
+
+  /// The one message of a type, or null.
+  static Result<const Message*> one(const std::vector<Message>& messages, MessageType type) {
+    const Message* found = nullptr;
+    for (const Message& message : messages) {
+      if (message.type != type) continue;
+      if (found != nullptr) return malformed(fmt::format("has two messages {}", message.type));
+      found = &message;
+    }
+    return found;
+  }
+
+  static Status check_types(const std::vector<Message>& messages, std::initializer_list<unsigned> known) {
+    for (const Message& message : messages) {
+      if (message.type == kExternalFiles) return malformed("has its numbers in other files");
+      if (std::find(known.begin(), known.end(), message.type) != known.end()) continue;
+      return malformed(fmt::format("has a message {} in its header, which no bundle has", message.type));
+    }
+    return {};
+  }
+
+  /// The object at `path`, which ends in a '/' unless it is the root, and all below it.
+  Result<Object> object(std::uint64_t address, const std::string& path, std::size_t depth) {
+    Object out;
+    auto links = outside(address, out);
+    if (links.ok() && depth >= kMaxDepth && !links->empty()) links = malformed("is too deep");
+    if (!links.ok() && path.empty()) return std::move(links).error();
+    if (!links.ok())
+      return within(fmt::format("\"{}\"", path.substr(0, path.size() - 1)), std::move(links).error());
+    for (const Link& link : *links) {
+      DGX_TRY(Object child, object(link.address, path + link.name + "/", depth + 1));
+      if (!out.children.emplace(link.name, std::move(child)).second)
+        return malformed(fmt::format("has two objects \"{}\"", path + link.name));
+    }
+    return out;
+  }
+
+  /// Everything of an object but its children, whose links are returned.
+  Result<std::vector<Link>> outside(std::uint64_t address, Object& out) {
+    DGX_TRY(const std::vector<Message> messages, header(address));
+    DGX_CHECK(take_attributes(messages, out));
+    DGX_TRY(const Message* layout, one(messages, kLayout));
+    DGX_TRY(const Message* link_info, one(messages, kLinkInfo));
+    if (link_info != nullptr) return links_of(messages, link_info->body);
+    if (layout == nullptr) return malformed("is neither group nor dataset");
+    DGX_TRY(out.dataset, dataset(messages, layout->body));
+    return std::vector<Link>();
+  }
+
+  Result<std::vector<Link>> links_of(const std::vector<Message>& messages, ByteView link_info) {
+    DGX_CHECK(check_types(messages, {kLinkInfo, kLink, kGroupInfo, kAttribute, kAttributeInfo}));
+    DGX_TRY(const DenseLinks dense, decode_link_info(link_info));
+    std::vector<Link> links;
+    for (const Message& message : messages) {
+      if (message.type != kLink) continue;
+      DGX_TRY(Link link, decode_link(message.body));
+      links.push_back(std::move(link));
+    }
+    if (dense.heap != kNowhere) {
+      if (!links.empty()) return malformed("keeps its links in two ways");
+      DGX_TRY(links, read_dense_links(blocks_, dense, kMaxObjects));
+    }
+    objects_ += links.size();
+    if (objects_ > kMaxObjects) return malformed(fmt::format("has more than {} objects", kMaxObjects));
+    return links;
+  }
+
+  Result<std::optional<Stored>> dataset(const std::vector<Message>& messages, ByteView layout) {
+    DGX_CHECK(check_types(
+        messages, {kDataspace, kDatatype, kFillValue, kLayout, kFilters, kAttribute, kAttributeInfo}));
+    DGX_TRY(const Message* space, one(messages, kDataspace));
+    DGX_TRY(const Message* type, one(messages, kDatatype));
+    DGX_TRY(const Message* fill, one(messages, kFillValue));
+    DGX_TRY(const Message* pipeline, one(messages, kFilters));
+    if (space == nullptr || type == nullptr) return malformed("has no shape or type");
+    Stored out;
+    DGX_TRY(out.dtype, decode_datatype(type->body));
+    DGX_TRY(out.shape, decode_dataspace(space->body));
+    out.size_bytes = static_cast<std::uint64_t>(*element_count(out.shape)) * size_of(out.dtype);
+    if (fill != nullptr) DGX_CHECK(check_fill_value(fill->body));
+    std::vector<unsigned> filters;
+    if (pipeline != nullptr) {
+      DGX_TRY(filters, decode_filters(pipeline->body));
+    }
+    DGX_CHECK(place(layout, filters, out));
+    return std::optional(std::move(out));
+  }
+
+  Status place(ByteView layout, const std::vector<unsigned>& filters, Stored& out) {
+    constexpr std::uint8_t kChunked = 2;
+    const bool chunked = layout.size() > 1 && layout[1] == kChunked;
+    if (chunked) DGX_CHECK(check_filters(filters, out.dtype));
+    DGX_TRY(const StoredLayout stored, decode_layout(layout, size_of(out.dtype)));
+    if (chunked) return place_chunks(stored, out);
+    if (!filters.empty()) return malformed("has filters without chunks");
+    const std::uint64_t size = stored.address == kNowhere ? 0 : stored.size_bytes;
+    if (size != out.size_bytes)
+      return malformed(fmt::format("has {} bytes, its shape needs {}", size, out.size_bytes));
+    if (size == 0) return {};
+    out.pieces.push_back({stored.address, size});
+    return blocks_.claim(stored.address, size);
+  }
+
+  Status place_chunks(const StoredLayout& stored, Stored& out) {
+    if (stored.chunk.size() != out.shape.size() || out.size_bytes == 0)
+      return malformed("has chunks of another rank than its own");
+    DGX_TRY(out.layout, layout_from(stored.chunk, out.dtype, out.shape));
+    const std::uint64_t count = out.layout->chunk_count();
+    if (count > blocks_.file_bytes()) return malformed("declares more chunks than the file has bytes");
+    chunks_ += count;
+    if (chunks_ > kMaxChunks) return malformed(fmt::format("brings the file's chunks above {}", kMaxChunks));
+    if (stored.kind == StoredLayout::Kind::kSingleChunk) {
+      if (count != 1) return malformed(fmt::format("has one chunk of {}", count));
+      if (stored.address == kNowhere) return within("chunk 0", malformed("is missing"));
+      if (stored.filter_mask != 0) return within("chunk 0", malformed("was stored without its filters"));
+      out.pieces.push_back({stored.address, stored.size_bytes});
+    } else {
+      if (stored.address == kNowhere) return within("chunk 0", malformed("is missing"));
+      DGX_TRY(out.pieces, read_fixed_array(blocks_, stored.address, count));
+    }
+    return claim_chunks(out);
+  }
+
+  Status claim_chunks(const Stored& out) {
+    const std::uint64_t most = max_stored_bytes(static_cast<std::size_t>(out.layout->chunk_bytes()));
+    for (std::size_t i = 0; i < out.pieces.size(); ++i) {
+      const Extent& piece = out.pieces[i];
+      Status status = piece.size > most ? malformed(fmt::format("is too large with {} bytes", piece.size))
+                                        : blocks_.claim(piece.begin, piece.size);
+      if (!status.ok()) return within(fmt::format("chunk {}", i), std::move(status).error());
+    }
+    return {};
+  }
+
+  static constexpr int kMaxContinuations = 64;
+
+  Blocks blocks_;
+  std::size_t objects_ = 0;
+  std::uint64_t chunks_ = 0;
+  int continuations_ = 0;  ///< one within another
+};
+
+Result<const Attribute*> scalar_attribute(const Object& object, std::string_view name) {
+  for (const Attribute& attribute : object.attributes) {
+    if (attribute.name != name) continue;
+    if (!attribute.scalar) return malformed(fmt::format("attribute \"{}\" is not a scalar", name));
+    return &attribute;
+  }
+  return malformed(fmt::format("has no attribute \"{}\"", name));
+}
+
+}  // namespace
+
+Result<Object> read_root(const InputFile& file) {
+  DGX_TRY(const std::uint64_t address, read_superblock(file));
+  return Walk(file).root(address);
+}
+
+Result<Object> read_structure(const InputFile& file) {
+  DGX_TRY(const std::uint64_t address, read_superblock(file));
+  return Walk(file).tree(address);
+}
+
+const Object* find_object(const Object& root, std::string_view path) {
+  const Object* here = &root;
+  while (here != nullptr && !path.empty()) {
+    const std::size_t slash = std::min(path.find('/'), path.size());
+    const auto child = here->children.find(path.substr(0, slash));
+    here = child == here->children.end() ? nullptr : &child->second;
+    path.remove_prefix(std::min(slash + 1, path.size()));
+  }
+  return here;
+}
+
+Result<std::string> text_of(const Object& object, std::string_view name) {
+  DGX_TRY(const Attribute* attribute, scalar_attribute(object, name));
+  if (attribute->type != Attribute::Type::kText) {
+    return malformed(
+        fmt::format("attribute \"{}\" is not a fixed string of at most {} bytes", name, kMaxAttributeBytes));
+  }
+  const bool printable = std::all_of(attribute->text.begin(), attribute->text.end(),
+                                     [](char c) { return c >= 0x20 && c <= 0x7e; });
+  if (!printable) return malformed(fmt::format("attribute \"{}\" is not printable ASCII", name));
+  return attribute->text;
+}
+
+Result<std::int64_t> integer_of(const Object& object, std::string_view name) {
+  DGX_TRY(const Attribute* attribute, scalar_attribute(object, name));
+  if (attribute->type != Attribute::Type::kInteger)
+    return malformed(fmt::format("attribute \"{}\" is not an i64", name));
+  return attribute->integer;
+}
+
+}  // namespace dgx::bundle

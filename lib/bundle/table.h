@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "dgx/core/bytes.h"
+#include "dgx/core/result.h"
+#include "dgx/core/tensor.h"
+#include "structure.h"
+#include "widen.h"
+
+/// What dgx-h5 says of one dataset of a container, and how it says it: a message on its standard output,
+/// little-endian, of fields whose lengths come first. No number of the dataset is in it, unless they are in
+/// the dataset's header.
+namespace dgx::bundle {
+
+inline constexpr std::size_t kMaxFilters = 8;
+inline constexpr std::uint64_t kMaxTableChunks = std::uint64_t{1} << 22;
+inline constexpr std::uint64_t kMaxCompactBytes = 65536;
+/// Of a whole message.
+inline constexpr std::size_t kMaxMessageBytes = (std::size_t{1} << 17) + kMaxTableChunks * 20;
+
+struct TableChunk {
+  Extent at;                  ///< in the file
+  std::uint32_t skipped = 0;  ///< bit i: filter i was not applied
+};
+
+struct Table {
+  enum class Layout : std::uint8_t { kCompact, kContiguous, kChunked };
+  NumberType type;
+  Shape shape;
+  Layout layout = Layout::kContiguous;
+  Bytes compact;                     ///< kCompact: the numbers
+  Extent contiguous;                 ///< kContiguous
+  std::vector<std::uint64_t> chunk;  ///< kChunked: numbers in each dimension
+  std::vector<unsigned> filters;     ///< in the order of writing
+  std::vector<TableChunk> chunks;    ///< of the whole grid, in row-major order
+};
+
+/// A table, or the error that there is instead of one.
+[[nodiscard]] Bytes encode_message(const Result<Table>& table);
+/// The table or error of a message. kInternal if it is not one: whoever wrote it does not keep the rules.
+/// What a table says is within this header's limits, and its sizes fit each other; whether the file has it is
+/// not looked at.
+[[nodiscard]] Result<Table> decode_message(ByteView message);
+
+}  // namespace dgx::bundle
