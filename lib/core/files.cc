@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
@@ -68,6 +69,9 @@ Status write_all(int descriptor, std::string_view content, const std::string& pa
   return {};
 }
 
+/// Of what does not say how long it is: pipes, terminals, devices. /dev/zero has no end.
+constexpr std::size_t kMaxStreamBytes = std::size_t{64} << 20;
+
 Result<std::string> read_all(int descriptor, const std::string& path, std::size_t max_bytes) {
   std::string out;
   struct stat info {};
@@ -75,6 +79,8 @@ Result<std::string> read_all(int descriptor, const std::string& path, std::size_
   if (sized && static_cast<std::uint64_t>(info.st_size) > max_bytes) {
     return malformed(fmt::format("{}: {} bytes, at most {} allowed", path, info.st_size, max_bytes));
   }
+  const std::size_t most =
+      std::min(max_bytes, std::max(kMaxStreamBytes, sized ? static_cast<std::size_t>(info.st_size) : 0));
   std::size_t used = 0;
   out.resize(sized ? static_cast<std::size_t>(info.st_size) + 1 : 65536);
   while (true) {
@@ -84,7 +90,11 @@ Result<std::string> read_all(int descriptor, const std::string& path, std::size_
     if (count < 0) return errno_error(path, "read");
     if (count == 0) break;
     used += static_cast<std::size_t>(count);
-    if (used > max_bytes) return malformed(fmt::format("{}: more than {} bytes", path, max_bytes));
+    if (used > most) {
+      return malformed(
+          fmt::format("{}: more than {} bytes", path, most),
+          most < max_bytes ? "it does not say how long it is: put it in a file, and name that" : "");
+    }
   }
   out.resize(used);
   return out;

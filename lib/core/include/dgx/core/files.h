@@ -12,7 +12,8 @@
 namespace dgx {
 
 /// Reads a whole file, or standard input if `path` is "-". kMissing if it is not there, kMalformed if it is
-/// longer than `max_bytes`, kIo otherwise.
+/// longer than `max_bytes`, or than 64 MiB where it does not say how long it is (pipes, terminals, devices), kIo
+/// otherwise.
 [[nodiscard]] Result<std::string> read_file(const std::string& path, std::size_t max_bytes);
 
 /// Whether an output may replace a file that exists.
