@@ -82,10 +82,19 @@ Result<Bytes> Blocks::checked(std::uint64_t begin, std::uint64_t size, std::stri
   const std::size_t head = signature.size() + 1;
   if (block.size() < head + kChecksumBytes || !as_text(block).starts_with(signature) || block[head - 1] != 0)
     return malformed(fmt::format("has no {} block at {}", signature, begin));
-  const ByteView content = ByteView(block).first(block.size() - kChecksumBytes);
-  if (Cursor(ByteView(block).subspan(content.size())).u32() != lookup3(content))
-    return malformed(fmt::format("has a {} block at {} with a wrong checksum", signature, begin));
-  return Bytes(content.begin() + static_cast<std::ptrdiff_t>(head), content.end());
+  DGX_CHECK(compare_sum(block, fmt::format("{} block", signature)));
+  return Bytes(block.begin() + static_cast<std::ptrdiff_t>(head), block.end() - kChecksumBytes);
+}
+
+Status Blocks::compare_sum(ByteView bytes, std::uint32_t stated, std::string_view name) const {
+  if (sums_ == Checksums::kIgnore || lookup3(bytes) == stated) return {};
+  return malformed(fmt::format("has a {} with a wrong checksum", name));
+}
+
+Status Blocks::compare_sum(ByteView block, std::string_view name) const {
+  if (block.size() < kChecksumBytes) return malformed(fmt::format("has a {} that is cut off", name));
+  const ByteView content = block.first(block.size() - kChecksumBytes);
+  return compare_sum(content, Cursor(block.subspan(content.size())).u32(), name);
 }
 
 Result<Bytes> Blocks::peek(std::uint64_t begin, std::uint64_t size) const {

@@ -19,7 +19,7 @@ namespace dgx::bundle {
 /// Blocks of a file, each of which is given out once.
 class Blocks {
  public:
-  explicit Blocks(const InputFile& file) : file_(file) {}
+  Blocks(const InputFile& file, Checksums sums) : file_(file), sums_(sums) {}
 
   /// Marks [begin, begin + size) as used. kMalformed if any of it is used already, or not in the file.
   [[nodiscard]] Status claim(std::uint64_t begin, std::uint64_t size);
@@ -31,10 +31,16 @@ class Blocks {
   /// Up to `size` bytes from `begin` on, not claimed.
   [[nodiscard]] Result<Bytes> peek(std::uint64_t begin, std::uint64_t size) const;
 
+  /// kMalformed, calling the bytes `name`, unless their checksum is `stated`.
+  [[nodiscard]] Status compare_sum(ByteView bytes, std::uint32_t stated, std::string_view name) const;
+  /// The same of a block whose last four bytes are the checksum.
+  [[nodiscard]] Status compare_sum(ByteView block, std::string_view name) const;
+
   [[nodiscard]] std::uint64_t file_bytes() const { return file_.size_bytes(); }
 
  private:
   const InputFile& file_;
+  Checksums sums_;
   std::map<std::uint64_t, std::uint64_t> used_;  ///< begin to end, disjoint
 };
 

@@ -101,7 +101,7 @@ class Heap {
     DGX_CHECK(check_place(in, offset));
     const std::uint32_t stated = in.u32();
     std::fill_n(block.begin() + kChecksumAt, 4, std::uint8_t{0});
-    if (lookup3(block) != stated) return malformed("has a block of names with a wrong checksum");
+    DGX_CHECK(blocks_.compare_sum(block, stated, "block of names"));
     direct_.push_back({offset, std::move(block)});
     return {};
   }

@@ -143,6 +143,13 @@ Status take_chunks(const h5::Handle& dataset, const h5::Handle& list, h5::Contai
   return {};
 }
 
+/// HDF5 believes a header that says that it holds less than the shape needs.
+Status check_stored(const h5::Handle& dataset, std::uint64_t size_bytes) {
+  const std::uint64_t stored = h5::call([&] { return H5Dget_storage_size(dataset.id()); });
+  if (stored >= size_bytes) return {};
+  return malformed(fmt::format("has {} bytes, its shape needs {}", stored, size_bytes));
+}
+
 Status take_contiguous(const h5::Handle& dataset, const h5::Container& container, std::uint64_t size_bytes,
                        Table& table) {
   table.layout = Table::Layout::kContiguous;
@@ -150,13 +157,14 @@ Status take_contiguous(const h5::Handle& dataset, const h5::Container& container
   const haddr_t at = h5::call([&] { return H5Dget_offset(dataset.id()); });
   if (at == HADDR_UNDEF) return malformed("was declared, but not written in full");
   table.contiguous = {container.begin + at, size_bytes};
-  return {};
+  return check_stored(dataset, size_bytes);
 }
 
 /// In the file's own type: nothing is converted here.
 Status take_compact(const h5::Handle& dataset, std::uint64_t size_bytes, Table& table) {
   table.layout = Table::Layout::kCompact;
   if (size_bytes > kMaxCompactBytes) return malformed("declares more numbers than its header holds");
+  DGX_CHECK(check_stored(dataset, size_bytes));
   table.compact.resize(size_bytes);
   if (size_bytes == 0) return {};
   DGX_TRY(const h5::Handle type,

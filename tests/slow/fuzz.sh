@@ -17,6 +17,7 @@ targets=${TARGETS:-$(sed -n 's/^dgx_fuzz_target(\([a-z]*\) .*/\1/p' tests/fuzz/C
 programs=
 for target in $targets; do programs="$programs fuzz_$target replay_$target"; done
 cmake --build "$build" -j "${JOBS:-2}" --target $programs
+export DGX_H5="$PWD/$build/libexec/dgx-h5"
 failed=
 for target in $targets; do
   folder=$build/$target

@@ -1,0 +1,40 @@
+// HDF5 files of others, which the HDF5 library opens in a process of its own: whatever that does, a tensor or an error
+// comes back.
+
+#include "containers.h"
+
+#include "dgx/bundle/sources.h"
+#include "scratch.h"
+#include "target.h"
+
+using namespace dgx;
+
+namespace {
+
+const fuzz::Scratch& scratch() {
+  static const fuzz::Scratch folder;
+  return folder;
+}
+
+}  // namespace
+
+std::vector<std::string> fuzz::seeds() {
+  std::vector<std::string> out;
+  for (const test::Format format : {test::Format::kOldest, test::Format::kBundle}) {
+    for (const test::Trick trick : test::all_tricks()) {
+      test::write_container(scratch() / "trick", trick, format);
+      out.push_back(Scratch::read(scratch() / "trick"));
+    }
+  }
+  return out;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string path = scratch().write("x.h5", fuzz::text_of(data, size));
+  for (const char* name : {"x", "state/x"}) {
+    const auto tensor = bundle::read_hdf5(path, name);
+    if (!tensor.ok()) continue;
+    fuzz::require(*element_count(tensor->shape()) == tensor->count(), "a tensor has its shape's elements");
+  }
+  return 0;
+}
