@@ -377,7 +377,13 @@ def test_kinds():
 
 
 def test_sources():
-    with h5py.File(path("other.h5"), "w", libver="earliest") as file:
+    # HDF5's oldest format and its newest; from the file's first byte, and behind a block of the user's.
+    for options in ({"libver": "earliest"}, {"libver": "latest"}, {"libver": "earliest", "userblock_size": 1024}):
+        check_sources(options)
+
+
+def check_sources(options):
+    with h5py.File(path("other.h5"), "w", **options) as file:
         file["u8"] = np.arange(12, dtype="u1").reshape(3, 4)
         file.create_dataset("deep/gzip", data=np.arange(5000, dtype="<f4"), chunks=(1000,), compression="gzip", shuffle=True, fletcher32=True)
         file["big"] = np.array([1, -2], dtype=">i2")
@@ -387,18 +393,32 @@ def test_sources():
         file["f2"] = np.zeros(3, "<f2")
         file["soft"] = h5py.SoftLink("/u8")
         file["outside"] = h5py.ExternalLink("state.h5", "/state/loss")
+        file.create_dataset("grid", data=counting("<i8", (7, 11, 5)).astype(">i4"), chunks=(3, 4, 2), shuffle=True, compression="gzip")
+        file.create_dataset("summed", data=counting("<f4", (7, 11)), chunks=(7, 11), fletcher32=True)
+        file.create_dataset("odd", data=counting("|u1", (9, 3)), chunks=(5, 1), fletcher32=True, shuffle=True)
+        file.create_dataset("zstd", data=counting("<i8", (100,)).astype("<u2"), chunks=(33,), shuffle=True, compression=32015)
+        file["scalar"] = np.float32(2.5)
+        file.create_dataset("none", (0, 3), "<f4")
+        file.create_dataset("no chunks", (0, 3), "<f4", chunks=(1, 3), maxshape=(None, 3))
         file.create_dataset("unwritten", (1000, 1000), "<f4")
         file.create_dataset("lzf", data=np.zeros(1000, "<f4"), compression="lzf")
     accepted = {
-        "u8": ("u8 [3,4]", np.arange(12, dtype="u1")),
+        "u8": ("u8 [3,4]", np.arange(12, dtype="u1").reshape(3, 4)),
         "/deep/gzip": ("f32 [5000]", np.arange(5000, dtype="<f4")),
         "big": ("i64 [2]", np.array([1, -2], "<i8")),
         "u32": ("i64 [1]", np.array([2**32 - 1], "<i8")),
+        "grid": ("i64 [7,11,5]", counting("<i8", (7, 11, 5))),
+        "summed": ("f32 [7,11]", counting("<f4", (7, 11))),
+        "odd": ("u8 [9,3]", counting("|u1", (9, 3))),
+        "zstd": ("i64 [100]", counting("<i8", (100,))),
+        "scalar": ("f32 []", np.float32(2.5)),
+        "none": ("f32 [0,3]", np.zeros((0, 3), "<f4")),
+        "no chunks": ("f32 [0,3]", np.zeros((0, 3), "<f4")),
     }
     for name, (shape, array) in accepted.items():
         code, output, error = tool("hdf5", path("other.h5"), name)
-        check(code == 0 and output == f"{shape} {sum(array.tobytes())}", f"{name}: {output}{error}")
-    refused = {"f8": 65, "u64": 65, "f2": 65, "soft": 65, "outside": 65, "unwritten": 65, "lzf": 65, "deep": 65, "u8/x": 65, "none": 66, "a//b": 66, "//u8": 2}
+        check(code == 0 and output == f"{shape} {tensor_digest(np.asarray(array)).hex()}", f"{options}: {name}: {output}{error}")
+    refused = {"f8": 65, "u64": 65, "f2": 65, "soft": 65, "outside": 65, "unwritten": 65, "lzf": 65, "deep": 65, "u8/x": 65, "not there": 66, "a//b": 66, "//u8": 2}
     for name, expected in refused.items():
         code, output, error = tool("hdf5", path("other.h5"), name)
         check(code == expected, f"{name}: exit {code}, expected {expected}: {output}{error}")

@@ -2,10 +2,9 @@
 //
 //   bundle_tool write FOLDER           state.h5, data.h5, sample.h5, trace.h5 and run/
 //   bundle_tool read KIND FILE         exit 0, or the error's code with its message on stderr
-//   bundle_tool hdf5 FILE PATH         dtype, shape and sum of bytes of a dataset of somebody else
+//   bundle_tool hdf5 FILE PATH         dtype, shape and tensor digest of a dataset of somebody else
 
 #include <cstdio>
-#include <numeric>
 #include <string>
 
 #include "dgx/bundle/dataset.h"
@@ -15,6 +14,7 @@
 #include "dgx/bundle/state.h"
 #include "dgx/bundle/trace.h"
 #include "dgx/core/files.h"
+#include "dgx/merkle/digests.h"
 
 namespace dgx::bundle {
 namespace {
@@ -79,9 +79,8 @@ Status read(const std::string& kind, const std::string& path) {
 
 Status show_hdf5(const std::string& file, const std::string& path) {
   DGX_TRY(const BulkTensor tensor, read_hdf5(file, path));
-  const ByteView bytes = tensor.bytes();
-  std::printf("%s %s %llu\n", std::string(name_of(tensor.dtype())).c_str(), to_string(tensor.shape()).c_str(),
-              std::accumulate(bytes.begin(), bytes.end(), 0ULL));
+  std::printf("%s %s %s\n", std::string(name_of(tensor.dtype())).c_str(), to_string(tensor.shape()).c_str(),
+              merkle::tensor_digest(tensor.view()).hex().c_str());
   return {};
 }
 

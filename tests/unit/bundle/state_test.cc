@@ -1,5 +1,6 @@
 #include "dgx/bundle/state.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "dgx/bundle/dataset.h"
@@ -150,6 +151,22 @@ TEST_CASE("what is missing, no bundle, or another bundle is told apart") {
   REQUIRE(write_dataset(folder / "data.h5", *data, Clobber::kRefuse).ok());
   CHECK(read_state(folder / "data.h5").error().message ==
         (folder / "data.h5") + ": is a dataset bundle, expected a state bundle");
+}
+
+TEST_CASE("a state of thousands of entries, whose names fill every kind of block, is read again") {
+  const test::Folder folder;
+  // 9,000 links of 100 bytes: a tree of names of three levels, and a heap beyond its direct blocks of 512 KiB.
+  State state;
+  for (int i = 0; i < 9000; ++i) {
+    std::string name = std::to_string(i);
+    name = "model/" + std::string(86 - name.size(), 'n') + name;
+    state.push_back({std::move(name), test::numbers(DType::kU8, {i % 3}, static_cast<std::uint64_t>(i))});
+  }
+  std::sort(state.begin(), state.end(), [](const Entry& a, const Entry& b) { return a.name < b.name; });
+  REQUIRE(write_state(folder / "a.h5", state, *digests_of(state), Clobber::kRefuse).ok());
+  const auto read = read_state(folder / "a.h5");
+  REQUIRE(read.ok());
+  CHECK(test::same(read->state, state));
 }
 
 }  // namespace
