@@ -13,7 +13,6 @@
 #include "dgx/core/bytes.h"
 #include "dgx/core/result.h"
 #include "dgx/core/tensor.h"
-#include "read_driver.h"
 #include "write_driver.h"
 
 /// The raw HDF5 C API behind owned handles. HDF5 is not thread safe in every build, so every call into it
@@ -91,8 +90,6 @@ template <class F>
 /// A new file: version 1.10 format (checksums over all metadata), no times, so that equal content gives equal
 /// bytes. Ask `outcome` whether writing succeeded.
 [[nodiscard]] Result<Handle> create_file(const std::string& path, WriteOutcome* outcome);
-/// Opens a container for reading; it must outlive the file.
-[[nodiscard]] Result<Handle> open_container(Container& container);
 /// Sets up the library, which looks at the environment and at files when it is set up.
 void prepare();
 
@@ -103,19 +100,6 @@ void prepare();
 [[nodiscard]] Status put_text(const Handle& object, const char* name, std::string_view text);
 [[nodiscard]] Status put_integer(const Handle& object, const char* name, std::int64_t value);
 
-struct Link {
-  std::string name;
-  bool hard = false;
-};
-/// Links of a group by name; kMalformed if there are more than `most`.
-[[nodiscard]] Result<std::vector<Link>> links_of(const Handle& group, std::size_t most);
-
 [[nodiscard]] Result<Handle> open_group(const Handle& parent, const std::string& name);
-[[nodiscard]] H5I_type_t kind_of_object(const Handle& object);
-/// Group or dataset, whatever it is; named types are refused.
-[[nodiscard]] Result<Handle> open_object(const Handle& parent, const std::string& name);
-
-/// Dimensions of a dataset: scalar or simple, fixed, at most kMaxRank.
-[[nodiscard]] Result<Shape> shape_of(const Handle& dataset);
 
 }  // namespace dgx::bundle::h5

@@ -6,7 +6,7 @@
 #include <array>
 
 #include "dgx/bundle/format.h"
-#include "h5.h"
+#include "h5_read.h"
 
 // Wider than our bundles: any superblock, any chunk shape, either byte order, deflate. This runs where a
 // crash hurts nobody.

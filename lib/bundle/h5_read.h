@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "dgx/core/tensor.h"
+#include "h5.h"
+#include "read_driver.h"
+
+/// What dgx-h5 alone does with the HDF5 library: reading.
+namespace dgx::bundle::h5 {
+
+/// Opens a container, which must outlive the file.
+[[nodiscard]] Result<Handle> open_container(Container& container);
+
+struct Link {
+  std::string name;
+  bool hard = false;
+};
+/// Links of a group by name; kMalformed if there are more than `most`.
+[[nodiscard]] Result<std::vector<Link>> links_of(const Handle& group, std::size_t most);
+
+[[nodiscard]] H5I_type_t kind_of_object(const Handle& object);
+/// Group or dataset, whatever it is; named types are refused.
+[[nodiscard]] Result<Handle> open_object(const Handle& parent, const std::string& name);
+
+/// Dimensions of a dataset: scalar or simple, fixed, at most kMaxRank.
+[[nodiscard]] Result<Shape> shape_of(const Handle& dataset);
+
+}  // namespace dgx::bundle::h5
