@@ -73,7 +73,7 @@ Status remove_strays(const std::string& folder, const RunIndex& index) {
   return {};
 }
 
-Result<FileLock> lock(const std::string& folder) { return FileLock::acquire(folder + "/.lock"); }
+Result<FileLock> lock(const std::string& folder) { return FileLock::acquire_file(folder + "/.lock"); }
 
 }  // namespace
 

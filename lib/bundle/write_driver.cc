@@ -11,6 +11,8 @@
 #include <limits>
 #include <new>
 
+#include "dgx/core/file_system.h"
+
 #if H5_VERSION_GE(1, 13, 0)
 #include <H5FDdevelop.h>
 #endif
@@ -46,12 +48,12 @@ H5FD_t* open_file(const char* name, unsigned flags, hid_t access, haddr_t) {
   if ((flags & H5F_ACC_TRUNC) != 0) mode |= O_TRUNC;
   if ((flags & H5F_ACC_CREAT) != 0) mode |= O_CREAT;
   if ((flags & H5F_ACC_EXCL) != 0) mode |= O_EXCL;
-  const int descriptor = ::open(name, mode | O_CLOEXEC, 0644);
+  const int descriptor = file_system().open(name, mode | O_NOFOLLOW | O_CLOEXEC, 0644);
   struct stat stat {};
   if (descriptor < 0) return nullptr;
   auto* file = ::fstat(descriptor, &stat) == 0 ? new (std::nothrow) File : nullptr;
   if (file == nullptr) {
-    ::close(descriptor);
+    file_system().close(descriptor);
     return nullptr;
   }
   file->descriptor = descriptor;
@@ -62,7 +64,7 @@ H5FD_t* open_file(const char* name, unsigned flags, hid_t access, haddr_t) {
 
 herr_t close_file(H5FD_t* base) {
   File* file = of(base);
-  if (::close(file->descriptor) != 0) fail(*file);
+  if (file_system().close(file->descriptor) != 0) fail(*file);
   delete file;
   return 0;
 }
@@ -107,7 +109,7 @@ herr_t write(H5FD_t* base, H5FD_mem_t, hid_t, haddr_t at, std::size_t size, cons
   const haddr_t end = at + size;
   while (size > 0 && file.outcome->reason == 0) {
     errno = 0;
-    const ssize_t done = ::pwrite(file.descriptor, from, size, static_cast<off_t>(at));
+    const ssize_t done = file_system().pwrite(file.descriptor, from, size, static_cast<off_t>(at));
     if (done < 0 && errno == EINTR) continue;
     if (done <= 0) {
       fail(file);
@@ -126,7 +128,7 @@ herr_t truncate(H5FD_t* base, hid_t, hbool_t) {
   File& file = *of(base);
   if (file.end_of_file == file.end_of_allocation) return 0;
   if (file.outcome->reason == 0 &&
-      ::ftruncate(file.descriptor, static_cast<off_t>(file.end_of_allocation)) != 0) {
+      file_system().ftruncate(file.descriptor, static_cast<off_t>(file.end_of_allocation)) != 0) {
     fail(file);
   }
   file.end_of_file = file.end_of_allocation;

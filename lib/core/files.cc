@@ -12,6 +12,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "dgx/core/file_system.h"
+
 namespace dgx {
 namespace {
 
@@ -27,12 +29,17 @@ class Descriptor {
   [[nodiscard]] bool valid() const { return value_ >= 0; }
   bool close() {
     if (value_ < 0) return true;
-    return ::close(std::exchange(value_, -1)) == 0;
+    return file_system().close(std::exchange(value_, -1)) == 0;
   }
 
  private:
   int value_;
 };
+
+/// Opens what is written or synced.
+Descriptor open_to_write(const std::string& path, int flags, unsigned mode = 0) {
+  return Descriptor(file_system().open(path.c_str(), flags | O_CLOEXEC, mode));
+}
 
 std::string folder_of(const std::string& path) {
   const std::string folder = std::filesystem::path(path).parent_path().string();
@@ -61,7 +68,7 @@ bool is_stream(const std::string& path) {
 
 Status write_all(int descriptor, std::string_view content, const std::string& path) {
   while (!content.empty()) {
-    const ssize_t count = ::write(descriptor, content.data(), content.size());
+    const ssize_t count = file_system().write(descriptor, content.data(), content.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return errno_error(path, "write");
     content.remove_prefix(static_cast<std::size_t>(count));
@@ -102,7 +109,7 @@ Result<std::string> read_all(int descriptor, const std::string& path, std::size_
 
 Status write_stream(const std::string& path, std::string_view content) {
   if (path == "-") return write_all(STDOUT_FILENO, content, "standard output");
-  Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  Descriptor file = open_to_write(path, O_WRONLY);
   if (!file.valid()) return errno_error(path, "open");
   DGX_CHECK(write_all(file.get(), content, path));
   if (!file.close()) return errno_error(path, "write");
@@ -121,7 +128,7 @@ Result<std::string> create_temporary(const std::string& target, unsigned mode) {
   constexpr int kAttempts = 100;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     const std::string name = temporary_name(target);
-    const Descriptor file(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
+    const Descriptor file = open_to_write(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
     if (file.valid()) return name;
     if (errno != EEXIST) return creation_error(target);
   }
@@ -131,25 +138,26 @@ Result<std::string> create_temporary(const std::string& target, unsigned mode) {
 /// Not every file system has RENAME_NOREPLACE (NFS, Lustre), nor hard links; the last resort leaves a short
 /// window.
 Status rename_no_replace(const std::string& from, const std::string& to) {
-  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return {};
+  FileSystem& system = file_system();
+  if (system.rename_no_replace(from.c_str(), to.c_str()) == 0) return {};
   if (errno == EEXIST) return exists_error(to);
   if (errno != EINVAL && errno != ENOSYS) return creation_error(to);
-  if (::link(from.c_str(), to.c_str()) == 0) {
-    ::unlink(from.c_str());
+  if (system.link(from.c_str(), to.c_str()) == 0) {
+    system.unlink(from.c_str());
     return {};
   }
   if (errno == EEXIST || exists(to)) return exists_error(to);
-  if (::rename(from.c_str(), to.c_str()) != 0) return creation_error(to);
+  if (system.rename(from.c_str(), to.c_str()) != 0) return creation_error(to);
   return {};
 }
 
 Status sync(const Descriptor& file, const std::string& path) {
-  if (::fsync(file.get()) != 0) return errno_error(path, "sync");
+  if (file_system().fsync(file.get()) != 0) return errno_error(path, "sync");
   return {};
 }
 
 Status sync_file(const std::string& path) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const Descriptor file = open_to_write(path, O_RDONLY | O_NOFOLLOW);
   if (!file.valid()) return errno_error(path, "open");
   return sync(file, path);
 }
@@ -181,7 +189,7 @@ Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
 Status write_file(const std::string& path, std::string_view content, Clobber clobber, unsigned mode) {
   if (path == "-" || is_stream(path)) return write_stream(path, content);
   DGX_TRY(AtomicFile target, AtomicFile::create(path, clobber, mode));
-  Descriptor file(::open(target.path().c_str(), O_WRONLY | O_CLOEXEC));
+  Descriptor file = open_to_write(target.path(), O_WRONLY | O_NOFOLLOW);
   if (!file.valid()) return errno_error(path, "open");
   DGX_CHECK(write_all(file.get(), content, path));
   if (!file.close()) return errno_error(path, "write");
@@ -204,14 +212,14 @@ AtomicFile::AtomicFile(AtomicFile&& other) noexcept
       clobber_(other.clobber_) {}
 
 AtomicFile::~AtomicFile() {
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  if (!temporary_.empty()) file_system().unlink(temporary_.c_str());
 }
 
 Status AtomicFile::commit() {
   DGX_CHECK(sync_file(temporary_));
   if (clobber_ == Clobber::kRefuse) {
     DGX_CHECK(rename_no_replace(temporary_, target_));
-  } else if (::rename(temporary_.c_str(), target_.c_str()) != 0) {
+  } else if (file_system().rename(temporary_.c_str(), target_.c_str()) != 0) {
     return creation_error(target_);
   }
   temporary_.clear();
@@ -219,26 +227,37 @@ Status AtomicFile::commit() {
 }
 
 Status append_line(const std::string& path, std::string_view line) {
-  const Descriptor file(::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+  const Descriptor file = open_to_write(path, O_WRONLY | O_APPEND);
   if (!file.valid()) return errno_error(path, "open");
   const off_t before = ::lseek(file.get(), 0, SEEK_END);
   Status status = write_all(file.get(), std::string(line) + "\n", path);
   if (status.ok()) status = sync(file, path);
-  if (!status.ok()) static_cast<void>(!::ftruncate(file.get(), before));
+  if (!status.ok()) static_cast<void>(file_system().ftruncate(file.get(), before));
   return status;
 }
 
 Status truncate_file(const std::string& path, std::size_t size_bytes) {
-  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  const Descriptor file = open_to_write(path, O_WRONLY);
   if (!file.valid()) return errno_error(path, "open");
-  if (::ftruncate(file.get(), static_cast<off_t>(size_bytes)) != 0) return errno_error(path, "truncate");
+  if (file_system().ftruncate(file.get(), static_cast<off_t>(size_bytes)) != 0) return errno_error(path, "truncate");
   return sync(file, path);
 }
 
-Result<FileLock> FileLock::acquire(const std::string& path) {
-  int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (descriptor < 0 && errno == EISDIR) descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return creation_error(path);
+Status write_scratch(const std::string& path, std::span<const std::string_view> parts) {
+  if (file_system().unlink(path.c_str()) != 0 && errno != ENOENT) return creation_error(path);
+  Descriptor file = open_to_write(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
+  if (!file.valid()) return creation_error(path);
+  for (const std::string_view part : parts) DGX_CHECK(write_all(file.get(), part, path));
+  if (!file.close()) return errno_error(path, "write");
+  return {};
+}
+
+Status remove_file(const std::string& path) {
+  if (file_system().unlink(path.c_str()) == 0 || errno == ENOENT) return {};
+  return errno_error(path, "remove");
+}
+
+Result<FileLock> FileLock::take(int descriptor, const std::string& path) {
   FileLock lock(descriptor);
   while (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
     if (errno == EINTR) continue;
@@ -249,6 +268,23 @@ Result<FileLock> FileLock::acquire(const std::string& path) {
   return lock;
 }
 
+Result<FileLock> FileLock::acquire(const std::string& path) {
+  // To write, as NFS wants it, where that is possible.
+  int descriptor = ::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
+  if (descriptor < 0 && errno == EISDIR) descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return errno_error(path, "open");
+  return take(descriptor, path);
+}
+
+Result<FileLock> FileLock::acquire_file(const std::string& path) {
+  const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  const int descriptor = file_system().open(path.c_str(), flags, 0644);
+  if (descriptor >= 0) return take(descriptor, path);
+  if (errno != ELOOP) return creation_error(path);
+  return Error{ErrorCode::kCannotCreate, fmt::format("{}: is a symbolic link; a lock is a file", path),
+               "remove it, if you do not know why it is there"};
+}
+
 FileLock::FileLock(FileLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
 
 FileLock::~FileLock() {
@@ -256,20 +292,30 @@ FileLock::~FileLock() {
 }
 
 Status sync_folder(const std::string& path) {
-  const Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const Descriptor folder = open_to_write(path, O_RDONLY | O_DIRECTORY);
   if (!folder.valid()) return errno_error(path, "open");
   // EINVAL: the file system has no such notion.
-  if (::fsync(folder.get()) != 0 && errno != EINVAL) return errno_error(path, "sync");
+  if (file_system().fsync(folder.get()) != 0 && errno != EINVAL) return errno_error(path, "sync");
   return {};
 }
 
 Status make_folder(const std::string& path) {
-  if (::mkdir(path.c_str(), 0755) == 0) return {};
-  const int reason = errno;
   struct stat info {};
-  if (reason == EEXIST && ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) return {};
+  if (file_system().mkdir(path.c_str(), 0755) == 0) return sync_folder(folder_of(path));
+  const int reason = errno;
+  const bool is_folder = ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
   errno = reason;
-  return creation_error(path);
+  if (reason != EEXIST || !is_folder) return creation_error(path);
+  // A killed call may have made it, and not synced its name. Who may not look at its parent did not make it.
+  Status synced = sync_folder(folder_of(path));
+  return synced.ok() || synced.error().code == ErrorCode::kCannotCreate ? Status() : std::move(synced);
+}
+
+std::optional<unsigned> mode_open_to_others(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return std::nullopt;
+  const auto mode = static_cast<unsigned>(info.st_mode) & 07777U;
+  return (mode & 077U) == 0 ? std::nullopt : std::optional(mode);
 }
 
 bool exists(const std::string& path) {

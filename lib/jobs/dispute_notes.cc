@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
 
 #include "dgx/bundle/format.h"
 #include "dgx/core/files.h"
@@ -62,13 +61,11 @@ std::optional<std::vector<merkle::NamedDigest>> entries_in(const json::Object& o
   return out;
 }
 
-/// Neither atomic nor synced: its digest is checked whenever it is read.
+/// Its digest is checked whenever it is read.
 Status write_bytes(const std::string& path, std::span<const ByteView> parts) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  for (const ByteView part : parts)
-    file.write(as_text(part).data(), static_cast<std::streamsize>(part.size()));
-  file.close();
-  return file ? Status() : Status(errno_error(path, "write"));
+  std::vector<std::string_view> texts;
+  for (const ByteView part : parts) texts.push_back(as_text(part));
+  return write_scratch(path, texts);
 }
 
 std::string step_file(std::int64_t step) { return fmt::format("step-{}.json", step); }

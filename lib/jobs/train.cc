@@ -1,7 +1,5 @@
 #include "dgx/jobs/train.h"
 
-#include <unistd.h>
-
 #include <chrono>
 #include <cstring>
 #include <thread>
@@ -29,8 +27,8 @@ std::string resume_path(const std::string& run) { return run + "/resume.h5"; }
 std::string resume_losses_path(const std::string& run) { return run + "/resume.losses"; }
 
 void discard_resume_point(const std::string& run) {
-  ::unlink(resume_path(run).c_str());
-  ::unlink(resume_losses_path(run).c_str());
+  static_cast<void>(remove_file(resume_path(run)));
+  static_cast<void>(remove_file(resume_losses_path(run)));
 }
 
 Status write_resume_point(const std::string& run, const State& state, const std::vector<float>& losses) {

@@ -1,7 +1,6 @@
 #include "dgx/jobs/verify.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -155,7 +154,7 @@ class PartFile {
                  "the same command continues"};
   }
 
-  void remove() const { ::unlink(path_.c_str()); }
+  void remove() const { static_cast<void>(remove_file(path_)); }
 
  private:
   std::string path_;

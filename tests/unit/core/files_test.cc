@@ -191,17 +191,63 @@ TEST_CASE("a line is appended whole or not at all, and only to a file that exist
 
 TEST_CASE("a lock is held by one at a time, on a file or a folder, and freed by its owner's end") {
   const TemporaryFolder folder;
-  for (const std::string& path : {folder / "lock", folder.path()}) {
+  REQUIRE(write_file(folder / "file", "", Clobber::kRefuse).ok());
+  for (const auto& [acquire, path] : {std::pair{&FileLock::acquire_file, folder / "lock"},
+                                      {&FileLock::acquire, folder / "file"},
+                                      {&FileLock::acquire, folder.path()}}) {
     {
-      const auto mine = FileLock::acquire(path);
+      const auto mine = acquire(path);
       REQUIRE(mine.ok());
-      const auto theirs = FileLock::acquire(path);
+      const auto theirs = acquire(path);
       REQUIRE_FALSE(theirs.ok());
       CHECK(theirs.error().code == ErrorCode::kCannotCreate);
       CHECK(theirs.error().message == path + ": another process is writing here");
     }
-    CHECK(FileLock::acquire(path).ok());
+    CHECK(acquire(path).ok());
   }
+  CHECK(FileLock::acquire(folder / "none").error().code == ErrorCode::kMissing);
+  CHECK_FALSE(exists(folder / "none"));
+}
+
+TEST_CASE("a lock file is not made, nor opened, where a link leads") {
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "elsewhere");
+  fs::create_symlink(folder / "elsewhere/made", folder / "lock");
+  const auto lock = FileLock::acquire_file(folder / "lock");
+  REQUIRE_FALSE(lock.ok());
+  CHECK(lock.error().code == ErrorCode::kCannotCreate);
+  CHECK(lock.error().message == folder / "lock" + ": is a symbolic link; a lock is a file");
+  CHECK_FALSE(exists(folder / "elsewhere/made"));
+}
+
+TEST_CASE("scratch takes the place of a link and leaves what it names alone") {
+  const TemporaryFolder folder;
+  REQUIRE(write_file(folder / "theirs", "theirs", Clobber::kRefuse).ok());
+  fs::create_symlink(folder / "theirs", folder / "soft");
+  fs::create_hard_link(folder / "theirs", folder / "hard");
+  for (const char* name : {"soft", "hard", "none"}) {
+    const std::string_view parts[] = {"ours", "!"};
+    REQUIRE(write_scratch(folder / name, parts).ok());
+    CHECK(*read_file(folder / name, kPlenty) == "ours!");
+    CHECK(fs::is_regular_file(fs::symlink_status(folder / name)));
+  }
+  CHECK(*read_file(folder / "theirs", kPlenty) == "theirs");
+  CHECK(remove_file(folder / "soft").ok());
+  CHECK(remove_file(folder / "soft").ok());
+  CHECK_FALSE(remove_file(folder.path()).ok());
+}
+
+TEST_CASE("only a regular file that others may use is open to others") {
+  const TemporaryFolder folder;
+  REQUIRE(write_file(folder / "key", "secret", Clobber::kRefuse, 0600).ok());
+  CHECK_FALSE(mode_open_to_others(folder / "key"));
+  for (const unsigned mode : {0604U, 0640U, 0666U, 0601U}) {
+    fs::permissions(folder / "key", static_cast<fs::perms>(mode));
+    CHECK(mode_open_to_others(folder / "key") == mode);
+  }
+  CHECK_FALSE(mode_open_to_others(folder.path()));
+  CHECK_FALSE(mode_open_to_others("/dev/null"));
+  CHECK_FALSE(mode_open_to_others(folder / "none"));
 }
 
 TEST_CASE("making a folder twice is fine, over a file or without its parent is not") {

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -55,25 +57,37 @@ class AtomicFile {
 /// Cuts a file to its first bytes, and syncs it.
 [[nodiscard]] Status truncate_file(const std::string& path, std::size_t size_bytes);
 
+/// Writes what can be made again and is checked when it is read: neither atomic nor synced. What has this name
+/// is removed first, not written through: it may be a link.
+[[nodiscard]] Status write_scratch(const std::string& path, std::span<const std::string_view> parts);
+/// Removes a file, not what a link names; one that is not there is fine. Not synced: a crash may bring it back.
+[[nodiscard]] Status remove_file(const std::string& path);
+
 /// An advisory exclusive lock (flock) that lasts as long as this object: one writer per run folder, one per
 /// ledger.
 class FileLock {
  public:
-  /// kCannotCreate, naming `path`, if another process holds it.
+  /// Locks a file or folder that is there. kMissing, kCannotCreate, naming `path`, if another process holds it.
   [[nodiscard]] static Result<FileLock> acquire(const std::string& path);
+  /// The same with a file that is there for nothing else, and made if it is not there; never through a link,
+  /// which would make it elsewhere: that is kCannotCreate.
+  [[nodiscard]] static Result<FileLock> acquire_file(const std::string& path);
   FileLock(FileLock&& other) noexcept;
   FileLock& operator=(FileLock&&) = delete;
   ~FileLock();
 
  private:
   explicit FileLock(int descriptor) : descriptor_(descriptor) {}
+  [[nodiscard]] static Result<FileLock> take(int descriptor, const std::string& path);
   int descriptor_;
 };
 
 [[nodiscard]] Status sync_folder(const std::string& path);
-/// Creates one folder (parents must exist); an existing folder is fine.
+/// Creates one folder (parents must exist) and syncs its name; an existing folder is fine.
 [[nodiscard]] Status make_folder(const std::string& path);
 [[nodiscard]] bool exists(const std::string& path);
+/// The permission bits of a regular file that others than its owner may read, write or run; nothing for all else.
+[[nodiscard]] std::optional<unsigned> mode_open_to_others(const std::string& path);
 /// An error for the current errno: ENOENT is kMissing, EACCES, EROFS, EEXIST kCannotCreate, else kIo.
 [[nodiscard]] Error errno_error(const std::string& path, std::string_view doing);
 
