@@ -1,7 +1,6 @@
 #include "dgx/bundle/run.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cassert>
@@ -46,29 +45,76 @@ Status compare_headers(const std::string& folder, const RunHeader& found, const 
       fmt::format("{}: was made with drill \"{}\", not \"{}\"", path, found.drill, wanted.drill));
 }
 
-/// What a killed writer may have left: temporary files, and bundles that it had not named yet or no longer
-/// named.
-bool is_ours(const std::string& name) {
-  if (name.starts_with("checkpoint-") && name.ends_with(".h5")) return true;
-  return (name.starts_with(".checkpoint-") || name.starts_with(".index.h5.")) && name.ends_with(".tmp");
+bool is_all(std::string_view text, std::string_view allowed) {
+  return !text.empty() && text.find_first_not_of(allowed) == std::string_view::npos;
+}
+
+/// Whether checkpoint_path() makes this name: other programs, too, write files called checkpoint-….h5.
+bool is_checkpoint_name(std::string_view name) {
+  constexpr std::string_view kPrefix = "checkpoint-";
+  constexpr std::string_view kSuffix = ".h5";
+  constexpr std::size_t kDigest = 12;
+  constexpr std::size_t kLeastStep = 10;
+  constexpr std::size_t kMostStep = 19;
+  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return false;
+  name = name.substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
+  const std::size_t dash = name.find('-');
+  if (dash < kLeastStep || dash > kMostStep || (dash > kLeastStep && name[0] == '0')) return false;
+  if (!is_all(name.substr(0, dash), "0123456789") || name.size() != dash + 1 + kDigest) return false;
+  return is_all(name.substr(dash + 1), "0123456789abcdef");
+}
+
+bool is_resume_name(std::string_view name) { return name == "resume.h5" || name == "resume.losses"; }
+
+/// Whether AtomicFile makes this name for a file of a run: .NAME.PROCESS.COUNT.tmp
+bool is_temporary_name(std::string_view name) {
+  constexpr std::string_view kSuffix = ".tmp";
+  if (!name.starts_with('.') || !name.ends_with(kSuffix)) return false;
+  name = name.substr(1, name.size() - 1 - kSuffix.size());
+  for (int number = 0; number < 2; ++number) {
+    const std::size_t dot = name.rfind('.');
+    if (dot == std::string_view::npos || !is_all(name.substr(dot + 1), "0123456789")) return false;
+    name = name.substr(0, dot);
+  }
+  return is_checkpoint_name(name) || is_resume_name(name) || name == "index.h5";
 }
 
 std::string file_name(const std::string& path) { return std::filesystem::path(path).filename().string(); }
 
+Result<std::vector<std::string>> names_in(const std::string& folder) {
+  std::error_code error;
+  std::vector<std::string> out;
+  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    out.push_back(it->path().filename().string());
+  }
+  if (error) return Error{ErrorCode::kIo, fmt::format("{}: cannot list: {}", folder, error.message()), {}};
+  return out;
+}
+
+/// Removes what a killed writer left in the folder of `index`: temporary files, and checkpoints that it had
+/// not named yet or no longer named.
 Status remove_strays(const std::string& folder, const RunIndex& index) {
   std::set<std::string> named;
   for (const Checkpoint& checkpoint : index.checkpoints) {
     if (checkpoint.kept) named.insert(file_name(checkpoint_path(folder, checkpoint)));
   }
-  std::error_code error;
-  std::vector<std::string> strays;
-  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    const std::string name = it->path().filename().string();
-    if (is_ours(name) && !named.contains(name)) strays.push_back(folder + "/" + name);
+  DGX_TRY(const auto names, names_in(folder));
+  for (const std::string& name : names) {
+    const bool stray = is_temporary_name(name) || (is_checkpoint_name(name) && !named.contains(name));
+    if (stray) DGX_CHECK(remove_file(folder + "/" + name));
   }
-  if (error) return Error{ErrorCode::kIo, fmt::format("{}: cannot list: {}", folder, error.message()), {}};
-  for (const std::string& stray : strays) {
-    if (::unlink(stray.c_str()) != 0) return errno_error(stray, "remove");
+  return {};
+}
+
+/// A folder without an index may hold `first`, the checkpoint that a killed call began with, but no other file of
+/// a run: it would be somebody's work.
+Status refuse_lost_run(const std::string& folder, const Checkpoint& first) {
+  const std::string begun = file_name(checkpoint_path(folder, first));
+  DGX_TRY(const auto names, names_in(folder));
+  for (const std::string& name : names) {
+    if (name == begun || !(is_checkpoint_name(name) || is_resume_name(name))) continue;
+    return Error{ErrorCode::kCannotCreate, fmt::format("{}: has {}, but index.h5 is missing", folder, name),
+                 "bring index.h5 back, or name another folder"};
   }
   return {};
 }
@@ -114,20 +160,17 @@ struct RunWriter::Impl {
   Effort effort;
   RunIndex index;
 
-  /// Makes `next`, whose last checkpoint is `state`, the run; leaves everything as it was if it cannot.
+  /// Makes `next`, whose last checkpoint is `state`, the run.
   Status commit(RunIndex next, const State& state, const StateDigests& digests) {
     const std::string path = checkpoint_path(folder, next.checkpoints.back());
     DGX_CHECK(write_state(path, state, digests, Clobber::kReplace, effort));
-    Status written = write_index(folder, next);
-    if (!written.ok()) {
-      ::unlink(path.c_str());
-      return written;
-    }
+    // After an error the new index may be there nevertheless, and name the bundle: if not, the bundle is a stray.
+    DGX_CHECK(write_index(folder, next));
     const RunIndex before = std::exchange(index, std::move(next));
     // A bundle that cannot be removed now is a stray of which the next opening takes care.
     for (std::size_t i = 0; i < before.checkpoints.size(); ++i) {
       if (!before.checkpoints[i].kept || index.checkpoints[i].kept) continue;
-      ::unlink(checkpoint_path(folder, before.checkpoints[i]).c_str());
+      static_cast<void>(remove_file(checkpoint_path(folder, before.checkpoints[i])));
     }
     return {};
   }
@@ -147,10 +190,11 @@ Result<RunWriter> RunWriter::create(const std::string& folder, const RunHeader& 
     return Error{ErrorCode::kCannotCreate, fmt::format("{}: holds a run already", folder),
                  "the same command line resumes it"};
   }
-  DGX_CHECK(remove_strays(folder, {}));
   RunIndex index{header, {{step, digests.state, true}}, {}, {0}};
+  DGX_CHECK(refuse_lost_run(folder, index.checkpoints.front()));
   auto impl = std::make_unique<Impl>(Impl{folder, std::move(held), keep, effort, {}});
   DGX_CHECK(impl->commit(std::move(index), initial, digests));
+  DGX_CHECK(remove_strays(folder, impl->index));
   return RunWriter(std::move(impl));
 }
 

@@ -6,6 +6,8 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
+#include "dgx/core/files.h"
+#include "faulty_file_system.h"
 #include "support.h"
 
 namespace dgx::bundle {
@@ -196,6 +198,116 @@ TEST_CASE("what a killed writer leaves is removed when the run is opened, and no
     ++files;
   }
   CHECK(files == 4);
+}
+
+/// Files that other programs write, or that only look like a run's.
+constexpr const char* kForeign[] = {"checkpoint-epoch10.h5",
+                                    "checkpoint-10.h5",
+                                    "checkpoint-000000001-aaaaaaaaaaaa.h5",
+                                    "checkpoint-00000000010-aaaaaaaaaaaa.h5",
+                                    "checkpoint-0000000010-AAAAAAAAAAAA.h5",
+                                    "checkpoint-0000000010-aaaaaaaaaaaa.h5.bak",
+                                    "checkpoint-0000000010-aaaaaaaaaaaaa.h5",
+                                    "checkpoint-.h5",
+                                    ".checkpoint-mine.tmp",
+                                    ".checkpoint-0000000010-aaaaaaaaaaaa.h5.tmp",
+                                    ".checkpoint-0000000010-aaaaaaaaaaaa.h5.1.x.tmp",
+                                    ".index.h5.mine.tmp",
+                                    ".notes.1.0.tmp"};
+
+TEST_CASE("files that only look like those of a run are never removed") {
+  const Folder folder;
+  const std::string run = folder / "run";
+  fs::create_directory(run);
+  for (const char* name : kForeign) test::spill(run + "/" + name, "theirs");
+  {
+    RunWriter writer = create(run, kLast);
+    append(writer, 10);
+    append(writer, 20);
+  }
+  REQUIRE(RunWriter::open(run, header(), kLast).ok());
+  for (const char* name : kForeign) {
+    CAPTURE(name);
+    CHECK(test::slurp(run + "/" + name) == "theirs");
+  }
+}
+
+TEST_CASE("a folder that has lost its index is refused, and nothing in it is touched") {
+  for (const char* name : {"checkpoint-0000000010-aaaaaaaaaaaa.h5", "checkpoint-0000000000-aaaaaaaaaaaa.h5",
+                           "checkpoint-12345678901-aaaaaaaaaaaa.h5", "resume.h5", "resume.losses"}) {
+    CAPTURE(name);
+    const Folder folder;
+    test::spill(folder / name, "weeks of work");
+    test::spill(folder / ".index.h5.77.3.tmp", "torn");
+    const auto writer = RunWriter::create(folder.path(), header(), kAll, state_at(0), digests(state_at(0)));
+    REQUIRE(!writer.ok());
+    CHECK(writer.error().code == ErrorCode::kCannotCreate);
+    CHECK(writer.error().message == folder.path() + ": has " + name + ", but index.h5 is missing");
+    CHECK(test::slurp(folder / name) == "weeks of work");
+    CHECK(exists(folder / ".index.h5.77.3.tmp"));
+    CHECK_FALSE(exists(folder / "index.h5"));
+  }
+}
+
+TEST_CASE("what a call that was killed before its first index left does not hinder the next") {
+  const Folder folder;
+  const std::string run = folder / "run";
+  { const RunWriter writer = create(run, kAll); }
+  fs::rename(run + "/index.h5", run + "/.index.h5.77.3.tmp");
+  { const RunWriter writer = create(run, kAll); }
+  CHECK_FALSE(exists(run + "/.index.h5.77.3.tmp"));
+  CHECK(RunReader::open(run)->state(0).ok());
+}
+
+/// How many checkpoints were committed: a run of three segments of which the last one's state is kept, begun or gone
+/// on with, up to the first error.
+int train(const std::string& folder) {
+  const bool begun = exists(folder + "/index.h5");
+  auto writer = begun ? RunWriter::open(folder, header(), kLast)
+                      : RunWriter::create(folder, header(), kLast, state_at(0), digests(state_at(0)));
+  if (!writer.ok()) return 0;
+  while (writer->index().segments() < 3) {
+    const std::int64_t step = 10 * (writer->index().segments() + 1);
+    const std::array<float, 2> losses{static_cast<float>(step), 0.5F};
+    if (!writer->append(state_at(step), digests(state_at(step)), losses).ok()) break;
+  }
+  return static_cast<int>(writer->index().checkpoints.size());
+}
+
+TEST_CASE("checkpoints that were committed are there after any crash or error, and the run goes on to its end") {
+  using dgx::test::FaultyFileSystem;
+  using Survival = FaultyFileSystem::Survival;
+  for (const auto fault : {FaultyFileSystem::Fault::kCut, FaultyFileSystem::Fault::kNoSpace,
+                           FaultyFileSystem::Fault::kIo, FaultyFileSystem::Fault::kShort}) {
+    bool reached = true;
+    for (std::int64_t at = 0; reached; ++at) {
+      const auto seed = static_cast<std::uint64_t>(at);
+      const Survival all[] = {Survival::kNothing, Survival::kNames, Survival::kBytes, Survival::kAll, Survival::kDrawn};
+      const Survival survival = all[at % 5];
+      CAPTURE(static_cast<int>(fault), at, static_cast<int>(survival));
+      const Folder folder;
+      const std::string run = folder / "run";
+      int committed = 0;
+      {
+        FaultyFileSystem system(folder.path(), fault, at);
+        committed = train(run);
+        reached = system.reached();
+        system.crash(survival, seed);
+      }
+      const auto reader = RunReader::open(run);
+      REQUIRE((reader.ok() || committed == 0));
+      if (reader.ok()) {
+        REQUIRE(std::ssize(reader->index().checkpoints) >= committed);
+        const auto state = reader->state(reader->index().segments());
+        REQUIRE(state.ok());
+        CHECK(test::same(state->state, state_at(reader->index().checkpoints.back().step)));
+      }
+      const FaultyFileSystem quick(folder.path(), FaultyFileSystem::Fault::kNone, 0);  // does not sync in earnest
+      CHECK(train(run) == 4);
+      CHECK(test::same(RunReader::open(run)->state(3)->state, state_at(30)));
+      CHECK(std::distance(fs::directory_iterator(run), fs::directory_iterator()) == 4);  // with index and lock
+    }
+  }
 }
 
 TEST_CASE("a writer killed at any moment leaves a run that opens at a committed checkpoint") {

@@ -64,13 +64,13 @@ struct RunIndex {
 /// Constraints: a killed writer may lose the checkpoint being written and nothing else; readers may look at
 /// any moment; nothing grows with the number of steps but the index. So every checkpoint is an immutable
 /// bundle, written and made durable first; then the index, a small file, is replaced as a whole, naming it;
-/// then bundles that the new index no longer names are removed. Opening removes whatever the index does not
-/// name. Appending to a chunked HDF5 dataset instead would be cheaper for long runs, but HDF5 has no journal:
+/// then bundles that the new index no longer names are removed. Opening removes checkpoints that the index does
+/// not name, and temporary files, by the exact names that a writer gives; without an index nothing is removed. Appending to a chunked HDF5 dataset instead would be cheaper for long runs, but HDF5 has no journal:
 /// a crash can lose the file.
 class RunWriter {
  public:
   /// Makes the folder (its parent must exist) with checkpoint 0. kCannotCreate if the folder has an index
-  /// already, or another writer is in it.
+  /// already, or files of a run without an index, or another writer is in it.
   [[nodiscard]] static Result<RunWriter> create(const std::string& folder, const RunHeader& header,
                                                 KeepPolicy keep, const State& initial,
                                                 const StateDigests& digests, Effort effort = {});
@@ -88,7 +88,7 @@ class RunWriter {
   [[nodiscard]] Result<StoredState> last_state() const;
   /// Commits the state after one more segment, with its losses (any number). When it returns, the checkpoint
   /// is on disk and named by the index. kUsage if the state's step is not above the last one. After an error
-  /// the run is as before.
+  /// a reader finds the run as before, or, if only its sync failed, with this checkpoint.
   [[nodiscard]] Status append(const State& state, const StateDigests& digests, std::span<const float> losses);
 
  private:
