@@ -38,6 +38,6 @@ if(NOT DGX_TORCH STREQUAL "off")
     ${dgx_torch_folder}/include ${dgx_torch_folder}/include/torch/csrc/api/include)
   target_link_libraries(dgx_libtorch INTERFACE
     ${dgx_torch_folder}/lib/libtorch_cpu.so ${dgx_torch_folder}/lib/libc10.so)
-  target_link_options(dgx_libtorch INTERFACE
-    -Wl,-rpath,${dgx_torch_folder}/lib -Wl,-rpath-link,${dgx_torch_folder}/../nvidia/cu13/lib)
+  target_link_options(dgx_libtorch INTERFACE -Wl,-rpath-link,${dgx_torch_folder}/../nvidia/cu13/lib)
+  file(RELATIVE_PATH dgx_torch_from_modules ${CMAKE_BINARY_DIR}/lib ${dgx_torch_folder}/lib)
 endif()

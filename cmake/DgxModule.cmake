@@ -39,6 +39,13 @@ function(dgx_module name)
   target_link_libraries(dgx_${name} PUBLIC ${ARG_USES} fmt::fmt PRIVATE dgx_flags ${ARG_THIRD_PARTY})
 endfunction()
 
+# dgx_run_path(TARGET [PATH …]): the target finds libraries at these places relative to itself and at none else. CMake would write
+# absolute paths of the build into it: once that folder is gone, whoever can make it again could put a library there.
+function(dgx_run_path target)
+  list(TRANSFORM ARGN PREPEND "$ORIGIN/" OUTPUT_VARIABLE places)
+  set_target_properties(${target} PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "${places}")
+endfunction()
+
 # dgx_linked_libraries(OUT TARGET …): "name version" of every third party that the targets and what they use link.
 function(dgx_linked_libraries out)
   set(seen "")
@@ -78,6 +85,7 @@ function(dgx_program name)
   add_executable(${name} ${name}.cc ${CMAKE_CURRENT_BINARY_DIR}/${name}_libraries.cc)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
   target_link_libraries(${name} PRIVATE dgx_flags ${ARG_USES})
+  dgx_run_path(${name})
   add_dependencies(programs ${name})
 endfunction()
 

@@ -39,6 +39,13 @@ def check_program(program):
     return problems
 
 
+def check_run_path(path):
+    """A library is looked for where the system keeps them, or at a place relative to the file: an absolute one may be anybody's some day."""
+    found = re.findall(r"\((?:RPATH|RUNPATH)\).*\[(.*)\]", output("readelf", "-d", path))
+    places = [place for line in found for place in line.split(":")]
+    return [f"{path.name} looks for libraries in {place or 'the working folder'}" for place in places if not re.match(r"\$ORIGIN(/|$)", place)]
+
+
 def check_referee(program):
     if is_sanitized(program):
         return []  # a build with sanitizers is not the one that judges
@@ -69,6 +76,8 @@ def main():
     problems += [problem for program in programs if program.name == "dgx-referee" for problem in check_referee(program)]
     for module in sorted((build / "lib").glob("libdgx_*.so")):
         problems += check_module(module)
+    for path in [*programs, *sorted((build / "lib").rglob("*.so"))]:
+        problems += check_run_path(path)
     print("\n".join(problems) or f"{len(programs)} programs link what they may")
     return 1 if problems or not programs else 0
 
