@@ -27,7 +27,7 @@ struct Id {
   jobs::KeyFile file;
 
   void declare(cli::Command& command) {
-    command.positional("FILE", file.path, "a private or public key");
+    command.positional("FILE", file.path, "a private or public key").may_be_key(file.path);
     command.option("--passphrase-file", "FILE", file.passphrase_file, "its passphrase is the first line of FILE");
   }
   Result<cli::Verdict> run(cli::Out& out) const {

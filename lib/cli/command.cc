@@ -88,7 +88,13 @@ Command& Command::output(std::string& path, std::string value_name, Need need, s
 Command& Command::key(std::string& path, std::optional<std::string>& passphrase_file, Need need) {
   add_value("--key", "KEY.pem", path, "private key that signs").need = need;
   rows_.back().default_text.clear();
+  may_be_key(path);
   return option("--passphrase-file", "FILE", passphrase_file, "its passphrase is the first line of FILE");
+}
+
+Command& Command::may_be_key(const std::string& path) {
+  keys_.push_back(&path);
+  return *this;
 }
 
 Command& Command::isa(std::optional<std::string>& name) {

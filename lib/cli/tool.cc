@@ -10,6 +10,7 @@
 
 #include "completion.h"
 #include "dgx/cli/signals.h"
+#include "dgx/core/files.h"
 #include "help.h"
 #include "parse.h"
 #include "version.h"
@@ -90,6 +91,17 @@ void tell_versions(Out& out) {
   out.detail(fmt::format("version {} with {}; threads {}", DGX_VERSION, libraries, out.common().threads), 2);
 }
 
+/// A public key may be open, and where it is not taken, that is an error to come.
+void warn_of_open_keys(const Command& table, Out& out) {
+  constexpr std::size_t kMostPem = 16384;
+  for (const std::string* path : table.keys()) {
+    const std::string warning = warning_of_secret(*path, "private key");
+    if (warning.empty()) continue;
+    const auto pem = read_file(*path, kMostPem);
+    if (pem.ok() && pem->find("PRIVATE KEY-----") != std::string::npos) out.warning(warning);
+  }
+}
+
 /// What a call took, for those who ask with -v. `ru_maxrss` is in KiB, getrusage(2).
 void tell_cost(Out& out, std::chrono::duration<double> elapsed) {
   rusage usage{};
@@ -134,6 +146,7 @@ int run_request(const Tool& tool, Request request) {
 
   const auto start = std::chrono::steady_clock::now();
   tell_versions(out);
+  warn_of_open_keys(table, out);
   const Result<Verdict> verdict = runner.run(out);
   tell_cost(out, std::chrono::steady_clock::now() - start);
   if (!verdict.ok()) return finish(out, verdict.error());

@@ -311,11 +311,10 @@ Status make_folder(const std::string& path) {
   return synced.ok() || synced.error().code == ErrorCode::kCannotCreate ? Status() : std::move(synced);
 }
 
-std::optional<unsigned> mode_open_to_others(const std::string& path) {
+std::string warning_of_secret(const std::string& path, std::string_view what) {
   struct stat info {};
-  if (::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return std::nullopt;
-  const auto mode = static_cast<unsigned>(info.st_mode) & 07777U;
-  return (mode & 077U) == 0 ? std::nullopt : std::optional(mode);
+  if (::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode) || (info.st_mode & 077U) == 0) return {};
+  return fmt::format("{}: others can use this {}, its mode is {:04o}: chmod 600 {}", path, what, info.st_mode & 07777U, path);
 }
 
 bool exists(const std::string& path) {

@@ -45,6 +45,10 @@ Result<std::string> read_payload(const std::string& path) {
   return text;
 }
 
+Error exists_already(const std::string& path) {
+  return {ErrorCode::kCannotCreate, path + ": exists already", "use --force to replace it"};
+}
+
 }  // namespace
 
 Result<crypto::SecretKey> read_key(const KeyFile& file) {
@@ -56,12 +60,15 @@ Result<NewKeyResult> new_key(const NewKey& options, Clobber clobber) {
   NewKeyResult out{{}, options.name + ".pem", options.name + ".pub.pem"};
   DGX_TRY(const Passphrase passphrase, Passphrase::read(options.passphrase_file));
   if (clobber == Clobber::kRefuse && exists(out.public_path)) {
-    return Error{ErrorCode::kCannotCreate, out.public_path + ": exists already", "use --force to replace it"};
+    return exists_already(out.public_path);
   }
-  DGX_TRY(const crypto::SecretKey key, crypto::SecretKey::generate());
-  DGX_CHECK(crypto::write_secret_key(out.secret_path, key, passphrase.view(), clobber));
-  DGX_CHECK(crypto::write_public_key(out.public_path, key.public_key(), clobber));
-  out.key_id = crypto::key_id(key.public_key());
+  const bool begun = clobber == Clobber::kRefuse && exists(out.secret_path);
+  auto key = begun ? crypto::read_secret_key(out.secret_path, passphrase.view()) : crypto::SecretKey::generate();
+  if (begun && !key.ok() && key.error().code != ErrorCode::kUnauthorised) return exists_already(out.secret_path);
+  if (!key.ok()) return std::move(key).error();
+  if (!begun) DGX_CHECK(crypto::write_secret_key(out.secret_path, *key, passphrase.view(), clobber));
+  DGX_CHECK(crypto::write_public_key(out.public_path, key->public_key(), clobber));
+  out.key_id = crypto::key_id(key->public_key());
   return out;
 }
 

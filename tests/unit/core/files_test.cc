@@ -237,17 +237,23 @@ TEST_CASE("scratch takes the place of a link and leaves what it names alone") {
   CHECK_FALSE(remove_file(folder.path()).ok());
 }
 
-TEST_CASE("only a regular file that others may use is open to others") {
+TEST_CASE("a secret that others can use is told of, with its mode and what to do") {
   const TemporaryFolder folder;
-  REQUIRE(write_file(folder / "key", "secret", Clobber::kRefuse, 0600).ok());
-  CHECK_FALSE(mode_open_to_others(folder / "key"));
-  for (const unsigned mode : {0604U, 0640U, 0666U, 0601U}) {
-    fs::permissions(folder / "key", static_cast<fs::perms>(mode));
-    CHECK(mode_open_to_others(folder / "key") == mode);
+  const std::string key = folder / "key";
+  REQUIRE(write_file(key, "secret", Clobber::kRefuse, 0600).ok());
+  for (const unsigned mode : {0600U, 0400U, 0700U}) {
+    fs::permissions(key, static_cast<fs::perms>(mode));
+    CHECK(warning_of_secret(key, "private key").empty());
   }
-  CHECK_FALSE(mode_open_to_others(folder.path()));
-  CHECK_FALSE(mode_open_to_others("/dev/null"));
-  CHECK_FALSE(mode_open_to_others(folder / "none"));
+  for (const unsigned mode : {0604U, 0640U, 0666U, 0601U, 0602U, 0620U}) {
+    fs::permissions(key, static_cast<fs::perms>(mode));
+    CHECK(warning_of_secret(key, "private key").starts_with(key + ": others can use this private key, its mode is 06"));
+  }
+  fs::create_symlink(key, folder / "link");
+  CHECK_FALSE(warning_of_secret(folder / "link", "private key").empty());
+  CHECK(warning_of_secret(folder.path(), "private key").empty());
+  CHECK(warning_of_secret("/dev/null", "private key").empty());
+  CHECK(warning_of_secret(folder / "none", "private key").empty());
 }
 
 TEST_CASE("making a folder twice is fine, over a file or without its parent is not") {

@@ -102,8 +102,11 @@ class Command {
 
   /// -o FILE. kOptional: `path` keeps its value, usually "-".
   Command& output(std::string& path, std::string value_name, Need need, std::string help = "where the result goes");
-  /// --key and --passphrase-file. A key that is not given leaves `path` empty.
+  /// --key and --passphrase-file. A key that is not given leaves `path` empty; of one that others can use, too, the
+  /// user is warned.
   Command& key(std::string& path, std::optional<std::string>& passphrase_file, Need need = Need::kRequired);
+  /// Names a variable that holds the path of what may be a private key.
+  Command& may_be_key(const std::string& path);
   /// --isa, for programs that compute.
   Command& isa(std::optional<std::string>& name);
 
@@ -122,6 +125,8 @@ class Command {
   [[nodiscard]] const std::vector<OptionRow>& rows() const { return rows_; }
   [[nodiscard]] const std::vector<Group>& groups() const { return groups_; }
   [[nodiscard]] const std::string& text() const { return text_; }
+  /// The variables that hold paths of private keys.
+  [[nodiscard]] const std::vector<const std::string*>& keys() const { return keys_; }
   /// The row with that name, or nullptr.
   [[nodiscard]] const OptionRow* find(std::string_view name) const;
 
@@ -156,6 +161,7 @@ class Command {
 
   std::vector<OptionRow> rows_;
   std::vector<Group> groups_;
+  std::vector<const std::string*> keys_;
   std::string text_;
 };
 

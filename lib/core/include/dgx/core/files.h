@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -86,8 +85,9 @@ class FileLock {
 /// Creates one folder (parents must exist) and syncs its name; an existing folder is fine.
 [[nodiscard]] Status make_folder(const std::string& path);
 [[nodiscard]] bool exists(const std::string& path);
-/// The permission bits of a regular file that others than its owner may read, write or run; nothing for all else.
-[[nodiscard]] std::optional<unsigned> mode_open_to_others(const std::string& path);
+/// A warning, in words, if `path` is a regular file that others than its owner may use, too: of a private key,
+/// which `what` calls it. Empty for all else.
+[[nodiscard]] std::string warning_of_secret(const std::string& path, std::string_view what);
 /// An error for the current errno: ENOENT is kMissing, EACCES, EROFS, EEXIST kCannotCreate, else kIo.
 [[nodiscard]] Error errno_error(const std::string& path, std::string_view doing);
 

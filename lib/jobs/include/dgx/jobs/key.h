@@ -28,7 +28,8 @@ struct NewKeyResult {
   std::string secret_path;
   std::string public_path;
 };
-/// kCannotCreate if either file exists and may not be replaced; then neither is touched.
+/// kCannotCreate if either file exists and may not be replaced; then neither is touched. Where only the private key is
+/// there, as a call that was killed between the two leaves it, its public key is written.
 [[nodiscard]] Result<NewKeyResult> new_key(const NewKey& options, Clobber clobber);
 
 /// The id of the key in a private or public key file.
