@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "confine.h"
 #include "dgx/program/aten.h"
 #include "models.h"
 #include "recorder.h"
@@ -194,17 +195,23 @@ Result<CapturedGraph> capture_model(const CaptureRequest& request, const Model& 
   }
 }
 
+Result<CapturedGraph> load_and_capture(const CaptureRequest& request) {
+  try {
+    DGX_TRY(const Model model, load_model(request));
+    return capture_model(request, model);
+  } catch (const std::exception& thrown) {
+    return malformed(fmt::format("{}: not a TorchScript file: {}", request.model, message_of(thrown)));
+  }
+}
+
 class Backend final : public program::CaptureBackend {
  public:
   Result<CapturedGraph> capture(const CaptureRequest& request) override {
     const std::lock_guard lock(mutex_);
     DGX_CHECK(check_request(request));
-    try {
-      DGX_TRY(const Model model, load_model(request));
-      return capture_model(request, model);
-    } catch (const std::exception& thrown) {
-      return malformed(fmt::format("{}: not a TorchScript file: {}", request.model, message_of(thrown)));
-    }
+    Result<CapturedGraph> graph = internal_error("capture did not run");
+    run_confined([&] { graph = load_and_capture(request); });
+    return graph;
   }
 
   [[nodiscard]] std::string version() const override { return TORCH_VERSION; }

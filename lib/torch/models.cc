@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "rewrites.h"
+#include "vetting.h"
 
 namespace dgx::torch_bridge {
 namespace {
@@ -169,8 +170,10 @@ Result<Model> load_torchscript(const program::CaptureRequest& request) {
     return Error{ErrorCode::kMissing, fmt::format("model '{}': no such file", request.model),
                  "a built-in model is written mlp:784-256-10, resnet20 or gpt:layers=6"};
   }
+  DGX_CHECK(vet_archive(request.model));
   const auto module =
       std::make_shared<torch::jit::Module>(torch::jit::load(request.model, c10::Device(c10::kCPU)));
+  DGX_CHECK(vet_operators(request.model, *module));
   DGX_CHECK(check_module(request.model, *module));
   module->train(request.training);
   rewrite_for_capture(*module);
