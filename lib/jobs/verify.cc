@@ -105,8 +105,8 @@ Result<VerifyResult> publish(const manifest::Task& task, const protocol::Assignm
 Status refuse_verdict(const std::string& output, Clobber clobber) {
   if (output.empty() || output == "-")
     return usage_error("-o VERDICT.json is required: a verdict has its rows beside it");
-  DGX_CHECK(refuse_existing(output, clobber));
-  return refuse_existing(beside(output, ".rows.jsonl"), clobber);
+  // The rows beside it: a call that was killed between the two left the same ones, and others are not replaced.
+  return refuse_existing(output, clobber);
 }
 
 /// The finished rows of a shard on disk, so that an interrupted call continues.

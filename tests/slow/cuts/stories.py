@@ -1,0 +1,272 @@
+"""The writes that cuts.py cuts: what a folder holds before, a command, and how its readers, the command again, and the end are judged."""
+
+import json
+import os
+import subprocess
+
+import crashes
+
+TINY_TASK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "cli", "tiny_task.sh")
+QUIET = ("-q", "--threads", "1")
+
+
+def path(machine, *names):
+    return os.path.join(machine.folder, *names)
+
+
+def has(machine, name):
+    return os.path.exists(path(machine, name))
+
+
+def slurp(machine, name):
+    with open(path(machine, name), "rb") as file:
+        return file.read()
+
+
+def ok(done, codes=(0,)):
+    assert done.returncode in codes, f"{' '.join(done.args)}: exit {done.returncode}: {done.stdout.strip()[-200:]} {done.stderr.strip()[-400:]}"
+    return done
+
+
+def told(machine, *command, codes=(0,)):
+    return json.loads(ok(machine.run(*command, "--json"), codes).stdout.splitlines()[-1])
+
+
+class Story:
+    """A command that writes `files`. By default: each file is absent or whole for dgx-inspect --check, and the bytes are the same each time."""
+
+    exits = (0,)
+    files = ()
+
+    def __init__(self, name, base, command):
+        self.name, self.base, self.command, self.wanted = name, base, command, None
+
+    def end(self, machine):
+        return {name: slurp(machine, name) for name in self.files}
+
+    def learn(self, machine):
+        self.wanted = self.end(machine)
+
+    def readers(self, machine):
+        if has(machine, self.files[0]):
+            told(machine, "dgx-inspect", self.files[0], "--check")
+
+    def again(self, machine):
+        """Done again, or refused because it is done: the first of the files is written last."""
+        done = machine.run(*self.command)
+        there = all(has(machine, name) for name in self.files)
+        assert done.returncode in self.exits or (done.returncode == 73 and there), f"again: {ok(done, self.exits)}"
+
+    def ended(self, machine):
+        found = self.end(machine)
+        assert found == self.wanted, f"the end is another: {[k for k in self.wanted if found.get(k) != self.wanted[k]]}"
+
+
+class Key(Story):
+    files = ("k.pub.pem", "k.pem")
+
+    def readers(self, machine):
+        ids = {told(machine, "dgx-key", "id", name)["key_id"] for name in self.files if has(machine, name)}
+        assert len(ids) < 2, "the two halves are of different keys"
+        assert not has(machine, "k.pem") or os.stat(path(machine, "k.pem")).st_mode & 0o077 == 0
+
+    def end(self, machine):
+        return all(has(machine, name) for name in self.files) and self.readers(machine) is None
+
+
+class File(Story):
+    def __init__(self, name, base, command, files):
+        super().__init__(name, base, command)
+        self.files = files
+
+
+class Verdict(File):
+    """Its nonce is drawn, its rows are not."""
+
+    def end(self, machine):
+        predicate = told(machine, "dgx-inspect", "verdict.json", "--check")["predicate"]
+        return {"outcome": predicate["outcome"], "rows": slurp(machine, "verdict.rows.jsonl")}
+
+
+class Shard(File):
+    """Nothing but dgx-verify reads one."""
+
+    def readers(self, machine):
+        pass
+
+
+class Train(Story):
+    """`first`: checkpoints that were there before, with an end of this command at a step between two."""
+
+    def __init__(self, name, base, command, whole, first=0):
+        super().__init__(name, base, command)
+        self.whole, self.first = whole, first
+
+    def checkpoints(self, machine):
+        return [one["digest"] for one in told(machine, "dgx-inspect", "run", "--check")["checkpoints"]]
+
+    def learn(self, machine):
+        ok(machine.run(*self.whole))
+        self.wanted = self.checkpoints(machine)
+
+    def readers(self, machine):
+        if not has(machine, "run/index.h5"):
+            assert self.first == 0, "the run is gone"
+            return
+        found = self.checkpoints(machine)
+        wanted = self.wanted[:len(found)]
+        assert found == wanted and len(found) >= self.first, f"{len(found)} checkpoints, {self.first} were there"
+
+    def again(self, machine):
+        ok(machine.run(*self.command))
+
+    def ended(self, machine):
+        ok(machine.run(*self.whole))
+        assert self.checkpoints(machine) == self.wanted
+        strays = [name for name in os.listdir(path(machine, "run")) if name != ".lock" and name != "index.h5" and not name.startswith("checkpoint-")]
+        assert not [name for name in strays if not name.startswith(".resume.")], f"left behind: {strays}"
+
+
+class Open(Story):
+    files = ("dispute.jsonl",)
+
+    def readers(self, machine):
+        if has(machine, "dispute.jsonl"):
+            told(machine, "dgx-bisect", "show", "dispute.jsonl")
+
+
+class Move(Story):
+    files = ("dispute.jsonl",)
+
+    def readers(self, machine):
+        told(machine, "dgx-bisect", "show", "dispute.jsonl")
+        assert slurp(machine, "dispute.jsonl").startswith(self.base["dispute.jsonl"]), "moves that were there are gone"
+
+    def again(self, machine):
+        ok(machine.run(*self.command), (0, 3))  # 3: it is made, and it is the other's turn
+
+
+class Settle(Story):
+    """Whatever is written, entries that were there stay, and the ledger is sound."""
+
+    def entries(self, machine):
+        return told(machine, "dgx-settle", "head", "L.jsonl")["entries"]
+
+    def readers(self, machine):
+        if "L.jsonl" not in self.base and not has(machine, "L.jsonl"):
+            return
+        told(machine, "dgx-settle", "check", "L.jsonl")
+        for name in ("L.jsonl", "L.receipts.jsonl"):
+            assert slurp(machine, name).startswith(self.base.get(name, b"")), f"{name}: lines that were there are gone"
+
+    def end(self, machine):
+        return {"entries": self.entries(machine), "balances": told(machine, "dgx-settle", "balances", "L.jsonl")}
+
+    def ended(self, machine):
+        found = self.end(machine)
+        assert found["balances"] == self.wanted["balances"], "the balances are others"
+        assert found["entries"] >= self.wanted["entries"], f"{found['entries']} entries, not {self.wanted['entries']}"
+
+
+class Init(Settle):
+    """Two files are made; where only one is there, it counts for nothing, and its owner removes it."""
+
+    parts = ("L.jsonl", "L.receipts.jsonl")
+
+    def readers(self, machine):
+        if all(has(machine, name) for name in self.parts):
+            super().readers(machine)
+
+    def again(self, machine):
+        done = machine.run(*self.command)
+        there = [name for name in self.parts if has(machine, name)]
+        if done.returncode == 73 and len(there) == 1:
+            os.remove(path(machine, there[0]))
+            done = machine.run(*self.command)
+        ok(done, (0, 73))
+
+
+class Append(Settle):
+    """A kill may leave a beginning of what is appended."""
+
+    def again(self, machine):
+        done = machine.run(*self.command)
+        if done.returncode != 2:
+            ok(done)
+            return
+        assert "already" in done.stderr, done.stderr
+        for word in self.command:
+            if word.startswith("d") and word.endswith(".json"):
+                ok(machine.run("dgx-settle", "append", "L.jsonl", word, "--key", "operator.pem"), (0, 2))
+
+
+class Run(Settle):
+    def again(self, machine):
+        ok(machine.run(*self.command))
+
+
+def part(tree, *names):
+    """The files and folders of these names."""
+    return {name: content for name, content in tree.items() if name.split("/")[0] in names}
+
+
+def prepare(machine):
+    """A task, its data, a run, its proof; a cheat's run, proof and refutation; a ledger."""
+    os.mkdir(machine.folder)
+    environment = {**os.environ, "PATH": machine.bin + os.pathsep + os.environ["PATH"]}
+    subprocess.run(["sh", os.path.abspath(TINY_TASK), "1000000"], cwd=machine.folder, env=environment, check=True, stdout=subprocess.DEVNULL)
+    for role in ("cheat", "operator"):
+        ok(machine.run("dgx-key", "new", role))
+    ok(machine.run("dgx-prove", "task.json", "run", "--key", "solver.pem", "-o", "proof.json"))
+    ok(machine.run("dgx-train", "task.json", "--data", "data.h5", "-o", "lie", "--drill", "step=17,op=14,element=9,bit=20", *QUIET))
+    ok(machine.run("dgx-prove", "task.json", "lie", "--key", "cheat.pem", "-o", "lie.json"))
+    ok(machine.run("dgx-verify", "task.json", "lie.json", "--from", "lie", "--data", "data.h5", "--all", "--key", "verifier.pem", "-o", "refuted.json", *QUIET), (1,))
+    with open(path(machine, "rules.json"), "w") as file:
+        file.write("{}")
+    ok(machine.run("dgx-settle", "init", "L.jsonl", "--key", "operator.pem", "--policy", "rules.json"))
+    ledger = told(machine, "dgx-settle", "head", "L.jsonl")["ledger"]
+    for number in range(1, 6):
+        make = ["dgx-settle", "make", "deposit", "--key", "operator.pem", "-o", f"d{number}.json", "--set", "account=solver.pub.pem", f"amount={number}",
+                f"reference={number}"]
+        if machine.run(*make).returncode != 0:
+            ok(machine.run(*make, f"ledger={ledger}"))  # where a deposit names its ledger
+    ok(machine.run("dgx-settle", "append", "L.jsonl", "d1.json", "d2.json", "--key", "operator.pem"))
+    return crashes.read_tree(machine.folder)
+
+
+def drill_of(machine):
+    """A cheat's client defends a drill only where it is told to."""
+    return ("--drill",) if "\n  --drill " in machine.run("dgx-bisect", "move", "--help").stdout else ()
+
+
+def all_stories(machine):
+    tree = prepare(machine)
+    task = part(tree, "task.json", "task.program.jsonl", "task.eval.jsonl", "data.h5")
+    train = ("dgx-train", "task.json", "--data", "data.h5", "-o", "run", *QUIET)
+    verify = ("dgx-verify", "task.json", "proof.json", "--from", "run", "--data", "data.h5", "--all", "--key", "verifier.pem", *QUIET)
+    opening = ("dgx-bisect", "open", "task.json", "lie.json", "--verdict", "refuted.json", "--key", "verifier.pem", "-o", "dispute.jsonl", "-q")
+    proved = {**task, **part(tree, "run", "proof.json", "proof.states", "verifier.pem")}
+    lied = {**task, **part(tree, "lie", "lie.json", "lie.states", "refuted.json", "refuted.rows.jsonl", "verifier.pem", "cheat.pem")}
+    market = part(tree, "L.jsonl", "L.receipts.jsonl", "operator.pem", "d3.json", "d4.json", "d5.json")
+
+    yield Key("key", {}, ("dgx-key", "new", "k"))
+    yield File("pack", part(tree, "x.npy", "y.npy"), ("dgx-pack", "npy", "--x", "x.npy", "--y", "y.npy", "-o", "made.h5", "-q"), ("made.h5",))
+    yield Train("train", task, train, train)
+    yield Train("train, last kept", task, (*train, "--keep", "last"), (*train, "--keep", "last"))
+    crashes.write_tree(task, machine.folder)
+    ok(machine.run(*train, "--until", "14"))
+    begun = crashes.read_tree(machine.folder)
+    yield Train("train, stopped", begun, (*train, "--until", "23"), train, first=4)
+    yield File("prove", {**task, **part(tree, "run", "solver.pem")}, ("dgx-prove", "task.json", "run", "--key", "solver.pem", "-o", "proof.json"),
+               ("proof.json", "proof.states"))
+    yield Verdict("verify", proved, (*verify, "-o", "verdict.json"), ("verdict.json", "verdict.rows.jsonl"))
+    yield Shard("verify, shard", proved, (*verify, "--shard", "0/2", "-o", "shard.json"), ("shard.json",))
+    yield Open("bisect, open", lied, opening)
+    crashes.write_tree(lied, machine.folder)
+    ok(machine.run(*opening))
+    move = ("dgx-bisect", "move", "task.json", "dispute.jsonl", "--from", "lie", "--data", "data.h5", "--key", "cheat.pem", *drill_of(machine), *QUIET)
+    yield Move("bisect, move", crashes.read_tree(machine.folder), move)
+    yield Init("settle, init", part(tree, "operator.pem", "rules.json"), ("dgx-settle", "init", "L.jsonl", "--key", "operator.pem", "--policy", "rules.json"))
+    yield Append("settle, append", market, ("dgx-settle", "append", "L.jsonl", "d3.json", "d4.json", "d5.json", "--key", "operator.pem", "-o", "receipts",
+                                               "--force"))
+    yield Run("settle, run", market, ("dgx-settle", "run", "L.jsonl", "--key", "operator.pem"))
