@@ -11,6 +11,7 @@
 #include "completion.h"
 #include "dgx/cli/signals.h"
 #include "dgx/core/files.h"
+#include "dgx/core/version.h"
 #include "help.h"
 #include "parse.h"
 #include "version.h"
@@ -88,7 +89,7 @@ void tell_versions(Out& out) {
   std::string libraries(kLinkedLibraries);
   if (libraries.ends_with('\n')) libraries.pop_back();
   std::replace(libraries.begin(), libraries.end(), '\n', ',');
-  out.detail(fmt::format("version {} with {}; threads {}", DGX_VERSION, libraries, out.common().threads), 2);
+  out.detail(fmt::format("version {} with {}; threads {}", version(), libraries, out.common().threads), 2);
 }
 
 /// A public key may be open, and where it is not taken, that is an error to come.

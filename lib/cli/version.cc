@@ -2,6 +2,8 @@
 
 #include <string_view>
 
+#include "dgx/core/version.h"
+
 namespace dgx::cli {
 namespace {
 
@@ -25,7 +27,7 @@ json::Object libraries() {
 }  // namespace
 
 void print_version(Out& out) {
-  out.field("version", DGX_VERSION);
+  out.field("version", dgx::version());
   out.field("formats", json::Value(formats()));
   out.field("libraries", json::Value(libraries()));
 }

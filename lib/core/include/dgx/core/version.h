@@ -1,0 +1,10 @@
+#pragma once
+
+#include <string_view>
+
+namespace dgx {
+
+/// Of this release, "1.2.0".
+[[nodiscard]] std::string_view version();
+
+}  // namespace dgx
