@@ -96,6 +96,8 @@ struct Verify {
     command.at_most_one({"--segments", "--fraction", "--all"});
     command.option("--shard", "I/N", options.shard,
                    "only part I (0 to N-1) of N; writes SHARD.json, for dgx-verify merge");
+    command.option("--work-key", "FILE", options.work_key,
+                   "of a shard: the 32 bytes under which one's own nodes know each other's work");
     command.choice("--device", {"cpu", "cuda"}, device, "where to compute");
     command.option("--profile", "P.json", profile, "of a native task");
     command.flag("--plan", plan, "say what would be replayed and what it costs, and run nothing");
@@ -189,6 +191,7 @@ struct Merge {
     command.option("--beacon", "BEACON.json", options.beacon,
                    "the revealed beacon, unless the draw was chosen");
     command.key(options.key.path, options.key.passphrase_file);
+    command.option("--work-key", "FILE", options.work_key, "the one that the shards were made under, if it is not --key's");
     command.output(options.output, "VERDICT.json", cli::Need::kRequired,
                    "the verdict; VERDICT.rows.jsonl goes beside it");
   }

@@ -18,6 +18,7 @@ complete -c dgx-verify -n 'not __fish_seen_subcommand_from beacon merge' -l segm
 complete -c dgx-verify -n 'not __fish_seen_subcommand_from beacon merge' -l fraction -x -d 'replay this share of the segments instead, 0 to 1'
 complete -c dgx-verify -n 'not __fish_seen_subcommand_from beacon merge' -l all -d 'replay every segment instead'
 complete -c dgx-verify -n 'not __fish_seen_subcommand_from beacon merge' -l shard -x -d 'only part I (0 to N-1) of N; writes SHARD.json, for dgx-verify merge'
+complete -c dgx-verify -n 'not __fish_seen_subcommand_from beacon merge' -l work-key -r -F -d 'of a shard: the 32 bytes under which one'\''s own nodes know each other'\''s work'
 complete -c dgx-verify -n 'not __fish_seen_subcommand_from beacon merge' -l device -x -a 'cpu cuda' -d 'where to compute'
 complete -c dgx-verify -n 'not __fish_seen_subcommand_from beacon merge' -l profile -r -F -d 'of a native task'
 complete -c dgx-verify -n 'not __fish_seen_subcommand_from beacon merge' -l plan -d 'say what would be replayed and what it costs, and run nothing'
@@ -34,4 +35,5 @@ complete -c dgx-verify -n 'not __fish_seen_subcommand_from beacon merge' -a merg
 complete -c dgx-verify -n '__fish_seen_subcommand_from merge' -l beacon -r -F -d 'the revealed beacon, unless the draw was chosen'
 complete -c dgx-verify -n '__fish_seen_subcommand_from merge' -l key -r -F -d 'private key that signs'
 complete -c dgx-verify -n '__fish_seen_subcommand_from merge' -l passphrase-file -r -F -d 'its passphrase is the first line of FILE'
+complete -c dgx-verify -n '__fish_seen_subcommand_from merge' -l work-key -r -F -d 'the one that the shards were made under, if it is not --key'\''s'
 complete -c dgx-verify -n '__fish_seen_subcommand_from merge' -l output -s o -r -F -d 'the verdict; VERDICT.rows.jsonl goes beside it'

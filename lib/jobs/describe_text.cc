@@ -287,12 +287,14 @@ Result<Description> describe_rows(const std::string& path, const std::string& te
 }
 
 Result<Description> describe_shard(const std::string& path, const std::string& text) {
-  const auto shard = protocol::decode_shard(text);
+  const auto shard = protocol::decode_shard(std::string_view(text).substr(0, text.find('\n')));
   if (!shard.ok()) return within(path, shard.error());
   json::Array rows;
   for (const manifest::VerdictRow& row : shard->rows) rows.emplace_back(verdict_row(row));
   return Description{"shard",
-                     {{"task", shard->assignment.task.hex()},
+                     {{"role", std::string(protocol::name_of(shard->role))},
+                      {"version", shard->version},
+                      {"task", shard->assignment.task.hex()},
                       {"proof", shard->assignment.proof.hex()},
                       {"verifier", shard->assignment.verifier.hex()},
                       {"index", json_number(shard->index)},

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <chrono>
 
+#include "dgx/core/version.h"
 #include "dgx/crypto/random.h"
 #include "start_states.h"
 #include "verify_draw.h"
+#include "work_keys.h"
 
 namespace dgx::jobs {
 namespace {
@@ -109,23 +111,39 @@ Status refuse_verdict(const std::string& output, Clobber clobber) {
   return refuse_existing(output, clobber);
 }
 
+/// A shard that was made under one of the keys, by this version.
+Result<protocol::Shard> read_shard(const std::string& path, protocol::ShardRole role, const WorkKeys& keys) {
+  DGX_TRY(const std::string text, read_file(path, protocol::kMaxShardBytes));
+  const auto line = keys.open(text);
+  if (!line.ok()) return within(path, line.error());
+  auto shard = protocol::decode_shard(*line);
+  if (!shard.ok()) return within(path, std::move(shard).error());
+  if (shard->role != role)
+    return malformed(fmt::format("{}: is a {}, expected a {}", path, name_of(shard->role), name_of(role)));
+  if (shard->version == version()) return shard;
+  return malformed(fmt::format("{}: was made by dgx {}, this is {}", path, shard->version, version()),
+                   "make it anew with this one");
+}
+
 /// The finished rows of a shard on disk, so that an interrupted call continues.
 class PartFile {
  public:
-  explicit PartFile(std::string path) : path_(std::move(path)) {}
+  PartFile(std::string path, const WorkKeys& keys) : path_(std::move(path)), keys_(keys) {}
 
-  /// Takes up what an earlier call finished. kMalformed if that was another verification.
+  /// Takes up what an earlier call finished. kUnauthorised if nobody with one of the keys made it, kMalformed if
+  /// that was another verification.
   Status resume(protocol::Shard& shard, std::span<const std::int64_t> due) {
     resumed_ = exists(path_);
     if (!resumed_) return {};
-    DGX_TRY(const std::string text, read_file(path_, protocol::kMaxShardBytes));
-    auto found = protocol::decode_shard(text);
-    if (!found.ok()) return within(path_, std::move(found).error());
-    const bool same = found->assignment == shard.assignment && found->index == shard.index &&
-                      found->count == shard.count && found->drawn == shard.drawn;
-    if (!same)
-      return Error{ErrorCode::kMalformed, path_ + ": is the beginning of another shard",
-                   "remove it to begin anew"};
+    auto found = read_shard(path_, protocol::ShardRole::kPart, keys_);
+    if (found.ok() && (!of_one_verification(*found, shard) || found->index != shard.index))
+      found = malformed(path_ + ": is not the beginning of this shard");
+    if (!found.ok()) {
+      Error error = std::move(found).error();
+      const bool elsewhere = error.code == ErrorCode::kUnauthorised;
+      error.hint = (elsewhere ? error.hint + "; or " : std::string()) + "remove it to begin anew";
+      return error;
+    }
     for (const VerdictRow& row : found->rows) {
       if (!std::binary_search(due.begin(), due.end(), row.index)) {
         return malformed(fmt::format("{}: segment {} is not of this shard", path_, row.index));
@@ -137,7 +155,7 @@ class PartFile {
 
   Status save(const protocol::Shard& shard) {
     saved_ = Clock::now();
-    return write_file(path_, protocol::encode_shard(shard), Clobber::kReplace);
+    return write_file(path_, keys_.seal(protocol::encode_shard(as_part(shard))), Clobber::kReplace);
   }
   /// At most once a second, so that many short segments do not mean many synced files.
   Status save_sometimes(const protocol::Shard& shard) {
@@ -157,7 +175,13 @@ class PartFile {
   void remove() const { static_cast<void>(remove_file(path_)); }
 
  private:
+  static protocol::Shard as_part(protocol::Shard shard) {
+    shard.role = protocol::ShardRole::kPart;
+    return shard;
+  }
+
   std::string path_;
+  const WorkKeys& keys_;
   bool resumed_ = false;
   Clock::time_point saved_ = Clock::now();
 };
@@ -268,9 +292,11 @@ Result<ShardResult> verify_shard(const VerifyOptions& options, const JobContext&
   DGX_TRY(const ShardName name, parse_shard(*options.shard));
   DGX_CHECK(refuse_existing(options.output, context.clobber));
   DGX_TRY(const Verification v, open_verification(options, context));
-  protocol::Shard shard{v.assignment, name.index, name.count, v.drawn, {}};
+  DGX_TRY(const WorkKeys keys, WorkKeys::find(v.key ? &*v.key : nullptr, options.work_key));
+  protocol::Shard shard{protocol::ShardRole::kShard, std::string(version()), v.assignment,
+                        v.files.body().dataset.digest, name.index, name.count, v.drawn, {}};
   DGX_TRY(const auto due, protocol::shard_segments(v.drawn, name.index, name.count));
-  PartFile part(options.output + ".part");
+  PartFile part(options.output + ".part", keys);
   DGX_CHECK(part.resume(shard, due));
   ShardResult out{name.index, name.count, {}, std::ssize(shard.rows), 0};
 
@@ -289,7 +315,7 @@ Result<ShardResult> verify_shard(const VerifyOptions& options, const JobContext&
     DGX_CHECK(part.save(shard));
     return inconclusive(options.from, missing);
   }
-  DGX_CHECK(write_file(options.output, protocol::encode_shard(shard), context.clobber));
+  DGX_CHECK(write_file(options.output, keys.seal(protocol::encode_shard(shard)), context.clobber));
   part.remove();
   out.rows = std::move(shard.rows);
   return out;
@@ -304,12 +330,11 @@ Result<VerifyResult> merge_verdict(const MergeOptions& options, const JobContext
   if (options.beacon) {
     DGX_TRY(beacon, read_signed<manifest::Beacon>(*options.beacon, std::nullopt));
   }
+  DGX_TRY(const WorkKeys keys, WorkKeys::find(&key, options.work_key));
   std::vector<protocol::Shard> shards;
   for (const std::string& path : options.shards) {
-    DGX_TRY(const std::string text, read_file(path, protocol::kMaxShardBytes));
-    auto shard = protocol::decode_shard(text);
-    if (!shard.ok()) return within(path, std::move(shard).error());
-    shards.push_back(std::move(shard).value());
+    DGX_TRY(auto shard, read_shard(path, protocol::ShardRole::kShard, keys));
+    shards.push_back(std::move(shard));
   }
   DGX_TRY(auto rows, protocol::merge_shards(shards));
   auto assigned =
@@ -328,7 +353,8 @@ Result<VerifyResult> merge_verdict(const MergeOptions& options, const JobContext
     return unauthorised(fmt::format("the shards were made for key {}, {} is key {}", theirs.verifier.brief(),
                                     options.key.path, assignment.verifier.brief()));
   }
-  if (theirs != assignment) return malformed("the shards are not of this task, proof and beacon");
+  if (theirs != assignment || shards.front().dataset != task.body.dataset.digest)
+    return malformed("the shards are not of this task, proof and beacon");
   return publish(task.body, assignment, proof.states, std::move(rows), key, options.output, context.clobber);
 }
 

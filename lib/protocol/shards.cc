@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "dgx/manifest/fields.h"
 
@@ -13,8 +12,9 @@ namespace {
 using manifest::Draw;
 using manifest::VerdictRow;
 
-constexpr std::string_view kFormat = "dgx-shard-1";
+constexpr std::string_view kFormat = "dgx-shard-2";
 constexpr std::int64_t kMaxShards = 65536;
+constexpr std::size_t kMaxVersionBytes = 32;
 
 json::Object assignment_json(const Assignment& assignment) {
   json::Object out{{"task", assignment.task.hex()},
@@ -111,25 +111,39 @@ Result<std::vector<std::int64_t>> shard_segments(std::span<const std::int64_t> d
   return out;
 }
 
+std::string_view name_of(ShardRole role) { return role == ShardRole::kShard ? "shard" : "part"; }
+
+bool of_one_verification(const Shard& a, const Shard& b) {
+  return a.version == b.version && a.assignment == b.assignment && a.dataset == b.dataset && a.count == b.count &&
+         a.drawn == b.drawn;
+}
+
 std::string encode_shard(const Shard& shard) {
   json::Array drawn;
   for (const std::int64_t index : shard.drawn) drawn.emplace_back(index);
   json::Array rows;
   for (const VerdictRow& row : shard.rows) rows.push_back(row.to_json());
-  const json::Object out{{"format", kFormat},    {"assignment", assignment_json(shard.assignment)},
-                         {"index", shard.index}, {"count", shard.count},
-                         {"drawn", drawn},       {"rows", rows}};
-  return json::Value(out).dump() + "\n";
+  const json::Object out{{"format", kFormat},
+                         {"role", name_of(shard.role)},
+                         {"version", shard.version},
+                         {"assignment", assignment_json(shard.assignment)},
+                         {"dataset", shard.dataset.hex()},
+                         {"index", shard.index},
+                         {"count", shard.count},
+                         {"drawn", drawn},
+                         {"rows", rows}};
+  return json::Value(out).dump();
 }
 
 Result<Shard> decode_shard(std::string_view text) {
-  if (!text.ends_with('\n')) return malformed("shard: no newline at its end: it was cut off");
-  text.remove_suffix(1);
   DGX_TRY(const json::Value value, json::parse_canonical(text, {.bytes = kMaxShardBytes, .depth = 4}));
   json::Fields in(value, "shard");
   if (in.string("format", 32) != kFormat) in.fail("format", fmt::format("is not \"{}\"", kFormat));
   Shard out;
+  out.role = manifest::read_enum(in, "role", std::array{ShardRole::kShard, ShardRole::kPart});
+  out.version = in.string("version", kMaxVersionBytes);
   out.assignment = manifest::read_object(in, "assignment", read_assignment);
+  out.dataset = manifest::read_digest(in, "dataset");
   out.count = in.integer("count", 1, kMaxShards);
   out.index = in.integer("index", 0, out.count - 1);
   out.drawn = read_drawn(in);
@@ -141,9 +155,7 @@ Result<Shard> decode_shard(std::string_view text) {
 Result<std::vector<VerdictRow>> merge_shards(std::span<const Shard> shards) {
   if (shards.empty()) return Error{ErrorCode::kInconclusive, "no shards", {}};
   for (const Shard& shard : shards) {
-    const bool same = shard.assignment == shards[0].assignment && shard.count == shards[0].count &&
-                      shard.drawn == shards[0].drawn;
-    if (!same)
+    if (!of_one_verification(shard, shards[0]))
       return malformed(fmt::format("shard {}/{}: is of another verification", shard.index, shard.count));
     DGX_CHECK(check_complete(shard));
   }

@@ -50,12 +50,14 @@ void read_states(std::string_view bytes) {
 }  // namespace
 
 std::vector<std::string> fuzz::seeds() {
+  using protocol::ShardRole;
   const protocol::Assignment who{test::digest("task"), test::digest("proof"), test::key_id(4),
                                  test::digest("beacon"), test::digest("value"), Draw::kPolicy};
   protocol::Assignment chosen = who;
   chosen.beacon.reset();
   chosen.draw = Draw::kChosen;
-  return {protocol::encode_shard({who, 0, 1, {0, 3, 9}, rows()}), protocol::encode_shard({chosen, 1, 4, {5}, {}}),
+  return {protocol::encode_shard({ShardRole::kShard, "0.1.0", who, test::digest("data"), 0, 1, {0, 3, 9}, rows()}),
+          protocol::encode_shard({ShardRole::kPart, "0.1.0", chosen, test::digest("data"), 1, 4, {5}, {}}),
           encode_rows(rows()), encode_states(std::vector<Digest>{test::digest("a"), test::digest("b")})};
 }
 

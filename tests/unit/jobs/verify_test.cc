@@ -76,6 +76,18 @@ TEST_CASE("a shard that is stopped continues, and one that never finishes a segm
   CHECK(third.resumed == 3);
   CHECK(third.rows.size() == 10);
   CHECK_FALSE(exists(options.output + ".part"));
+  // With a byte changed it is nobody's.
+  const std::string text = must(read_file(options.output, 1 << 20));
+  for (const std::size_t at : {std::size_t{20}, text.size() / 2, text.size() - 2}) {
+    std::string changed = text;
+    changed[at] = changed[at] == '1' ? '2' : '1';
+    must(write_file(options.output + "x", changed, Clobber::kReplace));
+    CHECK_FALSE(run_job([&](const JobContext& context) {
+                  return jobs::merge_verdict({options.task, options.proof, {options.output + "x"}, options.beacon,
+                                              options.key, task.at("merged.json")},
+                                             context);
+                }).ok());
+  }
 
   const auto merged = must(run_job([&](const JobContext& context) {
     return jobs::merge_verdict({options.task, options.proof, {options.output}, options.beacon, options.key, task.at("merged.json")},

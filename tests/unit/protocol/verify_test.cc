@@ -147,7 +147,7 @@ TEST_CASE("shards partition the draw and merge only when each is there once") {
   const std::vector<std::int64_t> drawn{0, 2, 3, 5, 8};
   std::vector<Shard> shards;
   for (std::int64_t i = 0; i < 3; ++i) {
-    Shard shard{who, i, 3, drawn, {}};
+    Shard shard{ShardRole::kShard, "1.2.3", who, test::digest("dataset"), i, 3, drawn, {}};
     const auto segments = *shard_segments(drawn, i, 3);
     for (const std::int64_t index : segments) {
       TinyExecutor executor;
@@ -155,6 +155,8 @@ TEST_CASE("shards partition the draw and merge only when each is there once") {
     }
     const auto decoded = decode_shard(encode_shard(shard));
     REQUIRE(decoded.ok());
+    CHECK(of_one_verification(*decoded, shard));
+    CHECK(decoded->role == shard.role);
     CHECK(decoded->rows == shard.rows);
     shards.push_back(*decoded);
   }
@@ -165,6 +167,16 @@ TEST_CASE("shards partition the draw and merge only when each is there once") {
   CHECK(code({shards[0], shards[2]}).message == "of 3 shards, missing: 1");
   CHECK(code({shards[0], shards[2]}).code == ErrorCode::kInconclusive);
   CHECK(code({shards[0], shards[1], shards[1], shards[2]}).message == "of 3 shards, given more than once: 1");
+  const auto other = [&](const auto& change) {
+    auto list = shards;
+    change(list[1]);
+    return code(list).message;
+  };
+  const std::string foreign = "shard 1/3: is of another verification";
+  CHECK(other([](Shard& shard) { shard.version = "1.2.4"; }) == foreign);
+  CHECK(other([](Shard& shard) { shard.dataset = Digest{}; }) == foreign);
+  CHECK(other([](Shard& shard) { shard.assignment.verifier = Digest{}; }) == foreign);
+  CHECK(other([](Shard& shard) { shard.drawn.pop_back(); }) == foreign);
   shards[1].rows.pop_back();
   CHECK(code(shards).code == ErrorCode::kInconclusive);
   CHECK_FALSE(shard_segments(drawn, 3, 3).ok());

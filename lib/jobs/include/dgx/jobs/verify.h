@@ -33,7 +33,8 @@ struct VerifyOptions {
   std::optional<std::string> beacon;
   KeyFile key;  ///< empty path: none, for a shard
   Choice choice;
-  std::optional<std::string> shard;  ///< "I/N"
+  std::optional<std::string> shard;     ///< "I/N"
+  std::optional<std::string> work_key;  ///< of a shard: dgx-verify(1), "Work keys"
   std::optional<std::string> isa;
   ComputeDevice device = ComputeDevice::kCpu;
   std::string output;  ///< VERDICT.json, VERDICT.rows.jsonl beside it; or SHARD.json
@@ -77,7 +78,7 @@ struct ShardResult {
 
 /// Replays part I of N. Finished segments are kept in SHARD.json.part, at least every second, so that the
 /// same call continues after kInterrupted or a kill; kInternal if it was interrupted twice without finishing
-/// a segment.
+/// a segment. A beginning that was made under none of the work keys is refused: kUnauthorised.
 [[nodiscard]] Result<ShardResult> verify_shard(const VerifyOptions& options, const JobContext& context);
 
 struct MergeOptions {
@@ -87,9 +88,11 @@ struct MergeOptions {
   std::optional<std::string> beacon;
   KeyFile key;
   std::string output;
+  std::optional<std::string> work_key = {};
 };
 
-/// The verdict of all shards. kInconclusive, with a list, unless each is there exactly once.
+/// The verdict of all shards. kInconclusive, with a list, unless each is there exactly once; kUnauthorised for one
+/// that was made under none of the work keys.
 [[nodiscard]] Result<VerifyResult> merge_verdict(const MergeOptions& options, const JobContext& context);
 
 }  // namespace dgx::jobs

@@ -11,10 +11,17 @@
 
 namespace dgx::protocol {
 
-/// Part `index` of `count` of a verification: unsigned, since only the verdict made of all of them is a
-/// statement.
+/// A whole part of a verification, or the beginning of one, which is continued.
+enum class ShardRole : std::uint8_t { kShard, kPart };
+[[nodiscard]] std::string_view name_of(ShardRole role);
+
+/// Part `index` of `count` of a verification. Not signed, since only the verdict made of all of them is a
+/// statement: whoever reads one back must know that it is their own (dgx-verify(1), "Work keys").
 struct Shard {
+  ShardRole role = ShardRole::kShard;
+  std::string version;  ///< of dgx, which made it
   Assignment assignment;
+  Digest dataset;
   std::int64_t index = 0;
   std::int64_t count = 1;
   std::vector<std::int64_t> drawn;         ///< of the whole verification, sorted
@@ -28,7 +35,10 @@ inline constexpr std::size_t kMaxShardBytes = std::size_t{1} << 28;
 [[nodiscard]] Result<std::vector<std::int64_t>> shard_segments(std::span<const std::int64_t> drawn,
                                                                std::int64_t index, std::int64_t count);
 
-/// One canonical JSON object and a newline, and back (kMalformed with the field).
+/// Whether two are parts of the same, by the same version: alike in all but role, index and rows.
+[[nodiscard]] bool of_one_verification(const Shard& a, const Shard& b);
+
+/// One canonical JSON object, without a newline, and back (kMalformed with the field).
 [[nodiscard]] std::string encode_shard(const Shard& shard);
 [[nodiscard]] Result<Shard> decode_shard(std::string_view text);
 

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dgx/core/result.h"
+#include "dgx/crypto/ed25519.h"
+#include "dgx/crypto/mac.h"
+
+namespace dgx::jobs {
+
+/// A party's keys for the files that are no statements but that it reads back as its own: shards, the beginnings
+/// of shards, and notes. Such a file is a line and, on a second one, the line's code (dgx-verify(1), "Work
+/// keys"): made under the first key that is there, accepted under any.
+class WorkKeys {
+ public:
+  /// Of whoever signs.
+  [[nodiscard]] static WorkKeys of(const crypto::SecretKey& signer);
+  /// Of `signer` and of `file` (`--work-key`), as far as they are there, and of the user's state folder. If none
+  /// is there, the last is made. kMissing or kMalformed for a file that is no key, kCannotCreate if one has to
+  /// be made and cannot be.
+  [[nodiscard]] static Result<WorkKeys> find(const crypto::SecretKey* signer,
+                                             const std::optional<std::string>& file);
+
+  /// A file's text: `line`, which holds no newline, and its code.
+  [[nodiscard]] std::string seal(std::string_view line) const;
+  /// The line of a file's text. kMalformed if it is no such text or was cut off, kUnauthorised if its code was
+  /// made under none of the keys.
+  [[nodiscard]] Result<std::string_view> open(std::string_view text) const;
+
+ private:
+  [[nodiscard]] bool made(std::string_view line, const Digest& code) const;
+
+  std::vector<crypto::MacKey> keys_;
+};
+
+}  // namespace dgx::jobs
