@@ -126,9 +126,9 @@ dgx-bisect open crooked.json crooked.proof.json --verdict crooked.verdict.json -
 judge crooked
 log_dispute() { dgx-settle append ledger.jsonl dispute.jsonl --key operator.pem >>settle.log 2>&1; }
 log_dispute
-# move WHO: his next move, logged at once, so that nobody can say it came late.
+# move WHO [--drill]: his next move, logged at once, so that nobody can say it came late. The cheat defends his fault.
 move() {
-  dgx-bisect move crooked.json dispute.jsonl --from crooked.run --data train.h5 --key "$1.pem" --json 2>>dispute.log >move.json || [ $? -eq 1 ]
+  dgx-bisect move crooked.json dispute.jsonl --from crooked.run --data train.h5 --key "$1.pem" ${2:+"$2"} --json 2>>dispute.log >move.json || [ $? -eq 1 ]
   printf '  %-9s %6s bytes  %s\n' "$1" "$(value move_bytes <move.json)" "$(value said <move.json)"
   log_dispute
 }
@@ -136,7 +136,7 @@ is_over() { dgx-bisect show dispute.jsonl --json | grep -q '"over":true'; }
 start=$(now)
 turns=0
 while ! is_over; do
-  if [ $((turns % 2)) -eq 0 ]; then move cheat; else move verifier; fi
+  if [ $((turns % 2)) -eq 0 ]; then move cheat --drill; else move verifier; fi
   turns=$((turns + 1))
 done
 dispute_time=$(since "$start")

@@ -22,7 +22,7 @@ struct Trace {
     command.output(options.output, "TRACE.h5", cli::Need::kRequired);
     command.option("--program", "FILE", options.program, "the step program, if it is not beside the task");
     command.isa(options.isa);
-    command.about("From a run made with --drill, the trace defends the run's fault as a cheat would.");
+    command.flag("--drill", options.drill, "defend the fault that the run was made with, as a cheat would");
   }
 
   Result<cli::Verdict> run(cli::Out& out) const {
@@ -42,7 +42,7 @@ struct Trace {
     }
     if (result.drill) {
       out.field("drill", *result.drill);
-      out.warning("the run was made with a drill: this trace defends its fault");
+      out.warning("this trace defends the run's drill, a deliberate fault");
     }
     return cli::Verdict::kDone;
   }
@@ -151,10 +151,13 @@ struct Move {
     command.option("--location", "WHERE", options.location, "where a demanded chunk can be had");
     command.option("--rows", "VERDICT.rows.jsonl", options.rows, "the rows of the verdict that is defended, if one is demanded");
     command.option("--notes", "DIR", options.notes, "where replays and moves are noted (default: DISPUTE.jsonl.notes)");
+    command.flag("--drill", options.drill, "defend the fault that one's own run was made with, as the signer of its proof");
+    command.flag("--concede", options.concede, "give the game up");
+    command.at_most_one({"--drill", "--concede"});
     command.key(options.key.path, options.key.passphrase_file);
     command.option("--program", "FILE", options.program, "the step program, if it is not beside the task");
     command.isa(options.isa);
-    command.about("A defender's run made with --drill defends its fault as a cheat would. A challenger takes but the start state from a run.");
+    command.about("A defender whose replay does not give what they signed is told so, and moves only with --force.");
   }
 
   Result<cli::Verdict> run(cli::Out& out) const {

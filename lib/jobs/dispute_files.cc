@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "dgx/bundle/state.h"
+#include "dgx/core/version.h"
 #include "dgx/crypto/sha256.h"
 #include "dgx/protocol/referee.h"
 
@@ -49,15 +50,20 @@ Result<std::optional<std::string>> drill_text_of(const std::string& from) {
 }
 
 DisputeNotes notes_of(const std::string& folder, const protocol::Game& game,
-                      const std::optional<std::string>& drill) {
+                      const std::optional<std::string>& drill, const Notary& notary) {
   const protocol::Dispute& dispute = game.dispute();
   const manifest::Challenge& challenge = dispute.challenge.body;
-  json::Object identity{{"drill", drill.value_or("")},
+  json::Object identity{{"dataset", dispute.task.body.dataset.digest.hex()},
+                        {"drill", drill.value_or("")},
+                        {"key", notary.key.hex()},
+                        {"proof", dispute.proof.id.hex()},
                         {"segment", challenge.segment},
                         {"start", challenge.start.digest.hex()},
-                        {"task", dispute.task.id.hex()}};
+                        {"task", dispute.task.id.hex()},
+                        {"version", version()}};
   const std::string name = crypto::sha256(as_bytes(json::Value(identity).dump())).brief();
-  return {fmt::format("{}/segment-{}-{}", folder, challenge.segment, name), std::move(identity)};
+  return {fmt::format("{}/segment-{}-{}", folder, challenge.segment, name), std::move(identity), notary.work_keys,
+          notary.progress};
 }
 
 SignedMoves::SignedMoves(std::string folder, const protocol::Game& game, const Digest& key)

@@ -43,10 +43,17 @@ class FileSource final : public ReplaySource {
 /// The drill that a run notes; none for other files.
 [[nodiscard]] Result<std::optional<std::string>> drill_text_of(const std::string& from);
 
+/// Who notes what they replay: the key that moves, the codes of its notes, whom to tell of those that are not.
+struct Notary {
+  Digest key;
+  WorkKeys work_keys;
+  Progress& progress;
+};
+
 /// What a party that defends `drill` (or nothing) notes of a game's segment in `folder`: the same for every
-/// game on it.
+/// game about that segment of the proof, since it follows from the segment alone.
 [[nodiscard]] DisputeNotes notes_of(const std::string& folder, const protocol::Game& game,
-                                    const std::optional<std::string>& drill);
+                                    const std::optional<std::string>& drill, const Notary& notary);
 
 /// The moves that a key has signed in a game, kept so that it never signs two for one turn, whatever becomes
 /// of the transcript.

@@ -2,6 +2,7 @@
 
 #include "dgx/jobs/dispute.h"
 #include "dgx/manifest/trust.h"
+#include "dgx/protocol/draw.h"
 #include "dispute_chunk.h"
 #include "dispute_files.h"
 
@@ -41,7 +42,11 @@ Result<Side> side_of_key(const Game& game, const Digest& key) {
                                   game.dispute().challenger().brief()));
 }
 
+/// What gives a game up: no move of the rules, so that its signer loses (dgx-protocol(7), "Who loses").
+json::Object concession() { return {{"kind", "concede"}}; }
+
 std::string said_in_words(const manifest::Move& move) {
+  if (move.say == concession()) return "gives the game up";
   const auto say = protocol::parse_say(move.say);
   return say.ok() ? in_words(*say) : "no move: " + say.error().message;
 }
@@ -56,42 +61,111 @@ std::string notes_folder(const MoveOptions& options) {
   return options.notes.value_or(options.transcript + ".notes");
 }
 
-/// What the key's side says now; nullopt if nothing.
+/// The fault that this side defends. A run says in an attribute, which anybody can write, that it was made with
+/// one: so only a proof's signer who asks for it defends it.
+Result<std::optional<std::string>> defended_drill(const Game& game, Side side, const MoveOptions& options) {
+  if (!options.drill) return std::optional<std::string>();
+  if (side != Side::kDefender || game.dispute().verdict)
+    return usage_error("--drill is for the signer of the proof that is challenged");
+  DGX_TRY(auto text, drill_text_of(options.from));
+  if (!text) return usage_error(fmt::format("--drill: {} is no run that was made with a drill", options.from));
+  return text;
+}
+
+/// What to do about a replay that does not give what its owner signed.
+std::string hint_for(const Game& game, const MoveOptions& options) {
+  const std::string_view ways = "--concede gives the game up; --force moves nonetheless";
+  if (options.drill || game.dispute().verdict) return std::string(ways);
+  const auto drill = drill_text_of(options.from);
+  if (!drill.ok() || !*drill) return std::string(ways);
+  return fmt::format("the run notes a drill, which --drill defends; {}", ways);
+}
+
+/// What a defender's replay gives against what he is bound to by what he signed.
+struct Bound {
+  std::string what;
+  std::string here;
+  std::string signed_for;
+};
+
+/// Of the state that is disputed, or of the witness made from it. Only of stages in which there is one.
+Result<Bound> bound_of(const Game& game, DisputeParty& party) {
+  const protocol::Ground& ground = game.ground();
+  DGX_TRY(const auto broken, party.non_finite_after());
+  if (broken && *broken + 1 < ground.end_step)
+    return Bound{fmt::format("the state at step {}", ground.end_step),
+                 fmt::format("none, since step {} gives one that is not finite", *broken), ground.rejected.hex()};
+  DGX_TRY(const Digest state, party.state(ground.end_step));
+  if (game.stage() != protocol::Stage::kInterior)
+    return Bound{fmt::format("the state at step {}", ground.end_step), state.hex(), ground.rejected.hex()};
+  return Bound{"the witness", protocol::witness_of(game.dispute().defender(), state).hex(),
+               ground.row->witness.hex()};
+}
+
+/// A defender whose replay does not give what he signed would post numbers that convict him: kInconclusive,
+/// unless he insists.
+Status check_bound(const Game& game, DisputeParty& party, const MoveOptions& options, const JobContext& context) {
+  const protocol::Stage stage = game.stage();
+  if (stage == protocol::Stage::kRow || stage == protocol::Stage::kFault) return {};
+  DGX_TRY(const Bound bound, bound_of(game, party));
+  if (bound.here == bound.signed_for) return {};
+  const std::string why = fmt::format("{}: a replay gives {} as {}, this side has signed {}: the game would be lost",
+                                      options.from, bound.what, bound.here, bound.signed_for);
+  if (context.clobber == Clobber::kReplace) return context.progress.warning(why), Status();
+  return Error{ErrorCode::kInconclusive, why, hint_for(game, options)};
+}
+
+Result<protocol::Say> answer_demand(const Game& game, FileSource& source, const MoveOptions& options) {
+  if (!options.location) return usage_error("a chunk is demanded", "--location says where it can be had");
+  DGX_TRY(const State* const state, source.start());
+  DGX_TRY(auto answer, answer_chunk(game, *state, *options.location));
+  return protocol::Say(std::move(answer));
+}
+
+Status give_rows(const Game& game, const MoveOptions& options, DisputeParty& party) {
+  if (game.stage() != protocol::Stage::kRow || !options.rows) return {};
+  DGX_TRY(const std::string text, read_file(*options.rows, manifest::kMaxRowsBytes));
+  auto rows = manifest::decode_rows(text, game.dispute().verdict->body);
+  if (!rows.ok()) return within(*options.rows, std::move(rows).error());
+  party.answer_with(*std::move(rows));
+  return {};
+}
+
+/// What the key's side says now, of its replay; nullopt if nothing.
 Result<std::optional<protocol::Say>> next_of(const TaskFiles& files, const Game& game, Side side,
                                              const MoveOptions& options, const JobContext& context,
-                                             MoveResult& out) {
+                                             const Notary& notary, MoveResult& out) {
   const manifest::Challenge& challenge = game.dispute().challenge.body;
+  DGX_TRY(const auto drill_text, defended_drill(game, side, options));
   FileSource source(files, options.data, options.from, challenge.segment, challenge.start.digest, context);
   if (game.stage() == protocol::Stage::kChunk) {
-    if (!options.location) return usage_error("a chunk is demanded", "--location says where it can be had");
-    DGX_TRY(const State* const state, source.start());
-    DGX_TRY(auto answer, answer_chunk(game, *state, *options.location));
+    DGX_TRY(auto answer, answer_demand(game, source, options));
     return std::optional<protocol::Say>(std::move(answer));
   }
-  // A challenger has nothing to defend: a cheat's run gives him but the state to start from.
-  std::optional<std::string> drill_text;
   std::optional<Drill> drill;
-  if (side == Side::kDefender) {
-    DGX_TRY(drill_text, drill_text_of(options.from));
-  }
   if (drill_text) {
     DGX_TRY(drill, parse_drill(*drill_text));
-    context.progress.warning("the run was made with a drill: this side defends its fault");
+    context.progress.warning("this side defends the run's drill, a deliberate fault");
   }
-  const DisputeNotes notes = notes_of(notes_folder(options), game, drill_text);
+  const DisputeNotes notes = notes_of(notes_folder(options), game, drill_text, notary);
   DisputeParty party(files, segment_of(game), source, drill, &notes, context.threads, context.progress);
-  if (game.stage() == protocol::Stage::kRow && options.rows) {
-    DGX_TRY(const std::string rows_text, read_file(*options.rows, manifest::kMaxRowsBytes));
-    auto rows = manifest::decode_rows(rows_text, game.dispute().verdict->body);
-    if (!rows.ok()) return within(*options.rows, std::move(rows).error());
-    party.answer_with(*std::move(rows));
-  }
+  DGX_CHECK(give_rows(game, options, party));
+  Status bound = side == Side::kDefender ? check_bound(game, party, options, context) : Status();
   protocol::Player player(*files.program, party);
-  DGX_TRY(auto say, player.next(game));
+  auto say = bound.ok() ? player.next(game) : std::move(bound).error();
   out.replayed_steps = party.replayed_steps();
   if (Status kept = party.keep(notes); !kept.ok())
     context.progress.warning(kept.error().message + ": nothing is noted");
   return say;
+}
+
+/// The same, as it is signed.
+Result<std::optional<json::Object>> next_say(const TaskFiles& files, const Game& game, Side side,
+                                             const MoveOptions& options, const JobContext& context,
+                                             const Notary& notary, MoveResult& out) {
+  if (options.concede) return std::optional(concession());
+  DGX_TRY(const auto say, next_of(files, game, side, options, context, notary, out));
+  return say ? std::optional(protocol::print_say(*say)) : std::nullopt;
 }
 
 }  // namespace
@@ -124,14 +198,15 @@ Result<MoveResult> move(const MoveOptions& options, const JobContext& context) {
   const SignedMoves made(notes_folder(options), game, key_id);
   DGX_TRY(auto next, made.find(game.turn(), game.last()));
   if (!next) {
-    DGX_TRY(const auto say, next_of(files, game, out.side, options, context, out));
+    const Notary notary{key_id, WorkKeys::of(key), context.progress};
+    DGX_TRY(auto say, next_say(files, game, out.side, options, context, notary, out));
     if (!say) {
       out.next.clear();
       out.lost = true;
       return out;
     }
     manifest::Move body{files.task.id, game.dispute().challenge.id, game.turn(), game.last(),
-                        protocol::print_say(*say)};
+                        *std::move(say)};
     DGX_TRY(next, manifest::seal(std::move(body), key));
     DGX_CHECK(made.add(*next));
   }

@@ -6,14 +6,13 @@
 #include <charconv>
 #include <filesystem>
 
-#include "dgx/bundle/format.h"
 #include "dgx/core/files.h"
-#include "dgx/crypto/sha256.h"
 
 namespace dgx::jobs {
 namespace {
 
 constexpr std::size_t kMostBytes = std::size_t{256} << 20;
+constexpr std::string_view kFormat = "dgx-note-1";
 constexpr std::string_view kStatePrefix = "state-";
 
 std::string base64_of(std::span<const Digest> digests) {
@@ -76,29 +75,35 @@ std::string value_file(std::int64_t step, std::int64_t value) {
 
 }  // namespace
 
-/// One line of canonical JSON, and its SHA-256 in a second: a note that is damaged would lose a game.
-std::optional<json::Object> DisputeNotes::read(const std::string& name) const {
-  if (!exists(at(name))) return std::nullopt;
-  const auto text = read_file(at(name), kMostBytes);
-  if (!text.ok()) return std::nullopt;
-  const std::size_t end = text->find('\n');
-  if (end == std::string::npos) return std::nullopt;
-  const std::string_view line = std::string_view(*text).substr(0, end);
-  if (text->substr(end + 1) != crypto::sha256(as_bytes(line)).hex() + "\n") return std::nullopt;
-  auto value = json::parse(line, {kMostBytes});
-  const json::Object* object = value.ok() ? value->as_object() : nullptr;
-  if (object == nullptr) return std::nullopt;
-  const auto of = object->find("of");
-  if (of == object->end() || of->second != json::Value(identity_)) return std::nullopt;
+Result<json::Object> DisputeNotes::read_own(const std::string& name) const {
+  DGX_TRY(const std::string text, read_file(at(name), kMostBytes));
+  DGX_TRY(const std::string_view line, keys_.open(text));
+  DGX_TRY(const json::Value value, json::parse(line, {kMostBytes}));
+  const json::Object* const object = value.as_object();
+  if (object == nullptr) return malformed("is no object");
+  const auto has = [&](const char* key, const json::Value& value) {
+    const auto found = object->find(key);
+    return found != object->end() && found->second == value;
+  };
+  if (!has("format", kFormat) || !has("name", name) || !has("of", identity_)) return malformed("is of another replay");
   return *object;
 }
 
+std::optional<json::Object> DisputeNotes::read(const std::string& name) const {
+  if (!exists(at(name))) return std::nullopt;
+  auto object = read_own(name);
+  if (object.ok()) return *std::move(object);
+  progress_.warning(fmt::format("{}: is ignored: {}", at(name), object.error().message));
+  return std::nullopt;
+}
+
+/// The name is in the line, too, so that a note that is moved is not taken for another.
 Status DisputeNotes::write(const std::string& name, json::Object object) const {
   DGX_CHECK(make_folders());
+  object.emplace("format", kFormat);
+  object.emplace("name", name);
   object.emplace("of", identity_);
-  const std::string line = json::Value(std::move(object)).dump();
-  return write_file(at(name), fmt::format("{}\n{}\n", line, crypto::sha256(as_bytes(line)).hex()),
-                    Clobber::kReplace);
+  return write_file(at(name), keys_.seal(json::Value(std::move(object)).dump()), Clobber::kReplace);
 }
 
 Status DisputeNotes::make_folders() const {
@@ -147,32 +152,32 @@ std::vector<std::int64_t> DisputeNotes::states() const {
 std::optional<State> DisputeNotes::state(const program::Program& program, std::int64_t step,
                                          const Digest& digest) const {
   if (!exists(at(state_file(step)))) return std::nullopt;
-  const auto text = read_file(at(state_file(step)), bundle::kMaxTensorBytes);
-  if (!text.ok()) return std::nullopt;
   State out;
-  ByteView rest = as_bytes(*text);
+  std::size_t size = 0;
   for (const kernels::ValueIndex input : program::state_inputs(program)) {
     const kernels::Primitive& line = program.values[static_cast<std::size_t>(input)];
-    Tensor tensor(line.dtype, line.shape);
-    const std::size_t size = tensor.bytes().size();
-    if (rest.size() < size) return std::nullopt;
-    std::copy_n(rest.begin(), size, tensor.bytes().begin());
-    rest = rest.subspan(size);
-    out.push_back({line.source.name, std::move(tensor)});
+    size += out.emplace_back(Entry{line.source.name, Tensor(line.dtype, line.shape)}).tensor.bytes().size();
+  }
+  const auto text = read_file(at(state_file(step)), size);
+  if (!text.ok() || text->size() != size) return std::nullopt;
+  ByteView rest = as_bytes(*text);
+  for (Entry& entry : out) {
+    const auto bytes = entry.tensor.bytes();
+    std::copy_n(rest.begin(), bytes.size(), bytes.begin());
+    rest = rest.subspan(bytes.size());
   }
   const auto digests = merkle::state_digests(out);
-  if (!rest.empty() || !digests.ok() || digests->state != digest) return std::nullopt;
+  if (!digests.ok() || digests->state != digest) return std::nullopt;
   return out;
 }
 
 std::optional<Tensor> DisputeNotes::value(const program::Program& program, std::int64_t step,
                                           std::int64_t value, const Digest& digest) const {
   if (!exists(at(value_file(step, value)))) return std::nullopt;
-  const auto text = read_file(at(value_file(step, value)), bundle::kMaxTensorBytes);
-  if (!text.ok()) return std::nullopt;
   const kernels::Primitive& line = program.values[static_cast<std::size_t>(value)];
   Tensor out(line.dtype, line.shape);
-  if (out.bytes().size() != text->size()) return std::nullopt;
+  const auto text = read_file(at(value_file(step, value)), out.bytes().size());
+  if (!text.ok() || text->size() != out.bytes().size()) return std::nullopt;
   std::copy_n(as_bytes(*text).begin(), text->size(), out.bytes().begin());
   if (merkle::tensor_digest(out.view()) != digest) return std::nullopt;
   return out;

@@ -8,10 +8,12 @@
 
 #include "dgx/core/bytes.h"
 #include "dgx/core/json.h"
+#include "dgx/core/progress.h"
 #include "dgx/core/result.h"
 #include "dgx/core/tensor.h"
 #include "dgx/merkle/digests.h"
 #include "dgx/program/program.h"
+#include "work_keys.h"
 
 namespace dgx::jobs {
 
@@ -30,13 +32,14 @@ struct StepNotes {
 };
 
 /// What a party has computed of one segment, in a folder: a cache, so that nothing is computed twice, in
-/// whatever game. What is damaged, or of another task, start or drill, is as good as absent. The folder may
-/// be deleted at any time.
+/// whatever game. The folder may lie where strangers' files lie, and may be deleted at any time. So a note is
+/// taken only if its code was made under the party's work key and its identity is this one; any other is ignored,
+/// with a warning. States and numbers have no code: they must have the digest that a note, or a replay, has.
 class DisputeNotes {
  public:
-  /// `identity` tells this party's replay from any other.
-  DisputeNotes(std::string folder, json::Object identity)
-      : folder_(std::move(folder)), identity_(std::move(identity)) {}
+  /// `identity` tells this party's replay from any other. Keys and progress outlive the notes.
+  DisputeNotes(std::string folder, json::Object identity, const WorkKeys& keys, Progress& progress)
+      : folder_(std::move(folder)), identity_(std::move(identity)), keys_(keys), progress_(progress) {}
 
   [[nodiscard]] std::optional<SegmentNotes> segment() const;
   [[nodiscard]] std::optional<StepNotes> step(std::int64_t step) const;
@@ -54,13 +57,17 @@ class DisputeNotes {
   [[nodiscard]] Status keep(std::int64_t step, std::int64_t value, const Tensor& tensor) const;
 
  private:
+  /// nullopt if it is not there, or not this party's.
   [[nodiscard]] std::optional<json::Object> read(const std::string& name) const;
+  [[nodiscard]] Result<json::Object> read_own(const std::string& name) const;
   [[nodiscard]] Status write(const std::string& name, json::Object object) const;
   [[nodiscard]] Status make_folders() const;
   [[nodiscard]] std::string at(const std::string& name) const { return folder_ + "/" + name; }
 
   std::string folder_;
   json::Object identity_;
+  const WorkKeys& keys_;
+  Progress& progress_;
 };
 
 }  // namespace dgx::jobs

@@ -86,9 +86,10 @@ class Opening {
   [[nodiscard]] std::int64_t replayed_steps() const { return replayed_; }
 
   /// The replay that led to the challenge need not be made again to move.
-  Status keep(const protocol::Game& game) const {
+  Status keep(const protocol::Game& game, const crypto::SecretKey& key) const {
     if (!party_) return {};
-    return party_->keep(notes_of(options_.notes.value_or(options_.output + ".notes"), game, std::nullopt));
+    const Notary notary{crypto::key_id(key.public_key()), WorkKeys::of(key), context_.progress};
+    return party_->keep(notes_of(options_.notes.value_or(options_.output + ".notes"), game, std::nullopt, notary));
   }
 
  private:
@@ -331,7 +332,7 @@ Result<OpenDisputeResult> open_dispute(const OpenDisputeOptions& options, const 
   text += challenge.envelope + "\n";
   DGX_TRY(const protocol::Transcript transcript, protocol::play_transcript(text));
   DGX_CHECK(write_file(options.output, text, context.clobber));
-  if (Status kept = opening.keep(transcript.game); !kept.ok())
+  if (Status kept = opening.keep(transcript.game, key); !kept.ok())
     context.progress.warning(kept.error().message + ": nothing is noted");
   const protocol::Dispute& dispute = transcript.game.dispute();
   return OpenDisputeResult{challenge.id,

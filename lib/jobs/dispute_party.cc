@@ -162,6 +162,7 @@ Status DisputeParty::trace(std::int64_t step, const std::set<std::int64_t>& kept
     notes.after = entries_from(notes.values);
   }
   steps_.emplace(step, std::move(notes));
+  new_steps_.insert(step);
   return {};
 }
 
@@ -284,9 +285,7 @@ Status DisputeParty::keep(const DisputeNotes& notes) const {
   for (const auto& [step, state] : kept_states_) {
     if (!std::binary_search(there.begin(), there.end(), step)) DGX_CHECK(notes.keep(step, state));
   }
-  for (const auto& [step, noted] : steps_) {
-    if (!notes.step(step)) DGX_CHECK(notes.keep(step, noted));
-  }
+  for (const std::int64_t step : new_steps_) DGX_CHECK(notes.keep(step, steps_.at(step)));
   for (const auto& [place, tensor] : values_) DGX_CHECK(notes.keep(place.first, place.second, tensor));
   return {};
 }

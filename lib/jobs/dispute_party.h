@@ -88,6 +88,7 @@ class DisputeParty final : public protocol::Party {
   std::int64_t interval_ = 1;  // a state is kept after so many steps
   std::map<std::int64_t, State> kept_states_;
   std::map<std::int64_t, StepNotes> steps_;
+  std::set<std::int64_t> new_steps_;  // of them: traced here, not read from notes
   std::vector<manifest::VerdictRow> rows_;
   std::map<std::pair<std::int64_t, std::int64_t>, Tensor> values_;
 };

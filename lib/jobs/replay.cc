@@ -129,11 +129,12 @@ Result<State> start_in_sample(const TaskFiles& files, const std::string& path, s
 Result<SegmentStart> start_in_run(const TaskFiles& files, exec::ExactExecutor& executor, const std::string& path,
                                   std::int64_t segment, int threads) {
   DGX_TRY(const bundle::RunReader run, open_run_of(files, path));
-  DGX_TRY(std::optional<Drill> drill, drill_of(run.index().header));
-  Replay replay(files, executor, drill);
+  // A run's committed states are those of its drill, if it has one; whether it has is anybody's word.
+  const auto drill = drill_of(run.index().header);
+  Replay replay(files, executor, drill.ok() ? *drill : std::nullopt);
   DGX_TRY(State state, committed_state(files, run, segment, replay, threads));
-  SegmentStart start{std::move(state), std::nullopt, drill};
-  if (drill) start.drill_text = run.index().header.drill;
+  SegmentStart start{std::move(state), std::nullopt};
+  if (!run.index().header.drill.empty()) start.drill = run.index().header.drill;
   return start;
 }
 

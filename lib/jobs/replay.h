@@ -58,11 +58,10 @@ class Replay {
 [[nodiscard]] Result<State> committed_state(const TaskFiles& files, const bundle::RunReader& run, std::int64_t index,
                                             Replay& replay, int threads);
 
-/// The start state of a segment from a run, a state bundle or a sample; `drill` is the run's note, if any.
+/// The start state of a segment from a run, a state bundle or a sample; `drill` is what the run notes, if anything.
 struct SegmentStart {
   State state;
-  std::optional<std::string> drill_text;
-  std::optional<Drill> drill;
+  std::optional<std::string> drill;
 };
 [[nodiscard]] Result<SegmentStart> segment_start(const TaskFiles& files, exec::ExactExecutor& executor,
                                                  const std::string& path, std::int64_t segment, int threads);

@@ -37,9 +37,16 @@ Status add_values(const TraceOptions& options, Replay& replay, const State& star
   return {};
 }
 
-/// What a trace says of the run it was made from must be what the run committed.
-Status check_end(const TraceOptions& options, const TaskFiles& files, const SegmentStart& start, const Digest& end) {
-  if (!start.drill) return {};
+Result<std::optional<Drill>> defended_drill(const TraceOptions& options, const SegmentStart& start) {
+  if (!options.drill) return std::optional<Drill>();
+  if (!start.drill) return usage_error(fmt::format("--drill: {} is no run that was made with a drill", options.from));
+  DGX_TRY(Drill drill, parse_drill(*start.drill));
+  return std::optional<Drill>(std::move(drill));
+}
+
+/// A trace that defends a drill must lead to what the run committed.
+Status check_end(const TraceOptions& options, const TaskFiles& files, const Digest& end) {
+  if (!options.drill) return {};
   DGX_TRY(const bundle::RunReader run, open_run_of(files, options.from));
   if (options.segment >= run.index().segments()) return {};
   const Digest& committed = run.index().checkpoints[static_cast<std::size_t>(options.segment) + 1].digest;
@@ -57,16 +64,18 @@ Result<TraceResult> trace(const TraceOptions& options, const JobContext& context
   DGX_TRY(const auto executor, make_executor(files, data, context.threads));
   DGX_TRY(const SegmentStart start, segment_start(files, *executor, options.from, options.segment, context.threads));
   const protocol::Segment segment = files.segments[options.segment];
-  Replay replay(files, *executor, start.drill);
+  DGX_TRY(auto drill, defended_drill(options, start));
+  Replay replay(files, *executor, std::move(drill));
 
   bundle::Trace trace{files.task.id, segment.index, segment.first, {}, {}, {}};
   DGX_TRY(trace.states, state_digests_of(replay, start.state, segment, context.threads, context.progress));
-  DGX_CHECK(check_end(options, files, start, trace.states.back()));
+  DGX_CHECK(check_end(options, files, trace.states.back()));
   if (options.step) DGX_CHECK(add_values(options, replay, start.state, trace));
   DGX_CHECK(bundle::write_trace(options.output, trace, context.clobber, {context.threads}));
 
   TraceResult result{segment.index,      segment.first, segment.length(), trace.states.front(), trace.states.back(),
-                     options.step,       0,             options.value,    std::nullopt,         start.drill_text};
+                     options.step,       0,             options.value,    std::nullopt,         std::nullopt};
+  if (options.drill) result.drill = start.drill;
   if (trace.values) result.values = static_cast<std::int64_t>(trace.values->digests.size());
   if (trace.numbers) result.value_digest = trace.values->digests[static_cast<std::size_t>(trace.numbers->value)];
   return result;

@@ -25,7 +25,7 @@ def drilled_dispute(notes):
     tasks.run(BIN, "dgx-bisect", "open", "small.json", "crooked.json", "--segment", "4", "--from", "crooked", "--data", "small.h5", "--key",
               "verifier.pem", "-o", "dispute.jsonl")
     return lambda side: ["dgx-bisect", "move", "small.json", "dispute.jsonl", "--from", "crooked", "--data", "small.h5", "--key", f"{side}.pem",
-                         "--notes", notes, "--threads", "1"]
+                         "--notes", notes, "--threads", "1", *(["--drill"] if side == "cheat" else [])]
 
 
 def played(move, before):

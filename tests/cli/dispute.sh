@@ -6,10 +6,10 @@ dgx-train task.json --data data.h5 -o cheat --drill "$1" -q >/dev/null
 dgx-prove task.json cheat --key cheat.pem -o cheat.proof.json >/dev/null 2>&1
 ! dgx-verify task.json cheat.proof.json --from cheat --data data.h5 --all --key verifier.pem -o verdict.json -q >/dev/null
 dgx-bisect open task.json cheat.proof.json --verdict verdict.json --key verifier.pem -o dispute.jsonl -q >/dev/null
-side=cheat
+side=cheat drill=--drill
 while ! dgx-bisect show dispute.jsonl --json | grep -q '"over":true'; do
-  dgx-bisect move task.json dispute.jsonl --from cheat --data data.h5 --key $side.pem -q >/dev/null 2>&1 || [ $? -eq 1 ]
-  [ $side = cheat ] && side=verifier || side=cheat
+  dgx-bisect move task.json dispute.jsonl --from cheat $drill --data data.h5 --key $side.pem -q >/dev/null 2>&1 || [ $? -eq 1 ]
+  [ $side = cheat ] && side=verifier drill= || { side=cheat; drill=--drill; }
 done
 status=0
 dgx-referee dispute.jsonl --key referee.pem -o ruling.json --json >ruling || status=$?

@@ -21,6 +21,7 @@ struct TraceOptions {
   std::optional<std::int64_t> value;  ///< only with `step`
   std::string data;
   std::string output;                 ///< TRACE.h5
+  bool drill = false;                 ///< defend the fault that the run notes
   std::optional<std::string> isa;
 };
 
@@ -34,18 +35,18 @@ struct TraceResult {
   std::int64_t values = 0;             ///< how many
   std::optional<std::int64_t> value;   ///< whose numbers were kept
   std::optional<Digest> value_digest;
-  std::optional<std::string> drill;    ///< the run's deliberate fault, which this trace defends
+  std::optional<std::string> drill;    ///< the run's deliberate fault, if this trace defends it
 };
 
 /// Recomputes one segment from its committed start state and writes its digests: of the state after every step, with `step` of
 /// every value of that step, with `value` that value's numbers.
 ///
-/// From a run made with a drill it does what a cheat would: the trace has the fault, and leads to the state he committed. In a
-/// lazy segment the state after k steps is what a lazy solver would show then (lazy_state), and the values of a step are the
+/// With `drill`, from a run that notes one, it does what a cheat would: the trace has the fault, and leads to the state he
+/// committed. In a lazy segment the state after k steps is what a lazy solver would show then (lazy_state), and the values of a step are the
 /// honest ones but for those that become state entries, which are the claimed entries.
 ///
-/// kUsage: segment, step or value outside; kMalformed: a start state at another step, of another task, or a run whose recomputed
-/// state is not the one it committed; kMissing: the sample does not have the segment.
+/// kUsage: segment, step or value outside, or no drill to defend; kMalformed: a start state at another step, of another
+/// task, or a run whose recomputed state is not the one it committed; kMissing: the sample does not have the segment.
 [[nodiscard]] Result<TraceResult> trace(const TraceOptions& options, const JobContext& context);
 
 /// dgx-bisect diff (dgx-bisect(1)).

@@ -65,6 +65,8 @@ struct MoveOptions {
   std::optional<std::string> location;  ///< where a demanded chunk can be had
   std::optional<std::string> rows;      ///< of this side's verdict, if one of them is demanded
   std::optional<std::string> notes;     ///< a folder; none: DISPUTE.jsonl.notes
+  bool drill = false;                   ///< defend the fault that the run notes: the proof's signer alone
+  bool concede = false;                 ///< lose the game now
   KeyFile key;
   std::optional<std::string> isa;
 };
@@ -81,12 +83,13 @@ struct MoveResult {
   bool lost = false;  ///< decided against this side, or it has no reason to object
 };
 
-/// Makes the next move of the key's side and appends it, durably; the same move again if it is asked again. A
-/// defender shows what his replay gives (that of a run made with a drill defends its fault); a challenger
-/// replays honestly, and takes but the start state from a run. What was computed, and every move that was
-/// signed, is noted: no turn is signed twice differently.
+/// Makes the next move of the key's side and appends it, durably; the same move again if it is asked again. Both
+/// replay honestly, and take but the start state from a run; only with `drill` the fault is defended that it
+/// notes. What was computed, and every move that was signed, is noted: no turn is signed twice differently.
 ///
-/// kInconclusive if it is the other side's turn; kUnauthorised for a key of neither side; kMalformed for a
+/// kInconclusive if it is the other side's turn, and for a defender whose replay does not give what they signed
+/// (with Clobber::kReplace they move nonetheless); kUsage for a drill of anybody but the proof's signer;
+/// kUnauthorised for a key of neither side; kMalformed for a
 /// transcript of another task, or a start state that is not the committed one; kCannotCreate if another
 /// process is moving.
 [[nodiscard]] Result<MoveResult> move(const MoveOptions& options, const JobContext& context);
