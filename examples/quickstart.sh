@@ -80,8 +80,9 @@ take() {
 # prove NAME SOLVER: the proof is logged, then the verifier reveals his beacon, and the solver opens the drawn segments.
 prove() {
   dgx-prove "$1.json" "$1.run" --key "$2.pem" -o "$1.proof.json"
-  dgx-settle append ledger.jsonl "$1.proof.json" --key operator.pem >>settle.log
-  dgx-verify beacon "$1.commit.json" --reveal "$1.proof.json" --key verifier.pem -o "$1.beacon.json"
+  dgx-settle append ledger.jsonl "$1.proof.json" --key operator.pem -o "$1.receipt.json" >>settle.log
+  dgx-verify beacon "$1.commit.json" --reveal "$1.proof.json" --task "$1.json" --receipt "$1.receipt.json" --operator operator.pub.pem \
+    --key verifier.pem -o "$1.beacon.json"
   dgx-settle append ledger.jsonl "$1.beacon.json" --key operator.pem >>settle.log
   dgx-prove open "$1.json" "$1.proof.json" --beacon "$1.beacon.json" --run "$1.run" -o "$1.sample.h5"
 }

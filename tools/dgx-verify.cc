@@ -145,16 +145,24 @@ struct Verify {
 struct Beacon {
   std::string file;
   std::optional<std::string> proof;
+  std::optional<std::string> task;
+  jobs::Logged logged;
   std::optional<std::string> data;
   jobs::KeyFile key;
   std::string output = "-";
 
   void declare(cli::Command& command) {
     command.positional("TASK.json|COMMIT.json", file, "the task to offer for; with --reveal, the commitment");
-    command.option("--reveal", "PROOF.json", proof, "reveal the secret for this proof, which must be final");
+    command.option("--reveal", "PROOF.json", proof, "reveal the secret for this proof, which must be logged");
+    command.option("--task", "TASK.json", task, "with --reveal: the task of both");
+    command.option("--receipt", "R.json", logged.receipt, "the receipt of the proof in the ledger that the task names");
+    command.option("--operator", "OP.pub.pem", logged.ledger_operator, "the key of the ledger's operator, whose receipt counts");
+    command.option("--ledger", "L.jsonl", logged.ledger, "that ledger itself, instead of a receipt");
+    command.flag("--unlogged", logged.unlogged, "reveal for a task that names no ledger: it settles nothing");
     command.option("--data", "DATA.h5", data,
                    "check that this is the dataset that the commitment says is held");
     command.at_most_one({"--reveal", "--data"});
+    command.at_most_one({"--receipt", "--ledger", "--unlogged"});
     command.key(key.path, key.passphrase_file);
     command.output(output, "COMMIT.json|BEACON.json", cli::Need::kOptional,
                    "the commitment, its secret goes beside it as COMMIT.secret; or the beacon");
@@ -163,6 +171,8 @@ struct Beacon {
   Result<cli::Verdict> run(cli::Out& out) const { return proof ? reveal(out) : commit(out); }
 
   Result<cli::Verdict> commit(cli::Out& out) const {
+    if (task || logged.receipt || logged.ledger_operator || logged.ledger || logged.unlogged)
+      return usage_error("--task, --receipt, --operator, --ledger and --unlogged belong to --reveal");
     DGX_TRY(const auto result, jobs::commit_beacon({file, data, key, output}, out.brief_job()));
     out.field("commitment", result.id);
     out.field("task", result.task);
@@ -171,12 +181,14 @@ struct Beacon {
   }
 
   Result<cli::Verdict> reveal(cli::Out& out) const {
-    DGX_TRY(const auto result, jobs::reveal_beacon({file, *proof, key, output}, out.brief_job()));
+    if (!task) return usage_error("--task is required", "the task says in which ledger the proof must be");
+    DGX_TRY(const auto result, jobs::reveal_beacon({file, *proof, *task, logged, key, output}, out.brief_job()));
     if (output == "-") return out.raw(result.envelope + "\n"), cli::Verdict::kDone;
     out.field("beacon", result.id);
     out.field("task", result.task);
     out.field("proof", result.proof);
     out.field("value", result.value);
+    out.field("logged", result.logged);
     return cli::Verdict::kDone;
   }
 };

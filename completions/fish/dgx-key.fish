@@ -15,6 +15,7 @@ complete -c dgx-key -n '__fish_seen_subcommand_from new' -f
 complete -c dgx-key -n 'not __fish_seen_subcommand_from new id sign open' -a id -d 'print the id of a private or public key'
 complete -c dgx-key -n '__fish_seen_subcommand_from id' -l passphrase-file -r -F -d 'its passphrase is the first line of FILE'
 complete -c dgx-key -n 'not __fish_seen_subcommand_from new id sign open' -a sign -d 'put canonical JSON into a signed envelope'
+complete -c dgx-key -n '__fish_seen_subcommand_from sign' -l statement -d 'it is a statement of dgx, which binds whoever signs it'
 complete -c dgx-key -n '__fish_seen_subcommand_from sign' -l key -r -F -d 'private key that signs'
 complete -c dgx-key -n '__fish_seen_subcommand_from sign' -l passphrase-file -r -F -d 'its passphrase is the first line of FILE'
 complete -c dgx-key -n '__fish_seen_subcommand_from sign' -l output -s o -r -F -d 'where the result goes'

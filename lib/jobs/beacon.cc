@@ -1,22 +1,94 @@
 #include "dgx/jobs/beacon.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dgx/crypto/key_file.h"
 #include "dgx/crypto/random.h"
 #include "dgx/jobs/proof_files.h"
 #include "dgx/jobs/task_files.h"
+#include "dgx/ledger/ledger.h"
+#include "dgx/protocol/verify.h"
 
 namespace dgx::jobs {
 namespace {
 
 constexpr unsigned kSecretMode = 0600;
-constexpr std::size_t kSecretBytes = 65;  // 64 hex digits and a newline
+constexpr std::size_t kDigestLineBytes = 65;  // 64 hex digits and a newline
+constexpr std::size_t kMaxReceiptsBytes = std::size_t{64} << 20;
+
+Result<Digest> read_digest_line(const std::string& path) {
+  DGX_TRY(std::string text, read_file(path, kDigestLineBytes));
+  if (text.ends_with('\n')) text.pop_back();
+  auto digest = digest_from_hex(text);
+  if (!digest.ok()) return within(path, std::move(digest).error());
+  return digest;
+}
 
 Result<Digest> read_secret(const std::string& path, const manifest::BeaconCommitment& commitment) {
-  DGX_TRY(std::string text, read_file(path, kSecretBytes));
-  if (text.ends_with('\n')) text.pop_back();
-  auto secret = digest_from_hex(text);
-  if (!secret.ok()) return within(path, std::move(secret).error());
-  if (manifest::beacon_commitment(*secret) == commitment.commitment) return secret;
+  auto secret = read_digest_line(path);
+  if (!secret.ok() || manifest::beacon_commitment(*secret) == commitment.commitment) return secret;
   return malformed(path + ": is not the secret that was committed to");
+}
+
+using SignedProof = manifest::Signed<manifest::Proof>;
+
+Status check_ledger(const std::string& path, const Digest& ledger, const SignedProof& proof) {
+  DGX_TRY(const ledger::Log log, ledger::read(path));
+  if (log.id() != ledger)
+    return malformed(fmt::format("{}: is ledger {}, the task names {}", path, log.id().brief(), ledger.brief()));
+  if (log.find(proof.id)) return {};
+  return malformed(fmt::format("{}: does not have proof {}", path, proof.id.brief()), "it must be logged before");
+}
+
+/// Whether one line of `path` is the operator's receipt of the proof in that ledger.
+Status check_receipt(const std::string& path, const crypto::PublicKey& ledger_operator, const Digest& ledger,
+                     const SignedProof& proof) {
+  DGX_TRY(const std::string text, read_file(path, kMaxReceiptsBytes));
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    const auto receipt = manifest::open_statement<manifest::Receipt>(line);
+    if (!receipt.ok()) return within(path, receipt.error());
+    if (receipt->body.statement != proof.id) continue;
+    if (receipt->signer != ledger_operator)
+      return unauthorised(fmt::format("{}: is signed by key {}, the operator is key {}", path, receipt->key_id.brief(),
+                                      crypto::key_id(ledger_operator).brief()));
+    if (receipt->body.ledger == ledger) return {};
+    return malformed(fmt::format("{}: is of ledger {}, the task names {}", path, receipt->body.ledger.brief(),
+                                 ledger.brief()));
+  }
+  return malformed(fmt::format("{}: is no receipt of proof {}", path, proof.id.brief()));
+}
+
+Status check_logged(const RevealBeaconOptions& options, const manifest::Task& task, const SignedProof& proof) {
+  const Logged& logged = options.logged;
+  if (!task.ledger) {
+    if (logged.unlogged) return {};
+    return usage_error(options.task + ": names no ledger", "--unlogged reveals nonetheless; it settles nothing");
+  }
+  if (logged.unlogged)
+    return usage_error(fmt::format("{}: names ledger {}: the proof must be there", options.task, task.ledger->brief()));
+  if (logged.ledger) return check_ledger(*logged.ledger, *task.ledger, proof);
+  if (!logged.receipt || !logged.ledger_operator) {
+    return usage_error("the proof must be logged before the secret is revealed",
+                       "--receipt R.json with --operator OP.pub.pem, or --ledger L.jsonl, shows it");
+  }
+  DGX_TRY(const crypto::PublicKey key, crypto::read_public_key(*logged.ledger_operator));
+  return check_receipt(*logged.receipt, key, *task.ledger, proof);
+}
+
+/// Says durably for which proof the secret is revealed, or finds that it has been said.
+Status record_reveal(const std::string& path, const Digest& proof) {
+  const Status written = write_file(path, proof.hex() + "\n", Clobber::kRefuse, kSecretMode);
+  if (written.ok() || !exists(path)) return written;
+  DGX_TRY(const Digest before, read_digest_line(path));
+  if (before == proof) return {};
+  return Error{ErrorCode::kCannotCreate,
+               fmt::format("{}: the secret was revealed for proof {}, and is never for another", path, before.brief()),
+               {}};
 }
 
 }  // namespace
@@ -45,22 +117,29 @@ Result<CommitBeaconResult> commit_beacon(const CommitBeaconOptions& options, con
 Result<RevealBeaconResult> reveal_beacon(const RevealBeaconOptions& options, const JobContext& context) {
   DGX_CHECK(refuse_existing(options.output, context.clobber));
   DGX_TRY(const auto commitment, read_signed<manifest::BeaconCommitment>(options.commitment, std::nullopt));
+  DGX_TRY(const auto task, read_task(options.task, context.trust));
   DGX_TRY(const auto proof, read_signed<manifest::Proof>(options.proof, context.trust));
   DGX_TRY(const crypto::SecretKey key, read_key(options.key));
   if (crypto::key_id(key.public_key()) != commitment.key_id) {
     return unauthorised(options.commitment + ": was signed by key " + commitment.key_id.brief() + ", " +
                         options.key.path + " is key " + crypto::key_id(key.public_key()).brief());
   }
-  if (proof.body.task != commitment.body.task) {
-    return malformed(options.proof + ": is of task " + proof.body.task.brief() + ", the commitment is for " +
-                     commitment.body.task.brief());
+  if (commitment.body.task != task.id) {
+    return malformed(options.commitment + ": is for task " + commitment.body.task.brief() + ", not for " +
+                     task.id.brief());
   }
+  if (auto checked = protocol::check_proof(task, proof); !checked.ok())
+    return within(options.proof, std::move(checked).error());
+  DGX_CHECK(check_logged(options, task.body, proof));
   DGX_TRY(const Digest secret, read_secret(beside(options.commitment, ".secret"), commitment.body));
   const manifest::Beacon body{proof.body.task, commitment.id, proof.id, secret,
                               manifest::beacon_value(secret, proof.id)};
   DGX_TRY(auto sealed, manifest::seal(body, key));
+  DGX_CHECK(record_reveal(beside(options.commitment, ".revealed"), proof.id));
+  const bool logged = !options.logged.unlogged;
+  if (!logged) context.progress.warning("the proof is in no ledger: its beacon settles nothing");
   if (options.output != "-") DGX_CHECK(write_file(options.output, sealed.envelope + "\n", context.clobber));
-  return RevealBeaconResult{sealed.id, body.task, body.proof, body.value, std::move(sealed.envelope)};
+  return RevealBeaconResult{sealed.id, body.task, body.proof, body.value, logged, std::move(sealed.envelope)};
 }
 
 }  // namespace dgx::jobs

@@ -81,7 +81,10 @@ class Forger {
 
  private:
   [[nodiscard]] manifest::Verdict judged(const JobContext& context) const {
-    must(jobs::reveal_beacon({task_.at("commit.json"), task_.at("proof.json"), task_.key("verifier"), task_.at("beacon.json")},
+    jobs::Logged nowhere;
+    nowhere.unlogged = true;
+    must(jobs::reveal_beacon({task_.at("commit.json"), task_.at("proof.json"), task_.at("task.json"), nowhere,
+                              task_.key("verifier"), task_.at("beacon.json")},
                              context));
     jobs::VerifyOptions options;
     options.task = task_.at("task.json");

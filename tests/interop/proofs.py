@@ -114,7 +114,7 @@ def main():
         bench.run("dgx-verify", "beacon", "t.json", "--key", "verifier.pem", "-o", "commit.json")
         bench.run("dgx-prove", "t.json", "run", "--key", "solver.pem", "-o", "proof.json")
         task, proof, states = check_proof(bench)
-        bench.run("dgx-verify", "beacon", "commit.json", "--reveal", "proof.json", "--key", "verifier.pem", "-o", "beacon.json")
+        bench.run("dgx-verify", "beacon", "commit.json", "--reveal", "proof.json", "--task", "t.json", "--unlogged", "--key", "verifier.pem", "-o", "beacon.json")
         bench.run("dgx-prove", "open", "t.json", "proof.json", "--beacon", "beacon.json", "--run", "run", "-o", "sample.h5")
         check_draw(bench, task, proof, states)
 

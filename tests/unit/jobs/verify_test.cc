@@ -39,7 +39,11 @@ void commit(const SmallTask& task) {
 
 void reveal(const SmallTask& task, const std::string& proof) {
   must(run_job([&](const JobContext& context) {
-    return jobs::reveal_beacon({task.at("commit.json"), task.at(proof), task.key("verifier"), task.at("beacon.json")}, context);
+    jobs::Logged nowhere;
+    nowhere.unlogged = true;
+    return jobs::reveal_beacon({task.at("commit.json"), task.at(proof), task.at("task.json"), nowhere, task.key("verifier"),
+                                task.at("beacon.json")},
+                               context);
   }));
 }
 

@@ -28,9 +28,20 @@ struct CommitBeaconResult {
 [[nodiscard]] Result<CommitBeaconResult> commit_beacon(const CommitBeaconOptions& options,
                                                        const JobContext& context);
 
+/// What shows that a proof is logged: a receipt (a file with receipts, one a line) and whose it must be, or the ledger
+/// itself; or that nothing has to, since the task names no ledger.
+struct Logged {
+  std::optional<std::string> receipt;
+  std::optional<std::string> ledger_operator;  ///< public key file
+  std::optional<std::string> ledger;           ///< LEDGER.jsonl, its receipts beside it
+  bool unlogged = false;
+};
+
 struct RevealBeaconOptions {
   std::string commitment;  ///< COMMIT.json, its secret beside it
   std::string proof;
+  std::string task;
+  Logged logged;
   KeyFile key;         ///< the one that signed the commitment
   std::string output;  ///< BEACON.json, or "-": only in the result
 };
@@ -39,11 +50,18 @@ struct RevealBeaconResult {
   Digest task;
   Digest proof;
   Digest value;
+  bool logged = false;
   std::string envelope;
 };
 
-/// Reveals the secret for a proof, and signs the beacon that follows. kUnauthorised for another's commitment;
-/// kMalformed for a proof of another task, or a secret that is not the committed one.
+/// Reveals the secret for a proof, and signs the beacon that follows. Whoever knows the secret can try proofs until
+/// the draw suits them, so the proof must be in the ledger that the task names. Which proof that is stands in
+/// COMMIT.revealed, durably, before anything is revealed: for the same one the same beacon is made again, for another
+/// never (kCannotCreate, whatever `clobber` says).
+///
+/// kUnauthorised for another's commitment or operator; kMalformed for a proof or commitment of another task, a secret
+/// that is not the committed one, or a receipt or ledger that does not have the proof; kUsage unless `logged` fits
+/// the task.
 [[nodiscard]] Result<RevealBeaconResult> reveal_beacon(const RevealBeaconOptions& options,
                                                        const JobContext& context);
 
