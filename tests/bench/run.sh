@@ -3,7 +3,8 @@
 # between the quartiles), and how many times as fast it is.
 #
 #   sh tests/bench/run.sh                all that this build can measure
-#   sh tests/bench/run.sh NAME           one of: peak, product, step, convolution, function, gpu, checkpoint, verify, hash, dispute, start
+#   sh tests/bench/run.sh NAME           one of: peak, product, step, convolution, function, gpu, checkpoint, verify, hash, ledger,
+#                                        dispute, start
 #   sh tests/bench/run.sh --json [NAME]  a JSON object a row: name, dgx, peer, peer_name, ratio, threads, unit, spreads, bytes at peak
 #
 # Products and steps run twice, with the widest instructions and with both sides held to AVX2. OpenBLAS is told the widest kernels that
@@ -15,13 +16,13 @@
 set -eu
 cd "$(dirname "$0")/../.."
 
-usage() { sed -n '2,15s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+usage() { sed -n '2,16s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
 json= name=all
 for argument in "$@"; do
   case "$argument" in
     --json) json=--json ;;
-    all|peak|product|step|convolution|function|gpu|checkpoint|verify|hash|dispute|start) name=$argument ;;
+    all|peak|product|step|convolution|function|gpu|checkpoint|verify|hash|ledger|dispute|start) name=$argument ;;
     *) usage ;;
   esac
 done
@@ -161,6 +162,13 @@ bench_hash() {
   row sha256 1 ns/B "$("$benches/sha256_bench" | awk '{ print 1 / $2 }')" "${peer:+$(awk "BEGIN { print 1 / $peer }")}" openssl
 }
 
+# 100,000 small entries: appended at once, read, replayed.
+bench_ledger() {
+  make_target ledger_bench
+  folder=$(mktemp -d "$work/ledger.XXXX")
+  "$benches/ledger_bench" "$folder" $json
+}
+
 # A dispute at full size: 10^6 steps, 4,096 lines, 10^7 elements, and its referee: sizes and times, beside no peer.
 bench_dispute() {
   make_target dispute_bench dgx-referee dgx-key
@@ -184,6 +192,6 @@ bench_start() {
   done
 }
 
-for part in peak product step convolution function gpu checkpoint verify hash dispute start; do
+for part in peak product step convolution function gpu checkpoint verify hash ledger dispute start; do
   if [ "$name" = all ] || [ "$name" = "$part" ]; then "bench_$part"; fi
 done
