@@ -226,14 +226,18 @@ Status AtomicFile::commit() {
   return sync_folder(folder_of(target_));
 }
 
-Status append_line(const std::string& path, std::string_view line) {
+Status append_text(const std::string& path, std::string_view text) {
   const Descriptor file = open_to_write(path, O_WRONLY | O_APPEND);
   if (!file.valid()) return errno_error(path, "open");
   const off_t before = ::lseek(file.get(), 0, SEEK_END);
-  Status status = write_all(file.get(), std::string(line) + "\n", path);
+  Status status = write_all(file.get(), text, path);
   if (status.ok()) status = sync(file, path);
   if (!status.ok()) static_cast<void>(file_system().ftruncate(file.get(), before));
   return status;
+}
+
+Status append_line(const std::string& path, std::string_view line) {
+  return append_text(path, std::string(line) + "\n");
 }
 
 Status truncate_file(const std::string& path, std::size_t size_bytes) {

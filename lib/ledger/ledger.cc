@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <set>
+#include <iterator>
 
 #include "dgx/merkle/digests.h"
 
@@ -48,9 +48,10 @@ Lines split(std::string_view text) {
   return out;
 }
 
-/// A log, and how many bytes of both files count.
+/// A log, what follows from its entries, and how many bytes of both files count.
 struct Scan {
   Log log;
+  std::set<Digest> ids;
   merkle::TreeBuilder tree;
   std::size_t ledger_bytes = 0;
   std::size_t receipt_bytes = 0;
@@ -60,6 +61,7 @@ Error at_line(const std::string& path, std::size_t index, Error error) {
   return within(fmt::format("{}: line {}", path, index + 1), std::move(error));
 }
 
+/// The entry's leaf is in scan.tree already, the entry not yet in scan.log.
 Status check_receipt(const Receipt& receipt, const Scan& scan, const Entry& entry) {
   const Log& log = scan.log;
   const Digest& ledger = log.entries.empty() ? entry.statement.id : log.id();
@@ -71,9 +73,7 @@ Status check_receipt(const Receipt& receipt, const Scan& scan, const Entry& entr
   if (!log.entries.empty() && receipt.milliseconds < log.now()) {
     return malformed("receipt: milliseconds: earlier than the receipt before");
   }
-  merkle::TreeBuilder tree = scan.tree;
-  tree.add_hash(leaf_of(entry));
-  if (receipt.head != head_of(tree)) return malformed("receipt: head: is not the recomputed tree's");
+  if (receipt.head != head_of(scan.tree)) return malformed("receipt: head: is not the recomputed tree's");
   return {};
 }
 
@@ -93,7 +93,7 @@ Status check_first(const Signed<Body>& statement) {
                                manifest::name_of(manifest::kind_of(statement.body))));
 }
 
-/// Adds one entry to the scan after every check.
+/// Adds one entry to the scan; after an error the scan is good for nothing.
 Status add_entry(Scan& scan, std::string_view entry_line, std::string_view receipt_line) {
   DGX_TRY(Signed<Body> statement, manifest::open_any(entry_line));
   if (scan.log.entries.empty()) DGX_CHECK(check_first(statement));
@@ -102,9 +102,10 @@ Status add_entry(Scan& scan, std::string_view entry_line, std::string_view recei
   if (!receipt.ok()) return within("receipt", std::move(receipt).error());
   const Digest& operator_id = scan.log.entries.empty() ? statement.key_id : scan.log.operator_id();
   if (receipt->key_id != operator_id) return unauthorised("receipt: is not signed by the ledger's operator");
+  if (!scan.ids.insert(statement.id).second) return malformed("the same statement is there before");
   Entry entry{std::move(statement), receipt->body.milliseconds};
-  DGX_CHECK(check_receipt(receipt->body, scan, entry));
   scan.tree.add_hash(leaf_of(entry));
+  DGX_CHECK(check_receipt(receipt->body, scan, entry));
   scan.log.entries.push_back(std::move(entry));
   scan.ledger_bytes += entry_line.size() + 1;
   scan.receipt_bytes += receipt_line.size() + 1;
@@ -112,24 +113,21 @@ Status add_entry(Scan& scan, std::string_view entry_line, std::string_view recei
 }
 
 std::string torn_words(const Lines& entries, const Lines& receipts) {
-  if (entries.torn)
-    return fmt::format("line {} was cut off while it was written; it does not count",
-                       entries.lines.size() + 1);
-  if (receipts.torn || entries.lines.size() > receipts.lines.size()) {
-    return fmt::format("line {} has no receipt; it does not count", entries.lines.size());
-  }
-  return {};
+  const std::size_t first = receipts.lines.size() + 1;
+  const std::size_t last = entries.lines.size() + (entries.torn ? 1 : 0);
+  if (last < first) return {};
+  if (last > first) return fmt::format("lines {} to {} have no receipt; they do not count", first, last);
+  return entries.torn ? fmt::format("line {} was cut off while it was written; it does not count", last)
+                      : fmt::format("line {} has no receipt; it does not count", last);
 }
 
-/// What no crash of ours leaves: entries are written, then receipts, one by one.
+/// A crash leaves no receipt without its entry, since entries are written first and cut last.
 Status check_counts(const std::string& path, const Lines& entries, const Lines& receipts) {
   const std::size_t count = receipts.lines.size();
-  const bool half = entries.lines.size() == count + 1;
-  if (entries.lines.size() != count && !half) {
+  if (entries.lines.size() < count) {
     return malformed(fmt::format("{}: {} entries, but {} receipts", path, entries.lines.size(), count));
   }
-  if (entries.torn && half) return malformed(fmt::format("{}: two entries without receipts", path));
-  if (receipts.torn && !half)
+  if (receipts.torn && entries.lines.size() == count)
     return malformed(fmt::format("{}: a cut-off line without an entry", receipts_path(path)));
   if (count == 0) return malformed(fmt::format("{}: no entry", path));
   return {};
@@ -140,13 +138,10 @@ Result<Scan> scan_text(const std::string& path, std::string_view ledger, std::st
   const Lines receipts = split(receipts_text);
   DGX_CHECK(check_counts(path, entries, receipts));
   Scan scan;
-  std::set<Digest> seen;
+  scan.log.entries.reserve(receipts.lines.size());
   for (std::size_t i = 0; i < receipts.lines.size(); ++i) {
     Status status = add_entry(scan, entries.lines[i], receipts.lines[i]);
     if (!status.ok()) return at_line(path, i, std::move(status).error());
-    if (!seen.insert(scan.log.entries.back().statement.id).second) {
-      return at_line(path, i, malformed("the same statement is there before"));
-    }
   }
   scan.log.torn = torn_words(entries, receipts);
   return scan;
@@ -239,10 +234,10 @@ Result<Log> read(const std::string& path) {
   return std::move(scan.log);
 }
 
-Writer::Writer(std::string path, FileLock lock, crypto::SecretKey key, Log log)
-    : path_(std::move(path)), lock_(std::move(lock)), key_(std::move(key)), log_(std::move(log)) {}
+Writer::Writer(std::string path, FileLock lock, crypto::SecretKey key, std::size_t most_bytes)
+    : path_(std::move(path)), lock_(std::move(lock)), key_(std::move(key)), most_bytes_(most_bytes) {}
 
-Result<Writer> Writer::open(const std::string& path, crypto::SecretKey key) {
+Result<Writer> Writer::open(const std::string& path, crypto::SecretKey key, std::size_t most_bytes) {
   // The lock would create the file.
   if (!exists(path))
     return Error{ErrorCode::kMissing, fmt::format("{}: no such ledger", path),
@@ -253,56 +248,86 @@ Result<Writer> Writer::open(const std::string& path, crypto::SecretKey key) {
     return unauthorised(
         fmt::format("{}: the key is not the operator's, {}", path, scan.log.operator_id().brief()));
   }
-  if (!scan.log.torn.empty()) {
-    DGX_CHECK(truncate_file(path, scan.ledger_bytes));
-    DGX_CHECK(truncate_file(receipts_path(path), scan.receipt_bytes));
-  }
-  Writer out(path, std::move(lock), std::move(key), std::move(scan.log));
+  Writer out(path, std::move(lock), std::move(key), most_bytes);
+  out.log_ = std::move(scan.log);
+  out.ids_ = std::move(scan.ids);
   out.tree_ = std::move(scan.tree);
+  out.bytes_ = {scan.ledger_bytes, scan.receipt_bytes};
+  if (!out.log_.torn.empty()) DGX_CHECK(out.cut_back());
   return out;
+}
+
+/// Entries on their way into the ledger, and what both files then have more.
+struct Writer::Addition {
+  std::vector<Entry> entries;
+  std::vector<Signed<Receipt>> receipts;
+  std::set<Digest> ids;
+  merkle::TreeBuilder tree;
+  std::string lines;
+  std::string receipt_lines;
+};
+
+Result<Writer::Addition> Writer::prepare(std::vector<Signed<Body>> statements, std::int64_t milliseconds) const {
+  Addition out;
+  out.tree = tree_;
+  const std::int64_t now = std::max(milliseconds, log_.now());
+  for (Signed<Body>& statement : statements) {
+    if (contains(statement.id) || !out.ids.insert(statement.id).second)
+      return usage_error(fmt::format("{}: statement {} is in the ledger already", path_, statement.id.brief()));
+    DGX_CHECK(check_tree_head(log_, out.tree, statement));
+    Entry entry{std::move(statement), now};
+    out.tree.add_hash(leaf_of(entry));
+    DGX_TRY(auto receipt, make_receipt(log_.id(), entry, head_of(out.tree), key_));
+    out.lines += entry.statement.envelope + "\n";
+    out.receipt_lines += receipt.envelope + "\n";
+    out.entries.push_back(std::move(entry));
+    out.receipts.push_back(std::move(receipt));
+  }
+  return out;
+}
+
+/// Receipts first: an entry without one counts for nothing, a receipt without an entry makes the ledger malformed.
+Status Writer::cut_back() const {
+  DGX_CHECK(truncate_file(receipts_path(path_), bytes_.receipts));
+  return truncate_file(path_, bytes_.ledger);
+}
+
+Status Writer::write(const Addition& addition) const {
+  const std::size_t longer = std::max(bytes_.ledger + addition.lines.size(),
+                                      bytes_.receipts + addition.receipt_lines.size());
+  if (longer > most_bytes_) {
+    return usage_error(fmt::format("{}: would have {} bytes, at most {} allowed", path_, longer, most_bytes_),
+                       "start another ledger with dgx-settle init");
+  }
+  DGX_TRY(const std::size_t ledger_bytes, size_of(path_));
+  DGX_TRY(const std::size_t receipt_bytes, size_of(receipts_path(path_)));
+  if (ledger_bytes < bytes_.ledger || receipt_bytes < bytes_.receipts)
+    return Error{ErrorCode::kIo, fmt::format("{}: has become shorter since it was read", path_), {}};
+  // Longer: an append failed, and could not be cut back then either.
+  if (ledger_bytes != bytes_.ledger || receipt_bytes != bytes_.receipts) DGX_CHECK(cut_back());
+  Status status = append_text(path_, addition.lines);
+  if (status.ok()) status = append_text(receipts_path(path_), addition.receipt_lines);
+  if (!status.ok()) static_cast<void>(cut_back());
+  return status;
 }
 
 Result<Signed<Receipt>> Writer::append(Signed<Body> statement, std::int64_t milliseconds) {
-  if (const auto index = log_.find(statement.id)) {
-    return usage_error(
-        fmt::format("{}: statement {} is entry {} already", path_, statement.id.brief(), *index));
-  }
-  DGX_CHECK(check_tree_head(log_, tree_, statement));
-  Entry entry{std::move(statement), std::max(milliseconds, log_.now())};
-  merkle::TreeBuilder tree = tree_;
-  tree.add_hash(leaf_of(entry));
-  DGX_TRY(auto receipt, make_receipt(log_.id(), entry, head_of(tree), key_));
-  DGX_TRY(const std::size_t before, size_of(path_));
-  DGX_CHECK(append_line(path_, entry.statement.envelope));
-  Status status = append_line(receipts_path(path_), receipt.envelope);
-  if (!status.ok()) {
-    static_cast<void>(truncate_file(path_, before));
-    return std::move(status).error();
-  }
-  tree_ = std::move(tree);
-  log_.entries.push_back(std::move(entry));
-  return receipt;
+  std::vector<Signed<Body>> one;
+  one.push_back(std::move(statement));
+  DGX_TRY(auto receipts, append_all(std::move(one), milliseconds));
+  return std::move(receipts.front());
 }
 
-Result<std::vector<Signed<Receipt>>> Writer::append_all(const std::vector<Signed<Body>>& statements,
+Result<std::vector<Signed<Receipt>>> Writer::append_all(std::vector<Signed<Body>> statements,
                                                         std::int64_t milliseconds) {
-  DGX_TRY(const std::size_t ledger_bytes, size_of(path_));
-  DGX_TRY(const std::size_t receipt_bytes, size_of(receipts_path(path_)));
-  const merkle::TreeBuilder tree = tree_;
-  std::vector<Signed<Receipt>> out;
-  for (const Signed<Body>& statement : statements) {
-    auto receipt = append(statement, milliseconds);
-    if (!receipt.ok()) {
-      // Receipts first: an entry without one counts for nothing.
-      static_cast<void>(truncate_file(receipts_path(path_), receipt_bytes));
-      static_cast<void>(truncate_file(path_, ledger_bytes));
-      log_.entries.erase(log_.entries.end() - std::ssize(out), log_.entries.end());
-      tree_ = tree;
-      return std::move(receipt).error();
-    }
-    out.push_back(std::move(receipt).value());
-  }
-  return out;
+  DGX_TRY(Addition addition, prepare(std::move(statements), milliseconds));
+  DGX_CHECK(write(addition));
+  std::move(addition.entries.begin(), addition.entries.end(), std::back_inserter(log_.entries));
+  ids_.merge(addition.ids);
+  tree_ = std::move(addition.tree);
+  bytes_.ledger += addition.lines.size();
+  bytes_.receipts += addition.receipt_lines.size();
+  return std::move(addition.receipts);
 }
 
 TreeHead tree_head(const Log& log, std::int64_t milliseconds) {

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -98,32 +99,77 @@ TEST_CASE("only the operator writes, and one at a time") {
             .code == ErrorCode::kCannotCreate);
 }
 
-TEST_CASE("a write cut off at any byte loses at most the entry being written") {
+TEST_CASE("an append cut off at any byte leaves a beginning of it, and the next one completes it") {
   const Folder folder;
-  fill(folder.file(), 3);
+  fill(folder.file(), 1);
   const std::string receipts = receipts_path(folder.file());
+  const std::size_t entries_before = content(folder.file()).size();
+  const std::size_t receipts_before = content(receipts).size();
+  const std::vector<Signed<Body>> batch{deposit(5), deposit(6), deposit(7)};
+  REQUIRE(Writer::open(folder.file(), test::key(kOperator))->append_all(batch, 2'000).ok());
   const std::string entries_now = content(folder.file());
   const std::string receipts_now = content(receipts);
-  const std::size_t entries_before = entries_now.rfind('\n', entries_now.size() - 2) + 1;
-  const std::size_t receipts_before = receipts_now.rfind('\n', receipts_now.size() - 2) + 1;
-  const auto check = [&](const std::string& ledger_text, const std::string& receipts_text) {
-    put(folder.file(), ledger_text);
-    put(receipts, receipts_text);
+  const auto check = [&](std::size_t entries_cut, std::size_t receipts_cut) {
+    put(folder.file(), entries_now.substr(0, entries_cut));
+    put(receipts, receipts_now.substr(0, receipts_cut));
     const auto log = ledger::read(folder.file());
     REQUIRE(log.ok());
-    REQUIRE(log->entries.size() == 3);
+    const auto receipts_end = receipts_now.begin() + static_cast<std::ptrdiff_t>(receipts_cut);
+    const auto counted = std::count(receipts_now.begin(), receipts_end, '\n');
+    REQUIRE(std::ssize(log->entries) == counted);
+    REQUIRE(log->torn.empty() == (content(folder.file()).size() == entries_before || counted == 5));
     auto writer = Writer::open(folder.file(), test::key(kOperator));
     REQUIRE(writer.ok());
-    REQUIRE(writer->append(deposit(2), 1'020).ok());
+    std::vector<Signed<Body>> rest;
+    for (const Signed<Body>& statement : batch) {
+      if (!writer->contains(statement.id)) rest.push_back(statement);
+    }
+    REQUIRE(writer->append_all(rest, 2'000).ok());
     REQUIRE(content(folder.file()) == entries_now);
     REQUIRE(content(receipts) == receipts_now);
   };
-  for (std::size_t cut = entries_before; cut < entries_now.size(); cut += 97) {
-    check(entries_now.substr(0, cut), receipts_now.substr(0, receipts_before));
-  }
-  for (std::size_t cut = receipts_before; cut < receipts_now.size(); cut += 97) {
-    check(entries_now, receipts_now.substr(0, cut));
-  }
+  for (std::size_t cut = entries_before; cut < entries_now.size(); cut += 97) check(cut, receipts_before);
+  for (std::size_t cut = receipts_before; cut <= receipts_now.size(); cut += 97) check(entries_now.size(), cut);
+  check(entries_now.size(), receipts_now.size());
+}
+
+TEST_CASE("an append that a writer could not cut back is cut before the next one") {
+  const Folder folder;
+  fill(folder.file(), 1);
+  auto writer = Writer::open(folder.file(), test::key(kOperator));
+  put(folder.file(), content(folder.file()) + deposit(5).envelope + "\n{");
+  REQUIRE(writer->append(deposit(6), 2'000).ok());
+  CHECK(ledger::read(folder.file())->entries.size() == 3);
+  put(folder.file(), "");
+  CHECK(writer->append(deposit(7), 2'000).error().code == ErrorCode::kIo);
+}
+
+TEST_CASE("no append makes a file longer than allowed") {
+  const Folder folder;
+  fill(folder.file(), 1);
+  const std::size_t line = deposit(5).envelope.size() + 1;
+  const std::size_t before = content(folder.file()).size();
+  const std::size_t receipts_before = content(receipts_path(folder.file())).size();
+  const auto code = [&](std::size_t most, int count) {
+    auto writer = Writer::open(folder.file(), test::key(kOperator), most);
+    std::vector<Signed<Body>> batch;
+    for (int i = 0; i < count; ++i) batch.push_back(deposit(5 + i));
+    const auto receipts = writer->append_all(batch, 2'000);
+    return receipts.ok() ? 0 : static_cast<int>(receipts.error().code);
+  };
+  CHECK(code(before + 3 * line - 1, 3) == 2);
+  CHECK(code(receipts_before + 100, 1) == 2);  // receipts are longer than deposits
+  CHECK(content(folder.file()).size() == before);
+  CHECK(code(std::max(before, receipts_before) + 3 * kMaxReceiptBytes, 3) == 0);
+  CHECK(content(receipts_path(folder.file())).size() > content(folder.file()).size());
+}
+
+TEST_CASE("a receipt and a tree head are never longer than said") {
+  constexpr std::int64_t kMost = std::int64_t{1} << 53;
+  const manifest::Receipt receipt{test::digest("l"), test::digest("s"), kMost - 1, kMost, {test::digest("r"), kMost}};
+  const manifest::TreeHead head{test::digest("l"), {test::digest("r"), kMost}, kMost};
+  for (const Body& body : {Body(receipt), Body(head)})
+    CHECK(manifest::seal_any(body, test::key(kOperator))->envelope.size() < kMaxReceiptBytes);
 }
 
 TEST_CASE("a ledger that lost or changed something in the middle is refused with its line") {
@@ -149,7 +195,12 @@ TEST_CASE("a ledger that lost or changed something in the middle is refused with
   CHECK(message_of(folder.file()) == "accepted");
   CHECK(ledger::read(folder.file())->torn == "line 4 has no receipt; it does not count");
   put(receipts, receipts_now.substr(0, line_end(receipts_now, 2)));
-  CHECK(message_of(folder.file()) == "4 entries, but 2 receipts");
+  CHECK(message_of(folder.file()) == "accepted");
+  CHECK(ledger::read(folder.file())->torn == "lines 3 to 4 have no receipt; they do not count");
+  put(receipts, receipts_now.substr(0, line_end(receipts_now, 4) + 9));
+  CHECK(message_of(folder.file()) == "accepted");
+  put(receipts, receipts_now + "{");
+  CHECK(ledger::read(folder.file()).error().message == receipts + ": a cut-off line without an entry");
   std::string flipped = entries_now;
   flipped[line_end(entries_now, 2) + 40] ^= 1;
   put(folder.file(), flipped);
@@ -211,7 +262,8 @@ TEST_CASE("a reader who comes while a writer appends sees a whole ledger") {
   std::atomic<bool> done = false;
   std::thread writer([&] {
     auto ledger = Writer::open(folder.file(), test::key(kOperator));
-    for (int i = 10; i < 60 && ledger.ok(); ++i) static_cast<void>(ledger->append(deposit(i), 2'000).ok());
+    for (int i = 10; i < 60 && ledger.ok(); i += 2)
+      static_cast<void>(ledger->append_all({deposit(i), deposit(i + 1)}, 2'000).ok());
     done = true;
   });
   std::size_t last = 0;

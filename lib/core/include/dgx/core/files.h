@@ -50,8 +50,10 @@ class AtomicFile {
   Clobber clobber_;
 };
 
-/// Appends a line, and '\n', to a file that exists, and syncs it. On an error the file is cut to what it was;
-/// should that fail, too, the torn line stays that a crash might leave as well: readers expect one.
+/// Appends text to a file that exists, and syncs it. On an error the file is cut to what it was; should that fail, too,
+/// a torn end stays that a crash might leave as well: readers expect one.
+[[nodiscard]] Status append_text(const std::string& path, std::string_view text);
+/// The same for a line, and '\n'.
 [[nodiscard]] Status append_line(const std::string& path, std::string_view line);
 /// Cuts a file to its first bytes, and syncs it.
 [[nodiscard]] Status truncate_file(const std::string& path, std::size_t size_bytes);

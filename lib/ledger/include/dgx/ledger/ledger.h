@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,7 +26,7 @@ struct Entry {
 /// The whole of a ledger in memory, every signature and receipt checked.
 struct Log {
   std::vector<Entry> entries;  ///< the first is the operator's policy
-  std::string torn;            ///< words about a last write that was cut off and is left out; empty if none
+  std::string torn;            ///< words about a last append that was cut off and is left out; empty if none
 
   [[nodiscard]] const crypto::PublicKey& operator_key() const { return entries.front().statement.signer; }
   [[nodiscard]] const Digest& operator_id() const { return entries.front().statement.key_id; }
@@ -36,7 +38,9 @@ struct Log {
   [[nodiscard]] std::optional<std::size_t> find(const Digest& statement) const;
 };
 
-inline constexpr std::size_t kMaxLedgerBytes = std::size_t{1} << 31;
+inline constexpr std::size_t kMaxLedgerBytes = std::size_t{1} << 31;  ///< of each of the two files
+/// The envelope of a receipt, its newline counted.
+inline constexpr std::size_t kMaxReceiptBytes = 2048;
 
 /// A ledger's receipts lie beside it: `NAME.jsonl` has `NAME.receipts.jsonl`.
 [[nodiscard]] std::string receipts_path(const std::string& path);
@@ -49,42 +53,62 @@ inline constexpr std::size_t kMaxLedgerBytes = std::size_t{1} << 31;
                                  const crypto::SecretKey& operator_key, std::int64_t milliseconds);
 
 /// Reads and checks everything: envelopes, order of times, each receipt and logged tree head against the tree
-/// recomputed. A last line without its newline, or a last entry without its receipt, is what a crash leaves:
-/// it is left out and told in `torn`. Anything else that does not fit is kMalformed, naming the line; a
-/// receipt that another key signed is kUnauthorised.
+/// recomputed. Last entries without receipts, and last lines without a newline, are what a crash leaves: they are
+/// left out and told in `torn`. Anything else that does not fit is kMalformed, naming the line; a receipt that
+/// another key signed is kUnauthorised. Cost: linear, two signatures an entry.
 [[nodiscard]] Result<Log> read(const std::string& path);
 
-/// The one writer of a ledger. Appends are durable when append() returns: the entry is written and synced
-/// first, then its receipt.
+/// The one writer of a ledger. Appends are durable when append_all() returns: all entries are written and synced
+/// first, then all receipts.
 ///
 /// Constraints: a reader may come at any time and a crash may cut anything. Two files, each append-only, need
-/// no journal, since an entry counts only with its receipt; open() truncates what counts for nothing.
+/// no journal, since an entry counts only with its receipt; open() truncates what counts for nothing. Receipts
+/// are cut before entries: one without its entry is none that a crash may leave.
 class Writer {
  public:
   /// Locks (kCannotCreate if another process writes), reads, repairs a torn end. kUnauthorised unless `key`
-  /// is the operator's.
-  [[nodiscard]] static Result<Writer> open(const std::string& path, crypto::SecretKey key);
+  /// is the operator's. Neither file ever gets longer than `most_bytes`.
+  [[nodiscard]] static Result<Writer> open(const std::string& path, crypto::SecretKey key,
+                                           std::size_t most_bytes = kMaxLedgerBytes);
 
   [[nodiscard]] const Log& log() const { return log_; }
+  [[nodiscard]] bool contains(const Digest& statement) const { return ids_.contains(statement); }
+  /// Of the longer file.
+  [[nodiscard]] std::size_t size_bytes() const { return std::max(bytes_.ledger, bytes_.receipts); }
+  [[nodiscard]] std::size_t most_bytes() const { return most_bytes_; }
 
-  /// Appends one statement at `milliseconds` or the last receipt's time, whichever is later. kUsage if the
-  /// statement is in the ledger already. Whether it is *allowed* is protocol::Market's to say, before this.
-  /// On an error the files are as before.
+  /// append_all() of one.
   [[nodiscard]] Result<manifest::Signed<manifest::Receipt>> append(manifest::Signed<manifest::Body> statement,
                                                                    std::int64_t milliseconds);
-  /// Appends all of these in order, or, on an error, none. A crash in between leaves a beginning of them,
-  /// each with its receipt.
+  /// Appends all of these in order, or, on an error, none, at `milliseconds` or the last receipt's time, whichever
+  /// is later. kUsage if one is in the ledger already, or if a file would be too long. Whether they are *allowed*
+  /// is protocol::Market's to say, before this. A crash leaves a beginning of them, each with its receipt. Cost:
+  /// that of the statements, however long the ledger is.
   [[nodiscard]] Result<std::vector<manifest::Signed<manifest::Receipt>>> append_all(
-      const std::vector<manifest::Signed<manifest::Body>>& statements, std::int64_t milliseconds);
+      std::vector<manifest::Signed<manifest::Body>> statements, std::int64_t milliseconds);
 
  private:
-  Writer(std::string path, FileLock lock, crypto::SecretKey key, Log log);
+  /// How much of each file counts.
+  struct Sizes {
+    std::size_t ledger = 0;
+    std::size_t receipts = 0;
+  };
+  struct Addition;
+
+  Writer(std::string path, FileLock lock, crypto::SecretKey key, std::size_t most_bytes);
+  [[nodiscard]] Result<Addition> prepare(std::vector<manifest::Signed<manifest::Body>> statements,
+                                         std::int64_t milliseconds) const;
+  [[nodiscard]] Status write(const Addition& addition) const;
+  [[nodiscard]] Status cut_back() const;
 
   std::string path_;
   FileLock lock_;
   crypto::SecretKey key_;
+  std::size_t most_bytes_;
   Log log_;
+  std::set<Digest> ids_;
   merkle::TreeBuilder tree_;
+  Sizes bytes_;
 };
 
 /// The present head, to be sealed by the operator: exported, or logged to record his clock.
