@@ -155,10 +155,13 @@ struct Rules {
     return {};
   }
 
-  /// For information: exact tasks need none.
+  /// For information: exact tasks need none. Of the task's parties, once each: it has up to 256 KiB and costs nothing.
   Status operator()(const manifest::Profile& profile) {
-    DGX_TRY(const TaskRecord* record, record_of(profile.task));
-    static_cast<void>(record);
+    DGX_TRY(TaskRecord* const record, record_of(profile.task));
+    const Digest& who = statement.key_id;
+    if (who != record->task.key_id && who != record->solver && who != record->verifier)
+      return unauthorised("a profile is signed by the task's submitter, solver or verifier");
+    if (!record->profiles.insert(who).second) return usage_error("its signer's profile is in the ledger already");
     return {};
   }
 

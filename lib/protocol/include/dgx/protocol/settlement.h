@@ -82,6 +82,7 @@ struct TaskRecord {
   std::int64_t verdict_ms = 0;
   std::vector<GameRecord> games;  ///< as logged
   bool delivered = false;
+  std::set<Digest> profiles;  ///< key ids of those who logged one
   std::optional<manifest::Settlement> settlement;
 };
 
@@ -150,6 +151,13 @@ class Market {
   /// What the operator may settle when the receipt's time is `milliseconds`, in order of task id.
   [[nodiscard]] std::vector<manifest::Settlement> due(std::int64_t milliseconds) const;
   [[nodiscard]] const std::optional<manifest::Policy>& policy() const { return policy_; }
+
+  /// Bytes that each of a ledger's files keeps free for all that open tasks, open games and balances can still need
+  /// (dgx-ledger(5), "LIMITS"). Cost: linear in accounts and unsettled tasks.
+  [[nodiscard]] std::size_t reserved_bytes() const;
+  /// By how much at most that grows when `statement` is logged, if apply() takes it; nullopt if the statement is what the
+  /// room is kept for.
+  [[nodiscard]] std::optional<std::size_t> reserve_of(const manifest::Signed<manifest::Body>& statement) const;
 
  private:
   friend struct Rules;

@@ -1,0 +1,109 @@
+// Room that a ledger keeps for what is open: dgx-ledger(5), "LIMITS", has the numbers and says where they come from.
+
+#include <algorithm>
+
+#include "dgx/protocol/settlement.h"
+
+namespace dgx::protocol {
+namespace {
+
+using manifest::Kind;
+
+constexpr std::size_t kKiB = 1024;
+/// A withdrawal of all that an account has.
+constexpr std::size_t kAccountBytes = 2 * kKiB;
+constexpr std::size_t kHeadBytes = 4'096 * ledger::kMaxReceiptBytes;
+constexpr std::size_t kSettlementBytes = 16 * kKiB;
+constexpr std::size_t kStatementBytes = 8 * kKiB;
+/// Of an assigned task: proof, beacon, opening, commitment, verdict, delivery, and one that may come.
+constexpr std::size_t kStatements = 7;
+/// A challenge, a claim with its evidence, and what convicts its signer.
+constexpr std::size_t kLongMoveBytes = 88 * kKiB;
+static_assert(kLongMoveBytes > manifest::kMaxMoveBytes / 3 * 4 + kKiB);
+constexpr std::size_t kMoveBytes = 32 * kKiB;
+constexpr std::size_t kGameBytes = 46 * kMoveBytes + 3 * kLongMoveBytes;
+constexpr std::size_t kPostedBytes = kSettlementBytes + kAccountBytes;
+constexpr std::size_t kAssignedBytes = kPostedBytes + kStatements * kStatementBytes + 2 * kAccountBytes;
+constexpr std::size_t kOwnGameBytes = kLongMoveBytes + kGameBytes;
+
+/// Who of a task's parties always has room for a game of their own, and about which statement.
+struct OwnGame {
+  Digest challenger;
+  Challenged statement;
+};
+
+/// The submitter loses by a bad proof, the solver by a bad verdict.
+std::array<OwnGame, 2> own_games(const TaskRecord& record) {
+  return {{{record.task.key_id, Challenged::kProof}, {*record.solver, Challenged::kVerdict}}};
+}
+
+bool was_played(const TaskRecord& record, const OwnGame& own) {
+  return std::any_of(record.games.begin(), record.games.end(), [&](const GameRecord& game) {
+    return game.challenged() == own.statement && game.game.dispute().challenger() == own.challenger;
+  });
+}
+
+std::size_t reserved_for(const TaskRecord& record) {
+  if (!record.solver) return kPostedBytes + record.offers.size() * kAccountBytes;
+  std::size_t out = kAssignedBytes;
+  for (const OwnGame& own : own_games(record)) out += was_played(record, own) ? 0 : kOwnGameBytes;
+  for (const GameRecord& game : record.games) out += kAccountBytes + (game.game.decision() ? 0 : kGameBytes);
+  return out;
+}
+
+bool is_own_game(const TaskRecord& record, const manifest::Challenge& challenge, const Digest& signer) {
+  if (!record.solver) return false;
+  const Challenged statement = challenge.verdict ? Challenged::kVerdict : Challenged::kProof;
+  const auto all = own_games(record);
+  return std::any_of(all.begin(), all.end(), [&](const OwnGame& own) {
+    return own.challenger == signer && own.statement == statement && !was_played(record, own);
+  });
+}
+
+}  // namespace
+
+std::size_t Market::reserved_bytes() const {
+  const auto accounts = std::count_if(accounts_.begin(), accounts_.end(),
+                                      [](const auto& account) { return account.second > 0; });
+  std::size_t out = kHeadBytes + static_cast<std::size_t>(accounts) * kAccountBytes;
+  for (const Digest& task : unsettled_) out += reserved_for(tasks_.at(task));
+  return out;
+}
+
+std::optional<std::size_t> Market::reserve_of(const manifest::Signed<manifest::Body>& statement) const {
+  switch (kind_of(statement.body)) {
+    case Kind::kProof:
+    case Kind::kBeacon:
+    case Kind::kOpening:
+    case Kind::kVerdictCommitment:
+    case Kind::kVerdict:
+    case Kind::kDelivery:
+    case Kind::kSettlement:
+    case Kind::kMove:
+    case Kind::kTreeHead:
+      return std::nullopt;
+    case Kind::kTask:
+      return kPostedBytes;
+    case Kind::kBeaconCommitment:
+    case Kind::kDeposit:
+      return kAccountBytes;
+    case Kind::kAssign:
+      return kAssignedBytes - kPostedBytes + 2 * kOwnGameBytes;
+    case Kind::kWithdrawal: {
+      const auto& withdrawal = std::get<manifest::Withdrawal>(statement.body);
+      const auto account = accounts_.find(withdrawal.account);
+      const bool all = account != accounts_.end() && account->second == withdrawal.amount;
+      return all ? std::nullopt : std::optional<std::size_t>(0);
+    }
+    case Kind::kChallenge: {
+      const auto& challenge = std::get<manifest::Challenge>(statement.body);
+      const auto task = tasks_.find(challenge.task);
+      const bool own = task != tasks_.end() && is_own_game(task->second, challenge, statement.key_id);
+      return own ? std::nullopt : std::optional(kAccountBytes + kGameBytes);
+    }
+    default:
+      return 0;
+  }
+}
+
+}  // namespace dgx::protocol
