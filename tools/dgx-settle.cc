@@ -141,6 +141,7 @@ struct Append {
   jobs::LedgerWriter writer;
   std::vector<std::string> paths;
   std::optional<std::string> receipts_path;
+  bool keep_going = false;
 
   void declare(cli::Command& command) {
     declare_ledger(command, writer.file);
@@ -150,6 +151,7 @@ struct Append {
     command.key(writer.key.path, writer.key.passphrase_file);
     command.option("--receipts,-o", "RECEIPTS.jsonl", receipts_path,
                    "also write the new receipts here, for their statements' signers");
+    command.flag("--keep-going", keep_going, "log what is allowed also if others are refused");
     declare_after_pause(command, writer);
   }
   Result<cli::Verdict> run(cli::Out& out) const {
@@ -157,14 +159,21 @@ struct Append {
     request.file.trust = out.common().trust;
     DGX_CHECK(check_receipts_path(out, receipts_path));
     DGX_CHECK(warn_of_lag(out, request));
-    DGX_TRY(const auto done, jobs::append_statements(request, paths));
+    const auto on_refusal = keep_going ? jobs::OnRefusal::kKeepGoing : jobs::OnRefusal::kAppendNone;
+    DGX_TRY(const auto done, jobs::append_statements(request, paths, on_refusal));
     if (done.skipped > 0)
-      out.note(
-          fmt::format("{} statements of a transcript were skipped: receipts, heads, or in the ledger already",
-                      done.skipped));
+      out.note(fmt::format("skipped: {}, in the ledger already or a transcript's receipts and heads", done.skipped));
     print_logged(out, done.logged, done.head);
     DGX_CHECK(write_receipts(out, receipts_path, done.logged));
-    return cli::Verdict::kDone;
+    return done.refused.empty() ? Result(cli::Verdict::kDone) : tell_refused(out, done.refused);
+  }
+
+ private:
+  /// What is logged is printed before the program ends with the first refusal's code.
+  static Result<cli::Verdict> tell_refused(cli::Out& out, const std::vector<Error>& refused) {
+    DGX_CHECK(out.flush());
+    for (const Error& error : refused) out.error(error);
+    return Error{refused.front().code, fmt::format("refused: {}; all others are logged", refused.size()), {}};
   }
 };
 

@@ -25,7 +25,7 @@ struct Session {
   [[nodiscard]] static Result<Session> open(const LedgerWriter& options) {
     DGX_TRY(crypto::SecretKey key, read_key(options.key));
     auto copy = crypto::SecretKey::from_seed(key.seed());
-    DGX_TRY(ledger::Writer writer, ledger::Writer::open(options.file.path, std::move(copy)));
+    DGX_TRY(ledger::Writer writer, ledger::Writer::open(options.file.path, std::move(copy), options.most_bytes));
     DGX_TRY([[maybe_unused]] const LedgerSummary summary, summarize(options.file, writer.log()));
     auto market = protocol::Market::replay(writer.log());
     if (!market.ok()) return broken_ledger(options.file.path, market.error());
@@ -57,53 +57,118 @@ struct Session {
 /// Appends statements that the market allows, all of them or none.
 Result<std::vector<Logged>> log_all(ledger::Writer& writer, std::vector<Signed<Body>> statements,
                                     std::int64_t now) {
-  DGX_TRY(auto receipts, writer.append_all(statements, now));
   std::vector<Logged> out;
+  if (statements.empty()) return out;
+  DGX_TRY(auto receipts, writer.append_all(statements, now));
   for (std::size_t i = 0; i < statements.size(); ++i) {
     out.push_back({std::move(statements[i]), std::move(receipts[i])});
   }
   return out;
 }
 
-bool is_transcript(const std::vector<Incoming>& statements) {
-  const auto is = [](const Incoming& item, manifest::Kind kind) {
-    return kind_of(item.statement.body) == kind;
-  };
-  return is(statements.front(), manifest::Kind::kTask) &&
-         std::any_of(statements.begin(), statements.end(),
-                     [&](const Incoming& item) { return is(item, manifest::Kind::kChallenge); });
+/// Statements on their way into the ledger, at one time: each is checked after those before it, all are written
+/// together.
+class Batch {
+ public:
+  Batch(Session& session, std::int64_t now)
+      : session_(session),
+        now_(now),
+        used_bytes_(session.writer.size_bytes()),
+        reserved_bytes_(session.market.reserved_bytes()) {}
+
+  [[nodiscard]] bool knows(const Digest& statement) const {
+    return session_.writer.contains(statement) || ids_.contains(statement);
+  }
+
+  /// Takes a statement that the rules allow and for which there is room. An error changes nothing.
+  [[nodiscard]] Status take(Signed<Body> statement) {
+    // Whichever of the two files grows more.
+    const std::size_t bytes = std::max(statement.envelope.size() + 1, ledger::kMaxReceiptBytes);
+    const std::optional<std::size_t> reserve = session_.market.reserve_of(statement);
+    const std::size_t reserved = reserve ? reserved_bytes_ + *reserve : 0;
+    DGX_CHECK(check_room(bytes, reserved));
+    DGX_CHECK(session_.market.apply(statement, now_));
+    take_allowed(std::move(statement), bytes);
+    reserved_bytes_ += reserve.value_or(0);
+    return {};
+  }
+
+  /// One that the session has applied itself, which has room: a tree head.
+  void take_allowed(Signed<Body> statement, std::size_t bytes = ledger::kMaxReceiptBytes) {
+    used_bytes_ += bytes;
+    ids_.insert(statement.id);
+    statements_.push_back(std::move(statement));
+  }
+
+  [[nodiscard]] Result<std::vector<Logged>> log() { return log_all(session_.writer, std::move(statements_), now_); }
+
+ private:
+  [[nodiscard]] Status check_room(std::size_t bytes, std::size_t reserved) const {
+    const std::size_t most = session_.writer.most_bytes();
+    if (used_bytes_ + bytes + reserved <= most) return {};
+    return usage_error(fmt::format("no room: {} bytes beside {} that are there and {} reserved for what is open, at most {}",
+                                   bytes, used_bytes_, reserved, most),
+                       "start another ledger with dgx-settle init; what is open here can still be ended");
+  }
+
+  Session& session_;
+  std::int64_t now_;
+  std::size_t used_bytes_;
+  std::size_t reserved_bytes_;
+  std::set<Digest> ids_;
+  std::vector<Signed<Body>> statements_;
+};
+
+bool is_kind(const Result<Incoming>& item, manifest::Kind kind) {
+  return item.ok() && kind_of(item->statement.body) == kind;
 }
 
-/// What of a transcript is the operator's own word, or in his ledger: returns how many were taken out.
-std::int64_t drop_known(std::vector<Incoming>& statements, const std::set<Digest>& known) {
-  return static_cast<std::int64_t>(std::erase_if(statements, [&](const Incoming& item) {
-    const manifest::Kind kind = kind_of(item.statement.body);
-    return kind == manifest::Kind::kReceipt || kind == manifest::Kind::kTreeHead ||
-           known.contains(item.statement.id);
-  }));
+bool is_transcript(const std::vector<Result<Incoming>>& items) {
+  return is_kind(items.front(), manifest::Kind::kTask) &&
+         std::any_of(items.begin(), items.end(),
+                     [](const auto& item) { return is_kind(item, manifest::Kind::kChallenge); });
 }
 
-std::set<Digest> ids_of(const ledger::Log& log) {
-  std::set<Digest> out;
-  for (const ledger::Entry& entry : log.entries) out.insert(entry.statement.id);
-  return out;
+/// The operator's own words in a transcript.
+bool is_by_operator(const Result<Incoming>& item) {
+  return is_kind(item, manifest::Kind::kReceipt) || is_kind(item, manifest::Kind::kTreeHead);
+}
+
+/// Takes one item of a file, or says why not, and where it stands.
+Status take(Batch& batch, Result<Incoming> item) {
+  if (!item.ok()) return std::move(item).error();
+  Status status = batch.take(std::move(item->statement));
+  return status.ok() ? Status() : Status(within(item->where, std::move(status).error()));
 }
 
 }  // namespace
 
-Result<std::vector<Incoming>> read_statements(const std::string& path) {
-  DGX_TRY(const std::string text, read_file(path, kMaxStatementFileBytes));
-  if (text.empty()) return malformed(path + ": is empty, expected statements");
-  std::vector<Incoming> out;
-  std::string_view rest = text;
+std::vector<Result<Incoming>> read_each(const std::string& path) {
+  const auto text = read_file(path, kMaxStatementFileBytes);
+  if (!text.ok()) return {text.error()};
+  if (text->empty()) return {malformed(path + ": is empty, expected statements")};
+  std::vector<Result<Incoming>> out;
+  std::string_view rest = *text;
   const bool several = rest.find('\n') != std::string_view::npos && rest.find('\n') + 1 < rest.size();
   while (!rest.empty()) {
     const std::size_t end = std::min(rest.find('\n'), rest.size());
-    const std::string where = several ? fmt::format("{}: line {}", path, out.size() + 1) : path;
+    std::string where = several ? fmt::format("{}: line {}", path, out.size() + 1) : path;
     auto statement = manifest::open_any(rest.substr(0, end));
-    if (!statement.ok()) return within(where, std::move(statement).error());
-    out.push_back({std::move(statement).value(), where});
     rest.remove_prefix(std::min(end + 1, rest.size()));
+    if (statement.ok()) {
+      out.emplace_back(Incoming{std::move(statement).value(), std::move(where)});
+    } else {
+      out.emplace_back(within(std::move(where), std::move(statement).error()));
+    }
+  }
+  return out;
+}
+
+Result<std::vector<Incoming>> read_statements(const std::string& path) {
+  std::vector<Incoming> out;
+  for (Result<Incoming>& item : read_each(path)) {
+    DGX_TRY(Incoming statement, std::move(item));
+    out.push_back(std::move(statement));
   }
   return out;
 }
@@ -146,33 +211,38 @@ Result<LedgerSummary> init_ledger(const LedgerWriter& writer, const std::string&
   return summarize(writer.file, log);
 }
 
-Result<Appended> append_statements(const LedgerWriter& options, const std::vector<std::string>& paths) {
-  std::vector<std::vector<Incoming>> files;
+Result<Appended> append_statements(const LedgerWriter& options, const std::vector<std::string>& paths,
+                                   OnRefusal on_refusal) {
+  std::vector<std::vector<Result<Incoming>>> files;
   for (const std::string& path : paths) {
-    DGX_TRY(std::vector<Incoming> statements, read_statements(path));
-    files.push_back(std::move(statements));
+    files.push_back(read_each(path));
+    if (on_refusal == OnRefusal::kKeepGoing) continue;
+    for (const Result<Incoming>& item : files.back()) {
+      if (!item.ok()) return item.error();
+    }
   }
   DGX_TRY(Session session, Session::open(options));
   const std::int64_t now = session.time(options);
-  std::set<Digest> known = ids_of(session.writer.log());
-  Appended out;
-  std::vector<Signed<Body>> allowed;
+  Batch batch(session, now);
   if (session.market.is_pause(now)) {
     DGX_TRY(Signed<Body> clock, session.log_clock(options, now));
-    allowed.push_back(std::move(clock));
+    batch.take_allowed(std::move(clock));
   }
-  for (std::vector<Incoming>& statements : files) {
-    if (is_transcript(statements)) out.skipped += drop_known(statements, known);
-    for (Incoming& item : statements) {
-      Status status = session.market.apply(item.statement, now);
-      if (!status.ok()) return within(item.where, std::move(status).error());
-      known.insert(item.statement.id);
-      allowed.push_back(std::move(item.statement));
+  Appended out;
+  for (std::vector<Result<Incoming>>& items : files) {
+    const bool transcript = is_transcript(items);
+    for (Result<Incoming>& item : items) {
+      if (item.ok() && (batch.knows(item->statement.id) || (transcript && is_by_operator(item)))) {
+        ++out.skipped;
+        continue;
+      }
+      Status status = take(batch, std::move(item));
+      if (status.ok()) continue;
+      if (on_refusal == OnRefusal::kAppendNone) return std::move(status).error();
+      out.refused.push_back(std::move(status).error());
     }
   }
-  if (!allowed.empty()) {
-    DGX_TRY(out.logged, log_all(session.writer, std::move(allowed), now));
-  }
+  DGX_TRY(out.logged, batch.log());
   out.head = ledger::head_of(session.writer.log().entries);
   return out;
 }

@@ -22,7 +22,9 @@ struct Incoming {
   manifest::Signed<manifest::Body> statement;
   std::string where;
 };
-/// The statements of a file: one, or one a line.
+/// The statements of a file: one, or one a line; for each that is none the error that names it.
+[[nodiscard]] std::vector<Result<Incoming>> read_each(const std::string& path);
+/// All of them, or the first error.
 [[nodiscard]] Result<std::vector<Incoming>> read_statements(const std::string& path);
 
 /// An entry broke the rules: whatever the rule says, it is the ledger that is not what it should be.

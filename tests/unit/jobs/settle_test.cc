@@ -43,11 +43,15 @@ struct Market {
     const auto done = jobs::append_statements(writer, {folder + "/lines.jsonl"});
     return done.ok() ? Status() : Status(done.error());
   }
-  [[nodiscard]] Signed<Body> deposit() const {
-    return *seal_any(Deposit{test::key_id(kSubmitter), 1'000, "first", id()}, test::key(kOperator));
+  [[nodiscard]] Signed<Body> deposit(const std::string& reference = "first") const {
+    return *seal_any(Deposit{test::key_id(kSubmitter), 1'000, reference, id()}, test::key(kOperator));
   }
-  [[nodiscard]] Signed<Body> task() const {
+  [[nodiscard]] Signed<Body> withdrawal(std::int64_t amount) const {
+    return *seal_any(Withdrawal{test::key_id(kSubmitter).hex(), amount, "out", id()}, test::key(kSubmitter));
+  }
+  [[nodiscard]] Signed<Body> task(std::uint64_t seed = 1) const {
     Task task = test::task();
+    task.seed = seed;
     task.ledger = id();
     return *seal_any(task, test::key(kSubmitter));
   }
@@ -91,10 +95,67 @@ TEST_CASE("a clock that goes back does not take the ledger's time back") {
 
 TEST_CASE("one statement that is not allowed keeps all of them out") {
   Market market;
-  const auto message = market.log({market.deposit(), market.deposit()});
+  const auto message = market.log({market.deposit(), market.withdrawal(1'001)});
   REQUIRE_FALSE(message.ok());
-  CHECK(message.error().message.find("lines.jsonl: line 2: deposit ") != std::string::npos);
+  CHECK(message.error().message.find("lines.jsonl: line 2: withdrawal ") != std::string::npos);
   CHECK(jobs::head_of_ledger(market.writer.file)->head.count == 1);
+}
+
+TEST_CASE("with keep-going the others are logged, and each refusal is told") {
+  Market market;
+  market.put("lines.jsonl", market.withdrawal(5).envelope + "\n" + market.deposit().envelope + "\n{}\n" +
+                                market.task().envelope + "\n" + market.withdrawal(446).envelope + "\n");
+  const auto done = jobs::append_statements(
+      market.writer, {market.folder + "/nowhere.json", market.folder + "/lines.jsonl"}, jobs::OnRefusal::kKeepGoing);
+  REQUIRE(done.ok());
+  REQUIRE(done->logged.size() == 2);
+  CHECK(kind_of(done->logged[1].statement.body) == Kind::kTask);
+  REQUIRE(done->refused.size() == 4);
+  CHECK(done->refused[0].code == ErrorCode::kMissing);
+  CHECK(done->refused[1].message.find("lines.jsonl: line 1: withdrawal ") != std::string::npos);
+  CHECK(done->refused[2].message.find("lines.jsonl: line 3: ") != std::string::npos);
+  CHECK(done->refused[3].message.find("has 445, the withdrawal needs 446") != std::string::npos);
+  CHECK(jobs::view_ledger(market.writer.file)->log.entries.size() == 3);
+}
+
+TEST_CASE("the same append again completes what a crash cut off") {
+  Market market;
+  const auto size = [&](const std::string& name) { return std::filesystem::file_size(market.folder + "/" + name); };
+  const std::vector<Signed<Body>> batch{market.deposit(), market.task(), market.withdrawal(5)};
+  const auto before = size("L.receipts.jsonl");
+  REQUIRE(market.log(batch).ok());
+  const auto receipt = (size("L.receipts.jsonl") - before) / batch.size();
+  for (std::size_t counted = 0; counted <= batch.size(); ++counted) {
+    std::filesystem::resize_file(market.folder + "/L.receipts.jsonl", before + counted * receipt + (counted < 3 ? 1 : 0));
+    const auto again = jobs::append_statements(market.writer, {market.folder + "/lines.jsonl"});
+    REQUIRE(again.ok());
+    CHECK(again->skipped == static_cast<std::int64_t>(counted));
+    CHECK(again->logged.size() == batch.size() - counted);
+    CHECK(jobs::view_ledger(market.writer.file)->log.entries.size() == 4);
+  }
+}
+
+TEST_CASE("a ledger that strangers filled still ends what is open, and pays balances out") {
+  Market market;
+  REQUIRE(market.log({market.deposit(), market.task()}).ok());
+  const auto reserved = jobs::view_ledger(market.writer.file)->market.reserved_bytes();
+  const auto longer = std::max(std::filesystem::file_size(market.folder + "/L.jsonl"),
+                               std::filesystem::file_size(market.folder + "/L.receipts.jsonl"));
+  market.writer.most_bytes = longer + reserved;
+  for (const Signed<Body>& statement : {market.withdrawal(1), market.withdrawal(444), market.task(60), market.deposit("next")}) {
+    const Status status = market.log({statement});
+    REQUIRE_FALSE(status.ok());
+    CHECK(status.error().code == ErrorCode::kUsage);
+    CHECK(status.error().message.find(": no room: ") != std::string::npos);
+  }
+  CHECK(market.log({market.withdrawal(445)}).ok());
+  market.now += test::policy().window_proof_ms + 1;
+  REQUIRE(jobs::run_ledger(market.writer, {})->size() == 2);
+  CHECK(market.log({market.withdrawal(555)}).ok());
+  CHECK(jobs::view_ledger(market.writer.file)->market.total() == 0);
+  // With a little more room the task is over, and another one is welcome.
+  market.writer.most_bytes += 20'000;
+  CHECK(market.log({market.deposit("next")}).ok());
 }
 
 TEST_CASE("a task is named by its id, by the beginning of it, or by its file") {

@@ -42,6 +42,7 @@ struct LedgerWriter {
   /// The operator was away while a deadline ran, and says that the clock is right: the pause is recorded first. Without it
   /// such a gap is kUsage, since a clock that jumps looks the same.
   bool after_pause = false;
+  std::size_t most_bytes = ledger::kMaxLedgerBytes;  ///< of each of the ledger's files
 };
 
 /// Creates LEDGER.jsonl and LEDGER.receipts.jsonl with the policy of `policy_path`
@@ -71,15 +72,19 @@ struct Logged {
 };
 struct Appended {
   std::vector<Logged> logged;
-  std::int64_t skipped = 0;      ///< of transcripts: what was there already, receipts and heads
+  std::int64_t skipped = 0;      ///< in the ledger already; of transcripts also receipts and heads
+  std::vector<Error> refused;    ///< each names file and line; none unless the others were to go on
   manifest::RootReference head;  ///< after them
 };
-/// Opens the statements of every file (one a line), checks them all in order against the rules, and appends
-/// them. An error names file and line, and leaves the ledger as it was. A file that begins with a task and
-/// has a challenge is a transcript (dgx-protocol(7)), which grows while its game is played: of it only what
-/// is new is appended.
+/// Whether one statement that is refused keeps all others out.
+enum class OnRefusal { kAppendNone, kKeepGoing };
+/// Opens the statements of every file (one a line), checks them all in order against the rules and the room that is
+/// left (dgx-ledger(5), "LIMITS"), and appends them. An error names file and line, and leaves the ledger as it was.
+/// Of every file only what is new is appended, so that the same call completes what a crash cut off. A file that
+/// begins with a task and has a challenge is a transcript (dgx-protocol(7)), of which receipts and heads are skipped.
 [[nodiscard]] Result<Appended> append_statements(const LedgerWriter& writer,
-                                                 const std::vector<std::string>& paths);
+                                                 const std::vector<std::string>& paths,
+                                                 OnRefusal on_refusal = OnRefusal::kAppendNone);
 
 /// Records the clock, then settles what is due, of one task (find_task) or of all.
 [[nodiscard]] Result<std::vector<Logged>> run_ledger(const LedgerWriter& writer,
