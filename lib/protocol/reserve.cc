@@ -63,8 +63,10 @@ bool is_own_game(const TaskRecord& record, const manifest::Challenge& challenge,
 }  // namespace
 
 std::size_t Market::reserved_bytes() const {
-  const auto accounts = std::count_if(accounts_.begin(), accounts_.end(),
-                                      [](const auto& account) { return account.second > 0; });
+  const auto accounts = std::count_if(accounts_.begin(), accounts_.end(), [](const auto& account) {
+    const bool has_owner = account.first != "escrow" && account.first != "bonds" && account.first != "jackpot";
+    return has_owner && account.second > 0;
+  });
   std::size_t out = kHeadBytes + static_cast<std::size_t>(accounts) * kAccountBytes;
   for (const Digest& task : unsettled_) out += reserved_for(tasks_.at(task));
   return out;
