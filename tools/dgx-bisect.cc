@@ -116,7 +116,8 @@ struct Open {
     command.option("--part", "N", options.part, "which MiB of it");
     command.flag("--initial", options.initial, "challenge the proof's first state");
     command.flag("--final", options.final_state, "challenge the proof's last state");
-    command.option("--from", "START.h5|RUN", options.from, "where the segment starts, if it is to be replayed");
+    command.option("--from", "START.h5|RUN|DIR", options.from,
+                   "where the segment starts, if it is to be replayed; or a fetched opening, which has the states, too");
     command.option("--data", "DATA.h5", options.data, "the task's dataset, likewise");
     command.option("--notes", "DIR", options.notes, "where the replay is noted (default: DISPUTE.jsonl.notes)");
     command.key(options.key.path, options.key.passphrase_file);
@@ -146,9 +147,11 @@ struct Move {
   void declare(cli::Command& command) {
     command.positional("TASK.json", options.task, "the signed task; its step program lies beside it");
     command.positional("DISPUTE.jsonl", options.transcript, "the transcript; the move is appended");
-    command.required("--from", "START.h5|RUN", options.from, "where the segment starts: a run, a state bundle, or a sample");
+    command.required("--from", "START.h5|RUN|DIR", options.from,
+                     "where the segment starts: a run, a state bundle, a sample or a fetched opening");
     command.required("--data", "DATA.h5", options.data, "the task's dataset");
-    command.option("--location", "WHERE", options.location, "where a demanded chunk can be had");
+    command.option("--store", "DIR", options.store, "put a demanded chunk into this store of the ledger's operator");
+    command.option("--location", "WHERE", options.location, "where a demanded chunk can be had; its place in the store");
     command.option("--rows", "VERDICT.rows.jsonl", options.rows, "the rows of the verdict that is defended, if one is demanded");
     command.option("--notes", "DIR", options.notes, "where replays and moves are noted (default: DISPUTE.jsonl.notes)");
     command.flag("--drill", options.drill, "defend the fault that one's own run was made with, as the signer of its proof");

@@ -39,24 +39,58 @@ struct Open {
   void declare(cli::Command& command) {
     command.positional("TASK.json", options.task, "the signed task; its step program lies beside it");
     command.positional("PROOF.json", options.proof, "the proof; PROOF.states lies beside it");
-    command.required("--beacon", "BEACON.json", options.beacon,
-                     "the verifier's revealed beacon, which draws the segments");
+    command.option("--beacon", "BEACON.json", options.beacon,
+                   "the verifier's revealed beacon, which draws the segments");
+    command.option("--receipt", "RECEIPT.json", options.receipt,
+                   "the proof's receipt, which draws them where no beacon came");
+    command.exactly_one({"--beacon", "--receipt"});
     command.required("--run", "RUN", options.run, "the run that was proved");
     command.option("--data", "DATA.h5", options.data,
                    "the task's dataset, to recompute checkpoints that were not kept");
     command.option("--program", "FILE", options.program, "the step program, if it is not beside the task");
     command.isa(options.isa);
-    command.output(options.output, "SAMPLE.h5", cli::Need::kRequired,
-                   "the start states, each with its path to the proof's root");
+    command.option("--store", "DIR", options.store,
+                   "put them, and all committed digests, into this store of an operator, and sign the opening");
+    command.option("--location", "NAME", options.location, "where in the store, below the key's folder");
+    command.key(options.key.path, options.key.passphrase_file, cli::Need::kOptional);
+    command.output(options.output, "OPENING.json|SAMPLE.h5", cli::Need::kRequired,
+                   "the opening; without --store the start states, each with its path to the proof's root");
   }
 
   Result<cli::Verdict> run(cli::Out& out) const {
     DGX_TRY(const jobs::OpenSampleResult result, jobs::open_sample(options, out.job()));
     json::Array segments;
     for (const std::int64_t index : result.segments) segments.emplace_back(index);
+    if (result.id) {
+      out.field("opening", *result.id);
+      out.field("after", result.after);
+      out.field("location", result.location);
+    }
     out.field("segments", std::move(segments));
     out.field("recomputed", result.recomputed);
     out.field("recomputed_steps", result.recomputed_steps);
+    return cli::Verdict::kDone;
+  }
+};
+
+struct Deliver {
+  jobs::DeliverOptions options;
+
+  void declare(cli::Command& command) {
+    command.positional("TASK.json", options.task, "the signed task");
+    command.positional("PROOF.json", options.proof, "the proof; PROOF.states lies beside it");
+    command.required("--run", "RUN", options.run, "the run that was proved");
+    command.required("--store", "DIR", options.store, "the operator's store, which the final state is put into");
+    command.option("--location", "NAME", options.location, "where in the store, below the key's folder");
+    command.key(options.key.path, options.key.passphrase_file);
+    command.output(options.output, "DELIVERY.json", cli::Need::kRequired, "the signed delivery");
+  }
+
+  Result<cli::Verdict> run(cli::Out& out) const {
+    DGX_TRY(const jobs::DeliverResult result, jobs::deliver(options, out.brief_job()));
+    out.field("delivery", result.id);
+    out.field("final", result.final_state);
+    out.field("location", result.location);
     return cli::Verdict::kDone;
   }
 };
@@ -67,5 +101,6 @@ int main(int argc, char** argv) {
   cli::Tool tool("dgx-prove", "commit to a finished run, and open the states that a beacon draws");
   tool.add<Prove>("", "sign the root of a finished run's states");
   tool.add<Open>("open", "write the start states of the segments that a beacon draws");
+  tool.add<Deliver>("deliver", "put the final state into an operator's store");
   return tool.run(argc, argv);
 }

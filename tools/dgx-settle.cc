@@ -152,11 +152,14 @@ struct Append {
     command.option("--receipts,-o", "RECEIPTS.jsonl", receipts_path,
                    "also write the new receipts here, for their statements' signers");
     command.flag("--keep-going", keep_going, "log what is allowed also if others are refused");
+    command.option("--store", "DIR", writer.store,
+                   "where participants put openings, deliveries and chunks, which are fetched before they are logged");
     declare_after_pause(command, writer);
   }
   Result<cli::Verdict> run(cli::Out& out) const {
     jobs::LedgerWriter request = writer;
     request.file.trust = out.common().trust;
+    request.threads = out.common().threads;
     DGX_CHECK(check_receipts_path(out, receipts_path));
     DGX_CHECK(warn_of_lag(out, request));
     const auto on_refusal = keep_going ? jobs::OnRefusal::kKeepGoing : jobs::OnRefusal::kAppendNone;
@@ -232,6 +235,28 @@ struct Run {
     for (; milliseconds > 0 && !stop.requested(); milliseconds -= kSlice)
       std::this_thread::sleep_for(std::chrono::milliseconds(std::min(milliseconds, kSlice)));
     return !stop.requested();
+  }
+};
+
+struct Fetch {
+  jobs::LedgerFile file;
+  std::string id;
+  std::string folder;
+
+  void declare(cli::Command& command) {
+    declare_ledger(command, file);
+    command.positional("ID", id, "an opening, a solver's delivery or a chunk's move: its id or eight digits of it; or a task");
+    command.output(folder, "DIR", cli::Need::kRequired, "the folder that the copy goes into");
+  }
+  Result<cli::Verdict> run(cli::Out& out) const {
+    DGX_TRY(const auto copy, jobs::fetch_copy({file.path, out.common().trust}, id, folder, out.clobber()));
+    json::Array files;
+    for (const std::string& name : copy.files) files.emplace_back(name);
+    out.field("kind", name_of(copy.kind));
+    out.field("statement", copy.statement);
+    out.field("task", copy.task);
+    out.field("files", std::move(files));
+    return cli::Verdict::kDone;
   }
 };
 
@@ -460,6 +485,7 @@ int main(int argc, char** argv) {
   tool.add<Init>("init", "begin a ledger with its policy");
   tool.add<Make>("make", "sign a statement that no other program makes");
   tool.add<Append>("append", "check statements and log them");
+  tool.add<Fetch>("fetch", "hand out what was opened, delivered or shown, from the operator's copies");
   tool.add<StatusCommand>("status", "how every task stands, at the ledger's time");
   tool.add<Balances>("balances", "what every account has");
   tool.add<Run>("run", "record the clock and settle what is due");

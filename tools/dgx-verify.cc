@@ -84,7 +84,8 @@ struct Verify {
   void declare(cli::Command& command) {
     command.positional("TASK.json", options.task, "the signed task; its step program lies beside it");
     command.positional("PROOF.json", options.proof, "the proof; PROOF.states lies beside it");
-    command.option("--from", "SAMPLE.h5|RUN", options.from, "where the start states are");
+    command.option("--from", "SAMPLE.h5|RUN|DIR", options.from,
+                   "where the start states are; DIR is an opening from dgx-settle fetch");
     command.option("--data", "DATA.h5", options.data, "the task's dataset");
     command.option("--beacon", "BEACON.json", options.beacon,
                    "the revealed beacon, which draws the segments");

@@ -2,11 +2,34 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "dgx/core/files.h"
+#include "dgx/manifest/opening.h"
+#include "dgx/merkle/digests.h"
 #include "dgx/merkle/openings.h"
 #include "dgx/merkle/tree.h"
 #include "dgx/program/line.h"
+#include "store.h"
 
 namespace dgx::jobs {
+
+namespace {
+
+ByteView part_of(ByteView bytes, std::uint64_t part) {
+  const std::size_t at = part * merkle::kTensorPartBytes;
+  return bytes.subspan(at, std::min(merkle::kTensorPartBytes, bytes.size() - at));
+}
+
+Status put(const std::string& folder, const Digest& defender, const std::string& location, ByteView bytes) {
+  if (!manifest::is_location(location)) return usage_error("--location: is no place below a store's folder");
+  const Store store{folder};
+  DGX_CHECK(store.make_folders(defender, location));
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return write_file(store.at(defender, location), text, Clobber::kReplace);
+}
+
+}  // namespace
 
 Result<manifest::ChunkReference> chunk_reference(const program::Program& program, const std::string& name,
                                                  std::int64_t part) {
@@ -28,7 +51,7 @@ Result<manifest::ChunkReference> chunk_reference(const program::Program& program
 }
 
 Result<protocol::Say> answer_chunk(const protocol::Game& game, const State& state,
-                                   const std::string& location) {
+                                   const std::string& location, const std::optional<std::string>& store) {
   const manifest::ChunkReference& wanted = *game.dispute().challenge.body.chunk;
   DGX_TRY(const kernels::Primitive line,
           program::parse_line(wanted.line.text, static_cast<kernels::ValueIndex>(wanted.line.index)));
@@ -45,6 +68,7 @@ Result<protocol::Say> answer_chunk(const protocol::Game& game, const State& stat
   const auto part = static_cast<std::uint64_t>(wanted.part);
   if (part >= parts.size())
     return malformed(fmt::format("the committed entry {} has no part {}", name, part));
+  if (store) DGX_CHECK(put(*store, game.dispute().defender(), location, part_of(bytes, part)));
   protocol::ChunkPost out;
   DGX_TRY(out.entry, merkle::open_entry(entries, name));
   DGX_TRY(out.path, merkle::inclusion_path(parts, part));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "dgx/protocol/game.h"
@@ -10,8 +11,10 @@ namespace dgx::jobs {
 /// Demands part `part` of entry `name`: kUsage if the program has no such entry, or the entry no such part.
 [[nodiscard]] Result<manifest::ChunkReference> chunk_reference(const program::Program& program,
                                                                const std::string& name, std::int64_t part);
-/// The answer to such a demand, from the committed state: the part's root, and where its bytes can be had.
+/// The answer to such a demand, from the committed state: the part's root, and where its bytes can be had, to which they are
+/// written if there is a store.
 [[nodiscard]] Result<protocol::Say> answer_chunk(const protocol::Game& game, const State& state,
-                                                 const std::string& location);
+                                                 const std::string& location,
+                                                 const std::optional<std::string>& store);
 
 }  // namespace dgx::jobs

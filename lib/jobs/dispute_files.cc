@@ -43,7 +43,7 @@ Result<const State*> FileSource::start() {
 
 Result<std::optional<std::string>> drill_text_of(const std::string& from) {
   std::error_code ignored;
-  if (!std::filesystem::is_directory(from, ignored)) return std::optional<std::string>();
+  if (is_opening(from) || !std::filesystem::is_directory(from, ignored)) return std::optional<std::string>();
   DGX_TRY(const bundle::RunReader run, bundle::RunReader::open(from));
   const std::string& drill = run.index().header.drill;
   return drill.empty() ? std::optional<std::string>() : std::optional<std::string>(drill);

@@ -116,9 +116,11 @@ Status check_bound(const Game& game, DisputeParty& party, const MoveOptions& opt
 }
 
 Result<protocol::Say> answer_demand(const Game& game, FileSource& source, const MoveOptions& options) {
-  if (!options.location) return usage_error("a chunk is demanded", "--location says where it can be had");
+  if (!options.location && !options.store)
+    return usage_error("a chunk is demanded", "--store DIR puts it where the operator fetches it");
+  const std::string location = options.location.value_or("chunk-" + game.dispute().challenge.id.brief());
   DGX_TRY(const State* const state, source.start());
-  DGX_TRY(auto answer, answer_chunk(game, *state, *options.location));
+  DGX_TRY(auto answer, answer_chunk(game, *state, location, options.store));
   return protocol::Say(std::move(answer));
 }
 

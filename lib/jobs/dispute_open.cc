@@ -27,7 +27,7 @@ struct OpenProof {
 Result<OpenProof> read_proof(const OpenDisputeOptions& options, const TaskFiles& files) {
   DGX_TRY(auto proof, manifest::read_statement<manifest::Proof>(options.proof));
   if (proof.body.task != files.task.id) return malformed(options.proof + ": is a proof of another task");
-  const std::string path = beside(options.proof, ".states");
+  const std::string path = states_path(options.proof, options.from);
   DGX_TRY(const std::string bytes, read_file(path, static_cast<std::size_t>(proof.body.states.count) * 32));
   if (bytes.size() != static_cast<std::size_t>(proof.body.states.count) * 32)
     return malformed(path + ": does not have the proof's number of states");

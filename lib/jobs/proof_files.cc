@@ -1,6 +1,9 @@
 #include "dgx/jobs/proof_files.h"
 
-#include "dgx/jobs/task_files.h"
+#include <fmt/format.h>
+
+#include <filesystem>
+
 #include "dgx/manifest/trust.h"
 #include "dgx/protocol/verify.h"
 
@@ -24,6 +27,8 @@ template Result<manifest::Signed<manifest::Profile>> read_signed(const std::stri
                                                                  const std::optional<std::string>&);
 template Result<manifest::Signed<manifest::Beacon>> read_signed(const std::string&,
                                                                 const std::optional<std::string>&);
+template Result<manifest::Signed<manifest::Receipt>> read_signed(const std::string&,
+                                                                 const std::optional<std::string>&);
 template Result<manifest::Signed<manifest::BeaconCommitment>> read_signed(const std::string&,
                                                                           const std::optional<std::string>&);
 
@@ -32,17 +37,40 @@ Result<manifest::Signed<manifest::Task>> read_task(const std::string& path,
   return read_signed<manifest::Task>(path, trust);
 }
 
+std::string beside(const std::string& task_path, std::string_view extension) {
+  constexpr std::string_view kJson = ".json";
+  const bool ends = task_path.ends_with(kJson);
+  return task_path.substr(0, task_path.size() - (ends ? kJson.size() : 0)) + std::string(extension);
+}
+
+bool is_opening(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored) && exists(fmt::format("{}/{}", path, kOpenedSample));
+}
+
+std::string states_path(const std::string& proof_path, const std::optional<std::string>& from) {
+  if (from && is_opening(*from)) return fmt::format("{}/{}", *from, kOpenedStates);
+  const std::string own = beside(proof_path, ".states");
+  const std::string folder = std::filesystem::path(proof_path).parent_path().string();
+  if (!exists(own) && is_opening(folder)) return fmt::format("{}/{}", folder, kOpenedStates);
+  return own;
+}
+
+Result<std::vector<Digest>> read_states(const std::string& path, const manifest::Proof& proof) {
+  DGX_TRY(const std::string bytes, read_file(path, static_cast<std::size_t>(proof.states.count) * 32));
+  auto states = manifest::decode_states(bytes, proof);
+  if (!states.ok()) return within(path, std::move(states).error());
+  return states;
+}
+
 Result<ProofFiles> open_proof(const std::string& path, const manifest::Signed<manifest::Task>& task,
-                              const std::optional<std::string>& trust) {
+                              const std::optional<std::string>& trust,
+                              const std::optional<std::string>& from) {
   DGX_TRY(auto proof, read_signed<manifest::Proof>(path, trust));
   if (auto checked = protocol::check_proof(task, proof); !checked.ok())
     return within(path, std::move(checked).error());
-  const std::string states_path = beside(path, ".states");
-  DGX_TRY(const std::string bytes,
-          read_file(states_path, static_cast<std::size_t>(proof.body.states.count) * 32));
-  auto states = manifest::decode_states(bytes, proof.body);
-  if (!states.ok()) return within(states_path, std::move(states).error());
-  return ProofFiles{std::move(proof), std::move(states).value(), path};
+  DGX_TRY(auto states, read_states(states_path(path, from), proof.body));
+  return ProofFiles{std::move(proof), std::move(states), path};
 }
 
 Status refuse_existing(const std::string& path, Clobber clobber) {

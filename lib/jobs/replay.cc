@@ -150,7 +150,9 @@ Result<SegmentStart> segment_start(const TaskFiles& files, exec::ExactExecutor& 
 Result<SegmentStart> any_segment_start(const TaskFiles& files, exec::ExactExecutor& executor, const std::string& path,
                                        std::int64_t segment, int threads) {
   SegmentStart start;
-  if (std::filesystem::is_directory(path)) {
+  if (is_opening(path)) {
+    DGX_TRY(start.state, start_in_sample(files, fmt::format("{}/{}", path, kOpenedSample), segment, threads));
+  } else if (std::filesystem::is_directory(path)) {
     DGX_TRY(start, start_in_run(files, executor, path, segment, threads));
   } else {
     DGX_TRY(const bundle::Kind kind, bundle::kind_of(path));

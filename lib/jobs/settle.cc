@@ -6,6 +6,7 @@
 #include <set>
 
 #include "dgx/crypto/random.h"
+#include "opening_store.h"
 #include "settle_files.h"
 
 namespace dgx::jobs {
@@ -211,16 +212,11 @@ Result<LedgerSummary> init_ledger(const LedgerWriter& writer, const std::string&
   return summarize(writer.file, log);
 }
 
-Result<Appended> append_statements(const LedgerWriter& options, const std::vector<std::string>& paths,
-                                   OnRefusal on_refusal) {
-  std::vector<std::vector<Result<Incoming>>> files;
-  for (const std::string& path : paths) {
-    files.push_back(read_each(path));
-    if (on_refusal == OnRefusal::kKeepGoing) continue;
-    for (const Result<Incoming>& item : files.back()) {
-      if (!item.ok()) return item.error();
-    }
-  }
+namespace {
+
+using Files = std::vector<std::vector<Result<Incoming>>>;
+
+Result<Appended> append_files(const LedgerWriter& options, Files files, OnRefusal on_refusal) {
   DGX_TRY(Session session, Session::open(options));
   const std::int64_t now = session.time(options);
   Batch batch(session, now);
@@ -230,7 +226,7 @@ Result<Appended> append_statements(const LedgerWriter& options, const std::vecto
   }
   Appended out;
   for (std::vector<Result<Incoming>>& items : files) {
-    const bool transcript = is_transcript(items);
+    const bool transcript = !items.empty() && is_transcript(items);
     for (Result<Incoming>& item : items) {
       if (item.ok() && (batch.knows(item->statement.id) || (transcript && is_by_operator(item)))) {
         ++out.skipped;
@@ -244,6 +240,65 @@ Result<Appended> append_statements(const LedgerWriter& options, const std::vecto
   }
   DGX_TRY(out.logged, batch.log());
   out.head = ledger::head_of(session.writer.log().entries);
+  return out;
+}
+
+/// Fetches what the statements of one task speak of, and appends those that can be.
+Status append_fetched(const LedgerWriter& options, std::vector<Incoming> statements, Appended& out) {
+  const OpeningStore copies(options.file.path);
+  DGX_TRY(const LedgerView view, view_ledger(options.file));
+  std::vector<Result<Incoming>> good;
+  std::vector<Signed<Body>> fetched;
+  for (Incoming& item : statements) {
+    const Signed<Body>& statement = item.statement;
+    if (view.log.find(statement.id)) {
+      ++out.skipped;
+      continue;
+    }
+    if (needs_fetch(statement.body)) {
+      Status status = copies.fetch(options.store, view, statement, options.threads);
+      if (!status.ok()) {
+        out.refused.push_back(within(item.where, std::move(status).error()));
+        continue;
+      }
+      fetched.push_back(statement);
+    }
+    good.emplace_back(std::move(item));
+  }
+  if (good.empty()) return {};
+  Files group;
+  group.push_back(std::move(good));
+  DGX_TRY(Appended appended, append_files(options, std::move(group), OnRefusal::kKeepGoing));
+  for (const Signed<Body>& statement : fetched) {
+    const bool logged = std::any_of(appended.logged.begin(), appended.logged.end(),
+                                    [&](const Logged& one) { return one.statement.id == statement.id; });
+    if (!logged) copies.drop(statement);
+  }
+  std::move(appended.logged.begin(), appended.logged.end(), std::back_inserter(out.logged));
+  std::move(appended.refused.begin(), appended.refused.end(), std::back_inserter(out.refused));
+  out.skipped += appended.skipped;
+  out.head = appended.head;
+  return {};
+}
+
+}  // namespace
+
+Result<Appended> append_statements(const LedgerWriter& options, const std::vector<std::string>& paths,
+                                   OnRefusal on_refusal) {
+  Files files;
+  for (const std::string& path : paths) {
+    files.push_back(read_each(path));
+    if (on_refusal == OnRefusal::kKeepGoing) continue;
+    for (const Result<Incoming>& item : files.back()) {
+      if (!item.ok()) return item.error();
+    }
+  }
+  Parted parted = part(std::move(files));
+  DGX_TRY(Appended out, append_files(options, std::move(parted.now), on_refusal));
+  for (std::vector<Incoming>& statements : parted.later) {
+    Status status = append_fetched(options, std::move(statements), out);
+    if (!status.ok()) out.refused.push_back(std::move(status).error());
+  }
   return out;
 }
 
@@ -264,7 +319,9 @@ Result<std::vector<Logged>> run_ledger(const LedgerWriter& options, const std::o
     DGX_CHECK(session.market.apply(statement, now));
     statements.push_back(std::move(statement));
   }
-  return log_all(session.writer, std::move(statements), now);
+  DGX_TRY(auto logged, log_all(session.writer, std::move(statements), now));
+  OpeningStore(options.file.path).prune(session.market);
+  return logged;
 }
 
 Result<std::optional<std::int64_t>> milliseconds_to_run(const LedgerWriter& options) {

@@ -34,11 +34,13 @@ Result<StartStates> StartStates::open(const std::string& path, const ProofFiles&
                                       const protocol::Segments& segments, int threads) {
   StartStates out(path, proof, segments, threads);
   std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) {
+  const bool opening = is_opening(path);
+  if (opening) out.path_ = fmt::format("{}/{}", path, kOpenedSample);
+  if (!opening && std::filesystem::is_directory(path, ignored)) {
     DGX_TRY(out.run_, bundle::RunReader::open(path));
     DGX_CHECK(out.check_run());
   } else {
-    DGX_TRY(auto sample, bundle::SampleReader::open(path));
+    DGX_TRY(auto sample, bundle::SampleReader::open(out.path_));
     out.sample_.emplace(std::move(sample));
     DGX_CHECK(out.check_sample());
   }

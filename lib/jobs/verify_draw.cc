@@ -84,7 +84,7 @@ Result<Digest> verifier_of(const VerifyOptions& options, const std::optional<cry
 
 Result<Verification> open_verification(const VerifyOptions& options, const JobContext& context) {
   DGX_TRY(TaskFiles files, open_task(options.task, options.program, context.trust));
-  DGX_TRY(ProofFiles proof, open_proof(options.proof, files.task, context.trust));
+  DGX_TRY(ProofFiles proof, open_proof(options.proof, files.task, context.trust, options.from));
   std::optional<manifest::Signed<manifest::Beacon>> beacon;
   if (options.beacon) {
     DGX_TRY(beacon, read_signed<manifest::Beacon>(*options.beacon, std::nullopt));

@@ -132,6 +132,21 @@ Result<std::vector<std::int64_t>> policy_draw(const Task& task, const Assignment
                        sample_count(n, task.policy.sample_ppm));
 }
 
+Result<OpeningDraw> drawn_after_beacon(const Signed<Task>& task, const Signed<Proof>& proof,
+                                       const Signed<manifest::Beacon>& beacon) {
+  DGX_TRY(const Assignment assignment, assign(task, proof, &beacon, beacon.key_id));
+  DGX_TRY(auto segments, policy_draw(task.body, assignment));
+  return OpeningDraw{beacon.id, std::move(segments)};
+}
+
+Result<OpeningDraw> drawn_after_proof(const Signed<Task>& task, const Signed<Proof>& proof, const Digest& root) {
+  DGX_TRY(Assignment assignment, assign(task, proof, nullptr, proof.key_id));
+  assignment.beacon = proof.id;
+  assignment.beacon_value = manifest::beacon_value(root, proof.id);
+  DGX_TRY(auto segments, policy_draw(task.body, assignment));
+  return OpeningDraw{proof.id, std::move(segments)};
+}
+
 Result<VerdictRow> replay_segment(Executor& executor, const State& start, const Segment& segment,
                                   const Digest& start_digest, const Digest& end_digest,
                                   const Assignment& assignment, const std::function<bool()>& progress) {

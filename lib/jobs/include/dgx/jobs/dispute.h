@@ -62,7 +62,8 @@ struct MoveOptions {
   std::optional<std::string> program;
   std::string from;  ///< START.h5|RUN
   std::string data;
-  std::optional<std::string> location;  ///< where a demanded chunk can be had
+  std::optional<std::string> location;  ///< where a demanded chunk can be had: with a store, its place there
+  std::optional<std::string> store;     ///< which the chunk is put into
   std::optional<std::string> rows;      ///< of this side's verdict, if one of them is demanded
   std::optional<std::string> notes;     ///< a folder; none: DISPUTE.jsonl.notes
   bool drill = false;                   ///< defend the fault that the run notes: the proof's signer alone

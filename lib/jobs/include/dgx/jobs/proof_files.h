@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dgx/core/bytes.h"
@@ -27,11 +28,26 @@ template <class T>
 [[nodiscard]] Result<manifest::Signed<manifest::Task>> read_task(const std::string& path,
                                                                  const std::optional<std::string>& trust);
 
-/// Opens a proof of this task, and PROOF.states beside it. kMissing, kMalformed (a proof of another task,
+/// A statement's path without its extension, with `extension` instead: where the files that belong to it are looked for.
+[[nodiscard]] std::string beside(const std::string& path, std::string_view extension);
+
+/// The files of an opening, in its folder (dgx-protocol(7), "OPENING").
+inline constexpr std::string_view kOpenedStates = "states";
+inline constexpr std::string_view kOpenedSample = "sample.h5";
+/// Whether a path is an opening's folder, and no run.
+[[nodiscard]] bool is_opening(const std::string& path);
+/// Where a proof's states are looked for: in `from` if that is an opening, else beside the proof, or in the opening that the
+/// proof itself lies in.
+[[nodiscard]] std::string states_path(const std::string& proof_path, const std::optional<std::string>& from);
+
+/// Opens a proof of this task, and its states (states_path). kMissing, kMalformed (a proof of another task,
 /// states that are not the proof's), kUnauthorised.
 [[nodiscard]] Result<ProofFiles> open_proof(const std::string& path,
                                             const manifest::Signed<manifest::Task>& task,
-                                            const std::optional<std::string>& trust);
+                                            const std::optional<std::string>& trust,
+                                            const std::optional<std::string>& from = std::nullopt);
+/// The states in a file, which have the proof's root and ends.
+[[nodiscard]] Result<std::vector<Digest>> read_states(const std::string& path, const manifest::Proof& proof);
 
 /// kCannotCreate, before any work is done, if `path` exists and may not be replaced.
 [[nodiscard]] Status refuse_existing(const std::string& path, Clobber clobber);

@@ -38,26 +38,53 @@ struct ProveResult {
 struct OpenSampleOptions {
   std::string task;
   std::string proof;
-  std::string beacon;
+  std::optional<std::string> beacon;   ///< draws the segments;
+  std::optional<std::string> receipt;  ///< or, where no beacon came, the receipt of the proof
   std::string run;
   std::optional<std::string> program;
   std::optional<std::string> data;  ///< to recompute checkpoints that were not kept
   std::optional<std::string> isa;
-  std::string output;  ///< SAMPLE.h5
+  std::optional<std::string> store;     ///< a folder that the operator reads: then an opening is signed
+  std::optional<std::string> location;  ///< its place there; none: a name that follows from the proof
+  KeyFile key;                          ///< the solver's, with a store
+  std::string output;                   ///< OPENING.json; without a store SAMPLE.h5
 };
 
 struct OpenSampleResult {
   std::vector<std::int64_t> segments;  ///< whose start states were written
   std::int64_t recomputed = 0;         ///< of them not kept, and so recomputed
   std::int64_t recomputed_steps = 0;
+  std::optional<Digest> id;  ///< of the opening, with a store, as the rest
+  Digest after;
+  std::string location;
 };
 
-/// Writes the start states of the segments that the policy draws for the beacon's signer, each with its path
-/// to the proof's root.
+/// Writes the start states of the drawn segments, each with its path to the proof's root: to a sample, or, with all
+/// committed digests, to a folder of a store, and signs the opening that says so.
 ///
 /// kUsage if a checkpoint was not kept and there is no data; kMalformed if the run is not the one that was
-/// proved, or a recomputed state is not the committed one.
+/// proved, or a recomputed state is not the committed one; kUnauthorised for another key than the proof's; kCannotCreate if
+/// something else lies at that place.
 [[nodiscard]] Result<OpenSampleResult> open_sample(const OpenSampleOptions& options,
                                                    const JobContext& context);
+
+/// dgx-prove deliver.
+struct DeliverOptions {
+  std::string task;
+  std::string proof;
+  std::string run;
+  KeyFile key;  ///< the solver's
+  std::string store;
+  std::optional<std::string> location;
+  std::string output;  ///< DELIVERY.json
+};
+struct DeliverResult {
+  Digest id;  ///< of the delivery
+  Digest final_state;
+  std::string location;
+};
+
+/// Puts the final state into a store, and signs the delivery that says so. Errors of open_sample().
+[[nodiscard]] Result<DeliverResult> deliver(const DeliverOptions& options, const JobContext& context);
 
 }  // namespace dgx::jobs

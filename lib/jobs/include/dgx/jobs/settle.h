@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dgx/core/bytes.h"
+#include "dgx/core/files.h"
 #include "dgx/core/result.h"
 #include "dgx/jobs/key.h"
 #include "dgx/ledger/ledger.h"
@@ -43,6 +44,8 @@ struct LedgerWriter {
   /// such a gap is kUsage, since a clock that jumps looks the same.
   bool after_pause = false;
   std::size_t most_bytes = ledger::kMaxLedgerBytes;  ///< of each of the ledger's files
+  std::optional<std::string> store;  ///< what participants put openings, deliveries and chunks into, for append
+  int threads = 1;
 };
 
 /// Creates LEDGER.jsonl and LEDGER.receipts.jsonl with the policy of `policy_path`
@@ -73,7 +76,8 @@ struct Logged {
 struct Appended {
   std::vector<Logged> logged;
   std::int64_t skipped = 0;      ///< in the ledger already; of transcripts also receipts and heads
-  std::vector<Error> refused;    ///< each names file and line; none unless the others were to go on
+  std::vector<Error> refused;    ///< each names file and line: what could not be fetched and what hangs
+                                 ///< from it, and, if the others were to go on, all else
   manifest::RootReference head;  ///< after them
 };
 /// Whether one statement that is refused keeps all others out.
@@ -82,6 +86,10 @@ enum class OnRefusal { kAppendNone, kKeepGoing };
 /// left (dgx-ledger(5), "LIMITS"), and appends them. An error names file and line, and leaves the ledger as it was.
 /// Of every file only what is new is appended, so that the same call completes what a crash cut off. A file that
 /// begins with a task and has a challenge is a transcript (dgx-protocol(7)), of which receipts and heads are skipped.
+///
+/// Openings, deliveries with a location and demanded chunks are fetched from the store before the ledger is locked for them,
+/// checked and kept in LEDGER.openings, when all others are logged: whatever is wrong with them is told in `refused`, and
+/// keeps nothing else out.
 [[nodiscard]] Result<Appended> append_statements(const LedgerWriter& writer,
                                                  const std::vector<std::string>& paths,
                                                  OnRefusal on_refusal = OnRefusal::kAppendNone);
@@ -103,6 +111,19 @@ struct LedgerView {
 };
 /// kMalformed and kUnauthorised for what is no ledger; kMalformed too if an entry breaks the rules.
 [[nodiscard]] Result<LedgerView> view_ledger(const LedgerFile& file);
+
+/// What fetch_copy() wrote.
+struct FetchedCopy {
+  Digest statement;
+  Digest task;
+  manifest::Kind kind = manifest::Kind::kOpening;
+  std::vector<std::string> files;  ///< their names, sorted
+};
+/// Hands out the operator's copy of an opening, a delivered state or a chunk, to folder `output`, and with an opening the proof
+/// and the beacon that it belongs to. `name` is the statement's id or a beginning of it, or, for its opening, a task as in
+/// find_task(). kMissing if there is none, or no more.
+[[nodiscard]] Result<FetchedCopy> fetch_copy(const LedgerFile& file, const std::string& name, const std::string& output,
+                                             Clobber clobber);
 
 /// A task of the ledger, named by its id, by at least eight digits its id begins with, or by its file. kUsage
 /// if there is none, or more than one.

@@ -9,6 +9,7 @@
 #include "dgx/core/result.h"
 #include "dgx/exec/executor.h"
 #include "dgx/jobs/compute_device.h"
+#include "dgx/jobs/proof_files.h"
 #include "dgx/manifest/statement.h"
 #include "dgx/merkle/digests.h"
 #include "dgx/program/program.h"
@@ -25,9 +26,6 @@ struct TaskFiles {
 
   [[nodiscard]] const manifest::Task& body() const { return task.body; }
 };
-
-/// `TASK.json` without its extension, with `extension` instead: where a task's files are looked for.
-[[nodiscard]] std::string beside(const std::string& task_path, std::string_view extension);
 
 /// Opens task and step program (`program_path`, or TASK.program.jsonl beside the task). The program has the task's root and
 /// number of lines and passes every check, and the task's price follows from it. kMissing, kMalformed, kUnauthorised (signature,

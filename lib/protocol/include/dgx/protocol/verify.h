@@ -41,6 +41,20 @@ struct Assignment {
 [[nodiscard]] Result<std::vector<std::int64_t>> policy_draw(const manifest::Task& task,
                                                             const Assignment& assignment);
 
+/// What an opening has to show (dgx-protocol(7), "OPENING"): the start states of these segments.
+struct OpeningDraw {
+  Digest after;  ///< id of the statement that drew
+  std::vector<std::int64_t> segments;
+};
+/// After a beacon: what the policy draws from it for its signer. Errors of assign().
+[[nodiscard]] Result<OpeningDraw> drawn_after_beacon(const manifest::Signed<manifest::Task>& task,
+                                                     const manifest::Signed<manifest::Proof>& proof,
+                                                     const manifest::Signed<manifest::Beacon>& beacon);
+/// Where no beacon can come any more: as if the proof's signer had revealed `root`, the root in the proof's receipt.
+[[nodiscard]] Result<OpeningDraw> drawn_after_proof(const manifest::Signed<manifest::Task>& task,
+                                                    const manifest::Signed<manifest::Proof>& proof,
+                                                    const Digest& root);
+
 /// Replays one segment from its committed start and compares. `start_digest` and `end_digest` are committed
 /// states `segment.index` and `segment.index` + 1. kMalformed if `start` is not the committed state: that is
 /// no fault of the proof. Every fault of the proof is a row. `progress` (may be empty) is asked after every

@@ -1,0 +1,208 @@
+#include "opening_store.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "dgx/bundle/state.h"
+#include "dgx/manifest/opening.h"
+#include "dgx/merkle/digests.h"
+#include "dgx/protocol/estimate.h"
+#include "dgx/protocol/say.h"
+#include "opening.h"
+
+namespace dgx::jobs {
+namespace {
+
+using manifest::Body;
+using manifest::Signed;
+using protocol::TaskRecord;
+
+constexpr std::string_view kDelivered = "state.h5";
+constexpr std::string_view kChunk = "chunk";
+
+/// The answer to a demand for a chunk, if a statement is one.
+std::optional<protocol::ChunkPost> chunk_of(const Body& body) {
+  const auto* move = std::get_if<manifest::Move>(&body);
+  if (move == nullptr) return std::nullopt;
+  auto say = protocol::parse_say(move->say);
+  auto* post = say.ok() ? std::get_if<protocol::ChunkPost>(&*say) : nullptr;
+  if (post == nullptr) return std::nullopt;
+  return std::move(*post);
+}
+
+/// Copies and checks what one statement speaks of; `folder` is new.
+class Fetch {
+ public:
+  Fetch(Store store, const LedgerView& view, const Signed<Body>& statement, std::string folder, int threads)
+      : store_(std::move(store)), view_(view), statement_(statement), folder_(std::move(folder)), threads_(threads) {}
+
+  Status operator()(const manifest::Opening& opening) const {
+    DGX_TRY(const TaskRecord* const record, proved(opening.task, opening.proof));
+    DGX_CHECK(by_solver(*record));
+    if (record->opening) return usage_error("the proof is opened already");
+    if (opening.after != protocol::opening_duty(*record)->after)
+      return usage_error("after: is not what the opening waits for");
+    DGX_TRY(const std::int64_t cap, protocol::opening_bytes(record->task.body));
+    const std::int64_t states = record->proof->body.states.count * 32;
+    DGX_CHECK(copy(opening.location + "/" + std::string(kOpenedStates), kOpenedStates, states));
+    DGX_CHECK(copy(opening.location + "/" + std::string(kOpenedSample), kOpenedSample, cap - states));
+    DGX_TRY(const auto draw, draw_of(*record));
+    return check_opening(folder_, record->task, *record->proof, draw, threads_);
+  }
+
+  Status operator()(const manifest::Delivery& delivery) const {
+    DGX_TRY(const TaskRecord* const record, proved(delivery.task, delivery.proof));
+    DGX_CHECK(by_solver(*record));
+    if (record->delivered) return usage_error("the final state is delivered already");
+    DGX_TRY(const std::int64_t cap, protocol::opening_bytes(record->task.body));
+    DGX_CHECK(copy(*delivery.location, kDelivered, cap));
+    const std::string path = fmt::format("{}/{}", folder_, kDelivered);
+    DGX_TRY(const auto stored, bundle::read_state(path, bundle::Check::kDigests, {threads_}));
+    if (stored.digests.state == record->proof->body.final_state) return {};
+    return malformed(path + ": is not the proof's final state");
+  }
+
+  Status operator()(const manifest::Move& move) const {
+    DGX_TRY(const TaskRecord* const record, task(move.task));
+    const auto game = std::find_if(record->games.begin(), record->games.end(),
+                                   [&](const auto& one) { return one.id() == move.game; });
+    if (game == record->games.end()) return usage_error("the game is not in the ledger");
+    if (game->game.stage() != protocol::Stage::kChunk || game->game.decision())
+      return usage_error("no chunk is demanded");
+    if (statement_.key_id != game->game.dispute().defender()) return unauthorised("it is the defender's turn");
+    const protocol::ChunkPost post = *chunk_of(statement_.body);
+    DGX_CHECK(copy(post.location, kChunk, merkle::kTensorPartBytes));
+    const std::string path = fmt::format("{}/{}", folder_, kChunk);
+    DGX_TRY(const std::string bytes, read_file(path, merkle::kTensorPartBytes));
+    if (!bytes.empty() && merkle::tensor_part_root(as_bytes(bytes), 0) == post.root) return {};
+    return malformed(path + ": does not have the part's root");
+  }
+
+  template <class T>
+  Status operator()(const T&) const {
+    return {};
+  }
+
+ private:
+  [[nodiscard]] Result<const TaskRecord*> task(const Digest& id) const {
+    const auto found = view_.market.tasks().find(id);
+    if (found == view_.market.tasks().end()) return usage_error("the task is not in the ledger");
+    if (found->second.settlement) return usage_error("the task is settled");
+    return &found->second;
+  }
+
+  [[nodiscard]] Result<const TaskRecord*> proved(const Digest& id, const Digest& proof) const {
+    DGX_TRY(const TaskRecord* const record, task(id));
+    if (record->proof && record->proof->id == proof) return record;
+    return usage_error("the proof is not in the ledger");
+  }
+
+  [[nodiscard]] Status by_solver(const TaskRecord& record) const {
+    if (record.solver == statement_.key_id) return {};
+    return unauthorised("is not signed by the task's solver");
+  }
+
+  [[nodiscard]] Result<protocol::OpeningDraw> draw_of(const TaskRecord& record) const {
+    if (record.beacon) return protocol::drawn_after_beacon(record.task, *record.proof, *record.beacon);
+    const auto at = view_.log.find(record.proof->id);
+    if (!at) return internal_error("the proof has no receipt");
+    const auto upto = std::span(view_.log.entries).first(*at + 1);
+    return protocol::drawn_after_proof(record.task, *record.proof, ledger::head_of(upto).root);
+  }
+
+  [[nodiscard]] Status copy(const std::string& location, std::string_view name, std::int64_t cap) const {
+    return store_.copy(statement_.key_id, location, fmt::format("{}/{}", folder_, name), cap);
+  }
+
+  Store store_;
+  const LedgerView& view_;
+  const Signed<Body>& statement_;
+  std::string folder_;
+  int threads_;
+};
+
+void remove_all(const std::string& path) {
+  std::error_code ignored;
+  std::filesystem::remove_all(path, ignored);
+}
+
+std::string folder_beside(const std::string& ledger) {
+  constexpr std::string_view kLines = ".jsonl";
+  const std::size_t cut = ledger.ends_with(kLines) ? kLines.size() : 0;
+  return ledger.substr(0, ledger.size() - cut) + ".openings";
+}
+
+}  // namespace
+
+bool needs_fetch(const Body& body) {
+  if (std::holds_alternative<manifest::Opening>(body)) return true;
+  const auto* delivery = std::get_if<manifest::Delivery>(&body);
+  return delivery != nullptr ? delivery->location.has_value() : chunk_of(body).has_value();
+}
+
+Parted part(std::vector<std::vector<Result<Incoming>>> files) {
+  Parted out;
+  std::map<Digest, std::size_t> waiting;  // task, and its place in `later`
+  for (std::vector<Result<Incoming>>& file : files) {
+    out.now.emplace_back();
+    for (Result<Incoming>& item : file) {
+      const auto task = item.ok() ? manifest::task_of(item->statement.body) : std::nullopt;
+      auto at = task ? waiting.find(*task) : waiting.end();
+      if (at == waiting.end() && task && needs_fetch(item->statement.body)) {
+        at = waiting.emplace(*task, out.later.size()).first;
+        out.later.emplace_back();
+      }
+      if (at == waiting.end()) {
+        out.now.back().push_back(std::move(item));
+      } else {
+        out.later[at->second].push_back(std::move(item).value());
+      }
+    }
+  }
+  return out;
+}
+
+OpeningStore::OpeningStore(const std::string& ledger) : folder_(folder_beside(ledger)) {}
+
+std::string OpeningStore::folder_of(const Digest& task, const Digest& statement) const {
+  return fmt::format("{}/{}/{}", folder_, task.hex(), statement.hex());
+}
+
+Status OpeningStore::fetch(const std::optional<std::string>& store, const LedgerView& view, const Signed<Body>& statement,
+                           int threads) const {
+  const Digest task = *manifest::task_of(statement.body);
+  const std::string folder = folder_of(task, statement.id);
+  const std::string part = folder + ".part";
+  if (exists(folder)) return {};
+  if (!store)
+    return usage_error("speaks of files that the operator has to fetch", "--store DIR is where participants put them");
+  remove_all(part);
+  DGX_CHECK(make_folder(folder_));
+  DGX_CHECK(make_folder(fmt::format("{}/{}", folder_, task.hex())));
+  DGX_CHECK(make_folder(part));
+  const Status fetched = std::visit(Fetch({*store}, view, statement, part, threads), statement.body);
+  if (!fetched.ok()) return remove_all(part), fetched;
+  DGX_CHECK(sync_folder(part));
+  if (::rename(part.c_str(), folder.c_str()) != 0) return errno_error(folder, "create");
+  return sync_folder(std::filesystem::path(folder).parent_path().string());
+}
+
+void OpeningStore::drop(const Signed<Body>& statement) const {
+  if (!needs_fetch(statement.body)) return;
+  const std::string folder = folder_of(*manifest::task_of(statement.body), statement.id);
+  remove_all(folder);
+  ::rmdir(std::filesystem::path(folder).parent_path().c_str());
+}
+
+void OpeningStore::prune(const protocol::Market& market) const {
+  for (const auto& [id, record] : market.tasks()) {
+    const std::string folder = fmt::format("{}/{}", folder_, id.hex());
+    if (record.settlement && exists(folder)) remove_all(folder);
+  }
+}
+
+}  // namespace dgx::jobs

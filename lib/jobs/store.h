@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "dgx/core/bytes.h"
+#include "dgx/core/files.h"
+#include "dgx/core/result.h"
+#include "dgx/merkle/digests.h"
+
+namespace dgx::jobs {
+
+/// A store is a folder that participants write and an operator reads: each writes below a folder named by their key id
+/// (dgx-protocol(7), "OPENING"). A place there is a manifest::is_location().
+struct Store {
+  std::string path;
+
+  /// Where a place lies, for its writer.
+  [[nodiscard]] std::string at(const Digest& key_id, std::string_view location) const;
+  /// Makes the writer's folder and those that the place lies in. kMissing if the store is not there.
+  [[nodiscard]] Status make_folders(const Digest& key_id, std::string_view location) const;
+
+  /// Copies a stranger's file, durably; `target` must not exist. No link is followed, nothing but a regular file is read,
+  /// nothing waits for a writer. kMissing if there is no such file; kMalformed for a link, another kind of file, one of more
+  /// than `max_bytes`, or one that grows meanwhile.
+  [[nodiscard]] Status copy(const Digest& key_id, std::string_view location, const std::string& target,
+                            std::int64_t max_bytes) const;
+};
+
+/// Copies one's own file; with the errors of AtomicFile.
+[[nodiscard]] Status copy_file(const std::string& from, const std::string& target, Clobber clobber);
+
+}  // namespace dgx::jobs
