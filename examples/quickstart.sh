@@ -46,6 +46,7 @@ cat >policy.json <<'POLICY'
   "window_delivery_ms": 600000
 }
 POLICY
+mkdir store
 dgx-settle init ledger.jsonl --key operator.pem --policy policy.json
 fund() { # NAME AMOUNT
   dgx-settle make deposit --ledger ledger.jsonl --set account="$(cat "$1.id")" --set amount="$2" --key operator.pem -o "deposit-$1.json" >>settle.log
@@ -77,14 +78,16 @@ take() {
   dgx-settle append ledger.jsonl "$1.commit.json" "$1.assign.json" --key operator.pem >>settle.log
 }
 
-# prove NAME SOLVER: the proof is logged, then the verifier reveals his beacon, and the solver opens the drawn segments.
+# prove NAME SOLVER: the proof is logged, then the verifier reveals their beacon, and the solver opens the drawn segments to everybody.
 prove() {
   dgx-prove "$1.json" "$1.run" --key "$2.pem" -o "$1.proof.json"
   dgx-settle append ledger.jsonl "$1.proof.json" --key operator.pem -o "$1.receipt.json" >>settle.log
   dgx-verify beacon "$1.commit.json" --reveal "$1.proof.json" --task "$1.json" --receipt "$1.receipt.json" --operator operator.pub.pem \
     --key verifier.pem -o "$1.beacon.json"
   dgx-settle append ledger.jsonl "$1.beacon.json" --key operator.pem >>settle.log
-  dgx-prove open "$1.json" "$1.proof.json" --beacon "$1.beacon.json" --run "$1.run" -o "$1.sample.h5"
+  dgx-prove open "$1.json" "$1.proof.json" --beacon "$1.beacon.json" --run "$1.run" --store store --key "$2.pem" -o "$1.opening.json"
+  dgx-settle append ledger.jsonl "$1.opening.json" --store store --key operator.pem >>settle.log
+  dgx-settle fetch ledger.jsonl "$1.json" -o "$1.opened"
 }
 
 # judge NAME: the verdict is committed, then revealed.
@@ -100,7 +103,7 @@ start=$(now); dgx-train honest.json --data train.h5 -o honest.run --json >honest
 dgx-train honest.json --data test.h5 --evaluate honest.run --json >honest.evaluation
 start=$(now); prove honest solver; prove_time=$(since "$start")
 start=$(now)
-dgx-verify honest.json honest.proof.json --from honest.sample.h5 --data train.h5 --beacon honest.beacon.json --key verifier.pem \
+dgx-verify honest.json honest.proof.json --from honest.opened --data train.h5 --beacon honest.beacon.json --key verifier.pem \
   -o honest.verdict.json --json >honest.verify
 verify_time=$(since "$start")
 judge honest
@@ -149,8 +152,7 @@ dgx-train crooked.json --data train.h5 -o checked.run -q >/dev/null
 dgx-bisect diff crooked.json checked.run crooked.run --data train.h5 --json >pinpoint.json || [ $? -eq 1 ]
 
 say "settlement: windows pass, the operator pays and slashes"
-sleep 5
-dgx-settle run ledger.jsonl --key operator.pem
+dgx-settle run ledger.jsonl --wait --key operator.pem
 dgx-settle check ledger.jsonl
 dgx-settle balances ledger.jsonl --json >balances.json
 

@@ -9,7 +9,7 @@ complete -c dgx-verify -l trust -r -F -d 'accept only these signers: a public ke
 complete -c dgx-verify -l help -s h -d 'this text'
 complete -c dgx-verify -l version -d 'versions of the program, the formats and the libraries'
 complete -c dgx-verify -l completion -x -a 'bash zsh fish' -d 'print a completion script'
-complete -c dgx-verify -n 'not __fish_seen_subcommand_from beacon merge' -l from -r -F -d 'where the start states are'
+complete -c dgx-verify -n 'not __fish_seen_subcommand_from beacon merge' -l from -r -F -d 'where the start states are; DIR is an opening from dgx-settle fetch'
 complete -c dgx-verify -n 'not __fish_seen_subcommand_from beacon merge' -l data -r -F -d 'the task'\''s dataset'
 complete -c dgx-verify -n 'not __fish_seen_subcommand_from beacon merge' -l beacon -r -F -d 'the revealed beacon, which draws the segments'
 complete -c dgx-verify -n 'not __fish_seen_subcommand_from beacon merge' -l key -r -F -d 'private key that signs'

@@ -112,7 +112,6 @@ Status check_options(const OpenSampleOptions& options) {
   if (options.beacon.has_value() == options.receipt.has_value())
     return usage_error("either --beacon or --receipt says which segments are drawn",
                        "--receipt is for a proof whose verifier revealed no beacon in time");
-  if (options.output == "-" || options.output.empty()) return usage_error("-o FILE is required");
   if (options.store && options.key.path.empty()) return usage_error("--key is required: an opening is signed");
   if (!options.store && options.location) return usage_error("--location is a place in a --store");
   return {};
