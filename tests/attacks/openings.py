@@ -73,8 +73,8 @@ class Market:
         self.run("dgx-prove", f"{task}.json", f"{task}.run", "--key", "solver.pem", "-o", f"{task}.proof.json")
         self.append(f"{task}.proof.json", "-o", f"{task}.receipt.json")
         if reveals:
-            self.run("dgx-verify", "beacon", f"{task}.commit.json", "--reveal", f"{task}.proof.json", "--key", "verifier.pem", "-o",
-                     f"{task}.beacon.json")
+            self.run("dgx-verify", "beacon", f"{task}.commit.json", "--reveal", f"{task}.proof.json", "--task", f"{task}.json", "--ledger", self.ledger,
+                     "--key", "verifier.pem", "-o", f"{task}.beacon.json")
             self.append(f"{task}.beacon.json")
 
     def open(self, task, *options):

@@ -22,9 +22,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 TYPE = "application/vnd.in-toto+json"
 STEP_OPERATIONS, STEPS, EVERY, STATE_BYTES, PRICE = 1000, 100, 10, 4096, 1000000
 SEGMENTS = STEPS // EVERY
-POLICY = {"audit_ppm": 1000000, "challenger_bond": 10000, "forced_error_ppm": 0, "jackpot_tax_ppm": 20000, "margin_ppm": 100000,
-          "sample_ppm": 50000, "solver_bond": 10000, "split_jackpot_ppm": 250000, "split_submitter_ppm": 500000,
-          "split_verifier_ppm": 250000, "treasury_ppm": 0, "verifier_bond": 10000, "verifier_fee": 100,
+POLICY = {"audit_ppm": 1000000, "challenger_bond": 10000, "challenger_bond_ppm": 0, "forced_error_ppm": 0, "jackpot_tax_ppm": 20000, "margin_ppm": 100000,
+          "sample_ppm": 50000, "solver_bond": 10000, "solver_bond_ppm": 200000, "split_jackpot_ppm": 250000, "split_submitter_ppm": 500000,
+          "split_verifier_ppm": 250000, "store_bytes": 1 << 36, "treasury_ppm": 0, "unsafe_bonds": 0, "verifier_bond": 10000,
+          "verifier_bond_ppm": 100000, "verifier_fee": 100,
           "window_challenge_ms": 86400000, "window_delivery_ms": 86400000, "window_move_ms": 3600000,
           "window_proof_ms": 604800000, "window_reveal_ms": 86400000}
 
@@ -135,6 +136,14 @@ def beacon(a):
     secret = sha("secret" + a.secret_suffix, task_id)
     seal("beacon", {"task": task_id, "commitment": offer_id, "proof": proof_id, "secret": secret,
                     "value": sha("dgx-beacon", raw(secret), raw(proof_id))}, [("proof", proof_id), ("commitment", offer_id)], a.key)
+
+
+def opening(a):
+    """After --beacon, or, without, after the proof. Its files are nowhere: only `log` takes it."""
+    task_id, _, _ = read(a.task)
+    proof_id, _, _ = read(a.proof)
+    after, _, _ = read(a.beacon or a.proof)
+    seal("opening", {"task": task_id, "proof": proof_id, "after": after, "location": "opening"}, [("proof", proof_id), ("after", after)], a.key)
 
 
 def verdict(a):
@@ -255,11 +264,12 @@ def keys(_):
 
 
 def log(a):
-    """Appends a statement and its receipt to L.jsonl as an operator would who asks no rules."""
-    receipts = [read_text(line)[2] for line in open("L.receipts.jsonl", encoding="ascii")]
-    with open("L.jsonl", "a", encoding="ascii") as ledger:
+    """Appends a statement and its receipt to a ledger as an operator would who asks no rules."""
+    receipts_path = a.ledger.replace(".jsonl", ".receipts.jsonl")
+    receipts = [read_text(line)[2] for line in open(receipts_path, encoding="ascii")]
+    with open(a.ledger, "a", encoding="ascii") as ledger:
         ledger.write(open(a.task, encoding="ascii").read())
-    with open("L.receipts.jsonl", "a", encoding="ascii") as file, contextlib.redirect_stdout(file):
+    with open(receipts_path, "a", encoding="ascii") as file, contextlib.redirect_stdout(file):
         receipt(receipts, read(a.task)[0], receipts[-1]["milliseconds"] + 1, receipts[0]["ledger"], a.key)
 
 
@@ -309,7 +319,7 @@ def consistency(_):
 
 
 def main():
-    kinds = {"task": task, "offer": offer, "proof": proof, "beacon": beacon, "verdict": verdict, "id": statement_id, "keys": keys, "ledger": ledger, "log": log,
+    kinds = {"task": task, "offer": offer, "proof": proof, "beacon": beacon, "opening": opening, "verdict": verdict, "id": statement_id, "keys": keys, "ledger": ledger, "log": log,
              "challenge": challenge, "move": move, "ruling": ruling,
              "inclusion": inclusion, "consistency": consistency}
     parser = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1].removeprefix("usage: "))
