@@ -28,7 +28,7 @@ struct Prove {
     out.field("initial", result.proof.initial);
     out.field("final", result.proof.final_state);
     out.field("steps", result.proof.steps);
-    out.field("loss", static_cast<double>(result.proof.loss));
+    out.field("loss", static_cast<double>(result.proof.loss.value));
     return cli::Verdict::kDone;
   }
 };

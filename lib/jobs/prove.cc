@@ -13,14 +13,17 @@
 namespace dgx::jobs {
 namespace {
 
-Result<float> loss_of(const State& state) {
-  const Entry* const entry = find_entry(state, "loss");
-  if (entry == nullptr || entry->tensor.dtype() != DType::kF32 || entry->tensor.count() != 1) {
+Result<manifest::OpenedLoss> loss_of(const bundle::StoredState& last) {
+  const Entry* const entry = find_entry(last.state, "loss");
+  if (entry == nullptr || entry->tensor.dtype() != DType::kF32 || !entry->tensor.shape().empty()) {
     return malformed("the final state has no entry `loss`");
   }
   const float loss = entry->tensor.as<float>()[0];
   if (!std::isfinite(loss)) return malformed("the final state's loss is not finite");
-  return loss;
+  std::vector<merkle::NamedDigest> entries;
+  for (std::size_t i = 0; i < last.state.size(); ++i)
+    entries.push_back({last.state[i].name, last.digests.tensors[i]});
+  return manifest::open_loss(entries, loss);
 }
 
 }  // namespace
@@ -69,8 +72,8 @@ Result<ProveResult> prove(const ProveOptions& options, const JobContext& context
   const std::vector<Digest> states = digests_in(run.index());
   ProveResult out;
   out.drill = run.index().header.drill;
-  out.proof = {task.id, manifest::states_root(states), states.front(), states.back(), task.body.steps, 0};
-  DGX_TRY(out.proof.loss, loss_of(last.state));
+  out.proof = {task.id, manifest::states_root(states), states.front(), states.back(), task.body.steps, {}};
+  DGX_TRY(out.proof.loss, loss_of(last));
   DGX_TRY(const auto sealed, manifest::seal(out.proof, key));
   out.id = sealed.id;
   DGX_CHECK(

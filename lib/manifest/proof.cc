@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "dgx/manifest/entry_opening.h"
 #include "dgx/manifest/fields.h"
 #include "dgx/manifest/task.h"
 #include "dgx/merkle/digests.h"
@@ -19,7 +20,36 @@ RootReference read_root(json::Fields& in) {
   return out;
 }
 
+Digest digest_of(float loss) {
+  Tensor tensor(DType::kF32, {});
+  tensor.as<float>()[0] = loss;
+  return merkle::tensor_digest(tensor.view());
+}
+
+json::Object loss_json(const OpenedLoss& loss) {
+  return {{"entry", entry_json(loss.entry)}, {"value", program::hex_float(loss.value)}};
+}
+
+OpenedLoss read_loss(json::Fields& in) {
+  OpenedLoss out;
+  out.entry = read_object(in, "entry", read_entry);
+  out.value = read_float(in, "value");
+  return out;
+}
+
 }  // namespace
+
+Result<OpenedLoss> open_loss(std::span<const merkle::NamedDigest> entries, float value) {
+  DGX_TRY(auto entry, merkle::open_entry(entries, "loss"));
+  if (entry.tensor != digest_of(value)) return malformed("the entry `loss` is another number");
+  return OpenedLoss{value, std::move(entry)};
+}
+
+Status check_loss(const OpenedLoss& loss, const Digest& state) {
+  if (loss.entry.name != "loss") return malformed("entry: name: is not \"loss\"");
+  if (loss.entry.tensor != digest_of(loss.value)) return malformed("value: is not the number of the entry's digest");
+  return merkle::check_opening(loss.entry, state);
+}
 
 json::Object Proof::predicate() const {
   return {{"task", task.hex()},
@@ -27,7 +57,7 @@ json::Object Proof::predicate() const {
           {"initial", initial.hex()},
           {"final", final_state.hex()},
           {"steps", steps},
-          {"loss", program::hex_float(loss)}};
+          {"loss", loss_json(loss)}};
 }
 
 Proof Proof::read(json::Fields& in) {
@@ -37,7 +67,9 @@ Proof Proof::read(json::Fields& in) {
   out.initial = read_digest(in, "initial");
   out.final_state = read_digest(in, "final");
   out.steps = in.integer("steps", 2, kMaxSteps);
-  out.loss = read_float(in, "loss");
+  out.loss = read_object(in, "loss", read_loss);
+  if (const Status opened = check_loss(out.loss, out.final_state); !opened.ok())
+    in.fail("loss", opened.error().message);
   if (in.has("parent")) in.fail("parent", "proofs that continue another are not in this version");
   return out;
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "dgx/manifest/entry_opening.h"
 #include "dgx/manifest/fields.h"
 
 namespace dgx::protocol {
@@ -11,17 +12,18 @@ using json::Fields;
 using json::Object;
 using json::Value;
 using manifest::digests_json;
+using manifest::entry_json;
 using manifest::opened_line_json;
+using manifest::kMaxPath;
 using manifest::read_bytes;
 using manifest::read_digest;
 using manifest::read_digests;
+using manifest::read_entry;
 using manifest::read_opened_line;
 using merkle::EntryOpening;
 using merkle::Path;
 using merkle::TensorOpening;
 
-constexpr std::size_t kMaxPath = 64;
-constexpr std::size_t kMaxEntryName = 512;  // of a bundle: a state may have names that no program has
 constexpr std::size_t kMaxOperands = 96;
 constexpr std::size_t kMaxNumberBytes = kMaxNumbers * 8;
 constexpr std::int64_t kMaxInteger = manifest::kMaxInteger;
@@ -30,23 +32,6 @@ constexpr std::int64_t kMaxInteger = manifest::kMaxInteger;
 
 Path read_path(Fields& in, std::string_view key) { return read_digests(in, key, kMaxPath); }
 std::vector<Digest> read_list(Fields& in, std::string_view key) { return read_digests(in, key, kMaxListed); }
-
-EntryOpening read_entry(Fields& in) {
-  EntryOpening out;
-  out.name = manifest::read_name(in, "name", kMaxEntryName);
-  out.tensor = read_digest(in, "digest");
-  out.index = static_cast<std::uint64_t>(in.integer("index", 0, kMaxInteger));
-  out.count = static_cast<std::uint64_t>(in.integer("count", 0, kMaxInteger));
-  out.path = read_path(in, "path");
-  return out;
-}
-Value entry_json(const EntryOpening& entry) {
-  return Object{{"count", static_cast<std::int64_t>(entry.count)},
-                {"digest", entry.tensor.hex()},
-                {"index", static_cast<std::int64_t>(entry.index)},
-                {"name", entry.name},
-                {"path", digests_json(entry.path)}};
-}
 
 DType read_dtype(Fields& in) {
   const auto dtype = dtype_from_name(in.string("t", 8));

@@ -110,6 +110,7 @@ Dispute over_states(Dispute dispute, const std::vector<Digest>& states) {
   proof.states = states_root(states);
   proof.initial = states.front();
   proof.final_state = states.back();
+  say_an_end(proof);
   dispute.proof = *seal(proof, key(kProver));
   Challenge challenge = dispute.challenge.body;
   challenge.proof = dispute.proof.id;

@@ -184,6 +184,7 @@ TEST_CASE("a false first or last state falls at once, a right one stands") {
     auto dispute = about_proof(honest, what == About::kFinal ? 1 : 0);
     manifest::Proof proof = dispute.proof.body;
     if (lie) (what == About::kInitial ? proof.initial : proof.final_state) = digest("another");
+    say_an_end(proof);
     dispute.proof = *manifest::seal(proof, key(kProver));
     manifest::Challenge challenge = dispute.challenge.body;
     challenge.about = what;

@@ -176,7 +176,7 @@ protocol::Dispute dispute_over(const Scene& scene, const std::vector<Digest>& st
   protocol::Dispute out;
   out.task = scene.task;
   const manifest::Proof proof{scene.task.id, manifest::states_root(states), states.front(),
-                              states.back(), scene.task.body.steps,         0.5F};
+                              states.back(), scene.task.body.steps,         {}};
   out.proof = stated(proof, kProver, false);
   manifest::Challenge challenge;
   challenge.task = scene.task.id;

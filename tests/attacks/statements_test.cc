@@ -67,7 +67,9 @@ TEST_CASE("a solver cannot try proofs until the draw suits him") {
   SECTION("another proof after the first is refused, before and after the reveal") {
     REQUIRE(market.apply(any(run.proof), 1).ok());
     Proof other = run.proof.body;
-    other.loss = 0.25F;
+    const test::Ending ending = test::ending("other");
+    other.final_state = ending.state;
+    other.loss = ending.loss;
     CHECK(refused(market, signed_by(test::kSolver, other)) != "accepted");
     REQUIRE(market.apply(any(run.beacon), 2).ok());
     CHECK(refused(market, signed_by(test::kSolver, other)) != "accepted");

@@ -85,7 +85,7 @@ TEST_CASE("crafted initial weights are refused although the solver signs them hi
   entry(state, "model/").as<float>()[0] += 0x1p-24F;
   std::vector<Digest> digests;
   for (const State& each : forger.train(forger.honest(), state)) digests.push_back(must(bundle::digests_of(each, 1)).state);
-  const manifest::Proof proof{forger.files().task.id, manifest::states_root(digests), digests.front(), digests.back(), 40, 0};
+  const manifest::Proof proof{forger.files().task.id, manifest::states_root(digests), digests.front(), digests.back(), 40, {}};
   const auto sealed = must(manifest::seal(proof, must(jobs::read_key(task.key("solver")))));
   const Status status = protocol::check_proof(forger.files().task, sealed);
   REQUIRE_FALSE(status.ok());

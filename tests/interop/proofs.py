@@ -18,7 +18,7 @@ except ImportError as missing:
     sys.exit(77)
 
 import support
-from spec import digests, statements
+from spec import digests, evidence, statements
 
 STEPS, EVERY = 61, 3
 
@@ -64,7 +64,10 @@ def check_proof(bench):
         with h5py.File(bench.path(f"run/checkpoint-{step:010}-{digest.hex()[:12]}.h5"), "r") as file:
             state = tensors_in(file["state"])
             bench.check(digests.state(state) == digest.hex() and state["step"] == step, f"checkpoint of step {step}")
-    bench.check(float.fromhex(fields["loss"]) == state["loss"], "loss of the proof")
+    bench.check(float.fromhex(fields["loss"]["value"]) == state["loss"], "loss of the proof")
+    names = sorted(state, key=str.encode)
+    opened = evidence.open_entry([(name, digests.tensor(state[name])) for name in names], names.index("loss"))
+    bench.check(fields["loss"]["entry"] == opened, "opening of the loss")
     return task, proof, states
 
 

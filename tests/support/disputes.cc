@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdlib>
 
 #include "dgx/merkle/digests.h"
@@ -121,6 +122,15 @@ protocol::Dispute dispute_of(const Scene& scene, const Setup& setup) {
   return dispute_of(scene, setup, *setup.prover);
 }
 
+/// Of the last state, if that has one: of what is only played, and never read, it may not.
+OpenedLoss loss_at_end(const Task& task, protocol::Party& prover) {
+  const auto loss = prover.entry(task.steps, "loss");
+  const auto entries = prover.entries(task.steps);
+  if (!loss.ok() || !entries.ok() || !std::isfinite(loss->as<float>()[0])) return {};
+  const auto opened = open_loss(*entries, loss->as<float>()[0]);
+  return opened.ok() ? *opened : OpenedLoss{};
+}
+
 protocol::Dispute dispute_of(const Scene& scene, const Setup& setup, protocol::Party& prover) {
   const Task& task = scene.task.body;
   const auto segments = *protocol::Segments::of(task.steps, task.checkpoint_every);
@@ -129,7 +139,8 @@ protocol::Dispute dispute_of(const Scene& scene, const Setup& setup, protocol::P
     states.push_back(*prover.state(segments.boundary(i)));
     leaves.push_back(merkle::committed_state_leaf(states.back()));
   }
-  const Proof proof{scene.task.id, states_root(states), states.front(), states.back(), task.steps, 0.5F};
+  Proof proof{scene.task.id, states_root(states), states.front(), states.back(), task.steps, loss_at_end(task, prover)};
+  if (setup.sealed) say_an_end(proof);
   protocol::Dispute out;
   out.task = scene.task;
   out.proof = stated(proof, kProver, setup.sealed);

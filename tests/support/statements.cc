@@ -99,6 +99,27 @@ Ruling ruling() {
   return out;
 }
 
+manifest::OpenedLoss loss_in(const State& state) {
+  std::vector<merkle::NamedDigest> entries;
+  for (const Entry& entry : state) entries.push_back({entry.name, merkle::tensor_digest(entry.tensor.view())});
+  return *manifest::open_loss(entries, find_entry(state, "loss")->tensor.as<float>()[0]);
+}
+
+Ending ending(std::string_view word, float loss) {
+  State state;
+  state.push_back({"loss", Tensor(DType::kF32, {})});
+  state.push_back({"model/" + std::string(word), Tensor(DType::kF32, {})});
+  state[0].tensor.as<float>()[0] = loss;
+  return {merkle::state_digests(state)->state, loss_in(state)};
+}
+
+void say_an_end(manifest::Proof& proof) {
+  if (manifest::check_loss(proof.loss, proof.final_state).ok()) return;
+  const Ending end = ending("another");
+  proof.final_state = end.state;
+  proof.loss = end.loss;
+}
+
 std::vector<Body> bodies() {
   Profile profile{digest("task"),
                   {{"avx512", 2, 3, 30, 0, 1'300'000}, {"scalar", 1, 3, 30, 0, 9'000'000}},
@@ -122,7 +143,7 @@ std::vector<Body> bodies() {
           Assign{digest("task"), digest("commitment"), digest("dataset"), digest("initial")},
           Deposit{key_id(1), 1'000'000, "payment 1", digest("ledger")},
           Withdrawal{key_id(1).hex(), 17, "payment 2", digest("ledger")},
-          Proof{digest("task"), {digest("states"), 11}, digest("initial"), digest("final"), 100, 0.3125f},
+          Proof{digest("task"), {digest("states"), 11}, digest("initial"), ending("final").state, 100, ending("final").loss},
           VerdictCommitment{digest("task"), proof, digest("verdict")},
           verdict,
           Delivery{digest("task"), proof, digest("final"), "run/final.h5"},

@@ -23,6 +23,16 @@ namespace dgx::test {
 /// A challenge of a verdict's row, and a ruling with everything that one may have.
 [[nodiscard]] manifest::Challenge challenge();
 [[nodiscard]] manifest::Ruling ruling();
+/// A last state that nobody came to, with a loss: a proof needs one that its final state opens.
+struct Ending {
+  Digest state;
+  manifest::OpenedLoss loss;
+};
+[[nodiscard]] Ending ending(std::string_view word, float loss = 0.3125F);
+/// A proof whose final state is not known to have that loss says another end, since it could not be signed.
+void say_an_end(manifest::Proof& proof);
+/// The loss of a state with these entries, among them `loss`.
+[[nodiscard]] manifest::OpenedLoss loss_in(const State& state);
 /// One body of every kind, all of them valid.
 [[nodiscard]] std::vector<manifest::Body> bodies();
 

@@ -112,7 +112,7 @@ def ends():
     """The state after a step does not follow from its values."""
     nan = np.array([1, np.nan, 2, 3])
     for name, state in (("another number", entry("model/b", np.arange(4))), ("the first is missing", without("kept/04")), ("the last is missing", without("step")),
-                        ("one is missing", without("loss")), ("another order", disordered), ("an entry twice", twice)):
+                        ("one is missing", without("kept/20")), ("another order", disordered), ("an entry twice", twice)):
         assert cheat(f"b: {name}", Lie(6, state=state))["claim"] == "b", name
     cheat("f: not finite, another end", Lie(6, state=entry("model/b", nan)))
     world, story = SMALL, table_of(Lie(4, 30, altered=lambda array: np.float32([np.inf, 1, 2, 3])))[1].story
@@ -139,7 +139,7 @@ def ends_of_proofs():
     false_start = Proof(SMALL, players.Story(SMALL, 0, entry("model/b", np.arange(4))(SMALL.initial)))
     for name, proof, about, segment in (("initial, false", false_start, "initial", 0), ("initial, right", PROOFS[id(SMALL)], "initial", 0),
                                         ("initial, two of them", Proof(SMALL, honest(), initial=other), "initial", 0),
-                                        ("final, false", Proof(SMALL, honest(), final=other), "final", 1),
+                                        ("final, false", Proof(SMALL, honest(), **games.ending("another")), "final", 1),
                                         ("final, right", PROOFS[id(SMALL)], "final", 1)):
         case(f"g: {name}", Table(SMALL, proof, about, segment).text())
 

@@ -1,5 +1,7 @@
 """Judges a transcript: dgx-protocol(7), "Disputes"; the ruling's fields are those of dgx-manifest(5). Refused is what is no transcript."""
 
+import numpy as np
+
 from . import answers, cost, digests, evidence, statements
 from .game import CHALLENGER, DEFENDER, Answered, Game, Judged, Lost
 
@@ -45,6 +47,16 @@ class Transcript:
         self.defender = (self.verdict or self.proof).key_id
         self.check_links()
 
+    @staticmethod
+    def is_loss(loss, final):
+        """dgx-manifest(5), "proof": the number is the entry's, and the entry the state's."""
+        entry = loss["entry"]
+        number = np.array(float.fromhex(loss["value"]), "<f4")
+        leaf = evidence.entry_leaf("loss", bytes.fromhex(entry["digest"]))
+        root = digests.root_from_path(entry["index"], entry["count"], leaf, evidence.digest_list(entry["path"]))
+        return entry["name"] == "loss" and digests.tensor(number).hex() == entry["digest"] and root is not None and \
+            evidence.state_digest(entry["count"], root).hex() == final
+
     def take(self, kind):
         require(self.queue and self.queue[-1].kind == f"urn:x-dgx:{kind}:v2", f"no {kind} where it has to be")
         return self.queue.pop()
@@ -62,6 +74,7 @@ class Transcript:
         self.steps = cost.committed_steps(self.task.predicate)
         count = len(self.steps)
         require(proof["steps"] == self.task.predicate["steps"] and proof["states"]["count"] == count, "the proof has other steps or states")
+        require(self.is_loss(proof["loss"], proof["final"]), "a loss that is not the final state's")
         self.about, self.segment = says["about"], says["segment"]
         require(self.segment < (count if self.about == "chunk" else count - 1), "no such segment")
         require((self.about == "witness") <= (self.verdict is not None), "a witness without a verdict")

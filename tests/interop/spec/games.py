@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 
+import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
@@ -45,6 +46,38 @@ class World:
         return players.Story(self, 0, self.initial, lie)
 
 
+def opened_loss(entries, number):
+    """The entry `loss` of a state, opened, with its number."""
+    index = next(n for n, (name, _) in enumerate(entries) if name == "loss")
+    return {"entry": evidence.open_entry(entries, index), "value": program.float_text(number)}
+
+
+def ending(word):
+    """The fields of a proof that ends in another state, which has a loss, too."""
+    entries = [("loss", digests.tensor(np.zeros([], "<f4"))), ("model/" + word, digests.sha(word.encode()))]
+    digest = evidence.state_digest(2, digests.root([evidence.entry_leaf(*entry) for entry in entries]))
+    return {"final": digest.hex(), "loss": opened_loss(entries, 0)}
+
+
+def float_text(number):
+    """dgx-program(5), "Floats": hexadecimal, without trailing zeros."""
+    digits, exponent = float(number).hex().split("p")
+    return f"{digits.rstrip('0').rstrip('.')}p{int(exponent)}"
+
+
+def opened_loss(entries, number):
+    """The entry `loss` of a state, opened, with its number."""
+    index = next(n for n, (name, _) in enumerate(entries) if name == "loss")
+    return {"entry": evidence.open_entry(entries, index), "value": float_text(number)}
+
+
+def ending(word):
+    """The fields of a proof that ends in another state, which has a loss, too."""
+    entries = [("loss", digests.tensor(np.zeros([], "<f4"))), ("model/" + word, digests.sha(word.encode()))]
+    digest = evidence.state_digest(2, digests.root([evidence.entry_leaf(*entry) for entry in entries]))
+    return {"final": digest.hex(), "loss": opened_loss(entries, 0)}
+
+
 class Proof:
     """A solver's, of his story; `claims` are fields that differ from it."""
 
@@ -53,9 +86,16 @@ class Proof:
         self.digests = [story.digest(step) for step in world.steps]
         self.leaves = [digests.leaf(b"\x04" + digest) for digest in self.digests]
         self.fields = {"task": world.task_id, "states": {"count": len(self.leaves), "root": digests.root(self.leaves).hex()},
-                       "initial": self.digests[0].hex(), "final": self.digests[-1].hex(), "steps": world.task["steps"], "loss": "0x1p0", **claims}
+                       "initial": self.digests[0].hex(), "final": self.digests[-1].hex(), "steps": world.task["steps"],
+                       **self.end_of(story, world.steps[-1]), **claims}
         self.text, self.id = world.sign("proof", self.fields, SOLVER, [
             ("states", self.fields["states"]["root"]), ("initial", self.fields["initial"]), ("final", self.fields["final"])])
+
+    @staticmethod
+    def end_of(story, step):
+        """Who has no loss at the end cannot say so, and says another end."""
+        loss = story.array(step, "loss")
+        return {"loss": opened_loss(story.entries(step), loss)} if loss.shape == () and np.isfinite(loss) else ending("another")
 
     def opened(self, index):
         return {"digest": self.digests[index].hex(), "path": evidence.listed(trees.path(index, self.leaves))}

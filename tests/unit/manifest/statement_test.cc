@@ -1,6 +1,7 @@
 #include "dgx/manifest/statement.h"
 
 #include <catch2/catch.hpp>
+#include <limits>
 
 #include "dgx/manifest/trust.h"
 #include "statements.h"
@@ -181,6 +182,29 @@ TEST_CASE("states beside a proof are exactly those it commits to") {
   CHECK(decode_states(flipped, proof).error().message == "states: their root is not the proof's");
   proof.initial = states[1];
   CHECK(decode_states(bytes, proof).error().message == "states: 0: is not the proof's initial state");
+}
+
+TEST_CASE("a proof's loss is its final state's, opened") {
+  const test::Ending end = test::ending("end");
+  const Proof good{test::digest("task"), {test::digest("states"), 11}, test::digest("initial"), end.state, 100, end.loss};
+  REQUIRE(seal(good, test::key(1)).ok());
+  const auto refused = [&](const auto& change) {
+    Proof proof = good;
+    change(proof);
+    const auto sealed = seal(proof, test::key(1));
+    return sealed.ok() ? "accepted" : sealed.error().message;
+  };
+  using Catch::Matchers::Contains;
+  CHECK_THAT(refused([](Proof& proof) { proof.loss.value = 0x1p-20F; }), Contains("loss: value: is not the number"));
+  CHECK_THAT(refused([](Proof& proof) { proof.loss.value = -proof.loss.value; }), Contains("loss: value"));
+  CHECK_THAT(refused([](Proof& proof) { proof.loss.value = std::numeric_limits<float>::infinity(); }), Contains("finite"));
+  CHECK_THAT(refused([](Proof& proof) { proof.loss = test::ending("other").loss; }), Contains("opens state"));
+  CHECK_THAT(refused([](Proof& proof) { proof.loss = test::ending("end", 0.25F).loss; }), Contains("opens state"));
+  CHECK_THAT(refused([](Proof& proof) { proof.loss.entry.name = "step"; }), Contains("is not \"loss\""));
+  CHECK_THAT(refused([](Proof& proof) { proof.loss.entry.index = 1; }), Contains("loss: "));
+  CHECK_THAT(refused([](Proof& proof) { proof.loss.entry.count = 3; }), Contains("loss: "));
+  CHECK_THAT(refused([](Proof& proof) { proof.loss.entry.path.clear(); }), Contains("loss: "));
+  CHECK_THAT(refused([](Proof& proof) { proof.final_state = test::digest("another"); }), Contains("opens state"));
 }
 
 TEST_CASE("rows beside a verdict are exactly those it commits to") {

@@ -18,6 +18,7 @@ State tiny_state(std::int64_t step, std::uint64_t value) {
   Tensor counter(DType::kI64, {});
   counter.as<std::int64_t>()[0] = step;
   State out;
+  out.push_back({"loss", Tensor(DType::kF32, {})});
   out.push_back({"model/x", std::move(number)});
   out.push_back({"step", std::move(counter)});
   return out;
@@ -74,7 +75,7 @@ TinyRun tiny_run(TinyExecutor& executor, const std::string& name, const std::fun
     run.digests.push_back(state_digest(run.states.back()));
   }
   const Proof proof{
-      run.task.id, states_root(run.digests), run.digests.front(), run.digests.back(), body.steps, 0.5f};
+      run.task.id, states_root(run.digests), run.digests.front(), run.digests.back(), body.steps, loss_in(run.states.back())};
   run.proof = *seal(proof, key(kSolver));
   const Digest secret = digest("secret of " + name);
   const Beacon beacon{run.task.id, offer(run).id, run.proof.id, secret, beacon_value(secret, run.proof.id)};

@@ -249,9 +249,9 @@ TEST_CASE("the operator pays the treasury out, and nobody else") {
                   by(test::kSolver, Proof{task.id,
                                           {test::digest("states"), 11},
                                           task.body.initial.digest,
-                                          test::digest("final"),
+                                          test::ending("final").state,
                                           100,
-                                          0}),
+                                          test::ending("final").loss}),
                   0) == "accepted");
   const auto due = market.due(50'000);
   REQUIRE(due.size() == 1);

@@ -7,6 +7,7 @@
 
 #include "dgx/core/json.h"
 #include "dgx/manifest/subject.h"
+#include "dgx/merkle/openings.h"
 
 namespace dgx::manifest {
 
@@ -16,6 +17,16 @@ struct RootReference {
   std::int64_t count = 0;
   bool operator==(const RootReference&) const = default;
 };
+
+/// The number of a state's entry `loss`, an f32 [], and what leads from it to the state's digest.
+struct OpenedLoss {
+  float value = 0;  ///< finite
+  merkle::EntryOpening entry = {};
+};
+/// Opens the loss of a state with these entries: kUsage if there is no `loss`, kMalformed unless it is this number.
+[[nodiscard]] Result<OpenedLoss> open_loss(std::span<const merkle::NamedDigest> entries, float value);
+/// kMalformed unless the number is that state's loss.
+[[nodiscard]] Status check_loss(const OpenedLoss& loss, const Digest& state);
 
 /// A solver's commitment to a run: the digests of its N+1 committed states by root and count (leaf = 0x04 ‖
 /// digest). The digests themselves lie in `PROOF.states`, 32 bytes each.
@@ -27,9 +38,10 @@ struct Proof {
   Digest initial;
   Digest final_state;
   std::int64_t steps = 0;
-  float loss = 0;  ///< finite: the final state's entry `loss`
+  OpenedLoss loss;  ///< of the final state
 
   [[nodiscard]] json::Object predicate() const;
+  /// Refuses a loss that is not the final state's.
   [[nodiscard]] static Proof read(json::Fields& in);
   [[nodiscard]] std::vector<Subject> subjects() const;
 };

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstddef>
+
+#include "dgx/core/json.h"
+#include "dgx/merkle/openings.h"
+
+namespace dgx::manifest {
+
+/// Of an entry that is opened. A state may have names that no program has: a bundle's.
+inline constexpr std::size_t kMaxOpenedName = 512;
+
+/// {"count","digest","index","name","path"}: dgx-protocol(7), "Claims".
+[[nodiscard]] json::Value entry_json(const merkle::EntryOpening& entry);
+[[nodiscard]] merkle::EntryOpening read_entry(json::Fields& in);
+
+}  // namespace dgx::manifest
