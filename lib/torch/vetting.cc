@@ -54,10 +54,14 @@ std::string text_of(const jit::SourceRange& range) {
   return text.size() <= kMost ? text : text.substr(0, kMost) + "…";
 }
 
-/// Whether an expression that is called makes a number or names a type, as the printer of archives writes them.
+/// Whether what is called makes a number or a device, or names a type, as the printer of archives writes them.
 bool is_plain_call(const jit::TreeRef& callee) {
-  const std::string_view text = callee->range().token_text();
-  return text == "annotate" || text == "float" || text == "int" || text == "bool" || text == "torch.device";
+  static const std::set<std::string> kPlain = {"annotate", "float", "int", "bool"};
+  if (callee->kind() == jit::TK_VAR) return kPlain.contains(jit::Var(callee).name().name());
+  if (callee->kind() != '.') return false;
+  const jit::Select select(callee);
+  return select.value().kind() == jit::TK_VAR && jit::Var(select.value().tree()).name().name() == "torch" &&
+         select.selector().name() == "device";
 }
 
 /// The first call in an expression that loading evaluates.
@@ -72,13 +76,26 @@ Found find_call(const jit::TreeRef& tree) {
   return std::nullopt;
 }
 
-Found look_at_function(const jit::Def& function) {
-  if (function.name().name() == "__setstate__") {
-    return Offence{"__setstate__", function.range(), kLoads};
+Found look_at_function(const jit::Def& function);
+
+/// The first function in a tree that offends: functions may be inside functions.
+Found look_for_functions(const jit::TreeRef& tree) {
+  if (tree->kind() == jit::TK_DEF) return look_at_function(jit::Def(tree));
+  if (tree->isAtom()) return std::nullopt;
+  for (const jit::TreeRef& part : tree->trees()) {
+    if (auto found = look_for_functions(part)) return found;
   }
+  return std::nullopt;
+}
+
+Found look_at_function(const jit::Def& function) {
+  if (function.name().name() == "__setstate__") return Offence{"__setstate__", function.range(), kLoads};
   for (const jit::Param& parameter : function.decl().params()) {
     if (!parameter.defaultValue().present()) continue;
     if (auto found = find_call(parameter.defaultValue().get().tree())) return found;
+  }
+  for (const jit::TreeRef& part : function.tree()->trees()) {
+    if (auto found = look_for_functions(part)) return found;
   }
   return std::nullopt;
 }
@@ -91,18 +108,19 @@ Found look_at_class(const jit::ClassDef& definition) {
   return std::nullopt;
 }
 
+void skip_line(jit::Lexer& lexer) {
+  while (lexer.cur().kind != jit::TK_NEWLINE && lexer.cur().kind != jit::TK_EOF) lexer.next();
+  lexer.nextIf(jit::TK_NEWLINE);
+}
+
 /// A whole file of code, as libtorch's importer reads it.
 Found look_at_source(const std::shared_ptr<jit::Source>& source) {
   jit::Parser parser(source);
   jit::Lexer& lexer = parser.lexer();
-  if (lexer.cur().kind == jit::TK_IDENT && lexer.cur().text() == "op_version_set") {
-    while (lexer.cur().kind != jit::TK_NEWLINE) lexer.next();
-    lexer.next();
-  }
+  if (lexer.cur().kind == jit::TK_IDENT && lexer.cur().text() == "op_version_set") skip_line(lexer);
   while (lexer.cur().kind != jit::TK_EOF) {
     if (lexer.nextIf(jit::TK_IMPORT)) {
-      while (lexer.cur().kind != jit::TK_NEWLINE) lexer.next();
-      lexer.next();
+      skip_line(lexer);
       continue;
     }
     Found found = lexer.cur().kind == jit::TK_CLASS_DEF ? look_at_class(jit::ClassDef(parser.parseClass()))
@@ -127,11 +145,11 @@ jit::SourceRange nowhere() { return jit::SourceRange(); }
 /// say something.
 bool is_harmless_effect(const jit::Node& node) {
   static const std::set<std::string_view> kHarmless = {
-      "prim::SetAttr",    "prim::RaiseException", "prim::Print",   "prim::Enter",   "prim::Exit",
-      "aten::warn",       "aten::append",         "aten::extend",  "aten::insert",  "aten::_set_item",
-      "aten::clear",      "aten::pop",            "aten::remove",  "aten::reverse", "aten::Delete",
-      "aten::__delitem__", "aten::update",        "aten::setdefault", "aten::popitem", "aten::add_",
-      "aten::mul_",       "aten::is_grad_enabled", "aten::set_grad_enabled"};
+      "prim::SetAttr",   "prim::RaiseException",  "prim::Print",          "aten::warn",       "aten::append",
+      "aten::extend",    "aten::insert",          "aten::_set_item",      "aten::clear",      "aten::pop",
+      "aten::remove",    "aten::reverse",         "aten::Delete",         "aten::update",     "aten::setdefault",
+      "aten::popitem",   "aten::__delitem__",     "aten::add_",           "aten::mul_",       "aten::is_grad_enabled",
+      "aten::set_grad_enabled"};
   return kHarmless.contains(node.kind().toQualString());
 }
 

@@ -61,6 +61,7 @@ LOAD = [
     ("default value in a list", {"    x: Tensor) -> Tensor:\n    weight": f"    x: Tensor, y: List[Tensor]=[{CALL}]) -> Tensor:\n    weight"}, "torch.from_file"),
     ("default value of what nobody calls", {"  def forward(self: __torch__.Linear,": f"  def idle(self: __torch__.Linear, y: Tensor={CALL}) -> int:\n    return 1\n"
                                             "  def forward(self: __torch__.Linear,"}, "torch.from_file"),
+    ("default value of a function inside a function", instead_of_relu(f"def idle(y: Tensor={CALL}) -> int:", "  return 1", "x1 = x0"), "torch.from_file"),
     ("default value inside annotate", {"    x: Tensor) -> Tensor:\n    weight": f"    x: Tensor, y: Tensor=annotate(Tensor, {CALL})) -> Tensor:\n    weight"}, "torch.from_file"),
     ("constant of a class", {"  bias : Tensor\n": f"  bias : Tensor\n  K : Final[Tensor] = {CALL}\n"}, "torch.from_file"),
     ("state", {"  def forward(self: __torch__.Linear,": f"  def __getstate__(self: __torch__.Linear) -> int:\n    return 1\n"

@@ -272,6 +272,7 @@ def keys(_):
     """Four people, always the same."""
     for seed, name in enumerate(("operator", "submitter", "solver", "verifier"), 1):
         key = Ed25519PrivateKey.from_private_bytes(bytes([seed]) * 32)
+        pathlib.Path(name + ".pem").touch(0o600)
         pathlib.Path(name + ".pem").write_bytes(key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
         pathlib.Path(name + ".pub.pem").write_bytes(key.public_key().public_bytes(
