@@ -19,7 +19,8 @@ Error system_error(std::string_view doing, int reason) {
 Result<InputFile> InputFile::open(const std::string& path) {
   // Nobody waits for the writer of a pipe.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0 && errno == ENOENT) return Error{ErrorCode::kMissing, "is not there", {}};
+  if (descriptor < 0 && (errno == ENOENT || errno == ENOTDIR))
+    return Error{ErrorCode::kMissing, "is not there", {}};
   if (descriptor < 0) return system_error("open", errno);
   struct stat info {};
   if (::fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode))
