@@ -98,6 +98,7 @@ Result<CommitBeaconResult> commit_beacon(const CommitBeaconOptions& options, con
     return usage_error("-o - is not possible: a commitment keeps its secret beside it");
   DGX_CHECK(refuse_existing(options.output, context.clobber));
   DGX_TRY(const auto task, read_task(options.task, context.trust));
+  DGX_CHECK(check_admission_of(options.task, task.body));
   DGX_TRY(const crypto::SecretKey key, read_key(options.key));
   if (options.data) {
     DGX_TRY([[maybe_unused]] const auto data, open_dataset(*options.data, task.body));

@@ -7,6 +7,7 @@
 
 #include "dgx/crypto/random.h"
 #include "dgx/jobs/ledger_name.h"
+#include "dgx/jobs/task_program.h"
 #include "dgx/protocol/verify.h"
 #include "settle_files.h"
 
@@ -204,6 +205,7 @@ Result<Sources> open_sources(const MakeStatement& options, const Recipe& recipe,
     DGX_TRY(out.task, manifest::read_statement<manifest::Task>(*options.task_path));
     DGX_TRY([[maybe_unused]] const auto word,
             trust.check(out.task->key_id, *options.task_path + ": the submitter"));
+    if (recipe.kind == Kind::kAssign) DGX_CHECK(check_admission_of(*options.task_path, out.task->body));
   } else if (recipe.needs_task) {
     return needs(options.kind, "TASK.json");
   }

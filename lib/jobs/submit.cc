@@ -14,6 +14,7 @@
 #include "dgx/manifest/statement.h"
 #include "dgx/program/initial.h"
 #include "dgx/program/lower.h"
+#include "dgx/protocol/admission.h"
 #include "dgx/protocol/estimate.h"
 #include "init_weights.h"
 #include "submit_data.h"
@@ -234,6 +235,7 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   task.policy = parsed.policy;
   task.ledger = parsed.ledger;
   DGX_CHECK(set_price(options, out.result));
+  if (auto admitted = protocol::check_admission(task, step); !admitted) return usage_error(admitted.error().message);
   return out;
 }
 

@@ -7,46 +7,9 @@
 #include "dgx/jobs/cuda_module.h"
 #include "dgx/kernels/cpu/dispatch.h"
 #include "dgx/manifest/trust.h"
-#include "dgx/program/check.h"
-#include "dgx/program/cost.h"
 #include "dgx/program/initial.h"
-#include "dgx/protocol/estimate.h"
 
 namespace dgx::jobs {
-
-Result<std::shared_ptr<const program::Program>> open_program(const std::string& path,
-                                                             const manifest::ProgramReference& reference,
-                                                             const std::string& what) {
-  DGX_TRY(const std::string text, read_file(path, program::kMaxProgramBytes));
-  if (program::program_root(text) != reference.root) {
-    return malformed(path + ": this is not the " + what + " that the task binds");
-  }
-  auto program = program::parse_program(text);
-  if (!program) return within(path, std::move(program).error());
-  if (static_cast<std::int64_t>(program->values.size()) != reference.lines) {
-    return malformed(path + ": " + std::to_string(program->values.size()) + " lines, the task says " +
-                     std::to_string(reference.lines));
-  }
-  return std::make_shared<const program::Program>(std::move(program).value());
-}
-
-namespace {
-
-/// What the task says of the work must follow from its program, or the price would be anybody's word.
-Status check_price(const manifest::Task& task, const program::Program& program, const std::string& path) {
-  const program::Cost cost = program::cost_of(program);
-  if (task.estimate.step_operations != cost.total_operations) {
-    return malformed(path + ": estimate: a step has " + std::to_string(cost.total_operations) + " operations, not " +
-                     std::to_string(task.estimate.step_operations));
-  }
-  if (task.caps.bytes != cost.state_bytes) {
-    return malformed(path + ": caps: a state has " + std::to_string(cost.state_bytes) + " bytes, not " +
-                     std::to_string(task.caps.bytes));
-  }
-  return protocol::check_estimate(task);
-}
-
-}  // namespace
 
 Result<TaskFiles> open_task(const std::string& path, const std::optional<std::string>& program_path,
                             const std::optional<std::string>& trust) {
@@ -59,20 +22,21 @@ Result<TaskFiles> open_task(const std::string& path, const std::optional<std::st
     return usage_error("standard input has no step program beside it", "name the task's file, or the program with --program");
   }
   const std::string file = program_path.value_or(beside(path, ".program.jsonl"));
-  DGX_TRY(auto program, open_program(file, task.body.program, "step program"));
-  if (auto checked = program::check_program(*program, program::ProgramRole::kTraining); !checked) {
-    return within(file, std::move(checked).error());
-  }
-  DGX_CHECK(check_price(task.body, *program, path));
+  DGX_TRY(auto program, open_step_program(file, task.body));
   DGX_TRY(const auto segments, protocol::Segments::of(task.body.steps, task.body.checkpoint_every));
   return TaskFiles{std::move(task), std::move(program), segments, path};
 }
 
 namespace {
 
-bool same_field(const manifest::DatasetField& field, const TensorView& tensor) {
-  const Shape& shape = tensor.shape;
-  return field.dtype == tensor.dtype && !shape.empty() && Shape(shape.begin() + 1, shape.end()) == field.shape;
+/// Number, type and shape of the samples: the order of the data and the place of each sample follow from them.
+Status check_field(std::string_view name, const manifest::DatasetReference& dataset, const TensorView& tensor) {
+  const manifest::DatasetField& field = name == "x" ? dataset.x : dataset.y;
+  Shape named{dataset.samples};
+  named.insert(named.end(), field.shape.begin(), field.shape.end());
+  if (field.dtype == tensor.dtype && named == tensor.shape) return {};
+  return malformed(fmt::format("{} is {} {}, the task's is {} {}", name, name_of(tensor.dtype), to_string(tensor.shape),
+                               name_of(field.dtype), to_string(named)));
 }
 
 }  // namespace
@@ -84,8 +48,8 @@ Result<bundle::Dataset> open_dataset(const std::string& path, const manifest::Ta
     return malformed(path + ": dataset " + digest.brief() + "…, the task is about " + task.dataset.digest.brief() + "…",
                      "use the dataset bundle that the task was submitted with");
   }
-  if (!same_field(task.dataset.x, data.x.view()) || !same_field(task.dataset.y, data.y.view())) {
-    return malformed(path + ": fields are not of the types and shapes that the task names");
+  for (const auto& [name, tensor] : {std::pair("x", data.x.view()), std::pair("y", data.y.view())}) {
+    if (auto checked = check_field(name, task.dataset, tensor); !checked) return within(path, std::move(checked).error());
   }
   return data;
 }

@@ -154,6 +154,7 @@ class Checker {
       if (Status status = next_of(program_.values[n]); !status.ok())
         return within(fmt::format("line {}", n), status.error());
     }
+    DGX_CHECK(nested_entries());
     return role_ == ProgramRole::kTraining ? training() : evaluation();
   }
 
@@ -227,10 +228,36 @@ class Checker {
       return malformed("src: state step must be i64 []");
     if (is_loss && (primitive.dtype != DType::kF32 || !primitive.shape.empty()))
       return malformed("src: state loss must be f32 []");
+    DGX_CHECK(entry_name(name));
     if (primitive.next.has_value() != (role_ == ProgramRole::kTraining)) {
       return malformed(primitive.next ? "next: an evaluation program changes no state" : "next: is missing");
     }
     return once("src", "state " + name);
+  }
+
+  /// A bundle has a group for each part of a name (dgx-bundle(5), "Names").
+  Status entry_name(const std::string& name) {
+    if (!entries_.insert(name).second) return {};  // a second one is refused by once()
+    std::size_t parts = 0;
+    for (std::size_t begin = 0; begin <= name.size(); ++parts) {
+      const std::size_t end = std::min(name.find('/', begin), name.size());
+      const std::string_view part = std::string_view(name).substr(begin, end - begin);
+      if (part.empty() || part == "." || part == "..")
+        return malformed(fmt::format("src: state entry '{}' has an empty, \".\" or \"..\" part", name));
+      begin = end + 1;
+    }
+    if (parts <= kMaxNameParts) return {};
+    return malformed(fmt::format("src: state entry '{}' has more than {} parts", name, kMaxNameParts));
+  }
+
+  /// No entry may be where another one has a group. Names that begin with NAME/ are together in order of bytes.
+  Status nested_entries() const {
+    for (const std::string& name : entries_) {
+      const auto inside = entries_.lower_bound(name + '/');
+      if (inside != entries_.end() && inside->starts_with(name + '/'))
+        return malformed(fmt::format("program: state entry '{}' is the beginning of '{}'", name, *inside));
+    }
+    return {};
   }
 
   Status schedule_input(const Primitive& primitive) {
@@ -282,11 +309,7 @@ class Checker {
     }
     DGX_CHECK(Usage(primitive).check());
     if (primitive.kind == Kind::kChain && !primitive.init) return malformed("init: is missing");
-    const int leaves = leaf_count(primitive, [&](ValueIndex value) { return bytes_of(value); });
-    if (leaves > kMaxLeaves)
-      return malformed(
-          fmt::format("x: one element may open {} leaves, at most {} allowed", leaves, kMaxLeaves));
-    return {};
+    return check_leaves(primitive, [&](ValueIndex value) { return bytes_of(value); });
   }
 
   Status access(const Access& access, const Primitive& primitive) {
@@ -320,7 +343,22 @@ class Checker {
     for (const char* name : {"state step", "state loss"}) {
       if (!inputs_.contains(name)) return malformed(fmt::format("program: no input '{}'", name));
     }
-    return {};
+    return counts_steps();
+  }
+
+  /// The entry `step` is the number of the step to come, for whoever counts and for whoever reads it.
+  [[nodiscard]] Status counts_steps() const {
+    const ValueIndex step = *find_state_input(program_, "step");
+    const ValueIndex next = *program_.values[static_cast<std::size_t>(step)].next;
+    Primitive expected;
+    expected.dtype = DType::kI64;
+    expected.accesses = {Access{step, std::nullopt, {}, std::nullopt}};
+    expected.steps = {Step{kernels::ScalarOp::kAdd, {Operand::access(0), Operand::literal(std::int64_t{1})}}};
+    expected.provenance = program_.values[static_cast<std::size_t>(next)].provenance;
+    if (program_.values[static_cast<std::size_t>(next)] == expected) return {};
+    return malformed(
+        fmt::format("line {}: next: of state step it must be the map \"add x0 1\" of {}[], line {} is not", step, step,
+                    next));
   }
 
   Status evaluation() const {
@@ -333,6 +371,7 @@ class Checker {
   const ProgramRole role_;
   std::vector<ValueType> table_;
   std::set<std::string> inputs_;
+  std::set<std::string> entries_;
   std::int64_t bytes_ = 0;
   std::int64_t operations_ = 0;
 };

@@ -1,8 +1,13 @@
 #include "leaves.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
+#include <utility>
 #include <vector>
+
+#include "dgx/program/check.h"
 
 namespace dgx::program {
 
@@ -15,39 +20,38 @@ using kernels::Step;
 namespace {
 
 constexpr std::int64_t kLeafBytes = 1024;
-constexpr std::size_t kMaxChoices = 128;
-
-/// Sets of leaves, one bit each: one set per way the selects may go. Only sets that no other contains are
-/// kept.
+/// Sets of leaves, one bit each: one set per way the selects may go, none part of another.
 using LeafSet = std::uint64_t;
-using Choices = std::vector<LeafSet>;
+using Ways = std::vector<LeafSet>;
 
-void keep(Choices& choices, LeafSet set) {
-  for (const LeafSet other : choices) {
-    if ((set & ~other) == 0) return;
+/// Sorted by size, larger ones first, so that whatever is kept stays.
+Result<Ways> without_parts(std::vector<LeafSet> all) {
+  std::sort(all.begin(), all.end(), [](LeafSet a, LeafSet b) {
+    return std::pair(-std::popcount(a), a) < std::pair(-std::popcount(b), b);
+  });
+  if (const int most = std::popcount(all.front()); most > kMaxLeaves)
+    return malformed(fmt::format("x: one element may open {} leaves, at most {} allowed", most, kMaxLeaves));
+  Ways kept;
+  for (const LeafSet set : all) {
+    if (std::any_of(kept.begin(), kept.end(), [&](LeafSet other) { return (set & ~other) == 0; })) continue;
+    if (kept.size() == kMaxWays)
+      return malformed(fmt::format("x: more than {} ways through the selects", kMaxWays));
+    kept.push_back(set);
   }
-  std::erase_if(choices, [&](LeafSet other) { return (other & ~set) == 0; });
-  choices.push_back(set);
+  return kept;
 }
 
-Choices merged_if_many(Choices choices) {
-  if (choices.size() <= kMaxChoices) return choices;
-  LeafSet all = 0;
-  for (const LeafSet set : choices) all |= set;
-  return {all};
+Result<Ways> either(Ways a, const Ways& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return without_parts(std::move(a));
 }
 
-Choices either(Choices a, const Choices& b) {
-  for (const LeafSet set : b) keep(a, set);
-  return merged_if_many(std::move(a));
-}
-
-Choices both(const Choices& a, const Choices& b) {
-  Choices result;
+Result<Ways> together(const Ways& a, const Ways& b) {
+  std::vector<LeafSet> all;
   for (const LeafSet first : a) {
-    for (const LeafSet second : b) keep(result, first | second);
+    for (const LeafSet second : b) all.push_back(first | second);
   }
-  return merged_if_many(std::move(result));
+  return without_parts(std::move(all));
 }
 
 bool is_constant(const Access& access) {
@@ -62,9 +66,16 @@ class LeafCounter {
     for (std::size_t n = 0; n < primitive.accesses.size(); ++n) leaf_.push_back(leaf_number(n, byte_size));
   }
 
-  [[nodiscard]] Choices term() const {
-    if (primitive_.kind == kernels::Kind::kDot) return both({opened(0)}, {opened(1)});
-    return both(result(primitive_.steps), primitive_.when.empty() ? Choices{0} : result(primitive_.when));
+  /// Of the first position of a chain, which reads `init`, too; of others that is too much, but they are one line.
+  [[nodiscard]] Result<Ways> term() const {
+    if (primitive_.kind == kernels::Kind::kDot) return together({opened(0)}, {opened(1)});
+    DGX_TRY(Ways ways, result(primitive_.steps));
+    if (!primitive_.when.empty()) {
+      DGX_TRY(const Ways when, result(primitive_.when));
+      DGX_TRY(ways, together(ways, when));
+    }
+    if (!primitive_.init) return ways;
+    return together(ways, of_operand(*primitive_.init, {}));
   }
 
  private:
@@ -90,26 +101,33 @@ class LeafCounter {
     return set;
   }
 
-  [[nodiscard]] Choices of_operand(const Operand& operand, const std::vector<Choices>& steps) const {
+  [[nodiscard]] Ways of_operand(const Operand& operand, const std::vector<Ways>& steps) const {
     if (operand.kind == Operand::Kind::kAccess) return {opened(static_cast<std::size_t>(operand.index))};
     if (operand.kind == Operand::Kind::kStep) return steps[static_cast<std::size_t>(operand.index)];
     return {0};
   }
 
-  [[nodiscard]] Choices result(const std::vector<Step>& list) const {
-    if (list.empty()) return primitive_.accesses.empty() ? Choices{0} : Choices{opened(0)};
-    std::vector<Choices> steps;
-    for (const Step& step : list) {
-      Choices first = of_operand(step.operands[0], steps);
-      if (step.op == ScalarOp::kSelect) {
-        first = both(first, either(of_operand(step.operands[1], steps), of_operand(step.operands[2], steps)));
-      } else {
-        for (int n = 1; n < arity_of(step.op); ++n)
-          first = both(first, of_operand(step.operands[static_cast<std::size_t>(n)], steps));
-      }
-      steps.push_back(std::move(first));
+  [[nodiscard]] Result<Ways> of_step(const Step& step, const std::vector<Ways>& steps) const {
+    const auto operand = [&](int n) { return of_operand(step.operands[static_cast<std::size_t>(n)], steps); };
+    if (step.op == ScalarOp::kSelect) {
+      DGX_TRY(const Ways taken, either(operand(1), operand(2)));
+      return together(operand(0), taken);
     }
-    return steps.back();
+    Ways ways = operand(0);
+    for (int n = 1; n < arity_of(step.op); ++n) {
+      DGX_TRY(ways, together(ways, operand(n)));
+    }
+    return ways;
+  }
+
+  [[nodiscard]] Result<Ways> result(const std::vector<Step>& list) const {
+    if (list.empty()) return without_parts({primitive_.accesses.empty() ? LeafSet{0} : opened(0)});
+    std::vector<Ways> steps;
+    for (const Step& step : list) {
+      DGX_TRY(Ways ways, of_step(step, steps));
+      steps.push_back(std::move(ways));
+    }
+    return std::move(steps.back());
   }
 
   const Primitive& primitive_;
@@ -118,12 +136,10 @@ class LeafCounter {
 
 }  // namespace
 
-int leaf_count(const Primitive& primitive,
-               const std::function<std::int64_t(kernels::ValueIndex)>& byte_size) {
-  int most = 0;
-  for (const LeafSet set : LeafCounter(primitive, byte_size).term())
-    most = std::max(most, std::popcount(set));
-  return most;
+Status check_leaves(const Primitive& primitive,
+                    const std::function<std::int64_t(kernels::ValueIndex)>& byte_size) {
+  DGX_TRY([[maybe_unused]] const Ways ways, LeafCounter(primitive, byte_size).term());
+  return {};
 }
 
 }  // namespace dgx::program

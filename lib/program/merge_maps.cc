@@ -137,7 +137,7 @@ class Merger {
       return (count ? *count : 0) * static_cast<std::int64_t>(size_of(read.dtype));
     };
     return line.steps.size() <= kMaxSteps && line.accesses.size() <= kMaxAccesses &&
-           leaf_count(line, byte_size) <= kMaxLeaves && print_line(line, 65535).size() <= kMaxLineBytes - 64;
+           check_leaves(line, byte_size).ok() && print_line(line, 65535).size() <= kMaxLineBytes - 64;
   }
 
   void account(const Primitive& line, int change) {

@@ -100,12 +100,13 @@ Result<std::shared_ptr<const program::Program>> program_of(const Case& c, const 
   }
   if (!form.evaluation) {
     text += entry_text("loss", DType::kF32, {}, v, v);
-    text += entry_text("step", DType::kI64, {}, v + 1, v + 1);
+    text += entry_text("step", DType::kI64, {}, v + 1, v + 2);
+    text += fmt::format(R"({{"do":["add x0 1"],"k":"map","s":[],"t":"i64","v":{},"x":["{}[]"]}})" "\n", v + 2, v + 1);
   }
   DGX_TRY(program::Program made, program::parse_program(text));
   if (form.keep_last) {
     const kernels::Primitive& kept = made.values[last];
-    text += entry_text("model/z", kept.dtype, kept.shape, v + 2, last);
+    text += entry_text("model/z", kept.dtype, kept.shape, v + 3, last);
     DGX_TRY(made, program::parse_program(text));
   }
   return std::make_shared<const program::Program>(std::move(made));

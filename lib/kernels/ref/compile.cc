@@ -119,6 +119,8 @@ Result<CompiledAccess> Compiler::access(const Access& from) {
     }
     if (is_real) access.fill.real = std::get<float>(*from.fill);
     if (!is_real) access.fill.integer = std::get<std::int64_t>(*from.fill);
+    if (access.dtype == DType::kU8 && to_u8(access.fill.integer) != access.fill.integer)
+      return malformed(fmt::format("the fill {} is no u8", access.fill.integer));
   }
   make_linear(access);
   return access;

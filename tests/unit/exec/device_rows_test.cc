@@ -28,7 +28,7 @@ constexpr const char* kProgram = R"({"k":"input","next":0,"s":[ROW,COL],"src":"s
 {"k":"input","next":15,"s":[ROW,COL],"src":"state model/u","t":"u8","v":5}
 {"k":"input","next":6,"s":[COL],"src":"state model/w","t":"f32","v":6}
 {"k":"input","next":7,"s":[],"src":"state loss","t":"f32","v":7}
-{"k":"input","next":8,"s":[],"src":"state step","t":"i64","v":8}
+{"k":"input","next":17,"s":[],"src":"state step","t":"i64","v":8}
 {"f":[COL],"k":"max","s":[ROW],"t":"f32","v":9,"x":["0[OFROW,ALONG]"]}
 {"do":["sub x0 x1","exp t0"],"k":"map","s":[ROW,COL],"t":"f32","v":10,"x":["0[OFROW,OFCOL]","9[OFROW]"]}
 {"f":[COL],"k":"sum","s":[ROW],"t":"f32","v":11,"x":["10[OFROW,ALONG]"]}
@@ -37,17 +37,19 @@ constexpr const char* kProgram = R"({"k":"input","next":0,"s":[ROW,COL],"src":"s
 {"do":["mul x0 x1"],"f":[COL],"k":"sum","s":[ROW],"t":"f32","v":14,"x":["12[OFROW,ALONG]","6[ALONG]"]}
 {"do":["gt x0 x1"],"k":"map","s":[ROW,COL],"t":"u8","v":15,"x":["12[OFROW,OFCOL]","14[OFROW]"]}
 {"do":["f32 x0","fma t0 x1 x2"],"f":[COL],"k":"sum","s":[ROW],"t":"f32","v":16,"x":["15[OFROW,ALONG]","0[OFROW,GUARDED]?0x1p0","6[ALONG]"]}
+{"do":["add x0 1"],"k":"map","s":[],"t":"i64","v":17,"x":["8[]"]}
 )";
 
 /// A number of the row that is one of its columns': no thread has it but one.
 constexpr const char* kFirstColumn = R"({"k":"input","next":0,"s":[ROW,COL],"src":"state model/a","t":"f32","v":0}
 {"k":"input","next":7,"s":[ROW,COL],"src":"state model/p","t":"f32","v":1}
 {"k":"input","next":2,"s":[],"src":"state loss","t":"f32","v":2}
-{"k":"input","next":3,"s":[],"src":"state step","t":"i64","v":3}
+{"k":"input","next":8,"s":[],"src":"state step","t":"i64","v":3}
 {"f":[COL],"k":"max","s":[ROW],"t":"f32","v":4,"x":["0[OFROW,ALONG]"]}
 {"do":["sub x0 x1"],"k":"map","s":[ROW,COL],"t":"f32","v":5,"x":["0[OFROW,OFCOL]","4[OFROW]"]}
 {"do":["exp x0"],"k":"map","s":[ROW],"t":"f32","v":6,"x":["5[OFROW,0]"]}
 {"do":["mul x0 x1"],"k":"map","s":[ROW,COL],"t":"f32","v":7,"x":["5[OFROW,OFCOL]","6[OFROW]"]}
+{"do":["add x0 1"],"k":"map","s":[],"t":"i64","v":8,"x":["3[]"]}
 )";
 
 std::shared_ptr<const program::Program> program_of(const Form& form) {

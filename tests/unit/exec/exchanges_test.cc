@@ -17,8 +17,9 @@ std::shared_ptr<const program::Program> exchange() {
   // a <- b, b <- a·b + b, c <- what b becomes, d <- b, e <- d.
   std::string text = entry("model/a", 0, 1) + entry("model/b", 1, 7) + entry("model/c", 2, 7) + entry("model/d", 3, 1) + entry("model/e", 4, 3);
   text += R"({"k":"input","next":5,"s":[],"src":"state loss","t":"f32","v":5})" "\n";
-  text += R"({"k":"input","next":6,"s":[],"src":"state step","t":"i64","v":6})" "\n";
+  text += R"({"k":"input","next":8,"s":[],"src":"state step","t":"i64","v":6})" "\n";
   text += R"({"do":["fma x0 x1 x1"],"k":"map","s":[5],"t":"f32","v":7,"x":["0[i0]","1[i0]"]})" "\n";
+  text += R"({"do":["add x0 1"],"k":"map","s":[],"t":"i64","v":8,"x":["6[]"]})" "\n";
   auto program = program::parse_program(text);
   if (!program.ok()) FAIL(program.error().message);
   if (const Status checked = program::check_program(*program); !checked.ok()) FAIL(checked.error().message);

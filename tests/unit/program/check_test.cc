@@ -1,5 +1,7 @@
 #include "dgx/program/check.h"
 
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 
 using namespace dgx;
@@ -8,7 +10,7 @@ using namespace dgx::program;
 namespace {
 
 /// A step with values 0 (f32 [4,6]), 1 (i64 [4]), 2 (f32 [2], the schedule), and the line under test as
-/// number 5.
+/// number 5; line 6 is the next step's number.
 std::string program_with(const std::string& line) {
   return R"({"k":"input","next":0,"s":[4,6],"src":"state model/w","t":"f32","v":0})"
          "\n"
@@ -18,9 +20,12 @@ std::string program_with(const std::string& line) {
          "\n"
          R"({"k":"input","next":3,"s":[],"src":"state loss","t":"f32","v":3})"
          "\n"
-         R"({"k":"input","next":4,"s":[],"src":"state step","t":"i64","v":4})"
+         R"({"k":"input","next":6,"s":[],"src":"state step","t":"i64","v":4})"
          "\n" +
-         line + "\n";
+         line +
+         "\n"
+         R"({"do":["add x0 1"],"k":"map","s":[],"t":"i64","v":6,"x":["4[]"]})"
+         "\n";
 }
 
 Status checked(const std::string& text) {
@@ -140,6 +145,93 @@ TEST_CASE("an element opens at most six leaves on any path") {
                      R"("add x0 x1","add t0 x2","add t1 x3","add t2 x4","add t3 x5","add t4 x6")", "[4]"));
 }
 
+TEST_CASE("a chain's first position opens the leaves of its start, too") {
+  // The term reads two leaves; the start one, and the places that it names.
+  const auto chain = [](int names) {
+    const std::vector<std::string> places{"1[i0]", "1[3-i0]", "1[i0//2]", "1[i0//3]"};
+    std::string coordinates, accesses;
+    for (int n = 0; n < 4; ++n) {
+      coordinates += (n > 0 ? "," : "") + (n < names ? "$" + std::to_string(3 + n) : std::string("0"));
+      if (n < names) accesses += ",\"" + places[static_cast<std::size_t>(n)] + "\"";
+    }
+    return R"({"do":["add acc x0","add t0 x1"],"f":[6],"init":"x2","k":"chain","s":[4],"t":"f32","v":5,)"
+           R"("x":["0[i0,k0]","0[i0,5-k0]","0@2.2.2.3[)" +
+           coordinates + "]?0x0p0\"" + accesses + "]}";
+  };
+  check_accepted(chain(0));
+  check_accepted(chain(3));
+  check_refused(chain(4), "7 leaves");
+}
+
+TEST_CASE("ways through selects are counted up to 128") {
+  // A sum of two, each one of `count` accesses by nested selects: count^2 ways of two leaves.
+  const auto ways = [](int count) {
+    const std::vector<std::string> rows{"i0", "3-i0", "i0//2", "i0//3"};
+    std::string accesses, steps;
+    int access = 0, step = 0;
+    std::vector<int> chosen;
+    for (int side = 0; side < 2; ++side) {
+      for (int n = 0; n < count; ++n, ++access) {
+        accesses += fmt::format("{}\"0[{},{}]\"", access > 0 ? "," : "", rows[static_cast<std::size_t>(access / 6)],
+                                access % 6);
+        if (n == 0) continue;
+        const std::string before = n == 1 ? fmt::format("x{}", access - 1) : fmt::format("t{}", step - 1);
+        steps += fmt::format("{}\"select i0 {} x{}\"", step++ > 0 ? "," : "", before, access);
+      }
+      chosen.push_back(step - 1);
+    }
+    return map(accesses, steps + fmt::format(",\"add t{} t{}\"", chosen[0], chosen[1]), "[4]");
+  };
+  check_accepted(ways(11));
+  check_refused(ways(12), "more than 128 ways");
+}
+
+TEST_CASE("a fill lies in its value's type") {
+  const auto line = [](const std::string& fill) {
+    return R"({"k":"map","s":[2],"t":"u8","v":5,"x":["0[i0]?)" + fill + "\"]}";
+  };
+  const auto refused = [&](const std::string& fill) {
+    std::string text = program_with(line(fill));
+    const std::string from = R"("s":[4,6],"src":"state model/w","t":"f32")";
+    text.replace(text.find(from), from.size(), R"("s":[4],"src":"state model/w","t":"u8")");
+    const Status status = checked(text);
+    return status.ok() ? std::string() : status.error().message;
+  };
+  CHECK(refused("0").empty());
+  CHECK(refused("255").empty());
+  CHECK_THAT(refused("256"), Catch::Contains("the fill 256 is no u8"));
+  CHECK_THAT(refused("-1"), Catch::Contains("the fill -1 is no u8"));
+}
+
+TEST_CASE("the entry step counts the steps") {
+  const std::string good = program_with(map(R"("0[i0,i1]")"));
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    text.replace(text.find(from), from.size(), to);
+    const Status status = checked(text);
+    return status.ok() ? std::string() : status.error().message;
+  };
+  for (const char* other : {"add x0 2", "sub x0 -1", "add 1 x0"})
+    CHECK_THAT(with("add x0 1", other), Catch::Contains("next: of state step"));
+  CHECK_THAT(with(R"("next":6)", R"("next":4)"), Catch::Contains("next: of state step"));
+}
+
+TEST_CASE("a bundle can hold the names of the state") {
+  const auto named = [](const std::string& name) {
+    std::string text = program_with(R"({"k":"input","next":5,"s":[],"src":"state )" + name + R"(","t":"f32","v":5})");
+    const Status status = checked(text);
+    return status.ok() ? std::string() : status.error().message;
+  };
+  CHECK(named("model/a/b/c/d/e/f/g").empty());
+  CHECK(named("model/w.x").empty());
+  CHECK(named("model/w!").empty());  // before the slash in order of bytes
+  CHECK_THAT(named("model/a/b/c/d/e/f/g/h"), Catch::Contains("more than 8 parts"));
+  for (const char* name : {"model/", "model//a", "model/a/", "model/./a", "optimizer/.."})
+    CHECK_THAT(named(name), Catch::Contains("part"));
+  CHECK_THAT(named("model/w/x"), Catch::Contains("'model/w' is the beginning of 'model/w/x'"));
+  CHECK_THAT(named("model/w"), Catch::Contains("a second"));
+}
+
 TEST_CASE("folds have their own rules") {
   const auto fold = [](const std::string& kind, const std::string& f, const std::string& accesses,
                        const std::string& rest = "") {
@@ -180,7 +272,7 @@ TEST_CASE("state entries, schedules and constants come from closed lists") {
   check_refused(input(R"("next":0,"s":[4,6],"src":"state other","t":"f32")", ""), "no state entry");
   check_refused(input(R"("s":[4,6],"src":"state model/v","t":"f32")", ""), "next: is missing");
   check_refused(input(R"("next":1,"s":[4,6],"src":"state model/v","t":"f32")", ""), "next: value 1 is i64");
-  check_refused(input(R"("next":6,"s":[4,6],"src":"state model/v","t":"f32")", ""), "there is no value 6");
+  check_refused(input(R"("next":7,"s":[4,6],"src":"state model/v","t":"f32")", ""), "there is no value 7");
   check_refused(input(R"("of":["lr"],"s":[1],"src":"schedule","t":"f32")", ""), "a second 'schedule'");
   check_refused(input(R"("of":["0x1p0"],"s":[2],"src":"constant","t":"f32")", ""),
                 "1 numbers for 2 elements");

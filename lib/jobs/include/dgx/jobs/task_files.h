@@ -10,6 +10,7 @@
 #include "dgx/exec/executor.h"
 #include "dgx/jobs/compute_device.h"
 #include "dgx/jobs/proof_files.h"
+#include "dgx/jobs/task_program.h"
 #include "dgx/manifest/statement.h"
 #include "dgx/merkle/digests.h"
 #include "dgx/program/program.h"
@@ -28,16 +29,13 @@ struct TaskFiles {
 };
 
 /// Opens task and step program (`program_path`, or TASK.program.jsonl beside the task). The program has the task's root and
-/// number of lines and passes every check, and the task's price follows from it. kMissing, kMalformed, kUnauthorised (signature,
+/// number of lines and passes every check, and so does the task with it (protocol/admission.h). kMissing, kMalformed, kUnauthorised (signature,
 /// or a submitter whom `trust` does not name).
 [[nodiscard]] Result<TaskFiles> open_task(const std::string& path, const std::optional<std::string>& program_path,
                                           const std::optional<std::string>& trust);
 
-/// A line file that a task binds: parsed, checked, with the task's root. `what` names it in messages.
-[[nodiscard]] Result<std::shared_ptr<const program::Program>> open_program(
-    const std::string& path, const manifest::ProgramReference& reference, const std::string& what);
-
-/// Reads the dataset and recomputes its digest. kMalformed unless it is the task's.
+/// Reads the dataset and recomputes its digest. kMalformed unless it is the task's, with as many
+/// samples, of the types and shapes, as the task names.
 [[nodiscard]] Result<bundle::Dataset> open_dataset(const std::string& path, const manifest::Task& task);
 
 /// What the task's built-in model starts from with this seed. kMalformed if its model is none.

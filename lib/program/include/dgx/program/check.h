@@ -5,9 +5,12 @@
 
 namespace dgx::program {
 
-/// Most leaves of 1 KiB that one element of a map, or one term of a fold, may open on any path through its
-/// selects.
+/// Most leaves of 1 KiB that one element of a map, or one term of a fold, may open on any way through its
+/// selects, and most ways (dgx-program(5), "Leaves").
 inline constexpr int kMaxLeaves = 6;
+inline constexpr std::size_t kMaxWays = 128;
+/// Most parts of a state entry's name between slashes.
+inline constexpr std::size_t kMaxNameParts = 8;
 /// Bytes of all values together, and scalar operations of one step: a program beyond is refused before
 /// anything is allocated.
 inline constexpr std::int64_t kMaxValueBytes = std::int64_t{1} << 45;
@@ -29,9 +32,10 @@ enum class ProgramRole {
 /// - an access without fill is inside for every index, by interval arithmetic; `$j` (alone in its coordinate,
 /// one level, an integer value) and `/d` have a fill;
 /// - a dot has two plain accesses, besides the indices that they name; every access and step is used;
-/// - at most kMaxLeaves leaves; a chain's `init` has no fold index, its `when` is an integer;
-/// - inputs: sources and schedule names from the closed lists, one input for each state entry, a `next` of
-/// the same type and shape. kMalformed, naming line and field. Cost: linear in the text.
+/// - at most kMaxLeaves leaves, those of a chain's `init` too; `init` has no fold index, `when` is an integer;
+/// - inputs: sources and schedule names from the closed lists, at most one input for each state entry, names
+/// that a bundle can hold, a `next` of the same type and shape, that of `step` the step after.
+/// kMalformed, naming line and field. Cost: linear in the text.
 [[nodiscard]] Status check_program(const Program& program, ProgramRole role = ProgramRole::kTraining);
 
 }  // namespace dgx::program

@@ -117,7 +117,7 @@ struct CompiledPrimitive {
 ///   value's number type;
 /// - steps' types satisfy result_type; the result is a float for f32 and an integer for i64 and u8; argmax
 ///   gives i64;
-/// - fills are of the accessed value's number type.
+/// - fills are of the accessed value's number type, of a u8 value 0 to 255: a fast copy stores them as they are.
 [[nodiscard]] Result<CompiledPrimitive> compile(const Primitive& primitive, const TypeOf& type_of);
 /// With the table of all values by number; a shorter table has no later values.
 [[nodiscard]] Result<CompiledPrimitive> compile(const Primitive& primitive, std::span<const ValueType> table);

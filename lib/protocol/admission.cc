@@ -1,0 +1,101 @@
+#include "dgx/protocol/admission.h"
+
+#include <fmt/format.h>
+
+#include "dgx/core/checked.h"
+#include "dgx/kernels/schedule.h"
+#include "dgx/manifest/fields.h"
+#include "dgx/program/cost.h"
+#include "dgx/program/specs.h"
+#include "dgx/protocol/estimate.h"
+#include "dgx/protocol/segments.h"
+
+namespace dgx::protocol {
+namespace {
+
+using manifest::DatasetField;
+using manifest::Task;
+
+/// A quarter of where binary32 ends: room for the roundings of any power.
+constexpr double kMaxScheduled = 0x1p126;
+
+Status check_segments(const Task& task) {
+  DGX_TRY(const Segments segments, Segments::of(task.steps, task.checkpoint_every));
+  if (segments.count() <= kMaxSegments) return {};
+  return malformed(
+      fmt::format("checkpoint_every: gives {} segments, at most {} allowed", segments.count(), kMaxSegments));
+}
+
+Status check_countable(std::string_view what, std::int64_t a, std::int64_t b) {
+  const auto product = checked_mul(a, b);
+  if (product && *product <= manifest::kMaxInteger) return {};
+  return malformed(fmt::format("{} exceeds 2^53", what));
+}
+
+Status check_data(const Task& task) {
+  for (const auto& [name, field] : {std::pair("x", &task.dataset.x), std::pair("y", &task.dataset.y)}) {
+    DGX_TRY(const std::int64_t numbers, element_count(field->shape));
+    DGX_CHECK(check_countable(fmt::format("dataset: {}", name), task.dataset.samples, numbers));
+  }
+  return check_countable("batch: times the steps", task.steps, task.batch);
+}
+
+/// All that a program can name of a schedule stays finite if its largest rate r, r / (1 - b1) and r wd do: rates
+/// rise or fall between the ends of their parts.
+Status check_schedule(const Task& task) {
+  const auto schedule = program::schedule_parameters(task.optimizer, task.schedule, task.steps);
+  if (!schedule.ok()) return malformed("schedule: " + schedule.error().message);
+  const double last = kernels::learning_rate_at(*schedule, task.steps - 1);
+  const double rate = std::max(schedule->learning_rate, last);
+  const double scaled = rate / (1.0 - schedule->beta1);
+  const double decay = rate * schedule->weight_decay;
+  for (const double number : {last, rate, scaled, decay}) {
+    if (!(number <= kMaxScheduled))
+      return malformed("schedule: its numbers reach beyond 2^126: the run would end there");
+  }
+  return {};
+}
+
+Status check_batch(const Task& task, const kernels::Primitive& input) {
+  const DatasetField& field = input.source.name == "x" ? task.dataset.x : task.dataset.y;
+  Shape shape{task.batch};
+  shape.insert(shape.end(), field.shape.begin(), field.shape.end());
+  if (input.dtype == field.dtype && input.shape == shape) return {};
+  return malformed(fmt::format("dataset: the program's batch {} is {} {}, the task's {} {}", input.source.name,
+                               name_of(input.dtype), to_string(input.shape), name_of(field.dtype),
+                               to_string(shape)));
+}
+
+/// What the task says of the work must follow from its program, or the price would be anybody's word.
+Status check_price(const Task& task, const program::Program& program) {
+  const program::Cost cost = program::cost_of(program);
+  if (task.estimate.step_operations != cost.total_operations) {
+    return malformed(fmt::format("estimate: a step has {} operations, not {}", cost.total_operations,
+                                 task.estimate.step_operations));
+  }
+  if (task.caps.bytes != cost.state_bytes) {
+    return malformed(
+        fmt::format("caps: a state has {} bytes, not {}", cost.state_bytes, task.caps.bytes));
+  }
+  return check_estimate(task);
+}
+
+}  // namespace
+
+Status check_admission(const Task& task) {
+  DGX_CHECK(check_segments(task));
+  DGX_CHECK(check_data(task));
+  return check_schedule(task);
+}
+
+Status check_admission(const Task& task, const program::Program& program) {
+  DGX_CHECK(check_admission(task));
+  for (const kernels::Primitive& line : program.values) {
+    const bool is_batch =
+        line.kind == kernels::Kind::kInput && line.source.kind == kernels::Source::Kind::kBatch;
+    if (is_batch) DGX_CHECK(check_batch(task, line));
+  }
+  return check_price(task, program);
+}
+
+}  // namespace dgx::protocol

@@ -1,0 +1,127 @@
+#include "dgx/protocol/admission.h"
+
+#include <catch2/catch.hpp>
+
+#include "dgx/program/cost.h"
+#include "dgx/program/specs.h"
+#include "dgx/protocol/estimate.h"
+#include "dgx/protocol/segments.h"
+#include "statements.h"
+
+using namespace dgx;
+using namespace dgx::test;
+using namespace dgx::protocol;
+using manifest::Task;
+
+namespace {
+
+std::string refusal(const Task& task) {
+  const Status status = check_admission(task);
+  if (status.ok()) return {};
+  CHECK(status.error().code == ErrorCode::kMalformed);
+  return status.error().message;
+}
+
+Task scheduled(const std::string& optimizer, const std::string& schedule) {
+  Task out = task();
+  out.optimizer = *program::parse_optimizer_spec(optimizer);
+  out.schedule = *program::parse_schedule_spec(schedule);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("A task has at most 65,536 segments") {
+  Task body = task();
+  body.steps = 2 * kMaxSegments + 1;  // the last step joins the segment before
+  body.checkpoint_every = 2;
+  CHECK(refusal(body).empty());
+  body.steps = 2 * kMaxSegments + 2;
+  CHECK_THAT(refusal(body), Catch::Contains("65537 segments"));
+  body.steps = std::int64_t{1} << 25;
+  CHECK_THAT(refusal(body), Catch::Contains("at most 65536"));
+  body.steps = manifest::kMaxSteps;
+  body.checkpoint_every = manifest::kMaxSteps / kMaxSegments;
+  CHECK(refusal(body).empty());
+}
+
+TEST_CASE("The numbers of a task's data can be counted") {
+  Task body = task();
+  body.dataset.samples = (std::int64_t{1} << 53) / 784;
+  CHECK(refusal(body).empty());
+  ++body.dataset.samples;
+  CHECK_THAT(refusal(body), Catch::Contains("dataset: x"));
+  body = task();
+  body.dataset.samples = body.batch = (std::int64_t{1} << 53) / 784;
+  body.steps = 785;
+  CHECK_THAT(refusal(body), Catch::Contains("batch"));
+}
+
+TEST_CASE("A schedule that nobody can compute to its end is refused") {
+  CHECK(refusal(scheduled("sgd:lr=0.1", "cosine:min=0.1,warmup=99")).empty());
+  CHECK_THAT(refusal(scheduled("sgd:lr=0.1", "cosine:min=0.2")), Catch::Contains("minimum"));
+  CHECK_THAT(refusal(scheduled("sgd:lr=0.1", "linear:warmup=100")), Catch::Contains("warmup"));
+  CHECK(refusal(scheduled("sgd:lr=0.1", "constant:warmup=1000")).empty());
+  // After 99 steps at most 99 factors.
+  CHECK(refusal(scheduled("sgd:lr=1", "step:every=1,gamma=2")).empty());
+  CHECK_THAT(refusal(scheduled("sgd:lr=1", "step:every=1,gamma=1e30")), Catch::Contains("2^126"));
+  CHECK_THAT(refusal(scheduled("sgd:lr=1e30", "step:every=1,gamma=2")), Catch::Contains("2^126"));
+  CHECK(refusal(scheduled("sgd:lr=1e30", "step:every=1,gamma=0")).empty());
+  CHECK_THAT(refusal(scheduled("sgd:lr=1e30,weight-decay=1e30", "constant")), Catch::Contains("2^126"));
+  CHECK_THAT(refusal(scheduled("adam:lr=1e30,betas=0.9999999999999999/0.9", "constant")), Catch::Contains("2^126"));
+  CHECK(refusal(scheduled("adam:lr=1,betas=0.9999999999999999/0.9999999999999999", "constant")).empty());
+}
+
+TEST_CASE("A schedule that is admitted is finite at every step") {
+  const std::vector<std::string> names{"lr", "-lr", "lr/(1-b1^t)", "1/sqrt(1-b2^t)", "1-lr*wd"};
+  int admitted = 0;
+  for (const char* optimizer : {"sgd:lr=1e30", "sgd:lr=1e20,weight-decay=1e18", "adamw:lr=1e22,betas=0.9999999999999999/0.999",
+                                "adamw:lr=1e23,betas=0.9999999999999999/0.999", "adam:lr=0.001"}) {
+    for (const char* schedule : {"constant", "constant:warmup=7", "step:every=1,gamma=1.9", "step:every=1,gamma=1.2,warmup=50",
+                                 "step:every=1,gamma=2.4", "linear:min=0.00001,warmup=3", "cosine"}) {
+      const Task body = scheduled(optimizer, schedule);
+      if (!refusal(body).empty()) continue;
+      ++admitted;
+      const auto parameters = *program::schedule_parameters(body.optimizer, body.schedule, body.steps);
+      INFO(optimizer << ", " << schedule);
+      for (std::int64_t step = 0; step < body.steps; ++step)
+        CHECK(kernels::schedule_scalars(names, parameters, step).ok());
+    }
+  }
+  CHECK(admitted > 10);
+}
+
+TEST_CASE("A task is about its program's batch, work and state") {
+  const auto program = *program::parse_program(
+      R"({"k":"input","next":0,"s":[],"src":"state loss","t":"f32","v":0})" "\n"
+      R"({"k":"input","next":2,"s":[],"src":"state step","t":"i64","v":1})" "\n"
+      R"({"do":["add x0 1"],"k":"map","s":[],"t":"i64","v":2,"x":["1[]"]})" "\n"
+      R"({"k":"input","s":[128,28,28],"src":"batch x","t":"u8","v":3})" "\n");
+  Task body = task();
+  const program::Cost cost = program::cost_of(program);
+  const auto priced = [&] {
+    body.caps.bytes = cost.state_bytes;
+    body.estimate = *estimate({cost.total_operations, cost.state_bytes, body.steps, body.checkpoint_every, body.price},
+                              body.policy);
+  };
+  priced();
+  CHECK(check_admission(body, program).ok());
+  const auto refused = [&] {
+    const Status status = check_admission(body, program);
+    return status.ok() ? std::string() : status.error().message;
+  };
+  body.batch = 64;
+  CHECK_THAT(refused(), Catch::Contains("batch x"));
+  body.batch = 128;
+  body.dataset.x.dtype = DType::kF32;
+  CHECK_THAT(refused(), Catch::Contains("batch x"));
+  body.dataset.x.dtype = DType::kU8;
+  body.caps.bytes += 1;
+  CHECK_THAT(refused(), Catch::Contains("caps"));
+  priced();
+  body.estimate.step_operations += 1;
+  CHECK_THAT(refused(), Catch::Contains("a step has"));
+  priced();
+  body.estimate.reward += 1;
+  CHECK_THAT(refused(), Catch::Contains("estimate"));
+}
