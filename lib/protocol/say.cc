@@ -4,6 +4,7 @@
 
 #include "dgx/manifest/entry_opening.h"
 #include "dgx/manifest/fields.h"
+#include "dgx/program/line.h"
 
 namespace dgx::protocol {
 namespace {
@@ -25,8 +26,23 @@ using merkle::Path;
 using merkle::TensorOpening;
 
 constexpr std::size_t kMaxOperands = 96;
-constexpr std::size_t kMaxNumberBytes = kMaxNumbers * 8;
+constexpr std::size_t kMaxNumberBytes = (kMaxNumbers + kMaxSingles) * 8;
 constexpr std::int64_t kMaxInteger = manifest::kMaxInteger;
+
+// Nothing that a side has to say is over the limit of a move: base64 takes 4 characters for 3 bytes, a character of
+// a text 2 at most (a line has no others), and names and numbers around them less than what is added here.
+constexpr std::size_t in_base64(std::size_t bytes) { return (bytes + 2) / 3 * 4; }
+constexpr std::size_t kAround = 2048;         // the statement around what is said
+constexpr std::size_t kAroundOperand = 256;   // its keys, numbers and shape
+constexpr std::size_t kPathBytes = in_base64(kMaxPath * sizeof(Digest));
+constexpr std::size_t kLineBytes = 2 * program::kMaxLineBytes + kPathBytes;
+constexpr std::size_t kEntryBytes = 2 * kMaxEntryName + kPathBytes + kAroundOperand;
+constexpr std::size_t kTensorBytes = in_base64(merkle::kTensorLeafBytes) + kPathBytes + kAroundOperand;
+static_assert(kAround + in_base64(kMaxNumberBytes) <= manifest::kMaxMoveBytes);
+static_assert(kAround + in_base64(kMaxListed * sizeof(Digest)) <= manifest::kMaxMoveBytes);
+static_assert(kAround + in_base64(kMaxEvidenceBytes) + kLineBytes + kMaxOperands * kAroundOperand <=
+              manifest::kMaxMoveBytes);
+static_assert(kAround + 3 * kEntryBytes + kTensorBytes + kLineBytes <= manifest::kMaxMoveBytes);  // a fault
 
 // Parts that several kinds have.
 

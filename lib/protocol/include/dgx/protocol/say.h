@@ -20,7 +20,9 @@ namespace dgx::protocol {
 /// and whether it is true, is for game.h.
 
 inline constexpr std::size_t kMaxListed = 256;    ///< digests in one move
-inline constexpr std::size_t kMaxNumbers = 2048;  ///< running results in one move; of an argmax half as many
+inline constexpr std::size_t kMaxNumbers = 2048;  ///< running results in one list; of an argmax half as many
+/// Lists of one entry that may stand before another list in one move: fewer than a fold has levels.
+inline constexpr std::size_t kMaxSingles = 32;
 inline constexpr std::size_t kMaxEvidenceBytes = 16384;  ///< of a claim, digests and bytes as they are hashed
 
 // The defender's.

@@ -1,0 +1,61 @@
+// A challenger who opens truly, but another leaf than the one in question.
+#include <catch2/catch.hpp>
+
+#include "disputes.h"
+#include "party_view.h"
+
+using namespace dgx;
+using namespace dgx::test;
+using namespace dgx::protocol;
+
+namespace {
+
+/// Samples of 256 bytes, 37 of them: nine leaves and a part.
+Scene batch_scene() {
+  Sketch s;
+  const int w = s.state("model/w", "f32", {64});
+  s.input("batch x", "f32", {2, 64});
+  s.next(w, s.add({"map", {64}, {"0[i0]", "1[0,i0]", "1[1,i0]"}, {"add x0 x1", "mul t0 x2"}}));
+  return scene_of("batch", s.finish(), 2, 2, 7);
+}
+
+/// The game about the honest solver's batch, up to its leaf.
+Game at_batch(const Scene& scene, TinyParty& honest) {
+  Setup setup;
+  setup.prover = &honest;
+  auto game = Game::open(dispute_of(scene, setup));
+  REQUIRE(game.ok());
+  Player player(scene.program, honest);
+  PartyView view(scene.program, honest);
+  while (game->stage() != Stage::kChooseElement) {
+    const Side side = side_of(game->stage());
+    Say say = Name{0, std::nullopt};
+    if (side == Side::kDefender) say = **player.next(*game);
+    if (game->stage() == Stage::kChooseValue) say = Name{1, view.line(1)};
+    REQUIRE(game->apply(move_of(*game, side, print_say(say))).ok());
+    REQUIRE(!game->decision());
+  }
+  return *std::move(game);
+}
+
+}  // namespace
+
+TEST_CASE("A true opening of another leaf of the dataset convicts nobody") {
+  const Scene scene = batch_scene();
+  TinyParty honest(scene);
+  const Game before = at_batch(scene, honest);
+  int others = 0;
+  for (std::int64_t element = 0; element < 37 * 64; element += 256) {
+    const auto data = honest.data("x", element);
+    REQUIRE(data.ok());
+    for (const std::int64_t index : {0, 1, 63, 64, 127}) {
+      Game game = before;
+      REQUIRE(game.apply(move_of(game, Side::kChallenger, print_say(InputClaim{index, *data}))).ok());
+      REQUIRE(game.decision());
+      INFO(game.decision()->words);
+      CHECK(!game.decision()->falls);
+      others += game.decision()->words.find("is not in the leaf opened") != std::string::npos ? 1 : 0;
+    }
+  }
+  CHECK(others >= 35);
+}
