@@ -283,6 +283,10 @@ Judgement judge_position(const Step& step, const kernels::Primitive& line, std::
   if (!trace.last) return compared(what, right, claimed, not_computed("copy", right, claimed, line.dtype));
   manifest::JudgedScalar scalar = judged_scalar(*trace.last, claimed);
   scalar.result = bits_text(right);
+  if (trace.last->place == kernels::Place::kWhen) {  // which says no: nothing is computed
+    scalar.operation = "keep";
+    scalar.operands = {{bits_text(before.value), "accumulator"}};
+  }
   return compared(what, right, claimed, std::move(scalar));
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <tuple>
 
 #include "claims.h"
 #include "dgx/merkle/digests.h"
@@ -355,6 +356,13 @@ Result<manifest::Ruling> Game::ruling() const {
   if (ground_.element >= 0) out.at.element = ground_.element;
   out.at.position = ground_.position;
   return out;
+}
+
+bool same_ruling(const manifest::Ruling& a, const manifest::Ruling& b) {
+  const auto compared = [](const manifest::Ruling& ruling) {
+    return std::tie(ruling.falls, ruling.statement, ruling.game, ruling.moves, ruling.last, ruling.reason);
+  };
+  return compared(a) == compared(b);
 }
 
 std::string standing_in_words(const Game& game) {

@@ -487,7 +487,7 @@ struct Rules {
       return usage_error(
           fmt::format("game {} was not decided: its statement fell in another", game->id().brief()));
     DGX_TRY(const manifest::Ruling follows, game_at(*game, now).ruling());
-    if (ruling != follows) {
+    if (!same_ruling(ruling, follows)) {
       return malformed(
           fmt::format("is not the ruling that follows from the ledger, which is: {}", follows.words));
     }

@@ -97,6 +97,40 @@ TEST_CASE("a price that does not follow from the program is refused") {
   CHECK(refusal(task).code == ErrorCode::kMalformed);
 }
 
+TEST_CASE("a task that no honest solver could do or defend is refused before anything runs") {
+  const SmallTask task;
+  const auto change = GENERATE(
+      std::function<void(manifest::Task&)>([](manifest::Task& t) { t.optimizer.learning_rate = 1e30; t.optimizer.weight_decay = 1e30; }),
+      std::function<void(manifest::Task&)>([](manifest::Task& t) { t.schedule.kind = kernels::ScheduleKind::kLinear; t.schedule.warmup = t.steps; }),
+      std::function<void(manifest::Task&)>([](manifest::Task& t) { t.dataset.samples = std::int64_t{1} << 53; }),
+      std::function<void(manifest::Task&)>([](manifest::Task& t) { t.batch -= 1; }));
+  post(task, program_text(task), change);
+  CHECK(refusal(task).code == ErrorCode::kMalformed);
+}
+
+TEST_CASE("a program that page and trainer would read differently is refused") {
+  const SmallTask task;
+  const std::string text = program_text(task);
+  const auto refused = [&](const std::string& changed) {
+    post(task, changed);
+    return refusal(task).message;
+  };
+  SECTION("a step counter that is not the count") { CHECK_THAT(refused(with(text, "\"add x0 1\"", "\"add x0 2\"")), Catch::Contains("of state step")); }
+  SECTION("a name that no bundle can hold") { CHECK_THAT(refused(with(text, "state model/0.bias", "state model/0.bias/../x")), Catch::Contains("part")); }
+}
+
+TEST_CASE("a task that counts other samples than its dataset has is refused by who opens the dataset") {
+  const SmallTask task;
+  const auto samples = must(manifest::read_statement<manifest::Task>(task.at("task.json"))).body.dataset.samples;
+  for (const std::int64_t claimed : {samples - 1, samples, samples + 1, 2 * samples}) {
+    post(task, program_text(task), [&](manifest::Task& t) { t.dataset.samples = claimed; });
+    const auto opened = must(jobs::open_task(task.at("task.json"), std::nullopt, std::nullopt));
+    const auto data = jobs::open_dataset(task.at("data.h5"), opened.body());
+    CHECK(data.ok() == (claimed == samples));
+    if (!data.ok()) CHECK_THAT(data.error().message, Catch::Contains("the task's is"));
+  }
+}
+
 TEST_CASE("a state entry's name never becomes a path") {
   const SmallTask task;
   const std::string text = program_text(task);

@@ -222,6 +222,7 @@ class Position:
     def chain(at, accumulator):
         at.accumulator = accumulator
         if "when" in at.line and at.steps("when").number == 0:
+            at.records[-1] = Record(at.records[-1].place, "keep", [Operand(accumulator, "accumulator")], accumulator)
             return accumulator
         return number(at.term().number)
 
@@ -238,11 +239,11 @@ class Position:
     def max(at, best):
         x = Position.candidate(at)
         result = x.number if is_better(x.number, best) else best
-        return at.record(f"max {at.position}", "max", [x, Operand(best, "accumulator")], result)
+        return at.record(f"max {at.position}", "fold max", [x, Operand(best, "accumulator")], result)
 
     @staticmethod
     def argmax(at, before):
         x, (best, where) = Position.candidate(at), before
         result = (x.number, I64(at.position)) if is_better(x.number, best) else before
-        at.record(f"argmax {at.position}", "gt", [x, Operand(best, "accumulator")], result[1])
+        at.record(f"argmax {at.position}", "fold argmax", [x, Operand(best, "accumulator")], result[1])
         return result

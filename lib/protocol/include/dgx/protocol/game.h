@@ -162,6 +162,10 @@ class Game {
   std::optional<Decision> decision_;
 };
 
+/// Whether two rulings say the same of the same game: falls, statement, game, moves, last and reason. What else they
+/// hold is for people (dgx-protocol(7), "Rulings").
+[[nodiscard]] bool same_ruling(const manifest::Ruling& a, const manifest::Ruling& b);
+
 /// "turn 5: the defender must show the value named", or how it ended: for people.
 [[nodiscard]] std::string standing_in_words(const Game& game);
 

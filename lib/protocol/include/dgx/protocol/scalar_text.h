@@ -22,7 +22,8 @@ namespace dgx::protocol {
 /// "dot term 383", "step 2 at position 7"; of a map "step 2".
 [[nodiscard]] std::string place_text(const kernels::ScalarRecord& record, bool folds);
 
-/// An operation of a fold: result and claim are numbers as they are computed.
+/// An operation of a fold: result and claim are numbers as they are computed. A fold's own comparison is a "fold max" or
+/// "fold argmax", which follow dgx-numerics(7), "Folds".
 [[nodiscard]] manifest::JudgedScalar judged_scalar(const kernels::ScalarRecord& record,
                                                    const kernels::Number& claimed);
 
