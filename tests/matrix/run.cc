@@ -43,7 +43,7 @@ class Fnv {
 };
 
 std::uint64_t number_at(const TensorView& tensor, std::size_t i) {
-  if (tensor.dtype == DType::kF32) return std::bit_cast<std::uint32_t>(kernels::canonical_nan(tensor.as<float>()[i]));
+  if (tensor.dtype == DType::kF32) return std::bit_cast<std::uint32_t>(tensor.as<float>()[i]);  // a NaN's bits, too: they are hashed
   if (tensor.dtype == DType::kI64) return static_cast<std::uint64_t>(tensor.as<std::int64_t>()[i]);
   return tensor.bytes[i];
 }
