@@ -42,18 +42,24 @@ class Fnv {
   std::uint64_t hash_ = 0xcbf29ce484222325U;
 };
 
-std::uint64_t number_at(const TensorView& tensor, std::size_t i) {
-  if (tensor.dtype == DType::kF32) return std::bit_cast<std::uint32_t>(tensor.as<float>()[i]);  // a NaN's bits, too: they are hashed
+/// Where a value is hashed there is one NaN; what stays inside an evaluation may have any.
+enum class Nan : std::uint8_t { kOne, kAny };
+
+std::uint64_t number_at(const TensorView& tensor, std::size_t i, Nan nan) {
+  if (tensor.dtype == DType::kF32) {
+    const float number = tensor.as<float>()[i];
+    return std::bit_cast<std::uint32_t>(nan == Nan::kAny ? kernels::canonical_nan(number) : number);
+  }
   if (tensor.dtype == DType::kI64) return static_cast<std::uint64_t>(tensor.as<std::int64_t>()[i]);
   return tensor.bytes[i];
 }
 
 /// Empty, or where and how the bits differ.
-std::string compare(const TensorView& ours, const Tensor& reference) {
+std::string compare(const TensorView& ours, const Tensor& reference, Nan nan = Nan::kOne) {
   if (ours.dtype != reference.dtype() || ours.bytes.size() != reference.bytes().size()) return "another type or size";
   const auto count = static_cast<std::size_t>(reference.count());
   for (std::size_t i = 0; i < count; ++i) {
-    const std::uint64_t a = number_at(ours, i), b = number_at(reference.view(), i);
+    const std::uint64_t a = number_at(ours, i, nan), b = number_at(reference.view(), i, nan);
     if (a != b) return fmt::format("element {} of {} is {:#x}, the definition says {:#x}", i, count, a, b);
   }
   return {};
@@ -114,7 +120,7 @@ class Run {
     for (int repeat = 0; repeat < 2; ++repeat) {  // the second time over what the first left in memory
       if (const Status status = (*evaluator)->run({}, {}); !status.ok()) return status.error().message;
       for (std::size_t v = std::max(reference_.first_line, last() < 2 ? 0 : last() - 2); v <= last(); ++v) {
-        const std::string difference = compare((*evaluator)->value(static_cast<ValueIndex>(v)), reference_.values[v]);
+        const std::string difference = compare((*evaluator)->value(static_cast<ValueIndex>(v)), reference_.values[v], Nan::kAny);
         if (!difference.empty()) return fmt::format("run {}, value {}: {}\n{}", repeat, v, difference, (*evaluator)->explain());
       }
     }
