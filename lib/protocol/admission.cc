@@ -8,6 +8,7 @@
 #include "dgx/program/cost.h"
 #include "dgx/program/specs.h"
 #include "dgx/protocol/estimate.h"
+#include "dgx/protocol/payouts.h"
 #include "dgx/protocol/segments.h"
 
 namespace dgx::protocol {
@@ -80,7 +81,37 @@ Status check_price(const Task& task, const program::Program& program) {
   return check_estimate(task);
 }
 
+/// The bond must at least pay for the check that finds the cheat, twice, and deter whoever gains nothing from outside.
+Status check_bonds(const Task& task) {
+  const manifest::Estimate& estimate = task.estimate;
+  const std::int64_t bond = bonds_of(task).solver;
+  // Three parts of an escrow of at most 2^53.
+  const std::int64_t least = 2 * (estimate.fee + estimate.tax + estimate.treasury);
+  if (bond < least) {
+    return usage_error(fmt::format("the solver's bond of {} is below 2 (fee + tax + treasury) = {}", bond, least),
+                       "the market's solver_bond_ppm is too low for tasks of this price");
+  }
+  if (task.policy.unsafe_bonds == 1) return {};
+  DGX_TRY(const std::int64_t deterring, least_solver_bond(task));
+  if (bond >= deterring) return {};
+  return usage_error(fmt::format("the solver's bond of {} is below C/c - R = {}", bond, deterring),
+                     "dgx-settle bounds; a policy with unsafe_bonds 1 takes such tasks");
+}
+
+Status check_store(const Task& task) {
+  DGX_TRY(const std::int64_t bytes, opening_bytes(task));
+  if (bytes <= task.policy.store_bytes) return {};
+  return usage_error(
+      fmt::format("an opening may take {} bytes, the market's store {}", bytes, task.policy.store_bytes),
+      "fewer or smaller states, or a smaller part of them drawn");
+}
+
 }  // namespace
+
+Status check_terms(const Task& task) {
+  DGX_CHECK(check_bonds(task));
+  return check_store(task);
+}
 
 Status check_admission(const Task& task) {
   DGX_CHECK(check_segments(task));

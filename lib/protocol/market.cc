@@ -13,6 +13,34 @@ bool Market::is_pause(std::int64_t milliseconds) const {
   });
 }
 
+std::int64_t Market::move_deadline(const Game& game, std::int64_t now) const {
+  constexpr std::int64_t kMostWaiting = 63;
+  const std::int64_t window = game.dispute().task.body.policy.window_move_ms;
+  if (game.decision() || side_of(game.stage()) == Side::kChallenger) return now + window;
+  std::int64_t waiting = 0;
+  for (const Digest& task : unsettled_) {
+    const TaskRecord& record = tasks_.at(task);
+    const auto ends = record.games.empty() ? std::vector<std::optional<GameEnd>>{} : ends_of(record, now);
+    for (std::size_t i = 0; i < ends.size(); ++i) {
+      const Game& other = record.games[i].game;
+      const bool awaited = !ends[i] && side_of(other.stage()) == Side::kDefender;
+      if (awaited && record.games[i].id() != game.dispute().challenge.id &&
+          other.dispute().defender() == game.dispute().defender())
+        ++waiting;
+    }
+  }
+  return now + (std::min(waiting, kMostWaiting) + 1) * window;
+}
+
+Status Market::check_pause(const manifest::Signed<manifest::Body>& statement, bool must) {
+  const auto* head = std::get_if<manifest::TreeHead>(&statement.body);
+  const bool is = head != nullptr && head->pause;
+  if (is == must) return {};
+  if (is) return malformed("pause: the operator was not away, or nothing waited");
+  return usage_error("the ledger was silent for more than two heartbeats while a deadline ran",
+                     "if the clock is right, --after-pause records the pause and moves every deadline");
+}
+
 Result<Market> Market::replay(const ledger::Log& log) {
   Market out;
   for (std::size_t i = 0; i < log.entries.size(); ++i) {

@@ -7,6 +7,7 @@
 
 #include "dgx/core/checked.h"
 #include "dgx/manifest/fields.h"
+#include "dgx/protocol/admission.h"
 #include "dgx/protocol/estimate.h"
 #include "dgx/protocol/segments.h"
 #include "dgx/protocol/verify.h"
@@ -48,33 +49,6 @@ struct Rules {
   }
   [[nodiscard]] Status has(const Digest& account, std::int64_t amount, std::string_view what) const {
     return has(account.hex(), amount, what);
-  }
-
-  /// The bond must at least pay for the check that finds the cheat, twice, and deter whoever gains nothing
-  /// from outside.
-  [[nodiscard]] static Status check_bonds(const manifest::Task& task) {
-    const manifest::Estimate& estimate = task.estimate;
-    const std::int64_t bond = bonds_of(task).solver;
-    // Three parts of an escrow of at most 2^53.
-    const std::int64_t least = 2 * (estimate.fee + estimate.tax + estimate.treasury);
-    if (bond < least) {
-      return usage_error(
-          fmt::format("the solver's bond of {} is below 2 (fee + tax + treasury) = {}", bond, least),
-          "the market's solver_bond_ppm is too low for tasks of this price");
-    }
-    if (task.policy.unsafe_bonds == 1) return {};
-    DGX_TRY(const std::int64_t deterring, least_solver_bond(task));
-    if (bond >= deterring) return {};
-    return usage_error(fmt::format("the solver's bond of {} is below C/c - R = {}", bond, deterring),
-                       "dgx-settle bounds; a policy with unsafe_bonds 1 takes such tasks");
-  }
-
-  [[nodiscard]] static Status check_store(const manifest::Task& task) {
-    DGX_TRY(const std::int64_t bytes, opening_bytes(task));
-    if (bytes <= task.policy.store_bytes) return {};
-    return usage_error(
-        fmt::format("an opening may take {} bytes, the market's store {}", bytes, task.policy.store_bytes),
-        "fewer or smaller states, or a smaller part of them drawn");
   }
 
   void move(const std::string& from, const std::string& to, std::int64_t amount) {
@@ -142,10 +116,10 @@ struct Rules {
                          "submit it with dgx-submit --ledger");
     DGX_CHECK(of_this_ledger(*task.ledger));
     if (task.policy != *market.policy_) return usage_error("the task's policy is not the ledger's");
+    DGX_CHECK(check_admission(task));
     DGX_CHECK(check_estimate(task));
     DGX_CHECK(has(statement.key_id, task.estimate.escrow, "the escrow"));
-    DGX_CHECK(check_bonds(task));
-    DGX_CHECK(check_store(task));
+    DGX_CHECK(check_terms(task));
     TaskRecord record;
     record.task = signed_as(task);
     record.posted_ms = now;
@@ -155,13 +129,15 @@ struct Rules {
     return {};
   }
 
-  /// For information: exact tasks need none. Of the task's parties, once each: it has up to 256 KiB and costs nothing.
+  /// For information: exact tasks need none. Of the task's parties, once each: it has up to 256 KiB and costs
+  /// nothing.
   Status operator()(const manifest::Profile& profile) {
     DGX_TRY(TaskRecord* const record, record_of(profile.task));
     const Digest& who = statement.key_id;
     if (who != record->task.key_id && who != record->solver && who != record->verifier)
       return unauthorised("a profile is signed by the task's submitter, solver or verifier");
-    if (!record->profiles.insert(who).second) return usage_error("its signer's profile is in the ledger already");
+    if (!record->profiles.insert(who).second)
+      return usage_error("its signer's profile is in the ledger already");
     return {};
   }
 
@@ -411,27 +387,6 @@ struct Rules {
     return of_this_ledger(head.ledger);
   }
 
-  /// When the move awaited is due. A defender's moves fall due one after another, over all games in which the
-  /// ledger awaits that key: so many games at once cannot make them late.
-  [[nodiscard]] std::int64_t move_deadline(const Game& game) const {
-    constexpr std::int64_t kMostWaiting = 63;
-    const std::int64_t window = game.dispute().task.body.policy.window_move_ms;
-    if (game.decision() || side_of(game.stage()) == Side::kChallenger) return now + window;
-    std::int64_t waiting = 0;
-    for (const Digest& task : market.unsettled_) {
-      const TaskRecord& record = market.tasks_.at(task);
-      const auto ends = record.games.empty() ? std::vector<std::optional<GameEnd>>{} : ends_of(record, now);
-      for (std::size_t i = 0; i < ends.size(); ++i) {
-        const Game& other = record.games[i].game;
-        const bool awaited = !ends[i] && side_of(other.stage()) == Side::kDefender;
-        if (awaited && record.games[i].id() != game.dispute().challenge.id &&
-            other.dispute().defender() == game.dispute().defender())
-          ++waiting;
-      }
-    }
-    return now + (std::min(waiting, kMostWaiting) + 1) * window;
-  }
-
   Status operator()(const manifest::Challenge& challenge) {
     DGX_TRY(TaskRecord* const record, record_of(challenge.task));
     DGX_CHECK(of_proof(*record, challenge.proof));
@@ -444,7 +399,7 @@ struct Rules {
         challenge.about == manifest::About::kWitness || challenge.about == manifest::About::kRow;
     if (draws && record->verdict && record->verdict->body.beacon) dispute.beacon = record->beacon;
     DGX_TRY(Game game, Game::open(std::move(dispute)));
-    const std::int64_t deadline = move_deadline(game);
+    const std::int64_t deadline = market.move_deadline(game, now);
     record->games.push_back({std::move(game), terms.bond, terms.counted, now, deadline, std::nullopt});
     move(statement.key_id.hex(), "bonds", terms.bond);
     return {};
@@ -473,7 +428,7 @@ struct Rules {
     }
     DGX_CHECK(game->game.apply(signed_as(turn)));
     game->last_ms = now;
-    game->deadline_ms = move_deadline(game->game);
+    game->deadline_ms = market.move_deadline(game->game, now);
     return {};
   }
 
@@ -500,20 +455,6 @@ struct Rules {
     return usage_error("a receipt is no entry", "receipts lie beside the ledger");
   }
 };
-
-namespace {
-
-/// After a pause the ledger goes on with a tree head that says so, and at no other time is there one.
-Status check_pause(const Signed<Body>& statement, bool must) {
-  const auto* head = std::get_if<manifest::TreeHead>(&statement.body);
-  const bool is = head != nullptr && head->pause;
-  if (is == must) return {};
-  if (is) return malformed("pause: the operator was not away, or nothing waited");
-  return usage_error("the ledger was silent for more than two heartbeats while a deadline ran",
-                     "if the clock is right, --after-pause records the pause and moves every deadline");
-}
-
-}  // namespace
 
 Status Market::apply(const Signed<Body>& statement, std::int64_t milliseconds) {
   const std::string_view kind = manifest::name_of(manifest::kind_of(statement.body));

@@ -332,7 +332,8 @@ def caught_by_a_stranger(market):
     time.sleep(2.2)
     market.append("cheat.jsonl")
     for who, place in (("solver", "cheat.run"), ("mallory", "cheat.fetched")):
-        market.run("dgx-bisect", "move", "cheat.json", "cheat.jsonl", "--from", place, "--data", "data.h5", "--key", f"{who}.pem", "--notes", f"{who}.notes")
+        market.run("dgx-bisect", "move", "cheat.json", "cheat.jsonl", "--from", place, "--data", "data.h5", "--key", f"{who}.pem", "--notes", f"{who}.notes",
+                   *(["--drill"] if who == "solver" else []))
     market.append("cheat.jsonl")
     time.sleep(4.5)
     market.run("dgx-settle", "run", market.ledger, "--key", "operator.pem")

@@ -18,6 +18,7 @@
 #include "dgx/protocol/verify.h"
 #include "dispute_party.h"
 #include "pinpoint.h"
+#include "statements.h"
 
 namespace {
 
@@ -162,8 +163,9 @@ class Setting {
     std::vector<Digest> states = scene_.digests();
     const auto end = static_cast<std::size_t>(segment_.index) + 1;
     if (role_ == Role::kProver) states[end] = must(liar_.state(segment_.end));
-    const manifest::Proof proof{scene_.files().task.id, manifest::states_root(states), states.front(),
-                                states.back(),          scene_.files().body().steps,   0};
+    manifest::Proof proof{scene_.files().task.id, manifest::states_root(states), states.front(),
+                          states.back(),          scene_.files().body().steps,   {}};
+    test::say_an_end(proof);  // the games are about segments
     const auto& prover = role_ == Role::kProver ? keys_.liar : keys_.honest;
     protocol::Dispute out{
         scene_.files().task, must(manifest::seal(proof, prover)), std::nullopt, std::nullopt, {}};

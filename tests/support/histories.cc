@@ -12,14 +12,12 @@
 #include "dgx/merkle/digests.h"
 #include "dgx/merkle/tree.h"
 #include "dgx/protocol/draw.h"
-#include "dgx/protocol/estimate.h"
 #include "dgx/protocol/player.h"
 #include "dgx/protocol/segments.h"
 #include "dgx/protocol/settlement.h"
 #include "dgx/protocol/verify.h"
+#include "history_stage.h"
 #include "liars.h"
-#include "parties.h"
-#include "scenes.h"
 #include "statements.h"
 
 namespace dgx::test {
@@ -34,82 +32,6 @@ using protocol::Market;
 using protocol::Side;
 using protocol::TaskRecord;
 using protocol::TaskState;
-
-constexpr std::uint8_t kOperator = 1, kSubmitter = 2, kSolver = 3, kVerifier = 4, kWatcher = 5,
-                       kFirstStranger = 6;
-constexpr std::uint8_t kKeys = 10;
-constexpr std::int64_t kMoney = 200'000;
-constexpr std::int64_t kWindow = 4'000'000;
-constexpr std::int64_t kMove = 1'600'000;
-constexpr std::int64_t kSteps = 8, kEvery = 2;
-
-const crypto::PublicKey& public_key(std::uint8_t who) {
-  static const std::vector<crypto::PublicKey> keys = [] {
-    std::vector<crypto::PublicKey> out;
-    for (std::uint8_t i = 0; i < kKeys; ++i) out.push_back(key(i).public_key());
-    return out;
-  }();
-  return keys[who];
-}
-const Digest& id_of(std::uint8_t who) {
-  static const std::vector<Digest> ids = [] {
-    std::vector<Digest> out;
-    for (std::uint8_t i = 0; i < kKeys; ++i) out.push_back(key_id(i));
-    return out;
-  }();
-  return ids[who];
-}
-
-/// Signatures are checked where statements are read, not by the market: here only ids have to be their own.
-template <class T>
-Signed<T> said(const T& body, std::uint8_t who) {
-  return {body, statement_id(payload_of(Body(body), public_key(who))), public_key(who), id_of(who), {}};
-}
-template <class T>
-Signed<Body> any(const Signed<T>& s) {
-  return {Body(s.body), s.id, s.signer, s.key_id, {}};
-}
-
-Policy policy() {
-  Policy out = test::policy();
-  out.window_proof_ms = out.window_reveal_ms = out.window_challenge_ms = out.window_delivery_ms = kWindow;
-  out.window_move_ms = kMove;
-  out.sample_ppm = 500'000;
-  out.solver_bond_ppm = 200'000;
-  out.verifier_bond_ppm = 100'000;
-  return out;
-}
-
-/// The task and what is right about it.
-struct Stage {
-  Scene scene = small_scene(kSteps, kEvery);
-  Signed<LedgerPolicy> ledger = said(LedgerPolicy{policy(), digest("nonce of the histories")}, kOperator);
-  std::unique_ptr<TinyParty> honest;
-  std::vector<protocol::Segment> segments;
-
-  Stage() {
-    Task task = scene.task.body;
-    task.policy = policy();
-    task.ledger = ledger.id;
-    task.price = 100'000'000;
-    task.caps.bytes = 1'000;
-    const auto estimated =
-        protocol::estimate({1'000, task.caps.bytes, kSteps, kEvery, task.price}, task.policy);
-    if (!estimated.ok()) std::abort();
-    task.estimate = *estimated;
-    scene.task = said(task, kSubmitter);
-    honest = std::make_unique<TinyParty>(scene);
-    const auto all = *protocol::Segments::of(kSteps, kEvery);
-    for (std::int64_t i = 0; i < all.count(); ++i) segments.push_back(all[i]);
-  }
-};
-
-std::vector<Digest> committed(const Stage& stage, TinyParty& party) {
-  std::vector<Digest> out{party.state_record(0).digest};
-  for (const protocol::Segment& segment : stage.segments)
-    out.push_back(party.state_record(segment.end).digest);
-  return out;
-}
 
 /// One history: everybody's plans, drawn at the beginning, and the market that they act in.
 class History {
@@ -170,10 +92,10 @@ class History {
   }
 
   void begin() {
-    must_begin(any(stage_.ledger));
+    must_begin(any_of_kind(stage_.ledger));
     for (std::uint8_t who = kSubmitter; who < kKeys; ++who)
-      must_begin(any(said(Deposit{id_of(who), kMoney, "first", stage_.ledger.id}, kOperator)));
-    must_begin(any(stage_.scene.task));
+      must_begin(any_of_kind(said(Deposit{id_of(who), kMoney, "first", stage_.ledger.id}, kOperator)));
+    must_begin(any_of_kind(stage_.scene.task));
   }
 
   void must_begin(const Signed<Body>& statement) {
@@ -204,12 +126,12 @@ class History {
   }
   template <class T>
   bool say(const T& body, std::uint8_t who) {
-    return take(any(said(body, who)));
+    return take(any_of_kind(said(body, who)));
   }
   /// What an honest party says has to be taken.
   template <class T>
   void must(const T& body, std::uint8_t who, std::string_view what) {
-    const Status status = market_.apply(any(said(body, who)), now_);
+    const Status status = market_.apply(any_of_kind(said(body, who)), now_);
     if (!status.ok()) problem_ = fmt::format("honest {} refused: {}", what, status.error().message);
     ++total_.statements;
   }
@@ -219,11 +141,11 @@ class History {
     const bool away = dice_.one_in(40);
     now_ += away ? 1'000'000 + dice_.below(1'000'000'000) : 1 + dice_.below(190'000);
     const bool pause = market_.is_pause(now_);
-    take(any(said(TreeHead{stage_.ledger.id, {digest("head"), 1}, now_, pause}, kOperator)));
+    take(any_of_kind(said(TreeHead{stage_.ledger.id, {digest("head"), 1}, now_, pause}, kOperator)));
   }
 
   void settle() {
-    for (const Settlement& due : market_.due(now_)) take(any(said(due, kOperator)));
+    for (const Settlement& due : market_.due(now_)) take(any_of_kind(said(due, kOperator)));
   }
 
   void act(std::uint8_t who) {
@@ -358,7 +280,6 @@ class History {
     const auto out =
         protocol::assemble_verdict(stage_.scene.task.body, assignment, digests_, rows, digest("nonce"));
     if (!out.ok()) problem_ = "verdict: " + out.error().message;
-    rows_ = rows;
     return *out;
   }
 
@@ -443,7 +364,6 @@ class History {
         say(Withdrawal{id_of(who).hex(), 1 + dice_.below(kMoney / 8),
                        fmt::format("{}", dice_.below(1'000'000)), stage_.ledger.id},
             who);
-        withdrawn_[who] = true;
         break;
       case 2:
         if (record().proof) deliver(who);
@@ -548,14 +468,12 @@ class History {
   Histories& total_;
   protocol::Player honest_player_;
   std::array<bool, kFirstStranger> honest_{};
-  std::array<bool, kKeys> withdrawn_{};
   std::unique_ptr<TinyParty> cheat_, slander_;
   std::unique_ptr<protocol::Player> cheat_player_, slander_player_;
   TinyParty* prover_ = nullptr;
   std::optional<std::int64_t> wrong_segment_;  ///< of the solver's proof
   std::int64_t slandered_ = 0;                 ///< the segment that a lying verifier calls wrong
   std::vector<Digest> digests_, leaves_;       ///< the committed states
-  std::vector<VerdictRow> rows_;
   Market market_;
   std::int64_t now_ = 0;
   std::string problem_;

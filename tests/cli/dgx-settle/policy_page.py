@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The policy keys of dgx-protocol(7), made from `dgx-settle bounds --json` on standard input.
+"""The policy keys of dgx-money(7), made from `dgx-settle bounds --json` on standard input.
 
 usage: policy_page.py [PAGE]        with PAGE: says whether it has exactly this text
 """

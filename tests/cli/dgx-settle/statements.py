@@ -275,6 +275,7 @@ def keys(_):
         pathlib.Path(name + ".pem").touch(0o600)
         pathlib.Path(name + ".pem").write_bytes(key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
+        pathlib.Path(name + ".pem").chmod(0o600)
         pathlib.Path(name + ".pub.pem").write_bytes(key.public_key().public_bytes(
             serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo))
 

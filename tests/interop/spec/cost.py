@@ -1,4 +1,4 @@
-"""What a step and a task cost: dgx-program(5), "Cost", and dgx-protocol(7), "Estimate"."""
+"""What a step and a task cost: dgx-program(5), "Cost", and dgx-money(7), "Estimate"."""
 
 import math
 

@@ -18,7 +18,12 @@ inline constexpr std::int64_t kMaxSegments = 65536;
 /// numbers of its schedule computed at every step. kMalformed, naming the field.
 [[nodiscard]] Status check_admission(const manifest::Task& task);
 
-/// The same, and that the task is about this program, which has passed check_program(): work, state and batch are
+/// What a ledger asks of a task beside: a solver's bond that pays at least twice for the check that finds a cheat, and deters
+/// whoever gains nothing from outside (unless the policy has unsafe_bonds); an opening that fits into the store. kUsage,
+/// with the numbers.
+[[nodiscard]] Status check_terms(const manifest::Task& task);
+
+/// The same as the first, and that the task is about this program, which has passed check_program(): work, state and batch are
 /// those that the task names, and its price follows from them. For whoever submits, offers, assigns, trains or
 /// verifies.
 [[nodiscard]] Status check_admission(const manifest::Task& task, const program::Program& program);

@@ -12,7 +12,7 @@ namespace dgx::protocol {
 /// One line of `dgx-settle bounds`: a number the closed forms give, next to what the policy says.
 struct Bound {
   std::string name;     ///< "solver_bond", …
-  std::string formula;  ///< as in dgx-protocol(7), "Money"
+  std::string formula;  ///< as in dgx-money(7), "Money"
   std::string value;    ///< decimal
   std::string policy;   ///< the policy's own number, or empty
   bool holds = true;    ///< whether the policy's number satisfies it

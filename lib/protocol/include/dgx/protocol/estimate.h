@@ -18,7 +18,7 @@ struct EstimateInput {
   std::int64_t price = 0;  ///< base units per 10^9 operations
 };
 
-/// Work and money of a task (dgx-protocol(7), "Estimate"). Work: train = steps · step, prove = states · bytes
+/// Work and money of a task (dgx-money(7), "Estimate"). Work: train = steps · step, prove = states · bytes
 /// · kOperationsPerHashedByte, verify = sampled segments · longest segment · step. Money: reward = price ·
 /// (train + prove), fee = verifier_fee + price · verify, tax and treasury their parts of the reward, margin
 /// its part of reward and fee; divisions floor. kUsage if a number exceeds 2^53: split the task.

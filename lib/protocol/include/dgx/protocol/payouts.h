@@ -45,7 +45,7 @@ struct Stakes {
   std::vector<DecidedGame> games;   ///< all of the task, as logged
 };
 
-/// The money of an outcome (dgx-protocol(7), "MONEY"): payouts sum to exactly the escrow, once assigned both
+/// The money of an outcome (dgx-money(7), "MONEY"): payouts sum to exactly the escrow, once assigned both
 /// bonds, and the bonds of the challengers who lost. Bonds that go back to their owners are not in it. With
 /// kConvicted a game against the proof has been won.
 [[nodiscard]] std::vector<manifest::Payout> payouts(const manifest::Task& task, manifest::Reason reason,

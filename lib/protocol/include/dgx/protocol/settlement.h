@@ -152,15 +152,23 @@ class Market {
   [[nodiscard]] std::vector<manifest::Settlement> due(std::int64_t milliseconds) const;
   [[nodiscard]] const std::optional<manifest::Policy>& policy() const { return policy_; }
 
-  /// Bytes that each of a ledger's files keeps free for all that open tasks, open games and balances can still need
-  /// (dgx-ledger(5), "LIMITS"). Cost: linear in accounts and unsettled tasks.
+  /// Bytes that each of a ledger's files keeps free for all that open tasks, open games and balances can
+  /// still need (dgx-ledger(5), "LIMITS"). Cost: linear in accounts and unsettled tasks.
   [[nodiscard]] std::size_t reserved_bytes() const;
-  /// By how much at most that grows when `statement` is logged, if apply() takes it; nullopt if the statement is what the
-  /// room is kept for.
-  [[nodiscard]] std::optional<std::size_t> reserve_of(const manifest::Signed<manifest::Body>& statement) const;
+  /// By how much at most that grows when `statement` is logged, if apply() takes it; nullopt if the statement
+  /// is what the room is kept for.
+  [[nodiscard]] std::optional<std::size_t> reserve_of(
+      const manifest::Signed<manifest::Body>& statement) const;
 
  private:
   friend struct Rules;
+
+  /// When the move that a game awaits at `now`, in market time, is due. A defender's moves fall due one after
+  /// another, over all games in which the ledger awaits that key: so many games at once cannot make them
+  /// late.
+  [[nodiscard]] std::int64_t move_deadline(const Game& game, std::int64_t now) const;
+  /// After a pause the ledger goes on with a tree head that says so, and at no other time is there one.
+  [[nodiscard]] static Status check_pause(const manifest::Signed<manifest::Body>& statement, bool must);
 
   std::optional<manifest::Policy> policy_;
   Digest operator_;

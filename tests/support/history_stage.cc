@@ -1,0 +1,68 @@
+#include "history_stage.h"
+
+#include <cstdlib>
+
+#include "dgx/protocol/estimate.h"
+#include "statements.h"
+
+namespace dgx::test {
+namespace {
+
+manifest::Policy long_windows() {
+  constexpr std::int64_t kWindow = 4'000'000;
+  constexpr std::int64_t kMove = 1'600'000;
+  manifest::Policy out = policy();
+  out.window_proof_ms = out.window_reveal_ms = out.window_challenge_ms = out.window_delivery_ms = kWindow;
+  out.window_move_ms = kMove;
+  out.sample_ppm = 500'000;
+  out.solver_bond_ppm = 200'000;
+  out.verifier_bond_ppm = 100'000;
+  return out;
+}
+
+}  // namespace
+
+const crypto::PublicKey& public_key(std::uint8_t who) {
+  static const std::vector<crypto::PublicKey> keys = [] {
+    std::vector<crypto::PublicKey> out;
+    for (std::uint8_t i = 0; i < kKeys; ++i) out.push_back(key(i).public_key());
+    return out;
+  }();
+  return keys[who];
+}
+
+const Digest& id_of(std::uint8_t who) {
+  static const std::vector<Digest> ids = [] {
+    std::vector<Digest> out;
+    for (std::uint8_t i = 0; i < kKeys; ++i) out.push_back(key_id(i));
+    return out;
+  }();
+  return ids[who];
+}
+
+Stage::Stage()
+    : scene(small_scene(kSteps, kEvery)),
+      ledger(said(manifest::LedgerPolicy{long_windows(), digest("nonce of the histories")}, kOperator)) {
+  manifest::Task task = scene.task.body;
+  task.policy = long_windows();
+  task.ledger = ledger.id;
+  task.price = 100'000'000;
+  task.caps.bytes = 1'000;
+  const auto estimated =
+      protocol::estimate({1'000, task.caps.bytes, kSteps, kEvery, task.price}, task.policy);
+  if (!estimated.ok()) std::abort();
+  task.estimate = *estimated;
+  scene.task = said(task, kSubmitter);
+  honest = std::make_unique<TinyParty>(scene);
+  const auto all = *protocol::Segments::of(kSteps, kEvery);
+  for (std::int64_t i = 0; i < all.count(); ++i) segments.push_back(all[i]);
+}
+
+std::vector<Digest> committed(const Stage& stage, TinyParty& party) {
+  std::vector<Digest> out{party.state_record(0).digest};
+  for (const protocol::Segment& segment : stage.segments)
+    out.push_back(party.state_record(segment.end).digest);
+  return out;
+}
+
+}  // namespace dgx::test

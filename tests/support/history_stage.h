@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "dgx/manifest/statement.h"
+#include "dgx/protocol/segments.h"
+#include "parties.h"
+#include "scenes.h"
+
+namespace dgx::test {
+
+/// What all drawn histories of markets share: who takes part, the task, and what is right about it.
+inline constexpr std::uint8_t kOperator = 1, kSubmitter = 2, kSolver = 3, kVerifier = 4, kWatcher = 5,
+                              kFirstStranger = 6;
+inline constexpr std::uint8_t kKeys = 10;
+inline constexpr std::int64_t kMoney = 200'000;  ///< of everybody but the operator, at first
+inline constexpr std::int64_t kSteps = 8, kEvery = 2;
+
+[[nodiscard]] const crypto::PublicKey& public_key(std::uint8_t who);
+[[nodiscard]] const Digest& id_of(std::uint8_t who);
+
+/// A statement that nobody signed: signatures are checked where statements are read, the market only asks for
+/// ids.
+template <class T>
+[[nodiscard]] manifest::Signed<T> said(const T& body, std::uint8_t who) {
+  return {body,
+          manifest::statement_id(manifest::payload_of(manifest::Body(body), public_key(who))),
+          public_key(who),
+          id_of(who),
+          {}};
+}
+template <class T>
+[[nodiscard]] manifest::Signed<manifest::Body> any_of_kind(const manifest::Signed<T>& s) {
+  return {manifest::Body(s.body), s.id, s.signer, s.key_id, {}};
+}
+
+/// A task of four segments of two steps of the small scene, in a market whose windows take an hour and more.
+struct Stage {
+  Stage();
+
+  Scene scene;
+  manifest::Signed<manifest::LedgerPolicy> ledger;
+  std::unique_ptr<TinyParty> honest;
+  std::vector<protocol::Segment> segments;
+};
+
+/// The states that a party commits to.
+[[nodiscard]] std::vector<Digest> committed(const Stage& stage, TinyParty& party);
+
+}  // namespace dgx::test
