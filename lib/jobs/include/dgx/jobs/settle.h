@@ -44,7 +44,7 @@ struct LedgerWriter {
   /// such a gap is kUsage, since a clock that jumps looks the same.
   bool after_pause = false;
   std::size_t most_bytes = ledger::kMaxLedgerBytes;  ///< of each of the ledger's files
-  std::optional<std::string> store;  ///< what participants put openings, deliveries and chunks into, for append
+  std::optional<std::string> store = {};  ///< what participants put openings, deliveries and chunks into, for append
   int threads = 1;
 };
 
