@@ -145,7 +145,7 @@ TEST_CASE("no statement is longer than the room that is kept for it") {
   std::sort(payouts.begin(), payouts.end(), [](const Payout& a, const Payout& b) { return a.account < b.account; });
   CHECK(line_bytes(Settlement{any_digest, Reason::kNoAssignment, payouts}) <= 16 * kKiB);
 
-  const Bytes numbers(kMaxNumbers * 8, 255);
+  const Bytes numbers((kMaxNumbers + kMaxSingles) * 8, 255);
   const auto object = [](const Say& say) { return print_say(say); };
   CHECK(line_bytes(Move{any_digest, any_digest, kMaxTurn, any_digest, object(NumbersPost{numbers})}) <= 32 * kKiB);
   const std::vector<Digest> listed(kMaxListed, any_digest);
