@@ -37,12 +37,6 @@ Result<manifest::Signed<manifest::Task>> read_task(const std::string& path,
   return read_signed<manifest::Task>(path, trust);
 }
 
-std::string beside(const std::string& task_path, std::string_view extension) {
-  constexpr std::string_view kJson = ".json";
-  const bool ends = task_path.ends_with(kJson);
-  return task_path.substr(0, task_path.size() - (ends ? kJson.size() : 0)) + std::string(extension);
-}
-
 bool is_opening(const std::string& path) {
   std::error_code ignored;
   return std::filesystem::is_directory(path, ignored) && exists(fmt::format("{}/{}", path, kOpenedSample));

@@ -6,10 +6,10 @@
 
 namespace dgx::jobs {
 
-std::string beside(const std::string& task_path, std::string_view extension) {
+std::string beside(const std::string& path, std::string_view extension) {
   constexpr std::string_view kJson = ".json";
-  const bool ends = task_path.ends_with(kJson);
-  return task_path.substr(0, task_path.size() - (ends ? kJson.size() : 0)) + std::string(extension);
+  const bool ends = path.ends_with(kJson);
+  return path.substr(0, path.size() - (ends ? kJson.size() : 0)) + std::string(extension);
 }
 
 Result<std::shared_ptr<const program::Program>> open_program(const std::string& path,

@@ -8,6 +8,7 @@
 #include "dgx/core/bytes.h"
 #include "dgx/core/files.h"
 #include "dgx/core/result.h"
+#include "dgx/jobs/task_program.h"
 #include "dgx/manifest/statement.h"
 
 namespace dgx::jobs {
@@ -27,9 +28,6 @@ template <class T>
 /// The task alone, without its program: for jobs that run no step.
 [[nodiscard]] Result<manifest::Signed<manifest::Task>> read_task(const std::string& path,
                                                                  const std::optional<std::string>& trust);
-
-/// A statement's path without its extension, with `extension` instead: where the files that belong to it are looked for.
-[[nodiscard]] std::string beside(const std::string& path, std::string_view extension);
 
 /// The files of an opening, in its folder (dgx-protocol(7), "OPENING").
 inline constexpr std::string_view kOpenedStates = "states";

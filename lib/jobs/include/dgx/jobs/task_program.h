@@ -11,8 +11,8 @@
 
 namespace dgx::jobs {
 
-/// `TASK.json` without its extension, with `extension` instead: where a task's files are looked for.
-[[nodiscard]] std::string beside(const std::string& task_path, std::string_view extension);
+/// A statement's path without its extension, with `extension` instead: where the files that belong to it are looked for.
+[[nodiscard]] std::string beside(const std::string& path, std::string_view extension);
 
 /// A line file that a task binds: parsed, checked, with the task's root. `what` names it in messages.
 [[nodiscard]] Result<std::shared_ptr<const program::Program>> open_program(
