@@ -73,7 +73,7 @@ Result<DivergentScalar> pinpoint(const program::Program& program, const std::vec
   const kernels::ScalarRecord& last = *trace.last;
   out.index = last.index;
   out.place = protocol::place_text(last, !primitive.fold.empty());
-  out.operation = std::string(kernels::name_of(last.op));
+  out.operation = std::string(protocol::operation_text(last));
   for (std::int32_t i = 0; i < last.operand_count; ++i) {
     const OperandRecord& operand = last.operands[static_cast<std::size_t>(i)];
     out.operands.push_back({protocol::origin_text(operand), protocol::bits_text(operand.number)});

@@ -58,20 +58,15 @@ std::string place_text(const kernels::ScalarRecord& record, bool folds) {
   return fmt::format("{} {} at position {}", name, record.step, record.position);
 }
 
-namespace {
-
-/// A fold's own comparison is not the scalar operation of its name: of NaNs it keeps the first.
-std::string_view operation_of(const kernels::ScalarRecord& record) {
+std::string_view operation_text(const kernels::ScalarRecord& record) {
   if (record.place == Place::kMax) return "fold max";
   if (record.place == Place::kArgmax) return "fold argmax";
   return kernels::name_of(record.op);
 }
 
-}  // namespace
-
 manifest::JudgedScalar judged_scalar(const kernels::ScalarRecord& record, const kernels::Number& claimed) {
   manifest::JudgedScalar out;
-  out.operation = std::string(operation_of(record));
+  out.operation = std::string(operation_text(record));
   out.index = record.index;
   out.place = place_text(record, true);
   for (std::int32_t i = 0; i < record.operand_count; ++i) {

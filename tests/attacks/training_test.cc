@@ -1,9 +1,8 @@
 // dgx-threats(7), rows 1 to 5 and 10: proofs of something other than the work.
 
-#include <catch2/catch.hpp>
-
 #include <algorithm>
 #include <bit>
+#include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
 
@@ -31,7 +30,8 @@ std::int64_t first_refuted(const manifest::Verdict& verdict) {
 
 /// The first entry whose name begins so.
 Tensor& entry(State& state, const std::string& prefix) {
-  const auto found = std::find_if(state.begin(), state.end(), [&](const Entry& e) { return e.name.starts_with(prefix); });
+  const auto found =
+      std::find_if(state.begin(), state.end(), [&](const Entry& e) { return e.name.starts_with(prefix); });
   REQUIRE(found != state.end());
   return found->tensor;
 }
@@ -71,7 +71,8 @@ TEST_CASE("a solver cannot bring his own optimiser state") {
     const auto states = forger.train(forger.honest(), state);
     forger.write_run(states);
     const auto proof = test::run_job([&](const JobContext& context) {
-      return jobs::prove({task.at("task.json"), task.at("run"), task.key("solver"), task.at("proof.json")}, context);
+      return jobs::prove({task.at("task.json"), task.at("run"), task.key("solver"), task.at("proof.json")},
+                         context);
     });
     REQUIRE_FALSE(proof.ok());
     CHECK_THAT(proof.error().message, Catch::EndsWith("does not begin at the task's initial state"));
@@ -84,8 +85,20 @@ TEST_CASE("crafted initial weights are refused although the solver signs them hi
   State state = forger.initial();
   entry(state, "model/").as<float>()[0] += 0x1p-24F;
   std::vector<Digest> digests;
-  for (const State& each : forger.train(forger.honest(), state)) digests.push_back(must(bundle::digests_of(each, 1)).state);
-  const manifest::Proof proof{forger.files().task.id, manifest::states_root(digests), digests.front(), digests.back(), 40, {}};
+  State last;
+  for (const State& each : forger.train(forger.honest(), state)) {
+    digests.push_back(must(bundle::digests_of(each, 1)).state);
+    last = each;
+  }
+  std::vector<merkle::NamedDigest> entries;
+  for (const Entry& each : last) entries.push_back({each.name, merkle::tensor_digest(each.tensor.view())});
+  const float loss = find_entry(last, "loss")->tensor.as<float>()[0];
+  const manifest::Proof proof{forger.files().task.id,
+                              manifest::states_root(digests),
+                              digests.front(),
+                              digests.back(),
+                              40,
+                              must(manifest::open_loss(entries, loss))};
   const auto sealed = must(manifest::seal(proof, must(jobs::read_key(task.key("solver")))));
   const Status status = protocol::check_proof(forger.files().task, sealed);
   REQUIRE_FALSE(status.ok());
@@ -102,18 +115,23 @@ TEST_CASE("an interpolated trajectory is refuted in every segment") {
     for (std::size_t e = 0; e < first.size(); ++e) {
       if (first[e].tensor.dtype() != DType::kF32) continue;
       const auto from = first[e].tensor.as<float>(), to = last[e].tensor.as<float>();
-      for (std::size_t n = 0; n < from.size(); ++n) states[i][e].tensor.as<float>()[n] = from[n] + share * (to[n] - from[n]);
+      for (std::size_t n = 0; n < from.size(); ++n)
+        states[i][e].tensor.as<float>()[n] = from[n] + share * (to[n] - from[n]);
     }
   }
   const auto verdict = forger.verdict(states);
   CHECK(first_refuted(verdict) == 0);
   const auto rows = must(read_file(task.at("verdict.rows.jsonl"), 1 << 20));
   std::size_t refuted = 0;
-  for (std::size_t at = rows.find("\"agrees\":false"); at != std::string::npos; at = rows.find("\"agrees\":false", at + 1)) ++refuted;
+  for (std::size_t at = rows.find("\"agrees\":false"); at != std::string::npos;
+       at = rows.find("\"agrees\":false", at + 1))
+    ++refuted;
   CHECK(refuted == 10);
 }
 
-TEST_CASE("one forged segment among honest ones is refuted, and the miss probability says zero when all are drawn") {
+TEST_CASE(
+    "one forged segment among honest ones is refuted, and the miss probability says zero when all are "
+    "drawn") {
   const SmallTask task;
   const Forger forger(task);
   auto machine = forger.honest();

@@ -1,6 +1,7 @@
 """What the programs do with bad files, bad places and bad moments: bad_input.py --bin FOLDER [--have torch] (refusals.py)."""
 
 import base64
+import hashlib
 import json
 import os
 import random
@@ -9,6 +10,8 @@ import signal
 import subprocess
 import tempfile
 import time
+
+from cryptography.hazmat.primitives import serialization
 
 from refusals import (BIN, CANNOT_CREATE, DONE, INTERNAL, INTERRUPTED, IO, MALFORMED, MISSING, NOBODY, OPTIONS, UNAUTHORISED, USAGE, call, check, disk_of, finishes,
                       flipped, read, refused, run_tests, snapshot, train, write, tasks)
@@ -61,6 +64,18 @@ def resealed(envelope, change):
     return json.dumps(content, separators=(",", ":"), sort_keys=True).encode()
 
 
+def signed(payload, key_path):
+    """An envelope of whatever the payload is: dgx-key signs no statement that a reader would refuse."""
+    key = serialization.load_pem_private_key(read(key_path), None)
+    public = key.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw).hex()
+    key_id = hashlib.sha256(f'{{"keytype":"ed25519","keyval":{{"public":"{public}"}},"scheme":"ed25519"}}'.encode()).hexdigest()
+    kind = b"application/vnd.in-toto+json"
+    signature = key.sign(b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload))
+    content = {"payload": base64.b64encode(payload).decode(), "payloadType": kind.decode(),
+               "signatures": [{"keyid": key_id, "sig": base64.b64encode(signature).decode()}]}
+    return json.dumps(content, separators=(",", ":"), sort_keys=True).encode()
+
+
 def test_hostile_manifests():
     """Each is signed again by a key of ours, so that nothing but its form is wrong."""
     body = json.loads(base64.b64decode(json.loads(read("small.json"))["payload"]))
@@ -80,15 +95,13 @@ def test_hostile_manifests():
     for says, change in changes.items():
         changed = json.loads(json.dumps(body))
         change(changed)
-        write("payload", json.dumps(changed, separators=(",", ":"), sort_keys=True).encode())
-        write("bad.json", call("dgx-key", "sign", "payload", "--key", "stranger.pem").stdout.rstrip("\n").encode())
+        write("bad.json", signed(json.dumps(changed, separators=(",", ":"), sort_keys=True).encode(), "stranger.pem"))
         if not says:
             done = call("dgx-inspect", "bad.json")
             check(done.returncode == DONE, f"a task that was signed again: {done.stderr}")
             continue
         refused(MALFORMED, says, *train("new", "--program", "small.program.jsonl", task="bad.json"))
         refused(MALFORMED, says, "dgx-inspect", "bad.json")
-    os.remove("payload")
     envelope = read("small.json")
     for change in (lambda p: p + b" ", lambda p: p[:-1], lambda p: p.replace(b'"batch":32', b'"batch":32,"batch":32'), lambda p: b"", lambda p: b"[" * 100000):
         write("bad.json", resealed(envelope, change))

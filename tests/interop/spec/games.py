@@ -60,7 +60,7 @@ def ending(word):
 
 
 def float_text(number):
-    """dgx-program(5), "Floats": hexadecimal, without trailing zeros."""
+    """dgx-program(5), "NUMBERS": hexadecimal, without trailing zeros."""
     digits, exponent = float(number).hex().split("p")
     return f"{digits.rstrip('0').rstrip('.')}p{int(exponent)}"
 

@@ -22,8 +22,11 @@ namespace dgx::protocol {
 /// "dot term 383", "step 2 at position 7"; of a map "step 2".
 [[nodiscard]] std::string place_text(const kernels::ScalarRecord& record, bool folds);
 
-/// An operation of a fold: result and claim are numbers as they are computed. A fold's own comparison is a "fold max" or
-/// "fold argmax", which follow dgx-numerics(7), "Folds".
+/// "add", "fold max", …: a fold's own comparison is not the scalar operation of its name, since of NaNs it keeps the first
+/// (dgx-numerics(7), "Folds").
+[[nodiscard]] std::string_view operation_text(const kernels::ScalarRecord& record);
+
+/// An operation of a fold: result and claim are numbers as they are computed.
 [[nodiscard]] manifest::JudgedScalar judged_scalar(const kernels::ScalarRecord& record,
                                                    const kernels::Number& claimed);
 
