@@ -28,7 +28,7 @@ std::vector<char*> environment_without_hdf5() {
   return out;
 }
 
-/// What a child inherits: the container, the pipe, and nobody's terminal.
+/// The descriptors that a child inherits: the container and the pipe, and nobody's terminal.
 class Inheritance {
  public:
   Inheritance(int container, int answer) {

@@ -8,7 +8,7 @@
 
 namespace dgx::bundle {
 
-/// What dgx-h5 says of the dataset at `path` of a container, which may kill it. kMalformed if the container
+/// Asks dgx-h5 about the dataset at `path` of a container, which may kill it. kMalformed if the container
 /// did; kInternal if it could not be started or does not keep the rules; kInterrupted if somebody else ended
 /// it.
 [[nodiscard]] Result<Table> ask_child(const InputFile& container, const std::string& path);

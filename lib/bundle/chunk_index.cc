@@ -1,4 +1,4 @@
-// Where chunks are: HDF5 File Format Specification 3.0, "Fixed Array Index", of filtered chunks.
+// The places of chunks: HDF5 File Format Specification 3.0, "Fixed Array Index", of filtered chunks.
 #include <fmt/format.h>
 
 #include "blocks.h"

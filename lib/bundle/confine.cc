@@ -95,7 +95,7 @@ sock_filter unless(std::uint32_t value, std::uint8_t count) {
 /// that anyway.
 std::vector<sock_filter> filter() {
   constexpr std::uint32_t kRefuse = SECCOMP_RET_ERRNO | EPERM;
-  // Of a 64-bit argument the lower half, little-endian.
+  // The lower half of a 64-bit argument, little-endian.
   constexpr std::size_t kProtection = offsetof(seccomp_data, args) + 2 * sizeof(std::uint64_t);
   std::vector<sock_filter> code{load(offsetof(seccomp_data, arch)), unless(kArchitecture, 1),
                                 BPF_STMT(BPF_JMP | BPF_JA, 1), answer(SECCOMP_RET_KILL_PROCESS),

@@ -5,7 +5,7 @@
 /// A process gives up what it does not need to compute: files, sockets, processes, memory without end.
 namespace dgx::bundle {
 
-/// Which walls stand.
+/// The walls that stand.
 struct Confinement {
   bool limits = false;    ///< rlimits: memory, processor time, descriptors, no core file
   bool syscalls = false;  ///< seccomp: only calls that work on memory and open descriptors

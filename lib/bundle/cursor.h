@@ -25,7 +25,7 @@ class Cursor {
     rest_ = rest_.subspan(taken.size());
     return taken;
   }
-  /// Of at most 8 bytes.
+  /// A little-endian number of at most 8 bytes.
   std::uint64_t number(std::size_t width) {
     const ByteView taken = bytes(width);
     std::uint64_t value = 0;

@@ -34,7 +34,7 @@ Status unpack_zstd(std::uint64_t most, Bytes& bytes) {
   return {};
 }
 
-/// What is left over behind the last whole number was not shuffled.
+/// Bytes behind the last whole number were not shuffled.
 void undo_shuffle(std::size_t number_bytes, Bytes& bytes) {
   if (number_bytes < 2) return;
   Bytes out(bytes);

@@ -7,7 +7,7 @@
 #include "h5.h"
 #include "read_driver.h"
 
-/// What dgx-h5 alone does with the HDF5 library: reading.
+/// Reading with the HDF5 library, which dgx-h5 alone does.
 namespace dgx::bundle::h5 {
 
 /// Opens a container, which must outlive the file.

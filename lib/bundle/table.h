@@ -10,7 +10,7 @@
 #include "structure.h"
 #include "widen.h"
 
-/// What dgx-h5 says of one dataset of a container, and how it says it: a message on its standard output,
+/// The description of one dataset of a container by dgx-h5, and its form: a message on its standard output,
 /// little-endian, of fields whose lengths come first. No number of the dataset is in it, unless they are in
 /// the dataset's header.
 namespace dgx::bundle {
