@@ -11,7 +11,7 @@ struct Prove {
 
   void declare(cli::Command& command) {
     command.positional("TASK.json", options.task, "the signed task");
-    command.positional("RUN", options.run, "the finished run");
+    command.positional("RUN", options.run, "the run that finished, or diverged");
     command.key(options.key.path, options.key.passphrase_file);
     command.output(options.output, "PROOF.json", cli::Need::kRequired,
                    "the proof; PROOF.states, the committed digests, goes beside it");
@@ -28,6 +28,7 @@ struct Prove {
     out.field("initial", result.proof.initial);
     out.field("final", result.proof.final_state);
     out.field("steps", result.proof.steps);
+    if (result.proof.diverged) out.field("diverged", true);
     out.field("loss", static_cast<double>(result.proof.loss.value));
     return cli::Verdict::kDone;
   }

@@ -124,6 +124,11 @@ struct Train {
       out.field("kinds", tables.kinds());
       out.field("operations", tables.operations());
     }
+    if (!result.divergence.empty()) {
+      out.field("diverged", true);
+      out.warning(result.divergence + ": the run diverged, and ends there; dgx-prove proves it as it is");
+      return cli::Verdict::kDiverged;
+    }
     if (result.drill_changed_nothing) {
       out.warning("the drill changed no committed digest: the flipped bit was rounded or masked away");
       return cli::Verdict::kInconclusive;

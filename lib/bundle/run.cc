@@ -160,6 +160,26 @@ struct RunWriter::Impl {
   Effort effort;
   RunIndex index;
 
+  /// The index with one more checkpoint.
+  [[nodiscard]] Result<RunIndex> with(const State& state, const StateDigests& digests,
+                                      std::span<const float> losses) const {
+    DGX_TRY(const std::int64_t step, step_of(state));
+    const std::int64_t last_step = index.checkpoints.back().step;
+    if (index.diverged) return usage_error(fmt::format("the run ended at step {}, where it diverged", last_step));
+    if (step <= last_step) {
+      return usage_error(fmt::format("a checkpoint at step {} cannot follow one at step {}", step, last_step));
+    }
+    RunIndex next = index;
+    next.checkpoints.push_back({step, digests.state, true});
+    next.losses.insert(next.losses.end(), losses.begin(), losses.end());
+    next.loss_ends.push_back(static_cast<std::int64_t>(next.losses.size()));
+    for (std::int64_t i = 0; i < next.segments(); ++i) {
+      Checkpoint& checkpoint = next.checkpoints[static_cast<std::size_t>(i)];
+      checkpoint.kept = checkpoint.kept && keep.keeps(i, next.segments());
+    }
+    return next;
+  }
+
   /// Makes `next`, whose last checkpoint is `state`, the run.
   Status commit(RunIndex next, const State& state, const StateDigests& digests) {
     const std::string path = checkpoint_path(folder, next.checkpoints.back());
@@ -190,7 +210,7 @@ Result<RunWriter> RunWriter::create(const std::string& folder, const RunHeader& 
     return Error{ErrorCode::kCannotCreate, fmt::format("{}: holds a run already", folder),
                  "the same command line resumes it"};
   }
-  RunIndex index{header, {{step, digests.state, true}}, {}, {0}};
+  RunIndex index{header, false, {{step, digests.state, true}}, {}, {0}};
   DGX_CHECK(refuse_lost_run(folder, index.checkpoints.front()));
   auto impl = std::make_unique<Impl>(Impl{folder, std::move(held), keep, effort, {}});
   DGX_CHECK(impl->commit(std::move(index), initial, digests));
@@ -218,19 +238,16 @@ Result<StoredState> RunWriter::last_state() const {
 }
 
 Status RunWriter::append(const State& state, const StateDigests& digests, std::span<const float> losses) {
-  DGX_TRY(const std::int64_t step, step_of(state));
-  const std::int64_t last_step = impl_->index.checkpoints.back().step;
-  if (step <= last_step) {
-    return usage_error(fmt::format("a checkpoint at step {} cannot follow one at step {}", step, last_step));
-  }
+  DGX_TRY(RunIndex next, impl_->with(state, digests, losses));
+  return impl_->commit(std::move(next), state, digests);
+}
+
+Status RunWriter::diverge(const State& state, const StateDigests& digests, std::span<const float> losses) {
   RunIndex next = impl_->index;
-  next.checkpoints.push_back({step, digests.state, true});
-  next.losses.insert(next.losses.end(), losses.begin(), losses.end());
-  next.loss_ends.push_back(static_cast<std::int64_t>(next.losses.size()));
-  for (std::int64_t i = 0; i < next.segments(); ++i) {
-    Checkpoint& checkpoint = next.checkpoints[static_cast<std::size_t>(i)];
-    checkpoint.kept = checkpoint.kept && impl_->keep.keeps(i, next.segments());
+  if (next.checkpoints.back().digest != digests.state) {
+    DGX_TRY(next, impl_->with(state, digests, losses));
   }
+  next.diverged = true;
   return impl_->commit(std::move(next), state, digests);
 }
 

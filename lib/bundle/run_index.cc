@@ -47,7 +47,7 @@ Status check_columns(const RunIndex& index, const std::vector<std::uint8_t>& kep
 }
 
 Result<RunHeader> read_header(const Reader& reader) {
-  DGX_CHECK(reader.expect_attributes("", {"drill", "interval", "program", "task"}));
+  DGX_CHECK(reader.expect_attributes("", {"diverged", "drill", "interval", "program", "task"}));
   RunHeader header;
   DGX_TRY(header.task, reader.digest("", "task"));
   DGX_TRY(header.program, reader.digest("", "program"));
@@ -75,6 +75,7 @@ Status write_index(const std::string& folder, const RunIndex& index) {
   DGX_CHECK(writer.digest("", "program", index.header.program));
   DGX_CHECK(writer.integer("", "interval", index.header.interval));
   DGX_CHECK(writer.text("", "drill", index.header.drill));
+  DGX_CHECK(writer.integer("", "diverged", index.diverged ? 1 : 0));
   DGX_CHECK(writer.digests("digests", digests));
   DGX_CHECK(writer.tensor("kept", column(DType::kU8, kept)));
   DGX_CHECK(writer.tensor("loss_ends", column(DType::kI64, index.loss_ends)));
@@ -88,6 +89,8 @@ Result<RunIndex> read_index(const std::string& folder) {
   DGX_CHECK(reader.expect_children("", {"digests", "kept", "loss_ends", "losses", "steps"}));
   RunIndex index;
   DGX_TRY(index.header, read_header(reader));
+  DGX_TRY(const std::int64_t diverged, reader.integer("", "diverged", 0, 1));
+  index.diverged = diverged == 1;
   DGX_TRY(const std::vector<Digest> digests, reader.digests("digests", kMaxCheckpoints));
   DGX_TRY(const auto kept, read_column<std::uint8_t>(reader, "kept", DType::kU8));
   DGX_TRY(const auto steps, read_column<std::int64_t>(reader, "steps", DType::kI64));

@@ -154,7 +154,12 @@ Result<std::optional<std::int64_t>> choose_segment(const Party& ours, const Part
   if (ours.run && theirs.run) {
     std::vector<Digest> our_states = ours.committed();
     std::vector<Digest> their_states = theirs.committed();
-    const std::size_t common = std::min(our_states.size(), their_states.size());
+    // A run that diverged ends at a step at which the other may have no checkpoint.
+    const auto at_other_steps = std::mismatch(
+        ours.run->index().checkpoints.begin(), ours.run->index().checkpoints.end(),
+        theirs.run->index().checkpoints.begin(), theirs.run->index().checkpoints.end(),
+        [](const bundle::Checkpoint& a, const bundle::Checkpoint& b) { return a.step == b.step; });
+    const auto common = static_cast<std::size_t>(at_other_steps.first - ours.run->index().checkpoints.begin());
     our_states.resize(common);
     their_states.resize(common);
     result.compared = static_cast<std::int64_t>(common) - 1;
@@ -194,7 +199,7 @@ Result<std::optional<State>> agreed_state(const TaskFiles& files, exec::ExactExe
   for (const Party* party : {&ours, &theirs}) {
     if (!party->run) continue;
     Replay replay(files, executor, party->drill);
-    auto state = committed_state(files, *party->run, segment, replay, threads);
+    auto state = committed_state(*party->run, segment, replay, threads);
     if (state.ok() && fits(*state)) return std::optional<State>(std::move(*state));
   }
   return std::optional<State>();

@@ -97,10 +97,4 @@ Status SignedMoves::add(const manifest::Signed<manifest::Move>& move) const {
   return write_file(path_, text + move.envelope + "\n", Clobber::kReplace);
 }
 
-protocol::Segment segment_of(const protocol::Game& game) {
-  const manifest::Task& task = game.dispute().task.body;
-  const auto segments = protocol::Segments::of(task.steps, task.checkpoint_every);  // of an open game: good
-  return (*segments)[game.dispute().challenge.body.segment];
-}
-
 }  // namespace dgx::jobs

@@ -74,6 +74,5 @@ class SignedMoves {
 };
 
 /// The segment that a game is played on.
-[[nodiscard]] protocol::Segment segment_of(const protocol::Game& game);
 
 }  // namespace dgx::jobs

@@ -102,12 +102,21 @@ Result<Bound> bound_of(const Game& game, DisputeParty& party) {
                ground.row->witness.hex()};
 }
 
+/// Of a step that diverges, by what this side has signed.
+Result<Bound> divergence_of(DisputeParty& party) {
+  DGX_TRY(const auto broken, party.non_finite_after());
+  const std::string signed_for = "one that is not finite";
+  return Bound{"the state after the diverging step", broken ? signed_for : "a finite one", signed_for};
+}
+
 /// A defender whose replay does not give what he signed would post numbers that convict him: kInconclusive,
 /// unless he insists.
 Status check_bound(const Game& game, DisputeParty& party, const MoveOptions& options, const JobContext& context) {
   const protocol::Stage stage = game.stage();
-  if (stage == protocol::Stage::kRow || stage == protocol::Stage::kFault) return {};
-  DGX_TRY(const Bound bound, bound_of(game, party));
+  if (stage == protocol::Stage::kRow) return {};
+  const bool of_row = game.ground().row && !game.ground().row->agrees;
+  if (stage == protocol::Stage::kFault && of_row) return {};
+  DGX_TRY(const Bound bound, stage == protocol::Stage::kFault ? divergence_of(party) : bound_of(game, party));
   if (bound.here == bound.signed_for) return {};
   const std::string why = fmt::format("{}: a replay gives {} as {}, this side has signed {}: the game would be lost",
                                       options.from, bound.what, bound.here, bound.signed_for);
@@ -150,7 +159,7 @@ Result<std::optional<protocol::Say>> next_of(const TaskFiles& files, const Game&
     context.progress.warning("this side defends the run's drill, a deliberate fault");
   }
   const DisputeNotes notes = notes_of(notes_folder(options), game, drill_text, notary);
-  DisputeParty party(files, segment_of(game), source, drill, &notes, context.threads, context.progress);
+  DisputeParty party(files, game.segment(), source, drill, &notes, context.threads, context.progress);
   DGX_CHECK(give_rows(game, options, party));
   Status bound = side == Side::kDefender ? check_bound(game, party, options, context) : Status();
   protocol::Player player(*files.program, party);

@@ -6,6 +6,7 @@
 #include "dgx/jobs/proof_files.h"
 #include "dgx/merkle/tree.h"
 #include "dgx/protocol/draw.h"
+#include "dgx/protocol/verify.h"
 #include "dispute_chunk.h"
 #include "dispute_files.h"
 
@@ -21,6 +22,7 @@ using manifest::VerdictRow;
 /// A proof with its states, which may begin and end as they like: that is what a challenge can be about.
 struct OpenProof {
   Signed<manifest::Proof> proof;
+  protocol::Segments segments;
   std::vector<Digest> states;
 };
 
@@ -37,11 +39,9 @@ Result<OpenProof> read_proof(const OpenDisputeOptions& options, const TaskFiles&
   }
   if (manifest::states_root(states) != proof.body.states)
     return malformed(path + ": does not have the proof's root");
-  if (proof.body.states.count != files.segments.count() + 1) {
-    return malformed(fmt::format("{}: commits to {} states, the task has {}", options.proof,
-                                 proof.body.states.count, files.segments.count() + 1));
-  }
-  return OpenProof{std::move(proof), std::move(states)};
+  const auto segments = protocol::segments_of(files.body(), proof.body);
+  if (!segments.ok()) return within(options.proof, segments.error());
+  return OpenProof{std::move(proof), *segments, std::move(states)};
 }
 
 /// A verdict with its rows.
@@ -74,11 +74,8 @@ class Opening {
     }
     if (options_.chunk) return of_chunk();
     DGX_CHECK(check_segment(*options_.segment));
-    DGX_TRY(const bool borne_out, contradicts_end(*options_.segment, state(*options_.segment + 1)));
-    if (!borne_out) {
-      DGX_CHECK(
-          unfounded(fmt::format("a replay of segment {} ends in the committed state", *options_.segment)));
-    }
+    DGX_TRY(const bool borne_out, contradicts_end(*options_.segment, committed_end(*options_.segment)));
+    if (!borne_out) DGX_CHECK(unfounded(confirmed_end(*options_.segment)));
     return of_segment(*options_.segment);
   }
 
@@ -110,14 +107,28 @@ class Opening {
     out.proof = proof_.proof.id;
     out.segment = segment;
     DGX_TRY(out.start, committed(segment));
-    DGX_TRY(out.end, committed(segment + 1));
+    if (!proof_.segments.diverges(segment)) {
+      DGX_TRY(out.end, committed(segment + 1));
+    }
     return out;
   }
 
+  /// What the proof says the segment ends in; nullopt of the diverging step, which ends in no state.
+  [[nodiscard]] std::optional<Digest> committed_end(std::int64_t segment) const {
+    if (proof_.segments.diverges(segment)) return std::nullopt;
+    return state(segment + 1);
+  }
+
+  [[nodiscard]] std::string confirmed_end(std::int64_t segment) const {
+    if (proof_.segments.diverges(segment))
+      return fmt::format("in a replay, step {} diverges", proof_.segments.steps());
+    return fmt::format("a replay of segment {} ends in the committed state", segment);
+  }
+
   Status check_segment(std::int64_t segment) const {
-    if (segment >= 0 && segment < files_.segments.count()) return {};
+    if (segment >= 0 && segment < proof_.segments.count()) return {};
     return usage_error(
-        fmt::format("--segment {}: the task has segments 0 to {}", segment, files_.segments.count() - 1));
+        fmt::format("--segment {}: the proof has segments 0 to {}", segment, proof_.segments.count() - 1));
   }
 
   /// Someone who is sure of himself may go on.
@@ -128,7 +139,8 @@ class Opening {
   }
 
   Result<Challenge> of_end() {
-    const std::int64_t segment = options_.initial ? 0 : files_.segments.count() - 1;
+    const std::int64_t segment = options_.initial ? 0 : proof_.segments.between() - 1;
+    if (segment < 0) return usage_error("--final: the proof has one state, which is its first and its last");
     DGX_TRY(Challenge out, of_segment(segment));
     out.about = options_.initial ? About::kInitial : About::kFinal;
     const manifest::Proof& body = proof_.proof.body;
@@ -143,9 +155,9 @@ class Opening {
 
   Result<Challenge> of_chunk() const {
     const std::int64_t index = *options_.segment;
-    if (index < 0 || index > files_.segments.count())
+    if (index < 0 || index >= proof_.segments.states())
       return usage_error(
-          fmt::format("--segment {}: the proof has states 0 to {}", index, files_.segments.count()));
+          fmt::format("--segment {}: the proof has states 0 to {}", index, proof_.segments.states() - 1));
     Challenge out;
     out.task = files_.task.id;
     out.proof = proof_.proof.id;
@@ -178,18 +190,18 @@ class Opening {
     party_.reset();
     source_ = std::make_unique<FileSource>(files_, *options_.data, *options_.from, segment, state(segment),
                                            context_);
-    party_ = std::make_unique<DisputeParty>(files_, files_.segments[segment], *source_, std::nullopt, nullptr,
+    party_ = std::make_unique<DisputeParty>(files_, proof_.segments[segment], *source_, std::nullopt, nullptr,
                                             context_.threads, context_.progress);
     return party_.get();
   }
 
-  /// Whether the replay ends elsewhere.
-  Result<bool> contradicts_end(std::int64_t segment, const Digest& end) {
+  /// Whether the replay ends elsewhere than in this state, or, with nullopt, does not diverge.
+  Result<bool> contradicts_end(std::int64_t segment, const std::optional<Digest>& end) {
     DGX_TRY(DisputeParty* const mine, party(segment));
     DGX_TRY(const auto broken, mine->non_finite_after());
     replayed_ += mine->replayed_steps();
-    if (broken) return true;
-    DGX_TRY(const Digest digest, mine->state(files_.segments[segment].end));
+    if (broken || !end) return broken.has_value() == end.has_value();
+    DGX_TRY(const Digest digest, mine->state(proof_.segments[segment].end));
     return digest != end;
   }
 
@@ -227,14 +239,17 @@ class Opening {
       if (broken.error().code == ErrorCode::kMalformed) return segment(row.reason == RowReason::kNonFinite);
       return broken.error();
     }
-    DGX_TRY(const bool end, contradicts_end(row.index, row.recomputed));
+    const bool says_diverged = row.agrees && proof_.segments.diverges(row.index);
+    DGX_TRY(const bool end,
+            contradicts_end(row.index, says_diverged ? std::nullopt : std::optional(row.recomputed)));
     if (end) return segment(true);
+    if (proof_.segments[row.index].length() < 2) return std::optional<About>();  // it has no witness
     const bool policy = verdict_->verdict.body.beacon.has_value();
     if (policy && !verdict_->beacon)
       return usage_error("--beacon is needed: the verdict's witnesses depend on it");
     const Digest beacon = policy ? verdict_->beacon->body.value : Digest{};
     const std::int64_t step =
-        protocol::witness_step(beacon, proof_.proof.id, verdict_->verdict.key_id, files_.segments[row.index]);
+        protocol::witness_step(beacon, proof_.proof.id, verdict_->verdict.key_id, proof_.segments[row.index]);
     DGX_TRY(const Digest interior, party_->state(step));
     if (protocol::witness_of(verdict_->verdict.key_id, interior) != row.witness)
       return std::optional<About>(About::kWitness);

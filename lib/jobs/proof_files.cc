@@ -63,8 +63,9 @@ Result<ProofFiles> open_proof(const std::string& path, const manifest::Signed<ma
   DGX_TRY(auto proof, read_signed<manifest::Proof>(path, trust));
   if (auto checked = protocol::check_proof(task, proof); !checked.ok())
     return within(path, std::move(checked).error());
+  DGX_TRY(const auto segments, protocol::segments_of(task.body, proof.body));
   DGX_TRY(auto states, read_states(states_path(path, from), proof.body));
-  return ProofFiles{std::move(proof), std::move(states), path};
+  return ProofFiles{std::move(proof), segments, std::move(states), path};
 }
 
 Status refuse_existing(const std::string& path, Clobber clobber) {

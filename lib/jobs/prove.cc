@@ -28,6 +28,12 @@ Result<manifest::OpenedLoss> loss_of(const bundle::StoredState& last) {
 
 }  // namespace
 
+Result<protocol::Segments> segments_of_run(const bundle::RunIndex& index, const manifest::Task& task) {
+  const std::int64_t last = index.checkpoints.back().step;
+  if (index.diverged) return protocol::Segments::of_diverged(last, task.checkpoint_every);
+  return protocol::Segments::of(task.steps, task.checkpoint_every);
+}
+
 Status check_run(const std::string& path, const bundle::RunIndex& index,
                  const manifest::Signed<manifest::Task>& task) {
   if (index.header.task != task.id) {
@@ -36,17 +42,18 @@ Status check_run(const std::string& path, const bundle::RunIndex& index,
   }
   if (index.header.program != task.body.program.root)
     return malformed(path + ": was made with another step program");
-  DGX_TRY(const auto segments, protocol::Segments::of(task.body.steps, task.body.checkpoint_every));
-  if (index.segments() < segments.count()) {
+  DGX_TRY(const auto segments, segments_of_run(index, task.body));
+  const auto states = std::ssize(index.checkpoints);
+  if (states < segments.states()) {
     return usage_error(
         fmt::format("{}: stands at step {} of {}", path, index.checkpoints.back().step, task.body.steps),
-        "only a finished run can be proved; dgx-train continues it");
+        "only a run that finished, or diverged, can be proved; dgx-train continues it");
   }
-  if (index.segments() > segments.count()) return malformed(path + ": has more checkpoints than the task");
-  for (std::int64_t i = 0; i <= segments.count(); ++i) {
+  if (states > segments.states()) return malformed(path + ": has more checkpoints than the task");
+  for (std::int64_t i = 0; i < states; ++i) {
     const std::int64_t step = index.checkpoints[static_cast<std::size_t>(i)].step;
     if (step == segments.boundary(i)) continue;
-    return malformed(fmt::format("{}: checkpoint {} is at step {}, the task has it at {}", path, i, step,
+    return malformed(fmt::format("{}: checkpoint {} is at step {}, it must be at {}", path, i, step,
                                  segments.boundary(i)));
   }
   if (index.checkpoints.front().digest == task.body.initial.digest) return {};
@@ -72,7 +79,8 @@ Result<ProveResult> prove(const ProveOptions& options, const JobContext& context
   const std::vector<Digest> states = digests_in(run.index());
   ProveResult out;
   out.drill = run.index().header.drill;
-  out.proof = {task.id, manifest::states_root(states), states.front(), states.back(), task.body.steps, {}};
+  out.proof = {task.id,       manifest::states_root(states),        states.front(),
+               states.back(), run.index().checkpoints.back().step, {}, run.index().diverged};
   DGX_TRY(out.proof.loss, loss_of(last));
   DGX_TRY(const auto sealed, manifest::seal(out.proof, key));
   out.id = sealed.id;

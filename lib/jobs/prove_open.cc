@@ -65,7 +65,6 @@ struct Proved {
   manifest::Signed<manifest::Task> task;
   ProofFiles proof;
   bundle::RunReader run;
-  protocol::Segments segments;
 };
 
 Result<Proved> open_proved(const std::string& task_path, const std::string& proof_path, const std::string& run_path,
@@ -75,8 +74,7 @@ Result<Proved> open_proved(const std::string& task_path, const std::string& proo
   DGX_TRY(auto run, bundle::RunReader::open(run_path));
   DGX_CHECK(check_run(run_path, run.index(), task));
   if (digests_in(run.index()) != proof.states) return malformed(run_path + ": is not the run that was proved");
-  DGX_TRY(const auto segments, protocol::Segments::of(task.body.steps, task.body.checkpoint_every));
-  return Proved{std::move(task), std::move(proof), std::move(run), segments};
+  return Proved{std::move(task), std::move(proof), std::move(run)};
 }
 
 Result<protocol::OpeningDraw> read_draw(const OpenSampleOptions& options, const Proved& proved,
@@ -96,7 +94,7 @@ Result<protocol::OpeningDraw> read_draw(const OpenSampleOptions& options, const 
 /// Writes the drawn start states, recomputing what was not kept.
 Result<OpenSampleResult> sample(const OpenSampleOptions& options, const std::string& path, Clobber clobber,
                                 const Proved& proved, const protocol::OpeningDraw& draw, const JobContext& context) {
-  DGX_TRY(StartStates starts, StartStates::open(options.run, proved.proof, proved.segments, context.threads));
+  DGX_TRY(StartStates starts, StartStates::open(options.run, proved.proof, context.threads));
   const std::vector<std::int64_t> dropped = starts.to_recompute(draw.segments);
   DGX_TRY(const Recomputer recomputer, make_recomputer(options, dropped, context));
   DGX_CHECK(
@@ -179,7 +177,7 @@ Result<DeliverResult> deliver(const DeliverOptions& options, const JobContext& c
   DGX_TRY(const std::string location, location_or(options.location, fmt::format("final-{}.h5", proof.id.brief())));
   const Store store{options.store};
   DGX_CHECK(store.make_folders(proof.key_id, location));
-  DGX_TRY(const auto last, proved.run.state(proved.segments.count(), bundle::Check::kDigests, {context.threads}));
+  DGX_TRY(const auto last, proved.run.state(proved.run.index().segments(), bundle::Check::kDigests, {context.threads}));
   DGX_CHECK(bundle::write_state(store.at(proof.key_id, location), last.state, last.digests, Clobber::kReplace,
                                 {context.threads}));
   DGX_TRY(const auto sealed,

@@ -86,7 +86,7 @@ Result<bundle::RunReader> open_run_of(const TaskFiles& files, const std::string&
   return run;
 }
 
-Result<State> committed_state(const TaskFiles& files, const bundle::RunReader& run, std::int64_t index, Replay& replay,
+Result<State> committed_state(const bundle::RunReader& run, std::int64_t index, Replay& replay,
                               int threads) {
   if (index < 0 || index > run.index().segments()) {
     return usage_error(fmt::format("{}: has committed states 0 to {}, not {}", run.folder(), run.index().segments(), index));
@@ -95,12 +95,14 @@ Result<State> committed_state(const TaskFiles& files, const bundle::RunReader& r
   DGX_TRY(auto stored, run.state(kept, bundle::Check::kDigests, {threads}));
   if (kept == index) return std::move(stored.state);
   DGX_CHECK(replay.load(stored.state));
-  if (replay.position() != files.segments.boundary(kept)) {
-    return malformed(fmt::format("{}: committed state {} is at step {}, not {}", run.folder(), kept, replay.position(),
-                                 files.segments.boundary(kept)));
+  const std::vector<bundle::Checkpoint>& checkpoints = run.index().checkpoints;
+  const std::int64_t step = checkpoints[static_cast<std::size_t>(kept)].step;
+  if (replay.position() != step) {
+    return malformed(
+        fmt::format("{}: committed state {} is at step {}, not {}", run.folder(), kept, replay.position(), step));
   }
-  DGX_CHECK(replay.advance(files.segments.boundary(index)));
-  const bundle::Checkpoint& wanted = run.index().checkpoints[static_cast<std::size_t>(index)];
+  const bundle::Checkpoint& wanted = checkpoints[static_cast<std::size_t>(index)];
+  DGX_CHECK(replay.advance(wanted.step));
   DGX_TRY(const Digest digest, replay.digest(threads));
   if (digest == wanted.digest) return replay.state();
   return malformed(fmt::format("{}: committed state {} does not follow from checkpoint {}, the nearest that was kept",
@@ -132,7 +134,7 @@ Result<SegmentStart> start_in_run(const TaskFiles& files, exec::ExactExecutor& e
   // A run's committed states are those of its drill, if it has one; whether it has is anybody's word.
   const auto drill = drill_of(run.index().header);
   Replay replay(files, executor, drill.ok() ? *drill : std::nullopt);
-  DGX_TRY(State state, committed_state(files, run, segment, replay, threads));
+  DGX_TRY(State state, committed_state(run, segment, replay, threads));
   SegmentStart start{std::move(state), std::nullopt};
   if (!run.index().header.drill.empty()) start.drill = run.index().header.drill;
   return start;

@@ -55,7 +55,7 @@ class Replay {
 
 /// Committed state `index` of a run: read if it is kept, else recomputed by `replay` from the nearest one before.
 /// kUsage if the run has no such state; kMalformed if the digest is not the committed one.
-[[nodiscard]] Result<State> committed_state(const TaskFiles& files, const bundle::RunReader& run, std::int64_t index,
+[[nodiscard]] Result<State> committed_state(const bundle::RunReader& run, std::int64_t index,
                                             Replay& replay, int threads);
 
 /// The start state of a segment from a run, a state bundle or a sample; `drill` is what the run notes, if anything.

@@ -30,9 +30,8 @@ std::string listed(std::span<const std::int64_t> numbers) {
   return out;
 }
 
-Result<StartStates> StartStates::open(const std::string& path, const ProofFiles& proof,
-                                      const protocol::Segments& segments, int threads) {
-  StartStates out(path, proof, segments, threads);
+Result<StartStates> StartStates::open(const std::string& path, const ProofFiles& proof, int threads) {
+  StartStates out(path, proof, threads);
   std::error_code ignored;
   const bool opening = is_opening(path);
   if (opening) out.path_ = fmt::format("{}/{}", path, kOpenedSample);
@@ -50,11 +49,13 @@ Result<StartStates> StartStates::open(const std::string& path, const ProofFiles&
 Status StartStates::check_run() const {
   const bundle::RunIndex& index = run_->index();
   if (index.header.task != proof_->proof.body.task) return malformed(path_ + ": is a run of another task");
-  if (index.segments() > segments_.count()) return malformed(path_ + ": has more checkpoints than the task");
+  const protocol::Segments& segments = proof_->segments;
+  if (std::ssize(index.checkpoints) > segments.states())
+    return malformed(path_ + ": has more checkpoints than the proof");
   for (std::size_t i = 0; i < index.checkpoints.size(); ++i) {
-    const std::int64_t due = segments_.boundary(static_cast<std::int64_t>(i));
+    const std::int64_t due = segments.boundary(static_cast<std::int64_t>(i));
     if (index.checkpoints[i].step == due) continue;
-    return malformed(fmt::format("{}: checkpoint {} is at step {}, the task has it at {}", path_, i,
+    return malformed(fmt::format("{}: checkpoint {} is at step {}, the proof has it at {}", path_, i,
                                  index.checkpoints[i].step, due));
   }
   return {};
@@ -159,7 +160,7 @@ Result<State> StartStates::recompute(std::int64_t checkpoint, protocol::Executor
   const std::int64_t from = *reached_;
   reached_.reset();
   not_reached_ = checkpoint;
-  const std::int64_t target = segments_.boundary(checkpoint);
+  const std::int64_t target = proof_->segments.boundary(checkpoint);
   while (executor.position() < target) {
     if (stop.requested()) return Error{ErrorCode::kInterrupted, where + ": stopped", {}};
     DGX_CHECK(as_inconclusive(executor.step(), where));

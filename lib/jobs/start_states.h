@@ -20,10 +20,8 @@ namespace dgx::jobs {
 /// digest.
 class StartStates {
  public:
-  /// kMissing, or kMalformed if the file is of another task or proof. `proof` and `segments` must outlive
-  /// this object.
-  [[nodiscard]] static Result<StartStates> open(const std::string& path, const ProofFiles& proof,
-                                                const protocol::Segments& segments, int threads);
+  /// kMissing, or kMalformed if the file is of another task or proof. `proof` must outlive this object.
+  [[nodiscard]] static Result<StartStates> open(const std::string& path, const ProofFiles& proof, int threads);
 
   /// Those of `wanted` that are certainly not to be had.
   [[nodiscard]] std::vector<std::int64_t> missing(std::span<const std::int64_t> wanted) const;
@@ -44,8 +42,8 @@ class StartStates {
   [[nodiscard]] std::int64_t recomputed_steps() const { return recomputed_steps_; }
 
  private:
-  StartStates(std::string path, const ProofFiles& proof, const protocol::Segments& segments, int threads)
-      : path_(std::move(path)), proof_(&proof), segments_(segments), threads_(threads) {}
+  StartStates(std::string path, const ProofFiles& proof, int threads)
+      : path_(std::move(path)), proof_(&proof), threads_(threads) {}
   [[nodiscard]] Status check_run() const;
   [[nodiscard]] Status check_sample() const;
   [[nodiscard]] Result<State> from_sample(std::int64_t segment) const;
@@ -59,7 +57,6 @@ class StartStates {
 
   std::string path_;
   const ProofFiles* proof_;
-  protocol::Segments segments_;
   int threads_;
   std::optional<bundle::RunReader> run_;
   std::optional<bundle::SampleReader> sample_;

@@ -1,5 +1,7 @@
 #include "dgx/jobs/train.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <cstring>
 #include <thread>
@@ -71,6 +73,7 @@ class Training {
     result_.state = last.digests.state;
     result_.total_steps = total;
     std::int64_t segment = run_.index().segments();
+    if (run_.index().diverged) return diverged_before();
     if (segment < files_.segments.count()) take_up(last.state, files_.segments[segment]);
     DGX_CHECK(executor_.load(last.state));
     last.state.clear();  // the executor has its own
@@ -81,8 +84,10 @@ class Training {
     Status status;
     for (; segment < files_.segments.count() && status.ok() && executor_.position() < goal; ++segment) {
       status = one(files_.segments[segment], goal);
+      if (!result_.divergence.empty()) break;
     }
     if (auto committed = checkpointer_.finish(); !committed.ok()) return std::move(committed).error();
+    if (status.ok() && !result_.divergence.empty()) status = end_diverged();
     result_.seconds = seconds_now() - begin;
     result_.checkpoint_seconds = checkpointer_.waited_seconds();
     context_.progress.finish();
@@ -91,7 +96,7 @@ class Training {
     result_.loss = executor_.loss();
     if (options_.profile_operations) result_.profile = executor_.profile();
     result_.segments = run_.index().segments();
-    if (files_.segments.state_at(result_.steps) < 0) {
+    if (files_.segments.state_at(result_.steps) < 0 && !run_.index().diverged) {
       DGX_TRY(const State last_state, executor_.state());
       DGX_TRY(const auto digests, bundle::digests_of(last_state, context_.threads));
       result_.state = digests.state;
@@ -120,7 +125,7 @@ class Training {
         DGX_TRY(honest_start, executor_.state());
       }
       DGX_CHECK(steps(segment, goal));
-      if (executor_.position() < segment.end) return {};
+      if (executor_.position() < segment.end) return {};  // at the goal, or diverged
       if (faulty) DGX_CHECK(compare_with_honest(*honest_start));
     }
     DGX_CHECK(checkpointer_.commit(executor_, std::move(losses_)));
@@ -133,14 +138,52 @@ class Training {
     const std::int64_t end = std::min(segment.end, goal);
     while (executor_.position() < end) {
       if (context_.stop.requested()) return interrupt();
-      const bool fault_now = drill_ && !drill_->lazy() && executor_.position() == drill_->step;
-      DGX_CHECK(fault_now ? executor_.trace(drill_->fault, {}) : executor_.step());
+      const Status taken = take_step();
+      if (!taken.ok() && taken.error().code == ErrorCode::kMalformed) {
+        result_.divergence = taken.error().message;
+        return {};
+      }
+      DGX_CHECK(taken);
       losses_.push_back(executor_.loss());
       if (executor_.position() % 16 == 0) {
         context_.progress.update(executor_.position(), "loss " + short_number(executor_.loss()));
       }
     }
     return end < segment.end ? write_resume_point() : Status();
+  }
+
+  Status take_step() {
+    const bool fault_now = drill_ && !drill_->lazy() && executor_.position() == drill_->step;
+    return fault_now ? executor_.trace(drill_->fault, {}) : executor_.step();
+  }
+
+  /// Commits the state before the step that diverged. That step has overwritten it, so it is recomputed from the last
+  /// checkpoint.
+  Status end_diverged() {
+    const std::int64_t end = executor_.position();
+    DGX_TRY(auto checkpoint, run_.last_state());
+    DGX_CHECK(executor_.load(checkpoint.state));
+    losses_.clear();
+    while (executor_.position() < end) {
+      if (context_.stop.requested()) return interrupt();
+      DGX_CHECK(take_step());
+      losses_.push_back(executor_.loss());
+    }
+    DGX_TRY(const State last, executor_.state());
+    DGX_TRY(const auto digests, bundle::digests_of(last, context_.threads));
+    DGX_CHECK(run_.diverge(last, digests, losses_));
+    discard_resume_point(options_.run);
+    return {};
+  }
+
+  /// What a call says that has nothing left to do.
+  Result<TrainResult> diverged_before() {
+    const bundle::RunIndex& index = run_.index();
+    result_.steps = result_.resumed_from = index.checkpoints.back().step;
+    result_.segments = index.segments();
+    if (!index.losses.empty()) result_.loss = index.losses.back();
+    result_.divergence = fmt::format("step {} gives a state that is not finite", result_.steps);
+    return result_;
   }
 
   [[nodiscard]] Status write_resume_point() const {

@@ -37,21 +37,22 @@ class Replayer {
       return std::optional<VerdictRow>();
     }
     if (!start.ok()) return std::move(start).error();
-    const auto segment = verification_.files.segments[index];
+    const protocol::Segments& segments = verification_.proof.segments;
     const auto& states = verification_.proof.states;
     const auto at = static_cast<std::size_t>(index);
+    const auto end = segments.diverges(index) ? std::nullopt : std::optional(states[at + 1]);
     starts_.reached(std::nullopt);
     DGX_TRY(const VerdictRow row,
-            protocol::replay_segment(executor_, *start, segment, states[at], states[at + 1],
-                                     verification_.assignment, [this] { return one_more_step(); }));
-    if (row.agrees) starts_.reached(index + 1);
+            protocol::replay_segment(executor_, *start, segments[index], states[at], end, verification_.assignment,
+                                     [this] { return one_more_step(); }));
+    if (row.agrees && end) starts_.reached(index + 1);
     return std::optional<VerdictRow>(row);
   }
 
   /// Begins the progress bar.
   void expect(std::span<const std::int64_t> segments) {
     std::int64_t steps = 0;
-    for (const std::int64_t index : segments) steps += verification_.files.segments[index].length();
+    for (const std::int64_t index : segments) steps += verification_.proof.segments[index].length();
     context_.progress.start("replaying", steps);
   }
 
@@ -90,12 +91,12 @@ Digest random_nonce() {
 
 /// Signs the rows and writes both files.
 Result<VerifyResult> publish(const manifest::Task& task, const protocol::Assignment& assignment,
-                             const std::vector<Digest>& states, std::vector<VerdictRow> rows,
+                             const ProofFiles& proof, std::vector<VerdictRow> rows,
                              const crypto::SecretKey& key, const std::string& output, Clobber clobber) {
   VerifyResult out;
   const Digest nonce = random_nonce();
   if (nonce == Digest{}) return internal_error("the system gives no random bytes");
-  DGX_TRY(out.verdict, protocol::assemble_verdict(task, assignment, states, rows, nonce));
+  DGX_TRY(out.verdict, protocol::assemble_verdict(task, proof.segments, assignment, proof.states, rows, nonce));
   DGX_TRY(const auto sealed, manifest::seal(out.verdict, key));
   out.id = sealed.id;
   out.rows = std::move(rows);
@@ -224,14 +225,14 @@ Result<VerifyPlan> plan_verification(const VerifyOptions& options, const JobCont
   VerifyPlan out;
   out.draw = v.assignment.draw;
   out.segments = v.drawn;
-  out.task_segments = v.files.segments.count();
-  out.miss_probability = protocol::miss_probabilities(out.task_segments, std::ssize(v.drawn));
+  out.task_segments = v.proof.segments.count();
+  out.miss_probability = protocol::miss_probabilities(v.proof.segments, v.drawn);
   if (options.shard) {
     DGX_TRY(const ShardName name, parse_shard(*options.shard));
     DGX_TRY(out.segments, protocol::shard_segments(v.drawn, name.index, name.count));
   }
-  for (const std::int64_t index : out.segments) out.steps += v.files.segments[index].length();
-  DGX_TRY(out.work, protocol::replay_work(v.files.body(), out.segments));
+  for (const std::int64_t index : out.segments) out.steps += v.proof.segments[index].length();
+  DGX_TRY(out.work, protocol::replay_work(v.files.body(), v.proof.segments, out.segments));
   out.start_bytes = std::ssize(out.segments) * v.files.body().caps.bytes;
   return out;
 }
@@ -242,7 +243,7 @@ Result<VerifyResult> verify(const VerifyOptions& options, const JobContext& cont
   DGX_CHECK(refuse_verdict(options.output, context.clobber));
   if (options.key.path.empty()) return usage_error("--key is required: a verdict is signed");
   DGX_TRY(const Verification v, open_verification(options, context));
-  DGX_TRY(StartStates starts, StartStates::open(options.from, v.proof, v.files.segments, context.threads));
+  DGX_TRY(StartStates starts, StartStates::open(options.from, v.proof, context.threads));
   if (const auto absent = starts.missing(v.drawn); !absent.empty()) return inconclusive(options.from, absent);
   DGX_TRY(const bundle::Dataset data, open_dataset(options.data, v.files.body()));
   DGX_TRY(const auto executor, make_executor_on(options.device, v.files, data, context));
@@ -278,7 +279,7 @@ Result<VerifyResult> verify(const VerifyOptions& options, const JobContext& cont
     // Not the whole draw any more, but a refutation needs none.
     assignment.draw = manifest::Draw::kChosen;
   }
-  DGX_TRY(auto out, publish(v.files.body(), assignment, v.proof.states, std::move(rows), *v.key,
+  DGX_TRY(auto out, publish(v.files.body(), assignment, v.proof, std::move(rows), *v.key,
                             options.output, context.clobber));
   out.missing = std::move(missing);
   out.seconds = seconds;
@@ -300,7 +301,7 @@ Result<ShardResult> verify_shard(const VerifyOptions& options, const JobContext&
   DGX_CHECK(part.resume(shard, due));
   ShardResult out{name.index, name.count, {}, std::ssize(shard.rows), 0};
 
-  DGX_TRY(StartStates starts, StartStates::open(options.from, v.proof, v.files.segments, context.threads));
+  DGX_TRY(StartStates starts, StartStates::open(options.from, v.proof, context.threads));
   if (const auto absent = starts.missing(due); !absent.empty()) return inconclusive(options.from, absent);
   DGX_TRY(const bundle::Dataset data, open_dataset(options.data, v.files.body()));
   DGX_TRY(const auto executor, make_executor_on(options.device, v.files, data, context));
@@ -355,7 +356,7 @@ Result<VerifyResult> merge_verdict(const MergeOptions& options, const JobContext
   }
   if (theirs != assignment || shards.front().dataset != task.body.dataset.digest)
     return malformed("the shards are not of this task, proof and beacon");
-  return publish(task.body, assignment, proof.states, std::move(rows), key, options.output, context.clobber);
+  return publish(task.body, assignment, proof, std::move(rows), key, options.output, context.clobber);
 }
 
 }  // namespace dgx::jobs

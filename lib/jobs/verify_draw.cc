@@ -30,7 +30,7 @@ Result<std::vector<std::int64_t>> parse_segments(std::string_view text, std::int
       return usage_error(fmt::format("--segments: '{}' is not a list such as 3,17", text));
     }
     if (*number >= count)
-      return usage_error(fmt::format("--segments: {}: the task has segments 0 to {}", *number, count - 1));
+      return usage_error(fmt::format("--segments: {}: the proof has segments 0 to {}", *number, count - 1));
     out.push_back(*number);
     if (rest.empty()) break;
     rest.remove_prefix(1);
@@ -60,13 +60,13 @@ Result<std::vector<std::int64_t>> draw_share(const VerifyOptions& options,
                                  std::clamp<std::int64_t>(share, 1, count));
 }
 
-Result<std::vector<std::int64_t>> draw(const VerifyOptions& options, const TaskFiles& files,
-                                       const protocol::Assignment& assignment) {
+Result<std::vector<std::int64_t>> draw(const VerifyOptions& options, const manifest::Task& task,
+                                       const protocol::Segments& segments, const protocol::Assignment& assignment) {
   const Choice& choice = options.choice;
-  const std::int64_t count = files.segments.count();
+  const std::int64_t count = segments.count();
   if (choice.segments) return parse_segments(*choice.segments, count);
   if (choice.fraction) return draw_share(options, assignment, count);
-  if (!choice.all) return protocol::policy_draw(files.body(), assignment);
+  if (!choice.all) return protocol::policy_draw(task, segments, assignment);
   std::vector<std::int64_t> out(static_cast<std::size_t>(count));
   std::iota(out.begin(), out.end(), 0);
   return out;
@@ -98,7 +98,7 @@ Result<Verification> open_verification(const VerifyOptions& options, const JobCo
   auto assigned = protocol::assign(files.task, proof.proof, beacon ? &*beacon : nullptr, verifier);
   if (!assigned.ok()) return within(options.beacon.value_or(options.proof), std::move(assigned).error());
   protocol::Assignment assignment = *assigned;
-  DGX_TRY(auto drawn, draw(options, files, assignment));
+  DGX_TRY(auto drawn, draw(options, files.body(), proof.segments, assignment));
   if (options.choice.made()) {
     // The witnesses of a chosen draw depend on no beacon: dgx-protocol(7), "Witness".
     assignment.draw = manifest::Draw::kChosen;

@@ -49,8 +49,10 @@ void check_fields(json::Fields& in, const Challenge& challenge) {
     in.fail("about",
             fmt::format("\"{}\" is only of a {}", name_of(about), is_of_verdict ? "verdict" : "proof"));
   }
-  if (challenge.end.has_value() != (about != About::kChunk))
-    in.fail("end", "must be there exactly unless about is \"chunk\"");
+  // The diverging step has no state after it, which only the proof tells.
+  const bool may_lack_end = about == About::kSegment || about == About::kRow || about == About::kInitial;
+  if (about == About::kChunk ? challenge.end.has_value() : !challenge.end && !may_lack_end)
+    in.fail("end", fmt::format("must {}be there where about is \"{}\"", challenge.end ? "not " : "", name_of(about)));
   if (challenge.row.has_value() != (challenge.verdict.has_value() && about != About::kRow))
     in.fail("row", "must be there exactly with a verdict, and not if about is \"row\"");
   if (challenge.chunk.has_value() != (about == About::kChunk))

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "dgx/crypto/sha256.h"
 #include "dgx/manifest/entry_opening.h"
 #include "dgx/manifest/fields.h"
 #include "dgx/manifest/task.h"
@@ -15,7 +16,7 @@ constexpr std::size_t kStateBytes = 32;
 
 RootReference read_root(json::Fields& in) {
   RootReference out;
-  out.count = in.integer("count", 2, kMaxStates);
+  out.count = in.integer("count", 1, kMaxStates);
   out.root = read_digest(in, "root");
   return out;
 }
@@ -37,7 +38,23 @@ OpenedLoss read_loss(json::Fields& in) {
   return out;
 }
 
+/// A run that diverged in its first step has one state.
+void check_ends(json::Fields& in, const Proof& proof) {
+  const std::int64_t least = proof.diverged ? 0 : 2;
+  if (proof.steps < least) in.fail("steps", fmt::format("is {}, must be at least {}", proof.steps, least));
+  if ((proof.states.count == 1) != (proof.steps == 0))
+    in.fail("states", "count: must be 1 exactly where no step is committed");
+  if (proof.states.count > 1) return;
+  if (proof.final_state != proof.initial) in.fail("final", "is not the only state, `initial`");
+  if (states_root({&proof.initial, 1}) != proof.states) in.fail("states", "root: is not that of the only state");
+}
+
 }  // namespace
+
+const Digest& diverged_end() {
+  static const Digest kEnd = crypto::sha256(as_bytes(std::string_view("dgx-diverged")));
+  return kEnd;
+}
 
 Result<OpenedLoss> open_loss(std::span<const merkle::NamedDigest> entries, float value) {
   DGX_TRY(auto entry, merkle::open_entry(entries, "loss"));
@@ -57,6 +74,7 @@ json::Object Proof::predicate() const {
           {"initial", initial.hex()},
           {"final", final_state.hex()},
           {"steps", steps},
+          {"diverged", diverged},
           {"loss", loss_json(loss)}};
 }
 
@@ -66,10 +84,12 @@ Proof Proof::read(json::Fields& in) {
   out.states = read_object(in, "states", read_root);
   out.initial = read_digest(in, "initial");
   out.final_state = read_digest(in, "final");
-  out.steps = in.integer("steps", 2, kMaxSteps);
+  out.steps = in.integer("steps", 0, kMaxSteps);
+  out.diverged = in.boolean("diverged");
   out.loss = read_object(in, "loss", read_loss);
   if (const Status opened = check_loss(out.loss, out.final_state); !opened.ok())
     in.fail("loss", opened.error().message);
+  check_ends(in, out);
   if (in.has("parent")) in.fail("parent", "proofs that continue another are not in this version");
   return out;
 }

@@ -76,7 +76,7 @@ class Decimal {
 std::int64_t sample_count(std::int64_t n, std::int64_t sample_ppm) {
   const auto product = static_cast<__int128>(n) * sample_ppm + (kMillion - 1);
   const auto count = static_cast<std::int64_t>(product / kMillion);
-  return std::clamp<std::int64_t>(count, 1, n);
+  return std::min(std::max<std::int64_t>(count, 1), n);
 }
 
 Result<std::vector<std::int64_t>> draw_segments(const Digest& beacon, const Digest& proof_id,
@@ -92,6 +92,20 @@ Result<std::vector<std::int64_t>> draw_segments(const Digest& beacon, const Dige
     drawn.insert(static_cast<std::int64_t>(number % static_cast<std::uint64_t>(n)));
   }
   return std::vector<std::int64_t>(drawn.begin(), drawn.end());
+}
+
+Result<std::vector<std::int64_t>> policy_draw(const Segments& segments, std::int64_t sample_ppm, const Digest& beacon,
+                                              const Digest& proof_id, const Digest& verifier) {
+  std::vector<std::int64_t> out;
+  if (const std::int64_t n = segments.between(); n > 0) {
+    DGX_TRY(out, draw_segments(beacon, proof_id, verifier, n, sample_count(n, sample_ppm)));
+  }
+  if (segments.diverged()) out.push_back(segments.between());
+  return out;
+}
+
+std::int64_t drawn_count(const Segments& segments, std::int64_t sample_ppm) {
+  return sample_count(segments.between(), sample_ppm) + (segments.diverged() ? 1 : 0);
 }
 
 std::int64_t witness_step(const Digest& beacon, const Digest& proof_id, const Digest& verifier,
@@ -120,10 +134,17 @@ std::string miss_probability(std::int64_t n, std::int64_t m, std::int64_t k) {
 }
 
 manifest::MissProbability miss_probabilities(std::int64_t n, std::int64_t k) {
+  if (n == 0) return {"0", "0", "0"};
   const auto part = [&](std::int64_t divisor) {
     return miss_probability(n, std::max<std::int64_t>(1, n / divisor), k);
   };
   return {part(n), part(100), part(10)};
+}
+
+manifest::MissProbability miss_probabilities(const Segments& segments, std::span<const std::int64_t> replayed) {
+  const auto k = std::count_if(replayed.begin(), replayed.end(),
+                               [&](std::int64_t index) { return !segments.diverges(index); });
+  return miss_probabilities(segments.between(), k);
 }
 
 }  // namespace dgx::protocol

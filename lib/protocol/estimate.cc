@@ -31,18 +31,18 @@ Result<std::int64_t> part(std::string_view what, std::int64_t a, std::int64_t b,
   return *out;
 }
 
-}  // namespace
-
-Result<manifest::Estimate> estimate(const EstimateInput& input, const manifest::Policy& policy) {
-  DGX_TRY(const Segments segments, Segments::of(input.steps, input.checkpoint_every));
+/// Of the steps that were computed, the states that are committed and the segments that are drawn.
+Result<manifest::Estimate> estimate_of(const EstimateInput& input, const Segments& segments,
+                                       const manifest::Policy& policy) {
+  const std::int64_t diverging = segments.diverged() ? 1 : 0;
   manifest::Estimate out;
   out.step_operations = input.step_operations;
-  DGX_TRY(out.train, product("training", input.steps, input.step_operations));
-  DGX_TRY(const std::int64_t hashed, product("hashing", segments.count() + 1, input.state_bytes));
+  DGX_TRY(out.train, product("training", segments.steps() + diverging, input.step_operations));
+  DGX_TRY(const std::int64_t hashed, product("hashing", segments.states(), input.state_bytes));
   DGX_TRY(out.prove, product("hashing", hashed, kOperationsPerHashedByte));
   DGX_TRY(const std::int64_t replayed,
-          product("verification", sample_count(segments.count(), policy.sample_ppm), segments.longest()));
-  DGX_TRY(out.verify, product("verification", replayed, input.step_operations));
+          product("verification", sample_count(segments.between(), policy.sample_ppm), segments.longest()));
+  DGX_TRY(out.verify, product("verification", replayed + diverging, input.step_operations));
 
   DGX_TRY(out.reward, part("reward", out.train + out.prove, input.price, kPriceUnit));
   DGX_TRY(const std::int64_t replay_price, part("fee", out.verify, input.price, kPriceUnit));
@@ -55,10 +55,29 @@ Result<manifest::Estimate> estimate(const EstimateInput& input, const manifest::
   return out;
 }
 
+EstimateInput input_of(const manifest::Task& task) {
+  return {task.estimate.step_operations, task.caps.bytes, task.steps, task.checkpoint_every, task.price};
+}
+
+}  // namespace
+
+Result<manifest::Estimate> estimate(const EstimateInput& input, const manifest::Policy& policy) {
+  DGX_TRY(const Segments segments, Segments::of(input.steps, input.checkpoint_every));
+  return estimate_of(input, segments, policy);
+}
+
+manifest::Estimate earned(const manifest::Task& task, const manifest::Proof& proof) {
+  if (!proof.diverged) return task.estimate;
+  const auto segments = Segments::of_diverged(proof.steps, task.checkpoint_every);
+  auto out = segments.ok() ? estimate_of(input_of(task), *segments, task.policy) : segments.error();
+  if (!out.ok()) return task.estimate;  // not so: every number is at most one of the task's, but for the fee
+  // A last segment may be a step longer than the task's longest.
+  out->fee = std::min(out->fee, task.estimate.fee);
+  return *out;
+}
+
 Status check_estimate(const manifest::Task& task) {
-  const EstimateInput input{task.estimate.step_operations, task.caps.bytes, task.steps, task.checkpoint_every,
-                            task.price};
-  DGX_TRY(const manifest::Estimate expected, estimate(input, task.policy));
+  DGX_TRY(const manifest::Estimate expected, estimate(input_of(task), task.policy));
   if (expected == task.estimate) return {};
   return malformed(fmt::format("task: estimate: is not what its own numbers give (escrow {}, should be {})",
                                task.estimate.escrow, expected.escrow));
@@ -75,10 +94,11 @@ Result<std::int64_t> opening_bytes(const manifest::Task& task) {
       4'096;  // of it for each entry of a state, of which there are at most as many as lines
   constexpr std::int64_t kPerState = 32;
   DGX_TRY(const Segments segments, Segments::of(task.steps, task.checkpoint_every));
-  const std::int64_t starts = sample_count(segments.count(), task.policy.sample_ppm) + 1;
+  // One more than are drawn: where the proof diverged, its last state.
+  const std::int64_t starts = sample_count(segments.between(), task.policy.sample_ppm) + 1;
   DGX_TRY(const std::int64_t bytes,
           product("an opening", starts, task.caps.bytes + kPerEntry * task.program.lines + kPerFile));
-  const std::int64_t out = bytes + kPerState * (segments.count() + 1) + kPerFile;
+  const std::int64_t out = bytes + kPerState * segments.states() + kPerFile;
   if (out > manifest::kMaxInteger) return too_large("an opening");
   return out;
 }

@@ -42,7 +42,7 @@ std::string describe(Stage stage) {
       "show the entries of the state after the step",
       "show a node of the entries",
       "show the entry named",
-      "show the fault that the row says there is",
+      "show the fault that it says there is",
       "answer with the chunk",
       "name what of the row is rejected, its end or its witness",
       "name the first state rejected",
@@ -73,18 +73,22 @@ Status opens(const manifest::CommittedState& state, std::int64_t index, const ma
 }
 
 /// What the proof must have for a game to be about it. Its first and last state are for claim g.
-Status check_proof_of(const Dispute& dispute) {
-  const manifest::Task& task = dispute.task.body;
-  const manifest::Proof& proof = dispute.proof.body;
-  DGX_TRY(const Segments segments, Segments::of(task.steps, task.checkpoint_every));
-  if (proof.task != dispute.task.id) return malformed("proof: is of another task");
-  if (proof.steps != task.steps)
-    return malformed(fmt::format("proof: has {} steps, the task {}", proof.steps, task.steps));
-  if (proof.states.count != segments.count() + 1) {
-    return malformed(fmt::format("proof: commits to {} states, the task has {}", proof.states.count,
-                                 segments.count() + 1));
-  }
-  return {};
+Result<Segments> check_proof_of(const Dispute& dispute) {
+  if (dispute.proof.body.task != dispute.task.id) return malformed("proof: is of another task");
+  return segments_of(dispute.task.body, dispute.proof.body);
+}
+
+/// The proof's segments, once check_proof_of() has said that they fit.
+Segments segments_in(const Dispute& dispute) { return *segments_of(dispute.task.body, dispute.proof.body); }
+
+/// The proof says that the step challenged has no state after it.
+bool is_diverging(const Dispute& dispute) {
+  return segments_in(dispute).diverges(dispute.challenge.body.segment);
+}
+
+/// A single step is shown at once; of more, states between them come first.
+Stage first_stage(const Ground& ground) {
+  return ground.end_step - ground.first_step == 1 ? Stage::kValues : Stage::kStates;
 }
 
 /// An honest verdict has a row for each segment that its beacon draws.
@@ -115,11 +119,10 @@ Status check_row(const Dispute& dispute) {
   const manifest::OpenedRow& opened = *challenge.row;
   DGX_CHECK(check_bound(opened, dispute.verdict->body));
   if (opened.row.index != challenge.segment) return malformed("row: is of another segment");
-  if (!was_replayed(opened.row) && challenge.about == About::kWitness) {
-    return malformed(fmt::format("row: the witness of a row of reason \"{}\" is not played on",
-                                 manifest::name_of(opened.row.reason)));
-  }
-  return {};
+  if (challenge.about != About::kWitness || has_witness(dispute, opened.row)) return {};
+  return malformed(fmt::format("row: has no witness, of reason \"{}\" and a segment of {} steps",
+                               manifest::name_of(opened.row.reason),
+                               segments_in(dispute)[challenge.segment].length()));
 }
 
 Status check_verdict_of(const Dispute& dispute) {
@@ -155,18 +158,27 @@ Status check_chunk(const Dispute& dispute) {
   return {};
 }
 
-Status check_parts(const Dispute& dispute) {
+/// Which segments, and states, a challenge may be about.
+Status check_place(const Dispute& dispute, const Segments& segments) {
   const manifest::Challenge& challenge = dispute.challenge.body;
-  const std::int64_t segments = dispute.proof.body.states.count - 1;
-  if (challenge.task != dispute.task.id) return malformed("challenge: is of another task");
-  if (challenge.proof != dispute.proof.id) return malformed("challenge: is about another proof");
-  const std::int64_t most = challenge.about == About::kChunk ? segments : segments - 1;
+  const std::int64_t most = challenge.about == About::kChunk ? segments.states() - 1 : segments.count() - 1;
   if (challenge.segment > most)
     return malformed(fmt::format("challenge: segment: is {}, the last is {}", challenge.segment, most));
   if (challenge.about == About::kInitial && challenge.segment != 0)
     return malformed("challenge: segment: the initial state is of segment 0");
-  if (challenge.about == About::kFinal && challenge.segment != most)
-    return malformed("challenge: segment: the final state is of the last one");
+  if (challenge.about == About::kFinal && challenge.segment != segments.between() - 1)
+    return malformed("challenge: segment: the final state ends the last one");
+  const bool ends = challenge.about != About::kChunk && !segments.diverges(challenge.segment);
+  if (ends != challenge.end.has_value())
+    return malformed("challenge: end: must be there unless the state after the segment does not exist");
+  return {};
+}
+
+Status check_parts(const Dispute& dispute, const Segments& segments) {
+  const manifest::Challenge& challenge = dispute.challenge.body;
+  if (challenge.task != dispute.task.id) return malformed("challenge: is of another task");
+  if (challenge.proof != dispute.proof.id) return malformed("challenge: is about another proof");
+  DGX_CHECK(check_place(dispute, segments));
   DGX_CHECK(opens(challenge.start, challenge.segment, dispute.proof.body, "start"));
   if (challenge.end) DGX_CHECK(opens(*challenge.end, challenge.segment + 1, dispute.proof.body, "end"));
   if (challenge.chunk) DGX_CHECK(check_chunk(dispute));
@@ -179,36 +191,48 @@ bool was_replayed(const manifest::VerdictRow& row) {
   return row.reason == manifest::RowReason::kEqual || row.reason == manifest::RowReason::kDigest;
 }
 
+bool has_witness(const Dispute& dispute, const manifest::VerdictRow& row) {
+  return was_replayed(row) && segments_in(dispute)[dispute.challenge.body.segment].length() > 1;
+}
+
+manifest::RowReason fault_shown(const Ground& ground) {
+  const bool diverges = !ground.row || was_replayed(*ground.row);
+  return diverges ? manifest::RowReason::kNonFinite : ground.row->reason;
+}
+
 Result<std::vector<std::int64_t>> drawn_segments(const Dispute& dispute) {
-  const manifest::Task& task = dispute.task.body;
-  DGX_TRY(const Segments segments, Segments::of(task.steps, task.checkpoint_every));
-  return draw_segments(dispute.beacon->body.value, dispute.proof.id, dispute.verdict->key_id,
-                       segments.count(), sample_count(segments.count(), task.policy.sample_ppm));
+  return policy_draw(segments_in(dispute), dispute.task.body.policy.sample_ppm, dispute.beacon->body.value,
+                     dispute.proof.id, dispute.verdict->key_id);
 }
 
 std::optional<Decision> check_expected(const Dispute& dispute, const manifest::VerdictRow& row) {
-  const Digest& end = dispute.challenge.body.end->digest;
-  if (row.expected == end) return std::nullopt;
-  return Decision{
-      true, RulingReason::kPost, std::nullopt, std::nullopt,
-      fmt::format("the row expects {}, the committed end state is {}", row.expected.hex(), end.hex())};
+  const auto& committed = dispute.challenge.body.end;
+  const Digest& end = committed ? committed->digest : manifest::diverged_end();
+  const auto falls = [](std::string words) {
+    return Decision{true, RulingReason::kPost, std::nullopt, std::nullopt, std::move(words)};
+  };
+  if (row.expected != end)
+    return falls(fmt::format("the row expects {}, the proof has {}", row.expected.hex(), end.hex()));
+  if (!committed && row.reason == manifest::RowReason::kNonFinite)
+    return falls("the row objects that the step diverges, which is what the proof says");
+  return std::nullopt;
 }
 
 Stage play_on(const Dispute& dispute, manifest::About about, Ground& ground) {
   if (about != About::kWitness) {
     ground.rejected = ground.row->recomputed;
-    return was_replayed(*ground.row) ? Stage::kStates : Stage::kFault;
+    const bool says_diverged = ground.row->agrees && is_diverging(dispute);
+    return was_replayed(*ground.row) && !says_diverged ? first_stage(ground) : Stage::kFault;
   }
-  const manifest::Task& task = dispute.task.body;
-  const Segment segment = (*Segments::of(task.steps, task.checkpoint_every))[dispute.challenge.body.segment];
+  const Segment segment = segments_in(dispute)[dispute.challenge.body.segment];
   const Digest beacon = dispute.beacon ? dispute.beacon->body.value : Digest{};
   ground.end_step = witness_step(beacon, dispute.proof.id, dispute.defender(), segment);
   return Stage::kInterior;
 }
 
 Result<Game> Game::open(Dispute dispute) {
-  DGX_CHECK(check_proof_of(dispute));
-  DGX_CHECK(check_parts(dispute));
+  DGX_TRY(const Segments segments, check_proof_of(dispute));
+  DGX_CHECK(check_parts(dispute, segments));
   if (dispute.defender() == dispute.challenger())
     return malformed("challenge: by the signer of what it challenges");
   Game game(std::move(dispute));
@@ -220,7 +244,6 @@ void Game::begin() {
   const manifest::Task& task = dispute_.task.body;
   const manifest::Proof& proof = dispute_.proof.body;
   const manifest::Challenge& challenge = dispute_.challenge.body;
-  const auto segments = Segments::of(task.steps, task.checkpoint_every);
   const auto decide = [&](bool falls, std::string_view what, const Digest& is, const Digest& must) {
     decision_ = Decision{falls, RulingReason::kClaim, 'g', std::nullopt,
                          falls ? fmt::format("{} is {}, it must be {}", what, is.hex(), must.hex())
@@ -242,16 +265,17 @@ void Game::begin() {
     stage_ = Stage::kChunk;
     return;
   }
-  const Segment segment = (*segments)[challenge.segment];
-  ground_.first_step = segment.first;
-  ground_.end_step = segment.end;
-  ground_.rejected = challenge.end->digest;
-  stage_ = challenge.about == About::kRow ? Stage::kRow : Stage::kStates;
+  ground_.first_step = segment().first;
+  ground_.end_step = segment().end;
+  if (challenge.end) ground_.rejected = challenge.end->digest;
+  stage_ = challenge.about == About::kRow ? Stage::kRow : challenge.end ? first_stage(ground_) : Stage::kFault;
   if (!challenge.row) return;
   ground_.row = challenge.row->row;
   decision_ = check_expected(dispute_, *ground_.row);
   stage_ = decision_ ? Stage::kOver : play_on(dispute_, challenge.about, ground_);
 }
+
+Segment Game::segment() const { return segments_in(dispute_)[dispute_.challenge.body.segment]; }
 
 Status Game::apply(const Signed<manifest::Move>& move) {
   const std::string where = fmt::format("move {}", move.body.turn);

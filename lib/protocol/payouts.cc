@@ -41,10 +41,10 @@ class Purse {
   std::map<std::string, std::int64_t> accounts_;
 };
 
-void pay_solver(Purse& purse, const Task& task, const Stakes& stakes, const Bonds& bonds) {
-  purse.give(stakes.solver, task.estimate.reward + bonds.solver);
-  purse.give("jackpot", task.estimate.tax);
-  purse.give("treasury", task.estimate.treasury);
+void pay_solver(Purse& purse, const Stakes& stakes, const Bonds& bonds) {
+  purse.give(stakes.solver, stakes.earned.reward + bonds.solver);
+  purse.give("jackpot", stakes.earned.tax);
+  purse.give("treasury", stakes.earned.treasury);
 }
 
 /// The challengers who won against a statement, in the order in which their games were logged, each once.
@@ -77,11 +77,10 @@ void share(Purse& purse, std::int64_t amount, const std::vector<std::string>& fi
 /// anything else.
 class LostBond {
  public:
-  LostBond(Purse& purse, const Task& task, const Stakes& stakes, std::int64_t bond)
-      : purse_(purse), left_(bond) {
+  LostBond(Purse& purse, const Stakes& stakes, std::int64_t bond) : purse_(purse), left_(bond) {
     if (!stakes.proved) return;
-    pay("jackpot", task.estimate.tax);
-    pay("treasury", task.estimate.treasury);
+    pay("jackpot", stakes.earned.tax);
+    pay("treasury", stakes.earned.treasury);
   }
   void pay(const std::string& account, std::int64_t amount) {
     const std::int64_t paid = std::min(amount, left_);
@@ -171,13 +170,13 @@ std::vector<Payout> payouts(const Task& task, Reason reason, const Stakes& stake
     case Reason::kAccepted:
     case Reason::kUnverified:
     case Reason::kOverturned:
-      pay_solver(purse, task, stakes, bonds);
+      pay_solver(purse, stakes, bonds);
       purse.give(stakes.verifier, fee_of(stakes));
       end_verifier(purse, stakes, bonds, silent);
       break;
     case Reason::kRefuted:
     case Reason::kConvicted: {
-      LostBond lost(purse, task, stakes, bonds.solver);
+      LostBond lost(purse, stakes, bonds.solver);
       split(purse, task, stakes, lost);
       // An acceptance of what fell is honest bad luck, and no merit.
       end_verifier(purse, stakes, bonds, silent);
@@ -187,7 +186,7 @@ std::vector<Payout> payouts(const Task& task, Reason reason, const Stakes& stake
       break;
     case Reason::kNoProof: {
       // Whoever revealed the draw has been kept from a verdict by the solver's silence.
-      LostBond lost(purse, task, stakes, bonds.solver);
+      LostBond lost(purse, stakes, bonds.solver);
       const bool kept_waiting = stakes.drawn && !fell(stakes, Challenged::kVerdict);
       if (kept_waiting) lost.pay(stakes.verifier, task.policy.verifier_fee);
       purse.give("jackpot", lost.left());
@@ -195,7 +194,7 @@ std::vector<Payout> payouts(const Task& task, Reason reason, const Stakes& stake
       break;
     }
     case Reason::kNoDelivery: {
-      LostBond lost(purse, task, stakes, bonds.solver);
+      LostBond lost(purse, stakes, bonds.solver);
       lost.pay(stakes.verifier, fee_of(stakes));
       purse.give("jackpot", lost.left());
       end_verifier(purse, stakes, bonds, silent);

@@ -156,10 +156,9 @@ class Defence {
     if (!line) return malformed("the program has no entry " + named.name);
     return Say(EntryPost{named.digest, view_.line(*line), named.name});
   }
-  /// The fault of a row that could not be replayed: of the start state's step, of its entries, or a state
-  /// that is not finite.
+  /// The fault that row or proof says there is: of the start state's step, of its entries, or a state that is not finite.
   Result<Say> fault() {
-    const auto reason = ground_.row->reason;
+    const auto reason = fault_shown(ground_);
     if (reason == manifest::RowReason::kNonFinite) return not_finite();
     DGX_TRY(const auto entries, view_.party().entries(ground_.first_step));
     if (reason == manifest::RowReason::kState) return wrong_state(entries);
@@ -268,14 +267,15 @@ class Objection {
   Said row() {
     const manifest::VerdictRow& row = *ground_.row;
     DGX_TRY(const auto broken, view_.party().non_finite_after());
-    if (row.reason == manifest::RowReason::kNonFinite && broken) return nothing();
+    const Dispute& dispute = game_.dispute();
+    const bool says_diverged = row.agrees && !dispute.challenge.body.end;
+    if ((row.reason == manifest::RowReason::kNonFinite || says_diverged) && broken) return nothing();
     if (broken || !was_replayed(row)) return name(0);
     DGX_TRY(const Digest end, view_.party().state(ground_.end_step));
     if (end != row.recomputed) return name(0);
-    const Dispute& dispute = game_.dispute();
-    const Segment segment{dispute.challenge.body.segment, ground_.first_step, ground_.end_step};
+    if (!has_witness(dispute, row)) return nothing();
     const std::int64_t step =
-        witness_step(dispute.beacon->body.value, dispute.proof.id, dispute.defender(), segment);
+        witness_step(dispute.beacon->body.value, dispute.proof.id, dispute.defender(), game_.segment());
     DGX_TRY(const Digest interior, view_.party().state(step));
     return witness_of(dispute.defender(), interior) == row.witness ? nothing() : name(1);
   }

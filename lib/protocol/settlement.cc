@@ -250,11 +250,12 @@ struct Rules {
   /// An acceptance settles only with the policy's draw; a refutation always.
   [[nodiscard]] Status check_draw(const TaskRecord& record, const manifest::Verdict& verdict) const {
     const manifest::Task& task = record.task.body;
-    const std::int64_t n = record.proof->body.states.count - 1;
+    DGX_TRY(const Segments segments, segments_of(task, record.proof->body));
+    const std::int64_t n = segments.count();
     if (verdict.segments != n)
-      return malformed(fmt::format("segments: is {}, the task has {}", verdict.segments, n));
+      return malformed(fmt::format("segments: is {}, the proof has {}", verdict.segments, n));
     if (verdict.first_disagreement && verdict.first_disagreement->index >= n) {
-      return malformed(fmt::format("first_disagreement: index: the task has {} segments", n));
+      return malformed(fmt::format("first_disagreement: index: the proof has {} segments", n));
     }
     // A witness is judged with the beacon that the verdict names.
     if (verdict.beacon && (!record.beacon || *verdict.beacon != record.beacon->id))
@@ -264,7 +265,7 @@ struct Rules {
       return usage_error("an acceptance of a chosen draw settles nothing",
                          "verify with the beacon and the policy's draw");
     }
-    const std::int64_t q = sample_count(n, task.policy.sample_ppm);
+    const std::int64_t q = drawn_count(segments, task.policy.sample_ppm);
     if (verdict.replayed != q) {
       return malformed(fmt::format("replayed: is {}, the policy draws {}", verdict.replayed, q));
     }

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "dgx/core/checked.h"
+#include "dgx/protocol/estimate.h"
 #include "dgx/protocol/settlement.h"
 
 namespace dgx::protocol {
@@ -18,17 +19,18 @@ bool is_refuted(const TaskRecord& record) {
 }
 
 /// What the verifier's work earned. A verdict of the policy's draw earns the estimate's fee, which was locked
-/// for just that draw; of a chosen one, the price of the work it states and the policy's fee, at most as
-/// much.
+/// for just that draw (of a proof that diverged, for the shorter one); of a chosen one, the price of the work it states
+/// and the policy's fee, at most as much.
 std::optional<std::int64_t> fee_of(const TaskRecord& record) {
   if (!record.verdict) return std::nullopt;
   const manifest::Task& task = record.task.body;
   const manifest::Verdict& verdict = record.verdict->body;
-  if (verdict.draw == manifest::Draw::kPolicy) return task.estimate.fee;
+  const std::int64_t most = earned(task, record.proof->body).fee;
+  if (verdict.draw == manifest::Draw::kPolicy) return most;
   const auto price = mul_div(verdict.work, task.price, kPriceUnit);
-  if (!price.ok()) return task.estimate.fee;
+  if (!price.ok()) return most;
   const auto fee = checked_add(*price, task.policy.verifier_fee);
-  return fee ? std::min(*fee, task.estimate.fee) : task.estimate.fee;
+  return fee ? std::min(*fee, most) : most;
 }
 
 /// All games are over when a task is due.
@@ -38,6 +40,7 @@ Stakes stakes_of(const TaskRecord& record, std::int64_t now) {
   out.solver = record.solver ? record.solver->hex() : "";
   out.verifier = record.verifier ? record.verifier->hex() : "";
   out.proved = record.proof.has_value();
+  out.earned = record.proof ? earned(record.task.body, record.proof->body) : record.task.body.estimate;
   out.drawn = record.beacon.has_value();
   out.refuted = is_refuted(record);
   out.fee = fee_of(record);

@@ -104,7 +104,7 @@ std::optional<Decision> Turn::name(const Name& say) {
 }
 
 std::optional<Decision> Turn::name_in_row(std::int64_t index) {
-  if (auto bad = outside(index, was_replayed(*ground_.row) ? 2 : 1)) return bad;
+  if (auto bad = outside(index, has_witness(dispute_, *ground_.row) ? 2 : 1)) return bad;
   stage_ = play_on(dispute_, index == 0 ? manifest::About::kSegment : manifest::About::kWitness, ground_);
   return std::nullopt;
 }
@@ -256,7 +256,7 @@ std::optional<Decision> Turn::claim(const OperationClaim& say) {
 std::optional<Decision> Turn::claim(const NonFiniteClaim& say) {
   if (ground_.non_finite == ground_.rejected) {
     return Decision{false, RulingReason::kClaim, 'f', std::nullopt,
-                    "that the state after the step is not finite is what the row says"};
+                    "that the state after the step is not finite is what the defender says"};
   }
   const Judgement judgement = judge_non_finite(step_of(dispute_, ground_), say);
   if (judgement.element) ground_.element = *judgement.element;

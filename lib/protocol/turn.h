@@ -12,6 +12,13 @@ namespace dgx::protocol {
 /// Whether the row says what the segment ends in, and not why nobody can tell.
 [[nodiscard]] bool was_replayed(const manifest::VerdictRow& row);
 
+/// Whether a row of the segment challenged has a witness: it was replayed, and has a state inside.
+[[nodiscard]] bool has_witness(const Dispute& dispute, const manifest::VerdictRow& row);
+
+/// What a defender has to show in Stage::kFault: the reason of the row played on, or, where row or proof says that a step
+/// diverges, that the state after it is not finite.
+[[nodiscard]] manifest::RowReason fault_shown(const Ground& ground);
+
 /// The segments that the verdict's beacon draws, sorted; dispute.beacon is there.
 [[nodiscard]] Result<std::vector<std::int64_t>> drawn_segments(const Dispute& dispute);
 

@@ -241,9 +241,8 @@ std::optional<Decision> Turn::entry(const EntryPost& post) {
 }
 
 std::optional<Decision> Turn::fault(const FaultPost& post) {
-  const manifest::RowReason reason = ground_.row->reason;
-  RowFault found = judge_row_fault(reason, post, ground_.accepted, ground_.first_step, ground_.end_step,
-                                   dispute_.task.body);
+  RowFault found = judge_row_fault(fault_shown(ground_), post, ground_.accepted, ground_.first_step,
+                                   ground_.end_step, dispute_.task.body);
   switch (found.shown) {
     case RowFault::Shown::kNot:
       return lost(RulingReason::kPost, std::move(found.words));

@@ -63,30 +63,47 @@ Result<std::optional<Digest>> run_steps(Executor& executor, const Segment& segme
 }
 
 /// Each row once, in order, of this task, and about the committed end state.
-Status check_rows(std::span<const VerdictRow> rows, std::span<const Digest> states) {
+Status check_rows(std::span<const VerdictRow> rows, const Segments& segments, std::span<const Digest> states) {
   if (rows.empty()) return malformed("verdict: no replayed segment");
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const VerdictRow& row = rows[i];
     if (i > 0 && row.index == rows[i - 1].index)
       return malformed(fmt::format("segment {}: replayed twice", row.index));
-    if (row.index < 0 || row.index + 1 >= std::ssize(states)) {
-      return malformed(fmt::format("segment {}: the task has {}", row.index, states.size() - 1));
-    }
-    if (row.expected != states[static_cast<std::size_t>(row.index) + 1]) {
+    if (row.index < 0 || row.index >= segments.count())
+      return malformed(fmt::format("segment {}: the proof has {}", row.index, segments.count()));
+    if (row.expected != expected_end(segments, states, row.index)) {
       return malformed(fmt::format("segment {}: expected digest is not the proof's", row.index));
     }
   }
   return {};
 }
 
-Status check_drawn(const Task& task, const Assignment& assignment, std::span<const std::int64_t> segments) {
+Status check_drawn(const Task& task, const Segments& segments, const Assignment& assignment,
+                   std::span<const std::int64_t> replayed) {
   if (assignment.draw != Draw::kPolicy) return {};
-  DGX_TRY(const std::vector<std::int64_t> drawn, policy_draw(task, assignment));
-  if (std::equal(drawn.begin(), drawn.end(), segments.begin(), segments.end())) return {};
+  DGX_TRY(const std::vector<std::int64_t> drawn, policy_draw(task, segments, assignment));
+  if (std::equal(drawn.begin(), drawn.end(), replayed.begin(), replayed.end())) return {};
   return malformed("verdict: the replayed segments are not those that the policy draws");
 }
 
 }  // namespace
+
+Result<Segments> segments_of(const Task& task, const Proof& proof) {
+  if (!proof.diverged && proof.steps != task.steps)
+    return malformed(fmt::format("proof: steps: is {}, the task has {}", proof.steps, task.steps));
+  if (proof.diverged && proof.steps >= task.steps) {
+    return malformed(
+        fmt::format("proof: steps: is {}, a run of {} steps diverges before", proof.steps, task.steps));
+  }
+  DGX_TRY(const Segments out, proof.diverged ? Segments::of_diverged(proof.steps, task.checkpoint_every)
+                                             : Segments::of(task.steps, task.checkpoint_every));
+  if (proof.states.count == out.states()) return out;
+  return malformed(fmt::format("proof: states: count: is {}, its steps have {}", proof.states.count, out.states()));
+}
+
+const Digest& expected_end(const Segments& segments, std::span<const Digest> states, std::int64_t index) {
+  return segments.diverges(index) ? manifest::diverged_end() : states[static_cast<std::size_t>(index) + 1];
+}
 
 Status check_proof(const Signed<Task>& task, const Signed<Proof>& proof) {
   const Proof& body = proof.body;
@@ -95,14 +112,7 @@ Status check_proof(const Signed<Task>& task, const Signed<Proof>& proof) {
   }
   if (body.initial != task.body.initial.digest)
     return malformed("proof: initial: is not the task's initial state");
-  if (body.steps != task.body.steps) {
-    return malformed(fmt::format("proof: steps: is {}, the task has {}", body.steps, task.body.steps));
-  }
-  DGX_TRY(const Segments segments, Segments::of(task.body.steps, task.body.checkpoint_every));
-  if (body.states.count != segments.count() + 1) {
-    return malformed(fmt::format("proof: states: count: is {}, the task has {} segments", body.states.count,
-                                 segments.count()));
-  }
+  DGX_TRY([[maybe_unused]] const Segments segments, segments_of(task.body, body));
   return {};
 }
 
@@ -123,39 +133,40 @@ Result<Assignment> assign(const Signed<Task>& task, const Signed<Proof>& proof, 
   return out;
 }
 
-Result<std::vector<std::int64_t>> policy_draw(const Task& task, const Assignment& assignment) {
+Result<std::vector<std::int64_t>> policy_draw(const Task& task, const Segments& segments,
+                                              const Assignment& assignment) {
   if (!assignment.beacon)
     return usage_error("the policy's draw needs a beacon", "give --beacon, or choose the segments");
-  DGX_TRY(const Segments segments, Segments::of(task.steps, task.checkpoint_every));
-  const std::int64_t n = segments.count();
-  return draw_segments(assignment.beacon_value, assignment.proof, assignment.verifier, n,
-                       sample_count(n, task.policy.sample_ppm));
+  return policy_draw(segments, task.policy.sample_ppm, assignment.beacon_value, assignment.proof,
+                     assignment.verifier);
 }
 
 Result<OpeningDraw> drawn_after_beacon(const Signed<Task>& task, const Signed<Proof>& proof,
                                        const Signed<manifest::Beacon>& beacon) {
   DGX_TRY(const Assignment assignment, assign(task, proof, &beacon, beacon.key_id));
-  DGX_TRY(auto segments, policy_draw(task.body, assignment));
-  return OpeningDraw{beacon.id, std::move(segments)};
+  DGX_TRY(const Segments segments, segments_of(task.body, proof.body));
+  DGX_TRY(auto drawn, policy_draw(task.body, segments, assignment));
+  return OpeningDraw{beacon.id, std::move(drawn)};
 }
 
 Result<OpeningDraw> drawn_after_proof(const Signed<Task>& task, const Signed<Proof>& proof, const Digest& root) {
   DGX_TRY(Assignment assignment, assign(task, proof, nullptr, proof.key_id));
   assignment.beacon = proof.id;
   assignment.beacon_value = manifest::beacon_value(root, proof.id);
-  DGX_TRY(auto segments, policy_draw(task.body, assignment));
-  return OpeningDraw{proof.id, std::move(segments)};
+  DGX_TRY(const Segments segments, segments_of(task.body, proof.body));
+  DGX_TRY(auto drawn, policy_draw(task.body, segments, assignment));
+  return OpeningDraw{proof.id, std::move(drawn)};
 }
 
 Result<VerdictRow> replay_segment(Executor& executor, const State& start, const Segment& segment,
-                                  const Digest& start_digest, const Digest& end_digest,
+                                  const Digest& start_digest, const std::optional<Digest>& end_digest,
                                   const Assignment& assignment, const std::function<bool()>& progress) {
   const std::string where = fmt::format("segment {}", segment.index);
   DGX_TRY(const Digest given, digest_of(start));
   if (given != start_digest) return malformed(where + ": the start state given is not the committed one");
   VerdictRow row;
   row.index = segment.index;
-  row.expected = end_digest;
+  row.expected = end_digest.value_or(manifest::diverged_end());
   if (const auto fault = fault_of(start, segment)) return disagreement(row, *fault);
   Status loaded = executor.load(start);
   // The state is the committed one, so whatever is wrong with it is the prover's fault.
@@ -163,50 +174,51 @@ Result<VerdictRow> replay_segment(Executor& executor, const State& start, const 
     return disagreement(row, RowReason::kState);
   if (!loaded.ok()) return within(where, std::move(loaded).error());
 
+  constexpr std::int64_t kNone = -1;  // a single step has no interior state
   const std::int64_t witnessed =
-      witness_step(assignment.beacon_value, assignment.proof, assignment.verifier, segment);
+      segment.length() < 2 ? kNone
+                           : witness_step(assignment.beacon_value, assignment.proof, assignment.verifier, segment);
   DGX_TRY(const std::optional<Digest> end,
           run_steps(executor, segment, witnessed, assignment.verifier, progress, row.witness));
-  if (!end) return disagreement(row, RowReason::kNonFinite);
-  row.recomputed = *end;
-  if (*end != end_digest) return disagreement(row, RowReason::kDigest);
+  if (!end && end_digest) return disagreement(row, RowReason::kNonFinite);
+  row.recomputed = end.value_or(manifest::diverged_end());
+  if (end != end_digest) return disagreement(row, RowReason::kDigest);
   row.agrees = true;
   return row;
 }
 
-Result<Verdict> assemble_verdict(const Task& task, const Assignment& assignment,
+Result<Verdict> assemble_verdict(const Task& task, const Segments& segments, const Assignment& assignment,
                                  std::span<const Digest> states, std::vector<VerdictRow>& rows,
                                  const Digest& nonce) {
   std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.index < b.index; });
-  DGX_CHECK(check_rows(rows, states));
-  std::vector<std::int64_t> segments;
-  for (const VerdictRow& row : rows) segments.push_back(row.index);
-  DGX_CHECK(check_drawn(task, assignment, segments));
+  DGX_CHECK(check_rows(rows, segments, states));
+  std::vector<std::int64_t> replayed;
+  for (const VerdictRow& row : rows) replayed.push_back(row.index);
+  DGX_CHECK(check_drawn(task, segments, assignment, replayed));
 
   Verdict out;
   out.task = assignment.task;
   out.proof = assignment.proof;
   out.beacon = assignment.beacon;
   out.draw = assignment.draw;
-  out.segments = std::ssize(states) - 1;
+  out.segments = segments.count();
   out.replayed = std::ssize(rows);
   out.rows = manifest::rows_root(rows);
   const auto wrong =
       std::find_if(rows.begin(), rows.end(), [](const VerdictRow& row) { return !row.agrees; });
   out.outcome = wrong == rows.end() ? manifest::Outcome::kAccepted : manifest::Outcome::kRefuted;
   if (wrong != rows.end()) out.first_disagreement = *wrong;
-  DGX_TRY(out.work, replay_work(task, segments));
-  out.miss_probability = miss_probabilities(out.segments, out.replayed);
+  DGX_TRY(out.work, replay_work(task, segments, replayed));
+  out.miss_probability = miss_probabilities(segments, replayed);
   out.nonce = nonce;
   return out;
 }
 
-Result<std::int64_t> replay_work(const Task& task, std::span<const std::int64_t> segments) {
-  DGX_TRY(const Segments all, Segments::of(task.steps, task.checkpoint_every));
+Result<std::int64_t> replay_work(const Task& task, const Segments& all, std::span<const std::int64_t> segments) {
   std::int64_t steps = 0;
   for (const std::int64_t index : segments) {
     if (index < 0 || index >= all.count())
-      return malformed(fmt::format("segment {}: the task has {}", index, all.count()));
+      return malformed(fmt::format("segment {}: there are {}", index, all.count()));
     steps += all[index].length();
   }
   const auto work = checked_mul(steps, task.estimate.step_operations);

@@ -203,8 +203,9 @@ class Setting {
     const std::int64_t step = protocol::witness_step(Digest{}, out.proof.id, verifier, segment_);
     row.witness = protocol::witness_of(verifier, must(liar_.state(step)));
     std::vector<manifest::VerdictRow> rows{row};
+    const auto segments = must(protocol::segments_of(out.task.body, out.proof.body));
     const auto verdict =
-        must(protocol::assemble_verdict(out.task.body, assignment, states, rows, Digest{{1}}));
+        must(protocol::assemble_verdict(out.task.body, segments, assignment, states, rows, Digest{{1}}));
     out.verdict = must(manifest::seal(verdict, keys_.liar));
     challenge.verdict = out.verdict->id;
     if (role_ == Role::kWitness) challenge.about = manifest::About::kWitness;

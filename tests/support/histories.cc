@@ -260,8 +260,9 @@ class History {
       assignment.beacon_value = now.beacon->body.value;
       assignment.draw = Draw::kPolicy;
     }
+    const auto all = *protocol::segments_of(stage_.scene.task.body, now.proof->body);
     std::vector<std::int64_t> drawn{slandered_};
-    if (assignment.beacon) drawn = *protocol::policy_draw(stage_.scene.task.body, assignment);
+    if (assignment.beacon) drawn = *protocol::policy_draw(stage_.scene.task.body, all, assignment);
     std::vector<VerdictRow> rows;
     for (const std::int64_t index : drawn) {
       TinyParty& replay = lie ? *slander_ : replay_of(index);
@@ -278,7 +279,7 @@ class History {
       rows.push_back(row);
     }
     const auto out =
-        protocol::assemble_verdict(stage_.scene.task.body, assignment, digests_, rows, digest("nonce"));
+        protocol::assemble_verdict(stage_.scene.task.body, all, assignment, digests_, rows, digest("nonce"));
     if (!out.ok()) problem_ = "verdict: " + out.error().message;
     return *out;
   }

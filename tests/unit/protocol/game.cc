@@ -108,8 +108,8 @@ Signed<Verdict> verdict(const TinyRun& run, std::span<const std::int64_t> chosen
   const auto who = assign(run.task, run.proof, chosen.empty() ? &run.beacon : nullptr, key_id(kVerifier));
   must(who.ok());
   std::vector<std::int64_t> segments(chosen.begin(), chosen.end());
-  if (chosen.empty()) segments = *policy_draw(run.task.body, *who);
-  const auto all = *Segments::of(run.task.body.steps, run.task.body.checkpoint_every);
+  const Segments all = run.segments();
+  if (chosen.empty()) segments = *policy_draw(run.task.body, all, *who);
   std::vector<VerdictRow> rows;
   TinyExecutor executor;
   for (const std::int64_t index : segments) {
@@ -117,7 +117,7 @@ Signed<Verdict> verdict(const TinyRun& run, std::span<const std::int64_t> chosen
     rows.push_back(
         *replay_segment(executor, run.states[i], all[index], run.digests[i], run.digests[i + 1], *who));
   }
-  const auto body = assemble_verdict(run.task.body, *who, run.digests, rows, digest("nonce"));
+  const auto body = assemble_verdict(run.task.body, all, *who, run.digests, rows, digest("nonce"));
   must(body.ok());
   return *seal(*body, key(kVerifier));
 }

@@ -48,6 +48,8 @@ struct TinyRun {
   std::vector<Digest> digests;
   manifest::Signed<manifest::Proof> proof;
   manifest::Signed<manifest::Beacon> beacon;
+
+  [[nodiscard]] protocol::Segments segments() const { return *protocol::segments_of(task.body, proof.body); }
 };
 
 inline constexpr std::uint8_t kOperator = 1;

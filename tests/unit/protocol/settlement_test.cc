@@ -291,6 +291,7 @@ TEST_CASE("payouts sum to what was locked, whatever the numbers") {
     const Reason reason = kReasons[static_cast<std::size_t>(below(8))];
     // Roles may share a key.
     Stakes stakes;
+    stakes.earned = task.estimate;
     stakes.submitter = "submitter";
     stakes.solver = below(8) == 0 ? "submitter" : "solver";
     stakes.verifier = below(8) == 0 ? "solver" : "verifier";

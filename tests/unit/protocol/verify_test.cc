@@ -126,18 +126,18 @@ TEST_CASE("a verdict has exactly the rows of its draw") {
     return VerdictRow{i, end, end, true, RowReason::kEqual, Digest{}};
   };
   std::vector<VerdictRow> rows{row(0)};
-  CHECK_FALSE(assemble_verdict(run.task.body, who, run.digests, rows, Digest{}).ok());
+  CHECK_FALSE(assemble_verdict(run.task.body, run.segments(), who, run.digests, rows, Digest{}).ok());
   Assignment chosen = who;
   chosen.draw = Draw::kChosen;
-  CHECK(assemble_verdict(run.task.body, chosen, run.digests, rows, Digest{}).ok());
+  CHECK(assemble_verdict(run.task.body, run.segments(), chosen, run.digests, rows, Digest{}).ok());
   rows = {row(2), row(2)};
-  CHECK(assemble_verdict(run.task.body, chosen, run.digests, rows, Digest{}).error().message ==
+  CHECK(assemble_verdict(run.task.body, run.segments(), chosen, run.digests, rows, Digest{}).error().message ==
         "segment 2: replayed twice");
   rows = {row(2)};
   rows[0].expected = test::digest("x");
-  CHECK_FALSE(assemble_verdict(run.task.body, chosen, run.digests, rows, Digest{}).ok());
+  CHECK_FALSE(assemble_verdict(run.task.body, run.segments(), chosen, run.digests, rows, Digest{}).ok());
   rows.clear();
-  CHECK_FALSE(assemble_verdict(run.task.body, chosen, run.digests, rows, Digest{}).ok());
+  CHECK_FALSE(assemble_verdict(run.task.body, run.segments(), chosen, run.digests, rows, Digest{}).ok());
 }
 
 TEST_CASE("shards partition the draw and merge only when each is there once") {

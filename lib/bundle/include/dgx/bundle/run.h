@@ -47,6 +47,7 @@ struct Checkpoint {
 /// The content of RUN/index.h5: the truth about a run.
 struct RunIndex {
   RunHeader header;
+  bool diverged = false;  ///< the step after the last checkpoint gives a state that is not finite: the run is over
   std::vector<Checkpoint> checkpoints;
   std::vector<float> losses;            ///< of all segments, in order
   std::vector<std::int64_t> loss_ends;  ///< one a checkpoint: how many of `losses` came before it
@@ -90,6 +91,9 @@ class RunWriter {
   /// is on disk and named by the index. kUsage if the state's step is not above the last one. After an error
   /// a reader finds the run as before, or, if only its sync failed, with this checkpoint.
   [[nodiscard]] Status append(const State& state, const StateDigests& digests, std::span<const float> losses);
+  /// Ends the run with this state, the last one before a step that diverges, and the losses since the last checkpoint; the
+  /// last checkpoint itself may be that state. Guarantees and errors are those of append().
+  [[nodiscard]] Status diverge(const State& state, const StateDigests& digests, std::span<const float> losses);
 
  private:
   struct Impl;

@@ -14,7 +14,7 @@
 namespace dgx::cli {
 
 /// How a program ends that came to an end without an error: its exit code. An error never gives 0, 1 or 3 except kInconclusive.
-enum class Verdict : int { kDone = 0, kAccepted = 0, kRefuted = 1, kInconclusive = 3 };
+enum class Verdict : int { kDone = 0, kAccepted = 0, kRefuted = 1, kDiverged = 1, kInconclusive = 3 };
 
 /// A program: its commands, and everything that all programs have in common (common options, --help, --version, --completion,
 /// exit codes). A command is a type

@@ -10,12 +10,14 @@
 #include "dgx/core/result.h"
 #include "dgx/jobs/task_program.h"
 #include "dgx/manifest/statement.h"
+#include "dgx/protocol/segments.h"
 
 namespace dgx::jobs {
 
 /// A proof and the digests of its committed states, which have the proof's root.
 struct ProofFiles {
   manifest::Signed<manifest::Proof> proof;
+  protocol::Segments segments;  ///< of the proof: up to where it diverged, if it did
   std::vector<Digest> states;
   std::string path;  ///< of the proof
 };

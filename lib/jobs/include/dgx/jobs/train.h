@@ -37,6 +37,7 @@ struct TrainResult {
   double seconds = 0;             ///< of steps and checkpoints
   double checkpoint_seconds = 0;  ///< of those, spent on checkpoints
   std::optional<exec::StepProfile> profile;  ///< of this call's steps
+  std::string divergence;         ///< why the run ended before the task does, in words; empty: it did not diverge
   bool drill_changed_nothing = false;  ///< this call made the drill's fault, and the segment ended in the honest digest
 };
 
@@ -44,6 +45,9 @@ struct TrainResult {
 /// committed: digest and losses into the index, the state as a bundle by `keep`. When the stop flag is raised, or at `until`
 /// between two checkpoints, the state goes to RUN/resume.h5, which is not committed to and is taken up by the next call; then
 /// kInterrupted. Killed at any moment, the same call ends with the same digests.
+///
+/// A step that gives a state which is not finite ends the run: the state before it is committed, and the run says that it
+/// diverged. That is a result, which can be proved (prove.h), and no error; a further call says it again.
 ///
 /// kInternal if a call that continues a run is interrupted before it has made a step, so that a scheduler cannot requeue for ever.
 [[nodiscard]] Result<TrainResult> train(const TrainOptions& options, const JobContext& context);

@@ -73,7 +73,7 @@ struct Challenge {
   About about = About::kSegment;
   std::int64_t segment = 0;             ///< for kChunk the committed state's number
   CommittedState start;                 ///< number `segment`
-  std::optional<CommittedState> end;    ///< number `segment` + 1; absent for kChunk only
+  std::optional<CommittedState> end;    ///< number `segment` + 1; absent for kChunk, and of the diverging step
   std::optional<OpenedRow> row;         ///< exactly with a verdict, but for kRow
   std::optional<ChunkReference> chunk;  ///< exactly for kChunk
 

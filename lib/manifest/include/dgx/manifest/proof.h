@@ -28,8 +28,9 @@ struct OpenedLoss {
 /// kMalformed unless the number is that state's loss.
 [[nodiscard]] Status check_loss(const OpenedLoss& loss, const Digest& state);
 
-/// A solver's commitment to a run: the digests of its N+1 committed states by root and count (leaf = 0x04 ‖
-/// digest). The digests themselves lie in `PROOF.states`, 32 bytes each.
+/// A solver's commitment to a run: the digests of its committed states by root and count (leaf = 0x04 ‖ digest). The
+/// digests themselves lie in `PROOF.states`, 32 bytes each. A run that diverged ends before the task does: the step from
+/// its last state gives one that is not finite, so there is nothing to commit to (dgx-protocol(7), "Segments").
 struct Proof {
   static constexpr Kind kKind = Kind::kProof;
 
@@ -37,16 +38,21 @@ struct Proof {
   RootReference states;
   Digest initial;
   Digest final_state;
-  std::int64_t steps = 0;
-  OpenedLoss loss;  ///< of the final state
+  std::int64_t steps = 0;  ///< of the final state
+  OpenedLoss loss;         ///< of the final state
+  bool diverged = false;   ///< the next step gives a state that is not finite
 
   [[nodiscard]] json::Object predicate() const;
-  /// Refuses a loss that is not the final state's.
+  /// Refuses a loss that is not the final state's, and a single state that is not both the first and the last.
   [[nodiscard]] static Proof read(json::Fields& in);
   [[nodiscard]] std::vector<Subject> subjects() const;
 };
 
 inline constexpr std::int64_t kMaxStates = std::int64_t{1} << 24;
+
+/// What stands for the state after a diverging step wherever the digest of a segment's end is asked for:
+/// H("dgx-diverged"), which is no state's digest.
+[[nodiscard]] const Digest& diverged_end();
 
 /// Root over committed states: the tree of a proof.
 [[nodiscard]] RootReference states_root(std::span<const Digest> states);

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "dgx/core/result.h"
+#include "dgx/manifest/proof.h"
 #include "dgx/manifest/task.h"
 
 namespace dgx::protocol {
@@ -27,6 +28,11 @@ struct EstimateInput {
 /// kMalformed unless a task's estimate is the one its own numbers give: its step_operations, and caps.bytes
 /// as the size of a state. Whoever has the program compares those two with it.
 [[nodiscard]] Status check_estimate(const manifest::Task& task);
+
+/// What the work that a proof shows is worth: the task's estimate of a finished one; of one that diverged at step d, the
+/// same formulas with the d + 1 steps that were computed, the states that are committed, and the segments that are drawn,
+/// the diverging step among them. No sum is above the task's. The proof is of the task.
+[[nodiscard]] manifest::Estimate earned(const manifest::Task& task, const manifest::Proof& proof);
 
 /// The most bytes that an opening of the task's proof may have in a store (dgx-protocol(7), "OPENING"): what
 /// dgx-prove writes always fits. kUsage if it exceeds 2^53.

@@ -19,8 +19,8 @@ class Executor {
   /// Replaces the state the next step starts from. kMalformed unless names, dtypes and shapes are the program's.
   [[nodiscard]] virtual Status load(const State& state) = 0;
 
-  /// Runs one step. kMalformed, naming entry and element, if a state entry would become non-finite (dgx-numerics(7)): the state is
-  /// then the one before the step.
+  /// Runs one step. kMalformed, naming entry and element, if a state entry would become non-finite (dgx-numerics(7)): there is
+  /// no state then until the next load(), since entries are updated in place.
   [[nodiscard]] virtual Status step() = 0;
 
   /// The number of steps the current state has behind it.

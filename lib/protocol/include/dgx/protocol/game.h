@@ -14,6 +14,7 @@
 #include "dgx/protocol/fold_levels.h"
 #include "dgx/protocol/node.h"
 #include "dgx/protocol/say.h"
+#include "dgx/protocol/segments.h"
 
 namespace dgx::protocol {
 
@@ -100,7 +101,7 @@ struct Ground {
   std::int64_t entry = -1;
   std::optional<EntryPost> shown_entry;
   std::string foreign;                   ///< the entry of a start state said not to be the program's
-  std::optional<Digest> non_finite;      ///< the state that the row says there is, which is not finite
+  std::optional<Digest> non_finite;      ///< the state that the defender says there is, which is not finite
   std::optional<std::int64_t> position;  ///< of the fold, once it is judged
 };
 
@@ -135,6 +136,8 @@ class Game {
   void miss_turn();
 
   [[nodiscard]] const Dispute& dispute() const { return dispute_; }
+  /// The segment that is challenged; not of a chunk: asserted.
+  [[nodiscard]] Segment segment() const;
   [[nodiscard]] Stage stage() const { return stage_; }
   [[nodiscard]] const Ground& ground() const { return ground_; }
   /// Number of the next move, from 1; id of the statement that it answers.

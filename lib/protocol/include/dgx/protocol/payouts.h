@@ -41,6 +41,7 @@ struct Stakes {
   bool proved = false;              ///< a proof was logged
   bool drawn = false;               ///< a beacon was logged
   bool refuted = false;             ///< the verdict is a refutation, right or wrong
+  manifest::Estimate earned;        ///< reward, tax and treasury of the work that the proof shows (estimate.h)
   std::optional<std::int64_t> fee;  ///< of the verdict; none came without it
   std::vector<DecidedGame> games;   ///< all of the task, as logged
 };

@@ -28,6 +28,15 @@ struct Assignment {
   bool operator==(const Assignment&) const = default;
 };
 
+/// How the steps of a proof are cut: as the task's, or up to where it diverged. kMalformed unless its steps fit the
+/// task's (all of them, or, if it diverged, fewer), and its number of states those steps.
+[[nodiscard]] Result<Segments> segments_of(const manifest::Task& task, const manifest::Proof& proof);
+
+/// What a row about segment `index` has to expect: the committed state that ends it, or what stands for it behind a
+/// diverging step. `states` are the committed ones.
+[[nodiscard]] const Digest& expected_end(const Segments& segments, std::span<const Digest> states,
+                                         std::int64_t index);
+
 /// kMalformed, or kUnauthorised for a beacon of somebody else, unless the proof is of this task (id, initial
 /// state, steps, number of states), and the beacon, if there is one, of this proof.
 [[nodiscard]] Status check_proof(const manifest::Signed<manifest::Task>& task,
@@ -38,7 +47,7 @@ struct Assignment {
                                         const Digest& verifier);
 
 /// The segments the policy draws for this assignment; kUsage without a beacon.
-[[nodiscard]] Result<std::vector<std::int64_t>> policy_draw(const manifest::Task& task,
+[[nodiscard]] Result<std::vector<std::int64_t>> policy_draw(const manifest::Task& task, const Segments& segments,
                                                             const Assignment& assignment);
 
 /// What an opening has to show (dgx-protocol(7), "OPENING"): the start states of these segments.
@@ -56,26 +65,26 @@ struct OpeningDraw {
                                                     const Digest& root);
 
 /// Replays one segment from its committed start and compares. `start_digest` and `end_digest` are committed
-/// states `segment.index` and `segment.index` + 1. kMalformed if `start` is not the committed state: that is
-/// no fault of the proof. Every fault of the proof is a row. `progress` (may be empty) is asked after every
+/// states `segment.index` and `segment.index` + 1; the diverging step has no end_digest, and agrees if the state after
+/// it is not finite. kMalformed if `start` is not the committed state: that is no fault of the proof. Every fault of the proof is a row. `progress` (may be empty) is asked after every
 /// step and ends the replay with kInterrupted when it says false.
 [[nodiscard]] Result<manifest::VerdictRow> replay_segment(Executor& executor, const State& start,
                                                           const Segment& segment, const Digest& start_digest,
-                                                          const Digest& end_digest,
+                                                          const std::optional<Digest>& end_digest,
                                                           const Assignment& assignment,
                                                           const std::function<bool()>& progress = {});
 
 /// The rows of a verdict, put together: sorted, outcome, root, miss probabilities. kMalformed if a segment
-/// occurs twice, is not of the task, or does not have the committed end digest; `rows` must not be empty.
+/// occurs twice, is not of the proof, or does not have the committed end digest; `rows` must not be empty.
 /// With Draw::kPolicy the segments must be the draw.
-[[nodiscard]] Result<manifest::Verdict> assemble_verdict(const manifest::Task& task,
+[[nodiscard]] Result<manifest::Verdict> assemble_verdict(const manifest::Task& task, const Segments& segments,
                                                          const Assignment& assignment,
                                                          std::span<const Digest> states,
                                                          std::vector<manifest::VerdictRow>& rows,
                                                          const Digest& nonce);
 
 /// Weighted operations of replaying these segments.
-[[nodiscard]] Result<std::int64_t> replay_work(const manifest::Task& task,
+[[nodiscard]] Result<std::int64_t> replay_work(const manifest::Task& task, const Segments& all,
                                                std::span<const std::int64_t> segments);
 
 }  // namespace dgx::protocol
