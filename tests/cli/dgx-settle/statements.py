@@ -140,7 +140,7 @@ def proof(a):
     states = states_of(task_id, a.bad_from)
     root = root_of([hashlib.sha256(b"\0\4" + raw(s)).digest() for s in states]).hex()
     seal("proof", {"task": task_id, "states": {"count": len(states), "root": root}, "initial": states[0], "final": states[-1],
-                   "steps": STEPS, "loss": loss_of(task_id, a.bad_from)},
+                   "steps": STEPS, "diverged": False, "loss": loss_of(task_id, a.bad_from)},
          [("states", root), ("initial", states[0]), ("final", states[-1])], a.key)
 
 

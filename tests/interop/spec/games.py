@@ -86,7 +86,7 @@ class Proof:
         self.digests = [story.digest(step) for step in world.steps]
         self.leaves = [digests.leaf(b"\x04" + digest) for digest in self.digests]
         self.fields = {"task": world.task_id, "states": {"count": len(self.leaves), "root": digests.root(self.leaves).hex()},
-                       "initial": self.digests[0].hex(), "final": self.digests[-1].hex(), "steps": world.task["steps"],
+                       "initial": self.digests[0].hex(), "final": self.digests[-1].hex(), "steps": world.task["steps"], "diverged": False,
                        **self.end_of(story, world.steps[-1]), **claims}
         self.text, self.id = world.sign("proof", self.fields, SOLVER, [
             ("states", self.fields["states"]["root"]), ("initial", self.fields["initial"]), ("final", self.fields["final"])])

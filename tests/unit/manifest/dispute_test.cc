@@ -92,10 +92,13 @@ TEST_CASE("a challenge has the fields that what it is about demands") {
   CHECK(sealed(challenge) == "predicate: row: must be there exactly with a verdict, and not if about is \"row\"");
   challenge = of_proof(About::kFinal);
   challenge.end = std::nullopt;
-  CHECK(sealed(challenge) == "predicate: end: must be there exactly unless about is \"chunk\"");
+  CHECK(sealed(challenge) == "predicate: end: must be there where about is \"final\"");
+  challenge = of_proof(About::kSegment);
+  challenge.end = std::nullopt;  // of a diverging step, which only the proof tells
+  CHECK(sealed(challenge).empty());
   challenge = of_proof(About::kChunk);
   challenge.end = challenge.start;
-  CHECK(sealed(challenge) == "predicate: end: must be there exactly unless about is \"chunk\"");
+  CHECK(sealed(challenge) == "predicate: end: must not be there where about is \"chunk\"");
   challenge = of_proof(About::kChunk);
   challenge.chunk = std::nullopt;
   CHECK(sealed(challenge) == "predicate: chunk: must be there exactly if about is \"chunk\"");

@@ -112,7 +112,7 @@ TEST_CASE("proofs of another task, start or length are refused") {
         "proof: initial: is not the task's initial state");
   CHECK(changed([](Proof& p) { p.steps = 99; }) == "proof: steps: is 99, the task has 100");
   CHECK(changed([](Proof& p) { p.states.count = 10; }) ==
-        "proof: states: count: is 10, the task has 10 segments");
+        "proof: states: count: is 10, its steps have 11");
   CHECK_FALSE(assign(run.task, run.proof, &other.beacon, test::key_id(test::kVerifier)).ok());
   CHECK(assign(run.task, run.proof, &run.beacon, test::key_id(9)).error().code == ErrorCode::kUnauthorised);
 }
