@@ -71,10 +71,14 @@ submit() {
   dgx-settle append ledger.jsonl "$1.json" --key operator.pem >>settle.log
 }
 
-# take NAME SOLVER: the verifier offers himself (his beacon is committed), the solver takes the task; both bonds lock.
+# take NAME SOLVER: the verifier offers himself (his beacon is committed), the solver takes the task; both bonds lock. Each measures
+# before how long a segment takes them, since it must be replayed within a move of a dispute.
 take() {
-  dgx-verify beacon "$1.json" --key verifier.pem -o "$1.commit.json" >>settle.log
-  dgx-settle make assign "$1.json" --about "$1.commit.json" --key "$2.pem" -o "$1.assign.json" >>settle.log
+  for who in verifier "$2"; do
+    dgx-profile "$1.json" --data train.h5 --quick --key "$who.pem" -o "$1.$who.profile.json" >>settle.log 2>&1
+  done
+  dgx-verify beacon "$1.json" --profile "$1.verifier.profile.json" --key verifier.pem -o "$1.commit.json" >>settle.log
+  dgx-settle make assign "$1.json" --about "$1.commit.json" --profile "$1.$2.profile.json" --key "$2.pem" -o "$1.assign.json" >>settle.log
   dgx-settle append ledger.jsonl "$1.commit.json" "$1.assign.json" --key operator.pem >>settle.log
 }
 

@@ -16,6 +16,7 @@ struct Profile {
                    "recheck this profile: the same steps are replayed");
     command.option("--steps", "N", options.steps, "steps of each segment");
     command.option("--segments", "N", options.segments, "segments, from the initial state on");
+    command.flag("--quick", options.quick, "replay in one way only: the best instruction set and all threads");
     command.option("--program", "FILE", options.program, "the step program, if it is not beside the task");
     command.option("--init", "FILE", options.init, "the initial state, if it is not beside the task");
     command.key(options.key.path, options.key.passphrase_file, cli::Need::kOptional);
@@ -48,6 +49,7 @@ struct Profile {
     out.field("steps_per_second", result.steps_per_second);
     out.field("operations_per_second", profile.operations_per_second);
     out.field("memory_bytes", profile.memory_bytes);
+    out.field("segment_milliseconds", profile.segment_milliseconds);
   }
 };
 

@@ -102,6 +102,8 @@ struct Make {
         "verdict");
     command.option("--ledger", "ID|FILE", options.ledger,
                    "the market of a deposit or withdrawal: its id, LEDGER.jsonl, a receipt or a head");
+    command.option("--profile", "P.json", options.profile,
+                   "assign: your profile of the task, which says how long its longest segment takes you");
     command.option("--set", "FIELD=VALUE", options.settings,
                    "fields that do not follow from those; account= also takes a key file");
     command.key(options.key.path, options.key.passphrase_file);

@@ -118,6 +118,7 @@ struct Train {
     if (result.resumed_from > 0) out.field("resumed_from", result.resumed_from);
     out.field("seconds", seconds(result.seconds));
     out.field("checkpoint_seconds", seconds(result.checkpoint_seconds));
+    if (result.segment_milliseconds) out.field("segment_milliseconds", *result.segment_milliseconds);
     if (result.profile) {
       const ProfileTables tables(*result.profile);
       out.field("profiled_steps", result.profile->steps);

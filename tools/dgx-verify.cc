@@ -149,6 +149,8 @@ struct Beacon {
   std::optional<std::string> task;
   jobs::Logged logged;
   std::optional<std::string> data;
+  std::optional<std::string> profile;
+  std::optional<std::int64_t> segment_milliseconds;
   jobs::KeyFile key;
   std::string output = "-";
 
@@ -162,7 +164,11 @@ struct Beacon {
     command.flag("--unlogged", logged.unlogged, "reveal for a task that names no ledger: it settles nothing");
     command.option("--data", "DATA.h5", data,
                    "check that this is the dataset that the commitment says is held");
+    command.option("--profile", "P.json", profile,
+                   "your profile of the task, which says how long its longest segment takes you");
+    command.option("--segment-milliseconds", "N", segment_milliseconds, "or that time itself, measured otherwise");
     command.at_most_one({"--reveal", "--data"});
+    command.at_most_one({"--reveal", "--profile", "--segment-milliseconds"});
     command.at_most_one({"--receipt", "--ledger", "--unlogged"});
     command.key(key.path, key.passphrase_file);
     command.output(output, "COMMIT.json|BEACON.json", cli::Need::kOptional,
@@ -174,7 +180,7 @@ struct Beacon {
   Result<cli::Verdict> commit(cli::Out& out) const {
     if (task || logged.receipt || logged.ledger_operator || logged.ledger || logged.unlogged)
       return usage_error("--task, --receipt, --operator, --ledger and --unlogged belong to --reveal");
-    DGX_TRY(const auto result, jobs::commit_beacon({file, data, key, output}, out.brief_job()));
+    DGX_TRY(const auto result, jobs::commit_beacon({file, data, profile, segment_milliseconds, key, output}, out.brief_job()));
     out.field("commitment", result.id);
     out.field("task", result.task);
     out.field("secret", result.secret_path);

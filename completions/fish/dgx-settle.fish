@@ -16,6 +16,7 @@ complete -c dgx-settle -n '__fish_seen_subcommand_from init' -l policy -r -F -d 
 complete -c dgx-settle -n 'not __fish_seen_subcommand_from init make append fetch status balances run check head prove bounds simulate' -a make -d 'sign a statement that no other program makes'
 complete -c dgx-settle -n '__fish_seen_subcommand_from make' -l about -r -F -d 'what it answers: assign and offer-end a beacon-commitment, delivery a proof, verdict-commitment a verdict'
 complete -c dgx-settle -n '__fish_seen_subcommand_from make' -l ledger -r -F -d 'the market of a deposit or withdrawal: its id, LEDGER.jsonl, a receipt or a head'
+complete -c dgx-settle -n '__fish_seen_subcommand_from make' -l profile -r -F -d 'assign: your profile of the task, which says how long its longest segment takes you'
 complete -c dgx-settle -n '__fish_seen_subcommand_from make' -l set -x -d 'fields that do not follow from those; account= also takes a key file'
 complete -c dgx-settle -n '__fish_seen_subcommand_from make' -l key -r -F -d 'private key that signs'
 complete -c dgx-settle -n '__fish_seen_subcommand_from make' -l passphrase-file -r -F -d 'its passphrase is the first line of FILE'

@@ -33,6 +33,8 @@ complete -c dgx-verify -n '__fish_seen_subcommand_from beacon' -l operator -r -F
 complete -c dgx-verify -n '__fish_seen_subcommand_from beacon' -l ledger -r -F -d 'that ledger itself, instead of a receipt'
 complete -c dgx-verify -n '__fish_seen_subcommand_from beacon' -l unlogged -d 'reveal for a task that names no ledger: it settles nothing'
 complete -c dgx-verify -n '__fish_seen_subcommand_from beacon' -l data -r -F -d 'check that this is the dataset that the commitment says is held'
+complete -c dgx-verify -n '__fish_seen_subcommand_from beacon' -l profile -r -F -d 'your profile of the task, which says how long its longest segment takes you'
+complete -c dgx-verify -n '__fish_seen_subcommand_from beacon' -l segment-milliseconds -x -d 'or that time itself, measured otherwise'
 complete -c dgx-verify -n '__fish_seen_subcommand_from beacon' -l key -r -F -d 'private key that signs'
 complete -c dgx-verify -n '__fish_seen_subcommand_from beacon' -l passphrase-file -r -F -d 'its passphrase is the first line of FILE'
 complete -c dgx-verify -n '__fish_seen_subcommand_from beacon' -l output -s o -r -F -d 'the commitment, its secret goes beside it as COMMIT.secret; or the beacon'

@@ -9,6 +9,8 @@
 #include "dgx/jobs/proof_files.h"
 #include "dgx/jobs/task_files.h"
 #include "dgx/ledger/ledger.h"
+#include "dgx/manifest/fields.h"
+#include "dgx/protocol/admission.h"
 #include "dgx/protocol/verify.h"
 
 namespace dgx::jobs {
@@ -91,6 +93,17 @@ Status record_reveal(const std::string& path, const Digest& proof) {
                {}};
 }
 
+Result<std::optional<std::int64_t>> segment_milliseconds_of(const CommitBeaconOptions& options, const Digest& task,
+                                                            const Digest& signer) {
+  if (options.profile) {
+    DGX_TRY(const std::int64_t measured, profiled_segment_milliseconds(*options.profile, task, signer));
+    return std::optional(measured);
+  }
+  const std::int64_t given = options.segment_milliseconds.value_or(1);
+  if (given < 1 || given > manifest::kMaxInteger) return usage_error("--segment-milliseconds must be 1 to 2^53");
+  return options.segment_milliseconds;
+}
+
 }  // namespace
 
 Result<CommitBeaconResult> commit_beacon(const CommitBeaconOptions& options, const JobContext& context) {
@@ -100,13 +113,15 @@ Result<CommitBeaconResult> commit_beacon(const CommitBeaconOptions& options, con
   DGX_TRY(const auto task, read_task(options.task, context.trust));
   DGX_CHECK(check_admission_of(options.task, task.body));
   DGX_TRY(const crypto::SecretKey key, read_key(options.key));
+  DGX_TRY(const auto milliseconds, segment_milliseconds_of(options, task.id, crypto::key_id(key.public_key())));
+  DGX_CHECK(protocol::check_segment_time(task.body, milliseconds));
   if (options.data) {
     DGX_TRY([[maybe_unused]] const auto data, open_dataset(*options.data, task.body));
   }
   Digest secret;
   DGX_CHECK(crypto::random_bytes(secret.bytes));
   const manifest::BeaconCommitment body{task.id, manifest::beacon_commitment(secret),
-                                        task.body.dataset.digest, task.body.initial.digest};
+                                        task.body.dataset.digest, task.body.initial.digest, milliseconds};
   DGX_TRY(const auto sealed, manifest::seal(body, key));
   const std::string secret_path = beside(options.output, ".secret");
   DGX_CHECK(write_file(secret_path, secret.hex() + "\n", context.clobber, kSecretMode));

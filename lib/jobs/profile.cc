@@ -10,6 +10,8 @@
 #include "dgx/jobs/task_files.h"
 #include "dgx/kernels/cpu/dispatch.h"
 #include "dgx/program/initial.h"
+#include "dgx/protocol/admission.h"
+#include "segment_time.h"
 
 namespace dgx::jobs {
 namespace {
@@ -168,11 +170,11 @@ Result<Amount> amount_of(const ProfileOptions& options, const manifest::Task& ta
 class Profiling {
  public:
   Profiling(const TaskFiles& files, const bundle::Dataset& data, const JobContext& context)
-      : files_(files), data_(data), context_(context) {}
+      : files_(files), data_(data), context_(context), best_(kernels::cpu::current_instruction_set()) {}
 
-  Result<ProfileResult> all(State start, Amount amount) {
-    const auto sets = kernels::cpu::available_instruction_sets();
-    const std::vector<int> threads = thread_counts(context_.threads, sets.size());
+  Result<ProfileResult> all(State start, Amount amount, bool quick) {
+    const auto sets = quick ? std::vector{best_} : kernels::cpu::available_instruction_sets();
+    const std::vector<int> threads = quick ? std::vector{context_.threads} : thread_counts(context_.threads, sets.size());
     result_.profile.task = files_.task.id;
     context_.progress.start("replaying", std::ssize(sets) * std::ssize(threads));
     DGX_TRY(const auto executor, make_executor(files_, data_, context_.threads));
@@ -209,6 +211,8 @@ class Profiling {
     const std::int64_t steps = chain.segments * chain.steps;
     const double each = timing.seconds / static_cast<double>(steps);
     if (each > 0) result_.steps_per_second = std::max(result_.steps_per_second, 1 / each);
+    if (set == best_ && threads == context_.threads)
+      result_.profile.segment_milliseconds = protocol::segment_milliseconds(files_.segments, timing.seconds, steps);
     result_.profile.replays.push_back(
         {name, threads, chain.segments, steps, timing.differing, static_cast<std::int64_t>(each * 1e9)});
     context_.progress.update(std::ssize(result_.profile.replays));
@@ -218,6 +222,7 @@ class Profiling {
   const TaskFiles& files_;
   const bundle::Dataset& data_;
   const JobContext& context_;
+  InstructionSet best_;
   ProfileResult result_;
 };
 
@@ -249,7 +254,8 @@ Result<ProfileResult> profile(const ProfileOptions& options, const JobContext& c
   DGX_TRY(const Amount amount, amount_of(options, files.body(), against));
   DGX_TRY(const bundle::Dataset data, open_dataset(options.data, files.body()));
   DGX_TRY(State start, initial_state(files, options.init));
-  DGX_TRY(ProfileResult out, Profiling(files, data, context).all(std::move(start), amount));
+  DGX_TRY(ProfileResult out, Profiling(files, data, context).all(std::move(start), amount, options.quick));
+  tell_segment_time(context.progress, files.body(), out.profile.segment_milliseconds);
   if (against) out.agrees = same_findings(out.profile, against->body);
   if (!key) return out;
   DGX_TRY(auto sealed, manifest::seal(out.profile, *key));

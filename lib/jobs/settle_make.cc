@@ -8,6 +8,8 @@
 #include "dgx/crypto/random.h"
 #include "dgx/jobs/ledger_name.h"
 #include "dgx/jobs/task_program.h"
+#include "dgx/jobs/proof_files.h"
+#include "dgx/protocol/admission.h"
 #include "dgx/protocol/verify.h"
 #include "settle_files.h"
 
@@ -23,6 +25,7 @@ struct Sources {
   std::optional<Signed<manifest::Task>> task;
   std::optional<Signed<Body>> about;
   std::optional<Digest> ledger;
+  std::optional<std::int64_t> segment_milliseconds;
   Digest signer;
 };
 
@@ -84,6 +87,7 @@ Result<json::Object> assign_fields(const Sources& sources) {
   json::Object out{{"task", sources.task->id.hex()},
                    {"dataset", task.dataset.digest.hex()},
                    {"initial", task.initial.digest.hex()}};
+  if (sources.segment_milliseconds) out.emplace("segment_milliseconds", *sources.segment_milliseconds);
   if (!sources.about) return out;
   DGX_TRY(const auto offer, about<manifest::BeaconCommitment>(sources, "assign"));
   out.emplace("commitment", offer.id.hex());
@@ -139,7 +143,7 @@ Result<const Recipe*> recipe_of(const std::string& name) {
       fmt::format("one of: {}; the other programs make the rest", fmt::join(makeable_kinds(), ", ")));
 }
 
-bool is_integer(std::string_view field) { return field == "amount"; }
+bool is_integer(std::string_view field) { return field == "amount" || field == "segment_milliseconds"; }
 
 Result<json::Value> integer_of(const std::string& text) {
   std::int64_t value = 0;
@@ -209,6 +213,10 @@ Result<Sources> open_sources(const MakeStatement& options, const Recipe& recipe,
   } else if (recipe.needs_task) {
     return needs(options.kind, "TASK.json");
   }
+  if (options.profile) {
+    if (recipe.kind != Kind::kAssign) return usage_error("--profile belongs to an assign");
+    DGX_TRY(out.segment_milliseconds, profiled_segment_milliseconds(*options.profile, out.task->id, out.signer));
+  }
   if (out.task) out.ledger = out.task->body.ledger;
   if (options.ledger) {
     DGX_TRY(const LedgerName ledger, read_ledger_name(*options.ledger));
@@ -241,6 +249,8 @@ Result<Signed<Body>> make_statement(const MakeStatement& options) {
   for (const std::string& setting : options.settings)
     DGX_CHECK(set_field(setting, fields, set));
   DGX_TRY(Body body, body_of(*recipe, fields));
+  if (const auto* assign = std::get_if<manifest::Assign>(&body))
+    DGX_CHECK(protocol::check_segment_time(sources.task->body, assign->segment_milliseconds));
   return manifest::seal_any(std::move(body), key);
 }
 

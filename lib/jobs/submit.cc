@@ -122,11 +122,18 @@ Result<std::int64_t> steps_of(const SubmitOptions& options, std::uint64_t seed, 
   return order.steps_in(*options.epochs);
 }
 
-std::int64_t default_interval(const program::Cost& cost, std::int64_t steps) {
+/// Steps of a segment: so many that checkpoints cost little. A market's policy may let a segment have fewer; the longest
+/// can have one step more than the others.
+std::int64_t default_interval(const program::Cost& cost, std::int64_t steps, const Parsed& parsed) {
   const double checkpoint =
       kCheckpointOperations + kCheckpointOperationsPerByte * static_cast<double>(cost.state_bytes);
   const double due = std::ceil(checkpoint / (kCheckpointShare * static_cast<double>(cost.total_operations)));
-  return std::clamp(static_cast<std::int64_t>(std::min(due, 1e9)), std::int64_t{2}, std::max(steps, std::int64_t{2}));
+  const std::int64_t cheap =
+      std::clamp(static_cast<std::int64_t>(std::min(due, 1e9)), std::int64_t{2}, std::max(steps, std::int64_t{2}));
+  const std::int64_t allowed = parsed.policy.segment_operations / std::max<std::int64_t>(cost.total_operations, 1);
+  const auto segments = protocol::Segments::of(steps, cheap);
+  if (!parsed.ledger || !segments.ok() || segments->longest() <= allowed) return cheap;
+  return std::max(allowed - 1, std::int64_t{2});
 }
 
 /// Everything submit() writes.
@@ -231,7 +238,7 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   task.batch = options.batch;
   task.steps = steps;
   task.seed = seed;
-  task.checkpoint_every = options.checkpoint_every.value_or(default_interval(out.result.cost, steps));
+  task.checkpoint_every = options.checkpoint_every.value_or(default_interval(out.result.cost, steps, parsed));
   task.policy = parsed.policy;
   task.ledger = parsed.ledger;
   DGX_CHECK(set_price(options, out.result));

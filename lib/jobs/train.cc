@@ -11,6 +11,8 @@
 #include "dgx/bundle/state.h"
 #include "dgx/jobs/drill.h"
 #include "dgx/jobs/task_files.h"
+#include "dgx/protocol/admission.h"
+#include "segment_time.h"
 
 namespace dgx::jobs {
 namespace {
@@ -74,6 +76,7 @@ class Training {
     result_.total_steps = total;
     std::int64_t segment = run_.index().segments();
     if (run_.index().diverged) return diverged_before();
+    first_segment_ = segment;
     if (segment < files_.segments.count()) take_up(last.state, files_.segments[segment]);
     DGX_CHECK(executor_.load(last.state));
     last.state.clear();  // the executor has its own
@@ -94,6 +97,7 @@ class Training {
     if (!status.ok()) return std::move(status).error();
     result_.steps = executor_.position();
     result_.loss = executor_.loss();
+    if (files_.body().ledger) result_.segment_milliseconds = segment_milliseconds();
     if (options_.profile_operations) result_.profile = executor_.profile();
     result_.segments = run_.index().segments();
     if (files_.segments.state_at(result_.steps) < 0 && !run_.index().diverged) {
@@ -128,6 +132,7 @@ class Training {
       if (executor_.position() < segment.end) return {};  // at the goal, or diverged
       if (faulty) DGX_CHECK(compare_with_honest(*honest_start));
     }
+    if (segment.index == first_segment_) tell_segment_time();
     DGX_CHECK(checkpointer_.commit(executor_, std::move(losses_)));
     losses_.clear();
     discard_resume_point(options_.run);
@@ -154,7 +159,7 @@ class Training {
 
   Status take_step() {
     const bool fault_now = drill_ && !drill_->lazy() && executor_.position() == drill_->step;
-    return fault_now ? executor_.trace(drill_->fault, {}) : executor_.step();
+    return fault_now ? executor_.trace(drill_->fault, {}) : timed_step();
   }
 
   /// Commits the state before the step that diverged. That step has overwritten it, so it is recomputed from the last
@@ -184,6 +189,25 @@ class Training {
     if (!index.losses.empty()) result_.loss = index.losses.back();
     result_.divergence = fmt::format("step {} gives a state that is not finite", result_.steps);
     return result_;
+  }
+
+  Status timed_step() {
+    const double begin = seconds_now();
+    DGX_CHECK(executor_.step());
+    step_seconds_ += seconds_now() - begin;
+    ++timed_steps_;
+    return {};
+  }
+
+  /// Time of the longest segment, by all steps of this call so far.
+  [[nodiscard]] std::optional<std::int64_t> segment_milliseconds() const {
+    if (timed_steps_ == 0) return std::nullopt;
+    return protocol::segment_milliseconds(files_.segments, step_seconds_, timed_steps_);
+  }
+
+  void tell_segment_time() const {
+    if (const auto milliseconds = segment_milliseconds())
+      jobs::tell_segment_time(context_.progress, files_.body(), *milliseconds);
   }
 
   [[nodiscard]] Status write_resume_point() const {
@@ -241,6 +265,9 @@ class Training {
   std::optional<Drill> drill_;
   bool continued_;  // the run was there before this call
   std::vector<float> losses_;
+  std::int64_t first_segment_ = 0;  // of those that this call commits
+  double step_seconds_ = 0;
+  std::int64_t timed_steps_ = 0;
   TrainResult result_;
 };
 

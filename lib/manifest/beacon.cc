@@ -4,6 +4,14 @@
 #include "dgx/manifest/fields.h"
 
 namespace dgx::manifest {
+namespace {
+
+std::optional<std::int64_t> read_segment_milliseconds(json::Fields& in) {
+  if (!in.has("segment_milliseconds")) return std::nullopt;
+  return in.integer("segment_milliseconds", 1, kMaxInteger);
+}
+
+}  // namespace
 
 Digest beacon_commitment(const Digest& secret) {
   return crypto::sha256(as_bytes("dgx-beacon-commit"), secret.view());
@@ -14,10 +22,12 @@ Digest beacon_value(const Digest& secret, const Digest& proof_id) {
 }
 
 json::Object BeaconCommitment::predicate() const {
-  return {{"task", task.hex()},
-          {"commitment", commitment.hex()},
-          {"dataset", dataset.hex()},
-          {"initial", initial.hex()}};
+  json::Object out{{"task", task.hex()},
+                   {"commitment", commitment.hex()},
+                   {"dataset", dataset.hex()},
+                   {"initial", initial.hex()}};
+  if (segment_milliseconds) out.emplace("segment_milliseconds", *segment_milliseconds);
+  return out;
 }
 
 BeaconCommitment BeaconCommitment::read(json::Fields& in) {
@@ -26,6 +36,7 @@ BeaconCommitment BeaconCommitment::read(json::Fields& in) {
   out.commitment = read_digest(in, "commitment");
   out.dataset = read_digest(in, "dataset");
   out.initial = read_digest(in, "initial");
+  out.segment_milliseconds = read_segment_milliseconds(in);
   return out;
 }
 
@@ -56,10 +67,12 @@ Beacon Beacon::read(json::Fields& in) {
 std::vector<Subject> Beacon::subjects() const { return {{"proof", proof}, {"commitment", commitment}}; }
 
 json::Object Assign::predicate() const {
-  return {{"task", task.hex()},
-          {"commitment", commitment.hex()},
-          {"dataset", dataset.hex()},
-          {"initial", initial.hex()}};
+  json::Object out{{"task", task.hex()},
+                   {"commitment", commitment.hex()},
+                   {"dataset", dataset.hex()},
+                   {"initial", initial.hex()}};
+  if (segment_milliseconds) out.emplace("segment_milliseconds", *segment_milliseconds);
+  return out;
 }
 
 Assign Assign::read(json::Fields& in) {
@@ -68,6 +81,7 @@ Assign Assign::read(json::Fields& in) {
   out.commitment = read_digest(in, "commitment");
   out.dataset = read_digest(in, "dataset");
   out.initial = read_digest(in, "initial");
+  out.segment_milliseconds = read_segment_milliseconds(in);
   return out;
 }
 

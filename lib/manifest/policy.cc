@@ -17,6 +17,8 @@ constexpr std::int64_t kMaxBondPpm = 100 * kMillion;
 constexpr std::int64_t kMaxWindow = std::int64_t{366} * 86'400'000;
 constexpr std::int64_t kDay = 86'400'000;
 constexpr std::int64_t kHour = 3'600'000;
+/// What 10^10 weighted operations a second do in an eighth of the standard window for a move.
+constexpr std::int64_t kSegmentOperations = kHour / 8 * 10'000'000;
 
 constexpr auto kKeys = std::to_array<PolicyKey>({
     {"audit_ppm", &Policy::audit_ppm, kMillion, 1, kMillion,
@@ -33,6 +35,8 @@ constexpr auto kKeys = std::to_array<PolicyKey>({
      "part of reward and fee locked beside them for the unforeseen; what is not used is refunded"},
     {"sample_ppm", &Policy::sample_ppm, 50'000, 1, kMillion,
      "part of the segments a verifier replays, rounded up"},
+    {"segment_operations", &Policy::segment_operations, kSegmentOperations, 1, kMaxInteger,
+     "weighted operations of the longest segment that a task may have, so that a slow machine answers within a move"},
     {"solver_bond", &Policy::solver_bond, 10'000, 0, kMaxMoney, "deposit of the solver"},
     {"solver_bond_ppm", &Policy::solver_bond_ppm, 200'000, 0, kMaxBondPpm, "part of the reward added to it"},
     {"split_jackpot_ppm", &Policy::split_jackpot_ppm, 250'000, 0, kMillion,

@@ -38,7 +38,8 @@ json::Object Profile::predicate() const {
           {"replays", list},
           {"other_seed_distance", program::hex_float(other_seed_distance)},
           {"operations_per_second", operations_per_second},
-          {"memory_bytes", memory_bytes}};
+          {"memory_bytes", memory_bytes},
+          {"segment_milliseconds", segment_milliseconds}};
 }
 
 Profile Profile::read(json::Fields& in) {
@@ -55,6 +56,7 @@ Profile Profile::read(json::Fields& in) {
   out.other_seed_distance = read_double(in, "other_seed_distance");
   out.operations_per_second = in.integer("operations_per_second", 0, kMaxInteger);
   out.memory_bytes = in.integer("memory_bytes", 0, kMaxInteger);
+  out.segment_milliseconds = in.integer("segment_milliseconds", 1, kMaxInteger);
   return out;
 }
 

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "dgx/core/checked.h"
 #include "dgx/kernels/schedule.h"
 #include "dgx/manifest/fields.h"
@@ -9,7 +12,6 @@
 #include "dgx/program/specs.h"
 #include "dgx/protocol/estimate.h"
 #include "dgx/protocol/payouts.h"
-#include "dgx/protocol/segments.h"
 
 namespace dgx::protocol {
 namespace {
@@ -20,9 +22,23 @@ using manifest::Task;
 /// A quarter of where binary32 ends: room for the roundings of any power.
 constexpr double kMaxScheduled = 0x1p126;
 
+/// Measured replays of the longest segment that fit into a move's window. Four, for the digests of inner states and a machine
+/// that does other things, and as long again for looking, signing and sending.
+constexpr std::int64_t kSegmentsInWindow = 8;
+
+/// Work of the longest segment: its defender replays it within a move. Only a ledger's moves have a time.
+Status check_segment_work(const Task& task, const Segments& segments) {
+  if (!task.ledger) return {};
+  const auto work = checked_mul(segments.longest(), task.estimate.step_operations);
+  if (work && *work <= task.policy.segment_operations) return {};
+  return malformed(fmt::format(
+      "checkpoint_every: the longest segment has {} steps of {} operations, the policy's segment_operations are {}",
+      segments.longest(), task.estimate.step_operations, task.policy.segment_operations));
+}
+
 Status check_segments(const Task& task) {
   DGX_TRY(const Segments segments, Segments::of(task.steps, task.checkpoint_every));
-  if (segments.count() <= kMaxSegments) return {};
+  if (segments.count() <= kMaxSegments) return check_segment_work(task, segments);
   return malformed(
       fmt::format("checkpoint_every: gives {} segments, at most {} allowed", segments.count(), kMaxSegments));
 }
@@ -127,6 +143,25 @@ Status check_admission(const Task& task, const program::Program& program) {
     if (is_batch) DGX_CHECK(check_batch(task, line));
   }
   return check_price(task, program);
+}
+
+std::int64_t segment_milliseconds(const Segments& segments, double seconds, std::int64_t steps) {
+  constexpr auto kMost = static_cast<double>(manifest::kMaxInteger);
+  const double each = seconds * 1e3 / static_cast<double>(steps);
+  return static_cast<std::int64_t>(std::clamp(std::ceil(each * static_cast<double>(segments.longest())), 1.0, kMost));
+}
+
+std::int64_t most_segment_milliseconds(const manifest::Policy& policy) { return policy.window_move_ms / kSegmentsInWindow; }
+
+Status check_segment_time(const Task& task, std::optional<std::int64_t> milliseconds) {
+  if (!task.ledger) return {};
+  if (!milliseconds)
+    return usage_error("segment_milliseconds: is missing", "dgx-profile --quick measures it; give the profile with --profile");
+  if (*milliseconds <= most_segment_milliseconds(task.policy)) return {};
+  return usage_error(
+      fmt::format("segment_milliseconds: the longest segment takes {} ms: four times that exceeds half of window_move_ms, {}",
+                  *milliseconds, task.policy.window_move_ms),
+      "a faster machine, or a task with shorter segments");
 }
 
 }  // namespace dgx::protocol

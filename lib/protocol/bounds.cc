@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "dgx/core/checked.h"
+#include "dgx/protocol/admission.h"
 #include "dgx/protocol/draw.h"
 #include "dgx/protocol/estimate.h"
 #include "dgx/protocol/segments.h"
@@ -131,12 +132,24 @@ Bound jackpot_needed(const manifest::Policy& policy, const Costs& costs) {
   return {"jackpot_needed", formula, text(needed), "", sustained >= needed};
 }
 
+/// The longest segment that a task may have, in time and in work, and how fast a machine has to be for both.
+void add_segment_bounds(const manifest::Policy& policy, const manifest::Task* task, std::vector<Bound>& out) {
+  const std::int64_t most = most_segment_milliseconds(policy);
+  out.push_back({"segment_milliseconds", "T <= window_move_ms / 8", text(most), "", most > 0});
+  const std::string rate = most > 0 ? text(Wide{policy.segment_operations} * 1000 / most) : "none: no time at all";
+  out.push_back({"segment_rate", "segment_operations / T, a second", rate, "", most > 0});
+  if (task == nullptr) return;
+  const Wide work = Wide{Segments::of(task->steps, task->checkpoint_every)->longest()} * task->estimate.step_operations;
+  out.push_back({"segment_operations", "U (length of the longest segment)", text(work), text(policy.segment_operations),
+                 work <= policy.segment_operations});
+}
+
 }  // namespace
 
 Result<std::vector<Bound>> bounds(const manifest::Policy& policy, const manifest::Task* task) {
   DGX_TRY(const Costs costs, costs_of(policy, task));
   const manifest::MissProbability miss = miss_probabilities(costs.n, costs.k);
-  return std::vector<Bound>{
+  std::vector<Bound> out{
       {"segments", "N", text(costs.n), "", true},
       {"sampled", "q = max(1, ceil(N sample_ppm / 10^6))", text(costs.k), "", true},
       {"reward", "R", text(costs.reward), "", true},
@@ -155,6 +168,8 @@ Result<std::vector<Bound>> bounds(const manifest::Policy& policy, const manifest
       {"miss_one_percent", "C(N-m,q)/C(N,q), m = max(1, N/100)", miss.one_percent, "", true},
       {"miss_ten_percent", "C(N-m,q)/C(N,q), m = max(1, N/10)", miss.ten_percent, "", true},
       {"false_alarm", "a = 0: exact replays have no tolerance", "0", "", true}};
+  add_segment_bounds(policy, task, out);
+  return out;
 }
 
 }  // namespace dgx::protocol

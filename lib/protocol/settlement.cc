@@ -145,6 +145,7 @@ struct Rules {
     DGX_TRY(TaskRecord* const record, record_of(offer.task));
     DGX_CHECK(in_state(*record, {TaskState::kOpen}));
     DGX_CHECK(holds(*record, offer.dataset, offer.initial));
+    DGX_CHECK(check_segment_time(record->task.body, offer.segment_milliseconds));
     const std::int64_t bond = bonds_of(record->task.body).verifier;
     DGX_CHECK(has(statement.key_id, bond, "the verifier's bond"));
     record->offers.emplace(statement.id, OfferRecord{signed_as(offer), now});
@@ -179,6 +180,7 @@ struct Rules {
     DGX_TRY(TaskRecord* const record, record_of(assign.task));
     DGX_CHECK(in_state(*record, {TaskState::kOpen}));
     DGX_CHECK(holds(*record, assign.dataset, assign.initial));
+    DGX_CHECK(check_segment_time(record->task.body, assign.segment_milliseconds));
     const auto offer = record->offers.find(assign.commitment);
     if (offer == record->offers.end()) {
       return usage_error(

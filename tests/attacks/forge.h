@@ -21,7 +21,7 @@ class Forger {
       : task_(task), files_(must(jobs::open_task(task.at("task.json"), std::nullopt, std::nullopt))),
         data_(must(bundle::read_dataset(task.at("data.h5")))) {
     run_job([&](const JobContext& context) {
-      return must(jobs::commit_beacon({task_.at("task.json"), std::nullopt, task_.key("verifier"), task_.at("commit.json")}, context));
+      return must(jobs::commit_beacon({task_.at("task.json"), std::nullopt, {}, {}, task_.key("verifier"), task_.at("commit.json")}, context));
     });
   }
 

@@ -66,8 +66,8 @@ class Market:
         """A task with its proof in the ledger; the verifier reveals, or not."""
         self.run("dgx-submit", "--data", "data.h5", "--model", "mlp:4-8-3", "--loss", "cross-entropy", "--optimizer", "sgd:lr=0.1", "--batch", 8,
                  "--steps", 40, "--checkpoint-every", 4, "--seed", len(task), "--ledger", self.ledger, "--key", "submitter.pem", "-o", f"{task}.json")
-        self.run("dgx-verify", "beacon", f"{task}.json", "--key", "verifier.pem", "-o", f"{task}.commit.json")
-        self.run("dgx-settle", "make", "assign", f"{task}.json", "--about", f"{task}.commit.json", "--key", "solver.pem", "-o", f"{task}.assign.json")
+        self.run("dgx-verify", "beacon", f"{task}.json", "--segment-milliseconds", "1", "--key", "verifier.pem", "-o", f"{task}.commit.json")
+        self.run("dgx-settle", "make", "assign", f"{task}.json", "--about", f"{task}.commit.json", "--set", "segment_milliseconds=1", "--key", "solver.pem", "-o", f"{task}.assign.json")
         self.append(f"{task}.json", f"{task}.commit.json", f"{task}.assign.json")
         self.run("dgx-train", f"{task}.json", "--data", "data.h5", "-o", f"{task}.run", *(["--drill", drill] if drill else []))
         self.run("dgx-prove", f"{task}.json", f"{task}.run", "--key", "solver.pem", "-o", f"{task}.proof.json")

@@ -14,6 +14,8 @@ import tempfile
 
 README = pathlib.Path(__file__).resolve().parents[2] / "README.md"
 DATASET = "/usr/share/datasets/fashion-mnist"
+# All that is said beside the results: how long a segment takes Vera and Bob as they profile, then Bob and the cheat as they train.
+TOLD = r"(dgx-profile: the longest segment takes \d+ ms here, .*\n){2}(dgx-train: the longest segment takes \d+ ms here, .*\n){2}"
 
 
 def walk():
@@ -25,7 +27,7 @@ def walk():
 def problems_of(done):
     """The cheat is the walk's end: his difference is found (exit 1), and the honest solver was paid before."""
     problems = []
-    if done.returncode != 1 or done.stderr:
+    if done.returncode != 1 or not re.fullmatch(TOLD, done.stderr):
         problems.append(f"exit {done.returncode}, expected 1 of the last command: {done.stderr}")
     for line in (r"verdict: +accepted", r"reason: accepted", r"^value:$", r"confirmed: +ours"):
         if not re.search(line, done.stdout, re.M):

@@ -182,7 +182,7 @@ class History {
     if (!now.solver) {
       for (const auto& [id, offer] : now.offers) {
         if (offer.statement.key_id == id_of(kVerifier)) {
-          say(Assign{stage_.scene.task.id, id, task.dataset.digest, task.initial.digest}, who);
+          say(Assign{stage_.scene.task.id, id, task.dataset.digest, task.initial.digest, 1}, who);
           return;
         }
       }
@@ -226,7 +226,7 @@ class History {
     const Digest secret = digest("secret");
     if (!now.solver && now.offers.empty()) {
       say(BeaconCommitment{stage_.scene.task.id, beacon_commitment(secret), task.dataset.digest,
-                           task.initial.digest},
+                           task.initial.digest, 1},
           who);
       return;
     }
@@ -358,7 +358,7 @@ class History {
       case 0:
         say(BeaconCommitment{stage_.scene.task.id,
                              beacon_commitment(digest(fmt::format("{}", dice_.below(1'000)))),
-                             task.dataset.digest, task.initial.digest},
+                             task.dataset.digest, task.initial.digest, 1},
             who);
         break;
       case 1:

@@ -125,7 +125,8 @@ std::vector<Body> bodies() {
                   {{"avx512", 2, 3, 30, 0, 1'300'000}, {"scalar", 1, 3, 30, 0, 9'000'000}},
                   0.75,
                   1'000'000'007,
-                  4'096};
+                  4'096,
+                  12};
   const Digest secret = digest("secret");
   const Digest proof = digest("proof");
   VerdictRow row{3, digest("expected"), digest("recomputed"), false, RowReason::kDigest, digest("witness")};
@@ -138,9 +139,9 @@ std::vector<Body> bodies() {
   return {task(),
           ledger_policy(),
           profile,
-          BeaconCommitment{digest("task"), beacon_commitment(secret), digest("dataset"), digest("initial")},
+          BeaconCommitment{digest("task"), beacon_commitment(secret), digest("dataset"), digest("initial"), 12},
           Beacon{digest("task"), digest("commitment"), proof, secret, beacon_value(secret, proof)},
-          Assign{digest("task"), digest("commitment"), digest("dataset"), digest("initial")},
+          Assign{digest("task"), digest("commitment"), digest("dataset"), digest("initial"), 34},
           Deposit{key_id(1), 1'000'000, "payment 1", digest("ledger")},
           Withdrawal{key_id(1).hex(), 17, "payment 2", digest("ledger")},
           Proof{digest("task"), {digest("states"), 11}, digest("initial"), ending("final").state, 100, ending("final").loss},

@@ -178,13 +178,18 @@ TEST_CASE("every kind that can be made is made from what it follows from") {
   Market market;
   market.put("task.json", market.task().envelope);
   const auto offer = *seal_any(
-      BeaconCommitment{market.task().id, test::digest("c"), test::digest("dataset"), test::digest("initial")},
+      BeaconCommitment{market.task().id, test::digest("c"), test::digest("dataset"), test::digest("initial"), 1},
       test::key(3));
   market.put("offer.json", offer.envelope);
   jobs::MakeStatement options{"assign", market.folder + "/task.json", market.folder + "/offer.json",
-                              {},       {},       market.key(kOperator), {}};
+                              {},       {},       market.key(kOperator), {}, {}};
+  CHECK(jobs::make_statement(options).error().message == "segment_milliseconds: is missing");
+  options.settings = {"segment_milliseconds=51"};
+  CHECK(jobs::make_statement(options).error().message.find("takes 51 ms") != std::string::npos);
+  options.settings = {"segment_milliseconds=50"};
   const auto assign = jobs::make_statement(options);
   REQUIRE(assign.ok());
+  options.settings.clear();
   CHECK(std::get<Assign>(assign->body).commitment == offer.id);
   CHECK(std::get<Assign>(assign->body).dataset == test::digest("dataset"));
   options.kind = "deposit";

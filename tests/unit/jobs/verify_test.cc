@@ -2,8 +2,11 @@
 
 #include <catch2/catch.hpp>
 
+#include <cmath>
+
 #include "dgx/jobs/beacon.h"
 #include "dgx/jobs/profile.h"
+#include "dgx/jobs/proof_files.h"
 #include "dgx/jobs/prove.h"
 #include "dgx/jobs/train.h"
 #include "small_task.h"
@@ -33,7 +36,7 @@ void train_and_prove(const SmallTask& task, const jobs::TrainOptions& options, c
 
 void commit(const SmallTask& task) {
   must(run_job([&](const JobContext& context) {
-    return jobs::commit_beacon({task.at("task.json"), std::nullopt, task.key("verifier"), task.at("commit.json")}, context);
+    return jobs::commit_beacon({task.at("task.json"), std::nullopt, {}, {}, task.key("verifier"), task.at("commit.json")}, context);
   }));
 }
 
@@ -188,6 +191,30 @@ TEST_CASE("a profile is confirmed by its recheck, and another distance is not") 
   const auto sealed = must(manifest::seal(wrong, must(jobs::read_key(task.key("verifier")))));
   must(write_file(*options.against, sealed.envelope + "\n", Clobber::kReplace));
   CHECK(must(run_job(profile)).agrees == false);
+}
+
+TEST_CASE("a quick profile replays in one way, and says how long the longest segment takes") {
+  const SmallTask task;
+  jobs::ProfileOptions options;
+  options.task = task.at("task.json");
+  options.data = task.at("data.h5");
+  options.quick = true;
+  options.key = task.key("verifier");
+  options.output = task.at("profile.json");
+  const manifest::Profile made =
+      must(run_job([&](const JobContext& context) { return jobs::profile(options, context); })).profile;
+  REQUIRE(made.replays.size() == 1);
+  const double each = static_cast<double>(made.replays[0].nanoseconds_per_step) / 1e6;
+  CHECK(static_cast<double>(made.segment_milliseconds) >= std::floor(4 * each));  // segments of four steps
+  CHECK(static_cast<double>(made.segment_milliseconds) <= 4 * each + 2);
+  const Digest id = must(manifest::read_statement<manifest::Task>(options.task)).id;
+  const auto milliseconds = [&](const Digest& of, const std::string& signer) {
+    const auto key = must(jobs::read_key(task.key(signer)));
+    return jobs::profiled_segment_milliseconds(options.output, of, crypto::key_id(key.public_key()));
+  };
+  CHECK(must(milliseconds(id, "verifier")) == made.segment_milliseconds);
+  CHECK(milliseconds(id, "solver").error().code == ErrorCode::kUnauthorised);
+  CHECK(milliseconds(Digest{}, "verifier").error().code == ErrorCode::kMalformed);
 }
 
 }  // namespace

@@ -106,6 +106,20 @@ TEST_CASE("nested faults of a task name the field from the top") {
   CHECK(refused(task, R"("momentum":)", R"("momentun":)").find("predicate: optimizer: ") == 0);
 }
 
+TEST_CASE("the time of the longest segment is 1 to 2^53 milliseconds, and may be left out but of a profile") {
+  for (const std::size_t kind : {2, 3, 5}) {
+    const Body body = test::bodies()[kind];
+    const std::string field = kind == 5 ? R"("segment_milliseconds":34)" : R"("segment_milliseconds":12)";
+    const auto with = [&](const std::string& number) {
+      return refused(body, field, R"("segment_milliseconds":)" + number);
+    };
+    CHECK(with("0") == "predicate: segment_milliseconds: is 0, must be 1 to 9007199254740992");
+    CHECK(with("9007199254740992") == "accepted");
+    CHECK(refused(body, field + ",", "") ==
+          (kind == 2 ? "predicate: segment_milliseconds: is missing" : "accepted"));
+  }
+}
+
 TEST_CASE("the wrapping of a statement is checked like its fields") {
   const Body body = test::ledger_policy();
   CHECK(refused(body, "urn:x-dgx:policy:v2", "urn:x-dgx:policy:v1") ==

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "dgx/manifest/fields.h"
 #include "dgx/program/cost.h"
 #include "dgx/program/specs.h"
 #include "dgx/protocol/estimate.h"
@@ -124,4 +125,57 @@ TEST_CASE("A task is about its program's batch, work and state") {
   priced();
   body.estimate.reward += 1;
   CHECK_THAT(refused(), Catch::Contains("estimate"));
+}
+
+TEST_CASE("In a market the longest segment has at most segment_operations of work") {
+  Task body = task();  // segments of 10 steps of 1,000 operations
+  body.policy.segment_operations = 10'000;
+  CHECK(refusal(body).empty());
+  body.policy.segment_operations = 9'999;
+  CHECK(refusal(body) ==
+        "checkpoint_every: the longest segment has 10 steps of 1000 operations, the policy's segment_operations are 9999");
+  body.ledger.reset();
+  CHECK(refusal(body).empty());
+  body = task();
+  body.policy.segment_operations = 10'999;
+  body.steps = 101;  // the last step joins the segment before
+  CHECK_THAT(refusal(body), Catch::Contains("11 steps of 1000"));
+  body.policy.segment_operations = 11'000;
+  CHECK(refusal(body).empty());
+  body.steps = body.checkpoint_every = std::int64_t{1} << 40;
+  body.estimate.step_operations = manifest::kMaxInteger;  // 2^93 operations are not few
+  body.policy.segment_operations = manifest::kMaxInteger;
+  CHECK_THAT(refusal(body), Catch::Contains("1099511627776 steps of 9007199254740992"));
+}
+
+TEST_CASE("Nobody takes part to whom the longest segment takes more than an eighth of a move's window") {
+  Task body = task();
+  const auto refused = [&](std::optional<std::int64_t> milliseconds) {
+    const Status status = check_segment_time(body, milliseconds);
+    return status.ok() ? "" : status.error().message;
+  };
+  for (const std::int64_t window : {8'000, 8'007}) {
+    body.policy.window_move_ms = window;
+    CHECK(most_segment_milliseconds(body.policy) == 1'000);
+    CHECK(refused(1'000).empty());
+    CHECK_FALSE(refused(1'001).empty());
+  }
+  CHECK(refused(1'001) ==
+        "segment_milliseconds: the longest segment takes 1001 ms: four times that exceeds half of window_move_ms, 8007");
+  CHECK_FALSE(refused(manifest::kMaxInteger).empty());
+  CHECK(refused(std::nullopt) == "segment_milliseconds: is missing");
+  body.policy.window_move_ms = 7;  // no time at all
+  CHECK_FALSE(refused(1).empty());
+  body.ledger.reset();
+  CHECK(refused(1'001).empty());
+  CHECK(refused(std::nullopt).empty());
+}
+
+TEST_CASE("The time of the longest segment is rounded up, and stays within what a statement can say") {
+  const auto segments = *Segments::of(101, 10);  // the longest has 11 steps
+  CHECK(segment_milliseconds(segments, 2.0, 20) == 1'100);
+  CHECK(segment_milliseconds(segments, 2.0001, 20) == 1'101);
+  CHECK(segment_milliseconds(segments, 1e-9, 20) == 1);
+  CHECK(segment_milliseconds(segments, 0, 20) == 1);
+  CHECK(segment_milliseconds(segments, 1e300, 1) == manifest::kMaxInteger);
 }

@@ -87,13 +87,13 @@ Signed<BeaconCommitment> offer(const TinyRun& run) {
   const Task& body = run.task.body;
   const Digest secret = digest("secret of " + body.model);
   return *seal(
-      BeaconCommitment{run.task.id, beacon_commitment(secret), body.dataset.digest, body.initial.digest},
+      BeaconCommitment{run.task.id, beacon_commitment(secret), body.dataset.digest, body.initial.digest, 1},
       key(kVerifier));
 }
 
 Signed<Assign> assignment(const TinyRun& run) {
   const Task& body = run.task.body;
-  return *seal(Assign{run.task.id, offer(run).id, body.dataset.digest, body.initial.digest}, key(kSolver));
+  return *seal(Assign{run.task.id, offer(run).id, body.dataset.digest, body.initial.digest, 1}, key(kSolver));
 }
 
 Signed<Opening> opening(const TinyRun& run, bool without_beacon) {

@@ -187,7 +187,7 @@ TEST_CASE("an offer is taken back after an hour, while the task is open") {
   Market market = funded(policy);
   const auto task = *seal(task_with(policy), test::key(test::kSubmitter));
   REQUIRE(refused(market, any(task), 0) == "accepted");
-  const BeaconCommitment body{task.id, test::digest("c"), task.body.dataset.digest, task.body.initial.digest};
+  const BeaconCommitment body{task.id, test::digest("c"), task.body.dataset.digest, task.body.initial.digest, 1};
   const auto offer = *seal(body, test::key(5));
   REQUIRE(refused(market, any(offer), 0) == "accepted");
   TreeHead pause = head(3'600'000, true);
@@ -232,18 +232,56 @@ TEST_CASE("a task is refused whose solver's bond is too small, or whose opening 
   CHECK(taken(policy).starts_with("an opening may take"));
 }
 
+TEST_CASE("an offer or assign is refused whose signer cannot answer within a move") {
+  Market market = funded();  // window_move_ms is 400: a segment may take 50 ms
+  const TinyRun& run = honest();
+  REQUIRE(refused(market, any(run.task), 0) == "accepted");
+  const auto offered = [&](std::optional<std::int64_t> milliseconds) {
+    BeaconCommitment body = test::offer(run).body;
+    body.segment_milliseconds = milliseconds;
+    return *seal(body, test::key(test::kVerifier));
+  };
+  const auto assigned = [&](std::optional<std::int64_t> milliseconds) {
+    Assign body = test::assignment(run).body;
+    body.commitment = offered(50).id;
+    body.segment_milliseconds = milliseconds;
+    return by(test::kSolver, body);
+  };
+  const std::string too_long =
+      "segment_milliseconds: the longest segment takes 51 ms: four times that exceeds half of window_move_ms, 400";
+  CHECK(refused(market, any(offered(51)), 0) == too_long);
+  CHECK(refused(market, any(offered(std::nullopt)), 0) == "segment_milliseconds: is missing");
+  CHECK(of(market, test::kVerifier) == kMoney);
+  REQUIRE(refused(market, any(offered(50)), 0) == "accepted");
+  CHECK(refused(market, assigned(51), 0) == too_long);
+  CHECK(refused(market, assigned(std::nullopt), 0) == "segment_milliseconds: is missing");
+  CHECK(of(market, test::kSolver) == kMoney);
+  CHECK(refused(market, assigned(50), 0) == "accepted");
+}
+
+TEST_CASE("a task is refused whose longest segment has more work than the market takes") {
+  Policy policy = test::policy();
+  policy.segment_operations = 10'000;  // 10 steps of 1,000
+  Market market = funded(policy);
+  CHECK(refused(market, by(test::kSubmitter, task_with(policy)), 0) == "accepted");
+  policy.segment_operations = 9'999;
+  Market strict = funded(policy);
+  CHECK(refused(strict, by(test::kSubmitter, task_with(policy)), 0) ==
+        "checkpoint_every: the longest segment has 10 steps of 1000 operations, the policy's segment_operations are 9999");
+}
+
 TEST_CASE("the operator pays the treasury out, and nobody else") {
   Policy policy = test::policy();
   policy.treasury_ppm = 100'000;
   Market market = funded(policy);
   const auto task = *seal(task_with(policy), test::key(test::kSubmitter));
   REQUIRE(refused(market, any(task), 0) == "accepted");
-  const BeaconCommitment body{task.id, test::digest("c"), task.body.dataset.digest, task.body.initial.digest};
+  const BeaconCommitment body{task.id, test::digest("c"), task.body.dataset.digest, task.body.initial.digest, 1};
   const auto offer = *seal(body, test::key(test::kVerifier));
   REQUIRE(refused(market, any(offer), 0) == "accepted");
   REQUIRE(refused(market,
                   by(test::kSolver,
-                     Assign{task.id, offer.id, task.body.dataset.digest, task.body.initial.digest}),
+                     Assign{task.id, offer.id, task.body.dataset.digest, task.body.initial.digest, 1}),
                   0) == "accepted");
   REQUIRE(refused(market,
                   by(test::kSolver, Proof{task.id,

@@ -115,7 +115,7 @@ TEST_CASE("a withdrawal of all that an account has needs no room, a part does") 
 
 TEST_CASE("a profile is taken of a task's parties, once each") {
   Market market = opened();
-  Profile profile{cheat().task.id, {{"scalar", 1, 3, 30, 0, 9'000'000}}, 0.75, 1'000, 4'096};
+  Profile profile{cheat().task.id, {{"scalar", 1, 3, 30, 0, 9'000'000}}, 0.75, 1'000, 4'096, 12};
   CHECK(market.apply(sealed(profile, test::kStranger), 1).error().code == ErrorCode::kUnauthorised);
   for (const std::uint8_t who : {test::kSubmitter, test::kSolver, test::kVerifier})
     CHECK(market.apply(sealed(profile, who), 1).ok());

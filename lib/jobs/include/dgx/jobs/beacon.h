@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -13,6 +14,8 @@ namespace dgx::jobs {
 struct CommitBeaconOptions {
   std::string task;
   std::optional<std::string> data;  ///< checked against the task, if given
+  std::optional<std::string> profile;  ///< the signer's, which says how long the longest segment takes
+  std::optional<std::int64_t> segment_milliseconds;  ///< or this; a task that names a ledger needs one of the two
   KeyFile key;
   std::string output;  ///< COMMIT.json; COMMIT.secret (mode 0600) goes beside it
 };
@@ -24,7 +27,8 @@ struct CommitBeaconResult {
 };
 
 /// Offers to verify a task: draws a secret and signs a commitment to it. The draw will follow from the secret
-/// and the proof, so the secret must stay secret until the proof is logged.
+/// and the proof, so the secret must stay secret until the proof is logged. kUsage if the longest segment takes too
+/// long for a move (protocol::check_segment_time).
 [[nodiscard]] Result<CommitBeaconResult> commit_beacon(const CommitBeaconOptions& options,
                                                        const JobContext& context);
 

@@ -20,6 +20,7 @@ struct ProfileOptions {
   std::optional<std::string> init;
   std::int64_t steps = 8;  ///< of each segment replayed
   std::int64_t segments = 2;
+  bool quick = false;                  ///< one way only: the best instruction set and all threads
   std::optional<std::string> against;  ///< recheck this profile, with its numbers of steps and segments
   KeyFile key;                         ///< empty path: sign nothing
   std::string output = "-";            ///< PROFILE.json, or "-": only in the result
@@ -35,7 +36,8 @@ struct ProfileResult {
 };
 
 /// Replays segments at the beginning of an exact task under every number of threads and every instruction set
-/// of this machine, compares all states, and measures how far another seed ends up, the rate and the memory.
+/// of this machine, compares all states, and measures how far another seed ends up, the rate, the memory, and how long
+/// the task's longest segment takes with all threads.
 ///
 /// kInternal, and nothing is signed, if two replays differ: then this machine or build breaks the numeric
 /// contract. What another profile says of differing replays and of the distance is a function of the task, so

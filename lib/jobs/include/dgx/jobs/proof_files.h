@@ -31,6 +31,11 @@ template <class T>
 [[nodiscard]] Result<manifest::Signed<manifest::Task>> read_task(const std::string& path,
                                                                  const std::optional<std::string>& trust);
 
+/// Time of the task's longest segment that a profile in `path` states: of this task, signed by `signer`, since it is of the
+/// machine that will answer. kMalformed, kUnauthorised.
+[[nodiscard]] Result<std::int64_t> profiled_segment_milliseconds(const std::string& path, const Digest& task,
+                                                                 const Digest& signer);
+
 /// The files of an opening, in its folder (dgx-protocol(7), "OPENING").
 inline constexpr std::string_view kOpenedStates = "states";
 inline constexpr std::string_view kOpenedSample = "sample.h5";

@@ -61,6 +61,7 @@ struct MakeStatement {
       settings;  ///< FIELD=VALUE; one that follows from task and statement may be overruled
   KeyFile key;
   std::optional<std::string> trust;  ///< who may have signed task and statement
+  std::optional<std::string> profile;  ///< of an assign: the signer's, which says how long the longest segment takes
 };
 /// Kinds that no other program makes, sorted.
 [[nodiscard]] std::vector<std::string> makeable_kinds();

@@ -36,6 +36,7 @@ struct TrainResult {
   std::int64_t resumed_from = 0;  ///< the step this call began at
   double seconds = 0;             ///< of steps and checkpoints
   double checkpoint_seconds = 0;  ///< of those, spent on checkpoints
+  std::optional<std::int64_t> segment_milliseconds;  ///< of the longest segment by this call's steps, if a ledger asks for it
   std::optional<exec::StepProfile> profile;  ///< of this call's steps
   std::string divergence;         ///< why the run ended before the task does, in words; empty: it did not diverge
   bool drill_changed_nothing = false;  ///< this call made the drill's fault, and the segment ended in the honest digest

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,7 @@ struct BeaconCommitment {
   Digest commitment;
   Digest dataset;
   Digest initial;
+  std::optional<std::int64_t> segment_milliseconds;  ///< as of an Assign
 
   [[nodiscard]] json::Object predicate() const;
   [[nodiscard]] static BeaconCommitment read(json::Fields& in);
@@ -51,6 +54,8 @@ struct Assign {
   Digest commitment;  ///< id of the verifier's beacon-commitment statement
   Digest dataset;     ///< "I hold these"
   Digest initial;
+  /// Time in which the signer's machine replays the task's longest segment; needed where the task names a ledger.
+  std::optional<std::int64_t> segment_milliseconds;
 
   [[nodiscard]] json::Object predicate() const;
   [[nodiscard]] static Assign read(json::Fields& in);

@@ -24,6 +24,7 @@ struct Policy {
   std::int64_t verifier_bond_ppm = 0;
   std::int64_t challenger_bond_ppm = 0;
   std::int64_t unsafe_bonds = 0;
+  std::int64_t segment_operations = 0;
   std::int64_t store_bytes = 0;
   std::int64_t verifier_fee = 0;
   std::int64_t window_proof_ms = 0;

@@ -30,6 +30,7 @@ struct Profile {
   double other_seed_distance = 0;  ///< relative L2 distance of another seed's parameters after the same steps
   std::int64_t operations_per_second = 0;
   std::int64_t memory_bytes = 0;
+  std::int64_t segment_milliseconds = 0;  ///< time in which the machine replays the task's longest segment; at least 1
 
   [[nodiscard]] json::Object predicate() const;
   [[nodiscard]] static Profile read(json::Fields& in);

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "dgx/core/result.h"
 #include "dgx/manifest/task.h"
 #include "dgx/program/program.h"
+#include "dgx/protocol/segments.h"
 
 namespace dgx::protocol {
 
@@ -15,7 +17,8 @@ namespace dgx::protocol {
 inline constexpr std::int64_t kMaxSegments = 65536;
 
 /// What a task shows without its program, for a ledger: its segments can be committed to, its data counted, the
-/// numbers of its schedule computed at every step. kMalformed, naming the field.
+/// numbers of its schedule computed at every step. If it names a ledger, the longest segment has no more work than its
+/// policy's segment_operations. kMalformed, naming the field.
 [[nodiscard]] Status check_admission(const manifest::Task& task);
 
 /// What a ledger asks of a task beside: a solver's bond that pays at least twice for the check that finds a cheat, and deters
@@ -27,5 +30,16 @@ inline constexpr std::int64_t kMaxSegments = 65536;
 /// those that the task names, and its price follows from them. For whoever submits, offers, assigns, trains or
 /// verifies.
 [[nodiscard]] Status check_admission(const manifest::Task& task, const program::Program& program);
+
+/// Time of the longest segment where `steps` steps take `seconds`: milliseconds, rounded up, 1 to 2^53.
+[[nodiscard]] std::int64_t segment_milliseconds(const Segments& segments, double seconds, std::int64_t steps);
+
+/// The most milliseconds that the longest segment may take whoever offers or assigns: four times as much is half a
+/// move's window (dgx-protocol(7), "Segments").
+[[nodiscard]] std::int64_t most_segment_milliseconds(const manifest::Policy& policy);
+
+/// Whether somebody who replays the task's longest segment in `milliseconds` may offer or assign. A task that names no
+/// ledger has no window, and needs no number. kUsage, with the time and the window.
+[[nodiscard]] Status check_segment_time(const manifest::Task& task, std::optional<std::int64_t> milliseconds);
 
 }  // namespace dgx::protocol
