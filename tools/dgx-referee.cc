@@ -23,7 +23,7 @@ struct Referee {
     command.positional("DISPUTE.jsonl", options.transcript, "the transcript: task, proof, challenge and moves");
     command.key(options.key.path, options.key.passphrase_file);
     command.option("--operator", "FILE", options.ledger_operator,
-                   "public key of the ledger's operator: his receipts decide what was late");
+                   "public key of the ledger's operator: with their receipt a demanded chunk is answered");
     command.output(options.output, "RULING.json", cli::Need::kOptional, "the signed ruling");
   }
 

@@ -167,7 +167,7 @@ struct Append {
     const auto on_refusal = keep_going ? jobs::OnRefusal::kKeepGoing : jobs::OnRefusal::kAppendNone;
     DGX_TRY(const auto done, jobs::append_statements(request, paths, on_refusal));
     if (done.skipped > 0)
-      out.note(fmt::format("skipped: {}, in the ledger already or a transcript's receipts and heads", done.skipped));
+      out.note(fmt::format("skipped: {}, in the ledger already or a transcript's receipts", done.skipped));
     print_logged(out, done.logged, done.head);
     DGX_CHECK(write_receipts(out, receipts_path, done.logged));
     return done.refused.empty() ? Result(cli::Verdict::kDone) : tell_refused(out, done.refused);

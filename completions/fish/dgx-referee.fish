@@ -11,5 +11,5 @@ complete -c dgx-referee -l version -d 'versions of the program, the formats and 
 complete -c dgx-referee -l completion -x -a 'bash zsh fish' -d 'print a completion script'
 complete -c dgx-referee -l key -r -F -d 'private key that signs'
 complete -c dgx-referee -l passphrase-file -r -F -d 'its passphrase is the first line of FILE'
-complete -c dgx-referee -l operator -r -F -d 'public key of the ledger'\''s operator: his receipts decide what was late'
+complete -c dgx-referee -l operator -r -F -d 'public key of the ledger'\''s operator: with their receipt a demanded chunk is answered'
 complete -c dgx-referee -l output -s o -r -F -d 'the signed ruling'

@@ -130,11 +130,6 @@ bool is_transcript(const std::vector<Result<Incoming>>& items) {
                      [](const auto& item) { return is_kind(item, manifest::Kind::kChallenge); });
 }
 
-/// The operator's own words in a transcript.
-bool is_by_operator(const Result<Incoming>& item) {
-  return is_kind(item, manifest::Kind::kReceipt) || is_kind(item, manifest::Kind::kTreeHead);
-}
-
 /// Takes one item of a file, or says why not, and where it stands.
 Status take(Batch& batch, Result<Incoming> item) {
   if (!item.ok()) return std::move(item).error();
@@ -228,7 +223,7 @@ Result<Appended> append_files(const LedgerWriter& options, Files files, OnRefusa
   for (std::vector<Result<Incoming>>& items : files) {
     const bool transcript = !items.empty() && is_transcript(items);
     for (Result<Incoming>& item : items) {
-      if (item.ok() && (batch.knows(item->statement.id) || (transcript && is_by_operator(item)))) {
+      if (item.ok() && (batch.knows(item->statement.id) || (transcript && is_kind(item, manifest::Kind::kReceipt)))) {
         ++out.skipped;
         continue;
       }

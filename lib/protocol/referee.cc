@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <map>
 #include <set>
 
 namespace dgx::protocol {
@@ -13,45 +11,6 @@ using manifest::Signed;
 
 namespace {
 
-/// When statements were logged, as the operator of one ledger says.
-class Clock {
- public:
-  explicit Clock(const std::optional<Digest>& operator_key) : operator_(operator_key) {}
-
-  Status take(const Signed<Body>& statement) {
-    if (!operator_) return {};
-    if (statement.key_id != *operator_) return unauthorised("is not by the operator named");
-    if (const auto* receipt = std::get_if<manifest::Receipt>(&statement.body)) {
-      DGX_CHECK(of_ledger(receipt->ledger));
-      if (!logged_.emplace(receipt->statement, receipt->milliseconds).second)
-        return malformed("is a second receipt of one statement");
-      return {};
-    }
-    const auto& head = std::get<manifest::TreeHead>(statement.body);
-    DGX_CHECK(of_ledger(head.ledger));
-    now_ = std::max(now_.value_or(head.milliseconds), head.milliseconds);
-    return {};
-  }
-  [[nodiscard]] std::optional<std::int64_t> logged(const Digest& statement) const {
-    const auto found = logged_.find(statement);
-    if (found == logged_.end()) return std::nullopt;
-    return found->second;
-  }
-  [[nodiscard]] std::optional<std::int64_t> now() const { return now_; }
-
- private:
-  Status of_ledger(const Digest& ledger) {
-    if (ledger_ && *ledger_ != ledger) return malformed("is of another ledger than the one before");
-    ledger_ = ledger;
-    return {};
-  }
-
-  std::optional<Digest> operator_;
-  std::optional<Digest> ledger_;
-  std::map<Digest, std::int64_t> logged_;
-  std::optional<std::int64_t> now_;
-};
-
 /// The statements of a transcript by what they are.
 struct Parts {
   std::optional<Signed<manifest::Task>> task;
@@ -60,6 +19,7 @@ struct Parts {
   std::optional<Signed<manifest::Beacon>> beacon;
   std::optional<Signed<manifest::Challenge>> challenge;
   std::vector<std::pair<std::size_t, Signed<manifest::Move>>> moves;  // with their lines
+  std::set<Digest> receipted;  // by the operator named
 };
 
 std::string line_text(std::size_t line) { return fmt::format("line {}", line + 1); }
@@ -72,7 +32,18 @@ Status place(std::optional<Signed<T>>& where, Signed<Body> statement, bool in_or
   return {};
 }
 
-Status take(Parts& parts, Clock& clock, std::size_t line, Signed<Body> statement) {
+/// Receipts are looked at only if their operator is named.
+Status take_receipt(Parts& parts, const Signed<Body>& statement, const std::optional<Digest>& operator_key) {
+  if (!operator_key) return {};
+  if (statement.key_id != *operator_key) return unauthorised("is not by the operator named");
+  const auto& receipt = std::get<manifest::Receipt>(statement.body);
+  if (!parts.task || receipt.ledger != parts.task->body.ledger)
+    return malformed("is of another ledger than the one that the task names");
+  parts.receipted.insert(receipt.statement);
+  return {};
+}
+
+Status take(Parts& parts, const std::optional<Digest>& operator_key, std::size_t line, Signed<Body> statement) {
   const bool challenged = parts.challenge.has_value();
   switch (manifest::kind_of(statement.body)) {
     case manifest::Kind::kTask:
@@ -86,8 +57,7 @@ Status take(Parts& parts, Clock& clock, std::size_t line, Signed<Body> statement
     case manifest::Kind::kChallenge:
       return place(parts.challenge, std::move(statement), parts.proof.has_value());
     case manifest::Kind::kReceipt:
-    case manifest::Kind::kTreeHead:
-      return clock.take(statement);
+      return take_receipt(parts, statement, operator_key);
     case manifest::Kind::kMove: {
       if (!challenged) return malformed("a move before the challenge");
       DGX_TRY(auto move, manifest::as<manifest::Move>(std::move(statement)));
@@ -100,48 +70,20 @@ Status take(Parts& parts, Clock& clock, std::size_t line, Signed<Body> statement
   }
 }
 
-/// Whether a move is the one that is awaited, whatever it says: nobody else's can be late.
-bool is_next(const Game& game, const Signed<manifest::Move>& move) {
-  return !game.decision() && move.body.turn == game.turn() && move.body.previous == game.last() &&
-         move.body.task == game.dispute().task.id && move.body.game == game.dispute().challenge.id &&
-         move.key_id == game.party(side_of(game.stage()));
-}
-
-/// Whether a move comes too late: judged by receipts alone.
-std::optional<std::string> late(const Game& game, const Clock& clock, const Signed<manifest::Move>& move) {
-  const auto then = clock.logged(game.last());
-  const auto now = clock.logged(move.id);
-  const std::int64_t window = game.dispute().task.body.policy.window_move_ms;
-  if (!then || !now || *now <= *then + window) return std::nullopt;
-  return fmt::format("turn {} was logged {} ms after the statement it answers, {} are allowed",
-                     move.body.turn, *now - *then, window);
-}
-
-bool missed(const Game& game, const Clock& clock) {
-  const auto then = clock.logged(game.last());
-  return then && clock.now() && *clock.now() > *then + game.dispute().task.body.policy.window_move_ms;
-}
-
 /// The answer to a demanded chunk counts once the operator has logged it: he looked.
-Status check_fetched(const Game& game, const Clock& clock) {
+Status check_fetched(const Game& game, const Parts& parts) {
   const bool answered = game.dispute().challenge.body.about == manifest::About::kChunk && game.decision() &&
                         !game.decision()->falls;
-  if (!answered || clock.logged(game.last())) return {};
+  if (!answered || parts.receipted.contains(game.last())) return {};
   return Error{ErrorCode::kInconclusive, "the chunk's answer has no receipt by the ledger's operator",
                "name him, and add his receipt"};
 }
 
-Status play(Game& game, const Parts& parts, const Clock& clock) {
+Status play(Game& game, const Parts& parts) {
   for (const auto& [line, move] : parts.moves) {
-    if (const auto words = is_next(game, move) ? late(game, clock, move) : std::nullopt) {
-      game.time_out(*words);
-      return {};
-    }
     if (Status status = game.apply(move); !status.ok()) return within(line_text(line), status.error());
   }
-  if (game.decision()) return check_fetched(game, clock);
-  if (missed(game, clock)) game.miss_turn();
-  return {};
+  return check_fetched(game, parts);
 }
 
 }  // namespace
@@ -150,7 +92,6 @@ Result<Transcript> play_transcript(std::string_view text, const std::optional<Di
   if (text.size() > kMaxTranscriptBytes)
     return malformed(fmt::format("has {} bytes, at most {} allowed", text.size(), kMaxTranscriptBytes));
   Parts parts;
-  Clock clock(operator_key);
   std::vector<TranscriptLine> lines;
   std::set<Digest> seen;
   while (!text.empty()) {
@@ -163,14 +104,14 @@ Result<Transcript> play_transcript(std::string_view text, const std::optional<Di
     if (!seen.insert(statement->id).second)
       return malformed(line_text(line) + ": a statement that is there already");
     lines.push_back({manifest::kind_of(statement->body), statement->id, statement->key_id, end + 1});
-    if (Status status = take(parts, clock, line, *std::move(statement)); !status.ok())
+    if (Status status = take(parts, operator_key, line, *std::move(statement)); !status.ok())
       return within(line_text(line), status.error());
     text.remove_prefix(end + 1);
   }
   if (!parts.challenge) return malformed("has no challenge: task, proof and challenge come first");
   DGX_TRY(Game game, Game::open({*std::move(parts.task), *std::move(parts.proof), std::move(parts.verdict),
                                  std::move(parts.beacon), *std::move(parts.challenge)}));
-  DGX_CHECK(play(game, parts, clock));
+  DGX_CHECK(play(game, parts));
   return Transcript{std::move(game), std::move(lines)};
 }
 

@@ -23,9 +23,9 @@ using Moves = std::vector<manifest::Signed<manifest::Move>>;
 [[nodiscard]] Result<manifest::Ruling> ruled(const std::string& transcript,
                                              const std::optional<Digest>& operator_key = std::nullopt);
 
-/// Two players play a signed game to its end, or until the defender has nothing to say and misses his
-/// deadline; the referee reads its transcript. Fails if that says anything else than the game, or if the
-/// ruling cannot be signed.
+/// Two players play a signed game to its end, and the referee reads its transcript; or until the defender has nothing to
+/// say: then the transcript has no ruling, and a ledger's deadline ends the game. Fails if the referee says anything else
+/// than the game, or if the ruling cannot be signed.
 [[nodiscard]] manifest::Ruling ruled(const Scene& scene, const protocol::Dispute& dispute,
                                      protocol::Party& defender, protocol::Party& challenger);
 
@@ -57,12 +57,10 @@ using Moves = std::vector<manifest::Signed<manifest::Move>>;
 /// A line of the program with its audit path.
 [[nodiscard]] manifest::OpenedLine opened_line(const program::Program& program, std::int64_t value);
 
-/// A receipt, or a tree head, of a ledger's operator: a line.
+/// A receipt, or a tree head, of the ledger that the tests' tasks name, or of another: a line.
 [[nodiscard]] std::string receipt_line(const Digest& statement, std::int64_t milliseconds,
-                                       std::uint8_t seed = kLedgerOperator,
-                                       std::string_view ledger = "ledger");
-[[nodiscard]] std::string head_line(std::int64_t milliseconds, std::uint8_t seed = kLedgerOperator,
-                                    std::string_view ledger = "ledger");
+                                       std::uint8_t seed = kLedgerOperator, const Digest& ledger = ledger_id());
+[[nodiscard]] std::string head_line(std::int64_t milliseconds);
 
 /// The fault with these numbers, and what follows computed from it.
 [[nodiscard]] Fault fault(Fault::Kind kind, std::int64_t step, std::int64_t value, std::int64_t element = 0,

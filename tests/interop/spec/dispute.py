@@ -36,7 +36,7 @@ class Transcript:
     """Its statements by kind, and the links between them."""
 
     def __init__(self, text):
-        plain = [each for each in parse(text) if each.kind not in ("urn:x-dgx:receipt:v2", "urn:x-dgx:tree-head:v2")]
+        plain = [each for each in parse(text) if each.kind != "urn:x-dgx:receipt:v2"]
         self.queue = plain[::-1]
         self.task, self.proof = self.take("task"), self.take("proof")
         self.verdict, self.beacon = self.perhaps("verdict"), self.perhaps("beacon")

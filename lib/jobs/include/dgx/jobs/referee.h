@@ -15,7 +15,7 @@ namespace dgx::jobs {
 struct RefereeOptions {
   std::string transcript;             ///< "-": standard input
   KeyFile key;                        ///< the referee's
-  std::optional<std::string> ledger_operator;  ///< public key file of the operator whose receipts count
+  std::optional<std::string> ledger_operator;  ///< public key file of the operator who fetches chunks
   std::string output = "-";           ///< RULING.json
 };
 

@@ -76,7 +76,7 @@ struct Logged {
 };
 struct Appended {
   std::vector<Logged> logged;
-  std::int64_t skipped = 0;      ///< in the ledger already; of transcripts also receipts and heads
+  std::int64_t skipped = 0;      ///< in the ledger already; of transcripts also receipts
   std::vector<Error> refused;    ///< each names file and line: what could not be fetched and what hangs
                                  ///< from it, and, if the others were to go on, all else
   manifest::RootReference head;  ///< after them
@@ -86,7 +86,7 @@ enum class OnRefusal { kAppendNone, kKeepGoing };
 /// Opens the statements of every file (one a line), checks them all in order against the rules and the room that is
 /// left (dgx-ledger(5), "LIMITS"), and appends them. An error names file and line, and leaves the ledger as it was.
 /// Of every file only what is new is appended, so that the same call completes what a crash cut off. A file that
-/// begins with a task and has a challenge is a transcript (dgx-protocol(7)), of which receipts and heads are skipped.
+/// begins with a task and has a challenge is a transcript (dgx-protocol(7)), of which receipts are skipped.
 ///
 /// Openings, deliveries with a location and demanded chunks are fetched from the store before the ledger is locked for them,
 /// checked and kept in LEDGER.openings, when all others are logged: whatever is wrong with them is told in `refused`, and

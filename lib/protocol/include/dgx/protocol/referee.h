@@ -32,10 +32,10 @@ struct Transcript {
   std::vector<TranscriptLine> lines;
 };
 
-/// Reads a transcript and plays its game. With `operator_key`, the key id of a ledger's operator, his
-/// receipts and tree heads decide what was late; without, they are only checked as statements. kMalformed or
-/// kUnauthorised, with the line, for what is not a transcript: no verdict comes from an error. Cost: one
-/// signature check a line, and what its hashes cost.
+/// Reads a transcript and plays its game. It is judged by what it says, never by time, which only a ledger knows. The answer
+/// to a demanded chunk counts with a receipt by the operator of the task's ledger, whose key id is `operator_key`: without
+/// one, kInconclusive. kMalformed or kUnauthorised, with the line, for what is not a transcript: no verdict comes from an
+/// error. Cost: one signature check a line, and what its hashes cost.
 [[nodiscard]] Result<Transcript> play_transcript(std::string_view text,
                                                  const std::optional<Digest>& operator_key = std::nullopt);
 
