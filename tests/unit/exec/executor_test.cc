@@ -1,6 +1,7 @@
 #include "dgx/exec/executor.h"
 
 #include <algorithm>
+#include <bit>
 #include <catch2/catch.hpp>
 
 #include <unistd.h>
@@ -233,6 +234,43 @@ TEST_CASE("a trace shows every value of the definition, in order, and ends in th
   require_same(executor->state().value(), test::next_state(*program, start, test::reference_inputs(network, data, 0)), "traced");
   REQUIRE(executor->step().ok());
   CHECK(executor->position() == 2);
+}
+
+TEST_CASE("a trace shows the one NaN, whichever the processor makes") {
+  const std::vector<std::string> lines = {
+      R"({"k":"input","next":0,"s":[40],"src":"state model/a","t":"f32","v":0})",
+      R"({"do":["div x0 x0"],"k":"map","s":[40],"t":"f32","v":1,"x":["0[i0]"]})",
+      R"({"f":[40],"k":"dot","s":[],"t":"f32","v":2,"x":["1[k0]","0[k0]"]})",
+      R"({"f":[40],"k":"sum","s":[],"t":"f32","v":3,"x":["1[k0]"]})",
+      R"({"do":["eq x0 x0","select t0 x0 0x0p0"],"k":"map","s":[],"t":"f32","v":4,"x":["3[]"]})",
+      R"({"k":"input","next":4,"s":[],"src":"state loss","t":"f32","v":5})",
+      R"({"k":"input","next":7,"s":[],"src":"state step","t":"i64","v":6})",
+      R"({"do":["add x0 1"],"k":"map","s":[],"t":"i64","v":7,"x":["6[]"]})"};
+  std::string joined;
+  for (const std::string& line : lines) joined += line + "\n";
+  auto parsed = program::parse_program(joined);
+  if (!parsed.ok()) FAIL(parsed.error().message);
+  const auto program = std::make_shared<const program::Program>(*parsed);
+  const State start = {{"loss", Tensor(DType::kF32, {})}, {"model/a", Tensor(DType::kF32, {40})}, {"step", Tensor(DType::kI64, {})}};
+  const auto values = test::run_program(*program, start, {});
+  const Tensor sample(DType::kF32, {1});
+  const auto best = kernels::cpu::current_instruction_set();
+  for (const auto set : kernels::cpu::available_instruction_sets()) {
+    REQUIRE(kernels::cpu::force_instruction_set(set).ok());
+    const auto executor = ExactExecutor::create(program, {{}, 1, 1, sample.view(), sample.view()}, 2);
+    REQUIRE(executor.ok());
+    REQUIRE((*executor)->load(start).ok());
+    const auto visit = [&](std::int32_t v, const TensorView& view) -> Status {
+      INFO(name_of(set) << ", value " << v);
+      CHECK(same_bits(Tensor(view), values[static_cast<std::size_t>(v)]));
+      return {};
+    };
+    REQUIRE((*executor)->trace(visit).ok());
+  }
+  REQUIRE(kernels::cpu::force_instruction_set(best).ok());
+  for (const std::size_t v : {1U, 2U, 3U}) {
+    for (const float number : values[v].as<float>()) CHECK(std::bit_cast<std::uint32_t>(number) == 0x7FC00000U);
+  }
 }
 
 TEST_CASE("a fault changes the value it names and what follows from it") {
