@@ -9,6 +9,7 @@
 
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <thread>
 
 namespace dgx {
 namespace {
@@ -51,6 +52,29 @@ TEST_CASE("an empty file and one of exactly the limit can be read, one byte more
   CHECK(read_file(folder / "x", 5).ok());
   CHECK(read_file(folder / "x", 4).error().code == ErrorCode::kMalformed);
   CHECK(read_file("/dev/zero", 100000).error().code == ErrorCode::kMalformed);
+}
+
+TEST_CASE("64 MiB of a pipe are read, and not a byte more, whatever is allowed") {
+  const TemporaryFolder folder;
+  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  constexpr std::size_t kMost = std::size_t{64} << 20;
+  for (const std::size_t size : {kMost, kMost + 1}) {
+    std::thread writer([&] {
+      const std::string content(size, 'x');
+      const int end = ::open((folder / "pipe").c_str(), O_WRONLY);
+      for (std::size_t done = 0; done < size;) {
+        const ssize_t count = ::write(end, content.data() + done, size - done);
+        if (count <= 0) break;
+        done += static_cast<std::size_t>(count);
+      }
+      ::close(end);
+    });
+    const auto read = read_file(folder / "pipe", kMost * 2);
+    writer.join();
+    CHECK(read.ok() == (size == kMost));
+    if (read.ok()) CHECK(read->size() == size);
+    if (!read.ok()) CHECK(read.error().code == ErrorCode::kMalformed);
+  }
 }
 
 TEST_CASE("a missing input is missing, and a folder is no file") {

@@ -223,6 +223,8 @@ TEST_CASE("two ledgers that fork have no consistency proof, one that grows has")
   const Digest leaf = merkle::ledger_leaf(log->entries[2].statement.id, 1'010);
   CHECK(merkle::verify_inclusion(leaf, 2, 7, *inclusion, new_head.root));
   CHECK_FALSE(prove_inclusion(*log, 7, 7).ok());
+  CHECK_FALSE(prove_inclusion(*log, 2, 8).ok());
+  CHECK_FALSE(prove_consistency(*log, 0, 4).ok());
   CHECK_FALSE(prove_consistency(*log, 5, 4).ok());
   CHECK_FALSE(prove_consistency(*log, 1, 8).ok());
 }
