@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -187,6 +189,21 @@ TEST_CASE("a full device is an I/O error, and devices are written, not replaced"
   CHECK(full.error().message == "/dev/full: cannot write: no space left on device");
   CHECK(write_file("/dev/null", "x", Clobber::kReplace).ok());
   CHECK_FALSE(fs::is_regular_file("/dev/null"));
+}
+
+TEST_CASE("what is no file and cannot be opened is an I/O error that says so") {
+  const TemporaryFolder folder;
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string path = folder / "socket";
+  REQUIRE(path.size() < sizeof address.sun_path);
+  std::copy(path.begin(), path.end(), address.sun_path);
+  const int descriptor = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  REQUIRE(::bind(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+  const auto written = write_file(path, "x", Clobber::kReplace);
+  ::close(descriptor);
+  CHECK(written.error().code == ErrorCode::kIo);
+  CHECK(written.error().message == path + ": cannot open: no such device or address");
 }
 
 TEST_CASE("a very long name still gets a temporary file") {
