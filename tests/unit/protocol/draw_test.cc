@@ -85,6 +85,7 @@ TEST_CASE("chances of missing are those that Python computes with fractions") {
   CHECK(miss_probability(500, 50, 400) == "4.35924e-41");
   CHECK(miss_probability(10, 1, 9) == "0.1");
   CHECK(miss_probability(100'000, 1, 1) == "0.99999");
+  CHECK(miss_probability(16'777'216, 1, 1) == "1");  // 1 - 2^-24, which six digits round up
   CHECK(miss_probabilities(100, 5).one_percent == "0.95");
 }
 

@@ -87,6 +87,8 @@ TEST_CASE("a clock that stood moves on a heartbeat after the pause, and never ba
   clock.advance(1'000'700);
   CHECK(clock.now() == 5'100);
   CHECK(clock.receipt_time(6'000) == 1'001'600);
+  CHECK(clock.receipt_time(5'100) == 1'000'700);
+  CHECK(clock.receipt_time(5'040) == 1'000'640);
 }
 
 TEST_CASE("a deadline passes only while the operator is seen") {
