@@ -35,7 +35,7 @@ using Moves = std::vector<manifest::Signed<manifest::Move>>;
 /// The game after these moves, all of which it must take.
 [[nodiscard]] protocol::Game game_after(const protocol::Dispute& dispute, const Moves& moves);
 
-/// What an honest player says; fails if he has nothing to say.
+/// The next words of an honest player; fails if he has none.
 [[nodiscard]] protocol::Say must_say(protocol::Player& player, const protocol::Game& game);
 
 /// The move that is due, saying this instead; signed by the side at turn, or by `seed`.

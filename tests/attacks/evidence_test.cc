@@ -51,7 +51,7 @@ std::optional<Brought> brought(TinyParty& honest, std::int64_t value, int bit) {
   return out;
 }
 
-/// What becomes of the honest solver if the challenger claims this instead.
+/// The honest solver's end if the challenger makes this claim instead.
 std::string claimed(const Brought& game, const OperationClaim& claim) {
   const auto after = game_after(game.dispute, game.moves);
   Moves moves = game.moves;
@@ -221,7 +221,7 @@ struct Zeros {
   [[nodiscard]] std::vector<Digest> nodes(const protocol::Node& node) const {
     return {node.children(), root(node.child_size())};
   }
-  /// As value `value` of a table of `lines` such tensors.
+  /// The tensor as value `value` of a table of `lines` such tensors.
   [[nodiscard]] Operand operand(std::int64_t value, std::size_t lines) const {
     Operand out;
     out.value = value;
@@ -267,7 +267,7 @@ protocol::NumbersPost zero_numbers(const protocol::Ground& ground, DType dtype) 
   })};
 }
 
-/// What accomplices say: the solver shows numbers of nothing, the challenger names the first thing each time.
+/// The words of accomplices: the solver shows numbers of nothing, the challenger names the first thing each time.
 protocol::Say say_of_accomplices(const protocol::Game& game, const manifest::OpenedLine& line,
                                  std::size_t lines, const Zeros& zeros) {
   const protocol::Ground& ground = game.ground();
@@ -306,7 +306,7 @@ protocol::Say say_of_accomplices(const protocol::Game& game, const manifest::Ope
   return protocol::Name{0, std::nullopt};
 }
 
-/// What becomes of a game that two accomplices play over a program of hostile lines.
+/// The end of a game that two accomplices play over a program of hostile lines.
 std::string played_over(const std::vector<std::string>& lines, std::int64_t value) {
   std::vector<Digest> leaves;
   for (const std::string& line : lines) leaves.push_back(merkle::leaf_hash(as_bytes(line)));

@@ -38,7 +38,7 @@ std::string flipped(std::string text, std::uint64_t bit) {
   return text;
 }
 
-/// What reading a flipped file gave.
+/// The result of reading a flipped file.
 enum class Seen { kNoticed, kNothingChanged, kMissed };
 
 /// Flips `count` bits of the file, one at a time, and puts it right again. None may be missed.

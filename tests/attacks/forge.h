@@ -25,7 +25,7 @@ class Forger {
     });
   }
 
-  /// What a step is computed from: change it to cheat.
+  /// The machine that a step is computed from: change it to cheat.
   struct Machine {
     exec::StepInputs inputs;
     bundle::Dataset data;                                          ///< behind the inputs

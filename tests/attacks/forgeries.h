@@ -26,7 +26,7 @@ struct Forgery {
   std::function<std::optional<Lie>(const Target&, Dice&)> draw;
 };
 
-/// Those that are known to have been tried on verifiers of training, and some more.
+/// The forgeries that are known to have been tried on verifiers of training, and some more.
 [[nodiscard]] std::vector<Forgery> forgeries();
 
 }  // namespace dgx::test

@@ -52,7 +52,7 @@ std::string write_head(const Folder& folder, const std::string& path) {
   return out;
 }
 
-/// What a check against the head says: "" if it finds nothing.
+/// The faults that a check against the head finds; "" if there are none.
 std::string faults(const std::string& path, const std::string& head) {
   const auto check = jobs::check_ledger({path, std::nullopt}, {head}, std::nullopt);
   if (!check.ok()) return check.error().message;

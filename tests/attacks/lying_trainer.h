@@ -12,7 +12,7 @@
 
 namespace dgx::test {
 
-/// What a trainer does otherwise than the task says. Each may be empty.
+/// A trainer's departures from the task. Each may be empty.
 struct Lie {
   /// Edits the state that a step is computed from; the one before it stays committed as it was.
   std::function<void(std::int64_t step, State& state)> before;
@@ -75,7 +75,7 @@ struct Recipe {
 };
 [[nodiscard]] Scene training_scene(const Recipe& recipe, std::int64_t steps, std::int64_t every,
                                    std::uint64_t seed);
-/// What an executor of the scene's program reads; borrows the scene.
+/// The inputs of an executor of the scene's program; borrows the scene.
 [[nodiscard]] exec::StepInputs inputs_of(const Scene& scene);
 
 /// A dispute over a proof that commits to these states, unsigned.

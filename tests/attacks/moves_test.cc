@@ -33,7 +33,7 @@ struct Case {
 
 std::string line(const manifest::Signed<manifest::Move>& move) { return move.envelope + "\n"; }
 
-/// What a transcript comes to: a ruling's outcome, or that there is none.
+/// The outcome of a transcript: a ruling's outcome, or that there is none.
 std::string outcome(const std::string& transcript, const std::optional<Digest>& operator_key = std::nullopt) {
   const auto ruling = ruled(transcript, operator_key);
   if (!ruling.ok()) return ruling.error().code == ErrorCode::kInconclusive ? "open" : "refused";

@@ -44,7 +44,7 @@ std::int64_t below(Dice& dice, std::int64_t end) {
   return static_cast<std::int64_t>(dice() % static_cast<std::uint64_t>(end));
 }
 
-/// Who lies.
+/// The party that lies.
 enum class Role { kProver, kChallenger, kRefuter, kWitness };
 constexpr std::array<const char*, 4> kRoles{"prover", "challenger", "refuter", "witness"};
 

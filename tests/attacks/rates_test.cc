@@ -81,13 +81,13 @@ std::vector<std::unique_ptr<Training>>& trainings() {
   return all;
 }
 
-/// How many of each: DGX_ATTACKS, 200 unless it says more.
+/// The number of attacks of each kind: DGX_ATTACKS, 200 unless it says more.
 int attacks() {
   const char* text = std::getenv("DGX_ATTACKS");
   return text == nullptr ? 200 : std::max(200, std::atoi(text));
 }
 
-/// What became of one kind of forgery.
+/// The counts of one kind of forgery's ends.
 struct Tally {
   int mounted = 0;
   int refuted = 0;    ///< by the replay of the segment

@@ -35,7 +35,7 @@ State state_of(const StateRecord& record) {
   return out;
 }
 
-/// Whoever was given a state, and cannot replay from it.
+/// A party that was given a state, and cannot replay from it.
 class StartParty : public protocol::Party {
  public:
   explicit StartParty(const State& state) : state_(state) {}

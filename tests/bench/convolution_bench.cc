@@ -39,7 +39,7 @@ class Exact {
   std::unique_ptr<exec::Evaluator> evaluator_;
 };
 
-/// What a part of a convolution's work takes in eager libtorch.
+/// A part of a convolution's work in eager libtorch, to be timed.
 std::function<void()> eager(const Convolution& c, std::string_view part) {
   const auto x = torch::rand(c.x().shape);
   const auto w = torch::rand(c.w().shape);

@@ -7,7 +7,7 @@
 
 namespace dgx::bench {
 
-/// What a case is to libtorch; the fields of Case, without a header that libtorch's would meet.
+/// A case as libtorch's side sees it; the fields of Case, without a header that libtorch's would meet.
 struct EagerCase {
   std::string model;
   std::string optimizer;
@@ -21,7 +21,7 @@ struct EagerCase {
 /// "libtorch 2.11.0".
 [[nodiscard]] std::string libtorch_name();
 void set_libtorch_threads(int threads);
-/// Whether this libtorch has CUDA, and a GPU. From then on it computes in binary32 (TF32 off) and lets cuDNN try its algorithms.
+/// True if this libtorch has CUDA, and a GPU. From then on it computes in binary32 (TF32 off) and lets cuDNN try its algorithms.
 [[nodiscard]] bool libtorch_has_gpu();
 /// A training step of the case in eager libtorch, or of a TorchScript file: zero_grad, forward, cross entropy, backward, optimiser; on a GPU until all
 /// of it is done.

@@ -19,7 +19,7 @@ struct Peer {
       prepare;
 };
 
-/// Those this build found.
+/// The peers that this build found.
 std::vector<Peer> peers();
 
 }  // namespace dgx::bench

@@ -1,4 +1,4 @@
-// What the machine can do at most: the roof under which every other row stands. Fused multiply-adds a second
+// The machine's peak: the roof under which every other row stands. Fused multiply-adds a second
 // from registers, for each width of vectors, and bytes a second that a loop over doubles reads and writes in
 // the second-level cache and in memory.
 //

@@ -14,8 +14,8 @@ struct Side {
   std::vector<double> seconds = {};  ///< of a run, a number a round
 };
 
-/// How long sides are measured. DGX_BENCH_CLOCK=cpu in the environment counts the process's time instead of the wall's where one
-/// thread works, for a machine that does other work.
+/// The time for which sides are measured. DGX_BENCH_CLOCK=cpu in the environment counts the process's time instead of the wall's
+/// where one thread works, for a machine that does other work.
 struct Effort {
   double budget = 4;     ///< seconds in all
   int least_rounds = 5;

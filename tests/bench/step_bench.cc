@@ -30,7 +30,8 @@ namespace {
 using namespace dgx;
 using bench::Case;
 
-// Of MLPs: after some 730 steps the momentum of units that never fire is subnormal, which costs a processor a hundred cycles a vector.
+// The steps of an MLP before subnormal numbers: after some 730 steps the momentum of units that never fire is subnormal, which costs a processor
+// a hundred cycles a vector.
 constexpr int kStepsBeforeSubnormals = 700;
 
 struct Options {
@@ -87,7 +88,7 @@ long long status_bytes(std::string_view key) {
   return 0;
 }
 
-/// What `side` takes beyond the libraries and the program text: the highest of three steps.
+/// The memory that `side` takes beyond the libraries and the program text: the highest of three steps.
 long long peak_of(const Case& of, const std::string& side, int threads) {
   bench::set_libtorch_threads(threads);
   std::unique_ptr<bench::Exact> exact;

@@ -190,7 +190,7 @@ class World {
     }
     return out;
   }
-  /// Of one of the games: what loses for a side, or the first states.
+  /// A move of one of the games: one that loses for a side, or the first states.
   [[nodiscard]] std::vector<Statement> move_of(const Op& op) const {
     std::vector<const protocol::GameRecord*> games;
     for (const auto& [id, record] : market_.tasks()) {

@@ -1,4 +1,4 @@
-// What dgx-h5 answers, after somebody has broken into it.
+// The answers of a dgx-h5 that somebody has broken into.
 
 #include "table.h"
 

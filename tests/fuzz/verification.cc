@@ -1,4 +1,4 @@
-// What lies beside verdicts and proofs: a shard, VERDICT.rows.jsonl and PROOF.states. The commitment is made to fit
+// The files beside verdicts and proofs: a shard, VERDICT.rows.jsonl and PROOF.states. The commitment is made to fit
 // the input, as a hostile signer would. What is accepted re-encodes to the same bytes.
 
 #include "dgx/manifest/proof.h"

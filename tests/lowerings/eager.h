@@ -22,7 +22,7 @@ class Eager {
   void set_buffer(const std::string& name, const Tensor& value);
   [[nodiscard]] Tensor entry(const std::string& name) const;
 
-  /// What forward() gives in evaluation mode.
+  /// The output of forward() in evaluation mode.
   [[nodiscard]] Result<Tensor> evaluate(const Tensor& x);
 
   struct Step {

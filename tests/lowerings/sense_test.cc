@@ -1,4 +1,4 @@
-// Whether lowerings mean what libtorch computes: every case of the file $DGX_CASES (README.md).
+// The meaning of lowerings, against what libtorch computes: every case of the file $DGX_CASES (README.md).
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdlib>
@@ -137,7 +137,7 @@ class Subject {
     return recipe;
   }
 
-  /// What submission says of the two captures.
+  /// The error by which submission refuses one of the two captures.
   [[nodiscard]] std::string refusal(const Result<program::CapturedGraph>& training,
                                     const Result<program::CapturedGraph>& evaluation) const {
     if (!training.ok()) return training.error().message;

@@ -27,7 +27,7 @@ class Random {
   std::uint64_t state_;
 };
 
-/// What an input is filled with.
+/// The numbers that an input is filled with.
 enum class Values : std::uint8_t {
   kOrdinary,  ///< f32: exponents -12 … 11, some zeros; integers: all that are in the input's range
   kEdges,     ///< f32: subnormal, ±0, huge, tiny and everything between; integers: of every size
@@ -67,7 +67,7 @@ struct Case {
   int poison(int value);
 };
 
-/// Whether the case's inputs are what enters its lines, or poison() of them.
+/// The numbers that enter a case's lines: its inputs, or poison() of them.
 enum class Purity : std::uint8_t { kFinite, kPoisoned };
 
 /// The step program in which every input stays as it is, unless `in_place` is set and the last value may take the place of

@@ -126,7 +126,7 @@ class Draw {
     return fmt::format("{}[{}]{}", value.number, text, misses ? fill_of(value.dtype) : "");
   }
 
-  /// As one row of numbers, at a drawn linear place.
+  /// An access of a value as one row of numbers, at a drawn linear place.
   std::string flat_access(const Value& value, const Shape& all, std::size_t iterations) {
     const std::int64_t count = count_of(value.shape);
     std::string text;

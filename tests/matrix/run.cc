@@ -72,7 +72,7 @@ std::string compare(const State& state, const std::string& entry, const Tensor& 
   return difference.empty() ? "" : "entry " + entry + ": " + difference;
 }
 
-/// Of one configuration.
+/// A case's run in one configuration.
 class Run {
  public:
   Run(const Case& c, const Reference& reference, const Configuration& configuration)
@@ -127,7 +127,7 @@ class Run {
     return {};
   }
 
-  /// What a step must return, and leave if it returns no error.
+  /// Checks what a step returned, and the state that it left if that was no error. Returns the difference, or nothing.
   std::string check_step(const Status& status, const State& after, const Form& form) const {
     if (not_finite_) {
       const std::string expected = fmt::format("step 0: entry model/z is not finite at element {}", *not_finite_);

@@ -9,7 +9,7 @@
 
 namespace dgx::matrix {
 
-/// What the definition gives: every value of a case, NaN canonical.
+/// Every value of a case by the definition, each NaN the one.
 struct Reference {
   std::vector<Tensor> values;
   std::size_t first_line = 0;  ///< values before it are inputs
@@ -21,7 +21,7 @@ struct Reference {
 /// kernels/ref, element by element. kMalformed if check_program refuses the case.
 [[nodiscard]] Result<Reference> reference_of(const Case& c, std::uint64_t seed);
 
-/// How a case is run. Every way must give the reference's bits.
+/// A way to run a case. Every way must give the reference's bits.
 struct Configuration {
   kernels::cpu::InstructionSet set = kernels::cpu::InstructionSet::kScalar;
   int threads = 1;

@@ -40,7 +40,7 @@ constexpr std::uint32_t kCanonicalNan = 0x7FC00000U;
 constexpr double kLibraryError = 0x1p-42;
 constexpr std::uint64_t kPrintedMismatches = 20;
 
-/// What decides, and what is decided on.
+/// A function and its oracles: the library's in binary64, MPFR's where that may round wrongly; and what is to be decided, by pairs.
 struct Oracle {
   std::string_view name;
   double (*library)(double);

@@ -18,7 +18,7 @@ namespace {
 
 Side other(Side side) { return side == Side::kDefender ? Side::kChallenger : Side::kDefender; }
 
-/// What is not a good next move, and what must become of it.
+/// Moves that are no good next move, and what must become of each.
 class Mischief {
  public:
   Mischief(Game& game, Side liar, Dice& dice) : game_(game), liar_(liar), dice_(dice) {}

@@ -153,8 +153,8 @@ void raise_rank(std::string& content) {
   put_u32(content, heap + 32 + size - 4, bundle::lookup3(object));
 }
 
-/// Of a compact layout message, the length of what it holds: 256 bytes, which are numbers that begin with 0.5
-/// and 1.5.
+/// Shortens the length of what a compact layout message holds: 256 bytes, which are numbers that begin with
+/// 0.5 and 1.5.
 void shorten_compact(std::string& content) {
   const std::string numbers("\0\1\0\0\0\x3f\0\0\xc0\x3f", 10);
   const std::size_t at = content.find(numbers);

@@ -69,7 +69,7 @@ Signed<Beacon> beacon_for(const Scene& scene, const Signed<Proof>& proof, bool s
                 kJudge, sealed);
 }
 
-/// What the verifier of `setup` found in the segment that ends in the committed state `end`, witnessed at
+/// The row of `setup`'s verifier about the segment that ends in the committed state `end`, witnessed at
 /// `step`.
 VerdictRow row_of(const Setup& setup, const protocol::Segment& segment, const CommittedState& end,
                   std::int64_t step) {
@@ -122,7 +122,7 @@ protocol::Dispute dispute_of(const Scene& scene, const Setup& setup) {
   return dispute_of(scene, setup, *setup.prover);
 }
 
-/// Of the last state, if that has one: of what is only played, and never read, it may not.
+/// The loss of the last state, opened, if that has one: a state that is only played, and never read, may not.
 OpenedLoss loss_at_end(const Task& task, protocol::Party& prover) {
   const auto loss = prover.entry(task.steps, "loss");
   const auto entries = prover.entries(task.steps);

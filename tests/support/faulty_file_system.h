@@ -23,13 +23,13 @@ class FaultyFileSystem final : public FileSystem {
     kIo,        ///< EIO, once
     kCut,       ///< this call and all later ones do nothing, and fail
   };
-  /// What of the unsynced survives a crash.
+  /// The part of what was not synced that survives a crash.
   enum class Survival { kNothing, kNames, kBytes, kAll, kDrawn };
 
   FaultyFileSystem(std::string folder, Fault fault, std::int64_t at);
   ~FaultyFileSystem() override;
 
-  /// How many calls there were, opens to read and closes left out.
+  /// The number of calls so far, opens to read and closes left out.
   [[nodiscard]] std::int64_t calls() const { return calls_; }
   [[nodiscard]] bool reached() const { return calls_ > at_; }
   /// Leaves the folder as it may be found after a crash at this moment. `seed` is of kDrawn.

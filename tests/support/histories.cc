@@ -128,7 +128,7 @@ class History {
   bool say(const T& body, std::uint8_t who) {
     return take(any_of_kind(said(body, who)));
   }
-  /// What an honest party says has to be taken.
+  /// Logs an honest party's statement, which has to be taken.
   template <class T>
   void must(const T& body, std::uint8_t who, std::string_view what) {
     const Status status = market_.apply(any_of_kind(said(body, who)), now_);
@@ -284,7 +284,7 @@ class History {
     return *out;
   }
 
-  /// What is right about a segment, from the committed state before it: behind a cheat's one fault, their own
+  /// The right replay of a segment, from the committed state before it: behind a cheat's one fault, their own
   /// states.
   [[nodiscard]] TinyParty& replay_of(std::int64_t segment) {
     return wrong_segment_ && segment > *wrong_segment_ ? *cheat_ : *stage_.honest;
@@ -327,7 +327,7 @@ class History {
     });
   }
 
-  /// Whoever is honest challenges what their replay refutes, once it is opened.
+  /// Lets an honest party challenge what their replay refutes, once it is opened.
   void watch(std::uint8_t who) {
     if (!record().opening || stands().state != TaskState::kChallengeWindow) return;
     const bool proof_is_theirs = who == kSolver;
@@ -443,7 +443,7 @@ class History {
             std::clamp<std::int64_t>(game.turn(), 1, kMaxTurn), game.last(), std::move(words)};
   }
 
-  /// Who was honest has not lost.
+  /// Checks that nobody honest has lost.
   void judge() {
     const Reason reason = record().settlement->reason;
     ++total_.ends[std::string(name_of(reason))];

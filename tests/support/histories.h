@@ -6,7 +6,7 @@
 
 namespace dgx::test {
 
-/// How drawn histories of markets ended.
+/// The ends of drawn histories of markets.
 struct Histories {
   std::string problem;                       ///< empty: nobody honest lost, and every sum was conserved
   std::map<std::string, std::int64_t> ends;  ///< reasons of the settlements

@@ -11,7 +11,7 @@
 
 namespace dgx::test {
 
-/// What all drawn histories of markets share: who takes part, the task, and what is right about it.
+/// The stage of all drawn histories of markets: who takes part, the task, and what is right about it.
 inline constexpr std::uint8_t kOperator = 1, kSubmitter = 2, kSolver = 3, kVerifier = 4, kWatcher = 5,
                               kFirstStranger = 6;
 inline constexpr std::uint8_t kKeys = 10;

@@ -26,7 +26,7 @@ class Liar {
   Liar(const Scene& scene, protocol::Party& story, protocol::Party& truth, Style style, Dice& dice);
   ~Liar();
 
-  /// What it says in its turn; nullopt: nothing any more.
+  /// The liar's next words in its turn; nullopt: nothing any more.
   [[nodiscard]] std::optional<json::Object> say(const protocol::Game& game);
   /// Something that the stage allows, with evidence that leads where it must, at a drawn place.
   [[nodiscard]] std::optional<protocol::Say> invent(const protocol::Game& game);
@@ -57,7 +57,7 @@ class Liar {
   std::vector<json::Object> said_;
 };
 
-/// How one game between somebody honest and a liar went.
+/// The course of one game between somebody honest and a liar.
 struct Contest {
   std::string problem;  ///< empty: every rule held and the honest side did not lose
   std::optional<protocol::Decision> decision;

@@ -35,14 +35,14 @@ struct Fault {
   std::int64_t value = 0;
   std::int64_t element = 0;
   int bit = 0;
-  /// Whether what is computed afterwards follows from the fault (else from what is right).
+  /// True if what is computed afterwards follows from the fault, else from what is right.
   bool consistent = true;
 };
 [[nodiscard]] std::string to_string(const Fault& fault);
 /// A fault of any kind at any place of the scene's steps [first, end).
 [[nodiscard]] Fault draw_fault(const Scene& scene, std::int64_t first, std::int64_t end, Dice& dice);
 
-/// What a party's replay gives at one step.
+/// The state of a party's replay at one step.
 struct StateRecord {
   std::vector<std::string> names;
   std::vector<std::shared_ptr<const Tensor>> tensors;
@@ -75,10 +75,10 @@ class TinyParty : public protocol::Party {
   [[nodiscard]] const Scene& scene() const { return scene_; }
   [[nodiscard]] const StepRecord& step(std::int64_t step);
   [[nodiscard]] const StateRecord& state_record(std::int64_t step);
-  /// How far the segment that begins at `first` can be replayed: whether the state after some step before
-  /// `end` is not finite.
+  /// Looks how far the segment that begins at `first` can be replayed: whether the state after some step
+  /// before `end` is not finite.
   void look(std::int64_t first, std::int64_t end);
-  /// Whether the states after the step are no longer looked at for numbers that are not finite: a cheat's.
+  /// True of a cheat who no longer looks at the states after the step for numbers that are not finite.
   bool ignores_non_finite = false;
 
  private:

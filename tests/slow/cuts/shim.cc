@@ -36,7 +36,7 @@ class Shim {
   void track(int file) { open_.insert(file); }
   void forget(int file) { open_.erase(file); }
 
-  /// Whether the next call goes on; sets errno if not.
+  /// True if the next call goes on; sets errno if not.
   bool go_on(bool takes_space) {
     const long call = calls_++;
     const bool fails = call == fail_at_ || (error_ == ENOSPC && fail_at_ >= 0 && call > fail_at_ && takes_space);

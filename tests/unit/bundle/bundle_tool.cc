@@ -1,4 +1,5 @@
-// What tests/interop/h5py_bundle.py drives: writes bundles of known content, reads what it is given.
+// The program that tests/interop/h5py_bundle.py drives: writes bundles of known content, reads what it is
+// given.
 //
 //   bundle_tool write FOLDER           state.h5, data.h5, sample.h5, trace.h5 and run/
 //   bundle_tool read KIND FILE         exit 0, or the error's code with its message on stderr

@@ -259,8 +259,8 @@ TEST_CASE("what a call that was killed before its first index left does not hind
   CHECK(RunReader::open(run)->state(0).ok());
 }
 
-/// How many checkpoints were committed: a run of three segments of which the last one's state is kept, begun or gone
-/// on with, up to the first error.
+/// Trains, and returns how many checkpoints were committed: a run of three segments of which the last one's state is
+/// kept, begun or gone on with, up to the first error.
 int train(const std::string& folder) {
   const bool begun = exists(folder + "/index.h5");
   auto writer = begun ? RunWriter::open(folder, header(), kLast)

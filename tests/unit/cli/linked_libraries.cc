@@ -1,4 +1,4 @@
-// What dgx_program() writes for programs.
+// The list of libraries that dgx_program() writes for a program.
 namespace dgx::cli {
 extern const char* const kLinkedLibraries;
 const char* const kLinkedLibraries = "";

@@ -1,4 +1,4 @@
-// What core/files promises of a crash and of a full disk, at every call to the system (faulty_file_system.h).
+// The promises of core/files about a crash and a full disk, at every call to the system (faulty_file_system.h).
 #include <unistd.h>
 
 #include <catch2/catch.hpp>

@@ -12,7 +12,7 @@
 namespace dgx::exec {
 namespace {
 
-/// What rows and columns are in a program's text.
+/// A form of rows, by the shapes of its rows and columns in a program's text.
 struct Form {
   std::string row, column;                     ///< shapes
   std::string of_row, of_column, along, guarded;  ///< indices of a row, its column, a fold's position, the position before it
@@ -75,7 +75,7 @@ State start_of(const program::Program& program, std::mt19937& random) {
   return state;
 }
 
-/// What a step makes of the state, or why it does not.
+/// Steps from the state and puts the next one there; returns an error's words, or none.
 std::string step_of(StepExecutor& executor, State& state) {
   REQUIRE(executor.load(state).ok());
   if (const Status step = executor.step(); !step.ok()) return step.error().message;

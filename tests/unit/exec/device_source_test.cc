@@ -13,7 +13,7 @@
 #include "dgx/kernels/evaluate.h"
 #include "dgx/program/program.h"
 
-// What is generated for a value, form by form, against kernels/ref: all of it is one text, which is compiled once.
+// Generated kernels, form by form, against kernels/ref: all of them are one text, which is compiled once.
 namespace dgx::exec {
 namespace {
 

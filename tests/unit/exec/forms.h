@@ -39,7 +39,7 @@ inline Tensor random_tensor(const FormInput& input, std::mt19937& random) {
   return tensor;
 }
 
-/// Which input has some infinities and NaN.
+/// The input that has some infinities and NaN.
 enum class NotFinite : std::uint8_t { kNone, kFirst, kSecond };
 
 inline void spoil(Tensor& tensor, std::mt19937& random) {

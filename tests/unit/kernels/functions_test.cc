@@ -235,7 +235,7 @@ const PairForm kPairForms[] = {
     {"tanh", &formula::pairs::tanh, &tanh_f32}, {"erf", &formula::pairs::erf, &erf_f32},
 };
 
-/// How many of the arguments pairs leave to the definition; fails where they are certain, and wrong.
+/// Counts the arguments that pairs leave to the definition; fails where they are certain, and wrong.
 std::size_t check_pairs(const PairForm& form, const std::vector<float>& x) {
   std::size_t uncertain = 0, wrong = 0;
   for (const float argument : x) {

@@ -165,7 +165,7 @@ Number recombined(const CompiledPrimitive& primitive, const std::vector<Running>
   return primitive.dtype == DType::kU8 ? Number::of(to_u8(out.integer)) : out;
 }
 
-/// What position `p` follows from, by the results before it.
+/// The running result that position `p` starts from, by the results before it.
 Running before(const CompiledPrimitive& primitive, const Running& start, const std::vector<Running>& all,
                std::int64_t p) {
   const bool is_sum = primitive.kind == Kind::kSum;

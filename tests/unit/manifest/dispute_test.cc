@@ -17,7 +17,7 @@ std::string sealed(const T& body) {
   return out.ok() ? "accepted" : out.error().message;
 }
 
-/// What is said of a body's payload after one textual change, under its signer's good signature.
+/// The error of a body's payload after one textual change, under its signer's good signature.
 std::string changed(const Body& body, std::string_view what, std::string_view with) {
   const crypto::SecretKey key = test::key(1);
   std::string payload = payload_of(body, key.public_key());

@@ -22,7 +22,7 @@ constexpr std::int64_t kCount = 1'601;
 /// From -8 to 8, and no point where an activation below has a kink.
 float point(std::int64_t n) { return static_cast<float>(n - 800) / 100 + 0.003F; }
 
-/// What `aten::NAME` gives for each point. The argument `of` is the tensor of `numbers`; "grad_output", if the call has one, is all ones.
+/// The results of `aten::NAME` at each point. The argument `of` is the tensor of `numbers`; "grad_output", if the call has one, is all ones.
 std::vector<float> lowered(const std::string& name, const std::string& of, const std::vector<float>& numbers, const Arguments& more) {
   CapturedGraph graph;
   graph.tensors.assign(3, {DType::kF32, {kCount}});

@@ -76,7 +76,7 @@ class OpRun {
     return at(1, i * 12 + j * 4 + k);
   }
   [[nodiscard]] double c(std::int64_t k) const { return at(2, k); }
-  /// Of the row `n` of a.
+  /// The mean of the row `n` of a.
   [[nodiscard]] double row_mean(std::int64_t n) const {
     return (at(0, 4 * n) + at(0, 4 * n + 1) + at(0, 4 * n + 2) + at(0, 4 * n + 3)) / 4;
   }

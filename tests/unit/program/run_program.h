@@ -14,7 +14,7 @@
 
 namespace dgx::test {
 
-/// What a step needs beside its state.
+/// The inputs of a step beside its state.
 struct StepInputs {
   Tensor x, y;
   kernels::ScheduleParameters schedule;

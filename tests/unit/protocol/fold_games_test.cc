@@ -82,7 +82,7 @@ class Misreader : public Party {
   TinyParty wrong_;
 };
 
-/// What a challenger says who goes to entry `which` of every list, the last if it has not so many, and claims there.
+/// The next words of a challenger who goes to entry `which` of every list, the last if it has not so many, and claims there.
 Say named(const Game& game, PartyView& view, std::int64_t which) {
   const Ground& ground = game.ground();
   switch (game.stage()) {

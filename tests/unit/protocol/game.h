@@ -71,12 +71,12 @@ inline constexpr std::uint8_t kStranger = 5;
 [[nodiscard]] manifest::Signed<manifest::Verdict> verdict(const TinyRun& run,
                                                           std::span<const std::int64_t> chosen = {});
 
-/// That the proof's segment does not lead from its start to its end.
+/// The challenge that the proof's segment does not lead from its start to its end.
 [[nodiscard]] manifest::Challenge challenge_of(const TinyRun& run, std::int64_t segment);
-/// That the verdict's first disagreement is wrong.
+/// The challenge that the verdict's first disagreement is wrong.
 [[nodiscard]] manifest::Challenge challenge_of(const TinyRun& run,
                                                const manifest::Signed<manifest::Verdict>& verdict);
-/// That the whole of "model/x" in a committed state cannot be had.
+/// The challenge that the whole of "model/x" in a committed state cannot be had.
 [[nodiscard]] manifest::Challenge chunk_challenge(const TinyRun& run, std::int64_t state);
 /// The answer to it.
 [[nodiscard]] manifest::Signed<manifest::Move> chunk_move(
@@ -84,7 +84,7 @@ inline constexpr std::uint8_t kStranger = 5;
 /// Turn 1 of a game about a whole segment, whatever the states shown.
 [[nodiscard]] manifest::Signed<manifest::Move> states_move(
     const manifest::Signed<manifest::Challenge>& challenge, std::uint8_t who);
-/// What loses for its signer: a move that says nothing.
+/// A move that says nothing, and so loses for its signer.
 [[nodiscard]] manifest::Signed<manifest::Move> empty_move(
     const manifest::Signed<manifest::Challenge>& challenge, std::int64_t turn, const Digest& previous,
     std::uint8_t who);

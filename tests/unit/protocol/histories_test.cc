@@ -62,7 +62,7 @@ std::vector<Story> stories() {
           story_of(slandered, slander(slandered), true)};
 }
 
-/// What the operator signs is not signed here: only its id has to be its own.
+/// A settlement as if the operator had signed it: only its id has to be its own.
 Signed<Body> as_operator(const Signed<Body>& policy, const Settlement& settlement) {
   Signed<Body> out = policy;
   out.body = settlement;

@@ -100,7 +100,7 @@ struct World {
     CHECK(sum == market.total());
     return std::string(name_of(due[0].reason));
   }
-  /// What an account has more than at the beginning.
+  /// The amount by which an account has grown since the beginning.
   [[nodiscard]] std::int64_t gain(std::uint8_t who) const {
     return market.balances().at(test::key_id(who).hex()) - kMoney;
   }
