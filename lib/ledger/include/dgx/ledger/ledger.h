@@ -73,11 +73,11 @@ class Writer {
 
   [[nodiscard]] const Log& log() const { return log_; }
   [[nodiscard]] bool contains(const Digest& statement) const { return ids_.contains(statement); }
-  /// Of the longer file.
+  /// The size of the longer of the two files.
   [[nodiscard]] std::size_t size_bytes() const { return std::max(bytes_.ledger, bytes_.receipts); }
   [[nodiscard]] std::size_t most_bytes() const { return most_bytes_; }
 
-  /// append_all() of one.
+  /// append_all() of one statement.
   [[nodiscard]] Result<manifest::Signed<manifest::Receipt>> append(manifest::Signed<manifest::Body> statement,
                                                                    std::int64_t milliseconds);
   /// Appends all of these in order, or, on an error, none, at `milliseconds` or the last receipt's time, whichever
@@ -88,7 +88,7 @@ class Writer {
       std::vector<manifest::Signed<manifest::Body>> statements, std::int64_t milliseconds);
 
  private:
-  /// How much of each file counts.
+  /// The bytes of each file that count.
   struct Sizes {
     std::size_t ledger = 0;
     std::size_t receipts = 0;
