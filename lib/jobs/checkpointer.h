@@ -25,7 +25,7 @@ class Checkpointer {
   [[nodiscard]] Status commit(exec::StepExecutor& executor, std::vector<float> losses);
   /// Waits until everything is committed.
   [[nodiscard]] Status finish();
-  /// How long commit() and finish() have waited.
+  /// The time that commit() and finish() have waited.
   [[nodiscard]] double waited_seconds() const { return waited_seconds_; }
 
  private:

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::string_view kStatesExtension = ".states";
 
-/// What is said of signers: with --trust, who is not named is refused.
+/// The trust in signers: with --trust, one who is not named is refused.
 Result<manifest::Trust> trust_of(const JobContext& context) {
   if (!context.trust) return manifest::Trust();
   return manifest::Trust::load(*context.trust);
@@ -118,7 +118,7 @@ std::string said_word(const json::Object& say, const char* key) {
   return is_word ? *word : "?";
 }
 
-/// What a statement of a dispute is about, in a few words; empty for other kinds.
+/// The subject of a dispute's statement, in a few words; empty for other kinds.
 struct DisputeWords {
   std::string operator()(const manifest::Challenge& challenge) const {
     return fmt::format("{}, {} {}", challenge.verdict ? "verdict" : "proof", manifest::name_of(challenge.about), challenge.segment);

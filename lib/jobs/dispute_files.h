@@ -43,15 +43,16 @@ class FileSource final : public ReplaySource {
 /// The drill that a run notes; none for other files.
 [[nodiscard]] Result<std::optional<std::string>> drill_text_of(const std::string& from);
 
-/// Who notes what they replay: the key that moves, the codes of its notes, whom to tell of those that are not.
+/// The keeper of a replay's notes: the key that moves, the keys of its notes' codes, and whom to tell of notes
+/// of others.
 struct Notary {
   Digest key;
   WorkKeys work_keys;
   Progress& progress;
 };
 
-/// What a party that defends `drill` (or nothing) notes of a game's segment in `folder`: the same for every
-/// game about that segment of the proof, since it follows from the segment alone.
+/// The notes, in `folder`, of a party that defends `drill` (or nothing) in a game's segment: the same for
+/// every game about that segment of the proof, since it follows from the segment alone.
 [[nodiscard]] DisputeNotes notes_of(const std::string& folder, const protocol::Game& game,
                                     const std::optional<std::string>& drill, const Notary& notary);
 

@@ -42,7 +42,8 @@ Result<Side> side_of_key(const Game& game, const Digest& key) {
                                   game.dispute().challenger().brief()));
 }
 
-/// What gives a game up: no move of the rules, so that its signer loses (dgx-protocol(7), "Who loses").
+/// A concession, which gives a game up: no move of the rules, so that its signer loses (dgx-protocol(7), "Who
+/// loses").
 json::Object concession() { return {{"kind", "concede"}}; }
 
 std::string said_in_words(const manifest::Move& move) {
@@ -72,7 +73,7 @@ Result<std::optional<std::string>> defended_drill(const Game& game, Side side, c
   return text;
 }
 
-/// What to do about a replay that does not give what its owner signed.
+/// A hint for the owner of a replay that does not give what they signed.
 std::string hint_for(const Game& game, const MoveOptions& options) {
   const std::string_view ways = "--concede gives the game up; --force moves nonetheless";
   if (options.drill || game.dispute().verdict) return std::string(ways);
@@ -81,14 +82,14 @@ std::string hint_for(const Game& game, const MoveOptions& options) {
   return fmt::format("the run notes a drill, which --drill defends; {}", ways);
 }
 
-/// What a defender's replay gives against what he is bound to by what he signed.
+/// A defender's digest by his replay, beside the one that he signed and is bound to.
 struct Bound {
   std::string what;
   std::string here;
   std::string signed_for;
 };
 
-/// Of the state that is disputed, or of the witness made from it. Only of stages in which there is one.
+/// The Bound of the state that is disputed, or of the witness made from it. Only of stages in which there is one.
 Result<Bound> bound_of(const Game& game, DisputeParty& party) {
   const protocol::Ground& ground = game.ground();
   DGX_TRY(const auto broken, party.non_finite_after());
@@ -142,7 +143,7 @@ Status give_rows(const Game& game, const MoveOptions& options, DisputeParty& par
   return {};
 }
 
-/// What the key's side says now, of its replay; nullopt if nothing.
+/// The next move of the key's side, by its replay; nullopt if there is none.
 Result<std::optional<protocol::Say>> next_of(const TaskFiles& files, const Game& game, Side side,
                                              const MoveOptions& options, const JobContext& context,
                                              const Notary& notary, MoveResult& out) {

@@ -31,10 +31,11 @@ struct StepNotes {
   std::vector<merkle::NamedDigest> after;
 };
 
-/// What a party has computed of one segment, in a folder: a cache, so that nothing is computed twice, in
-/// whatever game. The folder may lie where strangers' files lie, and may be deleted at any time. So a note is
-/// taken only if its code was made under the party's work key and its identity is this one; any other is ignored,
-/// with a warning. States and numbers have no code: they must have the digest that a note, or a replay, has.
+/// A party's notes of one segment, as it has computed them, in a folder: a cache, so that nothing is computed
+/// twice, in whatever game. The folder may lie where strangers' files lie, and may be deleted at any time. So a
+/// note is taken only if its code was made under the party's work key and its identity is this one; any other is
+/// ignored, with a warning. States and numbers have no code: they must have the digest that a note, or a replay,
+/// has.
 class DisputeNotes {
  public:
   /// `identity` tells this party's replay from any other. Keys and progress outlive the notes.

@@ -17,8 +17,8 @@
 
 namespace dgx::jobs {
 
-/// What a replay needs, made when it is first asked for: most moves of a dispute need none of it. Everything
-/// given out stays the source's, and as long as it.
+/// The source of a replay's parts, each made when it is first asked for: most moves of a dispute need none.
+/// Everything given out stays the source's, and as long as it.
 class ReplaySource {
  public:
   virtual ~ReplaySource() = default;

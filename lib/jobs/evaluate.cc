@@ -45,7 +45,7 @@ std::int64_t targets_in(const manifest::Task& task) {
   return *element_count(task.dataset.y.shape);
 }
 
-/// Whether a sample is a sequence of tokens, each with a target.
+/// True if a sample is a sequence of tokens, each with a target.
 bool has_tokens(const manifest::Task& task) {
   return classifies(task) && task.dataset.x.dtype != DType::kF32 && task.dataset.x.shape.size() == 1 &&
          task.dataset.x.shape == task.dataset.y.shape;
@@ -78,7 +78,7 @@ Status check_test_labels(const program::Program& program, const manifest::Task& 
                    ", the model has classes 0 to " + std::to_string(classes - 1));
 }
 
-/// What the evaluation program gives, summed over the samples (dgx-program(5), "Evaluation program").
+/// The results of the evaluation program, summed over the samples (dgx-program(5), "Evaluation program").
 struct Totals {
   double loss = 0;  ///< of the targets; where the program gives means, a sample weighs as one
   std::int64_t weight = 0;

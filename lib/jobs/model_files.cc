@@ -67,7 +67,7 @@ std::string npy_header(const TensorView& tensor) {
   return out + text;
 }
 
-/// What local header and central directory say of a file in the same order.
+/// A file of a ZIP archive, by the fields that local header and central directory have in the same order.
 struct ZipMember {
   std::string name;
   std::uint32_t crc = 0;

@@ -10,7 +10,7 @@
 
 namespace dgx::jobs {
 
-/// Whether the rules let a statement in only after its operator has fetched what it speaks of: an opening, a delivery with a
+/// True if the rules let a statement in only after its operator has fetched what it speaks of: an opening, a delivery with a
 /// location, the answer to a demand for a chunk.
 [[nodiscard]] bool needs_fetch(const manifest::Body& body);
 

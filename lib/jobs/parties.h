@@ -9,7 +9,7 @@
 
 namespace dgx::jobs {
 
-/// What one party put on the table for a diff: a run or a trace, checked to be of the task and to fit it.
+/// One party's files for a diff: a run or a trace, checked to be of the task and to fit it.
 struct Party {
   std::string path;
   std::optional<bundle::RunReader> run;
@@ -22,7 +22,7 @@ struct Party {
   [[nodiscard]] std::vector<Digest> committed() const;
 };
 
-/// What each party claims inside one segment, and what an honest replay gives. Files are asked first; the replay stands in for a
+/// The claims of both parties inside one segment, and an honest replay of it. Files are asked first; the replay stands in for a
 /// party that it confirms; a run's drill is defended.
 class Claims {
  public:

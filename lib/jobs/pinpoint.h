@@ -12,7 +12,7 @@ namespace dgx::jobs {
 /// The values that `value` reads.
 [[nodiscard]] std::vector<std::int32_t> operands_of(const program::Program& program, std::int32_t value);
 
-/// How a result names a value.
+/// A value's place in its program, as results name it.
 [[nodiscard]] DivergentValue describe_value(const program::Program& program, std::int32_t value);
 
 /// Element `element`'s bits in hex: 8 digits of an f32, 16 of an i64, 2 of a u8.

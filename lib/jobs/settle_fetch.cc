@@ -34,7 +34,7 @@ Status write_statement(const std::string& folder, std::string_view name, const s
   return {};
 }
 
-/// What a reader of an opening needs beside it, as the ledger has it.
+/// Writes the statements that a reader of an opening needs beside it, as the ledger has them.
 Status write_proof(const protocol::TaskRecord& record, const std::string& folder, Clobber clobber, FetchedCopy& out) {
   DGX_CHECK(write_statement(folder, "proof.json", record.proof->envelope, clobber, out));
   if (!record.beacon) return {};

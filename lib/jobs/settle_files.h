@@ -14,7 +14,8 @@ inline constexpr std::size_t kMaxPolicyFileBytes = manifest::kMaxEnvelopeBytes;
 /// The identities of --trust, or none.
 [[nodiscard]] Result<manifest::Trust> load_trust(const std::optional<std::string>& path);
 
-/// What a log says of itself. kUnauthorised if its operator is none of the identities that the user accepts.
+/// A log's summary, by what it says of itself. kUnauthorised if its operator is none of the identities that
+/// the user accepts.
 [[nodiscard]] Result<LedgerSummary> summarize(const LedgerFile& file, const ledger::Log& log);
 
 /// A statement and where it came from, for messages.

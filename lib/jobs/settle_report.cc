@@ -29,7 +29,7 @@ RootReference head_at(const ledger::Log& log, std::size_t size) {
   return ledger::head_of(std::span(log.entries).first(size));
 }
 
-/// What a signed head or receipt says of the ledger, from whichever of the two it is.
+/// The claim of a signed head, or of a receipt, about its ledger.
 struct Claim {
   Digest ledger;
   RootReference head;
@@ -55,7 +55,7 @@ std::vector<Digest> roots_of(const ledger::Log& log) {
   return out;
 }
 
-/// What is wrong with a head that the operator signed, in words; empty if nothing is.
+/// The fault of a head that the operator signed, in words; empty if it has none.
 std::string fault_of(const RootReference& head, const std::vector<Digest>& roots) {
   const auto count = static_cast<std::size_t>(head.count);
   if (count > roots.size())

@@ -23,10 +23,10 @@ class StartStates {
   /// kMissing, or kMalformed if the file is of another task or proof. `proof` must outlive this object.
   [[nodiscard]] static Result<StartStates> open(const std::string& path, const ProofFiles& proof, int threads);
 
-  /// Those of `wanted` that are certainly not to be had.
+  /// The segments of `wanted` whose start states are certainly not to be had.
   [[nodiscard]] std::vector<std::int64_t> missing(std::span<const std::int64_t> wanted) const;
 
-  /// Those of `wanted` for which start() needs an executor.
+  /// The segments of `wanted` for which start() needs an executor.
   [[nodiscard]] std::vector<std::int64_t> to_recompute(std::span<const std::int64_t> wanted) const;
 
   /// The start state of a segment. One that the run did not keep is recomputed by `executor` (then not null)

@@ -46,7 +46,8 @@ std::vector<std::string> parts_of(std::string_view location) {
   }
 }
 
-/// Of openat() with O_NOFOLLOW: a folder's link is ENOTDIR, a file's ELOOP; a socket or a device without a driver is ENXIO.
+/// The error of openat() with O_NOFOLLOW: a folder's link is ENOTDIR, a file's ELOOP; a socket or a device without a driver
+/// is ENXIO.
 Error open_error(const std::string& path) {
   const int reason = errno;
   if (reason == kOpenLink || reason == ENOTDIR || reason == ENXIO)

@@ -16,11 +16,11 @@ namespace dgx::jobs {
 /// keys"): made under the first key that is there, accepted under any.
 class WorkKeys {
  public:
-  /// Of whoever signs.
+  /// The work keys of a signer alone.
   [[nodiscard]] static WorkKeys of(const crypto::SecretKey& signer);
-  /// Of `signer` and of `file` (`--work-key`), as far as they are there, and of the user's state folder. If none
-  /// is there, the last is made. kMissing or kMalformed for a file that is no key, kCannotCreate if one has to
-  /// be made and cannot be.
+  /// The work keys of `signer` and of `file` (`--work-key`), as far as they are there, and of the user's state
+  /// folder. If none is there, the last is made. kMissing or kMalformed for a file that is no key, kCannotCreate
+  /// if one has to be made and cannot be.
   [[nodiscard]] static Result<WorkKeys> find(const crypto::SecretKey* signer,
                                              const std::optional<std::string>& file);
 

@@ -21,8 +21,8 @@ struct Drill {
 /// `step=S,op=O,element=E,bit=B` or `segment=N,lazy`; kUsage otherwise.
 [[nodiscard]] Result<Drill> parse_drill(std::string_view text);
 
-/// What a lazy solver hands in after `steps` steps he did not do: the state again, its step counter advanced, every parameter
-/// moved by one part in 2^20 so that it looks worked on.
+/// The state that a lazy solver hands in after `steps` steps he did not do: the old one again, its step counter advanced,
+/// every parameter moved by one part in 2^20 so that it looks worked on.
 [[nodiscard]] State lazy_state(const State& start, std::int64_t steps);
 
 }  // namespace dgx::jobs

@@ -11,7 +11,7 @@
 
 namespace dgx::jobs {
 
-/// What a file of ours says, in order, for people and as JSON.
+/// The description of a file of ours: its fields in order, for people and as JSON.
 struct Description {
   struct Field {
     std::string name;

@@ -35,7 +35,7 @@ struct NewKeyResult {
 /// The id of the key in a private or public key file.
 [[nodiscard]] Result<Digest> id_of_key(const KeyFile& file);
 
-/// What a file to be signed is: any JSON, or a statement, whose signature binds its signer's money.
+/// The kind of a file to be signed: any JSON, or a statement, whose signature binds its signer's money.
 enum class Signing : std::uint8_t { kJson, kStatement };
 
 /// An envelope, with its newline, around a file of canonical JSON ("-": standard input); one newline at its end is not part

@@ -10,7 +10,7 @@
 
 namespace dgx::jobs {
 
-/// What all forms of dgx-pack(1) share.
+/// The options that all forms of dgx-pack(1) share.
 struct PackOptions {
   std::string output;                  ///< DATA.h5
   double scale = 1;                    ///< rounded once to binary32

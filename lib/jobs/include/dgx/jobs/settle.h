@@ -25,7 +25,7 @@ struct LedgerFile {
   std::optional<std::string> trust;
 };
 
-/// What a ledger is at a moment.
+/// A ledger's summary at a moment.
 struct LedgerSummary {
   Digest ledger;  ///< id of the first statement
   Digest operator_id;
@@ -81,7 +81,7 @@ struct Appended {
                                  ///< from it, and, if the others were to go on, all else
   manifest::RootReference head;  ///< after them
 };
-/// Whether one statement that is refused keeps all others out.
+/// The fate of the other statements when one is refused.
 enum class OnRefusal { kAppendNone, kKeepGoing };
 /// Opens the statements of every file (one a line), checks them all in order against the rules and the room that is
 /// left (dgx-ledger(5), "LIMITS"), and appends them. An error names file and line, and leaves the ledger as it was.
@@ -98,10 +98,10 @@ enum class OnRefusal { kAppendNone, kKeepGoing };
 /// Records the clock, then settles what is due, of one task (find_task) or of all.
 [[nodiscard]] Result<std::vector<Logged>> run_ledger(const LedgerWriter& writer,
                                                      const std::optional<std::string>& task);
-/// How long run_ledger() can wait: until the next deadline has passed, or the next heartbeat is due. nullopt if nothing waits
-/// in the ledger.
+/// The time that run_ledger() can wait: until the next deadline has passed, or the next heartbeat is due. nullopt if nothing
+/// waits in the ledger.
 [[nodiscard]] Result<std::optional<std::int64_t>> milliseconds_to_run(const LedgerWriter& writer);
-/// By how much the operator's clock is behind the last receipt: then no deadline passes until it has caught up.
+/// The milliseconds by which the operator's clock is behind the last receipt: no deadline passes until it has caught up.
 [[nodiscard]] Result<std::int64_t> clock_lag(const LedgerWriter& writer);
 
 /// A ledger read, replayed and found to follow the rules.
@@ -113,7 +113,7 @@ struct LedgerView {
 /// kMalformed and kUnauthorised for what is no ledger; kMalformed too if an entry breaks the rules.
 [[nodiscard]] Result<LedgerView> view_ledger(const LedgerFile& file);
 
-/// What fetch_copy() wrote.
+/// The files that fetch_copy() wrote.
 struct FetchedCopy {
   Digest statement;
   Digest task;
@@ -135,7 +135,7 @@ struct FetchedCopy {
 [[nodiscard]] Result<std::map<std::string, std::int64_t>> accounts_of(const LedgerView& view,
                                                                       const std::optional<std::string>& task);
 
-/// What check_ledger found wrong: nothing about the bytes (that is an error), but what the operator let in or
+/// The faults that check_ledger() found: none of the bytes (those are errors), but what the operator let in or
 /// took back.
 struct LedgerCheck {
   LedgerSummary summary;
@@ -169,10 +169,10 @@ struct ConsistencyProof {
   manifest::RootReference to;
   std::vector<Digest> path;
 };
-/// That a statement (its id, or its file) is in the tree of the first `size` entries, or of all.
+/// A proof that a statement (its id, or its file) is in the tree of the first `size` entries, or of all.
 [[nodiscard]] Result<InclusionProof> prove_statement(const LedgerFile& file, const std::string& statement,
                                                      std::optional<std::int64_t> size);
-/// That the first `from` entries are those of the tree of the first `to`, or of all.
+/// A proof that the first `from` entries are those of the tree of the first `to`, or of all.
 [[nodiscard]] Result<ConsistencyProof> prove_growth(const LedgerFile& file, std::int64_t from,
                                                     std::optional<std::int64_t> to);
 
@@ -180,10 +180,10 @@ struct PolicyBounds {
   manifest::Policy policy;
   std::vector<protocol::Bound> bounds;
 };
-/// Of the policy of a task, with its numbers.
+/// The bounds of a task's policy, with the task's numbers.
 [[nodiscard]] Result<PolicyBounds> bounds_of_task(const std::string& task_path,
                                                   const std::optional<std::string>& trust);
-/// Of a policy file.
+/// The bounds of a policy file.
 [[nodiscard]] Result<PolicyBounds> bounds_of_policy(const std::string& policy_path);
 
 }  // namespace dgx::jobs

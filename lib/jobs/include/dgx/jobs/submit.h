@@ -55,7 +55,7 @@ struct SubmitResult {
 
 /// The same without key and outputs: what the task would cost.
 [[nodiscard]] Result<SubmitResult> estimate(const SubmitOptions& options, const JobContext& context);
-/// Of a task that is there.
+/// The estimate of a task that is there.
 [[nodiscard]] Result<SubmitResult> estimate_task(const std::string& path, const JobContext& context);
 
 }  // namespace dgx::jobs

@@ -38,7 +38,7 @@ struct TaskFiles {
 /// samples, of the types and shapes, as the task names.
 [[nodiscard]] Result<bundle::Dataset> open_dataset(const std::string& path, const manifest::Task& task);
 
-/// What the task's built-in model starts from with this seed. kMalformed if its model is none.
+/// The initial state of the task's built-in model with this seed. kMalformed if its model is none.
 [[nodiscard]] Result<State> seeded_state(const TaskFiles& files, std::uint64_t seed);
 
 /// The state that training starts from, checked against the task's digest: made from the seed, or read from `init` or

@@ -14,8 +14,8 @@
 
 namespace dgx::jobs {
 
-/// Which segments are replayed: by default those that the policy draws from the beacon; else at most one of
-/// these.
+/// The choice of the segments that are replayed: by default those that the policy draws from the beacon; else at
+/// most one of these.
 struct Choice {
   std::optional<std::string> segments;  ///< "3,17"
   std::optional<double> fraction;       ///< in (0, 1]
@@ -40,7 +40,7 @@ struct VerifyOptions {
   std::string output;  ///< VERDICT.json, VERDICT.rows.jsonl beside it; or SHARD.json
 };
 
-/// What would be replayed, and what that costs.
+/// The plan of a verification: the segments that would be replayed, and their cost.
 struct VerifyPlan {
   manifest::Draw draw = manifest::Draw::kPolicy;
   std::vector<std::int64_t> segments;  ///< of the whole verification, or of the shard; ascending
