@@ -259,6 +259,7 @@ TEST_CASE("a malformed move convicts its signer, whatever it is made of, and the
       {},
       {{"kind", "states"}},
       {{"kind", long_text}},
+      {{"kind", "\x01\n\x7f caf\xc3\xa9"}},  // a ruling's words are printable ASCII
       {{"kind", "states"}, {"digests", long_text}},
       {{"kind", "states"}, {"digests", base64}},
       {{"kind", "states"}, {"digests", ""}},

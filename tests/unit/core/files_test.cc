@@ -92,6 +92,8 @@ TEST_CASE("an output that exists is kept unless replacing was asked for") {
   REQUIRE(write_file(folder / "x", "old", Clobber::kRefuse).ok());
   CHECK(write_file(folder / "x", "new", Clobber::kRefuse).error().code == ErrorCode::kCannotCreate);
   CHECK(*read_file(folder / "x", kPlenty) == "old");
+  // Before anything is computed for it, not after.
+  CHECK(AtomicFile::create(folder / "x", Clobber::kRefuse).error().code == ErrorCode::kCannotCreate);
   REQUIRE(write_file(folder / "x", "new", Clobber::kReplace).ok());
   CHECK(*read_file(folder / "x", kPlenty) == "new");
   CHECK(folder.count() == 1);
