@@ -347,5 +347,6 @@ TEST_CASE("nothing about a task is taken once it is settled") {
   const auto due = world.market.due(world.now);
   REQUIRE(due.size() == 1);
   world.take(by(test::kOperator, due[0]));
+  CHECK(world.stands().state == TaskState::kSettled);
   check(world, "settled", "- - - - - - - - - - - - - - - - - - + + + + - - -");
 }

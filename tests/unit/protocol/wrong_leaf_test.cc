@@ -1,6 +1,7 @@
 // A challenger who opens truly, but another leaf than the one in question.
 #include <catch2/catch.hpp>
 
+#include "claims.h"
 #include "disputes.h"
 #include "party_view.h"
 
@@ -58,4 +59,17 @@ TEST_CASE("A true opening of another leaf of the dataset convicts nobody") {
     }
   }
   CHECK(others >= 35);
+}
+
+TEST_CASE("A batch's element is the dataset's only in the dataset's shape and type") {
+  const Scene scene = batch_scene();
+  const kernels::Primitive& line = scene.program.values[1];
+  REQUIRE(line.source.name == "x");
+  CHECK(dataset_element(scene.task.body, 0, line, 3).ok());
+  kernels::Primitive other = line;
+  other.shape.back() -= 1;
+  CHECK_FALSE(dataset_element(scene.task.body, 0, other, 3).ok());
+  other = line;
+  other.dtype = line.dtype == DType::kU8 ? DType::kF32 : DType::kU8;
+  CHECK_FALSE(dataset_element(scene.task.body, 0, other, 3).ok());
 }
