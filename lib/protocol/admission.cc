@@ -83,7 +83,7 @@ Status check_batch(const Task& task, const kernels::Primitive& input) {
                                to_string(shape)));
 }
 
-/// What the task says of the work must follow from its program, or the price would be anybody's word.
+/// The estimate's work must follow from the task's program, or the price would be anybody's word.
 Status check_price(const Task& task, const program::Program& program) {
   const program::Cost cost = program::cost_of(program);
   if (task.estimate.step_operations != cost.total_operations) {

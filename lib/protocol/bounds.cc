@@ -19,7 +19,7 @@ constexpr std::int64_t kOne = 1'000'000'000'000;  ///< probabilities in parts pe
 
 using Wide = __int128;
 
-/// What the closed forms speak of, in base units.
+/// The quantities of the closed forms, in base units.
 struct Costs {
   std::int64_t n = 100;            ///< N
   std::int64_t k = 1;              ///< q

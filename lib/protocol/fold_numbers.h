@@ -14,7 +14,7 @@ namespace dgx::protocol {
                                                                  std::span<const TensorView> values,
                                                                  std::int64_t element, const FoldList& list);
 
-/// Whether the list ends with the whole fold's result: there the defender's claim has to stand.
+/// True if the list ends with the whole fold's result: there the defender's claim has to stand.
 [[nodiscard]] bool ends_fold(const kernels::CompiledPrimitive& line, const FoldList& list);
 
 }  // namespace dgx::protocol

@@ -33,9 +33,9 @@ class PartyView {
   [[nodiscard]] Result<const Tensor*> value(std::int64_t step, std::int64_t value);
   [[nodiscard]] Result<std::vector<kernels::Running>> numbers(std::int64_t step, std::int64_t value,
                                                               std::int64_t element, const FoldList& list);
-  /// What the evaluation of an element of the value named, a map, or of one position of it, a fold, reads:
-  /// opened in the value table that the defender showed, which differs from the party's own from that value
-  /// on.
+  /// The operands that one element of the value named, a map, or one position of it, a fold, is computed
+  /// from, opened in the value table that the defender showed, which differs from the party's own from that
+  /// value on.
   [[nodiscard]] Result<std::vector<Operand>> operands(const Ground& ground, std::int64_t element,
                                                       const std::optional<FoldLevels::Position>& position);
   /// An element of the state at `step` that is not finite, opened.

@@ -26,7 +26,7 @@ constexpr std::size_t kPostedBytes = kSettlementBytes + kAccountBytes;
 constexpr std::size_t kAssignedBytes = kPostedBytes + kStatements * kStatementBytes + 2 * kAccountBytes;
 constexpr std::size_t kOwnGameBytes = kLongMoveBytes + kGameBytes;
 
-/// Who of a task's parties always has room for a game of their own, and about which statement.
+/// A game for which a task's party always has room, and the statement that it is about.
 struct OwnGame {
   Digest challenger;
   Challenged statement;

@@ -8,7 +8,7 @@
 
 namespace dgx::protocol {
 
-/// How the fault of a row is judged that its verifier could not replay (dgx-protocol(7), "Moves", fault).
+/// The judgement of a row's fault, where its verifier could not replay (dgx-protocol(7), "Moves", fault).
 struct RowFault {
   enum class Shown {
     kNot,      ///< the evidence does not show it

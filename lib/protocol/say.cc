@@ -65,7 +65,7 @@ Shape read_shape(Fields& in) {
   if (!count.ok()) in.fail("shape", count.error().message);
   return shape;
 }
-/// Of what has elements to be opened.
+/// The shape of a value whose elements can be opened: it has some.
 Shape read_full_shape(Fields& in) {
   const Shape shape = read_shape(in);
   const auto count = element_count(shape);
@@ -148,7 +148,7 @@ Value data_json(const DataOpening& data) {
       {"entry", entry_json(data.entry)}, {"scales", data.scales.hex()}, {"tensor", tensor_json(data.tensor)}};
 }
 
-// What a claim brings, in bytes as they are hashed.
+// The size of a claim's evidence, in bytes as they are hashed.
 
 std::size_t size_of(const Path& path) { return path.size() * sizeof(Digest); }
 std::size_t size_of(const EntryOpening& entry) {

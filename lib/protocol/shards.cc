@@ -79,7 +79,7 @@ std::string listed(const std::vector<std::int64_t>& indices) {
   return fmt::format("{}", fmt::join(indices, ", "));
 }
 
-/// Which of 0 … count − 1 are not there exactly once.
+/// kMalformed, naming each index of 0 … count − 1 that is missing or there more than once.
 Status check_each_once(std::span<const Shard> shards) {
   std::vector<std::int64_t> times(static_cast<std::size_t>(shards[0].count));
   for (const Shard& shard : shards) ++times[static_cast<std::size_t>(shard.index)];

@@ -10,18 +10,18 @@
 
 namespace dgx::protocol {
 
-/// Whether a task can be trained, proved, defended and attacked by whoever is honest (dgx-program(5), "Task and
+/// Admission: a task has to be one that honest parties can train, prove, defend and attack (dgx-program(5), "Task and
 /// program"). Checked before anybody signs, locks money or works: later it would be their loss.
 
 /// Most segments of a task: a reader of a ledger draws from so many, and a proof has room for their states.
 inline constexpr std::int64_t kMaxSegments = 65536;
 
-/// What a task shows without its program, for a ledger: its segments can be committed to, its data counted, the
+/// Checks a task without its program, for a ledger: its segments can be committed to, its data counted, the
 /// numbers of its schedule computed at every step. If it names a ledger, the longest segment has no more work than its
 /// policy's segment_operations. kMalformed, naming the field.
 [[nodiscard]] Status check_admission(const manifest::Task& task);
 
-/// What a ledger asks of a task beside: a solver's bond that pays at least twice for the check that finds a cheat, and deters
+/// Checks a task's terms for a ledger: a solver's bond that pays at least twice for the check that finds a cheat, and deters
 /// whoever gains nothing from outside (unless the policy has unsafe_bonds); an opening that fits into the store. kUsage,
 /// with the numbers.
 [[nodiscard]] Status check_terms(const manifest::Task& task);

@@ -38,11 +38,11 @@ struct FoldList {
   }
 };
 
-/// How a dispute about one element of a fold narrows from its result to one position (dgx-protocol(7),
+/// A dispute about one element of a fold, which narrows from its result to one position (dgx-protocol(7),
 /// "Numbers"). The order of additions is that of dgx-numerics(7), "Folds".
 class FoldLevels {
  public:
-  /// What the defender showed does not give what he showed before: with the addition that it breaks, if it is
+  /// A list that does not give what the defender showed before: with the addition that it breaks, if it is
   /// one.
   struct Contradiction {
     std::optional<kernels::ScalarRecord> scalar;
@@ -50,7 +50,7 @@ class FoldLevels {
     std::int64_t position = 0;  ///< the last one that went into it
     std::string words;
   };
-  /// What follows from what at one position. No `before`: the fold's start.
+  /// One position, with the running result before it and after it. No `before`: the fold's start.
   struct Position {
     std::int64_t position = 0;
     std::optional<kernels::Running> before;
@@ -65,13 +65,13 @@ class FoldLevels {
   /// Takes what the defender shows; kMalformed if it has not the length that follows from the rules, or a NaN
   /// of another form.
   [[nodiscard]] Result<std::optional<Contradiction>> post(ByteView numbers);
-  /// What the defender shows next, from his own numbers.
+  /// The list that the defender shows next, from his own numbers.
   [[nodiscard]] Result<Bytes> compose(const Show& show) const;
 
   /// The list shown last, and its entries.
   [[nodiscard]] const FoldList& list() const { return list_; }
   [[nodiscard]] const std::vector<kernels::Running>& shown() const { return shown_; }
-  /// Whether an entry is one position: then it is claimed, not named.
+  /// True if an entry is one position: then it is claimed, not named.
   [[nodiscard]] bool at_position() const;
   /// Narrows to entry `entry`, below shown().size(); not at_position(): asserted.
   void name(std::int64_t entry);

@@ -28,7 +28,7 @@ struct Node {
     const std::uint64_t at = index * child_size();
     return {first + at, std::min(child_size(), count - at)};
   }
-  /// Whether the children are leaves.
+  /// True if the children are leaves.
   [[nodiscard]] bool is_bottom() const { return child_size() == 1; }
 
   bool operator==(const Node&) const = default;

@@ -13,7 +13,7 @@
 
 namespace dgx::protocol {
 
-/// What a party's own replay of a disputed segment gives. An honest party's comes from an executor; a cheat's
+/// A party's own replay of a disputed segment. An honest party's comes from an executor; a cheat's
 /// is whatever he defends. Steps are counted from the task's beginning; a step's values are those of the step
 /// that starts from state `step`.
 class Party {
@@ -50,7 +50,7 @@ class Player {
   Player(const program::Program& program, Party& party);
   ~Player();
 
-  /// What the side at turn says; nullopt if its replay gives no reason to object: the game is lost.
+  /// The next move of the side at turn; nullopt if its replay gives no reason to object: the game is lost.
   /// kMalformed if the challenge asks a defender for what he does not have. Cost: that of the replay, and of
   /// hashing the values asked for.
   [[nodiscard]] Result<std::optional<Say>> next(const Game& game);

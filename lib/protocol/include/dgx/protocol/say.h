@@ -16,7 +16,7 @@
 
 namespace dgx::protocol {
 
-/// What a move of a dispute says (dgx-protocol(7), "Moves", "Claims"). Plain data: whether it may be said,
+/// The content of a dispute's moves (dgx-protocol(7), "Moves", "Claims"). Plain data: whether it may be said,
 /// and whether it is true, is for game.h.
 
 inline constexpr std::size_t kMaxListed = 256;    ///< digests in one move
@@ -66,8 +66,8 @@ struct EntryPost {
   OpenedLine line;
   std::string name;
 };
-/// What is wrong with a start state or a step, shown by the verifier whose row says so. Which of these there
-/// are tells what.
+/// A fault of a start state or a step, shown by the verifier whose row says that there is one. The members that
+/// are there tell which.
 struct FaultPost {
   std::optional<std::int64_t> step;  ///< a step after which the state `digest` is not finite
   std::optional<Digest> digest;
@@ -94,7 +94,7 @@ struct Name {
 };
 struct Accept {};
 
-/// What the evaluation reads of an earlier value: one leaf of it; or its type and shape alone, where an
+/// An operand of an evaluation, read of an earlier value: one leaf of it; or its type and shape alone, where an
 /// access to it gives its fill; or type and shape without proof, where no access to it is evaluated.
 struct Operand {
   std::int64_t value = 0;

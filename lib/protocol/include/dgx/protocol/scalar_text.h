@@ -15,7 +15,7 @@ namespace dgx::protocol {
 [[nodiscard]] std::string bits_text(const kernels::Number& number, DType dtype);
 /// The same of a number as a party posted it: of a NaN, its own bits.
 [[nodiscard]] std::string posted_text(const kernels::Number& number, DType dtype);
-/// Whether a posted number is the right one, bit for bit. Only 0x7FC00000 is a NaN that may be posted.
+/// True if a posted number is the right one, bit for bit. Only 0x7FC00000 is a NaN that may be posted.
 [[nodiscard]] bool is_posted(const kernels::Number& right, const kernels::Number& posted);
 /// "value 14[37]", "accumulator", "literal", …
 [[nodiscard]] std::string origin_text(const kernels::OperandRecord& operand);

@@ -49,7 +49,7 @@ struct GameRecord {
   }
 };
 
-/// How a game ended, and when.
+/// A game's end: its result, and when.
 struct GameEnd {
   GameResult result = GameResult::kStands;
   std::int64_t milliseconds = 0;
@@ -61,7 +61,7 @@ struct OfferRecord {
   std::int64_t logged_ms = 0;
 };
 
-/// What the ledger knows of one task.
+/// A task's record: all that the ledger's statements say of it.
 struct TaskRecord {
   manifest::Signed<manifest::Task> task;
   std::int64_t posted_ms = 0;
@@ -86,7 +86,7 @@ struct TaskRecord {
   std::optional<manifest::Settlement> settlement;
 };
 
-/// How each of a task's games ended, in their order; nullopt while it is open. Whoever has missed a deadline
+/// The ends of a task's games, in their order; nullopt for one that is open. Whoever has missed a deadline
 /// has lost at it. When a statement falls, the open games about it that were logged before the one that
 /// felled it, or are about the same place, can be played on at no risk for their challengers; all others end
 /// there and then.
@@ -103,7 +103,7 @@ struct OpeningDuty {
 /// nullopt before the proof. The beacon's id, or, once none can come any more, the proof's.
 [[nodiscard]] std::optional<OpeningDuty> opening_duty(const TaskRecord& record);
 
-/// How a task stands at a moment.
+/// A task's state at a moment.
 struct Standing {
   TaskState state = TaskState::kOpen;
   std::optional<std::int64_t> deadline_ms;         ///< when the present state ends by itself
@@ -113,8 +113,9 @@ struct Standing {
 /// Later than a deadline means after it by at least a millisecond.
 [[nodiscard]] Standing standing(const TaskRecord& record, std::int64_t now);
 
-/// How often an operator has to be seen while a deadline runs: an eighth of the policy's shortest window, at
-/// least a minute. After twice that without an entry the next one is a tree head that says "pause".
+/// The time within which an operator has to be seen while a deadline runs: an eighth of the policy's shortest
+/// window, at least a minute. After twice that without an entry the next one is a tree head that says
+/// "pause".
 [[nodiscard]] std::int64_t heartbeat_ms(const manifest::Policy& policy);
 
 /// An offer can be taken back after this time.
@@ -145,10 +146,11 @@ class Market {
   /// Converts between the receipts' time and the market's; how a task stands: standing(record,
   /// clock().now()).
   [[nodiscard]] const MarketClock& clock() const { return clock_; }
-  /// Whether an entry at `milliseconds` has to be a tree head with `pause`: the operator was not seen for two
+  /// True if an entry at `milliseconds` has to be a tree head with `pause`: the operator was not seen for two
   /// heartbeats while a deadline ran.
   [[nodiscard]] bool is_pause(std::int64_t milliseconds) const;
-  /// What the operator may settle when the receipt's time is `milliseconds`, in order of task id.
+  /// The settlements that the operator may log when the receipt's time is `milliseconds`, in order of task
+  /// id.
   [[nodiscard]] std::vector<manifest::Settlement> due(std::int64_t milliseconds) const;
   [[nodiscard]] const std::optional<manifest::Policy>& policy() const { return policy_; }
 

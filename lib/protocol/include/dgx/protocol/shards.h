@@ -35,7 +35,7 @@ inline constexpr std::size_t kMaxShardBytes = std::size_t{1} << 28;
 [[nodiscard]] Result<std::vector<std::int64_t>> shard_segments(std::span<const std::int64_t> drawn,
                                                                std::int64_t index, std::int64_t count);
 
-/// Whether two are parts of the same, by the same version: alike in all but role, index and rows.
+/// True if two shards are parts of one verification by one version: alike in all but role, index and rows.
 [[nodiscard]] bool of_one_verification(const Shard& a, const Shard& b);
 
 /// One canonical JSON object, without a newline, and back (kMalformed with the field).
