@@ -5,126 +5,21 @@
 #include "dgx/protocol/say.h"
 #include "dgx/protocol/settlement.h"
 #include "game.h"
+#include "market_world.h"
 
 using namespace dgx;
 using namespace dgx::manifest;
 using namespace dgx::protocol;
+using test::accepted;
 using test::any;
-using test::TinyExecutor;
-using test::TinyRun;
+using test::cheat;
+using test::false_refutation;
+using test::honest;
+using test::World;
 
 namespace {
 
-constexpr std::int64_t kMoney = 100'000;
-constexpr std::int64_t kBond = 301;  // of a challenger
-
-const TinyRun& honest() {
-  static const TinyRun run = [] {
-    TinyExecutor executor;
-    return test::tiny_run(executor, "honest");
-  }();
-  return run;
-}
-
-const TinyRun& cheat() {
-  static const TinyRun run = [] {
-    TinyExecutor executor(TinyExecutor::Lie::kWrongStep, 57);
-    return test::tiny_run(executor, "crooked");
-  }();
-  return run;
-}
-
-/// A market with one task, told what happens.
-struct World {
-  const TinyRun& run;
-  Market market;
-
-  explicit World(const TinyRun& of) : run(of) {
-    take(any(*seal(test::ledger_policy(), test::key(test::kOperator))), 0);
-    for (std::uint8_t who = test::kSubmitter; who < 70; ++who) {
-      take(any(*seal(Deposit{test::key_id(who), kMoney, "first", test::ledger_id()},
-                     test::key(test::kOperator))),
-           0);
-    }
-    take(any(run.task), 0);
-    take(any(test::offer(run)), 0);
-    take(any(test::assignment(run)), 0);
-    take(any(run.proof), 0);
-    take(any(run.beacon), 0);
-    take(any(test::opening(run)), 0);
-    take(any(test::delivery(run)), 0);
-  }
-  void take(const Signed<Body>& statement, std::int64_t now) {
-    INFO(statement.id.brief());
-    const Status status = market.apply(statement, now);
-    REQUIRE(status.ok());
-  }
-  std::string refused(const Signed<Body>& statement, std::int64_t now) {
-    const auto before = market.balances();
-    const Status status = market.apply(statement, now);
-    if (status.ok()) return "accepted";
-    CHECK(market.balances() == before);
-    return status.error().message.substr(status.error().message.find(": ") + 2);
-  }
-  Signed<Challenge> challenge(const Challenge& body, std::uint8_t who, std::int64_t now) {
-    auto out = *seal(body, test::key(who));
-    take(any(out), now);
-    return out;
-  }
-  /// The side at turn of a fresh game gives up: the defender at once, the challenger after some states.
-  void defender_loses(const Signed<Challenge>& game, std::uint8_t who, std::int64_t now) {
-    take(any(test::empty_move(game, 1, game.id, who)), now);
-  }
-  void challenger_loses(const Signed<Challenge>& game, std::uint8_t defender, std::uint8_t who,
-                        std::int64_t now) {
-    const auto shown = test::states_move(game, defender);
-    take(any(shown), now);
-    take(any(test::empty_move(game, 2, shown.id, who)), now);
-  }
-  [[nodiscard]] Standing stands(std::int64_t now) const {
-    return standing(market.tasks().at(run.task.id), now);
-  }
-  [[nodiscard]] std::string state(std::int64_t now) const { return std::string(name_of(stands(now).state)); }
-  /// Settles, and says why.
-  std::string settle(std::int64_t now) {
-    const auto due = market.due(now);
-    if (due.size() != 1) return state(now);
-    // What is written has to be readable.
-    const auto statement = *seal_any(due[0], test::key(test::kOperator));
-    CHECK(open_any(statement.envelope).ok());
-    take(statement, now);
-    CHECK(market.balances().at("escrow") == 0);
-    CHECK(market.balances().at("bonds") == 0);
-    std::int64_t sum = 0;
-    for (const auto& [account, amount] : market.balances()) sum += amount;
-    CHECK(sum == market.total());
-    return std::string(name_of(due[0].reason));
-  }
-  /// The amount by which an account has grown since the beginning.
-  [[nodiscard]] std::int64_t gain(std::uint8_t who) const {
-    return market.balances().at(test::key_id(who).hex()) - kMoney;
-  }
-  [[nodiscard]] std::int64_t of(const std::string& account) const { return market.balances().at(account); }
-};
-
-/// A refutation of an honest run: the row is invented.
-Signed<Verdict> false_refutation(const TinyRun& run) {
-  const std::vector<std::int64_t> chosen{5};
-  Verdict body = test::verdict(run, chosen).body;
-  body.outcome = Outcome::kRefuted;
-  body.first_disagreement =
-      VerdictRow{5, run.digests[6], test::digest("invented"), false, RowReason::kDigest, test::digest("w")};
-  return *seal(body, test::key(test::kVerifier));
-}
-
-/// An acceptance of whatever was drawn: the ledger knows no states.
-Signed<Verdict> accepted(const TinyRun& run) {
-  Verdict body = test::verdict(honest()).body;
-  body.task = run.task.id;
-  body.proof = run.proof.id;
-  body.beacon = run.beacon.id;
-  return *seal(body, test::key(test::kVerifier));
-}
+constexpr std::int64_t kBond = test::kChallengerBond;
 
 }  // namespace
 
@@ -311,7 +206,7 @@ TEST_CASE(
   world.challenge(test::challenge_of(honest(), 8), 30, 10);
   CHECK(world.refused(any(*seal(test::challenge_of(honest(), 9), test::key(31))), 10)
             .ends_with(" has 100000, the challenger's bond needs 154112"));
-  SECTION("the submitter and the verifier have a game each at one bond") {
+  SECTION("about the proof the submitter and the verifier have a game each at one bond") {
     world.challenge(test::challenge_of(honest(), 9), test::kSubmitter, 11);
     CHECK(bond_of_last() == kBond);
     world.challenge(test::challenge_of(honest(), 9), test::kVerifier, 11);
