@@ -11,9 +11,11 @@ namespace {
 
 using Ends = std::vector<std::optional<GameEnd>>;
 
-/// The submitter and the task's verifier have one game each about a statement that is never counted.
+/// One game each, which is never counted, have those whom a false statement would hurt: about both the submitter, about
+/// the proof the verifier, about the verdict the solver.
 bool is_counted(const TaskRecord& record, const Ends& ends, Challenged challenged, const Digest& challenger) {
-  if (challenger != record.task.key_id && challenger != record.verifier) return true;
+  const std::optional<Digest>& other = challenged == Challenged::kVerdict ? record.solver : record.verifier;
+  if (challenger != record.task.key_id && challenger != other) return true;
   for (std::size_t i = 0; i < ends.size(); ++i) {
     const GameRecord& game = record.games[i];
     const bool theirs = game.game.dispute().challenger() == challenger;

@@ -188,12 +188,13 @@ struct Rules {
     }
     const Digest verifier = offer->second.statement.key_id;
     if (verifier == statement.key_id) return unauthorised("solver and verifier are the same key");
-    const std::int64_t bond = bonds_of(record->task.body).solver;
-    DGX_CHECK(has(statement.key_id, bond, "the solver's bond"));
+    const Bonds bonds = bonds_of(record->task.body);
+    // What is not locked is for the challenge of a false refutation, which would stand without it.
+    DGX_CHECK(has(statement.key_id, bonds.solver + bonds.challenger, "the solver's bond with that of a challenge"));
     record->solver = statement.key_id;
     record->verifier = verifier;
     record->assigned_ms = now;
-    move(statement.key_id.hex(), "bonds", bond);
+    move(statement.key_id.hex(), "bonds", bonds.solver);
     release_offers(*record, assign.commitment);
     return {};
   }

@@ -38,7 +38,7 @@ enum class TaskState {
 struct GameRecord {
   Game game;
   std::int64_t bond = 0;     ///< what its challenger has locked
-  bool counted = true;       ///< makes the next one dearer; not that of the submitter or the task's verifier
+  bool counted = true;       ///< makes the next one dearer; not one of those whom a false statement hurts
   std::int64_t last_ms = 0;  ///< of its last statement
   std::int64_t deadline_ms = 0;  ///< of the move that is awaited
   std::optional<Digest> ruling;  ///< id of the ruling that was logged

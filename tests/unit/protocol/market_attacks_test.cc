@@ -1,0 +1,74 @@
+// Attacks on the rules of money that once succeeded, mounted by statements: who has what, before and after.
+#include <catch2/catch.hpp>
+
+#include "dgx/protocol/settlement.h"
+#include "market_world.h"
+
+using namespace dgx;
+using namespace dgx::manifest;
+using namespace dgx::protocol;
+using test::accepted;
+using test::any;
+using test::cheat;
+using test::false_refutation;
+using test::honest;
+using test::World;
+
+TEST_CASE("a swarm cannot price the solver out of challenging a false refutation") {
+  // Submitter, verifier and puppets against the solver, who would lose 1,001 and the reward of 460.
+  World world(honest());
+  const auto verdict = false_refutation(honest());
+  world.take(any(verdict), 0);
+  const auto about = test::challenge_of(honest(), verdict);
+  for (std::uint8_t puppet = 10; puppet < 19; ++puppet) world.challenge(about, puppet, 0);
+  CHECK(world.refused(any(*seal(about, test::key(20))), 0).ends_with("has 100000, the challenger's bond needs 154112"));
+  const auto game = world.challenge(about, test::kSolver, 1);
+  CHECK(world.record().games.back().bond == test::kChallengerBond);
+  for (std::uint8_t puppet = 10; puppet < 19; ++puppet) {
+    const auto other = *seal(about, test::key(puppet));
+    world.challenger_loses(other, test::kVerifier, puppet, 2);
+  }
+  world.defender_loses(game, test::kVerifier, 300);
+  CHECK(world.settle(1'301) == "overturned");
+  CHECK(world.gain(test::kSolver) == 460 + 125);
+  CHECK(world.gain(test::kVerifier) == -501);
+}
+
+TEST_CASE("those whom a false statement hurts have one game at one bond about it") {
+  World world(honest());
+  const auto verdict = false_refutation(honest());
+  world.take(any(verdict), 0);
+  const auto bond_of = [&](const Challenge& body, std::uint8_t who) {
+    world.challenge(body, who, 0);
+    return world.record().games.back().bond;
+  };
+  constexpr std::int64_t kBond = test::kChallengerBond;
+  const auto about_verdict = test::challenge_of(honest(), verdict);
+  CHECK(bond_of(about_verdict, test::kStranger) == kBond);
+  CHECK(bond_of(about_verdict, test::kSolver) == kBond);
+  CHECK(bond_of(about_verdict, test::kSubmitter) == kBond);
+  CHECK(bond_of(about_verdict, 20) == 2 * kBond);
+  CHECK(bond_of(test::challenge_of(honest(), 1), test::kStranger) == kBond);
+  CHECK(bond_of(test::challenge_of(honest(), 2), test::kVerifier) == kBond);
+  CHECK(bond_of(test::challenge_of(honest(), 2), test::kSubmitter) == kBond);
+  CHECK(bond_of(test::challenge_of(honest(), 3), test::kVerifier) == 2 * kBond);
+}
+
+TEST_CASE("an assign asks for the bond of a challenge beside the solver's, and locks the latter only") {
+  Market market;
+  const auto take = [&](const Signed<Body>& statement) { return market.apply(statement, 0); };
+  const auto deposit = [&](std::uint8_t who, std::int64_t amount, const std::string& reference) {
+    return take(any(*seal(Deposit{test::key_id(who), amount, reference, test::ledger_id()}, test::key(test::kOperator))));
+  };
+  REQUIRE(take(any(*seal(test::ledger_policy(), test::key(test::kOperator)))).ok());
+  for (const std::uint8_t who : {test::kSubmitter, test::kVerifier}) REQUIRE(deposit(who, 10'000, "first").ok());
+  REQUIRE(deposit(test::kSolver, 1'301, "first").ok());
+  REQUIRE(take(any(honest().task)).ok());
+  REQUIRE(take(any(test::offer(honest()))).ok());
+  const Status poor = take(any(test::assignment(honest())));
+  REQUIRE(!poor.ok());
+  CHECK(poor.error().message.ends_with(" has 1301, the solver's bond with that of a challenge needs 1302"));
+  REQUIRE(deposit(test::kSolver, 1, "second").ok());
+  REQUIRE(take(any(test::assignment(honest()))).ok());
+  CHECK(market.balances().at(test::key_id(test::kSolver).hex()) == 301);
+}
