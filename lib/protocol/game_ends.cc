@@ -73,6 +73,10 @@ std::vector<std::optional<GameEnd>> ends_of(const TaskRecord& record, std::int64
   return out;
 }
 
+bool has_fallen(const TaskRecord& record, Challenged statement, std::int64_t now) {
+  return first_fall(record, ends_of(record, now), statement).has_value();
+}
+
 Game game_at(const GameRecord& record, std::int64_t now) {
   Game out = record.game;
   if (!out.decision() && now > record.deadline_ms) out.miss_turn();

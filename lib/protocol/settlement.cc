@@ -293,10 +293,12 @@ struct Rules {
                                  {TaskState::kProofCommitted, TaskState::kAwaitingOpening, TaskState::kOpened,
                                   TaskState::kVerifyCommitted, TaskState::kChallengeWindow})
                       : in_state(*record, {TaskState::kOpened, TaskState::kVerifyCommitted}));
+    if (has_fallen(*record, Challenged::kProof, now)) return usage_error("the proof has fallen already");
     DGX_CHECK(check_draw(*record, verdict));
     DGX_CHECK(check_committed(*record, verdict));
     record->verdict = signed_as(verdict);
     record->verdict_ms = now;
+    record->games_before_verdict = record->games.size();
     return {};
   }
 

@@ -33,6 +33,16 @@ std::optional<std::int64_t> fee_of(const TaskRecord& record) {
   return fee ? std::min(*fee, most) : most;
 }
 
+/// Whether the verdict was logged after a challenge of the proof that was won. It then counts as none, so that no verifier
+/// who was silent takes the share of whoever looked before them.
+bool comes_after_finder(const TaskRecord& record, const std::vector<std::optional<GameEnd>>& ends) {
+  for (std::size_t i = 0; i < record.games_before_verdict; ++i) {
+    const bool proof = record.games[i].challenged() == Challenged::kProof;
+    if (proof && ends[i] && ends[i]->result == GameResult::kFalls) return true;
+  }
+  return false;
+}
+
 /// All games are over when a task is due.
 Stakes stakes_of(const TaskRecord& record, std::int64_t now) {
   Stakes out;
@@ -42,9 +52,11 @@ Stakes stakes_of(const TaskRecord& record, std::int64_t now) {
   out.proved = record.proof.has_value();
   out.earned = record.proof ? earned(record.task.body, record.proof->body) : record.task.body.estimate;
   out.drawn = record.beacon.has_value();
-  out.refuted = is_refuted(record);
-  out.fee = fee_of(record);
   const auto ends = ends_of(record, now);
+  if (!comes_after_finder(record, ends)) {
+    out.refuted = is_refuted(record);
+    out.fee = fee_of(record);
+  }
   for (std::size_t i = 0; i < record.games.size(); ++i) {
     const GameRecord& game = record.games[i];
     out.games.push_back({game.game.dispute().challenger().hex(), game.challenged(),

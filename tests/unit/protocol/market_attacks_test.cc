@@ -72,3 +72,47 @@ TEST_CASE("an assign asks for the bond of a challenge beside the solver's, and l
   REQUIRE(take(any(test::assignment(honest()))).ok());
   CHECK(market.balances().at(test::key_id(test::kSolver).hex()) == 301);
 }
+
+TEST_CASE("a silent verifier who refutes behind a stranger's challenge takes nothing from it") {
+  World world(cheat());
+  const std::vector<std::int64_t> chosen{5};
+  const auto refutation = test::verdict(cheat(), chosen);
+  CHECK(world.state(1'001) == "challenge-window");
+  SECTION("they come first: a finder with fee and bond") {
+    world.take(any(refutation), 1'001);
+    const auto game = world.challenge(test::challenge_of(cheat(), 5), test::kStranger, 1'001);
+    world.defender_loses(game, test::kSolver, 1'002);
+    CHECK(world.settle(2'002) == "convicted");
+    CHECK(world.gain(test::kVerifier) == 17 + 121);
+    CHECK(world.gain(test::kStranger) == 60);
+    return;
+  }
+  const auto game = world.challenge(test::challenge_of(cheat(), 5), test::kStranger, 1'001);
+  SECTION("they stay silent") {
+    world.defender_loses(game, test::kSolver, 1'003);
+    CHECK(world.settle(2'003) == "convicted");
+  }
+  SECTION("they refute while the game is open") {
+    world.take(any(refutation), 1'001);
+    world.defender_loses(game, test::kSolver, 1'003);
+    CHECK(world.settle(2'003) == "convicted");
+  }
+  SECTION("they refute when the proof has fallen") {
+    world.defender_loses(game, test::kSolver, 1'002);
+    CHECK(world.refused(any(refutation), 1'003) == "the proof has fallen already");
+    CHECK(world.settle(2'003) == "convicted");
+  }
+  CHECK(world.gain(test::kVerifier) == -501);
+  CHECK(world.gain(test::kStranger) == 124);
+  CHECK(world.gain(test::kSolver) == -1'001);
+}
+
+TEST_CASE("a late refutation counts if the challenge before it is lost") {
+  World world(cheat());
+  const std::vector<std::int64_t> chosen{5};
+  const auto planted = world.challenge(test::challenge_of(cheat(), 2), 10, 1'001);
+  world.take(any(test::verdict(cheat(), chosen)), 1'001);
+  world.challenger_loses(planted, test::kSolver, 10, 1'002);
+  CHECK(world.settle(2'002) == "refuted");
+  CHECK(world.gain(test::kVerifier) == 17 + 121);
+}

@@ -40,9 +40,9 @@ struct Stakes {
   std::string verifier;
   bool proved = false;              ///< a proof was logged
   bool drawn = false;               ///< a beacon was logged
-  bool refuted = false;             ///< the verdict is a refutation, right or wrong
+  bool refuted = false;             ///< a verdict that counts is a refutation, right or wrong
   manifest::Estimate earned;        ///< reward, tax and treasury of the work that the proof shows (estimate.h)
-  std::optional<std::int64_t> fee;  ///< of the verdict; none came without it
+  std::optional<std::int64_t> fee;  ///< of the verdict; without it none came that counts
   std::vector<DecidedGame> games;   ///< all of the task, as logged
 };
 

@@ -80,6 +80,7 @@ struct TaskRecord {
   std::int64_t verdict_commitment_ms = 0;
   std::optional<manifest::Signed<manifest::Verdict>> verdict;
   std::int64_t verdict_ms = 0;
+  std::size_t games_before_verdict = 0;  ///< how many of the games were logged before it
   std::vector<GameRecord> games;  ///< as logged
   bool delivered = false;
   std::set<Digest> profiles;  ///< key ids of those who logged one
@@ -91,6 +92,8 @@ struct TaskRecord {
 /// felled it, or are about the same place, can be played on at no risk for their challengers; all others end
 /// there and then.
 [[nodiscard]] std::vector<std::optional<GameEnd>> ends_of(const TaskRecord& record, std::int64_t now);
+/// Whether a game about the statement has been won by its challenger.
+[[nodiscard]] bool has_fallen(const TaskRecord& record, Challenged statement, std::int64_t now);
 /// The game as it stands at a moment: over if a deadline was missed.
 [[nodiscard]] Game game_at(const GameRecord& record, std::int64_t now);
 
