@@ -90,8 +90,9 @@ Wide finders_sum(const manifest::Policy& policy, const Costs& costs) {
   return static_cast<Wide>(costs.solver_bond) * policy.split_verifier_ppm / kMillion;
 }
 
-/// A cheat who plants a game of their own before anybody looks has the first share if they are caught and
-/// loses the bond if not: D_w ≥ F p / (1 − p), p = C / (D_s + R) where cheating breaks even.
+/// A cheat who plants a game of their own before anybody looks has the first share, F / 2, if they are caught, and loses
+/// half of the bond if not, of which the other half is theirs: D_w ≥ F p / (1 − p), p = C / (D_s + R) where cheating breaks
+/// even. More games at once are dearer: the second costs its whole bond or more, and takes F / 4.
 Bound planting(const manifest::Policy& policy, const Costs& costs) {
   const std::string formula = "D_w >= F p / (1 - p), p = C / (D_s + R)";
   const Wide stake = static_cast<Wide>(costs.solver_bond) + costs.reward;

@@ -5,8 +5,6 @@
 namespace dgx::protocol {
 namespace {
 
-using manifest::About;
-
 /// How a game ends by its own statements and deadlines.
 std::optional<GameEnd> own_end(const GameRecord& record, std::int64_t now) {
   if (const auto& decision = record.game.decision())
@@ -14,17 +12,6 @@ std::optional<GameEnd> own_end(const GameRecord& record, std::int64_t now) {
   if (now <= record.deadline_ms) return std::nullopt;
   const bool falls = side_of(record.game.stage()) == Side::kDefender;
   return GameEnd{falls ? GameResult::kFalls : GameResult::kStands, record.deadline_ms};
-}
-
-/// Games about a segment, its row and its witness are about one place of a statement.
-About place_of(About about) {
-  return about == About::kWitness || about == About::kRow ? About::kSegment : about;
-}
-
-bool same_place(const GameRecord& a, const GameRecord& b) {
-  const manifest::Challenge& x = a.game.dispute().challenge.body;
-  const manifest::Challenge& y = b.game.dispute().challenge.body;
-  return place_of(x.about) == place_of(y.about) && x.segment == y.segment && x.chunk == y.chunk;
 }
 
 /// A statement falls with the first of its games that is won, here the earliest, then the first logged.
@@ -44,17 +31,12 @@ std::optional<Fall> first_fall(const TaskRecord& record, const std::vector<std::
   return out;
 }
 
-/// What the fall makes of another game about the same statement that was open then. One that was logged
-/// before the game that felled it goes on whatever it is about: else a cheat would end it, and its
-/// challenger's share, by convicting themselves elsewhere.
-void end_beside(const Fall& fall, bool goes_on, std::optional<GameEnd>& end) {
+/// What the fall makes of another game about the same statement. One that was open goes on whatever it is about, and its
+/// challenger loses nothing any more: else a cheat would end it, and its challenger's share, by convicting themselves
+/// elsewhere.
+void end_beside(const Fall& fall, std::optional<GameEnd>& end) {
   const bool was_open = !end || end->milliseconds > fall.milliseconds;
-  if (!was_open) return;
-  if (!goes_on) {
-    end = GameEnd{GameResult::kReturned, fall.milliseconds};
-  } else if (end && end->result == GameResult::kStands) {
-    end->result = GameResult::kReturned;
-  }
+  if (was_open && end && end->result == GameResult::kStands) end->result = GameResult::kReturned;
 }
 
 }  // namespace
@@ -66,8 +48,7 @@ std::vector<std::optional<GameEnd>> ends_of(const TaskRecord& record, std::int64
     const auto fall = first_fall(record, out, statement);
     if (!fall) continue;
     for (std::size_t i = 0; i < out.size(); ++i) {
-      if (i == fall->game || record.games[i].challenged() != statement) continue;
-      end_beside(*fall, i < fall->game || same_place(record.games[i], record.games[fall->game]), out[i]);
+      if (i != fall->game && record.games[i].challenged() == statement) end_beside(*fall, out[i]);
     }
   }
   return out;

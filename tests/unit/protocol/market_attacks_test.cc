@@ -116,3 +116,27 @@ TEST_CASE("a late refutation counts if the challenge before it is lost") {
   CHECK(world.settle(2'002) == "refuted");
   CHECK(world.gain(test::kVerifier) == 17 + 121);
 }
+
+TEST_CASE("an honest finder behind a game that the cheat planted elsewhere has the second share") {
+  World world(cheat());
+  world.take(any(accepted(cheat())), 0);
+  const auto planted = world.challenge(test::challenge_of(cheat(), 6), 20, 0);
+  const auto game = world.challenge(test::challenge_of(cheat(), 5), test::kStranger, 1);
+  world.defender_loses(planted, test::kSolver, 2);
+  SECTION("the cheat is silent") {}
+  SECTION("the cheat gives up") { world.defender_loses(game, test::kSolver, 3); }
+  CHECK(world.settle(1'001) == "convicted");
+  CHECK(world.gain(test::kStranger) == 62);
+  CHECK(world.gain(20) == 124);
+  CHECK(world.gain(test::kSolver) == -1'001);
+}
+
+TEST_CASE("planting a game costs half its bond if nobody looks") {
+  World world(cheat());
+  world.take(any(accepted(cheat())), 0);
+  const auto planted = world.challenge(test::challenge_of(cheat(), 6), 20, 0);
+  world.challenger_loses(planted, test::kSolver, 20, 1);
+  CHECK(world.settle(1'001) == "accepted");
+  CHECK(world.gain(test::kSolver) == 460 + 150);
+  CHECK(world.gain(20) == -test::kChallengerBond);
+}

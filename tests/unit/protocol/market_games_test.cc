@@ -220,11 +220,12 @@ TEST_CASE(
     CHECK(bond_of_last() == kBond << 8);
   }
   SECTION("all of them can be paid") {
-    // The solver answers none: the first that is missed fells the proof, the others end with their bonds
-    // back.
+    // The solver answers none: the first that is missed fells the proof, the others go on and win behind it.
     CHECK(world.settle(100'000) == "convicted");
     CHECK(world.gain(10) == 124);
-    CHECK(world.gain(11) == 0);
+    CHECK(world.gain(11) == 62);
+    CHECK(world.gain(16) == 1);
+    CHECK(world.gain(17) == 0);
     CHECK(world.gain(30) == 0);
   }
 }
@@ -264,22 +265,26 @@ TEST_CASE("a cheat who convicts themselves after an honest challenge takes nothi
   }
 }
 
-TEST_CASE("when a statement falls, later games about another place end with their bonds back") {
+TEST_CASE("when a statement falls, the games that are open go on at no risk, and no new one begins") {
   World world(cheat());
   world.take(any(accepted(cheat())), 0);
   const auto first = world.challenge(test::challenge_of(cheat(), 5), test::kStranger, 10);
   const auto same = world.challenge(test::challenge_of(cheat(), 5), 20, 11);
   const auto other = world.challenge(test::challenge_of(cheat(), 2), 21, 11);
+  const auto lost = world.challenge(test::challenge_of(cheat(), 3), 22, 11);
   world.defender_loses(first, test::kSolver, 12);
-  CHECK(world.refused(any(test::states_move(other, test::kSolver)), 13) ==
-        "game " + other.id.brief() + " is over: the proof has fallen in another");
-  CHECK(world.refused(any(*seal(test::challenge_of(cheat(), 6), test::key(22))), 13) ==
+  CHECK(world.refused(any(*seal(test::challenge_of(cheat(), 6), test::key(23))), 13) ==
         "the proof has fallen already, in game " + first.id.brief());
   world.defender_loses(same, test::kSolver, 13);
+  world.defender_loses(other, test::kSolver, 14);
+  world.challenger_loses(lost, test::kSolver, 22, 14);
+  CHECK(world.refused(any(test::empty_move(lost, 3, test::digest("last"), test::kSolver)), 15) ==
+        "game " + lost.id.brief() + " is over: the proof has fallen in another");
   CHECK(world.settle(1'001) == "convicted");
   CHECK(world.gain(test::kStranger) == 124);
   CHECK(world.gain(20) == 62);
-  CHECK(world.gain(21) == 0);
+  CHECK(world.gain(21) == 31);
+  CHECK(world.gain(22) == 0);
 }
 
 TEST_CASE("a defender's moves fall due one after another") {

@@ -88,9 +88,8 @@ struct TaskRecord {
 };
 
 /// The ends of a task's games, in their order; nullopt for one that is open. Whoever has missed a deadline
-/// has lost at it. When a statement falls, the open games about it that were logged before the one that
-/// felled it, or are about the same place, can be played on at no risk for their challengers; all others end
-/// there and then.
+/// has lost at it. When a statement falls, the games about it that are open can be played on at no risk for their
+/// challengers.
 [[nodiscard]] std::vector<std::optional<GameEnd>> ends_of(const TaskRecord& record, std::int64_t now);
 /// Whether a game about the statement has been won by its challenger.
 [[nodiscard]] bool has_fallen(const TaskRecord& record, Challenged statement, std::int64_t now);
