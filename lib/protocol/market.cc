@@ -13,7 +13,7 @@ bool Market::is_pause(std::int64_t milliseconds) const {
   });
 }
 
-std::int64_t Market::move_deadline(const Game& game, std::int64_t now) const {
+std::int64_t Market::move_deadline(const Game& game, std::int64_t queued_ms, std::int64_t now) const {
   constexpr std::int64_t kMostWaiting = 63;
   const std::int64_t window = game.dispute().task.body.policy.window_move_ms;
   if (game.decision() || side_of(game.stage()) == Side::kChallenger) return now + window;
@@ -29,7 +29,8 @@ std::int64_t Market::move_deadline(const Game& game, std::int64_t now) const {
         ++waiting;
     }
   }
-  return now + (std::min(waiting, kMostWaiting) + 1) * window;
+  const std::int64_t left = std::max<std::int64_t>(0, kMostWaiting * window - queued_ms);
+  return now + window + std::min(waiting * window, left);
 }
 
 Status Market::check_pause(const manifest::Signed<manifest::Body>& statement, bool must) {

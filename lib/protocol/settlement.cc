@@ -405,8 +405,8 @@ struct Rules {
         challenge.about == manifest::About::kWitness || challenge.about == manifest::About::kRow;
     if (draws && record->verdict && record->verdict->body.beacon) dispute.beacon = record->beacon;
     DGX_TRY(Game game, Game::open(std::move(dispute)));
-    const std::int64_t deadline = market.move_deadline(game, now);
-    record->games.push_back({std::move(game), terms.bond, terms.counted, now, deadline, std::nullopt});
+    const std::int64_t deadline = market.move_deadline(game, 0, now);
+    record->games.push_back({std::move(game), terms.bond, terms.counted, now, deadline, 0, std::nullopt});
     move(statement.key_id.hex(), "bonds", terms.bond);
     return {};
   }
@@ -432,9 +432,14 @@ struct Rules {
                                      : end->result == GameResult::kStands ? "stands"
                                                                           : "has fallen in another"));
     }
+    const Side mover = side_of(game->game.stage());
     DGX_CHECK(game->game.apply(signed_as(turn)));
+    if (mover == Side::kDefender) {
+      const std::int64_t window = record->task.body.policy.window_move_ms;
+      game->queued_ms += std::max<std::int64_t>(0, now - game->last_ms - window);
+    }
     game->last_ms = now;
-    game->deadline_ms = market.move_deadline(game->game, now);
+    game->deadline_ms = market.move_deadline(game->game, game->queued_ms, now);
     return {};
   }
 

@@ -1,6 +1,8 @@
 // Attacks on the rules of money that once succeeded, mounted by statements: who has what, before and after.
+#include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "dgx/protocol/say.h"
 #include "dgx/protocol/settlement.h"
 #include "market_world.h"
 
@@ -12,6 +14,8 @@ using test::any;
 using test::cheat;
 using test::false_refutation;
 using test::honest;
+using test::TinyExecutor;
+using test::TinyRun;
 using test::World;
 
 TEST_CASE("a swarm cannot price the solver out of challenging a false refutation") {
@@ -139,4 +143,50 @@ TEST_CASE("planting a game costs half its bond if nobody looks") {
   CHECK(world.settle(1'001) == "accepted");
   CHECK(world.gain(test::kSolver) == 460 + 150);
   CHECK(world.gain(20) == -test::kChallengerBond);
+}
+
+namespace {
+
+/// A move that names the first of the states shown.
+Signed<Move> name_move(const Signed<Challenge>& game, const Signed<Move>& shown, std::uint8_t who) {
+  return *seal(Move{game.body.task, game.id, 2, shown.id, print_say(Name{0, std::nullopt})}, test::key(who));
+}
+
+}  // namespace
+
+TEST_CASE("games planted on other tasks stretch a game by 63 windows in all") {
+  World world(cheat());
+  world.take(any(accepted(cheat())), 0);
+  constexpr std::int64_t kWindow = 400;
+  constexpr std::uint8_t kPlanted = 63;
+  std::vector<TinyRun> runs;
+  std::vector<Signed<Challenge>> planted;
+  for (std::uint8_t i = 0; i < kPlanted; ++i) {
+    TinyExecutor executor;
+    const TinyRun& run = runs.emplace_back(test::tiny_run(executor, "planted " + std::to_string(i)));
+    for (const auto& statement : {any(run.task), any(test::offer(run)), any(test::assignment(run)), any(run.proof),
+                                  any(run.beacon), any(test::opening(run)), any(test::verdict(run))})
+      world.take(statement, 0);
+    planted.push_back(world.challenge(test::challenge_of(run, 1), static_cast<std::uint8_t>(6 + i), 0));
+  }
+  const auto game = world.challenge(test::challenge_of(cheat(), 5), test::kStranger, 0);
+  CHECK(world.record().games[0].deadline_ms == 64 * kWindow);
+  // The cheat keeps the planted games awaited, each answered at its deadline.
+  for (std::uint8_t i = 0; i < kPlanted; ++i) {
+    const auto shown = test::states_move(planted[i], test::kSolver);
+    world.take(any(shown), (i + 1) * kWindow);
+    world.take(any(name_move(planted[i], shown, static_cast<std::uint8_t>(6 + i))), (i + 1) * kWindow);
+  }
+  const auto shown = test::states_move(game, test::kSolver);
+  world.take(any(shown), 64 * kWindow);
+  world.take(any(name_move(game, shown, test::kStranger)), 64 * kWindow);
+  const auto awaited = [&](const TinyRun& run) {
+    const TaskRecord& record = world.market.tasks().at(run.task.id);
+    return !ends_of(record, 64 * kWindow)[0] && side_of(record.games[0].game.stage()) == Side::kDefender;
+  };
+  CHECK(std::all_of(runs.begin(), runs.end(), awaited));
+  // The next move is due after one window, and the proof falls with it: before, after 64 again.
+  CHECK(world.record().games[0].deadline_ms == 65 * kWindow);
+  CHECK(!has_fallen(world.record(), Challenged::kProof, 65 * kWindow));
+  CHECK(has_fallen(world.record(), Challenged::kProof, 65 * kWindow + 1));
 }

@@ -41,6 +41,7 @@ struct GameRecord {
   bool counted = true;       ///< makes the next one dearer; not one of those whom a false statement hurts
   std::int64_t last_ms = 0;  ///< of its last statement
   std::int64_t deadline_ms = 0;  ///< of the move that is awaited
+  std::int64_t queued_ms = 0;    ///< what its defender's moves have taken beyond one window each
   std::optional<Digest> ruling;  ///< id of the ruling that was logged
 
   [[nodiscard]] const Digest& id() const { return game.dispute().challenge.id; }
@@ -167,10 +168,10 @@ class Market {
  private:
   friend struct Rules;
 
-  /// When the move that a game awaits at `now`, in market time, is due. A defender's moves fall due one after
-  /// another, over all games in which the ledger awaits that key: so many games at once cannot make them
-  /// late.
-  [[nodiscard]] std::int64_t move_deadline(const Game& game, std::int64_t now) const;
+  /// When the move that a game awaits at `now`, in market time, is due. A defender's moves fall due one after another, over
+  /// all games in which the ledger awaits that key: so many games at once cannot make them late. What one game has had of
+  /// that already, `queued_ms`, it has no more.
+  [[nodiscard]] std::int64_t move_deadline(const Game& game, std::int64_t queued_ms, std::int64_t now) const;
   /// After a pause the ledger goes on with a tree head that says so, and at no other time is there one.
   [[nodiscard]] static Status check_pause(const manifest::Signed<manifest::Body>& statement, bool must);
 
