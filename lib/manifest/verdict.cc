@@ -37,11 +37,41 @@ RootReference read_rows(json::Fields& in) {
   return out;
 }
 
+/// One to six significant digits, neither the first nor the last of them a zero.
+bool is_significand(std::string_view digits) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  return !digits.empty() && digits.size() <= 6 && std::all_of(digits.begin(), digits.end(), is_digit) &&
+         digits.front() != '0' && digits.back() != '0';
+}
+
+/// Whether a chance can have this text: "0", "1", "0.0520936" or "4.06111e-23" (dgx-protocol(7), "Chances").
+bool is_chance(std::string_view text) {
+  if (text == "0" || text == "1") return true;
+  if (text.starts_with("0.")) {
+    const std::size_t zeros = std::min(text.find_first_not_of('0', 2), text.size()) - 2;
+    return zeros <= 5 && is_significand(text.substr(2 + zeros));
+  }
+  const std::size_t split = text.find("e-");
+  if (split == std::string_view::npos || split == 2) return false;
+  std::string digits(text.substr(0, split));
+  if (digits.size() > 2 && digits[1] == '.') digits.erase(1, 1);
+  const std::string_view exponent = text.substr(split + 2);
+  const bool counts = !exponent.empty() && exponent.front() != '0' &&
+                      exponent.find_first_not_of("0123456789") == std::string_view::npos;
+  const bool small = exponent.size() > 1 || exponent >= "7";
+  return (split == 1 || text[1] == '.') && is_significand(digits) && counts && small;
+}
+
 MissProbability read_probabilities(json::Fields& in) {
+  const auto chance = [&](const char* key) {
+    std::string out = read_name(in, key, 32);
+    if (!is_chance(out)) in.fail(key, "is not the text of a chance");
+    return out;
+  };
   MissProbability out;
-  out.one_segment = read_name(in, "one_segment", 32);
-  out.one_percent = read_name(in, "one_percent", 32);
-  out.ten_percent = read_name(in, "ten_percent", 32);
+  out.one_segment = chance("one_segment");
+  out.one_percent = chance("one_percent");
+  out.ten_percent = chance("ten_percent");
   return out;
 }
 

@@ -295,6 +295,7 @@ struct Rules {
                       : in_state(*record, {TaskState::kOpened, TaskState::kVerifyCommitted}));
     if (has_fallen(*record, Challenged::kProof, now)) return usage_error("the proof has fallen already");
     DGX_CHECK(check_draw(*record, verdict));
+    DGX_CHECK(check_stated_work(record->task.body, *segments_of(record->task.body, record->proof->body), verdict));
     DGX_CHECK(check_committed(*record, verdict));
     record->verdict = signed_as(verdict);
     record->verdict_ms = now;

@@ -214,6 +214,42 @@ Result<Verdict> assemble_verdict(const Task& task, const Segments& segments, con
   return out;
 }
 
+namespace {
+
+/// The steps of `count` of the segments between committed states, the last one among them or not; nullopt if there are not
+/// so many. All but the last have the same length.
+std::optional<std::int64_t> steps_of(const Task& task, const Segments& segments, std::int64_t count, bool with_last) {
+  const std::int64_t n = segments.between();
+  const std::int64_t others = count - (with_last ? 1 : 0);
+  if (others < 0 || others > std::max<std::int64_t>(0, n - 1) || (with_last && n == 0)) return std::nullopt;
+  return others * task.checkpoint_every + (with_last ? segments[n - 1].length() : 0);
+}
+
+/// Whether `work` is that of replaying so many of them, whichever, and `more` steps.
+bool is_work_of(const Task& task, const Segments& segments, std::int64_t count, std::int64_t more, std::int64_t work) {
+  const auto fits = [&](bool with_last) {
+    const auto steps = steps_of(task, segments, count, with_last);
+    const auto product = checked_mul(steps.value_or(0) + more, task.estimate.step_operations);
+    return steps && product && *product == work;
+  };
+  return fits(false) || fits(true);
+}
+
+}  // namespace
+
+Status check_stated_work(const Task& task, const Segments& segments, const Verdict& verdict) {
+  const bool accepted = verdict.outcome == manifest::Outcome::kAccepted;
+  const bool policy = verdict.draw == manifest::Draw::kPolicy;
+  const std::int64_t diverging = segments.diverged() ? 1 : 0;
+  // The policy's draw has the diverging step, a chosen one may.
+  bool follows = is_work_of(task, segments, verdict.replayed - diverging, diverging, verdict.work);
+  if (diverging == 1 && !policy) follows = follows || is_work_of(task, segments, verdict.replayed, 0, verdict.work);
+  if (!follows) return malformed("work: is not that of as many segments as were replayed");
+  if (!accepted || verdict.miss_probability == miss_probabilities(segments.between(), verdict.replayed - diverging))
+    return {};
+  return malformed("miss_probability: is not what follows from the segments replayed");
+}
+
 Result<std::int64_t> replay_work(const Task& task, const Segments& all, std::span<const std::int64_t> segments) {
   std::int64_t steps = 0;
   for (const std::int64_t index : segments) {

@@ -184,10 +184,11 @@ def verdict(a):
              "witness": sha("dgx-witness", raw(key_id), raw(sha("interior", str(s))))} for s in segments]
     root = root_of([hashlib.sha256(b"\0" + canonical(row)).digest() for row in rows]).hex()
     bad = [row for row in rows if not row["agrees"]]
+    missed = f"{(SEGMENTS - len(rows)) / SEGMENTS:g}"  # one bad segment; 1 % and 10 % of ten are as many
     predicate = {"task": task_id, "proof": proof_id, "draw": "chosen" if a.segments else "policy",
                  "outcome": "refuted" if bad else "accepted", "segments": SEGMENTS, "replayed": len(rows),
                  "rows": {"count": len(rows), "root": root}, "work": len(rows) * EVERY * STEP_OPERATIONS,
-                 "miss_probability": {"one_segment": "0.9", "one_percent": "0.9", "ten_percent": "0.9"}, "nonce": sha("nonce")}
+                 "miss_probability": {"one_segment": missed, "one_percent": missed, "ten_percent": missed}, "nonce": sha("nonce")}
     if not a.segments:
         predicate["beacon"] = beacon_id
     if bad:

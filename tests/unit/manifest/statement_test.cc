@@ -239,6 +239,27 @@ TEST_CASE("rows beside a verdict are exactly those it commits to") {
   CHECK(decode_rows("", verdict).error().message == "rows: their root is not the verdict's");
 }
 
+TEST_CASE("a verdict states only what a chance can be") {
+  Verdict verdict;
+  for (const Body& body : test::bodies()) {
+    if (const auto* one = std::get_if<Verdict>(&body)) verdict = *one;
+  }
+  const auto read = [&](const std::string& text) {
+    verdict.miss_probability.one_percent = text;
+    const auto sealed = seal(verdict, test::key(1));
+    return sealed.ok() && open_any(sealed->envelope).ok();
+  };
+  for (const char* chance : {"0", "1", "0.7", "0.0520936", "0.00000123456", "1.5e-20", "4e-7", "4.06111e-23", "9e-1234567"}) {
+    INFO(chance);
+    CHECK(read(chance));
+  }
+  for (const char* other : {"", "none", "2", "0.", "0.70", "0.1234567", "0.0000001", "-0.5", "1.0", "1.5", ".5", "0.5x", "1.e-20",
+                            "15e-20", "0.5e-20", "1.50e-20", "1.5e-6", "1.5e-07", "1.5e+20", "1.5e-", "e-20", "1.5E-20", "1,5e-20"}) {
+    INFO(other);
+    CHECK_FALSE(read(other));
+  }
+}
+
 TEST_CASE("beacons and verdict commitments are the hashes that Python gives") {
   // hashlib.sha256(b"dgx-beacon-commit" + r) and so on, with r = sha256(b"secret"), proof = sha256(b"proof").
   const Digest secret = test::digest("secret");

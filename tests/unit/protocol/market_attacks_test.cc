@@ -1,7 +1,9 @@
 // Attacks on the rules of money that once succeeded, mounted by statements: who has what, before and after.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <functional>
 
+#include "dgx/manifest/fields.h"
 #include "dgx/protocol/say.h"
 #include "dgx/protocol/settlement.h"
 #include "market_world.h"
@@ -189,4 +191,24 @@ TEST_CASE("games planted on other tasks stretch a game by 63 windows in all") {
   CHECK(world.record().games[0].deadline_ms == 65 * kWindow);
   CHECK(!has_fallen(world.record(), Challenged::kProof, 65 * kWindow));
   CHECK(has_fallen(world.record(), Challenged::kProof, 65 * kWindow + 1));
+}
+
+TEST_CASE("a verdict states the chances and the work of what it replayed, and no others") {
+  World world(honest());
+  const auto stated = [&](const std::function<void(Verdict&)>& change) {
+    Verdict body = accepted(honest()).body;
+    change(body);
+    return world.refused(any(*seal(body, test::key(test::kVerifier))), 0);
+  };
+  const std::string chances = "miss_probability: is not what follows from the segments replayed";
+  const std::string work = "work: is not that of as many segments as were replayed";
+  CHECK(stated([](Verdict& v) { v.miss_probability = {"0", "0", "0"}; }) == chances);
+  CHECK(stated([](Verdict& v) { v.miss_probability.ten_percent = "0.6"; }) == chances);
+  CHECK(stated([](Verdict& v) { v.work = kMaxInteger; }) == work);
+  CHECK(stated([](Verdict& v) { v.work += 1; }) == work);
+  CHECK(stated([](Verdict& v) { v.work += 10'000; }) == work);
+  Verdict refutation = false_refutation(honest()).body;
+  refutation.work = kMaxInteger;
+  CHECK(world.refused(any(*seal(refutation, test::key(test::kVerifier))), 0) == work);
+  CHECK(stated([](Verdict&) {}) == "accepted");
 }

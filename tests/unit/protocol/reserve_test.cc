@@ -127,7 +127,7 @@ TEST_CASE("no statement is longer than the room that is kept for it") {
   const Digest any_digest = test::digest("any");
   const std::string location(kMaxLocation, 'l');
   const VerdictRow row{kMaxStates, any_digest, test::digest("other"), false, RowReason::kNonFinite, any_digest};
-  const std::string chance(32, '9');
+  const std::string chance = "1.23456e-" + std::string(23, '9');
   const Verdict verdict{any_digest,  any_digest, any_digest, Draw::kPolicy,
                         Outcome::kRefuted, kMaxStates, kMaxStates, {any_digest, kMaxStates},
                         row,         kMost,      {chance, chance, chance}, any_digest};

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "dgx/protocol/draw.h"
 #include "dgx/protocol/estimate.h"
 #include "dgx/protocol/shards.h"
 #include "game.h"
@@ -193,4 +194,52 @@ TEST_CASE("an estimate is what the formula gives, and too much is refused") {
   CHECK_FALSE(check_estimate(wrong).ok());
   CHECK(protocol::estimate({std::int64_t{1} << 50, 1, 100, 10, 1}, test::policy()).error().message ==
         "estimate: training exceeds 2^53");
+}
+
+TEST_CASE("the work that a verdict states is that of its segments, with the shorter or longer last one or without it") {
+  Task task = test::task();
+  task.steps = 95;
+  const auto segments = *Segments::of(95, 10);  // nine of 10 steps, one of 5
+  Verdict verdict = test::verdict([] {
+                      TinyExecutor executor;
+                      return test::tiny_run(executor);
+                    }()).body;
+  const auto takes = [&](std::int64_t replayed, std::int64_t steps) {
+    verdict.replayed = replayed;
+    verdict.outcome = Outcome::kRefuted;
+    verdict.work = steps * task.estimate.step_operations;
+    return check_stated_work(task, segments, verdict).ok();
+  };
+  CHECK(takes(3, 30));
+  CHECK(takes(3, 25));
+  CHECK_FALSE(takes(3, 35));
+  CHECK_FALSE(takes(3, 20));
+  CHECK(takes(10, 95));
+  CHECK_FALSE(takes(10, 100));
+  CHECK_FALSE(takes(10, 90));
+  CHECK(takes(1, 5));
+  CHECK(takes(1, 10));
+}
+
+TEST_CASE("the work on a proof that diverged has its diverging step") {
+  const Task task = test::task();
+  const auto segments = *Segments::of_diverged(30, 10);
+  Verdict verdict;
+  verdict.outcome = Outcome::kAccepted;
+  verdict.draw = Draw::kPolicy;
+  verdict.segments = 4;
+  const auto takes = [&](std::int64_t replayed, std::int64_t steps, const MissProbability& chances) {
+    verdict.replayed = replayed;
+    verdict.work = steps * task.estimate.step_operations;
+    verdict.miss_probability = chances;
+    return check_stated_work(task, segments, verdict).ok();
+  };
+  CHECK(takes(2, 11, miss_probabilities(3, 1)));
+  CHECK_FALSE(takes(2, 20, miss_probabilities(3, 1)));
+  CHECK_FALSE(takes(2, 11, miss_probabilities(4, 2)));
+  verdict.outcome = Outcome::kRefuted;
+  verdict.draw = Draw::kChosen;
+  CHECK(takes(2, 20, {"1", "1", "1"}));
+  CHECK(takes(2, 11, {"1", "1", "1"}));
+  CHECK_FALSE(takes(2, 21, {"1", "1", "1"}));
 }

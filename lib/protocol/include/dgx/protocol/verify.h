@@ -83,6 +83,12 @@ struct OpeningDraw {
                                                          std::vector<manifest::VerdictRow>& rows,
                                                          const Digest& nonce);
 
+/// kMalformed unless what a verdict says of its own work follows from its other numbers: of an acceptance the chances of a
+/// miss, and of every verdict the work, which is that of as many segments of the proof as were replayed (of any, since the
+/// draw is not looked at; at most one has another length, and the diverging step one step).
+[[nodiscard]] Status check_stated_work(const manifest::Task& task, const Segments& segments,
+                                       const manifest::Verdict& verdict);
+
 /// Weighted operations of replaying these segments.
 [[nodiscard]] Result<std::int64_t> replay_work(const manifest::Task& task, const Segments& all,
                                                std::span<const std::int64_t> segments);
