@@ -6,8 +6,11 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <utility>
 
 #include "dgx/bundle/state.h"
+#include "dgx/core/file_system.h"
+#include "dgx/crypto/random.h"
 #include "dgx/manifest/opening.h"
 #include "dgx/merkle/digests.h"
 #include "dgx/protocol/estimate.h"
@@ -23,6 +26,7 @@ using protocol::TaskRecord;
 
 constexpr std::string_view kDelivered = "state.h5";
 constexpr std::string_view kChunk = "chunk";
+constexpr std::string_view kPart = ".part-";  // of a folder in which a process fetches
 
 /// The answer to a demand for a chunk, if a statement is one.
 std::optional<protocol::ChunkPost> chunk_of(const Body& body) {
@@ -125,6 +129,8 @@ class Fetch {
   int threads_;
 };
 
+std::string lock_of(const std::string& part) { return part + "/.lock"; }
+
 void remove_all(const std::string& path) {
   std::error_code ignored;
   std::filesystem::remove_all(path, ignored);
@@ -137,6 +143,15 @@ std::string folder_beside(const std::string& ledger) {
 }
 
 }  // namespace
+
+FetchedFiles::FetchedFiles(FetchedFiles&& other) noexcept
+    : folder_(std::exchange(other.folder_, std::string())), lock_(std::move(other.lock_)) {}
+
+FetchedFiles::~FetchedFiles() {
+  if (!folder_.empty()) remove_all(folder_);
+}
+
+std::string FetchedFiles::files() const { return folder_ + "/files"; }
 
 bool needs_fetch(const Body& body) {
   if (std::holds_alternative<manifest::Opening>(body)) return true;
@@ -172,23 +187,59 @@ std::string OpeningStore::folder_of(const Digest& task, const Digest& statement)
   return fmt::format("{}/{}/{}", folder_, task.hex(), statement.hex());
 }
 
-Status OpeningStore::fetch(const std::optional<std::string>& store, const LedgerView& view, const Signed<Body>& statement,
-                           int threads) const {
+Result<FetchedFiles> OpeningStore::fetch(const std::optional<std::string>& store, const LedgerView& view,
+                                         const Signed<Body>& statement, int threads) const {
   const Digest task = *manifest::task_of(statement.body);
-  const std::string folder = folder_of(task, statement.id);
-  const std::string part = folder + ".part";
-  if (exists(folder)) return {};
+  if (exists(folder_of(task, statement.id))) return FetchedFiles({});
   if (!store)
     return usage_error("speaks of files that the operator has to fetch", "--store DIR is where participants put them");
-  remove_all(part);
   DGX_CHECK(make_folder(folder_));
-  DGX_CHECK(make_folder(fmt::format("{}/{}", folder_, task.hex())));
-  DGX_CHECK(make_folder(part));
-  const Status fetched = std::visit(Fetch({*store}, view, statement, part, threads), statement.body);
-  if (!fetched.ok()) return remove_all(part), fetched;
-  DGX_CHECK(sync_folder(part));
-  if (::rename(part.c_str(), folder.c_str()) != 0) return errno_error(folder, "create");
-  return sync_folder(std::filesystem::path(folder).parent_path().string());
+  remove_unused_parts();
+  DGX_TRY(FetchedFiles out, make_part());
+  DGX_CHECK(make_folder(out.files()));
+  DGX_CHECK(std::visit(Fetch({*store}, view, statement, out.files(), threads), statement.body));
+  DGX_CHECK(sync_folder(out.files()));
+  return out;
+}
+
+/// Another process that comes between the two calls takes the new folder for a dead one's: then there is another try.
+Result<FetchedFiles> OpeningStore::make_part() const {
+  constexpr int kAttempts = 100;
+  for (int attempt = 1;; ++attempt) {
+    Digest word;
+    DGX_CHECK(crypto::random_bytes(word.bytes));
+    std::string part = fmt::format("{}/{}{}", folder_, kPart, word.brief());
+    DGX_CHECK(make_folder(part));
+    auto lock = FileLock::acquire_file(lock_of(part));
+    if (lock.ok() && exists(lock_of(part))) return FetchedFiles(std::move(part), std::move(lock).value());
+    if (attempt == kAttempts) return lock.ok() ? internal_error(part + ": is gone") : std::move(lock).error();
+  }
+}
+
+/// Those of processes that were killed: nobody holds their locks. They get another name first, so that nobody begins to work
+/// in one that is half removed.
+void OpeningStore::remove_unused_parts() const {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_, ignored)) {
+    const std::string part = entry.path().string();
+    if (!entry.path().filename().string().starts_with(kPart)) continue;
+    const auto lock = FileLock::acquire_file(lock_of(part));
+    const std::string unused = part + "~";
+    if (lock.ok() && file_system().rename(part.c_str(), unused.c_str()) == 0) remove_all(unused);
+  }
+}
+
+Status OpeningStore::keep(const Signed<Body>& statement, FetchedFiles files) const {
+  const Digest task = *manifest::task_of(statement.body);
+  const std::string folder = folder_of(task, statement.id);
+  if (exists(folder)) return {};  // whoever logs it, or was killed before, had checked it
+  if (files.folder_.empty())
+    return Error{ErrorCode::kMissing, folder + ": was there, and is gone: another append was refused",
+                 "append the statement again"};
+  const std::string parent = fmt::format("{}/{}", folder_, task.hex());
+  DGX_CHECK(make_folder(parent));
+  if (file_system().rename(files.files().c_str(), folder.c_str()) != 0) return errno_error(folder, "create");
+  return sync_folder(parent);
 }
 
 void OpeningStore::drop(const Signed<Body>& statement) const {

@@ -2,8 +2,10 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "dgx/core/files.h"
 #include "dgx/jobs/settle.h"
 #include "settle_files.h"
 #include "store.h"
@@ -22,23 +24,49 @@ struct Parted {
 };
 [[nodiscard]] Parted part(std::vector<std::vector<Result<Incoming>>> files);
 
+/// A copy that was fetched and checked, and is not yet one of the operator's own: gone with this object unless it is kept.
+class FetchedFiles {
+ public:
+  FetchedFiles(FetchedFiles&& other) noexcept;
+  FetchedFiles& operator=(FetchedFiles&&) = delete;
+  ~FetchedFiles();
+
+ private:
+  friend class OpeningStore;
+  explicit FetchedFiles(std::string folder) : folder_(std::move(folder)) {}
+  FetchedFiles(std::string folder, FileLock lock) : folder_(std::move(folder)), lock_(std::move(lock)) {}
+  [[nodiscard]] std::string files() const;
+
+  std::string folder_;            ///< empty: the operator has the copy already
+  std::optional<FileLock> lock_;  ///< held as long as the folder is in use
+};
+
 /// LEDGER.openings, an operator's own copies: TASK/STATEMENT/FILE. What lies there was checked, and is kept until the task is
 /// settled.
+///
+/// Any number of processes may fetch at once, also the same statement: each works in a folder of its own, ".part-" and a random
+/// word, with a lock by which the others see that it is in use. TASK/STATEMENT appears, whole, and is dropped only while the
+/// ledger is locked, so nothing that the ledger speaks of is ever lost or half there.
 class OpeningStore {
  public:
   explicit OpeningStore(const std::string& ledger);
 
   /// Fetches and checks what `statement` speaks of, unless the copy is there already; the ledger needs no lock. kMissing or
   /// kMalformed, and then nothing is kept; kUsage and kUnauthorised if the rules would not take the statement anyway.
-  [[nodiscard]] Status fetch(const std::optional<std::string>& store, const LedgerView& view, const manifest::Signed<manifest::Body>& statement,
-                             int threads) const;
-  /// Forgets the copy of a statement that was not logged.
+  [[nodiscard]] Result<FetchedFiles> fetch(const std::optional<std::string>& store, const LedgerView& view,
+                                           const manifest::Signed<manifest::Body>& statement, int threads) const;
+  /// Makes fetched files the copy of their statement, durably, before it is logged. The ledger is locked.
+  [[nodiscard]] Status keep(const manifest::Signed<manifest::Body>& statement, FetchedFiles files) const;
+  /// Forgets the copy of a statement that is not in the ledger, which is locked.
   void drop(const manifest::Signed<manifest::Body>& statement) const;
-  /// Removes the copies of tasks that are settled.
+  /// Removes the copies of tasks that are settled. The ledger is locked.
   void prune(const protocol::Market& market) const;
   [[nodiscard]] std::string folder_of(const Digest& task, const Digest& statement) const;
 
  private:
+  [[nodiscard]] Result<FetchedFiles> make_part() const;
+  void remove_unused_parts() const;
+
   std::string folder_;
 };
 

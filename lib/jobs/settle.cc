@@ -211,8 +211,7 @@ namespace {
 
 using Files = std::vector<std::vector<Result<Incoming>>>;
 
-Result<Appended> append_files(const LedgerWriter& options, Files files, OnRefusal on_refusal) {
-  DGX_TRY(Session session, Session::open(options));
+Result<Appended> append_to(Session& session, const LedgerWriter& options, Files files, OnRefusal on_refusal) {
   const std::int64_t now = session.time(options);
   Batch batch(session, now);
   if (session.market.is_pause(now)) {
@@ -238,37 +237,72 @@ Result<Appended> append_files(const LedgerWriter& options, Files files, OnRefusa
   return out;
 }
 
-/// Fetches what the statements of one task speak of, and appends those that can be.
-Status append_fetched(const LedgerWriter& options, std::vector<Incoming> statements, Appended& out) {
+Result<Appended> append_now(const LedgerWriter& options, Files files, OnRefusal on_refusal) {
+  DGX_TRY(Session session, Session::open(options));
+  return append_to(session, options, std::move(files), on_refusal);
+}
+
+/// A statement, and what was fetched of what it speaks of, if it needs that.
+struct Fetched {
+  Incoming item;
+  std::optional<FetchedFiles> files;
+};
+
+/// The statements of one task that can be appended, with their files; out has the others. The ledger is not locked.
+Result<std::vector<Fetched>> fetch_all(const LedgerWriter& options, std::vector<Incoming> statements, Appended& out) {
   const OpeningStore copies(options.file.path);
   DGX_TRY(const LedgerView view, view_ledger(options.file));
-  std::vector<Result<Incoming>> good;
-  std::vector<Signed<Body>> fetched;
+  std::vector<Fetched> good;
   for (Incoming& item : statements) {
-    const Signed<Body>& statement = item.statement;
-    if (view.log.find(statement.id)) {
+    if (view.log.find(item.statement.id)) {
       ++out.skipped;
-      continue;
+    } else if (!needs_fetch(item.statement.body)) {
+      good.push_back({std::move(item), {}});
+    } else {
+      auto files = copies.fetch(options.store, view, item.statement, options.threads);
+      if (files.ok()) {
+        good.push_back({std::move(item), std::move(files).value()});
+      } else {
+        out.refused.push_back(within(item.where, std::move(files).error()));
+      }
     }
-    if (needs_fetch(statement.body)) {
-      Status status = copies.fetch(options.store, view, statement, options.threads);
+  }
+  return good;
+}
+
+/// Keeps the files that were fetched and appends the statements, under one lock of the ledger: another process may have logged
+/// one of them meanwhile, and then its copy is the ledger's.
+Result<Appended> append_with_copies(const LedgerWriter& options, std::vector<Fetched> statements) {
+  const OpeningStore copies(options.file.path);
+  DGX_TRY(Session session, Session::open(options));
+  std::vector<Result<Incoming>> good;
+  std::vector<Signed<Body>> kept;
+  for (Fetched& one : statements) {
+    if (one.files && !session.writer.contains(one.item.statement.id)) {
+      Status status = copies.keep(one.item.statement, *std::move(one.files));
       if (!status.ok()) {
-        out.refused.push_back(within(item.where, std::move(status).error()));
+        good.emplace_back(within(one.item.where, std::move(status).error()));
         continue;
       }
-      fetched.push_back(statement);
+      kept.push_back(one.item.statement);
     }
-    good.emplace_back(std::move(item));
+    good.emplace_back(std::move(one.item));
   }
-  if (good.empty()) return {};
   Files group;
   group.push_back(std::move(good));
-  DGX_TRY(Appended appended, append_files(options, std::move(group), OnRefusal::kKeepGoing));
-  for (const Signed<Body>& statement : fetched) {
-    const bool logged = std::any_of(appended.logged.begin(), appended.logged.end(),
-                                    [&](const Logged& one) { return one.statement.id == statement.id; });
-    if (!logged) copies.drop(statement);
+  // A failing disk may have taken the entries after all: then the copies stay.
+  DGX_TRY(Appended out, append_to(session, options, std::move(group), OnRefusal::kKeepGoing));
+  for (const Signed<Body>& statement : kept) {
+    if (!session.writer.contains(statement.id)) copies.drop(statement);
   }
+  return out;
+}
+
+/// Fetches what the statements of one task speak of, and appends those that can be.
+Status append_fetched(const LedgerWriter& options, std::vector<Incoming> statements, Appended& out) {
+  DGX_TRY(std::vector<Fetched> good, fetch_all(options, std::move(statements), out));
+  if (good.empty()) return {};
+  DGX_TRY(Appended appended, append_with_copies(options, std::move(good)));
   std::move(appended.logged.begin(), appended.logged.end(), std::back_inserter(out.logged));
   std::move(appended.refused.begin(), appended.refused.end(), std::back_inserter(out.refused));
   out.skipped += appended.skipped;
@@ -289,7 +323,7 @@ Result<Appended> append_statements(const LedgerWriter& options, const std::vecto
     }
   }
   Parted parted = part(std::move(files));
-  DGX_TRY(Appended out, append_files(options, std::move(parted.now), on_refusal));
+  DGX_TRY(Appended out, append_now(options, std::move(parted.now), on_refusal));
   for (std::vector<Incoming>& statements : parted.later) {
     Status status = append_fetched(options, std::move(statements), out);
     if (!status.ok()) out.refused.push_back(std::move(status).error());

@@ -7,11 +7,13 @@ states and samples of something else. Every refused opening leaves the ledger, a
 import argparse
 import base64
 import contextlib
+import fcntl
 import io
 import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -223,16 +225,61 @@ def killed_between(market):
     folder = market.open("killed")
     statement = json.loads(market.run("dgx-inspect", "killed.opening.json", "--json").stdout)["id"]
     task = body("killed.opening.json")["task"]
-    part = market.copies / task / f"{statement}.part"
-    part.mkdir(parents=True)
-    (part / "states").write_bytes(b"torn")
+    dead, alive = (market.copies / f".part-{word * 16}" for word in "ab")
+    for part in (dead, alive):
+        (part / "files").mkdir(parents=True)
+        (part / "files" / "states").write_bytes(b"torn")
+    (alive / ".lock").touch()
     shutil.move(folder, "away")
+    with open(alive / ".lock", "rb+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        market.append("killed.opening.json", exit_code=MISSING)
+        check("the piece of a process that is gone is gone", parts(market) == [alive.name], parts(market))
     market.append("killed.opening.json", exit_code=MISSING)
-    check("the piece is gone", not part.exists())
+    check("each goes with its process", not parts(market), parts(market))
     (market.copies / task).mkdir(exist_ok=True)
     shutil.copytree("away", market.copies / task / statement)
     market.append("killed.opening.json")
     check("the copy counts", market.state("killed")[0] == "opened")
+
+
+def parts(market):
+    return sorted(path.name for path in market.copies.iterdir() if path.name.startswith(".part"))
+
+
+def raced(market):
+    """One opening in two appends at once: the second is stopped at every moment in turn while the first runs. Its copy is whole, whoever logs it."""
+    market.prove("raced")
+    good = market.open("raced")
+    wanted = {path.name: path.read_bytes() for path in good.iterdir()}
+    copy = market.copies / body("raced.opening.json")["task"] / statement_of("raced.opening.json", market)
+    before = {path: pathlib.Path(path).read_bytes() for path in (market.ledger, market.ledger.replace(".jsonl", ".receipts.jsonl"))}
+    command = [os.path.join(market.programs, "dgx-settle"), "append", market.ledger, "raced.opening.json", "--store", market.store, "--key", "operator.pem"]
+
+    def start():
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    ends = set()
+    for moment in range(60):
+        for path, content in before.items():
+            pathlib.Path(path).write_bytes(content)
+        shutil.rmtree(copy.parent, ignore_errors=True)
+        second = start()
+        time.sleep(moment * 0.001)
+        if moment % 3 != 0:
+            second.send_signal(signal.SIGSTOP)
+        first = start()
+        told = first.communicate(timeout=60)
+        second.send_signal(signal.SIGCONT)
+        told += second.communicate(timeout=60)
+        exits = (first.returncode, second.returncode)
+        check(f"at {moment} ms one of two logs it, and the other has nothing to do or has to wait", exits in ((0, 0), (0, 73), (73, 0)), (exits, told))
+        check(f"at {moment} ms it is opened", market.state("raced")[0] == "opened", told)
+        found = {path.name: path.read_bytes() for path in copy.iterdir()} if copy.is_dir() else None
+        check(f"at {moment} ms the copy is whole", found == wanted, found and {name: len(content) for name, content in found.items()})
+        check(f"at {moment} ms no piece is left", not parts(market), parts(market))
+        ends.add((exits, "skipped" in "".join(told)))
+    check("both were at it at once", len(ends) > 1, ends)
 
 
 def strangers(market):
@@ -357,6 +404,7 @@ def main():
         slow = Market(programs, "slow")
         hostile_places(slow)
         killed_between(slow)
+        raced(slow)
         strangers(Market(programs, "honest-market", window_challenge_ms=2000))
         chunks(Market(programs, "unseen-market", window_reveal_ms=2000))
         caught_by_a_stranger(Market(programs, "cheated", sample_ppm=1000000, window_reveal_ms=2000, window_challenge_ms=4000, window_move_ms=4000))
