@@ -38,11 +38,24 @@ std::optional<protocol::ChunkPost> chunk_of(const Body& body) {
   return std::move(*post);
 }
 
+std::string states_of(const manifest::Opening& opening) {
+  return fmt::format("{}/{}", opening.location, kOpenedStates);
+}
+
+std::string sample_of(const manifest::Opening& opening) {
+  return fmt::format("{}/{}", opening.location, kOpenedSample);
+}
+
 /// Copies and checks what one statement speaks of; `folder` is new.
 class Fetch {
  public:
-  Fetch(Store store, const LedgerView& view, const Signed<Body>& statement, std::string folder, int threads)
-      : store_(std::move(store)), view_(view), statement_(statement), folder_(std::move(folder)), threads_(threads) {}
+  Fetch(const FetchFrom& from, const LedgerView& view, const Signed<Body>& statement, std::string folder)
+      : store_{*from.store},
+        view_(view),
+        statement_(statement),
+        folder_(std::move(folder)),
+        most_bytes_(from.most_bytes),
+        threads_(from.threads) {}
 
   Status operator()(const manifest::Opening& opening) const {
     DGX_TRY(const TaskRecord* const record, proved(opening.task, opening.proof));
@@ -52,8 +65,10 @@ class Fetch {
       return usage_error("after: is not what the opening waits for");
     DGX_TRY(const std::int64_t cap, protocol::opening_bytes(record->task.body));
     const std::int64_t states = record->proof->body.states.count * 32;
-    DGX_CHECK(copy(opening.location + "/" + std::string(kOpenedStates), kOpenedStates, states));
-    DGX_CHECK(copy(opening.location + "/" + std::string(kOpenedSample), kOpenedSample, cap - states));
+    DGX_CHECK(copy(states_of(opening), kOpenedStates, states));
+    DGX_TRY([[maybe_unused]] const auto committed,
+            read_states(fmt::format("{}/{}", folder_, kOpenedStates), record->proof->body));
+    DGX_CHECK(copy(sample_of(opening), kOpenedSample, cap - states));
     DGX_TRY(const auto draw, draw_of(*record));
     return check_opening(folder_, record->task, *record->proof, draw, threads_);
   }
@@ -119,15 +134,25 @@ class Fetch {
   }
 
   [[nodiscard]] Status copy(const std::string& location, std::string_view name, std::int64_t cap) const {
-    return store_.copy(statement_.key_id, location, fmt::format("{}/{}", folder_, name), cap);
+    return store_.copy(statement_.key_id, location, fmt::format("{}/{}", folder_, name), std::min(cap, most_bytes_));
   }
 
   Store store_;
   const LedgerView& view_;
   const Signed<Body>& statement_;
   std::string folder_;
+  std::int64_t most_bytes_;
   int threads_;
 };
+
+/// The places of a statement's files; none if it has none.
+std::vector<std::string> places_of(const Body& body) {
+  if (const auto* opening = std::get_if<manifest::Opening>(&body)) return {states_of(*opening), sample_of(*opening)};
+  const auto* delivery = std::get_if<manifest::Delivery>(&body);
+  if (delivery != nullptr && delivery->location) return {*delivery->location};
+  if (const auto post = chunk_of(body)) return {post->location};
+  return {};
+}
 
 std::string lock_of(const std::string& part) { return part + "/.lock"; }
 
@@ -153,10 +178,16 @@ FetchedFiles::~FetchedFiles() {
 
 std::string FetchedFiles::files() const { return folder_ + "/files"; }
 
-bool needs_fetch(const Body& body) {
-  if (std::holds_alternative<manifest::Opening>(body)) return true;
-  const auto* delivery = std::get_if<manifest::Delivery>(&body);
-  return delivery != nullptr ? delivery->location.has_value() : chunk_of(body).has_value();
+bool needs_fetch(const Body& body) { return !places_of(body).empty(); }
+
+std::optional<std::int64_t> bytes_in_store(const std::string& store, const Signed<Body>& statement) {
+  std::int64_t out = 0;
+  for (const std::string& place : places_of(statement.body)) {
+    const auto size = Store{store}.size(statement.key_id, place);
+    if (!size || *size > manifest::kMaxInteger) return std::nullopt;
+    out += *size;
+  }
+  return out;
 }
 
 Parted part(std::vector<std::vector<Result<Incoming>>> files) {
@@ -187,17 +218,17 @@ std::string OpeningStore::folder_of(const Digest& task, const Digest& statement)
   return fmt::format("{}/{}/{}", folder_, task.hex(), statement.hex());
 }
 
-Result<FetchedFiles> OpeningStore::fetch(const std::optional<std::string>& store, const LedgerView& view,
-                                         const Signed<Body>& statement, int threads) const {
+Result<FetchedFiles> OpeningStore::fetch(const FetchFrom& from, const LedgerView& view,
+                                         const Signed<Body>& statement) const {
   const Digest task = *manifest::task_of(statement.body);
   if (exists(folder_of(task, statement.id))) return FetchedFiles({});
-  if (!store)
+  if (!from.store)
     return usage_error("speaks of files that the operator has to fetch", "--store DIR is where participants put them");
   DGX_CHECK(make_folder(folder_));
   remove_unused_parts();
   DGX_TRY(FetchedFiles out, make_part());
   DGX_CHECK(make_folder(out.files()));
-  DGX_CHECK(std::visit(Fetch({*store}, view, statement, out.files(), threads), statement.body));
+  DGX_CHECK(std::visit(Fetch(from, view, statement, out.files()), statement.body));
   DGX_CHECK(sync_folder(out.files()));
   return out;
 }

@@ -7,6 +7,7 @@
 
 #include "dgx/core/files.h"
 #include "dgx/jobs/settle.h"
+#include "dgx/manifest/fields.h"
 #include "settle_files.h"
 #include "store.h"
 
@@ -16,6 +17,10 @@ namespace dgx::jobs {
 /// location, the answer to a demand for a chunk.
 [[nodiscard]] bool needs_fetch(const manifest::Body& body);
 
+/// How long a statement's files in the store are together, before they are read; nullopt if they are not all there.
+[[nodiscard]] std::optional<std::int64_t> bytes_in_store(const std::string& store,
+                                                         const manifest::Signed<manifest::Body>& statement);
+
 /// The statements of an append, parted: those of `later` need files of a store, or belong to the task of one that does and
 /// come after it. One element a task, in order.
 struct Parted {
@@ -23,6 +28,13 @@ struct Parted {
   std::vector<std::vector<Incoming>> later;
 };
 [[nodiscard]] Parted part(std::vector<std::vector<Result<Incoming>>> files);
+
+/// Where files are fetched from, and of what length at most each of them, whatever the rules would allow.
+struct FetchFrom {
+  std::optional<std::string> store;
+  std::int64_t most_bytes = manifest::kMaxInteger;
+  int threads = 1;
+};
 
 /// A copy that was fetched and checked, and is not yet one of the operator's own: gone with this object unless it is kept.
 class FetchedFiles {
@@ -53,8 +65,8 @@ class OpeningStore {
 
   /// Fetches and checks what `statement` speaks of, unless the copy is there already; the ledger needs no lock. kMissing or
   /// kMalformed, and then nothing is kept; kUsage and kUnauthorised if the rules would not take the statement anyway.
-  [[nodiscard]] Result<FetchedFiles> fetch(const std::optional<std::string>& store, const LedgerView& view,
-                                           const manifest::Signed<manifest::Body>& statement, int threads) const;
+  [[nodiscard]] Result<FetchedFiles> fetch(const FetchFrom& from, const LedgerView& view,
+                                           const manifest::Signed<manifest::Body>& statement) const;
   /// Makes fetched files the copy of their statement, durably, before it is logged. The ledger is locked.
   [[nodiscard]] Status keep(const manifest::Signed<manifest::Body>& statement, FetchedFiles files) const;
   /// Forgets the copy of a statement that is not in the ledger, which is locked.

@@ -248,18 +248,41 @@ struct Fetched {
   std::optional<FetchedFiles> files;
 };
 
+/// The statements of one task that wait for files, and how long these are at most: as long as they were when all groups were
+/// put in order, so that none that is made larger afterwards holds up those behind it.
+struct Group {
+  std::vector<Incoming> statements;
+  std::int64_t most_bytes = manifest::kMaxInteger;
+};
+
+/// Small fetches first; those whose files are not all there last.
+std::vector<Group> in_order(std::vector<std::vector<Incoming>> tasks, const std::optional<std::string>& store) {
+  std::vector<Group> out;
+  for (std::vector<Incoming>& statements : tasks) {
+    std::optional<std::int64_t> bytes = store ? std::optional<std::int64_t>(0) : std::nullopt;
+    for (const Incoming& item : statements) {
+      const auto more = bytes ? bytes_in_store(*store, item.statement) : std::nullopt;
+      bytes = more ? std::optional(std::min(*bytes + *more, manifest::kMaxInteger)) : std::nullopt;
+    }
+    out.push_back({std::move(statements), bytes.value_or(manifest::kMaxInteger)});
+  }
+  std::stable_sort(out.begin(), out.end(), [](const Group& a, const Group& b) { return a.most_bytes < b.most_bytes; });
+  return out;
+}
+
 /// The statements of one task that can be appended, with their files; out has the others. The ledger is not locked.
-Result<std::vector<Fetched>> fetch_all(const LedgerWriter& options, std::vector<Incoming> statements, Appended& out) {
+Result<std::vector<Fetched>> fetch_all(const LedgerWriter& options, Group group, Appended& out) {
   const OpeningStore copies(options.file.path);
   DGX_TRY(const LedgerView view, view_ledger(options.file));
   std::vector<Fetched> good;
-  for (Incoming& item : statements) {
+  const FetchFrom from{options.store, group.most_bytes, options.threads};
+  for (Incoming& item : group.statements) {
     if (view.log.find(item.statement.id)) {
       ++out.skipped;
     } else if (!needs_fetch(item.statement.body)) {
       good.push_back({std::move(item), {}});
     } else {
-      auto files = copies.fetch(options.store, view, item.statement, options.threads);
+      auto files = copies.fetch(from, view, item.statement);
       if (files.ok()) {
         good.push_back({std::move(item), std::move(files).value()});
       } else {
@@ -299,8 +322,8 @@ Result<Appended> append_with_copies(const LedgerWriter& options, std::vector<Fet
 }
 
 /// Fetches what the statements of one task speak of, and appends those that can be.
-Status append_fetched(const LedgerWriter& options, std::vector<Incoming> statements, Appended& out) {
-  DGX_TRY(std::vector<Fetched> good, fetch_all(options, std::move(statements), out));
+Status append_fetched(const LedgerWriter& options, Group group, Appended& out) {
+  DGX_TRY(std::vector<Fetched> good, fetch_all(options, std::move(group), out));
   if (good.empty()) return {};
   DGX_TRY(Appended appended, append_with_copies(options, std::move(good)));
   std::move(appended.logged.begin(), appended.logged.end(), std::back_inserter(out.logged));
@@ -322,10 +345,13 @@ Result<Appended> append_statements(const LedgerWriter& options, const std::vecto
       if (!item.ok()) return item.error();
     }
   }
+  // All have been handed in now, however long the fetches take.
+  LedgerWriter at_once = options;
+  at_once.clock = [begun = options.clock()] { return begun; };
   Parted parted = part(std::move(files));
-  DGX_TRY(Appended out, append_now(options, std::move(parted.now), on_refusal));
-  for (std::vector<Incoming>& statements : parted.later) {
-    Status status = append_fetched(options, std::move(statements), out);
+  DGX_TRY(Appended out, append_now(at_once, std::move(parted.now), on_refusal));
+  for (Group& group : in_order(std::move(parted.later), options.store)) {
+    Status status = append_fetched(at_once, std::move(group), out);
     if (!status.ok()) out.refused.push_back(std::move(status).error());
   }
   return out;

@@ -7,9 +7,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "dgx/core/file_system.h"
 #include "dgx/core/files.h"
 #include "dgx/manifest/opening.h"
 
@@ -76,33 +78,71 @@ Result<Descriptor> open_plain(int folder, const std::vector<std::string>& parts,
   return at;
 }
 
-Status write_all(const Descriptor& file, std::string_view bytes, const std::string& path) {
+Status write_at(const Descriptor& file, std::string_view bytes, off_t at, const std::string& path) {
   while (!bytes.empty()) {
-    const ssize_t count = ::write(file.get(), bytes.data(), bytes.size());
+    const ssize_t count = file_system().pwrite(file.get(), bytes.data(), bytes.size(), at);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return errno_error(path, "write");
     bytes.remove_prefix(static_cast<std::size_t>(count));
+    at += count;
   }
   return {};
 }
 
-/// Copies `size` bytes, after which the file must end.
+/// The part of a file with data at or behind `at`, of 1 to `most` bytes; none if only a hole is left. Where the file system
+/// knows no holes there are none. Holes within the first page are data, so that each part leads on, whatever the file's owner
+/// does meanwhile.
+struct Part {
+  off_t at = 0;
+  std::size_t bytes = 0;
+};
+std::optional<Part> next_data(const Descriptor& file, off_t at, off_t size, std::size_t most) {
+  constexpr off_t kPage = 4096;
+  const off_t data = ::lseek(file.get(), at, SEEK_DATA);
+  if (data < 0 && errno == ENXIO) return std::nullopt;
+  const off_t begin = std::max(at, data);
+  if (begin >= size) return std::nullopt;
+  const off_t hole = ::lseek(file.get(), begin, SEEK_HOLE);
+  const off_t end = hole < 0 ? size : std::max(hole, begin + kPage);
+  return Part{begin, std::min(static_cast<std::size_t>(std::min(end, size) - begin), most)};
+}
+
+/// Copies `size` bytes, after which the file must end. Holes stay holes, so that a file takes no more time and room than its
+/// owner spent on it.
 Status copy_bytes(const Descriptor& from, const std::string& path, std::int64_t size, const Descriptor& to,
                   const std::string& target) {
   std::vector<char> buffer(std::size_t{1} << 20);
-  std::int64_t done = 0;
-  while (true) {
-    const ssize_t count = ::read(from.get(), buffer.data(), buffer.size());
+  for (off_t at = 0; const auto part = next_data(from, at, size, buffer.size());) {
+    const ssize_t count = ::pread(from.get(), buffer.data(), part->bytes, part->at);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return errno_error(path, "read");
     if (count == 0) break;
-    done += count;
-    if (done > size) return malformed(path + ": grows while it is read");
-    DGX_CHECK(write_all(to, std::string_view(buffer.data(), static_cast<std::size_t>(count)), target));
+    DGX_CHECK(write_at(to, std::string_view(buffer.data(), static_cast<std::size_t>(count)), part->at, target));
+    at = part->at + count;
   }
-  if (done < size) return malformed(path + ": shrinks while it is read");
-  if (::fsync(to.get()) != 0) return errno_error(target, "sync");
+  DGX_TRY(const std::int64_t now, plain_size(from, path));
+  if (now != size) return malformed(fmt::format("{}: {} while it is read", path, now > size ? "grows" : "shrinks"));
+  if (file_system().ftruncate(to.get(), size) != 0) return errno_error(target, "lengthen");
+  if (file_system().fsync(to.get()) != 0) return errno_error(target, "sync");
   return {};
+}
+
+/// A stranger's file, open to be read, and its length.
+struct Opened {
+  Descriptor file;
+  std::int64_t size = 0;
+};
+
+Result<Opened> open_strangers(const std::string& store, const Digest& key_id, std::string_view location,
+                              const std::string& where) {
+  if (!manifest::is_location(location)) return malformed("location: is no place below the signer's folder");
+  const Descriptor folder(::open(store.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder.valid()) return errno_error(store, "open the store");
+  std::vector<std::string> parts = parts_of(location);
+  parts.insert(parts.begin(), key_id.hex());
+  DGX_TRY(Descriptor file, open_plain(folder.get(), parts, where));
+  DGX_TRY(const std::int64_t size, plain_size(file, where));
+  return Opened{std::move(file), size};
 }
 
 }  // namespace
@@ -124,20 +164,21 @@ Status Store::make_folders(const Digest& key_id, std::string_view location) cons
   return {};
 }
 
+std::optional<std::int64_t> Store::size(const Digest& key_id, std::string_view location) const {
+  const auto found = open_strangers(path, key_id, location, at(key_id, location));
+  if (!found.ok()) return std::nullopt;
+  return found->size;
+}
+
 Status Store::copy(const Digest& key_id, std::string_view location, const std::string& target,
                    std::int64_t max_bytes) const {
   const std::string where = at(key_id, location);
-  if (!manifest::is_location(location)) return malformed("location: is no place below the signer's folder");
-  const Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder.valid()) return errno_error(path, "open the store");
-  std::vector<std::string> parts = parts_of(location);
-  parts.insert(parts.begin(), key_id.hex());
-  DGX_TRY(const Descriptor file, open_plain(folder.get(), parts, where));
-  DGX_TRY(const std::int64_t size, plain_size(file, where));
-  if (size > max_bytes) return malformed(fmt::format("{}: {} bytes, at most {} allowed", where, size, max_bytes));
-  const Descriptor to(::open(target.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
+  DGX_TRY(const Opened from, open_strangers(path, key_id, location, where));
+  if (from.size > max_bytes)
+    return malformed(fmt::format("{}: {} bytes, at most {} allowed", where, from.size, max_bytes));
+  const Descriptor to(file_system().open(target.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
   if (!to.valid()) return errno_error(target, "create");
-  return copy_bytes(file, where, size, to, target);
+  return copy_bytes(from.file, where, from.size, to, target);
 }
 
 Status copy_file(const std::string& from, const std::string& target, Clobber clobber) {

@@ -191,6 +191,14 @@ def hostile_places(market):
     flipped[40] ^= 1
     (folder / "states").write_bytes(flipped)
     check("the root is told", "root" in refused(market, "tampered", "states", REFUSED, "a flipped state"))
+    folder = place("holes")
+    os.truncate(folder / "sample.h5", 1 << 24)
+    before = market.count()
+    told = market.append(sign_opening("tampered", "holes"), sign_opening("other--task", "states"), exit_code=REFUSED).stderr
+    check("what is small goes first", 0 <= told.find("other--task.forged") < told.find("tampered.forged"), told)
+    check("and neither is logged", market.count() == before, told)
+    os.truncate(mine / "states" / "sample.h5", 1 << 40)
+    check("states are checked before the sample is looked at", "root" in refused(market, "tampered", "states", REFUSED, "a flipped state"))
     folder = place("sample")
     shutil.copyfile(other / "sample.h5", folder / "sample.h5")
     refused(market, "tampered", "sample", REFUSED, "another task's sample")

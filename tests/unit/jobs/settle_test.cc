@@ -1,11 +1,15 @@
 #include "dgx/jobs/settle.h"
 
+#include <sys/stat.h>
+
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <fstream>
 
 #include "dgx/core/files.h"
 #include "dgx/crypto/key_file.h"
 #include "statements.h"
+#include "store.h"
 
 using namespace dgx;
 using namespace dgx::manifest;
@@ -91,6 +95,52 @@ TEST_CASE("a clock that goes back does not take the ledger's time back") {
   REQUIRE(jobs::run_ledger(market.writer, {}).ok());
   CHECK(market.time() == 1'000'500);
   CHECK(jobs::sign_head(market.writer)->body.milliseconds == 1'000'500);
+}
+
+TEST_CASE("what waits for a fetch has the time at which it was handed in, or the last receipt's") {
+  Market market;
+  const Signed<Body> task = market.task();
+  const Delivery nowhere{task.id, {}, {}, "nowhere"};
+  const Signed<Body> delivery = *seal_any(nowhere, test::key(kSubmitter));
+  market.put("lines.jsonl", market.deposit().envelope + "\n" + delivery.envelope + "\n" + task.envelope + "\n");
+  market.writer.store = market.folder;
+  market.writer.clock = [&] { return market.now += 1'000'000; };
+  const auto done = jobs::append_statements(market.writer, {market.folder + "/lines.jsonl"});
+  REQUIRE(done.ok());
+  CHECK(done->refused.size() == 1);
+  REQUIRE(done->logged.size() == 2);
+  CHECK(done->logged[0].receipt.body.milliseconds == 2'000'000);
+  CHECK(done->logged[1].statement.id == task.id);
+  CHECK(done->logged[1].receipt.body.milliseconds == 2'000'000);
+}
+
+TEST_CASE("a stranger's file takes the time and the room that its owner spent on it") {
+  Market market;
+  const jobs::Store store{market.folder};
+  const Digest who = test::key_id(kSubmitter);
+  REQUIRE(store.make_folders(who, "holes").ok());
+  constexpr std::int64_t kSize = std::int64_t{1} << 40;
+  constexpr std::int64_t kPage = 4096;
+  const std::vector<std::int64_t> places{0, kPage * 3, (std::int64_t{1} << 39) + 5, kSize - 4};
+  {
+    std::ofstream file(store.at(who, "holes"), std::ios::binary);
+    for (const std::int64_t at : places) file.seekp(at).write("data", 4);
+  }
+  CHECK(store.size(who, "holes") == kSize);
+  CHECK_FALSE(store.size(who, "nowhere"));
+  CHECK(store.copy(who, "holes", market.folder + "/copy", kSize - 1).error().code == ErrorCode::kMalformed);
+  REQUIRE(store.copy(who, "holes", market.folder + "/copy", kSize).ok());
+
+  struct stat info {};
+  REQUIRE(::stat((market.folder + "/copy").c_str(), &info) == 0);
+  CHECK(info.st_size == kSize);
+  CHECK(info.st_blocks * 512 < 1 << 20);
+  std::ifstream copy(market.folder + "/copy", std::ios::binary);
+  for (const std::int64_t at : places) {
+    std::string found(4, '\0');
+    copy.seekg(at).read(found.data(), 4);
+    CHECK(found == "data");
+  }
 }
 
 TEST_CASE("one statement that is not allowed keeps all of them out") {

@@ -89,8 +89,9 @@ enum class OnRefusal { kAppendNone, kKeepGoing };
 /// begins with a task and has a challenge is a transcript (dgx-protocol(7)), of which receipts are skipped.
 ///
 /// Openings, deliveries with a location and demanded chunks are fetched from the store before the ledger is locked for them,
-/// checked and kept in LEDGER.openings, when all others are logged: whatever is wrong with them is told in `refused`, and
-/// keeps nothing else out.
+/// checked and kept in LEDGER.openings, when all others are logged, the smallest first: whatever is wrong with them is told in
+/// `refused`, and keeps nothing else out. All have the time at which the files of statements had been read, or that of the last
+/// receipt, where another process has logged something since.
 [[nodiscard]] Result<Appended> append_statements(const LedgerWriter& writer,
                                                  const std::vector<std::string>& paths,
                                                  OnRefusal on_refusal = OnRefusal::kAppendNone);
