@@ -118,7 +118,8 @@ Status check_options(const OpenSampleOptions& options) {
 /// A name below the signer's folder.
 Result<std::string> location_or(const std::optional<std::string>& given, std::string otherwise) {
   if (given && !manifest::is_location(*given))
-    return usage_error("--location: parts of letters, digits, '.', '_' and '-' between '/', at most 256 characters");
+    return usage_error(fmt::format("--location: parts of letters, digits, '.', '_' and '-' between '/', at most {} characters",
+                                   manifest::kMaxLocation));
   return given.value_or(std::move(otherwise));
 }
 

@@ -135,7 +135,7 @@ struct Opened {
 
 Result<Opened> open_strangers(const std::string& store, const Digest& key_id, std::string_view location,
                               const std::string& where) {
-  if (!manifest::is_location(location)) return malformed("location: is no place below the signer's folder");
+  if (!manifest::is_place(location)) return malformed("location: is no place below the signer's folder");
   const Descriptor folder(::open(store.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder.valid()) return errno_error(store, "open the store");
   std::vector<std::string> parts = parts_of(location);

@@ -13,7 +13,7 @@
 namespace dgx::jobs {
 
 /// A store is a folder that participants write and an operator reads: each writes below a folder named by their key id
-/// (dgx-protocol(7), "OPENING"). A place there is a manifest::is_location().
+/// (dgx-protocol(7), "OPENING"). A place there is a manifest::is_place().
 struct Store {
   std::string path;
 

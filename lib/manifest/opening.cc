@@ -17,8 +17,8 @@ bool is_part(std::string_view part) {
 
 }  // namespace
 
-bool is_location(std::string_view text) {
-  if (text.size() > kMaxLocation) return false;
+bool is_place(std::string_view text) {
+  if (text.size() > kMaxPlace) return false;
   while (true) {
     const std::size_t end = std::min(text.find('/'), text.size());
     if (!is_part(text.substr(0, end))) return false;
@@ -26,6 +26,8 @@ bool is_location(std::string_view text) {
     text.remove_prefix(end + 1);
   }
 }
+
+bool is_location(std::string_view text) { return text.size() <= kMaxLocation && is_place(text); }
 
 std::string read_location(json::Fields& in, std::string_view key) {
   std::string out = in.string(key, kMaxLocation);

@@ -50,6 +50,19 @@ TEST_CASE("a statement of every kind opens as what was sealed") {
   }
 }
 
+TEST_CASE("a location leaves room for the files of an opening below it") {
+  const auto message = [](std::size_t length) {
+    const Opening opening{test::digest("t"), test::digest("p"), test::digest("b"), "L"};
+    return refused(opening, "\"location\":\"L\"", "\"location\":\"" + std::string(length, 'a') + "\"");
+  };
+  CHECK(message(246) == "accepted");
+  CHECK(message(247).find("location") != std::string::npos);
+  CHECK(message(0).find("location") != std::string::npos);
+  CHECK(is_place(std::string(246, 'a') + "/sample.h5"));
+  CHECK_FALSE(is_place(std::string(247, 'a') + "/sample.h5"));
+  CHECK_FALSE(is_location(std::string(247, 'a')));
+}
+
 TEST_CASE("kinds have names and the names give the kinds back") {
   for (const Kind kind : all_kinds()) CHECK(*kind_from_name(name_of(kind)) == kind);
   CHECK(kind_from_name("taks").error().message == "unknown kind of statement \"taks\"");

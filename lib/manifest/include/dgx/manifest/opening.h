@@ -9,12 +9,16 @@
 
 namespace dgx::manifest {
 
-/// A place in an operator's store, relative to the folder of the signer's key id there: at most this many characters.
-inline constexpr std::size_t kMaxLocation = 256;
-/// Whether a text is a place that stays in its folder: parts of letters, digits, '.', '_' and '-' with '/' between them,
-/// none of them empty, "." or "..".
+/// A place of a file in an operator's store, relative to the folder of the signer's key id there: at most this many characters.
+inline constexpr std::size_t kMaxPlace = 256;
+/// A place that a statement names has room for an opening's files below it, of which this is the longest.
+inline constexpr std::size_t kMaxLocation = kMaxPlace - std::string_view("/sample.h5").size();
+/// Whether a text is a place that stays in its folder: 1 to kMaxPlace characters, parts of letters, digits, '.', '_' and '-'
+/// with '/' between them, none of them empty, "." or "..".
+[[nodiscard]] bool is_place(std::string_view text);
+/// Whether it is one that a statement may name: of at most kMaxLocation characters.
 [[nodiscard]] bool is_location(std::string_view text);
-/// 1 to kMaxLocation characters of such a place.
+/// Reads such a one.
 [[nodiscard]] std::string read_location(json::Fields& in, std::string_view key);
 
 /// A solver opens their proof (dgx-protocol(7), "OPENING"): the digests of all committed states and the drawn start states
