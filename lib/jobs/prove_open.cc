@@ -140,7 +140,6 @@ Result<OpenSampleResult> fill(const OpenSampleOptions& options, const std::strin
     if (checked.error().code != ErrorCode::kMissing)
       return Error{ErrorCode::kCannotCreate, folder + ": holds something else", "--force replaces it"};
   }
-  DGX_CHECK(make_folder(folder));
   DGX_CHECK(write_file(fmt::format("{}/{}", folder, kOpenedStates), manifest::encode_states(proof.states),
                        Clobber::kReplace));
   return sample(options, fmt::format("{}/{}", folder, kOpenedSample), Clobber::kReplace, proved, draw, context);
@@ -160,7 +159,7 @@ Result<OpenSampleResult> open_sample(const OpenSampleOptions& options, const Job
   DGX_TRY(const crypto::SecretKey key, solver_key(options.key, proof));
   DGX_TRY(const std::string location, location_or(options.location, "opening-" + proof.id.brief()));
   const Store store{*options.store};
-  DGX_CHECK(store.make_folders(proof.key_id, location));
+  DGX_CHECK(store.make_folders(proof.key_id, fmt::format("{}/{}", location, kOpenedSample)));
   DGX_TRY(OpenSampleResult out, fill(options, store.at(proof.key_id, location), proved, draw, context));
   DGX_TRY(const auto sealed, manifest::seal(manifest::Opening{proof.body.task, proof.id, draw.after, location}, key));
   DGX_CHECK(write_file(options.output, sealed.envelope + "\n", context.clobber));

@@ -153,13 +153,19 @@ std::string Store::at(const Digest& key_id, std::string_view location) const {
 
 Status Store::make_folders(const Digest& key_id, std::string_view location) const {
   if (!exists(path)) return Error{ErrorCode::kMissing, path + ": the store is not there", {}};
-  std::string folder = path + "/" + key_id.hex();
-  DGX_CHECK(make_folder(folder));
+  Descriptor at(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!at.valid()) return errno_error(path, "open the store");
   auto parts = parts_of(location);
   parts.pop_back();
+  parts.insert(parts.begin(), key_id.hex());
+  std::string folder = path;
   for (const std::string& part : parts) {
     folder += "/" + part;
     DGX_CHECK(make_folder(folder));
+    at = Descriptor(::openat(at.get(), part.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!at.valid())
+      return Error{ErrorCode::kCannotCreate, folder + ": is a link, no folder of the store",
+                   "somebody else made it: ask the store's operator to remove it"};
   }
   return {};
 }

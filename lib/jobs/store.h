@@ -19,7 +19,8 @@ struct Store {
 
   /// Where a place lies, for its writer.
   [[nodiscard]] std::string at(const Digest& key_id, std::string_view location) const;
-  /// Makes the writer's folder and those that the place lies in. kMissing if the store is not there.
+  /// Makes the writer's folder and those that the place lies in. kMissing if the store is not there; kCannotCreate if one of
+  /// them is a link, which somebody else may have made: what is written there would go elsewhere.
   [[nodiscard]] Status make_folders(const Digest& key_id, std::string_view location) const;
 
   /// The length of a stranger's file that copy() might take, unread; nullopt for any other.

@@ -213,6 +213,22 @@ def hostile_places(market):
     refused(market, "tampered", "theirs", MISSING, "another's folder")
     refused(market, "tampered", "theirs", 77, "an opening by another key", "mallory")
 
+    def opened_at(location, exit_code):
+        return market.run("dgx-prove", "open", "tampered.json", "tampered.proof.json", "--beacon", "tampered.beacon.json", "--run", "tampered.run", "--store",
+                          market.store, "--location", location, "--key", "solver.pem", "-o", "elsewhere.json", exit_code=exit_code).stderr
+
+    check("a location has room for its files", "246" in opened_at("a" * 247, 2))
+    elsewhere = pathlib.Path("elsewhere")
+    elsewhere.mkdir()
+    (mine / "parent").symlink_to(elsewhere.absolute())
+    os.rename(mine, "mine")
+    mine.symlink_to(elsewhere.absolute())
+    check("no linked folder of the key", "is a link" in opened_at("own", 73))
+    mine.unlink()
+    os.rename("mine", mine)
+    check("no linked folder", "is a link" in opened_at("parent", 73) + opened_at("parent/own", 73))
+    check("nothing is written behind a link", not list(elsewhere.iterdir()), list(elsewhere.iterdir()))
+
     # One that cannot be fetched holds up nobody; the solver may log another until the window ends.
     bad = sign_opening("tampered", "nowhere")
     market.run("dgx-settle", "make", "deposit", "--ledger", market.ledger, "--set", "account=solver.pub.pem", "amount=1", "reference=beside", "--key",
