@@ -154,12 +154,15 @@ Result<std::optional<std::int64_t>> choose_segment(const Party& ours, const Part
   if (ours.run && theirs.run) {
     std::vector<Digest> our_states = ours.committed();
     std::vector<Digest> their_states = theirs.committed();
+    std::size_t common = std::min(our_states.size(), their_states.size());
+    const auto ends_run = [&](const bundle::RunIndex& index) {
+      return index.diverged && index.checkpoints.size() == common;
+    };
+    const auto& our_index = ours.run->index();
+    const auto& their_index = theirs.run->index();
     // A run that diverged ends at a step at which the other may have no checkpoint.
-    const auto at_other_steps = std::mismatch(
-        ours.run->index().checkpoints.begin(), ours.run->index().checkpoints.end(),
-        theirs.run->index().checkpoints.begin(), theirs.run->index().checkpoints.end(),
-        [](const bundle::Checkpoint& a, const bundle::Checkpoint& b) { return a.step == b.step; });
-    const auto common = static_cast<std::size_t>(at_other_steps.first - ours.run->index().checkpoints.begin());
+    const bool alike = our_index.checkpoints[common - 1].step == their_index.checkpoints[common - 1].step;
+    if (!alike && (ends_run(our_index) || ends_run(their_index))) --common;
     our_states.resize(common);
     their_states.resize(common);
     result.compared = static_cast<std::int64_t>(common) - 1;
