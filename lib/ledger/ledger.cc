@@ -1,7 +1,6 @@
 #include "dgx/ledger/ledger.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -190,6 +189,26 @@ Result<Signed<Receipt>> make_receipt(const Digest& ledger, const Entry& entry, c
   return manifest::seal(Receipt{ledger, entry.statement.id, head.count - 1, entry.milliseconds, head}, key);
 }
 
+Error exists_already(const std::string& path) {
+  return {ErrorCode::kCannotCreate, fmt::format("{}: exists already", path), {}};
+}
+
+Status refuse_existing(const std::string& path) {
+  if (exists(path)) return exists_already(path);
+  return {};
+}
+
+/// Receipts without a ledger that create() may have left: none, a first one, or a torn one.
+Status check_beginning(const std::string& path) {
+  auto text = read_file(path, kMaxReceiptBytes);
+  if (!text.ok()) return text.error().code == ErrorCode::kMalformed ? exists_already(path) : std::move(text).error();
+  const Lines lines = split(*text);
+  if (lines.lines.empty()) return {};
+  const auto receipt = manifest::open_statement<Receipt>(lines.lines.front());
+  if (receipt.ok() && receipt->body.index == 0 && lines.lines.size() == 1) return {};
+  return exists_already(path);
+}
+
 }  // namespace
 
 std::optional<std::size_t> Log::find(const Digest& statement) const {
@@ -210,6 +229,8 @@ RootReference head_of(std::span<const Entry> entries) {
   return head_of(tree);
 }
 
+/// A ledger is there as soon as its own file is, which is written last and at once. Receipts without it are what a killed call
+/// left; they are locked meanwhile, so that of two calls at once one is refused.
 Result<Log> create(const std::string& path, Signed<Body> policy, const crypto::SecretKey& operator_key,
                    std::int64_t milliseconds) {
   DGX_CHECK(check_first(policy));
@@ -219,13 +240,19 @@ Result<Log> create(const std::string& path, Signed<Body> policy, const crypto::S
   Log log;
   log.entries.push_back({std::move(policy), milliseconds});
   DGX_TRY(const auto receipt, make_receipt(log.id(), log.entries[0], head_of(log.entries), operator_key));
-  if (exists(path)) return Error{ErrorCode::kCannotCreate, fmt::format("{}: exists already", path), {}};
-  DGX_CHECK(write_file(receipts_path(path), receipt.envelope + "\n", Clobber::kRefuse));
-  Status status = write_file(path, log.entries[0].statement.envelope + "\n", Clobber::kRefuse);
-  if (!status.ok()) {
-    ::unlink(receipts_path(path).c_str());
-    return std::move(status).error();
-  }
+  const std::string receipts = receipts_path(path);
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  DGX_CHECK(refuse_existing(path));
+  DGX_TRY(const FileLock lock, FileLock::acquire_file(receipts));
+  DGX_CHECK(refuse_existing(path));
+  DGX_CHECK(check_beginning(receipts));
+  Status status = truncate_file(receipts, 0);
+  if (status.ok()) status = append_text(receipts, receipt.envelope + "\n");
+  if (status.ok()) status = sync_folder(folder.empty() ? "." : folder);
+  if (status.ok()) status = write_file(path, log.entries[0].statement.envelope + "\n", Clobber::kRefuse);
+  // Where only the folder could not be synced, the ledger is there, and needs them.
+  if (!status.ok() && !exists(path)) static_cast<void>(remove_file(receipts));
+  if (!status.ok()) return std::move(status).error();
   return log;
 }
 

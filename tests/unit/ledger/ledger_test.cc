@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "dgx/merkle/digests.h"
+#include "faulty_file_system.h"
 #include "statements.h"
 
 using namespace dgx;
@@ -97,6 +98,45 @@ TEST_CASE("only the operator writes, and one at a time") {
                0)
             .error()
             .code == ErrorCode::kCannotCreate);
+}
+
+TEST_CASE("a ledger that could not be created whole is not there, and the next call creates it") {
+  using test::FaultyFileSystem;
+  const auto make = [](const std::string& path) {
+    return create(path, *manifest::seal_any(test::ledger_policy(), test::key(kOperator)), test::key(kOperator), 1'000);
+  };
+  for (const auto fault : {FaultyFileSystem::Fault::kNoSpace, FaultyFileSystem::Fault::kIo, FaultyFileSystem::Fault::kCut}) {
+    bool reached = true;
+    for (std::int64_t at = 0; reached; ++at) {
+      for (const auto survival : {FaultyFileSystem::Survival::kNothing, FaultyFileSystem::Survival::kNames,
+                                  FaultyFileSystem::Survival::kBytes, FaultyFileSystem::Survival::kAll}) {
+        CAPTURE(static_cast<int>(fault), at, static_cast<int>(survival));
+        const Folder folder;
+        {
+          FaultyFileSystem faulty(folder.path, fault, at);
+          const bool done = make(folder.file()).ok();
+          reached = faulty.reached();
+          if (fault == FaultyFileSystem::Fault::kCut) faulty.crash(survival, 1);
+          if (done) CHECK(exists(folder.file()));
+        }
+        if (!exists(folder.file())) REQUIRE(make(folder.file()).ok());
+        CHECK(ledger::read(folder.file())->entries.size() == 1);
+        CHECK(make(folder.file()).error().code == ErrorCode::kCannotCreate);
+      }
+    }
+  }
+}
+
+TEST_CASE("receipts of a ledger that was moved away are not replaced") {
+  const Folder folder;
+  fill(folder.file(), 1);
+  std::filesystem::rename(folder.file(), folder.path + "/away");
+  const std::string before = content(receipts_path(folder.file()));
+  CHECK(create(folder.file(), *manifest::seal_any(test::ledger_policy(), test::key(kOperator)), test::key(kOperator), 0)
+            .error()
+            .code == ErrorCode::kCannotCreate);
+  CHECK(content(receipts_path(folder.file())) == before);
+  CHECK_FALSE(exists(folder.file()));
 }
 
 TEST_CASE("an append cut off at any byte leaves a beginning of it, and the next one completes it") {

@@ -48,7 +48,8 @@ inline constexpr std::size_t kMaxReceiptBytes = 2048;
 /// RFC 6962 root over merkle::ledger_leaf of every entry.
 [[nodiscard]] manifest::RootReference head_of(std::span<const Entry> entries);
 
-/// Creates both files with the operator's policy as first entry. kCannotCreate if one is there.
+/// Creates both files with the operator's policy as first entry. kCannotCreate if one is there, unless it is the first receipt
+/// alone, which a killed call leaves. On an error the ledger is not there, or, where only its folder could not be synced, whole.
 [[nodiscard]] Result<Log> create(const std::string& path, manifest::Signed<manifest::Body> policy,
                                  const crypto::SecretKey& operator_key, std::int64_t milliseconds);
 
