@@ -293,7 +293,7 @@ Result<ShardResult> verify_shard(const VerifyOptions& options, const JobContext&
   DGX_TRY(const ShardName name, parse_shard(*options.shard));
   DGX_CHECK(refuse_existing(options.output, context.clobber));
   DGX_TRY(const Verification v, open_verification(options, context));
-  DGX_TRY(const WorkKeys keys, WorkKeys::find(v.key ? &*v.key : nullptr, options.work_key));
+  DGX_TRY(const WorkKeys keys, WorkKeys::find(v.key ? &*v.key : nullptr, options.work_key, context.progress));
   protocol::Shard shard{protocol::ShardRole::kShard, std::string(version()), v.assignment,
                         v.files.body().dataset.digest, name.index, name.count, v.drawn, {}};
   DGX_TRY(const auto due, protocol::shard_segments(v.drawn, name.index, name.count));
@@ -331,7 +331,7 @@ Result<VerifyResult> merge_verdict(const MergeOptions& options, const JobContext
   if (options.beacon) {
     DGX_TRY(beacon, read_signed<manifest::Beacon>(*options.beacon, std::nullopt));
   }
-  DGX_TRY(const WorkKeys keys, WorkKeys::find(&key, options.work_key));
+  DGX_TRY(const WorkKeys keys, WorkKeys::find(&key, options.work_key, context.progress));
   std::vector<protocol::Shard> shards;
   for (const std::string& path : options.shards) {
     DGX_TRY(auto shard, read_shard(path, protocol::ShardRole::kShard, keys));

@@ -16,11 +16,12 @@ constexpr std::string_view kPurpose = "dgx-work";
 constexpr std::size_t kKeyBytes = 32;
 constexpr unsigned kOwnerOnly = 0600;
 
-Result<crypto::MacKey> read_key_of(const std::string& path) {
+Result<crypto::MacKey> read_key_of(const std::string& path, Progress& progress) {
   DGX_TRY(std::string bytes, read_file(path, kKeyBytes));
   const auto key = digest_from_bytes(as_bytes(bytes));
   crypto::erase({reinterpret_cast<std::uint8_t*>(bytes.data()), bytes.size()});
   if (!key.ok()) return malformed(path + ": is no work key, which has 32 bytes");
+  if (const std::string warning = warning_of_secret(path, "work key"); !warning.empty()) progress.warning(warning);
   return crypto::MacKey::from_bytes(key->bytes);
 }
 
@@ -54,11 +55,12 @@ WorkKeys WorkKeys::of(const crypto::SecretKey& signer) {
   return out;
 }
 
-Result<WorkKeys> WorkKeys::find(const crypto::SecretKey* signer, const std::optional<std::string>& file) {
+Result<WorkKeys> WorkKeys::find(const crypto::SecretKey* signer, const std::optional<std::string>& file,
+                                Progress& progress) {
   WorkKeys out;
   if (signer != nullptr) out = of(*signer);
   if (file) {
-    DGX_TRY(auto key, read_key_of(*file));
+    DGX_TRY(auto key, read_key_of(*file, progress));
     out.keys_.push_back(std::move(key));
   }
   const auto path = state_path();
@@ -70,7 +72,7 @@ Result<WorkKeys> WorkKeys::find(const crypto::SecretKey* signer, const std::opti
     }
   }
   if (path && exists(*path)) {
-    DGX_TRY(auto key, read_key_of(*path));
+    DGX_TRY(auto key, read_key_of(*path, progress));
     out.keys_.push_back(std::move(key));
   }
   return out;

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "dgx/core/progress.h"
 #include "dgx/core/result.h"
 #include "dgx/crypto/ed25519.h"
 #include "dgx/crypto/mac.h"
@@ -18,11 +19,11 @@ class WorkKeys {
  public:
   /// The work keys of a signer alone.
   [[nodiscard]] static WorkKeys of(const crypto::SecretKey& signer);
-  /// The work keys of `signer` and of `file` (`--work-key`), as far as they are there, and of the user's state
-  /// folder. If none is there, the last is made. kMissing or kMalformed for a file that is no key, kCannotCreate
-  /// if one has to be made and cannot be.
+  /// Of `signer` and of `file` (`--work-key`), as far as they are there, and of the user's state folder. If none
+  /// is there, the last is made. kMissing or kMalformed for a file that is no key, kCannotCreate if one has to
+  /// be made and cannot be. One that others may read or write is used, with a warning.
   [[nodiscard]] static Result<WorkKeys> find(const crypto::SecretKey* signer,
-                                             const std::optional<std::string>& file);
+                                             const std::optional<std::string>& file, Progress& progress);
 
   /// A file's text: `line`, which holds no newline, and its code.
   [[nodiscard]] std::string seal(std::string_view line) const;
