@@ -1,5 +1,7 @@
 #include "dgx/protocol/payouts.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cassert>
 #include <map>
@@ -159,6 +161,12 @@ Bonds bonds_of(const Task& task) {
   return {bond(policy.solver_bond, policy.solver_bond_ppm),
           bond(policy.verifier_bond, policy.verifier_bond_ppm),
           bond(policy.challenger_bond, policy.challenger_bond_ppm)};
+}
+
+Status check_least(const manifest::Withdrawal& withdrawal, const manifest::Policy& policy, std::int64_t balance) {
+  if (withdrawal.amount >= policy.challenger_bond || withdrawal.amount == balance) return {};
+  return usage_error(fmt::format("a withdrawal is of {} at least, or of all that the account has, which is {}",
+                                 policy.challenger_bond, balance));
 }
 
 std::vector<Payout> payouts(const Task& task, Reason reason, const Stakes& stakes) {

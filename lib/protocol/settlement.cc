@@ -384,6 +384,7 @@ struct Rules {
       return unauthorised("a withdrawal is signed by the account's owner; of the treasury, by the operator");
     DGX_CHECK(of_this_ledger(withdrawal.ledger));
     DGX_CHECK(has(withdrawal.account, withdrawal.amount, "the withdrawal"));
+    DGX_CHECK(check_least(withdrawal, *market.policy_, balance(withdrawal.account)));
     market.accounts_[withdrawal.account] -= withdrawal.amount;
     market.withdrawn_ += withdrawal.amount;
     return {};

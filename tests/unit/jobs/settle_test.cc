@@ -171,7 +171,7 @@ TEST_CASE("with keep-going the others are logged, and each refusal is told") {
 TEST_CASE("the same append again completes what a crash cut off") {
   Market market;
   const auto size = [&](const std::string& name) { return std::filesystem::file_size(market.folder + "/" + name); };
-  const std::vector<Signed<Body>> batch{market.deposit(), market.task(), market.withdrawal(5)};
+  const std::vector<Signed<Body>> batch{market.deposit(), market.task(), market.withdrawal(301)};
   const auto before = size("L.receipts.jsonl");
   REQUIRE(market.log(batch).ok());
   const auto receipt = (size("L.receipts.jsonl") - before) / batch.size();

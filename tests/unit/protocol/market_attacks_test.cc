@@ -212,3 +212,17 @@ TEST_CASE("a verdict states the chances and the work of what it replayed, and no
   CHECK(world.refused(any(*seal(refutation, test::key(test::kVerifier))), 0) == work);
   CHECK(stated([](Verdict&) {}) == "accepted");
 }
+
+TEST_CASE("a deposit cannot be withdrawn unit by unit") {
+  World world(honest());
+  const auto withdrawn = [&](std::int64_t amount) {
+    const Withdrawal body{test::key_id(test::kStranger).hex(), amount, std::to_string(amount), test::ledger_id()};
+    return world.refused(any(*seal(body, test::key(test::kStranger))), 0);
+  };
+  CHECK(withdrawn(1) == "a withdrawal is of 301 at least, or of all that the account has, which is 100000");
+  CHECK(withdrawn(300) == "a withdrawal is of 301 at least, or of all that the account has, which is 100000");
+  CHECK(withdrawn(301) == "accepted");
+  CHECK(withdrawn(99'500) == "accepted");
+  CHECK(withdrawn(198) == "a withdrawal is of 301 at least, or of all that the account has, which is 199");
+  CHECK(withdrawn(199) == "accepted");
+}

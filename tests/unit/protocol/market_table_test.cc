@@ -194,7 +194,7 @@ const std::vector<std::pair<std::string_view, std::function<Signed<Body>(const W
        }},
       {"withdrawal",
        [](const World&) {
-         return by(9, Withdrawal{test::key_id(9).hex(), 1, "out", *run().task.body.ledger});
+         return by(9, Withdrawal{test::key_id(9).hex(), 301, "out", *run().task.body.ledger});
        }},
       {"tree-head",
        [](const World& world) {

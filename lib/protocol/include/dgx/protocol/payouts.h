@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "dgx/core/result.h"
 #include "dgx/manifest/money.h"
 #include "dgx/manifest/task.h"
 
@@ -51,6 +52,10 @@ struct Stakes {
 /// kConvicted a game against the proof has been won.
 [[nodiscard]] std::vector<manifest::Payout> payouts(const manifest::Task& task, manifest::Reason reason,
                                                     const Stakes& stakes);
+
+/// kUsage if a withdrawal is below the policy's challenger_bond and is not all that the account has: else whoever has money
+/// fills the ledger with their own, unit by unit.
+[[nodiscard]] Status check_least(const manifest::Withdrawal& withdrawal, const manifest::Policy& policy, std::int64_t balance);
 
 /// floor(amount · ppm / 10^6), of checked fields: asserted to fit.
 [[nodiscard]] std::int64_t part_of(std::int64_t amount, std::int64_t ppm);
