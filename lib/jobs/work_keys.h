@@ -19,9 +19,9 @@ class WorkKeys {
  public:
   /// The work keys of a signer alone.
   [[nodiscard]] static WorkKeys of(const crypto::SecretKey& signer);
-  /// Of `signer` and of `file` (`--work-key`), as far as they are there, and of the user's state folder. If none
-  /// is there, the last is made. kMissing or kMalformed for a file that is no key, kCannotCreate if one has to
-  /// be made and cannot be. One that others may read or write is used, with a warning.
+  /// The work keys of `signer` and of `file` (`--work-key`), as far as they are there, and of the user's state
+  /// folder. If none is there, the last is made. kMissing or kMalformed for a file that is no key, kCannotCreate
+  /// if one has to be made and cannot be. One that others may read or write is used, with a warning.
   [[nodiscard]] static Result<WorkKeys> find(const crypto::SecretKey* signer,
                                              const std::optional<std::string>& file, Progress& progress);
 
