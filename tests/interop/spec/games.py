@@ -46,19 +46,6 @@ class World:
         return players.Story(self, 0, self.initial, lie)
 
 
-def opened_loss(entries, number):
-    """The entry `loss` of a state, opened, with its number."""
-    index = next(n for n, (name, _) in enumerate(entries) if name == "loss")
-    return {"entry": evidence.open_entry(entries, index), "value": program.float_text(number)}
-
-
-def ending(word):
-    """The fields of a proof that ends in another state, which has a loss, too."""
-    entries = [("loss", digests.tensor(np.zeros([], "<f4"))), ("model/" + word, digests.sha(word.encode()))]
-    digest = evidence.state_digest(2, digests.root([evidence.entry_leaf(*entry) for entry in entries]))
-    return {"final": digest.hex(), "loss": opened_loss(entries, 0)}
-
-
 def float_text(number):
     """dgx-program(5), "NUMBERS": hexadecimal, without trailing zeros."""
     digits, exponent = float(number).hex().split("p")
