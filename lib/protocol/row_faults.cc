@@ -22,7 +22,6 @@ bool opens(const merkle::EntryOpening& entry, const Digest& state) {
 
 /// The start state's step counter is not the segment's first step.
 RowFault wrong_step(const FaultPost& post, const Digest& state, std::int64_t first) {
-  if (!post.entry || !post.tensor) return not_shown("entry and tensor of the step counter are missing");
   if (!opens(*post.entry, state) || post.entry->name != "step")
     return not_shown("the entry opened is not the start state's step");
   if (const Status status = merkle::check_opening(*post.tensor, post.entry->tensor); !status.ok())
@@ -97,8 +96,6 @@ RowFault wrong_state(const FaultPost& post, const Digest& state, const manifest:
 }
 
 RowFault not_finite(const FaultPost& post, std::int64_t first, std::int64_t end, const manifest::Task& task) {
-  if (!post.step || !post.digest || !post.entry || !post.tensor)
-    return not_shown("step, digest, entry and tensor are not all there");
   if (*post.step <= first || *post.step > end)
     return not_shown(fmt::format("step {} is not in the segment", *post.step));
   const Step step{task, *post.step - 1, {}, *post.digest, {}};
@@ -106,7 +103,39 @@ RowFault not_finite(const FaultPost& post, std::int64_t first, std::int64_t end,
   return {judgement.proven ? Shown::kState : Shown::kNot, judgement.words};
 }
 
+enum Field : unsigned {
+  kStep = 1,
+  kDigest = 2,
+  kEntry = 4,
+  kTensor = 8,
+  kLine = 16,
+  kRoot = 32,  ///< with type and shape
+  kBefore = 64,
+  kAfter = 128
+};
+
+unsigned fields_of(const FaultPost& post) {
+  return (post.step ? kStep : 0U) | (post.digest ? kDigest : 0U) | (post.entry ? kEntry : 0U) |
+         (post.tensor ? kTensor : 0U) | (post.line ? kLine : 0U) | (post.root ? kRoot : 0U) |
+         (post.before ? kBefore : 0U) | (post.after ? kAfter : 0U);
+}
+
 }  // namespace
+
+bool is_form_of(manifest::RowReason reason, const FaultPost& post) {
+  const unsigned fields = fields_of(post);
+  switch (reason) {
+    case manifest::RowReason::kStep:
+      return fields == (kEntry | kTensor);
+    case manifest::RowReason::kState:
+      return (fields & ~(kBefore | kAfter)) == kLine || fields == (kEntry | kLine | kRoot) ||
+             fields == (kBefore | kAfter) || fields == (kEntry | kTensor) || fields == kEntry;
+    case manifest::RowReason::kNonFinite:
+      return fields == (kStep | kDigest | kEntry | kTensor);
+    default:
+      return false;
+  }
+}
 
 RowFault judge_row_fault(manifest::RowReason reason, const FaultPost& post, const Digest& state,
                          std::int64_t first, std::int64_t end, const manifest::Task& task) {

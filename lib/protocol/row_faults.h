@@ -20,7 +20,11 @@ struct RowFault {
   std::string words;
 };
 
-/// `state` is the segment's committed start state, `first` and `end` its steps.
+/// Whether the post has the fields of one of the forms of this reason, and no others.
+[[nodiscard]] bool is_form_of(manifest::RowReason reason, const FaultPost& post);
+
+/// The post has a form of the reason. `state` is the segment's committed start state, `first` and `end` its
+/// steps.
 [[nodiscard]] RowFault judge_row_fault(manifest::RowReason reason, const FaultPost& post, const Digest& state,
                                        std::int64_t first, std::int64_t end, const manifest::Task& task);
 

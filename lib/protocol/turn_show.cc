@@ -241,8 +241,11 @@ std::optional<Decision> Turn::entry(const EntryPost& post) {
 }
 
 std::optional<Decision> Turn::fault(const FaultPost& post) {
-  RowFault found = judge_row_fault(fault_shown(ground_), post, ground_.accepted, ground_.first_step,
-                                   ground_.end_step, dispute_.task.body);
+  const manifest::RowReason reason = fault_shown(ground_);
+  if (!is_form_of(reason, post))
+    return lost(RulingReason::kMalformed, "the fields are not those of a fault of this reason");
+  RowFault found = judge_row_fault(reason, post, ground_.accepted, ground_.first_step, ground_.end_step,
+                                   dispute_.task.body);
   switch (found.shown) {
     case RowFault::Shown::kNot:
       return lost(RulingReason::kPost, std::move(found.words));
