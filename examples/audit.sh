@@ -3,7 +3,7 @@
 #
 # Needs openssl, sha256sum, base64 and python3 with its standard library, none of dgx's programs and no network. It prints each step of the
 # reasoning and ends with "the statement falls" (exit 1) or "the statement stands" (exit 0). Exit 2: something is not what it should be, or the
-# dispute is not over, or is about time, a demanded chunk, or a row that was not replayed, which need another look.
+# dispute is not over, or is about time, a demanded chunk or row, or a row of the reason "step" or "state", which need another look.
 #
 # The rules are those of dgx-protocol(7), DISPUTES, and dgx-manifest(5); the arithmetic is that of dgx-numerics(7).
 set -eu

@@ -8,54 +8,14 @@ import pathlib
 import sys
 
 from arithmetic import Element, bits, item, kind_size, unpack
+from ground import begin, begin_steps
+from judging import End, due, falls, lost, stands, sure
 from trees import climb, digests, entry, entry_leaf, leaf, leaf_count, opened_leaf, root, sha, tensor_digest, u64, width
 
 SHOWN = 3  # so many digests of a list are printed
 
 
 COMPARED = []  # the bits of the number that was claimed, and of the right one
-
-
-class End(Exception):
-    """The reasoning is over: `code` is the exit status."""
-
-    def __init__(self, code, text):
-        super().__init__(text)
-        self.code = code
-
-
-def falls(why):
-    raise End(1, why)
-
-
-def stands(why):
-    raise End(0, why)
-
-
-def lost(game, why):
-    """The signer of this move said what cannot be."""
-    (falls if game["turn"] % 2 else stands)(f"{why}, so the {'defender' if game['turn'] % 2 else 'challenger'} has lost")
-
-
-def due(game, *kinds):
-    """What may be said next; whoever says anything else has lost, and no more is looked at."""
-    game["due"] = kinds
-
-
-def sure(condition, text):
-    """What has to hold in any transcript."""
-    if not condition:
-        raise End(2, f"this is no transcript to be judged: not so: {text}")
-    print(f"  {text}")
-
-
-def committed(game, opened, index, text):
-    """A state digest with its path in the proof's tree."""
-    print(f"  {text}: committed state {index} is {opened['digest']}; from its leaf H(00 | 04 | digest) up")
-    tree, node = game["proof"]["states"], leaf(b"\4" + bytes.fromhex(opened["digest"]))
-    found = climb(index, tree["count"], node, digests(opened["path"]), show=True)
-    sure(found is not None and found.hex() == tree["root"], f"that is the root which the proof committed to: {tree['root']}")
-    return bytes.fromhex(opened["digest"])
 
 
 def program_line(game, opened):
@@ -131,6 +91,15 @@ def on_interior(game, say):
         lost(game, "The witness is not of that state")
     due(game, "name")
     game["Z"], game["list"] = bytes.fromhex(say["digest"]), [bytes.fromhex(say["digest"])]
+
+
+def on_fault(game, say):
+    digest, numbers = bytes.fromhex(say["digest"]), not_finite(say, bytes.fromhex(say["digest"]))
+    if not numbers or not game["p"] < say["step"] <= game["q"]:
+        lost(game, "That shows no state in there that is not finite")
+    print(f"  the state after step {say['step']} is said to be {say['digest']}, which is not finite: element {numbers[0][0]} of {say['entry']['name']} is {bits(numbers[0][1])}")
+    due(game, "name")
+    game["q"], game["Z"], game["list"], game["excused"] = say["step"], digest, [digest], digest
 
 
 def on_states(game, say):
@@ -268,10 +237,6 @@ def on_name(game, say):
         print(f"  he rejects node {index}: leaves {game['node'][0]} ... {game['node'][0] + game['node'][1] - 1}, {game['node'][2].hex()}")
 
 
-def begin_steps(game):
-    due(game, "states" if game["q"] - game["p"] > 1 else "values")
-
-
 def on_accept(game, say):
     due(game, "entries")
     print("  he accepts all values, and says that the state after the step does not follow from them")
@@ -353,54 +318,21 @@ def claim_d(game, say):
     verdict(listing.entries[k], element.after(before))
 
 
-def claim_f(game, say):
-    _, good = entry(say["entry"], game["Z"])
+def not_finite(say, state):
+    """The numbers of the leaf opened that are not finite, with their elements; none if it is not of that state."""
+    _, good = entry(say["entry"], state)
     digest, first, numbers = opened_leaf(say["tensor"])
-    bad = [n for n, number in enumerate(numbers) if say["tensor"]["t"] == "f32" and not math.isfinite(number)]
-    if not good or digest.hex() != say["entry"]["digest"] or not bad:
+    right = good and digest.hex() == say["entry"]["digest"] and say["tensor"]["t"] == "f32"
+    return [(first + n, number) for n, number in enumerate(numbers) if not math.isfinite(number)] if right else []
+
+
+def claim_f(game, say):
+    found = not_finite(say, game["Z"])
+    if not found:
         stands("The challenger has shown no number of that state that is not finite")
-    falls(f"Element {first + bad[0]} of {say['entry']['name']} is {bits(numbers[bad[0]])}, which is not finite")
-
-
-def begin(statements):
-    """Task, proof, perhaps verdict and beacon, challenge; and what the game is played on."""
-    game, kinds = {"turn": 0}, [statement["predicateType"].split(":")[2] for statement in statements]
-    by_kind = {kind: statements[kinds.index(kind)] for kind in kinds if kind != "move"}
-    task, proof, challenge = (by_kind[kind] for kind in ("task", "proof", "challenge"))
-    verdict_made = by_kind.get("verdict")
-    game.update(task=task["predicate"], proof=proof["predicate"])
-    says, who = challenge["predicate"], verdict_made or proof
-    sure(proof["predicate"]["task"] == says["task"] == task["id"], f"proof and challenge are of task {task['id']}")
-    sure(says["proof"] == proof["id"] and says.get("verdict") == (verdict_made or {}).get("id"), f"the challenge is of the {'verdict' if verdict_made else 'proof'} {who['id']}")
-    print(f"  so the defender is {who['keyid']}, the challenger {challenge['keyid']}, about {says['about']!r}")
-    game.update(defender=who["keyid"], challenger=challenge["keyid"], id=challenge["id"], about=says["about"])
-    segment, every, steps = says["segment"], game["task"]["checkpoint_every"], game["task"]["steps"]
-    count = max(1, steps // every + (steps % every >= 2))
-    game["p"], game["q"] = segment * every, steps if segment + 1 == count else (segment + 1) * every
-    sure(game["proof"]["states"]["count"] == count + 1 and segment < count, f"segment {segment} of {count} is steps {game['p']} ... {game['q'] - 1}")
-    game["A"] = committed(game, says["start"], segment, "the start")
-    game["Z"] = committed(game, says["end"], segment + 1, "the end")
-    begin_steps(game)
-    if "row" in says:
-        row(game, says, verdict_made["predicate"], bytes.fromhex(proof["id"]), by_kind.get("beacon"))
-    return game
-
-
-def row(game, says, verdict_made, proof, beacon):
-    game["row"] = says["row"]["row"]
-    text = json.dumps(game["row"], sort_keys=True, separators=(",", ":")).encode()
-    found = climb(says["row"]["index"], verdict_made["rows"]["count"], leaf(text), digests(says["row"]["path"]), show=True)
-    own = verdict_made.get("first_disagreement") == game["row"]
-    sure(own or (found is not None and found.hex() == verdict_made["rows"]["root"]), f"the verdict's row is {text.decode()}")
-    if game["row"]["expected"] != game["Z"].hex():
-        falls("The row expects another state than the proof committed to")
-    game["Z"] = bytes.fromhex(game["row"]["recomputed"])
-    if says["about"] == "witness":
-        value = bytes.fromhex(beacon["predicate"]["value"]) if beacon else bytes(32)
-        drawn = sha(b"dgx-interior", value, proof, bytes.fromhex(game["defender"]), u64(says["segment"]))
-        game["q"] = game["p"] + 1 + int.from_bytes(drawn[:8], "big") % (game["q"] - game["p"] - 1)
-        print(f"  the witness is of the state after step {game['q']}: H(\"dgx-interior\" | ...) = {drawn.hex()}")
-        due(game, "interior")
+    if game["Z"] == game.get("excused"):
+        stands("That it is not finite is what the defender says")
+    falls(f"Element {found[0][0]} of {say['entry']['name']} is {bits(found[0][1])}, which is not finite")
 
 
 def follow(game, moves):
@@ -428,7 +360,7 @@ def follow(game, moves):
     raise End(2, "the game is not over: there is nothing to judge yet")
 
 
-FORMS = {"interior": ["digest"], "states": ["digests"], "values": ["nodes root"], "nodes": ["nodes"], "tensor": ["bytes", "nodes root"], "leaf": ["bytes"],
+FORMS = {"fault": ["digest entry step tensor"], "interior": ["digest"], "states": ["digests"], "values": ["nodes root"], "nodes": ["nodes"], "tensor": ["bytes", "nodes root"], "leaf": ["bytes"],
          "numbers": ["numbers"], "entries": ["count nodes root"], "entry": ["digest line name"], "name": ["index", "index line"], "accept": [""],
          "claim a": ["entry index line"], "claim b": ["digest path", "before", "before line", "line"], "claim c": ["index", "data index"],
          "claim d": ["index operands"], "claim f": ["entry tensor"]}
