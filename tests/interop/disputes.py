@@ -1,7 +1,8 @@
 """Disputes over random faults, played and judged by the second implementation (spec/): disputes.py [--bin FOLDER] [--games N] [--seed N]
 
 A solver whose replay has one fault loses to an honest challenger at the scalar operation where the fault was put; a challenger who rejects
-what is right loses; the vectors are what the script beside them makes of the page. Where dgx-referee is built, it rules the same on each transcript.
+what is right loses; the vectors are what the script beside them makes of the page. Where dgx-referee is built, it rules the same on each transcript; of
+games about runs that diverge (divergences.py), also on each beginning of it, of which dgx-bisect shows the same state.
 Some transcripts, and their rulings, are audited by examples/audit.sh, too.
 Exits 77 without NumPy and cryptography.
 """
@@ -21,8 +22,9 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
+import divergences
 import first_moves
-from spec import dispute, worlds
+from spec import digests, dispute, worlds
 from spec.games import Proof, Table
 from spec.players import Fool, Lie, Party
 from spec.running import Flip
@@ -61,6 +63,15 @@ class Referee:
         return {key: ruling[key] for key in SAME if key in ruling}
 
 
+    def shows(self):
+        """The state of the game as dgx-bisect has it."""
+        program = os.path.join(os.path.dirname(self.program), "dgx-bisect")
+        if not os.path.exists(program):
+            return None
+        done = subprocess.run([program, "show", "game.jsonl", "--json"], cwd=self.scratch, capture_output=True, text=True, timeout=60, check=True)
+        return json.loads(done.stdout)
+
+
 def check(referee, name, text, expected):
     with open(os.path.join(referee.scratch, "game.jsonl"), "wb") as file:
         file.write(text)
@@ -68,6 +79,38 @@ def check(referee, name, text, expected):
         ruled = referee.rules(text)
         if ruled != expected:
             sys.exit(f"FAILED: {name}: dgx-referee rules\n{ruled}\nand the page\n{expected}")
+
+
+def check_every(referee, name, table):
+    """Each beginning of a game: what it comes to, whose turn it is, and what is known."""
+    for count in range(len(table.texts) - len(table.ids) + 1, len(table.texts) + 1):
+        text = b"".join(line + b"\n" for line in table.texts[:count])
+        judge = dispute.Judge(dispute.Transcript(text))
+        check(referee, f"{name}, {count} lines", text, judge.ruling)
+        shown = referee.program and referee.shows()
+        if shown and (judge.ruling is None or not shown["over"]):
+            theirs, ours = state_shown(shown), state_of(judge)
+            if theirs != ours:
+                sys.exit(f"FAILED: {name}, {count} lines: dgx-bisect shows\n{theirs}\nand the page\n{ours}")
+
+
+def state_of(judge):
+    """What both sides know."""
+    game, over = judge.game, judge.ruling is not None
+    known = {"steps": [game.first, game.last], "accepted": game.before.hex(), "rejected": game.after.hex(), "value_table": game.table and game.table.hex(),
+             "value": game.at.get("value"), "element": game.at.get("element"), "entry": game.entry and game.entry[0]}
+    turn = None if over else judge.turn + 1
+    return stated({"over": over, "turn": turn, "side": None if over else game.side, **known})
+
+
+def stated(known):
+    """Without a digest of no state, which stands where none has been shown."""
+    return {**known, "rejected": None if known["rejected"] in ("0" * 64, digests.DIVERGED.hex()) else known["rejected"]}
+
+
+def state_shown(shown):
+    known = {key: shown["known"].get(key) for key in ("steps", "accepted", "rejected", "value_table", "value", "element", "entry")}
+    return stated({"over": shown["over"], "turn": shown.get("turn"), "side": shown.get("side"), **known})
 
 
 def audit(referee, name, ruled):
@@ -95,7 +138,7 @@ def vectors(referee):
         if ruled != case["ruling"]:
             sys.exit(f"FAILED: {case['name']}: {ruled}, stored {case['ruling']}")
         check(referee, case["name"], text, ruled)
-        if number % 8 == 0 and isinstance(ruled, dict):
+        if (number % 8 == 0 or case["name"].startswith("diverging")) and isinstance(ruled, dict):
             audit(referee, case["name"], ruled)
     return len(stored["cases"])
 
@@ -151,10 +194,22 @@ def fool(random, world, honest, proof):
     return table.text(), ruling
 
 
+def diverging(referee, random, clean, name):
+    made = None
+    while made is None:
+        made = divergences.drawn(random, clean)
+    kind, table, falls = made
+    ruling = table.judge.ruling
+    if falls is not None and (ruling is None or ruling["falls"] != falls):
+        sys.exit(f"FAILED: {name}, {kind}: {ruling}")
+    check_every(referee, f"{name}, {kind}", table)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", help="folder of the built programs")
     parser.add_argument("--games", type=int, default=40)
+    parser.add_argument("--diverging", type=int, default=24, help="games about runs that diverge")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     random, world = np.random.default_rng(options.seed), worlds.small()
@@ -173,6 +228,9 @@ def main():
             if made:
                 games += 1
                 check(referee, f"game {games} of seed {options.seed}", *made)
+        for number in range(options.diverging):
+            diverging(referee, random, (world, honest), f"game {number} about divergence of seed {options.seed}")
+        games += options.diverging
         print(f"{stored} given and {games} drawn games; {referee.count} also judged by dgx-referee")
 
 

@@ -130,7 +130,7 @@ def hidden_rows(world, honest, proof):
         verdict = Verdict(world, proof, honest, {segment: changes}, policy=True, interior=interior, only=segment)
         for wrong in (False, True):
             table = Table(world, proof, "row", segment, verdict)
-            shown = verdict.opened(0)
+            shown = verdict.opened(segment)
             table.move({"kind": "row", **shown, "path": evidence.base(bytes(32)) if wrong else shown["path"]})
             if not wrong:
                 table.move({"kind": "name", "index": named})

@@ -19,9 +19,10 @@ from spec.games import CHALLENGER, SOLVER, STRANGER, Proof, Table, Verdict, repl
 from spec.players import Fool, Lie, Party  # noqa: E402
 from spec.running import Flip  # noqa: E402
 
-SMALL, LONG, WIDE = worlds.small(), worlds.long(), worlds.wide()
-HONEST = {id(world): world.story() for world in (SMALL, LONG, WIDE)}
-PROOFS = {id(world): Proof(world, HONEST[id(world)]) for world in (SMALL, WIDE)}
+SMALL = worlds.small(kept=[*range(4, 18), 24, 27, 28, 33, 34, 35])
+LONG, WIDE, FOLDS, EXPLODING = worlds.long(), worlds.wide(), worlds.folds(), worlds.exploding()
+HONEST = {id(world): world.story() for world in (SMALL, LONG, WIDE, FOLDS, EXPLODING)}
+PROOFS = {id(world): Proof(world, HONEST[id(world)]) for world in (SMALL, WIDE, FOLDS)}
 CASES = {}
 
 
@@ -63,20 +64,19 @@ def inputs_and_maps():
 
 
 def folds():
-    lies = {"dot, one group": (10, 3, Flip("term", 2)), "dot, several groups": (19, 1, Flip("term", 4500)), "dot, a block's addition": (19, 1, Flip("group", 5)), "dot, a group's addition": (19, 0, Flip("total", 1)),
-            "sum, one block": (14, 1, Flip("term", 3)), "sum, several blocks": (18, 0, Flip("term", 4117)), "sum, lane 40": (18, 1, Flip("term", 2088)),
-            "sum, a block combined": (18, 1, Flip("item", 2)), "sum, the blocks combined": (18, 1, Flip("item", 0, 1)),
-            "sum, a block of one": (35, 1, Flip("term", 2048)), "sum, one block combined": (28, 2, Flip("item", 0)),
-            "sum of integers": (23, 0, Flip("term", 69)), "max": (12, 2, Flip("term", 3)), "max, long": (20, 0, Flip("term", 2059)),
-            "argmax": (15, 2, Flip("term", 3)), "argmax, long": (21, 0, Flip("term", 1029)),
-            "argmax, the best": (21, 0, Flip("best", 700)), "argmax, both": (21, 0, Flip("both", 900)), "chain, kept": (17, 1, Flip("term", 0)), "chain, long": (22, 0, Flip("term", 2098)),
-            "chain of integers": (26, 0, Flip("term", 3)), "max of bytes": (25, 0, Flip("term", 3))}
-    for name, (value, at, flip) in lies.items():
-        ruling = cheat(f"d: {name}", Lie(4, value, at, flip))
+    small = {"dot, one group": (10, 3, Flip("term", 2)), "sum, one block": (14, 1, Flip("term", 3)), "sum, one block combined": (28, 2, Flip("item", 0)),
+             "max": (12, 2, Flip("term", 3)), "argmax": (15, 2, Flip("term", 3)), "chain, kept": (17, 1, Flip("term", 0)), "sum, a block of one": (35, 1, Flip("term", 2048))}
+    large = {"dot, several groups": (5, 1, Flip("term", 4500)), "dot, a block's addition": (5, 1, Flip("group", 5)), "dot, a group's addition": (5, 0, Flip("total", 1)),
+             "sum, several blocks": (6, 0, Flip("term", 4117)), "sum, lane 40": (6, 1, Flip("term", 2088)), "sum, a block combined": (6, 1, Flip("item", 2)),
+             "sum, the blocks combined": (6, 1, Flip("item", 0, 1)), "sum of integers": (10, 0, Flip("term", 69)), "max, long": (7, 0, Flip("term", 2059)),
+             "argmax, long": (8, 0, Flip("term", 1029)), "argmax, the best": (8, 0, Flip("best", 700)), "argmax, both": (8, 0, Flip("both", 900)),
+             "chain, long": (9, 0, Flip("term", 2098)), "chain of integers": (12, 0, Flip("term", 3)), "max of bytes": (11, 0, Flip("term", 3))}
+    for name, world, (value, at, flip) in [(name, SMALL, lie) for name, lie in small.items()] + [(name, FOLDS, lie) for name, lie in large.items()]:
+        ruling = cheat(f"d: {name}", Lie(4, value, at, flip), world)
         assert ruling["claim"] == "d" and ("position" in ruling["at"]), (name, ruling)
         assert flip.what in ("group", "total", "item") or ruling["at"]["position"] == flip.place, (name, ruling)
-    for name, value in (("dot", 19), ("sum", 18), ("max", 20), ("argmax", 15)):
-        assert cheat(f"post: {name} does not end in its element", Lie(4, value, 0))["reason"] == "post"
+    for name, value in (("dot", 5), ("sum", 6), ("max", 7), ("argmax", 8)):
+        assert cheat(f"post: {name} does not end in its element", Lie(4, value, 0), FOLDS)["reason"] == "post"
 
 
 def deep():
@@ -112,7 +112,7 @@ def ends():
     """The state after a step does not follow from its values."""
     nan = np.array([1, np.nan, 2, 3])
     for name, state in (("another number", entry("model/b", np.arange(4))), ("the first is missing", without("kept/04")), ("the last is missing", without("step")),
-                        ("one is missing", without("kept/20")), ("another order", disordered), ("an entry twice", twice)):
+                        ("one is missing", without("kept/15")), ("another order", disordered), ("an entry twice", twice)):
         assert cheat(f"b: {name}", Lie(6, state=state))["claim"] == "b", name
     cheat("f: not finite, another end", Lie(6, state=entry("model/b", nan)))
     world, story = SMALL, table_of(Lie(4, 30, altered=lambda array: np.float32([np.inf, 1, 2, 3])))[1].story
@@ -145,31 +145,90 @@ def ends_of_proofs():
 
 
 def verdicts():
-    proof, story = PROOFS[id(SMALL)], honest()
-    lie = SMALL.story(Lie(4, 10, 1, Flip("term", 1)))
-    refuter = Verdict(SMALL, proof, story, {1: {"recomputed": lie.digest(7).hex()}})
-    table = Table(SMALL, proof, "segment", 1, refuter)
-    assert table.play(Party(SMALL, lie), Party(SMALL, story))["falls"]
+    proof, story = PROOFS[id(FOLDS)], honest(FOLDS)
+    lie = FOLDS.story(Lie(4, 12, 0, Flip("term", 1)))
+    refuter = Verdict(FOLDS, proof, story, {1: {"recomputed": lie.digest(7).hex()}})
+    table = Table(FOLDS, proof, "segment", 1, refuter)
+    assert table.play(Party(FOLDS, lie), Party(FOLDS, story))["falls"]
     case("d: a refutation that is wrong", table.text())
-    right = Proof(SMALL, lie)
-    table = Table(SMALL, right, "segment", 1, Verdict(SMALL, right, story, {1: {"recomputed": story.digest(7).hex()}}))
-    assert not table.play(Party(SMALL, story), Fool(SMALL, story, 10))["falls"]
+    right = Proof(FOLDS, lie)
+    table = Table(FOLDS, right, "segment", 1, Verdict(FOLDS, right, story, {1: {"recomputed": story.digest(7).hex()}}))
+    assert not table.play(Party(FOLDS, story), Fool(FOLDS, story, 12))["falls"]
     case("d: a refutation that is right", table.text())
     for policy in (False, True):
         how = "policy" if policy else "chosen"
-        idle = Verdict(SMALL, proof, story, policy=policy, interior={1: SMALL.story(Lie(3, 29, 2))})
-        table = Table(SMALL, proof, "witness", 1, idle)
-        assert table.play(Party(SMALL, idle.interior[1]), Party(SMALL, story))["falls"]
+        idle = Verdict(FOLDS, proof, story, policy=policy, interior={1: FOLDS.story(Lie(3, 14))})
+        table = Table(FOLDS, proof, "witness", 1, idle)
+        assert table.play(Party(FOLDS, idle.interior[1]), Party(FOLDS, story))["falls"]
         case(f"d: a false witness, {how} draw", table.text())
-        table = Table(SMALL, proof, "witness", 1, idle)
-        assert table.play(Party(SMALL, story), Party(SMALL, story))["reason"] == "post"
+        table = Table(FOLDS, proof, "witness", 1, idle)
+        assert table.play(Party(FOLDS, story), Party(FOLDS, story))["reason"] == "post"
         case(f"post: another state than the witness's, {how} draw", table.text())
-    table = Table(SMALL, proof, "witness", 0, Verdict(SMALL, proof, story))
-    assert not table.play(Party(SMALL, story), Fool(SMALL, story, 29, 3))["falls"]
+    table = Table(FOLDS, proof, "witness", 0, Verdict(FOLDS, proof, story))
+    assert not table.play(Party(FOLDS, story), Fool(FOLDS, story, 13))["falls"]
     case("d: a witness that is right", table.text())
-    table = Table(SMALL, proof, "witness", 1, Verdict(SMALL, proof, story, {1: {"witness": "0" * 64}}))
-    table.play(Party(SMALL, story), Party(SMALL, story))
+    table = Table(FOLDS, proof, "witness", 1, Verdict(FOLDS, proof, story, {1: {"witness": "0" * 64}}))
+    table.play(Party(FOLDS, story), Party(FOLDS, story))
     case("post: no witness", table.text())
+
+
+def diverging():
+    """EXPLODING diverges at step 4, in the segment after one of a single step."""
+    story, step = honest(EXPLODING), 4
+    proof, party = Proof(EXPLODING, story, step), Party(EXPLODING, story)
+    table = Table(EXPLODING, proof, "segment", 2)
+    assert not table.play(party, Fool(EXPLODING, story, 5))["falls"]
+    case("diverging: a step that does", table.text())
+    table = Table(EXPLODING, proof, "segment", 2)
+    fool = Fool(EXPLODING, story, None)
+    ruling = table.play(party, fool, lambda game, say: fool.claim_f(game.last, 1) if say["kind"] == "accept" else say)
+    assert ruling["claim"] == "f" and not ruling["falls"]
+    case("diverging: not finite, as it says", table.text())
+    table = Table(EXPLODING, proof, "segment", 2)
+    assert table.play(party, fool, replace(kind="fault", line=EXPLODING.state_line("model/b")))["reason"] == "malformed"
+    case("malformed: a fault with a line that it has no use for", table.text())
+    table = Table(EXPLODING, proof, "segment", 1)
+    assert table.play(party, Fool(EXPLODING, story, 5))["at"]["step"] == 3 and table.judge.ruling["moves"] == 4
+    case("diverging: the segment of one step before it", table.text())
+    liar = EXPLODING.story(Lie(2, 5, altered=lambda array: np.float32([array[0], np.inf])))
+    false = Proof(EXPLODING, liar, 2)
+    table = Table(EXPLODING, false, "segment", 1)
+    assert table.play(Party(EXPLODING, liar), party)["claim"] == "d" and table.judge.ruling["falls"]
+    case("diverging: a step that does not", table.text())
+    table = Table(EXPLODING, false, "segment", 1, Verdict(EXPLODING, false, liar))
+    assert table.play(Party(EXPLODING, liar), party)["claim"] == "d" and table.judge.ruling["falls"]
+    case("diverging: a row that agrees, and should not", table.text())
+    tame = EXPLODING.story(Lie(step, 5, altered=lambda array: np.float32([array[0], 1])))
+    table = Table(EXPLODING, proof, "segment", 2, Verdict(EXPLODING, proof, story, {2: {"recomputed": tame.digest(step + 1).hex()}}))
+    assert table.play(Party(EXPLODING, tame), party)["claim"] == "d" and table.judge.ruling["falls"]
+    case("diverging: a row that denies it", table.text())
+    row = {"reason": "non-finite", "recomputed": "0" * 64}
+    table = Table(EXPLODING, proof, "segment", 2, Verdict(EXPLODING, proof, story, {2: row}))
+    assert table.judge.ruling == {"at": {"segment": 2, "step": 4}, "falls": True, "last": table.id, "moves": 0, "reason": "post"}
+    case("diverging: a row that objects to what the proof says", table.text())
+    void_divergences(proof, story)
+
+
+def void_divergences(proof, story):
+    """Challenges of a run that diverged that are none."""
+    verdict = Verdict(EXPLODING, proof, story)
+    for name, how in (("an end of the diverging step", {"end": proof.opened(2)}), ("beyond the diverging step", {"segment": 3}),
+                      ("a witness of one step", {"about": "witness", "segment": 1, "verdict": verdict}), ("a diverging step is not final", {"about": "final"})):
+        fields = {"about": "segment", "segment": 2, "verdict": None, **how}
+        text = challenge_of(proof, fields.pop("about"), fields.pop("segment"), fields.pop("verdict"), fields)
+        case(f"refused: {name}", text, "refused")
+
+
+def challenge_of(proof, about, segment, verdict, changes):
+    """A transcript with a challenge in this world, whether or not it is one."""
+    world, start = proof.world, proof.opened(min(segment, 2))
+    fields = {"task": world.task_id, "proof": proof.id, "about": about, "segment": segment, "start": start, **changes}
+    if segment < 2:
+        fields["end"] = proof.opened(segment + 1)
+    if verdict:
+        fields.update(verdict=verdict.id, row=verdict.opened(segment))
+    text, _ = world.sign("challenge", fields, CHALLENGER, [("statement", verdict.id if verdict else proof.id), ("start", start["digest"])])
+    return b"".join(each + b"\n" for each in (world.task_text, proof.text, *([verdict.text] if verdict else []), text))
 
 
 def fools():
@@ -213,8 +272,8 @@ def shortened(text):
 
 def broken():
     """Moves that lose by what they are."""
-    lies = {"map": Lie(4, 33, 600), "dot": Lie(4, 19, 1, Flip("term", 4500)), "max": Lie(4, 20, 0, Flip("term", 2059)), "b": Lie(6, state=entry("model/b", np.arange(4))),
-            "sum": Lie(4, 18, 0, Flip("term", 4117))}
+    lies = {"map": Lie(4, 33, 600), "b": Lie(6, state=entry("model/b", np.arange(4)))}
+    lies_of_folds = {"dot": Lie(4, 5, 1, Flip("term", 4500)), "max": Lie(4, 7, 0, Flip("term", 2059)), "sum": Lie(4, 6, 0, Flip("term", 4117))}
     changes = {
         "post: values beside another root": ("map", replace(kind="values", nodes=spoiled), True),
         "malformed: a value too few": ("map", replace(kind="values", nodes=shortened), True),
@@ -227,7 +286,7 @@ def broken():
         "post: leaves beside their root": ("map", replace(kind="tensor", nodes=spoiled), True),
         "post: another leaf": ("map", replace(kind="leaf", bytes=spoiled), True),
         "post: a shorter leaf": ("map", replace(kind="leaf", bytes=shortened), True),
-        "malformed: no such value": ("map", replace(kind="name", index=66), False),
+        "malformed: no such value": ("map", replace(kind="name", index=len(SMALL.lines)), False),
         "malformed: index below 0": ("map", replace(kind="name", index=-1), False),
         "post: a line that is not the program's": ("map", second_name(lambda line: {**line, "text": line["text"].replace("mul", "add")}), False),
         "post: the line of another value": ("map", second_name(lambda line: evidence.open_line(SMALL.texts, 32)), False),
@@ -251,10 +310,11 @@ def broken():
         "malformed: accepting after an entry": ("b", lambda game, say: {"kind": "accept"} if game.want == "entry" and game.side == "challenger" else say, False),
     }
     for name, (which, change, falls) in changes.items():
-        table, solver = table_of(lies[which])
+        world = FOLDS if which in lies_of_folds else SMALL
+        table, solver = table_of({**lies, **lies_of_folds}[which], world)
         if name == "malformed: an unknown kind":
             change = lambda _, say: {**say, "kind": "tensors"} if say["kind"] == "tensor" else say  # noqa: E731
-        ruling = table.play(solver, Party(SMALL, honest()), change)
+        ruling = table.play(solver, Party(world, honest(world)), change)
         assert ruling["falls"] == falls and name.startswith(ruling.get("claim", ruling["reason"]) if name[0] == "e" else ruling["reason"]), (name, ruling)
         case(name, table.text())
 
@@ -384,7 +444,7 @@ def envelope_of(made):
 
 
 def main():
-    for part in (inputs_and_maps, folds, deep, ends, infinite, ends_of_proofs, verdicts, fools, broken, orders, refused):
+    for part in (inputs_and_maps, folds, deep, ends, infinite, ends_of_proofs, verdicts, diverging, fools, broken, orders, refused):
         part()
     check()
     numbers, cases = {}, []

@@ -1,4 +1,4 @@
-"""What a step and a task cost: dgx-program(5), "Cost", and dgx-money(7), "Estimate"."""
+"""What a step, a task and a proof that diverged cost: dgx-program(5), "Cost", and dgx-money(7), "Estimate"."""
 
 import math
 
@@ -35,24 +35,48 @@ def step_operations(program):
     return sum(line_operations(line) for line in program)
 
 
-def committed_steps(task):
-    """Where the segments begin and end: dgx-protocol(7), "Segments"."""
+def committed_steps(task, diverged=None):
+    """The steps of the committed states, of a run that diverged at that step if one is given: dgx-protocol(7), "Segments"."""
+    if diverged is not None:
+        return [*range(0, diverged, task["checkpoint_every"]), diverged]
     whole, rest = divmod(task["steps"], task["checkpoint_every"])
     count = max(1, whole + 1 if rest >= 2 else whole)
     return [n * task["checkpoint_every"] for n in range(count)] + [task["steps"]]
 
 
-def estimate(task, step_operations):
-    policy, steps = task["policy"], committed_steps(task)
-    count, longest = len(steps) - 1, max(end - start for start, end in zip(steps, steps[1:]))
-    drawn = min(count, max(1, -(-count * policy["sample_ppm"] // 10**6)))
-    made = {"step_operations": step_operations, "train": task["steps"] * step_operations,
-            "prove": 8 * task["caps"]["bytes"] * (count + 1),
-            "verify": drawn * longest * step_operations}
+def steps_of_proof(task, proof):
+    return committed_steps(task, proof["steps"] if proof["diverged"] else None)
+
+
+def drawn_count(task, segments):
+    return min(segments, max(1, -(-segments * task["policy"]["sample_ppm"] // 10**6)))
+
+
+def work(task, step_operations, trained, committed, checked):
+    """Work and pay for `trained` steps, states at the steps `committed`, and a draw of their segments, with `checked` steps beside it."""
+    policy, count = task["policy"], len(committed) - 1
+    longest = max((end - start for start, end in zip(committed, committed[1:])), default=0)
+    made = {"step_operations": step_operations, "train": trained * step_operations, "prove": 8 * task["caps"]["bytes"] * (count + 1),
+            "verify": (drawn_count(task, count) * longest + checked) * step_operations}
     made["reward"] = task["price"] * (made["train"] + made["prove"]) // 10**9
     made["fee"] = policy["verifier_fee"] + task["price"] * made["verify"] // 10**9
     made["tax"] = made["reward"] * policy["jackpot_tax_ppm"] // 10**6
     made["treasury"] = made["reward"] * policy["treasury_ppm"] // 10**6
-    made["margin"] = (made["reward"] + made["fee"]) * policy["margin_ppm"] // 10**6
+    return made
+
+
+def estimate(task, step_operations):
+    made = work(task, step_operations, task["steps"], committed_steps(task), 0)
+    made["margin"] = (made["reward"] + made["fee"]) * task["policy"]["margin_ppm"] // 10**6
     made["escrow"] = made["reward"] + made["fee"] + made["tax"] + made["treasury"] + made["margin"]
     return made
+
+
+def worth(task, proof):
+    """Reward, fee, tax and treasury of a proof: the task's, or of what was done until it diverged."""
+    of_task, parts = task["estimate"], ("reward", "fee", "tax", "treasury")
+    if not proof["diverged"]:
+        return {part: of_task[part] for part in parts}
+    made = work(task, of_task["step_operations"], proof["steps"] + 1, steps_of_proof(task, proof), 1)
+    made["fee"] = min(made["fee"], of_task["fee"])
+    return {part: made[part] for part in parts}

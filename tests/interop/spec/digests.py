@@ -5,6 +5,8 @@ import struct
 
 TYPE_BYTES = {"<f4": 1, "<i8": 2, "|u1": 3}
 LEAF_BYTES = 1024
+# Stands for the state after a diverging step: dgx-protocol(7), "Segments".
+DIVERGED = hashlib.sha256(b"dgx-diverged").digest()
 
 
 def sha(data):

@@ -71,19 +71,24 @@ class Transcript:
         for statement in filter(None, (self.verdict, self.beacon, self.challenge)):
             require(statement.predicate["proof"] == self.proof.id, "another proof")
         require(says.get("verdict") == (self.verdict.id if self.verdict else None), "another verdict")
-        self.steps = cost.committed_steps(self.task.predicate)
+        right = proof["steps"] < self.task.predicate["steps"] if proof["diverged"] else proof["steps"] == self.task.predicate["steps"]
+        require(right, "the proof has other steps")
+        self.steps = cost.steps_of_proof(self.task.predicate, proof)
         count = len(self.steps)
-        require(proof["steps"] == self.task.predicate["steps"] and proof["states"]["count"] == count, "the proof has other steps or states")
+        require(proof["states"]["count"] == count, "the proof has other states")
         require(self.is_loss(proof["loss"], proof["final"]), "a loss that is not the final state's")
         self.about, self.segment = says["about"], says["segment"]
-        require(self.segment < (count if self.about == "chunk" else count - 1), "no such segment")
+        require(self.segment < (count if self.about == "chunk" or proof["diverged"] else count - 1), "no such segment")
+        self.diverging = self.about != "chunk" and self.segment == count - 1
+        require(("end" in says) == (self.about != "chunk" and not self.diverging), "an end that is not its own")
         require((self.about == "witness") <= (self.verdict is not None), "a witness without a verdict")
         require(self.about in ("segment", "witness", "row") or self.verdict is None, "only of a proof")
         require(self.about != "row" or self.verdict is not None and self.verdict.predicate["draw"] == "policy", "no verdict of the policy's draw")
         require(self.about != "initial" or self.segment == 0, "initial is segment 0")
         require(self.about != "final" or self.segment == count - 2, "final is the last segment")
         self.start = self.committed(says["start"], self.segment)
-        self.end = self.committed(says["end"], self.segment + 1) if "end" in says else None
+        self.end = self.committed(says["end"], self.segment + 1) if "end" in says else digests.DIVERGED
+        require(self.about != "witness" or not self.is_one_step(), "a witness of one step")
         self.row = self.opened_row(says["row"]) if self.verdict and self.about != "row" else None
         self.place = self.place_among_drawn() if self.about == "row" else None
         try:
@@ -112,14 +117,26 @@ class Transcript:
     def place_among_drawn(self):
         require(self.beacon is not None and self.beacon.id == self.verdict.predicate["beacon"], "the beacon is missing")
         count = len(self.steps) - 1
-        wanted = min(count, max(1, -(-count * self.task.predicate["policy"]["sample_ppm"] // 10**6)))
+        wanted = cost.drawn_count(self.task.predicate, count)
         drawn = answers.draw(bytes.fromhex(self.beacon.predicate["value"]), bytes.fromhex(self.proof.id), bytes.fromhex(self.defender), count, wanted)
+        drawn += [count] if self.proof.predicate["diverged"] else []
         require(self.segment in drawn, "a segment that is not drawn")
         return drawn.index(self.segment)
 
+    def bounds(self):
+        """The steps of the states before and after; there is none after a last state."""
+        first = self.steps[self.segment]
+        return (first, first + 1) if self.diverging else (*self.steps[self.segment:self.segment + 2], None)[:2]
+
+    def is_one_step(self):
+        first, last = self.bounds()
+        return last == first + 1
+
     def witnessed_step(self):
-        """dgx-protocol(7), "Witness"."""
-        verdict, (first, last) = self.verdict.predicate, self.steps[self.segment:self.segment + 2]
+        """dgx-protocol(7), "Witness". None of a segment of one step."""
+        verdict, (first, last) = self.verdict.predicate, self.bounds()
+        if self.is_one_step():
+            return None
         value = bytes(32)
         if "beacon" in verdict:
             require(self.beacon is not None and self.beacon.id == verdict["beacon"], "the beacon is missing")
@@ -130,13 +147,14 @@ class Transcript:
 
     def game(self):
         """The game as it begins."""
-        first, last = (*self.steps[self.segment:self.segment + 2], None)[:2]
-        made = Game(self.task.predicate, self.about, self.segment, first, last, self.start, self.end)
+        first, last = self.bounds()
+        made = Game(self.task.predicate, self.about, self.segment, first, last, self.start, self.end, diverging=self.diverging)
         made.demanded = self.demanded
         made.defender_id = bytes.fromhex(self.defender)
         if self.about in ("row", "witness"):
             made.asked = {"verdict": self.verdict.predicate, "step": self.witnessed_step(), "place": self.place}
-        if self.row:
+        self.is_false = bool(self.row) and made.is_false_on_its_face(self.row, self.end)
+        if self.row and not self.is_false:
             made.follow(self.row, self.about == "witness")
         return made
 
@@ -160,7 +178,7 @@ class Judge:
         if transcript.decided_at_once() is not None:
             self.end(transcript.decided_at_once(), "claim", "g")
             return
-        if transcript.row and transcript.row["expected"] != transcript.end.hex():
+        if transcript.is_false:
             self.end(True, "post")
             return
         self.rules = self.game.play()

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 
-from . import answers, claims, digests, evidence, trees
+from . import answers, claims, digests, evidence, forms, trees
 from .evidence import Unproven, decoded, digest_list, is_integer
 from .running import Contradiction
 
@@ -49,19 +49,23 @@ def form(function, *operands):
 
 
 class Game:
-    """`first`, `last`: the steps before and after; `before`, `after`: the states' digests there; `after` None: shown first, `witness` binds it."""
+    """`first`, `last`: the steps before and after; `before`, `after`: the states' digests there; `after` None: shown first, `witness` binds it.
+    Of the diverging step `after` is the diverged end until a state is shown."""
 
-    def __init__(self, task, about, segment, first, last, before, after, witness=None, defender_id=None):
+    def __init__(self, task, about, segment, first, last, before, after, witness=None, defender_id=None, diverging=False):
         self.task, self.program, self.about = task, task["program"], about
         self.first, self.last, self.before, self.after = first, last, before, after
         self.witness, self.defender_id = witness, defender_id
         self.at = {"segment": segment}
-        self.reason, self.excused = None, None  # of a row that was not replayed; the state it says is not finite
+        self.diverging = diverging
+        # Why nothing is recomputed: a row's reason, or that the step diverges; and the state that is said not to be finite.
+        self.reason, self.excused = "non-finite" if diverging else None, None
         self.demanded, self.asked = None, None  # a chunk, a row
         self.side, self.want = DEFENDER, None
         self.tree, self.lists = None, {}  # the tree in which we descend, and what was shown of each: by tree and node
         self.shown = self.node = self.table = self.line = self.list = self.numbers = None
         self.entry = self.entry_index = self.entries_root = self.entries_count = None
+        self.one_step_left()
 
     def ask(self, want, *kinds):
         """The next move of the defender, checked for its fields; `kinds` are (name, fields) alternatives."""
@@ -86,14 +90,13 @@ class Game:
             yield from self.row()
         if self.reason:
             yield from self.fault()
-        self.one_step_left()
         if self.after is None:
             yield from self.interior()
         yield from self.states()
         yield from self.values()
 
     def one_step_left(self):
-        if self.last - self.first == 1:
+        if self.about in ("segment", "witness", "row") and self.last - self.first == 1:
             self.at["step"] = self.first
 
     def row(self):
@@ -106,15 +109,23 @@ class Game:
         except Unproven as error:
             raise Lost("post") from error
         row = say["row"]
-        self.shown = [row["recomputed"], row["witness"]] if row["reason"] in ("equal", "digest") else [row["reason"]]
+        played = row["reason"] in ("equal", "digest") and self.last - self.first > 1
+        self.shown = [row["recomputed"], row["witness"]] if played else [row["recomputed"]]
         say = yield from self.answer("row", ("name", ["index"]))
         self.follow(row, self.named(say))
+
+    def is_false_on_its_face(self, row, end):
+        """Another end than the proof's; or an objection that says what the proof says."""
+        return row["expected"] != end.hex() or (self.diverging and row["reason"] == "non-finite")
 
     def follow(self, row, about_witness):
         """What a row says is now what is disputed."""
         self.after, self.reason = bytes.fromhex(row["recomputed"]), row["reason"] if row["reason"] not in ("equal", "digest") else None
+        if self.diverging and row["agrees"]:
+            self.reason = "non-finite"
         if about_witness:
             self.last, self.after, self.witness = self.asked["step"], None, bytes.fromhex(row["witness"])
+            self.one_step_left()
 
     def interior(self):
         say = yield from self.ask("interior", ("interior", ["digest"]))
@@ -178,7 +189,7 @@ class Game:
         yield from self.entries()
 
     def judge(self, claim, say, function):
-        malformed(say["claim"] != claim)
+        malformed(say["claim"] != claim or not forms.is_right(say))
         if "index" in say:
             self.named(say)
         try:
@@ -324,8 +335,9 @@ class Game:
         raise Answered
 
     def fault(self):
-        """Against a row that was not replayed."""
+        """For a row that was not replayed, or for the diverging step."""
         say = yield from self.ask("fault", *(("fault", names) for names in answers.FAULTS[self.reason]))
+        malformed(not forms.is_right(say))
         try:
             post(not answers.fault_is_shown(self, say))
         except (Unproven, KeyError) as error:

@@ -8,7 +8,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from . import cost, digests, dispute, evidence, players, statements, trees, written
+from . import answers, cost, digests, dispute, evidence, players, statements, trees, written
 
 def key_of(name):
     return Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"a key of the interop tests: " + name.encode()).digest())
@@ -66,15 +66,16 @@ def ending(word):
 
 
 class Proof:
-    """A solver's, of his story; `claims` are fields that differ from it."""
+    """A solver's, of his story until it ends or, at step `diverged`, is said to diverge; `claims` are fields that differ from it."""
 
-    def __init__(self, world, story, **claims):
-        self.world, self.story = world, story
-        self.digests = [story.digest(step) for step in world.steps]
+    def __init__(self, world, story, diverged=None, **claims):
+        self.world, self.story, self.diverged = world, story, diverged is not None
+        self.steps = cost.committed_steps(world.task, diverged)
+        self.digests = [story.digest(step) for step in self.steps]
         self.leaves = [digests.leaf(b"\x04" + digest) for digest in self.digests]
         self.fields = {"task": world.task_id, "states": {"count": len(self.leaves), "root": digests.root(self.leaves).hex()},
-                       "initial": self.digests[0].hex(), "final": self.digests[-1].hex(), "steps": world.task["steps"], "diverged": False,
-                       **self.end_of(story, world.steps[-1]), **claims}
+                       "initial": self.digests[0].hex(), "final": self.digests[-1].hex(), "steps": self.steps[-1], "diverged": self.diverged,
+                       **self.end_of(story, self.steps[-1]), **claims}
         self.text, self.id = world.sign("proof", self.fields, SOLVER, [
             ("states", self.fields["states"]["root"]), ("initial", self.fields["initial"]), ("final", self.fields["final"])])
 
@@ -87,20 +88,33 @@ class Proof:
     def opened(self, index):
         return {"digest": self.digests[index].hex(), "path": evidence.listed(trees.path(index, self.leaves))}
 
+    def segments(self):
+        """How many can be replayed, the diverging step included."""
+        return len(self.steps) - 1 + self.diverged
+
+    def is_diverging(self, segment):
+        return segment == len(self.steps) - 1
+
+    def end(self, segment):
+        """What a row expects."""
+        return digests.DIVERGED if self.is_diverging(segment) else self.digests[segment + 1]
+
 
 class Verdict:
-    """A verifier's, of all segments or of `only` one; `changes` maps a segment to fields of its row, `interior` one to the state digest that its witness shows."""
+    """A verifier's, of all segments, of `only` one, or of those `drawn`; `changes` maps a segment to fields of its row, `interior` one to the story that its
+    witness shows."""
 
-    def __init__(self, world, proof, honest, changes=None, policy=False, interior=None, only=None):
+    def __init__(self, world, proof, honest, changes=None, policy=False, interior=None, only=None, drawn=False):
         self.world, self.proof, self.interior, self.beacon_text, self.beacon = world, proof, interior or {}, None, None
         if policy:
             self.reveal()
-        rows = [self.row(segment, honest, (changes or {}).get(segment, {})) for segment in range(len(world.steps) - 1) if only in (None, segment)]
+        self.segments = self.draw() if drawn else [segment for segment in range(proof.segments()) if only in (None, segment)]
+        rows = [self.row(segment, honest, (changes or {}).get(segment, {})) for segment in self.segments]
         self.rows = rows
         self.leaves = [digests.leaf(statements.canonical(row)) for row in rows]
         wrong = [row for row in rows if not row["agrees"]]
         fields = {"task": world.task_id, "proof": proof.id, "draw": "policy" if policy else "chosen", "outcome": "refuted" if wrong else "accepted",
-                  "segments": len(world.steps) - 1, "replayed": len(rows), "rows": {"count": len(rows), "root": digests.root(self.leaves).hex()}, "work": 1,
+                  "segments": proof.segments(), "replayed": len(rows), "rows": {"count": len(rows), "root": digests.root(self.leaves).hex()}, "work": 1,
                   "miss_probability": {"one_percent": "0", "one_segment": "0", "ten_percent": "0"}, "nonce": "5a" * 32}
         if policy:
             fields["beacon"] = self.beacon["id"]
@@ -115,23 +129,34 @@ class Verdict:
         self.beacon_text, made = self.world.sign("beacon", fields, VERIFIER, [("proof", self.proof.id), ("commitment", commitment)])
         self.beacon = {"id": made, "value": value}
 
-    def witnessed(self, segment):
-        first, last = self.world.steps[segment:segment + 2]
+    def draw(self):
+        """The policy's, and the diverging step."""
+        count = len(self.proof.steps) - 1
+        found = answers.draw(self.beacon["value"], bytes.fromhex(self.proof.id), bytes.fromhex(key_id(VERIFIER)), count, cost.drawn_count(self.world.task, count))
+        return found + [count] * self.proof.diverged
+
+    def witness(self, segment, story):
+        """Zero of a segment of one step."""
+        first, last = (*self.proof.steps[segment:segment + 2], None)[:2]
+        if last in (None, first + 1):
+            return "0" * 64
+        shown = story.digest(self.witnessed(segment, first, last))
+        return digests.sha(b"dgx-witness" + bytes.fromhex(key_id(VERIFIER)) + shown).hex()
+
+    def witnessed(self, segment, first, last):
         value = self.beacon["value"] if self.beacon else bytes(32)
         drawn = digests.sha(b"dgx-interior" + value + bytes.fromhex(self.proof.id) + bytes.fromhex(key_id(VERIFIER)) + segment.to_bytes(8, "big"))
         return first + 1 + int.from_bytes(drawn[:8], "big") % (last - first - 1)
 
     def row(self, segment, honest, changes):
-        expected = self.proof.digests[segment + 1].hex()
-        shown = self.interior.get(segment, honest).digest(self.witnessed(segment))
-        row = {"expected": expected, "index": segment, "recomputed": expected,
-               "witness": digests.sha(b"dgx-witness" + bytes.fromhex(key_id(VERIFIER)) + shown).hex(), **changes}
+        expected = self.proof.end(segment).hex()
+        row = {"expected": expected, "index": segment, "recomputed": expected, "witness": self.witness(segment, self.interior.get(segment, honest)), **changes}
         row["agrees"] = row["expected"] == row["recomputed"]
         return {"reason": "equal" if row["agrees"] else "digest", **row}
 
     def opened(self, segment):
-        """The row of a segment, if all have one; else the n-th."""
-        return {"index": segment, "path": evidence.listed(trees.path(segment, self.leaves)), "row": self.rows[segment]}
+        place = self.segments.index(segment)
+        return {"index": place, "path": evidence.listed(trees.path(place, self.leaves)), "row": self.rows[place]}
 
 
 class Table:
@@ -143,7 +168,7 @@ class Table:
         fields = {"task": world.task_id, "proof": proof.id, "about": about, "segment": segment, "start": proof.opened(segment)}
         if chunk:
             fields["chunk"] = chunk
-        else:
+        elif not proof.is_diverging(segment):
             fields["end"] = proof.opened(segment + 1)
         if verdict:
             fields.update(verdict=verdict.id, **({} if about == "row" else {"row": verdict.opened(segment)}))

@@ -64,7 +64,7 @@ class Story:
         world, table = self.world, []
         for number, fields in enumerate(world.lines):
             if fields["k"] == "input":
-                value = program.input_value(fields, world.task, self.states[step], world.data, step)
+                value = program.input_value(fields, world.task, self.state(step), world.data, step)
             else:
                 value = program.Line(fields, table).value()
             table.append(np.ascontiguousarray(value).reshape(fields["s"]))

@@ -1,8 +1,9 @@
 """Small tasks to dispute about. `small` has every kind of line, folds of one block and of several; `long` has a segment of many steps; `wide` has
-trees of more than 256 leaves: of values, of a value's numbers, of a state's entries."""
+trees of more than 256 leaves: of values, of a value's numbers, of a state's entries; `folds` has large folds alone; `exploding` diverges."""
 
 import numpy as np
 
+from . import inputs as derived
 from .games import World
 
 OPTIMIZER = {"kind": "sgd", "lr": "0x1p-7", "momentum": "0x0p0", "nesterov": False, "weight_decay": "0x0p0"}
@@ -71,7 +72,18 @@ def large_folds(made):
     made.add("map", "f32", [3, 4], x=["4[i0,2*i1-1]?-0x0p0", "11[i0,(i1-1)/2]?0x1p0"], do=["fma x0 x1 0x1p-3"])
 
 
-def small():
+def keep(made, values):
+    """Entries that these values become, so that whatever is wrong in a step is in the state after it; of the state that begins the run."""
+    state = {}
+    for value in values:
+        line = made.lines[value]
+        made.source(line["t"], line["s"], f"state kept/{value:02}", next=value)
+        state[f"kept/{value:02}"] = np.zeros(line["s"], TYPES[line["t"]])
+    return state
+
+
+def small(poisoned=None, kept=(*range(4, 29), *range(33, 37))):
+    """At step `poisoned` a sample is drawn whose numbers are too large for it."""
     made = Lines()
     inputs(made)
     small_folds(made)
@@ -88,10 +100,32 @@ def small():
     numbers = np.random.default_rng(6)
     state = {"loss": np.zeros([], "<f4"), "model/a": numbers.normal(size=(5, 4)).astype("<f4"), "model/b": numbers.normal(size=4).astype("<f4"),
              "step": np.zeros([], "<i8")}
-    for value in [*range(4, 29), *range(33, 37)]:  # so that whatever is wrong in a step is in the state after it
-        line = made.lines[value]
-        made.source(line["t"], line["s"], f"state kept/{value:02}", next=value)
-        state[f"kept/{value:02}"] = np.zeros(line["s"], TYPES[line["t"]])
+    state.update(keep(made, kept))
+    task, samples = options(3, 7, 3), data()
+    if poisoned is not None:
+        samples["x"][derived.batch_indices(int(task["seed"]), 64, 3, poisoned)[1]] = 3e38
+    return World(made.lines, EVALUATION, samples, state, task)
+
+
+def folds():
+    """Large folds alone, as those of `small`, so that what is shown of a step is short."""
+    made = Lines()
+    made.source("f32", [], "state loss", next=13)
+    made.source("i64", [], "state step", next=14)
+    made.source("f32", [3, 5], "batch x")
+    made.source("i64", [3], "batch y")
+    made.source("u8", [4], "constant", of=["1", "2", "250", "7"])
+    made.add("dot", "f32", [2], f=[4600], x=["2[i0,k0//920]", "2[2,k0//920]"])
+    made.add("sum", "f32", [2], f=[4120], x=["2[i0,0]"], do=["f32 k0", "fma t0 0x1.8p-9 x0", "sin t1"])
+    made.add("max", "f32", [], f=[2060], x=["2[1,0]"], do=["f32 k0", "mul t0 x0", "sin t1"])
+    made.add("argmax", "i64", [], f=[1030], x=[], do=["mul k0 7919", "imod t0 2503"])
+    made.add("chain", "f32", [], f=[2100], init="x0", x=["2[0,0]", "2[0,2]"], do=["fma acc -0x1p-2 x1"])
+    made.add("sum", "i64", [], f=[70], x=["3[0]"], do=["mul k0 k0", "add t0 x0"])
+    made.add("max", "u8", [], f=[4], x=["4[k0]"])
+    made.add("chain", "i64", [], f=[4], init="3", x=["4[k0]"], do=["mul acc x0", "imod t0 1009"])
+    made.add("map", "f32", [], x=["7[]"])
+    made.add("map", "i64", [], x=["1[]"], do=["add x0 1"])
+    state = {"loss": np.zeros([], "<f4"), "step": np.zeros([], "<i8"), **keep(made, range(5, 13))}
     return World(made.lines, EVALUATION, data(), state, options(3, 7, 3))
 
 
@@ -107,6 +141,20 @@ def long():
     made.add("map", "i64", [], x=["2[]"], do=["add x0 1"])
     state = {"loss": np.zeros([], "<f4"), "model/b": np.ones(2, "<f4"), "step": np.zeros([], "<i8")}
     return World(made.lines, EVALUATION, data(), state, options(3, 600, 600))
+
+
+def exploding():
+    """Step 4 of 7 gives a state that is not finite: b is 2^30 times what it was, and a little. The states committed before are at steps 0, 3 and 4."""
+    made = Lines()
+    made.source("f32", [], "state loss", next=4)
+    made.source("f32", [2], "state model/b", next=5)
+    made.source("i64", [], "state step", next=6)
+    made.source("f32", [3, 5], "batch x")
+    made.add("map", "f32", [], x=["3[2,4]"])
+    made.add("map", "f32", [2], x=["1[i0]", "3[1,i0]"], do=["fma x0 0x1p30 x1"])
+    made.add("map", "i64", [], x=["2[]"], do=["add x0 1"])
+    state = {"loss": np.zeros([], "<f4"), "model/b": np.ones(2, "<f4"), "step": np.zeros([], "<i8")}
+    return World(made.lines, EVALUATION, data(), state, options(3, 7, 3))
 
 
 def wide():
