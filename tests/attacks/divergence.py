@@ -36,8 +36,9 @@ class Task(Market):
         self.data = data
         self.run("dgx-submit", "--data", data, "--model", "mlp:4-1", "--loss", "mse", "--optimizer", "sgd:lr=0.01", "--batch", 1, "--steps", STEPS,
                  "--checkpoint-every", EVERY, "--seed", seed, "--price", self.price, "--ledger", self.ledger, "--key", "submitter.pem", "-o", f"{task}.json")
-        self.run("dgx-verify", "beacon", f"{task}.json", "--key", "verifier.pem", "-o", f"{task}.commit.json")
-        self.run("dgx-settle", "make", "assign", f"{task}.json", "--about", f"{task}.commit.json", "--key", "solver.pem", "-o", f"{task}.assign.json")
+        self.run("dgx-verify", "beacon", f"{task}.json", "--segment-milliseconds", "1", "--key", "verifier.pem", "-o", f"{task}.commit.json")
+        self.run("dgx-settle", "make", "assign", f"{task}.json", "--about", f"{task}.commit.json", "--set", "segment_milliseconds=1", "--key",
+                 "solver.pem", "-o", f"{task}.assign.json")
         self.append(f"{task}.json", f"{task}.commit.json", f"{task}.assign.json")
 
     def train(self, task, *options, exit_code=DIVERGED):
