@@ -127,7 +127,7 @@ struct Train {
     }
     if (!result.divergence.empty()) {
       out.field("diverged", true);
-      out.warning(result.divergence + ": the run diverged, and ends there; dgx-prove proves it as it is");
+      out.warning(result.divergence + ": the run diverged, and ends there; dgx-prove proves it as it is. A smaller learning rate or --clip-norm keeps training finite");
       return cli::Verdict::kDiverged;
     }
     if (result.drill_changed_nothing) {
