@@ -40,12 +40,27 @@ struct Session {
 
   /// The ledger's head now, as its next entry; it records a pause if there was one.
   [[nodiscard]] Result<Signed<Body>> log_clock(const LedgerWriter& options, std::int64_t now) {
+    DGX_CHECK(check_jump(options, now));
     manifest::TreeHead head = ledger::tree_head(writer.log(), now);
     head.pause = market.is_pause(now);
     if (head.pause && !options.after_pause) return silent(now - writer.log().now());
     DGX_TRY(Signed<Body> statement, manifest::seal_any(head, key));
     DGX_CHECK(market.apply(statement, now));
     return statement;
+  }
+
+  /// A clock far ahead in a ledger in which nothing waits would take its time along for good.
+  [[nodiscard]] Status check_jump(const LedgerWriter& options, std::int64_t now) const {
+    constexpr std::int64_t kDay = 24 * std::int64_t{3'600'000};
+    const std::int64_t gap = now - writer.log().now();
+    if (options.after_pause || gap <= 30 * kDay) return {};
+    return usage_error(fmt::format("the ledger's last receipt is {} days old", gap / kDay),
+                       "if the clock is right, --after-pause says so");
+  }
+
+  /// Whether the clock stands so far behind the last receipt that the ledger's time stands, too.
+  [[nodiscard]] bool is_behind(const LedgerWriter& options) const {
+    return options.clock() + protocol::heartbeat_ms(*market.policy()) < writer.log().now();
   }
 
  private:
@@ -211,8 +226,19 @@ namespace {
 
 using Files = std::vector<std::vector<Result<Incoming>>>;
 
-Result<Appended> append_to(Session& session, const LedgerWriter& options, Files files, OnRefusal on_refusal) {
+/// No money is locked while no deadline could pass.
+Status check_time_passes(const Result<Incoming>& item, bool behind) {
+  const bool locks = is_kind(item, manifest::Kind::kTask) || is_kind(item, manifest::Kind::kBeaconCommitment) ||
+                     is_kind(item, manifest::Kind::kAssign) || is_kind(item, manifest::Kind::kChallenge);
+  if (!behind || !locks) return {};
+  return within(item->where, usage_error("the clock is behind the ledger's last receipt: no deadline would pass",
+                                         "set the clock, or wait until it has come there"));
+}
+
+Result<Appended> append_to(Session& session, const LedgerWriter& options, Files files, OnRefusal on_refusal,
+                           bool behind = false) {
   const std::int64_t now = session.time(options);
+  DGX_CHECK(session.check_jump(options, now));
   Batch batch(session, now);
   if (session.market.is_pause(now)) {
     DGX_TRY(Signed<Body> clock, session.log_clock(options, now));
@@ -226,7 +252,8 @@ Result<Appended> append_to(Session& session, const LedgerWriter& options, Files 
         ++out.skipped;
         continue;
       }
-      Status status = take(batch, std::move(item));
+      Status status = check_time_passes(item, behind);
+      if (status.ok()) status = take(batch, std::move(item));
       if (status.ok()) continue;
       if (on_refusal == OnRefusal::kAppendNone) return std::move(status).error();
       out.refused.push_back(std::move(status).error());
@@ -239,7 +266,8 @@ Result<Appended> append_to(Session& session, const LedgerWriter& options, Files 
 
 Result<Appended> append_now(const LedgerWriter& options, Files files, OnRefusal on_refusal) {
   DGX_TRY(Session session, Session::open(options));
-  return append_to(session, options, std::move(files), on_refusal);
+  const bool behind = session.is_behind(options);
+  return append_to(session, options, std::move(files), on_refusal, behind);
 }
 
 /// A statement, and what was fetched of what it speaks of, if it needs that.

@@ -97,6 +97,28 @@ TEST_CASE("a clock that goes back does not take the ledger's time back") {
   CHECK(jobs::sign_head(market.writer)->body.milliseconds == 1'000'500);
 }
 
+TEST_CASE("no money is locked in a ledger whose time is ahead of the clock") {
+  Market market;
+  REQUIRE(market.log({market.deposit()}).ok());
+  constexpr std::int64_t kDay = 24 * 3'600'000;
+  market.now += 30 * kDay;
+  REQUIRE(market.log({market.deposit("in time")}).ok());
+  market.now += 30 * kDay + 1;
+  const auto status = market.log({market.deposit("far ahead")});
+  REQUIRE_FALSE(status.ok());
+  CHECK(status.error().message == "the ledger's last receipt is 30 days old");
+  CHECK(jobs::run_ledger(market.writer, {}).error().code == ErrorCode::kUsage);
+  market.writer.after_pause = true;
+  REQUIRE(market.log({market.deposit("far ahead")}).ok());
+  market.writer.after_pause = false;
+  market.now -= kDay;  // it was wrong
+  const auto refused = market.log({market.task()});
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().code == ErrorCode::kUsage);
+  CHECK(refused.error().message.find("no deadline would pass") != std::string::npos);
+  CHECK(market.log({market.withdrawal(2'000)}).ok());
+}
+
 TEST_CASE("what waits for a fetch has the time at which it was handed in, or the last receipt's") {
   Market market;
   const Signed<Body> task = market.task();
