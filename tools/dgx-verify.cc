@@ -39,8 +39,9 @@ void print_disagreements(cli::Out& out, const std::vector<manifest::VerdictRow>&
   for (const auto& row : rows) {
     if (row.agrees || ++shown > kMostShown) continue;
     const bool computed = row.reason == manifest::RowReason::kDigest;
-    out.line("segment " + std::to_string(row.index) + ": the proof says " + row.expected.brief() +
-             ", a replay gives " +
+    const bool diverges = row.expected == manifest::diverged_end();
+    out.line("segment " + std::to_string(row.index) + ": the proof says " +
+             (diverges ? "that it diverges" : row.expected.brief()) + ", a replay gives " +
              (computed ? row.recomputed.brief() : "nothing: " + std::string(manifest::name_of(row.reason))));
   }
   if (shown > kMostShown) out.line("and " + std::to_string(shown - kMostShown) + " more");

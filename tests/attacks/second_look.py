@@ -153,7 +153,7 @@ class Market:
     def make(self, make, who, **options):
         """One of the statements of statements.py."""
         known = {"task": None, "offer": None, "proof": None, "beacon": None, "ledger": None, "policy": None, "segments": None, "bad_from": None,
-                 "secret_suffix": "", "name": "tiny", "extra_reward": 0, "unknown_field": False, "key": key_of(who)}
+                 "secret_suffix": "", "name": "tiny", "extra_reward": 0, "milliseconds": 1, "unknown_field": False, "key": key_of(who)}
         files = {k: str(self.path(self.put(v))) if k in ("task", "offer", "proof", "beacon") else v for k, v in options.items()}
         text = io.StringIO()
         with contextlib.redirect_stdout(text):
@@ -177,7 +177,7 @@ class Market:
         self.log(self.opening(self.beacon))
 
     def assign(self, who):
-        return seal("assign", {"task": sid(self.task), "commitment": sid(self.offer), "dataset": st.sha("dataset"), "initial": st.sha("initial")},
+        return seal("assign", {"task": sid(self.task), "commitment": sid(self.offer), "dataset": st.sha("dataset"), "initial": st.sha("initial"), "segment_milliseconds": 1},
                     [("task", sid(self.task)), ("commitment", sid(self.offer))], who)
 
     def opening(self, after, location="opening"):
@@ -192,7 +192,7 @@ class Market:
         """Of a chosen draw of one row."""
         root = st.root_of([hashlib.sha256(b"\0" + st.canonical(row)).digest()]).hex()
         predicate = {"task": sid(self.task), "proof": sid(self.proof), "draw": "chosen", "outcome": "refuted", "segments": st.SEGMENTS, "replayed": 1,
-                     "rows": {"count": 1, "root": root}, "work": 10000, "first_disagreement": row, "nonce": st.sha("nonce"),
+                     "rows": {"count": 1, "root": root}, "work": st.EVERY * st.STEP_OPERATIONS, "first_disagreement": row, "nonce": st.sha("nonce"),
                      "miss_probability": {"one_segment": "0.9", "one_percent": "0.9", "ten_percent": "0.9"}} | changes
         return seal("verdict", predicate, [("proof", sid(self.proof)), ("rows", root)], "verifier")
 
@@ -321,17 +321,20 @@ def overturned(programs):
 
 
 def inflated_work(programs):
-    """A true refutation of one segment that states work of 2^53: the estimate's fee, and no more."""
+    """A true refutation of one segment that states work of 2^53 is refused; with the segment's own it has its price."""
     market = Market(programs, "inflated", window_reveal_ms=60000, window_challenge_ms=800)
     market.begin(bad_from=4, upto="proved")
     honest = st.states_of(sid(market.task), None)[5]
-    market.append(market.refutation(market.row(4, recomputed=honest), work=1 << 53))
+    market.refused(market.refutation(market.row(4, recomputed=honest), work=1 << 53), exit_code=REFUSED)
+    work = st.EVERY * st.STEP_OPERATIONS
+    market.append(market.refutation(market.row(4, recomputed=honest), work=work))
     market.log(market.opening(market.proof))
     reason = market.settle(1.5)
     estimate = body(market.task)["estimate"]
-    left = BOND + estimate["reward"] // 5 - estimate["tax"] - estimate["fee"]
+    fee = min(estimate["fee"], market.policy["verifier_fee"] + st.PRICE * work // 10**9)
+    left = BOND + estimate["reward"] // 5 - estimate["tax"] - fee
     check("it ends in refuted", reason == "refuted", reason)
-    check("the fee is the estimate's", market.has("verifier") == PURSE + estimate["fee"] + left // 4 // 2, (market.balances(), estimate))
+    check("the fee is that of the segment", market.has("verifier") == PURSE + fee + left // 4 // 2, (market.balances(), estimate))
     check("the cheat has lost the bond", market.has("solver") == PURSE - BOND - estimate["reward"] // 5)
     check("no money is made", sum(market.balances().values()) == 3 * PURSE)
 

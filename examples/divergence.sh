@@ -1,0 +1,95 @@
+#!/bin/sh
+# A training that diverges, in a market: the learning rate is too high, the run ends where its numbers do, and everybody is paid for what was
+# done. Then a solver who says so of a training that does not diverge is led to one scalar operation and convicted. Takes seconds; leaves
+# everything in build/divergence.
+#
+#   sh examples/divergence.sh              with the programs of build/release
+#   DGX_BIN=DIR sh examples/divergence.sh  with others
+set -eu
+cd "$(dirname "$0")/.."
+PATH=${DGX_BIN:-$PWD/build/release/bin}:$PATH
+rm -rf build/divergence
+mkdir -p build/divergence/store
+cd build/divergence
+
+say() { printf '\n%s\n' "== $*"; }
+# The value of a key in a program's --json output.
+value() { /usr/bin/python3 -c 'import json,sys; print(json.loads(sys.stdin.read().splitlines()[-1])[sys.argv[1]])' "$1"; }
+# expect CODE COMMAND...: a program that ends with another exit status than 0.
+expect() {
+  code=$1; shift
+  "$@" && found=0 || found=$?
+  [ "$found" -eq "$code" ] || { echo "divergence: exit $found, not $code: $*" >&2; exit 1; }
+}
+log() { dgx-settle append ledger.jsonl "$@" --store store --key operator.pem >>settle.log; }
+
+say "the market, and a text to learn"
+for name in operator submitter solver verifier; do dgx-key new "$name" --json | value key_id >"$name.id"; done
+cat >policy.json <<'POLICY'
+{"sample_ppm": 300000, "solver_bond": 1000000, "verifier_fee": 20000, "window_challenge_ms": 2000, "window_move_ms": 60000}
+POLICY
+dgx-settle init ledger.jsonl --key operator.pem --policy policy.json >settle.log
+for name in submitter solver verifier; do
+  dgx-settle make deposit --ledger ledger.jsonl --set account="$(cat "$name.id")" amount=20000000 --key operator.pem -o "$name.deposit.json" >>settle.log
+  log "$name.deposit.json"
+done
+i=0
+while [ $i -lt 200 ]; do echo "line $i of a text that says little, $((i * i)) times"; i=$((i + 1)); done >text.txt
+dgx-pack text text.txt --context 16 -o data.h5 >>settle.log
+
+# post NAME RATE: the submitter signs a task with this learning rate; verifier and solver take it.
+post() {
+  dgx-submit --data data.h5 --model gpt:layers=1,width=16,heads=2,context=16 --loss cross-entropy --optimizer "sgd:lr=$2" --batch 8 \
+    --steps 60 --checkpoint-every 10 --price 1000000 --ledger ledger.jsonl --key submitter.pem -o "$1.json" >>settle.log
+  dgx-verify beacon "$1.json" --segment-milliseconds 100 --key verifier.pem -o "$1.commit.json" >>settle.log
+  dgx-settle make assign "$1.json" --about "$1.commit.json" --set segment_milliseconds=100 --key solver.pem -o "$1.assign.json" >>settle.log
+  log "$1.json" "$1.commit.json" "$1.assign.json"
+}
+
+# prove NAME: proof, beacon, opening, and the operator's copy of what was opened.
+prove() {
+  dgx-prove "$1.json" "$1.run" --key solver.pem -o "$1.proof.json" 2>>settle.log
+  log "$1.proof.json"
+  dgx-verify beacon "$1.commit.json" --reveal "$1.proof.json" --task "$1.json" --ledger ledger.jsonl --key verifier.pem -o "$1.beacon.json" >>settle.log
+  log "$1.beacon.json"
+  dgx-prove open "$1.json" "$1.proof.json" --beacon "$1.beacon.json" --run "$1.run" --store store --key solver.pem -o "$1.opening.json" >>settle.log
+  log "$1.opening.json"
+  dgx-settle fetch ledger.jsonl "$1.json" -o "$1.opened" >>settle.log
+}
+
+say "a learning rate of 100000: the run diverges, exit 1, and is proved as it is"
+post wild 100000
+expect 1 dgx-train wild.json --data data.h5 -o wild.run
+prove wild
+
+say "the verifier replays what was drawn, and the step that diverges"
+dgx-verify wild.json wild.proof.json --from wild.opened --data data.h5 --beacon wild.beacon.json --key verifier.pem -o wild.verdict.json
+dgx-prove deliver wild.json wild.proof.json --run wild.run --store store --key solver.pem -o wild.delivery.json >>settle.log
+log wild.verdict.json wild.delivery.json
+
+say "a learning rate that is good, and a solver who stops and says that it diverges"
+post tame 0.1
+# One exponential of the attention's softmax gets a wrong exponent, and overflows what follows.
+op=$(/usr/bin/python3 -c 'import json
+lines = [json.loads(line) for line in open("tame.program.jsonl")]
+print(next(line["v"] for line in lines if any("exp" in step for step in line.get("do", []))))')
+expect 1 dgx-train tame.json --data data.h5 -o tame.run --drill "step=33,op=$op,element=0,bit=30"
+prove tame
+expect 1 dgx-verify tame.json tame.proof.json --from tame.opened --data data.h5 --beacon tame.beacon.json --key verifier.pem -o tame.verdict.json
+log tame.verdict.json
+dgx-bisect open tame.json tame.proof.json --verdict tame.verdict.json --from tame.opened --data data.h5 --key verifier.pem -o dispute.jsonl
+who=solver
+until dgx-bisect show dispute.jsonl --json | grep -q '"over":true'; do
+  from=tame.run; drill=--drill
+  [ $who = solver ] || { from=tame.opened; drill=; }
+  dgx-bisect move tame.json dispute.jsonl --from $from --data data.h5 $drill --key $who.pem --json >move.json 2>>settle.log || [ $? -eq 1 ]
+  printf '  %-9s %s\n' $who "$(value said <move.json)"
+  if [ $who = solver ]; then who=verifier; else who=solver; fi
+done
+log dispute.jsonl
+expect 1 dgx-referee dispute.jsonl --key verifier.pem -o ruling.json
+
+say "settled: the first solver has the reward of the steps that were made, the second lost the bond"
+dgx-settle run ledger.jsonl --wait --key operator.pem >>settle.log
+dgx-settle status ledger.jsonl
+dgx-settle check ledger.jsonl >>settle.log
