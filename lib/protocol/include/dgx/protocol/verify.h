@@ -66,8 +66,9 @@ struct OpeningDraw {
 
 /// Replays one segment from its committed start and compares. `start_digest` and `end_digest` are committed
 /// states `segment.index` and `segment.index` + 1; the diverging step has no end_digest, and agrees if the state after
-/// it is not finite. kMalformed if `start` is not the committed state: that is no fault of the proof. Every fault of the proof is a row. `progress` (may be empty) is asked after every
-/// step and ends the replay with kInterrupted when it says false.
+/// it is not finite. kMalformed if `start` is not the committed state: that is no fault of the proof. Every fault of the
+/// proof is a row. `progress` (may be empty) is asked after every step and ends the replay with kInterrupted when it says
+/// false.
 [[nodiscard]] Result<manifest::VerdictRow> replay_segment(Executor& executor, const State& start,
                                                           const Segment& segment, const Digest& start_digest,
                                                           const std::optional<Digest>& end_digest,
