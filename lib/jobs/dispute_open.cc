@@ -195,9 +195,21 @@ class Opening {
     return party_.get();
   }
 
+  /// A game takes its steps at the segment's numbers, a replay at the start state's: a start that is at another step is
+  /// itself what is wrong, and a game about what follows from it would be lost.
+  Status check_start(std::int64_t segment) {
+    DGX_TRY(const State* const start, source_->start());
+    const auto step = step_of(*start);
+    const std::int64_t first = proof_.segments[segment].first;
+    if (!step.ok() || *step == first) return {};
+    return unfounded(fmt::format("the committed start of segment {} is at step {}, not {}: {} is wrong", segment, *step,
+                                 first, segment > 0 ? fmt::format("segment {}", segment - 1) : "the initial state"));
+  }
+
   /// Whether the replay ends elsewhere than in this state, or, with nullopt, does not diverge.
   Result<bool> contradicts_end(std::int64_t segment, const std::optional<Digest>& end) {
     DGX_TRY(DisputeParty* const mine, party(segment));
+    DGX_CHECK(check_start(segment));
     DGX_TRY(const auto broken, mine->non_finite_after());
     replayed_ += mine->replayed_steps();
     if (broken || !end) return broken.has_value() == end.has_value();

@@ -163,12 +163,13 @@ class Training {
   }
 
   /// Commits the state before the step that diverged. That step has overwritten it, so it is recomputed from the last
-  /// checkpoint.
+  /// checkpoint, or from the resume point if there is one, so that a call that is interrupted again and again gets on.
   Status end_diverged() {
     const std::int64_t end = executor_.position();
     DGX_TRY(auto checkpoint, run_.last_state());
-    DGX_CHECK(executor_.load(checkpoint.state));
     losses_.clear();
+    take_up(checkpoint.state, files_.segments[run_.index().segments()]);
+    DGX_CHECK(executor_.load(checkpoint.state));
     while (executor_.position() < end) {
       if (context_.stop.requested()) return interrupt();
       DGX_CHECK(take_step());
