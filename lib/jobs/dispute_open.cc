@@ -74,7 +74,7 @@ class Opening {
     }
     if (options_.chunk) return of_chunk();
     DGX_CHECK(check_segment(*options_.segment));
-    DGX_TRY(const bool borne_out, contradicts_end(*options_.segment, committed_end(*options_.segment)));
+    DGX_TRY(const bool borne_out, contradicts_end(*options_.segment, protocol::committed_end(proof_.segments, proof_.states, *options_.segment)));
     if (!borne_out) DGX_CHECK(unfounded(confirmed_end(*options_.segment)));
     return of_segment(*options_.segment);
   }
@@ -111,12 +111,6 @@ class Opening {
       DGX_TRY(out.end, committed(segment + 1));
     }
     return out;
-  }
-
-  /// What the proof says the segment ends in; nullopt of the diverging step, which ends in no state.
-  [[nodiscard]] std::optional<Digest> committed_end(std::int64_t segment) const {
-    if (proof_.segments.diverges(segment)) return std::nullopt;
-    return state(segment + 1);
   }
 
   [[nodiscard]] std::string confirmed_end(std::int64_t segment) const {

@@ -40,7 +40,7 @@ class Replayer {
     const protocol::Segments& segments = verification_.proof.segments;
     const auto& states = verification_.proof.states;
     const auto at = static_cast<std::size_t>(index);
-    const auto end = segments.diverges(index) ? std::nullopt : std::optional(states[at + 1]);
+    const std::optional<Digest> end = protocol::committed_end(segments, states, index);
     starts_.reached(std::nullopt);
     DGX_TRY(const VerdictRow row,
             protocol::replay_segment(executor_, *start, segments[index], states[at], end, verification_.assignment,

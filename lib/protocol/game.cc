@@ -81,11 +81,6 @@ Result<Segments> check_proof_of(const Dispute& dispute) {
 /// The proof's segments, once check_proof_of() has said that they fit.
 Segments segments_in(const Dispute& dispute) { return *segments_of(dispute.task.body, dispute.proof.body); }
 
-/// The proof says that the step challenged has no state after it.
-bool is_diverging(const Dispute& dispute) {
-  return segments_in(dispute).diverges(dispute.challenge.body.segment);
-}
-
 /// A single step is shown at once; of more, states between them come first.
 Stage first_stage(const Ground& ground) {
   return ground.end_step - ground.first_step == 1 ? Stage::kValues : Stage::kStates;
@@ -195,6 +190,10 @@ bool has_witness(const Dispute& dispute, const manifest::VerdictRow& row) {
   return was_replayed(row) && segments_in(dispute)[dispute.challenge.body.segment].length() > 1;
 }
 
+bool says_diverged(const Dispute& dispute, const manifest::VerdictRow& row) {
+  return row.agrees && !dispute.challenge.body.end;
+}
+
 manifest::RowReason fault_shown(const Ground& ground) {
   const bool diverges = !ground.row || was_replayed(*ground.row);
   return diverges ? manifest::RowReason::kNonFinite : ground.row->reason;
@@ -221,8 +220,8 @@ std::optional<Decision> check_expected(const Dispute& dispute, const manifest::V
 Stage play_on(const Dispute& dispute, manifest::About about, Ground& ground) {
   if (about != About::kWitness) {
     ground.rejected = ground.row->recomputed;
-    const bool says_diverged = ground.row->agrees && is_diverging(dispute);
-    return was_replayed(*ground.row) && !says_diverged ? first_stage(ground) : Stage::kFault;
+    const bool shows_states = was_replayed(*ground.row) && !says_diverged(dispute, *ground.row);
+    return shows_states ? first_stage(ground) : Stage::kFault;
   }
   const Segment segment = segments_in(dispute)[dispute.challenge.body.segment];
   const Digest beacon = dispute.beacon ? dispute.beacon->body.value : Digest{};

@@ -268,8 +268,7 @@ class Objection {
     const manifest::VerdictRow& row = *ground_.row;
     DGX_TRY(const auto broken, view_.party().non_finite_after());
     const Dispute& dispute = game_.dispute();
-    const bool says_diverged = row.agrees && !dispute.challenge.body.end;
-    if ((row.reason == manifest::RowReason::kNonFinite || says_diverged) && broken) return nothing();
+    if ((row.reason == manifest::RowReason::kNonFinite || says_diverged(dispute, row)) && broken) return nothing();
     if (broken || !was_replayed(row)) return name(0);
     DGX_TRY(const Digest end, view_.party().state(ground_.end_step));
     if (end != row.recomputed) return name(0);

@@ -15,8 +15,11 @@ namespace dgx::protocol {
 /// Whether a row of the segment challenged has a witness: it was replayed, and has a state inside.
 [[nodiscard]] bool has_witness(const Dispute& dispute, const manifest::VerdictRow& row);
 
-/// What a defender has to show in Stage::kFault: the reason of the row played on, or, where row or proof says that a step
-/// diverges, that the state after it is not finite.
+/// Whether a row agrees that the step challenged diverges: there is no state behind it.
+[[nodiscard]] bool says_diverged(const Dispute& dispute, const manifest::VerdictRow& row);
+
+/// The fault that a defender has to show in Stage::kFault: the reason of the row played on, or, where row or proof says that
+/// a step diverges, that the state after it is not finite.
 [[nodiscard]] manifest::RowReason fault_shown(const Ground& ground);
 
 /// The segments that the verdict's beacon draws, sorted; dispute.beacon is there.

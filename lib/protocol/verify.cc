@@ -71,7 +71,7 @@ Status check_rows(std::span<const VerdictRow> rows, const Segments& segments, st
       return malformed(fmt::format("segment {}: replayed twice", row.index));
     if (row.index < 0 || row.index >= segments.count())
       return malformed(fmt::format("segment {}: the proof has {}", row.index, segments.count()));
-    if (row.expected != expected_end(segments, states, row.index)) {
+    if (row.expected != committed_end(segments, states, row.index).value_or(manifest::diverged_end())) {
       return malformed(fmt::format("segment {}: expected digest is not the proof's", row.index));
     }
   }
@@ -101,8 +101,9 @@ Result<Segments> segments_of(const Task& task, const Proof& proof) {
   return malformed(fmt::format("proof: states: count: is {}, its steps have {}", proof.states.count, out.states()));
 }
 
-const Digest& expected_end(const Segments& segments, std::span<const Digest> states, std::int64_t index) {
-  return segments.diverges(index) ? manifest::diverged_end() : states[static_cast<std::size_t>(index) + 1];
+std::optional<Digest> committed_end(const Segments& segments, std::span<const Digest> states, std::int64_t index) {
+  if (segments.diverges(index)) return std::nullopt;
+  return states[static_cast<std::size_t>(index) + 1];
 }
 
 Status check_proof(const Signed<Task>& task, const Signed<Proof>& proof) {

@@ -32,10 +32,10 @@ struct Assignment {
 /// task's (all of them, or, if it diverged, fewer), and its number of states those steps.
 [[nodiscard]] Result<Segments> segments_of(const manifest::Task& task, const manifest::Proof& proof);
 
-/// What a row about segment `index` has to expect: the committed state that ends it, or what stands for it behind a
-/// diverging step. `states` are the committed ones.
-[[nodiscard]] const Digest& expected_end(const Segments& segments, std::span<const Digest> states,
-                                         std::int64_t index);
+/// The committed state that ends segment `index`; nullopt of the diverging step, behind which there is none. `states` are
+/// the committed ones.
+[[nodiscard]] std::optional<Digest> committed_end(const Segments& segments, std::span<const Digest> states,
+                                                  std::int64_t index);
 
 /// kMalformed, or kUnauthorised for a beacon of somebody else, unless the proof is of this task (id, initial
 /// state, steps, number of states), and the beacon, if there is one, of this proof.
