@@ -6,9 +6,27 @@
 namespace dgx::manifest {
 namespace {
 
-std::optional<std::int64_t> read_segment_milliseconds(json::Fields& in) {
-  if (!in.has("segment_milliseconds")) return std::nullopt;
-  return in.integer("segment_milliseconds", 1, kMaxInteger);
+/// An offer and an assign have the same fields: the files that their signer holds, and how long a segment takes them.
+template <class T>
+json::Object holding_json(const T& body) {
+  json::Object out{{"task", body.task.hex()},
+                   {"commitment", body.commitment.hex()},
+                   {"dataset", body.dataset.hex()},
+                   {"initial", body.initial.hex()}};
+  if (body.segment_milliseconds) out.emplace("segment_milliseconds", *body.segment_milliseconds);
+  return out;
+}
+
+template <class T>
+T read_holding(json::Fields& in) {
+  T out;
+  out.task = read_digest(in, "task");
+  out.commitment = read_digest(in, "commitment");
+  out.dataset = read_digest(in, "dataset");
+  out.initial = read_digest(in, "initial");
+  if (in.has("segment_milliseconds"))
+    out.segment_milliseconds = in.integer("segment_milliseconds", 1, kMaxInteger);
+  return out;
 }
 
 }  // namespace
@@ -22,22 +40,11 @@ Digest beacon_value(const Digest& secret, const Digest& proof_id) {
 }
 
 json::Object BeaconCommitment::predicate() const {
-  json::Object out{{"task", task.hex()},
-                   {"commitment", commitment.hex()},
-                   {"dataset", dataset.hex()},
-                   {"initial", initial.hex()}};
-  if (segment_milliseconds) out.emplace("segment_milliseconds", *segment_milliseconds);
-  return out;
+  return holding_json(*this);
 }
 
 BeaconCommitment BeaconCommitment::read(json::Fields& in) {
-  BeaconCommitment out;
-  out.task = read_digest(in, "task");
-  out.commitment = read_digest(in, "commitment");
-  out.dataset = read_digest(in, "dataset");
-  out.initial = read_digest(in, "initial");
-  out.segment_milliseconds = read_segment_milliseconds(in);
-  return out;
+  return read_holding<BeaconCommitment>(in);
 }
 
 std::vector<Subject> BeaconCommitment::subjects() const {
@@ -67,22 +74,11 @@ Beacon Beacon::read(json::Fields& in) {
 std::vector<Subject> Beacon::subjects() const { return {{"proof", proof}, {"commitment", commitment}}; }
 
 json::Object Assign::predicate() const {
-  json::Object out{{"task", task.hex()},
-                   {"commitment", commitment.hex()},
-                   {"dataset", dataset.hex()},
-                   {"initial", initial.hex()}};
-  if (segment_milliseconds) out.emplace("segment_milliseconds", *segment_milliseconds);
-  return out;
+  return holding_json(*this);
 }
 
 Assign Assign::read(json::Fields& in) {
-  Assign out;
-  out.task = read_digest(in, "task");
-  out.commitment = read_digest(in, "commitment");
-  out.dataset = read_digest(in, "dataset");
-  out.initial = read_digest(in, "initial");
-  out.segment_milliseconds = read_segment_milliseconds(in);
-  return out;
+  return read_holding<Assign>(in);
 }
 
 std::vector<Subject> Assign::subjects() const { return {{"task", task}, {"commitment", commitment}}; }
