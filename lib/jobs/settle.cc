@@ -33,29 +33,24 @@ struct Session {
     return Session{std::move(key), std::move(writer), std::move(market).value()};
   }
 
-  /// No time of the ledger is before the last receipt's.
-  [[nodiscard]] std::int64_t time(const LedgerWriter& options) const {
-    return std::max(options.clock(), writer.log().now());
+  /// The time of what is logged now, which is not before the last receipt's. kUsage if the clock is far ahead: in a ledger in
+  /// which nothing waits it would take the ledger's time along for good.
+  [[nodiscard]] Result<std::int64_t> time(const LedgerWriter& options) const {
+    constexpr std::int64_t kDay = 24 * std::int64_t{3'600'000};
+    const std::int64_t gap = options.clock() - writer.log().now();
+    if (options.after_pause || gap <= 30 * kDay) return writer.log().now() + std::max<std::int64_t>(gap, 0);
+    return usage_error(fmt::format("the ledger's last receipt is {} days old", gap / kDay),
+                       "if the clock is right, --after-pause says so");
   }
 
   /// The ledger's head now, as its next entry; it records a pause if there was one.
   [[nodiscard]] Result<Signed<Body>> log_clock(const LedgerWriter& options, std::int64_t now) {
-    DGX_CHECK(check_jump(options, now));
     manifest::TreeHead head = ledger::tree_head(writer.log(), now);
     head.pause = market.is_pause(now);
     if (head.pause && !options.after_pause) return silent(now - writer.log().now());
     DGX_TRY(Signed<Body> statement, manifest::seal_any(head, key));
     DGX_CHECK(market.apply(statement, now));
     return statement;
-  }
-
-  /// A clock far ahead in a ledger in which nothing waits would take its time along for good.
-  [[nodiscard]] Status check_jump(const LedgerWriter& options, std::int64_t now) const {
-    constexpr std::int64_t kDay = 24 * std::int64_t{3'600'000};
-    const std::int64_t gap = now - writer.log().now();
-    if (options.after_pause || gap <= 30 * kDay) return {};
-    return usage_error(fmt::format("the ledger's last receipt is {} days old", gap / kDay),
-                       "if the clock is right, --after-pause says so");
   }
 
   /// Whether the clock stands so far behind the last receipt that the ledger's time stands, too.
@@ -237,8 +232,7 @@ Status check_time_passes(const Result<Incoming>& item, bool behind) {
 
 Result<Appended> append_to(Session& session, const LedgerWriter& options, Files files, OnRefusal on_refusal,
                            bool behind = false) {
-  const std::int64_t now = session.time(options);
-  DGX_CHECK(session.check_jump(options, now));
+  DGX_TRY(const std::int64_t now, session.time(options));
   Batch batch(session, now);
   if (session.market.is_pause(now)) {
     DGX_TRY(Signed<Body> clock, session.log_clock(options, now));
@@ -392,7 +386,7 @@ Result<std::vector<Logged>> run_ledger(const LedgerWriter& options, const std::o
     DGX_TRY(const protocol::TaskRecord* record, find_task(session.market, *task));
     only = record->task.id;
   }
-  const std::int64_t now = session.time(options);
+  DGX_TRY(const std::int64_t now, session.time(options));
   std::vector<Signed<Body>> statements;
   DGX_TRY(Signed<Body> clock, session.log_clock(options, now));
   statements.push_back(std::move(clock));

@@ -251,9 +251,9 @@ struct Rules {
   }
 
   /// An acceptance settles only with the policy's draw; a refutation always.
-  [[nodiscard]] Status check_draw(const TaskRecord& record, const manifest::Verdict& verdict) const {
+  [[nodiscard]] Status check_draw(const TaskRecord& record, const Segments& segments,
+                                  const manifest::Verdict& verdict) const {
     const manifest::Task& task = record.task.body;
-    DGX_TRY(const Segments segments, segments_of(task, record.proof->body));
     const std::int64_t n = segments.count();
     if (verdict.segments != n)
       return malformed(fmt::format("segments: is {}, the proof has {}", verdict.segments, n));
@@ -294,8 +294,9 @@ struct Rules {
                                   TaskState::kVerifyCommitted, TaskState::kChallengeWindow})
                       : in_state(*record, {TaskState::kOpened, TaskState::kVerifyCommitted}));
     if (has_fallen(*record, Challenged::kProof, now)) return usage_error("the proof has fallen already");
-    DGX_CHECK(check_draw(*record, verdict));
-    DGX_CHECK(check_stated_work(record->task.body, *segments_of(record->task.body, record->proof->body), verdict));
+    DGX_TRY(const Segments segments, segments_of(record->task.body, record->proof->body));
+    DGX_CHECK(check_draw(*record, segments, verdict));
+    DGX_CHECK(check_stated_work(record->task.body, segments, verdict));
     DGX_CHECK(check_committed(*record, verdict));
     record->verdict = signed_as(verdict);
     record->verdict_ms = now;
