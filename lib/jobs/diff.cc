@@ -149,6 +149,19 @@ class Descent {
   std::optional<Tensor> their_numbers_;
 };
 
+/// Two runs that agree as far as both go, of which one diverged and the other went on: nothing in the files says who is right.
+Status check_end(const Party& ours, const Party& theirs) {
+  for (const auto& [one, other] : {std::pair(&ours, &theirs), std::pair(&theirs, &ours)}) {
+    const bundle::RunIndex& index = one->run->index();
+    const std::int64_t end = index.checkpoints.back().step;
+    if (!index.diverged || other->run->index().checkpoints.back().step <= end) continue;
+    return Error{ErrorCode::kInconclusive,
+                 fmt::format("{}: says that step {} diverges, where {} goes on; before it they agree", one->path, end, other->path),
+                 "dgx-train on the same data shows who is right; dgx-bisect open challenges a proof that says so"};
+  }
+  return {};
+}
+
 /// The segment to look into: where two runs part, or which the trace is of. nullopt: nothing differs.
 Result<std::optional<std::int64_t>> choose_segment(const Party& ours, const Party& theirs, DiffResult& result) {
   if (ours.run && theirs.run) {
@@ -166,7 +179,9 @@ Result<std::optional<std::int64_t>> choose_segment(const Party& ours, const Part
     our_states.resize(common);
     their_states.resize(common);
     result.compared = static_cast<std::int64_t>(common) - 1;
-    return protocol::first_divergent_segment(our_states, their_states);
+    DGX_TRY(const auto segment, protocol::first_divergent_segment(our_states, their_states));
+    if (!segment) DGX_CHECK(check_end(ours, theirs));
+    return segment;
   }
   result.compared = 1;
   if (ours.trace && theirs.trace && ours.trace->segment != theirs.trace->segment) {

@@ -110,6 +110,8 @@ def true_divergence(market, step, name):
     task = f"{name}{step}"
     before = market.balances()
     market.submit(task, f"diverges{step}.h5")
+    if step == EVERY - 1:  # a call that went on from between two checkpoints comes to the same end
+        market.train(task, "--until", 2, exit_code=FINITE)
     trained = market.train(task)
     check(f"{task}: ends before the step", trained["steps"] == step and trained["diverged"] and trained["segments"] == segments_of(step), trained)
     check(f"{task}: a further call says it again", market.train(task)["steps"] == step)
@@ -213,6 +215,26 @@ def lying_verifiers(market, step):
     check("who affirmed it has no state to show", "finite" in told.stderr, told.stderr)
 
 
+def later_state(market):
+    """A solver who trains to the end, says that the last step but one diverged, and commits to the last state there: a challenge of the diverging step
+    would be lost, since the state is at another step; the program says which segment is wrong."""
+    task = "later"
+    market.submit(task, seed=200)
+    market.train(task, exit_code=FINITE)
+    market.run("dgx-prove", f"{task}.json", f"{task}.run", "--key", "solver.pem", "-o", f"{task}.true.json")
+    forge(f"{task}.true.json", f"{task}.proof.json", "solver", lambda predicate, subject: (predicate | {"diverged": True, "steps": STEPS - 1}, subject))
+    shutil.copyfile(f"{task}.true.states", f"{task}.proof.states")
+    told = market.challenge(task, "mallory", f"{task}.jsonl", "--segment", 3, exit_code=LOST).stderr
+    check("the start is what is wrong", f"at step {STEPS}, not {STEPS - 1}: segment 2 is wrong" in told, told)
+
+
+def other_run(market):
+    """Of an honest run and one that stopped and says that it diverged nothing differs but the end."""
+    market.run("dgx-train", "false5.json", "--data", market.data, "-o", "whole.run")
+    told = market.run("dgx-bisect", "diff", "false5.json", "whole.run", "false5.run", "--data", market.data, exit_code=LOST).stderr
+    check("that one says so is told", "false5.run: says that step 5 diverges, where whole.run goes on" in told, told)
+
+
 def output_value():
     """The program's value that is the network's output: the first dot."""
     for line in pathlib.Path("probe.program.jsonl").read_text().splitlines():
@@ -261,6 +283,8 @@ def main():
                 false_divergence(market, step)
         for step in (0, 5):
             lying_verifiers(market, step)
+        later_state(market)
+        other_run(market)
     print(f"{openings.checks} checks")
 
 
