@@ -148,8 +148,10 @@ void until_accepted(World& world) {
   world.take(any(acceptance()));
 }
 
-const std::vector<std::pair<std::string_view, std::function<Signed<Body>(const World&)>>>& statements() {
-  static const std::vector<std::pair<std::string_view, std::function<Signed<Body>(const World&)>>> out{
+using Statements = std::vector<std::pair<std::string_view, std::function<Signed<Body>(const World&)>>>;
+
+Statements statements_of_a_task() {
+  return {
       {"offer", [](const World&) { return by(6, another_offer()); }},
       {"offer of another state", [](const World&) { return by(6, offer_of_another_state()); }},
       {"offer-end",
@@ -181,7 +183,11 @@ const std::vector<std::pair<std::string_view, std::function<Signed<Body>(const W
        [](const World& world) {
          const auto due = world.market.due(world.now);
          return by(test::kOperator, due.empty() ? Settlement{run().task.id, Reason::kAccepted, {}} : due[0]);
-       }},
+       }}};
+}
+
+Statements statements_of_a_ledger() {
+  return {
       {"task",
        [](const World&) {
          Task task = run().task.body;
@@ -214,6 +220,16 @@ const std::vector<std::pair<std::string_view, std::function<Signed<Body>(const W
          return by(test::kOperator,
                    Receipt{*run().task.body.ledger, test::digest("s"), 4, 5, {test::digest("root"), 5}});
        }}};
+}
+
+template <class T>
+std::vector<T> joined(std::vector<T> first, const std::vector<T>& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
+const Statements& statements() {
+  static const Statements out = joined(statements_of_a_task(), statements_of_a_ledger());
   return out;
 }
 
@@ -221,8 +237,8 @@ const std::vector<std::pair<std::string_view, std::function<Signed<Body>(const W
 //                          withdrawal | policy
 //                    offer | | assign | | beacon | proof | commitment | refutation | delivery| ruling  | ment
 //                    task |tree-head|
-const std::vector<Row>& rows() {
-  static const std::vector<Row> out{
+std::vector<Row> rows_before_the_window() {
+  return {
       {"open", TaskState::kOpen, [](World&) {}, "no-assignment",
        "+ - + + - - - - - - - - - - - - - - + + + + - - -"},
       {"assigned", TaskState::kAssigned, until_assigned, "no-proof",
@@ -244,7 +260,11 @@ const std::vector<Row>& rows() {
          until_opened(world);
          world.take(by(test::kVerifier, commitment()));
        },
-       "no verdict, committed", "- - - - - - - - - - + - + + - - - - + + + + - - -"},
+       "no verdict, committed", "- - - - - - - - - - + - + + - - - - + + + + - - -"}};
+}
+
+std::vector<Row> rows_of_the_window() {
+  return {
       {"no verdict", TaskState::kChallengeWindow,
        [](World& world) {
          until_opened(world);
@@ -288,6 +308,10 @@ const std::vector<Row>& rows() {
          world.go_to(world.now + kWindow + 1);
        },
        "due", "- - - - - - - - - - - - + + - - - - + + + + - - -"}};
+}
+
+const std::vector<Row>& rows() {
+  static const std::vector<Row> out = joined(rows_before_the_window(), rows_of_the_window());
   return out;
 }
 
