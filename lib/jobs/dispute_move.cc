@@ -103,7 +103,7 @@ Result<Bound> bound_of(const Game& game, DisputeParty& party) {
                ground.row->witness.hex()};
 }
 
-/// Of a step that diverges, by what this side has signed.
+/// The outcome of the diverging step in a replay, beside what this side has signed.
 Result<Bound> divergence_of(DisputeParty& party) {
   DGX_TRY(const auto broken, party.non_finite_after());
   const std::string signed_for = "one that is not finite";

@@ -247,7 +247,7 @@ Result<FetchedFiles> OpeningStore::make_part() const {
   }
 }
 
-/// Those of processes that were killed: nobody holds their locks. They get another name first, so that nobody begins to work
+/// Removes the folders of processes that were killed, whose locks nobody holds. They get another name first, so that nobody begins to work
 /// in one that is half removed.
 void OpeningStore::remove_unused_parts() const {
   std::error_code ignored;

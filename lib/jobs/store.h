@@ -26,9 +26,9 @@ struct Store {
   /// The length of a stranger's file that copy() might take, unread; nullopt for any other.
   [[nodiscard]] std::optional<std::int64_t> size(const Digest& key_id, std::string_view location) const;
 
-  /// Copies a stranger's file, durably, and its holes as holes; `target` must not exist. No link is followed, nothing but a regular file is read,
-  /// nothing waits for a writer. kMissing if there is no such file; kMalformed for a link, another kind of file, one of more
-  /// than `max_bytes`, or one that grows meanwhile.
+  /// Copies a stranger's file, durably, and its holes as holes; `target` must not exist. No link is followed, nothing but a
+  /// regular file is read, nothing waits for a writer. kMissing if there is no such file; kMalformed for a link, another kind
+  /// of file, one of more than `max_bytes`, or one that grows meanwhile.
   [[nodiscard]] Status copy(const Digest& key_id, std::string_view location, const std::string& target,
                             std::int64_t max_bytes) const;
 };

@@ -182,7 +182,7 @@ class Training {
     return {};
   }
 
-  /// What a call says that has nothing left to do.
+  /// The result of a call that finds that the run has diverged before.
   Result<TrainResult> diverged_before() {
     const bundle::RunIndex& index = run_.index();
     result_.steps = result_.resumed_from = index.checkpoints.back().step;

@@ -31,7 +31,8 @@ Result<std::int64_t> part(std::string_view what, std::int64_t a, std::int64_t b,
   return *out;
 }
 
-/// Of the steps that were computed, the states that are committed and the segments that are drawn.
+/// The estimate that follows from the steps that were computed, the states that are committed and the segments that are
+/// drawn.
 Result<manifest::Estimate> estimate_of(const EstimateInput& input, const Segments& segments,
                                        const manifest::Policy& policy) {
   const std::int64_t diverging = segments.diverged() ? 1 : 0;

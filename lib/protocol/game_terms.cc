@@ -11,8 +11,8 @@ namespace {
 
 using Ends = std::vector<std::optional<GameEnd>>;
 
-/// One game each, which is never counted, have those whom a false statement would hurt: about both the submitter, about
-/// the proof the verifier, about the verdict the solver.
+/// Those whom a false statement would hurt have one game each that is never counted: the submitter about both statements,
+/// the verifier about the proof, the solver about the verdict.
 bool is_counted(const TaskRecord& record, const Ends& ends, Challenged challenged, const Digest& challenger) {
   const std::optional<Digest>& other = challenged == Challenged::kVerdict ? record.solver : record.verifier;
   if (challenger != record.task.key_id && challenger != other) return true;

@@ -50,8 +50,8 @@ struct Proof {
 
 inline constexpr std::int64_t kMaxStates = std::int64_t{1} << 24;
 
-/// What stands for the state after a diverging step wherever the digest of a segment's end is asked for:
-/// H("dgx-diverged"), which is no state's digest.
+/// The diverged end, H("dgx-diverged"): it stands for the state after a diverging step wherever the digest of a segment's end
+/// is asked for, and is no state's digest.
 [[nodiscard]] const Digest& diverged_end();
 
 /// Root over committed states: the tree of a proof.

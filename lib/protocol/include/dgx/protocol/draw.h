@@ -22,12 +22,12 @@ namespace dgx::protocol {
                                                               const Digest& verifier, std::int64_t n,
                                                               std::int64_t q);
 
-/// What the policy draws of a proof's segments, sorted: sample_count() of those between committed states, and the diverging
+/// The policy's draw among a proof's segments, sorted: sample_count() of those between committed states, and the diverging
 /// step, which is always replayed.
 [[nodiscard]] Result<std::vector<std::int64_t>> policy_draw(const Segments& segments, std::int64_t sample_ppm,
                                                             const Digest& beacon, const Digest& proof_id,
                                                             const Digest& verifier);
-/// How many segments that are.
+/// The number of segments in that draw.
 [[nodiscard]] std::int64_t drawn_count(const Segments& segments, std::int64_t sample_ppm);
 
 /// The step s after which a segment's state is witnessed, first < s < end: first + 1 + (first 8 bytes of

@@ -29,7 +29,7 @@ struct EstimateInput {
 /// as the size of a state. Whoever has the program compares those two with it.
 [[nodiscard]] Status check_estimate(const manifest::Task& task);
 
-/// What the work that a proof shows is worth: the task's estimate of a finished one; of one that diverged at step d, the
+/// The worth of the work that a proof shows: the task's estimate of a finished one; of one that diverged at step d, the
 /// same formulas with the d + 1 steps that were computed, the states that are committed, and the segments that are drawn,
 /// the diverging step among them. No sum is above the task's. The proof is of the task.
 [[nodiscard]] manifest::Estimate earned(const manifest::Task& task, const manifest::Proof& proof);
