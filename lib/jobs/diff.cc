@@ -195,6 +195,16 @@ Result<std::optional<std::int64_t>> choose_segment(const Party& ours, const Part
   return malformed(fmt::format("the sides differ before segment {} already", segment), "compare an earlier segment");
 }
 
+/// The segment as far as both sides have it.
+Result<protocol::Segment> common_part(const TaskFiles& files, const Party& ours, const Party& theirs, std::int64_t segment) {
+  const protocol::Segment out = ours.part_of(files.segments[segment]);
+  const protocol::Segment other = theirs.part_of(files.segments[segment]);
+  if (out == other) return out;
+  return malformed(fmt::format("{} has steps {} to {} of segment {}, {} has {} to {}", ours.path, out.first, out.end - 1, segment,
+                               theirs.path, other.first, other.end - 1),
+                   "one of them is of a run that diverged, or says so: compare the runs");
+}
+
 /// The state that both sides agree on: the first candidate with this digest. None is no error: the files alone may be enough.
 Result<std::optional<State>> agreed_state(const TaskFiles& files, exec::ExactExecutor& executor, const DiffOptions& options,
                                           const Party& ours, const Party& theirs, std::int64_t segment, int threads) {
@@ -236,9 +246,10 @@ Result<DiffResult> diff(const DiffOptions& options, const JobContext& context) {
   if (!segment) return result;
   DGX_TRY(const Digest our_end, ours.boundary(*segment, 1));
   DGX_TRY(const Digest their_end, theirs.boundary(*segment, 1));
+  DGX_TRY(const protocol::Segment part, common_part(files, ours, theirs, *segment));
   DGX_TRY(const auto executor, make_executor(files, data, context.threads));
   DGX_TRY(auto start, agreed_state(files, *executor, options, ours, theirs, *segment, context.threads));
-  Claims claims(files, *executor, files.segments[*segment], std::move(start), context);
+  Claims claims(files, *executor, part, std::move(start), context);
   DGX_CHECK(Descent(files, ours, theirs, claims, result).from_segment(*segment, our_end, their_end));
   return result;
 }

@@ -14,7 +14,8 @@ Status check_trace(const TaskFiles& files, const bundle::Trace& trace, const std
     return malformed(fmt::format("{}: of segment {}, the task has {}", path, trace.segment, files.segments.count()));
   }
   const protocol::Segment segment = files.segments[trace.segment];
-  if (trace.first_step != segment.first || static_cast<std::int64_t>(trace.states.size()) != segment.length() + 1) {
+  const std::int64_t steps = std::ssize(trace.states) - 1;  // fewer of a run that diverged
+  if (trace.first_step != segment.first || steps < 1 || steps > segment.length()) {
     return malformed(fmt::format("{}: its steps are not those of segment {}, {} to {}", path, trace.segment, segment.first,
                                  segment.end - 1));
   }
@@ -45,6 +46,16 @@ Result<Digest> Party::boundary(std::int64_t segment, int side) const {
   if (trace) return side == 0 ? trace->states.front() : trace->states.back();
   if (segment < run->index().segments()) return run->index().checkpoints[static_cast<std::size_t>(segment + side)].digest;
   return malformed(fmt::format("{}: has no segment {}, which the other side's trace is of", path, segment));
+}
+
+protocol::Segment Party::part_of(const protocol::Segment& segment) const {
+  protocol::Segment out = segment;
+  if (trace) {
+    out.end = trace->first_step + std::ssize(trace->states) - 1;
+  } else if (run->index().diverged) {
+    out.end = std::min(out.end, run->index().checkpoints.back().step);
+  }
+  return out;
 }
 
 std::vector<Digest> Party::committed() const {

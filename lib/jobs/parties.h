@@ -19,6 +19,8 @@ struct Party {
   [[nodiscard]] static Result<Party> open(const TaskFiles& files, const std::string& path, int threads);
   /// The digest of the state before (0) or after (1) the segment; kMalformed if the file does not reach it.
   [[nodiscard]] Result<Digest> boundary(std::int64_t segment, int side) const;
+  /// The segment as far as this party has it, which boundary() knows: a run that diverged may end inside.
+  [[nodiscard]] protocol::Segment part_of(const protocol::Segment& segment) const;
   [[nodiscard]] std::vector<Digest> committed() const;
 };
 

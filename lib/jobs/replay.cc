@@ -135,7 +135,8 @@ Result<SegmentStart> start_in_run(const TaskFiles& files, exec::ExactExecutor& e
   const auto drill = drill_of(run.index().header);
   Replay replay(files, executor, drill.ok() ? *drill : std::nullopt);
   DGX_TRY(State state, committed_state(run, segment, replay, threads));
-  SegmentStart start{std::move(state), std::nullopt};
+  SegmentStart start{std::move(state), std::nullopt, std::nullopt};
+  if (run.index().diverged) start.diverged_at = run.index().checkpoints.back().step;
   if (!run.index().header.drill.empty()) start.drill = run.index().header.drill;
   return start;
 }

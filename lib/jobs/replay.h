@@ -58,10 +58,11 @@ class Replay {
 [[nodiscard]] Result<State> committed_state(const bundle::RunReader& run, std::int64_t index,
                                             Replay& replay, int threads);
 
-/// The start state of a segment from a run, a state bundle or a sample; `drill` is what the run notes, if anything.
+/// The start state of a segment from a run, a state bundle or a sample; and what the run notes, if it is one.
 struct SegmentStart {
   State state;
   std::optional<std::string> drill;
+  std::optional<std::int64_t> diverged_at;  ///< the step that the run says diverges
 };
 [[nodiscard]] Result<SegmentStart> segment_start(const TaskFiles& files, exec::ExactExecutor& executor,
                                                  const std::string& path, std::int64_t segment, int threads);

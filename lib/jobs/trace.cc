@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "dgx/bundle/trace.h"
 #include "dgx/jobs/bisect.h"
 #include "dgx/merkle/digests.h"
@@ -44,6 +46,14 @@ Result<std::optional<Drill>> defended_drill(const TraceOptions& options, const S
   return std::optional<Drill>(std::move(drill));
 }
 
+/// The segment that is asked for or, of a run that diverged inside it, its steps before the one that diverges.
+Result<protocol::Segment> traced_part(const TraceOptions& options, const TaskFiles& files, const SegmentStart& start) {
+  protocol::Segment out = files.segments[options.segment];
+  if (start.diverged_at) out.end = std::min(out.end, *start.diverged_at);
+  if (options.step.value_or(out.first) < out.end) return out;
+  return usage_error(fmt::format("{}: the run diverged at step {}, which has no state to trace", options.from, out.end));
+}
+
 /// A trace that defends a drill must lead to what the run committed.
 Status check_end(const TraceOptions& options, const TaskFiles& files, const Digest& end) {
   if (!options.drill) return {};
@@ -63,7 +73,7 @@ Result<TraceResult> trace(const TraceOptions& options, const JobContext& context
   DGX_TRY(const bundle::Dataset data, open_dataset(options.data, files.body()));
   DGX_TRY(const auto executor, make_executor(files, data, context.threads));
   DGX_TRY(const SegmentStart start, segment_start(files, *executor, options.from, options.segment, context.threads));
-  const protocol::Segment segment = files.segments[options.segment];
+  DGX_TRY(const protocol::Segment segment, traced_part(options, files, start));
   DGX_TRY(auto drill, defended_drill(options, start));
   Replay replay(files, *executor, std::move(drill));
 

@@ -235,6 +235,23 @@ def other_run(market):
     check("that one says so is told", "false5.run: says that step 5 diverges, where whole.run goes on" in told, told)
 
 
+def parted_runs(market):
+    """Two runs that diverge at one step, and part inside the segment that ends there, are led to the scalar operation, by runs or by traces."""
+    task, data = f"true{EVERY - 1}", f"diverges{EVERY - 1}.h5"
+    market.run("dgx-train", f"{task}.json", "--data", data, "-o", "parted.run", "--drill", f"step=1,op={market.output},element=0,bit=20", exit_code=DIVERGED)
+    market.run("dgx-bisect", "trace", f"{task}.json", "--from", "parted.run", "--data", data, "--drill", "--segment", 0, "--step", 1, "--value", market.output,
+               "-o", "parted.h5")
+    for other in ("parted.run", "parted.h5"):
+        found = json.loads(market.run("dgx-bisect", "diff", f"{task}.json", f"{task}.run", other, "--data", data, "--json", exit_code=REFUTED).stdout)
+        at = found["step"], found["value"]["number"], found["confirmed"]
+        check(f"{other} parts at the drill", at == (1, market.output, "ours"), found)
+    told = market.run("dgx-bisect", "trace", f"{task}.json", "--from", f"{task}.run", "--data", data, "--segment", 0, "--step", EVERY - 1, "-o", "none.h5",
+                      exit_code=2).stderr
+    check("the diverging step has no state", f"diverged at step {EVERY - 1}" in told, told)
+    status = json.loads(market.run("dgx-settle", "status", market.ledger, "--task", f"{task}.json", "--json").stdout)
+    check("status says so", status["tasks"][0]["diverged"] == EVERY - 1, status)
+
+
 def output_value():
     """The program's value that is the network's output: the first dot."""
     for line in pathlib.Path("probe.program.jsonl").read_text().splitlines():
@@ -285,6 +302,7 @@ def main():
             lying_verifiers(market, step)
         later_state(market)
         other_run(market)
+        parted_runs(market)
     print(f"{openings.checks} checks")
 
 
