@@ -289,7 +289,7 @@ struct StatusCommand {
         games.rows.push_back(game_row(record->games[i], ends[i], clock));
     }
     out.field("games", std::move(games));
-    cli::Table table{{"task", "state", "until", "reason", "submitter", "solver", "verifier", "escrow"}};
+    cli::Table table{{"task", "state", "until", "reason", "diverged", "submitter", "solver", "verifier", "escrow"}};
     for (const protocol::TaskRecord* record : records) table.rows.push_back(row(*record, clock));
     out.field("tasks", std::move(table));
     return cli::Verdict::kDone;
@@ -320,6 +320,12 @@ struct StatusCommand {
     return result == protocol::GameResult::kStands ? "stands" : "returned";
   }
 
+  /// The step that the logged proof says diverges.
+  static cli::Cell diverging_step(const protocol::TaskRecord& record) {
+    if (record.proof && record.proof->body.diverged) return record.proof->body.steps;
+    return {json::Value(""), "-"};
+  }
+
   static std::vector<cli::Cell> row(const protocol::TaskRecord& record, const protocol::MarketClock& clock) {
     const protocol::Standing stands = protocol::standing(record, clock.now());
     const auto& settlement = record.settlement ? record.settlement : stands.settlement;
@@ -328,6 +334,7 @@ struct StatusCommand {
             stands.deadline_ms ? time_cell(clock.receipt_time(*stands.deadline_ms))
                                : cli::Cell(json::Value(""), "-"),
             settlement ? cli::Cell(name_of(settlement->reason)) : cli::Cell(json::Value(""), "-"),
+            diverging_step(record),
             record.task.key_id,
             id_cell(record.solver),
             id_cell(record.verifier),
