@@ -38,7 +38,7 @@ void declare_task(cli::Command& command, jobs::SubmitOptions& options, cli::Need
   command.option("--ledger", "ID|FILE", options.ledger,
                  "the market: its id, LEDGER.jsonl (then with its policy), a receipt or a head; without it no ledger takes the task");
   command.option("--price", "N", options.price, "base units for 10^9 weighted operations");
-  command.option("--max-milliseconds", "N", options.max_milliseconds, "cap on the time of a run");
+  command.option("--max-milliseconds", "N", options.max_milliseconds, "how long a run may take, for solvers to read");
 }
 
 json::Value operations_of(const program::Cost& cost) {
