@@ -320,21 +320,15 @@ struct StatusCommand {
     return result == protocol::GameResult::kStands ? "stands" : "returned";
   }
 
-  /// The step that the logged proof says diverges.
-  static cli::Cell diverging_step(const protocol::TaskRecord& record) {
-    if (record.proof && record.proof->body.diverged) return record.proof->body.steps;
-    return {json::Value(""), "-"};
-  }
-
   static std::vector<cli::Cell> row(const protocol::TaskRecord& record, const protocol::MarketClock& clock) {
     const protocol::Standing stands = protocol::standing(record, clock.now());
     const auto& settlement = record.settlement ? record.settlement : stands.settlement;
+    const cli::Cell none(json::Value(""), "-");
     return {record.task.id,
             name_of(stands.state),
-            stands.deadline_ms ? time_cell(clock.receipt_time(*stands.deadline_ms))
-                               : cli::Cell(json::Value(""), "-"),
-            settlement ? cli::Cell(name_of(settlement->reason)) : cli::Cell(json::Value(""), "-"),
-            diverging_step(record),
+            stands.deadline_ms ? time_cell(clock.receipt_time(*stands.deadline_ms)) : none,
+            settlement ? cli::Cell(name_of(settlement->reason)) : none,
+            record.proof && record.proof->body.diverged ? cli::Cell(record.proof->body.steps) : none,
             record.task.key_id,
             id_cell(record.solver),
             id_cell(record.verifier),
