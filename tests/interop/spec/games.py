@@ -8,7 +8,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from . import answers, cost, digests, dispute, evidence, players, statements, trees, written
+from . import answers, cost, digests, dispute, evidence, inputs, players, statements, trees, written
 
 def key_of(name):
     return Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"a key of the interop tests: " + name.encode()).digest())
@@ -22,12 +22,13 @@ def key_id(key):
 
 
 class World:
-    """A program, its data and the task that binds them."""
+    """A program, its data and the task that binds them. Without an `initial` state the run begins at the seed's."""
 
-    def __init__(self, lines, evaluation, data, initial, options):
-        self.lines, self.data, self.initial = lines, data, initial
+    def __init__(self, lines, evaluation, data, initial, options, recipe=None):
+        self.lines, self.data = lines, data
+        self.initial = initial or inputs.initial_state(lines, int(options["seed"]))
         self.texts = [statements.canonical(line) for line in lines]
-        self.recipe = statements.canonical({"ranges": {}, "scale": "0x1p0", "shift": "0x0p0"})
+        self.recipe = recipe or statements.canonical({"ranges": {}, "scale": "0x1p0", "shift": "0x0p0"})
         self.task = written.task_of(lines, evaluation, data, self.recipe, options, initial)
         self.task_text, self.task_id = self.sign("task", self.task, SUBMITTER, [
             *((name, self.task[name]["root"]) for name in ("program", "evaluation")), *((name, self.task[name]["digest"]) for name in ("initial", "dataset"))])

@@ -70,7 +70,11 @@ class Story:
             table.append(np.ascontiguousarray(value).reshape(fields["s"]))
             if self.here(step) and self.lie.value == number:
                 table[number] = self.altered(step, table, number)
-        after = {line["src"][len("state "):]: table[line["next"]] for line in world.lines if "next" in line}
+        return self.take(step, table)
+
+    def take(self, step, table):
+        """Makes these the values of a step, from which the state after it follows."""
+        after = {line["src"][len("state "):]: table[line["next"]] for line in self.world.lines if "next" in line}
         self.tables[step] = table
         self.states[step + 1] = self.lie.state(after) if self.here(step) and self.lie.state else after
         return table

@@ -250,8 +250,9 @@ class Flip:
 
 
 def flipped(number):
-    kind = np.uint32 if isinstance(number, np.float32) else np.int64
-    return (number.view(kind) ^ kind(1 << 22)).view(type(number))
+    """Another number; of an integer a low bit differs, which is left where it is stored in a byte."""
+    kind, bit = (np.uint32, 22) if isinstance(number, np.float32) else (np.int64, 2)
+    return (number.view(kind) ^ kind(1 << bit)).view(type(number))
 
 
 class Run:

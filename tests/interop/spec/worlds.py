@@ -72,13 +72,13 @@ def large_folds(made):
     made.add("map", "f32", [3, 4], x=["4[i0,2*i1-1]?-0x0p0", "11[i0,(i1-1)/2]?0x1p0"], do=["fma x0 x1 0x1p-3"])
 
 
-def keep(made, values):
+def keep(made, values, prefix="kept"):
     """Entries that these values become, so that whatever is wrong in a step is in the state after it; of the state that begins the run."""
     state = {}
     for value in values:
         line = made.lines[value]
-        made.source(line["t"], line["s"], f"state kept/{value:02}", next=value)
-        state[f"kept/{value:02}"] = np.zeros(line["s"], TYPES[line["t"]])
+        made.source(line["t"], line["s"], f"state {prefix}/{value:02}", next=value)
+        state[f"{prefix}/{value:02}"] = np.zeros(line["s"], TYPES[line["t"]])
     return state
 
 
