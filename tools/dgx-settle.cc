@@ -281,8 +281,7 @@ struct StatusCommand {
     }
     print_summary(out, view.summary);
     const protocol::MarketClock& clock = view.market.clock();
-    cli::Table games{
-        {"game", "task", "about", "challenger", "bond", "turn", "awaited", "until", "end", "ruling"}};
+    cli::Table games{{"game", "task", "about", "challenger", "bond", "turn", "awaited", "until", "end", "ruling"}};
     for (const protocol::TaskRecord* record : records) {
       const auto ends = protocol::ends_of(*record, clock.now());
       for (std::size_t i = 0; i < ends.size(); ++i)
