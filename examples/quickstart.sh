@@ -4,6 +4,7 @@
 #
 #   sh examples/quickstart.sh            set up, build, run
 #   DGX_BIN=DIR sh examples/quickstart.sh    run with programs that are built already
+#   DGX_WORK=DIR sh examples/quickstart.sh   leave everything in a new folder of that name instead
 set -eu
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -27,9 +28,11 @@ if [ -z "${DGX_BIN:-}" ]; then
 fi
 PATH=$DGX_BIN:$PATH
 images=$(dirname "$(dpkg -L dataset-fashion-mnist | grep train-images)")
-rm -rf build/quickstart
-mkdir -p build/quickstart
-cd build/quickstart
+work=${DGX_WORK:-build/quickstart}
+[ -n "${DGX_WORK:-}" ] || rm -rf "$work"
+[ ! -e "$work" ] || { echo "quickstart: $work is there already" >&2; exit 1; }
+mkdir -p "$work"
+cd "$work"
 
 say "the market: four identities and the rules"
 for name in operator submitter solver verifier cheat referee; do dgx-key new "$name" --json | value key_id >"$name.id"; done
@@ -181,5 +184,5 @@ cat <<TABLE
     verifier               5000000    $(balance verifier)   paid
     cheat                  5000000    $(balance cheat)   slashed
   ----------------------------------------------------------------------------
-  Everything is in build/quickstart. Try: dgx-inspect build/quickstart/honest.proof.json
+  Everything is in $work. Try: dgx-inspect $work/honest.proof.json
 TABLE
