@@ -1,8 +1,8 @@
 #!/bin/sh
 # Installs what building needs on Debian 12, and libtorch into build/deps. What is there is left alone, so that a second run costs
 # nothing. DGX_TORCH=pypi (default) fetches libtorch from PyPI; off or a folder fetches nothing. With --tests, Debian's own PyTorch is
-# installed, too: an older release, in which the tests script models as users do; with --bench also OpenBLAS, which nothing of ours
-# links: the benchmarks open it, to be compared with.
+# installed, too: an older release, in which the tests script models as users do; with --bench also what the benchmarks compare with, and nothing of
+# ours links: OpenBLAS, jemalloc, and PyPI's PyTorch for Python in build/peer (5 GB, since its wheel wants CUDA's libraries), for torch.compile.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -11,10 +11,11 @@ zlib1g-dev libhwy-dev nlohmann-json3-dev catch2 scdoc openssl xxd hdf5-tools pyt
 python3-cryptography dataset-fashion-mnist"
 case "${1:-}" in
   --tests) PACKAGES="$PACKAGES python3-torch" ;;
-  --bench) PACKAGES="$PACKAGES python3-torch libopenblas0-pthread" ;;
+  --bench) PACKAGES="$PACKAGES python3-torch libopenblas0-pthread libjemalloc2" ;;
 esac
 TORCH=2.11.0
 DEPS=build/deps
+PEER=build/peer
 
 say() { echo "bootstrap: $*" >&2; }
 
@@ -50,6 +51,17 @@ install_torch() {
   mv "$DEPS.new" "$DEPS"
 }
 
+# PyTorch for Debian's Python, with all that it asks for.
+install_peer() {
+  [ ! -d "$PEER/torch-$TORCH.dist-info" ] || return 0
+  say "fetching PyTorch $TORCH for Python into $PEER"
+  rm -rf "$PEER" "$PEER.new"
+  /usr/bin/env PATH=/usr/bin:/bin python3 -m pip install -q --no-cache-dir --disable-pip-version-check --root-user-action=ignore \
+    --target "$PEER.new" "torch==$TORCH" numpy || { say "no PyTorch for Python: torch.compile is left out"; return 0; }
+  mv "$PEER.new" "$PEER"
+}
+
 install_packages
 mkdir -p build
 install_torch
+[ "${1:-}" != --bench ] || install_peer

@@ -125,22 +125,66 @@ Model model_of(const EagerCase& of) {
   return {net->parameters(), [net](const Tensor& x) mutable { return net->forward(x); }};
 }
 
-std::unique_ptr<optim::Optimizer> optimizer_of(const EagerCase& of, const std::vector<Tensor>& parameters) {
-  const double rate = std::strtod(of.optimizer.c_str() + of.optimizer.find("lr=") + 3, nullptr);
-  if (of.optimizer.starts_with("sgd")) {
-    return std::make_unique<optim::SGD>(parameters, optim::SGDOptions(rate).momentum(0.9));
+/// The fused optimisers of torch.optim (fused=True), which libtorch's own C++ classes do not have.
+class FusedOptimizer {
+ public:
+  FusedOptimizer(const EagerCase& of, std::vector<Tensor> parameters)
+      : parameters_(std::move(parameters)), rate_(std::strtod(of.optimizer.c_str() + of.optimizer.find("lr=") + 3, nullptr)), kind_(of.optimizer) {
+    for (const Tensor& parameter : parameters_) {
+      first_.push_back(at::zeros_like(parameter));
+      second_.push_back(at::zeros_like(parameter));
+      steps_.push_back(torch::zeros({}, parameter.options()));
+    }
   }
-  if (of.optimizer.starts_with("adamw")) return std::make_unique<optim::AdamW>(parameters, optim::AdamWOptions(rate));
-  return std::make_unique<optim::Adam>(parameters, optim::AdamOptions(rate));
-}
 
-Tensor input_of(const EagerCase& of) {
+  void forget_gradients() {
+    for (Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+  }
+
+  void step() {
+    NoGradGuard none;
+    std::vector<Tensor> gradients;
+    for (const Tensor& parameter : parameters_) gradients.push_back(parameter.grad());
+    if (kind_.starts_with("sgd")) {
+      at::_fused_sgd_(parameters_, gradients, first_, 0, 0.9, rate_, 0, false, false, is_first_);
+      is_first_ = false;
+      return;
+    }
+    at::_foreach_add_(steps_, 1);
+    if (kind_.starts_with("adamw")) {
+      at::_fused_adamw_(parameters_, gradients, first_, second_, {}, steps_, rate_, 0.9, 0.999, 0.01, 1e-8, false, false);
+    } else {
+      at::_fused_adam_(parameters_, gradients, first_, second_, {}, steps_, rate_, 0.9, 0.999, 0, 1e-8, false, false);
+    }
+  }
+
+ private:
+  std::vector<Tensor> parameters_, first_, second_, steps_;
+  double rate_;
+  std::string kind_;
+  bool is_first_ = true;
+};
+
+/// The batches of an epoch, resident: [batches, batch, ...] and their targets.
+struct Batches {
+  Tensor x, y;
+};
+
+Batches batches_of(const EagerCase& of) {
   std::vector<std::int64_t> shape = of.sample;
-  shape.insert(shape.begin(), of.batch);
-  if (of.tokens) return torch::randint(256, shape);
-  Tensor x = torch::rand(shape);
-  if (of.model.starts_with("resnet")) x = x.unsqueeze(1);
-  return of.channels_last ? x.contiguous(MemoryFormat::ChannelsLast) : x;
+  shape.insert(shape.begin(), {1, of.batch});
+  if (of.tokens) return {torch::randint(256, shape), torch::randint(256, {1, of.batch * of.sample[0]})};
+  Tensor x = torch::rand(shape), y = torch::randint(10, {1, of.batch});
+  if (of.x != nullptr) {
+    const auto samples = static_cast<std::int64_t>(of.y->size()), count = samples / of.batch;
+    auto* const bytes = const_cast<std::uint8_t*>(of.x->data());
+    auto* const classes = const_cast<std::uint8_t*>(of.y->data());
+    shape[0] = count;
+    x = at::from_blob(bytes, {static_cast<std::int64_t>(of.x->size())}, kUInt8).narrow(0, 0, c10::multiply_integers(shape)).view(shape).to(kFloat).div_(255);
+    y = at::from_blob(classes, {samples}, kUInt8).narrow(0, 0, count * of.batch).view({count, of.batch}).to(kLong);
+  }
+  if (of.model.starts_with("resnet")) x = x.unsqueeze(2);
+  return {x, y};
 }
 
 }  // namespace
@@ -159,15 +203,20 @@ bool libtorch_has_gpu() {
 
 std::function<void()> eager_step(const EagerCase& of) {
   const Model model = model_of(of);
-  const std::shared_ptr<optim::Optimizer> optimizer = optimizer_of(of, model.parameters);
+  auto optimizer = std::make_shared<FusedOptimizer>(of, model.parameters);
   const Device device(of.on_gpu ? kCUDA : kCPU);
-  const Tensor x = input_of(of).to(device);
-  const Tensor y = (of.tokens ? torch::randint(256, {of.batch * of.sample[0]}) : torch::randint(10, {of.batch})).to(device);
-  return [=, on_gpu = of.on_gpu] {
-    optimizer->zero_grad();
-    const Tensor output = model.forward(x);
-    at::cross_entropy_loss(output.view({-1, output.size(-1)}), y).backward();
+  Batches batches = batches_of(of);
+  std::vector<Tensor> x, y;
+  for (std::int64_t n = 0; n < batches.x.size(0); ++n) {
+    x.push_back((of.channels_last ? batches.x[n].contiguous(MemoryFormat::ChannelsLast) : batches.x[n]).to(device));
+    y.push_back(batches.y[n].to(device));
+  }
+  return [=, on_gpu = of.on_gpu, next = std::size_t{0}]() mutable {
+    optimizer->forget_gradients();
+    const Tensor output = model.forward(x[next]);
+    at::cross_entropy_loss(output.view({-1, output.size(-1)}), y[next]).backward();
     optimizer->step();
+    next = (next + 1) % x.size();
     if (on_gpu) torch::cuda::synchronize();
   };
 }

@@ -16,6 +16,8 @@ struct EagerCase {
   bool tokens = false;
   bool channels_last = false;
   bool on_gpu = false;
+  const std::vector<std::uint8_t>* x = nullptr;  ///< the samples one after the other; none: random numbers
+  const std::vector<std::uint8_t>* y = nullptr;  ///< their classes
 };
 
 /// "libtorch 2.11.0".
@@ -23,8 +25,8 @@ struct EagerCase {
 void set_libtorch_threads(int threads);
 /// True if this libtorch has CUDA, and a GPU. From then on it computes in binary32 (TF32 off) and lets cuDNN try its algorithms.
 [[nodiscard]] bool libtorch_has_gpu();
-/// A training step of the case in eager libtorch, or of a TorchScript file: zero_grad, forward, cross entropy, backward, optimiser; on a GPU until all
-/// of it is done.
+/// A training step of the case in eager libtorch, or of a TorchScript file: gradients forgotten, forward, cross entropy, backward, fused optimiser; on a
+/// GPU until all of it is done. Each step takes the next batch of the data, which lie in memory as floats.
 [[nodiscard]] std::function<void()> eager_step(const EagerCase& of);
 
 }  // namespace dgx::bench

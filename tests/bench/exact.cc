@@ -1,5 +1,6 @@
 #include "exact.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -64,13 +65,18 @@ Exact::Exact(const Case& of) : case_(of) {
 }
 
 exec::StepInputs Exact::make_inputs() {
-  const std::int64_t samples = kBatches * case_.batch;
+  const bool real = case_.data != nullptr;
+  const std::int64_t samples = real ? std::ssize(case_.data->y) : kBatches * case_.batch;
   const program::TrainingRecipe recipe = recipe_of(case_);
   x_ = Tensor(DType::kU8, with_count(samples, case_.sample));
   y_ = Tensor(DType::kU8, with_count(samples, recipe.y.sample_shape));
   for (std::size_t i = 0; i < x_.bytes().size(); ++i) x_.bytes()[i] = static_cast<std::uint8_t>(i * 2654435761U >> 24U);
   const std::size_t classes = case_.tokens ? 256 : kClasses;
   for (std::size_t i = 0; i < y_.bytes().size(); ++i) y_.bytes()[i] = static_cast<std::uint8_t>((i * 2246822519U >> 16U) % classes);
+  if (real) {
+    std::copy(case_.data->x.begin(), case_.data->x.end(), x_.bytes().begin());
+    std::copy(case_.data->y.begin(), case_.data->y.end(), y_.bytes().begin());
+  }
   const auto schedule = must(program::schedule_parameters(recipe.optimizer, {}, 1 << 20));
   return {schedule, 1, case_.batch, x_.view(), y_.view()};
 }
@@ -83,6 +89,20 @@ void Exact::start(int threads) {
 void Exact::start(std::unique_ptr<kernels::cuda::Device> device) {
   executor_ = must(exec::DeviceExecutor::create(program_, make_inputs(), std::move(device), 1));
   must(executor_->load(state_));
+}
+
+Least Exact::least() const {
+  const auto row = static_cast<std::int64_t>((x_.bytes().size() + y_.bytes().size()) / static_cast<std::size_t>(x_.shape()[0]));
+  return least_of(*program_, case_.batch, row);
+}
+
+double Exact::zero_terms() {
+  std::vector<Tensor> values(program_->values.size());
+  must(executor_->trace([&](std::int32_t value, const TensorView& numbers) -> Status {
+    values[static_cast<std::size_t>(value)] = Tensor(numbers);
+    return {};
+  }));
+  return bench::zero_terms(*program_, values);
 }
 
 void Exact::step() { must(executor_->step()); }

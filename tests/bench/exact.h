@@ -2,11 +2,18 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "dgx/exec/executor.h"
 #include "dgx/kernels/cuda/device.h"
+#include "roof.h"
 
 namespace dgx::bench {
+
+/// Samples of a dataset, bytes one after the other, and their classes. Empty: there is none.
+struct Samples {
+  std::vector<std::uint8_t> x, y;
+};
 
 /// A task whose step is measured: model, optimiser, batch, and what a sample looks like.
 struct Case {
@@ -16,6 +23,7 @@ struct Case {
   std::int64_t batch = 1;
   Shape sample;               ///< of x, u8
   bool tokens = false;        ///< x and y are numbers below 256, one target a position; else x is pixels, y a class below 10
+  const Samples* data = nullptr;  ///< what is trained on; none: numbers by a generator
 };
 
 /// The step program of a case, its data and its executor. Exits with a message if something fails.
@@ -28,6 +36,9 @@ class Exact {
   /// The same on a device.
   void start(std::unique_ptr<kernels::cuda::Device> device);
   void step();
+  /// The least that a step has to do, and the share of zero terms in the products of the next one.
+  [[nodiscard]] Least least() const;
+  [[nodiscard]] double zero_terms();
   void start_profile() { static_cast<void>(executor_->start_profile()); }
   [[nodiscard]] const exec::StepExecutor& executor() const { return *executor_; }
 

@@ -25,7 +25,10 @@ double clock_of(int threads) {
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
+void warm(const Side& side) { side.timed ? static_cast<void>(side.timed(1)) : side.run(); }
+
 double seconds_of(const Side& side, int count, int threads) {
+  if (side.timed) return side.timed(count) / count;
   const double begin = clock_of(threads);
   for (int n = 0; n < count; ++n) side.run();
   return (clock_of(threads) - begin) / count;
@@ -42,6 +45,12 @@ std::string json_bytes(const char* key, const std::optional<long long>& bytes) {
   return bytes ? std::string(",\"") + key + "\":" + std::to_string(*bytes) : "";
 }
 
+std::string json_share(const char* key, const std::optional<double>& share) {
+  char text[64] = "";
+  if (share) std::snprintf(text, sizeof text, ",\"%s\":%.3f", key, *share);
+  return text;
+}
+
 double ratio_of(const Row& row) { return row.more_is_better ? row.dgx / row.peer : row.peer / row.dgx; }
 
 void print_json(const Row& row) {
@@ -52,13 +61,15 @@ void print_json(const Row& row) {
     std::printf(",\"peer\":%.5g,\"peer_spread\":%.3f,\"peer_name\":\"%s\",\"ratio\":%.3f", row.peer, row.peer_spread,
                 row.peer_name.c_str(), ratio_of(row));
   }
-  std::printf(",\"threads\":%d,\"unit\":\"%s\"%s%s}\n", row.threads, row.unit.c_str(), json_bytes("dgx_bytes", row.dgx_bytes).c_str(),
-              json_bytes("peer_bytes", row.peer_bytes).c_str());
+  std::printf(",\"threads\":%d,\"unit\":\"%s\"%s%s%s%s}\n", row.threads, row.unit.c_str(), json_bytes("dgx_bytes", row.dgx_bytes).c_str(),
+              json_bytes("peer_bytes", row.peer_bytes).c_str(), json_share("roof", row.roof).c_str(), json_share("zeros", row.zeros).c_str());
 }
 
 void print_text(const Row& row) {
   std::printf("%-34s %d  dgx %9.4g %s ±%.0f%%", row.name.c_str(), row.threads, row.dgx, row.unit.c_str(), row.dgx_spread * 50);
   if (row.dgx_bytes) std::printf(" in %.1f MB", static_cast<double>(*row.dgx_bytes) * 1e-6);
+  if (row.roof) std::printf(", %.2f of the roof", *row.roof);
+  if (row.zeros) std::printf(", %.0f %% of terms zero", *row.zeros * 100);
   if (!row.peer_name.empty()) {
     std::printf("   %s %9.4g %s ±%.0f%%", row.peer_name.c_str(), row.peer, row.unit.c_str(), row.peer_spread * 50);
     if (row.peer_bytes) std::printf(" in %.1f MB", static_cast<double>(*row.peer_bytes) * 1e-6);
@@ -71,25 +82,17 @@ void print_text(const Row& row) {
 
 void measure_in_turns(std::vector<Side>& sides, const Effort& effort) {
   std::vector<int> counts;
-  std::vector<int> runs(sides.size(), 3);
   for (const Side& side : sides) {
-    side.run();
-    side.run();
+    warm(side);
+    warm(side);
     counts.push_back(std::clamp(static_cast<int>(kTurn / std::max(seconds_of(side, 1, 2), 1e-9)), 1, 100000));
   }
   const double end = wall() + effort.budget;
-  const auto goes_on = [&](int round) {
-    for (std::size_t s = 0; s < sides.size(); ++s) {
-      if (runs[s] + counts[s] >= effort.most_runs) return false;
-    }
-    return round < effort.least_rounds || wall() < end;
-  };
-  for (int round = 0; goes_on(round); ++round) {
+  for (int round = 0; round < effort.least_rounds || wall() < end; ++round) {
     for (std::size_t s = 0; s < sides.size(); ++s) {
       std::this_thread::sleep_for(std::chrono::milliseconds(effort.threads > 1 ? 10 : 0));
       const bool is_long = !sides[s].seconds.empty() && sides[s].seconds.back() > kLongRun;
-      if (!is_long) sides[s].run();
-      runs[s] += counts[s] + (is_long ? 0 : 1);
+      if (!is_long) warm(sides[s]);
       sides[s].seconds.push_back(seconds_of(sides[s], counts[s], effort.threads));
     }
     if (sides[0].seconds.size() >= kMostRounds) break;

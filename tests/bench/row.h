@@ -7,11 +7,13 @@
 
 namespace dgx::bench {
 
-/// One contender of a measurement: `run` is the whole work once.
+/// One contender of a measurement: `run` is the whole work once. What another process does is timed by that process: `timed` gives
+/// the seconds of so many runs.
 struct Side {
   std::string name;
   std::function<void()> run;
   std::vector<double> seconds = {};  ///< of a run, a number a round
+  std::function<double(int)> timed = {};
 };
 
 /// The time for which sides are measured. DGX_BENCH_CLOCK=cpu in the environment counts the process's time instead of the wall's
@@ -20,7 +22,6 @@ struct Effort {
   double budget = 4;     ///< seconds in all
   int least_rounds = 5;
   int threads = 1;
-  int most_runs = 1 << 30;  ///< of a side, those that are not timed included
 };
 
 /// Rounds in which every side has its turn, so that whatever else the machine does hits them alike. A turn begins with a pause in
@@ -41,6 +42,8 @@ struct Row {
   std::string peer_name = {};  ///< empty: nothing to compare with
   double peer = 0, peer_spread = 0;
   std::optional<long long> dgx_bytes = {}, peer_bytes = {};  ///< peak memory
+  std::optional<double> roof = {};   ///< the share of what the machine can do at most that dgx reaches
+  std::optional<double> zeros = {};  ///< the share of the terms of its products that are zero
 };
 
 /// A row of one JSON object, or of text.

@@ -5,13 +5,14 @@
 #   sh tests/bench/run.sh                all that this build can measure
 #   sh tests/bench/run.sh NAME           one of: peak, product, step, convolution, function, gpu, checkpoint, verify, hash, ledger,
 #                                        dispute, start
-#   sh tests/bench/run.sh --json [NAME]  a JSON object a row: name, dgx, peer, peer_name, ratio, threads, unit, spreads, bytes at peak
+#   sh tests/bench/run.sh --json [NAME]  a JSON object a row: name, dgx, peer, peer_name, ratio, threads, unit, spreads, bytes at peak, shares; before
+#                                        them one that names the machine, as results.py wants a record
 #
 # Products and steps run twice, with the widest instructions and with both sides held to AVX2. OpenBLAS is told the widest kernels that
 # the processor has; their name stands in the row. BUILD is the build folder (default build/release), DGX_TORCH as for tests/run.sh.
 # gpu needs nvcc and a GPU; its peers are cuBLAS where it is found, and libtorch where DGX_TORCH names one with CUDA.
-# checkpoint and verify need FASHION_MNIST, the folder with the four IDX files of that name (default: Debian's); the TorchScript steps
-# need python3-torch. DGX_BENCH_CLOCK=cpu counts processor time with one thread. Compare figures of one run only: another run is another
+# checkpoint, verify and the steps on images need FASHION_MNIST, the folder with the four IDX files of that name (default: Debian's); the TorchScript steps
+# need python3-torch, and torch.compile what cmake/bootstrap.sh --bench installs. DGX_BENCH_CLOCK=cpu counts processor time with one thread. Compare figures of one run only: another run is another
 # load of the machine. chart.py beside this file draws the rows of --json.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -80,8 +81,21 @@ bench_step() {
   else
     skip "the TorchScript steps need python3-torch"
   fi
-  bench_of step_bench $scripts
-  ! has_target step_bench || ! has_flag avx512f || with_avx2 "$benches/step_bench" $json $scripts --isa avx2
+  data=
+  ! has_images || {
+    gzip -dc "$images/train-images-idx3-ubyte.gz" | tail -c +17 >"$work/images"
+    gzip -dc "$images/train-labels-idx1-ubyte.gz" | tail -c +9 >"$work/labels"
+    data="--data $work"
+  }
+  export TORCHINDUCTOR_CACHE_DIR="$work/inductor" CUDA_VISIBLE_DEVICES=
+  compiled=
+  if [ -d build/peer/torch ]; then
+    compiled="PYTHONPATH=build/peer exec /usr/bin/python3 tests/bench/compiled.py"
+  else
+    skip "torch.compile needs what sh cmake/bootstrap.sh --bench installs"
+  fi
+  bench_of step_bench $scripts $data --compiled "$compiled"
+  ! has_target step_bench || ! has_flag avx512f || with_avx2 "$benches/step_bench" $json $scripts $data --compiled "$compiled" --isa avx2
 }
 
 # On a GPU: products against cuBLAS, steps against a libtorch that has CUDA.
@@ -95,10 +109,15 @@ bench_gpu() {
 bench_convolution() { bench_of convolution_bench; }
 bench_function() { bench_of functions_bench; }
 
-# Sets up $work with a key and Fashion-MNIST; false if that is not there.
-fashion() {
+# Finds Fashion-MNIST; false if that is not there.
+has_images() {
   images=${FASHION_MNIST:-$(dirname "$(dpkg -L dataset-fashion-mnist 2>/dev/null | grep train-images)")}
   [ -e "$images/train-images-idx3-ubyte.gz" ] || { skip "no Fashion-MNIST in $images"; return 1; }
+}
+
+# Sets up $work with a key and Fashion-MNIST.
+fashion() {
+  has_images || return 1
   has_target dgx_torch || { skip "dgx-submit needs libtorch"; return 1; }
   [ ! -e "$work/data.h5" ] || return 0
   make_target dgx-pack dgx-key dgx-submit dgx-train dgx-prove dgx-verify dgx_torch
@@ -192,6 +211,16 @@ bench_start() {
   done
 }
 
+# The first line of a record.
+name_machine() {
+  model=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -1)
+  family=$(sed -n 's/^cpu family[^:]*: *//p' /proc/cpuinfo | head -1).$(sed -n 's/^model[^a-z:]*: *//p' /proc/cpuinfo | head -1)
+  sets=
+  for flag in avx2 avx512f; do ! has_flag $flag || sets="$sets${sets:+, }\"${flag%f}\""; done
+  echo "{\"machine\": \"${model:-unknown} (family $family), $(nproc) shared cores\", \"instruction_sets\": [$sets], \"commit\": \"$(git rev-parse --short HEAD)\", \"date\": \"$(date -u +%F)\"}"
+}
+
+[ -z "$json" ] || name_machine
 for part in peak product step convolution function gpu checkpoint verify hash ledger dispute start; do
   if [ "$name" = all ] || [ "$name" = "$part" ]; then "bench_$part"; fi
 done

@@ -29,12 +29,13 @@ class Recurrence(nn.Module):
         return self.head(h)
 
 
-folder = pathlib.Path(sys.argv[1])
-torch.manual_seed(1)
-models = {
-    "llama": Llama(vocab=256, width=256, layers=4, heads=8, groups=4, context=128),
-    "vision_transformer": VisionTransformer(width=128, layers=4, heads=4),
-    "recurrence": Recurrence(inputs=16, width=64, classes=10),
+MODELS = {
+    "llama": lambda: Llama(vocab=256, width=256, layers=4, heads=8, groups=4, context=128),
+    "vision_transformer": lambda: VisionTransformer(width=128, layers=4, heads=4),
+    "recurrence": lambda: Recurrence(inputs=16, width=64, classes=10),
 }
-for name, model in models.items():
-    torch.jit.script(model).save(str(folder / f"{name}.pt"))
+
+if __name__ == "__main__":
+    torch.manual_seed(1)
+    for name, model in MODELS.items():
+        torch.jit.script(model()).save(str(pathlib.Path(sys.argv[1]) / f"{name}.pt"))

@@ -1,13 +1,16 @@
 // A training step of whole models, exact against libtorch: same model, optimiser, threads and run, in turns, and the peak memory of
 // each side in a process of its own.
 //
-//   step_bench [--json] [--isa NAME] [--case NAME] [--threads N] [--seconds S] [--scripts FOLDER]
+//   step_bench [--json] [--isa NAME] [--case NAME] [--threads N] [--seconds S] [--scripts FOLDER] [--data FOLDER] [--compiled COMMAND]
 //   step_bench --device MODULE [--json] [--case NAME]    on a GPU: MODULE is libdgx_cuda.so; exits 77, "skipped, no GPU", without one
 //   step_bench --explain --case NAME        the exact side's plan
 //   step_bench --profile --case NAME --threads N [--device MODULE]    what its operations take: milliseconds, GF/s, GB/s, how many, kind and form
 //   step_bench --alone exact|eager|channels-last --case NAME --threads N    the bytes one side takes
+//   step_bench --serve eager|channels-last --case NAME --threads N    a peer's process (peer.h)
 //
-// FOLDER holds TorchScript models (scripted.py).
+// The folders hold TorchScript models (scripted.py), and images and labels, 28×28 and one byte a sample: without them the cases that need them are skipped
+// by name. COMMAND starts compiled.py, the peer by torch.compile. A peer is the fastest of its process with as many threads as we have and with one, with
+// the allocator as it is, with huge pages, and with jemalloc where that is installed.
 #include <malloc.h>
 
 #include <algorithm>
@@ -17,12 +20,16 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <span>
 #include <string_view>
 
 #include "device_module.h"
 #include "dgx/kernels/cpu/dispatch.h"
 #include "eager.h"
 #include "exact.h"
+#include "machine.h"
+#include "peer.h"
+#include "roof.h"
 #include "row.h"
 
 namespace {
@@ -30,17 +37,27 @@ namespace {
 using namespace dgx;
 using bench::Case;
 
-// The steps of an MLP before subnormal numbers: after some 730 steps the momentum of units that never fire is subnormal, which costs a processor
-// a hundred cycles a vector.
-constexpr int kStepsBeforeSubnormals = 700;
-
 struct Options {
   bool json = false, explain = false, profile = false;
-  std::string isa, only, scripts, alone, module;
+  std::string isa, only, scripts, data, compiled, alone, serve, module;
   int threads = 0;  // 0: one and two
   double seconds = 6;
   const char* self = "";
 };
+
+/// The bytes of a file; none if it is not there.
+std::vector<std::uint8_t> read(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// The images and labels of --data, the same for every case.
+const bench::Samples* samples_of(const Options& options) {
+  static bench::Samples samples;
+  if (options.data.empty()) return nullptr;
+  if (samples.x.empty()) samples = {read(options.data + "/images"), read(options.data + "/labels")};
+  return samples.y.empty() ? nullptr : &samples;
+}
 
 std::vector<Case> cases(const std::string& scripts) {
   std::vector<Case> all = {
@@ -69,8 +86,15 @@ std::vector<Case> device_cases() {
 }
 
 bench::EagerCase eager_case(const Case& of, bool channels_last, bool on_gpu = false) {
-  return {of.model, of.optimizer, of.batch, of.sample, of.tokens, channels_last, on_gpu};
+  bench::EagerCase out{of.model, of.optimizer, of.batch, of.sample, of.tokens, channels_last, on_gpu};
+  if (of.data != nullptr) {
+    out.x = &of.data->x;
+    out.y = &of.data->y;
+  }
+  return out;
 }
+
+bool has_images(const Case& of) { return of.model.starts_with("mlp") || of.model.starts_with("resnet"); }
 
 std::unique_ptr<kernels::cuda::Device> open_device(const std::string& module) {
   auto device = test::open_device(module);
@@ -107,38 +131,111 @@ long long peak_of(const Case& of, const std::string& side, int threads) {
   return status_bytes("VmHWM") - before;
 }
 
+/// Words of a command that starts this program for the same case.
+std::vector<std::string> own_words(const Options& options, const Case& of, int threads) {
+  std::vector<std::string> out{options.self, "--case", of.name, "--threads", std::to_string(threads)};
+  for (const auto& [word, value] : {std::pair("--isa", &options.isa), std::pair("--scripts", &options.scripts), std::pair("--data", &options.data)}) {
+    if (!value->empty()) out.insert(out.end(), {word, *value});
+  }
+  return out;
+}
+
 std::optional<long long> peak_alone(const Options& options, const Case& of, const std::string& side, int threads) {
-  std::string command = std::string(options.self) + " --alone " + side + " --case " + of.name + " --threads " + std::to_string(threads);
-  if (!options.isa.empty()) command += " --isa " + options.isa;
-  if (!options.scripts.empty()) command += " --scripts '" + options.scripts + "'";
-  FILE* const child = popen(command.c_str(), "r");
+  std::string command;
+  for (const std::string& word : own_words(options, of, threads)) command += "'" + word + "' ";
+  FILE* const child = popen((command + "--alone " + side).c_str(), "r");
   long long bytes = 0;
   const bool told = child != nullptr && std::fscanf(child, "%lld", &bytes) == 1;
   return child != nullptr && pclose(child) == 0 && told ? std::optional(bytes) : std::nullopt;
 }
 
+/// The ways to run a peer: its words for a number of threads, with each allocator.
+std::vector<bench::Peer::Command> ways(const std::string& name, int threads, const std::function<std::vector<std::string>(int)>& words) {
+  using Environment = std::vector<std::pair<std::string, std::string>>;
+  std::vector<std::pair<std::string, Environment>> allocators{{"", {}}, {", huge pages", {{"GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"}}}};
+  for (const char* const path : {"/usr/lib/x86_64-linux-gnu/libjemalloc.so.2", "/usr/lib/aarch64-linux-gnu/libjemalloc.so.2"}) {
+    if (std::ifstream(path).good()) allocators.push_back({", jemalloc", {{"LD_PRELOAD", path}}});
+  }
+  std::vector<bench::Peer::Command> out;
+  for (const auto& [allocator, environment] : allocators) {
+    out.push_back({name + allocator, words(threads), environment});
+    if (threads > 1) out.push_back({name + ", one thread" + allocator, words(1), environment});
+  }
+  return out;
+}
+
+/// The words of --compiled with what compiled.py has to know of the case.
+std::vector<std::string> compiled_words(const Options& options, const Case& of, int threads) {
+  std::vector<std::string> out{"/bin/sh", "-c", options.compiled + " \"$@\"", "compiled"};
+  std::string sample;
+  for (const std::int64_t size : of.sample) sample += (sample.empty() ? "" : ",") + std::to_string(size);
+  out.insert(out.end(), {"--model", of.model.ends_with(".pt") ? of.name : of.model, "--optimizer", of.optimizer, "--batch", std::to_string(of.batch),
+                         "--sample", sample, "--threads", std::to_string(threads)});
+  if (of.tokens) out.push_back("--tokens");
+  if (of.data != nullptr) out.insert(out.end(), {"--data", options.data});
+  return out;
+}
+
+struct Contender {
+  std::string side;  ///< as peak_of() knows it; empty: not measured
+  std::unique_ptr<bench::Peer> peer;
+};
+
+std::vector<Contender> contenders(const Options& options, const Case& of, int threads) {
+  constexpr double kTrial = 2;  // seconds
+  const std::string script = of.model.ends_with(".pt") ? ", TorchScript" : ", eager";
+  std::vector<Contender> out;
+  for (const std::string side : {"eager", "channels-last"}) {
+    if (side != "eager" && !of.model.starts_with("resnet")) continue;
+    const auto words = [&](int count) {
+      std::vector<std::string> all = own_words(options, of, count);
+      all.insert(all.end(), {"--serve", side});
+      return all;
+    };
+    out.push_back({side, bench::fastest_of(ways(bench::libtorch_name() + (side == "eager" ? script : ", channels last"), threads, words), kTrial)});
+  }
+  if (!options.compiled.empty()) {
+    const auto words = [&](int count) { return compiled_words(options, of, count); };
+    out.push_back({"", bench::fastest_of(ways("torch.compile", threads, words), kTrial)});
+    if (out.back().peer == nullptr) std::fprintf(stderr, "step_bench: skipped, torch.compile of %s\n", of.name.c_str());
+  }
+  std::erase_if(out, [](const Contender& each) { return each.peer == nullptr; });
+  return out;
+}
+
+/// The share of the roof: what the machine takes for the least of a step, of what the step takes. `limits` are multiply-adds and, last, bytes.
+double share_of_roof(const bench::Least& least, double seconds, std::span<const bench::Side> sides, std::span<const bench::Limit> limits) {
+  double peak = 0;
+  for (std::size_t n = 0; n + 1 < limits.size(); ++n) peak = std::max(peak, limits[n].work / bench::median(sides[n].seconds));
+  const double bandwidth = limits.back().work / bench::median(sides.back().seconds);
+  return std::max(least.flop / peak, least.bytes / bandwidth) / seconds;
+}
+
 void measure(const Options& options, const Case& of, int threads) {
-  bench::set_libtorch_threads(threads);
   bench::Exact exact(of);
   exact.start(threads);
-  const bool script = of.model.ends_with(".pt");
-  std::vector<bench::Side> sides = {{"exact", [&] { exact.step(); }},
-                                    {"eager", bench::eager_step(eager_case(of, false))}};
-  if (of.model.starts_with("resnet")) sides.push_back({"channels-last", bench::eager_step(eager_case(of, true))});
-  bench::Effort effort{options.seconds, 5, threads};
-  if (of.model.starts_with("mlp")) effort.most_runs = kStepsBeforeSubnormals;
-  measure_in_turns(sides, effort);
-  const auto ours = peak_alone(options, of, "exact", threads);
-  for (std::size_t s = 1; s < sides.size(); ++s) {
-    const std::string form = s == 2 ? ", channels last" : script ? ", TorchScript" : ", eager";
-    bench::Row row{"step-" + of.name + (options.isa.empty() ? "" : "-" + options.isa), threads, "ms"};
-    row.dgx = bench::median(sides[0].seconds) * 1e3;
-    row.dgx_spread = bench::spread(sides[0].seconds);
-    row.peer_name = bench::libtorch_name() + form;
-    row.peer = bench::median(sides[s].seconds) * 1e3;
-    row.peer_spread = bench::spread(sides[s].seconds);
-    row.dgx_bytes = ours;
-    row.peer_bytes = peak_alone(options, of, sides[s].name, threads);
+  const std::vector<Contender> peers = contenders(options, of, threads);
+  std::vector<bench::Side> sides = {{"exact", [&] { exact.step(); }}};
+  for (const Contender& each : peers) sides.push_back({each.peer->name(), {}, {}, [&each](int count) { return each.peer->steps(count); }});
+  std::vector<bench::Limit> limits = bench::multiply_adds(threads, !options.isa.empty());
+  limits.push_back(bench::scaling(bench::kMemoryBytes, threads));
+  for (const bench::Limit& limit : limits) sides.push_back({limit.name, limit.run});
+  measure_in_turns(sides, {options.seconds, 5, threads});
+
+  bench::Row row{"step-" + of.name + (options.isa.empty() ? "" : "-" + options.isa), threads, "ms"};
+  const double seconds = bench::median(sides[0].seconds);
+  row.dgx = seconds * 1e3;
+  row.dgx_spread = bench::spread(sides[0].seconds);
+  row.dgx_bytes = peak_alone(options, of, "exact", threads);
+  row.roof = share_of_roof(exact.least(), seconds, std::span(sides).last(limits.size()), limits);
+  if (of.model.starts_with("mlp")) row.zeros = exact.zero_terms();
+  if (peers.empty()) bench::print(row, options.json);
+  for (std::size_t n = 0; n < peers.size(); ++n) {
+    const bench::Side& side = sides[n + 1];
+    row.peer_name = side.name;
+    row.peer = bench::median(side.seconds) * 1e3;
+    row.peer_spread = bench::spread(side.seconds);
+    row.peer_bytes = peers[n].side.empty() ? std::nullopt : peak_alone(options, of, peers[n].side, threads);
     bench::print(row, options.json);
   }
 }
@@ -151,9 +248,7 @@ void measure_on_device(const Options& options, const Case& of) {
     sides.push_back({bench::libtorch_name() + " on the GPU, eager", bench::eager_step(eager_case(of, false, true))});
     if (of.model.starts_with("resnet")) sides.push_back({sides.back().name + ", channels last", bench::eager_step(eager_case(of, true, true))});
   }
-  bench::Effort effort{options.seconds, 5, 1};
-  if (of.model.starts_with("mlp")) effort.most_runs = kStepsBeforeSubnormals;
-  measure_in_turns(sides, effort);
+  measure_in_turns(sides, {options.seconds, 5, 1});
   print_rows("gpu-step-" + of.name, sides, 1, "ms", 1e3, 0, options.json);
 }
 
@@ -210,6 +305,9 @@ Options parse(int argc, char** argv) {
     else if (word == "--isa") options.isa = value();
     else if (word == "--case") options.only = value();
     else if (word == "--scripts") options.scripts = value();
+    else if (word == "--data") options.data = value();
+    else if (word == "--compiled") options.compiled = value();
+    else if (word == "--serve") options.serve = value();
     else if (word == "--alone") options.alone = value();
     else if (word == "--device") options.module = value();
     else if (word == "--threads") options.threads = std::atoi(value());
@@ -236,15 +334,23 @@ int main(int argc, char** argv) {
   const Options options = parse(argc, argv);
   if (!options.isa.empty()) force(options.isa);
   bool found = false;
-  for (const Case& of : options.module.empty() ? cases(options.scripts) : device_cases()) {
+  for (Case of : options.module.empty() ? cases(options.scripts) : device_cases()) {
     if (!options.only.empty() && options.only != of.name) continue;
     found = true;
+    if (has_images(of)) of.data = samples_of(options);
+    if (has_images(of) && of.data == nullptr && options.module.empty() && !options.explain) {
+      std::fprintf(stderr, "step_bench: skipped, no --data: %s\n", of.name.c_str());
+      continue;
+    }
     if (options.explain) {
       bench::Exact exact(of);
       exact.start(std::max(options.threads, 1));
       std::fputs(exact.executor().explain().c_str(), stdout);
     } else if (options.profile) {
       print_profile(options, of, options.seconds);
+    } else if (!options.serve.empty()) {
+      bench::set_libtorch_threads(std::max(options.threads, 1));
+      bench::serve(bench::eager_step(eager_case(of, options.serve == "channels-last")));
     } else if (!options.alone.empty()) {
       std::printf("%lld\n", peak_of(of, options.alone, std::max(options.threads, 1)));
     } else if (!options.module.empty()) {
