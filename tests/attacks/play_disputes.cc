@@ -269,21 +269,33 @@ std::string describe(const Scene& scene, Role role, const Fault& fault) {
                      fault.drill.fault.element, fault.drill.fault.bit);
 }
 
+bool is_state_input(const Scene& scene, const exec::Fault& fault) {
+  const kernels::Primitive& line = scene.program().values[static_cast<std::size_t>(fault.value)];
+  return line.kind == kernels::Kind::kInput && line.source.kind == kernels::Source::Kind::kState;
+}
+
+/// The ruling names the step, value and element where the liar's replay first differs, whoever lies.
+void check_place(const Scene& scene, const Fault& fault, const manifest::Ruling& ruling, const std::string& where) {
+  const exec::Fault& flipped = fault.drill.fault;
+  if (ruling.at.step != fault.drill.step || ruling.at.value != flipped.value)
+    fail(fmt::format("{}: led to step {}, value {}: {}", where, ruling.at.step.value_or(-1),
+                     ruling.at.value.value_or(-1), ruling.words));
+  if (is_state_input(scene, flipped)) {
+    if (ruling.claim != 'a') fail(where + ": not a claim about the state: " + ruling.words);
+  } else if (ruling.at.element != flipped.element) {
+    fail(where + ": led to another element: " + ruling.words);
+  }
+}
+
 /// The ruling names the fault's place, and the last scalar operation behind the element.
 void check_ruling(const Scene& scene, const Fault& fault, const manifest::Ruling& ruling,
                   jobs::DisputeParty& liar, const std::string& where) {
   const exec::Fault& flipped = fault.drill.fault;
   if (!ruling.falls) fail(where + ": the liar's statement stands: " + ruling.words);
-  if (ruling.at.step != fault.drill.step || ruling.at.value != flipped.value)
-    fail(fmt::format("{}: led to step {}, value {}: {}", where, ruling.at.step.value_or(-1),
-                     ruling.at.value.value_or(-1), ruling.words));
+  check_place(scene, fault, ruling, where);
+  if (is_state_input(scene, flipped)) return;
+  if (!ruling.scalar) fail(where + ": led to no scalar of the element: " + ruling.words);
   const kernels::Primitive& line = scene.program().values[static_cast<std::size_t>(flipped.value)];
-  if (line.kind == kernels::Kind::kInput && line.source.kind == kernels::Source::Kind::kState) {
-    if (ruling.claim != 'a') fail(where + ": not a claim about the state: " + ruling.words);
-    return;
-  }
-  if (ruling.at.element != flipped.element || !ruling.scalar)
-    fail(where + ": led to no scalar of the element: " + ruling.words);
   std::vector<Tensor> numbers(scene.program().values.size());
   jobs::DisputeParty& honest = scene.honest(fault.segment);
   numbers[static_cast<std::size_t>(flipped.value)] = must(honest.value(fault.drill.step, flipped.value));
@@ -341,6 +353,7 @@ bool dispute_about(Scene& scene, const Keys& keys, Role role, const std::string&
     const auto ruling = play.play(liar, scene.honest(fault.segment));
     if (role == Role::kChallenger) {
       if (ruling && ruling->falls) fail(where + ": the honest prover's statement falls: " + ruling->words);
+      if (ruling) check_place(scene, fault, *ruling, where);
     } else {
       check_ruling(scene, fault, *ruling, liar, where);
     }
