@@ -60,9 +60,10 @@ const bench::Samples* samples_of(const Options& options) {
 }
 
 std::vector<Case> cases(const std::string& scripts) {
+  // On Fashion-MNIST these rates of the MLP leave none, or 24, of its 384 units without effect; 0.1 and 1e-3 leave 21 and 53, whose terms are zero.
   std::vector<Case> all = {
-      {"mlp-sgd", "mlp:784-256-128-10", "sgd:lr=0.1,momentum=0.9", 128, {784}},
-      {"mlp-adam", "mlp:784-256-128-10", "adam:lr=1e-3", 128, {784}},
+      {"mlp-sgd", "mlp:784-256-128-10", "sgd:lr=0.01,momentum=0.9", 128, {784}},
+      {"mlp-adam", "mlp:784-256-128-10", "adam:lr=3e-4", 128, {784}},
       {"resnet20-batch-32", "resnet20:classes=10", "sgd:lr=0.1,momentum=0.9", 32, {28, 28}},
       {"resnet20-batch-128", "resnet20:classes=10", "sgd:lr=0.1,momentum=0.9", 128, {28, 28}},
       {"gpt-6x384", "gpt:layers=6,width=384,heads=6,context=256,vocab=256", "adamw:lr=3e-4", 8, {256}, true}};
