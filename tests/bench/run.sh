@@ -195,6 +195,43 @@ bench_dispute() {
   "$build/bin/dgx-key" new "$folder/referee" >/dev/null
   "$build/tests/bench/dispute_bench" make "$folder" $json
   "$build/tests/bench/dispute_bench" judge "$folder" "$build/bin/dgx-referee" $json
+  ! has_target dgx_torch || dispute_of_gpt
+}
+
+# A dispute by the programs about a GPT of 10.8 million parameters as it is captured: one flipped bit of a matrix product in the last step of a segment of ten.
+dispute_of_gpt() {
+  make_target dgx-pack dgx-submit dgx-train dgx-prove dgx-bisect dgx_torch
+  programs=$(cd "$tools" && pwd)
+  (
+    cd "$folder"
+    PATH=$programs:$PATH
+    /usr/bin/python3 -c 'import numpy as np; x = np.random.default_rng(1).integers(0, 256, (64, 257)).astype("u1"); np.save("x.npy", x[:, :-1]); np.save("y.npy", x[:, 1:])'
+    for who in solver challenger; do dgx-key new $who; done >log
+    dgx-pack npy --x x.npy --y y.npy -o data.h5 >log
+    dgx-submit --data data.h5 --model gpt:layers=6,width=384,heads=6,context=256,vocab=256 --loss cross-entropy --optimizer adamw:lr=3e-4 --batch 8 \
+      --steps 20 --checkpoint-every 10 --seed 1 --key challenger.pem -o task.json >log
+    product=$(sed -n 's/.*"k":"dot".*"s":\[2048,1536\].*"v":\([0-9]*\).*/\1/p' task.program.jsonl | head -1)
+    dgx-train task.json --data data.h5 -o run --drill "step=9,op=$product,element=1234567,bit=20" -q >log 2>&1
+    dgx-prove task.json run --key solver.pem -o proof.json >log
+    dgx-bisect open task.json proof.json --segment 0 --from run --data data.h5 --key challenger.pem -o game.jsonl >log
+    : >solver && : >challenger
+    who=solver drill=--drill
+    until dgx-bisect show game.jsonl --json | grep -q '"over":true'; do
+      begin=$(date +%s%N)
+      dgx-bisect move task.json game.jsonl --from run --data data.h5 --key $who.pem --notes notes-$who $drill >log 2>&1 || [ $? -eq 1 ]
+      awk -v t=$(($(date +%s%N) - begin)) 'BEGIN { print t / 1e9 }' >>$who
+      if [ $who = solver ]; then who=challenger drill=; else who=solver drill=--drill; fi
+    done
+  )
+  row dispute-gpt-lines 1 lines "$(wc -l <"$folder/task.program.jsonl")"
+  row dispute-gpt-messages 1 statements "$(wc -l <"$folder/game.jsonl")"
+  row dispute-gpt-transcript 1 KiB "$(wc -c <"$folder/game.jsonl" | awk '{ print $1 / 1024 }')"
+  for who in solver challenger; do row "dispute-gpt-move-of-$who" 2 s "$(median <"$folder/$who")"; done
+  : >"$work/times"
+  for n in 1 2 3 4 5 6 7 8 9; do
+    wall sh -c "'$tools/dgx-referee' '$folder/game.jsonl' --key '$folder/referee.pem' -o '$folder/ruling.json' --force || [ \$? -eq 1 ]" >>"$work/times"
+  done
+  row dispute-gpt-referee 1 ms "$(median <"$work/times" | awk '{ print $1 * 1e3 }')"
 }
 
 # How long every program takes to say its version: what a script pays for each call; beside it, a shell that does nothing.
