@@ -57,7 +57,7 @@ install_peer() {
   say "fetching PyTorch $TORCH for Python into $PEER"
   rm -rf "$PEER" "$PEER.new"
   /usr/bin/env PATH=/usr/bin:/bin python3 -m pip install -q --no-cache-dir --disable-pip-version-check --root-user-action=ignore \
-    --target "$PEER.new" "torch==$TORCH" numpy || { say "no PyTorch for Python: torch.compile is left out"; return 0; }
+    --target "$PEER.new" "torch==$TORCH" || { say "no PyTorch for Python: torch.compile is left out"; return 0; }
   mv "$PEER.new" "$PEER"
 }
 
