@@ -1,4 +1,4 @@
-// Which hypothesis about matrix instructions (dgx/kernels/matrix_instruction.h; dgx-numerics(7), "PROPOSED VERSION 2") a GPU agrees with, bit for bit:
+// Which hypothesis about matrix instructions (dgx/kernels/matrix_instruction.h; dgx-proposal(7)) a GPU agrees with, bit for bit:
 // mma.sync m16n8k16 with bf16 and m16n8k8 with tf32 factors, binary32 sums, on random tiles and on such as are made to tell hypotheses apart.
 //
 // usage: matrix_instruction [TILES] [SEED]     TILES of each kind (default 2000)

@@ -5,7 +5,7 @@
 
 namespace dgx::kernels {
 
-/// Research for a version 2 of the numbers (dgx-numerics(7), "PROPOSED VERSION 2"): what a GPU's matrix instruction is taken to compute for one element
+/// Research for a version 2 of the numbers (dgx-proposal(7)): what a GPU's matrix instruction is taken to compute for one element
 /// of d = a b + c. Nothing in the contract depends on it; its users are its test and the experiment that compares it with a GPU
 /// (tests/gpu/matrix_instruction.cu).
 
