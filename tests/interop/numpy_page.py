@@ -16,7 +16,7 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
-from spec import folds, functions, inputs, numbers
+from spec import digests, folds, functions, inputs, numbers
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 F32 = np.float32
@@ -159,13 +159,81 @@ def check_vectors():
         check_schedule(case)
 
 
-def check_order(page):
-    """Each epoch shows each sample once; the page's example."""
+def check_order():
+    """Each epoch shows each sample once."""
     for samples in (1, 2, 5, 64, 65):
         check(sorted(inputs.batch_indices(9, samples, samples, 3)) == list(range(samples)), f"an epoch of {samples}")
-    example = re.search(r"order\(seed 0xdeadbeefcafe, n 100, m 7\)\n +step 0: ([\d ]+?) {2,}step 500: ([\d ]+)", section(page, "CHECKS"))
+
+
+def check_examples(page):
+    """The numbers that the page prints under CHECKS, in its order."""
+    text = section(page, "CHECKS")
+    words = re.findall(r"^words\(seed (\d+), stream (\w+), step 0, element ([\d *^]+)\)\n +([0-9a-f ]+); their uniform 0x(\w+), normal 0x(\w+)$", text, re.M)
+    check(len(words) == 2, f"{len(words)} examples of random words on the page")
+    for seed, stream, element, shown, uniform, normal in words:
+        factors = [power.partition("^") for power in element.split(" * ")]
+        number = math.prod(int(base) ** int(exponent or 1) for base, _, exponent in factors)
+        check_word(int(seed), int(stream, 16), number, shown.split(), uniform, normal)
+    check_folds(text)
+    example = re.search(r"order\(seed 0xdeadbeefcafe, n 100, m 7\)\n +step 0: ([\d ]+?) {2,}step 500: ([\d ]+)", text)
     for step, numbers_of_step in zip((0, 500), example.groups()):
         check(inputs.batch_indices(0xDEADBEEFCAFE, 100, 7, step) == [int(n) for n in numbers_of_step.split()], f"order on the page, step {step}")
+    check_rates(text)
+
+
+def check_word(seed, stream, element, shown, uniform, normal):
+    words = inputs.philox([np.array([word], np.uint64) for word in (element & 0xFFFFFFFF, element >> 32, 0, stream)], inputs.key_of(seed))
+    check(["%08x" % int(word[0]) for word in words] == shown, f"words of element {element} on the page")
+    check(bits(inputs.uniform_of(words)[0]) == uniform, f"uniform of element {element} on the page")
+    check(bits(inputs.normal_of(words)[0]) == normal, f"normal of element {element} on the page")
+
+
+def check_folds(text):
+    shown = re.search(r"^sum of 1/\(p\+1\), p = 0 \.\.\. 4999\n +0x(\w+)\ndot of 1/\(p\+1\) and 1/\(p\+2\), p = 0 \.\.\. 4999\n +0x(\w+)$", text, re.M)
+    p = np.arange(5000, dtype=F32)[:, None]
+    a, b = F32(1) / (p + F32(1)), F32(1) / (p + F32(2))
+    check((bits(folds.sum(a)[0]), bits(folds.dot(a, b)[0])) == shown.groups(), f"folds on the page, {bits(folds.sum(a)[0])} {bits(folds.dot(a, b)[0])}")
+
+
+def check_rates(text):
+    task = {"steps": 1000, "optimizer": {"lr": 0.003.hex(), "beta1": 0.9.hex(), "beta2": 0.999.hex(), "weight_decay": 0.1.hex()},
+            "schedule": {"kind": "cosine", "warmup": 100, "min": 1e-5.hex()}}
+    check("schedule cosine, lr 0.003, min 1e-5, w 100, T 1000, b1 0.9, b2 0.999, wd 0.1:" in text, "the schedule of the page")
+    names = re.search(r"wd 0\.1: (.*)$", text, re.M)[1].split(", ")
+    for step in (0, 500):
+        shown = re.search(rf"^ +step {step}: +(0x.*)$", text, re.M)[1].split()
+        check(["0x" + bits(inputs.scalar(task, name, step)) for name in names] == shown, f"schedule on the page, step {step}")
+
+
+def entries_of_page():
+    """Of the three models under CHECKS, as their lines say: the shapes of all entries but loss and step."""
+    layers = {"model/0.bias": [3], "model/0.weight": [3, 4], "model/2.bias": [2], "model/2.weight": [2, 3]}
+    yield "mlp:4-3-2", {**layers, **{name.replace("model/", "optimizer/momentum/"): shape for name, shape in layers.items()}}
+    decoder = {"wte.weight": [5, 4], "wpe.weight": [3, 4], "lm_head.weight": [5, 4]}
+    for name in ("h.0.ln_1", "h.0.ln_2", "ln_f"):
+        decoder.update({f"{name}.weight": [4], f"{name}.bias": [4]})
+    for name, shape in (("attn.c_attn", [12, 4]), ("attn.c_proj", [4, 4]), ("mlp.c_fc", [16, 4]), ("mlp.c_proj", [4, 16])):
+        decoder.update({f"h.0.{name}.weight": shape, f"h.0.{name}.bias": shape[:1]})
+    yield "gpt:layers=1,width=4,heads=2,vocab=5", {f"model/{name}": shape for name, shape in decoder.items()}
+    convolutions = [("", 1, 16, 1)] + [(f"layer{layer}.{block}.", n, 8 << layer, 8 << (layer - (layer > 1 and block == 0 and n == 1)))
+                                       for layer in (1, 2, 3) for block in (0, 1, 2) for n in (1, 2)]
+    network = {"fc.weight": [10, 64], "fc.bias": [10]}
+    for prefix, n, channels, before in convolutions:
+        network[f"{prefix}conv{n}.weight"] = [channels, before, 3, 3]
+        network.update({f"{prefix}bn{n}.{last}": [channels] for last in ("weight", "bias", "running_mean", "running_var")})
+    yield "resnet20:classes=10", {f"model/{name}": shape for name, shape in network.items()}
+
+
+def check_initial_states(page):
+    """Their digests, which tests/unit/program/initial_test.cc has from the programs' own rules."""
+    text, compared = section(page, "CHECKS"), text_of("tests/unit/program/initial_test.cc")
+    seed = int(re.search(r"seed (\d+)\. All entries", text)[1])
+    for model, shapes in entries_of_page():
+        shown = re.search(rf"^{re.escape(model)}, .*\n(?: +.*\n)*? +([0-9a-f]{{64}})$", text, re.M)
+        lines = [{"src": f"state {name}", "s": shape, "t": "i64" if name == "step" else "f32"} for name, shape in {**shapes, "loss": [], "step": []}.items()]
+        digest = digests.state(inputs.initial_state(lines, seed, model))
+        check(shown and shown[1] == digest, f"initial state of {model}: {digest}")
+        check(digest in compared, f"initial state of {model}: is not compared with the programs'")
 
 
 def main():
@@ -175,7 +243,9 @@ def main():
     check_hard_arguments(page)
     check_functions()
     check_vectors()
-    check_order(page)
+    check_order()
+    check_examples(page)
+    check_initial_states(page)
     for failure in failures:
         print("FAILED:", failure)
     sys.exit(1 if failures else 0)

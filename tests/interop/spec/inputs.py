@@ -30,14 +30,23 @@ def uniform(seed, kind, ordinal, step, count):
     element = np.arange(count, dtype=np.uint64)
     words = philox([element & LOW, element >> SHIFT, np.full(count, step & 0xFFFFFFFF, np.uint64),
                     np.full(count, (kind << 24) + ordinal, np.uint64)], key_of(seed))
+    return uniform_of(words)
+
+
+def uniform_of(words):
     return (words[0] >> np.uint64(8)).astype(np.float32) * np.float32(2.0**-24)
 
 
 def normal(seed, kind, ordinal, count):
-    """Of step 0: Box and Muller in binary32."""
+    """Of step 0."""
     element = np.arange(count, dtype=np.uint64)
     words = philox([element & LOW, element >> SHIFT, np.zeros(count, np.uint64), np.full(count, (kind << 24) + ordinal, np.uint64)],
                    key_of(seed))
+    return normal_of(words)
+
+
+def normal_of(words):
+    """Box and Muller in binary32."""
     u = ((words[0] >> np.uint64(8)) + np.uint64(1)).astype(np.float32) * np.float32(2.0**-24)
     v = (words[1] >> np.uint64(8)).astype(np.float32) * np.float32(2.0**-24)
     radius = np.sqrt(np.float32(-2) * numbers.apply("log", [u]))

@@ -1,10 +1,15 @@
 #include "dgx/program/initial.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <utility>
 
 #include "captured_mlp.h"
 #include "dgx/kernels/philox.h"
+#include "dgx/merkle/digests.h"
 #include "dgx/program/builder.h"
 #include "dgx/program/lower.h"
 
@@ -121,6 +126,59 @@ TEST_CASE("a residual network's convolutions are Kaiming normal, its statistics 
   check_normal(*state, "model/conv1.weight", 4, std::sqrt(2.0F / 27.0F));
   const float u = kernels::uniform(7, {kernels::StreamKind::kInitialWeights, 5}, 0, 2);
   CHECK(find_entry(*state, "model/fc.bias")->tensor.as<float>()[2] == (2 * u - 1) * (1.0F / std::sqrt(8.0F)));
+}
+
+TEST_CASE("whole initial states have the digests of the page") {
+  // dgx-numerics(7), "Checks", made by the second implementation (tests/interop/numpy_page.py).
+  using Entries = std::vector<std::pair<std::string, Shape>>;
+  const auto digest = [](ModelKind kind, const Entries& model, const Entries& optimizer) {
+    std::vector<std::pair<std::string, Shape>> entries{{"loss", {}}};
+    for (const auto& [name, shape] : model) entries.emplace_back("model/" + name, shape);
+    for (const auto& [name, shape] : optimizer) entries.emplace_back("optimizer/momentum/" + name, shape);
+    std::sort(entries.begin(), entries.end());
+    Builder builder;
+    const auto take = [&](const std::string& name, DType dtype, const Shape& shape) {
+      const auto value = builder.state(name, dtype, shape);
+      builder.set_next(value, value);
+    };
+    for (const auto& [name, shape] : entries) take(name, DType::kF32, shape);
+    take("step", DType::kI64, {});
+    return merkle::state_digests(*initial_state(builder.finish(), 987654321987654321, kind))->state.hex();
+  };
+
+  const Entries layers{{"0.bias", {3}}, {"0.weight", {3, 4}}, {"2.bias", {2}}, {"2.weight", {2, 3}}};
+  CHECK(digest(ModelKind::kMlp, layers, layers) == "f5f220d981ed4ca81f5f0bb07087f283bd5ed3657b17cbd491ef276c5bf00cab");
+
+  Entries decoder{{"wte.weight", {5, 4}}, {"wpe.weight", {3, 4}}, {"lm_head.weight", {5, 4}}};
+  const auto add = [](Entries& to, const std::string& name, const Shape& weight) {
+    to.emplace_back(name + ".weight", weight);
+    to.emplace_back(name + ".bias", Shape{weight[0]});
+  };
+  for (const char* norm : {"h.0.ln_1", "h.0.ln_2", "ln_f"}) add(decoder, norm, {4});
+  add(decoder, "h.0.attn.c_attn", {12, 4});
+  add(decoder, "h.0.attn.c_proj", {4, 4});
+  add(decoder, "h.0.mlp.c_fc", {16, 4});
+  add(decoder, "h.0.mlp.c_proj", {4, 16});
+  CHECK(digest(ModelKind::kGpt, decoder, {}) == "188140cbe6dd765f95eae4adc00332483dfb9e992d38a5baf3bc7cbd1d84d5f5");
+
+  Entries network;
+  add(network, "fc", {10, 64});
+  const auto convolution = [&](const std::string& layer, int number, std::int64_t in, std::int64_t out) {
+    network.emplace_back(fmt::format("{}conv{}.weight", layer, number), Shape{out, in, 3, 3});
+    for (const char* last : {"weight", "bias", "running_mean", "running_var"})
+      network.emplace_back(fmt::format("{}bn{}.{}", layer, number, last), Shape{out});
+  };
+  convolution("", 1, 1, 16);
+  std::int64_t in = 16;
+  for (int layer = 1; layer <= 3; ++layer) {
+    for (int block = 0; block < 3; ++block) {
+      for (const int number : {1, 2}) {
+        const std::int64_t out = std::int64_t{8} << layer;
+        convolution(fmt::format("layer{}.{}.", layer, block), number, std::exchange(in, out), out);
+      }
+    }
+  }
+  CHECK(digest(ModelKind::kResNet20, network, {}) == "ffae57d7cb1707287cbe53a15796cfa018d584e9a39e5f857f3e08bf630a1131");
 }
 
 TEST_CASE("a graph brings its own numbers, and must have them all") {
