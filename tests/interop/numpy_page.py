@@ -214,7 +214,7 @@ def entries_of_page():
         decoder.update({f"{name}.weight": [4], f"{name}.bias": [4]})
     for name, shape in (("attn.c_attn", [12, 4]), ("attn.c_proj", [4, 4]), ("mlp.c_fc", [16, 4]), ("mlp.c_proj", [4, 16])):
         decoder.update({f"h.0.{name}.weight": shape, f"h.0.{name}.bias": shape[:1]})
-    yield "gpt:layers=1,width=4,heads=2,vocab=5", {f"model/{name}": shape for name, shape in decoder.items()}
+    yield "gpt:layers=1,width=4,heads=2,context=3,vocab=5", {f"model/{name}": shape for name, shape in decoder.items()}
     convolutions = [("", 1, 16, 1)] + [(f"layer{layer}.{block}.", n, 8 << layer, 8 << (layer - (layer > 1 and block == 0 and n == 1)))
                                        for layer in (1, 2, 3) for block in (0, 1, 2) for n in (1, 2)]
     network = {"fc.weight": [10, 64], "fc.bias": [10]}

@@ -1,6 +1,7 @@
 #include "dgx/program/specs.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 
 using namespace dgx;
 using namespace dgx::program;
@@ -90,6 +91,29 @@ TEST_CASE("an optimiser spec survives text and JSON without losing a bit") {
   CHECK(parse_optimizer_spec("adam")->beta2 == 0.999);
   CHECK(to_json(*parse_optimizer_spec("sgd:lr=0.5")).dump() ==
         R"({"kind":"sgd","lr":"0x1p-1","momentum":"0x0p0","nesterov":false,"weight_decay":"0x0p0"})");
+}
+
+TEST_CASE("where 0 is in a range, so is -0, another number; it is not above zero") {
+  // dgx-manifest(5), "Canonical JSON".
+  const auto reads = [](auto parse, const std::string& text) {
+    const auto spec = parse(*json::parse_canonical(text), "spec");
+    if (!spec.ok()) return spec.error().message;
+    CHECK(to_json(*spec).dump() == text);  // with its sign
+    return std::string();
+  };
+  const std::string sgd = R"({"kind":"sgd","lr":"-0x0p0","momentum":"-0x0p0","nesterov":false,"weight_decay":"-0x0p0"})";
+  CHECK(reads(optimizer_from_json, sgd).empty());
+  CHECK(std::signbit(optimizer_from_json(*json::parse_canonical(sgd), "spec")->learning_rate));
+  std::string nesterov = sgd;
+  nesterov.replace(nesterov.find("false"), 5, "true");
+  CHECK_THAT(reads(optimizer_from_json, nesterov), Catch::Contains("nesterov: needs momentum"));
+  std::string below = sgd;
+  below.replace(below.find("-0x0p0"), 6, "-0x1p-1074");
+  CHECK_THAT(reads(optimizer_from_json, below), Catch::Contains("lr: is out of range"));
+  CHECK(reads(schedule_from_json, R"({"kind":"linear","min":"-0x0p0","warmup":0})").empty());
+  CHECK(reads(loss_from_json, R"({"kind":"cross-entropy","weights":["-0x0p0","0x1p0"]})").empty());
+  CHECK_THAT(reads(loss_from_json, R"({"kind":"cross-entropy","label_smoothing":"-0x0p0"})"), Catch::Contains("label_smoothing"));
+  CHECK_THAT(reads(loss_from_json, R"({"kind":"cross-entropy","weights":["-0x0p0"]})"), Catch::Contains("no class"));
 }
 
 TEST_CASE("an optimiser spec names the word that is wrong") {
