@@ -62,6 +62,7 @@ TEST_CASE("an access without fill must be inside for every index") {
   check_accepted(map(R"("0[3-i0,5-i1]")"));
   check_accepted(map(R"("0[i0//2,i1]")"));
   check_accepted(map(R"("0@24[6*i0+i1]")"));
+  check_accepted(map(R"("0@4.6[i0,i1]")"));  // the value's own shape, in another text
   check_accepted(map(R"("0[i0,2*i1]?0x0p0")"));
   check_accepted(map(R"("0[i0,2*i1-5]?-inf")"));
   check_refused(map(R"("0[i0,i1+1]")"), "reaches 1 to 6, outside 0 to 5");
@@ -258,9 +259,14 @@ TEST_CASE("a chain starts at a constant or at an access without fold indices") {
   check_refused(chain("x0", ""), "");
   check_refused(chain("k0", ""), "");
   check_refused(chain("0", ""), "");
+  check_refused(chain("i0", ""), "neither a literal nor an access");
   check_refused(chain("0x0p0", ""), "access 1 is not used");
   check_refused(chain("x1", R"(,"when":["neg x0"])"), "");
   check_accepted(chain("x1", R"(,"when":["lt k0 i0"])"));
+}
+
+TEST_CASE("a chain's accumulator has 64 bits where its value has 8") {
+  check_accepted(R"({"do":["add acc 1"],"f":[6],"init":"300","k":"chain","s":[4],"t":"u8","v":5,"x":[]})");
 }
 
 TEST_CASE("state entries, schedules and constants come from closed lists") {
@@ -274,6 +280,7 @@ TEST_CASE("state entries, schedules and constants come from closed lists") {
   check_refused(input(R"("next":1,"s":[4,6],"src":"state model/v","t":"f32")", ""), "next: value 1 is i64");
   check_refused(input(R"("next":7,"s":[4,6],"src":"state model/v","t":"f32")", ""), "there is no value 7");
   check_refused(input(R"("of":["lr"],"s":[1],"src":"schedule","t":"f32")", ""), "a second 'schedule'");
+  check_refused(input(R"("of":["lr"],"s":[],"src":"schedule","t":"f32")", ""), "a schedule of 1 names is f32 [1]");
   check_refused(input(R"("of":["0x1p0"],"s":[2],"src":"constant","t":"f32")", ""),
                 "1 numbers for 2 elements");
   check_refused(input(R"("of":["1"],"s":[1],"src":"constant","t":"f32")", ""), "'1' is no f32");
