@@ -5,7 +5,7 @@
 # reasoning and ends with "the statement falls" (exit 1) or "the statement stands" (exit 0). Exit 2: something is not what it should be, or the
 # dispute is not over, or is about time, a demanded chunk or row, or a row of the reason "step" or "state", which need another look.
 #
-# The rules are those of dgx-protocol(7), DISPUTES, and dgx-manifest(5); the arithmetic is that of dgx-numerics(7).
+# The rules are those of dgx-dispute(7) and dgx-manifest(5); the arithmetic is that of dgx-numerics(7).
 set -eu
 if [ $# -lt 1 ]; then
   echo "usage: $0 DISPUTE.jsonl [RULING.json]" >&2

@@ -1,5 +1,5 @@
 """The second part of audit.sh: what follows from the statements of a dispute. Python's standard library only. Each function is a rule of
-dgx-protocol(7), DISPUTES; `game` holds what is bound so far. It prints every step; it believes nobody."""
+dgx-dispute(7); `game` holds what is bound so far. It prints every step; it believes nobody."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""What is disputed, from task, proof, perhaps verdict and beacon, and challenge: dgx-protocol(7), "What is disputed"."""
+"""What is disputed, from task, proof, perhaps verdict and beacon, and challenge: dgx-dispute(7), "What is disputed"."""
 
 import json
 

@@ -42,7 +42,7 @@ Result<Side> side_of_key(const Game& game, const Digest& key) {
                                   game.dispute().challenger().brief()));
 }
 
-/// A concession, which gives a game up: no move of the rules, so that its signer loses (dgx-protocol(7), "Who
+/// A concession, which gives a game up: no move of the rules, so that its signer loses (dgx-dispute(7), "Who
 /// loses").
 json::Object concession() { return {{"kind", "concede"}}; }
 

@@ -11,7 +11,7 @@
 
 namespace dgx::protocol {
 
-/// How a claim is judged (dgx-protocol(7), "Claims"): from the evidence it brings and the digests that the
+/// How a claim is judged (dgx-dispute(7), "Moves and claims"): from the evidence it brings and the digests that the
 /// defender is bound to.
 
 struct Judgement {

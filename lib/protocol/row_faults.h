@@ -8,7 +8,7 @@
 
 namespace dgx::protocol {
 
-/// The judgement of a row's fault, where its verifier could not replay (dgx-protocol(7), "Moves", fault).
+/// The judgement of a row's fault, where its verifier could not replay (dgx-dispute(7), "Moves and claims", fault).
 struct RowFault {
   enum class Shown {
     kNot,      ///< the evidence does not show it

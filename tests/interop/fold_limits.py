@@ -1,4 +1,4 @@
-"""Games about folds of every kind and type, of sizes around each limit of dgx-protocol(7), "Numbers": fold_limits.py --bin FOLDER --plugins FOLDER
+"""Games about folds of every kind and type, of sizes around each limit of dgx-dispute(7), "Numbers": fold_limits.py --bin FOLDER --plugins FOLDER
 [--sizes few|all|large] [--games N] [--seed N]
 
 One side plays by the built programs: dgx-bisect, from a run of dgx-train. The other is the second implementation (spec/), which lies: a solver of whom one

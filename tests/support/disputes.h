@@ -43,7 +43,7 @@ template <class T>
 [[nodiscard]] std::string transcript_of(const protocol::Dispute& dispute,
                                         const std::vector<manifest::Signed<manifest::Move>>& moves);
 
-/// Most moves that a game about `steps` steps of the scene may take (dgx-protocol(7), "Moves", "Numbers").
+/// Most moves that a game about `steps` steps of the scene may take (dgx-dispute(7), "Moves and claims", "Numbers").
 /// `first_lists` counts what the defender shows before: a row, the state of a witness, one that is not
 /// finite.
 [[nodiscard]] std::int64_t most_moves(const Scene& scene, std::int64_t steps, std::int64_t first_lists = 0);

@@ -1,4 +1,4 @@
-"""First moves that answer by themselves: a demanded chunk, and the reason why a row was not replayed (dgx-protocol(7), _chunk_ and _fault_).
+"""First moves that answer by themselves: a demanded chunk, and the reason why a row was not replayed (dgx-dispute(7), _chunk_ and _fault_).
 The functions get the game, which is a generator's frame as those of game.py."""
 
 import numpy as np

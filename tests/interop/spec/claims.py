@@ -1,4 +1,4 @@
-"""Final claims, judged by their evidence: dgx-protocol(7), "Claims". Each function gives whether the defender is wrong, and the scalar
+"""Final claims, judged by their evidence: dgx-dispute(7), "Moves and claims". Each function gives whether the defender is wrong, and the scalar
 operation that was recomputed, if one was; it raises Unproven where the evidence does not carry the claim."""
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Judges a transcript: dgx-protocol(7), "Disputes"; the ruling's fields are those of dgx-manifest(5). Refused is what is no transcript."""
+"""Judges a transcript: dgx-dispute(7); the ruling's fields are those of dgx-manifest(5). Refused is what is no transcript."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The form of evidence, in claims and faults: dgx-protocol(7), "Claims". What has another form is no move; whether it proves anything is another question."""
+"""The form of evidence, in claims and faults: dgx-dispute(7), "Evidence". What has another form is no move; whether it proves anything is another question."""
 
 from .evidence import Unproven, decoded, digest, digest_list, fields, is_integer, need
 

@@ -1,4 +1,4 @@
-"""The rules of a dispute: dgx-protocol(7), "Disputes". The game is a generator that is sent one _say_ after the other; `want` names what is
+"""The rules of a dispute: dgx-dispute(7). The game is a generator that is sent one _say_ after the other; `want` names what is
 expected next, and of whom, and the fields beside it hold all that follows from the moves so far. Lost convicts the signer of the last move;
 Judged ends the game by what was claimed."""
 

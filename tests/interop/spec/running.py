@@ -1,4 +1,4 @@
-"""The running results of a fold's element and the lists in which they are shown: dgx-protocol(7), "Numbers".
+"""The running results of a fold's element and the lists in which they are shown: dgx-dispute(7), "Numbers".
 
 A list knows how many entries it has, what its entries must give together, which list comes after the entry named, and, where an entry is
 one position, what came before it."""

@@ -1,4 +1,4 @@
-"""Trees opened in lists: dgx-protocol(7), "Trees". A node is the range of leaves below it, and its hash."""
+"""Trees opened in lists: dgx-dispute(7), "Trees". A node is the range of leaves below it, and its hash."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-// Whole signed games about folds of sizes around every limit of dgx-protocol(7), "Numbers": who is right wins, whoever
+// Whole signed games about folds of sizes around every limit of dgx-dispute(7), "Numbers": who is right wins, whoever
 // says what where.
 #include <fmt/format.h>
 

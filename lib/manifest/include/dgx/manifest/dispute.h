@@ -61,7 +61,7 @@ struct ChunkReference {
   bool operator==(const ChunkReference&) const = default;
 };
 
-/// Says that a verdict, or the proof, is wrong, and begins a game (dgx-protocol(7), "DISPUTES"). Its signer
+/// Says that a verdict, or the proof, is wrong, and begins a game (dgx-dispute(7)). Its signer
 /// is the challenger, that of the statement challenged the defender. Reading checks each field alone and
 /// which are there; what they open is the game's.
 struct Challenge {

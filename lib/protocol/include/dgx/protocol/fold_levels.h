@@ -38,7 +38,7 @@ struct FoldList {
   }
 };
 
-/// A dispute about one element of a fold, which narrows from its result to one position (dgx-protocol(7),
+/// A dispute about one element of a fold, which narrows from its result to one position (dgx-dispute(7),
 /// "Numbers"). The order of additions is that of dgx-numerics(7), "Folds".
 class FoldLevels {
  public:

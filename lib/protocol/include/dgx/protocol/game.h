@@ -18,7 +18,7 @@
 
 namespace dgx::protocol {
 
-/// The dispute game (dgx-protocol(7), "Disputes"): a pure function of signed statements. Both parties, the
+/// The dispute game (dgx-dispute(7)): a pure function of signed statements. Both parties, the
 /// referee and the ledger hold the same state of the same game, and nobody in it is believed.
 
 enum class Side : std::uint8_t { kDefender, kChallenger };
@@ -166,7 +166,7 @@ class Game {
 };
 
 /// Whether two rulings say the same of the same game: falls, statement, game, moves, last and reason. What else they
-/// hold is for people (dgx-protocol(7), "Rulings").
+/// hold is for people (dgx-dispute(7), "Rulings").
 [[nodiscard]] bool same_ruling(const manifest::Ruling& a, const manifest::Ruling& b);
 
 /// "turn 5: the defender must show the value named", or how it ended: for people.

@@ -10,7 +10,7 @@
 namespace dgx::protocol {
 
 /// A node of a Merkle tree as a dispute descends it: an aligned range of leaves, opened up to 256 children at
-/// a time (dgx-protocol(7), "Trees").
+/// a time (dgx-dispute(7), "Trees").
 struct Node {
   std::uint64_t first = 0;
   std::uint64_t count = 0;

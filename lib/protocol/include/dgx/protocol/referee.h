@@ -12,7 +12,7 @@
 
 namespace dgx::protocol {
 
-/// Transcripts of disputes (dgx-protocol(7), "Transcripts"): from text to a game, which says how it stands or
+/// Transcripts of disputes (dgx-dispute(7), "Transcripts"): from text to a game, which says how it stands or
 /// how it ended. This, the game and what it uses are the whole referee: no model, data, clock, thread or
 /// network.
 

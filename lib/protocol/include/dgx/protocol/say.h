@@ -16,7 +16,7 @@
 
 namespace dgx::protocol {
 
-/// The content of a dispute's moves (dgx-protocol(7), "Moves", "Claims"). Plain data: whether it may be said,
+/// The content of a dispute's moves (dgx-dispute(7), "Moves and claims", "Evidence"). Plain data: whether it may be said,
 /// and whether it is true, is for game.h.
 
 inline constexpr std::size_t kMaxListed = 256;    ///< digests in one move

@@ -12,7 +12,7 @@
 namespace dgx::kernels {
 
 /// One position of a fold evaluated alone, from the running result before it: what the parties to a dispute
-/// and its referee recompute (dgx-protocol(7), "Numbers"). The formulas are evaluate_element's own. Nothing
+/// and its referee recompute (dgx-dispute(7), "Numbers"). The formulas are evaluate_element's own. Nothing
 /// here costs more than the positions asked for, however long the fold. Elements and positions must be within
 /// the primitive's: asserted.
 
