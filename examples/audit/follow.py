@@ -5,9 +5,10 @@ import base64
 import json
 import math
 import pathlib
+import struct
 import sys
 
-from arithmetic import Element, bits, item, kind_size, unpack
+from arithmetic import ACCESS, Element, bits, item, kind_size, unpack
 from ground import begin, begin_steps
 from judging import End, due, falls, lost, stands, sure
 from trees import climb, digests, entry, entry_leaf, leaf, leaf_count, opened_leaf, root, sha, tensor_digest, u64, width
@@ -31,9 +32,11 @@ class Operands:
     """The numbers that a claim opens in the value table."""
 
     def __init__(self, game, operands):
-        self.shapes, self.leaves = {}, {}
+        self.shapes, self.leaves, types = {}, {}, {}
         for opened in operands:
             value = opened["value"]
+            if types.setdefault(value, (opened["t"], opened["shape"])) != (opened["t"], opened["shape"]):
+                stands("the challenger opened one value with two types")
             if "table" not in opened:
                 continue
             if "bytes" in opened:
@@ -46,6 +49,20 @@ class Operands:
                 stands("the challenger opened a number that is not in the defender's value table")
             self.shapes[value] = opened["shape"]
             self.leaves.setdefault(value, []).append((first, numbers))
+        for access in game["line"]["x"]:
+            self.fit(access, types)
+
+    @staticmethod
+    def fit(access, types):
+        """Each value that the line names is opened, if only with its type and shape, and has as many dimensions as the access. Whether its type is
+        one that the line's steps take is not looked at here; dgx-referee does."""
+        value, view, coordinates, _ = ACCESS.fullmatch(access).groups()
+        if int(value) not in types:
+            stands(f"the challenger did not open value {value}, so he has proven nothing")
+        own = types[int(value)][1]
+        sizes = own if view is None else [int(size) for size in view.split(".") if size]
+        if math.prod(sizes) != math.prod(own) or len(sizes) != (coordinates.count(",") + 1 if coordinates else 0):
+            stands(f"the line does not fit value {value} as the challenger opened it, so he has proven nothing")
 
     def shape(self, value):
         if value not in self.shapes:
@@ -262,6 +279,8 @@ def claim_a(game, say):
 
 
 def claim_b(game, say):
+    if "entry" not in game and set(say) & {"before", "line"} != {"before", "line"}:
+        stands("No entry was shown, so he has proven nothing")
     if "digest" in say:
         found = climb(game["next"], game["task"]["program"]["lines"], table_leaf(bytes.fromhex(say["digest"])), digests(say["path"]))
         print(f"  the entry becomes value {game['next']}, of digest {say['digest']}, in the value table {found.hex() if found else '-'}")
@@ -287,8 +306,8 @@ def claim_b(game, say):
 def claim_c(game, say):
     flat = game["first"] + say["index"]
     line, task, step = game["line"], game["task"], game["p"]
-    if line["src"].startswith("batch ") and "data" not in say:
-        stands("The challenger has not opened the dataset, so he has proven nothing")
+    if line["src"].startswith("batch ") != ("data" in say):
+        stands("The dataset is to be opened for a batch, and only for it, so he has proven nothing")
     if line["src"].startswith("batch "):
         (tree, _), (tensor, first, numbers) = entry(say["data"]["entry"]), opened_leaf(say["data"]["tensor"])
         digest = sha(b"\7", tree or b"", bytes.fromhex(say["data"]["scales"]))
@@ -366,6 +385,23 @@ FORMS = {"fault": ["digest entry step tensor"], "interior": ["digest"], "states"
          "claim d": ["index operands"], "claim f": ["entry tensor"]}
 
 
+def brought(value, key=""):
+    """Bytes of a claim's evidence."""
+    if isinstance(value, list):
+        return sum(brought(each) for each in value if "table" in each)
+    if isinstance(value, dict):
+        return sum(brought(each, name) for name, each in value.items() if name != "shape")
+    if key in ("bytes", "path", "table"):
+        return len(base64.b64decode(value))
+    return 32 if key in ("digest", "root", "scales") else len(value.encode()) if key in ("name", "text") else 0
+
+
+def is_within_limits(claim):
+    operands = claim.get("operands", [])
+    leaves = all(each["t"] in ("f32", "i64", "u8") and len(base64.b64decode(each.get("bytes", ""))) <= 1024 for each in operands)
+    return leaves and len(operands) <= 96 and brought(claim) <= 16384
+
+
 def take(game, say):
     """One move, if it is what the rules allow here; what the audit cannot read it does not judge."""
     kind = say.get("kind") if say.get("kind") != "claim" else f"claim {say.get('claim')}"
@@ -375,10 +411,12 @@ def take(game, say):
         lost(game, f"What may be said here is: {' or '.join(game['due'])}, with fields as the page has them")
     if "index" in say and not (isinstance(say["index"], int) and 0 <= say["index"] < len(game["list"])):
         lost(game, "There is no such index in what was shown")
+    if kind.startswith("claim ") and not is_within_limits(say):
+        lost(game, "A claim brings at most 16 KiB and 96 operands, each at most a leaf")
     function = globals()[("" if kind.startswith("claim ") else "on_") + kind.replace(" ", "_")]
     try:
         function(game, say)
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, struct.error) as error:
         raise End(2, f"something in this move cannot be read ({type(error).__name__}: {error}): if it is malformed, its signer has lost") from error
 
 
