@@ -15,6 +15,7 @@ import numpy as np
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "interop"))
 from spec import digests, dispute, evidence, games, players, statements, worlds  # noqa: E402
+import dispute_readings  # noqa: E402
 from spec.games import CHALLENGER, SOLVER, STRANGER, Proof, Table, Verdict, replace  # noqa: E402
 from spec.players import Fool, Lie, Party  # noqa: E402
 from spec.running import Flip  # noqa: E402
@@ -409,11 +410,11 @@ def refused():
         case(f"refused: {name}", void(changes), "refused")
 
 
-def void(changes):
+def void(changes, key=CHALLENGER):
     """A transcript with a challenge that is none."""
     proof = PROOFS[id(SMALL)]
     fields = {"task": SMALL.task_id, "proof": proof.id, "about": "segment", "segment": 1, "start": proof.opened(1), "end": proof.opened(2), **changes}
-    text, _ = SMALL.sign("challenge", fields, CHALLENGER, [("statement", fields["proof"]), ("start", fields["start"]["digest"])])
+    text, _ = SMALL.sign("challenge", fields, key, [("statement", fields["proof"]), ("start", fields["start"]["digest"])])
     return b"".join(each + b"\n" for each in (SMALL.task_text, proof.text, text))
 
 
@@ -446,6 +447,7 @@ def envelope_of(made):
 def main():
     for part in (inputs_and_maps, folds, deep, ends, infinite, ends_of_proofs, verdicts, diverging, fools, broken, orders, refused):
         part()
+    dispute_readings.add_to(sys.modules[__name__])
     check()
     numbers, cases = {}, []
     for name, (text, expected) in CASES.items():

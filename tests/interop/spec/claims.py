@@ -5,6 +5,7 @@ import numpy as np
 
 from . import element, inputs, program
 from .evidence import Entry, Leaf, Openings, digest, digest_list, fields, line_of, need, root_of, table_leaf
+from .fit import fits
 from .running import Layout, bits, scalar
 
 
@@ -26,6 +27,7 @@ def state_line(opened, task_program):
 
 def claim_b(game, say):
     """After an entry was shown, or instead of naming one."""
+    need(game.entry is not None or {"before", "line"} <= set(say), "no entry was shown")
     if "digest" in say:
         game.at["value"] = game.entry_line["next"]
         shown, path = digest(say["digest"]), digest_list(say["path"])
@@ -52,8 +54,8 @@ def claim_c(game, say):
     game.at["element"] = flat
     source, _, name = line["src"].partition(" ")
     need(source != "state", "a state entry has no formula")
+    need(("data" in say) == (source == "batch"), "data of a batch, and of nothing else")
     if source == "batch":
-        need("data" in say, "no opening of the dataset")
         right = batch_number(game, say["data"], name, flat)
     else:
         right = computed_input(game.task, line, source, name, game.at["step"], flat)
@@ -93,10 +95,16 @@ def last_operation(records, claimed, right):
     return scalar(records[-1], claimed, right, len(records) - 1)
 
 
+def opened_for(game, say):
+    opened = Openings(game.table, game.program["lines"], say["operands"])
+    need(fits(game.line, opened.types), "the line does not fit the operands")
+    return opened
+
+
 def claim_d_map(game, say):
     line, flat = game.line, game.leaf_start + say["index"]
     game.at["element"] = flat
-    at = element.Evaluation(line, Openings(game.table, game.program["lines"], say["operands"]), flat)
+    at = element.Evaluation(line, opened_for(game, say), flat)
     right = element.stored(at.term().number, line["t"])
     shown = [element.stored_bits(number, line["t"]) for number in (game.numbers[say["index"]], right)]
     return shown[0] != shown[1], last_operation(at.records, *shown)
@@ -105,7 +113,7 @@ def claim_d_map(game, say):
 def claim_d_fold(game, say):
     line, flat, listed, k = game.line, game.at["element"], game.list, say["index"]
     game.at["position"] = listed.place(k)
-    source = Openings(game.table, game.program["lines"], say["operands"])
+    source = opened_for(game, say)
     before = listed.before(k)
     if before is None:
         before = element.start(line, source, flat, listed.layout.floats)

@@ -83,6 +83,9 @@ class Transcript:
         require(("end" in says) == (self.about != "chunk" and not self.diverging), "an end that is not its own")
         require((self.about == "witness") <= (self.verdict is not None), "a witness without a verdict")
         require(self.about in ("segment", "witness", "row") or self.verdict is None, "only of a proof")
+        needed = self.about in ("witness", "row") and self.verdict is not None and "beacon" in self.verdict.predicate
+        require((self.beacon is not None) == needed, "a beacon that is not needed, or none that is")
+        require(self.challenge.key_id != self.defender, "a challenge by the defender")
         require(self.about != "row" or self.verdict is not None and self.verdict.predicate["draw"] == "policy", "no verdict of the policy's draw")
         require(self.about != "initial" or self.segment == 0, "initial is segment 0")
         require(self.about != "final" or self.segment == count - 2, "final is the last segment")
@@ -193,9 +196,6 @@ class Judge:
                        **{key: value for key, value in optional.items() if value is not None}}
 
     def side_of(self, move):
-        """Both may be one key: then it is the side whose turn it is."""
-        if move.key_id == (self.transcript.defender if move.predicate["turn"] % 2 else self.transcript.challenge.key_id):
-            return DEFENDER if move.predicate["turn"] % 2 else CHALLENGER
         return DEFENDER if move.key_id == self.transcript.defender else CHALLENGER
 
     def move(self, move):

@@ -73,7 +73,7 @@ def state_digest(count, root):
 
 
 def tensor_digest(kind, shape, root):
-    need(kind in TYPES and isinstance(shape, list) and len(shape) <= 8 and all(is_integer(size) and size for size in shape), "no type and shape")
+    need(kind in TYPES and isinstance(shape, list) and len(shape) <= 8 and all(is_integer(size) for size in shape), "no type and shape")
     return digests.sha(bytes([2, TYPES[kind][1], len(shape)]) + b"".join(struct.pack(">Q", size) for size in shape) + root)
 
 
@@ -134,39 +134,28 @@ def wide(number):
 
 
 class Openings:
-    """What a claim's operands show of the values that a table root binds; each is looked at when it is needed."""
+    """What a claim's operands show of the values that a table root binds. All are looked at."""
 
     def __init__(self, root, lines, operands):
-        need(isinstance(operands, list), "operands")
-        self.root, self.lines, self.operands, self.known = root, lines, operands, {}
-
-    def opened(self, n):
-        if n not in self.known:
-            try:
-                self.known[n] = self.verified(self.operands[n])
-            except Unproven:
-                self.known[n] = None
-        return self.known[n]
-
-    def verified(self, opening):
-        leaf = Shape(opening) if "root" in opening else Leaf(opening)
-        root = root_of(opening["value"], self.lines, table_leaf(leaf.digest), digest_list(opening.get("table")))
-        need(root == self.root, "not of the value table")
-        return leaf
-
-    def of(self, value):
-        for n, opening in enumerate(self.operands):
-            if isinstance(opening, dict) and opening.get("value") == value and self.opened(n) is not None:
-                yield self.opened(n)
+        self.types, self.leaves, self.proved = {}, {}, set()
+        for opening in operands:
+            value, own = opening["value"], (opening["t"], opening["shape"])
+            need(self.types.setdefault(value, own) == own, "a value of two types")
+            if "table" not in opening:
+                continue
+            leaf = Shape(opening) if "root" in opening else Leaf(opening)
+            need(root_of(value, lines, table_leaf(leaf.digest), digest_list(opening["table"])) == root, "not of the value table")
+            self.proved.add(value)
+            if isinstance(leaf, Leaf):
+                self.leaves.setdefault(value, []).append(leaf)
 
     def shape(self, value):
-        for leaf in self.of(value):
-            return leaf.shape
-        raise Unproven(f"value {value} is not opened")
+        need(value in self.proved, f"value {value} is not opened")
+        return self.types[value][1]
 
     def number(self, value, element):
-        for leaf in self.of(value):
-            if isinstance(leaf, Leaf) and leaf.has(element):
+        for leaf in self.leaves.get(value, []):
+            if leaf.has(element):
                 return wide(leaf.number(element))
         raise Unproven(f"element {element} of value {value} is not opened")
 

@@ -2,8 +2,6 @@
 expected next, and of whom, and the fields beside it hold all that follows from the moves so far. Lost convicts the signer of the last move;
 Judged ends the game by what was claimed."""
 
-import json
-
 import numpy as np
 
 from . import answers, claims, digests, evidence, forms, trees
@@ -11,7 +9,8 @@ from .evidence import Unproven, decoded, digest_list, is_integer
 from .running import Contradiction
 
 DEFENDER, CHALLENGER = "defender", "challenger"
-STATES = 255
+STATES, MOST_NUMBERS = 255, 16640
+CLAIMS_B = [("claim", ["claim", *fields]) for fields in (["digest", "path"], ["before"], ["before", "line"], ["line"])]
 
 
 class Lost(Exception):
@@ -102,8 +101,8 @@ class Game:
     def row(self):
         """A row that the verifier has kept to himself; then the game is about it."""
         say = yield from self.ask("row", ("row", ["index", "path", "row"]))
-        malformed(not is_integer(say["index"]) or not form(answers.is_row, say["row"]))
-        form(digest_list, say["path"])
+        malformed(not is_integer(say["index"]) or say["index"] > 2**24 or not form(answers.is_row, say["row"]))
+        form(forms.path, say["path"])
         try:
             post(not answers.row_is_shown(self, say, self.asked))
         except Unproven as error:
@@ -200,9 +199,10 @@ class Game:
 
     def value(self, number, value_digest, opened):
         try:
+            form(forms.of(forms.LINE), opened)
             self.line, index = evidence.line_of(opened, self.program)
         except Unproven as error:
-            raise Lost("post" if is_opening_of_line(opened) else "malformed") from error
+            raise Lost("post") from error
         post(index != number)
         malformed(self.line.get("src", "").startswith("state "))  # that is for claim a
         self.at["value"] = number
@@ -263,6 +263,7 @@ class Game:
         first = self.list is None
         say = yield from self.ask("numbers", ("numbers", ["numbers"]))
         data = form(decoded, say["numbers"])
+        malformed(len(data) > MOST_NUMBERS)
         if first:
             layout = claims.layout_of(self.line, len(data))
             malformed(layout is None)
@@ -304,8 +305,7 @@ class Game:
         self.tree, self.node = "entries", trees.Node(0, self.entries_count, self.entries_root)
         while True:
             self.children(say)
-            say = yield from self.answer("entries", ("name", ["index"]), ("claim", ["claim", "line"]), ("claim", ["claim", "before", "line"]),
-                                         ("claim", ["claim", "entry", "tensor"]))
+            say = yield from self.answer("entries", ("name", ["index"]), ("claim", ["claim", "entry", "tensor"]), *CLAIMS_B)
             if "tensor" in say:
                 self.judge("f", say, claims.claim_f)
             if say["kind"] == "claim":
@@ -316,22 +316,25 @@ class Game:
             say = yield from self.ask("entries nodes", ("nodes", ["nodes"]))
         self.entry_index = self.node.start
         say = yield from self.ask("entry", ("entry", ["digest", "line", "name"]))
-        tensor = form(evidence.digest, say["digest"])
-        post(form(evidence.entry_leaf, say["name"], tensor) != self.node.hash)
+        malformed(not forms.is_right(say))
+        tensor = evidence.digest(say["digest"])
+        post(evidence.entry_leaf(say["name"], tensor) != self.node.hash)
         try:
             self.entry_line, _ = evidence.line_of(say["line"], self.program)
         except Unproven as error:
-            raise Lost("post" if is_opening_of_line(say["line"]) else "malformed") from error
+            raise Lost("post") from error
         post(self.entry_line.get("src") != f"state {say['name']}", "b")
         self.entry = (say["name"], tensor)
-        say = yield from self.answer("entry", ("claim", ["claim", "digest", "path"]), ("claim", ["claim", "before"]),
-                                     ("claim", ["claim", "before", "line"]), ("claim", ["claim", "line"]))
+        say = yield from self.answer("entry", *CLAIMS_B)
         self.judge("b", say, claims.claim_b)
 
     def chunk(self):
         say = yield from self.ask("chunk", ("chunk", ["entry", "location", "path", "root"]))
-        malformed(not isinstance(say["location"], str) or not 1 <= len(say["location"]) <= 1024 or not say["location"].isascii())
-        post(not form(answers.chunk_is_right, self, say, *self.demanded))
+        malformed(not forms.is_right(say))
+        try:
+            post(not answers.chunk_is_right(self, say, *self.demanded))
+        except Unproven as error:
+            raise Lost("post") from error
         raise Answered
 
     def fault(self):
@@ -351,18 +354,6 @@ class Game:
             return
         if set(say) == {"kind", "entry"}:
             entry = say["entry"]
-            say = yield from self.answer("foreign", ("claim", ["claim", "line"]))
+            say = yield from self.answer("foreign", *CLAIMS_B)
             self.judge("b", say, lambda game, said: (answers.is_of_program(game, said["line"], entry["name"]), None))
         raise Judged(False)
-
-
-def is_opening_of_line(opened):
-    """Whether it has the form of one, whatever it opens."""
-    try:
-        _, path, text = evidence.fields(opened, ["index", "path", "text"])
-        evidence.need(is_integer(opened["index"]) and isinstance(text, str), "form")
-        digest_list(path)
-        json.loads(text)
-        return True
-    except (Unproven, ValueError):
-        return False
