@@ -10,7 +10,7 @@ namespace dgx::program {
 
 // A state is finite, but masks hold −inf. An entry that never changes may: it is stored with the stand-in, a
 // finite number of the infinity's sign, and the program puts the infinity back where it is read
-// (dgx-program(5), "Capture").
+// (dgx-lowerings(7), "Capture").
 
 [[nodiscard]] bool has_infinity(const Tensor& tensor);
 

@@ -8,7 +8,7 @@
 
 namespace dgx::program {
 
-/// Writes the update of one parameter after another (dgx-program(5), "Optimisers"), with the step's scheduled
+/// Writes the update of one parameter after another (dgx-lowerings(7), "Optimisers"), with the step's scheduled
 /// scalars from one vector.
 class OptimizerLowering {
  public:

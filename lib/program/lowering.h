@@ -39,7 +39,7 @@ struct LoweringState {
 /// each of its indices has a coordinate to itself.
 [[nodiscard]] TensorForm pickable(Builder& builder, const std::string& provenance, const TensorForm& form);
 /// The sum over `dimensions` (sorted), kept as 1: trailing dimensions as a sum, others as a dot with one
-/// (dgx-program(5), "Lowering guarantees").
+/// (dgx-lowerings(7), "Lowering guarantees").
 [[nodiscard]] TensorForm sum_over(Builder& builder, const std::string& provenance, const TensorForm& form,
                                   const std::vector<std::size_t>& dimensions);
 

@@ -18,7 +18,7 @@ TensorForm materialised_splat(Call& call, const TensorForm& form) {
   return form.splat ? materialise(call.builder(), call.provenance(), form) : form;
 }
 
-/// A dot with access 0 for the rows and access 1 for the columns (dgx-program(5), "Lowering guarantees").
+/// A dot with access 0 for the rows and access 1 for the columns (dgx-lowerings(7), "Lowering guarantees").
 TensorForm dot(Call& call, const Shape& shape, const Shape& terms, const TensorForm& rows,
                const std::vector<Coordinate>& row_indices, const TensorForm& columns,
                const std::vector<Coordinate>& column_indices) {

@@ -1,4 +1,4 @@
-// libdgx_torch.so: one pass of a model under functionalisation and the recorder (dgx-program(5), "Capture").
+// libdgx_torch.so: one pass of a model under functionalisation and the recorder (dgx-lowerings(7), "Capture").
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
 #include <ATen/FunctionalTensorWrapper.h>

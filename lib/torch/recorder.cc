@@ -106,7 +106,7 @@ std::optional<DType> dtype_of(at::ScalarType type) {
     case at::kFloat:
       return DType::kF32;
     case at::kLong:
-    case at::kInt:  // dgx-program(5), "Capture"
+    case at::kInt:  // dgx-lowerings(7), "Capture"
       return DType::kI64;
     case at::kByte:
     case at::kBool:

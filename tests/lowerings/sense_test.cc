@@ -62,7 +62,7 @@ double distance(std::span<const float> ours, std::span<const float> theirs) {
   return off / largest;
 }
 
-/// A buffer as the state holds it: dgx-program(5), "Capture", has the stand-in for infinities.
+/// A buffer as the state holds it: dgx-lowerings(7), "Capture", has the stand-in for infinities.
 Tensor stored(Tensor buffer, const Tensor& ours) {
   if (buffer.dtype() != DType::kF32) return buffer;
   for (std::size_t n = 0; n < buffer.as<float>().size(); ++n) {

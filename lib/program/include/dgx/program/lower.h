@@ -30,7 +30,7 @@ struct TrainingRecipe {
 };
 
 /// One training step as primitives: the captured forward and backward, the loss written from the model's
-/// output and y, clipping and the optimiser (dgx-program(5), "Lowering"). Dead calls are dropped before
+/// output and y, clipping and the optimiser (dgx-lowerings(7)). Dead calls are dropped before
 /// anything is lowered, so that only needed ops need a lowering.
 ///
 /// Inputs, in order: state entries by name, `batch x`, `batch y`, one `schedule` vector, constants. Entries:
