@@ -60,6 +60,7 @@ def states(world, honest, proof):
     lines = {name: world.state_line(name) for name in ("loss", "step", "kept/20", "model/b")}
     faults = {
         "another shape": (entry_of_shape, {"entry": "model/b", "line": "model/b"}),
+        "another shape, without elements": (lambda state: {**state, "model/b": np.zeros(0, "<f4")}, {"entry": "model/b", "line": "model/b"}),
         "one missing": (without("kept/20"), {"before": "kept/19", "after": "kept/21", "line": "kept/20"}),
         "the last missing": (without("step"), {"before": "model/b", "line": "step"}),
         "a foreign entry": (lambda state: {**state, "kept/20a": np.zeros(2, "<f4")}, {"entry": "kept/20a"}),
@@ -73,15 +74,24 @@ def states(world, honest, proof):
         story, made = with_start(world, honest, change)
         table = not_replayed(world, made, honest, 1, "state")
         say = {"kind": "fault", **{key: lines[each] if key == "line" else opened(story, 3, each) for key, each in shown.items()}}
-        if name == "another shape":
+        if set(shown) == {"entry", "line"}:
             array = story.array(3, "model/b")
             say.update(root=digests.root(evidence.leaves_of(array)).hex(), shape=list(array.shape), t=evidence.kind_of(array))
         if "tensor" in shown:
             say["tensor"] = evidence.open_leaf(story.array(3, "model/b"), 0)
         table.move(say)
         if set(shown) == {"entry"}:
+            for how, claim in claims_of_lines(story, lines["model/b"]).items():
+                made_again = not_replayed(world, made, honest, 1, "state").move(say).move({"kind": "claim", "claim": "b", **claim})
+                yield f"row of another state, {name}, {how}", made_again, name == "an entry of the program" and "line" in claim
             table.move({"kind": "claim", "claim": "b", "line": lines["model/b"]})
         yield f"row of another state, {name}", table, name in ("an entry of the program", "an entry that is finite", "none missing", "no neighbours")
+
+
+def claims_of_lines(story, line):
+    """Forms of claim b after an entry that is said not to be the program's: only a line is looked at."""
+    before = opened(story, 3, "kept/20")
+    return {"a line and an entry": {"before": before, "line": line}, "an entry alone": {"before": before}, "a digest": {"digest": "ab" * 32, "path": ""}}
 
 
 def entry_of_shape(state):

@@ -16,7 +16,6 @@ def add_to(script):
     readings_of_operands()
     readings_of_claims()
     readings_of_forms()
-    readings_of_faults()
     proof = made.PROOFS[id(made.SMALL)]
     text = made.void({}, SOLVER)
     made.case("refused: a challenge by the defender", text, "refused")
@@ -95,26 +94,8 @@ def readings_of_forms():
     decided("an entry with a text that is no line", state, replace(kind="entry", line=lambda line: {**line, "text": "x"}), True, "post")
     decided("an entry's name of 257 characters", state, replace(kind="entry", name="n" * 257), True, "malformed")
     decided("more than 16,640 bytes of numbers", Lie(4, 5, 1, Flip("term", 4500)), replace(kind="numbers", numbers=evidence.base(bytes(16644))), True, "malformed", made.FOLDS)
+    maximum, best = Lie(4, 12, 2, Flip("term", 3)), Lie(4, 15, 2, Flip("term", 3))
+    decided("another NaN among the numbers", maximum, replace(kind="numbers", numbers=evidence.base(np.array([0x7FC00001] * 4, "<u4").tobytes())), True, "malformed")
+    decided("a list of an argmax that contradicts, of 17 bytes an entry", best, replace(kind="numbers", numbers=evidence.base(bytes(4 * 17))), True, "post")
+    decided("a list of an argmax, too short", best, replace(kind="numbers", numbers=evidence.base(bytes(4 * 15))), True, "malformed")
     decided("a first list that contradicts, and more behind it", Lie(4, 12, 0, Flip("term", 2)), replace(kind="numbers", numbers=evidence.base(bytes(48))), True, "post", made.FOLDS)
-
-
-def readings_of_faults():
-    """Rows of reason "state" about a start state whose entry model/b has no numbers, or that has all entries."""
-    for name, state, claim, falls in (("a shape with a 0", lambda old: {**old, "model/b": np.zeros(0, "<f4")}, None, False),
-                                      ("an entry of the program, its line and one before", lambda old: old, {"before": 0, "line": "model/b"}, True),
-                                      ("an entry of the program, without a line", lambda old: old, {"before": 0}, False)):
-        story = made.SMALL.story()
-        story.states.update({step: made.honest().state(step) for step in range(8)})
-        story.states[3] = state(made.honest().state(3))
-        proof = Proof(made.SMALL, story)
-        row = {"reason": "state", "recomputed": "0" * 64, "witness": "0" * 64}
-        table = Table(made.SMALL, proof, "segment", 1, Verdict(made.SMALL, proof, made.honest(), {1: row}))
-        shown = {"kind": "fault", "entry": Party(made.SMALL, story).open_entry(3, "model/b")}
-        if claim is None:
-            shown.update(line=made.SMALL.state_line("model/b"), root=digests.sha(b"").hex(), shape=[0], t="f32")
-        table.move(shown)
-        if claim:
-            opened = {"before": evidence.open_entry(story.entries(3), 0), "line": made.SMALL.state_line("model/b")}
-            table.move({"kind": "claim", "claim": "b", **{key: opened[key] for key in claim}})
-        assert table.judge.ruling["falls"] == falls, (name, table.judge.ruling)
-        made.case(f"{'falls' if falls else 'stands'}: a row of another state, {name}", table.text())

@@ -138,8 +138,8 @@ def claim_f(game, say):
 
 
 def layout_of(line, size):
-    """Of an argmax the length of its list tells whether its bests are floats. None if neither fits."""
+    """Of an argmax the length of its list tells whether its bests are floats."""
     if line["k"] != "argmax":
         return Layout(line, line["t"] == "f32")
-    both = (Layout(line, True), Layout(line, False))
-    return next((layout for layout in both if layout.first().count * layout.entry_bytes() == size), None)
+    floats = Layout(line, True)
+    return floats if floats.first().count * floats.entry_bytes() == size else Layout(line, False)

@@ -265,9 +265,7 @@ class Game:
         data = form(decoded, say["numbers"])
         malformed(len(data) > MOST_NUMBERS)
         if first:
-            layout = claims.layout_of(self.line, len(data))
-            malformed(layout is None)
-            self.following = layout.first()
+            self.following = claims.layout_of(self.line, len(data)).first()
         try:
             while True:
                 self.list = self.following
@@ -289,6 +287,8 @@ class Game:
         size, count = self.list.layout.entry_bytes(), self.list.count
         malformed(len(data) < size * count)
         self.list.entries = [self.list.layout.entry(data[i:i + size]) for i in range(0, size * count, size)]
+        numbers = [entry[0] if isinstance(entry, tuple) else entry for entry in self.list.entries]
+        malformed(any(np.isnan(number) and number.tobytes() != claims.element.raw(number) for number in numbers))
         return data[size * count:]
 
     def must_be(self, claimed):
