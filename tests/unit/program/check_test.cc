@@ -4,6 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "run_program.h"
+
 using namespace dgx;
 using namespace dgx::program;
 
@@ -267,6 +269,16 @@ TEST_CASE("a chain starts at a constant or at an access without fold indices") {
 
 TEST_CASE("a chain's accumulator has 64 bits where its value has 8") {
   check_accepted(R"({"do":["add acc 1"],"f":[6],"init":"300","k":"chain","s":[4],"t":"u8","v":5,"x":[]})");
+  // Narrowed at the start, 300 would be 255, and the first element 155; dgx-numerics(7), "Elements".
+  const auto program = parse_program(
+      R"({"do":["sub acc 100"],"f":[1],"init":"300","k":"chain","s":[1],"t":"u8","v":0,"x":[]})"
+      "\n"
+      R"({"do":["sub acc 1"],"f":[2],"init":"300","k":"chain","s":[1],"t":"u8","v":1,"when":["lt k0 0"],"x":[]})"
+      "\n");
+  REQUIRE(program.ok());
+  const auto values = test::run_program(*program, {}, {});
+  CHECK(values[0].bytes()[0] == 200);
+  CHECK(values[1].bytes()[0] == 255);
 }
 
 TEST_CASE("state entries, schedules and constants come from closed lists") {
