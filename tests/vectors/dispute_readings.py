@@ -92,6 +92,11 @@ def readings_of_forms():
     decided("a line of more than 3,072 bytes is named", lie, made.second_name(lambda line: {**line, "text": "x" * 3073}), False, "malformed")
     state = Lie(6, state=made.entry("model/b", np.arange(4)))
     decided("an entry with a text that is no line", state, replace(kind="entry", line=lambda line: {**line, "text": "x"}), True, "post")
+    decided("entries of another count, and half a digest", state,
+            replace(kind="entries", count=30, nodes=lambda text: evidence.base(evidence.decoded(text)[:-16])), True, "malformed")
+    decided("a tensor of another root, and a leaf too few", Lie(4, 33, 600),
+            replace(kind="tensor", root=digests.sha(b"x").hex(), nodes=made.shortened), True, "post")
+    decided("a tensor of its root, and a leaf too few", Lie(4, 33, 600), replace(kind="tensor", nodes=made.shortened), True, "malformed")
     decided("an entry's name of 257 characters", state, replace(kind="entry", name="n" * 257), True, "malformed")
     decided("more than 16,640 bytes of numbers", Lie(4, 5, 1, Flip("term", 4500)), replace(kind="numbers", numbers=evidence.base(bytes(16644))), True, "malformed", made.FOLDS)
     maximum, best = Lie(4, 12, 2, Flip("term", 3)), Lie(4, 15, 2, Flip("term", 3))

@@ -43,13 +43,24 @@ def path(value):
     need(len(digest_list(value)) <= 64, "a path of more than 64 digests")
 
 
-def leaf_bytes(value):
-    need(len(decoded(value)) <= 1024, "more bytes than a leaf has")
+def nodes(value):
+    need(len(digest_list(value)) <= 256, "a list of more than 256 digests")
+
+
+def bytes_of(most):
+    def check(value):
+        need(len(decoded(value)) <= most, f"more than {most} bytes")
+
+    return check
+
+
+def row(value):
+    """Looked at where it is shown."""
 
 
 ENTRY = {"count": integer, "digest": digest, "index": integer, "name": printable(512), "path": path}
 LINE = {"index": integer, "path": path, "text": text}
-LEAF = {"bytes": leaf_bytes, "leaf": integer, "path": path, "shape": shape, "t": kind}
+LEAF = {"bytes": bytes_of(1024), "leaf": integer, "path": path, "shape": shape, "t": kind}
 OPERANDS = [{**LEAF, "table": path, "value": integer}, {"root": digest, "shape": shape, "t": kind, "table": path, "value": integer},
             {"shape": shape, "t": kind, "value": integer}]
 
@@ -72,8 +83,9 @@ def operands(value):
         of(form)(opening)
 
 
-FIELDS = {"kind": printable(16), "claim": printable(1), "digest": digest, "index": integer, "step": integer, "root": digest, "shape": shape, "t": kind,
-          "path": path, "entry": of(ENTRY), "before": of(ENTRY), "after": of(ENTRY), "line": of(LINE), "tensor": of(LEAF), "operands": operands,
+FIELDS = {"kind": printable(16), "claim": printable(1), "digest": digest, "digests": nodes, "nodes": nodes, "root": digest, "path": path, "row": row,
+          "bytes": bytes_of(1024), "numbers": bytes_of(16640), "index": integer, "step": integer, "count": integer, "shape": shape, "t": kind,
+          "entry": of(ENTRY), "before": of(ENTRY), "after": of(ENTRY), "line": of(LINE), "tensor": of(LEAF), "operands": operands,
           "data": of({"entry": of(ENTRY), "scales": digest, "tensor": of(LEAF)})}
 OTHERS = {"fault": {"shape": any_shape}, "entry": {"name": printable(256)}, "chunk": {"location": printable(1024)}}
 
