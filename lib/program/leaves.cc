@@ -113,7 +113,7 @@ class LeafCounter {
       DGX_TRY(const Ways taken, either(operand(1), operand(2)));
       return together(operand(0), taken);
     }
-    Ways ways = operand(0);
+    DGX_TRY(Ways ways, without_parts(operand(0)));  // an access may open too many by itself
     for (int n = 1; n < arity_of(step.op); ++n) {
       DGX_TRY(ways, together(ways, operand(n)));
     }

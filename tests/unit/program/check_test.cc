@@ -143,6 +143,12 @@ TEST_CASE("an element opens at most six leaves on any path") {
   check_accepted(map(R"("0[i0,0]","0[i0,1]","0[i0,2]","0[i0,3]","0[i0,4]","0[i0,5]","1[i0]")",
                      R"("add x0 x1","add t0 x2","add x3 x4","add t2 x5","lt x6 2","select t4 t1 t3")",
                      "[4]"));
+  // An access opens the leaves of the places that it names, whatever is done with it.
+  const std::string places = R"("0@2.2.2.3[$1,$2,$3,$4]?0x0p0","1[i0]","1[3-i0]","1[i0//2]","1[i0//3]")";
+  check_accepted(map(places, R"("neg x0")", "[4]"));
+  const std::string more = R"("0@1.1.2.2.2.3[$1,$2,$3,$4,$5,$6]?0x0p0","1[i0]","1[3-i0]","1[i0//2]","1[i0//3]","1[(i0+1)//2]","1[(i0+2)//3]")";
+  for (const char* steps : {"", R"("neg x0")", R"("neg x0","abs t0")", R"("add x0 0x1p0")", R"("select i0 x0 0x0p0")"})
+    check_refused(map(more, steps, "[4]"), "7 leaves");
   // Constant places of one small value are one leaf.
   check_accepted(map(R"("0[0,0]","0[0,1]","0[0,2]","0[0,3]","0[0,4]","0[0,5]","0[1,0]")",
                      R"("add x0 x1","add t0 x2","add t1 x3","add t2 x4","add t3 x5","add t4 x6")", "[4]"));
