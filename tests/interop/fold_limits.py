@@ -3,8 +3,9 @@
 
 One side plays by the built programs: dgx-bisect, from a run of dgx-train. The other is the second implementation (spec/), which lies: a solver of whom one
 running result is wrong, or a challenger who rejects one that is right. Each fold is attacked and defended N times (default 1), at its first, its last or a
-drawn position, and dgx-referee must rule for the honest side as the second implementation does. "few" (the default) are some of the sizes, "large" are
-2047 · 2048, 2048² and their neighbours. Exits 77 without NumPy, h5py and cryptography.
+drawn position, and dgx-referee must rule for the honest side as the second implementation does. "few" (the default) are some of the sizes. "large" are
+2047 · 2048, 2048² and their neighbours, of which the second implementation would compute no running result in time: there both sides play by the
+programs, the solver with a drill, a bit of the fold that is flipped, and the second implementation judges. Exits 77 without NumPy, h5py and cryptography.
 """
 
 import base64
@@ -99,12 +100,12 @@ class Programs:
         with open(self.bench.path("game.jsonl"), "wb") as file:
             file.write(table.text())
 
-    def move(self, table, side):
+    def move(self, table, side, run="run", *options):
         """The move of dgx-bisect for `side`, added to the table."""
         self.write(table)
         self.count += 1
-        self.bench.run("dgx-bisect", "move", "task.json", "game.jsonl", "--from", "run", "--data", "data.h5", "--key", f"{side}.pem", "--notes",
-                       f"notes{self.count}")
+        self.bench.run("dgx-bisect", "move", "task.json", "game.jsonl", "--from", run, "--data", "data.h5", "--key", f"{side}.pem", "--notes",
+                       f"notes{self.count}", *options, codes=(0, 1))
         with open(self.bench.path("game.jsonl"), "rb") as file:
             said = statements.Statement(file.read().splitlines()[-1])
         table.move(said.predicate["say"])
@@ -117,6 +118,10 @@ class Programs:
         return {name: said[name] for name in SAME if name in said}
 
 
+def ruled(table):
+    return {name: table.judge.ruling[name] for name in SAME if name in table.judge.ruling}
+
+
 def played(programs, table, liar, side):
     """The ruling of a game in which the liar is on that side, and the programs on the other."""
     while table.judge.ruling is None:
@@ -124,8 +129,7 @@ def played(programs, table, liar, side):
             table.move(liar.say(table.judge.game))
         else:
             programs.move(table, table.judge.game.side)
-    ruling = {name: table.judge.ruling[name] for name in SAME if name in table.judge.ruling}
-    return ruling, programs.ruling(table)
+    return ruled(table), programs.ruling(table)
 
 
 def place_of(random, size):
@@ -175,6 +179,35 @@ def defend(programs, random, world, honest, proof, value):
     programs.bench.check(not ours["falls"] and ours == theirs, f"defence of {world.lines[value]} at {at}: {ours}, and dgx-referee {theirs}")
 
 
+def drilled(programs, world, honest, value):
+    """The programs challenge a solver whose run has a drill, and who defends it by the programs, too."""
+    bits = 8 * honest.table(STEP)[value].itemsize
+    bit, folder = {8: 2, 32: 22, 64: 2}[bits], f"drilled{value}"
+
+    def flipped(number):
+        kind = np.dtype(f"u{bits // 8}")
+        return (number.view(kind) ^ kind.type(1 << bit)).view(number.dtype)
+
+    story = lying(honest, Lie(STEP, value, altered=flipped))
+    trained = programs.bench.run("dgx-train", "task.json", "--data", "data.h5", "-o", folder, "--drill", f"step={STEP},op={value},element=0,bit={bit}")
+    table = games.Table(world, games.Proof(world, story), "segment", 0)
+    while table.judge.ruling is None:
+        side = table.judge.game.side
+        programs.move(table, side, *((folder, "--drill") if side == "defender" else ("run",)))
+    ours, theirs = ruled(table), programs.ruling(table)
+    found = trained["state"] == story.digest(STEP + 1).hex() and ours["falls"] and ours["at"].get("value") == value
+    programs.bench.check(found and ours == theirs, f"drill of {world.lines[value]}: {ours}, and dgx-referee {theirs}")
+
+
+def play_large(bench, wanted):
+    world, evaluation, folds = world_of(wanted, *packed(bench))
+    honest = world.story()
+    programs = Programs(bench, world, evaluation, honest)
+    for value in folds:
+        drilled(programs, world, honest, value)
+    print(f"{len(folds)} games about folds of {min(size for _, size in wanted)} to {max(size for _, size in wanted)} positions, {programs.count} moves")
+
+
 def play_all(bench, wanted, options):
     world, evaluation, folds = world_of(wanted, *packed(bench))
     honest = world.story()
@@ -197,8 +230,10 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     options = support.parsed(parser)
     with support.Bench(options.bin) as bench:
-        sizes = {"few": lambda _: FEW, "all": lambda _: ALL, "large": LARGE.get}[options.sizes]
-        play_all(bench, [(form, size) for form in FORMS for size in sizes(form[0])], options)
+        if options.sizes == "large":
+            play_large(bench, [(form, size) for form in FORMS for size in LARGE[form[0]]])
+        else:
+            play_all(bench, [(form, size) for form in FORMS for size in (FEW if options.sizes == "few" else ALL)], options)
 
 
 main()
