@@ -1,7 +1,8 @@
-"""Disputes at random places of the programs of five models: drilled_disputes.py --bin FOLDER --player FILE [--disputes N] [--seed S]
+"""Disputes at random places of the programs of five models: drilled_disputes.py --bin FOLDER --player FILE [--models KIND] [--disputes N] [--seed S]
 
 A perceptron, ResNet-20, a decoder with dropout, and two TorchScript models of tests/models (one with a scan, one with an argmin); play_disputes.cc
-says what is played. Exits 77 without NumPy; without Debian's python3-torch the last two are left out.
+says what is played. --models built-in: the first three; scripted: the last two. Exits 77 without NumPy, and without Debian's python3-torch where
+models are scripted.
 """
 
 import argparse
@@ -11,13 +12,12 @@ import subprocess
 import sys
 import tempfile
 
-try:
-    import numpy as np
-except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(77)
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / folder) for folder in ("models", "support")]
+import needs  # noqa: E402
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "models"))
+needs.modules("numpy")
+import numpy as np  # noqa: E402
+
 STEPS = ["--steps", "6", "--checkpoint-every", "3", "--seed", "7"]
 BUILT_IN = {
     "mlp": ("vectors", ["--model", "mlp:20-33-7,activation=gelu", "--loss", "cross-entropy:label-smoothing=0.1", "--optimizer", "adamw:lr=1e-2", "--schedule",
@@ -52,11 +52,8 @@ def pack_all(bin_folder, folder):
 
 
 def scripted(folder):
-    """TorchScript models and how they are submitted; none without PyTorch for this Python."""
-    try:
-        import torch
-    except ImportError:
-        return {}
+    """TorchScript models and how they are submitted."""
+    import torch
     from alibi import Alibi
     from codebook import Quantised
     torch.manual_seed(1)
@@ -73,15 +70,19 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bin", required=True)
     parser.add_argument("--player", required=True)
+    parser.add_argument("--models", choices=("all", "built-in", "scripted"), default="all")
     parser.add_argument("--disputes", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     bin_folder = os.path.abspath(options.bin)
+    if options.models != "built-in":
+        needs.modules("h5py", "torch")
     with tempfile.TemporaryDirectory(prefix="dgx-disputes-") as folder:
         run(bin_folder, folder, "dgx-key", "new", "key")
         pack_all(bin_folder, folder)
         words = []
-        for name, (data, submit) in {**BUILT_IN, **scripted(folder)}.items():
+        models = {**(BUILT_IN if options.models != "scripted" else {}), **(scripted(folder) if options.models != "built-in" else {})}
+        for name, (data, submit) in models.items():
             run(bin_folder, folder, "dgx-submit", "--data", f"{data}.h5", *submit, *STEPS, "--key", "key.pem", "-o", f"{name}.json")
             words += [f"{name}.json", f"{data}.h5"]
         player = [os.path.abspath(options.player), str(options.disputes), str(options.seed), *words]

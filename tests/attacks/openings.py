@@ -2,6 +2,7 @@
 
 A market of real tasks through the built programs. The store holds what its writers like: links, pipes, devices, other people's files, files without end,
 states and samples of something else. Every refused opening leaves the ledger, and the operator's copies, as they were, and holds up nobody else.
+Exits 77 without NumPy, h5py and cryptography.
 """
 
 import argparse
@@ -20,7 +21,10 @@ import tempfile
 import threading
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli" / "dgx-settle"))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / folder) for folder in ("cli/dgx-settle", "support")]
+import needs  # noqa: E402
+
+needs.modules("cryptography", "h5py", "numpy")
 import statements  # noqa: E402  signs without the programs' code
 from cryptography.hazmat.primitives import serialization  # noqa: E402
 

@@ -2,6 +2,7 @@
 
 Small markets through the built programs, of statements signed without their code (statements.py). Each case is somebody who wants money, or
 somebody else's loss, and asserts exit codes, the game or the state that follows, and what everybody has. second-look.md has all that was tried.
+Exits 77 without cryptography.
 """
 
 import argparse
@@ -17,7 +18,10 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli" / "dgx-settle"))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / folder) for folder in ("cli/dgx-settle", "support")]
+import needs  # noqa: E402
+
+needs.modules("cryptography")
 import statements as st  # noqa: E402  signs without the programs' code
 from cryptography.hazmat.primitives import serialization  # noqa: E402
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: E402

@@ -1,14 +1,18 @@
 #!/usr/bin/python3
 """completions/ holds what every built program prints with --completion, and shells can parse it.
 
-usage: completions.py --bin FOLDER [--accept]
+usage: completions.py --bin FOLDER [--accept | --parse SHELL]
+
+--parse: what is printed for a shell is given to it, and nothing compared; exits 77 where the shell is not installed.
 """
 
 import argparse
 import pathlib
-import shutil
 import subprocess
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import needs  # noqa: E402
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 FILE_NAMES = {"bash": "{}", "zsh": "_{}", "fish": "{}.fish"}
@@ -23,20 +27,28 @@ def check(program, shell, accept):
     problems = []
     if not path.exists() or path.read_text() != script:
         problems.append(f"{path.relative_to(SOURCE)} is not what {program.name} prints: run completions.py --accept")
-    if shutil.which(shell):
-        parsed = subprocess.run([shell, "-n"], input=script, capture_output=True, text=True)
-        if parsed.returncode or parsed.stderr:
-            problems.append(f"{program.name}: {shell} cannot parse its completion: {parsed.stderr.strip()}")
     return problems
+
+
+def parse(program, name, shell):
+    script = subprocess.run([program, "--completion", name], capture_output=True, check=True, text=True).stdout
+    parsed = subprocess.run([shell, "-n"], input=script, capture_output=True, text=True)
+    wrong = parsed.returncode or parsed.stderr or not script
+    return [f"{program.name}: {name} cannot parse its completion: {parsed.stderr.strip()}"] if wrong else []
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", required=True, type=pathlib.Path)
     parser.add_argument("--accept", action="store_true")
+    parser.add_argument("--parse", choices=FILE_NAMES)
     arguments = parser.parse_args()
     programs = sorted(p for p in arguments.bin.resolve().glob("dgx-*") if p.is_file())
-    problems = [p for program in programs for shell in FILE_NAMES for p in check(program, shell, arguments.accept)]
+    if arguments.parse:
+        shell = needs.program(arguments.parse)
+        problems = [p for program in programs for p in parse(program, arguments.parse, shell)]
+    else:
+        problems = [p for program in programs for shell in FILE_NAMES for p in check(program, shell, arguments.accept)]
     print("\n".join(problems) or f"completions of {len(programs)} programs hold")
     return 1 if problems or not programs else 0
 

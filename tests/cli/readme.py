@@ -12,8 +12,10 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import needs  # noqa: E402
+
 README = pathlib.Path(__file__).resolve().parents[2] / "README.md"
-DATASET = "/usr/share/datasets/fashion-mnist"
 # All that is said beside the results: how long a segment takes Vera and Bob as they profile, then Bob and the cheat as they train.
 TOLD = r"(dgx-profile: the longest segment takes \d+ ms here, .*\n){2}(dgx-train: the longest segment takes \d+ ms here, .*\n){2}"
 
@@ -39,8 +41,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", required=True, type=os.path.abspath)
     arguments = parser.parse_args()
-    if not os.path.isdir(DATASET):
-        sys.exit(77)
+    needs.fashion_mnist("train-images")
     with tempfile.TemporaryDirectory(prefix="dgx-readme-") as folder:
         script = "set -e\n" + "\n".join(walk()) + "\n"
         done = subprocess.run(["/bin/sh", "-c", script], cwd=folder, capture_output=True, text=True, timeout=600,

@@ -1,4 +1,4 @@
-"""What tests of refusals share (--bin FOLDER [--have torch]).
+"""What tests of refusals share (--bin FOLDER [--part NAME]).
 
 A refusal is checked for its exit code (core/include/dgx/core/result.h), for an error message that says the word expected, and for leaving the
 folder, file by file and byte by byte, as it was: nothing lost, no partial and no temporary file.
@@ -21,7 +21,7 @@ NOBODY = 65534
 DONE, USAGE, MALFORMED, MISSING, INTERNAL, CANNOT_CREATE, IO, INTERRUPTED, UNAUTHORISED = 0, 2, 65, 66, 70, 73, 74, 75, 77
 OPTIONS = argparse.ArgumentParser()
 OPTIONS.add_argument("--bin", required=True)
-OPTIONS.add_argument("--have", action="append", default=[])
+OPTIONS.add_argument("--part")
 OPTIONS = OPTIONS.parse_args()
 BIN = os.path.abspath(OPTIONS.bin)
 FINAL = tasks.expected()["small"]["states"]["300"]
@@ -114,6 +114,7 @@ def run_tests(*tests):
         for test in tests:
             start = time.monotonic()
             test()
-            print(f"{test.__name__}: {time.monotonic() - start:.1f} s")
+            print(f"{test.__name__}: {time.monotonic() - start:.1f} s", flush=True)
+        tasks.needs.counted(len(tests), 0)
         os.chdir("/")
     sys.exit(1 if failures else 0)

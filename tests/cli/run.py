@@ -9,6 +9,7 @@ CASES are *.test files or folders of them. Each file runs in a fresh folder of i
     mask digest              replace what always differs before comparing (MASKS below)
     mask /REGEX/NAME/        ... or what this regular expression matches, by <NAME>
     needs torch              skip the file unless --have torch was given
+    needs numpy              ... or unless the commands' python3 has this module
 
     $ dgx-key id alice.pub.pem          a shell command; its folder holds what earlier commands left
     > key id:  <digest>                 its standard output, line by line
@@ -17,7 +18,7 @@ CASES are *.test files or folders of them. Each file runs in a fresh folder of i
     ? 66                                its exit code, if it is not 0
 
 In commands, $CASES is the folder of the case file and $SOURCE the source tree. --accept writes what came out into the case files,
-for review with git diff.
+for review with git diff. Exits 77 if all files are skipped.
 """
 
 import argparse
@@ -28,6 +29,9 @@ import re
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import needs  # noqa: E402
 
 MASKS = {
     "digest": (r"\b[0-9a-f]{64}\b", "<digest>"),
@@ -91,7 +95,7 @@ def marked(prefix, text):
 
 
 def environment(binaries, folder, cases):
-    keep = {k: v for k, v in os.environ.items() if k.startswith(("ASAN_", "UBSAN_", "LSAN_"))}
+    keep = {k: v for k, v in os.environ.items() if k.startswith(("ASAN_", "UBSAN_", "LSAN_", "PYTHONPATH"))}
     return keep | {"PATH": f"{binaries}:/usr/local/bin:/usr/bin:/bin", "HOME": str(folder), "LC_ALL": "C.UTF-8", "TZ": "UTC",
                    "CASES": str(cases), "SOURCE": str(SOURCE)}
 
@@ -108,11 +112,20 @@ def run_command(command, case, folder, binaries):
     return text + ([f"? {done.returncode}"] if done.returncode else [])
 
 
+def missing(case, arguments):
+    """Of what the file needs what is not there."""
+    found = environment(arguments.bin, "/", "/")
+    modules = [name for name in case.needs if name != "torch"]
+    gone = [name for name in modules if subprocess.run(["python3", "-c", f"import {name}"], env=found, capture_output=True).returncode]
+    return gone + sorted({"torch"} & set(case.needs) - set(arguments.have))
+
+
 def run_case(path, arguments):
+    """Whether it holds; None if it was skipped."""
     case = CaseFile(path)
-    if not set(case.needs) <= set(arguments.have):
-        print(f"skipped {path.name}: needs {' '.join(case.needs)}")
-        return True
+    if gone := missing(case, arguments):
+        print(f"skipped: {path.name}: needs {' '.join(gone)}")
+        return None
     with tempfile.TemporaryDirectory(prefix="dgx-cli-") as folder:
         outputs = [run_command(part[0], case, pathlib.Path(folder), arguments.bin) for part in case.parts if not isinstance(part, str)]
     expected, found = path.read_text(), case.text(outputs)
@@ -134,8 +147,13 @@ def main():
     parser.add_argument("cases", nargs="+", type=pathlib.Path)
     arguments = parser.parse_args()
     files = [f for c in arguments.cases for f in (sorted(c.glob("*.test")) if c.is_dir() else [c])]
-    failed = [f.name for f in files if not run_case(f, arguments)]
-    print(f"{len(files) - len(failed)} of {len(files)} case files hold" + (f"; not: {', '.join(failed)}" if failed else ""))
+    results = {f.name: run_case(f, arguments) for f in files}
+    failed = [name for name, holds in results.items() if holds is False]
+    run = sum(holds is not None for holds in results.values())
+    print(f"{run - len(failed)} of {run} case files hold" + (f"; not: {', '.join(failed)}" if failed else ""))
+    needs.counted(run, len(files) - run)
+    if files and not run:
+        return needs.SKIPPED
     return 1 if failed or not files else 0
 
 

@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 """The programs with --device cuda: the CPU's digests, and the stored ones.
 
-usage: devices.py --bin FOLDER [--module FILE] [--steps N] [--few] [--behaviours] [--stored]
+usage: devices.py --bin FOLDER [--module FILE] [--steps N] [--few] [--behaviours] [--stored | --scripted]
 
-Without --module, the real one beside the programs: exits 77, "skipped, no GPU", if it finds none. --module names the emulated
+Without --module, the real one beside the programs: exits 77 if it finds none. --module names the emulated
 device's in a build with tests; --behaviours also lets that one run out of memory, be lost, and change the order of threads. --few: of networks
 that take a CPU long, five steps. --stored: only tasks that are stored, where dgx is built without libtorch.
+--scripted: only models that PyTorch scripts; exits 77 without Debian's python3-torch.
 """
 
 import argparse
@@ -17,7 +18,8 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "repro"), str(HERE.parent / "models")]
+sys.path[:0] = [str(HERE.parent / "repro"), str(HERE.parent / "models"), str(HERE.parent / "support")]
+import needs  # noqa: E402
 import tasks  # noqa: E402
 
 TEXT = pathlib.Path("/usr/share/common-licenses/GPL-3")
@@ -105,13 +107,10 @@ def built_in(bench, small, steps):
                 FUNCTIONS)
 
 
-def scripted(bench, small, steps):
-    try:
-        common = importlib.import_module("common")
-        import torch
-    except (ImportError, SystemExit):
-        print("TorchScript models: skipped, no PyTorch for this Python")
-        return
+def scripted(bench, steps):
+    common = importlib.import_module("common")
+    import torch
+    pack_images(bench)
     for name, (model, reads, optimizer) in SCRIPTED.items():
         inner = common.Bench(bench.bin, bench.folder)
         inner.run("dgx-key", "new", "key", "--force")
@@ -173,7 +172,10 @@ def main():
     parser.add_argument("--few", action="store_true")
     parser.add_argument("--behaviours", action="store_true")
     parser.add_argument("--stored", action="store_true")
+    parser.add_argument("--scripted", action="store_true")
     options = parser.parse_args()
+    if options.scripted:
+        needs.modules("numpy", "h5py", "torch")
     with tempfile.TemporaryDirectory(prefix="dgx-gpu-") as folder:
         bench = Bench(options, folder)
         bench.behaviours = ["", "no-compiler", "order=reversed", "order=shuffled"] if options.behaviours else [""]
@@ -182,18 +184,23 @@ def main():
         small = tasks.pack_small(bench.bin, folder)
         code, said = bench.call("dgx-train", tasks.stored("small"), "--data", small, "-o", "probe", "--until", 1, "--device", "cuda")
         if code == 70 and not options.module:
-            print(f"skipped, no GPU: {said.splitlines()[0]}")
-            sys.exit(77)
+            needs.skip(f"no GPU: {said.splitlines()[0]}")
         check(code == 0, f"the first step: exit {code}: {said}")
+        if options.scripted:
+            scripted(bench, options.steps)
+            finish()
         stored_digests(bench, small)
         profile(bench, small)
         if not options.stored:
             built_in(bench, small, options.steps)
-            scripted(bench, small, options.steps)
             verification(bench, small)
         if options.behaviours:
             without_compiler(bench, small)
             misbehaviour(bench, small)
+    finish()
+
+
+def finish():
     print("all digests are the CPU's" if failures == 0 else f"{failures} failures")
     sys.exit(1 if failures else 0)
 

@@ -8,7 +8,8 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "repro"))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1] / folder) for folder in ("repro", "support")]
+import needs  # noqa: E402
 import tasks  # noqa: E402
 
 
@@ -22,8 +23,7 @@ def main():
         done = subprocess.run([bin_folder / "dgx-train", tasks.stored("small"), "--data", small, "-o", run, "--until", "1", "--device", "cuda"],
                               capture_output=True, text=True)
         if done.returncode == 0:
-            print("skipped: here is a GPU")
-            sys.exit(77)
+            needs.skip("there is a GPU")
         lines = done.stderr.splitlines()
         print(done.stderr, end="")
         # "no NVIDIA driver", "there is no GPU", "the driver knows CUDA …": each with a hint.

@@ -160,7 +160,7 @@ int check_way(const Wishes& wishes, const std::string& way) {
   auto opened = test::open_device(wishes.module);
   if (!opened.ok()) {
     const std::string& why = opened.error().message;
-    std::printf("%s%s\n", why.starts_with("--device cuda:") ? "skipped, no GPU: " : "", why.c_str());
+    std::printf("%s%s\n", why.starts_with("--device cuda:") ? "skipped: no GPU: " : "", why.c_str());
     return why.starts_with("--device cuda:") ? 77 : 1;
   }
   cuda::Device& device = **opened;

@@ -14,7 +14,8 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "repro"), str(HERE / "ptx")]
+sys.path[:0] = [str(HERE.parent / "repro"), str(HERE.parent / "support"), str(HERE / "ptx")]
+import needs  # noqa: E402
 import rules  # noqa: E402
 import tasks  # noqa: E402
 
@@ -58,6 +59,8 @@ def main():
         for name, program in programs_of(options, folder):
             out = pathlib.Path(options.keep or folder, name)
             done = subprocess.run([options.text, program, out, *(["90"] if options.keep else [])], capture_output=True, text=True)
+            if done.returncode == needs.SKIPPED:
+                needs.skip(done.stdout.splitlines()[-1].removeprefix("skipped: "))
             print(f"{name}: {' '.join(done.stdout.split(chr(10)))}{done.stderr}")
             if options.keep:
                 shutil.copy(program, f"{out}.program.jsonl")

@@ -56,7 +56,7 @@ int run(int argc, char** argv) {
   if (const Status written = write_file(out + ".cu", text, Clobber::kReplace); !written.ok()) return fail(written.error());
   const auto nvrtc = Nvrtc::open();
   if (!nvrtc.ok()) {
-    fmt::print("skipped, no NVRTC: {}\n", nvrtc.error().message);
+    fmt::print("skipped: no NVRTC: {}\n", nvrtc.error().message);
     return 77;
   }
   const Status done = translate(**nvrtc, text, out, argc > 3 ? std::atoi(argv[3]) : 0);

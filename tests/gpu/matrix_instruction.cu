@@ -244,7 +244,7 @@ int main(int argc, char** argv) {
   const std::uint64_t seed = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1;
   int devices = 0;
   if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
-    std::puts("skipped, no GPU");
+    std::puts("skipped: no GPU");
     return 77;
   }
   cudaDeviceProp properties{};

@@ -1,16 +1,20 @@
 #!/usr/bin/python3
 """How much of the loops of products and dots is fma, in the machine code that ptxas made (sm_90).
 
-usage: sass.py CUOBJDUMP MODULE
+usage: sass.py FOLDER MODULE
 
 Prints, a kernel a line, the instructions of the shortest way through its loop (a round that is whole), its fma, and what it reads from local
-memory. Fails if a loop's share of fma is less than nvcc 13.0's was, but for a little.
+memory. cuobjdump is in FOLDER, nvcc's, or on PATH; exits 77 where it is not installed. Fails if a loop's share of fma is less than nvcc 13.0's was, but for a little.
 """
 
 import bisect
+import pathlib
 import re
 import subprocess
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import needs  # noqa: E402
 
 # Threads down and across, outputs of a thread down and across: share of fma in the loop of a product, of a dot.
 LEAST = {"16, 16, 8, 8": (0.85, 0.82), "16, 8, 8, 8": (0.83, 0.79), "8, 16, 8, 8": (0.83, 0.79), "8, 8, 8, 8": (0.81, 0.77),
@@ -61,7 +65,8 @@ def shortest_way(code, first, last):
 
 
 def main():
-    cuobjdump, module = sys.argv[1:]
+    folder, module = sys.argv[1:]
+    cuobjdump = needs.program("cuobjdump", folder)
     text = subprocess.run([cuobjdump, "-arch", "sm_90", "-sass", module], capture_output=True, text=True, check=True).stdout
     seen = failures = 0
     for function in re.split(r"\t\tFunction : ", text)[1:]:

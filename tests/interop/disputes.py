@@ -1,7 +1,7 @@
-"""Disputes over random faults, played and judged by the second implementation (spec/): disputes.py [--bin FOLDER] [--games N] [--seed N]
+"""Disputes over random faults, played and judged by the second implementation (spec/): disputes.py --bin FOLDER [--games N] [--seed N]
 
 A solver whose replay has one fault loses to an honest challenger at the scalar operation where the fault was put; a challenger who rejects
-what is right loses; the vectors are what the script beside them makes of the page. Where dgx-referee is built, it rules the same on each transcript; of
+what is right loses; the vectors are what the script beside them makes of the page. dgx-referee rules the same on each transcript; of
 games about runs that diverge (divergences.py), also on each beginning of it, of which dgx-bisect shows the same state.
 Some transcripts, and their rulings, are audited by examples/audit.sh, too.
 Exits 77 without NumPy and cryptography.
@@ -36,15 +36,12 @@ SAME = ("at", "claim", "falls", "last", "moves", "reason", "scalar")
 
 
 class Referee:
-    """The built one, or none."""
+    """The built one."""
 
     def __init__(self, folder, scratch):
-        self.program = folder and os.path.join(os.path.abspath(folder), "dgx-referee")
+        self.program = os.path.join(os.path.abspath(folder), "dgx-referee")
         self.scratch, self.count = scratch, 0
-        if self.program and os.path.exists(self.program):
-            subprocess.run([os.path.join(os.path.abspath(folder), "dgx-key"), "new", "referee"], cwd=scratch, check=True, capture_output=True)
-        else:
-            self.program = None
+        subprocess.run([os.path.join(os.path.abspath(folder), "dgx-key"), "new", "referee"], cwd=scratch, check=True, capture_output=True)
 
     def rules(self, text):
         """What it says of a transcript, as dispute.judge does; "refused" if it refuses it."""
@@ -62,12 +59,9 @@ class Referee:
         assert ruling["falls"] == (done.returncode == 1), "exit code of dgx-referee"
         return {key: ruling[key] for key in SAME if key in ruling}
 
-
     def shows(self):
         """The state of the game as dgx-bisect has it."""
         program = os.path.join(os.path.dirname(self.program), "dgx-bisect")
-        if not os.path.exists(program):
-            return None
         done = subprocess.run([program, "show", "game.jsonl", "--json"], cwd=self.scratch, capture_output=True, text=True, timeout=60, check=True)
         return json.loads(done.stdout)
 
@@ -75,10 +69,9 @@ class Referee:
 def check(referee, name, text, expected):
     with open(os.path.join(referee.scratch, "game.jsonl"), "wb") as file:
         file.write(text)
-    if referee.program:
-        ruled = referee.rules(text)
-        if ruled != expected:
-            sys.exit(f"FAILED: {name}: dgx-referee rules\n{ruled}\nand the page\n{expected}")
+    ruled = referee.rules(text)
+    if ruled != expected:
+        sys.exit(f"FAILED: {name}: dgx-referee rules\n{ruled}\nand the page\n{expected}")
 
 
 def check_every(referee, name, table):
@@ -87,8 +80,8 @@ def check_every(referee, name, table):
         text = b"".join(line + b"\n" for line in table.texts[:count])
         judge = dispute.Judge(dispute.Transcript(text))
         check(referee, f"{name}, {count} lines", text, judge.ruling)
-        shown = referee.program and referee.shows()
-        if shown and (judge.ruling is None or not shown["over"]):
+        shown = referee.shows()
+        if judge.ruling is None or not shown["over"]:
             theirs, ours = state_shown(shown), state_of(judge)
             if theirs != ours:
                 sys.exit(f"FAILED: {name}, {count} lines: dgx-bisect shows\n{theirs}\nand the page\n{ours}")
@@ -116,8 +109,7 @@ def state_shown(shown):
 def audit(referee, name, ruled):
     """examples/audit.sh on the transcript just judged, with the ruling that was signed."""
     script = os.path.join(VECTORS, "..", "..", "examples", "audit.sh")
-    ruling = ["ruling.json"] if referee.program else []
-    done = subprocess.run(["sh", script, "game.jsonl", *ruling], cwd=referee.scratch, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(["sh", script, "game.jsonl", "ruling.json"], cwd=referee.scratch, capture_output=True, text=True, timeout=300)
     said = done.stdout.splitlines()[-1:] == ["The statement falls." if ruled["falls"] else "The statement stands."]
     if done.returncode != ruled["falls"] or not said:
         sys.exit(f"FAILED: {name}: examples/audit.sh: exit {done.returncode}\n{done.stdout}{done.stderr}")
@@ -207,7 +199,7 @@ def diverging(referee, random, clean, name):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--bin", help="folder of the built programs")
+    parser.add_argument("--bin", required=True, help="folder of the built programs")
     parser.add_argument("--games", type=int, default=40)
     parser.add_argument("--diverging", type=int, default=24, help="games about runs that diverge")
     parser.add_argument("--seed", type=int, default=1)

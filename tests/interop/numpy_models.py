@@ -59,9 +59,7 @@ def main():
     parser.add_argument("--random", type=int, default=4, help="how many random networks")
     parser.add_argument("--seed", type=int, help="of the first of them")
     options = support.parsed(parser)
-    if not support.fashion_mnist("train-images"):
-        print("skipped: no Fashion-MNIST")
-        sys.exit(77)
+    support.needs.fashion_mnist("train-images")
     torch.set_num_threads(1)
     for name in options.only or MODELS:
         torch.manual_seed(1)

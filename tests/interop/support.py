@@ -1,13 +1,15 @@
 """What the interop tests share: a scratch folder, the programs as built, and counted failures."""
 
 import argparse
-import glob
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "support"))
+import needs  # noqa: E402,F401
 
 
 def parser():
@@ -26,12 +28,6 @@ def parsed(parser):
 
 def arguments():
     return parsed(parser())
-
-
-def fashion_mnist(name):
-    """A file of Debian's dataset-fashion-mnist, or None."""
-    found = glob.glob(f"/usr/share/datasets/fashion-mnist/{name}*")
-    return found[0] if found else None
 
 
 class Bench:
@@ -56,9 +52,6 @@ class Bench:
 
     def path(self, name):
         return os.path.join(self.folder, name)
-
-    def has(self, program):
-        return os.path.exists(os.path.join(self.bin, program))
 
     def run(self, program, *words, codes=(0,)):
         """The result of a program as JSON; stops the test on another exit code than those expected."""

@@ -82,8 +82,6 @@ def trained(bench, name, data, step):
 
 def check_trace(bench, name, data, step, table):
     """Every value's digest as dgx-bisect gives it."""
-    if not bench.has("dgx-bisect"):
-        return
     bench.run("dgx-train", f"{name}.json", "--data", data, "-o", f"{name}.whole", "--threads", "1")
     bench.run("dgx-bisect", "trace", f"{name}.json", "--from", f"{name}.whole", "--segment", str(step // 3), "--step", str(step), "--data", data,
               "-o", f"{name}.trace.h5")

@@ -1,7 +1,7 @@
-"""Tasks and training by a second implementation: training.py --bin FOLDER --plugins FOLDER
+"""Tasks and training by a second implementation: training.py --bin FOLDER --plugins FOLDER [--models FOLDER] [--part PART]
 
-Multilayer perceptrons and decoders with every activation, optimiser and schedule (tasks.py says what is compared). Exits 77 without NumPy, h5py and
-cryptography.
+Multilayer perceptrons and decoders with every activation, optimiser and schedule (tasks.py says what is compared). --part quickstart: the
+quickstart's task, --part scripted: the TorchScript files of make_torchscript, both on Fashion-MNIST. Exits 77 without NumPy, h5py, cryptography or the data.
 """
 
 import os
@@ -16,6 +16,7 @@ except ImportError as missing:
     sys.exit(77)
 
 import support
+from support import needs
 from tasks import Case, check_training
 
 # Together they use every activation, optimiser and schedule.
@@ -32,7 +33,7 @@ DECODERS = [
          "sgd:lr=0.5,momentum=0.9", [], 2),
 ]
 QUICKSTART = Case("mlp:784-256-128-10", "cross-entropy", "sgd:lr=0.1,momentum=0.9", ["--schedule", "cosine:warmup=100,min=0"], 1, 128, 102)
-# TorchScript files of tests/support/make_torchscript.cc, where they have been built; they bring their own initial weights.
+# TorchScript files of tests/support/make_torchscript.cc; they bring their own initial weights.
 SCRIPTED = ["gelu.pt", "gelu_tanh.pt", "tanh.pt", "sigmoid.pt", "scaled.pt"]
 
 
@@ -49,25 +50,44 @@ def small_text(bench):
     bench.run("dgx-pack", "text", "text.txt", "--context", "5", "-o", "text.h5")
 
 
+def check_small(bench, _):
+    small_data(bench)
+    for number, case in enumerate(SMALL):
+        check_training(bench, f"task{number}", "small.h5", case)
+    small_text(bench)
+    for number, case in enumerate(DECODERS):
+        check_training(bench, f"decoder{number}", "text.h5", case)
+    return len(SMALL) + len(DECODERS)
+
+
+def pack_images(bench):
+    bench.run("dgx-pack", "idx", "--images", needs.fashion_mnist("train-images"), "--labels", needs.fashion_mnist("train-labels"), "--scale",
+              "0.00392156862745098", "--first", "1000", "-o", "images.h5")
+
+
+def check_quickstart(bench, _):
+    pack_images(bench)
+    check_training(bench, "quickstart", "images.h5", QUICKSTART)
+    return 1
+
+
+def check_scripted(bench, models):
+    pack_images(bench)
+    for file in SCRIPTED:
+        check_training(bench, file[:-3], "images.h5", Case(os.path.join(models, file), "cross-entropy", "adamw:lr=1e-3", [], 1))
+    return len(SCRIPTED)
+
+
+PARTS = {"small": check_small, "quickstart": check_quickstart, "scripted": check_scripted}
+
+
 def main():
-    options = support.arguments()
+    parser = support.parser()
+    parser.add_argument("--part", choices=PARTS, default="small")
+    options = support.parsed(parser)
     with support.Bench(options.bin) as bench:
         bench.run("dgx-key", "new", "submitter")
-        small_data(bench)
-        for number, case in enumerate(SMALL):
-            check_training(bench, f"task{number}", "small.h5", case)
-        small_text(bench)
-        for number, case in enumerate(DECODERS):
-            check_training(bench, f"decoder{number}", "text.h5", case)
-        images = support.fashion_mnist("train-images")
-        if images:
-            bench.run("dgx-pack", "idx", "--images", images, "--labels", support.fashion_mnist("train-labels"), "--scale", "0.00392156862745098",
-                      "--first", "1000", "-o", "images.h5")
-            check_training(bench, "quickstart", "images.h5", QUICKSTART)
-            for file in SCRIPTED:
-                path = os.path.join(options.models or "", file)
-                if os.path.exists(path):
-                    check_training(bench, file[:-3], "images.h5", Case(path, "cross-entropy", "adamw:lr=1e-3", [], 1))
+        needs.counted(PARTS[options.part](bench, os.path.abspath(options.models)), 0)
 
 
 main()

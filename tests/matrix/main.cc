@@ -11,11 +11,13 @@
 #include <set>
 #include <string_view>
 
+#include "device_module.h"
 #include "dgx/core/files.h"
 #include "dgx/core/json.h"
 #include "dgx/program/check.h"
 #include "families.h"
 #include "run.h"
+#include "skip.h"
 
 namespace dgx::matrix {
 namespace {
@@ -34,11 +36,12 @@ struct Options {
   std::string print;
   std::string device;
   std::int64_t work = std::numeric_limits<std::int64_t>::max();
+  bool compiled = false;
 };
 
 int usage() {
   fmt::print(stderr,
-             "usage: matrix_test [--vectors FILE [--accept]] [--seed S] [--count N | --minutes M] [--only TEXT] [--print CASE] [--device MODULE] [--work N] [--every N]\n"
+             "usage: matrix_test [--vectors FILE [--accept]] [--seed S] [--count N | --minutes M] [--only TEXT] [--print CASE] [--device MODULE] [--work N] [--every N] [--compiled]\n"
              "  --vectors FILE  runs every enumerated case with the stored seed: its digest by kernels/ref is the one in FILE, and every\n"
              "                  instruction set, 1, 2 and 3 threads, fused and not, gives the same bits\n"
              "  --accept        writes FILE anew, by kernels/ref alone\n"
@@ -48,7 +51,8 @@ int usage() {
              "  --print CASE    prints the program of an enumerated case\n"
              "  --device MODULE steps run on that module's device (libdgx_cuda.so) and nowhere else\n"
              "  --work N        only cases of at most so many scalar operations or so\n"
-             "  --every N       of the enumerated cases one in N, another one every day\n");
+             "  --every N       of the enumerated cases one in N, another one every day\n"
+             "  --compiled      exits 77 (skipped) if the device cannot compile kernels, and would interpret them\n");
   return 2;
 }
 
@@ -85,6 +89,7 @@ class Matrix {
     if (!options_.vectors.empty() && !enumerate()) return 1;
     if (!options_.accept) walk();
     fmt::print("{} cases, {} configurations, {} wrong\n", cases_, configurations_.size(), wrong_);
+    fmt::print("cases: {} run, 0 skipped\n", cases_);
     return wrong_ == 0 ? 0 : 1;
   }
 
@@ -220,8 +225,8 @@ int run(int argc, char** argv) {
   Options options;
   for (int n = 1; n < argc; ++n) {
     const std::string_view name = argv[n];
-    if (name == "--accept") {
-      options.accept = true;
+    if (name == "--accept" || name == "--compiled") {
+      (name == "--accept" ? options.accept : options.compiled) = true;
       continue;
     }
     if (n + 1 == argc) return usage();
@@ -253,6 +258,10 @@ int run(int argc, char** argv) {
     if (!fits) return usage();
   }
   if (!options.print.empty()) return print_case(options.print);
+  if (options.compiled && !options.device.empty()) {
+    const auto device = test::open_device(options.device);
+    if (device.ok() && !(*device)->info().no_compiler.empty()) test::skip((*device)->info().no_compiler);
+  }
   return Matrix(options).run();
 }
 

@@ -4,7 +4,7 @@
 - Training gives one state digest with every instruction set of the processor and with one and two threads, and the loss falls.
 - For each kind of primitive in the program, one flipped bit in one of its values is found again by `dgx-bisect diff`.
 
-Exits 77 without Debian's python3-torch.
+Exits 77 without Debian's python3-torch, and where images are learnt without Fashion-MNIST.
 """
 
 import argparse
@@ -20,15 +20,15 @@ import subprocess
 import sys
 import tempfile
 
-try:
-    import h5py
-    import numpy as np
-    import torch
-    from torch import nn
-    from torch.nn import functional as F
-except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(77)
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import needs  # noqa: E402
+
+needs.modules("h5py", "numpy", "torch")
+import h5py  # noqa: E402
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
 
 ISAS = ("scalar", "avx2", "avx512", "neon")
 TEXT = pathlib.Path("/usr/share/common-licenses/GPL-3")
@@ -124,10 +124,9 @@ class Bench:
 
 
 def images(samples):
-    listed = subprocess.run(["dpkg", "-L", "dataset-fashion-mnist"], capture_output=True, text=True).stdout.split()
     arrays = []
     for kind, header in (("train-images", 16), ("train-labels", 8)):
-        with gzip.open(next(path for path in listed if kind in path)) as file:
+        with gzip.open(needs.fashion_mnist(kind)) as file:
             arrays.append(np.frombuffer(file.read(), "u1")[header:])
     return arrays[0].reshape(-1, 28, 28)[:samples], arrays[1][:samples]
 

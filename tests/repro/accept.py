@@ -6,7 +6,6 @@ Review the result with git diff: a changed digest is a changed numeric contract,
 import argparse
 import json
 import os
-import sys
 import tempfile
 
 import tasks
@@ -34,8 +33,7 @@ def main():
     parser.add_argument("--bin", required=True)
     parser.add_argument("--accept", action="store_true", required=True, help="replace what is stored")
     options = parser.parse_args()
-    if not tasks.fashion_mnist():
-        sys.exit("accept.py: Fashion-MNIST is not installed (dataset-fashion-mnist)")
+    tasks.needs.fashion_mnist("train-images")
     with tempfile.TemporaryDirectory(prefix="dgx-accept-") as folder:
         found = {}
         for name, pack, steps in (("quickstart", tasks.pack_quickstart, (20, 60)), ("small", tasks.pack_small, (20,))):

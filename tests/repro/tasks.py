@@ -4,14 +4,16 @@ quickstart  the honest task of examples/quickstart.sh, on Fashion-MNIST
 small       mlp:144-64-10 on 2,000 samples made here, 300 steps, a checkpoint every 10
 """
 
-import glob
 import hashlib
 import json
 import os
 import struct
 import subprocess
+import sys
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(TESTS, "support"))
+import needs  # noqa: E402
 TASKS = os.path.join(TESTS, "vectors", "tasks")
 DIGESTS = os.path.join(TESTS, "vectors", "quickstart.json")
 ISAS = ("scalar", "avx2", "avx512", "neon")
@@ -42,12 +44,6 @@ def run(bin_folder, program, *words, codes=(0,), **options):
     return done.returncode, json.loads(lines[-1]) if lines else None
 
 
-def fashion_mnist():
-    """Images and labels of Debian's dataset-fashion-mnist, or None."""
-    found = sorted(glob.glob("/usr/share/datasets/fashion-mnist/train-*"))
-    return found if len(found) == 2 else None
-
-
 def noise(count, tag):
     """So many bytes, the same everywhere."""
     blocks = (hashlib.sha256(tag + struct.pack(">Q", n)).digest() for n in range(-(-count // 32)))
@@ -75,7 +71,7 @@ def pack_small(bin_folder, folder):
 
 
 def pack_quickstart(bin_folder, folder):
-    images, labels = fashion_mnist()
+    images, labels = (needs.fashion_mnist(f"train-{kind}") for kind in ("images", "labels"))
     data = os.path.join(folder, "quickstart.h5")
     run(bin_folder, "dgx-pack", "idx", "--images", images, "--labels", labels, "--scale", "0.00392156862745098", "-o", data)
     return data

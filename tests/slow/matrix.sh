@@ -6,8 +6,5 @@ build=$1
 here=$(cd "$(dirname "$0")/.." && pwd)
 cmake --build "$build" -j "${JOBS:-2}" --target matrix_test
 "$build/tests/matrix/matrix_test" --vectors "$here/vectors/matrix.json" --minutes "${MINUTES:-10}" ${SEED:+--seed "$SEED"}
-[ "${NETWORKS:-100}" -gt 0 ] || exit 0
-status=0
-/usr/bin/python3 -W ignore "$here/models/random_networks.py" --bin "$build/bin" --count "${NETWORKS:-100}" || status=$?
-[ "$status" -ne 77 ] || echo "random networks: left out, PyTorch is not installed for this Python"
-[ "$status" -eq 0 ] || [ "$status" -eq 77 ]
+[ "${NETWORKS:-100}" -gt 0 ] || { echo "skipped: no networks were asked for (NETWORKS=0)"; exit 0; }
+/usr/bin/python3 -W ignore "$here/models/random_networks.py" --bin "$build/bin" --count "${NETWORKS:-100}"
