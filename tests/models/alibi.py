@@ -2,11 +2,11 @@
 
 import math
 
+from common import CONTEXT, Data, Mlp, run  # first: it ends the test where PyTorch is missing
+
 import torch
 from torch import nn
 from torch.nn import functional as F
-
-from common import CONTEXT, Data, Mlp, run
 
 
 class Layer(nn.Module):

@@ -1,10 +1,10 @@
 """An encoder and decoder with transposed convolutions, batch norm and a skip connection; it learns to give its input back."""
 
+from common import Data, run  # first: it ends the test where PyTorch is missing
+
 import torch
 from torch import nn
 from torch.nn import functional as F
-
-from common import Data, run
 
 
 class Autoencoder(nn.Module):

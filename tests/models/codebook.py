@@ -1,10 +1,10 @@
 """An autoencoder whose code is the nearest of learned vectors, which follow their codes as moving averages under no_grad()."""
 
+from common import Data, run  # first: it ends the test where PyTorch is missing
+
 import torch
 from torch import nn
 from torch.nn import functional as F
-
-from common import Data, run
 
 
 class Codebook(nn.Module):

@@ -1,8 +1,10 @@
 """What every model here goes through, by `MODEL.py --bin FOLDER`: scripted, submitted, trained.
 
-- The first step's gradients are libtorch's, within 1e-4 of each tensor's largest, both compared with binary64.
+- The first step's gradients are libtorch's in binary64, within 1e-4 of each tensor's largest; a tensor a hundredth of the network's largest or less, in
+  which large terms cancel, may be as wrong as 16 times libtorch's own error in binary32, and 1e-4 of the network's largest.
 - Training gives one state digest with every instruction set of the processor and with one and two threads, and the loss falls.
-- For each kind of primitive in the program, one flipped bit in one of its values is found again by `dgx-bisect diff`.
+- For each kind of primitive in the program, a flipped bit in up to five of its values is found again by `dgx-bisect diff`; those that change no
+  committed state are printed, and must have left every digest.
 
 Exits 77 without Debian's python3-torch, and where images are learnt without Fashion-MNIST.
 """
@@ -138,19 +140,29 @@ def check_gradients(bench, model, data, x, y):
     bench.train("gradient", "gradient.run")
     bench.run("dgx-inspect", "export", "gradient.run", "-o", "gradient.npz")
     after = np.load(bench.path("gradient.npz"))
-    theirs, exact = gradients(model, data, x, y), gradients(copy.deepcopy(model).double(), data, x.double() if x.is_floating_point() else x, y)
+    # Of copies: a model may change its own buffers as it is called.
+    theirs, exact = gradients(copy.deepcopy(model), data, x, y), gradients(copy.deepcopy(model).double(), data, x.double() if x.is_floating_point() else x, y)
+    largest = max(np.abs(gradient).max() for gradient in exact.values())
     for name, parameter in model.named_parameters():
         before = parameter.detach().numpy().astype("f8")
         mine = (before - after[name].astype("f8")) / rate
-        # A gradient that is nothing but rounding (a bias before a norm) may be as wrong as libtorch's own, and the difference is rounded, too.
-        allowed = max(1e-4 * np.abs(exact[name]).max(), 16 * np.abs(theirs[name] - exact[name]).max(), np.abs(before).max() * 2.0**-24 / rate)
-        off = np.abs(mine - exact[name])
+        own, off = np.abs(exact[name]).max(), np.abs(mine - exact[name])
+        # The difference of two binary32 numbers is all that is seen of a gradient.
+        allowed = max(1e-4 * own, np.abs(before).max() * 2.0**-24 / rate)
+        if own <= largest / 100:
+            # Large terms cancel (of a bias before a norm, all of them): what is left is as wrong as libtorch's own, in the same binary32.
+            allowed = max(allowed, min(16 * np.abs(theirs[name] - exact[name]).max(), 1e-4 * largest))
         if off.max() > allowed:
-            # libtorch 1.13 gives wrong gradients of some batch norms (of a transposed view): then the loss itself decides.
-            at = np.unravel_index(off.argmax(), off.shape)
-            slope = central_difference(model, data, x, y, name, at)
-            check(abs(mine[at] - slope) <= 1e-3 * np.abs(mine).max(),
-                  f"gradient of {name}: off by {off.max():.3g}, allowed {allowed:.3g}; the loss rises by {slope:.6g}, not {mine[at]:.6g}")
+            check_slopes(model, data, x, y, name, mine, off > allowed)
+
+
+def check_slopes(model, data, x, y, name, mine, beyond):
+    """libtorch 1.13 gives wrong gradients of some norms (of a transposed view), in binary64 too: then the loss itself decides, at 32 of the elements."""
+    places = np.argwhere(beyond)
+    for at in map(tuple, places[np.unique(np.linspace(0, len(places) - 1, 32).astype(int))]):
+        slope = central_difference(model, data, x, y, name, at)
+        check(abs(mine[at] - slope) <= 1e-4 * np.abs(mine).max(), f"gradient of {name}{list(at)}: {mine[at]:.6g}, and the loss rises by {slope:.6g}")
+    print(f"{name}: {len(places)} gradients are not libtorch's, and how the loss rises")
 
 
 def central_difference(model, data, x, y, name, at, step=1e-6):
@@ -199,7 +211,7 @@ def losses_of(bench, run):
 
 
 def check_drills(bench, data, optimizer, batch):
-    """A fault in a value of each kind: the same value, element and scalar operation come back."""
+    """A fault in values of each kind: the same value, element and scalar operation come back of each that changes a committed state."""
     bench.submit("drill", data, optimizer, batch, 4, 2)
     bench.train("drill", "honest.run")
     with open(bench.path("drill.program.jsonl")) as file:
@@ -208,38 +220,50 @@ def check_drills(bench, data, optimizer, batch):
     for kind in ("map", "dot", "sum", "max", "argmax", "chain"):
         of_kind = [line for line in lines if line["k"] == kind and math.prod(line["s"]) > 0]
         if of_kind:
-            check(any(drill(bench, line) for line in chosen(of_kind)), f"no fault in a value of kind {kind} changed a state")
-            found.append(kind)
+            counts = [drill(bench, line) for line in chosen(of_kind)]
+            check(any(counts), f"no fault in a value of kind {kind} changed a state")
+            found.append(f"{sum(counts)} {kind}")
     return found
 
 
 def chosen(lines):
-    """Some of them, the middle first."""
-    middle = len(lines) // 2
-    return [lines[middle], lines[0], lines[-1], lines[middle // 2], lines[(middle + len(lines)) // 2]]
+    """The first, the middle, the last, and those between."""
+    return [lines[place] for place in sorted({round(part * (len(lines) - 1) / 4) for part in range(5)})]
 
 
 def drill(bench, line):
-    """Whether a fault in this value changed a state; it must be found then."""
+    """Whether a fault in one of some elements of this value changed a state: it must be found. One that changed none must have left every digest."""
     size = math.prod(line["s"])
     # Of an embedding's gradient, one element in eight is of the space character.
-    for element in dict.fromkeys((size // 2, size // 8, 0, size - 1)):
+    elements = list(dict.fromkeys((size // 2, size // 8, 0, size - 1)))
+    for element in elements:
         bit = 22 if line["t"] == "f32" else 0
         shutil.rmtree(bench.path("drilled.run"), ignore_errors=True)
         done = bench.train("drill", "drilled.run", "--drill", f"step=2,op={line['v']},element={element},bit={bit}", codes=(0, 1, 3))
+        if done.returncode == 0:
+            check_found(bench, line, element, bit)
+            return True
         if done.returncode == 1:
             check("not finite" in done.stderr, done.stderr)
-        if done.returncode != 0:
-            continue
-        told = bench.json("dgx-bisect", "diff", "drill.json", "honest.run", "drilled.run", "--data", "data.h5", "--threads", 1, codes=(1,))
-        at = (told["step"], told["value"]["number"], told["element"])
-        check(at == (2, line["v"], element), f"a fault in value {line['v']} ({line['k']}), element {element}: found at {at}")
-        scalar = told["scalar"]
-        check(scalar["ours"] == scalar["result"], f"value {line['v']}: recomputing gives {scalar['result']}, the honest run has {scalar['ours']}")
-        flipped = int(scalar["ours"], 16) ^ int(scalar["theirs"], 16)
-        check(flipped == 1 << bit, f"value {line['v']}: bits {flipped:#x} of {scalar['operation']} differ, one was flipped")
-        return True
+        else:
+            check(digests_of(bench, "drilled.run") == digests_of(bench, "honest.run"), f"value {line['v']}, element {element}: exit 3, and another state")
+    print(f"value {line['v']} ({line['k']}): a fault in element {elements} is rounded or masked away, or ends the run: no digest but the honest ones")
     return False
+
+
+def check_found(bench, line, element, bit):
+    told = bench.json("dgx-bisect", "diff", "drill.json", "honest.run", "drilled.run", "--data", "data.h5", "--threads", 1, codes=(1,))
+    at = (told["step"], told["value"]["number"], told["element"])
+    check(at == (2, line["v"], element), f"a fault in value {line['v']} ({line['k']}), element {element}: found at {at}")
+    scalar = told["scalar"]
+    check(scalar["ours"] == scalar["result"], f"value {line['v']}: recomputing gives {scalar['result']}, the honest run has {scalar['ours']}")
+    flipped = int(scalar["ours"], 16) ^ int(scalar["theirs"], 16)
+    check(flipped == 1 << bit, f"value {line['v']}: bits {flipped:#x} of {scalar['operation']} differ, one was flipped")
+
+
+def digests_of(bench, run):
+    with h5py.File(bench.path(f"{run}/index.h5"), "r") as file:
+        return [bytes(row) for row in file["digests"][()]]
 
 
 def run(model_class, data, optimizer, samples=16, batch=8, steps=40):

@@ -1,10 +1,10 @@
 """A depthwise network: separable convolutions, group norm, SiLU, squeeze and excitation."""
 
+from common import Data, run  # first: it ends the test where PyTorch is missing
+
 import torch
 from torch import nn
 from torch.nn import functional as F
-
-from common import Data, run
 
 
 class Separable(nn.Module):

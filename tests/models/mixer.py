@@ -1,9 +1,9 @@
 """A mixer: perceptrons across patches and across channels in turn."""
 
+from common import Data, Mlp, run  # first: it ends the test where PyTorch is missing
+
 import torch
 from torch import nn
-
-from common import Data, Mlp, run
 
 
 class Layer(nn.Module):

@@ -1,9 +1,9 @@
 """A gated recurrence over the rows of an image, written out as TorchScript unrolls it: a few thousand calls a step."""
 
+from common import Data, run  # first: it ends the test where PyTorch is missing
+
 import torch
 from torch import nn
-
-from common import Data, run
 
 
 class Recurrence(nn.Module):

@@ -1,10 +1,10 @@
 """A spatial transformer: it samples the image where an affine map says, adds a position field resized bicubically, and pools by learned powers."""
 
+from common import Data, run  # first: it ends the test where PyTorch is missing
+
 import torch
 from torch import nn
 from torch.nn import functional as F
-
-from common import Data, run
 
 
 class SpatialTransformer(nn.Module):

@@ -1,9 +1,9 @@
 """A vision transformer: patches, a class token, learned positions, blocks with the norm before."""
 
+from common import Attention, Data, Mlp, run  # first: it ends the test where PyTorch is missing
+
 import torch
 from torch import nn
-
-from common import Attention, Data, Mlp, run
 
 
 class Block(nn.Module):
