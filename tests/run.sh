@@ -4,7 +4,9 @@
 #   sh tests/run.sh                  the release build; what must always hold
 #   sh tests/run.sh --asan           with the address and undefined-behaviour sanitizers
 #   sh tests/run.sh --clang          with clang++
-#   sh tests/run.sh --gpu            what needs a GPU, with compute-sanitizer where it is found; says so if there is none
+#   sh tests/run.sh --gpu            what needs a GPU, compute-sanitizer too; says so if there is no GPU
+#   sh tests/run.sh --without NAME   with one optional thing hidden; which tests are then skipped is as tests/without.txt says.
+#                                    --without list: the names. --gpu --without compute-sanitizer: its absence is no failure
 #   sh tests/run.sh --slow NAME      one of the long tests of tests/slow (without NAME: lists them)
 #   sh tests/run.sh -- ARGUMENT …    arguments for ctest, as -R cli/
 #
@@ -13,15 +15,16 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-usage() { sed -n '2,13s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+usage() { sed -n '2,15s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
-preset=release build=build/release slow= gpu=
+preset=release build=build/release slow= gpu= without=
 configure="-DDGX_TORCH=${DGX_TORCH:-pypi}"
 while [ $# -gt 0 ]; do
   case "$1" in
     --asan) preset=asan build=build/asan ;;
     --clang) configure="$configure -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++" build=build/clang ;;
     --gpu) gpu=yes ;;
+    --without) without=${2:-list}; [ $# -lt 2 ] || shift ;;
     --slow) slow=${2:-list}; [ $# -lt 2 ] || shift ;;
     --) shift; break ;;
     *) usage ;;
@@ -38,6 +41,11 @@ if [ "$slow" = list ]; then
   ls tests/slow | sed -n 's/\.sh$//p'
   exit 0
 fi
+if [ -n "$without" ]; then
+  names=$(/usr/bin/python3 tests/without.py list)
+  [ "$without" != list ] || { echo "$names"; exit 0; }
+  echo "$names" | grep -qxF -e "$without" || { echo "tests/run.sh: --without $without: one of" $names >&2; exit 2; }
+fi
 cmake --preset "$preset" -B "$build" $configure >"$build.log" 2>&1 || { cat "$build.log" >&2; exit 1; }
 cmake --build "$build" -j "$jobs"
 if [ -n "$slow" ]; then
@@ -48,9 +56,13 @@ if [ -e "$build/lib/libdgx_cuda.so" ]; then
   nvidia-smi -L 2>/dev/null || echo "gpu/real: skipped, no GPU"
 else
   echo "gpu: skipped, no nvcc: libdgx_cuda.so is not built"
-  [ -z "$gpu" ] || exit 0
 fi
 if [ -n "$gpu" ]; then
-  exec ctest --test-dir "$build" --output-on-failure -L gpu "$@"
+  export DGX_TESTS_GPU=yes DGX_TESTS_WITHOUT="$without"
+  set -- -L gpu "$@"
+elif [ -n "$without" ]; then
+  exec /usr/bin/python3 tests/without.py run "$without" --build "$build" -- --output-on-failure -j "$jobs" -E '^link/without$' "$@"
+else
+  set -- -j "$jobs" "$@"
 fi
-exec ctest --test-dir "$build" --output-on-failure -j "$jobs" "$@"
+exec /usr/bin/python3 tests/cases.py "$build/cases.xml" --test-dir "$build" --output-on-failure "$@"

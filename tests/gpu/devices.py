@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 """The programs with --device cuda: the CPU's digests, and the stored ones.
 
-usage: devices.py --bin FOLDER [--module FILE] [--steps N] [--few] [--behaviours] [--stored | --scripted]
+usage: devices.py --bin FOLDER [--module FILE] [--steps N] [--few] [--behaviours] [--stored | --scripted] [--compiled]
 
 Without --module, the real one beside the programs: exits 77 if it finds none. --module names the emulated
 device's in a build with tests; --behaviours also lets that one run out of memory, be lost, and change the order of threads. --few: of networks
 that take a CPU long, five steps. --stored: only tasks that are stored, where dgx is built without libtorch.
---scripted: only models that PyTorch scripts; exits 77 without Debian's python3-torch.
+--compiled: exits 77 where kernels would be interpreted, for want of a compiler. --scripted: only models that PyTorch scripts; exits 77 without Debian's python3-torch.
 """
 
 import argparse
@@ -173,6 +173,7 @@ def main():
     parser.add_argument("--behaviours", action="store_true")
     parser.add_argument("--stored", action="store_true")
     parser.add_argument("--scripted", action="store_true")
+    parser.add_argument("--compiled", action="store_true")
     options = parser.parse_args()
     if options.scripted:
         needs.modules("numpy", "h5py", "torch")
@@ -186,6 +187,8 @@ def main():
         if code == 70 and not options.module:
             needs.skip(f"no GPU: {said.splitlines()[0]}")
         check(code == 0, f"the first step: exit {code}: {said}")
+        if options.compiled and "kernels are interpreted" in said:
+            needs.skip(said.splitlines()[0])
         if options.scripted:
             scripted(bench, options.steps)
             finish()
