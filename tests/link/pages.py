@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """What the man pages promise: every program has one, it names every option, and what code and pages cite is there.
 
-usage: pages.py --bin FOLDER       of the built programs; those of tools/ that are not built are not asked for their options
+usage: pages.py --bin FOLDER       of the built programs
 """
 
 import argparse
@@ -67,7 +67,9 @@ def check_programs(folder, texts):
         page, program = texts.get(f"{source.stem}.1"), folder / source.stem
         if page is None:
             problems.append(f"{source.stem} has no man/{source.stem}.1.scd")
-        elif program.exists():
+        elif not program.exists():
+            problems.append(f"{source.stem} is not built")
+        else:
             problems += check_program(program, page)
     return problems
 

@@ -45,7 +45,7 @@ class Tests:
         self.titles = {name: titles_of(files) for name, files in sources_of_tests().items()}
 
     def has(self, name):
-        """Whether a test has this name. A build without libtorch leaves scripts out of CTest's list."""
+        """Whether a test has this name: of CTest, a file of cases, or a script, as those of slow."""
         folder, _, rest = name.partition("/")
         if folder == "cli" and "/" in rest:
             return (TESTS / folder / f"{rest}.test").is_file()
