@@ -6,6 +6,7 @@
 #include <cassert>
 #include <charconv>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <system_error>
 
@@ -102,6 +103,30 @@ Status remove_strays(const std::string& folder, const RunIndex& index) {
   for (const std::string& name : names) {
     const bool stray = is_temporary_name(name) || (is_checkpoint_name(name) && !named.contains(name));
     if (stray) DGX_CHECK(remove_file(folder + "/" + name));
+  }
+  return {};
+}
+
+/// The step in a checkpoint's name.
+std::string_view step_in(std::string_view name) {
+  name.remove_prefix(std::string_view("checkpoint-").size());
+  return name.substr(0, name.find('-'));
+}
+
+/// kMalformed if the index names a bundle that is not there, and another is there of the same step: a damaged index would
+/// have an honest checkpoint removed as a stray. No writer leaves two states of one step.
+Status check_names(const std::string& folder, const RunIndex& index) {
+  std::map<std::string, std::string, std::less<>> by_step;
+  DGX_TRY(const auto names, names_in(folder));
+  for (const std::string& name : names) {
+    if (is_checkpoint_name(name)) by_step.emplace(step_in(name), name);
+  }
+  for (const Checkpoint& checkpoint : index.checkpoints) {
+    const std::string path = checkpoint_path(folder, checkpoint);
+    const auto found = by_step.find(step_in(file_name(path)));
+    if (!checkpoint.kept || found == by_step.end() || exists(path)) continue;
+    return malformed(fmt::format("{}: names {}, the folder has {}", index_path(folder), file_name(path), found->second),
+                     "the index is damaged; nothing was removed");
   }
   return {};
 }
@@ -226,6 +251,7 @@ Result<RunWriter> RunWriter::open(const std::string& folder, const RunHeader& he
   DGX_TRY(FileLock held, lock(folder));
   DGX_TRY(RunIndex index, read_index(folder));
   DGX_CHECK(compare_headers(folder, index.header, header));
+  DGX_CHECK(check_names(folder, index));
   DGX_CHECK(remove_strays(folder, index));
   return RunWriter(std::make_unique<Impl>(Impl{folder, std::move(held), keep, effort, std::move(index)}));
 }
@@ -253,6 +279,7 @@ Status RunWriter::diverge(const State& state, const StateDigests& digests, std::
 
 Result<RunReader> RunReader::open(const std::string& folder) {
   DGX_TRY(RunIndex index, read_index(folder));
+  DGX_CHECK(check_names(folder, index));
   return RunReader(folder, std::move(index));
 }
 

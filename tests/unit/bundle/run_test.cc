@@ -364,6 +364,28 @@ TEST_CASE("a checkpoint exchanged for another is found") {
   CHECK(!reader->state(1, Check::kNothing).ok());
 }
 
+TEST_CASE("an index that names another state of a step than the folder has is refused, and nothing is removed") {
+  const Folder folder;
+  const std::string run = folder / "run";
+  std::string there;
+  {
+    RunWriter writer = create(run, kAll);
+    append(writer, 10);
+    append(writer, 20);
+    there = checkpoint_path(run, writer.index().checkpoints[1]);
+  }
+  const std::string other = run + "/checkpoint-0000000010-aaaaaaaaaaaa.h5";
+  fs::rename(there, other);
+  const auto opened = RunWriter::open(run, header(), kAll);
+  REQUIRE(!opened.ok());
+  CHECK(opened.error().code == ErrorCode::kMalformed);
+  CHECK(!RunReader::open(run).ok());
+  CHECK(fs::exists(other));
+  fs::remove(other);  // removed by its owner: the others are still to be had
+  CHECK(RunReader::open(run).ok());
+  CHECK(RunWriter::open(run, header(), kAll).ok());
+}
+
 TEST_CASE("a folder without an index is no run") {
   const Folder folder;
   CHECK(RunReader::open(folder.path()).error().code == ErrorCode::kMissing);

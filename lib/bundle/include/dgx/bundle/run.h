@@ -76,7 +76,8 @@ class RunWriter {
                                                 KeepPolicy keep, const State& initial,
                                                 const StateDigests& digests, Effort effort = {});
   /// Continues a run. kMissing if the folder has no index; kCannotCreate if another writer is in it;
-  /// kMalformed if the index is broken or its header is not `header`; removes strays of a killed writer.
+  /// kMalformed if the index is broken, its header is not `header`, or the folder has another state of a step than it names;
+  /// removes strays of a killed writer.
   [[nodiscard]] static Result<RunWriter> open(const std::string& folder, const RunHeader& header,
                                               KeepPolicy keep, Effort effort = {});
 
@@ -104,7 +105,8 @@ class RunWriter {
 /// Reads a run, also while another process writes it: a snapshot of the moment of opening.
 class RunReader {
  public:
-  /// kMissing if the folder or its index is not there; kMalformed.
+  /// kMissing if the folder or its index is not there; kMalformed, also if the folder has another state of a step than the
+  /// index names.
   [[nodiscard]] static Result<RunReader> open(const std::string& folder);
 
   [[nodiscard]] const RunIndex& index() const { return index_; }
