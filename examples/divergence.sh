@@ -26,7 +26,7 @@ log() { dgx-settle append ledger.jsonl "$@" --store store --key operator.pem >>s
 say "the market, and a text to learn"
 for name in operator submitter solver verifier; do dgx-key new "$name" --json | value key_id >"$name.id"; done
 cat >policy.json <<'POLICY'
-{"sample_ppm": 300000, "solver_bond": 1000000, "verifier_fee": 20000, "window_challenge_ms": 2000, "window_move_ms": 60000}
+{"sample_ppm": 300000, "solver_bond": 1000000, "verifier_fee": 20000, "window_challenge_ms": 15000, "window_move_ms": 60000}
 POLICY
 dgx-settle init ledger.jsonl --key operator.pem --policy policy.json >settle.log
 for name in submitter solver verifier; do

@@ -83,7 +83,15 @@ take() {
   dgx-verify beacon "$1.json" --profile "$1.verifier.profile.json" --key verifier.pem -o "$1.commit.json" >>settle.log
   dgx-settle make assign "$1.json" --about "$1.commit.json" --profile "$1.$2.profile.json" --key "$2.pem" -o "$1.assign.json" >>settle.log
   dgx-settle append ledger.jsonl "$1.commit.json" "$1.assign.json" --key operator.pem >>settle.log
+  keep_time
 }
+
+# The operator's clock: while a deadline runs the ledger may not fall silent, however long training and replays take. It ends when nothing waits.
+keep_time() {
+  dgx-settle run ledger.jsonl --wait --key operator.pem >>settle.log 2>&1 &
+  clocks="${clocks:-} $!"
+}
+trap 'kill ${clocks:-} 2>/dev/null || true' EXIT
 
 # prove NAME SOLVER: the proof is logged, then the verifier reveals their beacon, and the solver opens the drawn segments to everybody.
 prove() {
