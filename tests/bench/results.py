@@ -1,7 +1,7 @@
 """The records of the benchmarks: results.py [--accept] writes RESULTS.md beside this file, and README's sentence, from results/*.jsonl
 
 Each file is a whole run of one machine: `sh tests/bench/run.sh --json`, whose first line names the machine. The newest run of each machine stays, whatever
-it says. Without --accept nothing is written, and the exit status is 1 if something would change.
+it says. builds.json has the last whole test runs with sanitizers and with clang++. Without --accept nothing is written, and the exit status is 1 if something would change.
 """
 
 import argparse
@@ -82,6 +82,14 @@ def section(run):
     return "\n".join(lines + [step_row(row) for row in run.steps()]) + "\n"
 
 
+def builds():
+    """The whole test runs of other builds, which .ci/run has no time for: builds.json beside the runs."""
+    lines = ["## Whole test runs of other builds", "", "| build | commit | date | tests | skipped | failed | minutes |", "| --- | --- | --- | --- | --- | --- | --- |"]
+    for each in json.loads((BENCH / "results" / "builds.json").read_text()):
+        lines.append("| " + " | ".join(str(each[key]) for key in ("build", "commit", "date", "tests", "skipped", "failed", "minutes")) + " |")
+    return "\n".join(lines) + "\n"
+
+
 def sentence(runs):
     """README's: the slowest and the fastest row of the newest run of each machine."""
     every = [(row["ratio"], run.machine["machine"].split(",", 2), row) for run in runs for row in run.steps() if row["ratio"] is not None]
@@ -104,7 +112,7 @@ def main():
     parser.add_argument("--accept", action="store_true")
     accept = parser.parse_args().accept
     runs = sorted((Run(path) for path in (BENCH / "results").glob("*.jsonl")), key=lambda run: (run.machine["date"], run.name), reverse=True)
-    wanted = {BENCH / "RESULTS.md": HEAD + "\n" + "\n".join(section(run) for run in runs), README: readme_with(README.read_text(), runs)}
+    wanted = {BENCH / "RESULTS.md": HEAD + "\n" + "\n".join(section(run) for run in runs) + "\n" + builds(), README: readme_with(README.read_text(), runs)}
     stale = [path for path, text in wanted.items() if not path.exists() or path.read_text() != text]
     for path in stale:
         if accept:
