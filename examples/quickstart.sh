@@ -45,7 +45,7 @@ cat >policy.json <<'POLICY'
   "window_proof_ms": 600000,
   "window_reveal_ms": 600000,
   "window_challenge_ms": 5000,
-  "window_move_ms": 60000,
+  "window_move_ms": 600000,
   "window_delivery_ms": 600000
 }
 POLICY
