@@ -11,7 +11,6 @@ programs, the solver with a drill, a bit of the fold that is flipped, and the se
 import base64
 import json
 import os
-import subprocess
 import sys
 
 try:
