@@ -3,8 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
 
 #include "container.h"
+#include "dgx/core/json.h"
+#include "dgx/merkle/digests.h"
 
 namespace dgx::bundle {
 namespace {
@@ -12,11 +17,59 @@ namespace {
 constexpr std::size_t kMaxCheckpoints = std::size_t{1} << 24;
 constexpr std::int64_t kMaxStep = std::int64_t{1} << 53;
 
-template <class T>
-TensorView column(DType dtype, const std::vector<T>& numbers) {
-  return {dtype,
-          {static_cast<std::int64_t>(numbers.size())},
-          {reinterpret_cast<const std::uint8_t*>(numbers.data()), numbers.size() * sizeof(T)}};
+/// An index as its bundle has it: a dataset for each field of the checkpoints, row i is checkpoint i, and the losses.
+/// Refers to the index, which must outlive it and not change.
+class Columns {
+ public:
+  explicit Columns(const RunIndex& index) {
+    for (const Checkpoint& checkpoint : index.checkpoints) {
+      digests_.insert(digests_.end(), checkpoint.digest.bytes.begin(), checkpoint.digest.bytes.end());
+      kept_.push_back(checkpoint.kept ? 1 : 0);
+      steps_.push_back(checkpoint.step);
+    }
+    views_ = {NamedView{"digests", column(DType::kU8, digests_, {rows(steps_), 32}), {}},
+              NamedView{"kept", column(DType::kU8, kept_, {rows(kept_)}), {}},
+              NamedView{"loss_ends", column(DType::kI64, index.loss_ends, {rows(index.loss_ends)}), {}},
+              NamedView{"losses", column(DType::kF32, index.losses, {rows(index.losses)}), {}},
+              NamedView{"steps", column(DType::kI64, steps_, {rows(steps_)}), {}}};
+  }
+  Columns(const Columns&) = delete;
+  Columns& operator=(const Columns&) = delete;
+
+  /// In ascending order of their names.
+  [[nodiscard]] const std::array<NamedView, 5>& views() const { return views_; }
+
+ private:
+  template <class T>
+  static std::int64_t rows(const std::vector<T>& numbers) {
+    return static_cast<std::int64_t>(numbers.size());
+  }
+  template <class T>
+  static TensorView column(DType dtype, const std::vector<T>& numbers, Shape shape) {
+    return {dtype, std::move(shape), {reinterpret_cast<const std::uint8_t*>(numbers.data()), numbers.size() * sizeof(T)}};
+  }
+
+  std::vector<std::uint8_t> digests_;
+  std::vector<std::uint8_t> kept_;
+  std::vector<std::int64_t> steps_;
+  std::array<NamedView, 5> views_;
+};
+
+/// The run digest of dgx-bundle(5): a state digest over the datasets and the attributes.
+Result<Digest> run_digest(const RunIndex& index, const Columns& columns) {
+  const std::string header = json::Value(json::Object{{"diverged", std::int64_t{index.diverged}},
+                                                      {"drill", index.header.drill},
+                                                      {"interval", index.header.interval},
+                                                      {"program", index.header.program.hex()},
+                                                      {"task", index.header.task.hex()}})
+                                 .dump();
+  std::vector<merkle::NamedDigest> entries;
+  for (const NamedView& column : columns.views()) {
+    entries.push_back({column.path, merkle::tensor_digest(column.view)});
+  }
+  const TensorView text{DType::kU8, {static_cast<std::int64_t>(header.size())}, as_bytes(header)};
+  entries.insert(entries.begin() + 1, {"header", merkle::tensor_digest(text)});
+  return merkle::state_digest(entries);
 }
 
 template <class T>
@@ -47,7 +100,7 @@ Status check_columns(const RunIndex& index, const std::vector<std::uint8_t>& kep
 }
 
 Result<RunHeader> read_header(const Reader& reader) {
-  DGX_CHECK(reader.expect_attributes("", {"diverged", "drill", "interval", "program", "task"}));
+  DGX_CHECK(reader.expect_attributes("", {"digest", "diverged", "drill", "interval", "program", "task"}));
   RunHeader header;
   DGX_TRY(header.task, reader.digest("", "task"));
   DGX_TRY(header.program, reader.digest("", "program"));
@@ -61,14 +114,8 @@ Result<RunHeader> read_header(const Reader& reader) {
 std::string index_path(const std::string& folder) { return folder + "/index.h5"; }
 
 Status write_index(const std::string& folder, const RunIndex& index) {
-  std::vector<Digest> digests;
-  std::vector<std::int64_t> steps;
-  std::vector<std::uint8_t> kept;
-  for (const Checkpoint& checkpoint : index.checkpoints) {
-    digests.push_back(checkpoint.digest);
-    steps.push_back(checkpoint.step);
-    kept.push_back(checkpoint.kept ? 1 : 0);
-  }
+  const Columns columns(index);
+  DGX_TRY(const Digest digest, run_digest(index, columns));
   DGX_TRY(Writer writer,
           Writer::create(index_path(folder), Kind::kRun, Clobber::kReplace, {1, kMaxTensorBytes}));
   DGX_CHECK(writer.digest("", "task", index.header.task));
@@ -76,11 +123,8 @@ Status write_index(const std::string& folder, const RunIndex& index) {
   DGX_CHECK(writer.integer("", "interval", index.header.interval));
   DGX_CHECK(writer.text("", "drill", index.header.drill));
   DGX_CHECK(writer.integer("", "diverged", index.diverged ? 1 : 0));
-  DGX_CHECK(writer.digests("digests", digests));
-  DGX_CHECK(writer.tensor("kept", column(DType::kU8, kept)));
-  DGX_CHECK(writer.tensor("loss_ends", column(DType::kI64, index.loss_ends)));
-  DGX_CHECK(writer.tensor("losses", column(DType::kF32, index.losses)));
-  DGX_CHECK(writer.tensor("steps", column(DType::kI64, steps)));
+  DGX_CHECK(writer.digest("", "digest", digest));
+  DGX_CHECK(writer.tensors(columns.views()));
   return writer.commit();
 }
 
@@ -103,7 +147,11 @@ Result<RunIndex> read_index(const std::string& folder) {
   for (std::size_t i = 0; i < count; ++i) index.checkpoints.push_back({steps[i], digests[i], kept[i] == 1});
   Status sound = check_columns(index, kept);
   if (!sound.ok()) return reader.in_file(std::move(sound).error());
-  return index;
+  DGX_TRY(const Digest stated, reader.digest("", "digest"));
+  DGX_TRY(const Digest digest, run_digest(index, Columns(index)));
+  if (digest == stated) return index;
+  return reader.in_file(malformed(fmt::format("the index has digest {}, recomputed {}", stated.brief(), digest.brief()),
+                                  "the index is damaged; its checkpoints were not touched"));
 }
 
 }  // namespace dgx::bundle

@@ -87,29 +87,6 @@ class Run:
         return self.states() == self.intact
 
 
-def check_digests(run, numbers, content, first, shape):
-    """The first and the last checkpoint are read by dgx-prove, the others taken from the index (dgx-prove(1)), but for the six bytes that a bundle's name has:
-    dgx-inspect --check reads them all."""
-    rows, width = shape
-    for row in range(rows):
-        for at, bit, bad in list(flips(numbers, content, first + row * width, first + (row + 1) * width))[:3]:
-            named = at - first - row * width < 6
-            wanted = {"inspect", "prove"} if named or row in (0, rows - 1) else {"inspect"}
-            check(set(run.refused(bad)) == wanted, f"digest {row} of an index, byte {at}, bit {bit}: refused by {run.refused(bad)}")
-
-
-def check_kept(run, numbers, content, first, rows):
-    """1, or 0 for a checkpoint that is not there: of the first and the last it is refused, of another it says nothing to a prover."""
-    for row in range(rows):
-        bit = numbers.randrange(1, 8)
-        check(run.refused(flipped(content, 8 * (first + row) + bit)) == ["inspect", "prove"], f"a checkpoint kept {1 + (1 << bit)} times")
-        dropped = flipped(content, 8 * (first + row))
-        if row in (0, rows - 1):
-            check("prove" in run.refused(dropped), f"checkpoint {row} is said not to be there")
-        else:
-            check(run.unmoved(dropped), f"checkpoint {row} is said not to be there")
-
-
 def test_indexes():
     shutil.copytree("whole", "copy")
     run = Run()
@@ -121,15 +98,9 @@ def test_indexes():
     for first, end in holes:
         for at, bit, bad in flips(numbers, content, first, end):
             check(run.unmoved(bad), f"an index, where nothing is, byte {at}, bit {bit}")
-    for at, bit, bad in flips(numbers, content, *places["steps"]):
-        check(run.refused(bad) == ["inspect", "prove"], f"an index's steps, byte {at}, bit {bit}: refused by {run.refused(bad)}")
-    # Losses are for people: no statement is made of an index's, but they must be as many as they are said to be, and ascend.
-    for at, bit, bad in flips(numbers, content, *places["losses"]):
-        check(run.unmoved(bad), f"an index's losses, byte {at}, bit {bit}: the proof is another")
-    for at, bit, bad in flips(numbers, content, *places["loss_ends"]):
-        check(run.refused(bad) == ["inspect", "prove"] or run.unmoved(bad), f"where an index's losses end, byte {at}, bit {bit}")
-    check_digests(run, numbers, content, places["digests"][0], shapes["digests"])
-    check_kept(run, numbers, content, places["kept"][0], *shapes["kept"])
+    for name, place in places.items():
+        for at, bit, bad in flips(numbers, content, *place):
+            check(run.refused(bad) == ["inspect", "prove"], f"an index's {name}, byte {at}, bit {bit}: refused by {run.refused(bad)}")
 
 
 def test_setting():
