@@ -11,6 +11,7 @@
 #endif
 #endif
 #if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -71,7 +72,12 @@ Stack::Stack(void (*entry)()) : size_(kStackBytes) {
 }
 
 Stack::~Stack() {
-  if (memory_ != nullptr) ::munmap(memory_, size_);
+  if (memory_ == nullptr) return;
+#if defined(__SANITIZE_ADDRESS__)
+  // What ran on it has not returned: its frames stay marked, and would be those of whatever lies here next.
+  __asan_unpoison_memory_region(memory_, size_);
+#endif
+  ::munmap(memory_, size_);
 }
 
 void Stack::switch_to(Stack& to) {
