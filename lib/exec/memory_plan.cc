@@ -124,12 +124,12 @@ bool reads_after_write(const StripProgram& program, ValueIndex written, ValueInd
     const StripRegister& out = program.registers[static_cast<std::size_t>(instruction.out)];
     done = done || (out.source == StripRegister::Source::kMemory && out.value == written);
   }
-  // Elements that are not read where they are written (broadcast, permuted) may already be gone.
+  // Elements that are not read where they are written (broadcast, permuted, of another size) may already be gone.
   return std::any_of(program.registers.begin(), program.registers.end(), [&](const StripRegister& reg) {
     if (reg.value != old) return false;
     if (reg.source == StripRegister::Source::kGuarded) return true;
     const auto same = [&](const StripRegister& other) {
-      return other.value == written && other.source == StripRegister::Source::kMemory &&
+      return other.value == written && other.source == StripRegister::Source::kMemory && other.dtype == reg.dtype &&
              program.nest.strides[other.map] == program.nest.strides[reg.map] && other.base == reg.base;
     };
     return std::none_of(program.registers.begin(), program.registers.end(), same);

@@ -116,6 +116,21 @@ Case attention(std::int64_t heads, std::int64_t length, std::int64_t width) {
 
 }  // namespace
 
+/// A value and, of its first part, one of as many bytes and fewer, larger elements, which must not be written over it.
+Case retyped(DType from, DType to, std::int64_t size) {
+  const auto ratio = static_cast<std::int64_t>(size_of(to) / size_of(from));
+  std::vector<std::string> steps = {"max x0 4"};
+  if (to == DType::kF32) steps.push_back("f32 t0");
+  if (from == DType::kF32) steps = {"max x0 0x1p2", "trunc t0", "i64 t1"};
+  Case c;
+  const int x = c.add(Input{DType::kU8, {ratio, size}, Values::kOrdinary, 0, 256, ""});
+  const int wide = c.add(Line{Kind::kMap, {ratio, size}, {all(x)}, {"max x0 3", fmt::format("{} t0", name_of(from))}, {}, from});
+  const int large = c.add(Line{Kind::kMap, {1, size}, {fmt::format("{}[0,i1]", wide)}, steps, {}, to});
+  c.add(Line{Kind::kMap, {2, size}, {fmt::format("{}[0,i1]", large)}, {to == DType::kF32 ? "mul x0 x0" : "f32 x0"}});
+  c.name = fmt::format("rows/retyped/{}-{}-{}", name_of(from), name_of(to), size);
+  return c;
+}
+
 std::vector<Case> group_cases() {
   std::vector<Case> cases;
   for (const std::int64_t size : kSizes) {
@@ -136,6 +151,11 @@ std::vector<Case> group_cases() {
     if (!program.ok() || !program::check_program(**program).ok()) continue;
     c.name = fmt::format("groups/{}", cases.size());
     cases.push_back(std::move(c));
+  }
+  for (const std::int64_t size : {700, 2736}) {
+    cases.push_back(retyped(DType::kF32, DType::kI64, size));
+    cases.push_back(retyped(DType::kU8, DType::kI64, 8 * size));
+    cases.push_back(retyped(DType::kU8, DType::kF32, 8 * size));
   }
   return cases;
 }
