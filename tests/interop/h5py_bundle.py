@@ -6,8 +6,8 @@ The digests are computed here a second time, from dgx-bundle(5), "Digests". Exit
 """
 
 import hashlib
-import json
 import os
+import pathlib
 import shutil
 import struct
 import subprocess
@@ -22,6 +22,8 @@ try:
 except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import run_index  # noqa: E402
 
 FOLDER = tempfile.mkdtemp(prefix="dgx-h5py-")
 failures = 0
@@ -84,14 +86,6 @@ def dataset_digest(tensors, recipe):
     return sha(b"\7" + entries_root(tensors) + sha(recipe)).hex()
 
 
-def run_digest(file):
-    """Of a run's index: its datasets, and its attributes as canonical JSON."""
-    attributes = {name: file.attrs[name] for name in ("diverged", "drill", "interval", "program", "task")}
-    header = {name: value.decode() if isinstance(value, bytes) else int(value) for name, value in attributes.items()}
-    text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
-    return state_digest({**tensors_in(file), "header": np.frombuffer(text, "|u1")})
-
-
 def counting(dtype, shape):
     numbers = np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape) % 251
     return (numbers * 0.25).astype(dtype) if dtype == "<f4" else numbers.astype(dtype)
@@ -138,7 +132,7 @@ def test_reading():
         check(tensors_in(file["segments/0000000004/state"]).keys() == state.keys(), "start state of a sample")
     with h5py.File(path("run/index.h5"), "r") as file:
         check(bytes(file["digests"][0]).hex() == state_digest(state), "digest in the run's index")
-        check(file.attrs["digest"].decode() == run_digest(file), "digest of the run's index")
+        check(file.attrs["digest"].decode() == run_index.digest_of(file), "digest of the run's index")
 
 
 # --- what our reader must refuse: each is a good bundle with one thing changed ---

@@ -1,6 +1,7 @@
 """Digests of tensors, states, datasets and programs: dgx-bundle(5), "Digests"."""
 
 import hashlib
+import json
 import struct
 
 TYPE_BYTES = {"<f4": 1, "<i8": 2, "|u1": 3}
@@ -63,6 +64,14 @@ def state(tensors):
 
 def dataset(tensors, recipe):
     return sha(b"\x07" + entries(tensors) + sha(recipe)).hex()
+
+
+def run(tensors, header):
+    """Of a run's index: its datasets, and the attributes beside its digest."""
+    import numpy as np  # others of this module do without
+
+    text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
+    return state({**tensors, "header": np.frombuffer(text, "|u1")})
 
 
 def committed_states(digests):
