@@ -58,7 +58,7 @@ def main():
     needs.fashion_mnist("train-images")
     with tempfile.TemporaryDirectory(prefix="dgx-quickstart-") as scratch:
         folder = pathlib.Path(scratch) / "work"
-        done = subprocess.run(["sh", "examples/quickstart.sh"], cwd=SOURCE, capture_output=True, text=True, timeout=900,
+        done = subprocess.run(["sh", "examples/quickstart.sh"], cwd=SOURCE, capture_output=True, text=True, timeout=1800,
                               env=os.environ | {"DGX_BIN": programs, "DGX_WORK": str(folder)})
         problems = [f"exit {done.returncode}: {done.stderr}"] if done.returncode else problems_of(table_of(done.stdout), folder)
     print("\n".join(problems) or "the quickstart ends as README says")
