@@ -33,7 +33,7 @@ namespace dgx::kernels::cpu {
 
 const KernelTable& avx2_kernels() {
   static constexpr KernelTable kTable = {
-      kTileRows,       kTileStrips,    tile_of,  terms_of_panel, terms_of_strips, all_finite,
+      kTileRows,       kTileStrips,    kOneStripRows, tile_of,  terms_of_panel, terms_of_strips, all_finite,
       pack_transposed, column_dot_one, add_rows, block_sum,      max_of,          window_columns,
       window_rows,     window_runs,    0,        nullptr};
   return kTable;

@@ -14,6 +14,9 @@
 namespace dgx::kernels::cpu {
 namespace {
 
+/// How far ahead of the line at hand the image is asked for. Measured with ResNet-20: 2, 5 and 10 are alike.
+constexpr std::int64_t kLinesAhead = 5;
+
 std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
 
 }  // namespace
@@ -114,8 +117,9 @@ std::int64_t ChannelsLastProduct::scratch_size() const {
 
 ChannelsLastProductRunner::ChannelsLastProductRunner(const ChannelsLastProduct& product, float* scratch)
     : product_(product), kernels_(current_kernels()), weights_(scratch) {
+  const bool one_strip = strip_count(static_cast<std::int64_t>(product.weight_rows_.size())) == 1;
   for (const ColumnPhase& phase : product.phases_) {
-    const Panels panels(phase.count, kernels_.tile_rows);
+    const Panels panels(phase.count, one_strip ? kernels_.one_strip_rows : kernels_.tile_rows);
     for (std::int64_t p = 0; p < panels.count; ++p)
       panels_.push_back({&phase, panels.first_row(p), panels.height(p)});
   }
@@ -200,7 +204,7 @@ bool ChannelsLastProductRunner::joins(WindowRun& last, const WindowRun& run) con
 /// A tile through all blocks of its terms. Sums of unfinished groups stay in a tile of their own, the groups
 /// before in the outputs.
 void ChannelsLastProductRunner::tile(std::int64_t line, std::size_t number, std::int64_t strip, int strips,
-                                     const float* image, float* out) const {
+                                     float* out) const {
   const Panel& panel = panels_[number];
   const ChannelsLastProduct::Line& place = product_.lines_[static_cast<std::size_t>(line)];
   const auto channels = static_cast<std::int64_t>(product_.weight_rows_.size());
@@ -213,7 +217,7 @@ void ChannelsLastProductRunner::tile(std::int64_t line, std::size_t number, std:
                     (panel.phase->first + panel.first * panel.phase->step) * product_.out_column_ +
                     strip * kStripWidth;
   TileTask task;
-  task.a = image + place.base;
+  task.a = image_ + place.base;
   task.a_row_stride = panel.phase->move * product_.columns_.stride;
   task.a_step = product_.plane_step_;
   task.b_step = kStripWidth;
@@ -238,14 +242,26 @@ void ChannelsLastProductRunner::tile(std::int64_t line, std::size_t number, std:
   }
 }
 
-void ChannelsLastProductRunner::run(const float* image, std::int64_t first, std::int64_t end,
-                                    float* out) const {
+/// Prefetches a line of the image that will be read soon, and the next line of outputs: a tile's work is too short to hide that they
+/// come from memory.
+void ChannelsLastProductRunner::fetch_ahead(std::int64_t line, float* out) const {
+  constexpr std::int64_t kLine = 16;  // floats
+  const auto channels = static_cast<std::int64_t>(product_.weight_rows_.size());
+  const ChannelsLastProduct::Line& place = product_.lines_[static_cast<std::size_t>(line)];
+  const float* const from = image_ + place.base + kLinesAhead * product_.rows_.stride;
+  for (std::int64_t at = 0; at < product_.rows_.stride; at += kLine) __builtin_prefetch(from + at, 0, 2);
+  float* const to = out + (line + 1) * product_.out_row_;
+  for (std::int64_t at = 0; at < product_.columns_.outputs * channels; at += kLine) __builtin_prefetch(to + at, 1, 2);
+}
+
+void ChannelsLastProductRunner::run(std::int64_t first, std::int64_t end, float* out) const {
   const std::int64_t strips = strip_count(static_cast<std::int64_t>(product_.weight_rows_.size()));
   for (std::int64_t line = first; line < end; ++line) {
+    fetch_ahead(line, out);
     for (std::size_t panel = 0; panel < panels_.size(); ++panel) {
       for (std::int64_t strip = 0; strip < strips; strip += kernels_.tile_strips) {
         tile(line, panel, strip,
-             static_cast<int>(std::min<std::int64_t>(kernels_.tile_strips, strips - strip)), image, out);
+             static_cast<int>(std::min<std::int64_t>(kernels_.tile_strips, strips - strip)), out);
       }
     }
   }

@@ -35,6 +35,7 @@ struct Terms {
 struct KernelTable {
   int tile_rows;    ///< most rows of a tile
   int tile_strips;  ///< most strips of a tile
+  int one_strip_rows;  ///< most rows of a tile of window_runs of one strip; at most 32
   /// Runs the micro-kernel for 1 … tile_rows rows and 1 … tile_strips strips.
   void (*tile)(const TileTask& task, int rows, int strips);
   /// The positions of the task's block without those at its ends at which all of these rows of A, or all of these strips of B, are ±0. Of

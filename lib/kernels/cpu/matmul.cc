@@ -192,7 +192,8 @@ class Product {
   void run_block() {
     if (pack_a_) pack_panels();
     zeros_.forget_panels();
-    fetcher_ = pack_a_ && a_.column_stride == 1 ? next_block_of_a() : Fetcher();
+    const bool in_runs = a_.column_stride == 1 || a_.row_stride == 1;
+    fetcher_ = pack_a_ && in_runs ? next_block_of_a() : Fetcher();
     const std::int64_t full = columns_.size() / kStripWidth;
     for (std::int64_t strip = 0; strip < full; strip += kernels_.tile_strips) {
       run_strips(strip, static_cast<int>(std::min<std::int64_t>(kernels_.tile_strips, full - strip)),
@@ -215,6 +216,7 @@ class Product {
     const std::int64_t strips = strip_count(columns_.size());
     const std::int64_t tiles =
         block_panels_.size() * ((strips + kernels_.tile_strips - 1) / kernels_.tile_strips);
+    if (a_.row_stride == 1) return {from, depth.size(), a_.column_stride, rows.size(), tiles};
     return {from, rows.size(), a_.row_stride, depth.size(), tiles};
   }
 

@@ -140,6 +140,7 @@ float max_of(const float* x, std::int64_t count) {
 const KernelTable& scalar_kernels() {
   static constexpr KernelTable kTable = {kTileRows,
                                          1,
+                                         kTileRows,
                                          tile,
                                          all_terms,
                                          all_terms,

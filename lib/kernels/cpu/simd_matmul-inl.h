@@ -45,7 +45,7 @@ struct RowsOfPanel {  // a k apart by 1; a pointer for every third row, as many 
 
 template <int kRows, int kVectors>
 HWY_INLINE void clear(V (&sums)[kRows][kVectors]) {
-#pragma GCC unroll 16
+#pragma GCC unroll 32
   for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::Zero(D());
@@ -62,7 +62,7 @@ HWY_INLINE void store_tile(const TileTask& task, const V (&sums)[kRows][kVectors
   const bool accumulate = task.accumulate;
   const std::int64_t row_stride = task.out_row_stride;
   const std::int64_t out_strip_stride = task.out_strip_stride;
-#pragma GCC unroll 16
+#pragma GCC unroll 32
   for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {

@@ -1,9 +1,17 @@
 // Included behind simd_matmul-inl.h: tiles that read both operands where they lie, run by run (WindowRun).
 
-// Rows [kFirst, kEnd) of a run's terms; a pointer for every third row, as many as there are registers for.
+// Tiles of one strip: with AVX-512 a number's load is one multiplication, and the more rows share the strip's the better.
+#if HWY_TARGET == HWY_AVX3
+inline constexpr int kOneStripRows = 28;
+#else
+inline constexpr int kOneStripRows = kTileRows;
+#endif
+
+// Rows [kFirst, kEnd) of a run's terms; a pointer for every third or fifth row, as many as there are registers for.
 template <int kRows, int kVectors, int kFirst, int kEnd>
 HWY_INLINE void add_run(const TileTask& task, const WindowRun& run, V (&sums)[kRows][kVectors]) {
-  constexpr int kPointers = (kRows + 2) / 3;
+  constexpr int kRowsOfPointer = kRows > kTileRows ? 5 : 3;
+  constexpr int kPointers = (kRows + kRowsOfPointer - 1) / kRowsOfPointer;
   const D d;
   const std::int64_t stride = task.a_row_stride;
   const std::int64_t step = task.a_step;
@@ -12,16 +20,16 @@ HWY_INLINE void add_run(const TileTask& task, const WindowRun& run, V (&sums)[kR
   const float* HWY_RESTRICT b = task.b + run.b;
   const float* HWY_RESTRICT at[kPointers];
 #pragma GCC unroll 8
-  for (int p = 0; p < kPointers; ++p) at[p] = task.a + run.a + 3 * p * stride;
+  for (int p = 0; p < kPointers; ++p) at[p] = task.a + run.a + kRowsOfPointer * p * stride;
   for (std::int64_t t = run.count; t > 0; --t) {
     V lanes[kVectors];
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
       lanes[v] = hn::LoadU(d, b + v / kStripVectors * strip_stride + v % kStripVectors * kLanes);
     }
-#pragma GCC unroll 16
+#pragma GCC unroll 32
     for (int i = kFirst; i < kEnd; ++i) {
-      const V x = hn::Set(d, at[i / 3][i % 3 * stride]);
+      const V x = hn::Set(d, at[i / kRowsOfPointer][i % kRowsOfPointer * stride]);
 #pragma GCC unroll 8
       for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::MulAdd(x, lanes[v], sums[i][v]);
     }
@@ -50,7 +58,7 @@ HWY_INLINE void add_some_rows(const TileTask& task, const WindowRun& run, V (&su
     for (int v = 0; v < kVectors; ++v) {
       lanes[v] = hn::LoadU(d, b + v / kStripVectors * task.b_strip_stride + v % kStripVectors * kLanes);
     }
-#pragma GCC unroll 16
+#pragma GCC unroll 32
     for (int i = 0; i < kRows; ++i) {
       const V x = hn::Set(d, *at[i]);
       at[i] += steps[i];
@@ -95,9 +103,8 @@ void run_window_runs(const TileTask& task, const WindowRun* runs, std::size_t co
 }
 
 void window_runs(const TileTask& task, const WindowRun* runs, std::size_t count, int rows, int strips) {
-  constexpr auto kRowIndices = std::make_integer_sequence<int, kTileRows>();
-  if (strips == kTileStrips) return run_window_runs<kTileStrips>(task, runs, count, rows, kRowIndices);
-  run_window_runs<1>(task, runs, count, rows, kRowIndices);
+  if (strips == 1) return run_window_runs<1>(task, runs, count, rows, std::make_integer_sequence<int, kOneStripRows>());
+  run_window_runs<kTileStrips>(task, runs, count, rows, std::make_integer_sequence<int, kTileRows>());
 }
 
 // Weight gradients of 16 planes: rows are columns of the other side, neighbours in memory, and strips the

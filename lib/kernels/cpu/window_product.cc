@@ -74,8 +74,8 @@ void WindowProductRunner::set_weights(const float* weights) {
 }
 
 void WindowProductRunner::set_image(const float* image) {
-  given_image_ = image;
-  if (!channels_last_) product_.grid().copy(image, 0, product_.grid().planes(), image_);
+  if (channels_last_) return channels_last_->set_image(image);
+  product_.grid().copy(image, 0, product_.grid().planes(), image_);
 }
 
 /// A tile through all blocks of its terms. Sums of unfinished groups stay in a tile of their own; `to` holds the groups before.
@@ -104,7 +104,7 @@ void WindowProductRunner::run(std::int64_t part, std::int64_t parts, float* out)
   const std::int64_t all = product_.most_parts();
   const std::int64_t first = part * all / parts;
   const std::int64_t end = (part + 1) * all / parts;
-  if (channels_last_) return channels_last_->run(given_image_, first, end, out);
+  if (channels_last_) return channels_last_->run(first, end, out);
   run_strips(first, end, out);
 }
 

@@ -90,8 +90,10 @@ class ChannelsLastProductRunner {
   ChannelsLastProductRunner(const ChannelsLastProduct& product, float* scratch);
 
   void set_weights(const float* weights);
-  /// Lines [first, end) of an image's outputs.
-  void run(const float* image, std::int64_t first, std::int64_t end, float* out) const;
+  /// `image` must outlive what is run of it.
+  void set_image(const float* image) { image_ = image; }
+  /// Lines [first, end) of the image's outputs.
+  void run(std::int64_t first, std::int64_t end, float* out) const;
 
  private:
   struct Panel {
@@ -105,12 +107,13 @@ class ChannelsLastProductRunner {
   void find_runs(const ChannelsLastProduct::LineKind& kind, const Panel& panel, std::size_t block);
   [[nodiscard]] WindowRun::Rows rows_of(const WindowRun& run, int height) const;
   bool joins(WindowRun& last, const WindowRun& run) const;
-  void tile(std::int64_t line, std::size_t number, std::int64_t strip, int strips, const float* image,
-            float* out) const;
+  void fetch_ahead(std::int64_t line, float* out) const;
+  void tile(std::int64_t line, std::size_t number, std::int64_t strip, int strips, float* out) const;
 
   const ChannelsLastProduct& product_;
   const KernelTable& kernels_;
   float* weights_;
+  const float* image_ = nullptr;
   bool all_terms_ = false;  // a weight is not finite
   std::vector<Panel> panels_;
   std::vector<WindowRun> runs_;

@@ -151,7 +151,6 @@ class WindowProductRunner {
   const WindowProduct& product_;
   const struct KernelTable& kernels_;
   std::unique_ptr<ChannelsLastProductRunner> channels_last_;
-  const float* given_image_ = nullptr;
   float *weights_, *image_, *outputs_;
 };
 
