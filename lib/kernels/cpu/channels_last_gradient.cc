@@ -5,17 +5,17 @@
 #include "kernel_table.h"
 #include "panels.h"
 
-// Block after block of 256 positions: of each tap, panels of up to 14 planes by pairs of strips of the other
-// side's columns. A tile reads both sides where they lie, along the lines of outputs, so that what a block
-// touches of them comes from the nearest caches again for every tap; sums of groups and of all groups so far
-// are kept tile by tile. Of one plane or 16 the three taps of a row are rows or strips of a tile: otherwise
-// it would wait for its additions, or for what it reads.
+// One block of 256 positions after the other; for each tap, panels of up to 14 planes by pairs of strips of the
+// other side's columns. Tiles read both sides in place, along the lines of outputs, so that each tap finds a
+// block's numbers in the nearest caches again. Sums of the open group and of all finished groups are kept tile by
+// tile. With one plane or 16, the three taps of a kernel row become the rows or strips of one tile; otherwise a
+// tile would wait for its additions or its loads.
 namespace dgx::kernels::cpu {
 namespace {
 
-constexpr std::int32_t kTaps = 3;  // of a row, side by side in a tile
+constexpr std::int32_t kTaps = 3;  // of a kernel row, side by side in a tile
 
-/// Which taps are inside.
+/// The taps of `run` that take part.
 WindowRun::Rows rows_of(const WindowRun& run, bool all_terms) {
   using Rows = WindowRun::Rows;
   if (run.begin == 0 && run.end == kTaps) return Rows::kAll;
@@ -145,7 +145,7 @@ bool ChannelsLastGradientRunner::is_finite(const float* other) const {
   });
 }
 
-/// The terms of a tap, in order. Those outside are left out, or get runs of zeros.
+/// Sets runs_ to the terms of a tap, in order. Terms outside are left out or, if `all_terms`, multiply zeros.
 void ChannelsLastGradientRunner::find_runs(std::int64_t row_tap, std::int64_t column_tap, bool all_terms) {
   runs_.clear();
   const ColumnPhase::Tap& tap = gradient_.columns_.taps[static_cast<std::size_t>(column_tap)];
@@ -169,7 +169,7 @@ void ChannelsLastGradientRunner::find_runs(std::int64_t row_tap, std::int64_t co
   }
 }
 
-/// Lines that follow each other without a gap on both sides are one run.
+/// Adds a run, as part of the last one if it continues that without a gap on both sides.
 void ChannelsLastGradientRunner::add_run(std::int64_t a, std::int64_t b, std::int64_t count) {
   if (!runs_.empty() && runs_.back().rows == WindowRun::Rows::kAll) {
     WindowRun& last = runs_.back();
@@ -183,7 +183,7 @@ void ChannelsLastGradientRunner::add_run(std::int64_t a, std::int64_t b, std::in
   runs_.push_back({a, b, count, WindowRun::Rows::kAll, 0, 0});
 }
 
-/// visit(plane, height, strip, strips, at): the tiles of one tap, and where their sums start: [row][lane].
+/// Calls visit(plane, height, strip, strips, at) for the tiles of one tap; their sums are at `at`: [row][lane].
 template <class Visit>
 void ChannelsLastGradientRunner::for_each_tile(Visit visit) const {
   const Panels panels(end_ - first_, kernels_.tile_rows);
@@ -237,7 +237,8 @@ void ChannelsLastGradientRunner::write(float* out) const {
   }
 }
 
-/// The same for the taps of a row, side by side: cut where one of them begins or ends to be inside.
+/// As find_runs, for the three taps of a kernel row together: runs are cut wherever one of the taps enters or
+/// leaves the inside.
 void ChannelsLastGradientRunner::find_tap_runs(std::int64_t row_tap, bool all_terms) {
   runs_.clear();
   const std::vector<ColumnPhase::Tap>& taps = gradient_.columns_.taps;
@@ -269,8 +270,8 @@ void ChannelsLastGradientRunner::find_tap_runs(std::int64_t row_tap, bool all_te
   }
 }
 
-/// visit(first, count, at): the tiles of the taps of a row, so many columns or strips of them, and where
-/// their sums start: [column][tap][plane], or of each tile [tap][column].
+/// Calls visit(first, count, at) for the tiles of the taps of a kernel row: `count` columns, or strips of them,
+/// from `first` on. Their sums start at `at`: [column][tap][plane] or, if taps are rows, [tap][column].
 template <class Visit>
 void ChannelsLastGradientRunner::for_each_tap_tile(Visit visit) const {
   const bool strips = tiles_ == ChannelsLastGradient::Tiles::kTapsAreRows;

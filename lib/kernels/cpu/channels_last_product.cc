@@ -7,14 +7,15 @@
 #include "kernel_table.h"
 #include "panels.h"
 
-// Line after line of outputs, phase after phase, panels of up to 14 positions, pairs of strips of 16 output
-// channels: a tile takes (kernel row, kernel column, channel) in order, reads a channel of 14 positions and
-// two strips of weights for 28 multiplications of vectors. The weights are packed once: they and the three
-// lines of the operand that a line needs stay in the nearest caches.
+// Loops, outermost first: lines of outputs, phases, panels of up to 14 positions, pairs of strips of 16 output
+// channels. A tile takes (kernel row, kernel column, channel) in order; for each it reads one channel of 14
+// positions and two strips of weights, and does 28 vector multiplications. The weights are packed once: they and
+// the three lines of the operand that a line needs stay in the nearest caches.
 namespace dgx::kernels::cpu {
 namespace {
 
-/// How far ahead of the line at hand the image is asked for. Measured with ResNet-20: 2, 5 and 10 are alike.
+/// Distance, in lines, at which the image is prefetched ahead of the current line. Measured with ResNet-20: 2, 5
+/// and 10 are alike.
 constexpr std::int64_t kLinesAhead = 5;
 
 std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
@@ -51,7 +52,7 @@ std::vector<ColumnPhase> column_phases(const WindowAxis& axis) {
 }
 
 std::shared_ptr<const ChannelsLastProduct> ChannelsLastProduct::of(const WindowProductForm& form) {
-  constexpr std::size_t kLeastRows = 8;  // of outputs: below, most of a strip would be thrown away
+  constexpr std::size_t kLeastRows = 8;  // output channels: with fewer, most of a strip is wasted
   if (form.fill != 0 || form.weight_rows.size() < kLeastRows) return nullptr;
   for (std::size_t r = 0; r < form.out_rows.size(); ++r) {
     if (form.out_rows[r] != static_cast<std::int64_t>(r)) return nullptr;
@@ -68,7 +69,7 @@ std::shared_ptr<const ChannelsLastProduct> ChannelsLastProduct::of(const WindowP
   return std::make_shared<const ChannelsLastProduct>(std::move(product));
 }
 
-/// False if planes do not lie at one distance, or the terms of a tap do not take them in order.
+/// Returns false if the planes are not evenly spaced, or if a tap's terms do not take them in order.
 bool ChannelsLastProduct::cut_segments(const WindowProductForm& form) {
   depth_ = static_cast<std::int64_t>(form.terms.size());
   first_plane_ = form.planes.front();
@@ -95,7 +96,8 @@ bool ChannelsLastProduct::cut_segments(const WindowProductForm& form) {
   return tap_runs <= form.rows.taps * form.columns.taps;
 }
 
-/// Lines that meet the same row taps inside, at the same distances, are of one kind: nearly all of them.
+/// Sorts lines into kinds: lines of one kind meet the same row taps inside, at the same offsets. Nearly all lines
+/// are of one kind.
 void ChannelsLastProduct::sort_lines() {
   for (std::int64_t line = 0; line < rows_.outputs; ++line) {
     LineKind kind;
@@ -157,7 +159,7 @@ void ChannelsLastProductRunner::set_weights(const float* weights) {
   }
 }
 
-/// What a panel's tiles multiply of a block, on lines of this kind: after runs_.
+/// Appends to runs_ the terms of a block that the tiles of a panel multiply, on lines of this kind.
 void ChannelsLastProductRunner::find_runs(const ChannelsLastProduct::LineKind& kind, const Panel& panel,
                                           std::size_t block) {
   const std::size_t first = runs_.size();
@@ -192,7 +194,8 @@ WindowRun::Rows ChannelsLastProductRunner::rows_of(const WindowRun& run, int hei
   return Rows::kSome;
 }
 
-/// Makes `last` longer if the terms of `run` follow its own in both operands: neighbouring taps often do.
+/// Extends `last` by `run` and returns true if the terms of `run` continue it in both operands, as neighbouring
+/// taps often do.
 bool ChannelsLastProductRunner::joins(WindowRun& last, const WindowRun& run) const {
   const bool follows = last.begin == run.begin && last.end == run.end &&
                        last.a + last.count * product_.plane_step_ == run.a &&
@@ -201,8 +204,8 @@ bool ChannelsLastProductRunner::joins(WindowRun& last, const WindowRun& run) con
   return follows;
 }
 
-/// A tile through all blocks of its terms. Sums of unfinished groups stay in a tile of their own, the groups
-/// before in the outputs.
+/// Computes a tile over all blocks of its terms. The sum of an unfinished group is kept in a local tile, that of
+/// the groups before in the outputs.
 void ChannelsLastProductRunner::tile(std::int64_t line, std::size_t number, std::int64_t strip, int strips,
                                      float* out) const {
   const Panel& panel = panels_[number];
@@ -242,8 +245,8 @@ void ChannelsLastProductRunner::tile(std::int64_t line, std::size_t number, std:
   }
 }
 
-/// Prefetches a line of the image that will be read soon, and the next line of outputs: a tile's work is too short to hide that they
-/// come from memory.
+/// Prefetches a line of the image that will be read soon, and the next line of outputs: a tile's work is too short
+/// to hide the latency of memory.
 void ChannelsLastProductRunner::fetch_ahead(std::int64_t line, float* out) const {
   constexpr std::int64_t kLine = 16;  // floats
   const auto channels = static_cast<std::int64_t>(product_.weight_rows_.size());

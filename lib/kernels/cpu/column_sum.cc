@@ -1,6 +1,5 @@
-// Folds of a matrix's rows and columns in the mandated lanes and blocks. Down columns a strip of neighbours
-// is added row by row, lanes and levels of all columns at once; a row's blocks are folded one by one, their
-// lanes in registers.
+// Folds of a matrix's rows and columns in the prescribed lanes and blocks. Columns are added row by row, the lanes
+// and levels of all columns at once; a row's blocks are folded one by one, with their lanes in registers.
 #include "dgx/kernels/cpu/column_sum.h"
 
 #include <algorithm>
@@ -42,7 +41,7 @@ float sum_of(const KernelTable& kernels, const float* x, std::int64_t count) {
   return sum_of(kernels, blocks.data(), static_cast<std::int64_t>(blocks.size()));
 }
 
-// The first element that is NaN if `best` is, else the first that equals it.
+// Index of the first NaN if `best` is NaN, else of the first element equal to `best`; 0 if there is none.
 std::int64_t index_of(const float* x, std::int64_t count, float best) {
   for (std::int64_t i = 0; i < count; ++i) {
     if (best != best ? x[i] != x[i] : x[i] == best) return i;
@@ -88,7 +87,7 @@ std::int64_t ColumnSums::size(std::int64_t rows, std::int64_t columns) {
 
 void ColumnSums::take(const float* numbers, std::int64_t count) { take(0, numbers, count); }
 
-/// A whole block's sums go to the next level.
+/// If the level's block is full, passes its sums on to the next level.
 void ColumnSums::pass_on(std::size_t level) {
   if (taken_[level] == kSumBlock * columns_ && level + 1 < taken_.size())
     take(level + 1, close(level), columns_);
@@ -101,7 +100,7 @@ void ColumnSums::take(std::size_t level, const float* numbers, std::int64_t coun
   while (count > 0) {
     pass_on(level);
     const std::int64_t at = taken % width;
-    std::int64_t some = std::min(count, width - at);  // a block ends where the lanes do
+    std::int64_t some = std::min(count, width - at);  // blocks end where a row of lanes ends
     if (taken < width) {
       std::memcpy(lanes + at, numbers, static_cast<std::size_t>(some) * sizeof(float));
     } else if (some < width) {
@@ -126,8 +125,9 @@ float* ColumnSums::place(std::int64_t count) {
   return lanes_ + at;
 }
 
-/// A block's sums. A lane that no row reached stays +0 and changes nothing; lanes that would start at +0 start at their first number
-/// instead, which only the sign of a zero sum can show: hence the last addition.
+/// Closes a level's block and returns its sums, one per column. Lanes that no row reached are skipped: they would
+/// be +0 and change nothing. The others started at their first number instead of +0, which only the sign of a zero
+/// sum can show: hence the last addition.
 const float* ColumnSums::close(std::size_t level) {
   float* const lanes = lanes_ + static_cast<std::int64_t>(level) * kSumLanes * columns_;
   const std::int64_t reached = taken_[level] / columns_;

@@ -1,10 +1,10 @@
 // The elementary functions on vectors of floats, once for each instruction set. Include it where
 // hwy/highway.h may be included, inside or outside foreach_target.h.
 //
-// Every function gives, in each lane, the bits that dgx/kernels/functions.h gives: both are correctly
-// rounded, and the slow test compares them on all 2^32 arguments. The operations are those of
-// kernels/ref/functions.cc, which explains them, except for the reduction of angles. Instruction sets without
-// fused multiply-add on doubles, or without a fixed vector size, call the scalar functions lane by lane.
+// Every function gives, in each lane, the bits that dgx/kernels/functions.h gives: both are correctly rounded, and
+// the slow test compares them on all 2^32 arguments. The operations are those of dgx/kernels/function_formulas.h,
+// which explains them, except for the reduction of angles. Instruction sets without fused multiply-add on doubles,
+// or without a fixed vector size, call the scalar functions lane by lane.
 //
 // D is a tag of a whole vector of floats (ScalableTag<float>): with 512 bits the tables of 16 doubles fit two
 // registers and a look-up is one permutation.
@@ -32,7 +32,7 @@ namespace dgx::kernels {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// `function` of each lane for which `lanes` is not false; the other lanes are those of `otherwise`.
+/// `function` of the lanes set in `lanes`; the other lanes are those of `otherwise`.
 template <class D, class V>
 HWY_NOINLINE V CallScalar(D d, float (*function)(float), V x, hn::Mask<D> lanes, V otherwise) {
   HWY_ALIGN float arguments[HWY_MAX_BYTES / sizeof(float)];
@@ -44,7 +44,7 @@ HWY_NOINLINE V CallScalar(D d, float (*function)(float), V x, hn::Mask<D> lanes,
 
 #if HWY_NATIVE_FMA && HWY_HAVE_FLOAT64 && !HWY_HAVE_SCALABLE
 
-/// The sixteen doubles at `table`, each lane that of the low four bits of `index`.
+/// Looks up the sixteen doubles at `table` by the low four bits of each lane of `index`.
 template <class DD>
 HWY_INLINE hn::Vec<DD> Lookup16(DD dd, const double* HWY_RESTRICT table,
                                 hn::Vec<hn::RebindToUnsigned<DD>> index) {
@@ -67,13 +67,13 @@ struct Pair {
   VD second;
 };
 
-/// Whether look-ups of several tables at one index should go through TableRows.
+/// True if look-ups of several tables at one index should go through TableRows.
 template <class DD>
 constexpr bool HasTableRows() {
   return hn::MaxLanes(DD()) == 2 || hn::MaxLanes(DD()) == 4;
 }
 
-/// The rows of a table that the low four bits of each lane's index name.
+/// The rows of a table at the low four bits of each lane's index.
 template <class DD, std::size_t Width>
 class TableRows {
  public:
@@ -108,7 +108,7 @@ class TableRows {
   HWY_ALIGN std::uint64_t index_[hn::MaxLanes(DD())];
 };
 
-/// The double function `f` of every lane, rounded to float.
+/// Evaluates `f` in double on every lane and rounds to float.
 template <class D, class V, class F>
 HWY_INLINE V InDouble(D d, V x, const F& f) {
   const hn::Half<D> dh;
@@ -154,7 +154,7 @@ HWY_INLINE Exponential<VD> ExponentialOf(DD dd, VD x) {
   return {hn::BitCast(dd, hn::Add(table, exponent)), hn::MulAdd(q, r2, r), shifted};
 }
 
-/// What is missing in e.scale, relative to it.
+/// The relative error of e.scale: 2^(k/16) = e.scale · (1 + this).
 template <class DD, class VD>
 HWY_INLINE VD ScaleError(DD dd, const Exponential<VD>& e) {
   return Lookup16(dd, kExpTableError, hn::BitCast(hn::RebindToUnsigned<DD>(), e.shifted));
@@ -175,13 +175,12 @@ struct Logarithm {
 template <class DD, class VD>
 HWY_INLINE Logarithm<VD> LogarithmOf(DD dd, VD x) {
   const hn::RebindToUnsigned<DD> du;
-  // The exponent's field is moved by 2048, so that it is positive: (x as an integer) + 2048 * 2^52 -
-  // kLogLowBits.
+  // The exponent field is raised by 2048, so that it is positive: (x as an integer) + 2048 * 2^52 - kLogLowBits.
   const auto offset = hn::Add(hn::BitCast(du, x), hn::Set(du, (std::uint64_t{1} << 63) - kLogLowBits));
   const auto fraction = hn::And(offset, hn::Set(du, 0x000FFFFFFFFFFFFFULL));
   const VD m = hn::BitCast(dd, hn::Add(fraction, hn::Set(du, kLogLowBits)));
   const auto index = hn::ShiftRight<48>(offset);
-  // An integer below 2^52 in the fraction of 2^52 is the double 2^52 more.
+  // An integer n below 2^52 in the fraction bits of the double 2^52 makes it 2^52 + n.
   const auto biased = hn::Or(hn::ShiftRight<52>(offset), hn::Set(du, 0x4330000000000000ULL));
   const VD exponent = hn::Sub(hn::BitCast(dd, biased), hn::Set(dd, 0x1p52 + 2048.0));
   const VD one = hn::Set(dd, 1.0);
@@ -281,8 +280,8 @@ HWY_INLINE VD SineOfModerate(DD dd, VD x, std::uint64_t quarters) {
   return hn::BitCast(dd, hn::Xor(hn::BitCast(du, value), sign));
 }
 
-/// The lanes of SineOfModerate's range from vectors, the others (rare: huge, infinite, NaN, exceptional) from
-/// the scalar function.
+/// Computes lanes in SineOfModerate's range as vectors, the others (rare: huge, infinite, NaN, exceptional) by the
+/// scalar function.
 template <class D, class V>
 HWY_INLINE V SineOrCosine(D d, V x, std::uint64_t quarters, float (*scalar)(float)) {
   const hn::RepartitionToWide<D> dd;

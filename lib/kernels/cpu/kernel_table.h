@@ -7,7 +7,7 @@
 
 namespace dgx::kernels::cpu {
 
-/// One call of a micro-kernel: `rows` × `strips` strips of C for one block of the contraction.
+/// One call of a micro-kernel: `rows` rows × `strips` strips of C, over one block of the depth.
 struct TileTask {
   std::int64_t depth = 0;         ///< at most 256
   const float* a = nullptr;       ///< element (i, k) of the panel is a[i * a_row_stride + k * a_step]
@@ -17,7 +17,7 @@ struct TileTask {
   std::int64_t b_strip_stride = 0;
   std::int64_t b_step = 0;
   const float* group = nullptr;  ///< tile of the group's sum so far, [rows][strips][16]; null: +0
-  bool accumulate = false;       ///< then add what is in `out`: the sum of the groups before
+  bool accumulate = false;       ///< then add `out`, which holds the sum of the groups before
   float* out = nullptr;  ///< element (i, s, lane) is out[i * out_row_stride + s * out_strip_stride + lane]
   std::int64_t out_row_stride = 0;
   std::int64_t out_strip_stride = 0;
@@ -35,11 +35,11 @@ struct Terms {
 struct KernelTable {
   int tile_rows;    ///< most rows of a tile
   int tile_strips;  ///< most strips of a tile
-  int one_strip_rows;  ///< most rows of a tile of window_runs of one strip; at most 32
+  int one_strip_rows;  ///< most rows of a one-strip tile of window_runs; at most 32
   /// Runs the micro-kernel for 1 … tile_rows rows and 1 … tile_strips strips.
   void (*tile)(const TileTask& task, int rows, int strips);
-  /// The positions of the task's block without those at its ends at which all of these rows of A, or all of these strips of B, are ±0. Of
-  /// rows that lie in memory as rows, fewer of the zeros may be left out.
+  /// The positions of the task's block without those at either end at which all of these rows of A, or all of these
+  /// strips of B, are ±0. For a row-major panel some of these zeros may be kept.
   Terms (*terms_of_panel)(const TileTask& task, int rows);
   Terms (*terms_of_strips)(const TileTask& task, int strips);
   bool (*all_finite)(const float* x, std::int64_t rows, std::int64_t columns, std::int64_t row_stride);
@@ -54,14 +54,15 @@ struct KernelTable {
   float (*block_sum)(const float* x, std::int64_t count);
   /// max; any NaN gives some NaN.
   float (*max)(const float* x, std::int64_t count);
-  /// Tiles of window products. `window_columns`: A is packed, `rows` of each k; strips of B lie side by side at
-  /// b + offsets[k]. `window_rows`: element (i, k) of A is a[i * a_row_stride + offsets[k]]; B is packed, 16 of each k.
+  /// Tiles of window products. `window_columns`: A is packed, `rows` numbers per k; strips of B are adjacent, at b
+  /// + offsets[k]. `window_rows`: element (i, k) of A is a[i * a_row_stride + offsets[k]]; B is packed, 16 numbers
+  /// per k.
   void (*window_columns)(const TileTask& task, const std::int32_t* offsets, int rows, int strips);
   void (*window_rows)(const TileTask& task, const std::int32_t* offsets, int rows, int strips);
   void (*window_runs)(const TileTask& task, const WindowRun* runs, std::size_t count, int rows, int strips);
-  /// Tiles of three strips and 1 … tap_rows rows, which lie side by side in A. What runs say of rows they say
-  /// here of strips: those that take no part are left out, or zeros.
-  int tap_rows;  ///< 0: there are none
+  /// Tiles of three strips and 1 … tap_rows rows, which are adjacent in A. Here the rows of a run (WindowRun) are
+  /// strips: those that take no part are left out, or zeros.
+  int tap_rows;  ///< 0: window_taps is null
   void (*window_taps)(const TileTask& task, const WindowRun* runs, std::size_t count, int rows);
 };
 
@@ -70,7 +71,7 @@ const KernelTable& avx2_kernels();
 const KernelTable& avx512_kernels();
 const KernelTable& neon_kernels();
 
-/// That of current_instruction_set().
+/// The table of current_instruction_set().
 const KernelTable& current_kernels();
 
 }  // namespace dgx::kernels::cpu

@@ -20,19 +20,19 @@ namespace {
 
 constexpr std::int64_t kBlock = kDotBlock;
 constexpr std::int64_t kGroup = kDotGroup;
-// A macro tile of C, at most kRowBlock × kColumnBlock, stays in the second-level cache while a group's blocks
-// pass by; a strip of B (16 or 32 KiB) stays in the first level while the panels of A pass by it. With one or
-// two blocks of depth the macro tile passes once, and wider ones save packing A again for the next columns.
+// A macro tile of C, at most kRowBlock × kColumnBlock, stays in the second-level cache through all blocks of a
+// group; a strip of B (16 or 32 KiB) stays in the first level through all panels of A. With one or two blocks of
+// depth the macro tile is hardly revisited, and wider ones save packing A again for the next columns.
 constexpr std::int64_t kRowBlock = 112;
 constexpr std::int64_t kColumnBlock = 768;
 constexpr std::int64_t kShallowDepth = 2 * kBlock;
 constexpr std::int64_t kShallowColumnBlock = 2 * kColumnBlock;
-constexpr std::int64_t kMostOfB = std::int64_t{1} << 20U;  // numbers of B's strips in scratch: 4 MiB a thread
+constexpr std::int64_t kMostOfB = std::int64_t{1} << 20U;  // floats of B's strips in scratch: 4 MiB per thread
 constexpr std::int64_t kSlack = 16;  // packing writes whole vectors
 
 }  // namespace
 
-// 64-byte aligned floats that only grow.
+// A page-aligned buffer of floats that only grows.
 class FloatBuffer {
  public:
   FloatBuffer() = default;
@@ -82,7 +82,7 @@ struct Range {
   [[nodiscard]] std::int64_t size() const { return end - begin; }
 };
 
-// Columns of a block: as few blocks as may be, nearly equal.
+// Columns per column block: as few blocks as possible, nearly equal.
 std::int64_t column_block(std::int64_t columns, std::int64_t depth) {
   const std::int64_t most = depth <= kShallowDepth ? kShallowColumnBlock : std::min(kColumnBlock, kMostOfB / std::min(depth, kGroup));
   const std::int64_t blocks = std::max<std::int64_t>(1, (columns + most - 1) / most);
@@ -98,20 +98,21 @@ struct Strips {
   const float* partial = nullptr;
 };
 
-// Packing is a tenth of the work where each number is used about a hundred times only. Then operands are read
-// where they are, unless their rows lie so far apart that they share few cache sets or need a page each.
-// A transposed A pays sooner: its panels lie in a line or two of each of many rows.
+// Packing is a tenth of the work if each number is used only about a hundred times. Operands are then read in
+// place, unless their rows are so far apart that they share few cache sets or need a page each. Packing pays sooner
+// for a transposed A, whose panels are spread over a cache line or two of each of many rows.
 constexpr std::int64_t kDirectUses = 384;
 constexpr std::int64_t kDirectTransposedUses = 128;
 bool worth_packing(std::int64_t uses, std::int64_t most_uses, std::int64_t stride) {
   return uses > most_uses || stride <= 0 || stride > 1024 || stride % 512 == 0;
 }
 
-// Asks for a part of a matrix some lines at a time, so that it arrives while something else is computed.
+// Prefetches a part of a matrix a few cache lines per call, while something else is computed.
 class Fetcher {
  public:
   Fetcher() = default;
-  // `runs` runs of `floats` neighbours, `stride` apart, within about `times` calls of fetch_some.
+  // Prefetches `runs` runs of `floats` contiguous floats, runs `stride` apart, within about `times` calls of
+  // fetch_some.
   Fetcher(const float* data, std::int64_t runs, std::int64_t stride, std::int64_t floats, std::int64_t times)
       : data_(data), runs_(runs), stride_(stride), floats_(floats) {
     lines_at_once_ = (runs * ((floats + kLine - 1) / kLine) + times - 1) / times;
@@ -133,7 +134,7 @@ class Fetcher {
   std::int64_t runs_ = 0, stride_ = 0, floats_ = 0, at_ = 0, lines_at_once_ = 0;
 };
 
-// C that exceeds this is seldom in the near caches when its tiles are written.
+// A C of this many elements or more is seldom in the near caches when its tiles are written.
 constexpr std::int64_t kFarOutput = 64 * 1024;
 
 // One call of matmul.
@@ -154,8 +155,8 @@ class Product {
                               a.row_stride == 1 ? a.column_stride : a.row_stride)),
         far_output_(shape.rows * shape.columns >= kFarOutput) {}
 
-  // `operand.strips(columns, group)` says where B's strips are, `operand.pack(columns, group, block)` fills
-  // in those of one block of depth, just before they are first used.
+  // `operand.strips(columns, group)` returns where B's strips are; `operand.pack(columns, group, block)` packs
+  // those of one block of depth, just before their first use.
   template <class OperandB>
   void run(const OperandB& operand) {
     const std::int64_t width = column_block(part_.column_end - part_.column_begin, shape_.depth);
@@ -202,7 +203,7 @@ class Product {
     if (columns_.size() > full * kStripWidth) run_strips(full, 1, columns_.size() - full * kStripWidth);
   }
 
-  // The block of A that will be packed after this one, fetched between this one's tiles.
+  // A fetcher of the block of A that will be packed after this one, to be called between this one's tiles.
   [[nodiscard]] Fetcher next_block_of_a() const {
     Range rows = {row_, row_ + rows_};
     Range depth = {block_.end, std::min(block_.end + kBlock, group_.end)};
@@ -220,7 +221,7 @@ class Product {
     return {from, rows.size(), a_.row_stride, depth.size(), tiles};
   }
 
-  // All panels of the row block against `strips` strips, the last of them `last_width` wide.
+  // Runs all panels of the row block against `strips` strips, the last of them `last_width` wide.
   void run_strips(std::int64_t strip, int strips, std::int64_t last_width) {
     const bool partial = last_width < kStripWidth;
     float* group = buffers_.groups.at_least(kRowBlock * strip_count(columns_.size()) * kStripWidth) +
@@ -268,8 +269,8 @@ class Product {
     task.depth = terms.end - terms.begin;
   }
 
-  // Of all that the epilogue will touch, each panel of the row block fetches a part: one matrix's strip or
-  // some rows of it.
+  // Prefetches what the epilogue will touch, shared among the panels of the row block: each fetches one matrix's
+  // strip or some rows of it.
   void fetch_ahead(TileTask& task, std::int64_t panel, std::int64_t strip, std::int64_t strips) const {
     const auto matrices =
         std::find(epilogue_.ahead.begin(), epilogue_.ahead.end(), nullptr) - epilogue_.ahead.begin();
@@ -288,7 +289,7 @@ class Product {
     task.ahead_step = std::min(row_bytes, (rows * row_bytes + block_.size() - 1) / block_.size());
   }
 
-  // The tile at the group's last block: to C, through a copy where C ends within the strip.
+  // Computes a tile's last block of a group into C, through a copy if C ends within the strip.
   void finish_tile(TileTask& task, std::int64_t row, std::int64_t strip, int height, int strips,
                    std::int64_t last_width) const {
     float* const to = c_.data + (part_.row_begin + row) * c_.row_stride +
@@ -306,7 +307,7 @@ class Product {
     task.accumulate = false;
   }
 
-  // Where the tile will be written, while it is computed.
+  // Prefetches the destination of the tile while it is computed.
   void fetch_output(const float* to, int height, int strips) const {
     for (int s = 0; s < strips; ++s) {
       for (int i = 0; i < height; ++i) __builtin_prefetch(to + s * c_.strip_stride + i * c_.row_stride, 1, 3);
@@ -353,13 +354,13 @@ class Product {
   Range block_;            // of depth
   Range block_panels_;     // the row block, in panels
   std::int64_t row_ = 0;   // the row block's first row, from part_.row_begin
-  std::int64_t rows_ = 0;  // and its rows
+  std::int64_t rows_ = 0;  // and its number of rows
   Strips strips_;
-  ZeroTerms zeros_;        // of the row block's panels and the strips at hand
+  ZeroTerms zeros_;        // of the row block's panels and the current strips
   Fetcher fetcher_;  // of A's next block
 };
 
-// B in memory: packed into scratch block by block, or, but for a last partial strip, read where it is.
+// B in memory: packed into scratch block by block, or read in place except for a last, partial strip.
 class MatrixB {
  public:
   MatrixB(Matrix b, std::int64_t uses, FloatBuffer& buffer)

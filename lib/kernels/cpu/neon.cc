@@ -2,7 +2,7 @@
 
 #if defined(__aarch64__)
 
-// Exactly one Highway target: its others either are built in their own file or, like SSE, do not fuse MulAdd and would
+// Exactly one Highway target: the others are built in files of their own or, like SSE, do not fuse MulAdd and would
 // give other bits. Attributes instead of compiler flags, so that no shared inline function is compiled for NEON.
 #define HWY_BASELINE_TARGETS HWY_NEON
 #define HWY_DISABLED_TARGETS (~(HWY_NEON))

@@ -1,6 +1,6 @@
-// Panels of A and strips of B as tiles read them, one term's numbers side by side. Where these lie side by
-// side already it is a copy of short rows of a known width; where terms do, squares are transposed in
-// registers; else it is element by element.
+// Packs panels of A and strips of B as tiles read them, one term's numbers side by side. If these are adjacent in
+// the matrix already, it copies short rows of a known width; if consecutive terms are adjacent, it transposes
+// squares in registers; otherwise it goes element by element.
 #include "packing.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ constexpr std::array<CopyRows, sizeof...(kIndices)> copies(std::integer_sequence
 }
 constexpr auto kCopies = copies(std::make_integer_sequence<int, kStripWidth>());
 
-// Full strips of a matrix with contiguous columns, eight rows at a time: reads stay in order and within few
+// Copies full strips of a matrix with contiguous columns, eight rows at a time: reads stay in order and within few
 // pages.
 void copy_strips(Matrix b, std::int64_t depth, std::int64_t strips, float* to, std::int64_t strip_stride) {
   constexpr std::int64_t kRows = 8;

@@ -4,7 +4,7 @@
 
 #include "kernel_table.h"
 
-// The same folds in plain C++, for processors without fused multiply-add and as the others' check.
+// The kernels in plain C++, for processors without fused multiply-add and as a check on the others.
 namespace dgx::kernels::cpu {
 namespace {
 
@@ -20,7 +20,7 @@ void store(const TileTask& task, int rows, const float (&sums)[kTileRows][16]) {
   }
 }
 
-// Element (i, k) of A and the strip of B at k come from functions: a panel, or a window grid.
+// `a(i, k)` returns an element of A and `b(k)` the strip of B at k, from a panel or from a window grid.
 template <class ElementA, class StripB>
 void tile_of(const TileTask& task, int rows, ElementA a, StripB b) {
   float sums[kTileRows][16] = {};
@@ -85,7 +85,7 @@ void pack_transposed(float* to, int width, const float* from, std::int64_t lane_
   }
 }
 
-// 16 columns at most.
+// column_dot_one for at most 16 columns.
 void column_strip(std::int64_t rows, std::int64_t columns, const float* x, std::int64_t stride, float* out) {
   float total[16] = {};
   for (std::int64_t first = 0; first < rows; first += 4096) {

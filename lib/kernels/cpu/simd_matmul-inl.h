@@ -20,7 +20,7 @@ inline constexpr int kTileStrips = 1;
 
 // The panel of A as the micro-kernel reads it: the kRows elements of one k, then the next k.
 template <int kRows>
-struct ColumnsOfPanel {  // a row apart by 1: packed, or A is transposed
+struct ColumnsOfPanel {  // rows are adjacent: packed, or A is transposed
   explicit ColumnsOfPanel(const TileTask& task) : at(task.a), step(task.a_step) {}
   HWY_INLINE float row(int i) const { return at[i]; }
   HWY_INLINE void next() { at += step; }
@@ -29,7 +29,7 @@ struct ColumnsOfPanel {  // a row apart by 1: packed, or A is transposed
 };
 
 template <int kRows>
-struct RowsOfPanel {  // a k apart by 1; a pointer for every third row, as many as there are registers for
+struct RowsOfPanel {  // k are adjacent; one pointer per three rows, as many as there are registers for
   explicit RowsOfPanel(const TileTask& task) : stride(task.a_row_stride) {
     for (int i = 0; i < kPointers; ++i) at[i] = task.a + 3 * i * stride;
   }
@@ -133,7 +133,7 @@ void tile_of(const TileTask& task, int rows, int strips) {
   }
 }
 
-// Vector whose 4-lane block j is the 4 floats at from + 4 j stride, j clamped to `last`.
+// A vector whose 4-lane block j holds the first 4 floats of row min(first + 4 j, last).
 HWY_INLINE V load_blocks(const float* from, std::int64_t stride, int first, int last) {
   const D d;
   const auto row = [=](int j) { return from + std::min(first + 4 * j, last) * stride; };
@@ -180,8 +180,8 @@ HWY_INLINE void load_transposed(const float* from, std::int64_t stride, int firs
     transpose_blocks(rows[0][q], rows[1][q], rows[2][q], rows[3][q], out + 4 * q);
 }
 
-// 4 kQuads k of the panel. Stores overlap the next k's place when width is no multiple of the lanes, so they
-// go in ascending order.
+// Packs 4 kQuads k of the panel. If width is not a multiple of the lanes, stores overlap the next k's place, so
+// they go in ascending order.
 template <int kVectors, int kQuads>
 HWY_INLINE void transpose_some(float* to, int width, const float* from, std::int64_t lane_stride) {
   V columns[kVectors][4 * kQuads];

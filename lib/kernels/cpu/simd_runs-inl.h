@@ -1,13 +1,14 @@
-// Included behind simd_matmul-inl.h: tiles that read both operands where they lie, run by run (WindowRun).
+// Included after simd_matmul-inl.h: tiles that read both operands in place, run by run (WindowRun).
 
-// Tiles of one strip: with AVX-512 a number's load is one multiplication, and the more rows share the strip's the better.
+// Most rows of a one-strip tile. With AVX-512 each number loaded from A serves one multiplication only, so the more
+// rows share the strip's load the better.
 #if HWY_TARGET == HWY_AVX3
 inline constexpr int kOneStripRows = 28;
 #else
 inline constexpr int kOneStripRows = kTileRows;
 #endif
 
-// Rows [kFirst, kEnd) of a run's terms; a pointer for every third or fifth row, as many as there are registers for.
+// Adds rows [kFirst, kEnd) of a run; one pointer per three or five rows, as many as there are registers for.
 template <int kRows, int kVectors, int kFirst, int kEnd>
 HWY_INLINE void add_run(const TileTask& task, const WindowRun& run, V (&sums)[kRows][kVectors]) {
   constexpr int kRowsOfPointer = kRows > kTileRows ? 5 : 3;
@@ -39,7 +40,7 @@ HWY_INLINE void add_run(const TileTask& task, const WindowRun& run, V (&sums)[kR
   }
 }
 
-// The same where rows before run.begin and from run.end on read a zero.
+// As add_run, but rows outside [run.begin, run.end) read a zero.
 template <int kRows, int kVectors>
 HWY_INLINE void add_some_rows(const TileTask& task, const WindowRun& run, V (&sums)[kRows][kVectors]) {
   static constexpr float kZero = 0;
@@ -107,9 +108,8 @@ void window_runs(const TileTask& task, const WindowRun* runs, std::size_t count,
   run_window_runs<kTileStrips>(task, runs, count, rows, std::make_integer_sequence<int, kTileRows>());
 }
 
-// Weight gradients of 16 planes: rows are columns of the other side, neighbours in memory, and strips the
-// planes at three taps, so that a number is read once for three multiplications. What a run says of rows it
-// says of strips.
+// Weight gradients of 16 planes: rows are adjacent columns of the other side and strips the planes at three taps,
+// so that each number read serves three multiplications. The rows of a run (WindowRun) are strips here.
 #if HWY_TARGET == HWY_AVX3
 inline constexpr int kTapRows = 8;
 #else
@@ -143,7 +143,7 @@ HWY_INLINE void add_taps(const TileTask& task, const WindowRun& run, V (&sums)[k
   }
 }
 
-// The same where strips before run.begin and from run.end on are zeros.
+// As add_taps, but strips outside [run.begin, run.end) are zeros.
 template <int kRows>
 HWY_INLINE void add_some_taps(const TileTask& task, const WindowRun& run, V (&sums)[kRows][kTaps]) {
   const D d;

@@ -1,5 +1,5 @@
-// Included behind simd_matmul-inl.h: the same tiles where one operand lies in a window grid (dgx/kernels/cpu/window.h), so
-// that its place for each k comes from a table.
+// Included after simd_matmul-inl.h: the same tiles with one operand in a window grid (dgx/kernels/cpu/window.h),
+// whose offset for each k comes from a table.
 
 // A packed ([k][row]), strips of B at b + offsets[k].
 template <int kRows, int kStrips>
@@ -29,7 +29,7 @@ void window_columns_tile(const TileTask& task, const std::int32_t* HWY_RESTRICT 
 template <int kRows, int kStrips>
 void window_rows_tile(const TileTask& task, const std::int32_t* HWY_RESTRICT offsets) {
   constexpr int kVectors = kStrips * kStripVectors;
-  constexpr int kPointers = (kRows + 2) / 3;  // for every third row, as many as there are registers for
+  constexpr int kPointers = (kRows + 2) / 3;  // one per three rows, as many as there are registers for
   const D d;
   V sums[kRows][kVectors];
   clear(sums);

@@ -1,7 +1,8 @@
-// Included once by each of avx2.cc, avx512.cc and neon.cc after simd_matmul-inl.h: what zero_terms.h asks of a tile's operands. All loops end
-// at the first number that decides, so that operands without zeros, which are most, cost nothing.
+// Included once by each of avx2.cc, avx512.cc and neon.cc after simd_matmul-inl.h: the searches for zeros and
+// non-finite numbers that zero_terms.h calls. Loops end at the first number that decides, so that operands without
+// zeros, the usual case, cost almost nothing.
 
-// Whether `count` numbers at each of `rows` places are ±0. `count` is 16, or there is one row of at most 16.
+// True if `count` numbers at each of `rows` places are ±0. `count` is 16, or there is one row of at most 16.
 HWY_INLINE bool all_zero(const float* x, int rows, std::int64_t stride, int count) {
   const hn::CappedTag<float, 8> d;
   const hn::RebindToUnsigned<decltype(d)> u;
@@ -16,7 +17,7 @@ HWY_INLINE bool all_zero(const float* x, int rows, std::int64_t stride, int coun
   return hn::AllTrue(u, hn::Eq(hn::Add(bits, bits), hn::Zero(u)));
 }
 
-// `is_zero(k)`: of positions [k, k + step).
+// `is_zero(k)`: positions [k, k + step) are all zero.
 template <class IsZero>
 HWY_INLINE Terms without_zeros_at_ends(std::int64_t depth, std::int64_t step, const IsZero& is_zero) {
   Terms terms{0, depth};

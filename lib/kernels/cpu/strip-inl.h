@@ -21,7 +21,7 @@ using F = hn::ScalableTag<float>;
 using V = hn::Vec<F>;
 using U = hn::RebindToUnsigned<F>;
 
-// The last, partial vector, so that memory is never touched beyond `count`.
+// Loads and stores the last, partial vector without touching memory beyond `count`.
 HWY_INLINE V load_some(F f, const float* from, std::int64_t count) {
 #if HWY_ARCH_X86
   return hn::MaskedLoad(hn::FirstN(f, static_cast<std::size_t>(count)), f, from);
@@ -125,13 +125,14 @@ DGX_STRIP1(CosF, kernels::HWY_NAMESPACE::Cos(f, x));
 #undef DGX_STRIP1
 #undef DGX_STRIP2
 
-// Twice the magnitude, less one: below kSubnormals for subnormal numbers alone, as ±0 becomes the largest number.
+// Twice the magnitude bits, less one: below kSubnormals for subnormal numbers alone, as ±0 wraps to the largest
+// number.
 HWY_INLINE hn::Vec<U> from_one(U u, hn::Vec<U> bits) { return hn::Sub(hn::ShiftLeft<1>(bits), hn::Set(u, 1)); }
 inline constexpr std::uint32_t kSubnormals = 0x00ffffffu;
 HWY_INLINE hn::Mask<U> is_subnormal(U u, hn::Vec<U> bits) { return hn::Lt(from_one(u, bits), hn::Set(u, kSubnormals)); }
 
-// fma where x or y is subnormal, which costs processors a hundred cycles and more. The momentum of a unit that no longer
-// fires stays subnormal for ever, so two cases are computed another way, with the same bits:
+// fma where x or y is subnormal, which costs processors a hundred cycles or more. The momentum of a unit that no
+// longer fires stays subnormal for ever, so two cases are computed another way, with the same bits:
 // - z is so much larger that the product cannot change it;
 // - z is 0: the product of k · 2^-149 and |y| ≤ 1 is k · |y|, rounded to an integer, times 2^-149.
 HWY_INLINE V fma_of_subnormals(F f, V a, V b, V z) {
@@ -157,7 +158,7 @@ HWY_INLINE V fma_of_subnormals(F f, V a, V b, V z) {
   const V y_abs = hn::BitCast(f, y_size);
   const V high = hn::Mul(k, y_abs);
   const V low = hn::MulSub(k, y_abs, high);  // exact: high + low = k |y|
-  // Below 2^23 every half integer is a float, so only where `high` is one does `low` decide.
+  // Below 2^23 every half integer is a float, so `low` decides only where `high` is a half integer.
   const V floor = hn::Floor(high);
   const auto half = hn::Eq(hn::Sub(high, floor), hn::Set(f, 0.5F));
   const V towards_low = hn::IfThenElse(hn::Gt(low, hn::Zero(f)), hn::Add(floor, hn::Set(f, 1.0F)), floor);
@@ -211,8 +212,8 @@ inline void check_finite(void* out, const void* a, const void*, const void*, std
   if (!hn::AllFalse(u, hn::Eq(largest, exponent))) *static_cast<std::uint32_t*>(out) = 1;
 }
 
-// Integers are 64 bits wide, masks 32: a vector of integers goes with half a vector of masks. What is left over at the end of a strip
-// is computed number by number.
+// Integers are 64 bits wide, masks 32: a vector of integers goes with half a vector of masks. The rest at the end
+// of a strip is computed number by number.
 using I = hn::ScalableTag<std::int64_t>;
 using HalfMask = hn::Rebind<std::int32_t, I>;
 

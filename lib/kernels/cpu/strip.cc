@@ -39,7 +39,7 @@ void link_chains(std::vector<StripInstruction>& program, const std::vector<Strip
   for (std::size_t n = 0; n < program.size(); ++n) {
     for (const std::int32_t r : program[n].in) last_use[static_cast<std::size_t>(r)] = n;
   }
-  std::size_t first = 0, maker = 0;  // of the chain; the last instruction with a result
+  std::size_t first = 0, maker = 0;  // first of the chain; last instruction with a result
   for (std::size_t n = 0; n < program.size(); ++n) {
     if (!is_chainable(program[n].op)) continue;
     for (int operand = 0; operand < 3; ++operand) {

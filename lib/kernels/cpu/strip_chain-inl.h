@@ -1,8 +1,8 @@
 // Included by strip-inl.h, inside its namespace.
 //
-// Chains: all instructions pass over one block of a strip after the other. Half of the registers are what the
-// instruction before made, so that choosing what to do is paid for by as many numbers as can be; the other
-// operands are read vector by vector.
+// Chains: one block of a strip goes through all instructions of the chain, then the next block. Half of the vector
+// registers hold the previous result, so that the cost of dispatch is spread over as many numbers as possible; the
+// other operands are read vector by vector.
 inline constexpr int kMostVectors = HWY_TARGET == HWY_AVX3 ? 16 : 8;
 inline constexpr std::int64_t kLanes = static_cast<std::int64_t>(hn::MaxLanes(F{}));
 
@@ -27,8 +27,8 @@ struct PartOfBlock {
   }
 };
 
-// from + at as one address: else the compiler adds `at` to each vector's displacement, and keeps the sums in
-// memory.
+// from + at as one address: otherwise the compiler adds `at` to the displacement of each vector, and keeps the sums
+// in memory.
 template <class T>
 HWY_INLINE T* address(T* from, std::int64_t at) {
   T* sum = from + at;
@@ -36,7 +36,7 @@ HWY_INLINE T* address(T* from, std::int64_t at) {
   return sum;
 }
 
-// Where an operand's vectors come from: what the instruction before made, one number, or memory.
+// Sources of an operand's vectors: the previous result, one number, or memory.
 struct FromMade {
   HWY_INLINE V operator()(V made, int) const { return made; }
 };
@@ -74,7 +74,7 @@ struct Operands {
   [[nodiscard]] HWY_INLINE FromNumber number(int n) const { return {hn::Set(F{}, *floats(n))}; }
   [[nodiscard]] HWY_INLINE FromMemory<Memory> memory(int n) const { return {address(floats(n), at), count}; }
 
-  /// Vectors first, first + 1, … of operand n.
+  /// Loads vectors first, first + 1, … of operand n.
   template <int kSome>
   HWY_INLINE void load(int n, const Block& made, int first, V (&out)[kSome]) const {
     if (is_made(n)) {
@@ -90,7 +90,7 @@ struct Operands {
       for (int v = 0; v < kSome; ++v) out[v] = Memory::load(from, first + v, count);
     }
   }
-  /// Integers number `part` · lanes and on.
+  /// One vector of integers of operand n, from element `part` · lanes of the block on.
   HWY_INLINE hn::Vec<I> integers(int n, int part) const {
     constexpr auto kLanesI = static_cast<std::int64_t>(hn::MaxLanes(I{}));
     const auto* const from = static_cast<const std::int64_t*>(registers[instruction.in[n]]);
@@ -148,7 +148,7 @@ HWY_INLINE void compare_block(const Operands& operands, typename Operands::Block
   }
 }
 
-// Of three operands a few vectors at a time: with what the instruction before made they must fit the
+// Operations with three operands take a few vectors at a time: these and the previous result must fit the
 // registers.
 inline constexpr int kFewVectors = 4;
 
@@ -165,10 +165,11 @@ HWY_INLINE void select_block(const Operands& operands, typename Operands::Block&
   }
 }
 
-// So many that what asks whether a number is subnormal is paid for.
+// Enough vectors to amortise the test for subnormal numbers.
 inline constexpr int kFmaVectors = 8;
 
-// Out of line, and with a result of its own: what has an address, or is indexed by a variable, is kept in no register.
+// Out of line, and on copies of its operands and result: an array whose address is taken, or that is indexed by a
+// variable, is not kept in registers.
 HWY_NOINLINE inline void fma_one_by_one(V (&xyz_out)[4][kFmaVectors]) {
   for (int v = 0; v < kFmaVectors; ++v)
     xyz_out[3][v] = FmaF{}(F{}, xyz_out[0][v], xyz_out[1][v], xyz_out[2][v]);
@@ -177,7 +178,7 @@ HWY_NOINLINE inline void fma_one_by_one(V (&xyz_out)[4][kFmaVectors]) {
 HWY_INLINE void make_fma(const V (&x)[kFmaVectors], const V (&y)[kFmaVectors], const V (&z)[kFmaVectors],
                          V (&out)[kFmaVectors]) {
   const U u;
-  auto least = hn::Set(u, 0xffffffffu);  // of what is_subnormal compares
+  auto least = hn::Set(u, 0xffffffffu);  // the least of the numbers that is_subnormal compares
 #pragma GCC unroll 8
   for (int v = 0; v < kFmaVectors; ++v) {
     least = hn::Min(least, hn::Min(from_one(u, hn::BitCast(u, x[v])), from_one(u, hn::BitCast(u, y[v]))));
@@ -265,8 +266,8 @@ HWY_INLINE void run_block(const Operands& operands, typename Operands::Block& ma
   if (operands.instruction.stores) operands.store(made);
 }
 
-// Out of line: where blocks follow each other in one loop, the compiler steps dozens of addresses from block
-// to block, in memory.
+// Out of line: with all blocks in one loop, the compiler would advance dozens of addresses in memory from block to
+// block.
 template <class Memory>
 HWY_NOINLINE void run_blocks(const StripInstruction* first, std::int64_t instructions, void* const* registers,
                              std::int64_t at, std::int64_t count) {

@@ -6,7 +6,7 @@
 #include "dgx/kernels/scalar.h"
 #include "strip_table.h"
 
-// Instructions in plain C++: integers, masks and conversions for every instruction set, and the scalar set itself.
+// Strip instructions in plain C++: the scalar set, and what the other sets have no vector form for.
 
 namespace dgx::kernels::cpu {
 namespace {
@@ -168,7 +168,7 @@ const void* repeat(T* to, const void* first, std::int64_t count) {
   return to;
 }
 
-/// One after the other, through memory.
+/// Runs a chain's instructions one after the other, through memory.
 void run_chain(const StripInstruction* first, std::int64_t instructions, void* const* registers, std::int64_t count) {
   float numbers[3][kStripLength];
   Integer integers[2][kStripLength];

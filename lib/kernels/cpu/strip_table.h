@@ -7,10 +7,10 @@
 
 namespace dgx::kernels::cpu {
 
-/// One instruction on `count` elements. Operands that the operation does not have are null.
+/// One instruction on `count` elements. Operands that the operation does not have are ignored.
 using StripFunction = void (*)(void* out, const void* a, const void* b, const void* c, std::int64_t count);
 
-/// Runs a chain of `instructions`.
+/// Runs a chain of `instructions` instructions from `first` on.
 using ChainFunction = void (*)(const StripInstruction* first, std::int64_t instructions, void* const* registers, std::int64_t count);
 
 struct StripTable {
@@ -21,8 +21,8 @@ struct StripTable {
   StripFunction operator[](StripOp op) const { return functions[static_cast<std::size_t>(op)]; }
 };
 
-/// The integer, mask and conversion instructions in plain C++: the same for every instruction set, and what a table of
-/// floating-point instructions starts from.
+/// All instructions in plain C++. The tables of other instruction sets start from it and replace what they have
+/// vector forms for.
 StripTable plain_strip_table();
 
 /// The whole table of an instruction set; only those that the build contains are defined.

@@ -1,8 +1,8 @@
-// Dots over all outputs of all images, block after block of 256 terms. A block's images lie in grids
-// (window_grid.cc), of which only as many are kept as a block can touch; its part of the other side is
-// packed into strips. Then every tile, planes or taps by strips, takes the whole block from the nearest
-// caches; sums of groups and of all groups so far lie tile after tile in scratch. Images with channels last
-// have their own scheme.
+// Dots over all outputs of all images, one block of 256 terms after the other. A block's images are copied into
+// grids (window_grid.cc), of which only as many are kept as a block can touch; its part of the other side is packed
+// into strips. Then every tile, planes or taps by strips, takes the whole block from the nearest caches. Scratch
+// holds the sums of the open group and of all finished groups, tile after tile. Channels-last images go to
+// channels_last_gradient.cc.
 #include <algorithm>
 
 #include "dgx/kernels/cpu/channels_last.h"
@@ -91,7 +91,7 @@ void WindowGradientRunner::run_grids(const float* operand, const float* other, f
   write(out);
 }
 
-/// The images that terms [begin, end) lie in, and where in their grids.
+/// Copies the images that terms [begin, end) lie in to their grids, and computes each term's offset there.
 void WindowGradientRunner::load(std::int64_t begin, std::int64_t end) {
   const std::int64_t outputs = gradient_.outputs();
   for (; next_image_ * outputs < end; ++next_image_) {
@@ -112,7 +112,8 @@ void WindowGradientRunner::load(std::int64_t begin, std::int64_t end) {
   }
 }
 
-/// The other side's strips of terms [begin, end). Terms of one row of outputs are one run, or of an image if its rows are.
+/// Packs the other side's strips of terms [begin, end). The terms of one row of outputs are one run, or those of a
+/// whole image if its rows are contiguous.
 void WindowGradientRunner::pack(std::int64_t begin, std::int64_t end) {
   const std::int64_t width = form_.columns.outputs;
   const std::int64_t outputs = gradient_.outputs();
@@ -129,7 +130,7 @@ void WindowGradientRunner::pack(std::int64_t begin, std::int64_t end) {
   }
 }
 
-/// visit(tile, at): every tile, and where its sums start. They are neighbours: [row][lane].
+/// Calls visit(tile, at) for every tile; its sums are contiguous from `at` on: [row][lane].
 template <class Visit>
 void WindowGradientRunner::for_each_tile(Visit visit) const {
   const std::int64_t planes = end_ - first_;

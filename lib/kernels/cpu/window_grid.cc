@@ -1,6 +1,6 @@
-// Where a window's taps lie. Along an axis places are sorted by their remainder modulo the outputs' step,
-// so that one tap's operands of neighbouring outputs are neighbours, at any stride, dilation or exact
-// division; what lies outside is filled.
+// The layout of a window's positions. Along an axis, places are sorted by their remainder modulo the outputs' step,
+// so that one tap's operands of neighbouring outputs are adjacent, at any stride, dilation or exact division;
+// positions outside hold the fill.
 #include <algorithm>
 #include <cstring>
 
@@ -52,7 +52,7 @@ WindowGrid::WindowGrid(const WindowAxis& rows, const WindowAxis& columns, std::v
     : rows_(rows), columns_(columns), planes_(std::move(planes)), fill_(fill) {
   phase_stride_ = rows_.length() * row_stride() + std::max<std::int64_t>(0, columns_.length() - row_stride());
   plane_stride_ = rows_.phases() * columns_.phases() * phase_stride_;
-  if (plane_stride_ % 64 == 0) plane_stride_ += 16;  // planes are read side by side: not all of one cache set
+  if (plane_stride_ % 64 == 0) plane_stride_ += 16;  // planes are read side by side and must not share a cache set
 }
 
 std::int64_t WindowGrid::tap(std::int64_t row_tap, std::int64_t column_tap) const {

@@ -1,8 +1,7 @@
-// A convolution without a matrix of its windows. The image is copied once into a grid (window_grid.cc) in
-// which the operands of neighbouring outputs are neighbours for every term, so that a product's tiles can
-// read it: pairs of strips of 16 outputs, for each of them all panels of packed weights, all terms in order
-// at offsets from a table. Outputs between the grid's rows are computed too, and dropped. Images with
-// channels last have their own scheme.
+// A convolution without a matrix of its windows (im2col). The image is copied once into a grid (window_grid.cc) in
+// which the operands of neighbouring outputs are adjacent for every term, so that tiles can read it. Loops: pairs
+// of strips of 16 outputs, panels of packed weights, then all terms in order, at offsets from a table. Outputs
+// between the grid's rows are computed too, and dropped. Channels-last images go to channels_last_product.cc.
 #include <algorithm>
 #include <cstring>
 
@@ -58,7 +57,7 @@ WindowProductRunner::WindowProductRunner(const WindowProduct& product, float* sc
 
 WindowProductRunner::~WindowProductRunner() = default;
 
-/// Panel after panel, each [term][row].
+/// Packs the weights panel after panel, each [term][row].
 void WindowProductRunner::set_weights(const float* weights) {
   if (channels_last_) return channels_last_->set_weights(weights);
   const WindowProductForm& form = product_.form();
@@ -78,7 +77,8 @@ void WindowProductRunner::set_image(const float* image) {
   product_.grid().copy(image, 0, product_.grid().planes(), image_);
 }
 
-/// A tile through all blocks of its terms. Sums of unfinished groups stay in a tile of their own; `to` holds the groups before.
+/// Computes a tile over all blocks of its terms. The sum of an unfinished group is kept in a local tile; `to` holds
+/// the sum of the groups before.
 void WindowProductRunner::tile(std::int64_t panel, std::int64_t strip, int strips, float* to, std::int64_t leading) const {
   const Panels panels(static_cast<std::int64_t>(product_.form().weight_rows.size()), kernels_.tile_rows);
   const auto depth = static_cast<std::int64_t>(product_.offsets().size());
@@ -120,13 +120,14 @@ void WindowProductRunner::run_strips(std::int64_t first, std::int64_t end, float
   write(first * kWidth, std::min(product_.columns(), end * kWidth), out);
 }
 
-/// Grid columns [first, end) of every row to their places; what lies between the rows of outputs is dropped.
+/// Copies grid columns [first, end) of every row to their places in `out`; columns between the rows of outputs are
+/// dropped.
 void WindowProductRunner::write(std::int64_t first, std::int64_t end, float* out) const {
   const WindowProductForm& form = product_.form();
   const std::int64_t leading = product_.strips() * kWidth;
   const std::int64_t stride = product_.grid().row_stride();
   const std::int64_t width = form.columns.outputs;
-  // Rows of outputs that follow each other without a gap on both sides are one.
+  // Rows of outputs that are contiguous on both sides are copied as one.
   const bool whole = form.out_column == 1 && (form.rows.outputs == 1 || (stride == width && form.out_row == width));
   for (std::size_t r = 0; r < form.out_rows.size(); ++r) {
     const float* const from = outputs_ + static_cast<std::int64_t>(r) * leading;

@@ -8,19 +8,20 @@
 
 namespace dgx::kernels::cpu {
 
-/// Which terms of a block a tile has to take. One with a factor ±0 adds nothing if the other is finite (dgx-numerics(7), "What an
-/// implementation is free to do"), and masks of attention, padding and ReLU make many at a time: of the probabilities of a causal
-/// softmax half are 0. Only those before the first and behind the last other one are left out, and only where all of a panel's rows or
-/// all of a tile's columns have them, so that looking for them costs operands without zeros nothing.
+/// Finds the terms of a block that a tile must take. A term with a factor ±0 adds nothing if the other factor is
+/// finite (dgx-numerics(7), "What an implementation is free to do"), and attention masks, padding and ReLU make
+/// many at a time: half of the probabilities of a causal softmax are 0. Only terms before the first and after the
+/// last nonzero one are left out, and only if they are zero in all of a panel's rows or all of a tile's columns, so
+/// that the search costs almost nothing on operands without zeros.
 class ZeroTerms {
  public:
   static constexpr std::size_t kMostPanels = 32;  // of a row block
 
-  /// Other panels, or other positions of them.
+  /// Call when the panels or strips, or their positions, change.
   void forget_panels() { panels_ = {}; }
   void forget_strips() { strips_ = {}; }
 
-  /// What `task`, a tile of panel `panel` with the whole block, needs of the block.
+  /// The positions of the block that `task`, a tile of panel `panel` with the whole block, must take.
   [[nodiscard]] Terms needed(const KernelTable& kernels, const TileTask& task, std::size_t panel, int rows, int strips) {
     Operand& a = panels_[panel];
     if (!a.terms) a.terms = kernels.terms_of_panel(task, rows);

@@ -10,26 +10,26 @@
 
 namespace dgx::kernels::cpu {
 
-/// Window products where the channels of a position are neighbours in memory: the fast form of the products
-/// of window.h.
+/// Window products on operands in channels-last layout (the channels of a position are adjacent in memory): the
+/// fast form of the products of window.h.
 ///
-/// Then a strip of outputs is one position's channels, a tile some neighbouring positions of a line, and a
-/// term's numbers of these positions lie at one distance in the operand itself. The tiles read it where it
-/// is: no grid, no copy, nothing computed between lines. What lies outside is left out: with a zero on one
-/// side and a finite number on the other a term only ever changes the sign of a zero sum, which the addition
-/// to its group's +0 takes away (dgx-numerics(7), "Folds"). If the other side is not finite, such terms are
-/// multiplied like any other. An exact division (the input gradient of a convolution with steps) goes phase
-/// by phase: the outputs that the same taps meet.
+/// A strip of outputs is then one position's channels, a tile some neighbouring positions of a line, and a term's
+/// numbers at these positions are evenly spaced in the operand itself. Tiles read it in place: no grid, no copy,
+/// nothing computed between lines. Terms outside are left out: with a zero on one side and a finite number on the
+/// other, a term can only change the sign of a zero sum, which the addition to its group's +0 removes
+/// (dgx-numerics(7), "Folds"). If the other side is not finite, such terms are multiplied like any other. An exact
+/// division (the input gradient of a strided convolution) is done phase by phase; a phase is the outputs that meet
+/// the same taps.
 
 struct KernelTable;
 
-/// How columns are walked: outputs first, first + step, … meet tap t at indices at[t].index, + move, … of the
-/// operand.
+/// One phase of the columns: outputs first, first + step, … meet tap t at indices taps[t].index, taps[t].index +
+/// move, … of the operand.
 struct ColumnPhase {
   struct Tap {
     bool meets = false;               ///< the division leaves no remainder
-    std::int64_t index = 0;           ///< of the phase's first output; may lie outside
-    std::int64_t begin = 0, end = 0;  ///< of the phase's outputs, those that it meets inside
+    std::int64_t index = 0;           ///< for the phase's first output; may lie outside
+    std::int64_t begin = 0, end = 0;  ///< range of the phase's outputs that it meets inside
   };
   std::int64_t first = 0, step = 1, count = 0, move = 1;
   std::vector<Tap> taps;
@@ -37,35 +37,35 @@ struct ColumnPhase {
 
 [[nodiscard]] std::vector<ColumnPhase> column_phases(const WindowAxis& axis);
 
-/// The index that output and tap meet at, or nothing: outside.
+/// The index at which `output` and `tap` meet, or nullopt if it is outside.
 [[nodiscard]] std::optional<std::int64_t> index_inside(const WindowAxis& axis, std::int64_t output,
                                                        std::int64_t tap);
 
-/// A WindowProductForm whose outputs lie so.
+/// A WindowProductForm with channels-last outputs.
 class ChannelsLastProduct {
  public:
   /// Null for other forms.
   [[nodiscard]] static std::shared_ptr<const ChannelsLastProduct> of(const WindowProductForm& form);
 
-  /// Terms of one pair of taps and neighbouring planes, within a block.
+  /// Consecutive terms of one pair of taps and neighbouring planes, within a block.
   struct Segment {
     std::int64_t row_tap = 0, column_tap = 0, plane = 0;
     std::int64_t term = 0, count = 0;
   };
   [[nodiscard]] std::int64_t depth() const { return depth_; }
   [[nodiscard]] std::int64_t lines() const { return rows_.outputs; }
-  /// Floats that a runner needs.
+  /// Floats of scratch that a runner needs.
   [[nodiscard]] std::int64_t scratch_size() const;
 
  private:
   friend class ChannelsLastProductRunner;
-  /// By row tap: how far behind the line's base it meets the operand, or nothing: outside.
+  /// Indexed by row tap: the offset from the line's base at which it meets the operand; nullopt if outside.
   struct LineKind {
     std::vector<std::optional<std::int64_t>> row_offsets;
     bool operator==(const LineKind&) const = default;
   };
   struct Line {
-    std::int64_t base = 0;  ///< where the first row tap that is inside meets the image
+    std::int64_t base = 0;  ///< offset in the image at which the first row tap inside meets it
     std::size_t kind = 0;
   };
   ChannelsLastProduct() = default;
@@ -75,30 +75,31 @@ class ChannelsLastProduct {
   WindowAxis rows_, columns_;
   std::int64_t depth_ = 0, plane_step_ = 1, first_plane_ = 0;
   std::vector<Segment> segments_;
-  std::vector<std::size_t> block_begin_;  // by block, and the end
+  std::vector<std::size_t> block_begin_;  // first segment of each block, then the end
   std::vector<ColumnPhase> phases_;
   std::vector<Line> lines_;
   std::vector<LineKind> kinds_;
-  std::vector<std::int64_t> weights_, weight_rows_;  // where each term's and each output channel's lie
+  std::vector<std::int64_t> weights_, weight_rows_;  // offsets per term and per output channel
   std::int64_t out_row_ = 0, out_column_ = 0;
 };
 
-/// The runs of all tiles are found once for given weights: they are the same for lines of one kind.
+/// Computes a ChannelsLastProduct on one thread. The runs of all tiles are found once for given weights: lines of
+/// one kind share them.
 class ChannelsLastProductRunner {
  public:
-  /// `scratch` holds product.scratch_size() floats on a cache line.
+  /// `scratch` holds product.scratch_size() floats, aligned to a cache line.
   ChannelsLastProductRunner(const ChannelsLastProduct& product, float* scratch);
 
   void set_weights(const float* weights);
-  /// `image` must outlive what is run of it.
+  /// `image` must outlive the runs on it.
   void set_image(const float* image) { image_ = image; }
-  /// Lines [first, end) of the image's outputs.
+  /// Computes lines [first, end) of the image's outputs.
   void run(std::int64_t first, std::int64_t end, float* out) const;
 
  private:
   struct Panel {
     const ColumnPhase* phase = nullptr;
-    std::int64_t first = 0;  ///< of the phase's outputs
+    std::int64_t first = 0;  ///< the first of its outputs, counted within the phase
     int height = 0;
   };
   struct TileRuns {
@@ -114,26 +115,26 @@ class ChannelsLastProductRunner {
   const KernelTable& kernels_;
   float* weights_;
   const float* image_ = nullptr;
-  bool all_terms_ = false;  // a weight is not finite
+  bool all_terms_ = false;  // a weight is not finite: no term may be left out
   std::vector<Panel> panels_;
   std::vector<WindowRun> runs_;
-  std::vector<TileRuns> tile_runs_;  // by kind of line, panel and block
+  std::vector<TileRuns> tile_runs_;  // indexed by line kind, panel and block
 };
 
-/// A WindowGradientForm whose both sides lie so.
+/// A WindowGradientForm with both sides channels last.
 class ChannelsLastGradient {
  public:
   [[nodiscard]] static std::shared_ptr<const ChannelsLastGradient> of(const WindowGradientForm& form);
-  /// Terms of an element.
+  /// Number of terms of an element.
   [[nodiscard]] std::int64_t depth() const;
   [[nodiscard]] std::int64_t scratch_size(std::int64_t planes, std::int64_t groups) const;
 
  private:
   friend class ChannelsLastGradientRunner;
   enum class Tiles : std::uint8_t {
-    kOfPlanes,       ///< of one tap: rows are planes, strips the other side's columns
-    kTapsAreRows,    ///< one plane at three taps, strips the other side's columns
-    kTapsAreStrips,  ///< rows are the other side's columns, strips the planes, which are one, at three taps
+    kOfPlanes,       ///< one tap; rows are planes, strips the other side's columns
+    kTapsAreRows,    ///< rows are one plane at three taps, strips the other side's columns
+    kTapsAreStrips,  ///< rows are the other side's columns, strips one strip of planes at three taps
   };
   [[nodiscard]] Tiles tiles_of(std::int64_t first, std::int64_t end, int tap_rows) const;
   [[nodiscard]] std::int64_t set_size(std::int64_t planes) const;
@@ -142,25 +143,25 @@ class ChannelsLastGradient {
   WindowGradientForm form_;
   ColumnPhase columns_;
   std::vector<std::optional<std::int64_t>>
-      row_offsets_;  // by row of outputs and row tap: in the image, or nothing: outside
+      row_offsets_;  // indexed by output row and row tap: offset in the image; nullopt: outside
   std::int64_t plane_step_ = 1;
 };
 
-/// Computes planes [first, end).
+/// Computes planes [first, end) of a ChannelsLastGradient on one thread.
 class ChannelsLastGradientRunner {
  public:
   ChannelsLastGradientRunner(const ChannelsLastGradient& gradient, std::int64_t first, std::int64_t end,
                              float* scratch);
   void run(const float* operand, const float* other, float* out);
-  /// Of groups [first, end) of terms the sum or, if they are asked for, the sum of each.
+  /// Sums groups [first, end) of terms: into one total or, if `each`, into one sum per group.
   void add_groups(std::int64_t first, std::int64_t end, bool each, const float* operand, const float* other);
-  /// Sums of add_groups(), one set of them after the other.
+  /// The sums made by add_groups(), one set after the other.
   [[nodiscard]] const float* sums() const { return sums_; }
-  /// Adds the sets of sums that follow, and writes the outputs.
+  /// Adds `rest`, the sums of the groups that follow, and writes the outputs.
   void finish(const std::vector<GroupSums>& rest, float* out);
 
  private:
-  /// Terms that follow each other along a line of outputs.
+  /// Consecutive terms along one line of outputs.
   struct Piece {
     std::int64_t image = 0, row = 0, begin = 0, end = 0;
   };
@@ -187,8 +188,8 @@ class ChannelsLastGradientRunner {
   std::int64_t first_, end_, depth_;
   ChannelsLastGradient::Tiles tiles_;
   float *groups_, *sums_;
-  float* totals_;                 // of sums_: what is added to
-  std::int64_t totals_from_ = 0;  // the first term in them
+  float* totals_;                 // the set of sums_ that is added to
+  std::int64_t totals_from_ = 0;  // the first term in totals_
   std::vector<Piece> pieces_;
   std::vector<WindowRun> runs_;
 };

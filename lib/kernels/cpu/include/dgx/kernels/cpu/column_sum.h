@@ -5,12 +5,11 @@
 
 namespace dgx::kernels::cpu {
 
-/// Folds without products over a row-major matrix (dgx-numerics(7), "Folds"), vectorised. Columns and rows
-/// are each defined alone, so that callers may split them among threads. Nothing is checked; `row_stride` is
-/// in floats.
+/// Folds without products over a row-major matrix (dgx-numerics(7), "Folds"), vectorised. Each column and each row
+/// is defined alone, so callers may split them among threads. Checks nothing; `row_stride` is in floats.
 
-/// out[c] = dot(rows) of one and column c: blocks of 256 rows added ascending from +0, groups of 16 blocks,
-/// groups ascending. The bias gradient, and what a product with a row of ones would give.
+/// out[c] = dot(rows) of ones and column c: blocks of 256 rows added ascending from +0, groups of 16 blocks, groups
+/// ascending. The bias gradient; a product with a row of ones gives the same.
 void column_dot_one(std::int64_t rows, std::int64_t columns, const float* x, std::int64_t row_stride,
                     float* out);
 
@@ -25,20 +24,20 @@ void row_max(std::int64_t rows, std::int64_t columns, const float* x, std::int64
 void row_argmax(std::int64_t rows, std::int64_t columns, const float* x, std::int64_t row_stride,
                 std::int64_t* out);
 
-/// sum(rows) of each column of a matrix whose numbers come in row-major order, any number of them at a time.
+/// sum(rows) of each column of a matrix that arrives in row-major order, any number of elements at a time.
 ///
-/// The 32 lanes of all columns are a row of 32 · columns numbers, so that lane after lane is position after position: taking numbers is
-/// adding them to their neighbours of 32 rows before, whatever the columns.
+/// The 32 lanes of all columns form one row of 32 · columns numbers, in the order in which elements arrive. So
+/// taking an element adds it to the number that the element 32 rows before it went to, whatever the column.
 class ColumnSums {
  public:
   /// `memory`: size(rows, columns) floats.
   ColumnSums(std::int64_t rows, std::int64_t columns, float* memory);
   [[nodiscard]] static std::int64_t size(std::int64_t rows, std::int64_t columns);
   void take(const float* numbers, std::int64_t count);
-  /// Takes numbers that the caller adds to what is at the place returned, one to each, before the next call.
-  /// Null if that is no one place: nothing is taken then.
+  /// Takes `count` numbers that the caller adds itself, one by one, to those at the returned address before the
+  /// next call. Null, with nothing taken, if they do not belong to one contiguous range.
   [[nodiscard]] float* place(std::int64_t count);
-  /// After all rows. The next number is the first of another matrix.
+  /// Call after all rows. The next number taken is the first of another matrix.
   void finish(float* out);
 
  private:
@@ -48,7 +47,7 @@ class ColumnSums {
 
   std::int64_t columns_;
   float* lanes_;
-  std::vector<std::int64_t> taken_;  // by level: numbers of the block; blocks' sums are what the next level takes
+  std::vector<std::int64_t> taken_;  // per level: numbers in the open block; full blocks' sums go to the next level
 };
 
 }  // namespace dgx::kernels::cpu

@@ -5,13 +5,13 @@
 
 namespace dgx::kernels::cpu {
 
-/// The strip interpreter: a fused expression as instructions over strips of at most kStripLength numbers that stay in
-/// the first-level cache. One instruction is one scalar operation on a whole strip, so the cost of interpreting is a
-/// call per strip. Each lane is what kernels/ref gives for its element, for every instruction set.
+/// The strip interpreter: a fused expression as instructions over strips of at most kStripLength numbers that stay
+/// in the first-level cache. One instruction is one scalar operation on a whole strip, so the cost of interpreting
+/// is a call per strip. Each lane has the bits that kernels/ref gives for its element, with every instruction set.
 inline constexpr std::int64_t kStripLength = 512;
 
-/// What a register holds per element. A mask (four bytes, all ones or all zeros) is the result of a comparison while
-/// nobody needs it as an integer.
+/// The type of the elements of a register. A mask (four bytes, all ones or all zeros) is the result of a comparison
+/// that nothing uses as an integer.
 enum class StripType : std::uint8_t { kFloat, kInteger, kMask };
 [[nodiscard]] constexpr std::int64_t bytes_of(StripType type) { return type == StripType::kInteger ? 8 : 4; }
 
@@ -36,26 +36,26 @@ struct StripInstruction {
   StripOp op = StripOp::kCopyF;
   std::int32_t out = 0;
   std::int32_t in[3] = {0, 0, 0};
-  std::int16_t chain = 0;    ///< this many instructions from here pass over the strip together (link_chains); 0: this one alone
-  std::uint8_t held = 0;     ///< bit n: in[n] is what the instruction before made, which a chain still has in registers
-  std::uint8_t uniform = 0;  ///< bit n: of in[n] only the first number is read, and stands for all; in chains only
-  bool stores = true;        ///< if not, nobody but the next instruction, in the same chain, reads `out`
+  std::int16_t chain = 0;    ///< in the first instruction of a chain, its length (link_chains); 0: not in a chain
+  std::uint8_t held = 0;     ///< bit n: in[n] is the previous result, still in processor registers; in chains only
+  std::uint8_t uniform = 0;  ///< bit n: the first number of in[n] stands for all, others are not read; in chains only
+  bool stores = true;        ///< false: only the next instruction, in the same chain, reads `out`
 };
 
-/// What link_chains needs to know of a register.
+/// The properties of a register that link_chains needs.
 struct StripUse {
-  bool stored = false;   ///< somebody else reads it
-  bool uniform = false;  ///< all its numbers are one
+  bool stored = false;   ///< it is read outside the program
+  bool uniform = false;  ///< all its elements are the same number
 };
 
-/// Marks chains: instructions that pass over a strip together, so that what one makes stays in processor registers for the next and
-/// is written only where it is stored or a later instruction reads it. No register may be written twice, nor may any be read before it
-/// is written.
+/// Marks chains: consecutive instructions that run together block by block, so that a result stays in processor
+/// registers for the next instruction and is written only if it is stored or a later instruction reads it. No
+/// register may be written twice, or read before it is written.
 void link_chains(std::vector<StripInstruction>& program, const std::vector<StripUse>& uses);
 
-/// Runs `program` on `count` (1 … kStripLength) elements. registers[r] is where register r lies: scratch of
+/// Runs `program` on `count` (1 … kStripLength) elements. registers[r] points to register r: scratch of
 /// kStripLength elements, or memory of exactly `count` elements for inputs and outputs. An output may be the same
-/// memory as an input of the same instruction or of one before. Uses the current instruction set (dispatch.h).
+/// memory as an input of the same or an earlier instruction. Uses the current instruction set (dispatch.h).
 void run_strip(const std::vector<StripInstruction>& program, void* const* registers, std::int64_t count);
 
 }  // namespace dgx::kernels::cpu

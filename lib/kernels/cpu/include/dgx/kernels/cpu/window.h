@@ -7,24 +7,26 @@
 
 namespace dgx::kernels::cpu {
 
-/// Products whose one operand is read through windows: convolutions and their gradients. Every element is a dot of
-/// dgx-numerics(7), "Folds", with all of its terms: positions outside give the fill, and are multiplied like any other number.
+/// Products with one operand read through sliding windows: convolutions and their gradients. Every element is a dot
+/// of dgx-numerics(7), "Folds", over all of its terms: positions outside the operand give the fill, which is
+/// multiplied like any other number.
 ///
-/// The operand's planes are copied, image by image, into a grid in which every position that some output and some tap
-/// meet at has a place of its own, and the places of neighbouring outputs are neighbours, whatever stride, dilation or
-/// exact division. Then no product needs an operand of its own for each tap (im2col): the tiles read the grid through a
-/// table of offsets, one for each term. Rows of outputs follow each other in the grid with the padding between them, which is
+/// The operand's planes are copied, image by image, into a grid. Every position at which some output meets some tap
+/// has its own place in the grid, and neighbouring outputs have adjacent places, whatever the stride, dilation or
+/// exact division. So the operand need not be repeated for each tap (im2col): tiles read the grid through a table
+/// of offsets, one per term. Rows of outputs follow each other in the grid with the padding between them, which is
 /// computed and dropped: 1/29 of the work at 28 outputs a row.
 
-///
-/// Where channels are neighbours in memory there is a faster form (channels_last.h), which the classes below then use.
+/// If the channels of a position are adjacent in memory there is a faster form (channels_last.h), which the classes
+/// below then use.
 class ChannelsLastProduct;
 class ChannelsLastProductRunner;
 class ChannelsLastGradient;
 class ChannelsLastGradientRunner;
 
-/// One dimension over which windows move. Output o and tap t meet at position o · step + t · tap_step + offset, which stands
-/// for index position / divisor of the operand if that divides and lies in [0, size), and is outside otherwise.
+/// One dimension along which windows move. Output o and tap t meet at position o · step + t · tap_step + offset,
+/// which is index position / divisor of the operand if the division is exact and the index lies in [0, size);
+/// otherwise it is outside.
 struct WindowAxis {
   std::int64_t outputs = 1;
   std::int64_t step = 1;  ///< at least 1
@@ -36,24 +38,27 @@ struct WindowAxis {
   std::int64_t stride = 0;  ///< floats between neighbouring indices of the operand
 };
 
-/// Where a WindowAxis's positions lie in a grid: positions of one phase (modulo the step) are neighbours.
+/// The layout of the positions of a WindowAxis in a grid: positions of one phase (remainder modulo the step) are
+/// adjacent.
 class GridAxis {
  public:
   explicit GridAxis(const WindowAxis& axis);
 
-  /// Positions of a phase that lie inside, an arithmetic progression: places first, first + place_step, … take the operand's
-  /// elements from, from + from_step, ….
+  /// The positions of a phase that lie inside, an arithmetic progression: places first, first + place_step, … take
+  /// the operand's elements at offsets from, from + from_step, … (in floats).
   struct Run {
     std::int64_t first = 0, place_step = 1, count = 0;
     std::int64_t from = 0, from_step = 0;
   };
-  [[nodiscard]] const std::vector<Run>& runs() const { return runs_; }  ///< by phase in use
+  [[nodiscard]] const std::vector<Run>& runs() const { return runs_; }  ///< one per phase that some tap has
   [[nodiscard]] std::int64_t phases() const { return static_cast<std::int64_t>(runs_.size()); }
-  [[nodiscard]] std::int64_t length() const { return length_; }  ///< places of a phase
+  [[nodiscard]] std::int64_t length() const { return length_; }  ///< places per phase
   [[nodiscard]] std::int64_t taps() const { return static_cast<std::int64_t>(phase_of_.size()); }
   [[nodiscard]] std::int64_t phase_of(std::int64_t tap) const { return phase_of_[static_cast<std::size_t>(tap)]; }
-  [[nodiscard]] std::int64_t place_of(std::int64_t tap) const { return place_of_[static_cast<std::size_t>(tap)]; }  ///< for output 0
-  /// The least distance of rows of places such that what one row has inside and another has outside never meet.
+  /// The place of a tap for output 0.
+  [[nodiscard]] std::int64_t place_of(std::int64_t tap) const { return place_of_[static_cast<std::size_t>(tap)]; }
+  /// The smallest distance between rows at which no place is inside for one row and outside for another: rows
+  /// overlap in outside places only.
   [[nodiscard]] std::int64_t row_stride() const { return row_stride_; }
 
  private:
@@ -65,19 +70,20 @@ class GridAxis {
 /// The grid of one image: [plane][row phase][column phase][row][column].
 class WindowGrid {
  public:
-  /// `planes`: where each plane starts in an image, in floats.
+  /// `planes`: each plane's offset in an image, in floats.
   WindowGrid(const WindowAxis& rows, const WindowAxis& columns, std::vector<std::int64_t> planes, float fill);
 
   [[nodiscard]] std::int64_t planes() const { return static_cast<std::int64_t>(planes_.size()); }
   [[nodiscard]] std::int64_t plane_stride() const { return plane_stride_; }
   [[nodiscard]] std::int64_t row_stride() const { return columns_.row_stride(); }
-  /// Floats of a grid of `planes` planes, with what the last strip reads beyond.
+  /// Floats of a grid of `planes` planes, including those that the last strip reads beyond its end.
   [[nodiscard]] std::int64_t size(std::int64_t planes) const { return planes * plane_stride_ + 64; }
-  /// Where the first output meets these taps in plane 0.
+  /// Offset in the grid at which the first output meets these taps in plane 0.
   [[nodiscard]] std::int64_t tap(std::int64_t row_tap, std::int64_t column_tap) const;
-  /// Whether neighbouring column taps are everywhere equally far apart.
+  /// True if neighbouring column taps are equally far apart in the grid.
   [[nodiscard]] bool has_even_columns() const;
-  /// Fills a grid of `planes` planes. copy() never writes places outside, so once is enough for many images.
+  /// Sets a grid of `planes` planes to the fill. copy() never writes outside places, so one call serves many
+  /// images.
   void clear(std::int64_t planes, float* grid) const;
   /// Copies planes [first, end) of the image at `image` into planes 0, 1, … of `grid`.
   void copy(const float* image, std::int64_t first, std::int64_t end, float* grid) const;
@@ -89,38 +95,39 @@ class WindowGrid {
   std::int64_t phase_stride_ = 0, plane_stride_ = 0;
 };
 
-/// What a WindowProduct computes: out[row, (oh, ow)] = dot over the terms of weight(row, term) · operand(plane, tap, tap) at
-/// output (oh, ow). A convolution's output, or its input's gradient, of one image.
+/// The product that a WindowProduct computes: out[row, (oh, ow)] = dot over the terms of weight(row, term) ·
+/// operand(plane, tap, tap) at output (oh, ow). One image of a convolution, or of the gradient of its input.
 struct WindowProductForm {
   struct Term {
     std::int64_t plane = 0, row_tap = 0, column_tap = 0;
-    std::int64_t weight = 0;  ///< what the term adds to a weight's place
+    std::int64_t weight = 0;  ///< the term's offset within a row's weights
   };
   WindowAxis rows, columns;
-  std::vector<std::int64_t> planes;        ///< where each starts in an image, in floats
+  std::vector<std::int64_t> planes;        ///< each plane's offset in an image, in floats
   float fill = 0;
   std::vector<Term> terms;                 ///< in the fold's order
   std::vector<std::int64_t> weight_rows;   ///< where each row's weights start
   std::vector<std::int64_t> out_rows;      ///< where each row's outputs start
-  std::int64_t out_row = 0, out_column = 1;  ///< between neighbouring outputs
+  std::int64_t out_row = 0, out_column = 1;  ///< floats between neighbouring outputs
 };
 
-/// Made once, used by any threads.
+/// A window product and the grid for its images. Immutable: threads may share it.
 class WindowProduct {
  public:
   explicit WindowProduct(WindowProductForm form);
   [[nodiscard]] const WindowProductForm& form() const { return form_; }
   [[nodiscard]] const WindowGrid& grid() const { return grid_; }
-  /// Null where channels are no neighbours.
+  /// Null if the faster form does not apply.
   [[nodiscard]] const ChannelsLastProduct* channels_last() const { return channels_last_.get(); }
-  /// Into how many parts an image's outputs can be cut.
+  /// The most parts that an image's outputs can be cut into.
   [[nodiscard]] std::int64_t most_parts() const;
-  /// By term: the place of its plane and taps for the first output.
+  /// Indexed by term: the grid offset of its plane and taps for the first output.
   [[nodiscard]] const std::vector<std::int32_t>& offsets() const { return offsets_; }
-  /// An image's outputs as the grid lays them: rows at the grid's stride, and their strips.
+  /// Number of columns of an image's outputs laid out like the grid, with rows at its stride, and of the strips
+  /// that hold them.
   [[nodiscard]] std::int64_t columns() const;
   [[nodiscard]] std::int64_t strips() const;
-  /// Floats that a runner needs.
+  /// Floats of scratch that a runner needs.
   [[nodiscard]] std::int64_t scratch_size() const;
 
  private:
@@ -130,17 +137,17 @@ class WindowProduct {
   std::vector<std::int32_t> offsets_;
 };
 
-/// A WindowProduct as one thread computes it: image after image, part after part.
+/// Computes a WindowProduct on one thread: image after image, part after part.
 class WindowProductRunner {
  public:
-  /// `product` must outlive it; `scratch` holds product.scratch_size() floats, best on a cache line.
+  /// `product` must outlive it; `scratch` holds product.scratch_size() floats, best aligned to a cache line.
   WindowProductRunner(const WindowProduct& product, float* scratch);
   ~WindowProductRunner();
 
   void set_weights(const float* weights);
-  /// `image` must outlive what is run of it.
+  /// `image` must outlive the runs on it.
   void set_image(const float* image);
-  /// Writes outputs: one of `parts` nearly equal parts of the image's.
+  /// Writes part `part` of the image's outputs, which are cut into `parts` nearly equal parts.
   void run(std::int64_t part, std::int64_t parts, float* out);
 
  private:
@@ -154,21 +161,21 @@ class WindowProductRunner {
   float *weights_, *image_, *outputs_;
 };
 
-/// What a WindowGradient computes: out[(plane, tap, tap), column] = dot over (image, oh, ow) of operand(…) · other(image, oh, ow,
-/// column). A convolution's weight gradient.
+/// The product that a WindowGradient computes: out[(plane, tap, tap), column] = dot over (image, oh, ow) of
+/// operand(…) · other(image, oh, ow, column). A convolution's weight gradient.
 struct WindowGradientForm {
   WindowAxis rows, columns;
   std::vector<std::int64_t> planes;
   float fill = 0;
   std::vector<std::int64_t> images;        ///< where each image of the operand starts
-  std::vector<std::int64_t> other_images;  ///< and of the other side
-  std::int64_t other_row = 0, other_column = 0;  ///< between neighbouring outputs
-  std::int64_t count = 0, other_step = 0;        ///< columns of the product, and what lies between them in the other side
+  std::vector<std::int64_t> other_images;  ///< where each image of the other side starts
+  std::int64_t other_row = 0, other_column = 0;  ///< floats between neighbouring outputs
+  std::int64_t count = 0, other_step = 0;        ///< columns of the product, and floats between them
   std::vector<std::int64_t> out_planes;
   std::int64_t out_row_tap = 0, out_column_tap = 0, out_step = 0;
 };
 
-/// Sums that a WindowGradientRunner made of groups of terms: so many sets of them, one after the other.
+/// Sums of groups of terms that a WindowGradientRunner made: `sets` sets, one after the other.
 struct GroupSums {
   const float* sums = nullptr;
   std::int64_t sets = 0;
@@ -179,17 +186,17 @@ class WindowGradient {
   explicit WindowGradient(WindowGradientForm form);
   [[nodiscard]] const WindowGradientForm& form() const { return form_; }
   [[nodiscard]] const WindowGrid& grid() const { return grid_; }
-  /// Null where channels are no neighbours.
+  /// Null if the faster form does not apply.
   [[nodiscard]] const ChannelsLastGradient* channels_last() const { return channels_last_.get(); }
-  /// Images of which a runner holds grids at once: those that a block of terms touches.
+  /// Image grids that a runner holds at once: as many images as a block of terms can touch.
   [[nodiscard]] std::int64_t slots() const;
-  [[nodiscard]] std::int64_t outputs() const { return form_.rows.outputs * form_.columns.outputs; }  ///< of an image
+  [[nodiscard]] std::int64_t outputs() const { return form_.rows.outputs * form_.columns.outputs; }  ///< per image
   [[nodiscard]] std::int64_t taps() const { return form_.rows.taps * form_.columns.taps; }
-  /// Floats that a runner of that many planes needs, which keeps the sums of so many groups.
+  /// Floats that a runner of `planes` planes needs, if it keeps the sums of `groups` groups.
   [[nodiscard]] std::int64_t scratch_size(std::int64_t planes, std::int64_t groups = 1) const;
-  /// Groups of terms (dgx-numerics(7), "dot") that runners can sum apart from each other; 0: not here.
+  /// Groups of terms (dgx-numerics(7), "dot") that runners can sum independently; 0: this form does not allow it.
   [[nodiscard]] std::int64_t groups() const;
-  /// Terms of groups [first, end).
+  /// Number of terms in groups [first, end).
   [[nodiscard]] std::int64_t terms_of(std::int64_t first, std::int64_t end) const;
 
  private:
@@ -198,8 +205,9 @@ class WindowGradient {
   std::shared_ptr<const ChannelsLastGradient> channels_last_;
 };
 
-/// Computes planes [first, end) of a WindowGradient, a thread's share. Or all planes' groups of terms are
-/// shared, so that every thread reads its own images alone, and one adds what the others have.
+/// Computes planes [first, end) of a WindowGradient, one thread's share. Alternatively all threads take all planes
+/// and share the groups of terms (add_groups), so that each reads only its own images; one of them then adds the
+/// others' sums (finish).
 class WindowGradientRunner {
  public:
   /// `scratch` holds gradient.scratch_size(end - first, groups) floats.
@@ -207,15 +215,15 @@ class WindowGradientRunner {
   ~WindowGradientRunner();
   void run(const float* operand, const float* other, float* out);
 
-  /// Groups [first, end): of the first thread their sum, of others the sum of each, since they are added in
-  /// order.
+  /// Sums groups [first, end): for the first thread (first = 0) into one total, for others into one sum per group,
+  /// since groups are added in order.
   [[nodiscard]] GroupSums add_groups(std::int64_t first, std::int64_t end, const float* operand,
                                      const float* other);
-  /// The first thread: adds the others' sums, and writes the outputs.
+  /// For the first thread: adds the others' sums and writes the outputs.
   void finish(const std::vector<GroupSums>& rest, float* out);
 
  private:
-  /// Rows of a tile are neighbouring planes or, where there are more of these, neighbouring column taps.
+  /// Rows of a tile are neighbouring planes or, if there are more of them, neighbouring column taps.
   struct Tile {
     std::int64_t plane = 0, row_tap = 0, column_tap = 0;  ///< of its first row
     int height = 0;
@@ -237,7 +245,7 @@ class WindowGradientRunner {
   std::int64_t depth_;
   std::int64_t slots_, slot_size_;
   bool along_taps_;
-  std::int64_t next_image_ = 0;  ///< those before were copied
+  std::int64_t next_image_ = 0;  ///< images before it have been copied
   std::array<std::int32_t, 256> offsets_{};
   const float *operand_ = nullptr, *other_ = nullptr;
   float *packed_, *groups_, *totals_, *grids_;

@@ -4,15 +4,14 @@
 
 namespace dgx::kernels::cpu {
 
-/// Neighbouring k of a tile that reads its operands where they lie (channels_last.h): from the tile's A on,
-/// element (i, t) is at a + i * a_row_stride + t * a_step; from its B on, lane l of a strip at b + t * b_step
-/// + l.
+/// Consecutive k of a tile that reads its operands in place (channels_last.h). Element (i, t) of A is at a + i *
+/// a_row_stride + t * a_step from the tile's A; lane l of a strip of B is at b + t * b_step + l from the tile's B.
 struct WindowRun {
   enum class Rows : std::uint8_t {
     kAll,
-    kButFirst,  ///< the other rows take no part
+    kButFirst,  ///< the first row takes no part
     kButLast,
-    kSome,  ///< rows [begin, end); for the others elements of A are 0
+    kSome,  ///< rows [begin, end); the others multiply zeros instead of A
   };
   std::int64_t a = 0, b = 0;
   std::int64_t count = 0;
