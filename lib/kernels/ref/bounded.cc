@@ -11,9 +11,9 @@ namespace dgx::kernels {
 namespace {
 
 constexpr double kUnit = 0x1p-24;              // half a unit in the last place of 1, binary32
-constexpr double kSubnormal = 0x1p-150;        // the same below the normal range
+constexpr double kSubnormal = 0x1p-150;        // the same for subnormal numbers
 constexpr double kFunctionUnits = 8;           // 4 units in the last place, in halves
-constexpr double kOwnRounding = 1 + 0x1p-40;   // of the binary64 computations here
+constexpr double kOwnRounding = 1 + 0x1p-40;   // covers the binary64 computations here
 constexpr double kUnknown = std::numeric_limits<double>::infinity();
 
 double rounding(double result, double units = 1) { return units * (kUnit * std::fabs(result) + kSubnormal); }
@@ -40,7 +40,7 @@ double log_error(double a, double ea) {
   return a > ea ? std::log1p(ea / (a - ea)) : kUnknown;
 }
 
-// How far a step function's result may move.
+// The range of a step function's result over [a − ea, a + ea].
 double stair_error(ScalarOp op, double a, double ea) {
   const auto of = [op](double x) {
     return op == ScalarOp::kFloor ? std::floor(x) : op == ScalarOp::kTrunc ? std::trunc(x) : std::nearbyint(x);
@@ -48,7 +48,7 @@ double stair_error(ScalarOp op, double a, double ea) {
   return of(a + ea) - of(a - ea);
 }
 
-// The bound of a float operation's result from its operands'.
+// The error bound of a float operation's result, from its operands and their bounds.
 double step_error(ScalarOp op, const std::array<double, 3>& x, const std::array<double, 3>& e, double result) {
   const auto product = [&] { return std::fabs(x[0]) * e[1] + std::fabs(x[1]) * e[0] + e[0] * e[1]; };
   switch (op) {
@@ -91,8 +91,8 @@ double step_error(ScalarOp op, const std::array<double, 3>& x, const std::array<
   }
 }
 
-// Numbers that know how wrong they may be. In a fold, `mass` is the magnitude of what was added so far and `terms` how much that was:
-// together they bound the error of any order.
+// Numbers with an error bound. In a fold, `mass` is the total magnitude of the terms added so far and `terms` their
+// number: together they bound the error of any order of addition.
 class BoundedNumbers {
  public:
   struct Value {
@@ -115,7 +115,7 @@ class BoundedNumbers {
   static Value accumulator(const Value& value) { return value; }
   static void end_list() {}
 
-  // Asked of conditions: a branch that rounding may have chosen makes everything unknown.
+  // Called for conditions: a branch that rounding may have chosen makes everything unknown.
   std::int64_t integer(const Value& value) {
     is_certain_ = is_certain_ && value.error == 0;
     return value.slot.integer;

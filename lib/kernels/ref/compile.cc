@@ -5,7 +5,7 @@
 namespace dgx::kernels {
 namespace {
 
-// Turns one primitive into its compiled form; holds what the parts need of each other.
+// Turns one primitive into its compiled form; holds what its parts share.
 class Compiler {
  public:
   Compiler(const Primitive& primitive, const TypeOf& type_of) : in_(primitive), type_of_(type_of) {}

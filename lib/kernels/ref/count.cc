@@ -12,7 +12,7 @@ constexpr std::int64_t kSumCombines = 31;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a / b + (a % b != 0); }
 
-// Adds `times` of `op` for every element; remembers that a count did not fit.
+// Counts operations, `times` of an operation per element; remembers if a count did not fit.
 class Tally {
  public:
   explicit Tally(std::int64_t elements) : elements_(elements) {}
@@ -54,8 +54,7 @@ void count_sum(Tally& tally, std::int64_t items) {
   }
 }
 
-// A max over integers adds no zero. What an argmax compares is not known without the types: it counts as
-// floats.
+// A max over integers adds no +0. The type of an argmax's terms is not known here: they count as floats.
 bool gives_integer(const Primitive& primitive) {
   return primitive.kind == Kind::kMax && primitive.dtype != DType::kF32;
 }

@@ -64,7 +64,7 @@ float round_to_float(std::uint64_t magnitude, int scale, ResultRounding rounding
   return std::ldexp(static_cast<float>(kept), unit);  // exact, or infinite
 }
 
-/// The result if a term is infinite or NaN.
+/// The result if a term is infinite or NaN, else nullopt.
 std::optional<float> special(std::span<const float> a, std::span<const float> b, float c) {
   bool plus = c == kInfinity, minus = c == -kInfinity, nan = std::isnan(c);
   for (std::size_t n = 0; n < a.size(); ++n) {

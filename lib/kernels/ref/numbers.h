@@ -12,7 +12,7 @@
 
 namespace dgx::kernels {
 
-/// A number with its type, as it is shown: NaN canonical.
+/// A number with its type, NaN canonical, as records show it.
 [[nodiscard]] inline Number number_of(NumberType type, Slot slot) {
   return type == NumberType::kFloat ? Number::of(canonical_nan(slot.real)) : Number::of(slot.integer);
 }
@@ -24,7 +24,8 @@ namespace dgx::kernels {
   return slot;
 }
 
-/// Numbers that know where they come from, and a record of what is done with them.
+/// The policy of ElementEvaluator (element.h) for traces: numbers with their origin, and a record of each operation
+/// on them.
 class TracedNumbers {
  public:
   using Value = OperandRecord;
@@ -55,7 +56,7 @@ class TracedNumbers {
   static Value partial(const Value& value, int lane) { return {Origin::kPartial, lane, 0, 0, value.number}; }
   static Value accumulator(const Value& value) { return {Origin::kAccumulator, 0, 0, 0, value.number}; }
 
-  // Steps may be evaluated out of order, when a select asks for one; they are shown in theirs.
+  // Steps may be evaluated out of order if a select needs one; end_list() shows them in order.
   Value step(Place place, int n, std::int64_t position, const CompiledStep& step,
              const std::array<Value, 3>& operands) {
     ScalarRecord record{0,  place, n, position, step.op, step.op == ScalarOp::kSelect ? 2 : step.arity,

@@ -59,7 +59,8 @@ std::int64_t DataOrder::sample_at(std::int64_t position) const {
   return walk_from(rounds(static_cast<std::uint64_t>(position % samples_), epoch), epoch);
 }
 
-// kPhiloxLanes positions side by side: one after the other, each would wait for its own 60 rounds of Philox.
+// Computes kPhiloxLanes positions side by side: one after the other, each would wait for its own 60 rounds of
+// Philox.
 void DataOrder::samples_at(std::int64_t position, std::int64_t* out) const {
   const std::uint64_t mask = (std::uint64_t{1} << half_bits_) - 1;
   std::array<std::uint64_t, kPhiloxLanes> left, right;

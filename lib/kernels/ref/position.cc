@@ -7,7 +7,7 @@
 namespace dgx::kernels {
 namespace {
 
-// `number` as the type says: its other member means nothing.
+// `number` with only the member that `type` names.
 Number typed(NumberType type, const Number& number) {
   return type == NumberType::kFloat ? Number::of(canonical_nan(number.real)) : Number::of(number.integer);
 }
@@ -22,8 +22,8 @@ Slot plain(std::int64_t integer) {
 
 using Plain = ElementEvaluator<CompiledPrimitive, PlainNumbers, const TensorSource>;
 
-// After each position from the one that the evaluator is at; the running result begins anew at every
-// `block`-th position but the first.
+// Sets `out` to the running results after each position from the one that the evaluator is at. If `block` is above
+// 0, the running result restarts where a block begins, except at `begin`.
 void follow(Plain& evaluator, NumberType type, std::int64_t begin, std::int64_t block, Plain::Running running,
             std::span<Running> out) {
   const Plain::Running start = block > 0 ? evaluator.start() : running;
@@ -36,7 +36,7 @@ void follow(Plain& evaluator, NumberType type, std::int64_t begin, std::int64_t 
   }
 }
 
-// The same for a sum, whose lanes all begin anew.
+// As follow for a sum: all lanes restart where a block begins.
 void follow_lanes(Plain& evaluator, NumberType type, std::int64_t begin, std::span<Running> out) {
   const Plain::Running start = evaluator.start();
   std::array<Plain::Running, kSumLanes> lanes;

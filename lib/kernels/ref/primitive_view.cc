@@ -8,10 +8,10 @@
 namespace dgx::kernels {
 namespace {
 
-// Appends to the block. Objects in it are known by their offset, because it moves while it grows.
+// A block while it is made. Objects in it are known by their offset, because it moves while it grows.
 class Block {
  public:
-  // `count` new objects, with their default values.
+  // Appends `count` new objects with their default values, and returns the offset of the first.
   template <class T>
   std::size_t append(std::size_t count) {
     static_assert(alignof(T) <= kBlockAlignment);
@@ -39,7 +39,7 @@ class Block {
     const std::size_t items = allot<T>(array, from.size());
     for (std::size_t n = 0; n < from.size(); ++n) at<T>(items, n) = from[n];
   }
-  // Where in the block a member of one of its objects is.
+  // The offset in the block of a member of one of its objects.
   [[nodiscard]] std::size_t offset_of(const void* member) const {
     return static_cast<std::size_t>(static_cast<const std::uint8_t*>(member) - bytes_.data());
   }

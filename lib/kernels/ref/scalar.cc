@@ -9,7 +9,7 @@
 namespace dgx::kernels {
 namespace {
 
-// What an operation asks of its operands and gives.
+// The operand types an operation takes and the type it gives.
 enum class Rule { kSame, kRealOnly, kComparison, kLogic, kSelect, kIntegerOnly, kToReal, kToInteger };
 
 Rule rule_of(ScalarOp op) {

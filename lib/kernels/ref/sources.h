@@ -9,7 +9,7 @@
 
 namespace dgx::kernels {
 
-/// Elements of values in memory, one pointer an access.
+/// A source of elements in memory: one pointer per access.
 class TensorSource {
  public:
   /// kMalformed unless every value accessed is there with the dtype and count compiled for.
@@ -24,7 +24,7 @@ class TensorSource {
   std::vector<BoundAccess> bound_;
 };
 
-/// Elements given by a ValueSource.
+/// A source of elements that asks a ValueSource.
 class LookupSource {
  public:
   LookupSource(const CompiledPrimitive& primitive, ValueSource& source)

@@ -45,7 +45,7 @@ std::string operand_text(const OperandRecord& operand) {
   return number;
 }
 
-// What two evaluations are compared by; 24 bytes an operation.
+// The digest of one operation by which two evaluations are compared: 24 bytes.
 struct Mark {
   std::uint64_t what, operands, result;
   bool operator==(const Mark&) const = default;

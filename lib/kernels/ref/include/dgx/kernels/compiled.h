@@ -19,17 +19,17 @@ struct ValueType {
   Shape shape;
 };
 
-/// Type of an earlier value; nullopt: there is no such value. The whole table, or the one line a referee has
-/// opened.
+/// Returns the type of an earlier value, or nullopt if there is no such value. It may know the whole table, or only
+/// the one line that a referee has opened.
 using TypeOf = std::function<std::optional<ValueType>(ValueIndex)>;
 
-/// The number without its type, which is static wherever one of these is.
+/// A number without its type, which is known statically wherever a Slot is used.
 union Slot {
   float real;
   std::int64_t integer;
 };
 
-/// Positions of index symbols: i0 … i7, then k0 … k7.
+/// Slots of the index symbols: i0 … i7, then k0 … k7.
 inline constexpr int kIndexSlots = 16;
 inline constexpr int kFirstFoldSlot = 8;
 /// At most this many steps in `do` or `when` (dgx-program(5), "Kinds").
@@ -73,7 +73,7 @@ struct CompiledOperand {
 struct CompiledStep {
   ScalarOp op = ScalarOp::kAdd;
   std::int32_t arity = 2;
-  NumberType operand_type = NumberType::kFloat;  ///< of the last operand: of all but a select's condition
+  NumberType operand_type = NumberType::kFloat;  ///< of all operands but a select's condition
   NumberType type = NumberType::kFloat;          ///< of the result
   std::array<CompiledOperand, 3> operands{};
 };
@@ -85,8 +85,8 @@ struct CompiledSteps {
   CompiledOperand result;  ///< the last step; access 0 if there are no steps
 };
 
-/// A primitive with its types resolved and its strides computed, so that an element costs little. Made once a
-/// program, immutable, shared by threads.
+/// A primitive with its types resolved and its strides computed, so that an element costs little. Made once per
+/// program; immutable, so threads may share it.
 ///
 /// compile() establishes everything memory safety needs (operand and access indices, ranks, counts, types);
 /// evaluation checks every coordinate that is not proved inside, so no primitive that compiles can read
@@ -106,10 +106,10 @@ struct CompiledPrimitive {
   CompiledOperand init;
 };
 
-/// Resolves types and strides. kMalformed naming the access, coordinate or step if the primitive does not fit
-/// its values or its kind:
+/// Resolves types and strides. kMalformed, naming the access, coordinate or step, if the primitive does not fit its
+/// values or its kind. The rules:
 /// - inputs cannot be compiled (they have no elements to compute);
-/// - iteration and shape have one count; maps have no fold; dot has no steps and at least two f32 accesses;
+/// - iteration and shape have the same count; maps have no fold; dot has no steps and at least two f32 accesses;
 /// - one coordinate per dimension of the value or of its view; views have the value's count; divisors are at
 ///   least 1;
 /// - `$j` names an integer access without `$` of its own; steps name earlier steps; indices exist;
@@ -119,7 +119,7 @@ struct CompiledPrimitive {
 ///   gives i64;
 /// - fills are of the accessed value's number type, of a u8 value 0 to 255: a fast copy stores them as they are.
 [[nodiscard]] Result<CompiledPrimitive> compile(const Primitive& primitive, const TypeOf& type_of);
-/// With the table of all values by number; a shorter table has no later values.
+/// With the table of all values, indexed by value; there are no values beyond its end.
 [[nodiscard]] Result<CompiledPrimitive> compile(const Primitive& primitive, std::span<const ValueType> table);
 
 }  // namespace dgx::kernels

@@ -15,7 +15,7 @@
 
 namespace dgx::kernels {
 
-/// The result of a sum's block from its lanes, which it uses up.
+/// Returns the result of a sum's block from its lanes, which it overwrites.
 template <class Policy>
 DGX_HOST_DEVICE typename Policy::Value combine(Policy& policy, NumberType type,
                                                std::array<typename Policy::Value, kSumLanes>& lanes,
@@ -34,18 +34,17 @@ DGX_HOST_DEVICE typename Policy::Value combine(Policy& policy, NumberType type,
   return lanes[0];
 }
 
-/// Levels of a sum of any number of positions below 2^63: each has one item for 2,048 of the level below.
+/// Levels enough for a sum of any number of positions below 2^63: each has one item per 2,048 of the level below.
 inline constexpr std::size_t kMostSumLevels = 6;
 
-/// The evaluator of one element (evaluate.h has the rules), over what a number is, for a CPU and a GPU: a
-/// device function may use it where Policy and Source are for the device too. It neither allocates nor
-/// recurses.
+/// Evaluates one element by the rules of evaluate.h; a parameter says what a number is. For CPU and GPU: device
+/// code may use it if Policy and Source are device code too. It neither allocates nor recurses.
 ///
-/// Primitive is CompiledPrimitive, or PrimitiveView, which has members of the same names (primitive_view.h).
-/// The evaluator keeps references to all three. Its size is 32 values a level of sums and a value a step; who
-/// has many of them, one a thread of a GPU, may ask for fewer: kSteps must be no less than the steps of `do`
-/// and of `when`, and where kind is kSum, 2,048 to the power of kLevels no less than fold_count. Levels that
-/// a fold does not reach are not touched.
+/// Primitive is CompiledPrimitive, or PrimitiveView, which has members of the same names (primitive_view.h). The
+/// evaluator keeps references to all three. It holds 32 values per level of sums and one value per step. A caller
+/// with many evaluators, such as one per GPU thread, may ask for less: kSteps must be at least the number of steps
+/// of `do` and of `when`, and if kind is kSum, 2,048 to the power of kLevels at least fold_count. Levels that a
+/// fold does not reach are not touched.
 ///
 /// Policy says what a number is and what happens at each scalar operation:
 ///   using Value;
@@ -53,17 +52,17 @@ inline constexpr std::size_t kMostSumLevels = 6;
 ///   Value fill(int access, const CompiledAccess&);
 ///   Value index(const CompiledOperand&, std::int64_t);                              iN, kN
 ///   Value literal(const CompiledOperand&);
-///   Value start(NumberType, Slot);                  what a fold's accumulator starts from
-///   std::int64_t integer(const Value&);             of an integer: conditions
+///   Value start(NumberType, Slot);                  initial value of a fold's accumulator
+///   std::int64_t integer(const Value&);             an integer's value, for conditions
 ///   Value step(Place, int step, std::int64_t position, const CompiledStep&, const std::array<Value, 3>&);
-///   Value fold(Place, int level, std::int64_t position, ScalarOp, NumberType, const Value& a, const Value&
-///   b, const Value& c); Value best(Place, std::int64_t position, NumberType, const Value& candidate, const
-///   Value& best, Value& where); Value partial(const Value&, int lane);          a finished part of a fold
-///   Value accumulator(const Value&);                what acc is from now on
+///   Value fold(Place, int level, std::int64_t position, ScalarOp, NumberType, const Value& a, const Value& b,
+///              const Value& c);
+///   Value best(Place, std::int64_t position, NumberType, const Value& candidate, const Value& best, Value& where);
+///   Value partial(const Value&, int lane);          a finished part of a fold
+///   Value accumulator(const Value&);                the new acc
 ///   void end_list();                                the steps of one list are done
-/// Source gives elements: Slot read(std::size_t access, std::int64_t element); it hears of every access that
-/// is evaluated, also of one that gives its fill: void located(ValueIndex). An element may be read more than
-/// once.
+/// Source gives elements: Slot read(std::size_t access, std::int64_t element). It is told of every access that is
+/// evaluated, even if that gives its fill: void located(ValueIndex). An element may be read more than once.
 template <class Primitive, class Policy, class Source, std::size_t kLevels = kMostSumLevels,
           std::size_t kSteps = kMaxSteps>
 class ElementEvaluator {
@@ -83,7 +82,7 @@ class ElementEvaluator {
   /// Moves to the next element.
   DGX_HOST_DEVICE void advance() { advance(primitive_.iteration, 0); }
 
-  /// The same for the fold's position.
+  /// Sets the fold indices to those of a position of the fold.
   DGX_HOST_DEVICE void seek_fold(std::int64_t position) {
     for (std::size_t d = primitive_.fold.size(); d-- > 0;) {
       index_[kFirstFoldSlot + d] = position % primitive_.fold[d];
@@ -97,14 +96,14 @@ class ElementEvaluator {
     Value value;
     Value where;
   };
-  /// What a fold starts from, before any position.
+  /// The running result before any position.
   DGX_HOST_DEVICE Running start() {
     Running out{zero(), policy_.start(NumberType::kInteger, integer(0))};
     if (primitive_.kind == Kind::kMax || primitive_.kind == Kind::kArgmax) out.value = least();
     if (primitive_.kind == Kind::kChain) out.value = initial();
     return out;
   }
-  /// What it is after the position that the fold's indices are at. A map has one position, its element.
+  /// Updates `running` by the position that the fold indices are at. A map has one position, its element.
   DGX_HOST_DEVICE void take(std::int64_t position, Running& running) {
     switch (primitive_.kind) {
       case Kind::kDot:
@@ -154,7 +153,7 @@ class ElementEvaluator {
     std::int64_t count;  // items so far
   };
 
-  // What may stand in a coordinate: an access that one names with $ has no $ of its own.
+  // The symbols allowed in a coordinate: an access that is named with $ has no $ of its own.
   enum class Symbols { kIndices, kAll };
 
   template <class Dimensions>
@@ -249,8 +248,8 @@ class ElementEvaluator {
     policy_.end_list();
     return results_[list.steps.size() - 1];
   }
-  // Step n, which waits for step `missing`: a branch taken. Steps name earlier ones only, so that no more
-  // wait than there are.
+  // Evaluates step n, which needs step `missing` first: the branch that a select takes. Steps name earlier ones
+  // only, so no more can wait than there are.
   DGX_HOST_NOINLINE DGX_DEVICE_NOINLINE DGX_HOST_DEVICE void settle(const StepsForm& list, std::size_t n,
                                                                     std::int32_t missing, Place place,
                                                                     std::int64_t position) {
@@ -285,7 +284,7 @@ class ElementEvaluator {
     done_ |= std::uint64_t{1} << n;
     return -1;
   }
-  // Gives an operand's value, or returns false if it is a step that is not evaluated.
+  // Gives an operand's value, or returns false if it is a step that is not evaluated yet.
   DGX_HOST_INLINE DGX_HOST_DEVICE bool fetch(const CompiledOperand& from, Value& out) {
     switch (from.kind) {
       case Operand::Kind::kAccess:
@@ -307,14 +306,14 @@ class ElementEvaluator {
         return true;
     }
   }
-  // The same of an operand that is no step.
+  // The value of an operand that is not a step.
   DGX_HOST_DEVICE Value operand(const CompiledOperand& from) {
     Value out{};
     fetch(from, out);
     return out;
   }
 
-  // Folds: what one position does, and the whole of them from it.
+  // Folds: the effect of one position, and with it the whole fold.
 
   DGX_HOST_INLINE DGX_HOST_DEVICE void take_product(std::int64_t p, Value& block) {
     const Value a = read(0);
@@ -375,8 +374,8 @@ class ElementEvaluator {
   [[nodiscard]] DGX_HOST_DEVICE bool is_full(std::size_t level) const {
     return levels_[level].count != 0 && levels_[level].count % kSumBlock == 0;
   }
-  // A full block moves up only when another item comes, so that a single block is the sum itself. Where its
-  // result finds a full block above, that one moves up before.
+  // A full block moves up only when another item comes, so that a single block is the sum itself. If the block
+  // above is full too, that one moves up first.
   DGX_HOST_DEVICE void make_room(std::size_t level) {
     if (!is_full(level)) return;
     std::size_t top = level;
@@ -442,7 +441,7 @@ class ElementEvaluator {
   std::array<Value, kSteps> results_;  // of the steps in done_
   std::uint64_t done_ = 0;
   Value accumulator_{};
-  std::array<Level, kLevels> levels_;  // the first open_levels_ mean something
+  std::array<Level, kLevels> levels_;  // only the first open_levels_ are valid
   std::size_t open_levels_ = 0;
 };
 

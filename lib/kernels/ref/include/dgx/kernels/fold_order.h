@@ -5,7 +5,7 @@
 
 namespace dgx::kernels {
 
-/// How folds are cut (dgx-numerics(7), "Folds").
+/// The sizes into which folds are cut (dgx-numerics(7), "Folds").
 inline constexpr std::int64_t kDotBlock = 256;   ///< positions of a block
 inline constexpr std::int64_t kDotGroup = 16;    ///< blocks of a group
 inline constexpr std::int64_t kSumBlock = 2048;  ///< items of a block, at every level

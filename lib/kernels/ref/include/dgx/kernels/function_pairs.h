@@ -9,32 +9,31 @@
 #include "dgx/kernels/function_formulas.h"
 #include "dgx/kernels/function_pair_tables.h"
 
-/// The elementary functions without binary64, for processors on which that is slow: a GPU for consumers does
-/// 64 operations of binary32 while it does one of binary64. function_formulas.h stays the definition: this
-/// way says what the value is or that it does not know. Compile it without contraction.
+/// The elementary functions without binary64, for processors on which that is slow: a consumer GPU does 64 binary32
+/// operations in the time of one in binary64. function_formulas.h stays the definition: this way either gives the
+/// value or says that it is not certain. Compile without contraction.
 
-// Method. A function is evaluated as a sum of two floats, a head and a tail, to some 40 bits, and so is a
-// bound of what is missing. If the sum rounds to one float whatever is missing, that float is the value;
-// else, for one argument in 2^14 or fewer, the definition is asked, and so where a value or argument is
-// subnormal or sin's argument large. That a value which is called certain is right is not argued but known:
-// all 2^32 arguments of each function were compared with the definition (tests/slow/functions.cc). A bound
-// has a part relative to the value, for the last roundings, and one relative to the first term of the series
-// that is a single float, which is the greater one near a zero of the function.
+// Method. A function is evaluated to some 40 bits, as a sum of two floats, a head and a tail, together with a bound
+// on its error. If the sum rounds to the same float anywhere within the bound, that float is the value. Otherwise,
+// for one argument in 2^14 or fewer, the definition is evaluated; also where a value or argument is subnormal, or
+// an argument of sin or cos large. That every value called certain is right is not argued but known: all 2^32
+// arguments of each function were compared with the definition (tests/slow/functions.cc). A bound has a part
+// relative to the value, for the last roundings, and a part relative to the first term of the series that is a
+// single float; near a zero of the function the latter is greater.
 //
-// Exact sums and products of floats follow T. J. Dekker, "A floating-point technique for extending the
-// available precision" (1971), the test before rounding A. Ziv, "Fast evaluation of elementary mathematical
-// functions with correctly rounded last bit" (1991). Ordinary arguments take one way, so threads of a warp do
-// not part.
+// Exact sums and products of floats follow T. J. Dekker, "A floating-point technique for extending the available
+// precision" (1971), the test before rounding A. Ziv, "Fast evaluation of elementary mathematical functions with
+// correctly rounded last bit" (1991). Ordinary arguments take one path, so threads of a warp do not diverge.
 
 namespace dgx::kernels::formula::pairs {
 
-/// A value, and whether it is certainly the function's: else only the definition knows.
+/// A value, and whether it is certain; if not, the definition must be evaluated.
 struct Rounded {
   float value;
   bool certain;
 };
 
-/// The real number is less than `error` from `sum`.
+/// The real value differs from `sum` by less than `error`.
 struct Estimate {
   FloatPair sum;
   float error;
@@ -75,11 +74,10 @@ struct Exponential {
   std::int32_t steps;
   FloatPair power;
   FloatPair less_one;
-  float cubic;  ///< of less_one, all beyond the square
+  float cubic;  ///< the part of less_one beyond the square
 };
 
-/// x = k ln(2)/32 + r with |r| <= ln(2)/64, for |x| <= 89. What k times the head of ln(2)/32 leaves of x is
-/// exact.
+/// x = k ln(2)/32 + r with |r| <= ln(2)/64, for |x| <= 89. x minus k times the head of ln(2)/32 is exact.
 DGX_HOST_DEVICE inline Exponential exponential(float x) {
   const float shifted = std::fma(x, kPairsThirtyTwoOverLn2, kShiftToInteger);
   const float k = shifted - kShiftToInteger;
@@ -93,7 +91,7 @@ DGX_HOST_DEVICE inline Exponential exponential(float x) {
   return {steps, kPairsExpTable[steps & 31], less_one, cubic};
 }
 
-/// x 2^floor(steps / 32), if x and that are normal; of the bits that shifting added to steps none is left.
+/// x 2^floor(steps / 32), if x and the result are normal. The bits of kShiftToInteger in `steps` are shifted out.
 DGX_HOST_DEVICE inline float scaled(float x, std::int32_t steps) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) +
                               (static_cast<std::uint32_t>(steps & ~31) << 18));
@@ -117,13 +115,13 @@ struct Scaled {
   float exponent;
   float unit;  ///< 2^-exponent, 0 where exponent is 127 or 128
   float m;
-  FloatLogarithm entry;  ///< of m
+  FloatLogarithm entry;  ///< the table entry of m
 };
 
 DGX_HOST_DEVICE inline Scaled scaled_to_one(float x) {
   const std::uint32_t offset = std::bit_cast<std::uint32_t>(x) - kPairsLogLowBits;
   const std::uint32_t fraction = offset & 0x7FFFFFU;
-  // The exponent plus 256 in the fraction of 2^23 is the float 2^23 + 256 more.
+  // exponent + 256 in the fraction bits of the float 2^23 makes it 2^23 + 256 + exponent.
   const std::uint32_t biased = (offset + 0x80000000U) >> 23;
   return {std::bit_cast<float>(0x4B000000U | biased) - (0x1p23F + 256.0F),
           std::bit_cast<float>(std::max(0, static_cast<std::int32_t>(0x3F800000U - (offset - fraction)))),
@@ -271,7 +269,7 @@ DGX_HOST_DEVICE inline Rounded erf(float x) {
   const float a = std::min(std::fabs(x), 3.9375F);
   Rounded out = rounded(error_function(a));
   out.value = std::copysign(out.value, x);
-  // What a product of tiny numbers loses is too small for a subnormal.
+  // The tail of a product of tiny numbers is too small for a subnormal, and so is lost.
   out.certain = out.certain && (a >= 0x1p-100F || a == 0.0F);
   return x != x ? Rounded{kNan, true} : out;
 }
@@ -280,7 +278,8 @@ DGX_HOST_DEVICE inline Rounded erf(float x) {
 
 namespace dgx::kernels::formula {
 
-/// The functions by pairs where Choice::by_pairs(), else and where that is uncertain by their definition.
+/// The functions by pairs if Choice::by_pairs(), with the definition where that is uncertain; otherwise by
+/// definition.
 template <class Choice>
 struct ChosenFunctions {
   DGX_HOST_DEVICE static float exp(float x) { return of<pairs::exp, exp_f32>(x); }
@@ -299,7 +298,7 @@ struct ChosenFunctions {
     const pairs::Rounded y = kPairs(x);
     return y.certain ? y.value : rarely<kDefinition>(x);
   }
-  /// Once for all places that call it, which are small without it.
+  /// One copy for all callers, which are small without it.
   template <float (*kDefinition)(float)>
   DGX_DEVICE_NOINLINE DGX_HOST_DEVICE static float rarely(float x) {
     return kDefinition(x);

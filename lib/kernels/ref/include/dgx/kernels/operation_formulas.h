@@ -8,12 +8,12 @@
 #include "dgx/kernels/function_formulas.h"
 #include "dgx/kernels/scalar_op.h"
 
-/// The scalar operations by name, on a CPU and on a GPU (dgx-numerics(7), "Scalar operations"). Like arithmetic.h without a
-/// container or a string.
+/// The scalar operations by name, on a CPU and on a GPU (dgx-numerics(7), "Scalar operations"). Like arithmetic.h
+/// without a container or a string.
 namespace dgx::kernels::formula {
 
-/// kernels::apply_real. Functions says how the elementary functions are computed: as they are defined, or as
-/// function_pairs.h says. The bits are the same.
+/// Implements kernels::apply_real. Functions says how the elementary functions are computed: by their definition,
+/// or by function_pairs.h. The bits are the same.
 template <class Functions = DefinedFunctions>
 DGX_HOST_DEVICE inline float apply_real(ScalarOp op, float a, float b, float c) {
   switch (op) {
@@ -64,7 +64,7 @@ DGX_HOST_DEVICE inline float apply_real(ScalarOp op, float a, float b, float c) 
   }
 }
 
-/// kernels::apply_integer.
+/// Implements kernels::apply_integer.
 DGX_HOST_DEVICE inline std::int64_t apply_integer(ScalarOp op, std::int64_t a, std::int64_t b) {
   switch (op) {
     case ScalarOp::kAdd:
@@ -96,8 +96,8 @@ DGX_HOST_DEVICE inline std::int64_t apply_integer(ScalarOp op, std::int64_t a, s
   }
 }
 
-/// Whether a candidate of max or argmax replaces the best so far: a NaN beats all but a NaN, else the
-/// greater.
+/// True if a candidate of max or argmax replaces the best so far: a NaN beats all but a NaN; otherwise the greater
+/// wins.
 DGX_HOST_DEVICE inline bool is_better(float candidate, float best) {
   const bool is_nan = candidate != candidate;
   const bool best_is_nan = best != best;

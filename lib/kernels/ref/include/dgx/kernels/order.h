@@ -7,7 +7,7 @@
 
 namespace dgx::kernels {
 
-/// Which samples a step trains on: a keyed permutation of the sample indices for every epoch, computed
+/// The samples that each step trains on: a keyed permutation of the sample indices for every epoch, computed
 /// without state (dgx-numerics(7), "Inputs derived from the task").
 ///
 /// Position p = step · batch + i takes sample σ(p mod n), σ the permutation of epoch ⌊p / n⌋. σ(x): let b be

@@ -10,8 +10,8 @@
 
 namespace dgx::kernels {
 
-/// Random numbers derived from the task (dgx-numerics(7), "Inputs derived from the task"): counter-based, so
-/// any of them is computed alone, without state; those defined here also on a GPU.
+/// Random numbers derived from the task (dgx-numerics(7), "Inputs derived from the task"): counter-based, so each
+/// is computed alone, without state. The functions defined in this header also run on a GPU.
 
 namespace philox_parts {
 
@@ -27,7 +27,7 @@ DGX_HOST_DEVICE inline std::uint32_t high(std::uint64_t value) {
   return static_cast<std::uint32_t>(value >> 32);
 }
 
-/// Exact: an integer below 2^24 and a power of two.
+/// Exact: an integer of at most 2^24, times a power of two.
 DGX_HOST_DEVICE inline float unit(std::uint32_t numerator) {
   return static_cast<float>(numerator) * 0x1p-24F;
 }
@@ -50,12 +50,12 @@ DGX_HOST_DEVICE inline float unit(std::uint32_t numerator) {
   return counter;
 }
 
-/// The same for several counters at once, word by word: words[i][lane].
+/// philox() for several counters at once, word by word: words[i][lane].
 inline constexpr std::size_t kPhiloxLanes = 8;
 using PhiloxWords = std::array<std::array<std::uint32_t, kPhiloxLanes>, 4>;
 [[nodiscard]] PhiloxWords philox_lanes(const PhiloxWords& counters, std::array<std::uint32_t, 2> key);
 
-/// What numbers are for. Written out because they are hashed into every result.
+/// The purpose of a stream. Values are written out because they enter every random number.
 enum class StreamKind : std::uint32_t {
   kInitialWeights = 1,
   kDataOrder = 2,
@@ -63,9 +63,9 @@ enum class StreamKind : std::uint32_t {
   kNoise = 4,
 };
 
-/// A sequence of random numbers that shares none with another stream of the task. `ordinal` is below 2^24:
-/// the rank of the entry's name among the sorted names for weights, of the input among the program's random
-/// inputs for dropout, else 0.
+/// A sequence of random numbers that shares none with another stream of the task. `ordinal` is below 2^24: for
+/// weights the rank of the entry's name among the sorted names, for dropout the rank of the input among the
+/// program's random inputs, else 0.
 struct Stream {
   StreamKind kind = StreamKind::kInitialWeights;
   std::uint32_t ordinal = 0;
@@ -104,7 +104,7 @@ struct Stream {
 /// once.
 void uniform_weights(std::uint64_t seed, std::uint32_t ordinal, float bound, Tensor& out);
 
-/// The same with normal(…) · deviation, rounded once.
+/// As uniform_weights, but with normal(…) · deviation, rounded once.
 void normal_weights(std::uint64_t seed, std::uint32_t ordinal, float deviation, Tensor& out);
 
 /// Fills `out` (f32: asserted) with the uniforms of one step: element e is uniform(seed, stream, step, e).

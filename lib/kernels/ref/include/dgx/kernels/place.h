@@ -5,7 +5,7 @@
 
 namespace dgx::kernels {
 
-/// What part of an element's evaluation a scalar operation belongs to.
+/// The part of an element's evaluation that a scalar operation belongs to.
 enum class Place : std::uint8_t {
   kStep,        ///< step `step` of `do`, at fold position `position`
   kWhen,        ///< step `step` of `when`, at fold position `position`

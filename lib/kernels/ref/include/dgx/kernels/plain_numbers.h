@@ -11,8 +11,7 @@
 
 namespace dgx::kernels {
 
-/// What ElementEvaluator (element.h) computes an element with, on a CPU and on a GPU: numbers that are only
-/// values.
+/// The policy of ElementEvaluator (element.h) for numbers that are only values, on a CPU and on a GPU.
 struct PlainNumbers {
   using Value = Slot;
 
@@ -58,7 +57,8 @@ struct PlainNumbers {
   DGX_HOST_DEVICE static void end_list() {}
 };
 
-/// Where the elements of one access lie: row-major numbers of `dtype`, in memory of the side that reads them.
+/// The elements of one access: row-major numbers of `dtype`, in memory of the side, host or device, that reads
+/// them.
 struct BoundAccess {
   DType dtype = DType::kF32;
   const void* data = nullptr;
@@ -81,8 +81,8 @@ DGX_HOST_DEVICE inline Slot read_element(const BoundAccess& bound, std::int64_t 
   return slot;
 }
 
-/// Elements of values in memory, one BoundAccess an access of the primitive, in order; kept by pointer. Who
-/// makes it has checked that the values have the dtypes and counts compiled for: then nothing outside them is
+/// A source of elements in memory: one BoundAccess per access of the primitive, in order. Keeps the pointer. The
+/// caller must have checked that the values have the dtypes and counts compiled for; then nothing outside them is
 /// read.
 class BoundSource {
  public:

@@ -13,8 +13,8 @@
 
 namespace dgx::kernels {
 
-/// What one line of a step program says (dgx-program(5)). Plain data: text form, checks and costs live in
-/// dgx/program, the meaning of one element in evaluate.h, fast forms in kernels/cpu.
+/// One line of a step program (dgx-program(5)), as plain data: text form, checks and costs are in dgx/program, the
+/// meaning of one element in evaluate.h, fast forms in kernels/cpu.
 ///
 /// Every element of every value is defined alone, from elements of earlier values. That is what lets an executor fuse,
 /// reorder and drop whole values without changing a bit, and lets a referee recompute one element from a few leaves.
@@ -67,8 +67,8 @@ struct Term {
   bool operator==(const Term&) const = default;
 };
 
-/// One coordinate of an access: (Σ terms + constant), then divided. kExact misses (the access gives its fill) unless
-/// the divisor divides; kFloor rounds towards minus infinity.
+/// One coordinate of an access: (Σ terms + constant), then divided. kExact misses (the access gives its fill)
+/// unless the division is exact; kFloor rounds towards minus infinity.
 struct Coordinate {
   enum class Division : std::uint8_t { kNone, kExact, kFloor };
   std::vector<Term> terms;
@@ -94,7 +94,7 @@ struct Access {
 enum class Kind : std::uint8_t { kInput, kMap, kDot, kSum, kMax, kArgmax, kChain };
 [[nodiscard]] std::string_view name_of(Kind kind);
 
-/// Where an input comes from (dgx-program(5), "Inputs").
+/// The source of an input (dgx-program(5), "Inputs").
 struct Source {
   enum class Kind : std::uint8_t {
     kState,     ///< `state NAME`: the entry NAME of the state the step starts from

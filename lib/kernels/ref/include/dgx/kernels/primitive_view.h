@@ -12,13 +12,13 @@ namespace dgx::kernels {
 /// A compiled primitive as plain data in one block of bytes, for a GPU or for many threads: the members of
 /// CompiledPrimitive under the same names, so that ElementEvaluator (element.h) takes either.
 ///
-/// A block may be copied as bytes to any address aligned to kBlockAlignment, on either side, and is then read
-/// where it is (view_of): arrays are found from their own address. The structs below must not be copied out
-/// of their block.
+/// A block may be copied as bytes to any address aligned to kBlockAlignment, on host or device, and is then read in
+/// place (view_of): arrays are found from their own address. The structs below must not be copied out of their
+/// block.
 
 inline constexpr std::size_t kBlockAlignment = 8;
 
-/// An array of the block.
+/// An array in the block, found from its own address.
 template <class T>
 class BlockArray {
  public:
@@ -86,10 +86,10 @@ struct PrimitiveView {
   CompiledOperand init;
 };
 
-/// The block of a primitive. Some 100 bytes an access and 90 a step.
+/// Returns the block of a primitive: some 100 bytes per access and 90 per step.
 [[nodiscard]] std::vector<std::uint8_t> flatten(const CompiledPrimitive& primitive);
 
-/// What flatten() made, at an address aligned to kBlockAlignment.
+/// The primitive in a block that flatten() made. `block` must be aligned to kBlockAlignment.
 [[nodiscard]] DGX_HOST_DEVICE inline const PrimitiveView& view_of(const void* block) {
   return *static_cast<const PrimitiveView*>(block);
 }

@@ -15,10 +15,10 @@
 
 namespace dgx::kernels {
 
-/// The scalar operations of dgx-numerics(7), one by one. Each is a total function of its operands' values: no
-/// trap, no flag, no dependence on a NaN's payload. They assume round to nearest and subnormals kept
-/// (dgx/kernels ground rules) and are compiled without contraction. What is marked DGX_HOST_DEVICE is for a
-/// GPU too; so are apply_real and apply_integer, which operation_formulas.h defines.
+/// The scalar operations of dgx-numerics(7), one by one. Each is a total function of its operands' values: no trap,
+/// no flag, no dependence on a NaN's payload. They assume the rounding and subnormals of dgx-numerics(7), "Ground
+/// rules", and are compiled without contraction. Functions marked DGX_HOST_DEVICE also run on a GPU; so do
+/// apply_real and apply_integer as operation_formulas.h defines them.
 
 /// Replaces every NaN of an f32 tensor by 0x7FC00000; other types are left alone.
 void canonicalise(Tensor& tensor);
@@ -43,13 +43,13 @@ struct Number {
 /// "0x3f800000 (1)" for a float: its bits, then its shortest decimal; decimal digits for an integer.
 [[nodiscard]] std::string to_string(const Number& number);
 
-/// The type numbers of `dtype` have inside steps: float for f32, integer for i64 and u8.
+/// The type that numbers of `dtype` have inside steps: float for f32, integer for i64 and u8.
 [[nodiscard]] DGX_HOST_DEVICE constexpr NumberType number_type(DType dtype) {
   return dtype == DType::kF32 ? NumberType::kFloat : NumberType::kInteger;
 }
 
-/// The type `op` gives for operands of these types, arity_of(op) of them; kMalformed with both named if it
-/// takes none such. The rules:
+/// The type that `op` gives for arity_of(op) operands of these types; kMalformed, naming both, if it does not take
+/// them. The rules:
 /// - add sub mul neg abs max min: operands of one type, which is the result's;
 /// - div fma sqrt floor trunc rint exp expm1 log log1p sin cos tanh erf: floats, giving a float;
 /// - eq ne lt le gt ge: operands of one type, giving an integer, 0 or 1;
@@ -68,7 +68,7 @@ struct Number {
 /// Operations from integers to an integer: add sub mul neg abs max min and or not idiv imod.
 [[nodiscard]] std::int64_t apply_integer(ScalarOp op, std::int64_t a, std::int64_t b);
 
-/// Any operation on typed operands (select: the chosen of the two). The types must satisfy result_type.
+/// Any operation on typed operands (a select gives the chosen one). The types must satisfy result_type.
 [[nodiscard]] Number apply_scalar(ScalarOp op, std::span<const Number> operands);
 
 }  // namespace dgx::kernels

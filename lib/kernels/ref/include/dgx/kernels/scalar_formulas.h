@@ -11,8 +11,8 @@
 /// The scalar operations by name, on a CPU and on a GPU (dgx-numerics(7), "Scalar operations").
 namespace dgx::kernels::formula {
 
-/// The scalar operation of a step on numbers without types. Of a select, operands 0 and 1 are the condition
-/// and the branch taken. Functions as in apply_real.
+/// A step's scalar operation on numbers without types. For a select, operands 0 and 1 are the condition and the
+/// branch taken. Functions as in apply_real.
 template <class Functions = DefinedFunctions>
 DGX_HOST_DEVICE inline Slot apply_step(const CompiledStep& step, const std::array<Slot, 3>& operands) {
   const Slot a = operands[0];
@@ -51,7 +51,7 @@ DGX_HOST_DEVICE inline Slot apply_step(const CompiledStep& step, const std::arra
   return result;
 }
 
-/// The same of numbers without types.
+/// is_better for numbers without types.
 DGX_HOST_DEVICE inline bool is_better(NumberType type, Slot candidate, Slot best) {
   return type == NumberType::kInteger ? is_better(candidate.integer, best.integer)
                                       : is_better(candidate.real, best.real);

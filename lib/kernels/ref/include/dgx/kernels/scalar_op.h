@@ -14,8 +14,8 @@ enum class ScalarOp : std::uint8_t {
 };
 inline constexpr int kScalarOpCount = static_cast<int>(ScalarOp::kU8) + 1;
 
-/// A number inside steps is a binary32 or a 64-bit integer; u8 values are read as integers. Which one a step gives is
-/// static: see result types in evaluate.h.
+/// A number inside steps is a binary32 or a 64-bit integer; u8 values are read as integers. Which of the two a step
+/// gives is known statically: see result_type in scalar.h.
 enum class NumberType : std::uint8_t { kFloat, kInteger };
 
 }  // namespace dgx::kernels

@@ -10,7 +10,7 @@
 
 namespace dgx::kernels {
 
-/// How the learning rate changes with the step. Written out because names of it are in tasks.
+/// The rule by which the learning rate changes with the step. Tasks contain its name.
 enum class ScheduleKind : std::uint8_t { kConstant, kStep, kCosine, kLinear };
 
 /// "constant", "step", "cosine", "linear".
@@ -52,8 +52,8 @@ struct ScheduleParameters {
 /// rate.
 [[nodiscard]] Status check_schedule(const ScheduleParameters& parameters);
 
-/// The `schedule` input of step `step` (from 0): one binary32 a name. With rate = learning_rate_at(step) and
-/// t = step + 1, in binary64, each operation rounded once, the last result rounded once to binary32:
+/// The `schedule` input of step `step` (from 0): one binary32 per name. With rate = learning_rate_at(step) and t =
+/// step + 1, in binary64, each operation rounded once, the last result rounded once to binary32:
 /// - "lr":             rate
 /// - "-lr":            −rate
 /// - "lr/(1-b1^t)":    p = power(beta1, t);  d = 1 − p;  rate / d
