@@ -1,7 +1,7 @@
 #pragma once
 
-// Copies from global to shared memory that nobody waits for until wait_for_copies(): they pass no registers. Where a device is too old for them, and on
-// the emulated one, they are done at once.
+// Asynchronous copies from global to shared memory, which bypass registers; wait_for_copies() waits for them. On
+// devices too old for them, and on the emulated one, they are done at once.
 
 #include "words.h"
 
@@ -9,13 +9,13 @@
 
 namespace dgx::kernels::cuda {
 
-/// Neighbouring numbers that are moved at once; aligned to their size.
+/// Adjacent numbers that are moved at once; aligned to their size.
 template <int kCount>
 struct alignas(kCount * 4) Numbers {
   float at[kCount];
 };
 
-/// Keeps the compiler from working a number out anew, round after round, for want of registers.
+/// Keeps the compiler from recomputing a number round after round to save registers.
 __device__ inline void keep_in_register([[maybe_unused]] std::uint32_t& number) {
 #ifdef __CUDA_ARCH__
   asm volatile("" : "+r"(number));
@@ -28,7 +28,7 @@ __device__ inline void keep_in_register([[maybe_unused]] const float*& place) {
 #endif
 }
 
-/// Where something lies in shared memory. A GPU's copies take 32 bits for it, which are worked out once.
+/// An address in shared memory. Copies on a GPU take it as 32 bits, which are computed once.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 struct SharedPlace {
   __device__ explicit SharedPlace(float* at) {
@@ -45,7 +45,8 @@ struct SharedPlace {
 };
 #endif
 
-/// Copies 1 or 4 numbers to `numbers` behind a place, or sets them to 0 without reading if `exists` is false.
+/// Copies 1 or 4 numbers to the place `numbers` floats after `to`, or sets them to 0 without reading if `exists` is
+/// false.
 template <int kCount>
 __device__ inline void copy_async(SharedPlace to, int numbers, const float* from, bool exists) {
   static_assert(kCount == 1 || kCount == 4);
@@ -71,7 +72,8 @@ __device__ inline void end_copies() {
 #endif
 }
 
-/// Waits until of this thread's batches at most the last `kBatches` are not done. Other threads see them after a barrier.
+/// Waits until at most the last `kBatches` of this thread's batches are pending. Other threads see the copies after
+/// a barrier.
 template <int kBatches>
 __device__ inline void wait_for_copies() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800

@@ -1,8 +1,9 @@
 #pragma once
 
-// A dot with one, down the columns of a matrix (dgx-numerics(7), "Folds"): fma(1, x, block) is block + x. A block of threads has 8 columns, a sector of
-// memory, and a group of 16 blocks of the fold, a thread each for a column; then one thread a column adds the 16 in order. The additions of a block
-// wait for each other, so its numbers are read 32 ahead. Where a column has more than one group, another kernel adds the groups in order.
+// A dot with ones, down the columns of a matrix (dgx-numerics(7), "Folds"): fma(1, x, block) is block + x. A block
+// of threads takes 8 columns, a sector of memory, and a group of 16 blocks of the fold, with a thread per column
+// and block; then one thread per column adds the 16 sums in order. The additions of a block depend on each other,
+// so its numbers are read 32 ahead. If a column has more than one group, another kernel adds the groups in order.
 
 #include "words.h"
 
@@ -34,8 +35,9 @@ __global__ void run_column_sum(ColumnSum sum) {
       const float* const from = sum.x + row * sum.row_stride + column;
       const auto left = static_cast<int>(end - row);
       float numbers[kSumAhead];
+      // No block is -0, so +0 changes none.
       DGX_UNROLL
-      for (int n = 0; n < kSumAhead; ++n) numbers[n] = n < left ? from[n * sum.row_stride] : 0.0F;  // no block is -0, so +0 changes none
+      for (int n = 0; n < kSumAhead; ++n) numbers[n] = n < left ? from[n * sum.row_stride] : 0.0F;
       DGX_UNROLL
       for (int n = 0; n < kSumAhead; ++n) block = block + numbers[n];
     }

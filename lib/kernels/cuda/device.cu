@@ -1,4 +1,5 @@
-// The GPU, by the CUDA runtime: one stream, one context. Built by nvcc into libdgx_cuda.so (CMakeLists.txt), opened by name.
+// The GPU, through the CUDA runtime: one context, a stream for work and one for downloads. Built by nvcc into
+// libdgx_cuda.so (CMakeLists.txt), opened by name.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -39,7 +40,8 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
 
   /// The first device that CUDA shows (CUDA_VISIBLE_DEVICES chooses).
   [[nodiscard]] Status open() {
-    // All kernels now, and not when each is first used: that may be while a graph is recorded, which must not wait for a device.
+    // Load all kernels now, not when each is first used: that may be while a graph is recorded, when nothing may
+    // wait for the device.
     ::setenv("CUDA_MODULE_LOADING", "EAGER", 0);
     int count = 0;
     const cudaError_t counted = cudaGetDeviceCount(&count);
@@ -57,7 +59,8 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
       info_.no_compiler = nvrtc.error().message;
     }
     for (cudaStream_t* stream : {&stream_, &downloads_}) DGX_CHECK(check(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking), "making a stream"));
-    // Who waits for a download has time, and should not spin beside a training.
+    // Blocking synchronisation: a thread that waits for a download is in no hurry, and should not spin next to a
+    // training run.
     for (cudaEvent_t* event : {&computed_, &downloaded_}) {
       DGX_CHECK(check(cudaEventCreateWithFlags(event, cudaEventDisableTiming | cudaEventBlockingSync), "making an event"));
     }
@@ -71,7 +74,7 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
     void* memory = nullptr;
     const cudaError_t error = cudaMalloc(&memory, static_cast<std::size_t>(size_bytes < 1 ? 1 : size_bytes));
     if (error == cudaErrorMemoryAllocation) {
-      static_cast<void>(cudaGetLastError());  // it is none of those that stay
+      static_cast<void>(cudaGetLastError());  // it is not sticky
       std::size_t free = 0, all = 0;
       DGX_CHECK(check(cudaMemGetInfo(&free, &all), "asking for the free memory"));
       return usage_error(info_.name + ": no " + std::to_string(size_bytes) + " bytes of memory are free, but " + std::to_string(free),
@@ -137,7 +140,7 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
     for (std::int32_t n = 0; n < count; ++n) {
       cudaKernel_t kernel = nullptr;
       DGX_CHECK(check(cudaLibraryGetKernel(&kernel, library, ("k" + std::to_string(n)).c_str()), kWhat));
-      cudaFuncAttributes attributes{};  // which makes it ready: a graph's recording must not wait for a device
+      cudaFuncAttributes attributes{};  // loads it: nothing may wait for the device while a graph is recorded
       DGX_CHECK(check(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(kernel)), kWhat));
       kernels_.push_back(kernel);
     }
@@ -218,7 +221,7 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
     return error_ ? Status(*error_) : Status();
   }
 
-  /// The first error stays.
+  /// Keeps the first error.
   [[nodiscard]] Status check(cudaError_t error, const std::string& what) {
     if (error == cudaSuccess) return {};
     const std::lock_guard lock(mutex_);
@@ -257,8 +260,9 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
     return {};
   }
 
-  /// How the kernels compute elementary functions: without binary64 where it is an eighth as fast as binary32 or slower, as on all GPUs but a data
-  /// centre's (64 and 32 times beside 2). DGX_DEVICE_FUNCTIONS says it instead: pairs or binary64.
+  /// Chooses how the kernels compute elementary functions: without binary64 where it is an eighth as fast as
+  /// binary32 or slower, as on all GPUs but those of data centres (64 or 32 times slower, against 2).
+  /// DGX_DEVICE_FUNCTIONS overrides the choice: pairs or binary64.
   [[nodiscard]] Status choose_functions() {
     const char* const said = std::getenv("DGX_DEVICE_FUNCTIONS");
     const std::string_view wish = said == nullptr ? "" : said;
@@ -274,7 +278,8 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
     return check(cudaMemcpyToSymbol(functions_by_pairs, &info_.functions_by_pairs, sizeof(bool)), "telling the device how to compute functions");
   }
 
-  /// What the driver takes, when a kernel first runs, for the local memory of all threads that the device can hold at once.
+  /// The bytes that the driver allocates when a kernel first runs, for the local memory of all threads that the
+  /// device can hold at once.
   [[nodiscard]] Result<std::int64_t> stack_bytes(const cudaDeviceProp& properties) {
     std::size_t most = 0;
     for (const void* kernel : {reinterpret_cast<const void*>(run_elements<kMostSumLevels, kMaxSteps>), reinterpret_cast<const void*>(run_maps),
@@ -289,9 +294,9 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
   DeviceInfo info_;
   cudaStream_t stream_ = nullptr, downloads_ = nullptr;
   cudaEvent_t computed_ = nullptr, downloaded_ = nullptr;
-  std::vector<cudaEvent_t> events_;  // of marks
-  std::size_t marks_ = 0;            // since marked_seconds()
-  mutable std::mutex mutex_;  // of error_
+  std::vector<cudaEvent_t> events_;  // for marks
+  std::size_t marks_ = 0;            // made since marked_seconds()
+  mutable std::mutex mutex_;  // guards error_
   std::optional<Error> error_;
   std::vector<void*> memory_, staging_;
   std::vector<cudaGraphExec_t> graphs_;

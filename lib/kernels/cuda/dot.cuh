@@ -1,10 +1,12 @@
 #pragma once
 
-// Dots whose sides are read through windows, in the same tiles as products (tile.cuh): convolutions, their inputs' and their weights'
-// gradients, any stride, dilation, groups. Nothing is laid out anew (no im2col): an element's place is what its line adds plus what its position
-// adds, and it lies outside if a bit of the line meets one of the position: the one side has a bit for each tap it is, the other for each tap
-// that leads it outside. So a copy costs two additions and a test. A thread knows its lines; positions are worked out once a block of 256, one
-// after another by a thread each, and left in shared memory for all: the divisions that take a number apart into indices cost nothing then.
+// Dots whose sides are read through windows, in the same tiles as products (tile.cuh): convolutions and the
+// gradients of their inputs and weights, with any stride, dilation and groups. Nothing is rearranged (no im2col):
+// an element's offset is the sum of what its line adds and what its position adds, and the element is outside if
+// the two have a bit in common: one has the bits of the taps that it is, the other has the bits of the taps that
+// lead it outside. So a copy costs two additions and a test. A thread keeps its lines in registers. Positions are
+// worked out once per block of 256, each by one thread, and kept in shared memory for all: the divisions that split
+// a number into indices then cost next to nothing.
 
 #include "words.h"
 
@@ -19,7 +21,7 @@ namespace dgx::kernels::cuda {
 
 inline constexpr int kParts = 1 + static_cast<int>(kDotGuards);
 
-/// What index number `n` moves each part by.
+/// Adds to each part what index number `n` of the walk moves it by.
 __device__ inline void add_walk(const Walk& walk, std::uint32_t n, std::int32_t (&parts)[kParts]) {
   DGX_NOT_UNROLLED
   for (int d = walk.dimensions; d-- > 0;) {
@@ -32,15 +34,16 @@ __device__ inline void add_walk(const Walk& walk, std::uint32_t n, std::int32_t 
   }
 }
 
-/// What a line or a position adds: to the element's place, and bits. Where a bit of both meets, there is no element.
+/// The part of a line or a position in an element: an offset, and bits. If line and position have a bit in common,
+/// there is no element.
 struct alignas(8) WindowPart {
   std::int32_t place = 0;
   std::uint32_t bits = 0;
 };
-/// Of all lines, and of positions beyond the depth.
+/// The bit of all lines, and of positions beyond the depth.
 inline constexpr std::uint32_t kBeyond = std::uint32_t{1} << kDotTaps;
 
-/// The part of one whose number is a tap of each guard.
+/// The part of a line or position that is a tap of each guard.
 __device__ inline WindowPart tap_part(const DotSide& side, const std::int32_t (&parts)[kParts]) {
   WindowPart out{parts[0], 0};
   DGX_NOT_UNROLLED
@@ -52,13 +55,13 @@ __device__ inline WindowPart tap_part(const DotSide& side, const std::int32_t (&
   return out;
 }
 
-/// Whether a coordinate is inside.
+/// True if the coordinate is inside.
 __device__ inline bool is_inside(const DotGuard& guard, std::int32_t coordinate) {
   if (guard.divisor == 1) return static_cast<std::uint32_t>(coordinate) < static_cast<std::uint32_t>(guard.size);
   return coordinate >= 0 && coordinate / guard.divisor < guard.size && coordinate % guard.divisor == 0;
 }
 
-/// The part of one that has coordinates.
+/// The part of a line or position that gives the coordinates of the guards.
 __device__ inline WindowPart coordinate_part(const DotSide& side, const std::int32_t (&parts)[kParts]) {
   WindowPart out{parts[0], 0};
   DGX_NOT_UNROLLED
@@ -79,7 +82,8 @@ __device__ inline WindowPart coordinate_part(const DotSide& side, const std::int
   return out;
 }
 
-/// Positions of two blocks of 256: while one is used up, the next is made. Before the first, the second holds what lines add.
+/// Parts of the positions of two blocks of 256: while one is used, the next is made. Before the first, the second
+/// holds the parts of the lines.
 using WindowParts = WindowPart[2][kDotBlock];
 
 /// S: TileSide. Neighbouring threads take neighbouring positions of a few lines if kAlong, else neighbouring lines.
@@ -107,7 +111,8 @@ class WindowSide {
     describe(0);
     for (unsigned n = threadIdx.x; n < S::kLines; n += S::kThreads) {
       std::int32_t moved[kParts] = {side_.base[0]};
-      add_walk(side_.lines, first_ + n < most_ ? first_ + n : most_, moved);  // nobody reads what does not exist
+      // Lines beyond the last repeat it; their outputs are not stored.
+      add_walk(side_.lines, first_ + n < most_ ? first_ + n : most_, moved);
       parts_[1][n] = side_.lines_are_taps ? tap_part(side_, moved) : coordinate_part(side_, moved);
     }
   }
@@ -128,7 +133,7 @@ class WindowSide {
     const WindowPart* const parts = &parts_[0][0] + (round_ % (2 * kBlockRounds) * kTileStep + k_);
     DGX_UNROLL
     for (unsigned batch = 0; batch < kOwn; batch += kAtOnce) {
-      WindowPart positions[kAtOnce];  // in registers first: reads and copies in turns would wait for each other
+      WindowPart positions[kAtOnce];  // in registers first: reads and copies that alternate would wait for each other
       DGX_UNROLL
       for (unsigned n = 0; n < kAtOnce; n += kPair) {
         const auto pair = *reinterpret_cast<const Pair*>(parts + (batch + n) * kStep);
@@ -139,7 +144,7 @@ class WindowSide {
       for (unsigned n = 0; n < kAtOnce; ++n) {
         DGX_UNROLL
         for (unsigned j = 0; j < kLines; ++j) {
-          // Not below 0 where there is one: base and lines and positions are of one value.
+          // Not negative if the element exists: base, lines and positions are all within one value.
           const float* const element = from_ + static_cast<std::uint32_t>(lines_[j].place + positions[n].place);
           copy_async<1>(to, static_cast<int>((batch + n) * kStep * S::kPitch + j * kLineStep), element, (lines_[j].bits & positions[n].bits) == 0);
         }
@@ -149,12 +154,12 @@ class WindowSide {
   }
 
  private:
-  static constexpr unsigned kPositions = 8;  // threads of so many positions, if along the depth
+  static constexpr unsigned kPositions = 8;  // positions that adjacent threads take, if kAlong
   static constexpr unsigned kNeighbours = S::kLines < S::kThreads ? S::kLines : S::kThreads;
   static constexpr unsigned kLineStep = kAlong ? S::kThreads / kPositions : kNeighbours;
-  static constexpr unsigned kLines = S::kLines / kLineStep;       // of a thread
-  static constexpr unsigned kOwn = S::kLoads / kLines;            // positions of a round, of a thread:
-  static constexpr unsigned kStep = kAlong ? kPositions : 1;      // from one to the next
+  static constexpr unsigned kLines = S::kLines / kLineStep;       // per thread
+  static constexpr unsigned kOwn = S::kLoads / kLines;            // positions per round and thread
+  static constexpr unsigned kStep = kAlong ? kPositions : 1;      // from one of them to the next
   static constexpr unsigned kAtOnce = kOwn < 8 ? kOwn : 8;
   static constexpr unsigned kPair = kStep == 1 && kOwn % 2 == 0 ? 2 : 1;
   struct alignas(8 * kPair) Pair {
@@ -178,8 +183,8 @@ class WindowSide {
   const DotSide& side_;
   const float* from_;
   WindowParts& parts_;
-  std::uint32_t next_, end_;  // the first position that is not described
-  std::uint32_t first_, most_;  // lines
+  std::uint32_t next_, end_;  // the first position that is not described yet, and the end
+  std::uint32_t first_, most_;  // the first and the last line
   WindowPart lines_[kLines];
   std::uint32_t line_, k_;
   unsigned round_ = 0, described_ = 0;
@@ -235,16 +240,16 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kTogether) run_dot(Dot d
                    out_in_fours};
   run_tile<Tile>(left, right, out, work.begin, work.end, work.piece);
 }
-/// Whether four numbers from each fourth one on lie side by side, and every four of them in a multiple of four from the first.
+/// True if every four numbers from a multiple of four on are adjacent, at a multiple of four from the first.
 [[nodiscard]] inline bool is_in_fours(const Walk& walk) {
   const auto& moves = walk.coefficients[0];
   auto d = static_cast<std::size_t>(walk.dimensions);
-  std::int32_t together = 1;  // so many are neighbours
+  std::int32_t together = 1;  // this many are adjacent
   while (d > 0 && moves[d - 1] == together) together *= walk.extents[--d];
   return together % 4 == 0 && std::all_of(moves.begin(), moves.begin() + static_cast<std::ptrdiff_t>(d), [](std::int32_t move) { return move % 4 == 0; });
 }
 
-/// As of products.
+/// True if the output can be put in fours (run_tile), as for products.
 [[nodiscard]] inline bool is_out_in_fours(const Dot& d) {
   if (d.pieces != nullptr) return d.columns % 4 == 0;
   bool all = is_in_fours(d.out_columns) && reinterpret_cast<std::uintptr_t>(d.out) % 16 == 0;

@@ -1,6 +1,7 @@
 #pragma once
 
-// Whether numbers are finite. Threads that find one that is not all write the same 1, so it does not matter which is last.
+// Checks whether numbers are finite. All threads that find one that is not write the same 1, so their order does
+// not matter.
 
 #include "words.h"
 

@@ -1,7 +1,8 @@
 #pragma once
 
-// What the text of a generated kernel (exec/device_source.h) stands on, for NVRTC and for the emulated device's compiler. It includes nothing that needs
-// a library beyond nvrtc/standard.h, and says no formula anew: numbers are made by kernels/ref's.
+// The vocabulary of generated kernels (exec/device_source.h), for NVRTC and for the compiler of the emulated
+// device. It includes nothing that needs a library beyond nvrtc/standard.h, and repeats no formula: numbers are
+// computed by those of kernels/ref.
 
 #ifdef __CUDACC__
 #define DGX_UNROLL _Pragma("unroll")
@@ -29,7 +30,7 @@ struct Addresses {
   void* of[kCount];
 };
 
-/// DGX_KERNEL(name, threads of a block, arguments) { … `at` … }
+/// Defines a kernel: DGX_KERNEL(name, threads of a block, number of arguments) { … `at` … }
 #ifdef __CUDACC__
 #define DGX_KERNEL(name, threads, count) extern "C" __global__ void __launch_bounds__(threads) name(const dgx::kernels::cuda::Addresses<count> at)
 #else
@@ -48,9 +49,10 @@ __device__ T* address(const Addresses<kCount>& at, int n) {
   return static_cast<T*>(at.of[n]);
 }
 
-// Numbers of steps.
+// Scalar operations on numbers.
 
-/// Says once in a text how elementary functions are computed: formula::DefinedFunctions or formula::PairFunctions.
+/// Used once in a text, to say how elementary functions are computed: formula::DefinedFunctions or
+/// formula::PairFunctions.
 #define DGX_FUNCTIONS(functions)                                     \
   template <ScalarOp kOp>                                            \
   __device__ float real(float a, float b = 0, float c = 0) {         \
@@ -60,7 +62,7 @@ template <ScalarOp kOp>
 __device__ std::int64_t whole(std::int64_t a, std::int64_t b = 0) {
   return formula::apply_integer(kOp, a, b);
 }
-/// A literal.
+/// A float literal, by its bits.
 __device__ inline float float_of(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 __device__ constexpr std::int64_t integer(std::int64_t x) { return x; }
 
@@ -74,12 +76,12 @@ __device__ bool are_finite(const Numbers& numbers) {
   return all;
 }
 
-/// A number as a value of its type holds it.
+/// A number as it is stored in a value of the type.
 __device__ inline float as_f32(float x) { return canonical_nan(x); }
 __device__ inline std::int64_t as_i64(std::int64_t x) { return x; }
 __device__ inline std::uint8_t as_u8(std::int64_t x) { return static_cast<std::uint8_t>(to_u8(x)); }
 
-/// A number in memory that the kernel writes nowhere: it may be read before what stands before it is written.
+/// Reads a number from memory that the kernel never writes, so the read may be moved ahead of earlier writes.
 template <class T>
 __device__ T fixed(const T* from) {
 #ifdef __CUDACC__
@@ -89,7 +91,7 @@ __device__ T fixed(const T* from) {
 #endif
 }
 
-/// Four neighbours, read and written at once.
+/// Four adjacent numbers, read and written at once.
 template <class T>
 struct alignas(4 * sizeof(T) < 16 ? 4 * sizeof(T) : 16) Four {
   T of[4];
@@ -103,15 +105,16 @@ __device__ void store(T* to, const Four<T>& numbers) {
   *reinterpret_cast<Four<T>*>(to) = numbers;
 }
 
-// Teams: 32 threads beside each other, the lanes of dgx-numerics(7), "Folds". All threads of a block come to these together.
+// Teams: 32 consecutive threads, the lanes of dgx-numerics(7), "Folds". All threads of a block must call these
+// functions together.
 
 #ifdef __CUDACC__
-/// What the thread of the team has whose number differs in the bit `distance`.
+/// The number of the thread in the team whose index differs in the bit `distance`.
 template <class T>
 __device__ T beyond(T mine, int distance) {
   return __shfl_xor_sync(0xffffffffU, mine, distance);
 }
-/// By lane: for which threads of the team it holds.
+/// A mask, by lane, of the threads of the team for which `holds` is true.
 __device__ inline std::uint32_t votes(bool holds) { return __ballot_sync(0xffffffffU, holds); }
 __device__ inline std::uint32_t lowest(std::uint32_t all) { return static_cast<std::uint32_t>(__ffs(static_cast<int>(all)) - 1); }
 #else
@@ -136,7 +139,7 @@ inline std::uint32_t votes(bool holds) {
 inline std::uint32_t lowest(std::uint32_t all) { return static_cast<std::uint32_t>(__builtin_ctz(all)); }
 #endif
 
-/// Of a block of 32 teams: what thread t of team u has comes to thread u of team t.
+/// Transposes the numbers of a block of 32 teams: that of thread t of team u goes to thread u of team t.
 template <class T>
 __device__ T exchanged(T mine) {
   __shared__ T numbers[32][33];
@@ -159,7 +162,7 @@ __device__ Best<T> beyond(Best<T> mine, int distance) {
   return {beyond(mine.value, distance), beyond(mine.where, distance)};
 }
 
-/// What max and argmax start from.
+/// The initial value of max and argmax.
 struct Least {
   __device__ operator float() const { return -std::numeric_limits<float>::infinity(); }
   __device__ operator std::int64_t() const { return std::numeric_limits<std::int64_t>::min(); }
@@ -179,7 +182,7 @@ template <class T>
 __device__ T best_of(T a, T b) {
   return formula::is_better(b, a) ? b : a;
 }
-/// Of equal numbers the first.
+/// Prefers the first of equal numbers.
 template <class T>
 __device__ Best<T> best_of(Best<T> a, Best<T> b) {
   if (formula::is_better(b.value, a.value)) return b;
@@ -187,7 +190,7 @@ __device__ Best<T> best_of(Best<T> a, Best<T> b) {
   return b.where < a.where ? b : a;
 }
 
-/// The lanes put together at distance 16, 8, 4, 2, 1, for every thread of the team: a + b is b + a.
+/// The lanes combined at distance 16, 8, 4, 2, 1; every thread of the team gets the result, because a + b is b + a.
 template <class T>
 __device__ T sum_of_team(T mine) {
   DGX_UNROLL for (int distance = 16; distance > 0; distance /= 2) mine = sum_of(mine, beyond(mine, distance));
@@ -198,7 +201,8 @@ __device__ T best_of_team(T mine) {
   DGX_UNROLL for (int distance = 16; distance > 0; distance /= 2) mine = best_of(mine, beyond(mine, distance));
   return mine;
 }
-/// The same where one thread has all lanes. Those that are not there are +0, and to add them changes nothing: no lane is -0.
+/// As sum_of_team for one thread that has all lanes. Lanes that are missing are +0, and adding them changes
+/// nothing: no lane is -0.
 template <class T, int kCount>
 __device__ T sum_of_lanes(T (&lanes)[kCount]) {
   DGX_UNROLL for (int distance = 16; distance > 0; distance /= 2) {

@@ -16,10 +16,10 @@
 
 namespace dgx::kernels::cuda {
 
-/// Which kernel a launch means and in what geometry, said once for both devices. Self has
+/// Chooses the kernel and the geometry of each launch, for both devices. Self has
 ///   template <class... A> Status queue(const char* name, Grid grid, void (*kernel)(A...), A... arguments);
 ///   Status queue(const Generated& generated);
-/// which are never asked for an empty grid.
+/// which are never called with an empty grid.
 template <class Self>
 class KernelDevice : public Device {
  public:
@@ -58,7 +58,7 @@ class KernelDevice : public Device {
     return start("uniform", grid_of(numbers.count, 256), run_uniform, numbers);
   }
   [[nodiscard]] Status launch(const FiniteCheck& check) final {
-    constexpr std::int64_t kMostBlocks = 4096;  // each walks through the numbers
+    constexpr std::int64_t kMostBlocks = 4096;  // each strides through the numbers
     Grid grid = grid_of(check.count, 256);
     grid.blocks = std::min(grid.blocks, kMostBlocks);
     return start("finite check", grid, run_finite_check, check);
@@ -85,7 +85,7 @@ class KernelDevice : public Device {
   }
 };
 
-/// "…; the run goes on with --device cpu": what to do when a device fails.
+/// The hint of device errors: what to do when a device fails.
 inline constexpr const char* kAfterDeviceError = "what was written is whole: the same command without --device cuda continues";
 
 }  // namespace dgx::kernels::cuda

@@ -1,7 +1,8 @@
 #pragma once
 
-// The exact matrix product, in tiles (tile.cuh) of the form that suits (forms.h). What is deep and small is cut further, into its groups of 4,096
-// positions or its blocks of 256: their sums go to memory, and a second kernel adds them in order.
+// The exact matrix product, in tiles (tile.cuh) of a suitable form (forms.h). A deep and small product is cut
+// further, into its groups of 4,096 positions or its blocks of 256: their sums go to memory, and a second kernel
+// adds them in order.
 
 #include "words.h"
 
@@ -15,7 +16,7 @@
 
 namespace dgx::kernels::cuda {
 
-/// What batch number `n` adds to the place of map `map`.
+/// The offset that batch number `n` adds to the place of map `map`.
 __device__ inline std::int64_t batch_offset(const Batch& batch, std::uint32_t n, int map) {
   std::int64_t offset = 0;
   for (int d = batch.dimensions; d-- > 0;) {
@@ -27,7 +28,7 @@ __device__ inline std::int64_t batch_offset(const Batch& batch, std::uint32_t n,
   return offset;
 }
 
-/// Groups' sums to their own place, or to the total that lies in the output.
+/// Writes the sums of a group to their own place, or adds them to the total in the output.
 template <int kCount>
 __device__ inline void put_sums(float* pieces, float* out, std::int64_t at, const Numbers<kCount>& sums, std::int64_t number) {
   if (pieces != nullptr) {
@@ -75,7 +76,7 @@ template <class P>
   return {tiles_of(tile, p.rows, p.columns) * p.batch.count * pieces_of(p.depth, form.piece), static_cast<unsigned>(tile.threads)};
 }
 
-/// What a block of threads makes: which tile, of which batch number, over which positions.
+/// The work of a block of threads: its tile, its batch number, its positions.
 struct TileWork {
   template <class P>
   __device__ TileWork(const P& p, int rows, int columns) {
@@ -112,7 +113,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kTogether) run_product(P
   run_tile<Tile>(left, right, out, work.begin, work.end, work.piece);
 }
 
-/// The form that a side can have.
+/// The fastest form that a side can have.
 [[nodiscard]] inline SideForm side_form(const float* from, std::int64_t line, std::int64_t depth, std::int64_t lines, const Batch& batch, std::size_t map) {
   constexpr std::int64_t kNear = std::int64_t{1} << 22;  // 128 of them are less than 2^31 bytes
   if (depth == 1 && line >= 0 && line < kNear) return SideForm::kAlong;
@@ -121,7 +122,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kTogether) run_product(P
   return in_fours ? SideForm::kFours : SideForm::kAny;
 }
 
-/// Whether the output's numbers can be put in fours (run_tile).
+/// True if the output's numbers can be put in fours (run_tile).
 [[nodiscard]] inline bool is_out_in_fours(const Product& p) {
   if (p.columns % 4 != 0) return false;
   if (p.pieces != nullptr) return true;
@@ -154,10 +155,10 @@ template <class Tile>
   }
 }
 
-/// Where row r and column c of a batch number lie.
+/// The offset of row r and column c within a batch number.
 __device__ inline std::int64_t place_of(const Product& p, std::int64_t r, std::int64_t c) { return r * p.out_row + c; }
 
-/// The total of the pieces' sums: the second half of what is cut.
+/// Adds up the sums of the pieces: the second kernel of a launch whose depth is cut.
 template <class P>
 __global__ void add_pieces(P p) {
   const std::int64_t each = p.rows * p.columns, count = p.batch.count * each;

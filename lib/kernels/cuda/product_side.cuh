@@ -1,6 +1,6 @@
 #pragma once
 
-// A side of a matrix product on its way to a tile's shared memory.
+// Copies a side of a matrix product to a tile's shared memory.
 
 #include "words.h"
 
@@ -9,19 +9,19 @@
 
 namespace dgx::kernels::cuda {
 
-/// Between neighbouring lines and positions of a side.
+/// The strides between neighbouring lines and between neighbouring positions of a side.
 struct SideStrides {
   std::int64_t line = 0, depth = 0;
 };
 
-/// How a side's numbers lie.
+/// The layout of a side's numbers.
 enum class SideForm {
-  kAlong,  ///< positions are neighbours, and lines less than 2^22 numbers from each other
-  kFours,  ///< lines are neighbours, in fours that are whole and 16-byte aligned, and positions less than 2^22 numbers from each other
+  kAlong,  ///< positions are adjacent, and lines less than 2^22 numbers apart
+  kFours,  ///< lines are adjacent, in whole 16-byte aligned fours, and positions less than 2^22 numbers apart
   kAny,    ///< any strides
 };
 
-/// A side at strides. Neighbouring threads take neighbouring numbers: 8 positions of 4 lines, or lines.
+/// A side given by its strides. The threads of a warp take adjacent numbers: 8 positions of 4 lines, or lines.
 template <class S, SideForm kForm>
 class StridedSide {
  public:
@@ -45,7 +45,7 @@ class StridedSide {
   __device__ void started() {}
   __device__ void begin_block() {}
 
-  /// Where this thread's share of a buffer begins, in numbers.
+  /// The offset, in numbers, of this thread's share of a buffer.
   [[nodiscard]] __device__ int share() const { return k_ * S::kPitch + line_; }
   [[nodiscard]] __device__ bool has_all_lines() const { return lines_ == S::kLines; }
 
@@ -75,9 +75,9 @@ class StridedSide {
 
  private:
   static constexpr int kAtOnce = kForm == SideForm::kFours ? 4 : 1;
-  // Along the depth: threads of so many positions, each for so many lines.
+  // Along the depth: kPositions threads side by side, and kLineStep lines at a time.
   static constexpr int kPositions = 8, kLineStep = S::kThreads / kPositions;
-  // Along the lines: threads side by side, the next ones kStep positions on.
+  // Along the lines: kNeighbours threads side by side, and kStep positions at a time.
   static constexpr int kNeighbours = S::kLines / kAtOnce < S::kThreads ? S::kLines / kAtOnce : S::kThreads, kStep = S::kThreads / kNeighbours;
   static_assert(S::kLines % kLineStep == 0 && S::kLoads % kAtOnce == 0 && kTileStep % kStep == 0);
 
@@ -95,9 +95,9 @@ class StridedSide {
   SideStrides strides_;
   bool along_;
   const float* at_;
-  std::uint32_t pitch_;  // bytes between what differs in a thread's addresses
+  std::uint32_t pitch_;  // bytes from line to line if along the depth, else from position to position
   int line_, k_;
-  int lines_;  // of the tile's, so many exist
+  int lines_;  // lines of the tile that exist
 };
 
 }  // namespace dgx::kernels::cuda

@@ -1,16 +1,19 @@
 #pragma once
 
-// A tile of dots, by a block of threads: out[r, c] = dot over k of left(r, k) · right(k, c), in the order of dgx-numerics(7), "Folds".
+// A tile of dots, by a block of threads: out[r, c] = dot over k of left(r, k) · right(k, c), in the order of
+// dgx-numerics(7), "Folds".
 //
-// A thread makes kTall × kWide outputs, 8 × 8 where there are enough of them. Both sides come through shared memory, a round of 16 positions at a
-// time, by copies that pass no registers (async_copy.cuh) into two or three buffers: while one is multiplied, the next are on their way, and one
-// barrier a round is enough. A round of 8 × 8 is 1,024 fma for 64 reads of 16 bytes from shared memory and 4 to 24 copies a thread, so that
-// the fma are what it waits for.
+// A thread makes kTall × kWide outputs, 8 × 8 where there are enough of them. Both sides come through shared
+// memory, a round of 16 positions at a time, by copies that bypass registers (async_copy.cuh) into two or three
+// buffers: while one is multiplied, the next are on their way, and one barrier per round is enough. A round of 8 ×
+// 8 is 1,024 fma for 64 reads of 16 bytes from shared memory and 4 to 24 copies per thread, so that the fma decide
+// the time.
 //
-// Blocks of 256 positions end between two rounds. A block's running results are in registers. The group's are touched once in 256
-// positions: the compiler keeps these elsewhere meanwhile, so that 16 warps share a processor's registers. A group's
-// end, once in 4,096 positions, goes to memory (Out), so no third set is needed. Beyond the depth both sides are 0: 0 · 0 added to a block
-// changes at most -0 to +0, which a group's +0 does not tell apart. Lines that do not exist are 0, too, and nobody reads their outputs.
+// Blocks of 256 positions end between two rounds. A block's running results are in registers. The group's are
+// touched only once per 256 positions and kept in local memory meanwhile, so that 16 warps share a multiprocessor's
+// registers. A group's result, once per 4,096 positions, goes to memory (Out), so no third set is needed. Beyond
+// the depth both sides are 0: adding 0 · 0 to a block changes at most -0 to +0, which makes no difference when the
+// block is added to a group's +0. Lines that do not exist hold zeros or another line; their outputs are not stored.
 
 #include "words.h"
 
@@ -27,7 +30,7 @@ inline constexpr int kBlockRounds = static_cast<int>(kDotBlock) / kTileStep;
 inline constexpr std::int64_t kGroupPositions = kDotBlock * kDotGroup;
 static_assert(kDotBlock % kTileStep == 0);
 
-/// One side of a tile: kAlong threads have kPer_ lines each.
+/// One side of a tile: kAlong threads with kPer_ lines each.
 template <int kAlong, int kPer_, int kThreads_>
 struct TileSide {
   static constexpr int kPer = kPer_, kThreads = kThreads_, kLines = kAlong * kPer;
@@ -37,7 +40,7 @@ struct TileSide {
   static constexpr int kPitch = kLines + 4;
   using Buffer = float[kTileStep][kPitch];
 
-  /// A thread's lines: in runs of kRun neighbours, the runs of all threads side by side.
+  /// Line i of a thread: its lines come in runs of kRun adjacent ones, with the runs of all threads side by side.
   __device__ static int line(int thread, int i) { return (i / kRun * kAlong + thread) * kRun + i % kRun; }
 
   __device__ static void read(const Buffer& buffer, int k, int thread, float (&out)[kPer]) {
@@ -55,15 +58,15 @@ template <int kDown_, int kAcross_, int kTall_, int kWide_>
 struct TileShape {
   static constexpr int kDown = kDown_, kAcross = kAcross_, kTall = kTall_, kWide = kWide_;
   static constexpr int kThreads = kDown * kAcross, kRows = kDown * kTall, kColumns = kAcross * kWide;
-  static constexpr int kTogether = 512 / kThreads;  ///< blocks that share a processor: 128 registers a thread
+  static constexpr int kTogether = 512 / kThreads;  ///< blocks that share a multiprocessor: 128 registers per thread
   using Left = TileSide<kDown, kTall, kThreads>;
   using Right = TileSide<kAcross, kWide, kThreads>;
   static constexpr int kBufferBytes = static_cast<int>(sizeof(typename Left::Buffer) + sizeof(typename Right::Buffer));
   static constexpr int kBuffers = 3 * kBufferBytes <= 40960 ? 3 : 2;
 };
 
-/// A thread's place in its tile. A warp is 4 × 8 threads. Of 16 that follow each other, pairs read the same columns, and neighbouring pairs
-/// the same rows: then a processor reads 16 bytes for each of the 16 at once.
+/// A thread's place in its tile. A warp is 4 × 8 threads. Among 16 consecutive threads pairs read the same columns,
+/// and neighbouring pairs the same rows: then the 16 bytes for each of the 16 are read at once.
 template <class Tile>
 struct TilePlace {
   static_assert(Tile::kDown % 4 == 0 && Tile::kAcross % 8 == 0);
@@ -85,7 +88,7 @@ struct TileBuffers {
 template <class Tile, class Left, class Right>
 class TileRounds {
  public:
-  /// So many positions.
+  /// `positions`: the number of positions in all rounds.
   __device__ TileRounds(Left& left, Right& right, TileBuffers<Tile>& buffers, int positions)
       : left_(left),
         right_(right),
@@ -103,7 +106,7 @@ class TileRounds {
     for (int n = 0; n < Tile::kBuffers - 1; ++n) copy(false);
   }
 
-  /// Before the first round of a block of positions.
+  /// Call before the first round of each block of positions.
   __device__ void begin_block() {
     left_.begin_block();
     right_.begin_block();
@@ -113,10 +116,10 @@ class TileRounds {
   __device__ void round(float (&sums)[Tile::kTall][Tile::kWide]) {
     wait_for_copies<Tile::kBuffers - 2>();
     __syncthreads();
-    copy(buffer_ == 0);  // over what all have used
+    copy(buffer_ == 0);  // over the buffer that all threads have used
     const typename Tile::Left::Buffer& left = buffers_.left[buffer_];
     const typename Tile::Right::Buffer& right = buffers_.right[buffer_];
-    float a[2][Tile::kTall], b[2][Tile::kWide];  // read a position ahead
+    float a[2][Tile::kTall], b[2][Tile::kWide];  // read one position ahead
     Tile::Left::read(left, 0, place_.row, a[0]);
     Tile::Right::read(right, 0, place_.column, b[0]);
     DGX_UNROLL
@@ -135,7 +138,7 @@ class TileRounds {
   }
 
  private:
-  /// The copies of a round, to the next buffer.
+  /// Begins the copies of a round to the next buffer.
   __device__ void copy(bool is_last_buffer) {
     if (!Left::kHasEdges && !Right::kHasEdges) {
       left_.template copy<true>(to_left_, positions_);
@@ -158,13 +161,13 @@ class TileRounds {
   Right& right_;
   TileBuffers<Tile>& buffers_;
   const TilePlace<Tile> place_;
-  int positions_, whole_;  // that are not copied yet; so many make a round of which all exists
+  int positions_, whole_;  // positions not copied yet; and the fewest that make a whole round
   SharedPlace to_left_, to_right_;
   int buffer_ = 0;
 };
 
-/// A thread's sums of a group: in memory of its own, row after row. The compiler is kept from taking registers for what is touched once in 256
-/// positions.
+/// A thread's sums of a group, in local memory, row after row: the compiler is kept from spending registers on what
+/// is touched once per 256 positions.
 template <class Tile>
 class GroupSums {
  public:
@@ -223,23 +226,26 @@ __device__ void put_group(const Out& out, const TilePlace<Tile>& place, const Gr
   }
 }
 
-/// Positions [begin, end) of a tile, fewer than 2^31, `begin` where a group or a piece of one begins; the sides stand there. Gives every group's sum of
-/// every output of the tile (where there are no positions: one, 0), numbered from `group_number`, to
-///   std::int64_t row(int) const, column(int) const;    where a row or a column of the tile lies; -1 if it does not exist
-///   bool in_fours;                                     whether four columns from a fourth one on exist together, neighbours from a place that is
-///                                                      16-byte aligned
+/// Computes positions [begin, end) of a tile, fewer than 2^31; `begin` is where a group or a piece of one begins,
+/// and the sides start there. Gives every group's sum of every output of the tile (one sum, 0, if there are no
+/// positions), numbered from `group_number`, to `out`. Out has
+///   std::int64_t row(int) const, column(int) const;    offset of a row or column of the tile; -1 if there is none
+///   bool in_fours;                                     true if four columns from a multiple of four on exist together,
+///                                                      adjacent and 16-byte aligned
 ///   template <int n> void put(std::int64_t place, const Numbers<n>& sums, std::int64_t group) const;
 /// Left and Right have
-///   bool has_all_lines() const;       whether all lines of the tile exist
-///   int share() const;                where in a buffer, in numbers, this thread's share begins
+///   bool has_all_lines() const;       true if all lines of the tile exist
+///   int share() const;                the offset in a buffer, in numbers, of this thread's share
 ///   void start(), started(), begin_block();
-///                                     at the beginning, after that of all threads, and before the first round of each block of 256 positions
+///                                     called at the beginning, after start() of all threads, and before the first
+///                                     round of each block of 256 positions
 ///   void copy<whole>(SharedPlace to, int positions);
-///                                     begins to copy this thread's share of the next round, 0 beyond the depth; `positions` are left, not all of
-///                                     the round or of the lines if not `whole`
-///   kHasEdges                         whether `whole` means anything
-/// What one thread leaves in shared memory in start() and begin_block(), others may read in the block's copies but the first two rounds', and
-/// after start() in all.
+///                                     begins to copy this thread's share of the next round, 0 beyond the depth;
+///                                     `positions` are left; unless `whole`, some of the round's positions or
+///                                     of the lines may not exist
+///   kHasEdges                         true if `whole` means anything
+/// A thread may read what others left in shared memory in begin_block() in all copies of the block but those of its
+/// first two rounds, and what they left in start() in all copies.
 template <class Tile, class Left, class Right, class Out>
 __device__ void run_tile(Left& left, Right& right, const Out& out, std::int64_t begin, std::int64_t end, std::int64_t group_number) {
   __shared__ TileBuffers<Tile> buffers;
@@ -261,7 +267,7 @@ __device__ void run_tile(Left& left, Right& right, const Out& out, std::int64_t 
     put_group(out, place, group, group_number);
     ++group_number;
   } while (left_over > 0);
-  wait_for_copies<0>();  // those of rounds that do not come
+  wait_for_copies<0>();  // copies of rounds beyond the last
 }
 
 }  // namespace dgx::kernels::cuda

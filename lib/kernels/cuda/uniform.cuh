@@ -1,6 +1,6 @@
 #pragma once
 
-// Random inputs (dgx-numerics(7), "Inputs derived from the task"): counter-based, a thread a number.
+// Random inputs (dgx-numerics(7), "Inputs derived from the task"): counter-based, a thread per number.
 
 #include "words.h"
 

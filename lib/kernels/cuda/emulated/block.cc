@@ -12,7 +12,7 @@ namespace {
 constexpr unsigned kMostThreads = 1024;
 constexpr std::int64_t kMostBlocks = (std::int64_t{1} << 31) - 1;
 
-BlockRunner* runner = nullptr;  // of the kernel that runs
+BlockRunner* runner = nullptr;  // of the running kernel
 
 }  // namespace
 
@@ -40,7 +40,7 @@ void BlockRunner::enter() {
   runner->live(*runner->running_);
 }
 
-/// Thread after thread, as long as there are some that have not begun.
+/// Runs thread after thread, as long as some have not begun.
 void BlockRunner::live(Fiber& fiber) {
   while (true) {
     while (next_thread_ < threads_.size()) {

@@ -12,29 +12,31 @@
 
 namespace dgx::kernels::cuda::emulated {
 
-/// Of the thread that runs.
+/// The place of the running thread.
 extern Place place;
 
 /// __syncthreads() at a line: the thread waits until all others of its block wait there too.
 void barrier(const char* file, int line);
 
-/// In which order threads and blocks take turns. A kernel that lets one thread read what another writes without a barrier between gives other
-/// results, or a chance to, when the order changes.
+/// The order in which threads and blocks take turns. A kernel that lets one thread read what another writes without
+/// a barrier in between gives different results, or may, when the order changes.
 enum class Order { kForward, kReversed, kShuffled };
 
-/// Runs kernels block by block. The threads of a block are fibers on one thread of the host: each runs until it comes to a barrier, then the
-/// next. Threads that never wait run one after another on the same fiber, so that kernels without barriers cost no switches.
+/// Runs kernels block by block. The threads of a block are fibers on one thread of the host: each runs until it
+/// comes to a barrier, then the next. Threads that never wait run one after another on the same fiber, so that
+/// kernels without barriers cost no switches.
 ///
-/// That geometry, index arithmetic, barriers and shared memory are really executed is the point of it; the sanitizers see
-/// every access. What it does not have: warps (no shuffles, no votes), memory that is slow to be seen, more than one block at a time.
+/// Its purpose is to really execute geometry, index arithmetic, barriers and shared memory, with every access
+/// visible to the sanitizers. It has no warps (no shuffles, no votes), no delay until writes are visible, and runs
+/// one block at a time.
 class BlockRunner {
  public:
   explicit BlockRunner(Order order);
   ~BlockRunner();
   BlockRunner(const BlockRunner&) = delete;
 
-  /// Runs `body` for every thread of every block. kInternal if the geometry is impossible, or some threads of a block end, or wait elsewhere, while
-  /// others wait at a barrier.
+  /// Runs `body` for every thread of every block. kInternal if the geometry is impossible, or some threads of a
+  /// block end, or wait elsewhere, while others wait at a barrier.
   [[nodiscard]] Status run(std::int64_t blocks, unsigned threads, const std::function<void()>& body);
 
  private:
@@ -52,7 +54,7 @@ class BlockRunner {
   Order order_;
   std::uint64_t random_ = 1;
   std::vector<std::unique_ptr<Fiber>> fibers_;
-  std::vector<std::uint32_t> threads_;  // of the block, in the order they start in
+  std::vector<std::uint32_t> threads_;  // of the block, in the order in which they start
   std::size_t next_thread_ = 0;         // in threads_
   const std::function<void()>* body_ = nullptr;
   Fiber* running_ = nullptr;

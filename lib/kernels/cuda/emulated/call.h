@@ -4,8 +4,9 @@
 
 namespace dgx::kernels::cuda::emulated {
 
-/// Runs a kernel for one thread. With DGX_TRANSLATED_KERNELS the kernels are not those of the .cuh files but, of the same names, what tests/gpu/ptx made
-/// of nvcc's output: they take the addresses of their arguments.
+/// Runs a kernel for one thread. With DGX_TRANSLATED_KERNELS the kernels are not those of the .cuh files but
+/// functions of the same names that tests/gpu/ptx made from nvcc's output: they take the addresses of their
+/// arguments.
 template <class... A>
 void call(void (*kernel)(A...), const A&... arguments) {
 #ifdef DGX_TRANSLATED_KERNELS
@@ -16,7 +17,7 @@ void call(void (*kernel)(A...), const A&... arguments) {
 #endif
 }
 
-/// The same of a generated kernel, whose one argument is a struct of addresses.
+/// As call(), for a generated kernel, whose one argument is a struct of addresses.
 inline void call_generated(void (*kernel)(const void*), const void* addresses) {
 #ifdef DGX_TRANSLATED_KERNELS
   kernel(&addresses);

@@ -18,7 +18,7 @@ namespace {
 
 const Host host{&place, &barrier};
 
-/// A folder that goes when it does; what is open of it stays.
+/// A temporary folder that is removed with this object; files of it that are open stay usable.
 class Folder {
  public:
   Folder() : path_((std::filesystem::temp_directory_path() / "dgx-generated-XXXXXX").string()) { made_ = ::mkdtemp(path_.data()) != nullptr; }
@@ -41,7 +41,7 @@ Status run(const Folder& folder, const std::string& command) {
   return internal_error("a generated kernel was refused: " + (said.ok() ? *said : said.error().message).substr(0, 2000));
 }
 
-/// kernels.cc
+/// Writes kernels.cc.
 Status write_source(const Folder& folder, const std::string& text) {
 #ifdef DGX_TRANSLATED_KERNELS
   DGX_TRY(const auto nvrtc, Nvrtc::open());

@@ -8,15 +8,16 @@
 
 namespace dgx::kernels::cuda::emulated {
 
-/// A generated kernel, for one thread, with its addresses.
+/// A generated kernel as a function that runs one of its threads, given its addresses.
 using GeneratedFunction = void (*)(const void* addresses);
 
-/// Why compile_library() cannot be used; empty: it can.
+/// The reason that compile_library() cannot be used; empty if it can.
 [[nodiscard]] std::string why_no_library();
 
-/// Kernels k0, k1, … of a text (generated.cuh), `count` of them, by the compiler that dgx was built with; with DGX_TRANSLATED_KERNELS, of what NVRTC makes
-/// of the text, translated (tests/gpu/ptx). The same text in the same process is compiled once. They stay as long as the process lives. kInternal with what the
-/// compiler says.
+/// Compiles the `count` kernels k0, k1, … of a text (generated.cuh) with the compiler that dgx was built with; with
+/// DGX_TRANSLATED_KERNELS, from the PTX that NVRTC makes of the text, translated (tests/gpu/ptx). The same text is
+/// compiled once per process. Kernels stay as long as the process lives. kInternal with the message of the
+/// compiler.
 [[nodiscard]] Result<std::vector<GeneratedFunction>> compile_library(const std::string& text, std::int32_t count);
 
 }  // namespace dgx::kernels::cuda::emulated

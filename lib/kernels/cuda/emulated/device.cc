@@ -1,9 +1,10 @@
-// The same kernels on the CPU, for tests where no GPU is (and, with sanitizers, where one is): libdgx_cuda_emulated.so. Asynchronous calls are
-// done at once, but a begun download, which is done as late as it may be. DGX_EMULATED_DEVICE says how it behaves, words separated by commas:
+// The kernels on the CPU, for tests without a GPU (and, under sanitizers, with one): libdgx_cuda_emulated.so.
+// Asynchronous calls are done at once, except a begun download, which is done as late as possible.
+// DGX_EMULATED_DEVICE sets the behaviour, in words separated by commas:
 //
-//   memory=BYTES      it has no more
+//   memory=BYTES      the size of its memory
 //   lost-after=N      after N launches it is lost: every call is an error from then on
-//   order=reversed|shuffled    in which order threads and blocks take turns
+//   order=reversed|shuffled    the order in which threads and blocks take turns
 //   functions=pairs|binary64   how it computes elementary functions; binary64 unless given
 //   no-compiler       it compiles no kernels, as a GPU's machine without NVRTC
 #include <chrono>
@@ -61,7 +62,7 @@ Result<Behaviour> behaviour_of(std::string_view text) {
   return out;
 }
 
-/// Filled with bytes that are no zeros, so that nobody can rely on what memory holds at first.
+/// Filled with nonzero bytes, so that no kernel can rely on what memory holds at first.
 struct Memory {
   explicit Memory(std::int64_t size_bytes)
       : data(::operator new(static_cast<std::size_t>(size_bytes), kAlignment)), size(size_bytes) {
@@ -196,7 +197,8 @@ class EmulatedDevice final : public KernelDevice<EmulatedDevice> {
 
   Status move(void* to, const void* from, std::int64_t size_bytes) {
     DGX_CHECK(state());
-    if (size_bytes > 0) std::memcpy(to, from, static_cast<std::size_t>(size_bytes));  // of nothing there may be no address
+    // For no bytes the addresses may be null.
+    if (size_bytes > 0) std::memcpy(to, from, static_cast<std::size_t>(size_bytes));
     return {};
   }
 
@@ -210,7 +212,7 @@ class EmulatedDevice final : public KernelDevice<EmulatedDevice> {
   std::vector<GeneratedFunction> kernels_;
   std::function<Status()> download_;
   std::vector<std::chrono::steady_clock::time_point> marks_;
-  mutable std::mutex mutex_;  // of error_
+  mutable std::mutex mutex_;  // guards error_
   std::optional<Error> error_;
 };
 

@@ -2,8 +2,9 @@
 
 #include "place.h"
 
-/// CUDA's words in a library of generated kernels, which the emulated device compiles and opens. As in words.h, names are taken from all that
-/// follows; here the device is met when the library is opened.
+/// CUDA's keywords and built-in variables in a library of generated kernels, which the emulated device compiles and
+/// opens. As in words.h, these macros shadow names in all that follows. The library is told of the device when it
+/// is opened (dgx_meet).
 
 namespace dgx::kernels::cuda::emulated {
 

@@ -2,7 +2,7 @@
 
 namespace dgx::kernels::cuda::emulated {
 
-/// Where the running thread is, and in what.
+/// The indices of the running thread and its block, and the numbers of threads of a block and of blocks.
 struct Dimension {
   unsigned x = 0;
 };
@@ -10,8 +10,8 @@ struct Place {
   Dimension thread, block, threads, blocks;
 };
 
-/// What a library of generated kernels is told when it is opened, by its function dgx_meet: where the running thread is found, and how it waits at a
-/// barrier.
+/// The device as a library of generated kernels sees it: where to find the running thread, and how to wait at a
+/// barrier. Passed to the function dgx_meet of the library when it is opened.
 struct Host {
   const Place* place = nullptr;
   void (*barrier)(const char* file, int line) = nullptr;

@@ -16,8 +16,9 @@
 #endif
 
 #if defined(__x86_64__)
-// Saves what a call preserves, and takes it from the other stack. swapcontext() does the same, and two system calls for signals: a hundred
-// times as long, and a block of 256 threads switches 512 times at every barrier.
+// Saves the registers that a call preserves, and restores them from the other stack. swapcontext() does the same
+// with two system calls for signals, which takes a hundred times as long; a block of 256 threads switches 512 times
+// at every barrier.
 extern "C" void dgx_switch_stack(void** from, void* to);
 asm(R"(
 .text
@@ -56,7 +57,7 @@ Stack::Stack(void (*entry)()) : size_(kStackBytes) {
   assert(memory_ != MAP_FAILED);
   bottom_ = memory_;
 #if defined(__x86_64__)
-  // Six registers, where to return to, and a place that keeps the stack as a call would leave it.
+  // Six registers, the return address, and a slot that aligns the stack as a call would.
   auto** const top = reinterpret_cast<void**>(static_cast<std::uint8_t*>(memory_) + kStackBytes) - 8;
   for (int n = 0; n < 6; ++n) top[n] = nullptr;
   top[6] = reinterpret_cast<void*>(entry);
@@ -74,7 +75,7 @@ Stack::Stack(void (*entry)()) : size_(kStackBytes) {
 Stack::~Stack() {
   if (memory_ == nullptr) return;
 #if defined(__SANITIZE_ADDRESS__)
-  // What ran on it has not returned: its frames stay marked, and would be those of whatever lies here next.
+  // The code on it has not returned: its frames stay poisoned, and would poison whatever is mapped here next.
   __asan_unpoison_memory_region(memory_, size_);
 #endif
   ::munmap(memory_, size_);

@@ -7,18 +7,19 @@
 
 namespace dgx::kernels::cuda::emulated {
 
-/// A stack to run on, and where what ran on it left off. The host's own stack is one too, without memory of its own.
+/// A stack to run on, and the point at which its code left off. The host's own stack is one too, without memory of
+/// its own.
 class Stack {
  public:
   Stack() = default;
-  /// Takes memory, on which `entry` begins when it is first switched to. It must never return.
+  /// Allocates memory, on which `entry` begins when it is first switched to. `entry` must never return.
   explicit Stack(void (*entry)());
   ~Stack();
   Stack(const Stack&) = delete;
 
-  /// Goes on with `to`; returns when something switches back.
+  /// Continues on `to`; returns when something switches back.
   void switch_to(Stack& to);
-  /// What an entry says first, with the stack that it was switched to from.
+  /// Must be the first call of an entry, with the stack that it was switched to from.
   static void arrived(Stack& from);
 
  private:

@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kLibrary = "libnvrtc.so.13";
 
-// As nvrtc.h declares them: what has this version in its name keeps them.
+// As NVIDIA's nvrtc.h declares them; libraries with this version in their name keep them.
 using Program = void*;
 using Code = int;  // 0 is success
 
@@ -35,7 +35,7 @@ void* open_library(std::string& said) {
   return nullptr;
 }
 
-/// The first lines of what a compiler says.
+/// The first lines of a compiler's log.
 std::string beginning_of(const std::string& log) {
   std::size_t end = 0;
   for (int lines = 0; lines < 8 && end < log.size(); ++lines) end = std::min(log.find('\n', end), log.size() - 1) + 1;
@@ -66,7 +66,7 @@ struct Nvrtc::Functions {
            find(library, "nvrtcGetErrorString", error_text);
   }
 
-  /// What a pair of functions, one for the size and one for the text, gives.
+  /// The text that a pair of functions gives, one for its size and one for the text.
   static std::string text_of(Program program, Code (*size_of)(Program, std::size_t*), Code (*get)(Program, char*)) {
     std::size_t size = 0;
     if (size_of(program, &size) != 0 || size == 0) return {};
@@ -96,7 +96,7 @@ Result<std::unique_ptr<Nvrtc>> Nvrtc::open() {
 Result<std::string> Nvrtc::compile(const std::string& source, int architecture) const {
   const bool knows = std::find(architectures_.begin(), architectures_.end(), architecture) != architectures_.end();
   if (knows) return make(source, "sm_" + std::to_string(architecture), false);
-  int best = architectures_.front();  // the newest that is not newer
+  int best = architectures_.front();  // the newest that is not newer than `architecture`
   for (const int known : architectures_) best = known <= architecture ? std::max(best, known) : best;
   return translate(source, best);
 }

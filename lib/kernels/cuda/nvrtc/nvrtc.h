@@ -8,18 +8,18 @@
 
 namespace dgx::kernels::cuda {
 
-/// NVRTC, the compiler that NVIDIA's toolkit has as a library: opened by name, linked by nobody.
+/// NVRTC, the compiler library of NVIDIA's toolkit: opened by name, never linked.
 class Nvrtc {
  public:
-  /// $DGX_NVRTC, else libnvrtc.so.13 where the system finds it, or in a toolkit at /usr/local/cuda. kUsage, saying why, if there is none that can be used:
-  /// who asks goes on without.
+  /// Opens $DGX_NVRTC, else libnvrtc.so.13 where the system finds it, or in a toolkit at /usr/local/cuda. kUsage,
+  /// saying why, if there is none that can be used: callers go on without.
   [[nodiscard]] static Result<std::unique_ptr<Nvrtc>> open();
   ~Nvrtc();
   Nvrtc(const Nvrtc&) = delete;
 
-  /// Machine code, or PTX where this NVRTC does not know the architecture (90 is sm_90): either may be loaded.
+  /// Returns machine code, or PTX if this NVRTC does not know the architecture (90 is sm_90): either may be loaded.
   [[nodiscard]] Result<std::string> compile(const std::string& source, int architecture) const;
-  /// PTX.
+  /// Returns PTX.
   [[nodiscard]] Result<std::string> translate(const std::string& source, int architecture) const;
 
  private:
@@ -30,7 +30,7 @@ class Nvrtc {
   std::vector<int> architectures_;
 };
 
-/// A header that generated kernels may include, by the name under which they do.
+/// A header that generated kernels may include, and the name by which they do.
 struct EmbeddedHeader {
   const char* name;
   const char* text;

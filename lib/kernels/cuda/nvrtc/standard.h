@@ -1,6 +1,7 @@
-// The standard library that NVRTC does not have, as far as the formulas need it: handed to it under the name of every standard header that they include.
+// The parts of the standard library that the formulas need and NVRTC lacks: handed to it under the name of every
+// standard header that they include.
 #pragma once
-#ifndef DGX_NVRTC_STANDARD_H  // it has many names there
+#ifndef DGX_NVRTC_STANDARD_H  // it is included under many names
 #define DGX_NVRTC_STANDARD_H
 
 using int8_t = signed char;
@@ -14,7 +15,7 @@ using uint64_t = unsigned long long;
 using uintptr_t = unsigned long long;
 
 #define DGX_BOTH __host__ __device__
-#define __extension__  // a word of GNU's
+#define __extension__  // a GNU keyword
 
 namespace std {
 

@@ -15,58 +15,60 @@
 
 namespace dgx::kernels::cuda {
 
-/// A device that computes the bits of kernels/ref: memory of its own, a queue of work, and one launch function for each form
-/// of kernel. No type of CUDA's is in here: who has a Device needs neither its headers nor its libraries. There are two: the GPU
-/// (libdgx_cuda.so, device.cu), and the same kernels on the CPU, for tests (libdgx_cuda_emulated.so, emulated/). Both are modules
-/// that are opened by name and linked by nobody.
+/// A device that computes the bits of kernels/ref: memory of its own, a queue of work, and one launch function for
+/// each form of kernel. No CUDA type appears here: users of a Device need neither CUDA's headers nor its libraries.
+/// There are two devices: the GPU (libdgx_cuda.so, device.cu), and the same kernels on the CPU, for tests
+/// (libdgx_cuda_emulated.so, emulated/). Both are modules that are opened by name, never linked.
 ///
-/// Launches and asynchronous copies are queued, and run in order. So an error may be told by a later call than the one it belongs to: it
-/// is kInternal, names the call and the kernel, and stays: every later call returns it, for the device is in no known state then. Nothing that
-/// was queued behind it counts.
+/// Launches and asynchronous copies are queued, and run in order. So an error may be returned by a later call than
+/// the one that caused it. It is kInternal, names the call and the kernel, and is sticky: every later call returns
+/// it, because the state of the device is then unknown. Nothing that was queued after it counts.
 
 struct DeviceInfo {
   std::string name;               ///< "NVIDIA H100 80GB HBM3"
   int major = 0, minor = 0;       ///< compute capability
   int driver = 0, runtime = 0;    ///< versions, as CUDA writes them: 13000 is 13.0
-  std::int64_t memory_bytes = 0;  ///< in all
-  std::int64_t free_bytes = 0;    ///< when the device was opened, without what its kernels themselves take
+  std::int64_t memory_bytes = 0;  ///< total
+  std::int64_t free_bytes = 0;    ///< when the device was opened, less what its kernels need themselves
   bool emulated = false;
-  bool functions_by_pairs = false;  ///< elementary functions without binary64, where that is slow (kernels/function_pairs.h)
+  bool functions_by_pairs = false;  ///< elementary functions avoid binary64, which is slow (kernels/function_pairs.h)
   std::string no_compiler;        ///< why compile() cannot be used; empty: it can
 };
 
-// What a launch says. Pointers are into the device's memory but where something else is said; strides count elements.
+// Descriptions of launches. Pointers are into the device's memory unless something else is said; strides count
+// elements.
 
 /// An access of an element program's member.
 struct Binding {
   const void* data = nullptr;  ///< the value
-  std::int32_t member = -1;    ///< ≥ 0: instead, what that earlier member made at the same element
+  std::int32_t member = -1;    ///< ≥ 0: instead of `data`, that earlier member's result at the same element
   DType dtype = DType::kF32;
 };
 
 /// One value of an element program.
 struct ElementMember {
   const std::uint8_t* primitive = nullptr;  ///< flattened (kernels/primitive_view.h)
-  const Binding* bindings = nullptr;        ///< one an access
-  void* out = nullptr;                      ///< null: the value lies in no memory
+  const Binding* bindings = nullptr;        ///< one per access
+  void* out = nullptr;                      ///< null: the value is not stored
   std::int32_t* not_finite = nullptr;       ///< set to 1 if an f32 element is infinite or NaN; may be null
 };
 
-/// At most so many members.
+/// The most members of an ElementProgram.
 inline constexpr std::int32_t kMostMembers = 24;
 
-/// Values of one count of elements, each element made by one thread as kernels/ref defines it, member after member: any primitive as
-/// the only member, or fused maps. Everything is read before anything is written, so a member may lie where another one reads, if that
-/// one reads no other elements there than those that the same thread writes.
+/// Values with the same number of elements. One thread makes the same element of each, as kernels/ref defines it,
+/// member after member: any primitive as the only member, or fused maps. A thread reads everything before it writes
+/// anything, so a member may be stored where another one reads, if that one reads no elements there but those that
+/// the same thread writes.
 struct ElementProgram {
   const ElementMember* members = nullptr;
   std::int32_t member_count = 0;
-  std::int32_t most_steps = 0;  ///< of `do` or `when` of a member
-  std::int32_t sum_levels = 1;  ///< so that no sum has more than 2,048 to this power positions
+  std::int32_t most_steps = 0;  ///< the most steps of `do` or `when` of any member
+  std::int32_t sum_levels = 1;  ///< no sum has more than 2,048 to this power positions
   std::int64_t count = 0;
 };
 
-/// Where a number of a map program comes from.
+/// The source of a number of a map program.
 enum class MapSource : std::uint8_t {
   kReal,     ///< an f32 value, to a real register
   kInteger,  ///< an i64 value
@@ -87,7 +89,7 @@ struct MapLoad {
   std::array<std::int64_t, kMapDimensions> strides{};
 };
 
-/// What an operation does; `op` says the rest. Comparisons give 0 or 1 in an integer register.
+/// The kind of an operation; `op` says the rest. Comparisons give 0 or 1 in an integer register.
 enum class MapForm : std::uint8_t {
   kLoad,  ///< in[0]: the number of the load
   kReal, kInteger, kCompareReal, kCompareInteger, kSelectReal, kSelectInteger, kFloatOfInteger, kIntegerOfFloat, kByteOfInteger,
@@ -106,7 +108,8 @@ struct MapStore {
   std::uint8_t in = 0;  ///< a register of the value's type; of a u8 value it holds 0 to 255
 };
 
-/// Fused maps whose accesses are all linear, over a nest of dimensions (at least one). Reads and writes as ElementProgram does.
+/// Fused maps whose accesses are all linear, over a nest of dimensions (at least one). Reads and writes as
+/// ElementProgram does.
 struct MapProgram {
   const MapLoad* loads = nullptr;
   const MapOperation* operations = nullptr;
@@ -118,10 +121,10 @@ struct MapProgram {
   std::array<std::int64_t, kMapDimensions> extents{};
 };
 
-/// Up to so many dimensions over which products and windows repeat.
+/// The most dimensions over which products and windows repeat.
 inline constexpr std::size_t kBatchDimensions = 8;
 
-/// Number n of a row-major batch adds Σ index[d] · strides[map][d] to the place of a map.
+/// A row-major batch: number n adds Σ index[d] · strides[map][d] to the place of a map.
 struct Batch {
   std::int64_t count = 1;
   std::int32_t dimensions = 0;
@@ -135,8 +138,8 @@ struct Batch {
   return positions == 0 ? 1 : (positions + kGroup - 1) / kGroup;
 }
 
-/// out[r, c] = dot over depth of a[r, k] · b[k, c] (dgx-numerics(7), "Folds"), NaN canonical. The output must not overlap the sides. A
-/// depth is below 2^31.
+/// out[r, c] = dot over depth of a[r, k] · b[k, c] (dgx-numerics(7), "Folds"), NaN canonical. The output must not
+/// overlap the sides. The depth must be below 2^31.
 struct Product {
   const float* a = nullptr;
   const float* b = nullptr;
@@ -149,13 +152,14 @@ struct Product {
   float* pieces = nullptr;  ///< of piece_numbers() numbers if the form is cut, else null
 };
 
-/// What is left of some positions of a fold: a sum, or the best number and its position.
+/// The result of some positions of a fold: a sum, or the best number and its position.
 struct FoldPart {
   Slot value;
   std::int64_t where;
 };
 
-/// A sum, max or argmax of many positions, by 32 threads for every 2,048 of them. `parts` holds fold_parts() of them; null is right for 0.
+/// A sum, max or argmax of many positions, by 32 threads per 2,048 positions. `parts` holds fold_parts() parts, and
+/// may be null if that is 0.
 struct Fold {
   ElementMember member;
   Kind kind = Kind::kSum;
@@ -163,48 +167,51 @@ struct Fold {
   DType dtype = DType::kF32;             ///< of the value
   std::int64_t count = 0;                ///< outputs
   std::int64_t fold_count = 0;           ///< positions, at least 1
-  FoldPart start{};                      ///< what a fold starts from
+  FoldPart start{};                      ///< the initial value of the fold
   FoldPart* parts = nullptr;
 };
 
-/// Blocks of so many items of a fold.
+/// Number of blocks of `items` items of a fold.
 [[nodiscard]] DGX_HOST_DEVICE constexpr std::int64_t fold_blocks(std::int64_t items) { return (items + kSumBlock - 1) / kSumBlock; }
-/// Parts that a fold leaves on its way, level after level.
+/// Number of parts that a fold leaves at its levels, all together.
 [[nodiscard]] constexpr std::int64_t fold_parts(std::int64_t count, std::int64_t fold_count) {
   std::int64_t parts = 0;
   for (std::int64_t items = fold_blocks(fold_count); items > 1; items = fold_blocks(items)) parts += count * items;
   return parts;
 }
 
-/// How an index in a row-major shape moves through something: Σ index[d] · coefficients[d]. All numbers and sums are below 2^30.
+/// A linear function of an index in a row-major shape: Σ index[d] · coefficients[d]. All numbers and sums are below
+/// 2^30.
 inline constexpr std::size_t kWalkDimensions = 4;
 inline constexpr std::size_t kDotGuards = 3;
 struct Walk {
   std::int32_t dimensions = 0;
   std::array<std::int32_t, kWalkDimensions> extents{};
-  std::array<std::array<std::int32_t, kWalkDimensions>, 1 + kDotGuards> coefficients{};  ///< of DotSide's element, of its guards
+  std::array<std::array<std::int32_t, kWalkDimensions>, 1 + kDotGuards> coefficients{};  ///< element, then guards
 };
 
-/// A coordinate that may lie outside: what lines add and what positions add, divided by `divisor`; it must leave no remainder and be in
-/// [0, size), and moves the element by `stride` then. Of lines and positions those with fewer different numbers are its taps, numbered;
-/// DotSide::taps says what tap t adds. The others add what their walk gives.
+/// A bounds-checked coordinate (padding): what the line adds plus what the position adds, divided by `divisor`. If
+/// the division is exact and the quotient in [0, size), it moves the element by `stride` times the quotient;
+/// otherwise the element is outside. Whichever of lines and positions has fewer distinct values supplies the taps:
+/// they are numbered, and DotSide::taps says what tap t adds. The other adds what its walk gives.
 struct DotGuard {
   std::int32_t divisor = 1, size = 0, stride = 0;
   std::int32_t first_tap = 0, tap_count = 0;  ///< in DotSide::taps
 };
-/// Where its tap is added, this moves the element by `moves` besides.
+/// One tap of a guard: what it adds to the guard's coordinate, and how far it moves the element.
 struct DotTap {
   std::int32_t coordinate = 0, moves = 0;
 };
-/// Of all guards together: each has a bit.
+/// The most taps of all guards together: each has a bit of a word.
 inline constexpr std::size_t kDotTaps = 31;
 
-/// One side of a Dot: which number is that of a line (a row or a column of the output) at a position of the fold; 0 where a coordinate lies
-/// outside. The walk of the taps gives a guard's tap, numbered from 0; that of the others its coordinate.
+/// One side of a Dot: finds the element for a line (a row or a column of the output) at a position of the fold, or
+/// gives 0 where a coordinate is outside. The walk of the side with the taps (lines_are_taps) gives the tap of each
+/// guard, numbered from 0; the other walk gives its coordinate.
 struct DotSide {
   const float* from = nullptr;  ///< the value
   Walk lines, positions;
-  std::array<std::int32_t, 1 + kDotGuards> base{};  ///< of the element, of guards' coordinates, where all indices are 0
+  std::array<std::int32_t, 1 + kDotGuards> base{};  ///< element and guards' coordinates at index 0
   std::int32_t guard_count = 0;
   bool lines_are_taps = false;  ///< lines, not positions, are the taps
   bool along_depth = false;     ///< neighbouring positions, not lines, are neighbours in memory
@@ -212,18 +219,20 @@ struct DotSide {
   std::array<DotTap, kDotTaps> taps{};
 };
 
-/// out[r, c] = dot over positions of a(r, p) · b(c, p), as of Product: convolutions and their gradients, and all else whose sides have lines of their own.
+/// out[r, c] = dot over positions of a(r, p) · b(c, p), as for Product: convolutions and their gradients, and
+/// everything else whose sides have lines of their own.
 struct Dot {
   DotSide a, b;  ///< a has no guards
   float* out = nullptr;
-  Walk out_rows, out_columns;  ///< coefficients[0]: where they lie
+  Walk out_rows, out_columns;  ///< coefficients[0]: their offset in `out`
   std::int64_t rows = 0, columns = 0, depth = 0;
   Batch batch;
   TileForm form;
   float* pieces = nullptr;
 };
 
-/// out[c] = dot over the rows of 1 · x[r, c]. `groups` holds columns · dot_groups(rows) numbers if those are several.
+/// out[c] = dot over the rows of 1 · x[r, c]. `groups` holds columns · dot_groups(rows) numbers if dot_groups(rows)
+/// is above 1.
 struct ColumnSum {
   const float* x = nullptr;
   float* out = nullptr;
@@ -231,8 +240,9 @@ struct ColumnSum {
   std::int64_t rows = 0, columns = 0, row_stride = 0;
 };
 
-/// A chain, an output a thread, which does something only at positions p where keys[base + Σ strides · position] is the output's index of one
-/// dimension: e / index_stride mod index_extent. At all others `when` is 0 for certain.
+/// A chain, with a thread per output e. It does something only at positions p where keys[base + Σ strides ·
+/// position] is the output's index in one dimension: e / index_stride mod index_extent. At all others `when` is
+/// certainly 0.
 struct KeyedChain {
   ElementMember member;
   std::int64_t count = 0, fold_count = 0;
@@ -268,39 +278,42 @@ struct Generated {
   std::vector<void*> addresses;
 };
 
-/// Used by one thread, but for finish_download(). Destroyed, it waits for what is queued and gives back all memory.
+/// For use by one thread, except finish_download(). The destructor waits for all queued work and frees all memory.
 class Device {
  public:
   virtual ~Device() = default;
 
   [[nodiscard]] virtual const DeviceInfo& info() const = 0;
 
-  /// Memory of the device, 256-byte aligned, of at least one byte; its content is anything. kUsage, with both numbers, if it has not so much.
+  /// Allocates memory of the device, 256-byte aligned, of at least one byte, with undefined content. kUsage, with
+  /// both numbers, if less is free.
   [[nodiscard]] virtual Result<void*> allocate(std::int64_t size_bytes) = 0;
-  /// Memory of the host that upload() takes its time from without a copy on the way. kInternal.
+  /// Allocates pinned memory of the host: upload() from it is asynchronous, with no copy in between. kInternal.
   [[nodiscard]] virtual Result<void*> allocate_staging(std::int64_t size_bytes) = 0;
 
-  /// Queues a copy. `from` is the host's: if it is staging memory it must stay as it is until synchronize(); other memory is free again
-  /// when this returns.
+  /// Queues a copy from host memory. If `from` is staging memory it must stay unchanged until synchronize(); other
+  /// memory may be reused when this returns.
   [[nodiscard]] virtual Status upload(void* to, const void* from, std::int64_t size_bytes) = 0;
-  /// Waits for what is queued, and copies to the host.
+  /// Waits for all queued work, then copies to the host.
   [[nodiscard]] virtual Status download(void* to, const void* from, std::int64_t size_bytes) = 0;
-  /// Begins a copy to staging memory that comes after all that is queued, and beside what is queued later, which must not write to `from` until
-  /// finish_download(). There is one at a time.
+  /// Begins a copy to staging memory. It runs after all that is queued, and concurrently with what is queued later,
+  /// which must not write to `from` until finish_download(). Only one at a time.
   [[nodiscard]] virtual Status begin_download(void* to_staging, const void* from, std::int64_t size_bytes) = 0;
-  /// Waits for what begin_download() began. Another thread than the device's may call it, also while that one is in another call.
+  /// Waits for what begin_download() began. A thread other than the device's may call it, even while that one is in
+  /// another call.
   [[nodiscard]] virtual Status finish_download() = 0;
-  /// Queues a copy from one place of the device to another; they must not overlap.
+  /// Queues a copy within the device; the ranges must not overlap.
   [[nodiscard]] virtual Status copy(void* to, const void* from, std::int64_t size_bytes) = 0;
-  /// Queues bytes of zero.
+  /// Queues filling `size_bytes` bytes with zeros.
   [[nodiscard]] virtual Status clear(void* to, std::int64_t size_bytes) = 0;
 
-  /// Compiles kernels that a text defines by DGX_KERNEL (kernels/cuda/generated.cuh, which it includes) under the names k0, k1, …: `count` of them.
-  /// Returns the number of k0 for launch(); the others follow. They live as long as the device. Not while recording. Costs a tenth of a second and
-  /// more. kInternal if the compiler refuses the text, with what it says first, or where info().no_compiler is not empty.
+  /// Compiles the `count` kernels that a text defines by DGX_KERNEL (kernels/cuda/generated.cuh, which it includes)
+  /// under the names k0, k1, …. Returns the number of k0 for launch(); the others follow. They live as long as the
+  /// device. Not while recording. Takes a tenth of a second or more. kInternal if the compiler refuses the text,
+  /// with the beginning of its message, or if info().no_compiler is not empty.
   [[nodiscard]] virtual Result<std::int32_t> compile(const std::string& text, std::int32_t count) = 0;
 
-  // Queue kernels. Launches of nothing are allowed.
+  // Queue kernels. Empty launches are allowed.
   [[nodiscard]] virtual Status launch(const Generated& generated) = 0;
   [[nodiscard]] virtual Status launch(const ElementProgram& program) = 0;
   [[nodiscard]] virtual Status launch(const MapProgram& program) = 0;
@@ -312,25 +325,27 @@ class Device {
   [[nodiscard]] virtual Status launch(const UniformNumbers& numbers) = 0;
   [[nodiscard]] virtual Status launch(const FiniteCheck& check) = 0;
 
-  /// From here to end_recording() launches, copy() and clear() are noted and not run. Nothing else may be called between.
+  /// From here to end_recording() launches, copy() and clear() are recorded instead of run. Nothing else may be
+  /// called in between.
   [[nodiscard]] virtual Status begin_recording() = 0;
-  /// The number by which replay() knows what was noted. It lives as long as the device.
+  /// Returns the number of the recording, for replay(). A recording lives as long as the device.
   [[nodiscard]] virtual Result<int> end_recording() = 0;
-  /// Queues all that was noted, at once.
+  /// Queues all that was recorded, at once.
   [[nodiscard]] virtual Status replay(int recording) = 0;
 
   /// Queues a reading of the device's clock. Not while recording.
   [[nodiscard]] virtual Status mark() = 0;
-  /// Waits for what is queued. The seconds from each mark to the next of those since the last call.
+  /// Waits for all queued work. Returns the seconds from each mark to the next, for the marks since the last call.
   [[nodiscard]] virtual Result<std::vector<double>> marked_seconds() = 0;
 
-  /// Waits for what is queued.
+  /// Waits for all queued work.
   [[nodiscard]] virtual Status synchronize() = 0;
 };
 
-/// What a module exports, under this name: opens the device. kInternal, with a hint, if there is no driver, or none that is new
-/// enough, or no device. `interface` is the caller's kDeviceInterface (interface.h, made by CMake: a digest of this header and of those it
-/// rests on). A module of another interface returns false and touches nothing.
+/// The name under which a module exports its OpenDeviceFunction, which opens the device. kInternal, with a hint, if
+/// there is no driver, or none that is new enough, or no device. `interface` is the caller's kDeviceInterface
+/// (interface.h, made by CMake: a digest of this header and of those it rests on). A module built for another
+/// interface returns false and touches nothing.
 inline constexpr const char* kOpenDeviceSymbol = "dgx_open_cuda_device";
 using OpenDeviceFunction = bool (*)(const char* interface, Result<std::unique_ptr<Device>>* out);
 

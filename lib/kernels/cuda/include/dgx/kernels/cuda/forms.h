@@ -8,23 +8,24 @@
 
 namespace dgx::kernels::cuda {
 
-/// In what form a product or a dot is launched: which outputs a block of threads makes, and whether its depth is cut. The form changes no bit.
+/// The form in which a product or a dot is launched: the outputs that a block of threads makes, and whether the
+/// depth is cut. The form changes no bit.
 
-/// Outputs of a block of threads, rows × columns. A fine one has more threads with fewer outputs each.
+/// Outputs of a block of threads, rows × columns. A fine tile has more threads with fewer outputs each.
 enum class Tile : std::uint8_t { kAny, k128x128, k128x64, k64x128, k64x64, k64x64Fine, k32x128, k16x256, k32x32Fine };
 inline constexpr Tile kTiles[] = {Tile::k128x128,   Tile::k128x64, Tile::k64x128, Tile::k64x64,
                                   Tile::k64x64Fine, Tile::k32x128, Tile::k16x256, Tile::k32x32Fine};
 
 struct TileForm {
-  Tile tile = Tile::kAny;  ///< kAny: what suits
-  std::int64_t piece = 0;  ///< 0, or 4,096 or 256: it is cut into pieces of so many positions, whose sums lie in memory of their own
+  Tile tile = Tile::kAny;  ///< kAny: choose_tile() decides
+  std::int64_t piece = 0;  ///< 0, or 4,096 or 256: positions of a piece; the sums of pieces have memory of their own
 };
 
 struct TileExtent {
   std::int64_t rows = 0, columns = 0;
   std::int64_t threads = 0;
-  /// That 16 positions take a warp which waits for nothing: the loop's instructions for sm_90, or, of small tiles, what four warps read from shared
-  /// memory meanwhile.
+  /// Cycles that a warp takes for 16 positions if it never waits: the instructions of the loop for sm_90 or, for
+  /// small tiles, the reads of four warps from shared memory.
   std::int64_t product_cycles = 0, dot_cycles = 0;
 };
 
@@ -48,24 +49,25 @@ struct TileExtent {
   return piece == 0 || depth == 0 ? 1 : (depth + piece - 1) / piece;
 }
 
-/// What is to be made.
+/// A product or dot to be launched.
 struct TileWanted {
   std::int64_t rows = 0, columns = 0, depth = 0, batch = 1;
-  bool is_dot = false;  ///< of a Dot, not of a Product
+  bool is_dot = false;  ///< a Dot, not a Product
 };
 
-/// Numbers that the pieces' sums take.
+/// Number of sums that the pieces leave in memory.
 [[nodiscard]] constexpr std::int64_t piece_numbers(const TileWanted& wanted, const TileForm& form) {
   return form.piece == 0 ? 0 : wanted.rows * wanted.columns * wanted.batch * pieces_of(wanted.depth, form.piece);
 }
 
-/// An estimate, in cycles of an H100 or H200: what its busiest processor does. Blocks of threads share a processor as far as its registers reach;
-/// what they do takes as long as its instructions, or as a single warp's, with what it waits for.
+/// An estimate, in cycles of an H100 or H200, of the time of its busiest multiprocessor. Blocks of threads share a
+/// multiprocessor as far as its registers reach; they take as long as all their instructions, or as long as a
+/// single warp with its waits, whichever is more.
 [[nodiscard]] constexpr double tile_cycles(const TileWanted& wanted, const TileForm& form) {
-  constexpr std::int64_t kProcessors = 132, kSchedulers = 4, kThreads = 512;  // threads that share a processor
-  constexpr double kWaits = 250;         // a round: the barrier, and the first reads behind it
+  constexpr std::int64_t kProcessors = 132, kSchedulers = 4, kThreads = 512;  // threads that share a multiprocessor
+  constexpr double kWaits = 250;         // per round: the barrier, and the first reads after it
   constexpr double kAround = 900;        // instructions before and after the rounds
-  constexpr double kBegins = 2000;       // until the first numbers are there
+  constexpr double kBegins = 2000;       // until the first numbers arrive
   constexpr double kLaunch = 3000;       // another kernel
   constexpr double kCached = 24e6, kBytesACycle = 1300, kCachedBytesACycle = 2500;  // of the device's memory
   const TileExtent tile = extent_of(form.tile);
@@ -76,7 +78,8 @@ struct TileWanted {
   const auto cycles = static_cast<double>(wanted.is_dot ? tile.dot_cycles : tile.product_cycles);
   const auto at_once = [&](std::int64_t count) {
     if (count == 0) return 0.0;
-    const double warps = static_cast<double>(count * tile.threads / 32) / static_cast<double>(kSchedulers);  // of a scheduler
+    // Per scheduler.
+    const double warps = static_cast<double>(count * tile.threads / 32) / static_cast<double>(kSchedulers);
     return rounds * std::max(warps * cycles, cycles + kWaits) + kAround * std::max(warps, 1.0) + kBegins;
   };
   double total = static_cast<double>(most / together) * at_once(together) + at_once(most % together);
@@ -85,7 +88,7 @@ struct TileWanted {
   return total;
 }
 
-/// The tile that takes the least time, the depth cut as said.
+/// The tile with the least estimated time, for a depth cut into pieces of `piece` positions.
 [[nodiscard]] constexpr Tile choose_tile(const TileWanted& wanted, std::int64_t piece) {
   Tile best = Tile::k32x32Fine;
   for (const Tile tile : kTiles) {
@@ -94,7 +97,7 @@ struct TileWanted {
   return best;
 }
 
-/// The form that takes the least time. Its pieces' sums take 256 MiB at most.
+/// The form with the least estimated time. Its pieces' sums take 256 MiB at most.
 [[nodiscard]] constexpr TileForm choose_form(const TileWanted& wanted) {
   constexpr std::int64_t kMostNumbers = std::int64_t{1} << 26;
   TileForm best{choose_tile(wanted, 0), 0};
