@@ -26,7 +26,7 @@ using program::CapturedGraph;
 using program::CaptureRequest;
 using program::TensorId;
 
-/// Turns off what would hide the mathematics behind one fused call, as long as it lives.
+/// While alive, turns off the kernels that would hide the mathematics in one fused call.
 class PlainKernels {
  public:
   PlainKernels()
@@ -73,7 +73,7 @@ Status check_request(const CaptureRequest& request) {
   return {};
 }
 
-// Parameters first: dgx::torch_bridge::compact.
+// Parameters first, as compact() requires.
 std::vector<TensorId> define_sources(const Model& model, Recorder& recorder) {
   std::vector<TensorId> ids;
   for (const NamedTensor& p : model.parameters) {
@@ -120,8 +120,7 @@ Status run_backward(const CaptureRequest& request, const Model& model, const at:
   return {};
 }
 
-/// Takes down which buffers the pass replaced, in place or by assignment. `before[i]` is source i, parameters
-/// first.
+/// Records which buffers the pass replaced, in place or by assignment. `before[i]` is source i, parameters first.
 Status note_updates(const CaptureRequest& request, const Model& model, const std::vector<TensorId>& before,
                     Recorder& recorder, CapturedGraph& graph) {
   for (std::size_t i = 0; i < before.size(); ++i) {
@@ -166,7 +165,7 @@ Result<CapturedGraph> run_pass(const CaptureRequest& request, const Model& model
   return compacted;
 }
 
-/// The last line that says something: TorchScript puts its trace before it.
+/// The last line that is not blank: TorchScript puts its trace before it.
 std::string gist(std::string_view message) {
   while (!message.empty() && (message.back() == '\n' || message.back() == ' ')) message.remove_suffix(1);
   const std::size_t line = message.rfind('\n');

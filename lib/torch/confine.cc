@@ -11,7 +11,7 @@
 namespace dgx::torch_bridge {
 namespace {
 
-// As the kernel numbers them; linux/landlock.h of an older distribution ends before the last ones.
+// The kernel's numbers; linux/landlock.h of an older distribution lacks the last ones.
 constexpr int kNewest = 5;
 constexpr std::uint64_t kReadFile = 1U << 2;
 constexpr std::uint64_t kReadFolder = 1U << 3;
@@ -23,7 +23,7 @@ struct Rules {
   std::uint64_t network;
 };
 
-/// No rule allows anything: what is handled is forbidden.
+/// Applies a ruleset without rules: everything that it handles is forbidden.
 void give_up_writing() {
   const long version = ::syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
   if (version < 1) return;

@@ -20,7 +20,7 @@ using torch::jit::Stack;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// Numbers that are the same in every step.
+/// A tensor of numbers that are the same in every step.
 at::Tensor literal(const std::vector<float>& numbers, at::IntArrayRef shape) {
   at::Tensor plain;
   {
@@ -37,7 +37,7 @@ bool logcumsumexp(Stack& stack) {
   const at::Tensor last = x.dim() > 0 ? x.movedim(dimension, -1) : x.unsqueeze(0);
   const at::Tensor position = at::arange(last.size(-1));
   const at::Tensor is_later = position.unsqueeze(0) > position.unsqueeze(1);
-  // All terms up to each: the running form would need a maximum of its own at each position.
+  // Sums all terms up to each position: the running form would need a maximum of its own at each.
   const at::Tensor sums = last.unsqueeze(-2).masked_fill(is_later, -kInfinity).logsumexp(-1);
   torch::jit::push(stack, x.dim() > 0 ? sums.movedim(-1, dimension) : sums.squeeze(0));
   return true;
@@ -52,7 +52,7 @@ bool cdist(Stack& stack) {
   return true;
 }
 
-/// Numbers of boundaries that are below each x (with `right`: not above it).
+/// The number of boundaries below each x (with `right`: not above it).
 at::Tensor bucket_of(const at::Tensor& x, const at::Tensor& boundaries, bool right) {
   const at::Tensor each = x.unsqueeze(-1);
   return (right ? boundaries.le(each) : boundaries.lt(each)).sum(-1);
@@ -78,7 +78,7 @@ bool searchsorted(Stack& stack) {
   return true;
 }
 
-/// The order of as many random numbers; equal ones keep theirs.
+/// The order that sorts n random numbers; equal ones keep theirs.
 bool randperm(Stack& stack) {
   const std::int64_t n = torch::jit::peek(stack, 0, 5).toInt();
   const c10::IValue dtype = torch::jit::peek(stack, 1, 5);
@@ -90,7 +90,7 @@ bool randperm(Stack& stack) {
 
 bool cross(Stack& stack) {
   const c10::IValue dimension = torch::jit::peek(stack, 2, 3);
-  if (!dimension.isInt()) return false;  // torch.cross without one asks which dimension has three
+  if (!dimension.isInt()) return false;  // without one torch.cross looks for a dimension of size 3
   const std::int64_t d = dimension.toInt();
   const at::Tensor a = torch::jit::peek(stack, 0, 3).toTensor(), b = torch::jit::peek(stack, 1, 3).toTensor();
   if (a.size(d) != 3 || b.size(d) != 3) return false;
@@ -99,7 +99,8 @@ bool cross(Stack& stack) {
   return true;
 }
 
-/// How many indices each bag has, if offsets are the same in every step and all bags are alike.
+/// The number of indices per bag, if offsets are the same in every step and all bags are equally long; else
+/// nullopt.
 std::optional<std::int64_t> bag_length(const at::Tensor& indices, const at::Tensor& offsets, bool has_last) {
   if (indices.dim() != 1 || offsets.dim() != 1) return std::nullopt;
   const at::Tensor plain = unwrapped(offsets);
@@ -115,7 +116,7 @@ std::optional<std::int64_t> bag_length(const at::Tensor& indices, const at::Tens
   return count / bags;
 }
 
-/// The operator's other three results serve its own backward.
+/// The operator's other three results serve only its own backward, which is not used.
 bool embedding_bag(Stack& stack) {
   enum Mode { kSum, kMean, kMax };
   const auto argument = [&](std::size_t n) -> const c10::IValue& { return torch::jit::peek(stack, n, 9); };
@@ -142,7 +143,7 @@ bool embedding_bag(Stack& stack) {
   return true;
 }
 
-/// Positions of n samples from -1 to 1, at the corners or in the middle of as many cells.
+/// Positions of n samples from -1 to 1: at the corners or in the middle of n cells.
 at::Tensor positions(std::int64_t n, bool align_corners) {
   std::vector<float> numbers;
   for (std::int64_t i = 0; i < n; ++i) {
@@ -228,7 +229,7 @@ std::array<double, 4> cubic_weights(double t) {
   return {far(t + 1), near(t), near(1 - t), far(2 - t)};
 }
 
-/// [to, from]: what resizing one dimension multiplies with.
+/// The matrix [to, from] by which resizing multiplies one dimension.
 at::Tensor cubic_matrix(std::int64_t from, std::int64_t to, bool align_corners,
                         std::optional<double> factor) {
   std::vector<float> matrix(static_cast<std::size_t>(from * to), 0.0F);

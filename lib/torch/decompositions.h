@@ -7,9 +7,9 @@
 
 namespace dgx::torch_bridge {
 
-/// An operator without a lowering of its own that is the same as several with one; libtorch's gradients of
-/// those are its gradient. It works on TorchScript's stack as the operator does, or leaves the stack alone
-/// and returns false where its arguments are beyond it: then the operator itself runs, and is refused by its
+/// An operator without a lowering of its own that equals several operators with one; its gradient is that which
+/// libtorch derives from theirs. `run` works on TorchScript's stack as the operator does. If it cannot handle the
+/// arguments it leaves the stack alone and returns false: then the operator itself runs, and is refused by its
 /// name.
 struct Decomposition {
   std::string_view name;  ///< "aten::cdist"

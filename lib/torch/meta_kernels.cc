@@ -1,13 +1,12 @@
-// Functionalisation runs a call that writes into its argument on the meta device first, to check shapes.
-// libtorch has no meta kernel in C++ for a few of them; their result's shape is the argument's that they
-// write.
+// Functionalisation runs a call that writes into its argument on the meta device first, to check shapes. libtorch
+// has no meta kernel in C++ for a few of these calls; their result has the shape of the argument that they write.
 #include <ATen/core/stack.h>
 #include <torch/library.h>
 
 namespace dgx::torch_bridge {
 namespace {
 
-/// Of `….out`, whose last argument is what is written, and returned.
+/// The meta kernel of an `….out` operator: returns the last argument, which the operator writes.
 void give_last_argument(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const c10::IValue out = stack->back();
   torch::jit::drop(*stack, op.schema().arguments().size());

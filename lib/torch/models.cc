@@ -74,8 +74,8 @@ Result<Model> make_mlp(const program::MlpSpec& spec, const program::CaptureReque
   return model;
 }
 
-/// Replaces the tensors of a TorchScript module by wrapped ones. Tensors that are one and the same (tied
-/// weights) stay one; a file keeps them apart but lets them share their storage.
+/// Replaces the tensors of a TorchScript module by wrapped ones. Tied weights stay one tensor; a file keeps them as
+/// separate tensors that share their storage.
 class ModuleWrapper {
  public:
   ModuleWrapper(Model& model, bool training) : model_(model), training_(training) {}
@@ -83,7 +83,8 @@ class ModuleWrapper {
   void wrap(torch::jit::Module module, const std::string& path) {
     if (!seen_.insert(module._ivalue().get()).second) return;
     for (const auto& parameter : module.named_parameters(false)) {
-      // In evaluation all, frozen or not: it keeps attention off its fused paths (capture.cc).
+      // In evaluation all float parameters count as trained, frozen or not: it keeps attention off its fused paths
+      // (capture.cc).
       const bool trained = training_ ? parameter.value.requires_grad() : parameter.value.is_floating_point();
       replace(module, parameter, path, model_.parameters, trained);
     }
@@ -93,7 +94,8 @@ class ModuleWrapper {
     for (const auto& child : module.named_children()) wrap(child.value, path + child.name + ".");
   }
 
-  /// Lists of tensors that a module keeps beside its parameters (nn.LSTM does) come to hold the wrapped ones.
+  /// Makes lists of tensors that a module keeps in addition to its parameters (as nn.LSTM does) hold the wrapped
+  /// ones.
   void wrap_lists(const torch::jit::Module& module) const {
     for (const torch::jit::Module& each : module.modules()) {
       for (const auto& attribute : each.named_attributes(false)) {
@@ -134,12 +136,13 @@ class ModuleWrapper {
   std::map<Place, at::Tensor> wrapped_;
 };
 
-/// The first node, at any depth, that works behind the dispatcher's back: it would be captured wrongly or not
-/// at all.
+/// The first node, at any depth, that bypasses the dispatcher, so that it would be captured wrongly or not at all;
+/// null if there is none.
 const torch::jit::Node* find_uncapturable(torch::jit::Block* block) {
   for (torch::jit::Node* node : block->nodes()) {
     const bool hidden = node->kind() == c10::prim::tolist || node->kind() == c10::prim::fork;
-    // An object that forward() makes is gone after it: `with torch.no_grad()` is one, and sets an attribute.
+    // An object that forward() makes does not outlive it, so its attributes may be set: `with torch.no_grad()` does
+    // that.
     const bool keeps_host_state = node->kind() == c10::prim::SetAttr &&
                                   node->inputs()[0]->node()->kind() != c10::prim::CreateObject &&
                                   !node->inputs()[1]->type()->isSubtypeOf(*c10::TensorType::get());

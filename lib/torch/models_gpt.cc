@@ -68,7 +68,7 @@ class Gpt {
     return spec_.dropout > 0 ? at::dropout(x, spec_.dropout, training_) : x;
   }
 
-  /// By its definition: softmax(q kᵀ / √d, causal) v, a head at a time.
+  /// Attention by its definition: softmax(q kᵀ / √d, causal) v for each head.
   [[nodiscard]] at::Tensor attend(const Block& block, const at::Tensor& x) const {
     const std::int64_t batch = x.size(0), length = x.size(1), width = spec_.width, heads = spec_.heads;
     const std::int64_t size = width / heads;

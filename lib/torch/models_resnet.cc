@@ -49,7 +49,7 @@ struct Block {
     const at::Tensor y = second(at::relu(first(x, training)), training);
     return at::relu(y + shortcut(x));
   }
-  /// Every second pixel, channels of zero before and after.
+  /// The shortcut without parameters: every second pixel, with channels of zeros before and after.
   [[nodiscard]] at::Tensor shortcut(const at::Tensor& x) const {
     if (added_channels == 0) return x;
     const at::Tensor fewer = x.slice(2, 0, x.size(2), 2).slice(3, 0, x.size(3), 2);

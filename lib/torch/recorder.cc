@@ -33,7 +33,7 @@ using IValues = c10::ArrayRef<IValue>;
 
 std::atomic<Recorder*> g_active = nullptr;
 
-/// While it lives, calls go straight to the CPU: not recorded, not functional, no gradients.
+/// While alive, sends calls straight to the CPU: not recorded, not functional, no gradients.
 class PlainCalls {
  public:
   PlainCalls()
@@ -132,8 +132,8 @@ Tensor copy_value(const at::Tensor& tensor) {
   return value;
 }
 
-/// The number in a tensor that stands for a host scalar: a wrapped number, or a lone float64 (libtorch
-/// computes with both in the other operand's dtype).
+/// The number in a tensor that stands for a host scalar: a wrapped number, or a lone float64 (libtorch computes
+/// with both in the other operand's dtype). nullopt for other tensors.
 std::optional<AtenArgument> host_number(const at::Tensor& tensor) {
   const bool wrapped = tensor.unsafeGetTensorImpl()->is_wrapped_number();
   if (tensor.dim() != 0 || !(wrapped || tensor.scalar_type() == at::kDouble)) return std::nullopt;
@@ -190,7 +190,7 @@ bool gives_a_host_value(const c10::FunctionSchema& schema) {
   return std::any_of(schema.returns().begin(), schema.returns().end(), is_host_value);
 }
 
-/// Whether the answer depends on the numbers in the tensors, not only on their shapes.
+/// True if the answer depends on the numbers in the tensors, not only on their shapes.
 bool depends_on_numbers(const c10::OperatorHandle& op, IValues arguments) {
   static constexpr std::string_view kOfShapesOnly[] = {"aten::is_same_size",       "aten::sym_size",
                                                        "aten::sym_stride",         "aten::sym_numel",
@@ -215,7 +215,7 @@ std::vector<std::int64_t> concrete(const IValue& symbolic) {
   return values;
 }
 
-/// An int that the schema calls a dtype, layout or memory format, by name.
+/// The name of an int that the schema declares as a dtype, layout or memory format; nullopt for others.
 std::optional<std::string> enum_name(const IValue& value, const c10::Argument& formal) {
   c10::TypePtr type = formal.real_type();
   if (const auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
@@ -231,8 +231,8 @@ std::optional<std::string> enum_name(const IValue& value, const c10::Argument& f
   }
 }
 
-// The lists of optional tensors that TorchScript makes (indices) have a type object of their own, by which
-// libtorch's functionalisation does not recognise them; so it does not unwrap what is in them. Done here.
+// Unwraps the tensors in lists of optional tensors. Those that TorchScript makes (indices) have a type object of
+// their own, which libtorch's functionalisation does not recognise, so it leaves them wrapped.
 void unwrap_optional_lists(const c10::FunctionSchema& schema, torch::jit::Stack& stack) {
   const std::size_t below = stack.size() - schema.arguments().size();
   for (std::size_t i = 0; i < schema.arguments().size(); ++i) {
@@ -247,8 +247,8 @@ void unwrap_optional_lists(const c10::FunctionSchema& schema, torch::jit::Stack&
   }
 }
 
-// One boxed kernel for every operator. Fake is a key that libtorch leaves to other libraries; it is looked at
-// only where a guard includes it, which is during a capture.
+// One boxed kernel for every operator. Fake is a key that libtorch leaves to other libraries; it takes effect only
+// where a guard includes it, which is during a capture.
 void record_and_go_on(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   unwrap_optional_lists(op.schema(), *stack);
   const std::size_t count = op.schema().arguments().size();
@@ -275,7 +275,7 @@ Recorder::~Recorder() { g_active = nullptr; }
 Recorder* Recorder::active() {
   Recorder* const recorder = g_active;
   if (recorder && recorder->thread_ != std::this_thread::get_id()) {
-    throw Refusal();  // torch.jit.fork; the message is written by who sees no refusal (capture.cc)
+    throw Refusal();  // torch.jit.fork; without a refusal, capture.cc writes the message
   }
   return recorder;
 }
@@ -420,8 +420,8 @@ void Recorder::record(const c10::OperatorHandle& op, IValues arguments, IValues 
       op.hasTag(at::Tag::nondeterministic_seeded) ||
       std::any_of(arguments.begin(), arguments.end(), [&](const IValue& v) { return varies(v); });
   if (!any_varies && !is_uninitialised(schema.name())) {
-    // What is the same in every step and small, or of a shape only known by computing it, is a literal of the
-    // program.
+    // A result that is the same in every step is a literal of the program if it is small, or if its shape is only
+    // known by computing it.
     const bool large =
         any_tensor(results, [](const at::Tensor& tensor) { return !is_single_number(tensor); });
     if (!large || schema.is_mutable() || depends_on_numbers(op, arguments)) return;
@@ -449,7 +449,7 @@ void Recorder::record(const c10::OperatorHandle& op, IValues arguments, IValues 
       call.results.emplace_back(number(arguments[statistic].toTensor(), true));
     }
   }
-  if (is_new) calls_.push_back(std::move(call));  // else it returned its argument
+  if (is_new) calls_.push_back(std::move(call));  // otherwise the call returned its argument
 }
 
 Result<program::CapturedGraph> Recorder::finish(program::CapturedGraph roots) {

@@ -26,7 +26,7 @@ namespace {
 
 namespace jit = torch::jit;
 
-/// What may not be run, where, and why.
+/// Something that may not be run, where it is, and why.
 struct Offence {
   std::string what;
   jit::SourceRange where;
@@ -36,7 +36,7 @@ constexpr const char* kLoads = "it would run while the file is loaded";
 constexpr const char* kHidden = "what it runs cannot be looked into";
 using Found = std::optional<Offence>;
 
-/// As the recorder says it.
+/// The place of a range, written as the recorder does.
 std::string place_of(const jit::SourceRange& where) {
   const auto position = where.findSourceRangeThatGenerated().value_or(where).file_line_col();
   if (!position) return {};
@@ -54,7 +54,7 @@ std::string text_of(const jit::SourceRange& range) {
   return text.size() <= kMost ? text : text.substr(0, kMost) + "…";
 }
 
-/// Whether what is called makes a number or a device, or names a type, as the printer of archives writes them.
+/// True if the callee makes a number or a device, or names a type, as the printer of archives writes them.
 bool is_plain_call(const jit::TreeRef& callee) {
   static const std::set<std::string> kPlain = {"annotate", "float", "int", "bool"};
   if (callee->kind() == jit::TK_VAR) return kPlain.contains(jit::Var(callee).name().name());
@@ -78,7 +78,7 @@ Found find_call(const jit::TreeRef& tree) {
 
 Found look_at_function(const jit::Def& function);
 
-/// The first function in a tree that offends: functions may be inside functions.
+/// The first offence of a function in a tree: functions may be inside functions.
 Found look_for_functions(const jit::TreeRef& tree) {
   if (tree->kind() == jit::TK_DEF) return look_at_function(jit::Def(tree));
   if (tree->isAtom()) return std::nullopt;
@@ -113,7 +113,7 @@ void skip_line(jit::Lexer& lexer) {
   lexer.nextIf(jit::TK_NEWLINE);
 }
 
-/// A whole file of code, as libtorch's importer reads it.
+/// The first offence in a file of code, which is read as libtorch's importer reads it.
 Found look_at_source(const std::shared_ptr<jit::Source>& source) {
   jit::Parser parser(source);
   jit::Lexer& lexer = parser.lexer();
@@ -130,7 +130,8 @@ Found look_at_source(const std::shared_ptr<jit::Source>& source) {
   return std::nullopt;
 }
 
-/// Classes of libtorch's own, which are made by code that takes the file's bytes. Pickles have names in two parts.
+/// True if `bytes` name one of libtorch's own classes, which are made by code that takes the file's bytes. Pickles
+/// have their names in two parts.
 bool names_own_class(std::string_view bytes) {
   for (const char* name : {"torch.classes.", "torch\nclasses.", "torch.classes\n"}) {
     if (bytes.find(name) != std::string_view::npos) return true;
@@ -138,11 +139,11 @@ bool names_own_class(std::string_view bytes) {
   return false;
 }
 
-/// Not in the file's code: what libtorch has without it, or no class at all.
+/// The range of an offence that has no place in the file's code.
 jit::SourceRange nowhere() { return jit::SourceRange(); }
 
-/// Host operators, which no dispatcher knows, that have an effect and may be run: on the host's own objects only, or to
-/// say something.
+/// True for host operators, unknown to the dispatcher, whose effect is harmless: it is on objects of the host only,
+/// or a message.
 bool is_harmless_effect(const jit::Node& node) {
   static const std::set<std::string_view> kHarmless = {
       "prim::SetAttr",   "prim::RaiseException",  "prim::Print",          "aten::warn",       "aten::append",
@@ -153,8 +154,8 @@ bool is_harmless_effect(const jit::Node& node) {
   return kHarmless.contains(node.kind().toQualString());
 }
 
-/// Operators without a lowering that only make a tensor of numbers, or of another's shape: the capture has their result
-/// as a literal, if it is the same in every step, or refuses it with a reason.
+/// True for operators without a lowering that only make a tensor of numbers, or of another's shape: the capture has
+/// their result as a literal if it is the same in every step, and refuses it with a reason otherwise.
 bool only_makes_numbers(std::string_view name) {
   static const std::set<std::string_view> kMakers = {"aten::tensor", "aten::as_tensor"};
   return kMakers.contains(name);
@@ -165,7 +166,8 @@ bool is_decomposed(std::string_view name) {
   return name == "aten::one_hot" || std::any_of(all.begin(), all.end(), [&](const Decomposition& d) { return name == d.name; });
 }
 
-/// In place or not, an operator is one row of the table: functionalisation makes the one of the other.
+/// True if the table has the operator or, for an in-place form, the operator without the underscore:
+/// functionalisation turns the one into the other.
 bool is_lowered(std::string name) {
   if (program::has_lowering(name) || is_decomposed(name)) return true;
   if (!name.ends_with('_') || name.ends_with("__")) return false;
@@ -177,7 +179,8 @@ bool is_made_of_others(const c10::OperatorHandle& op) {
   return op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
 }
 
-/// Their results are of a shape that only numbers tell: the recorder refuses them with that reason, or they are literals.
+/// True for operators whose result or its shape depends on numbers: the recorder refuses them with that reason, or
+/// their results are literals.
 bool asks_numbers(const c10::OperatorHandle& op) {
   return op.hasTag(at::Tag::dynamic_output_shape) || op.hasTag(at::Tag::data_dependent_output);
 }
@@ -188,7 +191,7 @@ bool takes_storage(const c10::FunctionSchema& schema) {
   });
 }
 
-/// Whether a node may be run.
+/// True if a node may be run.
 bool is_taken(const jit::Node& node) {
   const std::string name = node.kind().toQualString();
   if (!node.kind().is_prim() && !node.kind().is_aten()) return false;
@@ -225,7 +228,7 @@ class Walk {
   }
 
  private:
-  /// What a node runs that is not inside it: methods that the interpreter finds by their names.
+  /// Looks at what a node runs outside itself: methods that the interpreter finds by their names.
   Found called(const jit::Node& node, std::initializer_list<const char*> methods) {
     const auto type = node.inputs()[0]->type()->cast<c10::ClassType>();
     for (const char* name : methods) {
