@@ -22,8 +22,8 @@ namespace {
 constexpr std::size_t kRank = 4;
 constexpr std::array<std::size_t, kRank> kOrder = {0, 2, 3, 1};
 
-/// The old place of each new dimension, or nothing if `split`, another shape of the same elements, does not
-/// cut each dimension of `shape` into its own.
+/// The old number of each new dimension of `split`, another shape of the same elements. Nullopt if `split` does not
+/// cut each dimension of `shape` into dimensions of its own.
 std::optional<std::vector<std::size_t>> new_order(const Shape& split, const Shape& shape) {
   if (split == shape) return std::vector<std::size_t>(kOrder.begin(), kOrder.end());
   std::array<std::size_t, kRank + 1> begin{};  // a split's dimensions of 1 may go with any other
@@ -49,7 +49,7 @@ std::vector<T> reordered(const std::vector<T>& old, const std::vector<std::size_
   return out;
 }
 
-/// Whether some coordinate of the dot's accesses is a window: an output index and a fold index together.
+/// True for a dot that has a window as a coordinate: an output index and a fold index together.
 bool reads_windows(const Primitive& primitive) {
   const auto is_window = [](const kernels::Coordinate& coordinate) {
     const auto has = [&](Term::Symbol symbol) {
@@ -97,15 +97,15 @@ class Rewriter {
  private:
   [[nodiscard]] const Primitive& at(std::size_t v) const { return program_.values[v]; }
 
-  /// Whether it may be images, whose channels fill strips.
+  /// True if the value may be images, with channels that fill strips.
   static bool is_image(const Primitive& value) {
     const Shape& s = value.shape;
     return value.kind != Kind::kInput && s.size() == kRank && s[1] % kernels::cpu::kStripWidth == 0 &&
            s[2] * s[3] > 1;
   }
 
-  /// Of what convolutions read and make, but for weights and their gradients, and of images that maps cut out
-  /// of those or spread: where a residual changes its size.
+  /// Collects the shapes of images that convolutions read and make, weights and their gradients excepted, and of
+  /// images that maps crop from those or expand: where a residual changes its size.
   void find_shapes() {
     const auto consider = [this](const Primitive& value) {
       if (is_image(value)) shapes_.insert(value.shape);

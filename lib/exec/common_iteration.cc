@@ -19,7 +19,7 @@ using kernels::Term;
 
 namespace {
 
-/// An access as a step for each dimension in the flat value.
+/// An access as a walk over the flat value: base + Σ stride · index.
 struct Walk {
   std::int64_t base = 0;
   std::vector<std::int64_t> strides;
@@ -42,7 +42,7 @@ std::optional<Walk> walk_of(const Access& access, const Primitive& reader, const
   return walk;
 }
 
-/// How many elements lie between neighbours along each dimension that has any.
+/// The row-major strides of all dimensions whose extent is not 1.
 std::set<std::int64_t> places(const Shape& shape) {
   const auto strides = row_major_strides(shape);
   std::set<std::int64_t> out;
@@ -52,7 +52,8 @@ std::set<std::int64_t> places(const Shape& shape) {
   return out;
 }
 
-/// Whether the shapes have one count, and dimensions of one are products of neighbours of the other's.
+/// True if the shapes have the same count, and the dimensions of one are products of neighbouring dimensions of the
+/// other.
 bool is_split_of_other(const Shape& a, const Shape& b) {
   if (*element_count(a) != *element_count(b)) return false;
   const auto of_a = places(a);
@@ -60,15 +61,15 @@ bool is_split_of_other(const Shape& a, const Shape& b) {
   return std::includes(of_a.begin(), of_a.end(), of_b.begin(), of_b.end()) || std::includes(of_b.begin(), of_b.end(), of_a.begin(), of_a.end());
 }
 
-/// Where a walk over `shape` is at row-major position `position`.
+/// The offset of a walk over `shape` at row-major position `position`, without its base.
 std::int64_t offset_at(std::int64_t position, const Shape& shape, const std::vector<std::int64_t>& strides) {
   std::int64_t offset = 0;
   for (std::size_t d = shape.size(); d-- > 0; position /= shape[d]) offset += position % shape[d] * strides[d];
   return offset;
 }
 
-/// The strides over `to` of a walk over `from`, of which one is_split_of_other(). Nullopt if the walk makes a turn between dimensions that
-/// `to` has as one.
+/// The strides over `to` of a walk over `from`, where is_split_of_other() holds for the two. Nullopt if the walk does
+/// not go through a dimension of `to` at a single stride.
 std::optional<std::vector<std::int64_t>> over(const Shape& to, const std::vector<std::int64_t>& strides, const Shape& from) {
   const auto of_to = row_major_strides(to);
   const auto of_from = row_major_strides(from);
@@ -80,7 +81,7 @@ std::optional<std::vector<std::int64_t>> over(const Shape& to, const std::vector
   return out;
 }
 
-/// Whether element n is read at position n.
+/// True if the walk reads element n at position n.
 bool is_in_order(const Walk& walk, const Shape& shape) {
   const auto in_order = row_major_strides(shape);
   for (std::size_t d = 0; d < shape.size(); ++d) {
@@ -111,7 +112,8 @@ class Sharer {
  private:
   [[nodiscard]] const Primitive& at(kernels::ValueIndex v) const { return program_.values[static_cast<std::size_t>(v)]; }
 
-  /// The iteration of the first map that the line reads element by element, if all it reads can be walked so.
+  /// Gives the line the iteration shape of the first map that it reads element by element, if all its accesses can be
+  /// walked so.
   void adopt(Primitive& line) const {
     const Shape own = line.iteration_shape();
     std::vector<Walk> walks;

@@ -1,5 +1,5 @@
-// A map pays for every piece at every element: each access is read with its bounds checked, and all but one are thrown away. Piece by
-// piece, every element is one copy.
+// Run as a map, a concatenation pays for every piece at every element: each access is read with its bounds checked,
+// and all but one are thrown away. Run piece by piece, every element is one copy.
 #include "concatenation.h"
 
 #include <algorithm>
@@ -16,17 +16,17 @@ using kernels::ValueIndex;
 
 namespace {
 
-constexpr std::int64_t kShortestRun = 64;  // elements of a piece that lie together
+constexpr std::int64_t kShortestRun = 64;  // contiguous elements of a piece
 constexpr std::size_t kMostPieces = 64;
 
-/// iD of `lt iD c`, or nullopt.
+/// The dimension D of a step `lt iD c`, or nullopt.
 std::optional<std::int32_t> compared_index(const Step& step) {
   const bool compares = step.op == ScalarOp::kLt && step.operands[0].kind == Operand::Kind::kIndex &&
                         step.operands[1].kind == Operand::Kind::kInteger;
   return compares ? std::optional(step.operands[0].index) : std::nullopt;
 }
 
-/// The access that the steps give where the index is `at`, or nullopt.
+/// The access that the steps select where the compared index is `at`, or nullopt.
 std::optional<std::size_t> access_at(const std::vector<Step>& steps, std::int64_t at) {
   Operand result = Operand::step(static_cast<int>(steps.size()) - 1);
   while (result.kind == Operand::Kind::kStep) {

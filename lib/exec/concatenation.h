@@ -9,24 +9,26 @@
 
 namespace dgx::exec {
 
-/// A map whose elements come from one access or another by where one of its indices lies, as torch.cat makes them: steps that compare
-/// that index with numbers (`lt`), and selects between accesses.
+/// A map that chooses the access to copy by the range that one of its indices is in, as torch.cat does: its steps
+/// compare that index with constants (`lt`) and select between accesses.
 struct Concatenation {
   struct Piece {
     std::int64_t begin = 0, end = 0;  ///< indices of the dimension
     std::size_t access = 0;
   };
   std::size_t dimension = 0;
-  std::vector<Piece> pieces;  ///< in order; together all of the dimension
+  std::vector<Piece> pieces;  ///< in order; together they cover the dimension
 };
 
 /// Nullopt for a line of another form.
 [[nodiscard]] std::optional<Concatenation> concatenation_of(const kernels::Primitive& line);
 
-/// What a piece is alone: a map of its own part of the iteration, which copies. An access that is linear there has no fill.
+/// One piece as a line of its own: a map that copies the piece's part of the iteration. Its access has no fill, which
+/// an access that is linear there does not need.
 [[nodiscard]] kernels::Primitive line_of_piece(const kernels::Primitive& line, const Concatenation& whole, const Concatenation::Piece& piece);
 
-/// Nullopt for a line of another form, and for one whose pieces are no long runs: as a map it is not slower. `types`: of all values.
+/// Nullopt for a line of another form, and for one whose pieces are not long runs: a map is as fast there. `types`:
+/// of all values.
 [[nodiscard]] std::optional<ConcatenationTask> recognise_concatenation(kernels::ValueIndex value, const kernels::Primitive& line,
                                                                        std::span<const kernels::ValueType> types);
 

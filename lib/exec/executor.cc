@@ -28,7 +28,7 @@ void flip(std::span<std::uint8_t> bytes, DType dtype, const Fault& fault) {
   bytes[bit / 8] = static_cast<std::uint8_t>(bytes[bit / 8] ^ (1U << bit % 8));
 }
 
-/// Rows [begin, end) of a batch, to their places in it.
+/// Copies rows [begin, end) of a batch to their places in it.
 Status copy_rows(const BulkView& data, const std::vector<std::int64_t>& rows, std::size_t begin, std::size_t end, Tensor& to) {
   const std::size_t size = to.bytes().size() / rows.size();
   for (std::size_t i = begin; i < end; ++i) {
@@ -50,14 +50,14 @@ struct ExactExecutor::Impl {
     ValueIndex input = 0;
     std::optional<ValueIndex> next;
     Tensor current;
-    Tensor spare;  ///< empty unless a plan writes the next value beside the current one
-    Layout layout = Layout::kRows;  ///< that `current` has while the state is packed
+    Tensor spare;  ///< empty unless a plan writes the next value to a buffer of its own
+    Layout layout = Layout::kRows;  ///< of `current`, while the state is packed
   };
   struct BatchField {
     ValueIndex value = 0;
     BulkView data;
     Tensor rows;
-    Tensor coming;  ///< the next step's, gathered aside
+    Tensor coming;  ///< the next step's rows, gathered while this one runs
   };
 
   std::shared_ptr<const program::Program> program;
@@ -73,11 +73,11 @@ struct ExactExecutor::Impl {
   std::vector<Status> gathered;  ///< by member of the team
   std::vector<std::int64_t> rows;
   std::int64_t rows_position = -1;  ///< the step that `rows` belongs to
-  bool gathered_aside = false;      ///< the batch's fields hold `rows` already
+  bool gathered_aside = false;      ///< the batch fields already hold `rows`
   std::int64_t position = 0;
   std::int64_t profiled_steps = 0;
   double profiled_seconds = 0;
-  bool packed = false;  ///< entries lie as the fused plan has them, not in rows
+  bool packed = false;  ///< entries lie as in the fused plan, not in rows
 
   Status prepare();
   static void set_entry(EntrySlot& entry, const Tensor& tensor);
@@ -124,7 +124,7 @@ Status ExactExecutor::Impl::prepare() {
   DGX_CHECK(check_float_mode(*team));
   const std::int64_t samples = inputs.x.shape.empty() ? 0 : inputs.x.shape[0];
   DGX_TRY(order, kernels::DataOrder::create(inputs.seed, samples, inputs.batch));
-  DGX_TRY(fused, Machine::create(program, Fusion::kFused, team, {}));  // and sees that all fits before any is allocated
+  DGX_TRY(fused, Machine::create(program, Fusion::kFused, team, {}));  // checks that all fits before any is allocated
   for (std::size_t v = 0; v < program->values.size(); ++v) {
     if (program->values[v].kind == Kind::kInput) DGX_CHECK(add_input(static_cast<ValueIndex>(v)));
   }
@@ -135,7 +135,8 @@ Status ExactExecutor::Impl::prepare() {
   return {};
 }
 
-/// Into the entry's own memory if it fits: what an exchange of it gives back stays with the process, in holes of many sizes.
+/// Copies into the entry's own memory if it fits: with an exchange, the process would keep the freed buffers as holes
+/// of many sizes.
 void ExactExecutor::Impl::set_entry(EntrySlot& entry, const Tensor& tensor) {
   if (entry.current.shape() != tensor.shape() || entry.current.dtype() != tensor.dtype()) {
     entry.current = tensor;
@@ -156,13 +157,14 @@ void ExactExecutor::Impl::unpack_entries() {
   packed = false;
 }
 
-/// A copy of `view`, the entry as it lies now or becomes next.
+/// A copy, in rows, of `view`: the entry's current or next value.
 Tensor ExactExecutor::Impl::in_rows(const EntrySlot& entry, const TensorView& view) const {
   if (!packed || entry.layout == Layout::kRows) return Tensor(view);
   return unpack(view, program->values[static_cast<std::size_t>(entry.input)].shape, entry.layout);
 }
 
-/// Tells a machine where the inputs and the entries' next values lie. Called before every run: buffers are exchanged.
+/// Tells a machine the memory of the inputs and of the entries' next values. Called before every run, since buffers
+/// are exchanged.
 void ExactExecutor::Impl::connect(Machine& machine) {
   for (auto& field : batch) machine.set_memory(field.value, field.rows.bytes().data());
   for (auto& [value, tensor] : scheduled) machine.set_memory(value, tensor.bytes().data());
@@ -186,7 +188,7 @@ void ExactExecutor::Impl::choose_rows() {
   gathered_aside = false;
 }
 
-/// Rows are far apart; asked for ahead, they are near when they are needed.
+/// Prefetches the rows of a coming batch from memory or from files: they are scattered over the dataset.
 void ExactExecutor::Impl::expect_rows(const std::vector<std::int64_t>& coming, Where where) const {
   for (const BatchField& field : batch) {
     if ((field.data.file >= 0) != (where == Where::kFile)) continue;
@@ -210,7 +212,7 @@ Status ExactExecutor::Impl::prepare_step() {
   return {};
 }
 
-/// The member's share of the batch's rows.
+/// Gathers the member's share of the batch's rows.
 void ExactExecutor::Impl::gather_batch(int member) {
   Status& status = gathered[static_cast<std::size_t>(member)];
   status = {};
@@ -224,7 +226,7 @@ void ExactExecutor::Impl::gather_batch(int member) {
   }
 }
 
-/// All rows of the next batch. False if one cannot be read: the next step will say why.
+/// Gathers all rows of the next batch. False if one cannot be read: the next step will say why.
 bool ExactExecutor::Impl::gather_coming(const std::vector<std::int64_t>& coming) {
   expect_rows(coming, Where::kMemory);
   for (BatchField& field : batch) {
@@ -251,7 +253,7 @@ Status ExactExecutor::Impl::check_finite(const Machine& machine) const {
 
 /// Exchanges or copies what a run left elsewhere, so that every entry's `current` is its new state.
 void ExactExecutor::Impl::finish_step(const Machine& machine) {
-  std::vector<std::pair<EntrySlot*, Tensor>> copies;  // entries that become something another entry already is
+  std::vector<std::pair<EntrySlot*, Tensor>> copies;  // entries that become an input, or what another entry becomes too
   for (std::size_t e = 0; e < entries.size(); ++e) {
     EntrySlot& entry = entries[e];
     if (!entry.next || *entry.next == entry.input) continue;
@@ -355,7 +357,7 @@ Status ExactExecutor::Impl::step() {
     if (aside) gathered_next = gather_coming(next);
   };
   if (!aside) look_ahead();
-  expect_rows(next, Where::kFile);  // comes while the step runs
+  expect_rows(next, Where::kFile);  // read while the step runs
   DGX_CHECK(machine.run([this](int member) { gather_batch(member); }, aside ? std::function<void()>(look_ahead) : std::function<void()>()));
   DGX_CHECK(gather_error());
   DGX_CHECK(check_finite(machine));
@@ -364,7 +366,7 @@ Status ExactExecutor::Impl::step() {
   rows_position = position;
   gathered_aside = gathered_next;
   if (!gathered_aside) {
-    expect_rows(rows, Where::kMemory);  // would have left the caches during the step
+    expect_rows(rows, Where::kMemory);  // any earlier, and the step would evict it from the caches
     return {};
   }
   for (BatchField& field : batch) std::swap(field.rows, field.coming);

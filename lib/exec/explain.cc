@@ -75,7 +75,7 @@ std::string form_of(const Task& task) { return std::visit(Form{}, task.work); }
 
 std::string explain(const Plan& plan, const program::Program& program) {
   std::string text;
-  std::size_t next = 0;  // of the sliced tasks
+  std::size_t next = 0;  // index into plan.sliced
   for (const Task& task : plan.tasks) {
     const auto t = static_cast<std::size_t>(&task - plan.tasks.data());
     if (next < plan.sliced.size() && t == plan.sliced[next].end) ++next;

@@ -11,7 +11,7 @@
 namespace dgx::exec {
 namespace {
 
-/// One number in its text form (dgx-program(5), "Inputs").
+/// One number in its text form (dgx-program(5), "Numbers").
 void store_constant(const std::string& text, DType dtype, std::uint8_t* to) {
   if (dtype == DType::kF32) {
     const float value = std::strtof(text.c_str(), nullptr);

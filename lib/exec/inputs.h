@@ -11,22 +11,23 @@
 
 namespace dgx::exec {
 
-/// The first element that is infinite or NaN, of an f32 tensor.
+/// The first element of an f32 tensor that is infinite or NaN.
 [[nodiscard]] std::optional<std::size_t> first_not_finite(const TensorView& tensor);
 
-/// kMalformed unless `batch` rows of `data` are what the program's batch input is.
+/// kMalformed unless `batch` rows of `data` have the type and shape of the program's batch input.
 [[nodiscard]] Status check_batch_field(const kernels::Primitive& input, const BulkView& data, std::int64_t batch);
 
-/// kMalformed unless the state is the program's (program::check_state), with a step, and finite. Gives the step.
+/// Returns the state's step. kMalformed unless the state is the program's (program::check_state), has a step, and is
+/// finite.
 [[nodiscard]] Result<std::int64_t> check_loadable(const program::Program& program, const State& state);
 
-/// What a step returns that would make an entry not finite.
+/// The error, kMalformed, of a step that would make an entry not finite.
 [[nodiscard]] Error not_finite(std::int64_t step, std::string_view entry, std::size_t element);
 
 /// The numbers of a `constant` input, which the program's reader has checked.
 [[nodiscard]] Tensor constant_tensor(const kernels::Primitive& input);
 
-/// kInternal if some member of the team flushes subnormals or rounds otherwise than to nearest.
+/// kInternal if a member of the team flushes subnormals or does not round to nearest.
 [[nodiscard]] Status check_float_mode(ThreadTeam& team);
 
 }  // namespace dgx::exec

@@ -9,24 +9,24 @@
 
 namespace dgx::exec {
 
-/// "float": how a value of this type lies in memory.
+/// The C++ type of a value's elements in memory, such as "float".
 [[nodiscard]] inline std::string memory_type(DType dtype) {
   return dtype == DType::kF32 ? "float" : dtype == DType::kI64 ? "std::int64_t" : "std::uint8_t";
 }
 /// "f32", as in as_f32().
 [[nodiscard]] inline std::string type_name(DType dtype) { return dtype == DType::kF32 ? "f32" : dtype == DType::kI64 ? "i64" : "u8"; }
 
-/// The arguments of a kernel as they come up, and their names in its text.
+/// Collects a kernel's arguments as its text asks for them, and names them.
 class KernelArguments {
  public:
-  /// "a3"
+  /// An argument's name in the kernel's text, such as "a3". Adds it at first use.
   std::string read(kernels::ValueIndex value, DType dtype) { return name({KernelArgument::What::kValue, value}, "const " + memory_type(dtype), "a"); }
   std::string written(kernels::ValueIndex value, DType dtype) { return name({KernelArgument::What::kValue, value}, memory_type(dtype), "b"); }
   std::string flag(kernels::ValueIndex value) { return name({KernelArgument::What::kFlag, value}, "std::int32_t", "f"); }
   std::string scratch(const std::string& type) { return name({KernelArgument::What::kScratch, 0}, type, "s"); }
 
   [[nodiscard]] const std::vector<KernelArgument>& all() const { return all_; }
-  /// The constants that hold them.
+  /// Declares the constants that hold the arguments' addresses.
   void declare(Lines& lines) const {
     for (const std::string& line : declared_) lines.add(line);
   }

@@ -53,7 +53,8 @@ Tensor unpack(const TensorView& packed, const Shape& shape, Layout layout) {
 
 namespace {
 
-/// Values that must lie alike form a class; a class knows which layout its products ask for, if one may be had.
+/// Values that must lie alike form a class. Its wish is the layout that its products ask for, unless one of its
+/// values must lie in rows.
 class Chooser {
  public:
   explicit Chooser(const LayoutQuestion& question)
@@ -65,7 +66,7 @@ class Chooser {
     for (std::size_t v = 0; v < parent_.size(); ++v) look_at(v);
     for (const ValueIndex v : question_.keep) refuse(v);
     for (std::size_t v = 0; v < parent_.size(); ++v) {
-      // A transposed product exchanges its sides, and a left side lies in rows.
+      // A transposed product exchanges its sides, and a left side must lie in rows.
       const MatmulTask* product = question_.products[v];
       const bool exchanges = product != nullptr && wishes_[root(v)] == static_cast<int>(Layout::kTransposedStrips);
       if (exchanges && wishes_[root(index(product->b))] >= 0) refuse(out(v));
@@ -121,7 +122,7 @@ class Chooser {
     return at(v).shape == Shape{product.shape.rows, product.shape.columns} && product.out_row == product.shape.columns;
   }
 
-  /// State that changes may be packed, and becomes one value alone.
+  /// State that changes may be packed, and its next value with it, unless that is another entry's next value too.
   void look_at_input(std::size_t v) {
     const auto& next = at(v).next;
     if (!next || at(v).dtype != DType::kF32 || at(v).shape.size() != 2 || at(index(*next)).kind == Kind::kInput) {
@@ -148,7 +149,7 @@ class Chooser {
   void look_at_map(std::size_t v) {
     const Shape shape = at(v).iteration_shape();
     if (shape.size() != 2 || at(v).shape != shape || at(v).dtype != DType::kF32 || names_index(at(v))) refuse(out(v));
-    // A group is one loop nest.
+    // A group is one loop nest, so its values lie alike.
     const auto [first, is_first] = group_.emplace(question_.task_of[v], v);
     if (!is_first) join(v, first->second);
     const auto identity = row_major_strides(shape);

@@ -25,7 +25,8 @@ std::optional<std::vector<LinearAccess>> linear_accesses(const kernels::Compiled
 
 namespace {
 
-/// The least and the most of a coordinate before its division, if both are small.
+/// The least and the greatest value of a coordinate before its division, apart from numbers that it reads; nullopt if
+/// one is beyond ±2^40.
 std::optional<std::pair<std::int64_t, std::int64_t>> range_of(const kernels::CompiledPrimitive& primitive,
                                                               const kernels::CompiledCoordinate& coordinate) {
   constexpr std::int64_t kMost = std::int64_t{1} << 40;

@@ -8,8 +8,9 @@
 
 namespace dgx::exec {
 
-/// An access as a linear map: element base + Σ iteration[d]·i_d + Σ fold[d]·k_d of the flat value. Most accesses are:
-/// views, permutations, broadcasts, slices. Not those that divide, read an index, or may fall outside.
+/// An access as a linear map: it reads element base + Σ iteration[d]·i_d + Σ fold[d]·k_d of the flat value. Most
+/// accesses are linear: views, permutations, broadcasts, slices. Those that divide, read an index, or may fall
+/// outside are not.
 struct LinearAccess {
   kernels::ValueIndex value = 0;
   std::int64_t base = 0;
@@ -39,13 +40,13 @@ struct LoopNest {
   Shape extents;
   std::vector<std::vector<std::int64_t>> strides;  ///< [map][dimension]
 
-  /// Drops dimensions of extent 1 and joins neighbours that every map walks as one, but for those that are `fixed`. Leaves at
-  /// least one dimension. Returns the new number of each fixed one.
+  /// Drops dimensions of extent 1 and joins neighbours that every map walks at one stride, except those that are
+  /// `fixed`. Leaves at least one dimension. Returns the new number of each dimension, meaningful for fixed ones.
   std::vector<std::size_t> collapse(const std::vector<bool>& fixed = {});
   [[nodiscard]] std::int64_t inner_extent() const { return extents.back(); }
   /// Product of all extents but the last.
   [[nodiscard]] std::int64_t rows() const;
-  /// What map `map` adds to its base at row `row`.
+  /// The offset that map `map` adds to its base at row `row`.
   [[nodiscard]] std::int64_t row_offset(std::size_t map, std::int64_t row) const;
   /// The index of dimension `dimension` (not the last) at row `row`.
   [[nodiscard]] std::int64_t row_index(std::size_t dimension, std::int64_t row) const;

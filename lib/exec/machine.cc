@@ -19,13 +19,14 @@ namespace cpu = kernels::cpu;
 
 namespace {
 
-/// Aligned memory of a thread that only grows.
+/// A thread's aligned memory for at least `count` floats. `buffer` only grows, and loses its contents then.
 float* at_least(std::int64_t count, Tensor& buffer) {
   if (static_cast<std::int64_t>(buffer.bytes().size() / sizeof(float)) < count) buffer = Tensor(DType::kF32, {count});
   return buffer.as<float>().data();
 }
 
-/// Offsets at which a strip's program reads and writes what lies in strips: `product` (a block of it) apart from the rest.
+/// Sets the offsets, by map, of a program for one strip of packed values: `product_offset` for the block of
+/// `product`, `offset` for all other values.
 void set_offsets(const StripProgram& program, ValueIndex product, std::int64_t product_offset, std::int64_t offset,
                  std::vector<std::int64_t>& offsets) {
   offsets.assign(program.nest.strides.size(), 0);
@@ -34,7 +35,7 @@ void set_offsets(const StripProgram& program, ValueIndex product, std::int64_t p
   }
 }
 
-/// Where the matrices that a strip's program reads or writes lie, but for `product`.
+/// The addresses of the packed values that a strip's program reads or writes, except `product`: the first four.
 std::array<const float*, 4> strips_touched(const StripProgram& program, ValueIndex product,
                                            const std::vector<void*>& memory) {
   std::array<const float*, 4> out{};
@@ -47,7 +48,7 @@ std::array<const float*, 4> strips_touched(const StripProgram& program, ValueInd
   return out;
 }
 
-/// What the inputs take beside the plan: state twice where its next value has a buffer of its own.
+/// Bytes of the inputs, which the plan does not count: state twice where its next value has a buffer of its own.
 std::int64_t input_bytes(const program::Program& program, const Plan& plan) {
   std::int64_t bytes = 0;
   for (std::size_t v = 0; v < plan.placements.size(); ++v) {
@@ -72,16 +73,17 @@ std::size_t longest_serial_section(const Plan& plan) {
   return longest;
 }
 
-constexpr std::int64_t kBlockRows = 112;     // of a product that maps follow: with its columns it stays in the second level cache
+constexpr std::int64_t kBlockRows = 112;     // of a product that maps follow: with its columns it stays in the L2 cache
 constexpr std::int64_t kBlockColumns = 512;
 
-/// Members that share columns all pack A, those that share rows all pack B: better the smaller. Few rows make low tiles.
+/// True if members should share rows rather than columns. All of A is packed by each member that shares columns, all
+/// of B by each that shares rows: better the smaller. Few rows a member make low tiles.
 bool is_tall(const cpu::MatmulShape& shape, int members) {
   constexpr std::int64_t kRowsOfMember = 192;
   return shape.rows >= shape.columns && shape.rows >= members * kRowsOfMember;
 }
 
-/// Rows of a piece whose elements are as large as an Element.
+/// Copies `rows` of a piece; an Element is as large as the value's elements.
 template <class Element>
 void copy_rows(const ConcatenationTask::Piece& piece, const std::uint8_t* from, std::uint8_t* to, Range rows) {
   const std::int64_t count = piece.nest.inner_extent();
@@ -98,7 +100,7 @@ void copy_rows(const ConcatenationTask::Piece& piece, const std::uint8_t* from, 
   }
 }
 
-/// A block of a product and the maps that follow it.
+/// The maps that follow a block of a product; call() is the product's epilogue.
 struct Follower {
   const MapTask& map;
   ValueIndex product;
@@ -241,7 +243,8 @@ void Machine::run_task(const Task& task, int member, int members) {
   Thread& thread = *threads_[static_cast<std::size_t>(member)];
   std::visit(
       [&](const auto& work) {
-        if constexpr (!std::is_same_v<decltype(work), const RowsTask&>) run(work, thread, member, members);  // of devices only
+        // Rows are tasks of devices only.
+        if constexpr (!std::is_same_v<decltype(work), const RowsTask&>) run(work, thread, member, members);
       },
       task.work);
 }
@@ -283,7 +286,8 @@ void Machine::multiply(const MatmulTask& task, Thread& thread, const cpu::Part& 
   }
 }
 
-/// The right side's strips of columns [begin, end), at their places in the whole. Every block of rows reads them.
+/// The packed right side, of which the strips of columns [begin, end) are filled in, at their places in the whole.
+/// Every block of rows reads them.
 const float* Machine::packed_right_side(const MatmulTask& task, Thread& thread, std::int64_t begin, std::int64_t end) {
   const float* b = typed<float>(memory_[static_cast<std::size_t>(task.b)]) + task.b_base;
   if (task.b_packed) return b;
@@ -293,7 +297,7 @@ const float* Machine::packed_right_side(const MatmulTask& task, Thread& thread, 
   return packed;
 }
 
-/// Block by block of the product, so that the maps find it in the nearest caches.
+/// Runs the product block by block, so that the maps find each block in the nearest caches.
 void Machine::run(const ProductMapTask& task, Thread& thread, int member, int members) {
   const MatmulTask& product = task.product;
   const Range columns = share(product.shape.columns, cpu::kStripWidth, member, members);
@@ -323,7 +327,7 @@ void Machine::run(const ProductMapTask& task, Thread& thread, int member, int me
   }
 }
 
-/// Images are shared; with few of them, their outputs too.
+/// Members share the images; if these are few, also the outputs of each.
 void Machine::run(const WindowProductTask& task, Thread& thread, int member, int members) {
   const std::int64_t batches = task.batch.rows() * task.batch.inner_extent();
   const std::int64_t parts = batches >= 4 * members ? 1 : std::min<std::int64_t>(members, task.product.most_parts());
@@ -347,7 +351,7 @@ void Machine::run(const WindowProductTask& task, Thread& thread, int member, int
   }
 }
 
-/// Batches are shared, or groups of terms, or planes.
+/// Members share groups of terms, batches or planes.
 void Machine::run(const WindowGradientTask& task, Thread& thread, int member, int members) {
   if (task.groups_of(members)) return run_groups(task, thread, member, members);
   const std::int64_t batches = task.batch.rows() * task.batch.inner_extent();
@@ -407,7 +411,7 @@ void Machine::run(const MapTask& task, Thread& thread, int member, int members) 
   }
 }
 
-/// The rows of every piece are shared.
+/// Members share the rows of every piece.
 void Machine::run(const ConcatenationTask& task, Thread&, int member, int members) {
   std::uint8_t* const to = typed<std::uint8_t>(memory_[static_cast<std::size_t>(task.out)]);
   for (const ConcatenationTask::Piece& piece : task.pieces) {

@@ -15,7 +15,7 @@ namespace dgx::exec {
 
 class TaskClock;
 
-/// A plan with its memory: runs one step of a program over inputs that lie elsewhere.
+/// A plan with its memory. Runs one step of a program at a time, over inputs in the caller's memory.
 class Machine {
  public:
   [[nodiscard]] static Result<std::unique_ptr<Machine>> create(std::shared_ptr<const program::Program> program,
@@ -27,27 +27,28 @@ class Machine {
   [[nodiscard]] const Plan& plan() const { return plan_; }
   [[nodiscard]] const program::Program& program() const { return *program_; }
 
-  /// Where input `value`, or the buffer that takes the place of next value `value`, lies.
+  /// Sets the memory of input `value`, or of a state entry's next value `value`. The caller keeps it alive.
   void set_memory(kernels::ValueIndex value, void* memory);
-  /// Shares all operations among the team, or leaves them to member 0 (team_policy.h). Before it starts, `prologue` runs in every member, with a barrier behind it. `aside`, if it is
-  /// not empty, runs once, in a member that has nothing else to do, and is done when run() returns.
+  /// Runs all tasks, shared among the team or on member 0 alone (team_policy.h). Before they start, `prologue` is
+  /// called once for every member, and a barrier follows. `aside`, if not empty, is called once, by an idle member or
+  /// after the tasks if member 0 runs alone, and has returned when run() does; it needs has_idle_members().
   [[nodiscard]] Status run(const std::function<void(int member)>& prologue, const std::function<void()>& aside = {});
-  /// Whether members have nothing to do for a while in every run.
+  /// True if the other members are idle for a while in every run, since member 0 runs a section alone.
   [[nodiscard]] bool has_idle_members() const { return idle_section_ < plan_.sections.size(); }
-  /// kEveryValue only: makes values one by one, in order, and calls `made` after each (inputs too).
+  /// kEveryValue only: computes the values one by one, in order, and calls `made` after each, inputs included.
   [[nodiscard]] Status run_each(const std::function<void(int member)>& prologue,
                                 const std::function<Status(kernels::ValueIndex, std::span<std::uint8_t>)>& made);
 
   [[nodiscard]] TensorView view(kernels::ValueIndex value) const { return views_[static_cast<std::size_t>(value)]; }
-  /// Whether the last run raised the not-finite flag of `value`.
+  /// True if the last run raised the not-finite flag of `value`.
   [[nodiscard]] bool flagged(kernels::ValueIndex value) const;
-  /// Whether a fused map checks `value`, so that flagged() is the answer.
+  /// True if a fused map checks `value`, so that flagged() is the answer.
   [[nodiscard]] bool is_checked(kernels::ValueIndex value) const { return checked_[static_cast<std::size_t>(value)]; }
-  /// From now on run() adds up what each of the plan's tasks takes.
+  /// From now on run() adds up the time that each of the plan's tasks takes.
   void time_tasks() { task_seconds_.assign(plan_.tasks.size(), 0); }
-  /// By task; empty unless time_tasks() was called.
+  /// Seconds by task; empty unless time_tasks() was called.
   [[nodiscard]] const std::vector<double>& task_seconds() const { return task_seconds_; }
-  /// Memory of the plan, without the inputs.
+  /// Bytes of the plan and the threads' scratch, without the inputs.
   [[nodiscard]] std::int64_t planned_bytes() const;
 
  private:
@@ -87,7 +88,7 @@ class Machine {
   std::vector<bool> checked_;      // by value
   std::vector<std::unique_ptr<Thread>> threads_;
   std::vector<double> task_seconds_;
-  std::size_t idle_section_;  // the longest that member 0 runs alone; behind the last: there is none
+  std::size_t idle_section_;  // the longest section that member 0 runs alone; sections.size() if there is none
 };
 
 }  // namespace dgx::exec

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kLanes = 32;  // dgx-numerics(7), "sum"
 
-/// Sums of neighbouring outputs: lane l of all of them is one strip.
+/// Sums for a strip of neighbouring outputs: lane l of all of them is one strip of memory.
 class StripSum {
  public:
   explicit StripSum(float* lanes) : lanes_(lanes) {}
@@ -25,8 +25,8 @@ class StripSum {
   void take(std::int64_t position, std::int64_t count) {
     if (position >= kLanes) add(lane(position % kLanes), lane(kLanes), count);
   }
-  /// A lane that no position reached stays +0 and changes nothing; lanes that would start at +0 start at their first number
-  /// instead, which only the sign of a zero sum can show: hence the last addition.
+  /// Lanes that no position reached are left out: they are +0 and change nothing. A lane begins as its first number,
+  /// not as +0 plus that number. Only the sign of a zero sum can show the difference: hence the last addition.
   void finish(std::int64_t length, std::int64_t count, float* out) {
     for (std::int64_t distance = kLanes / 2; distance > 0; distance /= 2) {
       for (std::int64_t l = 0; l < distance && l + distance < length; ++l) add(lane(l), lane(l + distance), count);
@@ -44,10 +44,10 @@ class StripSum {
   float* lanes_;
 };
 
-/// The greatest of each of neighbouring outputs, and where.
+/// Max and argmax for a strip of neighbouring outputs.
 class StripMax {
  public:
-  /// `memory`: eight strips.
+  /// `memory`: ten strips of floats.
   explicit StripMax(float* memory) {
     for (std::size_t r = 0; r < registers_.size(); ++r) registers_[r] = memory + static_cast<std::int64_t>(r) * kStripLength;
     registers_[kPlace] = registers_[6];  // integers are two strips wide
@@ -82,7 +82,7 @@ class StripMax {
 
 }  // namespace
 
-/// Folds `count` rows of `length` operands, `stride` apart, into elements from `first` on.
+/// Folds `count` rows of `length` operands, `stride` apart, into output elements from `first` on.
 void Machine::fold_rows(const FoldTask& task, const Thread& thread, const float* operands, std::int64_t stride, std::int64_t first,
                         std::int64_t count) {
   void* out = thread.memory[static_cast<std::size_t>(task.out)];
@@ -91,7 +91,7 @@ void Machine::fold_rows(const FoldTask& task, const Thread& thread, const float*
   if (task.kind == Kind::kArgmax) cpu::row_argmax(count, task.length, operands, stride, typed<std::int64_t>(out) + first);
 }
 
-/// Units of neighbouring outputs [begin, end), all positions of each.
+/// Folds units [begin, end) of neighbouring outputs, position by position.
 void Machine::fold_across(const FoldTask& task, Thread& thread, std::int64_t begin, std::int64_t end) {
   StripRunner runner(task.program, thread.memory, nullptr, thread.strips);
   void* const out = thread.memory[static_cast<std::size_t>(task.out)];
@@ -114,7 +114,7 @@ void Machine::fold_across(const FoldTask& task, Thread& thread, std::int64_t beg
   }
 }
 
-/// Matrices [begin, end), each folded down its columns.
+/// Folds matrices [begin, end) down their columns.
 void Machine::fold_columns(const FoldTask& task, Thread& thread, std::int64_t begin, std::int64_t end) {
   const StripProgram& program = task.program;
   cpu::ColumnSums sums(task.length, task.columns, thread.fold.as<float>().data());
@@ -157,7 +157,7 @@ void Machine::run(const FoldTask& task, Thread& thread, int member, int members)
   if (elements.begin != elements.end) fold_elements(task, thread, elements.begin, elements.end);
 }
 
-/// Elements [begin, end), each of which folds a row.
+/// Makes elements [begin, end), each of a row of operands.
 void Machine::fold_elements(const FoldTask& task, Thread& thread, std::int64_t begin, std::int64_t end) {
   if (task.row_stride) {
     const StripRegister& rows = task.operands();
@@ -174,7 +174,8 @@ void Machine::fold_elements(const FoldTask& task, Thread& thread, std::int64_t b
   }
 }
 
-/// The positions that name each index of the output's dimension, ascending.
+/// Sorts positions by the index of the output's dimension that they name: fills thread.starts and thread.positions,
+/// ascending for each index. Positions that name none are left out.
 void Machine::sort_positions(const ChainTask::Key& key, std::int64_t length, Thread& thread) const {
   const void* const memory = thread.memory[static_cast<std::size_t>(key.value)];
   const std::int64_t inner = key.positions.inner_extent();

@@ -6,8 +6,9 @@ namespace dgx::exec {
 
 using kernels::ValueIndex;
 
-/// A member's share of the slices, a few at once through all tasks. A value that lives no longer than they lies in the thread's own memory;
-/// it is addressed as if all of it were there, of which only these slices are touched.
+/// Runs a member's share of the slices, a chunk at a time through all tasks. Values that only these tasks read lie in
+/// the thread's own memory. They are addressed as if the whole value were there, but only the chunk's slices are
+/// touched.
 void Machine::run_slices(const SlicedTasks& sliced, int member, int members, TaskClock& clock) {
   Thread& thread = *threads_[static_cast<std::size_t>(member)];
   const Range chunks = share((sliced.slices + sliced.chunk - 1) / sliced.chunk, 1, member, members);
@@ -30,7 +31,7 @@ void Machine::run_slices(const SlicedTasks& sliced, int member, int members, Tas
   thread.memory = memory_.data();
 }
 
-/// Slices [begin, end) of a task's `slices`.
+/// Runs slices [begin, end) of a task's `slices`.
 void Machine::run_slice(const Task& task, Thread& thread, std::int64_t slices, std::int64_t begin, std::int64_t end) {
   if (const auto* map = std::get_if<MapTask>(&task.work)) {
     const std::int64_t size = plan_.compiled[static_cast<std::size_t>(map->members.front())].count / slices;
@@ -38,7 +39,7 @@ void Machine::run_slice(const Task& task, Thread& thread, std::int64_t slices, s
     runner.fetch_ahead();
     const std::int64_t rows = map->program.nest.rows();
     if (rows == 1) return runner.run_elements(begin * size, end * size);
-    const std::int64_t units = StripRunner::unit_count(map->program) / rows;  // of a row; slices are whole rows
+    const std::int64_t units = StripRunner::unit_count(map->program) / rows;  // per row; slices are whole rows
     const std::int64_t inner = map->program.nest.inner_extent();
     runner.run(begin * size / inner * units, end * size / inner * units);
   } else if (const auto* fold = std::get_if<FoldTask>(&task.work)) {

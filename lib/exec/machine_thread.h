@@ -8,25 +8,25 @@
 
 namespace dgx::exec {
 
-/// What a member of the team has for itself.
+/// The scratch memory and status of one member of the team.
 struct Machine::Thread {
   kernels::cpu::Scratch matmul;
   StripScratch strips;
-  Tensor fold;                          // sums, and operands of a strip or a row
-  Tensor block;                         // of a product that maps follow
+  Tensor fold;                          // a fold's sums, and the operands of a strip or a row
+  Tensor block;                         // one block of a product that maps follow
   Tensor right;                         // that product's right side, packed
   Tensor window;                        // a window product's grids and sums
-  kernels::cpu::GroupSums sums;         // of a window gradient's groups, in `window`
-  std::vector<void*> values;            // memory_, but for that product, or for what lies in slices
-  void* const* memory = nullptr;        // where values lie: memory_, or `values`
+  kernels::cpu::GroupSums sums;         // of this member's groups of a window gradient; they lie in `window`
+  std::vector<void*> values;            // memory_, except for that product, or for values in slice memory
+  void* const* memory = nullptr;        // each value's memory: memory_, or `values`
   Tensor slice;
-  std::vector<std::int64_t> offsets;    // of a strip program's maps
-  std::vector<std::int64_t> starts;     // of a keyed chain: where each key's positions begin in
-  std::vector<std::int64_t> positions;  // these
+  std::vector<std::int64_t> offsets;    // by map of a strip program, added to its base
+  std::vector<std::int64_t> starts;     // of a keyed chain: where each key begins in `positions`
+  std::vector<std::int64_t> positions;  // of a keyed chain: positions, sorted by key
   Status status;
 };
 
-/// Adds the time since the last call to a task's, or does nothing: `seconds` is empty then.
+/// Adds the time since the last charge to a task's seconds. Does nothing if `seconds` is null or empty.
 class TaskClock {
  public:
   explicit TaskClock(std::vector<double>* seconds) : seconds_(seconds == nullptr || seconds->empty() ? nullptr : seconds) {

@@ -13,14 +13,14 @@ namespace {
 
 constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
 
-/// The number in a control group's file; "max", or no such file: none.
+/// The number in a control group's file; kNone if it is "max" or there is no such file.
 std::int64_t limit_in(const std::string& path) {
   std::ifstream file(path);
   std::int64_t limit = 0;
   return file >> limit && limit > 0 ? limit : kNone;
 }
 
-/// The least limit of a group and those around it.
+/// The least limit of a group and its ancestors.
 std::int64_t limit_of_group(const std::string& root, std::string group, const std::string& name) {
   std::int64_t limit = limit_in(root + "/" + name);
   while (group.size() > 1) {

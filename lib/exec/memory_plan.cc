@@ -16,12 +16,12 @@ using Where = Placement::Where;
 namespace {
 
 constexpr std::int64_t kAlignment = 64;
-constexpr std::int64_t kLargeBlock = std::int64_t{1} << 12U;  // worth a place by its size
+constexpr std::int64_t kLargeBlock = std::int64_t{1} << 12U;  // from this size on, placed largest first
 constexpr std::size_t kMostLarge = 4096;                      // each is compared with the others
 
 std::int64_t aligned(std::int64_t size) { return (size + kAlignment - 1) / kAlignment * kAlignment; }
 
-/// Offsets of blocks that live at the same time do not overlap; first fit.
+/// First-fit allocation: the offsets of blocks that live at the same time do not overlap.
 class Arena {
  public:
   std::int64_t take(std::int64_t size) {
@@ -61,17 +61,18 @@ class Arena {
   std::int64_t end_ = 0;
 };
 
-/// Memory of a value, and of those that are written over it, from the task `first` that makes it to the last that reads one.
+/// The memory of a value, and of those later written over it, from the task `first` that makes it to the last task
+/// that reads one of them.
 struct Block {
   std::vector<ValueIndex> values;
   std::int64_t size;
   std::size_t first, last;
   std::int64_t offset = 0;
-  ValueIndex top = values.back();  ///< that lies there in the end
+  ValueIndex top = values.back();  ///< the value that lies there last
 };
 
-/// Offsets of blocks whose times are all known: the largest first, each as low as those that live at the same time let it. What is placed
-/// in the order of time leaves holes that nothing fits. Returns the end.
+/// Places blocks whose lifetimes are all known: the largest first, each at the lowest offset that is free of blocks
+/// living at the same time. Placing them in order of time would leave holes that nothing fits. Returns the end.
 std::int64_t place_largest_first(std::vector<Block>& blocks) {
   std::stable_sort(blocks.begin(), blocks.end(), [](const Block& a, const Block& b) { return a.size > b.size; });
   std::vector<const Block*> placed;  // by offset
@@ -89,8 +90,8 @@ std::int64_t place_largest_first(std::vector<Block>& blocks) {
   return end;
 }
 
-/// By task: the last one that may run before it is finished everywhere. Of sliced tasks one thread may be at the last while another is
-/// at the first.
+/// By task: the last task that may run before this one is finished on all threads. Of sliced tasks, one thread may be
+/// at the last while another is at the first.
 std::vector<std::size_t> ends_of_sections(const Plan& plan) {
   std::vector<std::size_t> ends(plan.tasks.size());
   for (std::size_t t = 0; t < ends.size(); ++t) ends[t] = t;
@@ -100,7 +101,7 @@ std::vector<std::size_t> ends_of_sections(const Plan& plan) {
   return ends;
 }
 
-/// Places in a thread's memory for slices of what lives no longer than they.
+/// Places the values inside sliced tasks in a thread's slice memory.
 void place_slices(const program::Program& program, Plan& plan) {
   for (const SlicedTasks& sliced : plan.sliced) {
     std::int64_t offset = 0;
@@ -113,7 +114,8 @@ void place_slices(const program::Program& program, Plan& plan) {
   }
 }
 
-/// In a fused group a value may be overwritten, by `written`, only by the last instruction that reads it.
+/// True if writing `written` over `old` in a fused group would be wrong: something reads `old` later, or at another
+/// place. Only the last instruction that reads a value may overwrite it.
 bool reads_after_write(const StripProgram& program, ValueIndex written, ValueIndex old) {
   bool done = false;
   for (const auto& instruction : program.instructions) {
@@ -124,7 +126,7 @@ bool reads_after_write(const StripProgram& program, ValueIndex written, ValueInd
     const StripRegister& out = program.registers[static_cast<std::size_t>(instruction.out)];
     done = done || (out.source == StripRegister::Source::kMemory && out.value == written);
   }
-  // Elements that are not read where they are written (broadcast, permuted, of another size) may already be gone.
+  // Elements read at other places than they are written (broadcast, permuted, of another size) may be gone already.
   return std::any_of(program.registers.begin(), program.registers.end(), [&](const StripRegister& reg) {
     if (reg.value != old) return false;
     if (reg.source == StripRegister::Source::kGuarded) return true;
@@ -136,7 +138,7 @@ bool reads_after_write(const StripProgram& program, ValueIndex written, ValueInd
   });
 }
 
-/// The tasks that may run while task t does: sliced ones together.
+/// The tasks [begin, end) that may run at the same time as task t: all sliced ones together.
 std::pair<std::size_t, std::size_t> section_of(const Plan& plan, std::size_t t) {
   for (const SlicedTasks& sliced : plan.sliced) {
     if (t >= sliced.begin && t < sliced.end) return {sliced.begin, sliced.end};
@@ -144,7 +146,8 @@ std::pair<std::size_t, std::size_t> section_of(const Plan& plan, std::size_t t) 
   return {t, t + 1};
 }
 
-/// Of the blocks that live until task t, a map, one that its value v may be written over: nothing else reads it then. Or null.
+/// A block of the same size that value v of map t may be written over: of all tasks from t's section on, only t reads
+/// it. Or null.
 Block* block_under(const Plan& plan, std::size_t t, ValueIndex v, std::int64_t size, std::vector<Block>& blocks) {
   const auto* map = std::get_if<MapTask>(&plan.tasks[t].work);
   if (map == nullptr || map->strips) return nullptr;
@@ -160,7 +163,7 @@ Block* block_under(const Plan& plan, std::size_t t, ValueIndex v, std::int64_t s
   return found == blocks.end() ? nullptr : &*found;
 }
 
-/// By next value: its entry. The first entry wins, others copy.
+/// By next value: the entry that it becomes. If there are several, the first has it, and the others copy.
 std::map<ValueIndex, std::size_t> entries_by_next(const program::Program& program, const Plan& plan) {
   std::map<ValueIndex, std::size_t> entry_of;
   for (std::size_t e = 0; e < plan.entries.size(); ++e) {
@@ -170,14 +173,15 @@ std::map<ValueIndex, std::size_t> entries_by_next(const program::Program& progra
   return entry_of;
 }
 
-/// Whether an entry becomes what the entry of input `old` was: that is read when all tasks are done.
+/// True if another entry becomes the old value of input `old`, which is then read when all tasks are done.
 bool becomes_another(const program::Program& program, const Plan& plan, ValueIndex old) {
   return std::any_of(plan.entries.begin(), plan.entries.end(), [&](ValueIndex entry) {
     return entry != old && program.values[static_cast<std::size_t>(entry)].next == old;
   });
 }
 
-/// Large blocks at the arena's start, and what has a place already behind them. Returns where that begins.
+/// Places the large blocks at the arena's start, and moves what has a place already to after them. Returns where that
+/// begins.
 std::int64_t place_blocks(std::vector<Block>& large, Plan& plan) {
   const std::int64_t end = place_largest_first(large);
   for (Placement& placement : plan.placements) {
@@ -193,7 +197,7 @@ std::int64_t place_blocks(std::vector<Block>& large, Plan& plan) {
 
 std::vector<std::size_t> freeing_order(const program::Program& program, const Plan& plan, const std::vector<ValueIndex>& keep) {
   constexpr std::int64_t kMuch = std::int64_t{1} << 20U;
-  std::vector<int> readers(program.values.size(), 0);  // tasks that are still to come, at the place looked at
+  std::vector<int> readers(program.values.size(), 0);  // by value: tasks still to run that read it
   std::vector<bool> stays(program.values.size());
   for (const Task& task : plan.tasks) {
     for (const ValueIndex v : std::set<ValueIndex>(task.reads.begin(), task.reads.end())) ++readers[static_cast<std::size_t>(v)];
@@ -204,7 +208,7 @@ std::vector<std::size_t> freeing_order(const program::Program& program, const Pl
   }
   for (const ValueIndex v : keep) stays[static_cast<std::size_t>(v)] = true;
   const auto contains = [](const std::vector<ValueIndex>& values, ValueIndex v) { return std::find(values.begin(), values.end(), v) != values.end(); };
-  /// Bytes that a task takes more than it frees, of values that `other` does not read.
+  /// Bytes that a task takes minus those that it frees; values that `other` reads are not freed.
   const auto taken = [&](const Task& task, const Task& other) {
     std::int64_t bytes = 0;
     for (const ValueIndex v : task.writes) bytes += bytes_of(program.values[static_cast<std::size_t>(v)]);
@@ -248,7 +252,7 @@ void plan_memory(const program::Program& program, bool in_place, const std::vect
     if (program.values[v].kind == kernels::Kind::kInput) plan.placements[v].where = Where::kInput;
   }
   const auto entry_of = entries_by_next(program, plan);
-  Arena arena;  // of small values, behind the large ones
+  Arena arena;  // small values, after the large ones
   std::vector<Block> large;
   std::vector<std::vector<ValueIndex>> dies(plan.tasks.size() + 1);
   for (std::size_t t = 0; t < plan.tasks.size(); ++t) {
@@ -266,7 +270,7 @@ void plan_memory(const program::Program& program, bool in_place, const std::vect
         continue;
       }
       placement.where = Where::kArena;
-      // Nobody reads it, or somebody will when all is done: it is asked for.
+      // To be kept to the end: no later task reads it, or it is asked for.
       const bool kept = last_read[static_cast<std::size_t>(v)] <= t || std::find(keep.begin(), keep.end(), v) != keep.end();
       const std::size_t last = kept ? plan.tasks.size() : ends[last_read[static_cast<std::size_t>(v)]];
       if (size >= kLargeBlock && large.size() < kMostLarge) {

@@ -28,7 +28,7 @@ struct Draft {
   bool is_map = false;
   std::vector<ValueIndex> members;
   Task task;
-  std::optional<MatmulTask> product;  ///< which the maps follow block by block
+  std::optional<MatmulTask> product;  ///< the product that the maps follow block by block
 };
 
 class Planner {
@@ -80,7 +80,7 @@ class Planner {
     return {};
   }
 
-  /// A program may hold values that nothing depends on. A step makes them no more than it gives them memory.
+  /// Finds the values that something depends on. Dead values are neither computed nor allocated.
   void find_needed() {
     needed_.assign(program_.values.size(), fusion_ == Fusion::kEveryValue);
     for (const ValueIndex v : keep_) needed_[static_cast<std::size_t>(v)] = true;
@@ -105,8 +105,8 @@ class Planner {
     drafts_.push_back({is_map, {v}, is_map ? Task{} : recognise(v), {}});
   }
 
-  /// Puts a map into the latest earlier group of its iteration shape, if all it reads from outside is made before that
-  /// group and all it reads from the group is read element by element.
+  /// Adds v to the latest group of its iteration shape such that all v reads from outside is made before the group,
+  /// and all it reads from the group it reads element by element.
   bool join_group(ValueIndex v) {
     auto [first, last] = groups_.equal_range(at(v).iteration_shape());
     const auto identity = row_major_strides(at(v).iteration_shape());
@@ -135,7 +135,7 @@ class Planner {
     return false;
   }
 
-  /// Whether other accesses read their coordinates by this one: they are read before anything is computed.
+  /// True if another access takes a coordinate from this one: indices are read before anything is computed.
   static bool is_index(const StripAccess& access, const std::vector<StripAccess>& all) {
     const std::int64_t number = &access - all.data();
     for (const StripAccess& other : all) {
@@ -160,7 +160,7 @@ class Planner {
     const auto positions = static_cast<double>(compiled.count) * static_cast<double>(compiled.fold_count);
     if (accesses) {
       if (auto matmul = recognise_matmul(v, compiled, *accesses)) {
-        // The short form does not read its ones, so where every value counts, a fault in them would be lost.
+        // A column sum does not read its ones, so where every value counts, a fault in them would be lost.
         const auto sum = is_fused() ? recognise_column_sum(program_, *matmul) : std::nullopt;
         if (sum) return {*sum, positions / 8, {}, {}};
         return {*matmul, positions / 16, {}, {}};
@@ -191,7 +191,7 @@ class Planner {
     return count * operations * static_cast<double>(fold.length) / 8 + (fold.along == FoldTask::Along::kFold ? 200 * count : 0);
   }
 
-  /// An update reads the parameter it replaces; behind the parameter's last reader it can be written in place.
+  /// Moves each update after the last reader of the parameter that it replaces, so that it can be written in place.
   void sink_updates() {
     if (!is_fused()) return;
     std::vector<std::size_t> last_read(program_.values.size(), 0);
@@ -220,7 +220,7 @@ class Planner {
     }
     std::vector<Draft> sorted;
     std::vector<std::size_t> moved(drafts_.size());
-    // Of drafts at one position the sunk ones come last: they read what the one that stayed reads.
+    // At one position the sunk drafts come last: they may overwrite what the one that stayed reads.
     for (auto it = order.begin(); it != order.end();) {
       const auto end = order.upper_bound(it->first);
       const std::size_t position = it->first;
@@ -278,7 +278,7 @@ class Planner {
     product.b_packed = layout_of(product.b) != Layout::kRows;
   }
 
-  /// A product in strips that one group of maps reads, and nobody else, becomes part of the group's task.
+  /// A product in strips whose only readers are one group of maps becomes part of the group's task.
   void follow_products() {
     std::vector<Draft> kept;
     std::vector<std::size_t> moved(drafts_.size());
@@ -316,14 +316,15 @@ class Planner {
     return overwrites_sides(drafts_[group], product) ? kNoTask : group;
   }
 
-  /// A group may write an entry in place only if the product it follows does not read it.
+  /// True if the group makes a side of the product or the next value of one, which it might write in place: it may
+  /// not follow the product then.
   bool overwrites_sides(const Draft& group, const MatmulTask& product) const {
     return std::any_of(group.members.begin(), group.members.end(), [&](ValueIndex v) {
       return at(product.a).next == v || at(product.b).next == v || product.a == v || product.b == v;
     });
   }
 
-  /// Accesses of a map of packed values, as seen by one strip: along it, or one number.
+  /// A map's accesses within one strip, if its values are packed: along the strip, or one number throughout.
   std::vector<StripAccess> packed_accesses(ValueIndex v) const {
     std::vector<StripAccess> out;
     for (const LinearAccess& access : *linear_[static_cast<std::size_t>(v)]) {
@@ -420,7 +421,7 @@ class Planner {
     plan_.sliced = cut_slices({program_, plan_, members, strips_, keep_, threads_});
   }
 
-  /// Tasks in the order of their old numbers, and the drafts that slices are cut of.
+  /// Puts the tasks, and the drafts that slices are cut from, into `order`, which holds old numbers.
   void reorder(const std::vector<std::size_t>& order) {
     std::vector<Task> tasks;
     std::vector<Draft> drafts;
@@ -434,7 +435,7 @@ class Planner {
 
   std::vector<Section> sections() const {
     std::vector<Section> out;
-    std::size_t next = 0;  // of the sliced tasks
+    std::size_t next = 0;  // index into plan_.sliced
     for (std::size_t t = 0; t < plan_.tasks.size(); ++t) {
       if (next < plan_.sliced.size() && plan_.sliced[next].begin == t) {
         out.push_back({t, plan_.sliced[next].end, false, next});

@@ -22,15 +22,16 @@ struct MatmulTask {
   std::int64_t a_base = 0, b_base = 0;
   kernels::cpu::MatmulShape shape;
   std::int64_t a_row = 0, a_depth = 0, b_depth = 0, b_column = 0;
-  std::int64_t out_row = 0;  ///< between rows of the output; columns are neighbours
+  std::int64_t out_row = 0;  ///< between rows of the output; columns are contiguous
   LoopNest batch;            ///< maps: a, b, out
-  bool b_packed = false, out_packed = false;  ///< then they lie in strips, of the shape's depth and rows
+  bool b_packed = false, out_packed = false;  ///< stored in strips, of depth shape.depth (b) and shape.rows (out)
 
-  /// The same numbers as the transposed product: fma(a, b, c) is fma(b, a, c).
+  /// The transposed product, with a and b exchanged. The bits are the same: fma(a, b, c) is fma(b, a, c).
   [[nodiscard]] MatmulTask transposed() const;
 };
 
-/// A dot with one side read through windows: a convolution or its input's gradient, image by image.
+/// A dot that reads one side through sliding windows: a convolution, or its gradient with respect to its input. Runs
+/// image by image.
 struct WindowProductTask {
   kernels::ValueIndex out = 0, x = 0, weights = 0;
   std::int64_t x_base = 0, weights_base = 0;
@@ -38,46 +39,46 @@ struct WindowProductTask {
   kernels::cpu::WindowProduct product;
 };
 
-/// A dot over the places of windows: a convolution's weight gradient.
+/// A dot that folds over window positions: a convolution's weight gradient.
 struct WindowGradientTask {
   kernels::ValueIndex out = 0, x = 0, other = 0;
   std::int64_t x_base = 0, other_base = 0;
   LoopNest batch;  ///< maps: x, other, out
   kernels::cpu::WindowGradient gradient;
 
-  /// Groups of terms that each of `members` threads takes at most, which then reads no more than its share of the images; or nothing: they
-  /// share planes, or batches.
+  /// If `members` threads should share the groups of terms, so that each reads only its share of the images: the most
+  /// groups that one thread takes. Nullopt if they share planes or batches instead.
   [[nodiscard]] std::optional<std::int64_t> groups_of(int members) const;
 };
 
 using WindowTask = std::variant<WindowProductTask, WindowGradientTask>;
 
-/// A dot with one: sums of columns. The matrix is [rows, columns], columns neighbours.
+/// A dot with the constant 1: column sums of a [rows, columns] matrix whose rows are contiguous.
 struct ColumnSumTask {
   kernels::ValueIndex out = 0, x = 0;
   std::int64_t base = 0, rows = 0, columns = 0, row_stride = 0;
 };
 
-/// Fused maps. Of values in strips the program is that of one strip, all of which have the same form.
+/// Fused maps. If the values lie in strips, `program` covers one strip; all strips have the same form.
 struct MapTask {
   std::vector<kernels::ValueIndex> members;
   StripProgram program;
   std::optional<StripForm> strips;
 };
 
-/// Maps that are all that reads a product in strips: they follow it block by block, while it is in the nearest caches, and the
-/// product never lies in memory as a whole.
+/// A product in strips and the maps that are its only readers. They follow it block by block, while a block is in the
+/// nearest caches; the product as a whole is never in memory.
 struct ProductMapTask {
   MatmulTask product;
   MapTask map;
 };
 
-/// sum, max or argmax whose operands a strip program gives.
+/// A sum, max or argmax whose operands a strip program computes.
 struct FoldTask {
   enum class Along : std::uint8_t {
-    kFold,     ///< an output's operands are a row, folded at once
-    kOutputs,  ///< neighbouring outputs are a strip, folded position by position
-    kColumns,  ///< operands of all positions and the few outputs that are neighbours are a matrix, folded down its columns
+    kFold,     ///< strips run along the fold: an output's operands form a row, folded at once
+    kOutputs,  ///< strips run along neighbouring outputs, folded position by position
+    kColumns,  ///< operands of all positions × a few contiguous outputs form a matrix, folded down its columns
   };
   kernels::ValueIndex out = 0;
   kernels::Kind kind = kernels::Kind::kSum;
@@ -85,26 +86,26 @@ struct FoldTask {
   std::int64_t length = 0;  ///< positions of the fold
   Along along = Along::kFold;
   StripProgram program;
-  std::optional<std::int64_t> row_stride;  ///< operands lie in memory as they are: rows, or matrices, at this distance
-  std::int64_t columns = 1;  ///< kColumns: outputs of a matrix; `program` runs along the matrix, its outer dimensions are matrices
+  std::optional<std::int64_t> row_stride;  ///< set if operands are read in place: elements from row (matrix) to row
+  std::int64_t columns = 1;  ///< kColumns: outputs of a matrix; `program` runs along it, outer dimensions are matrices
 
-  /// That a thread needs to run it.
+  /// Scratch floats that one thread needs to run this fold.
   [[nodiscard]] std::int64_t floats() const;
-  /// The register of operands that lie in memory.
+  /// The register of the operands. kColumns has none unless row_stride is set: its program adds them up.
   [[nodiscard]] const StripRegister& operands() const { return program.registers[static_cast<std::size_t>(program.result)]; }
 };
 
-/// A chain, position by position along strips of outputs.
+/// A chain, run position by position over strips of outputs.
 struct ChainTask {
-  /// Where `when` asks that a number which depends on the position alone be an index of the output, only the positions
-  /// that name it need a visit.
+  /// Set if `when` requires a number that depends on the position alone (the key) to equal one of the output's
+  /// indices: an output then visits only the positions whose key is that index.
   struct Key {
     kernels::ValueIndex value = 0;
     DType dtype = DType::kI64;
     std::int64_t base = 0;
-    LoopNest positions;           ///< one map: the value's elements by position
-    std::int64_t extent = 0;      ///< of the output's dimension
-    std::int64_t stride = 0;      ///< elements from one index of it to the next
+    LoopNest positions;           ///< one map: from the position to the value's element
+    std::int64_t extent = 0;      ///< of the output's dimension that the key is compared with
+    std::int64_t stride = 0;      ///< of that dimension, in output elements
   };
   kernels::ValueIndex out = 0;
   DType dtype = DType::kF32;
@@ -113,7 +114,7 @@ struct ChainTask {
   std::optional<Key> key;
 };
 
-/// Several values in one, piece by piece (concatenation.h): each copies its part.
+/// Several values concatenated into one (concatenation.h): each piece is copied to its part.
 struct ConcatenationTask {
   struct Piece {
     kernels::ValueIndex from = 0;
@@ -125,13 +126,13 @@ struct ConcatenationTask {
   std::vector<Piece> pieces;
 };
 
-/// Maps, sums and maxima about the same rows, in order (device_rows.h).
+/// Maps, sums and maxima over the same rows, in execution order (device_rows.h).
 struct RowsTask {
   std::vector<kernels::ValueIndex> members;
-  std::int64_t rows = 0, columns = 0;  ///< a member has a number for every row, or for every row and column; a fold is of a row's columns
+  std::int64_t rows = 0, columns = 0;  ///< a member has a number per row, or per row and column; folds run along a row
 };
 
-/// Anything else, element by element as kernels/ref defines it.
+/// Any other value, evaluated element by element as kernels/ref defines it.
 struct GenericTask {
   kernels::ValueIndex out = 0;
   std::int64_t count = 0;
@@ -141,36 +142,37 @@ struct Task {
   std::variant<MatmulTask, ColumnSumTask, MapTask, FoldTask, GenericTask, ProductMapTask, WindowProductTask,
                WindowGradientTask, ChainTask, ConcatenationTask, RowsTask>
       work = GenericTask{};
-  double cost = 0;                            ///< rough cycles of one thread
+  double cost = 0;                            ///< estimated cycles on one thread
   std::vector<kernels::ValueIndex> reads;
-  std::vector<kernels::ValueIndex> writes;    ///< values that lie in memory afterwards
+  std::vector<kernels::ValueIndex> writes;    ///< values that it stores in memory
 };
 
-/// Tasks [begin, end). A serial section is run by member 0 alone; a parallel one is one task that all members share, or sliced tasks.
-/// Between sections there is a barrier.
+/// Tasks [begin, end), with a barrier after them. Member 0 runs a serial section alone; a parallel section is one
+/// task, or one SlicedTasks, that all members share.
 struct Section {
   std::size_t begin = 0, end = 0;
   bool serial = false;
-  std::optional<std::size_t> sliced;  ///< in Plan::sliced: all members share its slices
+  std::optional<std::size_t> sliced;  ///< index into Plan::sliced, if the tasks run slice by slice
 };
 
-/// Tasks [begin, end) that run slice by slice (slices.h): outputs lie in `slices` equal parts, of which a thread takes `chunk` neighbours
-/// through all tasks at once. Values `inside` are read by these tasks alone and have memory for one chunk a thread.
+/// Tasks [begin, end) that run slice by slice (slices.h). Every output consists of `slices` equal parts; a thread
+/// takes `chunk` neighbouring ones at a time through all the tasks. Only these tasks read the values in `inside`, so
+/// each thread has memory for just one chunk of them.
 struct SlicedTasks {
   std::size_t begin = 0, end = 0;
   std::int64_t slices = 1, chunk = 1;
   std::vector<kernels::ValueIndex> inside;
 };
 
-/// Where a value lies while a step runs.
+/// The place of a value while a step runs.
 struct Placement {
   enum class Where : std::uint8_t {
     kNowhere,  ///< in registers only
     kInput,    ///< a state entry, batch field, schedule or constant: memory of its own
     kArena,    ///< at `offset` of the arena
-    kSlice,    ///< at `offset` of what each thread has for slices
-    kInPlace,  ///< over the state entry `entry` that it becomes
-    kNext,     ///< in a buffer that is exchanged with entry `entry`'s when the step ends
+    kSlice,    ///< at `offset` of each thread's slice memory
+    kInPlace,  ///< over the state entry `entry`, whose next value it is
+    kNext,     ///< in a second buffer, exchanged with entry `entry`'s when the step ends
   };
   Where where = Where::kNowhere;
   std::int64_t offset = 0;
@@ -179,10 +181,11 @@ struct Placement {
 
 enum class Fusion { kFused, kEveryValue, kDevice, kGenerated };
 
-/// A program analysed once: what runs in which order, and where every value lies. kEveryValue keeps one task a value, in
-/// program order, and writes no state in place: for traces, faults and disputes. kDevice fuses maps and lets values share memory as
-/// kFused does, but has what a device runs (device_executor.h): products, maps and what is made element by element, all in rows, nothing in
-/// slices. kGenerated: the same for a device whose kernels are generated, which has tasks of rows.
+/// An analysed program: its tasks in execution order, and the place of every value. kFused fuses maps, shares memory
+/// between values and updates state in place. kEveryValue keeps one task per value, in program order, and writes no
+/// state in place: for traces, faults and disputes. kDevice fuses and shares memory as kFused does, but has only what
+/// a device runs (device_executor.h): products, column sums, maps, and values made element by element; all in rows,
+/// none in slices. kGenerated is kDevice with tasks of rows, for a device whose kernels are generated.
 struct Plan {
   std::vector<kernels::CompiledPrimitive> compiled;  ///< by value; inputs are left empty
   std::vector<Task> tasks;
@@ -190,32 +193,32 @@ struct Plan {
   std::vector<SlicedTasks> sliced;
   std::vector<Placement> placements;                 ///< by value
   std::vector<Layout> layouts;                       ///< by value
-  std::vector<kernels::ValueIndex> entries;          ///< the state inputs, by entry name
+  std::vector<kernels::ValueIndex> entries;          ///< the state inputs, in order of entry name
   std::int64_t arena_bytes = 0;
-  std::int64_t slice_bytes = 0;                      ///< that a thread needs for slices
+  std::int64_t slice_bytes = 0;                      ///< slice memory of one thread
   std::size_t most_registers = 0;
-  std::int64_t longest_fold = 0;                     ///< floats
-  std::int64_t window_floats = 0;                    ///< that a thread's share of the largest window product takes
+  std::int64_t longest_fold = 0;                     ///< floats of fold scratch of one thread
+  std::int64_t window_floats = 0;                    ///< scratch of one thread for its share of a window task
 };
 
-/// The maps of a task that has some, or null.
+/// The maps of a MapTask or ProductMapTask, or null.
 [[nodiscard]] const MapTask* map_of(const Task& task);
 
-/// `keep`: values that must be in memory when the step ends, besides the entries' next values.
+/// Plans a step. `keep`: values that must be in memory when it ends, besides the entries' next values.
 [[nodiscard]] Result<Plan> make_plan(const program::Program& program, Fusion fusion, int threads,
                                      const std::vector<kernels::ValueIndex>& keep);
 
-/// Bytes that a plan takes beside its inputs: the values between them, and what `threads` threads work in.
+/// Bytes that a plan needs besides its inputs: intermediate values, and the scratch of `threads` threads.
 [[nodiscard]] std::int64_t planned_bytes(const Plan& plan, int threads);
 
-/// Bytes of a value.
+/// Bytes of a value in rows.
 [[nodiscard]] std::int64_t bytes_of(const kernels::Primitive& value);
 
-/// "product", "maps", …; and its size, in parentheses, or nothing.
+/// kind_of(): "product", "maps", …. form_of(): the size in parentheses, after the values of maps; or "".
 [[nodiscard]] std::string kind_of(const Task& task);
 [[nodiscard]] std::string form_of(const Task& task);
 
-/// `seconds`: what each task has taken; nothing gives nothing.
+/// One profile per task. `seconds`: the time that each task has taken; if empty, so is the result.
 [[nodiscard]] std::vector<OperationProfile> operation_profiles(const Plan& plan, const program::Program& program, std::span<const double> seconds);
 
 /// One line per task.

@@ -12,7 +12,7 @@ using kernels::ValueIndex;
 
 namespace {
 
-/// What the task makes, in registers or in memory.
+/// The values that the task makes, in registers or in memory.
 std::vector<ValueIndex> values_of(const Task& task) {
   if (const auto* rows = std::get_if<RowsTask>(&task.work)) return rows->members;
   const MapTask* map = map_of(task);
@@ -37,7 +37,7 @@ double bytes_of_task(const Task& task, const program::Program& program) {
   return bytes;
 }
 
-/// " (2048×384×1536)" or ": 3 4 (2 operations)" without what is told apart.
+/// The part of form_of() in parentheses: "2048×384×1536", "2 operations".
 std::string bare_form(const Task& task) {
   const std::string form = form_of(task);
   const std::size_t begin = form.find('(');

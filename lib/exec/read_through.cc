@@ -19,7 +19,7 @@ using kernels::ValueIndex;
 
 namespace {
 
-constexpr std::size_t kMostDimensions = 8;  // dgx-program(5): of an iteration, of a fold
+constexpr std::size_t kMostDimensions = 8;  // of an iteration, and of a fold: dgx-program(5)
 
 using Symbol = std::pair<Term::Symbol, std::int32_t>;
 
@@ -39,7 +39,7 @@ bool is_plain(const Access& access) {
   return !access.fill && std::all_of(access.coordinates.begin(), access.coordinates.end(), [](const auto& c) { return is_plain(c); });
 }
 
-/// The flat element that a plain access names.
+/// The flat element that a plain access reads.
 Linear flat_element(const Access& access, const Shape& shape) {
   const auto strides = row_major_strides(access.view ? *access.view : shape);
   Linear flat;
@@ -50,7 +50,7 @@ Linear flat_element(const Access& access, const Shape& shape) {
   return flat;
 }
 
-/// Extents of a primitive's dimensions, each split into one or more, outermost first.
+/// A primitive's dimensions, each split into one or more parts, outermost first.
 class Split {
  public:
   explicit Split(const Primitive& line) {
@@ -61,14 +61,15 @@ class Split {
 
   [[nodiscard]] const Shape& parts(Symbol symbol) const { return parts_.at(symbol); }
 
-  /// Splits `symbol` once; false if it is split otherwise already.
+  /// Splits `symbol` once, into parts of which the inner one has extent `inner`. False if that is impossible, or it
+  /// is already split otherwise.
   bool cut(Symbol symbol, std::int64_t inner) {
     Shape& parts = parts_.at(symbol);
     if (parts.size() == 1 && parts[0] % inner == 0) parts = {parts[0] / inner, inner};
     return parts.size() == 2 && parts[1] == inner;
   }
 
-  /// The extents of all parts of one kind, and the number of the first part of a symbol among them.
+  /// extents(): those of all parts of one kind of symbol. first_part(): the number of a symbol's first part among them.
   [[nodiscard]] Shape extents(Term::Symbol kind) const {
     Shape all;
     for (const auto& [symbol, parts] : parts_) {
@@ -86,19 +87,20 @@ class Split {
   std::map<Symbol, Shape> parts_;
 };
 
-/// Digit `digit` of a mixed number is Σ coefficient · part.
+/// The digits of a number in mixed radix: digit d is constants[d] + Σ coefficient · part over its uses.
 struct Digits {
   struct Use {
     std::size_t digit;
     Symbol symbol;
-    std::size_t part;  ///< from the innermost
+    std::size_t part;  ///< counted from the innermost
     std::int64_t coefficient;
   };
   std::vector<Use> uses;
   std::vector<std::int64_t> constants;
 };
 
-/// The digits, in a number system of `extents`, of a flat element, splitting symbols that span two of them. Nullopt if a digit might carry.
+/// The digits of a flat element in the mixed radix `extents`. Splits symbols that span two digits. Nullopt if a digit
+/// might carry.
 std::optional<Digits> digits_of(const Linear& flat, const Shape& extents, Split& split) {
   const auto strides = row_major_strides(extents);
   Digits out;
@@ -136,7 +138,7 @@ std::optional<Digits> digits_of(const Linear& flat, const Shape& extents, Split&
   return out;
 }
 
-/// A coordinate of a primitive before its dimensions were split.
+/// A coordinate of a primitive, rewritten for its split dimensions.
 Coordinate split_coordinate(const Coordinate& coordinate, const Split& split) {
   Coordinate out = coordinate;
   out.terms.clear();
@@ -151,7 +153,8 @@ Coordinate split_coordinate(const Coordinate& coordinate, const Split& split) {
   return out;
 }
 
-/// A coordinate of a copy, at the digits that its reader names.
+/// A coordinate of a copy's access, rewritten for the reader: the copy's indices are the digits that the reader
+/// names.
 Coordinate copied_coordinate(const Coordinate& coordinate, const Digits& digits, const Split& split) {
   Coordinate out;
   out.constant = coordinate.constant;
@@ -168,7 +171,7 @@ Coordinate copied_coordinate(const Coordinate& coordinate, const Digits& digits,
   return out;
 }
 
-/// A coordinate where an index of its iteration is `by` more.
+/// The coordinate with the index number `index` increased by `by`.
 Coordinate shifted(Coordinate coordinate, std::int32_t index, std::int64_t by) {
   for (const Term& term : coordinate.terms) {
     if (term.symbol == Term::Symbol::kIndex && term.index == index) coordinate.constant += by * term.coefficient;
@@ -246,7 +249,7 @@ class ReadThrough {
     return changed;
   }
 
-  /// A concatenation that takes a piece from a copy, taking it from what the copy copies.
+  /// A concatenation that takes one piece from a copy, rewritten to take it from the copied value.
   std::optional<Primitive> concatenating_through(const Primitive& line, const Concatenation& whole, std::size_t copy) const {
     const auto reads_copy = [&](const Concatenation::Piece& piece) { return line.accesses[piece.access].value == static_cast<ValueIndex>(copy); };
     const bool divides = std::any_of(line.accesses.begin(), line.accesses.end(), [](const Access& access) {
@@ -288,7 +291,8 @@ class ReadThrough {
     return changed;
   }
 
-  /// Whether both are products, and the new one's sides have neighbours in memory to read as the old one's.
+  /// True if both lines are products, the new one is more than a vector times a matrix, and each of its sides has
+  /// elements that are neighbours in memory along one of its dimensions.
   [[nodiscard]] bool is_better(const Primitive& before, const Primitive& after) const {
     const auto old_form = product_of(before);
     const auto new_form = product_of(after);

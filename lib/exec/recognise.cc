@@ -10,7 +10,7 @@ using kernels::ValueIndex;
 
 namespace {
 
-/// Dimensions of one class, to be walked as one stride per map; false if they cannot be.
+/// Joins the dimensions of one class into one. False if a map does not walk them at a single stride.
 bool joins_to_one(LoopNest& nest) {
   nest.collapse();
   return nest.extents.size() == 1;
@@ -20,7 +20,8 @@ struct IndexClasses {
   LoopNest rows, columns, batch;  ///< maps: a, b, out
 };
 
-/// Sorts the iteration's dimensions: in a only → rows, in b only → columns, in both → batch. False: in neither.
+/// Sorts the iteration's dimensions by the sides that they move: only a → rows, only b → columns, both → batch. False
+/// if one moves neither.
 bool classify(const CompiledPrimitive& primitive, const LinearAccess& a, const LinearAccess& b, IndexClasses& classes) {
   const auto out = row_major_strides(primitive.iteration);
   for (LoopNest* nest : {&classes.rows, &classes.columns, &classes.batch}) nest->strides.resize(3);

@@ -20,7 +20,8 @@ namespace {
 
 constexpr std::int64_t kShortFold = 32;
 
-/// Whether an output's operands are best read as a row: they lie in rows, and these are long.
+/// True if an output's operands are best read as a row: there is but one output, the fold is longer than a block, or
+/// operands lie in long rows.
 bool has_rows(const CompiledPrimitive& primitive, const std::vector<StripAccess>& accesses) {
   if (primitive.count == 1 || primitive.fold_count > kSumBlock) return true;
   if (primitive.fold_count < kShortFold) return false;
@@ -47,7 +48,8 @@ std::int64_t inner_stride(const Shape& extents, const std::vector<std::int64_t>&
   return inner == 0 ? 0 : strides[inner - 1];
 }
 
-/// Whether operands lie in memory as short rows of neighbouring outputs, position after position: too short for strips of outputs.
+/// True for a sum whose operands lie in memory as short rows of neighbouring outputs, position after position: too
+/// short for strips of outputs.
 bool has_columns(const CompiledPrimitive& primitive, const std::vector<StripAccess>& accesses) {
   constexpr std::int64_t kLeastColumns = 8;
   constexpr std::int64_t kMostColumns = kernels::cpu::kStripLength / 2;
@@ -63,7 +65,8 @@ bool has_columns(const CompiledPrimitive& primitive, const std::vector<StripAcce
   return all && any && !names_index(primitive.steps);
 }
 
-/// Of operands in columns: positions and the innermost outputs are what strips run along, the other outputs number the matrices.
+/// The accesses of a fold by columns: strips run along positions and the innermost output dimension, and the other
+/// output dimensions number the matrices.
 std::vector<StripAccess> by_columns(const std::vector<StripAccess>& accesses) {
   std::vector<StripAccess> out = accesses;
   for (StripAccess& access : out) {
@@ -74,7 +77,7 @@ std::vector<StripAccess> by_columns(const std::vector<StripAccess>& accesses) {
   return out;
 }
 
-/// The distance of rows of operands that lie in memory as they are.
+/// The distance between rows of operands, if these are used in memory as they lie.
 std::optional<std::int64_t> row_stride_of(const StripProgram& program) {
   const StripRegister& reg = program.registers[static_cast<std::size_t>(program.result)];
   if (reg.source != Source::kMemory || reg.dtype != DType::kF32 || !program.instructions.empty() || program.nest.rows() != 1) {
@@ -86,7 +89,8 @@ std::optional<std::int64_t> row_stride_of(const StripProgram& program) {
   return outer.strides[0][0];
 }
 
-/// Operands that lie in memory are folded there; others are added up by their program, where they are in processor registers.
+/// Operands that lie in memory are folded there. Others are added up by their strip program, while they are in
+/// processor registers.
 std::optional<FoldTask> fold_of_columns(ValueIndex value, const CompiledPrimitive& primitive, const std::vector<StripAccess>& accesses) {
   Shape matrix = primitive.fold;
   matrix.push_back(primitive.iteration.back());
@@ -104,7 +108,7 @@ std::optional<FoldTask> fold_of_columns(ValueIndex value, const CompiledPrimitiv
   return task;
 }
 
-/// Of `when`: a condition `eq xJ iD`, alone or joined to others by `and`.
+/// A condition `eq xJ iD` of `when`, alone or joined to others by `and`.
 struct Equality {
   std::size_t access, dimension;
 };
@@ -168,7 +172,7 @@ std::optional<FoldTask> recognise_fold(ValueIndex value, const CompiledPrimitive
   compiler.return_operand();
   FoldTask task{value, primitive.kind, primitive.count, primitive.fold_count,
                 rows ? FoldTask::Along::kFold : FoldTask::Along::kOutputs, compiler.finish(), {}, 1};
-  // Folds of integers are rare: the generic path has them.
+  // Integer folds are rare and left to the generic path.
   if (task.operands().type != StripType::kFloat) return std::nullopt;
   if (rows) task.row_stride = row_stride_of(task.program);
   return task;
@@ -176,7 +180,7 @@ std::optional<FoldTask> recognise_fold(ValueIndex value, const CompiledPrimitive
 
 std::optional<ChainTask> recognise_chain(ValueIndex value, const CompiledPrimitive& primitive,
                                          const std::vector<StripAccess>& accesses) {
-  const bool narrow = primitive.dtype == DType::kU8;  // acc is wide, only what is stored saturates: the generic path
+  const bool narrow = primitive.dtype == DType::kU8;  // acc is wide, only what is stored saturates: generic path
   if (primitive.kind != Kind::kChain || narrow || primitive.count == 0 || primitive.fold_count == 0) return std::nullopt;
   ChainTask task;
   task.out = value;

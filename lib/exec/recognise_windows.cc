@@ -18,17 +18,17 @@ constexpr std::int64_t kMostTerms = std::int64_t{1} << 20;    // in a table
 constexpr std::int64_t kMostNumbers = std::int64_t{1} << 26;  // in a grid
 constexpr int kNone = -1;
 
-/// An index of the primitive, by slot: iteration indices first, then the fold's.
+/// An index of the primitive is named by its slot: iteration indices first, then the fold's.
 bool is_fold(int slot) { return slot >= kernels::kFirstFoldSlot; }
 
-/// A dot of two accesses, one of which may be read through windows, the other is linear.
+/// A dot of two accesses, of which `x` may read through windows and `other` must be linear.
 class Candidate {
  public:
   Candidate(const CompiledPrimitive& primitive, std::size_t windowed)
       : primitive_(primitive), x_(primitive.accesses[windowed]), other_(primitive.accesses[1 - windowed]) {}
 
-  /// Finds the windowed coordinates. `outputs_are_folds`: the windows move along fold indices, the taps are outputs (a weight
-  /// gradient), and not the other way round.
+  /// Finds the windowed coordinates. `outputs_are_folds`: windows move along fold indices and taps are outputs (a
+  /// weight gradient), instead of the other way round.
   bool find_axes(bool outputs_are_folds) {
     folds_ = outputs_are_folds;
     if (!other_.is_linear || x_.dtype != DType::kF32 || other_.dtype != DType::kF32) return false;
@@ -88,7 +88,7 @@ class Candidate {
     for (const CompiledTerm& term : other_.linear) stride += term.slot == slot ? term.coefficient : 0;
     return stride;
   }
-  /// Of an index on no axis.
+  /// The stride in x of an index that is on no axis.
   [[nodiscard]] std::int64_t x_stride(int slot) const {
     std::int64_t stride = 0;
     for (const CompiledCoordinate& c : x_.coordinates) {
@@ -96,7 +96,7 @@ class Candidate {
     }
     return stride;
   }
-  /// Constants of the coordinates on no axis.
+  /// The sum of the constants of the coordinates on no axis.
   [[nodiscard]] std::int64_t x_base() const {
     std::int64_t base = 0;
     for (std::size_t c = 0; c < x_.coordinates.size(); ++c) {
@@ -115,7 +115,7 @@ class Candidate {
            std::any_of(terms.begin(), terms.end(), [slot](const CompiledTerm& t) { return t.slot == slot && t.coefficient != 0; });
   }
 
-  /// No division, and inside for every index.
+  /// True if the coordinate has no division and is inside for all indices.
   [[nodiscard]] bool is_plain(std::size_t c) const {
     const CompiledCoordinate& coordinate = x_.coordinates[c];
     std::int64_t least = coordinate.constant;
@@ -127,8 +127,9 @@ class Candidate {
     return coordinate.divisor == 1 && least >= 0 && most < coordinate.size;
   }
 
-  /// The indices along which windows move: the innermost one or two of x that are not in the other operand (or are folds). An
-  /// outer one must show that it is more than a count of images: by a window of its own, or by a third one outside it.
+  /// The indices along which windows move: the innermost one or two of x that the other side does not have (or that
+  /// are the fold's, if folds_). An outer one must prove to be more than a count of images: by a window of its own,
+  /// or by a third index outside it.
   [[nodiscard]] std::vector<int> window_indices() const {
     std::vector<int> candidates;
     for (const int slot : indices(folds_)) {
@@ -172,7 +173,7 @@ class Candidate {
     return true;
   }
 
-  /// An index on an axis is nowhere else in x.
+  /// True if no index on an axis is used elsewhere in x.
   [[nodiscard]] bool indices_are_distinct() const {
     for (const Axis& axis : axes_) {
       for (const int slot : {axis.output, axis.tap}) {
@@ -192,7 +193,7 @@ class Candidate {
   std::vector<bool> windowed_;  // by coordinate
 };
 
-/// What Σ index · stride gives for all values of some indices, the first outermost.
+/// Σ index · stride for all values of some indices, the first outermost.
 template <class StrideOf>
 std::vector<std::int64_t> places(const Candidate& dot, const std::vector<int>& slots, StrideOf stride_of) {
   std::vector<std::int64_t> out = {0};
@@ -213,8 +214,8 @@ std::int64_t combinations(const Candidate& dot, const std::vector<int>& slots) {
   return count;
 }
 
-/// Indices that neither operand's place in a product depends on: images and groups. Those that move the other operand come
-/// first, so that its packed form serves all that follow.
+/// The loop nest of the indices that number products: images and groups. Those that move the other side come first,
+/// so that its packed form serves all that follow.
 LoopNest batch_of(const Candidate& dot, std::vector<int> slots) {
   std::stable_partition(slots.begin(), slots.end(), [&](int slot) { return dot.other_stride(slot) != 0; });
   LoopNest nest;
@@ -309,7 +310,7 @@ std::optional<WindowGradientTask> gradient_of(ValueIndex value, const CompiledPr
       return std::nullopt;
     }
   }
-  // Images are the outer part of the fold; the other side's columns lie at one stride.
+  // Images must be the outer part of the fold, and the other side's columns lie at one stride.
   for (const int slot : {dot.rows().output, dot.columns().output}) {
     if (slot != kNone && !images.empty() && slot < images.back()) return std::nullopt;
   }
@@ -343,7 +344,8 @@ std::optional<WindowGradientTask> gradient_of(ValueIndex value, const CompiledPr
                             std::move(gradient)};
 }
 
-/// Of two readings the one that goes channel by channel, or whose windows move along memory, or else the longer way.
+/// True if the product is the better of two readings of a dot: the one that has channels last, or else the smaller
+/// column stride (windows that move along memory), or else more window positions.
 bool is_better(const kernels::cpu::WindowProduct& product, const kernels::cpu::WindowGradient& gradient) {
   const bool product_channels = product.channels_last() != nullptr;
   if (product_channels != (gradient.channels_last() != nullptr)) return product_channels;

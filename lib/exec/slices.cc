@@ -11,11 +11,11 @@ using kernels::ValueIndex;
 
 namespace {
 
-constexpr std::int64_t kLeastSlices = 8;        // a thread: more would wait for the last
-constexpr double kLeastCost = 200000;           // cycles of all tasks: below, slices cost more than they save
-constexpr std::int64_t kMostSliceBytes = std::int64_t{4} << 20U;  // that only the tasks read: beyond, no cache holds it
-constexpr std::int64_t kNearBytes = std::int64_t{1} << 20U;       // what a task has at hand of a slice should fit the second-level cache
-constexpr std::int64_t kChunkBytes = std::int64_t{1} << 19U;      // small slices go together until they make this much
+constexpr std::int64_t kLeastSlices = 8;        // per thread: with fewer, threads would wait for the last
+constexpr double kLeastCost = 200000;           // cycles of all tasks: below this, slices cost more than they save
+constexpr std::int64_t kMostSliceBytes = std::int64_t{4} << 20U;  // read only by the tasks: above, no cache holds it
+constexpr std::int64_t kNearBytes = std::int64_t{1} << 20U;       // what a task uses of a slice should fit the L2 cache
+constexpr std::int64_t kChunkBytes = std::int64_t{1} << 19U;      // small slices are grouped into chunks of this size
 
 class Slicer {
  public:
@@ -39,8 +39,8 @@ class Slicer {
   [[nodiscard]] const CompiledPrimitive& compiled(ValueIndex v) const { return q_.plan.compiled[static_cast<std::size_t>(v)]; }
   [[nodiscard]] std::int64_t bytes(ValueIndex v) const { return bytes_of(q_.program.values[static_cast<std::size_t>(v)]); }
 
-  /// Of all numbers of slices, the one with most bytes that stay in the caches, the nearest ones first; the smallest slices of those, since
-  /// they are put together.
+  /// Finds the number of slices that keeps most bytes in caches, preferring those whose slices fit the
+  /// second-level cache; of equals the one with the smallest slices, since these are grouped into chunks.
   std::optional<SlicedTasks> best_from(std::size_t begin) {
     std::optional<SlicedTasks> best;
     std::pair<bool, std::int64_t> most{false, 1};
@@ -61,7 +61,7 @@ class Slicer {
     return best;
   }
 
-  /// What the tasks read of each other, and what need not be written to memory at all.
+  /// Bytes that stay in caches: what the tasks read of each other, and what need not be written to memory at all.
   [[nodiscard]] std::int64_t bytes_near(const SlicedTasks& run) const {
     std::set<ValueIndex> made;
     std::int64_t sum = 0;
@@ -74,7 +74,7 @@ class Slicer {
     return sum;
   }
 
-  /// Of a slice, for the task that has most: what it writes, and what it reads of the others.
+  /// Bytes of one slice that a task writes or reads from the run's tasks; of the task that has most.
   [[nodiscard]] std::int64_t bytes_at_hand(const SlicedTasks& run) const {
     std::set<ValueIndex> made;
     std::int64_t most = 0;
@@ -106,7 +106,7 @@ class Slicer {
     return cost >= kLeastCost && inside / run.slices <= kMostSliceBytes;
   }
 
-  /// Values that nobody else reads: they live as long as their slice.
+  /// Finds the values that no other task reads: they live as long as their slice.
   void find_inside(SlicedTasks& run) const {
     std::set<ValueIndex> made;
     for (std::size_t t = run.begin; t < run.end; ++t) made.insert(q_.plan.tasks[t].writes.begin(), q_.plan.tasks[t].writes.end());
@@ -124,7 +124,8 @@ class Slicer {
     return std::all_of(q_.members[t].begin(), q_.members[t].end(), [&](ValueIndex v) { return reads_own_slice(run, t, v); });
   }
 
-  /// Whether a slice of the task's outputs can be computed alone, and they are no state: an update in place may not run ahead.
+  /// True if a slice of the task's outputs can be computed alone, and none of them becomes state: an update in place
+  /// may not run ahead.
   bool runs_by_slices(const Task& task, std::size_t t, std::int64_t slices) const {
     for (const ValueIndex v : q_.members[t]) {
       if (!prefix(compiled(v).iteration, slices) || becomes_state_.contains(v)) return false;
@@ -151,7 +152,7 @@ class Slicer {
     return true;
   }
 
-  /// How many leading dimensions make `slices`.
+  /// The number of leading dimensions whose product is `slices`.
   static std::optional<std::size_t> prefix(const Shape& shape, std::int64_t slices) {
     std::int64_t product = 1;
     for (std::size_t d = 0; d < shape.size(); ++d) {
@@ -168,7 +169,7 @@ class Slicer {
     return false;
   }
 
-  /// What value v, made by task t, reads of the run's values lies in v's own slice.
+  /// True if all that value v, made by task t, reads of the run's values lies in v's own slice.
   bool reads_own_slice(const SlicedTasks& run, std::size_t t, ValueIndex v) const {
     const auto& accesses = q_.accesses[static_cast<std::size_t>(v)];
     if (!accesses) return false;

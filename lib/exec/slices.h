@@ -7,7 +7,7 @@
 
 namespace dgx::exec {
 
-/// What cut_slices() needs to know beside the tasks. By task: the values it makes; by value: its accesses.
+/// The input of cut_slices(). `members` by task: the values it makes; `accesses` by value.
 struct SliceQuestion {
   const program::Program& program;
   const Plan& plan;  ///< tasks, compiled primitives and layouts
@@ -17,9 +17,10 @@ struct SliceQuestion {
   int threads;
 };
 
-/// Neighbouring tasks that can run slice by slice: all outputs fall into the same number of slices along their first dimensions, and of
-/// each other they read the same slice only, as heads of attention and rows of a normalisation do. A thread takes a slice through all of
-/// them while it is in the nearest caches, and what only they read needs no more memory than a few slices.
+/// Finds neighbouring tasks that can run slice by slice: their outputs divide into the same number of slices along
+/// the leading dimensions, and a slice of one reads only the same slice of the others, as with attention heads and
+/// the rows of a normalisation. A thread takes a slice through all of them while it is in the nearest caches, and
+/// values that only they read take the memory of a few slices.
 [[nodiscard]] std::vector<SlicedTasks> cut_slices(const SliceQuestion& question);
 
 }  // namespace dgx::exec

@@ -71,7 +71,7 @@ std::int64_t StripProgram::work() const {
 StripCompiler::StripCompiler(const Shape& inner, const Shape& outer, Along along) : along_(along), named_(inner.size()) {
   program_.nest.extents = inner;
   program_.outer.extents = outer;
-  add_register({});  // register 0 is nobody's: operands that an instruction does not have name it
+  add_register({});  // register 0 is unused: it stands for operands that an instruction does not have
 }
 
 std::int32_t StripCompiler::add_register(StripRegister reg) {
@@ -207,7 +207,8 @@ std::int32_t StripCompiler::convert(ScalarOp op, std::int32_t a) {
   return op == ScalarOp::kI64 ? integer : emit(Op::kByteOfInteger, Type::kInteger, integer);
 }
 
-/// A power of two's inverse, if it is normal: to multiply with it gives the bits of the division, and takes a tenth of its time.
+/// The inverse of a literal power of two, if it is normal: multiplying by it gives the bits of the division in a
+/// tenth of the time.
 std::optional<std::int32_t> StripCompiler::exact_inverse(std::int32_t reg) {
   const StripRegister& divisor = program_.registers[static_cast<std::size_t>(reg)];
   if (divisor.source != Source::kLiteral || divisor.type != Type::kFloat) return std::nullopt;
@@ -269,7 +270,8 @@ void StripCompiler::add(ValueIndex value, const kernels::CompiledPrimitive& prim
     result = is_float ? emit(Op::kSelectF, Type::kFloat, mask, result, accumulator())
                       : emit(Op::kSelectI, Type::kInteger, mask, as_type(result, Type::kInteger), accumulator());
   }
-  // What a map stores in a u8 value saturates (dgx-numerics(7), "Elements"), also for a reader that is a member, too.
+  // A map's result saturates when stored in a u8 value (dgx-numerics(7), "Elements"), also for readers that are
+  // members of the group.
   const bool narrows = primitive.kind == kernels::Kind::kMap && primitive.dtype == DType::kU8 && type_of(result) == Type::kInteger;
   const bool is_byte = steps.empty() ? primitive.accesses[0].dtype == DType::kU8 : primitive.steps.steps.back().op == ScalarOp::kU8;
   if (narrows && !is_byte) result = emit(Op::kByteOfInteger, Type::kInteger, result);
@@ -289,7 +291,7 @@ void StripCompiler::store(ValueIndex value, DType dtype) {
   const std::size_t map = add_map({value, 0, row_major_strides(program_.nest.extents), {}});
   const Type type = dtype == DType::kF32 ? Type::kFloat : Type::kInteger;
   const std::int32_t out = add_register({Source::kMemory, type, dtype, value, 0, map});
-  // The instruction that makes the value writes it, if nothing but scratch is in between: later readers then find it in memory.
+  // A value in scratch is written to memory by the instruction that makes it: later readers then find it there.
   const Source source = program_.registers[static_cast<std::size_t>(from)].source;
   if (source == Source::kScratch && dtype != DType::kU8) {
     const auto renamed = [&](std::int32_t& r) { r = r == from ? out : r; };
@@ -319,7 +321,7 @@ void StripCompiler::return_result(ValueIndex value) {
   program_.result = as_type(member_result(value), primitive_->dtype == DType::kF32 ? Type::kFloat : Type::kInteger);
 }
 
-/// Fewer and longer dimensions; those that are named keep to themselves.
+/// Joins dimensions into fewer and longer ones, except those that are named.
 void StripCompiler::collapse() {
   const auto place = program_.nest.collapse(named_);
   for (StripRegister& reg : program_.registers) {
@@ -330,8 +332,8 @@ void StripCompiler::collapse() {
   }
 }
 
-/// Rows much shorter than a strip would spend their time on starting strips: two dimensions then become one, and what does
-/// not walk it at a single stride is gathered.
+/// Rows much shorter than a strip would spend their time on starting strips. So the two innermost dimensions become
+/// one, and what does not walk that at a single stride is gathered.
 void StripCompiler::join_short_rows() {
   LoopNest& nest = program_.nest;
   constexpr std::int64_t kShort = kStripLength / 4;
@@ -405,12 +407,13 @@ void StripCompiler::fill_literals() {
   }
 }
 
-/// An index that is the same for all of a strip.
+/// True for an index that is the same for all of a strip.
 bool StripCompiler::is_index_of_strip(const StripRegister& reg) const {
   return reg.source == Source::kOuter || (reg.source == Source::kIndex && reg.map + 1 < program_.nest.extents.size());
 }
 
-/// Only scratch may stay in processor registers: the rest lies in memory that others read.
+/// Links instructions into chains that pass results in processor registers. Only scratch may stay there: the rest
+/// lies in memory that others read.
 void StripCompiler::chain() {
   std::vector<kernels::cpu::StripUse> uses;
   for (const StripRegister& reg : program_.registers) {
@@ -421,7 +424,7 @@ void StripCompiler::chain() {
   kernels::cpu::link_chains(program_.instructions, uses);
 }
 
-/// Whether every number of the register is asked for, although they are one.
+/// True if the register must hold its one number again for every element of a strip.
 bool StripCompiler::needs_copies(std::int32_t reg) const {
   if (reg == program_.result) return true;
   return std::any_of(program_.instructions.begin(), program_.instructions.end(), [reg](const auto& instruction) {
@@ -432,7 +435,7 @@ bool StripCompiler::needs_copies(std::int32_t reg) const {
   });
 }
 
-/// What lies in memory as instructions read it takes no more than an address.
+/// Registers that instructions can use in memory as they lie take no more than an address: moves them to `pointed`.
 void StripCompiler::point() {
   std::vector<std::size_t> walked;
   for (const std::size_t r : program_.walked) {

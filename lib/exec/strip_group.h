@@ -11,14 +11,14 @@
 
 namespace dgx::exec {
 
-/// A coordinate of a kGuarded register, in the nest's and the outer dimensions.
+/// A coordinate of a kGuarded register: a sum over the nest's and the outer dimensions and over numbers read.
 struct GuardedCoordinate {
   struct Term {
     std::size_t from;  ///< a dimension, or a register
     std::int64_t coefficient;
   };
   std::vector<Term> inner, outer;
-  std::vector<Term> reads;  ///< registers of integers
+  std::vector<Term> reads;  ///< `from` is a register of integers
   std::int64_t constant = 0;
   kernels::Coordinate::Division division = kernels::Coordinate::Division::kNone;
   std::int64_t divisor = 1;
@@ -26,40 +26,41 @@ struct GuardedCoordinate {
   std::int64_t stride = 0;
 };
 
-/// Where a register of a strip program lies.
+/// A register of a strip program: where its numbers come from.
 struct StripRegister {
   enum class Source : std::uint8_t {
     kScratch,  ///< the thread's scratch: an intermediate result
-    kMemory,   ///< the value itself, read or written along its unit stride
+    kMemory,   ///< the value in memory, read or written in place at unit stride
     kSplat,    ///< one element of the value, repeated
-    kPeriodic, ///< a period's elements of the value, repeated
+    kPeriodic, ///< the elements of one period (StripProgram::period), repeated
     kGather,   ///< elements of the value at other strides, copied into scratch
-    kGuarded,  ///< elements that divided, outside or indexed coordinates name, or their fill, put into scratch
-    kIndex,    ///< the nest's index `map`, as integers
-    kOuter,    ///< the outer index `map`, repeated
+    kGuarded,  ///< elements named by divided, indexed or possibly outside coordinates, or the fill; copied into scratch
+    kIndex,    ///< index `map` of the nest, as integers
+    kOuter,    ///< outer index `map`, repeated
     kLiteral,  ///< a constant
     kFlag,     ///< the thread's "something is not finite" flag of `value`
-    kAccumulator,  ///< of a chain: where the runner is told
+    kAccumulator,  ///< memory given to StripRunner::set_accumulator(): a chain's acc, or the sums of add_up()
   };
   Source source = Source::kScratch;
   kernels::cpu::StripType type = kernels::cpu::StripType::kFloat;
   DType dtype = DType::kF32;      ///< of the value in memory
   kernels::ValueIndex value = -1;
   std::int64_t base = 0;
-  std::size_t map = 0;            ///< into LoopNest::strides; for kIndex the dimension
+  std::size_t map = 0;            ///< index into LoopNest::strides; for kIndex and kOuter the dimension
   kernels::Literal literal = 0.0F;
   std::int64_t size = 4;          ///< bytes of an element in memory
-  bool single = false;            ///< of an index that is the same all along a strip: only the first number is read
-  std::vector<GuardedCoordinate> guarded = {};  ///< with the fill as `literal`
+  bool single = false;            ///< an index constant along a strip, of which only the first number is read
+  std::vector<GuardedCoordinate> guarded = {};  ///< of kGuarded, whose fill is `literal`
 };
 
-/// A fused expression over a loop nest: the maps of one group, or the operand expression of a fold. A fold's expression has
-/// two kinds of dimensions: those that strips run along, and outer ones, whose indices are the same for a whole strip.
+/// A fused expression over a loop nest: the maps of one group, the operand expression of a fold, or a chain's start
+/// or body. The expression of a fold or a chain has two kinds of dimensions: those that strips run along, and outer
+/// ones, whose indices are the same for a whole strip.
 struct StripProgram {
   LoopNest nest;
   std::vector<StripRegister> registers;
   std::vector<kernels::cpu::StripInstruction> instructions;
-  /// A register that is memory from the row's address on.
+  /// A register that is read or written in memory where it lies: an address, set for each row and strip.
   struct Pointed {
     std::size_t reg, value, map;
     std::int64_t base;
@@ -67,12 +68,13 @@ struct StripProgram {
     std::int64_t step;  ///< bytes from an element of the strip to the next
   };
   std::vector<Pointed> pointed;
-  std::vector<std::size_t> walked;                  ///< other registers that depend on the place: gathered, indices
-  std::vector<std::vector<std::uint8_t>> literals;  ///< each kLiteral register's constant; kStripLength copies if an instruction asks for them
-  std::int32_t result = -1;                         ///< folds: the register of the last step
-  std::int32_t accumulator = -1;                    ///< chains: the register of acc; folds that add_up(): of the sums
-  std::int64_t period = 0;  ///< the innermost dimension stands for two, of which this is the inner one's extent; 0: for one
-  std::int64_t strip = kernels::cpu::kStripLength;  ///< most elements at once: whole periods
+  std::vector<std::size_t> walked;                  ///< other registers, filled for each strip: gathers, indices
+  /// By register: the constant of a kLiteral, or kStripLength copies of it if an instruction needs them.
+  std::vector<std::vector<std::uint8_t>> literals;
+  std::int32_t result = -1;                         ///< folds and chains: the register of the last step
+  std::int32_t accumulator = -1;                    ///< chains: the register of acc; after add_up(): of the sums
+  std::int64_t period = 0;  ///< if not 0, the innermost dimension is two joined ones; this is the inner one's extent
+  std::int64_t strip = kernels::cpu::kStripLength;  ///< most elements at once; whole periods, if any
   LoopNest outer;           ///< the outer dimensions, as they are in the primitive
 
   [[nodiscard]] std::int64_t work() const;  ///< element operations in all
@@ -86,21 +88,21 @@ class StripCompiler {
   /// Strips run along `inner`, the iteration shape or the fold shape; the other of the two is `outer` (maps: empty).
   StripCompiler(const Shape& inner, const Shape& outer, Along along);
 
-  /// Adds a member: a map, or the operand of a fold. Of a chain: acc after a position.
+  /// Adds a member: a map, the operand of a fold, or the body of a chain (acc after one position).
   void add(kernels::ValueIndex value, const kernels::CompiledPrimitive& primitive,
            const std::vector<StripAccess>& accesses);
-  /// A chain's start.
+  /// Adds the start value of a chain's acc.
   void add_init(kernels::ValueIndex value, const kernels::CompiledPrimitive& primitive,
                 const std::vector<StripAccess>& accesses);
   /// Writes member `value` to memory.
   void store(kernels::ValueIndex value, DType dtype);
   /// Raises the flag of member `value` if it is not finite.
   void check_finite(kernels::ValueIndex value);
-  /// The expression of a chain ends in its last member, a number of the value's type.
+  /// For a chain: makes member `value` the program's result, a number of the value's type.
   void return_result(kernels::ValueIndex value);
-  /// That of another fold in an operand of any type.
+  /// For sum, max and argmax: makes the last member the program's result, whatever its type.
   void return_operand() { program_.result = members_.back().result; }
-  /// Operands that are floats are not returned, but added to what is at the accumulator.
+  /// Instead of returning the last member, a float, adds it to what the accumulator holds.
   void add_up();
 
   [[nodiscard]] StripProgram finish();
@@ -143,7 +145,7 @@ class StripCompiler {
 
   StripProgram program_;
   Along along_;
-  std::vector<bool> named_;  // dimensions of the nest that an index or a guarded coordinate names: not joined to others
+  std::vector<bool> named_;  // by dimension of the nest: an index or a guarded coordinate names it, so it is not joined
   std::vector<Member> members_;
   const kernels::CompiledPrimitive* primitive_ = nullptr;
   const std::vector<StripAccess>* accesses_ = nullptr;
@@ -164,7 +166,7 @@ class StripScratch {
   struct Held {
     std::int64_t first = 0, count = 0;
   };
-  std::vector<Held> held_;  // indices in a register
+  std::vector<Held> held_;  // by register: the indices it holds
   std::vector<std::int64_t> row_base_;
   std::vector<std::uint8_t*> row_address_;  // by number in StripProgram::pointed
   std::vector<std::uint32_t> flags_;
@@ -172,34 +174,34 @@ class StripScratch {
   std::vector<std::int64_t> places_;         // a strip's elements in memory; −1: outside
 };
 
-/// Runs a strip program: units of at most program.strip elements along the innermost dimension.
+/// Runs a strip program in units of at most program.strip elements along the innermost dimension.
 class StripRunner {
  public:
-  /// `values`: where each value lies. `offsets`: what to add to each register's base, by map (maps of values in strips: the
-  /// strip's place), or null.
+  /// `values`: each value's memory. `offsets`, by map: elements to add to a register's base (for values in strips,
+  /// the strip's offset); or null.
   StripRunner(const StripProgram& program, void* const* values, const std::int64_t* offsets, StripScratch& scratch);
 
-  /// The outer indices: those of position `position`, in row-major order, and the next.
+  /// Moves the outer indices to row-major position `position`, or to the next position.
   void set_outer(std::int64_t position);
   void next_outer();
   void set_accumulator(void* memory);
-  /// Asks for what later strips read and write, where it comes from afar. The processor does not: to it, an instruction of the interpreter
-  /// reads now this, now that.
+  /// Prefetches what later strips read and write. Hardware prefetchers cannot: one load of the interpreter serves
+  /// many streams in turn.
   void fetch_ahead() { fetches_ahead_ = true; }
 
   [[nodiscard]] static std::int64_t unit_count(const StripProgram& program);
-  /// Units [begin, end).
+  /// Runs units [begin, end).
   void run(std::int64_t begin, std::int64_t end);
-  /// Programs of one row: its elements [begin, end), at the offsets of now.
+  /// For a program of one row: runs its elements [begin, end), at the current `offsets`.
   void run_elements(std::int64_t begin, std::int64_t end);
-  /// One unit; the result, if there is one, goes to `result`. Returns the unit's elements.
+  /// Runs one unit; the result, if there is one, goes to `result`. Returns the unit's number of elements.
   std::int64_t run_unit(std::int64_t unit, void* result);
-  /// Elements [first, first + count) in row-major order of the nest, their results to `result`.
+  /// Runs elements [first, first + count), in row-major order of the nest, and writes their results to `result`.
   void run_range(std::int64_t first, std::int64_t count, void* result);
   [[nodiscard]] static std::int64_t unit_size(const StripProgram& program, std::int64_t unit);
-  /// The first element of a unit in row-major order of the nest.
+  /// The first element of a unit, counted in row-major order of the nest.
   [[nodiscard]] static std::int64_t first_element(const StripProgram& program, std::int64_t unit);
-  /// Folds: all operands, in order, into `out`.
+  /// For folds: writes all operands at the current outer indices to `out`, in order.
   void fill(void* out);
 
  private:

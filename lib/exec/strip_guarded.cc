@@ -15,12 +15,12 @@ constexpr std::int64_t kOutside = -1;
 
 std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
 
-// Indices are read, so they may be any number: as the definition has it, arithmetic wraps.
+// Indices that are read may be any number: as the definition has it, arithmetic wraps.
 std::int64_t wrapping_fma(std::int64_t a, std::int64_t b, std::int64_t c) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b) + static_cast<std::uint64_t>(c));
 }
 
-/// What the coordinate `at`, before its division, adds to the element's place, or kOutside.
+/// The offset that coordinate `at` (before its division) adds to the element's place, or kOutside.
 std::int64_t place_of(const GuardedCoordinate& coordinate, std::int64_t at) {
   if (coordinate.divisor != 1) {
     const std::int64_t quotient = floor_div(at, coordinate.divisor);
@@ -33,9 +33,10 @@ std::int64_t place_of(const GuardedCoordinate& coordinate, std::int64_t at) {
 struct Range {
   std::int64_t begin, end;
 
-  /// Those i of it for which 0 ≤ first + i · step < size.
+  /// Keeps the i for which 0 ≤ first + i · step < size.
   void clip(std::int64_t first, std::int64_t step, std::int64_t size) {
-    const auto at_least = [&](std::int64_t bound, std::int64_t by) { return -floor_div(first - bound, by); };  // of ascending i
+    // The least i for which first + i · by ≥ bound.
+    const auto at_least = [&](std::int64_t bound, std::int64_t by) { return -floor_div(first - bound, by); };
     if (step > 0) {
       begin = std::max(begin, at_least(0, step));
       end = std::min(end, at_least(size, step));
@@ -67,13 +68,14 @@ void copy_places(void* out, const void* from, const std::int64_t* places, std::i
   for (std::int64_t i = 0; i < count; ++i) to[i] = places[i] < 0 ? fill : x[places[i]];
 }
 
-/// Elements first, first + step, … of a coordinate that is divided.
+/// The dividends first, first + step, … of a coordinate that is divided.
 struct Dividend {
   const GuardedCoordinate* coordinate;
   std::int64_t first, step;
 };
 
-/// Those of `inside` that the divisor divides lie evenly, and so do their quotients.
+/// Division without remainder: the positions in `inside` that the divisor divides are evenly spaced, and so are their
+/// quotients.
 template <class To, class From>
 void copy_exact(void* out, const void* from, std::int64_t base, std::int64_t step, Range inside, std::int64_t count, To fill,
                 const Dividend& dividend) {
@@ -135,8 +137,8 @@ std::int64_t StripRunner::index_read(std::size_t r, std::int64_t at) const {
   return bytes ? static_cast<const std::uint8_t*>(from)[at] : static_cast<const std::int64_t*>(from)[at];
 }
 
-/// The constant, the outer indices' part, and that of the nest's indices at element `start` of the row; without the innermost
-/// unless it `moves`.
+/// The part of the coordinate that is fixed along a run from element `start` of the row: the constant, the outer
+/// indices' part, and that of the nest's indices, the innermost only if it `moves`.
 std::int64_t StripRunner::fixed_part(const GuardedCoordinate& coordinate, std::int64_t start, bool moves) const {
   std::int64_t sum = coordinate.constant;
   for (const auto& term : coordinate.outer) sum += outer_index_[term.from] * term.coefficient;
@@ -154,9 +156,9 @@ std::int64_t StripRunner::fixed_part(const GuardedCoordinate& coordinate, std::i
   return sum;
 }
 
-/// A run along the innermost dimension: elements [start, start + count) of the row, `at` of the strip. Most coordinates say
-/// which part of the run is inside, and the rest is one copy; those that divide or read other numbers at every element are
-/// worked out one by one.
+/// Reads a run along the innermost dimension: elements [start, start + count) of the row, which are elements from
+/// `at` on of the strip. Most coordinates only limit the part of the run that is inside, which is one copy; those
+/// that divide, or read another number at every element, are computed one by one.
 void StripRunner::guarded_run(std::size_t r, void* to, std::int64_t at, std::int64_t start, std::int64_t count) {
   const StripRegister& reg = program_.registers[r];
   const auto& strides = program_.nest.strides[reg.map];
@@ -168,7 +170,7 @@ void StripRunner::guarded_run(std::size_t r, void* to, std::int64_t at, std::int
   struct OneByOne {
     const GuardedCoordinate* coordinate;
     std::int64_t first, step;
-    bool reads;  // at every element
+    bool reads;  // reads another number at every element
   };
   std::array<OneByOne, 8> rest;
   std::size_t rests = 0;

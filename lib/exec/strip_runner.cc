@@ -21,7 +21,7 @@ template <class To, class From>
 void gather_as(void* out, const void* from, std::int64_t stride, std::int64_t count) {
   auto* to = static_cast<To*>(out);
   const auto* x = static_cast<const From*>(from);
-  if (stride == 0) {  // the compiler makes vectors of this loop only
+  if (stride == 0) {  // the compiler vectorises only this form
     std::fill(to, to + count, static_cast<To>(*x));
     return;
   }
@@ -35,7 +35,7 @@ void gather(void* out, const void* from, DType dtype, std::int64_t stride, std::
   if (dtype == DType::kU8) gather_as<std::int64_t, std::uint8_t>(out, from, stride, count);
 }
 
-/// Two dimensions walked as one: `period` elements `inner` apart, then the next row of them.
+/// Two dimensions walked as one: `period` elements `inner` apart, then the next row, `outer` further.
 struct Walk {
   std::int64_t outer, inner, period;
 
@@ -141,7 +141,7 @@ void StripRunner::set_row(std::int64_t row) {
   }
 }
 
-/// Indices of a strip, unless the register holds them from a strip before.
+/// Fills a register with a strip's indices, unless it still holds them.
 void StripRunner::read_index(std::size_t r, std::int64_t start, std::int64_t count) {
   const StripRegister& reg = program_.registers[r];
   const LoopNest& nest = program_.nest;
@@ -186,7 +186,7 @@ void StripRunner::read(std::size_t r, std::int64_t start, std::int64_t count) {
   } else if (program_.period == 0) {
     gather(pointer, base + start * stride * reg.size, reg.dtype, stride, count);
   } else {
-    // Strips that begin with a period all find the same numbers.
+    // All strips that begin with a period have the same numbers.
     const bool repeats = reg.source == Source::kPeriodic && start % program_.period == 0;
     if (repeats && scratch_.splatted_[r] == base) return;
     scratch_.splatted_[r] = repeats ? base : nullptr;

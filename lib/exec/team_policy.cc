@@ -5,11 +5,11 @@
 namespace dgx::exec {
 namespace {
 
-constexpr double kLate = 0.25;          // of a run: less may be work that cannot be shared evenly
+constexpr double kLate = 0.25;          // of a run slept: less may be work that cannot be shared evenly
 constexpr int kTrial = 3;               // runs
 constexpr int kLeastPatience = 16;      // runs
 constexpr int kMostPatience = 4096;     // runs
-constexpr double kMostSeconds = 10;     // between trials: a CPU that becomes free is used after that
+constexpr double kMostSeconds = 10;     // between trials: a CPU that becomes free is used by then
 constexpr int kLeastBetweenTrials = 32; // runs, however long they are
 
 double lately(double before, double now) { return before == 0 ? now : 0.75 * before + 0.25 * now; }
@@ -22,7 +22,7 @@ void TeamPolicy::turn(State to) {
   (to == State::kTryAlone ? alone_ : together_) = 0;
 }
 
-/// After a trial that changed nothing: the next one comes later.
+/// Keeps to a state after a trial; the next trial comes after twice as many runs.
 void TeamPolicy::stay(State in) {
   state_ = in;
   const double run = in == State::kAlone ? alone_ : together_;

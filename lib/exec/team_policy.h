@@ -4,14 +4,15 @@
 
 namespace dgx::exec {
 
-/// Decides run by run whether a team shares its work or the first member does all of it. Where other programs keep the CPUs busy, a
-/// member waits at every barrier for one that is not running, and two threads take three times as long as one. Nobody can know beforehand
-/// who else wants a CPU, so both ways are tried, seldom, and only once members had to sleep for each other.
+/// Decides, run by run, whether the team shares the work or member 0 does all of it. Where other programs keep the
+/// CPUs busy, members wait at every barrier for one that is not running, and two threads take three times as long as
+/// one. Other programs' load cannot be known beforehand, so both ways are tried: seldom, and only once members had to
+/// sleep for each other.
 class TeamPolicy {
  public:
-  /// How the next run should be.
+  /// True if the team should share the next run.
   [[nodiscard]] bool together() const { return state_ == State::kTogether || state_ == State::kTryTogether; }
-  /// What that run took, and how much of it the first member slept for the others, in seconds.
+  /// Records that run: the seconds it took, and how many of them member 0 slept waiting for the others.
   void note(double seconds, double slept);
 
  private:
@@ -22,8 +23,8 @@ class TeamPolicy {
 
   State state_ = State::kTogether;
   int left_ = 0;         // runs before the state may change
-  int patience_ = 16;    // runs between two trials that change nothing
-  double together_ = 0;  // seconds of a run, lately
+  int patience_ = 16;    // runs from a trial that changed nothing to the next
+  double together_ = 0;  // seconds of a run, a moving average
   double alone_ = 0;
 };
 

@@ -5,7 +5,7 @@
 namespace dgx::exec {
 namespace {
 
-constexpr int kSpins = 4000;  // 50 to 200 microseconds: longer than the waits of a step on CPUs of its own
+constexpr int kSpins = 4000;  // 50 to 200 microseconds: longer than a step's waits if it has the CPUs to itself
 
 void pause_briefly() {
 #if defined(__x86_64__)
@@ -15,7 +15,7 @@ void pause_briefly() {
 #endif
 }
 
-/// Returns when `value` is no longer `old`: the seconds slept.
+/// Waits until `value` is no longer `old`. Returns the seconds slept.
 template <class T>
 double wait_change(const std::atomic<T>& value, T old) {
   for (int spin = 0; spin < kSpins; ++spin) {

@@ -9,9 +9,9 @@
 
 namespace dgx::exec {
 
-/// A fixed set of threads that run one function together, the caller as member 0. Between steps and at barriers members
-/// spin for some microseconds, then sleep, so that an operation of a few microseconds can be shared and an idle or
-/// overcommitted machine is not kept busy.
+/// A fixed set of threads that run one function together; the caller is member 0. Between steps and at barriers
+/// members spin for 50 to 200 microseconds, then sleep: an operation of a few microseconds can be shared, and an idle
+/// or overcommitted machine is not kept busy.
 class ThreadTeam {
  public:
   explicit ThreadTeam(int size);
@@ -24,7 +24,7 @@ class ThreadTeam {
   void run(const std::function<void(int)>& function);
   /// Waits, inside run(), until every member has called it.
   void barrier(int member);
-  /// Seconds that member 0 has slept for the others since this was last asked.
+  /// Seconds that member 0 has slept waiting for the others since the last call.
   [[nodiscard]] double take_slept() { return std::exchange(slept_, 0); }
 
  private:

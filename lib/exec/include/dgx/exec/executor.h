@@ -18,7 +18,7 @@
 
 namespace dgx::exec {
 
-/// What a training step reads besides the state: all of it follows from the task and the dataset.
+/// The inputs of a training step besides the state, all derived from the task and the dataset.
 struct StepInputs {
   kernels::ScheduleParameters schedule;
   std::uint64_t seed = 0;
@@ -43,40 +43,42 @@ struct EntryView {
   TensorView tensor;
 };
 
-/// A state on its way out of an executor. Called once, by any thread, it waits until all of it is there. The executor must still live; it may be taking
-/// further steps meanwhile.
+/// A state being copied out of an executor. Call it once, from any thread: it waits until the copy is complete. The
+/// executor must still exist, and may take further steps meanwhile.
 using PendingState = std::function<Result<State>()>;
 
-/// What training and replaying need beside the protocol's part, wherever the step is computed.
+/// The operations of training and replaying that protocol::Executor lacks, wherever the step is computed.
 class StepExecutor : public protocol::Executor {
  public:
   using protocol::Executor::trace;
-  /// state() without waiting, where there is something to wait for. The one before must have been taken, or given up, before the next.
+  /// Like state(), but does not wait for the copy where it can go on in the background. The result must have been
+  /// called, or dropped, before the next snapshot().
   [[nodiscard]] virtual Result<PendingState> snapshot();
   /// trace() with a fault; `visit` may be empty.
   [[nodiscard]] virtual Status trace(const Fault& fault,
                                      const std::function<Status(std::int32_t, const TensorView&)>& visit) = 0;
-  /// Memory the plan takes where the step is computed, state included.
+  /// Bytes of memory that the plan takes where the step is computed, state included.
   [[nodiscard]] virtual std::int64_t planned_bytes() const = 0;
   /// One line per operation of the plan: what runs, and how it was recognised.
   [[nodiscard]] virtual std::string explain() const = 0;
-  /// From now on step() notes what every operation takes: two readings of a clock each.
+  /// From now on step() times every operation, at one or two readings of a clock each.
   [[nodiscard]] virtual Status start_profile() = 0;
-  /// What steps have taken since; of no steps unless start_profile() was called.
+  /// The time that steps have taken since start_profile(); no steps if that was not called.
   [[nodiscard]] virtual StepProfile profile() const = 0;
 };
 
-/// Runs a checked step program on the CPU, bit for bit as kernels/ref defines it. The program is analysed once: dots become
-/// matrix products, maps are fused and interpreted in strips, folds run along rows, whatever is left is evaluated element
-/// by element; all memory is planned then. A step allocates nothing. `threads` share the work of every operation; no
-/// result depends on how many there are.
+/// Runs a checked step program on the CPU, bit for bit as kernels/ref defines it. The program is analysed once: dots
+/// become matrix products, maps are fused and interpreted in strips, folds run along rows, everything else is
+/// evaluated element by element, and all memory is planned. A step allocates nothing. `threads` threads share the
+/// work of every operation; no result depends on how many there are.
 ///
-/// step() writes updated entries in place where the program allows: after an error of step() or trace() the state is
+/// step() updates entries in place where the program allows: after an error of step() or trace() the state is
 /// undefined until load().
 class ExactExecutor final : public StepExecutor {
  public:
-  /// kMalformed: fields or shapes of `inputs` that are not the program's; kUsage: a step's memory is more than this process may
-  /// have (machine, control groups, address space), told with both numbers before any of it is taken; kInternal: FTZ or DAZ is on.
+  /// kMalformed: fields or shapes of `inputs` are not the program's; kUsage: a step needs more memory than this
+  /// process may use (machine, control groups, address space; the message has both numbers, and nothing has been
+  /// allocated); kInternal: FTZ or DAZ is on, or rounding is not to nearest.
   [[nodiscard]] static Result<std::unique_ptr<ExactExecutor>> create(std::shared_ptr<const program::Program> program,
                                                                      const StepInputs& inputs, int threads);
   ~ExactExecutor() override;
