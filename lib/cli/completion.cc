@@ -13,7 +13,7 @@ namespace {
 
 using Form = OptionRow::Form;
 
-/// A command as the scripts see it.
+/// A command as the completion scripts need it.
 struct View {
   std::string name;
   std::string summary;
@@ -29,7 +29,8 @@ std::vector<View> views_of(const Tool& tool) {
   return out;
 }
 
-/// Of programs whose first argument must be a command, the table with common options only.
+/// All commands, and for a program whose first argument must be a command, a nameless one with the common options
+/// only.
 std::vector<View> with_main(const Tool& tool) {
   std::vector<View> views = views_of(tool);
   const bool has_main = std::any_of(views.begin(), views.end(), [](const View& view) { return view.name.empty(); });
@@ -56,7 +57,7 @@ bool positional_files(const Command& table) {
                      [](const OptionRow& row) { return row.positional() && row.takes_file(); });
 }
 
-/// A word for a shell's single quotes.
+/// A word in single quotes, for a shell.
 std::string shell_word(std::string_view text) {
   std::string out = "'";
   for (const char c : text) c == '\'' ? out += "'\\''" : out += c;

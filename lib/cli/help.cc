@@ -19,7 +19,7 @@ constexpr std::string_view kExitCodes =
     "Exit codes: 0 done or accepted, 1 refuted, 2 wrong usage, 3 inconclusive, 65 malformed input, 66 missing input,\n"
     "70 internal error, 73 cannot create output, 74 I/O error, 75 interrupted and resumable, 77 not authorised.\n";
 
-/// `text` with line breaks before words that would pass kLineWidth; lines after the first begin at `indent`.
+/// Breaks `text` into lines of at most kLineWidth columns, at spaces; lines after the first begin at `indent`.
 std::string wrapped(std::string_view text, std::size_t indent) {
   std::string out;
   std::size_t column = indent;
@@ -43,7 +43,7 @@ std::string wrapped(std::string_view text, std::size_t indent) {
 std::string form_text(const OptionRow& row) {
   const std::string dots = row.form == Form::kList || row.form == Form::kRest ? " …" : "";
   if (row.positional()) return row.value_name + dots;
-  // -o is what people type; other short names are only for flags.
+  // -o is what people type; other short names belong to flags only.
   return row.form == Form::kFlag ? row.names.front() : fmt::format("{} {}{}", row.names.back(), row.value_name, dots);
 }
 
@@ -92,7 +92,7 @@ std::string usage_lines(const Tool& tool) {
 Command table_of(Tool::Runner& runner) {
   Command command;
   runner.declare(command);
-  // Nothing is stored through these tables; what they are bound to need not outlive this call.
+  // Nothing is stored through these tables, so their variables need not outlive this call.
   Common common;
   Questions questions;
   declare_common(command, common, questions);

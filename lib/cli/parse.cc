@@ -13,13 +13,14 @@ namespace {
 
 using Form = OptionRow::Form;
 
-/// A row and CLI11's view of it.
+/// A row and its CLI11 option.
 struct Bound {
   OptionRow* row;
   CLI::Option* option;
 };
 
-/// CLI11 only splits the command line. What is required, what a value means and every message is ours.
+/// CLI11 only splits the command line. Which options are required, what values mean, and every message is decided
+/// here.
 std::vector<Bound> bind(CLI::App& app, Command& command) {
   std::vector<Bound> out;
   for (OptionRow& row : command.rows()) {
@@ -31,7 +32,8 @@ std::vector<Bound> bind(CLI::App& app, Command& command) {
     } else {
       option->expected(1, row.form == Form::kList || row.form == Form::kRest ? 1 << 20 : 1);
     }
-    option->allow_extra_args(row.form == Form::kList || row.form == Form::kRest);  // else a positional takes only its minimum
+    // Otherwise a positional takes only its minimum.
+    option->allow_extra_args(row.form == Form::kList || row.form == Form::kRest);
     option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     out.push_back({&row, option});
   }
@@ -51,7 +53,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-/// The option that was probably meant, or nothing.
+/// The option that was probably meant, or "".
 std::string suggestion(const Command& command, std::string_view given) {
   std::string best;
   std::size_t best_distance = 3;
@@ -76,7 +78,7 @@ Error unexpected(const Command& command, const std::vector<std::string>& extras)
 Status store(const Command& command, OptionRow& row, const std::vector<std::string>& values) {
   if (row.form == Form::kValue && values.size() > 1) return usage_error(row.title() + " is given twice");
   for (const std::string& value : values) {
-    // CLI11 gives an option that needs a value whatever follows it.
+    // CLI11 takes whatever follows an option that needs a value, even another option.
     if (!row.positional() && value.size() > 1 && value[0] == '-' && command.find(value) != nullptr) {
       return usage_error(row.title() + " needs a value");
     }
@@ -152,7 +154,7 @@ Status parse(Command& command, const Questions& questions, std::vector<std::stri
   app.allow_extras();
   const std::vector<Bound> bound = bind(app, command);
   try {
-    std::reverse(arguments.begin(), arguments.end());  // as CLI11 wants them
+    std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them in reverse
     app.parse(arguments);
   } catch (const CLI::ParseError& error) {
     return translated(error);

@@ -9,7 +9,7 @@
 
 namespace dgx::cli {
 
-/// What a program is asked about itself, before anything else.
+/// The options that ask a program about itself; they are answered before anything else.
 struct Questions {
   bool help = false;
   bool version = false;
@@ -18,11 +18,12 @@ struct Questions {
   [[nodiscard]] bool any() const { return help || version || completion.has_value(); }
 };
 
-/// The options of every program, bound to the two.
+/// Declares the options of every program, bound to `common` and `questions`.
 void declare_common(Command& command, Common& common, Questions& questions);
 
-/// Reads `arguments` into the command's variables and marks the rows that were given. kUsage for everything wrong with them,
-/// but unknown options and bad values only if there is no question: whoever asks for help gets it.
+/// Reads `arguments` into the command's variables and marks the rows that were given. kUsage for anything wrong with
+/// them; if a question is asked, unknown options and bad values are let pass, so that a request for help is
+/// answered.
 [[nodiscard]] Status parse(Command& command, const Questions& questions, std::vector<std::string> arguments);
 
 }  // namespace dgx::cli

@@ -22,7 +22,7 @@ int terminal_columns() {
 }
 
 void put(std::string_view text) {
-  // A terminal that went away is no reason to stop the work.
+  // A terminal that has gone away is no reason to stop the work.
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
 }
 

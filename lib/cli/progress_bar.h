@@ -9,7 +9,7 @@
 
 namespace dgx::cli {
 
-/// One line on standard error that is drawn over itself at most ten times a second:
+/// One line on standard error, redrawn in place at most ten times a second:
 ///
 ///     training  [######····]  61 %  2,854/4,680  312/s  0:06 left  loss 0.31
 ///
@@ -43,7 +43,7 @@ class ProgressBar final : public Progress {
   Clock::time_point drew_;
 };
 
-/// The line for a terminal of `columns` columns; `rate` in units a second, 0 if not known yet.
+/// The bar's line for a terminal of `columns` columns; `rate` in units per second, 0 if not known yet.
 [[nodiscard]] std::string progress_line(std::string_view label, std::int64_t done, std::int64_t total, double rate,
                                         std::string_view note, int columns);
 

@@ -7,7 +7,7 @@
 namespace dgx::cli {
 namespace {
 
-/// Columns on the screen: bytes that do not continue a UTF-8 character.
+/// The columns that a text takes on the screen: its bytes that do not continue a UTF-8 character.
 std::size_t width(std::string_view text) {
   return static_cast<std::size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
@@ -31,7 +31,7 @@ std::string printable(std::string_view text, Newlines newlines) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto c = static_cast<unsigned char>(text[i]);
-    // U+0080 to U+009F, which some terminals obey, are C2 80 to C2 9F.
+    // U+0080 to U+009F, which some terminals obey, are the bytes C2 80 to C2 9F.
     const bool c1 = c == 0xc2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xa0;
     const bool kept_newline = c == '\n' && newlines == Newlines::kKeep;
     if ((c < 0x20 && !kept_newline) || c == 0x7f || c1) {
@@ -52,13 +52,13 @@ std::string grouped(std::int64_t number) {
 
 namespace {
 
-// Bytes in base64 may be thousands of characters: their beginning, and how many there are.
+// Base64 may be thousands of characters: shows its beginning and its length in bytes.
 std::string shortened(const std::string& text) {
   constexpr std::size_t kMost = 1024;
   constexpr std::size_t kShown = 64;
   if (text.size() <= kMost) return printable(text);
   std::size_t end = kShown;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;  // whole characters of UTF-8
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;  // never half a UTF-8 character
   return fmt::format("{}... ({} bytes)", printable(std::string_view(text).substr(0, end)),
                      grouped(static_cast<std::int64_t>(text.size())));
 }

@@ -10,7 +10,8 @@
 namespace dgx::cli {
 namespace {
 
-/// The environment variable as a positive number, or `otherwise`. OMP_NUM_THREADS may be a list; its first entry counts.
+/// The environment variable as a positive number, or `otherwise`. OMP_NUM_THREADS may be a list: its first entry
+/// counts.
 int positive_variable(const char* name, int otherwise) {
   const char* const text = std::getenv(name);
   if (text == nullptr) return otherwise;
@@ -25,7 +26,7 @@ int positive_variable(const char* name, int otherwise) {
 int default_threads() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
-  // Fails on machines with more CPUs than the set holds; then one thread is the answer that is never too many.
+  // sched_getaffinity fails on machines with more CPUs than the set holds; one thread is never too many then.
   const int cpus = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? std::max(1, CPU_COUNT(&allowed)) : 1;
   return std::min({cpus, positive_variable("SLURM_CPUS_PER_TASK", cpus), positive_variable("OMP_NUM_THREADS", cpus)});
 }

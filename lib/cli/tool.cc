@@ -24,7 +24,7 @@ struct Later final : Tool::Runner {
   Result<Verdict> run(Out&) override { return Verdict::kDone; }
 };
 
-/// What the command line asks for: the command (nullptr: none), and the arguments without its name.
+/// The command line's command (nullptr: none), and the arguments without its name.
 struct Request {
   const Tool::Entry* entry = nullptr;
   std::optional<std::string> unknown;
@@ -38,7 +38,7 @@ const Tool::Entry* find_entry(const Tool& tool, std::string_view name) {
   return nullptr;
 }
 
-/// Where the first argument is that is no common option or its value.
+/// The position of the first argument that is neither a common option nor the value of one.
 std::size_t first_word(const std::vector<std::string>& arguments) {
   const Command common = common_table();
   std::size_t at = 0;
@@ -92,7 +92,8 @@ void tell_versions(Out& out) {
   out.detail(fmt::format("version {} with {}; threads {}", version(), libraries, out.common().threads), 2);
 }
 
-/// A public key may be open, and where it is not taken, that is an error to come.
+/// Warns of private keys that others can use. A public key may be readable by all; where a private key is needed, it
+/// is an error later.
 void warn_of_open_keys(const Command& table, Out& out) {
   constexpr std::size_t kMostPem = 16384;
   for (const std::string* path : table.keys()) {
@@ -103,7 +104,7 @@ void warn_of_open_keys(const Command& table, Out& out) {
   }
 }
 
-/// What a call took, for those who ask with -v. `ru_maxrss` is in KiB, getrusage(2).
+/// Prints, with -v, the time and memory that the call took. `ru_maxrss` is in KiB, getrusage(2).
 void tell_cost(Out& out, std::chrono::duration<double> elapsed) {
   rusage usage{};
   if (getrusage(RUSAGE_SELF, &usage) != 0) return;

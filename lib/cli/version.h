@@ -6,10 +6,11 @@
 
 namespace dgx::cli {
 
-/// "libsodium 1.0.18\nzstd 1.5.4": defined in a source that dgx_program() writes for every program, from what it links.
+/// The libraries that the program links, "libsodium 1.0.18\nzstd 1.5.4"; defined in a source file that dgx_program()
+/// generates for each program.
 extern const char* const kLinkedLibraries;
 
-/// `version`, `formats`, `libraries`.
+/// Prints `version`, `formats` and `libraries`.
 void print_version(Out& out);
 
 }  // namespace dgx::cli

@@ -14,7 +14,7 @@
 
 namespace dgx::cli {
 
-/// What an option may be left out of.
+/// An option that must be given, or one that may be left out.
 enum class Need { kRequired, kOptional };
 
 /// One row of a command's option table: help, completions and the parser are made from it.
@@ -35,23 +35,23 @@ struct OptionRow {
   Need need = Need::kOptional;
   bool common = false;               ///< every program has it
   bool given = false;                ///< set by the parser
-  /// Stores the values given; the error names no option (the caller puts it before).
+  /// Stores the values given. Its error does not name the option: the caller adds that.
   std::function<Status(const std::vector<std::string>&)> store;
 
-  /// How messages call it: its long name, or the positional's name.
+  /// The name in messages: the option's first name, or the positional's value name.
   [[nodiscard]] const std::string& title() const { return names.empty() ? value_name : names.front(); }
   [[nodiscard]] bool positional() const { return form == Form::kPositional || form == Form::kRest; }
-  /// Whether a shell should complete file names: value names with FILE, DIR, RUN or a dot mean files.
+  /// True if a shell should complete file names: the value name contains FILE, DIR, RUN or a dot.
   [[nodiscard]] bool takes_file() const;
 };
 
-/// Text to a value; the message says what was expected.
+/// Parses text into a value; the error's message says what was expected.
 [[nodiscard]] Status parse_value(const std::string& text, std::string& out);
 [[nodiscard]] Status parse_value(const std::string& text, std::int64_t& out);
 [[nodiscard]] Status parse_value(const std::string& text, int& out);
-/// 64-bit seeds: the whole unsigned range.
+/// For 64-bit seeds: the whole unsigned range.
 [[nodiscard]] Status parse_value(const std::string& text, std::uint64_t& out);
-/// A finite decimal number.
+/// Accepts a finite decimal number.
 [[nodiscard]] Status parse_value(const std::string& text, double& out);
 
 template <class T>
@@ -59,13 +59,14 @@ inline constexpr bool kIsOptional = false;
 template <class T>
 inline constexpr bool kIsOptional<std::optional<T>> = true;
 
-/// The option table of one command, filled by its declare(). Everything is bound to a variable that outlives the parsing. The
-/// variable's type says what is accepted: std::string, std::int64_t, int, std::uint64_t, double, std::optional of those (stays
-/// empty when not given), or std::vector<std::string> (one or more values). A variable that is not optional keeps the value
-/// it has when its option is not given, and help shows that as the default.
+/// The option table of one command, filled by its declare(). Everything is bound to a variable that outlives the
+/// parsing. The variable's type determines what is accepted: std::string, std::int64_t, int, std::uint64_t, double,
+/// std::optional of those (stays empty when not given), or std::vector<std::string> (one or more values). A variable
+/// that is not optional keeps its value when its option is not given, and help shows that value as the default.
 class Command {
  public:
-  /// By position, in the order declared, required unless std::optional. A vector takes all that is left and comes last.
+  /// An argument by position, in the order declared; required unless std::optional. A vector takes all that are left
+  /// and comes last.
   template <class T>
   Command& positional(std::string value_name, T& value, std::string help) {
     OptionRow& row = add_value({}, std::move(value_name), value, std::move(help));
@@ -74,7 +75,7 @@ class Command {
     return *this;
   }
 
-  /// `names` is "--out" or "--out,-o".
+  /// An option; `names` is "--out" or "--out,-o".
   template <class T>
   Command& option(std::string_view names, std::string value_name, T& value, std::string help) {
     add_value(names, std::move(value_name), value, std::move(help));
@@ -92,7 +93,8 @@ class Command {
 
   Command& flag(std::string_view names, bool& value, std::string help);
 
-  /// One of a few words. T is std::string, std::optional<std::string>, or whatever parse_value() takes.
+  /// An option whose value is one of a few words. T is std::string, std::optional<std::string>, or whatever
+  /// parse_value() takes.
   template <class T>
   Command& choice(std::string_view names, std::vector<std::string> words, T& value, std::string help) {
     OptionRow& row = add_value(names, joined(words), value, std::move(help));
@@ -100,17 +102,17 @@ class Command {
     return *this;
   }
 
-  /// -o FILE. kOptional: `path` keeps its value, usually "-".
+  /// -o FILE. With kOptional, `path` keeps its value, usually "-", when the option is not given.
   Command& output(std::string& path, std::string value_name, Need need, std::string help = "where the result goes");
-  /// --key and --passphrase-file. A key that is not given leaves `path` empty; of one that others can use, too, the
-  /// user is warned.
+  /// --key and --passphrase-file. If no key is given, `path` stays empty. The user is warned of a key file that
+  /// others can use.
   Command& key(std::string& path, std::optional<std::string>& passphrase_file, Need need = Need::kRequired);
   /// Names a variable that holds the path of what may be a private key.
   Command& may_be_key(const std::string& path);
   /// --isa, for programs that compute.
   Command& isa(std::optional<std::string>& name);
 
-  /// Of these options exactly one, or at most one, is given. They must have been declared as not required.
+  /// Requires exactly one, or at most one, of these options, which must have been declared as not required.
   Command& exactly_one(std::vector<std::string> names);
   Command& at_most_one(std::vector<std::string> names);
 

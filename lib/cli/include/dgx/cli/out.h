@@ -27,7 +27,7 @@ struct Common {
   std::optional<std::string> trust;
 };
 
-/// One printed value: what JSON says and what people read.
+/// One printed value: as JSON, and as the text that people read.
 struct Cell {
   json::Value value;
   std::string text;
@@ -50,24 +50,25 @@ struct Cell {
   static Cell of_unsigned(std::uint64_t number);
 };
 
-/// Rows of equal length. JSON: an array of objects with the columns as keys. Text: aligned columns, digests cut to twelve digits.
+/// Rows of equal length. In JSON an array of objects with the columns as keys; in text aligned columns, with digests
+/// cut to twelve digits.
 struct Table {
   std::vector<std::string> columns;
   std::vector<std::vector<Cell>> rows = {};
 };
 
-/// Everything a program says. Results go to standard output, as `name: value` lines or, with --json, as one canonical JSON
-/// object a line; talk goes to standard error, and only there. Floating-point numbers are JSON strings with their
+/// All output of a program. Results go to standard output, as `name: value` lines or, with --json, as one canonical
+/// JSON object a line; messages go to standard error only. Floating-point numbers are JSON strings with their
 /// shortest decimal form, and integers beyond 2^53 decimal strings, since JSON readers would round both.
 ///
-/// A result is gathered and printed at its end (the program's, or next()), so that text can be aligned and a program that fails prints
-/// no half result.
+/// A result is gathered and printed at its end (the program's, or next()), so that text can be aligned, and a program
+/// that fails prints no partial result.
 class Out {
  public:
   Out(std::string program, Common common);
   ~Out();
 
-  /// Text shows underscores in the name as spaces.
+  /// One named value of the result. Text shows underscores in the name as spaces.
   void field(std::string_view name, Cell cell);
   void field(std::string_view name, Table table);
   /// JSON arrays and objects, nested at will; text indents them.
@@ -76,7 +77,7 @@ class Out {
   void field(std::string_view name, T value) {
     json_field(name, json::Value(std::move(value)));
   }
-  /// In JSON absent, in text "none".
+  /// An optional value; if empty, absent in JSON and "none" in text.
   template <class T>
   void field(std::string_view name, const std::optional<T>& value) {
     value ? field(name, *value) : none(name);
@@ -85,36 +86,39 @@ class Out {
   void line(std::string_view text);
   /// Prints exactly these bytes, in text and in JSON: a file's content, a payload.
   void raw(std::string_view content);
-  /// Writes a whole output: a file as write_file() does it, refusing to replace one without --force; "-" as raw().
+  /// Writes a whole output: to a file as write_file() does, which it refuses to replace without --force, or for "-"
+  /// as raw() does.
   [[nodiscard]] Status output(const std::string& path, std::string_view content);
   /// Ends one result and begins the next: for programs that take several files.
   void next();
 
-  /// Talk: a note (silenced by -q), a detail (with -v; level 2 with -vv), a warning.
+  /// Messages: a note (silenced by -q), a detail (with -v; level 2 with -vv), a warning.
   void note(std::string_view text);
   void detail(std::string_view text, int level = 1);
   void warning(std::string_view text);
-  /// `dgx-x: error: …` and a `hint: …` line.
+  /// Prints `dgx-x: error: …` and a `hint: …` line.
   void error(const Error& error);
 
   [[nodiscard]] const Common& common() const { return common_; }
   [[nodiscard]] Clobber clobber() const { return common_.force ? Clobber::kReplace : Clobber::kRefuse; }
-  /// A bar with rate and remaining time, on a terminal and without -q; else nothing. notes and warnings as above.
+  /// A bar with rate and remaining time, drawn on a terminal without -q. Its notes and warnings are note() and
+  /// warning().
   [[nodiscard]] Progress& progress();
-  /// What a job needs of this program. From here on SIGTERM, SIGINT and SIGUSR1 only set the stop flag (signals.h): call it
-  /// where the job polls that flag, and not otherwise.
+  /// The context of a job that polls the stop flag. From here on SIGTERM, SIGINT and SIGUSR1 only set that flag
+  /// (signals.h), so call this only where the job polls it.
   [[nodiscard]] JobContext job();
-  /// The same for a job that does not poll: signals keep ending the process.
+  /// The context of a job that does not poll the flag: signals keep ending the process.
   [[nodiscard]] JobContext brief_job();
 
-  /// Prints what was gathered. kIo if standard output cannot be written; a reader who went away (`| head`) is no error.
+  /// Prints what was gathered. kIo if standard output cannot be written; a reader that went away (`| head`) is no
+  /// error.
   [[nodiscard]] Status flush();
 
  private:
   struct Entry {
     std::string name;  ///< empty: a line of prose
     std::string text;
-    bool block = false;  ///< text is lines of its own below the name
+    bool block = false;  ///< text is lines of its own, printed below the name
   };
   void json_field(std::string_view name, json::Value value);
   void none(std::string_view name);

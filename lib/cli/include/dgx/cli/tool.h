@@ -13,11 +13,11 @@
 
 namespace dgx::cli {
 
-/// How a program ends that came to an end without an error: its exit code. An error never gives 0, 1 or 3 except kInconclusive.
+/// The exit code of a program that ended without an error. Errors never give 0, 1 or 3, except kInconclusive.
 enum class Verdict : int { kDone = 0, kAccepted = 0, kRefuted = 1, kDiverged = 1, kInconclusive = 3 };
 
-/// A program: its commands, and everything that all programs have in common (common options, --help, --version, --completion,
-/// exit codes). A command is a type
+/// A program: its commands, and everything that all programs have in common (common options, --help, --version,
+/// --completion, exit codes). A command is a type
 ///
 ///     struct New {
 ///       jobs::NewKey options;
@@ -31,17 +31,17 @@ class Tool {
   /// `summary` is the line under the name in help.
   Tool(std::string name, std::string summary);
 
-  /// A command named `name`; with an empty name, what the program does when the first argument names no command.
+  /// Adds a command. One with an empty name runs when the first argument names no command.
   template <class T>
   Tool& add(std::string name, std::string summary) {
     commands_.push_back({std::move(name), std::move(summary), [] { return std::make_unique<Model<T>>(); }});
     return *this;
   }
 
-  /// A command that cli.md names and this version does not have: exits 2 and says so.
+  /// Adds a command that is planned but not in this version: it exits with 2 and says so.
   Tool& later(std::string name, std::string summary);
 
-  /// Parses, runs, prints; returns the exit code. Throws nothing.
+  /// Parses, runs and prints; returns the exit code. Throws nothing.
   [[nodiscard]] int run(int argc, char** argv) const;
 
   struct Runner {
