@@ -21,8 +21,8 @@ std::string scratch_folder() {
   return chosen != nullptr && *chosen != '\0' ? chosen : "/var/tmp";
 }
 
-/// A file that nobody else can open, and that is gone when the process ends, however it ends. Not every file
-/// system has O_TMPFILE.
+/// Opens a file that no other process can open, and that is gone when the process ends, however it ends. Not every
+/// file system has O_TMPFILE.
 int open_nameless(const std::string& folder) {
   const int file = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR)) return file;
@@ -32,7 +32,8 @@ int open_nameless(const std::string& folder) {
   return named;
 }
 
-/// The pages that hold bytes [begin, begin + size), of a mapping that begins with a page.
+/// The whole pages that hold bytes [begin, begin + size) of a mapping, as start and length in bytes. The mapping
+/// begins at a page.
 std::pair<std::uint64_t, std::uint64_t> pages_of(std::uint64_t begin, std::uint64_t size) {
   static const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   const std::uint64_t first = begin / page * page;
@@ -59,7 +60,7 @@ Tensor BulkTensor::take() && {
   return std::move(memory_);
 }
 
-/// Takes over the file.
+/// Maps a file, and owns it from here on, also after an error.
 Result<BulkTensor> BulkTensor::map(int file, DType dtype, Shape shape, std::uint64_t size, bool writable,
                                    const std::string& path) {
   void* const data =
@@ -81,7 +82,7 @@ Result<BulkTensor> BulkTensor::create(DType dtype, Shape shape, std::uint64_t le
   const std::string hint = "TMPDIR names a folder with more room";
   const int file = open_nameless(folder);
   if (file < 0) return Error{ErrorCode::kIo, errno_error(folder, "create a file").message, hint};
-  // Space that is missing must be told now: later there is only a signal.
+  // Missing space must be found out now: later it would be a signal.
   if (const int reason = ::posix_fallocate(file, 0, static_cast<off_t>(size)); reason != 0) {
     ::close(file);
     errno = reason;
@@ -136,7 +137,7 @@ void expect(const BulkView& tensor, std::uint64_t begin, std::uint64_t size) {
     return;
   }
   constexpr std::uint64_t kLine = 64;
-  constexpr std::uint64_t kMost = 4096;  // beyond, the processor sees the pattern itself
+  constexpr std::uint64_t kMost = 4096;  // beyond, the hardware prefetcher sees the pattern itself
   const std::uint8_t* const from = tensor.bytes.data() + begin;
   for (std::uint64_t at = 0; at < std::min(size, kMost); at += kLine) __builtin_prefetch(from + at, 0, 2);
 }

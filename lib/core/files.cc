@@ -17,7 +17,7 @@
 namespace dgx {
 namespace {
 
-/// Closes on every way out. close() may report a late write error, so writers call it themselves.
+/// A descriptor, closed on every way out. close() may report a late write error, so writers call it themselves.
 class Descriptor {
  public:
   explicit Descriptor(int value) : value_(value) {}
@@ -36,7 +36,7 @@ class Descriptor {
   int value_;
 };
 
-/// Opens what is written or synced.
+/// Opens a file that is to be written or synced.
 Descriptor open_to_write(const std::string& path, int flags, unsigned mode = 0) {
   return Descriptor(file_system().open(path.c_str(), flags | O_CLOEXEC, mode));
 }
@@ -46,7 +46,7 @@ std::string folder_of(const std::string& path) {
   return folder.empty() ? "." : folder;
 }
 
-/// Creating something: a missing folder is an output that cannot be created, not a missing input.
+/// The error of a failed creation: a missing folder means an output that cannot be created, not a missing input.
 Error creation_error(const std::string& path) {
   const int reason = errno;
   Error error = errno_error(path, "create");
@@ -59,7 +59,7 @@ Error exists_error(const std::string& path) {
   return {ErrorCode::kCannotCreate, fmt::format("{}: exists already", path), "use --force to replace it"};
 }
 
-/// Pipes, terminals and devices are written as they are: there is nothing to replace, and a rename would
+/// True for pipes, terminals and devices. They are written directly: there is nothing to replace, and a rename would
 /// remove them.
 bool is_stream(const std::string& path) {
   struct stat info {};
@@ -76,7 +76,7 @@ Status write_all(int descriptor, std::string_view content, const std::string& pa
   return {};
 }
 
-/// Of what does not say how long it is: pipes, terminals, devices. /dev/zero has no end.
+/// The limit for inputs of unknown length: pipes, terminals, devices. /dev/zero has no end.
 constexpr std::size_t kMaxStreamBytes = std::size_t{64} << 20;
 
 Result<std::string> read_all(int descriptor, const std::string& path, std::size_t max_bytes) {
@@ -116,8 +116,8 @@ Status write_stream(const std::string& path, std::string_view content) {
   return {};
 }
 
-/// A hidden name beside `target`. The counter keeps threads apart, and steps over what a killed process with
-/// our id left.
+/// A hidden name in the folder of `target`. The counter keeps threads apart, and skips files that a killed process
+/// with the same id left.
 std::string temporary_name(const std::string& target) {
   static std::atomic<unsigned> counter{0};
   const std::string name = std::filesystem::path(target).filename().string().substr(0, 200);
@@ -135,8 +135,8 @@ Result<std::string> create_temporary(const std::string& target, unsigned mode) {
   return creation_error(target);
 }
 
-/// Not every file system has RENAME_NOREPLACE (NFS, Lustre), nor hard links; the last resort leaves a short
-/// window.
+/// Renames unless `to` exists. Not every file system has RENAME_NOREPLACE (NFS, Lustre) or hard links; the last
+/// resort leaves a short window.
 Status rename_no_replace(const std::string& from, const std::string& to) {
   FileSystem& system = file_system();
   if (system.rename_no_replace(from.c_str(), to.c_str()) == 0) return {};
@@ -179,7 +179,7 @@ Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.valid()) {
     Error error = errno_error(path, "open");
-    // An input that may not be read is no output that cannot be created.
+    // EACCES on an input is not an output that cannot be created.
     if (error.code == ErrorCode::kCannotCreate) error.code = ErrorCode::kIo;
     return error;
   }
@@ -273,7 +273,7 @@ Result<FileLock> FileLock::take(int descriptor, const std::string& path) {
 }
 
 Result<FileLock> FileLock::acquire(const std::string& path) {
-  // To write, as NFS wants it, where that is possible.
+  // Opened for writing where possible, as NFS requires for a lock.
   int descriptor = ::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
   if (descriptor < 0 && errno == EISDIR) descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return errno_error(path, "open");
@@ -298,7 +298,7 @@ FileLock::~FileLock() {
 Status sync_folder(const std::string& path) {
   const Descriptor folder = open_to_write(path, O_RDONLY | O_DIRECTORY);
   if (!folder.valid()) return errno_error(path, "open");
-  // EINVAL: the file system has no such notion.
+  // EINVAL: this file system cannot sync folders.
   if (file_system().fsync(folder.get()) != 0 && errno != EINVAL) return errno_error(path, "sync");
   return {};
 }
@@ -310,7 +310,8 @@ Status make_folder(const std::string& path) {
   const bool is_folder = ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
   errno = reason;
   if (reason != EEXIST || !is_folder) return creation_error(path);
-  // A killed call may have made it, and not synced its name. Who may not look at its parent did not make it.
+  // A killed call may have created it without syncing its name. A process that may not read the parent did not create
+  // it.
   Status synced = sync_folder(folder_of(path));
   return synced.ok() || synced.error().code == ErrorCode::kCannotCreate ? Status() : std::move(synced);
 }

@@ -5,7 +5,8 @@
 namespace dgx::json {
 namespace {
 
-/// RFC 8785 section 3.2.2.2: the two-character escapes, \u00xx for other controls, everything else as it is.
+/// Appends a string as in RFC 8785 section 3.2.2.2: the two-character escapes, \u00xx for other controls, everything
+/// else as it is.
 void append_string(std::string& out, std::string_view text) {
   out += '"';
   for (const char c : text) {
@@ -42,7 +43,7 @@ void append_string(std::string& out, std::string_view text) {
   out += '"';
 }
 
-/// Writes both forms: the canonical one is the one that breaks no lines.
+/// Writes both forms; the canonical one has no line breaks or spaces.
 class Writer {
  public:
   enum class Layout { kCanonical, kIndented };

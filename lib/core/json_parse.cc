@@ -15,7 +15,7 @@ Error error_at(std::size_t position, std::string_view what) {
   return malformed(fmt::format("json: {} at byte {}", what, position));
 }
 
-/// Walks the text and counts, because nlohmann tells its handler no positions.
+/// Walks the text and counts bytes, because nlohmann tells its handler no positions.
 class CountingIterator {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -43,7 +43,7 @@ bool is_printable_ascii(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c <= 0x7e; });
 }
 
-/// "[json.exception…] parse error at line 1, column 5: WHAT; last read: '…'": only WHAT, since the rest
+/// Takes WHAT out of a message "[json.exception…] parse error at line 1, column 5: WHAT; last read: '…'": the rest
 /// quotes input.
 std::string reason_of(std::string_view message) {
   const std::size_t column = message.find("column");
@@ -52,7 +52,7 @@ std::string reason_of(std::string_view message) {
   return std::string(message.substr(0, message.find("; last read")));
 }
 
-/// Builds the value from nlohmann's events and refuses what dgx does not write.
+/// Builds the value from nlohmann's events, and refuses JSON that dgx does not write.
 class Builder : public nlohmann::json_sax<nlohmann::json> {
  public:
   Builder(Value& root, int max_depth, const std::size_t& position)
@@ -96,8 +96,8 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
     error_ = malformed(fmt::format("json: {} before byte {}", what, position_));
     return false;
   }
-  /// Where the next value goes: the root, the member whose key came last, or a new item of the open array.
-  /// Pointers into an array stay good, since it does not grow while one of its items is open.
+  /// The place of the next value: the root, the member whose key came last, or a new item of the open array. Pointers
+  /// into an array stay valid, since it does not grow while one of its items is open.
   Value& slot() {
     if (!open_.empty()) {
       if (Array* items = open_.back()->as_array()) return items->emplace_back();
@@ -128,8 +128,8 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
   std::optional<Error> error_;
 };
 
-/// What nlohmann's lexer lets through: a byte-order mark is skipped, and a NUL ends the input wherever it
-/// stands.
+/// Refuses input that nlohmann's lexer would let through: it skips a byte-order mark, and takes a NUL for the end of
+/// the input.
 Status check_raw(std::string_view text, std::size_t max_bytes) {
   if (text.size() > max_bytes)
     return malformed(fmt::format("json: {} bytes, at most {} allowed", text.size(), max_bytes));

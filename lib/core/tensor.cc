@@ -15,8 +15,8 @@ constexpr std::align_val_t kAlignment{64};
 constexpr std::size_t kHugePage = std::size_t{1} << 21U;
 constexpr std::int64_t kMaxCount = std::int64_t{1} << 53;
 
-/// Asks for huge pages inside what is large: matrices walked by columns would miss the processor's table of small ones at every row.
-/// A system that has none to give leaves all as it is.
+/// Asks for huge pages inside a large allocation: matrices walked by columns would otherwise miss the TLB at every
+/// row. Without effect on systems that have none to give.
 void prefer_huge_pages(std::uint8_t* data, std::size_t size_bytes) {
 #ifdef MADV_HUGEPAGE
   const auto address = reinterpret_cast<std::uintptr_t>(data);
@@ -26,7 +26,7 @@ void prefer_huge_pages(std::uint8_t* data, std::size_t size_bytes) {
 #endif
 }
 
-/// Never null, so that empty tensors need no special case.
+/// Allocates aligned memory. Never null, so that empty tensors need no special case.
 std::uint8_t* allocate(std::size_t size_bytes) {
   auto* const data = static_cast<std::uint8_t*>(::operator new(std::max<std::size_t>(size_bytes, 1), kAlignment));
   prefer_huge_pages(data, size_bytes);

@@ -10,26 +10,26 @@
 #include "dgx/core/result.h"
 #include "dgx/core/tensor.h"
 
-/// Numbers that are too many for memory, as a large dataset's: they lie in files, and whoever walks through
-/// them gives back the pages that he has looked at.
+/// Tensors too large for memory, such as a large dataset's. They lie in mapped files, and code that walks through
+/// them gives back the pages it has seen.
 ///
-/// A dataset is read in the order of a keyed permutation. Its bundle's chunks are compressed, and a cache of
-/// some of them would nearly always have to unpack a chunk of a MiB for a row of a KiB. So it is unpacked
-/// once, while it is hashed anyway, into a file without a name, where a row costs one read.
+/// A dataset is read in the order of a keyed permutation. Its bundle's chunks are compressed, and even with a cache
+/// of some of them, nearly every row of a KiB would unpack a chunk of a MiB. So the dataset is unpacked once, while
+/// it is hashed anyway, into a nameless file, where a row costs one read.
 namespace dgx {
 
-/// From this many bytes on, numbers are too many.
+/// Tensors of at least this many bytes go to files.
 inline constexpr std::uint64_t kBulkBytes = std::uint64_t{1} << 30;
 
-/// Numbers owned elsewhere, in memory or in a file that is mapped where `bytes` says.
+/// Numbers owned elsewhere: in memory, or in file `file`, which is mapped at `bytes`.
 struct BulkView : TensorView {
   BulkView() = default;
   BulkView(TensorView view, int from = -1)
       : TensorView(std::move(view)), file(from) {}  // NOLINT: implicit by design
-  int file = -1;                                    ///< below 0: in memory
+  int file = -1;                                    ///< descriptor; below 0: in memory
 };
 
-/// A tensor in memory or in a file. Copies share nothing, and are in memory.
+/// A tensor in memory or in a file. A copy shares nothing with the original, and is in memory.
 class BulkTensor {
  public:
   BulkTensor() = default;
@@ -41,12 +41,12 @@ class BulkTensor {
   BulkTensor& operator=(BulkTensor other) noexcept;
   ~BulkTensor();
 
-  /// A zeroed tensor; from `least` bytes on in a file without a name in $TMPDIR (/var/tmp if that is not
-  /// set), whose space is taken at once. kIo, with a hint, if there is not so much. The shape must be valid
+  /// A zeroed tensor. From `least` bytes on it lies in a nameless file in $TMPDIR (/var/tmp if that is not set),
+  /// whose space is allocated at once; kIo, with a hint, if there is not enough. The shape must be valid
   /// (element_count): asserted.
   [[nodiscard]] static Result<BulkTensor> create(DType dtype, Shape shape, std::uint64_t least = kBulkBytes);
-  /// A file's bytes as u8[n], which must not be written; from `least` bytes on where they are, in the file.
-  /// Errors of read_file.
+  /// A file's bytes as u8[n], which must not be written; from `least` bytes on they stay in the file, mapped. Errors
+  /// as read_file.
   [[nodiscard]] static Result<BulkTensor> open(const std::string& path, std::uint64_t max_bytes,
                                                std::uint64_t least = kBulkBytes);
 
@@ -66,7 +66,7 @@ class BulkTensor {
   [[nodiscard]] std::span<T> as() {
     return {reinterpret_cast<T*>(bytes().data()), bytes().size() / sizeof(T)};
   }
-  /// The tensor itself, of one that is in memory: asserted.
+  /// Moves the tensor out; it must be in memory: asserted.
   [[nodiscard]] Tensor take() &&;
 
  private:
@@ -77,20 +77,19 @@ class BulkTensor {
   BulkView view_;
 };
 
-/// Copies bytes [begin, begin + out.size()). Of a tensor in a file no page stays behind. kIo.
+/// Copies bytes [begin, begin + out.size()). Leaves no page of a tensor in a file mapped in. kIo.
 [[nodiscard]] Status copy_bytes(const BulkView& from, std::uint64_t begin, std::span<std::uint8_t> out);
 
-/// Gives back the memory that bytes [begin, begin + size) of a tensor in a file have taken; they come again
-/// when they are looked at. Nothing happens to a tensor in memory.
+/// Gives back the memory of bytes [begin, begin + size) of a tensor in a file; they are read again when they are
+/// used. Does nothing for a tensor in memory.
 void release(const BulkView& tensor, std::uint64_t begin, std::uint64_t size);
-void release(const TensorView&, std::uint64_t, std::uint64_t) = delete;  // which does not say where it lies
+void release(const TensorView&, std::uint64_t, std::uint64_t) = delete;  // a TensorView does not say where it lies
 
-/// Says that bytes [begin, begin + size) will be wanted soon: a file's are read meanwhile, a tensor's in
-/// memory come into the caches.
+/// Prefetches bytes [begin, begin + size): from a file in the background, from memory into the caches.
 void expect(const BulkView& tensor, std::uint64_t begin, std::uint64_t size);
 
-/// Goes through [0, size) in pieces that fit a cache: work(begin, count) returns a Status, and the first
-/// error ends it.
+/// Calls work(begin, count) for consecutive pieces of [0, size) that fit a cache. `work` returns a Status; the first
+/// error ends the loop and is returned.
 template <class Work>
 [[nodiscard]] Status for_each_piece(std::uint64_t size, const Work& work) {
   constexpr std::uint64_t kPiece = std::uint64_t{1} << 20U;

@@ -32,7 +32,7 @@ struct Digest {
   auto operator<=>(const Digest&) const = default;
   [[nodiscard]] ByteView view() const { return bytes; }
   [[nodiscard]] std::string hex() const;
-  /// The first twelve hex digits: for people, never for comparing.
+  /// The first twelve hex digits: for display, never for comparing.
   [[nodiscard]] std::string brief() const { return hex().substr(0, 12); }
 };
 
@@ -57,7 +57,7 @@ struct DigestHash {
 /// Accepts only what to_base64 writes: no spaces, full padding, zero trailing bits; kMalformed with the position.
 [[nodiscard]] Result<Bytes> from_base64(std::string_view text);
 
-/// Appends big-endian integers and raw bytes: how everything that is hashed is laid out (dgx-bundle(5), "Digests").
+/// Appends big-endian integers and raw bytes, the layout of everything that is hashed (dgx-bundle(5), "Digests").
 class ByteWriter {
  public:
   ByteWriter& u8(std::uint8_t value);

@@ -8,7 +8,7 @@
 
 namespace dgx {
 
-/// Integer arithmetic that says when it would wrap. Sizes, counts and money go through here.
+/// Integer arithmetic that returns nullopt where it would wrap. For sizes, counts and money.
 template <std::integral T>
 [[nodiscard]] constexpr std::optional<T> checked_add(T a, T b) {
   T out{};

@@ -6,11 +6,11 @@
 
 namespace dgx {
 
-/// The system calls by which everything that lasts is written: by core/files, and by the driver under HDF5.
+/// The system calls that write durable files, used by core/files and by the driver under HDF5.
 ///
-/// Each does what the call of its name does, errno included. They are virtual so that a test can fail, shorten or
-/// end the writing at any one of them (tests/support/faulty_file_system.h); whoever opens, writes or removes a file
-/// that is to last does it through file_system(), or durability is claimed and not tested.
+/// Each does what the call of its name does, errno included. They are virtual so that a test can fail, shorten or cut
+/// off the writing at any one of them (tests/support/faulty_file_system.h). Code that opens, writes or removes a
+/// durable file must go through file_system(), or its durability is not tested.
 class FileSystem {
  public:
   FileSystem() = default;
@@ -32,9 +32,10 @@ class FileSystem {
   virtual int mkdir(const char* path, unsigned mode);
 };
 
-/// The one in use: the system's.
+/// The file system in use: by default the system's.
 [[nodiscard]] FileSystem& file_system();
-/// For tests: puts `other` in use (nullptr: the system's) and returns the one before. Not while others write.
+/// For tests: uses `other` from now on (nullptr: the system's) and returns the previous one. Not while other threads
+/// write.
 FileSystem* use_file_system(FileSystem* other);
 
 }  // namespace dgx

@@ -12,24 +12,23 @@
 
 namespace dgx {
 
-/// Reads a whole file, or standard input if `path` is "-". kMissing if it is not there, kMalformed if it is
-/// longer than `max_bytes`, or than 64 MiB where it does not say how long it is (pipes, terminals, devices), kIo
-/// otherwise.
+/// Reads a whole file, or standard input if `path` is "-". kMissing if it is not there; kMalformed if it is longer
+/// than `max_bytes`, or than 64 MiB where it has no known length (pipes, terminals, devices); kIo otherwise.
 [[nodiscard]] Result<std::string> read_file(const std::string& path, std::size_t max_bytes);
 
-/// Whether an output may replace a file that exists.
+/// The choice whether an output may replace an existing file.
 enum class Clobber { kRefuse, kReplace };
 
-/// Writes a file so that after a crash at any moment either nothing or all of it is there: temporary file in
-/// the same folder, fsync, rename, fsync of the folder. "-" is standard output. `mode` is the permission
-/// bits. kCannotCreate if it exists (kRefuse), or the folder is missing or read-only; kIo if the disk is
-/// full; the temporary file is removed on every error. A pipe or device is written as it is.
+/// Writes a file so that after a crash at any moment either nothing or all of it is there: temporary file in the same
+/// folder, fsync, rename, fsync of the folder. "-" is standard output. `mode` is the permission bits. kCannotCreate
+/// if it exists (kRefuse), or the folder is missing or read-only; kIo if the disk is full. The temporary file is
+/// removed on every error. A pipe or device is written directly.
 [[nodiscard]] Status write_file(const std::string& path, std::string_view content, Clobber clobber,
                                 unsigned mode = 0644);
 
-/// The same for a writer that needs a path of its own (HDF5): writes go to `path()`, commit() makes them the
-/// target. An empty file is at path() from the start, so a writer opens it truncating. The destructor removes
-/// what was not committed.
+/// write_file() for a writer that needs a path of its own (HDF5): it writes to `path()`, and commit() makes that the
+/// target. An empty file is at path() from the start, which the writer opens truncating. The destructor removes what
+/// was not committed.
 class AtomicFile {
  public:
   [[nodiscard]] static Result<AtomicFile> create(const std::string& target, Clobber clobber,
@@ -50,28 +49,29 @@ class AtomicFile {
   Clobber clobber_;
 };
 
-/// Appends text to a file that exists, and syncs it. On an error the file is cut to what it was; should that fail, too,
-/// a torn end stays that a crash might leave as well: readers expect one.
+/// Appends text to an existing file, and syncs it. On an error the file is cut back to its old length; if that fails
+/// too, a torn end stays as after a crash, which readers expect.
 [[nodiscard]] Status append_text(const std::string& path, std::string_view text);
-/// The same for a line, and '\n'.
+/// append_text() of a line and '\n'.
 [[nodiscard]] Status append_line(const std::string& path, std::string_view line);
-/// Cuts a file to its first bytes, and syncs it.
+/// Cuts a file to its first `size_bytes` bytes, and syncs it.
 [[nodiscard]] Status truncate_file(const std::string& path, std::size_t size_bytes);
 
-/// Writes what can be made again and is checked when it is read: neither atomic nor synced. What has this name
-/// is removed first, not written through: it may be a link.
+/// Writes a file that can be made again and is checked when it is read: neither atomically nor synced. An existing
+/// file of this name is removed first, not written through, since it may be a link.
 [[nodiscard]] Status write_scratch(const std::string& path, std::span<const std::string_view> parts);
-/// Removes a file, not what a link names; one that is not there is fine. Not synced: a crash may bring it back.
+/// Removes a file; of a link, the link itself. A missing file is fine. Not synced: a crash may bring it back.
 [[nodiscard]] Status remove_file(const std::string& path);
 
 /// An advisory exclusive lock (flock) that lasts as long as this object: one writer per run folder, one per
 /// ledger.
 class FileLock {
  public:
-  /// Locks a file or folder that is there. kMissing, kCannotCreate, naming `path`, if another process holds it.
+  /// Locks an existing file or folder. kMissing if it is not there; kCannotCreate, naming `path`, if another process
+  /// holds the lock.
   [[nodiscard]] static Result<FileLock> acquire(const std::string& path);
-  /// The same with a file that is there for nothing else, and made if it is not there; never through a link,
-  /// which would make it elsewhere: that is kCannotCreate.
+  /// Locks a file that serves as a lock and nothing else, and creates it if it is not there. kCannotCreate for a
+  /// link, which would create it elsewhere.
   [[nodiscard]] static Result<FileLock> acquire_file(const std::string& path);
   FileLock(FileLock&& other) noexcept;
   FileLock& operator=(FileLock&&) = delete;
@@ -87,10 +87,11 @@ class FileLock {
 /// Creates one folder (parents must exist) and syncs its name; an existing folder is fine.
 [[nodiscard]] Status make_folder(const std::string& path);
 [[nodiscard]] bool exists(const std::string& path);
-/// A warning, in words, if `path` is a regular file that others than its owner may use, too: of a private key,
-/// which `what` calls it. Empty for all else.
+/// A warning if `path` is a regular file that others than its owner can use; `what` is its name in the warning, such
+/// as "private key". Empty otherwise.
 [[nodiscard]] std::string warning_of_secret(const std::string& path, std::string_view what);
-/// An error for the current errno: ENOENT is kMissing, EACCES, EROFS, EEXIST kCannotCreate, else kIo.
+/// An error for the current errno: ENOENT is kMissing; EACCES, EROFS and EEXIST are kCannotCreate; all others are
+/// kIo.
 [[nodiscard]] Error errno_error(const std::string& path, std::string_view doing);
 
 }  // namespace dgx

@@ -1,17 +1,16 @@
 #pragma once
 
-/// Functions that are compiled for a GPU too, where a CUDA compiler reads them; nothing otherwise. What is so
-/// marked uses no container, no exception and no other function that is not marked or constexpr
-/// (--expt-relaxed-constexpr).
+/// Marks functions that a CUDA compiler compiles for the GPU too; empty for other compilers. Marked functions use no
+/// container, no exception and no function that is neither marked nor constexpr (--expt-relaxed-constexpr).
 #ifdef __CUDACC__
 #define DGX_HOST_DEVICE __host__ __device__
 #else
 #define DGX_HOST_DEVICE
 #endif
 
-/// Before DGX_HOST_DEVICE: what must or must not be taken in line. On the host for speed: where one of many
-/// functions is chosen at run time, the short ones are faster if they need not save registers for the long.
-/// On a GPU so that an interpreter is compiled once.
+/// Written before DGX_HOST_DEVICE: whether a function must or must not be inlined. On the host for speed: where one
+/// of many functions is chosen at run time, the short ones are faster if they need not save registers for the long
+/// ones. On a GPU so that an interpreter is compiled only once.
 #ifdef __CUDACC__
 #define DGX_HOST_INLINE
 #define DGX_HOST_NOINLINE
@@ -22,8 +21,8 @@
 #define DGX_DEVICE_NOINLINE
 #endif
 
-/// A constant array at namespace scope that such functions read at an index known only at run time. The
-/// compiler's pass for the GPU needs a copy in its memory; the pass for the host must see none.
+/// A constant array at namespace scope that such functions read at an index known only at run time. The compiler's
+/// GPU pass needs a copy in device memory; the host pass must see none.
 #ifdef __CUDA_ARCH__
 #define DGX_TABLE __device__ constexpr
 #else

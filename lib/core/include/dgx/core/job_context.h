@@ -9,8 +9,8 @@
 
 namespace dgx {
 
-/// What every job gets from the program around it, beside its own options: the options that all programs share, someone to
-/// talk to, and the flag that ends it early. Owns nothing; what it points to outlives the job.
+/// The context that a program gives every job besides its own options: the options that all programs share, the
+/// progress to report to, and the flag that ends the job early. Owns nothing; what it refers to outlives the job.
 struct JobContext {
   int threads = 1;                             ///< --threads, at least 1
   Clobber clobber = Clobber::kRefuse;          ///< kReplace with --force

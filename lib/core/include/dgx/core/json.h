@@ -42,7 +42,7 @@ class Value {
   [[nodiscard]] std::string_view type_name() const;
   /// Canonical bytes: sorted keys, no spaces, no newline.
   [[nodiscard]] std::string dump() const;
-  /// The same with two-space indentation, for people.
+  /// Like dump(), with line breaks and two-space indentation, for people.
   [[nodiscard]] std::string pretty() const;
 
   bool operator==(const Value&) const = default;
@@ -60,11 +60,11 @@ struct Limits {
 /// integers beyond 2^53, keys that are not printable ASCII, invalid UTF-8, trailing bytes.
 [[nodiscard]] Result<Value> parse(std::string_view text, Limits limits = {});
 
-/// parse(), and additionally the text must be its own canonical form: kMalformed, with the first differing position.
+/// parse(), and the text must also be its own canonical form: else kMalformed, with the first differing position.
 [[nodiscard]] Result<Value> parse_canonical(std::string_view text, Limits limits = {});
 
-/// Takes the fields of an object one by one, and at the end refuses what was not taken. The first error sticks, so a
-/// reader asks for every field and checks once:
+/// Reads the fields of an object one by one, and at the end refuses those that were not read. The first error sticks,
+/// so a reader asks for every field and checks once:
 ///
 ///     Fields in(value, "predicate");
 ///     out.steps = in.integer("steps", 1, kMaxSteps);
@@ -72,7 +72,7 @@ struct Limits {
 ///     DGX_CHECK(in.finish());
 class Fields {
  public:
-  /// `where` names the object in messages. Not an object: an error at finish().
+  /// `where` names the object in messages. If `value` is not an object, finish() returns an error.
   Fields(const Value& value, std::string where);
 
   [[nodiscard]] std::int64_t integer(std::string_view key, std::int64_t low, std::int64_t high);
@@ -81,11 +81,11 @@ class Fields {
   /// Any value; an empty object after an error.
   [[nodiscard]] const Value& value(std::string_view key);
   [[nodiscard]] const Array& array(std::string_view key, std::size_t max_items);
-  /// Whether the field is there; takes nothing.
+  /// True if the object has the field. Does not count as reading it.
   [[nodiscard]] bool has(std::string_view key) const;
-  /// Records `error` unless there is one already; `key` is put before the message.
+  /// Records an error unless there is one already; `where` and `key` are put before the message.
   void fail(std::string_view key, std::string message);
-  /// The first error; else kMalformed if a field was never taken.
+  /// The first error; else kMalformed if a field was never read.
   [[nodiscard]] Status finish();
 
  private:

@@ -8,12 +8,12 @@
 
 namespace dgx {
 
-/// Why something failed. The value is the exit code of a program that ends with it (dgx(7), "Exit codes").
+/// The kind of an error. The value is the exit code of a program that ends with it (dgx(7), "Exit codes").
 enum class ErrorCode : int {
   kUsage = 2,         ///< the request makes no sense: flags, field values
   kInconclusive = 3,  ///< nothing could be decided
   kMalformed = 65,    ///< a file's content is not what its format says
-  kMissing = 66,      ///< an input file is not there
+  kMissing = 66,      ///< an input file does not exist
   kInternal = 70,     ///< a bug of ours, or an environment that cannot work
   kCannotCreate = 73, ///< an output exists already or cannot be created
   kIo = 74,           ///< the system failed while reading or writing
@@ -21,7 +21,8 @@ enum class ErrorCode : int {
   kUnauthorised = 77, ///< signature, key or identity
 };
 
-/// What a user reads: lower case, names the file, field or index. `hint` says what to do, where that is known.
+/// An error as a user reads it: the message is in lower case and names the file, field or index. `hint` says what to
+/// do, where that is known.
 struct Error {
   ErrorCode code = ErrorCode::kInternal;
   std::string message;

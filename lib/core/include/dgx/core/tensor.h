@@ -20,7 +20,7 @@ enum class DType : std::uint8_t { kF32 = 1, kI64 = 2, kU8 = 3 };
 [[nodiscard]] std::string_view name_of(DType dtype);
 [[nodiscard]] Result<DType> dtype_from_name(std::string_view name);
 
-/// Dimensions, outermost first; at most kMaxRank, each from 0 to 2^53. Empty: one element.
+/// Dimensions, outermost first; at most kMaxRank, each from 0 to 2^53. An empty shape has one element.
 using Shape = std::vector<std::int64_t>;
 inline constexpr std::size_t kMaxRank = 8;
 

@@ -4,7 +4,7 @@
 
 namespace dgx {
 
-/// Of this release, "1.2.0".
+/// The version of this release, "1.2.0".
 [[nodiscard]] std::string_view version();
 
 }  // namespace dgx
