@@ -23,13 +23,13 @@ constexpr std::array<std::uint8_t, 12> kPublicPrefix = {0x30, 0x2a, 0x30, 0x05, 
 constexpr std::array<std::uint8_t, 16> kPrivatePrefix = {0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06,
                                                          0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20};
 
-// The layout of an encrypted key, as the header gives it.
+// The layout of an encrypted key, as specified in the header.
 constexpr std::uint8_t kVersion = 1;
 constexpr std::size_t kSaltAt = 6;
 constexpr std::size_t kNonceAt = kSaltAt + crypto_pwhash_argon2id_SALTBYTES;
 constexpr std::size_t kBoxAt = kNonceAt + crypto_secretbox_NONCEBYTES;
 constexpr std::size_t kEncryptedBytes = kBoxAt + crypto_secretbox_MACBYTES + kKeyBytes;
-// What a file may make us spend before its passphrase is checked.
+// Limits on the cost that a file may impose before its passphrase is checked.
 constexpr std::uint8_t kMaxPasses = 10;
 constexpr std::uint32_t kMaxMemoryKib = 1 << 20;
 
@@ -55,7 +55,7 @@ std::string to_pem(std::string_view label, ByteView content) {
   constexpr std::size_t kLine = 64;
   std::string digits = to_base64(content);
   std::string out = fmt::format("-----BEGIN {}-----\n", label);
-  // Enough at once, so that growing leaves no copy of a secret behind.
+  // Reserved at once, so that growing leaves no copy of a secret behind.
   out.reserve(out.size() * 2 + digits.size() + digits.size() / kLine + 2);
   for (std::size_t i = 0; i < digits.size(); i += kLine) out.append(digits, i, kLine).push_back('\n');
   erase_text(digits);
@@ -66,8 +66,7 @@ bool begins_block(std::string_view pem, std::string_view label) {
   return pem.starts_with(fmt::format("-----BEGIN {}-----", label));
 }
 
-/// The content of a text that is one block called `label`. Line ends may be CR LF, and are ignored between
-/// digits.
+/// The content of a text that is one block called `label`. Line ends may be CR LF; they are ignored between digits.
 Result<SecretBytes> from_pem(std::string_view pem, std::string_view label) {
   const std::string begin = fmt::format("-----BEGIN {}-----", label);
   const std::string end = fmt::format("-----END {}-----", label);

@@ -11,8 +11,7 @@
 
 namespace dgx::crypto {
 
-/// An Ed25519 public key (RFC 8032): who signed. Holding one says nothing about its validity
-/// (valid_public_key).
+/// An Ed25519 public key (RFC 8032), which identifies a signer. It need not be valid (valid_public_key).
 struct PublicKey {
   std::array<std::uint8_t, 32> bytes{};
 
@@ -39,22 +38,22 @@ class SecretKey {
   ~SecretKey();
 
   [[nodiscard]] const PublicKey& public_key() const { return public_key_; }
-  /// The 32 bytes that RFC 8032 calls the private key: what a key file holds.
+  /// The 32 bytes that RFC 8032 calls the private key, and that a key file holds.
   [[nodiscard]] std::span<const std::uint8_t, 32> seed() const { return std::span(expanded_).first<32>(); }
   /// Deterministic: the same message gives the same signature.
   [[nodiscard]] Signature sign(ByteView message) const;
 
  private:
   SecretKey() = default;
-  std::array<std::uint8_t, 64> expanded_{};  // seed ‖ public key, as libsodium wants it
+  std::array<std::uint8_t, 64> expanded_{};  // seed ‖ public key, libsodium's form
   PublicKey public_key_;
 };
 
-/// libsodium's verdict, which is normative (dgx-manifest(5), "Signatures"): OpenSSL accepts a forged
-/// signature under the identity point for any message, libsodium does not.
+/// True if libsodium accepts the signature, whose verdict is normative (dgx-manifest(5), "Signatures"): OpenSSL
+/// accepts a forged signature under the identity point for any message, libsodium does not.
 [[nodiscard]] bool verify(const PublicKey& key, ByteView message, const Signature& signature);
 
-/// False for keys of small order, non-canonical encodings and what is no curve point: such a key is nobody's.
+/// False for keys of small order, non-canonical encodings and bytes that are no curve point: no one holds such a key.
 [[nodiscard]] bool valid_public_key(const PublicKey& key);
 
 /// 64 lower-case hex digits of a valid key, else kMalformed.

@@ -16,15 +16,15 @@ namespace dgx::crypto {
 class MacKey {
  public:
   [[nodiscard]] static MacKey from_bytes(std::span<const std::uint8_t, 32> bytes);
-  /// The key that goes with a private key: the code of `purpose` under its seed. Other purposes give other,
-  /// independent keys.
+  /// The key derived from a private key for one purpose: the code of `purpose` under its seed. Different purposes
+  /// give independent keys.
   [[nodiscard]] static MacKey derived(const SecretKey& key, std::string_view purpose);
   MacKey(MacKey&& other) noexcept;
   MacKey& operator=(MacKey&& other) noexcept;
   ~MacKey();
 
   [[nodiscard]] Digest mac(ByteView message) const;
-  /// Whether `code` is the message's, compared in constant time.
+  /// True if `code` is the message's code; compares in constant time.
   [[nodiscard]] bool made(ByteView message, const Digest& code) const;
 
  private:

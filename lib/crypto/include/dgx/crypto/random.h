@@ -11,7 +11,7 @@ namespace dgx::crypto {
 /// Fills `out` with the system's random bytes (nonces, beacon secrets); kInternal if there are none.
 [[nodiscard]] Status random_bytes(std::span<std::uint8_t> out);
 
-/// Erases what the optimiser would leave: buffers that held a key or passphrase.
+/// Erases buffers that held a key or passphrase; the optimiser cannot remove this.
 void erase(std::span<std::uint8_t> bytes);
 
 }  // namespace dgx::crypto
