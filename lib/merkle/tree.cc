@@ -14,11 +14,10 @@ namespace {
 constexpr std::array<std::uint8_t, 1> kLeafPrefix = {0x00};
 constexpr std::array<std::uint8_t, 1> kNodePrefix = {0x01};
 
-/// The largest power of two below `count`, which is at least 2: where a tree splits.
+/// The size of the left subtree: the largest power of two below `count`, which is at least 2.
 std::uint64_t split_of(std::uint64_t count) { return std::bit_floor(count - 1); }
 
-/// SUBPROOF of RFC 6962 section 2.1.2. `known` says whether the verifier has the root of these leaves
-/// already.
+/// SUBPROOF of RFC 6962 section 2.1.2. `known` says whether the verifier already has the root of these leaves.
 enum class Known { kNo, kYes };
 void subproof(std::span<const Digest> leaves, std::uint64_t old_count, Known known, Path& path) {
   if (old_count == leaves.size()) {
@@ -35,7 +34,7 @@ void subproof(std::span<const Digest> leaves, std::uint64_t old_count, Known kno
   }
 }
 
-/// Both roots that a consistency path leads to, or nothing if its length is wrong. RFC 9162 section 2.1.4.2.
+/// Both roots that a consistency path leads to, or nullopt if its length is wrong. RFC 9162 section 2.1.4.2.
 struct Roots {
   Digest old_root;
   Digest new_root;
@@ -48,7 +47,7 @@ std::optional<Roots> roots_from(std::uint64_t old_count, const Digest& old_root,
   node >>= shift;
   last >>= shift;
   std::size_t at = 0;
-  // A perfect old tree is itself a node of the new one: the path leaves out what the verifier has.
+  // A perfect old tree is itself a node of the new one, so the path leaves its root out: the verifier has it.
   if (!std::has_single_bit(old_count)) {
     if (path.empty()) return std::nullopt;
     at = 1;
@@ -125,7 +124,7 @@ Result<Path> inclusion_path(std::span<const Digest> leaves, std::uint64_t index)
   return path;
 }
 
-// RFC 9162 section 2.1.3.2.
+// As RFC 9162 section 2.1.3.2.
 Result<Digest> root_from_path(const Digest& leaf, std::uint64_t index, std::uint64_t count,
                               std::span<const Digest> path) {
   if (index >= count) return malformed(fmt::format("leaf {} of a tree of {}", index, count));

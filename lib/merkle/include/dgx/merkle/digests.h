@@ -13,11 +13,9 @@
 
 namespace dgx::merkle {
 
-/// What dgx hashes, laid out as in dgx-bundle(5), "Digests". Hashed integers are big-endian, tensor bytes
-/// little-endian.
+/// The digests of dgx-bundle(5), "Digests". Hashed integers are big-endian, tensor bytes little-endian.
 
-/// The first byte of what is hashed: of a digest's preimage, or of a leaf whose tree has leaves that are
-/// digests.
+/// The first byte of a hashed message: of a digest's preimage, or of a leaf in a tree whose leaves are digests.
 enum class Kind : std::uint8_t {
   kTensor = 0x02,
   kState = 0x03,  ///< a state, and a state's entry
@@ -41,7 +39,7 @@ inline constexpr std::size_t kTensorPartBytes = std::size_t{1} << 20;
 [[nodiscard]] Digest tensor_part_root(ByteView bytes, std::uint64_t part);
 /// H(0x02 ‖ dtype ‖ rank ‖ u64 dims ‖ root), where root is over the leaves, or over the parts' roots.
 [[nodiscard]] Digest tensor_digest(DType dtype, const Shape& shape, const Digest& root);
-/// The same, hashing the bytes. Cost: 1.4 GB/s on a core with SHA extensions.
+/// The same, computed from the bytes. Cost: 1.4 GB/s on a core with SHA extensions.
 [[nodiscard]] Digest tensor_digest(const TensorView& tensor);
 
 /// A state entry's, or dataset tensor's, name and digest.
@@ -54,11 +52,11 @@ struct NamedDigest {
 
 /// kMalformed unless the name has 1 to 65535 bytes.
 [[nodiscard]] Status check_name(std::string_view name);
-/// kMalformed, naming the entry, unless every name is good and they ascend strictly by bytes, which makes the
-/// order of a state, and so its digest, the only one.
+/// kMalformed, naming the entry, unless every name is valid and they ascend strictly by bytes. So a state has only
+/// one order, and one digest.
 [[nodiscard]] Status check_names(std::span<const NamedDigest> entries);
 
-/// Leaf hash of 0x03 ‖ u16 length ‖ name ‖ tensor digest. The name must be good: asserted.
+/// Leaf hash of 0x03 ‖ u16 length ‖ name ‖ tensor digest. The name must be valid: asserted.
 [[nodiscard]] Digest entry_leaf(std::string_view name, const Digest& tensor);
 /// H(0x03 ‖ u64 count ‖ root over the entries' leaves). kMalformed as check_names.
 [[nodiscard]] Result<Digest> state_digest(std::span<const NamedDigest> entries);
@@ -71,7 +69,7 @@ struct StateDigests {
 };
 /// kMalformed as check_names.
 [[nodiscard]] Result<StateDigests> state_digests(const State& state);
-/// For tensors hashed elsewhere (in parallel): `tensors[i]` belongs to `state[i]`.
+/// The same with tensor digests computed elsewhere (in parallel): `tensors[i]` belongs to `state[i]`.
 [[nodiscard]] Result<StateDigests> state_digests(const State& state, std::vector<Digest> tensors);
 
 /// Leaf hashes of the trees whose leaves are digests.
@@ -79,10 +77,10 @@ struct StateDigests {
 [[nodiscard]] Digest value_leaf(const Digest& value);
 [[nodiscard]] Digest ledger_leaf(const Digest& statement, std::uint64_t receipt_ms);
 
-/// H(0x07 ‖ root over the tensors as state entries ‖ SHA-256(scales)). `scales` is the canonical JSON of
-/// scale, shift and integer ranges. kMalformed as check_names.
+/// H(0x07 ‖ root over the tensors as state entries ‖ SHA-256(scales)). `scales` is the canonical JSON of scale, shift
+/// and integer ranges. kMalformed as check_names.
 [[nodiscard]] Result<Digest> dataset_digest(std::span<const NamedDigest> tensors, std::string_view scales);
-/// The same from the root over the tensors and SHA-256 of the scales.
+/// The same, from the root over the tensors and the SHA-256 of the scales.
 [[nodiscard]] Digest dataset_digest(const Digest& root, const Digest& scales);
 
 /// Leaf hashes of a program text, one per line without its newline. kMalformed if the last line has no

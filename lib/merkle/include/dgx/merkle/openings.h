@@ -12,8 +12,7 @@
 
 namespace dgx::merkle {
 
-/// One KiB of a tensor with all that leads to the tensor's digest: what a referee needs to believe a single
-/// element.
+/// One KiB of a tensor with its path to the tensor's digest: the proof of a single element for a referee.
 struct TensorOpening {
   DType dtype = DType::kF32;
   Shape shape;
@@ -31,15 +30,15 @@ struct ElementPlace {
 };
 [[nodiscard]] ElementPlace place_of(DType dtype, std::uint64_t element);
 
-/// kUsage if the tensor has no such leaf. Cost: hashes the tensor.
+/// Opens leaf `leaf`; kUsage if the tensor has no such leaf. Cost: hashes the tensor.
 [[nodiscard]] Result<TensorOpening> open_tensor(const TensorView& tensor, std::uint64_t leaf);
-/// The digest of the tensor this opening is of, for comparison. kMalformed if shape, leaf index, data length
-/// and path length do not fit each other.
+/// The digest of the tensor that `opening` is of, for comparison. kMalformed if shape, leaf index, data length and
+/// path length do not fit each other.
 [[nodiscard]] Result<Digest> tensor_digest_of(const TensorOpening& opening);
-/// kMalformed if it opens another tensor, or none.
+/// kMalformed if the opening is of another tensor, or of none.
 [[nodiscard]] Status check_opening(const TensorOpening& opening, const Digest& tensor);
 
-/// One entry of a state, with all that leads to the state's digest.
+/// One entry of a state, with its path to the state's digest.
 struct EntryOpening {
   std::string name;
   Digest tensor;
@@ -50,14 +49,14 @@ struct EntryOpening {
   bool operator==(const EntryOpening&) const = default;
 };
 
-/// The entry called `name`: kUsage if there is none, kMalformed as check_names.
+/// Opens the entry called `name`; kUsage if there is none, kMalformed as check_names.
 [[nodiscard]] Result<EntryOpening> open_entry(std::span<const NamedDigest> entries, std::string_view name);
-/// The digest of the state this opening is of; kMalformed if its parts do not fit each other.
+/// The digest of the state that `opening` is of; kMalformed if its parts do not fit each other.
 [[nodiscard]] Result<Digest> state_digest_of(const EntryOpening& opening);
-/// kMalformed if it opens another state, or none.
+/// kMalformed if the opening is of another state, or of none.
 [[nodiscard]] Status check_opening(const EntryOpening& opening, const Digest& state);
 
-/// The digest of the dataset that this opening of one of its tensors is of; `scales` is SHA-256 of its scales.
+/// The digest of the dataset one of whose tensors `opening` is of; `scales` is the SHA-256 of its scales.
 [[nodiscard]] Result<Digest> dataset_digest_of(const EntryOpening& opening, const Digest& scales);
 
 }  // namespace dgx::merkle

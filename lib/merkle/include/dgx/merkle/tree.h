@@ -13,19 +13,19 @@ namespace dgx::merkle {
 /// at the largest power of two below n. Everything dgx commits to is such a tree (dgx-bundle(5), "Digests").
 
 [[nodiscard]] Digest leaf_hash(ByteView data);
-/// Of a leaf given in two parts.
+/// The hash of leaf data given in two parts.
 [[nodiscard]] Digest leaf_hash(ByteView first, ByteView second);
 [[nodiscard]] Digest node_hash(const Digest& left, const Digest& right);
 /// The root of a tree without leaves: SHA-256 of nothing.
 [[nodiscard]] Digest empty_root();
 
-/// The root of leaves that come one by one. Keeps one digest per level.
+/// Computes the root of leaves added one by one. Keeps one digest per level.
 class TreeBuilder {
  public:
   void add(ByteView data) { add_hash(leaf_hash(data)); }
   void add_hash(const Digest& leaf);
   [[nodiscard]] std::uint64_t size() const { return size_; }
-  /// The root of what was added so far; more may be added.
+  /// The root of the leaves added so far; more may be added.
   [[nodiscard]] Digest root() const;
 
  private:
@@ -43,19 +43,19 @@ using Path = std::vector<Digest>;
 /// The path of leaf `index`; kUsage if there is no such leaf. Cost: hashes the whole tree.
 [[nodiscard]] Result<Path> inclusion_path(std::span<const Digest> leaves, std::uint64_t index);
 
-/// The root that `path` leads to from leaf hash `leaf` at `index` of `count`; kMalformed if there is no such
-/// leaf or the path has the wrong length. The caller compares it with the root he trusts.
+/// The root that `path` leads to from leaf hash `leaf` at `index` of `count`; kMalformed if there is no such leaf or
+/// the path has the wrong length. The caller compares it with a trusted root.
 [[nodiscard]] Result<Digest> root_from_path(const Digest& leaf, std::uint64_t index, std::uint64_t count,
                                             std::span<const Digest> path);
 [[nodiscard]] bool verify_inclusion(const Digest& leaf, std::uint64_t index, std::uint64_t count,
                                     std::span<const Digest> path, const Digest& root);
 
-/// The proof that the tree of the first `old_count` leaves is a prefix of this one (RFC 6962 section 2.1.2);
-/// empty if `old_count` is 0 or all. kUsage if it is more than there are.
+/// The proof that the tree of the first `old_count` leaves is a prefix of the whole tree (RFC 6962 section 2.1.2);
+/// empty if `old_count` is 0 or all. kUsage if there are fewer leaves.
 [[nodiscard]] Result<Path> consistency_path(std::span<const Digest> leaves, std::uint64_t old_count);
 
-/// Whether `path` proves that the tree (old_count, old_root) is a prefix of (new_count, new_root). An empty
-/// old tree is a prefix of every tree, with an empty path.
+/// True if `path` proves that the tree (old_count, old_root) is a prefix of (new_count, new_root). An empty old tree
+/// is a prefix of every tree, with an empty path.
 [[nodiscard]] bool verify_consistency(std::uint64_t old_count, const Digest& old_root,
                                       std::uint64_t new_count, const Digest& new_root,
                                       std::span<const Digest> path);
