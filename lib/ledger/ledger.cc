@@ -27,7 +27,7 @@ Digest leaf_of(const Entry& entry) {
   return merkle::ledger_leaf(entry.statement.id, static_cast<std::uint64_t>(entry.milliseconds));
 }
 
-/// A file's complete lines, borrowed, and what a crash left after them.
+/// A file's complete lines, borrowed; `torn` if a crash left an incomplete one after them.
 struct Lines {
   std::vector<std::string_view> lines;
   bool torn = false;
@@ -47,7 +47,7 @@ Lines split(std::string_view text) {
   return out;
 }
 
-/// A log, what follows from its entries, and how many bytes of both files count.
+/// A log, the ids and tree of its entries, and how many bytes of both files count.
 struct Scan {
   Log log;
   std::set<Digest> ids;
@@ -60,7 +60,7 @@ Error at_line(const std::string& path, std::size_t index, Error error) {
   return within(fmt::format("{}: line {}", path, index + 1), std::move(error));
 }
 
-/// The entry's leaf is in scan.tree already, the entry not yet in scan.log.
+/// Checks an entry's receipt. The entry's leaf must be in scan.tree already, the entry not yet in scan.log.
 Status check_receipt(const Receipt& receipt, const Scan& scan, const Entry& entry) {
   const Log& log = scan.log;
   const Digest& ledger = log.entries.empty() ? entry.statement.id : log.id();
@@ -76,7 +76,7 @@ Status check_receipt(const Receipt& receipt, const Scan& scan, const Entry& entr
   return {};
 }
 
-/// A tree head in the log must be the head just before it, of this ledger.
+/// Checks that a tree head in the log is this ledger's head just before it.
 Status check_tree_head(const Log& log, const merkle::TreeBuilder& tree, const Signed<Body>& statement) {
   const TreeHead* head = std::get_if<TreeHead>(&statement.body);
   if (head == nullptr) return {};
@@ -92,7 +92,7 @@ Status check_first(const Signed<Body>& statement) {
                                manifest::name_of(manifest::kind_of(statement.body))));
 }
 
-/// Adds one entry to the scan; after an error the scan is good for nothing.
+/// Adds one entry to the scan, which after an error must not be used.
 Status add_entry(Scan& scan, std::string_view entry_line, std::string_view receipt_line) {
   DGX_TRY(Signed<Body> statement, manifest::open_any(entry_line));
   if (scan.log.entries.empty()) DGX_CHECK(check_first(statement));
@@ -120,7 +120,7 @@ std::string torn_words(const Lines& entries, const Lines& receipts) {
                       : fmt::format("line {} has no receipt; it does not count", last);
 }
 
-/// A crash leaves no receipt without its entry, since entries are written first and cut last.
+/// Checks the numbers of lines. A crash leaves no receipt without its entry: entries are written first and cut last.
 Status check_counts(const std::string& path, const Lines& entries, const Lines& receipts) {
   const std::size_t count = receipts.lines.size();
   if (entries.lines.size() < count) {
@@ -153,15 +153,15 @@ Result<std::size_t> size_of(const std::string& path) {
   return static_cast<std::size_t>(out);
 }
 
-/// The first `count` lines of a text, or all of it.
+/// The first `count` lines of a text, or all of it if there are fewer.
 std::string_view first_lines(std::string_view text, std::size_t count) {
   std::size_t end = 0;
   for (; count > 0 && end < text.size(); --count) end = std::min(text.find('\n', end), text.size() - 1) + 1;
   return text.substr(0, end);
 }
 
-/// Receipts are read first. If a writer adds some meanwhile, only the entries of those read are looked at:
-/// what came later is not torn, but newer than this reader.
+/// Reads receipts before entries. If a writer adds some meanwhile, only the entries of the receipts read are
+/// considered: the later ones are not torn, but newer than this reader.
 Result<Scan> scan_files(const std::string& path) {
   if (!exists(path)) return Error{ErrorCode::kMissing, fmt::format("{}: no such ledger", path), {}};
   DGX_TRY(const std::string receipts, read_file(receipts_path(path), kMaxLedgerBytes));
@@ -198,7 +198,7 @@ Status refuse_existing(const std::string& path) {
   return {};
 }
 
-/// Receipts without a ledger that create() may have left: none, a first one, or a torn one.
+/// Accepts the receipts that a killed create() may have left without a ledger: none, a first one, or a torn one.
 Status check_beginning(const std::string& path) {
   auto text = read_file(path, kMaxReceiptBytes);
   if (!text.ok()) return text.error().code == ErrorCode::kMalformed ? exists_already(path) : std::move(text).error();
@@ -229,8 +229,8 @@ RootReference head_of(std::span<const Entry> entries) {
   return head_of(tree);
 }
 
-/// A ledger is there as soon as its own file is, which is written last and at once. Receipts without it are what a killed call
-/// left; they are locked meanwhile, so that of two calls at once one is refused.
+/// A ledger exists as soon as its own file does, which is written last and atomically. Receipts without it were left
+/// by a killed call. They are locked meanwhile, so that one of two concurrent calls is refused.
 Result<Log> create(const std::string& path, Signed<Body> policy, const crypto::SecretKey& operator_key,
                    std::int64_t milliseconds) {
   DGX_CHECK(check_first(policy));
@@ -250,7 +250,7 @@ Result<Log> create(const std::string& path, Signed<Body> policy, const crypto::S
   if (status.ok()) status = append_text(receipts, receipt.envelope + "\n");
   if (status.ok()) status = sync_folder(folder.empty() ? "." : folder);
   if (status.ok()) status = write_file(path, log.entries[0].statement.envelope + "\n", Clobber::kRefuse);
-  // Where only the folder could not be synced, the ledger is there, and needs them.
+  // If only syncing the folder failed, the ledger exists and needs its receipts.
   if (!status.ok() && !exists(path)) static_cast<void>(remove_file(receipts));
   if (!status.ok()) return std::move(status).error();
   return log;
@@ -265,7 +265,7 @@ Writer::Writer(std::string path, FileLock lock, crypto::SecretKey key, std::size
     : path_(std::move(path)), lock_(std::move(lock)), key_(std::move(key)), most_bytes_(most_bytes) {}
 
 Result<Writer> Writer::open(const std::string& path, crypto::SecretKey key, std::size_t most_bytes) {
-  // The lock would create the file.
+  // FileLock::acquire() on a missing file fails without this hint.
   if (!exists(path))
     return Error{ErrorCode::kMissing, fmt::format("{}: no such ledger", path),
                  "make one with dgx-settle init"};
@@ -284,7 +284,7 @@ Result<Writer> Writer::open(const std::string& path, crypto::SecretKey key, std:
   return out;
 }
 
-/// Entries on their way into the ledger, and what both files then have more.
+/// Entries on their way into the ledger, and the lines that they add to both files.
 struct Writer::Addition {
   std::vector<Entry> entries;
   std::vector<Signed<Receipt>> receipts;
@@ -313,7 +313,8 @@ Result<Writer::Addition> Writer::prepare(std::vector<Signed<Body>> statements, s
   return out;
 }
 
-/// Receipts first: an entry without one counts for nothing, a receipt without an entry makes the ledger malformed.
+/// Cuts receipts first: an entry without one does not count, but a receipt without an entry makes the ledger
+/// malformed.
 Status Writer::cut_back() const {
   DGX_CHECK(truncate_file(receipts_path(path_), bytes_.receipts));
   return truncate_file(path_, bytes_.ledger);
@@ -330,7 +331,7 @@ Status Writer::write(const Addition& addition) const {
   DGX_TRY(const std::size_t receipt_bytes, size_of(receipts_path(path_)));
   if (ledger_bytes < bytes_.ledger || receipt_bytes < bytes_.receipts)
     return Error{ErrorCode::kIo, fmt::format("{}: has become shorter since it was read", path_), {}};
-  // Longer: an append failed, and could not be cut back then either.
+  // A file that is longer has an append that failed and could not be cut back then.
   if (ledger_bytes != bytes_.ledger || receipt_bytes != bytes_.receipts) DGX_CHECK(cut_back());
   Status status = append_text(path_, addition.lines);
   if (status.ok()) status = append_text(receipts_path(path_), addition.receipt_lines);

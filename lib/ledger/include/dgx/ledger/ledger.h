@@ -17,58 +17,59 @@
 
 namespace dgx::ledger {
 
-/// One statement in the order in which it was logged, with the operator's receipt.
+/// One statement, in the order of logging, with the time of the operator's receipt.
 struct Entry {
   manifest::Signed<manifest::Body> statement;
-  std::int64_t milliseconds = 0;  ///< Unix time, from the receipt; never less than the entry before
+  std::int64_t milliseconds = 0;  ///< Unix time, from the receipt; never less than the previous entry's
 };
 
-/// The whole of a ledger in memory, every signature and receipt checked.
+/// A whole ledger in memory, every signature and receipt checked.
 struct Log {
   std::vector<Entry> entries;  ///< the first is the operator's policy
-  std::string torn;            ///< words about a last append that was cut off and is left out; empty if none
+  std::string torn;            ///< describes a last append that was cut off and is left out; empty if none
 
   [[nodiscard]] const crypto::PublicKey& operator_key() const { return entries.front().statement.signer; }
   [[nodiscard]] const Digest& operator_id() const { return entries.front().statement.key_id; }
-  /// The id of the first statement names the ledger.
+  /// The ledger's id: that of its first statement.
   [[nodiscard]] const Digest& id() const { return entries.front().statement.id; }
-  /// Ledger time: the last receipt's.
+  /// Ledger time: that of the last receipt.
   [[nodiscard]] std::int64_t now() const { return entries.back().milliseconds; }
   /// Index of the entry with this statement id. Cost: linear.
   [[nodiscard]] std::optional<std::size_t> find(const Digest& statement) const;
 };
 
 inline constexpr std::size_t kMaxLedgerBytes = std::size_t{1} << 31;  ///< of each of the two files
-/// The envelope of a receipt, its newline counted.
+/// Bytes of a receipt's envelope, newline included.
 inline constexpr std::size_t kMaxReceiptBytes = 2048;
 
-/// A ledger's receipts lie beside it: `NAME.jsonl` has `NAME.receipts.jsonl`.
+/// The path of the receipts, in the ledger's folder: `NAME.receipts.jsonl` for `NAME.jsonl`.
 [[nodiscard]] std::string receipts_path(const std::string& path);
 
 /// RFC 6962 root over merkle::ledger_leaf of every entry.
 [[nodiscard]] manifest::RootReference head_of(std::span<const Entry> entries);
 
-/// Creates both files with the operator's policy as first entry. kCannotCreate if one is there, unless it is the first receipt
-/// alone, which a killed call leaves. On an error the ledger is not there, or, where only its folder could not be synced, whole.
+/// Creates both files with the operator's policy as first entry. kCannotCreate if one exists, except for a receipts
+/// file with at most the first receipt, which a killed call leaves. After an error there is no ledger, or, if only
+/// syncing its folder failed, a whole one.
 [[nodiscard]] Result<Log> create(const std::string& path, manifest::Signed<manifest::Body> policy,
                                  const crypto::SecretKey& operator_key, std::int64_t milliseconds);
 
-/// Reads and checks everything: envelopes, order of times, each receipt and logged tree head against the tree
-/// recomputed. Last entries without receipts, and last lines without a newline, are what a crash leaves: they are
-/// left out and told in `torn`. Anything else that does not fit is kMalformed, naming the line; a receipt that
-/// another key signed is kUnauthorised. Cost: linear, two signatures an entry.
+/// Reads and checks everything: envelopes, order of times, each receipt and logged tree head against the recomputed
+/// tree. A crash leaves last entries without receipts and last lines without a newline: these are left out and
+/// described in `torn`. Anything else that does not fit is kMalformed, naming the line; a receipt signed by another
+/// key is kUnauthorised. Cost: linear, two signatures per entry.
 [[nodiscard]] Result<Log> read(const std::string& path);
 
-/// The one writer of a ledger. Appends are durable when append_all() returns: all entries are written and synced
+/// The only writer of a ledger. Appends are durable when append_all() returns: all entries are written and synced
 /// first, then all receipts.
 ///
-/// Constraints: a reader may come at any time and a crash may cut anything. Two files, each append-only, need
-/// no journal, since an entry counts only with its receipt; open() truncates what counts for nothing. Receipts
-/// are cut before entries: one without its entry is none that a crash may leave.
+/// Constraints: a reader may come at any time, and a crash may cut off anything. Two append-only files need no
+/// journal, since an entry counts only with its receipt; open() truncates what does not count. Receipts are cut
+/// before entries, so a crash never leaves a receipt without its entry.
 class Writer {
  public:
-  /// Locks (kCannotCreate if another process writes), reads, repairs a torn end. kUnauthorised unless `key`
-  /// is the operator's. Neither file ever gets longer than `most_bytes`.
+  /// Locks (kCannotCreate if another process writes), reads, and repairs a torn end. kUnauthorised unless `key` is
+  /// the operator's. Neither file ever grows beyond `most_bytes`.
   [[nodiscard]] static Result<Writer> open(const std::string& path, crypto::SecretKey key,
                                            std::size_t most_bytes = kMaxLedgerBytes);
 
@@ -81,15 +82,15 @@ class Writer {
   /// append_all() of one statement.
   [[nodiscard]] Result<manifest::Signed<manifest::Receipt>> append(manifest::Signed<manifest::Body> statement,
                                                                    std::int64_t milliseconds);
-  /// Appends all of these in order, or, on an error, none, at `milliseconds` or the last receipt's time, whichever
-  /// is later. kUsage if one is in the ledger already, or if a file would be too long. Whether they are *allowed*
-  /// is protocol::Market's to say, before this. A crash leaves a beginning of them, each with its receipt. Cost:
-  /// that of the statements, however long the ledger is.
+  /// Appends all statements in order, or on an error none, at `milliseconds` or the last receipt's time, whichever is
+  /// later. kUsage if one is in the ledger already, or if a file would be too long. Whether they are *allowed* is for
+  /// protocol::Market to decide, before this. A crash leaves the first few of them, each with its receipt. Cost: that
+  /// of the statements, however long the ledger is.
   [[nodiscard]] Result<std::vector<manifest::Signed<manifest::Receipt>>> append_all(
       std::vector<manifest::Signed<manifest::Body>> statements, std::int64_t milliseconds);
 
  private:
-  /// The bytes of each file that count.
+  /// The number of bytes in each file that count.
   struct Sizes {
     std::size_t ledger = 0;
     std::size_t receipts = 0;
@@ -112,13 +113,13 @@ class Writer {
   Sizes bytes_;
 };
 
-/// The present head, to be sealed by the operator: exported, or logged to record his clock.
+/// The current head, for the operator to seal: to be exported, or logged as a record of the operator's clock.
 [[nodiscard]] manifest::TreeHead tree_head(const Log& log, std::int64_t milliseconds);
 
 /// Audit path of entry `index` in the tree of the first `size` entries; kUsage out of range.
 [[nodiscard]] Result<std::vector<Digest>> prove_inclusion(const Log& log, std::size_t index,
                                                           std::size_t size);
-/// Proof that the tree of `old_size` entries is a prefix of that of `new_size`; kUsage out of range.
+/// Proof that the tree of the first `old_size` entries is a prefix of that of `new_size`; kUsage out of range.
 [[nodiscard]] Result<std::vector<Digest>> prove_consistency(const Log& log, std::size_t old_size,
                                                             std::size_t new_size);
 
