@@ -22,7 +22,7 @@ constexpr std::size_t kParts = 1 + cuda::kDotGuards;
 constexpr auto kSlots = static_cast<std::size_t>(kernels::kIndexSlots);
 constexpr auto kFoldSlot = static_cast<std::size_t>(kernels::kFirstFoldSlot);
 
-/// What the index symbols move, by slot, and where all of them are 0.
+/// A linear form of the indices: their coefficients, by slot, and its value where all of them are 0.
 struct Part {
   std::array<std::int64_t, kSlots> coefficients{};
   std::int64_t base = 0;
@@ -30,7 +30,8 @@ struct Part {
   [[nodiscard]] bool moves(std::size_t slot) const { return coefficients[slot] != 0; }
 };
 
-/// An access taken apart: part 0 is the element as far as coordinates are always inside, the others coordinates that may not be.
+/// An access taken apart. Part 0 is the element, from the coordinates that are always inside; the others are
+/// coordinates that may not be.
 struct Parts {
   std::array<Part, kParts> parts;
   std::vector<cuda::DotGuard> guards;
@@ -65,7 +66,7 @@ class Recogniser {
  private:
   [[nodiscard]] std::int64_t extent(std::size_t slot) const { return extents_[slot]; }
 
-  /// The least and the most that a part is.
+  /// The least and the greatest value of a part.
   [[nodiscard]] std::pair<std::int64_t, std::int64_t> range(const Part& part) const {
     std::int64_t least = part.base, most = part.base;
     for (std::size_t slot = 0; slot < kSlots; ++slot) {
@@ -140,7 +141,8 @@ class Recogniser {
     return std::any_of(side.parts.begin(), side.parts.end(), [slot](const Part& part) { return part.moves(slot); });
   }
 
-  /// Whose each iteration index is.
+  /// Sorts the iteration indices by the sides that they move. False if one that moves both moves a guarded
+  /// coordinate, or if a walk would have too many dimensions.
   bool divide() {
     for (std::size_t d = 0; d < primitive_.iteration.size(); ++d) {
       if (extent(d) == 1) continue;
@@ -174,7 +176,7 @@ class Recogniser {
     return out;
   }
 
-  /// Elements between neighbours, if they are inside.
+  /// The elements between neighbours along the last of `slots`, where these are inside.
   [[nodiscard]] static std::int64_t pace(const Parts& side, const std::vector<std::size_t>& slots) {
     if (slots.empty()) return kMost;
     std::int64_t pace = side.parts[0].coefficients[slots.back()];
@@ -184,7 +186,7 @@ class Recogniser {
     return pace == 0 ? kMost : std::abs(pace);
   }
 
-  /// How many different numbers some indices add to a part.
+  /// The number of different values that some indices add to a part.
   [[nodiscard]] std::int64_t tap_count(const Part& part, const std::vector<std::size_t>& slots) const {
     std::int64_t count = 1;
     for (const std::size_t slot : slots) count *= part.moves(slot) ? extent(slot) : 1;
@@ -196,7 +198,7 @@ class Recogniser {
     return count;
   }
 
-  /// Makes the walk over `slots` give guard g's tap, and writes the taps down from `first` on.
+  /// Makes the walk over `slots` give guard g's tap, and fills in the taps from `first` on.
   void number_taps(const Part& part, std::size_t g, const std::vector<std::size_t>& slots, cuda::Walk& walk, cuda::DotSide& out, std::int32_t first) const {
     cuda::DotGuard& guard = out.guards[g];
     guard.first_tap = first;
@@ -213,13 +215,14 @@ class Recogniser {
     }
     for (std::int32_t tap = first; tap < first + guard.tap_count; ++tap) {
       cuda::DotTap& at = out.taps[static_cast<std::size_t>(tap)];
-      std::int32_t quotient = at.coordinate / guard.divisor;  // rounded up: what the coordinate adds is rounded down, and no remainder may be left
+      // Rounded up: the other part of the coordinate is rounded down, and together they must leave no remainder.
+      std::int32_t quotient = at.coordinate / guard.divisor;
       if (quotient * guard.divisor < at.coordinate) ++quotient;
       at.moves = quotient * guard.stride;
     }
   }
 
-  /// False if there are too many taps.
+  /// Describes one side. False if it has too many taps.
   bool describe(const Parts& from, const std::vector<std::size_t>& slots, cuda::DotSide& out) const {
     out.lines = walk(slots, from.parts);
     out.positions = walk(positions_, from.parts);
@@ -239,8 +242,8 @@ class Recogniser {
     return true;
   }
 
-  /// Whether tiles are faster than a thread an output (device_source.h): some 30 instructions a position, and of few outputs what each waits for its
-  /// next numbers.
+  /// True if tiles are faster than one thread per output (device_source.h). The latter takes some 30 instructions a
+  /// position, and if outputs are few, the time that each waits for its next numbers.
   [[nodiscard]] bool is_worth_tiles() const {
     constexpr double kLanes = 132 * 128, kInstructions = 30, kWaits = 150;
     const cuda::TileWanted wanted = wanted_of(out_.dot);

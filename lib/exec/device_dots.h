@@ -9,18 +9,19 @@
 
 namespace dgx::exec {
 
-/// A dot as a device makes it in tiles: `dot` without the addresses of its values, and without a form.
+/// A dot that a device computes in tiles: `dot` without its values' addresses and without a form.
 struct DeviceDot {
   kernels::ValueIndex a = 0, b = 0;
   kernels::cuda::Dot dot;
 };
 
-/// A dot each of whose iteration indices moves one side alone, or both without a coordinate that may lie outside; such coordinates, at most three,
-/// on one side, divided exactly or not at all, with at most 31 taps, and 0 outside; everything in the ranges of Walk. Nullopt: it has another form,
-/// or so few outputs for its depth that tiles are not worth their while.
+/// Recognises a dot that a device can compute in tiles. Each iteration index moves one side only, or both but no
+/// coordinate that may lie outside. Such coordinates are on one side, at most three, divided exactly or not at all,
+/// with at most 31 taps together, and give 0 outside. All numbers are in the ranges of Walk. Nullopt for a dot of
+/// another form, and for one with so few outputs for its depth that tiles do not pay.
 [[nodiscard]] std::optional<DeviceDot> recognise_device_dot(const kernels::CompiledPrimitive& primitive);
 
-/// What choose_form() asks.
+/// The size of a product or a dot, for choose_form().
 [[nodiscard]] kernels::cuda::TileWanted wanted_of(const MatmulTask& task);
 [[nodiscard]] kernels::cuda::TileWanted wanted_of(const kernels::cuda::Dot& dot);
 

@@ -31,7 +31,7 @@ struct DeviceExecutor::Impl {
   std::uint8_t* memory = nullptr;
   DeviceStep work;
   int recording = -1;
-  std::array<std::uint8_t*, 2> staging{};        ///< what a step gets from the host: of this step, and of the next meanwhile
+  std::array<std::uint8_t*, 2> staging{};        ///< a step's host inputs: this one's, and meanwhile the next one's
   std::array<std::int64_t, 2> staged{-1, -1};    ///< the step whose inputs lie there
   std::int64_t position = 0;
   float loss = 0;
@@ -137,7 +137,7 @@ Status DeviceExecutor::Impl::queue(const DeviceWork& one) {
       one);
 }
 
-/// What the recording does, piece by piece, and what each task of the plan takes of it.
+/// Does the recording's work piece by piece, and adds up the time that each task of the plan takes.
 Status DeviceExecutor::Impl::run_timed() {
   std::vector<std::int32_t> tasks;  // between the marks
   DGX_CHECK(device->mark());
@@ -170,7 +170,7 @@ Status DeviceExecutor::Impl::gather(ValueIndex v, const std::vector<std::int64_t
   return {};
 }
 
-/// Puts what step `step` reads into one half of the staging memory.
+/// Puts the inputs of step `step` into one half of the staging memory.
 Status DeviceExecutor::Impl::stage(std::size_t half, std::int64_t step) {
   if (staged[half] == step) return {};
   staged[half] = -1;
@@ -205,7 +205,7 @@ Status DeviceExecutor::Impl::step() {
   DGX_CHECK(stage(half, position));
   DGX_CHECK(device->upload(memory, staging[half], offsets.staged_bytes));
   DGX_CHECK(profiled.task_seconds.empty() ? device->replay(recording) : run_timed());
-  // Comes while the device computes. What is wrong with it is told when it is that step's turn.
+  // Stages the next step while the device computes. Errors are reported when it is that step's turn.
   static_cast<void>(stage(1 - half, position + 1));
   std::vector<std::int32_t> results(offsets.entries.size() + 1);
   DGX_CHECK(device->download(results.data(), memory + offsets.flags, offsets.results_bytes));
@@ -240,7 +240,7 @@ Result<State> DeviceExecutor::Impl::state() const {
   return out;
 }
 
-/// Leaves `kept` empty where the device has not so much.
+/// Allocates memory for a snapshot, once. Leaves `kept` empty if the device does not have enough.
 Status DeviceExecutor::Impl::take_snapshot_memory() {
   if (kept) return {};
   const auto on_device = device->allocate(offsets.state_bytes);
@@ -261,14 +261,14 @@ State DeviceExecutor::Impl::state_in(const std::uint8_t* snapshot) const {
   return out;
 }
 
-/// One step taken by the CPU, from the device's state to the device's state.
+/// Takes one step on the CPU, from the device's state, and puts the new state on the device.
 Status DeviceExecutor::Impl::on_cpu_instead(const std::function<Status(ExactExecutor&)>& take_step) {
   if (!on_cpu) {
     DGX_TRY(on_cpu, ExactExecutor::create(program, inputs, threads));
   }
   DGX_TRY(const State before, state());
   DGX_CHECK(on_cpu->load(before));
-  // A fault in the step's own number is in the state, and not in what step comes next.
+  // A fault in the entry `step` changes the state, but not which step comes next.
   if (on_cpu->position() != position) {
     return internal_error("the state says step " + std::to_string(on_cpu->position()) + " after " + std::to_string(position) +
                           " steps: no CPU can take the next one from it");

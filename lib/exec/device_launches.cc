@@ -23,7 +23,7 @@ namespace cuda = kernels::cuda;
 namespace {
 
 constexpr std::size_t kTableAlignment = 16;
-constexpr std::size_t kMostArguments = 4000;  // of a kernel: 32,764 bytes
+constexpr std::size_t kMostArguments = 4000;  // of a kernel: its limit is 32,764 bytes
 
 class StepMaker {
  public:
@@ -64,7 +64,7 @@ class StepMaker {
     out_.work.push_back(DeviceCopy{memory_ + to, memory_ + from, size_bytes});
   }
 
-  /// Where a table of `bytes` will lie.
+  /// Adds a table of `bytes`, and returns its later address on the device.
   const std::uint8_t* table(const void* bytes, std::size_t size) {
     const std::size_t offset = (out_.tables.size() + kTableAlignment - 1) / kTableAlignment * kTableAlignment;
     out_.tables.resize(offset + size);
@@ -110,7 +110,7 @@ class StepMaker {
     add_elements(task.writes, task.writes);
   }
 
-  /// A chain that does something only where a number of the position is an index of the output.
+  /// Adds a chain that acts only where a number of the position is an index of the output. False if `v` is none.
   bool add_chain(ValueIndex v) {
     const auto& compiled = plan_.compiled[static_cast<std::size_t>(v)];
     if (compiled.kind != Kind::kChain) return false;
@@ -174,7 +174,7 @@ class StepMaker {
     out_.work.push_back(program);
   }
 
-  /// The form of a product or a dot.
+  /// Chooses the form of a product or a dot.
   template <class P>
   void choose(P& p, const cuda::TileWanted& wanted) {
     p.form = cuda::choose_form(wanted);
@@ -224,7 +224,7 @@ class StepMaker {
     return nullptr;
   }
 
-  /// A value of a launch that makes `before` first, at the same element.
+  /// A member of a launch that makes the values `before` first, at the same element. `lies`: it is stored in memory.
   cuda::ElementMember member_of(ValueIndex v, std::span<const ValueIndex> before, bool lies) {
     const auto& compiled = plan_.compiled[static_cast<std::size_t>(v)];
     std::vector<cuda::Binding> bindings;
@@ -284,7 +284,8 @@ class StepMaker {
     out_.work.push_back(product);
   }
 
-  /// What no kernel looks at while it makes it: products, inputs, a value that becomes several entries.
+  /// Checks next values that no kernel checks while it makes them: products, inputs, a value that becomes several
+  /// entries.
   void check_finite(std::size_t e) {
     const DeviceEntry& entry = offsets_.entries[e];
     if (!entry.changes() || at(entry.input).dtype != DType::kF32) return;
@@ -296,7 +297,7 @@ class StepMaker {
     out_.work.push_back(cuda::FiniteCheck{reinterpret_cast<const float*>(memory_ + from), entry.size_bytes / 4, flag(e)});
   }
 
-  /// What was made elsewhere comes to where the next step finds it.
+  /// Copies a next value that was made elsewhere to where the next step finds it.
   void add_exchange(const DeviceEntry& entry) {
     if (!entry.changes()) return;
     const std::int64_t from = entry.before ? *entry.spare : offsets_.values[static_cast<std::size_t>(*entry.next)];
@@ -312,7 +313,7 @@ class StepMaker {
   KernelText* kernels_;
   std::int32_t first_kernel_;
   const KernelWriter writer_;
-  std::vector<bool> checked_;  // by value: an element program raises a flag of it
+  std::vector<bool> checked_;  // by value: a kernel that makes it raises its flag
   DeviceStep out_;
 };
 

@@ -17,7 +17,7 @@ struct DeviceCopy {
   std::int64_t size_bytes = 0;
 };
 
-/// Zeros.
+/// Memory to be set to zero.
 struct DeviceClear {
   void* at = nullptr;
   std::int64_t size_bytes = 0;
@@ -27,22 +27,23 @@ using DeviceWork = std::variant<kernels::cuda::Generated, kernels::cuda::Element
                                 kernels::cuda::Fold, kernels::cuda::ColumnSum, kernels::cuda::KeyedChain, kernels::cuda::UniformNumbers,
                                 kernels::cuda::FiniteCheck, DeviceCopy, DeviceClear>;
 
-/// All that a step does on the device, in order, and the tables that its launches read there.
+/// All of a step's work on the device, in order, and the tables that its launches read there.
 struct DeviceStep {
   std::vector<DeviceWork> work;
-  std::vector<std::int32_t> tasks;  ///< by work: of the plan, or -1
+  std::vector<std::int32_t> tasks;  ///< by work: its task's index in the plan, or -1
   std::vector<std::uint8_t> tables;
 };
 
-/// Where a step is made for.
+/// The addresses that a step is made for, and the text of its kernels.
 struct DevicePlaces {
-  std::uint8_t* memory = nullptr;  ///< where the device's memory begins
-  std::uint8_t* tables = nullptr;  ///< and these tables
-  KernelText* kernels = nullptr;   ///< null: what would be generated is interpreted
-  std::int32_t first_kernel = 0;   ///< the device's number of the text's first
+  std::uint8_t* memory = nullptr;  ///< start of the device's memory
+  std::uint8_t* tables = nullptr;  ///< start of the tables there
+  KernelText* kernels = nullptr;   ///< null: kernels are interpreted, not generated
+  std::int32_t first_kernel = 0;   ///< the device's number of the text's first kernel
 };
 
-/// Adds the step's kernels to the text, if they are not there. The tables' size and the kernels are the same wherever it is made for.
+/// Makes a step, and adds its kernels to the text unless they are there. The tables' size and the kernels do not
+/// depend on the addresses.
 [[nodiscard]] DeviceStep make_device_step(const program::Program& program, const Plan& plan, const DeviceMemory& offsets, std::uint64_t seed,
                                           const DevicePlaces& places);
 

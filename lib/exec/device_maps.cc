@@ -21,14 +21,14 @@ using kernels::cuda::MapSource;
 
 namespace {
 
-/// A number before it has a register: written once.
+/// A number that has no register yet; it is assigned once.
 using Number = std::int32_t;
 
 struct Operation {
   MapForm form;
   ScalarOp op;
   Number out;
-  std::array<Number, 3> in;  // of a load: its number
+  std::array<Number, 3> in;  // of a load: the load's number
   int arity;
 };
 
@@ -60,7 +60,7 @@ class Compiler {
     return out;
   }
 
-  /// What is read twice is loaded once: everything is read before anything is written.
+  /// Loads a number, only once if it is read twice: everything is read before anything is written.
   Number load(ValueIndex value, MapSource source, std::uint32_t literal, std::int64_t base, const std::vector<std::int64_t>& strides) {
     const auto key = std::tuple(value, source, literal, base, strides);
     if (const auto found = loaded_.find(key); found != loaded_.end()) return found->second;
@@ -136,7 +136,7 @@ class Compiler {
     return true;
   }
 
-  /// Dimensions that all loads walk as one become one.
+  /// Joins dimensions that all loads walk at a single stride.
   void collapse() {
     LoopNest nest{iteration_, strides_};
     nest.collapse();
@@ -144,8 +144,8 @@ class Compiler {
     for (std::size_t n = 0; n < out_.loads.size(); ++n) std::copy(nest.strides[n].begin(), nest.strides[n].end(), out_.loads[n].load.strides.begin());
   }
 
-  /// Gives every number a register from where it is made to where it is read last; those that are stored, to the end. What nobody reads is not
-  /// computed.
+  /// Gives every number a register from where it is made to where it is read last, or to the end if it is stored.
+  /// Numbers that nothing reads are not computed. False if registers do not suffice, or there are over 256 loads.
   bool place_registers() {
     std::vector<std::size_t> last(types_.size(), 0);
     std::vector<bool> needed(types_.size());

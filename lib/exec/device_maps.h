@@ -10,7 +10,7 @@
 
 namespace dgx::exec {
 
-/// Fused maps as kernels::cuda::MapProgram takes them, but for where values lie.
+/// Fused maps in the form of kernels::cuda::MapProgram, but without addresses.
 struct DeviceMaps {
   struct Load {
     kernels::ValueIndex value = -1;  ///< -1: an index or a literal
@@ -26,8 +26,8 @@ struct DeviceMaps {
   Shape extents;
 };
 
-/// `members` in order, of which `stored` lie in memory. nullopt if an access is not linear or registers do not suffice: then they are made
-/// element by element.
+/// Compiles `members`, in order, of which `stored` lie in memory. Nullopt if an access is not linear or registers do
+/// not suffice: they must be made element by element then.
 [[nodiscard]] std::optional<DeviceMaps> compile_device_maps(const Plan& plan, std::span<const kernels::ValueIndex> members,
                                                             std::span<const kernels::ValueIndex> stored);
 

@@ -41,7 +41,8 @@ DeviceEntry entry_of(const program::Program& program, ValueIndex v, Stretch& mem
   return entry;
 }
 
-/// A next value that the plan does not put over the entry is copied there when the step ends.
+/// Adds second buffers for next values that the plan does not put over the entry, or that are inputs. They are copied
+/// to the entry when the step ends.
 void add_spares(const program::Program& program, const Plan& plan, std::vector<DeviceEntry>& entries, Stretch& memory) {
   for (std::size_t e = 0; e < entries.size(); ++e) {
     DeviceEntry& entry = entries[e];
@@ -57,7 +58,7 @@ std::int64_t piece_bytes(const cuda::TileWanted& wanted) {
   return cuda::piece_numbers(wanted, cuda::choose_form(wanted)) * static_cast<std::int64_t>(sizeof(float));
 }
 
-/// Bytes that a task's launches leave for each other.
+/// Bytes that a task's launches pass on to each other.
 std::int64_t scratch_bytes(const Plan& plan, const Task& task) {
   if (const auto* sum = std::get_if<ColumnSumTask>(&task.work)) {
     return sum->columns * cuda::dot_groups(sum->rows) * static_cast<std::int64_t>(sizeof(float));

@@ -14,7 +14,7 @@ using kernels::ValueIndex;
 namespace {
 
 constexpr std::int64_t kMostColumns = 1024;  // 32 numbers of a value in the registers of each of 32 threads
-constexpr std::int64_t kMostRows = 0x7fffffff;  // their numbers have 32 bits
+constexpr std::int64_t kMostRows = 0x7fffffff;  // row numbers have 32 bits
 constexpr std::size_t kMostMembers = 64;
 constexpr std::size_t kMostAccesses = 1000;  // a kernel takes some 4,000 addresses
 
@@ -24,7 +24,7 @@ std::int64_t product_of(const Shape& shape, std::size_t begin, std::size_t end) 
   return product;
 }
 
-/// The values that a task makes in registers or in memory, if it is one that rows may have.
+/// The values that a task makes, in registers or in memory; none if rows may not contain such a task.
 std::vector<ValueIndex> members_of(const Task& task) {
   if (const auto* map = std::get_if<MapTask>(&task.work)) return map->members;
   if (const auto* generic = std::get_if<GenericTask>(&task.work)) return {generic->out};
@@ -62,7 +62,8 @@ class Joiner {
     return (primitive.kind == Kind::kSum || primitive.kind == Kind::kMax) && primitive.dtype == DType::kF32;
   }
 
-  /// The end of the longest run that begins with task t: its rows are those of its first fold, which follows on t within a few tasks.
+  /// The end of the longest run that begins with task t. Its rows are those of its first fold, which must be one of
+  /// its first three tasks.
   std::size_t end_of_run(std::size_t t) {
     for (std::size_t first = t; first < plan_.tasks.size() && first < t + 3; ++first) {
       const std::vector<ValueIndex> members = members_of(plan_.tasks[first]);
@@ -81,7 +82,7 @@ class Joiner {
     return t + 1;
   }
 
-  /// Adds a task to the run, if it is of the same rows.
+  /// Adds a task to the run, if it is over the same rows.
   bool takes(const Task& task) {
     const std::vector<ValueIndex> members = members_of(task);
     if (members.empty() || run_.size() + members.size() > kMostMembers) return false;
@@ -110,7 +111,7 @@ class Joiner {
     });
   }
 
-  /// Whether what is made in the run is read where it is made.
+  /// True if a value made in the run is read at the row and column where it is made, or is a number of that row.
   bool reads_own_row(const CompiledPrimitive& primitive, std::size_t rows, const LinearAccess& access) const {
     Shape extents = primitive.iteration;
     extents.insert(extents.end(), primitive.fold.begin(), primitive.fold.end());
@@ -151,9 +152,9 @@ class Joiner {
   }
 
   Plan& plan_;
-  std::set<ValueIndex> wanted_;  // by whoever looks when the step is done
-  std::set<ValueIndex> run_;     // what the run makes
-  std::size_t accesses_ = 0;     // of what the run makes
+  std::set<ValueIndex> wanted_;  // needed after the step
+  std::set<ValueIndex> run_;     // values that the run makes
+  std::size_t accesses_ = 0;     // of those values
   std::int64_t rows_ = 0, columns_ = 0;
 };
 

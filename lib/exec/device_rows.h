@@ -6,13 +6,14 @@
 
 namespace dgx::exec {
 
-/// Makes one RowsTask of neighbouring tasks, fused maps and sums and maxima, that are about the same rows: of each other they read a row's numbers
-/// where they are made, or what a row came to. So are softmax, layer norm and cross entropy, forth and back: what stays in the row needs no memory.
-/// For plans whose kernels are generated.
+/// Fuses neighbouring tasks (fused maps, sums and maxima) over the same rows into one RowsTask. Of each other they
+/// may read a row's number at the column where it is made, or one number of the row. Softmax, layer norm and cross
+/// entropy are such, forward and backward. Intermediates that stay in a row need no memory. For plans whose kernels
+/// are generated.
 void join_rows(const program::Program& program, const std::vector<kernels::ValueIndex>& keep, Plan& plan);
 
-/// The primitive's dimensions that are of rows, those behind them being of columns; nullopt if it has not so many elements, or positions, of rows
-/// × columns, nor of rows alone.
+/// The number of the primitive's leading dimensions that number rows; those after them number columns. Nullopt if its
+/// elements (a fold's outputs × positions) are neither rows × columns, nor, of a map, just rows.
 [[nodiscard]] std::optional<std::size_t> row_dimensions(const kernels::CompiledPrimitive& primitive, std::int64_t rows, std::int64_t columns);
 
 }  // namespace dgx::exec

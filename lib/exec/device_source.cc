@@ -77,7 +77,7 @@ class MapKernel final : public NumberReader {
     return dtype == DType::kF32 ? numbers_->constant("float", element) : numbers_->constant("std::int64_t", "integer(" + element + ")");
   }
 
-  /// All members' numbers.
+  /// Writes all members' numbers.
   void make() {
     made_.clear();
     for (const ValueIndex v : members_) {
@@ -87,7 +87,7 @@ class MapKernel final : public NumberReader {
     }
   }
 
-  /// The thread's first element.
+  /// Writes the thread's first element, `e`.
   void begin(Lines& lines, std::int64_t threads, bool is_long) const {
     const char* const type = is_long ? "std::uint64_t" : "std::uint32_t";
     lines.add(fmt::format("const {} t = static_cast<{}>(blockIdx.x) * {}U + threadIdx.x;", type, type, kThreads));

@@ -21,7 +21,7 @@ namespace {
 constexpr std::int64_t kLanes = kernels::kSumLanes;
 constexpr std::int64_t kBlock = kernels::kSumBlock;
 
-/// One value, alone: a fold by teams of 32 threads, level by level, or anything by a thread an output.
+/// One value alone: a fold by teams of 32 threads, level by level, or any value by one thread per output.
 class ValueKernel final : public NumberReader {
  public:
   ValueKernel(const CompiledPrimitive& primitive, ValueIndex value, bool has_flag)
@@ -55,7 +55,7 @@ class ValueKernel final : public NumberReader {
 
  private:
   [[nodiscard]] bool is_argmax() const { return primitive_.kind == Kind::kArgmax; }
-  /// What is left of some positions.
+  /// The type of a partial result: a fold of some positions.
   [[nodiscard]] std::string part_type() const { return is_argmax() ? fmt::format("Best<{}>", type_) : type_; }
   [[nodiscard]] std::string start() const {
     if (primitive_.kind == Kind::kSum) return "0";
@@ -63,7 +63,7 @@ class ValueKernel final : public NumberReader {
   }
   [[nodiscard]] std::string word() const { return primitive_.kind == Kind::kSum ? "sum" : "best"; }
 
-  /// Has `write` ask for everything twice, as Loops wants it.
+  /// Calls `write` twice, as Loops requires.
   template <class Write>
   void with_loops(Loops& loops, Write write) {
     loops_ = &loops;
@@ -84,7 +84,7 @@ class ValueKernel final : public NumberReader {
     return {out.text(), arguments_.all(), threads, blocks};
   }
 
-  /// const auto term = [&](p) { … }: what the steps make of a position; argmax and max add +0.
+  /// Writes a lambda `term(p)`: the steps' result at a position; argmax and max add +0.
   void term(Lines& lines, Loops& loops, bool is_long) {
     lines.open(fmt::format("const auto term = [&]({} p)", is_long ? "std::uint64_t" : "std::uint32_t"));
     loops.declare(lines, 1);
@@ -96,7 +96,7 @@ class ValueKernel final : public NumberReader {
     lines.close(";");
   }
 
-  /// Stores what a fold gave: `part`.
+  /// Stores the result of a fold, `part`.
   void store(Lines& lines, const std::string& part) {
     const std::string number = is_argmax() ? part + ".where" : part;
     lines.add(fmt::format("const {} y = as_{}({});", memory_type(primitive_.dtype), type_name(primitive_.dtype), number));
@@ -108,8 +108,8 @@ class ValueKernel final : public NumberReader {
 
   // Teams.
 
-  /// Neighbouring outputs and not positions are neighbours in memory: then 32 threads beside each other have 32 outputs, and change before they
-  /// put their lanes together.
+  /// True if neighbouring outputs, not positions, are neighbours in memory. Then 32 adjacent threads have 32 outputs,
+  /// and exchange their numbers before lanes are combined.
   [[nodiscard]] bool is_across() const {
     const auto stride = [](const CompiledAccess& access, const Shape& shape, int first) {
       std::size_t inner = shape.size();
@@ -127,12 +127,12 @@ class ValueKernel final : public NumberReader {
     return across && !along && primitive_.count >= kLanes;
   }
 
-  /// Where a thread's team and lane are: constants `o`, `block` and `lane`; whether it exists.
+  /// Writes a thread's output `o`, `block` of positions and `lane`, and whether the output `exists`.
   void find_team(Lines& lines, std::int64_t blocks, std::int64_t teams, bool across) const {
     const bool is_long = primitive_.count * blocks + teams > 0xffffffff;
     const char* const type = is_long ? "std::uint64_t" : "std::uint32_t";
     lines.add(fmt::format("const std::uint32_t lane = threadIdx.x {} 32U;", across ? "/" : "%"));
-    if (across) {  // blocks of threads have 32 outputs, all of one block of positions
+    if (across) {  // a block of threads has 32 outputs, all of one block of positions
       lines.add(fmt::format("const {} group = blockIdx.x / {}U, block = blockIdx.x % {}U;", type, blocks, blocks));
       lines.add(fmt::format("const {} o = group * 32U + threadIdx.x % 32U;", type));
     } else {
@@ -142,7 +142,7 @@ class ValueKernel final : public NumberReader {
     lines.add(fmt::format("const bool exists = o < {}ULL;", primitive_.count));
   }
 
-  /// Takes a block's items into `mine`: `item` is an expression of p.
+  /// Folds a block's items into `mine`; `item` is an expression of p.
   void take_items(Lines& lines, std::int64_t items, const std::string& item) const {
     const std::int64_t last = (items - 1) / kBlock, in_last = items - last * kBlock;
     const auto rows = [&](std::int64_t of_last) {
@@ -156,7 +156,8 @@ class ValueKernel final : public NumberReader {
     lines.add(fmt::format("if ({}lane < {}U) mine = {}_of(mine, {});", is_last, in_last % kLanes, word(), item));
   }
 
-  /// Puts a team's lanes together, and what comes out where it belongs: behind `offset` parts if there are several blocks.
+  /// Combines a team's lanes, and stores the result: as the output, or, if there are several blocks, in scratch after
+  /// `offset` parts.
   void put_together(Lines& lines, std::int64_t blocks, std::int64_t offset, bool across) {
     if (across) {
       lines.add(fmt::format("const {} all = {}_of_team(exchanged(mine));", part_type(), word()));
@@ -192,7 +193,7 @@ class ValueKernel final : public NumberReader {
     return finish(kTeams * kLanes, (primitive_.count * blocks + kTeams - 1) / kTeams);
   }
 
-  /// Items are the parts of the level before, from `from` on.
+  /// A later level, whose items are the parts of the level before, from `from` on.
   DeviceKernel next_level(std::int64_t items, std::int64_t from, std::int64_t to) {
     const std::int64_t blocks = kernels::cuda::fold_blocks(items);
     arguments_ = {};
@@ -207,7 +208,7 @@ class ValueKernel final : public NumberReader {
     return finish(kTeams * kLanes, (primitive_.count * blocks + kTeams - 1) / kTeams);
   }
 
-  // A thread an output.
+  // One thread per output.
 
   static constexpr std::uint32_t kTeams = 4;
   static constexpr std::uint32_t kThreads = 128;
@@ -236,7 +237,7 @@ class ValueKernel final : public NumberReader {
     return finish(kThreads, (primitive_.count + kThreads - 1) / kThreads);
   }
 
-  /// At most 2,048 positions: all lanes in a thread's registers.
+  /// A sum of at most 2,048 positions: all lanes are in a thread's registers.
   void sum(Lines& lines, Loops& loops) {
     const std::int64_t rows = primitive_.fold_count / kLanes, rest = primitive_.fold_count % kLanes, lanes = rows > 0 ? kLanes : rest;
     if (primitive_.fold_count == 0) return store(lines, "0");
@@ -284,12 +285,12 @@ class ValueKernel final : public NumberReader {
   // Chains.
 
   void start_chain(Lines& lines, Loops& loops) {
-    // Its init has no fold indices, but its accesses are those of the fold.
+    // init has no fold indices, but accesses are written with those of the fold.
     lines.add("std::uint32_t p = 0;");
     ElementWriter writer(primitive_, loops, *this, lines);
     lines.add(fmt::format("{} acc = {};", type_, writer.operand(primitive_.init, {})));
   }
-  /// What one position does.
+  /// Writes one position of a chain.
   void link(Lines& lines, Loops& loops) {
     loops.declare(lines, 1);
     ElementWriter writer(primitive_, loops, *this, lines);
@@ -306,7 +307,8 @@ class ValueKernel final : public NumberReader {
     store(lines, "acc");
   }
 
-  /// Where only positions count at which a number is the output's index, and 32 neighbours have the same index.
+  /// Finds the chain's key, if only positions count whose key is the output's index, and 32 neighbouring outputs have
+  /// the same index.
   bool find_key() {
     if (primitive_.kind != Kind::kChain || primitive_.fold_count > 0x7fffffff) return false;
     const auto accesses = strip_accesses(primitive_);
@@ -316,7 +318,7 @@ class ValueKernel final : public NumberReader {
     return keyed_.has_value();
   }
 
-  /// 32 threads look at 32 positions at once, and all of them take those that count, in order.
+  /// A chain by key: 32 threads look at 32 positions at once, and all of them take those that count, in order.
   DeviceKernel keyed_chain() {
     const ChainTask::Key& key = *keyed_;
     Loops loops = loops_of("o"), keys("q", {{"k", key.positions.extents}});
@@ -350,7 +352,7 @@ class ValueKernel final : public NumberReader {
   ValueIndex value_;
   bool has_flag_;
   bool is_real_;
-  std::string type_;  // of what is folded
+  std::string type_;  // of the numbers that are folded
   std::optional<ChainTask::Key> keyed_;
   Loops* loops_ = nullptr;
   Lines body_;

@@ -10,9 +10,10 @@
 #include "kernel_arguments.h"
 #include "linear.h"
 
-// The text of rows (device_rows.h). 32 threads have a row: thread `lane` has its columns lane, lane + 32, …, as the lanes of a fold are
-// (dgx-numerics(7), "Folds"), so that a fold's lanes are the threads' own sums. Between folds lies a loop over a thread's columns; what a later loop needs again,
-// a number that was made or read, stays in registers.
+// The text of rows (device_rows.h). 32 threads share a row: thread `lane` has its columns lane, lane + 32, …, like
+// the lanes of a sum (dgx-numerics(7), "Folds"), so that a fold's lanes are the threads' own sums. Between folds
+// there is a loop over a thread's columns; a number that was made or read, and that a later loop needs again, stays
+// in registers.
 
 namespace dgx::exec {
 
@@ -22,7 +23,7 @@ using kernels::ValueIndex;
 
 namespace {
 
-constexpr std::int64_t kLanes = 32, kTeams = 4;  // of a block
+constexpr std::int64_t kLanes = 32, kTeams = 4;  // threads of a team, teams of a block
 
 class RowsKernel final : public NumberReader {
  public:
@@ -91,7 +92,8 @@ class RowsKernel final : public NumberReader {
   }
 
  private:
-  /// What a task of rows reads lies nowhere that it writes (memory_plan.h): so a column need not wait until the one before is stored.
+  /// Reads an element with fixed(), since a rows task reads nothing that it writes (memory_plan.h): so a column need
+  /// not wait until the one before is stored.
   std::string element_of(ValueIndex value, DType dtype, const std::string& place) {
     return "fixed(" + arguments_.read(value, dtype) + " + (" + place + "))";
   }
@@ -99,12 +101,12 @@ class RowsKernel final : public NumberReader {
   struct Member {
     ValueIndex value;
     bool is_fold, has_columns;
-    int phase;  ///< of a row's number: the loop after which it is made; -1: before all
+    int phase;  ///< the loop that makes it; a row's number: the loop before it, or -1
     std::size_t rows;
     Shape extents;
     Loops loops;
     bool is_read_later = false;  ///< by a later loop
-    std::string number = {};     ///< where it is made
+    std::string number = {};     ///< its name, where it is made
   };
 
   [[nodiscard]] const CompiledPrimitive& compiled(ValueIndex v) const { return plan_.compiled[static_cast<std::size_t>(v)]; }
@@ -114,7 +116,7 @@ class RowsKernel final : public NumberReader {
   /// The number of the value among the arguments.
   int arguments_number(ValueIndex value, DType dtype) { return std::stoi(arguments_.read(value, dtype).substr(1)); }
 
-  /// Whether the form is the place of the row's column in a value of all rows and columns.
+  /// True if the form is the row's and column's element of a value of all rows and columns.
   [[nodiscard]] bool is_whole(const Form& form) const {
     std::int64_t expected = 1;
     for (std::size_t d = current_->extents.size(); d-- > 0; expected *= current_->extents[d]) {
@@ -123,7 +125,7 @@ class RowsKernel final : public NumberReader {
     return form.base == 0 && expected == task_.rows * task_.columns;
   }
 
-  /// Learns in which loop the member at hand comes, and which reads come again.
+  /// Learns in which loop the current member comes, and which reads recur.
   void note(ValueIndex value, DType dtype, const Form& form) {
     Member& reader = *current_;
     if (const auto made = number_of_.find(value); made != number_of_.end()) {
@@ -135,7 +137,8 @@ class RowsKernel final : public NumberReader {
     }
   }
 
-  /// Goes through a member's steps without writing them; its phase first, then who reads what in it.
+  /// Goes through a member's steps without writing them, to find its phase, and then the numbers that it reads in
+  /// that phase.
   void walk(Member& member) {
     if (!member.has_columns) member.phase = -1;
     Lines nowhere;
@@ -151,7 +154,7 @@ class RowsKernel final : public NumberReader {
     }
   }
 
-  /// Where the row's column lies in a value of all rows and columns.
+  /// The row's and column's element of a value of all rows and columns.
   [[nodiscard]] std::string place() const {
     const bool is_narrow = task_.rows * task_.columns <= 0x7fffffff;
     return is_narrow ? fmt::format("r * {}U + c", task_.columns) : fmt::format("integer(r) * {} + c", task_.columns);
@@ -239,7 +242,7 @@ class RowsKernel final : public NumberReader {
     if (stored_.contains(member.value)) store(member, "if (exists && lane == 0)", "r");
   }
 
-  /// Numbers of rows that can be made after this loop.
+  /// Writes the numbers of rows that can be made after this loop.
   void add_rows(int phase) {
     for (Member& member : members_) {
       if (member.has_columns || member.phase != phase) continue;

@@ -27,7 +27,7 @@ constexpr std::int64_t kWide = std::int64_t{1} << 62;
 
 const char* type_text(NumberType type) { return type == NumberType::kFloat ? "float" : "std::int64_t"; }
 
-/// "kExpm1"
+/// An operation's enumerator, such as "kExpm1".
 std::string enumerator_of(ScalarOp op) {
   std::string name(name_of(op));
   name[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(name[0])));
@@ -150,7 +150,7 @@ std::size_t Loops::end_of_part(std::size_t first) const {
   return end;
 }
 
-/// Whether the form moves by the same from each number to the next of the dimensions.
+/// True if the form changes by the same amount from each number of dimensions [begin, end) to the next.
 bool Loops::walks_in_order(const Form& form, std::size_t begin, std::size_t end) const {
   if (stride_of(form, dimensions_[end - 1]) == 0) return false;
   for (std::size_t d = begin; d + 1 < end; ++d) {
@@ -231,7 +231,7 @@ std::string ElementWriter::access(std::int32_t n) {
   return guarded(access);
 }
 
-/// Whether all coordinates are inside, and then the element.
+/// Writes a read of the element if all coordinates are inside, else its fill.
 std::string ElementWriter::guarded(const CompiledAccess& access) {
   std::string place, condition;
   for (const CompiledCoordinate& coordinate : access.coordinates) {
@@ -259,7 +259,7 @@ ElementWriter::Located ElementWriter::locate(const CompiledCoordinate& coordinat
     const std::string at = lines_.constant(is_narrow ? "std::int32_t" : "std::int64_t", loops_.text(form));
     return divided(coordinate, {at, {}, is_narrow}, range);
   }
-  // As the definition says it: modulo 2^64.
+  // As in the definition, modulo 2^64.
   std::string at = "integer(" + integer_text(coordinate.constant) + ")";
   for (const CompiledTerm& term : coordinate.terms) {
     const std::string symbol = term.access >= 0 ? access(term.access) : "integer(" + loops_.text(index_form(term.slot)) + ")";

@@ -9,23 +9,24 @@
 
 #include "dgx/kernels/compiled.h"
 
-// The pieces that the text of a generated kernel is made of (device_source.h): lines, loops, and what a primitive's steps make of an element, given how
-// a kernel reads what an access names. The text means what kernels/cuda/generated.cuh says.
+// The pieces of a generated kernel's text (device_source.h): lines, loops, and the computation of a primitive's steps
+// for one element, given how a kernel reads an access. kernels/cuda/generated.cuh defines the words of the text.
 namespace dgx::exec {
 
 /// C++ text, line by line.
 class Lines {
  public:
   void add(const std::string& line);
-  /// `line` and a brace; names made until close() mean nothing behind it.
+  /// Adds `line` and an opening brace. Constants made until close() are not used after it.
   void open(const std::string& line);
   void close(const std::string& end = "");
-  /// The name of a constant that holds `expression`: a new one, or one made before. Expressions must mean the same wherever they stand in their scope.
+  /// The name of a constant that holds `expression`: a new one, or one that is in scope. So an expression must mean
+  /// the same throughout its scope.
   std::string constant(const std::string& type, const std::string& expression);
-  /// All of another text, indented as here.
+  /// Appends all of another text, indented as here.
   void append(const Lines& other);
   [[nodiscard]] const std::string& text() const { return text_; }
-  /// Names begin with this.
+  /// `prefix`: the beginning of the names of constants.
   explicit Lines(std::string prefix = "v") : prefix_(std::move(prefix)) {}
 
  private:
@@ -39,39 +40,40 @@ class Lines {
 [[nodiscard]] std::string integer_text(std::int64_t number);
 [[nodiscard]] std::string real_text(float number);
 
-/// base + Σ strides[d] · index[d] over all dimensions of some loops.
+/// The number base + Σ strides[d] · index[d], over all dimensions of some loops.
 struct Form {
   std::int64_t base = 0;
   std::vector<std::int64_t> strides;
 };
 
-/// The loops of a kernel in parts, as the outputs and the positions of a fold: each part has a number, of which its indices follow in row-major order. What is
-/// asked of them is asked twice: before freeze(), which learns from it which dimensions all forms walk as one, and after it for the text.
+/// The loops of a kernel in parts, such as the outputs and the positions of a fold. Each part has a number, from
+/// which its indices follow in row-major order. Everything is asked of them twice: before freeze(), which learns from
+/// it which dimensions all forms walk as one, and after it for the text.
 class Loops {
  public:
   struct Part {
     std::string number;  ///< an unsigned variable
     Shape extents;
   };
-  /// `name`: what the names of the indices begin with.
+  /// `name`: the beginning of the indices' names.
   Loops(std::string name, std::vector<Part> parts);
 
   /// The form's least and greatest value, or nullopt where they need more than 62 bits.
   [[nodiscard]] std::optional<std::pair<std::int64_t, std::int64_t>> range(const Form& form) const;
-  /// An expression of 32 bits where is_narrow(form), else of 64.
+  /// The form as an expression of 32 bits if is_narrow(form), else of 64.
   [[nodiscard]] std::string text(const Form& form);
   [[nodiscard]] bool is_narrow(const Form& form) const;
 
   void freeze();
-  /// Constants for a part's indices.
+  /// Declares constants for a part's indices.
   void declare(Lines& lines, std::size_t part);
 
-  /// From here on the innermost index of the last part stands for it and `step` more.
+  /// From here on text() adds `step` to the innermost index of the last part.
   void step_by(const std::string& step) { step_ = step; }
-  /// How far neighbours lie apart: the form's stride along the innermost dimension.
+  /// The form's stride along the innermost dimension: the distance between neighbours.
   [[nodiscard]] std::int64_t inner_stride(const Form& form) const;
   [[nodiscard]] std::int64_t inner_extent() const;
-  /// Whether `divisor` divides all that moves the form but the innermost dimension, and its base.
+  /// True if `divisor` divides the form's base and all its strides but the innermost dimension's.
   [[nodiscard]] bool is_aligned(const Form& form, std::int64_t divisor) const;
 
  private:
@@ -80,7 +82,7 @@ class Loops {
     std::int64_t extent = 1;
     std::string index;
     bool is_wide = false;
-    std::vector<std::size_t> of;  ///< of the dimensions that it was made of, the innermost
+    std::vector<std::size_t> of;  ///< numbers of the dimensions joined into it, the innermost last
   };
   [[nodiscard]] std::int64_t stride_of(const Form& form, const Dimension& dimension) const { return form.strides[dimension.of.back()]; }
 
@@ -95,20 +97,20 @@ class Loops {
   std::string step_;
 };
 
-/// How a kernel reads.
+/// A kernel's way to read numbers; each function returns an expression.
 class NumberReader {
  public:
   virtual ~NumberReader() = default;
   /// The number (a float or a std::int64_t) of a value at a form that lies inside it.
   virtual std::string inside(kernels::ValueIndex value, DType dtype, const Form& form) = 0;
-  /// The same at a place that need not lie inside: it is read only where this stands.
+  /// The same at a place that may lie outside: it is read only where the expression stands, behind a condition.
   virtual std::string at(kernels::ValueIndex value, DType dtype, const std::string& place) = 0;
 };
 
-/// Writes what steps make of the element that some loops are at.
+/// Writes the text that computes a primitive's steps for the element that the loops are at.
 class ElementWriter {
  public:
-  /// All are kept. The primitive's dimensions, those of the fold behind the others, are the loops'.
+  /// Borrows all four. The loops' dimensions must be the primitive's: those of the iteration, then those of the fold.
   ElementWriter(const kernels::CompiledPrimitive& primitive, Loops& loops, NumberReader& reader, Lines& lines)
       : primitive_(primitive), loops_(loops), reader_(reader), lines_(lines) {}
 
@@ -116,11 +118,11 @@ class ElementWriter {
   std::string run(const kernels::CompiledSteps& list);
   std::string access(std::int32_t n);
   std::string operand(const kernels::CompiledOperand& from, const std::vector<std::string>& steps);
-  /// What `acc` is.
+  /// The text of the operand `acc`.
   std::string accumulator = "acc";
 
  private:
-  /// A coordinate: where it is in its dimension, and under which conditions it is inside.
+  /// A coordinate: its place in its dimension, and the conditions under which it is inside.
   struct Located {
     std::string place;
     std::vector<std::string> conditions;
