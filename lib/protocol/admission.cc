@@ -19,14 +19,15 @@ namespace {
 using manifest::DatasetField;
 using manifest::Task;
 
-/// A quarter of where binary32 ends: room for the roundings of any power.
+/// A quarter of binary32's range, which leaves room for the roundings of any power.
 constexpr double kMaxScheduled = 0x1p126;
 
-/// Measured replays of the longest segment that fit into a move's window. Four, for the digests of inner states and a machine
-/// that does other things, and as long again for looking, signing and sending.
+/// Measured replays of the longest segment that must fit into a move's window: four, for the digests of inner
+/// states and a machine busy with other things, and as long again for looking, signing and sending.
 constexpr std::int64_t kSegmentsInWindow = 8;
 
-/// Work of the longest segment: its defender replays it within a move. Only a ledger's moves have a time.
+/// Checks the work of the longest segment, which its defender replays within a move. Only a ledger's moves have a
+/// time.
 Status check_segment_work(const Task& task, const Segments& segments) {
   if (!task.ledger) return {};
   const auto work = checked_mul(segments.longest(), task.estimate.step_operations);
@@ -57,8 +58,8 @@ Status check_data(const Task& task) {
   return check_countable("batch: times the steps", task.steps, task.batch);
 }
 
-/// All that a program can name of a schedule stays finite if its largest rate r, r / (1 - b1) and r wd do: rates
-/// rise or fall between the ends of their parts.
+/// Everything that a program can name of a schedule stays finite if the largest rate r, r / (1 - b1) and r wd do:
+/// rates only rise or fall between the ends of their parts.
 Status check_schedule(const Task& task) {
   const auto schedule = program::schedule_parameters(task.optimizer, task.schedule, task.steps);
   if (!schedule.ok()) return malformed("schedule: " + schedule.error().message);
@@ -83,7 +84,7 @@ Status check_batch(const Task& task, const kernels::Primitive& input) {
                                to_string(shape)));
 }
 
-/// The estimate's work must follow from the task's program, or the price would be anybody's word.
+/// The estimate's work must follow from the task's program, or anybody could set the price.
 Status check_price(const Task& task, const program::Program& program) {
   const program::Cost cost = program::cost_of(program);
   if (task.estimate.step_operations != cost.total_operations) {
@@ -97,11 +98,11 @@ Status check_price(const Task& task, const program::Program& program) {
   return check_estimate(task);
 }
 
-/// The bond must at least pay for the check that finds the cheat, twice, and deter whoever gains nothing from outside.
+/// The bond must pay at least twice for the check that finds the cheat, and deter a solver without outside benefit.
 Status check_bonds(const Task& task) {
   const manifest::Estimate& estimate = task.estimate;
   const std::int64_t bond = bonds_of(task).solver;
-  // Three parts of an escrow of at most 2^53.
+  // Cannot overflow: three parts of an escrow of at most 2^53.
   const std::int64_t least = 2 * (estimate.fee + estimate.tax + estimate.treasury);
   if (bond < least) {
     return usage_error(fmt::format("the solver's bond of {} is below 2 (fee + tax + treasury) = {}", bond, least),

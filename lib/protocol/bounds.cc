@@ -23,7 +23,7 @@ using Wide = __int128;
 struct Costs {
   std::int64_t n = 100;            ///< N
   std::int64_t k = 1;              ///< q
-  std::int64_t cost = kMillion;    ///< C: what the training costs; taken as the reward
+  std::int64_t cost = kMillion;    ///< C: cost of the training, taken to be the reward
   std::int64_t reward = kMillion;  ///< R
   std::int64_t segment = 0;        ///< replay of one segment
   std::int64_t tax = 0;
@@ -61,7 +61,7 @@ std::string text(Wide value) {
   return fmt::format("{}", static_cast<std::int64_t>(std::clamp(value, -kMost, kMost)));
 }
 
-/// D_s ≥ C/c − R: no cheat without an outside benefit pays. All of it faked (f = 1) is the binding case.
+/// D_s ≥ C/c − R: then no cheat without an outside benefit pays. The binding case is a wholly faked run (f = 1).
 Bound solver_bond(const manifest::Policy& policy, const Costs& costs) {
   const std::int64_t least = least_solver_bond(costs.cost, costs.reward, policy.audit_ppm);
   return {"solver_bond", "D_s >= C/c - R", text(least), text(costs.solver_bond), costs.solver_bond >= least};
@@ -85,14 +85,15 @@ Bound challenger_bond(const Costs& costs) {
           text(costs.challenger_bond), costs.challenger_bond >= costs.segment};
 }
 
-/// F: what the finders of a false proof share, at most.
+/// F: the most that the finders of a false proof share.
 Wide finders_sum(const manifest::Policy& policy, const Costs& costs) {
   return static_cast<Wide>(costs.solver_bond) * policy.split_verifier_ppm / kMillion;
 }
 
-/// A cheat who plants a game of their own before anybody looks has the first share, F / 2, if they are caught, and loses
-/// half of the bond if not, of which the other half is theirs: D_w ≥ F p / (1 − p), p = C / (D_s + R) where cheating breaks
-/// even. More games at once are dearer: the second costs its whole bond or more, and takes F / 4.
+/// A cheat plants a game of their own before anybody looks: they have the first share, F / 2, if they are caught,
+/// and lose half of the bond if not (the other half is theirs, as the defender's). So D_w ≥ F p / (1 − p), with p =
+/// C / (D_s + R) where cheating breaks even. More games at once cost more: the second its whole bond or more, and
+/// it takes F / 4.
 Bound planting(const manifest::Policy& policy, const Costs& costs) {
   const std::string formula = "D_w >= F p / (1 - p), p = C / (D_s + R)";
   const Wide stake = static_cast<Wide>(costs.solver_bond) + costs.reward;
@@ -102,20 +103,20 @@ Bound planting(const manifest::Policy& policy, const Costs& costs) {
   return {"planting", formula, text(least), text(costs.challenger_bond), costs.challenger_bond >= least};
 }
 
-/// The finder's share behind k games that a cheat has planted: F / 2^(k + 1).
+/// An honest finder's share after k games that a cheat has planted: F / 2^(k + 1).
 Bound finder_behind(const manifest::Policy& policy, const Costs& costs, int planted) {
   return {fmt::format("finder_behind_{}", planted), fmt::format("F / 2^{}", planted + 1),
           text(finders_sum(policy, costs) >> (planted + 1)), "", true};
 }
 
-/// To keep out whoever has a thousand bonds, games have to be held open until the next would cost more: the
-/// k-th costs 2^k bonds, and at least half of each is lost.
+/// To keep out a challenger who has a thousand bonds, games have to be held open until the next would cost more:
+/// the k-th costs 2^k bonds, and at least half of each is lost.
 Bound shutting_out(const Costs& costs) {
   return {"shutting_out_1000_bonds", "D_w (2^10 - 1)", text(static_cast<Wide>(costs.challenger_bond) * 1023),
           "", true};
 }
 
-/// tax ≥ rho · J · E[k / 2^(k−1)], whose largest value is 1: the jackpot that the tax sustains.
+/// The jackpot that the tax sustains: tax ≥ rho · J · E[k / 2^(k−1)], whose largest value is 1.
 Bound jackpot_sustained(const manifest::Policy& policy, const Costs& costs) {
   const std::string formula = "J <= tax / rho";
   if (policy.forced_error_ppm == 0) return {"jackpot_sustained", formula, "any", "", true};
@@ -123,7 +124,7 @@ Bound jackpot_sustained(const manifest::Policy& policy, const Costs& costs) {
           text(static_cast<Wide>(costs.tax) * kMillion / policy.forced_error_ppm), "", true};
 }
 
-/// rho · J ≥ 2^(k−1) · C_w for k = 2 re-checkers who replay what the verifier replays.
+/// The jackpot needed: rho · J ≥ 2^(k−1) · C_w for k = 2 re-checkers who replay what the verifier replays.
 Bound jackpot_needed(const manifest::Policy& policy, const Costs& costs) {
   const std::string formula = "J >= 2 C_w / rho";
   if (policy.forced_error_ppm == 0) return {"jackpot_needed", formula, "none: no forced errors", "", true};
@@ -133,7 +134,7 @@ Bound jackpot_needed(const manifest::Policy& policy, const Costs& costs) {
   return {"jackpot_needed", formula, text(needed), "", sustained >= needed};
 }
 
-/// The longest segment that a task may have, in time and in work, and how fast a machine has to be for both.
+/// The longest segment that a task may have, in time and in work, and the speed that a machine needs for both.
 void add_segment_bounds(const manifest::Policy& policy, const manifest::Task* task, std::vector<Bound>& out) {
   const std::int64_t most = most_segment_milliseconds(policy);
   out.push_back({"segment_milliseconds", "T <= window_move_ms / 8", text(most), "", most > 0});

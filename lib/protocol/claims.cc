@@ -32,7 +32,7 @@ Judgement fails(std::string words) { return {false, std::move(words), std::nullo
 Judgement fails(const Error& error) { return fails("the evidence proves nothing: " + error.message); }
 Judgement proves(std::string words) { return {true, std::move(words), std::nullopt, std::nullopt}; }
 
-/// Where nothing is computed: an input, or a copy.
+/// The judged scalar of a number that is not computed: an input's, or a copy's.
 manifest::JudgedScalar not_computed(std::string_view operation, const Number& right, const Number& claimed,
                                     DType dtype) {
   manifest::JudgedScalar out;
@@ -93,8 +93,7 @@ Judgement judge_state_input(const Step& step, const StateInputClaim& claim, std:
 
 namespace {
 
-/// The claim that an entry of the program is not among those of the state: it would have to be before
-/// `shown`.
+/// Judges the claim that an entry of the program is missing from the state: it would have to come before `shown`.
 Judgement judge_missing(const Step& step, const OpenedLine& opened, const merkle::EntryOpening* before,
                         const EntryPost* shown) {
   const auto line = open_line(opened, step.task);
@@ -283,7 +282,7 @@ Judgement judge_position(const Step& step, const kernels::Primitive& line, std::
   if (!trace.last) return compared(what, right, claimed, not_computed("copy", right, claimed, line.dtype));
   manifest::JudgedScalar scalar = judged_scalar(*trace.last, claimed);
   scalar.result = bits_text(right);
-  if (trace.last->place == kernels::Place::kWhen) {  // which says no: nothing is computed
+  if (trace.last->place == kernels::Place::kWhen) {  // the condition is false: nothing is computed
     scalar.operation = "keep";
     scalar.operands = {{bits_text(before.value), "accumulator"}};
   }

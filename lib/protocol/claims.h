@@ -11,14 +11,14 @@
 
 namespace dgx::protocol {
 
-/// How a claim is judged (dgx-dispute(7), "Moves and claims"): from the evidence it brings and the digests that the
+/// Judges claims (dgx-dispute(7), "Moves and claims") from the evidence that they bring and the digests that the
 /// defender is bound to.
 
 struct Judgement {
   bool proven = false;
   std::string words;
   std::optional<manifest::JudgedScalar> scalar;
-  std::optional<std::int64_t> element;  ///< where the evidence names one
+  std::optional<std::int64_t> element;  ///< if the evidence names one
 };
 
 /// The step in question, as the defender showed it.
@@ -29,20 +29,20 @@ struct Step {
   Digest table;          ///< root of the value table
 };
 
-/// The line that `opened` opens in the task's program. kMalformed if it opens none, or is not a line.
+/// The line that `opened` opens in the task's program. kMalformed if it opens none, or its text is not a line.
 [[nodiscard]] Result<kernels::Primitive> open_line(const OpenedLine& opened, const manifest::Task& task);
 
-/// A number as it lies in a leaf's bytes; of a NaN, its own bits.
+/// The number stored at `offset` in a leaf's bytes; a NaN keeps its own bits.
 [[nodiscard]] kernels::Number number_at(DType dtype, ByteView bytes, std::size_t offset);
 
-/// Where an element of a batch input of step `step` lies in the dataset's field. kMalformed if the line is
-/// not a batch of the task.
+/// The index, in the dataset's field, of an element of a batch input of step `step`. kMalformed if the line is not
+/// a batch of the task.
 [[nodiscard]] Result<std::int64_t> dataset_element(const manifest::Task& task, std::int64_t step,
                                                    const kernels::Primitive& line, std::int64_t element);
 
 [[nodiscard]] Judgement judge_state_input(const Step& step, const StateInputClaim& claim, std::int64_t value,
                                           const Digest& digest);
-/// `shown` is entry `index` of `count`; null where the claim is about what comes after the last one.
+/// `shown` is entry `index` of `count`; null if the claim is about what comes after the last one.
 [[nodiscard]] Judgement judge_entry(const Step& step, const EntryClaim& claim, const EntryPost* shown,
                                     std::int64_t index, std::int64_t count);
 [[nodiscard]] Judgement judge_input(const Step& step, const kernels::Primitive& line, std::int64_t element,

@@ -19,7 +19,7 @@ std::uint64_t first_u64(const Digest& digest) {
   return out;
 }
 
-/// The number H(tag ‖ beacon ‖ proof ‖ verifier ‖ u64be(counter)) begins with.
+/// The first 8 bytes of H(tag ‖ beacon ‖ proof ‖ verifier ‖ u64be(counter)), as a number.
 std::uint64_t keyed_u64(std::string_view tag, const Digest& beacon, const Digest& proof_id,
                         const Digest& verifier, std::uint64_t counter) {
   ByteWriter out;
@@ -84,7 +84,7 @@ Result<std::vector<std::int64_t>> draw_segments(const Digest& beacon, const Dige
   if (q < 1 || q > n) return usage_error(fmt::format("draw: {} of {} segments", q, n));
   std::set<std::int64_t> drawn;
   if (q == n) {
-    // The loop below would end with all of them.
+    // The loop below would draw them all too, in about n ln n hashes.
     for (std::int64_t i = 0; i < n; ++i) drawn.insert(drawn.end(), i);
   }
   for (std::uint64_t j = 0; std::ssize(drawn) < q; ++j) {

@@ -31,8 +31,7 @@ Result<std::int64_t> part(std::string_view what, std::int64_t a, std::int64_t b,
   return *out;
 }
 
-/// The estimate that follows from the steps that were computed, the states that are committed and the segments that are
-/// drawn.
+/// The estimate for the steps computed, the states committed and the segments drawn.
 Result<manifest::Estimate> estimate_of(const EstimateInput& input, const Segments& segments,
                                        const manifest::Policy& policy) {
   const std::int64_t diverging = segments.diverged() ? 1 : 0;
@@ -71,7 +70,7 @@ manifest::Estimate earned(const manifest::Task& task, const manifest::Proof& pro
   if (!proof.diverged) return task.estimate;
   const auto segments = Segments::of_diverged(proof.steps, task.checkpoint_every);
   auto out = segments.ok() ? estimate_of(input_of(task), *segments, task.policy) : segments.error();
-  if (!out.ok()) return task.estimate;  // not so: every number is at most one of the task's, but for the fee
+  if (!out.ok()) return task.estimate;  // cannot happen: no number but the fee exceeds the task's
   // A last segment may be a step longer than the task's longest.
   out->fee = std::min(out->fee, task.estimate.fee);
   return *out;
@@ -90,12 +89,12 @@ std::int64_t least_solver_bond(std::int64_t cost, std::int64_t reward, std::int6
 }
 
 Result<std::int64_t> opening_bytes(const manifest::Task& task) {
-  constexpr std::int64_t kPerFile = 65'536;  // the container of a bundle, at most
+  constexpr std::int64_t kPerFile = 65'536;  // most bytes of a bundle's container
   constexpr std::int64_t kPerEntry =
-      4'096;  // of it for each entry of a state, of which there are at most as many as lines
+      4'096;  // more bytes of it for each entry of a state; a program has no fewer lines than entries
   constexpr std::int64_t kPerState = 32;
   DGX_TRY(const Segments segments, Segments::of(task.steps, task.checkpoint_every));
-  // One more than are drawn: where the proof diverged, its last state.
+  // One start state more than are drawn: a diverged proof also shows its last state.
   const std::int64_t starts = sample_count(segments.between(), task.policy.sample_ppm) + 1;
   DGX_TRY(const std::int64_t bytes,
           product("an opening", starts, task.caps.bytes + kPerEntry * task.program.lines + kPerFile));

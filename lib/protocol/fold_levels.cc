@@ -44,7 +44,7 @@ ScalarRecord addition(Place place, std::int64_t position, const Number& to, cons
   return out;
 }
 
-/// As it is stored in a value of `dtype`.
+/// The number as it is stored in a value of `dtype`.
 Number stored(DType dtype, const Number& number) {
   return dtype == DType::kU8 ? Number::of(kernels::to_u8(number.integer)) : number;
 }
@@ -184,7 +184,7 @@ std::optional<FoldLevels::Contradiction> FoldLevels::take(std::vector<Running> e
   return std::nullopt;
 }
 
-/// The last entry is what was known: the element as stored, or what an earlier list said.
+/// Checks that the last entry is the result known before: the element as stored, or an entry of an earlier list.
 std::optional<FoldLevels::Contradiction> FoldLevels::check_end() const {
   const Running& last = shown_.back();
   const Number result = kind_ == Kind::kArgmax ? Number::of(last.where) : last.value;
@@ -194,7 +194,7 @@ std::optional<FoldLevels::Contradiction> FoldLevels::check_end() const {
                        "the last of the running results is not the one shown before"};
 }
 
-/// A dot: what was before plus the last entry gives what came after.
+/// Checks a dot's list: the result before it plus its last entry must be the result after it.
 std::optional<FoldLevels::Contradiction> FoldLevels::check_added() const {
   const bool group = list_.what == What::kGroup;
   const std::int64_t part = list_.begin / (group ? kDotGroup : kDotBlock);
@@ -205,7 +205,8 @@ std::optional<FoldLevels::Contradiction> FoldLevels::check_added() const {
   return Contradiction{sum, after_->value, std::min(positions, level_sizes_[0]) - 1, {}};
 }
 
-/// A sum: the items of a block, in their lanes, or the lanes' last results, combined.
+/// Checks a sum's list: its items, added up in their lanes, or the lanes' last results must combine to the result
+/// after it.
 std::optional<FoldLevels::Contradiction> FoldLevels::check_combined() const {
   std::array<Number, kSumLanes> lanes;
   lanes.fill(zero_of(type_));

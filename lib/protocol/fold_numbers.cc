@@ -31,7 +31,7 @@ class Recomputed {
     DGX_TRY(const auto running, positions(begin, std::min(begin + kDotBlock, line_.fold_count), zero()));
     return running.back().value;
   }
-  /// The group's running result after each of its blocks up to block `end`.
+  /// The group's running result after each of its blocks [begin, end).
   Result<std::vector<Running>> group(std::int64_t begin, std::int64_t end) const {
     std::vector<Running> out;
     Running running = zero();
@@ -61,7 +61,7 @@ class Recomputed {
     for (std::size_t i = 0; i < items.size(); ++i) lanes[i % kSumLanes] = add(lanes[i % kSumLanes], items[i]);
     return kernels::combine_lanes(type_, lanes).result;
   }
-  /// The result of block `block` of level `level`, whose items are `count`.
+  /// The result of block `block` of level `level`.
   Result<Number> sum_block(int level, std::int64_t block) const {
     const std::int64_t begin = block * kSumBlock;
     const std::int64_t end = std::min(begin + kSumBlock, items_of(level));

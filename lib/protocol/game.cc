@@ -72,16 +72,16 @@ Status opens(const manifest::CommittedState& state, std::int64_t index, const ma
   return {};
 }
 
-/// What the proof must have for a game to be about it. Its first and last state are for claim g.
+/// Checks that the proof fits the task, and returns its segments. Its first and last state are for claim g.
 Result<Segments> check_proof_of(const Dispute& dispute) {
   if (dispute.proof.body.task != dispute.task.id) return malformed("proof: is of another task");
   return segments_of(dispute.task.body, dispute.proof.body);
 }
 
-/// The proof's segments, once check_proof_of() has said that they fit.
+/// The proof's segments, once check_proof_of() has accepted it.
 Segments segments_in(const Dispute& dispute) { return *segments_of(dispute.task.body, dispute.proof.body); }
 
-/// A single step is shown at once; of more, states between them come first.
+/// A single step shows its values at once; a longer interval first shows states between.
 Stage first_stage(const Ground& ground) {
   return ground.end_step - ground.first_step == 1 ? Stage::kValues : Stage::kStates;
 }
@@ -98,7 +98,7 @@ Status check_drawn(const Dispute& dispute) {
   return {};
 }
 
-/// The verdict says its first disagreement itself; every other row is opened in its tree.
+/// The verdict itself states its first disagreement; any other row must be opened in its tree.
 Status check_bound(const manifest::OpenedRow& opened, const manifest::Verdict& verdict) {
   if (verdict.first_disagreement == opened.row) return {};
   const Digest leaf = merkle::leaf_hash(as_bytes(opened.row.to_json().dump()));
@@ -141,7 +141,7 @@ Status check_verdict_of(const Dispute& dispute) {
   return challenge.about == About::kRow ? check_drawn(dispute) : check_row(dispute);
 }
 
-/// The piece demanded is one of an entry that the program has.
+/// Checks that the part demanded is of an entry that the program has.
 Status check_chunk(const Dispute& dispute) {
   const manifest::ChunkReference& chunk = *dispute.challenge.body.chunk;
   DGX_TRY(const kernels::Primitive line, open_line(chunk.line, dispute.task.body));
@@ -153,7 +153,7 @@ Status check_chunk(const Dispute& dispute) {
   return {};
 }
 
-/// Which segments, and states, a challenge may be about.
+/// Checks that the segment or state challenged is one that such a challenge may be about.
 Status check_place(const Dispute& dispute, const Segments& segments) {
   const manifest::Challenge& challenge = dispute.challenge.body;
   const std::int64_t most = challenge.about == About::kChunk ? segments.states() - 1 : segments.count() - 1;
@@ -304,7 +304,7 @@ Status Game::apply(const Signed<manifest::Move>& move) {
             fmt::format("the {} signed a move for turn {}, which is not his", who, move.body.turn));
     return {};
   }
-  if (move.body.turn < turn()) {  // it answers what the move that was taken answers
+  if (move.body.turn < turn()) {  // it answers the statement that a move already taken answers
     convict(RulingReason::kTwoMoves, 'h',
             fmt::format("the {} signed two moves for turn {}", who, move.body.turn));
     return {};
@@ -332,7 +332,7 @@ std::optional<std::int64_t> Game::turn_of(const Digest& statement) const {
 
 namespace {
 
-/// Words as a ruling can hold them: they may quote what a side said.
+/// Makes words fit a ruling: cuts them, and replaces what is not printable ASCII, since they may quote a side.
 std::string ruling_words(std::string words) {
   words.resize(std::min<std::size_t>(words.size(), manifest::kMaxRulingWords));
   std::replace_if(

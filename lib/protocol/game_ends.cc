@@ -5,7 +5,7 @@
 namespace dgx::protocol {
 namespace {
 
-/// How a game ends by its own statements and deadlines.
+/// The end of a game by its own statements and deadlines; nullopt if it is open.
 std::optional<GameEnd> own_end(const GameRecord& record, std::int64_t now) {
   if (const auto& decision = record.game.decision())
     return GameEnd{decision->falls ? GameResult::kFalls : GameResult::kStands, record.last_ms};
@@ -14,7 +14,7 @@ std::optional<GameEnd> own_end(const GameRecord& record, std::int64_t now) {
   return GameEnd{falls ? GameResult::kFalls : GameResult::kStands, record.deadline_ms};
 }
 
-/// A statement falls with the first of its games that is won, here the earliest, then the first logged.
+/// The fall of a statement: its earliest game that was won, the one logged first if several were won at once.
 struct Fall {
   std::size_t game = 0;
   std::int64_t milliseconds = 0;
@@ -31,9 +31,9 @@ std::optional<Fall> first_fall(const TaskRecord& record, const std::vector<std::
   return out;
 }
 
-/// What the fall makes of another game about the same statement. One that was open goes on whatever it is about, and its
-/// challenger loses nothing any more: else a cheat would end it, and its challenger's share, by convicting themselves
-/// elsewhere.
+/// Adjusts the end of another game about a statement that fell. If it was open it goes on, whatever it is about,
+/// and its challenger can lose nothing any more: otherwise a cheat could end it, and its challenger's share, by
+/// convicting themselves elsewhere.
 void end_beside(const Fall& fall, std::optional<GameEnd>& end) {
   const bool was_open = !end || end->milliseconds > fall.milliseconds;
   if (was_open && end && end->result == GameResult::kStands) end->result = GameResult::kReturned;

@@ -11,8 +11,8 @@ namespace {
 
 using Ends = std::vector<std::optional<GameEnd>>;
 
-/// Those whom a false statement would hurt have one game each that is never counted: the submitter about both statements,
-/// the verifier about the proof, the solver about the verdict.
+/// True if the game is counted. Those whom a false statement would hurt have one game each that never is: the
+/// submitter about both statements, the verifier about the proof, the solver about the verdict.
 bool is_counted(const TaskRecord& record, const Ends& ends, Challenged challenged, const Digest& challenger) {
   const std::optional<Digest>& other = challenged == Challenged::kVerdict ? record.solver : record.verifier;
   if (challenger != record.task.key_id && challenger != other) return true;
@@ -24,8 +24,8 @@ bool is_counted(const TaskRecord& record, const Ends& ends, Challenged challenge
   return false;
 }
 
-/// The bond is doubled for each game about the same statement that is open and counted, so that keeping
-/// others out costs more than getting in.
+/// The bond doubles with each open, counted game about the same statement, so that keeping others out costs more
+/// than getting in.
 std::int64_t bond_of(const TaskRecord& record, const Ends& ends, Challenged challenged, bool counted) {
   constexpr int kMostDoublings = 20;
   const std::int64_t bond = bonds_of(record.task.body).challenger;
@@ -38,7 +38,7 @@ std::int64_t bond_of(const TaskRecord& record, const Ends& ends, Challenged chal
   return bond > (manifest::kMaxInteger >> doublings) ? manifest::kMaxInteger : bond << doublings;
 }
 
-/// One game of a key about a thing at a time, none about what has fallen.
+/// A key has one game at a time about the same thing, and none about a statement that has fallen.
 Status check_new(const TaskRecord& record, const Ends& ends, const manifest::Challenge& challenge,
                  const Digest& challenger) {
   for (std::size_t i = 0; i < ends.size(); ++i) {

@@ -5,14 +5,14 @@
 
 namespace dgx::protocol {
 
-/// What a new game costs its challenger.
+/// The cost of a new game to its challenger.
 struct GameTerms {
   std::int64_t bond = 0;
-  bool counted = true;  ///< makes the next one dearer
+  bool counted = true;  ///< raises the bond of the next one
 };
 
-/// On what terms `challenger` may challenge now (dgx-protocol(7), "Games"). kUsage if the statement has
-/// fallen already, or the same key has a game about the same thing open.
+/// The terms on which `challenger` may challenge now (dgx-protocol(7), "Games"). kUsage if the statement has fallen
+/// already, or the same key has an open game about the same thing.
 [[nodiscard]] Result<GameTerms> terms_of(const TaskRecord& record, const manifest::Challenge& challenge,
                                          const Digest& challenger, std::int64_t now);
 

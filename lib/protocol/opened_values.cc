@@ -15,7 +15,7 @@ Result<Digest> digest_of(const Operand& operand) {
       {operand.dtype, operand.shape, static_cast<std::uint64_t>(operand.leaf), operand.bytes, operand.path});
 }
 
-/// An error unless the operand hangs from the value table; one without a path claims nothing.
+/// Checks that the operand leads to the value table; one without a path claims nothing.
 Status check_operand(const Operand& operand, const Digest& table, std::int64_t lines) {
   if (!operand.table) return {};
   DGX_TRY(const Digest digest, digest_of(operand));

@@ -15,11 +15,11 @@
 
 namespace dgx::protocol {
 
-/// The operands that a claim opens, as a source of elements: each leaf hangs from the defender's value table.
-/// Reading what is not opened gives zero and is remembered, so that the evaluation is void.
+/// The operands that a claim opens, as a source of elements. Each leaf leads to the defender's value table. Reading
+/// an element that is not opened gives zero and is remembered: the evaluation is then void.
 class OpenedValues final : public kernels::ValueSource {
  public:
-  /// kMalformed if an opening does not lead to the table, or two say different things of one value's type.
+  /// kMalformed if an opening does not lead to the table, or two give one value different types.
   [[nodiscard]] static Result<OpenedValues> create(std::span<const Operand> operands, const Digest& table,
                                                    std::int64_t lines);
 

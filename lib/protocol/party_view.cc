@@ -12,7 +12,7 @@
 namespace dgx::protocol {
 namespace {
 
-/// Elements of values in memory, and a note of which leaves were read.
+/// Reads elements of values in memory, and notes which leaves were read.
 class Noting final : public kernels::ValueSource {
  public:
   explicit Noting(const std::map<std::int64_t, Tensor>& values) : values_(values) {}
@@ -76,7 +76,7 @@ OpenedLine PartyView::line(kernels::ValueIndex index) const {
 const kernels::CompiledPrimitive& PartyView::compiled(std::int64_t value) {
   auto found = compiled_.find(value);
   if (found == compiled_.end()) {
-    // The program has been checked: every line that is no input compiles.
+    // The program has been checked: every line that is not an input compiles.
     found =
         compiled_.emplace(value, *kernels::compile(program_.values[static_cast<std::size_t>(value)], types_))
             .first;

@@ -10,14 +10,13 @@
 
 namespace dgx::protocol {
 
-/// The audit path of leaf `at` in a tree that the defender opened list by list, from the top (of a value
-/// table the leaf hashes, not the digests). A node that he did not
-/// open is as in `leaves`.
+/// The audit path of leaf `at` in a tree that the defender opened list by list, from the top down (for a value
+/// table the lists hold leaf hashes, not digests). Nodes that the defender did not open are taken from `leaves`.
 [[nodiscard]] Result<merkle::Path> path_in_lists(std::span<const Listed> lists,
                                                  std::span<const Digest> leaves, std::uint64_t at);
 
-/// A party's replay as its player looks at it: trees over its digests, the program's lines with their paths,
-/// and what a claim opens. Keeps the numbers that were asked for, of one step.
+/// A player's view of its party's replay: trees over its digests, the program's lines with their paths, and the
+/// openings of a claim. Keeps the numbers that were asked for, of one step.
 class PartyView {
  public:
   PartyView(const program::Program& program, Party& party);
@@ -33,12 +32,12 @@ class PartyView {
   [[nodiscard]] Result<const Tensor*> value(std::int64_t step, std::int64_t value);
   [[nodiscard]] Result<std::vector<kernels::Running>> numbers(std::int64_t step, std::int64_t value,
                                                               std::int64_t element, const FoldList& list);
-  /// The operands that one element of the value named, a map, or one position of it, a fold, is computed
-  /// from, opened in the value table that the defender showed, which differs from the party's own from that
+  /// The operands from which one element of the value named (a map), or one position of it (a fold), is computed.
+  /// They are opened in the value table that the defender showed, which differs from the party's own from that
   /// value on.
   [[nodiscard]] Result<std::vector<Operand>> operands(const Ground& ground, std::int64_t element,
                                                       const std::optional<FoldLevels::Position>& position);
-  /// An element of the state at `step` that is not finite, opened.
+  /// A non-finite element of the state at `step`, opened; nullopt if there is none.
   [[nodiscard]] Result<std::optional<NonFiniteClaim>> non_finite(std::int64_t step);
 
  private:

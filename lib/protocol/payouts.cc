@@ -18,8 +18,8 @@ using manifest::Task;
 
 constexpr std::int64_t kMillion = 1'000'000;
 
-/// Money on its way: what is given is taken from `left`, and what is left in the end goes to the submitter.
-/// So the sum is right by construction, and so is the rule that rounding is theirs.
+/// Money to be paid out: give() takes from what is left, and what remains in the end goes to the submitter. So the
+/// sum is right by construction, and rounding goes to the submitter.
 class Purse {
  public:
   explicit Purse(std::int64_t amount) : left_(amount) {}
@@ -62,9 +62,8 @@ std::vector<std::string> winners(const Stakes& stakes, Challenged statement) {
 bool fell(const Stakes& stakes, Challenged statement) { return !winners(stakes, statement).empty(); }
 bool refutation_stands(const Stakes& stakes) { return stakes.refuted && !fell(stakes, Challenged::kVerdict); }
 
-/// The first finder gets half of the amount, the next half of the rest, and so on; what is left is the
-/// jackpot's. Who comes later takes nothing from those before, so a cheat who also finds themselves gains
-/// nothing by it.
+/// The first finder gets half of the amount, the next half of the rest, and so on; what is left is the jackpot's.
+/// Later finders take nothing from earlier ones, so a cheat who also finds themselves gains nothing by it.
 void share(Purse& purse, std::int64_t amount, const std::vector<std::string>& finders) {
   std::int64_t left = amount;
   for (std::size_t i = 0; i < std::min(finders.size(), kMaxFinders); ++i) {
@@ -75,8 +74,8 @@ void share(Purse& purse, std::int64_t amount, const std::vector<std::string>& fi
   purse.give("jackpot", left);
 }
 
-/// The solver's bond when it is lost. It pays what is due from the logged proof on, tax and treasury, before
-/// anything else.
+/// The solver's bond when it is lost. Before anything else it pays tax and treasury, which are due from the logged
+/// proof on.
 class LostBond {
  public:
   LostBond(Purse& purse, const Stakes& stakes, std::int64_t bond) : purse_(purse), left_(bond) {
@@ -96,8 +95,8 @@ class LostBond {
   std::int64_t left_;
 };
 
-/// The cheat pays the check that caught them; then their bond is split. The escrow goes back whole. A
-/// verifier whose refutation stands found the fault before anybody else.
+/// The cheat pays for the check that caught them, then their bond is split. The escrow goes back whole. A verifier
+/// whose refutation stands is the first finder.
 void split(Purse& purse, const Task& task, const Stakes& stakes, LostBond& lost) {
   std::vector<std::string> finders = winners(stakes, Challenged::kProof);
   if (refutation_stands(stakes)) {
@@ -125,8 +124,8 @@ std::int64_t fee_of(const Stakes& stakes) {
   return fell(stakes, Challenged::kVerdict) ? 0 : stakes.fee.value_or(0);
 }
 
-/// The bond of a challenger who lost pays the defender for their answers; the other half is the jackpot's, so
-/// that nobody plays against themselves for nothing. A defender whose statement fell has none of it.
+/// Half of the bond of a challenger who lost pays the defender for their answers; the other half is the jackpot's,
+/// so that playing against oneself is not free. A defender whose statement fell gets none of it.
 void end_games(Purse& purse, const Stakes& stakes) {
   for (const DecidedGame& game : stakes.games) {
     if (game.result != GameResult::kStands) continue;
@@ -186,14 +185,14 @@ std::vector<Payout> payouts(const Task& task, Reason reason, const Stakes& stake
     case Reason::kConvicted: {
       LostBond lost(purse, stakes, bonds.solver);
       split(purse, task, stakes, lost);
-      // An acceptance of what fell is honest bad luck, and no merit.
+      // To have accepted what fell is bad luck: it costs no bond and earns nothing.
       end_verifier(purse, stakes, bonds, silent);
       break;
     }
     case Reason::kNoAssignment:
       break;
     case Reason::kNoProof: {
-      // Whoever revealed the draw has been kept from a verdict by the solver's silence.
+      // A verifier who revealed the draw could give no verdict because of the solver's silence.
       LostBond lost(purse, stakes, bonds.solver);
       const bool kept_waiting = stakes.drawn && !fell(stakes, Challenged::kVerdict);
       if (kept_waiting) lost.pay(stakes.verifier, task.policy.verifier_fee);

@@ -24,7 +24,7 @@ Result<manifest::OpenedRow> Party::row(std::int64_t segment) {
   return usage_error(fmt::format("the verdict's row of segment {} is not at hand", segment));
 }
 
-/// What a defender shows: his own lists, whatever they are.
+/// A defender's moves: its own lists, whatever they are.
 class Defence {
  public:
   Defence(PartyView& view, const Game& game) : view_(view), game_(game), ground_(game.ground()) {}
@@ -126,11 +126,11 @@ class Defence {
     }));
     return Say(NumbersPost{std::move(bytes)});
   }
-  /// What was shown before was shown by somebody with another replay.
+  /// The error for a game whose earlier lists come from another replay.
   static Error not_his(std::string_view what) {
     return {ErrorCode::kMalformed, fmt::format("the {} shown before are not those of this replay", what), {}};
   }
-  /// The element stands as it is claimed, whatever its own replay gives.
+  /// Sets the last result so that the element stands as claimed, whatever the party's own replay gives.
   void defend(Running& last, const Number& mine, DType dtype) const {
     if (ground_.line->kind == Kind::kArgmax) {
       last.where = mine.integer;
@@ -156,7 +156,8 @@ class Defence {
     if (!line) return malformed("the program has no entry " + named.name);
     return Say(EntryPost{named.digest, view_.line(*line), named.name});
   }
-  /// The fault that row or proof says there is: of the start state's step, of its entries, or a state that is not finite.
+  /// Shows the fault that row or proof says there is: of the start state's step, of its entries, or a state that is
+  /// not finite.
   Result<Say> fault() {
     const auto reason = fault_shown(ground_);
     if (reason == manifest::RowReason::kNonFinite) return not_finite();
@@ -180,7 +181,7 @@ class Defence {
     out.tensor = std::move(claim->tensor);
     return Say(std::move(out));
   }
-  /// The first way in which the start state's entries are not the program's.
+  /// Shows the first way in which the start state's entries are not the program's.
   Result<Say> wrong_state(const std::vector<merkle::NamedDigest>& entries) {
     FaultPost out;
     const auto of_name = [](const merkle::NamedDigest& entry, std::string_view name) {
@@ -226,7 +227,7 @@ class Defence {
   const Ground& ground_;
 };
 
-/// What a challenger says: the first thing that his replay does not give.
+/// A challenger's moves: the first thing shown that its replay does not give.
 class Objection {
  public:
   using Said = Result<std::optional<Say>>;
@@ -263,7 +264,7 @@ class Objection {
   static Said say(Say what) { return std::optional<Say>(std::move(what)); }
   static Said name(std::size_t index) { return say(Name{static_cast<std::int64_t>(index), std::nullopt}); }
 
-  /// What of the row shown is not so: its end, or else its witness.
+  /// Rejects the first part of the row that is wrong: its end, or else its witness.
   Said row() {
     const manifest::VerdictRow& row = *ground_.row;
     DGX_TRY(const auto broken, view_.party().non_finite_after());
@@ -294,7 +295,7 @@ class Objection {
     return end == ground_.rejected ? nothing() : name(index);
   }
 
-  /// The first child that is not his, or none. Children beyond his own leaves are not.
+  /// The first child that differs from the party's own, or none. Children beyond the party's leaves differ.
   static std::optional<std::size_t> first_other(std::span<const Digest> shown, std::span<const Digest> leaves,
                                                 const Node& node) {
     for (std::size_t i = 0; i < shown.size(); ++i) {
@@ -328,7 +329,7 @@ class Objection {
     return say(StateInputClaim{static_cast<std::int64_t>(index), view_.line(value), std::move(opening)});
   }
 
-  /// All values are as they must be: then the state after the step is not, or is not finite.
+  /// All values are as they must be: then the state after the step does not follow, or is not finite.
   Said all_values() {
     const std::int64_t after = ground_.first_step + 1;
     DGX_TRY(const Digest mine, view_.party().state(after));
@@ -391,7 +392,7 @@ class Objection {
     return missing(static_cast<std::size_t>(ground_.entries));
   }
 
-  /// His entry `index` is not there.
+  /// Claims that the party's entry `index` is missing.
   Said missing(std::size_t index) {
     DGX_TRY(const auto entries, view_.party().entries(ground_.first_step + 1));
     if (index >= entries.size()) return malformed("the game is not that of this replay");
@@ -404,7 +405,7 @@ class Objection {
     }
     return say(std::move(claim));
   }
-  /// The entry before `index`, which both have, in the defender's tree.
+  /// The entry before `index`, which both parties have, in the defender's tree.
   Result<merkle::EntryOpening> before(std::size_t index) {
     DGX_TRY(const auto entries, view_.party().entries(ground_.first_step + 1));
     DGX_TRY(const auto leaves, view_.entry_leaves(ground_.first_step + 1));
@@ -440,7 +441,7 @@ class Objection {
       return say(std::move(claim));
     }
     if (index < entries.size() && entries[index].name < shown.name) return missing(index);
-    if (index == 0) return nothing();  // what he rejects has no name that could be there
+    if (index == 0) return nothing();  // no entry of the program has a name below the party's first
     DGX_TRY(claim.before, before(index));
     return say(std::move(claim));
   }

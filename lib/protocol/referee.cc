@@ -11,15 +11,15 @@ using manifest::Signed;
 
 namespace {
 
-/// The statements of a transcript by what they are.
+/// The statements of a transcript, by kind.
 struct Parts {
   std::optional<Signed<manifest::Task>> task;
   std::optional<Signed<manifest::Proof>> proof;
   std::optional<Signed<manifest::Verdict>> verdict;
   std::optional<Signed<manifest::Beacon>> beacon;
   std::optional<Signed<manifest::Challenge>> challenge;
-  std::vector<std::pair<std::size_t, Signed<manifest::Move>>> moves;  // with their lines
-  std::set<Digest> receipted;  // by the operator named
+  std::vector<std::pair<std::size_t, Signed<manifest::Move>>> moves;  // with their line numbers
+  std::set<Digest> receipted;  // ids of statements, by the operator named
 };
 
 std::string line_text(std::size_t line) { return fmt::format("line {}", line + 1); }
@@ -32,7 +32,7 @@ Status place(std::optional<Signed<T>>& where, Signed<Body> statement, bool in_or
   return {};
 }
 
-/// Receipts are looked at only if their operator is named.
+/// Takes a receipt, which must be by the operator named; ignores it if none is named.
 Status take_receipt(Parts& parts, const Signed<Body>& statement, const std::optional<Digest>& operator_key) {
   if (!operator_key) return {};
   if (statement.key_id != *operator_key) return unauthorised("is not by the operator named");
@@ -70,7 +70,8 @@ Status take(Parts& parts, const std::optional<Digest>& operator_key, std::size_t
   }
 }
 
-/// The answer to a demanded chunk counts once the operator has logged it: he looked.
+/// The answer to a demanded chunk counts only with a receipt: before logging it, the operator has fetched the
+/// chunk.
 Status check_fetched(const Game& game, const Parts& parts) {
   const bool answered = game.dispute().challenge.body.about == manifest::About::kChunk && game.decision() &&
                         !game.decision()->falls;

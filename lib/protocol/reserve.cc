@@ -1,4 +1,5 @@
-// Room that a ledger keeps for what is open: dgx-ledger(5), "LIMITS", has the numbers and says where they come from.
+// The room that a ledger keeps for what is open: dgx-ledger(5), "LIMITS", has the numbers and says where they come
+// from.
 
 #include <algorithm>
 
@@ -10,14 +11,15 @@ namespace {
 using manifest::Kind;
 
 constexpr std::size_t kKiB = 1024;
-/// A withdrawal of all that an account has.
+/// For a withdrawal of all that an account has.
 constexpr std::size_t kAccountBytes = 2 * kKiB;
 constexpr std::size_t kHeadBytes = 4'096 * ledger::kMaxReceiptBytes;
 constexpr std::size_t kSettlementBytes = 16 * kKiB;
 constexpr std::size_t kStatementBytes = 8 * kKiB;
-/// Of an assigned task: proof, beacon, opening, commitment, verdict, delivery, and one that may come.
+/// Statements of an assigned task: proof, beacon, opening, commitment, verdict, delivery, and one more that may
+/// come.
 constexpr std::size_t kStatements = 7;
-/// A challenge, a claim with its evidence, and what convicts its signer.
+/// For a challenge, a claim with its evidence, or the move that convicts its signer.
 constexpr std::size_t kLongMoveBytes = 88 * kKiB;
 static_assert(kLongMoveBytes > manifest::kMaxMoveBytes / 3 * 4 + kKiB);
 constexpr std::size_t kMoveBytes = 32 * kKiB;
@@ -26,13 +28,13 @@ constexpr std::size_t kPostedBytes = kSettlementBytes + kAccountBytes;
 constexpr std::size_t kAssignedBytes = kPostedBytes + kStatements * kStatementBytes + 2 * kAccountBytes;
 constexpr std::size_t kOwnGameBytes = kLongMoveBytes + kGameBytes;
 
-/// A game for which a task's party always has room, and the statement that it is about.
+/// A game about `statement` for which a party of the task always has room.
 struct OwnGame {
   Digest challenger;
   Challenged statement;
 };
 
-/// The submitter loses by a bad proof, the solver by a bad verdict.
+/// A bad proof hurts the submitter, a bad verdict the solver.
 std::array<OwnGame, 2> own_games(const TaskRecord& record) {
   return {{{record.task.key_id, Challenged::kProof}, {*record.solver, Challenged::kVerdict}}};
 }

@@ -20,7 +20,7 @@ bool opens(const merkle::EntryOpening& entry, const Digest& state) {
   return digest.ok() && *digest == state;
 }
 
-/// The start state's step counter is not the segment's first step.
+/// Judges the fault that the start state's step counter is not the segment's first step.
 RowFault wrong_step(const FaultPost& post, const Digest& state, std::int64_t first) {
   if (!opens(*post.entry, state) || post.entry->name != "step")
     return not_shown("the entry opened is not the start state's step");
@@ -35,7 +35,7 @@ RowFault wrong_step(const FaultPost& post, const Digest& state, std::int64_t fir
       fmt::format("the start state is at step {}, the segment begins at {}", step.integer, first));
 }
 
-/// An entry has another type or shape than the line that it is the input of.
+/// Judges the fault that an entry has another type or shape than the line that reads it.
 RowFault wrong_type(const FaultPost& post, const kernels::Primitive& line, const Digest& state) {
   if (!opens(*post.entry, state) || post.entry->name != line.source.name)
     return not_shown("the entry opened is not the line's");
@@ -48,7 +48,7 @@ RowFault wrong_type(const FaultPost& post, const kernels::Primitive& line, const
                               to_string(line.shape)));
 }
 
-/// Neighbours between which something should be, or that are in the wrong order.
+/// Judges neighbours: that an entry is missing between them or, without `name`, that they are in the wrong order.
 RowFault wrong_neighbours(const FaultPost& post, const std::string* name, const Digest& state) {
   if (post.before && !opens(*post.before, state))
     return not_shown("the entry before is not of the start state");

@@ -29,8 +29,8 @@ constexpr std::size_t kMaxOperands = 96;
 constexpr std::size_t kMaxNumberBytes = (kMaxNumbers + kMaxSingles) * 8;
 constexpr std::int64_t kMaxInteger = manifest::kMaxInteger;
 
-// Nothing that a side has to say is over the limit of a move: base64 takes 4 characters for 3 bytes, a character of
-// a text 2 at most (a line has no others), and names and numbers around them less than what is added here.
+// Everything that a side has to say fits into a move: base64 takes 4 characters for 3 bytes, JSON at most 2 for a
+// text's character (a line has no others), and names and numbers around them less than is added here.
 constexpr std::size_t in_base64(std::size_t bytes) { return (bytes + 2) / 3 * 4; }
 constexpr std::size_t kAround = 2048;         // the statement around what is said
 constexpr std::size_t kAroundOperand = 256;   // its keys, numbers and shape
@@ -44,7 +44,7 @@ static_assert(kAround + in_base64(kMaxEvidenceBytes) + kLineBytes + kMaxOperands
               manifest::kMaxMoveBytes);
 static_assert(kAround + 3 * kEntryBytes + kTensorBytes + kLineBytes <= manifest::kMaxMoveBytes);  // a fault
 
-// Parts that several kinds have.
+// Parts that several kinds share.
 
 Path read_path(Fields& in, std::string_view key) { return read_digests(in, key, kMaxPath); }
 std::vector<Digest> read_list(Fields& in, std::string_view key) { return read_digests(in, key, kMaxListed); }
@@ -65,7 +65,7 @@ Shape read_shape(Fields& in) {
   if (!count.ok()) in.fail("shape", count.error().message);
   return shape;
 }
-/// The shape of a value whose elements can be opened: it has some.
+/// The shape of a value whose elements can be opened: it has at least one.
 Shape read_full_shape(Fields& in) {
   const Shape shape = read_shape(in);
   const auto count = element_count(shape);

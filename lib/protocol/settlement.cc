@@ -18,8 +18,7 @@ namespace dgx::protocol {
 using manifest::Body;
 using manifest::Signed;
 
-/// What each kind of statement needs and does. Every rule checks everything first and changes the market
-/// last.
+/// The rules, one for each kind of statement. Every rule checks everything first and changes the market last.
 struct Rules {
   Market& market;
   const Signed<Body>& statement;
@@ -64,7 +63,7 @@ struct Rules {
     return &found->second;
   }
 
-  /// The task's state now must be one of these.
+  /// Checks that the task is now in one of these states.
   [[nodiscard]] Status in_state(const TaskRecord& record, std::initializer_list<TaskState> allowed) const {
     const TaskState state = standing(record, now).state;
     for (const TaskState one : allowed) {
@@ -82,7 +81,7 @@ struct Rules {
         fmt::format("is about proof {}, the task's is {}", proof.brief(), record.proof->id.brief()));
   }
 
-  /// "I hold dataset and initial state with these digests."
+  /// Checks the statement "I hold dataset and initial state with these digests."
   [[nodiscard]] static Status holds(const TaskRecord& record, const Digest& dataset, const Digest& initial) {
     if (dataset != record.task.body.dataset.digest) return malformed("dataset: is not the task's");
     if (initial != record.task.body.initial.digest)
@@ -95,7 +94,7 @@ struct Rules {
     return {body, statement.id, statement.signer, statement.key_id, statement.envelope};
   }
 
-  /// Tasks and transfers name the one ledger in which they count; everything else hangs from a task.
+  /// Tasks and transfers name the one ledger in which they count; everything else belongs to a task.
   [[nodiscard]] Status of_this_ledger(const Digest& ledger) const {
     if (ledger == *market.ledger_) return {};
     return malformed(
@@ -129,8 +128,8 @@ struct Rules {
     return {};
   }
 
-  /// For information: exact tasks need none. Of the task's parties, once each: it has up to 256 KiB and costs
-  /// nothing.
+  /// Profiles are for information: exact tasks need none. Each party of the task may log one, since it has up to
+  /// 256 KiB and is free.
   Status operator()(const manifest::Profile& profile) {
     DGX_TRY(TaskRecord* const record, record_of(profile.task));
     const Digest& who = statement.key_id;
@@ -189,7 +188,7 @@ struct Rules {
     const Digest verifier = offer->second.statement.key_id;
     if (verifier == statement.key_id) return unauthorised("solver and verifier are the same key");
     const Bonds bonds = bonds_of(record->task.body);
-    // What is not locked is for the challenge of a false refutation, which would stand without it.
+    // The challenge's bond stays unlocked, to challenge a false refutation, which would otherwise stand.
     DGX_CHECK(has(statement.key_id, bonds.solver + bonds.challenger, "the solver's bond with that of a challenge"));
     record->solver = statement.key_id;
     record->verifier = verifier;
@@ -224,7 +223,7 @@ struct Rules {
     return {};
   }
 
-  /// What the operator has fetched and checked before logging it.
+  /// The operator has fetched and checked an opening before logging it.
   Status operator()(const manifest::Opening& opening) {
     DGX_TRY(TaskRecord* const record, record_of(opening.task));
     DGX_CHECK(by(record->solver, "solver"));
@@ -250,7 +249,7 @@ struct Rules {
     return {};
   }
 
-  /// An acceptance settles only with the policy's draw; a refutation always.
+  /// An acceptance settles only with the policy's draw; a refutation always does.
   [[nodiscard]] Status check_draw(const TaskRecord& record, const Segments& segments,
                                   const manifest::Verdict& verdict) const {
     const manifest::Task& task = record.task.body;
@@ -287,8 +286,8 @@ struct Rules {
     DGX_CHECK(of_proof(*record, verdict.proof));
     if (record->verdict) return usage_error("the task has its verdict already");
     const bool refuted = verdict.outcome == manifest::Outcome::kRefuted;
-    // A refutation is never too early, since it needs nothing that the solver shows, nor too late while
-    // objections are heard.
+    // A refutation is never too early, since it needs nothing that the solver shows, nor too late while objections
+    // are heard.
     DGX_CHECK(refuted ? in_state(*record,
                                  {TaskState::kProofCommitted, TaskState::kAwaitingOpening, TaskState::kOpened,
                                   TaskState::kVerifyCommitted, TaskState::kChallengeWindow})
@@ -304,8 +303,7 @@ struct Rules {
     return {};
   }
 
-  /// The submitter and the operator say that they have the final state; a solver says where the operator
-  /// fetched it.
+  /// Submitter and operator state that they have the final state; a solver states where the operator fetched it.
   [[nodiscard]] Status check_deliverer(const TaskRecord& record, const manifest::Delivery& delivery) const {
     const bool by_receiver = statement.key_id == record.task.key_id || statement.key_id == market.operator_;
     if (by_receiver && !delivery.location) return {};
@@ -369,7 +367,7 @@ struct Rules {
   Status operator()(const manifest::Deposit& deposit) {
     DGX_CHECK(by_operator());
     DGX_CHECK(of_this_ledger(deposit.ledger));
-    // All money there is stays exact in JSON.
+    // The sum of all money stays an exact JSON number.
     if (deposit.amount > manifest::kMaxInteger - market.deposited_)
       return usage_error("deposits exceed 2^53");
     market.deposited_ += deposit.amount;
@@ -446,7 +444,7 @@ struct Rules {
     return {};
   }
 
-  /// For people: a game is decided by its statements.
+  /// Rulings are for people: the game is decided by its statements.
   Status operator()(const manifest::Ruling& ruling) {
     DGX_TRY(TaskRecord* const record, record_of(ruling.task));
     DGX_TRY(GameRecord* const game, game_of(*record, ruling.game));

@@ -63,7 +63,7 @@ std::vector<VerdictRow> read_rows(json::Fields& in) {
   return out;
 }
 
-/// A shard's rows are those of its part of the draw.
+/// Checks that a shard's rows are those of its part of the draw.
 Status check_complete(const Shard& shard) {
   DGX_TRY(const std::vector<std::int64_t> segments, shard_segments(shard.drawn, shard.index, shard.count));
   const bool same = std::equal(segments.begin(), segments.end(), shard.rows.begin(), shard.rows.end(),
@@ -79,7 +79,7 @@ std::string listed(const std::vector<std::int64_t>& indices) {
   return fmt::format("{}", fmt::join(indices, ", "));
 }
 
-/// kMalformed, naming each index of 0 … count − 1 that is missing or there more than once.
+/// kMalformed, naming each index of 0 … count − 1 that is missing or occurs more than once.
 Status check_each_once(std::span<const Shard> shards) {
   std::vector<std::int64_t> times(static_cast<std::size_t>(shards[0].count));
   for (const Shard& shard : shards) ++times[static_cast<std::size_t>(shard.index)];

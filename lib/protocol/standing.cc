@@ -18,9 +18,9 @@ bool is_refuted(const TaskRecord& record) {
   return record.verdict && record.verdict->body.outcome == Outcome::kRefuted;
 }
 
-/// What the verifier's work earned. A verdict of the policy's draw earns the estimate's fee, which was locked
-/// for just that draw (of a proof that diverged, for the shorter one); of a chosen one, the price of the work it states
-/// and the policy's fee, at most as much.
+/// The verifier's fee; nullopt without a verdict. A verdict of the policy's draw earns the estimate's fee, which was
+/// locked for just that draw (if the proof diverged, the fee of its shorter draw). One of a chosen draw earns the
+/// price of the work it states and the policy's fee, but no more than that.
 std::optional<std::int64_t> fee_of(const TaskRecord& record) {
   if (!record.verdict) return std::nullopt;
   const manifest::Task& task = record.task.body;
@@ -33,8 +33,8 @@ std::optional<std::int64_t> fee_of(const TaskRecord& record) {
   return fee ? std::min(*fee, most) : most;
 }
 
-/// Whether the verdict was logged after a challenge of the proof that was won. It then counts as none, so that no verifier
-/// who was silent takes the share of whoever looked before them.
+/// True if the verdict was logged after a challenge that won against the proof. It then counts as none, so that a
+/// verifier who was silent cannot take the share of whoever looked before them.
 bool comes_after_finder(const TaskRecord& record, const std::vector<std::optional<GameEnd>>& ends) {
   for (std::size_t i = 0; i < record.games_before_verdict; ++i) {
     const bool proof = record.games[i].challenged() == Challenged::kProof;
@@ -43,7 +43,7 @@ bool comes_after_finder(const TaskRecord& record, const std::vector<std::optiona
   return false;
 }
 
-/// All games are over when a task is due.
+/// The stakes of a task that is due: all its games are over.
 Stakes stakes_of(const TaskRecord& record, std::int64_t now) {
   Stakes out;
   out.submitter = record.task.key_id.hex();
@@ -65,10 +65,10 @@ Stakes stakes_of(const TaskRecord& record, std::int64_t now) {
   return out;
 }
 
-/// The games of a task at a moment, together.
+/// A task's games at a moment, summed up.
 struct Games {
-  std::optional<std::int64_t> proof_fell, verdict_fell;  ///< when
-  std::optional<std::int64_t> open_until;                ///< the last deadline among those that are open
+  std::optional<std::int64_t> proof_fell, verdict_fell;  ///< times
+  std::optional<std::int64_t> open_until;                ///< the last deadline among the open ones
   std::int64_t last_end = 0;
 };
 
@@ -97,8 +97,8 @@ Standing due(const TaskRecord& record, Reason reason, std::int64_t now) {
   return {TaskState::kDue, std::nullopt, settlement};
 }
 
-/// What a task ends in whose proof did not fall, if the final state arrives. A verdict that fell counts as
-/// none; only a refutation that stands excuses a solver who did not open.
+/// The outcome of a task whose proof did not fall, if the final state arrives. A verdict that fell counts as none;
+/// only a refutation that stands excuses a solver who did not open.
 Reason reason_of(const TaskRecord& record, const Games& games) {
   const bool fell = games.verdict_fell.has_value();
   if (is_refuted(record) && !fell) return Reason::kRefuted;
@@ -107,8 +107,8 @@ Reason reason_of(const TaskRecord& record, const Games& games) {
   return is_refuted(record) ? Reason::kOverturned : Reason::kUnverified;
 }
 
-/// When the challenge window begins: with the last of the opening, the verdict (or whichever of them was
-/// missed) and the fall of a verdict, since whoever kept silent because of it can still object to the proof.
+/// Start of the challenge window: the last of the opening, the verdict (or the deadline of whichever was missed)
+/// and the fall of a verdict, since whoever kept silent because of it can still object to the proof.
 std::int64_t window_begin(const TaskRecord& record, const Games& games) {
   std::int64_t since = record.opening ? record.opening_ms : opening_duty(record)->deadline_ms;
   since = std::max(since, games.verdict_fell.value_or(0));
@@ -133,8 +133,8 @@ Standing objected(const TaskRecord& record, const Games& games, std::int64_t now
   return {TaskState::kAwaitingDelivery, deadline, std::nullopt};
 }
 
-/// The proof is logged, and no verdict: who owes the next step, and until when; nullopt if the window has
-/// begun.
+/// The step owed after the proof while no verdict is there: by whom and until when; nullopt if the challenge window
+/// has begun.
 std::optional<Standing> awaited_step(const TaskRecord& record, std::int64_t now) {
   const std::int64_t window = record.task.body.policy.window_reveal_ms;
   if (!record.beacon && now <= record.proof_ms + window)
@@ -172,7 +172,7 @@ std::optional<OpeningDuty> opening_duty(const TaskRecord& record) {
   if (!record.proof) return std::nullopt;
   const std::int64_t window = record.task.body.policy.window_reveal_ms;
   if (record.beacon) return OpeningDuty{record.beacon->id, record.beacon_ms, record.beacon_ms + window};
-  // Without a beacon in time none can come, nor after a refutation that did not wait for one.
+  // No beacon can come after its deadline, nor after a refutation that did not wait for one.
   std::int64_t begins = record.proof_ms + window + 1;
   if (record.verdict) begins = std::min(begins, record.verdict_ms);
   return OpeningDuty{record.proof->id, begins, begins + window};

@@ -42,7 +42,7 @@ std::optional<Decision> Turn::outside(std::int64_t index, std::int64_t count) co
   return lost(RulingReason::kMalformed, fmt::format("names {} of {}", index, count));
 }
 
-/// Whether digests are the children of a node of a tree that the defender is bound to.
+/// Checks that `hashes` are the children of a node of a tree that the defender is bound to.
 std::optional<Decision> Turn::not_children(const std::vector<Digest>& hashes, const Node& node,
                                            const Digest& root) const {
   if (hashes.size() != node.children()) {
@@ -54,7 +54,7 @@ std::optional<Decision> Turn::not_children(const std::vector<Digest>& hashes, co
   return std::nullopt;
 }
 
-// What the challenger chooses.
+// The challenger's choices.
 
 std::optional<Decision> Turn::choose(const Say& say) {
   if (const auto* named = std::get_if<Name>(&say)) {
@@ -125,7 +125,7 @@ std::optional<Decision> Turn::name_state(std::int64_t index) {
   return std::nullopt;
 }
 
-/// Afterwards `node` is the node named and `nodes` its hash alone.
+/// Afterwards `node` is the node named, and `nodes` holds its hash alone.
 std::optional<Decision> Turn::name_node(std::int64_t index) {
   if (auto bad = outside(index, static_cast<std::int64_t>(ground_.nodes.size()))) return bad;
   const Digest named = ground_.nodes[static_cast<std::size_t>(index)];
@@ -263,7 +263,7 @@ std::optional<Decision> Turn::claim(const NonFiniteClaim& say) {
   return judged(judgement, 'f');
 }
 
-/// Against an entry of a start state that is said not to be the program's: its line.
+/// Claim b against an entry of a start state that is said not to be the program's: shows its line.
 std::optional<Decision> Turn::show_line(const EntryClaim& say) {
   const auto stands = [](std::string words) {
     return Decision{false, RulingReason::kClaim, 'b', std::nullopt, std::move(words)};

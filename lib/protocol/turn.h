@@ -4,35 +4,35 @@
 
 namespace dgx::protocol {
 
-/// The bytes of a line's value; its shape has been counted when it was opened.
+/// Size of a line's value in bytes. Opening the line has checked that its elements can be counted.
 [[nodiscard]] inline std::uint64_t tensor_bytes(const kernels::Primitive& line) {
   return static_cast<std::uint64_t>(*element_count(line.shape)) * size_of(line.dtype);
 }
 
-/// Whether the row says what the segment ends in, and not why nobody can tell.
+/// True if the row gives the segment's end, rather than a reason why it cannot be computed.
 [[nodiscard]] bool was_replayed(const manifest::VerdictRow& row);
 
-/// Whether a row of the segment challenged has a witness: it was replayed, and has a state inside.
+/// True if a row of the challenged segment has a witness: it was replayed, and the segment has a state inside.
 [[nodiscard]] bool has_witness(const Dispute& dispute, const manifest::VerdictRow& row);
 
-/// Whether a row agrees that the step challenged diverges: there is no state behind it.
+/// True if a row agrees that the challenged step diverges: there is no state after it.
 [[nodiscard]] bool says_diverged(const Dispute& dispute, const manifest::VerdictRow& row);
 
-/// The fault that a defender has to show in Stage::kFault: the reason of the row played on, or, where row or proof says that
-/// a step diverges, that the state after it is not finite.
+/// The fault that a defender has to show in Stage::kFault: the reason of the row played on, or, if row or proof
+/// says that a step diverges, that the state after it is not finite.
 [[nodiscard]] manifest::RowReason fault_shown(const Ground& ground);
 
-/// The segments that the verdict's beacon draws, sorted; dispute.beacon is there.
+/// The segments that the verdict's beacon draws, sorted; dispute.beacon must be set.
 [[nodiscard]] Result<std::vector<std::int64_t>> drawn_segments(const Dispute& dispute);
 
-/// The verdict has fallen if its row says something else of the proof than is so.
+/// Decides that the verdict falls if its row misstates what the proof says.
 [[nodiscard]] std::optional<Decision> check_expected(const Dispute& dispute, const manifest::VerdictRow& row);
 
-/// What the defender has to show first of ground.row; `about` is its end (kSegment) or its witness
-/// (kWitness).
+/// The stage in which the defender first has to back up ground.row; `about` selects its end (kSegment) or its
+/// witness (kWitness).
 [[nodiscard]] Stage play_on(const Dispute& dispute, manifest::About about, Ground& ground);
 
-/// One move of the game: takes what a side says in its turn and gives the decision, if that ends the game.
+/// One move of the game: takes what a side says in its turn, and returns the decision if that ends the game.
 class Turn {
  public:
   Turn(const Dispute& dispute, Stage& stage, Ground& ground)
@@ -75,14 +75,14 @@ class Turn {
   [[nodiscard]] Outcome claim(const NonFiniteClaim& say);
   [[nodiscard]] Outcome show_line(const EntryClaim& say);
 
-  /// The side at turn says what it may not say, or contradicts what is known.
+  /// The side at turn loses: it says what it may not say, or contradicts what is known.
   [[nodiscard]] Decision lost(manifest::RulingReason reason, std::string words,
                               std::optional<char> claim = std::nullopt) const;
   [[nodiscard]] Decision unexpected(const Say& say) const;
   [[nodiscard]] Outcome not_children(const std::vector<Digest>& hashes, const Node& node,
                                      const Digest& root) const;
   [[nodiscard]] Outcome outside(std::int64_t index, std::int64_t count) const;
-  /// Follows the interval of states: more of them, or the step's values.
+  /// Sets the stage after the interval of states was narrowed: more states, or the step's values.
   void next_states();
   [[nodiscard]] std::uint64_t lines() const {
     return static_cast<std::uint64_t>(dispute_.task.body.program.lines);

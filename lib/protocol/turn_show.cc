@@ -25,7 +25,7 @@ std::vector<Digest> value_leaves(const std::vector<Digest>& values) {
 
 }  // namespace
 
-// What the defender shows.
+// The defender's answers.
 
 std::optional<Decision> Turn::show(const Say& say) {
   const auto on = [&]<class Post>(std::type_identity<Post>, Outcome (Turn::*take)(const Post&)) -> Outcome {
@@ -69,7 +69,7 @@ std::optional<Decision> Turn::row(const RowPost& post) {
   const std::int64_t segment = dispute_.challenge.body.segment;
   const auto drawn = drawn_segments(dispute_);
   if (!drawn.ok())
-    return lost(RulingReason::kPost, drawn.error().message);  // not so: the challenge was opened with it
+    return lost(RulingReason::kPost, drawn.error().message);  // cannot happen: checked when the game was opened
   const std::int64_t place = std::lower_bound(drawn->begin(), drawn->end(), segment) - drawn->begin();
   if (post.opened.row.index != segment || post.opened.index != place) {
     return lost(RulingReason::kPost, fmt::format("row {} of the verdict is of segment {}", place, segment));
@@ -95,7 +95,7 @@ std::optional<Decision> Turn::interior(const InteriorPost& post) {
                 fmt::format("state {} does not give the witness {}", post.digest.hex(), witness.hex()));
   }
   ground_.rejected = post.digest;
-  stage_ = Stage::kChooseState;  // nothing shown yet but the end: the challenger rejects it
+  stage_ = Stage::kChooseState;  // only the end is shown so far: the challenger rejects it
   return std::nullopt;
 }
 
@@ -269,7 +269,7 @@ std::optional<Decision> Turn::chunk(const ChunkPost& post) {
   const manifest::ChunkReference& wanted = *dispute_.challenge.body.chunk;
   const auto line = open_line(wanted.line, dispute_.task.body);
   if (!line.ok())
-    return lost(RulingReason::kPost, line.error().message);  // not so: the challenge was opened with it
+    return lost(RulingReason::kPost, line.error().message);  // cannot happen: checked when the game was opened
   const auto state = merkle::state_digest_of(post.entry);
   if (!state.ok() || *state != ground_.accepted || post.entry.name != line->source.name) {
     return lost(RulingReason::kPost, "the entry opened is not the one demanded");

@@ -31,7 +31,7 @@ VerdictRow disagreement(VerdictRow row, RowReason reason) {
   return row;
 }
 
-/// A fault of the committed state, found before anything runs.
+/// A fault of the committed start state, found before anything runs.
 std::optional<RowReason> fault_of(const State& start, const Segment& segment) {
   const auto step = step_of(start);
   if (!step.ok()) return RowReason::kState;
@@ -39,8 +39,8 @@ std::optional<RowReason> fault_of(const State& start, const Segment& segment) {
   return std::nullopt;
 }
 
-/// Steps of the segment; gives the digest of the end state, or nullopt after a non-finite step. Sets the
-/// witness on its way.
+/// Runs the segment's steps. Returns the digest of the end state, or nullopt after a non-finite step, and sets the
+/// witness on the way.
 Result<std::optional<Digest>> run_steps(Executor& executor, const Segment& segment, std::int64_t witnessed,
                                         const Digest& verifier, const std::function<bool()>& progress,
                                         Digest& witness) {
@@ -62,7 +62,7 @@ Result<std::optional<Digest>> run_steps(Executor& executor, const Segment& segme
   return std::optional<Digest>(end);
 }
 
-/// Each row once, in order, of this task, and about the committed end state.
+/// Checks the sorted rows: each segment of the proof at most once, with the committed end state.
 Status check_rows(std::span<const VerdictRow> rows, const Segments& segments, std::span<const Digest> states) {
   if (rows.empty()) return malformed("verdict: no replayed segment");
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -170,7 +170,7 @@ Result<VerdictRow> replay_segment(Executor& executor, const State& start, const 
   row.expected = end_digest.value_or(manifest::diverged_end());
   if (const auto fault = fault_of(start, segment)) return disagreement(row, *fault);
   Status loaded = executor.load(start);
-  // The state is the committed one, so whatever is wrong with it is the prover's fault.
+  // The state is the committed one, so anything wrong with it is the prover's fault.
   if (!loaded.ok() && loaded.error().code == ErrorCode::kMalformed)
     return disagreement(row, RowReason::kState);
   if (!loaded.ok()) return within(where, std::move(loaded).error());
@@ -217,8 +217,8 @@ Result<Verdict> assemble_verdict(const Task& task, const Segments& segments, con
 
 namespace {
 
-/// The steps of `count` of the segments between committed states, the last one among them or not; nullopt if there are not
-/// so many. All but the last have the same length.
+/// The steps of `count` segments between committed states, the last one included if `with_last`; nullopt if there
+/// are not that many. All but the last have the same length.
 std::optional<std::int64_t> steps_of(const Task& task, const Segments& segments, std::int64_t count, bool with_last) {
   const std::int64_t n = segments.between();
   const std::int64_t others = count - (with_last ? 1 : 0);
@@ -226,7 +226,7 @@ std::optional<std::int64_t> steps_of(const Task& task, const Segments& segments,
   return others * task.checkpoint_every + (with_last ? segments[n - 1].length() : 0);
 }
 
-/// Whether `work` is that of replaying so many of them, whichever, and `more` steps.
+/// True if `work` is that of replaying any `count` of those segments and `more` steps.
 bool is_work_of(const Task& task, const Segments& segments, std::int64_t count, std::int64_t more, std::int64_t work) {
   const auto fits = [&](bool with_last) {
     const auto steps = steps_of(task, segments, count, with_last);
@@ -242,7 +242,7 @@ Status check_stated_work(const Task& task, const Segments& segments, const Verdi
   const bool accepted = verdict.outcome == manifest::Outcome::kAccepted;
   const bool policy = verdict.draw == manifest::Draw::kPolicy;
   const std::int64_t diverging = segments.diverged() ? 1 : 0;
-  // The policy's draw has the diverging step, a chosen one may.
+  // The policy's draw includes the diverging step; a chosen one may.
   bool follows = is_work_of(task, segments, verdict.replayed - diverging, diverging, verdict.work);
   if (diverging == 1 && !policy) follows = follows || is_work_of(task, segments, verdict.replayed, 0, verdict.work);
   if (!follows) return malformed("work: is not that of as many segments as were replayed");

@@ -19,11 +19,11 @@ class Executor {
   /// Replaces the state the next step starts from. kMalformed unless names, dtypes and shapes are the program's.
   [[nodiscard]] virtual Status load(const State& state) = 0;
 
-  /// Runs one step. kMalformed, naming entry and element, if a state entry would become non-finite (dgx-numerics(7)): there is
-  /// no state then until the next load(), since entries are updated in place.
+  /// Runs one step. kMalformed, naming entry and element, if a state entry would become non-finite
+  /// (dgx-numerics(7)). There is then no state until the next load(), since entries are updated in place.
   [[nodiscard]] virtual Status step() = 0;
 
-  /// The number of steps the current state has behind it.
+  /// The number of steps that led to the current state.
   [[nodiscard]] virtual std::int64_t position() const = 0;
 
   /// A copy of the current state. Cost: its size. kInternal if it lies on a device that has failed.
@@ -32,8 +32,8 @@ class Executor {
   /// The loss entry, without copying the state.
   [[nodiscard]] virtual float loss() const = 0;
 
-  /// Runs one step as step() does, and shows every value of the program, in order, before it is dropped. Slower: nothing is
-  /// fused. Ends with the same state, else kInternal.
+  /// Runs one step as step() does, and shows every value of the program, in order, before it is dropped. Slower,
+  /// since nothing is fused. Ends with the same state, else kInternal.
   [[nodiscard]] virtual Status trace(const std::function<Status(std::int32_t value, const TensorView&)>& visit) = 0;
 };
 

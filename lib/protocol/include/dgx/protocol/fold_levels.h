@@ -14,23 +14,23 @@
 
 namespace dgx::protocol {
 
-/// One list of running results that the defender shows of a fold's element. Units are counted from the fold's
+/// One list of running results that the defender shows for an element of a fold. Units are counted from the fold's
 /// beginning.
 struct FoldList {
   enum class What : std::uint8_t {
-    kRunning,  ///< chain, max, argmax: the result after positions
-    kTotals,   ///< dot: the total after groups
-    kGroup,    ///< dot: the group after its blocks
-    kBlock,    ///< dot: the block after its positions
+    kRunning,  ///< chain, max, argmax: the result after a position
+    kTotals,   ///< dot: the total after a group
+    kGroup,    ///< dot: a group's running result after each of its blocks
+    kBlock,    ///< dot: a block's running result after each of its positions
     kSum,      ///< sum: the sum itself
     kItems,  ///< sum: the items of one block of level `level`, each the result of a block of the level below
-    kLanes,  ///< sum: the lane's result after each position of a block
+    kLanes,  ///< sum: the running result of its lane after each position of a block
   };
   What what = What::kRunning;
   int level = 0;
   std::int64_t begin = 0;  ///< the list covers units begin … end-1,
   std::int64_t end = 0;
-  std::int64_t stride = 1;  ///< entry k says what there is after unit min(begin + (k+1) stride, end) - 1
+  std::int64_t stride = 1;  ///< entry k is the result after unit min(begin + (k+1) stride, end) - 1
 
   [[nodiscard]] std::int64_t count() const { return (end - begin + stride - 1) / stride; }
   [[nodiscard]] std::int64_t end_of(std::int64_t entry) const {
@@ -38,19 +38,18 @@ struct FoldList {
   }
 };
 
-/// A dispute about one element of a fold, which narrows from its result to one position (dgx-dispute(7),
-/// "Numbers"). The order of additions is that of dgx-numerics(7), "Folds".
+/// A dispute about one element of a fold, narrowed from its result to one position (dgx-dispute(7), "Numbers"). The
+/// order of additions is that of dgx-numerics(7), "Folds".
 class FoldLevels {
  public:
-  /// A list that does not give what the defender showed before: with the addition that it breaks, if it is
-  /// one.
+  /// A list that contradicts what the defender showed before, with the addition that it breaks, if it breaks one.
   struct Contradiction {
     std::optional<kernels::ScalarRecord> scalar;
     kernels::Number claimed;
-    std::int64_t position = 0;  ///< the last one that went into it
+    std::int64_t position = 0;  ///< the last position that went into it
     std::string words;
   };
-  /// One position, with the running result before it and after it. No `before`: the fold's start.
+  /// One position, with the running result before and after it. `before` is empty at the fold's start.
   struct Position {
     std::int64_t position = 0;
     std::optional<kernels::Running> before;
@@ -59,21 +58,21 @@ class FoldLevels {
   /// A party's own entries of a list.
   using Show = std::function<Result<std::vector<kernels::Running>>(const FoldList&)>;
 
-  /// `line` is a fold, `element` its element as the defender claims it, stored.
+  /// `line` is a fold; `element` is its element as stored, as the defender claims it.
   FoldLevels(const kernels::Primitive& line, std::int64_t positions, const kernels::Number& element);
 
-  /// Takes what the defender shows; kMalformed if it has not the length that follows from the rules, or a NaN
-  /// of another form.
+  /// Takes what the defender shows; kMalformed if its length is not the one that the rules give, or if it has a NaN
+  /// of another form than may be posted.
   [[nodiscard]] Result<std::optional<Contradiction>> post(ByteView numbers);
-  /// The list that the defender shows next, from his own numbers.
+  /// The bytes of what the defender shows next, from their own numbers.
   [[nodiscard]] Result<Bytes> compose(const Show& show) const;
 
   /// The list shown last, and its entries.
   [[nodiscard]] const FoldList& list() const { return list_; }
   [[nodiscard]] const std::vector<kernels::Running>& shown() const { return shown_; }
-  /// True if an entry is one position: then it is claimed, not named.
+  /// True if each entry is one position, which is claimed, not named.
   [[nodiscard]] bool at_position() const;
-  /// Narrows to entry `entry`, below shown().size(); not at_position(): asserted.
+  /// Narrows to entry `entry`, below shown().size(). Asserted: not at_position().
   void name(std::int64_t entry);
   [[nodiscard]] Position position(std::int64_t entry) const;
 
@@ -92,14 +91,14 @@ class FoldLevels {
   kernels::NumberType type_;
   bool type_known_;
   kernels::Number element_;
-  std::vector<std::int64_t> level_sizes_;  // of a sum: items of each level
+  std::vector<std::int64_t> level_sizes_;  // for a sum: items of each level
   FoldList list_;                          // shown, or to be shown next
   std::vector<kernels::Running> shown_;
-  std::optional<kernels::Running> before_;  // what the list starts from
-  std::optional<kernels::Running> after_;   // what its entries must give; none: the element
+  std::optional<kernels::Running> before_;  // the running result that the list starts from
+  std::optional<kernels::Running> after_;   // what its entries must give; if empty, the element
 };
 
-/// The bytes of running results as moves carry them, and back (kMalformed).
+/// The bytes of running results as moves carry them.
 [[nodiscard]] Bytes encode_numbers(std::span<const kernels::Running> numbers, kernels::NumberType type,
                                    bool with_position);
 

@@ -23,7 +23,7 @@ struct Node {
     return size;
   }
   [[nodiscard]] std::uint64_t children() const { return (count + child_size() - 1) / child_size(); }
-  /// Below children().
+  /// `index` must be below children().
   [[nodiscard]] Node child(std::uint64_t index) const {
     const std::uint64_t at = index * child_size();
     return {first + at, std::min(child_size(), count - at)};

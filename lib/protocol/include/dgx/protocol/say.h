@@ -16,16 +16,16 @@
 
 namespace dgx::protocol {
 
-/// The content of a dispute's moves (dgx-dispute(7), "Moves and claims", "Evidence"). Plain data: whether it may be said,
-/// and whether it is true, is for game.h.
+/// The content of a dispute's moves (dgx-dispute(7), "Moves and claims", "Evidence"). Plain data: game.h decides
+/// whether it may be said, and whether it is true.
 
 inline constexpr std::size_t kMaxListed = 256;    ///< digests in one move
-inline constexpr std::size_t kMaxNumbers = 2048;  ///< running results in one list; of an argmax half as many
-/// Lists of one entry that may stand before another list in one move: fewer than a fold has levels.
+inline constexpr std::size_t kMaxNumbers = 2048;  ///< running results in one list; half as many for an argmax
+/// Most lists of one entry that precede another list in one move; a fold has fewer levels.
 inline constexpr std::size_t kMaxSingles = 32;
-inline constexpr std::size_t kMaxEvidenceBytes = 16384;  ///< of a claim, digests and bytes as they are hashed
+inline constexpr std::size_t kMaxEvidenceBytes = 16384;  ///< a claim's texts and bytes, and 32 for each digest
 
-// The defender's.
+// The defender's moves.
 
 struct InteriorPost {
   Digest digest;
@@ -43,7 +43,7 @@ struct ValuesPost {
 struct NodesPost {
   std::vector<Digest> nodes;
 };
-/// A tensor of more than one leaf shows root and nodes, one of a single leaf its bytes.
+/// A tensor of more than one leaf is shown by root and nodes, one of a single leaf by its bytes.
 struct TensorPost {
   std::optional<Digest> root;
   std::vector<Digest> nodes;
@@ -66,15 +66,15 @@ struct EntryPost {
   OpenedLine line;
   std::string name;
 };
-/// A fault of a start state or a step, shown by the verifier whose row says that there is one. The members that
-/// are there tell which.
+/// A fault of a start state or a step, shown by the defender whose row or proof says that there is one. The members
+/// that are set tell which form it has.
 struct FaultPost {
   std::optional<std::int64_t> step;  ///< a step after which the state `digest` is not finite
   std::optional<Digest> digest;
   std::optional<merkle::EntryOpening> entry;
   std::optional<merkle::TensorOpening> tensor;
   std::optional<OpenedLine> line;
-  std::optional<Digest> root;  ///< with a type and shape: those of the entry's tensor
+  std::optional<Digest> root;  ///< with dtype and shape: those of the entry's tensor
   DType dtype = DType::kF32;
   Shape shape;
   std::optional<merkle::EntryOpening> before, after;  ///< neighbours in the state
@@ -82,11 +82,11 @@ struct FaultPost {
 struct ChunkPost {
   merkle::EntryOpening entry;
   std::string location;
-  merkle::Path path;  ///< of the part among the entry's parts
+  merkle::Path path;  ///< from the part to the root of the entry's parts
   Digest root;        ///< of the part
 };
 
-// The challenger's.
+// The challenger's moves.
 
 struct Name {
   std::int64_t index = 0;
@@ -94,15 +94,15 @@ struct Name {
 };
 struct Accept {};
 
-/// An operand of an evaluation, read of an earlier value: one leaf of it; or its type and shape alone, where an
-/// access to it gives its fill; or type and shape without proof, where no access to it is evaluated.
+/// An operand of an evaluation: an earlier value, opened as one of its leaves; or as type and shape alone, if an
+/// access to it gives its fill; or as type and shape without proof, if no access to it is evaluated.
 struct Operand {
   std::int64_t value = 0;
   DType dtype = DType::kF32;
   Shape shape;
   std::optional<merkle::Path> table;  ///< of the value in the value table; none: without proof
-  std::optional<Digest> root;         ///< type and shape alone
-  std::int64_t leaf = 0;              ///< else the leaf
+  std::optional<Digest> root;         ///< root of its leaves, which opens type and shape alone
+  std::int64_t leaf = 0;              ///< without `root`: number of the leaf opened
   Bytes bytes;
   merkle::Path path;
 };
@@ -118,7 +118,7 @@ struct StateInputClaim {  ///< a
   OpenedLine line;
   merkle::EntryOpening entry;
 };
-struct EntryClaim {  ///< b: of the digest, the order, or a missing entry
+struct EntryClaim {  ///< b: about an entry's digest, the entries' order, or a missing entry
   std::optional<merkle::Path> path;
   std::optional<Digest> digest;
   std::optional<merkle::EntryOpening> before;
@@ -144,9 +144,9 @@ using Say = std::variant<RowPost, InteriorPost, StatesPost, ValuesPost, NodesPos
 /// "states", "name", "claim d", …: for messages.
 [[nodiscard]] std::string_view name_of(const Say& say);
 
-/// The object of a move. kMalformed, with the field, if it is none, or beyond the limits above.
+/// Reads the object of a move. kMalformed, with the field, if it is of no form or beyond the limits above.
 [[nodiscard]] Result<Say> parse_say(const json::Object& object);
-/// Its inverse.
+/// The inverse of parse_say().
 [[nodiscard]] json::Object print_say(const Say& say);
 
 }  // namespace dgx::protocol

@@ -26,7 +26,7 @@ enum class TaskState {
   kAwaitingOpening,   ///< the beacon is there, or was missed: the solver has to open the proof
   kOpened,            ///< the verifier has to give a verdict
   kVerifyCommitted,   ///< the verifier has to show the verdict committed to
-  kChallengeWindow,   ///< a verdict is there, or none came in time: whoever objects is heard
+  kChallengeWindow,   ///< the verdict is there, or none came in time: objections are heard
   kArbitration,       ///< the window passed; games are open
   kAwaitingDelivery,  ///< the window passed; the final state has not arrived
   kDue,               ///< can be settled now
@@ -37,11 +37,11 @@ enum class TaskState {
 /// A game as the ledger has it. Times are the market's (MarketClock), here and below.
 struct GameRecord {
   Game game;
-  std::int64_t bond = 0;     ///< what its challenger has locked
-  bool counted = true;       ///< makes the next one dearer; not one of those whom a false statement hurts
-  std::int64_t last_ms = 0;  ///< of its last statement
-  std::int64_t deadline_ms = 0;  ///< of the move that is awaited
-  std::int64_t queued_ms = 0;    ///< what its defender's moves have taken beyond one window each
+  std::int64_t bond = 0;     ///< locked by its challenger
+  bool counted = true;       ///< raises the next one's bond; not so for those whom a false statement hurts
+  std::int64_t last_ms = 0;  ///< time of its last statement
+  std::int64_t deadline_ms = 0;  ///< for the move that is awaited
+  std::int64_t queued_ms = 0;    ///< time its defender's moves have taken beyond one window each
   std::optional<Digest> ruling;  ///< id of the ruling that was logged
 
   [[nodiscard]] const Digest& id() const { return game.dispute().challenge.id; }
@@ -50,7 +50,7 @@ struct GameRecord {
   }
 };
 
-/// A game's end: its result, and when.
+/// A game's end: its result and its time.
 struct GameEnd {
   GameResult result = GameResult::kStands;
   std::int64_t milliseconds = 0;
@@ -62,12 +62,12 @@ struct OfferRecord {
   std::int64_t logged_ms = 0;
 };
 
-/// A task's record: all that the ledger's statements say of it.
+/// A task's record: all that the ledger's statements say about it.
 struct TaskRecord {
   manifest::Signed<manifest::Task> task;
   std::int64_t posted_ms = 0;
   std::map<Digest, OfferRecord>
-      offers;                    ///< by statement id; of an assigned task only the one that was chosen
+      offers;                    ///< by statement id; once assigned, only the one chosen
   std::optional<Digest> solver;  ///< key ids
   std::optional<Digest> verifier;
   std::int64_t assigned_ms = 0;
@@ -81,20 +81,20 @@ struct TaskRecord {
   std::int64_t verdict_commitment_ms = 0;
   std::optional<manifest::Signed<manifest::Verdict>> verdict;
   std::int64_t verdict_ms = 0;
-  std::size_t games_before_verdict = 0;  ///< how many of the games were logged before it
-  std::vector<GameRecord> games;  ///< as logged
+  std::size_t games_before_verdict = 0;  ///< number of games logged before it
+  std::vector<GameRecord> games;  ///< in the order in which they were logged
   bool delivered = false;
   std::set<Digest> profiles;  ///< key ids of those who logged one
   std::optional<manifest::Settlement> settlement;
 };
 
-/// The ends of a task's games, in their order; nullopt for one that is open. Whoever has missed a deadline
-/// has lost at it. When a statement falls, the games about it that are open can be played on at no risk for their
+/// The ends of a task's games, in the order of `games`; nullopt for an open one. A side that has missed a deadline
+/// lost at that time. When a statement falls, the open games about it can be played on at no risk to their
 /// challengers.
 [[nodiscard]] std::vector<std::optional<GameEnd>> ends_of(const TaskRecord& record, std::int64_t now);
-/// Whether a game about the statement has been won by its challenger.
+/// True if a game about the statement has been won by its challenger.
 [[nodiscard]] bool has_fallen(const TaskRecord& record, Challenged statement, std::int64_t now);
-/// The game as it stands at a moment: over if a deadline was missed.
+/// The game as it stands at `now`: over if a deadline was missed.
 [[nodiscard]] Game game_at(const GameRecord& record, std::int64_t now);
 
 /// The duty to open a proof that has been logged: after which statement, and until when.
@@ -103,25 +103,25 @@ struct OpeningDuty {
   std::int64_t begins_ms = 0;
   std::int64_t deadline_ms = 0;
 };
-/// nullopt before the proof. The beacon's id, or, once none can come any more, the proof's.
+/// nullopt before the proof. `after` is the beacon's id or, once no beacon can come any more, the proof's.
 [[nodiscard]] std::optional<OpeningDuty> opening_duty(const TaskRecord& record);
 
 /// A task's state at a moment.
 struct Standing {
   TaskState state = TaskState::kOpen;
-  std::optional<std::int64_t> deadline_ms;         ///< when the present state ends by itself
-  std::optional<manifest::Settlement> settlement;  ///< exactly with kDue
+  std::optional<std::int64_t> deadline_ms;         ///< end of the present state if nothing else ends it
+  std::optional<manifest::Settlement> settlement;  ///< present exactly with kDue
 };
 
-/// Later than a deadline means after it by at least a millisecond.
+/// The task's state at `now`. A deadline is missed from one millisecond after it.
 [[nodiscard]] Standing standing(const TaskRecord& record, std::int64_t now);
 
 /// The time within which an operator has to be seen while a deadline runs: an eighth of the policy's shortest
-/// window, at least a minute. After twice that without an entry the next one is a tree head that says
+/// window, at least a minute. After twice that without an entry, the next one must be a tree head that says
 /// "pause".
 [[nodiscard]] std::int64_t heartbeat_ms(const manifest::Policy& policy);
 
-/// An offer can be taken back after this time.
+/// An offer can be taken back this long after it was logged.
 inline constexpr std::int64_t kLeastOfferMs = 3'600'000;
 
 /// The state machine of money: replaying a ledger's statements in order gives the same accounts on any
@@ -146,33 +146,32 @@ class Market {
   [[nodiscard]] std::map<std::string, std::int64_t> balances() const;
   /// deposits − withdrawals = sum of balances().
   [[nodiscard]] std::int64_t total() const;
-  /// Converts between the receipts' time and the market's; how a task stands: standing(record,
+  /// Converts between the receipts' time and the market's. A task's standing now is standing(record,
   /// clock().now()).
   [[nodiscard]] const MarketClock& clock() const { return clock_; }
-  /// True if an entry at `milliseconds` has to be a tree head with `pause`: the operator was not seen for two
-  /// heartbeats while a deadline ran.
+  /// True if an entry at `milliseconds` has to be a tree head with `pause`: the operator was not seen for more than
+  /// two heartbeats while a deadline ran.
   [[nodiscard]] bool is_pause(std::int64_t milliseconds) const;
-  /// The settlements that the operator may log when the receipt's time is `milliseconds`, in order of task
-  /// id.
+  /// The settlements that the operator may log when the receipt's time is `milliseconds`, by task id.
   [[nodiscard]] std::vector<manifest::Settlement> due(std::int64_t milliseconds) const;
   [[nodiscard]] const std::optional<manifest::Policy>& policy() const { return policy_; }
 
-  /// Bytes that each of a ledger's files keeps free for all that open tasks, open games and balances can
-  /// still need (dgx-ledger(5), "LIMITS"). Cost: linear in accounts and unsettled tasks.
+  /// Bytes that each of a ledger's files keeps free for all that open tasks, open games and balances can still need
+  /// (dgx-ledger(5), "LIMITS"). Cost: linear in accounts and unsettled tasks.
   [[nodiscard]] std::size_t reserved_bytes() const;
-  /// By how much at most that grows when `statement` is logged, if apply() takes it; nullopt if the statement
-  /// is what the room is kept for.
+  /// The most that reserved_bytes() can grow when `statement` is logged, if apply() takes it; nullopt for a
+  /// statement that the room is kept for.
   [[nodiscard]] std::optional<std::size_t> reserve_of(
       const manifest::Signed<manifest::Body>& statement) const;
 
  private:
   friend struct Rules;
 
-  /// When the move that a game awaits at `now`, in market time, is due. A defender's moves fall due one after another, over
-  /// all games in which the ledger awaits that key: so many games at once cannot make them late. What one game has had of
-  /// that already, `queued_ms`, it has no more.
+  /// The deadline, in market time, of the move that a game awaits at `now`. A defender's moves fall due one after
+  /// another over all games in which the ledger awaits that key, so opening many games at once cannot make them
+  /// late. `queued_ms` is the delay that this game has had already; it gets only what is left of its limit.
   [[nodiscard]] std::int64_t move_deadline(const Game& game, std::int64_t queued_ms, std::int64_t now) const;
-  /// After a pause the ledger goes on with a tree head that says so, and at no other time is there one.
+  /// Checks that a tree head says "pause" exactly when it must: the first entry after a pause, and no other.
   [[nodiscard]] static Status check_pause(const manifest::Signed<manifest::Body>& statement, bool must);
 
   std::optional<manifest::Policy> policy_;
@@ -182,7 +181,7 @@ class Market {
   std::int64_t deposited_ = 0;
   std::int64_t withdrawn_ = 0;
   std::map<Digest, TaskRecord> tasks_;
-  std::set<Digest> unsettled_;    ///< ids of tasks: only these cost time when all are looked at
+  std::set<Digest> unsettled_;    ///< ids of tasks; scans of all tasks visit only these
   std::optional<Digest> ledger_;  ///< id of the first statement
   std::set<Digest> seen_;         ///< statement ids
 };

@@ -11,39 +11,39 @@
 
 namespace dgx::protocol {
 
-/// A whole part of a verification, or the beginning of one, which is continued.
+/// A complete part of a verification, or the beginning of one that will be continued.
 enum class ShardRole : std::uint8_t { kShard, kPart };
 [[nodiscard]] std::string_view name_of(ShardRole role);
 
-/// Part `index` of `count` of a verification. Not signed, since only the verdict made of all of them is a
-/// statement: whoever reads one back must know that it is their own (dgx-verify(1), "Work keys").
+/// Part `index` of `count` of a verification. Not signed, since only the verdict made of all parts is a statement:
+/// whoever reads one back must know that it is their own (dgx-verify(1), "Work keys").
 struct Shard {
   ShardRole role = ShardRole::kShard;
-  std::string version;  ///< of dgx, which made it
+  std::string version;  ///< version of dgx that made it
   Assignment assignment;
   Digest dataset;
   std::int64_t index = 0;
   std::int64_t count = 1;
-  std::vector<std::int64_t> drawn;         ///< of the whole verification, sorted
-  std::vector<manifest::VerdictRow> rows;  ///< of this part
+  std::vector<std::int64_t> drawn;         ///< the whole verification's segments, sorted
+  std::vector<manifest::VerdictRow> rows;  ///< this part's
 };
 
 inline constexpr std::size_t kMaxShardBytes = std::size_t{1} << 28;
 
-/// Segments of part `index` of `count`: every count-th of the drawn ones. Together the parts are `drawn`.
-/// kUsage unless 0 ≤ index < count ≤ 65536.
+/// Segments of part `index` of `count`: every count-th of the drawn ones; together the parts are `drawn`. kUsage
+/// unless 0 ≤ index < count ≤ 65536.
 [[nodiscard]] Result<std::vector<std::int64_t>> shard_segments(std::span<const std::int64_t> drawn,
                                                                std::int64_t index, std::int64_t count);
 
-/// True if two shards are parts of one verification by one version: alike in all but role, index and rows.
+/// True if two shards are parts of one verification by one version: equal but for role, index and rows.
 [[nodiscard]] bool of_one_verification(const Shard& a, const Shard& b);
 
-/// One canonical JSON object, without a newline, and back (kMalformed with the field).
+/// A shard as one canonical JSON object, without a newline, and back (kMalformed with the field).
 [[nodiscard]] std::string encode_shard(const Shard& shard);
 [[nodiscard]] Result<Shard> decode_shard(std::string_view text);
 
-/// The rows of all shards, sorted. kInconclusive with a list if a shard is missing, given twice or not
-/// complete; kMalformed if they are not of one verification.
+/// The rows of all shards, sorted. kInconclusive with a list if a shard is missing, given twice or incomplete;
+/// kMalformed if they are not of one verification.
 [[nodiscard]] Result<std::vector<manifest::VerdictRow>> merge_shards(std::span<const Shard> shards);
 
 }  // namespace dgx::protocol
