@@ -25,8 +25,8 @@ Primitive input(Source source, DType dtype, Shape shape) {
   return primitive;
 }
 
-/// Where finish() puts a value: state entries by name, then batch, schedule, constants, random inputs, then
-/// all others.
+/// The sort key by which finish() places a value: state entries by name, then batch, schedule, constants, random
+/// inputs, then all others.
 std::pair<int, std::string> place_of(const Primitive& primitive) {
   if (primitive.kind != Kind::kInput) return {5, ""};
   switch (primitive.source.kind) {

@@ -33,7 +33,7 @@ struct Interval {
   Wide low = 0, high = 0;  // inclusive
 };
 
-/// Of the sum, before it is divided.
+/// The range of the sum, before it is divided.
 Interval range_of(const Coordinate& coordinate, const Shape& iteration, const Shape& fold) {
   Interval range{coordinate.constant, coordinate.constant};
   for (const Term& term : coordinate.terms) {
@@ -58,7 +58,7 @@ bool reads_access(const Coordinate& coordinate) {
                      [](const Term& term) { return term.symbol == Term::Symbol::kAccess; });
 }
 
-/// A coordinate that no range bounds: `$j` may be any integer and `/d` may miss.
+/// True if no range bounds the coordinate: `$j` may be any integer, and `/d` may miss.
 bool may_miss(const Coordinate& coordinate) {
   return reads_access(coordinate) || coordinate.division == Coordinate::Division::kExact;
 }
@@ -85,7 +85,7 @@ Status check_coordinate(const Coordinate& coordinate, std::int64_t size, bool ha
   return {};
 }
 
-/// Which accesses and steps the line's result depends on.
+/// The accesses and steps that the line's result depends on.
 class Usage {
  public:
   explicit Usage(const Primitive& line) : line_(line), accesses_(line.accesses.size(), false) {}
@@ -169,7 +169,7 @@ class Checker {
     return {};
   }
 
-  /// Nothing after this multiplies sizes unchecked.
+  /// Bounds the bytes of all values and the operations of a step. Sizes multiplied after this have been checked.
   Status account(const Primitive& primitive, std::int64_t count) {
     const auto size = checked_mul(count, static_cast<std::int64_t>(size_of(primitive.dtype)));
     const auto total = size ? checked_add(bytes_, *size) : std::nullopt;
@@ -250,7 +250,7 @@ class Checker {
     return malformed(fmt::format("src: state entry '{}' has more than {} parts", name, kMaxNameParts));
   }
 
-  /// No entry may be where another one has a group. Names that begin with NAME/ are together in order of bytes.
+  /// No entry may have the name of another one's group. Names that begin with NAME/ are together in order of bytes.
   Status nested_entries() const {
     for (const std::string& name : entries_) {
       const auto inside = entries_.lower_bound(name + '/');
@@ -346,7 +346,7 @@ class Checker {
     return counts_steps();
   }
 
-  /// The entry `step` is the number of the step to come, for whoever counts and for whoever reads it.
+  /// Checks that the entry `step` counts up by one: it is the number of the step to come, and others rely on it.
   [[nodiscard]] Status counts_steps() const {
     const ValueIndex step = *find_state_input(program_, "step");
     const ValueIndex next = *program_.values[static_cast<std::size_t>(step)].next;

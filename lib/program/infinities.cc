@@ -18,7 +18,7 @@ bool has_infinity(const Tensor& tensor) {
 float stand_in_for_infinity(const Tensor& tensor) {
   std::set<float> magnitudes;
   for (const float number : tensor.as<float>()) magnitudes.insert(std::abs(number));
-  float candidate = std::numeric_limits<float>::max();  // which masks hold as well: torch.finfo().min
+  float candidate = std::numeric_limits<float>::max();  // masks hold this too: torch.finfo().min
   while (magnitudes.contains(candidate)) candidate = std::nextafter(candidate, 0.0F);
   return candidate;
 }

@@ -22,14 +22,14 @@ const Primitive& at(const Program& program, kernels::ValueIndex value) {
   return program.values[static_cast<std::size_t>(value)];
 }
 
-/// How one entry starts: dgx-numerics(7), "Initial weights".
+/// The rule by which one entry starts: dgx-numerics(7), "Initial weights".
 struct Rule {
   enum class Kind { kUniform, kNormal, kConstant };
   Kind kind = Kind::kConstant;
-  float number = 0;  ///< the bound, the factor, or what every element is
+  float number = 0;  ///< the bound, the factor, or the value of every element
 };
 
-/// The weight of the layer that `name` belongs to, itself or the one beside it.
+/// The weight of the layer that `name` belongs to: that entry itself, or the one next to it.
 const Primitive* weight_of(const Program& program, const std::string& name) {
   const std::size_t dot = name.rfind('.');
   if (dot == std::string::npos) return nullptr;
@@ -37,7 +37,7 @@ const Primitive* weight_of(const Program& program, const std::string& name) {
   return found ? &at(program, *found) : nullptr;
 }
 
-/// Numbers that one output of the layer sees.
+/// Number of inputs that one output of the layer sees.
 float fan_in(const Primitive& weight) {
   std::int64_t inputs = 1;
   for (std::size_t n = 1; n < weight.shape.size(); ++n) inputs *= weight.shape[n];
@@ -64,7 +64,7 @@ MaybeRule resnet_rule(const Primitive& weight, std::string_view last) {
   return mlp_rule(weight, last);
 }
 
-/// Blocks of a decoder: each has one such projection.
+/// The number of a decoder's blocks: each has one such projection.
 std::int64_t count_blocks(const Program& program) {
   std::int64_t blocks = 0;
   for (const auto value : state_inputs(program)) {

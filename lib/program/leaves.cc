@@ -20,11 +20,11 @@ using kernels::Step;
 namespace {
 
 constexpr std::int64_t kLeafBytes = 1024;
-/// Sets of leaves, one bit each: one set per way the selects may go, none part of another.
+/// A set of leaves, one bit each. Ways holds one set per way that the selects may go, none part of another.
 using LeafSet = std::uint64_t;
 using Ways = std::vector<LeafSet>;
 
-/// Sorted by size, larger ones first, so that whatever is kept stays.
+/// Drops sets that are part of others. Larger sets are sorted first, so a set once kept stays.
 Result<Ways> without_parts(std::vector<LeafSet> all) {
   std::sort(all.begin(), all.end(), [](LeafSet a, LeafSet b) {
     return std::pair(-std::popcount(a), a) < std::pair(-std::popcount(b), b);
@@ -66,7 +66,8 @@ class LeafCounter {
     for (std::size_t n = 0; n < primitive.accesses.size(); ++n) leaf_.push_back(leaf_number(n, byte_size));
   }
 
-  /// Of the first position of a chain, which reads `init`, too; of others that is too much, but they are one line.
+  /// The ways of one term. A chain's are those of its first position, which also reads `init`: too many for later
+  /// positions, but they are one line.
   [[nodiscard]] Result<Ways> term() const {
     if (primitive_.kind == kernels::Kind::kDot) return together({opened(0)}, {opened(1)});
     DGX_TRY(Ways ways, result(primitive_.steps));

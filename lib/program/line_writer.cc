@@ -43,7 +43,7 @@ LineWriter* line_of(const std::vector<Expression>& operands) {
   return nullptr;
 }
 
-/// Both as they are if of one type, else both as f32.
+/// Both unchanged if of one type, else both as f32.
 std::pair<Expression, Expression> promoted(const Expression& a, const Expression& b) {
   if (a.type == b.type) return {a, b};
   return {to_float(a), to_float(b)};
@@ -54,7 +54,7 @@ Expression binary(ScalarOp op, const Expression& a, const Expression& b) {
   return step(op, {left, right});
 }
 
-/// Numbers accesses a and b the other way round, wherever the line names them but in `do`.
+/// Exchanges the numbers of accesses a and b wherever the line names them, except in `do`.
 void exchange_accesses(Primitive& line, std::int32_t a, std::int32_t b) {
   const auto other = [&](std::int32_t n) { return n == a ? b : n == b ? a : n; };
   const auto rename = [&](Operand& operand) {
@@ -74,9 +74,9 @@ void exchange_accesses(Primitive& line, std::int32_t a, std::int32_t b) {
   if (line.init) rename(*line.init);
 }
 
-/// Writes a line anew in an order that depends on its meaning alone: steps as the result needs them, first
-/// operands first, each once; accesses as the steps come to them. (C++ leaves open in which order operands
-/// were written.)
+/// Rewrites a line in an order that depends on its meaning alone: steps as the result needs them, first operands
+/// first, each once; accesses as the steps come to them. (C++ does not define the order in which operands were
+/// written.)
 class Arrangement {
  public:
   explicit Arrangement(const Primitive& from) : from_(from), access_numbers_(from.accesses.size(), -1) {}
@@ -115,7 +115,7 @@ class Arrangement {
   std::int32_t step(List& work, std::size_t n) {
     if (work.numbers[n] >= 0) return work.numbers[n];
     Step written = work.from[n];
-    // Steps that this one needs come before it, and accesses in the order of the finished text.
+    // Steps that this one needs come before it; accesses are numbered in the order of the finished text.
     for (int m = 0; m < arity_of(written.op); ++m) {
       const Operand& needed = written.operands[static_cast<std::size_t>(m)];
       if (needed.kind == Operand::Kind::kStep) (void)step(work, static_cast<std::size_t>(needed.index));
@@ -137,7 +137,7 @@ class Arrangement {
     return needed;
   }
 
-  /// The access's new number; what its `$j` read follows it.
+  /// The access's new number; the accesses that its `$j` read are numbered after it.
   std::int32_t access(std::int32_t n) {
     std::int32_t& number = access_numbers_[static_cast<std::size_t>(n)];
     if (number >= 0) return number;
@@ -249,7 +249,7 @@ Expression LineWriter::append(ScalarOp op, const std::vector<Expression>& operan
 }
 
 TensorForm LineWriter::finish(DType dtype, const Expression& result) {
-  // An argmax gives a position, whatever it compares.
+  // An argmax gives a position, whatever type it compares.
   if (primitive_.kind == Kind::kArgmax) return finish_operand(dtype, result.operand);
   const bool wants_float = dtype == DType::kF32;
   return finish_operand(dtype, (wants_float ? to_float(result) : to_integer(result)).operand);
@@ -269,8 +269,8 @@ TensorForm LineWriter::finish_operand(DType dtype, const Operand& result) {
   if (result.kind == Operand::Kind::kStep) {
     steps.resize(static_cast<std::size_t>(result.index) + 1);
   } else if (primitive_.kind != Kind::kDot) {
-    // An index, a literal under a fold, or an access: adding nothing would cost an operation, so an access
-    // becomes access 0.
+    // An index, a literal under a fold, or an access. Adding nothing would cost an operation, so an access becomes
+    // access 0.
     steps.clear();
     if (result.kind == Operand::Kind::kAccess) {
       exchange_accesses(primitive_, 0, result.index);
@@ -289,7 +289,7 @@ TensorForm LineWriter::finish_chain(DType dtype, const Expression& result,
                                     const std::optional<Expression>& when, const Expression& init) {
   primitive_.init = init.operand;
   if (when) {
-    // Steps are shared by both lists while writing; each keeps its own copy of those it needs.
+    // Both lists share steps while being written; each keeps its own copy of those it needs.
     primitive_.when = primitive_.steps;
     primitive_.when.resize(static_cast<std::size_t>(when->operand.index) + 1);
   }

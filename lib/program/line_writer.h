@@ -9,9 +9,9 @@ namespace dgx::program {
 
 class LineWriter;
 
-/// A number inside a line being written. Lowerings are written with it as formulas; each operator appends a
-/// step. Mixed operands of + - * /, comparisons and select promote integers to f32. A LineWriter must outlive
-/// its expressions; at least one operand has one.
+/// A number inside a line being written, with which lowerings are written as formulas: each operator appends a
+/// step. Mixed operands of + - * /, comparisons and select promote integers to f32. At least one operand belongs to
+/// a LineWriter, which must outlive its expressions.
 struct Expression {
   Expression(float number)
       : operand(kernels::Operand::literal(number)),
@@ -27,8 +27,8 @@ struct Expression {
 
 /// A step with these operands, without promotion.
 [[nodiscard]] Expression step(kernels::ScalarOp op, const std::vector<Expression>& operands);
-[[nodiscard]] Expression to_float(const Expression& a);    ///< f32, unless it is one
-[[nodiscard]] Expression to_integer(const Expression& a);  ///< i64 (truncates), unless it is one
+[[nodiscard]] Expression to_float(const Expression& a);    ///< as f32; unchanged if it is one
+[[nodiscard]] Expression to_integer(const Expression& a);  ///< as i64, truncated; unchanged if it is one
 
 [[nodiscard]] Expression operator+(const Expression& a, const Expression& b);
 [[nodiscard]] Expression operator-(const Expression& a, const Expression& b);
@@ -56,9 +56,9 @@ class LineWriter {
 
   /// The tensor's element at the output's index, broadcast.
   Expression read(const TensorForm& form);
-  /// Its element at `indices`, of output and fold indices.
+  /// The tensor's element at `indices`, which are made of output and fold indices.
   Expression read(const TensorForm& form, const std::vector<kernels::Coordinate>& indices);
-  /// An access as it stands.
+  /// The element that the access reads, as given.
   Expression read(kernels::Access access, DType dtype);
   [[nodiscard]] Expression index(std::size_t n) {
     return {this, kernels::Operand::iteration(static_cast<int>(n)), kernels::NumberType::kInteger};
@@ -66,16 +66,15 @@ class LineWriter {
   [[nodiscard]] Expression fold(std::size_t n) {
     return {this, kernels::Operand::fold(static_cast<int>(n)), kernels::NumberType::kInteger};
   }
-  /// Its element at `indices`, some of which are picked_index(). Where one is outside: 0. Of a pickable()
-  /// form.
+  /// The element of a pickable() form at `indices`, some of which are picked_index(); 0 if one of them is outside.
   Expression pick(const TensorForm& form, const std::vector<kernels::Coordinate>& indices);
 
-  /// The line whose value is `result`, converted to `dtype`'s number type, as a tensor of all its elements. A
-  /// map that only reads one tensor whole, or is one number, costs no line. Steps and accesses that `result`
-  /// does not need are left out.
+  /// Ends the line, whose value is `result`, converted to the number type of `dtype`; returns it as a tensor of all
+  /// its elements. A map that only reads one whole tensor, or is one number, costs no line. Steps and accesses that
+  /// `result` does not need are left out.
   TensorForm finish(DType dtype, const Expression& result);
-  /// A chain's: starts at `init`, takes `result` where `when` is not 0 (always, if it is nullopt). `acc` is
-  /// accumulator().
+  /// Ends a chain that starts at `init` and takes `result` where `when` is not 0 (always, if it is nullopt). The
+  /// running result is accumulator().
   TensorForm finish_chain(DType dtype, const Expression& result, const std::optional<Expression>& when,
                           const Expression& init);
   [[nodiscard]] Expression accumulator(kernels::NumberType type) {
@@ -90,15 +89,14 @@ class LineWriter {
   Builder& builder_;
   kernels::Primitive primitive_;
   std::vector<std::optional<TensorForm>>
-      read_whole_;  // by access: what a copy of it would be, where it was read as a tensor
+      read_whole_;  // by access: the form of a plain copy of it, if a tensor was read
 };
 
-/// `$j`: the integer that an access of the line reads, as the coordinate of another.
+/// `$j` as a coordinate of another access: the integer that access j of the line reads.
 [[nodiscard]] kernels::Coordinate picked_index(const Expression& access);
 
-/// Drops the steps and accesses that the line's result does not need, and puts the rest into an order that
-/// depends on the line's meaning alone, so that one lowering has one text whatever compiler built us. Not for
-/// dot.
+/// Drops the steps and accesses that the line's result does not need, and orders the rest by the line's meaning
+/// alone, so that one lowering has one text whatever compiler built us. Not for dot.
 void arrange(kernels::Primitive& primitive);
 
 }  // namespace dgx::program

@@ -21,8 +21,7 @@ using kernels::ValueIndex;
 
 namespace {
 
-/// Constants of at most so many numbers stand in the program; larger ones are state entries that never
-/// change.
+/// Constants of at most this many numbers stand in the program; larger ones are state entries that never change.
 constexpr std::int64_t kMaxInlineNumbers = 64;
 
 Literal number_at(const Tensor& tensor, std::size_t n) {
@@ -59,7 +58,7 @@ class StepLowering {
     DGX_CHECK(define_inputs());
     const std::vector<bool> live = live_calls(wanted);
     const std::vector<bool> forward = live_calls({graph_.output});
-    // The loss needs all of the forward pass, and its gradient is what the backward pass starts from.
+    // The loss needs all of the forward pass, and the backward pass starts from its gradient.
     for (std::size_t n = 0; n < graph_.calls.size(); ++n) {
       if (forward[n]) DGX_CHECK(lower_call(state_, n));
     }
@@ -83,13 +82,13 @@ class StepLowering {
     for (std::size_t n = 0; n < graph_.calls.size(); ++n) {
       if (!live[n]) continue;
       DGX_CHECK(lower_call(state_, n));
-      // Evaluation has no step whose random numbers it could use.
+      // Evaluation has no step to draw random numbers for.
       if (builder().random_inputs() == 0) continue;
       return usage_error(fmt::format("{} ({}) draws random numbers in evaluation mode", graph_.calls[n].name,
                                      graph_.calls[n].place),
                          "let the model draw only if self.training");
     }
-    // Smoothing and weights shape the training; what people compare is the plain loss.
+    // Smoothing and weights shape the training; people compare the plain loss.
     TrainingRecipe plain = recipe_;
     plain.loss.label_smoothing = 0;
     plain.loss.weights.clear();
@@ -106,7 +105,7 @@ class StepLowering {
   const TensorForm& form(TensorId id) { return state_.form(id); }
   bool is_defined(TensorId id) const { return state_.is_defined(id); }
 
-  /// A capture comes from another module: its numbers are checked once, here.
+  /// A capture comes from another module, so its ids are checked once, here.
   Status check_graph() const {
     const auto known = [&](const std::optional<TensorId>& id) {
       return !id || (*id >= 0 && static_cast<std::size_t>(*id) < graph_.tensors.size());
@@ -128,7 +127,7 @@ class StepLowering {
     return {};
   }
 
-  /// Which calls the tensors in `wanted` depend on.
+  /// By call: true if the tensors in `wanted` depend on it.
   std::vector<bool> live_calls(const std::vector<std::optional<TensorId>>& wanted) const {
     std::vector<bool> tensors(graph_.tensors.size(), false), calls(graph_.calls.size(), false);
     const auto mark = [&](const std::optional<TensorId>& id) {
@@ -182,7 +181,7 @@ class StepLowering {
     return with_infinities(builder(), source.name, entry, stand_in_for_infinity(tensor));
   }
 
-  /// In this pass.
+  /// True if this pass changes the source.
   bool changes(const AtenSource& source) const {
     const auto n = static_cast<std::size_t>(&source - graph_.sources.data());
     if (n < graph_.gradients.size() && graph_.gradients[n]) return true;
@@ -231,7 +230,7 @@ class StepLowering {
     return loss;
   }
 
-  /// Updates every parameter whose gradient has come. With clipping all gradients must have come first.
+  /// Updates every parameter whose gradient is there. With clipping it waits: all gradients are needed first.
   Status update_ready() {
     if (recipe_.clip_norm) return {};
     updated_.resize(graph_.gradients.size(), false);
@@ -296,8 +295,8 @@ class StepLowering {
     builder().set_next(entry, materialise(builder(), "loss", loss.mean).value);
   }
 
-  /// What the lowering made must pass what every reader checks: a program that does not is a bug here, or
-  /// beyond the caps.
+  /// The lowering's result must pass what every reader checks: a program that does not is a bug here, or beyond the
+  /// caps.
   static Result<Program> checked(Program program, ProgramRole role) {
     Status status = check_program(program, role);
     if (!status.ok()) return internal_error("lowering: " + status.error().message);

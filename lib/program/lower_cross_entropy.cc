@@ -96,7 +96,7 @@ class CrossEntropy {
     if (targets_.dimension == rows_.size()) indices.push_back(which);
     return indices;
   }
-  /// In a line over the output's elements: the row they belong to.
+  /// The coordinates, in a line over the output's elements, of the row that an element belongs to.
   [[nodiscard]] std::vector<Coordinate> row_of_element() const {
     std::vector<Coordinate> indices;
     for (std::size_t n = 0; n < targets_.output.shape.size(); ++n) {
@@ -106,13 +106,13 @@ class CrossEntropy {
   }
   [[nodiscard]] bool is_weighted() const { return weights_.has_value(); }
   [[nodiscard]] bool is_smoothed() const { return spec_.label_smoothing != 0; }
-  /// What of a target's loss is its own class's, and what is every class's.
+  /// own_part(): the share of its own class in a target's loss. shared_part(): the share of every class.
   [[nodiscard]] float own_part() const { return static_cast<float>(1 - spec_.label_smoothing); }
   [[nodiscard]] double shared_part() const {
     return spec_.label_smoothing / static_cast<double>(targets_.classes());
   }
 
-  /// The output at the label, which is access 1 of the line; 0 outside.
+  /// The access to the output at the label, which access 1 of the line reads; 0 outside.
   kernels::Access picked() {
     const Coordinate label{{{Term::Symbol::kAccess, 1, 1}}, 0, {}, 1};
     kernels::Access access = access_at(targets_.output, at_class(label));
@@ -131,7 +131,7 @@ class CrossEntropy {
     return spec_.ignore ? select(is_counted(label), number, 0.0F) : number;
   }
 
-  /// log Σ exp(x − max) − (x[y] − max) a target, weighted and smoothed, 0 where ignored.
+  /// log Σ exp(x − max) − (x[y] − max) per target, weighted and smoothed, 0 where ignored.
   TensorForm target_losses() {
     std::optional<TensorForm> spread;
     if (is_smoothed()) spread = spread_losses();
@@ -162,7 +162,7 @@ class CrossEntropy {
     return line.finish(DType::kF32, own);
   }
 
-  /// What each target counts in the mean: its class's weight, or 1; 0 where ignored.
+  /// The weight of each target in the mean: its class's weight, or 1; 0 if it is ignored.
   TensorForm target_weights() {
     LineWriter line(builder_, kName, rows_);
     // Read first, so that the label is access 1.
@@ -171,7 +171,7 @@ class CrossEntropy {
     return line.finish(DType::kF32, unless_ignored(label, weight));
   }
 
-  /// The sum of these, or nullopt where it is the number of targets.
+  /// The sum of the targets' weights, or nullopt if it is the number of targets.
   std::optional<TensorForm> total_weight() {
     if (!is_weighted() && !spec_.ignore) return std::nullopt;
     const TensorForm weights = target_weights();

@@ -16,7 +16,7 @@ Shape without_ones(const Shape& shape) {
   return result;
 }
 
-/// The mean of squares, its gradient 2 (x − y) / n.
+/// The mean of squares, and its gradient 2 (x − y) / n.
 Result<LossForms> mean_squared_error(Builder& builder, const TensorForm& output, const TensorForm& y,
                                      std::int64_t batch) {
   const std::string g = "loss mse";

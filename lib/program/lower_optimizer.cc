@@ -35,7 +35,7 @@ TensorForm sum_of_squares(Builder& builder, const TensorForm& gradient) {
   return line.finish(DType::kF32, item * item);
 }
 
-/// Scalars added five at a time, so that no line opens more leaves than a referee takes.
+/// The sum of scalars, added five at a time, so that no line opens more leaves than a referee takes.
 TensorForm total_of(Builder& builder, const std::vector<TensorForm>& scalars) {
   TensorForm total = scalars.front();
   for (std::size_t begin = 1; begin < scalars.size(); begin += 5) {

@@ -8,14 +8,13 @@
 
 namespace dgx::program {
 
-/// Writes the update of one parameter after another (dgx-lowerings(7), "Optimisers"), with the step's scheduled
-/// scalars from one vector.
+/// Writes the updates of parameters, one after another (dgx-lowerings(7), "Optimisers"). The step's scheduled
+/// scalars come from one vector.
 class OptimizerLowering {
  public:
   OptimizerLowering(Builder& builder, const OptimizerSpec& spec);
 
-  /// `state` is the input `model/NAME`; sets its `next` and those of the optimiser's entries for it, which
-  /// are made here.
+  /// `state` is the input `model/NAME`. Sets its `next`; makes the optimiser's entries for it and sets theirs.
   void update(const std::string& name, kernels::ValueIndex state, const TensorForm& gradient);
 
  private:
@@ -30,7 +29,7 @@ class OptimizerLowering {
   kernels::ValueIndex schedule_;
 };
 
-/// The gradients scaled by min(1, bound / (norm + 1e-6)), norm being that of all of them together.
+/// The gradients scaled by min(1, bound / (norm + 1e-6)), where the norm is that of all of them together.
 [[nodiscard]] std::vector<TensorForm> clip_gradients(Builder& builder,
                                                      const std::vector<TensorForm>& gradients, double bound);
 

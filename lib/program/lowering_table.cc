@@ -298,7 +298,7 @@ const std::map<std::string_view, LoweringFunction>& table() {
       {"upsample_bilinear2d_backward", &upsample_linear_backward},
       {"upsample_trilinear3d", &upsample_linear},
       {"upsample_trilinear3d_backward", &upsample_linear_backward},
-      // Reductions and what is made of them.
+      // Reductions and ops made of them.
       {"sum", &sum},
       {"mean", &mean},
       {"amax", &amax},

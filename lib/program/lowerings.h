@@ -46,7 +46,7 @@ void unfold_backward(Call& call);
 void eye(Call& call);
 void linspace(Call& call);
 
-// lowerings_indexing.cc: elements at integers that tensors hold.
+// lowerings_indexing.cc: elements at indices held in tensors.
 void embedding(Call& call);
 void embedding_backward(Call& call);
 void index_select(Call& call);
@@ -62,7 +62,7 @@ void scatter(Call& call);
 void scatter_add(Call& call);
 void scatter_reduce(Call& call);
 
-// lowerings_arithmetic.cc: one scalar expression an element.
+// lowerings_arithmetic.cc: one scalar expression per element.
 void add(Call& call);
 void sub(Call& call);
 void rsub(Call& call);
@@ -145,7 +145,7 @@ void prelu_backward(Call& call);
 void glu(Call& call);
 void glu_backward(Call& call);
 
-// lowerings_statistics.cc: reductions made of others, running ones.
+// lowerings_statistics.cc: reductions made of others, and running reductions.
 void var(Call& call);
 void std_deviation(Call& call);
 void var_mean(Call& call);
@@ -164,7 +164,7 @@ void nan_to_num(Call& call);
 void cumsum(Call& call);
 void cumprod(Call& call);
 
-// lowerings_sorting.cc: order by comparing all with all.
+// lowerings_sorting.cc: order by comparing all elements with all.
 void sort(Call& call);
 void topk(Call& call);
 void kthvalue(Call& call);

@@ -169,7 +169,7 @@ void hardtanh_backward(Call& call) {
   map.out(select(step(ScalarOp::kOr, {below, above}), 0.0F, gradient));
 }
 
-/// The value at or below the threshold, x above it.
+/// `value` where x is at or below the threshold, else x.
 void threshold(Call& call) {
   Pointwise map(call);
   const Expression x = map.in("self");
@@ -232,7 +232,7 @@ void hardshrink(Call& call) {
   map.out(select(compare(ScalarOp::kLe, step(ScalarOp::kAbs, {x}), map.number("lambd", 0.5)), 0.0F, x));
 }
 
-/// Of hardshrink and softshrink: nothing passes where they gave 0.
+/// For hardshrink and softshrink: 0 where they gave 0.
 void shrink_backward(Call& call) {
   Pointwise map(call);
   const Expression gradient = map.in(call.has("grad_out") ? "grad_out" : "grad_output"), x = map.in("self");
@@ -247,7 +247,7 @@ void softshrink(Call& call) {
   map.out(select(compare(ScalarOp::kLe, step(ScalarOp::kAbs, {x}), margin), 0.0F, shrunk));
 }
 
-/// libtorch's second result is what its own backward would reuse; ours computes it from self.
+/// libtorch's second result is for its own backward to reuse; ours computes it from self.
 void log_sigmoid(Call& call) {
   Pointwise map(call);
   const Expression x = map.in("self");
@@ -265,7 +265,7 @@ void prelu(Call& call) {
   map.out(select(compare(ScalarOp::kGt, x, 0.0F), x, map.in("weight") * x));
 }
 
-/// The weight's gradient in the shape of self; autograd sums it.
+/// The weight's gradient has the shape of self; autograd sums it.
 void prelu_backward(Call& call) {
   const TensorForm gradient = call.tensor("grad_output"), self = call.tensor("self"),
                    weight = call.tensor("weight");

@@ -16,8 +16,8 @@ bool is_splat(const TensorForm& form, double number) {
   return static_cast<double>(std::get<std::int64_t>(*form.splat)) == number;
 }
 
-/// Whether the call's result is `form` and nothing else: sums with zero and products with one are dropped.
-/// Gives it then.
+/// Gives `form` unchanged as the call's result if it fits, and returns whether it did: sums with zero and products
+/// with one cost nothing.
 bool give_unchanged(Call& call, const TensorForm& form) {
   if (form.dtype != call.result_dtype() || !broadcasts(form.shape, call.result_shape())) return false;
   call.give(broadcast_to(form, call.result_shape()));
@@ -29,7 +29,7 @@ void unary(Call& call, ScalarOp op) {
   map.out(function(op, map.in("self")));
 }
 
-/// Rounding: integers are as they should be.
+/// Rounding, which leaves integers as they are.
 void rounding(Call& call, ScalarOp op) {
   if (call.result_dtype() == DType::kF32) return unary(call, op);
   call.give(call.tensor("self"));
@@ -40,7 +40,7 @@ void comparison(Call& call, ScalarOp op) {
   map.out(compare(op, map.any("self"), map.any("other")));
 }
 
-/// u8 stands for torch's bool too, whose sums and negations are not numbers.
+/// Refuses u8, which also stands for torch's bool, whose sums and negations are not numbers.
 bool is_number(Call& call) {
   return call.require(call.result_dtype() != DType::kU8, "arithmetic on u8 or bool");
 }
@@ -209,7 +209,7 @@ void logical_xor(Call& call) {
 
 namespace {
 
-/// Of torch.bool, whose bits are 0 and 1; not of numbers.
+/// Bitwise ops on torch.bool, whose bits are 0 and 1; numbers are refused.
 void bitwise(Call& call, void (*logical)(Call&)) {
   if (call.require(call.result_is_boolean(), "bits of integers")) logical(call);
 }

@@ -10,20 +10,19 @@ using kernels::Coordinate;
 
 namespace {
 
-/// A convolution takes a tensor of fine positions to one of coarse positions, coarse o reading fine
-/// stride·o + dilation·k − padding; a transposed one goes the other way. Either way the weight is [coarse
-/// channels, fine channels of a group, kernel…], and output, input gradient and weight gradient are the three
-/// dots below.
+/// A convolution takes a tensor of fine positions to one of coarse positions: coarse o reads fine stride·o +
+/// dilation·k − padding. A transposed one goes the other way. Either way the weight is [coarse channels, fine
+/// channels of a group, kernel…], and output, input gradient and weight gradient are the three dots below.
 struct Convolution {
   Call& call;
   std::int64_t batch = 1, groups = 1;
-  std::int64_t coarse_channels = 1, fine_channels = 1;  // of a group
+  std::int64_t coarse_channels = 1, fine_channels = 1;  // per group
   Shape coarse, fine;                                   // spatial sizes
-  std::vector<Window> windows = {};                     // a spatial dimension each
+  std::vector<Window> windows = {};                     // one per spatial dimension
   Shape kernel = {};
 
   [[nodiscard]] std::size_t rank() const { return windows.size(); }
-  /// Channels are one dimension, or with groups two: the group and the channel in it.
+  /// Channels are one dimension or, with groups, two: the group and the channel in it.
   [[nodiscard]] Shape channels(std::int64_t in_group) const {
     return groups == 1 ? Shape{in_group} : Shape{groups, in_group};
   }
@@ -40,7 +39,7 @@ struct Convolution {
     first.insert(first.end(), third.begin(), third.end());
     return first;
   }
-  /// Kernel positions, then the channels of the other side.
+  /// The fold's shape: kernel positions, then the channels of the other side.
   [[nodiscard]] Shape contraction(std::int64_t in_group) const { return joined(kernel, {in_group}, {}); }
 
   [[nodiscard]] TensorForm whole(const TensorForm& form, const Shape& shape) const {
@@ -61,7 +60,7 @@ struct Convolution {
     return value_form(call.builder().append(std::move(primitive)), DType::kF32, shape);
   }
 
-  /// Coordinates of an activation under the contraction: batch, group, the folded channel, then `spatial`.
+  /// Coordinates of an activation in the contraction: batch, group, the folded channel, then `spatial`.
   template <class Spatial>
   std::vector<Coordinate> activation_at(Spatial spatial) const {
     std::vector<Coordinate> at = {output_index(0)};
@@ -70,7 +69,7 @@ struct Convolution {
     for (std::size_t n = 0; n < rank(); ++n) at.push_back(spatial(n));
     return at;
   }
-  /// Coordinates of the weight under the contraction.
+  /// Coordinates of the weight in the contraction.
   [[nodiscard]] std::vector<Coordinate> weight_at(bool folds_coarse) const {
     std::vector<Coordinate> at;
     if (groups > 1) at.push_back(output_index(1));

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kLogTwo = 0.69314718055994530942;
 constexpr double kLogTen = 2.30258509299404568402;
-/// Integer powers up to here are products.
+/// Integer powers up to this one are products.
 constexpr std::int64_t kMaxProductPower = 64;
 
 Expression exp(const Expression& x) { return function(ScalarOp::kExp, x); }
@@ -22,12 +22,12 @@ Expression abs(const Expression& x) { return step(ScalarOp::kAbs, {x}); }
 Expression both(const Expression& a, const Expression& b) { return step(ScalarOp::kAnd, {a, b}); }
 Expression is_below_zero(const Expression& x) { return compare(ScalarOp::kLt, x, 0.0F); }
 
-/// Minus zero has a sign, which only its reciprocal shows.
+/// True if x is negative or minus zero, whose sign only its reciprocal shows.
 Expression has_sign(const Expression& x) {
   return is_below_zero(select(compare(ScalarOp::kEq, x, 0.0F), 1.0F / x, x));
 }
 
-/// What `formula` makes of self in f32.
+/// A map of `formula` of self, in f32.
 template <class Formula>
 void of_self(Call& call, Formula formula) {
   Pointwise map(call);
@@ -40,8 +40,8 @@ std::optional<double> splat_number(const TensorForm& form) {
   return static_cast<double>(std::get<std::int64_t>(*form.splat));
 }
 
-/// x to a power from 1 on: the power's binary digits after the first, from the highest, each a square and, if
-/// it is 1, a product with x.
+/// x to a power of at least 1. Each binary digit of the power after the first, from the highest, gives a square and,
+/// if it is 1, a product with x.
 Expression product_power(const Expression& x, std::int64_t power) {
   int digit = 62;
   while ((power >> digit) == 0) --digit;
@@ -53,7 +53,7 @@ Expression product_power(const Expression& x, std::int64_t power) {
   return result;
 }
 
-/// exp(c · log x); of a negative x for whole c only.
+/// exp(c · log x); for a negative x only if c is whole.
 Expression general_power(const Expression& x, double power) {
   const bool whole = std::floor(power) == power;
   const Expression size = exp(static_cast<float>(power) * log(whole ? abs(x) : x));
@@ -70,7 +70,7 @@ Expression power_of(const Expression& x, double power) {
   return power > 0 ? product : 1.0F / product;
 }
 
-/// A number to a power that is a tensor.
+/// A number to the power of a tensor.
 void pow_of_number(Call& call, double base, const TensorForm& power) {
   if (base == 1) return call.give(splat_form(DType::kF32, call.result_shape(), 1.0F));
   if (!call.require(base > 0 && std::isfinite(base), "a tensor power of a number that is not positive"))
@@ -79,7 +79,7 @@ void pow_of_number(Call& call, double base, const TensorForm& power) {
   map.out(exp(to_float(map.read(power, "exponent")) * static_cast<float>(std::log(base))));
 }
 
-/// A tensor to a power that is one: exp(y · log x); of a negative x for whole y only.
+/// A tensor to the power of a tensor: exp(y · log x); for a negative x only where y is whole.
 void pow_of_tensors(Call& call, const TensorForm& base, const TensorForm& power) {
   Pointwise map(call);
   const Expression x = to_float(map.read(base, "self")), y = to_float(map.read(power, "exponent"));
@@ -91,11 +91,11 @@ void pow_of_tensors(Call& call, const TensorForm& base, const TensorForm& power)
   map.out(select(compare(ScalarOp::kEq, y, 0.0F), 1.0F, select(flips, -size, size)));
 }
 
-/// The remainder of the division towards zero: exact where the quotient is below 2^24.
+/// The remainder of division towards zero; exact where the quotient is below 2^24.
 Expression truncated_remainder(const Expression& x, const Expression& y) {
   const Expression quotient = function(ScalarOp::kTrunc, x / y);
   const Expression rest = fma(-quotient, y, x);
-  // A quotient rounded up to the next integer leaves a rest of the wrong sign.
+  // A quotient rounded up to the next integer leaves a remainder of the wrong sign.
   const Expression size = abs(y);
   const Expression mended = select(is_below_zero(x), rest - size, rest + size);
   return select(is_below_zero(rest * x), mended, rest);
@@ -108,7 +108,7 @@ Expression differ_in_sign(const Expression& a, const Expression& b) {
   return compare(ScalarOp::kNe, negative(a), negative(b));
 }
 
-/// The quotient rounded down. Where a / b was rounded up to an integer, it is one less.
+/// The quotient rounded down; one less where a / b was rounded up to an integer.
 Expression floored_quotient(const Expression& a, const Expression& b) {
   const Expression quotient = function(ScalarOp::kFloor, a / b);
   const Expression rest = fma(-quotient, b, a);
@@ -136,7 +136,7 @@ void tan(Call& call) {
 void cosh(Call& call) {
   of_self(call, [](const Expression& x) { return 0.5F * exp(x) + 0.5F * exp(-x); });
 }
-/// Near 0, where the difference of exponentials would cancel, by expm1.
+/// Uses expm1 near 0, where the difference of exponentials would cancel.
 void sinh(Call& call) {
   of_self(call, [](const Expression& x) {
     const Expression e = function(ScalarOp::kExpm1, x);
@@ -242,7 +242,7 @@ void fmod(Call& call) {
   map.out(select(compare(ScalarOp::kLt, x, std::int64_t{0}), -size, size));
 }
 
-/// The remainder of the division rounded down: the sign is the divisor's.
+/// The remainder of division rounded down, with the divisor's sign.
 void remainder(Call& call) {
   Pointwise map(call);
   const Expression x = map.any("self"), y = map.any("other");
@@ -268,7 +268,7 @@ void rounded_div(Call& call) {
   map.out(select(differ_in_sign(a, b), -size, size));
 }
 
-/// The number of the two, where one is NaN.
+/// If one of the two is NaN, the result is the other.
 void fmax(Call& call) {
   Pointwise map(call);
   const Expression x = map.in("self"), y = map.in("other");

@@ -21,8 +21,8 @@ TensorForm pickable_form(Call& call, const TensorForm& form) {
   return pickable(call.builder(), call.provenance(), form);
 }
 
-/// The dimensions of several index tensors that broadcast together, and where they stand in the result of
-/// indexing: at the first indexed dimension if the indexed ones are neighbours, else in front.
+/// Several index tensors that broadcast together: the dimensions they index, and their place in the result of
+/// indexing, at the first indexed dimension if the indexed ones are neighbours, else in front.
 struct Indexing {
   std::vector<std::size_t> dimensions;  ///< indexed ones of self
   std::vector<TensorForm> indices;      ///< of `shape`; negative ones counted from the end
@@ -61,7 +61,7 @@ Indexing indexing_of(Call& call, const TensorForm& self) {
     result.indices.push_back(counted_from_end(call, *listed[n], self.shape[n]));
   }
   const std::size_t count = result.dimensions.size();
-  // Each index is a leaf, and so are the element and, in a chain, its key.
+  // Each index opens a leaf, and so do the element and, in a chain, its key.
   if (!call.require(count >= 1 && count <= 5, fmt::format("{} indices", count))) return {};
   result.shape = broadcast_shape(result.indices);
   for (TensorForm& index : result.indices) {
@@ -73,7 +73,7 @@ Indexing indexing_of(Call& call, const TensorForm& self) {
   return result;
 }
 
-/// Where dimension `dimension` of self, not an indexed one, stands in the result of indexing.
+/// The place of dimension `dimension` of self, not an indexed one, in the result of indexing.
 std::size_t place_of(const Indexing& indexing, std::size_t dimension) {
   const auto before = static_cast<std::size_t>(std::count_if(
       indexing.dimensions.begin(), indexing.dimensions.end(), [&](auto n) { return n < dimension; }));
@@ -95,7 +95,8 @@ TensorForm picked(Call& call, const TensorForm& form, std::size_t dimension, con
   return line.finish(call.result_dtype(), line.pick(pickable_form(call, form), indices));
 }
 
-/// Where a chain over `indexing` reads what is put: fold indices for the indexed dimensions.
+/// The coordinates at which a chain over `indexing` reads the values to put: fold indices for the indexed
+/// dimensions.
 std::vector<Coordinate> update_indices(const Indexing& indexing, std::size_t rank) {
   std::vector<Coordinate> at(rank - indexing.dimensions.size() + indexing.shape.size());
   for (std::size_t n = 0; n < indexing.shape.size(); ++n) at[indexing.place + n] = fold_index(n);
@@ -126,7 +127,7 @@ std::vector<Coordinate> fold_indices(std::size_t rank) {
   return indices;
 }
 
-/// A fold of a tensor without dimensions still has one position.
+/// The fold's shape: a tensor without dimensions still has one position.
 Shape positions(const Shape& shape) { return shape.empty() ? Shape{1} : shape; }
 
 /// self[mask] = one number.
@@ -143,7 +144,7 @@ void put_where(Call& call, const TensorForm& self, const TensorForm& mask, const
                                   line.read(self)));
 }
 
-/// Adds or puts along one dimension: source's elements go where index says.
+/// Adds or puts along one dimension: source's elements go to the places in `index`.
 void along_index(Call& call, Update update, double alpha) {
   const TensorForm self = call.tensor("self"), index = call.tensor("index"), source = call.tensor("source");
   const std::size_t dimension = call.dimension("dim", std::max<std::size_t>(self.shape.size(), 1));
@@ -164,7 +165,7 @@ void along_index(Call& call, Update update, double alpha) {
   call.give(line.finish_chain(DType::kF32, sum, when, line.read(self)));
 }
 
-/// Adds or puts along one dimension, each element where its own index says.
+/// Adds or puts along one dimension: each element goes to the place in its own index.
 void scattered(Call& call, Update update) {
   const TensorForm self = call.tensor("self"), index = call.tensor("index");
   const TensorForm source = call.number_or_tensor(call.has("src") ? "src" : "value");
@@ -178,7 +179,7 @@ void scattered(Call& call, Update update) {
                   {index.shape[dimension]});
   auto at = output_indices(rank);
   at[dimension] = fold_index(0);
-  // Where index is smaller than self nothing goes.
+  // Beyond an index smaller than self, the key -1 matches no position.
   TensorForm keys = materialise(call.builder(), call.provenance(), index);
   if (index.shape != self.shape) keys.fill = kernels::Literal(std::int64_t{-1});
   TensorForm items = source;
@@ -265,7 +266,7 @@ void index(Call& call) {
   call.give(line, line.pick(pickable_form(call, self), at));
 }
 
-/// Adds or puts values where indices say; where one place is named again the last put stays.
+/// Adds or puts values at the indices; if a place is named more than once, the last put stays.
 void index_put(Call& call) {
   const TensorForm self = call.tensor("self"), values = call.tensor("values");
   const Update update = call.boolean("accumulate", false) ? Update::kAdd : Update::kPut;

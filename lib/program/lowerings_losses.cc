@@ -51,7 +51,7 @@ void elementwise_loss(Call& call, Formula formula) {
   give_averaged(call, losses, averaging);
 }
 
-/// `slope(x, target)` times the gradient given, divided by the count under a mean.
+/// `slope(x, target)` times the gradient given, divided by the count for a mean.
 template <class Slope>
 void elementwise_loss_backward(Call& call, Slope slope) {
   const Averaging averaging = averaging_of(call);
@@ -67,7 +67,7 @@ Expression log1p(const Expression& x) { return function(ScalarOp::kLog1p, x); }
 
 Expression clamped(const Expression& x, float bound) { return min(max(x, -bound), bound); }
 
-/// What nll_loss reads: scores with the classes in dimension 1 (or the only one), class numbers, weights.
+/// The arguments of nll_loss: scores with the classes in dimension 1 (or the only one), class numbers, weights.
 struct Classes {
   TensorForm scores, target;
   std::optional<TensorForm> weight;
@@ -90,7 +90,7 @@ struct Classes {
     if (call.given("weight")) weight = materialise(call.builder(), call.provenance(), call.tensor("weight"));
   }
 
-  /// Element `coordinates` of a tensor; a class number outside gives 0.
+  /// Element `coordinates` of a tensor; 0 for a class number outside.
   static Expression at(LineWriter& line, TensorForm form, std::vector<Coordinate> coordinates) {
     kernels::Access access = access_at(form, output_indices(form.shape.size()));
     access.coordinates = std::move(coordinates);
@@ -152,7 +152,7 @@ void soft_margin_loss_backward(Call& call) {
       call, [](Pointwise&, const Expression& x, const Expression& t) { return -t / (1.0F + exp(t * x)); });
 }
 
-/// Logarithms are held above -100, as libtorch does.
+/// Logarithms are at least -100, as in libtorch.
 void binary_cross_entropy(Call& call) {
   std::optional<TensorForm> weight;
   if (call.given("weight")) weight = call.tensor("weight");
@@ -182,7 +182,7 @@ void bce_with_logits(Call& call) {
   });
 }
 
-/// The negative score of each target's class, times the class's weight; the mean is by the sum of weights.
+/// The negative score of each target's class, times the class's weight; a mean divides by the sum of weights.
 void nll_loss(Call& call) {
   const Classes classes(call);
   const Averaging averaging = averaging_of(call);

@@ -19,7 +19,7 @@ class Rows {
   }
 
   [[nodiscard]] const Shape& shape() const { return shape_; }
-  /// How many numbers a sum has.
+  /// The number of elements in each sum.
   [[nodiscard]] std::int64_t count() const {
     std::int64_t count = 1;
     for (const std::size_t n : summed_) count *= shape_[n];
@@ -31,14 +31,14 @@ class Rows {
   [[nodiscard]] TensorForm map(Formula formula) const {
     return line_of(shape_, formula);
   }
-  /// A map of what is left of the sums.
+  /// A map over the sums' shape, in which summed dimensions are 1.
   template <class Formula>
   [[nodiscard]] TensorForm of_sums(Formula formula) const {
     return line_of(sums_, formula);
   }
 
-  /// The sum of `term(at)` over the summed dimensions, kept as 1; `at(form)` reads a form that broadcasts to
-  /// the rows. Trailing dimensions are a sum, others a dot with one.
+  /// The sum of `term(at)` over the summed dimensions, kept as 1; `at(form)` reads a form that broadcasts to the
+  /// rows. Trailing dimensions are a sum, others a dot with 1.
   template <class Term>
   [[nodiscard]] TensorForm sum(Term term) const {
     Dimensions outer = summed_, trailing;
@@ -83,7 +83,7 @@ struct Moments {
       scale;  ///< squares: the sum of squared deviations; scale: 1 / sqrt(variance + eps)
 };
 
-/// In two passes.
+/// Computed in two passes.
 Moments moments_of(const Rows& rows, const TensorForm& x, float eps) {
   const auto count = static_cast<float>(rows.count());
   Moments m;
@@ -99,7 +99,7 @@ Moments moments_of(const Rows& rows, const TensorForm& x, float eps) {
   return m;
 }
 
-/// A tensor argument of one number a channel, along `dimension` of tensors of this rank; nullopt if it is not
+/// A tensor argument of one number per channel, as a tensor of this rank along `dimension`; nullopt if it is not
 /// given.
 std::optional<TensorForm> along(Call& call, std::string_view name, std::size_t rank, std::size_t dimension) {
   if (!call.given(name)) return std::nullopt;
@@ -118,7 +118,7 @@ Expression with_affine(LineWriter& line, const Expression& normal, const std::op
   return bias ? normal + line.read(*bias) : normal;
 }
 
-/// Everything but dimension 1.
+/// All dimensions but dimension 1.
 Dimensions around_channels(std::size_t rank) {
   Dimensions others;
   for (std::size_t n = 0; n < rank; ++n) {
@@ -149,7 +149,7 @@ void batch_norm_training(Call& call, const Rows& rows, const TensorForm& x) {
   }));
   call.give(m.mean, 1);
   call.give(m.scale, 2);
-  // The statistics that are given come after the three results.
+  // Running statistics, if given, come after the three results.
   std::size_t next = 3;
   if (running_mean) call.give(moved_statistic(rows, *running_mean, m.mean, momentum), next++);
   if (!running_var || !call.wants(next)) return;
@@ -186,7 +186,7 @@ void batch_norm(Call& call) {
   }));
 }
 
-/// ((g − Σg/n) − (x − μ) k) s with k = (Σ g (x − μ) / n) / σ² and s = γ / σ; by running statistics: g s.
+/// ((g − Σg/n) − (x − μ) k) s with k = (Σ g (x − μ) / n) / σ² and s = γ / σ; with running statistics: g s.
 void batch_norm_backward(Call& call) {
   const TensorForm gradient = call.tensor("grad_out"), x = call.tensor("input");
   if (!call.ok() || !call.require(x.shape.size() >= 2, "fewer than two dimensions")) return;
@@ -222,7 +222,7 @@ void batch_norm_backward(Call& call) {
 
 namespace {
 
-/// The shape in which a group's numbers are the last two dimensions: [n, groups, channels / groups, numbers a
+/// The shape in which a group's numbers are the last two dimensions: [n, groups, channels / groups, numbers per
 /// channel].
 Shape grouped_shape(Call& call) {
   const std::int64_t groups = call.integer("group"), channels = call.integer("C");
@@ -290,7 +290,7 @@ void group_norm_backward(Call& call) {
 
 namespace {
 
-/// Rows over the normalised dimensions, which are the last.
+/// Rows over the normalised dimensions, which are the last ones.
 std::optional<Rows> normalised_rows(Call& call, const TensorForm& x) {
   const std::size_t inner = call.integers("normalized_shape").size();
   if (!call.ok() ||
@@ -343,7 +343,7 @@ void rms_norm_backward(Call& call) {
 
 namespace {
 
-/// All dimensions but one, which weight_norm keeps: the first or the last.
+/// Rows over all dimensions but the one that weight_norm keeps, the first or the last.
 Rows weight_rows(Call& call, const TensorForm& v) {
   const std::size_t kept = call.dimension("dim", v.shape.size());
   Dimensions others;

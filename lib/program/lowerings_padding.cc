@@ -12,12 +12,12 @@ using kernels::ScalarOp;
 
 namespace {
 
-/// What is added before and after a dimension.
+/// The padding before and after a dimension.
 struct Padding {
   std::int64_t before = 0, after = 0;
 };
 
-/// The option `name`, whose pairs are for the last dimension first.
+/// The option `name`, whose pairs begin with the last dimension.
 std::vector<Padding> paddings_of(Call& call, std::string_view name, std::size_t rank) {
   const auto listed = call.integers(name);
   std::vector<Padding> result(rank);
@@ -80,7 +80,7 @@ void give_bordered(const Border& border, Rule rule) {
   call.give(value_form(call.builder().append(std::move(copy)), DType::kF32, shape));
 }
 
-/// The gradient, one padded dimension after another: `step` takes the padded size to the tensor's.
+/// Gives the gradient, one padded dimension after another: `step` takes the padded size to the tensor's.
 template <class Step>
 void give_border_gradient(const Border& border, Step step) {
   TensorForm gradient = border.call.tensor("grad_output");
@@ -90,7 +90,7 @@ void give_border_gradient(const Border& border, Step step) {
   border.call.give(gradient);
 }
 
-/// A position, and the copies of it before and after the tensor.
+/// The gradient of a position and of its copies before and after the tensor.
 TensorForm reflected_gradient(const Border& border, const TensorForm& gradient, std::size_t n) {
   Shape shape = gradient.shape;
   shape[n] = border.shape[n];
@@ -112,7 +112,7 @@ TensorForm reflected_gradient(const Border& border, const TensorForm& gradient, 
   return line.finish(DType::kF32, total);
 }
 
-/// A position, and where it is the first or the last the copies beyond it.
+/// The gradient of a position and, if it is the first or the last, of the copies beyond it.
 TensorForm replicated_gradient(const Border& border, const TensorForm& gradient, std::size_t n) {
   Shape shape = gradient.shape;
   shape[n] = border.shape[n];
@@ -132,7 +132,7 @@ TensorForm replicated_gradient(const Border& border, const TensorForm& gradient,
 
 }  // namespace
 
-/// Mirrored at the first and the last position.
+/// Mirrors at the first and the last position.
 void reflection_pad(Call& call) {
   const auto border = border_of(call);
   if (!border) return;
@@ -147,7 +147,7 @@ void reflection_pad_backward(Call& call) {
   if (border) give_border_gradient(*border, reflected_gradient);
 }
 
-/// The first and the last position again and again.
+/// Repeats the first and the last position.
 void replication_pad(Call& call) {
   const auto border = border_of(call);
   if (!border) return;
@@ -161,7 +161,7 @@ void replication_pad_backward(Call& call) {
   if (border) give_border_gradient(*border, replicated_gradient);
 }
 
-/// A fill around the tensor; a negative padding takes away.
+/// A fill around the tensor; a negative padding crops.
 void constant_pad(Call& call) {
   const TensorForm input = call.tensor("self");
   const auto paddings = paddings_of(call, "pad", input.shape.size());

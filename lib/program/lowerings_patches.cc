@@ -10,8 +10,8 @@ using kernels::Coordinate;
 
 namespace {
 
-/// The tensor seen as `view`, its dimensions in `order` (result dimension n is the view's order[n]), in the
-/// result's shape: one copy.
+/// Gives the tensor, seen as `view`, with its dimensions in `order` (result dimension n is the view's order[n]), in
+/// the result's shape: one copy.
 void give_rearranged(Call& call, const TensorForm& form, const Shape& view,
                      const std::vector<std::size_t>& order) {
   if (!call.ok()) return;
@@ -32,7 +32,7 @@ void give_rearranged(Call& call, const TensorForm& form, const Shape& view,
   call.give(value_form(call.builder().append(std::move(copy)), form.dtype, shape));
 }
 
-/// Of a tensor […, c, h, w]: what stands before c.
+/// The number of dimensions before c in a tensor […, c, h, w].
 std::optional<std::size_t> planes(Call& call, const TensorForm& form) {
   const bool fits = form.shape.size() >= 3 && form.shape.size() <= 6;
   if (!call.ok() || !call.require(fits, "a tensor that is not of planes")) return std::nullopt;
@@ -64,7 +64,7 @@ struct Patches {
   }
 };
 
-/// `image` has no batch dimension where the model has none.
+/// `image` has no batch dimension if the model has none.
 std::optional<Patches> patches_of(Call& call, Shape image) {
   const auto sizes = call.integers("kernel_size"), strides = call.integers("stride"),
              paddings = call.integers("padding"), dilations = call.integers("dilation");

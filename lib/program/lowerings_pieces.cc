@@ -16,7 +16,7 @@ kernels::Literal zero_of(DType dtype) {
   return dtype == DType::kF32 ? kernels::Literal(0.0F) : kernels::Literal(std::int64_t{0});
 }
 
-/// A value of the form's numbers with zeros around.
+/// The form as a value with zeros around it.
 TensorForm zeros_around(Call& call, const TensorForm& form) {
   TensorForm whole = materialise(call.builder(), call.provenance(), form);
   whole.fill = zero_of(form.dtype);
@@ -25,7 +25,7 @@ TensorForm zeros_around(Call& call, const TensorForm& form) {
 
 Expression zero(LineWriter& line, DType dtype) { return line.read(splat_form(dtype, {}, zero_of(dtype))); }
 
-/// Keeps what is on one side of a diagonal of the last two dimensions.
+/// Keeps the elements on one side of a diagonal of the last two dimensions.
 void triangle(Call& call, ScalarOp kept) {
   const TensorForm self = call.tensor("self");
   const std::size_t rank = self.shape.size();
@@ -37,7 +37,7 @@ void triangle(Call& call, ScalarOp kept) {
                                   zero(line, self.dtype)));
 }
 
-/// The two dimensions of a diagonal and where in them it starts.
+/// The two dimensions of a diagonal, and the row and column at which it starts.
 struct Diagonal {
   std::size_t rows = 0, columns = 1;
   std::int64_t row = 0, column = 0;
@@ -54,7 +54,8 @@ Diagonal diagonal_of(Call& call, std::size_t rank) {
   return result;
 }
 
-/// How `shape`'s elements read a tensor that holds the diagonal as its last dimension.
+/// The coordinates at which elements of a tensor of this rank read one that holds the diagonal as its last
+/// dimension.
 std::vector<Coordinate> along_diagonal(const Diagonal& diagonal, std::size_t rank) {
   std::vector<Coordinate> at;
   for (std::size_t n = 0; n < rank; ++n) {
@@ -77,7 +78,7 @@ void on_diagonal(Call& call, const TensorForm& inside, const TensorForm& outside
                                   line.read(outside)));
 }
 
-/// Where an index is in [start, start + length · step) and a multiple of step from start.
+/// True where an index is in [start, start + length · step) and a multiple of step from start.
 Expression in_range(LineWriter& line, std::size_t dimension, std::int64_t start, std::int64_t length,
                     std::int64_t step_size) {
   const Expression at = line.index(dimension);
@@ -88,7 +89,7 @@ Expression in_range(LineWriter& line, std::size_t dimension, std::int64_t start,
   return step(ScalarOp::kAnd, {inside, compare(ScalarOp::kEq, rest, std::int64_t{0})});
 }
 
-/// `source`, of self's rank, in place of self's elements start, start + step, … of a dimension.
+/// Puts `source`, of self's rank, in place of self's elements start, start + step, … of a dimension.
 void put_range(Call& call, const TensorForm& self, const TensorForm& source, std::size_t dimension,
                std::int64_t start, std::int64_t step_size) {
   const Shape& shape = self.shape;
@@ -113,7 +114,7 @@ void put_range(Call& call, const TensorForm& self, const TensorForm& source, std
   call.give(line, program::select(in_range(line, dimension, start, length, step_size), put, line.read(self)));
 }
 
-/// A dimension's elements moved on by `shift` places, those that fall out coming in again.
+/// Moves a dimension's elements on by `shift` places; those that fall out come in again at the other end.
 TensorForm rolled(Call& call, const TensorForm& form, std::size_t dimension, std::int64_t shift) {
   const std::int64_t size = form.shape[dimension];
   const std::int64_t by = ((shift % size) + size) % size;
@@ -154,8 +155,7 @@ void roll(Call& call) {
   call.give(form);
 }
 
-/// The whole tensor again and again along each dimension: a copy whose iteration has each dimension as
-/// (repeat, element).
+/// Repeats the whole tensor along each dimension: a copy whose iteration has each dimension as (repeat, element).
 void repeat(Call& call) {
   TensorForm form = call.tensor("self");
   const auto repeats = call.integers("repeats");
@@ -210,7 +210,7 @@ void diagonal_scatter(Call& call) {
   on_diagonal(call, source, self, diagonal_of(call, self.shape.size()));
 }
 
-/// The last dimension on a diagonal of two new ones. Without a first index a row of zeros.
+/// Puts the last dimension on a diagonal of two new ones, with zeros elsewhere.
 void diag_embed(Call& call) {
   const TensorForm self = call.tensor("self");
   const std::size_t rank = call.result_shape().size();
@@ -243,7 +243,7 @@ void select_scatter(Call& call) {
   put_range(call, self, source, dimension, index < 0 ? index + self.shape[dimension] : index, 1);
 }
 
-/// Windows of a dimension, their elements as a new last dimension.
+/// Windows of a dimension, whose elements become a new last dimension.
 void unfold(Call& call) {
   const TensorForm self = call.tensor("self");
   const std::size_t dimension = call.dimension("dimension", std::max<std::size_t>(self.shape.size(), 1));
@@ -255,7 +255,7 @@ void unfold(Call& call) {
   call.give(remap(self, call.result_shape(), at));
 }
 
-/// A sum over the windows that hold an element.
+/// The sum over the windows that hold an element.
 void unfold_backward(Call& call) {
   const TensorForm gradient = call.tensor("grad_in");
   const Shape shape = call.result_shape();
@@ -282,7 +282,7 @@ void eye(Call& call) {
   call.give(line, compare(ScalarOp::kEq, line.index(0), line.index(1)));
 }
 
-/// From both ends, so that both are exact.
+/// Counts from both ends, so that both are exact.
 void linspace(Call& call) {
   if (!call.require(call.result_shape().size() == 1 && call.result_dtype() == DType::kF32, "of integers"))
     return;

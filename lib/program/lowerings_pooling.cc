@@ -29,7 +29,7 @@ struct Pool {
   [[nodiscard]] TensorForm whole(const TensorForm& form) const {
     return whole_form(call.builder(), call.provenance(), form);
   }
-  /// Coordinates of all dimensions; those of axes by `at`.
+  /// Coordinates of all dimensions; `at` gives those of the axes.
   template <class At>
   std::vector<Coordinate> indices(At at) const {
     std::vector<Coordinate> result = output_indices(leading);
@@ -46,7 +46,7 @@ struct Pool {
     for (const PoolAxis& axis : axes) fold.push_back(axis.back_span());
     return fold;
   }
-  /// The position's number in its plane, given its coordinates.
+  /// The number of a position in its plane, given its coordinates.
   template <class At>
   Expression flat(At at) const {
     Expression number = at(0);
@@ -65,7 +65,7 @@ bool has_axes(Call& call, const TensorForm& input, const Shape& output, std::siz
                       "tensors of other ranks");
 }
 
-/// From kernel_size, stride, padding and dilation.
+/// The pool of kernel_size, stride, padding and dilation.
 std::optional<Pool> window_pool(Call& call, const TensorForm& input, const Shape& output) {
   const std::size_t rank = spatial_rank(call.name());
   if (!has_axes(call, input, output, rank)) return std::nullopt;
@@ -95,7 +95,7 @@ std::optional<Pool> adaptive_pool(Call& call, const TensorForm& input, const Sha
   return pool;
 }
 
-/// max or argmax over each output's positions; padding is below every number.
+/// max or argmax over each output's positions; padding reads as −infinity.
 TensorForm extreme(const Pool& pool, Kind kind, const TensorForm& input, const Shape& shape) {
   constexpr float kLowest = -std::numeric_limits<float>::infinity();
   LineWriter line(pool.call.builder(), pool.call.provenance(), kind, shape, pool.spans());
@@ -109,7 +109,7 @@ TensorForm extreme(const Pool& pool, Kind kind, const TensorForm& input, const S
   return line.finish(kind == Kind::kMax ? DType::kF32 : DType::kI64, item);
 }
 
-/// The largest of each output's positions, and as libtorch gives it the position's number in its plane.
+/// The largest of each output's positions and, as in libtorch, the number of that position in its plane.
 void give_maximum(const Pool& pool, const TensorForm& input) {
   Call& call = pool.call;
   const Shape shape = call.result_shape();
@@ -130,7 +130,7 @@ void give_maximum(const Pool& pool, const TensorForm& input) {
             1);
 }
 
-/// Each position takes the gradients of the outputs that chose it.
+/// Each position sums the gradients of the outputs that chose it.
 void give_maximum_gradient(const Pool& pool, const TensorForm& gradient, const TensorForm& chosen) {
   Call& call = pool.call;
   const Shape shape = call.result_shape();
@@ -148,8 +148,8 @@ void give_maximum_gradient(const Pool& pool, const TensorForm& gradient, const T
   call.give(line.finish(DType::kF32, select(compare(ScalarOp::kEq, number, own), one, 0.0F)));
 }
 
-/// The sum over each output's positions, along the axes from `first` to before `last`; the tensor has the
-/// outputs' sizes along axes before and the inputs' along axes after them.
+/// The sum over each output's positions, along axes [first, last). The tensor has the outputs' sizes along earlier
+/// axes and the inputs' along later ones.
 TensorForm window_sum(const Pool& pool, const TensorForm& input, std::size_t first, std::size_t last) {
   Shape shape = input.shape, fold;
   for (std::size_t n = first; n < last; ++n) {
@@ -169,7 +169,7 @@ TensorForm window_sum(const Pool& pool, const TensorForm& input, std::size_t fir
   return line.finish(DType::kF32, item);
 }
 
-/// Its gradient: the sum over the outputs that cover a position.
+/// The gradient of window_sum(): the sum over the outputs that cover a position.
 TensorForm window_sum_backward(const Pool& pool, const TensorForm& gradient, std::size_t first,
                                std::size_t last) {
   Shape shape = gradient.shape, fold;
@@ -198,7 +198,7 @@ TensorForm window_sum_backward(const Pool& pool, const TensorForm& gradient, std
   return line.finish(DType::kF32, item);
 }
 
-/// An adaptive pool is summed one axis at a time, others at once.
+/// Sums an adaptive pool one axis at a time, any other at once.
 template <class Sum>
 TensorForm summed(const Pool& pool, TensorForm form, Sum sum) {
   if (!pool.is_adaptive()) return sum(pool, form, std::size_t{0}, pool.axes.size());
@@ -208,7 +208,7 @@ TensorForm summed(const Pool& pool, TensorForm form, Sum sum) {
   return form;
 }
 
-/// `form`, of the outputs' shape, divided by how many positions each output averages.
+/// `form`, of the outputs' shape, divided by the number of positions that each output averages.
 TensorForm divided_by_count(const Pool& pool, const TensorForm& form, bool with_padding,
                             std::optional<std::int64_t> divisor) {
   LineWriter line(pool.call.builder(), pool.call.provenance(), form.shape);
@@ -263,7 +263,7 @@ void adaptive_max_pool_backward(Call& call) {
   if (pool) give_maximum_gradient(*pool, gradient, chosen);
 }
 
-/// Each number at the position it was chosen from, zero elsewhere; of several the last.
+/// Each number at the position it was chosen from, zero elsewhere; if several are at one position, the last.
 void max_unpool(Call& call) {
   const TensorForm input = call.tensor("self"), chosen = call.tensor("indices");
   const std::size_t rank = spatial_rank(call.name());

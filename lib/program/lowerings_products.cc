@@ -10,10 +10,10 @@ using kernels::Coordinate;
 
 namespace {
 
-/// The literal 0, as a first hidden state is: nothing is to be multiplied.
+/// True for the literal 0, such as a first hidden state: nothing needs to be multiplied.
 bool is_zero(const TensorForm& form) { return form.splat && std::get<float>(*form.splat) == 0; }
 
-/// A literal as a value, so that the dot is a matrix product like others.
+/// Makes a literal a value, so that the dot is a matrix product like others.
 TensorForm materialised_splat(Call& call, const TensorForm& form) {
   return form.splat ? materialise(call.builder(), call.provenance(), form) : form;
 }
@@ -84,7 +84,7 @@ void baddbmm(Call& call) {
   add_bias(call, product, call.tensor("self"), call.number("beta", 1), call.number("alpha", 1));
 }
 
-/// The sum of a batch of products is one dot over batch and inner dimension.
+/// A sum of a batch of products, as one dot over batch and inner dimension.
 void addbmm(Call& call) {
   const TensorForm a = call.tensor("batch1"), b = call.tensor("batch2");
   if (!are_batches(call, a, b)) return;
@@ -130,7 +130,7 @@ void addr(Call& call) {
            call.number("alpha", 1));
 }
 
-/// What nn.Bilinear is made of: the product of three, each given dimensions of 1 where it has none, summed.
+/// The op behind nn.Bilinear: the product of three tensors, each given dimensions of 1 where it has none, summed.
 void trilinear(Call& call) {
   const auto expanded = [&](const char* name, const char* dimensions) {
     TensorForm form = call.tensor(name);

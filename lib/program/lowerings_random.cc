@@ -39,7 +39,7 @@ class RandomMap {
 
 }  // namespace
 
-/// 1 where u < p. Dropout's mask.
+/// 1 where u < p: dropout's mask.
 void bernoulli(Call& call) {
   const TensorForm probability = call.given("p") ? call.number_or_tensor("p") : call.tensor("self");
   if (!call.ok()) return;
@@ -93,8 +93,8 @@ void exponential(Call& call) {
   if (call.ok()) map.out(-function(ScalarOp::kLog, 1.0F - map.uniform()) / static_cast<float>(rate));
 }
 
-/// Slopes from lower to upper below 0, drawn in training, which are the second result; their middle in
-/// evaluation.
+/// Below 0, the slope is drawn between lower and upper in training, and is their middle in evaluation. In training
+/// the slopes are the second result.
 void rrelu(Call& call) {
   const TensorForm self = call.tensor("self");
   const double lower = call.number("lower", 0.125), upper = call.number("upper", 1.0 / 3);
@@ -121,7 +121,7 @@ void rrelu_backward(Call& call) {
   map.out(select(is_above, gradient, gradient * static_cast<float>((lower + upper) / 2)));
 }
 
-/// Kept where u < 1 − p, and then divided by that; the mask is the second result.
+/// Keeps numbers where u < 1 − p, divided by 1 − p; the mask is the second result.
 void native_dropout(Call& call) {
   const TensorForm input = call.tensor("input");
   const double keep = 1 - call.number("p");

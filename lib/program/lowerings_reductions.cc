@@ -42,7 +42,7 @@ TensorForm sum_of(Call& call, const TensorForm& form, std::size_t dimension) {
   return sum_over(call.builder(), call.provenance(), form, {dimension});
 }
 
-/// Sum over the last dimensions from `first` on of what `term` makes of the elements read.
+/// The sum, over the dimensions from `first` on, of `term` of the elements read.
 template <class Term>
 TensorForm inner_sum(Call& call, const Shape& shape, std::size_t first, Term term) {
   std::vector<std::size_t> dimensions;
@@ -98,7 +98,7 @@ void softmax(Call& call) {
   map.out(map.read(parts.numerators, "self") * map.read(parts.reciprocal, "self"));
 }
 
-/// A softmax whose rows of nothing but −inf are 0.
+/// A softmax in which rows of nothing but −inf become 0.
 void safe_softmax(Call& call) {
   const TensorForm form = call.tensor("self");
   const std::size_t dimension = call.dimension("dim", form.shape.size());

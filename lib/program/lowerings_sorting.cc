@@ -12,18 +12,18 @@ using kernels::ScalarOp;
 
 namespace {
 
-/// Every element is compared with every other of its row.
+/// Most elements of a row: each is compared with every other.
 constexpr std::int64_t kMaxSorted = 1024;
 
 enum class Order { kAscending, kDescending };
 
-/// A dimension in order.
+/// A sorted dimension: its elements, and their indices before sorting.
 struct Sorting {
   TensorForm values, indices;
 };
 
-/// How many elements of its row come before each: those that are less (greater, descending), and equal ones
-/// before it.
+/// For each element, the number of elements of its row that come before it: those that are less (greater, if
+/// descending), and earlier ones that are equal.
 TensorForm ranks(Call& call, const TensorForm& form, std::size_t dimension, Order order) {
   LineWriter line(call.builder(), call.provenance(), Kind::kSum, form.shape, {form.shape[dimension]});
   auto at = output_indices(form.shape.size());
@@ -36,7 +36,7 @@ TensorForm ranks(Call& call, const TensorForm& form, std::size_t dimension, Orde
   return line.finish(DType::kI64, step(ScalarOp::kOr, {before, tie}));
 }
 
-/// The elements of ranks `first`, first + 1, … of a dimension, `count` of them.
+/// The `count` elements of a dimension from rank `first` on.
 Sorting sorted(Call& call, const TensorForm& self, std::size_t dimension, Order order, std::int64_t first,
                std::int64_t count) {
   const std::int64_t size = self.shape[dimension];
@@ -67,7 +67,7 @@ void give_sorted(Call& call, const Sorting& sorting) {
 
 Order order_of(bool descending) { return descending ? Order::kDescending : Order::kAscending; }
 
-/// One rank of a dimension.
+/// Gives one rank of a dimension.
 void one_of(Call& call, std::int64_t rank, std::size_t dimension) {
   give_sorted(call, sorted(call, call.tensor("self"), dimension, Order::kAscending, rank, 1));
 }
@@ -98,7 +98,7 @@ void kthvalue(Call& call) {
   one_of(call, call.integer("k") - 1, call.wrap(call.integer("dim", -1), self.shape.size()));
 }
 
-/// The lower of the two in the middle.
+/// The middle element, or the lower of two.
 void median(Call& call) {
   TensorForm self = call.tensor("self");
   if (!call.ok()) return;

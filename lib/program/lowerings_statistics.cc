@@ -34,14 +34,14 @@ TensorForm sum_of(Call& call, const TensorForm& form, const std::vector<std::siz
   return sum_over(call.builder(), call.provenance(), form, dimensions);
 }
 
-/// A map of what `term` makes of each element and of others that broadcast to it.
+/// A map of `term` of each element, which may read others that broadcast to it.
 template <class Term>
 TensorForm mapped(Call& call, const TensorForm& form, Term term, DType dtype = DType::kF32) {
   LineWriter line = map_of(call, form.shape);
   return line.finish(dtype, term(line, line.read(form)));
 }
 
-/// A fold over dimensions, which become 1, of what `term` makes of each element.
+/// A fold of `term` of each element over dimensions, which become 1.
 template <class Term>
 TensorForm folded(Call& call, Kind kind, DType dtype, const TensorForm& form,
                   const std::vector<std::size_t>& dimensions, Term term) {
@@ -59,7 +59,7 @@ Expression is_true(const Expression& x) {
                                                : compare(ScalarOp::kNe, x, std::int64_t{0});
 }
 
-/// 0 - x: unlike neg x never −0 of a 0, as max gives none.
+/// The minimum, as 0 - max(-x). Unlike neg, 0 - x never makes −0 of a 0, just as max gives none.
 TensorForm smallest(Call& call, const TensorForm& form, const std::vector<std::size_t>& dimensions) {
   const TensorForm greatest =
       folded(call, Kind::kMax, form.dtype, form, dimensions, [](auto x) { return -x; });
@@ -100,7 +100,7 @@ TensorForm root(Call& call, const TensorForm& form) {
   return mapped(call, form, [](LineWriter&, const Expression& x) { return function(ScalarOp::kSqrt, x); });
 }
 
-/// A running fold along a dimension: each element folds those before it and itself.
+/// A running fold along a dimension: each element folds those up to and including itself.
 template <class Next>
 void running(Call& call, Next next, float start) {
   const TensorForm form = call.tensor("self");
@@ -144,7 +144,7 @@ void std_mean(Call& call) {
   call.give(found.mean, 1);
 }
 
-/// Of order 2, 1, 0 and ±infinity.
+/// The norms of order 2, 1, 0 and ±infinity.
 void vector_norm(Call& call) {
   const TensorForm form = call.tensor("self");
   const double order = call.has("ord") ? call.number("ord", 2) : call.number("p", 2);
@@ -168,7 +168,7 @@ void vector_norm(Call& call) {
   call.require(false, fmt::format("order {}", order));
 }
 
-/// The maximum m, 0 in its place where it is infinite, then log Σ exp(x - m) + m.
+/// The maximum m (0 instead if it is infinite), then log Σ exp(x - m) + m.
 void logsumexp(Call& call) {
   const TensorForm form = call.tensor("self");
   const auto dimensions = reduced(call, form.shape.size());
@@ -185,7 +185,7 @@ void logsumexp(Call& call) {
   }));
 }
 
-/// A chain, in order.
+/// The product as a chain, in order.
 void prod(Call& call) {
   const TensorForm form = call.tensor("self");
   const auto dimensions = reduced(call, form.shape.size());
@@ -215,7 +215,7 @@ void argmin(Call& call) {
     call.give(folded(call, Kind::kArgmax, DType::kI64, form, dimensions, [](auto x) { return -x; }));
 }
 
-/// Along a dimension the greatest and where it is first; of two tensors the greater; of all the greatest.
+/// max: along a dimension, the greatest and its first position; of two tensors, the greater; of all, the greatest.
 void greatest(Call& call) {
   if (call.given("other")) return maximum(call);
   const TensorForm form = call.tensor("self");

@@ -18,7 +18,7 @@ using Rule = Resampling::Rule;
 struct Resampled {
   Call& call;
   std::vector<Resampling> axes = {};
-  Shape shape = {};  // before
+  Shape shape = {};  // before resampling
 
   static std::size_t dimension(std::size_t axis) { return axis + 2; }
   [[nodiscard]] TensorForm whole(const TensorForm& form) const {
@@ -37,7 +37,7 @@ std::optional<Resampled> resampled(Call& call, Rule rule, const Shape& input, co
     const std::string_view name = rank == 1 ? "scales" : kNames[3 - rank + n];
     Resampling axis{rule, input[n + 2], output[n + 2]};
     if (call.given(name)) axis.factor = call.number(name);
-    // Beyond it binary32 does not count positions one by one.
+    // Above this, binary32 does not count positions one by one.
     if (!call.require(std::max(axis.input, axis.output) <= std::int64_t{1} << 22, "sizes above 2^22"))
       return std::nullopt;
     result.axes.push_back(axis);
@@ -53,7 +53,7 @@ Rule linear_rule(Call& call) {
   return call.boolean("align_corners", false) ? Rule::kLinearAligned : Rule::kLinear;
 }
 
-/// One axis after another: `step` takes the tensor to the next one's shape.
+/// Handles one axis after another: `step` takes the tensor to the next one's shape.
 template <class Step>
 TensorForm along_each_axis(const Resampled& resampled, TensorForm form, Step step) {
   for (std::size_t n = 0; n < resampled.axes.size(); ++n) {
@@ -62,7 +62,7 @@ TensorForm along_each_axis(const Resampled& resampled, TensorForm form, Step ste
   return form;
 }
 
-/// Where every position is a quotient of the index: an access, no work.
+/// A view, without any work, if every position is a quotient of the index; else nullopt.
 std::optional<TensorForm> nearest_view(const Resampled& resampled, const TensorForm& input) {
   TensorForm form = resampled.whole(input);
   std::vector<Coordinate> at = output_indices(2);
@@ -77,7 +77,7 @@ std::optional<TensorForm> nearest_view(const Resampled& resampled, const TensorF
   return form;
 }
 
-/// Along one axis, by a table of positions.
+/// Resamples along one axis, by a table of positions.
 TensorForm nearest_by_table(const Resampled& resampled, const TensorForm& input, std::size_t axis) {
   Call& call = resampled.call;
   const TensorForm positions = resampled.axes[axis].positions(call.builder(), call.provenance());
@@ -94,7 +94,7 @@ TensorForm nearest_by_table(const Resampled& resampled, const TensorForm& input,
   return value_form(call.builder().append(std::move(copy)), DType::kF32, shape);
 }
 
-/// Each position takes the gradients of the outputs that are a copy of it.
+/// Each position sums the gradients of the outputs that are a copy of it.
 TensorForm nearest_backward(const Resampled& resampled, const TensorForm& gradient) {
   Call& call = resampled.call;
   Shape fold;
@@ -106,7 +106,7 @@ TensorForm nearest_backward(const Resampled& resampled, const TensorForm& gradie
     const auto readers = resampled.axes[n].readers();
     const auto ratio = *resampled.axes[n].ratio();
     at.push_back(readers.output_at(n + 2, n));
-    // An axis enlarged a whole number of times: each position has its readers alone.
+    // In an axis enlarged a whole number of times, each position's candidates are exactly its readers.
     const std::int64_t times = ratio.divisor;
     const bool is_repeat = ratio.factor == 1 && ratio.shift == 0 && readers.shift == 0 &&
                            readers.span == times && readers.factor == times && readers.divisor == 1 &&
@@ -126,7 +126,7 @@ TensorForm nearest_backward(const Resampled& resampled, const TensorForm& gradie
   return line.finish(DType::kF32, item);
 }
 
-/// Along one axis: a dot of two taps and their weights.
+/// Resamples along one axis: a dot of two taps and their weights.
 TensorForm two_taps(const Resampled& resampled, const TensorForm& input, std::size_t axis) {
   Call& call = resampled.call;
   const Resampling& rule = resampled.axes[axis];
@@ -148,7 +148,7 @@ TensorForm two_taps(const Resampled& resampled, const TensorForm& input, std::si
   return value_form(call.builder().append(std::move(dot)), DType::kF32, shape);
 }
 
-/// Along one axis: the sum over the outputs that may read a position, and their taps, by the tables.
+/// The gradient along one axis: the sum over the outputs that may read a position, and their taps, by the tables.
 TensorForm backward_by_table(const Resampled& resampled, const TensorForm& gradient, std::size_t axis) {
   Call& call = resampled.call;
   const Resampling& rule = resampled.axes[axis];

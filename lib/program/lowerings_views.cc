@@ -26,7 +26,7 @@ TensorForm range_of(const TensorForm& form, std::size_t dimension, std::int64_t 
   return with_index(form, std::move(shape), dimension, output_index(dimension, step, start));
 }
 
-/// Dimension `dimension` fixed at `index` and gone.
+/// The form with dimension `dimension` fixed at `index` and dropped.
 TensorForm taken(const TensorForm& form, std::size_t dimension, std::int64_t index) {
   Shape shape = form.shape;
   shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(dimension));
@@ -55,8 +55,7 @@ kernels::Literal zero_of(DType dtype) {
   return dtype == DType::kF32 ? kernels::Literal(0.0F) : kernels::Literal(std::int64_t{0});
 }
 
-/// A value of the form's numbers which `fill` may surround: coordinates outside the form are outside the
-/// value.
+/// The form as a value that `fill` may surround: coordinates outside the form are outside the value.
 TensorForm filled_around(Call& call, const TensorForm& form) {
   TensorForm whole = materialise(call.builder(), call.provenance(), form);
   whole.fill = zero_of(form.dtype);
@@ -70,10 +69,10 @@ void constant(Call& call, double number) {
   call.give(splat_form(call.result_dtype(), call.result_shape(), literal));
 }
 
-/// At most so many parts a map: each costs two steps, an access and their text.
+/// Most parts in one map: each costs two steps, an access and their text.
 constexpr std::size_t kMaxParts = 24;
 
-/// The parts one after another along a dimension, as one map that selects by index.
+/// Joins the parts along a dimension, in one map that selects by index.
 TensorForm joined_few(Call& call, const std::vector<TensorForm>& parts, std::size_t dimension) {
   if (parts.size() == 1) return parts[0];
   Shape shape = parts[0].shape;
@@ -101,7 +100,7 @@ TensorForm joined_few(Call& call, const std::vector<TensorForm>& parts, std::siz
   return line.finish(call.result_dtype(), result);
 }
 
-/// Many parts are joined in groups, the groups likewise.
+/// Joins many parts in groups, and the groups likewise.
 void joined(Call& call, std::vector<TensorForm> parts, std::size_t dimension) {
   std::erase_if(parts, [&](const TensorForm& part) { return part.shape[dimension] == 0; });
   if (!call.require(!parts.empty(), "no parts")) return;
@@ -121,7 +120,7 @@ void joined(Call& call, std::vector<TensorForm> parts, std::size_t dimension) {
 
 void alias(Call& call) { call.give(call.tensor("self")); }
 
-/// view, flatten, squeeze, unsqueeze …: the result's shape says it all.
+/// view, flatten, squeeze, unsqueeze, …: the result's shape says everything.
 void reshape(Call& call) {
   const TensorForm form = call.tensor("self");
   if (call.ok()) call.give(form);
@@ -312,7 +311,7 @@ void arange(Call& call) {
   call.give(line, line.index(0) * static_cast<std::int64_t>(step) + static_cast<std::int64_t>(start));
 }
 
-/// A change of dtype. u8 stands for torch's bool too, for which conversion is another thing than for numbers.
+/// A change of dtype. u8 also stands for torch's bool, which is converted differently from numbers.
 void convert(Call& call) {
   const TensorForm form = call.tensor("self");
   if (call.result_is_boolean() && !call.is_boolean("self")) {

@@ -31,7 +31,7 @@ bool reads_by_access(const Primitive& line) {
   return false;
 }
 
-/// Whether `access` is the whole of a value of `shape`, at the reader's own index.
+/// True if `access` is the whole of a value of `shape`, at the reader's own index.
 bool is_own_element(const Access& access, const Shape& shape) {
   if (access.view || access.fill || access.coordinates.size() != shape.size()) return false;
   for (std::size_t n = 0; n < shape.size(); ++n) {

@@ -11,7 +11,7 @@ using kernels::ScalarOp;
 
 namespace {
 
-/// At most so many pieces a map: each costs two steps, an access and their text.
+/// Most pieces in one map: each costs two steps, an access and their text.
 constexpr std::size_t kMaxPieces = 24;
 
 /// The elements of dimension `dimension` from the first piece's begin to the last one's end, as one map.

@@ -9,11 +9,11 @@
 
 namespace dgx::program {
 
-/// A tensor that is 0 outside ranges of one dimension: what the backward of a slice or a select gives, and
-/// sums of those.
+/// A tensor that is 0 outside ranges of one dimension: the gradient of a slice or a select, or a sum of such
+/// gradients.
 ///
-/// A loop over x[:,t] leaves a gradient for each t, as large as x and mostly 0, and T - 1 sums of them. Kept
-/// as pieces, sums of disjoint ones are one map that selects by index.
+/// A loop over x[:,t] leaves a gradient for each t, as large as x and mostly 0, and T - 1 sums of them. Kept as
+/// pieces, sums of disjoint ones are one map that selects by index.
 struct Pieces {
   struct Piece {
     std::int64_t begin = 0, end = 0;  ///< [begin, end)
@@ -23,10 +23,10 @@ struct Pieces {
   std::vector<Piece> pieces;  ///< in ascending order, disjoint
 };
 
-/// a + b, or nullopt where they are not along one dimension or overlap.
+/// a + b, or nullopt if they are not along one dimension or overlap.
 [[nodiscard]] std::optional<Pieces> sum_of_disjoint(const Pieces& a, const Pieces& b);
 
-/// The whole tensor.
+/// The whole tensor, put together from its pieces.
 [[nodiscard]] TensorForm whole(Builder& builder, const std::string& provenance, const Pieces& pieces);
 
 }  // namespace dgx::program

@@ -30,7 +30,7 @@ class Pointwise {
   [[nodiscard]] Expression number(std::string_view name, double otherwise) {
     return static_cast<float>(call_.number(name, otherwise));
   }
-  /// A number that steps can be built on, even where all operands are numbers.
+  /// A number that steps can be built on, even if all operands are numbers.
   Expression literal(float value) { return line_.read(splat_form(DType::kF32, {}, value)); }
 
   void out(const Expression& result) { call_.give(line_, result); }

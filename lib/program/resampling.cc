@@ -19,7 +19,7 @@ std::int64_t floor_quotient(std::int64_t a, std::int64_t divisor) {
 
 }  // namespace
 
-// libtorch copies where the sizes are equal, whatever the factor, but for the exact rule.
+// libtorch copies if the sizes are equal, whatever the factor, except by the exact rule.
 bool Resampling::is_identity() const { return input == output && rule != Rule::kNearestExact; }
 
 float Resampling::scale() const {
@@ -39,7 +39,7 @@ std::int64_t Resampling::position(std::int64_t o, std::int64_t tap) const {
       source = at * scale();
       break;
     case Rule::kNearestExact:
-      source = (at + 0.5F) * scale();  // libtorch: in binary64, where it is exact, then rounded to binary32
+      source = (at + 0.5F) * scale();  // libtorch computes it in binary64, exactly, and rounds to binary32
       break;
     case Rule::kLinear:
       source = std::max((at + 0.5F) * scale() - 0.5F, 0.0F);
@@ -63,7 +63,7 @@ std::optional<Resampling::Ratio> Resampling::ratio() const {
     const std::int64_t common = std::gcd(numerator, denominator);
     const Ratio plain{numerator / common, 0, denominator / common};
     if (rule == Rule::kNearest) return plain;
-    // ⌊(o + ½) n/d⌋; with an even n the halves are none.
+    // ⌊(o + ½) n/d⌋; with an even n no halves are left.
     if (plain.factor % 2 == 0) return Ratio{plain.factor, plain.factor / 2, plain.divisor};
     return Ratio{2 * plain.factor, plain.factor, 2 * plain.divisor};
   };
@@ -112,7 +112,7 @@ Expression Resampling::Readers::output(const Expression& i, const Expression& k)
 Resampling::Readers Resampling::readers() const {
   const std::int64_t common = std::gcd(input, output);
   Readers result{output / common, 0, input / common, 1};
-  // How far the first and the last reader of a position are from the quotient.
+  // The least and greatest distance of a position's readers from the quotient.
   std::int64_t first = 0, last = 0;
   bool any = false;
   for (std::int64_t o = 0; o < output; ++o) {

@@ -6,8 +6,8 @@
 
 namespace dgx::program {
 
-/// What softmax, log-softmax and cross entropy are made of, over one dimension: lines shared where they are
-/// asked for again.
+/// The parts of softmax, log-softmax and cross entropy over one dimension. Asked for again, they are the same
+/// lines.
 struct SoftmaxParts {
   TensorForm maximum;     ///< the dimension is 1
   TensorForm numerators;  ///< exp(x − maximum)

@@ -14,7 +14,7 @@
 #include "dgx/core/result.h"
 #include "dgx/program/number_text.h"
 
-/// What specs share: fields as people type them, and numbers as a task holds them.
+/// Shared by all specs: fields as people type them, and numbers as a task holds them.
 namespace dgx::program {
 
 /// The shortest decimal that reads back to the same number.
@@ -36,7 +36,7 @@ Result<T> parse_number(std::string_view text) {
   return value;
 }
 
-/// `kind:key=value,key,key=value`, taken apart key by key; what nobody took is an error.
+/// Reads `kind:key=value,key,key=value` key by key; a key that no call took is an error.
 class SpecReader {
  public:
   explicit SpecReader(std::string_view text) {
@@ -101,7 +101,7 @@ class SpecReader {
   std::optional<Error> error_;
 };
 
-/// The same, written: fields that have their default are left out.
+/// Writes a spec; number() leaves out a field that has its default.
 class SpecWriter {
  public:
   explicit SpecWriter(std::string kind) : text_(std::move(kind)) {}
@@ -116,7 +116,7 @@ class SpecWriter {
   bool first_ = true;
 };
 
-/// No number of a spec is above this.
+/// The largest number in a spec.
 inline constexpr double kMostNumber = 1e30;
 
 /// A binary64 number in hex.

@@ -38,8 +38,8 @@ std::vector<std::int64_t> strides_of(const Shape& shape, std::size_t begin, std:
   return strides;
 }
 
-/// Each old index as a sum of new ones, where every old dimension is one new dimension or is split into
-/// several.
+/// Each old index as a sum of new ones, if every old dimension is one new dimension or is split into several; else
+/// nullopt.
 std::optional<std::vector<Coordinate>> split_indices(const Shape& from, const Shape& to) {
   std::vector<Coordinate> indices;
   std::size_t at = 0;
@@ -104,7 +104,7 @@ Access access_at(const TensorForm& form, const std::vector<Coordinate>& indices)
   access.fill = form.fill;
   for (const Coordinate& coordinate : form.coordinates) {
     Coordinate composed = substitute(coordinate, indices);
-    // A division without terms has no spelling: it is settled here, a miss as a coordinate outside.
+    // A division without terms has no spelling, so it is settled here; a miss becomes a coordinate outside.
     if (composed.terms.empty() && composed.division != Coordinate::Division::kNone) {
       const bool misses = composed.constant < 0 || (composed.division == Coordinate::Division::kExact &&
                                                     composed.constant % composed.divisor != 0);
@@ -154,8 +154,7 @@ std::optional<TensorForm> reshape(const TensorForm& form, const Shape& shape) {
   const auto from = element_count(form.shape), to = element_count(shape);
   if (!from.ok() || !to.ok() || *from != *to) return std::nullopt;
   if (form.splat) return splat_form(form.dtype, shape, *form.splat);
-  // A view has at least one dimension (dgx-program(5), "Accesses"): as a number the one element is read where
-  // it is.
+  // A view has at least one dimension (dgx-program(5), "Accesses"), so a scalar reads the one element where it is.
   if (is_contiguous(form) && !shape.empty()) {
     TensorForm result = form;
     result.shape = shape;
@@ -163,7 +162,7 @@ std::optional<TensorForm> reshape(const TensorForm& form, const Shape& shape) {
     result.coordinates = output_indices(shape.size());
     return result;
   }
-  // Dimensions of one element carry no index: without them on the old side only splits and merges are left.
+  // Dimensions of one element carry no index: once the old ones are dropped, only splits and merges are left.
   Shape kept;
   std::vector<std::size_t> kept_dimensions;
   for (std::size_t n = 0; n < form.shape.size(); ++n) {
@@ -197,8 +196,7 @@ Reduction reduction_over(const Shape& shape, const std::vector<std::size_t>& dim
 }
 
 TensorForm Reduction::restored(const TensorForm& value) const {
-  // Kept dimensions are restored_shape's in order; where a kept one has size 1 any place among the ones
-  // serves.
+  // Kept dimensions are those of restored_shape in order; a kept one of size 1 may stand for any of size 1.
   std::vector<Coordinate> back;
   std::size_t at = 0;
   for (const std::int64_t size : shape) {

@@ -8,16 +8,16 @@
 
 namespace dgx::program {
 
-/// A tensor of the captured graph as the lowering knows it: one number everywhere (`splat`), or an earlier
-/// value seen through one access whose coordinates are written in the tensor's own indices i0, i1, …. Views
-/// change the form and cost no line.
+/// A tensor of the captured graph as the lowering knows it: one number everywhere (`splat`), or an earlier value
+/// seen through one access whose coordinates are written in the tensor's own indices i0, i1, …. Views change the
+/// form and cost no line.
 struct TensorForm {
   DType dtype = DType::kF32;
   Shape shape;
   std::optional<kernels::Literal> splat;
   kernels::ValueIndex value = 0;
   Shape value_shape;  ///< the value's own
-  Shape base;         ///< what the coordinates index: value_shape, or another shape of equal count
+  Shape base;         ///< the shape that coordinates index: value_shape, or another of equal count
   std::vector<kernels::Coordinate> coordinates;
   std::optional<kernels::Literal> fill;
 };
@@ -29,28 +29,26 @@ struct TensorForm {
 [[nodiscard]] std::vector<kernels::Coordinate> output_indices(std::size_t rank);
 
 [[nodiscard]] TensorForm splat_form(DType dtype, Shape shape, kernels::Literal number);
-/// All of a value.
+/// The whole of a value.
 [[nodiscard]] TensorForm value_form(kernels::ValueIndex value, DType dtype, Shape shape);
 
-/// The access that reads the form's element at `indices`, one coordinate without division for each of its
-/// dimensions. Not of a splat.
+/// The access that reads the form's element at `indices`: one coordinate without division for each of its
+/// dimensions. Not for a splat.
 [[nodiscard]] kernels::Access access_at(const TensorForm& form,
                                         const std::vector<kernels::Coordinate>& indices);
-/// The form of another shape whose element is this one's at `indices`, which are written in the new shape's
-/// indices.
+/// A form of another shape, whose element is this one's at `indices`, which are written in the new shape's indices.
 [[nodiscard]] TensorForm remap(const TensorForm& form, Shape shape,
                                const std::vector<kernels::Coordinate>& indices);
 /// NumPy's rule: missing outer dimensions, and dimensions of 1, repeat. The shapes must fit.
 [[nodiscard]] TensorForm broadcast_to(const TensorForm& form, const Shape& shape);
-/// Whether `from` broadcasts to `to`.
+/// True if `from` broadcasts to `to`.
 [[nodiscard]] bool broadcasts(const Shape& from, const Shape& to);
-/// Whether the form's elements, in row-major order, are the value's: its coordinates are its own indices.
+/// True if the form's elements, in row-major order, are the value's: its coordinates are its own indices.
 [[nodiscard]] bool is_contiguous(const TensorForm& form);
-/// The same elements in row-major order in another shape of equal count, or nullopt where one access cannot
-/// say it.
+/// The elements in row-major order in another shape of equal count, or nullopt if one access cannot express it.
 [[nodiscard]] std::optional<TensorForm> reshape(const TensorForm& form, const Shape& shape);
 
-/// How a fold over some dimensions of a tensor is written.
+/// The form of a fold over some dimensions of a tensor.
 struct Reduction {
   Shape shape;                               ///< of the fold's value: without the summed dimensions
   Shape fold;                                ///< sizes of the summed dimensions; those of 1 are left out

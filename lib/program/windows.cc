@@ -20,7 +20,7 @@ Coordinate divided(Coordinate dividend, std::int64_t divisor, Division division)
   return dividend;
 }
 
-/// Each coordinate is an index of its own, over the whole of its dimension.
+/// True if each coordinate is an index of its own, over the whole of its dimension.
 bool is_permuted_whole(const TensorForm& form) {
   if (form.splat || form.fill || form.coordinates.size() != form.shape.size()) return false;
   std::vector<bool> seen(form.shape.size(), false);

@@ -54,13 +54,13 @@ struct AtenSource {
   Tensor value;       ///< its numbers at capture
 };
 
-/// What one capture gives.
+/// The result of one capture.
 struct CapturedGraph {
   std::vector<AtenTensor> tensors;      ///< by TensorId
   std::vector<AtenSource> sources;      ///< sorted by kind, then name; tied weights are one, by their first name
-  std::vector<AtenCall> calls;          ///< in order; only those whose results something needs
-  TensorId input = 0;                   ///< the batch's x, as the model takes it
-  TensorId output = 0;                  ///< what forward returned
+  std::vector<AtenCall> calls;          ///< in order; only those whose results are needed
+  TensorId input = 0;                   ///< the batch's x, in the form that the model takes
+  TensorId output = 0;                  ///< the result of forward()
   std::optional<TensorId> output_gradient;  ///< training: stands for d loss / d output, defined by the loss lowering
   /// training: gradient of each parameter, by source index (parameters are the first sources);
   /// nullopt if the loss does not depend on it or it is frozen
@@ -76,18 +76,19 @@ struct CaptureRequest {
   bool training = true;     ///< false: evaluation mode, forward only
 };
 
-/// What libdgx_torch.so offers; jobs open it when a command needs libtorch (dgx/jobs/torch_module.h).
+/// The interface of libdgx_torch.so; jobs open it when a command needs libtorch (dgx/jobs/torch_module.h).
 class CaptureBackend {
  public:
   virtual ~CaptureBackend() = default;
-  /// kMissing: no such file. kMalformed: not a TorchScript file, or forward() failed (libtorch's message). kUsage: an op, dtype or
-  /// shape that cannot be captured, by name and place.
+  /// kMissing: no such file. kMalformed: not a TorchScript file, or forward() failed (libtorch's message). kUsage:
+  /// an op, dtype or shape that cannot be captured, by name and place.
   [[nodiscard]] virtual Result<CapturedGraph> capture(const CaptureRequest& request) = 0;
-  /// "2.11.0".
+  /// libtorch's version, for example "2.11.0".
   [[nodiscard]] virtual std::string version() const = 0;
 };
 
-/// The one symbol libdgx_torch.so exports: `extern "C" dgx::program::CaptureBackend* dgx_capture_backend_1()`; owned by the module.
+/// The one symbol that libdgx_torch.so exports: `extern "C" dgx::program::CaptureBackend* dgx_capture_backend_1()`.
+/// The module owns the backend.
 using CaptureBackendFunction = CaptureBackend* (*)();
 inline constexpr const char* kCaptureBackendSymbol = "dgx_capture_backend_1";
 

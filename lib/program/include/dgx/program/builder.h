@@ -9,15 +9,15 @@
 
 namespace dgx::program {
 
-/// Appends values to a program. A value equal to an earlier one (but for its provenance) is that one: equal
-/// lines would be equal values. Kinds and shapes are the caller's responsibility; check_program judges the
+/// Appends values to a program. A value equal to an earlier one, but for its provenance, becomes that one, since
+/// equal lines compute equal values. Kinds and shapes are the caller's responsibility; check_program judges the
 /// result.
 class Builder {
  public:
-  /// The value's number: a new one, or that of an equal earlier value.
+  /// Returns the value's number: a new one, or that of an equal earlier value.
   kernels::ValueIndex append(kernels::Primitive primitive);
 
-  /// `state NAME`. Its `next` is set by set_next, once the value is known.
+  /// `state NAME`. set_next() sets its `next` once that value is known.
   kernels::ValueIndex state(std::string name, DType dtype, Shape shape);
   /// `batch x` or `batch y`.
   kernels::ValueIndex batch(std::string field, DType dtype, Shape shape);
@@ -27,9 +27,9 @@ class Builder {
   kernels::ValueIndex constant(float value);
   /// A constant input with these numbers in text form (line.h), as many as `shape` has elements.
   kernels::ValueIndex constant(DType dtype, Shape shape, std::vector<std::string> numbers);
-  /// Random numbers of the next dropout stream: 0 for the first such input of the program, then 1, 2, …
+  /// Random numbers of the next dropout stream: 0 for the first such input of the program, then 1, 2, ….
   kernels::ValueIndex uniform(Shape shape);
-  [[nodiscard]] std::int64_t random_inputs() const { return random_inputs_; }  ///< how many uniform() made
+  [[nodiscard]] std::int64_t random_inputs() const { return random_inputs_; }  ///< number of uniform() inputs made
   void set_next(kernels::ValueIndex state, kernels::ValueIndex next);
 
   [[nodiscard]] const kernels::Primitive& at(kernels::ValueIndex value) const {
@@ -39,9 +39,9 @@ class Builder {
     return static_cast<kernels::ValueIndex>(program_.values.size());
   }
 
-  /// The program: values that neither a state entry's `next` nor one of `outputs` needs are dropped, inputs
-  /// come first (state entries by name, batch, schedule, constants), the rest keeps its order, and numbers
-  /// are given anew. `outputs` are last, in their order, when given.
+  /// The program: values that neither a state entry's `next` nor one of `outputs` needs are dropped, inputs come
+  /// first (state entries by name, batch, schedule, constants, random inputs), the rest keeps its order, and values
+  /// are renumbered. `outputs` are last, in their order, when given.
   [[nodiscard]] Program finish(const std::vector<kernels::ValueIndex>& outputs = {}) const;
 
  private:
@@ -50,7 +50,7 @@ class Builder {
   std::unordered_map<std::string, kernels::ValueIndex> by_text_;
 };
 
-/// The identity coordinates [i0,i1,…] of a value of `rank` dimensions.
+/// The access to all of a value of `rank` dimensions, with the identity coordinates [i0,i1,…].
 [[nodiscard]] kernels::Access whole(kernels::ValueIndex value, std::size_t rank);
 
 }  // namespace dgx::program

@@ -5,14 +5,14 @@
 
 namespace dgx::program {
 
-/// Most leaves of 1 KiB that one element of a map, or one term of a fold, may open on any way through its
-/// selects, and most ways (dgx-program(5), "Leaves").
+/// Most leaves of 1 KiB that one element of a map, or one term of a fold, may open on any way through its selects,
+/// and most such ways (dgx-program(5), "Leaves").
 inline constexpr int kMaxLeaves = 6;
 inline constexpr std::size_t kMaxWays = 128;
-/// Most parts of a state entry's name between slashes.
+/// Most parts, between slashes, of a state entry's name.
 inline constexpr std::size_t kMaxNameParts = 8;
-/// Bytes of all values together, and scalar operations of one step: a program beyond is refused before
-/// anything is allocated.
+/// Most bytes of all values together, and most scalar operations of one step: a program beyond these is refused
+/// before anything is allocated.
 inline constexpr std::int64_t kMaxValueBytes = std::int64_t{1} << 45;
 inline constexpr std::int64_t kMaxOperations = std::int64_t{1} << 62;
 
@@ -22,9 +22,8 @@ enum class ProgramRole {
   kEvaluation,  ///< the forward pass: no `next`; the last value is f32 [batch], see lower.h
 };
 
-/// Proves what every user of a program relies on, so that nobody who evaluates, compiles or prices a checked
-/// program can be led outside a tensor, into an endless loop or into a type he did not expect
-/// (dgx-program(5), "What a reader proves"):
+/// Proves what every user of a program relies on: nobody who evaluates, compiles or prices a checked program can be
+/// led outside a tensor, into an endless loop or to an unexpected type (dgx-program(5), "What a reader proves"):
 /// - values are defined before they are used; shapes, views and iteration shapes have equal counts; nothing
 /// is empty or overflows;
 /// - every step has operands of the types its operation takes (dgx-numerics(7)), and the last one gives the

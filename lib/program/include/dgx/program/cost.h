@@ -9,22 +9,22 @@
 
 namespace dgx::program {
 
-/// What a line is for in the account of work, told from its form alone.
+/// A line's role in the account of work, told from its form alone.
 enum class WorkRole : std::uint8_t {
   kInput,          ///< nothing to compute
   kMatrixProduct,  ///< a dot of two accesses that both vary
-  kColumnSum,      ///< a dot with one
+  kColumnSum,      ///< a dot with an access that does not vary
   kReduction,      ///< sum, max, argmax
   kChain,
   kMap,   ///< a map with steps
-  kCopy,  ///< a map without
+  kCopy,  ///< a map without steps
 };
 inline constexpr std::size_t kWorkRoleCount = 7;
 [[nodiscard]] std::string_view name_of(WorkRole role);  ///< "matrix product", …
 [[nodiscard]] WorkRole role_of(const kernels::Primitive& primitive);
 
-/// Work of one run of a program: every element of every line once, counted as kernels::count_operations does
-/// (both branches of a select). Saturates at 2^62.
+/// Work of one run of a program: every element of every line once, counted as kernels::count_operations does (both
+/// branches of a select). Saturates at 2^62.
 struct Cost {
   std::array<std::int64_t, kernels::kScalarOpCount> operations{};  ///< by kernels::ScalarOp
   std::array<std::int64_t, kWorkRoleCount> by_role{};              ///< scalar operations by WorkRole

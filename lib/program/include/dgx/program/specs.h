@@ -13,19 +13,19 @@
 
 namespace dgx::program {
 
-/// What a user types for a model, an optimiser, a schedule and a loss (dgx-submit(1), "SPEC"), as values.
+/// Specs: a model, an optimiser, a schedule and a loss as a user types them (dgx-submit(1), "SPEC"), as values.
 ///
 /// parse_* gives kUsage with the word that is wrong. print_* gives the canonical spec: defaults are left out,
-/// numbers are the shortest decimal that reads back to the same binary64, so that parse(print(x)) == x.
-/// to_json writes every field, floats as hex (number_text.h), and from_json accepts exactly that (kMalformed
-/// with the field).
+/// numbers are the shortest decimal that reads back to the same binary64, so that parse(print(x)) == x. to_json
+/// writes every field, floats as hex (number_text.h), and from_json accepts exactly that (kMalformed with the
+/// field).
 
 enum class Activation { kRelu, kGelu, kGeluTanh, kTanh, kSigmoid };
 [[nodiscard]] std::string_view name_of(
     Activation activation);  ///< "relu", "gelu", "gelu-tanh", "tanh", "sigmoid"
 
-/// `mlp:784-256-128-10[,activation=gelu]`: fully connected layers with biases, the activation between them,
-/// ReLU unless said.
+/// `mlp:784-256-128-10[,activation=gelu]`: fully connected layers with biases, and the activation (by default ReLU)
+/// between them.
 struct MlpSpec {
   std::vector<std::int64_t> sizes;  ///< at least two: inputs, hidden …, outputs
   Activation activation = Activation::kRelu;
@@ -35,7 +35,7 @@ struct MlpSpec {
 /// `resnet20[:classes=10]`: the residual network for small images of He, Zhang, Ren and Sun (2015), section
 /// 4.2.
 struct ResNetSpec {
-  std::int64_t classes = 0;  ///< 0: as the labels say
+  std::int64_t classes = 0;  ///< 0: taken from the labels
   bool operator==(const ResNetSpec&) const = default;
 };
 
@@ -57,7 +57,7 @@ enum class ModelKind { kMlp, kResNet20, kGpt };
 [[nodiscard]] std::optional<ModelKind> model_kind(std::string_view text);
 [[nodiscard]] bool is_model_spec(std::string_view text);
 [[nodiscard]] Result<ModelSpec> parse_model_spec(std::string_view text);
-/// Of gpt and resnet20 every field that is not 0 or off is written: a task should not depend on defaults.
+/// For gpt and resnet20 writes every field that is not 0 or off: a task should not depend on defaults.
 [[nodiscard]] std::string print_model_spec(const ModelSpec& spec);
 
 /// `sgd:lr=0.1,momentum=0.9,nesterov,weight-decay=5e-4`,
@@ -94,7 +94,7 @@ struct ScheduleSpec {
 [[nodiscard]] json::Value to_json(const ScheduleSpec& spec);
 [[nodiscard]] Result<ScheduleSpec> schedule_from_json(const json::Value& value, const std::string& where);
 
-/// What the schedule input of a step is computed from. kUsage if they do not fit together
+/// The parameters from which a step's schedule input is computed. kUsage if they do not fit together
 /// (kernels::check_schedule).
 [[nodiscard]] Result<kernels::ScheduleParameters> schedule_parameters(const OptimizerSpec& optimizer,
                                                                       const ScheduleSpec& schedule,
@@ -112,7 +112,7 @@ struct LossSpec {
       : kind(which) {}  // NOLINT: a kind is a loss without options
   LossKind kind;
   double label_smoothing = 0;          ///< 0 to 1
-  std::optional<std::int64_t> ignore;  ///< targets that do not count
+  std::optional<std::int64_t> ignore;  ///< label of targets that do not count
   std::vector<double> weights;         ///< of the classes, at most kMaxClassWeights; empty: all 1
   [[nodiscard]] bool is_plain() const { return label_smoothing == 0 && !ignore && weights.empty(); }
   bool operator==(const LossSpec&) const = default;
