@@ -44,7 +44,8 @@ Status check_ledger(const std::string& path, const Digest& ledger, const SignedP
   return malformed(fmt::format("{}: does not have proof {}", path, proof.id.brief()), "it must be logged before");
 }
 
-/// Whether one line of `path` is the operator's receipt of the proof in that ledger.
+/// Looks in the receipts of `path`, one a line, for the operator's receipt of the proof in that ledger; an error if
+/// there is none.
 Status check_receipt(const std::string& path, const crypto::PublicKey& ledger_operator, const Digest& ledger,
                      const SignedProof& proof) {
   DGX_TRY(const std::string text, read_file(path, kMaxReceiptsBytes));
@@ -82,7 +83,7 @@ Status check_logged(const RevealBeaconOptions& options, const manifest::Task& ta
   return check_receipt(*logged.receipt, key, *task.ledger, proof);
 }
 
-/// Says durably for which proof the secret is revealed, or finds that it has been said.
+/// Records durably for which proof the secret is revealed; succeeds if this same proof is already recorded.
 Status record_reveal(const std::string& path, const Digest& proof) {
   const Status written = write_file(path, proof.hex() + "\n", Clobber::kRefuse, kSecretMode);
   if (written.ok() || !exists(path)) return written;

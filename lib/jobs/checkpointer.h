@@ -12,8 +12,9 @@
 
 namespace dgx::jobs {
 
-/// Commits checkpoints in a thread of its own, so that training goes on while a state is brought from the device, hashed, compressed and made
-/// durable. At most one is in flight: commit() waits for the one before, whose error it returns.
+/// Commits checkpoints in a thread of its own, so that training goes on while a state is copied from the device,
+/// hashed, compressed and made durable. At most one is in flight: commit() waits for the previous one and returns its
+/// error.
 class Checkpointer {
  public:
   explicit Checkpointer(bundle::RunWriter& run);
@@ -21,7 +22,7 @@ class Checkpointer {
   Checkpointer(const Checkpointer&) = delete;
   Checkpointer& operator=(const Checkpointer&) = delete;
 
-  /// The executor's state as it is now; the executor must live until it is committed.
+  /// Commits the executor's current state; the executor must outlive the commit.
   [[nodiscard]] Status commit(exec::StepExecutor& executor, std::vector<float> losses);
   /// Waits until everything is committed.
   [[nodiscard]] Status finish();
@@ -35,7 +36,7 @@ class Checkpointer {
   };
   void serve();
   [[nodiscard]] Status write(const Work& work);
-  /// Waits until nothing is in flight; returns the error of what was.
+  /// Waits until nothing is in flight; returns the error of the last commit.
   [[nodiscard]] Status wait(std::unique_lock<std::mutex>& lock);
 
   bundle::RunWriter& run_;

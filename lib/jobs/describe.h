@@ -6,15 +6,15 @@
 
 namespace dgx::jobs {
 
-/// A 64-bit number as JSON has it: beyond 2^53 as a decimal string.
+/// A 64-bit number in JSON: beyond 2^53 as a decimal string.
 [[nodiscard]] json::Value json_number(std::int64_t number);
 /// The shortest decimal that reads back as the same float.
 [[nodiscard]] std::string decimal(float number);
 
-/// The forms of describe(), by what the file is.
+/// describe() for a bundle, a run and a text file.
 [[nodiscard]] Result<Description> describe_bundle(const std::string& path, Recompute recompute, int threads);
 [[nodiscard]] Result<Description> describe_run(const std::string& folder, Recompute recompute, int threads);
-/// Everything that is text, and PROOF.states; `text` is the file's content.
+/// Describes anything that is text, and PROOF.states; `text` is the file's content.
 [[nodiscard]] Result<Description> describe_text(const std::string& path, const std::string& text, Recompute recompute,
                                                 const JobContext& context);
 

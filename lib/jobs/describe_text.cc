@@ -21,13 +21,13 @@ namespace {
 
 constexpr std::string_view kStatesExtension = ".states";
 
-/// The trust in signers: with --trust, one who is not named is refused.
+/// The signers to trust; with --trust, a signer who is not named is refused.
 Result<manifest::Trust> trust_of(const JobContext& context) {
   if (!context.trust) return manifest::Trust();
   return manifest::Trust::load(*context.trust);
 }
 
-/// A statement's fields: id, signer, what is said of him, and the predicate as it was signed.
+/// A statement's fields: id, signer, the trust in the signer, and the predicate as it was signed.
 template <class T>
 Result<std::vector<Description::Field>> statement_fields(const manifest::Signed<T>& statement, const std::string& path,
                                                          const JobContext& context) {
@@ -41,7 +41,7 @@ Result<std::vector<Description::Field>> statement_fields(const manifest::Signed<
                                          {"predicate", payload.as_object()->at("predicate")}};
 }
 
-/// Recomputes what a statement binds that lies beside it.
+/// Recomputes the digests by which a statement binds files next to it.
 class Beside {
  public:
   Beside(std::string path, Description& out) : path_(std::move(path)), out_(out) {}
@@ -109,7 +109,7 @@ std::string time_text(std::int64_t milliseconds) {
                      parts.tm_hour, parts.tm_min, parts.tm_sec, milliseconds % 1000);
 }
 
-/// A word that a move says of itself; it may say anything.
+/// A string field of a move's `say`; a move may say anything.
 std::string said_word(const json::Object& say, const char* key) {
   const auto found = say.find(key);
   const std::string* word = found == say.end() ? nullptr : found->second.as_string();
@@ -118,7 +118,7 @@ std::string said_word(const json::Object& say, const char* key) {
   return is_word ? *word : "?";
 }
 
-/// The subject of a dispute's statement, in a few words; empty for other kinds.
+/// A dispute statement's subject, in a few words; empty for other kinds.
 struct DisputeWords {
   std::string operator()(const manifest::Challenge& challenge) const {
     return fmt::format("{}, {} {}", challenge.verdict ? "verdict" : "proof", manifest::name_of(challenge.about), challenge.segment);
@@ -134,7 +134,7 @@ struct DisputeWords {
   }
 };
 
-/// Adds the column "about" to a table of statements if one has something to say there.
+/// Adds the column "about" to a table of statements if any of `words` is not empty.
 void add_about(const std::vector<std::string>& words, json::Array& rows, std::vector<std::string>& columns) {
   if (std::all_of(words.begin(), words.end(), [](const std::string& one) { return one.empty(); })) return;
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i].as_object()->emplace("about", words[i].empty() ? "-" : words[i]);

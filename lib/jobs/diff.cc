@@ -26,14 +26,14 @@ Confirmed whom(const T& replay, const T& ours, const T& theirs) {
   return replay == theirs ? Confirmed::kTheirs : Confirmed::kNeither;
 }
 
-/// One descent from segment to scalar operation. Each level returns whether the next can be entered, and otherwise says why
-/// not in result.ended.
+/// One descent from segment to scalar operation. Each level returns whether the next can be entered, and otherwise
+/// puts the reason into result.ended.
 class Descent {
  public:
   Descent(const TaskFiles& files, const Party& ours, const Party& theirs, Claims& claims, DiffResult& result)
       : files_(files), ours_(ours), theirs_(theirs), claims_(claims), result_(result) {}
 
-  /// From the segment in which the sides part; for traces, which may not part at all.
+  /// Descends from the segment in which the sides diverge; of two traces, which may not diverge at all.
   Status from_segment(std::int64_t segment, const Digest& our_end, const Digest& their_end) {
     if (claims_.can_replay() && our_end != their_end) {
       DGX_TRY(const auto honest, claims_.honest_states());
@@ -61,7 +61,7 @@ class Descent {
     DGX_TRY(const auto our_states, claims_.states(ours_));
     DGX_TRY(const auto their_states, claims_.states(theirs_));
     if (!our_states || !their_states) {
-      if (!result_.segment) return false;  // two ends that agree, and no way inside
+      if (!result_.segment) return false;  // the ends agree, and there is no way inside
       if (!claims_.can_replay() && ours_.run && theirs_.run) {
         return stop("the last agreed state is not in the files, nor does it follow from a checkpoint that was kept");
       }
@@ -149,7 +149,8 @@ class Descent {
   std::optional<Tensor> their_numbers_;
 };
 
-/// Two runs that agree as far as both go, of which one diverged and the other went on: nothing in the files says who is right.
+/// Refuses two runs that agree as far as both go, but of which one diverged and the other went on: the files do not
+/// say who is right.
 Status check_end(const Party& ours, const Party& theirs) {
   for (const auto& [one, other] : {std::pair(&ours, &theirs), std::pair(&theirs, &ours)}) {
     const bundle::RunIndex& index = one->run->index();
@@ -162,7 +163,7 @@ Status check_end(const Party& ours, const Party& theirs) {
   return {};
 }
 
-/// The segment to look into: where two runs part, or which the trace is of. nullopt: nothing differs.
+/// The segment to look into: the first in which two runs differ, or the trace's. nullopt: nothing differs.
 Result<std::optional<std::int64_t>> choose_segment(const Party& ours, const Party& theirs, DiffResult& result) {
   if (ours.run && theirs.run) {
     std::vector<Digest> our_states = ours.committed();
@@ -195,7 +196,7 @@ Result<std::optional<std::int64_t>> choose_segment(const Party& ours, const Part
   return malformed(fmt::format("the sides differ before segment {} already", segment), "compare an earlier segment");
 }
 
-/// The segment as far as both sides have it.
+/// The part of the segment that both sides have.
 Result<protocol::Segment> common_part(const TaskFiles& files, const Party& ours, const Party& theirs, std::int64_t segment) {
   const protocol::Segment out = ours.part_of(files.segments[segment]);
   const protocol::Segment other = theirs.part_of(files.segments[segment]);
@@ -205,7 +206,8 @@ Result<protocol::Segment> common_part(const TaskFiles& files, const Party& ours,
                    "one of them is of a run that diverged, or says so: compare the runs");
 }
 
-/// The state that both sides agree on: the first candidate with this digest. None is no error: the files alone may be enough.
+/// The state that both sides agree on: the first candidate with this digest. nullopt is no error: the files alone may
+/// suffice.
 Result<std::optional<State>> agreed_state(const TaskFiles& files, exec::ExactExecutor& executor, const DiffOptions& options,
                                           const Party& ours, const Party& theirs, std::int64_t segment, int threads) {
   DGX_TRY(const Digest wanted, ours.boundary(segment, 0));

@@ -11,7 +11,7 @@
 
 namespace dgx::jobs {
 
-/// A party's replay source from files: the dataset and the start state are read when they are needed.
+/// A replay source backed by files: dataset and start state are read when first needed.
 class FileSource final : public ReplaySource {
  public:
   /// `committed` is the digest that the start state of `segment` must have.
@@ -40,31 +40,31 @@ class FileSource final : public ReplaySource {
   std::optional<State> start_;
 };
 
-/// The drill that a run notes; none for other files.
+/// The drill that a run notes; nullopt for other files.
 [[nodiscard]] Result<std::optional<std::string>> drill_text_of(const std::string& from);
 
-/// The keeper of a replay's notes: the key that moves, the keys of its notes' codes, and whom to tell of notes
-/// of others.
+/// Identifies the owner of a replay's notes: the key that moves, the work keys that authenticate its notes, and where
+/// to report notes of others.
 struct Notary {
   Digest key;
   WorkKeys work_keys;
   Progress& progress;
 };
 
-/// The notes, in `folder`, of a party that defends `drill` (or nothing) in a game's segment: the same for
-/// every game about that segment of the proof, since it follows from the segment alone.
+/// The notes, in `folder`, of a party that defends `drill` (or nothing) in a game's segment. They depend on the
+/// segment alone, so every game about that segment of the proof shares them.
 [[nodiscard]] DisputeNotes notes_of(const std::string& folder, const protocol::Game& game,
                                     const std::optional<std::string>& drill, const Notary& notary);
 
-/// The moves that a key has signed in a game, kept so that it never signs two for one turn, whatever becomes
-/// of the transcript.
+/// The moves that a key has signed in a game, kept so that it never signs two for one turn, even if the transcript is
+/// lost.
 class SignedMoves {
  public:
   SignedMoves(std::string folder, const protocol::Game& game, const Digest& key);
-  /// The move that follows statement `previous` in that turn, if it has been made.
+  /// The move signed for that turn after statement `previous`, if any.
   [[nodiscard]] Result<std::optional<manifest::Signed<manifest::Move>>> find(std::int64_t turn,
                                                                              const Digest& previous) const;
-  /// Durably.
+  /// Records a move, durably.
   [[nodiscard]] Status add(const manifest::Signed<manifest::Move>& move) const;
 
  private:
@@ -73,7 +73,5 @@ class SignedMoves {
   Digest game_;
   Digest key_;
 };
-
-/// The segment that a game is played on.
 
 }  // namespace dgx::jobs

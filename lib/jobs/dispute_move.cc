@@ -12,7 +12,7 @@ namespace {
 using protocol::Game;
 using protocol::Side;
 
-/// A transcript's text without an unfinished last line: what a writer who was killed left.
+/// A transcript's text without an unfinished last line, as a killed writer leaves it.
 struct Text {
   std::string whole_lines;
   std::size_t torn = 0;
@@ -42,8 +42,7 @@ Result<Side> side_of_key(const Game& game, const Digest& key) {
                                   game.dispute().challenger().brief()));
 }
 
-/// A concession, which gives a game up: no move of the rules, so that its signer loses (dgx-dispute(7), "Who
-/// loses").
+/// A concession: it is no move of the rules, so its signer loses (dgx-dispute(7), "Who loses").
 json::Object concession() { return {{"kind", "concede"}}; }
 
 std::string said_in_words(const manifest::Move& move) {
@@ -62,8 +61,8 @@ std::string notes_folder(const MoveOptions& options) {
   return options.notes.value_or(options.transcript + ".notes");
 }
 
-/// The fault that this side defends. A run says in an attribute, which anybody can write, that it was made with
-/// one: so only a proof's signer who asks for it defends it.
+/// The fault that this side defends. Anybody can write the attribute in which a run notes its drill, so only a
+/// proof's signer who asks for it defends one.
 Result<std::optional<std::string>> defended_drill(const Game& game, Side side, const MoveOptions& options) {
   if (!options.drill) return std::optional<std::string>();
   if (side != Side::kDefender || game.dispute().verdict)
@@ -73,7 +72,7 @@ Result<std::optional<std::string>> defended_drill(const Game& game, Side side, c
   return text;
 }
 
-/// A hint for the owner of a replay that does not give what they signed.
+/// The hint for a party whose replay does not give what they signed.
 std::string hint_for(const Game& game, const MoveOptions& options) {
   const std::string_view ways = "--concede gives the game up; --force moves nonetheless";
   if (options.drill || game.dispute().verdict) return std::string(ways);
@@ -82,14 +81,14 @@ std::string hint_for(const Game& game, const MoveOptions& options) {
   return fmt::format("the run notes a drill, which --drill defends; {}", ways);
 }
 
-/// A defender's digest by his replay, beside the one that he signed and is bound to.
+/// A digest by the defender's replay, next to the one that they signed and are bound to.
 struct Bound {
   std::string what;
   std::string here;
   std::string signed_for;
 };
 
-/// The Bound of the state that is disputed, or of the witness made from it. Only of stages in which there is one.
+/// The Bound of the disputed state, or of the witness made from it. Only for stages that have one.
 Result<Bound> bound_of(const Game& game, DisputeParty& party) {
   const protocol::Ground& ground = game.ground();
   DGX_TRY(const auto broken, party.non_finite_after());
@@ -103,15 +102,15 @@ Result<Bound> bound_of(const Game& game, DisputeParty& party) {
                ground.row->witness.hex()};
 }
 
-/// The outcome of the diverging step in a replay, beside what this side has signed.
+/// The outcome of the diverging step in a replay, next to the one this side has signed.
 Result<Bound> divergence_of(DisputeParty& party) {
   DGX_TRY(const auto broken, party.non_finite_after());
   const std::string signed_for = "one that is not finite";
   return Bound{"the state after the diverging step", broken ? signed_for : "a finite one", signed_for};
 }
 
-/// A defender whose replay does not give what he signed would post numbers that convict him: kInconclusive,
-/// unless he insists.
+/// kInconclusive for a defender whose replay does not give what they signed: the numbers they post would convict
+/// them. With Clobber::kReplace only a warning.
 Status check_bound(const Game& game, DisputeParty& party, const MoveOptions& options, const JobContext& context) {
   const protocol::Stage stage = game.stage();
   if (stage == protocol::Stage::kRow) return {};
@@ -171,7 +170,7 @@ Result<std::optional<protocol::Say>> next_of(const TaskFiles& files, const Game&
   return say;
 }
 
-/// The same, as it is signed.
+/// next_of()'s move in the form that is signed.
 Result<std::optional<json::Object>> next_say(const TaskFiles& files, const Game& game, Side side,
                                              const MoveOptions& options, const JobContext& context,
                                              const Notary& notary, MoveResult& out) {

@@ -33,7 +33,7 @@ std::optional<std::vector<Digest>> digests_in(const json::Object& object, const 
   return out;
 }
 
-/// Names and digests of entries: both lists, since a note is read by nobody else.
+/// Puts entries as two lists, names and digests: only entries_in() reads them.
 void put_entries(json::Object& object, const std::string& key, std::span<const merkle::NamedDigest> entries) {
   json::Array names;
   std::vector<Digest> digests;
@@ -60,7 +60,7 @@ std::optional<std::vector<merkle::NamedDigest>> entries_in(const json::Object& o
   return out;
 }
 
-/// Its digest is checked whenever it is read.
+/// Writes without syncing: the bytes' digest is checked whenever they are read.
 Status write_bytes(const std::string& path, std::span<const ByteView> parts) {
   std::vector<std::string_view> texts;
   for (const ByteView part : parts) texts.push_back(as_text(part));
@@ -97,7 +97,7 @@ std::optional<json::Object> DisputeNotes::read(const std::string& name) const {
   return std::nullopt;
 }
 
-/// The name is in the line, too, so that a note that is moved is not taken for another.
+/// The line contains the note's name, so that a renamed note is not taken for another.
 Status DisputeNotes::write(const std::string& name, json::Object object) const {
   DGX_CHECK(make_folders());
   object.emplace("format", kFormat);

@@ -19,7 +19,7 @@ using manifest::RowReason;
 using manifest::Signed;
 using manifest::VerdictRow;
 
-/// A proof with its states, which may begin and end as they like: that is what a challenge can be about.
+/// A proof with its states, whose first and last are not checked: a challenge may be about them.
 struct OpenProof {
   Signed<manifest::Proof> proof;
   protocol::Segments segments;
@@ -49,7 +49,7 @@ struct OpenVerdict {
   Signed<manifest::Verdict> verdict;
   std::vector<VerdictRow> rows;
   std::optional<Signed<manifest::Beacon>> beacon;
-  bool hidden = false;  ///< its signer keeps the rows to himself
+  bool hidden = false;  ///< its signer withholds the rows
 };
 
 Status check_about(const Signed<manifest::Verdict>& verdict, const OpenProof& proof,
@@ -64,7 +64,7 @@ class Opening {
           const OpenProof& proof)
       : options_(options), context_(context), files_(files), proof_(proof) {}
 
-  /// What is challenged. Verdict and rows outlive the challenge.
+  /// Chooses what to challenge. Verdict and rows outlive the challenge.
   Result<Challenge> choose() {
     if (options_.against) return of_verdict();
     if (options_.initial || options_.final_state) return of_end();
@@ -82,7 +82,7 @@ class Opening {
   [[nodiscard]] const std::optional<OpenVerdict>& verdict() const { return verdict_; }
   [[nodiscard]] std::int64_t replayed_steps() const { return replayed_; }
 
-  /// The replay that led to the challenge need not be made again to move.
+  /// Keeps notes of the replay that led to the challenge, so that it need not be repeated to move.
   Status keep(const protocol::Game& game, const crypto::SecretKey& key) const {
     if (!party_) return {};
     const Notary notary{crypto::key_id(key.public_key()), WorkKeys::of(key), context_.progress};
@@ -125,7 +125,7 @@ class Opening {
         fmt::format("--segment {}: the proof has segments 0 to {}", segment, proof_.segments.count() - 1));
   }
 
-  /// Someone who is sure of himself may go on.
+  /// Refuses a challenge that the replay does not support; with Clobber::kReplace only warns.
   Status unfounded(const std::string& why) const {
     if (context_.clobber == Clobber::kReplace) return context_.progress.warning(why), Status();
     return Error{ErrorCode::kInconclusive, why + ": the challenge would be lost",
@@ -177,7 +177,7 @@ class Opening {
                        : "--initial");
   }
 
-  /// A replay of the segment, which is kept for the moves.
+  /// The party that replays the segment, kept for the moves.
   Result<DisputeParty*> party(std::int64_t segment) {
     if (!options_.from || !options_.data)
       return usage_error("--from and --data are needed to replay segment " + std::to_string(segment));
@@ -189,8 +189,8 @@ class Opening {
     return party_.get();
   }
 
-  /// A game takes its steps at the segment's numbers, a replay at the start state's: a start that is at another step is
-  /// itself what is wrong, and a game about what follows from it would be lost.
+  /// A game takes its steps at the segment's numbers, a replay at the start state's: if the start is at another step,
+  /// the start itself is wrong, and a game about what follows from it would be lost.
   Status check_start(std::int64_t segment) {
     DGX_TRY(const State* const start, source_->start());
     const auto step = step_of(*start);
@@ -200,7 +200,7 @@ class Opening {
                                  first, segment > 0 ? fmt::format("segment {}", segment - 1) : "the initial state"));
   }
 
-  /// Whether the replay ends elsewhere than in this state, or, with nullopt, does not diverge.
+  /// True if the replay ends in another state than `end`, or, for nullopt, does not diverge.
   Result<bool> contradicts_end(std::int64_t segment, const std::optional<Digest>& end) {
     DGX_TRY(DisputeParty* const mine, party(segment));
     DGX_CHECK(check_start(segment));
@@ -233,7 +233,7 @@ class Opening {
     return {};
   }
 
-  /// What of a row my replay contradicts.
+  /// The part of a row that this side's replay contradicts, if any.
   Result<std::optional<About>> contradicted(const VerdictRow& row) {
     const auto segment = [](bool yes) { return yes ? std::optional<About>(About::kSegment) : std::nullopt; };
     if (row.reason != RowReason::kEqual && row.reason != RowReason::kDigest) {
@@ -241,7 +241,7 @@ class Opening {
       const auto broken = mine->non_finite_after();
       replayed_ += mine->replayed_steps();
       if (broken.ok()) return segment(row.reason != RowReason::kNonFinite || !*broken);
-      // The start state is none of the program's: so the row says.
+      // The start state does not have the program's entries, as a row of reason "step" or "state" says.
       if (broken.error().code == ErrorCode::kMalformed) return segment(row.reason == RowReason::kNonFinite);
       return broken.error();
     }
@@ -277,7 +277,7 @@ class Opening {
     return out;
   }
 
-  /// Whoever hides a row has to show it. What it says can only be seen then.
+  /// Demands a row that the verdict's signer hides; its content is not known until they show it.
   Result<Challenge> of_hidden_row() {
     if (!options_.segment) {
       return Error{ErrorCode::kMissing, beside(*options_.against, ".rows.jsonl") + ": is not there",

@@ -28,7 +28,7 @@ DisputeParty::DisputeParty(const TaskFiles& files, const protocol::Segment& segm
   interval_ = 1 + (segment_.length() - 1) / std::max<std::int64_t>(kKeptBytes / bytes, 1);
   if (notes_ == nullptr) return;
   auto noted = notes_->segment();
-  // All or nothing: up to the end, or to where it is not finite.
+  // Takes notes only if complete: up to the end, or to where the state is not finite.
   const auto wanted = [&](const SegmentNotes& all) {
     const std::int64_t last = all.broken ? *all.broken + 1 : segment_.end;
     return last >= segment_.first && last <= segment_.end &&
@@ -61,7 +61,7 @@ Status DisputeParty::replay_segment() {
     found.states.push_back(digest);
     progress_.update(step - segment_.first);
     if (step == segment_.end) break;
-    // A lazy solver's states follow from the segment's first alone.
+    // A lazy solver's states follow from the segment's start state alone.
     if (!lazy && step > segment_.first && (step - segment_.first) % interval_ == 0) {
       DGX_TRY(kept_states_[step], replay_->state());
     }
@@ -78,7 +78,7 @@ Status DisputeParty::replay_segment() {
   states_ = std::move(found);
   states_are_new_ = true;
   if (!states_->broken) return {};
-  // The state that is not finite has a digest, too: that of the values which would become it.
+  // The state that is not finite has a digest, too: that of the values which would become its entries.
   const std::int64_t last = *states_->broken;
   DGX_TRY(const StepNotes* const notes, step_notes(last));
   DGX_TRY(const Digest digest, merkle::state_digest(notes->after));
@@ -247,7 +247,7 @@ Result<protocol::DataOpening> DisputeParty::data(std::string_view field, std::in
 Result<Tensor> DisputeParty::entry(std::int64_t step, std::string_view name) {
   DGX_CHECK(check_step(step, segment_.end));
   if (step == segment_.first) {
-    // The committed start, which may be no state of the program.
+    // The committed start, which may not be a state of the program.
     DGX_TRY(const State* const start, source_.start());
     const Entry* const found = find_entry(*start, name);
     if (found == nullptr) return malformed(fmt::format("the start state has no entry {}", name));

@@ -17,8 +17,8 @@
 
 namespace dgx::jobs {
 
-/// The source of a replay's parts, each made when it is first asked for: most moves of a dispute need none.
-/// Everything given out stays the source's, and as long as it.
+/// Makes the parts of a replay, each when it is first asked for: most moves of a dispute need none. The source owns
+/// all it returns, for as long as it lives.
 class ReplaySource {
  public:
   virtual ~ReplaySource() = default;
@@ -28,17 +28,16 @@ class ReplaySource {
   [[nodiscard]] virtual Result<const State*> start() = 0;
 };
 
-/// A party of a dispute about one segment, whose numbers come from its own replay: honest, or, with a drill,
-/// of a cheat who defends it. Takes each step of the segment once and the disputed one twice more: for the
-/// digests of its values, and for the numbers of the value named and of those that its line reads. (Of a
-/// state so large that not all of a segment fit in kKeptBytes, a few steps more.)
+/// A party to a dispute about one segment, whose numbers come from its own replay: an honest one or, with a drill,
+/// that of a cheat who defends it. Takes each step of the segment once and the disputed one twice more: for the
+/// digests of its values, and for the numbers of the named value and of those that its line reads. (If states are so
+/// large that not all of a segment fit in kKeptBytes, a few steps more.)
 class DisputeParty final : public protocol::Party {
  public:
   /// Memory for the segment's states.
   static constexpr std::int64_t kKeptBytes = std::int64_t{64} << 20;
 
-  /// `notes` may be null. All that is borrowed outlives the party, which is the only one to use the source's
-  /// executor.
+  /// `notes` may be null. All that is borrowed must outlive the party, which alone uses the source's executor.
   DisputeParty(const TaskFiles& files, const protocol::Segment& segment, ReplaySource& source,
                std::optional<Drill> drill, const DisputeNotes* notes, int threads, Progress& progress);
 
@@ -52,18 +51,18 @@ class DisputeParty final : public protocol::Party {
 
   [[nodiscard]] Result<manifest::OpenedRow> row(std::int64_t segment) override;
 
-  /// All rows of the party's own verdict: what row() opens.
+  /// Sets all rows of the party's own verdict, which row() opens.
   void answer_with(std::vector<manifest::VerdictRow> rows) { rows_ = std::move(rows); }
-  /// Writes down what is not there yet.
+  /// Writes notes of everything that is not noted yet.
   [[nodiscard]] Status keep(const DisputeNotes& notes) const;
   [[nodiscard]] std::int64_t replayed_steps() const { return replayed_; }
 
  private:
   [[nodiscard]] Result<Replay*> replay();
   [[nodiscard]] Status check_step(std::int64_t step, std::int64_t last) const;
-  /// The digests of the segment's states, up to its end or to where they are not finite.
+  /// Computes the digests of the segment's states, up to its end or to where they are not finite.
   [[nodiscard]] Status replay_segment();
-  /// The replay stands before `step`.
+  /// Brings the replay to the state before `step`.
   [[nodiscard]] Status go_to(std::int64_t step);
   [[nodiscard]] Result<const State*> nearest_state(std::int64_t step, std::int64_t& found);
   [[nodiscard]] Status trace(std::int64_t step, const std::set<std::int64_t>& kept);
@@ -81,19 +80,19 @@ class DisputeParty final : public protocol::Party {
   Progress& progress_;
 
   std::optional<Replay> replay_;
-  std::optional<std::int64_t> position_;  // of the replay; none: anywhere
+  std::optional<std::int64_t> position_;  // of the replay; nullopt: unknown
   std::int64_t replayed_ = 0;
   std::optional<SegmentNotes> states_;
   bool states_are_new_ = false;
-  std::int64_t interval_ = 1;  // a state is kept after so many steps
+  std::int64_t interval_ = 1;  // steps between two kept states
   std::map<std::int64_t, State> kept_states_;
   std::map<std::int64_t, StepNotes> steps_;
-  std::set<std::int64_t> new_steps_;  // of them: traced here, not read from notes
+  std::set<std::int64_t> new_steps_;  // those traced here, not read from notes
   std::vector<manifest::VerdictRow> rows_;
   std::map<std::pair<std::int64_t, std::int64_t>, Tensor> values_;
 };
 
-/// A row with its path to the root over all of them.
+/// Opens row `index`: the row with its audit path to the root of all rows.
 [[nodiscard]] Result<manifest::OpenedRow> open_row(std::span<const manifest::VerdictRow> rows,
                                                    std::size_t index);
 

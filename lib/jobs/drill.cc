@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kForms = "a drill is step=S,op=O,element=E,bit=B or segment=N,lazy";
 
-/// "a=1,b=2,word" as key → number; a word alone has no number.
+/// Parses "a=1,b=2,word" into key → number; a bare word has no number.
 Result<std::map<std::string, std::optional<std::int64_t>>> parse_words(std::string_view text) {
   std::map<std::string, std::optional<std::int64_t>> words;
   while (!text.empty()) {

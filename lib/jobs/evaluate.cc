@@ -40,7 +40,7 @@ Result<bundle::Dataset> open_test_data(const std::string& path, const manifest::
 
 bool classifies(const manifest::Task& task) { return task.loss.kind == program::LossKind::kCrossEntropy; }
 
-/// Targets of one sample.
+/// Number of targets of one sample.
 std::int64_t targets_in(const manifest::Task& task) {
   return *element_count(task.dataset.y.shape);
 }
@@ -51,7 +51,7 @@ bool has_tokens(const manifest::Task& task) {
          task.dataset.x.shape == task.dataset.y.shape;
 }
 
-/// The submitter's program may be anything: the counts must be where they are read.
+/// Checks that the counts are where Totals reads them: the submitter's program may be anything.
 Status check_counts(const program::Program& program, const manifest::Task& task) {
   const std::size_t wanted = classifies(task) ? (task.loss.ignore ? 2 : 1) : 0;
   const std::size_t size = program.values.size();
@@ -65,8 +65,8 @@ Status check_counts(const program::Program& program, const manifest::Task& task)
   return {};
 }
 
-/// A label that the model has no class for would count with a loss of nothing. The loss's argmax is the program's last, over the
-/// classes.
+/// Refuses a label for which the model has no class: it would count with a loss of zero. The program's last argmax is
+/// the loss's, over the classes.
 Status check_test_labels(const program::Program& program, const manifest::Task& task, const bundle::Dataset& data) {
   const auto range = label_range(data, task.loss);
   const auto best = std::find_if(program.values.rbegin(), program.values.rend(),
@@ -80,12 +80,12 @@ Status check_test_labels(const program::Program& program, const manifest::Task& 
 
 /// The results of the evaluation program, summed over the samples (dgx-program(5), "Evaluation program").
 struct Totals {
-  double loss = 0;  ///< of the targets; where the program gives means, a sample weighs as one
+  double loss = 0;  ///< of the targets; where the program gives means, each sample counts as one
   std::int64_t weight = 0;
   std::int64_t correct = 0;
   std::int64_t targets = 0;
 
-  /// The first `count` samples of a batch; `last` is the program's last value.
+  /// Adds the first `count` samples of a batch; `last` is the program's last value.
   void add(const exec::Evaluator& evaluator, kernels::ValueIndex last, const manifest::Task& task,
            std::size_t count) {
     for (const float x : evaluator.value(last).as<float>().first(count)) loss += static_cast<double>(x);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kModel = "model/";
 
-/// By name without `model/`.
+/// Indexed by name without `model/`.
 using Weights = std::map<std::string, Tensor, std::less<>>;
 
 Weights model_entries(State state) {

@@ -20,7 +20,7 @@ bool is_hdf5(const std::string& path) {
   return file.read(start.data(), static_cast<std::streamsize>(start.size())) && start == kSignature;
 }
 
-/// Scalars by their path, and the paths in the file's order.
+/// Scalars indexed by their path, and the paths in the file's order.
 struct Leaves {
   std::map<std::string, std::string> texts;
   std::vector<std::string> order;
@@ -47,7 +47,7 @@ void flatten(const std::string& path, const json::Value& value, Leaves& leaves) 
   }
 }
 
-/// Differences of one field: what a has, in its order, then what only b has.
+/// Appends the differences in one field: first a's paths in its order, then those only in b.
 void compare_field(const std::string& name, const json::Value& a, const json::Value& b, Comparison& out) {
   Leaves ours;
   Leaves theirs;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kMaxKeyFileBytes = 16 * 1024;
 
-/// A passphrase whose bytes are erased with it.
+/// A passphrase, whose bytes are erased when it is destroyed.
 class Passphrase {
  public:
   [[nodiscard]] static Result<Passphrase> read(const std::optional<std::string>& path) {

@@ -13,7 +13,7 @@ namespace {
 using manifest::Body;
 using manifest::Signed;
 
-/// A ledger may have gigabytes; its first line says what it is called.
+/// Reads only the first line: it identifies the ledger, which may have gigabytes.
 Result<std::string> first_line(const std::string& path) {
   std::string text(manifest::kMaxEnvelopeBytes + 1, '\0');
   std::ifstream file(path, std::ios::binary);

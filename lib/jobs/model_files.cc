@@ -54,7 +54,7 @@ std::uint32_t crc32(std::string_view first, ByteView second) {
   return ~crc;
 }
 
-/// Magic, version, length and the dictionary, padded so that the numbers begin at a multiple of 64.
+/// Magic, version, length and the dictionary, padded so that the numbers begin at a multiple of 64 bytes.
 std::string npy_header(const TensorView& tensor) {
   std::string shape;
   for (const std::int64_t size : tensor.shape) shape += fmt::format("{},", size);
@@ -67,7 +67,7 @@ std::string npy_header(const TensorView& tensor) {
   return out + text;
 }
 
-/// A file of a ZIP archive, by the fields that local header and central directory have in the same order.
+/// A file in a ZIP archive: the fields that local header and central directory have in the same order.
 struct ZipMember {
   std::string name;
   std::uint32_t crc = 0;

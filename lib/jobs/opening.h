@@ -7,8 +7,8 @@
 
 namespace dgx::jobs {
 
-/// Checks the folder of an opening: the committed states, and the drawn start states with their committed digests. kMissing;
-/// kMalformed for whatever is not what the proof commits to.
+/// Checks an opening's folder: the committed states, and the drawn start states against their committed digests.
+/// kMissing; kMalformed for anything that is not what the proof commits to.
 [[nodiscard]] Status check_opening(const std::string& folder, const manifest::Signed<manifest::Task>& task,
                                    const manifest::Signed<manifest::Proof>& proof, const protocol::OpeningDraw& draw,
                                    int threads);

@@ -26,9 +26,9 @@ using protocol::TaskRecord;
 
 constexpr std::string_view kDelivered = "state.h5";
 constexpr std::string_view kChunk = "chunk";
-constexpr std::string_view kPart = ".part-";  // of a folder in which a process fetches
+constexpr std::string_view kPart = ".part-";  // prefix of a folder into which a process fetches
 
-/// The answer to a demand for a chunk, if a statement is one.
+/// The answer to a demand for a chunk; nullopt for any other statement.
 std::optional<protocol::ChunkPost> chunk_of(const Body& body) {
   const auto* move = std::get_if<manifest::Move>(&body);
   if (move == nullptr) return std::nullopt;
@@ -46,7 +46,7 @@ std::string sample_of(const manifest::Opening& opening) {
   return fmt::format("{}/{}", opening.location, kOpenedSample);
 }
 
-/// Copies and checks what one statement speaks of; `folder` is new.
+/// Copies and checks the files that one statement names into `folder`, which is new.
 class Fetch {
  public:
   Fetch(const FetchFrom& from, const LedgerView& view, const Signed<Body>& statement, std::string folder)
@@ -145,7 +145,7 @@ class Fetch {
   int threads_;
 };
 
-/// The places of a statement's files; none if it has none.
+/// The places of a statement's files; empty if it has none.
 std::vector<std::string> places_of(const Body& body) {
   if (const auto* opening = std::get_if<manifest::Opening>(&body)) return {states_of(*opening), sample_of(*opening)};
   const auto* delivery = std::get_if<manifest::Delivery>(&body);
@@ -192,7 +192,7 @@ std::optional<std::int64_t> bytes_in_store(const std::string& store, const Signe
 
 Parted part(std::vector<std::vector<Result<Incoming>>> files) {
   Parted out;
-  std::map<Digest, std::size_t> waiting;  // task, and its place in `later`
+  std::map<Digest, std::size_t> waiting;  // task, and its index in `later`
   for (std::vector<Result<Incoming>>& file : files) {
     out.now.emplace_back();
     for (Result<Incoming>& item : file) {
@@ -233,7 +233,7 @@ Result<FetchedFiles> OpeningStore::fetch(const FetchFrom& from, const LedgerView
   return out;
 }
 
-/// Another process that comes between the two calls takes the new folder for a dead one's: then there is another try.
+/// Retries: between its two calls another process may take the new folder for a dead process's and remove it.
 Result<FetchedFiles> OpeningStore::make_part() const {
   constexpr int kAttempts = 100;
   for (int attempt = 1;; ++attempt) {
@@ -247,8 +247,8 @@ Result<FetchedFiles> OpeningStore::make_part() const {
   }
 }
 
-/// Removes the folders of processes that were killed, whose locks nobody holds. They get another name first, so that nobody begins to work
-/// in one that is half removed.
+/// Removes the folders of killed processes, whose locks are free. Renames each first, so that no process begins to
+/// work in one that is half removed.
 void OpeningStore::remove_unused_parts() const {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(folder_, ignored)) {
@@ -263,7 +263,7 @@ void OpeningStore::remove_unused_parts() const {
 Status OpeningStore::keep(const Signed<Body>& statement, FetchedFiles files) const {
   const Digest task = *manifest::task_of(statement.body);
   const std::string folder = folder_of(task, statement.id);
-  if (exists(folder)) return {};  // whoever logs it, or was killed before, had checked it
+  if (exists(folder)) return {};  // whoever logged it, or was killed before that, had checked it
   if (files.folder_.empty())
     return Error{ErrorCode::kMissing, folder + ": was there, and is gone: another append was refused",
                  "append the statement again"};

@@ -13,30 +13,31 @@
 
 namespace dgx::jobs {
 
-/// True if the rules let a statement in only after its operator has fetched what it speaks of: an opening, a delivery with a
+/// True if the rules admit a statement only after the operator has fetched its files: an opening, a delivery with a
 /// location, the answer to a demand for a chunk.
 [[nodiscard]] bool needs_fetch(const manifest::Body& body);
 
-/// How long a statement's files in the store are together, before they are read; nullopt if they are not all there.
+/// The total length in bytes of a statement's files in the store, without reading them; nullopt if not all are there.
 [[nodiscard]] std::optional<std::int64_t> bytes_in_store(const std::string& store,
                                                          const manifest::Signed<manifest::Body>& statement);
 
-/// The statements of an append, parted: those of `later` need files of a store, or belong to the task of one that does and
-/// come after it. One element a task, in order.
+/// The statements of an append, split: `later` holds those that need files of a store, and those of the same task
+/// that come after one that does. One element a task, in order.
 struct Parted {
-  std::vector<std::vector<Result<Incoming>>> now;  ///< as they came, file by file
+  std::vector<std::vector<Result<Incoming>>> now;  ///< in their order, file by file
   std::vector<std::vector<Incoming>> later;
 };
 [[nodiscard]] Parted part(std::vector<std::vector<Result<Incoming>>> files);
 
-/// Where files are fetched from, and of what length at most each of them, whatever the rules would allow.
+/// The store to fetch files from, and a limit on the length of each file in addition to that of the rules.
 struct FetchFrom {
   std::optional<std::string> store;
   std::int64_t most_bytes = manifest::kMaxInteger;
   int threads = 1;
 };
 
-/// A copy that was fetched and checked, and is not yet one of the operator's own: gone with this object unless it is kept.
+/// A copy that was fetched and checked, but is not yet one of the operator's own: removed with this object unless it
+/// is kept.
 class FetchedFiles {
  public:
   FetchedFiles(FetchedFiles&& other) noexcept;
@@ -53,25 +54,25 @@ class FetchedFiles {
   std::optional<FileLock> lock_;  ///< held as long as the folder is in use
 };
 
-/// LEDGER.openings, an operator's own copies: TASK/STATEMENT/FILE. What lies there was checked, and is kept until the task is
-/// settled.
+/// LEDGER.openings, an operator's own copies: TASK/STATEMENT/FILE. Everything in it was checked, and is kept until
+/// the task is settled.
 ///
-/// Any number of processes may fetch at once, also the same statement: each works in a folder of its own, ".part-" and a random
-/// word, with a lock by which the others see that it is in use. TASK/STATEMENT appears, whole, and is dropped only while the
-/// ledger is locked, so nothing that the ledger speaks of is ever lost or half there.
+/// Any number of processes may fetch at once, even the same statement: each works in a folder of its own, ".part-"
+/// and a random word, with a lock that shows the others it is in use. TASK/STATEMENT appears whole, and is dropped
+/// only while the ledger is locked, so nothing that the ledger names is ever lost or incomplete.
 class OpeningStore {
  public:
   explicit OpeningStore(const std::string& ledger);
 
-  /// Fetches and checks what `statement` speaks of, unless the copy is there already; the ledger needs no lock. kMissing or
-  /// kMalformed, and then nothing is kept; kUsage and kUnauthorised if the rules would not take the statement anyway.
+  /// Fetches and checks the files that `statement` names, unless the copy is there already; the ledger needs no lock.
+  /// On kMissing or kMalformed nothing is kept; kUsage and kUnauthorised if the rules refuse the statement anyway.
   [[nodiscard]] Result<FetchedFiles> fetch(const FetchFrom& from, const LedgerView& view,
                                            const manifest::Signed<manifest::Body>& statement) const;
-  /// Makes fetched files the copy of their statement, durably, before it is logged. The ledger is locked.
+  /// Makes fetched files their statement's copy, durably, before it is logged. The ledger must be locked.
   [[nodiscard]] Status keep(const manifest::Signed<manifest::Body>& statement, FetchedFiles files) const;
-  /// Forgets the copy of a statement that is not in the ledger, which is locked.
+  /// Removes the copy of a statement that is not in the ledger. The ledger must be locked.
   void drop(const manifest::Signed<manifest::Body>& statement) const;
-  /// Removes the copies of tasks that are settled. The ledger is locked.
+  /// Removes the copies of settled tasks. The ledger must be locked.
   void prune(const protocol::Market& market) const;
   [[nodiscard]] std::string folder_of(const Digest& task, const Digest& statement) const;
 

@@ -14,7 +14,7 @@ Status check_trace(const TaskFiles& files, const bundle::Trace& trace, const std
     return malformed(fmt::format("{}: of segment {}, the task has {}", path, trace.segment, files.segments.count()));
   }
   const protocol::Segment segment = files.segments[trace.segment];
-  const std::int64_t steps = std::ssize(trace.states) - 1;  // fewer of a run that diverged
+  const std::int64_t steps = std::ssize(trace.states) - 1;  // fewer for a run that diverged
   if (trace.first_step != segment.first || steps < 1 || steps > segment.length()) {
     return malformed(fmt::format("{}: its steps are not those of segment {}, {} to {}", path, trace.segment, segment.first,
                                  segment.end - 1));

@@ -21,8 +21,8 @@ using kernels::cpu::InstructionSet;
 constexpr std::size_t kMaxReplays = 256;
 constexpr std::int64_t kMaxSegments = 1024;
 
-/// Segments at the beginning of the task. Each replay of one starts from the state that the first replay of
-/// all reached, as a verifier would.
+/// Segments at the beginning of the task. Every replay of one starts, as a verifier would, from the state that the
+/// very first replay reached.
 struct Chain {
   std::int64_t segments = 0;
   std::int64_t steps = 0;  ///< of each segment
@@ -36,7 +36,7 @@ struct Timing {
   double seconds = 0;
 };
 
-/// Uses the machine's best instruction set again when it goes.
+/// Restores the instruction set in use at construction.
 class InstructionSetGuard {
  public:
   InstructionSetGuard() : before_(kernels::cpu::current_instruction_set()) {}
@@ -59,7 +59,7 @@ Status run_steps(exec::ExactExecutor& executor, std::int64_t steps, const JobCon
   return {};
 }
 
-/// The first replay: it also finds the start states.
+/// Makes the first replay, which also gives the start states.
 Result<Chain> first_replay(exec::ExactExecutor& executor, State start, std::int64_t segments,
                            std::int64_t steps, const JobContext& context) {
   Chain out{segments, steps, {}, {}, {}};
@@ -89,7 +89,7 @@ Result<Timing> replay(exec::ExactExecutor& executor, const Chain& chain, const J
   return out;
 }
 
-/// 1, 2, …, `threads`; powers of two and `threads` where that would be more than a profile can hold.
+/// 1, 2, …, `threads`; only powers of two and `threads` if all would be more than a profile can hold.
 std::vector<int> thread_counts(int threads, std::size_t sets) {
   std::vector<int> out;
   const bool all = static_cast<std::size_t>(threads) * sets <= kMaxReplays;
@@ -103,7 +103,7 @@ struct Distance {
   double max_abs = 0;
 };
 
-/// Between the parameters of two states, in binary64 and in a fixed order, so that everybody gets the same
+/// Distance between the parameters of two states, in binary64 and in a fixed order, so that everyone gets the same
 /// number.
 Distance distance_of(const State& ours, const State& other) {
   double difference = 0;
@@ -126,7 +126,7 @@ Distance distance_of(const State& ours, const State& other) {
   return out;
 }
 
-/// The same steps of the same task with the next seed: other initial weights, other order of the data.
+/// Takes the same steps of the same task with the next seed: other initial weights, another order of the data.
 Result<State> other_seed(const TaskFiles& files, const bundle::Dataset& data, const State& start,
                          std::int64_t steps, const JobContext& context) {
   TaskFiles other = files;
@@ -146,7 +146,7 @@ struct Amount {
   std::int64_t steps = 0;
 };
 
-/// How much is replayed: as asked for, within the task; or as much as the profile to be rechecked did.
+/// The steps and segments to replay: as asked for, within the task's; or those of the profile to recheck.
 Result<Amount> amount_of(const ProfileOptions& options, const manifest::Task& task,
                          const std::optional<manifest::Signed<manifest::Profile>>& against) {
   Amount out{options.segments, options.steps};

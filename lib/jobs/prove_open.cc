@@ -15,7 +15,7 @@
 namespace dgx::jobs {
 namespace {
 
-/// What the recomputation of dropped checkpoints needs; executor is null where nothing is to be recomputed.
+/// Everything needed to recompute dropped checkpoints; executor is null if there are none.
 struct Recomputer {
   std::optional<TaskFiles> files;
   std::optional<bundle::Dataset> data;
@@ -115,7 +115,7 @@ Status check_options(const OpenSampleOptions& options) {
   return {};
 }
 
-/// A name below the signer's folder.
+/// The place in the store, below the signer's folder: the given one, else `otherwise`.
 Result<std::string> location_or(const std::optional<std::string>& given, std::string otherwise) {
   if (given && !manifest::is_location(*given))
     return usage_error(fmt::format("--location: parts of letters, digits, '.', '_' and '-' between '/', at most {} characters",
@@ -129,8 +129,8 @@ Result<crypto::SecretKey> solver_key(const KeyFile& file, const manifest::Signed
   return unauthorised(file.path + ": is not the key that signed the proof");
 }
 
-/// The folder of an opening in a store, whole, so that the opening can be signed. What lies there and is this very opening
-/// stays: a call that was killed can be repeated.
+/// Fills an opening's folder in a store completely, before the opening is signed. A folder there that holds this very
+/// opening stays, so that a killed call can be repeated.
 Result<OpenSampleResult> fill(const OpenSampleOptions& options, const std::string& folder, const Proved& proved,
                               const protocol::OpeningDraw& draw, const JobContext& context) {
   const auto& proof = proved.proof;

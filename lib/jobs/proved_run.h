@@ -9,10 +9,10 @@
 
 namespace dgx::jobs {
 
-/// How the steps of a run are cut: as the task's, or, if it diverged, up to there.
+/// The segments of a run: the task's, cut off where the run diverged, if it did.
 [[nodiscard]] Result<protocol::Segments> segments_of_run(const bundle::RunIndex& index, const manifest::Task& task);
 
-/// The run is this task's, begins where it must, and is finished or diverged.
+/// Checks that the run is this task's, begins where it must, and is finished or diverged.
 [[nodiscard]] Status check_run(const std::string& path, const bundle::RunIndex& index,
                                const manifest::Signed<manifest::Task>& task);
 

@@ -131,7 +131,7 @@ Result<State> start_in_sample(const TaskFiles& files, const std::string& path, s
 Result<SegmentStart> start_in_run(const TaskFiles& files, exec::ExactExecutor& executor, const std::string& path,
                                   std::int64_t segment, int threads) {
   DGX_TRY(const bundle::RunReader run, open_run_of(files, path));
-  // A run's committed states are those of its drill, if it has one; whether it has is anybody's word.
+  // A run's committed states are those of its drill, if it has one; the attribute that says so is unsigned.
   const auto drill = drill_of(run.index().header);
   Replay replay(files, executor, drill.ok() ? *drill : std::nullopt);
   DGX_TRY(State state, committed_state(run, segment, replay, threads));

@@ -17,7 +17,7 @@ using manifest::Signed;
 
 constexpr std::size_t kMaxStatementFileBytes = std::size_t{1} << 28;
 
-/// The operator at work: his ledger, locked, and the market its entries give.
+/// An operator's session: their ledger, locked, and the market that its entries give.
 struct Session {
   crypto::SecretKey key;
   ledger::Writer writer;
@@ -33,8 +33,8 @@ struct Session {
     return Session{std::move(key), std::move(writer), std::move(market).value()};
   }
 
-  /// The time of what is logged now, which is not before the last receipt's. kUsage if the clock is far ahead: in a ledger in
-  /// which nothing waits it would take the ledger's time along for good.
+  /// The time of what is logged now, never before the last receipt's. kUsage if the clock is far ahead: in a ledger
+  /// in which nothing waits it would move the ledger's time for good.
   [[nodiscard]] Result<std::int64_t> time(const LedgerWriter& options) const {
     constexpr std::int64_t kDay = 24 * std::int64_t{3'600'000};
     const std::int64_t gap = options.clock() - writer.log().now();
@@ -43,7 +43,7 @@ struct Session {
                        "if the clock is right, --after-pause says so");
   }
 
-  /// The ledger's head now, as its next entry; it records a pause if there was one.
+  /// Seals the ledger's current head as its next entry; it records a pause if there was one.
   [[nodiscard]] Result<Signed<Body>> log_clock(const LedgerWriter& options, std::int64_t now) {
     manifest::TreeHead head = ledger::tree_head(writer.log(), now);
     head.pause = market.is_pause(now);
@@ -53,7 +53,7 @@ struct Session {
     return statement;
   }
 
-  /// Whether the clock stands so far behind the last receipt that the ledger's time stands, too.
+  /// True if the clock is so far behind the last receipt that the ledger's time stands still.
   [[nodiscard]] bool is_behind(const LedgerWriter& options) const {
     return options.clock() + protocol::heartbeat_ms(*market.policy()) < writer.log().now();
   }
@@ -77,7 +77,7 @@ Result<std::vector<Logged>> log_all(ledger::Writer& writer, std::vector<Signed<B
   return out;
 }
 
-/// Statements on their way into the ledger, at one time: each is checked after those before it, all are written
+/// Statements about to enter the ledger, at one time: each is checked after those before it, all are written
 /// together.
 class Batch {
  public:
@@ -91,9 +91,9 @@ class Batch {
     return session_.writer.contains(statement) || ids_.contains(statement);
   }
 
-  /// Takes a statement that the rules allow and for which there is room. An error changes nothing.
+  /// Takes a statement that the rules allow and for which there is room; on an error nothing changes.
   [[nodiscard]] Status take(Signed<Body> statement) {
-    // Whichever of the two files grows more.
+    // The file that grows more: the ledger or its receipts.
     const std::size_t bytes = std::max(statement.envelope.size() + 1, ledger::kMaxReceiptBytes);
     const std::optional<std::size_t> reserve = session_.market.reserve_of(statement);
     const std::size_t reserved = reserve ? reserved_bytes_ + *reserve : 0;
@@ -104,7 +104,7 @@ class Batch {
     return {};
   }
 
-  /// One that the session has applied itself, which has room: a tree head.
+  /// Takes a tree head that the session has already applied, for which there is room.
   void take_allowed(Signed<Body> statement, std::size_t bytes = ledger::kMaxReceiptBytes) {
     used_bytes_ += bytes;
     ids_.insert(statement.id);
@@ -140,7 +140,7 @@ bool is_transcript(const std::vector<Result<Incoming>>& items) {
                      [](const auto& item) { return is_kind(item, manifest::Kind::kChallenge); });
 }
 
-/// Takes one item of a file, or says why not, and where it stands.
+/// Takes one item of a file; an error names its place.
 Status take(Batch& batch, Result<Incoming> item) {
   if (!item.ok()) return std::move(item).error();
   Status status = batch.take(std::move(item->statement));
@@ -221,7 +221,7 @@ namespace {
 
 using Files = std::vector<std::vector<Result<Incoming>>>;
 
-/// No money is locked while no deadline could pass.
+/// Refuses statements that lock money while the ledger's time stands still: no deadline would pass.
 Status check_time_passes(const Result<Incoming>& item, bool behind) {
   const bool locks = is_kind(item, manifest::Kind::kTask) || is_kind(item, manifest::Kind::kBeaconCommitment) ||
                      is_kind(item, manifest::Kind::kAssign) || is_kind(item, manifest::Kind::kChallenge);
@@ -264,20 +264,20 @@ Result<Appended> append_now(const LedgerWriter& options, Files files, OnRefusal 
   return append_to(session, options, std::move(files), on_refusal, behind);
 }
 
-/// A statement, and what was fetched of what it speaks of, if it needs that.
+/// A statement with the files fetched for it, if it needs any.
 struct Fetched {
   Incoming item;
   std::optional<FetchedFiles> files;
 };
 
-/// The statements of one task that wait for files, and how long these are at most: as long as they were when all groups were
-/// put in order, so that none that is made larger afterwards holds up those behind it.
+/// The statements of one task that wait for files, and a limit on each file's length: the total length of all when the
+/// groups were ordered, so that one that grows afterwards cannot hold up the groups after it.
 struct Group {
   std::vector<Incoming> statements;
   std::int64_t most_bytes = manifest::kMaxInteger;
 };
 
-/// Small fetches first; those whose files are not all there last.
+/// Orders the smallest fetches first; those whose files are not all there last.
 std::vector<Group> in_order(std::vector<std::vector<Incoming>> tasks, const std::optional<std::string>& store) {
   std::vector<Group> out;
   for (std::vector<Incoming>& statements : tasks) {
@@ -292,7 +292,8 @@ std::vector<Group> in_order(std::vector<std::vector<Incoming>> tasks, const std:
   return out;
 }
 
-/// The statements of one task that can be appended, with their files; out has the others. The ledger is not locked.
+/// Fetches the files of one task's statements. Returns those that can be appended, the errors of the rest in `out`.
+/// The ledger is not locked.
 Result<std::vector<Fetched>> fetch_all(const LedgerWriter& options, Group group, Appended& out) {
   const OpeningStore copies(options.file.path);
   DGX_TRY(const LedgerView view, view_ledger(options.file));
@@ -315,8 +316,8 @@ Result<std::vector<Fetched>> fetch_all(const LedgerWriter& options, Group group,
   return good;
 }
 
-/// Keeps the files that were fetched and appends the statements, under one lock of the ledger: another process may have logged
-/// one of them meanwhile, and then its copy is the ledger's.
+/// Keeps the fetched files and appends the statements, under one lock of the ledger: another process may have logged
+/// one of them meanwhile; then its copy is the ledger's.
 Result<Appended> append_with_copies(const LedgerWriter& options, std::vector<Fetched> statements) {
   const OpeningStore copies(options.file.path);
   DGX_TRY(Session session, Session::open(options));
@@ -335,7 +336,7 @@ Result<Appended> append_with_copies(const LedgerWriter& options, std::vector<Fet
   }
   Files group;
   group.push_back(std::move(good));
-  // A failing disk may have taken the entries after all: then the copies stay.
+  // A failing disk may have taken the entries after all: their copies stay.
   DGX_TRY(Appended out, append_to(session, options, std::move(group), OnRefusal::kKeepGoing));
   for (const Signed<Body>& statement : kept) {
     if (!session.writer.contains(statement.id)) copies.drop(statement);
@@ -343,7 +344,7 @@ Result<Appended> append_with_copies(const LedgerWriter& options, std::vector<Fet
   return out;
 }
 
-/// Fetches what the statements of one task speak of, and appends those that can be.
+/// Fetches the files that one task's statements name, and appends the statements that can be.
 Status append_fetched(const LedgerWriter& options, Group group, Appended& out) {
   DGX_TRY(std::vector<Fetched> good, fetch_all(options, std::move(group), out));
   if (good.empty()) return {};
@@ -367,7 +368,7 @@ Result<Appended> append_statements(const LedgerWriter& options, const std::vecto
       if (!item.ok()) return item.error();
     }
   }
-  // All have been handed in now, however long the fetches take.
+  // All statements get the time at which they were handed in, however long the fetches take.
   LedgerWriter at_once = options;
   at_once.clock = [begun = options.clock()] { return begun; };
   Parted parted = part(std::move(files));

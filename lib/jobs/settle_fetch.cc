@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kLeastDigits = 8;
 
-/// A logged statement of which the operator has a copy: named by its own id, or an opening by its task.
+/// A logged statement of which the operator has a copy: found by its own id or, for an opening, by its task.
 Result<const manifest::Signed<manifest::Body>*> find_fetched(const LedgerView& view, const std::string& name) {
   const manifest::Signed<manifest::Body>* found = nullptr;
   if (name.size() >= kLeastDigits) {
@@ -34,7 +34,7 @@ Status write_statement(const std::string& folder, std::string_view name, const s
   return {};
 }
 
-/// Writes the statements that a reader of an opening needs beside it, as the ledger has them.
+/// Writes the statements needed to read an opening next to it, as the ledger has them.
 Status write_proof(const protocol::TaskRecord& record, const std::string& folder, Clobber clobber, FetchedCopy& out) {
   DGX_CHECK(write_statement(folder, "proof.json", record.proof->envelope, clobber, out));
   if (!record.beacon) return {};

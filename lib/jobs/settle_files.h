@@ -11,24 +11,24 @@ namespace dgx::jobs {
 
 inline constexpr std::size_t kMaxPolicyFileBytes = manifest::kMaxEnvelopeBytes;
 
-/// The identities of --trust, or none.
+/// The identities of --trust; empty without it.
 [[nodiscard]] Result<manifest::Trust> load_trust(const std::optional<std::string>& path);
 
-/// A log's summary, by what it says of itself. kUnauthorised if its operator is none of the identities that
+/// A log's summary, from what the log says of itself. kUnauthorised if its operator is not among the identities that
 /// the user accepts.
 [[nodiscard]] Result<LedgerSummary> summarize(const LedgerFile& file, const ledger::Log& log);
 
-/// A statement and where it came from, for messages.
+/// A statement and its source, for messages.
 struct Incoming {
   manifest::Signed<manifest::Body> statement;
   std::string where;
 };
-/// The statements of a file: one, or one a line; for each that is none the error that names it.
+/// The statements of a file, one or one a line; a line that is not a statement gives the error that names it.
 [[nodiscard]] std::vector<Result<Incoming>> read_each(const std::string& path);
-/// All of them, or the first error.
+/// All statements of a file, or the first error.
 [[nodiscard]] Result<std::vector<Incoming>> read_statements(const std::string& path);
 
-/// An entry broke the rules: whatever the rule says, it is the ledger that is not what it should be.
+/// The error for an entry that broke the rules: whatever code the rule's error has, the ledger is what is malformed.
 [[nodiscard]] Error broken_ledger(const std::string& path, const Error& rule);
 
 /// The policy in a file; errors name it.

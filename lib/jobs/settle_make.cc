@@ -20,7 +20,7 @@ using manifest::Body;
 using manifest::Kind;
 using manifest::Signed;
 
-/// Everything that a statement's fields may follow from.
+/// Everything from which a statement's fields may follow.
 struct Sources {
   std::optional<Signed<manifest::Task>> task;
   std::optional<Signed<Body>> about;
@@ -33,7 +33,7 @@ struct Sources {
   return usage_error(fmt::format("make {}: needs {}", kind, what));
 }
 
-/// The statement that --about names, of kind T and of the task.
+/// The statement that --about names: checked to be of kind T and of the task.
 template <class T>
 Result<Signed<T>> about(const Sources& sources, std::string_view kind) {
   if (!sources.about) return needs(kind, fmt::format("--about, a {} statement", name_of(T::kKind)));
@@ -54,7 +54,7 @@ Result<std::string> random_word() {
   return to_hex(bytes);
 }
 
-/// A statement counts once, so equal transfers need references of their own.
+/// Two statements with the same content count once, so equal transfers need different references.
 Result<json::Object> transfer_fields(const Sources& sources) {
   DGX_TRY(const std::string word, random_word());
   json::Object out{{"reference", sources.task ? fmt::format("task {} {}", sources.task->id.brief(), word) : word}};
@@ -62,7 +62,7 @@ Result<json::Object> transfer_fields(const Sources& sources) {
   return out;
 }
 
-/// With a task: what its submitter has to lock.
+/// With a task: the amount that its submitter has to lock.
 Result<json::Object> deposit_fields(const Sources& sources) {
   DGX_TRY(json::Object out, transfer_fields(sources));
   if (!sources.task) return out;
@@ -118,7 +118,7 @@ Result<Body> read_body(json::Fields& in) {
   return Body(T::read(in));
 }
 
-/// How a kind is made: the fields that follow, and the reader that judges all of them.
+/// The way to make a kind: a function for the fields that follow, and the reader that judges all of them.
 struct Recipe {
   Kind kind;
   bool needs_task;
@@ -154,7 +154,7 @@ Result<json::Value> integer_of(const std::string& text) {
   return json::Value(value);
 }
 
-/// An account is a key id, the file of its key, or the treasury.
+/// An account: a key id, the file of its key, or the treasury.
 Result<json::Value> account_of(const std::string& text) {
   if (digest_from_hex(text).ok() || text == manifest::kTreasury) return json::Value(text);
   if (!text.ends_with(".pem") && !exists(text))
@@ -180,14 +180,14 @@ Status set_field(const std::string& setting, json::Object& fields, std::vector<s
   return {};
 }
 
-/// How a field that is missing can be given.
+/// A hint for a missing field: the option that gives it.
 std::string hint_for(const std::string& message) {
   if (message.find(" ledger: ") != std::string::npos)
     return "name the market with --ledger: its id, LEDGER.jsonl, a receipt or a head";
   return "give it with --set FIELD=VALUE, or the statement that has it with --about";
 }
 
-/// The fields are judged as those of a file, but they were typed: that makes an error one of usage.
+/// Reads the fields as a file's would be, but reports errors as kUsage, since they were typed.
 Result<Body> body_of(const Recipe& recipe, const json::Object& fields) {
   const json::Value value(fields);
   json::Fields in(value, std::string(manifest::name_of(recipe.kind)));

@@ -18,7 +18,7 @@ bool is_hex(std::string_view text) {
                      [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }
 
-/// An id, or the id of the statement in a file.
+/// A statement's id, or the id of the statement in a file.
 Result<Digest> statement_named(const std::string& name) {
   if (const auto id = digest_from_hex(name); id.ok()) return *id;
   DGX_TRY(const auto statement, manifest::read_any(name));
@@ -29,7 +29,7 @@ RootReference head_at(const ledger::Log& log, std::size_t size) {
   return ledger::head_of(std::span(log.entries).first(size));
 }
 
-/// The claim of a signed head, or of a receipt, about its ledger.
+/// The claim that a signed head, or a receipt, makes about its ledger.
 struct Claim {
   Digest ledger;
   RootReference head;
@@ -55,7 +55,7 @@ std::vector<Digest> roots_of(const ledger::Log& log) {
   return out;
 }
 
-/// The fault of a head that the operator signed, in words; empty if it has none.
+/// A signed head's contradiction to the ledger, in words; empty if there is none.
 std::string fault_of(const RootReference& head, const std::vector<Digest>& roots) {
   const auto count = static_cast<std::size_t>(head.count);
   if (count > roots.size())
@@ -64,8 +64,8 @@ std::string fault_of(const RootReference& head, const std::vector<Digest>& roots
                                        : fmt::format("is another history of the first {} entries", count);
 }
 
-/// A head that the operator signed and that is none of this ledger's is his fork: one fault a file. Anything
-/// else that does not fit is an error.
+/// Compares the heads in `path`. One that the operator signed but that is none of this ledger's shows a fork: at most
+/// one fault a file. Anything else that does not fit is an error.
 Status compare_heads(const std::string& path, const ledger::Log& log, const std::vector<Digest>& roots,
                      std::vector<std::string>& faults) {
   DGX_TRY(const std::vector<Incoming> statements, read_statements(path));
@@ -120,7 +120,7 @@ Result<std::map<std::string, std::int64_t>> accounts_of(const LedgerView& view,
                                                         const std::optional<std::string>& task) {
   std::map<std::string, std::int64_t> all = view.market.balances();
   if (!task) {
-    // Nothing pays the jackpot out in this version; its name says so.
+    // Nothing pays the jackpot out in this version, as the name says.
     auto jackpot = all.extract("jackpot");
     jackpot.key() = "jackpot_burned";
     all.insert(std::move(jackpot));
@@ -145,7 +145,7 @@ Result<LedgerCheck> check_ledger(const LedgerFile& file, const std::vector<std::
     const Status status = market.apply(log.entries[i].statement, log.entries[i].milliseconds);
     if (status.ok()) continue;
     out.faults.push_back(fmt::format("{}: line {}: {}", file.path, i + 1, status.error().message));
-    break;  // what follows an entry that was not allowed has no meaning
+    break;  // entries after one that was not allowed have no meaning
   }
   const std::vector<Digest> roots = roots_of(log);
   for (const std::string& path : against) DGX_CHECK(compare_heads(path, log, roots, out.faults));

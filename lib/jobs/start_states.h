@@ -16,27 +16,27 @@
 
 namespace dgx::jobs {
 
-/// Start states of a proof's segments, out of a sample or a run. Whatever is given out has the committed
-/// digest.
+/// Start states of a proof's segments, from a sample or a run. Every state returned has the committed digest.
 class StartStates {
  public:
-  /// kMissing, or kMalformed if the file is of another task or proof. `proof` must outlive this object.
+  /// Opens a sample, an opening or a run. kMissing, or kMalformed for a file of another task or proof. `proof` must
+  /// outlive this object.
   [[nodiscard]] static Result<StartStates> open(const std::string& path, const ProofFiles& proof, int threads);
 
-  /// The segments of `wanted` whose start states are certainly not to be had.
+  /// The segments of `wanted` whose start states are certainly not available.
   [[nodiscard]] std::vector<std::int64_t> missing(std::span<const std::int64_t> wanted) const;
 
   /// The segments of `wanted` for which start() needs an executor.
   [[nodiscard]] std::vector<std::int64_t> to_recompute(std::span<const std::int64_t> wanted) const;
 
-  /// The start state of a segment. One that the run did not keep is recomputed by `executor` (then not null)
-  /// from the nearest kept one, or from where the executor stands, if that is nearer (see reached()).
+  /// The start state of a segment. One that the run did not keep is recomputed by `executor` (then not null) from the
+  /// nearest kept one, or from the executor's current state, if that is nearer (see reached()).
   ///
-  /// kInconclusive if the recomputed state is not the committed one: somewhere in between the run is not what
-  /// the program gives. kMalformed if a file holds another state than was committed. kInterrupted.
+  /// kInconclusive if the recomputed state is not the committed one: somewhere in between the run deviates from the
+  /// program. kMalformed if a file holds another state than was committed. kInterrupted.
   [[nodiscard]] Result<State> start(std::int64_t segment, protocol::Executor* executor, const StopFlag& stop);
 
-  /// Says that the executor holds committed state `state`, or, with nullopt, something else.
+  /// Notes that the executor holds committed state `state` or, with nullopt, something else.
   void reached(std::optional<std::int64_t> state) { reached_ = state; }
 
   [[nodiscard]] std::int64_t recomputed_steps() const { return recomputed_steps_; }
@@ -62,7 +62,7 @@ class StartStates {
   std::optional<bundle::SampleReader> sample_;
   std::optional<std::int64_t> reached_;
   std::optional<std::int64_t>
-      not_reached_;  ///< a checkpoint that recomputation missed: no later one is tried across it
+      not_reached_;  ///< a checkpoint that recomputation missed: later ones are not recomputed across it
   std::int64_t recomputed_steps_ = 0;
 };
 

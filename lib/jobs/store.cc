@@ -18,7 +18,7 @@
 namespace dgx::jobs {
 namespace {
 
-constexpr int kOpenLink = ELOOP;  // of O_NOFOLLOW, open(2)
+constexpr int kOpenLink = ELOOP;  // given by O_NOFOLLOW, open(2)
 
 class Descriptor {
  public:
@@ -48,8 +48,8 @@ std::vector<std::string> parts_of(std::string_view location) {
   }
 }
 
-/// The error of openat() with O_NOFOLLOW: a folder's link is ENOTDIR, a file's ELOOP; a socket or a device without a driver
-/// is ENXIO.
+/// The error of openat() with O_NOFOLLOW: ENOTDIR for a link to a folder, ELOOP for a link to a file, ENXIO for a
+/// socket or a device without a driver.
 Error open_error(const std::string& path) {
   const int reason = errno;
   if (reason == kOpenLink || reason == ENOTDIR || reason == ENXIO)
@@ -59,7 +59,7 @@ Error open_error(const std::string& path) {
   return error;
 }
 
-/// The length of a regular file with one name.
+/// The length of a regular file with one name; an error for any other.
 Result<std::int64_t> plain_size(const Descriptor& file, const std::string& path) {
   struct stat info {};
   if (::fstat(file.get(), &info) != 0) return errno_error(path, "look at");
@@ -89,9 +89,9 @@ Status write_at(const Descriptor& file, std::string_view bytes, off_t at, const 
   return {};
 }
 
-/// The part of a file with data at or behind `at`, of 1 to `most` bytes; none if only a hole is left. Where the file system
-/// knows no holes there are none. Holes within the first page are data, so that each part leads on, whatever the file's owner
-/// does meanwhile.
+/// The next data of a file at or after `at`, of 1 to `most` bytes; none if only a hole is left. A file system without
+/// holes gives all as data. Holes within the first page count as data, so that every part makes progress, whatever
+/// the file's owner does meanwhile.
 struct Part {
   off_t at = 0;
   std::size_t bytes = 0;
@@ -107,8 +107,8 @@ std::optional<Part> next_data(const Descriptor& file, off_t at, off_t size, std:
   return Part{begin, std::min(static_cast<std::size_t>(std::min(end, size) - begin), most)};
 }
 
-/// Copies `size` bytes, after which the file must end. Holes stay holes, so that a file takes no more time and room than its
-/// owner spent on it.
+/// Copies `size` bytes, after which the file must end. Holes stay holes, so that a file costs no more time and space
+/// than its owner spent on it.
 Status copy_bytes(const Descriptor& from, const std::string& path, std::int64_t size, const Descriptor& to,
                   const std::string& target) {
   std::vector<char> buffer(std::size_t{1} << 20);
@@ -127,7 +127,7 @@ Status copy_bytes(const Descriptor& from, const std::string& path, std::int64_t 
   return {};
 }
 
-/// A stranger's file, open to be read, and its length.
+/// A stranger's file, open for reading, and its length.
 struct Opened {
   Descriptor file;
   std::int64_t size = 0;

@@ -22,8 +22,8 @@
 namespace dgx::jobs {
 namespace {
 
-/// A checkpoint costs about this many scalar operations a byte of state (hash, compression, writing), and this many for being
-/// made durable: measured by tests/bench, so that they take a few percent of training at the default interval.
+/// Cost of a checkpoint in scalar operations, per byte of state (hash, compression, writing) and constant (making it
+/// durable): measured by tests/bench. With these, checkpoints take a few percent of training at the default interval.
 constexpr double kCheckpointOperationsPerByte = 250;
 constexpr double kCheckpointOperations = 3e8;
 constexpr double kCheckpointShare = 0.0075;
@@ -46,7 +46,7 @@ Status refuse_later(const SubmitOptions& options) {
   return {};
 }
 
-/// `weights=FILE`, a file of numbers, as `weights=1/2/0.5`.
+/// Replaces `weights=FILE`, a file of numbers, by `weights=1/2/0.5`.
 Result<std::string> with_weights_of_file(const std::string& spec) {
   constexpr std::string_view kField = "weights=";
   const std::size_t field = spec.find(kField);
@@ -65,7 +65,7 @@ Result<std::string> with_weights_of_file(const std::string& spec) {
   return spec.substr(0, begin) + joined + spec.substr(end);
 }
 
-/// The ledger that the task names. Its own policy is the task's; another one would be refused there.
+/// Sets the ledger that the task names. The ledger's own policy becomes the task's; any other would be refused there.
 Status enter_market(const SubmitOptions& options, Parsed& out) {
   DGX_TRY(const LedgerName market, read_ledger_name(*options.ledger));
   out.ledger = market.id;
@@ -99,7 +99,7 @@ Result<Parsed> parse(const SubmitOptions& options) {
   return out;
 }
 
-/// A file's own weights may be anything; nothing non-finite is ever committed.
+/// Refuses weights that are not finite: a file's own may be anything, and nothing non-finite is ever committed.
 Status check_finite(const State& state) {
   for (const Entry& entry : state) {
     if (entry.tensor.dtype() != DType::kF32) continue;
@@ -122,7 +122,7 @@ Result<std::int64_t> steps_of(const SubmitOptions& options, std::uint64_t seed, 
   return order.steps_in(*options.epochs);
 }
 
-/// Steps of a segment: so many that checkpoints cost little. A market's policy may let a segment have fewer; the longest
+/// Steps of a segment: enough that checkpoints cost little. A market's policy may demand fewer; the longest segment
 /// can have one step more than the others.
 std::int64_t default_interval(const program::Cost& cost, std::int64_t steps, const Parsed& parsed) {
   const double checkpoint =
@@ -145,7 +145,7 @@ struct Draft {
   merkle::StateDigests digests;
 };
 
-/// What forward() takes: a built-in model says it; a TorchScript file takes integers where x has i64 and no scale.
+/// The type that forward() takes: a built-in model fixes it; for a TorchScript file i64 where x is i64 and unscaled.
 Result<DType> input_type(const SubmitOptions& options, const Parsed& parsed, const program::TrainingRecipe& recipe) {
   if (options.input != "auto") return dtype_from_name(options.input);
   if (parsed.built_in) return std::holds_alternative<program::GptSpec>(*parsed.built_in) ? DType::kI64 : DType::kF32;
@@ -174,7 +174,7 @@ Status check_numbers(const SubmitOptions& options) {
   return {};
 }
 
-/// What follows from the cost and the policy.
+/// Sets price, estimate and caps, which follow from the cost and the policy.
 Status set_price(const SubmitOptions& options, SubmitResult& result) {
   manifest::Task& task = result.task;
   task.price = options.price;

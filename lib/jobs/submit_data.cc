@@ -7,7 +7,7 @@
 namespace dgx::jobs {
 namespace {
 
-/// A token outside the vocabulary has no embedding.
+/// Refuses a token outside the vocabulary: it has no embedding.
 Status check_tokens(const bundle::Dataset& data, const program::ModelSpec& spec) {
   const auto* gpt = std::get_if<program::GptSpec>(&spec);
   if (gpt == nullptr || !data.x_range || (data.x_range->low >= 0 && data.x_range->high < gpt->vocab)) return {};
@@ -45,7 +45,7 @@ Status check_labels(const bundle::Dataset& data, const program::CapturedGraph& g
   Shape targets = data.y.shape();
   targets[0] = batch;
   const auto dimension = program::class_dimension(output, targets);
-  if (!dimension) return {};  // the lowering says what does not fit
+  if (!dimension) return {};  // lowering reports what does not fit
   const std::int64_t classes = output[*dimension];
   const auto range = label_range(data, loss);
   if (!range) return usage_error("every label is " + std::to_string(*loss.ignore) + ", which the loss ignores");

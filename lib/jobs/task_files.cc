@@ -29,7 +29,7 @@ Result<TaskFiles> open_task(const std::string& path, const std::optional<std::st
 
 namespace {
 
-/// Number, type and shape of the samples: the order of the data and the place of each sample follow from them.
+/// Checks number, type and shape of the samples: the order of the data and each sample's place follow from them.
 Status check_field(std::string_view name, const manifest::DatasetReference& dataset, const TensorView& tensor) {
   const manifest::DatasetField& field = name == "x" ? dataset.x : dataset.y;
   Shape named{dataset.samples};
@@ -102,7 +102,8 @@ Result<ComputeDevice> device_from_name(std::string_view name) {
 
 namespace {
 
-/// "NVIDIA H100 80GB HBM3 (compute capability 9.0, its driver knows CUDA 13.0): a step takes 1.3 of 78.9 GiB".
+/// For example "NVIDIA H100 80GB HBM3 (compute capability 9.0, its driver knows CUDA 13.0): a step takes 1.3 of 78.9
+/// GiB".
 std::string name_of(const exec::DeviceExecutor& executor) {
   const kernels::cuda::DeviceInfo& device = executor.device();
   const auto gib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); };

@@ -7,7 +7,8 @@
 #include "dgx/core/beside.h"
 
 #if defined(__SANITIZE_ADDRESS__)
-// At exit LeakSanitizer stops all threads and reads their thread-local storage; while libtorch's threads end, that crashes now and then.
+// At exit LeakSanitizer stops all threads and reads their thread-local storage, which crashes now and then while
+// libtorch's threads end.
 extern "C" int __lsan_is_turned_off();
 extern "C" int __lsan_is_turned_off() { return ::dlopen("libtorch_cpu.so", RTLD_NOW | RTLD_NOLOAD) != nullptr ? 1 : 0; }
 #endif

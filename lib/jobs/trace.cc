@@ -27,7 +27,7 @@ Status check_places(const TraceOptions& options, const TaskFiles& files) {
   return {};
 }
 
-/// The digests of step `--step`'s values into the trace, and the numbers of `--value`.
+/// Adds the digests of step `--step`'s values to the trace, and the numbers of `--value`.
 Status add_values(const TraceOptions& options, Replay& replay, const State& start, bundle::Trace& trace) {
   std::optional<bundle::Trace::Numbers> numbers;
   DGX_TRY(auto digests, value_digests_of(replay, start, *options.step, [&](std::int32_t value, const TensorView& view) -> Status {
@@ -46,7 +46,7 @@ Result<std::optional<Drill>> defended_drill(const TraceOptions& options, const S
   return std::optional<Drill>(std::move(drill));
 }
 
-/// The segment that is asked for or, of a run that diverged inside it, its steps before the one that diverges.
+/// The requested segment or, for a run that diverged inside it, its steps before the diverging one.
 Result<protocol::Segment> traced_part(const TraceOptions& options, const TaskFiles& files, const SegmentStart& start) {
   protocol::Segment out = files.segments[options.segment];
   if (start.diverged_at) out.end = std::min(out.end, *start.diverged_at);

@@ -21,7 +21,8 @@ double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// The state between two checkpoints, for the next call only: RUN/resume.h5, and the losses since the last checkpoint.
+/// The state between two checkpoints, read only by the next call: RUN/resume.h5, and the losses since the last
+/// checkpoint.
 struct ResumePoint {
   State state;
   std::vector<float> losses;
@@ -42,7 +43,7 @@ Status write_resume_point(const std::string& run, const State& state, const std:
   return bundle::write_state(resume_path(run), state, digests, Clobber::kReplace);
 }
 
-/// The resume point, if there is a whole one in (first, end).
+/// The resume point, if there is a complete one strictly inside the segment.
 std::optional<ResumePoint> read_resume_point(const std::string& run, const protocol::Segment& segment) {
   auto stored = bundle::read_state(resume_path(run));
   auto losses = read_file(resume_losses_path(run), std::size_t{1} << 30);
@@ -79,7 +80,7 @@ class Training {
     first_segment_ = segment;
     if (segment < files_.segments.count()) take_up(last.state, files_.segments[segment]);
     DGX_CHECK(executor_.load(last.state));
-    last.state.clear();  // the executor has its own
+    last.state.clear();  // the executor has its own copy
     result_.resumed_from = executor_.position();
     if (options_.profile_operations) DGX_CHECK(executor_.start_profile());
     context_.progress.start("training", total);
@@ -163,7 +164,8 @@ class Training {
   }
 
   /// Commits the state before the step that diverged. That step has overwritten it, so it is recomputed from the last
-  /// checkpoint, or from the resume point if there is one, so that a call that is interrupted again and again gets on.
+  /// checkpoint, or from the resume point if there is one, so that a call that is interrupted again and again makes
+  /// progress.
   Status end_diverged() {
     const std::int64_t end = executor_.position();
     DGX_TRY(auto checkpoint, run_.last_state());
@@ -182,7 +184,7 @@ class Training {
     return {};
   }
 
-  /// The result of a call that finds that the run has diverged before.
+  /// The result of a call on a run that had already diverged.
   Result<TrainResult> diverged_before() {
     const bundle::RunIndex& index = run_.index();
     result_.steps = result_.resumed_from = index.checkpoints.back().step;
@@ -200,7 +202,7 @@ class Training {
     return {};
   }
 
-  /// Time of the longest segment, by all steps of this call so far.
+  /// Time of the longest segment, estimated from all steps of this call so far.
   [[nodiscard]] std::optional<std::int64_t> segment_milliseconds() const {
     if (timed_steps_ == 0) return std::nullopt;
     return protocol::segment_milliseconds(files_.segments, step_seconds_, timed_steps_);
@@ -238,7 +240,7 @@ class Training {
     return executor_.load(lazy_state(start, missing));
   }
 
-  /// Replays the faulty segment honestly, to know whether the fault reached a committed digest at all.
+  /// Replays the faulty segment honestly, to find whether the fault reached a committed digest at all.
   Status compare_with_honest(const State& start) {
     DGX_TRY(const State faulty, executor_.state());
     DGX_CHECK(executor_.load(start));
@@ -266,7 +268,7 @@ class Training {
   std::optional<Drill> drill_;
   bool continued_;  // the run was there before this call
   std::vector<float> losses_;
-  std::int64_t first_segment_ = 0;  // of those that this call commits
+  std::int64_t first_segment_ = 0;  // the first that this call commits
   double step_seconds_ = 0;
   std::int64_t timed_steps_ = 0;
   TrainResult result_;
@@ -288,7 +290,7 @@ Status check_drill(const Drill& drill, const TaskFiles& files) {
 
 Result<bundle::RunWriter> open_run(const TrainOptions& options, const TaskFiles& files, const bundle::RunHeader& header,
                                    const bundle::KeepPolicy& keep) {
-  // Checkpoints are written beside the training, by one thread: more would only take CPUs from it.
+  // Checkpoints are written during training, by one thread: more would only take CPUs from it.
   constexpr bundle::Effort kBeside = {.threads = 1};
   if (exists(options.run + "/index.h5")) return bundle::RunWriter::open(options.run, header, keep, kBeside);
   DGX_TRY(const State start, initial_state(files, options.init));
@@ -313,7 +315,7 @@ Result<TrainResult> train(const TrainOptions& options, const JobContext& context
   const bundle::RunHeader header{files.task.id, files.body().program.root, files.body().checkpoint_every,
                                  options.drill.value_or("")};
   const bool continued = exists(options.run + "/index.h5");
-  // First, so that nothing is written where steps cannot be computed.
+  // Made first, so that nothing is written where steps cannot be computed.
   DGX_TRY(const auto executor, make_executor_on(options.device, files, data, context));
   DGX_TRY(bundle::RunWriter run, open_run(options, files, header, keep));
   return Training(options, context, files, *executor, run, std::move(drill), continued).all();

@@ -28,7 +28,7 @@ class Replayer {
            const JobContext& context)
       : verification_(verification), starts_(starts), executor_(executor), context_(context) {}
 
-  /// The row, or nullopt if the start state cannot be had.
+  /// The segment's row, or nullopt if the start state cannot be had.
   Result<std::optional<VerdictRow>> replay(std::int64_t index) {
     auto start = starts_.start(index, &executor_, context_.stop);
     if (!start.ok() && start.error().code == ErrorCode::kInconclusive) {
@@ -108,11 +108,12 @@ Result<VerifyResult> publish(const manifest::Task& task, const protocol::Assignm
 Status refuse_verdict(const std::string& output, Clobber clobber) {
   if (output.empty() || output == "-")
     return usage_error("-o VERDICT.json is required: a verdict has its rows beside it");
-  // The rows beside it: a call that was killed between the two left the same ones, and others are not replaced.
+  // The rows file next to it needs no check: a call killed between the two writes left the same rows, and others are
+  // not replaced.
   return refuse_existing(output, clobber);
 }
 
-/// A shard that was made under one of the keys, by this version.
+/// Reads a shard that was made under one of the keys, by this version.
 Result<protocol::Shard> read_shard(const std::string& path, protocol::ShardRole role, const WorkKeys& keys) {
   DGX_TRY(const std::string text, read_file(path, protocol::kMaxShardBytes));
   const auto line = keys.open(text);
@@ -131,8 +132,8 @@ class PartFile {
  public:
   PartFile(std::string path, const WorkKeys& keys) : path_(std::move(path)), keys_(keys) {}
 
-  /// Takes up what an earlier call finished. kUnauthorised if nobody with one of the keys made it, kMalformed if
-  /// that was another verification.
+  /// Takes up what an earlier call finished. kUnauthorised if it was made under none of the keys, kMalformed if it
+  /// belongs to another verification.
   Status resume(protocol::Shard& shard, std::span<const std::int64_t> due) {
     resumed_ = exists(path_);
     if (!resumed_) return {};
@@ -158,7 +159,7 @@ class PartFile {
     saved_ = Clock::now();
     return write_file(path_, keys_.seal(protocol::encode_shard(as_part(shard))), Clobber::kReplace);
   }
-  /// At most once a second, so that many short segments do not mean many synced files.
+  /// Saves at most once a second, so that many short segments do not cause as many synced writes.
   Status save_sometimes(const protocol::Shard& shard) {
     return seconds_since(saved_) < 1 ? Status() : save(shard);
   }
@@ -192,7 +193,7 @@ bool has_row(const protocol::Shard& shard, std::int64_t index) {
                      [&](const VerdictRow& row) { return row.index == index; });
 }
 
-/// Replays what is still due. The missing ones are returned.
+/// Replays the segments still due; returns those whose start states are missing.
 Result<std::vector<std::int64_t>> replay_due(Replayer& replayer, protocol::Shard& shard,
                                              std::span<const std::int64_t> due, PartFile& part) {
   std::vector<std::int64_t> missing;
@@ -276,7 +277,7 @@ Result<VerifyResult> verify(const VerifyOptions& options, const JobContext& cont
     const bool refuted =
         std::any_of(rows.begin(), rows.end(), [](const VerdictRow& row) { return !row.agrees; });
     if (!refuted) return inconclusive(options.from, missing);
-    // Not the whole draw any more, but a refutation needs none.
+    // No longer the whole draw, but a refutation needs none.
     assignment.draw = manifest::Draw::kChosen;
   }
   DGX_TRY(auto out, publish(v.files.body(), assignment, v.proof, std::move(rows), *v.key,

@@ -13,7 +13,7 @@
 namespace dgx::jobs {
 namespace {
 
-/// A whole number at the beginning of `text`, which is taken off; nullopt if there is none.
+/// Takes a whole number off the beginning of `text`; nullopt if there is none.
 std::optional<std::int64_t> take_number(std::string_view& text) {
   std::int64_t number = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -41,8 +41,7 @@ Result<std::vector<std::int64_t>> parse_segments(std::string_view text, std::int
   return out;
 }
 
-/// A share of the segments that the prover could not foresee: from the beacon if there is one, else from
-/// chance.
+/// A share of the segments that the prover could not foresee: drawn from the beacon if there is one, else at random.
 Result<std::vector<std::int64_t>> draw_share(const VerifyOptions& options,
                                              const protocol::Assignment& assignment, std::int64_t count) {
   const double fraction = *options.choice.fraction;

@@ -12,13 +12,13 @@
 
 namespace dgx::jobs {
 
-/// A verification before anything runs: who, what, which segments.
+/// A verification before anything runs: task, proof, key, assignment and segments.
 struct Verification {
   TaskFiles files;
   ProofFiles proof;
   std::optional<crypto::SecretKey> key;
   protocol::Assignment assignment;
-  std::vector<std::int64_t> drawn;  ///< of the whole verification, ascending
+  std::vector<std::int64_t> drawn;  ///< segments of the whole verification, ascending
 };
 
 [[nodiscard]] Result<Verification> open_verification(const VerifyOptions& options, const JobContext& context);
@@ -27,7 +27,7 @@ struct ShardName {
   std::int64_t index = 0;
   std::int64_t count = 1;
 };
-/// "I/N", 0 ≤ I < N; kUsage otherwise.
+/// Parses "I/N", 0 ≤ I < N; kUsage otherwise.
 [[nodiscard]] Result<ShardName> parse_shard(std::string_view text);
 
 }  // namespace dgx::jobs

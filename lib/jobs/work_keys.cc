@@ -25,7 +25,7 @@ Result<crypto::MacKey> read_key_of(const std::string& path, Progress& progress) 
   return crypto::MacKey::from_bytes(key->bytes);
 }
 
-/// $XDG_STATE_HOME/dgx/work.key; nullopt where the user has no home.
+/// $XDG_STATE_HOME/dgx/work.key; nullopt if the user has no home.
 std::optional<std::string> state_path() {
   const char* const state = std::getenv("XDG_STATE_HOME");
   if (state != nullptr && state[0] == '/') return std::string(state) + "/dgx/work.key";
@@ -34,7 +34,7 @@ std::optional<std::string> state_path() {
   return std::string(home) + "/.local/state/dgx/work.key";
 }
 
-/// Two processes may come here at once: the one that is second takes the other's.
+/// Makes the key file. Two processes may come here at once: the second takes the first's key.
 Status make_key(const std::string& path) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   std::error_code error;

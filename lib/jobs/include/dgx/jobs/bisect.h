@@ -15,7 +15,7 @@ namespace dgx::jobs {
 struct TraceOptions {
   std::string task;
   std::optional<std::string> program;
-  std::string from;                   ///< a run, a state bundle at the segment's first step, or a sample with the segment
+  std::string from;                   ///< a run, a state bundle at the segment's first step, or a sample that has it
   std::int64_t segment = 0;
   std::optional<std::int64_t> step;   ///< of the task, inside the segment
   std::optional<std::int64_t> value;  ///< only with `step`
@@ -31,22 +31,23 @@ struct TraceResult {
   std::int64_t steps = 0;
   Digest start;                        ///< of the state before first_step
   Digest end;                          ///< of the state after the segment
-  std::optional<std::int64_t> step;    ///< whose values were digested
-  std::int64_t values = 0;             ///< how many
-  std::optional<std::int64_t> value;   ///< whose numbers were kept
+  std::optional<std::int64_t> step;    ///< the step whose values were digested
+  std::int64_t values = 0;             ///< how many values
+  std::optional<std::int64_t> value;   ///< the value whose numbers were kept
   std::optional<Digest> value_digest;
   std::optional<std::string> drill;    ///< the run's deliberate fault, if this trace defends it
 };
 
-/// Recomputes one segment from its committed start state and writes its digests: of the state after every step, with `step` of
-/// every value of that step, with `value` that value's numbers.
+/// Recomputes one segment from its committed start state and writes its digests: of the state after every step; with
+/// `step`, of every value of that step; with `value`, also that value's numbers.
 ///
-/// With `drill`, from a run that notes one, it does what a cheat would: the trace has the fault, and leads to the state he
-/// committed. In a lazy segment the state after k steps is what a lazy solver would show then (lazy_state), and the values of a step are the
-/// honest ones but for those that become state entries, which are the claimed entries.
+/// With `drill`, from a run that notes one, the trace is a cheat's: it has the fault and leads to the state that the
+/// run committed. In a lazy segment the state after k steps is what a lazy solver would show then (lazy_state), and
+/// the values of a step are the honest ones except those that become state entries, which are the claimed entries.
 ///
-/// kUsage: segment, step or value outside, or no drill to defend; kMalformed: a start state at another step, of another
-/// task, or a run whose recomputed state is not the one it committed; kMissing: the sample does not have the segment.
+/// kUsage: segment, step or value out of range, or no drill to defend; kMalformed: a start state at another step, of
+/// another task, or a run whose recomputed state is not the one it committed; kMissing: the sample does not have the
+/// segment.
 [[nodiscard]] Result<TraceResult> trace(const TraceOptions& options, const JobContext& context);
 
 /// dgx-bisect diff (dgx-bisect(1)).
@@ -60,26 +61,27 @@ struct DiffOptions {
   std::optional<std::string> isa;
 };
 
-/// Whom an honest replay from the last agreed state confirms.
+/// The side that an honest replay from the last agreed state confirms.
 enum class Confirmed { kOurs, kTheirs, kNeither };
 [[nodiscard]] std::string_view name_of(Confirmed confirmed);
 
-/// The value at which two parties part: a line of the step program.
+/// The value at which two parties diverge: a line of the step program.
 struct DivergentValue {
   std::int64_t number = 0;
   std::string kind;  ///< "input", "map", "dot", …
   std::string from;  ///< the ATen call; of an input, its source
 };
 
-/// One number as both sides and a replay have it. All bits in hex: 8 digits for f32, 16 for i64, 2 for u8.
+/// One number as each side and a replay have it. All bits in hex: 8 digits for f32, 16 for i64, 2 for u8.
 struct DivergentScalar {
   struct Operand {
     std::string from;  ///< "value 14[37]", "accumulator", "literal", …
     std::string bits;
   };
-  /// Its place in the element's order of evaluation: the last one. Not for inputs and copies, which compute nothing.
+  /// Index in the element's order of evaluation: the last operation's. Absent for inputs and copies, which compute
+  /// nothing.
   std::optional<std::int64_t> index;
-  std::string place;      ///< "dot term 383", "step 2": where in the primitive; empty without index
+  std::string place;      ///< "dot term 383", "step 2": the place within the primitive; empty without index
   std::string operation;  ///< "fma", …; "input" and "copy" where nothing is computed
   std::vector<Operand> operands;
   std::string result;  ///< of the replay, as stored
@@ -98,14 +100,16 @@ struct DiffResult {
   std::string ended;                     ///< why it went no deeper; empty if it went all the way, or nothing differs
 };
 
-/// Leads two parties' files to the first segment, step, value, element and scalar operation at which they part, as deep as
+/// Finds the first segment, step, value, element and scalar operation at which two parties' files diverge, as deep as
 /// files and replay allow.
 ///
-/// A side's digests inside a segment come from its trace; or, if a replay confirms its committed end state, from the replay; or
-/// from its run's own drill, defended as by trace(). Everything else is recomputed honestly from the last state that both agree
-/// on, and says at each level whom it confirms. A side that is only a run without either of these is followed to the segment.
+/// A side's digests inside a segment come from its trace; from the replay, if the replay confirms the side's
+/// committed end state; or from its run's own drill, defended as by trace(). Everything else is recomputed honestly
+/// from the last state on which both agree; each level says whom the replay confirms. A side that is only a run, with
+/// neither of these, is followed down to the segment.
 ///
-/// kMalformed: files of another task, traces of different segments, or sides that differ before the first state compared.
+/// kMalformed: files of another task, traces of different segments, or sides that differ before the first state
+/// compared.
 [[nodiscard]] Result<DiffResult> diff(const DiffOptions& options, const JobContext& context);
 
 }  // namespace dgx::jobs

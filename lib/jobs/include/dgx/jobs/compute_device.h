@@ -6,10 +6,10 @@
 
 namespace dgx::jobs {
 
-/// Where steps are computed (`--device`).
+/// The device that computes steps (`--device`).
 enum class ComputeDevice { kCpu, kCuda };
 
-/// The device of that name, "cpu" or "cuda"; kUsage if there is none.
+/// The device of that name, "cpu" or "cuda"; kUsage for any other.
 [[nodiscard]] Result<ComputeDevice> device_from_name(std::string_view name);
 
 }  // namespace dgx::jobs

@@ -22,12 +22,12 @@ struct OpenDisputeOptions {
   std::optional<std::string> from;  ///< START.h5|RUN; needed where something is replayed
   std::optional<std::string> data;  ///< likewise
   std::optional<std::int64_t> segment;
-  std::optional<std::string> verdict;  ///< mine, which refutes: its first disagreement says the segment
-  std::optional<std::string> against;  ///< the verdict that is challenged instead of the proof
-  std::optional<std::string> beacon;   ///< of that verdict
+  std::optional<std::string> verdict;  ///< one's own, which refutes: its first disagreement gives the segment
+  std::optional<std::string> against;  ///< the verdict challenged instead of the proof
+  std::optional<std::string> beacon;   ///< that verdict's
   std::optional<std::string> chunk;  ///< an entry of committed state `segment`, of which a piece is demanded:
   std::int64_t part = 0;             ///< this MiB
-  bool initial = false;              ///< the first committed state is challenged,
+  bool initial = false;              ///< challenge the first committed state,
   bool final_state = false;          ///< or the last
   std::optional<std::string> notes;  ///< as MoveOptions::notes
   KeyFile key;
@@ -42,16 +42,16 @@ struct OpenDisputeResult {
   manifest::About about = manifest::About::kSegment;
   std::int64_t segment = 0;
   std::int64_t replayed_steps = 0;
-  std::int64_t bytes = 0;  ///< of the transcript
+  std::int64_t bytes = 0;  ///< length of the transcript
   std::optional<protocol::Decision> decision;
 };
 
-/// Signs a challenge of a proof, or of a verdict, and writes the transcript that it begins.
+/// Signs a challenge of a proof or of a verdict, and writes the transcript that it begins.
 ///
-/// A challenge that an honest replay does not bear out is refused with kInconclusive, and made nonetheless
-/// with Clobber::kReplace: of a named segment, of a verdict's rows, of the initial or the final state. One's
-/// own verdict is believed. kMalformed for files of another task or proof, for a start state that is not the
-/// committed one, and for rows that cannot be played on; kUsage for options that do not go together.
+/// A challenge that an honest replay does not support is refused with kInconclusive, unless forced with
+/// Clobber::kReplace: of a named segment, of a verdict's rows, of the initial or the final state. One's own verdict
+/// is believed. kMalformed for files of another task or proof, for a start state that is not the committed one, and
+/// for rows that cannot be played on; kUsage for options that do not go together.
 [[nodiscard]] Result<OpenDisputeResult> open_dispute(const OpenDisputeOptions& options,
                                                      const JobContext& context);
 
@@ -62,11 +62,11 @@ struct MoveOptions {
   std::optional<std::string> program;
   std::string from;  ///< START.h5|RUN
   std::string data;
-  std::optional<std::string> location;  ///< where a demanded chunk can be had: with a store, its place there
-  std::optional<std::string> store;     ///< which the chunk is put into
-  std::optional<std::string> rows;      ///< of this side's verdict, if one of them is demanded
+  std::optional<std::string> location;  ///< where a demanded chunk can be fetched: with a store, its place there
+  std::optional<std::string> store;     ///< the store that the chunk is put into
+  std::optional<std::string> rows;      ///< the rows of this side's verdict, if one of them is demanded
   std::optional<std::string> notes;     ///< a folder; none: DISPUTE.jsonl.notes
-  bool drill = false;                   ///< defend the fault that the run notes: the proof's signer alone
+  bool drill = false;                   ///< defend the fault that the run notes; only for the proof's signer
   bool concede = false;                 ///< lose the game now
   KeyFile key;
   std::optional<std::string> isa;
@@ -74,28 +74,28 @@ struct MoveOptions {
 
 struct MoveResult {
   protocol::Side side = protocol::Side::kDefender;
-  std::optional<Digest> move;  ///< none: nothing to say, or the game was over before
-  std::int64_t turn = 0;       ///< that was taken
-  std::string said;            ///< in words
+  std::optional<Digest> move;  ///< none: nothing to say, or the game was already over
+  std::int64_t turn = 0;       ///< the turn taken
+  std::string said;            ///< the move in words
   std::int64_t move_bytes = 0;
   std::int64_t replayed_steps = 0;
-  std::string next;  ///< what the other side must do; empty once the game is over, or given up
+  std::string next;  ///< what the other side must do; empty once the game is over or given up
   std::optional<protocol::Decision> decision;
   bool lost = false;  ///< decided against this side, or it has no reason to object
 };
 
-/// Makes the next move of the key's side and appends it, durably; the same move again if it is asked again. Both
-/// replay honestly, and take but the start state from a run; only with `drill` the fault is defended that it
-/// notes. What was computed, and every move that was signed, is noted: no turn is signed twice differently.
+/// Makes the next move for the key's side and appends it durably; called again for the same turn, it makes the same
+/// move again. Both sides replay honestly and take only the start state from a run; only with `drill` is the fault
+/// that the run notes defended. Everything computed and every move signed is noted, so no turn is ever signed twice
+/// differently.
 ///
-/// kInconclusive if it is the other side's turn, and for a defender whose replay does not give what they signed
-/// (with Clobber::kReplace they move nonetheless); kUsage for a drill of anybody but the proof's signer;
-/// kUnauthorised for a key of neither side; kMalformed for a
-/// transcript of another task, or a start state that is not the committed one; kCannotCreate if another
-/// process is moving.
+/// kInconclusive if it is the other side's turn, and for a defender whose replay does not give what they signed (with
+/// Clobber::kReplace they move nonetheless); kUsage for a drill defended by anyone but the proof's signer;
+/// kUnauthorised for a key of neither side; kMalformed for a transcript of another task, or a start state that is not
+/// the committed one; kCannotCreate if another process is moving.
 [[nodiscard]] Result<MoveResult> move(const MoveOptions& options, const JobContext& context);
 
-/// Where a dispute stands, for whoever follows it.
+/// The state of a dispute and its moves in words, for observers.
 struct DisputeStanding {
   struct Said {
     protocol::TranscriptLine line;
@@ -104,10 +104,10 @@ struct DisputeStanding {
   protocol::Game game;
   std::vector<Said> lines;
   std::int64_t bytes = 0;
-  std::int64_t torn = 0;  ///< bytes of an unfinished last line, which is not looked at
+  std::int64_t torn = 0;  ///< bytes of an unfinished last line, which is ignored
 };
-/// dgx-bisect show (dgx-bisect(1)). Errors of protocol::play_transcript; kUnauthorised for a task of a
-/// submitter whom `trust` does not name.
+/// dgx-bisect show (dgx-bisect(1)). Errors of protocol::play_transcript; kUnauthorised for a task whose submitter
+/// `trust` does not name.
 [[nodiscard]] Result<DisputeStanding> show_dispute(const std::string& transcript, const JobContext& context);
 
 /// "199 states", "names 17", "claim d: index 3, 2 operands", …

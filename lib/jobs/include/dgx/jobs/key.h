@@ -10,7 +10,7 @@
 
 namespace dgx::jobs {
 
-/// Where a private key is: what every program that signs is given.
+/// A private key's file and passphrase, as given to every program that signs.
 struct KeyFile {
   std::string path;
   std::optional<std::string> passphrase_file;  ///< its first line is the passphrase
@@ -28,19 +28,20 @@ struct NewKeyResult {
   std::string secret_path;
   std::string public_path;
 };
-/// kCannotCreate if either file exists and may not be replaced; then neither is touched. Where only the private key is
-/// there, as a call that was killed between the two leaves it, its public key is written.
+/// Writes a new key pair. kCannotCreate if either file exists and may not be replaced; then neither is touched. If
+/// only the private key is there, as a call killed between the two writes leaves it, its public key is written.
 [[nodiscard]] Result<NewKeyResult> new_key(const NewKey& options, Clobber clobber);
 
 /// The id of the key in a private or public key file.
 [[nodiscard]] Result<Digest> id_of_key(const KeyFile& file);
 
-/// The kind of a file to be signed: any JSON, or a statement, whose signature binds its signer's money.
+/// The kind of file to sign: any JSON, or a statement, whose signature binds its signer's money.
 enum class Signing : std::uint8_t { kJson, kStatement };
 
-/// An envelope, with its newline, around a file of canonical JSON ("-": standard input); one newline at its end is not part
-/// of it. A statement is opened first: kMalformed if a reader would refuse it, kUnauthorised if its signer is another
-/// key. kUsage for JSON that says it is one, so that nobody signs a stranger's withdrawal unawares.
+/// Signs a file of canonical JSON ("-": standard input; a final newline is not signed) and returns the envelope,
+/// newline included. A statement's envelope is opened before it is returned: kMalformed if a reader would refuse it,
+/// kUnauthorised if its signer is another key. kUsage for kJson content that claims to be a statement, so that a
+/// stranger's withdrawal is not signed unawares.
 [[nodiscard]] Result<std::string> sign_file(const std::string& path, const KeyFile& key, Signing what);
 
 /// The payload of the envelope in a file, without a newline. kUnauthorised unless the key signed it.

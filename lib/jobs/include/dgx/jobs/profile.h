@@ -20,7 +20,7 @@ struct ProfileOptions {
   std::optional<std::string> init;
   std::int64_t steps = 8;  ///< of each segment replayed
   std::int64_t segments = 2;
-  bool quick = false;                  ///< one way only: the best instruction set and all threads
+  bool quick = false;                  ///< one replay only: the best instruction set and all threads
   std::optional<std::string> against;  ///< recheck this profile, with its numbers of steps and segments
   KeyFile key;                         ///< empty path: sign nothing
   std::string output = "-";            ///< PROFILE.json, or "-": only in the result
@@ -28,20 +28,20 @@ struct ProfileOptions {
 
 struct ProfileResult {
   manifest::Profile profile;
-  double other_seed_max_abs = 0;  ///< greatest difference of a parameter
+  double other_seed_max_abs = 0;  ///< greatest difference in any parameter
   double steps_per_second = 0;    ///< of the fastest replay
   std::optional<bool> agrees;     ///< with --against
   std::optional<Digest> id;       ///< if it was signed
   std::string envelope;
 };
 
-/// Replays segments at the beginning of an exact task under every number of threads and every instruction set
-/// of this machine, compares all states, and measures how far another seed ends up, the rate, the memory, and how long
-/// the task's longest segment takes with all threads.
+/// Replays segments at the beginning of an exact task with every number of threads and every instruction set of this
+/// machine, compares all states, and measures how far another seed ends up, the rate, the memory, and how long the
+/// task's longest segment takes with all threads.
 ///
-/// kInternal, and nothing is signed, if two replays differ: then this machine or build breaks the numeric
-/// contract. What another profile says of differing replays and of the distance is a function of the task, so
-/// `agrees` compares them exactly; rates are not compared.
+/// kInternal, and nothing is signed, if two replays differ: then this machine or build breaks the numeric contract. A
+/// profile's differing replays and its distance are functions of the task, so `agrees` compares them exactly; rates
+/// are not compared.
 [[nodiscard]] Result<ProfileResult> profile(const ProfileOptions& options, const JobContext& context);
 
 }  // namespace dgx::jobs

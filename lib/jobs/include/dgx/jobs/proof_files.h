@@ -14,10 +14,10 @@
 
 namespace dgx::jobs {
 
-/// A proof and the digests of its committed states, which have the proof's root.
+/// A proof and the digests of its committed states, checked against the proof's root.
 struct ProofFiles {
   manifest::Signed<manifest::Proof> proof;
-  protocol::Segments segments;  ///< of the proof: up to where it diverged, if it did
+  protocol::Segments segments;  ///< of the proof: up to its divergence, if it diverged
   std::vector<Digest> states;
   std::string path;  ///< of the proof
 };
@@ -27,38 +27,38 @@ template <class T>
 [[nodiscard]] Result<manifest::Signed<T>> read_signed(const std::string& path,
                                                       const std::optional<std::string>& trust);
 
-/// The task alone, without its program: for jobs that run no step.
+/// Reads a task alone, without its program: for jobs that run no step.
 [[nodiscard]] Result<manifest::Signed<manifest::Task>> read_task(const std::string& path,
                                                                  const std::optional<std::string>& trust);
 
-/// Time of the task's longest segment that a profile in `path` states: of this task, signed by `signer`, since it is of the
-/// machine that will answer. kMalformed, kUnauthorised.
+/// Time of the task's longest segment according to the profile in `path`. The profile must be of this task and signed
+/// by `signer`, since it measures the machine that will answer: else kMalformed, kUnauthorised.
 [[nodiscard]] Result<std::int64_t> profiled_segment_milliseconds(const std::string& path, const Digest& task,
                                                                  const Digest& signer);
 
-/// The files of an opening, in its folder (dgx-protocol(7), "OPENING").
+/// The names of an opening's files in its folder (dgx-protocol(7), "OPENING").
 inline constexpr std::string_view kOpenedStates = "states";
 inline constexpr std::string_view kOpenedSample = "sample.h5";
-/// Whether a path is an opening's folder, and no run.
+/// True if `path` is an opening's folder, not a run's.
 [[nodiscard]] bool is_opening(const std::string& path);
-/// Where a proof's states are looked for: in `from` if that is an opening, else beside the proof, or in the opening that the
-/// proof itself lies in.
+/// The path at which a proof's states are looked for: in `from` if that is an opening, else next to the proof, or in
+/// the opening in which the proof itself lies.
 [[nodiscard]] std::string states_path(const std::string& proof_path, const std::optional<std::string>& from);
 
-/// Opens a proof of this task, and its states (states_path). kMissing, kMalformed (a proof of another task,
-/// states that are not the proof's), kUnauthorised.
+/// Opens a proof of this task, and its states (states_path). kMissing, kMalformed (a proof of another task, states
+/// that are not the proof's), kUnauthorised.
 [[nodiscard]] Result<ProofFiles> open_proof(const std::string& path,
                                             const manifest::Signed<manifest::Task>& task,
                                             const std::optional<std::string>& trust,
                                             const std::optional<std::string>& from = std::nullopt);
-/// The states in a file, which have the proof's root and ends.
+/// Reads committed states from a file: kMalformed unless they have the proof's root and ends.
 [[nodiscard]] Result<std::vector<Digest>> read_states(const std::string& path, const manifest::Proof& proof);
 
 /// kCannotCreate, before any work is done, if `path` exists and may not be replaced.
 [[nodiscard]] Status refuse_existing(const std::string& path, Clobber clobber);
 
-/// Writes a file that lies beside a statement and is written before it. The same bytes may be there already:
-/// a call that was killed between the two can then be repeated.
+/// Writes a file that belongs next to a statement and is written before it. A file with the same bytes is accepted,
+/// so that a call killed between the two writes can be repeated.
 [[nodiscard]] Status write_beside(const std::string& path, std::string_view content, Clobber clobber,
                                   unsigned mode = 0644);
 

@@ -18,17 +18,17 @@ struct ProveOptions {
   std::string task;
   std::string run;
   KeyFile key;
-  std::string output;  ///< PROOF.json; PROOF.states goes beside it
+  std::string output;  ///< PROOF.json; PROOF.states goes next to it
 };
 
 struct ProveResult {
   Digest id;  ///< of the proof
   manifest::Proof proof;
-  std::string drill;  ///< the run was made with this deliberate fault; empty: none
+  std::string drill;  ///< the deliberate fault the run was made with; empty: none
 };
 
-/// Commits to a finished run: signs the root of its states' digests. The first and the last bundle are read
-/// and their digests recomputed; the others are believed, since it is the solver himself who would suffer.
+/// Commits to a finished run: signs the root of its states' digests. The first and the last bundle are read and their
+/// digests recomputed; the others are believed, since only the solver would suffer.
 ///
 /// kUsage for a run that is not finished; kMalformed for one of another task, program or initial state, and
 /// for a damaged bundle.
@@ -39,31 +39,31 @@ struct OpenSampleOptions {
   std::string task;
   std::string proof;
   std::optional<std::string> beacon;   ///< draws the segments;
-  std::optional<std::string> receipt;  ///< or, where no beacon came, the receipt of the proof
+  std::optional<std::string> receipt;  ///< or, if no beacon came, the receipt of the proof
   std::string run;
   std::optional<std::string> program;
   std::optional<std::string> data;  ///< to recompute checkpoints that were not kept
   std::optional<std::string> isa;
-  std::optional<std::string> store;     ///< a folder that the operator reads: then an opening is signed
+  std::optional<std::string> store;     ///< the folder that the operator reads; given, an opening is signed
   std::optional<std::string> location;  ///< its place there; none: a name that follows from the proof
-  KeyFile key;                          ///< the solver's, with a store
+  KeyFile key;                          ///< the solver's; needed with a store
   std::string output;                   ///< OPENING.json; without a store SAMPLE.h5
 };
 
 struct OpenSampleResult {
-  std::vector<std::int64_t> segments;  ///< whose start states were written
-  std::int64_t recomputed = 0;         ///< of them not kept, and so recomputed
+  std::vector<std::int64_t> segments;  ///< the segments whose start states were written
+  std::int64_t recomputed = 0;         ///< how many of them were not kept, and so recomputed
   std::int64_t recomputed_steps = 0;
-  std::optional<Digest> id;  ///< of the opening, with a store, as the rest
+  std::optional<Digest> id;  ///< of the opening; set only with a store, as are the fields below
   Digest after;
   std::string location;
 };
 
-/// Writes the start states of the drawn segments, each with its path to the proof's root: to a sample, or, with all
-/// committed digests, to a folder of a store, and signs the opening that says so.
+/// Writes the start states of the drawn segments, each with its path to the proof's root: to a sample; or, with all
+/// committed digests, to a folder in a store, and then signs the opening that names it.
 ///
-/// kUsage if a checkpoint was not kept and there is no data; kMalformed if the run is not the one that was
-/// proved, or a recomputed state is not the committed one; kUnauthorised for another key than the proof's; kCannotCreate if
+/// kUsage if a checkpoint was not kept and there is no data; kMalformed if the run is not the one that was proved, or
+/// a recomputed state is not the committed one; kUnauthorised for another key than the proof's; kCannotCreate if
 /// something else lies at that place.
 [[nodiscard]] Result<OpenSampleResult> open_sample(const OpenSampleOptions& options,
                                                    const JobContext& context);
@@ -84,7 +84,7 @@ struct DeliverResult {
   std::string location;
 };
 
-/// Puts the final state into a store, and signs the delivery that says so. Errors of open_sample().
+/// Puts the final state into a store, and signs the delivery that names its place. Errors of open_sample().
 [[nodiscard]] Result<DeliverResult> deliver(const DeliverOptions& options, const JobContext& context);
 
 }  // namespace dgx::jobs

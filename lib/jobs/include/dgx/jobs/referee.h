@@ -19,9 +19,9 @@ struct RefereeOptions {
   std::string output = "-";           ///< RULING.json
 };
 
-/// Judges a dispute by its transcript alone and writes the signed ruling. kInconclusive, with what is awaited, if the game is
-/// not over; kMalformed or kUnauthorised, with the line, for what is no transcript; kUnauthorised for a task of a submitter
-/// whom `trust` does not name. The same transcript and key give the same bytes.
+/// Judges a dispute by its transcript alone and writes the signed ruling. kInconclusive, naming what is awaited, if
+/// the game is not over; kMalformed or kUnauthorised, naming the line, for an invalid transcript; kUnauthorised for a
+/// task whose submitter `trust` does not name. The same transcript and key give the same bytes.
 [[nodiscard]] Result<manifest::Signed<manifest::Ruling>> referee(const RefereeOptions& options, const JobContext& context);
 
 }  // namespace dgx::jobs

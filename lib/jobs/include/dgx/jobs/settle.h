@@ -19,7 +19,7 @@
 
 namespace dgx::jobs {
 
-/// A ledger and whose word is taken for it: with `trust`, its operator must be one of those identities.
+/// A ledger and whom to trust: with `trust`, its operator must be one of those identities.
 struct LedgerFile {
   std::string path;
   std::optional<std::string> trust;
@@ -32,19 +32,19 @@ struct LedgerSummary {
   std::string_view trust;  ///< "trusted" or "self-asserted"
   manifest::RootReference head;
   std::int64_t milliseconds = 0;  ///< the last receipt's time
-  std::string torn;               ///< words about a write that was cut off; empty if none
+  std::string torn;               ///< describes a write that was cut off; empty if none
 };
 
-/// A ledger that the operator writes. `clock` is his: Unix milliseconds.
+/// A ledger that the operator writes. `clock` is the operator's: Unix milliseconds.
 struct LedgerWriter {
   LedgerFile file;
   KeyFile key;
   std::function<std::int64_t()> clock = ledger::clock_milliseconds;
-  /// The operator was away while a deadline ran, and says that the clock is right: the pause is recorded first. Without it
-  /// such a gap is kUsage, since a clock that jumps looks the same.
+  /// True if the operator was away while a deadline ran and asserts that the clock is right: the pause is recorded
+  /// first. If false, such a gap is kUsage, since a clock that jumps looks the same.
   bool after_pause = false;
-  std::size_t most_bytes = ledger::kMaxLedgerBytes;  ///< of each of the ledger's files
-  std::optional<std::string> store = {};  ///< what participants put openings, deliveries and chunks into, for append
+  std::size_t most_bytes = ledger::kMaxLedgerBytes;  ///< limit of each of the ledger's files
+  std::optional<std::string> store = {};  ///< folder that append fetches openings, deliveries and chunks from
   int threads = 1;
 };
 
@@ -55,18 +55,18 @@ struct LedgerWriter {
 struct MakeStatement {
   std::string kind;                       ///< one of makeable_kinds()
   std::optional<std::string> task_path;   ///< required but for deposit and withdrawal
-  std::optional<std::string> about_path;  ///< the statement it answers: whose id and digests are filled in
-  std::optional<std::string> ledger;      ///< read_ledger_name(): of a transfer without a task, or whose task names none
+  std::optional<std::string> about_path;  ///< the statement it answers, whose id and digests are filled in
+  std::optional<std::string> ledger;      ///< read_ledger_name(): for a transfer without a task that names one
   std::vector<std::string>
-      settings;  ///< FIELD=VALUE; one that follows from task and statement may be overruled
+      settings;  ///< FIELD=VALUE; may override a field that follows from task and statement
   KeyFile key;
-  std::optional<std::string> trust;  ///< who may have signed task and statement
-  std::optional<std::string> profile;  ///< of an assign: the signer's, which says how long the longest segment takes
+  std::optional<std::string> trust;  ///< whose signatures on task and statement are accepted
+  std::optional<std::string> profile;  ///< of an assign: the signer's, for the time of the longest segment
 };
-/// Kinds that no other program makes, sorted.
+/// The kinds that no other program makes, sorted.
 [[nodiscard]] std::vector<std::string> makeable_kinds();
-/// Signs a statement. kUsage names the field that is missing, unknown or out of range; kMalformed if the
-/// statement it is about is of another kind or task.
+/// Signs a statement. kUsage names the field that is missing, unknown or out of range; kMalformed if the statement it
+/// answers is of another kind or task.
 [[nodiscard]] Result<manifest::Signed<manifest::Body>> make_statement(const MakeStatement& options);
 
 /// A statement that has just been logged.
@@ -76,33 +76,34 @@ struct Logged {
 };
 struct Appended {
   std::vector<Logged> logged;
-  std::int64_t skipped = 0;      ///< in the ledger already; of transcripts also receipts
-  std::vector<Error> refused;    ///< each names file and line: what could not be fetched and what hangs
-                                 ///< from it, and, if the others were to go on, all else
+  std::int64_t skipped = 0;      ///< already in the ledger; in transcripts, receipts too
+  std::vector<Error> refused;    ///< each names file and line: what could not be fetched, what depends
+                                 ///< on it, and, with kKeepGoing, all other refusals
   manifest::RootReference head;  ///< after them
 };
 /// The fate of the other statements when one is refused.
 enum class OnRefusal { kAppendNone, kKeepGoing };
-/// Opens the statements of every file (one a line), checks them all in order against the rules and the room that is
-/// left (dgx-ledger(5), "LIMITS"), and appends them. An error names file and line, and leaves the ledger as it was.
-/// Of every file only what is new is appended, so that the same call completes what a crash cut off. A file that
-/// begins with a task and has a challenge is a transcript (dgx-protocol(7)), of which receipts are skipped.
+/// Opens the statements of every file (one a line), checks them all in order against the rules and the room left
+/// (dgx-ledger(5), "LIMITS"), and appends them. An error names file and line, and leaves the ledger as it was. Only
+/// what is new is appended, so that repeating a call completes what a crash cut off. A file that begins with a task
+/// and has a challenge is a transcript (dgx-protocol(7)); its receipts are skipped.
 ///
-/// Openings, deliveries with a location and demanded chunks are fetched from the store before the ledger is locked for them,
-/// checked and kept in LEDGER.openings, when all others are logged, the smallest first: whatever is wrong with them is told in
-/// `refused`, and keeps nothing else out. All have the time at which the files of statements had been read, or that of the last
-/// receipt, where another process has logged something since.
+/// Openings, deliveries with a location and demanded chunks come after all other statements, the smallest first.
+/// Their files are fetched from the store before the ledger is locked for them, checked, and kept in LEDGER.openings.
+/// Errors in them go to `refused` and keep nothing else out. All get the time at which the files of statements had
+/// been read, or the last receipt's, if another process has logged something since.
 [[nodiscard]] Result<Appended> append_statements(const LedgerWriter& writer,
                                                  const std::vector<std::string>& paths,
                                                  OnRefusal on_refusal = OnRefusal::kAppendNone);
 
-/// Records the clock, then settles what is due, of one task (find_task) or of all.
+/// Records the clock, then settles what is due, for one task (find_task) or for all.
 [[nodiscard]] Result<std::vector<Logged>> run_ledger(const LedgerWriter& writer,
                                                      const std::optional<std::string>& task);
-/// The time that run_ledger() can wait: until the next deadline has passed, or the next heartbeat is due. nullopt if nothing
-/// waits in the ledger.
+/// The time until run_ledger() has work: until the next deadline has passed, or the next heartbeat is due. nullopt if
+/// nothing waits in the ledger.
 [[nodiscard]] Result<std::optional<std::int64_t>> milliseconds_to_run(const LedgerWriter& writer);
-/// The milliseconds by which the operator's clock is behind the last receipt: no deadline passes until it has caught up.
+/// The milliseconds by which the operator's clock is behind the last receipt: no deadline passes until it has caught
+/// up.
 [[nodiscard]] Result<std::int64_t> clock_lag(const LedgerWriter& writer);
 
 /// A ledger read, replayed and found to follow the rules.
@@ -111,7 +112,7 @@ struct LedgerView {
   ledger::Log log;
   protocol::Market market;
 };
-/// kMalformed and kUnauthorised for what is no ledger; kMalformed too if an entry breaks the rules.
+/// kMalformed and kUnauthorised for an invalid ledger; kMalformed too if an entry breaks the rules.
 [[nodiscard]] Result<LedgerView> view_ledger(const LedgerFile& file);
 
 /// The files that fetch_copy() wrote.
@@ -121,23 +122,22 @@ struct FetchedCopy {
   manifest::Kind kind = manifest::Kind::kOpening;
   std::vector<std::string> files;  ///< their names, sorted
 };
-/// Hands out the operator's copy of an opening, a delivered state or a chunk, to folder `output`, and with an opening the proof
-/// and the beacon that it belongs to. `name` is the statement's id or a beginning of it, or, for its opening, a task as in
-/// find_task(). kMissing if there is none, or no more.
+/// Copies the operator's copy of an opening, a delivered state or a chunk to folder `output`; with an opening also
+/// its proof and beacon. `name` is the statement's id or a prefix of it, or, for a task's opening, the task as in
+/// find_task(). kMissing if there is no such copy, or no longer.
 [[nodiscard]] Result<FetchedCopy> fetch_copy(const LedgerFile& file, const std::string& name, const std::string& output,
                                              Clobber clobber);
 
-/// A task of the ledger, named by its id, by at least eight digits its id begins with, or by its file. kUsage
-/// if there is none, or more than one.
+/// Finds a task of the ledger by its id, by at least the first eight digits of it, or by its file. kUsage if there is
+/// none, or more than one.
 [[nodiscard]] Result<const protocol::TaskRecord*> find_task(const protocol::Market& market,
                                                             const std::string& name);
 
-/// The accounts, or those of the people who have a part in one task.
+/// The accounts: all, or those of the parties to one task.
 [[nodiscard]] Result<std::map<std::string, std::int64_t>> accounts_of(const LedgerView& view,
                                                                       const std::optional<std::string>& task);
 
-/// The faults that check_ledger() found: none of the bytes (those are errors), but what the operator let in or
-/// took back.
+/// The faults that check_ledger() found: things the operator let in or took back. Damaged bytes are errors instead.
 struct LedgerCheck {
   LedgerSummary summary;
   std::int64_t tasks = 0;
@@ -145,17 +145,16 @@ struct LedgerCheck {
   std::int64_t total = 0;
   std::vector<std::string> faults;
 };
-/// Replays a ledger against the rules and compares it with heads and receipts that its operator signed
-/// before.
+/// Replays a ledger against the rules and compares it with heads and receipts that its operator signed before.
 [[nodiscard]] Result<LedgerCheck> check_ledger(const LedgerFile& file,
                                                const std::vector<std::string>& against,
                                                const std::optional<std::string>& task);
 
 [[nodiscard]] Result<LedgerSummary> head_of_ledger(const LedgerFile& file);
-/// The head now, signed. kUnauthorised unless the key is the operator's.
+/// The current head, signed. kUnauthorised unless the key is the operator's.
 [[nodiscard]] Result<manifest::Signed<manifest::TreeHead>> sign_head(const LedgerWriter& writer);
 
-/// A path of a ledger's tree (RFC 6962) and what it leads to.
+/// An audit path of a ledger's tree (RFC 6962) and the head it leads to.
 struct InclusionProof {
   Digest ledger;
   Digest statement;
@@ -170,10 +169,10 @@ struct ConsistencyProof {
   manifest::RootReference to;
   std::vector<Digest> path;
 };
-/// A proof that a statement (its id, or its file) is in the tree of the first `size` entries, or of all.
+/// Proves that a statement (its id, or its file) is in the tree of the first `size` entries, or of all.
 [[nodiscard]] Result<InclusionProof> prove_statement(const LedgerFile& file, const std::string& statement,
                                                      std::optional<std::int64_t> size);
-/// A proof that the first `from` entries are those of the tree of the first `to`, or of all.
+/// Proves that the tree of the first `to` entries, or of all, begins with the first `from` entries.
 [[nodiscard]] Result<ConsistencyProof> prove_growth(const LedgerFile& file, std::int64_t from,
                                                     std::optional<std::int64_t> to);
 

@@ -26,12 +26,12 @@ struct SubmitOptions {
   std::string schedule = "constant";
   std::optional<double> clip_norm;
   std::optional<std::int64_t> checkpoint_every;
-  std::string input = "auto";       ///< f32, i64 or auto: what a TorchScript file's forward() takes
+  std::string input = "auto";       ///< f32, i64 or auto: the type that a TorchScript file's forward() takes
   std::optional<std::string> init;  ///< a run, a checkpoint bundle or a .safetensors file
   std::optional<std::string> parent;
   std::string numerics = "exact";
   std::optional<std::string> policy;
-  std::optional<std::string> ledger;  ///< read_ledger_name(): the market in which the task counts; its policy, unless one is given
+  std::optional<std::string> ledger;  ///< read_ledger_name(): the task's market; also its policy, if none is given
   std::int64_t price = 1000;
   std::optional<std::int64_t> max_milliseconds;
   KeyFile key;
@@ -43,19 +43,20 @@ struct SubmitResult {
   manifest::Task task;
   program::Cost cost;      ///< of one step
   std::int64_t segments = 0;
-  std::int64_t parameters = 0;  ///< numbers under model/
+  std::int64_t parameters = 0;  ///< count of numbers under model/
 };
 
-/// Captures one step of the model on this dataset, lowers it, and writes TASK.program.jsonl, TASK.eval.jsonl, TASK.init.h5 (for
-/// weights that do not come from the seed: a TorchScript file's or `init`) and, last of all, the signed TASK.json.
+/// Captures one step of the model on this dataset, lowers it, and writes TASK.program.jsonl, TASK.eval.jsonl,
+/// TASK.init.h5 (for weights that do not come from the seed: a TorchScript file's or `init`) and, last, the signed
+/// TASK.json.
 ///
-/// kUsage: a spec, an op without an exact lowering (by name and place), fields that do not fit the loss, a batch larger than the data, labels
-/// outside the model's classes. kCannotCreate: an output exists.
+/// kUsage: an invalid spec, an op without an exact lowering (by name and place), fields that do not fit the loss, a
+/// batch larger than the data, labels outside the model's classes. kCannotCreate: an output exists.
 [[nodiscard]] Result<SubmitResult> submit(const SubmitOptions& options, const JobContext& context);
 
-/// The same without key and outputs: what the task would cost.
+/// Like submit(), without key and outputs: what the task would cost.
 [[nodiscard]] Result<SubmitResult> estimate(const SubmitOptions& options, const JobContext& context);
-/// The estimate of a task that is there.
+/// The estimate of an existing task.
 [[nodiscard]] Result<SubmitResult> estimate_task(const std::string& path, const JobContext& context);
 
 }  // namespace dgx::jobs

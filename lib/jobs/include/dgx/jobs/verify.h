@@ -14,8 +14,7 @@
 
 namespace dgx::jobs {
 
-/// The choice of the segments that are replayed: by default those that the policy draws from the beacon; else at
-/// most one of these.
+/// The segments to replay: by default those that the policy draws from the beacon; else at most one of these.
 struct Choice {
   std::optional<std::string> segments;  ///< "3,17"
   std::optional<double> fraction;       ///< in (0, 1]
@@ -37,7 +36,7 @@ struct VerifyOptions {
   std::optional<std::string> work_key;  ///< of a shard: dgx-verify(1), "Work keys"
   std::optional<std::string> isa;
   ComputeDevice device = ComputeDevice::kCpu;
-  std::string output;  ///< VERDICT.json, VERDICT.rows.jsonl beside it; or SHARD.json
+  std::string output;  ///< VERDICT.json, with VERDICT.rows.jsonl next to it; or SHARD.json
 };
 
 /// The plan of a verification: the segments that would be replayed, and their cost.
@@ -56,15 +55,15 @@ struct VerifyResult {
   Digest id;  ///< of the verdict
   manifest::Verdict verdict;
   std::vector<manifest::VerdictRow> rows;
-  std::vector<std::int64_t> missing;  ///< segments of the draw whose start state could not be had
+  std::vector<std::int64_t> missing;  ///< drawn segments whose start states could not be had
   double seconds = 0;                 ///< of replaying
 };
 
-/// Replays the drawn segments, each from its committed start state, and signs what came out. Nothing but the
-/// task, the program and the data is believed: a start state must have the committed digest. One that the run
-/// did not keep is recomputed from the nearest kept one.
+/// Replays the drawn segments, each from its committed start state, and signs the result. Only the task, the program
+/// and the data are believed: a start state must have the committed digest. One that the run did not keep is
+/// recomputed from the nearest kept one.
 ///
-/// kInconclusive, and no verdict, if start states cannot be had and the others agree; if one of the others
+/// kInconclusive, and no verdict, if some start states cannot be had and the other segments agree; if one of those
 /// disagrees, the verdict refutes with a chosen draw. kInterrupted: nothing is saved.
 [[nodiscard]] Result<VerifyResult> verify(const VerifyOptions& options, const JobContext& context);
 
@@ -76,9 +75,9 @@ struct ShardResult {
   double seconds = 0;
 };
 
-/// Replays part I of N. Finished segments are kept in SHARD.json.part, at least every second, so that the
-/// same call continues after kInterrupted or a kill; kInternal if it was interrupted twice without finishing
-/// a segment. A beginning that was made under none of the work keys is refused: kUnauthorised.
+/// Replays part I of N. Finished segments are saved in SHARD.json.part, at least every second, so that the same call
+/// continues after kInterrupted or a kill; kInternal if it was interrupted twice without finishing a segment. A
+/// partial shard made under none of the work keys is refused: kUnauthorised.
 [[nodiscard]] Result<ShardResult> verify_shard(const VerifyOptions& options, const JobContext& context);
 
 struct MergeOptions {
@@ -91,8 +90,8 @@ struct MergeOptions {
   std::optional<std::string> work_key = {};
 };
 
-/// The verdict of all shards. kInconclusive, with a list, unless each is there exactly once; kUnauthorised for one
-/// that was made under none of the work keys.
+/// Signs the verdict of all shards. kInconclusive, with a list, unless each is there exactly once; kUnauthorised for
+/// one that was made under none of the work keys.
 [[nodiscard]] Result<VerifyResult> merge_verdict(const MergeOptions& options, const JobContext& context);
 
 }  // namespace dgx::jobs
