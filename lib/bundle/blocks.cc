@@ -9,7 +9,7 @@
 namespace dgx::bundle {
 namespace {
 
-/// No block of metadata that we write is larger: a header with every attribute at its cap is less.
+/// No block of metadata that we write is larger: a header with every attribute at its limit is smaller.
 constexpr std::uint64_t kMaxBlockBytes = std::uint64_t{1} << 20;
 constexpr std::size_t kChecksumBytes = 4;
 
@@ -35,7 +35,7 @@ struct Mixer {
     b ^= a, b -= rotated(a, 14);
     c ^= b, c -= rotated(b, 24);
   }
-  /// Up to 12 bytes, as three little-endian words filled up with zeros.
+  /// Adds up to 12 bytes, as three little-endian words padded with zeros.
   void add(ByteView bytes) {
     std::array<std::uint32_t, 3> words{};
     for (std::size_t i = 0; i < bytes.size(); ++i) words[i / 4] |= std::uint32_t{bytes[i]} << (8 * (i % 4));

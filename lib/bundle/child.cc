@@ -18,7 +18,7 @@
 namespace dgx::bundle {
 namespace {
 
-/// Ours without what HDF5 would take as an order.
+/// Our environment without the variables that HDF5 would obey.
 std::vector<char*> environment_without_hdf5() {
   std::vector<char*> out;
   for (char** entry = ::environ; *entry != nullptr; ++entry) {
@@ -28,7 +28,7 @@ std::vector<char*> environment_without_hdf5() {
   return out;
 }
 
-/// The descriptors that a child inherits: the container and the pipe, and nobody's terminal.
+/// The descriptors that a child inherits: only the container and the pipe, no terminal.
 class Inheritance {
  public:
   Inheritance(int container, int answer) {
@@ -52,7 +52,7 @@ class Inheritance {
     ::posix_spawnattr_destroy(&attributes_);
   }
 
-  /// 0, or the reason.
+  /// Returns 0, or errno.
   int spawn(const std::string& program, const std::string& argument, pid_t& child) const {
     std::string name = "dgx-h5";
     std::string path = argument;
@@ -66,7 +66,7 @@ class Inheritance {
   posix_spawnattr_t attributes_{};
 };
 
-/// Everything until the pipe's other end is closed, or one byte more than an answer may have.
+/// Reads until the pipe's other end is closed, or to one byte more than an answer may have.
 Bytes read_answer(int from) {
   Bytes out(65536);
   std::size_t used = 0;
@@ -126,7 +126,7 @@ Result<Table> ask_child(const InputFile& container, const std::string& path) {
                           "it belongs to this program: install both, or set DGX_H5");
   }
   const Bytes answer = read_answer(pipe[0]);
-  // One that says too much gets no reader, and ends.
+  // Closing the pipe ends a child that writes too much.
   ::close(pipe[0]);
   return judge(wait_for(child), answer);
 }

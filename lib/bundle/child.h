@@ -8,8 +8,8 @@
 
 namespace dgx::bundle {
 
-/// Asks dgx-h5 about the dataset at `path` of a container, which may kill it. kMalformed if the container
-/// did; kInternal if it could not be started or does not keep the rules; kInterrupted if somebody else ended
+/// Runs dgx-h5 to describe the dataset at `path` of a container, which may crash it. kMalformed if the container did
+/// so; kInternal if dgx-h5 could not be started or breaks the message format; kInterrupted if something else ended
 /// it.
 [[nodiscard]] Result<Table> ask_child(const InputFile& container, const std::string& path);
 

@@ -1,4 +1,4 @@
-// The places of chunks: HDF5 File Format Specification 3.0, "Fixed Array Index", of filtered chunks.
+// Chunk addresses: HDF5 File Format Specification 3.0, "Fixed Array Index", for filtered chunks.
 #include <fmt/format.h>
 
 #include "blocks.h"

@@ -15,7 +15,7 @@ struct FreeContext {
   void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
 };
 
-/// A context costs a megabyte; threads live as long as one bundle is written or read.
+/// One context, of about a megabyte, per thread; threads live as long as one bundle is written or read.
 ZSTD_CCtx* compressor() {
   thread_local const std::unique_ptr<ZSTD_CCtx, FreeContext> context(ZSTD_createCCtx());
   return context.get();
@@ -30,7 +30,7 @@ void grow(Scratch& buffer, std::size_t size) {
   if (buffer.size() < size) buffer.resize(size);
 }
 
-// All byte planes of a block in one pass, so that the numbers are read once and stay in the first cache.
+// Writes all byte planes of a block in one pass, so that the numbers are read once and stay in the first-level cache.
 template <std::size_t kBytes>
 void shuffle_numbers(const std::uint8_t* in, std::size_t count, std::uint8_t* out) {
   constexpr std::size_t kBlock = 2048;

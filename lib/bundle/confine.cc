@@ -47,7 +47,7 @@ bool set_limits() {
   return all;
 }
 
-/// Landlock has no function in the C library, and its header is younger than some that we build with.
+/// Landlock has no function in the C library, and its header is newer than some that we build with.
 bool forbid_files() {
 #if defined(SYS_landlock_create_ruleset) && defined(SYS_landlock_restrict_self)
   constexpr std::uint64_t kEveryAccessOfVersion1 = (std::uint64_t{1} << 13) - 1;
@@ -70,7 +70,7 @@ constexpr std::uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
 constexpr std::uint32_t kArchitecture = 0;
 #endif
 
-/// Calls on memory, on descriptors that are open, and for the end. None makes a descriptor or a process, or
+/// Calls on memory and on open descriptors, and those that end the process. None makes a descriptor or a process, or
 /// sends a signal.
 constexpr std::array kAllowed{
     SYS_read,         SYS_pread64,         SYS_write,         SYS_lseek,     SYS_close,
@@ -79,7 +79,7 @@ constexpr std::array kAllowed{
     SYS_rt_sigaction, SYS_rt_sigreturn,    SYS_clock_gettime, SYS_getrandom, SYS_gettimeofday,
     SYS_sched_yield,  SYS_restart_syscall,
 };
-/// Allowed unless memory is to be run.
+/// Allowed unless they ask for executable memory.
 constexpr std::array kMapping{SYS_mmap, SYS_mprotect};
 
 sock_filter load(std::size_t offset) {
@@ -91,8 +91,7 @@ sock_filter unless(std::uint32_t value, std::uint8_t count) {
   return BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, count);
 }
 
-/// Every other call fails, as it would for want of a right: a library that tries something else must bear
-/// that anyway.
+/// Every other call fails as if permission were lacking: a library that tries one must cope with that anyway.
 std::vector<sock_filter> filter() {
   constexpr std::uint32_t kRefuse = SECCOMP_RET_ERRNO | EPERM;
   // The lower half of a 64-bit argument, little-endian.
@@ -127,8 +126,8 @@ bool forbid_calls() {
 Confinement confine_this_process() {
   ::prctl(PR_SET_DUMPABLE, 0);
   Confinement walls;
-  // Without new rights neither Landlock nor seccomp asks who we are. Landlock wants a descriptor, so the
-  // limits come after it.
+  // With no_new_privs set, Landlock and seccomp need no privilege. Landlock needs a descriptor, so the limits come
+  // after it.
   const bool no_new_rights = ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
   walls.files = no_new_rights && !kSanitized && forbid_files();
   walls.limits = set_limits();

@@ -2,18 +2,18 @@
 
 #include <string>
 
-/// A process gives up what it does not need to compute: files, sockets, processes, memory without end.
+/// Gives up all that a process does not need for computing: files, sockets, processes, unlimited memory.
 namespace dgx::bundle {
 
-/// The walls that stand.
+/// The restrictions in force.
 struct Confinement {
   bool limits = false;    ///< rlimits: memory, processor time, descriptors, no core file
   bool syscalls = false;  ///< seccomp: only calls that work on memory and open descriptors
-  bool files = false;     ///< Landlock: no file by its name
+  bool files = false;     ///< Landlock: no opening of files by name
 };
 
-/// Cannot be undone. Threads that exist already are not confined. With sanitizers, which reserve terabytes
-/// and look at files, only what they can live with stands.
+/// Confines this process; irreversible. Threads that already exist are not confined. Sanitizers reserve terabytes and
+/// read files, so with them only the restrictions that they tolerate are in force.
 [[nodiscard]] Confinement confine_this_process();
 
 /// "limits, syscalls, files", or "nothing".

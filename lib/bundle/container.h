@@ -18,15 +18,15 @@
 #include "input_file.h"
 #include "structure.h"
 
-/// What all bundles share: named tensors and attributes in an HDF5 file, written atomically, read with
+/// The common layer of all bundles: named tensors and attributes in an HDF5 file, written atomically, read with
 /// suspicion.
 namespace dgx::bundle {
 
-/// Whether `name` is a path of link names that every HDF5 tool shows as it is: printable ASCII parts between
+/// Checks that `name` is a path of link names that every HDF5 tool shows unchanged: printable ASCII parts between
 /// '/', none empty, "." or "..", at most kMaxNameBytes bytes and 8 parts. kMalformed with the reason.
 [[nodiscard]] Status check_name(std::string_view name);
 
-/// A tensor on its way into a bundle.
+/// A tensor to be written into a bundle.
 struct NamedView {
   std::string path;  ///< from the root, without a leading '/'
   BulkView view;
@@ -39,18 +39,19 @@ class Writer {
                                              Effort effort);
   Writer(Writer&&) noexcept = default;
 
-  /// Creates a group and those above it; one that exists is fine.
+  /// Creates a group and its parents; existing ones are fine.
   [[nodiscard]] Status group(const std::string& path);
   /// Attributes of a group ("" is the root).
   [[nodiscard]] Status text(const std::string& group, const char* name, std::string_view value);
   [[nodiscard]] Status integer(const std::string& group, const char* name, std::int64_t value);
   [[nodiscard]] Status digest(const std::string& group, const char* name, const Digest& value);
-  /// Groups above are created. Numbers are compressed in threads; the order in the file is the span's.
+  /// Writes datasets, creating their parent groups. Numbers are compressed in threads; the order in the file is the
+  /// span's.
   [[nodiscard]] Status tensors(std::span<const NamedView> tensors);
   [[nodiscard]] Status tensor(const std::string& path, const TensorView& view);
-  /// Digests as u8[n,32].
+  /// Writes digests as u8[n,32].
   [[nodiscard]] Status digests(const std::string& path, std::span<const Digest> digests);
-  /// Closes the file and makes it the target.
+  /// Closes the file and moves it to the target.
   [[nodiscard]] Status commit();
 
  private:
@@ -71,7 +72,7 @@ class Writer {
   std::set<std::string, std::less<>> groups_;
 };
 
-/// One dataset's outside: read before anything of its size is allocated.
+/// A dataset's metadata, read before anything of its size is allocated.
 struct TensorInfo {
   DType dtype = DType::kF32;
   Shape shape;
@@ -79,12 +80,12 @@ struct TensorInfo {
   std::optional<Digest> digest;
 };
 
-/// The kind that a root group's attributes say. kMalformed: of another version, or no bundle.
+/// The kind that a root group's attributes state. kMalformed: another version, or not a bundle.
 [[nodiscard]] Result<Kind> kind_in(const Object& root);
 
 class Reader {
  public:
-  /// kMissing, kIo, kMalformed: not a bundle, of another kind, of another version.
+  /// kMissing, kIo, kMalformed: not a bundle, or of another kind or version.
   [[nodiscard]] static Result<Reader> open(const std::string& path, Kind kind);
   Reader(Reader&&) noexcept = default;
 
@@ -96,23 +97,23 @@ class Reader {
   /// Names in a group, ascending. kMalformed if there are more than `most`.
   [[nodiscard]] Result<std::vector<std::string>> children(const std::string& group,
                                                           std::size_t most = kMaxObjects) const;
-  /// kMalformed unless the group's children, or the root's attributes beside `dgx` and `version`, are exactly
+  /// kMalformed unless the group's children, or the root's attributes other than `dgx` and `version`, are exactly
   /// these (ascending).
   [[nodiscard]] Status expect_children(const std::string& group, const std::vector<std::string>& names) const;
   [[nodiscard]] Status expect_attributes(const std::string& group, std::vector<std::string> names) const;
-  /// Paths below `group`, relative to it, of all datasets, ascending by bytes.
+  /// Paths of all datasets below `group`, relative to it, ascending by bytes.
   [[nodiscard]] Result<std::vector<std::string>> datasets_below(const std::string& group) const;
 
   [[nodiscard]] Result<TensorInfo> info(const std::string& path) const;
-  /// Numbers of several datasets, decompressed in threads. kMalformed if together they exceed
-  /// effort.max_bytes. Those of effort.bulk_bytes or more lie in files.
+  /// Reads the numbers of several datasets, decompressing in threads. kMalformed if together they exceed
+  /// effort.max_bytes. Those of effort.bulk_bytes or more are kept in files.
   [[nodiscard]] Result<std::vector<BulkTensor>> bulk_tensors(std::span<const std::string> paths,
                                                              const Effort& effort) const;
-  /// The same in memory.
+  /// Like bulk_tensors(), but in memory.
   [[nodiscard]] Result<std::vector<Tensor>> tensors(std::span<const std::string> paths,
                                                     const Effort& effort) const;
   [[nodiscard]] Result<Tensor> tensor(const std::string& path, const Effort& effort) const;
-  /// u8[n,32], n at most `most`.
+  /// Reads u8[n,32], n at most `most`.
   [[nodiscard]] Result<std::vector<Digest>> digests(const std::string& path, std::size_t most) const;
 
   /// `error` with the file's name before its message.

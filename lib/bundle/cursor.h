@@ -7,14 +7,14 @@
 
 namespace dgx::bundle {
 
-/// Takes little-endian fields from the front of some bytes. Beyond their end come zeros, and ok() turns
-/// false, so that a decoder reads all its fields and asks once.
+/// Takes little-endian fields from the front of some bytes. Past the end every field is zero and ok() turns false, so
+/// a decoder can read all its fields and check once.
 class Cursor {
  public:
   explicit Cursor(ByteView bytes) : rest_(bytes) {}
 
   [[nodiscard]] bool ok() const { return ok_; }
-  /// Whether everything was taken, and nothing beyond.
+  /// True if all bytes were taken, and none past the end.
   [[nodiscard]] bool done() const { return ok_ && rest_.empty(); }
   [[nodiscard]] std::size_t left() const { return rest_.size(); }
 

@@ -18,13 +18,13 @@ namespace {
 
 constexpr std::int64_t kMaxJsonInteger = std::int64_t{1} << 53;
 
-/// "x: sample 17, element 3": where the flat index `at` of a field is.
+/// The place of flat index `at` in a field: "x: sample 17, element 3".
 std::string place(std::string_view field, const BulkTensor& tensor, std::size_t at) {
   const auto per_sample = static_cast<std::size_t>(tensor.count() / tensor.shape()[0]);
   return fmt::format("{}: sample {}, element {}", field, at / per_sample, at % per_sample);
 }
 
-/// Calls visit(numbers, index of the first of them) for piece after piece, as long as it returns no error.
+/// Calls visit(numbers, index of the first of them) for successive pieces until it returns an error.
 template <class T, class Visit>
 Status visit_pieces(const BulkTensor& tensor, const Visit& visit) {
   return for_each_piece(tensor.as<T>().size(), [&](std::size_t begin, std::size_t count) -> Status {
@@ -133,7 +133,7 @@ Result<std::optional<IntegerRange>> parse_range(const json::Value& ranges, const
   return std::optional(IntegerRange{*(*pair)[0].as_int(), *(*pair)[1].as_int()});
 }
 
-/// Reads what dataset_recipe() writes, and nothing else: what it means is written again and compared.
+/// Reads only what dataset_recipe() writes: the result is written again and compared.
 Status parse_recipe(const std::string& text, DatasetInfo& info) {
   DGX_TRY(const json::Value recipe, json::parse_canonical(text));
   json::Fields in(recipe, "recipe");
@@ -173,7 +173,7 @@ Result<DatasetInfo> info_from(const Reader& reader) {
 
 Digest threaded_digest(const BulkTensor& tensor, int threads) {
   std::vector<Digest> roots(merkle::tensor_part_count(tensor.bytes().size()));
-  // The work cannot fail.
+  // The work never fails.
   static_cast<void>(for_each_index(roots.size(), threads, [&](std::size_t part) -> Status {
     roots[part] = merkle::tensor_part_root(tensor.bytes(), part);
     release(tensor.view(), part * merkle::kTensorPartBytes, merkle::kTensorPartBytes);

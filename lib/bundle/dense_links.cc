@@ -1,6 +1,6 @@
-// Groups of many links: the links are objects of a fractal heap, the B-tree over their names says where. HDF5
-// File Format Specification 3.0, "Fractal Heap" and "Version 2 B-trees", with the parameters that HDF5 has
-// for groups and no others.
+// Groups with many links: the links are objects of a fractal heap, and the B-tree over their names gives their
+// places. HDF5 File Format Specification 3.0, "Fractal Heap" and "Version 2 B-trees", only with HDF5's parameters for
+// groups.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,11 +19,11 @@ constexpr std::uint64_t kFirstBlockBytes = 512;
 constexpr std::uint64_t kMaxDirectBytes = 65536;
 constexpr unsigned kHeapBits = 32;
 constexpr std::uint64_t kMaxManagedBytes = 4096;
-constexpr unsigned kDirectRows = 9;  ///< of blocks of 512, 512, 1024, ..., 65536 bytes
-constexpr unsigned kMaxRows = 22;    ///< which is all of 2^32 bytes
+constexpr unsigned kDirectRows = 9;  ///< rows of blocks of 512, 512, 1024, ..., 65536 bytes
+constexpr unsigned kMaxRows = 22;    ///< which cover all 2^32 bytes
 constexpr unsigned kChecksummed = 2;
 
-/// A block of links: where it lies in the heap, and its bytes.
+/// A block of links: its offset in the heap, and its bytes.
 struct HeapBlock {
   std::uint64_t offset = 0;
   Bytes bytes;
@@ -31,7 +31,7 @@ struct HeapBlock {
 
 std::uint64_t block_bytes_of_row(unsigned row) { return kFirstBlockBytes << (row == 0 ? 0 : row - 1); }
 std::uint64_t offset_of_row(unsigned row) { return row == 0 ? 0 : kTableWidth * block_bytes_of_row(row); }
-/// Rows of an indirect block that stands for as many bytes.
+/// Number of rows of an indirect block that covers `bytes`.
 unsigned rows_of(std::uint64_t bytes) {
   return static_cast<unsigned>(std::bit_width(bytes / (kFirstBlockBytes * kTableWidth)));
 }
@@ -53,13 +53,13 @@ class Heap {
     if (filter_bytes != 0) return malformed("has filters on its names");
     const unsigned flags = in.u8();
     const std::uint64_t max_managed = in.u32();
-    in.bytes(16);  // huge objects: the next one's number, their B-tree
-    in.bytes(40);  // free space, where it is recorded, sizes, where the next block goes
-    in.u64();      // objects, which the B-tree counts, too
+    in.bytes(16);  // huge objects: the next one's number, their B-tree's address
+    in.bytes(40);  // free space, its manager's address, sizes, the next block's offset
+    in.u64();      // number of objects, which the B-tree has too
     const bool all_managed = in.number(8) == 0 && in.number(8) == 0 && in.number(8) == 0 && in.number(8) == 0;
     const bool tables = in.u16() == kTableWidth && in.u64() == kFirstBlockBytes &&
                         in.u64() == kMaxDirectBytes && in.u16() == kHeapBits;
-    in.u16();  // rows to begin with
+    in.u16();  // initial number of rows
     const std::uint64_t root = in.u64();
     const unsigned rows = in.u16();
     const bool ours = id_bytes == kHeapIdBytes && flags == kChecksummed && max_managed == kMaxManagedBytes;
@@ -68,13 +68,13 @@ class Heap {
     return rows == 0 ? read_direct(root, 0, kFirstBlockBytes) : read_indirect(root, 0, rows);
   }
 
-  /// The object that a heap id names.
+  /// The object with heap id `id`.
   [[nodiscard]] Result<ByteView> object(ByteView id) const {
     Cursor in(id);
     const bool managed = in.u8() == 0;
     const std::uint64_t offset = in.u32();
     const std::uint64_t size = in.u16();
-    // Blocks were read in the order of their offsets.
+    // Blocks were read in ascending order of their offsets.
     const auto after = std::upper_bound(direct_.begin(), direct_.end(), offset,
                                         [](std::uint64_t o, const HeapBlock& b) { return o < b.offset; });
     if (!managed || !in.done() || after == direct_.begin()) return not_ours("name in a heap");
@@ -106,7 +106,7 @@ class Heap {
     return {};
   }
 
-  /// Bounded: an indirect block's rows are fewer than those of the one that it lies in.
+  /// The recursion is bounded: an indirect block has fewer rows than the one that contains it.
   Status read_indirect(std::uint64_t address, std::uint64_t offset, unsigned rows) {
     const std::uint64_t size = kPrefixBytes + 8 * kTableWidth * rows;
     DGX_TRY(const Bytes block, blocks_.checked(address, size, "FHIB"));
@@ -131,7 +131,7 @@ class Heap {
   std::vector<HeapBlock> direct_;
 };
 
-/// The B-tree over names. A record is the name's hash and a heap id; the hash is only for finding.
+/// The B-tree over names. A record is the name's hash, used only for searching, and a heap id.
 class NameTree {
  public:
   NameTree(Blocks& blocks, const Heap& heap, std::size_t most) : blocks_(blocks), heap_(heap), most_(most) {}
@@ -142,7 +142,7 @@ class NameTree {
     Cursor in(header);
     const bool ours = in.u8() == kType && in.u32() == kNodeBytes && in.u16() == kRecordBytes;
     const unsigned depth = in.u16();
-    in.u16();  // when nodes are split and merged
+    in.u16();  // percentages at which nodes are split and merged
     const std::uint64_t root = in.u64();
     const std::uint64_t records = in.u16();
     const std::uint64_t total = in.u64();
@@ -161,8 +161,8 @@ class NameTree {
   static constexpr std::uint64_t kOverheadBytes = 10;
   static constexpr unsigned kMaxLevels = 8;
 
-  /// How many records fit a node so high, how many it and those below can hold, and how that number is
-  /// stored.
+  /// Limits of a node at this height: the most records it holds, the most that it and the nodes below hold, and the
+  /// sizes in bytes of that number and of a child pointer.
   struct Level {
     std::uint64_t most = 0;
     std::uint64_t below = 0;
@@ -208,7 +208,7 @@ class NameTree {
     for (std::uint64_t i = 0; depth > 0 && i <= records; ++i) {
       const std::uint64_t child = in.u64();
       const std::uint64_t count = in.number(bytes_for(levels_[0].most));
-      in.bytes(levels_[depth - 1].below_bytes);  // the sum, which is counted
+      in.bytes(levels_[depth - 1].below_bytes);  // the subtree's number of records, which is counted instead
       DGX_CHECK(read_node(child, count, depth - 1));
     }
     if (!in.done()) return not_ours("tree of names");

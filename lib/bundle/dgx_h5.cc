@@ -1,7 +1,7 @@
-// dgx-h5 PATH: which numbers the container on standard input has at PATH, and where in it they are, as a
-// message (table.h) on standard output. The HDF5 library opens the container here, in a process that has
-// given up everything else: what a crafted file can make of it is a wrong message, which its reader checks,
-// or an end by a signal.
+// dgx-h5 PATH: describes the numbers at PATH of the container on standard input, and where in it they are, as a
+// message (table.h) on standard output. The HDF5 library opens the container here, in a process that has given up
+// everything else: the worst a crafted file can cause is a wrong message, which its reader checks, or death by a
+// signal.
 
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -19,7 +19,7 @@
 #include "h5_table.h"
 
 #if defined(__SANITIZE_ADDRESS__)
-// A report ends the process as a crash does; what HDF5 has not freed by then is nobody's.
+// A sanitizer's report ends the process as a crash does; leaks in HDF5 are ignored.
 extern "C" const char* __asan_default_options();
 extern "C" const char* __asan_default_options() { return "abort_on_error=1:detect_leaks=0"; }
 #endif
@@ -73,7 +73,7 @@ int main(int argc, char** argv) {
     write_all(dgx::as_bytes(text));
     ::_exit(0);
   }
-  ::syscall(SYS_close_range, 3U, ~0U, 0U);  // older systems do not have it, and nothing of ours is inherited
+  ::syscall(SYS_close_range, 3U, ~0U, 0U);  // older systems lack it, and nothing of ours is inherited anyway
   dgx::Bytes message;
   try {
     message = encode_message(answer(argv[1]));
@@ -81,6 +81,6 @@ int main(int argc, char** argv) {
     message = encode_message(dgx::internal_error("the container needs more memory than dgx-h5 may have"));
   }
   write_all(message);
-  // HDF5 crashes at exit over some of the files that it has refused.
+  // HDF5 crashes at exit after some of the files that it has refused.
   ::_exit(0);
 }

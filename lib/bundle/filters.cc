@@ -34,7 +34,7 @@ Status unpack_zstd(std::uint64_t most, Bytes& bytes) {
   return {};
 }
 
-/// Bytes behind the last whole number were not shuffled.
+/// Bytes after the last whole number were not shuffled.
 void undo_shuffle(std::size_t number_bytes, Bytes& bytes) {
   if (number_bytes < 2) return;
   Bytes out(bytes);
@@ -46,7 +46,7 @@ void undo_shuffle(std::size_t number_bytes, Bytes& bytes) {
   bytes = std::move(out);
 }
 
-/// HDF5 before 1.6.3 swapped the bytes of each half on some machines, and its readers still take both.
+/// HDF5 before 1.6.3 swapped the bytes of each half on some machines; its readers still accept both.
 std::uint32_t swapped_halves(std::uint32_t sum) {
   return (sum & 0x00ff00ffU) << 8 | (sum & 0xff00ff00U) >> 8;
 }
@@ -66,7 +66,7 @@ Status check_sum(Bytes& bytes) {
 std::uint32_t fletcher32(ByteView bytes) {
   std::uint64_t low = 0;
   std::uint64_t high = 0;
-  // Sums of 65,536 words fit; HDF5 folds more often, to the same.
+  // Sums of 65,536 words fit; HDF5 folds more often, with the same result.
   const auto fold = [](std::uint64_t sum) { return (sum & 0xffff) + (sum >> 16); };
   for (std::size_t i = 0; i < bytes.size(); i += 2) {
     const unsigned next = i + 1 < bytes.size() ? bytes[i + 1] : 0;

@@ -13,7 +13,7 @@ std::string float_text(float value) {
   const std::string sign = std::signbit(value) ? "-" : "";
   if (value == 0) return sign + "0x0p0";
   int exponent = 0;
-  // In [1,2): also for subnormals, so that the text does not depend on how a number is stored.
+  // In [1,2), also for subnormals, so that the text does not depend on how a number is stored.
   const float fraction = std::frexp(std::fabs(value), &exponent) * 2;
   std::uint32_t bits = (std::bit_cast<std::uint32_t>(fraction) & 0x7fffffU) << 1;
   std::string digits;

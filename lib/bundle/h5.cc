@@ -20,7 +20,7 @@ std::mutex& library_mutex() {
   return mutex;
 }
 
-/// HDF5 keeps a stack of messages; the innermost says what went wrong, the others where.
+/// HDF5 keeps a stack of messages; the innermost gives the cause, the others the callers.
 herr_t take_first(unsigned, const H5E_error2_t* entry, void* out) {
   auto& text = *static_cast<std::string*>(out);
   if (text.empty() && entry->desc != nullptr) text = entry->desc;
@@ -49,7 +49,7 @@ Status put(const Handle& object, const char* name, hid_t type, const void* value
   return check([&] { return H5Awrite(attribute.id(), type, value); }, doing, ErrorCode::kIo);
 }
 
-/// Fixed length, ASCII, null-padded.
+/// The type of a fixed-length, null-padded ASCII string.
 Result<Handle> text_type(std::size_t size) {
   DGX_TRY(Handle type, make([] { return H5Tcopy(H5T_C_S1); }, H5Tclose, "set up", ErrorCode::kInternal));
   DGX_CHECK(check(
@@ -66,7 +66,7 @@ Result<Handle> text_type(std::size_t size) {
 Library::Library() : lock_(library_mutex()) {
   static const bool registered = [] {
     H5open();
-    H5PLset_loading_state(0);  // no code that a file or the environment names
+    H5PLset_loading_state(0);  // load no code that a file or the environment names
     H5Zregister(zstd_filter_class());
     return true;
   }();
@@ -95,7 +95,7 @@ bool Handle::close() {
 }
 
 hid_t type_of(DType dtype) {
-  const Library library;  // the names below are macros that may set up the library
+  const Library library;  // the names below are macros that may initialise the library
   switch (dtype) {
     case DType::kF32:
       return H5T_IEEE_F32LE;
@@ -140,7 +140,7 @@ Result<Handle> dataspace_of(const Shape& shape) {
 }
 
 Status put_text(const Handle& object, const char* name, std::string_view text) {
-  // HDF5 has no empty strings of fixed length: one NUL byte stands for it.
+  // HDF5 has no empty fixed-length strings: one NUL byte stands for it.
   std::string padded(text);
   padded.resize(std::max<std::size_t>(text.size(), 1));
   DGX_TRY(const Handle type, text_type(padded.size()));

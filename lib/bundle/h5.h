@@ -38,11 +38,11 @@ auto call(F function) {
   return function();
 }
 
-/// What the last failed call on this thread says: kIo with the system's reason if there is one (a full disk),
+/// The error of the last failed call on this thread: kIo with the system's reason if there is one (a full disk),
 /// otherwise `code` with HDF5's innermost message.
 [[nodiscard]] Error last_error(std::string_view doing, ErrorCode code);
 
-/// Owns one identifier of any type.
+/// Owns one HDF5 identifier of any type.
 class Handle {
  public:
   using Close = herr_t (*)(hid_t);
@@ -58,7 +58,7 @@ class Handle {
 
   [[nodiscard]] hid_t id() const { return id_; }
   [[nodiscard]] bool valid() const { return id_ >= 0; }
-  /// False if HDF5 could not write something it had kept back.
+  /// False if HDF5 could not write data that it had buffered.
   bool close();
 
  private:
@@ -66,7 +66,7 @@ class Handle {
   Close close_ = nullptr;
 };
 
-/// Makes a handle of what `open` returns, or an error.
+/// Makes a handle from the identifier that `open` returns, or an error.
 template <class F>
 [[nodiscard]] Result<Handle> make(F open, Handle::Close close, std::string_view doing,
                                   ErrorCode code = ErrorCode::kMalformed) {
@@ -87,16 +87,16 @@ template <class F>
 /// HDF5's type of our numbers in files; also in memory, which is little-endian (checked in tensor code).
 [[nodiscard]] hid_t type_of(DType dtype);
 
-/// A new file: version 1.10 format (checksums over all metadata), no times, so that equal content gives equal
-/// bytes. Ask `outcome` whether writing succeeded.
+/// Creates a file in the version 1.10 format (checksums over all metadata), without times, so that equal content
+/// gives equal bytes. `outcome` tells whether writing succeeded.
 [[nodiscard]] Result<Handle> create_file(const std::string& path, WriteOutcome* outcome);
-/// Sets up the library, which looks at the environment and at files when it is set up.
+/// Sets up the library, which reads the environment and files at that moment.
 void prepare();
 
 [[nodiscard]] Result<Handle> create_group(const Handle& file, const std::string& path);
 [[nodiscard]] Result<Handle> dataspace_of(const Shape& shape);
 
-/// A fixed-length ASCII string or a scalar i64 on an object.
+/// Writes a fixed-length ASCII string or a scalar i64 as an object's attribute.
 [[nodiscard]] Status put_text(const Handle& object, const char* name, std::string_view text);
 [[nodiscard]] Status put_integer(const Handle& object, const char* name, std::int64_t value);
 

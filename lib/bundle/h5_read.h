@@ -7,10 +7,10 @@
 #include "h5.h"
 #include "read_driver.h"
 
-/// Reading with the HDF5 library, which dgx-h5 alone does.
+/// Reading with the HDF5 library, done only by dgx-h5.
 namespace dgx::bundle::h5 {
 
-/// Opens a container, which must outlive the file.
+/// Opens a container, which must outlive the returned file.
 [[nodiscard]] Result<Handle> open_container(Container& container);
 
 struct Link {
@@ -21,7 +21,7 @@ struct Link {
 [[nodiscard]] Result<std::vector<Link>> links_of(const Handle& group, std::size_t most);
 
 [[nodiscard]] H5I_type_t kind_of_object(const Handle& object);
-/// Group or dataset, whatever it is; named types are refused.
+/// Opens a group or a dataset; named types are refused.
 [[nodiscard]] Result<Handle> open_object(const Handle& parent, const std::string& name);
 
 /// Dimensions of a dataset: scalar or simple, fixed, at most kMaxRank.

@@ -8,12 +8,12 @@
 #include "dgx/bundle/format.h"
 #include "h5_read.h"
 
-// Wider than our bundles: any superblock, any chunk shape, either byte order, deflate. This runs where a
-// crash hurts nobody.
+// Accepts more than our bundles have: any superblock, any chunk shape, either byte order, deflate. This runs where a
+// crash does no harm.
 namespace dgx::bundle {
 namespace {
 
-/// Goes down link by link, so that no soft or external link is ever followed.
+/// Descends link by link, so that no soft or external link is ever followed.
 Result<h5::Handle> descend(const h5::Handle& file, const std::string& path) {
   DGX_TRY(h5::Handle here, h5::open_group(file, "/"));
   for (std::size_t begin = path.starts_with('/') ? 1 : 0; begin <= path.size();) {
@@ -49,7 +49,7 @@ Result<NumberType> number_type(const h5::Handle& dataset) {
   } else {
     return malformed("does not hold plain numbers");
   }
-  // Only the types of C: no odd precision, offset or float layout.
+  // Only C's types: no odd precision, offset or float layout.
   const bool plain = h5::call([&] {
     const std::array known{H5T_STD_U8LE,  H5T_STD_U16LE,  H5T_STD_U32LE,  H5T_STD_U64LE,  H5T_STD_I8LE,
                            H5T_STD_I16LE, H5T_STD_I32LE,  H5T_STD_I64LE,  H5T_STD_U8BE,   H5T_STD_U16BE,
@@ -86,8 +86,8 @@ Status take_filters(const h5::Handle& list, Table& table) {
   return {};
 }
 
-/// Where one chunk is. HDF5 1.10 answers that in time that grows with the number of chunks; so it is told to
-/// read the chunk, and the driver notes where.
+/// The place of one chunk. HDF5 1.10's query takes time linear in the number of chunks; so it is told to read the
+/// chunk, and the driver records the address.
 Result<TableChunk> locate(const h5::Handle& dataset, h5::Container& container,
                           const std::vector<hsize_t>& offset) {
   static Bytes buffer;
@@ -143,7 +143,7 @@ Status take_chunks(const h5::Handle& dataset, const h5::Handle& list, h5::Contai
   return {};
 }
 
-/// HDF5 believes a header that says that it holds less than the shape needs.
+/// HDF5 accepts a header that states fewer bytes than the shape needs.
 Status check_stored(const h5::Handle& dataset, std::uint64_t size_bytes) {
   const std::uint64_t stored = h5::call([&] { return H5Dget_storage_size(dataset.id()); });
   if (stored >= size_bytes) return {};
@@ -160,7 +160,7 @@ Status take_contiguous(const h5::Handle& dataset, const h5::Container& container
   return check_stored(dataset, size_bytes);
 }
 
-/// In the file's own type: nothing is converted here.
+/// Reads the numbers in the file's own type: nothing is converted here.
 Status take_compact(const h5::Handle& dataset, std::uint64_t size_bytes, Table& table) {
   table.layout = Table::Layout::kCompact;
   if (size_bytes > kMaxCompactBytes) return malformed("declares more numbers than its header holds");

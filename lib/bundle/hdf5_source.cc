@@ -10,8 +10,8 @@
 #include "table.h"
 #include "widen.h"
 
-// Files of other people's programs, which are wider than our bundles. dgx-h5 says where a dataset's numbers
-// are; here they are read and unpacked, with suspicion: the file may have made dgx-h5 say anything.
+// Reads files of other programs, which use more of the format than our bundles. dgx-h5 says where a dataset's numbers
+// are; here they are read and unpacked with suspicion: the file may have made dgx-h5 say anything.
 namespace dgx::bundle {
 namespace {
 
@@ -19,7 +19,7 @@ bool lies_in(const Extent& extent, std::uint64_t file_bytes) {
   return extent.begin <= file_bytes && extent.size <= file_bytes - extent.begin;
 }
 
-/// No byte is two chunks', so that a small file cannot be read as a large one.
+/// Checks that no byte belongs to two chunks, so that a small file cannot be read as a large one.
 Status check_places(const Table& table, std::uint64_t file_bytes) {
   if (!lies_in(table.contiguous, file_bytes)) return malformed("declares more numbers than the file holds");
   std::vector<Extent> places;
@@ -36,7 +36,7 @@ Status check_places(const Table& table, std::uint64_t file_bytes) {
   return {};
 }
 
-/// Whether widening changes no byte.
+/// True if widening changes no byte.
 bool is_as_stored(const NumberType& type, DType dtype) {
   return type.order == NumberType::Order::kLittle && type.bytes == size_of(dtype);
 }
@@ -59,13 +59,13 @@ Status read_contiguous(const InputFile& file, const Table& table, BulkTensor& te
   });
 }
 
-/// One chunk's numbers, and where the chunk lies in the tensor.
+/// One chunk's numbers, and the chunk's place in the tensor.
 struct Placed {
   ByteView bytes;
   std::vector<std::uint64_t> origin;
 };
 
-/// Copies the rows of a chunk, along the last dimension, that are in the tensor.
+/// Copies the rows of a chunk, along the last dimension, as far as they are in the tensor.
 void scatter(const Table& table, const Placed& chunk, BulkTensor& tensor) {
   const std::size_t last = table.shape.size() - 1;
   const auto extent = [&](std::size_t d) { return static_cast<std::uint64_t>(table.shape[d]); };
@@ -87,7 +87,7 @@ void scatter(const Table& table, const Placed& chunk, BulkTensor& tensor) {
   }
 }
 
-/// Numbers of a whole chunk.
+/// Count of numbers in a whole chunk.
 std::uint64_t chunk_numbers(const Table& table) {
   std::uint64_t numbers = 1;
   for (const std::uint64_t size : table.chunk) numbers *= size;
@@ -108,7 +108,7 @@ bool advance(const Table& table, std::vector<std::uint64_t>& origin) {
 
 Status read_chunk(const InputFile& file, const Table& table, const TableChunk& chunk, Bytes& buffer) {
   const std::uint64_t bytes = chunk_numbers(table) * table.type.bytes;
-  // What no filter can have made of so little.
+  // No filter makes that many bytes of this chunk.
   if (chunk.at.size > 2 * bytes + 4096)
     return malformed(fmt::format("is too large with {} bytes", chunk.at.size));
   buffer.resize(chunk.at.size);

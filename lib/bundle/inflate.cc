@@ -25,7 +25,7 @@ class Inflater {
   [[nodiscard]] bool ended() const { return ended_; }
   [[nodiscard]] std::size_t unread() const { return rest_.size(); }
 
-  /// Fills `out` as far as the member goes; returns how far.
+  /// Fills `out` as far as the member goes; returns the number of bytes.
   Result<std::size_t> fill(char* out, std::size_t size) {
     if (!ready_) return internal_error("zlib cannot start");
     std::size_t filled = 0;

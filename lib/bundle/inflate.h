@@ -15,8 +15,8 @@ namespace dgx::bundle {
 [[nodiscard]] Result<std::string> inflate_head(std::string_view content, std::size_t count);
 
 /// Inflates one gzip member that must hold exactly `size` bytes and end where `content` ends; checks its CRC.
-/// Refuses before allocating what no deflate stream of this length can hold. As u8[size]; from `bulk_bytes`
-/// on in a file (core/bulk.h).
+/// Refuses, before allocating, a size that no deflate stream of this length can hold. Returns u8[size]; from
+/// `bulk_bytes` on kept in a file (core/bulk.h).
 [[nodiscard]] Result<BulkTensor> inflate_exactly(std::string_view content, std::uint64_t size,
                                                  std::uint64_t bulk_bytes);
 

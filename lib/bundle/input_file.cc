@@ -17,7 +17,7 @@ Error system_error(std::string_view doing, int reason) {
 }
 
 Result<InputFile> InputFile::open(const std::string& path) {
-  // Nobody waits for the writer of a pipe.
+  // O_NONBLOCK: opening a pipe must not wait for a writer.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0 && (errno == ENOENT || errno == ENOTDIR))
     return Error{ErrorCode::kMissing, "is not there", {}};

@@ -9,11 +9,11 @@
 
 namespace dgx::bundle {
 
-/// A regular file, read at places, by several threads if need be. It is never mapped: somebody who cuts it
-/// off meanwhile must cause an error, not a signal.
+/// A regular file, read at offsets, by several threads if need be. It is never mapped: if somebody truncates it
+/// meanwhile, that must cause an error, not a signal.
 class InputFile {
  public:
-  /// kMissing, kIo, kMalformed if it is a folder, device or pipe; without the file's name.
+  /// kMissing, kIo, kMalformed if it is a folder, device or pipe; messages lack the file's name.
   [[nodiscard]] static Result<InputFile> open(const std::string& path);
   InputFile(InputFile&& other) noexcept
       : descriptor_(std::exchange(other.descriptor_, -1)), size_bytes_(other.size_bytes_) {}
@@ -21,7 +21,7 @@ class InputFile {
   ~InputFile();
 
   [[nodiscard]] int descriptor() const { return descriptor_; }
-  /// As it was when it was opened.
+  /// The size when the file was opened.
   [[nodiscard]] std::uint64_t size_bytes() const { return size_bytes_; }
   /// Fills `out` from byte `begin` on. kMalformed if the file ends before, kIo.
   [[nodiscard]] Status read(std::uint64_t begin, std::span<std::uint8_t> out) const;

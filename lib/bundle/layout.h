@@ -9,10 +9,10 @@
 
 namespace dgx::bundle {
 
-/// How a tensor's numbers are cut into chunks: whole rows of one dimension, so that a chunk is one range of
-/// the row-major bytes. Its HDF5 chunk shape is (1, …, 1, rows, all, …, all). dgx-bundle(5), "Compression".
+/// The division of a tensor's numbers into chunks: whole rows of one dimension, so that a chunk is one range of the
+/// row-major bytes. Its HDF5 chunk shape is (1, …, 1, rows, all, …, all). dgx-bundle(5), "Compression".
 struct ChunkLayout {
-  std::size_t dimension = 0;    ///< the one that is cut
+  std::size_t dimension = 0;    ///< the one that is divided
   std::uint64_t rows = 0;       ///< of that dimension in a chunk
   std::uint64_t extent = 0;     ///< of that dimension in the tensor
   std::uint64_t row_bytes = 0;  ///< of everything inside that dimension
@@ -25,22 +25,22 @@ struct ChunkLayout {
 
 /// Tensors below this many bytes are not cut and not compressed.
 inline constexpr std::uint64_t kMinChunkedBytes = 65536;
-/// What a chunk holds at most, unless one number more than fits a row; chunks are about equally large.
+/// The most bytes of a chunk that is written; a tensor's chunks are of about equal size.
 inline constexpr std::uint64_t kChunkTargetBytes = std::uint64_t{1} << 20;
 
-/// Whether numbers of this size are stored in chunks.
+/// True if a tensor of this type and shape is stored in chunks.
 [[nodiscard]] bool is_chunked(DType dtype, const Shape& shape);
-/// The layout that is written. The tensor must have elements.
+/// The layout that a writer chooses. The tensor must have elements.
 [[nodiscard]] ChunkLayout layout_for(DType dtype, const Shape& shape);
-/// The layout that a file's chunk shape stands for, of as many dimensions as `shape`, which has elements.
+/// The layout that a file's chunk shape stands for; it must have as many dimensions as `shape`, which has elements.
 /// kMalformed if a chunk would not be one range of the row-major bytes, or has more than kMaxChunkBytes.
 [[nodiscard]] Result<ChunkLayout> layout_from(const std::vector<std::uint64_t>& chunk, DType dtype,
                                               const Shape& shape);
 /// The chunk shape of a layout.
 [[nodiscard]] Shape chunk_shape(const ChunkLayout& layout, const Shape& shape);
 
-/// Chunk `index` in row-major order: where its numbers begin among the tensor's bytes, how many bytes of the
-/// tensor it holds, and its offset in elements in every dimension.
+/// Chunk `index` in row-major order: the offset of its numbers among the tensor's bytes, how many bytes of the tensor
+/// it holds, and its offset in elements in every dimension.
 struct ChunkPlace {
   std::uint64_t begin = 0;
   std::uint64_t size = 0;

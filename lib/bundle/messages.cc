@@ -20,7 +20,7 @@ bool starts_with(ByteView bytes, ByteView prefix) {
   return bytes.size() >= prefix.size() && std::equal(prefix.begin(), prefix.end(), bytes.begin());
 }
 
-/// Datatype messages of our numbers after the version's half of the first byte, which is 1 or 3.
+/// Datatype messages of our numbers, without the version (1 or 3) in the first byte's upper half.
 constexpr std::array<std::uint8_t, 19> kF32{0x20, 0x1f, 0, 4, 0,  0,   0, 0, 0, 32,
                                             0,    23,   8, 0, 23, 127, 0, 0, 0};
 constexpr std::array<std::uint8_t, 11> kI64{0x08, 0, 0, 8, 0, 0, 0, 0, 0, 64, 0};
@@ -51,7 +51,7 @@ std::optional<std::uint64_t> text_size_from(ByteView body) {
   return size;
 }
 
-/// Bytes up to the first null: `data` as HDF5 pads it.
+/// Bytes up to the first null: the content of a string as HDF5 pads it.
 std::string text_from(ByteView data) {
   const std::string_view text = as_text(data);
   return std::string(text.substr(0, text.find('\0')));
@@ -214,7 +214,7 @@ Result<StoredLayout> decode_layout(ByteView body, std::size_t number_bytes) {
     out.filter_mask = in.u32();
   } else if (index == 3 && flags == 0) {
     out.kind = StoredLayout::Kind::kFixedArray;
-    in.u8();  // bits of a page's elements, said again by the array itself
+    in.u8();  // bits of a page's element count, repeated in the array itself
   } else {
     return malformed(fmt::format("finds its chunks by index {}, flags {}", index, flags));
   }

@@ -10,14 +10,14 @@
 #include "dgx/core/tensor.h"
 #include "layout.h"
 
-/// Header messages of an HDF5 object, of the versions that bundles have: dgx-bundle(5), "STRUCTURE". Each
-/// decoder takes one message's whole body, and refuses what is left over.
+/// Decoders of an HDF5 object's header messages, in the versions that bundles have: dgx-bundle(5), "STRUCTURE". Each
+/// takes one message's whole body, and refuses leftover bytes.
 namespace dgx::bundle {
 
-/// "Undefined address": what is meant is not there.
+/// HDF5's "undefined address": the object it would point to does not exist.
 inline constexpr std::uint64_t kNowhere = ~std::uint64_t{0};
 
-/// An attribute. Of one that is neither a fixed string nor an i64 only the name is known.
+/// An attribute. If it is neither a fixed-length string nor an i64, only the name is decoded.
 struct Attribute {
   enum class Type { kText, kInteger, kOther };
   std::string name;
@@ -28,30 +28,30 @@ struct Attribute {
 };
 [[nodiscard]] Result<Attribute> decode_attribute(ByteView body);
 
-/// A name of a group and the address of its object's header. kMalformed unless it is a hard link.
+/// A name in a group and the address of its object's header. kMalformed unless it is a hard link.
 struct Link {
   std::string name;
   std::uint64_t address = 0;
 };
 [[nodiscard]] Result<Link> decode_link(ByteView body);
 
-/// Where a group keeps links that do not fit its header: a fractal heap, and the B-tree over their names.
+/// The place of a group's links that do not fit its header: a fractal heap, and the B-tree over their names.
 struct DenseLinks {
   std::uint64_t heap = kNowhere;
   std::uint64_t names = kNowhere;
 };
 [[nodiscard]] Result<DenseLinks> decode_link_info(ByteView body);
-/// kMalformed if the object keeps attributes elsewhere than in its header.
+/// kMalformed if the object keeps attributes outside its header.
 [[nodiscard]] Status check_attribute_info(ByteView body);
 
 [[nodiscard]] Result<Shape> decode_dataspace(ByteView body);
 [[nodiscard]] Result<DType> decode_datatype(ByteView body);
-/// Filters, by their numbers, in the order of writing.
+/// Filter numbers, in the order of writing.
 [[nodiscard]] Result<std::vector<unsigned>> decode_filters(ByteView body);
-/// kMalformed if the message brings a value of its own.
+/// kMalformed if the message defines a fill value.
 [[nodiscard]] Status check_fill_value(ByteView body);
 
-/// Where a dataset's numbers are, or how their chunks are found.
+/// The place of a dataset's numbers, or of the index of their chunks.
 struct StoredLayout {
   enum class Kind { kContiguous, kSingleChunk, kFixedArray };
   Kind kind = Kind::kContiguous;

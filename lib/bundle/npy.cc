@@ -19,7 +19,7 @@ struct NpyHeader {
   Shape shape;
 };
 
-/// Reads the dictionary that NumPy writes: the three keys in any order, each once.
+/// Reads the dictionary that NumPy writes: the three keys in any order, each exactly once.
 class HeaderParser {
  public:
   HeaderParser(std::string_view text, std::size_t offset) : text_(text), offset_(offset) {}
@@ -135,7 +135,7 @@ std::size_t little(std::string_view text, std::size_t offset, std::size_t count)
   return value;
 }
 
-/// Where the dictionary begins and ends.
+/// The beginning and end of the dictionary.
 Result<std::pair<std::size_t, std::size_t>> header_range(std::string_view content) {
   constexpr std::size_t kMaxHeader = 65536;
   if (!content.starts_with("\x93NUMPY") || content.size() < 10)

@@ -12,7 +12,7 @@
 namespace dgx::bundle {
 namespace {
 
-/// Fewer threads than wanted is slower, not an error.
+/// Starts a thread if it can: fewer threads than wanted is slower, not an error.
 void start(std::vector<std::thread>& threads, const std::function<void()>& body) {
   try {
     threads.emplace_back(body);

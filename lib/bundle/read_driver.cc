@@ -16,12 +16,12 @@
 namespace dgx::bundle::h5 {
 namespace {
 
-/// What HDF5 copies into a file access list.
+/// The driver's data, which HDF5 copies into a file access list.
 struct DriverInfo {
   Container* container = nullptr;
 };
 
-/// HDF5 casts between a file and its first member.
+/// The base must come first: HDF5 casts between a file and its first member.
 struct File {
   H5FD_t base{};
   haddr_t end_of_allocation = 0;
@@ -59,7 +59,7 @@ herr_t set_eoa(H5FD_t* file, H5FD_mem_t, haddr_t end) {
   return 0;
 }
 
-/// Beyond the end of the container are zeros.
+/// Reads zeros past the end of the container.
 herr_t read(H5FD_t* base, H5FD_mem_t type, hid_t, haddr_t at, std::size_t size, void* buffer) {
   Container& container = *of(base)->container;
   auto* to = static_cast<std::uint8_t*>(buffer);

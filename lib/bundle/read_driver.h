@@ -6,22 +6,22 @@
 
 #include "dgx/core/result.h"
 
-/// How HDF5 reads a container that somebody else has opened, so that it needs no name, and no right to open
-/// anything.
+/// The driver by which HDF5 reads a container that is already open, so that it needs neither its name nor the right
+/// to open anything.
 namespace dgx::bundle::h5 {
 
-/// A container within a descriptor, and where HDF5 last wanted numbers in it. Must outlive the file.
+/// A container in an open descriptor, and where HDF5 last wanted numbers in it. Must outlive the file.
 struct Container {
   int descriptor = -1;
-  std::uint64_t begin = 0;  ///< of the superblock: what is before it is nobody's business
+  std::uint64_t begin = 0;  ///< of the superblock; what precedes it is ignored
   std::uint64_t size_bytes = 0;
 
-  /// While it is set, numbers are not read: `numbers_at` says where they would have been.
+  /// While true, numbers are not read: `numbers_at` gets the place they would have been read from.
   bool locating = false;
   std::uint64_t numbers_at = 0;
 };
 
-/// Makes the file opened with `access`, whatever its name, the container.
+/// Makes any file opened with `access`, whatever its name, be the container.
 [[nodiscard]] Status use_read_driver(hid_t access, Container* container);
 
 }  // namespace dgx::bundle::h5

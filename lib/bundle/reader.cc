@@ -11,13 +11,13 @@
 namespace dgx::bundle {
 namespace {
 
-/// A dataset of a bundle, looked at but not read.
+/// A dataset of a bundle, described but not read.
 struct OpenDataset {
   std::string path;
   const Stored* stored = nullptr;
 };
 
-/// A piece of work for one thread: one chunk.
+/// One dataset's jobs, one for each chunk: consecutive from `first_job` on.
 struct ChunkJobs {
   std::size_t dataset = 0;
   std::uint64_t first_job = 0;
@@ -179,7 +179,7 @@ Status Reader::walk(const std::string& group, const std::string& prefix,
 Result<std::vector<std::string>> Reader::datasets_below(const std::string& group) const {
   std::vector<std::string> out;
   DGX_CHECK(walk(group, "", out));
-  // "a-b" comes before "a/b", but in a tree group "a" comes before "a-b".
+  // Sorts by bytes: "a-b" comes before "a/b", but in a tree group "a" comes before "a-b".
   std::sort(out.begin(), out.end());
   return out;
 }

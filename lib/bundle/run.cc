@@ -50,7 +50,7 @@ bool is_all(std::string_view text, std::string_view allowed) {
   return !text.empty() && text.find_first_not_of(allowed) == std::string_view::npos;
 }
 
-/// Whether checkpoint_path() makes this name: other programs, too, write files called checkpoint-….h5.
+/// True if checkpoint_path() makes this name: other programs also write files called checkpoint-….h5.
 bool is_checkpoint_name(std::string_view name) {
   constexpr std::string_view kPrefix = "checkpoint-";
   constexpr std::string_view kSuffix = ".h5";
@@ -67,7 +67,7 @@ bool is_checkpoint_name(std::string_view name) {
 
 bool is_resume_name(std::string_view name) { return name == "resume.h5" || name == "resume.losses"; }
 
-/// Whether AtomicFile makes this name for a file of a run: .NAME.PROCESS.COUNT.tmp
+/// True if AtomicFile makes this name for a run's file: .NAME.PROCESS.COUNT.tmp
 bool is_temporary_name(std::string_view name) {
   constexpr std::string_view kSuffix = ".tmp";
   if (!name.starts_with('.') || !name.ends_with(kSuffix)) return false;
@@ -92,8 +92,8 @@ Result<std::vector<std::string>> names_in(const std::string& folder) {
   return out;
 }
 
-/// Removes what a killed writer left in the folder of `index`: temporary files, and checkpoints that it had
-/// not named yet or no longer named.
+/// Removes what a killed writer left in the folder of `index`: temporary files, and checkpoints that the index did
+/// not name yet or no longer names.
 Status remove_strays(const std::string& folder, const RunIndex& index) {
   std::set<std::string> named;
   for (const Checkpoint& checkpoint : index.checkpoints) {
@@ -113,7 +113,7 @@ std::string_view step_in(std::string_view name) {
   return name.substr(0, name.find('-'));
 }
 
-/// kMalformed if the index names a bundle that is not there, and another is there of the same step: a damaged index would
+/// kMalformed if the index names a missing bundle and the folder has another of the same step: a damaged index would
 /// have an honest checkpoint removed as a stray. No writer leaves two states of one step.
 Status check_names(const std::string& folder, const RunIndex& index) {
   std::map<std::string, std::string, std::less<>> by_step;
@@ -131,8 +131,8 @@ Status check_names(const std::string& folder, const RunIndex& index) {
   return {};
 }
 
-/// A folder without an index may hold `first`, the checkpoint that a killed call began with, but no other file of
-/// a run: it would be somebody's work.
+/// Refuses a folder without an index that holds any file of a run but `first`, the checkpoint that a killed call
+/// began with: it would be somebody's work.
 Status refuse_lost_run(const std::string& folder, const Checkpoint& first) {
   const std::string begun = file_name(checkpoint_path(folder, first));
   DGX_TRY(const auto names, names_in(folder));
@@ -185,7 +185,7 @@ struct RunWriter::Impl {
   Effort effort;
   RunIndex index;
 
-  /// The index with one more checkpoint.
+  /// A copy of the index with one more checkpoint.
   [[nodiscard]] Result<RunIndex> with(const State& state, const StateDigests& digests,
                                       std::span<const float> losses) const {
     DGX_TRY(const std::int64_t step, step_of(state));
@@ -205,14 +205,14 @@ struct RunWriter::Impl {
     return next;
   }
 
-  /// Makes `next`, whose last checkpoint is `state`, the run.
+  /// Makes `next` the run's index; its last checkpoint is `state`.
   Status commit(RunIndex next, const State& state, const StateDigests& digests) {
     const std::string path = checkpoint_path(folder, next.checkpoints.back());
     DGX_CHECK(write_state(path, state, digests, Clobber::kReplace, effort));
-    // After an error the new index may be there nevertheless, and name the bundle: if not, the bundle is a stray.
+    // Even after an error the new index may be there and name the bundle; otherwise the bundle is a stray.
     DGX_CHECK(write_index(folder, next));
     const RunIndex before = std::exchange(index, std::move(next));
-    // A bundle that cannot be removed now is a stray of which the next opening takes care.
+    // A bundle that cannot be removed now is a stray, which the next opening removes.
     for (std::size_t i = 0; i < before.checkpoints.size(); ++i) {
       if (!before.checkpoints[i].kept || index.checkpoints[i].kept) continue;
       static_cast<void>(remove_file(checkpoint_path(folder, before.checkpoints[i])));

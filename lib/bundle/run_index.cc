@@ -17,8 +17,8 @@ namespace {
 constexpr std::size_t kMaxCheckpoints = std::size_t{1} << 24;
 constexpr std::int64_t kMaxStep = std::int64_t{1} << 53;
 
-/// An index as its bundle has it: a dataset for each field of the checkpoints, row i is checkpoint i, and the losses.
-/// Refers to the index, which must outlive it and not change.
+/// An index as its bundle stores it: a dataset for each field of the checkpoints (row i is checkpoint i), and the
+/// losses. Refers to the index, which must outlive it unchanged.
 class Columns {
  public:
   explicit Columns(const RunIndex& index) {

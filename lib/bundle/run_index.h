@@ -11,7 +11,7 @@ namespace dgx::bundle {
 /// Replaces the index as a whole; durable when it returns.
 [[nodiscard]] Status write_index(const std::string& folder, const RunIndex& index);
 
-/// kMissing if the folder has none; kMalformed if it contradicts itself.
+/// kMissing if the folder has no index; kMalformed if it contradicts itself.
 [[nodiscard]] Result<RunIndex> read_index(const std::string& folder);
 
 }  // namespace dgx::bundle

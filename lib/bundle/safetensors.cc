@@ -84,7 +84,7 @@ Status check_metadata(const json::Value& value) {
   return {};
 }
 
-/// Every byte after the header belongs to exactly one tensor.
+/// Checks that every byte after the header belongs to exactly one tensor.
 Status check_cover(std::vector<Item> items, std::size_t size) {
   std::sort(items.begin(), items.end(), [](const Item& a, const Item& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);

@@ -9,11 +9,11 @@ namespace dgx::bundle {
 namespace {
 
 constexpr std::int64_t kMaxSegments = std::int64_t{1} << 24;
-/// A path in a tree of 2^24 leaves has 24 digests; nobody's has more than 64.
+/// A path in a tree of 2^24 leaves has 24 digests, and no valid path has more than 64.
 constexpr std::size_t kMaxPath = 64;
 constexpr std::size_t kMaxSampled = 65536;
 
-/// Ten digits, so that the order of names is the order of numbers.
+/// Ten digits, so that names sort as numbers do.
 std::string group_of(std::int64_t segment) { return fmt::format("segments/{:010}", segment); }
 
 Result<std::int64_t> segment_from(const std::string& name) {

@@ -17,7 +17,7 @@ struct PartJob {
   std::uint64_t part = 0;
 };
 
-/// No name may be the folder of another, or an HDF5 link would have to be both.
+/// Checks the names. None may be the folder of another: an HDF5 link cannot be both.
 Status check_state(const State& state) {
   for (std::size_t i = 0; i < state.size(); ++i) {
     const std::string& name = state[i].name;

@@ -5,14 +5,14 @@
 #include "container.h"
 #include "dgx/bundle/state.h"
 
-/// A state within a bundle: in checkpoints and samples alike.
+/// A state within a bundle, in checkpoints and samples alike.
 namespace dgx::bundle {
 
-/// Each entry at GROUP/NAME, with its digest. kMalformed if the names cannot be written.
+/// Writes each entry at GROUP/NAME, with its digest. kMalformed if a name cannot be written.
 [[nodiscard]] Status put_state(Writer& writer, const std::string& group, const State& state,
                                const StateDigests& digests);
 
-/// All datasets below `group`, as a state of which the file says that it has `digest`.
+/// Reads all datasets below `group` as a state, for which the file states `digest`.
 [[nodiscard]] Result<StoredState> take_state(const Reader& reader, const std::string& group,
                                              const Digest& digest, Check check, const Effort& effort);
 

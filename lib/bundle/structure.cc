@@ -14,12 +14,12 @@ namespace dgx::bundle {
 namespace {
 
 constexpr std::size_t kMaxAttributes = 16;
-/// A tebibyte in chunks of the writer's size.
+/// Enough for a tebibyte in chunks of the writer's size.
 constexpr std::uint64_t kMaxChunks = std::uint64_t{1} << 20;
 constexpr unsigned kShuffle = 2;
 constexpr unsigned kZstd = 32015;
 
-/// An object's messages, each in its own bytes.
+/// One message of an object header.
 struct Message {
   unsigned type = 0;
   Bytes body;
@@ -41,8 +41,8 @@ enum MessageType : unsigned {
   kAttributeInfo = 0x15,
 };
 
-/// Superblock version 2 or 3 at offset 0, 8-byte addresses, no base address, no extension, and the end of
-/// file that it names is the file's. Returns the address of the root group's header.
+/// Checks the superblock: version 2 or 3 at offset 0, 8-byte addresses, no base address, no extension, and an end of
+/// file that is the file's. Returns the address of the root group's header.
 Result<std::uint64_t> read_superblock(const InputFile& file, Checksums sums = Checksums::kCompare) {
   constexpr std::uint64_t kBytes = 48;
   constexpr std::array<std::uint8_t, 8> kSignature{0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
@@ -71,7 +71,7 @@ Result<std::uint64_t> read_superblock(const InputFile& file, Checksums sums = Ch
   return root;
 }
 
-/// Exactly the filters that a writer uses.
+/// Checks that the filters are exactly those that a writer uses.
 Status check_filters(const std::vector<unsigned>& filters, DType dtype) {
   const bool shuffled = size_of(dtype) > 1;
   if (filters.size() != (shuffled ? 2 : 1)) return malformed(fmt::format("has {} filters", filters.size()));
@@ -101,7 +101,7 @@ class Walk {
   }
 
  private:
-  /// The messages of an object header, version 2, without times.
+  /// The messages of an object header of version 2, without times.
   Result<std::vector<Message>> header(std::uint64_t address) {
     constexpr std::size_t kMostPrefixBytes = 14;
     DGX_TRY(const Bytes prefix, blocks_.peek(address, kMostPrefixBytes));
@@ -141,7 +141,7 @@ class Walk {
     return {};
   }
 
-  /// Ends because no block is given out twice.
+  /// Reads a continuation block. Ends because no block can be claimed twice.
   Status follow(ByteView body, std::vector<Message>& out) {
     constexpr std::uint64_t kLeastBytes = 8;
     Cursor in(body);
@@ -173,7 +173,7 @@ class Walk {
     return {};
   }
 
-  /// The one message of a type, or null.
+  /// The only message of a type, or null.
   static Result<const Message*> one(const std::vector<Message>& messages, MessageType type) {
     const Message* found = nullptr;
     for (const Message& message : messages) {
@@ -193,7 +193,7 @@ class Walk {
     return {};
   }
 
-  /// The object at `path`, which ends in a '/' unless it is the root, and all below it.
+  /// The object at `path`, which ends in a '/' unless it is the root, and everything below it.
   Result<Object> object(std::uint64_t address, const std::string& path, std::size_t depth) {
     Object out;
     auto links = outside(address, out);
@@ -209,7 +209,7 @@ class Walk {
     return out;
   }
 
-  /// Everything of an object but its children, whose links are returned.
+  /// Reads an object without its children, whose links are returned.
   Result<std::vector<Link>> outside(std::uint64_t address, Object& out) {
     DGX_TRY(const std::vector<Message> messages, header(address));
     DGX_CHECK(take_attributes(messages, out));
@@ -311,7 +311,7 @@ class Walk {
   Blocks blocks_;
   std::size_t objects_ = 0;
   std::uint64_t chunks_ = 0;
-  int continuations_ = 0;  ///< one within another
+  int continuations_ = 0;  ///< nesting depth
 };
 
 Result<const Attribute*> scalar_attribute(const Object& object, std::string_view name) {

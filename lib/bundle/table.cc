@@ -58,7 +58,7 @@ void put_table(Encoder& out, const Table& table) {
   }
 }
 
-/// Whoever wrote this may be somebody who broke into the program that should have: nothing of it goes to a
+/// The text with '?' for unprintable bytes: an attacker in dgx-h5 may have written it, so it must not reach a
 /// terminal as it is.
 std::string printable(ByteView bytes) {
   std::string text(as_text(bytes));
@@ -91,7 +91,7 @@ bool take_type(Cursor& in, NumberType& type) {
   return in.ok() && kind <= 2 && order <= 1 && sized;
 }
 
-/// Chunks of a grid over the shape: as many as there must be, and none beyond the caps.
+/// True if the chunks form a grid over the shape: exactly as many as needed, all within the limits.
 bool chunks_fit(const Table& table) {
   if (table.layout != Table::Layout::kChunked)
     return table.chunk.empty() && table.filters.empty() && table.chunks.empty();
@@ -138,7 +138,7 @@ Result<Table> take_table(Cursor& in) {
   const auto count = element_count(table.shape);
   if (!in.ok() || !count.ok()) return not_a_message();
   if (!take_places(in, table) || !chunks_fit(table)) return not_a_message();
-  // At most 2^53 numbers of 8 bytes.
+  // At most 2^53 numbers of 8 bytes each.
   const std::uint64_t bytes = static_cast<std::uint64_t>(*count) * table.type.bytes;
   const bool whole =
       table.layout == Table::Layout::kChunked ||

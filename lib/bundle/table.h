@@ -10,15 +10,15 @@
 #include "structure.h"
 #include "widen.h"
 
-/// The description of one dataset of a container by dgx-h5, and its form: a message on its standard output,
-/// little-endian, of fields whose lengths come first. No number of the dataset is in it, unless they are in
-/// the dataset's header.
+/// The description of one dataset of a container by dgx-h5, and its encoding: a little-endian message on standard
+/// output, of fields preceded by their lengths. It contains none of the dataset's numbers, unless they are in the
+/// dataset's header.
 namespace dgx::bundle {
 
 inline constexpr std::size_t kMaxFilters = 8;
 inline constexpr std::uint64_t kMaxTableChunks = std::uint64_t{1} << 22;
 inline constexpr std::uint64_t kMaxCompactBytes = 65536;
-/// Of a whole message.
+/// Limit of a whole message.
 inline constexpr std::size_t kMaxMessageBytes = (std::size_t{1} << 17) + kMaxTableChunks * 20;
 
 struct TableChunk {
@@ -38,11 +38,10 @@ struct Table {
   std::vector<TableChunk> chunks;    ///< of the whole grid, in row-major order
 };
 
-/// A table, or the error that there is instead of one.
+/// Encodes a table, or the error in its place.
 [[nodiscard]] Bytes encode_message(const Result<Table>& table);
-/// The table or error of a message. kInternal if it is not one: whoever wrote it does not keep the rules.
-/// What a table says is within this header's limits, and its sizes fit each other; whether the file has it is
-/// not looked at.
+/// The table or error of a message. kInternal if it is malformed: its writer does not follow the format. A table is
+/// within this header's limits, and its sizes fit each other; they are not checked against the file.
 [[nodiscard]] Result<Table> decode_message(ByteView message);
 
 }  // namespace dgx::bundle

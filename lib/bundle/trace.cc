@@ -12,7 +12,7 @@ constexpr std::int64_t kMaxNumber = std::int64_t{1} << 53;
 constexpr std::size_t kMaxSteps = std::size_t{1} << 24;
 constexpr std::size_t kMaxValues = std::size_t{1} << 24;
 
-/// What is wrong with a trace, whoever made it.
+/// A trace's contradiction in words; empty if it has none.
 std::string contradiction(const Trace& trace) {
   if (trace.segment < 0 || trace.first_step < 0) return "segment or first step is below 0";
   if (trace.states.empty()) return "has no state";

@@ -20,12 +20,12 @@
 namespace dgx::bundle::h5 {
 namespace {
 
-/// What HDF5 copies into a file access list.
+/// The driver's data, which HDF5 copies into a file access list.
 struct DriverInfo {
   WriteOutcome* outcome = nullptr;
 };
 
-/// HDF5 casts between a file and its first member.
+/// The base must come first: HDF5 casts between a file and its first member.
 struct File {
   H5FD_t base{};
   int descriptor = -1;
@@ -88,7 +88,7 @@ herr_t set_eoa(H5FD_t* file, H5FD_mem_t, haddr_t end) {
   return 0;
 }
 
-/// Beyond the end of what was written are zeros.
+/// Reads zeros past the end of what was written.
 herr_t read(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t at, std::size_t size, void* buffer) {
   auto* to = static_cast<std::uint8_t*>(buffer);
   while (size > 0) {
@@ -123,7 +123,7 @@ herr_t write(H5FD_t* base, H5FD_mem_t, hid_t, haddr_t at, std::size_t size, cons
   return 0;
 }
 
-/// The file ends where the allocation does.
+/// Makes the file end where the allocation does.
 herr_t truncate(H5FD_t* base, hid_t, hbool_t) {
   File& file = *of(base);
   if (file.end_of_file == file.end_of_allocation) return 0;

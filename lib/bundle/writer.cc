@@ -15,7 +15,7 @@ struct ChunkedDataset {
   h5::Handle dataset;
   const NamedView* tensor = nullptr;
   ChunkLayout layout;
-  std::uint64_t first_job = 0;  ///< chunks of the datasets before it
+  std::uint64_t first_job = 0;  ///< number of chunks of the datasets before it
 };
 
 Result<h5::Handle> creation_list(DType dtype, const Shape& shape, bool chunked) {
@@ -70,7 +70,7 @@ Status write_chunk(const ChunkedDataset& target, const ChunkPlace& place, ByteVi
       fmt::format("write \"{}\"", target.tensor->path), ErrorCode::kIo);
 }
 
-/// Compresses chunks in threads and writes them in order: what is in the file does not depend on the threads.
+/// Compresses chunks in threads and writes them in order: the file does not depend on the threads.
 Status write_chunks(const std::vector<ChunkedDataset>& targets, std::uint64_t jobs, int threads,
                     const h5::WriteOutcome& outcome) {
   Turns turns;
@@ -89,7 +89,7 @@ Status write_chunks(const std::vector<ChunkedDataset>& targets, std::uint64_t jo
     if (!stored.ok()) return turns.fail(std::move(stored).error());
     return turns.take(job, [&]() -> Status {
       DGX_CHECK(write_chunk(target, place, *stored));
-      // Compressing the rest would be for nothing.
+      // Stops early: compressing the rest would be wasted.
       return outcome.reason == 0 ? Status() : system_error("write", outcome.reason);
     });
   });
@@ -202,7 +202,7 @@ Status Writer::landed() const {
 }
 
 Status Writer::commit() {
-  // HDF5 keeps metadata back until the end: a full disk may show only here.
+  // HDF5 buffers metadata until the end: a full disk may show only here.
   if (!file_.close()) return within(name_, h5::last_error("close", ErrorCode::kIo));
   DGX_CHECK(landed());
   return target_.commit();

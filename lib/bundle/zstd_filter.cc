@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kMaxFrameBytes = std::size_t{1} << 32;
 
-/// Replaces `*buffer` by `fresh`, as the filter interface wants it.
+/// Replaces `*buffer` by `fresh`, as the filter interface requires.
 std::size_t hand_over(void* fresh, std::size_t size, std::size_t capacity, std::size_t* buffer_size,
                       void** buffer) {
   H5free_memory(*buffer);
@@ -46,7 +46,7 @@ std::size_t compress(int level, std::size_t size, std::size_t* buffer_size, void
   return hand_over(fresh, got, capacity, buffer_size, buffer);
 }
 
-/// Returns the number of bytes now in `*buffer`, 0 for failure.
+/// Returns the number of bytes now in `*buffer`, 0 on failure.
 std::size_t filter(unsigned flags, std::size_t value_count, const unsigned values[], std::size_t size,
                    std::size_t* buffer_size, void** buffer) {
   if ((flags & H5Z_FLAG_REVERSE) != 0) return decompress(size, buffer_size, buffer);

@@ -9,7 +9,7 @@
 
 namespace dgx::bundle {
 
-/// What a bundle holds: its root attribute `dgx`. dgx-bundle(5), "Kinds".
+/// The content of a bundle: its root attribute `dgx`. dgx-bundle(5), "Kinds".
 enum class Kind { kDataset, kState, kRun, kSample, kTrace };
 
 /// "dataset", "state", "run", "sample" or "trace".
@@ -21,7 +21,7 @@ enum class Kind { kDataset, kState, kRun, kSample, kTrace };
 /// The root attribute `version` of every bundle written; a reader refuses every other.
 inline constexpr std::int64_t kVersion = 2;
 
-/// Caps of every reader. A file beyond one is kMalformed before anything of that size is allocated.
+/// Limits of every reader. A file that exceeds one is kMalformed before anything of that size is allocated.
 inline constexpr std::size_t kMaxObjects = 65536;
 inline constexpr std::size_t kMaxNameBytes = 512;
 inline constexpr std::size_t kMaxDepth = 16;
@@ -29,13 +29,13 @@ inline constexpr std::size_t kMaxAttributeBytes = 4096;
 inline constexpr std::size_t kMaxChunkBytes = std::size_t{64} << 20;
 inline constexpr std::uint64_t kMaxTensorBytes = std::uint64_t{1} << 36;
 
-/// Whether a reader recomputes digests. kDigests costs a SHA-256 of everything read and finds every flipped
-/// bit of the logical content; kNothing trusts the file, and fits where the caller hashes anyway.
+/// The digests that a reader recomputes: with kDigests all, which costs a SHA-256 of everything read and finds every
+/// flipped bit of the logical content; with kNothing none, which suits callers that hash anyway.
 enum class Check { kNothing, kDigests };
 
-/// How the numbers are read and written: worker threads (0: as many as the process may use), how many bytes
-/// of numbers one read may allocate, for callers who know what they expect, and from how many bytes on a
-/// dataset's field lies in a file (core/bulk.h).
+/// Resources for reading and writing numbers: worker threads (0: as many as the process may use); the most bytes of
+/// numbers one read may allocate, for callers who know what they expect; and the size from which a dataset's field is
+/// kept in a file (core/bulk.h).
 struct Effort {
   int threads = 0;
   std::uint64_t max_bytes = kMaxTensorBytes;

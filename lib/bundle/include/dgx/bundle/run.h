@@ -14,20 +14,20 @@
 
 namespace dgx::bundle {
 
-/// Which checkpoints stay: all, every N-th, or only the first and the last. The first (where training began)
-/// and the last (where it resumes) always stay; a dropped one is recomputed from the one before.
+/// The checkpoints to keep: all, every N-th, or only the first and the last. The first (where training began) and the
+/// last (where it resumes) are always kept; a dropped one is recomputed from the nearest kept one before.
 struct KeepPolicy {
   enum class Kind { kAll, kEvery, kLast };
   Kind kind = Kind::kAll;
   std::int64_t every = 1;
 
-  /// Whether checkpoint `index` of a run whose last is `last` stays.
+  /// True if checkpoint `index` of a run whose last is `last` is kept.
   [[nodiscard]] bool keeps(std::int64_t index, std::int64_t last) const;
 };
-/// "all", "last" or "every:N"; kUsage otherwise.
+/// Parses "all", "last" or "every:N"; kUsage otherwise.
 [[nodiscard]] Result<KeepPolicy> parse_keep(std::string_view text);
 
-/// What a run says of itself, fixed when it is created.
+/// A run's attributes, fixed when it is created.
 struct RunHeader {
   Digest task;
   Digest program;             ///< root of the step program
@@ -36,48 +36,47 @@ struct RunHeader {
   bool operator==(const RunHeader&) const = default;
 };
 
-/// A committed state. Checkpoint 0 is where training began; segment s leads from checkpoint s to checkpoint s
-/// + 1.
+/// A committed state. Checkpoint 0 is where training began; segment s leads from checkpoint s to checkpoint s + 1.
 struct Checkpoint {
   std::int64_t step = 0;  ///< steps done, the state's entry `step`
   Digest digest;          ///< of the state
-  bool kept = false;      ///< whether its bundle is (or was, when the index was read) in the folder
+  bool kept = false;      ///< true if its bundle is (or was, when the index was read) in the folder
 };
 
-/// The content of RUN/index.h5: the truth about a run.
+/// The content of RUN/index.h5, which defines the run.
 struct RunIndex {
   RunHeader header;
   bool diverged = false;  ///< the step after the last checkpoint gives a state that is not finite: the run is over
   std::vector<Checkpoint> checkpoints;
   std::vector<float> losses;            ///< of all segments, in order
-  std::vector<std::int64_t> loss_ends;  ///< one a checkpoint: how many of `losses` came before it
+  std::vector<std::int64_t> loss_ends;  ///< one per checkpoint: the number of `losses` before it
 
   [[nodiscard]] std::int64_t segments() const { return static_cast<std::int64_t>(checkpoints.size()) - 1; }
-  /// The losses given for one segment (0 <= segment < segments()).
+  /// The losses of one segment (0 <= segment < segments()).
   [[nodiscard]] std::span<const float> losses_of(std::int64_t segment) const;
 };
 
-/// RUN/checkpoint-STEP-DIGEST12.h5, STEP with ten digits.
+/// RUN/checkpoint-STEP-DIGEST12.h5: ten digits of step, twelve of the digest.
 [[nodiscard]] std::string checkpoint_path(const std::string& folder, const Checkpoint& checkpoint);
 
-/// The one writer of a run folder.
+/// The only writer of a run's folder.
 ///
-/// Constraints: a killed writer may lose the checkpoint being written and nothing else; readers may look at
-/// any moment; nothing grows with the number of steps but the index. So every checkpoint is an immutable
-/// bundle, written and made durable first; then the index, a small file, is replaced as a whole, naming it;
-/// then bundles that the new index no longer names are removed. Opening removes checkpoints that the index does
-/// not name, and temporary files, by the exact names that a writer gives; without an index nothing is removed. Appending to a chunked HDF5 dataset instead would be cheaper for long runs, but HDF5 has no journal:
-/// a crash can lose the file.
+/// Constraints: a killed writer may lose the checkpoint being written and nothing else; readers may look at any
+/// moment; nothing but the index grows with the number of steps. So every checkpoint is an immutable bundle, written
+/// and made durable first; then the index, a small file that names it, is replaced as a whole; then bundles that the
+/// new index no longer names are removed. Opening removes checkpoints that the index does not name, and temporary
+/// files, by the exact names that a writer gives; without an index nothing is removed. Appending to a chunked HDF5
+/// dataset instead would be cheaper for long runs, but HDF5 has no journal: a crash can lose the file.
 class RunWriter {
  public:
-  /// Makes the folder (its parent must exist) with checkpoint 0. kCannotCreate if the folder has an index
-  /// already, or files of a run without an index, or another writer is in it.
+  /// Makes the folder (its parent must exist) with checkpoint 0. kCannotCreate if the folder already has an index, or
+  /// has files of a run without an index, or another writer is in it.
   [[nodiscard]] static Result<RunWriter> create(const std::string& folder, const RunHeader& header,
                                                 KeepPolicy keep, const State& initial,
                                                 const StateDigests& digests, Effort effort = {});
-  /// Continues a run. kMissing if the folder has no index; kCannotCreate if another writer is in it;
-  /// kMalformed if the index is broken, its header is not `header`, or the folder has another state of a step than it names;
-  /// removes strays of a killed writer.
+  /// Continues a run, removing strays of a killed writer. kMissing if the folder has no index; kCannotCreate if
+  /// another writer is in it; kMalformed if the index is broken, its header is not `header`, or for some step the
+  /// folder has another state than the index names.
   [[nodiscard]] static Result<RunWriter> open(const std::string& folder, const RunHeader& header,
                                               KeepPolicy keep, Effort effort = {});
 
@@ -86,14 +85,14 @@ class RunWriter {
   ~RunWriter();
 
   [[nodiscard]] const RunIndex& index() const;
-  /// The last committed state, digests checked: where to resume.
+  /// The last committed state, from which to resume; its digests are checked.
   [[nodiscard]] Result<StoredState> last_state() const;
-  /// Commits the state after one more segment, with its losses (any number). When it returns, the checkpoint
-  /// is on disk and named by the index. kUsage if the state's step is not above the last one. After an error
-  /// a reader finds the run as before, or, if only its sync failed, with this checkpoint.
+  /// Commits the state after one more segment, with its losses (any number). On return the checkpoint is on disk and
+  /// named by the index. kUsage if the state's step is not above the last one. After an error readers find the run as
+  /// before, or, if only its sync failed, with this checkpoint.
   [[nodiscard]] Status append(const State& state, const StateDigests& digests, std::span<const float> losses);
-  /// Ends the run with this state, the last one before a step that diverges, and the losses since the last checkpoint; the
-  /// last checkpoint itself may be that state. Guarantees and errors are those of append().
+  /// Ends the run with this state, the last before a step that diverges, and the losses since the last checkpoint;
+  /// the last checkpoint itself may be that state. Guarantees and errors of append().
   [[nodiscard]] Status diverge(const State& state, const StateDigests& digests, std::span<const float> losses);
 
  private:
@@ -102,20 +101,20 @@ class RunWriter {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Reads a run, also while another process writes it: a snapshot of the moment of opening.
+/// Reads a run, even while another process writes it: a snapshot as of opening.
 class RunReader {
  public:
-  /// kMissing if the folder or its index is not there; kMalformed, also if the folder has another state of a step than the
-  /// index names.
+  /// kMissing if the folder or its index is not there; kMalformed, also if for some step the folder has another state
+  /// than the index names.
   [[nodiscard]] static Result<RunReader> open(const std::string& folder);
 
   [[nodiscard]] const RunIndex& index() const { return index_; }
   [[nodiscard]] const std::string& folder() const { return folder_; }
-  /// A kept checkpoint's state; with kDigests it is checked against the index, too. kMissing if it was not
-  /// kept or has been removed since; kUsage if there is no such checkpoint.
+  /// A kept checkpoint's state; with kDigests it is also checked against the index. kMissing if it was not kept or
+  /// has been removed since; kUsage if there is no such checkpoint.
   [[nodiscard]] Result<StoredState> state(std::int64_t checkpoint, Check check = Check::kDigests,
                                           Effort effort = {}) const;
-  /// The greatest kept checkpoint at or before `checkpoint`: from where to recompute it.
+  /// The last kept checkpoint at or before `checkpoint`, from which to recompute it.
   [[nodiscard]] std::int64_t nearest_kept(std::int64_t checkpoint) const;
 
  private:

@@ -12,8 +12,7 @@
 
 namespace dgx::bundle {
 
-/// What a sample says of itself. Nothing in it is believed: the verifier compares with the task and proof he
-/// holds.
+/// A sample's attributes. None is believed: the verifier compares them with their own task and proof.
 struct SampleHeader {
   Digest task;
   Digest proof;                  ///< the proof's statement id
@@ -21,14 +20,14 @@ struct SampleHeader {
   bool operator==(const SampleHeader&) const = default;
 };
 
-/// One drawn segment: its start state's digest, as committed, and the way from there to the proof's root.
+/// One drawn segment: the committed digest of its start state, and that leaf's audit path to the proof's root.
 struct SampleSegment {
   std::int64_t segment = 0;  ///< also the leaf's index
   Digest start;
   std::vector<Digest> path;
 };
 
-/// Writes start states one by one, so that only one is in memory. Nothing is at the target before commit().
+/// Writes start states one by one, so that only one is in memory. The target does not exist before commit().
 class SampleWriter {
  public:
   /// Errors of AtomicFile::create, kIo.
@@ -58,9 +57,10 @@ class SampleReader {
   ~SampleReader();
 
   [[nodiscard]] const SampleHeader& header() const;
-  /// Ascending.
+  /// In ascending order.
   [[nodiscard]] const std::vector<SampleSegment>& segments() const;
-  /// The start state of segments()[position]; with kDigests it has the digest that the sample gives for it.
+  /// The start state of segments()[position]; with kDigests it is checked against the digest that the sample gives
+  /// for it.
   [[nodiscard]] Result<StoredState> start(std::size_t position, Check check = Check::kDigests,
                                           Effort effort = {}) const;
 

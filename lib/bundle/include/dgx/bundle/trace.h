@@ -24,7 +24,7 @@ struct TraceNumbers {
   Tensor tensor;
 };
 
-/// One party's digests of one segment, as deep as it was asked to go.
+/// One party's digests of one segment, as deep as requested.
 struct Trace {
   using Values = TraceValues;
   using Numbers = TraceNumbers;
@@ -32,13 +32,13 @@ struct Trace {
   Digest task;
   std::int64_t segment = 0;
   std::int64_t first_step = 0;
-  /// Of the state before first_step, and after each step: one more than there are steps.
+  /// Digests of the state before first_step and after each step: one more than there are steps.
   std::vector<Digest> states;
   std::optional<TraceValues> values;
   std::optional<TraceNumbers> numbers;  ///< only with `values`
 };
 
-/// kUsage if the trace contradicts itself (numbers without values, a step or value outside); errors of
+/// kUsage if the trace contradicts itself (numbers without values, a step or value out of range); errors of
 /// AtomicFile::create; kIo. The same trace gives the same bytes.
 [[nodiscard]] Status write_trace(const std::string& path, const Trace& trace, Clobber clobber,
                                  Effort effort = {});
