@@ -6,7 +6,7 @@
 namespace dgx::manifest {
 namespace {
 
-/// An offer and an assign have the same fields: the files that their signer holds, and how long a segment takes them.
+/// The common fields of an offer and an assign: the files that the signer holds, and how long a segment takes them.
 template <class T>
 json::Object holding_json(const T& body) {
   json::Object out{{"task", body.task.hex()},

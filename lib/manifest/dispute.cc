@@ -40,7 +40,7 @@ ChunkReference read_chunk(json::Fields& in) {
   return out;
 }
 
-// Which fields a challenge has follows from what it is about and of which statement.
+// Checks which fields are present: this follows from the challenge's subject and from which statement it challenges.
 void check_fields(json::Fields& in, const Challenge& challenge) {
   const About about = challenge.about;
   const bool is_of_either = about == About::kSegment;
@@ -49,7 +49,7 @@ void check_fields(json::Fields& in, const Challenge& challenge) {
     in.fail("about",
             fmt::format("\"{}\" is only of a {}", name_of(about), is_of_verdict ? "verdict" : "proof"));
   }
-  // The diverging step has no state after it, which only the proof tells.
+  // The diverging step has no state after it; only the proof tells which step that is.
   const bool may_lack_end = about == About::kSegment || about == About::kRow || about == About::kInitial;
   if (about == About::kChunk ? challenge.end.has_value() : !challenge.end && !may_lack_end)
     in.fail("end", fmt::format("must {}be there where about is \"{}\"", challenge.end ? "not " : "", name_of(about)));

@@ -24,7 +24,7 @@ json::Object transfer_json(const Transfer& transfer, const std::string& account)
           {"reference", transfer.reference}};
 }
 
-/// All of a transfer but its account.
+/// Reads all of a transfer except its account.
 template <class Transfer>
 Transfer read_transfer(json::Fields& in) {
   Transfer out;

@@ -17,7 +17,7 @@ constexpr std::int64_t kMaxBondPpm = 100 * kMillion;
 constexpr std::int64_t kMaxWindow = std::int64_t{366} * 86'400'000;
 constexpr std::int64_t kDay = 86'400'000;
 constexpr std::int64_t kHour = 3'600'000;
-/// What 10^10 weighted operations a second do in an eighth of the standard window for a move.
+/// The work of an eighth of the standard window for a move, at 10^10 weighted operations a second.
 constexpr std::int64_t kSegmentOperations = kHour / 8 * 10'000'000;
 
 constexpr auto kKeys = std::to_array<PolicyKey>({
@@ -69,7 +69,7 @@ constexpr auto kKeys = std::to_array<PolicyKey>({
      "beacon, the verdict (or its commitment) after the opening, the verdict after its commitment"},
 });
 
-/// Fields of `key`'s range; the splits are checked together.
+/// Checks that the splits sum to one; each key's range is checked when it is read.
 void check_splits(json::Fields& in, const Policy& policy) {
   const std::int64_t sum = policy.split_submitter_ppm + policy.split_verifier_ppm + policy.split_jackpot_ppm;
   if (sum != kMillion) {

@@ -38,7 +38,7 @@ OpenedLoss read_loss(json::Fields& in) {
   return out;
 }
 
-/// A run that diverged in its first step has one state.
+/// Checks count, ends and steps against each other: a run that diverged in its first step has one state.
 void check_ends(json::Fields& in, const Proof& proof) {
   const std::int64_t least = proof.diverged ? 0 : 2;
   if (proof.steps < least) in.fail("steps", fmt::format("is {}, must be at least {}", proof.steps, least));

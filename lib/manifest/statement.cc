@@ -15,7 +15,7 @@ constexpr std::string_view kTypePrefix = "urn:x-dgx:";
 constexpr std::string_view kTypeSuffix = ":v2";
 constexpr std::string_view kOldSuffix = ":v1";
 
-/// The alternative of Body that `kind` names, read from `in`.
+/// The alternative of Body that belongs to `kind`, read from `in`.
 template <std::size_t I = 0>
 Body read_body(Kind kind, json::Fields& in) {
   if constexpr (I == std::variant_size_v<Body>) {
@@ -49,7 +49,7 @@ Result<Kind> kind_from_type(std::string_view type) {
   return kind_from_name(rest);
 }
 
-/// What the parts of a payload are, before anything in the predicate but its signer is believed.
+/// A payload's parts, before anything in the predicate except its signer is trusted.
 struct Outline {
   Kind kind = Kind::kTask;
   json::Value predicate;
@@ -81,7 +81,7 @@ Result<Outline> read_outline(std::string_view payload) {
   return Outline{kind, predicate, signer};
 }
 
-/// Some kinds have a smaller cap than the payload of any.
+/// Checks the size: some kinds have a lower limit than payloads in general.
 Status check_size(Kind kind, std::size_t bytes) {
   const std::size_t most = kind == Kind::kTask   ? kMaxTaskBytes
                            : kind == Kind::kMove ? kMaxMoveBytes
@@ -90,8 +90,8 @@ Status check_size(Kind kind, std::size_t bytes) {
   return malformed(fmt::format("{}: payload has {} bytes, at most {} allowed", name_of(kind), bytes, most));
 }
 
-/// Every field of the predicate; then what the fields give must be the payload, byte for byte: that also
-/// checks the subjects.
+/// Reads every field of the predicate, then checks that encoding the result gives the payload byte for byte, which
+/// also checks the subjects.
 Result<Body> read_checked(const Outline& outline, std::string_view payload) {
   DGX_CHECK(check_size(outline.kind, payload.size()));
   json::Fields in(outline.predicate, "predicate");

@@ -37,14 +37,14 @@ RootReference read_rows(json::Fields& in) {
   return out;
 }
 
-/// One to six significant digits, neither the first nor the last of them a zero.
+/// True for one to six significant digits, of which neither the first nor the last is a zero.
 bool is_significand(std::string_view digits) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   return !digits.empty() && digits.size() <= 6 && std::all_of(digits.begin(), digits.end(), is_digit) &&
          digits.front() != '0' && digits.back() != '0';
 }
 
-/// Whether a chance can have this text: "0", "1", "0.0520936" or "4.06111e-23" (dgx-protocol(7), "Chances").
+/// True if a chance can have this text: "0", "1", "0.0520936" or "4.06111e-23" (dgx-protocol(7), "Chances").
 bool is_chance(std::string_view text) {
   if (text == "0" || text == "1") return true;
   if (text.starts_with("0.")) {

@@ -10,13 +10,13 @@
 
 namespace dgx::manifest {
 
-/// H("dgx-beacon-commit" ‖ r): published when a verifier offers himself for a task.
+/// H("dgx-beacon-commit" ‖ r): published when a verifier offers to verify a task.
 [[nodiscard]] Digest beacon_commitment(const Digest& secret);
-/// H("dgx-beacon" ‖ r ‖ proof id): nobody knows it before the proof is logged and r revealed.
+/// H("dgx-beacon" ‖ r ‖ proof id): unknown to anyone until the proof is logged and r revealed.
 [[nodiscard]] Digest beacon_value(const Digest& secret, const Digest& proof_id);
 
-/// A verifier's offer for a task: his beacon commitment, and that he holds dataset and initial state with
-/// these digests.
+/// A verifier's offer for a task: their beacon commitment, and a statement that they hold dataset and initial state
+/// with these digests.
 struct BeaconCommitment {
   static constexpr Kind kKind = Kind::kBeaconCommitment;
 
@@ -24,14 +24,14 @@ struct BeaconCommitment {
   Digest commitment;
   Digest dataset;
   Digest initial;
-  std::optional<std::int64_t> segment_milliseconds;  ///< as of an Assign
+  std::optional<std::int64_t> segment_milliseconds;  ///< as in Assign
 
   [[nodiscard]] json::Object predicate() const;
   [[nodiscard]] static BeaconCommitment read(json::Fields& in);
   [[nodiscard]] std::vector<Subject> subjects() const;
 };
 
-/// The reveal. `read` refuses a value that does not follow from secret and proof.
+/// A verifier's reveal. `read` refuses a value that does not follow from secret and proof.
 struct Beacon {
   static constexpr Kind kKind = Kind::kBeacon;
 
@@ -46,15 +46,15 @@ struct Beacon {
   [[nodiscard]] std::vector<Subject> subjects() const;
 };
 
-/// A solver takes the task, with one verifier who offered himself. Both bonds lock when this is logged.
+/// A solver takes the task, with one verifier who has offered. Both bonds lock when this is logged.
 struct Assign {
   static constexpr Kind kKind = Kind::kAssign;
 
   Digest task;
   Digest commitment;  ///< id of the verifier's beacon-commitment statement
-  Digest dataset;     ///< "I hold these"
+  Digest dataset;     ///< of the dataset that the signer holds
   Digest initial;
-  /// Time in which the signer's machine replays the task's longest segment; needed where the task names a ledger.
+  /// Time in which the signer's machine replays the task's longest segment; needed if the task names a ledger.
   std::optional<std::int64_t> segment_milliseconds;
 
   [[nodiscard]] json::Object predicate() const;
@@ -62,12 +62,12 @@ struct Assign {
   [[nodiscard]] std::vector<Subject> subjects() const;
 };
 
-/// A verifier takes back an offer that nobody has taken up; their bond is free again.
+/// A verifier withdraws an offer that nobody has taken up; their bond is free again.
 struct OfferEnd {
   static constexpr Kind kKind = Kind::kOfferEnd;
 
   Digest task;
-  Digest commitment;  ///< id of their beacon-commitment statement
+  Digest commitment;  ///< id of the verifier's beacon-commitment statement
 
   [[nodiscard]] json::Object predicate() const;
   [[nodiscard]] static OfferEnd read(json::Fields& in);

@@ -12,13 +12,13 @@
 
 namespace dgx::manifest {
 
-/// An audit path has at most this many nodes.
+/// The most nodes of an audit path.
 inline constexpr std::size_t kMaxPath = 64;
 
-/// What a challenge says is wrong. Written out and never renamed.
+/// The subject of a challenge. The names are written to files and never change.
 enum class About {
   kSegment,  ///< the segment does not lead from its start to its end
-  kWitness,  ///< nor to the interior state that the row's witness is of; only of a verdict
+  kWitness,  ///< the row's witness is not that of the segment's interior state; only of a verdict
   kInitial,  ///< the first committed state is not the task's; only of a proof
   kFinal,    ///< the last committed state is not the proof's final state; only of a proof
   kRow,      ///< the verdict's row of a drawn segment is demanded; only of a verdict
@@ -54,31 +54,31 @@ struct OpenedLine {
 [[nodiscard]] OpenedRow read_opened_row(json::Fields& in);
 [[nodiscard]] json::Object opened_row_json(const OpenedRow& opened);
 
-/// The part-th MiB, from 0, of the bytes of the entry that a line of the program is the input of.
+/// The part-th MiB, from 0, of the bytes of the entry whose state input the line is.
 struct ChunkReference {
   OpenedLine line;
   std::int64_t part = 0;
   bool operator==(const ChunkReference&) const = default;
 };
 
-/// Says that a verdict, or the proof, is wrong, and begins a game (dgx-dispute(7)). Its signer
-/// is the challenger, that of the statement challenged the defender. Reading checks each field alone and
-/// which are there; what they open is the game's.
+/// Claims that a verdict, or the proof, is wrong, and begins a game (dgx-dispute(7)). Its signer is the challenger;
+/// the signer of the challenged statement is the defender. Reading checks each field on its own and which are
+/// present; the game checks what they open.
 struct Challenge {
   static constexpr Kind kKind = Kind::kChallenge;
 
   Digest task;
   Digest proof;
-  std::optional<Digest> verdict;  ///< the proof is challenged without it
+  std::optional<Digest> verdict;  ///< if absent, the proof is challenged
   About about = About::kSegment;
-  std::int64_t segment = 0;             ///< for kChunk the committed state's number
-  CommittedState start;                 ///< number `segment`
-  std::optional<CommittedState> end;    ///< number `segment` + 1; absent for kChunk, and of the diverging step
-  std::optional<OpenedRow> row;         ///< exactly with a verdict, but for kRow
+  std::int64_t segment = 0;             ///< for kChunk, the committed state's number
+  CommittedState start;                 ///< committed state `segment`
+  std::optional<CommittedState> end;    ///< committed state `segment` + 1; absent for kChunk and for the diverging step
+  std::optional<OpenedRow> row;         ///< present exactly with a verdict, except for kRow
   std::optional<ChunkReference> chunk;  ///< exactly for kChunk
 
   bool operator==(const Challenge&) const = default;
-  /// Id of the statement that is challenged.
+  /// Id of the challenged statement.
   [[nodiscard]] const Digest& statement() const { return verdict ? *verdict : proof; }
   [[nodiscard]] json::Object predicate() const;
   [[nodiscard]] static Challenge read(json::Fields& in);
@@ -86,7 +86,7 @@ struct Challenge {
 };
 
 inline constexpr std::int64_t kMaxTurn = 256;
-/// A move's payload.
+/// The most bytes of a move's payload.
 inline constexpr std::size_t kMaxMoveBytes = 64 * 1024;
 
 /// One turn of a game.
@@ -96,8 +96,8 @@ struct Move {
   Digest task;
   Digest game;            ///< id of the challenge
   std::int64_t turn = 1;  ///< 1 to kMaxTurn; odd ones are the defender's
-  Digest previous;        ///< id of the move before; of the challenge in turn 1
-  json::Object say;       ///< any object: what it must be is for the game's rules, which convict its signer
+  Digest previous;        ///< id of the previous move; for turn 1, of the challenge
+  json::Object say;       ///< any object: the game's rules check its content, and convict its signer
 
   bool operator==(const Move&) const = default;
   [[nodiscard]] json::Object predicate() const;
@@ -105,20 +105,20 @@ struct Move {
   [[nodiscard]] std::vector<Subject> subjects() const;
 };
 
-/// Why a game ended as it did. Written out and never renamed.
+/// The reason why a game ended. The names are written to files and never change.
 enum class RulingReason {
   kClaim,      ///< a claim was judged
-  kPost,       ///< what a move says contradicts what is known
-  kMalformed,  ///< a move is none
+  kPost,       ///< a move contradicts what is known
+  kMalformed,  ///< a move is malformed
   kOutOfTurn,  ///< a move of the other side's turn
   kTwoMoves,   ///< two moves of one key for one turn
   kLate,       ///< a move missed its deadline
 };
 [[nodiscard]] std::string_view name_of(RulingReason reason);
 
-/// An operand of the operation judged, and where it comes from.
+/// An operand of the judged operation, and its source.
 struct ScalarOperand {
-  std::string bits;  ///< "0x" and 2, 8 or 16 lower-case hex digits, as all bits here
+  std::string bits;  ///< "0x" and 2, 8 or 16 lower-case hex digits, like all bits here
   std::string from;  ///< 1 to 64 characters
   bool operator==(const ScalarOperand&) const = default;
 };
@@ -126,7 +126,7 @@ struct ScalarOperand {
 /// The scalar operation that a referee recomputed.
 struct JudgedScalar {
   std::optional<std::int64_t>
-      index;              ///< among those of the element or position; absent where nothing is computed
+      index;              ///< among the operations of the element or position; absent for input and copy
   std::string operation;  ///< 1 to 16 characters
   std::string place;      ///< 1 to 64 characters; empty exactly without index
   std::vector<ScalarOperand> operands;  ///< at most 3
@@ -135,16 +135,16 @@ struct JudgedScalar {
   bool operator==(const JudgedScalar&) const = default;
 };
 
-/// Where a game ended, as far as it went.
+/// The place at which a game ended, as deep as it went.
 struct DisputePlace {
   std::int64_t segment = 0;
   std::optional<std::int64_t> step, value, element, position;
   bool operator==(const DisputePlace&) const = default;
 };
 
-/// How a game ends: signed by a referee, recomputed by everyone from the transcript.
 inline constexpr std::size_t kMaxRulingWords = 1024;
 
+/// The end of a game: signed by a referee, recomputed by everyone from the transcript.
 struct Ruling {
   static constexpr Kind kKind = Kind::kRuling;
 
@@ -153,9 +153,9 @@ struct Ruling {
   Digest statement;        ///< id of the statement challenged
   Digest defender;         ///< key id
   Digest challenger;       ///< key id
-  std::int64_t moves = 0;  ///< taken into account; at most kMaxTurn
-  Digest last;             ///< id of the last of them, or of the challenge
-  bool falls = false;      ///< the statement
+  std::int64_t moves = 0;  ///< number taken into account; at most kMaxTurn
+  Digest last;             ///< id of the last of these, or of the challenge
+  bool falls = false;      ///< true if the statement falls
   RulingReason reason = RulingReason::kClaim;
   std::optional<char> claim;  ///< 'a' to 'h'
   DisputePlace at;

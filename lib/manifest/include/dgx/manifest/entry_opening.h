@@ -7,7 +7,7 @@
 
 namespace dgx::manifest {
 
-/// Of an entry that is opened. A state may have names that no program has: a bundle's.
+/// The most characters of an opened entry's name. States in bundles may have names that no program has.
 inline constexpr std::size_t kMaxOpenedName = 512;
 
 /// {"count","digest","index","name","path"}: dgx-dispute(7), "Evidence".

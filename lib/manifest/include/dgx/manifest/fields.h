@@ -13,14 +13,14 @@
 
 namespace dgx::manifest {
 
-/// Integers in JSON are exact up to here.
+/// The greatest integer that JSON holds exactly.
 inline constexpr std::int64_t kMaxInteger = std::int64_t{1} << 53;
 
-/// Readers of field types that JSON does not have. Like those of json::Fields they give a harmless value
-/// after an error.
+/// Readers of field types that JSON does not have. Like those of json::Fields they return a harmless value after an
+/// error.
 
 [[nodiscard]] Digest read_digest(json::Fields& in, std::string_view key);
-/// nullopt if the field is not there.
+/// nullopt if the field is absent.
 [[nodiscard]] std::optional<Digest> read_optional_digest(json::Fields& in, std::string_view key);
 /// A 64-bit number as a decimal string without leading zeros.
 [[nodiscard]] std::uint64_t read_u64(json::Fields& in, std::string_view key);
@@ -32,11 +32,11 @@ inline constexpr std::int64_t kMaxInteger = std::int64_t{1} << 53;
 
 /// At most `max_bytes` bytes in base64.
 [[nodiscard]] Bytes read_bytes(json::Fields& in, std::string_view key, std::size_t max_bytes);
-/// At most `max` digests of 32 bytes each, one after the other, in base64: what digests_json() writes.
+/// At most `max` digests of 32 bytes each, concatenated, in base64: the form that digests_json() writes.
 [[nodiscard]] std::vector<Digest> read_digests(json::Fields& in, std::string_view key, std::size_t max);
 [[nodiscard]] json::Value digests_json(std::span<const Digest> digests);
 
-/// Makes `error`, whose message begins with "KEY: ", the error of `in`'s field KEY.
+/// Reports `error`, whose message begins with "KEY: ", as the error of `in`'s field KEY.
 inline void fail_nested(json::Fields& in, std::string_view key, const Error& error) {
   const std::string prefix = std::string(key) + ": ";
   const bool named = error.message.starts_with(prefix);
@@ -53,7 +53,7 @@ template <class Read>
   return out;
 }
 
-/// The value of an enum whose names `name_of` gives.
+/// Reads an enum value by its name, as name_of() gives it.
 template <class Enum, std::size_t N>
 [[nodiscard]] Enum read_enum(json::Fields& in, std::string_view key, const std::array<Enum, N>& values) {
   const std::string text = in.string(key, 64);

@@ -11,24 +11,24 @@
 
 namespace dgx::manifest {
 
-/// The account that the operator pays the market's own costs from.
+/// The account from which the operator pays the market's own costs.
 inline constexpr std::string_view kTreasury = "treasury";
 
-/// Money comes in: signed by the ledger's operator.
+/// A payment into an account, signed by the ledger's operator.
 struct Deposit {
   static constexpr Kind kKind = Kind::kDeposit;
 
   Digest account;           ///< key id
   std::int64_t amount = 0;  ///< at least 1
   std::string reference;    ///< 1 to 64 characters; tells equal deposits apart, since a statement counts once
-  Digest ledger;            ///< the one market in which it counts
+  Digest ledger;            ///< the only market in which it counts
 
   [[nodiscard]] json::Object predicate() const;
   [[nodiscard]] static Deposit read(json::Fields& in);
   [[nodiscard]] std::vector<Subject> subjects() const;
 };
 
-/// Money goes out: signed by the account's owner, or, out of the treasury, by the operator.
+/// A payment out of an account, signed by its owner or, for the treasury, by the operator.
 struct Withdrawal {
   static constexpr Kind kKind = Kind::kWithdrawal;
 
@@ -42,24 +42,25 @@ struct Withdrawal {
   [[nodiscard]] std::vector<Subject> subjects() const;
 };
 
-/// The final state reached the submitter: signed by them, or by the operator who fetched it; or by the solver, who says where
-/// in the operator's store it lies, so that nobody's silence can keep it from being delivered.
+/// States that the final state reached the submitter: signed by the submitter, by the operator, who then fetched it,
+/// or by the solver, who then says where in the operator's store it lies, so that nobody can prevent delivery by
+/// keeping silent.
 struct Delivery {
   static constexpr Kind kKind = Kind::kDelivery;
 
   Digest task;
   Digest proof;
   Digest final_state;
-  std::optional<std::string> location;  ///< exactly if the solver signs; as in Opening
+  std::optional<std::string> location;  ///< present exactly if the solver signs; as in Opening
 
   [[nodiscard]] json::Object predicate() const;
   [[nodiscard]] static Delivery read(json::Fields& in);
   [[nodiscard]] std::vector<Subject> subjects() const;
 };
 
-/// How a task ends. Written out and never renamed.
+/// The outcome of a task. The names are written to files and never change.
 enum class Reason {
-  kAccepted,    ///< all pass: reward, fee, tax; the rest is refunded
+  kAccepted,    ///< every party did its work: reward, fee and tax are paid, the rest is refunded
   kRefuted,     ///< a refutation stands: the solver's bond is split
   kUnverified,  ///< the proof was opened, no verdict came, and the challenge window passed: the solver is paid, the
                 ///< verifier's bond is lost
@@ -78,7 +79,7 @@ struct Payout {
   bool operator==(const Payout&) const = default;
 };
 
-/// The end of a task: what its escrow and bonds turn into. Signed by the operator, recomputed by everyone.
+/// A task's end: the payouts of its escrow and bonds. Signed by the operator, recomputed by everyone.
 struct Settlement {
   static constexpr Kind kKind = Kind::kSettlement;
 

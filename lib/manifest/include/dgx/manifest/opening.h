@@ -9,26 +9,27 @@
 
 namespace dgx::manifest {
 
-/// A place of a file in an operator's store, relative to the folder of the signer's key id there: at most this many characters.
+/// The most characters of a file's place in an operator's store, relative to the folder there of the signer's key id.
 inline constexpr std::size_t kMaxPlace = 256;
-/// A place that a statement names has room for an opening's files below it, of which this is the longest.
+/// The most characters of a place in a statement, which leaves room for an opening's files below it; this is the
+/// longest.
 inline constexpr std::size_t kMaxLocation = kMaxPlace - std::string_view("/sample.h5").size();
-/// Whether a text is a place that stays in its folder: 1 to kMaxPlace characters, parts of letters, digits, '.', '_' and '-'
-/// with '/' between them, none of them empty, "." or "..".
+/// True if a text is a place that stays in its folder: 1 to kMaxPlace characters, parts of letters, digits, '.', '_'
+/// and '-' with '/' between them, none of them empty, "." or "..".
 [[nodiscard]] bool is_place(std::string_view text);
-/// Whether it is one that a statement may name: of at most kMaxLocation characters.
+/// True for a place that a statement may name: of at most kMaxLocation characters.
 [[nodiscard]] bool is_location(std::string_view text);
-/// Reads such a one.
+/// Reads a location.
 [[nodiscard]] std::string read_location(json::Fields& in, std::string_view key);
 
-/// A solver opens their proof (dgx-protocol(7), "OPENING"): the digests of all committed states and the drawn start states
-/// lie in the operator's store. That the ledger has it means that its operator fetched and checked them.
+/// A solver's opening of their proof (dgx-protocol(7), "OPENING"): the digests of all committed states and the drawn
+/// start states lie in the operator's store. Being in the ledger means that its operator fetched and checked them.
 struct Opening {
   static constexpr Kind kKind = Kind::kOpening;
 
   Digest task;
   Digest proof;  ///< id of the proof statement
-  Digest after;  ///< id of the beacon; of the proof itself where no beacon can come any more
+  Digest after;  ///< id of the beacon, or of the proof itself if no beacon can come any more
   std::string location;
 
   [[nodiscard]] json::Object predicate() const;

@@ -9,7 +9,7 @@
 
 namespace dgx::manifest {
 
-/// One way to run the same segments.
+/// One replay of the profile's segments, with its own instruction set and threads.
 struct ProfileReplay {
   std::string instructions;  ///< "avx512", "avx2", "neon", "scalar"
   std::int64_t threads = 0;
@@ -20,8 +20,8 @@ struct ProfileReplay {
   bool operator==(const ProfileReplay&) const = default;
 };
 
-/// A measurement of what honest replays of an exact task differ by (nothing), of how far another seed ends
-/// up, and of rates: for deadlines and prices. Rates and sizes are the measuring machine's.
+/// A measurement, for deadlines and prices, of how far honest replays of an exact task differ (not at all), of how
+/// far another seed ends up, and of rates. Rates and sizes are the measuring machine's.
 struct Profile {
   static constexpr Kind kKind = Kind::kProfile;
 

@@ -11,26 +11,26 @@
 
 namespace dgx::manifest {
 
-/// RFC 6962 root and number of leaves.
+/// An RFC 6962 root and the number of its leaves.
 struct RootReference {
   Digest root;
   std::int64_t count = 0;
   bool operator==(const RootReference&) const = default;
 };
 
-/// The number of a state's entry `loss`, an f32 [], and what leads from it to the state's digest.
+/// The value of a state's entry `loss`, an f32 [], and the opening that leads from it to the state's digest.
 struct OpenedLoss {
   float value = 0;  ///< finite
   merkle::EntryOpening entry = {};
 };
 /// Opens the loss of a state with these entries: kUsage if there is no `loss`, kMalformed unless it is this number.
 [[nodiscard]] Result<OpenedLoss> open_loss(std::span<const merkle::NamedDigest> entries, float value);
-/// kMalformed unless the number is that state's loss.
+/// kMalformed unless the value is that state's loss.
 [[nodiscard]] Status check_loss(const OpenedLoss& loss, const Digest& state);
 
-/// A solver's commitment to a run: the digests of its committed states by root and count (leaf = 0x04 ‖ digest). The
-/// digests themselves lie in `PROOF.states`, 32 bytes each. A run that diverged ends before the task does: the step from
-/// its last state gives one that is not finite, so there is nothing to commit to (dgx-protocol(7), "Segments").
+/// A solver's commitment to a run: root and count of the digests of its committed states (leaf = 0x04 ‖ digest). The
+/// digests themselves are in `PROOF.states`, 32 bytes each. A run that diverged ends before the task does: the step
+/// from its last state gives one that is not finite, so there is nothing to commit to (dgx-protocol(7), "Segments").
 struct Proof {
   static constexpr Kind kKind = Kind::kProof;
 
@@ -38,7 +38,7 @@ struct Proof {
   RootReference states;
   Digest initial;
   Digest final_state;
-  std::int64_t steps = 0;  ///< of the final state
+  std::int64_t steps = 0;  ///< step count of the final state
   OpenedLoss loss;         ///< of the final state
   bool diverged = false;   ///< the next step gives a state that is not finite
 
@@ -50,11 +50,11 @@ struct Proof {
 
 inline constexpr std::int64_t kMaxStates = std::int64_t{1} << 24;
 
-/// The diverged end, H("dgx-diverged"): it stands for the state after a diverging step wherever the digest of a segment's end
-/// is asked for, and is no state's digest.
+/// The diverged end, H("dgx-diverged"): it stands for the state after a diverging step wherever the digest of a
+/// segment's end is needed, and is no state's digest.
 [[nodiscard]] const Digest& diverged_end();
 
-/// Root over committed states: the tree of a proof.
+/// The root over committed states: a proof's tree.
 [[nodiscard]] RootReference states_root(std::span<const Digest> states);
 
 /// PROOF.states: 32 raw bytes a state.

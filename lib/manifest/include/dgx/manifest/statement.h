@@ -28,13 +28,13 @@ using Body = std::variant<Task, LedgerPolicy, Profile, BeaconCommitment, Beacon,
                           Move, Ruling, OfferEnd, Opening>;
 
 [[nodiscard]] Kind kind_of(const Body& body);
-/// Whether JSON says of itself that it is a statement of dgx, of whatever version.
+/// True if JSON claims to be a statement of dgx, of any version.
 [[nodiscard]] bool claims_to_be_statement(std::string_view payload);
-/// The task a statement belongs to; nullopt for kinds that name none (task, policy, deposit, withdrawal,
-/// receipt, tree head).
+/// The task a statement belongs to; nullopt for kinds that name none (task, policy, deposit, withdrawal, receipt,
+/// tree head).
 [[nodiscard]] std::optional<Digest> task_of(const Body& body);
 
-/// A statement whose signature, signer and every field were checked.
+/// A statement whose signature, signer and every field have been checked.
 template <class T>
 struct Signed {
   T body;
@@ -44,16 +44,16 @@ struct Signed {
   std::string envelope;  ///< its text, without a newline
 };
 
-/// Signs a body. kMalformed if a field is outside what a reader accepts, or the payload is too long.
+/// Signs a body. kMalformed if a reader would not accept a field, or the payload is too long.
 [[nodiscard]] Result<Signed<Body>> seal_any(Body body, const crypto::SecretKey& key);
 
-/// Opens an envelope of any kind: strict envelope, known predicate type, every field, subjects that follow
-/// from the predicate, canonical bytes, signer that hashes to the keyid, good signature. kMalformed with the
-/// field or position, kUnauthorised for key and signature. Whether the signer is someone you trust is another
-/// question: trust.h.
+/// Opens an envelope of any kind, checking that the envelope is strict, the predicate type known, every field valid,
+/// the subjects those that follow from the predicate, the bytes canonical, the keyid the hash of the signer's key,
+/// and the signature valid. kMalformed with the field or position, kUnauthorised for key and signature. Does not
+/// decide whether the signer is trusted: trust.h.
 [[nodiscard]] Result<Signed<Body>> open_any(std::string_view envelope_text);
 
-/// The in-toto statement as canonical JSON: what is signed.
+/// The in-toto statement as canonical JSON: the bytes to be signed.
 [[nodiscard]] std::string payload_of(const Body& body, const crypto::PublicKey& signer);
 
 /// "KIND statement, expected a KIND".

@@ -23,7 +23,7 @@ struct ProgramReference {
   bool operator==(const ProgramReference&) const = default;
 };
 
-/// Where the initial state comes from. Either way the digest decides.
+/// The source of the initial state. Either way the digest decides.
 enum class InitialSource { kSeed, kFile };
 [[nodiscard]] std::string_view name_of(InitialSource source);
 
@@ -48,17 +48,17 @@ struct DatasetReference {
   bool operator==(const DatasetReference&) const = default;
 };
 
-/// What the work costs, made by protocol::estimate. Operations are weighted; money is in base units.
+/// The cost of the work, computed by protocol::estimate. Operations are weighted; money is in base units.
 struct Estimate {
   std::int64_t step_operations = 0;
   std::int64_t train = 0;     ///< operations of all steps
   std::int64_t prove = 0;     ///< operations of hashing every committed state
   std::int64_t verify = 0;    ///< operations of replaying the policy's sample
-  std::int64_t reward = 0;    ///< what the solver gets
-  std::int64_t fee = 0;       ///< at most what the verifier gets
+  std::int64_t reward = 0;    ///< the solver's pay
+  std::int64_t fee = 0;       ///< the verifier's pay, at most
   std::int64_t tax = 0;       ///< to the jackpot
   std::int64_t treasury = 0;  ///< to the treasury
-  std::int64_t margin = 0;    ///< locked for the unforeseen
+  std::int64_t margin = 0;    ///< locked for contingencies
   std::int64_t escrow = 0;    ///< sum of the five above, locked when the task is posted
   bool operator==(const Estimate&) const = default;
 };
@@ -66,7 +66,7 @@ struct Estimate {
 /// The longest time that a task may cap a run at: 366 days.
 inline constexpr std::int64_t kMaxMilliseconds = std::int64_t{366} * 86'400'000;
 
-/// No run of this task may need more. Checked by whoever would do the work.
+/// Upper bounds on any run of this task, checked by whoever would do the work.
 struct Caps {
   std::int64_t steps = 0;
   std::int64_t bytes = 0;  ///< of one state, exactly
@@ -74,9 +74,9 @@ struct Caps {
   bool operator==(const Caps&) const = default;
 };
 
-/// A signed description of a training job (dgx-manifest(5), "Task"): everything a stranger needs to train,
-/// and a verifier to replay, given the program, the data and the initial state that it binds. At most
-/// kMaxTaskBytes of payload.
+/// A signed description of a training job (dgx-manifest(5), "Task"): everything a stranger needs to train, and a
+/// verifier to replay, given the program, the data and the initial state that it binds. The payload has at most
+/// kMaxTaskBytes.
 struct Task {
   static constexpr Kind kKind = Kind::kTask;
 
@@ -98,7 +98,7 @@ struct Task {
   std::int64_t price = 0;  ///< base units per 10^9 weighted operations
   Estimate estimate;
   Caps caps;
-  /// Id of the ledger's first entry: the one market in which the task counts. Without it no ledger takes the task.
+  /// Id of the ledger's first entry: the only market in which the task counts. Without it no ledger takes the task.
   std::optional<Digest> ledger;
 
   [[nodiscard]] json::Object predicate() const;

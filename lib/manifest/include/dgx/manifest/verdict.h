@@ -15,10 +15,10 @@ namespace dgx::manifest {
 
 enum class Outcome { kAccepted, kRefuted };
 enum class Draw { kPolicy, kChosen };
-/// Why a replayed segment does or does not agree with the proof.
+/// The reason why a replayed segment agrees or disagrees with the proof.
 enum class RowReason {
   kEqual,      ///< the end state's digest is the committed one
-  kDigest,     ///< it is another one
+  kDigest,     ///< the end state has another digest
   kStep,       ///< the committed start state's step counter is not the segment's first step
   kState,      ///< the committed start state does not have the program's entries
   kNonFinite,  ///< a step gives a non-finite state
@@ -27,10 +27,10 @@ enum class RowReason {
 [[nodiscard]] std::string_view name_of(Draw draw);
 [[nodiscard]] std::string_view name_of(RowReason reason);
 
-/// What the replay of one segment gave. Where nothing could be computed (kStep, kState, kNonFinite),
-/// `recomputed` is zero, and so is a witness whose interior step was not reached.
+/// The result of replaying one segment. `recomputed` is zero if nothing could be computed (kStep, kState,
+/// kNonFinite), and so is a witness whose interior step was not reached.
 struct VerdictRow {
-  std::int64_t index = 0;  ///< of the segment
+  std::int64_t index = 0;  ///< the segment's number
   Digest expected;
   Digest recomputed;
   bool agrees = false;
@@ -42,7 +42,7 @@ struct VerdictRow {
   [[nodiscard]] static Result<VerdictRow> from_json(const json::Value& value);
 };
 
-/// Chances that a cheat on that share of the segments was missed, as decimal strings
+/// The chances that a verification missed a cheat in that share of the segments, as decimal strings
 /// (protocol::miss_probability).
 struct MissProbability {
   std::string one_segment;
@@ -51,8 +51,7 @@ struct MissProbability {
   bool operator==(const MissProbability&) const = default;
 };
 
-/// A verifier's result for a proof. The rows lie in `VERDICT.rows.jsonl`, bound here by root and count (leaf
-/// = line).
+/// A verifier's result for a proof. The rows are in `VERDICT.rows.jsonl`, bound here by root and count (leaf = line).
 struct Verdict {
   static constexpr Kind kKind = Kind::kVerdict;
 
@@ -62,12 +61,12 @@ struct Verdict {
   Draw draw = Draw::kChosen;
   Outcome outcome = Outcome::kAccepted;
   std::int64_t segments = 0;  ///< N, of the task
-  std::int64_t replayed = 0;  ///< rows
+  std::int64_t replayed = 0;  ///< number of rows
   RootReference rows;
   std::optional<VerdictRow> first_disagreement;  ///< exactly when refuted
   std::int64_t work = 0;                         ///< weighted operations
   MissProbability miss_probability;
-  Digest nonce;  ///< random: makes the id unguessable, which hides it behind its commitment
+  Digest nonce;  ///< random: keeps the id from being guessed from its commitment
 
   [[nodiscard]] json::Object predicate() const;
   [[nodiscard]] static Verdict read(json::Fields& in);
@@ -77,7 +76,7 @@ struct Verdict {
 /// H("dgx-verdict-commit" ‖ verdict id ‖ nonce).
 [[nodiscard]] Digest verdict_commitment(const Digest& verdict_id, const Digest& nonce);
 
-/// Logged before the verdict, so that nobody can copy it.
+/// A commitment to a verdict, logged before it so that nobody can copy it.
 struct VerdictCommitment {
   static constexpr Kind kKind = Kind::kVerdictCommitment;
 
@@ -93,7 +92,7 @@ struct VerdictCommitment {
 inline constexpr std::size_t kMaxRowsBytes = std::size_t{1} << 30;
 
 [[nodiscard]] RootReference rows_root(std::span<const VerdictRow> rows);
-/// VERDICT.rows.jsonl: one canonical line a row.
+/// VERDICT.rows.jsonl: one canonical line per row.
 [[nodiscard]] std::string encode_rows(std::span<const VerdictRow> rows);
 /// kMalformed, with the line, unless these are the verdict's rows, sorted by segment and without repetition.
 [[nodiscard]] Result<std::vector<VerdictRow>> decode_rows(std::string_view text, const Verdict& verdict);
