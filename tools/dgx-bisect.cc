@@ -1,4 +1,4 @@
-// dgx-bisect: from "these two differ" to one scalar operation. dgx-bisect(1).
+// dgx-bisect: narrow a difference down to one scalar operation. dgx-bisect(1).
 #include "dgx/cli/tool.h"
 #include "dgx/jobs/bisect.h"
 #include "dgx/jobs/dispute.h"

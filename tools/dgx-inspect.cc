@@ -1,4 +1,4 @@
-// dgx-inspect: say what is in any dgx file. dgx-inspect(1).
+// dgx-inspect: show the content of any dgx file. dgx-inspect(1).
 #include <fmt/format.h>
 
 #include "dgx/cli/tool.h"

@@ -1,4 +1,4 @@
-// dgx-pack: make a dataset bundle out of what people have their data in. dgx-pack(1).
+// dgx-pack: make a dataset bundle from users' own data files. dgx-pack(1).
 #include "dgx/cli/tool.h"
 #include "dgx/jobs/pack.h"
 

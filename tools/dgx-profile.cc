@@ -1,4 +1,4 @@
-// dgx-profile: measure what honest replays of a task differ by, and what they cost. dgx-profile(1).
+// dgx-profile: measure how far honest replays of a task differ, and their cost. dgx-profile(1).
 #include "dgx/cli/tool.h"
 #include "dgx/jobs/profile.h"
 

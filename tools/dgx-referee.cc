@@ -31,7 +31,7 @@ struct Referee {
     DGX_TRY(const auto statement, jobs::referee(options, out.brief_job()));
     const manifest::Ruling& ruling = statement.body;
     const cli::Verdict verdict = ruling.falls ? cli::Verdict::kRefuted : cli::Verdict::kAccepted;
-    if (options.output == "-") return verdict;  // the ruling itself is there
+    if (options.output == "-") return verdict;  // standard output has the ruling itself
     out.field("ruling", statement.id);
     out.field("game", ruling.game);
     out.field("statement", ruling.statement);

@@ -15,7 +15,7 @@ namespace {
 
 using namespace dgx;
 
-/// Unix milliseconds; people read them as UTC.
+/// A time in Unix milliseconds; as text in UTC.
 cli::Cell time_cell(std::int64_t milliseconds) {
   const std::tm when = fmt::gmtime(static_cast<std::time_t>(milliseconds / 1000));
   return {json::Value(milliseconds), fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", when, milliseconds % 1000)};
@@ -47,7 +47,7 @@ void print_logged(cli::Out& out, const std::vector<jobs::Logged>& logged,
   out.field("root", head.root);
 }
 
-/// Before the ledger is touched: an append that is done must not end with an error about another file.
+/// Checks the receipts' path before the ledger is touched: a completed append must not fail over another file.
 Status check_receipts_path(const cli::Out& out, const std::optional<std::string>& path) {
   if (!path || *path == "-" || (exists(*path) && !std::filesystem::is_regular_file(*path))) return {};
   DGX_TRY([[maybe_unused]] const AtomicFile unused, AtomicFile::create(*path, out.clobber()));
@@ -128,8 +128,8 @@ void declare_after_pause(cli::Command& command, jobs::LedgerWriter& writer) {
       "the operator was away while a deadline ran: record the pause, which moves every deadline by it");
 }
 
-/// A clock behind the ledger's is no error, since the ledger's time does not go back; but nothing passes
-/// meanwhile.
+/// Warns if the clock is behind the ledger's. That is no error, since the ledger's time does not go back; but no
+/// deadline passes meanwhile.
 Status warn_of_lag(cli::Out& out, const jobs::LedgerWriter& writer) {
   constexpr std::int64_t kTold = 1'000;
   DGX_TRY(const std::int64_t lag, jobs::clock_lag(writer));
@@ -174,7 +174,7 @@ struct Append {
   }
 
  private:
-  /// What is logged is printed before the program ends with the first refusal's code.
+  /// Prints what was logged before the program ends with the first refusal's code.
   static Result<cli::Verdict> tell_refused(cli::Out& out, const std::vector<Error>& refused) {
     DGX_CHECK(out.flush());
     for (const Error& error : refused) out.error(error);
@@ -230,7 +230,7 @@ struct Run {
     return cli::Verdict::kDone;
   }
 
-  /// False if a signal came meanwhile.
+  /// Sleeps; false if a signal came meanwhile.
   static bool sleep_unless_stopped(std::int64_t milliseconds) {
     constexpr std::int64_t kSlice = 100;
     const StopFlag& stop = cli::watch_signals();
@@ -294,7 +294,7 @@ struct StatusCommand {
     return cli::Verdict::kDone;
   }
 
-  /// What is challenged, who has to move and until when; or how it ended.
+  /// A game's subject, the side to move and its deadline; or how the game ended.
   static std::vector<cli::Cell> game_row(const protocol::GameRecord& record,
                                          const std::optional<protocol::GameEnd>& end,
                                          const protocol::MarketClock& clock) {

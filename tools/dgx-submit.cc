@@ -6,7 +6,8 @@ namespace {
 
 using namespace dgx;
 
-/// `need`: of an estimate, which takes a finished task instead, these may be left out.
+/// `need`: kRequired for a task; for an estimate, which accepts a finished task instead, these options may be
+/// omitted.
 void declare_task(cli::Command& command, jobs::SubmitOptions& options, cli::Need need) {
   const auto add = [&](std::string_view name, std::string value, auto& variable, std::string help) {
     if (need == cli::Need::kRequired) {

@@ -1,4 +1,4 @@
-// dgx-train: do a task's work, resumably. dgx-train(1).
+// dgx-train: train a task, resumably. dgx-train(1).
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -10,14 +10,14 @@ namespace {
 
 using namespace dgx;
 
-/// Rates and shares to four significant digits: clocks know no more.
+/// Rounds rates and shares to four significant digits: clocks are no more precise.
 double rounded(double value) {
   if (value == 0 || !std::isfinite(value)) return 0;
   const double unit = std::pow(10, std::floor(std::log10(std::abs(value))) - 3);
   return unit >= 1 ? std::round(value / unit) * unit : std::round(value / unit) / std::round(1 / unit);
 }
 
-/// Tables of a profile: by kind of operation, and operation by operation, those that take longest first.
+/// A profile's tables: by kind of operation, and by operation, the longest first.
 class ProfileTables {
  public:
   explicit ProfileTables(const exec::StepProfile& profile) : profile_(profile) {
@@ -55,7 +55,7 @@ class ProfileTables {
   }
 
  private:
-  /// In JSON a list; people read the first and how many more.
+  /// The operation's values: a list in JSON; in text the first and how many more.
   static cli::Cell values_of(const exec::OperationProfile& operation) {
     json::Array list;
     for (const auto value : operation.values) list.push_back(json::Value(static_cast<std::int64_t>(value)));
@@ -149,7 +149,7 @@ struct Train {
     return cli::Verdict::kDone;
   }
 
-  /// Milliseconds are as much as a clock is worth.
+  /// Truncates to milliseconds: clocks are no more precise.
   static double seconds(double value) { return static_cast<double>(static_cast<std::int64_t>(value * 1000)) / 1000; }
 };
 

@@ -1,4 +1,4 @@
-// dgx-verify: replay segments of a proof and say what came out. dgx-verify(1).
+// dgx-verify: replay segments of a proof and report the result. dgx-verify(1).
 #include <algorithm>
 
 #include "dgx/cli/tool.h"
@@ -9,7 +9,7 @@ namespace {
 
 using namespace dgx;
 
-/// Disagreements that people are shown; --json has every row.
+/// The most disagreements shown in text; --json has every row.
 constexpr std::ptrdiff_t kMostShown = 16;
 
 json::Value miss_json(const manifest::MissProbability& miss) {
@@ -53,7 +53,7 @@ cli::Cell comma_list(const std::vector<std::int64_t>& numbers) {
   return {json::Array(numbers.begin(), numbers.end()), text};
 }
 
-/// Milliseconds are as much as a clock is worth.
+/// Truncates to milliseconds: clocks are no more precise.
 double rounded(double seconds) {
   return static_cast<double>(static_cast<std::int64_t>(seconds * 1000)) / 1000;
 }

@@ -5,7 +5,7 @@
 
 namespace dgx::tools {
 
-/// How a dispute's results look with --json, in every program that prints them.
+/// JSON forms of a dispute's results, shared by the programs that print them.
 
 [[nodiscard]] inline json::Object scalar_json(const manifest::JudgedScalar& scalar) {
   json::Array operands;
@@ -30,7 +30,7 @@ namespace dgx::tools {
   return out;
 }
 
-/// What the game knows by now, from the steps down to a fold's position.
+/// The state of the game so far, from the steps down to a fold's position.
 [[nodiscard]] inline json::Object known_json(const protocol::Game& game) {
   const protocol::Ground& ground = game.ground();
   json::Object out{{"steps", json::Array{ground.first_step, ground.end_step}},
