@@ -1,4 +1,4 @@
-// dgx-threats(7), rows 5, 10, 12, 13, 14, 28: cheats who are challenged and who challenge, whole games.
+// dgx-threats(7), rows 5, 10, 12, 13, 14, 28: cheats who are challenged and cheats who challenge, in whole games.
 
 #include <fmt/format.h>
 
@@ -29,8 +29,8 @@ const Scene& growing() {
   return kScene;
 }
 
-/// The ruling about a proof of a cheat with these faults, challenged by whoever replays honestly. If they
-/// leave no trace in what he commits to, he lies about that, too: else there is nothing to dispute.
+/// The ruling about the proof of a cheat with these faults, challenged by an honest replay. If the faults leave no
+/// trace in the committed states, the cheat lies about those, too: else there is nothing to dispute.
 Ruling against(const Scene& scene, std::vector<Fault> faults) {
   TinyParty honest(scene);
   const auto end = [&] { return TinyParty(scene, faults, &honest).state_record(2).digest; };
@@ -102,7 +102,7 @@ TEST_CASE("a defender whose story changes in mid-game loses by what he posted be
   for (int i = 0; i < 200; ++i) {
     const auto dispute = about_proof(one);
     const Played played = play(small(), dispute, fickle, honest, true);
-    if (!played.game.decision()) {  // he has nothing to say to his own story
+    if (!played.game.decision()) {  // this story gives the defender nothing to say
       CHECK(played.silent == Side::kDefender);
       continue;
     }
@@ -134,7 +134,7 @@ TEST_CASE("a value of another type or shape than its line's is refused as shown"
       for (int bit = 0; bit < 3; ++bit) {
         const Ruling ruling = against(small(), {fault(kind, 1, value, 0, bit)});
         INFO(ruling.words);
-        // More leaves than the line's shape has are not even the right form to show it in.
+        // More leaves than the line's shape has violate even the form of the move.
         const bool form = ruling.reason == RulingReason::kMalformed && kind == Kind::kShape && bit == 2;
         CHECK((form || (ruling.reason == RulingReason::kPost && ruling.claim == 'e')));
       }
@@ -145,7 +145,7 @@ TEST_CASE("a value of another type or shape than its line's is refused as shown"
 }
 
 TEST_CASE("a NaN of another payload than the one is wrong, even where a NaN is right") {
-  // A line that gives NaN, which a select drops.
+  // A line that gives NaN, which a select then drops.
   Sketch s;
   const int w = s.state("model/w", "f32", {2});
   const int nan = s.add({"map", {2}, {fmt::format("{}[i0]", w)}, {"sub x0 x0", "div t0 t0"}});
@@ -157,7 +157,7 @@ TEST_CASE("a NaN of another payload than the one is wrong, even where a NaN is r
                    {"eq x1 x1", "select t0 x1 x0"}}));
   const Scene scene = scene_of("nan", s.finish(), 4, 2, 9);
   for (const int value : {nan, chain}) {
-    // The lie behind it would never be reached if the NaN saved him.
+    // The later lie would never be reached if the NaN saved the cheat.
     const Ruling ruling =
         against(scene, {fault(Kind::kNan, 1, value, 1, 3), fault(Kind::kEntry, 1, 1, 0, 4)});
     INFO(ruling.words);
@@ -166,7 +166,7 @@ TEST_CASE("a NaN of another payload than the one is wrong, even where a NaN is r
 }
 
 TEST_CASE("a state that is not finite falls, whoever committed to it") {
-  // The third step of the scene is the first that is not finite, and the segment goes on to the sixth.
+  // The scene's third step is the first with a non-finite result; the segment goes on to the sixth.
   TinyParty truth(growing());
   truth.look(0, 6);
   TinyParty cheat(growing());
@@ -220,7 +220,7 @@ TEST_CASE("a planted challenger who loses on purpose shelters nobody: the next o
   TinyParty honest(small());
   TinyParty cheat(small(), {fault(Kind::kValue, 1, 9, 0, 20)}, &honest);
   const auto planted = about_proof(cheat);
-  // He accepts everything and then claims what is not so; or he says nothing that is a move.
+  // The challenger accepts everything and then makes a false claim, or says something that is not a move.
   Moves moves = moves_of(small(), planted, cheat, honest, 1);
   moves.push_back(instead(game_after(planted, moves), protocol::Accept{}));
   auto ruling = ruled(transcript_of(planted, moves));

@@ -1,5 +1,4 @@
-// dgx-threats(7), rows 8, 12 and 29: evidence that is other, more or less than what is needed, and programs
-// that lie.
+// dgx-threats(7), rows 8, 12 and 29: evidence that is wrong, excessive or incomplete, and programs that lie.
 
 #include <fmt/format.h>
 
@@ -29,7 +28,7 @@ const Scene& small() {
   return kScene;
 }
 
-/// A game against an honest solver that a liar has brought to a claim about `value`: all but the claim.
+/// A game that a liar has played against an honest solver up to a claim about `value`: everything except the claim.
 struct Brought {
   protocol::Dispute dispute;
   Moves moves;
@@ -41,7 +40,7 @@ std::optional<Brought> brought(TinyParty& honest, std::int64_t value, int bit) {
   Brought out;
   out.dispute = about_proof(honest);
   Played played = play(small(), out.dispute, honest, liar, true);
-  // He names what the honest side's replay gives; where his own lie has no trace, he says nothing.
+  // The liar names what the honest replay gives; if the lie leaves no trace, the liar is silent.
   if (!played.game.decision()) return std::nullopt;
   out.moves = std::move(played.moves);
   const auto say = protocol::parse_say(out.moves.back().body.say);
@@ -51,7 +50,7 @@ std::optional<Brought> brought(TinyParty& honest, std::int64_t value, int bit) {
   return out;
 }
 
-/// The honest solver's end if the challenger makes this claim instead.
+/// The outcome for the honest solver if the challenger makes this claim instead.
 std::string claimed(const Brought& game, const OperationClaim& claim) {
   const auto after = game_after(game.dispute, game.moves);
   Moves moves = game.moves;
@@ -63,7 +62,7 @@ std::string claimed(const Brought& game, const OperationClaim& claim) {
   return std::string(manifest::name_of(ruling->reason)) + (ruling->scalar ? " judged" : "");
 }
 
-/// One more operand, opened in the honest solver's table.
+/// An additional operand, opened in the honest solver's table.
 Operand opened(TinyParty& honest, std::int64_t value, std::uint64_t leaf) {
   std::vector<Digest> table = *honest.values(1);
   for (Digest& digest : table) digest = merkle::value_leaf(digest);
@@ -107,7 +106,7 @@ TEST_CASE("no evidence convicts an honest solver: other leaves, too much, too li
         auto twice = game->claim;
         twice.operands.push_back(operands[i]);
         CHECK(claimed(*game, twice) == "claim judged");
-        // In the place of another value, of another leaf, with another byte, path, type or shape.
+        // In place of another value or leaf; with another byte, path, type or shape.
         with([&](Operand& x) { x.value = (x.value + 1) % 18; });
         with([&](Operand& x) { x.value = std::int64_t{1} << 53; });
         with([&](Operand& x) { x.leaf += 1; });
@@ -123,7 +122,7 @@ TEST_CASE("no evidence convicts an honest solver: other leaves, too much, too li
         with([&](Operand& x) { x.shape = {std::int64_t{1} << 53}; });
         with([&](Operand& x) { x.dtype = x.dtype == DType::kF32 ? DType::kI64 : DType::kF32; });
         if (operands[i].table) {
-          // Declared only: whatever type and shape it is given, nothing can be read from it.
+          // Only declared: whatever type and shape it is given, nothing can be read from it.
           for (const Shape& shape : {operands[i].shape, Shape{}, Shape{1}, Shape{2}, Shape{7, 3}}) {
             with([&](Operand& x) {
               x.table.reset();
@@ -134,7 +133,7 @@ TEST_CASE("no evidence convicts an honest solver: other leaves, too much, too li
               x.shape = shape;
             });
           }
-          // Type and shape of the right value, without its numbers.
+          // Type and shape of the right value, but not its numbers.
           with([&](Operand& x) {
             x.root = merkle::root_of(
                 merkle::tensor_leaves((*honest.value(1, static_cast<kernels::ValueIndex>(x.value))).bytes()));
@@ -146,7 +145,7 @@ TEST_CASE("no evidence convicts an honest solver: other leaves, too much, too li
       CHECK(claimed(*game, more) == "claim judged");
       more.operands.resize(97, more.operands.front());
       CHECK(claimed(*game, more) == "malformed");
-      // More than 16 KiB, though each is good.
+      // More than 16 KiB in total, though each operand is valid.
       OperationClaim much = game->claim;
       for (int i = 0; i < 90; ++i) much.operands.push_back(opened(honest, 7, 0));
       if (much.operands.size() <= 96) claimed(*game, much);
@@ -165,7 +164,7 @@ TEST_CASE("batches are judged by the sample that the task's order gives, whateve
   for (const std::string_view field : {"x", "y"}) {
     const std::int64_t value = field == "x" ? 3 : 4;
     const auto dispute = about_proof(honest);
-    // He objects to the end state, too: a number that is dropped may leave no trace in it.
+    // The liar also objects to the end state: a dropped number may leave no trace in it.
     TinyParty liar(small(), {fault(Kind::kValue, 1, value, 1, 1), fault(Kind::kEntry, 1, 3)}, &honest);
     Moves moves = play(small(), dispute, honest, liar, true).moves;
     REQUIRE(!moves.empty());
@@ -200,8 +199,7 @@ TEST_CASE("batches are judged by the sample that the task's order gives, whateve
 
 namespace {
 
-/// The tensor of a type and shape whose numbers are all zero; the nodes of such a tree follow level by level,
-/// however large it is.
+/// An all-zero tensor of a type and shape. Its tree's nodes follow level by level, however large it is.
 struct Zeros {
   explicit Zeros(const Result<kernels::Primitive>& line) {
     if (line.ok()) dtype = line->dtype;
@@ -221,7 +219,7 @@ struct Zeros {
   [[nodiscard]] std::vector<Digest> nodes(const protocol::Node& node) const {
     return {node.children(), root(node.child_size())};
   }
-  /// The tensor as value `value` of a table of `lines` such tensors.
+  /// Opens the tensor as value `value` of a table of `lines` such tensors.
   [[nodiscard]] Operand operand(std::int64_t value, std::size_t lines) const {
     Operand out;
     out.value = value;
@@ -241,7 +239,7 @@ struct Zeros {
   Digest digest;
 };
 
-/// The honest solver's dispute, but for a program of these lines.
+/// The honest solver's dispute, but over a program of these lines.
 protocol::Dispute about_lines(const std::vector<Digest>& leaves) {
   TinyParty honest(small());
   auto dispute = about_proof(honest);
@@ -267,7 +265,7 @@ protocol::NumbersPost zero_numbers(const protocol::Ground& ground, DType dtype) 
   })};
 }
 
-/// The words of accomplices: the solver shows numbers of nothing, the challenger names the first thing each time.
+/// The words of accomplices: the solver shows invented numbers, and the challenger always names the first thing.
 protocol::Say say_of_accomplices(const protocol::Game& game, const manifest::OpenedLine& line,
                                  std::size_t lines, const Zeros& zeros) {
   const protocol::Ground& ground = game.ground();
@@ -306,7 +304,7 @@ protocol::Say say_of_accomplices(const protocol::Game& game, const manifest::Ope
   return protocol::Name{0, std::nullopt};
 }
 
-/// The end of a game that two accomplices play over a program of hostile lines.
+/// The outcome of a game that two accomplices play over a program of hostile lines.
 std::string played_over(const std::vector<std::string>& lines, std::int64_t value) {
   std::vector<Digest> leaves;
   for (const std::string& line : lines) leaves.push_back(merkle::leaf_hash(as_bytes(line)));

@@ -1,5 +1,5 @@
-// Whoever changes one bit of what was signed or committed is noticed: in numbers, in bundles as files, in statements. A bit of a file
-// that carries nothing (padding inside HDF5) may change, but then everything that is read is the same.
+// Every changed bit of what was signed or committed is noticed: in numbers, in bundle files, in statements. A bit of
+// a file that carries nothing (padding inside HDF5) may change, but then everything that is read stays the same.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <functional>
@@ -41,7 +41,7 @@ std::string flipped(std::string text, std::uint64_t bit) {
 /// The result of reading a flipped file.
 enum class Seen { kNoticed, kNothingChanged, kMissed };
 
-/// Flips `count` bits of the file, one at a time, and puts it right again. None may be missed.
+/// Flips `count` bits of the file, one at a time, and restores it. None may be missed.
 int noticed_flips(const std::string& path, int count, const std::function<Seen()>& read) {
   const std::string good = slurp(path);
   REQUIRE(read() == Seen::kNothingChanged);
@@ -52,7 +52,7 @@ int noticed_flips(const std::string& path, int count, const std::function<Seen()
     spill(path, flipped(good, bit));
     const Seen seen = read();
     if (seen == Seen::kMissed) FAIL(path << ": nobody noticed bit " << bit);
-    // Padding is zeros: a byte that is something else carries something.
+    // Padding is zeros: a byte that is not zero carries something.
     if (seen == Seen::kNothingChanged && good[bit / 8] != 0) FAIL(path << ": bit " << bit << " carries nothing");
     noticed += seen == Seen::kNoticed;
   }
@@ -72,13 +72,13 @@ Digest digest_of(const bundle::Dataset& dataset) {
   return *digest;
 }
 
-/// Nothing for names that are no names of a state.
+/// The state digest; nullopt if the names are not valid for a state.
 std::optional<Digest> digest_of(const State& state) {
   const auto digests = merkle::state_digests(state);
   return digests.ok() ? std::optional(digests->state) : std::nullopt;
 }
 
-/// Every statement's envelope is refused with a bit flipped; `changed` makes the flipped text.
+/// Checks that every statement's envelope is refused when `changed` has flipped a bit of its text.
 void refuse_flips(int each, const std::function<std::string(const manifest::Envelope&, const std::string&, Random&)>& changed) {
   Random random(kSeed);
   for (const manifest::Body& body : test::bodies()) {
@@ -200,7 +200,7 @@ TEST_CASE("a flipped bit of a run's index is noticed, or changes nothing that is
     }
     return equal ? Seen::kNothingChanged : Seen::kMissed;
   });
-  CHECK(noticed > 200);  // the file is 4 KiB, of which 45 % is padding
+  CHECK(noticed > 200);  // the file has 4 KiB, of which 45 % is padding
 }
 
 TEST_CASE("a flipped bit of any statement's envelope is refused") {

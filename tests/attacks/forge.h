@@ -14,7 +14,7 @@
 
 namespace dgx::test {
 
-/// A solver of a SmallTask who has the sources: he trains with whatever he likes and writes a run that claims to be the task's.
+/// A SmallTask's solver with the sources: trains in any way and writes a run that claims to be the task's.
 class Forger {
  public:
   explicit Forger(const SmallTask& task)
@@ -25,11 +25,11 @@ class Forger {
     });
   }
 
-  /// The machine that a step is computed from: change it to cheat.
+  /// The inputs from which steps are computed: change them to cheat.
   struct Machine {
     exec::StepInputs inputs;
-    bundle::Dataset data;                                          ///< behind the inputs
-    std::function<void(std::int64_t step, State&)> after = {};  ///< may edit the state after so many steps
+    bundle::Dataset data;                                          ///< to which the inputs refer
+    std::function<void(std::int64_t step, State&)> after = {};  ///< may edit the state after this many steps
   };
   [[nodiscard]] Machine honest() const {
     const manifest::Task& body = files_.body();
@@ -39,7 +39,7 @@ class Forger {
   }
   [[nodiscard]] State initial() const { return must(jobs::initial_state(files_, std::nullopt)); }
 
-  /// The states that would be committed: the one given, and one after each segment.
+  /// The states that would be committed: the given one, and one after each segment.
   [[nodiscard]] std::vector<State> train(Machine machine, State state) const {
     machine.inputs.x = machine.data.x.view();
     machine.inputs.y = machine.data.y.view();
@@ -68,7 +68,7 @@ class Forger {
     }
   }
 
-  /// Proves the run, and lets the verifier replay the policy's draw: of this task, all segments.
+  /// Proves the run, and has the verifier replay the policy's draw, which for this task is all segments.
   [[nodiscard]] manifest::Verdict verdict(const std::vector<State>& states) const {
     write_run(states);
     return run_job([&](const JobContext& context) {

@@ -16,7 +16,7 @@ namespace {
 
 float next_up(float x) { return std::nextafter(x, x + 1); }
 
-/// Some entry of the state whose name begins so, or null.
+/// A random entry of the state whose name begins with `prefix`, or null.
 Entry* drawn_entry(State& state, std::string_view prefix, Dice& dice) {
   std::vector<Entry*> found;
   for (Entry& entry : state) {
@@ -36,7 +36,7 @@ bool is_input(const Primitive& line, Source::Kind kind, std::string_view name = 
 
 // Trajectories.
 
-/// All states of the segment lie on the line from where it begins to where the next one ends.
+/// All states of the segment are interpolated linearly from its start to the next segment's end.
 std::optional<Lie> interpolated(const Target& target, Dice&) {
   const State from = state_of(target.honest.state_record(target.segment.first));
   const State to = state_of(target.honest.state_record(target.segment.end + target.segment.length()));
@@ -54,7 +54,7 @@ std::optional<Lie> interpolated(const Target& target, Dice&) {
   return lie;
 }
 
-/// Nothing is trained; the counter runs.
+/// Trains nothing, but advances the counter.
 std::optional<Lie> idle(const Target& target, Dice&) {
   const State from = state_of(target.honest.state_record(target.segment.first));
   Lie lie;
@@ -122,7 +122,7 @@ std::optional<Lie> repeated_batch(const Target& target, Dice& dice) {
   return lie;
 }
 
-/// Two samples of a batch change places: the same data in another order.
+/// Swaps two samples of a batch: the same data in another order.
 std::optional<Lie> reordered_batch(const Target& target, Dice& dice) {
   const std::int64_t at = target.step(dice);
   const std::int64_t batch = target.scene.task.body.batch;
@@ -164,7 +164,7 @@ std::optional<Lie> nudged_moment(const Target& target, Dice& dice) {
 
 // The arithmetic.
 
-/// The gradient of one layer's weight is not computed.
+/// Skips the gradient of one layer's weight.
 std::optional<Lie> skipped_layer(const Target& target, Dice& dice) {
   std::vector<std::size_t> gradients;
   const auto& lines = target.scene.program.values;
@@ -195,7 +195,7 @@ std::optional<Lie> with_lines(std::function<std::optional<Primitive>(const Primi
   return lie;
 }
 
-/// The terms of a dot from the last to the first.
+/// Computes the terms of a dot from the last to the first.
 std::optional<Primitive> reversed(const Primitive& line) {
   if (line.kind != Kind::kDot) return std::nullopt;
   Primitive out = line;
@@ -211,7 +211,7 @@ std::optional<Primitive> reversed(const Primitive& line) {
   return out;
 }
 
-/// A dot as a processor without fused operations would do it, lane by lane.
+/// Computes a dot as a processor without fused operations would, lane by lane.
 std::optional<Primitive> in_lanes(const Primitive& line) {
   if (line.kind != Kind::kDot) return std::nullopt;
   Primitive out = line;
@@ -220,7 +220,7 @@ std::optional<Primitive> in_lanes(const Primitive& line) {
   return out;
 }
 
-/// One running sum from the first term to the last, without blocks; the same where there is one block only.
+/// One running sum from the first term to the last, without blocks; identical if there is only one block.
 std::optional<Primitive> without_blocks(const Primitive& line) {
   if (line.kind != Kind::kDot) return std::nullopt;
   Primitive out = line;
@@ -230,7 +230,7 @@ std::optional<Primitive> without_blocks(const Primitive& line) {
   return out;
 }
 
-/// Puts a step behind every step `op`: what used that one's result uses the new one's.
+/// Adds a step after every step `op`; users of that one's result use the new one's.
 std::optional<Primitive> followed(const Primitive& line, ScalarOp op,
                                   const std::function<void(Primitive&, int)>& edit) {
   Primitive out = line;
@@ -250,14 +250,14 @@ std::optional<Primitive> followed(const Primitive& line, ScalarOp op,
   return out;
 }
 
-/// exp x as exp x (1 + 2^-23): one unit of the last place too high, or, near a power of two, none.
+/// exp x as exp x (1 + 2^-23): one unit in the last place too high, or, near a power of two, unchanged.
 std::optional<Primitive> high_exp(const Primitive& line) {
   return followed(line, ScalarOp::kExp, [](Primitive& out, int at) {
     out.steps.push_back({ScalarOp::kFma, {Operand::step(at), Operand::literal(0x1p-23F), Operand::step(at)}});
   });
 }
 
-/// a b + c rounded twice.
+/// a b + c, rounded twice.
 std::optional<Primitive> unfused(const Primitive& line) {
   return followed(line, ScalarOp::kFma, [](Primitive& out, int at) {
     const kernels::Step fused = out.steps.back();

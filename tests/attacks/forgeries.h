@@ -9,24 +9,24 @@
 
 namespace dgx::test {
 
-/// Where a forgery is mounted: a segment of a training that is neither its first nor its last.
+/// The place of a forgery: a segment of a training, neither its first nor its last.
 struct Target {
   const Scene& scene;
   TinyParty& honest;
   protocol::Segment segment;
 
-  /// A step of the segment.
+  /// A random step of the segment.
   [[nodiscard]] std::int64_t step(Dice& dice) const { return segment.first + dice.below(segment.length()); }
 };
 
-/// A way to train less, or something else, and to say that it was the task.
+/// A way to train less, or something else, and claim that it was the task.
 struct Forgery {
   std::string name;
-  /// nullopt: it cannot be mounted on this training.
+  /// Draws the lie; nullopt if it cannot be mounted on this training.
   std::function<std::optional<Lie>(const Target&, Dice&)> draw;
 };
 
-/// The forgeries that are known to have been tried on verifiers of training, and some more.
+/// The forgeries known to have been tried on verifiers of training, and some more.
 [[nodiscard]] std::vector<Forgery> forgeries();
 
 }  // namespace dgx::test

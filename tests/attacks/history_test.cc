@@ -1,5 +1,5 @@
-// dgx-threats(7), row 15 and 26: an operator who rewrites his ledger after its head was signed. Every file he makes is a correct
-// ledger with good receipts; only what he said before convicts him.
+// dgx-threats(7), rows 15 and 26: an operator who rewrites their ledger after its head was signed. Every file is a
+// correct ledger with valid receipts; only the earlier head convicts the operator.
 
 #include <unistd.h>
 
@@ -34,7 +34,7 @@ class Folder {
 Signed<Body> by_operator(Body body) { return *manifest::seal_any(std::move(body), test::key(1)); }
 Signed<Body> deposit(const std::string& word) { return by_operator(manifest::Deposit{test::key_id(2), 100, word, test::ledger_id()}); }
 
-/// A ledger of the same operator and policy with these deposits, one a second.
+/// Writes a ledger of the same operator and policy with these deposits, one a second.
 void write_ledger(const std::string& path, const std::vector<std::string>& words) {
   REQUIRE(ledger::create(path, by_operator(test::ledger_policy()), test::key(1), 1'000).ok());
   auto writer = ledger::Writer::open(path, test::key(1));
@@ -52,7 +52,7 @@ std::string write_head(const Folder& folder, const std::string& path) {
   return out;
 }
 
-/// The faults that a check against the head finds; "" if there are none.
+/// The faults found by a check against the head; "" if there are none.
 std::string faults(const std::string& path, const std::string& head) {
   const auto check = jobs::check_ledger({path, std::nullopt}, {head}, std::nullopt);
   if (!check.ok()) return check.error().message;

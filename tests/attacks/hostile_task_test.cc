@@ -1,5 +1,5 @@
-// dgx-threats(7), rows 8, 21 and 29: a submitter who signs a task that is meant to hurt whoever opens it. Signature, roots and
-// counts all fit; only what the program says is wrong.
+// dgx-threats(7), rows 8, 21 and 29: a submitter signs a task that is meant to harm whoever opens it. Signature,
+// roots and counts are correct; only the program's content is hostile.
 
 #include <catch2/catch.hpp>
 
@@ -16,7 +16,7 @@ using namespace dgx;
 using test::must;
 using test::SmallTask;
 
-/// Replaces the task by one that binds this program text, signed by the submitter as the real one was.
+/// Replaces the task by one that binds this program text, signed by the submitter like the real one.
 void post(const SmallTask& task, const std::string& text, const std::function<void(manifest::Task&)>& change = {}) {
   manifest::Task body = must(manifest::read_statement<manifest::Task>(task.at("task.json"))).body;
   body.program = {program::program_root(text), std::ssize(program::lines_of(text))};
@@ -28,7 +28,7 @@ void post(const SmallTask& task, const std::string& text, const std::function<vo
 
 std::string program_text(const SmallTask& task) { return must(read_file(task.at("task.program.jsonl"), 1 << 20)); }
 
-/// The program with the first `from` replaced.
+/// The program with the first `from` replaced by `to`.
 std::string with(std::string text, const std::string& from, const std::string& to) {
   const std::size_t at = text.find(from);
   REQUIRE(at != std::string::npos);
@@ -92,7 +92,7 @@ TEST_CASE("a price that does not follow from the program is refused") {
   manifest::Task body = must(manifest::read_statement<manifest::Task>(task.at("task.json"))).body;
   change(body);
   const auto sealed = manifest::seal(body, must(jobs::read_key(task.key("submitter"))));
-  if (!sealed.ok()) return;  // not even a statement
+  if (!sealed.ok()) return;  // not even a valid statement
   must(write_file(task.at("task.json"), sealed->envelope + "\n", Clobber::kReplace));
   CHECK(refusal(task).code == ErrorCode::kMalformed);
 }
@@ -136,6 +136,6 @@ TEST_CASE("a state entry's name never becomes a path") {
   const std::string text = program_text(task);
   post(task, with(text, "state model/0.bias", "state model/../../../tmp/x"));
   const auto opened = jobs::open_task(task.at("task.json"), std::nullopt, std::nullopt);
-  // Whether the program is refused or the bundle: nothing outside the file is ever named by it.
+  // Either the program or the bundle is refused: the name never reaches anything outside the file.
   if (opened.ok()) CHECK_FALSE(jobs::initial_state(*opened, std::nullopt).ok());
 }

@@ -15,7 +15,7 @@
 namespace dgx::test {
 namespace {
 
-/// The nearest number with eight significant bits; ties go to the even one.
+/// The nearest number with eight significant bits; ties to even.
 Tensor rounded(const Tensor& tensor) {
   Tensor out = tensor;
   for (float& number : out.as<float>()) {

@@ -12,29 +12,29 @@
 
 namespace dgx::test {
 
-/// A trainer's departures from the task. Each may be empty.
+/// A trainer's departures from the task; each may be empty.
 struct Lie {
-  /// Edits the state that a step is computed from; the one before it stays committed as it was.
+  /// Edits the state from which a step is computed; the committed one stays as it was.
   std::function<void(std::int64_t step, State& state)> before;
   /// Edits the state after a step.
   std::function<void(std::int64_t step, State& state)> after;
-  /// Edits a value once it is made; what follows is computed from it.
+  /// Edits a value once it is computed; what follows is computed from it.
   std::function<void(std::int64_t step, std::size_t value, const kernels::Primitive& line, Tensor& tensor)>
       value;
-  /// Another line to compute a value by; nullopt: its own.
+  /// Replaces the line by which a value is computed; nullopt: keeps it.
   std::function<std::optional<kernels::Primitive>(const kernels::Primitive& line)> line;
-  /// Operands of dots are rounded to bfloat16.
+  /// Rounds the operands of dots to bfloat16.
   bool rounds_operands = false;
 };
 
-/// A solver with the sources: he trains a segment from its honest start, with a lie, commits to where that
-/// leads, and defends it with his own numbers.
+/// A solver with the sources: trains a segment from its honest start with a lie, commits to the resulting state, and
+/// defends it with their own numbers.
 class LyingTrainer : public protocol::Party {
  public:
-  /// All are borrowed.
+  /// Borrows all arguments.
   LyingTrainer(TinyParty& honest, const protocol::Segment& segment, const Lie& lie);
 
-  /// The state that he says the segment ends in.
+  /// The state in which the segment is claimed to end.
   [[nodiscard]] const Digest& end() const { return digests_.back(); }
 
   Result<std::optional<std::int64_t>> non_finite_after() override { return std::optional<std::int64_t>(); }
@@ -63,10 +63,10 @@ class LyingTrainer : public protocol::Party {
   std::vector<std::vector<Tensor>> values_;
 };
 
-/// The state of a party's record.
+/// The state in a party's record.
 [[nodiscard]] State state_of(const StateRecord& record);
 
-/// A small network's training as a scene: labels in range, initial weights from the seed.
+/// The training of a small network as a scene: labels in range, initial weights from the seed.
 struct Recipe {
   std::vector<std::int64_t> sizes = {5, 8, 3};
   program::Activation activation = program::Activation::kRelu;
@@ -75,7 +75,7 @@ struct Recipe {
 };
 [[nodiscard]] Scene training_scene(const Recipe& recipe, std::int64_t steps, std::int64_t every,
                                    std::uint64_t seed);
-/// The inputs of an executor of the scene's program; borrows the scene.
+/// The inputs of an executor for the scene's program; borrows the scene.
 [[nodiscard]] exec::StepInputs inputs_of(const Scene& scene);
 
 /// A dispute over a proof that commits to these states, unsigned.

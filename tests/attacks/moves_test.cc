@@ -15,7 +15,7 @@ using Kind = Fault::Kind;
 
 namespace {
 
-/// A solver who lies about one value, and is challenged by whoever knows better.
+/// A solver who lies about one value, and an honest challenger.
 struct Case {
   Scene scene = small_scene();
   TinyParty honest{scene};
@@ -33,7 +33,7 @@ struct Case {
 
 std::string line(const manifest::Signed<manifest::Move>& move) { return move.envelope + "\n"; }
 
-/// The outcome of a transcript: a ruling's outcome, or that there is none.
+/// The outcome of a transcript: the ruling's, or that there is none.
 std::string outcome(const std::string& transcript, const std::optional<Digest>& operator_key = std::nullopt) {
   const auto ruling = ruled(transcript, operator_key);
   if (!ruling.ok()) return ruling.error().code == ErrorCode::kInconclusive ? "open" : "refused";
@@ -42,7 +42,7 @@ std::string outcome(const std::string& transcript, const std::optional<Digest>& 
 
 Digest ledger_operator() { return key_id(kLedgerOperator); }
 
-/// The transcript with receipts: statement i after the challenge at times[i].
+/// The transcript with receipts: statement i after the challenge was received at times[i].
 std::string with_receipts(const Case& c, const Moves& moves, const std::vector<std::int64_t>& times) {
   std::string out = transcript_of(c.dispute, moves);
   out += receipt_line(c.dispute.challenge.id, times[0]);
@@ -60,7 +60,7 @@ TEST_CASE("two moves for one turn convict their signer, whoever wins otherwise")
     const auto other = instead(game, protocol::Accept{});
     const bool defends = turn % 2 == 0;
     const std::string expected = defends ? "two-moves falls" : "two-moves stands";
-    // Straight after the first, or after others have answered it.
+    // Directly after the first, or after others have answered it.
     CHECK(outcome(transcript_of(c.dispute, c.first(turn + 1)) + line(other)) == expected);
     const std::size_t later = std::min(turn + 3, c.moves.size() - 1);
     CHECK(outcome(transcript_of(c.dispute, c.first(later)) + line(other)) == expected);
@@ -79,7 +79,7 @@ TEST_CASE("a fork that a side was drawn into convicts who drew it, not who answe
   Case c;
   const auto defender = game_after(c.dispute, c.first(1));
   REQUIRE(side_of(defender.stage()) == Side::kChallenger);
-  // The challenger says two things in turn 2, and shows each to the defender alone, who answers both.
+  // The challenger makes two different moves in turn 2 and shows each to the defender separately, who answers both.
   const auto fork = instead(defender, protocol::Name{0, std::nullopt});
   REQUIRE(fork.id != c.moves[1].id);
   const Moves other{c.moves[0], fork};
@@ -102,12 +102,12 @@ TEST_CASE(
     const std::string so_far = transcript_of(c.dispute, c.first(turn));
     const bool defends = turn % 2 == 0;
     const auto& body = c.moves[turn].body;
-    // By a stranger; by the verifier, who is no side here; by the other side.
+    // By a stranger; by the verifier, who is not a side here; by the other side.
     CHECK(outcome(so_far + line(*manifest::seal(body, key(kStranger)))) == "refused");
     CHECK(outcome(so_far + line(*manifest::seal(body, key(kJudge)))) == "refused");
     CHECK(outcome(so_far + line(*manifest::seal(body, key(defends ? kChallenges : kProver)))) ==
           (defends ? "out-of-turn stands" : "out-of-turn falls"));
-    // With another number, answering an older statement.
+    // With another turn, answering an older statement.
     auto moved = body;
     moved.turn += 2;
     CHECK(outcome(so_far + line(*manifest::seal(moved, key(defends ? kProver : kChallenges)))) ==
@@ -120,14 +120,14 @@ TEST_CASE(
 
 TEST_CASE("moves of another game or task are nobody's here") {
   Case c;
-  // The same challenge by somebody else is another game, in which the defender says the same.
+  // The same challenge by another signer is another game, in which the defender says the same.
   auto twin = c.dispute;
   twin.challenge = *manifest::seal(c.dispute.challenge.body, key(kStranger));
   auto game = protocol::Game::open(twin);
   REQUIRE(game.ok());
   const auto foreign = instead(*game, c.moves[0].body.say, kProver);
   CHECK(outcome(c.head() + line(foreign)) == "refused");
-  // Of another task: even if the game's id is this one's.
+  // A move of another task, even though it names this game.
   auto body = c.moves[0].body;
   body.task = digest("another task");
   CHECK(outcome(c.head() + line(*manifest::seal(body, key(kProver)))) == "refused");
@@ -215,7 +215,7 @@ TEST_CASE("a transcript is judged by what it says: nobody is late, and who leave
     const std::string logged = with_receipts(c, moves, times);
     CHECK(outcome(logged) == expected);
     CHECK(outcome(logged, ledger_operator()) == expected);
-    CHECK(outcome(logged + head_line(1'000 * c.window()), ledger_operator()) == "refused");  // no place for a clock
+    CHECK(outcome(logged + head_line(1'000 * c.window()), ledger_operator()) == "refused");  // clocks don't belong here
     CHECK(outcome(logged + head_line(1'000 * c.window())) == "refused");
   }
 }
@@ -226,7 +226,7 @@ TEST_CASE("receipts of a stranger or of another ledger are no receipts") {
   const std::string logged = with_receipts(c, moves, {0, 1, 2});
   const Digest& answered = moves[1].id;
   CHECK(outcome(logged + receipt_line(answered, 0, kStranger), ledger_operator()) == "refused");
-  CHECK(outcome(logged + receipt_line(answered, 0, kStranger)) == "open");  // nobody named the operator
+  CHECK(outcome(logged + receipt_line(answered, 0, kStranger)) == "open");  // no operator was named
   CHECK(outcome(logged + receipt_line(answered, 0, kLedgerOperator, digest("another ledger")), ledger_operator()) ==
         "refused");
   CHECK(outcome(receipt_line(answered, 0) + logged, ledger_operator()) == "refused");
@@ -281,7 +281,7 @@ TEST_CASE("a malformed move convicts its signer, whatever it is made of, and the
     INFO(json::Value(say).dump().substr(0, 100));
     CHECK(outcome(c.head() + line(instead(game, say))) == "malformed falls");
   }
-  // Nested deeper, or longer, than any statement may be: it is none, and convicts nobody.
+  // Nested deeper, or longer, than any statement may be: not a statement, and convicts nobody.
   manifest::Move move{
       c.scene.task.id, c.dispute.challenge.id, 1, c.dispute.challenge.id, {{"kind", deep(9)}}};
   CHECK_FALSE(manifest::seal(move, key(kProver)).ok());
@@ -334,7 +334,7 @@ TEST_CASE("a demanded chunk is answered by the part itself, and only by it") {
     return outcome(transcript_of(dispute, {move}) + receipt_line(move.id, 5), ledger_operator());
   };
   CHECK(said(answer) == "claim stands");
-  CHECK(outcome(transcript_of(dispute, {instead(game, answer)})) == "open");  // nobody has looked
+  CHECK(outcome(transcript_of(dispute, {instead(game, answer)})) == "open");  // nobody has fetched the chunk
   const auto unseen = instead(game, answer);
   CHECK(outcome(transcript_of(dispute, {unseen}) + receipt_line(dispute.challenge.id, 5), ledger_operator()) == "open");
   auto lie = answer;
@@ -346,7 +346,7 @@ TEST_CASE("a demanded chunk is answered by the part itself, and only by it") {
   lie = answer;
   lie.entry = *merkle::open_entry(*c.honest.entries(0), "model/w");
   CHECK(said(lie) == "post falls");
-  // What does not exist cannot be demanded.
+  // A piece that does not exist cannot be demanded.
   const auto demanded = [&](const manifest::ChunkReference& chunk) {
     challenge.chunk = chunk;
     dispute.challenge = *manifest::seal(challenge, key(kChallenges));

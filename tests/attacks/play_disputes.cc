@@ -1,7 +1,7 @@
-// Disputes at random places of real programs: one bit of one value of one step is flipped, by a cheat who
-// proves what follows, by a challenger who lies, or by a verifier who refutes, or vouches for, what he made
-// up. Each goes from challenge to ruling through signed moves and the transcript's reader, and must end
-// against the liar, at the very scalar operation.
+// Disputes at random places of real programs. One bit of one value of one step is flipped: by a cheat who proves what
+// follows from it, by a challenger who lies, or by a verifier who refutes, or vouches for, an invention. Each dispute
+// goes from challenge to ruling through signed moves and the transcript's reader, and must end against the liar, at
+// the very scalar operation.
 //
 //   play_disputes N SEED TASK.json DATA.h5 [TASK.json DATA.h5 ...]     N disputes, dealt to the tasks in turn
 
@@ -63,7 +63,7 @@ class Source final : public jobs::ReplaySource {
   const State* start_;
 };
 
-/// A task, and what an honest run of it has.
+/// A task, and an honest run of it.
 class Scene {
  public:
   Scene(const std::string& task, const std::string& data)
@@ -102,7 +102,7 @@ class Scene {
   }
 
  private:
-  /// The program's values by what they are: kinds of primitives, and of derived inputs.
+  /// Sorts the program's values by kind of primitive, and inputs by kind of derived input.
   void sort_values() {
     constexpr std::array<const char*, 5> kSources{"state", "batch", "schedule", "constant", "uniform"};
     for (std::size_t v = 0; v < program().values.size(); ++v) {
@@ -131,7 +131,7 @@ struct Keys {
   crypto::SecretKey honest = crypto::SecretKey::from_seed(Digest{{2}}.bytes);
 };
 
-/// One bit in a value of that kind, at a step of a segment.
+/// A flipped bit in a value of that kind, at a step of a segment.
 struct Fault {
   std::int64_t segment = 0;
   jobs::Drill drill;
@@ -144,8 +144,7 @@ Fault draw_fault(const Scene& scene, const std::vector<std::int64_t>& values, Di
   const auto value =
       static_cast<kernels::ValueIndex>(values[static_cast<std::size_t>(below(dice, std::ssize(values)))]);
   const kernels::Primitive& line = scene.program().values[static_cast<std::size_t>(value)];
-  // Loss and step counter of a step are of no use to the one after it: only a segment's last ones are
-  // committed.
+  // A step's loss and step counter are not used by the next step: only the last ones of a segment are committed.
   const bool last = line.shape.empty();
   out.drill.step = last ? segment.end - 1 : segment.first + below(dice, segment.length());
   out.drill.fault = {value, below(dice, *element_count(line.shape)),
@@ -153,7 +152,7 @@ Fault draw_fault(const Scene& scene, const std::vector<std::int64_t>& values, Di
   return out;
 }
 
-/// The challenge and all that it rests on, when somebody lies in that way about the segment.
+/// A challenge and the statements under it, for a lie about the segment in that role.
 class Setting {
  public:
   Setting(const Scene& scene, const Keys& keys, Role role, std::int64_t segment, jobs::DisputeParty& liar)
@@ -188,7 +187,7 @@ class Setting {
     return {states[index], must(merkle::inclusion_path(leaves, index))};
   }
 
-  /// The liar's verdict on an honest proof. Prover and challenger are one.
+  /// Adds the liar's verdict on an honest proof. Prover and challenger are one.
   void add_verdict(protocol::Dispute& out, manifest::Challenge& challenge,
                    const std::vector<Digest>& states) {
     const Digest verifier = crypto::key_id(keys_.liar.public_key());
@@ -219,7 +218,7 @@ class Setting {
   jobs::DisputeParty& liar_;
 };
 
-/// Plays a dispute to its end, and has the transcript read by the referee.
+/// Plays a dispute to its end, and has the referee read the transcript.
 class Play {
  public:
   Play(const Scene& scene, const Keys& keys, Role role, protocol::Dispute dispute)
@@ -274,7 +273,7 @@ bool is_state_input(const Scene& scene, const exec::Fault& fault) {
   return line.kind == kernels::Kind::kInput && line.source.kind == kernels::Source::Kind::kState;
 }
 
-/// The ruling names the step, value and element where the liar's replay first differs, whoever lies.
+/// Checks that the ruling names the step, value and element at which the liar's replay first differs, whoever lies.
 void check_place(const Scene& scene, const Fault& fault, const manifest::Ruling& ruling, const std::string& where) {
   const exec::Fault& flipped = fault.drill.fault;
   if (ruling.at.step != fault.drill.step || ruling.at.value != flipped.value)
@@ -287,7 +286,7 @@ void check_place(const Scene& scene, const Fault& fault, const manifest::Ruling&
   }
 }
 
-/// The ruling names the fault's place, and the last scalar operation behind the element.
+/// Checks that the ruling names the fault's place, and the element's last scalar operation.
 void check_ruling(const Scene& scene, const Fault& fault, const manifest::Ruling& ruling,
                   jobs::DisputeParty& liar, const std::string& where) {
   const exec::Fault& flipped = fault.drill.fault;
@@ -306,9 +305,9 @@ void check_ruling(const Scene& scene, const Fault& fault, const manifest::Ruling
       must(jobs::pinpoint(scene.program(), numbers, flipped.value, flipped.element,
                           numbers[static_cast<std::size_t>(flipped.value)].view(), theirs.view()));
   const manifest::JudgedScalar& found = *ruling.scalar;
-  // A ruling counts the operations of a fold from the beginning of the position that it judges.
+  // A ruling counts a fold's operations from the beginning of the position that it judges.
   const bool counted = line.kind != kernels::Kind::kMap || found.index == wanted.index;
-  // Where a chain's condition says no, a ruling names the number that is kept, and the replay the comparison.
+  // If a chain's condition is false, a ruling names the number that is kept, and the replay the comparison.
   const bool kept = found.operation == "keep";
   bool same = counted && (kept || found.operation == wanted.operation) && found.place == wanted.place &&
               found.result == wanted.result && found.claimed == wanted.theirs &&
@@ -323,14 +322,13 @@ void check_ruling(const Scene& scene, const Fault& fault, const manifest::Ruling
 
 /// Counts for the table.
 struct Tally {
-  std::map<std::string, std::array<int, 4>> disputes;  // by kind of value and role
+  std::map<std::string, std::array<int, 4>> disputes;  // indexed by kind of value, then role
   std::set<std::string> harmless;                      // kinds in which no fault changed anything
   std::int64_t most_moves = 0;
   std::size_t most_bytes = 0;
 };
 
-/// One dispute about a value of that kind; false if the faults that were tried change nothing that anybody
-/// signs.
+/// Plays one dispute about a value of that kind; false if none of the faults tried changes anything that is signed.
 bool dispute_about(Scene& scene, const Keys& keys, Role role, const std::string& kind, Dice& dice,
                    Tally& tally) {
   for (int tries = 0; tries < 60; ++tries) {
@@ -379,7 +377,7 @@ int play_all(const std::vector<std::string>& words) {
     for (int round = 0; here < share; ++round) {
       for (const auto& [kind, values] : scene.kinds()) {
         if (here == share || tally.harmless.contains(kind)) continue;
-        // Mostly cheats: each of the three others every sixth time.
+        // Mostly cheating provers: each of the other three roles one time in six.
         const auto role =
             std::array{
                 Role::kProver,  Role::kChallenger, Role::kProver,

@@ -1,4 +1,4 @@
-// dgx-threats(7), rows 1 to 5, 9 and 11: how often honest segments are accepted, and forged ones refuted and
+// dgx-threats(7), rows 1 to 5, 9 and 11: the rates at which honest segments are accepted, and forged ones refuted and
 // convicted.
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ namespace {
 constexpr std::int64_t kSteps = 180;
 constexpr std::int64_t kEvery = 3;
 
-/// The trainings, each with its truth by kernels/ref and an executor.
+/// A training, with its truth by kernels/ref and an executor.
 struct Training {
   Scene scene;
   TinyParty honest;
@@ -49,7 +49,7 @@ struct Training {
       states.push_back(honest.state_record(segments.boundary(i)).digest);
     return states;
   }
-  /// An honest verifier's row about a segment that is said to end in `end`.
+  /// An honest verifier's row about a segment that allegedly ends in `end`.
   [[nodiscard]] manifest::VerdictRow row(exec::ExactExecutor& executor, const protocol::Segment& segment,
                                          const Digest& end) {
     protocol::Assignment assignment;
@@ -81,18 +81,18 @@ std::vector<std::unique_ptr<Training>>& trainings() {
   return all;
 }
 
-/// The number of attacks of each kind: DGX_ATTACKS, 200 unless it says more.
+/// The number of attacks of each kind: DGX_ATTACKS, by default 200.
 int attacks() {
   const char* text = std::getenv("DGX_ATTACKS");
   return text == nullptr ? 200 : std::max(200, std::atoi(text));
 }
 
-/// The counts of one kind of forgery's ends.
+/// Counts of outcomes for one kind of forgery.
 struct Tally {
   int mounted = 0;
   int refuted = 0;    ///< by the replay of the segment
   int convicted = 0;  ///< by a dispute
-  int harmless = 0;   ///< gave the honest state: no forgery, drawn again
+  int harmless = 0;   ///< gave the honest state: not a forgery, drawn again
   std::map<std::string, int> by;
 };
 
@@ -120,7 +120,7 @@ void mount(const Forgery& forgery, Tally& tally, Dice& dice) {
   const manifest::VerdictRow row = training.row(*executor, segment, cheat.end());
   if (!row.agrees && row.reason == manifest::RowReason::kDigest) ++tally.refuted;
 
-  // He commits to honest states up to the segment, and is challenged.
+  // The cheat commits to honest states up to the segment, and is challenged.
   std::vector<Digest> states = training.committed();
   states[static_cast<std::size_t>(index) + 1] = cheat.end();
   const Played played =
@@ -163,7 +163,7 @@ TEST_CASE("every honest segment is accepted, on every instruction set, with any 
   REQUIRE(cpu::force_instruction_set(before).ok());
   fmt::print("honest segments: {} of {} accepted\n", accepted, segments);
   CHECK(accepted == segments);
-  // Six trainings of 60 segments, with three numbers of threads, on the scalar code at least.
+  // Six trainings of 60 segments, with three thread counts, at least on the scalar code.
   CHECK(segments >= 1'000);
 }
 

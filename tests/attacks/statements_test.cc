@@ -1,5 +1,5 @@
-// dgx-threats(7), rows 16, 18, 23 and 24: statements that are copied, replayed elsewhere, made late or too
-// large. Everything is correctly signed by someone; the market of a ledger is asked to take it.
+// dgx-threats(7), rows 16, 18, 23 and 24: statements that are copied, replayed elsewhere, late or too large. Each is
+// correctly signed by someone and offered to a ledger's market.
 
 #include <catch2/catch.hpp>
 
@@ -29,7 +29,7 @@ TinyRun run_of(const std::string& name) {
   return test::tiny_run(executor, name);
 }
 
-/// With money for everyone, the tasks open and assigned.
+/// A market with money for everyone, and with the tasks open and assigned.
 Market market_of(const std::vector<const TinyRun*>& runs) {
   Market market;
   REQUIRE(market.apply(signed_by(test::kOperator, test::ledger_policy()), 0).ok());
@@ -48,7 +48,7 @@ Market market_of(const std::vector<const TinyRun*>& runs) {
   return market;
 }
 
-/// Refused, and nothing has changed.
+/// The reason for refusing a statement, which must change nothing.
 std::string refused(Market& market, const Signed<Body>& statement) {
   const auto before = market.balances();
   const Status status = market.apply(statement, market.clock().receipt_now());
@@ -212,14 +212,14 @@ TEST_CASE("a verifier who echoes the proof, or copies another's rows, does not h
   };
   for (std::int64_t index = 0; index < segments.count(); ++index) {
     const Digest witness = replayed_by(test::kVerifier, index).witness;
-    // What can be had without computing: the committed states, as they are and bound to the key; another's
-    // witness.
+    // Everything available without computing: the committed states, plain and bound to the key, and another
+    // verifier's witness.
     CHECK(witness != replayed_by(9, index).witness);
     for (const Digest& committed : run.digests) {
       CHECK(witness != committed);
       CHECK(witness != witness_of(test::key_id(test::kVerifier), committed));
     }
-    // Whoever replays for the same key finds the witness: an echo can be refuted by anyone.
+    // Anyone who replays for the same key finds the witness, and so can refute an echo.
     CHECK(witness == replayed_by(test::kVerifier, index).witness);
   }
 }
@@ -232,7 +232,7 @@ TEST_CASE("a verdict cannot be copied from the one committed to, nor committed t
   REQUIRE(market.apply(any(test::opening(run)), 1).ok());
   const auto verdict = test::verdict(run);
   const VerdictCommitment mine{run.task.id, run.proof.id, verdict_commitment(verdict.id, verdict.body.nonce)};
-  // The copier signs the same body; its id, and with it the commitment, is another.
+  // The copier signs the same body; its id, and with it the commitment, differs.
   const auto copy = *seal(verdict.body, test::key(9));
   CHECK(verdict_commitment(copy.id, copy.body.nonce) != mine.commitment);
   CHECK(refused(market, signed_by(9, mine)) != "accepted");
@@ -259,7 +259,7 @@ TEST_CASE("deposits stop where a sum would no longer be exact, and the one too m
     message = status.error().message;
     CHECK(market.balances() == before);
   }
-  // The money of the others is in the way of the eighth.
+  // The others' deposits leave no room for the eighth.
   CHECK(accepted == 7);
   CHECK_THAT(message, Catch::EndsWith("deposits exceed 2^53"));
   std::int64_t sum = 0;

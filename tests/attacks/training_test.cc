@@ -28,7 +28,7 @@ std::int64_t first_refuted(const manifest::Verdict& verdict) {
   return verdict.first_disagreement->index;
 }
 
-/// The first entry whose name begins so.
+/// The first entry whose name begins with `prefix`.
 Tensor& entry(State& state, const std::string& prefix) {
   const auto found =
       std::find_if(state.begin(), state.end(), [&](const Entry& e) { return e.name.starts_with(prefix); });
@@ -136,7 +136,7 @@ TEST_CASE(
   const Forger forger(task);
   auto machine = forger.honest();
   machine.after = [](std::int64_t step, State& state) {
-    // The smallest possible update that is none of the program's.
+    // The smallest possible change that the program does not make.
     if (step == 27) {
       float& x = entry(state, "model/").as<float>()[0];
       x = std::nextafter(x, 1.0F);
@@ -164,7 +164,7 @@ TEST_CASE("other data than the task's is noticed, whatever is changed") {
     auto x = machine.data.x.as<float>();
     std::copy_n(x.begin(), 4, x.begin() + 4);
   }
-  // Five steps are an epoch, so the change takes effect in the first two segments.
+  // An epoch has five steps, so the change takes effect in the first two segments.
   const std::int64_t segment = first_refuted(forger.verdict(forger.train(machine, forger.initial())));
   CHECK((segment == 0 || segment == 1));
 }
@@ -184,7 +184,7 @@ TEST_CASE("the sign of a zero is part of the state") {
   const SmallTask task;
   const Forger forger(task);
   auto states = forger.train(forger.honest(), forger.initial());
-  // Dead units leave momenta that are exactly zero; if there are none, any number can stand for it.
+  // Dead units leave momenta of exactly zero; if there are none, any number will do.
   bool flipped = false;
   for (std::size_t i = 1; i < states.size() && !flipped; ++i) {
     for (Entry& e : states[i]) {

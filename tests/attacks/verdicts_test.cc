@@ -35,7 +35,7 @@ State state_of(const StateRecord& record) {
   return out;
 }
 
-/// A party that was given a state, and cannot replay from it.
+/// A party that holds a given state and cannot replay from it.
 class StartParty : public protocol::Party {
  public:
   explicit StartParty(const State& state) : state_(state) {}
@@ -106,7 +106,7 @@ TEST_CASE("a verdict with an invented digest falls, whatever digest it is") {
                      : what == "the start state" ? dispute.challenge.body.start.digest
                                                  : honest.state_record(1).digest;
     dispute = with_row(dispute, row);
-    // He shows the best story he has: the truth.
+    // The liar shows the best possible story: the truth.
     const Ruling ruling = ruled(small(), dispute, honest, honest);
     INFO(ruling.words);
     CHECK(ruling.falls);
@@ -128,7 +128,7 @@ TEST_CASE("an idle verifier's witness is convicted: echoed from the proof, copie
     manifest::VerdictRow row = right;
     row.witness = witness;
     const auto dispute = with_row(truth, row);
-    // The state that gives the witness, if he has one, and his replay of the segment.
+    // Every state that the liar could show for the witness, then an honest replay of the segment.
     for (const Digest& shown : {truth.challenge.body.start.digest, truth.challenge.body.end->digest,
                                 honest.state_record(1).digest, digest("something")}) {
       Moves moves;
@@ -146,7 +146,7 @@ TEST_CASE("an idle verifier's witness is convicted: echoed from the proof, copie
       CHECK(ruling->falls);
     }
   }
-  // And nobody can convict him who replayed.
+  // And a verifier who did replay cannot be convicted.
   TinyParty wrong(small(), {fault(Kind::kValue, 0, 17, 0, 3)}, &honest);
   const Played played = play(small(), truth, honest, wrong, true);
   REQUIRE(played.game.decision());
@@ -180,7 +180,7 @@ TEST_CASE("an invented fault of the start state falls, a true one stands") {
     for (const auto& lie : lies) {
       Moves moves{instead(game, lie)};
       auto after = game_after(dispute, moves);
-      if (!after.decision()) {  // an entry said to be foreign: its line is shown
+      if (!after.decision()) {  // the entry was said to be foreign: show its line
         protocol::Player objects(small().program, honest);
         moves.push_back(instead(after, must_say(objects, after)));
       }
@@ -193,7 +193,8 @@ TEST_CASE("an invented fault of the start state falls, a true one stands") {
 }
 
 TEST_CASE("a verifier can show whatever is wrong with a committed start state") {
-  // He is given it, so its digest is that of these entries; the solver disputes the row all the same.
+  // The verifier was given this state, so its digest is that of these entries; the solver disputes the row
+  // nonetheless.
   TinyParty honest(small());
   const State right = state_of(honest.state_record(0));
   std::vector<State> wrong(9, right);
@@ -222,7 +223,7 @@ TEST_CASE("a verifier can show whatever is wrong with a committed start state") 
     protocol::Player verifier(small().program, shows);
     Moves moves{instead(game_after(dispute, {}), must_say(verifier, game_after(dispute, {})))};
     auto game = game_after(dispute, moves);
-    if (!game.decision()) {  // the entry is foreign: the solver has no line to show, and shows another
+    if (!game.decision()) {  // the entry is foreign: having no line for it, the solver shows another
       protocol::EntryClaim claim;
       claim.line = opened_line(small().program, 0);
       moves.push_back(instead(game, claim));
@@ -273,10 +274,10 @@ TEST_CASE(
     return std::string(ruling->falls ? "falls" : "stands");
   };
   const Digest root = dispute.verdict->body.rows.root;
-  // His own row, and the truth behind it: the game goes on, and nothing has fallen yet.
+  // The verifier's own row, with an honest replay: the game goes on, and nothing has fallen yet.
   CHECK(outcome(root, right, 0) == "open");
   CHECK(outcome(root, right, 1) == "open");
-  // A root over nothing; another row than the root's; another segment's; a witness made up.
+  // A root over nothing; a row that is not under the root; another segment's row; an invented witness.
   CHECK(outcome(digest("no rows"), right, 0) == "falls");
   auto other = right;
   other.row.witness = digest("another");

@@ -1,4 +1,5 @@
-// 3×3 convolutions of 32 images and their gradients, exact against eager libtorch, one thread, GF/s. convolution_bench [--json]
+// 3×3 convolutions of 32 images and their gradients, exact against eager libtorch, one thread, GF/s.
+// convolution_bench [--json]
 #include <torch/torch.h>
 
 #include <cstdlib>
@@ -17,7 +18,7 @@ using namespace dgx;
 using test::Convolution;
 using test::FormInput;
 
-/// One line over two inputs.
+/// One line that reads two inputs.
 class Exact {
  public:
   Exact(const FormInput& a, const FormInput& b, const std::string& line) {
@@ -39,7 +40,7 @@ class Exact {
   std::unique_ptr<exec::Evaluator> evaluator_;
 };
 
-/// A part of a convolution's work in eager libtorch, to be timed.
+/// One part of a convolution's work in eager libtorch, to be timed.
 std::function<void()> eager(const Convolution& c, std::string_view part) {
   const auto x = torch::rand(c.x().shape);
   const auto w = torch::rand(c.w().shape);

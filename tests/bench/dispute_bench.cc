@@ -1,12 +1,11 @@
-// A dispute at full size: 10^6 steps in segments of 100, a program of 4,096 lines, tensors of 10^7 elements,
-// and a scalar operation among a dot's 4,096. Parties that have no more than the tensors in question stand in
-// for the training.
+// A dispute at full size: 10^6 steps in segments of 100, a program of 4,096 lines, tensors of 10^7 elements, and one
+// scalar operation among a dot's 4,096. The parties hold only the tensors in question instead of a training.
 //
 //   dispute_bench make FOLDER [--json]            plays the game and writes FOLDER/dispute.jsonl
 //   dispute_bench judge FOLDER REFEREE [--json]   has it judged by the built dgx-referee with
 //   FOLDER/referee.pem
 //
-// Two calls, since a process begins with the peak memory of the one that starts it.
+// Two calls, since a process's peak memory starts at that of the process that starts it.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -56,7 +55,7 @@ Size sketch() {
                        {fmt::format("{}[i0,k0]", out.left), fmt::format("{}[i1,k0]", out.right)},
                        {},
                        {kWidth}});
-  // Loss, step and its successor are three lines more.
+  // Loss, step and its successor take three more lines.
   while (last < kLines - 4)
     last = s.add({"map", {}, {fmt::format("{}[]", last)}, {"mul x0 0x1.8p0", "tanh t0"}});
   s.next(out.left, out.product);
@@ -65,7 +64,7 @@ Size sketch() {
   return out;
 }
 
-/// Every digest that no move looks behind is a digest of nothing.
+/// A party in which every digest that no move opens is a digest of nothing.
 class Paper : public protocol::Party {
  public:
   Paper(const Size& size, const Tensor& left, const Tensor& right, Tensor product, bool lies)
@@ -107,7 +106,7 @@ Tensor drawn(const Shape& shape, std::uint64_t seed) {
   return out;
 }
 
-/// Running results that say what they must and are false from a block in the middle on: found by trying.
+/// Running results that pass the game's check but are false from a block in the middle on; found by trying.
 Bytes fitting(const protocol::FoldLevels& fold, const Bytes& numbers) {
   for (std::uint32_t away = 0; away < 1U << 20; ++away) {
     for (const bool up : {true, false}) {
@@ -159,7 +158,7 @@ struct Run {
   double mebibytes = 0;
 };
 
-/// One process of the referee: how long it took from fork to end, and its peak memory.
+/// Runs the referee in one process and measures its time from fork to end, and its peak memory.
 Run run_referee(const char* referee, const std::string& transcript, const std::string& key) {
   const auto begin = std::chrono::steady_clock::now();
   const pid_t child = vfork();
@@ -182,7 +181,7 @@ Run run_referee(const char* referee, const std::string& transcript, const std::s
   return {took, static_cast<double>(usage.ru_maxrss) / 1024};
 }
 
-/// A row as tests/bench/run.sh prints them.
+/// Prints a row in the format of tests/bench/run.sh.
 void report(bool json, const char* name, double value, const char* unit) {
   constexpr std::string_view kJson =
       "{{\"name\":\"dispute-{}\",\"dgx\":{:.5g},\"peer\":null,\"peer_name\":null,\"ratio\":null,\"threads\":"
@@ -195,7 +194,7 @@ void report(bool json, const char* name, double value, const char* unit) {
 int make(const std::string& folder, bool json) {
   const Size size = sketch();
   const Tensor left = drawn({kRows, kWidth}, 1), right = drawn({kWidth, kWidth}, 2);
-  Tensor product(DType::kF32, {kRows, kWidth});  // both have zeros where they agree
+  Tensor product(DType::kF32, {kRows, kWidth});  // both parties' products are zero where they agree
   const std::vector<kernels::ValueType> types{{DType::kF32, left.shape()}, {DType::kF32, right.shape()}};
   const auto line = kernels::compile(size.program.values[static_cast<std::size_t>(size.product)], types);
   const std::vector<TensorView> read{left.view(), right.view()};

@@ -1,4 +1,5 @@
-// The same models and optimisers as a user of libtorch writes them: its own modules, and scaled_dot_product_attention.
+// The same models and optimisers as a user of libtorch writes them: libtorch's modules and
+// scaled_dot_product_attention.
 #include "eager.h"
 
 #include <torch/script.h>
@@ -37,7 +38,7 @@ struct ResidualImpl : nn::Module {
 TORCH_MODULE(Residual);
 
 struct PoolImpl : nn::Module {
-  Tensor forward(const Tensor& x) { return x.mean({2, 3}); }  // not static: Sequential wants a member
+  Tensor forward(const Tensor& x) { return x.mean({2, 3}); }  // not static: Sequential needs a member
 };
 TORCH_MODULE(Pool);
 
@@ -89,7 +90,7 @@ struct EmbedImpl : nn::Module {
 };
 TORCH_MODULE(Embed);
 
-/// `gpt:layers=6,width=384,heads=6,vocab=256` with samples of `length` tokens.
+/// Builds a spec such as `gpt:layers=6,width=384,heads=6,vocab=256`, for samples of `length` tokens.
 nn::Sequential gpt(const std::string& spec, std::int64_t length) {
   const auto field = [&](const std::string& name) {
     const std::size_t at = spec.find(name + "=");
@@ -125,7 +126,7 @@ Model model_of(const EagerCase& of) {
   return {net->parameters(), [net](const Tensor& x) mutable { return net->forward(x); }};
 }
 
-/// The fused optimisers of torch.optim (fused=True), which libtorch's own C++ classes do not have.
+/// The fused optimisers of torch.optim (fused=True), which libtorch's own C++ classes lack.
 class FusedOptimizer {
  public:
   FusedOptimizer(const EagerCase& of, std::vector<Tensor> parameters)

@@ -7,7 +7,7 @@
 
 namespace dgx::bench {
 
-/// A case as libtorch's side sees it; the fields of Case, without a header that libtorch's would meet.
+/// Case for libtorch's side: its fields, without headers that clash with libtorch's.
 struct EagerCase {
   std::string model;
   std::string optimizer;
@@ -16,17 +16,19 @@ struct EagerCase {
   bool tokens = false;
   bool channels_last = false;
   bool on_gpu = false;
-  const std::vector<std::uint8_t>* x = nullptr;  ///< the samples one after the other; none: random numbers
-  const std::vector<std::uint8_t>* y = nullptr;  ///< their classes
+  const std::vector<std::uint8_t>* x = nullptr;  ///< the samples, concatenated; null: random numbers
+  const std::vector<std::uint8_t>* y = nullptr;  ///< the samples' classes
 };
 
-/// "libtorch 2.11.0".
+/// For example "libtorch 2.11.0".
 [[nodiscard]] std::string libtorch_name();
 void set_libtorch_threads(int threads);
-/// True if this libtorch has CUDA, and a GPU. From then on it computes in binary32 (TF32 off) and lets cuDNN try its algorithms.
+/// True if this libtorch has CUDA, and a GPU. Sets binary32 for all that follows (TF32 off) and lets cuDNN try its
+/// algorithms.
 [[nodiscard]] bool libtorch_has_gpu();
-/// A training step of the case in eager libtorch, or of a TorchScript file: gradients forgotten, forward, cross entropy, backward, fused optimiser; on a
-/// GPU until all of it is done. Each step takes the next batch of the data, which lie in memory as floats.
+/// A training step of the case in eager libtorch, or of a TorchScript file: zero gradients, forward, cross entropy,
+/// backward, fused optimiser; on a GPU it waits until all is done. Each step takes the next batch of the data, which
+/// are in memory as floats.
 [[nodiscard]] std::function<void()> eager_step(const EagerCase& of);
 
 }  // namespace dgx::bench

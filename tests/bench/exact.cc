@@ -13,7 +13,7 @@ namespace dgx::bench {
 namespace {
 
 constexpr std::int64_t kClasses = 10;
-constexpr std::int64_t kBatches = 4;  // of the dataset
+constexpr std::int64_t kBatches = 4;  // in the dataset
 
 template <class T>
 T must(Result<T> result) {

@@ -10,40 +10,40 @@
 
 namespace dgx::bench {
 
-/// Samples of a dataset, bytes one after the other, and their classes. Empty: there is none.
+/// A dataset's samples, concatenated bytes, and their classes. Empty: there is no dataset.
 struct Samples {
   std::vector<std::uint8_t> x, y;
 };
 
-/// A task whose step is measured: model, optimiser, batch, and what a sample looks like.
+/// A task whose step is measured: model, optimiser, batch, and form of a sample.
 struct Case {
   std::string name;
   std::string model;          ///< a built-in model's spec, or a TorchScript file
   std::string optimizer;
   std::int64_t batch = 1;
   Shape sample;               ///< of x, u8
-  bool tokens = false;        ///< x and y are numbers below 256, one target a position; else x is pixels, y a class below 10
-  const Samples* data = nullptr;  ///< what is trained on; none: numbers by a generator
+  bool tokens = false;        ///< true: x, y are numbers below 256, a target a position; else pixels, a class below 10
+  const Samples* data = nullptr;  ///< the training data; null: generated numbers
 };
 
-/// The step program of a case, its data and its executor. Exits with a message if something fails.
+/// A case's step program, data and executor. Exits with a message if something fails.
 class Exact {
  public:
   /// Captures the model with libtorch and lowers it.
   explicit Exact(const Case& of);
-  /// Makes the data and the executor: from here on memory is the step's own.
+  /// Makes the data and the executor: memory taken from here on is the step's own.
   void start(int threads);
-  /// The same on a device.
+  /// Like the above, on a device.
   void start(std::unique_ptr<kernels::cuda::Device> device);
   void step();
-  /// The least that a step has to do, and the share of zero terms in the products of the next one.
+  /// The least work of a step, and the share of zero terms in the products of the next one.
   [[nodiscard]] Least least() const;
   [[nodiscard]] double zero_terms();
   void start_profile() { static_cast<void>(executor_->start_profile()); }
   [[nodiscard]] const exec::StepExecutor& executor() const { return *executor_; }
 
  private:
-  /// Makes the data and says what of them a step reads.
+  /// Makes the data and returns the parts that a step reads.
   [[nodiscard]] exec::StepInputs make_inputs();
 
   Case case_;

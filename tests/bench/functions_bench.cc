@@ -1,5 +1,5 @@
-// Elementary functions, nanoseconds an element, one thread: a map over numbers that stay in the second level cache, exact against
-// libtorch. functions_bench [--json]
+// Elementary functions, nanoseconds per element, one thread: a map over numbers that stay in the second-level cache,
+// exact against libtorch. functions_bench [--json]
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
@@ -20,7 +20,7 @@ constexpr std::int64_t kCount = 1 << 16;
 
 struct Function {
   const char* name;
-  float low, high;  ///< arguments: where the function is neither constant nor infinite
+  float low, high;  ///< range of arguments in which the function is neither constant nor infinite
   at::Tensor& (*peer)(at::Tensor& out, const at::Tensor& x);
 };
 

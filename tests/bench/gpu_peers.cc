@@ -8,7 +8,7 @@
 namespace dgx::bench {
 namespace {
 
-// cublas_v2.h, as far as it is used; all enumerations are int there.
+// The parts of cublas_v2.h that are used here; all its enumerations are int.
 using Create = int (*)(void** handle);
 using SetMathMode = int (*)(void* handle, int mode);
 using GetVersion = int (*)(void* handle, int* version);
@@ -41,14 +41,14 @@ void must(int status, const char* what) {
 }  // namespace
 
 std::optional<Cublas> Cublas::open() {
-  setenv("NVIDIA_TF32_OVERRIDE", "0", 1);  // whatever the caller's environment says
+  setenv("NVIDIA_TF32_OVERRIDE", "0", 1);  // overrides the caller's environment
   Cublas out;
   out.library_ = open_library();
   if (out.library_ == nullptr) {
     std::fprintf(stderr, "no libcublas.so to compare with: LD_LIBRARY_PATH may name its folder\n");
     return std::nullopt;
   }
-  // The driver's, of the context that the runtime in the device's module and cuBLAS share.
+  // The driver's function, for the context that cuBLAS shares with the runtime in the device's module.
   if (void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL); driver != nullptr) {
     out.wait_ = function<int (*)()>(driver, "cuCtxSynchronize");
   }
@@ -64,7 +64,7 @@ std::optional<Cublas> Cublas::open() {
 std::string Cublas::name() const {
   int version = 0;
   must(function<GetVersion>(library_, "cublasGetVersion_v2")(handle_, &version), "cublasGetVersion");
-  // 110805 up to 12.x, 130000 of 13.0
+  // The number is 110805 up to version 12, 130000 from 13.0 on.
   return "cuBLAS " + std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100);
 }
 
@@ -72,7 +72,7 @@ void Cublas::queue(const GpuProduct& p) const {
   static const auto sgemm = function<Sgemm>(library_, "cublasSgemmStridedBatched");
   constexpr float kOne = 1, kZero = 0;
   const auto rows = static_cast<int>(p.rows), columns = static_cast<int>(p.columns), depth = static_cast<int>(p.depth);
-  // Columns first, as it counts: the transposed product.
+  // cuBLAS is column-major: this computes the transposed product.
   must(sgemm(handle_, p.b_transposed ? 1 : 0, p.a_transposed ? 1 : 0, columns, rows, depth, &kOne, p.b, p.b_transposed ? depth : columns,
              p.columns * p.depth, p.a, p.a_transposed ? rows : depth, p.rows * p.depth, &kZero, p.out, columns, p.rows * p.columns,
              static_cast<int>(p.batch)),

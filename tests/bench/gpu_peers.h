@@ -7,7 +7,8 @@
 
 namespace dgx::bench {
 
-/// A batch of products out = a · b whose operands lie in rows, or, transposed, in columns; one after another, without gaps, in a GPU's memory.
+/// A batch of products out = a · b in a GPU's memory, one after another without gaps; each operand is row-major or,
+/// if transposed, column-major.
 struct GpuProduct {
   std::int64_t rows = 0, columns = 0, depth = 0, batch = 1;
   bool a_transposed = false, b_transposed = false;
@@ -19,13 +20,14 @@ struct GpuProduct {
 /// NVIDIA's cuBLAS, in binary32 (TF32 off).
 class Cublas {
  public:
-  /// Opened by name, from the library path or CUDA's usual folder. Nullopt, with the reason on standard error: there is none.
+  /// Opened by name, from the library path or CUDA's usual folder. nullopt, with the reason on standard error, if
+  /// there is none.
   [[nodiscard]] static std::optional<Cublas> open();
 
   [[nodiscard]] std::string name() const;
   /// Queues the product.
   void queue(const GpuProduct& product) const;
-  /// Waits for what is queued.
+  /// Waits for all queued work.
   void synchronize() const;
 
  private:

@@ -2,8 +2,8 @@
 //
 //   gpu_product_bench --device MODULE [--json] [--only PRODUCT] [--most EXTENT]
 //
-// MODULE is libdgx_cuda.so. Exits 77, "skipped, no GPU", if it finds none. --most leaves out products with a greater extent, for the emulated
-// device.
+// MODULE is libdgx_cuda.so. Exits 77, "skipped, no GPU", if it finds none. --most leaves out products with a greater
+// extent, for the emulated device.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -35,7 +35,7 @@ struct Shape {
   bench::GpuProduct product;
 };
 
-// Squares; of a GPT of width 384 with 16,384 tokens in sequences of 256, and heads 64 wide; an MLP's.
+// Squares; products of a GPT of width 384 with 16,384 tokens in sequences of 256, and heads 64 wide; an MLP's.
 constexpr Shape kShapes[] = {
     {"square", {512, 512, 512}},
     {"square", {1024, 1024, 1024}},
@@ -70,7 +70,7 @@ void must(const dgx::Status& status) {
   std::exit(70);
 }
 
-/// Memory of a device. What a shape took is taken again by the next.
+/// A device's memory. Each shape reuses the previous one's.
 class Arena {
  public:
   explicit Arena(cuda::Device& device) : device_(device) {}
@@ -130,7 +130,7 @@ void bench_product(const Shape& shape, cuda::Device& device, Arena& arena, const
   p.out = arena.take(2, p.rows * p.columns * p.batch);
   const cuda::Product exact = exact_product(p, arena);
   const double operations = 2 * static_cast<double>(p.rows * p.columns) * static_cast<double>(p.depth * p.batch);
-  // Queued together, so that what is timed is the device and not who starts it.
+  // Queued together, so that the device is timed and not the host that launches.
   const int together = device.info().emulated ? 1 : static_cast<int>(std::clamp(4e11 / operations, 2.0, 200.0));
   std::vector<bench::Side> sides = {{"exact", [&] {
                                        for (int n = 0; n < together; ++n) must(device.launch(exact));

@@ -1,7 +1,7 @@
-// A ledger of many small entries: how long it takes to append them in one command, to read them with every check, and to
+// A ledger of many small entries: the time to append them in one command, to read them with every check, and to
 // replay them against the rules.
 //
-//   ledger_bench FOLDER [ENTRIES] [--json]   writes FOLDER/bench.jsonl, which must not be there; 100,000 deposits
+//   ledger_bench FOLDER [ENTRIES] [--json]   writes FOLDER/bench.jsonl, which must not exist; 100,000 deposits
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -45,7 +45,7 @@ double wall_seconds() {
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
-/// Does the work once, and prints its time by both clocks: the machine may do other work.
+/// Does the work once and prints its time by both clocks: the machine may be doing other work.
 template <class Work>
 void timed(const char* name, bool json, Work work) {
   const double wall = wall_seconds(), processor = processor_seconds();

@@ -17,8 +17,8 @@ namespace {
 constexpr int kChains = 12;
 constexpr int kLoops = 1'000'000;
 
-// Each sum is a variable, since an array would lie in memory. They pass through empty assembler statements,
-// so that the compiler can neither combine nor drop what is added.
+// Each sum is a variable, since an array would be in memory. They pass through empty assembler statements, so that
+// the compiler can neither combine nor drop the additions.
 #define DGX_CHAINS(DO) DO(a) DO(b) DO(c) DO(d) DO(e) DO(f) DO(g) DO(h) DO(i) DO(j) DO(k) DO(l)
 #define DGX_PEAK(NAME, TARGET, VECTOR, SET)      \
   TARGET void NAME() {                           \
@@ -49,7 +49,7 @@ DGX_PEAK(fma_avx2, __attribute__((target("avx2,fma"))), __m256, _mm256_set1_ps)
 DGX_PEAK(fma_neon, , float32x4_t, vdupq_n_f32)
 #endif
 
-/// `work(t)` on so many threads at once.
+/// Runs `work(t)` on that many threads at once.
 void on_threads(int threads, const std::function<void(int)>& work) {
   std::vector<std::thread> others;
   for (int t = 1; t < threads; ++t) others.emplace_back(work, t);

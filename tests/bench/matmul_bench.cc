@@ -1,5 +1,6 @@
-// Exact matrix products against OpenBLAS and libtorch, side by side in one run, GF/s. Each peer is measured where it is found.
-// OpenBLAS should be told the processor's widest core, e.g. OPENBLAS_CORETYPE=SkylakeX; its name is printed with it.
+// Exact matrix products against OpenBLAS and libtorch, side by side in one run, GF/s. Each peer is measured if it is
+// found. OpenBLAS should be told the processor's widest core, e.g. OPENBLAS_CORETYPE=SkylakeX; its name is printed
+// with it.
 //
 //   matmul_bench [--json] [--isa NAME] [--only PRODUCT]
 #include <algorithm>
@@ -33,7 +34,7 @@ Floats random_floats(std::int64_t count) {
   return out;
 }
 
-// A second thread that spins a while after each job, so that the measurement contains no wake-up, and then
+// A second thread that spins for a while after each job, so that the measurement contains no wake-up, and then
 // sleeps.
 class Pair {
  public:

@@ -18,8 +18,7 @@ using Sgemm = void (*)(int order, int transpose_a, int transpose_b, int m, int n
                        const float* a, int lda, const float* b, int ldb, float beta, float* c, int ldc);
 using SetThreads = void (*)(int);
 
-// Opened, not linked, and bound to itself: libtorch would otherwise call OpenBLAS's functions in place of its
-// own.
+// Opened, not linked, and with RTLD_DEEPBIND: libtorch would otherwise call OpenBLAS's functions instead of its own.
 void* openblas_library() {
   static void* const library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
   return library;
@@ -39,7 +38,7 @@ std::function<void()> openblas(const MatmulShape& s, const float* a, bool ta, co
   };
 }
 
-/// With the kernels it chose for this processor, or was told to.
+/// OpenBLAS's name, with the kernels that it chose for this processor or was told to use.
 std::string openblas_name() {
   using Name = char* (*)();
   const auto core = reinterpret_cast<Name>(dlsym(openblas_library(), "openblas_get_corename"));

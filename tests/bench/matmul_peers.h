@@ -12,7 +12,7 @@ namespace dgx::bench {
 /// Another library's product, for comparison.
 struct Peer {
   std::string name;
-  /// A call of C = A · B with `threads` threads; operands are row-major or the transpose of row-major.
+  /// Makes a call of C = A · B with `threads` threads; operands are row-major or the transpose of row-major.
   std::function<std::function<void()>(const kernels::cpu::MatmulShape& shape, const float* a,
                                       bool a_transposed, const float* b, bool b_transposed, float* c,
                                       int threads)>

@@ -11,9 +11,9 @@
 
 namespace dgx::bench {
 
-/// A process that takes a peer's training steps: a number of steps on its standard input, a line, is answered by the seconds
-/// they took, a line; before the first it says "ready". In a process of its own a peer has the allocator and the threads that
-/// suit it best.
+/// A process that takes a peer's training steps. It first says "ready"; then it answers a number of steps, one a line
+/// on its standard input, with the seconds they took. In a process of its own a peer has the allocator and the
+/// threads that suit it best.
 class Peer {
  public:
   struct Command {
@@ -22,7 +22,7 @@ class Peer {
     std::vector<std::pair<std::string, std::string>> environment = {};  ///< added to ours
   };
 
-  /// nullptr if the process ends before it is ready; it says why on standard error.
+  /// nullptr, with the reason on standard error, if the process ends before it is ready.
   [[nodiscard]] static std::unique_ptr<Peer> start(const Command& command);
   /// Ends the process.
   ~Peer();
@@ -30,7 +30,7 @@ class Peer {
   Peer& operator=(const Peer&) = delete;
 
   [[nodiscard]] const std::string& name() const { return name_; }
-  /// Takes so many steps: the seconds of all of them. Exits with a message if the process has died.
+  /// Takes that many steps and returns their total seconds. Exits with a message if the process has died.
   [[nodiscard]] double steps(int count);
 
  private:
@@ -42,11 +42,11 @@ class Peer {
   FILE* from_;
 };
 
-/// The fastest of several ways to start the same peer: each takes steps for about `seconds`, in turns; the others end. nullptr if
-/// none starts.
+/// The fastest of several ways to start the same peer: each takes steps for about `seconds`, in turns; the others are
+/// ended. nullptr if none starts.
 [[nodiscard]] std::unique_ptr<Peer> fastest_of(const std::vector<Peer::Command>& commands, double seconds);
 
-/// Answers lines as a Peer expects it, with steps of this process, until standard input ends.
+/// Answers as a Peer expects, with steps of this process, until standard input ends.
 void serve(const std::function<void()>& step);
 
 }  // namespace dgx::bench

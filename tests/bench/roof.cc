@@ -21,7 +21,7 @@ bool is_state(const Primitive& value) {
   return value.kind == Kind::kInput && value.source.kind == kernels::Source::Kind::kState;
 }
 
-/// The value that the state entry `loss` becomes: what comes before it is the forward pass.
+/// Index of the value that becomes the state entry `loss`: those before it are the forward pass.
 std::size_t loss_of(const program::Program& program) {
   for (const Primitive& value : program.values) {
     if (is_state(value) && value.source.name == "loss" && value.next) return static_cast<std::size_t>(*value.next);

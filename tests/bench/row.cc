@@ -11,8 +11,8 @@
 namespace dgx::bench {
 namespace {
 
-constexpr double kTurn = 0.02;      // seconds that are timed at once: a clock's resolution and a wake-up are nothing beside it
-constexpr double kLongRun = 0.5;    // a run this long needs no other to warm it
+constexpr double kTurn = 0.02;      // seconds timed at once: makes a clock's resolution and a wake-up negligible
+constexpr double kLongRun = 0.5;    // a run of at least this many seconds needs no warm-up
 constexpr std::size_t kMostRounds = 200;
 
 double wall() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }

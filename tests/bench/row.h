@@ -7,32 +7,33 @@
 
 namespace dgx::bench {
 
-/// One contender of a measurement: `run` is the whole work once. What another process does is timed by that process: `timed` gives
-/// the seconds of so many runs.
+/// One contender of a measurement: `run` does the whole work once. Work of another process is timed there: `timed`
+/// gives the seconds of that many runs.
 struct Side {
   std::string name;
   std::function<void()> run;
-  std::vector<double> seconds = {};  ///< of a run, a number a round
+  std::vector<double> seconds = {};  ///< of one run, a number for each round
   std::function<double(int)> timed = {};
 };
 
-/// The time for which sides are measured. DGX_BENCH_CLOCK=cpu in the environment counts the process's time instead of the wall's
-/// where one thread works, for a machine that does other work.
+/// The effort spent on measuring. With DGX_BENCH_CLOCK=cpu in the environment, one-threaded work counts process time
+/// instead of wall time, for a machine that does other work.
 struct Effort {
-  double budget = 4;     ///< seconds in all
+  double budget = 4;     ///< seconds in total
   int least_rounds = 5;
   int threads = 1;
 };
 
-/// Rounds in which every side has its turn, so that whatever else the machine does hits them alike. A turn begins with a pause in
-/// which the other sides' idle workers fall asleep, and a run that is not timed, unless that would take longer than half a second.
+/// Measures in rounds in which every side has a turn, so that other load hits them alike. A turn begins with a pause
+/// in which the other sides' idle workers fall asleep, and an untimed run, unless that would take longer than half a
+/// second.
 void measure_in_turns(std::vector<Side>& sides, const Effort& effort);
 
 [[nodiscard]] double median(std::vector<double> numbers);
-/// The middle half of the numbers, from quartile to quartile, as a share of their median.
+/// The interquartile range of the numbers as a share of their median.
 [[nodiscard]] double spread(std::vector<double> numbers);
 
-/// One figure beside a peer's. `ratio` is how many times as fast dgx is, whichever way the unit counts.
+/// One figure compared with a peer's. Its ratio is how many times as fast dgx is, whichever way the unit counts.
 struct Row {
   std::string name;
   int threads = 1;
@@ -42,15 +43,15 @@ struct Row {
   std::string peer_name = {};  ///< empty: nothing to compare with
   double peer = 0, peer_spread = 0;
   std::optional<long long> dgx_bytes = {}, peer_bytes = {};  ///< peak memory
-  std::optional<double> roof = {};   ///< the share of what the machine can do at most that dgx reaches
-  std::optional<double> zeros = {};  ///< the share of the terms of its products that are zero
+  std::optional<double> roof = {};   ///< the share of the machine's peak that dgx reaches
+  std::optional<double> zeros = {};  ///< the share of zero terms in its products
 };
 
-/// A row of one JSON object, or of text.
+/// Prints a row as a JSON object, or as text.
 void print(const Row& row, bool json);
 
-/// `sides[0]` is dgx; one row for each of the others, or one without a peer. Seconds become `work / seconds` where `work` is not 0,
-/// and are multiplied by `factor`.
+/// Prints rows with `sides[0]`, which is dgx, against each of the others, or one row without a peer. If `work` is not
+/// 0, seconds become `work / seconds`; the result is multiplied by `factor`.
 void print_rows(const std::string& name, const std::vector<Side>& sides, int threads, const std::string& unit, double factor,
                 double work, bool json);
 

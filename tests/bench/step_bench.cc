@@ -1,16 +1,18 @@
-// A training step of whole models, exact against libtorch: same model, optimiser, threads and run, in turns, and the peak memory of
-// each side in a process of its own.
+// A training step of whole models, exact against libtorch: same model, optimiser, threads and run, in turns, and the
+// peak memory of each side in a process of its own.
 //
-//   step_bench [--json] [--isa NAME] [--case NAME] [--threads N] [--seconds S] [--scripts FOLDER] [--data FOLDER] [--compiled COMMAND]
-//   step_bench --device MODULE [--json] [--case NAME]    on a GPU: MODULE is libdgx_cuda.so; exits 77, "skipped, no GPU", without one
+//   step_bench [--json] [--isa NAME] [--case NAME] [--threads N] [--seconds S] [--scripts FOLDER] [--data FOLDER]
+//              [--compiled COMMAND]
+//   step_bench --device MODULE [--json] [--case NAME]    on a GPU: MODULE is libdgx_cuda.so; without one exits 77
 //   step_bench --explain --case NAME        the exact side's plan
-//   step_bench --profile --case NAME --threads N [--device MODULE]    what its operations take: milliseconds, GF/s, GB/s, how many, kind and form
+//   step_bench --profile --case NAME --threads N [--device MODULE]    operations: ms, GF/s, GB/s, count, kind and form
 //   step_bench --alone exact|eager|channels-last --case NAME --threads N    the bytes one side takes
 //   step_bench --serve eager|channels-last --case NAME --threads N    a peer's process (peer.h)
 //
-// The folders hold TorchScript models (scripted.py), and images and labels, 28×28 and one byte a sample: without them the cases that need them are skipped
-// by name. COMMAND starts compiled.py, the peer by torch.compile. A peer is the fastest of its process with as many threads as we have and with one, with
-// the allocator as it is, with huge pages, and with jemalloc where that is installed.
+// The folders hold TorchScript models (scripted.py), and images and labels, 28×28 and one byte a sample; without them
+// the cases that need them are skipped by name. COMMAND starts compiled.py, the torch.compile peer. A peer is the
+// fastest of its process with as many threads as we have and with one, with the default allocator, with huge pages,
+// and with jemalloc if it is installed.
 #include <malloc.h>
 
 #include <algorithm>
@@ -40,18 +42,18 @@ using bench::Case;
 struct Options {
   bool json = false, explain = false, profile = false;
   std::string isa, only, scripts, data, compiled, alone, serve, module;
-  int threads = 0;  // 0: one and two
+  int threads = 0;  // 0: both one and two
   double seconds = 6;
   const char* self = "";
 };
 
-/// The bytes of a file; none if it is not there.
+/// The bytes of a file; empty if it does not exist.
 std::vector<std::uint8_t> read(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// The images and labels of --data, the same for every case.
+/// The images and labels of --data, shared by all cases.
 const bench::Samples* samples_of(const Options& options) {
   static bench::Samples samples;
   if (options.data.empty()) return nullptr;
@@ -60,7 +62,8 @@ const bench::Samples* samples_of(const Options& options) {
 }
 
 std::vector<Case> cases(const std::string& scripts) {
-  // On Fashion-MNIST these rates of the MLP leave none, or 24, of its 384 units without effect; 0.1 and 1e-3 leave 21 and 53, whose terms are zero.
+  // On Fashion-MNIST the MLP's rates here leave none, or 24, of its 384 units dead; 0.1 and 1e-3 leave 21 and 53,
+  // whose terms are zero.
   std::vector<Case> all = {
       {"mlp-sgd", "mlp:784-256-128-10", "sgd:lr=0.01,momentum=0.9", 128, {784}},
       {"mlp-adam", "mlp:784-256-128-10", "adam:lr=3e-4", 128, {784}},
@@ -74,7 +77,7 @@ std::vector<Case> cases(const std::string& scripts) {
   return all;
 }
 
-/// The default task's network, that of the CPU's ResNet rows, and GPTs with 2,048 and 16,384 tokens.
+/// The default task's network, the network of the CPU's ResNet rows, and GPTs with 2,048 and 16,384 tokens.
 std::vector<Case> device_cases() {
   std::vector<Case> all;
   for (const Case& of : cases("")) {
@@ -104,7 +107,7 @@ std::unique_ptr<kernels::cuda::Device> open_device(const std::string& module) {
   std::exit(77);
 }
 
-/// A number of /proc/self/status, in bytes.
+/// A field of /proc/self/status, in bytes.
 long long status_bytes(std::string_view key) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -113,7 +116,7 @@ long long status_bytes(std::string_view key) {
   return 0;
 }
 
-/// The memory that `side` takes beyond the libraries and the program text: the highest of three steps.
+/// The memory that `side` takes in addition to the libraries and the program text: the peak of three steps.
 long long peak_of(const Case& of, const std::string& side, int threads) {
   bench::set_libtorch_threads(threads);
   std::unique_ptr<bench::Exact> exact;
@@ -132,7 +135,7 @@ long long peak_of(const Case& of, const std::string& side, int threads) {
   return status_bytes("VmHWM") - before;
 }
 
-/// Words of a command that starts this program for the same case.
+/// The command line that starts this program for the same case.
 std::vector<std::string> own_words(const Options& options, const Case& of, int threads) {
   std::vector<std::string> out{options.self, "--case", of.name, "--threads", std::to_string(threads)};
   for (const auto& [word, value] : {std::pair("--isa", &options.isa), std::pair("--scripts", &options.scripts), std::pair("--data", &options.data)}) {
@@ -150,7 +153,7 @@ std::optional<long long> peak_alone(const Options& options, const Case& of, cons
   return child != nullptr && pclose(child) == 0 && told ? std::optional(bytes) : std::nullopt;
 }
 
-/// The ways to run a peer: its words for a number of threads, with each allocator.
+/// The ways to run a peer: its command line with all threads and with one, with each allocator.
 std::vector<bench::Peer::Command> ways(const std::string& name, int threads, const std::function<std::vector<std::string>(int)>& words) {
   using Environment = std::vector<std::pair<std::string, std::string>>;
   std::vector<std::pair<std::string, Environment>> allocators{{"", {}}, {", huge pages", {{"GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"}}}};
@@ -165,7 +168,7 @@ std::vector<bench::Peer::Command> ways(const std::string& name, int threads, con
   return out;
 }
 
-/// The words of --compiled with what compiled.py has to know of the case.
+/// The command line of --compiled with the case's parameters for compiled.py.
 std::vector<std::string> compiled_words(const Options& options, const Case& of, int threads) {
   std::vector<std::string> out{"/bin/sh", "-c", options.compiled + " \"$@\"", "compiled"};
   std::string sample;
@@ -178,7 +181,7 @@ std::vector<std::string> compiled_words(const Options& options, const Case& of, 
 }
 
 struct Contender {
-  std::string side;  ///< as peak_of() knows it; empty: not measured
+  std::string side;  ///< for peak_of(); empty: its memory is not measured
   std::unique_ptr<bench::Peer> peer;
 };
 
@@ -204,7 +207,8 @@ std::vector<Contender> contenders(const Options& options, const Case& of, int th
   return out;
 }
 
-/// The share of the roof: what the machine takes for the least of a step, of what the step takes. `limits` are multiply-adds and, last, bytes.
+/// The share of the roof that a step reaches: the machine's time for the least work of a step, divided by the step's
+/// time. `limits` are multiply-adds and, last, bytes.
 double share_of_roof(const bench::Least& least, double seconds, std::span<const bench::Side> sides, std::span<const bench::Limit> limits) {
   double peak = 0;
   for (std::size_t n = 0; n + 1 < limits.size(); ++n) peak = std::max(peak, limits[n].work / bench::median(sides[n].seconds));
@@ -253,7 +257,7 @@ void measure_on_device(const Options& options, const Case& of) {
   print_rows("gpu-step-" + of.name, sides, 1, "ms", 1e3, 0, options.json);
 }
 
-/// Operations of one kind and form together, those that take longest first.
+/// Operations of one kind and form together, the longest first.
 void print_profile(const Options& options, const Case& of, double budget) {
   bench::Exact exact(of);
   if (options.module.empty()) {

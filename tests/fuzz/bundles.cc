@@ -1,5 +1,5 @@
-// Bundles of every kind. With digests checked, what is accepted is what was written: its digest, recomputed, is the one in
-// the file. Their structure is read a second time without comparing checksums, which whoever makes a file makes right.
+// Bundles of every kind. With digests checked, an accepted bundle is what was written: its recomputed digest is the
+// one in the file. The structure is also read without comparing checksums, which an attacker would make right.
 
 #include <algorithm>
 
@@ -20,7 +20,7 @@ using namespace dgx::bundle;
 
 namespace {
 
-/// Extents that a structure names.
+/// Total size of the extents that a structure names.
 std::uint64_t bytes_of(const Object& object) {
   std::uint64_t sum = 0;
   if (object.dataset) {
@@ -36,7 +36,7 @@ void read_unchecked(const std::string& path) {
   if (root.ok()) fuzz::require(bytes_of(*root) < file->size_bytes(), "a file has all that its structure names");
 }
 
-/// One thread: a pool for every input would be most of the work. 16 MiB: far more than any seed needs.
+/// One thread: starting a pool for every input would be most of the work. 16 MiB is far more than any seed needs.
 constexpr Effort kEffort{.threads = 1, .max_bytes = std::uint64_t{16} << 20};
 
 const fuzz::Scratch& scratch() {

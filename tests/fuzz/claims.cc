@@ -1,6 +1,6 @@
-// The evidence of a claim against a line that nobody has checked: whatever line, shapes, places and openings
-// say, judging them neither reads outside what is opened nor takes longer than one element or position. The
-// first line of the input is the program's, the second what is claimed, the third running results.
+// A claim's evidence against an unchecked line: whatever line, shapes, places and openings say, judging them neither
+// reads outside what is opened nor takes longer than one element or position. The input's first line is the program
+// line, the second the claim, the third running results.
 
 #include "claims.h"
 
@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t kValue = 40, kLines = 64;
 
-/// The table that the first opening leads to: a cheat makes his openings fit.
+/// The table that the first opening leads to, since a cheat makes their openings fit.
 Digest table_of(const OperationClaim& claim) {
   for (const Operand& operand : claim.operands) {
     if (!operand.table) continue;
@@ -42,7 +42,7 @@ void judge_fold(const Step& step, const kernels::Primitive& line, const Operatio
   const auto count = element_count(line.shape);
   if (!positions.ok() || *positions == 0) return;
   FoldLevels fold(line, *positions, kernels::Number::of(0.0F));
-  // Element and entries follow from what is shown first, so that the list is not refused at once.
+  // Element and entries are taken from what is shown first, so that the list is not refused at once.
   const ByteView bytes = as_bytes(text);
   for (int lists = 0; lists < 8; ++lists) {
     const std::size_t size =

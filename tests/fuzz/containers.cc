@@ -1,5 +1,5 @@
-// HDF5 files of others, which the HDF5 library opens in a process of its own: whatever that does, a tensor or an error
-// comes back.
+// HDF5 files of others, opened by the HDF5 library in a separate process: whatever happens there, the result is a
+// tensor or an error.
 
 #include "containers.h"
 

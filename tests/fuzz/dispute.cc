@@ -1,6 +1,6 @@
-// Disputes, two ways. A transcript as text: the referee's whole reader. And lines of what a game's moves say,
-// the first line a number that picks the challenge: they get behind the signatures. The game never forgets
-// its decision, and a ruling can be signed.
+// Disputes, in two ways: a transcript as text, for the referee's whole reader; and lines of moves' words, after a
+// first line with the number of the challenge, which get past the signatures. The game never forgets its decision,
+// and a ruling can be signed.
 
 #include "dgx/protocol/referee.h"
 #include "played.h"

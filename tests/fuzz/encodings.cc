@@ -1,4 +1,4 @@
-// Base64, hex and hex floats: what is accepted is what the writer writes.
+// Base64, hex and hex floats: accepted text is exactly what the writer produces.
 
 #include "dgx/core/bytes.h"
 #include "dgx/program/number_text.h"

@@ -1,4 +1,4 @@
-// Envelopes: an accepted text is the only text of its payload, key id and signature; opening it checks every field.
+// Envelopes: an accepted text is the only one for its payload, key id and signature; opening it checks every field.
 
 #include "dgx/manifest/envelope.h"
 

@@ -1,5 +1,5 @@
-// Ledgers: the input is the ledger's text, a line "--", and the receipts' text. What counts of an accepted ledger
-// re-encodes to a beginning of both files, and opening it for writing repairs exactly what it calls torn.
+// Ledgers: the input is the ledger's text, a line "--", and the receipts' text. The valid part of an accepted ledger
+// re-encodes to a prefix of both files, and opening it for writing repairs exactly what it reports as torn.
 
 #include "dgx/ledger/ledger.h"
 

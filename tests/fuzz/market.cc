@@ -1,7 +1,7 @@
-// A market's rules against people who sign anything: the input says, in four bytes each, which statement comes next (of two
-// tasks, one of them cheated in, or of any kind), by whom, with which member changed, and when. A statement that is refused
-// changes nothing, money is neither made nor lost, the room that is reserved grows by no more than was said, and what was
-// accepted, replayed and read back from a ledger, gives the same market.
+// A market's rules against people who sign anything. In four bytes each, the input says which statement comes next
+// (of two tasks, one of them cheated in, or of any kind), by whom, with which member changed, and when. A refused
+// statement changes nothing, money is neither created nor lost, reserved room grows by no more than announced, and
+// what was accepted gives the same market when replayed and read back from a ledger.
 
 #include <algorithm>
 #include <array>
@@ -21,15 +21,16 @@ namespace {
 
 using Statement = Signed<Body>;
 
-/// One step of an input. Seeds are made of them.
+/// One step of an input; seeds consist of them.
 struct Op {
   std::uint8_t what = 0;
-  std::uint8_t change = 0;  ///< 0: as it is; else its low half says by whom, its high half what is changed
+  std::uint8_t change = 0;  ///< 0: unchanged; else its low half gives the signer, its high half the change
   std::uint8_t when = 0;
   std::uint8_t extra = 0;
 };
 
-/// Milliseconds until the next statement: the edges of the windows (1,000 and 400), of a heartbeat, and a clock gone wrong.
+/// Milliseconds until the next statement: the edges of the windows (1,000 and 400), of a heartbeat, and a broken
+/// clock.
 constexpr std::array<std::int64_t, 14> kLater{0, 0, 0, 0, 1, 399, 401, 999, 1'000, 1'001, 120'001, 3'600'000, 1LL << 50, -1};
 constexpr std::uint8_t kPeople = 8;  // keys 1 (the operator) to 8
 
@@ -37,14 +38,14 @@ Statement sealed(const Body& body, std::uint8_t who) { return *seal_any(body, te
 
 bool is_digest(const std::string& text) { return digest_from_hex(text).ok(); }
 
-/// `text` with another word wherever a word of the same length stands.
+/// `text` with every occurrence of `word` replaced by `other`, of the same length.
 std::string with(std::string text, const std::string& word, const std::string& other) {
   for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + word.size()))
     text.replace(at, word.size(), other);
   return text;
 }
 
-/// Statements that follow from the two runs, in the order in which an honest market sees them, and one of every kind.
+/// Statements of the two runs, in the order in which an honest market sees them, and one of every kind.
 struct Book {
   std::vector<test::TinyRun> runs;
   std::vector<Statement> pages;
@@ -59,7 +60,7 @@ struct Book {
     for (const test::TinyRun& run : runs) add(run);
     for (const Body& body : test::bodies()) pages.push_back(of_first_run(body));
   }
-  /// One of the kind, about the first run as far as digests of words can be exchanged.
+  /// A body of any kind, sealed, about the first run as far as replacing digests of words allows.
   [[nodiscard]] Statement of_first_run(const Body& body) const {
     const crypto::SecretKey key = test::key(test::kVerifier);
     std::string text = payload_of(body, key.public_key());
@@ -95,7 +96,7 @@ const Book& book() {
   return out;
 }
 
-/// All that a market shows of itself.
+/// Everything observable about a market, as text.
 std::string picture(const protocol::Market& market) {
   std::string out = std::to_string(market.total()) + "@" + std::to_string(market.clock().receipt_now()) + "/" +
                     std::to_string(market.clock().now()) + " " + std::to_string(market.reserved_bytes());
@@ -115,7 +116,7 @@ std::string picture(const protocol::Market& market) {
   return out;
 }
 
-/// Every leaf of a value, in order.
+/// Collects every leaf of a value, in order.
 void leaves_of(json::Value& value, std::vector<json::Value*>& out) {
   if (json::Object* object = value.as_object()) {
     for (auto& [key, member] : *object) leaves_of(member, out);
@@ -126,7 +127,7 @@ void leaves_of(json::Value& value, std::vector<json::Value*>& out) {
   }
 }
 
-/// A market and its ledger in memory, told what happens.
+/// A market and its ledger in memory, driven by an input.
 class World {
  public:
   void play(const Op& op) {
@@ -159,7 +160,7 @@ class World {
   }
 
  private:
-  /// Pages of the book, or what follows from the market now.
+  /// Pages of the book, or the statements that follow from the market now.
   [[nodiscard]] std::vector<Statement> statements_of(const Op& op) const {
     const std::size_t pages = book().pages.size();
     if (op.what < pages) return {book().pages[op.what]};
@@ -190,7 +191,7 @@ class World {
     }
     return out;
   }
-  /// A move of one of the games: one that loses for a side, or the first states.
+  /// A move of one of the games: one that loses for its side, or the first states.
   [[nodiscard]] std::vector<Statement> move_of(const Op& op) const {
     std::vector<const protocol::GameRecord*> games;
     for (const auto& [id, record] : market_.tasks()) {
@@ -210,7 +211,7 @@ class World {
     return {any(test::empty_move(challenge, game.turn(), game.last(), who))};
   }
 
-  /// The statement by another key, with one member of another value; nullopt if that is none.
+  /// The statement by another key, with one member changed; nullopt if the result is not valid.
   [[nodiscard]] std::optional<Statement> change(const Statement& statement, const Op& op) const {
     if (op.change == 0) return statement;
     const auto who = static_cast<std::uint8_t>(1 + (op.change & 15) % kPeople);
@@ -226,7 +227,7 @@ class World {
       json::Value& leaf = *leaves[op.extra % leaves.size()];
       const json::Value was = leaf;
       leaf = other(was, op);
-      // A digest may stand among the subjects, too.
+      // A digest may also occur among the subjects.
       text = was.as_string() != nullptr && is_digest(*was.as_string()) && is_digest(*leaf.as_string())
                  ? with(std::move(text), *was.as_string(), *leaf.as_string())
                  : value->dump();
@@ -249,7 +250,7 @@ class World {
   }
 
   void take(const Statement& statement) {
-    // The ledger's part of the rules.
+    // The rule on tree heads that the ledger enforces, not the market.
     const TreeHead* const head = std::get_if<TreeHead>(&statement.body);
     if (head != nullptr && (log_.entries.empty() || head->head != ledger::head_of(log_.entries))) return;
     const std::string before = picture(market_);
@@ -277,7 +278,7 @@ class World {
 
 }  // namespace
 
-/// The whole book in order, with a little time between, a game, and what falls due; and each run alone.
+/// The whole book in order, a little time apart, a game, and everything that falls due; and each run alone.
 std::vector<std::string> fuzz::seeds() {
   const auto pages = static_cast<std::uint8_t>(book().pages.size());
   const auto text_of_ops = [](const std::vector<Op>& ops) {

@@ -1,4 +1,4 @@
-// Policy files: an accepted policy can be sealed, and opens as the same.
+// Policy files: an accepted policy can be sealed, and opens as the same policy.
 
 #include "dgx/manifest/policy.h"
 

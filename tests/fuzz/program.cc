@@ -1,4 +1,4 @@
-// Step programs: what is parsed prints to the same bytes; what is checked compiles, is priced, and can be evaluated
+// Step programs: a parsed program prints to the same bytes; a checked one compiles, is priced, and can be evaluated
 // without reading outside an earlier value.
 
 #include "dgx/program/program.h"
@@ -18,7 +18,7 @@ using namespace dgx::program;
 
 namespace {
 
-/// Numbers out of nothing, for elements that exist; reading any other is the crash looked for.
+/// Invented numbers for elements that exist; reading any other is the crash we look for.
 class Watcher final : public kernels::ValueSource {
  public:
   Watcher(const Program& program, std::size_t line) : program_(program), line_(line) {}
@@ -41,7 +41,7 @@ class Watcher final : public kernels::ValueSource {
   std::uint64_t state_ = 0;
 };
 
-/// Evaluates first, middle and last element if that is little work.
+/// Evaluates the first, middle and last element if that is little work.
 void evaluate(const Program& program, std::size_t line, const kernels::CompiledPrimitive& compiled) {
   constexpr std::int64_t kMuch = 1 << 12;
   const auto steps = static_cast<std::int64_t>(1 + compiled.steps.steps.size() + compiled.when.steps.size());

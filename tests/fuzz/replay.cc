@@ -1,11 +1,11 @@
 // Drives one fuzz target without libFuzzer, so that every build and every compiler runs it as a test:
 //
 //   replay_X N             the seeds, then N damaged ones; the same in every run
-//   replay_X --input I     only number I of those, written to standard output first
+//   replay_X --input I     only input I of those, after writing it to standard output
 //   replay_X --seeds DIR   writes the seeds: a corpus for libFuzzer
 //   replay_X --file FILE   one input
 //
-// Input I follows from I alone. After a crash its number is the last line on standard error.
+// Input I depends on I alone. After a crash its number is the last line on standard error.
 
 #include <signal.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@
 #include "scratch.h"
 #include "target.h"
 
-// With a sanitizer: called before it ends the process.
+// From a sanitizer: sets a function to call before it ends the process.
 extern "C" __attribute__((weak)) void __sanitizer_set_death_callback(void (*callback)());
 
 namespace {
@@ -59,12 +59,12 @@ class Random {
   std::uint64_t state_;
 };
 
-/// Numbers at which readers of integers, shapes and floats turn.
+/// Edge values for readers of integers, shapes and floats.
 constexpr std::array<std::string_view, 18> kNumbers = {
     "0", "1", "-1", "2", "7", "8", "255", "256", "65535", "65536", "4294967296", "9007199254740992",
     "9007199254740993", "9223372036854775807", "-9223372036854775808", "99999999999999999999", "0x1p-149", "1e9"};
 
-/// [begin, end) of the run of digits nearest after `at`, or an empty range.
+/// [begin, end) of the first run of digits after `at`, or an empty range.
 std::pair<std::size_t, std::size_t> digits_after(const std::string& text, std::size_t at) {
   constexpr std::string_view kDigits = "0123456789";
   const std::size_t begin = text.find_first_of(kDigits, at);
@@ -124,7 +124,7 @@ void damage(std::string& text, std::span<const std::string> seeds, Random& rando
   }
 }
 
-/// Number `index`: a seed, or a damaged one.
+/// Input `index`: a seed, or a damaged one.
 std::string input(std::uint64_t index, std::span<const std::string> seeds) {
   if (index < seeds.size()) return seeds[index];
   Random random(index * 0x2545f4914f6cdd1d + 1);
@@ -135,7 +135,7 @@ std::string input(std::uint64_t index, std::span<const std::string> seeds) {
 }
 
 void run(std::string_view text) {
-  // A copy of exactly this size, so that a sanitizer sees a read behind the end.
+  // A copy of exactly this size, so that a sanitizer sees a read past the end.
   const std::vector<std::uint8_t> bytes(text.begin(), text.end());
   LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
 }
@@ -173,7 +173,7 @@ int main(int argc, char** argv) {
   if (__sanitizer_set_death_callback != nullptr) __sanitizer_set_death_callback(tell_input);
   const std::uint64_t count = seeds.size() + number(arguments[0]);
   for (current_input = 0; current_input < count; ++current_input) {
-    ::alarm(60);  // no input may keep a parser busy
+    ::alarm(60);  // no input may occupy a parser longer
     run(input(current_input, seeds));
   }
   return 0;

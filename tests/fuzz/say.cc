@@ -1,4 +1,4 @@
-// The words of a dispute's moves: an object that is accepted prints to itself.
+// The words of a dispute's moves: an accepted object prints to itself.
 
 #include "dgx/protocol/say.h"
 

@@ -12,11 +12,11 @@
 
 namespace dgx::fuzz {
 
-/// A folder of this process for parsers that read files; it goes when the process ends well.
+/// A folder of this process for parsers that read files; removed when the process ends normally.
 class Scratch {
  public:
   Scratch() {
-    // In memory where the system has such a folder: a disk would be most of the time.
+    // In memory if the system has such a folder: disk access would take most of the time.
     const bool memory = ::access("/dev/shm", W_OK) == 0;
     const std::filesystem::path parent = memory ? "/dev/shm" : std::filesystem::temp_directory_path();
     std::string pattern = (parent / "dgx-fuzz-XXXXXX").string();

@@ -1,5 +1,5 @@
-// Files that people bring their data and weights in: IDX (plain and gzip), NPY, text, safetensors. An
-// accepted tensor has as many bytes as its shape says, and no more elements than the file could hold.
+// Users' data and weight files: IDX (plain and gzip), NPY, text, safetensors. An accepted tensor has as many bytes as
+// its shape requires, and no more elements than the file could hold.
 
 #include "dgx/bundle/sources.h"
 
@@ -32,7 +32,7 @@ std::string npy(const std::string& header, const std::string& numbers) {
 }  // namespace
 
 std::vector<std::string> fuzz::seeds() {
-  // The gzip file of the IDX file [2,3] of u8 1 … 6: a header, one stored block, its CRC-32 and length.
+  // The gzip form of the IDX file [2,3] of u8 1 … 6: a header, one stored block, its CRC-32 and length.
   const std::string idx("\0\0\x08\x02\0\0\0\x02\0\0\0\x03\x01\x02\x03\x04\x05\x06", 18);
   const std::string gzip = std::string("\x1f\x8b\x08\0\0\0\0\0\0\x03\x01\x12\0\xed\xff", 15) + idx +
                            std::string("\x48\x94\x3e\xe5\x12\0\0\0", 8);

@@ -1,4 +1,4 @@
-// The answers of a dgx-h5 that somebody has broken into.
+// Answers of a dgx-h5 that an attacker controls.
 
 #include "table.h"
 

@@ -8,15 +8,15 @@
 #include <string_view>
 #include <vector>
 
-/// One fuzz target a parser: a source file that defines these two. libFuzzer or replay.cc drives it.
+/// A fuzz target: one source file per parser defines this function and seeds(). libFuzzer or replay.cc drives it.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 namespace dgx::fuzz {
 
-/// Inputs to start from, most of them accepted. Made by code, so that they follow the format.
+/// Inputs to start from, most of them accepted. Made by code, so that they follow changes of the format.
 [[nodiscard]] std::vector<std::string> seeds();
 
-/// A property that does not hold ends the process: for both drivers that is a crash, and the input is kept.
+/// Ends the process if a property does not hold: both drivers treat that as a crash and keep the input.
 inline void require(bool holds, const char* property) {
   if (holds) return;
   std::fprintf(stderr, "property broken: %s\n", property);

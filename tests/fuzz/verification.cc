@@ -1,5 +1,5 @@
-// The files beside verdicts and proofs: a shard, VERDICT.rows.jsonl and PROOF.states. The commitment is made to fit
-// the input, as a hostile signer would. What is accepted re-encodes to the same bytes.
+// The files next to verdicts and proofs: a shard, VERDICT.rows.jsonl and PROOF.states. The commitment is made to fit
+// the input, as a hostile signer would. Accepted files re-encode to the same bytes.
 
 #include "dgx/manifest/proof.h"
 #include "dgx/manifest/verdict.h"

@@ -1,5 +1,6 @@
-// The elementary functions on a device, in both ways that it may compute them (kernels/cuda/functions.cuh): every argument, by the kernel of fused maps,
-// against kernels/cpu's vectors, which tests/slow/functions.cc compares with the definition.
+// The elementary functions on a device, in both ways that it may compute them (kernels/cuda/functions.cuh): every
+// argument, through the kernel of fused maps, against kernels/cpu's vectors, which tests/slow/functions.cc compares
+// with the definition.
 //
 // usage: functions_on_device MODULE [--sample] [pairs|binary64] [exp|log|tanh|erf|expm1|log1p|sin|cos ...]
 // --sample: 2^17 arguments of each, of all exponents. Unless named, both ways and all functions.
@@ -37,7 +38,7 @@ const std::pair<std::string_view, ScalarOp> kFunctions[] = {
     {"sin", ScalarOp::kSin},   {"cos", ScalarOp::kCos},     {"tanh", ScalarOp::kTanh}, {"erf", ScalarOp::kErf},
 };
 
-/// One function, on memory of the device: arguments in, values out.
+/// One function on a device's memory: arguments in, values out.
 class OnDevice {
  public:
   explicit OnDevice(cuda::Device& device) : device_(device) {}
@@ -84,12 +85,12 @@ class OnDevice {
   std::byte* program_ = nullptr;
 };
 
-/// All arguments, or some: argument n of a block.
+/// Argument n of a block: of all arguments, or of a sample.
 std::uint32_t argument(bool sample, std::int64_t block, std::int64_t n) {
   return static_cast<std::uint32_t>(sample ? n * 32771 : block * kBlock + n);  // 2^17 * 32771 is just over 2^32
 }
 
-/// How many values differ; -1 if the device failed.
+/// The number of values that differ; -1 if the device failed.
 std::int64_t differences(OnDevice& device, ScalarOp op, const FunctionForms& form, bool sample, const char* way) {
   const auto count = static_cast<std::size_t>(sample ? kSample : kBlock);
   std::vector<float> x(count), expected(count), got(count);
@@ -111,7 +112,7 @@ std::int64_t differences(OnDevice& device, ScalarOp op, const FunctionForms& for
   return wrong;
 }
 
-/// The fastest form that there is.
+/// The function's form for the fastest instruction set.
 FunctionForms form_of(std::string_view name) {
   FunctionForms out{};
   for (FunctionForms& form : testing::function_forms()) {
@@ -120,7 +121,7 @@ FunctionForms form_of(std::string_view name) {
   return out;
 }
 
-/// What the command asks for.
+/// The command line's options.
 struct Wishes {
   std::string module;
   bool sample = false;
@@ -129,7 +130,7 @@ struct Wishes {
 
 bool contains(const std::vector<std::string_view>& words, std::string_view word) { return std::find(words.begin(), words.end(), word) != words.end(); }
 
-/// Whether the words mean something.
+/// True if the command line is valid.
 bool read_wishes(int argc, char** argv, Wishes& out) {
   if (argc < 2) return false;
   out.module = argv[1];
@@ -153,7 +154,7 @@ bool read_wishes(int argc, char** argv, Wishes& out) {
   return true;
 }
 
-/// The exit code of one way.
+/// Checks one way to compute the functions; returns an exit code.
 int check_way(const Wishes& wishes, const std::string& way) {
   ::setenv("DGX_DEVICE_FUNCTIONS", way.c_str(), 1);
   ::setenv("DGX_EMULATED_DEVICE", ("functions=" + way).c_str(), 1);

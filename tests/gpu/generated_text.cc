@@ -1,10 +1,10 @@
-// The kernels that a device would be given for a step, through NVRTC where there is no GPU.
+// Generates the kernels that a device would run for a step, and compiles them with NVRTC; needs no GPU.
 //
 // usage: generated_text PROGRAM.jsonl OUT [ARCHITECTURE [pairs]]
 //
-// Writes OUT.cu, the text, and OUT.ptx, what NVRTC makes of it for compute_75; with an architecture (90) OUT.cubin, too. "pairs": elementary functions by pairs of
-// floats. Prints how many kernels and how
-// long it took. Exits 77 without NVRTC.
+// Writes OUT.cu, the source, and OUT.ptx, NVRTC's output for compute_75; with an architecture (90) also OUT.cubin.
+// "pairs": computes elementary functions by pairs of floats. Prints the number of kernels and the time it took. Exits
+// 77 without NVRTC.
 #include <fmt/format.h>
 
 #include <chrono>

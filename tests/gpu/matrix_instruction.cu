@@ -1,8 +1,10 @@
-// Which hypothesis about matrix instructions (dgx/kernels/matrix_instruction.h; dgx-proposal(7)) a GPU agrees with, bit for bit:
-// mma.sync m16n8k16 with bf16 and m16n8k8 with tf32 factors, binary32 sums, on random tiles and on such as are made to tell hypotheses apart.
+// Determines which hypothesis about matrix instructions (dgx/kernels/matrix_instruction.h; dgx-proposal(7)) a GPU
+// agrees with, bit for bit: mma.sync m16n8k16 with bf16 and m16n8k8 with tf32 factors and binary32 sums, on random
+// tiles and on tiles made to tell hypotheses apart.
 //
 // usage: matrix_instruction [TILES] [SEED]     TILES of each kind (default 2000)
-// Prints what fits, and for what does not the element that refutes it. Exit 0: for each format something fits; 1: nothing does; 77: no GPU.
+// Prints the hypotheses that fit, and for each other one the element that refutes it. Exit 0: for each format one
+// fits; 1: for some format none does; 77: no GPU.
 
 #include <cuda_runtime.h>
 
@@ -38,7 +40,7 @@ struct Tile {
 
 __device__ std::uint32_t bf16_pair(float low, float high) { return __float_as_uint(low) >> 16 | (__float_as_uint(high) & 0xFFFF0000U); }
 
-/// A warp a tile. Where each lane's numbers lie is PTX's, "Matrix fragments for mma.m16n8k16" and "... m16n8k8".
+/// One warp per tile. Lanes hold numbers as in PTX, "Matrix fragments for mma.m16n8k16" and "... m16n8k8".
 __global__ void multiply(FactorFormat format, Tile* tiles) {
   Tile& tile = tiles[blockIdx.x];
   const int group = static_cast<int>(threadIdx.x) / 4, t = static_cast<int>(threadIdx.x) % 4;
@@ -78,7 +80,7 @@ class Random {
     return z ^ z >> 31;
   }
   int below(int count) { return static_cast<int>(next() % static_cast<std::uint64_t>(count)); }
-  /// Any sign and significand, the exponent in [least, least + count).
+  /// A number of any sign and significand, with the exponent in [least, least + count).
   float number(int least, int count) {
     const float magnitude = std::ldexp(1 + static_cast<float>(below(1 << 23)) * 0x1p-23F, least + below(count));
     return below(2) == 0 ? magnitude : -magnitude;
@@ -123,7 +125,7 @@ Tile tile_of(Tiles kind, int depth, Random& random) {
   for (float& x : tile.b) x = factor_of(kind, random);
   for (float& x : tile.c) x = summand_of(kind, random);
   if (kind != Tiles::kCancelling) return tile;
-  // Neighbouring positions cancel but for a last place or so: what was cut of them shows.
+  // Neighbouring positions cancel except for a last place or so, which shows what was truncated.
   for (int k = 0; k + 1 < depth; k += 2) {
     for (int row = 0; row < kRows; ++row) tile.a[static_cast<std::size_t>(row * depth + k + 1)] = -tile.a[static_cast<std::size_t>(row * depth + k)];
     for (int column = 0; column < kColumns; ++column) {
@@ -135,7 +137,7 @@ Tile tile_of(Tiles kind, int depth, Random& random) {
   return tile;
 }
 
-/// A hypothesis and how far it has come.
+/// A hypothesis and the number of elements it agrees with so far.
 struct Candidate {
   MatrixInstruction instruction;
   std::int64_t agreed = 0;
@@ -178,7 +180,7 @@ void check_element(std::span<const float> a, std::span<const float> b, float c, 
     print(candidate.instruction);
     std::printf(": after %lld elements, a tile of kind %s gives %a, not %a\n", static_cast<long long>(candidate.agreed), kind, static_cast<double>(d),
                 static_cast<double>(expected));
-    if (candidate.agreed < 20000) continue;  // what comes far deserves its counterexample
+    if (candidate.agreed < 20000) continue;  // a candidate that agreed this long gets its counterexample printed
     std::printf("    c = %a\n", static_cast<double>(c));
     for (std::size_t k = 0; k < a.size(); ++k) std::printf("    %a * %a\n", static_cast<double>(a[k]), static_cast<double>(b[k]));
   }
@@ -215,7 +217,7 @@ bool run_on_device(FactorFormat format, std::vector<Tile>& tiles) {
   return done;
 }
 
-/// How many hypotheses fit; -1 if the device failed.
+/// The number of hypotheses that fit; -1 if the device failed.
 int examine(FactorFormat format, int count, std::uint64_t seed) {
   std::vector<Candidate> candidates = candidates_of(format);
   Random random(seed);

@@ -16,7 +16,7 @@ std::vector<std::string> words_of(const std::string& line) {
   return words;
 }
 
-/// "3,5"; "()" is a number without dimensions.
+/// Parses "3,5"; "()" is a scalar.
 Result<Shape> parse_shape(const std::string& text) {
   Shape shape;
   if (text == "()") return shape;

@@ -8,7 +8,7 @@
 
 namespace dgx::test {
 
-/// A tensor of a case and how it is filled.
+/// A tensor of a case and the rule that fills it.
 struct Field {
   std::string name;
   Shape shape;
@@ -17,14 +17,14 @@ struct Field {
   [[nodiscard]] DType dtype() const { return rule.front() == "int" ? DType::kI64 : DType::kF32; }
 };
 
-/// Numbers of a random input of the step program, for the reference to compute with.
+/// The numbers of a random input of the step program, with which the reference computes.
 struct Draw {
   std::string name;
   std::uint32_t stream = 0;
   Shape shape;
 };
 
-/// One small model whose program must mean what libtorch computes (README.md says how cases are written).
+/// A small model whose program must mean what libtorch computes (README.md describes the format).
 struct Case {
   std::string name;
   Field input;
@@ -39,10 +39,10 @@ struct Case {
   std::string reference;  ///< TorchScript that libtorch runs; `source` unless the case has a `reference` part
 };
 
-/// The cases of a file's text. kMalformed with the line that is wrong.
+/// Parses the cases of a file's text. kMalformed, naming the faulty line.
 [[nodiscard]] Result<std::vector<Case>> parse_cases(const std::string& text);
 
-/// The field's numbers. What is random is a function of `seed` and the field's name.
+/// Fills the field. Random numbers are a function of `seed` and the field's name.
 [[nodiscard]] Result<Tensor> filled(const Field& field, std::uint32_t seed);
 
 }  // namespace dgx::test

@@ -1,4 +1,4 @@
-// The meaning of lowerings, against what libtorch computes: every case of the file $DGX_CASES (README.md).
+// The meaning of lowerings compared with what libtorch computes: every case of the file $DGX_CASES (README.md).
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdlib>
@@ -47,8 +47,8 @@ void must(const Status& status) {
   if (!status.ok()) FAIL(status.error().message);
 }
 
-/// By how much `ours` is off, relative to the largest magnitude of `theirs`; infinite where one is not a
-/// number.
+/// The error of `ours`, relative to the largest magnitude of `theirs`; infinite if they differ where either is not
+/// finite.
 double distance(std::span<const float> ours, std::span<const float> theirs) {
   double largest = 1e-6, off = 0;
   for (const float number : theirs) {
@@ -62,7 +62,7 @@ double distance(std::span<const float> ours, std::span<const float> theirs) {
   return off / largest;
 }
 
-/// A buffer as the state holds it: dgx-lowerings(7), "Capture", has the stand-in for infinities.
+/// A buffer as the state stores it: dgx-lowerings(7), "Capture", defines the stand-in for infinities.
 Tensor stored(Tensor buffer, const Tensor& ours) {
   if (buffer.dtype() != DType::kF32) return buffer;
   for (std::size_t n = 0; n < buffer.as<float>().size(); ++n) {
@@ -93,7 +93,7 @@ void require_close(const Tensor& ours, const Tensor& theirs, double tolerance, c
   REQUIRE(distance(ours.as<float>(), theirs.as<float>()) <= tolerance);
 }
 
-/// A case made into a program, with its data.
+/// A case turned into a program, with its data.
 class Subject {
  public:
   explicit Subject(const Case& of) : case_(of), x_(must(filled(of.input, kSeed))) {}
@@ -137,7 +137,7 @@ class Subject {
     return recipe;
   }
 
-  /// The error by which submission refuses one of the two captures.
+  /// The error with which submission refuses one of the two captures.
   [[nodiscard]] std::string refusal(const Result<program::CapturedGraph>& training,
                                     const Result<program::CapturedGraph>& evaluation) const {
     if (!training.ok()) return training.error().message;
@@ -200,7 +200,7 @@ class Subject {
         require_close(found->tensor, eager.entry(name), case_.tolerance, "parameter " + name);
         continue;
       }
-      // The learning rate is large, so that the difference holds all of the gradient's bits.
+      // The learning rate is large, so that the difference contains all of the gradient's bits.
       Tensor gradient = of(before, "model/" + name);
       for (std::size_t i = 0; i < static_cast<std::size_t>(gradient.count()); ++i)
         gradient.as<float>()[i] = static_cast<float>((static_cast<double>(gradient.as<float>()[i]) -
@@ -226,7 +226,7 @@ class Subject {
     }
   }
 
-  /// Every way to run the program gives the bits of the definition.
+  /// Checks that every way to run the program gives the bits of the definition.
   static void check_executor(const std::shared_ptr<const program::Program>& program,
                              const exec::StepInputs& inputs, const std::vector<State>& states) {
     const auto best = kernels::cpu::current_instruction_set();

@@ -126,7 +126,7 @@ float ordinary(Random& random) {
   return float_of(word, 115 + (word >> 32) % 24, word >> 1);
 }
 
-/// Finite, of any kind.
+/// A finite number of any kind.
 float edge(Random& random) {
   const std::uint64_t word = random.next();
   const std::uint64_t sign = word >> 40;

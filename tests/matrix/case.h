@@ -10,7 +10,8 @@
 
 namespace dgx::matrix {
 
-/// Numbers that every compiler and library draws alike (splitmix64), so that a seed names one case on every machine.
+/// Random numbers that are the same with every compiler and library (splitmix64), so that a seed names one case on
+/// every machine.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
@@ -37,11 +38,11 @@ struct Input {
   DType dtype = DType::kF32;
   Shape shape;
   Values values = Values::kOrdinary;
-  std::int64_t least = 0, below = 256;  ///< of ordinary integers
-  std::string constant;                 ///< the one number of a constant input, in text form; empty: a state entry
+  std::int64_t least = 0, below = 256;  ///< range of ordinary integers
+  std::string constant;                 ///< the only number of a constant input, in text form; empty: a state entry
 };
 
-/// One line to be; what is empty is left out.
+/// The parts of one line; empty ones are left out.
 struct Line {
   kernels::Kind kind = kernels::Kind::kMap;
   Shape shape;
@@ -54,24 +55,26 @@ struct Line {
   std::string init = {};
 };
 
-/// A program of a few lines, and what it reads. Values are numbered inputs first.
+/// A program of a few lines and its inputs. Values are numbered inputs first.
 struct Case {
   std::string name;
   std::vector<Input> inputs;
-  std::vector<std::string> lines;  ///< each with @V where its number belongs
+  std::vector<std::string> lines;  ///< each with @V in place of its number
 
   int add(Input input);
   int add(const Line& line);
   int add_text(std::string line);
-  /// `value`, an ordinary f32 input, with its outermost numbers replaced by infinities and NaN. All inputs come first.
+  /// Adds a map of `value`, an ordinary f32 input, that turns its largest numbers into infinities and its smallest
+  /// into NaN. All inputs must be added before it.
   int poison(int value);
 };
 
-/// The numbers that enter a case's lines: its inputs, or poison() of them.
+/// The inputs that a case's lines read: its own, or poison() of them.
 enum class Purity : std::uint8_t { kFinite, kPoisoned };
 
-/// The step program in which every input stays as it is, unless `in_place` is set and the last value may take the place of
-/// input 0, and the last value becomes the entry model/z if `keep_last` is set. `evaluation`: without any next.
+/// The form of the step program. Every input stays unchanged, unless `in_place` is set, with which the last value may
+/// replace input 0; with `keep_last` the last value becomes the entry model/z. `evaluation`: inputs have no next
+/// value.
 struct Form {
   bool evaluation = false;
   bool keep_last = false;
@@ -79,7 +82,7 @@ struct Form {
 };
 [[nodiscard]] Result<std::shared_ptr<const program::Program>> program_of(const Case& c, const Form& form);
 
-/// The inputs' numbers, drawn from `seed`; constants too.
+/// The inputs' numbers, drawn from `seed`, constants included.
 [[nodiscard]] std::vector<Tensor> input_tensors(const Case& c, std::uint64_t seed);
 
 /// "model/00", "model/01", …

@@ -29,7 +29,7 @@ const char* suffix(Purity purity, Values values) {
 
 DType result_of(Kind kind, DType dtype) { return kind == Kind::kArgmax ? DType::kI64 : dtype; }
 
-/// A fold over windows of rows, as pooling makes them.
+/// A fold over windows of rows, as in pooling.
 Case windowed(Kind kind, std::int64_t size, std::int64_t stride, Purity purity) {
   Case c;
   int x = c.add(Input{DType::kF32, {3, size, size}, Values::kOrdinary, 0, 0, ""});
@@ -154,7 +154,7 @@ Case unconditional(std::int64_t rows, std::int64_t size, Purity purity) {
   return c;
 }
 
-/// The last row whose key matches, and how many did.
+/// A hash of the numbers of the rows whose key matches, in order, under one more condition on the row number.
 Case of_integers(std::int64_t keys, std::int64_t rows, DType result) {
   Case c;
   const int at = c.add(Input{DType::kI64, {rows}, Values::kOrdinary, 0, keys, ""});

@@ -169,7 +169,7 @@ class Matrix {
     return status.ok();
   }
 
-  /// Drawn cases, each of a seed of its own that follows from the run's.
+  /// Runs random cases, each with its own seed derived from the run's.
   void walk() {
     const std::uint64_t seed = options_.seed ? *options_.seed : std::random_device{}() * std::uint64_t{0x100000001} ^ std::random_device{}();
     fmt::print("drawn cases: --seed {}\n", seed);

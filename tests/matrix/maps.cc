@@ -14,10 +14,10 @@ namespace {
 
 const char* name_of(Values values) { return values == Values::kEdges ? "edges" : "ordinary"; }
 
-/// The operands that an operation takes: floats or integers, or both (an operation on T T).
+/// The operands that an operation takes: floats, integers, or either (an operation on T T).
 struct Signature {
   bool floats = false, integers = false;
-  int condition = 0;  ///< leading operands that are integers anyway
+  int condition = 0;  ///< leading operands that are always integers
 };
 
 Signature signature_of(ScalarOp op) {
@@ -60,7 +60,7 @@ bool gives_integer(ScalarOp op, bool of_floats) {
   return !of_floats;
 }
 
-/// One step on its own.
+/// A map of one step.
 Case scalar(ScalarOp op, bool floats, std::int64_t size, Values values, Purity purity) {
   Case c;
   const int arity = arity_of(op);
@@ -116,7 +116,7 @@ struct Read {
   Shape iteration = {};
 };
 
-/// A copy, and the same read inside an expression.
+/// Adds a copy, and an expression with the same read.
 void add_reads(std::vector<Case>& cases, const Read& read, DType dtype) {
   for (const bool expression : {false, true}) {
     Case c;
@@ -132,7 +132,7 @@ void add_reads(std::vector<Case>& cases, const Read& read, DType dtype) {
   }
 }
 
-/// Integers of any size, copied into a u8 value, where they saturate, and what reads it.
+/// Integers of any size, copied into a u8 value, where they saturate, and a reader of that value.
 Case narrowed(std::int64_t size) {
   Case c;
   const int x = c.add(Input{DType::kI64, {size}, Values::kEdges, 0, 0, ""});
@@ -147,7 +147,7 @@ Case narrowed(std::int64_t size) {
   return c;
 }
 
-/// Reads through an index that lies in another value; some of the indices miss.
+/// Adds reads through an index held in another value; some indices are out of range.
 void add_gathers(std::vector<Case>& cases, DType index, std::int64_t rows, std::int64_t columns) {
   for (const bool expression : {false, true}) {
     Case c;

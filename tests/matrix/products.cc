@@ -55,7 +55,7 @@ Case product(const ProductForm& form, Purity purity, Values values) {
 
 namespace {
 
-/// A dot with one: sums over the outer `fold` dimensions.
+/// A dot with the constant one: sums over the outer `fold` dimensions.
 Case with_one(const Shape& fold, std::int64_t columns, bool one_first, Purity purity) {
   Case c;
   Shape shape = fold;
@@ -87,7 +87,7 @@ Case gathered(std::int64_t rows, std::int64_t columns, std::int64_t depth) {
   return c;
 }
 
-/// w − lr · xᵀg: what replaces w and the product that only it reads.
+/// w − lr · xᵀg: an update that replaces w, and the product that only this update reads.
 Case update(std::int64_t in, std::int64_t out, std::int64_t batch, bool also_used) {
   Case c;
   const int w = c.add(floats({out, in}, Values::kOrdinary));
@@ -186,7 +186,7 @@ std::string describe(const test::Convolution& v) {
                      v.dilation, v.padding, v.groups, v.channels_last ? "-last" : "");
 }
 
-/// `line` reads values 0 and 1, which become `a` and `b`.
+/// `line` with its operands 0 and 1 renumbered to `a` and `b`.
 std::string reading(std::string line, int a, int b) {
   for (std::size_t at = line.find("\"x\":[") + 5; at < line.size(); ++at) {
     if (line[at] != '"' || (line[at + 2] != '[' && line[at + 2] != '@')) continue;
@@ -255,7 +255,7 @@ std::vector<Case> window_cases() {
   add({17, 2, 3, 16, 16, 3, 3, 1, 1, 1, 1});   // 4,352 terms of the weight gradient
   add({2, 5, 7, 1, 257, 1, 5, 1, 1, 2, 1});    // one dimension
   add({2, 5, 7, 257, 1, 3, 1, 2, 1, 1, 1});
-  add({2, 8, 9, 13, 11, 1, 1, 1, 1, 0, 1});    // a product in disguise
+  add({2, 8, 9, 13, 11, 1, 1, 1, 1, 0, 1});    // a matrix product in disguise
   add({2, 8, 9, 13, 11, 1, 1, 2, 1, 0, 1});
   add({1, 3, 4, 31, 33, 5, 2, 1, 1, 2, 1});
   for (const std::int64_t stride : {1, 2}) {

@@ -11,10 +11,10 @@ using kernels::Kind;
 
 namespace {
 
-/// Every expression draws at most once, but for those in braces: the order of arguments is the compiler's.
+/// Draws one program: inputs that fit a drawn base shape, then lines that read inputs and earlier lines by drawn
+/// accesses and compute drawn expressions. Nothing aims at a form that an executor recognises; all forms come up.
 ///
-/// Draws one program: inputs that fit a drawn base shape, then lines that read inputs and earlier lines by drawn accesses and
-/// compute drawn expressions. Nothing aims at a form that an executor knows; all forms come up.
+/// Every expression draws at most once, except within braces: compilers differ in the order of a call's arguments.
 class Draw {
  public:
   explicit Draw(Random& random) : random_(random) {}
@@ -47,7 +47,7 @@ class Draw {
     }
   }
 
-  /// The base, parts of it, or with ones in it.
+  /// The base shape, a part of it, or with some extents replaced by one.
   Shape near_base() {
     Shape shape;
     for (const std::int64_t extent : base_) {
@@ -85,7 +85,8 @@ class Draw {
   }
   static std::string fill_of(DType dtype) { return dtype == DType::kF32 ? "?0x1p-1" : "?1"; }
 
-  /// `extent` is of symbol `s`; reads a dimension of `size`. Sets `misses` if it may be outside.
+  /// A coordinate from symbol `s`, of extent `extent`, for a dimension of `size`. Sets `misses` if it may be out of
+  /// range.
   std::string coordinate(const std::string& s, std::int64_t extent, std::int64_t size, bool& misses) {
     if (size == extent) {
       switch (random_.below(10)) {
@@ -111,7 +112,7 @@ class Draw {
     return random_.one_in(2) ? s : fmt::format("{}-{}", s, extent / 2 + 1);
   }
 
-  /// An access to `value` for a line that runs over `all`, its first `iterations` extents outputs, the rest a fold.
+  /// An access to `value` by a line over `all`, whose first `iterations` extents are outputs and the rest a fold.
   std::string access(const Value& value, const Shape& all, std::size_t iterations, bool plain) {
     if (value.shape.size() > all.size()) return flat_access(value, all, iterations);
     bool misses = false;
@@ -126,7 +127,7 @@ class Draw {
     return fmt::format("{}[{}]{}", value.number, text, misses ? fill_of(value.dtype) : "");
   }
 
-  /// An access of a value as one row of numbers, at a drawn linear place.
+  /// An access to a value as a flat row of numbers, at a drawn linear index.
   std::string flat_access(const Value& value, const Shape& all, std::size_t iterations) {
     const std::int64_t count = count_of(value.shape);
     std::string text;
@@ -178,7 +179,7 @@ class Draw {
     return step(steps, fmt::format("{} {} {}", random_.pick(a.is_float ? kFloats : kIntegers), a.text, b.text), a.is_float);
   }
 
-  /// Steps that use every part, the last of which gives a float or an integer as asked.
+  /// Steps that use every part; the last gives a float if `to_float`, else an integer.
   std::vector<std::string> expression(std::vector<Part> parts, bool to_float, const std::vector<std::string>& index_symbols) {
     std::vector<std::string> steps;
     if (!index_symbols.empty() && random_.one_in(3)) parts.push_back({random_.pick(index_symbols), false});

@@ -53,7 +53,7 @@ Case layer_norm(std::int64_t n, std::int64_t size, Purity purity) {
   return c;
 }
 
-/// Statistics over images and places: a sum over each image's plane, then a dot with one.
+/// Batch statistics over images and positions: a sum over each image's plane, then a dot with one.
 Case batch_norm(std::int64_t images, std::int64_t channels, std::int64_t side) {
   Case c;
   const int x = c.add(floats({images, channels, side, side}));
@@ -116,7 +116,7 @@ Case attention(std::int64_t heads, std::int64_t length, std::int64_t width) {
 
 }  // namespace
 
-/// A value and, of its first part, one of as many bytes and fewer, larger elements, which must not be written over it.
+/// A value, and a map of its first part with fewer, larger elements in as many bytes, which must not overwrite it.
 Case retyped(DType from, DType to, std::int64_t size) {
   const auto ratio = static_cast<std::int64_t>(size_of(to) / size_of(from));
   std::vector<std::string> steps = {"max x0 4"};
@@ -165,7 +165,7 @@ Case random_row_program(Random& random) {
   const std::int64_t n = 1 + random.below(std::max<std::int64_t>(1, 20000 / size));
   const bool causal = random.one_in(2);
   const Purity purity = random.one_in(3) ? Purity::kPoisoned : Purity::kFinite;
-  const Shape sizes = {1 + random.below(4), 1 + random.below(70), 1 + random.below(40)};  // in order: braces
+  const Shape sizes = {1 + random.below(4), 1 + random.below(70), 1 + random.below(40)};  // braces: drawn in order
   switch (random.below(6)) {
     case 0:
       return softmax(n, size, causal, purity);

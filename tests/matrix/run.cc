@@ -22,8 +22,8 @@ namespace cpu = kernels::cpu;
 
 namespace {
 
-/// FNV-1a, 64 bits, over type, shape and bytes. Everything is compared bit by bit on the spot; the digest carries a result to
-/// other machines, against accidents only, and needs no library there.
+/// FNV-1a, 64 bits, over type, shape and bytes. Everything is compared bit by bit on the spot; the digest only
+/// carries a result to other machines, guards against accidents alone, and needs no library there.
 class Fnv {
  public:
   void add(std::uint64_t word) {
@@ -42,8 +42,8 @@ class Fnv {
   std::uint64_t hash_ = 0xcbf29ce484222325U;
 };
 
-/// NaNs that a value may have. Where it is hashed, posted or kept there is one, and bits are compared as they are. Inside an evaluation a NaN may
-/// have any payload: there, and only there, it stands for the one.
+/// The NaNs that a value may have. Wherever it is hashed, posted or kept only one is allowed, and bits are compared
+/// as they are. Only inside an evaluation may a NaN have any payload; there each stands for the one.
 enum class Nan : std::uint8_t { kOne, kAny };
 
 std::uint64_t bits_at(const TensorView& tensor, std::size_t i) {
@@ -56,8 +56,8 @@ std::uint64_t stored_bits_at(const TensorView& tensor, std::size_t i) {
   return tensor.dtype == DType::kF32 ? std::bit_cast<std::uint32_t>(kernels::canonical_nan(tensor.as<float>()[i])) : bits_at(tensor, i);
 }
 
-/// Empty, or where and how the bits differ. The reference's are always taken as they are: kernels/ref stores one NaN by contract
-/// (dgx/kernels/evaluate.h, "Storing").
+/// Empty, or where and how the bits differ. The reference's bits are always taken as they are: kernels/ref stores
+/// only one NaN by contract (dgx/kernels/evaluate.h, "Storing").
 std::string compare(const TensorView& ours, const Tensor& reference, Nan nan = Nan::kOne) {
   if (ours.dtype != reference.dtype() || ours.bytes.size() != reference.bytes().size()) return "another type or size";
   const auto count = static_cast<std::size_t>(reference.count());
@@ -75,7 +75,7 @@ std::string compare(const State& state, const std::string& entry, const Tensor& 
   return difference.empty() ? "" : "entry " + entry + ": " + difference;
 }
 
-/// A case's run in one configuration.
+/// Runs a case in one configuration.
 class Run {
  public:
   Run(const Case& c, const Reference& reference, const Configuration& configuration)
@@ -120,7 +120,7 @@ class Run {
     auto evaluator = exec::Evaluator::create(*program, threads_);
     if (!evaluator.ok()) return evaluator.error().message;
     if (const Status status = (*evaluator)->load(state(form)); !status.ok()) return status.error().message;
-    for (int repeat = 0; repeat < 2; ++repeat) {  // the second time over what the first left in memory
+    for (int repeat = 0; repeat < 2; ++repeat) {  // the second run overwrites what the first left in memory
       if (const Status status = (*evaluator)->run({}, {}); !status.ok()) return status.error().message;
       for (std::size_t v = std::max(reference_.first_line, last() < 2 ? 0 : last() - 2); v <= last(); ++v) {
         const std::string difference = compare((*evaluator)->value(static_cast<ValueIndex>(v)), reference_.values[v], Nan::kAny);
@@ -130,7 +130,8 @@ class Run {
     return {};
   }
 
-  /// Checks what a step returned, and the state that it left if that was no error. Returns the difference, or nothing.
+  /// Checks a step's status and, unless that is an error, the state it left. Returns the difference, or an empty
+  /// string.
   std::string check_step(const Status& status, const State& after, const Form& form) const {
     if (not_finite_) {
       const std::string expected = fmt::format("step 0: entry model/z is not finite at element {}", *not_finite_);
@@ -169,7 +170,7 @@ class Run {
     if (const Status status = executor.load(start); !status.ok()) return status.error().message;
     const Status stepped = executor.step();
     if (auto text = check_step(stepped, executor.state().value(), form); !text.empty()) return "fused: " + text + "\n" + executor.explain();
-    if (!device_.empty()) return {};  // which shows no values
+    if (!device_.empty()) return {};  // a device shows no values
     if (const Status status = executor.load(start); !status.ok()) return status.error().message;
     std::string difference;
     const Status traced = executor.trace([&](std::int32_t v, const TensorView& view) -> Status {

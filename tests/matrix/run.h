@@ -9,32 +9,33 @@
 
 namespace dgx::matrix {
 
-/// Every value of a case by the definition, each NaN the one.
+/// Every value of a case by the definition, with every NaN replaced by the one.
 struct Reference {
   std::vector<Tensor> values;
   std::size_t first_line = 0;  ///< values before it are inputs
-  std::string digest;          ///< of all values that are no inputs
+  std::string digest;          ///< of all values that are not inputs
 
   [[nodiscard]] std::optional<std::size_t> first_not_finite_of_last() const;
 };
 
-/// kernels/ref, element by element. kMalformed if check_program refuses the case.
+/// Computes the reference by kernels/ref, element by element. kMalformed if check_program refuses the case.
 [[nodiscard]] Result<Reference> reference_of(const Case& c, std::uint64_t seed);
 
-/// A way to run a case. Every way must give the reference's bits.
+/// One way to run a case. All must give the reference's bits.
 struct Configuration {
   kernels::cpu::InstructionSet set = kernels::cpu::InstructionSet::kScalar;
   int threads = 1;
-  std::string device = {};  ///< a device's module: steps are run there
+  std::string device = {};  ///< module of the device that runs the steps; empty: the CPU
 };
 [[nodiscard]] std::vector<Configuration> all_configurations();
 
-/// Runs the case fused as an evaluation, fused as a training step whose state the last value becomes (beside the inputs, and in place
-/// of input 0 where it may), and value by value. Returns what differs: case, seed, configuration, way, value, element and bits; empty
-/// if nothing does. A last value that is not finite must stop the steps, by the right name and element.
+/// Runs the case fused as an evaluation; fused as a training step whose state gets the last value (in addition to the
+/// inputs, and in place of input 0 if possible); and value by value. Returns the difference: case, seed,
+/// configuration, way, value, element and bits; empty if there is none. A last value that is not finite must stop the
+/// steps, naming the right entry and element.
 [[nodiscard]] std::string differences(const Case& c, std::uint64_t seed, const Reference& reference, const Configuration& configuration);
 
-/// Scalar operations of the whole case, roughly.
+/// Approximate number of scalar operations of the whole case.
 [[nodiscard]] std::int64_t work_of(const program::Program& program);
 
 }  // namespace dgx::matrix

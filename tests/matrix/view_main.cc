@@ -1,5 +1,5 @@
-// Every enumerated form of primitive, flattened to plain data (dgx/kernels/primitive_view.h) and moved, gives
-// the bits that it gives as it was compiled: what a GPU evaluates is the definition.
+// Checks that every enumerated form of primitive, flattened to plain data (dgx/kernels/primitive_view.h) and moved,
+// gives the bits of the compiled form: what a GPU evaluates is the definition.
 
 #include <fmt/format.h>
 
@@ -25,7 +25,7 @@ using kernels::PrimitiveView;
 
 constexpr std::uint64_t kSeed = 1;
 
-/// A block at an address that is aligned to no more than it must be.
+/// A block at an address with only the alignment it requires.
 class Moved {
  public:
   explicit Moved(const std::vector<std::uint8_t>& block) : words_(block.size() / 8 + 2) {
@@ -59,7 +59,7 @@ bool equal(const Tensor& a, const Tensor& b) {
          std::memcmp(a.bytes().data(), b.bytes().data(), a.bytes().size()) == 0;
 }
 
-/// Lines of the case that differ, of all that are compared.
+/// Counts of the case's lines that are compared, and of those that differ.
 struct Count {
   int lines = 0, wrong = 0;
 };

@@ -1,17 +1,16 @@
-// The proof that the elementary functions are correctly rounded: all 2^32 arguments of each, the scalar
-// reference against MPFR, and every instruction set of this processor and pairs of floats (function_pairs.h)
-// against the scalar reference.
+// Proves that the elementary functions are correctly rounded, for all 2^32 arguments of each: the scalar reference
+// against MPFR, and every instruction set of this processor and pairs of floats (function_pairs.h) against the scalar
+// reference.
 //
 //   functions_proof [exp|log|tanh|erf|expm1|log1p|sin|cos ...]
 //
-// MPFR would take days, so most arguments are decided by the C library's double function. That shares no code
-// and no table with ours, and only this is assumed of it: its relative error is below 2^-42, a thousand units
-// of its last place. If both ends of that interval round to our float, so does the real value. Else MPFR
-// decides, to 300 bits: a few thousand arguments of each function, among them all that are hard for any
-// evaluation in double.
+// MPFR would take days, so most arguments are decided by the C library's double function. That shares no code and no
+// table with ours; the only assumption is that its relative error is below 2^-42, a thousand units in its last place.
+// If both ends of that interval round to our float, so does the real value. Otherwise MPFR decides, with 300 bits: a
+// few thousand arguments of each function, among them all that are hard for any evaluation in double.
 //
-// Of pairs it also counts how often they leave the decision to the definition, which costs time on a device:
-// at all arguments, and at those of [2^-64, 2^6) in magnitude, with which one has to do.
+// For pairs it also counts how often they leave the decision to the definition, which costs time on a device: among
+// all arguments, and among those with magnitudes in [2^-64, 2^6), which occur in practice.
 
 #include <mpfr.h>
 
@@ -40,7 +39,8 @@ constexpr std::uint32_t kCanonicalNan = 0x7FC00000U;
 constexpr double kLibraryError = 0x1p-42;
 constexpr std::uint64_t kPrintedMismatches = 20;
 
-/// A function and its oracles: the library's in binary64, MPFR's where that may round wrongly; and what is to be decided, by pairs.
+/// A function's oracles, the library's in binary64, and MPFR's where that may round wrongly; and its form by pairs,
+/// which is tested.
 struct Oracle {
   std::string_view name;
   double (*library)(double);
@@ -57,7 +57,7 @@ const Oracle kOracles[] = {
 
 std::uint32_t bits_of(float x) { return std::bit_cast<std::uint32_t>(x); }
 
-/// MPFR's numbers of one thread.
+/// One thread's MPFR numbers.
 class Exact {
  public:
   Exact() {
@@ -139,7 +139,7 @@ void check_chunk(const Oracle& oracle, const std::vector<FunctionForms>& forms, 
   }
 }
 
-/// Returns whether every argument agreed.
+/// True if every argument agreed.
 bool prove(const Oracle& oracle, const std::vector<FunctionForms>& forms) {
   const auto start = std::chrono::steady_clock::now();
   Tally tally;

@@ -1,9 +1,8 @@
-// Drawn games between somebody honest and a liar, as many as asked for:
+// Plays COUNT random games between an honest side and a liar:
 //
 //   dispute_games COUNT [SEED]
 //
-// Prints how they ended, most moves and longest payload; ends with 1 at the first in which a rule did not
-// hold.
+// Prints how they ended, the most moves and the longest payload; exits with 1 at the first that broke a rule.
 #include <fmt/format.h>
 
 #include <algorithm>

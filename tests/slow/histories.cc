@@ -1,8 +1,8 @@
-// Drawn histories of markets, honest parties against liars, stallers and griefers (histories.h):
+// Plays random histories of markets, honest parties against liars, stallers and griefers (histories.h):
 //
 //   market_histories COUNT [SEED]
 //
-// Prints how they ended; ends with 1 at the first in which somebody honest lost or a sum was not conserved.
+// Prints how they ended; exits with 1 at the first in which an honest party lost or a sum was not conserved.
 #include "histories.h"
 
 #include <fmt/format.h>

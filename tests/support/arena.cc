@@ -18,14 +18,14 @@ namespace {
 
 Side other(Side side) { return side == Side::kDefender ? Side::kChallenger : Side::kDefender; }
 
-/// Moves that are no good next move, and what must become of each.
+/// Plays moves that are not valid next moves, and checks the fate of each.
 class Mischief {
  public:
   Mischief(Game& game, Side liar, Dice& dice) : game_(game), liar_(liar), dice_(dice) {}
 
   void note(const Signed<Move>& move) { moves_.push_back(move); }
 
-  /// Does one thing; says what rule was broken, if any.
+  /// Plays one such move; returns the rule that was broken, or an empty string.
   std::string play() {
     Move move{game_.dispute().task.id,
               game_.dispute().challenge.id,
@@ -194,14 +194,15 @@ Contest Arena::play(std::string& about) {
   Party& told = dice_.one_in(6) ? static_cast<Party&>(fickle) : story;
   Liar liar(scene, told, honest, style, dice_);
 
-  const bool defends = dice_.one_in(2);  // the honest side
+  const bool defends = dice_.one_in(2);  // the honest side is the defender
   const bool non_finite = (*honest.non_finite_after()).has_value();
   Setup setup;
   setup.segment = segment.index;
   setup.policy_draw = dice_.one_in(2);
   TinyParty& stated_by = defends ? honest : story;
   const bool of_verdict = (defends && non_finite) || dice_.one_in(2);
-  // Of a proof: the committed states are the defender's. Of a verdict: the right ones, or the liar's.
+  // The committed states: about a proof the defender's; about a verdict the liar's if the honest side gave it, else
+  // the right ones.
   setup.prover = of_verdict && defends ? &story : of_verdict ? &honest : &stated_by;
   setup.verifier = of_verdict ? &stated_by : nullptr;
   if (of_verdict && !non_finite && dice_.one_in(3)) setup.about = manifest::About::kWitness;

@@ -14,8 +14,8 @@ namespace dgx::test {
 /// lowering and executor are tested without libtorch.
 class MlpCapture {
  public:
-  /// `sizes`: inputs, hidden …, outputs. `input_shape`: of the batch, batch first; flattened by a view if it
-  /// is not [batch, inputs].
+  /// `sizes`: inputs, hidden …, outputs. `input_shape`: the batch's, batch first; a view flattens it if it is not
+  /// [batch, inputs].
   MlpCapture(std::vector<std::int64_t> sizes, Shape input_shape, program::Activation activation)
       : sizes_(std::move(sizes)), activation_(activation), batch_(input_shape[0]) {
     graph_.input = tensor(std::move(input_shape));
@@ -68,7 +68,7 @@ class MlpCapture {
     return call("t", "", {{"self", of(id)}}, {shape[1], shape[0]});
   }
 
-  /// Names as torch's Sequential gives them: layers have even numbers, activations odd ones. Values are small
+  /// Names parameters as torch's Sequential does: layers have even numbers, activations odd ones. Values are small
   /// and varied.
   void add_parameters() {
     for (std::size_t layer = 0; layer < layers(); ++layer) {
@@ -127,7 +127,7 @@ class MlpCapture {
     return x;
   }
 
-  /// The gradient before the activation whose output is the input of `layer`.
+  /// The gradient before the activation whose output is `layer`'s input.
   Id activation_gradient(Id gradient, std::size_t layer, const Shape& shape) {
     const Argument output = of(inputs_[layer]), input = of(sums_[layer - 1]);
     switch (activation_) {
@@ -195,7 +195,7 @@ class MlpCapture {
   return MlpCapture(std::move(sizes), std::move(input), activation).training();
 }
 
-/// The forward pass alone.
+/// Only the forward pass.
 [[nodiscard]] inline program::CapturedGraph captured_mlp_evaluation(
     std::vector<std::int64_t> sizes, std::int64_t batch,
     program::Activation activation = program::Activation::kRelu) {

@@ -60,7 +60,7 @@ void put_version(hid_t object) {
   H5Sclose(space);
 }
 
-/// f32[64] in 16 chunks where there are chunks; [4,4,4] where it is virtual.
+/// Adds f32[64], in 16 chunks if chunked; [4,4,4] if virtual.
 void add_dataset(hid_t parent, Trick trick) {
   const hid_t list = made(H5Pcreate(H5P_DATASET_CREATE), "list");
   done(H5Pset_obj_track_times(list, false), "list");
@@ -99,7 +99,7 @@ void add_dataset(hid_t parent, Trick trick) {
   H5Pclose(list);
 }
 
-/// More links than fit a header.
+/// Adds a group with more links than fit a header.
 void add_group(hid_t parent, bool filtered) {
   const hid_t list = made(H5Pcreate(H5P_GROUP_CREATE), "list");
   done(H5Pset_obj_track_times(list, false), "list");
@@ -135,8 +135,8 @@ void put_u32(std::string& content, std::size_t at, std::uint32_t value) {
   std::memcpy(content.data() + at, &value, sizeof value);
 }
 
-/// The mapping is an object of the global heap, whose end is the object's own checksum: a selection of kind 2
-/// (hyperslab), version 1, four bytes, its length, and the rank.
+/// Raises the rank of a virtual layout's mapping to 33. The mapping is an object of the global heap that ends in its
+/// own checksum: a selection of kind 2 (hyperslab), version 1, four bytes, its length, and the rank.
 void raise_rank(std::string& content) {
   const std::size_t heap = content.find("GCOL");
   need(heap != std::string::npos, "no global heap");
@@ -145,16 +145,15 @@ void raise_rank(std::string& content) {
        at = content.find(selection, at + 8)) {
     put_u32(content, at + 16, 33);
   }
-  // The heap's one object begins after 16 bytes of the heap's head, with 16 bytes of its own: 2 index, 2
-  // count, 4 reserved, 8 size.
+  // The heap's only object follows the heap's head of 16 bytes, and has a head of 16 bytes: 2 index, 2 count, 4
+  // reserved, 8 size.
   std::uint64_t size = 0;
   std::memcpy(&size, content.data() + heap + 24, sizeof size);
   const ByteView object = as_bytes(content).subspan(heap + 32, size - 4);
   put_u32(content, heap + 32 + size - 4, bundle::lookup3(object));
 }
 
-/// Shortens the length of what a compact layout message holds: 256 bytes, which are numbers that begin with
-/// 0.5 and 1.5.
+/// Shortens the stated length of a compact layout's data from 256 bytes to 4; the numbers begin with 0.5 and 1.5.
 void shorten_compact(std::string& content) {
   const std::string numbers("\0\1\0\0\0\x3f\0\0\xc0\x3f", 10);
   const std::size_t at = content.find(numbers);

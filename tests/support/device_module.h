@@ -11,8 +11,8 @@
 
 namespace dgx::test {
 
-/// The device of a module (dgx/kernels/cuda/device.h), as programs open it, or of the one that DGX_TEST_DEVICE names: so that what tests say of the
-/// emulated device is said of a GPU, too. Who includes this links the system's dl.
+/// Opens a module's device (dgx/kernels/cuda/device.h), as programs do, or that of DGX_TEST_DEVICE, so that tests of
+/// the emulated device can run on a GPU. Users of this header link the system's dl.
 inline Result<std::unique_ptr<kernels::cuda::Device>> open_device(std::string module) {
   if (const char* const other = std::getenv("DGX_TEST_DEVICE"); other != nullptr) module = other;
   void* const handle = ::dlopen(module.c_str(), RTLD_NOW | RTLD_LOCAL);

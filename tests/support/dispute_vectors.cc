@@ -32,7 +32,7 @@ std::vector<DisputeVector> dispute_vectors(const std::string& path) {
   std::stringstream text;
   text << in.rdbuf();
   std::string json = text.str();
-  constexpr std::string_view kOpen = "\"ruling\":null";  // our reader has no null
+  constexpr std::string_view kOpen = "\"ruling\":null";  // our JSON reader has no null
   for (std::size_t at = 0; (at = json.find(kOpen, at)) != std::string::npos;)
     json.replace(at, kOpen.size(), "\"ruling\":true");
   const auto file = json::parse(json, {std::size_t{16} << 20, 32});

@@ -8,11 +8,11 @@
 
 namespace dgx::test {
 
-/// A transcript of tests/vectors/dispute.json, which a second implementation has judged.
+/// A transcript of tests/vectors/dispute.json, already judged by a second implementation.
 struct DisputeVector {
   std::string name;
   std::string transcript;
-  bool refused = false;                ///< it is none
+  bool refused = false;                ///< it is not a valid transcript
   std::optional<json::Object> ruling;  ///< without words and parties; none: the game goes on
 };
 /// Ends the process if the file cannot be read.

@@ -22,7 +22,7 @@ using protocol::Side;
 
 namespace {
 
-/// Keys are made once: deriving one costs as much as a small game.
+/// Keys are derived once: deriving one costs as much as a small game.
 const crypto::SecretKey& kept_key(std::uint8_t seed) {
   static const std::vector<crypto::SecretKey> kKeys = [] {
     std::vector<crypto::SecretKey> keys;
@@ -69,8 +69,7 @@ Signed<Beacon> beacon_for(const Scene& scene, const Signed<Proof>& proof, bool s
                 kJudge, sealed);
 }
 
-/// The row of `setup`'s verifier about the segment that ends in the committed state `end`, witnessed at
-/// `step`.
+/// The row of `setup`'s verifier for the segment that ends in the committed state `end`, with the witness at `step`.
 VerdictRow row_of(const Setup& setup, const protocol::Segment& segment, const CommittedState& end,
                   std::int64_t step) {
   VerdictRow row;
@@ -88,7 +87,7 @@ VerdictRow row_of(const Setup& setup, const protocol::Segment& segment, const Co
   return row;
 }
 
-/// His verdict of that one row, and the beacon that drew it where the dispute needs it.
+/// Adds the verifier's verdict of that single row, and the beacon that drew it if the dispute needs one.
 void add_verdict(const Scene& scene, const Setup& setup, const protocol::Segments& segments,
                  const CommittedState& end, protocol::Dispute& out) {
   Verdict verdict;
@@ -122,7 +121,7 @@ protocol::Dispute dispute_of(const Scene& scene, const Setup& setup) {
   return dispute_of(scene, setup, *setup.prover);
 }
 
-/// The loss of the last state, opened, if that has one: a state that is only played, and never read, may not.
+/// The opened loss of the last state, if it has one: a state that is only played, and never read, may not.
 OpenedLoss loss_at_end(const Task& task, protocol::Party& prover) {
   const auto loss = prover.entry(task.steps, "loss");
   const auto entries = prover.entries(task.steps);
@@ -198,7 +197,7 @@ std::int64_t levels(std::int64_t leaves) {
   return lists;
 }
 
-/// Lists of intervals until one is single; at least one.
+/// Number of lists until intervals are single positions; at least one.
 std::int64_t intervals(std::int64_t n, std::int64_t limit) {
   std::int64_t lists = 1;
   for (; n > limit; ++lists) n = (n + limit - 1) / limit;
@@ -230,7 +229,7 @@ std::int64_t most_moves(const Scene& scene, std::int64_t steps, std::int64_t fir
   std::int64_t lists = first_lists;
   for (; steps > 1; ++lists) steps = (steps + 254) / 255;
   const std::int64_t lines = std::ssize(scene.program.values);
-  // Entries, at most as many as lines, and one entry.
+  // The lists of entries (at most as many as lines) and one entry.
   std::int64_t last = levels(lines) + 1;
   for (const kernels::Primitive& line : scene.program.values) {
     const auto bytes = static_cast<std::uint64_t>(*element_count(line.shape)) * size_of(line.dtype);

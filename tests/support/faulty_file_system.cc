@@ -109,7 +109,7 @@ void FaultyFileSystem::note_write(int file, const void* bytes, std::size_t size,
 }
 
 ssize_t FaultyFileSystem::write(int file, const void* bytes, std::size_t size) {
-  if (!open_.contains(file)) return FileSystem::write(file, bytes, size);  // a stream
+  if (!open_.contains(file)) return FileSystem::write(file, bytes, size);  // a stream, not a file
   if (!go_on(true)) return -1;
   const ssize_t done = FileSystem::write(file, bytes, shortened(size));
   if (done <= 0) return done;
@@ -191,8 +191,8 @@ int FaultyFileSystem::mkdir(const char* path, unsigned mode) {
   return done;
 }
 
-/// All of it, nothing after the last sync, or with `random` a beginning of what came after it, the last write cut
-/// anywhere, perhaps with zeros for what is missing.
+/// The file's content: with `all` everything written, else what was synced; with `random` also a prefix of the later
+/// changes, the last write cut anywhere, perhaps with zeros for the missing bytes.
 std::string FaultyFileSystem::content_of(const Node& node, bool all, std::uint64_t* random) {
   std::string out = node.durable;
   const std::size_t count = all            ? node.pending.size()
@@ -222,7 +222,7 @@ void FaultyFileSystem::crash(Survival survival, std::uint64_t seed) {
     if (names_live || (survival == Survival::kDrawn && draw(random) % 2 == 0)) apply(names, naming);
   }
   for (const auto& entry : fs::directory_iterator(folder_)) fs::remove_all(entry.path());
-  for (const auto& [path, node] : names) {  // folders come before what is in them
+  for (const auto& [path, node] : names) {  // folders come before their contents
     if (!fs::is_directory(parent_of(path))) continue;
     if (node == kFolder) {
       fs::create_directory(path);

@@ -9,30 +9,30 @@
 
 namespace dgx::test {
 
-/// The faulty twin of FileSystem: does each call for real below one folder, counts it, fails a chosen one, and
-/// remembers what was synced, so that crash() can leave the folder as a computer that lost its power could.
+/// The faulty twin of FileSystem: makes real calls below one folder, counts them, fails a chosen one, and records
+/// what was synced, so that crash() can leave the folder as a power failure might.
 ///
-/// It is in use from its construction to its end. A file's bytes are durable once it was synced, a name once its
-/// folder was; of all later changes any may be lost, of a file's the last ones.
+/// In use from construction to destruction. A file's bytes are durable once the file was synced, a name once its
+/// folder was; any later change may be lost, of one file's the last ones.
 class FaultyFileSystem final : public FileSystem {
  public:
   enum class Fault {
     kNone,
-    kShort,     ///< half of what was to be written is written
-    kNoSpace,   ///< ENOSPC, from this call on for all that take space
+    kShort,     ///< half of the bytes are written
+    kNoSpace,   ///< ENOSPC, for this and all later calls that take space
     kIo,        ///< EIO, once
     kCut,       ///< this call and all later ones do nothing, and fail
   };
-  /// The part of what was not synced that survives a crash.
+  /// The unsynced changes that survive a crash.
   enum class Survival { kNothing, kNames, kBytes, kAll, kDrawn };
 
   FaultyFileSystem(std::string folder, Fault fault, std::int64_t at);
   ~FaultyFileSystem() override;
 
-  /// The number of calls so far, opens to read and closes left out.
+  /// The number of calls so far, except opening for reading and closing.
   [[nodiscard]] std::int64_t calls() const { return calls_; }
   [[nodiscard]] bool reached() const { return calls_ > at_; }
-  /// Leaves the folder as it may be found after a crash at this moment. `seed` is of kDrawn.
+  /// Leaves the folder as a crash now might. `seed` is used by kDrawn.
   void crash(Survival survival, std::uint64_t seed);
 
   int open(const char* path, int flags, unsigned mode) override;
@@ -49,7 +49,7 @@ class FaultyFileSystem final : public FileSystem {
 
  private:
   static constexpr int kFolder = -1;
-  /// A write, or with `cut` set a truncation to `at`.
+  /// A write or, if `cut` is set, a truncation to `at`.
   struct Change {
     std::size_t at;
     std::string bytes;
@@ -60,7 +60,7 @@ class FaultyFileSystem final : public FileSystem {
     std::vector<Change> pending;
     std::size_t size = 0;
   };
-  /// A name that comes (`node`), and one that goes with it; either may be empty.
+  /// A name that appears (`node`), and one that vanishes with it; either may be empty.
   struct Naming {
     std::string comes;
     int node;
@@ -74,7 +74,7 @@ class FaultyFileSystem final : public FileSystem {
   };
   using Names = std::map<std::string, int>;
 
-  /// Counts a call; whether it goes on. Sets errno if not.
+  /// Counts a call; true if it may proceed, else sets errno.
   bool go_on(bool takes_space);
   std::size_t shortened(std::size_t size) const;
   void note_write(int file, const void* bytes, std::size_t size, std::size_t at);

@@ -8,11 +8,11 @@
 
 namespace dgx::test {
 
-/// An input of a program of a few lines.
+/// An input of a small program.
 struct FormInput {
   DType dtype;
   Shape shape;
-  std::int64_t below = 0;  ///< integers: of [0, below)
+  std::int64_t below = 0;  ///< integers are in [0, below)
 };
 
 inline std::string text_of(const Shape& shape, char separator = ',') {
@@ -21,7 +21,8 @@ inline std::string text_of(const Shape& shape, char separator = ',') {
   return text;
 }
 
-/// `lines` are values after the inputs; their "v" is @V. Inputs are state entries model/a, model/b, ….
+/// The text of a program. `lines` are the values after the inputs, with @V for their "v"; inputs are state entries
+/// model/a, model/b, ….
 inline std::string program_text(const std::vector<FormInput>& inputs, const std::vector<std::string>& lines) {
   std::string text;
   std::size_t v = 0;
@@ -51,16 +52,16 @@ struct Convolution {
   [[nodiscard]] Shape image(std::int64_t channels, std::int64_t rows, std::int64_t columns) const {
     return channels_last ? Shape{images, rows, columns, channels} : Shape{images, channels, rows, columns};
   }
-  /// The same with channels cut into groups.
+  /// An image shape with its channels divided into groups.
   [[nodiscard]] Shape grouped(std::int64_t channels, std::int64_t rows, std::int64_t columns) const {
     const std::int64_t some = channels / groups;
     return channels_last ? Shape{images, rows, columns, groups, some} : Shape{images, groups, some, rows, columns};
   }
-  /// An access of such an image, by what stands for image, channel (with its group), row and column.
+  /// An access to such an image at the expressions for image, channel (with its group), row and column.
   [[nodiscard]] std::string at(const std::string& n, const std::string& c, const std::string& h, const std::string& w) const {
     return "[" + (channels_last ? n + "," + h + "," + w + "," + c : n + "," + c + "," + h + "," + w) + "]";
   }
-  /// The symbol of an output image's channel, row or column, of rank 4, or 5 if there are groups.
+  /// The symbol for an output image's channel, row or column; images have rank 4, or 5 if there are groups.
   [[nodiscard]] std::string channel() const { return channels_last ? (groups == 1 ? "i3" : "i4") : groups == 1 ? "i1" : "i2"; }
   [[nodiscard]] std::string group() const { return channels_last ? "i3" : "i1"; }
   [[nodiscard]] std::string row() const { return channels_last ? "i1" : groups == 1 ? "i2" : "i3"; }
@@ -72,13 +73,13 @@ struct Convolution {
   static std::string plus(std::int64_t constant) {
     return constant == 0 ? "" : (constant < 0 ? "-" : "+") + std::to_string(std::abs(constant));
   }
-  /// Where output index `o` and tap `t` meet; the iteration's symbol comes first.
+  /// The input index at output index `o` and tap `t`; the iteration's symbol comes first.
   [[nodiscard]] std::string meet(const std::string& o, const std::string& t) const {
     const std::string a = times(stride, o);
     const std::string b = times(dilation, t);
     return (o[0] == 'i' ? a + "+" + b : b + "+" + a) + plus(-padding);
   }
-  /// The output index that reads input index `i` by tap `t`.
+  /// The output index that reads input index `i` through tap `t`.
   [[nodiscard]] std::string back(const std::string& i, const std::string& t) const {
     const std::string sum = i + "-" + times(dilation, t) + plus(padding);
     return stride == 1 ? sum : "(" + sum + ")/" + std::to_string(stride);

@@ -59,7 +59,7 @@ HWY_AFTER_NAMESPACE();
 namespace dgx::testing {
 
 #ifdef HWY_COMPILE_ONLY_STATIC
-// One instruction set, known when this is compiled: nothing of the Highway library is needed.
+// The instruction set is fixed when this is compiled, so nothing of the Highway library is linked.
 std::vector<FunctionForms> function_forms() {
   std::vector<FunctionForms> forms;
   HWY_STATIC_DISPATCH(Append)(forms);

@@ -17,7 +17,7 @@ struct FunctionForms {
   SpanFunction span;  ///< any count
 };
 
-/// Every function on every instruction set that this processor has.
+/// Every function for every instruction set of this processor.
 std::vector<FunctionForms> function_forms();
 
 }  // namespace dgx::testing

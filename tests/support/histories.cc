@@ -33,7 +33,7 @@ using protocol::Side;
 using protocol::TaskRecord;
 using protocol::TaskState;
 
-/// One history: everybody's plans, drawn at the beginning, and the market that they act in.
+/// One history: every participant's plans, drawn at the beginning, and the market in which they act.
 class History {
  public:
   History(Stage& stage, Dice& dice, Histories& total)
@@ -43,7 +43,7 @@ class History {
     draw_lies();
   }
 
-  /// The problem, or an empty string.
+  /// Plays it; returns the problem, or an empty string.
   std::string play() {
     begin();
     constexpr int kMostTicks = 4'000;
@@ -59,7 +59,7 @@ class History {
   }
 
  private:
-  /// A cheat's proof has one wrong step; a lying verifier has seen another one.
+  /// Draws the lies: a cheat's proof has one wrong step; a lying verifier claims to have seen another.
   void draw_lies() {
     const auto fault_in = [&](std::int64_t first, std::int64_t end) {
       Fault fault;
@@ -128,7 +128,7 @@ class History {
   bool say(const T& body, std::uint8_t who) {
     return take(any_of_kind(said(body, who)));
   }
-  /// Logs an honest party's statement, which has to be taken.
+  /// Logs an honest party's statement, which must be accepted.
   template <class T>
   void must(const T& body, std::uint8_t who, std::string_view what) {
     const Status status = market_.apply(any_of_kind(said(body, who)), now_);
@@ -136,7 +136,7 @@ class History {
     ++total_.statements;
   }
 
-  /// Some minutes go by; once in a while the operator is away for long.
+  /// Lets some minutes pass; occasionally the operator is away for long.
   void pass_time() {
     const bool away = dice_.one_in(40);
     now_ += away ? 1'000'000 + dice_.below(1'000'000'000) : 1 + dice_.below(190'000);
@@ -249,8 +249,8 @@ class History {
     }
   }
 
-  /// The rows of the policy's draw as a replay finds them; of a lie, one row that says that the slandered
-  /// segment is wrong.
+  /// The rows of the policy's draw as a replay finds them; for a lie, a single row that calls the slandered segment
+  /// wrong.
   [[nodiscard]] Verdict verdict_of(std::uint8_t who, bool lie) {
     const TaskRecord& now = record();
     protocol::Assignment assignment{stage_.scene.task.id, now.proof->id, id_of(who), std::nullopt, {},
@@ -284,7 +284,7 @@ class History {
     return *out;
   }
 
-  /// The right replay of a segment, from the committed state before it: behind a cheat's one fault, their own
+  /// The right replay of a segment from the committed state before it: after a cheat's only fault, the cheat's own
   /// states.
   [[nodiscard]] TinyParty& replay_of(std::int64_t segment) {
     return wrong_segment_ && segment > *wrong_segment_ ? *cheat_ : *stage_.honest;
@@ -327,7 +327,7 @@ class History {
     });
   }
 
-  /// Lets an honest party challenge what their replay refutes, once it is opened.
+  /// Lets an honest party challenge what their replay refutes, once the proof is opened.
   void watch(std::uint8_t who) {
     if (!record().opening || stands().state != TaskState::kChallengeWindow) return;
     const bool proof_is_theirs = who == kSolver;
@@ -350,7 +350,7 @@ class History {
     return true;
   }
 
-  /// Random strangers, and dishonest parties beside their own business.
+  /// Lets strangers, and dishonest parties besides their own business, act at random.
   void grief(std::uint8_t who) {
     if (!dice_.one_in(6)) return;
     const Task& task = stage_.scene.task.body;
@@ -385,7 +385,7 @@ class History {
     }
   }
 
-  /// Moves of all games that await this key.
+  /// Makes this key's moves in all games that wait for it.
   void play_games(std::uint8_t who) {
     if (!record().proof) return;
     for (std::size_t i = 0; i < record().games.size(); ++i) {
@@ -443,7 +443,7 @@ class History {
             std::clamp<std::int64_t>(game.turn(), 1, kMaxTurn), game.last(), std::move(words)};
   }
 
-  /// Checks that nobody honest has lost.
+  /// Checks that no honest party has lost.
   void judge() {
     const Reason reason = record().settlement->reason;
     ++total_.ends[std::string(name_of(reason))];

@@ -6,20 +6,20 @@
 
 namespace dgx::test {
 
-/// The ends of drawn histories of markets.
+/// The outcomes of drawn histories of markets.
 struct Histories {
-  std::string problem;                       ///< empty: nobody honest lost, and every sum was conserved
-  std::map<std::string, std::int64_t> ends;  ///< reasons of the settlements
-  std::int64_t statements = 0;               ///< taken
+  std::string problem;                       ///< empty: no honest party lost, and every sum was conserved
+  std::map<std::string, std::int64_t> ends;  ///< count of settlements by reason
+  std::int64_t statements = 0;               ///< number accepted
   std::int64_t games = 0;
-  std::int64_t worst_challenger = 0;  ///< least gain of an honest challenger
+  std::int64_t worst_challenger = 0;  ///< least gain of any honest challenger
 };
 
-/// Plays `count` histories of one task each: a submitter, a solver, a verifier and a watcher, honest or not
-/// as drawn, and four strangers who grief. Honest parties do what the programs do: they are seen every few
-/// minutes of ledger time, reveal, open, judge, answer moves by protocol::Player from their own replay, and
-/// challenge what their replay refutes. The others lie, stall, say things twice, too early, too late or not
-/// at all, convict each other, and keep the operator away. After each history:
+/// Plays `count` histories of one task each: a submitter, a solver, a verifier and a watcher, each honest or not as
+/// drawn, and four strangers who grief. Honest parties act like the programs: every few minutes of ledger time they
+/// reveal, open, judge, answer moves by protocol::Player from their own replay, and challenge what their replay
+/// refutes. The others lie, stall, say things twice, too early, too late or not at all, convict each other, and keep
+/// the operator away. After each history:
 ///
 /// - the sum of all accounts is deposits less withdrawals, at every statement, and none was negative;
 /// - an honest solver has at least the reward more than before, an honest verifier and watcher at least what
@@ -27,7 +27,7 @@ struct Histories {
 /// - an honest submitter has lost nothing but reward, fee, tax and treasury, and nothing at all unless the
 /// solver was paid.
 ///
-/// History n of a seed is the same on every machine; `problem` names the first that broke a rule.
+/// History n of a seed is identical on every machine; `problem` names the first that broke a rule.
 [[nodiscard]] Histories play_histories(std::int64_t count, std::uint64_t seed);
 
 }  // namespace dgx::test

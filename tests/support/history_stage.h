@@ -11,18 +11,17 @@
 
 namespace dgx::test {
 
-/// The stage of all drawn histories of markets: who takes part, the task, and what is right about it.
+/// The stage of all drawn histories of markets: the participants, the task, and its true states.
 inline constexpr std::uint8_t kOperator = 1, kSubmitter = 2, kSolver = 3, kVerifier = 4, kWatcher = 5,
                               kFirstStranger = 6;
 inline constexpr std::uint8_t kKeys = 10;
-inline constexpr std::int64_t kMoney = 200'000;  ///< of everybody but the operator, at first
+inline constexpr std::int64_t kMoney = 200'000;  ///< initial balance of everyone but the operator
 inline constexpr std::int64_t kSteps = 8, kEvery = 2;
 
 [[nodiscard]] const crypto::PublicKey& public_key(std::uint8_t who);
 [[nodiscard]] const Digest& id_of(std::uint8_t who);
 
-/// A statement that nobody signed: signatures are checked where statements are read, the market only asks for
-/// ids.
+/// An unsigned statement: signatures are checked where statements are read; the market only needs ids.
 template <class T>
 [[nodiscard]] manifest::Signed<T> said(const T& body, std::uint8_t who) {
   return {body,
@@ -36,7 +35,7 @@ template <class T>
   return {manifest::Body(s.body), s.id, s.signer, s.key_id, {}};
 }
 
-/// A task of four segments of two steps of the small scene, in a market whose windows take an hour and more.
+/// A task of four segments of two steps of the small scene, in a market whose windows are an hour or longer.
 struct Stage {
   Stage();
 

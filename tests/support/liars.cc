@@ -63,7 +63,7 @@ std::optional<json::Object> Liar::depart(const Game& game) {
 
 // Running results.
 
-/// Looks for a list that says what it must and is false elsewhere: a liar's best.
+/// Searches for a list that passes the game's check but is false elsewhere: a liar's best move.
 std::optional<Bytes> Liar::numbers_that_fit(const Game& game, Bytes bytes) {
   const Ground& ground = game.ground();
   const bool floats = ground.line->dtype == DType::kF32 || ground.line->kind == kernels::Kind::kArgmax;
@@ -73,7 +73,7 @@ std::optional<Bytes> Liar::numbers_that_fit(const Game& game, Bytes bytes) {
     const std::size_t count = bytes.size() / size;
     const std::size_t at =
         dice_.one_in(2) ? count - 1 : static_cast<std::size_t>(dice_.below(static_cast<std::int64_t>(count)));
-    // Some multiple of the last digits, up or down, of one entry or of all from it on but the last.
+    // Changes a power of two of the last bits, up or down, in one entry, or in all from it to the last but one.
     std::uint32_t low = 0;
     std::copy_n(other.begin() + static_cast<std::ptrdiff_t>(at * size), 4,
                 reinterpret_cast<std::uint8_t*>(&low));
@@ -233,7 +233,7 @@ std::optional<Say> Liar::invent(const Game& game) {
   if (game.stage() == Stage::kFault) return fault_post(game);
   auto said = (dice_.one_in(2) ? true_player_ : player_).next(game);
   if (!said.ok() || !*said) return std::nullopt;
-  // Lists that are not bound by a hash: any digests will do.
+  // Lists that no hash binds: any digests will do.
   if (auto* states = std::get_if<StatesPost>(&**said); states != nullptr && !states->digests.empty()) {
     for (std::int64_t n = 1 + dice_.below(3); n > 0; --n) {
       const auto at = static_cast<std::size_t>(dice_.below(std::ssize(states->digests)));

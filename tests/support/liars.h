@@ -18,7 +18,7 @@ class Liar {
  public:
   enum class Style : std::uint8_t {
     kStory,    ///< keeps to what its replay gives
-    kNumbers,  ///< and looks for running results that fit what they must
+    kNumbers,  ///< likewise, but searches for false running results that pass the check
     kOnce,     ///< departs from its story once
     kWild,     ///< says anything
   };
@@ -26,11 +26,11 @@ class Liar {
   Liar(const Scene& scene, protocol::Party& story, protocol::Party& truth, Style style, Dice& dice);
   ~Liar();
 
-  /// The liar's next words in its turn; nullopt: nothing any more.
+  /// The liar's next words in its turn; nullopt: nothing more.
   [[nodiscard]] std::optional<json::Object> say(const protocol::Game& game);
-  /// Something that the stage allows, with evidence that leads where it must, at a drawn place.
+  /// A drawn move that the stage allows, at a drawn place, with evidence that checks out.
   [[nodiscard]] std::optional<protocol::Say> invent(const protocol::Game& game);
-  /// The same object with one thing in it changed.
+  /// The object with one change in it.
   [[nodiscard]] json::Object changed(json::Object object);
 
  private:
@@ -57,25 +57,25 @@ class Liar {
   std::vector<json::Object> said_;
 };
 
-/// The course of one game between somebody honest and a liar.
+/// The course of one game between an honest side and a liar.
 struct Contest {
   std::string problem;  ///< empty: every rule held and the honest side did not lose
   std::optional<protocol::Decision> decision;
   std::int64_t moves = 0;
-  std::size_t longest = 0;  ///< payload
+  std::size_t longest = 0;  ///< bytes of the longest payload
 };
-/// Plays it. The liar also signs moves out of turn, twice, with wrong turns and predecessors; strangers
-/// interfere. `most` bounds the moves. Where the statement is right, an honest challenger has nothing to
-/// object to; else he must have.
+/// Plays it. The liar also signs moves out of turn, twice, with wrong turns and predecessors; strangers interfere.
+/// `most` bounds the moves. If the statement is right, an honest challenger must have nothing to object to; else they
+/// must object.
 [[nodiscard]] Contest contest(protocol::Dispute dispute, protocol::Side honest, protocol::Player& player,
                               Liar& liar, std::int64_t most, bool statement_is_wrong, Dice& dice);
 
-/// Games without end: number n of a seed is the same on every machine.
+/// An endless series of games: number n of a seed is identical on every machine.
 class Arena {
  public:
   explicit Arena(std::uint64_t seed);
   ~Arena();
-  /// Plays one and says what was wrong, if anything: `about` says what it was, for messages.
+  /// Plays one and returns what went wrong, if anything; `about` describes the game, for messages.
   [[nodiscard]] Contest play(std::string& about);
 
  private:

@@ -1,4 +1,4 @@
-// make_torchscript FOLDER: writes the TorchScript files that the tests of capture use, one per model below.
+// make_torchscript FOLDER: writes the TorchScript files used by the tests of capture, one for each model below.
 #include <ATen/ATen.h>
 #include <torch/csrc/jit/api/module.h>
 
@@ -84,7 +84,7 @@ Module body(const std::string& statements) {
   return module;
 }
 
-/// One linear layer and a buffer that is assigned, not changed in place; `host` adds an attribute that is no
+/// One linear layer and a buffer that is assigned, not changed in place; `host` adds an attribute that is not a
 /// tensor.
 Module counting(bool host) {
   Module module("Counting");

@@ -32,7 +32,7 @@ Shared flipped(const Tensor& tensor, const Fault& fault) {
   const std::size_t element = static_cast<std::size_t>(fault.element) % (out.bytes().size() / size);
   const auto bit = static_cast<std::size_t>(fault.bit) % (8 * size);
   out.bytes()[element * size + bit / 8] ^= static_cast<std::uint8_t>(1U << bit % 8);
-  // A number is stored in one form: flipped into a NaN, it is the NaN.
+  // A NaN is stored in one form only: a number flipped into a NaN becomes that one.
   if (out.dtype() == DType::kF32) kernels::canonicalise(out);
   return share(std::move(out));
 }
@@ -45,7 +45,7 @@ Shared with_nan(const Tensor& tensor, const Fault& fault) {
   return share(std::move(out));
 }
 
-/// The same bytes as one row, or with one element or one leaf more.
+/// The tensor's bytes as one row, or with one element or one leaf more.
 Shared reshaped(const Tensor& tensor, const Fault& fault) {
   const std::int64_t more = fault.bit % 3 == 0 ? 0 : fault.bit % 3 == 1 ? 1 : 256;
   Tensor out(tensor.dtype(), {1, tensor.count() + more});
@@ -158,7 +158,7 @@ Tensor TinyParty::input(const kernels::Primitive& line, std::int64_t step) {
 StepRecord TinyParty::compute(std::int64_t step) {
   const std::vector<Fault> faults = faults_at(step);
   StepRecord out;
-  std::vector<Shared> read;  // what later lines read
+  std::vector<Shared> read;  // the values that later lines read
   std::vector<TensorView> views;
   for (std::size_t v = 0; v < scene_.program.values.size(); ++v) {
     const kernels::Primitive& line = scene_.program.values[v];
@@ -264,7 +264,7 @@ const StepRecord& TinyParty::step(std::int64_t step) {
 
 const StateRecord& TinyParty::state_record(std::int64_t step) {
   if (honest_ != nullptr && step <= shared_) return honest_->state_record(step);
-  for (std::int64_t s = step; s > 0; --s) {  // no recursion as deep as there are steps
+  for (std::int64_t s = step; s > 0; --s) {  // iterates: recursion would be as deep as there are steps
     if (states_.contains(s) || (honest_ != nullptr && s <= shared_)) {
       for (std::int64_t next = s + 1; next <= step; ++next) {
         if (!states_.contains(next)) states_.emplace(next, after(next - 1));

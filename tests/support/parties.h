@@ -12,30 +12,30 @@
 
 namespace dgx::test {
 
-/// One thing that a lying executor does.
+/// One fault of a lying executor.
 struct Fault {
   enum class Kind : std::uint8_t {
     kValue,        ///< element `element` of value `value` has bit `bit` flipped; inputs are values, too
-    kNan,          ///< it is a NaN that is not 0x7FC00000
+    kNan,          ///< the element is a NaN other than 0x7FC00000
     kShape,        ///< the value has another shape, or more elements
     kType,         ///< the value's digest is that of another type
-    kDigest,       ///< the value's digest is of nothing
-    kTable,        ///< all values from `value` on are those of the step before
+    kDigest,       ///< the value's digest is a digest of nothing
+    kTable,        ///< all values from `value` on are the previous step's
     kEntry,        ///< entry `value` of the state after the step has bit `bit` of element `element` flipped
-    kEntryDigest,  ///< its digest is of nothing
-    kMissing,      ///< it is not there
-    kExtra,        ///< behind it there is another that the program does not have
-    kTwice,        ///< it is there twice
-    kSwapped,      ///< it stands before the one before it
-    kRenamed,      ///< its name is none of the program's
-    kState,        ///< the digest of the state after the step is of nothing
+    kEntryDigest,  ///< the entry's digest is a digest of nothing
+    kMissing,      ///< the entry is missing
+    kExtra,        ///< after the entry comes another that the program does not have
+    kTwice,        ///< the entry occurs twice
+    kSwapped,      ///< the entry comes before its predecessor
+    kRenamed,      ///< the entry has a name that no entry of the program has
+    kState,        ///< the digest of the state after the step is a digest of nothing
   };
   Kind kind = Kind::kValue;
   std::int64_t step = 0;
   std::int64_t value = 0;
   std::int64_t element = 0;
   int bit = 0;
-  /// True if what is computed afterwards follows from the fault, else from what is right.
+  /// True if everything computed afterwards follows from the fault; else it is what is right.
   bool consistent = true;
 };
 [[nodiscard]] std::string to_string(const Fault& fault);
@@ -48,16 +48,15 @@ struct StateRecord {
   std::vector<std::shared_ptr<const Tensor>> tensors;
   std::vector<Digest> digests;
   Digest digest;
-  void hash();  ///< the state's digest from those of its entries, in their order, good or not
+  void hash();  ///< computes the state's digest from its entries', in their order, valid or not
 };
 struct StepRecord {
   std::vector<std::shared_ptr<const Tensor>> values;
   std::vector<Digest> digests;
 };
 
-/// A scene's training evaluated by kernels/ref, with faults. Without faults it is what is right. Steps are
-/// computed when asked for and kept; those before the first fault are taken from `honest`, which must outlive
-/// it.
+/// A scene's training evaluated by kernels/ref, with faults; without faults it is the truth. Steps are computed on
+/// demand and kept; those before the first fault are taken from `honest`, which must outlive it.
 class TinyParty : public protocol::Party {
  public:
   explicit TinyParty(const Scene& scene, std::vector<Fault> faults = {}, TinyParty* honest = nullptr);
@@ -70,15 +69,15 @@ class TinyParty : public protocol::Party {
   Result<protocol::DataOpening> data(std::string_view field, std::int64_t element) override;
   Result<Tensor> entry(std::int64_t step, std::string_view name) override;
   Result<manifest::OpenedRow> row(std::int64_t segment) override;
-  std::optional<manifest::OpenedRow> own_row;  ///< of the verdict that the party gave
+  std::optional<manifest::OpenedRow> own_row;  ///< of the party's own verdict
 
   [[nodiscard]] const Scene& scene() const { return scene_; }
   [[nodiscard]] const StepRecord& step(std::int64_t step);
   [[nodiscard]] const StateRecord& state_record(std::int64_t step);
-  /// Looks how far the segment that begins at `first` can be replayed: whether the state after some step
-  /// before `end` is not finite.
+  /// Finds how far the segment that begins at `first` can be replayed: whether the state after some step before `end`
+  /// is not finite.
   void look(std::int64_t first, std::int64_t end);
-  /// True of a cheat who no longer looks at the states after the step for numbers that are not finite.
+  /// True for a cheat who ignores non-finite numbers in the states after the step.
   bool ignores_non_finite = false;
 
  private:
@@ -96,7 +95,7 @@ class TinyParty : public protocol::Party {
   std::map<std::int64_t, StateRecord> states_;
 };
 
-/// A party whose story changes: every answer is that of one of several, drawn anew.
+/// A party whose story changes: every answer is drawn from one of several.
 class FickleParty : public protocol::Party {
  public:
   FickleParty(std::vector<protocol::Party*> parties, Dice& dice)

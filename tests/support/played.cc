@@ -14,7 +14,7 @@ struct Kept {
   std::unique_ptr<TinyParty> honest;
 };
 
-/// The traits of a game: its kinds of moves and its end.
+/// A game's traits: its kinds of moves and its end.
 std::set<std::string> traits_of(const Played& played) {
   std::set<std::string> out;
   for (const auto& move : played.moves) {

@@ -7,13 +7,13 @@
 
 namespace dgx::test {
 
-/// A game that came to an end, for targets that begin with good inputs.
+/// A game that came to an end, for fuzz targets that start from valid inputs.
 struct Example {
   std::string name;
   protocol::Dispute dispute;
   std::vector<manifest::Signed<manifest::Move>> moves;
 };
-/// Signed games about small programs that between them have every kind of move and claim.
+/// Signed games about small programs that together contain every kind of move and claim.
 [[nodiscard]] const std::vector<Example>& examples();
 
 }  // namespace dgx::test

@@ -103,7 +103,7 @@ State first_state(const program::Program& program, Dice& dice) {
 
 constexpr std::int64_t kSamples = 37;
 
-/// One sample's x or y, as the program reads it.
+/// Type and shape of one sample's x or y, as the program reads it.
 manifest::DatasetField field_of(const program::Program& program, std::string_view name, std::int64_t& batch) {
   for (const kernels::Primitive& line : program.values) {
     if (line.kind != kernels::Kind::kInput || line.source.kind != kernels::Source::Kind::kBatch) continue;
@@ -179,7 +179,7 @@ Scene small_scene(std::int64_t steps, std::int64_t every) {
   const int h = s.add({"dot", {2, 3}, {fmt::format("{}[i0,k0]", x), fmt::format("{}[i1,k0]", w)}, {}, {4}});
   const int best = s.add({"argmax", {2}, {fmt::format("{}[i0,k0]", h)}, {}, {3}, "i64"});
   const int top = s.add({"max", {2}, {fmt::format("{}[i0,k0]", h)}, {}, {3}});
-  // The label's column; a label beyond gives the fill.
+  // Selects the label's column; a label out of range gives the fill.
   const int hit = s.add({"map",
                          {2},
                          {fmt::format("{}[i0,$1]?-0x1p0", h), "4[i0]", fmt::format("{}[i0]", top)},

@@ -12,9 +12,9 @@
 
 namespace dgx::test {
 
-/// Small programs with a task, data and a first state: what the two sides of a dispute have in common.
+/// The common ground of a dispute's sides: small programs with a task, data and a first state.
 
-/// Numbers that every compiler draws alike (splitmix64).
+/// Random numbers that are the same with every compiler (splitmix64).
 class Dice {
  public:
   explicit Dice(std::uint64_t seed) : state_(seed) {}
@@ -31,7 +31,7 @@ class Dice {
   std::uint64_t state_;
 };
 
-/// A program line by line.
+/// Builds a program line by line.
 class Sketch {
  public:
   struct Line {
@@ -44,14 +44,13 @@ class Sketch {
     std::vector<std::string> when = {};
     std::string init = {};
   };
-  /// `state NAME`, which stays as it is until next() says otherwise.
+  /// Adds `state NAME`, which stays unchanged unless next() replaces it.
   int state(const std::string& name, const char* type, const Shape& shape);
   int input(const std::string& source, const char* type, const Shape& shape,
             const std::vector<std::string>& of = {});
   int add(const Line& line);
   void next(int state, int value) { program_.values[static_cast<std::size_t>(state)].next = value; }
-  /// With the entries `loss` (which becomes `loss`, an f32 [], if there is one) and `step`; asserts that the
-  /// program is one.
+  /// Adds the entries `loss` (if given, an f32 [] that becomes `loss`) and `step`; asserts that the program is valid.
   [[nodiscard]] program::Program finish(std::optional<int> loss = std::nullopt);
 
  private:
@@ -69,11 +68,11 @@ struct Scene {
   manifest::Signed<manifest::Task> task;
 };
 
-/// `steps` of the program in segments of `every`; the first state and the data are drawn from `seed`.
+/// A scene of `steps` steps of the program in segments of `every`; the first state and the data are drawn from `seed`.
 [[nodiscard]] Scene scene_of(std::string name, program::Program program, std::int64_t steps,
                              std::int64_t every, std::uint64_t seed);
 
-/// Every kind of line and input, a handful of elements each.
+/// Every kind of line and input, with a few elements each.
 [[nodiscard]] Scene small_scene(std::int64_t steps = 4, std::int64_t every = 2);
 /// A state that grows beyond f32 in its third step.
 [[nodiscard]] Scene growing_scene();
@@ -83,7 +82,7 @@ struct Scene {
 [[nodiscard]] Scene wide_scene();
 /// Segments of 600 steps: states are narrowed twice.
 [[nodiscard]] Scene long_scene();
-/// Two or three values of one or two elements: number 0 to 3.
+/// Two or three values of one or two elements; `which` is 0 to 3.
 [[nodiscard]] Scene tiny_scene(int which);
 
 }  // namespace dgx::test

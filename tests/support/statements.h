@@ -8,28 +8,28 @@
 
 namespace dgx::test {
 
-/// The key whose seed is 32 times this byte.
+/// The key whose seed is this byte 32 times.
 [[nodiscard]] crypto::SecretKey key(std::uint8_t seed);
 [[nodiscard]] Digest key_id(std::uint8_t seed);
-/// SHA-256 of a word: a digest of nothing in particular.
+/// SHA-256 of a word: an arbitrary digest.
 [[nodiscard]] Digest digest(std::string_view word);
 
-/// A task of 100 steps in 10 segments of 10 with the standard policy and small money.
+/// The standard policy, and a task of 100 steps in 10 segments of 10 with it and small amounts of money.
 [[nodiscard]] manifest::Policy policy();
-/// The first entry of a market with that policy, and its id when key(1) signs it: the ledger that task() names.
+/// The first entry of a market with that policy, and its id when signed by key(1): the ledger that task() names.
 [[nodiscard]] manifest::LedgerPolicy ledger_policy();
 [[nodiscard]] Digest ledger_id();
 [[nodiscard]] manifest::Task task();
-/// A challenge of a verdict's row, and a ruling with everything that one may have.
+/// A challenge of a verdict's row, and a ruling with every field that one may have.
 [[nodiscard]] manifest::Challenge challenge();
 [[nodiscard]] manifest::Ruling ruling();
-/// A last state that nobody came to, with a loss: a proof needs one that its final state opens.
+/// An invented last state with a loss: a proof needs a loss that its final state opens.
 struct Ending {
   Digest state;
   manifest::OpenedLoss loss;
 };
 [[nodiscard]] Ending ending(std::string_view word, float loss = 0.3125F);
-/// A proof whose final state is not known to have that loss says another end, since it could not be signed.
+/// Gives a proof an invented end unless its final state is known to have that loss: it could not be signed.
 void say_an_end(manifest::Proof& proof);
 /// The loss of a state with these entries, among them `loss`.
 [[nodiscard]] manifest::OpenedLoss loss_in(const State& state);

@@ -1,8 +1,9 @@
 #pragma once
 
-// What PTX's instructions do, each a function of its name: by NVIDIA's "Parallel Thread Execution ISA", for what translate.py made of a module. Registers are unsigned
-// integers of their size, whatever lies in them. Where the manual leaves a choice, this makes the one that hides least: asynchronous copies
-// leave rubbish when they begin and come as late as they may, a result that is no number has the bits that a GPU gives it.
+// PTX's instructions, each a function of the same name, for modules that translate.py has translated: by NVIDIA's
+// "Parallel Thread Execution ISA". Registers are unsigned integers of their size, whatever they hold. Where the
+// manual leaves a choice, this takes the one that hides the fewest bugs: asynchronous copies leave garbage when they
+// begin and complete as late as allowed, and a result that is not a number has the bits that a GPU gives it.
 
 #include <cmath>
 #include <cstdint>
@@ -149,7 +150,7 @@ inline void cp_async_wait_group(u64 left) {
   }
 }
 
-// Threads of a warp see each other here by all threads of their block: kernels call these where all of them are.
+// Threads of a warp synchronise here as all threads of their block do: kernels call these only where all of them are.
 
 inline u32 of_warp[1024];
 inline void check_warp(u64 mask) {
@@ -180,7 +181,7 @@ inline u32 brev_b32(u64 a) {
 }
 inline u32 bfind_shiftamt_u32(u64 a) { return from<u32>(a) == 0 ? ~u32{0} : static_cast<u32>(__builtin_clz(from<u32>(a))); }
 
-// Integers. What has no result (division by zero) gives one that a test would notice.
+// Integers. Undefined results (division by zero) are values that a test would notice.
 
 #define PTX_INTEGER(width)                                                                       \
   inline u##width add_s##width(u64 a, u64 b) { return static_cast<u##width>(a + b); }               \
@@ -278,11 +279,11 @@ inline u32 prmt_b32(u64 a, u64 b, u64 selector) {
   return out;
 }
 
-/// Two 16-bit halves of a times the two lower bytes of b (lo), or the upper (hi), and c.
+/// Dot product of a's two 16-bit halves and b's two lower bytes (lo) or upper bytes (hi), plus c.
 inline u32 dp2a_lo_u32_u32(u64 a, u64 b, u64 c) { return static_cast<u32>((a & 0xffffU) * (b & 255U) + (a >> 16 & 0xffffU) * (b >> 8 & 255U) + c); }
 inline u32 dp2a_hi_u32_u32(u64 a, u64 b, u64 c) { return dp2a_lo_u32_u32(a, b >> 16, c); }
 
-bool carry;  // CC.CF; nothing waits between who writes and who reads it
+bool carry;  // CC.CF; shared by all threads, none of which yields between writing and reading it
 #define PTX_CARRY(name, type)                                        \
   inline type add_cc_##name(u64 x, u64 y) {                          \
     const type a = static_cast<type>(x), b = static_cast<type>(y);   \
@@ -321,7 +322,7 @@ inline bool or_pred(bool a, bool b) { return a || b; }
 inline bool xor_pred(bool a, bool b) { return a != b; }
 inline bool not_pred(bool a) { return !a; }
 
-// Comparisons. Those of numbers that end with u, and nan, hold where one side is none.
+// Comparisons of numbers. Those that end with u, and nan, are true if either side is NaN.
 
 #define PTX_COMPARE(kind, type)                                                           \
   inline bool setp_eq_##kind(u64 a, u64 b) { return from<type>(a) == from<type>(b); }     \
@@ -347,7 +348,7 @@ PTX_COMPARE(f32, f32) PTX_COMPARE(f64, f64)
 PTX_UNORDERED(f32) PTX_UNORDERED(f64)
 #undef PTX_UNORDERED
 
-// Numbers.
+// Floating-point numbers.
 
 #define PTX_NUMBER(type, out, sign)                                                              \
   inline out add_rn_##type(u64 a, u64 b) { return bits(from<type>(a) + from<type>(b)); }         \
@@ -363,7 +364,7 @@ PTX_UNORDERED(f32) PTX_UNORDERED(f64)
   inline out selp_##type(u64 a, u64 b, bool p) { return static_cast<out>(p ? a : b); }
 PTX_NUMBER(f32, u32, u32{1} << 31) PTX_NUMBER(f64, u64, u64{1} << 63)
 #undef PTX_NUMBER
-/// Of a number and none, the number; -0 is less than +0.
+/// Minimum of two numbers; if one is NaN, the other. -0 is less than +0.
 inline u32 min_f32(u64 a, u64 b) {
   const f32 x = from<f32>(a), y = from<f32>(b);
   if (x != x || y != y) return bits(x != x ? y : x);
@@ -396,7 +397,7 @@ inline u32 cvt_rni_f32_f32(u64 a) { return bits(std::nearbyint(from<f32>(a))); }
 inline u32 cvt_rzi_f32_f32(u64 a) { return bits(std::trunc(from<f32>(a))); }
 inline u32 cvt_rmi_f32_f32(u64 a) { return bits(std::floor(from<f32>(a))); }
 inline u32 cvt_rpi_f32_f32(u64 a) { return bits(std::ceil(from<f32>(a))); }
-/// Integers of a number: clamped; of what is none, 0 or, of 64 bits, the least.
+/// Conversion to an integer, clamped; NaN gives 0 or, for 64 bits, the least integer.
 template <class To, class From>
 inline To clamped(From x, To of_none) {
   if (x != x) return of_none;

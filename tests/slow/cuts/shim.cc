@@ -1,8 +1,9 @@
-// Preloaded into a program that is tested (cuts.py): writes down every call that changes the files of one folder, or fails one of them.
+// Preloaded into a tested program (cuts.py): records every call that changes files of one folder, or fails one of
+// them.
 //
-//   DGX_CUTS_FOLDER    only calls about this folder count; it is the program's working folder, too
-//   DGX_CUTS_JOURNAL   where they are written down, a line each, in order
-//   DGX_CUTS_FAIL      N:ERRNO: call N (from 0) fails with it; of ENOSPC (28), all later ones that take space do, too
+//   DGX_CUTS_FOLDER    only calls on this folder count; it is also the program's working folder
+//   DGX_CUTS_JOURNAL   the file that records them, one a line, in order
+//   DGX_CUTS_FAIL      N:ERRNO: call N (from 0) fails with it; ENOSPC (28) also fails all later calls that take space
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -36,7 +37,7 @@ class Shim {
   void track(int file) { open_.insert(file); }
   void forget(int file) { open_.erase(file); }
 
-  /// True if the next call goes on; sets errno if not.
+  /// True if the next call may proceed; else sets errno.
   bool go_on(bool takes_space) {
     const long call = calls_++;
     const bool fails = call == fail_at_ || (error_ == ENOSPC && fail_at_ >= 0 && call > fail_at_ && takes_space);
@@ -110,7 +111,7 @@ int open_file(const char* path, int flags, mode_t mode) {
   return file;
 }
 
-/// A call about two paths, or one and "".
+/// Makes a call on two paths, or on one and "".
 template <class Call>
 int name_call(const char* word, const char* from, const char* to, bool takes_space, Call call) {
   Shim& shim = Shim::get();
@@ -190,7 +191,7 @@ int ftruncate(int file, off_t size) noexcept {
 }
 
 int fsync(int file) {
-  // Not in earnest: what a crash leaves is worked out from the journal.
+  // Not executed: the effect of a crash is derived from the journal.
   return file_call("fsync", file, "", true, [] { return 0; });
 }
 

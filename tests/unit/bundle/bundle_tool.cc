@@ -1,9 +1,8 @@
-// The program that tests/interop/h5py_bundle.py drives: writes bundles of known content, reads what it is
-// given.
+// The program driven by tests/interop/h5py_bundle.py: writes bundles of known content, and reads given ones.
 //
 //   bundle_tool write FOLDER           state.h5, data.h5, sample.h5, trace.h5 and run/
 //   bundle_tool read KIND FILE         exit 0, or the error's code with its message on stderr
-//   bundle_tool hdf5 FILE PATH         dtype, shape and tensor digest of a dataset of somebody else
+//   bundle_tool hdf5 FILE PATH         dtype, shape and tensor digest of a dataset in a foreign file
 
 #include <cstdio>
 #include <string>
@@ -20,7 +19,7 @@
 namespace dgx::bundle {
 namespace {
 
-/// Element i is i modulo 251, times 0.25 for floats.
+/// A tensor whose element i is i modulo 251, times 0.25 for floats.
 Tensor counting(DType dtype, Shape shape) {
   Tensor tensor(dtype, std::move(shape));
   for (std::int64_t i = 0; i < tensor.count(); ++i) {

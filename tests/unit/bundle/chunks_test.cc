@@ -64,7 +64,7 @@ TEST_CASE("a chunk is one frame of its size and nothing else") {
   const Tensor tensor = test::numbers(DType::kF32, {1000}, 1);
   Scratch scratch;
   Scratch out;
-  const auto encoded = encode_chunk(tensor.bytes(), 4, 8000, scratch, out);  // half of it padding
+  const auto encoded = encode_chunk(tensor.bytes(), 4, 8000, scratch, out);  // half is padding
   REQUIRE(encoded.ok());
   const Bytes stored(encoded->begin(), encoded->end());
   Bytes back(4000);

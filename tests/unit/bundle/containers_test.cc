@@ -1,4 +1,4 @@
-// Containers made to do harm: what they are made of is refused before HDF5 sees it, or HDF5 sees it where it can do none.
+// Malicious containers: they are refused before HDF5 sees them, or HDF5 sees them where it can do no harm.
 #include <fcntl.h>
 #include <hdf5.h>
 #include <signal.h>
@@ -30,7 +30,7 @@ using dgx::test::Format;
 using dgx::test::Trick;
 using test::Folder;
 
-/// The exit code of `body` in a process of its own, or 1000 and its signal.
+/// Runs `body` in a process of its own; returns its exit code, or 1000 plus its signal.
 template <class Body>
 int in_child(Body body) {
   const pid_t child = ::fork();
@@ -61,7 +61,7 @@ TEST_CASE("a bundle with a part of HDF5 that no writer of ours uses is refused, 
     dgx::test::write_container(folder / "a.h5", trick, Format::kBundle);
     REQUIRE(kind_of(folder / "a.h5").ok());
     const auto read = read_state(folder / "a.h5");
-    if (trick == Trick::kDenseGroup) {  // which is fine, but no state has groups only
+    if (trick == Trick::kDenseGroup) {  // valid, but no state consists of groups only
       CHECK(read.error().message.find("the state has digest 000000000000") != std::string::npos);
       continue;
     }
@@ -93,7 +93,7 @@ TEST_CASE("a container of somebody else's crashes no program, and is read where 
   }
 }
 
-/// Lists the links of "x" as a program does that does not forbid plugins.
+/// Lists the links of "x" like a program that does not forbid plugins.
 int list_carelessly(const std::string& path, const std::string& group, const char* plugins) {
   H5PLset_loading_state(H5PL_FILTER_PLUGIN);
   H5PLprepend(plugins);
@@ -115,7 +115,7 @@ TEST_CASE("no plugin is loaded for the names of a group") {
   CHECK(!read_state(folder / "a.h5").ok());
   CHECK(!read_hdf5(folder / "a.h5", "state/x/entry number 1").ok());
   CHECK(folder.list() == "a.h5");
-  // The trick works on whoever does not forbid it.
+  // The trick works on a program that does not forbid plugins.
   in_child([&] { return list_carelessly(folder / "a.h5", "state/x", plugins); });
   CHECK(folder.list() == "a.h5 mark");
   ::unsetenv("HDF5_PLUGIN_PATH");
@@ -129,7 +129,7 @@ TEST_CASE("what opens foreign containers has limits") {
   CHECK(walls == 1);
 }
 
-/// An entry of ctest by itself, unit/bundle_seccomp.
+/// A ctest entry of its own, unit/bundle_seccomp.
 TEST_CASE("what opens foreign containers may call nothing that opens files, sockets, processes or memory to run", "[.seccomp]") {
   const int walls = in_child([] { return confine_this_process().syscalls ? 1 : 0; });
   if (walls == 0) dgx::test::skip("this build or system has no seccomp: its programs rely on limits");
@@ -147,7 +147,7 @@ TEST_CASE("what opens foreign containers may call nothing that opens files, sock
   CHECK(got == 0);
 }
 
-/// A program that stands for dgx-h5.
+/// Installs a program in place of dgx-h5.
 void stand_in(const Folder& folder, const std::string& script) {
   test::spill(folder / "dgx-h5", "#!/bin/sh\n" + script + "\n");
   REQUIRE(::chmod((folder / "dgx-h5").c_str(), 0755) == 0);
@@ -226,7 +226,7 @@ TEST_CASE("filters of others are undone, within the chunk's size") {
   CHECK(bytes == Bytes{1, 3, 5, 7, 2, 4, 6, 8, 9});
   CHECK(!undo_filters({}, 0, 4, 8, bytes).ok());
   CHECK(!undo_filters({5}, 0, 4, 9, bytes).ok());
-  // Fletcher-32 of "abcde", 0xf04fc729 where words are little-endian.
+  // Fletcher-32 of "abcde": 0xf04fc729 with little-endian words.
   CHECK(fletcher32(Bytes{'a', 'b', 'c', 'd', 'e'}) == 0x4ff029c7U);
 }
 
@@ -251,7 +251,7 @@ TEST_CASE("two chunks, blocks or names in one place are refused") {
   REQUIRE(root.ok());
   const auto& pieces = find_object(*root, "state/model/0.weight")->dataset->pieces;
   REQUIRE(pieces.size() == 2);
-  // The fixed array's entry of chunk 1, made that of chunk 0.
+  // Replaces the fixed array's entry for chunk 1 by that of chunk 0.
   std::string second(reinterpret_cast<const char*>(&pieces[1].begin), 8);
   std::string first(reinterpret_cast<const char*>(&pieces[0].begin), 8);
   std::string forged = whole;

@@ -19,7 +19,7 @@ using test::Folder;
 
 State small_state() {
   State state = test::sample_state(3);
-  // Chunked, yet little for a flip to miss the rest.
+  // Chunked, but small enough that flips hit the other parts, too.
   state[2].tensor = test::numbers(DType::kF32, {163, 101}, 9);
   state[3].tensor = test::numbers(DType::kI64, {30}, 9);
   state[5].tensor = test::numbers(DType::kU8, {65}, 9);
@@ -55,7 +55,7 @@ TEST_CASE("a flipped bit is noticed or changes nothing that is hashed") {
   int noticed = 0;
   constexpr int kRounds = 1500;
   for (int round = 0; round < kRounds; ++round) {
-    // Metadata is a few per cent of the file: every second flip aims at its beginning.
+    // Metadata is a few per cent of the file: every second flip aims at the beginning, where it is.
     const std::size_t at = random.below(round % 2 == 0 ? content.size() : 6000);
     const char bit = static_cast<char>(1 << random.below(8));
     content[at] = static_cast<char>(content[at] ^ bit);
@@ -105,7 +105,7 @@ int with_file_limit(rlim_t limit, Body body) {
     ::signal(SIGXFSZ, SIG_IGN);
     const rlimit bound{limit, limit};
     if (::setrlimit(RLIMIT_FSIZE, &bound) != 0) ::_exit(99);
-    ::alarm(20);  // HDF5 that cannot write must not hang either
+    ::alarm(20);  // HDF5 that cannot write must not hang, either
     ::exit(body());
   }
   int status = 0;

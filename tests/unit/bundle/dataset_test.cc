@@ -85,7 +85,7 @@ TEST_CASE("the recipe is the canonical JSON that the page gives") {
   CHECK(dataset_recipe(*data) == R"({"ranges":{},"scale":"0x1p-149","shift":"0x1.fffffep127"})");
 }
 
-// From Python's hashlib, by hand: two leaves for each tree, the recipe's SHA-256 behind them.
+// From Python's hashlib: two leaves for each tree, followed by the recipe's SHA-256.
 TEST_CASE("the digest of a tiny dataset is what Python computes") {
   const auto data = make_dataset(floats({2, 1}, {1, 2}), integers({0, 1}));
   REQUIRE(data.ok());

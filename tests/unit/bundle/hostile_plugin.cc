@@ -1,4 +1,4 @@
-// A filter plugin that says when it is loaded: it makes the file that DGX_TEST_MARK names.
+// A filter plugin that reveals when it is loaded: it creates the file named by DGX_TEST_MARK.
 #include <H5PLextern.h>
 #include <hdf5.h>
 

@@ -259,8 +259,8 @@ TEST_CASE("what a call that was killed before its first index left does not hind
   CHECK(RunReader::open(run)->state(0).ok());
 }
 
-/// Trains, and returns how many checkpoints were committed: a run of three segments of which the last one's state is
-/// kept, begun or gone on with, up to the first error.
+/// Trains until the first error, and returns how many checkpoints were committed: a run of three segments that keeps
+/// only the last state, begun or continued.
 int train(const std::string& folder) {
   const bool begun = exists(folder + "/index.h5");
   auto writer = begun ? RunWriter::open(folder, header(), kLast)
@@ -302,10 +302,10 @@ TEST_CASE("checkpoints that were committed are there after any crash or error, a
         REQUIRE(state.ok());
         CHECK(test::same(state->state, state_at(reader->index().checkpoints.back().step)));
       }
-      const FaultyFileSystem quick(folder.path(), FaultyFileSystem::Fault::kNone, 0);  // does not sync in earnest
+      const FaultyFileSystem quick(folder.path(), FaultyFileSystem::Fault::kNone, 0);  // only pretends to sync
       CHECK(train(run) == 4);
       CHECK(test::same(RunReader::open(run)->state(3)->state, state_at(30)));
-      CHECK(std::distance(fs::directory_iterator(run), fs::directory_iterator()) == 4);  // with index and lock
+      CHECK(std::distance(fs::directory_iterator(run), fs::directory_iterator()) == 4);  // index and lock included
     }
   }
 }
@@ -381,7 +381,7 @@ TEST_CASE("an index that names another state of a step than the folder has is re
   CHECK(opened.error().code == ErrorCode::kMalformed);
   CHECK(!RunReader::open(run).ok());
   CHECK(fs::exists(other));
-  fs::remove(other);  // removed by its owner: the others are still to be had
+  fs::remove(other);  // removed by its owner: the others remain available
   CHECK(RunReader::open(run).ok());
   CHECK(RunWriter::open(run, header(), kAll).ok());
 }

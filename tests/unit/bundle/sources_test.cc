@@ -104,7 +104,7 @@ TEST_CASE("IDX files that are not exactly so are refused") {
     CHECK(read.error().code == ErrorCode::kMalformed);
   }
   std::string flipped = packed;
-  flipped[packed.size() - 8] = static_cast<char>(flipped[packed.size() - 8] ^ 1);  // its CRC
+  flipped[packed.size() - 8] = static_cast<char>(flipped[packed.size() - 8] ^ 1);  // in its CRC
   CHECK(!from_idx(flipped).ok());
   CHECK(from_idx(idx(0x0e, {1}, "12345678")).error().hint ==
         "convert them to f32 first, so that the rounding is yours");

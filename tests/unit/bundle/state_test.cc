@@ -92,7 +92,7 @@ TEST_CASE("entry names that no bundle can hold are refused") {
   }
   CHECK(!digests_of(state_of({"b", "a"})).ok());
   CHECK(!digests_of(state_of({"a", "a"})).ok());
-  // Between "a" and "a/b" comes "a-b".
+  // "a-b" sorts between "a" and "a/b".
   const auto both = digests_of(state_of({"a", "a-b", "a/b"}));
   REQUIRE(!both.ok());
   CHECK(both.error().message == "state: \"a\" is an entry and begins entry \"a/b\"");
@@ -155,7 +155,7 @@ TEST_CASE("what is missing, no bundle, or another bundle is told apart") {
 
 TEST_CASE("a state of thousands of entries, whose names fill every kind of block, is read again") {
   const test::Folder folder;
-  // 9,000 links of 100 bytes: a tree of names of three levels, and a heap beyond its direct blocks of 512 KiB.
+  // 9,000 links of 100 bytes: a name tree of three levels, and a heap larger than its direct blocks of 512 KiB.
   State state;
   for (int i = 0; i < 9000; ++i) {
     std::string name = std::to_string(i);

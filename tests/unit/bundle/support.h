@@ -11,7 +11,7 @@
 
 namespace dgx::bundle::test {
 
-/// A folder of its own that goes with everything in it.
+/// A temporary folder, removed with its contents.
 class Folder {
  public:
   Folder();
@@ -20,7 +20,7 @@ class Folder {
   ~Folder();
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::string operator/(std::string_view name) const { return path_ + "/" + std::string(name); }
-  /// Names in it, sorted, separated by spaces.
+  /// Names of its files, sorted, separated by spaces.
   [[nodiscard]] std::string list() const;
 
  private:
@@ -30,10 +30,10 @@ class Folder {
 [[nodiscard]] std::string slurp(const std::string& path);
 void spill(const std::string& path, std::string_view content);
 
-/// Numbers that depend on the seed alone; floats are finite, of many exponents.
+/// Numbers that depend only on the seed; floats are finite, with many exponents.
 [[nodiscard]] Tensor numbers(DType dtype, Shape shape, std::uint64_t seed);
-/// One of each dtype, scalar, empty, tiny and chunked (with a shorter last chunk) tensors; `step` is the
-/// step.
+/// A state with each dtype and scalar, empty, tiny and chunked (with a shorter last chunk) tensors; its step counter
+/// is `step`.
 [[nodiscard]] State sample_state(std::int64_t step, std::uint64_t seed = 1);
 
 [[nodiscard]] bool same(const TensorView& a, const TensorView& b);

@@ -22,7 +22,7 @@ BulkTensor counting(std::int64_t count, std::uint64_t least) {
   return tensor;
 }
 
-/// Pages of a tensor that this process has in its tables.
+/// Kilobytes of a tensor that are resident in this process.
 std::uint64_t resident_kilobytes(const BulkTensor& tensor) {
   std::ifstream maps("/proc/self/smaps");
   char begin[32];
@@ -51,7 +51,7 @@ TEST_CASE("released pages take no memory, and nothing that was written is lost")
   const BulkTensor tensor = counting(1 << 18, 1);
   CHECK(resident_kilobytes(tensor) >= 2048);
   release(tensor.view(), 12345, 1000000);
-  release(tensor.view(), tensor.bytes().size() - 1, 5);  // to the end and beyond it
+  release(tensor.view(), tensor.bytes().size() - 1, 5);  // to the end and past it
   CHECK(resident_kilobytes(tensor) <= 2048 - 976);
   release(tensor.view(), 0, tensor.bytes().size());
   CHECK(resident_kilobytes(tensor) == 0);

@@ -1,4 +1,5 @@
-// The promises of core/files about a crash and a full disk, at every call to the system (faulty_file_system.h).
+// The guarantees of core/files in a crash and on a full disk, for a fault at every system call
+// (faulty_file_system.h).
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -35,15 +36,15 @@ class Folder {
   std::string path_;
 };
 
-/// A story of writes: `prepare` is done before, `write` is done with a fault at one call, `check` looks after a crash
-/// at what `write` said: the number that it returned.
+/// A sequence of writes: `prepare` runs first, then `write` with a fault at one call; after a crash `check` compares
+/// what it finds with the number that `write` returned.
 struct Story {
   std::function<void(const Folder&)> prepare;
   std::function<int(const Folder&)> write;
   std::function<void(const Folder&, int)> check;
 };
 
-/// Plays the story once; whether its fault came at all.
+/// Plays the story once; true if its fault was reached.
 bool play(const Story& story, Fault fault, std::int64_t at, Survival survival, std::uint64_t seed) {
   CAPTURE(static_cast<int>(fault), at, static_cast<int>(survival), seed);
   const Folder folder;
@@ -60,7 +61,7 @@ bool play(const Story& story, Fault fault, std::int64_t at, Survival survival, s
   return reached;
 }
 
-/// Every fault at every call, with everything that may be left after a crash. Returns the number of stories.
+/// Plays every fault at every call, with everything that may survive a crash. Returns the number of stories.
 int play_all(const Story& story) {
   int played = 0;
   for (const Fault fault : kFaults) {
@@ -77,7 +78,7 @@ int play_all(const Story& story) {
   return played;
 }
 
-/// Without a sync, which would take the time of these tests.
+/// Writes without a sync, which would take most of these tests' time.
 void put(const std::string& path, std::string_view content) { std::ofstream(path, std::ios::binary) << content; }
 
 std::string content_of(const std::string& path) {
@@ -116,7 +117,7 @@ TEST_CASE("an error of the system is told, and leaves the old file and no other"
       }
       REQUIRE_FALSE(status.ok());
       CHECK((status.error().code == ErrorCode::kIo || status.error().code == ErrorCode::kCannotCreate));
-      const bool renamed = system.calls() == at + 1 && content_of(folder / "x") == "new";  // its folder was not synced
+      const bool renamed = system.calls() == at + 1 && content_of(folder / "x") == "new";  // only its sync failed
       CHECK((renamed || content_of(folder / "x") == "old"));
       CHECK(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()) == 1);
     }
@@ -190,7 +191,7 @@ TEST_CASE("a file in a new folder is there with its folder") {
 TEST_CASE("a folder that a killed call made is made durable by the next") {
   const Story story{[](const Folder&) {},
                     [](const Folder& folder) {
-                      REQUIRE(file_system().mkdir((folder / "run").c_str(), 0755) == 0);  // killed before its sync
+                      REQUIRE(file_system().mkdir((folder / "run").c_str(), 0755) == 0);  // killed before sync
                       if (!make_folder(folder / "run").ok()) return 0;
                       return write_file(folder / "run/x", "new", Clobber::kRefuse).ok() ? 1 : 0;
                     },

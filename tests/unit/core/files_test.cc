@@ -92,7 +92,7 @@ TEST_CASE("an output that exists is kept unless replacing was asked for") {
   REQUIRE(write_file(folder / "x", "old", Clobber::kRefuse).ok());
   CHECK(write_file(folder / "x", "new", Clobber::kRefuse).error().code == ErrorCode::kCannotCreate);
   CHECK(*read_file(folder / "x", kPlenty) == "old");
-  // Before anything is computed for it, not after.
+  // Refused before the content is computed, not after.
   CHECK(AtomicFile::create(folder / "x", Clobber::kRefuse).error().code == ErrorCode::kCannotCreate);
   REQUIRE(write_file(folder / "x", "new", Clobber::kReplace).ok());
   CHECK(*read_file(folder / "x", kPlenty) == "new");
@@ -143,7 +143,7 @@ TEST_CASE("a missing folder, or a file in its place, is an output that cannot be
   CHECK(write_file(folder.path(), "", Clobber::kReplace).error().code != ErrorCode::kInternal);
 }
 
-/// Runs `body` in a child, since it changes limits or the user; true if it returned true.
+/// Runs `body` in a child process, since it changes limits or the user; true if it returned true.
 template <class Body>
 bool in_child(Body body) {
   const pid_t child = ::fork();
@@ -153,7 +153,7 @@ bool in_child(Body body) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/// For the calling process: files may not grow beyond, and writers are told by an error, not a signal.
+/// Limits the size of this process's files; writers get an error, not a signal.
 void limit_files(rlim_t size_bytes) {
   ::signal(SIGXFSZ, SIG_IGN);
   const struct rlimit limit { size_bytes, size_bytes };

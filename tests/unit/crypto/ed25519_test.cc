@@ -107,7 +107,7 @@ TEST_CASE("any flipped bit of key, message or signature is refused") {
   CHECK(verify(signer, message, signature));
 }
 
-// Under the identity point, R = identity and S = 0 satisfy the equation for every message; OpenSSL accepts
+// With the identity point as key, R = identity and S = 0 satisfy the equation for every message; OpenSSL accepts
 // this.
 TEST_CASE("a forged signature under the identity point is refused for any message") {
   PublicKey identity;
@@ -120,7 +120,7 @@ TEST_CASE("a forged signature under the identity point is refused for any messag
   CHECK_FALSE(valid_public_key(identity));
 }
 
-// S and S + L satisfy the same equation: only the smaller one is a signature (RFC 8032 section 5.1.7).
+// S and S + L satisfy the same equation: only the smaller one is valid (RFC 8032 section 5.1.7).
 TEST_CASE("a signature whose scalar is not reduced is refused") {
   const Bytes order = bytes_of("edd3f55c1a631258d69cf7a2def9de1400000000000000000000000000000010");
   const SecretKey key = key_of(kCountingSeed);
@@ -146,7 +146,7 @@ TEST_CASE("keys of small order, not canonical or off the curve are nobody's") {
                             "edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
                             "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
                             "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
-                            // no x for this y
+                            // no x exists for this y
                             "0200000000000000000000000000000000000000000000000000000000000000");
   CAPTURE(hex);
   CHECK_FALSE(valid_public_key(public_of(hex)));
@@ -175,7 +175,7 @@ TEST_CASE("generated keys are valid and differ") {
 TEST_CASE("a key that was moved from holds no secret") {
   SecretKey key = key_of(kCountingSeed);
   SecretKey moved = std::move(key);
-  CHECK(to_hex(key.seed()) == std::string(64, '0'));  // NOLINT: looking at what is left is the point
+  CHECK(to_hex(key.seed()) == std::string(64, '0'));  // NOLINT: inspecting the moved-from key is the point
   CHECK(to_hex(moved.seed()) == kCountingSeed);
   SecretKey other = key_of("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60");
   other = std::move(moved);

@@ -9,7 +9,7 @@
 namespace dgx::crypto {
 namespace {
 
-// Written by: openssl pkey -inform DER (the PKCS#8 prefix and the seed 00 01 … 1f), and with -pubout.
+// Written by openssl pkey -inform DER (from the PKCS#8 prefix and the seed 00 01 … 1f), and with -pubout.
 constexpr std::string_view kOpensslPrivate =
     "-----BEGIN PRIVATE KEY-----\n"
     "MC4CAQAwBQYDK2VwBCIEIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f\n"
@@ -97,7 +97,7 @@ std::string encrypted_with(std::uint8_t version, std::uint8_t passes, std::uint3
          "\n-----END DGX ENCRYPTED PRIVATE KEY-----\n";
 }
 
-// A key file from someone else must not make us spend hours or all memory before its passphrase is checked.
+// A stranger's key file must not take hours or all memory before its passphrase is checked.
 TEST_CASE("an encrypted key with unknown version, absurd cost or wrong length is malformed") {
   constexpr std::size_t kRest = 16 + 24 + 48;
   for (const std::string& pem :

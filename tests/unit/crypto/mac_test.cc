@@ -11,14 +11,14 @@ MacKey counting_key() {
   return MacKey::from_bytes(key.bytes);
 }
 
-// By Python: hashlib.blake2b(message, key=bytes(range(32)), digest_size=32).
+// From Python: hashlib.blake2b(message, key=bytes(range(32)), digest_size=32).
 TEST_CASE("a code is that of keyed BLAKE2b") {
   CHECK(counting_key().mac(as_bytes("abc")).hex() ==
         "d63a32d3e44738d7907f964316c241adaba0abfeabc32349677578a15a203f7f");
   CHECK(counting_key().mac({}).hex() == "4e51e7a913fc80137da52880fecca175bf81e117d5c68126dc2774033517ea0d");
 }
 
-// By Python: the key is blake2b(b"dgx-work", key=bytes([1]*32), digest_size=32).
+// From Python: the key is blake2b(b"dgx-work", key=bytes([1]*32), digest_size=32).
 TEST_CASE("a derived key is the code of its purpose under the seed") {
   Seed seed;
   seed.fill(1);
@@ -46,7 +46,7 @@ TEST_CASE("a key that was moved from makes other codes") {
   const Digest code = key.mac(as_bytes("abc"));
   const MacKey moved = std::move(key);
   CHECK(moved.made(as_bytes("abc"), code));
-  CHECK_FALSE(key.made(as_bytes("abc"), code));  // NOLINT: its bytes are erased
+  CHECK_FALSE(key.made(as_bytes("abc"), code));  // NOLINT: the moved-from key's bytes are erased
 }
 
 }  // namespace

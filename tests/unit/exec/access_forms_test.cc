@@ -14,7 +14,7 @@ TEST_CASE("maps that read outside, by steps and divided have the definition's bi
   const FormInput x{kF32, {3, 5, 7, 9}};
   const FormInput rows{kF32, {4, 1100}};
   for (const char* line : {
-           // Padding, cropping and both; strides; from behind.
+           // Padding, cropping and both; strides; reversed.
            R"({"k":"map","s":[3,5,11,13],"t":"f32","v":@V,"x":["0[i0,i1,i2-2,i3-2]?0x1p0"]})",
            R"({"k":"map","s":[3,9,7,9],"t":"f32","v":@V,"x":["0[i0,i1-2,i2,i3]?-inf"]})",
            R"({"k":"map","s":[3,5,4,5],"t":"f32","v":@V,"x":["0[i0,i1,2*i2,2*i3]?0x0p0"]})",
@@ -24,7 +24,7 @@ TEST_CASE("maps that read outside, by steps and divided have the definition's bi
            R"({"k":"map","s":[3,5,14,18],"t":"f32","v":@V,"x":["0[i0,i1,(i2+1)/2,i3/2]?0x0p0"]})",
            R"({"k":"map","s":[3,5,20,18],"t":"f32","v":@V,"x":["0[i0,i1,i2//3,i3//2]"]})",
            R"({"k":"map","s":[3,5,9,9],"t":"f32","v":@V,"x":["0[i0,i1,(8-2*i2)/3,i3]?0x0p0"]})",
-           // Views and one dimension made of two.
+           // Views, and one dimension split into two.
            R"({"k":"map","s":[3,5,21,3],"t":"f32","v":@V,"x":["0@3.5.21.3[i0,i1,i2+i3-1,2-i3]?0x0p0"]})",
            R"({"k":"map","s":[2,2],"t":"f32","v":@V,"x":["0[i0,i1,0,9]?0x1p0"]})",
        }) {
@@ -56,7 +56,7 @@ TEST_CASE("maps that read by an index have the definition's bits, whatever the i
       check_form({table, index}, {line});
     }
   }
-  // What an index names is made by the map before, which must not be in one group with it.
+  // The map before makes an index, so it must not be in one group with the map that uses it.
   check_form({table, {kI64, {700}, 40}}, {R"({"do":["sub 39 x0"],"k":"map","s":[700],"t":"i64","v":@V,"x":["1[i0]"]})",
                                           R"({"k":"map","s":[700],"t":"f32","v":@V,"x":["0[$1,$1]?0x1p0","2[i0]"]})"});
   check_form({{kU8, {5, 9}, 256}, {kU8, {20}, 7}}, {R"({"do":["f32 x0"],"k":"map","s":[20,9],"t":"f32","v":@V,"x":["0[$1,i1-1]?7","1[i0]"]})"});
@@ -72,7 +72,7 @@ TEST_CASE("folds over windows have the definition's bits") {
            R"({"f":[2,2],"k":"sum","s":[2,3,24,26],"t":"f32","v":@V,"x":["0[i0,i1,(i2-k0)/2,(i3-k1)/2]?0x0p0"]})",
            R"({"do":["lt k0 i2","select t0 x0 0x0p0"],"f":[5,7],"k":"sum","s":[2,3,8,7],"t":"f32","v":@V,"x":["0[i0,i1,i2+k0,i3+k1]"]})",
            R"({"do":["lt k0 i1","select t0 x0 0x0p0"],"f":[12,13],"k":"sum","s":[2,3],"t":"f32","v":@V,"x":["0[i0,i1,k0,k1]"]})",
-           // Short and long, along the outputs and along the fold, of one output.
+           // Short and long, along the outputs and along the fold, with a single output.
            R"({"f":[2],"k":"sum","s":[3,12,13],"t":"f32","v":@V,"x":["0[k0,i0,i1,i2]"]})",
            R"({"f":[2,3,12],"k":"sum","s":[13],"t":"f32","v":@V,"x":["0[k0,k1,k2,i0]"]})",
            R"({"f":[12,13],"k":"sum","s":[2,3],"t":"f32","v":@V,"x":["0[i0,i1,k0,k1]"]})",
@@ -86,7 +86,7 @@ TEST_CASE("folds over windows have the definition's bits") {
     INFO(line);
     check_form({x}, {line});
   }
-  // Sums of zeros of either sign are +0; of several blocks; of 32 and 33 terms.
+  // Sums of zeros of either sign are +0; sums of several blocks; of 32 and 33 terms.
   check_form({{kF32, {5, 2049}}}, {R"({"do":["mul x0 -0x0p0"],"f":[5],"k":"sum","s":[2049],"t":"f32","v":@V,"x":["0[k0,i0]"]})"});
   for (const char* count : {"31", "32", "33", "64", "2047", "2048", "2049"}) {
     std::string line = R"({"f":[N],"k":"sum","s":[5],"t":"f32","v":@V,"x":["0[k0,i0]"]})";
@@ -127,7 +127,7 @@ TEST_CASE("chains have the definition's bits") {
   for (const DType dtype : {kI64, kU8}) {
     const FormInput index{dtype, {60}, 14};
     for (const char* line : {
-             // Embedding and scatter gradients, with a padding index, from a base, with the key innermost.
+             // Gradients of embedding and scatter, with a padding index, from a base, with the key innermost.
              R"({"do":["add acc x0"],"f":[60],"init":"0x0p0","k":"chain","s":[12,33],"t":"f32","v":@V,"when":["eq x1 i0"],"x":["0[k0,i1]","1[k0]"]})",
              R"({"do":["add acc x0"],"f":[60],"init":"0x0p0","k":"chain","s":[12,33],"t":"f32","v":@V,"when":["ne x1 3","eq i0 x1","and t0 t1"],"x":["0[k0,i1]","1[k0]"]})",
              R"({"do":["add acc x0"],"f":[4,15],"init":"x2","k":"chain","s":[12,33],"t":"f32","v":@V,"when":["eq x1 i0"],"x":["0@4.15.33[k0,k1,i1]","1@4.15[k0,k1]","0[i0,i1]"]})",
@@ -150,7 +150,7 @@ TEST_CASE("chains have the definition's bits") {
 }
 
 TEST_CASE("products have the definition's bits where threads share rows, and where they share columns") {
-  // 385 rows are tall for two threads, 577 for three too; every last share is odd.
+  // 385 rows count as tall for two threads, 577 also for three; every last share is odd.
   for (const char* shapes : {"577,35", "385,385", "39,577"}) {
     const std::string shape = shapes;
     const std::int64_t rows = std::stoll(shape), columns = std::stoll(shape.substr(shape.find(',') + 1));

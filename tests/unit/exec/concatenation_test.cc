@@ -41,14 +41,14 @@ TEST_CASE("concatenations are copied piece by piece, with the definition's bits"
 }
 
 TEST_CASE("a piece that reads a copy reads what it copies, and its dimension is split") {
-  // Heads [2·3, 5, 32] of two values, and a third as it is, to [2, 5, 3·96].
+  // Concatenates heads [2·3, 5, 32] of two values, and a third value unchanged, to [2, 5, 3·96].
   const std::vector<FormInput> inputs = {{kF32, {6, 5, 32}}, {kF32, {6, 32, 5}}, {kF32, {2, 5, 96}}};
   const std::string plan =
       check_form(inputs, {R"({"i":[2,5,3,32],"k":"map","s":[2,5,96],"t":"f32","v":@V,"x":["0@2.3.5.32[i0,i2,i1,i3]"]})",
                           R"({"i":[2,5,3,32],"k":"map","s":[2,5,96],"t":"f32","v":@V,"x":["1@2.3.32.5[i0,i2,i3,i1]"]})",
                           R"({"do":["lt i2 96","lt i2 192","select t1 x1 x2","select t0 x0 t2"],"k":"map","s":[2,5,288],"t":"f32","v":@V,)"
                           R"("x":["3[i0,i1,i2]?0x0p0","4[i0,i1,i2-96]?0x0p0","2[i0,i1,i2-192]?0x0p0"]})",
-                          // The last three values are asked for, and a copy that is asked for is made.
+                          // The last three values are requested, and a requested copy is made.
                           R"({"do":["neg x0"],"k":"map","s":[10,288],"t":"f32","v":@V,"x":["5@10.288[i0,i1]"]})",
                           R"({"do":["neg x0"],"k":"map","s":[10,288],"t":"f32","v":@V,"x":["6[i0,i1]"]})",
                           R"({"do":["neg x0"],"k":"map","s":[10,288],"t":"f32","v":@V,"x":["7[i0,i1]"]})"});
@@ -66,7 +66,7 @@ TEST_CASE("what is no concatenation of runs stays a map") {
       // A piece that is computed.
       {{{kF32, {9, 64}}, {kF32, {9, 64}}},
        R"({"do":["lt i1 64","neg x1","select t0 x0 t1"],"k":"map","s":[9,128],"t":"f32","v":@V,"x":["0[i0,i1]?0x0p0","1[i0,i1-64]?0x0p0"]})"},
-      // A piece that lies outside in parts: padding.
+      // A piece that is partly out of range: padding.
       {{{kF32, {9, 64}}, {kF32, {9, 64}}},
        R"({"do":["lt i1 64","select t0 x0 x1"],"k":"map","s":[9,140],"t":"f32","v":@V,"x":["0[i0,i1]?0x0p0","1[i0,i1-70]?0x1p0"]})"},
       // Two dimensions.

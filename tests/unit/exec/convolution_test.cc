@@ -89,7 +89,7 @@ TEST_CASE("grouped and depthwise convolutions have the definition's bits") {
   }
 }
 
-/// A convolution's line, whose operands 0 and 1 are values `a` and `b`.
+/// A convolution's line with its operands 0 and 1 replaced by values `a` and `b`.
 std::string reading(std::string line, const std::string& a, const std::string& b) {
   line.replace(line.find("\"0[") + 1, 1, "#");
   line.replace(line.find("\"1[") + 1, 1, b);
@@ -110,7 +110,7 @@ void check_between(std::int64_t images) {
        R"({"do":["sub x0 x1","fma t0 x2 x3","f32 i1","fma t1 t2 x4"],"k":"map",)" + image +
            R"("x":["4[i0,i1,i2,i3]","5[i0,i1]","2[i1]","3[i0,i1,i2,i3]","4@)" + n + R"(.2.8.9.7[i0,1,0,i2,i3]"]})",
        reading(c.input_gradient(), "6", "1"), reading(c.weight_gradient(), "3", "7"),
-       // What an evaluation keeps stays as it is: its last values.
+       // An evaluation keeps its last values, which must not change layout.
        R"({"k":"map","s":[16],"t":"f32","v":@V,"x":["8[i0,0,0,0]"]})", R"({"k":"map","s":[16,16,3,3],"t":"f32","v":@V,"x":["8[i0,i1,i2,i3]"]})"});
   INFO(text);
   CHECK(text.find("[" + n + ",9,7,16]") != std::string::npos);
@@ -156,7 +156,7 @@ TEST_CASE("convolutions have the definition's bits across blocks and groups of t
   c.in = 2;
   c.out = 18;
   check(c);
-  c.images = 5;  // blocks that touch many images
+  c.images = 5;  // blocks that span many images
   c.height = c.width = 3;
   check(c);
 }
@@ -184,7 +184,7 @@ TEST_CASE("weight gradients of 16 channels have the definition's bits for every 
 }
 
 TEST_CASE("weight gradients have the definition's bits where threads share groups of terms") {
-  for (const std::int64_t images : {33, 49}) {  // 3 groups for two threads, 4 for three, of which the last is a sixteenth
+  for (const std::int64_t images : {33, 49}) {  // 3 groups for two threads, 4 for three, the last only a sixteenth
     for (const test::NotFinite where : {test::NotFinite::kNone, test::NotFinite::kSecond}) {
       Convolution c;
       c.images = images;

@@ -1,4 +1,4 @@
-// Convolutions and their gradients on the emulated device, in tiles: the bits of kernels/ref.
+// Convolutions and their gradients on the emulated device, in tiles, against the bits of kernels/ref.
 #include "device_dots.h"
 
 #include <stdlib.h>
@@ -134,7 +134,7 @@ TEST_CASE("convolutions on a device have the bits of the definition in every til
       check_all(bench, {.in = 4, .out = 4, .height = 12, .width = 5, .padding = 2, .dilation = 2}, tile, spiced);
       check_all(bench, {.images = 3, .in = 8, .out = 6, .kernel = 1, .stride = 3, .padding = 0}, tile, spiced);
     }
-    check_all(bench, {.images = 4, .in = 4, .out = 8, .height = 8, .width = 8}, tile, false);  // in fours
+    check_all(bench, {.images = 4, .in = 4, .out = 8, .height = 8, .width = 8}, tile, false);  // four at a time
     check_all(bench, {.in = 4, .out = 4, .fill = -0.0F}, tile, false);
   }
 }
@@ -187,7 +187,7 @@ TEST_CASE("a convolution in three dimensions, and one of a channel each, are dot
 }
 
 TEST_CASE("a coordinate of several indices has a tap for each of their numbers", "[device]") {
-  // Windows of windows: 2 · 3 taps of one coordinate, on the positions' side and on the lines'.
+  // Windows of windows: 2 · 3 taps of one coordinate, on the positions' side and on the lines' side.
   const Primitive wide = fold(Kind::kDot, DType::kF32, {5, 30}, {2, 3, 4},
                               {read(0, {at({i(0)}), at({k(0)}), at({k(1)}), at({k(2)})}), read(1, {at({i(1), k(0, 4), k(1)}, -3), at({k(2)})}, Literal{0.0F})});
   const Primitive back = fold(Kind::kDot, DType::kF32, {5, 2, 3}, {30},
@@ -200,7 +200,7 @@ TEST_CASE("a coordinate of several indices has a tap for each of their numbers",
 }
 
 TEST_CASE("a dot may read what lies before where its indices are 0", "[device]") {
-  // Convolution with a kernel that is turned round, of a value that is read backwards.
+  // A convolution with a reversed kernel, of a value that is read backwards.
   Term back = i(1), turned = k(0);
   back.coefficient = turned.coefficient = -1;
   const Primitive reversed = fold(Kind::kDot, DType::kF32, {6, 20}, {3, 5},
@@ -214,7 +214,8 @@ TEST_CASE("what tiles do not cover is not recognised", "[device]") {
     return !recognise_device_dot(compiled(primitive, values)).has_value();
   };
   const Tensor line = numbers({20}, 1, false), square = numbers({20, 20}, 2, false), small = numbers({6, 6, 6, 6}, 3, false);
-  // Both sides through windows; four coordinates that may be outside; more taps than bits; something else than 0 outside; an index that is read.
+  // Not supported: windows on both sides; four coordinates that may be out of range; more taps than bits; a fill
+  // other than 0; an index that is read.
   CHECK(refused(fold(Kind::kDot, DType::kF32, {20, 20}, {9}, {read(0, {at({i(0), k(0)}, -4)}, Literal{0.0F}), read(1, {at({i(1), k(0)}, -4)}, Literal{0.0F})}),
                 {line, line}));
   CHECK(refused(fold(Kind::kDot, DType::kF32, {5, 6, 6, 6, 6}, {3},

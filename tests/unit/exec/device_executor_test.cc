@@ -10,7 +10,7 @@
 #include "device_module.h"
 #include "networks.h"
 
-// On the emulated device: the same kernels, plans and memory as on a GPU.
+// Runs on the emulated device: the same kernels, plans and memory as on a GPU.
 namespace dgx::exec {
 namespace {
 
@@ -18,7 +18,7 @@ using test::Network;
 using test::Samples;
 using Device = kernels::cuda::Device;
 
-/// DGX_EMULATED_DEVICE for as long as it lives.
+/// Sets DGX_EMULATED_DEVICE for its lifetime.
 class Behaviour {
  public:
   explicit Behaviour(const std::string& text) { ::setenv("DGX_EMULATED_DEVICE", text.c_str(), 1); }
@@ -109,7 +109,7 @@ TEST_CASE("a device goes back when it is told to, and reads rows from a file", "
   for (int s = 0; s < 2; ++s) REQUIRE((*executor)->step().ok());
   require_same((*executor)->state().value(), second, "again");
   REQUIRE(::ftruncate(x->view().file, 0) == 0);
-  REQUIRE((*executor)->step().ok());  // whose rows were gathered before
+  REQUIRE((*executor)->step().ok());  // its rows had already been gathered
   const Status step = (*executor)->step();
   REQUIRE_FALSE(step.ok());
   CHECK(step.error().code == ErrorCode::kIo);

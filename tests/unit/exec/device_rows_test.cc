@@ -8,18 +8,18 @@
 #include "dgx/program/check.h"
 #include "forms.h"
 
-// Maps, sums and maxima about the same rows are one kernel of a device that generates kernels, and have the bits that they have on the CPU.
+// Maps, sums and maxima over the same rows become one kernel on a device that generates kernels, with the CPU's bits.
 namespace dgx::exec {
 namespace {
 
-/// A form of rows, by the shapes of its rows and columns in a program's text.
+/// A layout of rows, given as the shapes and indices of rows and columns in a program's text.
 struct Form {
   std::string row, column;                     ///< shapes
-  std::string of_row, of_column, along, guarded;  ///< indices of a row, its column, a fold's position, the position before it
+  std::string of_row, of_column, along, guarded;  ///< indices: a row, its column, a fold's position, the one before
   const char* program = nullptr;
 };
 
-/// From a and w: the softmax of a's rows (p), the logarithm of their sums (s), and what further folds make of it (q, t, u).
+/// From a and w: the softmax of a's rows (p), the logarithm of their sums (s), and further folds of these (q, t, u).
 constexpr const char* kProgram = R"({"k":"input","next":0,"s":[ROW,COL],"src":"state model/a","t":"f32","v":0}
 {"k":"input","next":12,"s":[ROW,COL],"src":"state model/p","t":"f32","v":1}
 {"k":"input","next":16,"s":[ROW],"src":"state model/q","t":"f32","v":2}
@@ -40,7 +40,7 @@ constexpr const char* kProgram = R"({"k":"input","next":0,"s":[ROW,COL],"src":"s
 {"do":["add x0 1"],"k":"map","s":[],"t":"i64","v":17,"x":["8[]"]}
 )";
 
-/// A number of the row that is one of its columns': no thread has it but one.
+/// A row's number that is read from one of its columns: only one thread holds it.
 constexpr const char* kFirstColumn = R"({"k":"input","next":0,"s":[ROW,COL],"src":"state model/a","t":"f32","v":0}
 {"k":"input","next":7,"s":[ROW,COL],"src":"state model/p","t":"f32","v":1}
 {"k":"input","next":2,"s":[],"src":"state loss","t":"f32","v":2}
@@ -75,7 +75,7 @@ State start_of(const program::Program& program, std::mt19937& random) {
   return state;
 }
 
-/// Steps from the state and puts the next one there; returns an error's words, or none.
+/// Takes a step from `state` and stores the next state there; returns the error's message, or an empty string.
 std::string step_of(StepExecutor& executor, State& state) {
   REQUIRE(executor.load(state).ok());
   if (const Status step = executor.step(); !step.ok()) return step.error().message;
@@ -83,7 +83,7 @@ std::string step_of(StepExecutor& executor, State& state) {
   return {};
 }
 
-/// Returns the device's plan.
+/// Compares the bits with the CPU's. Returns the device's plan.
 std::string check_rows(const Form& form, float spoilt = 0) {
   INFO("rows " << form.row << ", columns " << form.column << ", with " << spoilt);
   const auto program = program_of(form);
@@ -118,9 +118,9 @@ TEST_CASE("rows are one kernel whatever their number and length", "[device]") {
   for (const auto& [rows, columns] : {std::pair{1, 2}, {3, 31}, {4, 32}, {5, 33}, {66, 64}, {2, 257}, {7, 1023}, {3, 1024}}) {
     const std::string plan = check_rows(plain(rows, columns));
     INFO(plan);
-    const std::string values = rows == 1 ? "9" : "8";  // the step counter is one number of a row, too
+    const std::string values = rows == 1 ? "9" : "8";  // one row: the step counter joins it
     const bool is_one = plan.find("(" + std::to_string(rows) + " rows of " + std::to_string(columns) + ", " + values + " values)") != std::string::npos;
-    CHECK((is_one || std::getenv("DGX_TEST_DEVICE") != nullptr));  // which may have no compiler
+    CHECK((is_one || std::getenv("DGX_TEST_DEVICE") != nullptr));  // a real device may have no compiler
   }
 }
 

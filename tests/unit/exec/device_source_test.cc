@@ -14,7 +14,7 @@
 #include "dgx/program/program.h"
 #include "skip.h"
 
-// Generated kernels, form by form, against kernels/ref: all of them are one text, which is compiled once.
+// Generated kernels, form by form, against kernels/ref: all are in one source, which is compiled once.
 namespace dgx::exec {
 namespace {
 
@@ -24,7 +24,7 @@ namespace cuda = kernels::cuda;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-/// Lines of a program over some inputs, each to be made by a kernel of its own.
+/// Lines of a program over some inputs, each computed by a kernel of its own.
 class Bench {
  public:
   Bench() {
@@ -49,7 +49,7 @@ class Bench {
   std::string name(ValueIndex v) const { return std::to_string(v); }
   ValueIndex reals_, integers_, bytes_, rows_, ties_, whole_rows_, byte_rows_, matrix_, whole_matrix_, byte_matrix_, places_, long_rows_;
 
-  /// A line; its kernels come into the text.
+  /// Adds a line, and its kernels to the source.
   void add(const std::string& kind, const std::string& dtype, const std::string& shape, const std::string& accesses, const std::string& more = "",
            const std::string& when = "") {
     text_ += fmt::format(R"({{{}"k":"{}","s":{},"t":"{}","v":{},{}"x":{}}})", more, kind, shape, dtype, inputs_.size() + lines_++, when, accesses) + "\n";
@@ -188,7 +188,7 @@ void add_scalars(Bench& bench) {
   bench.add("map", "f32", "[21,7]", pairs(bench.reals_, bench.bytes_), Bench::steps(R"("gt x1 100","mul x0 0x1.8p0","select t0 t1 -0x1p-149","exp t2","select x1 t3 x0")"));
 }
 
-/// Copies, broadcasts, padding and gathers, of every type and in fours.
+/// Adds copies, broadcasts, padding and gathers, for every type and four at a time.
 void add_accesses(Bench& bench) {
   for (const auto& [v, dtype] : {std::pair{bench.matrix_, "f32"}, std::pair{bench.whole_matrix_, "i64"}, std::pair{bench.byte_matrix_, "u8"}}) {
     for (const char* access : {"i0,i1", "i0,31-i1", "23-i0,i1", "i0,0", "0,i1", "3,5"}) bench.add("map", dtype, "[24,32]", fmt::format(R"(["{}[{}]"])", v, access));
@@ -217,7 +217,7 @@ void add_folds(Bench& bench) {
   }
   for (const char* kind : {"sum", "max"}) bench.add(kind, "f32", "[2]", fmt::format(R"(["{}[i0,k0]"])", bench.long_rows_), R"("f":[70001],)");
   bench.add("argmax", "i64", "[2]", fmt::format(R"(["{}[i0,k0]"])", bench.long_rows_), R"("f":[70001],)");
-  // Down the columns, with steps, of two dimensions, padded.
+  // Down the columns, with strides, over two dimensions, padded.
   bench.add("sum", "f32", "[70]", fmt::format(R"(["{}[k0,i0+1000*k1]"])", bench.long_rows_), R"("f":[2,60],)");
   bench.add("argmax", "i64", "[2049]", fmt::format(R"(["{}[k0,i0]"])", bench.ties_), R"("f":[5],)");
   bench.add("sum", "f32", "[24]", fmt::format(R"(["{}[i0,k0]","{}[0,k0]"])", bench.matrix_, bench.matrix_), R"("do":["sub x0 x1","mul t0 t0"],"f":[32],)");
@@ -230,7 +230,7 @@ void add_folds(Bench& bench) {
 void add_chains(Bench& bench) {
   bench.add("chain", "f32", "[24]", fmt::format(R"(["{}[i0,k0]"])", bench.matrix_), R"("do":["fma acc 0x1p-1 x0"],"f":[32],"init":"0x1p0",)");
   bench.add("chain", "i64", "[24]", fmt::format(R"(["{}[i0,k0]","{}[i0,0]"])", bench.whole_matrix_, bench.whole_matrix_), R"("do":["sub x0 acc"],"f":[32],"init":"x1",)", R"("when":["gt x0 3"],)");
-  // Rows of a table by a number of the position: 32 neighbours have one index, and fewer.
+  // Adds up a table's rows by an index of the position, which 32 neighbours share, or fewer.
   bench.add("chain", "f32", "[40,32]", fmt::format(R"(["{}[k0,i1]","{}[k0]"])", bench.matrix_, bench.places_), R"("do":["add acc x0"],"f":[12],"init":"0x0p0",)", R"("when":["eq x1 i0"],)");
   bench.add("chain", "f32", "[40,8]", fmt::format(R"(["{}[k0,i1]","{}[k0]"])", bench.matrix_, bench.places_), R"("do":["add acc x0"],"f":[12],"init":"0x0p0",)", R"("when":["eq x1 i0"],)");
 }

@@ -83,7 +83,7 @@ TEST_CASE("a program too large for memory is refused with the bytes it needs, be
   REQUIRE_FALSE(evaluator.ok());
   CHECK(evaluator.error().code == ErrorCode::kUsage);
   const std::string& message = evaluator.error().message;
-  CHECK(message.starts_with("a step needs 17592"));  // 2^44 bytes and a little
+  CHECK(message.starts_with("a step needs 17592"));  // slightly more than 2^44 bytes
   CHECK(message.find(" bytes of memory, this process may have ") != std::string::npos);
 }
 

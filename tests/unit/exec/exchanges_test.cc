@@ -5,7 +5,8 @@
 #include "dgx/exec/device_executor.h"
 #include "dgx/program/check.h"
 
-// Entries that become what other entries were, or the same value: the executor must have read the old before it writes the new.
+// Entries that become the old values of other entries, or the same value: the executor must read the old before it
+// writes the new.
 namespace dgx::exec {
 namespace {
 
@@ -14,7 +15,7 @@ std::string entry(const std::string& name, int v, int next) {
 }
 
 std::shared_ptr<const program::Program> exchange() {
-  // a <- b, b <- a·b + b, c <- what b becomes, d <- b, e <- d.
+  // a <- b, b <- a·b + b, c <- b's new value, d <- b, e <- d.
   std::string text = entry("model/a", 0, 1) + entry("model/b", 1, 7) + entry("model/c", 2, 7) + entry("model/d", 3, 1) + entry("model/e", 4, 3);
   text += R"({"k":"input","next":5,"s":[],"src":"state loss","t":"f32","v":5})" "\n";
   text += R"({"k":"input","next":8,"s":[],"src":"state step","t":"i64","v":6})" "\n";
@@ -54,7 +55,7 @@ void check(StepExecutor& executor, const std::string& name) {
   }
 }
 
-/// w, which a product reads as its right side and the step changes, so that it is packed; z becomes what w was.
+/// w is changed by the step and read by a product as its right side, and so packed; z becomes w's old value.
 std::shared_ptr<const program::Program> old_weights() {
   std::string text = R"({"k":"input","next":7,"s":[32,48],"src":"state model/w","t":"f32","v":0})" "\n"
                      R"({"k":"input","next":1,"s":[40,32],"src":"state model/x","t":"f32","v":1})" "\n"

@@ -97,7 +97,7 @@ TEST_CASE("samples in a file give the states of samples in memory, also one valu
       REQUIRE((step == 2 ? (*in_file)->trace(std::function<Status(std::int32_t, const TensorView&)>()) : (*in_file)->step()).ok());
       require_same((*in_file)->state().value(), in_memory->state().value(), "step " + std::to_string(step));
     }
-    // Another place in the order: what was asked for ahead is not what is needed.
+    // A jump in the order: the rows that were prefetched are not the ones needed.
     REQUIRE((in_memory->load(start).ok() && (*in_file)->load(start).ok()));
     REQUIRE((in_memory->step().ok() && (*in_file)->step().ok()));
     require_same((*in_file)->state().value(), in_memory->state().value(), "again from the start");

@@ -23,7 +23,7 @@ inline std::shared_ptr<const program::Program> program_of(const std::vector<Form
   return std::make_shared<const program::Program>(*program);
 }
 
-/// Numbers of all magnitudes, zeros of both signs and subnormals among them.
+/// Numbers of all magnitudes, including zeros of both signs and subnormals.
 inline Tensor random_tensor(const FormInput& input, std::mt19937& random) {
   Tensor tensor(input.dtype, input.shape);
   std::normal_distribution<float> normal;
@@ -39,7 +39,7 @@ inline Tensor random_tensor(const FormInput& input, std::mt19937& random) {
   return tensor;
 }
 
-/// The input that has some infinities and NaN.
+/// The input that contains infinities and NaN.
 enum class NotFinite : std::uint8_t { kNone, kFirst, kSecond };
 
 inline void spoil(Tensor& tensor, std::mt19937& random) {
@@ -49,8 +49,9 @@ inline void spoil(Tensor& tensor, std::mt19937& random) {
   }
 }
 
-/// The bytes of an evaluator's value, in which each NaN is the one. Inside an evaluation a NaN may have any payload; the one is what is stored, and what
-/// traces and states hold (matrix/run.cc and executor_test.cc compare their bits).
+/// The bytes of an evaluator's value, with each NaN replaced by the canonical one. Inside an evaluation a NaN may
+/// have any payload; stored values, traces and states have only the canonical one (matrix/run.cc and executor_test.cc
+/// compare their bits).
 inline std::vector<std::uint8_t> stored(std::span<const std::uint8_t> bytes, DType dtype) {
   std::vector<std::uint8_t> out(bytes.begin(), bytes.end());
   for (std::size_t i = 0; dtype == DType::kF32 && i < out.size(); i += sizeof(float)) {
@@ -62,8 +63,8 @@ inline std::vector<std::uint8_t> stored(std::span<const std::uint8_t> bytes, DTy
   return out;
 }
 
-/// The last value of the program has the definition's bits for every instruction set and 1, 2 and 3 threads, and no
-/// value takes the generic path. Returns explain().
+/// Checks that the program's last value has the definition's bits for every instruction set and 1, 2 and 3 threads,
+/// and that no value takes the generic path. Returns explain().
 inline std::string check_form(const std::vector<FormInput>& inputs, const std::vector<std::string>& lines, unsigned seed = 1,
                               NotFinite spoilt = NotFinite::kNone) {
   const auto program = program_of(inputs, lines);

@@ -8,8 +8,8 @@ using test::FormInput;
 
 constexpr DType kF32 = DType::kF32;
 
-/// A program of one input of [40, 50] whose value 1 is made by a sum, so that no map joins its maker, and dies in what `reader` says.
-/// Folds between the maps keep them apart, and three values behind them are those that are asked for.
+/// Checks a program of one input of [40, 50] whose value 1 is made by a sum, so that no map joins its maker, and is
+/// last read by `reader`. Folds between the maps keep them apart; the three values at the end are the requested ones.
 void check_reader(const char* reader) {
   INFO(reader);
   std::vector<std::string> lines = {
@@ -51,7 +51,7 @@ TEST_CASE("a value that one of its readers' group is made over is read by all of
 }
 
 TEST_CASE("products that free much run before those that take much, with the definition's bits") {
-  // Gradients of a layer: the one of the weights is the last to read the activations.
+  // A layer's gradients: that of the weights is the last to read the activations.
   const FormInput rows{kF32, {600, 500}};
   check_form({rows, rows, {kF32, {500, 500}}},
              {R"({"do":["sin x0"],"k":"map","s":[600,500],"t":"f32","v":@V,"x":["0[i0,i1]"]})",

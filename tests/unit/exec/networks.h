@@ -11,7 +11,7 @@
 
 namespace dgx::test {
 
-/// A small network with data, so that an executor has something to do.
+/// A small network with data to train.
 struct Network {
   std::vector<std::int64_t> sizes = {7, 5, 3};
   program::Activation activation = program::Activation::kRelu;
@@ -73,7 +73,7 @@ struct Samples {
   }
 };
 
-/// The rows of one step's batch, picked by the definition of the data order.
+/// The rows of one step's batch, chosen by the definition of the data order.
 inline Tensor pick(const Tensor& field, const std::vector<std::int64_t>& rows) {
   Shape shape = field.shape();
   const std::size_t size = field.bytes().size() / static_cast<std::size_t>(shape[0]);

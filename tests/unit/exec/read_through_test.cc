@@ -10,8 +10,8 @@ constexpr DType kF32 = DType::kF32;
 
 bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
-/// The plan of `lines`, of which value `product` is one of `shape`, with two more behind it: the last three are asked for, and a copy that
-/// is asked for is made.
+/// Returns the plan of `lines`, in which value `product` has shape `shape`. Adds readers of it at the end: the last
+/// three values are requested, and a requested copy is made.
 std::string check_product(const FormInput& input, std::vector<std::string> lines, int product, const char* shape) {
   const std::string begin = R"({"do":["neg x0"],"k":"map","s":[)" + std::string(shape) + R"(],"t":"f32","v":@V,"x":[")";
   const std::string own = std::string(shape).find(',') == std::string(shape).rfind(',') ? "[i0,i1]\"]}" : "[i0,i1,i2]\"]}";
@@ -25,7 +25,7 @@ std::string check_product(const FormInput& input, std::vector<std::string> lines
 }  // namespace
 
 TEST_CASE("products of heads read them where they lie together, with the definition's bits") {
-  // Five samples of nine places; three heads of eight numbers, after them the keys', after these the values'.
+  // Five samples of nine positions; three heads of eight numbers, followed by the keys' and then the values'.
   const FormInput together{kF32, {5, 9, 72}};
   const std::string plan = check_form(
       {together},
@@ -57,7 +57,7 @@ TEST_CASE("a copy that something else reads too, or whose source no product can 
         R"({"f":[8],"k":"dot","s":[15,9,9],"t":"f32","v":@V,"x":["1[i0,i1,k0]","2[i0,i2,k0]"]})"},
        3,
        "15,9,9"},
-      // The depth would be two strides.
+      // The depth would need two strides.
       {{R"({"i":[5,9,3,8],"k":"map","s":[5,9,24],"t":"f32","v":@V,"x":["0@5.3.9.24[i0,i2,i1,i3]"]})",
         R"({"f":[24],"k":"dot","s":[45,45],"t":"f32","v":@V,"x":["1@45.24[i0,k0]","1@45.24[i1,k0]"]})"},
        2,
@@ -67,7 +67,7 @@ TEST_CASE("a copy that something else reads too, or whose source no product can 
         R"({"f":[8],"k":"dot","s":[15,15],"t":"f32","v":@V,"x":["1@15.8[i0,k0]","1@15.8[i1,k0]"]})"},
        2,
        "15,15"},
-      // Some of it lies outside.
+      // Part of it is out of range.
       {{R"({"i":[5,3,9,8],"k":"map","s":[15,9,8],"t":"f32","v":@V,"x":["0[i0,i2-1,8*i1+i3]?0x1p0"]})",
         R"({"f":[8],"k":"dot","s":[15,9,9],"t":"f32","v":@V,"x":["1[i0,i1,k0]","1[i0,i2,k0]"]})"},
        2,

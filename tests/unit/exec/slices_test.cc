@@ -10,7 +10,7 @@ constexpr DType kF32 = DType::kF32;
 
 bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
-/// Attention by its definition, five batches of six heads.
+/// Attention by its definition, for five batches of six heads.
 std::vector<std::string> attention() {
   return {R"({"f":[24],"k":"dot","s":[30,40,40],"t":"f32","v":@V,"x":["0@30.40.24[i0,i1,k0]","1@30.40.24[i0,i2,k0]"]})",
           R"({"do":["gt i3 i2","div x0 0x1p2","select t0 -inf t1"],"k":"map","s":[5,6,40,40],"t":"f32","v":@V,"x":["3@5.6.40.40[i0,i1,i2,i3]"]})",
@@ -23,7 +23,7 @@ std::vector<std::string> attention() {
           R"({"do":["mul x0 x0"],"k":"map","s":[5,40,144],"t":"f32","v":@V,"x":["10[i0,i1,i2]"]})"};
 }
 
-/// Rows less their mean, over their deviation.
+/// Normalises rows: subtracts their mean, divides by their deviation.
 std::vector<std::string> normalisation() {
   return {R"({"f":[130],"k":"sum","s":[7,50],"t":"f32","v":@V,"x":["0[i0,i1,k0]"]})",
           R"({"do":["div x0 0x1.04p7"],"k":"map","s":[7,50,1],"t":"f32","v":@V,"x":["1@7.50.1[i0,i1,i2]"]})",
@@ -58,7 +58,7 @@ TEST_CASE("tasks that read another slice's numbers are not cut") {
       R"({"f":[64],"k":"sum","s":[64,512],"t":"f32","v":@V,"x":["1[k0,i1]"]})"};
   for (const char* reader : readers) {
     INFO(reader);
-    // Shapes differ, so that the maps are no group.
+    // Different shapes, so that the maps do not form a group.
     const std::string plan = check_form({x}, {R"({"do":["exp x0"],"i":[64,2,256],"k":"map","s":[64,512],"t":"f32","v":@V,"x":["0@64.2.256[i0,i1,i2]"]})",
                                               reader, R"({"do":["exp x0"],"k":"map","s":[1],"t":"f32","v":@V,"x":["2[0,0]"]})",
                                               R"({"do":["exp x0"],"k":"map","s":[1,1],"t":"f32","v":@V,"x":["2[0,1]"]})",

@@ -5,7 +5,8 @@
 namespace dgx::exec {
 namespace {
 
-/// Runs `count` times where a run together takes `together` seconds, of which `slept`, and one alone `alone`. How many were alone.
+/// Runs `count` times; a run together takes `together` seconds, `slept` of them asleep, and one alone takes `alone`.
+/// Returns how many ran alone.
 int runs_alone(TeamPolicy& policy, int count, double together, double slept, double alone) {
   int alone_count = 0;
   for (int n = 0; n < count; ++n) {
@@ -26,7 +27,7 @@ TEST_CASE("a team that need not sleep stays together") {
 TEST_CASE("a team that sleeps for members tries its first one alone, and stays with what is faster") {
   TeamPolicy crowded;
   CHECK(runs_alone(crowded, 10000, 3e-3, 2e-3, 1e-3) > 9800);
-  TeamPolicy uneven;  // sleeps, and is the faster
+  TeamPolicy uneven;  // sleeps, and is still faster
   CHECK(runs_alone(uneven, 10000, 1e-3, 0.4e-3, 1.6e-3) < 60);
 }
 

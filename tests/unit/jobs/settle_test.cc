@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint8_t kOperator = 1;
 constexpr std::uint8_t kSubmitter = 2;
 
-/// A ledger of its own, with a clock that is set by hand.
+/// A ledger in a folder of its own, with a clock set by hand.
 struct Market {
   Market() {
     std::string name = (std::filesystem::temp_directory_path() / "dgx-settle-XXXXXX").string();
@@ -39,7 +39,7 @@ struct Market {
   [[nodiscard]] jobs::KeyFile key(std::uint8_t who) const {
     return {folder + "/" + std::to_string(who) + ".pem", {}};
   }
-  /// Logs statements, one a line.
+  /// Logs statements given as a file, one a line.
   Status log(const std::vector<Signed<Body>>& statements) const {
     std::string lines;
     for (const auto& statement : statements) lines += statement.envelope + "\n";
@@ -74,7 +74,7 @@ TEST_CASE("a task is settled one millisecond after its deadline and not before")
   Market market;
   REQUIRE(market.log({market.deposit(), market.task()}).ok());
   market.now += test::policy().window_proof_ms;
-  CHECK(jobs::run_ledger(market.writer, {})->size() == 1);  // the clock alone
+  CHECK(jobs::run_ledger(market.writer, {})->size() == 1);  // only the clock
   market.now += 1;
   const auto logged = jobs::run_ledger(market.writer, {});
   REQUIRE(logged.ok());
@@ -111,7 +111,7 @@ TEST_CASE("no money is locked in a ledger whose time is ahead of the clock") {
   market.writer.after_pause = true;
   REQUIRE(market.log({market.deposit("far ahead")}).ok());
   market.writer.after_pause = false;
-  market.now -= kDay;  // it was wrong
+  market.now -= kDay;  // the clock was wrong
   const auto refused = market.log({market.task()});
   REQUIRE_FALSE(refused.ok());
   CHECK(refused.error().code == ErrorCode::kUsage);
@@ -225,7 +225,7 @@ TEST_CASE("a ledger that strangers filled still ends what is open, and pays bala
   REQUIRE(jobs::run_ledger(market.writer, {})->size() == 2);
   CHECK(market.log({market.withdrawal(555)}).ok());
   CHECK(jobs::view_ledger(market.writer.file)->market.total() == 0);
-  // With a little more room the task is over, and another one is welcome.
+  // With a little more room the task has ended, and another one is accepted.
   market.writer.most_bytes += 20'000;
   CHECK(market.log({market.deposit("next")}).ok());
 }

@@ -20,7 +20,7 @@
 
 namespace dgx::test {
 
-/// The value, or a failed test with the error's message.
+/// The value; on an error fails the test with its message.
 template <class T>
 T must(Result<T> result) {
   if (!result.ok()) FAIL(result.error().message);
@@ -30,7 +30,7 @@ inline void must(Status status) {
   if (!status.ok()) FAIL(status.error().message);
 }
 
-/// Asks for a stop when so many units of a job are done; never, below 0.
+/// Requests a stop when `at` units of a job are done; never, if that is negative.
 class Stopper final : public Progress {
  public:
   Stopper(StopFlag& stop, std::int64_t at) : stop_(stop), at_(at) {}
@@ -56,7 +56,8 @@ auto run_job(const Job& job) {
   return stopped_at(-1, job);
 }
 
-/// A folder with keys, data and a signed task of 10 segments of 4 steps, made without libtorch; gone with this object.
+/// A folder with keys, data and a signed task of 10 segments of 4 steps, made without libtorch; removed with this
+/// object.
 class SmallTask {
  public:
   SmallTask() : folder_(std::filesystem::temp_directory_path() / ("dgx-jobs-" + std::to_string(::getpid()))) {

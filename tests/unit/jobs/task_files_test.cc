@@ -7,7 +7,7 @@
 namespace dgx::jobs {
 namespace {
 
-/// Signs the small task again after `change`, its money made to fit.
+/// Signs the small task again after `change`, with its money adjusted.
 template <class Change>
 void reseal(const test::SmallTask& files, const Change& change) {
   manifest::Task task = test::must(manifest::read_statement<manifest::Task>(files.at("task.json"))).body;

@@ -83,7 +83,7 @@ TEST_CASE("a shard that is stopped continues, and one that never finishes a segm
   CHECK(third.resumed == 3);
   CHECK(third.rows.size() == 10);
   CHECK_FALSE(exists(options.output + ".part"));
-  // With a byte changed it is nobody's.
+  // With one byte changed it is refused.
   const std::string text = must(read_file(options.output, 1 << 20));
   for (const std::size_t at : {std::size_t{20}, text.size() / 2, text.size() - 2}) {
     std::string changed = text;

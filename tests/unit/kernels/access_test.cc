@@ -6,7 +6,7 @@
 namespace dgx::kernels {
 namespace {
 
-// Random accesses against a reading of the definition that keeps nothing between elements.
+// Random accesses against a reading of the definition that keeps no state between elements.
 
 using Indices = std::vector<std::int64_t>;
 

@@ -63,7 +63,7 @@ TEST_CASE("the bound of a sum covers what its terms were wrong by") {
 }
 
 TEST_CASE("the bound of an expression covers its exact value") {
-  // tanh((a + b) / (a · b)), the quotient's operands both rounded.
+  // tanh((a + b) / (a · b)), where both of the quotient's operands are rounded.
   const auto expression = of_two({step(Op::kAdd, {x(0), x(1)}), step(Op::kMul, {x(0), x(1)}), step(Op::kDiv, {t(0), t(1)}), step(Op::kTanh, {t(2)})});
   const std::vector<float> a = pattern(4, 300), b = pattern(5, 300);
   for (std::size_t n = 0; n < a.size(); ++n) {

@@ -1,4 +1,4 @@
-// Products of the kernels for GPUs, on the emulated device: the bits of kernels/ref.
+// Products of the GPU kernels, on the emulated device, against the bits of kernels/ref.
 #include <stdlib.h>
 
 #include <catch2/catch.hpp>
@@ -54,7 +54,7 @@ struct Side {
 struct Shapes {
   std::int64_t rows = 1, columns = 1, depth = 1, batch = 1;
   bool a_transposed = false, b_transposed = false;
-  std::int64_t gap = 0;  ///< numbers between what neighbours in memory would be
+  std::int64_t gap = 0;  ///< numbers skipped between neighbours in memory
   cuda::Tile tile = cuda::Tile::kAny;
   std::int64_t piece = 0;
 
@@ -71,7 +71,7 @@ Side side_of(std::int64_t lines, std::int64_t depth, bool along_lines, std::int6
   return {lines * (depth + gap), depth + gap, 1, gap};
 }
 
-/// `values` with some numbers that a kernel might treat as it likes, and at the end a place that nobody reads.
+/// `values` with some numbers replaced by ones that a kernel might treat specially.
 std::vector<float> spiced(std::vector<float> values, std::uint64_t seed) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const std::vector<float> spices = {0.0F, -0.0F, 0x1p-149F, -0x1.8p-130F, kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN(), 0x1.fffffep127F};
@@ -154,7 +154,7 @@ TEST_CASE("a product on a device has the bits of the definition at every depth a
     for (const std::int64_t depth : {0, 1, 7, 8, 9, 15, 16, 17, 32, 33, 255, 256, 257, 512, 520}) {
       for (int form = 0; form < 4; ++form) {
         for (const std::int64_t gap : {0, 3}) {
-          const std::int64_t lines = depth % 8 == 0 ? 4 : 3;  // in fours and otherwise
+          const std::int64_t lines = depth % 8 == 0 ? 4 : 3;  // four at a time, and otherwise
           check(on, {.rows = lines * 9, .columns = lines * 13, .depth = depth, .batch = 2, .a_transposed = form % 2 == 1, .b_transposed = form > 1,
                      .gap = gap, .tile = tile});
         }
@@ -208,7 +208,7 @@ TEST_CASE("a product that is cut has memory for its pieces, or is not launched",
 }
 
 TEST_CASE("the form of a product keeps every processor of a large device busy", "[device]") {
-  // Cycles in which the fma units of an H100 could do it, beside those that the form is said to take.
+  // The cycles an H100's fma units need at least, divided by the form's estimated cycles.
   const auto share = [](const cuda::TileWanted& wanted) {
     const auto fma = static_cast<double>(wanted.rows * wanted.columns * wanted.depth * wanted.batch) / (132 * 128);
     return fma / cuda::tile_cycles(wanted, cuda::choose_form(wanted));

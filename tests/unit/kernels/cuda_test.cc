@@ -14,11 +14,12 @@
 #include "dgx/kernels/philox.h"
 #include "dgx/kernels/primitive_view.h"
 
-// Launches one by one, on the emulated device: what programs do not reach, as folds of millions of positions.
+// Single launches on the emulated device, for cases that programs do not reach, such as folds of millions of
+// positions.
 namespace dgx::kernels::cuda {
 namespace {
 
-/// A device with copies of what is on the host.
+/// A device with copies of host data.
 class Bench {
  public:
   explicit Bench(const char* behaviour = "") {
@@ -107,7 +108,7 @@ TEST_CASE("teams of threads fold as the definition does, through every level", "
       for (const std::int64_t positions : {1, 31, 32, 33, 2047, 2048, 2049, 4096, 70'001}) {
         std::vector<float> x = numbers(static_cast<std::size_t>(5 * positions), static_cast<unsigned>(positions));
         for (const std::int64_t outputs : {1, 3, 5}) check_fold(bench, kind, outputs, positions, x);
-        // Equal numbers, zeros of both signs, infinities and NaN: the first of the best counts.
+        // Equal numbers, zeros of both signs, infinities and NaN: the first of the best wins.
         for (std::size_t n = 0; n < x.size(); ++n) x[n] = n % 3 == 0 ? -0.0F : n % 3 == 1 ? 0.0F : -1.0F;
         check_fold(bench, kind, 5, positions, x);
         for (std::size_t n = 0; n < x.size(); n += 1 + n / 2) x[x.size() - 1 - n] = n % 2 == 0 ? std::nanf("") : -std::numeric_limits<float>::infinity();

@@ -171,7 +171,7 @@ TEST_CASE("a stored integer saturates in u8") {
         std::vector<int>{0, 7, 255});
 }
 
-// A source that knows some elements and notes what else was asked for.
+// A source that knows some elements and records requests for others.
 class Leaves : public ValueSource {
  public:
   Number element(ValueIndex value, std::int64_t index) override {

@@ -34,10 +34,10 @@ void check(Function function, const std::vector<Case>& cases) {
   }
 }
 
-/// The library's bits for a NaN, which a comparison of floats would not show.
+/// The library's bits for a NaN: a comparison of floats would not reveal them.
 const float kNan = std::bit_cast<float>(kCanonicalNan);
 
-// The values of this file were computed with MPFR 4.2 to 300 bits and rounded once.
+// The values in this file were computed with MPFR 4.2 to 300 bits and rounded once.
 TEST_CASE("log is right where a double's value is a midpoint of floats") {
   check(log_f32, {{0x1.827a74p-7F, -0x1.1c2b1ep+2F},
                   {0x1.2f1fd6p+3F, 0x1.1fcbcep+1F},
@@ -164,7 +164,7 @@ class Words {
   std::uint64_t state_;
 };
 
-/// Arguments of every kind: any bits, and moderate ones, where the functions are not constant.
+/// Arguments of every kind: any bits, and moderate ones, for which the functions are not constant.
 std::vector<float> arguments(std::size_t count, std::uint64_t seed) {
   std::vector<float> x(count);
   Words words(seed);
@@ -189,14 +189,14 @@ TEST_CASE("vectors give the bits of the scalar functions on every instruction se
   constexpr std::uint64_t kSeed = 20260117;
   INFO("seed " << kSeed);
   for (const auto& form : dgx::testing::function_forms()) {
-    // Where the vector form calls the scalar one, only the way there can be wrong.
+    // If the vector form calls the scalar one, only the calling code can be wrong.
     const std::vector<float> x = arguments(form.vectorised ? 1'000'003 : 10'007, kSeed);
     INFO(form.name << " on " << form.target);
     CHECK(first_difference(form, x) == x.size());
   }
 }
 
-/// Where a formula begins, ends or changes, and what lies beside it.
+/// Arguments at which a formula begins, ends or changes, and their neighbours.
 std::vector<float> edges() {
   std::vector<float> x;
   for (const float e :
@@ -221,7 +221,7 @@ TEST_CASE("vectors give the bits of the scalar functions at edges") {
   }
 }
 
-/// A function by pairs of floats (function_pairs.h), and its definition.
+/// A function computed by pairs of floats (function_pairs.h), and its definition.
 struct PairForm {
   const char* name;
   formula::pairs::Rounded (*by_pairs)(float);
@@ -235,7 +235,7 @@ const PairForm kPairForms[] = {
     {"tanh", &formula::pairs::tanh, &tanh_f32}, {"erf", &formula::pairs::erf, &erf_f32},
 };
 
-/// Counts the arguments that pairs leave to the definition; fails where they are certain, and wrong.
+/// Counts the arguments that pairs leave to the definition; fails if they are certain and wrong.
 std::size_t check_pairs(const PairForm& form, const std::vector<float>& x) {
   std::size_t uncertain = 0, wrong = 0;
   for (const float argument : x) {

@@ -15,7 +15,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-// dgx-numerics(7), "dot", word for word.
+// dgx-numerics(7), "dot", transcribed word for word.
 float dot(const float* a, std::int64_t a_step, const float* b, std::int64_t b_step, std::int64_t depth) {
   float total = 0;
   for (std::int64_t g = 0; g < depth; g += 4096) {
@@ -33,8 +33,7 @@ float dot(const float* a, std::int64_t a_step, const float* b, std::int64_t b_st
 
 enum class Values { kNormal, kFiniteEdges, kNonFinite };
 
-// Signed zeros, subnormals, huge numbers and products that underflow to −0 are where skipping or reordering
-// would show.
+// Signed zeros, subnormals, huge numbers and products that underflow to −0 would reveal skipping or reordering.
 float random_value(std::mt19937& random, Values values) {
   const float sign = random() % 2 == 0 ? 1.0F : -1.0F;
   const auto uniform = static_cast<float>(random() % 65536) / 65536.0F;
@@ -75,8 +74,8 @@ bool same_bits(float a, float b) {
 enum class Order { kRowMajor, kTransposed, kEveryThird };
 constexpr Order kOrders[] = {Order::kRowMajor, Order::kTransposed, Order::kEveryThird};
 
-// A [rows, columns] matrix with numbers of its own, exactly as large as it must be, so that the sanitizer
-// sees a read beyond.
+// A [rows, columns] matrix with numbers of its own, of exactly the required size, so that the sanitizer sees a read
+// past the end.
 struct Operand {
   Operand(std::int64_t rows, std::int64_t columns, Order order, std::uint32_t seed, Values values) {
     if (order == Order::kRowMajor) matrix = {nullptr, columns, 1};
@@ -107,7 +106,7 @@ std::int64_t first_difference(const Floats& a, const Floats& b) {
   return a.size() == b.size() ? -1 : -2;
 }
 
-// Runs `body` under every instruction set and leaves the fastest current.
+// Runs `body` under every instruction set and leaves the fastest one selected.
 template <class Body>
 void with_every_instruction_set(const Body& body) {
   for (const InstructionSet set : available_instruction_sets()) {
@@ -190,7 +189,7 @@ TEST_CASE("a product of zeros is +0, also when every term underflows to -0") {
   });
 }
 
-// ±0 where a mask would have it: `kept` says which elements stay.
+// Sets ±0 as a mask would: `kept` says which elements stay.
 template <class Kept>
 void set_zeros(Operand& operand, std::int64_t rows, std::int64_t columns, const Kept& kept) {
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -222,7 +221,7 @@ TEST_CASE("a product of operands with zeros at the ends of their rows or columns
   };
   const auto all = [](std::int64_t, std::int64_t) { return true; };
   for (const Order order : kOrders) {
-    // Where a zero meets an infinity or a NaN, nothing may be left out.
+    // A zero times an infinity or a NaN must not be skipped.
     for (const Values values : {Values::kFiniteEdges, Values::kNonFinite}) {
       check({67, 37, 67}, order, values, causal, all);
       check({67, 37, 67}, order, values, later, all);

@@ -59,7 +59,7 @@ TEST_CASE("what is infinite, no number, subnormal or too great") {
   CHECK(dot({}, {-0x1p120F}, {0x1p7F}, -0x1p127F) == -kInfinity);
 }
 
-/// The same from doubles: every product of factors is exact in one, and so are multiples of the last place that is kept.
+/// Computes it in doubles: every product of factors is exact in one, and so are multiples of the last place kept.
 float from_doubles(const MatrixInstruction& instruction, const std::vector<float>& a, const std::vector<float>& b, float c) {
   const auto exponent_of = [](float x) { return std::fabs(x) < 0x1p-126F ? -126 : std::ilogb(x); };
   for (std::size_t begin = 0; begin < a.size(); begin += static_cast<std::size_t>(instruction.chunk)) {

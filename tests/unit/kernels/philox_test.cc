@@ -55,7 +55,7 @@ TEST_CASE("initial weights are uniform within their bound") {
 
 TEST_CASE("a step's uniforms are those of its elements") {
   const std::uint64_t seed = (std::uint64_t{9} << 40) + 5;
-  for (const std::int64_t size : {1, 7, 8, 9, 29}) {  // below, at and above what is drawn at a time
+  for (const std::int64_t size : {1, 7, 8, 9, 29}) {  // below, at and above the size of a draw
     Tensor numbers(DType::kF32, {size});
     fill_uniform(seed, {StreamKind::kDropout, 1}, 12, numbers);
     for (std::int64_t n = 0; n < size; ++n) {

@@ -14,7 +14,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 const std::vector<std::int64_t> kLengths{1,   2,    31,   32,   33,   255,  256,  257, 511,
                                          513, 2047, 2048, 2049, 4095, 4096, 4097, 4353};
 
-/// The table of values as something to read from.
+/// A value table as a source.
 class Table final : public ValueSource {
  public:
   explicit Table(const std::vector<Tensor>& values) : views_(views(values)) {}
@@ -36,7 +36,7 @@ class Table final : public ValueSource {
   std::vector<TensorView> views_;
 };
 
-/// A fold with its values: rows of two elements, so that the second is not the first.
+/// A fold with its values: rows of two elements, so that the second differs from the first.
 struct Case {
   std::string name;
   Primitive primitive;
@@ -111,7 +111,7 @@ Case chain_of(std::int64_t n, bool with_when) {
   return out;
 }
 
-/// The sum of these by its rule, level after level.
+/// The items' sum by its rule, level by level.
 Number summed(NumberType type, std::vector<Number> items) {
   const Number zero = type == NumberType::kFloat ? Number::of(0.0F) : Number::of(std::int64_t{0});
   if (items.empty()) return zero;
@@ -156,7 +156,7 @@ Number totalled(const std::vector<Running>& all) {
   return total;
 }
 
-/// The element that running results give, as stored.
+/// The element, as stored, that follows from the running results.
 Number recombined(const CompiledPrimitive& primitive, const std::vector<Running>& all) {
   Number out = all.back().value;
   if (primitive.kind == Kind::kDot) out = totalled(all);
@@ -165,7 +165,7 @@ Number recombined(const CompiledPrimitive& primitive, const std::vector<Running>
   return primitive.dtype == DType::kU8 ? Number::of(to_u8(out.integer)) : out;
 }
 
-/// The running result that position `p` starts from, by the results before it.
+/// The running result from which position `p` starts, given the results before it.
 Running before(const CompiledPrimitive& primitive, const Running& start, const std::vector<Running>& all,
                std::int64_t p) {
   const bool is_sum = primitive.kind == Kind::kSum;
@@ -174,7 +174,7 @@ Running before(const CompiledPrimitive& primitive, const Running& start, const s
   return in_block < back ? start : all[static_cast<std::size_t>(p - back)];
 }
 
-/// The record of a whole element's trace at the same operation, if the position has one.
+/// The last record that a whole element's trace has for the position, if any.
 std::optional<ScalarRecord> last_of_position(const CompiledPrimitive& primitive, const Case& one,
                                              std::int64_t element, std::int64_t position) {
   std::optional<ScalarRecord> found;

@@ -11,7 +11,7 @@
 
 namespace dgx::kernels {
 
-/// tests/vectors/kernels_ref.json, which tests/vectors/kernels_ref.py derives.
+/// tests/vectors/kernels_ref.json, derived by tests/vectors/kernels_ref.py.
 const json::Value& vectors();
 const json::Value& member(const json::Value& object, std::string_view key);
 std::int64_t integer(const json::Value& object, std::string_view key);

@@ -156,7 +156,7 @@ TEST_CASE("conversions truncate and saturate") {
   CHECK(whole(Op::kU8, {256}) == 255);
   CHECK(apply_scalar(Op::kF32, std::vector{Number::of((std::int64_t{1} << 24) + 1)}).real == 0x1p24F);
   CHECK(apply_scalar(Op::kF32, std::vector{Number::of((std::int64_t{1} << 24) + 3)}).real == 0x1p24F + 4);
-  // Rounding to binary64 first would give 2^54 here, a tie that is none.
+  // Rounding to binary64 first would give 2^54 here, a tie that does not exist.
   CHECK(apply_scalar(Op::kF32, std::vector{Number::of((std::int64_t{1} << 54) + (std::int64_t{1} << 30) + 1)})
             .real == 0x1.000002p54F);
 }

@@ -35,7 +35,7 @@ constexpr Case kIntegerCases[] = {
 constexpr ScalarOp kComparisons[] = {ScalarOp::kEq, ScalarOp::kNe, ScalarOp::kLt,
                                      ScalarOp::kLe, ScalarOp::kGt, ScalarOp::kGe};
 
-/// Random bits, so subnormals, infinities, NaNs and both zeros are among them, and ordinary numbers.
+/// Random bits, so including subnormals, infinities, NaNs and both zeros, and ordinary numbers.
 std::vector<float> random_floats(std::mt19937_64& random, std::size_t count) {
   std::vector<float> numbers(count);
   std::uniform_real_distribution<float> ordinary(-4, 4);
@@ -69,7 +69,7 @@ void run_one(StripOp op, void* out, void* a, void* b, void* c, std::int64_t coun
   run_strip({{op, 0, {1, 2, 3}}}, registers, count);
 }
 
-/// Every count that ends a vector differently on some instruction set, and the longest.
+/// Counts that end differently within a vector on some instruction set, and the longest.
 constexpr std::int64_t kCounts[] = {1, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, kStripLength};
 
 TEST_CASE("a strip instruction gives each lane what the scalar operation gives, on every instruction set") {
@@ -117,7 +117,7 @@ TEST_CASE("a strip instruction gives each lane what the scalar operation gives, 
   REQUIRE(force_instruction_set(best).ok());
 }
 
-/// Operations of chains, and one that ends them.
+/// A random operation of a chain, or one that ends it.
 StripOp random_operation(std::mt19937_64& random) {
   constexpr StripOp kOperations[] = {
       StripOp::kAddF, StripOp::kSubF, StripOp::kMulF,   StripOp::kDivF,   StripOp::kFmaF,  StripOp::kSqrtF,   StripOp::kNegF,
@@ -132,10 +132,11 @@ bool takes_masks(StripOp op) { return op == StripOp::kAndM || op == StripOp::kOr
 bool takes_integers(StripOp op) { return op >= StripOp::kEqI && op <= StripOp::kGeI; }
 bool makes_mask(StripOp op) { return takes_masks(op) || takes_integers(op) || (op >= StripOp::kEqF && op <= StripOp::kGeF); }
 
-constexpr std::int32_t kInputs = 4;  // registers of numbers, behind them as many of masks, behind these of integers
+constexpr std::int32_t kInputs = 4;  // registers of numbers, then as many of masks, then of integers
 constexpr std::int32_t kFirstOut = 3 * kInputs;
 
-/// A program of `length` instructions, each of which likes to read what the one before made; register kFirstOut + n is n's.
+/// A program of `length` instructions, each of which tends to read its predecessor's result; register kFirstOut + n
+/// is instruction n's.
 std::vector<StripInstruction> random_program(std::mt19937_64& random, std::int32_t length) {
   std::vector<StripInstruction> program;
   std::vector<std::int32_t> numbers = {0, 1, 2, 3}, masks = {4, 5, 6, 7};
@@ -235,7 +236,7 @@ TEST_CASE("fma of subnormal numbers has the bits of the definition") {
     const auto bits = static_cast<std::uint32_t>(random());
     return std::bit_cast<float>((bits & 0x80000000u) | ((bits & 0x007fffffu) >> random() % 23));
   };
-  // Halves, so that many products lie between two subnormals, and neighbours of them.
+  // Factors around one half, so that many products lie between two subnormals, and their neighbours.
   const auto factor = [&] {
     constexpr float kFactors[] = {0.5F, 0.9F, 0.25F, 1.0F, 0x1.000002p-1F, 0x1.fffffep-2F, 0x1p-20F, 0x1.8p-3F, 0x1p31F, 0.0F};
     if (random() % 4 == 0) return std::bit_cast<float>(static_cast<std::uint32_t>(random()));

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::uint8_t kOperator = 1;
 
-/// A folder of its own that goes away.
+/// A temporary folder, removed at the end.
 struct Folder {
   Folder() {
     std::string name = (std::filesystem::temp_directory_path() / "dgx-ledger-XXXXXX").string();

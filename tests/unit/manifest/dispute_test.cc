@@ -17,7 +17,7 @@ std::string sealed(const T& body) {
   return out.ok() ? "accepted" : out.error().message;
 }
 
-/// The error of a body's payload after one textual change, under its signer's good signature.
+/// The error for a body's payload after one textual change, with its signer's valid signature.
 std::string changed(const Body& body, std::string_view what, std::string_view with) {
   const crypto::SecretKey key = test::key(1);
   std::string payload = payload_of(body, key.public_key());
@@ -94,7 +94,7 @@ TEST_CASE("a challenge has the fields that what it is about demands") {
   challenge.end = std::nullopt;
   CHECK(sealed(challenge) == "predicate: end: must be there where about is \"final\"");
   challenge = of_proof(About::kSegment);
-  challenge.end = std::nullopt;  // of a diverging step, which only the proof tells
+  challenge.end = std::nullopt;  // valid for a diverging step, which only the proof reveals
   CHECK(sealed(challenge) == "accepted");
   challenge = of_proof(About::kChunk);
   challenge.end = challenge.start;
@@ -156,7 +156,7 @@ TEST_CASE("digests are whole, in base64") {
   CHECK(read("", 2) == "0");
   CHECK(read(text, 1).starts_with("here: path: "));
   CHECK(read(to_base64(Bytes(33)), 2) == "here: path: has 33 bytes, which is no whole number of digests");
-  // Three bytes fit in the four characters that 32 bytes need at their end.
+  // The four characters at the end of 32 bytes' base64 have room for three bytes.
   CHECK(read(to_base64(Bytes(33)), 1) == "here: path: has 33 bytes, at most 32 allowed");
   CHECK(read(text.substr(1), 2).starts_with("here: path: "));
 }

@@ -10,8 +10,7 @@ using namespace dgx::manifest;
 
 namespace {
 
-// The byte-exact vector of dgx-manifest(5), "Envelope", made with Python's cryptography and checked with
-// openssl.
+// The byte-exact vector of dgx-manifest(5), "Envelope", made with Python's cryptography and checked with openssl.
 const std::string kPayload =
     R"({"_type":"https://in-toto.io/Statement/v1","predicate":{"steps":{"first":0,"last":100},"task":"t-0001"},)"
     R"("predicateType":"https://example.org/dgx/segment/v1","subject":[{"digest":{"sha256":)"

@@ -15,8 +15,8 @@ std::string message_of(const Result<Signed<Body>>& result) {
   return result.ok() ? "accepted" : result.error().message;
 }
 
-/// Seals what a hostile signer could: the payload of a body after one textual change, under his own good
-/// signature.
+/// Seals, as a hostile signer could, the payload of a body after one textual change under their own valid signature;
+/// returns the error.
 std::string refused(const Body& body, std::string_view what, std::string_view with) {
   const crypto::SecretKey key = test::key(1);
   std::string payload = payload_of(body, key.public_key());
@@ -74,7 +74,7 @@ TEST_CASE("a statement is not taken for one of another kind") {
   const auto opened = open_statement<Task>(sealed->envelope);
   REQUIRE_FALSE(opened.ok());
   CHECK(opened.error().message == "a policy statement, expected a task");
-  // Assign and beacon commitment have the same fields; only the signed type tells them apart.
+  // Assign and beacon commitment have the same fields; only the signed type distinguishes them.
   CHECK(refused(test::bodies()[3], "urn:x-dgx:beacon-commitment:v2", "urn:x-dgx:assign:v2") == "accepted");
   CHECK(seal_any(test::bodies()[3], test::key(1))->id != seal_any(test::bodies()[5], test::key(1))->id);
 }
@@ -180,7 +180,7 @@ TEST_CASE("a flip of any bit of a statement of any kind is noticed") {
   int flips = 0;
   for (const Body& body : test::bodies()) {
     const std::string good = seal_any(body, test::key(1))->envelope;
-    // Every 7th byte of every kind: a fixed sample; envelope_test.cc flips all of one.
+    // Flips every 7th byte of every kind, a fixed sample; envelope_test.cc flips all bytes of one.
     for (std::size_t i = 0; i < good.size(); i += 7) {
       std::string flipped = good;
       flipped[i] = static_cast<char>(flipped[i] ^ (1 << (i % 8)));

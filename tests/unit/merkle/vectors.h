@@ -9,9 +9,9 @@
 
 namespace dgx::merkle {
 
-/// tests/vectors/merkle.json, which tests/vectors/merkle.py derives with hashlib.
+/// tests/vectors/merkle.json, derived by tests/vectors/merkle.py with hashlib.
 const json::Value& vectors();
-/// A member of an object that has it.
+/// A member that the object must have.
 const json::Value& member(const json::Value& object, std::string_view key);
 std::int64_t integer(const json::Value& object, std::string_view key);
 Digest digest(const json::Value& value);

@@ -1,4 +1,5 @@
-// Activations and their gradients against binary64: lowerings/*.cases compare with libtorch, whose own roundings leave room for a wrong constant.
+// Activations and their gradients against binary64: lowerings/*.cases compare with libtorch, whose own roundings
+// could hide a wrong constant.
 #include <catch2/catch.hpp>
 #include <algorithm>
 #include <cmath>
@@ -19,10 +20,11 @@ using Function = std::function<long double(long double)>;
 
 constexpr std::int64_t kCount = 1'601;
 
-/// From -8 to 8, and no point where an activation below has a kink.
+/// Points from -8 to 8 that avoid the kinks of the activations below.
 float point(std::int64_t n) { return static_cast<float>(n - 800) / 100 + 0.003F; }
 
-/// The results of `aten::NAME` at each point. The argument `of` is the tensor of `numbers`; "grad_output", if the call has one, is all ones.
+/// The results of `aten::NAME` at each point. The argument `of` is the tensor of `numbers`; "grad_output", if the
+/// call has it, is all ones.
 std::vector<float> lowered(const std::string& name, const std::string& of, const std::vector<float>& numbers, const Arguments& more) {
   CapturedGraph graph;
   graph.tensors.assign(3, {DType::kF32, {kCount}});
@@ -54,17 +56,17 @@ std::vector<float> lowered(const std::string& name, const std::string& of, const
   return {value.as<float>().begin(), value.as<float>().end()};
 }
 
-/// The derivative by central differences; with 64 bits of precision it is right to some 2^-36.
+/// The derivative by central differences; with 64 bits of precision it is accurate to about 2^-36.
 Function derivative(const Function& f) {
   return [f](long double x) { return (f(x + 1e-6L) - f(x - 1e-6L)) / 2e-6L; };
 }
 
-/// The largest error that two roundings make. A value is as large as x at most; a gradient multiplies x, or x times x, by 1 less a number that was
-/// rounded.
+/// The largest error of two roundings. A value is at most as large as x; a gradient multiplies x, or x times x, by 1
+/// minus a rounded number.
 long double value_bound(long double x) { return 2 * 0x1p-24L * std::max(1.0L, std::abs(x)); }
 long double gradient_bound(long double x) { return 2 * 0x1p-24L * std::max(1.0L, x * x); }
 
-/// Every number is within `bound` of `right`.
+/// Checks that every number is within `bound` of `right`.
 void check(const std::string& name, const std::vector<float>& ours, const Function& right, const Function& bound) {
   long double worst = 0;
   std::int64_t where = 0;

@@ -11,8 +11,8 @@ using namespace dgx::program;
 
 namespace {
 
-/// A step with values 0 (f32 [4,6]), 1 (i64 [4]), 2 (f32 [2], the schedule), and the line under test as
-/// number 5; line 6 is the next step's number.
+/// A step with values 0 (f32 [4,6]), 1 (i64 [4]), 2 (f32 [2], the schedule), and the tested line as number 5; line 6
+/// computes the next step number.
 std::string program_with(const std::string& line) {
   return R"({"k":"input","next":0,"s":[4,6],"src":"state model/w","t":"f32","v":0})"
          "\n"
@@ -64,7 +64,7 @@ TEST_CASE("an access without fill must be inside for every index") {
   check_accepted(map(R"("0[3-i0,5-i1]")"));
   check_accepted(map(R"("0[i0//2,i1]")"));
   check_accepted(map(R"("0@24[6*i0+i1]")"));
-  check_accepted(map(R"("0@4.6[i0,i1]")"));  // the value's own shape, in another text
+  check_accepted(map(R"("0@4.6[i0,i1]")"));  // the value's own shape, written differently
   check_accepted(map(R"("0[i0,2*i1]?0x0p0")"));
   check_accepted(map(R"("0[i0,2*i1-5]?-inf")"));
   check_refused(map(R"("0[i0,i1+1]")"), "reaches 1 to 6, outside 0 to 5");
@@ -139,23 +139,23 @@ TEST_CASE("an element opens at most six leaves on any path") {
   };
   check_accepted(reads(6));
   check_refused(reads(7), "7 leaves");
-  // The branches of a select are alternatives.
+  // Only one branch of a select is evaluated.
   check_accepted(map(R"("0[i0,0]","0[i0,1]","0[i0,2]","0[i0,3]","0[i0,4]","0[i0,5]","1[i0]")",
                      R"("add x0 x1","add t0 x2","add x3 x4","add t2 x5","lt x6 2","select t4 t1 t3")",
                      "[4]"));
-  // An access opens the leaves of the places that it names, whatever is done with it.
+  // An access opens the leaves of the places that it uses, whatever is done with it.
   const std::string places = R"("0@2.2.2.3[$1,$2,$3,$4]?0x0p0","1[i0]","1[3-i0]","1[i0//2]","1[i0//3]")";
   check_accepted(map(places, R"("neg x0")", "[4]"));
   const std::string more = R"("0@1.1.2.2.2.3[$1,$2,$3,$4,$5,$6]?0x0p0","1[i0]","1[3-i0]","1[i0//2]","1[i0//3]","1[(i0+1)//2]","1[(i0+2)//3]")";
   for (const char* steps : {"", R"("neg x0")", R"("neg x0","abs t0")", R"("add x0 0x1p0")", R"("select i0 x0 0x0p0")"})
     check_refused(map(more, steps, "[4]"), "7 leaves");
-  // Constant places of one small value are one leaf.
+  // Constant places of one small value lie in one leaf.
   check_accepted(map(R"("0[0,0]","0[0,1]","0[0,2]","0[0,3]","0[0,4]","0[0,5]","0[1,0]")",
                      R"("add x0 x1","add t0 x2","add t1 x3","add t2 x4","add t3 x5","add t4 x6")", "[4]"));
 }
 
 TEST_CASE("a chain's first position opens the leaves of its start, too") {
-  // The term reads two leaves; the start one, and the places that it names.
+  // The term reads two leaves; the start reads one, and the places that it uses.
   const auto chain = [](int names) {
     const std::vector<std::string> places{"1[i0]", "1[3-i0]", "1[i0//2]", "1[i0//3]"};
     std::string coordinates, accesses;
@@ -173,7 +173,7 @@ TEST_CASE("a chain's first position opens the leaves of its start, too") {
 }
 
 TEST_CASE("ways through selects are counted up to 128") {
-  // A sum of two, each one of `count` accesses by nested selects: count^2 ways of two leaves.
+  // A sum of two parts, each one of `count` accesses by nested selects: count^2 combinations of two leaves.
   const auto ways = [](int count) {
     const std::vector<std::string> rows{"i0", "3-i0", "i0//2", "i0//3"};
     std::string accesses, steps;
@@ -233,7 +233,7 @@ TEST_CASE("a bundle can hold the names of the state") {
   };
   CHECK(named("model/a/b/c/d/e/f/g").empty());
   CHECK(named("model/w.x").empty());
-  CHECK(named("model/w!").empty());  // before the slash in order of bytes
+  CHECK(named("model/w!").empty());  // sorts before the slash
   CHECK_THAT(named("model/a/b/c/d/e/f/g/h"), Catch::Contains("more than 8 parts"));
   for (const char* name : {"model/", "model//a", "model/a/", "model/./a", "optimizer/.."})
     CHECK_THAT(named(name), Catch::Contains("part"));
@@ -275,7 +275,7 @@ TEST_CASE("a chain starts at a constant or at an access without fold indices") {
 
 TEST_CASE("a chain's accumulator has 64 bits where its value has 8") {
   check_accepted(R"({"do":["add acc 1"],"f":[6],"init":"300","k":"chain","s":[4],"t":"u8","v":5,"x":[]})");
-  // Narrowed at the start, 300 would be 255, and the first element 155; dgx-numerics(7), "Elements".
+  // If the start were narrowed, 300 would be 255, and the first element 155; dgx-numerics(7), "Elements".
   const auto program = parse_program(
       R"({"do":["sub acc 100"],"f":[1],"init":"300","k":"chain","s":[1],"t":"u8","v":0,"x":[]})"
       "\n"

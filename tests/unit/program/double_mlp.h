@@ -9,8 +9,8 @@
 
 namespace dgx::test {
 
-/// The same perceptron and optimisers in plain double arithmetic, written from their definitions: what a
-/// lowering must come near.
+/// A perceptron and its optimisers in plain double arithmetic, written from their definitions, to which a lowering
+/// must come close.
 class DoubleMlp {
  public:
   using Numbers = std::vector<double>;
@@ -36,7 +36,7 @@ class DoubleMlp {
     return samples;
   }
 
-  /// Trains on the batch; the mean loss before it.
+  /// Trains on the batch; returns the mean loss before that.
   double step(const Tensor& x, const Tensor& y) {
     gradients_.clear();
     for (const auto& [name, numbers] : parameters_) gradients_[name] = Numbers(numbers.size(), 0);
@@ -74,7 +74,7 @@ class DoubleMlp {
     }
     return v;
   }
-  /// A central difference: independent of every formula for the derivative.
+  /// A central difference, which depends on no formula for the derivative.
   [[nodiscard]] double slope(double v) const {
     constexpr double kStep = 1e-5;
     return (activate(v + kStep) - activate(v - kStep)) / (2 * kStep);

@@ -59,7 +59,7 @@ TEST_CASE("the initial state is a function of program and seed") {
 
 namespace {
 
-/// State entries alone: initial_state looks at nothing else.
+/// A program of state entries only: initial_state reads nothing else.
 Program entries_of(const std::vector<std::pair<const char*, Shape>>& entries) {
   Builder builder;
   for (const auto& [name, shape] : entries) {
@@ -129,7 +129,7 @@ TEST_CASE("a residual network's convolutions are Kaiming normal, its statistics 
 }
 
 TEST_CASE("whole initial states have the digests of the page") {
-  // dgx-numerics(7), "Checks", made by the second implementation (tests/interop/numpy_page.py).
+  // dgx-numerics(7), "Checks", computed by the second implementation (tests/interop/numpy_page.py).
   using Entries = std::vector<std::pair<std::string, Shape>>;
   const auto digest = [](ModelKind kind, const Entries& model, const Entries& optimizer) {
     std::vector<std::pair<std::string, Shape>> entries{{"loss", {}}};

@@ -14,7 +14,7 @@ struct Numbered {
   const char* text;
 };
 
-/// The lines of the page, and forms it does not show.
+/// The page's lines, and forms it does not show.
 const Numbered kAccepted[] = {
     {3,
      R"~({"k":"input","of":["lr/(1-b1^t)","1/sqrt(1-b2^t)","1-lr*wd"],"s":[3],"src":"schedule","t":"f32","v":3})~"},
@@ -35,7 +35,7 @@ const Numbered kAccepted[] = {
     {0, R"({"k":"input","of":["0x1p0"],"s":[1],"src":"constant","t":"f32","v":0})"},
     {0, R"({"k":"input","s":[],"src":"batch y","t":"u8","v":0})"},
     {0, R"({"k":"input","s":[4],"src":"uniform 3","t":"f32","v":0})"},
-    {7, R"({"i":[2,3],"k":"map","s":[2,3],"t":"f32","v":7,"x":["0[i0,i1]"]})"},  // i may be s
+    {7, R"({"i":[2,3],"k":"map","s":[2,3],"t":"f32","v":7,"x":["0[i0,i1]"]})"},  // i may equal s
     {1, R"({"i":[2,3],"k":"map","s":[6],"t":"i64","v":1,"x":["0[4-i0,i1//2,(2*i0+i1-3)//5,-i0]?-1"]})"},
 };
 
@@ -88,7 +88,7 @@ TEST_CASE("a line is refused with its number and the field") {
       {replaced(map, "15[i1]", "15[(i1)]"), "not in canonical form"},
       {replaced(map, "15[i1]", "15[i1/1]?0x0p0"), "divisor"},
       {replaced(map, "15[i1]", "15[1+i1]"), "not in canonical form"},
-      {replaced(map, "15[i1]", "15[(9)//2]"), "divisor is below 2"},  // a dividend has a symbol
+      {replaced(map, "15[i1]", "15[(9)//2]"), "divisor is below 2"},  // a dividend must contain a symbol
       {replaced(map, "15[i1]", "15[9//2]"), "divisor is below 2"},
       {replaced(map, "15[i1]", "70000[i1]"), "expected a number up to 65535"},
       {replaced(map, "15[i1]", "15[i1+9007199254740993]"), "expected a number up to"},

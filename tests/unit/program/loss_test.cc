@@ -13,7 +13,7 @@ using namespace dgx::test;
 
 namespace {
 
-/// A model whose output is a parameter, so that one step of gradient descent with rate 1 shows the gradient.
+/// A model whose output is a parameter, so that one step of gradient descent with rate 1 reveals the gradient.
 CapturedGraph identity_of(const Shape& shape, std::int64_t batch) {
   CapturedGraph graph;
   graph.tensors = {{DType::kF32, {batch}}, {DType::kF32, shape}, {DType::kF32, shape}};
@@ -141,7 +141,7 @@ TEST_CASE("cross entropy and its gradient are torch's definition in double arith
     CHECK(static_cast<double>(find_entry(after, "loss")->tensor.as<float>()[0]) ==
           Approx(reference.loss(z)).epsilon(1e-5));
     for (std::size_t n = 0; n < z.size(); ++n) {
-      // A central difference: independent of every formula for the derivative.
+      // A central difference, which depends on no formula for the derivative.
       constexpr double kStep = 1e-5;
       const double at = z[n];
       z[n] = at + kStep;

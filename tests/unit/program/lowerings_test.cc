@@ -28,7 +28,7 @@ class OpRun {
 
   static AtenArgument tensor(TensorId id) { return std::optional<TensorId>(id); }
 
-  /// Elements of result `n`, whose shapes and dtypes are given.
+  /// Elements of result `n`; the results' shapes and dtypes are given.
   std::vector<double> operator()(const std::string& name, const Arguments& arguments,
                                  const std::vector<Shape>& results, std::size_t n = 0,
                                  DType dtype = DType::kF32) {
@@ -76,7 +76,7 @@ class OpRun {
     return at(1, i * 12 + j * 4 + k);
   }
   [[nodiscard]] double c(std::int64_t k) const { return at(2, k); }
-  /// The mean of the row `n` of a.
+  /// The mean of row `n` of a.
   [[nodiscard]] double row_mean(std::int64_t n) const {
     return (at(0, 4 * n) + at(0, 4 * n + 1) + at(0, 4 * n + 2) + at(0, 4 * n + 3)) / 4;
   }
@@ -311,7 +311,7 @@ TEST_CASE("a form that one access cannot reshape is copied first") {
   CHECK(!reshape(form, {12, 2}));      // merges two dimensions out of order
   CHECK(reshape(form, {2, 2, 3, 2}));  // only splits
   CHECK(reshape(form, {4, 1, 3, 2, 1}));
-  CHECK(!reshape(form, {4, 3}));  // another count
+  CHECK(!reshape(form, {4, 3}));  // a different count
   CHECK(reshape(value_form(0, DType::kF32, {2, 3, 4}), {24}));
   const TensorForm part = remap(value_form(0, DType::kF32, {2, 3, 4}), {2, 3, 2}, output_indices(3));
   CHECK(!is_contiguous(part));  // identity coordinates, but not all of the value
@@ -325,7 +325,7 @@ TEST_CASE("a maximum over padding alone is refused") {
   call.name = "aten::max_pool1d_with_indices";
   call.argument_names = {"self", "kernel_size", "stride", "padding", "dilation"};
   call.results = {1};
-  // The window's two positions are dilation apart: -1 and 2, or -1 and 3.
+  // The window's two positions are `dilation` apart: -1 and 2, or -1 and 3.
   for (const std::int64_t dilation : {3, 4}) {
     call.arguments = {OpRun::tensor(0), Integers{2}, Integers{1}, Integers{1}, Integers{dilation}};
     graph.calls = {call};

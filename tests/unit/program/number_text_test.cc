@@ -7,7 +7,7 @@
 using namespace dgx::program;
 
 TEST_CASE("floats print as normalised hex") {
-  // Expected texts are Python's float.hex() without trailing zeros and plus.
+  // Expected texts are from Python's float.hex(), without trailing zeros and plus.
   CHECK(hex_float(12.0F) == "0x1.8p3");
   CHECK(hex_float(0.1F) == "0x1.99999ap-4");
   CHECK(hex_float(-1.0F) == "-0x1p0");
@@ -22,7 +22,7 @@ TEST_CASE("floats print as normalised hex") {
 }
 
 TEST_CASE("every float reads back to its own bits") {
-  // A stride that is odd visits all exponents, signs and many mantissas.
+  // An odd stride visits all exponents, signs and many mantissas.
   for (std::uint64_t bits = 0; bits < (std::uint64_t{1} << 32); bits += 104729) {
     const auto value = std::bit_cast<float>(static_cast<std::uint32_t>(bits));
     if (value != value) continue;

@@ -14,7 +14,7 @@
 
 namespace dgx::test {
 
-/// The inputs of a step beside its state.
+/// A step's inputs other than its state.
 struct StepInputs {
   Tensor x, y;
   kernels::ScheduleParameters schedule;

@@ -64,7 +64,7 @@ TEST_CASE("a loss spec that is wrong is refused") {
     REQUIRE(!parse_loss_spec(text).ok());
     CHECK(parse_loss_spec(text).error().code == ErrorCode::kUsage);
   }
-  // One text a meaning: options that say nothing are left out.
+  // Each meaning has one text: options without effect must be left out.
   for (const char* text :
        {R"("hinge")", R"({"kind":"cross-entropy"})", R"({"ignore":1,"kind":"mse"})",
         R"({"kind":"cross-entropy","label_smoothing":"0x0p0"})", R"({"kind":"cross-entropy","weights":[]})",
@@ -98,7 +98,7 @@ TEST_CASE("where 0 is in a range, so is -0, another number; it is not above zero
   const auto reads = [](auto parse, const std::string& text) {
     const auto spec = parse(*json::parse_canonical(text), "spec");
     if (!spec.ok()) return spec.error().message;
-    CHECK(to_json(*spec).dump() == text);  // with its sign
+    CHECK(to_json(*spec).dump() == text);  // including its sign
     return std::string();
   };
   const std::string sgd = R"({"kind":"sgd","lr":"-0x0p0","momentum":"-0x0p0","nesterov":false,"weight_decay":"-0x0p0"})";

@@ -63,7 +63,7 @@ TEST_CASE("A schedule that nobody can compute to its end is refused") {
   CHECK_THAT(refusal(scheduled("sgd:lr=0.1", "cosine:min=0.2")), Catch::Contains("minimum"));
   CHECK_THAT(refusal(scheduled("sgd:lr=0.1", "linear:warmup=100")), Catch::Contains("warmup"));
   CHECK(refusal(scheduled("sgd:lr=0.1", "constant:warmup=1000")).empty());
-  // After 99 steps at most 99 factors.
+  // 99 steps contain at most 99 factors.
   CHECK(refusal(scheduled("sgd:lr=1", "step:every=1,gamma=2")).empty());
   CHECK_THAT(refusal(scheduled("sgd:lr=1", "step:every=1,gamma=1e30")), Catch::Contains("2^126"));
   CHECK_THAT(refusal(scheduled("sgd:lr=1e30", "step:every=1,gamma=2")), Catch::Contains("2^126"));
@@ -143,7 +143,7 @@ TEST_CASE("In a market the longest segment has at most segment_operations of wor
   body.policy.segment_operations = 11'000;
   CHECK(refusal(body).empty());
   body.steps = body.checkpoint_every = std::int64_t{1} << 40;
-  body.estimate.step_operations = manifest::kMaxInteger;  // 2^93 operations are not few
+  body.estimate.step_operations = manifest::kMaxInteger;  // 2^93 operations must not wrap
   body.policy.segment_operations = manifest::kMaxInteger;
   CHECK_THAT(refusal(body), Catch::Contains("1099511627776 steps of 9007199254740992"));
 }

@@ -13,7 +13,7 @@ using test::TinyExecutor;
 
 namespace {
 
-/// The run's proof as one that ends at `step`, with that many states.
+/// The run's proof changed to end at `step`, with that many states.
 Proof ending_at(const test::TinyRun& run, std::int64_t step, std::int64_t states) {
   Proof out = run.proof.body;
   out.diverged = true;
@@ -122,7 +122,7 @@ TEST_CASE("a diverging step agrees exactly if the state after it is not finite")
   CHECK(refutes->reason == RowReason::kDigest);
   CHECK(refutes->expected == diverged_end());
   CHECK(refutes->recomputed == test::state_digest(finite.state().value()));
-  // A proof that commits to the diverged end as if it were a state has no segment that leads there.
+  // If a proof commits to the diverged end as if it were a state, no segment leads there.
   TinyExecutor again(TinyExecutor::Lie::kNonFinite, 34);
   const auto committed = replay_segment(again, run.states[3], {3, 30, 40}, run.digests[3], diverged_end(), who);
   CHECK_FALSE(committed->agrees);

@@ -8,8 +8,8 @@ using namespace dgx::test;
 
 namespace {
 
-/// A dispute between who is right and a cheat with these faults: about the proof with the cheat as defender;
-/// about a verdict with him as verifier; and about his own wrong objection to a right proof.
+/// Disputes between an honest party and a cheat with these faults: about the proof, with the cheat as defender; about
+/// a verdict, with the cheat as verifier; and about the cheat's own wrong objection to a right proof.
 void check_faults(TinyParty& honest, const std::vector<Fault>& faults, std::int64_t segment) {
   const Scene& scene = honest.scene();
   const auto segments = *protocol::Segments::of(scene.task.body.steps, scene.task.body.checkpoint_every);
@@ -32,7 +32,7 @@ void check_faults(TinyParty& honest, const std::vector<Fault>& faults, std::int6
     CHECK((played.error.empty() || played.silent == protocol::Side::kDefender));
     CHECK(std::ssize(played.moves) <= most);
     CHECK(played.longest <= manifest::kMaxMoveBytes);
-    // He may also lose for false steps between right states.
+    // The cheat may also lose because of false steps between right states.
     const auto& decision = played.game.decision();
     REQUIRE((decision || played.silent == protocol::Side::kDefender || !wrong));
     if (decision) {

@@ -1,5 +1,5 @@
-// Whole signed games about folds of sizes around every limit of dgx-dispute(7), "Numbers": who is right wins, whoever
-// says what where.
+// Whole signed games about folds of sizes around every limit of dgx-dispute(7), "Numbers": the honest side wins,
+// whatever anyone says at any point.
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
@@ -34,7 +34,7 @@ const Form kArgmax64{"argmax", "i64", {"mul x0 x0"}};
 const Form kChain{"chain", "f32", {"mul acc 0x1.fp-1", "add t0 x0"}};
 const Form kChain64{"chain", "i64", {"mul acc 3", "add t0 x0"}};
 
-/// Two steps of a program whose value 1 is the fold of `n` positions, each of seven numbers read at n / 7 of them.
+/// Two steps of a program whose value 1 is a fold of `n` positions; each of seven numbers is read at n / 7 of them.
 Scene fold_scene(const Form& form, std::int64_t n) {
   Sketch s;
   const std::string kind = form.kind;
@@ -49,8 +49,8 @@ Scene fold_scene(const Form& form, std::int64_t n) {
   return scene_of(fmt::format("{} {} of {}", form.kind, form.type, n), s.finish(), 2, 2, 1);
 }
 
-/// A cheat who computes with another number `at` of the input, and shows the right input: their fold is wrong from the
-/// first position that reads it on, and every list follows from every other.
+/// A cheat who computes with another number `at` of the input but shows the right input: the fold is wrong from the
+/// first position that reads it on, and every list follows consistently.
 class Misreader : public Party {
  public:
   Misreader(const Scene& scene, TinyParty& honest, std::size_t at) : honest_(honest), other_(altered(scene, at)), wrong_(other_) {}
@@ -82,7 +82,8 @@ class Misreader : public Party {
   TinyParty wrong_;
 };
 
-/// The next words of a challenger who goes to entry `which` of every list, the last if it has not so many, and claims there.
+/// The next words of a challenger who descends to entry `which` of every list (the last, if it is shorter) and makes
+/// the claim there.
 Say named(const Game& game, PartyView& view, std::int64_t which) {
   const Ground& ground = game.ground();
   switch (game.stage()) {
@@ -103,7 +104,7 @@ Say named(const Game& game, PartyView& view, std::int64_t which) {
   return OperationClaim{entry, *std::move(operands)};
 }
 
-/// Signed to its end and read again as a transcript: what a referee would say.
+/// A signed game played to its end and read again as a transcript, as a referee would.
 struct Ended {
   bool falls = false;
   manifest::Ruling ruling;
@@ -142,11 +143,11 @@ void defend(const Scene& scene, TinyParty& honest, std::int64_t which) {
   CHECK(std::ssize(moves) <= most_moves(scene, 2));
 }
 
-/// The convicted fold, and where it was found wrong: at the first position that reads the number.
+/// Checks that the fold is convicted, at the first position that reads the number.
 void convict(const Scene& scene, TinyParty& honest, std::size_t at) {
   INFO("the cheat reads another number " << at);
   Misreader cheat(scene, honest, at);
-  if (cheat.values(0)->at(1) == honest.values(0)->at(1)) return;  // the maximum is another's
+  if (cheat.values(0)->at(1) == honest.values(0)->at(1)) return;  // another number is the maximum
   Setup setup;
   setup.sealed = true;
   const Played played = play(scene, dispute_of(scene, setup, cheat), cheat, honest, true);

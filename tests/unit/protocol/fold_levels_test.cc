@@ -64,7 +64,7 @@ const std::vector<Form>& forms() {
   return kForms;
 }
 
-/// Descends into entry `which` of every list (the last: −1) and says how many moves that took.
+/// Descends into entry `which` of every list (−1: the last) and returns how many moves that took.
 std::int64_t descend(const Fold& fold, std::int64_t which) {
   FoldLevels levels = fold.levels();
   for (std::int64_t moves = 1;; ++moves) {
@@ -83,7 +83,7 @@ std::int64_t descend(const Fold& fold, std::int64_t which) {
       const FoldLevels::Position position = levels.position(entry);
       REQUIRE(position.position < fold.line.fold_count);
       if (which < 0) CHECK(position.position == fold.line.fold_count - 1);
-      // What follows from the entry before is the entry.
+      // The entry follows from the one before it.
       FoldLevels::Position copy = position;
       struct Source final : kernels::ValueSource {
         explicit Source(const Fold& of) : fold(of) {}

@@ -26,7 +26,7 @@ State tiny_state(std::int64_t step, std::uint64_t value) {
 
 namespace {
 
-/// Without Catch, since fuzz targets have runs, too.
+/// Does not use Catch, since fuzz targets have runs, too.
 void must(bool holds) {
   if (!holds) std::abort();
 }

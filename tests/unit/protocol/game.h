@@ -14,8 +14,8 @@
 
 namespace dgx::test {
 
-/// A machine whose state is one integer and whose step is x → 6364136223846793005 x + step: an Executor with
-/// nothing to compute. It can be told to lie.
+/// A machine whose state is one integer and whose step is x → 6364136223846793005 x + step: an Executor with nothing
+/// to compute. It can be told to lie.
 class TinyExecutor : public protocol::Executor {
  public:
   enum class Lie { kNone, kWrongStep, kNonFinite, kRefuseLoad };
@@ -38,7 +38,7 @@ class TinyExecutor : public protocol::Executor {
 [[nodiscard]] State tiny_state(std::int64_t step, std::uint64_t value);
 [[nodiscard]] Digest state_digest(const State& state);
 
-/// The one line of the program that its tasks name.
+/// The only line of the program that its tasks name.
 [[nodiscard]] std::string tiny_line();
 
 /// A committed run of a task over such a machine.
@@ -58,33 +58,33 @@ inline constexpr std::uint8_t kSolver = 3;
 inline constexpr std::uint8_t kVerifier = 4;
 inline constexpr std::uint8_t kStranger = 5;
 
-/// Trained by `executor`, proved by kSolver, with kVerifier's beacon. `name` tells tasks apart; `change` (may be empty) is
-/// applied to the task before it is signed.
+/// A run trained by `executor`, proved by kSolver, with kVerifier's beacon. `name` distinguishes tasks; `change` (may
+/// be empty) is applied to the task before it is signed.
 [[nodiscard]] TinyRun tiny_run(TinyExecutor& executor, const std::string& name = "tiny",
                                const std::function<void(manifest::Task&)>& change = {});
 [[nodiscard]] manifest::Signed<manifest::BeaconCommitment> offer(const TinyRun& run);
 [[nodiscard]] manifest::Signed<manifest::Assign> assignment(const TinyRun& run);
-/// The solver opens the proof after the beacon, or, with `without_beacon`, after the proof.
+/// The solver's opening of the proof: after the beacon, or, with `without_beacon`, after the proof.
 [[nodiscard]] manifest::Signed<manifest::Opening> opening(const TinyRun& run, bool without_beacon = false);
 [[nodiscard]] manifest::Signed<manifest::Delivery> delivery(const TinyRun& run);
 /// An honest verifier's verdict over the policy's draw, or over `chosen`.
 [[nodiscard]] manifest::Signed<manifest::Verdict> verdict(const TinyRun& run,
                                                           std::span<const std::int64_t> chosen = {});
 
-/// The challenge that the proof's segment does not lead from its start to its end.
+/// A challenge saying that the proof's segment does not lead from its start to its end.
 [[nodiscard]] manifest::Challenge challenge_of(const TinyRun& run, std::int64_t segment);
-/// The challenge that the verdict's first disagreement is wrong.
+/// A challenge of the verdict's first disagreement.
 [[nodiscard]] manifest::Challenge challenge_of(const TinyRun& run,
                                                const manifest::Signed<manifest::Verdict>& verdict);
-/// The challenge that the whole of "model/x" in a committed state cannot be had.
+/// A challenge demanding the whole of "model/x" in a committed state as a chunk.
 [[nodiscard]] manifest::Challenge chunk_challenge(const TinyRun& run, std::int64_t state);
-/// The answer to it.
+/// The answer to chunk_challenge().
 [[nodiscard]] manifest::Signed<manifest::Move> chunk_move(
     const TinyRun& run, const manifest::Signed<manifest::Challenge>& challenge, std::uint8_t who);
-/// Turn 1 of a game about a whole segment, whatever the states shown.
+/// Turn 1 of a game about a whole segment, with arbitrary states.
 [[nodiscard]] manifest::Signed<manifest::Move> states_move(
     const manifest::Signed<manifest::Challenge>& challenge, std::uint8_t who);
-/// A move that says nothing, and so loses for its signer.
+/// A move that says nothing, and so loses the game for its signer.
 [[nodiscard]] manifest::Signed<manifest::Move> empty_move(
     const manifest::Signed<manifest::Challenge>& challenge, std::int64_t turn, const Digest& previous,
     std::uint8_t who);

@@ -23,7 +23,7 @@ TEST_CASE("Whoever is right loses to no liar, and no game is longer than it may 
     }
     ++ends[end];
   }
-  // Every way to lose comes up.
+  // Every way to lose occurs.
   for (const auto& [end, count] : ends) UNSCOPED_INFO(end << ": " << count);
   CHECK(ends.size() > 20);
 }

@@ -1,4 +1,4 @@
-// Random histories of a market: whatever comes in whatever order, money is neither made nor lost.
+// Random histories of a market: whatever arrives in whatever order, money is neither created nor lost.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
@@ -29,7 +29,7 @@ Signed<Verdict> slander(const TinyRun& run) {
   return *seal(body, test::key(test::kVerifier));
 }
 
-/// A challenge with good and bad moves of either side.
+/// Adds a challenge with valid and invalid moves of either side.
 void add_game(Story& story, const Challenge& body, std::uint8_t challenger, std::uint8_t defender) {
   const auto challenge = *seal(body, test::key(challenger));
   const auto shown = test::states_move(challenge, defender);
@@ -39,7 +39,7 @@ void add_game(Story& story, const Challenge& body, std::uint8_t challenger, std:
   story.push_back(any(test::empty_move(challenge, 1, challenge.id, defender)));
 }
 
-/// A task's life up to a verdict, and games about its proof or, with `of_verdict`, about a refutation.
+/// A task's life up to a verdict, with games about its proof or, with `of_verdict`, about a refutation.
 Story story_of(const TinyRun& run, const Signed<Verdict>& verdict, bool of_verdict) {
   Story out{any(run.task),   any(test::offer(run)), any(test::assignment(run)), any(run.proof),
             any(run.beacon), any(test::opening(run)), any(verdict), any(test::delivery(run))};
@@ -62,7 +62,7 @@ std::vector<Story> stories() {
           story_of(slandered, slander(slandered), true)};
 }
 
-/// A settlement as if the operator had signed it: only its id has to be its own.
+/// A settlement as if signed by the operator: it only needs an id of its own.
 Signed<Body> as_operator(const Signed<Body>& policy, const Settlement& settlement) {
   Signed<Body> out = policy;
   out.body = settlement;
@@ -101,7 +101,7 @@ TEST_CASE("random histories conserve the sum, and no balance is ever negative") 
     Market market;
     REQUIRE(market.apply(policy, 0).ok());
     std::int64_t now = 0;
-    // Three of four in order, so that many histories get somewhere; 80 statements each: 480,000 in all.
+    // Three of four statements come in order, so that many histories get far; 80 statements each: 480,000 in all.
     std::size_t next = 0;
     for (int turn = 0; turn < 80; ++turn) {
       now += static_cast<std::int64_t>(random() % 150);

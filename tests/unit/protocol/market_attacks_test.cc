@@ -1,4 +1,4 @@
-// Attacks on the rules of money that once succeeded, mounted by statements: who has what, before and after.
+// Attacks on the rules of money that once succeeded, mounted by statements: balances before and after.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <functional>
@@ -21,7 +21,7 @@ using test::TinyRun;
 using test::World;
 
 TEST_CASE("a swarm cannot price the solver out of challenging a false refutation") {
-  // Submitter, verifier and puppets against the solver, who would lose 1,001 and the reward of 460.
+  // Submitter, verifier and puppets against the solver, who could lose 1,001 and the reward of 460.
   World world(honest());
   const auto verdict = false_refutation(honest());
   world.take(any(verdict), 0);
@@ -149,7 +149,7 @@ TEST_CASE("planting a game costs half its bond if nobody looks") {
 
 namespace {
 
-/// A move that names the first of the states shown.
+/// A move that names the first of the shown states.
 Signed<Move> name_move(const Signed<Challenge>& game, const Signed<Move>& shown, std::uint8_t who) {
   return *seal(Move{game.body.task, game.id, 2, shown.id, print_say(Name{0, std::nullopt})}, test::key(who));
 }
@@ -173,7 +173,7 @@ TEST_CASE("games planted on other tasks stretch a game by 63 windows in all") {
   }
   const auto game = world.challenge(test::challenge_of(cheat(), 5), test::kStranger, 0);
   CHECK(world.record().games[0].deadline_ms == 64 * kWindow);
-  // The cheat keeps the planted games awaited, each answered at its deadline.
+  // The cheat keeps the planted games waiting for them, answering each at its deadline.
   for (std::uint8_t i = 0; i < kPlanted; ++i) {
     const auto shown = test::states_move(planted[i], test::kSolver);
     world.take(any(shown), (i + 1) * kWindow);
@@ -187,7 +187,7 @@ TEST_CASE("games planted on other tasks stretch a game by 63 windows in all") {
     return !ends_of(record, 64 * kWindow)[0] && side_of(record.games[0].game.stage()) == Side::kDefender;
   };
   CHECK(std::all_of(runs.begin(), runs.end(), awaited));
-  // The next move is due after one window, and the proof falls with it: before, after 64 again.
+  // The next move is due after one window, and missing it fells the proof; formerly it was due after another 64.
   CHECK(world.record().games[0].deadline_ms == 65 * kWindow);
   CHECK(!has_fallen(world.record(), Challenged::kProof, 65 * kWindow));
   CHECK(has_fallen(world.record(), Challenged::kProof, 65 * kWindow + 1));

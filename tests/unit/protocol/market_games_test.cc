@@ -1,4 +1,4 @@
-// Disputes in a ledger: who may challenge when, and what it does to the money.
+// Disputes in a ledger: who may challenge when, and the effect on the money.
 #include <catch2/catch.hpp>
 
 #include "dgx/merkle/tree.h"
@@ -34,8 +34,8 @@ TEST_CASE("a proof that falls in a game is a conviction, although its verdict ac
   CHECK(world.stands(1'001).deadline_ms == 1'300);
   world.defender_loses(game, test::kSolver, 1'200);
   CHECK(world.settle(1'200) == "convicted");
-  // Of 1,001 the tax of 9 comes first; of the rest 248 are the finders', of whom the first has half, 248 the
-  // jackpot's, 496 the submitter's.
+  // The 1,001 first pay the tax of 9; of the rest 248 go to the finders, half of that to the first, 248 to the
+  // jackpot and 496 to the submitter.
   CHECK(world.gain(test::kSolver) == -1'001);
   CHECK(world.gain(test::kStranger) == 124);
   CHECK(world.of("jackpot") == 9 + 124 + 248);
@@ -53,8 +53,8 @@ TEST_CASE("whoever misses a move loses the game at its deadline") {
     CHECK(world.refused(any(test::states_move(game, test::kSolver)), 1'401) ==
           "game " + game.id.brief() + " is over: the proof falls");
     CHECK(world.settle(1'401) == "convicted");
-    // The verifier refuted rightly: after the tax their fee (17 for one segment) is paid, and they are the
-    // first of two finders, who have a half and a quarter of floor(975 / 4).
+    // The verifier refuted rightly: after the tax their fee (17 for one segment) is paid, and they are the first of
+    // two finders, who get a half and a quarter of floor(975 / 4).
     CHECK(world.gain(test::kVerifier) == 17 + 121);
     CHECK(world.gain(test::kStranger) == 60);
     CHECK(world.of("jackpot") == 9 + 62 + 243);
@@ -64,7 +64,7 @@ TEST_CASE("whoever misses a move loses the game at its deadline") {
     world.take(any(test::states_move(game, test::kSolver)), 1'400);
     CHECK(world.state(1'800) == "arbitration");
     CHECK(world.settle(1'801) == "refuted");
-    // Half of his bond is the defender's, who is refuted all the same.
+    // Half of the challenger's bond goes to the defender, who stays refuted.
     CHECK(world.gain(test::kStranger) == -kBond);
     CHECK(world.gain(test::kSolver) == -1'001 + 150);
     CHECK(world.of("jackpot") == 9 + 122 + 243 + 151);
@@ -79,11 +79,11 @@ TEST_CASE("a refutation that falls is overturned: the solver is paid, the verifi
   const auto second = world.challenge(test::challenge_of(honest(), verdict), test::kStranger, 600);
   world.defender_loses(game, test::kVerifier, 700);
   world.challenger_loses(second, test::kVerifier, test::kStranger, 800);
-  // From the fall on everybody may object to the proof again.
+  // After the fall everybody may challenge the proof again.
   CHECK(world.state(1'700) == "challenge-window");
   CHECK(world.settle(1'701) == "overturned");
-  // 501: of 250 the solver who won has half. The stranger, whose game was open when the verdict fell, risks
-  // nothing.
+  // Finders share 250 of the 501; the solver who won gets half. The stranger, whose game was open when the verdict
+  // fell, risks nothing.
   CHECK(world.gain(test::kSolver) == 460 + 125);
   CHECK(world.gain(test::kVerifier) == -501);
   CHECK(world.gain(test::kStranger) == 0);
@@ -101,7 +101,7 @@ TEST_CASE("an accomplice's refutation cannot shelter a cheat until the window ha
   const auto late = world.challenge(test::challenge_of(cheat(), 5), test::kStranger, 2'001);
   world.defender_loses(late, test::kSolver, 2'002);
   CHECK(world.settle(2'002) == "convicted");
-  // The solver's own finding pays them 125 of the verifier's 501; the verifier has no part in the solver's.
+  // The solver's own finding earns them 125 of the verifier's 501; the verifier has no share in the solver's bond.
   CHECK(world.gain(test::kSolver) == -1'001 + 125);
   CHECK(world.gain(test::kVerifier) == -501);
   CHECK(world.gain(test::kStranger) == 124);
@@ -109,7 +109,7 @@ TEST_CASE("an accomplice's refutation cannot shelter a cheat until the window ha
 
 TEST_CASE("an acceptance whose witness is false falls, and counts as none") {
   World world(honest());
-  // Three rows, as the policy draws, the second of them echoed from the proof.
+  // Three rows, as the policy draws; the second is echoed from the proof.
   std::vector<Digest> leaves;
   for (const char* word : {"row 0", "row 1", "row 2"}) leaves.push_back(test::digest(word));
   const VerdictRow row{5,    honest().digests[6], honest().digests[6],
@@ -126,7 +126,7 @@ TEST_CASE("an acceptance whose witness is false falls, and counts as none") {
   CHECK(world.refused(any(*seal(challenge, test::key(test::kStranger))), 10).starts_with("row: path"));
   challenge.row->path = *merkle::inclusion_path(leaves, 1);
   const auto game = world.challenge(challenge, test::kStranger, 10);
-  // Whatever state he shows, he has to know one that gives the witness.
+  // Whatever state they show, the verifier needs one that gives the witness.
   const Move shown{challenge.task, game.id, 1, game.id, print_say(InteriorPost{test::digest("any state")})};
   world.take(any(*seal(shown, test::key(test::kVerifier))), 300);
   CHECK(world.state(1'300) == "challenge-window");
@@ -202,7 +202,7 @@ TEST_CASE(
     world.challenge(test::challenge_of(honest(), i), static_cast<std::uint8_t>(10 + i), 10);
     CHECK(bond_of_last() == kBond << i);
   }
-  // 301 << 8 = 77,056 is beyond nobody here; 301 << 9 = 154,112 is.
+  // Everyone here can pay 301 << 8 = 77,056, and nobody 301 << 9 = 154,112.
   world.challenge(test::challenge_of(honest(), 8), 30, 10);
   CHECK(world.refused(any(*seal(test::challenge_of(honest(), 9), test::key(31))), 10)
             .ends_with(" has 100000, the challenger's bond needs 154112"));
@@ -220,7 +220,7 @@ TEST_CASE(
     CHECK(bond_of_last() == kBond << 8);
   }
   SECTION("all of them can be paid") {
-    // The solver answers none: the first that is missed fells the proof, the others go on and win behind it.
+    // The solver answers none: the first missed move fells the proof; the other games go on and win after it.
     CHECK(world.settle(100'000) == "convicted");
     CHECK(world.gain(10) == 124);
     CHECK(world.gain(11) == 62);
@@ -248,7 +248,7 @@ TEST_CASE("a cheat who convicts themselves after an honest challenge takes nothi
   World world(cheat());
   world.take(any(accepted(cheat())), 0);
   const auto honest_game = world.challenge(test::challenge_of(cheat(), 5), test::kStranger, 10);
-  // Their own game is about another place, and lost at once by the solver's hand.
+  // The cheat's own game is about another place, and the solver loses it at once.
   const auto own = world.challenge(test::challenge_of(cheat(), 2), 20, 10);
   world.defender_loses(own, test::kSolver, 10);
   SECTION("the honest game goes on, wins and has the first share") {
@@ -302,7 +302,7 @@ TEST_CASE("a defender's moves fall due one after another") {
   world.take(any(test::states_move(a, test::kSolver)), 400);
   world.take(any(test::states_move(b, test::kSolver)), 800);
   world.take(any(test::states_move(c, test::kSolver)), 1'200);
-  // The challengers have one window each.
+  // Each challenger has one window.
   CHECK(deadline(0) == 800);
   CHECK(deadline(2) == 1'600);
   CHECK(world.settle(1'601) == "accepted");

@@ -1,4 +1,4 @@
-// Rules of a market beside its games: time, offers, bonds, the store and the treasury.
+// Rules of a market other than its games: time, offers, bonds, the store and the treasury.
 #include <catch2/catch.hpp>
 
 #include "dgx/ledger/ledger.h"
@@ -57,7 +57,7 @@ TreeHead head(std::int64_t milliseconds, bool pause) {
   return {test::ledger_id(), {test::digest("head"), 1}, milliseconds, pause};
 }
 
-/// The task's policy and its estimate, in a ledger of the same policy.
+/// The task with this policy and the estimate that follows, in a ledger of the same policy.
 Task task_with(const Policy& policy) {
   Task out = test::task();
   out.policy = policy;
@@ -98,7 +98,7 @@ TEST_CASE("a deadline passes only while the operator is seen") {
   CHECK(heartbeat_ms(policy) == 1'000'000);
   Market market = funded(policy);
   const auto task = by(test::kSubmitter, task_with(policy));
-  // Nothing waits yet: the operator may be away as long as they like.
+  // Nothing is waiting yet, so the operator may be away for any time.
   REQUIRE(refused(market, task, 500'000'000) == "accepted");
   const std::int64_t begin = 500'000'000;
   const auto own_head = [&](std::int64_t now, bool pause) {
@@ -109,15 +109,15 @@ TEST_CASE("a deadline passes only while the operator is seen") {
   CHECK(refused(market, own_head(begin + 1'000'000, true), begin + 1'000'000) ==
         "pause: the operator was not away, or nothing waited");
   REQUIRE(refused(market, own_head(begin + 1'000'000, false), begin + 1'000'000) == "accepted");
-  // A clock fifty years ahead: refused unless the operator says that it is right, and then it costs nobody
-  // anything.
+  // A clock fifty years ahead: refused unless the operator asserts that it is right, and then no deadline passes
+  // because of it.
   const std::int64_t far = begin + std::int64_t{50} * 366 * 86'400'000;
   CHECK(refused(market, own_head(far, false), far) ==
         "the ledger was silent for more than two heartbeats while a deadline ran");
   CHECK(market.is_pause(far));
   REQUIRE(refused(market, own_head(far, true), far) == "accepted");
   CHECK(market.due(far).empty());
-  // 7,000,000 of the window were left, and a heartbeat more.
+  // 7,000,000 of the window were left, plus a heartbeat.
   std::int64_t now = far;
   for (; now < far + 8'000'000; now += 2'000'000)
     REQUIRE(refused(market, own_head(now + 1, false), now + 1) == "accepted");
@@ -263,7 +263,7 @@ TEST_CASE("an offer or assign is refused whose signer cannot answer within a mov
 
 TEST_CASE("a task is refused whose longest segment has more work than the market takes") {
   Policy policy = test::policy();
-  policy.segment_operations = 10'000;  // 10 steps of 1,000
+  policy.segment_operations = 10'000;  // 10 steps of 1,000 each
   Market market = funded(policy);
   CHECK(refused(market, by(test::kSubmitter, task_with(policy)), 0) == "accepted");
   policy.segment_operations = 9'999;
@@ -296,7 +296,7 @@ TEST_CASE("the operator pays the treasury out, and nobody else") {
   const auto due = market.due(50'000);
   REQUIRE(due.size() == 1);
   REQUIRE(market.apply(by(test::kOperator, due[0]), 50'000).ok());
-  // Due from the logged proof on, out of the solver's bond.
+  // Due once the proof is logged, out of the solver's bond.
   REQUIRE(market.balances().at("treasury") == 46);
   const auto withdrawal = [&](std::int64_t amount) {
     return Withdrawal{"treasury", amount, "rent", *task.body.ledger};
@@ -342,7 +342,7 @@ TEST_CASE("an early refutation does not end the duty to open") {
     REQUIRE(refused(market, any(game), 1'200) == "accepted");
     CHECK(market.due(2'600).empty());
     REQUIRE(refused(market, any(test::delivery(run)), 1'300) == "accepted");
-    // Missed at 1,600: the window begins anew.
+    // Missed at 1,600: the window begins again.
     CHECK(market.due(2'600).empty());
     REQUIRE(market.due(2'601).size() == 1);
     CHECK(market.due(2'601)[0].reason == Reason::kOverturned);

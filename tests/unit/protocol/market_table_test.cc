@@ -18,7 +18,7 @@ using test::TinyRun;
 
 namespace {
 
-constexpr std::int64_t kWindow = 4'000'000;  // more than the hour that an offer has to stand
+constexpr std::int64_t kWindow = 4'000'000;  // longer than the hour for which an offer must stand
 constexpr std::int64_t kMove = 800'000;
 
 Policy policy() {
@@ -92,7 +92,7 @@ Delivery solvers_delivery() {
   return out;
 }
 
-/// A market and what it has been told, with the operator's heads in between.
+/// A market with its statements so far, and the operator's heads between them.
 struct World {
   Market market;
   std::int64_t now = 0;
@@ -120,8 +120,8 @@ struct World {
   [[nodiscard]] Standing stands() const { return standing(market.tasks().at(run().task.id), now); }
 };
 
-/// A state of a task: what leads to it, the state that it turns into when its limit has passed, and, with
-/// '+', which of the statements below are taken in it.
+/// A state of a task: the statements that lead to it, the state it becomes once its limit has passed, and, marked
+/// '+', the statements below that are accepted in it.
 struct Row {
   std::string_view name;
   TaskState state;
@@ -315,7 +315,7 @@ const std::vector<Row>& rows() {
   return out;
 }
 
-/// Nothing but the settlement is taken of a task that is due; a ruling, where a game has ended.
+/// Once a task is due only its settlement is accepted, and a ruling if a game has ended.
 std::string_view taken_in(std::string_view name) {
   for (const Row& row : rows()) {
     if (row.name == name) return row.taken;

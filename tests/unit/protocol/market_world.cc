@@ -74,7 +74,7 @@ std::string World::state(std::int64_t now) const { return std::string(name_of(st
 std::string World::settle(std::int64_t now) {
   const auto due = market.due(now);
   if (due.size() != 1) return state(now);
-  // What is written has to be readable.
+  // Every settlement that is written must be readable.
   const auto statement = *seal_any(due[0], key(kOperator));
   CHECK(open_any(statement.envelope).ok());
   take(statement, now);

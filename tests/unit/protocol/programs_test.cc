@@ -1,4 +1,4 @@
-// Disputes about drawn programs: whatever a line may say, its evidence is enough.
+// Disputes about random programs: whatever a line says, its evidence suffices.
 #include <catch2/catch.hpp>
 
 #include "../../matrix/families.h"
@@ -11,7 +11,7 @@ using namespace dgx::protocol;
 
 namespace {
 
-/// Two steps of a drawn program whose last value is kept; none if the draw is no program.
+/// Two steps of a random program whose last value is kept; nullopt if the draw is not a valid program.
 std::optional<Scene> drawn_scene(std::uint64_t seed) {
   matrix::Random random(seed);
   matrix::Form form;
@@ -21,7 +21,7 @@ std::optional<Scene> drawn_scene(std::uint64_t seed) {
   return scene_of("drawn", **program, 2, 2, seed);
 }
 
-/// A fault of one value alone or with what follows from it; whether there was anything to dispute.
+/// Checks a fault of one value, alone or with its consequences; true if there was anything to dispute.
 bool check_fault(TinyParty& honest, const Fault& fault) {
   const Scene& scene = honest.scene();
   honest.look(0, 2);

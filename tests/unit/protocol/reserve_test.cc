@@ -1,4 +1,4 @@
-// The room that a ledger keeps: dgx-ledger(5), "LIMITS".
+// The room that a ledger reserves: dgx-ledger(5), "LIMITS".
 #include <catch2/catch.hpp>
 
 #include "dgx/ledger/ledger.h"
@@ -30,7 +30,7 @@ const TinyRun& cheat() {
 
 Signed<Body> sealed(const Body& body, std::uint8_t who) { return *seal_any(body, test::key(who)); }
 
-/// Takes a statement, and says how much more is reserved after it.
+/// Takes a statement, and returns the growth of the reserve.
 std::ptrdiff_t growth(Market& market, const Signed<Body>& statement, std::int64_t now = 0) {
   const auto before = static_cast<std::ptrdiff_t>(market.reserved_bytes());
   const auto said = market.reserve_of(statement);
@@ -52,7 +52,7 @@ Market funded() {
   return market;
 }
 
-/// Up to the opening: proof and verdict can be challenged once the verdict is there.
+/// A market up to the opening. Once a verdict is there, both proof and verdict can be challenged.
 Market opened() {
   Market market = funded();
   const TinyRun& run = cheat();
@@ -97,7 +97,7 @@ TEST_CASE("submitter and solver each have room for a game of their own, whoever 
   growth(market, by_submitter, 2);
   growth(market, by_solver, 2);
   CHECK(market.reserve_of(sealed(test::challenge_of(run, 4), test::kSubmitter)).has_value());
-  // A game that is decided needs no more moves.
+  // A decided game needs no more moves.
   const auto game = *as<Challenge>(by_stranger);
   const auto move = any(test::empty_move(game, 1, game.id, test::kSolver));
   CHECK_FALSE(market.reserve_of(move).has_value());

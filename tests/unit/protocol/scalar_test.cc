@@ -1,4 +1,4 @@
-// The scalar operation that a ruling names is the one that was wrong.
+// The scalar operation named in a ruling is the one that was wrong.
 #include <catch2/catch.hpp>
 
 #include "dgx/protocol/scalar_text.h"
@@ -11,7 +11,7 @@ using namespace dgx::protocol;
 
 namespace {
 
-/// Flips the last bit of one element, what follows from it included, and plays.
+/// Flips bit `bit` of one element, with its consequences, and plays.
 void check_element(TinyParty& honest, std::int64_t value, std::int64_t element, int bit) {
   const Scene& scene = honest.scene();
   const kernels::Primitive& line = scene.program.values[static_cast<std::size_t>(value)];
@@ -52,7 +52,7 @@ void check_element(TinyParty& honest, std::int64_t value, std::int64_t element, 
   if (!trace.last) return;
   CHECK(ruling.scalar->place == place_text(*trace.last, folds));
   auto expected = judged_scalar(*trace.last, trace.result);
-  if (trace.last->place == kernels::Place::kWhen) {  // that says no: the accumulator stays what it was
+  if (trace.last->place == kernels::Place::kWhen) {  // the condition is false: the accumulator is kept
     expected.operation = "keep";
     expected.operands = {{ruling.scalar->result, "accumulator"}};
   }

@@ -45,11 +45,11 @@ std::int64_t of(const Market& market, std::uint8_t who) {
 std::string refused(Market& market, const Signed<Body>& statement, std::int64_t now) {
   const Status status = market.apply(statement, now);
   if (status.ok()) return "accepted";
-  // "KIND 0123456789ab: why"
+  // Cuts "KIND 0123456789ab: " off the message.
   return status.error().message.substr(status.error().message.find(": ") + 2);
 }
 
-/// Settles what is due at `now` and says why.
+/// Settles what is due at `now` and returns the reason.
 std::string settle(Market& market, std::int64_t now) {
   const auto due = market.due(now);
   if (due.size() != 1) return "nothing due";
@@ -60,7 +60,7 @@ std::string settle(Market& market, std::int64_t now) {
   return std::string(name_of(due[0].reason));
 }
 
-/// Up to and with the solver's proof, at time 0.
+/// A market up to and including the solver's proof, at time 0.
 Market proved(const TinyRun& run) {
   Market market = funded();
   REQUIRE(refused(market, any(run.task), 0) == "accepted");
@@ -111,10 +111,10 @@ TEST_CASE("a refutation that stands slashes the solver's bond") {
   Market market = proved(run);
   const std::vector<std::int64_t> all{0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
   CHECK(refused(market, any(test::verdict(run, all)), 500) == "accepted");
-  // Without a beacon the proof had to be opened by 1,500; the window begins there.
+  // Without a beacon the proof had to be opened by 1,500; the window begins then.
   CHECK(settle(market, 2'501) == "refuted");
-  // The bond pays the tax of 9 and the fee for ten segments, capped at the estimate's 37; of the 955 left 238
-  // are the finders' (the first has half), 238 the jackpot's, 479 the submitter's.
+  // The bond pays the tax of 9 and the fee for ten segments, capped at the estimate's 37; of the remaining 955, 238
+  // go to the finders (half to the first), 238 to the jackpot, 479 to the submitter.
   CHECK(of(market, test::kSolver) == kMoney - 1'001);
   CHECK(of(market, test::kVerifier) == kMoney + 37 + 119);
   CHECK(market.balances().at("jackpot") == 9 + 119 + 238);
@@ -150,7 +150,7 @@ TEST_CASE("whoever misses a deadline loses his bond to the jackpot") {
     Market late = market;
     CHECK(refused(late, any(test::opening(run)), 1'501) == "the proof had to be opened before");
     CHECK(settle(market, 1'501) == "no-proof");
-    // The bond pays the tax of 9 and the verifier's 7; the submitter has all of the escrow.
+    // The bond pays the tax of 9 and the verifier's 7; the submitter gets the whole escrow back.
     CHECK(of(market, test::kSolver) == kMoney - 1'001);
     CHECK(of(market, test::kVerifier) == kMoney + 7);
     CHECK(of(market, test::kSubmitter) == kMoney);

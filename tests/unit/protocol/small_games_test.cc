@@ -1,5 +1,5 @@
-// Small games explored whole: whatever a liar chooses at every move, among what its stage allows and what it
-// does not, whoever is right wins, within the bound.
+// Small games explored exhaustively: whatever a liar chooses at every move, allowed by its stage or not, the honest
+// side wins within the bound.
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
@@ -59,7 +59,7 @@ class Choices {
       if (say.ok()) changed_numbers(std::get<NumbersPost>(**say).numbers);
     }
   }
-  /// Every interior state as any story has it, or none.
+  /// Posts every combination of interior states, each from any story or invented.
   void mixed_states(const Ground& ground) {
     std::vector<std::vector<Digest>> lists{{}};
     for (std::int64_t step = ground.first_step + 1; step < ground.end_step; ++step) {
@@ -76,7 +76,7 @@ class Choices {
     }
     for (auto& list : lists) add(StatesPost{std::move(list)});
   }
-  /// Any subset of the entries one up, or one down.
+  /// Posts the entries with any subset of them one up, or one down.
   void changed_numbers(const Bytes& numbers) {
     const std::size_t count = numbers.size() / 4;
     for (std::size_t subset = 1; subset < std::size_t{1} << std::min<std::size_t>(count, 5); ++subset) {
@@ -183,7 +183,7 @@ struct Explored {
   std::int64_t longest = 0;
 };
 
-/// Plays on from here whatever the liar chooses.
+/// Plays on from here for every choice of the liar.
 void explore(const Game& game, Side honest, Player& player, Choices& liar, Explored& out) {
   if (const auto& decision = game.decision()) {
     ++out.ends;
@@ -228,7 +228,7 @@ std::vector<Fault> all_faults(const Scene& scene, std::int64_t step) {
   return out;
 }
 
-/// Every fault of every step, committed to; the liar tells that story, another one, or none, and changes.
+/// Commits to every fault of every step; the liar tells that story, another one, or none, and varies it.
 void explore_scene(int which) {
   const Scene scene = tiny_scene(which);
   const std::int64_t steps = scene.task.body.steps;

@@ -1,4 +1,4 @@
-// A challenger who opens truly, but another leaf than the one in question.
+// A challenger who opens truthfully, but another leaf than the one in question.
 #include <catch2/catch.hpp>
 
 #include "claims.h"
@@ -11,7 +11,7 @@ using namespace dgx::protocol;
 
 namespace {
 
-/// Samples of 256 bytes, 37 of them: nine leaves and a part.
+/// Samples of 256 bytes, 37 of them: nine full leaves and a partial one.
 Scene batch_scene() {
   Sketch s;
   const int w = s.state("model/w", "f32", {64});
@@ -20,7 +20,7 @@ Scene batch_scene() {
   return scene_of("batch", s.finish(), 2, 2, 7);
 }
 
-/// The game about the honest solver's batch, up to its leaf.
+/// The game about the honest solver's batch, up to the leaf in question.
 Game at_batch(const Scene& scene, TinyParty& honest) {
   Setup setup;
   setup.prover = &honest;

@@ -67,7 +67,7 @@ std::ptrdiff_t count(const CapturedGraph& graph, const std::string& name) {
   return std::count(list.begin(), list.end(), name);
 }
 
-/// Every tensor is defined once, before its use, by the input, a source or a call.
+/// Checks that every tensor is defined once, before its use, by the input, a source or a call.
 void check_is_in_order(const CapturedGraph& graph) {
   std::set<TensorId> defined{graph.input};
   const auto define = [&](TensorId id) { CHECK(defined.insert(id).second); };
@@ -114,7 +114,7 @@ TEST_CASE("training of a built-in model gives every parameter a gradient of its 
   }
   REQUIRE(graph.output_gradient);
   CHECK(shape_of(graph, *graph.output_gradient) == Shape{128, 10});
-  // Three layers, two products each, less that for the gradient of the input.
+  // Three layers with two products each, less that for the input's gradient.
   CHECK(count(graph, "mm") == 5);
   CHECK(count(graph, "addmm") == 3);
   CHECK(count(graph, "threshold_backward") == 2);

@@ -68,8 +68,8 @@ TEST_CASE("gradients and buffer updates follow their sources when these are sort
 
 TEST_CASE("an unsupported dtype is refused only where its numbers are needed") {
   auto unsupported = kAllSupported;
-  unsupported[6] = "float64";  // of a call that goes
-  unsupported[8] = "float64";  // a second result that nobody reads
+  unsupported[6] = "float64";  // of a call that is removed
+  unsupported[8] = "float64";  // a second result that nothing reads
   const auto graph = dgx::torch_bridge::compact(raw(), unsupported);
   REQUIRE(graph.ok());
   CHECK_FALSE(graph->calls[0].results[1]);
