@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The house's rules for files: none that somebody writes is over 500 lines, headers are guarded, and nothing names a place of one machine.
+"""The house's rules for files: none that somebody writes is over 500 lines, headers are guarded, no comment begins with a bare clause, and nothing names a place of one machine.
 
 Only what a program writes is left out: completions/, the pictures, and tests/vectors but for the scripts that make them.
 """
@@ -13,7 +13,19 @@ FOLDERS = ["lib", "tools", "tests", "cmake", "examples", "man", ".ci"]
 WRITTEN_BY_PROGRAMS = {".svg", ".pyc"}
 SCRIPTS = {".py", ".sh", ".mjs"}
 MAX_LINES = 500
+SOURCES = {".h", ".cc", ".cuh", ".cu"}
+BARE_CLAUSE = {"What", "Where", "That", "Which", "How", "When", "Who", "Whose", "Why", "Of", "Whether"}
 HOME_FOLDER = re.compile(r"/(home|root|work)/\w")
+
+
+def bare_clauses(text):
+    """Lines whose comment begins with a relative clause or a genitive, and so names nothing."""
+    within = False
+    for number, line in enumerate(text.splitlines(), 1):
+        whole, behind = re.match(r"\s*///?<?\s+(\w+)", line), re.search(r"[;,{})\w]\s+///?<?\s+(\w+)", line)
+        if (whole and not within and whole[1] in BARE_CLAUSE) or (not whole and behind and behind[1] in BARE_CLAUSE):
+            yield number
+        within = bool(whole)
 
 
 def check(path):
@@ -28,6 +40,8 @@ def check(path):
         problems.append(f"{where}: names a folder of one machine")
     if re.search(r"\b(TO" r"DO|FIX" r"ME|X" r"XX)\b", text):
         problems.append(f"{where}: unfinished")
+    if path.suffix in SOURCES:
+        problems += [f"{where}:{number}: the comment names nothing" for number in bare_clauses(text)]
     return problems
 
 

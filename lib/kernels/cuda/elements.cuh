@@ -19,10 +19,10 @@ namespace dgx::kernels::cuda {
 
 inline constexpr unsigned kElementThreads = 128;
 
-/// What members made at this thread's element, as it is stored.
+/// The members' results at this thread's element, as stored.
 using MadeNumbers = std::array<Slot, static_cast<std::size_t>(kMostMembers)>;
 
-/// Where ElementEvaluator's accesses find their elements.
+/// Locates the elements of ElementEvaluator's accesses.
 class DeviceSource {
  public:
   __device__ DeviceSource(const Binding* bindings, const MadeNumbers& made) : bindings_(bindings), made_(made) {}

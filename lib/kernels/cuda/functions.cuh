@@ -1,7 +1,7 @@
 #pragma once
 
-// How this device computes elementary functions: as kernels/ref defines them, in binary64, or where that is slow by pairs of floats. The kernels are
-// compiled once, and ask: that costs an instruction beside some fifty, and all threads take one way.
+// The device's elementary functions: as kernels/ref defines them, in binary64, or by pairs of floats where binary64 is slow. Kernels are compiled
+// once and test a flag, which costs one instruction in some fifty; all threads branch alike.
 
 #include "words.h"
 
@@ -22,7 +22,7 @@ struct DeviceChoice {
 };
 using DeviceFunctions = formula::ChosenFunctions<DeviceChoice>;
 
-/// What ElementEvaluator computes with.
+/// The number policy of ElementEvaluator.
 struct DeviceNumbers : PlainNumbers {
   __device__ static Slot step(Place, int, std::int64_t, const CompiledStep& step, const std::array<Slot, 3>& operands) {
     return formula::apply_step<DeviceFunctions>(step, operands);

@@ -119,7 +119,7 @@ def exp_tables():
     rounded = [Fraction(float(p)) for p in powers]
     print_table("kExpTable", powers, "2^(i/16).")
     print_table("kExpTableError", [(p - r) / r for p, r in zip(powers, rounded)],
-                "What is missing in kExpTable[i], relative to it.")
+                "Relative error of kExpTable[i]: 2^(i/16) = kExpTable[i] (1 + this).")
     bound = LN2 / 32 * Fraction(10001, 10000)
     print_table("kExpPolynomial", polynomial(lambda r: (exp(r) - 1 - r) / r**2, -bound, bound, 5),
                 "(e^r - 1 - r) / r^2 for |r| <= ln(2)/32.")

@@ -32,7 +32,7 @@ alignas(64) DGX_TABLE double kExpTable[16] = {
     0x1.ea4afa2a490dap+0,
 };
 
-// What is missing in kExpTable[i], relative to it.
+// Relative error of kExpTable[i]: 2^(i/16) = kExpTable[i] (1 + this).
 alignas(64) DGX_TABLE double kExpTableError[16] = {
     0x0.0p+0,
     0x1.79aa65d837b6dp-54,
