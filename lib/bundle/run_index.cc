@@ -46,7 +46,8 @@ class Columns {
   }
   template <class T>
   static TensorView column(DType dtype, const std::vector<T>& numbers, Shape shape) {
-    return {dtype, std::move(shape), {reinterpret_cast<const std::uint8_t*>(numbers.data()), numbers.size() * sizeof(T)}};
+    const auto* const bytes = reinterpret_cast<const std::uint8_t*>(numbers.data());
+    return {dtype, std::move(shape), {bytes, numbers.size() * sizeof(T)}};
   }
 
   std::vector<std::uint8_t> digests_;

@@ -130,7 +130,10 @@ std::string zsh_specification(const OptionRow& row) {
     if (c == '[' || c == ']' || c == ':' || c == '\\') help += '\\';
     help += c;
   }
-  if (row.positional()) return shell_word((row.form == Form::kRest ? "*" : row.need == Need::kOptional ? ":" : "") + zsh_action(row));
+  if (row.positional()) {
+    const char* const prefix = row.form == Form::kRest ? "*" : row.need == Need::kOptional ? ":" : "";
+    return shell_word(prefix + zsh_action(row));
+  }
   if (row.names.size() == 1) return shell_word(fmt::format("{}[{}]{}", row.names[0], help, zsh_action(row)));
   return fmt::format("{{{}}}{}", fmt::join(row.names, ","), shell_word(fmt::format("[{}]{}", help, zsh_action(row))));
 }

@@ -52,7 +52,8 @@ std::string option_line(const OptionRow& row) {
   std::string left = row.positional() ? row.value_name : fmt::format("{}", fmt::join(names, ", "));
   if (!row.positional() && row.form != Form::kFlag) left += " " + row.value_name;
   std::string right = row.help;
-  if (!row.default_text.empty() && row.need == Need::kOptional) right += fmt::format(" (default: {})", row.default_text);
+  const bool shows_default = !row.default_text.empty() && row.need == Need::kOptional;
+  if (shows_default) right += fmt::format(" (default: {})", row.default_text);
   const std::string gap = left.size() + 4 > kHelpColumn ? "\n" + std::string(kHelpColumn, ' ')
                                                         : std::string(kHelpColumn - left.size() - 2, ' ');
   return fmt::format("  {}{}{}\n", left, gap, wrapped(right, kHelpColumn));

@@ -141,7 +141,8 @@ void declare_common(Command& command, Common& common, Questions& questions) {
   };
   command.flag("--force", common.force, "replace outputs that exist");
   command.choice("--color", {"auto", "always", "never"}, common.color, "colour messages; NO_COLOR is honoured");
-  command.option("--trust", "FILE|DIR", common.trust, "accept only these signers: a public key, or a folder of *.pub.pem");
+  command.option("--trust", "FILE|DIR", common.trust,
+                 "accept only these signers: a public key, or a folder of *.pub.pem");
   command.flag("--help,-h", questions.help, "this text");
   command.flag("--version", questions.version, "versions of the program, the formats and the libraries");
   command.choice("--completion", {"bash", "zsh", "fish"}, questions.completion, "print a completion script");

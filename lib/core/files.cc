@@ -319,7 +319,8 @@ Status make_folder(const std::string& path) {
 std::string warning_of_secret(const std::string& path, std::string_view what) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode) || (info.st_mode & 077U) == 0) return {};
-  return fmt::format("{}: others can use this {}, its mode is {:04o}: chmod 600 {}", path, what, info.st_mode & 07777U, path);
+  return fmt::format("{}: others can use this {}, its mode is {:04o}: chmod 600 {}", path, what,
+                     info.st_mode & 07777U, path);
 }
 
 bool exists(const std::string& path) {

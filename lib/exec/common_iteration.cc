@@ -58,7 +58,8 @@ bool is_split_of_other(const Shape& a, const Shape& b) {
   if (*element_count(a) != *element_count(b)) return false;
   const auto of_a = places(a);
   const auto of_b = places(b);
-  return std::includes(of_a.begin(), of_a.end(), of_b.begin(), of_b.end()) || std::includes(of_b.begin(), of_b.end(), of_a.begin(), of_a.end());
+  return std::includes(of_a.begin(), of_a.end(), of_b.begin(), of_b.end()) ||
+         std::includes(of_b.begin(), of_b.end(), of_a.begin(), of_a.end());
 }
 
 /// The offset of a walk over `shape` at row-major position `position`, without its base.

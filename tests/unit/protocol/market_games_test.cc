@@ -126,7 +126,7 @@ TEST_CASE("an acceptance whose witness is false falls, and counts as none") {
   CHECK(world.refused(any(*seal(challenge, test::key(test::kStranger))), 10).starts_with("row: path"));
   challenge.row->path = *merkle::inclusion_path(leaves, 1);
   const auto game = world.challenge(challenge, test::kStranger, 10);
-  // Whatever state they show, the verifier needs one that gives the witness.
+  // The verifier may show any state, but loses without one that gives the witness.
   const Move shown{challenge.task, game.id, 1, game.id, print_say(InteriorPost{test::digest("any state")})};
   world.take(any(*seal(shown, test::key(test::kVerifier))), 300);
   CHECK(world.state(1'300) == "challenge-window");
