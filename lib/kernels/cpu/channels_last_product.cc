@@ -252,7 +252,8 @@ void ChannelsLastProductRunner::fetch_ahead(std::int64_t line, float* out) const
   const auto channels = static_cast<std::int64_t>(product_.weight_rows_.size());
   const ChannelsLastProduct::Line& place = product_.lines_[static_cast<std::size_t>(line)];
   const float* const from = image_ + place.base + kLinesAhead * product_.rows_.stride;
-  for (std::int64_t at = 0; at < product_.rows_.stride; at += kLine) __builtin_prefetch(from + at, 0, 2);
+  const std::int64_t floats = product_.columns_.size * product_.columns_.stride;
+  for (std::int64_t at = 0; at < floats; at += kLine) __builtin_prefetch(from + at, 0, 2);
   float* const to = out + (line + 1) * product_.out_row_;
   for (std::int64_t at = 0; at < product_.columns_.outputs * channels; at += kLine) __builtin_prefetch(to + at, 1, 2);
 }
