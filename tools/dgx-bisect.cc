@@ -88,7 +88,8 @@ struct Diff {
 
   static json::Object scalar_json(const jobs::DivergentScalar& scalar) {
     json::Array operands;
-    for (const auto& operand : scalar.operands) operands.emplace_back(json::Object{{"bits", operand.bits}, {"from", operand.from}});
+    for (const auto& operand : scalar.operands)
+      operands.emplace_back(json::Object{{"bits", operand.bits}, {"from", operand.from}});
     json::Object out{{"operation", scalar.operation},
                      {"operands", operands},
                      {"ours", scalar.ours},
@@ -108,18 +109,25 @@ struct Open {
   void declare(cli::Command& command) {
     command.positional("TASK.json", options.task, "the signed task; its step program lies beside it");
     command.positional("PROOF.json", options.proof, "the proof; its states lie beside it");
-    command.option("--segment", "N", options.segment, "challenge the proof's segment, or with --against that row of the verdict");
-    command.option("--verdict", "MINE.json", options.verdict, "challenge the proof's segment that this verdict refutes first");
-    command.option("--against", "VERDICT.json", options.against, "challenge a verdict, whose rows lie beside it");
-    command.option("--beacon", "BEACON.json", options.beacon, "the beacon of that verdict, if its draw is the policy's");
-    command.option("--chunk", "ENTRY", options.chunk, "demand a piece of this entry of committed state --segment");
+    command.option("--segment", "N", options.segment,
+                   "challenge the proof's segment, or with --against that row of the verdict");
+    command.option("--verdict", "MINE.json", options.verdict,
+                   "challenge the proof's segment that this verdict refutes first");
+    command.option("--against", "VERDICT.json", options.against,
+                   "challenge a verdict, whose rows lie beside it");
+    command.option("--beacon", "BEACON.json", options.beacon,
+                   "the beacon of that verdict, if its draw is the policy's");
+    command.option("--chunk", "ENTRY", options.chunk,
+                   "demand a piece of this entry of committed state --segment");
     command.option("--part", "N", options.part, "which MiB of it");
     command.flag("--initial", options.initial, "challenge the proof's first state");
     command.flag("--final", options.final_state, "challenge the proof's last state");
-    command.option("--from", "START.h5|RUN|DIR", options.from,
-                   "where the segment starts, if it is to be replayed; or a fetched opening, which has the states, too");
+    command.option(
+        "--from", "START.h5|RUN|DIR", options.from,
+        "where the segment starts, if it is to be replayed; or a fetched opening, which has the states, too");
     command.option("--data", "DATA.h5", options.data, "the task's dataset, likewise");
-    command.option("--notes", "DIR", options.notes, "where the replay is noted (default: DISPUTE.jsonl.notes)");
+    command.option("--notes", "DIR", options.notes,
+                   "where the replay is noted (default: DISPUTE.jsonl.notes)");
     command.key(options.key.path, options.key.passphrase_file);
     command.output(options.output, "DISPUTE.jsonl", cli::Need::kRequired, "the transcript");
     command.option("--program", "FILE", options.program, "the step program, if it is not beside the task");
@@ -150,17 +158,23 @@ struct Move {
     command.required("--from", "START.h5|RUN|DIR", options.from,
                      "where the segment starts: a run, a state bundle, a sample or a fetched opening");
     command.required("--data", "DATA.h5", options.data, "the task's dataset");
-    command.option("--store", "DIR", options.store, "put a demanded chunk into this store of the ledger's operator");
-    command.option("--location", "WHERE", options.location, "where a demanded chunk can be had; its place in the store");
-    command.option("--rows", "VERDICT.rows.jsonl", options.rows, "the rows of the verdict that is defended, if one is demanded");
-    command.option("--notes", "DIR", options.notes, "where replays and moves are noted (default: DISPUTE.jsonl.notes)");
-    command.flag("--drill", options.drill, "defend the fault that one's own run was made with, as the signer of its proof");
+    command.option("--store", "DIR", options.store,
+                   "put a demanded chunk into this store of the ledger's operator");
+    command.option("--location", "WHERE", options.location,
+                   "where a demanded chunk can be had; its place in the store");
+    command.option("--rows", "VERDICT.rows.jsonl", options.rows,
+                   "the rows of the verdict that is defended, if one is demanded");
+    command.option("--notes", "DIR", options.notes,
+                   "where replays and moves are noted (default: DISPUTE.jsonl.notes)");
+    command.flag("--drill", options.drill,
+                 "defend the fault that one's own run was made with, as the signer of its proof");
     command.flag("--concede", options.concede, "give the game up");
     command.at_most_one({"--drill", "--concede"});
     command.key(options.key.path, options.key.passphrase_file);
     command.option("--program", "FILE", options.program, "the step program, if it is not beside the task");
     command.isa(options.isa);
-    command.about("A defender whose replay does not give what they signed is told so, and moves only with --force.");
+    command.about(
+        "A defender whose replay does not give what they signed is told so, and moves only with --force.");
   }
 
   Result<cli::Verdict> run(cli::Out& out) const {
@@ -201,7 +215,8 @@ struct Show {
     out.field("known", tools::known_json(standing.game));
     cli::Table table{{"kind", "signer", "bytes", "words"}};
     for (const auto& [line, words] : standing.lines) {
-      table.rows.push_back({std::string(manifest::name_of(line.kind)), line.key_id, static_cast<std::int64_t>(line.bytes), words});
+      table.rows.push_back({std::string(manifest::name_of(line.kind)), line.key_id,
+                            static_cast<std::int64_t>(line.bytes), words});
     }
     out.field("lines", std::move(table));
     out.field("over", standing.game.decision().has_value());
@@ -219,7 +234,8 @@ struct Show {
 }  // namespace
 
 int main(int argc, char** argv) {
-  cli::Tool tool("dgx-bisect", "find the segment, step, value, element and scalar operation at which two parties part");
+  cli::Tool tool("dgx-bisect",
+                 "find the segment, step, value, element and scalar operation at which two parties part");
   tool.add<Open>("open", "challenge a signed proof or verdict");
   tool.add<Move>("move", "make the next signed move of a dispute");
   tool.add<Show>("show", "say where a dispute stands");

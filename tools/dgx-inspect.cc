@@ -36,9 +36,11 @@ struct Show {
   bool check = false;
 
   void declare(cli::Command& command) {
-    command.positional("FILE|RUN", files, "bundles, runs, statements, programs, ledgers, keys: anything that dgx writes");
+    command.positional("FILE|RUN", files,
+                       "bundles, runs, statements, programs, ledgers, keys: anything that dgx writes");
     command.flag("--check", check, "recompute every digest and signature");
-    command.about("--check says that a file is whole, not that what it claims is true: that is dgx-verify's.");
+    command.about(
+        "--check says that a file is whole, not that what it claims is true: that is dgx-verify's.");
   }
 
   Result<cli::Verdict> run(cli::Out& out) const {
@@ -58,7 +60,8 @@ struct Show {
 
   static void show(const jobs::Description::Field& field, cli::Out& out) {
     if (!field.columns.empty()) return out.field(field.name, table_of(field));
-    if (field.value.as_object() != nullptr || field.value.as_array() != nullptr) return out.field(field.name, field.value);
+    if (field.value.as_object() != nullptr || field.value.as_array() != nullptr)
+      return out.field(field.name, field.value);
     out.field(field.name, cell_of(field.value));
   }
 };

@@ -28,7 +28,8 @@ struct Id {
 
   void declare(cli::Command& command) {
     command.positional("FILE", file.path, "a private or public key").may_be_key(file.path);
-    command.option("--passphrase-file", "FILE", file.passphrase_file, "its passphrase is the first line of FILE");
+    command.option("--passphrase-file", "FILE", file.passphrase_file,
+                   "its passphrase is the first line of FILE");
   }
   Result<cli::Verdict> run(cli::Out& out) const {
     DGX_TRY(const Digest key_id, jobs::id_of_key(file));
@@ -50,7 +51,8 @@ struct Sign {
     command.output(envelope_path, "ENVELOPE.json", cli::Need::kOptional);
   }
   Result<cli::Verdict> run(cli::Out& out) const {
-    DGX_TRY(const std::string envelope, jobs::sign_file(path, key, is_statement ? jobs::Signing::kStatement : jobs::Signing::kJson));
+    DGX_TRY(const std::string envelope,
+            jobs::sign_file(path, key, is_statement ? jobs::Signing::kStatement : jobs::Signing::kJson));
     DGX_CHECK(out.output(envelope_path, envelope));
     return cli::Verdict::kDone;
   }

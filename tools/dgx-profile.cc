@@ -16,7 +16,8 @@ struct Profile {
                    "recheck this profile: the same steps are replayed");
     command.option("--steps", "N", options.steps, "steps of each segment");
     command.option("--segments", "N", options.segments, "segments, from the initial state on");
-    command.flag("--quick", options.quick, "replay in one way only: the best instruction set and all threads");
+    command.flag("--quick", options.quick,
+                 "replay in one way only: the best instruction set and all threads");
     command.option("--program", "FILE", options.program, "the step program, if it is not beside the task");
     command.option("--init", "FILE", options.init, "the initial state, if it is not beside the task");
     command.key(options.key.path, options.key.passphrase_file, cli::Need::kOptional);

@@ -50,8 +50,9 @@ struct Open {
                    "the task's dataset, to recompute checkpoints that were not kept");
     command.option("--program", "FILE", options.program, "the step program, if it is not beside the task");
     command.isa(options.isa);
-    command.option("--store", "DIR", options.store,
-                   "put them, and all committed digests, into this store of an operator, and sign the opening");
+    command.option(
+        "--store", "DIR", options.store,
+        "put them, and all committed digests, into this store of an operator, and sign the opening");
     command.option("--location", "NAME", options.location, "where in the store, below the key's folder");
     command.key(options.key.path, options.key.passphrase_file, cli::Need::kOptional);
     command.output(options.output, "OPENING.json|SAMPLE.h5", cli::Need::kRequired,
@@ -81,7 +82,8 @@ struct Deliver {
     command.positional("TASK.json", options.task, "the signed task");
     command.positional("PROOF.json", options.proof, "the proof; PROOF.states lies beside it");
     command.required("--run", "RUN", options.run, "the run that was proved");
-    command.required("--store", "DIR", options.store, "the operator's store, which the final state is put into");
+    command.required("--store", "DIR", options.store,
+                     "the operator's store, which the final state is put into");
     command.option("--location", "NAME", options.location, "where in the store, below the key's folder");
     command.key(options.key.path, options.key.passphrase_file);
     command.output(options.output, "DELIVERY.json", cli::Need::kRequired, "the signed delivery");

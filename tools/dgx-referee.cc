@@ -20,7 +20,8 @@ struct Referee {
   jobs::RefereeOptions options;
 
   void declare(cli::Command& command) {
-    command.positional("DISPUTE.jsonl", options.transcript, "the transcript: task, proof, challenge and moves");
+    command.positional("DISPUTE.jsonl", options.transcript,
+                       "the transcript: task, proof, challenge and moves");
     command.key(options.key.path, options.key.passphrase_file);
     command.option("--operator", "FILE", options.ledger_operator,
                    "public key of the ledger's operator: with their receipt a demanded chunk is answered");

@@ -47,7 +47,7 @@ void print_logged(cli::Out& out, const std::vector<jobs::Logged>& logged,
   out.field("root", head.root);
 }
 
-/// Checks the receipts' path before the ledger is touched: a completed append must not fail over another file.
+/// Checks the receipts' path before the ledger is touched: a completed append must not fail afterwards.
 Status check_receipts_path(const cli::Out& out, const std::optional<std::string>& path) {
   if (!path || *path == "-" || (exists(*path) && !std::filesystem::is_regular_file(*path))) return {};
   DGX_TRY([[maybe_unused]] const AtomicFile unused, AtomicFile::create(*path, out.clobber()));
@@ -128,12 +128,10 @@ void declare_after_pause(cli::Command& command, jobs::LedgerWriter& writer) {
       "the operator was away while a deadline ran: record the pause, which moves every deadline by it");
 }
 
-/// Warns if the clock is behind the ledger's. That is no error, since the ledger's time does not go back; but no
-/// deadline passes meanwhile.
+/// Warns if the clock is a second or more behind the ledger's: until it has caught up, no deadline passes.
 Status warn_of_lag(cli::Out& out, const jobs::LedgerWriter& writer) {
-  constexpr std::int64_t kTold = 1'000;
   DGX_TRY(const std::int64_t lag, jobs::clock_lag(writer));
-  if (lag >= kTold)
+  if (lag >= 1'000)
     out.warning(fmt::format(
         "the clock is {} s behind the last receipt: until it has caught up no deadline passes", lag / 1000));
   return {};
@@ -154,8 +152,9 @@ struct Append {
     command.option("--receipts,-o", "RECEIPTS.jsonl", receipts_path,
                    "also write the new receipts here, for their statements' signers");
     command.flag("--keep-going", keep_going, "log what is allowed also if others are refused");
-    command.option("--store", "DIR", writer.store,
-                   "where participants put openings, deliveries and chunks, which are fetched before they are logged");
+    command.option(
+        "--store", "DIR", writer.store,
+        "where participants put openings, deliveries and chunks, which are fetched before they are logged");
     declare_after_pause(command, writer);
   }
   Result<cli::Verdict> run(cli::Out& out) const {
@@ -247,7 +246,9 @@ struct Fetch {
 
   void declare(cli::Command& command) {
     declare_ledger(command, file);
-    command.positional("ID", id, "an opening, a solver's delivery or a chunk's move: its id or eight digits of it; or a task");
+    command.positional(
+        "ID", id,
+        "an opening, a solver's delivery or a chunk's move: its id or eight digits of it; or a task");
     command.output(folder, "DIR", cli::Need::kRequired, "the folder that the copy goes into");
   }
   Result<cli::Verdict> run(cli::Out& out) const {
@@ -281,14 +282,16 @@ struct StatusCommand {
     }
     print_summary(out, view.summary);
     const protocol::MarketClock& clock = view.market.clock();
-    cli::Table games{{"game", "task", "about", "challenger", "bond", "turn", "awaited", "until", "end", "ruling"}};
+    cli::Table games{
+        {"game", "task", "about", "challenger", "bond", "turn", "awaited", "until", "end", "ruling"}};
     for (const protocol::TaskRecord* record : records) {
       const auto ends = protocol::ends_of(*record, clock.now());
       for (std::size_t i = 0; i < ends.size(); ++i)
         games.rows.push_back(game_row(record->games[i], ends[i], clock));
     }
     out.field("games", std::move(games));
-    cli::Table table{{"task", "state", "until", "reason", "diverged", "submitter", "solver", "verifier", "escrow"}};
+    cli::Table table{
+        {"task", "state", "until", "reason", "diverged", "submitter", "solver", "verifier", "escrow"}};
     for (const protocol::TaskRecord* record : records) table.rows.push_back(row(*record, clock));
     out.field("tasks", std::move(table));
     return cli::Verdict::kDone;
@@ -466,14 +469,11 @@ struct Bounds {
     DGX_TRY(const auto result, task_path ? jobs::bounds_of_task(*task_path, out.common().trust)
                                          : jobs::bounds_of_policy(*policy_path));
     cli::Table bounds{{"name", "value", "policy", "holds", "formula"}};
-    for (const protocol::Bound& bound : result.bounds) {
+    for (const protocol::Bound& bound : result.bounds)
       bounds.rows.push_back({bound.name, bound.value, bound.policy, bound.holds, bound.formula});
-    }
     cli::Table keys{{"key", "value", "default", "low", "high", "meaning"}};
-    for (const manifest::PolicyKey& key : manifest::policy_keys()) {
-      keys.rows.push_back(
-          {key.name, result.policy.*key.member, key.standard, key.low, key.high, key.meaning});
-    }
+    for (const manifest::PolicyKey& k : manifest::policy_keys())
+      keys.rows.push_back({k.name, result.policy.*k.member, k.standard, k.low, k.high, k.meaning});
     out.field("bounds", std::move(bounds));
     out.field("policy", std::move(keys));
     return cli::Verdict::kDone;

@@ -17,8 +17,10 @@ void declare_task(cli::Command& command, jobs::SubmitOptions& options, cli::Need
     }
   };
   add("--data", "DATA.h5", options.data, "dataset bundle, from dgx-pack");
-  add("--model", "SPEC|FILE.pt", options.model, "mlp:784-256-128-10 | resnet20 | gpt:layers=6,width=384,heads=6, or a TorchScript file");
-  add("--loss", "LOSS", options.loss, "cross-entropy[:label-smoothing=0.1,ignore=255,weights=1/2/0.5] or mse");
+  add("--model", "SPEC|FILE.pt", options.model,
+      "mlp:784-256-128-10 | resnet20 | gpt:layers=6,width=384,heads=6, or a TorchScript file");
+  add("--loss", "LOSS", options.loss,
+      "cross-entropy[:label-smoothing=0.1,ignore=255,weights=1/2/0.5] or mse");
   add("--optimizer", "SPEC", options.optimizer, "sgd:lr=0.1,momentum=0.9 | adam:lr=1e-3 | adamw:lr=3e-4");
   add("--batch", "N", options.batch, "samples a step");
   command.option("--epochs", "N", options.epochs, "passes over the data");
@@ -32,14 +34,17 @@ void declare_task(cli::Command& command, jobs::SubmitOptions& options, cli::Need
   command.option("--checkpoint-every", "N", options.checkpoint_every,
                  "steps of a segment; default: so many that checkpoints cost a few percent of training");
   command.choice("--input", {"auto", "f32", "i64"}, options.input, "what a TorchScript file takes");
-  command.option("--init", "STATE", options.init, "start from these weights: a run, a checkpoint or a .safetensors file");
+  command.option("--init", "STATE", options.init,
+                 "start from these weights: a run, a checkpoint or a .safetensors file");
   command.option("--parent", "PROOF.json", options.parent, "continue a proved run (a later version)");
   command.option("--numerics", "exact|native", options.numerics, "how the steps are computed");
   command.option("--policy", "FILE", options.policy, "the market's rules: a JSON object or a signed policy");
   command.option("--ledger", "ID|FILE", options.ledger,
-                 "the market: its id, LEDGER.jsonl (then with its policy), a receipt or a head; without it no ledger takes the task");
+                 "the market: its id, LEDGER.jsonl (then with its policy), a receipt or a head; without it "
+                 "no ledger takes the task");
   command.option("--price", "N", options.price, "base units for 10^9 weighted operations");
-  command.option("--max-milliseconds", "N", options.max_milliseconds, "how long a run may take, for solvers to read");
+  command.option("--max-milliseconds", "N", options.max_milliseconds,
+                 "how long a run may take, for solvers to read");
 }
 
 json::Value operations_of(const program::Cost& cost) {
@@ -117,9 +122,11 @@ struct Estimate {
   }
   Result<jobs::SubmitResult> estimate(const JobContext& context) const {
     if (task) return jobs::estimate_task(*task, context);
-    for (const auto& [name, value] : {std::pair{"--data", &options.data}, std::pair{"--model", &options.model},
-                                      std::pair{"--loss", &options.loss}, std::pair{"--optimizer", &options.optimizer}}) {
-      if (value->empty()) return usage_error(std::string("estimate needs TASK.json, or ") + name + " and its like");
+    for (const auto& [name, value] :
+         {std::pair{"--data", &options.data}, std::pair{"--model", &options.model},
+          std::pair{"--loss", &options.loss}, std::pair{"--optimizer", &options.optimizer}}) {
+      if (value->empty())
+        return usage_error(std::string("estimate needs TASK.json, or ") + name + " and its like");
     }
     return jobs::estimate(options, context);
   }

@@ -37,7 +37,8 @@ class ProfileTables {
     sums["beside operations"].seconds = beside_;
     cli::Table table{{"kind", "operations", "milliseconds", "percent", "gflops", "gigabytes_per_second"}};
     std::vector<std::pair<std::string, exec::OperationProfile>> sorted(sums.begin(), sums.end());
-    std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
+    std::stable_sort(sorted.begin(), sorted.end(),
+                     [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
     for (const auto& [kind, sum] : sorted) {
       table.rows.push_back(with_figures({kind, static_cast<std::int64_t>(sum.values.size())}, sum));
     }
@@ -45,11 +46,14 @@ class ProfileTables {
   }
 
   [[nodiscard]] cli::Table operations() const {
-    cli::Table table{{"operation", "form", "values", "of", "milliseconds", "percent", "gflops", "gigabytes_per_second"}};
+    cli::Table table{
+        {"operation", "form", "values", "of", "milliseconds", "percent", "gflops", "gigabytes_per_second"}};
     std::vector<exec::OperationProfile> sorted = profile_.operations;
-    std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
+    std::stable_sort(sorted.begin(), sorted.end(),
+                     [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
     for (const exec::OperationProfile& operation : sorted) {
-      table.rows.push_back(with_figures({operation.kind, operation.form, values_of(operation), operation.provenance}, operation));
+      table.rows.push_back(with_figures(
+          {operation.kind, operation.form, values_of(operation), operation.provenance}, operation));
     }
     return table;
   }
@@ -64,7 +68,8 @@ class ProfileTables {
     return {json::Value(std::move(list)), std::move(text)};
   }
 
-  [[nodiscard]] std::vector<cli::Cell> with_figures(std::vector<cli::Cell> row, const exec::OperationProfile& of) const {
+  [[nodiscard]] std::vector<cli::Cell> with_figures(std::vector<cli::Cell> row,
+                                                    const exec::OperationProfile& of) const {
     const double seconds = of.seconds / static_cast<double>(std::max<std::int64_t>(profile_.steps, 1));
     row.emplace_back(rounded(seconds * 1e3));
     row.emplace_back(rounded(profile_.seconds > 0 ? of.seconds / profile_.seconds * 100 : 0));
@@ -88,7 +93,8 @@ struct Train {
     command.positional("TASK.json", options.task, "the signed task; its step program lies beside it");
     command.required("--data", "DATA.h5", options.data, "the task's dataset; with --evaluate, the test data");
     command.option("--output,-o", "RUN", output, "the run's folder: created, or continued where it stands");
-    command.option("--evaluate", "RUN", evaluate, "print loss, accuracy and perplexity of the run's last checkpoint instead");
+    command.option("--evaluate", "RUN", evaluate,
+                   "print loss, accuracy and perplexity of the run's last checkpoint instead");
     command.exactly_one({"--output", "--evaluate"});
     command.option("--program", "FILE", options.program, "the step program, if it is not beside the task");
     command.option("--init", "FILE", options.init, "the initial state, if it is not beside the task");
@@ -96,7 +102,8 @@ struct Train {
     command.option("--until", "STEP", options.until, "stop once this many steps are done");
     command.option("--keep", "all|every:N|last", options.keep, "which checkpoints stay");
     command.option("--profile", "P.json", profile, "of a native task");
-    command.flag("--profile-ops", options.profile_operations, "print what every operation takes, and at what rate");
+    command.flag("--profile-ops", options.profile_operations,
+                 "print what every operation takes, and at what rate");
     command.option("--drill", "FAULT", options.drill,
                    "a deliberate fault: step=S,op=O,element=E,bit=B | segment=N,lazy");
     command.isa(options.isa);
@@ -104,7 +111,8 @@ struct Train {
 
   Result<cli::Verdict> run(cli::Out& out) const {
     if (profile) return usage_error("--profile belongs to native tasks, which are not in this version");
-    if (evaluate && options.profile_operations) return usage_error("--profile-ops is of training, not of --evaluate");
+    if (evaluate && options.profile_operations)
+      return usage_error("--profile-ops is of training, not of --evaluate");
     if (evaluate && device != "cpu") return usage_error("--device is of training, not of --evaluate");
     if (evaluate) return run_evaluate(out);
     jobs::TrainOptions all = options;
@@ -127,7 +135,9 @@ struct Train {
     }
     if (!result.divergence.empty()) {
       out.field("diverged", true);
-      out.warning(result.divergence + ": the run diverged, and ends there; dgx-prove proves it as it is. A smaller learning rate or --clip-norm keeps training finite");
+      out.warning(result.divergence +
+                  ": the run diverged, and ends there; dgx-prove proves it as it is. A smaller learning rate "
+                  "or --clip-norm keeps training finite");
       return cli::Verdict::kDiverged;
     }
     if (result.drill_changed_nothing) {
@@ -150,7 +160,9 @@ struct Train {
   }
 
   /// Truncates to milliseconds: clocks are no more precise.
-  static double seconds(double value) { return static_cast<double>(static_cast<std::int64_t>(value * 1000)) / 1000; }
+  static double seconds(double value) {
+    return static_cast<double>(static_cast<std::int64_t>(value * 1000)) / 1000;
+  }
 };
 
 }  // namespace

@@ -159,15 +159,18 @@ struct Beacon {
     command.positional("TASK.json|COMMIT.json", file, "the task to offer for; with --reveal, the commitment");
     command.option("--reveal", "PROOF.json", proof, "reveal the secret for this proof, which must be logged");
     command.option("--task", "TASK.json", task, "with --reveal: the task of both");
-    command.option("--receipt", "R.json", logged.receipt, "the receipt of the proof in the ledger that the task names");
-    command.option("--operator", "OP.pub.pem", logged.ledger_operator, "the key of the ledger's operator, whose receipt counts");
+    command.option("--receipt", "R.json", logged.receipt,
+                   "the receipt of the proof in the ledger that the task names");
+    command.option("--operator", "OP.pub.pem", logged.ledger_operator,
+                   "the key of the ledger's operator, whose receipt counts");
     command.option("--ledger", "L.jsonl", logged.ledger, "that ledger itself, instead of a receipt");
     command.flag("--unlogged", logged.unlogged, "reveal for a task that names no ledger: it settles nothing");
     command.option("--data", "DATA.h5", data,
                    "check that this is the dataset that the commitment says is held");
     command.option("--profile", "P.json", profile,
                    "your profile of the task, which says how long its longest segment takes you");
-    command.option("--segment-milliseconds", "N", segment_milliseconds, "or that time itself, measured otherwise");
+    command.option("--segment-milliseconds", "N", segment_milliseconds,
+                   "or that time itself, measured otherwise");
     command.at_most_one({"--reveal", "--data"});
     command.at_most_one({"--reveal", "--profile", "--segment-milliseconds"});
     command.at_most_one({"--receipt", "--ledger", "--unlogged"});
@@ -181,7 +184,8 @@ struct Beacon {
   Result<cli::Verdict> commit(cli::Out& out) const {
     if (task || logged.receipt || logged.ledger_operator || logged.ledger || logged.unlogged)
       return usage_error("--task, --receipt, --operator, --ledger and --unlogged belong to --reveal");
-    DGX_TRY(const auto result, jobs::commit_beacon({file, data, profile, segment_milliseconds, key, output}, out.brief_job()));
+    DGX_TRY(const auto result,
+            jobs::commit_beacon({file, data, profile, segment_milliseconds, key, output}, out.brief_job()));
     out.field("commitment", result.id);
     out.field("task", result.task);
     out.field("secret", result.secret_path);
@@ -190,7 +194,8 @@ struct Beacon {
 
   Result<cli::Verdict> reveal(cli::Out& out) const {
     if (!task) return usage_error("--task is required", "the task says in which ledger the proof must be");
-    DGX_TRY(const auto result, jobs::reveal_beacon({file, *proof, *task, logged, key, output}, out.brief_job()));
+    DGX_TRY(const auto result,
+            jobs::reveal_beacon({file, *proof, *task, logged, key, output}, out.brief_job()));
     if (output == "-") return out.raw(result.envelope + "\n"), cli::Verdict::kDone;
     out.field("beacon", result.id);
     out.field("task", result.task);
@@ -211,7 +216,8 @@ struct Merge {
     command.option("--beacon", "BEACON.json", options.beacon,
                    "the revealed beacon, unless the draw was chosen");
     command.key(options.key.path, options.key.passphrase_file);
-    command.option("--work-key", "FILE", options.work_key, "the one that the shards were made under, if it is not --key's");
+    command.option("--work-key", "FILE", options.work_key,
+                   "the one that the shards were made under, if it is not --key's");
     command.output(options.output, "VERDICT.json", cli::Need::kRequired,
                    "the verdict; VERDICT.rows.jsonl goes beside it");
   }

@@ -23,8 +23,8 @@ class Blocks {
 
   /// Marks [begin, begin + size) as used. kMalformed if any of it is already used, or not in the file.
   [[nodiscard]] Status claim(std::uint64_t begin, std::uint64_t size);
-  /// Claims a block of metadata and reads it. kMalformed unless it begins with the signature and version 0, and its
-  /// last four bytes are its checksum; returns the bytes in between.
+  /// Claims a block of metadata and reads it. kMalformed unless it begins with the signature and version 0,
+  /// and its last four bytes are its checksum; returns the bytes in between.
   [[nodiscard]] Result<Bytes> checked(std::uint64_t begin, std::uint64_t size, std::string_view signature);
   /// Claims a block and reads it unchecked: for blocks whose checksum is elsewhere.
   [[nodiscard]] Result<Bytes> raw(std::uint64_t begin, std::uint64_t size);
@@ -48,8 +48,8 @@ class Blocks {
 [[nodiscard]] Result<std::vector<Link>> read_dense_links(Blocks& blocks, const DenseLinks& dense,
                                                          std::size_t most);
 
-/// The extents, in order, of a filtered fixed array's `count` chunks, none of which may skip a filter; does not claim
-/// them.
+/// The extents, in order, of a filtered fixed array's `count` chunks, none of which may skip a filter; does
+/// not claim them.
 [[nodiscard]] Result<std::vector<Extent>> read_fixed_array(Blocks& blocks, std::uint64_t address,
                                                            std::uint64_t count);
 

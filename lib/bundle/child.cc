@@ -102,8 +102,7 @@ Result<Table> judge(int status, ByteView answer) {
     case SIGSYS:
       return malformed(fmt::format("crashes the HDF5 library (signal {})", signal),
                        "it did so in a process of its own; nothing was lost");
-    case SIGXCPU:
-      return malformed("takes the HDF5 library more than a minute to open");
+    case SIGXCPU: return malformed("takes the HDF5 library more than a minute to open");
     default:
       return Error{ErrorCode::kInterrupted, fmt::format("dgx-h5 was killed (signal {})", signal),
                    "run the command again"};

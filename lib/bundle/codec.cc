@@ -30,7 +30,8 @@ void grow(Scratch& buffer, std::size_t size) {
   if (buffer.size() < size) buffer.resize(size);
 }
 
-// Writes all byte planes of a block in one pass, so that the numbers are read once and stay in the first-level cache.
+// Writes all byte planes of a block in one pass, so that the numbers are read once and stay in the
+// first-level cache.
 template <std::size_t kBytes>
 void shuffle_numbers(const std::uint8_t* in, std::size_t count, std::uint8_t* out) {
   constexpr std::size_t kBlock = 2048;

@@ -70,8 +70,8 @@ constexpr std::uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
 constexpr std::uint32_t kArchitecture = 0;
 #endif
 
-/// Calls on memory and on open descriptors, and those that end the process. None makes a descriptor or a process, or
-/// sends a signal.
+/// Calls on memory and on open descriptors, and those that end the process. None makes a descriptor or a
+/// process, or sends a signal.
 constexpr std::array kAllowed{
     SYS_read,         SYS_pread64,         SYS_write,         SYS_lseek,     SYS_close,
     SYS_munmap,       SYS_mremap,          SYS_brk,           SYS_madvise,   SYS_futex,
@@ -126,8 +126,8 @@ bool forbid_calls() {
 Confinement confine_this_process() {
   ::prctl(PR_SET_DUMPABLE, 0);
   Confinement walls;
-  // With no_new_privs set, Landlock and seccomp need no privilege. Landlock needs a descriptor, so the limits come
-  // after it.
+  // With no_new_privs set, Landlock and seccomp need no privilege. Landlock needs a descriptor, so the limits
+  // come after it.
   const bool no_new_rights = ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
   walls.files = no_new_rights && !kSanitized && forbid_files();
   walls.limits = set_limits();

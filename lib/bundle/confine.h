@@ -12,8 +12,8 @@ struct Confinement {
   bool files = false;     ///< Landlock: no opening of files by name
 };
 
-/// Confines this process; irreversible. Threads that already exist are not confined. Sanitizers reserve terabytes and
-/// read files, so with them only the restrictions that they tolerate are in force.
+/// Confines this process; irreversible. Threads that already exist are not confined. Sanitizers reserve
+/// terabytes and read files, so with them only the restrictions that they tolerate are in force.
 [[nodiscard]] Confinement confine_this_process();
 
 /// "limits, syscalls, files", or "nothing".

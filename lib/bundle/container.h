@@ -18,11 +18,12 @@
 #include "input_file.h"
 #include "structure.h"
 
-/// The common layer of all bundles: named tensors and attributes in an HDF5 file, written atomically, read with
-/// suspicion.
+/// The common layer of all bundles: named tensors and attributes in an HDF5 file, written atomically, read
+/// with suspicion.
 namespace dgx::bundle {
 
-/// Checks that `name` is a path of link names that every HDF5 tool shows unchanged: printable ASCII parts between
+/// Checks that `name` is a path of link names that every HDF5 tool shows unchanged: printable ASCII parts
+/// between
 /// '/', none empty, "." or "..", at most kMaxNameBytes bytes and 8 parts. kMalformed with the reason.
 [[nodiscard]] Status check_name(std::string_view name);
 
@@ -45,8 +46,8 @@ class Writer {
   [[nodiscard]] Status text(const std::string& group, const char* name, std::string_view value);
   [[nodiscard]] Status integer(const std::string& group, const char* name, std::int64_t value);
   [[nodiscard]] Status digest(const std::string& group, const char* name, const Digest& value);
-  /// Writes datasets, creating their parent groups. Numbers are compressed in threads; the order in the file is the
-  /// span's.
+  /// Writes datasets, creating their parent groups. Numbers are compressed in threads; the order in the file
+  /// is the span's.
   [[nodiscard]] Status tensors(std::span<const NamedView> tensors);
   [[nodiscard]] Status tensor(const std::string& path, const TensorView& view);
   /// Writes digests as u8[n,32].
@@ -97,8 +98,8 @@ class Reader {
   /// Names in a group, ascending. kMalformed if there are more than `most`.
   [[nodiscard]] Result<std::vector<std::string>> children(const std::string& group,
                                                           std::size_t most = kMaxObjects) const;
-  /// kMalformed unless the group's children, or the root's attributes other than `dgx` and `version`, are exactly
-  /// these (ascending).
+  /// kMalformed unless the group's children, or the root's attributes other than `dgx` and `version`, are
+  /// exactly these (ascending).
   [[nodiscard]] Status expect_children(const std::string& group, const std::vector<std::string>& names) const;
   [[nodiscard]] Status expect_attributes(const std::string& group, std::vector<std::string> names) const;
   /// Paths of all datasets below `group`, relative to it, ascending by bytes.

@@ -7,8 +7,8 @@
 
 namespace dgx::bundle {
 
-/// Takes little-endian fields from the front of some bytes. Past the end every field is zero and ok() turns false, so
-/// a decoder can read all its fields and check once.
+/// Takes little-endian fields from the front of some bytes. Past the end every field is zero and ok() turns
+/// false, so a decoder can read all its fields and check once.
 class Cursor {
  public:
   explicit Cursor(ByteView bytes) : rest_(bytes) {}

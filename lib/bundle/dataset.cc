@@ -63,9 +63,7 @@ Result<IntegerRange> range_of(std::string_view field, const BulkTensor& tensor) 
 /// Checks a field's numbers, and finds the range of integers.
 Result<std::optional<IntegerRange>> examine(std::string_view field, const BulkTensor& tensor) {
   switch (tensor.dtype()) {
-    case DType::kF32:
-      DGX_CHECK(check_finite(field, tensor));
-      return std::optional<IntegerRange>();
+    case DType::kF32: DGX_CHECK(check_finite(field, tensor)); return std::optional<IntegerRange>();
     case DType::kI64: {
       DGX_TRY(const IntegerRange range, range_of<std::int64_t>(field, tensor));
       return std::optional(range);

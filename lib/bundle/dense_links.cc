@@ -1,6 +1,6 @@
-// Groups with many links: the links are objects of a fractal heap, and the B-tree over their names gives their
-// places. HDF5 File Format Specification 3.0, "Fractal Heap" and "Version 2 B-trees", only with HDF5's parameters for
-// groups.
+// Groups with many links: the links are objects of a fractal heap, and the B-tree over their names gives
+// their places. HDF5 File Format Specification 3.0, "Fractal Heap" and "Version 2 B-trees", only with HDF5's
+// parameters for groups.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -161,8 +161,8 @@ class NameTree {
   static constexpr std::uint64_t kOverheadBytes = 10;
   static constexpr unsigned kMaxLevels = 8;
 
-  /// Limits of a node at this height: the most records it holds, the most that it and the nodes below hold, and the
-  /// sizes in bytes of that number and of a child pointer.
+  /// Limits of a node at this height: the most records it holds, the most that it and the nodes below hold,
+  /// and the sizes in bytes of that number and of a child pointer.
   struct Level {
     std::uint64_t most = 0;
     std::uint64_t below = 0;

@@ -1,7 +1,7 @@
-// dgx-h5 PATH: describes the numbers at PATH of the container on standard input, and where in it they are, as a
-// message (table.h) on standard output. The HDF5 library opens the container here, in a process that has given up
-// everything else: the worst a crafted file can cause is a wrong message, which its reader checks, or death by a
-// signal.
+// dgx-h5 PATH: describes the numbers at PATH of the container on standard input, and where in it they are, as
+// a message (table.h) on standard output. The HDF5 library opens the container here, in a process that has
+// given up everything else: the worst a crafted file can cause is a wrong message, which its reader checks,
+// or death by a signal.
 
 #include <sys/stat.h>
 #include <sys/syscall.h>

@@ -97,12 +97,9 @@ bool Handle::close() {
 hid_t type_of(DType dtype) {
   const Library library;  // the names below are macros that may initialise the library
   switch (dtype) {
-    case DType::kF32:
-      return H5T_IEEE_F32LE;
-    case DType::kI64:
-      return H5T_STD_I64LE;
-    case DType::kU8:
-      return H5T_STD_U8LE;
+    case DType::kF32: return H5T_IEEE_F32LE;
+    case DType::kI64: return H5T_STD_I64LE;
+    case DType::kU8: return H5T_STD_U8LE;
   }
   return -1;
 }

@@ -38,8 +38,8 @@ auto call(F function) {
   return function();
 }
 
-/// The error of the last failed call on this thread: kIo with the system's reason if there is one (a full disk),
-/// otherwise `code` with HDF5's innermost message.
+/// The error of the last failed call on this thread: kIo with the system's reason if there is one (a full
+/// disk), otherwise `code` with HDF5's innermost message.
 [[nodiscard]] Error last_error(std::string_view doing, ErrorCode code);
 
 /// Owns one HDF5 identifier of any type.
@@ -87,8 +87,8 @@ template <class F>
 /// HDF5's type of our numbers in files; also in memory, which is little-endian (checked in tensor code).
 [[nodiscard]] hid_t type_of(DType dtype);
 
-/// Creates a file in the version 1.10 format (checksums over all metadata), without times, so that equal content
-/// gives equal bytes. `outcome` tells whether writing succeeded.
+/// Creates a file in the version 1.10 format (checksums over all metadata), without times, so that equal
+/// content gives equal bytes. `outcome` tells whether writing succeeded.
 [[nodiscard]] Result<Handle> create_file(const std::string& path, WriteOutcome* outcome);
 /// Sets up the library, which reads the environment and files at that moment.
 void prepare();

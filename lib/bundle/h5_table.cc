@@ -8,8 +8,8 @@
 #include "dgx/bundle/format.h"
 #include "h5_read.h"
 
-// Accepts more than our bundles have: any superblock, any chunk shape, either byte order, deflate. This runs where a
-// crash does no harm.
+// Accepts more than our bundles have: any superblock, any chunk shape, either byte order, deflate. This runs
+// where a crash does no harm.
 namespace dgx::bundle {
 namespace {
 
@@ -86,8 +86,8 @@ Status take_filters(const h5::Handle& list, Table& table) {
   return {};
 }
 
-/// The place of one chunk. HDF5 1.10's query takes time linear in the number of chunks; so it is told to read the
-/// chunk, and the driver records the address.
+/// The place of one chunk. HDF5 1.10's query takes time linear in the number of chunks; so it is told to read
+/// the chunk, and the driver records the address.
 Result<TableChunk> locate(const h5::Handle& dataset, h5::Container& container,
                           const std::vector<hsize_t>& offset) {
   static Bytes buffer;
@@ -185,18 +185,13 @@ Result<Table> table_of(const h5::Handle& dataset, h5::Container& container) {
     return malformed("has its numbers in other files");
   }
   switch (h5::call([&] { return H5Pget_layout(list.id()); })) {
-    case H5D_COMPACT:
-      DGX_CHECK(take_compact(dataset, size_bytes, table));
-      return table;
-    case H5D_CONTIGUOUS:
-      DGX_CHECK(take_contiguous(dataset, container, size_bytes, table));
-      return table;
+    case H5D_COMPACT: DGX_CHECK(take_compact(dataset, size_bytes, table)); return table;
+    case H5D_CONTIGUOUS: DGX_CHECK(take_contiguous(dataset, container, size_bytes, table)); return table;
     case H5D_CHUNKED:
       table.layout = Table::Layout::kChunked;
       DGX_CHECK(take_chunks(dataset, list, container, table));
       return table;
-    default:
-      return malformed("is a virtual dataset");
+    default: return malformed("is a virtual dataset");
   }
 }
 

@@ -10,8 +10,8 @@
 #include "table.h"
 #include "widen.h"
 
-// Reads files of other programs, which use more of the format than our bundles. dgx-h5 says where a dataset's numbers
-// are; here they are read and unpacked with suspicion: the file may have made dgx-h5 say anything.
+// Reads files of other programs, which use more of the format than our bundles. dgx-h5 says where a dataset's
+// numbers are; here they are read and unpacked with suspicion: the file may have made dgx-h5 say anything.
 namespace dgx::bundle {
 namespace {
 
@@ -143,15 +143,9 @@ Result<BulkTensor> read_numbers(const InputFile& file, const Table& table, std::
   DGX_CHECK(check_places(table, file.size_bytes()));
   DGX_TRY(BulkTensor tensor, BulkTensor::create(dtype, table.shape, bulk_bytes));
   switch (table.layout) {
-    case Table::Layout::kCompact:
-      widen_piece(table.type, table.compact, tensor, 0);
-      break;
-    case Table::Layout::kContiguous:
-      DGX_CHECK(read_contiguous(file, table, tensor));
-      break;
-    case Table::Layout::kChunked:
-      DGX_CHECK(read_chunks(file, table, tensor));
-      break;
+    case Table::Layout::kCompact: widen_piece(table.type, table.compact, tensor, 0); break;
+    case Table::Layout::kContiguous: DGX_CHECK(read_contiguous(file, table, tensor)); break;
+    case Table::Layout::kChunked: DGX_CHECK(read_chunks(file, table, tensor)); break;
   }
   return tensor;
 }

@@ -24,20 +24,13 @@ struct IdxHeader {
 
 Result<NumberType> type_of(std::uint8_t code) {
   switch (code) {
-    case 0x08:
-      return NumberType{NumberType::Kind::kUnsigned, 1, NumberType::Order::kBig};
-    case 0x09:
-      return NumberType{NumberType::Kind::kSigned, 1, NumberType::Order::kBig};
-    case 0x0b:
-      return NumberType{NumberType::Kind::kSigned, 2, NumberType::Order::kBig};
-    case 0x0c:
-      return NumberType{NumberType::Kind::kSigned, 4, NumberType::Order::kBig};
-    case 0x0d:
-      return NumberType{NumberType::Kind::kFloat, 4, NumberType::Order::kBig};
-    case 0x0e:
-      return NumberType{NumberType::Kind::kFloat, 8, NumberType::Order::kBig};
-    default:
-      return malformed(fmt::format("byte 2: unknown element type {:#04x}", code));
+    case 0x08: return NumberType{NumberType::Kind::kUnsigned, 1, NumberType::Order::kBig};
+    case 0x09: return NumberType{NumberType::Kind::kSigned, 1, NumberType::Order::kBig};
+    case 0x0b: return NumberType{NumberType::Kind::kSigned, 2, NumberType::Order::kBig};
+    case 0x0c: return NumberType{NumberType::Kind::kSigned, 4, NumberType::Order::kBig};
+    case 0x0d: return NumberType{NumberType::Kind::kFloat, 4, NumberType::Order::kBig};
+    case 0x0e: return NumberType{NumberType::Kind::kFloat, 8, NumberType::Order::kBig};
+    default: return malformed(fmt::format("byte 2: unknown element type {:#04x}", code));
   }
 }
 

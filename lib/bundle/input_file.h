@@ -9,8 +9,8 @@
 
 namespace dgx::bundle {
 
-/// A regular file, read at offsets, by several threads if need be. It is never mapped: if somebody truncates it
-/// meanwhile, that must cause an error, not a signal.
+/// A regular file, read at offsets, by several threads if need be. It is never mapped: if somebody truncates
+/// it meanwhile, that must cause an error, not a signal.
 class InputFile {
  public:
   /// kMissing, kIo, kMalformed if it is a folder, device or pipe; messages lack the file's name.

@@ -9,8 +9,9 @@
 
 namespace dgx::bundle {
 
-/// The division of a tensor's numbers into chunks: whole rows of one dimension, so that a chunk is one range of the
-/// row-major bytes. Its HDF5 chunk shape is (1, …, 1, rows, all, …, all). dgx-bundle(5), "Compression".
+/// The division of a tensor's numbers into chunks: whole rows of one dimension, so that a chunk is one range
+/// of the row-major bytes. Its HDF5 chunk shape is (1, …, 1, rows, all, …, all). dgx-bundle(5),
+/// "Compression".
 struct ChunkLayout {
   std::size_t dimension = 0;    ///< the one that is divided
   std::uint64_t rows = 0;       ///< of that dimension in a chunk
@@ -32,15 +33,16 @@ inline constexpr std::uint64_t kChunkTargetBytes = std::uint64_t{1} << 20;
 [[nodiscard]] bool is_chunked(DType dtype, const Shape& shape);
 /// The layout that a writer chooses. The tensor must have elements.
 [[nodiscard]] ChunkLayout layout_for(DType dtype, const Shape& shape);
-/// The layout that a file's chunk shape stands for; it must have as many dimensions as `shape`, which has elements.
-/// kMalformed if a chunk would not be one range of the row-major bytes, or has more than kMaxChunkBytes.
+/// The layout that a file's chunk shape stands for; it must have as many dimensions as `shape`, which has
+/// elements. kMalformed if a chunk would not be one range of the row-major bytes, or has more than
+/// kMaxChunkBytes.
 [[nodiscard]] Result<ChunkLayout> layout_from(const std::vector<std::uint64_t>& chunk, DType dtype,
                                               const Shape& shape);
 /// The chunk shape of a layout.
 [[nodiscard]] Shape chunk_shape(const ChunkLayout& layout, const Shape& shape);
 
-/// Chunk `index` in row-major order: the offset of its numbers among the tensor's bytes, how many bytes of the tensor
-/// it holds, and its offset in elements in every dimension.
+/// Chunk `index` in row-major order: the offset of its numbers among the tensor's bytes, how many bytes of
+/// the tensor it holds, and its offset in elements in every dimension.
 struct ChunkPlace {
   std::uint64_t begin = 0;
   std::uint64_t size = 0;

@@ -10,8 +10,8 @@
 #include "dgx/core/tensor.h"
 #include "layout.h"
 
-/// Decoders of an HDF5 object's header messages, in the versions that bundles have: dgx-bundle(5), "STRUCTURE". Each
-/// takes one message's whole body, and refuses leftover bytes.
+/// Decoders of an HDF5 object's header messages, in the versions that bundles have: dgx-bundle(5),
+/// "STRUCTURE". Each takes one message's whole body, and refuses leftover bytes.
 namespace dgx::bundle {
 
 /// HDF5's "undefined address": the object it would point to does not exist.

@@ -12,8 +12,8 @@ namespace dgx::bundle {
 /// `asked`, or for 0 the number of CPUs this process may use (a job's share of a node, not the node's).
 [[nodiscard]] int thread_count(int asked);
 
-/// Runs work(0) … work(count - 1) on up to `threads` threads, including the caller's, claimed in ascending order.
-/// After an error no more are claimed; the error that occurred first is returned.
+/// Runs work(0) … work(count - 1) on up to `threads` threads, including the caller's, claimed in ascending
+/// order. After an error no more are claimed; the error that occurred first is returned.
 [[nodiscard]] Status for_each_index(std::size_t count, int threads,
                                     const std::function<Status(std::size_t)>& work);
 

@@ -6,8 +6,8 @@
 
 #include "dgx/core/result.h"
 
-/// The driver by which HDF5 reads a container that is already open, so that it needs neither its name nor the right
-/// to open anything.
+/// The driver by which HDF5 reads a container that is already open, so that it needs neither its name nor the
+/// right to open anything.
 namespace dgx::bundle::h5 {
 
 /// A container in an open descriptor, and where HDF5 last wanted numbers in it. Must outlive the file.

@@ -92,8 +92,8 @@ Result<std::vector<std::string>> names_in(const std::string& folder) {
   return out;
 }
 
-/// Removes what a killed writer left in the folder of `index`: temporary files, and checkpoints that the index did
-/// not name yet or no longer names.
+/// Removes what a killed writer left in the folder of `index`: temporary files, and checkpoints that the
+/// index did not name yet or no longer names.
 Status remove_strays(const std::string& folder, const RunIndex& index) {
   std::set<std::string> named;
   for (const Checkpoint& checkpoint : index.checkpoints) {
@@ -113,8 +113,8 @@ std::string_view step_in(std::string_view name) {
   return name.substr(0, name.find('-'));
 }
 
-/// kMalformed if the index names a missing bundle and the folder has another of the same step: a damaged index would
-/// have an honest checkpoint removed as a stray. No writer leaves two states of one step.
+/// kMalformed if the index names a missing bundle and the folder has another of the same step: a damaged
+/// index would have an honest checkpoint removed as a stray. No writer leaves two states of one step.
 Status check_names(const std::string& folder, const RunIndex& index) {
   std::map<std::string, std::string, std::less<>> by_step;
   DGX_TRY(const auto names, names_in(folder));
@@ -125,14 +125,15 @@ Status check_names(const std::string& folder, const RunIndex& index) {
     const std::string path = checkpoint_path(folder, checkpoint);
     const auto found = by_step.find(step_in(file_name(path)));
     if (!checkpoint.kept || found == by_step.end() || exists(path)) continue;
-    return malformed(fmt::format("{}: names {}, the folder has {}", index_path(folder), file_name(path), found->second),
-                     "the index is damaged; nothing was removed");
+    return malformed(
+        fmt::format("{}: names {}, the folder has {}", index_path(folder), file_name(path), found->second),
+        "the index is damaged; nothing was removed");
   }
   return {};
 }
 
-/// Refuses a folder without an index that holds any file of a run but `first`, the checkpoint that a killed call
-/// began with: it would be somebody's work.
+/// Refuses a folder without an index that holds any file of a run but `first`, the checkpoint that a killed
+/// call began with: it would be somebody's work.
 Status refuse_lost_run(const std::string& folder, const Checkpoint& first) {
   const std::string begun = file_name(checkpoint_path(folder, first));
   DGX_TRY(const auto names, names_in(folder));
@@ -190,9 +191,11 @@ struct RunWriter::Impl {
                                       std::span<const float> losses) const {
     DGX_TRY(const std::int64_t step, step_of(state));
     const std::int64_t last_step = index.checkpoints.back().step;
-    if (index.diverged) return usage_error(fmt::format("the run ended at step {}, where it diverged", last_step));
+    if (index.diverged)
+      return usage_error(fmt::format("the run ended at step {}, where it diverged", last_step));
     if (step <= last_step) {
-      return usage_error(fmt::format("a checkpoint at step {} cannot follow one at step {}", step, last_step));
+      return usage_error(
+          fmt::format("a checkpoint at step {} cannot follow one at step {}", step, last_step));
     }
     RunIndex next = index;
     next.checkpoints.push_back({step, digests.state, true});

@@ -17,8 +17,8 @@ namespace {
 constexpr std::size_t kMaxCheckpoints = std::size_t{1} << 24;
 constexpr std::int64_t kMaxStep = std::int64_t{1} << 53;
 
-/// An index as its bundle stores it: a dataset for each field of the checkpoints (row i is checkpoint i), and the
-/// losses. Refers to the index, which must outlive it unchanged.
+/// An index as its bundle stores it: a dataset for each field of the checkpoints (row i is checkpoint i), and
+/// the losses. Refers to the index, which must outlive it unchanged.
 class Columns {
  public:
   explicit Columns(const RunIndex& index) {
@@ -151,8 +151,9 @@ Result<RunIndex> read_index(const std::string& folder) {
   DGX_TRY(const Digest stated, reader.digest("", "digest"));
   DGX_TRY(const Digest digest, run_digest(index, Columns(index)));
   if (digest == stated) return index;
-  return reader.in_file(malformed(fmt::format("the index has digest {}, recomputed {}", stated.brief(), digest.brief()),
-                                  "the index is damaged; its checkpoints were not touched"));
+  return reader.in_file(
+      malformed(fmt::format("the index has digest {}, recomputed {}", stated.brief(), digest.brief()),
+                "the index is damaged; its checkpoints were not touched"));
 }
 
 }  // namespace dgx::bundle

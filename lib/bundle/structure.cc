@@ -41,8 +41,8 @@ enum MessageType : unsigned {
   kAttributeInfo = 0x15,
 };
 
-/// Checks the superblock: version 2 or 3 at offset 0, 8-byte addresses, no base address, no extension, and an end of
-/// file that is the file's. Returns the address of the root group's header.
+/// Checks the superblock: version 2 or 3 at offset 0, 8-byte addresses, no base address, no extension, and an
+/// end of file that is the file's. Returns the address of the root group's header.
 Result<std::uint64_t> read_superblock(const InputFile& file, Checksums sums = Checksums::kCompare) {
   constexpr std::uint64_t kBytes = 48;
   constexpr std::array<std::uint8_t, 8> kSignature{0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};

@@ -15,10 +15,10 @@
 
 /// The structure of a bundle, read without the HDF5 library.
 ///
-/// A bundle may come from a stranger, and HDF5 decodes what a file says of itself (virtual layouts, fill values,
-/// filters of groups, plugins) before anybody can ask for its layout. Our writers use a small part of the format.
-/// This reader knows only that part, and every block may be used only once: no loops, no block with two roles, and
-/// never more work than the file is long. dgx-bundle(5), "STRUCTURE".
+/// A bundle may come from a stranger, and HDF5 decodes what a file says of itself (virtual layouts, fill
+/// values, filters of groups, plugins) before anybody can ask for its layout. Our writers use a small part of
+/// the format. This reader knows only that part, and every block may be used only once: no loops, no block
+/// with two roles, and never more work than the file is long. dgx-bundle(5), "STRUCTURE".
 namespace dgx::bundle {
 
 struct Extent {
@@ -44,8 +44,8 @@ struct Object {
 
 /// The root group, with its attributes but no children. kMalformed, kIo; without the file's name.
 [[nodiscard]] Result<Object> read_root(const InputFile& file);
-/// The check of metadata against the checksums that they state. An attacker states correct ones; a fuzz target
-/// cannot, and would see little but mismatches.
+/// The check of metadata against the checksums that they state. An attacker states correct ones; a fuzz
+/// target cannot, and would see little but mismatches.
 enum class Checksums { kCompare, kIgnore };
 /// The root group and everything below it.
 [[nodiscard]] Result<Object> read_structure(const InputFile& file, Checksums sums = Checksums::kCompare);

@@ -10,9 +10,9 @@
 #include "structure.h"
 #include "widen.h"
 
-/// The description of one dataset of a container by dgx-h5, and its encoding: a little-endian message on standard
-/// output, of fields preceded by their lengths. It contains none of the dataset's numbers, unless they are in the
-/// dataset's header.
+/// The description of one dataset of a container by dgx-h5, and its encoding: a little-endian message on
+/// standard output, of fields preceded by their lengths. It contains none of the dataset's numbers, unless
+/// they are in the dataset's header.
 namespace dgx::bundle {
 
 inline constexpr std::size_t kMaxFilters = 8;
@@ -40,8 +40,8 @@ struct Table {
 
 /// Encodes a table, or the error in its place.
 [[nodiscard]] Bytes encode_message(const Result<Table>& table);
-/// The table or error of a message. kInternal if it is malformed: its writer does not follow the format. A table is
-/// within this header's limits, and its sizes fit each other; they are not checked against the file.
+/// The table or error of a message. kInternal if it is malformed: its writer does not follow the format. A
+/// table is within this header's limits, and its sizes fit each other; they are not checked against the file.
 [[nodiscard]] Result<Table> decode_message(ByteView message);
 
 }  // namespace dgx::bundle

@@ -68,10 +68,8 @@ void widen_piece(const NumberType& type, ByteView bytes, BulkTensor& tensor, std
   switch (tensor.dtype()) {
     case DType::kF32:
       return convert<std::uint32_t, float>(bytes, type.order, tensor.as<float>().subspan(first, count));
-    case DType::kI64:
-      return convert_integers(type, bytes, tensor.as<std::int64_t>().subspan(first, count));
-    case DType::kU8:
-      std::memcpy(tensor.bytes().data() + first, bytes.data(), count);
+    case DType::kI64: return convert_integers(type, bytes, tensor.as<std::int64_t>().subspan(first, count));
+    case DType::kU8: std::memcpy(tensor.bytes().data() + first, bytes.data(), count);
   }
 }
 

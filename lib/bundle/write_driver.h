@@ -4,9 +4,9 @@
 
 #include "dgx/core/result.h"
 
-/// The driver through which new files are written. HDF5 1.10 crashes, at once or when the process ends, if its own
-/// driver fails to write, as on a full disk. So this driver never fails: it records the first error and drops every
-/// later write, and the writer checks it before trusting the file.
+/// The driver through which new files are written. HDF5 1.10 crashes, at once or when the process ends, if
+/// its own driver fails to write, as on a full disk. So this driver never fails: it records the first error
+/// and drops every later write, and the writer checks it before trusting the file.
 namespace dgx::bundle::h5 {
 
 /// errno of the first write that failed, or 0. Must outlive the file.

@@ -1,5 +1,5 @@
-// libdgx_h5zstd.so: for other programs. HDF5_PLUGIN_PATH=FOLDER lets h5py, h5dump and the others read compressed
-// datasets of our bundles. dgx-bundle(5), "Compression".
+// libdgx_h5zstd.so: for other programs. HDF5_PLUGIN_PATH=FOLDER lets h5py, h5dump and the others read
+// compressed datasets of our bundles. dgx-bundle(5), "Compression".
 
 #include <H5PLextern.h>
 

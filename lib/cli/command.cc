@@ -16,7 +16,8 @@ Status parse_number(const std::string& text, T& out, std::string_view expected) 
   const char* const end = text.data() + text.size();
   const auto [stopped, error] = std::from_chars(text.data(), end, out);
   if (error == std::errc::result_out_of_range) return usage_error(fmt::format("'{}' is out of range", text));
-  if (error != std::errc() || stopped != end) return usage_error(fmt::format("'{}' is not {}", text, expected));
+  if (error != std::errc() || stopped != end)
+    return usage_error(fmt::format("'{}' is not {}", text, expected));
   return {};
 }
 
@@ -124,7 +125,9 @@ const OptionRow* Command::find(std::string_view name) const {
   return nullptr;
 }
 
-std::string Command::joined(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, "|")); }
+std::string Command::joined(const std::vector<std::string>& words) {
+  return fmt::format("{}", fmt::join(words, "|"));
+}
 
 std::string Command::show(double value) { return fmt::format("{}", value); }
 

@@ -29,11 +29,12 @@ std::vector<View> views_of(const Tool& tool) {
   return out;
 }
 
-/// All commands, and for a program whose first argument must be a command, a nameless one with the common options
-/// only.
+/// All commands, and for a program whose first argument must be a command, a nameless one with the common
+/// options only.
 std::vector<View> with_main(const Tool& tool) {
   std::vector<View> views = views_of(tool);
-  const bool has_main = std::any_of(views.begin(), views.end(), [](const View& view) { return view.name.empty(); });
+  const bool has_main =
+      std::any_of(views.begin(), views.end(), [](const View& view) { return view.name.empty(); });
   if (!has_main) views.push_back({"", tool.summary(), common_table()});
   return views;
 }
@@ -75,10 +76,10 @@ std::string bash_value_cases(const std::vector<View>& views) {
   for (const View& view : views) {
     for (const OptionRow& row : view.table.rows()) {
       if (row.positional() || row.form == Form::kFlag) continue;
-      const std::string words = row.takes_file()       ? "compgen -f -- \"$word\""
-                                : row.choices.empty() ? ":"
-                                                      : fmt::format("compgen -W '{}' -- \"$word\"",
-                                                                    fmt::join(row.choices, " "));
+      const std::string words =
+          row.takes_file()      ? "compgen -f -- \"$word\""
+          : row.choices.empty() ? ":"
+                                : fmt::format("compgen -W '{}' -- \"$word\"", fmt::join(row.choices, " "));
       for (const std::string& name : row.names) {
         out += fmt::format("    '{}:{}') mapfile -t COMPREPLY < <({}); return;;\n", view.name, name, words);
       }
@@ -135,7 +136,8 @@ std::string zsh_specification(const OptionRow& row) {
     return shell_word(prefix + zsh_action(row));
   }
   if (row.names.size() == 1) return shell_word(fmt::format("{}[{}]{}", row.names[0], help, zsh_action(row)));
-  return fmt::format("{{{}}}{}", fmt::join(row.names, ","), shell_word(fmt::format("[{}]{}", help, zsh_action(row))));
+  return fmt::format("{{{}}}{}", fmt::join(row.names, ","),
+                     shell_word(fmt::format("[{}]{}", help, zsh_action(row))));
 }
 
 std::string zsh_script(const Tool& tool, const std::vector<View>& views) {
@@ -147,7 +149,9 @@ std::string zsh_script(const Tool& tool, const std::vector<View>& views) {
       "    case \" {2} \" in *\" $word \"*) command=$word; break;; esac\n  done\n",
       tool.name(), function_name(tool), commands);
   if (!commands.empty()) {
-    out += "  if [[ -n $command ]]; then words=(\"$words[1]\" \"${(@)words[2,-1]:#$command}\"); ((CURRENT--)); fi\n";
+    out +=
+        "  if [[ -n $command ]]; then words=(\"$words[1]\" \"${(@)words[2,-1]:#$command}\"); ((CURRENT--)); "
+        "fi\n";
   }
   out += "  case $command in\n";
   for (const View& view : views) {
@@ -163,7 +167,8 @@ std::string zsh_script(const Tool& tool, const std::vector<View>& views) {
 std::string fish_option(const Tool& tool, const OptionRow& row, const std::string& condition) {
   std::string out = fmt::format("complete -c {}{}", tool.name(), condition);
   for (const std::string& name : row.names) {
-    out += name.starts_with("--") ? fmt::format(" -l {}", name.substr(2)) : fmt::format(" -s {}", name.substr(1));
+    out += name.starts_with("--") ? fmt::format(" -l {}", name.substr(2))
+                                  : fmt::format(" -s {}", name.substr(1));
   }
   if (row.form != Form::kFlag) out += row.takes_file() ? " -r -F" : " -x";
   if (!row.choices.empty()) out += fmt::format(" -a '{}'", fmt::join(row.choices, " "));
@@ -177,13 +182,13 @@ std::string fish_script(const Tool& tool, const std::vector<View>& views) {
   for (const OptionRow& row : common.rows()) out += fish_option(tool, row, "");
   for (const View& view : views) {
     if (!view.name.empty()) {
-      out += fmt::format("complete -c {} -n 'not __fish_seen_subcommand_from {}' -a {} -d {}\n", tool.name(), commands,
-                         view.name, shell_word(view.summary));
+      out += fmt::format("complete -c {} -n 'not __fish_seen_subcommand_from {}' -a {} -d {}\n", tool.name(),
+                         commands, view.name, shell_word(view.summary));
     }
-    const std::string condition =
-        commands.empty()    ? ""
-        : view.name.empty() ? fmt::format(" -n 'not __fish_seen_subcommand_from {}'", commands)
-                            : fmt::format(" -n '__fish_seen_subcommand_from {}'", view.name);
+    const std::string condition = commands.empty() ? ""
+                                  : view.name.empty()
+                                      ? fmt::format(" -n 'not __fish_seen_subcommand_from {}'", commands)
+                                      : fmt::format(" -n '__fish_seen_subcommand_from {}'", view.name);
     for (const OptionRow& row : view.table.rows()) {
       if (!row.common && !row.positional()) out += fish_option(tool, row, condition);
     }

@@ -7,7 +7,8 @@
 
 namespace dgx::cli {
 
-/// A completion script for "bash", "zsh" or "fish": commands, options, choices, and file names where a value is a file.
+/// A completion script for "bash", "zsh" or "fish": commands, options, choices, and file names where a value
+/// is a file.
 [[nodiscard]] std::string completion_script(const Tool& tool, std::string_view shell);
 
 }  // namespace dgx::cli

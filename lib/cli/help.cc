@@ -16,10 +16,13 @@ constexpr std::size_t kHelpColumn = 28;
 constexpr std::size_t kLineWidth = 100;
 
 constexpr std::string_view kExitCodes =
-    "Exit codes: 0 done or accepted, 1 refuted, 2 wrong usage, 3 inconclusive, 65 malformed input, 66 missing input,\n"
-    "70 internal error, 73 cannot create output, 74 I/O error, 75 interrupted and resumable, 77 not authorised.\n";
+    "Exit codes: 0 done or accepted, 1 refuted, 2 wrong usage, 3 inconclusive, 65 malformed input, 66 "
+    "missing input,\n"
+    "70 internal error, 73 cannot create output, 74 I/O error, 75 interrupted and resumable, 77 not "
+    "authorised.\n";
 
-/// Breaks `text` into lines of at most kLineWidth columns, at spaces; lines after the first begin at `indent`.
+/// Breaks `text` into lines of at most kLineWidth columns, at spaces; lines after the first begin at
+/// `indent`.
 std::string wrapped(std::string_view text, std::size_t indent) {
   std::string out;
   std::size_t column = indent;
@@ -44,7 +47,8 @@ std::string form_text(const OptionRow& row) {
   const std::string dots = row.form == Form::kList || row.form == Form::kRest ? " …" : "";
   if (row.positional()) return row.value_name + dots;
   // -o is what people type; other short names belong to flags only.
-  return row.form == Form::kFlag ? row.names.front() : fmt::format("{} {}{}", row.names.back(), row.value_name, dots);
+  return row.form == Form::kFlag ? row.names.front()
+                                 : fmt::format("{} {}{}", row.names.back(), row.value_name, dots);
 }
 
 std::string option_line(const OptionRow& row) {
@@ -114,7 +118,8 @@ std::string synopsis(const Tool& tool, const Tool::Entry& entry, const Command& 
   for (const Command::Group& group : command.groups()) grouped.insert(group.names.begin(), group.names.end());
   const auto add = [&](bool positional, Need need) {
     for (const OptionRow& row : command.rows()) {
-      if (row.common || row.positional() != positional || row.need != need || grouped.count(row.title()) > 0) continue;
+      if (row.common || row.positional() != positional || row.need != need || grouped.count(row.title()) > 0)
+        continue;
       parts.push_back(need == Need::kRequired ? form_text(row) : fmt::format("[{}]", form_text(row)));
     }
   };

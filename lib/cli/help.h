@@ -14,8 +14,8 @@ namespace dgx::cli {
 /// The --help text of one command, or of the whole program if `entry` is null.
 [[nodiscard]] std::string help_text(const Tool& tool, const Tool::Entry* entry);
 
-/// A command's own table followed by the common one, and the common one alone. For callers that parse nothing: the
-/// tables' variables no longer exist.
+/// A command's own table followed by the common one, and the common one alone. For callers that parse
+/// nothing: the tables' variables no longer exist.
 [[nodiscard]] Command table_of(Tool::Runner& runner);
 [[nodiscard]] Command common_table();
 

@@ -63,7 +63,8 @@ Cell Cell::of_unsigned(std::uint64_t number) {
 Out::Out(std::string program, Common common) : program_(std::move(program)), common_(std::move(common)) {
   const bool visible = !common_.quiet && isatty(STDERR_FILENO) == 1;
   progress_ = std::make_unique<ProgressBar>(
-      visible, [this](std::string_view text) { note(text); }, [this](std::string_view text) { warning(text); });
+      visible, [this](std::string_view text) { note(text); },
+      [this](std::string_view text) { warning(text); });
 }
 
 Out::~Out() = default;
@@ -94,9 +95,10 @@ void Out::field(std::string_view name, Table table) {
 
 void Out::json_field(std::string_view name, json::Value value) {
   const json::Array* const array = value.as_array();
-  const bool rows = array != nullptr && std::any_of(array->begin(), array->end(), [](const json::Value& item) {
-    return item.as_object() != nullptr || item.as_array() != nullptr;
-  });
+  const bool rows =
+      array != nullptr && std::any_of(array->begin(), array->end(), [](const json::Value& item) {
+        return item.as_object() != nullptr || item.as_array() != nullptr;
+      });
   const bool block = rows || (value.as_object() != nullptr && !value.as_object()->empty());
   entries_.push_back({spaced(name), block ? block_text(value, 2) : scalar_text(value), block});
   object_.insert_or_assign(std::string(name), std::move(value));

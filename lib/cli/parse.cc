@@ -19,13 +19,13 @@ struct Bound {
   CLI::Option* option;
 };
 
-/// CLI11 only splits the command line. Which options are required, what values mean, and every message is decided
-/// here.
+/// CLI11 only splits the command line. Which options are required, what values mean, and every message is
+/// decided here.
 std::vector<Bound> bind(CLI::App& app, Command& command) {
   std::vector<Bound> out;
   for (OptionRow& row : command.rows()) {
-    const std::string name =
-        row.positional() ? fmt::format("positional{}", out.size()) : fmt::format("{}", fmt::join(row.names, ","));
+    const std::string name = row.positional() ? fmt::format("positional{}", out.size())
+                                              : fmt::format("{}", fmt::join(row.names, ","));
     CLI::Option* const option = row.form == Form::kFlag ? app.add_flag(name) : app.add_option(name);
     if (row.form == Form::kFlag) {
       option->disable_flag_override();
@@ -82,8 +82,10 @@ Status store(const Command& command, OptionRow& row, const std::vector<std::stri
     if (!row.positional() && value.size() > 1 && value[0] == '-' && command.find(value) != nullptr) {
       return usage_error(row.title() + " needs a value");
     }
-    if (!row.choices.empty() && std::find(row.choices.begin(), row.choices.end(), value) == row.choices.end()) {
-      return usage_error(fmt::format("{}: '{}' is none of {}", row.title(), value, fmt::join(row.choices, ", ")));
+    if (!row.choices.empty() &&
+        std::find(row.choices.begin(), row.choices.end(), value) == row.choices.end()) {
+      return usage_error(
+          fmt::format("{}: '{}' is none of {}", row.title(), value, fmt::join(row.choices, ", ")));
     }
   }
   Status stored = row.store(values);
@@ -140,7 +142,8 @@ void declare_common(Command& command, Common& common, Questions& questions) {
     return {};
   };
   command.flag("--force", common.force, "replace outputs that exist");
-  command.choice("--color", {"auto", "always", "never"}, common.color, "colour messages; NO_COLOR is honoured");
+  command.choice("--color", {"auto", "always", "never"}, common.color,
+                 "colour messages; NO_COLOR is honoured");
   command.option("--trust", "FILE|DIR", common.trust,
                  "accept only these signers: a public key, or a folder of *.pub.pem");
   command.flag("--help,-h", questions.help, "this text");

@@ -21,9 +21,9 @@ struct Questions {
 /// Declares the options of every program, bound to `common` and `questions`.
 void declare_common(Command& command, Common& common, Questions& questions);
 
-/// Reads `arguments` into the command's variables and marks the rows that were given. kUsage for anything wrong with
-/// them; if a question is asked, unknown options and bad values are let pass, so that a request for help is
-/// answered.
+/// Reads `arguments` into the command's variables and marks the rows that were given. kUsage for anything
+/// wrong with them; if a question is asked, unknown options and bad values are let pass, so that a request
+/// for help is answered.
 [[nodiscard]] Status parse(Command& command, const Questions& questions, std::vector<std::string> arguments);
 
 }  // namespace dgx::cli

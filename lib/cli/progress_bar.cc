@@ -36,13 +36,16 @@ std::string clock_text(double seconds) {
 
 std::string progress_line(std::string_view label, std::int64_t done, std::int64_t total, double rate,
                           std::string_view note, int columns) {
-  const double share = total > 0 ? std::clamp(static_cast<double>(done) / static_cast<double>(total), 0.0, 1.0) : 0;
+  const double share =
+      total > 0 ? std::clamp(static_cast<double>(done) / static_cast<double>(total), 0.0, 1.0) : 0;
   const int filled = static_cast<int>(share * kBarWidth);
-  std::string line = fmt::format("{}  [{:#<{}}{:.<{}}] {:3} %  {}/{}", label, "", filled, "", kBarWidth - filled,
-                                 static_cast<int>(share * 100), grouped(done), grouped(total));
+  std::string line =
+      fmt::format("{}  [{:#<{}}{:.<{}}] {:3} %  {}/{}", label, "", filled, "", kBarWidth - filled,
+                  static_cast<int>(share * 100), grouped(done), grouped(total));
   if (rate > 0) {
     line += rate >= 10 ? fmt::format("  {:.0f}/s", rate) : fmt::format("  {:.2f}/s", rate);
-    line += fmt::format("  {} left", clock_text(static_cast<double>(std::max<std::int64_t>(total - done, 0)) / rate));
+    line += fmt::format("  {} left",
+                        clock_text(static_cast<double>(std::max<std::int64_t>(total - done, 0)) / rate));
   }
   if (!note.empty()) line += fmt::format("  {}", note);
   return line.substr(0, static_cast<std::size_t>(std::max(columns - 1, 1)));

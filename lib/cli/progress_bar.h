@@ -44,7 +44,7 @@ class ProgressBar final : public Progress {
 };
 
 /// The bar's line for a terminal of `columns` columns; `rate` in units per second, 0 if not known yet.
-[[nodiscard]] std::string progress_line(std::string_view label, std::int64_t done, std::int64_t total, double rate,
-                                        std::string_view note, int columns);
+[[nodiscard]] std::string progress_line(std::string_view label, std::int64_t done, std::int64_t total,
+                                        double rate, std::string_view note, int columns);
 
 }  // namespace dgx::cli

@@ -9,8 +9,8 @@ namespace {
 
 /// The columns that a text takes on the screen: its bytes that do not continue a UTF-8 character.
 std::size_t width(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+  return static_cast<std::size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
 std::string spaces(std::size_t count) { return std::string(count, ' '); }
@@ -58,7 +58,8 @@ std::string shortened(const std::string& text) {
   constexpr std::size_t kShown = 64;
   if (text.size() <= kMost) return printable(text);
   std::size_t end = kShown;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;  // never half a UTF-8 character
+  // Never half a UTF-8 character.
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
   return fmt::format("{}... ({} bytes)", printable(std::string_view(text).substr(0, end)),
                      grouped(static_cast<std::int64_t>(text.size())));
 }

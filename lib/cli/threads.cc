@@ -10,8 +10,8 @@
 namespace dgx::cli {
 namespace {
 
-/// The environment variable as a positive number, or `otherwise`. OMP_NUM_THREADS may be a list: its first entry
-/// counts.
+/// The environment variable as a positive number, or `otherwise`. OMP_NUM_THREADS may be a list: its first
+/// entry counts.
 int positive_variable(const char* name, int otherwise) {
   const char* const text = std::getenv(name);
   if (text == nullptr) return otherwise;
@@ -28,7 +28,8 @@ int default_threads() {
   CPU_ZERO(&allowed);
   // sched_getaffinity fails on machines with more CPUs than the set holds; one thread is never too many then.
   const int cpus = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? std::max(1, CPU_COUNT(&allowed)) : 1;
-  return std::min({cpus, positive_variable("SLURM_CPUS_PER_TASK", cpus), positive_variable("OMP_NUM_THREADS", cpus)});
+  return std::min(
+      {cpus, positive_variable("SLURM_CPUS_PER_TASK", cpus), positive_variable("OMP_NUM_THREADS", cpus)});
 }
 
 }  // namespace dgx::cli

@@ -92,8 +92,8 @@ void tell_versions(Out& out) {
   out.detail(fmt::format("version {} with {}; threads {}", version(), libraries, out.common().threads), 2);
 }
 
-/// Warns of private keys that others can use. A public key may be readable by all; where a private key is needed, it
-/// is an error later.
+/// Warns of private keys that others can use. A public key may be readable by all; where a private key is
+/// needed, it is an error later.
 void warn_of_open_keys(const Command& table, Out& out) {
   constexpr std::size_t kMostPem = 16384;
   for (const std::string* path : table.keys()) {
@@ -169,7 +169,8 @@ Tool& Tool::later(std::string name, std::string summary) {
 int Tool::run(int argc, char** argv) const {
   ignore_write_signals();
   try {
-    return run_request(*this, request_of(*this, std::vector<std::string>(argv + std::min(argc, 1), argv + argc)));
+    return run_request(*this,
+                       request_of(*this, std::vector<std::string>(argv + std::min(argc, 1), argv + argc)));
   } catch (const std::bad_alloc&) {
     return Out(name_, {}).error(internal_error("not enough memory")), static_cast<int>(ErrorCode::kInternal);
   } catch (const std::exception& error) {

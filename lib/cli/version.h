@@ -6,8 +6,8 @@
 
 namespace dgx::cli {
 
-/// The libraries that the program links, "libsodium 1.0.18\nzstd 1.5.4"; defined in a source file that dgx_program()
-/// generates for each program.
+/// The libraries that the program links, "libsodium 1.0.18\nzstd 1.5.4"; defined in a source file that
+/// dgx_program() generates for each program.
 extern const char* const kLinkedLibraries;
 
 /// Prints `version`, `formats` and `libraries`.

@@ -21,8 +21,8 @@ std::string scratch_folder() {
   return chosen != nullptr && *chosen != '\0' ? chosen : "/var/tmp";
 }
 
-/// Opens a file that no other process can open, and that is gone when the process ends, however it ends. Not every
-/// file system has O_TMPFILE.
+/// Opens a file that no other process can open, and that is gone when the process ends, however it ends. Not
+/// every file system has O_TMPFILE.
 int open_nameless(const std::string& folder) {
   const int file = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR)) return file;
@@ -32,8 +32,8 @@ int open_nameless(const std::string& folder) {
   return named;
 }
 
-/// The whole pages that hold bytes [begin, begin + size) of a mapping, as start and length in bytes. The mapping
-/// begins at a page.
+/// The whole pages that hold bytes [begin, begin + size) of a mapping, as start and length in bytes. The
+/// mapping begins at a page.
 std::pair<std::uint64_t, std::uint64_t> pages_of(std::uint64_t begin, std::uint64_t size) {
   static const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
   const std::uint64_t first = begin / page * page;

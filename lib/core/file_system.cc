@@ -16,7 +16,9 @@ FileSystem* g_chosen = nullptr;
 
 int FileSystem::open(const char* path, int flags, unsigned mode) { return ::open(path, flags, mode); }
 int FileSystem::close(int file) { return ::close(file); }
-ssize_t FileSystem::write(int file, const void* bytes, std::size_t size) { return ::write(file, bytes, size); }
+ssize_t FileSystem::write(int file, const void* bytes, std::size_t size) {
+  return ::write(file, bytes, size);
+}
 ssize_t FileSystem::pwrite(int file, const void* bytes, std::size_t size, off_t at) {
   return ::pwrite(file, bytes, size, at);
 }

@@ -17,7 +17,8 @@
 namespace dgx {
 namespace {
 
-/// A descriptor, closed on every way out. close() may report a late write error, so writers call it themselves.
+/// A descriptor, closed on every way out. close() may report a late write error, so writers call it
+/// themselves.
 class Descriptor {
  public:
   explicit Descriptor(int value) : value_(value) {}
@@ -46,7 +47,8 @@ std::string folder_of(const std::string& path) {
   return folder.empty() ? "." : folder;
 }
 
-/// The error of a failed creation: a missing folder means an output that cannot be created, not a missing input.
+/// The error of a failed creation: a missing folder means an output that cannot be created, not a missing
+/// input.
 Error creation_error(const std::string& path) {
   const int reason = errno;
   Error error = errno_error(path, "create");
@@ -59,8 +61,8 @@ Error exists_error(const std::string& path) {
   return {ErrorCode::kCannotCreate, fmt::format("{}: exists already", path), "use --force to replace it"};
 }
 
-/// True for pipes, terminals and devices. They are written directly: there is nothing to replace, and a rename would
-/// remove them.
+/// True for pipes, terminals and devices. They are written directly: there is nothing to replace, and a
+/// rename would remove them.
 bool is_stream(const std::string& path) {
   struct stat info {};
   return ::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
@@ -116,8 +118,8 @@ Status write_stream(const std::string& path, std::string_view content) {
   return {};
 }
 
-/// A hidden name in the folder of `target`. The counter keeps threads apart, and skips files that a killed process
-/// with the same id left.
+/// A hidden name in the folder of `target`. The counter keeps threads apart, and skips files that a killed
+/// process with the same id left.
 std::string temporary_name(const std::string& target) {
   static std::atomic<unsigned> counter{0};
   const std::string name = std::filesystem::path(target).filename().string().substr(0, 200);
@@ -135,8 +137,8 @@ Result<std::string> create_temporary(const std::string& target, unsigned mode) {
   return creation_error(target);
 }
 
-/// Renames unless `to` exists. Not every file system has RENAME_NOREPLACE (NFS, Lustre) or hard links; the last
-/// resort leaves a short window.
+/// Renames unless `to` exists. Not every file system has RENAME_NOREPLACE (NFS, Lustre) or hard links; the
+/// last resort leaves a short window.
 Status rename_no_replace(const std::string& from, const std::string& to) {
   FileSystem& system = file_system();
   if (system.rename_no_replace(from.c_str(), to.c_str()) == 0) return {};
@@ -243,7 +245,8 @@ Status append_line(const std::string& path, std::string_view line) {
 Status truncate_file(const std::string& path, std::size_t size_bytes) {
   const Descriptor file = open_to_write(path, O_WRONLY);
   if (!file.valid()) return errno_error(path, "open");
-  if (file_system().ftruncate(file.get(), static_cast<off_t>(size_bytes)) != 0) return errno_error(path, "truncate");
+  if (file_system().ftruncate(file.get(), static_cast<off_t>(size_bytes)) != 0)
+    return errno_error(path, "truncate");
   return sync(file, path);
 }
 
@@ -310,8 +313,8 @@ Status make_folder(const std::string& path) {
   const bool is_folder = ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
   errno = reason;
   if (reason != EEXIST || !is_folder) return creation_error(path);
-  // A killed call may have created it without syncing its name. A process that may not read the parent did not create
-  // it.
+  // A killed call may have created it without syncing its name. A process that may not read the parent did
+  // not create it.
   Status synced = sync_folder(folder_of(path));
   return synced.ok() || synced.error().code == ErrorCode::kCannotCreate ? Status() : std::move(synced);
 }

@@ -43,8 +43,8 @@ bool is_printable_ascii(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c <= 0x7e; });
 }
 
-/// Takes WHAT out of a message "[json.exception…] parse error at line 1, column 5: WHAT; last read: '…'": the rest
-/// quotes input.
+/// Takes WHAT out of a message "[json.exception…] parse error at line 1, column 5: WHAT; last read: '…'": the
+/// rest quotes input.
 std::string reason_of(std::string_view message) {
   const std::size_t column = message.find("column");
   const std::size_t start = column == std::string_view::npos ? column : message.find(": ", column);
@@ -96,8 +96,8 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
     error_ = malformed(fmt::format("json: {} before byte {}", what, position_));
     return false;
   }
-  /// The place of the next value: the root, the member whose key came last, or a new item of the open array. Pointers
-  /// into an array stay valid, since it does not grow while one of its items is open.
+  /// The place of the next value: the root, the member whose key came last, or a new item of the open array.
+  /// Pointers into an array stay valid, since it does not grow while one of its items is open.
   Value& slot() {
     if (!open_.empty()) {
       if (Array* items = open_.back()->as_array()) return items->emplace_back();
@@ -128,8 +128,8 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
   std::optional<Error> error_;
 };
 
-/// Refuses input that nlohmann's lexer would let through: it skips a byte-order mark, and takes a NUL for the end of
-/// the input.
+/// Refuses input that nlohmann's lexer would let through: it skips a byte-order mark, and takes a NUL for the
+/// end of the input.
 Status check_raw(std::string_view text, std::size_t max_bytes) {
   if (text.size() > max_bytes)
     return malformed(fmt::format("json: {} bytes, at most {} allowed", text.size(), max_bytes));

@@ -15,8 +15,8 @@ constexpr std::align_val_t kAlignment{64};
 constexpr std::size_t kHugePage = std::size_t{1} << 21U;
 constexpr std::int64_t kMaxCount = std::int64_t{1} << 53;
 
-/// Asks for huge pages inside a large allocation: matrices walked by columns would otherwise miss the TLB at every
-/// row. Without effect on systems that have none to give.
+/// Asks for huge pages inside a large allocation: matrices walked by columns would otherwise miss the TLB at
+/// every row. Without effect on systems that have none to give.
 void prefer_huge_pages(std::uint8_t* data, std::size_t size_bytes) {
 #ifdef MADV_HUGEPAGE
   const auto address = reinterpret_cast<std::uintptr_t>(data);
@@ -28,7 +28,8 @@ void prefer_huge_pages(std::uint8_t* data, std::size_t size_bytes) {
 
 /// Allocates aligned memory. Never null, so that empty tensors need no special case.
 std::uint8_t* allocate(std::size_t size_bytes) {
-  auto* const data = static_cast<std::uint8_t*>(::operator new(std::max<std::size_t>(size_bytes, 1), kAlignment));
+  auto* const data =
+      static_cast<std::uint8_t*>(::operator new(std::max<std::size_t>(size_bytes, 1), kAlignment));
   prefer_huge_pages(data, size_bytes);
   return data;
 }
@@ -51,12 +52,9 @@ auto find_in(StateType& state, std::string_view name) -> decltype(state.data()) 
 
 std::size_t size_of(DType dtype) {
   switch (dtype) {
-    case DType::kF32:
-      return 4;
-    case DType::kI64:
-      return 8;
-    case DType::kU8:
-      return 1;
+    case DType::kF32: return 4;
+    case DType::kI64: return 8;
+    case DType::kU8: return 1;
   }
   assert(false);
   return 1;
@@ -64,12 +62,9 @@ std::size_t size_of(DType dtype) {
 
 std::string_view name_of(DType dtype) {
   switch (dtype) {
-    case DType::kF32:
-      return "f32";
-    case DType::kI64:
-      return "i64";
-    case DType::kU8:
-      return "u8";
+    case DType::kF32: return "f32";
+    case DType::kI64: return "i64";
+    case DType::kU8: return "u8";
   }
   assert(false);
   return "";

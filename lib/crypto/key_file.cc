@@ -66,7 +66,8 @@ bool begins_block(std::string_view pem, std::string_view label) {
   return pem.starts_with(fmt::format("-----BEGIN {}-----", label));
 }
 
-/// The content of a text that is one block called `label`. Line ends may be CR LF; they are ignored between digits.
+/// The content of a text that is one block called `label`. Line ends may be CR LF; they are ignored between
+/// digits.
 Result<SecretBytes> from_pem(std::string_view pem, std::string_view label) {
   const std::string begin = fmt::format("-----BEGIN {}-----", label);
   const std::string end = fmt::format("-----END {}-----", label);

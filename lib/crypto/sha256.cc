@@ -1,8 +1,8 @@
 #include "dgx/crypto/sha256.h"
 
-// The low-level functions are deprecated in favour of EVP, but only they neither allocate a context per digest, nor
-// look up a provider, nor read openssl.cnf at the first call: most of what dgx hashes is 1 KiB leaves, and programs
-// start fast.
+// The low-level functions are deprecated in favour of EVP, but only they neither allocate a context per
+// digest, nor look up a provider, nor read openssl.cnf at the first call: most of what dgx hashes is 1 KiB
+// leaves, and programs start fast.
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include <openssl/sha.h>
 

@@ -22,8 +22,8 @@ namespace {
 constexpr std::size_t kRank = 4;
 constexpr std::array<std::size_t, kRank> kOrder = {0, 2, 3, 1};
 
-/// The old number of each new dimension of `split`, another shape of the same elements. Nullopt if `split` does not
-/// cut each dimension of `shape` into dimensions of its own.
+/// The old number of each new dimension of `split`, another shape of the same elements. Nullopt if `split`
+/// does not cut each dimension of `shape` into dimensions of its own.
 std::optional<std::vector<std::size_t>> new_order(const Shape& split, const Shape& shape) {
   if (split == shape) return std::vector<std::size_t>(kOrder.begin(), kOrder.end());
   std::array<std::size_t, kRank + 1> begin{};  // a split's dimensions of 1 may go with any other
@@ -104,8 +104,8 @@ class Rewriter {
            s[2] * s[3] > 1;
   }
 
-  /// Collects the shapes of images that convolutions read and make, weights and their gradients excepted, and of
-  /// images that maps crop from those or expand: where a residual changes its size.
+  /// Collects the shapes of images that convolutions read and make, weights and their gradients excepted, and
+  /// of images that maps crop from those or expand: where a residual changes its size.
   void find_shapes() {
     const auto consider = [this](const Primitive& value) {
       if (is_image(value)) shapes_.insert(value.shape);
@@ -120,7 +120,8 @@ class Rewriter {
           value.kind == Kind::kMap && is_image(value) &&
           std::any_of(value.accesses.begin(), value.accesses.end(), [&](const Access& access) {
             const Shape& read = at(static_cast<std::size_t>(access.value)).shape;
-            return !access.view && read.size() == kRank && read[0] == value.shape[0] && shapes_.contains(read);
+            return !access.view && read.size() == kRank && read[0] == value.shape[0] &&
+                   shapes_.contains(read);
           });
       if (follows) consider(value);
     }

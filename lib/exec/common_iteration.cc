@@ -52,8 +52,8 @@ std::set<std::int64_t> places(const Shape& shape) {
   return out;
 }
 
-/// True if the shapes have the same count, and the dimensions of one are products of neighbouring dimensions of the
-/// other.
+/// True if the shapes have the same count, and the dimensions of one are products of neighbouring dimensions
+/// of the other.
 bool is_split_of_other(const Shape& a, const Shape& b) {
   if (*element_count(a) != *element_count(b)) return false;
   const auto of_a = places(a);
@@ -65,17 +65,20 @@ bool is_split_of_other(const Shape& a, const Shape& b) {
 /// The offset of a walk over `shape` at row-major position `position`, without its base.
 std::int64_t offset_at(std::int64_t position, const Shape& shape, const std::vector<std::int64_t>& strides) {
   std::int64_t offset = 0;
-  for (std::size_t d = shape.size(); d-- > 0; position /= shape[d]) offset += position % shape[d] * strides[d];
+  for (std::size_t d = shape.size(); d-- > 0; position /= shape[d])
+    offset += position % shape[d] * strides[d];
   return offset;
 }
 
-/// The strides over `to` of a walk over `from`, where is_split_of_other() holds for the two. Nullopt if the walk does
-/// not go through a dimension of `to` at a single stride.
-std::optional<std::vector<std::int64_t>> over(const Shape& to, const std::vector<std::int64_t>& strides, const Shape& from) {
+/// The strides over `to` of a walk over `from`, where is_split_of_other() holds for the two. Nullopt if the
+/// walk does not go through a dimension of `to` at a single stride.
+std::optional<std::vector<std::int64_t>> over(const Shape& to, const std::vector<std::int64_t>& strides,
+                                              const Shape& from) {
   const auto of_to = row_major_strides(to);
   const auto of_from = row_major_strides(from);
   std::vector<std::int64_t> out;
-  for (std::size_t d = 0; d < to.size(); ++d) out.push_back(to[d] == 1 ? 0 : offset_at(of_to[d], from, strides));
+  for (std::size_t d = 0; d < to.size(); ++d)
+    out.push_back(to[d] == 1 ? 0 : offset_at(of_to[d], from, strides));
   for (std::size_t d = 0; d < from.size(); ++d) {
     if (from[d] != 1 && offset_at(of_from[d], to, out) != strides[d]) return std::nullopt;
   }
@@ -93,7 +96,8 @@ bool is_in_order(const Walk& walk, const Shape& shape) {
 
 bool names_index(const Primitive& line) {
   return std::any_of(line.steps.begin(), line.steps.end(), [](const Step& step) {
-    return std::any_of(step.operands.begin(), step.operands.end(), [](const Operand& o) { return o.kind == Operand::Kind::kIndex; });
+    return std::any_of(step.operands.begin(), step.operands.end(),
+                       [](const Operand& o) { return o.kind == Operand::Kind::kIndex; });
   });
 }
 
@@ -111,10 +115,12 @@ class Sharer {
   }
 
  private:
-  [[nodiscard]] const Primitive& at(kernels::ValueIndex v) const { return program_.values[static_cast<std::size_t>(v)]; }
+  [[nodiscard]] const Primitive& at(kernels::ValueIndex v) const {
+    return program_.values[static_cast<std::size_t>(v)];
+  }
 
-  /// Gives the line the iteration shape of the first map that it reads element by element, if all its accesses can be
-  /// walked so.
+  /// Gives the line the iteration shape of the first map that it reads element by element, if all its
+  /// accesses can be walked so.
   void adopt(Primitive& line) const {
     const Shape own = line.iteration_shape();
     std::vector<Walk> walks;
@@ -126,7 +132,9 @@ class Sharer {
     for (std::size_t n = 0; n < walks.size(); ++n) {
       const Primitive& read = at(line.accesses[n].value);
       const Shape& its = read.iteration_shape();
-      if (read.kind != Kind::kMap || own == its || !is_split_of_other(own, its) || !is_in_order(walks[n], own)) continue;
+      if (read.kind != Kind::kMap || own == its || !is_split_of_other(own, its) ||
+          !is_in_order(walks[n], own))
+        continue;
       if (auto changed = walking(line, walks, its)) {
         line = std::move(*changed);
         return;
@@ -134,7 +142,8 @@ class Sharer {
     }
   }
 
-  std::optional<Primitive> walking(const Primitive& line, const std::vector<Walk>& walks, const Shape& iteration) const {
+  std::optional<Primitive> walking(const Primitive& line, const std::vector<Walk>& walks,
+                                   const Shape& iteration) const {
     Primitive changed = line;
     changed.iteration = iteration;
     for (std::size_t n = 0; n < walks.size(); ++n) {
@@ -144,7 +153,8 @@ class Sharer {
       Coordinate flat;
       flat.constant = walks[n].base;
       for (std::size_t d = 0; d < strides->size(); ++d) {
-        if ((*strides)[d] != 0) flat.terms.push_back({Term::Symbol::kIndex, static_cast<std::int32_t>(d), (*strides)[d]});
+        if ((*strides)[d] != 0)
+          flat.terms.push_back({Term::Symbol::kIndex, static_cast<std::int32_t>(d), (*strides)[d]});
       }
       access.view = Shape{*element_count(at(access.value).shape)};
       access.coordinates = {std::move(flat)};

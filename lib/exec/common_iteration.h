@@ -4,9 +4,9 @@
 
 namespace dgx::exec {
 
-/// Rewrites maps that read another map element by element to use its iteration shape, where their own differs only in
-/// how dimensions are split or joined. The numbers are the same, and both maps can be fused, which takes one loop
-/// nest.
+/// Rewrites maps that read another map element by element to use its iteration shape, where their own differs
+/// only in how dimensions are split or joined. The numbers are the same, and both maps can be fused, which
+/// takes one loop nest.
 [[nodiscard]] program::Program share_iterations(program::Program program);
 
 }  // namespace dgx::exec

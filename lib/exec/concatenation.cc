@@ -1,5 +1,5 @@
-// Run as a map, a concatenation pays for every piece at every element: each access is read with its bounds checked,
-// and all but one are thrown away. Run piece by piece, every element is one copy.
+// Run as a map, a concatenation pays for every piece at every element: each access is read with its bounds
+// checked, and all but one are thrown away. Run piece by piece, every element is one copy.
 #include "concatenation.h"
 
 #include <algorithm>
@@ -31,17 +31,21 @@ std::optional<std::size_t> access_at(const std::vector<Step>& steps, std::int64_
   Operand result = Operand::step(static_cast<int>(steps.size()) - 1);
   while (result.kind == Operand::Kind::kStep) {
     const Step& select = steps[static_cast<std::size_t>(result.index)];
-    if (select.op != ScalarOp::kSelect || select.operands[0].kind != Operand::Kind::kStep) return std::nullopt;
+    if (select.op != ScalarOp::kSelect || select.operands[0].kind != Operand::Kind::kStep)
+      return std::nullopt;
     const Step& condition = steps[static_cast<std::size_t>(select.operands[0].index)];
     if (!compared_index(condition)) return std::nullopt;
-    result = select.operands[at < condition.operands[1].integer ? 1 : 2];  // steps name earlier ones: this ends
+    // Steps name earlier ones: this ends.
+    result = select.operands[at < condition.operands[1].integer ? 1 : 2];
   }
-  return result.kind == Operand::Kind::kAccess ? std::optional(static_cast<std::size_t>(result.index)) : std::nullopt;
+  return result.kind == Operand::Kind::kAccess ? std::optional(static_cast<std::size_t>(result.index))
+                                               : std::nullopt;
 }
 
 bool reads_numbers(const kernels::Access& access) {
   return std::any_of(access.coordinates.begin(), access.coordinates.end(), [](const auto& coordinate) {
-    return std::any_of(coordinate.terms.begin(), coordinate.terms.end(), [](const Term& t) { return t.symbol == Term::Symbol::kAccess; });
+    return std::any_of(coordinate.terms.begin(), coordinate.terms.end(),
+                       [](const Term& t) { return t.symbol == Term::Symbol::kAccess; });
   });
 }
 
@@ -58,7 +62,8 @@ std::optional<Concatenation> concatenation_of(const Primitive& line) {
     dimension = index;
     bounds.insert(step.operands[1].integer);
   }
-  if (!dimension || std::any_of(line.accesses.begin(), line.accesses.end(), reads_numbers)) return std::nullopt;
+  if (!dimension || std::any_of(line.accesses.begin(), line.accesses.end(), reads_numbers))
+    return std::nullopt;
   Concatenation whole{static_cast<std::size_t>(*dimension), {}};
   const std::int64_t extent = line.iteration_shape()[whole.dimension];
   bounds.insert(extent);
@@ -72,7 +77,8 @@ std::optional<Concatenation> concatenation_of(const Primitive& line) {
   return whole;
 }
 
-Primitive line_of_piece(const Primitive& line, const Concatenation& whole, const Concatenation::Piece& piece) {
+Primitive line_of_piece(const Primitive& line, const Concatenation& whole,
+                        const Concatenation::Piece& piece) {
   Primitive copy;
   copy.dtype = line.dtype;
   copy.shape = line.iteration_shape();
@@ -81,14 +87,16 @@ Primitive line_of_piece(const Primitive& line, const Concatenation& whole, const
   copy.accesses[0].fill.reset();
   for (kernels::Coordinate& coordinate : copy.accesses[0].coordinates) {
     for (const Term& term : coordinate.terms) {
-      const bool along = term.symbol == Term::Symbol::kIndex && static_cast<std::size_t>(term.index) == whole.dimension;
+      const bool along =
+          term.symbol == Term::Symbol::kIndex && static_cast<std::size_t>(term.index) == whole.dimension;
       if (along) coordinate.constant += term.coefficient * piece.begin;
     }
   }
   return copy;
 }
 
-std::optional<ConcatenationTask> recognise_concatenation(ValueIndex value, const Primitive& line, std::span<const kernels::ValueType> types) {
+std::optional<ConcatenationTask> recognise_concatenation(ValueIndex value, const Primitive& line,
+                                                         std::span<const kernels::ValueType> types) {
   const auto whole = concatenation_of(line);
   if (!whole) return std::nullopt;
   ConcatenationTask task{value, line.dtype, {}};

@@ -51,7 +51,9 @@ class Recogniser {
   }
 
   std::optional<DeviceDot> run() {
-    if (primitive_.kind != Kind::kDot || primitive_.count == 0 || primitive_.count >= kMost || primitive_.fold_count >= kMost) return {};
+    if (primitive_.kind != Kind::kDot || primitive_.count == 0 || primitive_.count >= kMost ||
+        primitive_.fold_count >= kMost)
+      return {};
     sides_ = {parts_of(primitive_.accesses[0]), parts_of(primitive_.accesses[1])};
     values_ = {primitive_.accesses[0].value, primitive_.accesses[1].value};
     if (!sides_[0].guards.empty()) {  // fma(a, b, c) is fma(b, a, c)
@@ -112,7 +114,9 @@ class Recogniser {
   }
 
   void add_coordinate(Parts& out, const CompiledCoordinate& coordinate) const {
-    if (coordinate.size == 1 && coordinate.terms.empty() && coordinate.constant == 0 && coordinate.divisor == 1) return;
+    if (coordinate.size == 1 && coordinate.terms.empty() && coordinate.constant == 0 &&
+        coordinate.divisor == 1)
+      return;
     Part part;
     part.base = coordinate.constant;
     add_terms(part, coordinate.terms, 1, out.fits);
@@ -121,7 +125,8 @@ class Recogniser {
     const auto [least, most] = range(part);
     if (coordinate.division == kernels::Coordinate::Division::kNone && least >= 0 && most < coordinate.size) {
       out.parts[0].base += part.base * coordinate.stride;
-      for (std::size_t slot = 0; slot < kSlots; ++slot) out.parts[0].coefficients[slot] += part.coefficients[slot] * coordinate.stride;
+      for (std::size_t slot = 0; slot < kSlots; ++slot)
+        out.parts[0].coefficients[slot] += part.coefficients[slot] * coordinate.stride;
       return;
     }
     const bool is_exact = coordinate.division == kernels::Coordinate::Division::kExact;
@@ -138,7 +143,8 @@ class Recogniser {
   }
 
   [[nodiscard]] bool moves(const Parts& side, std::size_t slot) const {
-    return std::any_of(side.parts.begin(), side.parts.end(), [slot](const Part& part) { return part.moves(slot); });
+    return std::any_of(side.parts.begin(), side.parts.end(),
+                       [slot](const Part& part) { return part.moves(slot); });
   }
 
   /// Sorts the iteration indices by the sides that they move. False if one that moves both moves a guarded
@@ -166,12 +172,14 @@ class Recogniser {
     return count;
   }
 
-  [[nodiscard]] cuda::Walk walk(const std::vector<std::size_t>& slots, const std::array<Part, kParts>& parts) const {
+  [[nodiscard]] cuda::Walk walk(const std::vector<std::size_t>& slots,
+                                const std::array<Part, kParts>& parts) const {
     cuda::Walk out;
     out.dimensions = static_cast<std::int32_t>(slots.size());
     for (std::size_t d = 0; d < slots.size(); ++d) {
       out.extents[d] = static_cast<std::int32_t>(extent(slots[d]));
-      for (std::size_t p = 0; p < kParts; ++p) out.coefficients[p][d] = static_cast<std::int32_t>(parts[p].coefficients[slots[d]]);
+      for (std::size_t p = 0; p < kParts; ++p)
+        out.coefficients[p][d] = static_cast<std::int32_t>(parts[p].coefficients[slots[d]]);
     }
     return out;
   }
@@ -199,7 +207,8 @@ class Recogniser {
   }
 
   /// Makes the walk over `slots` give guard g's tap, and fills in the taps from `first` on.
-  void number_taps(const Part& part, std::size_t g, const std::vector<std::size_t>& slots, cuda::Walk& walk, cuda::DotSide& out, std::int32_t first) const {
+  void number_taps(const Part& part, std::size_t g, const std::vector<std::size_t>& slots, cuda::Walk& walk,
+                   cuda::DotSide& out, std::int32_t first) const {
     cuda::DotGuard& guard = out.guards[g];
     guard.first_tap = first;
     guard.tap_count = static_cast<std::int32_t>(tap_count(part, slots));
@@ -209,13 +218,15 @@ class Recogniser {
       walk.coefficients[g + 1][d] = moves == 0 ? 0 : weight;
       if (moves == 0) continue;
       for (std::int32_t tap = 0; tap < guard.tap_count; ++tap) {
-        out.taps[static_cast<std::size_t>(first + tap)].coordinate += static_cast<std::int32_t>(tap / weight % extent(slots[d]) * moves);
+        out.taps[static_cast<std::size_t>(first + tap)].coordinate +=
+            static_cast<std::int32_t>(tap / weight % extent(slots[d]) * moves);
       }
       weight *= static_cast<std::int32_t>(extent(slots[d]));
     }
     for (std::int32_t tap = first; tap < first + guard.tap_count; ++tap) {
       cuda::DotTap& at = out.taps[static_cast<std::size_t>(tap)];
-      // Rounded up: the other part of the coordinate is rounded down, and together they must leave no remainder.
+      // Rounded up: the other part of the coordinate is rounded down, and together they must leave no
+      // remainder.
       std::int32_t quotient = at.coordinate / guard.divisor;
       if (quotient * guard.divisor < at.coordinate) ++quotient;
       at.moves = quotient * guard.stride;
@@ -236,19 +247,21 @@ class Recogniser {
     std::int32_t first = 0;
     for (std::size_t g = 0; g < from.guards.size(); ++g) {
       out.base[g + 1] = static_cast<std::int32_t>(from.parts[g + 1].base);
-      number_taps(from.parts[g + 1], g, out.lines_are_taps ? slots : positions_, out.lines_are_taps ? out.lines : out.positions, out, first);
+      number_taps(from.parts[g + 1], g, out.lines_are_taps ? slots : positions_,
+                  out.lines_are_taps ? out.lines : out.positions, out, first);
       first += out.guards[g].tap_count;
     }
     return true;
   }
 
-  /// True if tiles are faster than one thread per output (device_source.h). The latter takes some 30 instructions a
-  /// position, and if outputs are few, the time that each waits for its next numbers.
+  /// True if tiles are faster than one thread per output (device_source.h). The latter takes some 30
+  /// instructions a position, and if outputs are few, the time that each waits for its next numbers.
   [[nodiscard]] bool is_worth_tiles() const {
     constexpr double kLanes = 132 * 128, kInstructions = 30, kWaits = 150;
     const cuda::TileWanted wanted = wanted_of(out_.dot);
     const double all = static_cast<double>(primitive_.count) * kInstructions / kLanes;
-    return cuda::tile_cycles(wanted, cuda::choose_form(wanted)) < 3000 + static_cast<double>(primitive_.fold_count) * std::max(all, kWaits);
+    return cuda::tile_cycles(wanted, cuda::choose_form(wanted)) <
+           3000 + static_cast<double>(primitive_.fold_count) * std::max(all, kWaits);
   }
 
   bool fill() {
@@ -288,7 +301,9 @@ class Recogniser {
 
 }  // namespace
 
-cuda::TileWanted wanted_of(const cuda::Dot& dot) { return {dot.rows, dot.columns, dot.depth, dot.batch.count, true}; }
+cuda::TileWanted wanted_of(const cuda::Dot& dot) {
+  return {dot.rows, dot.columns, dot.depth, dot.batch.count, true};
+}
 
 cuda::TileWanted wanted_of(const MatmulTask& task) {
   cuda::TileWanted wanted{task.shape.rows, task.shape.columns, task.shape.depth};
@@ -296,6 +311,8 @@ cuda::TileWanted wanted_of(const MatmulTask& task) {
   return wanted;
 }
 
-std::optional<DeviceDot> recognise_device_dot(const CompiledPrimitive& primitive) { return Recogniser(primitive).run(); }
+std::optional<DeviceDot> recognise_device_dot(const CompiledPrimitive& primitive) {
+  return Recogniser(primitive).run();
+}
 
 }  // namespace dgx::exec

@@ -31,8 +31,9 @@ struct DeviceExecutor::Impl {
   std::uint8_t* memory = nullptr;
   DeviceStep work;
   int recording = -1;
-  std::array<std::uint8_t*, 2> staging{};        ///< a step's host inputs: this one's, and meanwhile the next one's
-  std::array<std::int64_t, 2> staged{-1, -1};    ///< the step whose inputs lie there
+  /// A step's host inputs: this one's, and meanwhile the next one's.
+  std::array<std::uint8_t*, 2> staging{};
+  std::array<std::int64_t, 2> staged{-1, -1};  ///< the step whose inputs lie there
   std::int64_t position = 0;
   float loss = 0;
   std::unique_ptr<ExactExecutor> on_cpu;
@@ -64,7 +65,9 @@ struct DeviceExecutor::Impl {
   [[nodiscard]] Status take_snapshot_memory();
   [[nodiscard]] State state_in(const std::uint8_t* snapshot) const;
   [[nodiscard]] Status on_cpu_instead(const std::function<Status(ExactExecutor&)>& take_step);
-  [[nodiscard]] const Primitive& at(ValueIndex v) const { return program->values[static_cast<std::size_t>(v)]; }
+  [[nodiscard]] const Primitive& at(ValueIndex v) const {
+    return program->values[static_cast<std::size_t>(v)];
+  }
 };
 
 Status DeviceExecutor::Impl::prepare() {
@@ -74,12 +77,15 @@ Status DeviceExecutor::Impl::prepare() {
   const bool generates = device->info().no_compiler.empty();
   DGX_TRY(plan, make_plan(*program, generates ? Fusion::kGenerated : Fusion::kDevice, 1, {}));
   offsets = plan_device_memory(*program, plan);
-  auto* const anywhere = reinterpret_cast<std::uint8_t*>(std::uintptr_t{256});  // to know how large the tables are
+  // To know how large the tables are.
+  auto* const anywhere = reinterpret_cast<std::uint8_t*>(std::uintptr_t{256});
   DevicePlaces places{anywhere, anywhere, generates ? &kernels : nullptr, 0};
-  table_bytes = static_cast<std::int64_t>(make_device_step(*program, plan, offsets, inputs.seed, places).tables.size());
+  table_bytes =
+      static_cast<std::int64_t>(make_device_step(*program, plan, offsets, inputs.seed, places).tables.size());
   DGX_CHECK(take_memory());
   if (kernels.count() > 0) {
-    DGX_TRY(places.first_kernel, device->compile(kernels.text(device->info().functions_by_pairs), kernels.count()));
+    DGX_TRY(places.first_kernel,
+            device->compile(kernels.text(device->info().functions_by_pairs), kernels.count()));
   }
   DGX_CHECK(upload_constants());
   places.memory = memory;
@@ -102,8 +108,8 @@ Status DeviceExecutor::Impl::take_memory() {
   const std::int64_t needed = offsets.size_bytes + table_bytes;
   const cuda::DeviceInfo& info = device->info();
   if (needed > info.free_bytes) {
-    return usage_error("a step needs " + std::to_string(needed) + " bytes of device memory, " + info.name + " has " +
-                           std::to_string(info.free_bytes) + " free",
+    return usage_error("a step needs " + std::to_string(needed) + " bytes of device memory, " + info.name +
+                           " has " + std::to_string(info.free_bytes) + " free",
                        "use a smaller batch, or --device cpu");
   }
   DGX_TRY(void* const all, device->allocate(needed));
@@ -121,13 +127,15 @@ Status DeviceExecutor::Impl::upload_constants() {
     const Primitive& value = program->values[v];
     if (value.kind != Kind::kInput || value.source.kind != Source::Kind::kConstant) continue;
     const Tensor numbers = constant_tensor(value);
-    DGX_CHECK(device->upload(memory + offsets.values[v], numbers.bytes().data(), static_cast<std::int64_t>(numbers.bytes().size())));
+    DGX_CHECK(device->upload(memory + offsets.values[v], numbers.bytes().data(),
+                             static_cast<std::int64_t>(numbers.bytes().size())));
   }
   return {};
 }
 
 Status DeviceExecutor::Impl::queue(const DeviceWork& one) {
-  if (const auto* copy = std::get_if<DeviceCopy>(&one)) return device->copy(copy->to, copy->from, copy->size_bytes);
+  if (const auto* copy = std::get_if<DeviceCopy>(&one))
+    return device->copy(copy->to, copy->from, copy->size_bytes);
   if (const auto* clear = std::get_if<DeviceClear>(&one)) return device->clear(clear->at, clear->size_bytes);
   return std::visit(
       [&](const auto& launch) -> Status {
@@ -161,7 +169,8 @@ Status DeviceExecutor::Impl::record() {
   return {};
 }
 
-Status DeviceExecutor::Impl::gather(ValueIndex v, const std::vector<std::int64_t>& rows, std::uint8_t* to) const {
+Status DeviceExecutor::Impl::gather(ValueIndex v, const std::vector<std::int64_t>& rows,
+                                    std::uint8_t* to) const {
   const BulkView& data = at(v).source.name == "x" ? inputs.x : inputs.y;
   const std::size_t size = static_cast<std::size_t>(bytes_of(at(v))) / rows.size();
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -224,7 +233,8 @@ Status DeviceExecutor::Impl::load(const State& state) {
 
 Status DeviceExecutor::Impl::bring(const State& state) {
   for (std::size_t e = 0; e < state.size(); ++e) {
-    DGX_CHECK(device->upload(memory + offsets.entries[e].current, state[e].tensor.bytes().data(), offsets.entries[e].size_bytes));
+    DGX_CHECK(device->upload(memory + offsets.entries[e].current, state[e].tensor.bytes().data(),
+                             offsets.entries[e].size_bytes));
     if (state[e].name == "loss") loss = state[e].tensor.as<float>()[0];
   }
   return {};
@@ -255,7 +265,9 @@ State DeviceExecutor::Impl::state_in(const std::uint8_t* snapshot) const {
   State out;
   for (const DeviceEntry& entry : offsets.entries) {
     Tensor numbers(at(entry.input).dtype, at(entry.input).shape);
-    if (entry.size_bytes > 0) std::memcpy(numbers.bytes().data(), snapshot + (entry.current - offsets.state), static_cast<std::size_t>(entry.size_bytes));
+    if (entry.size_bytes > 0)
+      std::memcpy(numbers.bytes().data(), snapshot + (entry.current - offsets.state),
+                  static_cast<std::size_t>(entry.size_bytes));
     out.push_back({entry.name, std::move(numbers)});
   }
   return out;
@@ -270,8 +282,8 @@ Status DeviceExecutor::Impl::on_cpu_instead(const std::function<Status(ExactExec
   DGX_CHECK(on_cpu->load(before));
   // A fault in the entry `step` changes the state, but not which step comes next.
   if (on_cpu->position() != position) {
-    return internal_error("the state says step " + std::to_string(on_cpu->position()) + " after " + std::to_string(position) +
-                          " steps: no CPU can take the next one from it");
+    return internal_error("the state says step " + std::to_string(on_cpu->position()) + " after " +
+                          std::to_string(position) + " steps: no CPU can take the next one from it");
   }
   DGX_CHECK(take_step(*on_cpu));
   DGX_TRY(const State after, on_cpu->state());
@@ -283,8 +295,9 @@ Status DeviceExecutor::Impl::on_cpu_instead(const std::function<Status(ExactExec
 DeviceExecutor::DeviceExecutor(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 DeviceExecutor::~DeviceExecutor() = default;
 
-Result<std::unique_ptr<DeviceExecutor>> DeviceExecutor::create(std::shared_ptr<const program::Program> program, const StepInputs& inputs,
-                                                               std::unique_ptr<cuda::Device> device, int threads) {
+Result<std::unique_ptr<DeviceExecutor>> DeviceExecutor::create(
+    std::shared_ptr<const program::Program> program, const StepInputs& inputs,
+    std::unique_ptr<cuda::Device> device, int threads) {
   auto impl = std::make_unique<Impl>();
   impl->program = std::move(program);
   impl->inputs = inputs;
@@ -310,7 +323,8 @@ Result<PendingState> DeviceExecutor::snapshot() {
   DGX_CHECK(impl_->take_snapshot_memory());
   if (!impl_->kept) return StepExecutor::snapshot();
   const Impl::Snapshot& kept = *impl_->kept;
-  DGX_CHECK(impl_->device->copy(kept.on_device, impl_->memory + impl_->offsets.state, impl_->offsets.state_bytes));
+  DGX_CHECK(
+      impl_->device->copy(kept.on_device, impl_->memory + impl_->offsets.state, impl_->offsets.state_bytes));
   DGX_CHECK(impl_->device->begin_download(kept.on_host, kept.on_device, impl_->offsets.state_bytes));
   return PendingState([impl = impl_.get()]() -> Result<State> {
     DGX_CHECK(impl->device->finish_download());
@@ -325,7 +339,8 @@ Status DeviceExecutor::trace(const std::function<Status(std::int32_t, const Tens
   return impl_->on_cpu_instead([&](ExactExecutor& executor) { return executor.trace(visit); });
 }
 
-Status DeviceExecutor::trace(const Fault& fault, const std::function<Status(std::int32_t, const TensorView&)>& visit) {
+Status DeviceExecutor::trace(const Fault& fault,
+                             const std::function<Status(std::int32_t, const TensorView&)>& visit) {
   return impl_->on_cpu_instead([&](ExactExecutor& executor) { return executor.trace(fault, visit); });
 }
 
@@ -337,7 +352,8 @@ Status DeviceExecutor::start_profile() {
 }
 
 StepProfile DeviceExecutor::profile() const {
-  return {impl_->profiled.steps, impl_->profiled.seconds, operation_profiles(impl_->plan, *impl_->program, impl_->profiled.task_seconds)};
+  return {impl_->profiled.steps, impl_->profiled.seconds,
+          operation_profiles(impl_->plan, *impl_->program, impl_->profiled.task_seconds)};
 }
 
 std::string DeviceExecutor::explain() const { return exec::explain(impl_->plan, *impl_->program); }

@@ -27,15 +27,25 @@ constexpr std::size_t kMostArguments = 4000;  // of a kernel: its limit is 32,76
 
 class StepMaker {
  public:
-  StepMaker(const program::Program& program, const Plan& plan, const DeviceMemory& offsets, std::uint64_t seed, const DevicePlaces& places)
-      : program_(program), plan_(plan), offsets_(offsets), seed_(seed), memory_(places.memory), tables_(places.tables), kernels_(places.kernels),
-        first_kernel_(places.first_kernel), writer_(plan, becoming_state(program)), checked_(program.values.size()) {}
+  StepMaker(const program::Program& program, const Plan& plan, const DeviceMemory& offsets,
+            std::uint64_t seed, const DevicePlaces& places)
+      : program_(program),
+        plan_(plan),
+        offsets_(offsets),
+        seed_(seed),
+        memory_(places.memory),
+        tables_(places.tables),
+        kernels_(places.kernels),
+        first_kernel_(places.first_kernel),
+        writer_(plan, becoming_state(program)),
+        checked_(program.values.size()) {}
 
   DeviceStep make() {
     out_.work.push_back(DeviceClear{memory_ + offsets_.flags, offsets_.results_bytes});
     add_uniforms();
     for (const DeviceEntry& entry : offsets_.entries) {
-      if (entry.before) copy(*entry.spare, offsets_.values[static_cast<std::size_t>(*entry.next)], entry.size_bytes);
+      if (entry.before)
+        copy(*entry.spare, offsets_.values[static_cast<std::size_t>(*entry.next)], entry.size_bytes);
     }
     out_.tasks.resize(out_.work.size(), -1);
     for (std::size_t t = 0; t < plan_.tasks.size(); ++t) {
@@ -52,13 +62,17 @@ class StepMaker {
   }
 
  private:
-  [[nodiscard]] const Primitive& at(ValueIndex v) const { return program_.values[static_cast<std::size_t>(v)]; }
+  [[nodiscard]] const Primitive& at(ValueIndex v) const {
+    return program_.values[static_cast<std::size_t>(v)];
+  }
   template <class T = void>
   [[nodiscard]] T* address(ValueIndex v) const {
     const std::int64_t offset = offsets_.values[static_cast<std::size_t>(v)];
     return offset < 0 ? nullptr : static_cast<T*>(static_cast<void*>(memory_ + offset));
   }
-  [[nodiscard]] std::int32_t* flag(std::size_t entry) const { return reinterpret_cast<std::int32_t*>(memory_ + offsets_.flags) + entry; }
+  [[nodiscard]] std::int32_t* flag(std::size_t entry) const {
+    return reinterpret_cast<std::int32_t*>(memory_ + offsets_.flags) + entry;
+  }
 
   void copy(std::int64_t to, std::int64_t from, std::int64_t size_bytes) {
     out_.work.push_back(DeviceCopy{memory_ + to, memory_ + from, size_bytes});
@@ -82,8 +96,9 @@ class StepMaker {
       if (value.kind != Kind::kInput || value.source.kind != Source::Kind::kUniform) continue;
       const auto ordinal = static_cast<std::uint32_t>(std::strtoul(value.source.name.c_str(), nullptr, 10));
       const kernels::Stream stream{kernels::StreamKind::kDropout, ordinal};
-      out_.work.push_back(cuda::UniformNumbers{address<float>(static_cast<ValueIndex>(v)), bytes_of(value) / 4,
-                                               reinterpret_cast<const std::int64_t*>(memory_ + offsets_.step), seed_, stream.word()});
+      out_.work.push_back(cuda::UniformNumbers{
+          address<float>(static_cast<ValueIndex>(v)), bytes_of(value) / 4,
+          reinterpret_cast<const std::int64_t*>(memory_ + offsets_.step), seed_, stream.word()});
     }
   }
 
@@ -110,7 +125,8 @@ class StepMaker {
     add_elements(task.writes, task.writes);
   }
 
-  /// Adds a chain that acts only where a number of the position is an index of the output. False if `v` is none.
+  /// Adds a chain that acts only where a number of the position is an index of the output. False if `v` is
+  /// none.
   bool add_chain(ValueIndex v) {
     const auto& compiled = plan_.compiled[static_cast<std::size_t>(v)];
     if (compiled.kind != Kind::kChain) return false;
@@ -137,7 +153,8 @@ class StepMaker {
   static std::vector<bool> becoming_state(const program::Program& program) {
     std::vector<bool> becomes(program.values.size());
     for (const Primitive& value : program.values) {
-      if (value.kind == Kind::kInput && value.next && value.dtype == DType::kF32) becomes[static_cast<std::size_t>(*value.next)] = true;
+      if (value.kind == Kind::kInput && value.next && value.dtype == DType::kF32)
+        becomes[static_cast<std::size_t>(*value.next)] = true;
     }
     return becomes;
   }
@@ -161,7 +178,8 @@ class StepMaker {
       if (from.value >= 0) loads.back().data = address(from.value);
     }
     std::vector<cuda::MapStore> stores;
-    for (const DeviceMaps::Store& to : maps.stores) stores.push_back({address(to.value), flag_of(to.value), at(to.value).dtype, to.in});
+    for (const DeviceMaps::Store& to : maps.stores)
+      stores.push_back({address(to.value), flag_of(to.value), at(to.value).dtype, to.in});
     cuda::MapProgram program;
     program.loads = table(loads);
     program.operations = table(maps.operations);
@@ -190,8 +208,9 @@ class StepMaker {
   }
 
   void add(const ColumnSumTask& task) {
-    out_.work.push_back(cuda::ColumnSum{address<float>(task.x) + task.base, address<float>(task.out), reinterpret_cast<float*>(memory_ + offsets_.scratch),
-                                        task.rows, task.columns, task.row_stride});
+    out_.work.push_back(cuda::ColumnSum{address<float>(task.x) + task.base, address<float>(task.out),
+                                        reinterpret_cast<float*>(memory_ + offsets_.scratch), task.rows,
+                                        task.columns, task.row_stride});
   }
 
   void add_fold(ValueIndex v) {
@@ -202,7 +221,8 @@ class StepMaker {
     fold.dtype = compiled.dtype;
     fold.count = compiled.count;
     fold.fold_count = compiled.fold_count;
-    fold.type = compiled.kind == Kind::kSum ? kernels::number_type(compiled.dtype) : compiled.steps.result.type;
+    fold.type =
+        compiled.kind == Kind::kSum ? kernels::number_type(compiled.dtype) : compiled.steps.result.type;
     if (compiled.kind != Kind::kSum) {
       if (fold.type == kernels::NumberType::kFloat) {
         fold.start.value.real = -std::numeric_limits<float>::infinity();
@@ -224,7 +244,8 @@ class StepMaker {
     return nullptr;
   }
 
-  /// A member of a launch that makes the values `before` first, at the same element. `lies`: it is stored in memory.
+  /// A member of a launch that makes the values `before` first, at the same element. `lies`: it is stored in
+  /// memory.
   cuda::ElementMember member_of(ValueIndex v, std::span<const ValueIndex> before, bool lies) {
     const auto& compiled = plan_.compiled[static_cast<std::size_t>(v)];
     std::vector<cuda::Binding> bindings;
@@ -236,7 +257,8 @@ class StepMaker {
         bindings.push_back({nullptr, static_cast<std::int32_t>(member - before.begin()), access.dtype});
       }
     }
-    return {table(kernels::flatten(compiled)), table(bindings), lies ? address(v) : nullptr, lies ? flag_of(v) : nullptr};
+    return {table(kernels::flatten(compiled)), table(bindings), lies ? address(v) : nullptr,
+            lies ? flag_of(v) : nullptr};
   }
 
   void add_elements(const std::vector<ValueIndex>& values, const std::vector<ValueIndex>& stored) {
@@ -244,7 +266,9 @@ class StepMaker {
     cuda::ElementProgram program;
     for (const ValueIndex v : values) {
       const auto& compiled = plan_.compiled[static_cast<std::size_t>(v)];
-      program.most_steps = std::max(program.most_steps, static_cast<std::int32_t>(std::max(compiled.steps.steps.size(), compiled.when.steps.size())));
+      program.most_steps = std::max(
+          program.most_steps,
+          static_cast<std::int32_t>(std::max(compiled.steps.steps.size(), compiled.when.steps.size())));
       if (compiled.kind == Kind::kSum && compiled.fold_count > kernels::kSumBlock) program.sum_levels = 6;
       const bool lies = std::find(stored.begin(), stored.end(), v) != stored.end();
       members.push_back(member_of(v, std::span(values).first(members.size()), lies));
@@ -261,7 +285,8 @@ class StepMaker {
     for (std::size_t d = 0; d < nest.extents.size(); ++d) {
       batch.count *= nest.extents[d];
       batch.extents[d] = nest.extents[d];
-      for (std::size_t map = 0; map < nest.strides.size(); ++map) batch.strides[map][d] = nest.strides[map][d];
+      for (std::size_t map = 0; map < nest.strides.size(); ++map)
+        batch.strides[map][d] = nest.strides[map][d];
     }
     return batch;
   }
@@ -284,23 +309,26 @@ class StepMaker {
     out_.work.push_back(product);
   }
 
-  /// Checks next values that no kernel checks while it makes them: products, inputs, a value that becomes several
-  /// entries.
+  /// Checks next values that no kernel checks while it makes them: products, inputs, a value that becomes
+  /// several entries.
   void check_finite(std::size_t e) {
     const DeviceEntry& entry = offsets_.entries[e];
     if (!entry.changes() || at(entry.input).dtype != DType::kF32) return;
     const auto next = static_cast<std::size_t>(*entry.next);
-    const bool first = std::none_of(offsets_.entries.begin(), offsets_.entries.begin() + static_cast<std::ptrdiff_t>(e),
-                                    [&](const DeviceEntry& other) { return other.next == entry.next; });
+    const bool first =
+        std::none_of(offsets_.entries.begin(), offsets_.entries.begin() + static_cast<std::ptrdiff_t>(e),
+                     [&](const DeviceEntry& other) { return other.next == entry.next; });
     if (checked_[next] && first) return;
     const std::int64_t from = entry.before ? *entry.spare : offsets_.values[next];
-    out_.work.push_back(cuda::FiniteCheck{reinterpret_cast<const float*>(memory_ + from), entry.size_bytes / 4, flag(e)});
+    out_.work.push_back(
+        cuda::FiniteCheck{reinterpret_cast<const float*>(memory_ + from), entry.size_bytes / 4, flag(e)});
   }
 
   /// Copies a next value that was made elsewhere to where the next step finds it.
   void add_exchange(const DeviceEntry& entry) {
     if (!entry.changes()) return;
-    const std::int64_t from = entry.before ? *entry.spare : offsets_.values[static_cast<std::size_t>(*entry.next)];
+    const std::int64_t from =
+        entry.before ? *entry.spare : offsets_.values[static_cast<std::size_t>(*entry.next)];
     if (from != entry.current) copy(entry.current, from, entry.size_bytes);
   }
 
@@ -319,8 +347,8 @@ class StepMaker {
 
 }  // namespace
 
-DeviceStep make_device_step(const program::Program& program, const Plan& plan, const DeviceMemory& offsets, std::uint64_t seed,
-                            const DevicePlaces& places) {
+DeviceStep make_device_step(const program::Program& program, const Plan& plan, const DeviceMemory& offsets,
+                            std::uint64_t seed, const DevicePlaces& places) {
   return StepMaker(program, plan, offsets, seed, places).make();
 }
 

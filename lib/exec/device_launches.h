@@ -23,9 +23,11 @@ struct DeviceClear {
   std::int64_t size_bytes = 0;
 };
 
-using DeviceWork = std::variant<kernels::cuda::Generated, kernels::cuda::ElementProgram, kernels::cuda::MapProgram, kernels::cuda::Product, kernels::cuda::Dot,
-                                kernels::cuda::Fold, kernels::cuda::ColumnSum, kernels::cuda::KeyedChain, kernels::cuda::UniformNumbers,
-                                kernels::cuda::FiniteCheck, DeviceCopy, DeviceClear>;
+using DeviceWork =
+    std::variant<kernels::cuda::Generated, kernels::cuda::ElementProgram, kernels::cuda::MapProgram,
+                 kernels::cuda::Product, kernels::cuda::Dot, kernels::cuda::Fold, kernels::cuda::ColumnSum,
+                 kernels::cuda::KeyedChain, kernels::cuda::UniformNumbers, kernels::cuda::FiniteCheck,
+                 DeviceCopy, DeviceClear>;
 
 /// All of a step's work on the device, in order, and the tables that its launches read there.
 struct DeviceStep {
@@ -42,9 +44,10 @@ struct DevicePlaces {
   std::int32_t first_kernel = 0;   ///< the device's number of the text's first kernel
 };
 
-/// Makes a step, and adds its kernels to the text unless they are there. The tables' size and the kernels do not
-/// depend on the addresses.
-[[nodiscard]] DeviceStep make_device_step(const program::Program& program, const Plan& plan, const DeviceMemory& offsets, std::uint64_t seed,
+/// Makes a step, and adds its kernels to the text unless they are there. The tables' size and the kernels do
+/// not depend on the addresses.
+[[nodiscard]] DeviceStep make_device_step(const program::Program& program, const Plan& plan,
+                                          const DeviceMemory& offsets, std::uint64_t seed,
                                           const DevicePlaces& places);
 
 }  // namespace dgx::exec

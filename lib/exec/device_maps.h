@@ -26,9 +26,10 @@ struct DeviceMaps {
   Shape extents;
 };
 
-/// Compiles `members`, in order, of which `stored` lie in memory. Nullopt if an access is not linear or registers do
-/// not suffice: they must be made element by element then.
-[[nodiscard]] std::optional<DeviceMaps> compile_device_maps(const Plan& plan, std::span<const kernels::ValueIndex> members,
+/// Compiles `members`, in order, of which `stored` lie in memory. Nullopt if an access is not linear or
+/// registers do not suffice: they must be made element by element then.
+[[nodiscard]] std::optional<DeviceMaps> compile_device_maps(const Plan& plan,
+                                                            std::span<const kernels::ValueIndex> members,
                                                             std::span<const kernels::ValueIndex> stored);
 
 }  // namespace dgx::exec

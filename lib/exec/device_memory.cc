@@ -32,7 +32,9 @@ class Stretch {
   std::int64_t end_ = 0;
 };
 
-bool is_staged(const Source& source) { return source.kind == Source::Kind::kBatch || source.kind == Source::Kind::kSchedule; }
+bool is_staged(const Source& source) {
+  return source.kind == Source::Kind::kBatch || source.kind == Source::Kind::kSchedule;
+}
 
 DeviceEntry entry_of(const program::Program& program, ValueIndex v, Stretch& memory) {
   const Primitive& input = program.values[static_cast<std::size_t>(v)];
@@ -41,9 +43,10 @@ DeviceEntry entry_of(const program::Program& program, ValueIndex v, Stretch& mem
   return entry;
 }
 
-/// Adds second buffers for next values that the plan does not put over the entry, or that are inputs. They are copied
-/// to the entry when the step ends.
-void add_spares(const program::Program& program, const Plan& plan, std::vector<DeviceEntry>& entries, Stretch& memory) {
+/// Adds second buffers for next values that the plan does not put over the entry, or that are inputs. They
+/// are copied to the entry when the step ends.
+void add_spares(const program::Program& program, const Plan& plan, std::vector<DeviceEntry>& entries,
+                Stretch& memory) {
   for (std::size_t e = 0; e < entries.size(); ++e) {
     DeviceEntry& entry = entries[e];
     if (!entry.changes()) continue;
@@ -72,7 +75,8 @@ std::int64_t scratch_bytes(const Plan& plan, const Task& task) {
     if (const auto dot = recognise_device_dot(primitive)) return piece_bytes(wanted_of(dot->dot));
   }
   if (!folds_by_teams(primitive)) return 0;
-  return cuda::fold_parts(primitive.count, primitive.fold_count) * static_cast<std::int64_t>(sizeof(cuda::FoldPart));
+  return cuda::fold_parts(primitive.count, primitive.fold_count) *
+         static_cast<std::int64_t>(sizeof(cuda::FoldPart));
 }
 
 std::int64_t place_of(const Placement& placement, const DeviceMemory& memory, std::size_t v) {
@@ -90,17 +94,21 @@ std::int64_t place_of(const Placement& placement, const DeviceMemory& memory, st
 bool folds_by_teams(const kernels::CompiledPrimitive& primitive) {
   constexpr std::int64_t kShort = 32;
   constexpr std::int64_t kManyOutputs = 1 << 15;
-  const bool is_fold = primitive.kind == Kind::kSum || primitive.kind == Kind::kMax || primitive.kind == Kind::kArgmax;
+  const bool is_fold =
+      primitive.kind == Kind::kSum || primitive.kind == Kind::kMax || primitive.kind == Kind::kArgmax;
   if (!is_fold || primitive.fold_count < kShort || primitive.count == 0) return false;
   if (primitive.count < kManyOutputs || primitive.fold_count > kernels::kSumBlock) return true;
   std::size_t inner = primitive.fold.size();
   while (inner > 0 && primitive.fold[inner - 1] == 1) --inner;
   const auto slot = static_cast<std::int32_t>(kernels::kFirstFoldSlot + inner) - 1;
-  return std::all_of(primitive.accesses.begin(), primitive.accesses.end(), [&](const kernels::CompiledAccess& access) {
-    return access.is_linear && std::all_of(access.linear.begin(), access.linear.end(), [&](const kernels::CompiledTerm& term) {
-             return term.slot != slot || (term.coefficient >= 0 && term.coefficient <= 1);
-           });
-  });
+  return std::all_of(
+      primitive.accesses.begin(), primitive.accesses.end(), [&](const kernels::CompiledAccess& access) {
+        return access.is_linear && std::all_of(access.linear.begin(), access.linear.end(),
+                                               [&](const kernels::CompiledTerm& term) {
+                                                 return term.slot != slot ||
+                                                        (term.coefficient >= 0 && term.coefficient <= 1);
+                                               });
+      });
 }
 
 DeviceMemory plan_device_memory(const program::Program& program, const Plan& plan) {
@@ -132,7 +140,8 @@ DeviceMemory plan_device_memory(const program::Program& program, const Plan& pla
   for (const Task& task : plan.tasks) scratch = std::max(scratch, scratch_bytes(plan, task));
   out.scratch = memory.take(scratch);
   out.size_bytes = memory.end();
-  for (std::size_t v = 0; v < program.values.size(); ++v) out.values.push_back(place_of(plan.placements[v], out, v));
+  for (std::size_t v = 0; v < program.values.size(); ++v)
+    out.values.push_back(place_of(plan.placements[v], out, v));
   return out;
 }
 

@@ -16,35 +16,41 @@ struct DeviceEntry {
   kernels::ValueIndex input = 0;
   std::optional<kernels::ValueIndex> next;
   std::int64_t size_bytes = 0;
-  std::int64_t current = 0;            ///< offset of its numbers
-  std::optional<std::int64_t> spare;   ///< a second buffer, from which the next value is copied when the step ends
-  bool before = false;                 ///< the next value is an input that may be overwritten: copied to `spare` first
+  std::int64_t current = 0;  ///< offset of its numbers
+  /// A second buffer, from which the next value is copied when the step ends.
+  std::optional<std::int64_t> spare;
+  /// The next value is an input that may be overwritten: copied to `spare` first.
+  bool before = false;
 
   /// True if the step changes this entry.
   [[nodiscard]] bool changes() const { return next && *next != input; }
 };
 
-/// The layout of a device's memory, as offsets from one address. What the host sends for each step lies together, so
-/// that one copy sends it: the step's number, schedule inputs and the batch.
+/// The layout of a device's memory, as offsets from one address. What the host sends for each step lies
+/// together, so that one copy sends it: the step's number, schedule inputs and the batch.
 struct DeviceMemory {
-  std::int64_t step = 0;                 ///< i64: the step's number
-  std::int64_t staged_bytes = 0;         ///< from the start: copied to the device for every step
-  std::int64_t flags = 0;                ///< i32 by entry: its next value is not finite; after them the loss
-  std::int64_t results_bytes = 0;        ///< from `flags` on: read back after every step
-  std::int64_t state = 0;                ///< start of the entries' numbers
-  std::int64_t state_bytes = 0;          ///< of all entries, with the gaps between them
+  std::int64_t step = 0;           ///< i64: the step's number
+  std::int64_t staged_bytes = 0;   ///< from the start: copied to the device for every step
+  std::int64_t flags = 0;          ///< i32 by entry: its next value is not finite; after them the loss
+  std::int64_t results_bytes = 0;  ///< from `flags` on: read back after every step
+  std::int64_t state = 0;          ///< start of the entries' numbers
+  std::int64_t state_bytes = 0;    ///< of all entries, with the gaps between them
   std::int64_t arena = 0;
-  std::int64_t scratch = 0;              ///< passed from one launch of a task to the next
+  std::int64_t scratch = 0;  ///< passed from one launch of a task to the next
   std::int64_t size_bytes = 0;
-  std::vector<std::int64_t> inputs;      ///< by value: offset of a batch, schedule, constant or uniform input, or -1
-  std::vector<DeviceEntry> entries;      ///< by name
-  std::vector<std::int64_t> values;      ///< by value: its offset, or -1 if it lies nowhere
+  /// By value: offset of a batch, schedule, constant or uniform input, or -1.
+  std::vector<std::int64_t> inputs;
+  std::vector<DeviceEntry> entries;  ///< by name
+  std::vector<std::int64_t> values;  ///< by value: its offset, or -1 if it lies nowhere
 
-  [[nodiscard]] std::int64_t loss() const { return flags + static_cast<std::int64_t>(entries.size() * sizeof(std::int32_t)); }
+  [[nodiscard]] std::int64_t loss() const {
+    return flags + static_cast<std::int64_t>(entries.size() * sizeof(std::int32_t));
+  }
 };
 
-/// True if a sum, max or argmax is folded by teams of threads (kernels::cuda::Fold) rather than by one thread per
-/// output: it has many operands, and these are neighbours along the fold, or the outputs are too few for all threads.
+/// True if a sum, max or argmax is folded by teams of threads (kernels::cuda::Fold) rather than by one thread
+/// per output: it has many operands, and these are neighbours along the fold, or the outputs are too few for
+/// all threads.
 [[nodiscard]] bool folds_by_teams(const kernels::CompiledPrimitive& primitive);
 
 [[nodiscard]] DeviceMemory plan_device_memory(const program::Program& program, const Plan& plan);

@@ -55,22 +55,25 @@ class Joiner {
   }
 
  private:
-  [[nodiscard]] const CompiledPrimitive& compiled(ValueIndex v) const { return plan_.compiled[static_cast<std::size_t>(v)]; }
+  [[nodiscard]] const CompiledPrimitive& compiled(ValueIndex v) const {
+    return plan_.compiled[static_cast<std::size_t>(v)];
+  }
 
   [[nodiscard]] bool is_fold(ValueIndex v) const {
     const CompiledPrimitive& primitive = compiled(v);
     return (primitive.kind == Kind::kSum || primitive.kind == Kind::kMax) && primitive.dtype == DType::kF32;
   }
 
-  /// The end of the longest run that begins with task t. Its rows are those of its first fold, which must be one of
-  /// its first three tasks.
+  /// The end of the longest run that begins with task t. Its rows are those of its first fold, which must be
+  /// one of its first three tasks.
   std::size_t end_of_run(std::size_t t) {
     for (std::size_t first = t; first < plan_.tasks.size() && first < t + 3; ++first) {
       const std::vector<ValueIndex> members = members_of(plan_.tasks[first]);
       if (members.empty()) return t + 1;
       if (!is_fold(members.front())) continue;
       const CompiledPrimitive& fold = compiled(members.front());
-      if (fold.count < 1 || fold.count > kMostRows || fold.fold_count < 2 || fold.fold_count > kMostColumns) return t + 1;
+      if (fold.count < 1 || fold.count > kMostRows || fold.fold_count < 2 || fold.fold_count > kMostColumns)
+        return t + 1;
       rows_ = fold.count;
       columns_ = fold.fold_count;
       run_.clear();
@@ -107,11 +110,13 @@ class Joiner {
     const auto strips = strip_accesses(primitive);
     if (!strips) return false;
     return std::all_of(strips->begin(), strips->end(), [&](const StripAccess& access) {
-      return !run.contains(access.plain.value) || (access.guarded.empty() && reads_own_row(primitive, *rows, access.plain));
+      return !run.contains(access.plain.value) ||
+             (access.guarded.empty() && reads_own_row(primitive, *rows, access.plain));
     });
   }
 
-  /// True if a value made in the run is read at the row and column where it is made, or is a number of that row.
+  /// True if a value made in the run is read at the row and column where it is made, or is a number of that
+  /// row.
   bool reads_own_row(const CompiledPrimitive& primitive, std::size_t rows, const LinearAccess& access) const {
     Shape extents = primitive.iteration;
     extents.insert(extents.end(), primitive.fold.begin(), primitive.fold.end());
@@ -138,7 +143,8 @@ class Joiner {
       out.cost += plan_.tasks[t].cost;
     }
     made.insert(rows.members.begin(), rows.members.end());
-    for (std::size_t t = end; t < plan_.tasks.size(); ++t) read_later.insert(plan_.tasks[t].reads.begin(), plan_.tasks[t].reads.end());
+    for (std::size_t t = end; t < plan_.tasks.size(); ++t)
+      read_later.insert(plan_.tasks[t].reads.begin(), plan_.tasks[t].reads.end());
     for (std::size_t t = begin; t < end; ++t) {
       for (const ValueIndex v : plan_.tasks[t].reads) {
         if (!made.contains(v)) out.reads.push_back(v);
@@ -160,7 +166,8 @@ class Joiner {
 
 }  // namespace
 
-std::optional<std::size_t> row_dimensions(const CompiledPrimitive& primitive, std::int64_t rows, std::int64_t columns) {
+std::optional<std::size_t> row_dimensions(const CompiledPrimitive& primitive, std::int64_t rows,
+                                          std::int64_t columns) {
   if (primitive.kind != Kind::kMap) {
     if (primitive.count != rows || primitive.fold_count != columns) return std::nullopt;
     return primitive.iteration.size();
@@ -174,6 +181,8 @@ std::optional<std::size_t> row_dimensions(const CompiledPrimitive& primitive, st
   return std::nullopt;
 }
 
-void join_rows(const program::Program& program, const std::vector<ValueIndex>& keep, Plan& plan) { Joiner(program, keep, plan).join(); }
+void join_rows(const program::Program& program, const std::vector<ValueIndex>& keep, Plan& plan) {
+  Joiner(program, keep, plan).join();
+}
 
 }  // namespace dgx::exec

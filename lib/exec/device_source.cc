@@ -18,9 +18,14 @@ constexpr std::int64_t kFour = 4;
 
 class MapKernel final : public NumberReader {
  public:
-  MapKernel(const Plan& plan, std::span<const ValueIndex> members, std::span<const ValueIndex> stored, const std::vector<bool>& becomes_state,
-            const KernelOptions& options)
-      : plan_(plan), members_(members), stored_(stored), becomes_state_(becomes_state), options_(options), loops_("i", {{"e", first().iteration}}) {}
+  MapKernel(const Plan& plan, std::span<const ValueIndex> members, std::span<const ValueIndex> stored,
+            const std::vector<bool>& becomes_state, const KernelOptions& options)
+      : plan_(plan),
+        members_(members),
+        stored_(stored),
+        becomes_state_(becomes_state),
+        options_(options),
+        loops_("i", {{"e", first().iteration}}) {}
 
   DeviceKernel write() {
     make();
@@ -42,7 +47,8 @@ class MapKernel final : public NumberReader {
     body.append(lines);
     body.append(reads_);
     if (is_wide_) {
-      for (std::size_t n = 0; n < stored_.size(); ++n) body.add(fmt::format("Four<{}> y{};", memory_type(compiled(stored_[n]).dtype), n));
+      for (std::size_t n = 0; n < stored_.size(); ++n)
+        body.add(fmt::format("Four<{}> y{};", memory_type(compiled(stored_[n]).dtype), n));
       body.open("DGX_UNROLL for (int j = 0; j < 4; ++j)");
     }
     body.append(numbers);
@@ -56,7 +62,8 @@ class MapKernel final : public NumberReader {
     const std::string array = arguments_.read(value, dtype);
     if (is_wide_ && loops_.inner_stride(form) == 1 && loops_.is_aligned(form, kFour)) {
       loops_.step_by("");
-      const std::string four = reads_.constant("Four<" + memory_type(dtype) + ">", "four(" + array + " + (" + loops_.text(form) + "))");
+      const std::string four = reads_.constant("Four<" + memory_type(dtype) + ">",
+                                               "four(" + array + " + (" + loops_.text(form) + "))");
       loops_.step_by("j");
       return number(dtype, four + ".of[j]");
     }
@@ -70,11 +77,14 @@ class MapKernel final : public NumberReader {
   }
 
  private:
-  [[nodiscard]] const CompiledPrimitive& compiled(ValueIndex v) const { return plan_.compiled[static_cast<std::size_t>(v)]; }
+  [[nodiscard]] const CompiledPrimitive& compiled(ValueIndex v) const {
+    return plan_.compiled[static_cast<std::size_t>(v)];
+  }
   [[nodiscard]] const CompiledPrimitive& first() const { return compiled(members_.front()); }
 
   std::string number(DType dtype, const std::string& element) {
-    return dtype == DType::kF32 ? numbers_->constant("float", element) : numbers_->constant("std::int64_t", "integer(" + element + ")");
+    return dtype == DType::kF32 ? numbers_->constant("float", element)
+                                : numbers_->constant("std::int64_t", "integer(" + element + ")");
   }
 
   /// Writes all members' numbers.
@@ -83,14 +93,16 @@ class MapKernel final : public NumberReader {
     for (const ValueIndex v : members_) {
       ElementWriter writer(compiled(v), loops_, *this, *numbers_);
       const std::string result = writer.run(compiled(v).steps);
-      made_[v] = compiled(v).dtype == DType::kU8 ? numbers_->constant("std::int64_t", "to_u8(" + result + ")") : result;
+      made_[v] = compiled(v).dtype == DType::kU8 ? numbers_->constant("std::int64_t", "to_u8(" + result + ")")
+                                                 : result;
     }
   }
 
   /// Writes the thread's first element, `e`.
   void begin(Lines& lines, std::int64_t threads, bool is_long) const {
     const char* const type = is_long ? "std::uint64_t" : "std::uint32_t";
-    lines.add(fmt::format("const {} t = static_cast<{}>(blockIdx.x) * {}U + threadIdx.x;", type, type, kThreads));
+    lines.add(
+        fmt::format("const {} t = static_cast<{}>(blockIdx.x) * {}U + threadIdx.x;", type, type, kThreads));
     lines.add(fmt::format("if (t >= {}ULL) return;", threads));
     lines.add(fmt::format("const {} e = {}t;", type, is_wide_ ? "4U * " : ""));
   }
@@ -99,7 +111,8 @@ class MapKernel final : public NumberReader {
     for (std::size_t n = 0; n < stored_.size(); ++n) {
       const ValueIndex v = stored_[n];
       const DType dtype = compiled(v).dtype;
-      const std::string result = fmt::format("as_{}({})", type_name(dtype), made_.at(v)), name = "y" + std::to_string(n);
+      const std::string result = fmt::format("as_{}({})", type_name(dtype), made_.at(v)),
+                        name = "y" + std::to_string(n);
       const std::string array = arguments_.written(v, dtype);
       const bool has_flag = becomes_state_[static_cast<std::size_t>(v)];
       if (is_wide_) {
@@ -129,7 +142,8 @@ class MapKernel final : public NumberReader {
 
 }  // namespace
 
-DeviceKernel KernelWriter::maps(std::span<const ValueIndex> members, std::span<const ValueIndex> stored) const {
+DeviceKernel KernelWriter::maps(std::span<const ValueIndex> members,
+                                std::span<const ValueIndex> stored) const {
   return MapKernel(plan_, members, stored, becomes_state_, options_).write();
 }
 
@@ -142,9 +156,12 @@ std::int32_t KernelText::add(const DeviceKernel& kernel) {
 }
 
 std::string KernelText::text(bool functions_by_pairs) const {
-  std::string out = fmt::format("#include \"generated.cuh\"\n\nnamespace dgx::kernels::cuda {{\n\nDGX_FUNCTIONS(formula::{}Functions)\n",
-                                functions_by_pairs ? "Pair" : "Defined");
-  for (std::size_t n = 0; n < kernels_.size(); ++n) out += fmt::format("\nDGX_KERNEL(k{}, {}", n, kernels_[n]);
+  std::string out = fmt::format(
+      "#include \"generated.cuh\"\n\nnamespace dgx::kernels::cuda "
+      "{{\n\nDGX_FUNCTIONS(formula::{}Functions)\n",
+      functions_by_pairs ? "Pair" : "Defined");
+  for (std::size_t n = 0; n < kernels_.size(); ++n)
+    out += fmt::format("\nDGX_KERNEL(k{}, {}", n, kernels_[n]);
   return out + "\n}  // namespace dgx::kernels::cuda\n";
 }
 

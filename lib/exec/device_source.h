@@ -23,8 +23,8 @@ struct KernelArgument {
 };
 
 /// A generated kernel that does part of a step (kernels/cuda/generated.cuh defines the words of its text):
-/// straight-line code over kernels/ref's formulas, with extents and strides written out. The text does not say which
-/// values it is for, so that layers that are alike share one kernel.
+/// straight-line code over kernels/ref's formulas, with extents and strides written out. The text does not
+/// say which values it is for, so that layers that are alike share one kernel.
 struct DeviceKernel {
   std::string body;
   std::vector<KernelArgument> arguments;
@@ -34,7 +34,8 @@ struct DeviceKernel {
 
 /// Tuning parameters of the generated kernels.
 struct KernelOptions {
-  std::int64_t least_wide = std::int64_t{1} << 16;  ///< maps of at least this many elements: four neighbours a thread
+  /// Maps of at least this many elements: four neighbours a thread.
+  std::int64_t least_wide = std::int64_t{1} << 16;
 };
 
 /// Writes kernels for the tasks of a plan.
@@ -44,12 +45,14 @@ class KernelWriter {
   KernelWriter(const Plan& plan, std::vector<bool> becomes_state, const KernelOptions& options = {})
       : plan_(plan), becomes_state_(std::move(becomes_state)), options_(options) {}
 
-  /// Fused maps: `members` in order, of which `stored` lie in memory. Everything is read before anything is written,
-  /// as in cuda::ElementProgram.
-  [[nodiscard]] DeviceKernel maps(std::span<const kernels::ValueIndex> members, std::span<const kernels::ValueIndex> stored) const;
+  /// Fused maps: `members` in order, of which `stored` lie in memory. Everything is read before anything is
+  /// written, as in cuda::ElementProgram.
+  [[nodiscard]] DeviceKernel maps(std::span<const kernels::ValueIndex> members,
+                                  std::span<const kernels::ValueIndex> stored) const;
 
-  /// Any value alone, as kernels to be run in order. A fold by teams (folds_by_teams()) has one kernel per level; all
-  /// but the last leave parts of at most 16 bytes each, at most fold_parts() in all, in the task's scratch.
+  /// Any value alone, as kernels to be run in order. A fold by teams (folds_by_teams()) has one kernel per
+  /// level; all but the last leave parts of at most 16 bytes each, at most fold_parts() in all, in the task's
+  /// scratch.
   [[nodiscard]] std::vector<DeviceKernel> value(kernels::ValueIndex value) const;
 
   /// The kernel of a rows task, of whose members `stored` lie in memory.

@@ -28,15 +28,17 @@ class ValueKernel final : public NumberReader {
       : primitive_(primitive),
         value_(value),
         has_flag_(has_flag),
-        is_real_((primitive.kind == Kind::kMax || primitive.kind == Kind::kArgmax ? primitive.steps.result.type : kernels::number_type(primitive.dtype)) ==
-                 NumberType::kFloat),
+        is_real_((primitive.kind == Kind::kMax || primitive.kind == Kind::kArgmax
+                      ? primitive.steps.result.type
+                      : kernels::number_type(primitive.dtype)) == NumberType::kFloat),
         type_(is_real_ ? "float" : "std::int64_t") {}
 
   std::vector<DeviceKernel> write() {
     if (!folds_by_teams(primitive_)) return {keyed_ || find_key() ? keyed_chain() : alone()};
     std::vector<DeviceKernel> out = {first_level()};
     std::int64_t offset = 0;
-    for (std::int64_t items = kernels::cuda::fold_blocks(primitive_.fold_count); items > 1; items = kernels::cuda::fold_blocks(items)) {
+    for (std::int64_t items = kernels::cuda::fold_blocks(primitive_.fold_count); items > 1;
+         items = kernels::cuda::fold_blocks(items)) {
       const std::int64_t next = offset + primitive_.count * items;
       out.push_back(next_level(items, offset, next));
       offset = next;
@@ -46,7 +48,8 @@ class ValueKernel final : public NumberReader {
 
   std::string inside(ValueIndex value, DType dtype, const Form& form) override {
     const std::string element = arguments_.read(value, dtype) + "[" + loops_->text(form) + "]";
-    return dtype == DType::kF32 ? lines_->constant("float", element) : lines_->constant("std::int64_t", "integer(" + element + ")");
+    return dtype == DType::kF32 ? lines_->constant("float", element)
+                                : lines_->constant("std::int64_t", "integer(" + element + ")");
   }
   std::string at(ValueIndex value, DType dtype, const std::string& place) override {
     const std::string element = arguments_.read(value, dtype) + "[" + place + "]";
@@ -99,23 +102,27 @@ class ValueKernel final : public NumberReader {
   /// Stores the result of a fold, `part`.
   void store(Lines& lines, const std::string& part) {
     const std::string number = is_argmax() ? part + ".where" : part;
-    lines.add(fmt::format("const {} y = as_{}({});", memory_type(primitive_.dtype), type_name(primitive_.dtype), number));
+    lines.add(fmt::format("const {} y = as_{}({});", memory_type(primitive_.dtype),
+                          type_name(primitive_.dtype), number));
     lines.add(fmt::format("{}[o] = y;", arguments_.written(value_, primitive_.dtype)));
     if (has_flag_) lines.add(fmt::format("if (!is_finite(y)) *{} = 1;", arguments_.flag(value_)));
   }
 
-  [[nodiscard]] Loops loops_of(const std::string& output) const { return Loops("i", {{output, primitive_.iteration}, {"p", primitive_.fold}}); }
+  [[nodiscard]] Loops loops_of(const std::string& output) const {
+    return Loops("i", {{output, primitive_.iteration}, {"p", primitive_.fold}});
+  }
 
   // Teams.
 
-  /// True if neighbouring outputs, not positions, are neighbours in memory. Then 32 adjacent threads have 32 outputs,
-  /// and exchange their numbers before lanes are combined.
+  /// True if neighbouring outputs, not positions, are neighbours in memory. Then 32 adjacent threads have 32
+  /// outputs, and exchange their numbers before lanes are combined.
   [[nodiscard]] bool is_across() const {
     const auto stride = [](const CompiledAccess& access, const Shape& shape, int first) {
       std::size_t inner = shape.size();
       while (inner > 0 && shape[inner - 1] == 1) --inner;
       std::int64_t sum = 0;
-      for (const auto& term : access.linear) sum += term.slot == first + static_cast<std::int32_t>(inner) - 1 ? term.coefficient : 0;
+      for (const auto& term : access.linear)
+        sum += term.slot == first + static_cast<std::int32_t>(inner) - 1 ? term.coefficient : 0;
       return sum;
     };
     bool along = false, across = false;
@@ -133,10 +140,12 @@ class ValueKernel final : public NumberReader {
     const char* const type = is_long ? "std::uint64_t" : "std::uint32_t";
     lines.add(fmt::format("const std::uint32_t lane = threadIdx.x {} 32U;", across ? "/" : "%"));
     if (across) {  // a block of threads has 32 outputs, all of one block of positions
-      lines.add(fmt::format("const {} group = blockIdx.x / {}U, block = blockIdx.x % {}U;", type, blocks, blocks));
+      lines.add(
+          fmt::format("const {} group = blockIdx.x / {}U, block = blockIdx.x % {}U;", type, blocks, blocks));
       lines.add(fmt::format("const {} o = group * 32U + threadIdx.x % 32U;", type));
     } else {
-      lines.add(fmt::format("const {} team = static_cast<{}>(blockIdx.x) * {}U + threadIdx.x / 32U;", type, type, teams));
+      lines.add(fmt::format("const {} team = static_cast<{}>(blockIdx.x) * {}U + threadIdx.x / 32U;", type,
+                            type, teams));
       lines.add(fmt::format("const {} o = team / {}U, block = team % {}U;", type, blocks, blocks));
     }
     lines.add(fmt::format("const bool exists = o < {}ULL;", primitive_.count));
@@ -146,29 +155,34 @@ class ValueKernel final : public NumberReader {
   void take_items(Lines& lines, std::int64_t items, const std::string& item) const {
     const std::int64_t last = (items - 1) / kBlock, in_last = items - last * kBlock;
     const auto rows = [&](std::int64_t of_last) {
-      return last == 0 ? std::to_string(of_last) : fmt::format("(block == {}U ? {} : {})", last, of_last, kBlock / kLanes);
+      return last == 0 ? std::to_string(of_last)
+                       : fmt::format("(block == {}U ? {} : {})", last, of_last, kBlock / kLanes);
     };
     const char* const type = items > 0x7fffffff ? "std::uint64_t" : "std::uint32_t";
     lines.add(fmt::format("{} p = static_cast<{}>(block) * {}U + lane;", type, type, kBlock));
-    lines.add(fmt::format("DGX_UNROLL_FOUR for (int n = 0; n < {}; ++n, p += 32U) mine = {}_of(mine, {});", rows(in_last / kLanes), word(), item));
+    lines.add(fmt::format("DGX_UNROLL_FOUR for (int n = 0; n < {}; ++n, p += 32U) mine = {}_of(mine, {});",
+                          rows(in_last / kLanes), word(), item));
     if (in_last % kLanes == 0) return;
     const std::string is_last = last == 0 ? "" : fmt::format("block == {}U && ", last);
-    lines.add(fmt::format("if ({}lane < {}U) mine = {}_of(mine, {});", is_last, in_last % kLanes, word(), item));
+    lines.add(
+        fmt::format("if ({}lane < {}U) mine = {}_of(mine, {});", is_last, in_last % kLanes, word(), item));
   }
 
-  /// Combines a team's lanes, and stores the result: as the output, or, if there are several blocks, in scratch after
-  /// `offset` parts.
+  /// Combines a team's lanes, and stores the result: as the output, or, if there are several blocks, in
+  /// scratch after `offset` parts.
   void put_together(Lines& lines, std::int64_t blocks, std::int64_t offset, bool across) {
     if (across) {
       lines.add(fmt::format("const {} all = {}_of_team(exchanged(mine));", part_type(), word()));
-      lines.open(fmt::format("if (threadIdx.x % 32U == 0 && group * 32U + threadIdx.x / 32U < {}ULL)", primitive_.count));
+      lines.open(fmt::format("if (threadIdx.x % 32U == 0 && group * 32U + threadIdx.x / 32U < {}ULL)",
+                             primitive_.count));
       lines.add(fmt::format("const {} o = group * 32U + threadIdx.x / 32U;", "auto"));
     } else {
       lines.add(fmt::format("const {} all = {}_of_team(mine);", part_type(), word()));
       lines.open("if (lane == 0 && exists)");
     }
     if (blocks > 1) {
-      lines.add(fmt::format("({} + {}LL)[static_cast<std::int64_t>(o) * {} + block] = all;", arguments_.scratch(part_type()), offset, blocks));
+      lines.add(fmt::format("({} + {}LL)[static_cast<std::int64_t>(o) * {} + block] = all;",
+                            arguments_.scratch(part_type()), offset, blocks));
     } else {
       store(lines, "all");
     }
@@ -199,7 +213,8 @@ class ValueKernel final : public NumberReader {
     arguments_ = {};
     body_ = Lines();
     find_team(body_, blocks, kTeams, false);
-    body_.add(fmt::format("const {}* const items = {} + {}LL;", part_type(), arguments_.scratch(part_type()), from));
+    body_.add(fmt::format("const {}* const items = {} + {}LL;", part_type(), arguments_.scratch(part_type()),
+                          from));
     body_.add(fmt::format("{} mine = {};", part_type(), start()));
     body_.open("if (exists)");
     take_items(body_, items, fmt::format("items[static_cast<std::int64_t>(o) * {} + p]", items));
@@ -215,9 +230,12 @@ class ValueKernel final : public NumberReader {
 
   void find_output(Lines& lines) const {
     const char* const type = primitive_.count > 0x7fffffff ? "std::uint64_t" : "std::uint32_t";
-    lines.add(fmt::format("const {} o = static_cast<{}>(blockIdx.x) * {}U + threadIdx.x;", type, type, kThreads));
+    lines.add(
+        fmt::format("const {} o = static_cast<{}>(blockIdx.x) * {}U + threadIdx.x;", type, type, kThreads));
   }
-  [[nodiscard]] const char* position_type() const { return primitive_.fold_count > 0x7fffffff ? "std::uint64_t" : "std::uint32_t"; }
+  [[nodiscard]] const char* position_type() const {
+    return primitive_.fold_count > 0x7fffffff ? "std::uint64_t" : "std::uint32_t";
+  }
 
   DeviceKernel alone() {
     Loops loops = loops_of("o");
@@ -239,17 +257,22 @@ class ValueKernel final : public NumberReader {
 
   /// A sum of at most 2,048 positions: all lanes are in a thread's registers.
   void sum(Lines& lines, Loops& loops) {
-    const std::int64_t rows = primitive_.fold_count / kLanes, rest = primitive_.fold_count % kLanes, lanes = rows > 0 ? kLanes : rest;
+    const std::int64_t rows = primitive_.fold_count / kLanes, rest = primitive_.fold_count % kLanes,
+                       lanes = rows > 0 ? kLanes : rest;
     if (primitive_.fold_count == 0) return store(lines, "0");
     term(lines, loops, false);
     lines.add(fmt::format("{} lanes[{}] = {{}};", type_, lanes));
     if (rows > 0) {
-      lines.open(fmt::format("DGX_UNROLL_ONCE for (std::uint32_t first = 0; first < {}U; first += 32U)", rows * kLanes));
-      lines.add("DGX_UNROLL for (std::uint32_t n = 0; n < 32U; ++n) lanes[n] = sum_of(lanes[n], term(first + n));");
+      lines.open(fmt::format("DGX_UNROLL_ONCE for (std::uint32_t first = 0; first < {}U; first += 32U)",
+                             rows * kLanes));
+      lines.add(
+          "DGX_UNROLL for (std::uint32_t n = 0; n < 32U; ++n) lanes[n] = sum_of(lanes[n], term(first + n));");
       lines.close();
     }
     if (rest > 0) {
-      lines.add(fmt::format("DGX_UNROLL for (std::uint32_t n = 0; n < {}U; ++n) lanes[n] = sum_of(lanes[n], term({}U + n));", rest, rows * kLanes));
+      lines.add(fmt::format(
+          "DGX_UNROLL for (std::uint32_t n = 0; n < {}U; ++n) lanes[n] = sum_of(lanes[n], term({}U + n));",
+          rest, rows * kLanes));
     }
     store(lines, "sum_of_lanes(lanes)");
   }
@@ -257,7 +280,8 @@ class ValueKernel final : public NumberReader {
   void best(Lines& lines, Loops& loops) {
     term(lines, loops, primitive_.fold_count > 0x7fffffff);
     lines.add(fmt::format("{} mine = {};", part_type(), start()));
-    lines.add(fmt::format("DGX_UNROLL_FOUR for ({} p = 0; p < {}ULL; ++p) mine = best_of(mine, term(p));", position_type(), primitive_.fold_count));
+    lines.add(fmt::format("DGX_UNROLL_FOUR for ({} p = 0; p < {}ULL; ++p) mine = best_of(mine, term(p));",
+                          position_type(), primitive_.fold_count));
     store(lines, "mine");
   }
 
@@ -265,11 +289,14 @@ class ValueKernel final : public NumberReader {
     const std::int64_t count = primitive_.fold_count;
     const char* const type = position_type();
     lines.add("float total = 0;");
-    lines.open(fmt::format("for ({} g = 0; g < {}ULL; g += {}U)", type, count, kernels::kDotBlock * kernels::kDotGroup));
+    lines.open(fmt::format("for ({} g = 0; g < {}ULL; g += {}U)", type, count,
+                           kernels::kDotBlock * kernels::kDotGroup));
     lines.add("float group = 0;");
-    lines.open(fmt::format("for ({} b = g; b < {}ULL && b < g + {}U; b += {}U)", type, count, kernels::kDotBlock * kernels::kDotGroup, kernels::kDotBlock));
+    lines.open(fmt::format("for ({} b = g; b < {}ULL && b < g + {}U; b += {}U)", type, count,
+                           kernels::kDotBlock * kernels::kDotGroup, kernels::kDotBlock));
     lines.add("float sum = 0;");
-    lines.open(fmt::format("DGX_UNROLL_FOUR for ({} p = b; p < {}ULL && p < b + {}U; ++p)", type, count, kernels::kDotBlock));
+    lines.open(fmt::format("DGX_UNROLL_FOUR for ({} p = b; p < {}ULL && p < b + {}U; ++p)", type, count,
+                           kernels::kDotBlock));
     loops.declare(lines, 1);
     ElementWriter writer(primitive_, loops, *this, lines);
     const std::string a = writer.access(0), b = writer.access(1);
@@ -307,8 +334,8 @@ class ValueKernel final : public NumberReader {
     store(lines, "acc");
   }
 
-  /// Finds the chain's key, if only positions count whose key is the output's index, and 32 neighbouring outputs have
-  /// the same index.
+  /// Finds the chain's key, if only positions count whose key is the output's index, and 32 neighbouring
+  /// outputs have the same index.
   bool find_key() {
     if (primitive_.kind != Kind::kChain || primitive_.fold_count > 0x7fffffff) return false;
     const auto accesses = strip_accesses(primitive_);
@@ -318,7 +345,8 @@ class ValueKernel final : public NumberReader {
     return keyed_.has_value();
   }
 
-  /// A chain by key: 32 threads look at 32 positions at once, and all of them take those that count, in order.
+  /// A chain by key: 32 threads look at 32 positions at once, and all of them take those that count, in
+  /// order.
   DeviceKernel keyed_chain() {
     const ChainTask::Key& key = *keyed_;
     Loops loops = loops_of("o"), keys("q", {{"k", key.positions.extents}});
@@ -326,15 +354,18 @@ class ValueKernel final : public NumberReader {
     with_loops(loops, [&](Lines& lines) {
       find_output(lines);
       lines.add(fmt::format("const bool exists = o < {}ULL;", primitive_.count));
-      lines.add(fmt::format("const std::int64_t index = static_cast<std::int64_t>(o / {}ULL % {}ULL);", key.stride, key.extent));
+      lines.add(fmt::format("const std::int64_t index = static_cast<std::int64_t>(o / {}ULL % {}ULL);",
+                            key.stride, key.extent));
       loops.declare(lines, 0);
       start_chain(lines, loops);
-      lines.open(fmt::format("for (std::uint32_t first = 0; first < {}U; first += 32U)", primitive_.fold_count));
+      lines.open(
+          fmt::format("for (std::uint32_t first = 0; first < {}U; first += 32U)", primitive_.fold_count));
       lines.add("const std::uint32_t k = first + threadIdx.x % 32U;");
       lines.add("bool counts = false;");
       lines.open(fmt::format("if (exists && k < {}U)", primitive_.fold_count));
       keys.declare(lines, 0);
-      lines.add(fmt::format("counts = integer({}[{}]) == index;", arguments_.read(key.value, key.dtype), keys.text({key.base, key.positions.strides[0]})));
+      lines.add(fmt::format("counts = integer({}[{}]) == index;", arguments_.read(key.value, key.dtype),
+                            keys.text({key.base, key.positions.strides[0]})));
       lines.close();
       lines.open("for (std::uint32_t all = votes(counts); all != 0; all &= all - 1)");
       lines.add("const std::uint32_t p = first + lowest(all);");

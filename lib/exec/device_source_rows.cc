@@ -10,10 +10,10 @@
 #include "kernel_arguments.h"
 #include "linear.h"
 
-// The text of rows (device_rows.h). 32 threads share a row: thread `lane` has its columns lane, lane + 32, …, like
-// the lanes of a sum (dgx-numerics(7), "Folds"), so that a fold's lanes are the threads' own sums. Between folds
-// there is a loop over a thread's columns; a number that was made or read, and that a later loop needs again, stays
-// in registers.
+// The text of rows (device_rows.h). 32 threads share a row: thread `lane` has its columns lane, lane + 32, …,
+// like the lanes of a sum (dgx-numerics(7), "Folds"), so that a fold's lanes are the threads' own sums.
+// Between folds there is a loop over a thread's columns; a number that was made or read, and that a later
+// loop needs again, stays in registers.
 
 namespace dgx::exec {
 
@@ -27,7 +27,8 @@ constexpr std::int64_t kLanes = 32, kTeams = 4;  // threads of a team, teams of 
 
 class RowsKernel final : public NumberReader {
  public:
-  RowsKernel(const Plan& plan, const RowsTask& task, std::span<const ValueIndex> stored, const std::vector<bool>& becomes_state)
+  RowsKernel(const Plan& plan, const RowsTask& task, std::span<const ValueIndex> stored,
+             const std::vector<bool>& becomes_state)
       : plan_(plan), task_(task), stored_(stored.begin(), stored.end()), becomes_state_(becomes_state) {
     for (const ValueIndex v : task.members) {
       const CompiledPrimitive& primitive = compiled(v);
@@ -39,8 +40,9 @@ class RowsKernel final : public NumberReader {
       const bool is_fold = primitive.kind != Kind::kMap;
       const bool has_columns = is_fold || (primitive.count != task.rows || task.columns == 1);
       number_of_[v] = members_.size();
-      members_.push_back({v, is_fold, has_columns, 0, rows, extents,
-                          Loops(name, {{"r", Shape(extents.begin(), split)}, {"c", Shape(split, extents.end())}})});
+      members_.push_back(
+          {v, is_fold, has_columns, 0, rows, extents,
+           Loops(name, {{"r", Shape(extents.begin(), split)}, {"c", Shape(split, extents.end())}})});
     }
   }
 
@@ -74,12 +76,15 @@ class RowsKernel final : public NumberReader {
       note(value, dtype, form);
       return current_->loops.text(form);
     }
-    if (const auto made = number_of_.find(value); made != number_of_.end()) return made_in_row(members_[made->second]);
-    const std::string element = element_of(value, dtype, is_whole(form) ? place() : current_->loops.text(form));
+    if (const auto made = number_of_.find(value); made != number_of_.end())
+      return made_in_row(members_[made->second]);
+    const std::string element =
+        element_of(value, dtype, is_whole(form) ? place() : current_->loops.text(form));
     const std::string number = dtype == DType::kF32 ? element : "integer(" + element + ")";
     const std::string type = dtype == DType::kF32 ? "float" : "std::int64_t";
     const auto kept = kept_reads_.find(value);
-    if (kept == kept_reads_.end() || kept->second.size() < 2 || !is_whole(form)) return lines_->constant(type, number);
+    if (kept == kept_reads_.end() || kept->second.size() < 2 || !is_whole(form))
+      return lines_->constant(type, number);
     const std::string name = "x" + std::to_string(arguments_number(value, dtype));
     if (*kept->second.begin() != current_->phase) return name + "[n]";
     if (assigned_.insert(name).second) lines_->add(name + "[n] = " + number + ";");
@@ -92,8 +97,8 @@ class RowsKernel final : public NumberReader {
   }
 
  private:
-  /// Reads an element with fixed(), since a rows task reads nothing that it writes (memory_plan.h): so a column need
-  /// not wait until the one before is stored.
+  /// Reads an element with fixed(), since a rows task reads nothing that it writes (memory_plan.h): so a
+  /// column need not wait until the one before is stored.
   std::string element_of(ValueIndex value, DType dtype, const std::string& place) {
     return "fixed(" + arguments_.read(value, dtype) + " + (" + place + "))";
   }
@@ -109,12 +114,18 @@ class RowsKernel final : public NumberReader {
     std::string number = {};     ///< its name, where it is made
   };
 
-  [[nodiscard]] const CompiledPrimitive& compiled(ValueIndex v) const { return plan_.compiled[static_cast<std::size_t>(v)]; }
+  [[nodiscard]] const CompiledPrimitive& compiled(ValueIndex v) const {
+    return plan_.compiled[static_cast<std::size_t>(v)];
+  }
   [[nodiscard]] std::string columns() const { return std::to_string(task_.columns); }
   [[nodiscard]] std::int64_t columns_of_thread() const { return (task_.columns + kLanes - 1) / kLanes; }
-  static std::string type_of(const CompiledPrimitive& primitive) { return primitive.dtype == DType::kF32 ? "float" : "std::int64_t"; }
+  static std::string type_of(const CompiledPrimitive& primitive) {
+    return primitive.dtype == DType::kF32 ? "float" : "std::int64_t";
+  }
   /// The number of the value among the arguments.
-  int arguments_number(ValueIndex value, DType dtype) { return std::stoi(arguments_.read(value, dtype).substr(1)); }
+  int arguments_number(ValueIndex value, DType dtype) {
+    return std::stoi(arguments_.read(value, dtype).substr(1));
+  }
 
   /// True if the form is the row's and column's element of a value of all rows and columns.
   [[nodiscard]] bool is_whole(const Form& form) const {
@@ -137,8 +148,8 @@ class RowsKernel final : public NumberReader {
     }
   }
 
-  /// Goes through a member's steps without writing them, to find its phase, and then the numbers that it reads in
-  /// that phase.
+  /// Goes through a member's steps without writing them, to find its phase, and then the numbers that it
+  /// reads in that phase.
   void walk(Member& member) {
     if (!member.has_columns) member.phase = -1;
     Lines nowhere;
@@ -157,36 +168,45 @@ class RowsKernel final : public NumberReader {
   /// The row's and column's element of a value of all rows and columns.
   [[nodiscard]] std::string place() const {
     const bool is_narrow = task_.rows * task_.columns <= 0x7fffffff;
-    return is_narrow ? fmt::format("r * {}U + c", task_.columns) : fmt::format("integer(r) * {} + c", task_.columns);
+    return is_narrow ? fmt::format("r * {}U + c", task_.columns)
+                     : fmt::format("integer(r) * {} + c", task_.columns);
   }
 
   [[nodiscard]] bool has_loop(int phase) const {
-    return std::any_of(members_.begin(), members_.end(), [&](const Member& member) { return member.has_columns && member.phase == phase; });
+    return std::any_of(members_.begin(), members_.end(),
+                       [&](const Member& member) { return member.has_columns && member.phase == phase; });
   }
 
   std::string made_in_row(const Member& from) const {
     const bool of_row = from.is_fold || !from.has_columns;
     return of_row || from.phase == current_->phase ? from.number : array_of(from) + "[n]";
   }
-  [[nodiscard]] std::string array_of(const Member& member) const { return "m" + std::to_string(number_of_.at(member.value)); }
+  [[nodiscard]] std::string array_of(const Member& member) const {
+    return "m" + std::to_string(number_of_.at(member.value));
+  }
 
   void begin() {
-    lines_->add(fmt::format("const std::uint32_t lane = threadIdx.x % {}U, team = threadIdx.x / {}U;", kLanes, kLanes));
+    lines_->add(fmt::format("const std::uint32_t lane = threadIdx.x % {}U, team = threadIdx.x / {}U;", kLanes,
+                            kLanes));
     lines_->add(fmt::format("const std::uint32_t row = blockIdx.x * {}U + team;", kTeams));
     lines_->add(fmt::format("const bool exists = row < {}U;", task_.rows));
     lines_->add(fmt::format("const std::uint32_t r = exists ? row : {}U;", task_.rows - 1));
     for (const Member& member : members_) {
-      if (member.is_read_later) lines_->add(fmt::format("{} {}[{}];", type_of(compiled(member.value)), array_of(member), columns_of_thread()));
+      if (member.is_read_later)
+        lines_->add(fmt::format("{} {}[{}];", type_of(compiled(member.value)), array_of(member),
+                                columns_of_thread()));
     }
     for (const auto& [value, phases] : kept_reads_) {
-      if (phases.size() > 1) lines_->add(fmt::format("float x{}[{}];", arguments_number(value, DType::kF32), columns_of_thread()));
+      if (phases.size() > 1)
+        lines_->add(fmt::format("float x{}[{}];", arguments_number(value, DType::kF32), columns_of_thread()));
     }
     for (Member& member : members_) member.loops.declare(*lines_, 0);
   }
 
   void add_loop(int phase) {
     for (const Member& member : members_) {
-      if (member.is_fold && member.phase == phase) lines_->add(fmt::format("float acc{} = {};", number_of_.at(member.value), start_of(member)));
+      if (member.is_fold && member.phase == phase)
+        lines_->add(fmt::format("float acc{} = {};", number_of_.at(member.value), start_of(member)));
     }
     lines_->open(fmt::format("DGX_UNROLL for (int n = 0; n < {}; ++n)", columns_of_thread()));
     lines_->add(fmt::format("const std::uint32_t c = lane + {}U * n;", kLanes));
@@ -203,7 +223,8 @@ class RowsKernel final : public NumberReader {
       if (!member.is_fold || member.phase != phase) continue;
       const bool is_sum = compiled(member.value).kind == Kind::kSum;
       member.number = "fold" + std::to_string(number_of_.at(member.value));
-      lines_->add(fmt::format("const float {} = as_f32({}_of_team(acc{}));", member.number, is_sum ? "sum" : "best", number_of_.at(member.value)));
+      lines_->add(fmt::format("const float {} = as_f32({}_of_team(acc{}));", member.number,
+                              is_sum ? "sum" : "best", number_of_.at(member.value)));
       store_row(member);
     }
   }
@@ -220,7 +241,9 @@ class RowsKernel final : public NumberReader {
 
   void take(Member& member) {
     const std::string acc = "acc" + std::to_string(number_of_.at(member.value)), term = run(member);
-    lines_->add(compiled(member.value).kind == Kind::kSum ? acc + " = " + acc + " + " + term + ";" : acc + " = best_of(" + acc + ", " + term + " + 0.0F);");
+    lines_->add(compiled(member.value).kind == Kind::kSum
+                    ? acc + " = " + acc + " + " + term + ";"
+                    : acc + " = best_of(" + acc + ", " + term + " + 0.0F);");
   }
 
   void make(Member& member) {
@@ -234,7 +257,8 @@ class RowsKernel final : public NumberReader {
     lines_->open(condition);
     lines_->add(fmt::format("const {} y = as_{}({});", memory_type(dtype), type_name(dtype), member.number));
     lines_->add(fmt::format("{}[{}] = y;", arguments_.written(member.value, dtype), place));
-    if (becomes_state_[static_cast<std::size_t>(member.value)]) lines_->add("if (!is_finite(y)) *" + arguments_.flag(member.value) + " = 1;");
+    if (becomes_state_[static_cast<std::size_t>(member.value)])
+      lines_->add("if (!is_finite(y)) *" + arguments_.flag(member.value) + " = 1;");
     lines_->close();
   }
 
@@ -259,7 +283,8 @@ class RowsKernel final : public NumberReader {
   std::vector<Member> members_;
   std::map<ValueIndex, std::size_t> number_of_;
   std::map<ValueIndex, std::set<ValueIndex>> whole_reads_;  // by member
-  std::map<ValueIndex, std::set<int>> kept_reads_;          // values of all rows and columns: the loops that read them
+  // Values of all rows and columns: the loops that read them.
+  std::map<ValueIndex, std::set<int>> kept_reads_;
   std::set<std::string> assigned_;
   KernelArguments arguments_;
   Member* current_ = nullptr;

@@ -82,7 +82,8 @@ Loops::Loops(std::string name, std::vector<Part> parts) : name_(std::move(name))
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     std::int64_t count = 1;
     for (const std::int64_t extent : parts_[p].extents) count *= extent;
-    for (const std::int64_t extent : parts_[p].extents) dimensions_.push_back({p, extent, {}, count > kNarrow, {number++}});
+    for (const std::int64_t extent : parts_[p].extents)
+      dimensions_.push_back({p, extent, {}, count > kNarrow, {number++}});
   }
 }
 
@@ -95,9 +96,11 @@ std::optional<std::pair<std::int64_t, std::int64_t>> Loops::range(const Form& fo
       const std::int64_t stride = form.strides[number++];
       std::int64_t reach = 0;
       if (extent < 2) continue;
-      if (stride < -kWide || stride > kWide || __builtin_mul_overflow(stride, extent - 1, &reach)) return std::nullopt;
+      if (stride < -kWide || stride > kWide || __builtin_mul_overflow(stride, extent - 1, &reach))
+        return std::nullopt;
       const std::int64_t size = reach < 0 ? -reach : reach;
-      if (reach < -kWide || __builtin_add_overflow(magnitude, size, &magnitude) || magnitude > kWide) return std::nullopt;
+      if (reach < -kWide || __builtin_add_overflow(magnitude, size, &magnitude) || magnitude > kWide)
+        return std::nullopt;
       (reach < 0 ? least : most) += reach;
     }
   }
@@ -131,7 +134,9 @@ std::string Loops::text(const Form& form) {
     const std::size_t end = end_of_part(d);
     if (end > d + 1 && walks_in_order(form, d, end)) {  // the part's number as it is
       const char* const type = dimensions_[d].is_wide ? "std::int64_t" : "std::int32_t";
-      add(stride_of(form, dimensions_[end - 1]), fmt::format("static_cast<{}>({})", type, parts_[dimensions_[d].part].number), end == dimensions_.size());
+      add(stride_of(form, dimensions_[end - 1]),
+          fmt::format("static_cast<{}>({})", type, parts_[dimensions_[d].part].number),
+          end == dimensions_.size());
       d = end;
       continue;
     }
@@ -155,7 +160,8 @@ bool Loops::walks_in_order(const Form& form, std::size_t begin, std::size_t end)
   if (stride_of(form, dimensions_[end - 1]) == 0) return false;
   for (std::size_t d = begin; d + 1 < end; ++d) {
     std::int64_t walked = 0;
-    if (__builtin_mul_overflow(stride_of(form, dimensions_[d + 1]), dimensions_[d + 1].extent, &walked)) return false;
+    if (__builtin_mul_overflow(stride_of(form, dimensions_[d + 1]), dimensions_[d + 1].extent, &walked))
+      return false;
     if (stride_of(form, dimensions_[d]) != walked) return false;
   }
   return true;
@@ -168,7 +174,8 @@ void Loops::freeze() {
     const bool joins = !kept.empty() && kept.back().part == next.part &&
                        std::all_of(noted_.begin(), noted_.end(), [&](const Form& form) {
                          std::int64_t walked = 0;
-                         return !__builtin_mul_overflow(stride_of(form, next), next.extent, &walked) && stride_of(form, kept.back()) == walked;
+                         return !__builtin_mul_overflow(stride_of(form, next), next.extent, &walked) &&
+                                stride_of(form, kept.back()) == walked;
                        });
     if (joins) {
       kept.back().extent *= next.extent;
@@ -192,12 +199,15 @@ void Loops::declare(Lines& lines, std::size_t part) {
     const char* const index = own[d]->is_wide ? "std::int64_t" : "std::int32_t";
     const char* const number = own[d]->is_wide ? "std::uint64_t" : "std::uint32_t";
     const std::string extent = std::to_string(own[d]->extent) + (own[d]->is_wide ? "ULL" : "U");
-    lines.add(fmt::format("const {} {} = static_cast<{}>({}{});", index, own[d]->index, index, rest, d == 0 ? "" : " % " + extent));
+    lines.add(fmt::format("const {} {} = static_cast<{}>({}{});", index, own[d]->index, index, rest,
+                          d == 0 ? "" : " % " + extent));
     if (d > 0) rest = lines.constant(number, rest + " / " + extent);
   }
 }
 
-std::int64_t Loops::inner_stride(const Form& form) const { return dimensions_.empty() ? 0 : stride_of(form, dimensions_.back()); }
+std::int64_t Loops::inner_stride(const Form& form) const {
+  return dimensions_.empty() ? 0 : stride_of(form, dimensions_.back());
+}
 std::int64_t Loops::inner_extent() const { return dimensions_.empty() ? 1 : dimensions_.back().extent; }
 
 bool Loops::is_aligned(const Form& form, std::int64_t divisor) const {
@@ -213,7 +223,8 @@ Form ElementWriter::form_of(const std::vector<CompiledTerm>& terms, std::int64_t
   for (const CompiledTerm& term : terms) {
     if (term.access >= 0) continue;
     const bool is_fold = term.slot >= kernels::kFirstFoldSlot;
-    const auto d = static_cast<std::size_t>(is_fold ? term.slot - kernels::kFirstFoldSlot : term.slot) + (is_fold ? primitive_.iteration.size() : 0);
+    const auto d = static_cast<std::size_t>(is_fold ? term.slot - kernels::kFirstFoldSlot : term.slot) +
+                   (is_fold ? primitive_.iteration.size() : 0);
     form.strides[d] = kernels::wrapping_add(form.strides[d], term.coefficient);
   }
   return form;
@@ -227,7 +238,8 @@ Form ElementWriter::index_form(std::int32_t slot) const {
 
 std::string ElementWriter::access(std::int32_t n) {
   const CompiledAccess& access = primitive_.accesses[static_cast<std::size_t>(n)];
-  if (access.is_linear) return reader_.inside(access.value, access.dtype, form_of(access.linear, access.offset));
+  if (access.is_linear)
+    return reader_.inside(access.value, access.dtype, form_of(access.linear, access.offset));
   return guarded(access);
 }
 
@@ -240,20 +252,23 @@ std::string ElementWriter::guarded(const CompiledAccess& access) {
     if (coordinate.stride == 0) continue;
     const bool is_narrow = at.is_narrow && access.count <= kNarrow;
     const std::string number = is_narrow ? at.place : "integer(" + at.place + ")";
-    place += (place.empty() ? "" : " + ") + (coordinate.stride == 1 ? number : integer_text(coordinate.stride) + " * " + number);
+    place += (place.empty() ? "" : " + ") +
+             (coordinate.stride == 1 ? number : integer_text(coordinate.stride) + " * " + number);
   }
   const bool is_real = access.dtype == DType::kF32;
   const std::string number = reader_.at(access.value, access.dtype, place.empty() ? "0" : place);
   const char* const type = is_real ? "float" : "std::int64_t";
   if (condition.empty()) return lines_.constant(type, number);
-  const std::string fill = is_real ? real_text(access.fill.real) : "integer(" + integer_text(access.fill.integer) + ")";
+  const std::string fill =
+      is_real ? real_text(access.fill.real) : "integer(" + integer_text(access.fill.integer) + ")";
   return lines_.constant(type, condition + " ? " + number + " : " + fill);
 }
 
 ElementWriter::Located ElementWriter::locate(const CompiledCoordinate& coordinate) {
   const Form form = form_of(coordinate.terms, coordinate.constant);
   const auto range = loops_.range(form);
-  const bool reads = std::any_of(coordinate.terms.begin(), coordinate.terms.end(), [](const auto& term) { return term.access >= 0; });
+  const bool reads = std::any_of(coordinate.terms.begin(), coordinate.terms.end(),
+                                 [](const auto& term) { return term.access >= 0; });
   if (!reads && range) {
     const bool is_narrow = loops_.is_narrow(form);
     const std::string at = lines_.constant(is_narrow ? "std::int32_t" : "std::int64_t", loops_.text(form));
@@ -262,8 +277,11 @@ ElementWriter::Located ElementWriter::locate(const CompiledCoordinate& coordinat
   // As in the definition, modulo 2^64.
   std::string at = "integer(" + integer_text(coordinate.constant) + ")";
   for (const CompiledTerm& term : coordinate.terms) {
-    const std::string symbol = term.access >= 0 ? access(term.access) : "integer(" + loops_.text(index_form(term.slot)) + ")";
-    const std::string product = term.coefficient == 1 ? symbol : "wrapping_mul(" + integer_text(term.coefficient) + ", " + symbol + ")";
+    const std::string symbol =
+        term.access >= 0 ? access(term.access) : "integer(" + loops_.text(index_form(term.slot)) + ")";
+    const std::string product = term.coefficient == 1
+                                    ? symbol
+                                    : "wrapping_mul(" + integer_text(term.coefficient) + ", " + symbol + ")";
     at = "wrapping_add(" + at + ", " + product + ")";
   }
   return divided(coordinate, {lines_.constant("std::int64_t", at), {}, false}, std::nullopt);
@@ -277,15 +295,20 @@ ElementWriter::Located ElementWriter::divided(const CompiledCoordinate& coordina
     const bool fits = at.is_narrow && coordinate.divisor <= kNarrow;
     const bool is_plain = fits && range && range->first >= 0;  // then / rounds towards minus infinity
     const std::string from = is_plain ? "static_cast<std::uint32_t>(" + at.place + ")" : at.place;
-    if (coordinate.division == Coordinate::Division::kExact) at.conditions.push_back(from + " % " + divisor + " == 0");
-    at.place = lines_.constant(type, is_plain ? fmt::format("static_cast<std::int32_t>({} / {})", from, divisor)
-                                              : fmt::format("static_cast<{}>(floor_div({}, {}))", type, at.place, divisor));
-    if (range) range = std::pair{kernels::floor_div(range->first, coordinate.divisor), kernels::floor_div(range->second, coordinate.divisor)};
+    if (coordinate.division == Coordinate::Division::kExact)
+      at.conditions.push_back(from + " % " + divisor + " == 0");
+    at.place = lines_.constant(
+        type, is_plain ? fmt::format("static_cast<std::int32_t>({} / {})", from, divisor)
+                       : fmt::format("static_cast<{}>(floor_div({}, {}))", type, at.place, divisor));
+    if (range)
+      range = std::pair{kernels::floor_div(range->first, coordinate.divisor),
+                        kernels::floor_div(range->second, coordinate.divisor)};
   }
   const bool below = !range || range->first < 0, above = !range || range->second >= coordinate.size;
   if (below && above) {
     const char* const number = at.is_narrow ? "std::uint32_t" : "std::uint64_t";
-    at.conditions.push_back(fmt::format("static_cast<{}>({}) < {}U", number, at.place, coordinate.size) + (at.is_narrow ? "" : "LL"));
+    at.conditions.push_back(fmt::format("static_cast<{}>({}) < {}U", number, at.place, coordinate.size) +
+                            (at.is_narrow ? "" : "LL"));
   } else if (below) {
     at.conditions.push_back(at.place + " >= 0");
   } else if (above) {
@@ -308,7 +331,8 @@ std::string ElementWriter::operand(const CompiledOperand& from, const std::vecto
 
 std::string ElementWriter::step(const CompiledStep& step, const std::vector<std::string>& steps) {
   std::vector<std::string> in;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(step.arity); ++i) in.push_back(operand(step.operands[i], steps));
+  for (std::size_t i = 0; i < static_cast<std::size_t>(step.arity); ++i)
+    in.push_back(operand(step.operands[i], steps));
   const bool is_real = step.operand_type == NumberType::kFloat;
   switch (step.op) {
     case ScalarOp::kSelect: return fmt::format("{} != 0 ? {} : {}", in[0], in[1], in[2]);
@@ -328,7 +352,8 @@ std::string ElementWriter::step(const CompiledStep& step, const std::vector<std:
 
 std::string ElementWriter::run(const CompiledSteps& list) {
   std::vector<std::string> steps;
-  for (const CompiledStep& one : list.steps) steps.push_back(lines_.constant(type_text(one.type), step(one, steps)));
+  for (const CompiledStep& one : list.steps)
+    steps.push_back(lines_.constant(type_text(one.type), step(one, steps)));
   return steps.empty() ? operand(list.result, steps) : steps.back();
 }
 

@@ -9,8 +9,9 @@
 
 #include "dgx/kernels/compiled.h"
 
-// The pieces of a generated kernel's text (device_source.h): lines, loops, and the computation of a primitive's steps
-// for one element, given how a kernel reads an access. kernels/cuda/generated.cuh defines the words of the text.
+// The pieces of a generated kernel's text (device_source.h): lines, loops, and the computation of a
+// primitive's steps for one element, given how a kernel reads an access. kernels/cuda/generated.cuh defines
+// the words of the text.
 namespace dgx::exec {
 
 /// C++ text, line by line.
@@ -20,8 +21,8 @@ class Lines {
   /// Adds `line` and an opening brace. Constants made until close() are not used after it.
   void open(const std::string& line);
   void close(const std::string& end = "");
-  /// The name of a constant that holds `expression`: a new one, or one that is in scope. So an expression must mean
-  /// the same throughout its scope.
+  /// The name of a constant that holds `expression`: a new one, or one that is in scope. So an expression
+  /// must mean the same throughout its scope.
   std::string constant(const std::string& type, const std::string& expression);
   /// Appends all of another text, indented as here.
   void append(const Lines& other);
@@ -46,9 +47,9 @@ struct Form {
   std::vector<std::int64_t> strides;
 };
 
-/// The loops of a kernel in parts, such as the outputs and the positions of a fold. Each part has a number, from
-/// which its indices follow in row-major order. Everything is asked of them twice: before freeze(), which learns from
-/// it which dimensions all forms walk as one, and after it for the text.
+/// The loops of a kernel in parts, such as the outputs and the positions of a fold. Each part has a number,
+/// from which its indices follow in row-major order. Everything is asked of them twice: before freeze(),
+/// which learns from it which dimensions all forms walk as one, and after it for the text.
 class Loops {
  public:
   struct Part {
@@ -84,7 +85,9 @@ class Loops {
     bool is_wide = false;
     std::vector<std::size_t> of;  ///< numbers of the dimensions joined into it, the innermost last
   };
-  [[nodiscard]] std::int64_t stride_of(const Form& form, const Dimension& dimension) const { return form.strides[dimension.of.back()]; }
+  [[nodiscard]] std::int64_t stride_of(const Form& form, const Dimension& dimension) const {
+    return form.strides[dimension.of.back()];
+  }
 
   [[nodiscard]] std::size_t end_of_part(std::size_t first) const;
   [[nodiscard]] bool walks_in_order(const Form& form, std::size_t begin, std::size_t end) const;
@@ -103,14 +106,16 @@ class NumberReader {
   virtual ~NumberReader() = default;
   /// The number (a float or a std::int64_t) of a value at a form that lies inside it.
   virtual std::string inside(kernels::ValueIndex value, DType dtype, const Form& form) = 0;
-  /// The same at a place that may lie outside: it is read only where the expression stands, behind a condition.
+  /// The same at a place that may lie outside: it is read only where the expression stands, behind a
+  /// condition.
   virtual std::string at(kernels::ValueIndex value, DType dtype, const std::string& place) = 0;
 };
 
 /// Writes the text that computes a primitive's steps for the element that the loops are at.
 class ElementWriter {
  public:
-  /// Borrows all four. The loops' dimensions must be the primitive's: those of the iteration, then those of the fold.
+  /// Borrows all four. The loops' dimensions must be the primitive's: those of the iteration, then those of
+  /// the fold.
   ElementWriter(const kernels::CompiledPrimitive& primitive, Loops& loops, NumberReader& reader, Lines& lines)
       : primitive_(primitive), loops_(loops), reader_(reader), lines_(lines) {}
 
@@ -131,7 +136,8 @@ class ElementWriter {
   [[nodiscard]] Form form_of(const std::vector<kernels::CompiledTerm>& terms, std::int64_t base) const;
   [[nodiscard]] Form index_form(std::int32_t slot) const;
   Located locate(const kernels::CompiledCoordinate& coordinate);
-  Located divided(const kernels::CompiledCoordinate& coordinate, Located at, std::optional<std::pair<std::int64_t, std::int64_t>> range);
+  Located divided(const kernels::CompiledCoordinate& coordinate, Located at,
+                  std::optional<std::pair<std::int64_t, std::int64_t>> range);
   std::string guarded(const kernels::CompiledAccess& access);
   std::string step(const kernels::CompiledStep& step, const std::vector<std::string>& steps);
 

@@ -22,7 +22,8 @@ struct Evaluator::Impl {
 Evaluator::Evaluator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Evaluator::~Evaluator() = default;
 
-Result<std::unique_ptr<Evaluator>> Evaluator::create(std::shared_ptr<const program::Program> program, int threads) {
+Result<std::unique_ptr<Evaluator>> Evaluator::create(std::shared_ptr<const program::Program> program,
+                                                     int threads) {
   auto impl = std::make_unique<Impl>();
   impl->program = std::move(program);
   auto team = std::make_shared<ThreadTeam>(std::max(threads, 1));
@@ -71,7 +72,9 @@ Status Evaluator::run(const TensorView& x, const TensorView& y) {
   return impl_->machine->run([](int) {});
 }
 
-std::string Evaluator::explain() const { return exec::explain(impl_->machine->plan(), impl_->machine->program()); }
+std::string Evaluator::explain() const {
+  return exec::explain(impl_->machine->plan(), impl_->machine->program());
+}
 
 TensorView Evaluator::value(ValueIndex value) const { return impl_->machine->view(value); }
 

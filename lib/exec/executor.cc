@@ -24,12 +24,14 @@ using kernels::ValueIndex;
 namespace {
 
 void flip(std::span<std::uint8_t> bytes, DType dtype, const Fault& fault) {
-  const auto bit = static_cast<std::size_t>(fault.element) * size_of(dtype) * 8 + static_cast<std::size_t>(fault.bit);
+  const auto bit =
+      static_cast<std::size_t>(fault.element) * size_of(dtype) * 8 + static_cast<std::size_t>(fault.bit);
   bytes[bit / 8] = static_cast<std::uint8_t>(bytes[bit / 8] ^ (1U << bit % 8));
 }
 
 /// Copies rows [begin, end) of a batch to their places in it.
-Status copy_rows(const BulkView& data, const std::vector<std::int64_t>& rows, std::size_t begin, std::size_t end, Tensor& to) {
+Status copy_rows(const BulkView& data, const std::vector<std::int64_t>& rows, std::size_t begin,
+                 std::size_t end, Tensor& to) {
   const std::size_t size = to.bytes().size() / rows.size();
   for (std::size_t i = begin; i < end; ++i) {
     DGX_CHECK(copy_bytes(data, static_cast<std::size_t>(rows[i]) * size, to.bytes().subspan(i * size, size)));
@@ -39,7 +41,8 @@ Status copy_rows(const BulkView& data, const std::vector<std::int64_t>& rows, st
 
 void canonicalise_nans(std::span<std::uint8_t> bytes) {
   auto* numbers = reinterpret_cast<float*>(bytes.data());
-  for (std::size_t i = 0; i < bytes.size() / sizeof(float); ++i) numbers[i] = kernels::canonical_nan(numbers[i]);
+  for (std::size_t i = 0; i < bytes.size() / sizeof(float); ++i)
+    numbers[i] = kernels::canonical_nan(numbers[i]);
 }
 
 }  // namespace
@@ -50,7 +53,7 @@ struct ExactExecutor::Impl {
     ValueIndex input = 0;
     std::optional<ValueIndex> next;
     Tensor current;
-    Tensor spare;  ///< empty unless a plan writes the next value to a buffer of its own
+    Tensor spare;                   ///< empty unless a plan writes the next value to a buffer of its own
     Layout layout = Layout::kRows;  ///< of `current`, while the state is packed
   };
   struct BatchField {
@@ -112,7 +115,8 @@ Status ExactExecutor::Impl::add_input(ValueIndex v) {
   const Primitive& input = program->values[static_cast<std::size_t>(v)];
   switch (input.source.kind) {
     case Source::Kind::kState:
-      entries.push_back({input.source.name, v, input.next, Tensor(input.dtype, input.shape), {}, Layout::kRows});
+      entries.push_back(
+          {input.source.name, v, input.next, Tensor(input.dtype, input.shape), {}, Layout::kRows});
       return {};
     case Source::Kind::kBatch: return add_batch_field(v, input.source.name == "x" ? inputs.x : inputs.y);
     case Source::Kind::kConstant: constants.emplace_back(v, constant_tensor(input)); return {};
@@ -124,19 +128,21 @@ Status ExactExecutor::Impl::prepare() {
   DGX_CHECK(check_float_mode(*team));
   const std::int64_t samples = inputs.x.shape.empty() ? 0 : inputs.x.shape[0];
   DGX_TRY(order, kernels::DataOrder::create(inputs.seed, samples, inputs.batch));
-  DGX_TRY(fused, Machine::create(program, Fusion::kFused, team, {}));  // checks that all fits before any is allocated
+  // Checks that all fits before any is allocated.
+  DGX_TRY(fused, Machine::create(program, Fusion::kFused, team, {}));
   for (std::size_t v = 0; v < program->values.size(); ++v) {
     if (program->values[v].kind == Kind::kInput) DGX_CHECK(add_input(static_cast<ValueIndex>(v)));
   }
   std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
-  for (EntrySlot& entry : entries) entry.layout = fused->plan().layouts[static_cast<std::size_t>(entry.input)];
+  for (EntrySlot& entry : entries)
+    entry.layout = fused->plan().layouts[static_cast<std::size_t>(entry.input)];
   pack_entries();
   connect(*fused);
   return {};
 }
 
-/// Copies into the entry's own memory if it fits: with an exchange, the process would keep the freed buffers as holes
-/// of many sizes.
+/// Copies into the entry's own memory if it fits: with an exchange, the process would keep the freed buffers
+/// as holes of many sizes.
 void ExactExecutor::Impl::set_entry(EntrySlot& entry, const Tensor& tensor) {
   if (entry.current.shape() != tensor.shape() || entry.current.dtype() != tensor.dtype()) {
     entry.current = tensor;
@@ -163,8 +169,8 @@ Tensor ExactExecutor::Impl::in_rows(const EntrySlot& entry, const TensorView& vi
   return unpack(view, program->values[static_cast<std::size_t>(entry.input)].shape, entry.layout);
 }
 
-/// Tells a machine the memory of the inputs and of the entries' next values. Called before every run, since buffers
-/// are exchanged.
+/// Tells a machine the memory of the inputs and of the entries' next values. Called before every run, since
+/// buffers are exchanged.
 void ExactExecutor::Impl::connect(Machine& machine) {
   for (auto& field : batch) machine.set_memory(field.value, field.rows.bytes().data());
   for (auto& [value, tensor] : scheduled) machine.set_memory(value, tensor.bytes().data());
@@ -175,9 +181,11 @@ void ExactExecutor::Impl::connect(Machine& machine) {
     if (!entry.next) continue;
     const Placement& placement = machine.plan().placements[static_cast<std::size_t>(*entry.next)];
     if (placement.entry != e) continue;
-    if (placement.where == Placement::Where::kInPlace) machine.set_memory(*entry.next, entry.current.bytes().data());
+    if (placement.where == Placement::Where::kInPlace)
+      machine.set_memory(*entry.next, entry.current.bytes().data());
     if (placement.where != Placement::Where::kNext) continue;
-    if (entry.spare.bytes().size() != entry.current.bytes().size()) entry.spare = Tensor(entry.current.dtype(), entry.current.shape());
+    if (entry.spare.bytes().size() != entry.current.bytes().size())
+      entry.spare = Tensor(entry.current.dtype(), entry.current.shape());
     machine.set_memory(*entry.next, entry.spare.bytes().data());
   }
 }
@@ -230,7 +238,8 @@ void ExactExecutor::Impl::gather_batch(int member) {
 bool ExactExecutor::Impl::gather_coming(const std::vector<std::int64_t>& coming) {
   expect_rows(coming, Where::kMemory);
   for (BatchField& field : batch) {
-    if (field.coming.bytes().size() != field.rows.bytes().size()) field.coming = Tensor(field.rows.dtype(), field.rows.shape());
+    if (field.coming.bytes().size() != field.rows.bytes().size())
+      field.coming = Tensor(field.rows.dtype(), field.rows.shape());
     if (!copy_rows(field.data, coming, 0, coming.size(), field.coming).ok()) return false;
   }
   return true;
@@ -253,7 +262,8 @@ Status ExactExecutor::Impl::check_finite(const Machine& machine) const {
 
 /// Exchanges or copies what a run left elsewhere, so that every entry's `current` is its new state.
 void ExactExecutor::Impl::finish_step(const Machine& machine) {
-  std::vector<std::pair<EntrySlot*, Tensor>> copies;  // entries that become an input, or what another entry becomes too
+  // Entries that become an input, or what another entry becomes too.
+  std::vector<std::pair<EntrySlot*, Tensor>> copies;
   for (std::size_t e = 0; e < entries.size(); ++e) {
     EntrySlot& entry = entries[e];
     if (!entry.next || *entry.next == entry.input) continue;
@@ -265,14 +275,15 @@ void ExactExecutor::Impl::finish_step(const Machine& machine) {
     EntrySlot& entry = entries[e];
     if (!entry.next) continue;
     const Placement& placement = machine.plan().placements[static_cast<std::size_t>(*entry.next)];
-    if (placement.where == Placement::Where::kNext && placement.entry == e) std::swap(entry.current, entry.spare);
+    if (placement.where == Placement::Where::kNext && placement.entry == e)
+      std::swap(entry.current, entry.spare);
   }
   for (auto& [entry, tensor] : copies) entry->current = std::move(tensor);
   ++position;
 }
 
-Status ExactExecutor::Impl::run_every_value(const std::optional<Fault>& fault,
-                                            const std::function<Status(std::int32_t, const TensorView&)>& visit) {
+Status ExactExecutor::Impl::run_every_value(
+    const std::optional<Fault>& fault, const std::function<Status(std::int32_t, const TensorView&)>& visit) {
   if (!every_value) {
     DGX_TRY(every_value, Machine::create(program, Fusion::kEveryValue, team, {}));
   }
@@ -290,7 +301,8 @@ Status ExactExecutor::Impl::run_every_value(const std::optional<Fault>& fault,
   gathered_aside = false;  // a fault may have changed the batch
   // Constants are the only inputs that no later step fills again.
   for (auto& [value, tensor] : constants) {
-    if (fault && fault->value == value) tensor = constant_tensor(program->values[static_cast<std::size_t>(value)]);
+    if (fault && fault->value == value)
+      tensor = constant_tensor(program->values[static_cast<std::size_t>(value)]);
   }
   DGX_CHECK(gather_error());
   DGX_CHECK(run);
@@ -315,7 +327,8 @@ Result<std::unique_ptr<ExactExecutor>> ExactExecutor::create(std::shared_ptr<con
 
 Result<PendingState> StepExecutor::snapshot() {
   DGX_TRY(State now, state());
-  return PendingState([kept = std::make_shared<State>(std::move(now))]() -> Result<State> { return std::move(*kept); });
+  return PendingState(
+      [kept = std::make_shared<State>(std::move(now))]() -> Result<State> { return std::move(*kept); });
 }
 
 Status ExactExecutor::load(const State& state) {
@@ -340,7 +353,8 @@ Status ExactExecutor::start_profile() {
 }
 
 StepProfile ExactExecutor::profile() const {
-  return {impl_->profiled_steps, impl_->profiled_seconds, operation_profiles(impl_->fused->plan(), *impl_->program, impl_->fused->task_seconds())};
+  return {impl_->profiled_steps, impl_->profiled_seconds,
+          operation_profiles(impl_->fused->plan(), *impl_->program, impl_->fused->task_seconds())};
 }
 
 Status ExactExecutor::Impl::step() {
@@ -348,7 +362,8 @@ Status ExactExecutor::Impl::step() {
   pack_entries();
   connect(machine);
   DGX_CHECK(prepare_step());
-  const bool from_files = std::any_of(batch.begin(), batch.end(), [](const BatchField& field) { return field.data.file >= 0; });
+  const bool from_files =
+      std::any_of(batch.begin(), batch.end(), [](const BatchField& field) { return field.data.file >= 0; });
   const bool aside = machine.has_idle_members() && !from_files;
   std::vector<std::int64_t> next;
   bool gathered_next = false;
@@ -358,7 +373,8 @@ Status ExactExecutor::Impl::step() {
   };
   if (!aside) look_ahead();
   expect_rows(next, Where::kFile);  // read while the step runs
-  DGX_CHECK(machine.run([this](int member) { gather_batch(member); }, aside ? std::function<void()>(look_ahead) : std::function<void()>()));
+  DGX_CHECK(machine.run([this](int member) { gather_batch(member); },
+                        aside ? std::function<void()>(look_ahead) : std::function<void()>()));
   DGX_CHECK(gather_error());
   DGX_CHECK(check_finite(machine));
   finish_step(machine);
@@ -377,7 +393,8 @@ Status ExactExecutor::trace(const std::function<Status(std::int32_t, const Tenso
   return impl_->run_every_value(std::nullopt, visit);
 }
 
-Status ExactExecutor::trace(const Fault& fault, const std::function<Status(std::int32_t, const TensorView&)>& visit) {
+Status ExactExecutor::trace(const Fault& fault,
+                            const std::function<Status(std::int32_t, const TensorView&)>& visit) {
   DGX_CHECK(check_fault(*impl_->program, fault));
   return impl_->run_every_value(fault, visit);
 }
@@ -386,7 +403,8 @@ std::int64_t ExactExecutor::position() const { return impl_->position; }
 
 Result<State> ExactExecutor::state() const {
   State state;
-  for (const auto& entry : impl_->entries) state.push_back({entry.name, impl_->in_rows(entry, entry.current.view())});
+  for (const auto& entry : impl_->entries)
+    state.push_back({entry.name, impl_->in_rows(entry, entry.current.view())});
   return state;
 }
 
@@ -409,7 +427,8 @@ std::int64_t ExactExecutor::planned_bytes() const {
   for (const auto& entry : impl_->entries) {
     bytes += static_cast<std::int64_t>(entry.current.bytes().size() + entry.spare.bytes().size());
   }
-  for (const auto& field : impl_->batch) bytes += static_cast<std::int64_t>(field.rows.bytes().size() + field.coming.bytes().size());
+  for (const auto& field : impl_->batch)
+    bytes += static_cast<std::int64_t>(field.rows.bytes().size() + field.coming.bytes().size());
   return bytes;
 }
 
@@ -421,7 +440,8 @@ Status check_fault(const program::Program& program, const Fault& fault) {
   const Primitive& value = program.values[static_cast<std::size_t>(fault.value)];
   const auto size = static_cast<std::int64_t>(size_of(value.dtype));
   if (fault.element < 0 || fault.element >= bytes_of(value) / size) {
-    return usage_error(name + " has no element " + std::to_string(fault.element) + ", its shape is " + to_string(value.shape));
+    return usage_error(name + " has no element " + std::to_string(fault.element) + ", its shape is " +
+                       to_string(value.shape));
   }
   if (fault.bit < 0 || fault.bit >= size * 8) {
     return usage_error("an element of " + name + " has no bit " + std::to_string(fault.bit) + ", it is " +
@@ -430,6 +450,8 @@ Status check_fault(const program::Program& program, const Fault& fault) {
   return {};
 }
 
-std::string ExactExecutor::explain() const { return exec::explain(impl_->fused->plan(), impl_->fused->program()); }
+std::string ExactExecutor::explain() const {
+  return exec::explain(impl_->fused->plan(), impl_->fused->program());
+}
 
 }  // namespace dgx::exec

@@ -8,7 +8,8 @@ namespace {
 using kernels::cpu::WindowAxis;
 
 std::string describe(const WindowAxis& axis) {
-  std::string text = fmt::format("{} outputs of {}", axis.outputs, axis.taps == 1 ? "1 tap" : fmt::format("{} taps", axis.taps));
+  std::string text = fmt::format("{} outputs of {}", axis.outputs,
+                                 axis.taps == 1 ? "1 tap" : fmt::format("{} taps", axis.taps));
   if (axis.step != 1) text += fmt::format(", step {}", axis.step);
   if (axis.divisor != 1) text += fmt::format(", divided by {}", axis.divisor);
   return text;
@@ -23,33 +24,45 @@ std::string describe(const MapTask& map) {
 std::string describe(const MatmulTask& task) {
   const std::int64_t batches = task.batch.rows() * task.batch.inner_extent();
   const auto& [rows, columns, depth] = task.shape;
-  return fmt::format(" ({}{}×{}×{})", batches == 1 ? "" : fmt::format("{} of ", batches), rows, depth, columns);
+  return fmt::format(" ({}{}×{}×{})", batches == 1 ? "" : fmt::format("{} of ", batches), rows, depth,
+                     columns);
 }
 
 struct Form {
   std::string operator()(const MatmulTask& task) const { return describe(task); }
-  std::string operator()(const ColumnSumTask& task) const { return fmt::format(" ({} rows of {})", task.rows, task.columns); }
+  std::string operator()(const ColumnSumTask& task) const {
+    return fmt::format(" ({} rows of {})", task.rows, task.columns);
+  }
   std::string operator()(const MapTask& task) const { return describe(task); }
-  std::string operator()(const ProductMapTask& task) const { return describe(task.map) + describe(task.product); }
+  std::string operator()(const ProductMapTask& task) const {
+    return describe(task.map) + describe(task.product);
+  }
   std::string operator()(const FoldTask& task) const {
-    const char* along = task.along == FoldTask::Along::kFold ? "rows" : task.along == FoldTask::Along::kColumns ? "columns" : "along outputs";
-    return fmt::format(" ({} of {}, {}{})", name_of(task.kind), task.length, along, task.row_stride ? " in memory" : "");
+    const char* along = task.along == FoldTask::Along::kFold      ? "rows"
+                        : task.along == FoldTask::Along::kColumns ? "columns"
+                                                                  : "along outputs";
+    return fmt::format(" ({} of {}, {}{})", name_of(task.kind), task.length, along,
+                       task.row_stride ? " in memory" : "");
   }
   std::string operator()(const ChainTask& task) const {
     return fmt::format(" ({} positions{})", task.length, task.key ? ", by key" : "");
   }
   std::string operator()(const WindowProductTask& task) const {
     const auto& form = task.product.form();
-    return fmt::format(" ({} rows of {} terms; {}; {})", form.weight_rows.size(), form.terms.size(), describe(form.rows),
-                       describe(form.columns));
+    return fmt::format(" ({} rows of {} terms; {}; {})", form.weight_rows.size(), form.terms.size(),
+                       describe(form.rows), describe(form.columns));
   }
   std::string operator()(const WindowGradientTask& task) const {
     const auto& form = task.gradient.form();
-    return fmt::format(" ({} planes, {} columns, {} images; {}; {})", form.planes.size(), form.count, form.images.size(),
-                       describe(form.rows), describe(form.columns));
+    return fmt::format(" ({} planes, {} columns, {} images; {}; {})", form.planes.size(), form.count,
+                       form.images.size(), describe(form.rows), describe(form.columns));
   }
-  std::string operator()(const ConcatenationTask& task) const { return fmt::format(" ({} pieces)", task.pieces.size()); }
-  std::string operator()(const RowsTask& task) const { return fmt::format(" ({} rows of {}, {} values)", task.rows, task.columns, task.members.size()); }
+  std::string operator()(const ConcatenationTask& task) const {
+    return fmt::format(" ({} pieces)", task.pieces.size());
+  }
+  std::string operator()(const RowsTask& task) const {
+    return fmt::format(" ({} rows of {}, {} values)", task.rows, task.columns, task.members.size());
+  }
   std::string operator()(const GenericTask& /*task*/) const { return {}; }
 };
 
@@ -81,8 +94,8 @@ std::string explain(const Plan& plan, const program::Program& program) {
     if (next < plan.sliced.size() && t == plan.sliced[next].end) ++next;
     const bool sliced = next < plan.sliced.size() && t >= plan.sliced[next].begin;
     if (sliced && t == plan.sliced[next].begin) {
-      text += fmt::format("in {} slices, {} at once, {} values inside:\n", plan.sliced[next].slices, plan.sliced[next].chunk,
-                          plan.sliced[next].inside.size());
+      text += fmt::format("in {} slices, {} at once, {} values inside:\n", plan.sliced[next].slices,
+                          plan.sliced[next].chunk, plan.sliced[next].inside.size());
     }
     text += (sliced ? "  " : "") + kind_of(task);
     if (map_of(task) == nullptr) {

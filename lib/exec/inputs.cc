@@ -35,22 +35,25 @@ Status check_batch_field(const kernels::Primitive& input, const BulkView& data, 
   Shape expected = data.shape;
   if (!expected.empty()) expected[0] = batch;
   if (data.dtype == input.dtype && expected == input.shape) return {};
-  return malformed("the program's `batch " + input.source.name + "` is " + std::string(name_of(input.dtype)) + to_string(input.shape) +
-                   ", the dataset gives " + std::string(name_of(data.dtype)) + to_string(expected));
+  return malformed("the program's `batch " + input.source.name + "` is " + std::string(name_of(input.dtype)) +
+                   to_string(input.shape) + ", the dataset gives " + std::string(name_of(data.dtype)) +
+                   to_string(expected));
 }
 
 Result<std::int64_t> check_loadable(const program::Program& program, const State& state) {
   DGX_CHECK(program::check_state(program, state));
   DGX_TRY(const std::int64_t step, step_of(state));
   for (const Entry& entry : state) {
-    const auto bad = entry.tensor.dtype() == DType::kF32 ? first_not_finite(entry.tensor.view()) : std::nullopt;
+    const auto bad =
+        entry.tensor.dtype() == DType::kF32 ? first_not_finite(entry.tensor.view()) : std::nullopt;
     if (bad) return malformed("entry " + entry.name + " is not finite at element " + std::to_string(*bad));
   }
   return step;
 }
 
 Error not_finite(std::int64_t step, std::string_view entry, std::size_t element) {
-  return malformed("step " + std::to_string(step) + ": entry " + std::string(entry) + " is not finite at element " + std::to_string(element),
+  return malformed("step " + std::to_string(step) + ": entry " + std::string(entry) +
+                       " is not finite at element " + std::to_string(element),
                    "a smaller learning rate or --clip-norm keeps training finite");
 }
 

@@ -15,10 +15,11 @@ namespace dgx::exec {
 [[nodiscard]] std::optional<std::size_t> first_not_finite(const TensorView& tensor);
 
 /// kMalformed unless `batch` rows of `data` have the type and shape of the program's batch input.
-[[nodiscard]] Status check_batch_field(const kernels::Primitive& input, const BulkView& data, std::int64_t batch);
+[[nodiscard]] Status check_batch_field(const kernels::Primitive& input, const BulkView& data,
+                                       std::int64_t batch);
 
-/// Returns the state's step. kMalformed unless the state is the program's (program::check_state), has a step, and is
-/// finite.
+/// Returns the state's step. kMalformed unless the state is the program's (program::check_state), has a step,
+/// and is finite.
 [[nodiscard]] Result<std::int64_t> check_loadable(const program::Program& program, const State& state);
 
 /// The error, kMalformed, of a step that would make an entry not finite.

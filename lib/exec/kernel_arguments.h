@@ -14,16 +14,26 @@ namespace dgx::exec {
   return dtype == DType::kF32 ? "float" : dtype == DType::kI64 ? "std::int64_t" : "std::uint8_t";
 }
 /// "f32", as in as_f32().
-[[nodiscard]] inline std::string type_name(DType dtype) { return dtype == DType::kF32 ? "f32" : dtype == DType::kI64 ? "i64" : "u8"; }
+[[nodiscard]] inline std::string type_name(DType dtype) {
+  return dtype == DType::kF32 ? "f32" : dtype == DType::kI64 ? "i64" : "u8";
+}
 
 /// Collects a kernel's arguments as its text asks for them, and names them.
 class KernelArguments {
  public:
   /// An argument's name in the kernel's text, such as "a3". Adds it at first use.
-  std::string read(kernels::ValueIndex value, DType dtype) { return name({KernelArgument::What::kValue, value}, "const " + memory_type(dtype), "a"); }
-  std::string written(kernels::ValueIndex value, DType dtype) { return name({KernelArgument::What::kValue, value}, memory_type(dtype), "b"); }
-  std::string flag(kernels::ValueIndex value) { return name({KernelArgument::What::kFlag, value}, "std::int32_t", "f"); }
-  std::string scratch(const std::string& type) { return name({KernelArgument::What::kScratch, 0}, type, "s"); }
+  std::string read(kernels::ValueIndex value, DType dtype) {
+    return name({KernelArgument::What::kValue, value}, "const " + memory_type(dtype), "a");
+  }
+  std::string written(kernels::ValueIndex value, DType dtype) {
+    return name({KernelArgument::What::kValue, value}, memory_type(dtype), "b");
+  }
+  std::string flag(kernels::ValueIndex value) {
+    return name({KernelArgument::What::kFlag, value}, "std::int32_t", "f");
+  }
+  std::string scratch(const std::string& type) {
+    return name({KernelArgument::What::kScratch, 0}, type, "s");
+  }
 
   [[nodiscard]] const std::vector<KernelArgument>& all() const { return all_; }
   /// Declares the constants that hold the arguments' addresses.

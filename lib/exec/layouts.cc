@@ -31,8 +31,8 @@ Tensor pack(const Tensor& rows, Layout layout) {
   const StripForm form = StripForm::of(rows.shape(), layout);
   Tensor packed(DType::kF32, {PackedMatrix::size(form.depth, form.columns)});
   const kernels::cpu::Matrix matrix{rows.as<float>().data(), rows.shape()[1], 1};
-  kernels::cpu::pack(layout == Layout::kStrips ? matrix : matrix.transposed(), form.depth, form.columns, 0, form.count(),
-                     packed.as<float>().data());
+  kernels::cpu::pack(layout == Layout::kStrips ? matrix : matrix.transposed(), form.depth, form.columns, 0,
+                     form.count(), packed.as<float>().data());
   return packed;
 }
 
@@ -46,15 +46,16 @@ Tensor unpack(const TensorView& packed, const Shape& shape, Layout layout) {
   float* to = rows.as<float>().data();
   for (std::int64_t c = 0; c < form.columns; ++c) {
     const float* strip = from + c / kStripWidth * form.stride() + c % kStripWidth;
-    for (std::int64_t k = 0; k < form.depth; ++k) to[k * depth_step + c * column_step] = strip[k * kStripWidth];
+    for (std::int64_t k = 0; k < form.depth; ++k)
+      to[k * depth_step + c * column_step] = strip[k * kStripWidth];
   }
   return rows;
 }
 
 namespace {
 
-/// Values that must lie alike form a class. Its wish is the layout that its products ask for, unless one of its
-/// values must lie in rows.
+/// Values that must lie alike form a class. Its wish is the layout that its products ask for, unless one of
+/// its values must lie in rows.
 class Chooser {
  public:
   explicit Chooser(const LayoutQuestion& question)
@@ -68,7 +69,8 @@ class Chooser {
     for (std::size_t v = 0; v < parent_.size(); ++v) {
       // A transposed product exchanges its sides, and a left side must lie in rows.
       const MatmulTask* product = question_.products[v];
-      const bool exchanges = product != nullptr && wishes_[root(v)] == static_cast<int>(Layout::kTransposedStrips);
+      const bool exchanges =
+          product != nullptr && wishes_[root(v)] == static_cast<int>(Layout::kTransposedStrips);
       if (exchanges && wishes_[root(index(product->b))] >= 0) refuse(out(v));
     }
     std::vector<Layout> layouts;
@@ -108,7 +110,8 @@ class Chooser {
     } else if (const MatmulTask* product = question_.products[v]) {
       refuse(product->a);
       ask_for_right_side(*product);
-      if (product->batch.extents != Shape{1} || at(v).shape.size() != 2 || !has_product_shape(v, *product)) refuse(out(v));
+      if (product->batch.extents != Shape{1} || at(v).shape.size() != 2 || !has_product_shape(v, *product))
+        refuse(out(v));
     } else if (question_.is_map[v]) {
       look_at_map(v);
     } else {
@@ -119,13 +122,16 @@ class Chooser {
   static ValueIndex out(std::size_t v) { return static_cast<ValueIndex>(v); }
 
   [[nodiscard]] bool has_product_shape(std::size_t v, const MatmulTask& product) const {
-    return at(v).shape == Shape{product.shape.rows, product.shape.columns} && product.out_row == product.shape.columns;
+    return at(v).shape == Shape{product.shape.rows, product.shape.columns} &&
+           product.out_row == product.shape.columns;
   }
 
-  /// State that changes may be packed, and its next value with it, unless that is another entry's next value too.
+  /// State that changes may be packed, and its next value with it, unless that is another entry's next value
+  /// too.
   void look_at_input(std::size_t v) {
     const auto& next = at(v).next;
-    if (!next || at(v).dtype != DType::kF32 || at(v).shape.size() != 2 || at(index(*next)).kind == Kind::kInput) {
+    if (!next || at(v).dtype != DType::kF32 || at(v).shape.size() != 2 ||
+        at(index(*next)).kind == Kind::kInput) {
       if (next) refuse(*next);  // copied as it lies
       return refuse(out(v));
     }
@@ -139,7 +145,8 @@ class Chooser {
     const bool whole = product.b_base == 0 && product.batch.extents == Shape{1} && columns % kStripWidth == 0;
     if (whole && b.shape == Shape{depth, columns} && product.b_depth == columns && product.b_column == 1) {
       wish(index(product.b), static_cast<int>(Layout::kStrips));
-    } else if (whole && b.shape == Shape{columns, depth} && product.b_depth == 1 && product.b_column == depth) {
+    } else if (whole && b.shape == Shape{columns, depth} && product.b_depth == 1 &&
+               product.b_column == depth) {
       wish(index(product.b), static_cast<int>(Layout::kTransposedStrips));
     } else {
       refuse(product.b);
@@ -148,7 +155,8 @@ class Chooser {
 
   void look_at_map(std::size_t v) {
     const Shape shape = at(v).iteration_shape();
-    if (shape.size() != 2 || at(v).shape != shape || at(v).dtype != DType::kF32 || names_index(at(v))) refuse(out(v));
+    if (shape.size() != 2 || at(v).shape != shape || at(v).dtype != DType::kF32 || names_index(at(v)))
+      refuse(out(v));
     // A group is one loop nest, so its values lie alike.
     const auto [first, is_first] = group_.emplace(question_.task_of[v], v);
     if (!is_first) join(v, first->second);
@@ -159,8 +167,10 @@ class Chooser {
     }
     for (const LinearAccess& access : *question_.linear[v]) {
       const auto read = index(access.value);
-      const bool splat = std::all_of(access.iteration.begin(), access.iteration.end(), [](auto s) { return s == 0; });
-      if (access.base == 0 && access.iteration == identity && at(read).shape == shape && at(read).dtype == DType::kF32) {
+      const bool splat =
+          std::all_of(access.iteration.begin(), access.iteration.end(), [](auto s) { return s == 0; });
+      if (access.base == 0 && access.iteration == identity && at(read).shape == shape &&
+          at(read).dtype == DType::kF32) {
         join(read, v);
       } else if (splat) {
         refuse(access.value);
@@ -182,9 +192,9 @@ class Chooser {
 
   const LayoutQuestion& question_;
   std::vector<std::size_t> parent_;
-  std::vector<int> wishes_;                   // by root
-  std::map<ValueIndex, std::size_t> becomes_; // next value → entry
-  std::map<std::size_t, std::size_t> group_;  // task → its first value
+  std::vector<int> wishes_;                    // by root
+  std::map<ValueIndex, std::size_t> becomes_;  // next value → entry
+  std::map<std::size_t, std::size_t> group_;   // task → its first value
 };
 
 }  // namespace

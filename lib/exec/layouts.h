@@ -12,9 +12,9 @@ namespace dgx::exec {
 
 struct MatmulTask;
 
-/// The memory layout of a value of shape [r, c]. It is internal to an executor: what enters or leaves one is in rows.
-/// A weight that products read as their right side stays packed from step to step, and so do its gradient and all
-/// that is updated with it.
+/// The memory layout of a value of shape [r, c]. It is internal to an executor: what enters or leaves one is
+/// in rows. A weight that products read as their right side stays packed from step to step, and so do its
+/// gradient and all that is updated with it.
 enum class Layout : std::uint8_t {
   kRows,             ///< row-major
   kStrips,           ///< a kernels::cpu::PackedMatrix of depth r and c columns
@@ -41,15 +41,15 @@ struct StripForm {
 struct LayoutQuestion {
   const program::Program& program;
   const std::vector<std::optional<std::vector<LinearAccess>>>& linear;
-  const std::vector<std::size_t>& task_of;           ///< the maps of one fused group have one task
-  const std::vector<bool>& is_map;                   ///< a map that strip programs can take
-  const std::vector<const MatmulTask*>& products;    ///< null: not a product
+  const std::vector<std::size_t>& task_of;         ///< the maps of one fused group have one task
+  const std::vector<bool>& is_map;                 ///< a map that strip programs can take
+  const std::vector<const MatmulTask*>& products;  ///< null: not a product
   const std::vector<kernels::ValueIndex>& keep;
 };
 
-/// Chooses each value's layout. Packs state that the step changes if every use of it, and of what must share its
-/// layout, allows this: as the right side of products, all of one orientation; as the output of products; element by
-/// element.
+/// Chooses each value's layout. Packs state that the step changes if every use of it, and of what must share
+/// its layout, allows this: as the right side of products, all of one orientation; as the output of products;
+/// element by element.
 [[nodiscard]] std::vector<Layout> choose_layouts(const LayoutQuestion& question);
 
 }  // namespace dgx::exec

@@ -25,8 +25,8 @@ std::optional<std::vector<LinearAccess>> linear_accesses(const kernels::Compiled
 
 namespace {
 
-/// The least and the greatest value of a coordinate before its division, apart from numbers that it reads; nullopt if
-/// one is beyond ±2^40.
+/// The least and the greatest value of a coordinate before its division, apart from numbers that it reads;
+/// nullopt if one is beyond ±2^40.
 std::optional<std::pair<std::int64_t, std::int64_t>> range_of(const kernels::CompiledPrimitive& primitive,
                                                               const kernels::CompiledCoordinate& coordinate) {
   constexpr std::int64_t kMost = std::int64_t{1} << 40;
@@ -39,7 +39,9 @@ std::optional<std::pair<std::int64_t, std::int64_t>> range_of(const kernels::Com
     const auto d = static_cast<std::size_t>(is_fold ? term.slot - kernels::kFirstFoldSlot : term.slot);
     const std::int64_t reach = (is_fold ? primitive.fold : primitive.iteration)[d] - 1;
     std::int64_t product = 0;
-    if (!is_small(term.coefficient) || __builtin_mul_overflow(term.coefficient, reach, &product) || !is_small(product)) return {};
+    if (!is_small(term.coefficient) || __builtin_mul_overflow(term.coefficient, reach, &product) ||
+        !is_small(product))
+      return {};
     (product < 0 ? least : most) += product;
   }
   if (!is_small(least) || !is_small(most)) return {};
@@ -58,7 +60,8 @@ std::optional<std::vector<StripAccess>> strip_accesses(const kernels::CompiledPr
     for (const kernels::CompiledCoordinate& coordinate : access.coordinates) {
       const auto range = range_of(primitive, coordinate);
       if (!range) return std::nullopt;
-      const bool reads = std::any_of(coordinate.terms.begin(), coordinate.terms.end(), [](const auto& t) { return t.access >= 0; });
+      const bool reads = std::any_of(coordinate.terms.begin(), coordinate.terms.end(),
+                                     [](const auto& t) { return t.access >= 0; });
       if (reads || coordinate.divisor != 1 || range->first < 0 || range->second >= coordinate.size) {
         strip.guarded.push_back(coordinate);
         continue;
@@ -67,7 +70,8 @@ std::optional<std::vector<StripAccess>> strip_accesses(const kernels::CompiledPr
       for (const kernels::CompiledTerm& term : coordinate.terms) {
         const bool is_fold = term.slot >= kernels::kFirstFoldSlot;
         auto& strides = is_fold ? strip.plain.fold : strip.plain.iteration;
-        strides[static_cast<std::size_t>(is_fold ? term.slot - kernels::kFirstFoldSlot : term.slot)] += term.coefficient * coordinate.stride;
+        strides[static_cast<std::size_t>(is_fold ? term.slot - kernels::kFirstFoldSlot : term.slot)] +=
+            term.coefficient * coordinate.stride;
       }
     }
     out.push_back(std::move(strip));

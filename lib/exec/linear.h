@@ -8,9 +8,9 @@
 
 namespace dgx::exec {
 
-/// An access as a linear map: it reads element base + Σ iteration[d]·i_d + Σ fold[d]·k_d of the flat value. Most
-/// accesses are linear: views, permutations, broadcasts, slices. Those that divide, read an index, or may fall
-/// outside are not.
+/// An access as a linear map: it reads element base + Σ iteration[d]·i_d + Σ fold[d]·k_d of the flat value.
+/// Most accesses are linear: views, permutations, broadcasts, slices. Those that divide, read an index, or
+/// may fall outside are not.
 struct LinearAccess {
   kernels::ValueIndex value = 0;
   std::int64_t base = 0;
@@ -20,7 +20,8 @@ struct LinearAccess {
 };
 
 /// All accesses of a primitive, or nullopt if one is not linear.
-[[nodiscard]] std::optional<std::vector<LinearAccess>> linear_accesses(const kernels::CompiledPrimitive& primitive);
+[[nodiscard]] std::optional<std::vector<LinearAccess>> linear_accesses(
+    const kernels::CompiledPrimitive& primitive);
 
 /// Any access: a linear part, and the coordinates that divide, may fall outside or read an index.
 struct StripAccess {
@@ -30,7 +31,8 @@ struct StripAccess {
 };
 
 /// All accesses of a primitive, or nullopt if the arithmetic of a coordinate might wrap.
-[[nodiscard]] std::optional<std::vector<StripAccess>> strip_accesses(const kernels::CompiledPrimitive& primitive);
+[[nodiscard]] std::optional<std::vector<StripAccess>> strip_accesses(
+    const kernels::CompiledPrimitive& primitive);
 
 /// Row-major strides of a shape.
 [[nodiscard]] std::vector<std::int64_t> row_major_strides(const Shape& shape);
@@ -40,8 +42,9 @@ struct LoopNest {
   Shape extents;
   std::vector<std::vector<std::int64_t>> strides;  ///< [map][dimension]
 
-  /// Drops dimensions of extent 1 and joins neighbours that every map walks at one stride, except those that are
-  /// `fixed`. Leaves at least one dimension. Returns the new number of each dimension, meaningful for fixed ones.
+  /// Drops dimensions of extent 1 and joins neighbours that every map walks at one stride, except those that
+  /// are `fixed`. Leaves at least one dimension. Returns the new number of each dimension, meaningful for
+  /// fixed ones.
   std::vector<std::size_t> collapse(const std::vector<bool>& fixed = {});
   [[nodiscard]] std::int64_t inner_extent() const { return extents.back(); }
   /// Product of all extents but the last.

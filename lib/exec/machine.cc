@@ -21,21 +21,24 @@ namespace {
 
 /// A thread's aligned memory for at least `count` floats. `buffer` only grows, and loses its contents then.
 float* at_least(std::int64_t count, Tensor& buffer) {
-  if (static_cast<std::int64_t>(buffer.bytes().size() / sizeof(float)) < count) buffer = Tensor(DType::kF32, {count});
+  if (static_cast<std::int64_t>(buffer.bytes().size() / sizeof(float)) < count)
+    buffer = Tensor(DType::kF32, {count});
   return buffer.as<float>().data();
 }
 
 /// Sets the offsets, by map, of a program for one strip of packed values: `product_offset` for the block of
 /// `product`, `offset` for all other values.
-void set_offsets(const StripProgram& program, ValueIndex product, std::int64_t product_offset, std::int64_t offset,
-                 std::vector<std::int64_t>& offsets) {
+void set_offsets(const StripProgram& program, ValueIndex product, std::int64_t product_offset,
+                 std::int64_t offset, std::vector<std::int64_t>& offsets) {
   offsets.assign(program.nest.strides.size(), 0);
   for (const StripRegister& reg : program.registers) {
-    if (reg.source == StripRegister::Source::kMemory) offsets[reg.map] = reg.value == product ? product_offset : offset;
+    if (reg.source == StripRegister::Source::kMemory)
+      offsets[reg.map] = reg.value == product ? product_offset : offset;
   }
 }
 
-/// The addresses of the packed values that a strip's program reads or writes, except `product`: the first four.
+/// The addresses of the packed values that a strip's program reads or writes, except `product`: the first
+/// four.
 std::array<const float*, 4> strips_touched(const StripProgram& program, ValueIndex product,
                                            const std::vector<void*>& memory) {
   std::array<const float*, 4> out{};
@@ -48,7 +51,8 @@ std::array<const float*, 4> strips_touched(const StripProgram& program, ValueInd
   return out;
 }
 
-/// Bytes of the inputs, which the plan does not count: state twice where its next value has a buffer of its own.
+/// Bytes of the inputs, which the plan does not count: state twice where its next value has a buffer of its
+/// own.
 std::int64_t input_bytes(const program::Program& program, const Plan& plan) {
   std::int64_t bytes = 0;
   for (std::size_t v = 0; v < plan.placements.size(); ++v) {
@@ -73,11 +77,12 @@ std::size_t longest_serial_section(const Plan& plan) {
   return longest;
 }
 
-constexpr std::int64_t kBlockRows = 112;     // of a product that maps follow: with its columns it stays in the L2 cache
+// Block of a product that maps follow: these rows by these columns stay in the L2 cache.
+constexpr std::int64_t kBlockRows = 112;
 constexpr std::int64_t kBlockColumns = 512;
 
-/// True if members should share rows rather than columns. All of A is packed by each member that shares columns, all
-/// of B by each that shares rows: better the smaller. Few rows a member make low tiles.
+/// True if members should share rows rather than columns. All of A is packed by each member that shares
+/// columns, all of B by each that shares rows: better the smaller. Few rows a member make low tiles.
 bool is_tall(const cpu::MatmulShape& shape, int members) {
   constexpr std::int64_t kRowsOfMember = 192;
   return shape.rows >= shape.columns && shape.rows >= members * kRowsOfMember;
@@ -85,12 +90,14 @@ bool is_tall(const cpu::MatmulShape& shape, int members) {
 
 /// Copies `rows` of a piece; an Element is as large as the value's elements.
 template <class Element>
-void copy_rows(const ConcatenationTask::Piece& piece, const std::uint8_t* from, std::uint8_t* to, Range rows) {
+void copy_rows(const ConcatenationTask::Piece& piece, const std::uint8_t* from, std::uint8_t* to,
+               Range rows) {
   const std::int64_t count = piece.nest.inner_extent();
   const std::int64_t from_step = piece.nest.strides[0].back();
   const std::int64_t to_step = piece.nest.strides[1].back();
   for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-    const auto* source = reinterpret_cast<const Element*>(from) + piece.from_base + piece.nest.row_offset(0, row);
+    const auto* source =
+        reinterpret_cast<const Element*>(from) + piece.from_base + piece.nest.row_offset(0, row);
     auto* target = reinterpret_cast<Element*>(to) + piece.to_base + piece.nest.row_offset(1, row);
     if (from_step == 1 && to_step == 1) {
       std::copy_n(source, count, target);
@@ -108,12 +115,14 @@ struct Follower {
   std::vector<std::int64_t>& offsets;
   std::int64_t first_row, rows, first_strip;
 
-  static void call(void* context, std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
+  static void call(void* context, std::int64_t row, std::int64_t rows, std::int64_t column,
+                   std::int64_t columns) {
     const Follower& self = *static_cast<const Follower*>(context);
     const std::int64_t begin = column / cpu::kStripWidth;
     for (std::int64_t s = begin; s < begin + columns / cpu::kStripWidth; ++s) {
       set_offsets(self.map.program, self.product, s * cpu::strip_stride(self.rows),
-                  (self.first_strip + s) * self.map.strips->stride() + self.first_row * cpu::kStripWidth, self.offsets);
+                  (self.first_strip + s) * self.map.strips->stride() + self.first_row * cpu::kStripWidth,
+                  self.offsets);
       self.runner.run_elements(row * cpu::kStripWidth, (row + rows) * cpu::kStripWidth);
     }
   }
@@ -155,8 +164,8 @@ Machine::Machine(std::shared_ptr<const program::Program> program, Plan plan, std
   }
 }
 
-Result<std::unique_ptr<Machine>> Machine::create(std::shared_ptr<const program::Program> program, Fusion fusion,
-                                                 std::shared_ptr<ThreadTeam> team,
+Result<std::unique_ptr<Machine>> Machine::create(std::shared_ptr<const program::Program> program,
+                                                 Fusion fusion, std::shared_ptr<ThreadTeam> team,
                                                  const std::vector<ValueIndex>& keep) {
   if (fusion == Fusion::kFused) program = with_channels_last(std::move(program), keep);
   DGX_TRY(Plan plan, make_plan(*program, fusion, team->size(), keep));
@@ -187,7 +196,8 @@ Status Machine::first_error() const {
 }
 
 Status Machine::run(const std::function<void(int member)>& prologue, const std::function<void()>& aside) {
-  for (const auto& thread : threads_) std::fill(thread->strips.flags().begin(), thread->strips.flags().end(), 0);
+  for (const auto& thread : threads_)
+    std::fill(thread->strips.flags().begin(), thread->strips.flags().end(), 0);
   const auto begin = std::chrono::steady_clock::now();
   if (policy_.together()) {
     team_->run([&](int member) {
@@ -252,7 +262,8 @@ void Machine::run_task(const Task& task, int member, int members) {
 void Machine::run(const MatmulTask& task, Thread& thread, int member, int members) {
   const std::int64_t batches = task.batch.rows() * task.batch.inner_extent();
   const bool by_batch = batches >= members;
-  const bool by_columns = !by_batch && cpu::strip_count(task.shape.columns) >= 2 * members && !is_tall(task.shape, members);
+  const bool by_columns =
+      !by_batch && cpu::strip_count(task.shape.columns) >= 2 * members && !is_tall(task.shape, members);
   const Range batch = by_batch ? share(batches, 1, member, members) : Range{0, batches};
   cpu::Part part = cpu::Part::whole(task.shape);
   if (by_columns) {
@@ -278,17 +289,20 @@ void Machine::multiply(const MatmulTask& task, Thread& thread, const cpu::Part& 
   const cpu::Matrix a{at(task.a, task.a_base, 0), task.a_row, task.a_depth};
   const float* b = at(task.b, task.b_base, 1);
   float* out = at(task.out, 0, 2);
-  const auto c = task.out_packed ? cpu::Output::strips(out, task.shape.rows) : cpu::Output::row_major(out, task.out_row);
+  const auto c =
+      task.out_packed ? cpu::Output::strips(out, task.shape.rows) : cpu::Output::row_major(out, task.out_row);
   if (task.b_packed) {
-    cpu::matmul(task.shape, a, cpu::PackedMatrix{b, task.shape.depth, task.shape.columns}, c, part, {}, thread.matmul);
+    cpu::matmul(task.shape, a, cpu::PackedMatrix{b, task.shape.depth, task.shape.columns}, c, part, {},
+                thread.matmul);
   } else {
     cpu::matmul(task.shape, a, cpu::Matrix{b, task.b_depth, task.b_column}, c, part, {}, thread.matmul);
   }
 }
 
-/// The packed right side, of which the strips of columns [begin, end) are filled in, at their places in the whole.
-/// Every block of rows reads them.
-const float* Machine::packed_right_side(const MatmulTask& task, Thread& thread, std::int64_t begin, std::int64_t end) {
+/// The packed right side, of which the strips of columns [begin, end) are filled in, at their places in the
+/// whole. Every block of rows reads them.
+const float* Machine::packed_right_side(const MatmulTask& task, Thread& thread, std::int64_t begin,
+                                        std::int64_t end) {
   const float* b = typed<float>(memory_[static_cast<std::size_t>(task.b)]) + task.b_base;
   if (task.b_packed) return b;
   float* const packed = at_least(cpu::PackedMatrix::size(task.shape.depth, task.shape.columns), thread.right);
@@ -321,7 +335,8 @@ void Machine::run(const ProductMapTask& task, Thread& thread, int member, int me
       for (const float*& from : epilogue.ahead) {
         if (from != nullptr) from += strip * epilogue.ahead_stride + row * cpu::kStripWidth;
       }
-      const cpu::PackedMatrix packed{right + strip * cpu::strip_stride(block.depth), block.depth, block.columns};
+      const cpu::PackedMatrix packed{right + strip * cpu::strip_stride(block.depth), block.depth,
+                                     block.columns};
       cpu::matmul(block, left, packed, c, cpu::Part::whole(block), epilogue, thread.matmul);
     }
   }
@@ -330,7 +345,8 @@ void Machine::run(const ProductMapTask& task, Thread& thread, int member, int me
 /// Members share the images; if these are few, also the outputs of each.
 void Machine::run(const WindowProductTask& task, Thread& thread, int member, int members) {
   const std::int64_t batches = task.batch.rows() * task.batch.inner_extent();
-  const std::int64_t parts = batches >= 4 * members ? 1 : std::min<std::int64_t>(members, task.product.most_parts());
+  const std::int64_t parts =
+      batches >= 4 * members ? 1 : std::min<std::int64_t>(members, task.product.most_parts());
   const Range units = share(batches * parts, 1, member, members);
   if (units.begin == units.end) return;
   cpu::WindowProductRunner runner(task.product, thread.window.as<float>().data());
@@ -340,8 +356,8 @@ void Machine::run(const WindowProductTask& task, Thread& thread, int member, int
     const std::int64_t batch = unit / parts;
     const auto at = [&](ValueIndex value, std::size_t map) {
       const std::int64_t inner = task.batch.inner_extent();
-      return typed<float>(memory_[static_cast<std::size_t>(value)]) + task.batch.row_offset(map, batch / inner) +
-             batch % inner * task.batch.strides[map].back();
+      return typed<float>(memory_[static_cast<std::size_t>(value)]) +
+             task.batch.row_offset(map, batch / inner) + batch % inner * task.batch.strides[map].back();
     };
     const float* const next_weights = at(task.weights, 1) + task.weights_base;
     const float* const next_image = at(task.x, 0) + task.x_base;
@@ -373,14 +389,16 @@ void Machine::run(const WindowGradientTask& task, Thread& thread, int member, in
 
 void Machine::run_groups(const WindowGradientTask& task, Thread& thread, int member, int members) {
   const Range groups = share(task.gradient.groups(), 1, member, members);
-  cpu::WindowGradientRunner runner(task.gradient, 0, task.gradient.grid().planes(), thread.window.as<float>().data());
+  cpu::WindowGradientRunner runner(task.gradient, 0, task.gradient.grid().planes(),
+                                   thread.window.as<float>().data());
   const float* const x = typed<float>(memory_[static_cast<std::size_t>(task.x)]) + task.x_base;
   const float* const other = typed<float>(memory_[static_cast<std::size_t>(task.other)]) + task.other_base;
   thread.sums = runner.add_groups(groups.begin, groups.end, x, other);
   team_->barrier(member);
   if (member != 0) return;
   std::vector<cpu::GroupSums> rest;
-  for (int other_member = 1; other_member < members; ++other_member) rest.push_back(threads_[static_cast<std::size_t>(other_member)]->sums);
+  for (int other_member = 1; other_member < members; ++other_member)
+    rest.push_back(threads_[static_cast<std::size_t>(other_member)]->sums);
   runner.finish(rest, typed<float>(memory_[static_cast<std::size_t>(task.out)]));
 }
 
@@ -429,7 +447,8 @@ void Machine::run(const GenericTask& task, Thread& thread, int member, int membe
   const Range elements = share(task.count, 16, member, members);
   if (elements.begin == elements.end) return;
   const auto v = static_cast<std::size_t>(task.out);
-  auto status = kernels::evaluate_all(plan_.compiled[v], views_, {typed<std::uint8_t>(memory_[v]), views_[v].bytes.size()},
+  auto status = kernels::evaluate_all(plan_.compiled[v], views_,
+                                      {typed<std::uint8_t>(memory_[v]), views_[v].bytes.size()},
                                       elements.begin, elements.end);
   if (!status.ok() && thread.status.ok()) thread.status = std::move(status);
 }

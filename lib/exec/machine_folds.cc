@@ -25,11 +25,13 @@ class StripSum {
   void take(std::int64_t position, std::int64_t count) {
     if (position >= kLanes) add(lane(position % kLanes), lane(kLanes), count);
   }
-  /// Lanes that no position reached are left out: they are +0 and change nothing. A lane begins as its first number,
-  /// not as +0 plus that number. Only the sign of a zero sum can show the difference: hence the last addition.
+  /// Lanes that no position reached are left out: they are +0 and change nothing. A lane begins as its first
+  /// number, not as +0 plus that number. Only the sign of a zero sum can show the difference: hence the last
+  /// addition.
   void finish(std::int64_t length, std::int64_t count, float* out) {
     for (std::int64_t distance = kLanes / 2; distance > 0; distance /= 2) {
-      for (std::int64_t l = 0; l < distance && l + distance < length; ++l) add(lane(l), lane(l + distance), count);
+      for (std::int64_t l = 0; l < distance && l + distance < length; ++l)
+        add(lane(l), lane(l + distance), count);
     }
     for (std::int64_t i = 0; i < count; ++i) out[i] = lanes_[i] + 0.0F;
   }
@@ -49,7 +51,8 @@ class StripMax {
  public:
   /// `memory`: ten strips of floats.
   explicit StripMax(float* memory) {
-    for (std::size_t r = 0; r < registers_.size(); ++r) registers_[r] = memory + static_cast<std::int64_t>(r) * kStripLength;
+    for (std::size_t r = 0; r < registers_.size(); ++r)
+      registers_[r] = memory + static_cast<std::int64_t>(r) * kStripLength;
     registers_[kPlace] = registers_[6];  // integers are two strips wide
     registers_[kBestPlace] = registers_[8];
     std::fill_n(at(kZero), kStripLength, 0.0F);
@@ -61,18 +64,21 @@ class StripMax {
   [[nodiscard]] float* operand() { return at(kOperand); }
   void take(std::int64_t position, std::int64_t count, bool with_place) {
     static const std::vector<StripInstruction> kMax = {
-        {Op::kAddF, kOperand, {kOperand, kZero, 0}},    {Op::kNeF, kIsNew, {kOperand, kOperand, 0}},
-        {Op::kEqF, kIsNumber, {kBest, kBest, 0}},       {Op::kAndM, kIsNew, {kIsNew, kIsNumber, 0}},
-        {Op::kGtF, kIsNumber, {kOperand, kBest, 0}},    {Op::kOrM, kIsNew, {kIsNew, kIsNumber, 0}},
+        {Op::kAddF, kOperand, {kOperand, kZero, 0}},     {Op::kNeF, kIsNew, {kOperand, kOperand, 0}},
+        {Op::kEqF, kIsNumber, {kBest, kBest, 0}},        {Op::kAndM, kIsNew, {kIsNew, kIsNumber, 0}},
+        {Op::kGtF, kIsNumber, {kOperand, kBest, 0}},     {Op::kOrM, kIsNew, {kIsNew, kIsNumber, 0}},
         {Op::kSelectF, kBest, {kIsNew, kOperand, kBest}}};
-    static const std::vector<StripInstruction> kPlaces = {{Op::kSelectI, kBestPlace, {kIsNew, kPlace, kBestPlace}}};
+    static const std::vector<StripInstruction> kPlaces = {
+        {Op::kSelectI, kBestPlace, {kIsNew, kPlace, kBestPlace}}};
     run_strip(kMax, registers_.data(), count);
     if (!with_place) return;
     std::fill_n(static_cast<std::int64_t*>(registers_[kPlace]), count, position);
     run_strip(kPlaces, registers_.data(), count);
   }
   [[nodiscard]] const float* best() { return at(kBest); }
-  [[nodiscard]] const std::int64_t* place() { return static_cast<const std::int64_t*>(registers_[kBestPlace]); }
+  [[nodiscard]] const std::int64_t* place() {
+    return static_cast<const std::int64_t*>(registers_[kBestPlace]);
+  }
 
  private:
   enum Register : std::int32_t { kOperand, kBest, kZero, kIsNew, kIsNumber, kPlace, kBestPlace };
@@ -83,12 +89,13 @@ class StripMax {
 }  // namespace
 
 /// Folds `count` rows of `length` operands, `stride` apart, into output elements from `first` on.
-void Machine::fold_rows(const FoldTask& task, const Thread& thread, const float* operands, std::int64_t stride, std::int64_t first,
-                        std::int64_t count) {
+void Machine::fold_rows(const FoldTask& task, const Thread& thread, const float* operands,
+                        std::int64_t stride, std::int64_t first, std::int64_t count) {
   void* out = thread.memory[static_cast<std::size_t>(task.out)];
   if (task.kind == Kind::kSum) cpu::row_sum(count, task.length, operands, stride, typed<float>(out) + first);
   if (task.kind == Kind::kMax) cpu::row_max(count, task.length, operands, stride, typed<float>(out) + first);
-  if (task.kind == Kind::kArgmax) cpu::row_argmax(count, task.length, operands, stride, typed<std::int64_t>(out) + first);
+  if (task.kind == Kind::kArgmax)
+    cpu::row_argmax(count, task.length, operands, stride, typed<std::int64_t>(out) + first);
 }
 
 /// Folds units [begin, end) of neighbouring outputs, position by position.
@@ -121,7 +128,8 @@ void Machine::fold_columns(const FoldTask& task, Thread& thread, std::int64_t be
   float* const operands = thread.fold.as<float>().data() + cpu::ColumnSums::size(task.length, task.columns);
   float* const out = typed<float>(thread.memory[static_cast<std::size_t>(task.out)]);
   if (task.row_stride) {
-    const float* const x = typed<float>(thread.memory[static_cast<std::size_t>(task.operands().value)]) + task.operands().base;
+    const float* const x =
+        typed<float>(thread.memory[static_cast<std::size_t>(task.operands().value)]) + task.operands().base;
     for (std::int64_t matrix = begin; matrix < end; ++matrix) {
       sums.take(x + matrix * *task.row_stride, task.length * task.columns);
       sums.finish(out + matrix * task.columns);
@@ -161,7 +169,8 @@ void Machine::run(const FoldTask& task, Thread& thread, int member, int members)
 void Machine::fold_elements(const FoldTask& task, Thread& thread, std::int64_t begin, std::int64_t end) {
   if (task.row_stride) {
     const StripRegister& rows = task.operands();
-    const float* x = typed<float>(thread.memory[static_cast<std::size_t>(rows.value)]) + rows.base + begin * *task.row_stride;
+    const float* x = typed<float>(thread.memory[static_cast<std::size_t>(rows.value)]) + rows.base +
+                     begin * *task.row_stride;
     return fold_rows(task, thread, x, *task.row_stride, begin, end - begin);
   }
   float* operands = thread.fold.as<float>().data();
@@ -174,14 +183,16 @@ void Machine::fold_elements(const FoldTask& task, Thread& thread, std::int64_t b
   }
 }
 
-/// Sorts positions by the index of the output's dimension that they name: fills thread.starts and thread.positions,
-/// ascending for each index. Positions that name none are left out.
+/// Sorts positions by the index of the output's dimension that they name: fills thread.starts and
+/// thread.positions, ascending for each index. Positions that name none are left out.
 void Machine::sort_positions(const ChainTask::Key& key, std::int64_t length, Thread& thread) const {
   const void* const memory = thread.memory[static_cast<std::size_t>(key.value)];
   const std::int64_t inner = key.positions.inner_extent();
   const auto key_at = [&](std::int64_t position) {
-    const std::int64_t at = key.base + key.positions.row_offset(0, position / inner) + position % inner * key.positions.strides[0].back();
-    if (key.dtype == DType::kU8) return static_cast<std::int64_t>(static_cast<const std::uint8_t*>(memory)[at]);
+    const std::int64_t at = key.base + key.positions.row_offset(0, position / inner) +
+                            position % inner * key.positions.strides[0].back();
+    if (key.dtype == DType::kU8)
+      return static_cast<std::int64_t>(static_cast<const std::uint8_t*>(memory)[at]);
     return static_cast<const std::int64_t*>(memory)[at];
   };
   const auto named = [&](std::int64_t k) { return k >= 0 && k < key.extent; };
@@ -193,7 +204,8 @@ void Machine::sort_positions(const ChainTask::Key& key, std::int64_t length, Thr
   }
   for (std::size_t k = 2; k < starts.size(); ++k) starts[k] += starts[k - 1];
   for (std::int64_t p = 0; p < length; ++p) {
-    if (const std::int64_t k = key_at(p); named(k)) thread.positions[static_cast<std::size_t>(starts[static_cast<std::size_t>(k) + 1]++)] = p;
+    if (const std::int64_t k = key_at(p); named(k))
+      thread.positions[static_cast<std::size_t>(starts[static_cast<std::size_t>(k) + 1]++)] = p;
   }
 }
 
@@ -205,7 +217,8 @@ void Machine::run(const ChainTask& task, Thread& thread, int member, int members
   for (std::int64_t unit = units.begin; unit < units.end; ++unit) {
     const std::int64_t first = StripRunner::first_element(task.body, unit);
     auto* const acc = typed<std::uint8_t>(thread.memory[static_cast<std::size_t>(task.out)]) + first * size;
-    const std::int64_t count = std::min(task.body.strip, task.body.nest.inner_extent() - first % task.body.nest.inner_extent());
+    const std::int64_t count =
+        std::min(task.body.strip, task.body.nest.inner_extent() - first % task.body.nest.inner_extent());
     StripRunner init(task.init, thread.memory, nullptr, thread.strips);
     init.run_range(first, count, acc);
     StripRunner body(task.body, thread.memory, nullptr, thread.strips);

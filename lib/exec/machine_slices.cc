@@ -6,9 +6,9 @@ namespace dgx::exec {
 
 using kernels::ValueIndex;
 
-/// Runs a member's share of the slices, a chunk at a time through all tasks. Values that only these tasks read lie in
-/// the thread's own memory. They are addressed as if the whole value were there, but only the chunk's slices are
-/// touched.
+/// Runs a member's share of the slices, a chunk at a time through all tasks. Values that only these tasks
+/// read lie in the thread's own memory. They are addressed as if the whole value were there, but only the
+/// chunk's slices are touched.
 void Machine::run_slices(const SlicedTasks& sliced, int member, int members, TaskClock& clock) {
   Thread& thread = *threads_[static_cast<std::size_t>(member)];
   const Range chunks = share((sliced.slices + sliced.chunk - 1) / sliced.chunk, 1, member, members);
@@ -20,7 +20,8 @@ void Machine::run_slices(const SlicedTasks& sliced, int member, int members, Tas
     for (const ValueIndex v : sliced.inside) {
       const auto value = static_cast<std::size_t>(v);
       const std::int64_t before = bytes_of(program_->values[value]) / sliced.slices * begin;
-      const auto address = reinterpret_cast<std::uintptr_t>(thread.slice.bytes().data() + plan_.placements[value].offset);
+      const auto address =
+          reinterpret_cast<std::uintptr_t>(thread.slice.bytes().data() + plan_.placements[value].offset);
       thread.values[value] = reinterpret_cast<void*>(address - static_cast<std::uintptr_t>(before));
     }
     for (std::size_t t = sliced.begin; t < sliced.end; ++t) {
@@ -32,14 +33,16 @@ void Machine::run_slices(const SlicedTasks& sliced, int member, int members, Tas
 }
 
 /// Runs slices [begin, end) of a task's `slices`.
-void Machine::run_slice(const Task& task, Thread& thread, std::int64_t slices, std::int64_t begin, std::int64_t end) {
+void Machine::run_slice(const Task& task, Thread& thread, std::int64_t slices, std::int64_t begin,
+                        std::int64_t end) {
   if (const auto* map = std::get_if<MapTask>(&task.work)) {
     const std::int64_t size = plan_.compiled[static_cast<std::size_t>(map->members.front())].count / slices;
     StripRunner runner(map->program, thread.memory, nullptr, thread.strips);
     runner.fetch_ahead();
     const std::int64_t rows = map->program.nest.rows();
     if (rows == 1) return runner.run_elements(begin * size, end * size);
-    const std::int64_t units = StripRunner::unit_count(map->program) / rows;  // per row; slices are whole rows
+    // Per row; slices are whole rows.
+    const std::int64_t units = StripRunner::unit_count(map->program) / rows;
     const std::int64_t inner = map->program.nest.inner_extent();
     runner.run(begin * size / inner * units, end * size / inner * units);
   } else if (const auto* fold = std::get_if<FoldTask>(&task.work)) {

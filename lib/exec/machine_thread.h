@@ -12,13 +12,13 @@ namespace dgx::exec {
 struct Machine::Thread {
   kernels::cpu::Scratch matmul;
   StripScratch strips;
-  Tensor fold;                          // a fold's sums, and the operands of a strip or a row
-  Tensor block;                         // one block of a product that maps follow
-  Tensor right;                         // that product's right side, packed
-  Tensor window;                        // a window product's grids and sums
-  kernels::cpu::GroupSums sums;         // of this member's groups of a window gradient; they lie in `window`
-  std::vector<void*> values;            // memory_, except for that product, or for values in slice memory
-  void* const* memory = nullptr;        // each value's memory: memory_, or `values`
+  Tensor fold;                    // a fold's sums, and the operands of a strip or a row
+  Tensor block;                   // one block of a product that maps follow
+  Tensor right;                   // that product's right side, packed
+  Tensor window;                  // a window product's grids and sums
+  kernels::cpu::GroupSums sums;   // of this member's groups of a window gradient; they lie in `window`
+  std::vector<void*> values;      // memory_, except for that product, or for values in slice memory
+  void* const* memory = nullptr;  // each value's memory: memory_, or `values`
   Tensor slice;
   std::vector<std::int64_t> offsets;    // by map of a strip program, added to its base
   std::vector<std::int64_t> starts;     // of a keyed chain: where each key begins in `positions`
@@ -29,7 +29,8 @@ struct Machine::Thread {
 /// Adds the time since the last charge to a task's seconds. Does nothing if `seconds` is null or empty.
 class TaskClock {
  public:
-  explicit TaskClock(std::vector<double>* seconds) : seconds_(seconds == nullptr || seconds->empty() ? nullptr : seconds) {
+  explicit TaskClock(std::vector<double>* seconds)
+      : seconds_(seconds == nullptr || seconds->empty() ? nullptr : seconds) {
     if (seconds_ != nullptr) last_ = Clock::now();
   }
   void charge(std::size_t task) {

@@ -61,8 +61,8 @@ class Arena {
   std::int64_t end_ = 0;
 };
 
-/// The memory of a value, and of those later written over it, from the task `first` that makes it to the last task
-/// that reads one of them.
+/// The memory of a value, and of those later written over it, from the task `first` that makes it to the last
+/// task that reads one of them.
 struct Block {
   std::vector<ValueIndex> values;
   std::int64_t size;
@@ -71,10 +71,12 @@ struct Block {
   ValueIndex top = values.back();  ///< the value that lies there last
 };
 
-/// Places blocks whose lifetimes are all known: the largest first, each at the lowest offset that is free of blocks
-/// living at the same time. Placing them in order of time would leave holes that nothing fits. Returns the end.
+/// Places blocks whose lifetimes are all known: the largest first, each at the lowest offset that is free of
+/// blocks living at the same time. Placing them in order of time would leave holes that nothing fits. Returns
+/// the end.
 std::int64_t place_largest_first(std::vector<Block>& blocks) {
-  std::stable_sort(blocks.begin(), blocks.end(), [](const Block& a, const Block& b) { return a.size > b.size; });
+  std::stable_sort(blocks.begin(), blocks.end(),
+                   [](const Block& a, const Block& b) { return a.size > b.size; });
   std::vector<const Block*> placed;  // by offset
   std::int64_t end = 0;
   for (Block& block : blocks) {
@@ -90,8 +92,8 @@ std::int64_t place_largest_first(std::vector<Block>& blocks) {
   return end;
 }
 
-/// By task: the last task that may run before this one is finished on all threads. Of sliced tasks, one thread may be
-/// at the last while another is at the first.
+/// By task: the last task that may run before this one is finished on all threads. Of sliced tasks, one
+/// thread may be at the last while another is at the first.
 std::vector<std::size_t> ends_of_sections(const Plan& plan) {
   std::vector<std::size_t> ends(plan.tasks.size());
   for (std::size_t t = 0; t < ends.size(); ++t) ends[t] = t;
@@ -107,15 +109,16 @@ void place_slices(const program::Program& program, Plan& plan) {
     std::int64_t offset = 0;
     for (const ValueIndex v : sliced.inside) {
       plan.placements[static_cast<std::size_t>(v)] = {Where::kSlice, offset, 0};
-      const std::int64_t size = bytes_of(program.values[static_cast<std::size_t>(v)]) / sliced.slices * sliced.chunk;
+      const std::int64_t size =
+          bytes_of(program.values[static_cast<std::size_t>(v)]) / sliced.slices * sliced.chunk;
       offset += aligned(size) + kAlignment;
     }
     plan.slice_bytes = std::max(plan.slice_bytes, offset);
   }
 }
 
-/// True if writing `written` over `old` in a fused group would be wrong: something reads `old` later, or at another
-/// place. Only the last instruction that reads a value may overwrite it.
+/// True if writing `written` over `old` in a fused group would be wrong: something reads `old` later, or at
+/// another place. Only the last instruction that reads a value may overwrite it.
 bool reads_after_write(const StripProgram& program, ValueIndex written, ValueIndex old) {
   bool done = false;
   for (const auto& instruction : program.instructions) {
@@ -126,13 +129,15 @@ bool reads_after_write(const StripProgram& program, ValueIndex written, ValueInd
     const StripRegister& out = program.registers[static_cast<std::size_t>(instruction.out)];
     done = done || (out.source == StripRegister::Source::kMemory && out.value == written);
   }
-  // Elements read at other places than they are written (broadcast, permuted, of another size) may be gone already.
+  // Elements read at other places than they are written (broadcast, permuted, of another size) may be gone
+  // already.
   return std::any_of(program.registers.begin(), program.registers.end(), [&](const StripRegister& reg) {
     if (reg.value != old) return false;
     if (reg.source == StripRegister::Source::kGuarded) return true;
     const auto same = [&](const StripRegister& other) {
-      return other.value == written && other.source == StripRegister::Source::kMemory && other.dtype == reg.dtype &&
-             program.nest.strides[other.map] == program.nest.strides[reg.map] && other.base == reg.base;
+      return other.value == written && other.source == StripRegister::Source::kMemory &&
+             other.dtype == reg.dtype && program.nest.strides[other.map] == program.nest.strides[reg.map] &&
+             other.base == reg.base;
     };
     return std::none_of(program.registers.begin(), program.registers.end(), same);
   });
@@ -146,20 +151,24 @@ std::pair<std::size_t, std::size_t> section_of(const Plan& plan, std::size_t t) 
   return {t, t + 1};
 }
 
-/// A block of the same size that value v of map t may be written over: of all tasks from t's section on, only t reads
-/// it. Or null.
-Block* block_under(const Plan& plan, std::size_t t, ValueIndex v, std::int64_t size, std::vector<Block>& blocks) {
+/// A block of the same size that value v of map t may be written over: of all tasks from t's section on, only
+/// t reads it. Or null.
+Block* block_under(const Plan& plan, std::size_t t, ValueIndex v, std::int64_t size,
+                   std::vector<Block>& blocks) {
   const auto* map = std::get_if<MapTask>(&plan.tasks[t].work);
   if (map == nullptr || map->strips) return nullptr;
   const auto section = section_of(plan, t);
-  const auto found = std::find_if(blocks.begin(), blocks.end(), [&, begin = section.first, end = section.second](const Block& block) {
-    if (block.size != size || block.first >= begin || block.last + 1 != end || reads_after_write(map->program, v, block.top)) return false;
-    for (std::size_t other = begin; other < end; ++other) {
-      const auto& reads = plan.tasks[other].reads;
-      if ((std::find(reads.begin(), reads.end(), block.top) != reads.end()) != (other == t)) return false;
-    }
-    return true;
-  });
+  const auto found = std::find_if(
+      blocks.begin(), blocks.end(), [&, begin = section.first, end = section.second](const Block& block) {
+        if (block.size != size || block.first >= begin || block.last + 1 != end ||
+            reads_after_write(map->program, v, block.top))
+          return false;
+        for (std::size_t other = begin; other < end; ++other) {
+          const auto& reads = plan.tasks[other].reads;
+          if ((std::find(reads.begin(), reads.end(), block.top) != reads.end()) != (other == t)) return false;
+        }
+        return true;
+      });
   return found == blocks.end() ? nullptr : &*found;
 }
 
@@ -180,65 +189,76 @@ bool becomes_another(const program::Program& program, const Plan& plan, ValueInd
   });
 }
 
-/// Places the large blocks at the arena's start, and moves what has a place already to after them. Returns where that
-/// begins.
+/// Places the large blocks at the arena's start, and moves what has a place already to after them. Returns
+/// where that begins.
 std::int64_t place_blocks(std::vector<Block>& large, Plan& plan) {
   const std::int64_t end = place_largest_first(large);
   for (Placement& placement : plan.placements) {
     if (placement.where == Where::kArena) placement.offset += end;
   }
   for (const Block& block : large) {
-    for (const ValueIndex v : block.values) plan.placements[static_cast<std::size_t>(v)].offset = block.offset;
+    for (const ValueIndex v : block.values)
+      plan.placements[static_cast<std::size_t>(v)].offset = block.offset;
   }
   return end;
 }
 
 }  // namespace
 
-std::vector<std::size_t> freeing_order(const program::Program& program, const Plan& plan, const std::vector<ValueIndex>& keep) {
+std::vector<std::size_t> freeing_order(const program::Program& program, const Plan& plan,
+                                       const std::vector<ValueIndex>& keep) {
   constexpr std::int64_t kMuch = std::int64_t{1} << 20U;
   std::vector<int> readers(program.values.size(), 0);  // by value: tasks still to run that read it
   std::vector<bool> stays(program.values.size());
   for (const Task& task : plan.tasks) {
-    for (const ValueIndex v : std::set<ValueIndex>(task.reads.begin(), task.reads.end())) ++readers[static_cast<std::size_t>(v)];
+    for (const ValueIndex v : std::set<ValueIndex>(task.reads.begin(), task.reads.end()))
+      ++readers[static_cast<std::size_t>(v)];
   }
   for (std::size_t v = 0; v < program.values.size(); ++v) {
     if (program.values[v].kind == kernels::Kind::kInput) stays[v] = true;
     if (program.values[v].next) stays[static_cast<std::size_t>(*program.values[v].next)] = true;
   }
   for (const ValueIndex v : keep) stays[static_cast<std::size_t>(v)] = true;
-  const auto contains = [](const std::vector<ValueIndex>& values, ValueIndex v) { return std::find(values.begin(), values.end(), v) != values.end(); };
+  const auto contains = [](const std::vector<ValueIndex>& values, ValueIndex v) {
+    return std::find(values.begin(), values.end(), v) != values.end();
+  };
   /// Bytes that a task takes minus those that it frees; values that `other` reads are not freed.
   const auto taken = [&](const Task& task, const Task& other) {
     std::int64_t bytes = 0;
     for (const ValueIndex v : task.writes) bytes += bytes_of(program.values[static_cast<std::size_t>(v)]);
     for (const ValueIndex v : std::set<ValueIndex>(task.reads.begin(), task.reads.end())) {
       const auto value = static_cast<std::size_t>(v);
-      if (readers[value] == 1 && !stays[value] && !contains(other.reads, v)) bytes -= bytes_of(program.values[value]);
+      if (readers[value] == 1 && !stays[value] && !contains(other.reads, v))
+        bytes -= bytes_of(program.values[value]);
     }
     return bytes;
   };
   const auto waits = [&](const Task& later, const Task& sooner) {
-    return std::any_of(sooner.writes.begin(), sooner.writes.end(), [&](ValueIndex v) { return contains(later.reads, v); });
+    return std::any_of(sooner.writes.begin(), sooner.writes.end(),
+                       [&](ValueIndex v) { return contains(later.reads, v); });
   };
   const auto becomes_state = [&](const Task& task) {
-    return std::any_of(task.writes.begin(), task.writes.end(), [&](ValueIndex v) { return stays[static_cast<std::size_t>(v)]; });
+    return std::any_of(task.writes.begin(), task.writes.end(),
+                       [&](ValueIndex v) { return stays[static_cast<std::size_t>(v)]; });
   };
   std::vector<std::size_t> order(plan.tasks.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   for (std::size_t at = 0; at + 1 < order.size(); ++at) {
     const Task& first = plan.tasks[order[at]];
     const Task& second = plan.tasks[order[at + 1]];
-    if (!waits(second, first) && !becomes_state(second) && taken(first, second) >= kMuch && taken(second, first) <= -kMuch) {
+    if (!waits(second, first) && !becomes_state(second) && taken(first, second) >= kMuch &&
+        taken(second, first) <= -kMuch) {
       std::swap(order[at], order[at + 1]);
     }
     const Task& passed = plan.tasks[order[at]];
-    for (const ValueIndex v : std::set<ValueIndex>(passed.reads.begin(), passed.reads.end())) --readers[static_cast<std::size_t>(v)];
+    for (const ValueIndex v : std::set<ValueIndex>(passed.reads.begin(), passed.reads.end()))
+      --readers[static_cast<std::size_t>(v)];
   }
   return order;
 }
 
-void plan_memory(const program::Program& program, bool in_place, const std::vector<ValueIndex>& keep, Plan& plan) {
+void plan_memory(const program::Program& program, bool in_place, const std::vector<ValueIndex>& keep,
+                 Plan& plan) {
   const std::size_t values = program.values.size();
   plan.placements.assign(values, {});
   plan.entries = program::state_inputs(program);
@@ -258,20 +278,24 @@ void plan_memory(const program::Program& program, bool in_place, const std::vect
   for (std::size_t t = 0; t < plan.tasks.size(); ++t) {
     for (const ValueIndex v : plan.tasks[t].writes) {
       Placement& placement = plan.placements[static_cast<std::size_t>(v)];
-      const auto size = bytes_of(program.values[static_cast<std::size_t>(v)], plan.layouts[static_cast<std::size_t>(v)]);
+      const auto size =
+          bytes_of(program.values[static_cast<std::size_t>(v)], plan.layouts[static_cast<std::size_t>(v)]);
       if (placement.where == Where::kSlice) continue;
       if (const auto entry = entry_of.find(v); entry != entry_of.end()) {
         placement.entry = entry->second;
         const ValueIndex old = plan.entries[entry->second];
-        const bool last = last_read[static_cast<std::size_t>(old)] <= t && !becomes_another(program, plan, old);
+        const bool last =
+            last_read[static_cast<std::size_t>(old)] <= t && !becomes_another(program, plan, old);
         const MapTask* map = map_of(plan.tasks[t]);
-        const bool over = in_place && last && map != nullptr && !reads_after_write(map->program, v, plan.entries[entry->second]);
+        const bool over = in_place && last && map != nullptr &&
+                          !reads_after_write(map->program, v, plan.entries[entry->second]);
         placement.where = over ? Where::kInPlace : Where::kNext;
         continue;
       }
       placement.where = Where::kArena;
       // To be kept to the end: no later task reads it, or it is asked for.
-      const bool kept = last_read[static_cast<std::size_t>(v)] <= t || std::find(keep.begin(), keep.end(), v) != keep.end();
+      const bool kept =
+          last_read[static_cast<std::size_t>(v)] <= t || std::find(keep.begin(), keep.end(), v) != keep.end();
       const std::size_t last = kept ? plan.tasks.size() : ends[last_read[static_cast<std::size_t>(v)]];
       if (size >= kLargeBlock && large.size() < kMostLarge) {
         if (Block* const under = in_place ? block_under(plan, t, v, aligned(size), large) : nullptr) {
@@ -287,8 +311,9 @@ void plan_memory(const program::Program& program, bool in_place, const std::vect
       if (!kept) dies[last].push_back(v);
     }
     for (const ValueIndex v : dies[t]) {
-      arena.give_back(plan.placements[static_cast<std::size_t>(v)].offset,
-                      bytes_of(program.values[static_cast<std::size_t>(v)], plan.layouts[static_cast<std::size_t>(v)]));
+      arena.give_back(
+          plan.placements[static_cast<std::size_t>(v)].offset,
+          bytes_of(program.values[static_cast<std::size_t>(v)], plan.layouts[static_cast<std::size_t>(v)]));
     }
   }
   plan.arena_bytes = place_blocks(large, plan) + arena.end();
@@ -296,7 +321,8 @@ void plan_memory(const program::Program& program, bool in_place, const std::vect
 
 std::int64_t planned_bytes(const Plan& plan, int threads) {
   const auto registers = static_cast<std::int64_t>(plan.most_registers) * kernels::cpu::kStripLength * 8;
-  return plan.arena_bytes + (registers + (plan.longest_fold + plan.window_floats) * 4 + plan.slice_bytes) * threads;
+  return plan.arena_bytes +
+         (registers + (plan.longest_fold + plan.window_floats) * 4 + plan.slice_bytes) * threads;
 }
 
 std::int64_t bytes_of(const kernels::Primitive& value) {

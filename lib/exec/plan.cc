@@ -34,7 +34,10 @@ struct Draft {
 class Planner {
  public:
   Planner(const program::Program& program, Fusion fusion, int threads, const std::vector<ValueIndex>& keep)
-      : program_(fusion != Fusion::kEveryValue ? share_iterations(read_through_copies(program)) : program), fusion_(fusion), threads_(threads), keep_(keep) {}
+      : program_(fusion != Fusion::kEveryValue ? share_iterations(read_through_copies(program)) : program),
+        fusion_(fusion),
+        threads_(threads),
+        keep_(keep) {}
 
   Result<Plan> make() {
     DGX_CHECK(compile_all());
@@ -57,8 +60,12 @@ class Planner {
 
  private:
   [[nodiscard]] bool is_fused() const { return fusion_ != Fusion::kEveryValue; }
-  [[nodiscard]] bool is_on_device() const { return fusion_ == Fusion::kDevice || fusion_ == Fusion::kGenerated; }
-  [[nodiscard]] const Primitive& at(ValueIndex v) const { return program_.values[static_cast<std::size_t>(v)]; }
+  [[nodiscard]] bool is_on_device() const {
+    return fusion_ == Fusion::kDevice || fusion_ == Fusion::kGenerated;
+  }
+  [[nodiscard]] const Primitive& at(ValueIndex v) const {
+    return program_.values[static_cast<std::size_t>(v)];
+  }
 
   Status compile_all() {
     for (const Primitive& p : program_.values) types_.push_back({p.dtype, p.shape});
@@ -84,12 +91,12 @@ class Planner {
   void find_needed() {
     needed_.assign(program_.values.size(), fusion_ == Fusion::kEveryValue);
     for (const ValueIndex v : keep_) needed_[static_cast<std::size_t>(v)] = true;
-    for (const Primitive& value : program_.values) {
+    for (const Primitive& value : program_.values)
       if (value.next) needed_[static_cast<std::size_t>(*value.next)] = true;
-    }
     for (std::size_t v = program_.values.size(); v-- > 0;) {
       if (!needed_[v]) continue;
-      for (const auto& access : program_.values[v].accesses) needed_[static_cast<std::size_t>(access.value)] = true;
+      for (const auto& access : program_.values[v].accesses)
+        needed_[static_cast<std::size_t>(access.value)] = true;
     }
   }
 
@@ -97,7 +104,8 @@ class Planner {
     const Primitive& primitive = at(v);
     const bool is_map = primitive.kind == Kind::kMap && strips_[static_cast<std::size_t>(v)].has_value();
     task_of_[static_cast<std::size_t>(v)] = drafts_.size();
-    if (auto pieces = fusion_ == Fusion::kFused ? recognise_concatenation(v, primitive, types_) : std::nullopt) {
+    const bool fused = fusion_ == Fusion::kFused;
+    if (auto pieces = fused ? recognise_concatenation(v, primitive, types_) : std::nullopt) {
       const double cost = static_cast<double>(plan_.compiled[static_cast<std::size_t>(v)].count) / 4;
       return drafts_.push_back({false, {v}, {std::move(*pieces), cost, {}, {}}, {}});
     }
@@ -105,17 +113,16 @@ class Planner {
     drafts_.push_back({is_map, {v}, is_map ? Task{} : recognise(v), {}});
   }
 
-  /// Adds v to the latest group of its iteration shape such that all v reads from outside is made before the group,
-  /// and all it reads from the group it reads element by element.
+  /// Adds v to the latest group of its iteration shape such that all v reads from outside is made before the
+  /// group, and all it reads from the group it reads element by element.
   bool join_group(ValueIndex v) {
     auto [first, last] = groups_.equal_range(at(v).iteration_shape());
     const auto identity = row_major_strides(at(v).iteration_shape());
     std::size_t latest = 0;  // groups before this task cannot take it
     const auto& accesses = *strips_[static_cast<std::size_t>(v)];
-    for (const StripAccess& access : accesses) {
-      const std::size_t maker = task_of_[static_cast<std::size_t>(access.plain.value)];
-      if (maker != kNoTask) latest = std::max(latest, maker);
-    }
+    for (const StripAccess& access : accesses)
+      if (const std::size_t maker = task_of_[static_cast<std::size_t>(access.plain.value)]; maker != kNoTask)
+        latest = std::max(latest, maker);
     for (auto it = last; it != first;) {
       --it;
       const std::size_t group = it->second;
@@ -141,13 +148,15 @@ class Planner {
     for (const StripAccess& other : all) {
       for (const auto& coordinate : other.guarded) {
         const auto& terms = coordinate.terms;
-        if (std::any_of(terms.begin(), terms.end(), [number](const auto& t) { return t.access == number; })) return true;
+        if (std::any_of(terms.begin(), terms.end(), [number](const auto& t) { return t.access == number; }))
+          return true;
       }
     }
     return false;
   }
 
-  static bool same_walk(const std::vector<std::int64_t>& a, const std::vector<std::int64_t>& b, const Shape& extents) {
+  static bool same_walk(const std::vector<std::int64_t>& a, const std::vector<std::int64_t>& b,
+                        const Shape& extents) {
     for (std::size_t d = 0; d < extents.size(); ++d) {
       if (extents[d] > 1 && a[d] != b[d]) return false;
     }
@@ -173,7 +182,8 @@ class Planner {
         return {std::move(*fold), cost, {}, {}};
       }
       if (auto chain = recognise_chain(v, compiled, *strips)) {
-        const double visits = chain->key ? 2 * static_cast<double>(chain->length) / static_cast<double>(chain->key->extent) : 1;
+        const double visits =
+            chain->key ? 2 * static_cast<double>(chain->length) / static_cast<double>(chain->key->extent) : 1;
         const auto operations = static_cast<double>(chain->body.instructions.size() + 2);
         return {std::move(*chain), positions * operations / 8 * std::min(1.0, visits), {}, {}};
       }
@@ -188,10 +198,11 @@ class Planner {
   static double fold_cost(const FoldTask& fold) {
     const auto operations = static_cast<double>(fold.program.instructions.size() + 1);
     const auto count = static_cast<double>(fold.count);
-    return count * operations * static_cast<double>(fold.length) / 8 + (fold.along == FoldTask::Along::kFold ? 200 * count : 0);
+    return count * operations * static_cast<double>(fold.length) / 8 +
+           (fold.along == FoldTask::Along::kFold ? 200 * count : 0);
   }
 
-  /// Moves each update after the last reader of the parameter that it replaces, so that it can be written in place.
+  /// Moves each update after the last reader of the parameter that it replaces, to be written in place.
   void sink_updates() {
     if (!is_fused()) return;
     std::vector<std::size_t> last_read(program_.values.size(), 0);
@@ -210,7 +221,8 @@ class Planner {
     for (std::size_t t = 0; t < drafts_.size(); ++t) {
       std::size_t position = t;
       const auto& members = drafts_[t].members;
-      const bool only_updates = std::none_of(members.begin(), members.end(), [&](ValueIndex v) { return read[static_cast<std::size_t>(v)]; });
+      const bool only_updates = std::none_of(members.begin(), members.end(),
+                                             [&](ValueIndex v) { return read[static_cast<std::size_t>(v)]; });
       for (const ValueIndex entry : only_updates ? entries : std::vector<ValueIndex>{}) {
         const auto next = at(entry).next;
         const bool made_here = next && std::find(members.begin(), members.end(), *next) != members.end();
@@ -266,7 +278,8 @@ class Planner {
     }
     plan_.layouts = exec::choose_layouts({program_, linear_, task_of_, is_map, products, keep_});
     for (Draft& draft : drafts_) {
-      if (!draft.is_map && std::holds_alternative<MatmulTask>(draft.task.work)) lay_out(std::get<MatmulTask>(draft.task.work));
+      if (!draft.is_map && std::holds_alternative<MatmulTask>(draft.task.work))
+        lay_out(std::get<MatmulTask>(draft.task.work));
     }
   }
 
@@ -316,8 +329,8 @@ class Planner {
     return overwrites_sides(drafts_[group], product) ? kNoTask : group;
   }
 
-  /// True if the group makes a side of the product or the next value of one, which it might write in place: it may
-  /// not follow the product then.
+  /// True if the group makes a side of the product or the next value of one, which it might write in place:
+  /// it may not follow the product then.
   bool overwrites_sides(const Draft& group, const MatmulTask& product) const {
     return std::any_of(group.members.begin(), group.members.end(), [&](ValueIndex v) {
       return at(product.a).next == v || at(product.b).next == v || product.a == v || product.b == v;
@@ -328,7 +341,8 @@ class Planner {
   std::vector<StripAccess> packed_accesses(ValueIndex v) const {
     std::vector<StripAccess> out;
     for (const LinearAccess& access : *linear_[static_cast<std::size_t>(v)]) {
-      out.push_back({{access.value, access.base, {layout_of(access.value) == Layout::kRows ? 0 : 1}, {}}, {}, {}});
+      out.push_back(
+          {{access.value, access.base, {layout_of(access.value) == Layout::kRows ? 0 : 1}, {}}, {}, {}});
     }
     return out;
   }
@@ -357,8 +371,9 @@ class Planner {
   static double cost_of(const MapTask& map) {
     const std::int64_t strips = map.strips ? map.strips->count() : 1;
     const auto registers = static_cast<std::int64_t>(map.program.registers.size());
-    return static_cast<double>(strips) * (static_cast<double>(map.program.work()) / 8 +
-                                          static_cast<double>(StripRunner::unit_count(map.program) * registers) * 8);
+    return static_cast<double>(strips) *
+           (static_cast<double>(map.program.work()) / 8 +
+            static_cast<double>(StripRunner::unit_count(map.program) * registers) * 8);
   }
 
   void finish(Draft& draft) {
@@ -368,7 +383,8 @@ class Planner {
       task.cost = cost_of(map);
       if (draft.product) {
         const auto& [rows, columns, depth] = draft.product->shape;
-        task.cost += static_cast<double>(rows) * static_cast<double>(columns) * static_cast<double>(depth) / 16;
+        task.cost +=
+            static_cast<double>(rows) * static_cast<double>(columns) * static_cast<double>(depth) / 16;
         task.reads = {draft.product->a, draft.product->b};
         task.work = ProductMapTask{*draft.product, std::move(map)};
       } else {
@@ -378,7 +394,8 @@ class Planner {
     for (const ValueIndex v : draft.members) {
       if (stored_[static_cast<std::size_t>(v)]) task.writes.push_back(v);
       for (const auto& access : at(v).accesses) {
-        const bool inside = std::find(draft.members.begin(), draft.members.end(), access.value) != draft.members.end();
+        const bool inside =
+            std::find(draft.members.begin(), draft.members.end(), access.value) != draft.members.end();
         const bool followed = draft.product && access.value == draft.product->out;
         if (!inside && !followed) task.reads.push_back(access.value);
       }
@@ -406,7 +423,8 @@ class Planner {
       plan_.window_floats = std::max(plan_.window_floats, windows->product.scratch_size());
     }
     if (const auto* windows = std::get_if<WindowGradientTask>(&task.work)) {
-      const auto size = windows->gradient.scratch_size(windows->gradient.grid().planes(), windows->groups_of(threads_).value_or(1));
+      const auto size = windows->gradient.scratch_size(windows->gradient.grid().planes(),
+                                                       windows->groups_of(threads_).value_or(1));
       plan_.window_floats = std::max(plan_.window_floats, size);
     }
     if (const auto* fold = std::get_if<FoldTask>(&task.work)) {
@@ -461,9 +479,9 @@ class Planner {
   std::vector<std::optional<std::vector<LinearAccess>>> linear_;
   std::vector<std::optional<std::vector<StripAccess>>> strips_;
   std::vector<Draft> drafts_;
-  std::vector<std::size_t> task_of_;       // by value
-  std::vector<bool> needed_;               // by value: something depends on it
-  std::vector<bool> stored_;               // by value: lies in memory
+  std::vector<std::size_t> task_of_;  // by value
+  std::vector<bool> needed_;          // by value: something depends on it
+  std::vector<bool> stored_;          // by value: lies in memory
   std::multimap<Shape, std::size_t> groups_;
 };
 

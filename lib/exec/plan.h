@@ -24,14 +24,15 @@ struct MatmulTask {
   std::int64_t a_row = 0, a_depth = 0, b_depth = 0, b_column = 0;
   std::int64_t out_row = 0;  ///< between rows of the output; columns are contiguous
   LoopNest batch;            ///< maps: a, b, out
-  bool b_packed = false, out_packed = false;  ///< stored in strips, of depth shape.depth (b) and shape.rows (out)
+  /// Stored in strips, of depth shape.depth (b) and shape.rows (out).
+  bool b_packed = false, out_packed = false;
 
   /// The transposed product, with a and b exchanged. The bits are the same: fma(a, b, c) is fma(b, a, c).
   [[nodiscard]] MatmulTask transposed() const;
 };
 
-/// A dot that reads one side through sliding windows: a convolution, or its gradient with respect to its input. Runs
-/// image by image.
+/// A dot that reads one side through sliding windows: a convolution, or its gradient with respect to its
+/// input. Runs image by image.
 struct WindowProductTask {
   kernels::ValueIndex out = 0, x = 0, weights = 0;
   std::int64_t x_base = 0, weights_base = 0;
@@ -46,8 +47,8 @@ struct WindowGradientTask {
   LoopNest batch;  ///< maps: x, other, out
   kernels::cpu::WindowGradient gradient;
 
-  /// If `members` threads should share the groups of terms, so that each reads only its share of the images: the most
-  /// groups that one thread takes. Nullopt if they share planes or batches instead.
+  /// If `members` threads should share the groups of terms, so that each reads only its share of the images:
+  /// the most groups that one thread takes. Nullopt if they share planes or batches instead.
   [[nodiscard]] std::optional<std::int64_t> groups_of(int members) const;
 };
 
@@ -66,8 +67,8 @@ struct MapTask {
   std::optional<StripForm> strips;
 };
 
-/// A product in strips and the maps that are its only readers. They follow it block by block, while a block is in the
-/// nearest caches; the product as a whole is never in memory.
+/// A product in strips and the maps that are its only readers. They follow it block by block, while a block
+/// is in the nearest caches; the product as a whole is never in memory.
 struct ProductMapTask {
   MatmulTask product;
   MapTask map;
@@ -78,7 +79,8 @@ struct FoldTask {
   enum class Along : std::uint8_t {
     kFold,     ///< strips run along the fold: an output's operands form a row, folded at once
     kOutputs,  ///< strips run along neighbouring outputs, folded position by position
-    kColumns,  ///< operands of all positions × a few contiguous outputs form a matrix, folded down its columns
+    /// Operands of all positions × a few contiguous outputs form a matrix, folded down its columns.
+    kColumns,
   };
   kernels::ValueIndex out = 0;
   kernels::Kind kind = kernels::Kind::kSum;
@@ -86,26 +88,30 @@ struct FoldTask {
   std::int64_t length = 0;  ///< positions of the fold
   Along along = Along::kFold;
   StripProgram program;
-  std::optional<std::int64_t> row_stride;  ///< set if operands are read in place: elements from row (matrix) to row
-  std::int64_t columns = 1;  ///< kColumns: outputs of a matrix; `program` runs along it, outer dimensions are matrices
+  /// Set if operands are read in place: elements from row (matrix) to row.
+  std::optional<std::int64_t> row_stride;
+  /// kColumns: outputs of a matrix; `program` runs along it, outer dimensions are matrices.
+  std::int64_t columns = 1;
 
   /// Scratch floats that one thread needs to run this fold.
   [[nodiscard]] std::int64_t floats() const;
   /// The register of the operands. kColumns has none unless row_stride is set: its program adds them up.
-  [[nodiscard]] const StripRegister& operands() const { return program.registers[static_cast<std::size_t>(program.result)]; }
+  [[nodiscard]] const StripRegister& operands() const {
+    return program.registers[static_cast<std::size_t>(program.result)];
+  }
 };
 
 /// A chain, run position by position over strips of outputs.
 struct ChainTask {
-  /// Set if `when` requires a number that depends on the position alone (the key) to equal one of the output's
-  /// indices: an output then visits only the positions whose key is that index.
+  /// Set if `when` requires a number that depends on the position alone (the key) to equal one of the
+  /// output's indices: an output then visits only the positions whose key is that index.
   struct Key {
     kernels::ValueIndex value = 0;
     DType dtype = DType::kI64;
     std::int64_t base = 0;
-    LoopNest positions;           ///< one map: from the position to the value's element
-    std::int64_t extent = 0;      ///< of the output's dimension that the key is compared with
-    std::int64_t stride = 0;      ///< of that dimension, in output elements
+    LoopNest positions;       ///< one map: from the position to the value's element
+    std::int64_t extent = 0;  ///< of the output's dimension that the key is compared with
+    std::int64_t stride = 0;  ///< of that dimension, in output elements
   };
   kernels::ValueIndex out = 0;
   DType dtype = DType::kF32;
@@ -129,7 +135,8 @@ struct ConcatenationTask {
 /// Maps, sums and maxima over the same rows, in execution order (device_rows.h).
 struct RowsTask {
   std::vector<kernels::ValueIndex> members;
-  std::int64_t rows = 0, columns = 0;  ///< a member has a number per row, or per row and column; folds run along a row
+  /// A member has a number per row, or per row and column; folds run along a row.
+  std::int64_t rows = 0, columns = 0;
 };
 
 /// Any other value, evaluated element by element as kernels/ref defines it.
@@ -142,22 +149,22 @@ struct Task {
   std::variant<MatmulTask, ColumnSumTask, MapTask, FoldTask, GenericTask, ProductMapTask, WindowProductTask,
                WindowGradientTask, ChainTask, ConcatenationTask, RowsTask>
       work = GenericTask{};
-  double cost = 0;                            ///< estimated cycles on one thread
+  double cost = 0;  ///< estimated cycles on one thread
   std::vector<kernels::ValueIndex> reads;
-  std::vector<kernels::ValueIndex> writes;    ///< values that it stores in memory
+  std::vector<kernels::ValueIndex> writes;  ///< values that it stores in memory
 };
 
-/// Tasks [begin, end), with a barrier after them. Member 0 runs a serial section alone; a parallel section is one
-/// task, or one SlicedTasks, that all members share.
+/// Tasks [begin, end), with a barrier after them. Member 0 runs a serial section alone; a parallel section is
+/// one task, or one SlicedTasks, that all members share.
 struct Section {
   std::size_t begin = 0, end = 0;
   bool serial = false;
   std::optional<std::size_t> sliced;  ///< index into Plan::sliced, if the tasks run slice by slice
 };
 
-/// Tasks [begin, end) that run slice by slice (slices.h). Every output consists of `slices` equal parts; a thread
-/// takes `chunk` neighbouring ones at a time through all the tasks. Only these tasks read the values in `inside`, so
-/// each thread has memory for just one chunk of them.
+/// Tasks [begin, end) that run slice by slice (slices.h). Every output consists of `slices` equal parts; a
+/// thread takes `chunk` neighbouring ones at a time through all the tasks. Only these tasks read the values
+/// in `inside`, so each thread has memory for just one chunk of them.
 struct SlicedTasks {
   std::size_t begin = 0, end = 0;
   std::int64_t slices = 1, chunk = 1;
@@ -181,24 +188,25 @@ struct Placement {
 
 enum class Fusion { kFused, kEveryValue, kDevice, kGenerated };
 
-/// An analysed program: its tasks in execution order, and the place of every value. kFused fuses maps, shares memory
-/// between values and updates state in place. kEveryValue keeps one task per value, in program order, and writes no
-/// state in place: for traces, faults and disputes. kDevice fuses and shares memory as kFused does, but has only what
-/// a device runs (device_executor.h): products, column sums, maps, and values made element by element; all in rows,
-/// none in slices. kGenerated is kDevice with tasks of rows, for a device whose kernels are generated.
+/// An analysed program: its tasks in execution order, and the place of every value. kFused fuses maps, shares
+/// memory between values and updates state in place. kEveryValue keeps one task per value, in program order,
+/// and writes no state in place: for traces, faults and disputes. kDevice fuses and shares memory as kFused
+/// does, but has only what a device runs (device_executor.h): products, column sums, maps, and values made
+/// element by element; all in rows, none in slices. kGenerated is kDevice with tasks of rows, for a device
+/// whose kernels are generated.
 struct Plan {
   std::vector<kernels::CompiledPrimitive> compiled;  ///< by value; inputs are left empty
   std::vector<Task> tasks;
   std::vector<Section> sections;
   std::vector<SlicedTasks> sliced;
-  std::vector<Placement> placements;                 ///< by value
-  std::vector<Layout> layouts;                       ///< by value
-  std::vector<kernels::ValueIndex> entries;          ///< the state inputs, in order of entry name
+  std::vector<Placement> placements;         ///< by value
+  std::vector<Layout> layouts;               ///< by value
+  std::vector<kernels::ValueIndex> entries;  ///< the state inputs, in order of entry name
   std::int64_t arena_bytes = 0;
-  std::int64_t slice_bytes = 0;                      ///< slice memory of one thread
+  std::int64_t slice_bytes = 0;  ///< slice memory of one thread
   std::size_t most_registers = 0;
-  std::int64_t longest_fold = 0;                     ///< floats of fold scratch of one thread
-  std::int64_t window_floats = 0;                    ///< scratch of one thread for its share of a window task
+  std::int64_t longest_fold = 0;   ///< floats of fold scratch of one thread
+  std::int64_t window_floats = 0;  ///< scratch of one thread for its share of a window task
 };
 
 /// The maps of a MapTask or ProductMapTask, or null.
@@ -219,7 +227,9 @@ struct Plan {
 [[nodiscard]] std::string form_of(const Task& task);
 
 /// One profile per task. `seconds`: the time that each task has taken; if empty, so is the result.
-[[nodiscard]] std::vector<OperationProfile> operation_profiles(const Plan& plan, const program::Program& program, std::span<const double> seconds);
+[[nodiscard]] std::vector<OperationProfile> operation_profiles(const Plan& plan,
+                                                               const program::Program& program,
+                                                               std::span<const double> seconds);
 
 /// One line per task.
 [[nodiscard]] std::string explain(const Plan& plan, const program::Program& program);

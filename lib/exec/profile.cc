@@ -18,12 +18,14 @@ std::vector<ValueIndex> values_of(const Task& task) {
   const MapTask* map = map_of(task);
   if (map == nullptr) return task.writes;
   std::vector<ValueIndex> values = map->members;
-  if (const auto* both = std::get_if<ProductMapTask>(&task.work)) values.insert(values.begin(), both->product.out);
+  if (const auto* both = std::get_if<ProductMapTask>(&task.work))
+    values.insert(values.begin(), both->product.out);
   return values;
 }
 
 double arithmetic_of(const kernels::CompiledPrimitive& compiled, const kernels::Primitive& primitive) {
-  const auto positions = static_cast<double>(compiled.count) * static_cast<double>(std::max<std::int64_t>(compiled.fold_count, 1));
+  const auto positions = static_cast<double>(compiled.count) *
+                         static_cast<double>(std::max<std::int64_t>(compiled.fold_count, 1));
   if (primitive.kind == Kind::kDot) return 2 * positions;
   const auto steps = static_cast<double>(primitive.steps.size() + primitive.when.size());
   return positions * (steps + (primitive.kind == Kind::kMap || primitive.kind == Kind::kChain ? 0 : 1));
@@ -32,8 +34,10 @@ double arithmetic_of(const kernels::CompiledPrimitive& compiled, const kernels::
 double bytes_of_task(const Task& task, const program::Program& program) {
   const std::set<ValueIndex> reads(task.reads.begin(), task.reads.end());
   double bytes = 0;
-  for (const ValueIndex v : reads) bytes += static_cast<double>(bytes_of(program.values[static_cast<std::size_t>(v)]));
-  for (const ValueIndex v : task.writes) bytes += static_cast<double>(bytes_of(program.values[static_cast<std::size_t>(v)]));
+  for (const ValueIndex v : reads)
+    bytes += static_cast<double>(bytes_of(program.values[static_cast<std::size_t>(v)]));
+  for (const ValueIndex v : task.writes)
+    bytes += static_cast<double>(bytes_of(program.values[static_cast<std::size_t>(v)]));
   return bytes;
 }
 
@@ -46,7 +50,8 @@ std::string bare_form(const Task& task) {
 
 }  // namespace
 
-std::vector<OperationProfile> operation_profiles(const Plan& plan, const program::Program& program, std::span<const double> seconds) {
+std::vector<OperationProfile> operation_profiles(const Plan& plan, const program::Program& program,
+                                                 std::span<const double> seconds) {
   std::vector<OperationProfile> out;
   for (std::size_t t = 0; t < seconds.size(); ++t) {
     const Task& task = plan.tasks[t];
@@ -60,7 +65,8 @@ std::vector<OperationProfile> operation_profiles(const Plan& plan, const program
       const auto value = static_cast<std::size_t>(v);
       one.arithmetic += arithmetic_of(plan.compiled[value], program.values[value]);
     }
-    if (!one.values.empty()) one.provenance = program.values[static_cast<std::size_t>(one.values.front())].provenance;
+    if (!one.values.empty())
+      one.provenance = program.values[static_cast<std::size_t>(one.values.front())].provenance;
     out.push_back(std::move(one));
   }
   return out;

@@ -36,7 +36,8 @@ bool is_plain(const Coordinate& coordinate) {
 }
 
 bool is_plain(const Access& access) {
-  return !access.fill && std::all_of(access.coordinates.begin(), access.coordinates.end(), [](const auto& c) { return is_plain(c); });
+  return !access.fill && std::all_of(access.coordinates.begin(), access.coordinates.end(),
+                                     [](const auto& c) { return is_plain(c); });
 }
 
 /// The flat element that a plain access reads.
@@ -45,7 +46,8 @@ Linear flat_element(const Access& access, const Shape& shape) {
   Linear flat;
   for (std::size_t d = 0; d < strides.size(); ++d) {
     flat.constant += strides[d] * access.coordinates[d].constant;
-    for (const Term& term : access.coordinates[d].terms) flat.coefficients[{term.symbol, term.index}] += strides[d] * term.coefficient;
+    for (const Term& term : access.coordinates[d].terms)
+      flat.coefficients[{term.symbol, term.index}] += strides[d] * term.coefficient;
   }
   return flat;
 }
@@ -55,21 +57,24 @@ class Split {
  public:
   explicit Split(const Primitive& line) {
     const Shape& iteration = line.iteration_shape();
-    for (std::size_t d = 0; d < iteration.size(); ++d) parts_[{Term::Symbol::kIndex, static_cast<std::int32_t>(d)}] = {iteration[d]};
-    for (std::size_t d = 0; d < line.fold.size(); ++d) parts_[{Term::Symbol::kFold, static_cast<std::int32_t>(d)}] = {line.fold[d]};
+    for (std::size_t d = 0; d < iteration.size(); ++d)
+      parts_[{Term::Symbol::kIndex, static_cast<std::int32_t>(d)}] = {iteration[d]};
+    for (std::size_t d = 0; d < line.fold.size(); ++d)
+      parts_[{Term::Symbol::kFold, static_cast<std::int32_t>(d)}] = {line.fold[d]};
   }
 
   [[nodiscard]] const Shape& parts(Symbol symbol) const { return parts_.at(symbol); }
 
-  /// Splits `symbol` once, into parts of which the inner one has extent `inner`. False if that is impossible, or it
-  /// is already split otherwise.
+  /// Splits `symbol` once, into parts of which the inner one has extent `inner`. False if that is impossible,
+  /// or it is already split otherwise.
   bool cut(Symbol symbol, std::int64_t inner) {
     Shape& parts = parts_.at(symbol);
     if (parts.size() == 1 && parts[0] % inner == 0) parts = {parts[0] / inner, inner};
     return parts.size() == 2 && parts[1] == inner;
   }
 
-  /// extents(): those of all parts of one kind of symbol. first_part(): the number of a symbol's first part among them.
+  /// extents(): those of all parts of one kind of symbol. first_part(): the number of a symbol's first part
+  /// among them.
   [[nodiscard]] Shape extents(Term::Symbol kind) const {
     Shape all;
     for (const auto& [symbol, parts] : parts_) {
@@ -79,7 +84,8 @@ class Split {
   }
   [[nodiscard]] std::int32_t first_part(Symbol of) const {
     std::size_t first = 0;
-    for (const auto& [symbol, parts] : parts_) first += symbol.first == of.first && symbol.second < of.second ? parts.size() : 0;
+    for (const auto& [symbol, parts] : parts_)
+      first += symbol.first == of.first && symbol.second < of.second ? parts.size() : 0;
     return static_cast<std::int32_t>(first);
   }
 
@@ -99,8 +105,8 @@ struct Digits {
   std::vector<std::int64_t> constants;
 };
 
-/// The digits of a flat element in the mixed radix `extents`. Splits symbols that span two digits. Nullopt if a digit
-/// might carry.
+/// The digits of a flat element in the mixed radix `extents`. Splits symbols that span two digits. Nullopt if
+/// a digit might carry.
 std::optional<Digits> digits_of(const Linear& flat, const Shape& extents, Split& split) {
   const auto strides = row_major_strides(extents);
   Digits out;
@@ -111,7 +117,8 @@ std::optional<Digits> digits_of(const Linear& flat, const Shape& extents, Split&
   }
   if (flat.constant < 0) return std::nullopt;
   for (const auto& [symbol, all] : flat.coefficients) {
-    std::int64_t extent = std::accumulate(split.parts(symbol).begin(), split.parts(symbol).end(), std::int64_t{1}, std::multiplies<>());
+    std::int64_t extent = std::accumulate(split.parts(symbol).begin(), split.parts(symbol).end(),
+                                          std::int64_t{1}, std::multiplies<>());
     std::int64_t coefficient = all;
     for (std::size_t part = 0; coefficient != 0 && extent > 1; ++part) {
       std::size_t d = 0;
@@ -147,14 +154,15 @@ Coordinate split_coordinate(const Coordinate& coordinate, const Split& split) {
     const Shape& parts = split.parts(symbol);
     const auto weights = row_major_strides(parts);
     for (std::size_t p = 0; p < parts.size(); ++p) {
-      out.terms.push_back({term.symbol, split.first_part(symbol) + static_cast<std::int32_t>(p), term.coefficient * weights[p]});
+      out.terms.push_back({term.symbol, split.first_part(symbol) + static_cast<std::int32_t>(p),
+                           term.coefficient * weights[p]});
     }
   }
   return out;
 }
 
-/// A coordinate of a copy's access, rewritten for the reader: the copy's indices are the digits that the reader
-/// names.
+/// A coordinate of a copy's access, rewritten for the reader: the copy's indices are the digits that the
+/// reader names.
 Coordinate copied_coordinate(const Coordinate& coordinate, const Digits& digits, const Split& split) {
   Coordinate out;
   out.constant = coordinate.constant;
@@ -174,7 +182,8 @@ Coordinate copied_coordinate(const Coordinate& coordinate, const Digits& digits,
 /// The coordinate with the index number `index` increased by `by`.
 Coordinate shifted(Coordinate coordinate, std::int32_t index, std::int64_t by) {
   for (const Term& term : coordinate.terms) {
-    if (term.symbol == Term::Symbol::kIndex && term.index == index) coordinate.constant += by * term.coefficient;
+    if (term.symbol == Term::Symbol::kIndex && term.index == index)
+      coordinate.constant += by * term.coefficient;
   }
   return coordinate;
 }
@@ -185,7 +194,8 @@ class ReadThrough {
     for (const Primitive& value : program_.values) types_.push_back({value.dtype, value.shape});
     readers_.resize(program_.values.size());
     for (std::size_t v = 0; v < program_.values.size(); ++v) {
-      for (const Access& access : program_.values[v].accesses) readers_[static_cast<std::size_t>(access.value)].push_back(v);
+      for (const Access& access : program_.values[v].accesses)
+        readers_[static_cast<std::size_t>(access.value)].push_back(v);
       if (program_.values[v].next) becomes_state_.push_back(*program_.values[v].next);
     }
   }
@@ -201,16 +211,19 @@ class ReadThrough {
   [[nodiscard]] bool is_copy(std::size_t v) const {
     const Primitive& value = program_.values[v];
     if (std::find(value.shape.begin(), value.shape.end(), 0) != value.shape.end()) return false;
-    return value.kind == Kind::kMap && value.steps.empty() && value.dtype == DType::kF32 && value.accesses.size() == 1 &&
-           is_plain(value.accesses[0]) && types_[static_cast<std::size_t>(value.accesses[0].value)].dtype == DType::kF32 &&
-           std::find(becomes_state_.begin(), becomes_state_.end(), static_cast<ValueIndex>(v)) == becomes_state_.end();
+    return value.kind == Kind::kMap && value.steps.empty() && value.dtype == DType::kF32 &&
+           value.accesses.size() == 1 && is_plain(value.accesses[0]) &&
+           types_[static_cast<std::size_t>(value.accesses[0].value)].dtype == DType::kF32 &&
+           std::find(becomes_state_.begin(), becomes_state_.end(), static_cast<ValueIndex>(v)) ==
+               becomes_state_.end();
   }
 
   void pass_by(std::size_t copy) {
     std::vector<std::pair<std::size_t, Primitive>> changed;
     for (const std::size_t reader : readers_[copy]) {
       const auto whole = concatenation_of(program_.values[reader]);
-      auto line = whole ? concatenating_through(program_.values[reader], *whole, copy) : reading_through(program_.values[reader], copy);
+      auto line = whole ? concatenating_through(program_.values[reader], *whole, copy)
+                        : reading_through(program_.values[reader], copy);
       if (!line) return;
       changed.emplace_back(reader, std::move(*line));
     }
@@ -222,7 +235,8 @@ class ReadThrough {
   }
 
   std::optional<Primitive> reading_through(const Primitive& line, std::size_t copy) const {
-    if (line.kind != Kind::kDot || !std::all_of(line.accesses.begin(), line.accesses.end(), [](const auto& a) { return is_plain(a); })) {
+    if (line.kind != Kind::kDot ||
+        !std::all_of(line.accesses.begin(), line.accesses.end(), [](const auto& a) { return is_plain(a); })) {
       return std::nullopt;
     }
     const Primitive& from = program_.values[copy];
@@ -237,12 +251,14 @@ class ReadThrough {
     Primitive changed = line;
     changed.iteration = split.extents(Term::Symbol::kIndex);
     changed.fold = split.extents(Term::Symbol::kFold);
-    if (changed.iteration->size() > kMostDimensions || changed.fold.size() > kMostDimensions) return std::nullopt;
+    if (changed.iteration->size() > kMostDimensions || changed.fold.size() > kMostDimensions)
+      return std::nullopt;
     for (std::size_t n = 0; n < line.accesses.size(); ++n) {
       Access& access = changed.accesses[n];
       if (digits[n]) access = from.accesses[0];
       for (Coordinate& coordinate : access.coordinates) {
-        coordinate = digits[n] ? copied_coordinate(coordinate, *digits[n], split) : split_coordinate(coordinate, split);
+        coordinate = digits[n] ? copied_coordinate(coordinate, *digits[n], split)
+                               : split_coordinate(coordinate, split);
       }
     }
     if (!is_better(line, changed)) return std::nullopt;
@@ -250,17 +266,23 @@ class ReadThrough {
   }
 
   /// A concatenation that takes one piece from a copy, rewritten to take it from the copied value.
-  std::optional<Primitive> concatenating_through(const Primitive& line, const Concatenation& whole, std::size_t copy) const {
-    const auto reads_copy = [&](const Concatenation::Piece& piece) { return line.accesses[piece.access].value == static_cast<ValueIndex>(copy); };
+  std::optional<Primitive> concatenating_through(const Primitive& line, const Concatenation& whole,
+                                                 std::size_t copy) const {
+    const auto reads_copy = [&](const Concatenation::Piece& piece) {
+      return line.accesses[piece.access].value == static_cast<ValueIndex>(copy);
+    };
     const bool divides = std::any_of(line.accesses.begin(), line.accesses.end(), [](const Access& access) {
-      return std::any_of(access.coordinates.begin(), access.coordinates.end(), [](const auto& c) { return !is_plain(c); });
+      return std::any_of(access.coordinates.begin(), access.coordinates.end(),
+                         [](const auto& c) { return !is_plain(c); });
     });
-    if (divides || std::count_if(whole.pieces.begin(), whole.pieces.end(), reads_copy) != 1) return std::nullopt;
+    if (divides || std::count_if(whole.pieces.begin(), whole.pieces.end(), reads_copy) != 1)
+      return std::nullopt;
     const auto piece = *std::find_if(whole.pieces.begin(), whole.pieces.end(), reads_copy);
     const Primitive alone = line_of_piece(line, whole, piece);
     const Primitive& from = program_.values[copy];
     Split of_piece(alone);
-    const auto digits = digits_of(flat_element(alone.accesses[0], from.shape), from.iteration_shape(), of_piece);
+    const auto digits =
+        digits_of(flat_element(alone.accesses[0], from.shape), from.iteration_shape(), of_piece);
     if (!digits) return std::nullopt;
     Split split(line);
     const Symbol along{Term::Symbol::kIndex, static_cast<std::int32_t>(whole.dimension)};
@@ -269,7 +291,8 @@ class ReadThrough {
       if (parts.size() > 1 && !split.cut({Term::Symbol::kIndex, d}, parts.back())) return std::nullopt;
     }
     const std::int64_t inner = split.parts(along).size() > 1 ? split.parts(along).back() : 1;
-    const bool falls_between = std::any_of(whole.pieces.begin(), whole.pieces.end(), [&](const auto& p) { return p.begin % inner != 0; });
+    const bool falls_between = std::any_of(whole.pieces.begin(), whole.pieces.end(),
+                                           [&](const auto& p) { return p.begin % inner != 0; });
     Primitive changed = line;
     changed.iteration = split.extents(Term::Symbol::kIndex);
     if (falls_between || changed.iteration->size() > kMostDimensions) return std::nullopt;
@@ -277,7 +300,8 @@ class ReadThrough {
       Access& access = changed.accesses[n];
       if (n == piece.access) access = from.accesses[0];
       for (Coordinate& coordinate : access.coordinates) {
-        coordinate = n == piece.access ? shifted(copied_coordinate(coordinate, *digits, split), split.first_part(along), -piece.begin / inner)
+        coordinate = n == piece.access ? shifted(copied_coordinate(coordinate, *digits, split),
+                                                 split.first_part(along), -piece.begin / inner)
                                        : split_coordinate(coordinate, split);
       }
     }
@@ -291,13 +315,14 @@ class ReadThrough {
     return changed;
   }
 
-  /// True if both lines are products, the new one is more than a vector times a matrix, and each of its sides has
-  /// elements that are neighbours in memory along one of its dimensions.
+  /// True if both lines are products, the new one is more than a vector times a matrix, and each of its sides
+  /// has elements that are neighbours in memory along one of its dimensions.
   [[nodiscard]] bool is_better(const Primitive& before, const Primitive& after) const {
     const auto old_form = product_of(before);
     const auto new_form = product_of(after);
     if (!old_form || !new_form || new_form->shape.rows == 1 || new_form->shape.columns == 1) return false;
-    return (new_form->a_row == 1 || new_form->a_depth == 1) && (new_form->b_depth == 1 || new_form->b_column == 1);
+    return (new_form->a_row == 1 || new_form->a_depth == 1) &&
+           (new_form->b_depth == 1 || new_form->b_column == 1);
   }
 
   [[nodiscard]] std::optional<MatmulTask> product_of(const Primitive& line) const {

@@ -20,9 +20,10 @@ struct IndexClasses {
   LoopNest rows, columns, batch;  ///< maps: a, b, out
 };
 
-/// Sorts the iteration's dimensions by the sides that they move: only a → rows, only b → columns, both → batch. False
-/// if one moves neither.
-bool classify(const CompiledPrimitive& primitive, const LinearAccess& a, const LinearAccess& b, IndexClasses& classes) {
+/// Sorts the iteration's dimensions by the sides that they move: only a → rows, only b → columns, both →
+/// batch. False if one moves neither.
+bool classify(const CompiledPrimitive& primitive, const LinearAccess& a, const LinearAccess& b,
+              IndexClasses& classes) {
   const auto out = row_major_strides(primitive.iteration);
   for (LoopNest* nest : {&classes.rows, &classes.columns, &classes.batch}) nest->strides.resize(3);
   for (std::size_t d = 0; d < primitive.iteration.size(); ++d) {
@@ -63,12 +64,15 @@ std::optional<MatmulTask> recognise_matmul(ValueIndex value, const CompiledPrimi
   IndexClasses classes;
   if (!classify(primitive, *sides[0], *sides[1], classes)) return std::nullopt;
   LoopNest fold{primitive.fold, {sides[0]->fold, sides[1]->fold}};
-  if (!joins_to_one(classes.rows) || !joins_to_one(classes.columns) || !joins_to_one(fold)) return std::nullopt;
+  if (!joins_to_one(classes.rows) || !joins_to_one(classes.columns) || !joins_to_one(fold))
+    return std::nullopt;
   classes.batch.collapse();
-  // fma(a, b, c) is fma(b, a, c), so the side whose index is innermost in the output can always be the columns.
+  // fma(a, b, c) is fma(b, a, c), so the side whose index is innermost in the output can always be the
+  // columns.
   const std::int64_t columns = classes.columns.extents[0];
   const std::int64_t rows = classes.rows.extents[0];
-  const bool swap = columns == 1 ? rows > 1 && classes.rows.strides[2][0] == 1 : classes.columns.strides[2][0] != 1;
+  const bool swap =
+      columns == 1 ? rows > 1 && classes.rows.strides[2][0] == 1 : classes.columns.strides[2][0] != 1;
   const std::size_t left = swap ? 1 : 0;
   const LoopNest& row = swap ? classes.columns : classes.rows;
   const LoopNest& column = swap ? classes.rows : classes.columns;
@@ -97,7 +101,8 @@ std::optional<ColumnSumTask> recognise_column_sum(const program::Program& progra
   const bool single_batch = matmul.batch.extents == Shape{1};
   const bool neighbours = matmul.b_column == 1 || matmul.shape.columns == 1;
   if (!is_one || matmul.shape.rows != 1 || !single_batch || !neighbours) return std::nullopt;
-  return ColumnSumTask{matmul.out, matmul.b, matmul.b_base, matmul.shape.depth, matmul.shape.columns, matmul.b_depth};
+  return ColumnSumTask{matmul.out,           matmul.b,      matmul.b_base, matmul.shape.depth,
+                       matmul.shape.columns, matmul.b_depth};
 }
 
 }  // namespace dgx::exec

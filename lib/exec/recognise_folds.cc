@@ -20,8 +20,8 @@ namespace {
 
 constexpr std::int64_t kShortFold = 32;
 
-/// True if an output's operands are best read as a row: there is but one output, the fold is longer than a block, or
-/// operands lie in long rows.
+/// True if an output's operands are best read as a row: there is but one output, the fold is longer than a
+/// block, or operands lie in long rows.
 bool has_rows(const CompiledPrimitive& primitive, const std::vector<StripAccess>& accesses) {
   if (primitive.count == 1 || primitive.fold_count > kSumBlock) return true;
   if (primitive.fold_count < kShortFold) return false;
@@ -48,13 +48,15 @@ std::int64_t inner_stride(const Shape& extents, const std::vector<std::int64_t>&
   return inner == 0 ? 0 : strides[inner - 1];
 }
 
-/// True for a sum whose operands lie in memory as short rows of neighbouring outputs, position after position: too
-/// short for strips of outputs.
+/// True for a sum whose operands lie in memory as short rows of neighbouring outputs, position after
+/// position: too short for strips of outputs.
 bool has_columns(const CompiledPrimitive& primitive, const std::vector<StripAccess>& accesses) {
   constexpr std::int64_t kLeastColumns = 8;
   constexpr std::int64_t kMostColumns = kernels::cpu::kStripLength / 2;
   const std::int64_t columns = primitive.iteration.empty() ? 1 : primitive.iteration.back();
-  if (primitive.kind != Kind::kSum || primitive.fold_count < kShortFold || columns < kLeastColumns || columns > kMostColumns) return false;
+  if (primitive.kind != Kind::kSum || primitive.fold_count < kShortFold || columns < kLeastColumns ||
+      columns > kMostColumns)
+    return false;
   bool all = true;
   bool any = false;
   for (const StripAccess& access : accesses) {
@@ -65,8 +67,8 @@ bool has_columns(const CompiledPrimitive& primitive, const std::vector<StripAcce
   return all && any && !names_index(primitive.steps);
 }
 
-/// The accesses of a fold by columns: strips run along positions and the innermost output dimension, and the other
-/// output dimensions number the matrices.
+/// The accesses of a fold by columns: strips run along positions and the innermost output dimension, and the
+/// other output dimensions number the matrices.
 std::vector<StripAccess> by_columns(const std::vector<StripAccess>& accesses) {
   std::vector<StripAccess> out = accesses;
   for (StripAccess& access : out) {
@@ -80,7 +82,8 @@ std::vector<StripAccess> by_columns(const std::vector<StripAccess>& accesses) {
 /// The distance between rows of operands, if these are used in memory as they lie.
 std::optional<std::int64_t> row_stride_of(const StripProgram& program) {
   const StripRegister& reg = program.registers[static_cast<std::size_t>(program.result)];
-  if (reg.source != Source::kMemory || reg.dtype != DType::kF32 || !program.instructions.empty() || program.nest.rows() != 1) {
+  if (reg.source != Source::kMemory || reg.dtype != DType::kF32 || !program.instructions.empty() ||
+      program.nest.rows() != 1) {
     return std::nullopt;
   }
   LoopNest outer{program.outer.extents, {program.outer.strides[reg.map]}};
@@ -89,9 +92,10 @@ std::optional<std::int64_t> row_stride_of(const StripProgram& program) {
   return outer.strides[0][0];
 }
 
-/// Operands that lie in memory are folded there. Others are added up by their strip program, while they are in
-/// processor registers.
-std::optional<FoldTask> fold_of_columns(ValueIndex value, const CompiledPrimitive& primitive, const std::vector<StripAccess>& accesses) {
+/// Operands that lie in memory are folded there. Others are added up by their strip program, while they are
+/// in processor registers.
+std::optional<FoldTask> fold_of_columns(ValueIndex value, const CompiledPrimitive& primitive,
+                                        const std::vector<StripAccess>& accesses) {
   Shape matrix = primitive.fold;
   matrix.push_back(primitive.iteration.back());
   const Shape matrices(primitive.iteration.begin(), primitive.iteration.end() - 1);
@@ -101,7 +105,14 @@ std::optional<FoldTask> fold_of_columns(ValueIndex value, const CompiledPrimitiv
     adds_up ? compiler.add_up() : compiler.return_operand();
     return compiler.finish();
   };
-  FoldTask task{value, primitive.kind, primitive.count, primitive.fold_count, FoldTask::Along::kColumns, compile(false), {}, primitive.iteration.back()};
+  FoldTask task{value,
+                primitive.kind,
+                primitive.count,
+                primitive.fold_count,
+                FoldTask::Along::kColumns,
+                compile(false),
+                {},
+                primitive.iteration.back()};
   if (task.operands().type != StripType::kFloat) return std::nullopt;
   task.row_stride = row_stride_of(task.program);
   if (!task.row_stride) task.program = compile(true);
@@ -129,13 +140,15 @@ std::optional<Equality> equality_in(const kernels::CompiledSteps& when, const Co
   return std::nullopt;
 }
 
-std::optional<ChainTask::Key> key_of(const CompiledPrimitive& primitive, const std::vector<StripAccess>& accesses) {
+std::optional<ChainTask::Key> key_of(const CompiledPrimitive& primitive,
+                                     const std::vector<StripAccess>& accesses) {
   if (!primitive.has_when || primitive.when.steps.empty()) return std::nullopt;
   const auto equality = equality_in(primitive.when, primitive.when.result);
   if (!equality) return std::nullopt;
   const StripAccess& access = accesses[equality->access];
   const auto& iteration = access.plain.iteration;
-  const bool of_position = std::all_of(iteration.begin(), iteration.end(), [](auto stride) { return stride == 0; });
+  const bool of_position =
+      std::all_of(iteration.begin(), iteration.end(), [](auto stride) { return stride == 0; });
   if (!access.guarded.empty() || !of_position) return std::nullopt;
   ChainTask::Key key;
   key.value = access.plain.value;
@@ -160,18 +173,26 @@ std::int64_t FoldTask::floats() const {
 
 std::optional<FoldTask> recognise_fold(ValueIndex value, const CompiledPrimitive& primitive,
                                        const std::vector<StripAccess>& accesses) {
-  const bool folds = primitive.kind == Kind::kSum || primitive.kind == Kind::kMax || primitive.kind == Kind::kArgmax;
+  const bool folds =
+      primitive.kind == Kind::kSum || primitive.kind == Kind::kMax || primitive.kind == Kind::kArgmax;
   if (!folds || primitive.count == 0 || primitive.fold_count == 0) return std::nullopt;
   if (has_columns(primitive, accesses)) {
     if (auto task = fold_of_columns(value, primitive, accesses)) return task;
   }
   const bool rows = has_rows(primitive, accesses);
-  StripCompiler compiler(rows ? primitive.fold : primitive.iteration, rows ? primitive.iteration : primitive.fold,
+  StripCompiler compiler(rows ? primitive.fold : primitive.iteration,
+                         rows ? primitive.iteration : primitive.fold,
                          rows ? StripCompiler::Along::kFold : StripCompiler::Along::kIteration);
   compiler.add(value, primitive, accesses);
   compiler.return_operand();
-  FoldTask task{value, primitive.kind, primitive.count, primitive.fold_count,
-                rows ? FoldTask::Along::kFold : FoldTask::Along::kOutputs, compiler.finish(), {}, 1};
+  FoldTask task{value,
+                primitive.kind,
+                primitive.count,
+                primitive.fold_count,
+                rows ? FoldTask::Along::kFold : FoldTask::Along::kOutputs,
+                compiler.finish(),
+                {},
+                1};
   // Integer folds are rare and left to the generic path.
   if (task.operands().type != StripType::kFloat) return std::nullopt;
   if (rows) task.row_stride = row_stride_of(task.program);
@@ -180,8 +201,10 @@ std::optional<FoldTask> recognise_fold(ValueIndex value, const CompiledPrimitive
 
 std::optional<ChainTask> recognise_chain(ValueIndex value, const CompiledPrimitive& primitive,
                                          const std::vector<StripAccess>& accesses) {
-  const bool narrow = primitive.dtype == DType::kU8;  // acc is wide, only what is stored saturates: generic path
-  if (primitive.kind != Kind::kChain || narrow || primitive.count == 0 || primitive.fold_count == 0) return std::nullopt;
+  // Acc is wide, only what is stored saturates: generic path.
+  const bool narrow = primitive.dtype == DType::kU8;
+  if (primitive.kind != Kind::kChain || narrow || primitive.count == 0 || primitive.fold_count == 0)
+    return std::nullopt;
   ChainTask task;
   task.out = value;
   task.dtype = primitive.dtype;

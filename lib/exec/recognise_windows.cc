@@ -27,8 +27,8 @@ class Candidate {
   Candidate(const CompiledPrimitive& primitive, std::size_t windowed)
       : primitive_(primitive), x_(primitive.accesses[windowed]), other_(primitive.accesses[1 - windowed]) {}
 
-  /// Finds the windowed coordinates. `outputs_are_folds`: windows move along fold indices and taps are outputs (a
-  /// weight gradient), instead of the other way round.
+  /// Finds the windowed coordinates. `outputs_are_folds`: windows move along fold indices and taps are
+  /// outputs (a weight gradient), instead of the other way round.
   bool find_axes(bool outputs_are_folds) {
     folds_ = outputs_are_folds;
     if (!other_.is_linear || x_.dtype != DType::kF32 || other_.dtype != DType::kF32) return false;
@@ -39,7 +39,8 @@ class Candidate {
     }
     const std::vector<int> moving = window_indices();
     for (std::size_t c = 0; c < x_.coordinates.size(); ++c) {
-      const bool moves = std::any_of(moving.begin(), moving.end(), [&](int slot) { return mentions(c, slot); });
+      const bool moves =
+          std::any_of(moving.begin(), moving.end(), [&](int slot) { return mentions(c, slot); });
       if (!moves && is_plain(c)) continue;
       if (!add_axis(c, moving)) return false;
     }
@@ -81,7 +82,8 @@ class Candidate {
     return false;
   }
   [[nodiscard]] bool on_axis(int slot) const {
-    return std::any_of(axes_.begin(), axes_.end(), [slot](const Axis& a) { return a.output == slot || a.tap == slot; });
+    return std::any_of(axes_.begin(), axes_.end(),
+                       [slot](const Axis& a) { return a.output == slot || a.tap == slot; });
   }
   [[nodiscard]] std::int64_t other_stride(int slot) const {
     std::int64_t stride = 0;
@@ -111,8 +113,9 @@ class Candidate {
  private:
   [[nodiscard]] bool mentions(std::size_t c, int slot) const {
     const auto& terms = x_.coordinates[c].terms;
-    return extent(slot) > 1 &&
-           std::any_of(terms.begin(), terms.end(), [slot](const CompiledTerm& t) { return t.slot == slot && t.coefficient != 0; });
+    return extent(slot) > 1 && std::any_of(terms.begin(), terms.end(), [slot](const CompiledTerm& t) {
+             return t.slot == slot && t.coefficient != 0;
+           });
   }
 
   /// True if the coordinate has no division and is inside for all indices.
@@ -127,9 +130,9 @@ class Candidate {
     return coordinate.divisor == 1 && least >= 0 && most < coordinate.size;
   }
 
-  /// The indices along which windows move: the innermost one or two of x that the other side does not have (or that
-  /// are the fold's, if folds_). An outer one must prove to be more than a count of images: by a window of its own,
-  /// or by a third index outside it.
+  /// The indices along which windows move: the innermost one or two of x that the other side does not have
+  /// (or that are the fold's, if folds_). An outer one must prove to be more than a count of images: by a
+  /// window of its own, or by a third index outside it.
   [[nodiscard]] std::vector<int> window_indices() const {
     std::vector<int> candidates;
     for (const int slot : indices(folds_)) {
@@ -141,9 +144,10 @@ class Candidate {
     for (std::size_t c = 0; c < x_.coordinates.size(); ++c) {
       if (!mentions(c, outer)) continue;
       const auto& terms = x_.coordinates[c].terms;
-      has_window = has_window || !is_plain(c) || std::any_of(terms.begin(), terms.end(), [&](const CompiledTerm& t) {
-                     return is_fold(t.slot) != folds_ && extent(t.slot) > 1;
-                   });
+      has_window =
+          has_window || !is_plain(c) || std::any_of(terms.begin(), terms.end(), [&](const CompiledTerm& t) {
+            return is_fold(t.slot) != folds_ && extent(t.slot) > 1;
+          });
     }
     if (!has_window) return {candidates.back()};
     return {outer, candidates.back()};
@@ -162,7 +166,8 @@ class Candidate {
       const bool moves = std::find(moving.begin(), moving.end(), term.slot) != moving.end();
       int& place = moves ? axis.output : axis.tap;
       // Windows move forwards; a tap is of the other kind of index.
-      if (place != kNone || (moves && term.coefficient < 1) || (!moves && is_fold(term.slot) == folds_)) return false;
+      if (place != kNone || (moves && term.coefficient < 1) || (!moves && is_fold(term.slot) == folds_))
+        return false;
       place = term.slot;
       (moves ? axis.axis.outputs : axis.axis.taps) = extent(term.slot);
       (moves ? axis.axis.step : axis.axis.tap_step) = term.coefficient;
@@ -178,7 +183,8 @@ class Candidate {
     for (const Axis& axis : axes_) {
       for (const int slot : {axis.output, axis.tap}) {
         int uses = 0;
-        for (std::size_t c = 0; c < x_.coordinates.size(); ++c) uses += slot != kNone && mentions(c, slot) ? 1 : 0;
+        for (std::size_t c = 0; c < x_.coordinates.size(); ++c)
+          uses += slot != kNone && mentions(c, slot) ? 1 : 0;
         if (uses > 1) return false;
       }
     }
@@ -214,8 +220,8 @@ std::int64_t combinations(const Candidate& dot, const std::vector<int>& slots) {
   return count;
 }
 
-/// The loop nest of the indices that number products: images and groups. Those that move the other side come first,
-/// so that its packed form serves all that follow.
+/// The loop nest of the indices that number products: images and groups. Those that move the other side come
+/// first, so that its packed form serves all that follow.
 LoopNest batch_of(const Candidate& dot, std::vector<int> slots) {
   std::stable_partition(slots.begin(), slots.end(), [&](int slot) { return dot.other_stride(slot) != 0; });
   LoopNest nest;
@@ -235,7 +241,8 @@ bool fits(const kernels::cpu::WindowGrid& grid, std::int64_t images) {
          grid.size(grid.planes()) * images < kMostNumbers;
 }
 
-std::vector<kernels::cpu::WindowProductForm::Term> terms_of(const Candidate& dot, const std::vector<int>& planes) {
+std::vector<kernels::cpu::WindowProductForm::Term> terms_of(const Candidate& dot,
+                                                            const std::vector<int>& planes) {
   std::vector<kernels::cpu::WindowProductForm::Term> terms = {{}};
   for (const int slot : dot.indices(true)) {
     const bool is_plane = std::find(planes.begin(), planes.end(), slot) != planes.end();
@@ -260,7 +267,8 @@ std::vector<kernels::cpu::WindowProductForm::Term> terms_of(const Candidate& dot
 
 float fill_of(const CompiledAccess& access) { return access.fill.real; }
 
-std::optional<WindowProductTask> product_of(ValueIndex value, const CompiledPrimitive& primitive, std::size_t windowed) {
+std::optional<WindowProductTask> product_of(ValueIndex value, const CompiledPrimitive& primitive,
+                                            std::size_t windowed) {
   Candidate dot(primitive, windowed);
   if (!dot.find_axes(false)) return std::nullopt;
   std::vector<int> rows, batch, planes;
@@ -274,7 +282,8 @@ std::optional<WindowProductTask> product_of(ValueIndex value, const CompiledPrim
   for (const int slot : dot.indices(true)) {
     if (!dot.on_axis(slot)) planes.push_back(slot);
   }
-  if (primitive.fold_count > kMostTerms || combinations(dot, rows) * primitive.fold_count > kMostNumbers) return std::nullopt;
+  if (primitive.fold_count > kMostTerms || combinations(dot, rows) * primitive.fold_count > kMostNumbers)
+    return std::nullopt;
   kernels::cpu::WindowProductForm form;
   form.rows = dot.rows().axis;
   form.columns = dot.columns().axis;
@@ -287,11 +296,17 @@ std::optional<WindowProductTask> product_of(ValueIndex value, const CompiledPrim
   form.out_row = dot.out_stride(dot.rows().output);
   form.out_column = dot.out_stride(dot.columns().output);
   if (form.columns.outputs == 1) form.out_column = 1;
-  return WindowProductTask{value, dot.x().value, dot.other().value, dot.x_base(), dot.other().offset, batch_of(dot, batch),
+  return WindowProductTask{value,
+                           dot.x().value,
+                           dot.other().value,
+                           dot.x_base(),
+                           dot.other().offset,
+                           batch_of(dot, batch),
                            kernels::cpu::WindowProduct(std::move(form))};
 }
 
-std::optional<WindowGradientTask> gradient_of(ValueIndex value, const CompiledPrimitive& primitive, std::size_t windowed) {
+std::optional<WindowGradientTask> gradient_of(ValueIndex value, const CompiledPrimitive& primitive,
+                                              std::size_t windowed) {
   Candidate dot(primitive, windowed);
   if (!dot.find_axes(true)) return std::nullopt;
   std::vector<int> planes, columns, batch, images;
@@ -340,12 +355,17 @@ std::optional<WindowGradientTask> gradient_of(ValueIndex value, const CompiledPr
   form.out_column_tap = dot.out_stride(dot.columns().tap);
   kernels::cpu::WindowGradient gradient(std::move(form));
   if (!fits(gradient.grid(), gradient.slots())) return std::nullopt;
-  return WindowGradientTask{value, dot.x().value, dot.other().value, dot.x_base(), dot.other().offset, batch_of(dot, batch),
+  return WindowGradientTask{value,
+                            dot.x().value,
+                            dot.other().value,
+                            dot.x_base(),
+                            dot.other().offset,
+                            batch_of(dot, batch),
                             std::move(gradient)};
 }
 
-/// True if the product is the better of two readings of a dot: the one that has channels last, or else the smaller
-/// column stride (windows that move along memory), or else more window positions.
+/// True if the product is the better of two readings of a dot: the one that has channels last, or else the
+/// smaller column stride (windows that move along memory), or else more window positions.
 bool is_better(const kernels::cpu::WindowProduct& product, const kernels::cpu::WindowGradient& gradient) {
   const bool product_channels = product.channels_last() != nullptr;
   if (product_channels != (gradient.channels_last() != nullptr)) return product_channels;
@@ -358,7 +378,8 @@ bool is_better(const kernels::cpu::WindowProduct& product, const kernels::cpu::W
 }  // namespace
 
 std::optional<WindowTask> recognise_windows(ValueIndex value, const CompiledPrimitive& primitive) {
-  if (primitive.kind != Kind::kDot || primitive.accesses.size() != 2 || primitive.count == 0 || primitive.fold_count == 0) {
+  if (primitive.kind != Kind::kDot || primitive.accesses.size() != 2 || primitive.count == 0 ||
+      primitive.fold_count == 0) {
     return std::nullopt;
   }
   for (const std::size_t windowed : {std::size_t{0}, std::size_t{1}}) {

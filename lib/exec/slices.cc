@@ -11,11 +11,15 @@ using kernels::ValueIndex;
 
 namespace {
 
-constexpr std::int64_t kLeastSlices = 8;        // per thread: with fewer, threads would wait for the last
-constexpr double kLeastCost = 200000;           // cycles of all tasks: below this, slices cost more than they save
-constexpr std::int64_t kMostSliceBytes = std::int64_t{4} << 20U;  // read only by the tasks: above, no cache holds it
-constexpr std::int64_t kNearBytes = std::int64_t{1} << 20U;       // what a task uses of a slice should fit the L2 cache
-constexpr std::int64_t kChunkBytes = std::int64_t{1} << 19U;      // small slices are grouped into chunks of this size
+constexpr std::int64_t kLeastSlices = 8;  // per thread: with fewer, threads would wait for the last
+// Cycles of all tasks below which slices cost more than they save.
+constexpr double kLeastCost = 200000;
+// Largest operand that is only read: no cache holds a larger one.
+constexpr std::int64_t kMostSliceBytes = std::int64_t{4} << 20U;
+// Bytes of a slice that one task uses: they should fit the L2 cache.
+constexpr std::int64_t kNearBytes = std::int64_t{1} << 20U;
+// Size of the chunks that small slices are grouped into.
+constexpr std::int64_t kChunkBytes = std::int64_t{1} << 19U;
 
 class Slicer {
  public:
@@ -36,8 +40,12 @@ class Slicer {
   }
 
  private:
-  [[nodiscard]] const CompiledPrimitive& compiled(ValueIndex v) const { return q_.plan.compiled[static_cast<std::size_t>(v)]; }
-  [[nodiscard]] std::int64_t bytes(ValueIndex v) const { return bytes_of(q_.program.values[static_cast<std::size_t>(v)]); }
+  [[nodiscard]] const CompiledPrimitive& compiled(ValueIndex v) const {
+    return q_.plan.compiled[static_cast<std::size_t>(v)];
+  }
+  [[nodiscard]] std::int64_t bytes(ValueIndex v) const {
+    return bytes_of(q_.program.values[static_cast<std::size_t>(v)]);
+  }
 
   /// Finds the number of slices that keeps most bytes in caches, preferring those whose slices fit the
   /// second-level cache; of equals the one with the smallest slices, since these are grouped into chunks.
@@ -61,7 +69,8 @@ class Slicer {
     return best;
   }
 
-  /// Bytes that stay in caches: what the tasks read of each other, and what need not be written to memory at all.
+  /// Bytes that stay in caches: what the tasks read of each other, and what need not be written to memory at
+  /// all.
   [[nodiscard]] std::int64_t bytes_near(const SlicedTasks& run) const {
     std::set<ValueIndex> made;
     std::int64_t sum = 0;
@@ -109,7 +118,8 @@ class Slicer {
   /// Finds the values that no other task reads: they live as long as their slice.
   void find_inside(SlicedTasks& run) const {
     std::set<ValueIndex> made;
-    for (std::size_t t = run.begin; t < run.end; ++t) made.insert(q_.plan.tasks[t].writes.begin(), q_.plan.tasks[t].writes.end());
+    for (std::size_t t = run.begin; t < run.end; ++t)
+      made.insert(q_.plan.tasks[t].writes.begin(), q_.plan.tasks[t].writes.end());
     for (std::size_t t = 0; t < q_.plan.tasks.size(); ++t) {
       if (t >= run.begin && t < run.end) continue;
       for (const ValueIndex v : q_.plan.tasks[t].reads) made.erase(v);
@@ -121,11 +131,12 @@ class Slicer {
   bool fits(const SlicedTasks& run, std::size_t t) const {
     const Task& task = q_.plan.tasks[t];
     if (!runs_by_slices(task, t, run.slices)) return false;
-    return std::all_of(q_.members[t].begin(), q_.members[t].end(), [&](ValueIndex v) { return reads_own_slice(run, t, v); });
+    return std::all_of(q_.members[t].begin(), q_.members[t].end(),
+                       [&](ValueIndex v) { return reads_own_slice(run, t, v); });
   }
 
-  /// True if a slice of the task's outputs can be computed alone, and none of them becomes state: an update in place
-  /// may not run ahead.
+  /// True if a slice of the task's outputs can be computed alone, and none of them becomes state: an update
+  /// in place may not run ahead.
   bool runs_by_slices(const Task& task, std::size_t t, std::int64_t slices) const {
     for (const ValueIndex v : q_.members[t]) {
       if (!prefix(compiled(v).iteration, slices) || becomes_state_.contains(v)) return false;
@@ -144,9 +155,12 @@ class Slicer {
   static bool lies_batch_after_batch(const MatmulTask& product, std::int64_t slices) {
     const std::int64_t inner = product.batch.inner_extent();
     const std::int64_t batches = product.batch.rows() * inner;
-    if (batches % slices != 0 || product.out_row != product.shape.columns || product.b_packed || product.out_packed) return false;
+    if (batches % slices != 0 || product.out_row != product.shape.columns || product.b_packed ||
+        product.out_packed)
+      return false;
     for (std::int64_t b = 0; b < batches; ++b) {
-      const std::int64_t at = product.batch.row_offset(2, b / inner) + b % inner * product.batch.strides[2].back();
+      const std::int64_t at =
+          product.batch.row_offset(2, b / inner) + b % inner * product.batch.strides[2].back();
       if (at != b * product.shape.rows * product.shape.columns) return false;
     }
     return true;
@@ -179,7 +193,8 @@ class Slicer {
     });
   }
 
-  bool stays_in_slice(const LinearAccess& access, const CompiledPrimitive& reader, std::int64_t slices) const {
+  bool stays_in_slice(const LinearAccess& access, const CompiledPrimitive& reader,
+                      std::int64_t slices) const {
     const std::int64_t size = compiled(access.value).count / slices;
     const std::size_t leading = *prefix(reader.iteration, slices);
     std::int64_t stride = size;
@@ -188,8 +203,11 @@ class Slicer {
     }
     std::int64_t least = access.base;
     std::int64_t most = access.base;
-    const auto widen = [&](std::int64_t step, std::int64_t extent) { (step < 0 ? least : most) += step * (extent - 1); };
-    for (std::size_t d = leading; d < reader.iteration.size(); ++d) widen(access.iteration[d], reader.iteration[d]);
+    const auto widen = [&](std::int64_t step, std::int64_t extent) {
+      (step < 0 ? least : most) += step * (extent - 1);
+    };
+    for (std::size_t d = leading; d < reader.iteration.size(); ++d)
+      widen(access.iteration[d], reader.iteration[d]);
     for (std::size_t d = 0; d < reader.fold.size(); ++d) widen(access.fold[d], reader.fold[d]);
     return least >= 0 && most < size;
   }

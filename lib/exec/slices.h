@@ -17,10 +17,10 @@ struct SliceQuestion {
   int threads;
 };
 
-/// Finds neighbouring tasks that can run slice by slice: their outputs divide into the same number of slices along
-/// the leading dimensions, and a slice of one reads only the same slice of the others, as with attention heads and
-/// the rows of a normalisation. A thread takes a slice through all of them while it is in the nearest caches, and
-/// values that only they read take the memory of a few slices.
+/// Finds neighbouring tasks that can run slice by slice: their outputs divide into the same number of slices
+/// along the leading dimensions, and a slice of one reads only the same slice of the others, as with
+/// attention heads and the rows of a normalisation. A thread takes a slice through all of them while it is in
+/// the nearest caches, and values that only they read take the memory of a few slices.
 [[nodiscard]] std::vector<SlicedTasks> cut_slices(const SliceQuestion& question);
 
 }  // namespace dgx::exec

@@ -68,7 +68,8 @@ std::int64_t StripProgram::work() const {
   return elements * static_cast<std::int64_t>(instructions.size());
 }
 
-StripCompiler::StripCompiler(const Shape& inner, const Shape& outer, Along along) : along_(along), named_(inner.size()) {
+StripCompiler::StripCompiler(const Shape& inner, const Shape& outer, Along along)
+    : along_(along), named_(inner.size()) {
   program_.nest.extents = inner;
   program_.outer.extents = outer;
   add_register({});  // register 0 is unused: it stands for operands that an instruction does not have
@@ -121,8 +122,10 @@ std::int32_t StripCompiler::read(std::size_t n) {
 
 std::int32_t StripCompiler::read_guarded(const StripAccess& access, DType dtype) {
   const bool is_float = dtype == DType::kF32;
-  StripRegister reg{Source::kGuarded, is_float ? Type::kFloat : Type::kInteger, dtype, access.plain.value, access.plain.base};
-  for (const kernels::CompiledCoordinate& coordinate : access.guarded) reg.guarded.push_back(guard(coordinate));
+  StripRegister reg{Source::kGuarded, is_float ? Type::kFloat : Type::kInteger, dtype, access.plain.value,
+                    access.plain.base};
+  for (const kernels::CompiledCoordinate& coordinate : access.guarded)
+    reg.guarded.push_back(guard(coordinate));
   reg.map = add_map(access.plain);
   reg.literal = is_float ? kernels::Literal(access.fill.real) : kernels::Literal(access.fill.integer);
   return add_register(std::move(reg));
@@ -137,11 +140,13 @@ GuardedCoordinate StripCompiler::guard(const kernels::CompiledCoordinate& coordi
   out.stride = coordinate.stride;
   for (const kernels::CompiledTerm& term : coordinate.terms) {
     if (term.access >= 0) {
-      out.reads.push_back({static_cast<std::size_t>(read(static_cast<std::size_t>(term.access))), term.coefficient});
+      out.reads.push_back(
+          {static_cast<std::size_t>(read(static_cast<std::size_t>(term.access))), term.coefficient});
       continue;
     }
     const bool is_fold = term.slot >= kernels::kFirstFoldSlot;
-    const auto dimension = static_cast<std::size_t>(is_fold ? term.slot - kernels::kFirstFoldSlot : term.slot);
+    const auto dimension =
+        static_cast<std::size_t>(is_fold ? term.slot - kernels::kFirstFoldSlot : term.slot);
     const bool is_inner = is_fold == (along_ == Along::kFold);
     if (is_inner) named_[dimension] = true;
     (is_inner ? out.inner : out.outer).push_back({dimension, term.coefficient});
@@ -152,7 +157,8 @@ GuardedCoordinate StripCompiler::guard(const kernels::CompiledCoordinate& coordi
 std::int32_t StripCompiler::index(bool is_fold, std::size_t dimension) {
   const bool is_inner = is_fold == (along_ == Along::kFold);
   if (is_inner) named_[dimension] = true;
-  return add_register({is_inner ? Source::kIndex : Source::kOuter, Type::kInteger, DType::kI64, -1, 0, dimension});
+  return add_register(
+      {is_inner ? Source::kIndex : Source::kOuter, Type::kInteger, DType::kI64, -1, 0, dimension});
 }
 
 std::int32_t StripCompiler::accumulator() {
@@ -207,15 +213,16 @@ std::int32_t StripCompiler::convert(ScalarOp op, std::int32_t a) {
   return op == ScalarOp::kI64 ? integer : emit(Op::kByteOfInteger, Type::kInteger, integer);
 }
 
-/// The inverse of a literal power of two, if it is normal: multiplying by it gives the bits of the division in a
-/// tenth of the time.
+/// The inverse of a literal power of two, if it is normal: multiplying by it gives the bits of the division
+/// in a tenth of the time.
 std::optional<std::int32_t> StripCompiler::exact_inverse(std::int32_t reg) {
   const StripRegister& divisor = program_.registers[static_cast<std::size_t>(reg)];
   if (divisor.source != Source::kLiteral || divisor.type != Type::kFloat) return std::nullopt;
   int exponent = 0;
   const float mantissa = std::frexp(std::get<float>(divisor.literal), &exponent);
   if (std::fabs(mantissa) != 0.5F || exponent < -124 || exponent > 126) return std::nullopt;
-  return add_register({Source::kLiteral, Type::kFloat, DType::kF32, -1, 0, 0, 1 / std::get<float>(divisor.literal)});
+  return add_register(
+      {Source::kLiteral, Type::kFloat, DType::kF32, -1, 0, 0, 1 / std::get<float>(divisor.literal)});
 }
 
 std::int32_t StripCompiler::step(const CompiledStep& step, const std::vector<std::int32_t>& steps) {
@@ -229,13 +236,16 @@ std::int32_t StripCompiler::step(const CompiledStep& step, const std::vector<std
     case ScalarOp::kLe:
     case ScalarOp::kGt:
     case ScalarOp::kGe: return compare(step.op, is_float, in[0], in[1]);
-    case ScalarOp::kAnd: return emit(Op::kAndM, Type::kMask, as_type(in[0], Type::kMask), as_type(in[1], Type::kMask));
-    case ScalarOp::kOr: return emit(Op::kOrM, Type::kMask, as_type(in[0], Type::kMask), as_type(in[1], Type::kMask));
+    case ScalarOp::kAnd:
+      return emit(Op::kAndM, Type::kMask, as_type(in[0], Type::kMask), as_type(in[1], Type::kMask));
+    case ScalarOp::kOr:
+      return emit(Op::kOrM, Type::kMask, as_type(in[0], Type::kMask), as_type(in[1], Type::kMask));
     case ScalarOp::kNot: return emit(Op::kNotM, Type::kMask, as_type(in[0], Type::kMask));
     case ScalarOp::kSelect: {
       const std::int32_t mask = as_type(in[0], Type::kMask);
       if (is_float) return emit(Op::kSelectF, Type::kFloat, mask, in[1], in[2]);
-      return emit(Op::kSelectI, Type::kInteger, mask, as_type(in[1], Type::kInteger), as_type(in[2], Type::kInteger));
+      return emit(Op::kSelectI, Type::kInteger, mask, as_type(in[1], Type::kInteger),
+                  as_type(in[2], Type::kInteger));
     }
     case ScalarOp::kF32:
     case ScalarOp::kI64:
@@ -264,16 +274,20 @@ void StripCompiler::add(ValueIndex value, const kernels::CompiledPrimitive& prim
   std::int32_t result = steps.empty() ? operand(primitive.steps.result, steps) : steps.back();
   if (primitive.has_when) {
     const auto conditions = add_steps(primitive.when);
-    const std::int32_t when = conditions.empty() ? operand(primitive.when.result, conditions) : conditions.back();
+    const std::int32_t when =
+        conditions.empty() ? operand(primitive.when.result, conditions) : conditions.back();
     const bool is_float = primitive.dtype == DType::kF32;
     const std::int32_t mask = as_type(when, Type::kMask);
-    result = is_float ? emit(Op::kSelectF, Type::kFloat, mask, result, accumulator())
-                      : emit(Op::kSelectI, Type::kInteger, mask, as_type(result, Type::kInteger), accumulator());
+    result = is_float
+                 ? emit(Op::kSelectF, Type::kFloat, mask, result, accumulator())
+                 : emit(Op::kSelectI, Type::kInteger, mask, as_type(result, Type::kInteger), accumulator());
   }
-  // A map's result saturates when stored in a u8 value (dgx-numerics(7), "Elements"), also for readers that are
-  // members of the group.
-  const bool narrows = primitive.kind == kernels::Kind::kMap && primitive.dtype == DType::kU8 && type_of(result) == Type::kInteger;
-  const bool is_byte = steps.empty() ? primitive.accesses[0].dtype == DType::kU8 : primitive.steps.steps.back().op == ScalarOp::kU8;
+  // A map's result saturates when stored in a u8 value (dgx-numerics(7), "Elements"), also for readers that
+  // are members of the group.
+  const bool narrows = primitive.kind == kernels::Kind::kMap && primitive.dtype == DType::kU8 &&
+                       type_of(result) == Type::kInteger;
+  const bool is_byte = steps.empty() ? primitive.accesses[0].dtype == DType::kU8
+                                     : primitive.steps.steps.back().op == ScalarOp::kU8;
   if (narrows && !is_byte) result = emit(Op::kByteOfInteger, Type::kInteger, result);
   members_.push_back({value, result});
 }
@@ -291,7 +305,8 @@ void StripCompiler::store(ValueIndex value, DType dtype) {
   const std::size_t map = add_map({value, 0, row_major_strides(program_.nest.extents), {}});
   const Type type = dtype == DType::kF32 ? Type::kFloat : Type::kInteger;
   const std::int32_t out = add_register({Source::kMemory, type, dtype, value, 0, map});
-  // A value in scratch is written to memory by the instruction that makes it: later readers then find it there.
+  // A value in scratch is written to memory by the instruction that makes it: later readers then find it
+  // there.
   const Source source = program_.registers[static_cast<std::size_t>(from)].source;
   if (source == Source::kScratch && dtype != DType::kU8) {
     const auto renamed = [&](std::int32_t& r) { r = r == from ? out : r; };
@@ -318,7 +333,8 @@ void StripCompiler::add_up() {
 }
 
 void StripCompiler::return_result(ValueIndex value) {
-  program_.result = as_type(member_result(value), primitive_->dtype == DType::kF32 ? Type::kFloat : Type::kInteger);
+  program_.result =
+      as_type(member_result(value), primitive_->dtype == DType::kF32 ? Type::kFloat : Type::kInteger);
 }
 
 /// Joins dimensions into fewer and longer ones, except those that are named.
@@ -332,12 +348,14 @@ void StripCompiler::collapse() {
   }
 }
 
-/// Rows much shorter than a strip would spend their time on starting strips. So the two innermost dimensions become
-/// one, and what does not walk that at a single stride is gathered.
+/// Rows much shorter than a strip would spend their time on starting strips. So the two innermost dimensions
+/// become one, and what does not walk that at a single stride is gathered.
 void StripCompiler::join_short_rows() {
   LoopNest& nest = program_.nest;
   constexpr std::int64_t kShort = kStripLength / 4;
-  if (along_ == Along::kFold || nest.extents.size() < 2 || nest.inner_extent() >= kShort || nest.inner_extent() == 0) return;
+  if (along_ == Along::kFold || nest.extents.size() < 2 || nest.inner_extent() >= kShort ||
+      nest.inner_extent() == 0)
+    return;
   program_.period = nest.inner_extent();
   program_.strip = kStripLength / program_.period * program_.period;
   nest.extents.pop_back();
@@ -348,8 +366,8 @@ void StripCompiler::place_registers() {
   for (std::size_t r = 0; r < program_.registers.size(); ++r) {
     StripRegister& reg = program_.registers[r];
     reg.size = static_cast<std::int64_t>(size_of(reg.dtype));
-    const bool walks = reg.source == Source::kMemory || reg.source == Source::kIndex || reg.source == Source::kOuter ||
-                       reg.source == Source::kGuarded;
+    const bool walks = reg.source == Source::kMemory || reg.source == Source::kIndex ||
+                       reg.source == Source::kOuter || reg.source == Source::kGuarded;
     if (walks) program_.walked.push_back(r);
     if (reg.source != Source::kMemory) continue;
     const auto& strides = program_.nest.strides[reg.map];
@@ -371,7 +389,8 @@ void StripCompiler::widen_bytes() {
   for (std::size_t n = 0; n < registers; ++n) {
     const auto r = static_cast<std::int32_t>(n);
     const StripRegister reg = program_.registers[n];
-    const bool written = std::any_of(instructions.begin(), instructions.end(), [r](const auto& i) { return i.out == r; });
+    const bool written =
+        std::any_of(instructions.begin(), instructions.end(), [r](const auto& i) { return i.out == r; });
     if (reg.dtype != DType::kU8 || reg.source != Source::kMemory || written) continue;
     const std::int32_t wide = scratch(Type::kInteger);
     bool used = program_.result == r;
@@ -398,7 +417,8 @@ void StripCompiler::fill_literals() {
     if (reg.source == Source::kLiteral) {
       const bool is_float = std::holds_alternative<float>(reg.literal);
       const std::size_t size = is_float ? 4 : 8;
-      copies.resize(size * (needs_copies(static_cast<std::int32_t>(r)) ? static_cast<std::size_t>(kStripLength) : 1));
+      copies.resize(
+          size * (needs_copies(static_cast<std::int32_t>(r)) ? static_cast<std::size_t>(kStripLength) : 1));
       const void* from = is_float ? static_cast<const void*>(&std::get<float>(reg.literal))
                                   : static_cast<const void*>(&std::get<std::int64_t>(reg.literal));
       for (std::size_t i = 0; i < copies.size(); i += size) std::memcpy(copies.data() + i, from, size);
@@ -409,15 +429,17 @@ void StripCompiler::fill_literals() {
 
 /// True for an index that is the same for all of a strip.
 bool StripCompiler::is_index_of_strip(const StripRegister& reg) const {
-  return reg.source == Source::kOuter || (reg.source == Source::kIndex && reg.map + 1 < program_.nest.extents.size());
+  return reg.source == Source::kOuter ||
+         (reg.source == Source::kIndex && reg.map + 1 < program_.nest.extents.size());
 }
 
-/// Links instructions into chains that pass results in processor registers. Only scratch may stay there: the rest
-/// lies in memory that others read.
+/// Links instructions into chains that pass results in processor registers. Only scratch may stay there: the
+/// rest lies in memory that others read.
 void StripCompiler::chain() {
   std::vector<kernels::cpu::StripUse> uses;
   for (const StripRegister& reg : program_.registers) {
-    const bool number = reg.source == Source::kLiteral || (reg.source == Source::kSplat && reg.dtype == DType::kF32);
+    const bool number =
+        reg.source == Source::kLiteral || (reg.source == Source::kSplat && reg.dtype == DType::kF32);
     uses.push_back({reg.source != Source::kScratch, number || is_index_of_strip(reg)});
   }
   if (program_.result >= 0) uses[static_cast<std::size_t>(program_.result)].stored = true;
@@ -427,27 +449,31 @@ void StripCompiler::chain() {
 /// True if the register must hold its one number again for every element of a strip.
 bool StripCompiler::needs_copies(std::int32_t reg) const {
   if (reg == program_.result) return true;
-  return std::any_of(program_.instructions.begin(), program_.instructions.end(), [reg](const auto& instruction) {
-    for (int n = 0; n < 3; ++n) {
-      if (instruction.in[n] == reg && (instruction.uniform >> n & 1) == 0) return true;
-    }
-    return false;
-  });
+  return std::any_of(program_.instructions.begin(), program_.instructions.end(),
+                     [reg](const auto& instruction) {
+                       for (int n = 0; n < 3; ++n) {
+                         if (instruction.in[n] == reg && (instruction.uniform >> n & 1) == 0) return true;
+                       }
+                       return false;
+                     });
 }
 
-/// Registers that instructions can use in memory as they lie take no more than an address: moves them to `pointed`.
+/// Registers that instructions can use in memory as they lie take no more than an address: moves them to
+/// `pointed`.
 void StripCompiler::point() {
   std::vector<std::size_t> walked;
   for (const std::size_t r : program_.walked) {
     StripRegister& reg = program_.registers[r];
     reg.single = is_index_of_strip(reg) && !needs_copies(static_cast<std::int32_t>(r));
-    const bool splat = reg.source == Source::kSplat && reg.dtype == DType::kF32 && !needs_copies(static_cast<std::int32_t>(r));
+    const bool splat = reg.source == Source::kSplat && reg.dtype == DType::kF32 &&
+                       !needs_copies(static_cast<std::int32_t>(r));
     if (reg.source != Source::kMemory && !splat) {
       walked.push_back(r);
       continue;
     }
     const std::int64_t stride = program_.nest.strides[reg.map].back();
-    program_.pointed.push_back({r, static_cast<std::size_t>(reg.value), reg.map, reg.base, reg.size, splat ? 0 : stride * reg.size});
+    program_.pointed.push_back(
+        {r, static_cast<std::size_t>(reg.value), reg.map, reg.base, reg.size, splat ? 0 : stride * reg.size});
   }
   program_.walked = std::move(walked);
 }

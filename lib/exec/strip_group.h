@@ -29,33 +29,34 @@ struct GuardedCoordinate {
 /// A register of a strip program: where its numbers come from.
 struct StripRegister {
   enum class Source : std::uint8_t {
-    kScratch,  ///< the thread's scratch: an intermediate result
-    kMemory,   ///< the value in memory, read or written in place at unit stride
-    kSplat,    ///< one element of the value, repeated
-    kPeriodic, ///< the elements of one period (StripProgram::period), repeated
-    kGather,   ///< elements of the value at other strides, copied into scratch
-    kGuarded,  ///< elements named by divided, indexed or possibly outside coordinates, or the fill; copied into scratch
-    kIndex,    ///< index `map` of the nest, as integers
-    kOuter,    ///< outer index `map`, repeated
-    kLiteral,  ///< a constant
-    kFlag,     ///< the thread's "something is not finite" flag of `value`
+    kScratch,   ///< the thread's scratch: an intermediate result
+    kMemory,    ///< the value in memory, read or written in place at unit stride
+    kSplat,     ///< one element of the value, repeated
+    kPeriodic,  ///< the elements of one period (StripProgram::period), repeated
+    kGather,    ///< elements of the value at other strides, copied into scratch
+    /// Elements named by divided, indexed or possibly outside coordinates, or the fill; copied into scratch.
+    kGuarded,
+    kIndex,        ///< index `map` of the nest, as integers
+    kOuter,        ///< outer index `map`, repeated
+    kLiteral,      ///< a constant
+    kFlag,         ///< the thread's "something is not finite" flag of `value`
     kAccumulator,  ///< memory given to StripRunner::set_accumulator(): a chain's acc, or the sums of add_up()
   };
   Source source = Source::kScratch;
   kernels::cpu::StripType type = kernels::cpu::StripType::kFloat;
-  DType dtype = DType::kF32;      ///< of the value in memory
+  DType dtype = DType::kF32;  ///< of the value in memory
   kernels::ValueIndex value = -1;
   std::int64_t base = 0;
-  std::size_t map = 0;            ///< index into LoopNest::strides; for kIndex and kOuter the dimension
+  std::size_t map = 0;  ///< index into LoopNest::strides; for kIndex and kOuter the dimension
   kernels::Literal literal = 0.0F;
-  std::int64_t size = 4;          ///< bytes of an element in memory
-  bool single = false;            ///< an index constant along a strip, of which only the first number is read
+  std::int64_t size = 4;  ///< bytes of an element in memory
+  bool single = false;    ///< an index constant along a strip, of which only the first number is read
   std::vector<GuardedCoordinate> guarded = {};  ///< of kGuarded, whose fill is `literal`
 };
 
-/// A fused expression over a loop nest: the maps of one group, the operand expression of a fold, or a chain's start
-/// or body. The expression of a fold or a chain has two kinds of dimensions: those that strips run along, and outer
-/// ones, whose indices are the same for a whole strip.
+/// A fused expression over a loop nest: the maps of one group, the operand expression of a fold, or a chain's
+/// start or body. The expression of a fold or a chain has two kinds of dimensions: those that strips run
+/// along, and outer ones, whose indices are the same for a whole strip.
 struct StripProgram {
   LoopNest nest;
   std::vector<StripRegister> registers;
@@ -68,24 +69,28 @@ struct StripProgram {
     std::int64_t step;  ///< bytes from an element of the strip to the next
   };
   std::vector<Pointed> pointed;
-  std::vector<std::size_t> walked;                  ///< other registers, filled for each strip: gathers, indices
+  /// Other registers, filled for each strip: gathers, indices.
+  std::vector<std::size_t> walked;
   /// By register: the constant of a kLiteral, or kStripLength copies of it if an instruction needs them.
   std::vector<std::vector<std::uint8_t>> literals;
-  std::int32_t result = -1;                         ///< folds and chains: the register of the last step
-  std::int32_t accumulator = -1;                    ///< chains: the register of acc; after add_up(): of the sums
-  std::int64_t period = 0;  ///< if not 0, the innermost dimension is two joined ones; this is the inner one's extent
+  std::int32_t result = -1;  ///< folds and chains: the register of the last step
+  /// Chains: the register of acc; after add_up(): of the sums.
+  std::int32_t accumulator = -1;
+  /// If not 0, the innermost dimension is two joined ones; this is the inner one's extent.
+  std::int64_t period = 0;
   std::int64_t strip = kernels::cpu::kStripLength;  ///< most elements at once; whole periods, if any
-  LoopNest outer;           ///< the outer dimensions, as they are in the primitive
+  LoopNest outer;                                   ///< the outer dimensions, as they are in the primitive
 
   [[nodiscard]] std::int64_t work() const;  ///< element operations in all
 };
 
-/// Builds a StripProgram from primitives that share an iteration shape. Values made by one member and read by another
-/// stay in registers.
+/// Builds a StripProgram from primitives that share an iteration shape. Values made by one member and read by
+/// another stay in registers.
 class StripCompiler {
  public:
   enum class Along : std::uint8_t { kIteration, kFold };
-  /// Strips run along `inner`, the iteration shape or the fold shape; the other of the two is `outer` (maps: empty).
+  /// Strips run along `inner`, the iteration shape or the fold shape; the other of the two is `outer` (maps:
+  /// empty).
   StripCompiler(const Shape& inner, const Shape& outer, Along along);
 
   /// Adds a member: a map, the operand of a fold, or the body of a chain (acc after one position).
@@ -131,7 +136,9 @@ class StripCompiler {
   std::int32_t compare(kernels::ScalarOp op, bool is_float, std::int32_t a, std::int32_t b);
   std::int32_t convert(kernels::ScalarOp op, std::int32_t a);
   std::int32_t as_type(std::int32_t reg, Type type);
-  [[nodiscard]] Type type_of(std::int32_t reg) const { return program_.registers[static_cast<std::size_t>(reg)].type; }
+  [[nodiscard]] Type type_of(std::int32_t reg) const {
+    return program_.registers[static_cast<std::size_t>(reg)].type;
+  }
   std::int32_t member_result(kernels::ValueIndex value) const;
   void collapse();
   void join_short_rows();
@@ -145,7 +152,8 @@ class StripCompiler {
 
   StripProgram program_;
   Along along_;
-  std::vector<bool> named_;  // by dimension of the nest: an index or a guarded coordinate names it, so it is not joined
+  // By dimension of the nest: an index or a guarded coordinate names it, so it is not joined.
+  std::vector<bool> named_;
   std::vector<Member> members_;
   const kernels::CompiledPrimitive* primitive_ = nullptr;
   const std::vector<StripAccess>* accesses_ = nullptr;
@@ -177,16 +185,17 @@ class StripScratch {
 /// Runs a strip program in units of at most program.strip elements along the innermost dimension.
 class StripRunner {
  public:
-  /// `values`: each value's memory. `offsets`, by map: elements to add to a register's base (for values in strips,
-  /// the strip's offset); or null.
-  StripRunner(const StripProgram& program, void* const* values, const std::int64_t* offsets, StripScratch& scratch);
+  /// `values`: each value's memory. `offsets`, by map: elements to add to a register's base (for values in
+  /// strips, the strip's offset); or null.
+  StripRunner(const StripProgram& program, void* const* values, const std::int64_t* offsets,
+              StripScratch& scratch);
 
   /// Moves the outer indices to row-major position `position`, or to the next position.
   void set_outer(std::int64_t position);
   void next_outer();
   void set_accumulator(void* memory);
-  /// Prefetches what later strips read and write. Hardware prefetchers cannot: one load of the interpreter serves
-  /// many streams in turn.
+  /// Prefetches what later strips read and write. Hardware prefetchers cannot: one load of the interpreter
+  /// serves many streams in turn.
   void fetch_ahead() { fetches_ahead_ = true; }
 
   [[nodiscard]] static std::int64_t unit_count(const StripProgram& program);
@@ -196,7 +205,8 @@ class StripRunner {
   void run_elements(std::int64_t begin, std::int64_t end);
   /// Runs one unit; the result, if there is one, goes to `result`. Returns the unit's number of elements.
   std::int64_t run_unit(std::int64_t unit, void* result);
-  /// Runs elements [first, first + count), in row-major order of the nest, and writes their results to `result`.
+  /// Runs elements [first, first + count), in row-major order of the nest, and writes their results to
+  /// `result`.
   void run_range(std::int64_t first, std::int64_t count, void* result);
   [[nodiscard]] static std::int64_t unit_size(const StripProgram& program, std::int64_t unit);
   /// The first element of a unit, counted in row-major order of the nest.
@@ -210,7 +220,8 @@ class StripRunner {
   void read_guarded(std::size_t r, std::int64_t start, std::int64_t count);
   void guarded_run(std::size_t r, void* to, std::int64_t at, std::int64_t start, std::int64_t count);
   [[nodiscard]] std::int64_t index_read(std::size_t r, std::int64_t at) const;
-  [[nodiscard]] std::int64_t fixed_part(const GuardedCoordinate& coordinate, std::int64_t start, bool moves) const;
+  [[nodiscard]] std::int64_t fixed_part(const GuardedCoordinate& coordinate, std::int64_t start,
+                                        bool moves) const;
   void read_index(std::size_t r, std::int64_t start, std::int64_t count);
   void run_strip(std::int64_t start, std::int64_t count, void* result);
 

@@ -17,14 +17,16 @@ std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b <
 
 // Indices that are read may be any number: as the definition has it, arithmetic wraps.
 std::int64_t wrapping_fma(std::int64_t a, std::int64_t b, std::int64_t c) {
-  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b) + static_cast<std::uint64_t>(c));
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b) +
+                                   static_cast<std::uint64_t>(c));
 }
 
 /// The offset that coordinate `at` (before its division) adds to the element's place, or kOutside.
 std::int64_t place_of(const GuardedCoordinate& coordinate, std::int64_t at) {
   if (coordinate.divisor != 1) {
     const std::int64_t quotient = floor_div(at, coordinate.divisor);
-    if (coordinate.division == Coordinate::Division::kExact && quotient * coordinate.divisor != at) return kOutside;
+    if (coordinate.division == Coordinate::Division::kExact && quotient * coordinate.divisor != at)
+      return kOutside;
     at = quotient;
   }
   return at < 0 || at >= coordinate.size ? kOutside : at * coordinate.stride;
@@ -49,10 +51,12 @@ struct Range {
 };
 
 template <class To, class From>
-void copy_run(void* out, const void* from, std::int64_t base, std::int64_t step, Range inside, std::int64_t count, To fill) {
+void copy_run(void* out, const void* from, std::int64_t base, std::int64_t step, Range inside,
+              std::int64_t count, To fill) {
   auto* to = static_cast<To*>(out);
   std::fill(to, to + inside.begin, fill);
-  const From* x = static_cast<const From*>(from) + (inside.begin < inside.end ? base + inside.begin * step : 0);
+  const From* x =
+      static_cast<const From*>(from) + (inside.begin < inside.end ? base + inside.begin * step : 0);
   if (step == 1) {
     std::copy(x, x + (inside.end - inside.begin), to + inside.begin);
   } else {
@@ -74,11 +78,11 @@ struct Dividend {
   std::int64_t first, step;
 };
 
-/// Division without remainder: the positions in `inside` that the divisor divides are evenly spaced, and so are their
-/// quotients.
+/// Division without remainder: the positions in `inside` that the divisor divides are evenly spaced, and so
+/// are their quotients.
 template <class To, class From>
-void copy_exact(void* out, const void* from, std::int64_t base, std::int64_t step, Range inside, std::int64_t count, To fill,
-                const Dividend& dividend) {
+void copy_exact(void* out, const void* from, std::int64_t base, std::int64_t step, Range inside,
+                std::int64_t count, To fill, const Dividend& dividend) {
   auto* to = static_cast<To*>(out);
   std::fill(to, to + count, fill);
   const std::int64_t divisor = dividend.coordinate->divisor;
@@ -99,8 +103,8 @@ void copy_exact(void* out, const void* from, std::int64_t base, std::int64_t ste
 }
 
 template <class To, class From>
-void copy_floor(void* out, const void* from, std::int64_t base, std::int64_t step, Range inside, std::int64_t count, To fill,
-                const Dividend& dividend) {
+void copy_floor(void* out, const void* from, std::int64_t base, std::int64_t step, Range inside,
+                std::int64_t count, To fill, const Dividend& dividend) {
   auto* to = static_cast<To*>(out);
   const auto* x = static_cast<const From*>(from);
   const auto& [divisor, size, stride] =
@@ -137,9 +141,10 @@ std::int64_t StripRunner::index_read(std::size_t r, std::int64_t at) const {
   return bytes ? static_cast<const std::uint8_t*>(from)[at] : static_cast<const std::int64_t*>(from)[at];
 }
 
-/// The part of the coordinate that is fixed along a run from element `start` of the row: the constant, the outer
-/// indices' part, and that of the nest's indices, the innermost only if it `moves`.
-std::int64_t StripRunner::fixed_part(const GuardedCoordinate& coordinate, std::int64_t start, bool moves) const {
+/// The part of the coordinate that is fixed along a run from element `start` of the row: the constant, the
+/// outer indices' part, and that of the nest's indices, the innermost only if it `moves`.
+std::int64_t StripRunner::fixed_part(const GuardedCoordinate& coordinate, std::int64_t start,
+                                     bool moves) const {
   std::int64_t sum = coordinate.constant;
   for (const auto& term : coordinate.outer) sum += outer_index_[term.from] * term.coefficient;
   const std::size_t last = program_.nest.extents.size() - 1;
@@ -156,16 +161,19 @@ std::int64_t StripRunner::fixed_part(const GuardedCoordinate& coordinate, std::i
   return sum;
 }
 
-/// Reads a run along the innermost dimension: elements [start, start + count) of the row, which are elements from
-/// `at` on of the strip. Most coordinates only limit the part of the run that is inside, which is one copy; those
-/// that divide, or read another number at every element, are computed one by one.
-void StripRunner::guarded_run(std::size_t r, void* to, std::int64_t at, std::int64_t start, std::int64_t count) {
+/// Reads a run along the innermost dimension: elements [start, start + count) of the row, which are elements
+/// from `at` on of the strip. Most coordinates only limit the part of the run that is inside, which is one
+/// copy; those that divide, or read another number at every element, are computed one by one.
+void StripRunner::guarded_run(std::size_t r, void* to, std::int64_t at, std::int64_t start,
+                              std::int64_t count) {
   const StripRegister& reg = program_.registers[r];
   const auto& strides = program_.nest.strides[reg.map];
   const std::size_t innermost = program_.nest.extents.size() - (program_.period == 0 ? 1 : 0);
   std::int64_t step = strides.back();
   std::int64_t base = scratch_.row_base_[r];
-  base += program_.period == 0 ? start * step : start / program_.period * strides[strides.size() - 2] + start % program_.period * step;
+  base += program_.period == 0
+              ? start * step
+              : start / program_.period * strides[strides.size() - 2] + start % program_.period * step;
   Range inside{0, count};
   struct OneByOne {
     const GuardedCoordinate* coordinate;
@@ -215,14 +223,16 @@ void StripRunner::guarded_run(std::size_t r, void* to, std::int64_t at, std::int
     });
   }
   std::int64_t* const places = scratch_.places_.data();
-  for (std::int64_t i = 0; i < count; ++i) places[i] = i < inside.begin || i >= inside.end ? kOutside : base + i * step;
+  for (std::int64_t i = 0; i < count; ++i)
+    places[i] = i < inside.begin || i >= inside.end ? kOutside : base + i * step;
   for (std::size_t n = 0; n < rests; ++n) {
     const GuardedCoordinate& coordinate = *rest[n].coordinate;
     for (std::int64_t i = 0; i < count; ++i) {
       if (places[i] < 0) continue;
       std::int64_t value = wrapping_fma(rest[n].step, i, rest[n].first);
       if (rest[n].reads) {
-        for (const auto& term : coordinate.reads) value = wrapping_fma(term.coefficient, index_read(term.from, at + i), value);
+        for (const auto& term : coordinate.reads)
+          value = wrapping_fma(term.coefficient, index_read(term.from, at + i), value);
       }
       const std::int64_t place = place_of(coordinate, value);
       places[i] = place == kOutside ? kOutside : places[i] + place;

@@ -131,13 +131,15 @@ void StripRunner::set_row(std::int64_t row) {
   row_ = row;
   for (std::size_t n = 0; n < program_.pointed.size(); ++n) {
     const StripProgram::Pointed& at = program_.pointed[n];
-    const std::int64_t element = at.base + program_.nest.row_offset(at.map, row) + (offsets_ != nullptr ? offsets_[at.map] : 0);
+    const std::int64_t element =
+        at.base + program_.nest.row_offset(at.map, row) + (offsets_ != nullptr ? offsets_[at.map] : 0);
     scratch_.row_address_[n] = static_cast<std::uint8_t*>(values_[at.value]) + element * at.size;
   }
   for (const std::size_t r : program_.walked) {
     const StripRegister& reg = program_.registers[r];
     if (reg.source == Source::kIndex || reg.source == Source::kOuter) continue;
-    scratch_.row_base_[r] = reg.base + program_.nest.row_offset(reg.map, row) + (offsets_ != nullptr ? offsets_[reg.map] : 0);
+    scratch_.row_base_[r] =
+        reg.base + program_.nest.row_offset(reg.map, row) + (offsets_ != nullptr ? offsets_[reg.map] : 0);
   }
 }
 
@@ -203,7 +205,8 @@ void StripRunner::run_strip(std::int64_t start, std::int64_t count, void* result
     const std::int64_t step = program_.pointed[n].step;
     std::uint8_t* const at = scratch_.row_address_[n] + start * step;
     scratch_.pointers_[program_.pointed[n].reg] = at;
-    for (std::int64_t byte = 0; fetches_ahead_ && byte < count * step; byte += kLine) __builtin_prefetch(at + kAhead + byte);
+    for (std::int64_t byte = 0; fetches_ahead_ && byte < count * step; byte += kLine)
+      __builtin_prefetch(at + kAhead + byte);
   }
   for (const std::size_t r : program_.walked) {
     const StripRegister& reg = program_.registers[r];
@@ -265,7 +268,8 @@ std::int64_t StripRunner::run_unit(std::int64_t unit, void* result) {
 
 void StripRunner::run_range(std::int64_t first, std::int64_t count, void* result) {
   const std::int64_t inner = program_.nest.inner_extent();
-  const std::int64_t size = kernels::cpu::bytes_of(program_.registers[static_cast<std::size_t>(program_.result)].type);
+  const std::int64_t size =
+      kernels::cpu::bytes_of(program_.registers[static_cast<std::size_t>(program_.result)].type);
   auto* to = static_cast<std::uint8_t*>(result);
   for (const std::int64_t end = first + count; first < end;) {
     const std::int64_t some = std::min({end - first, inner - first % inner, program_.strip});

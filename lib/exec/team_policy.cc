@@ -5,12 +5,12 @@
 namespace dgx::exec {
 namespace {
 
-constexpr double kLate = 0.25;          // of a run slept: less may be work that cannot be shared evenly
-constexpr int kTrial = 3;               // runs
-constexpr int kLeastPatience = 16;      // runs
-constexpr int kMostPatience = 4096;     // runs
-constexpr double kMostSeconds = 10;     // between trials: a CPU that becomes free is used by then
-constexpr int kLeastBetweenTrials = 32; // runs, however long they are
+constexpr double kLate = 0.25;           // of a run slept: less may be work that cannot be shared evenly
+constexpr int kTrial = 3;                // runs
+constexpr int kLeastPatience = 16;       // runs
+constexpr int kMostPatience = 4096;      // runs
+constexpr double kMostSeconds = 10;      // between trials: a CPU that becomes free is used by then
+constexpr int kLeastBetweenTrials = 32;  // runs, however long they are
 
 double lately(double before, double now) { return before == 0 ? now : 0.75 * before + 0.25 * now; }
 
@@ -26,7 +26,8 @@ void TeamPolicy::turn(State to) {
 void TeamPolicy::stay(State in) {
   state_ = in;
   const double run = in == State::kAlone ? alone_ : together_;
-  const double most = std::clamp(kMostSeconds / std::max(run, 1e-9), double{kLeastBetweenTrials}, double{kMostPatience});
+  const double most =
+      std::clamp(kMostSeconds / std::max(run, 1e-9), double{kLeastBetweenTrials}, double{kMostPatience});
   patience_ = std::min(2 * patience_, static_cast<int>(most));
   left_ = patience_;
 }

@@ -4,10 +4,10 @@
 
 namespace dgx::exec {
 
-/// Decides, run by run, whether the team shares the work or member 0 does all of it. Where other programs keep the
-/// CPUs busy, members wait at every barrier for one that is not running, and two threads take three times as long as
-/// one. Other programs' load cannot be known beforehand, so both ways are tried: seldom, and only once members had to
-/// sleep for each other.
+/// Decides, run by run, whether the team shares the work or member 0 does all of it. Where other programs
+/// keep the CPUs busy, members wait at every barrier for one that is not running, and two threads take three
+/// times as long as one. Other programs' load cannot be known beforehand, so both ways are tried: seldom, and
+/// only once members had to sleep for each other.
 class TeamPolicy {
  public:
   /// True if the team should share the next run.

@@ -5,7 +5,8 @@
 namespace dgx::exec {
 namespace {
 
-constexpr int kSpins = 4000;  // 50 to 200 microseconds: longer than a step's waits if it has the CPUs to itself
+// 50 to 200 microseconds: longer than a step's waits if it has the CPUs to itself.
+constexpr int kSpins = 4000;
 
 void pause_briefly() {
 #if defined(__x86_64__)
@@ -57,7 +58,8 @@ void ThreadTeam::run(const std::function<void(int)>& function) {
   generation_.fetch_add(1, std::memory_order_release);
   generation_.notify_all();
   function(0);
-  for (int left = running_.load(std::memory_order_acquire); left != 0; left = running_.load(std::memory_order_acquire)) {
+  for (int left = running_.load(std::memory_order_acquire); left != 0;
+       left = running_.load(std::memory_order_acquire)) {
     slept_ += wait_change(running_, left);
   }
 }

@@ -9,9 +9,9 @@
 
 namespace dgx::exec {
 
-/// A fixed set of threads that run one function together; the caller is member 0. Between steps and at barriers
-/// members spin for 50 to 200 microseconds, then sleep: an operation of a few microseconds can be shared, and an idle
-/// or overcommitted machine is not kept busy.
+/// A fixed set of threads that run one function together; the caller is member 0. Between steps and at
+/// barriers members spin for 50 to 200 microseconds, then sleep: an operation of a few microseconds can be
+/// shared, and an idle or overcommitted machine is not kept busy.
 class ThreadTeam {
  public:
   explicit ThreadTeam(int size);

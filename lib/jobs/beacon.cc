@@ -39,13 +39,15 @@ using SignedProof = manifest::Signed<manifest::Proof>;
 Status check_ledger(const std::string& path, const Digest& ledger, const SignedProof& proof) {
   DGX_TRY(const ledger::Log log, ledger::read(path));
   if (log.id() != ledger)
-    return malformed(fmt::format("{}: is ledger {}, the task names {}", path, log.id().brief(), ledger.brief()));
+    return malformed(
+        fmt::format("{}: is ledger {}, the task names {}", path, log.id().brief(), ledger.brief()));
   if (log.find(proof.id)) return {};
-  return malformed(fmt::format("{}: does not have proof {}", path, proof.id.brief()), "it must be logged before");
+  return malformed(fmt::format("{}: does not have proof {}", path, proof.id.brief()),
+                   "it must be logged before");
 }
 
-/// Looks in the receipts of `path`, one a line, for the operator's receipt of the proof in that ledger; an error if
-/// there is none.
+/// Looks in the receipts of `path`, one a line, for the operator's receipt of the proof in that ledger; an
+/// error if there is none.
 Status check_receipt(const std::string& path, const crypto::PublicKey& ledger_operator, const Digest& ledger,
                      const SignedProof& proof) {
   DGX_TRY(const std::string text, read_file(path, kMaxReceiptsBytes));
@@ -57,8 +59,8 @@ Status check_receipt(const std::string& path, const crypto::PublicKey& ledger_op
     if (!receipt.ok()) return within(path, receipt.error());
     if (receipt->body.statement != proof.id) continue;
     if (receipt->signer != ledger_operator)
-      return unauthorised(fmt::format("{}: is signed by key {}, the operator is key {}", path, receipt->key_id.brief(),
-                                      crypto::key_id(ledger_operator).brief()));
+      return unauthorised(fmt::format("{}: is signed by key {}, the operator is key {}", path,
+                                      receipt->key_id.brief(), crypto::key_id(ledger_operator).brief()));
     if (receipt->body.ledger == ledger) return {};
     return malformed(fmt::format("{}: is of ledger {}, the task names {}", path, receipt->body.ledger.brief(),
                                  ledger.brief()));
@@ -66,14 +68,17 @@ Status check_receipt(const std::string& path, const crypto::PublicKey& ledger_op
   return malformed(fmt::format("{}: is no receipt of proof {}", path, proof.id.brief()));
 }
 
-Status check_logged(const RevealBeaconOptions& options, const manifest::Task& task, const SignedProof& proof) {
+Status check_logged(const RevealBeaconOptions& options, const manifest::Task& task,
+                    const SignedProof& proof) {
   const Logged& logged = options.logged;
   if (!task.ledger) {
     if (logged.unlogged) return {};
-    return usage_error(options.task + ": names no ledger", "--unlogged reveals nonetheless; it settles nothing");
+    return usage_error(options.task + ": names no ledger",
+                       "--unlogged reveals nonetheless; it settles nothing");
   }
   if (logged.unlogged)
-    return usage_error(fmt::format("{}: names ledger {}: the proof must be there", options.task, task.ledger->brief()));
+    return usage_error(
+        fmt::format("{}: names ledger {}: the proof must be there", options.task, task.ledger->brief()));
   if (logged.ledger) return check_ledger(*logged.ledger, *task.ledger, proof);
   if (!logged.receipt || !logged.ledger_operator) {
     return usage_error("the proof must be logged before the secret is revealed",
@@ -89,19 +94,21 @@ Status record_reveal(const std::string& path, const Digest& proof) {
   if (written.ok() || !exists(path)) return written;
   DGX_TRY(const Digest before, read_digest_line(path));
   if (before == proof) return {};
-  return Error{ErrorCode::kCannotCreate,
-               fmt::format("{}: the secret was revealed for proof {}, and is never for another", path, before.brief()),
-               {}};
+  return Error{
+      ErrorCode::kCannotCreate,
+      fmt::format("{}: the secret was revealed for proof {}, and is never for another", path, before.brief()),
+      {}};
 }
 
-Result<std::optional<std::int64_t>> segment_milliseconds_of(const CommitBeaconOptions& options, const Digest& task,
-                                                            const Digest& signer) {
+Result<std::optional<std::int64_t>> segment_milliseconds_of(const CommitBeaconOptions& options,
+                                                            const Digest& task, const Digest& signer) {
   if (options.profile) {
     DGX_TRY(const std::int64_t measured, profiled_segment_milliseconds(*options.profile, task, signer));
     return std::optional(measured);
   }
   const std::int64_t given = options.segment_milliseconds.value_or(1);
-  if (given < 1 || given > manifest::kMaxInteger) return usage_error("--segment-milliseconds must be 1 to 2^53");
+  if (given < 1 || given > manifest::kMaxInteger)
+    return usage_error("--segment-milliseconds must be 1 to 2^53");
   return options.segment_milliseconds;
 }
 
@@ -114,7 +121,8 @@ Result<CommitBeaconResult> commit_beacon(const CommitBeaconOptions& options, con
   DGX_TRY(const auto task, read_task(options.task, context.trust));
   DGX_CHECK(check_admission_of(options.task, task.body));
   DGX_TRY(const crypto::SecretKey key, read_key(options.key));
-  DGX_TRY(const auto milliseconds, segment_milliseconds_of(options, task.id, crypto::key_id(key.public_key())));
+  DGX_TRY(const auto milliseconds,
+          segment_milliseconds_of(options, task.id, crypto::key_id(key.public_key())));
   DGX_CHECK(protocol::check_segment_time(task.body, milliseconds));
   if (options.data) {
     DGX_TRY([[maybe_unused]] const auto data, open_dataset(*options.data, task.body));

@@ -21,8 +21,8 @@ Checkpointer::~Checkpointer() {
 }
 
 void Checkpointer::serve() {
-  // Training's threads wait for each other at every operation: time that this thread takes from one, it takes from
-  // all.
+  // Training's threads wait for each other at every operation: time that this thread takes from one, it takes
+  // from all.
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), 10);
   std::unique_lock lock(mutex_);
   while (true) {

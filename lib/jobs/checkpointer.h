@@ -12,9 +12,9 @@
 
 namespace dgx::jobs {
 
-/// Commits checkpoints in a thread of its own, so that training goes on while a state is copied from the device,
-/// hashed, compressed and made durable. At most one is in flight: commit() waits for the previous one and returns its
-/// error.
+/// Commits checkpoints in a thread of its own, so that training goes on while a state is copied from the
+/// device, hashed, compressed and made durable. At most one is in flight: commit() waits for the previous one
+/// and returns its error.
 class Checkpointer {
  public:
   explicit Checkpointer(bundle::RunWriter& run);

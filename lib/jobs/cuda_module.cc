@@ -16,10 +16,12 @@ Result<std::unique_ptr<kernels::cuda::Device>> open_cuda_device() {
     return internal_error(std::string("--device cuda: cannot open its module: ") + ::dlerror(),
                           "use --device cpu, or build dgx where nvcc is found, or set DGX_CUDA_MODULE");
   }
-  const auto open = reinterpret_cast<kernels::cuda::OpenDeviceFunction>(::dlsym(handle, kernels::cuda::kOpenDeviceSymbol));
+  const auto open =
+      reinterpret_cast<kernels::cuda::OpenDeviceFunction>(::dlsym(handle, kernels::cuda::kOpenDeviceSymbol));
   Result<std::unique_ptr<kernels::cuda::Device>> device = std::unique_ptr<kernels::cuda::Device>();
   if (open == nullptr || !open(kernels::cuda::kDeviceInterface, &device)) {
-    return internal_error(path + ": it belongs to another version of dgx", "build both together, or look at DGX_CUDA_MODULE");
+    return internal_error(path + ": it belongs to another version of dgx",
+                          "build both together, or look at DGX_CUDA_MODULE");
   }
   return device;
 }

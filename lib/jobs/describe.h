@@ -15,7 +15,7 @@ namespace dgx::jobs {
 [[nodiscard]] Result<Description> describe_bundle(const std::string& path, Recompute recompute, int threads);
 [[nodiscard]] Result<Description> describe_run(const std::string& folder, Recompute recompute, int threads);
 /// Describes anything that is text, and PROOF.states; `text` is the file's content.
-[[nodiscard]] Result<Description> describe_text(const std::string& path, const std::string& text, Recompute recompute,
-                                                const JobContext& context);
+[[nodiscard]] Result<Description> describe_text(const std::string& path, const std::string& text,
+                                                Recompute recompute, const JobContext& context);
 
 }  // namespace dgx::jobs

@@ -75,7 +75,8 @@ Result<Description> describe_state(const std::string& path, Recompute recompute,
   for (const Entry& entry : stored.state) bytes += entry.tensor.bytes().size();
   out.fields.push_back({"bytes", json_number(static_cast<std::int64_t>(bytes))});
   out.fields.push_back(entries_table(stored));
-  if (recompute == Recompute::kYes) out.recomputed = {fmt::format("{} entries", stored.state.size()), "state"};
+  if (recompute == Recompute::kYes)
+    out.recomputed = {fmt::format("{} entries", stored.state.size()), "state"};
   return out;
 }
 
@@ -90,17 +91,21 @@ Result<Description> describe_sample(const std::string& path, Recompute recompute
   json::Array rows;
   for (std::size_t i = 0; i < sample.segments().size(); ++i) {
     const bundle::SampleSegment& segment = sample.segments()[i];
-    DGX_TRY(const Digest root, merkle::root_from_path(merkle::committed_state_leaf(segment.start),
-                                                      static_cast<std::uint64_t>(segment.segment),
-                                                      static_cast<std::uint64_t>(sample.header().checkpoints), segment.path));
-    rows.emplace_back(json::Object{{"segment", json_number(segment.segment)}, {"start", segment.start.hex()}, {"root", root.hex()}});
+    DGX_TRY(const Digest root,
+            merkle::root_from_path(merkle::committed_state_leaf(segment.start),
+                                   static_cast<std::uint64_t>(segment.segment),
+                                   static_cast<std::uint64_t>(sample.header().checkpoints), segment.path));
+    rows.emplace_back(json::Object{
+        {"segment", json_number(segment.segment)}, {"start", segment.start.hex()}, {"root", root.hex()}});
     if (recompute == Recompute::kNo) continue;
     DGX_TRY([[maybe_unused]] const auto stored, sample.start(i, bundle::Check::kDigests, {threads}));
     if (root.hex() != *rows.front().as_object()->at("root").as_string()) {
-      return malformed(fmt::format("{}: segment {} does not lead to the root of the others", path, segment.segment));
+      return malformed(
+          fmt::format("{}: segment {} does not lead to the root of the others", path, segment.segment));
     }
   }
-  if (recompute == Recompute::kYes) out.recomputed = {fmt::format("{} states", rows.size()), "paths to one root"};
+  if (recompute == Recompute::kYes)
+    out.recomputed = {fmt::format("{} states", rows.size()), "paths to one root"};
   out.fields.push_back({"segments", std::move(rows), {"segment", "start", "root"}});
   return out;
 }
@@ -108,7 +113,8 @@ Result<Description> describe_sample(const std::string& path, Recompute recompute
 Description::Field digest_table(const std::string& name, const std::string& index, std::int64_t first,
                                 const std::vector<Digest>& digests) {
   json::Array rows;
-  for (const Digest& digest : digests) rows.emplace_back(json::Object{{index, json_number(first++)}, {"digest", digest.hex()}});
+  for (const Digest& digest : digests)
+    rows.emplace_back(json::Object{{index, json_number(first++)}, {"digest", digest.hex()}});
   return {name, std::move(rows), {index, "digest"}};
 }
 
@@ -127,10 +133,9 @@ Result<Description> describe_trace(const std::string& path, Recompute recompute,
     out.fields.push_back(digest_table("values", "value", 0, trace.values->digests));
   }
   if (trace.numbers) {
-    out.fields.push_back({"numbers",
-                          json::Object{{"value", json_number(trace.numbers->value)},
-                                       {"dtype", name_of(trace.numbers->tensor.dtype())},
-                                       {"shape", to_string(trace.numbers->tensor.shape())}}});
+    out.fields.push_back({"numbers", json::Object{{"value", json_number(trace.numbers->value)},
+                                                  {"dtype", name_of(trace.numbers->tensor.dtype())},
+                                                  {"shape", to_string(trace.numbers->tensor.shape())}}});
     if (recompute == Recompute::kYes) out.recomputed = {fmt::format("value {}", trace.numbers->value)};
   }
   return out;

@@ -29,8 +29,8 @@ Result<manifest::Trust> trust_of(const JobContext& context) {
 
 /// A statement's fields: id, signer, the trust in the signer, and the predicate as it was signed.
 template <class T>
-Result<std::vector<Description::Field>> statement_fields(const manifest::Signed<T>& statement, const std::string& path,
-                                                         const JobContext& context) {
+Result<std::vector<Description::Field>> statement_fields(const manifest::Signed<T>& statement,
+                                                         const std::string& path, const JobContext& context) {
   DGX_TRY(const manifest::Trust trust, trust_of(context));
   DGX_TRY(const std::string_view standing, trust.check(statement.key_id, path + ": the signer"));
   DGX_TRY(const manifest::Envelope envelope, manifest::parse_envelope(statement.envelope));
@@ -66,7 +66,8 @@ class Beside {
   }
 
  private:
-  Status program(std::string_view extension, const manifest::ProgramReference& reference, const std::string& what) {
+  Status program(std::string_view extension, const manifest::ProgramReference& reference,
+                 const std::string& what) {
     return file(extension, what, [&](const std::string& path, const std::string&) -> Status {
       DGX_TRY([[maybe_unused]] const auto program, open_program(path, reference, what));
       return {};
@@ -97,7 +98,8 @@ Result<Description> describe_statement(const std::string& path, std::string_view
   Beside files(path, out);
   if (const auto* task = std::get_if<manifest::Task>(&statement->body)) DGX_CHECK(files.task(*task));
   if (const auto* proof = std::get_if<manifest::Proof>(&statement->body)) DGX_CHECK(files.proof(*proof));
-  if (const auto* verdict = std::get_if<manifest::Verdict>(&statement->body)) DGX_CHECK(files.verdict(*verdict));
+  if (const auto* verdict = std::get_if<manifest::Verdict>(&statement->body))
+    DGX_CHECK(files.verdict(*verdict));
   return out;
 }
 
@@ -105,8 +107,8 @@ std::string time_text(std::int64_t milliseconds) {
   const std::time_t seconds = milliseconds / 1000;
   std::tm parts{};
   ::gmtime_r(&seconds, &parts);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday,
-                     parts.tm_hour, parts.tm_min, parts.tm_sec, milliseconds % 1000);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", parts.tm_year + 1900, parts.tm_mon + 1,
+                     parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec, milliseconds % 1000);
 }
 
 /// A string field of a move's `say`; a move may say anything.
@@ -121,11 +123,13 @@ std::string said_word(const json::Object& say, const char* key) {
 /// A dispute statement's subject, in a few words; empty for other kinds.
 struct DisputeWords {
   std::string operator()(const manifest::Challenge& challenge) const {
-    return fmt::format("{}, {} {}", challenge.verdict ? "verdict" : "proof", manifest::name_of(challenge.about), challenge.segment);
+    return fmt::format("{}, {} {}", challenge.verdict ? "verdict" : "proof",
+                       manifest::name_of(challenge.about), challenge.segment);
   }
   std::string operator()(const manifest::Move& move) const {
     const std::string kind = said_word(move.say, "kind");
-    return fmt::format("turn {}: {}", move.turn, kind == "claim" ? "claim " + said_word(move.say, "claim") : kind);
+    return fmt::format("turn {}: {}", move.turn,
+                       kind == "claim" ? "claim " + said_word(move.say, "claim") : kind);
   }
   std::string operator()(const manifest::Ruling& ruling) const { return ruling.falls ? "falls" : "stands"; }
   template <class Other>
@@ -137,7 +141,8 @@ struct DisputeWords {
 /// Adds the column "about" to a table of statements if any of `words` is not empty.
 void add_about(const std::vector<std::string>& words, json::Array& rows, std::vector<std::string>& columns) {
   if (std::all_of(words.begin(), words.end(), [](const std::string& one) { return one.empty(); })) return;
-  for (std::size_t i = 0; i < rows.size(); ++i) rows[i].as_object()->emplace("about", words[i].empty() ? "-" : words[i]);
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    rows[i].as_object()->emplace("about", words[i].empty() ? "-" : words[i]);
   columns.emplace_back("about");
 }
 
@@ -196,36 +201,44 @@ Result<Description> describe_statements(const std::string& path, const std::stri
   std::vector<std::string> columns{"kind", "id", "signer"};
   add_about(abouts, rows, columns);
   out.fields.push_back({"statements", std::move(rows), std::move(columns)});
-  if (std::find(kinds.begin(), kinds.end(), manifest::Kind::kChallenge) != kinds.end() && kinds.front() == manifest::Kind::kTask) {
+  if (std::find(kinds.begin(), kinds.end(), manifest::Kind::kChallenge) != kinds.end() &&
+      kinds.front() == manifest::Kind::kTask) {
     const auto dispute = protocol::play_transcript(text);
-    out.fields.push_back({"game", dispute.ok() ? protocol::standing_in_words(dispute->game) : "none: " + dispute.error().message});
+    out.fields.push_back({"game", dispute.ok() ? protocol::standing_in_words(dispute->game)
+                                               : "none: " + dispute.error().message});
   }
   if (recompute == Recompute::kYes) out.recomputed = {"ids", "signatures"};
   return out;
 }
 
-json::Array counts_table(const std::map<std::string, std::int64_t>& counts, const std::string& key, const std::string& number) {
+json::Array counts_table(const std::map<std::string, std::int64_t>& counts, const std::string& key,
+                         const std::string& number) {
   json::Array rows;
-  for (const auto& [name, count] : counts) rows.emplace_back(json::Object{{key, name}, {number, json_number(count)}});
+  for (const auto& [name, count] : counts)
+    rows.emplace_back(json::Object{{key, name}, {number, json_number(count)}});
   return rows;
 }
 
 Result<Description> describe_program(const std::string& path, const std::string& text, Recompute recompute) {
   auto program = program::parse_program(text);
   if (!program.ok()) return within(path, std::move(program).error());
-  const bool trains = std::any_of(program->values.begin(), program->values.end(), [](const auto& v) { return v.next.has_value(); });
+  const bool trains = std::any_of(program->values.begin(), program->values.end(),
+                                  [](const auto& v) { return v.next.has_value(); });
   const auto role = trains ? program::ProgramRole::kTraining : program::ProgramRole::kEvaluation;
-  if (auto checked = program::check_program(*program, role); !checked.ok()) return within(path, std::move(checked).error());
+  if (auto checked = program::check_program(*program, role); !checked.ok())
+    return within(path, std::move(checked).error());
   const program::Cost cost = program::cost_of(*program);
   std::map<std::string, std::int64_t> kinds;
   for (const kernels::Primitive& value : program->values) ++kinds[std::string(kernels::name_of(value.kind))];
   std::map<std::string, std::int64_t> roles;
   for (std::size_t i = 0; i < program::kWorkRoleCount; ++i) {
-    if (cost.by_role[i] > 0) roles[std::string(program::name_of(static_cast<program::WorkRole>(i)))] = cost.by_role[i];
+    if (cost.by_role[i] > 0)
+      roles[std::string(program::name_of(static_cast<program::WorkRole>(i)))] = cost.by_role[i];
   }
   std::map<std::string, std::int64_t> operations;
   for (std::size_t i = 0; i < cost.operations.size(); ++i) {
-    if (cost.operations[i] > 0) operations[std::string(kernels::name_of(static_cast<kernels::ScalarOp>(i)))] = cost.operations[i];
+    if (cost.operations[i] > 0)
+      operations[std::string(kernels::name_of(static_cast<kernels::ScalarOp>(i)))] = cost.operations[i];
   }
   Description out{"program",
                   {{"role", trains ? "training step" : "evaluation"},
@@ -239,19 +252,22 @@ Result<Description> describe_program(const std::string& path, const std::string&
                   {}};
   out.fields.push_back({"kinds", counts_table(kinds, "kind", "values"), {"kind", "values"}});
   out.fields.push_back({"work", counts_table(roles, "role", "operations"), {"role", "operations"}});
-  out.fields.push_back({"scalar_operations", counts_table(operations, "operation", "count"), {"operation", "count"}});
+  out.fields.push_back(
+      {"scalar_operations", counts_table(operations, "operation", "count"), {"operation", "count"}});
   if (recompute == Recompute::kYes) out.recomputed = {"root"};
   return out;
 }
 
 Result<Description> describe_states(const std::string& path, const std::string& bytes) {
   constexpr std::size_t kSize = 32;
-  if (bytes.empty() || bytes.size() % kSize != 0) return malformed(path + ": not a whole number of 32-byte digests");
+  if (bytes.empty() || bytes.size() % kSize != 0)
+    return malformed(path + ": not a whole number of 32-byte digests");
   std::vector<Digest> states;
   json::Array rows;
   for (std::size_t at = 0; at < bytes.size(); at += kSize) {
     DGX_TRY(const Digest state, digest_from_bytes(as_bytes(std::string_view(bytes).substr(at, kSize))));
-    rows.emplace_back(json::Object{{"state", json_number(static_cast<std::int64_t>(states.size()))}, {"digest", state.hex()}});
+    rows.emplace_back(json::Object{{"state", json_number(static_cast<std::int64_t>(states.size()))},
+                                   {"digest", state.hex()}});
     states.push_back(state);
   }
   const manifest::RootReference root = manifest::states_root(states);
@@ -326,7 +342,8 @@ Result<Description> describe_key(const std::string& path, const std::string& tex
 bool is_policy(const json::Object& object) {
   const auto known = [](const auto& field) {
     const auto keys = manifest::policy_keys();
-    return std::any_of(keys.begin(), keys.end(), [&](const manifest::PolicyKey& key) { return key.name == field.first; });
+    return std::any_of(keys.begin(), keys.end(),
+                       [&](const manifest::PolicyKey& key) { return key.name == field.first; });
   };
   return !object.empty() && std::all_of(object.begin(), object.end(), known);
 }
@@ -344,13 +361,15 @@ Result<Description> describe_text(const std::string& path, const std::string& te
   const auto has = [object](const char* key) { return object != nullptr && object->contains(key); };
   if (has("payload") && has("signatures")) {
     if (path != "-" && exists(ledger::receipts_path(path))) return describe_ledger(path, recompute, context);
-    return several ? describe_statements(path, text, recompute, context) : describe_statement(path, text, recompute, context);
+    return several ? describe_statements(path, text, recompute, context)
+                   : describe_statement(path, text, recompute, context);
   }
   if (has("k") && has("v")) return describe_program(path, text, recompute);
   if (has("drawn")) return describe_shard(path, text);
   if (has("agrees") && has("expected")) return describe_rows(path, text);
   const auto whole = json::parse(text);
-  if (whole.ok() && whole->as_object() != nullptr && is_policy(*whole->as_object())) return describe_policy(path, text);
+  if (whole.ok() && whole->as_object() != nullptr && is_policy(*whole->as_object()))
+    return describe_policy(path, text);
   return malformed(path + ": nothing that dgx writes");
 }
 

@@ -26,8 +26,8 @@ Confirmed whom(const T& replay, const T& ours, const T& theirs) {
   return replay == theirs ? Confirmed::kTheirs : Confirmed::kNeither;
 }
 
-/// One descent from segment to scalar operation. Each level returns whether the next can be entered, and otherwise
-/// puts the reason into result.ended.
+/// One descent from segment to scalar operation. Each level returns whether the next can be entered, and
+/// otherwise puts the reason into result.ended.
 class Descent {
  public:
   Descent(const TaskFiles& files, const Party& ours, const Party& theirs, Claims& claims, DiffResult& result)
@@ -53,8 +53,8 @@ class Descent {
   bool stop(std::string why) { return result_.ended = std::move(why), false; }
 
   bool not_at_hand(const Party& party, const std::string& options) {
-    return stop(fmt::format("{} has nothing deeper; its owner can make it: dgx-bisect trace --segment {}{}", party.path,
-                            *result_.segment, options));
+    return stop(fmt::format("{} has nothing deeper; its owner can make it: dgx-bisect trace --segment {}{}",
+                            party.path, *result_.segment, options));
   }
 
   Result<bool> find_step(std::int64_t segment) {
@@ -63,7 +63,8 @@ class Descent {
     if (!our_states || !their_states) {
       if (!result_.segment) return false;  // the ends agree, and there is no way inside
       if (!claims_.can_replay() && ours_.run && theirs_.run) {
-        return stop("the last agreed state is not in the files, nor does it follow from a checkpoint that was kept");
+        return stop(
+            "the last agreed state is not in the files, nor does it follow from a checkpoint that was kept");
       }
       return not_at_hand(our_states ? theirs_ : ours_, "");
     }
@@ -98,7 +99,9 @@ class Descent {
     DGX_TRY(const auto their_values, claims_.values(theirs_, *result_.step));
     if (!their_values) return not_at_hand(theirs_, options);
     DGX_TRY(const auto at, protocol::first_divergence(*our_values, *their_values));
-    if (!at) return stop("all values of the step agree: one side's state after the step is not made of its own values");
+    if (!at)
+      return stop(
+          "all values of the step agree: one side's state after the step is not made of its own values");
     value_ = static_cast<std::int32_t>(*at);
     result_.value = describe_value(*files_.program, value_);
     if (!claims_.can_replay()) return true;
@@ -120,8 +123,8 @@ class Descent {
     for (const auto* numbers : {&*our_numbers_, &*their_numbers_}) {
       if (numbers->dtype() == line.dtype && numbers->shape() == line.shape) continue;
       const bool mine = numbers == &*our_numbers_;
-      return stop(fmt::format("{}: numbers of value {} are not of the program's type and shape", (mine ? ours_ : theirs_).path,
-                              value_));
+      return stop(fmt::format("{}: numbers of value {} are not of the program's type and shape",
+                              (mine ? ours_ : theirs_).path, value_));
     }
     DGX_TRY(result_.element, protocol::first_divergent_element(our_numbers_->view(), their_numbers_->view()));
     if (!result_.element) return internal_error("equal numbers with different digests");
@@ -149,22 +152,25 @@ class Descent {
   std::optional<Tensor> their_numbers_;
 };
 
-/// Refuses two runs that agree as far as both go, but of which one diverged and the other went on: the files do not
-/// say who is right.
+/// Refuses two runs that agree as far as both go, but of which one diverged and the other went on: the files
+/// do not say who is right.
 Status check_end(const Party& ours, const Party& theirs) {
   for (const auto& [one, other] : {std::pair(&ours, &theirs), std::pair(&theirs, &ours)}) {
     const bundle::RunIndex& index = one->run->index();
     const std::int64_t end = index.checkpoints.back().step;
     if (!index.diverged || other->run->index().checkpoints.back().step <= end) continue;
-    return Error{ErrorCode::kInconclusive,
-                 fmt::format("{}: says that step {} diverges, where {} goes on; before it they agree", one->path, end, other->path),
-                 "dgx-train on the same data shows who is right; dgx-bisect open challenges a proof that says so"};
+    return Error{
+        ErrorCode::kInconclusive,
+        fmt::format("{}: says that step {} diverges, where {} goes on; before it they agree", one->path, end,
+                    other->path),
+        "dgx-train on the same data shows who is right; dgx-bisect open challenges a proof that says so"};
   }
   return {};
 }
 
 /// The segment to look into: the first in which two runs differ, or the trace's. nullopt: nothing differs.
-Result<std::optional<std::int64_t>> choose_segment(const Party& ours, const Party& theirs, DiffResult& result) {
+Result<std::optional<std::int64_t>> choose_segment(const Party& ours, const Party& theirs,
+                                                   DiffResult& result) {
   if (ours.run && theirs.run) {
     std::vector<Digest> our_states = ours.committed();
     std::vector<Digest> their_states = theirs.committed();
@@ -186,30 +192,33 @@ Result<std::optional<std::int64_t>> choose_segment(const Party& ours, const Part
   }
   result.compared = 1;
   if (ours.trace && theirs.trace && ours.trace->segment != theirs.trace->segment) {
-    return malformed(fmt::format("{} is a trace of segment {}, {} of segment {}", ours.path, ours.trace->segment, theirs.path,
-                                 theirs.trace->segment));
+    return malformed(fmt::format("{} is a trace of segment {}, {} of segment {}", ours.path,
+                                 ours.trace->segment, theirs.path, theirs.trace->segment));
   }
   const std::int64_t segment = ours.trace ? ours.trace->segment : theirs.trace->segment;
   DGX_TRY(const Digest our_start, ours.boundary(segment, 0));
   DGX_TRY(const Digest their_start, theirs.boundary(segment, 0));
   if (our_start == their_start) return std::optional<std::int64_t>(segment);
-  return malformed(fmt::format("the sides differ before segment {} already", segment), "compare an earlier segment");
+  return malformed(fmt::format("the sides differ before segment {} already", segment),
+                   "compare an earlier segment");
 }
 
 /// The part of the segment that both sides have.
-Result<protocol::Segment> common_part(const TaskFiles& files, const Party& ours, const Party& theirs, std::int64_t segment) {
+Result<protocol::Segment> common_part(const TaskFiles& files, const Party& ours, const Party& theirs,
+                                      std::int64_t segment) {
   const protocol::Segment out = ours.part_of(files.segments[segment]);
   const protocol::Segment other = theirs.part_of(files.segments[segment]);
   if (out == other) return out;
-  return malformed(fmt::format("{} has steps {} to {} of segment {}, {} has {} to {}", ours.path, out.first, out.end - 1, segment,
-                               theirs.path, other.first, other.end - 1),
+  return malformed(fmt::format("{} has steps {} to {} of segment {}, {} has {} to {}", ours.path, out.first,
+                               out.end - 1, segment, theirs.path, other.first, other.end - 1),
                    "one of them is of a run that diverged, or says so: compare the runs");
 }
 
-/// The state that both sides agree on: the first candidate with this digest. nullopt is no error: the files alone may
-/// suffice.
-Result<std::optional<State>> agreed_state(const TaskFiles& files, exec::ExactExecutor& executor, const DiffOptions& options,
-                                          const Party& ours, const Party& theirs, std::int64_t segment, int threads) {
+/// The state that both sides agree on: the first candidate with this digest. nullopt is no error: the files
+/// alone may suffice.
+Result<std::optional<State>> agreed_state(const TaskFiles& files, exec::ExactExecutor& executor,
+                                          const DiffOptions& options, const Party& ours, const Party& theirs,
+                                          std::int64_t segment, int threads) {
   DGX_TRY(const Digest wanted, ours.boundary(segment, 0));
   const auto fits = [&](const State& state) {
     const auto step = step_of(state);
@@ -220,7 +229,8 @@ Result<std::optional<State>> agreed_state(const TaskFiles& files, exec::ExactExe
   if (options.from) {
     DGX_TRY(SegmentStart start, segment_start(files, executor, *options.from, segment, threads));
     if (fits(start.state)) return std::optional<State>(std::move(start.state));
-    return malformed(fmt::format("{}: not the state that both sides say segment {} starts from", *options.from, segment));
+    return malformed(
+        fmt::format("{}: not the state that both sides say segment {} starts from", *options.from, segment));
   }
   if (segment == 0) {
     auto initial = initial_state(files, std::nullopt);

@@ -62,8 +62,8 @@ DisputeNotes notes_of(const std::string& folder, const protocol::Game& game,
                         {"task", dispute.task.id.hex()},
                         {"version", version()}};
   const std::string name = crypto::sha256(as_bytes(json::Value(identity).dump())).brief();
-  return {fmt::format("{}/segment-{}-{}", folder, challenge.segment, name), std::move(identity), notary.work_keys,
-          notary.progress};
+  return {fmt::format("{}/segment-{}-{}", folder, challenge.segment, name), std::move(identity),
+          notary.work_keys, notary.progress};
 }
 
 SignedMoves::SignedMoves(std::string folder, const protocol::Game& game, const Digest& key)

@@ -61,14 +61,15 @@ std::string notes_folder(const MoveOptions& options) {
   return options.notes.value_or(options.transcript + ".notes");
 }
 
-/// The fault that this side defends. Anybody can write the attribute in which a run notes its drill, so only a
-/// proof's signer who asks for it defends one.
+/// The fault that this side defends. Anybody can write the attribute in which a run notes its drill, so only
+/// a proof's signer who asks for it defends one.
 Result<std::optional<std::string>> defended_drill(const Game& game, Side side, const MoveOptions& options) {
   if (!options.drill) return std::optional<std::string>();
   if (side != Side::kDefender || game.dispute().verdict)
     return usage_error("--drill is for the signer of the proof that is challenged");
   DGX_TRY(auto text, drill_text_of(options.from));
-  if (!text) return usage_error(fmt::format("--drill: {} is no run that was made with a drill", options.from));
+  if (!text)
+    return usage_error(fmt::format("--drill: {} is no run that was made with a drill", options.from));
   return text;
 }
 
@@ -94,7 +95,8 @@ Result<Bound> bound_of(const Game& game, DisputeParty& party) {
   DGX_TRY(const auto broken, party.non_finite_after());
   if (broken && *broken + 1 < ground.end_step)
     return Bound{fmt::format("the state at step {}", ground.end_step),
-                 fmt::format("none, since step {} gives one that is not finite", *broken), ground.rejected.hex()};
+                 fmt::format("none, since step {} gives one that is not finite", *broken),
+                 ground.rejected.hex()};
   DGX_TRY(const Digest state, party.state(ground.end_step));
   if (game.stage() != protocol::Stage::kInterior)
     return Bound{fmt::format("the state at step {}", ground.end_step), state.hex(), ground.rejected.hex()};
@@ -109,17 +111,19 @@ Result<Bound> divergence_of(DisputeParty& party) {
   return Bound{"the state after the diverging step", broken ? signed_for : "a finite one", signed_for};
 }
 
-/// kInconclusive for a defender whose replay does not give what they signed: the numbers they post would convict
-/// them. With Clobber::kReplace only a warning.
-Status check_bound(const Game& game, DisputeParty& party, const MoveOptions& options, const JobContext& context) {
+/// kInconclusive for a defender whose replay does not give what they signed: the numbers they post would
+/// convict them. With Clobber::kReplace only a warning.
+Status check_bound(const Game& game, DisputeParty& party, const MoveOptions& options,
+                   const JobContext& context) {
   const protocol::Stage stage = game.stage();
   if (stage == protocol::Stage::kRow) return {};
   const bool of_row = game.ground().row && !game.ground().row->agrees;
   if (stage == protocol::Stage::kFault && of_row) return {};
   DGX_TRY(const Bound bound, stage == protocol::Stage::kFault ? divergence_of(party) : bound_of(game, party));
   if (bound.here == bound.signed_for) return {};
-  const std::string why = fmt::format("{}: a replay gives {} as {}, this side has signed {}: the game would be lost",
-                                      options.from, bound.what, bound.here, bound.signed_for);
+  const std::string why =
+      fmt::format("{}: a replay gives {} as {}, this side has signed {}: the game would be lost",
+                  options.from, bound.what, bound.here, bound.signed_for);
   if (context.clobber == Clobber::kReplace) return context.progress.warning(why), Status();
   return Error{ErrorCode::kInconclusive, why, hint_for(game, options)};
 }

@@ -85,7 +85,8 @@ Result<json::Object> DisputeNotes::read_own(const std::string& name) const {
     const auto found = object->find(key);
     return found != object->end() && found->second == value;
   };
-  if (!has("format", kFormat) || !has("name", name) || !has("of", identity_)) return malformed("is of another replay");
+  if (!has("format", kFormat) || !has("name", name) || !has("of", identity_))
+    return malformed("is of another replay");
   return *object;
 }
 

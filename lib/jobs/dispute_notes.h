@@ -17,7 +17,8 @@
 
 namespace dgx::jobs {
 
-/// The digests of a segment's states as one party has them: of the state before its first step, and after each.
+/// The digests of a segment's states as one party has them: of the state before its first step, and after
+/// each.
 struct SegmentNotes {
   std::vector<Digest> states;
   std::optional<std::int64_t> broken;  ///< the step that gives a state that is not finite: no states after it
@@ -30,10 +31,10 @@ struct StepNotes {
   std::vector<merkle::NamedDigest> after;
 };
 
-/// One party's notes of one segment, in a folder: a cache, so that nothing is computed twice, in whatever game. The
-/// folder may lie where strangers' files lie, and may be deleted at any time. So a note counts only if its code was
-/// made under the party's work key and its identity is this one; any other is ignored, with a warning. States and
-/// numbers have no code: they must have the digest found in a note or by a replay.
+/// One party's notes of one segment, in a folder: a cache, so that nothing is computed twice, in whatever
+/// game. The folder may lie where strangers' files lie, and may be deleted at any time. So a note counts only
+/// if its code was made under the party's work key and its identity is this one; any other is ignored, with a
+/// warning. States and numbers have no code: they must have the digest found in a note or by a replay.
 class DisputeNotes {
  public:
   /// `identity` distinguishes this party's replay from any other. Keys and progress must outlive the notes.

@@ -74,7 +74,9 @@ class Opening {
     }
     if (options_.chunk) return of_chunk();
     DGX_CHECK(check_segment(*options_.segment));
-    DGX_TRY(const bool borne_out, contradicts_end(*options_.segment, protocol::committed_end(proof_.segments, proof_.states, *options_.segment)));
+    DGX_TRY(const bool borne_out,
+            contradicts_end(*options_.segment,
+                            protocol::committed_end(proof_.segments, proof_.states, *options_.segment)));
     if (!borne_out) DGX_CHECK(unfounded(confirmed_end(*options_.segment)));
     return of_segment(*options_.segment);
   }
@@ -86,7 +88,8 @@ class Opening {
   Status keep(const protocol::Game& game, const crypto::SecretKey& key) const {
     if (!party_) return {};
     const Notary notary{crypto::key_id(key.public_key()), WorkKeys::of(key), context_.progress};
-    return party_->keep(notes_of(options_.notes.value_or(options_.output + ".notes"), game, std::nullopt, notary));
+    return party_->keep(
+        notes_of(options_.notes.value_or(options_.output + ".notes"), game, std::nullopt, notary));
   }
 
  private:
@@ -189,15 +192,16 @@ class Opening {
     return party_.get();
   }
 
-  /// A game takes its steps at the segment's numbers, a replay at the start state's: if the start is at another step,
-  /// the start itself is wrong, and a game about what follows from it would be lost.
+  /// A game takes its steps at the segment's numbers, a replay at the start state's: if the start is at
+  /// another step, the start itself is wrong, and a game about what follows from it would be lost.
   Status check_start(std::int64_t segment) {
     DGX_TRY(const State* const start, source_->start());
     const auto step = step_of(*start);
     const std::int64_t first = proof_.segments[segment].first;
     if (!step.ok() || *step == first) return {};
-    return unfounded(fmt::format("the committed start of segment {} is at step {}, not {}: {} is wrong", segment, *step,
-                                 first, segment > 0 ? fmt::format("segment {}", segment - 1) : "the initial state"));
+    return unfounded(fmt::format("the committed start of segment {} is at step {}, not {}: {} is wrong",
+                                 segment, *step, first,
+                                 segment > 0 ? fmt::format("segment {}", segment - 1) : "the initial state"));
   }
 
   /// True if the replay ends in another state than `end`, or, for nullopt, does not diverge.

@@ -17,8 +17,8 @@
 
 namespace dgx::jobs {
 
-/// Makes the parts of a replay, each when it is first asked for: most moves of a dispute need none. The source owns
-/// all it returns, for as long as it lives.
+/// Makes the parts of a replay, each when it is first asked for: most moves of a dispute need none. The
+/// source owns all it returns, for as long as it lives.
 class ReplaySource {
  public:
   virtual ~ReplaySource() = default;
@@ -28,16 +28,17 @@ class ReplaySource {
   [[nodiscard]] virtual Result<const State*> start() = 0;
 };
 
-/// A party to a dispute about one segment, whose numbers come from its own replay: an honest one or, with a drill,
-/// that of a cheat who defends it. Takes each step of the segment once and the disputed one twice more: for the
-/// digests of its values, and for the numbers of the named value and of those that its line reads. (If states are so
-/// large that not all of a segment fit in kKeptBytes, a few steps more.)
+/// A party to a dispute about one segment, whose numbers come from its own replay: an honest one or, with a
+/// drill, that of a cheat who defends it. Takes each step of the segment once and the disputed one twice
+/// more: for the digests of its values, and for the numbers of the named value and of those that its line
+/// reads. (If states are so large that not all of a segment fit in kKeptBytes, a few steps more.)
 class DisputeParty final : public protocol::Party {
  public:
   /// Memory for the segment's states.
   static constexpr std::int64_t kKeptBytes = std::int64_t{64} << 20;
 
-  /// `notes` may be null. All that is borrowed must outlive the party, which alone uses the source's executor.
+  /// `notes` may be null. All that is borrowed must outlive the party, which alone uses the source's
+  /// executor.
   DisputeParty(const TaskFiles& files, const protocol::Segment& segment, ReplaySource& source,
                std::optional<Drill> drill, const DisputeNotes* notes, int threads, Progress& progress);
 

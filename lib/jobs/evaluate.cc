@@ -41,9 +41,7 @@ Result<bundle::Dataset> open_test_data(const std::string& path, const manifest::
 bool classifies(const manifest::Task& task) { return task.loss.kind == program::LossKind::kCrossEntropy; }
 
 /// Number of targets of one sample.
-std::int64_t targets_in(const manifest::Task& task) {
-  return *element_count(task.dataset.y.shape);
-}
+std::int64_t targets_in(const manifest::Task& task) { return *element_count(task.dataset.y.shape); }
 
 /// True if a sample is a sequence of tokens, each with a target.
 bool has_tokens(const manifest::Task& task) {
@@ -65,12 +63,14 @@ Status check_counts(const program::Program& program, const manifest::Task& task)
   return {};
 }
 
-/// Refuses a label for which the model has no class: it would count with a loss of zero. The program's last argmax is
-/// the loss's, over the classes.
-Status check_test_labels(const program::Program& program, const manifest::Task& task, const bundle::Dataset& data) {
+/// Refuses a label for which the model has no class: it would count with a loss of zero. The program's last
+/// argmax is the loss's, over the classes.
+Status check_test_labels(const program::Program& program, const manifest::Task& task,
+                         const bundle::Dataset& data) {
   const auto range = label_range(data, task.loss);
-  const auto best = std::find_if(program.values.rbegin(), program.values.rend(),
-                                 [](const kernels::Primitive& line) { return line.kind == kernels::Kind::kArgmax; });
+  const auto best =
+      std::find_if(program.values.rbegin(), program.values.rend(),
+                   [](const kernels::Primitive& line) { return line.kind == kernels::Kind::kArgmax; });
   if (!classifies(task) || !range || best == program.values.rend()) return {};
   const std::int64_t classes = *element_count(best->fold);
   if (range->low >= 0 && range->high < classes) return {};
@@ -120,7 +120,8 @@ Result<EvaluateResult> evaluate(const EvaluateOptions& options, const JobContext
   }
   if (auto counts = check_counts(*program, task); !counts) return within(path, std::move(counts).error());
   DGX_TRY(const bundle::Dataset data, open_test_data(options.data, task));
-  if (auto labels = check_test_labels(*program, task, data); !labels) return within(options.data, std::move(labels).error());
+  if (auto labels = check_test_labels(*program, task, data); !labels)
+    return within(options.data, std::move(labels).error());
   DGX_TRY(const bundle::RunReader run, bundle::RunReader::open(options.run));
   if (run.index().header.task != files.task.id) return malformed(options.run + ": a run of another task");
   const auto last = static_cast<std::int64_t>(run.index().checkpoints.size()) - 1;

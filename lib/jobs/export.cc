@@ -33,7 +33,8 @@ Result<Source> read_source(const ExportOptions& options, int threads) {
     DGX_TRY(auto stored, run.state(checkpoint, bundle::Check::kDigests, {threads}));
     return Source{std::move(stored), run.index().header.task};
   }
-  if (options.step) return usage_error("--step chooses a checkpoint of a run; " + options.from + " is no run");
+  if (options.step)
+    return usage_error("--step chooses a checkpoint of a run; " + options.from + " is no run");
   DGX_TRY(auto stored, bundle::read_state(options.from, bundle::Check::kDigests, {threads}));
   return Source{std::move(stored), std::nullopt};
 }
@@ -66,7 +67,8 @@ Result<ExportResult> export_model(const ExportOptions& options, const JobContext
     DGX_CHECK(write_file(options.output, bytes, context.clobber));
     return result;
   }
-  json::Object metadata{{"format", "pt"}, {"dgx.step", std::to_string(result.step)}, {"dgx.state", result.state.hex()}};
+  json::Object metadata{
+      {"format", "pt"}, {"dgx.step", std::to_string(result.step)}, {"dgx.state", result.state.hex()}};
   if (source.task) metadata.emplace("dgx.task", source.task->hex());
   DGX_CHECK(write_file(options.output, safetensors_bytes(std::move(tensors), metadata), context.clobber));
   return result;

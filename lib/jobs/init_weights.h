@@ -8,10 +8,11 @@
 
 namespace dgx::jobs {
 
-/// Puts the weights of `path` into the `model/` entries of `state` (dgx-submit(1), "--init"). `path` is a run's
-/// folder (its last checkpoint is taken), a checkpoint bundle, or a .safetensors file, whose names may leave out
-/// `model/`. Only these entries are taken; literal tensors of the graph stay the model's own. kMalformed, by name: an
-/// entry that is missing, that the model does not have, or of another type or shape. Errors of the readers.
+/// Puts the weights of `path` into the `model/` entries of `state` (dgx-submit(1), "--init"). `path` is a
+/// run's folder (its last checkpoint is taken), a checkpoint bundle, or a .safetensors file, whose names may
+/// leave out `model/`. Only these entries are taken; literal tensors of the graph stay the model's own.
+/// kMalformed, by name: an entry that is missing, that the model does not have, or of another type or shape.
+/// Errors of the readers.
 [[nodiscard]] Status bring_weights(const std::string& path, const program::CapturedGraph& graph, State& state,
                                    int threads);
 

@@ -40,7 +40,8 @@ void flatten(const std::string& path, const json::Value& value, Leaves& leaves) 
   if (const json::Object* object = value.as_object()) {
     for (const auto& [key, item] : *object) flatten(path + "." + key, item, leaves);
   } else if (const json::Array* array = value.as_array()) {
-    for (std::size_t i = 0; i < array->size(); ++i) flatten(fmt::format("{}[{}]", path, i), (*array)[i], leaves);
+    for (std::size_t i = 0; i < array->size(); ++i)
+      flatten(fmt::format("{}[{}]", path, i), (*array)[i], leaves);
   } else {
     leaves.texts.emplace(path, text_of(value));
     leaves.order.push_back(path);
@@ -70,7 +71,8 @@ const json::Value* field_of(const Description& description, const std::string& n
 }  // namespace
 
 Result<Description> describe(const std::string& path, Recompute recompute, const JobContext& context) {
-  if (path != "-" && std::filesystem::is_directory(path)) return describe_run(path, recompute, context.threads);
+  if (path != "-" && std::filesystem::is_directory(path))
+    return describe_run(path, recompute, context.threads);
   if (path != "-" && is_hdf5(path)) return describe_bundle(path, recompute, context.threads);
   DGX_TRY(const std::string text, read_file(path, ledger::kMaxLedgerBytes));
   return describe_text(path, text, recompute, context);
@@ -79,7 +81,8 @@ Result<Description> describe(const std::string& path, Recompute recompute, const
 Result<Comparison> compare(const std::string& a, const std::string& b, const JobContext& context) {
   DGX_TRY(const Description ours, describe(a, Recompute::kNo, context));
   DGX_TRY(const Description theirs, describe(b, Recompute::kNo, context));
-  if (ours.kind != theirs.kind) return malformed(fmt::format("{} is a {}, {} a {}", a, ours.kind, b, theirs.kind));
+  if (ours.kind != theirs.kind)
+    return malformed(fmt::format("{} is a {}, {} a {}", a, ours.kind, b, theirs.kind));
   Comparison out{ours.kind, {}};
   const json::Value nothing{json::Array()};
   for (const Description::Field& field : ours.fields) {

@@ -63,8 +63,10 @@ Result<NewKeyResult> new_key(const NewKey& options, Clobber clobber) {
     return exists_already(out.public_path);
   }
   const bool begun = clobber == Clobber::kRefuse && exists(out.secret_path);
-  auto key = begun ? crypto::read_secret_key(out.secret_path, passphrase.view()) : crypto::SecretKey::generate();
-  if (begun && !key.ok() && key.error().code != ErrorCode::kUnauthorised) return exists_already(out.secret_path);
+  auto key =
+      begun ? crypto::read_secret_key(out.secret_path, passphrase.view()) : crypto::SecretKey::generate();
+  if (begun && !key.ok() && key.error().code != ErrorCode::kUnauthorised)
+    return exists_already(out.secret_path);
   if (!key.ok()) return std::move(key).error();
   if (!begun) DGX_CHECK(crypto::write_secret_key(out.secret_path, *key, passphrase.view(), clobber));
   DGX_CHECK(crypto::write_public_key(out.public_path, key->public_key(), clobber));

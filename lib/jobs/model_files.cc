@@ -58,7 +58,8 @@ std::uint32_t crc32(std::string_view first, ByteView second) {
 std::string npy_header(const TensorView& tensor) {
   std::string shape;
   for (const std::int64_t size : tensor.shape) shape += fmt::format("{},", size);
-  std::string text = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", numpy_name(tensor.dtype), shape);
+  std::string text = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}",
+                                 numpy_name(tensor.dtype), shape);
   constexpr std::size_t kPrefix = 10;
   text.append((64 - (kPrefix + text.size() + 1) % 64) % 64, ' ');
   text += '\n';
@@ -75,15 +76,15 @@ struct ZipMember {
   std::uint32_t offset = 0;
 
   void put_common(std::string& out) const {
-    put(out, std::uint16_t{20});                   // version needed
-    put(out, std::uint16_t{0});                    // flags
-    put(out, std::uint16_t{0});                    // stored
-    put(out, std::uint32_t{0x00210000});           // 1980-01-01 00:00
+    put(out, std::uint16_t{20});          // version needed
+    put(out, std::uint16_t{0});           // flags
+    put(out, std::uint16_t{0});           // stored
+    put(out, std::uint32_t{0x00210000});  // 1980-01-01 00:00
     put(out, crc);
     put(out, size);
     put(out, size);
     put(out, static_cast<std::uint16_t>(name.size()));
-    put(out, std::uint16_t{0});                    // extra field
+    put(out, std::uint16_t{0});  // extra field
   }
 };
 
@@ -97,10 +98,10 @@ void put_directory(std::string& out, const std::vector<ZipMember>& members) {
     put(out, kDirectoryEntry);
     put(out, std::uint16_t{20});  // made by
     member.put_common(out);
-    put(out, std::uint16_t{0});   // comment
-    put(out, std::uint16_t{0});   // disk
-    put(out, std::uint16_t{0});   // internal attributes
-    put(out, std::uint32_t{0});   // external attributes
+    put(out, std::uint16_t{0});  // comment
+    put(out, std::uint16_t{0});  // disk
+    put(out, std::uint16_t{0});  // internal attributes
+    put(out, std::uint32_t{0});  // external attributes
     put(out, member.offset);
     out += member.name;
   }
@@ -144,7 +145,8 @@ std::string safetensors_bytes(std::vector<NamedTensor> tensors, const json::Obje
 Result<std::string> npz_bytes(const std::vector<NamedTensor>& tensors) {
   std::uint64_t total = 0;
   for (const NamedTensor& item : tensors) total += item.tensor.bytes.size() + 4 * item.name.size() + 1024;
-  if (total > std::numeric_limits<std::uint32_t>::max() || tensors.size() >= std::numeric_limits<std::uint16_t>::max()) {
+  if (total > std::numeric_limits<std::uint32_t>::max() ||
+      tensors.size() >= std::numeric_limits<std::uint16_t>::max()) {
     return usage_error("too large for .npz", "write .safetensors instead");
   }
   std::string out;

@@ -7,10 +7,10 @@
 
 namespace dgx::jobs {
 
-/// Checks an opening's folder: the committed states, and the drawn start states against their committed digests.
-/// kMissing; kMalformed for anything that is not what the proof commits to.
+/// Checks an opening's folder: the committed states, and the drawn start states against their committed
+/// digests. kMissing; kMalformed for anything that is not what the proof commits to.
 [[nodiscard]] Status check_opening(const std::string& folder, const manifest::Signed<manifest::Task>& task,
-                                   const manifest::Signed<manifest::Proof>& proof, const protocol::OpeningDraw& draw,
-                                   int threads);
+                                   const manifest::Signed<manifest::Proof>& proof,
+                                   const protocol::OpeningDraw& draw, int threads);
 
 }  // namespace dgx::jobs

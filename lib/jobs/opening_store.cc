@@ -92,7 +92,8 @@ class Fetch {
     if (game == record->games.end()) return usage_error("the game is not in the ledger");
     if (game->game.stage() != protocol::Stage::kChunk || game->game.decision())
       return usage_error("no chunk is demanded");
-    if (statement_.key_id != game->game.dispute().defender()) return unauthorised("it is the defender's turn");
+    if (statement_.key_id != game->game.dispute().defender())
+      return unauthorised("it is the defender's turn");
     const protocol::ChunkPost post = *chunk_of(statement_.body);
     DGX_CHECK(copy(post.location, kChunk, merkle::kTensorPartBytes));
     const std::string path = fmt::format("{}/{}", folder_, kChunk);
@@ -134,7 +135,8 @@ class Fetch {
   }
 
   [[nodiscard]] Status copy(const std::string& location, std::string_view name, std::int64_t cap) const {
-    return store_.copy(statement_.key_id, location, fmt::format("{}/{}", folder_, name), std::min(cap, most_bytes_));
+    return store_.copy(statement_.key_id, location, fmt::format("{}/{}", folder_, name),
+                       std::min(cap, most_bytes_));
   }
 
   Store store_;
@@ -147,7 +149,8 @@ class Fetch {
 
 /// The places of a statement's files; empty if it has none.
 std::vector<std::string> places_of(const Body& body) {
-  if (const auto* opening = std::get_if<manifest::Opening>(&body)) return {states_of(*opening), sample_of(*opening)};
+  if (const auto* opening = std::get_if<manifest::Opening>(&body))
+    return {states_of(*opening), sample_of(*opening)};
   const auto* delivery = std::get_if<manifest::Delivery>(&body);
   if (delivery != nullptr && delivery->location) return {*delivery->location};
   if (const auto post = chunk_of(body)) return {post->location};
@@ -223,7 +226,8 @@ Result<FetchedFiles> OpeningStore::fetch(const FetchFrom& from, const LedgerView
   const Digest task = *manifest::task_of(statement.body);
   if (exists(folder_of(task, statement.id))) return FetchedFiles({});
   if (!from.store)
-    return usage_error("speaks of files that the operator has to fetch", "--store DIR is where participants put them");
+    return usage_error("speaks of files that the operator has to fetch",
+                       "--store DIR is where participants put them");
   DGX_CHECK(make_folder(folder_));
   remove_unused_parts();
   DGX_TRY(FetchedFiles out, make_part());
@@ -247,8 +251,8 @@ Result<FetchedFiles> OpeningStore::make_part() const {
   }
 }
 
-/// Removes the folders of killed processes, whose locks are free. Renames each first, so that no process begins to
-/// work in one that is half removed.
+/// Removes the folders of killed processes, whose locks are free. Renames each first, so that no process
+/// begins to work in one that is half removed.
 void OpeningStore::remove_unused_parts() const {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(folder_, ignored)) {

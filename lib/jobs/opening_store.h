@@ -13,16 +13,17 @@
 
 namespace dgx::jobs {
 
-/// True if the rules admit a statement only after the operator has fetched its files: an opening, a delivery with a
-/// location, the answer to a demand for a chunk.
+/// True if the rules admit a statement only after the operator has fetched its files: an opening, a delivery
+/// with a location, the answer to a demand for a chunk.
 [[nodiscard]] bool needs_fetch(const manifest::Body& body);
 
-/// The total length in bytes of a statement's files in the store, without reading them; nullopt if not all are there.
+/// The total length in bytes of a statement's files in the store, without reading them; nullopt if not all
+/// are there.
 [[nodiscard]] std::optional<std::int64_t> bytes_in_store(const std::string& store,
                                                          const manifest::Signed<manifest::Body>& statement);
 
-/// The statements of an append, split: `later` holds those that need files of a store, and those of the same task
-/// that come after one that does. One element a task, in order.
+/// The statements of an append, split: `later` holds those that need files of a store, and those of the same
+/// task that come after one that does. One element a task, in order.
 struct Parted {
   std::vector<std::vector<Result<Incoming>>> now;  ///< in their order, file by file
   std::vector<std::vector<Incoming>> later;
@@ -36,8 +37,8 @@ struct FetchFrom {
   int threads = 1;
 };
 
-/// A copy that was fetched and checked, but is not yet one of the operator's own: removed with this object unless it
-/// is kept.
+/// A copy that was fetched and checked, but is not yet one of the operator's own: removed with this object
+/// unless it is kept.
 class FetchedFiles {
  public:
   FetchedFiles(FetchedFiles&& other) noexcept;
@@ -54,18 +55,20 @@ class FetchedFiles {
   std::optional<FileLock> lock_;  ///< held as long as the folder is in use
 };
 
-/// LEDGER.openings, an operator's own copies: TASK/STATEMENT/FILE. Everything in it was checked, and is kept until
-/// the task is settled.
+/// LEDGER.openings, an operator's own copies: TASK/STATEMENT/FILE. Everything in it was checked, and is kept
+/// until the task is settled.
 ///
-/// Any number of processes may fetch at once, even the same statement: each works in a folder of its own, ".part-"
-/// and a random word, with a lock that shows the others it is in use. TASK/STATEMENT appears whole, and is dropped
-/// only while the ledger is locked, so nothing that the ledger names is ever lost or incomplete.
+/// Any number of processes may fetch at once, even the same statement: each works in a folder of its own,
+/// ".part-" and a random word, with a lock that shows the others it is in use. TASK/STATEMENT appears whole,
+/// and is dropped only while the ledger is locked, so nothing that the ledger names is ever lost or
+/// incomplete.
 class OpeningStore {
  public:
   explicit OpeningStore(const std::string& ledger);
 
-  /// Fetches and checks the files that `statement` names, unless the copy is there already; the ledger needs no lock.
-  /// On kMissing or kMalformed nothing is kept; kUsage and kUnauthorised if the rules refuse the statement anyway.
+  /// Fetches and checks the files that `statement` names, unless the copy is there already; the ledger needs
+  /// no lock. On kMissing or kMalformed nothing is kept; kUsage and kUnauthorised if the rules refuse the
+  /// statement anyway.
   [[nodiscard]] Result<FetchedFiles> fetch(const FetchFrom& from, const LedgerView& view,
                                            const manifest::Signed<manifest::Body>& statement) const;
   /// Makes fetched files their statement's copy, durably, before it is logged. The ledger must be locked.

@@ -11,17 +11,18 @@ namespace {
 Status check_trace(const TaskFiles& files, const bundle::Trace& trace, const std::string& path) {
   if (trace.task != files.task.id) return malformed(path + ": a trace of another task");
   if (trace.segment >= files.segments.count()) {
-    return malformed(fmt::format("{}: of segment {}, the task has {}", path, trace.segment, files.segments.count()));
+    return malformed(
+        fmt::format("{}: of segment {}, the task has {}", path, trace.segment, files.segments.count()));
   }
   const protocol::Segment segment = files.segments[trace.segment];
   const std::int64_t steps = std::ssize(trace.states) - 1;  // fewer for a run that diverged
   if (trace.first_step != segment.first || steps < 1 || steps > segment.length()) {
-    return malformed(fmt::format("{}: its steps are not those of segment {}, {} to {}", path, trace.segment, segment.first,
-                                 segment.end - 1));
+    return malformed(fmt::format("{}: its steps are not those of segment {}, {} to {}", path, trace.segment,
+                                 segment.first, segment.end - 1));
   }
   if (trace.values && trace.values->digests.size() != files.program->values.size()) {
-    return malformed(fmt::format("{}: digests of {} values, the program has {}", path, trace.values->digests.size(),
-                                 files.program->values.size()));
+    return malformed(fmt::format("{}: digests of {} values, the program has {}", path,
+                                 trace.values->digests.size(), files.program->values.size()));
   }
   return {};
 }
@@ -44,7 +45,8 @@ Result<Party> Party::open(const TaskFiles& files, const std::string& path, int t
 
 Result<Digest> Party::boundary(std::int64_t segment, int side) const {
   if (trace) return side == 0 ? trace->states.front() : trace->states.back();
-  if (segment < run->index().segments()) return run->index().checkpoints[static_cast<std::size_t>(segment + side)].digest;
+  if (segment < run->index().segments())
+    return run->index().checkpoints[static_cast<std::size_t>(segment + side)].digest;
   return malformed(fmt::format("{}: has no segment {}, which the other side's trace is of", path, segment));
 }
 
@@ -81,7 +83,8 @@ Result<std::vector<Digest>> Claims::honest_values(std::int64_t step) {
   return honest_values_->second;
 }
 
-Result<std::vector<Tensor>> Claims::honest_numbers(std::int64_t step, const std::vector<std::int32_t>& values) {
+Result<std::vector<Tensor>> Claims::honest_numbers(std::int64_t step,
+                                                   const std::vector<std::int32_t>& values) {
   std::vector<Tensor> numbers(files_.program->values.size());
   Replay replay(files_, executor_);
   DGX_TRY([[maybe_unused]] const auto digests,
@@ -102,7 +105,8 @@ Result<std::optional<std::vector<Digest>>> Claims::states(const Party& party) {
   if (honest.back() == end) return Found(std::move(honest));
   if (!party.drill) return Found();
   Replay defence(files_, executor_, party.drill);
-  DGX_TRY(std::vector<Digest> claimed, state_digests_of(defence, *start_, segment_, context_.threads, context_.progress));
+  DGX_TRY(std::vector<Digest> claimed,
+          state_digests_of(defence, *start_, segment_, context_.threads, context_.progress));
   return claimed.back() == end ? Found(std::move(claimed)) : Found();
 }
 
@@ -110,12 +114,14 @@ Result<bool> Claims::agrees_with_replay(const Party& party, std::int64_t step) {
   const auto after = static_cast<std::size_t>(step - segment_.first) + 1;
   DGX_TRY(const auto claimed, states(party));
   DGX_TRY(const auto honest, honest_states());
-  return claimed && std::equal(claimed->begin(), claimed->begin() + static_cast<std::ptrdiff_t>(after) + 1, honest.begin());
+  return claimed && std::equal(claimed->begin(), claimed->begin() + static_cast<std::ptrdiff_t>(after) + 1,
+                               honest.begin());
 }
 
 Result<std::optional<std::vector<Digest>>> Claims::values(const Party& party, std::int64_t step) {
   using Found = std::optional<std::vector<Digest>>;
-  if (party.trace && party.trace->values && party.trace->values->step == step) return Found(party.trace->values->digests);
+  if (party.trace && party.trace->values && party.trace->values->step == step)
+    return Found(party.trace->values->digests);
   if (!can_replay()) return Found();
   DGX_TRY(const bool honest, agrees_with_replay(party, step));
   if (honest) {

@@ -14,7 +14,8 @@ using kernels::OperandRecord;
 
 std::vector<std::int32_t> operands_of(const program::Program& program, std::int32_t value) {
   std::vector<std::int32_t> operands;
-  for (const kernels::Access& access : program.values[static_cast<std::size_t>(value)].accesses) operands.push_back(access.value);
+  for (const kernels::Access& access : program.values[static_cast<std::size_t>(value)].accesses)
+    operands.push_back(access.value);
   return operands;
 }
 
@@ -36,7 +37,8 @@ std::string source_text(const kernels::Source& source) {
 DivergentValue describe_value(const program::Program& program, std::int32_t value) {
   const kernels::Primitive& primitive = program.values[static_cast<std::size_t>(value)];
   const bool input = primitive.kind == kernels::Kind::kInput;
-  return {value, std::string(kernels::name_of(primitive.kind)), input ? source_text(primitive.source) : primitive.provenance};
+  return {value, std::string(kernels::name_of(primitive.kind)),
+          input ? source_text(primitive.source) : primitive.provenance};
 }
 
 std::string bits_of(const TensorView& tensor, std::int64_t element) {
@@ -46,8 +48,9 @@ std::string bits_of(const TensorView& tensor, std::int64_t element) {
   return fmt::format("0x{:0{}x}", bits, size * 2);
 }
 
-Result<DivergentScalar> pinpoint(const program::Program& program, const std::vector<Tensor>& numbers, std::int32_t value,
-                                 std::int64_t element, const TensorView& ours, const TensorView& theirs) {
+Result<DivergentScalar> pinpoint(const program::Program& program, const std::vector<Tensor>& numbers,
+                                 std::int32_t value, std::int64_t element, const TensorView& ours,
+                                 const TensorView& theirs) {
   const kernels::Primitive& primitive = program.values[static_cast<std::size_t>(value)];
   DivergentScalar out;
   out.result = bits_of(numbers[static_cast<std::size_t>(value)].view(), element);
@@ -64,8 +67,8 @@ Result<DivergentScalar> pinpoint(const program::Program& program, const std::vec
   Tensor defined(primitive.dtype, primitive.shape);
   DGX_CHECK(kernels::evaluate_all(compiled, views, defined, element, element + 1));
   if (bits_of(defined.view(), element) != out.result) {
-    return internal_error(fmt::format("value {} element {}: the replay has {}, the definition gives {}", value, element,
-                                      out.result, bits_of(defined.view(), element)));
+    return internal_error(fmt::format("value {} element {}: the replay has {}, the definition gives {}",
+                                      value, element, out.result, bits_of(defined.view(), element)));
   }
   DGX_TRY(const auto trace, kernels::trace_element(compiled, views, element, {}));
   out.operation = "copy";

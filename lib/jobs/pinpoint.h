@@ -18,11 +18,12 @@ namespace dgx::jobs {
 /// Element `element`'s bits in hex: 8 digits of an f32, 16 of an i64, 2 of a u8.
 [[nodiscard]] std::string bits_of(const TensorView& tensor, std::int64_t element);
 
-/// Finds the last scalar operation of an element whose operands both sides agree on. `numbers` holds the replay's
-/// value and operands, in the table's order. kInternal if the definition (kernels/ref) does not give the replay's
-/// bits.
-[[nodiscard]] Result<DivergentScalar> pinpoint(const program::Program& program, const std::vector<Tensor>& numbers,
-                                               std::int32_t value, std::int64_t element, const TensorView& ours,
+/// Finds the last scalar operation of an element whose operands both sides agree on. `numbers` holds the
+/// replay's value and operands, in the table's order. kInternal if the definition (kernels/ref) does not give
+/// the replay's bits.
+[[nodiscard]] Result<DivergentScalar> pinpoint(const program::Program& program,
+                                               const std::vector<Tensor>& numbers, std::int32_t value,
+                                               std::int64_t element, const TensorView& ours,
                                                const TensorView& theirs);
 
 }  // namespace dgx::jobs

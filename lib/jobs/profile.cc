@@ -21,8 +21,8 @@ using kernels::cpu::InstructionSet;
 constexpr std::size_t kMaxReplays = 256;
 constexpr std::int64_t kMaxSegments = 1024;
 
-/// Segments at the beginning of the task. Every replay of one starts, as a verifier would, from the state that the
-/// very first replay reached.
+/// Segments at the beginning of the task. Every replay of one starts, as a verifier would, from the state
+/// that the very first replay reached.
 struct Chain {
   std::int64_t segments = 0;
   std::int64_t steps = 0;  ///< of each segment
@@ -103,8 +103,8 @@ struct Distance {
   double max_abs = 0;
 };
 
-/// Distance between the parameters of two states, in binary64 and in a fixed order, so that everyone gets the same
-/// number.
+/// Distance between the parameters of two states, in binary64 and in a fixed order, so that everyone gets the
+/// same number.
 Distance distance_of(const State& ours, const State& other) {
   double difference = 0;
   double size = 0;
@@ -126,7 +126,8 @@ Distance distance_of(const State& ours, const State& other) {
   return out;
 }
 
-/// Takes the same steps of the same task with the next seed: other initial weights, another order of the data.
+/// Takes the same steps of the same task with the next seed: other initial weights, another order of the
+/// data.
 Result<State> other_seed(const TaskFiles& files, const bundle::Dataset& data, const State& start,
                          std::int64_t steps, const JobContext& context) {
   TaskFiles other = files;
@@ -174,7 +175,8 @@ class Profiling {
 
   Result<ProfileResult> all(State start, Amount amount, bool quick) {
     const auto sets = quick ? std::vector{best_} : kernels::cpu::available_instruction_sets();
-    const std::vector<int> threads = quick ? std::vector{context_.threads} : thread_counts(context_.threads, sets.size());
+    const std::vector<int> threads =
+        quick ? std::vector{context_.threads} : thread_counts(context_.threads, sets.size());
     result_.profile.task = files_.task.id;
     context_.progress.start("replaying", std::ssize(sets) * std::ssize(threads));
     DGX_TRY(const auto executor, make_executor(files_, data_, context_.threads));
@@ -212,7 +214,8 @@ class Profiling {
     const double each = timing.seconds / static_cast<double>(steps);
     if (each > 0) result_.steps_per_second = std::max(result_.steps_per_second, 1 / each);
     if (set == best_ && threads == context_.threads)
-      result_.profile.segment_milliseconds = protocol::segment_milliseconds(files_.segments, timing.seconds, steps);
+      result_.profile.segment_milliseconds =
+          protocol::segment_milliseconds(files_.segments, timing.seconds, steps);
     result_.profile.replays.push_back(
         {name, threads, chain.segments, steps, timing.differing, static_cast<std::int64_t>(each * 1e9)});
     context_.progress.update(std::ssize(result_.profile.replays));

@@ -37,10 +37,12 @@ Result<manifest::Signed<manifest::Task>> read_task(const std::string& path,
   return read_signed<manifest::Task>(path, trust);
 }
 
-Result<std::int64_t> profiled_segment_milliseconds(const std::string& path, const Digest& task, const Digest& signer) {
+Result<std::int64_t> profiled_segment_milliseconds(const std::string& path, const Digest& task,
+                                                   const Digest& signer) {
   DGX_TRY(const auto profile, read_signed<manifest::Profile>(path, std::nullopt));
   if (profile.body.task != task)
-    return malformed(fmt::format("{}: is a profile of task {}, not of {}", path, profile.body.task.brief(), task.brief()));
+    return malformed(
+        fmt::format("{}: is a profile of task {}, not of {}", path, profile.body.task.brief(), task.brief()));
   if (profile.key_id == signer) return profile.body.segment_milliseconds;
   return unauthorised(fmt::format("{}: is signed by key {}, not by --key", path, profile.key_id.brief()),
                       "measure on the machine that will answer in a dispute");

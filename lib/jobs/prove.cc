@@ -79,8 +79,13 @@ Result<ProveResult> prove(const ProveOptions& options, const JobContext& context
   const std::vector<Digest> states = digests_in(run.index());
   ProveResult out;
   out.drill = run.index().header.drill;
-  out.proof = {task.id,       manifest::states_root(states),        states.front(),
-               states.back(), run.index().checkpoints.back().step, {}, run.index().diverged};
+  out.proof = {task.id,
+               manifest::states_root(states),
+               states.front(),
+               states.back(),
+               run.index().checkpoints.back().step,
+               {},
+               run.index().diverged};
   DGX_TRY(out.proof.loss, loss_of(last));
   DGX_TRY(const auto sealed, manifest::seal(out.proof, key));
   out.id = sealed.id;

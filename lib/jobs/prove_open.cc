@@ -37,14 +37,13 @@ Result<Recomputer> make_recomputer(const OpenSampleOptions& options, std::span<c
   return out;
 }
 
-Status write_sample(const std::string& path, const JobContext& context, Clobber clobber, const ProofFiles& proof,
-                    StartStates& starts, protocol::Executor* executor,
+Status write_sample(const std::string& path, const JobContext& context, Clobber clobber,
+                    const ProofFiles& proof, StartStates& starts, protocol::Executor* executor,
                     const std::vector<std::int64_t>& drawn) {
   std::vector<Digest> leaves;
   for (const Digest& state : proof.states) leaves.push_back(merkle::committed_state_leaf(state));
   const bundle::SampleHeader header{proof.proof.body.task, proof.proof.id, proof.proof.body.states.count};
-  DGX_TRY(auto writer,
-          bundle::SampleWriter::create(path, header, clobber, {context.threads}));
+  DGX_TRY(auto writer, bundle::SampleWriter::create(path, header, clobber, {context.threads}));
   context.progress.start("writing start states", std::ssize(drawn));
   for (std::size_t i = 0; i < drawn.size(); ++i) {
     const std::int64_t segment = drawn[i];
@@ -67,13 +66,14 @@ struct Proved {
   bundle::RunReader run;
 };
 
-Result<Proved> open_proved(const std::string& task_path, const std::string& proof_path, const std::string& run_path,
-                           const JobContext& context) {
+Result<Proved> open_proved(const std::string& task_path, const std::string& proof_path,
+                           const std::string& run_path, const JobContext& context) {
   DGX_TRY(auto task, read_task(task_path, context.trust));
   DGX_TRY(ProofFiles proof, open_proof(proof_path, task, std::nullopt));
   DGX_TRY(auto run, bundle::RunReader::open(run_path));
   DGX_CHECK(check_run(run_path, run.index(), task));
-  if (digests_in(run.index()) != proof.states) return malformed(run_path + ": is not the run that was proved");
+  if (digests_in(run.index()) != proof.states)
+    return malformed(run_path + ": is not the run that was proved");
   return Proved{std::move(task), std::move(proof), std::move(run)};
 }
 
@@ -87,13 +87,15 @@ Result<protocol::OpeningDraw> read_draw(const OpenSampleOptions& options, const 
     return draw;
   }
   DGX_TRY(const auto receipt, read_signed<manifest::Receipt>(*options.receipt, context.trust));
-  if (receipt.body.statement != proof.id) return malformed(*options.receipt + ": is not the receipt of this proof");
+  if (receipt.body.statement != proof.id)
+    return malformed(*options.receipt + ": is not the receipt of this proof");
   return protocol::drawn_after_proof(proved.task, proof, receipt.body.head.root);
 }
 
 /// Writes the drawn start states, recomputing what was not kept.
 Result<OpenSampleResult> sample(const OpenSampleOptions& options, const std::string& path, Clobber clobber,
-                                const Proved& proved, const protocol::OpeningDraw& draw, const JobContext& context) {
+                                const Proved& proved, const protocol::OpeningDraw& draw,
+                                const JobContext& context) {
   DGX_TRY(StartStates starts, StartStates::open(options.run, proved.proof, context.threads));
   const std::vector<std::int64_t> dropped = starts.to_recompute(draw.segments);
   DGX_TRY(const Recomputer recomputer, make_recomputer(options, dropped, context));
@@ -110,7 +112,8 @@ Status check_options(const OpenSampleOptions& options) {
   if (options.beacon.has_value() == options.receipt.has_value())
     return usage_error("either --beacon or --receipt says which segments are drawn",
                        "--receipt is for a proof whose verifier revealed no beacon in time");
-  if (options.store && options.key.path.empty()) return usage_error("--key is required: an opening is signed");
+  if (options.store && options.key.path.empty())
+    return usage_error("--key is required: an opening is signed");
   if (!options.store && options.location) return usage_error("--location is a place in a --store");
   return {};
 }
@@ -118,8 +121,9 @@ Status check_options(const OpenSampleOptions& options) {
 /// The place in the store, below the signer's folder: the given one, else `otherwise`.
 Result<std::string> location_or(const std::optional<std::string>& given, std::string otherwise) {
   if (given && !manifest::is_location(*given))
-    return usage_error(fmt::format("--location: parts of letters, digits, '.', '_' and '-' between '/', at most {} characters",
-                                   manifest::kMaxLocation));
+    return usage_error(fmt::format(
+        "--location: parts of letters, digits, '.', '_' and '-' between '/', at most {} characters",
+        manifest::kMaxLocation));
   return given.value_or(std::move(otherwise));
 }
 
@@ -129,10 +133,11 @@ Result<crypto::SecretKey> solver_key(const KeyFile& file, const manifest::Signed
   return unauthorised(file.path + ": is not the key that signed the proof");
 }
 
-/// Fills an opening's folder in a store completely, before the opening is signed. A folder there that holds this very
-/// opening stays, so that a killed call can be repeated.
-Result<OpenSampleResult> fill(const OpenSampleOptions& options, const std::string& folder, const Proved& proved,
-                              const protocol::OpeningDraw& draw, const JobContext& context) {
+/// Fills an opening's folder in a store completely, before the opening is signed. A folder there that holds
+/// this very opening stays, so that a killed call can be repeated.
+Result<OpenSampleResult> fill(const OpenSampleOptions& options, const std::string& folder,
+                              const Proved& proved, const protocol::OpeningDraw& draw,
+                              const JobContext& context) {
   const auto& proof = proved.proof;
   if (exists(folder) && context.clobber == Clobber::kRefuse) {
     const Status checked = check_opening(folder, proved.task, proof.proof, draw, context.threads);
@@ -142,7 +147,8 @@ Result<OpenSampleResult> fill(const OpenSampleOptions& options, const std::strin
   }
   DGX_CHECK(write_file(fmt::format("{}/{}", folder, kOpenedStates), manifest::encode_states(proof.states),
                        Clobber::kReplace));
-  return sample(options, fmt::format("{}/{}", folder, kOpenedSample), Clobber::kReplace, proved, draw, context);
+  return sample(options, fmt::format("{}/{}", folder, kOpenedSample), Clobber::kReplace, proved, draw,
+                context);
 }
 
 }  // namespace
@@ -161,7 +167,8 @@ Result<OpenSampleResult> open_sample(const OpenSampleOptions& options, const Job
   const Store store{*options.store};
   DGX_CHECK(store.make_folders(proof.key_id, fmt::format("{}/{}", location, kOpenedSample)));
   DGX_TRY(OpenSampleResult out, fill(options, store.at(proof.key_id, location), proved, draw, context));
-  DGX_TRY(const auto sealed, manifest::seal(manifest::Opening{proof.body.task, proof.id, draw.after, location}, key));
+  DGX_TRY(const auto sealed,
+          manifest::seal(manifest::Opening{proof.body.task, proof.id, draw.after, location}, key));
   DGX_CHECK(write_file(options.output, sealed.envelope + "\n", context.clobber));
   out.id = sealed.id;
   out.after = draw.after;
@@ -174,14 +181,17 @@ Result<DeliverResult> deliver(const DeliverOptions& options, const JobContext& c
   DGX_TRY(const Proved proved, open_proved(options.task, options.proof, options.run, context));
   const auto& proof = proved.proof.proof;
   DGX_TRY(const crypto::SecretKey key, solver_key(options.key, proof));
-  DGX_TRY(const std::string location, location_or(options.location, fmt::format("final-{}.h5", proof.id.brief())));
+  DGX_TRY(const std::string location,
+          location_or(options.location, fmt::format("final-{}.h5", proof.id.brief())));
   const Store store{options.store};
   DGX_CHECK(store.make_folders(proof.key_id, location));
-  DGX_TRY(const auto last, proved.run.state(proved.run.index().segments(), bundle::Check::kDigests, {context.threads}));
+  DGX_TRY(const auto last,
+          proved.run.state(proved.run.index().segments(), bundle::Check::kDigests, {context.threads}));
   DGX_CHECK(bundle::write_state(store.at(proof.key_id, location), last.state, last.digests, Clobber::kReplace,
                                 {context.threads}));
-  DGX_TRY(const auto sealed,
-          manifest::seal(manifest::Delivery{proof.body.task, proof.id, proof.body.final_state, location}, key));
+  DGX_TRY(
+      const auto sealed,
+      manifest::seal(manifest::Delivery{proof.body.task, proof.id, proof.body.final_state, location}, key));
   DGX_CHECK(write_file(options.output, sealed.envelope + "\n", context.clobber));
   return DeliverResult{sealed.id, proof.body.final_state, location};
 }

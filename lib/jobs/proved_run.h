@@ -10,7 +10,8 @@
 namespace dgx::jobs {
 
 /// The segments of a run: the task's, cut off where the run diverged, if it did.
-[[nodiscard]] Result<protocol::Segments> segments_of_run(const bundle::RunIndex& index, const manifest::Task& task);
+[[nodiscard]] Result<protocol::Segments> segments_of_run(const bundle::RunIndex& index,
+                                                         const manifest::Task& task);
 
 /// Checks that the run is this task's, begins where it must, and is finished or diverged.
 [[nodiscard]] Status check_run(const std::string& path, const bundle::RunIndex& index,

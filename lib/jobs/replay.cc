@@ -81,15 +81,16 @@ Result<bundle::RunReader> open_run_of(const TaskFiles& files, const std::string&
   DGX_TRY(bundle::RunReader run, bundle::RunReader::open(folder));
   if (run.index().header.task != files.task.id) return malformed(folder + ": a run of another task");
   if (run.index().segments() > files.segments.count()) {
-    return malformed(fmt::format("{}: has {} segments, the task {}", folder, run.index().segments(), files.segments.count()));
+    return malformed(fmt::format("{}: has {} segments, the task {}", folder, run.index().segments(),
+                                 files.segments.count()));
   }
   return run;
 }
 
-Result<State> committed_state(const bundle::RunReader& run, std::int64_t index, Replay& replay,
-                              int threads) {
+Result<State> committed_state(const bundle::RunReader& run, std::int64_t index, Replay& replay, int threads) {
   if (index < 0 || index > run.index().segments()) {
-    return usage_error(fmt::format("{}: has committed states 0 to {}, not {}", run.folder(), run.index().segments(), index));
+    return usage_error(
+        fmt::format("{}: has committed states 0 to {}, not {}", run.folder(), run.index().segments(), index));
   }
   const std::int64_t kept = run.nearest_kept(index);
   DGX_TRY(auto stored, run.state(kept, bundle::Check::kDigests, {threads}));
@@ -98,15 +99,16 @@ Result<State> committed_state(const bundle::RunReader& run, std::int64_t index, 
   const std::vector<bundle::Checkpoint>& checkpoints = run.index().checkpoints;
   const std::int64_t step = checkpoints[static_cast<std::size_t>(kept)].step;
   if (replay.position() != step) {
-    return malformed(
-        fmt::format("{}: committed state {} is at step {}, not {}", run.folder(), kept, replay.position(), step));
+    return malformed(fmt::format("{}: committed state {} is at step {}, not {}", run.folder(), kept,
+                                 replay.position(), step));
   }
   const bundle::Checkpoint& wanted = checkpoints[static_cast<std::size_t>(index)];
   DGX_CHECK(replay.advance(wanted.step));
   DGX_TRY(const Digest digest, replay.digest(threads));
   if (digest == wanted.digest) return replay.state();
-  return malformed(fmt::format("{}: committed state {} does not follow from checkpoint {}, the nearest that was kept",
-                               run.folder(), index, kept));
+  return malformed(
+      fmt::format("{}: committed state {} does not follow from checkpoint {}, the nearest that was kept",
+                  run.folder(), index, kept));
 }
 
 namespace {
@@ -114,10 +116,12 @@ namespace {
 Status check_step(const State& state, const protocol::Segment& segment, const std::string& path) {
   DGX_TRY(const std::int64_t step, step_of(state));
   if (step == segment.first) return {};
-  return malformed(fmt::format("{}: a state at step {}, segment {} starts at step {}", path, step, segment.index, segment.first));
+  return malformed(fmt::format("{}: a state at step {}, segment {} starts at step {}", path, step,
+                               segment.index, segment.first));
 }
 
-Result<State> start_in_sample(const TaskFiles& files, const std::string& path, std::int64_t segment, int threads) {
+Result<State> start_in_sample(const TaskFiles& files, const std::string& path, std::int64_t segment,
+                              int threads) {
   DGX_TRY(const bundle::SampleReader sample, bundle::SampleReader::open(path));
   if (sample.header().task != files.task.id) return malformed(path + ": a sample of another task");
   for (std::size_t i = 0; i < sample.segments().size(); ++i) {
@@ -128,8 +132,8 @@ Result<State> start_in_sample(const TaskFiles& files, const std::string& path, s
   return Error{ErrorCode::kMissing, fmt::format("{}: has no segment {}", path, segment), {}};
 }
 
-Result<SegmentStart> start_in_run(const TaskFiles& files, exec::ExactExecutor& executor, const std::string& path,
-                                  std::int64_t segment, int threads) {
+Result<SegmentStart> start_in_run(const TaskFiles& files, exec::ExactExecutor& executor,
+                                  const std::string& path, std::int64_t segment, int threads) {
   DGX_TRY(const bundle::RunReader run, open_run_of(files, path));
   // A run's committed states are those of its drill, if it has one; the attribute that says so is unsigned.
   const auto drill = drill_of(run.index().header);
@@ -143,15 +147,15 @@ Result<SegmentStart> start_in_run(const TaskFiles& files, exec::ExactExecutor& e
 
 }  // namespace
 
-Result<SegmentStart> segment_start(const TaskFiles& files, exec::ExactExecutor& executor, const std::string& path,
-                                   std::int64_t segment, int threads) {
+Result<SegmentStart> segment_start(const TaskFiles& files, exec::ExactExecutor& executor,
+                                   const std::string& path, std::int64_t segment, int threads) {
   DGX_TRY(SegmentStart start, any_segment_start(files, executor, path, segment, threads));
   DGX_CHECK(check_step(start.state, files.segments[segment], path));
   return start;
 }
 
-Result<SegmentStart> any_segment_start(const TaskFiles& files, exec::ExactExecutor& executor, const std::string& path,
-                                       std::int64_t segment, int threads) {
+Result<SegmentStart> any_segment_start(const TaskFiles& files, exec::ExactExecutor& executor,
+                                       const std::string& path, std::int64_t segment, int threads) {
   SegmentStart start;
   if (is_opening(path)) {
     DGX_TRY(start.state, start_in_sample(files, fmt::format("{}/{}", path, kOpenedSample), segment, threads));
@@ -165,13 +169,15 @@ Result<SegmentStart> any_segment_start(const TaskFiles& files, exec::ExactExecut
       DGX_TRY(auto stored, bundle::read_state(path, bundle::Check::kDigests, {threads}));
       start.state = std::move(stored.state);
     } else {
-      return malformed(fmt::format("{}: a {} bundle, expected a run, a state or a sample", path, bundle::name_of(kind)));
+      return malformed(
+          fmt::format("{}: a {} bundle, expected a run, a state or a sample", path, bundle::name_of(kind)));
     }
   }
   return start;
 }
 
-Result<std::vector<Digest>> state_digests_of(Replay& replay, const State& start, const protocol::Segment& segment, int threads,
+Result<std::vector<Digest>> state_digests_of(Replay& replay, const State& start,
+                                             const protocol::Segment& segment, int threads,
                                              Progress& progress) {
   DGX_CHECK(replay.load(start));
   std::vector<Digest> digests;
@@ -186,7 +192,8 @@ Result<std::vector<Digest>> state_digests_of(Replay& replay, const State& start,
   return digests;
 }
 
-Result<std::vector<Digest>> value_digests_of(Replay& replay, const State& start, std::int64_t step, const Replay::Visit& keep) {
+Result<std::vector<Digest>> value_digests_of(Replay& replay, const State& start, std::int64_t step,
+                                             const Replay::Visit& keep) {
   DGX_CHECK(replay.load(start));
   DGX_CHECK(replay.advance(step));
   std::vector<Digest> digests;

@@ -14,8 +14,8 @@
 
 namespace dgx::jobs {
 
-/// Takes a task's steps as one party takes them: honestly, or with the deliberate fault of its run, which it defends.
-/// Every state and value that the party would claim comes from here.
+/// Takes a task's steps as one party takes them: honestly, or with the deliberate fault of its run, which it
+/// defends. Every state and value that the party would claim comes from here.
 class Replay {
  public:
   using Visit = std::function<Status(std::int32_t value, const TensorView&)>;
@@ -53,10 +53,10 @@ class Replay {
 /// Opens a run of this task; kMalformed for another task's.
 [[nodiscard]] Result<bundle::RunReader> open_run_of(const TaskFiles& files, const std::string& folder);
 
-/// Committed state `index` of a run: read if it was kept, else recomputed by `replay` from the nearest kept one
-/// before. kUsage if the run has no such state; kMalformed if the digest is not the committed one.
-[[nodiscard]] Result<State> committed_state(const bundle::RunReader& run, std::int64_t index,
-                                            Replay& replay, int threads);
+/// Committed state `index` of a run: read if it was kept, else recomputed by `replay` from the nearest kept
+/// one before. kUsage if the run has no such state; kMalformed if the digest is not the committed one.
+[[nodiscard]] Result<State> committed_state(const bundle::RunReader& run, std::int64_t index, Replay& replay,
+                                            int threads);
 
 /// The start state of a segment from a run, a state bundle or a sample; from a run, also what the run notes.
 struct SegmentStart {
@@ -68,17 +68,18 @@ struct SegmentStart {
                                                  const std::string& path, std::int64_t segment, int threads);
 /// Like segment_start(), but does not check the state's step: for callers that check its digest.
 [[nodiscard]] Result<SegmentStart> any_segment_start(const TaskFiles& files, exec::ExactExecutor& executor,
-                                                     const std::string& path, std::int64_t segment, int threads);
+                                                     const std::string& path, std::int64_t segment,
+                                                     int threads);
 
-/// The digests of the states before, between and after the steps of `segment`, from `start`. Leaves the replay after
-/// the segment.
+/// The digests of the states before, between and after the steps of `segment`, from `start`. Leaves the
+/// replay after the segment.
 [[nodiscard]] Result<std::vector<Digest>> state_digests_of(Replay& replay, const State& start,
                                                            const protocol::Segment& segment, int threads,
                                                            Progress& progress);
 
-/// The digest of every value of step `step`, replayed from the segment's start; `keep` sees each value and may copy
-/// its numbers.
-[[nodiscard]] Result<std::vector<Digest>> value_digests_of(Replay& replay, const State& start, std::int64_t step,
-                                                           const Replay::Visit& keep);
+/// The digest of every value of step `step`, replayed from the segment's start; `keep` sees each value and
+/// may copy its numbers.
+[[nodiscard]] Result<std::vector<Digest>> value_digests_of(Replay& replay, const State& start,
+                                                           std::int64_t step, const Replay::Visit& keep);
 
 }  // namespace dgx::jobs

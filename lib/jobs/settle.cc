@@ -26,15 +26,16 @@ struct Session {
   [[nodiscard]] static Result<Session> open(const LedgerWriter& options) {
     DGX_TRY(crypto::SecretKey key, read_key(options.key));
     auto copy = crypto::SecretKey::from_seed(key.seed());
-    DGX_TRY(ledger::Writer writer, ledger::Writer::open(options.file.path, std::move(copy), options.most_bytes));
+    DGX_TRY(ledger::Writer writer,
+            ledger::Writer::open(options.file.path, std::move(copy), options.most_bytes));
     DGX_TRY([[maybe_unused]] const LedgerSummary summary, summarize(options.file, writer.log()));
     auto market = protocol::Market::replay(writer.log());
     if (!market.ok()) return broken_ledger(options.file.path, market.error());
     return Session{std::move(key), std::move(writer), std::move(market).value()};
   }
 
-  /// The time of what is logged now, never before the last receipt's. kUsage if the clock is far ahead: in a ledger
-  /// in which nothing waits it would move the ledger's time for good.
+  /// The time of what is logged now, never before the last receipt's. kUsage if the clock is far ahead: in a
+  /// ledger in which nothing waits it would move the ledger's time for good.
   [[nodiscard]] Result<std::int64_t> time(const LedgerWriter& options) const {
     constexpr std::int64_t kDay = 24 * std::int64_t{3'600'000};
     const std::int64_t gap = options.clock() - writer.log().now();
@@ -60,8 +61,9 @@ struct Session {
 
  private:
   [[nodiscard]] Error silent(std::int64_t gap_ms) const {
-    return usage_error(fmt::format("the ledger was silent for {} s while a deadline ran", gap_ms / 1000),
-                       "if the clock is right, --after-pause records the pause and moves every deadline by it");
+    return usage_error(
+        fmt::format("the ledger was silent for {} s while a deadline ran", gap_ms / 1000),
+        "if the clock is right, --after-pause records the pause and moves every deadline by it");
   }
 };
 
@@ -111,15 +113,18 @@ class Batch {
     statements_.push_back(std::move(statement));
   }
 
-  [[nodiscard]] Result<std::vector<Logged>> log() { return log_all(session_.writer, std::move(statements_), now_); }
+  [[nodiscard]] Result<std::vector<Logged>> log() {
+    return log_all(session_.writer, std::move(statements_), now_);
+  }
 
  private:
   [[nodiscard]] Status check_room(std::size_t bytes, std::size_t reserved) const {
     const std::size_t most = session_.writer.most_bytes();
     if (used_bytes_ + bytes + reserved <= most) return {};
-    return usage_error(fmt::format("no room: {} bytes beside {} that are there and {} reserved for what is open, at most {}",
-                                   bytes, used_bytes_, reserved, most),
-                       "start another ledger with dgx-settle init; what is open here can still be ended");
+    return usage_error(
+        fmt::format("no room: {} bytes beside {} that are there and {} reserved for what is open, at most {}",
+                    bytes, used_bytes_, reserved, most),
+        "start another ledger with dgx-settle init; what is open here can still be ended");
   }
 
   Session& session_;
@@ -223,11 +228,13 @@ using Files = std::vector<std::vector<Result<Incoming>>>;
 
 /// Refuses statements that lock money while the ledger's time stands still: no deadline would pass.
 Status check_time_passes(const Result<Incoming>& item, bool behind) {
-  const bool locks = is_kind(item, manifest::Kind::kTask) || is_kind(item, manifest::Kind::kBeaconCommitment) ||
+  const bool locks = is_kind(item, manifest::Kind::kTask) ||
+                     is_kind(item, manifest::Kind::kBeaconCommitment) ||
                      is_kind(item, manifest::Kind::kAssign) || is_kind(item, manifest::Kind::kChallenge);
   if (!behind || !locks) return {};
-  return within(item->where, usage_error("the clock is behind the ledger's last receipt: no deadline would pass",
-                                         "set the clock, or wait until it has come there"));
+  return within(item->where,
+                usage_error("the clock is behind the ledger's last receipt: no deadline would pass",
+                            "set the clock, or wait until it has come there"));
 }
 
 Result<Appended> append_to(Session& session, const LedgerWriter& options, Files files, OnRefusal on_refusal,
@@ -242,7 +249,8 @@ Result<Appended> append_to(Session& session, const LedgerWriter& options, Files 
   for (std::vector<Result<Incoming>>& items : files) {
     const bool transcript = !items.empty() && is_transcript(items);
     for (Result<Incoming>& item : items) {
-      if (item.ok() && (batch.knows(item->statement.id) || (transcript && is_kind(item, manifest::Kind::kReceipt)))) {
+      if (item.ok() &&
+          (batch.knows(item->statement.id) || (transcript && is_kind(item, manifest::Kind::kReceipt)))) {
         ++out.skipped;
         continue;
       }
@@ -270,15 +278,16 @@ struct Fetched {
   std::optional<FetchedFiles> files;
 };
 
-/// The statements of one task that wait for files, and a limit on each file's length: the total length of all when the
-/// groups were ordered, so that one that grows afterwards cannot hold up the groups after it.
+/// The statements of one task that wait for files, and a limit on each file's length: the total length of all
+/// when the groups were ordered, so that one that grows afterwards cannot hold up the groups after it.
 struct Group {
   std::vector<Incoming> statements;
   std::int64_t most_bytes = manifest::kMaxInteger;
 };
 
 /// Orders the smallest fetches first; those whose files are not all there last.
-std::vector<Group> in_order(std::vector<std::vector<Incoming>> tasks, const std::optional<std::string>& store) {
+std::vector<Group> in_order(std::vector<std::vector<Incoming>> tasks,
+                            const std::optional<std::string>& store) {
   std::vector<Group> out;
   for (std::vector<Incoming>& statements : tasks) {
     std::optional<std::int64_t> bytes = store ? std::optional<std::int64_t>(0) : std::nullopt;
@@ -288,12 +297,13 @@ std::vector<Group> in_order(std::vector<std::vector<Incoming>> tasks, const std:
     }
     out.push_back({std::move(statements), bytes.value_or(manifest::kMaxInteger)});
   }
-  std::stable_sort(out.begin(), out.end(), [](const Group& a, const Group& b) { return a.most_bytes < b.most_bytes; });
+  std::stable_sort(out.begin(), out.end(),
+                   [](const Group& a, const Group& b) { return a.most_bytes < b.most_bytes; });
   return out;
 }
 
-/// Fetches the files of one task's statements. Returns those that can be appended, the errors of the rest in `out`.
-/// The ledger is not locked.
+/// Fetches the files of one task's statements. Returns those that can be appended, the errors of the rest in
+/// `out`. The ledger is not locked.
 Result<std::vector<Fetched>> fetch_all(const LedgerWriter& options, Group group, Appended& out) {
   const OpeningStore copies(options.file.path);
   DGX_TRY(const LedgerView view, view_ledger(options.file));
@@ -316,8 +326,8 @@ Result<std::vector<Fetched>> fetch_all(const LedgerWriter& options, Group group,
   return good;
 }
 
-/// Keeps the fetched files and appends the statements, under one lock of the ledger: another process may have logged
-/// one of them meanwhile; then its copy is the ledger's.
+/// Keeps the fetched files and appends the statements, under one lock of the ledger: another process may have
+/// logged one of them meanwhile; then its copy is the ledger's.
 Result<Appended> append_with_copies(const LedgerWriter& options, std::vector<Fetched> statements) {
   const OpeningStore copies(options.file.path);
   DGX_TRY(Session session, Session::open(options));
@@ -409,7 +419,8 @@ Result<std::optional<std::int64_t>> milliseconds_to_run(const LedgerWriter& opti
   for (const auto& [id, record] : view.market.tasks()) {
     const protocol::Standing stands = protocol::standing(record, clock.now());
     if (stands.state == protocol::TaskState::kSettled) continue;
-    const std::int64_t at = stands.deadline_ms ? clock.receipt_time(*stands.deadline_ms) + 1 : clock.receipt_now();
+    const std::int64_t at =
+        stands.deadline_ms ? clock.receipt_time(*stands.deadline_ms) + 1 : clock.receipt_now();
     next = std::min(next.value_or(at), at);
   }
   if (!next) return next;

@@ -11,12 +11,14 @@ namespace {
 constexpr std::size_t kLeastDigits = 8;
 
 /// A logged statement of which the operator has a copy: found by its own id or, for an opening, by its task.
-Result<const manifest::Signed<manifest::Body>*> find_fetched(const LedgerView& view, const std::string& name) {
+Result<const manifest::Signed<manifest::Body>*> find_fetched(const LedgerView& view,
+                                                             const std::string& name) {
   const manifest::Signed<manifest::Body>* found = nullptr;
   if (name.size() >= kLeastDigits) {
     for (const ledger::Entry& entry : view.log.entries) {
       if (!entry.statement.id.hex().starts_with(name) || !needs_fetch(entry.statement.body)) continue;
-      if (found != nullptr) return usage_error(fmt::format("{}: more than one statement begins with it", name));
+      if (found != nullptr)
+        return usage_error(fmt::format("{}: more than one statement begins with it", name));
       found = &entry.statement;
     }
   }
@@ -35,7 +37,8 @@ Status write_statement(const std::string& folder, std::string_view name, const s
 }
 
 /// Writes the statements needed to read an opening next to it, as the ledger has them.
-Status write_proof(const protocol::TaskRecord& record, const std::string& folder, Clobber clobber, FetchedCopy& out) {
+Status write_proof(const protocol::TaskRecord& record, const std::string& folder, Clobber clobber,
+                   FetchedCopy& out) {
   DGX_CHECK(write_statement(folder, "proof.json", record.proof->envelope, clobber, out));
   if (!record.beacon) return {};
   return write_statement(folder, "beacon.json", record.beacon->envelope, clobber, out);

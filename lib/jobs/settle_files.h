@@ -14,8 +14,8 @@ inline constexpr std::size_t kMaxPolicyFileBytes = manifest::kMaxEnvelopeBytes;
 /// The identities of --trust; empty without it.
 [[nodiscard]] Result<manifest::Trust> load_trust(const std::optional<std::string>& path);
 
-/// A log's summary, from what the log says of itself. kUnauthorised if its operator is not among the identities that
-/// the user accepts.
+/// A log's summary, from what the log says of itself. kUnauthorised if its operator is not among the
+/// identities that the user accepts.
 [[nodiscard]] Result<LedgerSummary> summarize(const LedgerFile& file, const ledger::Log& log);
 
 /// A statement and its source, for messages.
@@ -28,7 +28,8 @@ struct Incoming {
 /// All statements of a file, or the first error.
 [[nodiscard]] Result<std::vector<Incoming>> read_statements(const std::string& path);
 
-/// The error for an entry that broke the rules: whatever code the rule's error has, the ledger is what is malformed.
+/// The error for an entry that broke the rules: whatever code the rule's error has, the ledger is what is
+/// malformed.
 [[nodiscard]] Error broken_ledger(const std::string& path, const Error& rule);
 
 /// The policy in a file; errors name it.

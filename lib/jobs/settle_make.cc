@@ -7,8 +7,8 @@
 
 #include "dgx/crypto/random.h"
 #include "dgx/jobs/ledger_name.h"
-#include "dgx/jobs/task_program.h"
 #include "dgx/jobs/proof_files.h"
+#include "dgx/jobs/task_program.h"
 #include "dgx/protocol/admission.h"
 #include "dgx/protocol/verify.h"
 #include "settle_files.h"
@@ -57,7 +57,8 @@ Result<std::string> random_word() {
 /// Two statements with the same content count once, so equal transfers need different references.
 Result<json::Object> transfer_fields(const Sources& sources) {
   DGX_TRY(const std::string word, random_word());
-  json::Object out{{"reference", sources.task ? fmt::format("task {} {}", sources.task->id.brief(), word) : word}};
+  json::Object out{
+      {"reference", sources.task ? fmt::format("task {} {}", sources.task->id.brief(), word) : word}};
   if (sources.ledger) out.emplace("ledger", sources.ledger->hex());
   return out;
 }
@@ -172,9 +173,9 @@ Status set_field(const std::string& setting, json::Object& fields, std::vector<s
   if (std::find(set.begin(), set.end(), field) != set.end())
     return usage_error(fmt::format("--set: {}: given twice", field));
   set.push_back(field);
-  auto value = is_integer(field) ? integer_of(text)
-               : field == "account"    ? account_of(text)
-                                       : Result<json::Value>(text);
+  auto value = is_integer(field)    ? integer_of(text)
+               : field == "account" ? account_of(text)
+                                    : Result<json::Value>(text);
   if (!value.ok()) return within("--set: " + field, std::move(value).error());
   fields.insert_or_assign(field, std::move(value).value());
   return {};
@@ -195,9 +196,7 @@ Result<Body> body_of(const Recipe& recipe, const json::Object& fields) {
   const Status status = in.finish();
   if (status.ok()) return body;
   const bool missing = status.error().message.ends_with("is missing");
-  return usage_error(
-      status.error().message,
-      missing ? hint_for(status.error().message) : "");
+  return usage_error(status.error().message, missing ? hint_for(status.error().message) : "");
 }
 
 Result<Sources> open_sources(const MakeStatement& options, const Recipe& recipe,
@@ -215,13 +214,15 @@ Result<Sources> open_sources(const MakeStatement& options, const Recipe& recipe,
   }
   if (options.profile) {
     if (recipe.kind != Kind::kAssign) return usage_error("--profile belongs to an assign");
-    DGX_TRY(out.segment_milliseconds, profiled_segment_milliseconds(*options.profile, out.task->id, out.signer));
+    DGX_TRY(out.segment_milliseconds,
+            profiled_segment_milliseconds(*options.profile, out.task->id, out.signer));
   }
   if (out.task) out.ledger = out.task->body.ledger;
   if (options.ledger) {
     DGX_TRY(const LedgerName ledger, read_ledger_name(*options.ledger));
     if (out.ledger && *out.ledger != ledger.id)
-      return malformed(fmt::format("--ledger: is {}, the task names {}", ledger.id.brief(), out.ledger->brief()));
+      return malformed(
+          fmt::format("--ledger: is {}, the task names {}", ledger.id.brief(), out.ledger->brief()));
     out.ledger = ledger.id;
   }
   if (options.about_path) {
@@ -246,8 +247,7 @@ Result<Signed<Body>> make_statement(const MakeStatement& options) {
   DGX_TRY(const Sources sources, open_sources(options, *recipe, key));
   DGX_TRY(json::Object fields, recipe->fields(sources));
   std::vector<std::string> set;
-  for (const std::string& setting : options.settings)
-    DGX_CHECK(set_field(setting, fields, set));
+  for (const std::string& setting : options.settings) DGX_CHECK(set_field(setting, fields, set));
   DGX_TRY(Body body, body_of(*recipe, fields));
   if (const auto* assign = std::get_if<manifest::Assign>(&body))
     DGX_CHECK(protocol::check_segment_time(sources.task->body, assign->segment_milliseconds));

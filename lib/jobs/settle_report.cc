@@ -64,8 +64,8 @@ std::string fault_of(const RootReference& head, const std::vector<Digest>& roots
                                        : fmt::format("is another history of the first {} entries", count);
 }
 
-/// Compares the heads in `path`. One that the operator signed but that is none of this ledger's shows a fork: at most
-/// one fault a file. Anything else that does not fit is an error.
+/// Compares the heads in `path`. One that the operator signed but that is none of this ledger's shows a fork:
+/// at most one fault a file. Anything else that does not fit is an error.
 Status compare_heads(const std::string& path, const ledger::Log& log, const std::vector<Digest>& roots,
                      std::vector<std::string>& faults) {
   DGX_TRY(const std::vector<Incoming> statements, read_statements(path));

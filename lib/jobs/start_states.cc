@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::size_t kMostListed = 32;
 
-/// Turns kMalformed into kInconclusive: a committed state from which the program cannot go on is the prover's fault,
-/// not the file's, and the caller who replays that very segment gives the reason.
+/// Turns kMalformed into kInconclusive: a committed state from which the program cannot go on is the prover's
+/// fault, not the file's, and the caller who replays that very segment gives the reason.
 Status as_inconclusive(Status status, const std::string& where) {
   if (status.ok() || status.error().code != ErrorCode::kMalformed) return status;
   Error error = within(where, std::move(status).error());

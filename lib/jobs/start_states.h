@@ -19,9 +19,10 @@ namespace dgx::jobs {
 /// Start states of a proof's segments, from a sample or a run. Every state returned has the committed digest.
 class StartStates {
  public:
-  /// Opens a sample, an opening or a run. kMissing, or kMalformed for a file of another task or proof. `proof` must
-  /// outlive this object.
-  [[nodiscard]] static Result<StartStates> open(const std::string& path, const ProofFiles& proof, int threads);
+  /// Opens a sample, an opening or a run. kMissing, or kMalformed for a file of another task or proof.
+  /// `proof` must outlive this object.
+  [[nodiscard]] static Result<StartStates> open(const std::string& path, const ProofFiles& proof,
+                                                int threads);
 
   /// The segments of `wanted` whose start states are certainly not available.
   [[nodiscard]] std::vector<std::int64_t> missing(std::span<const std::int64_t> wanted) const;
@@ -29,11 +30,11 @@ class StartStates {
   /// The segments of `wanted` for which start() needs an executor.
   [[nodiscard]] std::vector<std::int64_t> to_recompute(std::span<const std::int64_t> wanted) const;
 
-  /// The start state of a segment. One that the run did not keep is recomputed by `executor` (then not null) from the
-  /// nearest kept one, or from the executor's current state, if that is nearer (see reached()).
+  /// The start state of a segment. One that the run did not keep is recomputed by `executor` (then not null)
+  /// from the nearest kept one, or from the executor's current state, if that is nearer (see reached()).
   ///
-  /// kInconclusive if the recomputed state is not the committed one: somewhere in between the run deviates from the
-  /// program. kMalformed if a file holds another state than was committed. kInterrupted.
+  /// kInconclusive if the recomputed state is not the committed one: somewhere in between the run deviates
+  /// from the program. kMalformed if a file holds another state than was committed. kInterrupted.
   [[nodiscard]] Result<State> start(std::int64_t segment, protocol::Executor* executor, const StopFlag& stop);
 
   /// Notes that the executor holds committed state `state` or, with nullopt, something else.

@@ -48,8 +48,8 @@ std::vector<std::string> parts_of(std::string_view location) {
   }
 }
 
-/// The error of openat() with O_NOFOLLOW: ENOTDIR for a link to a folder, ELOOP for a link to a file, ENXIO for a
-/// socket or a device without a driver.
+/// The error of openat() with O_NOFOLLOW: ENOTDIR for a link to a folder, ELOOP for a link to a file, ENXIO
+/// for a socket or a device without a driver.
 Error open_error(const std::string& path) {
   const int reason = errno;
   if (reason == kOpenLink || reason == ENOTDIR || reason == ENXIO)
@@ -89,9 +89,9 @@ Status write_at(const Descriptor& file, std::string_view bytes, off_t at, const 
   return {};
 }
 
-/// The next data of a file at or after `at`, of 1 to `most` bytes; none if only a hole is left. A file system without
-/// holes gives all as data. Holes within the first page count as data, so that every part makes progress, whatever
-/// the file's owner does meanwhile.
+/// The next data of a file at or after `at`, of 1 to `most` bytes; none if only a hole is left. A file system
+/// without holes gives all as data. Holes within the first page count as data, so that every part makes
+/// progress, whatever the file's owner does meanwhile.
 struct Part {
   off_t at = 0;
   std::size_t bytes = 0;
@@ -107,8 +107,8 @@ std::optional<Part> next_data(const Descriptor& file, off_t at, off_t size, std:
   return Part{begin, std::min(static_cast<std::size_t>(std::min(end, size) - begin), most)};
 }
 
-/// Copies `size` bytes, after which the file must end. Holes stay holes, so that a file costs no more time and space
-/// than its owner spent on it.
+/// Copies `size` bytes, after which the file must end. Holes stay holes, so that a file costs no more time
+/// and space than its owner spent on it.
 Status copy_bytes(const Descriptor& from, const std::string& path, std::int64_t size, const Descriptor& to,
                   const std::string& target) {
   std::vector<char> buffer(std::size_t{1} << 20);
@@ -117,11 +117,13 @@ Status copy_bytes(const Descriptor& from, const std::string& path, std::int64_t 
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return errno_error(path, "read");
     if (count == 0) break;
-    DGX_CHECK(write_at(to, std::string_view(buffer.data(), static_cast<std::size_t>(count)), part->at, target));
+    DGX_CHECK(
+        write_at(to, std::string_view(buffer.data(), static_cast<std::size_t>(count)), part->at, target));
     at = part->at + count;
   }
   DGX_TRY(const std::int64_t now, plain_size(from, path));
-  if (now != size) return malformed(fmt::format("{}: {} while it is read", path, now > size ? "grows" : "shrinks"));
+  if (now != size)
+    return malformed(fmt::format("{}: {} while it is read", path, now > size ? "grows" : "shrinks"));
   if (file_system().ftruncate(to.get(), size) != 0) return errno_error(target, "lengthen");
   if (file_system().fsync(to.get()) != 0) return errno_error(target, "sync");
   return {};
@@ -182,7 +184,8 @@ Status Store::copy(const Digest& key_id, std::string_view location, const std::s
   DGX_TRY(const Opened from, open_strangers(path, key_id, location, where));
   if (from.size > max_bytes)
     return malformed(fmt::format("{}: {} bytes, at most {} allowed", where, from.size, max_bytes));
-  const Descriptor to(file_system().open(target.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
+  const Descriptor to(
+      file_system().open(target.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
   if (!to.valid()) return errno_error(target, "create");
   return copy_bytes(from.file, where, from.size, to, target);
 }

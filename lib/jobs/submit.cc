@@ -22,8 +22,9 @@
 namespace dgx::jobs {
 namespace {
 
-/// Cost of a checkpoint in scalar operations, per byte of state (hash, compression, writing) and constant (making it
-/// durable): measured by tests/bench. With these, checkpoints take a few percent of training at the default interval.
+/// Cost of a checkpoint in scalar operations, per byte of state (hash, compression, writing) and constant
+/// (making it durable): measured by tests/bench. With these, checkpoints take a few percent of training at
+/// the default interval.
 constexpr double kCheckpointOperationsPerByte = 250;
 constexpr double kCheckpointOperations = 3e8;
 constexpr double kCheckpointShare = 0.0075;
@@ -40,8 +41,10 @@ struct Parsed {
 };
 
 Status refuse_later(const SubmitOptions& options) {
-  if (options.numerics == "native") return usage_error("--numerics native is not in this version", "exact is");
-  if (options.numerics != "exact") return usage_error("--numerics is exact or native, not " + options.numerics);
+  if (options.numerics == "native")
+    return usage_error("--numerics native is not in this version", "exact is");
+  if (options.numerics != "exact")
+    return usage_error("--numerics is exact or native, not " + options.numerics);
   if (options.parent) return usage_error("--parent is not in this version");
   return {};
 }
@@ -65,7 +68,8 @@ Result<std::string> with_weights_of_file(const std::string& spec) {
   return spec.substr(0, begin) + joined + spec.substr(end);
 }
 
-/// Sets the ledger that the task names. The ledger's own policy becomes the task's; any other would be refused there.
+/// Sets the ledger that the task names. The ledger's own policy becomes the task's; any other would be
+/// refused there.
 Status enter_market(const SubmitOptions& options, Parsed& out) {
   DGX_TRY(const LedgerName market, read_ledger_name(*options.ledger));
   out.ledger = market.id;
@@ -99,7 +103,8 @@ Result<Parsed> parse(const SubmitOptions& options) {
   return out;
 }
 
-/// Refuses weights that are not finite: a file's own may be anything, and nothing non-finite is ever committed.
+/// Refuses weights that are not finite: a file's own may be anything, and nothing non-finite is ever
+/// committed.
 Status check_finite(const State& state) {
   for (const Entry& entry : state) {
     if (entry.tensor.dtype() != DType::kF32) continue;
@@ -122,15 +127,16 @@ Result<std::int64_t> steps_of(const SubmitOptions& options, std::uint64_t seed, 
   return order.steps_in(*options.epochs);
 }
 
-/// Steps of a segment: enough that checkpoints cost little. A market's policy may demand fewer; the longest segment
-/// can have one step more than the others.
+/// Steps of a segment: enough that checkpoints cost little. A market's policy may demand fewer; the longest
+/// segment can have one step more than the others.
 std::int64_t default_interval(const program::Cost& cost, std::int64_t steps, const Parsed& parsed) {
   const double checkpoint =
       kCheckpointOperations + kCheckpointOperationsPerByte * static_cast<double>(cost.state_bytes);
   const double due = std::ceil(checkpoint / (kCheckpointShare * static_cast<double>(cost.total_operations)));
-  const std::int64_t cheap =
-      std::clamp(static_cast<std::int64_t>(std::min(due, 1e9)), std::int64_t{2}, std::max(steps, std::int64_t{2}));
-  const std::int64_t allowed = parsed.policy.segment_operations / std::max<std::int64_t>(cost.total_operations, 1);
+  const std::int64_t cheap = std::clamp(static_cast<std::int64_t>(std::min(due, 1e9)), std::int64_t{2},
+                                        std::max(steps, std::int64_t{2}));
+  const std::int64_t allowed =
+      parsed.policy.segment_operations / std::max<std::int64_t>(cost.total_operations, 1);
   const auto segments = protocol::Segments::of(steps, cheap);
   if (!parsed.ledger || !segments.ok() || segments->longest() <= allowed) return cheap;
   return std::max(allowed - 1, std::int64_t{2});
@@ -145,30 +151,35 @@ struct Draft {
   merkle::StateDigests digests;
 };
 
-/// The type that forward() takes: a built-in model fixes it; for a TorchScript file i64 where x is i64 and unscaled.
-Result<DType> input_type(const SubmitOptions& options, const Parsed& parsed, const program::TrainingRecipe& recipe) {
+/// The type that forward() takes: a built-in model fixes it; for a TorchScript file i64 where x is i64 and
+/// unscaled.
+Result<DType> input_type(const SubmitOptions& options, const Parsed& parsed,
+                         const program::TrainingRecipe& recipe) {
   if (options.input != "auto") return dtype_from_name(options.input);
-  if (parsed.built_in) return std::holds_alternative<program::GptSpec>(*parsed.built_in) ? DType::kI64 : DType::kF32;
+  if (parsed.built_in)
+    return std::holds_alternative<program::GptSpec>(*parsed.built_in) ? DType::kI64 : DType::kF32;
   const bool is_scaled = recipe.scale != 1 || recipe.shift != 0;
   return recipe.x.dtype == DType::kI64 && !is_scaled ? DType::kI64 : DType::kF32;
 }
 
-Result<program::CapturedGraph> capture(const Parsed& parsed, const program::TrainingRecipe& recipe, DType input,
-                                       bool training) {
+Result<program::CapturedGraph> capture(const Parsed& parsed, const program::TrainingRecipe& recipe,
+                                       DType input, bool training) {
   DGX_TRY(program::CaptureBackend* const backend, open_torch_module());
   Shape shape = recipe.x.sample_shape;
   shape.insert(shape.begin(), recipe.batch);
   auto graph = backend->capture({parsed.model, shape, input, training});
   if (graph.ok() || parsed.built_in || input != DType::kF32 || recipe.x.dtype == DType::kF32) return graph;
   Error error = std::move(graph).error();
-  if (error.code == ErrorCode::kMalformed && error.hint.empty()) error.hint = "--input i64, if forward() takes tokens";
+  if (error.code == ErrorCode::kMalformed && error.hint.empty())
+    error.hint = "--input i64, if forward() takes tokens";
   return error;
 }
 
 Status check_numbers(const SubmitOptions& options) {
   if (options.batch < 1) return usage_error("--batch must be at least 1");
   if (options.price < 0) return usage_error("--price must be at least 0");
-  if (options.max_milliseconds.value_or(1) < 1 || options.max_milliseconds.value_or(1) > manifest::kMaxMilliseconds) {
+  if (options.max_milliseconds.value_or(1) < 1 ||
+      options.max_milliseconds.value_or(1) > manifest::kMaxMilliseconds) {
     return usage_error("--max-milliseconds must be 1 to " + std::to_string(manifest::kMaxMilliseconds));
   }
   return {};
@@ -183,22 +194,26 @@ Status set_price(const SubmitOptions& options, SubmitResult& result) {
   const protocol::EstimateInput input{result.cost.total_operations, result.cost.state_bytes, task.steps,
                                       task.checkpoint_every, task.price};
   DGX_TRY(task.estimate, protocol::estimate(input, task.policy));
-  task.caps = {task.steps, result.cost.state_bytes, options.max_milliseconds.value_or(task.policy.window_proof_ms)};
+  task.caps = {task.steps, result.cost.state_bytes,
+               options.max_milliseconds.value_or(task.policy.window_proof_ms)};
   return {};
 }
 
 Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   DGX_TRY(Parsed parsed, parse(options));
   DGX_CHECK(check_numbers(options));
-  DGX_TRY(const bundle::Dataset data, bundle::read_dataset(options.data, bundle::Check::kDigests, {context.threads}));
+  DGX_TRY(const bundle::Dataset data,
+          bundle::read_dataset(options.data, bundle::Check::kDigests, {context.threads}));
   DGX_TRY(const Digest digest, bundle::dataset_digest(data));
   const std::int64_t samples = data.x.shape()[0];
   const std::uint64_t seed = options.seed.value_or(0);
-  const program::TrainingRecipe recipe{field_of(data.x.view()), field_of(data.y.view()), data.scale,       data.shift,
-                                       options.batch,    parsed.loss,      parsed.optimizer, options.clip_norm};
+  const program::TrainingRecipe recipe{
+      field_of(data.x.view()), field_of(data.y.view()), data.scale, data.shift, options.batch, parsed.loss,
+      parsed.optimizer,        options.clip_norm};
   DGX_TRY(const std::int64_t steps, steps_of(options, seed, samples));
   if (steps < 2) return usage_error("a task has at least 2 steps, this one " + std::to_string(steps));
-  if (options.checkpoint_every && *options.checkpoint_every < 2) return usage_error("--checkpoint-every must be at least 2");
+  if (options.checkpoint_every && *options.checkpoint_every < 2)
+    return usage_error("--checkpoint-every must be at least 2");
   if (parsed.built_in) {
     DGX_TRY(parsed.built_in, fitted(*parsed.built_in, data, parsed.loss));
     parsed.model = program::print_model_spec(*parsed.built_in);
@@ -229,7 +244,8 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   task.evaluation = {program::program_root(evaluation), static_cast<std::int64_t>(evaluation.values.size())};
   task.initial = {out.digests.state,
                   from_seed ? manifest::InitialSource::kSeed : manifest::InitialSource::kFile};
-  task.dataset = {digest, samples, {recipe.x.dtype, recipe.x.sample_shape}, {recipe.y.dtype, recipe.y.sample_shape}};
+  task.dataset = {
+      digest, samples, {recipe.x.dtype, recipe.x.sample_shape}, {recipe.y.dtype, recipe.y.sample_shape}};
   task.model = parsed.built_in ? parsed.model : parsed.model.substr(parsed.model.rfind('/') + 1);
   task.loss = parsed.loss;
   task.optimizer = parsed.optimizer;
@@ -242,16 +258,19 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   task.policy = parsed.policy;
   task.ledger = parsed.ledger;
   DGX_CHECK(set_price(options, out.result));
-  if (auto admitted = protocol::check_admission(task, step); !admitted) return usage_error(admitted.error().message);
+  if (auto admitted = protocol::check_admission(task, step); !admitted)
+    return usage_error(admitted.error().message);
   return out;
 }
 
 Status refuse_existing(const std::string& output) {
   for (const char* extension : {".program.jsonl", ".eval.jsonl", ".init.h5"}) {
     const std::string path = beside(output, extension);
-    if (exists(path)) return Error{ErrorCode::kCannotCreate, path + ": exists already", "--force replaces it"};
+    if (exists(path))
+      return Error{ErrorCode::kCannotCreate, path + ": exists already", "--force replaces it"};
   }
-  if (exists(output)) return Error{ErrorCode::kCannotCreate, output + ": exists already", "--force replaces it"};
+  if (exists(output))
+    return Error{ErrorCode::kCannotCreate, output + ": exists already", "--force replaces it"};
   return {};
 }
 
@@ -267,7 +286,8 @@ Result<SubmitResult> submit(const SubmitOptions& options, const JobContext& cont
   DGX_CHECK(write_file(beside(options.output, ".program.jsonl"), made.program, context.clobber));
   DGX_CHECK(write_file(beside(options.output, ".eval.jsonl"), made.evaluation, context.clobber));
   if (made.result.task.initial.source == manifest::InitialSource::kFile) {
-    DGX_CHECK(bundle::write_state(beside(options.output, ".init.h5"), made.initial, made.digests, context.clobber));
+    DGX_CHECK(
+        bundle::write_state(beside(options.output, ".init.h5"), made.initial, made.digests, context.clobber));
   }
   DGX_CHECK(write_file(options.output, sealed.envelope + "\n", context.clobber));
   return std::move(made.result);

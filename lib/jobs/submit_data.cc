@@ -10,9 +10,11 @@ namespace {
 /// Refuses a token outside the vocabulary: it has no embedding.
 Status check_tokens(const bundle::Dataset& data, const program::ModelSpec& spec) {
   const auto* gpt = std::get_if<program::GptSpec>(&spec);
-  if (gpt == nullptr || !data.x_range || (data.x_range->low >= 0 && data.x_range->high < gpt->vocab)) return {};
-  return usage_error("tokens go from " + std::to_string(data.x_range->low) + " to " + std::to_string(data.x_range->high) +
-                     ", the model has 0 to " + std::to_string(gpt->vocab - 1));
+  if (gpt == nullptr || !data.x_range || (data.x_range->low >= 0 && data.x_range->high < gpt->vocab))
+    return {};
+  return usage_error("tokens go from " + std::to_string(data.x_range->low) + " to " +
+                     std::to_string(data.x_range->high) + ", the model has 0 to " +
+                     std::to_string(gpt->vocab - 1));
 }
 
 }  // namespace
@@ -37,10 +39,11 @@ program::DatasetField field_of(const TensorView& tensor) {
   return {tensor.dtype, Shape(tensor.shape.begin() + 1, tensor.shape.end())};
 }
 
-Status check_labels(const bundle::Dataset& data, const program::CapturedGraph& graph, const program::LossSpec& loss,
-                    std::int64_t batch) {
+Status check_labels(const bundle::Dataset& data, const program::CapturedGraph& graph,
+                    const program::LossSpec& loss, std::int64_t batch) {
   if (loss.kind != program::LossKind::kCrossEntropy) return {};
-  if (!data.y_range) return usage_error("cross-entropy needs integer labels, y is f32", "--loss mse takes numbers");
+  if (!data.y_range)
+    return usage_error("cross-entropy needs integer labels, y is f32", "--loss mse takes numbers");
   const Shape& output = graph.tensors[static_cast<std::size_t>(graph.output)].shape;
   Shape targets = data.y.shape();
   targets[0] = batch;
@@ -48,7 +51,8 @@ Status check_labels(const bundle::Dataset& data, const program::CapturedGraph& g
   if (!dimension) return {};  // lowering reports what does not fit
   const std::int64_t classes = output[*dimension];
   const auto range = label_range(data, loss);
-  if (!range) return usage_error("every label is " + std::to_string(*loss.ignore) + ", which the loss ignores");
+  if (!range)
+    return usage_error("every label is " + std::to_string(*loss.ignore) + ", which the loss ignores");
   if (range->low < 0 || range->high >= classes) {
     return usage_error("labels go from " + std::to_string(range->low) + " to " + std::to_string(range->high) +
                        ", the model has classes 0 to " + std::to_string(classes - 1));
@@ -56,7 +60,8 @@ Status check_labels(const bundle::Dataset& data, const program::CapturedGraph& g
   return {};
 }
 
-Result<program::ModelSpec> fitted(program::ModelSpec spec, const bundle::Dataset& data, const program::LossSpec& loss) {
+Result<program::ModelSpec> fitted(program::ModelSpec spec, const bundle::Dataset& data,
+                                  const program::LossSpec& loss) {
   if (auto* net = std::get_if<program::ResNetSpec>(&spec); net != nullptr && net->classes == 0) {
     const auto range = label_range(data, loss);
     if (loss.kind != program::LossKind::kCrossEntropy || !range || range->high < 0)
@@ -65,7 +70,8 @@ Result<program::ModelSpec> fitted(program::ModelSpec spec, const bundle::Dataset
   }
   if (auto* gpt = std::get_if<program::GptSpec>(&spec); gpt != nullptr && gpt->context == 0) {
     if (data.x.shape().size() != 2)
-      return usage_error("model gpt takes tokens [positions], a sample of x is " + to_string(field_of(data.x.view()).sample_shape));
+      return usage_error("model gpt takes tokens [positions], a sample of x is " +
+                         to_string(field_of(data.x.view()).sample_shape));
     gpt->context = data.x.shape()[1];
   }
   DGX_CHECK(check_tokens(data, spec));

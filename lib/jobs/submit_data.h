@@ -15,10 +15,11 @@ namespace dgx::jobs {
 [[nodiscard]] program::DatasetField field_of(const TensorView& tensor);
 
 /// The least and the greatest label that is not ignored; nullopt if y is f32 or all labels are ignored.
-[[nodiscard]] std::optional<bundle::IntegerRange> label_range(const bundle::Dataset& data, const program::LossSpec& loss);
+[[nodiscard]] std::optional<bundle::IntegerRange> label_range(const bundle::Dataset& data,
+                                                              const program::LossSpec& loss);
 
-/// Completes the spec from the data: classes from the labels, context from the length of a sample. kUsage if these do
-/// not follow from the data, or if a token is outside the vocabulary.
+/// Completes the spec from the data: classes from the labels, context from the length of a sample. kUsage if
+/// these do not follow from the data, or if a token is outside the vocabulary.
 [[nodiscard]] Result<program::ModelSpec> fitted(program::ModelSpec spec, const bundle::Dataset& data,
                                                 const program::LossSpec& loss);
 

@@ -19,7 +19,8 @@ Result<TaskFiles> open_task(const std::string& path, const std::optional<std::st
     DGX_TRY([[maybe_unused]] const auto word, trusted.check(task.key_id, path + ": the submitter"));
   }
   if (path == "-" && !program_path) {
-    return usage_error("standard input has no step program beside it", "name the task's file, or the program with --program");
+    return usage_error("standard input has no step program beside it",
+                       "name the task's file, or the program with --program");
   }
   const std::string file = program_path.value_or(beside(path, ".program.jsonl"));
   DGX_TRY(auto program, open_step_program(file, task.body));
@@ -29,14 +30,16 @@ Result<TaskFiles> open_task(const std::string& path, const std::optional<std::st
 
 namespace {
 
-/// Checks number, type and shape of the samples: the order of the data and each sample's place follow from them.
-Status check_field(std::string_view name, const manifest::DatasetReference& dataset, const TensorView& tensor) {
+/// Checks number, type and shape of the samples: the order of the data and each sample's place follow from
+/// them.
+Status check_field(std::string_view name, const manifest::DatasetReference& dataset,
+                   const TensorView& tensor) {
   const manifest::DatasetField& field = name == "x" ? dataset.x : dataset.y;
   Shape named{dataset.samples};
   named.insert(named.end(), field.shape.begin(), field.shape.end());
   if (field.dtype == tensor.dtype && named == tensor.shape) return {};
-  return malformed(fmt::format("{} is {} {}, the task's is {} {}", name, name_of(tensor.dtype), to_string(tensor.shape),
-                               name_of(field.dtype), to_string(named)));
+  return malformed(fmt::format("{} is {} {}, the task's is {} {}", name, name_of(tensor.dtype),
+                               to_string(tensor.shape), name_of(field.dtype), to_string(named)));
 }
 
 }  // namespace
@@ -45,18 +48,22 @@ Result<bundle::Dataset> open_dataset(const std::string& path, const manifest::Ta
   DGX_TRY(bundle::Dataset data, bundle::read_dataset(path, bundle::Check::kNothing));
   DGX_TRY(const Digest digest, bundle::dataset_digest(data));
   if (digest != task.dataset.digest) {
-    return malformed(path + ": dataset " + digest.brief() + "…, the task is about " + task.dataset.digest.brief() + "…",
-                     "use the dataset bundle that the task was submitted with");
+    return malformed(
+        path + ": dataset " + digest.brief() + "…, the task is about " + task.dataset.digest.brief() + "…",
+        "use the dataset bundle that the task was submitted with");
   }
   for (const auto& [name, tensor] : {std::pair("x", data.x.view()), std::pair("y", data.y.view())}) {
-    if (auto checked = check_field(name, task.dataset, tensor); !checked) return within(path, std::move(checked).error());
+    if (auto checked = check_field(name, task.dataset, tensor); !checked)
+      return within(path, std::move(checked).error());
   }
   return data;
 }
 
 Result<State> seeded_state(const TaskFiles& files, std::uint64_t seed) {
   const auto kind = program::model_kind(files.body().model);
-  if (!kind) return malformed(files.path + ": model: \"" + files.body().model + "\" is no built-in model, yet starts from its seed");
+  if (!kind)
+    return malformed(files.path + ": model: \"" + files.body().model +
+                     "\" is no built-in model, yet starts from its seed");
   return program::initial_state(*files.program, seed, *kind);
 }
 
@@ -66,7 +73,8 @@ Result<State> initial_state(const TaskFiles& files, const std::optional<std::str
   if (task.initial.source == manifest::InitialSource::kSeed) {
     DGX_TRY(state, seeded_state(files, task.seed));
   } else {
-    DGX_TRY(auto stored, bundle::read_state(init.value_or(beside(files.path, ".init.h5")), bundle::Check::kNothing));
+    DGX_TRY(auto stored,
+            bundle::read_state(init.value_or(beside(files.path, ".init.h5")), bundle::Check::kNothing));
     state = std::move(stored.state);
     DGX_CHECK(program::check_state(*files.program, state));
   }
@@ -88,8 +96,8 @@ Result<exec::StepInputs> step_inputs(const TaskFiles& files, const bundle::Datas
 
 }  // namespace
 
-Result<std::unique_ptr<exec::ExactExecutor>> make_executor(const TaskFiles& files, const bundle::Dataset& data,
-                                                           int threads) {
+Result<std::unique_ptr<exec::ExactExecutor>> make_executor(const TaskFiles& files,
+                                                           const bundle::Dataset& data, int threads) {
   DGX_TRY(const exec::StepInputs inputs, step_inputs(files, data));
   return exec::ExactExecutor::create(files.program, inputs, threads);
 }
@@ -102,20 +110,24 @@ Result<ComputeDevice> device_from_name(std::string_view name) {
 
 namespace {
 
-/// For example "NVIDIA H100 80GB HBM3 (compute capability 9.0, its driver knows CUDA 13.0): a step takes 1.3 of 78.9
-/// GiB".
+/// For example "NVIDIA H100 80GB HBM3 (compute capability 9.0, its driver knows CUDA 13.0): a step takes 1.3
+/// of 78.9 GiB".
 std::string name_of(const exec::DeviceExecutor& executor) {
   const kernels::cuda::DeviceInfo& device = executor.device();
   const auto gib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); };
-  const std::string about = device.emulated ? "" : fmt::format(" (compute capability {}.{}, its driver knows CUDA {}.{})", device.major, device.minor,
-                                                               device.driver / 1000, device.driver % 1000 / 10);
-  return fmt::format("{}{}: a step takes {:.3g} of {:.3g} GiB", device.name, about, gib(executor.planned_bytes()), gib(device.memory_bytes));
+  const std::string about =
+      device.emulated ? ""
+                      : fmt::format(" (compute capability {}.{}, its driver knows CUDA {}.{})", device.major,
+                                    device.minor, device.driver / 1000, device.driver % 1000 / 10);
+  return fmt::format("{}{}: a step takes {:.3g} of {:.3g} GiB", device.name, about,
+                     gib(executor.planned_bytes()), gib(device.memory_bytes));
 }
 
 }  // namespace
 
 Result<std::unique_ptr<exec::StepExecutor>> make_executor_on(ComputeDevice device, const TaskFiles& files,
-                                                             const bundle::Dataset& data, const JobContext& context) {
+                                                             const bundle::Dataset& data,
+                                                             const JobContext& context) {
   DGX_TRY(const exec::StepInputs inputs, step_inputs(files, data));
   if (device == ComputeDevice::kCpu) {
     DGX_TRY(auto executor, exec::ExactExecutor::create(files.program, inputs, context.threads));
@@ -123,9 +135,11 @@ Result<std::unique_ptr<exec::StepExecutor>> make_executor_on(ComputeDevice devic
   }
   DGX_TRY(auto opened, open_cuda_device());
   if (const std::string& why = opened->info().no_compiler; !why.empty()) {
-    context.progress.note("kernels are interpreted, which takes longer: NVRTC cannot be opened (DGX_NVRTC): " + why);
+    context.progress.note(
+        "kernels are interpreted, which takes longer: NVRTC cannot be opened (DGX_NVRTC): " + why);
   }
-  DGX_TRY(auto executor, exec::DeviceExecutor::create(files.program, inputs, std::move(opened), context.threads));
+  DGX_TRY(auto executor,
+          exec::DeviceExecutor::create(files.program, inputs, std::move(opened), context.threads));
   context.progress.note(name_of(*executor));
   return std::unique_ptr<exec::StepExecutor>(std::move(executor));
 }

@@ -28,7 +28,8 @@ Result<std::shared_ptr<const program::Program>> open_program(const std::string& 
   return std::make_shared<const program::Program>(std::move(program).value());
 }
 
-Result<std::shared_ptr<const program::Program>> open_step_program(const std::string& path, const manifest::Task& task) {
+Result<std::shared_ptr<const program::Program>> open_step_program(const std::string& path,
+                                                                  const manifest::Task& task) {
   DGX_TRY(auto program, open_program(path, task.program, "step program"));
   if (auto checked = program::check_program(*program, program::ProgramRole::kTraining); !checked) {
     return within(path, std::move(checked).error());
@@ -45,7 +46,8 @@ Status check_admission_of(const std::string& path, const manifest::Task& task) {
     DGX_TRY([[maybe_unused]] const auto opened, open_step_program(program, task));
     return {};
   }
-  if (auto admitted = protocol::check_admission(task); !admitted) return within(path, std::move(admitted).error());
+  if (auto admitted = protocol::check_admission(task); !admitted)
+    return within(path, std::move(admitted).error());
   return {};
 }
 

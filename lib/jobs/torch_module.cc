@@ -7,10 +7,12 @@
 #include "dgx/core/beside.h"
 
 #if defined(__SANITIZE_ADDRESS__)
-// At exit LeakSanitizer stops all threads and reads their thread-local storage, which crashes now and then while
-// libtorch's threads end.
+// At exit LeakSanitizer stops all threads and reads their thread-local storage, which crashes now and then
+// while libtorch's threads end.
 extern "C" int __lsan_is_turned_off();
-extern "C" int __lsan_is_turned_off() { return ::dlopen("libtorch_cpu.so", RTLD_NOW | RTLD_NOLOAD) != nullptr ? 1 : 0; }
+extern "C" int __lsan_is_turned_off() {
+  return ::dlopen("libtorch_cpu.so", RTLD_NOW | RTLD_NOLOAD) != nullptr ? 1 : 0;
+}
 #endif
 
 namespace dgx::jobs {
@@ -24,9 +26,11 @@ Result<program::CaptureBackend*> open_torch_module() {
     return internal_error(std::string("cannot open the torch module: ") + ::dlerror(),
                           "build with -DDGX_TORCH=pypi or a libtorch folder, or set DGX_TORCH_MODULE");
   }
-  const auto make = reinterpret_cast<program::CaptureBackendFunction>(::dlsym(handle, program::kCaptureBackendSymbol));
+  const auto make =
+      reinterpret_cast<program::CaptureBackendFunction>(::dlsym(handle, program::kCaptureBackendSymbol));
   if (make == nullptr) {
-    return internal_error(path + ": no " + program::kCaptureBackendSymbol, "it belongs to another version of dgx");
+    return internal_error(path + ": no " + program::kCaptureBackendSymbol,
+                          "it belongs to another version of dgx");
   }
   backend = make();
   return backend;

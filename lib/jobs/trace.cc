@@ -12,12 +12,13 @@ namespace {
 
 Status check_places(const TraceOptions& options, const TaskFiles& files) {
   if (options.segment < 0 || options.segment >= files.segments.count()) {
-    return usage_error(fmt::format("--segment {}: the task has segments 0 to {}", options.segment, files.segments.count() - 1));
+    return usage_error(fmt::format("--segment {}: the task has segments 0 to {}", options.segment,
+                                   files.segments.count() - 1));
   }
   const protocol::Segment segment = files.segments[options.segment];
   if (options.step && (*options.step < segment.first || *options.step >= segment.end)) {
-    return usage_error(fmt::format("--step {}: segment {} has steps {} to {}", *options.step, segment.index, segment.first,
-                                   segment.end - 1));
+    return usage_error(fmt::format("--step {}: segment {} has steps {} to {}", *options.step, segment.index,
+                                   segment.first, segment.end - 1));
   }
   if (options.value && !options.step) return usage_error("--value is of one step: --step is missing");
   const auto values = static_cast<std::int64_t>(files.program->values.size());
@@ -30,10 +31,11 @@ Status check_places(const TraceOptions& options, const TaskFiles& files) {
 /// Adds the digests of step `--step`'s values to the trace, and the numbers of `--value`.
 Status add_values(const TraceOptions& options, Replay& replay, const State& start, bundle::Trace& trace) {
   std::optional<bundle::Trace::Numbers> numbers;
-  DGX_TRY(auto digests, value_digests_of(replay, start, *options.step, [&](std::int32_t value, const TensorView& view) -> Status {
-            if (options.value == value) numbers = {value, Tensor(view)};
-            return {};
-          }));
+  DGX_TRY(auto digests, value_digests_of(replay, start, *options.step,
+                                         [&](std::int32_t value, const TensorView& view) -> Status {
+                                           if (options.value == value) numbers = {value, Tensor(view)};
+                                           return {};
+                                         }));
   trace.values = {*options.step, std::move(digests)};
   trace.numbers = std::move(numbers);
   return {};
@@ -41,17 +43,20 @@ Status add_values(const TraceOptions& options, Replay& replay, const State& star
 
 Result<std::optional<Drill>> defended_drill(const TraceOptions& options, const SegmentStart& start) {
   if (!options.drill) return std::optional<Drill>();
-  if (!start.drill) return usage_error(fmt::format("--drill: {} is no run that was made with a drill", options.from));
+  if (!start.drill)
+    return usage_error(fmt::format("--drill: {} is no run that was made with a drill", options.from));
   DGX_TRY(Drill drill, parse_drill(*start.drill));
   return std::optional<Drill>(std::move(drill));
 }
 
 /// The requested segment or, for a run that diverged inside it, its steps before the diverging one.
-Result<protocol::Segment> traced_part(const TraceOptions& options, const TaskFiles& files, const SegmentStart& start) {
+Result<protocol::Segment> traced_part(const TraceOptions& options, const TaskFiles& files,
+                                      const SegmentStart& start) {
   protocol::Segment out = files.segments[options.segment];
   if (start.diverged_at) out.end = std::min(out.end, *start.diverged_at);
   if (options.step.value_or(out.first) < out.end) return out;
-  return usage_error(fmt::format("{}: the run diverged at step {}, which has no state to trace", options.from, out.end));
+  return usage_error(
+      fmt::format("{}: the run diverged at step {}, which has no state to trace", options.from, out.end));
 }
 
 /// A trace that defends a drill must lead to what the run committed.
@@ -61,7 +66,8 @@ Status check_end(const TraceOptions& options, const TaskFiles& files, const Dige
   if (options.segment >= run.index().segments()) return {};
   const Digest& committed = run.index().checkpoints[static_cast<std::size_t>(options.segment) + 1].digest;
   if (committed == end) return {};
-  return malformed(fmt::format("{}: its drill does not lead to committed state {}", options.from, options.segment + 1));
+  return malformed(
+      fmt::format("{}: its drill does not lead to committed state {}", options.from, options.segment + 1));
 }
 
 }  // namespace
@@ -72,7 +78,8 @@ Result<TraceResult> trace(const TraceOptions& options, const JobContext& context
   DGX_CHECK(check_places(options, files));
   DGX_TRY(const bundle::Dataset data, open_dataset(options.data, files.body()));
   DGX_TRY(const auto executor, make_executor(files, data, context.threads));
-  DGX_TRY(const SegmentStart start, segment_start(files, *executor, options.from, options.segment, context.threads));
+  DGX_TRY(const SegmentStart start,
+          segment_start(files, *executor, options.from, options.segment, context.threads));
   DGX_TRY(const protocol::Segment segment, traced_part(options, files, start));
   DGX_TRY(auto drill, defended_drill(options, start));
   Replay replay(files, *executor, std::move(drill));
@@ -83,11 +90,20 @@ Result<TraceResult> trace(const TraceOptions& options, const JobContext& context
   if (options.step) DGX_CHECK(add_values(options, replay, start.state, trace));
   DGX_CHECK(bundle::write_trace(options.output, trace, context.clobber, {context.threads}));
 
-  TraceResult result{segment.index,      segment.first, segment.length(), trace.states.front(), trace.states.back(),
-                     options.step,       0,             options.value,    std::nullopt,         std::nullopt};
+  TraceResult result{segment.index,
+                     segment.first,
+                     segment.length(),
+                     trace.states.front(),
+                     trace.states.back(),
+                     options.step,
+                     0,
+                     options.value,
+                     std::nullopt,
+                     std::nullopt};
   if (options.drill) result.drill = start.drill;
   if (trace.values) result.values = static_cast<std::int64_t>(trace.values->digests.size());
-  if (trace.numbers) result.value_digest = trace.values->digests[static_cast<std::size_t>(trace.numbers->value)];
+  if (trace.numbers)
+    result.value_digest = trace.values->digests[static_cast<std::size_t>(trace.numbers->value)];
   return result;
 }
 

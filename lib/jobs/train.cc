@@ -21,8 +21,8 @@ double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// The state between two checkpoints, read only by the next call: RUN/resume.h5, and the losses since the last
-/// checkpoint.
+/// The state between two checkpoints, read only by the next call: RUN/resume.h5, and the losses since the
+/// last checkpoint.
 struct ResumePoint {
   State state;
   std::vector<float> losses;
@@ -50,7 +50,8 @@ std::optional<ResumePoint> read_resume_point(const std::string& run, const proto
   if (!stored.ok() || !losses.ok()) return std::nullopt;
   const auto step = step_of(stored->state);
   const bool inside = step.ok() && *step > segment.first && *step < segment.end;
-  if (!inside || losses->size() != static_cast<std::size_t>(*step - segment.first) * sizeof(float)) return std::nullopt;
+  if (!inside || losses->size() != static_cast<std::size_t>(*step - segment.first) * sizeof(float))
+    return std::nullopt;
   ResumePoint point{std::move(stored->state), std::vector<float>(losses->size() / sizeof(float))};
   std::memcpy(point.losses.data(), losses->data(), losses->size());
   return point;
@@ -163,9 +164,9 @@ class Training {
     return fault_now ? executor_.trace(drill_->fault, {}) : timed_step();
   }
 
-  /// Commits the state before the step that diverged. That step has overwritten it, so it is recomputed from the last
-  /// checkpoint, or from the resume point if there is one, so that a call that is interrupted again and again makes
-  /// progress.
+  /// Commits the state before the step that diverged. That step has overwritten it, so it is recomputed from
+  /// the last checkpoint, or from the resume point if there is one, so that a call that is interrupted again
+  /// and again makes progress.
   Status end_diverged() {
     const std::int64_t end = executor_.position();
     DGX_TRY(auto checkpoint, run_.last_state());
@@ -228,8 +229,8 @@ class Training {
                             "give the job more time: a restart must finish at least one step");
     }
     return Error{ErrorCode::kInterrupted,
-                 "stopped at step " + std::to_string(position) + " of " + std::to_string(files_.body().steps) +
-                     "; the state is saved",
+                 "stopped at step " + std::to_string(position) + " of " +
+                     std::to_string(files_.body().steps) + "; the state is saved",
                  "the same command continues"};
   }
 
@@ -283,13 +284,14 @@ Status check_drill(const Drill& drill, const TaskFiles& files) {
     return usage_error("drill: the task has steps 0 to " + std::to_string(files.body().steps - 1));
   }
   if (static_cast<std::size_t>(drill.fault.value) >= files.program->values.size()) {
-    return usage_error("drill: the program has values 0 to " + std::to_string(files.program->values.size() - 1));
+    return usage_error("drill: the program has values 0 to " +
+                       std::to_string(files.program->values.size() - 1));
   }
   return exec::check_fault(*files.program, drill.fault);
 }
 
-Result<bundle::RunWriter> open_run(const TrainOptions& options, const TaskFiles& files, const bundle::RunHeader& header,
-                                   const bundle::KeepPolicy& keep) {
+Result<bundle::RunWriter> open_run(const TrainOptions& options, const TaskFiles& files,
+                                   const bundle::RunHeader& header, const bundle::KeepPolicy& keep) {
   // Checkpoints are written during training, by one thread: more would only take CPUs from it.
   constexpr bundle::Effort kBeside = {.threads = 1};
   if (exists(options.run + "/index.h5")) return bundle::RunWriter::open(options.run, header, keep, kBeside);

@@ -43,8 +43,8 @@ class Replayer {
     const std::optional<Digest> end = protocol::committed_end(segments, states, index);
     starts_.reached(std::nullopt);
     DGX_TRY(const VerdictRow row,
-            protocol::replay_segment(executor_, *start, segments[index], states[at], end, verification_.assignment,
-                                     [this] { return one_more_step(); }));
+            protocol::replay_segment(executor_, *start, segments[index], states[at], end,
+                                     verification_.assignment, [this] { return one_more_step(); }));
     if (row.agrees && end) starts_.reached(index + 1);
     return std::optional<VerdictRow>(row);
   }
@@ -96,7 +96,8 @@ Result<VerifyResult> publish(const manifest::Task& task, const protocol::Assignm
   VerifyResult out;
   const Digest nonce = random_nonce();
   if (nonce == Digest{}) return internal_error("the system gives no random bytes");
-  DGX_TRY(out.verdict, protocol::assemble_verdict(task, proof.segments, assignment, proof.states, rows, nonce));
+  DGX_TRY(out.verdict,
+          protocol::assemble_verdict(task, proof.segments, assignment, proof.states, rows, nonce));
   DGX_TRY(const auto sealed, manifest::seal(out.verdict, key));
   out.id = sealed.id;
   out.rows = std::move(rows);
@@ -108,8 +109,8 @@ Result<VerifyResult> publish(const manifest::Task& task, const protocol::Assignm
 Status refuse_verdict(const std::string& output, Clobber clobber) {
   if (output.empty() || output == "-")
     return usage_error("-o VERDICT.json is required: a verdict has its rows beside it");
-  // The rows file next to it needs no check: a call killed between the two writes left the same rows, and others are
-  // not replaced.
+  // The rows file next to it needs no check: a call killed between the two writes left the same rows, and
+  // others are not replaced.
   return refuse_existing(output, clobber);
 }
 
@@ -132,8 +133,8 @@ class PartFile {
  public:
   PartFile(std::string path, const WorkKeys& keys) : path_(std::move(path)), keys_(keys) {}
 
-  /// Takes up what an earlier call finished. kUnauthorised if it was made under none of the keys, kMalformed if it
-  /// belongs to another verification.
+  /// Takes up what an earlier call finished. kUnauthorised if it was made under none of the keys, kMalformed
+  /// if it belongs to another verification.
   Status resume(protocol::Shard& shard, std::span<const std::int64_t> due) {
     resumed_ = exists(path_);
     if (!resumed_) return {};
@@ -280,8 +281,8 @@ Result<VerifyResult> verify(const VerifyOptions& options, const JobContext& cont
     // No longer the whole draw, but a refutation needs none.
     assignment.draw = manifest::Draw::kChosen;
   }
-  DGX_TRY(auto out, publish(v.files.body(), assignment, v.proof, std::move(rows), *v.key,
-                            options.output, context.clobber));
+  DGX_TRY(auto out, publish(v.files.body(), assignment, v.proof, std::move(rows), *v.key, options.output,
+                            context.clobber));
   out.missing = std::move(missing);
   out.seconds = seconds;
   return out;
@@ -295,8 +296,14 @@ Result<ShardResult> verify_shard(const VerifyOptions& options, const JobContext&
   DGX_CHECK(refuse_existing(options.output, context.clobber));
   DGX_TRY(const Verification v, open_verification(options, context));
   DGX_TRY(const WorkKeys keys, WorkKeys::find(v.key ? &*v.key : nullptr, options.work_key, context.progress));
-  protocol::Shard shard{protocol::ShardRole::kShard, std::string(version()), v.assignment,
-                        v.files.body().dataset.digest, name.index, name.count, v.drawn, {}};
+  protocol::Shard shard{protocol::ShardRole::kShard,
+                        std::string(version()),
+                        v.assignment,
+                        v.files.body().dataset.digest,
+                        name.index,
+                        name.count,
+                        v.drawn,
+                        {}};
   DGX_TRY(const auto due, protocol::shard_segments(v.drawn, name.index, name.count));
   PartFile part(options.output + ".part", keys);
   DGX_CHECK(part.resume(shard, due));

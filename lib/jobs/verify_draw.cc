@@ -41,7 +41,8 @@ Result<std::vector<std::int64_t>> parse_segments(std::string_view text, std::int
   return out;
 }
 
-/// A share of the segments that the prover could not foresee: drawn from the beacon if there is one, else at random.
+/// A share of the segments that the prover could not foresee: drawn from the beacon if there is one, else at
+/// random.
 Result<std::vector<std::int64_t>> draw_share(const VerifyOptions& options,
                                              const protocol::Assignment& assignment, std::int64_t count) {
   const double fraction = *options.choice.fraction;
@@ -60,7 +61,8 @@ Result<std::vector<std::int64_t>> draw_share(const VerifyOptions& options,
 }
 
 Result<std::vector<std::int64_t>> draw(const VerifyOptions& options, const manifest::Task& task,
-                                       const protocol::Segments& segments, const protocol::Assignment& assignment) {
+                                       const protocol::Segments& segments,
+                                       const protocol::Assignment& assignment) {
   const Choice& choice = options.choice;
   const std::int64_t count = segments.count();
   if (choice.segments) return parse_segments(*choice.segments, count);

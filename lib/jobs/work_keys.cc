@@ -21,7 +21,8 @@ Result<crypto::MacKey> read_key_of(const std::string& path, Progress& progress) 
   const auto key = digest_from_bytes(as_bytes(bytes));
   crypto::erase({reinterpret_cast<std::uint8_t*>(bytes.data()), bytes.size()});
   if (!key.ok()) return malformed(path + ": is no work key, which has 32 bytes");
-  if (const std::string warning = warning_of_secret(path, "work key"); !warning.empty()) progress.warning(warning);
+  if (const std::string warning = warning_of_secret(path, "work key"); !warning.empty())
+    progress.warning(warning);
   return crypto::MacKey::from_bytes(key->bytes);
 }
 
@@ -68,7 +69,8 @@ Result<WorkKeys> WorkKeys::find(const crypto::SecretKey* signer, const std::opti
     if (!path) return usage_error("there is no home to keep a work key in", "--work-key FILE names one");
     if (!exists(*path)) {
       auto made = make_key(*path);
-      if (!made.ok()) return Error{made.error().code, made.error().message, "--work-key FILE names another place"};
+      if (!made.ok())
+        return Error{made.error().code, made.error().message, "--work-key FILE names another place"};
     }
   }
   if (path && exists(*path)) {

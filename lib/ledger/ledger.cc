@@ -120,7 +120,8 @@ std::string torn_words(const Lines& entries, const Lines& receipts) {
                       : fmt::format("line {} has no receipt; it does not count", last);
 }
 
-/// Checks the numbers of lines. A crash leaves no receipt without its entry: entries are written first and cut last.
+/// Checks the numbers of lines. A crash leaves no receipt without its entry: entries are written first and
+/// cut last.
 Status check_counts(const std::string& path, const Lines& entries, const Lines& receipts) {
   const std::size_t count = receipts.lines.size();
   if (entries.lines.size() < count) {
@@ -198,10 +199,12 @@ Status refuse_existing(const std::string& path) {
   return {};
 }
 
-/// Accepts the receipts that a killed create() may have left without a ledger: none, a first one, or a torn one.
+/// Accepts the receipts that a killed create() may have left without a ledger: none, a first one, or a torn
+/// one.
 Status check_beginning(const std::string& path) {
   auto text = read_file(path, kMaxReceiptBytes);
-  if (!text.ok()) return text.error().code == ErrorCode::kMalformed ? exists_already(path) : std::move(text).error();
+  if (!text.ok())
+    return text.error().code == ErrorCode::kMalformed ? exists_already(path) : std::move(text).error();
   const Lines lines = split(*text);
   if (lines.lines.empty()) return {};
   const auto receipt = manifest::open_statement<Receipt>(lines.lines.front());
@@ -229,8 +232,8 @@ RootReference head_of(std::span<const Entry> entries) {
   return head_of(tree);
 }
 
-/// A ledger exists as soon as its own file does, which is written last and atomically. Receipts without it were left
-/// by a killed call. They are locked meanwhile, so that one of two concurrent calls is refused.
+/// A ledger exists as soon as its own file does, which is written last and atomically. Receipts without it
+/// were left by a killed call. They are locked meanwhile, so that one of two concurrent calls is refused.
 Result<Log> create(const std::string& path, Signed<Body> policy, const crypto::SecretKey& operator_key,
                    std::int64_t milliseconds) {
   DGX_CHECK(check_first(policy));
@@ -294,13 +297,15 @@ struct Writer::Addition {
   std::string receipt_lines;
 };
 
-Result<Writer::Addition> Writer::prepare(std::vector<Signed<Body>> statements, std::int64_t milliseconds) const {
+Result<Writer::Addition> Writer::prepare(std::vector<Signed<Body>> statements,
+                                         std::int64_t milliseconds) const {
   Addition out;
   out.tree = tree_;
   const std::int64_t now = std::max(milliseconds, log_.now());
   for (Signed<Body>& statement : statements) {
     if (contains(statement.id) || !out.ids.insert(statement.id).second)
-      return usage_error(fmt::format("{}: statement {} is in the ledger already", path_, statement.id.brief()));
+      return usage_error(
+          fmt::format("{}: statement {} is in the ledger already", path_, statement.id.brief()));
     DGX_CHECK(check_tree_head(log_, out.tree, statement));
     Entry entry{std::move(statement), now};
     out.tree.add_hash(leaf_of(entry));
@@ -321,8 +326,8 @@ Status Writer::cut_back() const {
 }
 
 Status Writer::write(const Addition& addition) const {
-  const std::size_t longer = std::max(bytes_.ledger + addition.lines.size(),
-                                      bytes_.receipts + addition.receipt_lines.size());
+  const std::size_t longer =
+      std::max(bytes_.ledger + addition.lines.size(), bytes_.receipts + addition.receipt_lines.size());
   if (longer > most_bytes_) {
     return usage_error(fmt::format("{}: would have {} bytes, at most {} allowed", path_, longer, most_bytes_),
                        "start another ledger with dgx-settle init");

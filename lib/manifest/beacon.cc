@@ -6,7 +6,8 @@
 namespace dgx::manifest {
 namespace {
 
-/// The common fields of an offer and an assign: the files that the signer holds, and how long a segment takes them.
+/// The common fields of an offer and an assign: the files that the signer holds, and how long a segment takes
+/// them.
 template <class T>
 json::Object holding_json(const T& body) {
   json::Object out{{"task", body.task.hex()},
@@ -39,13 +40,9 @@ Digest beacon_value(const Digest& secret, const Digest& proof_id) {
   return crypto::sha256(ByteWriter().text("dgx-beacon").digest(secret).digest(proof_id).bytes());
 }
 
-json::Object BeaconCommitment::predicate() const {
-  return holding_json(*this);
-}
+json::Object BeaconCommitment::predicate() const { return holding_json(*this); }
 
-BeaconCommitment BeaconCommitment::read(json::Fields& in) {
-  return read_holding<BeaconCommitment>(in);
-}
+BeaconCommitment BeaconCommitment::read(json::Fields& in) { return read_holding<BeaconCommitment>(in); }
 
 std::vector<Subject> BeaconCommitment::subjects() const {
   return {{"task", task}, {"commitment", commitment}};
@@ -73,13 +70,9 @@ Beacon Beacon::read(json::Fields& in) {
 
 std::vector<Subject> Beacon::subjects() const { return {{"proof", proof}, {"commitment", commitment}}; }
 
-json::Object Assign::predicate() const {
-  return holding_json(*this);
-}
+json::Object Assign::predicate() const { return holding_json(*this); }
 
-Assign Assign::read(json::Fields& in) {
-  return read_holding<Assign>(in);
-}
+Assign Assign::read(json::Fields& in) { return read_holding<Assign>(in); }
 
 std::vector<Subject> Assign::subjects() const { return {{"task", task}, {"commitment", commitment}}; }
 

@@ -40,7 +40,8 @@ ChunkReference read_chunk(json::Fields& in) {
   return out;
 }
 
-// Checks which fields are present: this follows from the challenge's subject and from which statement it challenges.
+// Checks which fields are present: this follows from the challenge's subject and from which statement it
+// challenges.
 void check_fields(json::Fields& in, const Challenge& challenge) {
   const About about = challenge.about;
   const bool is_of_either = about == About::kSegment;
@@ -52,7 +53,8 @@ void check_fields(json::Fields& in, const Challenge& challenge) {
   // The diverging step has no state after it; only the proof tells which step that is.
   const bool may_lack_end = about == About::kSegment || about == About::kRow || about == About::kInitial;
   if (about == About::kChunk ? challenge.end.has_value() : !challenge.end && !may_lack_end)
-    in.fail("end", fmt::format("must {}be there where about is \"{}\"", challenge.end ? "not " : "", name_of(about)));
+    in.fail("end", fmt::format("must {}be there where about is \"{}\"", challenge.end ? "not " : "",
+                               name_of(about)));
   if (challenge.row.has_value() != (challenge.verdict.has_value() && about != About::kRow))
     in.fail("row", "must be there exactly with a verdict, and not if about is \"row\"");
   if (challenge.chunk.has_value() != (about == About::kChunk))

@@ -54,9 +54,8 @@ Result<std::string> sign(std::string_view payload, const crypto::SecretKey& key,
   const crypto::Signature signature = key.sign(as_bytes(pre_authentication(payload, type)));
   const json::Object entry{{"keyid", crypto::key_id(key.public_key()).hex()},
                            {"sig", to_base64(signature.bytes)}};
-  const json::Object envelope{{"payload", to_base64(as_bytes(payload))},
-                              {"payloadType", type},
-                              {"signatures", json::Array{entry}}};
+  const json::Object envelope{
+      {"payload", to_base64(as_bytes(payload))}, {"payloadType", type}, {"signatures", json::Array{entry}}};
   return json::Value(envelope).dump();
 }
 
@@ -77,8 +76,8 @@ Result<Envelope> parse_envelope(std::string_view text) {
   DGX_CHECK(signature.finish());
   const auto bytes = from_base64(payload);
   if (!bytes.ok()) return within("envelope: payload", bytes.error());
-  Envelope out{std::string(as_text(*bytes)), type == kPayloadType ? kPayloadType : kPlainPayloadType, field.key_id,
-               field.signature};
+  Envelope out{std::string(as_text(*bytes)), type == kPayloadType ? kPayloadType : kPlainPayloadType,
+               field.key_id, field.signature};
   DGX_CHECK(check_payload(out.payload));
   return out;
 }
@@ -89,7 +88,8 @@ Status verify(const Envelope& envelope, const crypto::PublicKey& key) {
     return unauthorised(
         fmt::format("envelope: signed by key {}, not by {}", envelope.key_id.brief(), id.brief()));
   }
-  if (!crypto::verify(key, as_bytes(pre_authentication(envelope.payload, envelope.type)), envelope.signature)) {
+  if (!crypto::verify(key, as_bytes(pre_authentication(envelope.payload, envelope.type)),
+                      envelope.signature)) {
     return unauthorised(fmt::format("envelope: bad signature of key {}", id.brief()));
   }
   return {};

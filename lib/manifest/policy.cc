@@ -36,7 +36,8 @@ constexpr auto kKeys = std::to_array<PolicyKey>({
     {"sample_ppm", &Policy::sample_ppm, 50'000, 1, kMillion,
      "part of the segments a verifier replays, rounded up"},
     {"segment_operations", &Policy::segment_operations, kSegmentOperations, 1, kMaxInteger,
-     "weighted operations of the longest segment that a task may have, so that a slow machine answers within a move"},
+     "weighted operations of the longest segment that a task may have, so that a slow machine answers within "
+     "a move"},
     {"solver_bond", &Policy::solver_bond, 10'000, 0, kMaxMoney, "deposit of the solver"},
     {"solver_bond_ppm", &Policy::solver_bond_ppm, 200'000, 0, kMaxBondPpm, "part of the reward added to it"},
     {"split_jackpot_ppm", &Policy::split_jackpot_ppm, 250'000, 0, kMillion,
@@ -63,7 +64,8 @@ constexpr auto kKeys = std::to_array<PolicyKey>({
     {"window_move_ms", &Policy::window_move_ms, kHour, 1, kMaxWindow,
      "how long one move of a dispute may take"},
     {"window_proof_ms", &Policy::window_proof_ms, 7 * kDay, 1, kMaxWindow,
-     "how long a posted task waits for a solver, and how long the solver may take from the assignment to the proof"},
+     "how long a posted task waits for a solver, and how long the solver may take from the assignment to the "
+     "proof"},
     {"window_reveal_ms", &Policy::window_reveal_ms, kDay, 1, kMaxWindow,
      "how long each of these may take: the verifier's beacon after the proof, the solver's opening after the "
      "beacon, the verdict (or its commitment) after the opening, the verdict after its commitment"},

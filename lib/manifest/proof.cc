@@ -46,7 +46,8 @@ void check_ends(json::Fields& in, const Proof& proof) {
     in.fail("states", "count: must be 1 exactly where no step is committed");
   if (proof.states.count > 1) return;
   if (proof.final_state != proof.initial) in.fail("final", "is not the only state, `initial`");
-  if (states_root({&proof.initial, 1}) != proof.states) in.fail("states", "root: is not that of the only state");
+  if (states_root({&proof.initial, 1}) != proof.states)
+    in.fail("states", "root: is not that of the only state");
 }
 
 }  // namespace
@@ -64,7 +65,8 @@ Result<OpenedLoss> open_loss(std::span<const merkle::NamedDigest> entries, float
 
 Status check_loss(const OpenedLoss& loss, const Digest& state) {
   if (loss.entry.name != "loss") return malformed("entry: name: is not \"loss\"");
-  if (loss.entry.tensor != digest_of(loss.value)) return malformed("value: is not the number of the entry's digest");
+  if (loss.entry.tensor != digest_of(loss.value))
+    return malformed("value: is not the number of the entry's digest");
   return merkle::check_opening(loss.entry, state);
 }
 

@@ -90,8 +90,8 @@ Status check_size(Kind kind, std::size_t bytes) {
   return malformed(fmt::format("{}: payload has {} bytes, at most {} allowed", name_of(kind), bytes, most));
 }
 
-/// Reads every field of the predicate, then checks that encoding the result gives the payload byte for byte, which
-/// also checks the subjects.
+/// Reads every field of the predicate, then checks that encoding the result gives the payload byte for byte,
+/// which also checks the subjects.
 Result<Body> read_checked(const Outline& outline, std::string_view payload) {
   DGX_CHECK(check_size(outline.kind, payload.size()));
   json::Fields in(outline.predicate, "predicate");
@@ -162,8 +162,9 @@ Result<Signed<Body>> seal_any(Body body, const crypto::SecretKey& key) {
 Result<Signed<Body>> open_any(std::string_view envelope_text) {
   DGX_TRY(const Envelope envelope, parse_envelope(envelope_text));
   if (envelope.type != kPayloadType) {
-    return malformed(fmt::format("envelope: payloadType: is \"{}\", a statement's is \"{}\"", envelope.type, kPayloadType),
-                     "dgx-key sign --statement signs statements");
+    return malformed(
+        fmt::format("envelope: payloadType: is \"{}\", a statement's is \"{}\"", envelope.type, kPayloadType),
+        "dgx-key sign --statement signs statements");
   }
   DGX_TRY(const Outline outline, read_outline(envelope.payload));
   DGX_CHECK(verify(envelope, outline.signer));

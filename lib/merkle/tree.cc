@@ -17,7 +17,8 @@ constexpr std::array<std::uint8_t, 1> kNodePrefix = {0x01};
 /// The size of the left subtree: the largest power of two below `count`, which is at least 2.
 std::uint64_t split_of(std::uint64_t count) { return std::bit_floor(count - 1); }
 
-/// SUBPROOF of RFC 6962 section 2.1.2. `known` says whether the verifier already has the root of these leaves.
+/// SUBPROOF of RFC 6962 section 2.1.2. `known` says whether the verifier already has the root of these
+/// leaves.
 enum class Known { kNo, kYes };
 void subproof(std::span<const Digest> leaves, std::uint64_t old_count, Known known, Path& path) {
   if (old_count == leaves.size()) {

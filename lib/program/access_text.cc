@@ -143,8 +143,8 @@ std::string print_coordinate(const Coordinate& coordinate) {
                      coordinate.division == Coordinate::Division::kExact ? "/" : "//", coordinate.divisor);
 }
 
-/// True if the coordinate is in normal form where its spelling does not show it: terms in order, each once and not
-/// zero; a divisor of at least 2, with terms, where it divides.
+/// True if the coordinate is in normal form where its spelling does not show it: terms in order, each once
+/// and not zero; a divisor of at least 2, with terms, where it divides.
 bool is_normal(const Coordinate& coordinate) {
   const Term* previous = nullptr;
   for (const Term& term : coordinate.terms) {

@@ -25,21 +25,16 @@ Primitive input(Source source, DType dtype, Shape shape) {
   return primitive;
 }
 
-/// The sort key by which finish() places a value: state entries by name, then batch, schedule, constants, random
-/// inputs, then all others.
+/// The sort key by which finish() places a value: state entries by name, then batch, schedule, constants,
+/// random inputs, then all others.
 std::pair<int, std::string> place_of(const Primitive& primitive) {
   if (primitive.kind != Kind::kInput) return {5, ""};
   switch (primitive.source.kind) {
-    case Source::Kind::kState:
-      return {0, primitive.source.name};
-    case Source::Kind::kBatch:
-      return {1, primitive.source.name};
-    case Source::Kind::kSchedule:
-      return {2, ""};
-    case Source::Kind::kConstant:
-      return {3, print_line(primitive, 0)};
-    case Source::Kind::kUniform:
-      return {4, ""};
+    case Source::Kind::kState: return {0, primitive.source.name};
+    case Source::Kind::kBatch: return {1, primitive.source.name};
+    case Source::Kind::kSchedule: return {2, ""};
+    case Source::Kind::kConstant: return {3, print_line(primitive, 0)};
+    case Source::Kind::kUniform: return {4, ""};
   }
   return {5, ""};
 }

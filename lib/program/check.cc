@@ -169,7 +169,8 @@ class Checker {
     return {};
   }
 
-  /// Bounds the bytes of all values and the operations of a step. Sizes multiplied after this have been checked.
+  /// Bounds the bytes of all values and the operations of a step. Sizes multiplied after this have been
+  /// checked.
   Status account(const Primitive& primitive, std::int64_t count) {
     const auto size = checked_mul(count, static_cast<std::int64_t>(size_of(primitive.dtype)));
     const auto total = size ? checked_add(bytes_, *size) : std::nullopt;
@@ -197,14 +198,10 @@ class Checker {
     if (changes && role_ == ProgramRole::kEvaluation)
       return malformed("src: an evaluation program has no schedule and no random numbers");
     switch (source.kind) {
-      case Source::Kind::kState:
-        return state_input(primitive);
-      case Source::Kind::kSchedule:
-        return schedule_input(primitive);
-      case Source::Kind::kConstant:
-        return constant_input(primitive, count);
-      case Source::Kind::kBatch:
-        return once("src", "batch " + source.name);
+      case Source::Kind::kState: return state_input(primitive);
+      case Source::Kind::kSchedule: return schedule_input(primitive);
+      case Source::Kind::kConstant: return constant_input(primitive, count);
+      case Source::Kind::kBatch: return once("src", "batch " + source.name);
       case Source::Kind::kUniform:
         if (primitive.dtype != DType::kF32) return malformed("t: random numbers are f32");
         return once("src", "uniform " + source.name);
@@ -250,7 +247,8 @@ class Checker {
     return malformed(fmt::format("src: state entry '{}' has more than {} parts", name, kMaxNameParts));
   }
 
-  /// No entry may have the name of another one's group. Names that begin with NAME/ are together in order of bytes.
+  /// No entry may have the name of another one's group. Names that begin with NAME/ are together in order of
+  /// bytes.
   Status nested_entries() const {
     for (const std::string& name : entries_) {
       const auto inside = entries_.lower_bound(name + '/');
@@ -346,7 +344,8 @@ class Checker {
     return counts_steps();
   }
 
-  /// Checks that the entry `step` counts up by one: it is the number of the step to come, and others rely on it.
+  /// Checks that the entry `step` counts up by one: it is the number of the step to come, and others rely on
+  /// it.
   [[nodiscard]] Status counts_steps() const {
     const ValueIndex step = *find_state_input(program_, "step");
     const ValueIndex next = *program_.values[static_cast<std::size_t>(step)].next;
@@ -357,8 +356,8 @@ class Checker {
     expected.provenance = program_.values[static_cast<std::size_t>(next)].provenance;
     if (program_.values[static_cast<std::size_t>(next)] == expected) return {};
     return malformed(
-        fmt::format("line {}: next: of state step it must be the map \"add x0 1\" of {}[], line {} is not", step, step,
-                    next));
+        fmt::format("line {}: next: of state step it must be the map \"add x0 1\" of {}[], line {} is not",
+                    step, step, next));
   }
 
   Status evaluation() const {

@@ -35,38 +35,27 @@ bool is_constant(const kernels::Access& access) {
 
 std::string_view name_of(WorkRole role) {
   switch (role) {
-    case WorkRole::kInput:
-      return "input";
-    case WorkRole::kMatrixProduct:
-      return "matrix product";
-    case WorkRole::kColumnSum:
-      return "column sum";
-    case WorkRole::kReduction:
-      return "reduction";
-    case WorkRole::kChain:
-      return "chain";
-    case WorkRole::kMap:
-      return "map";
-    case WorkRole::kCopy:
-      return "copy";
+    case WorkRole::kInput: return "input";
+    case WorkRole::kMatrixProduct: return "matrix product";
+    case WorkRole::kColumnSum: return "column sum";
+    case WorkRole::kReduction: return "reduction";
+    case WorkRole::kChain: return "chain";
+    case WorkRole::kMap: return "map";
+    case WorkRole::kCopy: return "copy";
   }
   return {};
 }
 
 WorkRole role_of(const Primitive& primitive) {
   switch (primitive.kind) {
-    case Kind::kInput:
-      return WorkRole::kInput;
-    case Kind::kMap:
-      return primitive.steps.empty() ? WorkRole::kCopy : WorkRole::kMap;
-    case Kind::kChain:
-      return WorkRole::kChain;
+    case Kind::kInput: return WorkRole::kInput;
+    case Kind::kMap: return primitive.steps.empty() ? WorkRole::kCopy : WorkRole::kMap;
+    case Kind::kChain: return WorkRole::kChain;
     case Kind::kDot:
       return std::any_of(primitive.accesses.begin(), primitive.accesses.end(), is_constant)
                  ? WorkRole::kColumnSum
                  : WorkRole::kMatrixProduct;
-    default:
-      return WorkRole::kReduction;
+    default: return WorkRole::kReduction;
   }
 }
 

@@ -8,13 +8,14 @@
 
 namespace dgx::program {
 
-// A state must be finite, but masks hold −inf. An entry that never changes may have infinities: they are stored as
-// the stand-in, a finite number of the infinity's sign, and the program puts them back where the entry is read
-// (dgx-lowerings(7), "Capture").
+// A state must be finite, but masks hold −inf. An entry that never changes may have infinities: they are
+// stored as the stand-in, a finite number of the infinity's sign, and the program puts them back where the
+// entry is read (dgx-lowerings(7), "Capture").
 
 [[nodiscard]] bool has_infinity(const Tensor& tensor);
 
-/// The greatest finite float that the tensor holds with neither sign; a function of the tensor's numbers alone.
+/// The greatest finite float that the tensor holds with neither sign; a function of the tensor's numbers
+/// alone.
 [[nodiscard]] float stand_in_for_infinity(const Tensor& tensor);
 
 /// The tensor with stand-ins in place of infinities.

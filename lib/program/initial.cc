@@ -91,15 +91,9 @@ Result<Rule> rule_for(const Program& program, const Entry& entry, ModelKind kind
   if (weight && entry.tensor.dtype() == DType::kF32) {
     const std::string_view last = std::string_view(entry.name).substr(entry.name.rfind('.') + 1);
     switch (kind) {
-      case ModelKind::kMlp:
-        rule = mlp_rule(*weight, last);
-        break;
-      case ModelKind::kResNet20:
-        rule = resnet_rule(*weight, last);
-        break;
-      case ModelKind::kGpt:
-        rule = gpt_rule(program, *weight, entry.name, last);
-        break;
+      case ModelKind::kMlp: rule = mlp_rule(*weight, last); break;
+      case ModelKind::kResNet20: rule = resnet_rule(*weight, last); break;
+      case ModelKind::kGpt: rule = gpt_rule(program, *weight, entry.name, last); break;
     }
   }
   if (rule) return *rule;
@@ -109,12 +103,9 @@ Result<Rule> rule_for(const Program& program, const Entry& entry, ModelKind kind
 
 void apply(const Rule& rule, std::uint64_t seed, std::uint32_t ordinal, Tensor& out) {
   switch (rule.kind) {
-    case Rule::Kind::kUniform:
-      return kernels::uniform_weights(seed, ordinal, rule.number, out);
-    case Rule::Kind::kNormal:
-      return kernels::normal_weights(seed, ordinal, rule.number, out);
-    case Rule::Kind::kConstant:
-      std::fill(out.as<float>().begin(), out.as<float>().end(), rule.number);
+    case Rule::Kind::kUniform: return kernels::uniform_weights(seed, ordinal, rule.number, out);
+    case Rule::Kind::kNormal: return kernels::normal_weights(seed, ordinal, rule.number, out);
+    case Rule::Kind::kConstant: std::fill(out.as<float>().begin(), out.as<float>().end(), rule.number);
   }
 }
 

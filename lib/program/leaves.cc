@@ -66,8 +66,8 @@ class LeafCounter {
     for (std::size_t n = 0; n < primitive.accesses.size(); ++n) leaf_.push_back(leaf_number(n, byte_size));
   }
 
-  /// The ways of one term. A chain's are those of its first position, which also reads `init`: too many for later
-  /// positions, but they are one line.
+  /// The ways of one term. A chain's are those of its first position, which also reads `init`: too many for
+  /// later positions, but they are one line.
   [[nodiscard]] Result<Ways> term() const {
     if (primitive_.kind == kernels::Kind::kDot) return together({opened(0)}, {opened(1)});
     DGX_TRY(Ways ways, result(primitive_.steps));

@@ -28,16 +28,11 @@ json::Array texts(const std::vector<T>& items, std::string (*print)(const T&)) {
 
 std::string print_source(const Source& source) {
   switch (source.kind) {
-    case Source::Kind::kState:
-      return "state " + source.name;
-    case Source::Kind::kBatch:
-      return "batch " + source.name;
-    case Source::Kind::kSchedule:
-      return "schedule";
-    case Source::Kind::kConstant:
-      return "constant";
-    case Source::Kind::kUniform:
-      return "uniform " + source.name;
+    case Source::Kind::kState: return "state " + source.name;
+    case Source::Kind::kBatch: return "batch " + source.name;
+    case Source::Kind::kSchedule: return "schedule";
+    case Source::Kind::kConstant: return "constant";
+    case Source::Kind::kUniform: return "uniform " + source.name;
   }
   return {};
 }

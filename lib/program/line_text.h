@@ -9,8 +9,8 @@
 
 namespace dgx::program {
 
-/// Parsers of the strings inside a line; printers are in line.h. Each takes the whole string; errors name the byte
-/// at which it stopped.
+/// Parsers of the strings inside a line; printers are in line.h. Each takes the whole string; errors name the
+/// byte at which it stopped.
 [[nodiscard]] Result<kernels::Access> parse_access(std::string_view text);
 [[nodiscard]] Result<kernels::Step> parse_step(std::string_view text);
 [[nodiscard]] Result<kernels::Operand> parse_operand(std::string_view text);

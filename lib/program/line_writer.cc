@@ -27,12 +27,9 @@ NumberType result_of(ScalarOp op, const std::vector<Expression>& operands) {
     case ScalarOp::kOr:
     case ScalarOp::kNot:
     case ScalarOp::kI64:
-    case ScalarOp::kU8:
-      return NumberType::kInteger;
-    case ScalarOp::kF32:
-      return NumberType::kFloat;
-    default:
-      return operands.back().type;
+    case ScalarOp::kU8: return NumberType::kInteger;
+    case ScalarOp::kF32: return NumberType::kFloat;
+    default: return operands.back().type;
   }
 }
 
@@ -74,9 +71,9 @@ void exchange_accesses(Primitive& line, std::int32_t a, std::int32_t b) {
   if (line.init) rename(*line.init);
 }
 
-/// Rewrites a line in an order that depends on its meaning alone: steps as the result needs them, first operands
-/// first, each once; accesses as the steps come to them. (C++ does not define the order in which operands were
-/// written.)
+/// Rewrites a line in an order that depends on its meaning alone: steps as the result needs them, first
+/// operands first, each once; accesses as the steps come to them. (C++ does not define the order in which
+/// operands were written.)
 class Arrangement {
  public:
   explicit Arrangement(const Primitive& from) : from_(from), access_numbers_(from.accesses.size(), -1) {}
@@ -269,8 +266,8 @@ TensorForm LineWriter::finish_operand(DType dtype, const Operand& result) {
   if (result.kind == Operand::Kind::kStep) {
     steps.resize(static_cast<std::size_t>(result.index) + 1);
   } else if (primitive_.kind != Kind::kDot) {
-    // An index, a literal under a fold, or an access. Adding nothing would cost an operation, so an access becomes
-    // access 0.
+    // An index, a literal under a fold, or an access. Adding nothing would cost an operation, so an access
+    // becomes access 0.
     steps.clear();
     if (result.kind == Operand::Kind::kAccess) {
       exchange_accesses(primitive_, 0, result.index);

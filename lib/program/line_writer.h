@@ -9,9 +9,9 @@ namespace dgx::program {
 
 class LineWriter;
 
-/// A number inside a line being written, with which lowerings are written as formulas: each operator appends a
-/// step. Mixed operands of + - * /, comparisons and select promote integers to f32. At least one operand belongs to
-/// a LineWriter, which must outlive its expressions.
+/// A number inside a line being written, with which lowerings are written as formulas: each operator appends
+/// a step. Mixed operands of + - * /, comparisons and select promote integers to f32. At least one operand
+/// belongs to a LineWriter, which must outlive its expressions.
 struct Expression {
   Expression(float number)
       : operand(kernels::Operand::literal(number)),
@@ -66,15 +66,16 @@ class LineWriter {
   [[nodiscard]] Expression fold(std::size_t n) {
     return {this, kernels::Operand::fold(static_cast<int>(n)), kernels::NumberType::kInteger};
   }
-  /// The element of a pickable() form at `indices`, some of which are picked_index(); 0 if one of them is outside.
+  /// The element of a pickable() form at `indices`, some of which are picked_index(); 0 if one of them is
+  /// outside.
   Expression pick(const TensorForm& form, const std::vector<kernels::Coordinate>& indices);
 
-  /// Ends the line, whose value is `result`, converted to the number type of `dtype`; returns it as a tensor of all
-  /// its elements. A map that only reads one whole tensor, or is one number, costs no line. Steps and accesses that
-  /// `result` does not need are left out.
+  /// Ends the line, whose value is `result`, converted to the number type of `dtype`; returns it as a tensor
+  /// of all its elements. A map that only reads one whole tensor, or is one number, costs no line. Steps and
+  /// accesses that `result` does not need are left out.
   TensorForm finish(DType dtype, const Expression& result);
-  /// Ends a chain that starts at `init` and takes `result` where `when` is not 0 (always, if it is nullopt). The
-  /// running result is accumulator().
+  /// Ends a chain that starts at `init` and takes `result` where `when` is not 0 (always, if it is nullopt).
+  /// The running result is accumulator().
   TensorForm finish_chain(DType dtype, const Expression& result, const std::optional<Expression>& when,
                           const Expression& init);
   [[nodiscard]] Expression accumulator(kernels::NumberType type) {
@@ -95,8 +96,8 @@ class LineWriter {
 /// `$j` as a coordinate of another access: the integer that access j of the line reads.
 [[nodiscard]] kernels::Coordinate picked_index(const Expression& access);
 
-/// Drops the steps and accesses that the line's result does not need, and orders the rest by the line's meaning
-/// alone, so that one lowering has one text whatever compiler built us. Not for dot.
+/// Drops the steps and accesses that the line's result does not need, and orders the rest by the line's
+/// meaning alone, so that one lowering has one text whatever compiler built us. Not for dot.
 void arrange(kernels::Primitive& primitive);
 
 }  // namespace dgx::program

@@ -21,17 +21,15 @@ using kernels::ValueIndex;
 
 namespace {
 
-/// Constants of at most this many numbers stand in the program; larger ones are state entries that never change.
+/// Constants of at most this many numbers stand in the program; larger ones are state entries that never
+/// change.
 constexpr std::int64_t kMaxInlineNumbers = 64;
 
 Literal number_at(const Tensor& tensor, std::size_t n) {
   switch (tensor.dtype()) {
-    case DType::kF32:
-      return tensor.as<float>()[n];
-    case DType::kI64:
-      return tensor.as<std::int64_t>()[n];
-    case DType::kU8:
-      return std::int64_t{tensor.as<std::uint8_t>()[n]};
+    case DType::kF32: return tensor.as<float>()[n];
+    case DType::kI64: return tensor.as<std::int64_t>()[n];
+    case DType::kU8: return std::int64_t{tensor.as<std::uint8_t>()[n]};
   }
   return std::int64_t{0};
 }
@@ -295,8 +293,8 @@ class StepLowering {
     builder().set_next(entry, materialise(builder(), "loss", loss.mean).value);
   }
 
-  /// The lowering's result must pass what every reader checks: a program that does not is a bug here, or beyond the
-  /// caps.
+  /// The lowering's result must pass what every reader checks: a program that does not is a bug here, or
+  /// beyond the caps.
   static Result<Program> checked(Program program, ProgramRole role) {
     Status status = check_program(program, role);
     if (!status.ok()) return internal_error("lowering: " + status.error().message);

@@ -9,15 +9,14 @@ namespace dgx::program {
 /// The loss of a batch, written as primitives from the model's output and y.
 struct LossForms {
   TensorForm per_sample;  ///< f32 [batch]: the mean over a sample's targets; with `counted` their sum
-  std::optional<TensorForm>
-      correct;  ///< i64 [batch], cross entropy: targets whose largest output is y's
+  std::optional<TensorForm> correct;  ///< i64 [batch], cross entropy: targets whose largest output is y's
   std::optional<TensorForm> counted;  ///< i64 [batch], if targets can be ignored: those that are not
   TensorForm mean;                    ///< f32 []
   TensorForm gradient;                ///< of the mean, f32, the output's shape
 };
 
-/// Builds all parts; those not used are dropped with the other dead lines. kUsage if output and y do not fit the
-/// loss.
+/// Builds all parts; those not used are dropped with the other dead lines. kUsage if output and y do not fit
+/// the loss.
 [[nodiscard]] Result<LossForms> lower_loss(Builder& builder, const TrainingRecipe& recipe,
                                            const TensorForm& output, const TensorForm& y);
 

@@ -14,7 +14,8 @@ class OptimizerLowering {
  public:
   OptimizerLowering(Builder& builder, const OptimizerSpec& spec);
 
-  /// `state` is the input `model/NAME`. Sets its `next`; makes the optimiser's entries for it and sets theirs.
+  /// `state` is the input `model/NAME`. Sets its `next`; makes the optimiser's entries for it and sets
+  /// theirs.
   void update(const std::string& name, kernels::ValueIndex state, const TensorForm& gradient);
 
  private:

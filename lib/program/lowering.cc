@@ -49,7 +49,8 @@ TensorForm dot_with_one(Builder& builder, const std::string& provenance, const T
 }  // namespace
 
 TensorForm materialise(Builder& builder, const std::string& provenance, const TensorForm& form) {
-  // Written anew, since a dimension of 1 may have been written as the constant 0, which has no outside for a fill.
+  // Written anew, since a dimension of 1 may have been written as the constant 0, which has no outside for a
+  // fill.
   if (!form.splat && is_contiguous(form) && form.value_shape == form.shape)
     return value_form(form.value, form.dtype, form.shape);
   kernels::Primitive copy;
@@ -94,8 +95,8 @@ TensorForm pickable(Builder& builder, const std::string& provenance, const Tenso
                      std::all_of(form.coordinates.begin(), form.coordinates.end(), is_plain) &&
                      form.coordinates.size() == form.shape.size();
   if (!plain) return materialise(builder, provenance, form);
-  // Each dimension of more than one element must be there and whole, so that an integer outside it is outside the
-  // value.
+  // Each dimension of more than one element must be there and whole, so that an integer outside it is outside
+  // the value.
   for (std::size_t n = 0; n < form.coordinates.size(); ++n) {
     const auto& terms = form.coordinates[n].terms;
     const bool whole = terms.empty() ? form.base[n] == 1

@@ -34,16 +34,17 @@ struct LoweringState {
                                   const Shape& shape);
 /// A form that a dot can read: a splat becomes a constant value.
 [[nodiscard]] TensorForm without_splat(Builder& builder, const TensorForm& form);
-/// A form that picked indices (LineWriter::pick) can read with one access: a copy, unless each of its indices has a
-/// coordinate to itself.
+/// A form that picked indices (LineWriter::pick) can read with one access: a copy, unless each of its indices
+/// has a coordinate to itself.
 [[nodiscard]] TensorForm pickable(Builder& builder, const std::string& provenance, const TensorForm& form);
 /// The sum over `dimensions` (sorted), kept as 1: trailing dimensions as a sum, others as a dot with 1
 /// (dgx-lowerings(7), "Lowering guarantees").
 [[nodiscard]] TensorForm sum_over(Builder& builder, const std::string& provenance, const TensorForm& form,
                                   const std::vector<std::size_t>& dimensions);
 
-/// One ATen call being lowered. Arguments are read by their schema names. The first error sticks, and later results
-/// are harmless, so that a lowering reads like a formula; lowerings that index shapes check ok() first.
+/// One ATen call being lowered. Arguments are read by their schema names. The first error sticks, and later
+/// results are harmless, so that a lowering reads like a formula; lowerings that index shapes check ok()
+/// first.
 class Call {
  public:
   Call(LoweringState& state, std::size_t number);

@@ -16,8 +16,8 @@ bool is_splat(const TensorForm& form, double number) {
   return static_cast<double>(std::get<std::int64_t>(*form.splat)) == number;
 }
 
-/// Gives `form` unchanged as the call's result if it fits, and returns whether it did: sums with zero and products
-/// with one cost nothing.
+/// Gives `form` unchanged as the call's result if it fits, and returns whether it did: sums with zero and
+/// products with one cost nothing.
 bool give_unchanged(Call& call, const TensorForm& form) {
   if (form.dtype != call.result_dtype() || !broadcasts(form.shape, call.result_shape())) return false;
   call.give(broadcast_to(form, call.result_shape()));

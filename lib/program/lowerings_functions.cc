@@ -40,8 +40,8 @@ std::optional<double> splat_number(const TensorForm& form) {
   return static_cast<double>(std::get<std::int64_t>(*form.splat));
 }
 
-/// x to a power of at least 1. Each binary digit of the power after the first, from the highest, gives a square and,
-/// if it is 1, a product with x.
+/// x to a power of at least 1. Each binary digit of the power after the first, from the highest, gives a
+/// square and, if it is 1, a product with x.
 Expression product_power(const Expression& x, std::int64_t power) {
   int digit = 62;
   while ((power >> digit) == 0) --digit;

@@ -67,7 +67,8 @@ Expression log1p(const Expression& x) { return function(ScalarOp::kLog1p, x); }
 
 Expression clamped(const Expression& x, float bound) { return min(max(x, -bound), bound); }
 
-/// The arguments of nll_loss: scores with the classes in dimension 1 (or the only one), class numbers, weights.
+/// The arguments of nll_loss: scores with the classes in dimension 1 (or the only one), class numbers,
+/// weights.
 struct Classes {
   TensorForm scores, target;
   std::optional<TensorForm> weight;

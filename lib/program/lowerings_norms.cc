@@ -37,8 +37,8 @@ class Rows {
     return line_of(sums_, formula);
   }
 
-  /// The sum of `term(at)` over the summed dimensions, kept as 1; `at(form)` reads a form that broadcasts to the
-  /// rows. Trailing dimensions are a sum, others a dot with 1.
+  /// The sum of `term(at)` over the summed dimensions, kept as 1; `at(form)` reads a form that broadcasts to
+  /// the rows. Trailing dimensions are a sum, others a dot with 1.
   template <class Term>
   [[nodiscard]] TensorForm sum(Term term) const {
     Dimensions outer = summed_, trailing;
@@ -99,8 +99,8 @@ Moments moments_of(const Rows& rows, const TensorForm& x, float eps) {
   return m;
 }
 
-/// A tensor argument of one number per channel, as a tensor of this rank along `dimension`; nullopt if it is not
-/// given.
+/// A tensor argument of one number per channel, as a tensor of this rank along `dimension`; nullopt if it is
+/// not given.
 std::optional<TensorForm> along(Call& call, std::string_view name, std::size_t rank, std::size_t dimension) {
   if (!call.given(name)) return std::nullopt;
   const TensorForm form = call.tensor(name);
@@ -222,8 +222,8 @@ void batch_norm_backward(Call& call) {
 
 namespace {
 
-/// The shape in which a group's numbers are the last two dimensions: [n, groups, channels / groups, numbers per
-/// channel].
+/// The shape in which a group's numbers are the last two dimensions: [n, groups, channels / groups, numbers
+/// per channel].
 Shape grouped_shape(Call& call) {
   const std::int64_t groups = call.integer("group"), channels = call.integer("C");
   if (!call.require(groups >= 1 && channels % groups == 0, "channels that are no multiple of the groups"))

@@ -10,8 +10,8 @@ using kernels::Coordinate;
 
 namespace {
 
-/// Gives the tensor, seen as `view`, with its dimensions in `order` (result dimension n is the view's order[n]), in
-/// the result's shape: one copy.
+/// Gives the tensor, seen as `view`, with its dimensions in `order` (result dimension n is the view's
+/// order[n]), in the result's shape: one copy.
 void give_rearranged(Call& call, const TensorForm& form, const Shape& view,
                      const std::vector<std::size_t>& order) {
   if (!call.ok()) return;

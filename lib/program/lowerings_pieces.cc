@@ -155,7 +155,8 @@ void roll(Call& call) {
   call.give(form);
 }
 
-/// Repeats the whole tensor along each dimension: a copy whose iteration has each dimension as (repeat, element).
+/// Repeats the whole tensor along each dimension: a copy whose iteration has each dimension as (repeat,
+/// element).
 void repeat(Call& call) {
   TensorForm form = call.tensor("self");
   const auto repeats = call.integers("repeats");

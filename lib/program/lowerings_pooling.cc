@@ -148,8 +148,8 @@ void give_maximum_gradient(const Pool& pool, const TensorForm& gradient, const T
   call.give(line.finish(DType::kF32, select(compare(ScalarOp::kEq, number, own), one, 0.0F)));
 }
 
-/// The sum over each output's positions, along axes [first, last). The tensor has the outputs' sizes along earlier
-/// axes and the inputs' along later ones.
+/// The sum over each output's positions, along axes [first, last). The tensor has the outputs' sizes along
+/// earlier axes and the inputs' along later ones.
 TensorForm window_sum(const Pool& pool, const TensorForm& input, std::size_t first, std::size_t last) {
   Shape shape = input.shape, fold;
   for (std::size_t n = first; n < last; ++n) {

@@ -130,7 +130,8 @@ void addr(Call& call) {
            call.number("alpha", 1));
 }
 
-/// The op behind nn.Bilinear: the product of three tensors, each given dimensions of 1 where it has none, summed.
+/// The op behind nn.Bilinear: the product of three tensors, each given dimensions of 1 where it has none,
+/// summed.
 void trilinear(Call& call) {
   const auto expanded = [&](const char* name, const char* dimensions) {
     TensorForm form = call.tensor(name);

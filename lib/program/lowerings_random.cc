@@ -93,8 +93,8 @@ void exponential(Call& call) {
   if (call.ok()) map.out(-function(ScalarOp::kLog, 1.0F - map.uniform()) / static_cast<float>(rate));
 }
 
-/// Below 0, the slope is drawn between lower and upper in training, and is their middle in evaluation. In training
-/// the slopes are the second result.
+/// Below 0, the slope is drawn between lower and upper in training, and is their middle in evaluation. In
+/// training the slopes are the second result.
 void rrelu(Call& call) {
   const TensorForm self = call.tensor("self");
   const double lower = call.number("lower", 0.125), upper = call.number("upper", 1.0 / 3);

@@ -105,9 +105,10 @@ void safe_softmax(Call& call) {
   if (!call.ok()) return;
   const SoftmaxParts parts = softmax_parts(call.builder(), call.provenance(), form, dimension);
   Pointwise map(call);
-  const Expression is_empty = compare(ScalarOp::kEq, map.read(parts.maximum, "self"),
-                                      -std::numeric_limits<float>::infinity());
-  map.out(program::select(is_empty, 0.0F, map.read(parts.numerators, "self") * map.read(parts.reciprocal, "self")));
+  const Expression is_empty =
+      compare(ScalarOp::kEq, map.read(parts.maximum, "self"), -std::numeric_limits<float>::infinity());
+  map.out(program::select(is_empty, 0.0F,
+                          map.read(parts.numerators, "self") * map.read(parts.reciprocal, "self")));
 }
 
 void log_softmax(Call& call) {

@@ -215,7 +215,8 @@ void argmin(Call& call) {
     call.give(folded(call, Kind::kArgmax, DType::kI64, form, dimensions, [](auto x) { return -x; }));
 }
 
-/// max: along a dimension, the greatest and its first position; of two tensors, the greater; of all, the greatest.
+/// max: along a dimension, the greatest and its first position; of two tensors, the greater; of all, the
+/// greatest.
 void greatest(Call& call) {
   if (call.given("other")) return maximum(call);
   const TensorForm form = call.tensor("self");

@@ -148,7 +148,8 @@ TensorForm two_taps(const Resampled& resampled, const TensorForm& input, std::si
   return value_form(call.builder().append(std::move(dot)), DType::kF32, shape);
 }
 
-/// The gradient along one axis: the sum over the outputs that may read a position, and their taps, by the tables.
+/// The gradient along one axis: the sum over the outputs that may read a position, and their taps, by the
+/// tables.
 TensorForm backward_by_table(const Resampled& resampled, const TensorForm& gradient, std::size_t axis) {
   Call& call = resampled.call;
   const Resampling& rule = resampled.axes[axis];

@@ -193,8 +193,8 @@ void slice_backward(Call& call) {
     return;
   if (gradient.shape == shape) return call.give(gradient);
   const std::int64_t begin = clamped(start, shape[dimension]);
-  TensorForm form = with_index(filled_around(call, gradient), shape, dimension,
-                               output_index(dimension, 1, -begin));
+  TensorForm form =
+      with_index(filled_around(call, gradient), shape, dimension, output_index(dimension, 1, -begin));
   if (step > 1) {
     form.coordinates[dimension].division = Coordinate::Division::kExact;
     form.coordinates[dimension].divisor = step;

@@ -91,16 +91,11 @@ std::string_view kind_of(std::string_view text) { return text.substr(0, text.fin
 
 std::string_view name_of(Activation activation) {
   switch (activation) {
-    case Activation::kRelu:
-      return "relu";
-    case Activation::kGelu:
-      return "gelu";
-    case Activation::kGeluTanh:
-      return "gelu-tanh";
-    case Activation::kTanh:
-      return "tanh";
-    case Activation::kSigmoid:
-      return "sigmoid";
+    case Activation::kRelu: return "relu";
+    case Activation::kGelu: return "gelu";
+    case Activation::kGeluTanh: return "gelu-tanh";
+    case Activation::kTanh: return "tanh";
+    case Activation::kSigmoid: return "sigmoid";
   }
   return {};
 }

@@ -12,8 +12,8 @@ namespace dgx::program {
 /// A tensor that is 0 outside ranges of one dimension: the gradient of a slice or a select, or a sum of such
 /// gradients.
 ///
-/// A loop over x[:,t] leaves a gradient for each t, as large as x and mostly 0, and T - 1 sums of them. Kept as
-/// pieces, sums of disjoint ones are one map that selects by index.
+/// A loop over x[:,t] leaves a gradient for each t, as large as x and mostly 0, and T - 1 sums of them. Kept
+/// as pieces, sums of disjoint ones are one map that selects by index.
 struct Pieces {
   struct Piece {
     std::int64_t begin = 0, end = 0;  ///< [begin, end)

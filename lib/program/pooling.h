@@ -8,9 +8,9 @@
 
 namespace dgx::program {
 
-/// Pooling along one spatial dimension: output o covers the input positions start(o) + dilation·k. For a window,
-/// start(o) is stride·o − padding; for an adaptive pool it is ⌊o·input/output⌋, and the last position of o is below
-/// ⌈(o+1)·input/output⌉.
+/// Pooling along one spatial dimension: output o covers the input positions start(o) + dilation·k. For a
+/// window, start(o) is stride·o − padding; for an adaptive pool it is ⌊o·input/output⌋, and the last position
+/// of o is below ⌈(o+1)·input/output⌉.
 class PoolAxis {
  public:
   PoolAxis(std::int64_t input, std::int64_t output, const Window& window)
@@ -25,12 +25,13 @@ class PoolAxis {
   [[nodiscard]] const Window& window() const { return window_; }
   /// True if every output covers a position of the input, and not the padding alone.
   [[nodiscard]] bool is_filled() const;
-  /// span(): most positions that an output covers. back_span(): number of outputs to look at for those that cover a
-  /// position.
+  /// span(): most positions that an output covers. back_span(): number of outputs to look at for those that
+  /// cover a position.
   [[nodiscard]] std::int64_t span() const;
   [[nodiscard]] std::int64_t back_span() const;
 
-  /// input_at(): position k of output i. output_at(): candidate k among the outputs that may cover position i.
+  /// input_at(): position k of output i. output_at(): candidate k among the outputs that may cover position
+  /// i.
   [[nodiscard]] kernels::Coordinate input_at(std::size_t i, std::size_t k) const;
   [[nodiscard]] kernels::Coordinate output_at(std::size_t i, std::size_t k) const;
   /// The one output that may cover position i; for disjoint windows.

@@ -41,12 +41,8 @@ std::int64_t Resampling::position(std::int64_t o, std::int64_t tap) const {
     case Rule::kNearestExact:
       source = (at + 0.5F) * scale();  // libtorch computes it in binary64, exactly, and rounds to binary32
       break;
-    case Rule::kLinear:
-      source = std::max((at + 0.5F) * scale() - 0.5F, 0.0F);
-      break;
-    case Rule::kLinearAligned:
-      source = at * scale();
-      break;
+    case Rule::kLinear: source = std::max((at + 0.5F) * scale() - 0.5F, 0.0F); break;
+    case Rule::kLinearAligned: source = at * scale(); break;
   }
   return std::min(static_cast<std::int64_t>(source) + tap, input - 1);
 }

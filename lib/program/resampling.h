@@ -9,8 +9,8 @@
 
 namespace dgx::program {
 
-/// Resampling along one spatial dimension: the input positions (taps) that an output reads and their weights, by
-/// libtorch's formulas in binary32.
+/// Resampling along one spatial dimension: the input positions (taps) that an output reads and their weights,
+/// by libtorch's formulas in binary32.
 struct Resampling {
   enum class Rule { kNearest, kNearestExact, kLinear, kLinearAligned };
 
@@ -25,8 +25,8 @@ struct Resampling {
   /// The input position of tap `tap` of output o.
   [[nodiscard]] std::int64_t position(std::int64_t o, std::int64_t tap) const;
 
-  /// Integers with position(o, 0) = ⌊(factor·o + shift) / divisor⌋ for every output; ratio() is nullopt if there
-  /// are none.
+  /// Integers with position(o, 0) = ⌊(factor·o + shift) / divisor⌋ for every output; ratio() is nullopt if
+  /// there are none.
   struct Ratio {
     std::int64_t factor = 1, shift = 0, divisor = 1;
     [[nodiscard]] std::int64_t position(std::int64_t o) const { return (factor * o + shift) / divisor; }
@@ -37,7 +37,8 @@ struct Resampling {
   [[nodiscard]] TensorForm positions(Builder& builder, const std::string& provenance) const;
   [[nodiscard]] TensorForm weights(Builder& builder, const std::string& provenance) const;
 
-  /// The outputs that may read position i: first(i) + k for k < span, first(i) = ⌊(factor·i + shift) / divisor⌋.
+  /// The outputs that may read position i: first(i) + k for k < span, first(i) = ⌊(factor·i + shift) /
+  /// divisor⌋.
   struct Readers {
     std::int64_t factor = 1, shift = 0, divisor = 1, span = 1;
     /// The candidate with fold index `k`, for the position with index `i`.

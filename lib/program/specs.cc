@@ -14,12 +14,9 @@ namespace {
 
 std::string_view kind_name(OptimizerSpec::Kind kind) {
   switch (kind) {
-    case OptimizerSpec::Kind::kSgd:
-      return "sgd";
-    case OptimizerSpec::Kind::kAdam:
-      return "adam";
-    case OptimizerSpec::Kind::kAdamW:
-      return "adamw";
+    case OptimizerSpec::Kind::kSgd: return "sgd";
+    case OptimizerSpec::Kind::kAdam: return "adam";
+    case OptimizerSpec::Kind::kAdamW: return "adamw";
   }
   return {};
 }

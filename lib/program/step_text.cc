@@ -16,31 +16,21 @@ namespace {
 
 std::string_view prefix_of(Operand::Kind kind) {
   switch (kind) {
-    case Operand::Kind::kAccess:
-      return "x";
-    case Operand::Kind::kStep:
-      return "t";
-    case Operand::Kind::kIndex:
-      return "i";
-    case Operand::Kind::kFold:
-      return "k";
-    default:
-      return "";
+    case Operand::Kind::kAccess: return "x";
+    case Operand::Kind::kStep: return "t";
+    case Operand::Kind::kIndex: return "i";
+    case Operand::Kind::kFold: return "k";
+    default: return "";
   }
 }
 
 std::optional<Operand::Kind> kind_from_prefix(char letter) {
   switch (letter) {
-    case 'x':
-      return Operand::Kind::kAccess;
-    case 't':
-      return Operand::Kind::kStep;
-    case 'i':
-      return Operand::Kind::kIndex;
-    case 'k':
-      return Operand::Kind::kFold;
-    default:
-      return std::nullopt;
+    case 'x': return Operand::Kind::kAccess;
+    case 't': return Operand::Kind::kStep;
+    case 'i': return Operand::Kind::kIndex;
+    case 'k': return Operand::Kind::kFold;
+    default: return std::nullopt;
   }
 }
 
@@ -85,14 +75,10 @@ Result<Operand> parse_operand(std::string_view text) {
 
 std::string print_operand(const Operand& operand) {
   switch (operand.kind) {
-    case Operand::Kind::kAccumulator:
-      return "acc";
-    case Operand::Kind::kFloat:
-      return hex_float(operand.real);
-    case Operand::Kind::kInteger:
-      return fmt::format("{}", operand.integer);
-    default:
-      return fmt::format("{}{}", prefix_of(operand.kind), operand.index);
+    case Operand::Kind::kAccumulator: return "acc";
+    case Operand::Kind::kFloat: return hex_float(operand.real);
+    case Operand::Kind::kInteger: return fmt::format("{}", operand.integer);
+    default: return fmt::format("{}{}", prefix_of(operand.kind), operand.index);
   }
 }
 

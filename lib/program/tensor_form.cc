@@ -38,8 +38,8 @@ std::vector<std::int64_t> strides_of(const Shape& shape, std::size_t begin, std:
   return strides;
 }
 
-/// Each old index as a sum of new ones, if every old dimension is one new dimension or is split into several; else
-/// nullopt.
+/// Each old index as a sum of new ones, if every old dimension is one new dimension or is split into several;
+/// else nullopt.
 std::optional<std::vector<Coordinate>> split_indices(const Shape& from, const Shape& to) {
   std::vector<Coordinate> indices;
   std::size_t at = 0;
@@ -154,7 +154,8 @@ std::optional<TensorForm> reshape(const TensorForm& form, const Shape& shape) {
   const auto from = element_count(form.shape), to = element_count(shape);
   if (!from.ok() || !to.ok() || *from != *to) return std::nullopt;
   if (form.splat) return splat_form(form.dtype, shape, *form.splat);
-  // A view has at least one dimension (dgx-program(5), "Accesses"), so a scalar reads the one element where it is.
+  // A view has at least one dimension (dgx-program(5), "Accesses"), so a scalar reads the one element where
+  // it is.
   if (is_contiguous(form) && !shape.empty()) {
     TensorForm result = form;
     result.shape = shape;

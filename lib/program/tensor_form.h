@@ -8,9 +8,9 @@
 
 namespace dgx::program {
 
-/// A tensor of the captured graph as the lowering knows it: one number everywhere (`splat`), or an earlier value
-/// seen through one access whose coordinates are written in the tensor's own indices i0, i1, …. Views change the
-/// form and cost no line.
+/// A tensor of the captured graph as the lowering knows it: one number everywhere (`splat`), or an earlier
+/// value seen through one access whose coordinates are written in the tensor's own indices i0, i1, …. Views
+/// change the form and cost no line.
 struct TensorForm {
   DType dtype = DType::kF32;
   Shape shape;
@@ -36,7 +36,8 @@ struct TensorForm {
 /// dimensions. Not for a splat.
 [[nodiscard]] kernels::Access access_at(const TensorForm& form,
                                         const std::vector<kernels::Coordinate>& indices);
-/// A form of another shape, whose element is this one's at `indices`, which are written in the new shape's indices.
+/// A form of another shape, whose element is this one's at `indices`, which are written in the new shape's
+/// indices.
 [[nodiscard]] TensorForm remap(const TensorForm& form, Shape shape,
                                const std::vector<kernels::Coordinate>& indices);
 /// NumPy's rule: missing outer dimensions, and dimensions of 1, repeat. The shapes must fit.
@@ -45,7 +46,8 @@ struct TensorForm {
 [[nodiscard]] bool broadcasts(const Shape& from, const Shape& to);
 /// True if the form's elements, in row-major order, are the value's: its coordinates are its own indices.
 [[nodiscard]] bool is_contiguous(const TensorForm& form);
-/// The elements in row-major order in another shape of equal count, or nullopt if one access cannot express it.
+/// The elements in row-major order in another shape of equal count, or nullopt if one access cannot express
+/// it.
 [[nodiscard]] std::optional<TensorForm> reshape(const TensorForm& form, const Shape& shape);
 
 /// The form of a fold over some dimensions of a tensor.

@@ -31,15 +31,15 @@ struct Scaled {
 /// `$j`: the integer that access j reads.
 [[nodiscard]] kernels::Coordinate read_by(std::size_t access);
 
-/// The tensor in a form whose outside is its value's outside, so that padding can be a fill: each coordinate is an
-/// index of its own. A copy if it is not so already.
+/// The tensor in a form whose outside is its value's outside, so that padding can be a fill: each coordinate
+/// is an index of its own. A copy if it is not so already.
 [[nodiscard]] TensorForm whole_form(Builder& builder, const std::string& provenance, const TensorForm& form);
 /// whole_form() in another shape of equal count.
 [[nodiscard]] TensorForm whole_form(Builder& builder, const std::string& provenance, const TensorForm& form,
                                     const Shape& shape);
 
-/// The access to a whole form at coordinates that may be outside it and may be divided; `fill` is dropped if no
-/// index reaches the outside.
+/// The access to a whole form at coordinates that may be outside it and may be divided; `fill` is dropped if
+/// no index reaches the outside.
 [[nodiscard]] kernels::Access window_access(const TensorForm& whole,
                                             const std::vector<kernels::Coordinate>& at,
                                             const Shape& iteration, const Shape& fold, kernels::Literal fill);
@@ -50,8 +50,8 @@ struct Scaled {
 [[nodiscard]] std::int64_t option(const std::vector<std::int64_t>& list, std::size_t n,
                                   std::int64_t otherwise);
 
-/// The movement of a window along one dimension: output o reads input positions stride·o + dilation·k − padding, k
-/// below size.
+/// The movement of a window along one dimension: output o reads input positions stride·o + dilation·k −
+/// padding, k below size.
 struct Window {
   std::int64_t size = 1, stride = 1, padding = 0, dilation = 1;
 

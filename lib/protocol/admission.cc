@@ -26,15 +26,16 @@ constexpr double kMaxScheduled = 0x1p126;
 /// states and a machine busy with other things, and as long again for looking, signing and sending.
 constexpr std::int64_t kSegmentsInWindow = 8;
 
-/// Checks the work of the longest segment, which its defender replays within a move. Only a ledger's moves have a
-/// time.
+/// Checks the work of the longest segment, which its defender replays within a move. Only a ledger's moves
+/// have a time.
 Status check_segment_work(const Task& task, const Segments& segments) {
   if (!task.ledger) return {};
   const auto work = checked_mul(segments.longest(), task.estimate.step_operations);
   if (work && *work <= task.policy.segment_operations) return {};
-  return malformed(fmt::format(
-      "checkpoint_every: the longest segment has {} steps of {} operations, the policy's segment_operations are {}",
-      segments.longest(), task.estimate.step_operations, task.policy.segment_operations));
+  return malformed(
+      fmt::format("checkpoint_every: the longest segment has {} steps of {} operations, the policy's "
+                  "segment_operations are {}",
+                  segments.longest(), task.estimate.step_operations, task.policy.segment_operations));
 }
 
 Status check_segments(const Task& task) {
@@ -58,8 +59,8 @@ Status check_data(const Task& task) {
   return check_countable("batch: times the steps", task.steps, task.batch);
 }
 
-/// Everything that a program can name of a schedule stays finite if the largest rate r, r / (1 - b1) and r wd do:
-/// rates only rise or fall between the ends of their parts.
+/// Everything that a program can name of a schedule stays finite if the largest rate r, r / (1 - b1) and r wd
+/// do: rates only rise or fall between the ends of their parts.
 Status check_schedule(const Task& task) {
   const auto schedule = program::schedule_parameters(task.optimizer, task.schedule, task.steps);
   if (!schedule.ok()) return malformed("schedule: " + schedule.error().message);
@@ -79,9 +80,9 @@ Status check_batch(const Task& task, const kernels::Primitive& input) {
   Shape shape{task.batch};
   shape.insert(shape.end(), field.shape.begin(), field.shape.end());
   if (input.dtype == field.dtype && input.shape == shape) return {};
-  return malformed(fmt::format("dataset: the program's batch {} is {} {}, the task's {} {}", input.source.name,
-                               name_of(input.dtype), to_string(input.shape), name_of(field.dtype),
-                               to_string(shape)));
+  return malformed(fmt::format("dataset: the program's batch {} is {} {}, the task's {} {}",
+                               input.source.name, name_of(input.dtype), to_string(input.shape),
+                               name_of(field.dtype), to_string(shape)));
 }
 
 /// The estimate's work must follow from the task's program, or anybody could set the price.
@@ -92,21 +93,22 @@ Status check_price(const Task& task, const program::Program& program) {
                                  task.estimate.step_operations));
   }
   if (task.caps.bytes != cost.state_bytes) {
-    return malformed(
-        fmt::format("caps: a state has {} bytes, not {}", cost.state_bytes, task.caps.bytes));
+    return malformed(fmt::format("caps: a state has {} bytes, not {}", cost.state_bytes, task.caps.bytes));
   }
   return check_estimate(task);
 }
 
-/// The bond must pay at least twice for the check that finds the cheat, and deter a solver without outside benefit.
+/// The bond must pay at least twice for the check that finds the cheat, and deter a solver without outside
+/// benefit.
 Status check_bonds(const Task& task) {
   const manifest::Estimate& estimate = task.estimate;
   const std::int64_t bond = bonds_of(task).solver;
   // Cannot overflow: three parts of an escrow of at most 2^53.
   const std::int64_t least = 2 * (estimate.fee + estimate.tax + estimate.treasury);
   if (bond < least) {
-    return usage_error(fmt::format("the solver's bond of {} is below 2 (fee + tax + treasury) = {}", bond, least),
-                       "the market's solver_bond_ppm is too low for tasks of this price");
+    return usage_error(
+        fmt::format("the solver's bond of {} is below 2 (fee + tax + treasury) = {}", bond, least),
+        "the market's solver_bond_ppm is too low for tasks of this price");
   }
   if (task.policy.unsafe_bonds == 1) return {};
   DGX_TRY(const std::int64_t deterring, least_solver_bond(task));
@@ -149,20 +151,24 @@ Status check_admission(const Task& task, const program::Program& program) {
 std::int64_t segment_milliseconds(const Segments& segments, double seconds, std::int64_t steps) {
   constexpr auto kMost = static_cast<double>(manifest::kMaxInteger);
   const double each = seconds * 1e3 / static_cast<double>(steps);
-  return static_cast<std::int64_t>(std::clamp(std::ceil(each * static_cast<double>(segments.longest())), 1.0, kMost));
+  return static_cast<std::int64_t>(
+      std::clamp(std::ceil(each * static_cast<double>(segments.longest())), 1.0, kMost));
 }
 
-std::int64_t most_segment_milliseconds(const manifest::Policy& policy) { return policy.window_move_ms / kSegmentsInWindow; }
+std::int64_t most_segment_milliseconds(const manifest::Policy& policy) {
+  return policy.window_move_ms / kSegmentsInWindow;
+}
 
 Status check_segment_time(const Task& task, std::optional<std::int64_t> milliseconds) {
   if (!task.ledger) return {};
   if (!milliseconds)
-    return usage_error("segment_milliseconds: is missing", "dgx-profile --quick measures it; give the profile with --profile");
+    return usage_error("segment_milliseconds: is missing",
+                       "dgx-profile --quick measures it; give the profile with --profile");
   if (*milliseconds <= most_segment_milliseconds(task.policy)) return {};
-  return usage_error(
-      fmt::format("segment_milliseconds: the longest segment takes {} ms: four times that exceeds half of window_move_ms, {}",
-                  *milliseconds, task.policy.window_move_ms),
-      "a faster machine, or a task with shorter segments");
+  return usage_error(fmt::format("segment_milliseconds: the longest segment takes {} ms: four times that "
+                                 "exceeds half of window_move_ms, {}",
+                                 *milliseconds, task.policy.window_move_ms),
+                     "a faster machine, or a task with shorter segments");
 }
 
 }  // namespace dgx::protocol

@@ -61,7 +61,8 @@ std::string text(Wide value) {
   return fmt::format("{}", static_cast<std::int64_t>(std::clamp(value, -kMost, kMost)));
 }
 
-/// D_s ≥ C/c − R: then no cheat without an outside benefit pays. The binding case is a wholly faked run (f = 1).
+/// D_s ≥ C/c − R: then no cheat without an outside benefit pays. The binding case is a wholly faked run (f =
+/// 1).
 Bound solver_bond(const manifest::Policy& policy, const Costs& costs) {
   const std::int64_t least = least_solver_bond(costs.cost, costs.reward, policy.audit_ppm);
   return {"solver_bond", "D_s >= C/c - R", text(least), text(costs.solver_bond), costs.solver_bond >= least};
@@ -90,10 +91,10 @@ Wide finders_sum(const manifest::Policy& policy, const Costs& costs) {
   return static_cast<Wide>(costs.solver_bond) * policy.split_verifier_ppm / kMillion;
 }
 
-/// A cheat plants a game of their own before anybody looks: they have the first share, F / 2, if they are caught,
-/// and lose half of the bond if not (the other half is theirs, as the defender's). So D_w ≥ F p / (1 − p), with p =
-/// C / (D_s + R) where cheating breaks even. More games at once cost more: the second its whole bond or more, and
-/// it takes F / 4.
+/// A cheat plants a game of their own before anybody looks: they have the first share, F / 2, if they are
+/// caught, and lose half of the bond if not (the other half is theirs, as the defender's). So D_w ≥ F p / (1
+/// − p), with p = C / (D_s + R) where cheating breaks even. More games at once cost more: the second its
+/// whole bond or more, and it takes F / 4.
 Bound planting(const manifest::Policy& policy, const Costs& costs) {
   const std::string formula = "D_w >= F p / (1 - p), p = C / (D_s + R)";
   const Wide stake = static_cast<Wide>(costs.solver_bond) + costs.reward;
@@ -109,8 +110,8 @@ Bound finder_behind(const manifest::Policy& policy, const Costs& costs, int plan
           text(finders_sum(policy, costs) >> (planted + 1)), "", true};
 }
 
-/// To keep out a challenger who has a thousand bonds, games have to be held open until the next would cost more:
-/// the k-th costs 2^k bonds, and at least half of each is lost.
+/// To keep out a challenger who has a thousand bonds, games have to be held open until the next would cost
+/// more: the k-th costs 2^k bonds, and at least half of each is lost.
 Bound shutting_out(const Costs& costs) {
   return {"shutting_out_1000_bonds", "D_w (2^10 - 1)", text(static_cast<Wide>(costs.challenger_bond) * 1023),
           "", true};
@@ -134,16 +135,19 @@ Bound jackpot_needed(const manifest::Policy& policy, const Costs& costs) {
   return {"jackpot_needed", formula, text(needed), "", sustained >= needed};
 }
 
-/// The longest segment that a task may have, in time and in work, and the speed that a machine needs for both.
+/// The longest segment that a task may have, in time and in work, and the speed that a machine needs for
+/// both.
 void add_segment_bounds(const manifest::Policy& policy, const manifest::Task* task, std::vector<Bound>& out) {
   const std::int64_t most = most_segment_milliseconds(policy);
   out.push_back({"segment_milliseconds", "T <= window_move_ms / 8", text(most), "", most > 0});
-  const std::string rate = most > 0 ? text(Wide{policy.segment_operations} * 1000 / most) : "none: no time at all";
+  const std::string rate =
+      most > 0 ? text(Wide{policy.segment_operations} * 1000 / most) : "none: no time at all";
   out.push_back({"segment_rate", "segment_operations / T, a second", rate, "", most > 0});
   if (task == nullptr) return;
-  const Wide work = Wide{Segments::of(task->steps, task->checkpoint_every)->longest()} * task->estimate.step_operations;
-  out.push_back({"segment_operations", "U (length of the longest segment)", text(work), text(policy.segment_operations),
-                 work <= policy.segment_operations});
+  const Wide work =
+      Wide{Segments::of(task->steps, task->checkpoint_every)->longest()} * task->estimate.step_operations;
+  out.push_back({"segment_operations", "U (length of the longest segment)", text(work),
+                 text(policy.segment_operations), work <= policy.segment_operations});
 }
 
 }  // namespace

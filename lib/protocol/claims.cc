@@ -93,7 +93,8 @@ Judgement judge_state_input(const Step& step, const StateInputClaim& claim, std:
 
 namespace {
 
-/// Judges the claim that an entry of the program is missing from the state: it would have to come before `shown`.
+/// Judges the claim that an entry of the program is missing from the state: it would have to come before
+/// `shown`.
 Judgement judge_missing(const Step& step, const OpenedLine& opened, const merkle::EntryOpening* before,
                         const EntryPost* shown) {
   const auto line = open_line(opened, step.task);
@@ -215,16 +216,11 @@ Result<Number> input_number(const Step& step, const kernels::Primitive& line, st
   if ((line.source.kind == Source::Kind::kBatch) != claim.data.has_value())
     return malformed("data are opened for a batch, and only for it");
   switch (line.source.kind) {
-    case Source::Kind::kBatch:
-      return batch_number(step, line, element, *claim.data);
-    case Source::Kind::kSchedule:
-      return schedule_number(step, line, element);
-    case Source::Kind::kConstant:
-      return constant_number(line, element);
-    case Source::Kind::kUniform:
-      return uniform_number(step, line, element);
-    case Source::Kind::kState:
-      break;
+    case Source::Kind::kBatch: return batch_number(step, line, element, *claim.data);
+    case Source::Kind::kSchedule: return schedule_number(step, line, element);
+    case Source::Kind::kConstant: return constant_number(line, element);
+    case Source::Kind::kUniform: return uniform_number(step, line, element);
+    case Source::Kind::kState: break;
   }
   return malformed("a state input is not of this claim");
 }

@@ -11,8 +11,8 @@
 
 namespace dgx::protocol {
 
-/// Judges claims (dgx-dispute(7), "Moves and claims") from the evidence that they bring and the digests that the
-/// defender is bound to.
+/// Judges claims (dgx-dispute(7), "Moves and claims") from the evidence that they bring and the digests that
+/// the defender is bound to.
 
 struct Judgement {
   bool proven = false;
@@ -29,14 +29,15 @@ struct Step {
   Digest table;          ///< root of the value table
 };
 
-/// The line that `opened` opens in the task's program. kMalformed if it opens none, or its text is not a line.
+/// The line that `opened` opens in the task's program. kMalformed if it opens none, or its text is not a
+/// line.
 [[nodiscard]] Result<kernels::Primitive> open_line(const OpenedLine& opened, const manifest::Task& task);
 
 /// The number stored at `offset` in a leaf's bytes; a NaN keeps its own bits.
 [[nodiscard]] kernels::Number number_at(DType dtype, ByteView bytes, std::size_t offset);
 
-/// The index, in the dataset's field, of an element of a batch input of step `step`. kMalformed if the line is not
-/// a batch of the task.
+/// The index, in the dataset's field, of an element of a batch input of step `step`. kMalformed if the line
+/// is not a batch of the task.
 [[nodiscard]] Result<std::int64_t> dataset_element(const manifest::Task& task, std::int64_t step,
                                                    const kernels::Primitive& line, std::int64_t element);
 

@@ -94,8 +94,9 @@ Result<std::vector<std::int64_t>> draw_segments(const Digest& beacon, const Dige
   return std::vector<std::int64_t>(drawn.begin(), drawn.end());
 }
 
-Result<std::vector<std::int64_t>> policy_draw(const Segments& segments, std::int64_t sample_ppm, const Digest& beacon,
-                                              const Digest& proof_id, const Digest& verifier) {
+Result<std::vector<std::int64_t>> policy_draw(const Segments& segments, std::int64_t sample_ppm,
+                                              const Digest& beacon, const Digest& proof_id,
+                                              const Digest& verifier) {
   std::vector<std::int64_t> out;
   if (const std::int64_t n = segments.between(); n > 0) {
     DGX_TRY(out, draw_segments(beacon, proof_id, verifier, n, sample_count(n, sample_ppm)));
@@ -141,7 +142,8 @@ manifest::MissProbability miss_probabilities(std::int64_t n, std::int64_t k) {
   return {part(n), part(100), part(10)};
 }
 
-manifest::MissProbability miss_probabilities(const Segments& segments, std::span<const std::int64_t> replayed) {
+manifest::MissProbability miss_probabilities(const Segments& segments,
+                                             std::span<const std::int64_t> replayed) {
   const auto k = std::count_if(replayed.begin(), replayed.end(),
                                [&](std::int64_t index) { return !segments.diverges(index); });
   return miss_probabilities(segments.between(), k);

@@ -172,19 +172,17 @@ std::optional<FoldLevels::Contradiction> FoldLevels::take(std::vector<Running> e
   switch (list_.what) {
     case What::kRunning:
     case What::kTotals:
-    case What::kSum:
-      return check_end();
+    case What::kSum: return check_end();
     case What::kGroup:
-    case What::kBlock:
-      return check_added();
+    case What::kBlock: return check_added();
     case What::kItems:
-    case What::kLanes:
-      return check_combined();
+    case What::kLanes: return check_combined();
   }
   return std::nullopt;
 }
 
-/// Checks that the last entry is the result known before: the element as stored, or an entry of an earlier list.
+/// Checks that the last entry is the result known before: the element as stored, or an entry of an earlier
+/// list.
 std::optional<FoldLevels::Contradiction> FoldLevels::check_end() const {
   const Running& last = shown_.back();
   const Number result = kind_ == Kind::kArgmax ? Number::of(last.where) : last.value;
@@ -205,8 +203,8 @@ std::optional<FoldLevels::Contradiction> FoldLevels::check_added() const {
   return Contradiction{sum, after_->value, std::min(positions, level_sizes_[0]) - 1, {}};
 }
 
-/// Checks a sum's list: its items, added up in their lanes, or the lanes' last results must combine to the result
-/// after it.
+/// Checks a sum's list: its items, added up in their lanes, or the lanes' last results must combine to the
+/// result after it.
 std::optional<FoldLevels::Contradiction> FoldLevels::check_combined() const {
   std::array<Number, kSumLanes> lanes;
   lanes.fill(zero_of(type_));
@@ -232,9 +230,7 @@ void FoldLevels::name(std::int64_t entry) {
   before_ = previous;
   after_ = named;
   switch (from.what) {
-    case What::kRunning:
-      list_ = running(What::kRunning, begin, from.end_of(entry));
-      break;
+    case What::kRunning: list_ = running(What::kRunning, begin, from.end_of(entry)); break;
     case What::kTotals:
       list_ = running(What::kTotals, begin, from.end_of(entry));
       if (from.stride == 1) {
@@ -246,15 +242,10 @@ void FoldLevels::name(std::int64_t entry) {
       if (entry == 0) before_ = Running{zero_of(type_), 0};
       list_ = {What::kBlock, 0, begin * kDotBlock, std::min((begin + 1) * kDotBlock, level_sizes_[0]), 1};
       break;
-    case What::kSum:
-      list_ = block_of(from.level - 1, 0);
-      break;
-    case What::kItems:
-      list_ = block_of(from.level - 1, begin);
-      break;
+    case What::kSum: list_ = block_of(from.level - 1, 0); break;
+    case What::kItems: list_ = block_of(from.level - 1, begin); break;
     case What::kBlock:
-    case What::kLanes:
-      break;
+    case What::kLanes: break;
   }
   shown_.clear();
 }

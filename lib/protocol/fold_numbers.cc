@@ -143,17 +143,12 @@ Result<std::vector<Running>> fold_numbers(const kernels::CompiledPrimitive& line
                                           const FoldList& list) {
   const Recomputed fold(line, values, element);
   switch (list.what) {
-    case What::kRunning:
-      return fold.running(list);
-    case What::kTotals:
-      return fold.totals(list);
-    case What::kGroup:
-      return fold.group(list.begin, list.end);
+    case What::kRunning: return fold.running(list);
+    case What::kTotals: return fold.totals(list);
+    case What::kGroup: return fold.group(list.begin, list.end);
     case What::kBlock:
-    case What::kLanes:
-      return fold.positions(list.begin, list.end, fold.zero());
-    case What::kItems:
-      return fold.items(list);
+    case What::kLanes: return fold.positions(list.begin, list.end, fold.zero());
+    case What::kItems: return fold.items(list);
     case What::kSum: {
       DGX_TRY(const Number sum, fold.sum_block(list.level - 1, 0));
       return std::vector<Running>{{sum, 0}};
@@ -164,14 +159,10 @@ Result<std::vector<Running>> fold_numbers(const kernels::CompiledPrimitive& line
 
 bool ends_fold(const kernels::CompiledPrimitive& line, const FoldList& list) {
   switch (list.what) {
-    case What::kRunning:
-      return list.end == line.fold_count;
-    case What::kTotals:
-      return list.end == ceil_div(line.fold_count, kDotBlock * kDotGroup);
-    case What::kSum:
-      return true;
-    default:
-      return false;
+    case What::kRunning: return list.end == line.fold_count;
+    case What::kTotals: return list.end == ceil_div(line.fold_count, kDotBlock * kDotGroup);
+    case What::kSum: return true;
+    default: return false;
   }
 }
 

@@ -8,8 +8,8 @@
 
 namespace dgx::protocol {
 
-/// The order of additions in folds (dgx-numerics(7), "Folds"), shared by the code that shows running results and
-/// the code that judges them.
+/// The order of additions in folds (dgx-numerics(7), "Folds"), shared by the code that shows running results
+/// and the code that judges them.
 using kernels::kDotBlock;
 using kernels::kDotGroup;
 using kernels::kSumBlock;

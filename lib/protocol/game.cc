@@ -267,7 +267,9 @@ void Game::begin() {
   ground_.first_step = segment().first;
   ground_.end_step = segment().end;
   if (challenge.end) ground_.rejected = challenge.end->digest;
-  stage_ = challenge.about == About::kRow ? Stage::kRow : challenge.end ? first_stage(ground_) : Stage::kFault;
+  stage_ = challenge.about == About::kRow ? Stage::kRow
+           : challenge.end                ? first_stage(ground_)
+                                          : Stage::kFault;
   if (!challenge.row) return;
   ground_.row = challenge.row->row;
   decision_ = check_expected(dispute_, *ground_.row);
@@ -332,7 +334,8 @@ std::optional<std::int64_t> Game::turn_of(const Digest& statement) const {
 
 namespace {
 
-/// Makes words fit a ruling: cuts them, and replaces what is not printable ASCII, since they may quote a side.
+/// Makes words fit a ruling: cuts them, and replaces what is not printable ASCII, since they may quote a
+/// side.
 std::string ruling_words(std::string words) {
   words.resize(std::min<std::size_t>(words.size(), manifest::kMaxRulingWords));
   std::replace_if(

@@ -31,9 +31,9 @@ std::optional<Fall> first_fall(const TaskRecord& record, const std::vector<std::
   return out;
 }
 
-/// Adjusts the end of another game about a statement that fell. If it was open it goes on, whatever it is about,
-/// and its challenger can lose nothing any more: otherwise a cheat could end it, and its challenger's share, by
-/// convicting themselves elsewhere.
+/// Adjusts the end of another game about a statement that fell. If it was open it goes on, whatever it is
+/// about, and its challenger can lose nothing any more: otherwise a cheat could end it, and its challenger's
+/// share, by convicting themselves elsewhere.
 void end_beside(const Fall& fall, std::optional<GameEnd>& end) {
   const bool was_open = !end || end->milliseconds > fall.milliseconds;
   if (was_open && end && end->result == GameResult::kStands) end->result = GameResult::kReturned;

@@ -24,8 +24,8 @@ bool is_counted(const TaskRecord& record, const Ends& ends, Challenged challenge
   return false;
 }
 
-/// The bond doubles with each open, counted game about the same statement, so that keeping others out costs more
-/// than getting in.
+/// The bond doubles with each open, counted game about the same statement, so that keeping others out costs
+/// more than getting in.
 std::int64_t bond_of(const TaskRecord& record, const Ends& ends, Challenged challenged, bool counted) {
   constexpr int kMostDoublings = 20;
   const std::int64_t bond = bonds_of(record.task.body).challenger;

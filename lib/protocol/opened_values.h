@@ -15,8 +15,8 @@
 
 namespace dgx::protocol {
 
-/// The operands that a claim opens, as a source of elements. Each leaf leads to the defender's value table. Reading
-/// an element that is not opened gives zero and is remembered: the evaluation is then void.
+/// The operands that a claim opens, as a source of elements. Each leaf leads to the defender's value table.
+/// Reading an element that is not opened gives zero and is remembered: the evaluation is then void.
 class OpenedValues final : public kernels::ValueSource {
  public:
   /// kMalformed if an opening does not lead to the table, or two give one value different types.

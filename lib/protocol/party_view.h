@@ -10,13 +10,14 @@
 
 namespace dgx::protocol {
 
-/// The audit path of leaf `at` in a tree that the defender opened list by list, from the top down (for a value
-/// table the lists hold leaf hashes, not digests). Nodes that the defender did not open are taken from `leaves`.
+/// The audit path of leaf `at` in a tree that the defender opened list by list, from the top down (for a
+/// value table the lists hold leaf hashes, not digests). Nodes that the defender did not open are taken from
+/// `leaves`.
 [[nodiscard]] Result<merkle::Path> path_in_lists(std::span<const Listed> lists,
                                                  std::span<const Digest> leaves, std::uint64_t at);
 
-/// A player's view of its party's replay: trees over its digests, the program's lines with their paths, and the
-/// openings of a claim. Keeps the numbers that were asked for, of one step.
+/// A player's view of its party's replay: trees over its digests, the program's lines with their paths, and
+/// the openings of a claim. Keeps the numbers that were asked for, of one step.
 class PartyView {
  public:
   PartyView(const program::Program& program, Party& party);
@@ -32,9 +33,9 @@ class PartyView {
   [[nodiscard]] Result<const Tensor*> value(std::int64_t step, std::int64_t value);
   [[nodiscard]] Result<std::vector<kernels::Running>> numbers(std::int64_t step, std::int64_t value,
                                                               std::int64_t element, const FoldList& list);
-  /// The operands from which one element of the value named (a map), or one position of it (a fold), is computed.
-  /// They are opened in the value table that the defender showed, which differs from the party's own from that
-  /// value on.
+  /// The operands from which one element of the value named (a map), or one position of it (a fold), is
+  /// computed. They are opened in the value table that the defender showed, which differs from the party's
+  /// own from that value on.
   [[nodiscard]] Result<std::vector<Operand>> operands(const Ground& ground, std::int64_t element,
                                                       const std::optional<FoldLevels::Position>& position);
   /// A non-finite element of the state at `step`, opened; nullopt if there is none.

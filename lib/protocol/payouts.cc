@@ -18,8 +18,8 @@ using manifest::Task;
 
 constexpr std::int64_t kMillion = 1'000'000;
 
-/// Money to be paid out: give() takes from what is left, and what remains in the end goes to the submitter. So the
-/// sum is right by construction, and rounding goes to the submitter.
+/// Money to be paid out: give() takes from what is left, and what remains in the end goes to the submitter.
+/// So the sum is right by construction, and rounding goes to the submitter.
 class Purse {
  public:
   explicit Purse(std::int64_t amount) : left_(amount) {}
@@ -62,8 +62,9 @@ std::vector<std::string> winners(const Stakes& stakes, Challenged statement) {
 bool fell(const Stakes& stakes, Challenged statement) { return !winners(stakes, statement).empty(); }
 bool refutation_stands(const Stakes& stakes) { return stakes.refuted && !fell(stakes, Challenged::kVerdict); }
 
-/// The first finder gets half of the amount, the next half of the rest, and so on; what is left is the jackpot's.
-/// Later finders take nothing from earlier ones, so a cheat who also finds themselves gains nothing by it.
+/// The first finder gets half of the amount, the next half of the rest, and so on; what is left is the
+/// jackpot's. Later finders take nothing from earlier ones, so a cheat who also finds themselves gains
+/// nothing by it.
 void share(Purse& purse, std::int64_t amount, const std::vector<std::string>& finders) {
   std::int64_t left = amount;
   for (std::size_t i = 0; i < std::min(finders.size(), kMaxFinders); ++i) {
@@ -74,8 +75,8 @@ void share(Purse& purse, std::int64_t amount, const std::vector<std::string>& fi
   purse.give("jackpot", left);
 }
 
-/// The solver's bond when it is lost. Before anything else it pays tax and treasury, which are due from the logged
-/// proof on.
+/// The solver's bond when it is lost. Before anything else it pays tax and treasury, which are due from the
+/// logged proof on.
 class LostBond {
  public:
   LostBond(Purse& purse, const Stakes& stakes, std::int64_t bond) : purse_(purse), left_(bond) {
@@ -95,8 +96,8 @@ class LostBond {
   std::int64_t left_;
 };
 
-/// The cheat pays for the check that caught them, then their bond is split. The escrow goes back whole. A verifier
-/// whose refutation stands is the first finder.
+/// The cheat pays for the check that caught them, then their bond is split. The escrow goes back whole. A
+/// verifier whose refutation stands is the first finder.
 void split(Purse& purse, const Task& task, const Stakes& stakes, LostBond& lost) {
   std::vector<std::string> finders = winners(stakes, Challenged::kProof);
   if (refutation_stands(stakes)) {
@@ -124,8 +125,8 @@ std::int64_t fee_of(const Stakes& stakes) {
   return fell(stakes, Challenged::kVerdict) ? 0 : stakes.fee.value_or(0);
 }
 
-/// Half of the bond of a challenger who lost pays the defender for their answers; the other half is the jackpot's,
-/// so that playing against oneself is not free. A defender whose statement fell gets none of it.
+/// Half of the bond of a challenger who lost pays the defender for their answers; the other half is the
+/// jackpot's, so that playing against oneself is not free. A defender whose statement fell gets none of it.
 void end_games(Purse& purse, const Stakes& stakes) {
   for (const DecidedGame& game : stakes.games) {
     if (game.result != GameResult::kStands) continue;
@@ -162,10 +163,12 @@ Bonds bonds_of(const Task& task) {
           bond(policy.challenger_bond, policy.challenger_bond_ppm)};
 }
 
-Status check_least(const manifest::Withdrawal& withdrawal, const manifest::Policy& policy, std::int64_t balance) {
+Status check_least(const manifest::Withdrawal& withdrawal, const manifest::Policy& policy,
+                   std::int64_t balance) {
   if (withdrawal.amount >= policy.challenger_bond || withdrawal.amount == balance) return {};
-  return usage_error(fmt::format("a withdrawal is of {} at least, or of all that the account has, which is {}",
-                                 policy.challenger_bond, balance));
+  return usage_error(
+      fmt::format("a withdrawal is of {} at least, or of all that the account has, which is {}",
+                  policy.challenger_bond, balance));
 }
 
 std::vector<Payout> payouts(const Task& task, Reason reason, const Stakes& stakes) {
@@ -189,8 +192,7 @@ std::vector<Payout> payouts(const Task& task, Reason reason, const Stakes& stake
       end_verifier(purse, stakes, bonds, silent);
       break;
     }
-    case Reason::kNoAssignment:
-      break;
+    case Reason::kNoAssignment: break;
     case Reason::kNoProof: {
       // A verifier who revealed the draw could give no verdict because of the solver's silence.
       LostBond lost(purse, stakes, bonds.solver);

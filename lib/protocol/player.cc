@@ -31,34 +31,20 @@ class Defence {
 
   Result<Say> show() {
     switch (game_.stage()) {
-      case Stage::kRow:
-        return row();
-      case Stage::kInterior:
-        return interior();
-      case Stage::kStates:
-        return states();
-      case Stage::kValues:
-        return values();
-      case Stage::kValueNodes:
-        return value_nodes();
-      case Stage::kTensor:
-        return tensor();
-      case Stage::kTensorNodes:
-        return tensor_nodes();
-      case Stage::kLeaf:
-        return leaf();
-      case Stage::kNumbers:
-        return numbers();
-      case Stage::kEntries:
-        return entries();
-      case Stage::kEntryNodes:
-        return entry_nodes();
-      case Stage::kEntry:
-        return entry();
-      case Stage::kFault:
-        return fault();
-      default:
-        return chunk();
+      case Stage::kRow: return row();
+      case Stage::kInterior: return interior();
+      case Stage::kStates: return states();
+      case Stage::kValues: return values();
+      case Stage::kValueNodes: return value_nodes();
+      case Stage::kTensor: return tensor();
+      case Stage::kTensorNodes: return tensor_nodes();
+      case Stage::kLeaf: return leaf();
+      case Stage::kNumbers: return numbers();
+      case Stage::kEntries: return entries();
+      case Stage::kEntryNodes: return entry_nodes();
+      case Stage::kEntry: return entry();
+      case Stage::kFault: return fault();
+      default: return chunk();
     }
   }
 
@@ -156,8 +142,8 @@ class Defence {
     if (!line) return malformed("the program has no entry " + named.name);
     return Say(EntryPost{named.digest, view_.line(*line), named.name});
   }
-  /// Shows the fault that row or proof says there is: of the start state's step, of its entries, or a state that is
-  /// not finite.
+  /// Shows the fault that row or proof says there is: of the start state's step, of its entries, or a state
+  /// that is not finite.
   Result<Say> fault() {
     const auto reason = fault_shown(ground_);
     if (reason == manifest::RowReason::kNonFinite) return not_finite();
@@ -235,27 +221,17 @@ class Objection {
 
   Said choose() {
     switch (game_.stage()) {
-      case Stage::kChooseRow:
-        return row();
-      case Stage::kChooseState:
-        return state();
-      case Stage::kChooseValueNode:
-        return value_node();
-      case Stage::kChooseValue:
-        return value();
-      case Stage::kChooseTensorNode:
-        return tensor_node();
-      case Stage::kChooseElement:
-        return element();
-      case Stage::kChooseNumber:
-        return number();
+      case Stage::kChooseRow: return row();
+      case Stage::kChooseState: return state();
+      case Stage::kChooseValueNode: return value_node();
+      case Stage::kChooseValue: return value();
+      case Stage::kChooseTensorNode: return tensor_node();
+      case Stage::kChooseElement: return element();
+      case Stage::kChooseNumber: return number();
       case Stage::kChooseEntryNode:
-      case Stage::kChooseEntry:
-        return entry();
-      case Stage::kChooseLine:
-        return foreign();
-      default:
-        return judge_entry();
+      case Stage::kChooseEntry: return entry();
+      case Stage::kChooseLine: return foreign();
+      default: return judge_entry();
     }
   }
 
@@ -269,7 +245,8 @@ class Objection {
     const manifest::VerdictRow& row = *ground_.row;
     DGX_TRY(const auto broken, view_.party().non_finite_after());
     const Dispute& dispute = game_.dispute();
-    if ((row.reason == manifest::RowReason::kNonFinite || says_diverged(dispute, row)) && broken) return nothing();
+    if ((row.reason == manifest::RowReason::kNonFinite || says_diverged(dispute, row)) && broken)
+      return nothing();
     if (broken || !was_replayed(row)) return name(0);
     DGX_TRY(const Digest end, view_.party().state(ground_.end_step));
     if (end != row.recomputed) return name(0);

@@ -43,21 +43,19 @@ Status take_receipt(Parts& parts, const Signed<Body>& statement, const std::opti
   return {};
 }
 
-Status take(Parts& parts, const std::optional<Digest>& operator_key, std::size_t line, Signed<Body> statement) {
+Status take(Parts& parts, const std::optional<Digest>& operator_key, std::size_t line,
+            Signed<Body> statement) {
   const bool challenged = parts.challenge.has_value();
   switch (manifest::kind_of(statement.body)) {
-    case manifest::Kind::kTask:
-      return place(parts.task, std::move(statement), line == 0);
-    case manifest::Kind::kProof:
-      return place(parts.proof, std::move(statement), parts.task && !challenged);
+    case manifest::Kind::kTask: return place(parts.task, std::move(statement), line == 0);
+    case manifest::Kind::kProof: return place(parts.proof, std::move(statement), parts.task && !challenged);
     case manifest::Kind::kVerdict:
       return place(parts.verdict, std::move(statement), parts.proof && !challenged);
     case manifest::Kind::kBeacon:
       return place(parts.beacon, std::move(statement), parts.verdict && !challenged);
     case manifest::Kind::kChallenge:
       return place(parts.challenge, std::move(statement), parts.proof.has_value());
-    case manifest::Kind::kReceipt:
-      return take_receipt(parts, statement, operator_key);
+    case manifest::Kind::kReceipt: return take_receipt(parts, statement, operator_key);
     case manifest::Kind::kMove: {
       if (!challenged) return malformed("a move before the challenge");
       DGX_TRY(auto move, manifest::as<manifest::Move>(std::move(statement)));

@@ -1,5 +1,5 @@
-// The room that a ledger keeps for what is open: dgx-ledger(5), "LIMITS", has the numbers and says where they come
-// from.
+// The room that a ledger keeps for what is open: dgx-ledger(5), "LIMITS", has the numbers and says where they
+// come from.
 
 #include <algorithm>
 
@@ -16,8 +16,8 @@ constexpr std::size_t kAccountBytes = 2 * kKiB;
 constexpr std::size_t kHeadBytes = 4'096 * ledger::kMaxReceiptBytes;
 constexpr std::size_t kSettlementBytes = 16 * kKiB;
 constexpr std::size_t kStatementBytes = 8 * kKiB;
-/// Statements of an assigned task: proof, beacon, opening, commitment, verdict, delivery, and one more that may
-/// come.
+/// Statements of an assigned task: proof, beacon, opening, commitment, verdict, delivery, and one more that
+/// may come.
 constexpr std::size_t kStatements = 7;
 /// For a challenge, a claim with its evidence, or the move that convicts its signer.
 constexpr std::size_t kLongMoveBytes = 88 * kKiB;
@@ -66,7 +66,8 @@ bool is_own_game(const TaskRecord& record, const manifest::Challenge& challenge,
 
 std::size_t Market::reserved_bytes() const {
   const auto accounts = std::count_if(accounts_.begin(), accounts_.end(), [](const auto& account) {
-    const bool has_owner = account.first != "escrow" && account.first != "bonds" && account.first != "jackpot";
+    const bool has_owner =
+        account.first != "escrow" && account.first != "bonds" && account.first != "jackpot";
     return has_owner && account.second > 0;
   });
   std::size_t out = kHeadBytes + static_cast<std::size_t>(accounts) * kAccountBytes;
@@ -84,15 +85,11 @@ std::optional<std::size_t> Market::reserve_of(const manifest::Signed<manifest::B
     case Kind::kDelivery:
     case Kind::kSettlement:
     case Kind::kMove:
-    case Kind::kTreeHead:
-      return std::nullopt;
-    case Kind::kTask:
-      return kPostedBytes;
+    case Kind::kTreeHead: return std::nullopt;
+    case Kind::kTask: return kPostedBytes;
     case Kind::kBeaconCommitment:
-    case Kind::kDeposit:
-      return kAccountBytes;
-    case Kind::kAssign:
-      return kAssignedBytes - kPostedBytes + 2 * kOwnGameBytes;
+    case Kind::kDeposit: return kAccountBytes;
+    case Kind::kAssign: return kAssignedBytes - kPostedBytes + 2 * kOwnGameBytes;
     case Kind::kWithdrawal: {
       const auto& withdrawal = std::get<manifest::Withdrawal>(statement.body);
       const auto account = accounts_.find(withdrawal.account);
@@ -105,8 +102,7 @@ std::optional<std::size_t> Market::reserve_of(const manifest::Signed<manifest::B
       const bool own = task != tasks_.end() && is_own_game(task->second, challenge, statement.key_id);
       return own ? std::nullopt : std::optional(kAccountBytes + kGameBytes);
     }
-    default:
-      return 0;
+    default: return 0;
   }
 }
 

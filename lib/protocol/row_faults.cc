@@ -48,7 +48,8 @@ RowFault wrong_type(const FaultPost& post, const kernels::Primitive& line, const
                               to_string(line.shape)));
 }
 
-/// Judges neighbours: that an entry is missing between them or, without `name`, that they are in the wrong order.
+/// Judges neighbours: that an entry is missing between them or, without `name`, that they are in the wrong
+/// order.
 RowFault wrong_neighbours(const FaultPost& post, const std::string* name, const Digest& state) {
   if (post.before && !opens(*post.before, state))
     return not_shown("the entry before is not of the start state");
@@ -125,29 +126,22 @@ unsigned fields_of(const FaultPost& post) {
 bool is_form_of(manifest::RowReason reason, const FaultPost& post) {
   const unsigned fields = fields_of(post);
   switch (reason) {
-    case manifest::RowReason::kStep:
-      return fields == (kEntry | kTensor);
+    case manifest::RowReason::kStep: return fields == (kEntry | kTensor);
     case manifest::RowReason::kState:
       return (fields & ~(kBefore | kAfter)) == kLine || fields == (kEntry | kLine | kRoot) ||
              fields == (kBefore | kAfter) || fields == (kEntry | kTensor) || fields == kEntry;
-    case manifest::RowReason::kNonFinite:
-      return fields == (kStep | kDigest | kEntry | kTensor);
-    default:
-      return false;
+    case manifest::RowReason::kNonFinite: return fields == (kStep | kDigest | kEntry | kTensor);
+    default: return false;
   }
 }
 
 RowFault judge_row_fault(manifest::RowReason reason, const FaultPost& post, const Digest& state,
                          std::int64_t first, std::int64_t end, const manifest::Task& task) {
   switch (reason) {
-    case manifest::RowReason::kStep:
-      return wrong_step(post, state, first);
-    case manifest::RowReason::kState:
-      return wrong_state(post, state, task);
-    case manifest::RowReason::kNonFinite:
-      return not_finite(post, first, end, task);
-    default:
-      return not_shown("the row's reason is a digest");
+    case manifest::RowReason::kStep: return wrong_step(post, state, first);
+    case manifest::RowReason::kState: return wrong_state(post, state, task);
+    case manifest::RowReason::kNonFinite: return not_finite(post, first, end, task);
+    default: return not_shown("the row's reason is a digest");
   }
 }
 

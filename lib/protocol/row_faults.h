@@ -8,8 +8,8 @@
 
 namespace dgx::protocol {
 
-/// The judgement of a row's fault, for a row whose verifier could not replay (dgx-dispute(7), "Moves and claims",
-/// fault).
+/// The judgement of a row's fault, for a row whose verifier could not replay (dgx-dispute(7), "Moves and
+/// claims", fault).
 struct RowFault {
   enum class Shown {
     kNot,      ///< the evidence does not show it
@@ -24,8 +24,8 @@ struct RowFault {
 /// True if the post has exactly the fields of one of the reason's forms.
 [[nodiscard]] bool is_form_of(manifest::RowReason reason, const FaultPost& post);
 
-/// Judges a post, which must have a form of the reason. `state` is the segment's committed start state, `first` and
-/// `end` its steps.
+/// Judges a post, which must have a form of the reason. `state` is the segment's committed start state,
+/// `first` and `end` its steps.
 [[nodiscard]] RowFault judge_row_fault(manifest::RowReason reason, const FaultPost& post, const Digest& state,
                                        std::int64_t first, std::int64_t end, const manifest::Task& task);
 

@@ -14,8 +14,8 @@ using json::Object;
 using json::Value;
 using manifest::digests_json;
 using manifest::entry_json;
-using manifest::opened_line_json;
 using manifest::kMaxPath;
+using manifest::opened_line_json;
 using manifest::read_bytes;
 using manifest::read_digest;
 using manifest::read_digests;
@@ -29,11 +29,11 @@ constexpr std::size_t kMaxOperands = 96;
 constexpr std::size_t kMaxNumberBytes = (kMaxNumbers + kMaxSingles) * 8;
 constexpr std::int64_t kMaxInteger = manifest::kMaxInteger;
 
-// Everything that a side has to say fits into a move: base64 takes 4 characters for 3 bytes, JSON at most 2 for a
-// text's character (a line has no others), and names and numbers around them less than is added here.
+// Everything that a side has to say fits into a move: base64 takes 4 characters for 3 bytes, JSON at most 2
+// for a text's character (a line has no others), and names and numbers around them less than is added here.
 constexpr std::size_t in_base64(std::size_t bytes) { return (bytes + 2) / 3 * 4; }
-constexpr std::size_t kAround = 2048;         // the statement around what is said
-constexpr std::size_t kAroundOperand = 256;   // its keys, numbers and shape
+constexpr std::size_t kAround = 2048;        // the statement around what is said
+constexpr std::size_t kAroundOperand = 256;  // its keys, numbers and shape
 constexpr std::size_t kPathBytes = in_base64(kMaxPath * sizeof(Digest));
 constexpr std::size_t kLineBytes = 2 * program::kMaxLineBytes + kPathBytes;
 constexpr std::size_t kEntryBytes = 2 * manifest::kMaxOpenedName + kPathBytes + kAroundOperand;

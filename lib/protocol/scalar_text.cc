@@ -30,22 +30,14 @@ bool is_posted(const kernels::Number& right, const kernels::Number& posted) {
 
 std::string origin_text(const OperandRecord& operand) {
   switch (operand.origin) {
-    case OperandRecord::Origin::kElement:
-      return fmt::format("value {}[{}]", operand.value, operand.element);
-    case OperandRecord::Origin::kFill:
-      return fmt::format("fill of access {}", operand.index);
-    case OperandRecord::Origin::kStep:
-      return fmt::format("step {}", operand.index);
-    case OperandRecord::Origin::kIndex:
-      return fmt::format("i{}", operand.index);
-    case OperandRecord::Origin::kFold:
-      return fmt::format("k{}", operand.index);
-    case OperandRecord::Origin::kAccumulator:
-      return "accumulator";
-    case OperandRecord::Origin::kPartial:
-      return fmt::format("part {}", operand.index);
-    case OperandRecord::Origin::kLiteral:
-      return "literal";
+    case OperandRecord::Origin::kElement: return fmt::format("value {}[{}]", operand.value, operand.element);
+    case OperandRecord::Origin::kFill: return fmt::format("fill of access {}", operand.index);
+    case OperandRecord::Origin::kStep: return fmt::format("step {}", operand.index);
+    case OperandRecord::Origin::kIndex: return fmt::format("i{}", operand.index);
+    case OperandRecord::Origin::kFold: return fmt::format("k{}", operand.index);
+    case OperandRecord::Origin::kAccumulator: return "accumulator";
+    case OperandRecord::Origin::kPartial: return fmt::format("part {}", operand.index);
+    case OperandRecord::Origin::kLiteral: return "literal";
   }
   return {};
 }

@@ -128,8 +128,8 @@ struct Rules {
     return {};
   }
 
-  /// Profiles are for information: exact tasks need none. Each party of the task may log one, since it has up to
-  /// 256 KiB and is free.
+  /// Profiles are for information: exact tasks need none. Each party of the task may log one, since it has up
+  /// to 256 KiB and is free.
   Status operator()(const manifest::Profile& profile) {
     DGX_TRY(TaskRecord* const record, record_of(profile.task));
     const Digest& who = statement.key_id;
@@ -189,7 +189,8 @@ struct Rules {
     if (verifier == statement.key_id) return unauthorised("solver and verifier are the same key");
     const Bonds bonds = bonds_of(record->task.body);
     // The challenge's bond stays unlocked, to challenge a false refutation, which would otherwise stand.
-    DGX_CHECK(has(statement.key_id, bonds.solver + bonds.challenger, "the solver's bond with that of a challenge"));
+    DGX_CHECK(
+        has(statement.key_id, bonds.solver + bonds.challenger, "the solver's bond with that of a challenge"));
     record->solver = statement.key_id;
     record->verifier = verifier;
     record->assigned_ms = now;
@@ -286,8 +287,8 @@ struct Rules {
     DGX_CHECK(of_proof(*record, verdict.proof));
     if (record->verdict) return usage_error("the task has its verdict already");
     const bool refuted = verdict.outcome == manifest::Outcome::kRefuted;
-    // A refutation is never too early, since it needs nothing that the solver shows, nor too late while objections
-    // are heard.
+    // A refutation is never too early, since it needs nothing that the solver shows, nor too late while
+    // objections are heard.
     DGX_CHECK(refuted ? in_state(*record,
                                  {TaskState::kProofCommitted, TaskState::kAwaitingOpening, TaskState::kOpened,
                                   TaskState::kVerifyCommitted, TaskState::kChallengeWindow})
@@ -303,7 +304,8 @@ struct Rules {
     return {};
   }
 
-  /// Submitter and operator state that they have the final state; a solver states where the operator fetched it.
+  /// Submitter and operator state that they have the final state; a solver states where the operator fetched
+  /// it.
   [[nodiscard]] Status check_deliverer(const TaskRecord& record, const manifest::Delivery& delivery) const {
     const bool by_receiver = statement.key_id == record.task.key_id || statement.key_id == market.operator_;
     if (by_receiver && !delivery.location) return {};

@@ -114,8 +114,8 @@ Result<std::vector<std::int64_t>> shard_segments(std::span<const std::int64_t> d
 std::string_view name_of(ShardRole role) { return role == ShardRole::kShard ? "shard" : "part"; }
 
 bool of_one_verification(const Shard& a, const Shard& b) {
-  return a.version == b.version && a.assignment == b.assignment && a.dataset == b.dataset && a.count == b.count &&
-         a.drawn == b.drawn;
+  return a.version == b.version && a.assignment == b.assignment && a.dataset == b.dataset &&
+         a.count == b.count && a.drawn == b.drawn;
 }
 
 std::string encode_shard(const Shard& shard) {

@@ -18,9 +18,9 @@ bool is_refuted(const TaskRecord& record) {
   return record.verdict && record.verdict->body.outcome == Outcome::kRefuted;
 }
 
-/// The verifier's fee; nullopt without a verdict. A verdict of the policy's draw earns the estimate's fee, which was
-/// locked for just that draw (if the proof diverged, the fee of its shorter draw). One of a chosen draw earns the
-/// price of the work it states and the policy's fee, but no more than that.
+/// The verifier's fee; nullopt without a verdict. A verdict of the policy's draw earns the estimate's fee,
+/// which was locked for just that draw (if the proof diverged, the fee of its shorter draw). One of a chosen
+/// draw earns the price of the work it states and the policy's fee, but no more than that.
 std::optional<std::int64_t> fee_of(const TaskRecord& record) {
   if (!record.verdict) return std::nullopt;
   const manifest::Task& task = record.task.body;
@@ -33,8 +33,8 @@ std::optional<std::int64_t> fee_of(const TaskRecord& record) {
   return fee ? std::min(*fee, most) : most;
 }
 
-/// True if the verdict was logged after a challenge that won against the proof. It then counts as none, so that a
-/// verifier who was silent cannot take the share of whoever looked before them.
+/// True if the verdict was logged after a challenge that won against the proof. It then counts as none, so
+/// that a verifier who was silent cannot take the share of whoever looked before them.
 bool comes_after_finder(const TaskRecord& record, const std::vector<std::optional<GameEnd>>& ends) {
   for (std::size_t i = 0; i < record.games_before_verdict; ++i) {
     const bool proof = record.games[i].challenged() == Challenged::kProof;
@@ -97,8 +97,8 @@ Standing due(const TaskRecord& record, Reason reason, std::int64_t now) {
   return {TaskState::kDue, std::nullopt, settlement};
 }
 
-/// The outcome of a task whose proof did not fall, if the final state arrives. A verdict that fell counts as none;
-/// only a refutation that stands excuses a solver who did not open.
+/// The outcome of a task whose proof did not fall, if the final state arrives. A verdict that fell counts as
+/// none; only a refutation that stands excuses a solver who did not open.
 Reason reason_of(const TaskRecord& record, const Games& games) {
   const bool fell = games.verdict_fell.has_value();
   if (is_refuted(record) && !fell) return Reason::kRefuted;
@@ -107,8 +107,8 @@ Reason reason_of(const TaskRecord& record, const Games& games) {
   return is_refuted(record) ? Reason::kOverturned : Reason::kUnverified;
 }
 
-/// Start of the challenge window: the last of the opening, the verdict (or the deadline of whichever was missed)
-/// and the fall of a verdict, since whoever kept silent because of it can still object to the proof.
+/// Start of the challenge window: the last of the opening, the verdict (or the deadline of whichever was
+/// missed) and the fall of a verdict, since whoever kept silent because of it can still object to the proof.
 std::int64_t window_begin(const TaskRecord& record, const Games& games) {
   std::int64_t since = record.opening ? record.opening_ms : opening_duty(record)->deadline_ms;
   since = std::max(since, games.verdict_fell.value_or(0));
@@ -133,8 +133,8 @@ Standing objected(const TaskRecord& record, const Games& games, std::int64_t now
   return {TaskState::kAwaitingDelivery, deadline, std::nullopt};
 }
 
-/// The step owed after the proof while no verdict is there: by whom and until when; nullopt if the challenge window
-/// has begun.
+/// The step owed after the proof while no verdict is there: by whom and until when; nullopt if the challenge
+/// window has begun.
 std::optional<Standing> awaited_step(const TaskRecord& record, std::int64_t now) {
   const std::int64_t window = record.task.body.policy.window_reveal_ms;
   if (!record.beacon && now <= record.proof_ms + window)

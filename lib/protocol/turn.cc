@@ -86,20 +86,13 @@ std::optional<Decision> Turn::choose(const Say& say) {
 
 std::optional<Decision> Turn::name(const Name& say) {
   switch (stage_) {
-    case Stage::kChooseRow:
-      return name_in_row(say.index);
-    case Stage::kChooseState:
-      return name_state(say.index);
-    case Stage::kChooseValue:
-      return name_value(say);
-    case Stage::kChooseElement:
-      return name_element(say.index);
-    case Stage::kChooseNumber:
-      return name_number(say.index);
-    case Stage::kChooseEntry:
-      return name_entry(say.index);
-    default:
-      return name_node(say.index);
+    case Stage::kChooseRow: return name_in_row(say.index);
+    case Stage::kChooseState: return name_state(say.index);
+    case Stage::kChooseValue: return name_value(say);
+    case Stage::kChooseElement: return name_element(say.index);
+    case Stage::kChooseNumber: return name_number(say.index);
+    case Stage::kChooseEntry: return name_entry(say.index);
+    default: return name_node(say.index);
   }
 }
 

@@ -12,14 +12,15 @@ namespace dgx::protocol {
 /// True if the row gives the segment's end, rather than a reason why it cannot be computed.
 [[nodiscard]] bool was_replayed(const manifest::VerdictRow& row);
 
-/// True if a row of the challenged segment has a witness: it was replayed, and the segment has a state inside.
+/// True if a row of the challenged segment has a witness: it was replayed, and the segment has a state
+/// inside.
 [[nodiscard]] bool has_witness(const Dispute& dispute, const manifest::VerdictRow& row);
 
 /// True if a row agrees that the challenged step diverges: there is no state after it.
 [[nodiscard]] bool says_diverged(const Dispute& dispute, const manifest::VerdictRow& row);
 
-/// The fault that a defender has to show in Stage::kFault: the reason of the row played on, or, if row or proof
-/// says that a step diverges, that the state after it is not finite.
+/// The fault that a defender has to show in Stage::kFault: the reason of the row played on, or, if row or
+/// proof says that a step diverges, that the state after it is not finite.
 [[nodiscard]] manifest::RowReason fault_shown(const Ground& ground);
 
 /// The segments that the verdict's beacon draws, sorted; dispute.beacon must be set.

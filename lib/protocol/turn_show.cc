@@ -33,34 +33,21 @@ std::optional<Decision> Turn::show(const Say& say) {
     return post == nullptr ? Outcome(unexpected(say)) : (this->*take)(*post);
   };
   switch (stage_) {
-    case Stage::kRow:
-      return on(std::type_identity<RowPost>{}, &Turn::row);
-    case Stage::kInterior:
-      return on(std::type_identity<InteriorPost>{}, &Turn::interior);
-    case Stage::kStates:
-      return on(std::type_identity<StatesPost>{}, &Turn::states);
-    case Stage::kValues:
-      return on(std::type_identity<ValuesPost>{}, &Turn::values);
+    case Stage::kRow: return on(std::type_identity<RowPost>{}, &Turn::row);
+    case Stage::kInterior: return on(std::type_identity<InteriorPost>{}, &Turn::interior);
+    case Stage::kStates: return on(std::type_identity<StatesPost>{}, &Turn::states);
+    case Stage::kValues: return on(std::type_identity<ValuesPost>{}, &Turn::values);
     case Stage::kValueNodes:
     case Stage::kTensorNodes:
-    case Stage::kEntryNodes:
-      return on(std::type_identity<NodesPost>{}, &Turn::nodes);
-    case Stage::kTensor:
-      return on(std::type_identity<TensorPost>{}, &Turn::tensor);
-    case Stage::kLeaf:
-      return on(std::type_identity<LeafPost>{}, &Turn::leaf);
-    case Stage::kNumbers:
-      return on(std::type_identity<NumbersPost>{}, &Turn::numbers);
-    case Stage::kEntries:
-      return on(std::type_identity<EntriesPost>{}, &Turn::entries);
-    case Stage::kEntry:
-      return on(std::type_identity<EntryPost>{}, &Turn::entry);
-    case Stage::kFault:
-      return on(std::type_identity<FaultPost>{}, &Turn::fault);
-    case Stage::kChunk:
-      return on(std::type_identity<ChunkPost>{}, &Turn::chunk);
-    default:
-      return unexpected(say);
+    case Stage::kEntryNodes: return on(std::type_identity<NodesPost>{}, &Turn::nodes);
+    case Stage::kTensor: return on(std::type_identity<TensorPost>{}, &Turn::tensor);
+    case Stage::kLeaf: return on(std::type_identity<LeafPost>{}, &Turn::leaf);
+    case Stage::kNumbers: return on(std::type_identity<NumbersPost>{}, &Turn::numbers);
+    case Stage::kEntries: return on(std::type_identity<EntriesPost>{}, &Turn::entries);
+    case Stage::kEntry: return on(std::type_identity<EntryPost>{}, &Turn::entry);
+    case Stage::kFault: return on(std::type_identity<FaultPost>{}, &Turn::fault);
+    case Stage::kChunk: return on(std::type_identity<ChunkPost>{}, &Turn::chunk);
+    default: return unexpected(say);
   }
 }
 
@@ -69,7 +56,8 @@ std::optional<Decision> Turn::row(const RowPost& post) {
   const std::int64_t segment = dispute_.challenge.body.segment;
   const auto drawn = drawn_segments(dispute_);
   if (!drawn.ok())
-    return lost(RulingReason::kPost, drawn.error().message);  // cannot happen: checked when the game was opened
+    // Cannot happen: checked when the game was opened.
+    return lost(RulingReason::kPost, drawn.error().message);
   const std::int64_t place = std::lower_bound(drawn->begin(), drawn->end(), segment) - drawn->begin();
   if (post.opened.row.index != segment || post.opened.index != place) {
     return lost(RulingReason::kPost, fmt::format("row {} of the verdict is of segment {}", place, segment));
@@ -247,8 +235,7 @@ std::optional<Decision> Turn::fault(const FaultPost& post) {
   RowFault found = judge_row_fault(reason, post, ground_.accepted, ground_.first_step, ground_.end_step,
                                    dispute_.task.body);
   switch (found.shown) {
-    case RowFault::Shown::kNot:
-      return lost(RulingReason::kPost, std::move(found.words));
+    case RowFault::Shown::kNot: return lost(RulingReason::kPost, std::move(found.words));
     case RowFault::Shown::kFault:
       return Decision{false, RulingReason::kClaim, std::nullopt, std::nullopt, std::move(found.words)};
     case RowFault::Shown::kForeign:
@@ -269,7 +256,8 @@ std::optional<Decision> Turn::chunk(const ChunkPost& post) {
   const manifest::ChunkReference& wanted = *dispute_.challenge.body.chunk;
   const auto line = open_line(wanted.line, dispute_.task.body);
   if (!line.ok())
-    return lost(RulingReason::kPost, line.error().message);  // cannot happen: checked when the game was opened
+    // Cannot happen: checked when the game was opened.
+    return lost(RulingReason::kPost, line.error().message);
   const auto state = merkle::state_digest_of(post.entry);
   if (!state.ok() || *state != ground_.accepted || post.entry.name != line->source.name) {
     return lost(RulingReason::kPost, "the entry opened is not the one demanded");

@@ -39,8 +39,8 @@ std::optional<RowReason> fault_of(const State& start, const Segment& segment) {
   return std::nullopt;
 }
 
-/// Runs the segment's steps. Returns the digest of the end state, or nullopt after a non-finite step, and sets the
-/// witness on the way.
+/// Runs the segment's steps. Returns the digest of the end state, or nullopt after a non-finite step, and
+/// sets the witness on the way.
 Result<std::optional<Digest>> run_steps(Executor& executor, const Segment& segment, std::int64_t witnessed,
                                         const Digest& verifier, const std::function<bool()>& progress,
                                         Digest& witness) {
@@ -63,7 +63,8 @@ Result<std::optional<Digest>> run_steps(Executor& executor, const Segment& segme
 }
 
 /// Checks the sorted rows: each segment of the proof at most once, with the committed end state.
-Status check_rows(std::span<const VerdictRow> rows, const Segments& segments, std::span<const Digest> states) {
+Status check_rows(std::span<const VerdictRow> rows, const Segments& segments,
+                  std::span<const Digest> states) {
   if (rows.empty()) return malformed("verdict: no replayed segment");
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const VerdictRow& row = rows[i];
@@ -98,10 +99,12 @@ Result<Segments> segments_of(const Task& task, const Proof& proof) {
   DGX_TRY(const Segments out, proof.diverged ? Segments::of_diverged(proof.steps, task.checkpoint_every)
                                              : Segments::of(task.steps, task.checkpoint_every));
   if (proof.states.count == out.states()) return out;
-  return malformed(fmt::format("proof: states: count: is {}, its steps have {}", proof.states.count, out.states()));
+  return malformed(
+      fmt::format("proof: states: count: is {}, its steps have {}", proof.states.count, out.states()));
 }
 
-std::optional<Digest> committed_end(const Segments& segments, std::span<const Digest> states, std::int64_t index) {
+std::optional<Digest> committed_end(const Segments& segments, std::span<const Digest> states,
+                                    std::int64_t index) {
   if (segments.diverges(index)) return std::nullopt;
   return states[static_cast<std::size_t>(index) + 1];
 }
@@ -150,7 +153,8 @@ Result<OpeningDraw> drawn_after_beacon(const Signed<Task>& task, const Signed<Pr
   return OpeningDraw{beacon.id, std::move(drawn)};
 }
 
-Result<OpeningDraw> drawn_after_proof(const Signed<Task>& task, const Signed<Proof>& proof, const Digest& root) {
+Result<OpeningDraw> drawn_after_proof(const Signed<Task>& task, const Signed<Proof>& proof,
+                                      const Digest& root) {
   DGX_TRY(Assignment assignment, assign(task, proof, nullptr, proof.key_id));
   assignment.beacon = proof.id;
   assignment.beacon_value = manifest::beacon_value(root, proof.id);
@@ -177,8 +181,9 @@ Result<VerdictRow> replay_segment(Executor& executor, const State& start, const 
 
   constexpr std::int64_t kNone = -1;  // a single step has no interior state
   const std::int64_t witnessed =
-      segment.length() < 2 ? kNone
-                           : witness_step(assignment.beacon_value, assignment.proof, assignment.verifier, segment);
+      segment.length() < 2
+          ? kNone
+          : witness_step(assignment.beacon_value, assignment.proof, assignment.verifier, segment);
   DGX_TRY(const std::optional<Digest> end,
           run_steps(executor, segment, witnessed, assignment.verifier, progress, row.witness));
   if (!end && end_digest) return disagreement(row, RowReason::kNonFinite);
@@ -217,9 +222,10 @@ Result<Verdict> assemble_verdict(const Task& task, const Segments& segments, con
 
 namespace {
 
-/// The steps of `count` segments between committed states, the last one included if `with_last`; nullopt if there
-/// are not that many. All but the last have the same length.
-std::optional<std::int64_t> steps_of(const Task& task, const Segments& segments, std::int64_t count, bool with_last) {
+/// The steps of `count` segments between committed states, the last one included if `with_last`; nullopt if
+/// there are not that many. All but the last have the same length.
+std::optional<std::int64_t> steps_of(const Task& task, const Segments& segments, std::int64_t count,
+                                     bool with_last) {
   const std::int64_t n = segments.between();
   const std::int64_t others = count - (with_last ? 1 : 0);
   if (others < 0 || others > std::max<std::int64_t>(0, n - 1) || (with_last && n == 0)) return std::nullopt;
@@ -227,7 +233,8 @@ std::optional<std::int64_t> steps_of(const Task& task, const Segments& segments,
 }
 
 /// True if `work` is that of replaying any `count` of those segments and `more` steps.
-bool is_work_of(const Task& task, const Segments& segments, std::int64_t count, std::int64_t more, std::int64_t work) {
+bool is_work_of(const Task& task, const Segments& segments, std::int64_t count, std::int64_t more,
+                std::int64_t work) {
   const auto fits = [&](bool with_last) {
     const auto steps = steps_of(task, segments, count, with_last);
     const auto product = checked_mul(steps.value_or(0) + more, task.estimate.step_operations);
@@ -244,14 +251,17 @@ Status check_stated_work(const Task& task, const Segments& segments, const Verdi
   const std::int64_t diverging = segments.diverged() ? 1 : 0;
   // The policy's draw includes the diverging step; a chosen one may.
   bool follows = is_work_of(task, segments, verdict.replayed - diverging, diverging, verdict.work);
-  if (diverging == 1 && !policy) follows = follows || is_work_of(task, segments, verdict.replayed, 0, verdict.work);
+  if (diverging == 1 && !policy)
+    follows = follows || is_work_of(task, segments, verdict.replayed, 0, verdict.work);
   if (!follows) return malformed("work: is not that of as many segments as were replayed");
-  if (!accepted || verdict.miss_probability == miss_probabilities(segments.between(), verdict.replayed - diverging))
+  if (!accepted ||
+      verdict.miss_probability == miss_probabilities(segments.between(), verdict.replayed - diverging))
     return {};
   return malformed("miss_probability: is not what follows from the segments replayed");
 }
 
-Result<std::int64_t> replay_work(const Task& task, const Segments& all, std::span<const std::int64_t> segments) {
+Result<std::int64_t> replay_work(const Task& task, const Segments& all,
+                                 std::span<const std::int64_t> segments) {
   std::int64_t steps = 0;
   for (const std::int64_t index : segments) {
     if (index < 0 || index >= all.count())

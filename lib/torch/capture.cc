@@ -1,4 +1,5 @@
-// libdgx_torch.so: one pass of a model under functionalisation and the recorder (dgx-lowerings(7), "Capture").
+// libdgx_torch.so: one pass of a model under functionalisation and the recorder (dgx-lowerings(7),
+// "Capture").
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
 #include <ATen/FunctionalTensorWrapper.h>
@@ -55,12 +56,9 @@ class PlainKernels {
 
 at::ScalarType scalar_type(DType dtype) {
   switch (dtype) {
-    case DType::kI64:
-      return at::kLong;
-    case DType::kU8:
-      return at::kByte;
-    default:
-      return at::kFloat;
+    case DType::kI64: return at::kLong;
+    case DType::kU8: return at::kByte;
+    default: return at::kFloat;
   }
 }
 
@@ -120,7 +118,8 @@ Status run_backward(const CaptureRequest& request, const Model& model, const at:
   return {};
 }
 
-/// Records which buffers the pass replaced, in place or by assignment. `before[i]` is source i, parameters first.
+/// Records which buffers the pass replaced, in place or by assignment. `before[i]` is source i, parameters
+/// first.
 Status note_updates(const CaptureRequest& request, const Model& model, const std::vector<TensorId>& before,
                     Recorder& recorder, CapturedGraph& graph) {
   for (std::size_t i = 0; i < before.size(); ++i) {

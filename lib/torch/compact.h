@@ -11,9 +11,9 @@ namespace dgx::torch_bridge {
 /// (input, output gradient, sources, results), literals named constant.0, constant.1, …, sources sorted by
 /// kind and name.
 ///
-/// In `raw` the parameters are the first sources and `gradients` has one entry for each. `unsupported[t]` is empty,
-/// or libtorch's name of the dtype of tensor t that DType does not have: kUsage, naming the dtype and the source or
-/// place, if such a tensor is needed. Cost: linear in the graph.
+/// In `raw` the parameters are the first sources and `gradients` has one entry for each. `unsupported[t]` is
+/// empty, or libtorch's name of the dtype of tensor t that DType does not have: kUsage, naming the dtype and
+/// the source or place, if such a tensor is needed. Cost: linear in the graph.
 [[nodiscard]] Result<program::CapturedGraph> compact(program::CapturedGraph raw,
                                                      const std::vector<std::string>& unsupported);
 

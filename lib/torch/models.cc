@@ -24,16 +24,11 @@ namespace {
 
 at::Tensor activate(program::Activation activation, const at::Tensor& x) {
   switch (activation) {
-    case program::Activation::kRelu:
-      return at::relu(x);
-    case program::Activation::kGelu:
-      return at::gelu(x, "none");
-    case program::Activation::kGeluTanh:
-      return at::gelu(x, "tanh");
-    case program::Activation::kTanh:
-      return at::tanh(x);
-    case program::Activation::kSigmoid:
-      return at::sigmoid(x);
+    case program::Activation::kRelu: return at::relu(x);
+    case program::Activation::kGelu: return at::gelu(x, "none");
+    case program::Activation::kGeluTanh: return at::gelu(x, "tanh");
+    case program::Activation::kTanh: return at::tanh(x);
+    case program::Activation::kSigmoid: return at::sigmoid(x);
   }
   return x;
 }
@@ -74,8 +69,8 @@ Result<Model> make_mlp(const program::MlpSpec& spec, const program::CaptureReque
   return model;
 }
 
-/// Replaces the tensors of a TorchScript module by wrapped ones. Tied weights stay one tensor; a file keeps them as
-/// separate tensors that share their storage.
+/// Replaces the tensors of a TorchScript module by wrapped ones. Tied weights stay one tensor; a file keeps
+/// them as separate tensors that share their storage.
 class ModuleWrapper {
  public:
   ModuleWrapper(Model& model, bool training) : model_(model), training_(training) {}
@@ -83,8 +78,8 @@ class ModuleWrapper {
   void wrap(torch::jit::Module module, const std::string& path) {
     if (!seen_.insert(module._ivalue().get()).second) return;
     for (const auto& parameter : module.named_parameters(false)) {
-      // In evaluation all float parameters count as trained, frozen or not: it keeps attention off its fused paths
-      // (capture.cc).
+      // In evaluation all float parameters count as trained, frozen or not: it keeps attention off its fused
+      // paths (capture.cc).
       const bool trained = training_ ? parameter.value.requires_grad() : parameter.value.is_floating_point();
       replace(module, parameter, path, model_.parameters, trained);
     }
@@ -94,8 +89,8 @@ class ModuleWrapper {
     for (const auto& child : module.named_children()) wrap(child.value, path + child.name + ".");
   }
 
-  /// Makes lists of tensors that a module keeps in addition to its parameters (as nn.LSTM does) hold the wrapped
-  /// ones.
+  /// Makes lists of tensors that a module keeps in addition to its parameters (as nn.LSTM does) hold the
+  /// wrapped ones.
   void wrap_lists(const torch::jit::Module& module) const {
     for (const torch::jit::Module& each : module.modules()) {
       for (const auto& attribute : each.named_attributes(false)) {
@@ -136,13 +131,13 @@ class ModuleWrapper {
   std::map<Place, at::Tensor> wrapped_;
 };
 
-/// The first node, at any depth, that bypasses the dispatcher, so that it would be captured wrongly or not at all;
-/// null if there is none.
+/// The first node, at any depth, that bypasses the dispatcher, so that it would be captured wrongly or not at
+/// all; null if there is none.
 const torch::jit::Node* find_uncapturable(torch::jit::Block* block) {
   for (torch::jit::Node* node : block->nodes()) {
     const bool hidden = node->kind() == c10::prim::tolist || node->kind() == c10::prim::fork;
-    // An object that forward() makes does not outlive it, so its attributes may be set: `with torch.no_grad()` does
-    // that.
+    // An object that forward() makes does not outlive it, so its attributes may be set: `with
+    // torch.no_grad()` does that.
     const bool keeps_host_state = node->kind() == c10::prim::SetAttr &&
                                   node->inputs()[0]->node()->kind() != c10::prim::CreateObject &&
                                   !node->inputs()[1]->type()->isSubtypeOf(*c10::TensorType::get());

@@ -29,14 +29,14 @@ struct Model {
 /// Adds a tensor that only a pass under functionalisation changes; returns it wrapped.
 at::Tensor add_fixed(std::vector<NamedTensor>& list, std::string name, const at::Tensor& value);
 
-/// The built-in models. Their numbers are zero: the state of a task comes from its seed, and only names and shapes
-/// matter here. kUsage if the input does not fit.
+/// The built-in models. Their numbers are zero: the state of a task comes from its seed, and only names and
+/// shapes matter here. kUsage if the input does not fit.
 [[nodiscard]] Result<Model> make_resnet(const program::ResNetSpec& spec,
                                         const program::CaptureRequest& request);
 [[nodiscard]] Result<Model> make_gpt(const program::GptSpec& spec, const program::CaptureRequest& request);
 
-/// A built-in model or a TorchScript file, in training or evaluation mode. Errors as for CaptureBackend::capture;
-/// exceptions that libtorch throws while it loads a file pass through.
+/// A built-in model or a TorchScript file, in training or evaluation mode. Errors as for
+/// CaptureBackend::capture; exceptions that libtorch throws while it loads a file pass through.
 [[nodiscard]] Result<Model> load_model(const program::CaptureRequest& request);
 
 }  // namespace dgx::torch_bridge

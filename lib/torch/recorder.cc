@@ -57,62 +57,41 @@ namespace {
 
 std::string dtype_name(at::ScalarType type) {
   switch (type) {
-    case at::kFloat:
-      return "float32";
-    case at::kDouble:
-      return "float64";
-    case at::kHalf:
-      return "float16";
-    case at::kBFloat16:
-      return "bfloat16";
-    case at::kLong:
-      return "int64";
-    case at::kInt:
-      return "int32";
-    case at::kShort:
-      return "int16";
-    case at::kChar:
-      return "int8";
-    case at::kByte:
-      return "uint8";
-    case at::kBool:
-      return "bool";
-    case at::kComplexFloat:
-      return "complex64";
-    case at::kComplexDouble:
-      return "complex128";
-    default:
-      return c10::toString(type);
+    case at::kFloat: return "float32";
+    case at::kDouble: return "float64";
+    case at::kHalf: return "float16";
+    case at::kBFloat16: return "bfloat16";
+    case at::kLong: return "int64";
+    case at::kInt: return "int32";
+    case at::kShort: return "int16";
+    case at::kChar: return "int8";
+    case at::kByte: return "uint8";
+    case at::kBool: return "bool";
+    case at::kComplexFloat: return "complex64";
+    case at::kComplexDouble: return "complex128";
+    default: return c10::toString(type);
   }
 }
 
 std::string memory_format_name(at::MemoryFormat format) {
   switch (format) {
-    case at::MemoryFormat::Contiguous:
-      return "contiguous";
-    case at::MemoryFormat::Preserve:
-      return "preserve";
-    case at::MemoryFormat::ChannelsLast:
-      return "channels_last";
-    case at::MemoryFormat::ChannelsLast3d:
-      return "channels_last_3d";
-    default:
-      return "other";
+    case at::MemoryFormat::Contiguous: return "contiguous";
+    case at::MemoryFormat::Preserve: return "preserve";
+    case at::MemoryFormat::ChannelsLast: return "channels_last";
+    case at::MemoryFormat::ChannelsLast3d: return "channels_last_3d";
+    default: return "other";
   }
 }
 
 std::optional<DType> dtype_of(at::ScalarType type) {
   switch (type) {
-    case at::kFloat:
-      return DType::kF32;
+    case at::kFloat: return DType::kF32;
     case at::kLong:
     case at::kInt:  // dgx-lowerings(7), "Capture"
       return DType::kI64;
     case at::kByte:
-    case at::kBool:
-      return DType::kU8;
-    default:
-      return std::nullopt;
+    case at::kBool: return DType::kU8;
+    default: return std::nullopt;
   }
 }
 
@@ -132,21 +111,17 @@ Tensor copy_value(const at::Tensor& tensor) {
   return value;
 }
 
-/// The number in a tensor that stands for a host scalar: a wrapped number, or a lone float64 (libtorch computes
-/// with both in the other operand's dtype). nullopt for other tensors.
+/// The number in a tensor that stands for a host scalar: a wrapped number, or a lone float64 (libtorch
+/// computes with both in the other operand's dtype). nullopt for other tensors.
 std::optional<AtenArgument> host_number(const at::Tensor& tensor) {
   const bool wrapped = tensor.unsafeGetTensorImpl()->is_wrapped_number();
   if (tensor.dim() != 0 || !(wrapped || tensor.scalar_type() == at::kDouble)) return std::nullopt;
   const void* const data = tensor.const_data_ptr();
   switch (tensor.scalar_type()) {
-    case at::kDouble:
-      return *static_cast<const double*>(data);
-    case at::kLong:
-      return *static_cast<const std::int64_t*>(data);
-    case at::kBool:
-      return *static_cast<const bool*>(data);
-    default:
-      return std::nullopt;
+    case at::kDouble: return *static_cast<const double*>(data);
+    case at::kLong: return *static_cast<const std::int64_t*>(data);
+    case at::kBool: return *static_cast<const bool*>(data);
+    default: return std::nullopt;
   }
 }
 
@@ -220,19 +195,15 @@ std::optional<std::string> enum_name(const IValue& value, const c10::Argument& f
   c10::TypePtr type = formal.real_type();
   if (const auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
   switch (type->kind()) {
-    case c10::TypeKind::ScalarTypeType:
-      return dtype_name(value.toScalarType());
-    case c10::TypeKind::LayoutType:
-      return value.toLayout() == c10::Layout::Strided ? "strided" : "other";
-    case c10::TypeKind::MemoryFormatType:
-      return memory_format_name(value.toMemoryFormat());
-    default:
-      return std::nullopt;
+    case c10::TypeKind::ScalarTypeType: return dtype_name(value.toScalarType());
+    case c10::TypeKind::LayoutType: return value.toLayout() == c10::Layout::Strided ? "strided" : "other";
+    case c10::TypeKind::MemoryFormatType: return memory_format_name(value.toMemoryFormat());
+    default: return std::nullopt;
   }
 }
 
-// Unwraps the tensors in lists of optional tensors. Those that TorchScript makes (indices) have a type object of
-// their own, which libtorch's functionalisation does not recognise, so it leaves them wrapped.
+// Unwraps the tensors in lists of optional tensors. Those that TorchScript makes (indices) have a type object
+// of their own, which libtorch's functionalisation does not recognise, so it leaves them wrapped.
 void unwrap_optional_lists(const c10::FunctionSchema& schema, torch::jit::Stack& stack) {
   const std::size_t below = stack.size() - schema.arguments().size();
   for (std::size_t i = 0; i < schema.arguments().size(); ++i) {
@@ -247,8 +218,8 @@ void unwrap_optional_lists(const c10::FunctionSchema& schema, torch::jit::Stack&
   }
 }
 
-// One boxed kernel for every operator. Fake is a key that libtorch leaves to other libraries; it takes effect only
-// where a guard includes it, which is during a capture.
+// One boxed kernel for every operator. Fake is a key that libtorch leaves to other libraries; it takes effect
+// only where a guard includes it, which is during a capture.
 void record_and_go_on(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   unwrap_optional_lists(op.schema(), *stack);
   const std::size_t count = op.schema().arguments().size();
@@ -420,8 +391,8 @@ void Recorder::record(const c10::OperatorHandle& op, IValues arguments, IValues 
       op.hasTag(at::Tag::nondeterministic_seeded) ||
       std::any_of(arguments.begin(), arguments.end(), [&](const IValue& v) { return varies(v); });
   if (!any_varies && !is_uninitialised(schema.name())) {
-    // A result that is the same in every step is a literal of the program if it is small, or if its shape is only
-    // known by computing it.
+    // A result that is the same in every step is a literal of the program if it is small, or if its shape is
+    // only known by computing it.
     const bool large =
         any_tensor(results, [](const at::Tensor& tensor) { return !is_single_number(tensor); });
     if (!large || schema.is_mutable() || depends_on_numbers(op, arguments)) return;

@@ -25,12 +25,13 @@ struct Refusal : std::exception {
 /// functionalisation.
 at::Tensor unwrapped(const at::Tensor& tensor);
 
-/// Records the calls that pass the dispatch key `Fake` while the recorder is alive, on the thread that made it.
+/// Records the calls that pass the dispatch key `Fake` while the recorder is alive, on the thread that made
+/// it.
 ///
-/// Functionalisation sits above that key, so in-place calls and views arrive here as calls that change nothing and
-/// whose arguments are plain tensors. A tensor is identified by its address. Addresses must not be used again, so
-/// the recorder holds a weak reference to each tensor: that keeps the address but lets the numbers go, and a
-/// capture needs no more memory than the pass itself.
+/// Functionalisation sits above that key, so in-place calls and views arrive here as calls that change
+/// nothing and whose arguments are plain tensors. A tensor is identified by its address. Addresses must not
+/// be used again, so the recorder holds a weak reference to each tensor: that keeps the address but lets the
+/// numbers go, and a capture needs no more memory than the pass itself.
 class Recorder {
  public:
   Recorder();
@@ -51,14 +52,15 @@ class Recorder {
   /// True if numbers in `value` depend on the input, the state or a random draw. Its tensors must be plain.
   [[nodiscard]] bool varies(const c10::IValue& value) const;
 
-  /// Refuses, by throwing, a call whose result cannot be known at capture. Must be called before the call runs.
+  /// Refuses, by throwing, a call whose result cannot be known at capture. Must be called before the call
+  /// runs.
   void check(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments);
   /// Records a call that ran.
   void record(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments,
               c10::ArrayRef<c10::IValue> results);
 
-  /// Returns the recorded graph, with `input`, `output` and the rest as the caller has set them in `roots`: drops
-  /// what nothing needs, numbers tensors in order of appearance, sorts the sources.
+  /// Returns the recorded graph, with `input`, `output` and the rest as the caller has set them in `roots`:
+  /// drops what nothing needs, numbers tensors in order of appearance, sorts the sources.
   Result<program::CapturedGraph> finish(program::CapturedGraph roots);
 
   [[nodiscard]] const std::string& refusal() const { return refusal_; }

@@ -23,8 +23,8 @@ using torch::jit::Operation;
 using torch::jit::Operator;
 using torch::jit::Stack;
 
-/// The original operator, run on plain tensors. Its result is wrapped for functionalisation if other tensors are,
-/// so that the capture sees a literal.
+/// The original operator, run on plain tensors. Its result is wrapped for functionalisation if other tensors
+/// are, so that the capture sees a literal.
 Operation made_of_host_numbers(const std::shared_ptr<Operator>& original) {
   return [operation = original->getOperation()](Stack& stack) mutable {
     const bool is_functional = c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Functionalize);
@@ -38,7 +38,8 @@ Operation made_of_host_numbers(const std::shared_ptr<Operator>& original) {
   };
 }
 
-/// Without a number of classes this is libtorch's one_hot, which reads the tensor's numbers and is refused by name.
+/// Without a number of classes this is libtorch's one_hot, which reads the tensor's numbers and is refused by
+/// name.
 void one_hot(Stack& stack) {
   const std::int64_t classes = torch::jit::pop(stack).toInt();
   const at::Tensor self = torch::jit::pop(stack).toTensor();
@@ -113,8 +114,8 @@ void rewrite(torch::jit::Block* block) {
   }
 }
 
-// Functionalisation runs an in-place call on the meta device first, to learn its shape. The operators below have no
-// kernel there, and the backward of max() and min() of a whole tensor calls them.
+// Functionalisation runs an in-place call on the meta device first, to learn its shape. The operators below
+// have no kernel there, and the backward of max() and min() of a whole tensor calls them.
 at::Tensor& binary_on_meta(const at::Tensor& self, const at::Tensor& other, at::Tensor& out) {
   out.resize_(at::infer_size(self.sizes(), other.sizes()));
   return out;

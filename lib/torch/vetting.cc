@@ -45,7 +45,8 @@ std::string place_of(const jit::SourceRange& where) {
 }
 
 Error refused(const std::string& path, std::string_view when, const Offence& offence) {
-  return usage_error(fmt::format("{}: {} ({}{}): {}", path, offence.what, when, place_of(offence.where), offence.why));
+  return usage_error(
+      fmt::format("{}: {} ({}{}): {}", path, offence.what, when, place_of(offence.where), offence.why));
 }
 
 std::string text_of(const jit::SourceRange& range) {
@@ -102,7 +103,8 @@ Found look_at_function(const jit::Def& function) {
 
 Found look_at_class(const jit::ClassDef& definition) {
   for (const jit::Stmt& statement : definition.body()) {
-    Found found = statement.kind() == jit::TK_DEF ? look_at_function(jit::Def(statement.tree())) : find_call(statement.tree());
+    Found found = statement.kind() == jit::TK_DEF ? look_at_function(jit::Def(statement.tree()))
+                                                  : find_call(statement.tree());
     if (found) return found;
   }
   return std::nullopt;
@@ -123,15 +125,16 @@ Found look_at_source(const std::shared_ptr<jit::Source>& source) {
       skip_line(lexer);
       continue;
     }
-    Found found = lexer.cur().kind == jit::TK_CLASS_DEF ? look_at_class(jit::ClassDef(parser.parseClass()))
-                                                        : look_at_function(jit::Def(parser.parseFunction(false)));
+    Found found = lexer.cur().kind == jit::TK_CLASS_DEF
+                      ? look_at_class(jit::ClassDef(parser.parseClass()))
+                      : look_at_function(jit::Def(parser.parseFunction(false)));
     if (found) return found;
   }
   return std::nullopt;
 }
 
-/// True if `bytes` name one of libtorch's own classes, which are made by code that takes the file's bytes. Pickles
-/// have their names in two parts.
+/// True if `bytes` name one of libtorch's own classes, which are made by code that takes the file's bytes.
+/// Pickles have their names in two parts.
 bool names_own_class(std::string_view bytes) {
   for (const char* name : {"torch.classes.", "torch\nclasses.", "torch.classes\n"}) {
     if (bytes.find(name) != std::string_view::npos) return true;
@@ -142,20 +145,23 @@ bool names_own_class(std::string_view bytes) {
 /// The range of an offence that has no place in the file's code.
 jit::SourceRange nowhere() { return jit::SourceRange(); }
 
-/// True for host operators, unknown to the dispatcher, whose effect is harmless: it is on objects of the host only,
-/// or a message.
+/// True for host operators, unknown to the dispatcher, whose effect is harmless: it is on objects of the host
+/// only, or a message.
 bool is_harmless_effect(const jit::Node& node) {
   static const std::set<std::string_view> kHarmless = {
-      "prim::SetAttr",   "prim::RaiseException",  "prim::Print",          "aten::warn",       "aten::append",
-      "aten::extend",    "aten::insert",          "aten::_set_item",      "aten::clear",      "aten::pop",
-      "aten::remove",    "aten::reverse",         "aten::Delete",         "aten::update",     "aten::setdefault",
-      "aten::popitem",   "aten::__delitem__",     "aten::add_",           "aten::mul_",       "aten::is_grad_enabled",
-      "aten::set_grad_enabled"};
+      "prim::SetAttr", "prim::RaiseException",  "prim::Print",
+      "aten::warn",    "aten::append",          "aten::extend",
+      "aten::insert",  "aten::_set_item",       "aten::clear",
+      "aten::pop",     "aten::remove",          "aten::reverse",
+      "aten::Delete",  "aten::update",          "aten::setdefault",
+      "aten::popitem", "aten::__delitem__",     "aten::add_",
+      "aten::mul_",    "aten::is_grad_enabled", "aten::set_grad_enabled"};
   return kHarmless.contains(node.kind().toQualString());
 }
 
-/// True for operators without a lowering that only make a tensor of numbers, or of another's shape: the capture has
-/// their result as a literal if it is the same in every step, and refuses it with a reason otherwise.
+/// True for operators without a lowering that only make a tensor of numbers, or of another's shape: the
+/// capture has their result as a literal if it is the same in every step, and refuses it with a reason
+/// otherwise.
 bool only_makes_numbers(std::string_view name) {
   static const std::set<std::string_view> kMakers = {"aten::tensor", "aten::as_tensor"};
   return kMakers.contains(name);
@@ -163,7 +169,8 @@ bool only_makes_numbers(std::string_view name) {
 
 bool is_decomposed(std::string_view name) {
   const auto all = decompositions();
-  return name == "aten::one_hot" || std::any_of(all.begin(), all.end(), [&](const Decomposition& d) { return name == d.name; });
+  return name == "aten::one_hot" ||
+         std::any_of(all.begin(), all.end(), [&](const Decomposition& d) { return name == d.name; });
 }
 
 /// True if the table has the operator or, for an in-place form, the operator without the underscore:
@@ -179,8 +186,8 @@ bool is_made_of_others(const c10::OperatorHandle& op) {
   return op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
 }
 
-/// True for operators whose result or its shape depends on numbers: the recorder refuses them with that reason, or
-/// their results are literals.
+/// True for operators whose result or its shape depends on numbers: the recorder refuses them with that
+/// reason, or their results are literals.
 bool asks_numbers(const c10::OperatorHandle& op) {
   return op.hasTag(at::Tag::dynamic_output_shape) || op.hasTag(at::Tag::data_dependent_output);
 }
@@ -248,7 +255,8 @@ class Walk {
     }
     if (sorts_objects(node)) return Offence{"sorting objects", node.sourceRange(), kHidden};
     if (is_taken(node)) return std::nullopt;
-    return Offence{fmt::format("no exact lowering for {}", kind.toQualString()), node.sourceRange(), "it is not in the table"};
+    return Offence{fmt::format("no exact lowering for {}", kind.toQualString()), node.sourceRange(),
+                   "it is not in the table"};
   }
 
   static bool sorts_objects(const jit::Node& node) {
@@ -272,9 +280,11 @@ Status vet_archive(const std::string& path) {
     if (!is_code && !name.ends_with("pkl")) continue;
     const auto [data, size] = reader.getRecord(name);
     const std::string_view bytes(static_cast<const char*>(data.get()), size);
-    if (names_own_class(bytes)) return refused(path, "loading", {"torch.classes in " + name, nowhere(), kLoads});
+    if (names_own_class(bytes))
+      return refused(path, "loading", {"torch.classes in " + name, nowhere(), kLoads});
     if (!is_code) continue;
-    if (auto found = look_at_source(std::make_shared<jit::Source>(std::string(bytes), name, 1))) return refused(path, "loading", *found);
+    if (auto found = look_at_source(std::make_shared<jit::Source>(std::string(bytes), name, 1)))
+      return refused(path, "loading", *found);
   }
   return {};
 }

@@ -10,16 +10,17 @@ struct Module;
 
 /// Refuses whatever a TorchScript file could run besides its mathematics, before any of it runs.
 ///
-/// libtorch runs code of a file while it *loads* it: `__setstate__` of an object, the default values of parameters
-/// and the constants of classes, which are expressions, and constructors of libtorch's own classes that are made
-/// from bytes. So the archive is first inspected with libtorch's own parser, which runs nothing. Once it is loaded,
-/// the graph of forward(), with everything it calls inside, is walked. Operators are not judged by a list of bad
-/// ones, which would never be complete: one is accepted if it has a lowering, if libtorch composes it of others
-/// (which meet the recorder one by one), or if it only makes a tensor of numbers.
+/// libtorch runs code of a file while it *loads* it: `__setstate__` of an object, the default values of
+/// parameters and the constants of classes, which are expressions, and constructors of libtorch's own classes
+/// that are made from bytes. So the archive is first inspected with libtorch's own parser, which runs
+/// nothing. Once it is loaded, the graph of forward(), with everything it calls inside, is walked. Operators
+/// are not judged by a list of bad ones, which would never be complete: one is accepted if it has a lowering,
+/// if libtorch composes it of others (which meet the recorder one by one), or if it only makes a tensor of
+/// numbers.
 namespace dgx::torch_bridge {
 
-/// kUsage, naming file and line of the code, if loading `path` would run any; kMalformed if it is not a zip archive
-/// of the current form. Throws libtorch's exceptions.
+/// kUsage, naming file and line of the code, if loading `path` would run any; kMalformed if it is not a zip
+/// archive of the current form. Throws libtorch's exceptions.
 [[nodiscard]] Status vet_archive(const std::string& path);
 
 /// kUsage, naming operator and place, if forward() could run an operator that a program cannot hold.

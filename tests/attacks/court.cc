@@ -135,14 +135,16 @@ OpenedLine opened_line(const program::Program& program, std::int64_t value) {
           std::string(program::lines_of(text)[index])};
 }
 
-std::string receipt_line(const Digest& statement, std::int64_t milliseconds, std::uint8_t seed, const Digest& ledger) {
+std::string receipt_line(const Digest& statement, std::int64_t milliseconds, std::uint8_t seed,
+                         const Digest& ledger) {
   const auto index = static_cast<std::int64_t>(statement.bytes[0]);
   const Receipt receipt{ledger, statement, index, milliseconds, {digest("root"), index + 1}};
   return seal(receipt, key(seed))->envelope + "\n";
 }
 
 std::string head_line(std::int64_t milliseconds) {
-  return seal(TreeHead{ledger_id(), {digest("root"), 1000}, milliseconds}, key(kLedgerOperator))->envelope + "\n";
+  return seal(TreeHead{ledger_id(), {digest("root"), 1000}, milliseconds}, key(kLedgerOperator))->envelope +
+         "\n";
 }
 
 Fault fault(Fault::Kind kind, std::int64_t step, std::int64_t value, std::int64_t element, int bit) {

@@ -23,9 +23,10 @@ using Moves = std::vector<manifest::Signed<manifest::Move>>;
 [[nodiscard]] Result<manifest::Ruling> ruled(const std::string& transcript,
                                              const std::optional<Digest>& operator_key = std::nullopt);
 
-/// Plays a signed game between two players to its end and has the referee read its transcript. If the defender has
-/// nothing to say, the game stops there: the transcript then has no ruling, and in a ledger a deadline would end the
-/// game. Fails if the referee and the game disagree, or if the ruling cannot be signed.
+/// Plays a signed game between two players to its end and has the referee read its transcript. If the
+/// defender has nothing to say, the game stops there: the transcript then has no ruling, and in a ledger a
+/// deadline would end the game. Fails if the referee and the game disagree, or if the ruling cannot be
+/// signed.
 [[nodiscard]] manifest::Ruling ruled(const Scene& scene, const protocol::Dispute& dispute,
                                      protocol::Party& defender, protocol::Party& challenger);
 
@@ -59,7 +60,8 @@ using Moves = std::vector<manifest::Signed<manifest::Move>>;
 
 /// A receipt, or a tree head, as a line, of the ledger that the tests' tasks name or of another.
 [[nodiscard]] std::string receipt_line(const Digest& statement, std::int64_t milliseconds,
-                                       std::uint8_t seed = kLedgerOperator, const Digest& ledger = ledger_id());
+                                       std::uint8_t seed = kLedgerOperator,
+                                       const Digest& ledger = ledger_id());
 [[nodiscard]] std::string head_line(std::int64_t milliseconds);
 
 /// A fault with these numbers, from which everything afterwards follows.

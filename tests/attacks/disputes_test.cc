@@ -1,4 +1,5 @@
-// dgx-threats(7), rows 5, 10, 12, 13, 14, 28: cheats who are challenged and cheats who challenge, in whole games.
+// dgx-threats(7), rows 5, 10, 12, 13, 14, 28: cheats who are challenged and cheats who challenge, in whole
+// games.
 
 #include <fmt/format.h>
 
@@ -29,8 +30,8 @@ const Scene& growing() {
   return kScene;
 }
 
-/// The ruling about the proof of a cheat with these faults, challenged by an honest replay. If the faults leave no
-/// trace in the committed states, the cheat lies about those, too: else there is nothing to dispute.
+/// The ruling about the proof of a cheat with these faults, challenged by an honest replay. If the faults
+/// leave no trace in the committed states, the cheat lies about those, too: else there is nothing to dispute.
 Ruling against(const Scene& scene, std::vector<Fault> faults) {
   TinyParty honest(scene);
   const auto end = [&] { return TinyParty(scene, faults, &honest).state_record(2).digest; };

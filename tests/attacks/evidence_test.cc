@@ -28,7 +28,8 @@ const Scene& small() {
   return kScene;
 }
 
-/// A game that a liar has played against an honest solver up to a claim about `value`: everything except the claim.
+/// A game that a liar has played against an honest solver up to a claim about `value`: everything except the
+/// claim.
 struct Brought {
   protocol::Dispute dispute;
   Moves moves;
@@ -265,7 +266,8 @@ protocol::NumbersPost zero_numbers(const protocol::Ground& ground, DType dtype) 
   })};
 }
 
-/// The words of accomplices: the solver shows invented numbers, and the challenger always names the first thing.
+/// The words of accomplices: the solver shows invented numbers, and the challenger always names the first
+/// thing.
 protocol::Say say_of_accomplices(const protocol::Game& game, const manifest::OpenedLine& line,
                                  std::size_t lines, const Zeros& zeros) {
   const protocol::Ground& ground = game.ground();
@@ -279,17 +281,13 @@ protocol::Say say_of_accomplices(const protocol::Game& game, const manifest::Ope
       const std::vector<Digest> hashes(lines, merkle::value_leaf(zeros.digest));
       return protocol::ValuesPost{merkle::root_of(hashes), std::vector<Digest>(lines, zeros.digest)};
     }
-    case Stage::kChooseValue:
-      return protocol::Name{line.index, line};
+    case Stage::kChooseValue: return protocol::Name{line.index, line};
     case Stage::kTensor:
       if (zeros.leaves == 1) return protocol::TensorPost{std::nullopt, {}, zeros.last_leaf};
       return protocol::TensorPost{zeros.root(zeros.leaves), zeros.nodes({0, zeros.leaves}), {}};
-    case Stage::kTensorNodes:
-      return protocol::NodesPost{zeros.nodes(ground.node)};
-    case Stage::kLeaf:
-      return protocol::LeafPost{zeros.last_leaf};
-    case Stage::kNumbers:
-      return zero_numbers(ground, zeros.dtype);
+    case Stage::kTensorNodes: return protocol::NodesPost{zeros.nodes(ground.node)};
+    case Stage::kLeaf: return protocol::LeafPost{zeros.last_leaf};
+    case Stage::kNumbers: return zero_numbers(ground, zeros.dtype);
     case Stage::kChooseElement:
       if (ground.line->kind == kernels::Kind::kInput) return protocol::InputClaim{0, std::nullopt};
       if (ground.line->kind == kernels::Kind::kMap)
@@ -298,8 +296,7 @@ protocol::Say say_of_accomplices(const protocol::Game& game, const manifest::Ope
     case Stage::kChooseNumber:
       if (ground.fold->at_position()) return OperationClaim{0, {zeros.operand(line.index, lines)}};
       break;
-    default:
-      break;
+    default: break;
   }
   return protocol::Name{0, std::nullopt};
 }

@@ -1,5 +1,6 @@
-// Every changed bit of what was signed or committed is noticed: in numbers, in bundle files, in statements. A bit of
-// a file that carries nothing (padding inside HDF5) may change, but then everything that is read stays the same.
+// Every changed bit of what was signed or committed is noticed: in numbers, in bundle files, in statements. A
+// bit of a file that carries nothing (padding inside HDF5) may change, but then everything that is read stays
+// the same.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <functional>
@@ -20,8 +21,8 @@ namespace dgx {
 namespace {
 
 using bundle::test::Folder;
-using bundle::test::Random;
 using bundle::test::numbers;
+using bundle::test::Random;
 using bundle::test::same;
 using bundle::test::sample_state;
 using bundle::test::slurp;
@@ -53,7 +54,8 @@ int noticed_flips(const std::string& path, int count, const std::function<Seen()
     const Seen seen = read();
     if (seen == Seen::kMissed) FAIL(path << ": nobody noticed bit " << bit);
     // Padding is zeros: a byte that is not zero carries something.
-    if (seen == Seen::kNothingChanged && good[bit / 8] != 0) FAIL(path << ": bit " << bit << " carries nothing");
+    if (seen == Seen::kNothingChanged && good[bit / 8] != 0)
+      FAIL(path << ": bit " << bit << " carries nothing");
     noticed += seen == Seen::kNoticed;
   }
   spill(path, good);
@@ -61,7 +63,8 @@ int noticed_flips(const std::string& path, int count, const std::function<Seen()
 }
 
 bundle::Dataset small_dataset() {
-  auto made = bundle::make_dataset(numbers(DType::kU8, {60, 9, 5}, 1), numbers(DType::kI64, {60}, 2), 0x1p-8F);
+  auto made =
+      bundle::make_dataset(numbers(DType::kU8, {60, 9, 5}, 1), numbers(DType::kI64, {60}, 2), 0x1p-8F);
   REQUIRE(made.ok());
   return std::move(made).value();
 }
@@ -79,7 +82,9 @@ std::optional<Digest> digest_of(const State& state) {
 }
 
 /// Checks that every statement's envelope is refused when `changed` has flipped a bit of its text.
-void refuse_flips(int each, const std::function<std::string(const manifest::Envelope&, const std::string&, Random&)>& changed) {
+void refuse_flips(
+    int each,
+    const std::function<std::string(const manifest::Envelope&, const std::string&, Random&)>& changed) {
   Random random(kSeed);
   for (const manifest::Body& body : test::bodies()) {
     const auto sealed = manifest::seal_any(body, test::key(7));
@@ -94,7 +99,8 @@ void refuse_flips(int each, const std::function<std::string(const manifest::Enve
   }
 }
 
-std::string with_payload(const std::string& envelope, const std::string& payload, const std::string& changed) {
+std::string with_payload(const std::string& envelope, const std::string& payload,
+                         const std::string& changed) {
   std::string out = envelope;
   const std::string before = to_base64(as_bytes(payload));
   return out.replace(out.find(before), before.size(), to_base64(as_bytes(changed)));
@@ -114,7 +120,8 @@ TEST_CASE("a flipped bit of a sample, a label or the recipe gives another datase
       flip(tensor->bytes(), bit);
     }
   }
-  for (std::int64_t* bound : {&dataset.x_range->low, &dataset.x_range->high, &dataset.y_range->low, &dataset.y_range->high}) {
+  for (std::int64_t* bound :
+       {&dataset.x_range->low, &dataset.x_range->high, &dataset.y_range->low, &dataset.y_range->high}) {
     ++*bound;
     CHECK(digest_of(dataset) != good);
     --*bound;
@@ -136,7 +143,8 @@ TEST_CASE("a flipped bit of a state's numbers or names gives another state diges
   for (int n = 0; n < 200; ++n) {
     Entry& entry = state[random.below(state.size())];
     const bool name = n % 4 == 0 || entry.tensor.bytes().empty();
-    const auto bytes = name ? std::span(reinterpret_cast<std::uint8_t*>(entry.name.data()), entry.name.size()) : entry.tensor.bytes();
+    const auto bytes = name ? std::span(reinterpret_cast<std::uint8_t*>(entry.name.data()), entry.name.size())
+                            : entry.tensor.bytes();
     const std::uint64_t bit = random.below(bytes.size() * 8);
     flip(bytes, bit);
     if (digest_of(state) == good) FAIL(entry.name << ": bit " << bit);
@@ -169,7 +177,8 @@ TEST_CASE("a flipped bit of a checkpoint's file is noticed, or changes nothing t
   const int noticed = noticed_flips(path, 400, [&] {
     const auto read = bundle::read_state(path);
     if (!read.ok()) return Seen::kNoticed;
-    return same(read->state, state) && read->digests.state == digests->state ? Seen::kNothingChanged : Seen::kMissed;
+    return same(read->state, state) && read->digests.state == digests->state ? Seen::kNothingChanged
+                                                                             : Seen::kMissed;
   });
   CHECK(noticed > 300);
 }
@@ -211,7 +220,8 @@ TEST_CASE("a flipped bit of any statement's envelope is refused") {
 
 TEST_CASE("a flipped bit of any statement's payload is refused though the envelope is in order") {
   refuse_flips(60, [](const manifest::Envelope& envelope, const std::string& text, Random& random) {
-    return with_payload(text, envelope.payload, flipped(envelope.payload, random.below(envelope.payload.size() * 8)));
+    return with_payload(text, envelope.payload,
+                        flipped(envelope.payload, random.below(envelope.payload.size() * 8)));
   });
 }
 

@@ -18,22 +18,29 @@ namespace dgx::test {
 class Forger {
  public:
   explicit Forger(const SmallTask& task)
-      : task_(task), files_(must(jobs::open_task(task.at("task.json"), std::nullopt, std::nullopt))),
+      : task_(task),
+        files_(must(jobs::open_task(task.at("task.json"), std::nullopt, std::nullopt))),
         data_(must(bundle::read_dataset(task.at("data.h5")))) {
     run_job([&](const JobContext& context) {
-      return must(jobs::commit_beacon({task_.at("task.json"), std::nullopt, {}, {}, task_.key("verifier"), task_.at("commit.json")}, context));
+      return must(jobs::commit_beacon(
+          {task_.at("task.json"), std::nullopt, {}, {}, task_.key("verifier"), task_.at("commit.json")},
+          context));
     });
   }
 
   /// The inputs from which steps are computed: change them to cheat.
   struct Machine {
     exec::StepInputs inputs;
-    bundle::Dataset data;                                          ///< to which the inputs refer
+    bundle::Dataset data;                                       ///< to which the inputs refer
     std::function<void(std::int64_t step, State&)> after = {};  ///< may edit the state after this many steps
   };
   [[nodiscard]] Machine honest() const {
     const manifest::Task& body = files_.body();
-    Machine out{{must(program::schedule_parameters(body.optimizer, body.schedule, body.steps)), body.seed, body.batch, {}, {}},
+    Machine out{{must(program::schedule_parameters(body.optimizer, body.schedule, body.steps)),
+                 body.seed,
+                 body.batch,
+                 {},
+                 {}},
                 data_};
     return out;
   }
@@ -61,8 +68,10 @@ class Forger {
 
   /// Writes the states as a run of the task.
   void write_run(const std::vector<State>& states) const {
-    const bundle::RunHeader header{files_.task.id, files_.body().program.root, files_.body().checkpoint_every, ""};
-    auto run = must(bundle::RunWriter::create(task_.at("run"), header, {}, states[0], must(bundle::digests_of(states[0], 1))));
+    const bundle::RunHeader header{files_.task.id, files_.body().program.root, files_.body().checkpoint_every,
+                                   ""};
+    auto run = must(bundle::RunWriter::create(task_.at("run"), header, {}, states[0],
+                                              must(bundle::digests_of(states[0], 1))));
     for (std::size_t i = 1; i < states.size(); ++i) {
       must(run.append(states[i], must(bundle::digests_of(states[i], 1)), std::vector<float>(4, 1.0F)));
     }
@@ -72,7 +81,8 @@ class Forger {
   [[nodiscard]] manifest::Verdict verdict(const std::vector<State>& states) const {
     write_run(states);
     return run_job([&](const JobContext& context) {
-      must(jobs::prove({task_.at("task.json"), task_.at("run"), task_.key("solver"), task_.at("proof.json")}, context));
+      must(jobs::prove({task_.at("task.json"), task_.at("run"), task_.key("solver"), task_.at("proof.json")},
+                       context));
       return judged(context);
     });
   }

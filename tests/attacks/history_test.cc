@@ -1,5 +1,5 @@
-// dgx-threats(7), rows 15 and 26: an operator who rewrites their ledger after its head was signed. Every file is a
-// correct ledger with valid receipts; only the earlier head convicts the operator.
+// dgx-threats(7), rows 15 and 26: an operator who rewrites their ledger after its head was signed. Every file
+// is a correct ledger with valid receipts; only the earlier head convicts the operator.
 
 #include <unistd.h>
 
@@ -32,7 +32,9 @@ class Folder {
 };
 
 Signed<Body> by_operator(Body body) { return *manifest::seal_any(std::move(body), test::key(1)); }
-Signed<Body> deposit(const std::string& word) { return by_operator(manifest::Deposit{test::key_id(2), 100, word, test::ledger_id()}); }
+Signed<Body> deposit(const std::string& word) {
+  return by_operator(manifest::Deposit{test::key_id(2), 100, word, test::ledger_id()});
+}
 
 /// Writes a ledger of the same operator and policy with these deposits, one a second.
 void write_ledger(const std::string& path, const std::vector<std::string>& words) {
@@ -76,8 +78,11 @@ TEST_CASE("a ledger rebuilt whole, correctly signed, contradicts the head that w
   const Folder folder;
   write_ledger(folder / "a.jsonl", {"one", "two", "three"});
   const std::string head = write_head(folder, folder / "a.jsonl");
-  const std::vector<std::vector<std::string>> histories = {
-      {"one", "two"}, {"one", "three", "two"}, {"one", "two", "other"}, {"two", "three"}, {"one", "two", "other", "three"}};
+  const std::vector<std::vector<std::string>> histories = {{"one", "two"},
+                                                           {"one", "three", "two"},
+                                                           {"one", "two", "other"},
+                                                           {"two", "three"},
+                                                           {"one", "two", "other", "three"}};
   for (std::size_t i = 0; i < histories.size(); ++i) {
     INFO("history " << i);
     const std::string path = folder / ("b" + std::to_string(i) + ".jsonl");

@@ -1,5 +1,5 @@
-// dgx-threats(7), rows 8, 21 and 29: a submitter signs a task that is meant to harm whoever opens it. Signature,
-// roots and counts are correct; only the program's content is hostile.
+// dgx-threats(7), rows 8, 21 and 29: a submitter signs a task that is meant to harm whoever opens it.
+// Signature, roots and counts are correct; only the program's content is hostile.
 
 #include <catch2/catch.hpp>
 
@@ -17,7 +17,8 @@ using test::must;
 using test::SmallTask;
 
 /// Replaces the task by one that binds this program text, signed by the submitter like the real one.
-void post(const SmallTask& task, const std::string& text, const std::function<void(manifest::Task&)>& change = {}) {
+void post(const SmallTask& task, const std::string& text,
+          const std::function<void(manifest::Task&)>& change = {}) {
   manifest::Task body = must(manifest::read_statement<manifest::Task>(task.at("task.json"))).body;
   body.program = {program::program_root(text), std::ssize(program::lines_of(text))};
   if (change) change(body);
@@ -26,7 +27,9 @@ void post(const SmallTask& task, const std::string& text, const std::function<vo
   must(write_file(task.at("task.json"), sealed.envelope + "\n", Clobber::kReplace));
 }
 
-std::string program_text(const SmallTask& task) { return must(read_file(task.at("task.program.jsonl"), 1 << 20)); }
+std::string program_text(const SmallTask& task) {
+  return must(read_file(task.at("task.program.jsonl"), 1 << 20));
+}
 
 /// The program with the first `from` replaced by `to`.
 std::string with(std::string text, const std::string& from, const std::string& to) {
@@ -68,15 +71,23 @@ TEST_CASE("a program that leads outside its values is refused before anything ru
   SECTION("a value that takes more memory than there is") {
     refused(with(text, "\"s\":[8,4]", "\"s\":[9007199254740992,9007199254740992]"));
   }
-  SECTION("an element that takes longer than anyone lives") { refused(with(text, "\"f\":[4]", "\"f\":[9007199254740992]")); }
+  SECTION("an element that takes longer than anyone lives") {
+    refused(with(text, "\"f\":[4]", "\"f\":[9007199254740992]"));
+  }
 }
 
 TEST_CASE("a program that is not the one bound is refused") {
   const SmallTask task;
   const std::string text = program_text(task);
-  SECTION("with one line less") { must(write_file(task.at("task.program.jsonl"), text.substr(0, text.rfind('{')), Clobber::kReplace)); }
-  SECTION("with a line more") { must(write_file(task.at("task.program.jsonl"), text + text.substr(text.rfind('{')), Clobber::kReplace)); }
-  SECTION("with another number") { must(write_file(task.at("task.program.jsonl"), with(text, "[8,4]", "[4,8]"), Clobber::kReplace)); }
+  SECTION("with one line less") {
+    must(write_file(task.at("task.program.jsonl"), text.substr(0, text.rfind('{')), Clobber::kReplace));
+  }
+  SECTION("with a line more") {
+    must(write_file(task.at("task.program.jsonl"), text + text.substr(text.rfind('{')), Clobber::kReplace));
+  }
+  SECTION("with another number") {
+    must(write_file(task.at("task.program.jsonl"), with(text, "[8,4]", "[4,8]"), Clobber::kReplace));
+  }
   SECTION("without its last newline") {
     must(write_file(task.at("task.program.jsonl"), text.substr(0, text.size() - 1), Clobber::kReplace));
   }
@@ -85,9 +96,13 @@ TEST_CASE("a program that is not the one bound is refused") {
 
 TEST_CASE("a price that does not follow from the program is refused") {
   const SmallTask task;
-  const auto change = GENERATE(std::function<void(manifest::Task&)>([](manifest::Task& t) { t.estimate.reward -= 1; t.estimate.escrow -= 1; }),
-                               std::function<void(manifest::Task&)>([](manifest::Task& t) { t.estimate.step_operations /= 2; }),
-                               std::function<void(manifest::Task&)>([](manifest::Task& t) { t.caps.bytes -= 1; }));
+  const auto change = GENERATE(
+      std::function<void(manifest::Task&)>([](manifest::Task& t) {
+        t.estimate.reward -= 1;
+        t.estimate.escrow -= 1;
+      }),
+      std::function<void(manifest::Task&)>([](manifest::Task& t) { t.estimate.step_operations /= 2; }),
+      std::function<void(manifest::Task&)>([](manifest::Task& t) { t.caps.bytes -= 1; }));
   const std::string text = program_text(task);
   manifest::Task body = must(manifest::read_statement<manifest::Task>(task.at("task.json"))).body;
   change(body);
@@ -99,11 +114,17 @@ TEST_CASE("a price that does not follow from the program is refused") {
 
 TEST_CASE("a task that no honest solver could do or defend is refused before anything runs") {
   const SmallTask task;
-  const auto change = GENERATE(
-      std::function<void(manifest::Task&)>([](manifest::Task& t) { t.optimizer.learning_rate = 1e30; t.optimizer.weight_decay = 1e30; }),
-      std::function<void(manifest::Task&)>([](manifest::Task& t) { t.schedule.kind = kernels::ScheduleKind::kLinear; t.schedule.warmup = t.steps; }),
-      std::function<void(manifest::Task&)>([](manifest::Task& t) { t.dataset.samples = std::int64_t{1} << 53; }),
-      std::function<void(manifest::Task&)>([](manifest::Task& t) { t.batch -= 1; }));
+  const auto change = GENERATE(std::function<void(manifest::Task&)>([](manifest::Task& t) {
+                                 t.optimizer.learning_rate = 1e30;
+                                 t.optimizer.weight_decay = 1e30;
+                               }),
+                               std::function<void(manifest::Task&)>([](manifest::Task& t) {
+                                 t.schedule.kind = kernels::ScheduleKind::kLinear;
+                                 t.schedule.warmup = t.steps;
+                               }),
+                               std::function<void(manifest::Task&)>(
+                                   [](manifest::Task& t) { t.dataset.samples = std::int64_t{1} << 53; }),
+                               std::function<void(manifest::Task&)>([](manifest::Task& t) { t.batch -= 1; }));
   post(task, program_text(task), change);
   CHECK(refusal(task).code == ErrorCode::kMalformed);
 }
@@ -115,13 +136,18 @@ TEST_CASE("a program that page and trainer would read differently is refused") {
     post(task, changed);
     return refusal(task).message;
   };
-  SECTION("a step counter that is not the count") { CHECK_THAT(refused(with(text, "\"add x0 1\"", "\"add x0 2\"")), Catch::Contains("of state step")); }
-  SECTION("a name that no bundle can hold") { CHECK_THAT(refused(with(text, "state model/0.bias", "state model/0.bias/../x")), Catch::Contains("part")); }
+  SECTION("a step counter that is not the count") {
+    CHECK_THAT(refused(with(text, "\"add x0 1\"", "\"add x0 2\"")), Catch::Contains("of state step"));
+  }
+  SECTION("a name that no bundle can hold") {
+    CHECK_THAT(refused(with(text, "state model/0.bias", "state model/0.bias/../x")), Catch::Contains("part"));
+  }
 }
 
 TEST_CASE("a task that counts other samples than its dataset has is refused by who opens the dataset") {
   const SmallTask task;
-  const auto samples = must(manifest::read_statement<manifest::Task>(task.at("task.json"))).body.dataset.samples;
+  const auto samples =
+      must(manifest::read_statement<manifest::Task>(task.at("task.json"))).body.dataset.samples;
   for (const std::int64_t claimed : {samples - 1, samples, samples + 1, 2 * samples}) {
     post(task, program_text(task), [&](manifest::Task& t) { t.dataset.samples = claimed; });
     const auto opened = must(jobs::open_task(task.at("task.json"), std::nullopt, std::nullopt));

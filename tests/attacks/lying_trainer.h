@@ -27,8 +27,8 @@ struct Lie {
   bool rounds_operands = false;
 };
 
-/// A solver with the sources: trains a segment from its honest start with a lie, commits to the resulting state, and
-/// defends it with their own numbers.
+/// A solver with the sources: trains a segment from its honest start with a lie, commits to the resulting
+/// state, and defends it with their own numbers.
 class LyingTrainer : public protocol::Party {
  public:
   /// Borrows all arguments.

@@ -79,7 +79,8 @@ TEST_CASE("a fork that a side was drawn into convicts who drew it, not who answe
   Case c;
   const auto defender = game_after(c.dispute, c.first(1));
   REQUIRE(side_of(defender.stage()) == Side::kChallenger);
-  // The challenger makes two different moves in turn 2 and shows each to the defender separately, who answers both.
+  // The challenger makes two different moves in turn 2 and shows each to the defender separately, who answers
+  // both.
   const auto fork = instead(defender, protocol::Name{0, std::nullopt});
   REQUIRE(fork.id != c.moves[1].id);
   const Moves other{c.moves[0], fork};
@@ -215,7 +216,8 @@ TEST_CASE("a transcript is judged by what it says: nobody is late, and who leave
     const std::string logged = with_receipts(c, moves, times);
     CHECK(outcome(logged) == expected);
     CHECK(outcome(logged, ledger_operator()) == expected);
-    CHECK(outcome(logged + head_line(1'000 * c.window()), ledger_operator()) == "refused");  // clocks don't belong here
+    CHECK(outcome(logged + head_line(1'000 * c.window()), ledger_operator()) ==
+          "refused");  // clocks don't belong here
     CHECK(outcome(logged + head_line(1'000 * c.window())) == "refused");
   }
 }
@@ -227,8 +229,8 @@ TEST_CASE("receipts of a stranger or of another ledger are no receipts") {
   const Digest& answered = moves[1].id;
   CHECK(outcome(logged + receipt_line(answered, 0, kStranger), ledger_operator()) == "refused");
   CHECK(outcome(logged + receipt_line(answered, 0, kStranger)) == "open");  // no operator was named
-  CHECK(outcome(logged + receipt_line(answered, 0, kLedgerOperator, digest("another ledger")), ledger_operator()) ==
-        "refused");
+  CHECK(outcome(logged + receipt_line(answered, 0, kLedgerOperator, digest("another ledger")),
+                ledger_operator()) == "refused");
   CHECK(outcome(receipt_line(answered, 0) + logged, ledger_operator()) == "refused");
 }
 
@@ -336,7 +338,8 @@ TEST_CASE("a demanded chunk is answered by the part itself, and only by it") {
   CHECK(said(answer) == "claim stands");
   CHECK(outcome(transcript_of(dispute, {instead(game, answer)})) == "open");  // nobody has fetched the chunk
   const auto unseen = instead(game, answer);
-  CHECK(outcome(transcript_of(dispute, {unseen}) + receipt_line(dispute.challenge.id, 5), ledger_operator()) == "open");
+  CHECK(outcome(transcript_of(dispute, {unseen}) + receipt_line(dispute.challenge.id, 5),
+                ledger_operator()) == "open");
   auto lie = answer;
   lie.root = digest("another part");
   CHECK(said(lie) == "post falls");

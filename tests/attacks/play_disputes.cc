@@ -1,7 +1,7 @@
-// Disputes at random places of real programs. One bit of one value of one step is flipped: by a cheat who proves what
-// follows from it, by a challenger who lies, or by a verifier who refutes, or vouches for, an invention. Each dispute
-// goes from challenge to ruling through signed moves and the transcript's reader, and must end against the liar, at
-// the very scalar operation.
+// Disputes at random places of real programs. One bit of one value of one step is flipped: by a cheat who
+// proves what follows from it, by a challenger who lies, or by a verifier who refutes, or vouches for, an
+// invention. Each dispute goes from challenge to ruling through signed moves and the transcript's reader, and
+// must end against the liar, at the very scalar operation.
 //
 //   play_disputes N SEED TASK.json DATA.h5 [TASK.json DATA.h5 ...]     N disputes, dealt to the tasks in turn
 
@@ -144,7 +144,8 @@ Fault draw_fault(const Scene& scene, const std::vector<std::int64_t>& values, Di
   const auto value =
       static_cast<kernels::ValueIndex>(values[static_cast<std::size_t>(below(dice, std::ssize(values)))]);
   const kernels::Primitive& line = scene.program().values[static_cast<std::size_t>(value)];
-  // A step's loss and step counter are not used by the next step: only the last ones of a segment are committed.
+  // A step's loss and step counter are not used by the next step: only the last ones of a segment are
+  // committed.
   const bool last = line.shape.empty();
   out.drill.step = last ? segment.end - 1 : segment.first + below(dice, segment.length());
   out.drill.fault = {value, below(dice, *element_count(line.shape)),
@@ -273,8 +274,10 @@ bool is_state_input(const Scene& scene, const exec::Fault& fault) {
   return line.kind == kernels::Kind::kInput && line.source.kind == kernels::Source::Kind::kState;
 }
 
-/// Checks that the ruling names the step, value and element at which the liar's replay first differs, whoever lies.
-void check_place(const Scene& scene, const Fault& fault, const manifest::Ruling& ruling, const std::string& where) {
+/// Checks that the ruling names the step, value and element at which the liar's replay first differs, whoever
+/// lies.
+void check_place(const Scene& scene, const Fault& fault, const manifest::Ruling& ruling,
+                 const std::string& where) {
   const exec::Fault& flipped = fault.drill.fault;
   if (ruling.at.step != fault.drill.step || ruling.at.value != flipped.value)
     fail(fmt::format("{}: led to step {}, value {}: {}", where, ruling.at.step.value_or(-1),
@@ -328,7 +331,8 @@ struct Tally {
   std::size_t most_bytes = 0;
 };
 
-/// Plays one dispute about a value of that kind; false if none of the faults tried changes anything that is signed.
+/// Plays one dispute about a value of that kind; false if none of the faults tried changes anything that is
+/// signed.
 bool dispute_about(Scene& scene, const Keys& keys, Role role, const std::string& kind, Dice& dice,
                    Tally& tally) {
   for (int tries = 0; tries < 60; ++tries) {

@@ -1,5 +1,5 @@
-// dgx-threats(7), rows 1 to 5, 9 and 11: the rates at which honest segments are accepted, and forged ones refuted and
-// convicted.
+// dgx-threats(7), rows 1 to 5, 9 and 11: the rates at which honest segments are accepted, and forged ones
+// refuted and convicted.
 
 #include <fmt/format.h>
 

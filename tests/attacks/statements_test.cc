@@ -1,5 +1,5 @@
-// dgx-threats(7), rows 16, 18, 23 and 24: statements that are copied, replayed elsewhere, late or too large. Each is
-// correctly signed by someone and offered to a ledger's market.
+// dgx-threats(7), rows 16, 18, 23 and 24: statements that are copied, replayed elsewhere, late or too large.
+// Each is correctly signed by someone and offered to a ledger's market.
 
 #include <catch2/catch.hpp>
 

@@ -24,11 +24,13 @@ class Exact {
   Exact(const FormInput& a, const FormInput& b, const std::string& line) {
     auto program = program::parse_program(test::program_text({a, b}, {line}));
     if (!program.ok()) std::abort();
-    evaluator_ = exec::Evaluator::create(std::make_shared<const program::Program>(std::move(*program)), 1).value();
+    evaluator_ =
+        exec::Evaluator::create(std::make_shared<const program::Program>(std::move(*program)), 1).value();
     State state = {{"model/a", Tensor(DType::kF32, a.shape)}, {"model/b", Tensor(DType::kF32, b.shape)}};
     unsigned n = 1;
     for (Entry& entry : state) {
-      for (float& number : entry.tensor.as<float>()) number = static_cast<float>((n = n * 1664525U + 1013904223U) >> 8U) * 0x1p-24F - 0.5F;
+      for (float& number : entry.tensor.as<float>())
+        number = static_cast<float>((n = n * 1664525U + 1013904223U) >> 8U) * 0x1p-24F - 0.5F;
     }
     if (!evaluator_->load(state).ok()) std::abort();
   }
@@ -48,8 +50,8 @@ std::function<void()> eager(const Convolution& c, std::string_view part) {
   if (part == "forward") return [=, &c] { at::conv2d(x, w, {}, c.stride, c.padding); };
   const bool input = part == "input-gradient";
   return [=, &c] {
-    at::convolution_backward(dy, x, w, c10::nullopt, {c.stride, c.stride}, {c.padding, c.padding}, {1, 1}, false, {0, 0}, 1,
-                             {input, !input, false});
+    at::convolution_backward(dy, x, w, c10::nullopt, {c.stride, c.stride}, {c.padding, c.padding}, {1, 1},
+                             false, {0, 0}, 1, {input, !input, false});
   };
 }
 
@@ -62,7 +64,8 @@ int main(int argc, char** argv) {
   struct Size {
     std::int64_t in, out, side, stride;
   };
-  for (const Size& size : {Size{16, 16, 28, 1}, Size{32, 32, 14, 1}, Size{64, 64, 7, 1}, Size{16, 32, 28, 2}, Size{1, 16, 28, 1}}) {
+  for (const Size& size : {Size{16, 16, 28, 1}, Size{32, 32, 14, 1}, Size{64, 64, 7, 1}, Size{16, 32, 28, 2},
+                           Size{1, 16, 28, 1}}) {
     Convolution c;
     c.images = 32;
     c.in = size.in;
@@ -78,9 +81,11 @@ int main(int argc, char** argv) {
                     {"input-gradient", {c.dy(), c.w(), c.input_gradient()}},
                     {"weight-gradient", {c.x(), c.dy(), c.weight_gradient()}}};
     for (Part& part : parts) {
-      const std::string name = std::string("convolution-") + part.name + "-" + std::to_string(size.in) + "-" + std::to_string(size.out) +
-                               "-side-" + std::to_string(size.side) + "-stride-" + std::to_string(size.stride);
-      std::vector<bench::Side> sides = {{"exact", [&] { part.exact.run(); }}, {"libtorch, eager", eager(c, part.name)}};
+      const std::string name = std::string("convolution-") + part.name + "-" + std::to_string(size.in) + "-" +
+                               std::to_string(size.out) + "-side-" + std::to_string(size.side) + "-stride-" +
+                               std::to_string(size.stride);
+      std::vector<bench::Side> sides = {{"exact", [&] { part.exact.run(); }},
+                                        {"libtorch, eager", eager(c, part.name)}};
       measure_in_turns(sides, {1, 5, 1});
       print_rows(name, sides, 1, "GF/s", 1e-9, 2 * terms, json);
     }

@@ -1,5 +1,6 @@
-// A dispute at full size: 10^6 steps in segments of 100, a program of 4,096 lines, tensors of 10^7 elements, and one
-// scalar operation among a dot's 4,096. The parties hold only the tensors in question instead of a training.
+// A dispute at full size: 10^6 steps in segments of 100, a program of 4,096 lines, tensors of 10^7 elements,
+// and one scalar operation among a dot's 4,096. The parties hold only the tensors in question instead of a
+// training.
 //
 //   dispute_bench make FOLDER [--json]            plays the game and writes FOLDER/dispute.jsonl
 //   dispute_bench judge FOLDER REFEREE [--json]   has it judged by the built dgx-referee with

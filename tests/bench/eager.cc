@@ -55,7 +55,8 @@ nn::Sequential resnet20() {
 }
 
 nn::Sequential mlp() {
-  return nn::Sequential(nn::Linear(784, 256), nn::ReLU(), nn::Linear(256, 128), nn::ReLU(), nn::Linear(128, 10));
+  return nn::Sequential(nn::Linear(784, 256), nn::ReLU(), nn::Linear(256, 128), nn::ReLU(),
+                        nn::Linear(128, 10));
 }
 
 struct DecoderImpl : nn::Module {
@@ -69,7 +70,8 @@ struct DecoderImpl : nn::Module {
   }
   Tensor forward(const Tensor& input) {
     const std::int64_t batch = input.size(0), length = input.size(1);
-    const Tensor parts = attention(norm_1(input)).view({batch, length, 3, heads, width / heads}).permute({2, 0, 3, 1, 4});
+    const Tensor parts =
+        attention(norm_1(input)).view({batch, length, 3, heads, width / heads}).permute({2, 0, 3, 1, 4});
     const Tensor mixed = at::scaled_dot_product_attention(parts[0], parts[1], parts[2], {}, 0.0, true);
     const Tensor x = input + out(mixed.transpose(1, 2).reshape({batch, length, width}));
     return x + down(gelu(up(norm_2(x)), "tanh"));
@@ -118,10 +120,13 @@ Model model_of(const EagerCase& of) {
     for (const Tensor& parameter : module->parameters()) model.parameters.push_back(parameter);
     return model;
   }
-  nn::Sequential net = of.model.starts_with("gpt") ? gpt(of.model, of.sample[0]) : of.model.starts_with("resnet") ? resnet20() : mlp();
+  nn::Sequential net = of.model.starts_with("gpt")      ? gpt(of.model, of.sample[0])
+                       : of.model.starts_with("resnet") ? resnet20()
+                                                        : mlp();
   if (of.on_gpu) net->to(kCUDA);
   for (Tensor parameter : net->parameters()) {
-    if (of.channels_last && parameter.dim() == 4) parameter.set_data(parameter.contiguous(MemoryFormat::ChannelsLast));
+    if (of.channels_last && parameter.dim() == 4)
+      parameter.set_data(parameter.contiguous(MemoryFormat::ChannelsLast));
   }
   return {net->parameters(), [net](const Tensor& x) mutable { return net->forward(x); }};
 }
@@ -130,7 +135,9 @@ Model model_of(const EagerCase& of) {
 class FusedOptimizer {
  public:
   FusedOptimizer(const EagerCase& of, std::vector<Tensor> parameters)
-      : parameters_(std::move(parameters)), rate_(std::strtod(of.optimizer.c_str() + of.optimizer.find("lr=") + 3, nullptr)), kind_(of.optimizer) {
+      : parameters_(std::move(parameters)),
+        rate_(std::strtod(of.optimizer.c_str() + of.optimizer.find("lr=") + 3, nullptr)),
+        kind_(of.optimizer) {
     for (const Tensor& parameter : parameters_) {
       first_.push_back(at::zeros_like(parameter));
       second_.push_back(at::zeros_like(parameter));
@@ -153,9 +160,11 @@ class FusedOptimizer {
     }
     at::_foreach_add_(steps_, 1);
     if (kind_.starts_with("adamw")) {
-      at::_fused_adamw_(parameters_, gradients, first_, second_, {}, steps_, rate_, 0.9, 0.999, 0.01, 1e-8, false, false);
+      at::_fused_adamw_(parameters_, gradients, first_, second_, {}, steps_, rate_, 0.9, 0.999, 0.01, 1e-8,
+                        false, false);
     } else {
-      at::_fused_adam_(parameters_, gradients, first_, second_, {}, steps_, rate_, 0.9, 0.999, 0, 1e-8, false, false);
+      at::_fused_adam_(parameters_, gradients, first_, second_, {}, steps_, rate_, 0.9, 0.999, 0, 1e-8, false,
+                       false);
     }
   }
 
@@ -181,8 +190,15 @@ Batches batches_of(const EagerCase& of) {
     auto* const bytes = const_cast<std::uint8_t*>(of.x->data());
     auto* const classes = const_cast<std::uint8_t*>(of.y->data());
     shape[0] = count;
-    x = at::from_blob(bytes, {static_cast<std::int64_t>(of.x->size())}, kUInt8).narrow(0, 0, c10::multiply_integers(shape)).view(shape).to(kFloat).div_(255);
-    y = at::from_blob(classes, {samples}, kUInt8).narrow(0, 0, count * of.batch).view({count, of.batch}).to(kLong);
+    x = at::from_blob(bytes, {static_cast<std::int64_t>(of.x->size())}, kUInt8)
+            .narrow(0, 0, c10::multiply_integers(shape))
+            .view(shape)
+            .to(kFloat)
+            .div_(255);
+    y = at::from_blob(classes, {samples}, kUInt8)
+            .narrow(0, 0, count * of.batch)
+            .view({count, of.batch})
+            .to(kLong);
   }
   if (of.model.starts_with("resnet")) x = x.unsqueeze(2);
   return {x, y};
@@ -209,7 +225,8 @@ std::function<void()> eager_step(const EagerCase& of) {
   Batches batches = batches_of(of);
   std::vector<Tensor> x, y;
   for (std::int64_t n = 0; n < batches.x.size(0); ++n) {
-    x.push_back((of.channels_last ? batches.x[n].contiguous(MemoryFormat::ChannelsLast) : batches.x[n]).to(device));
+    x.push_back(
+        (of.channels_last ? batches.x[n].contiguous(MemoryFormat::ChannelsLast) : batches.x[n]).to(device));
     y.push_back(batches.y[n].to(device));
   }
   return [=, on_gpu = of.on_gpu, next = std::size_t{0}]() mutable {

@@ -23,12 +23,12 @@ struct EagerCase {
 /// For example "libtorch 2.11.0".
 [[nodiscard]] std::string libtorch_name();
 void set_libtorch_threads(int threads);
-/// True if this libtorch has CUDA, and a GPU. Sets binary32 for all that follows (TF32 off) and lets cuDNN try its
-/// algorithms.
+/// True if this libtorch has CUDA, and a GPU. Sets binary32 for all that follows (TF32 off) and lets cuDNN
+/// try its algorithms.
 [[nodiscard]] bool libtorch_has_gpu();
-/// A training step of the case in eager libtorch, or of a TorchScript file: zero gradients, forward, cross entropy,
-/// backward, fused optimiser; on a GPU it waits until all is done. Each step takes the next batch of the data, which
-/// are in memory as floats.
+/// A training step of the case in eager libtorch, or of a TorchScript file: zero gradients, forward, cross
+/// entropy, backward, fused optimiser; on a GPU it waits until all is done. Each step takes the next batch of
+/// the data, which are in memory as floats.
 [[nodiscard]] std::function<void()> eager_step(const EagerCase& of);
 
 }  // namespace dgx::bench

@@ -70,9 +70,11 @@ exec::StepInputs Exact::make_inputs() {
   const program::TrainingRecipe recipe = recipe_of(case_);
   x_ = Tensor(DType::kU8, with_count(samples, case_.sample));
   y_ = Tensor(DType::kU8, with_count(samples, recipe.y.sample_shape));
-  for (std::size_t i = 0; i < x_.bytes().size(); ++i) x_.bytes()[i] = static_cast<std::uint8_t>(i * 2654435761U >> 24U);
+  for (std::size_t i = 0; i < x_.bytes().size(); ++i)
+    x_.bytes()[i] = static_cast<std::uint8_t>(i * 2654435761U >> 24U);
   const std::size_t classes = case_.tokens ? 256 : kClasses;
-  for (std::size_t i = 0; i < y_.bytes().size(); ++i) y_.bytes()[i] = static_cast<std::uint8_t>((i * 2246822519U >> 16U) % classes);
+  for (std::size_t i = 0; i < y_.bytes().size(); ++i)
+    y_.bytes()[i] = static_cast<std::uint8_t>((i * 2246822519U >> 16U) % classes);
   if (real) {
     std::copy(case_.data->x.begin(), case_.data->x.end(), x_.bytes().begin());
     std::copy(case_.data->y.begin(), case_.data->y.end(), y_.bytes().begin());
@@ -92,7 +94,8 @@ void Exact::start(std::unique_ptr<kernels::cuda::Device> device) {
 }
 
 Least Exact::least() const {
-  const auto row = static_cast<std::int64_t>((x_.bytes().size() + y_.bytes().size()) / static_cast<std::size_t>(x_.shape()[0]));
+  const auto row = static_cast<std::int64_t>((x_.bytes().size() + y_.bytes().size()) /
+                                             static_cast<std::size_t>(x_.shape()[0]));
   return least_of(*program_, case_.batch, row);
 }
 

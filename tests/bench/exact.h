@@ -18,11 +18,12 @@ struct Samples {
 /// A task whose step is measured: model, optimiser, batch, and form of a sample.
 struct Case {
   std::string name;
-  std::string model;          ///< a built-in model's spec, or a TorchScript file
+  std::string model;  ///< a built-in model's spec, or a TorchScript file
   std::string optimizer;
   std::int64_t batch = 1;
-  Shape sample;               ///< of x, u8
-  bool tokens = false;        ///< true: x, y are numbers below 256, a target a position; else pixels, a class below 10
+  Shape sample;  ///< of x, u8
+  /// True: x, y are numbers below 256, a target a position; else pixels, a class below 10.
+  bool tokens = false;
   const Samples* data = nullptr;  ///< the training data; null: generated numbers
 };
 

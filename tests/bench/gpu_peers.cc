@@ -12,8 +12,9 @@ namespace {
 using Create = int (*)(void** handle);
 using SetMathMode = int (*)(void* handle, int mode);
 using GetVersion = int (*)(void* handle, int* version);
-using Sgemm = int (*)(void* handle, int transpose_a, int transpose_b, int m, int n, int k, const float* alpha, const float* a, int lda,
-                      long long stride_a, const float* b, int ldb, long long stride_b, const float* beta, float* c, int ldc, long long stride_c,
+using Sgemm = int (*)(void* handle, int transpose_a, int transpose_b, int m, int n, int k, const float* alpha,
+                      const float* a, int lda, long long stride_a, const float* b, int ldb,
+                      long long stride_b, const float* beta, float* c, int ldc, long long stride_c,
                       int count);
 constexpr int kDefaultMath = 0;
 
@@ -26,7 +27,8 @@ void* open_library() {
   for (const char* const folder : {"", "/usr/local/cuda/lib64/", "/usr/local/cuda/lib/"}) {
     for (const char* const version : {".13", ".12", ".11", ""}) {
       const std::string name = std::string(folder) + "libcublas.so" + version;
-      if (void* const library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL); library != nullptr) return library;
+      if (void* const library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL); library != nullptr)
+        return library;
     }
   }
   return nullptr;
@@ -57,7 +59,8 @@ std::optional<Cublas> Cublas::open() {
     std::fprintf(stderr, "cuBLAS does not open a GPU\n");
     return std::nullopt;
   }
-  must(function<SetMathMode>(out.library_, "cublasSetMathMode")(out.handle_, kDefaultMath), "cublasSetMathMode");
+  must(function<SetMathMode>(out.library_, "cublasSetMathMode")(out.handle_, kDefaultMath),
+       "cublasSetMathMode");
   return out;
 }
 
@@ -71,11 +74,12 @@ std::string Cublas::name() const {
 void Cublas::queue(const GpuProduct& p) const {
   static const auto sgemm = function<Sgemm>(library_, "cublasSgemmStridedBatched");
   constexpr float kOne = 1, kZero = 0;
-  const auto rows = static_cast<int>(p.rows), columns = static_cast<int>(p.columns), depth = static_cast<int>(p.depth);
+  const auto rows = static_cast<int>(p.rows), columns = static_cast<int>(p.columns),
+             depth = static_cast<int>(p.depth);
   // cuBLAS is column-major: this computes the transposed product.
-  must(sgemm(handle_, p.b_transposed ? 1 : 0, p.a_transposed ? 1 : 0, columns, rows, depth, &kOne, p.b, p.b_transposed ? depth : columns,
-             p.columns * p.depth, p.a, p.a_transposed ? rows : depth, p.rows * p.depth, &kZero, p.out, columns, p.rows * p.columns,
-             static_cast<int>(p.batch)),
+  must(sgemm(handle_, p.b_transposed ? 1 : 0, p.a_transposed ? 1 : 0, columns, rows, depth, &kOne, p.b,
+             p.b_transposed ? depth : columns, p.columns * p.depth, p.a, p.a_transposed ? rows : depth,
+             p.rows * p.depth, &kZero, p.out, columns, p.rows * p.columns, static_cast<int>(p.batch)),
        "cublasSgemmStridedBatched");
 }
 

@@ -7,8 +7,8 @@
 
 namespace dgx::bench {
 
-/// A batch of products out = a · b in a GPU's memory, one after another without gaps; each operand is row-major or,
-/// if transposed, column-major.
+/// A batch of products out = a · b in a GPU's memory, one after another without gaps; each operand is
+/// row-major or, if transposed, column-major.
 struct GpuProduct {
   std::int64_t rows = 0, columns = 0, depth = 0, batch = 1;
   bool a_transposed = false, b_transposed = false;
@@ -20,8 +20,8 @@ struct GpuProduct {
 /// NVIDIA's cuBLAS, in binary32 (TF32 off).
 class Cublas {
  public:
-  /// Opened by name, from the library path or CUDA's usual folder. nullopt, with the reason on standard error, if
-  /// there is none.
+  /// Opened by name, from the library path or CUDA's usual folder. nullopt, with the reason on standard
+  /// error, if there is none.
   [[nodiscard]] static std::optional<Cublas> open();
 
   [[nodiscard]] std::string name() const;

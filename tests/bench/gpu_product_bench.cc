@@ -2,8 +2,8 @@
 //
 //   gpu_product_bench --device MODULE [--json] [--only PRODUCT] [--most EXTENT]
 //
-// MODULE is libdgx_cuda.so. Exits 77, "skipped, no GPU", if it finds none. --most leaves out products with a greater
-// extent, for the emulated device.
+// MODULE is libdgx_cuda.so. Exits 77, "skipped, no GPU", if it finds none. --most leaves out products with a
+// greater extent, for the emulated device.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -35,7 +35,8 @@ struct Shape {
   bench::GpuProduct product;
 };
 
-// Squares; products of a GPT of width 384 with 16,384 tokens in sequences of 256, and heads 64 wide; an MLP's.
+// Squares; products of a GPT of width 384 with 16,384 tokens in sequences of 256, and heads 64 wide; an
+// MLP's.
 constexpr Shape kShapes[] = {
     {"square", {512, 512, 512}},
     {"square", {1024, 1024, 1024}},
@@ -123,15 +124,18 @@ cuda::Product exact_product(const bench::GpuProduct& p, Arena& arena) {
   return out;
 }
 
-void bench_product(const Shape& shape, cuda::Device& device, Arena& arena, const std::optional<bench::Cublas>& peer, const Options& options) {
+void bench_product(const Shape& shape, cuda::Device& device, Arena& arena,
+                   const std::optional<bench::Cublas>& peer, const Options& options) {
   bench::GpuProduct p = shape.product;
   p.a = arena.filled(0, p.rows * p.depth * p.batch);
   p.b = arena.filled(1, p.columns * p.depth * p.batch);
   p.out = arena.take(2, p.rows * p.columns * p.batch);
   const cuda::Product exact = exact_product(p, arena);
-  const double operations = 2 * static_cast<double>(p.rows * p.columns) * static_cast<double>(p.depth * p.batch);
+  const double operations =
+      2 * static_cast<double>(p.rows * p.columns) * static_cast<double>(p.depth * p.batch);
   // Queued together, so that the device is timed and not the host that launches.
-  const int together = device.info().emulated ? 1 : static_cast<int>(std::clamp(4e11 / operations, 2.0, 200.0));
+  const int together =
+      device.info().emulated ? 1 : static_cast<int>(std::clamp(4e11 / operations, 2.0, 200.0));
   std::vector<bench::Side> sides = {{"exact", [&] {
                                        for (int n = 0; n < together; ++n) must(device.launch(exact));
                                        must(device.synchronize());
@@ -154,10 +158,14 @@ Options parse(int argc, char** argv) {
   for (int n = 1; n < argc; ++n) {
     const std::string_view word = argv[n];
     const auto value = [&]() -> const char* { return n + 1 < argc ? argv[++n] : ""; };
-    if (word == "--json") options.json = true;
-    else if (word == "--device") options.module = value();
-    else if (word == "--only") options.only = value();
-    else if (word == "--most") options.most = std::atoll(value());
+    if (word == "--json")
+      options.json = true;
+    else if (word == "--device")
+      options.module = value();
+    else if (word == "--only")
+      options.only = value();
+    else if (word == "--most")
+      options.most = std::atoll(value());
     else {
       std::fprintf(stderr, "gpu_product_bench: no option %s\n", argv[n]);
       std::exit(2);
@@ -180,6 +188,7 @@ int main(int argc, char** argv) {
   for (const Shape& shape : kShapes) {
     const bench::GpuProduct& p = shape.product;
     if (std::max({p.rows, p.columns, p.depth}) > options.most) continue;
-    if (options.only.empty() || options.only == shape.name) bench_product(shape, **device, arena, peer, options);
+    if (options.only.empty() || options.only == shape.name)
+      bench_product(shape, **device, arena, peer, options);
   }
 }

@@ -1,7 +1,8 @@
-// A ledger of many small entries: the time to append them in one command, to read them with every check, and to
-// replay them against the rules.
+// A ledger of many small entries: the time to append them in one command, to read them with every check, and
+// to replay them against the rules.
 //
-//   ledger_bench FOLDER [ENTRIES] [--json]   writes FOLDER/bench.jsonl, which must not exist; 100,000 deposits
+//   ledger_bench FOLDER [ENTRIES] [--json]   writes FOLDER/bench.jsonl, which must not exist; 100,000
+//   deposits
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +21,8 @@ using namespace dgx;
 
 manifest::Signed<manifest::Body> deposit(int number) {
   return *manifest::seal_any(
-      manifest::Deposit{test::key_id(7), 1, fmt::format("payment {}", number), test::ledger_id()}, test::key(1));
+      manifest::Deposit{test::key_id(7), 1, fmt::format("payment {}", number), test::ledger_id()},
+      test::key(1));
 }
 
 void must(const Status& status) {
@@ -51,7 +53,8 @@ void timed(const char* name, bool json, Work work) {
   const double wall = wall_seconds(), processor = processor_seconds();
   work();
   bench::print({fmt::format("ledger-{}", name), 1, "s", false, wall_seconds() - wall}, json);
-  bench::print({fmt::format("ledger-{}-processor", name), 1, "s", false, processor_seconds() - processor}, json);
+  bench::print({fmt::format("ledger-{}-processor", name), 1, "s", false, processor_seconds() - processor},
+               json);
 }
 
 }  // namespace

@@ -17,8 +17,8 @@ namespace {
 constexpr int kChains = 12;
 constexpr int kLoops = 1'000'000;
 
-// Each sum is a variable, since an array would be in memory. They pass through empty assembler statements, so that
-// the compiler can neither combine nor drop the additions.
+// Each sum is a variable, since an array would be in memory. They pass through empty assembler statements, so
+// that the compiler can neither combine nor drop the additions.
 #define DGX_CHAINS(DO) DO(a) DO(b) DO(c) DO(d) DO(e) DO(f) DO(g) DO(h) DO(i) DO(j) DO(k) DO(l)
 #define DGX_PEAK(NAME, TARGET, VECTOR, SET)      \
   TARGET void NAME() {                           \
@@ -67,7 +67,8 @@ Limit multiply_adds_of(const char* width, int lanes, void (*run)(), int threads)
 std::vector<Limit> multiply_adds(int threads, bool held_to_avx2) {
   std::vector<Limit> out;
 #if defined(__x86_64__)
-  if (!held_to_avx2 && __builtin_cpu_supports("avx512f")) out.push_back(multiply_adds_of("avx512", 16, fma_avx512, threads));
+  if (!held_to_avx2 && __builtin_cpu_supports("avx512f"))
+    out.push_back(multiply_adds_of("avx512", 16, fma_avx512, threads));
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
     out.push_back(multiply_adds_of("avx2", 8, fma_avx2, threads));
 #elif defined(__aarch64__)
@@ -78,8 +79,8 @@ std::vector<Limit> multiply_adds(int threads, bool held_to_avx2) {
 }
 
 Limit scaling(std::size_t bytes, int threads) {
-  auto arrays = std::make_shared<std::vector<std::vector<double>>>(static_cast<std::size_t>(threads),
-                                                                   std::vector<double>(bytes / sizeof(double), 1.0));
+  auto arrays = std::make_shared<std::vector<std::vector<double>>>(
+      static_cast<std::size_t>(threads), std::vector<double>(bytes / sizeof(double), 1.0));
   const std::size_t passes = std::max<std::size_t>(1, kMemoryBytes / bytes);
   const auto scale = [=](int t) {
     for (std::size_t pass = 0; pass < passes; ++pass) {
@@ -88,8 +89,10 @@ Limit scaling(std::size_t bytes, int threads) {
       __asm__ volatile("" : : "r"(from) : "memory");
     }
   };
-  const std::string size = bytes < (std::size_t{1} << 20U) ? std::to_string(bytes >> 10U) + "-KiB" : std::to_string(bytes >> 20U) + "-MiB";
-  return {"scale-" + size, 2.0 * static_cast<double>(bytes * passes) * threads, [=] { on_threads(threads, scale); }};
+  const std::string size = bytes < (std::size_t{1} << 20U) ? std::to_string(bytes >> 10U) + "-KiB"
+                                                           : std::to_string(bytes >> 20U) + "-MiB";
+  return {"scale-" + size, 2.0 * static_cast<double>(bytes * passes) * threads,
+          [=] { on_threads(threads, scale); }};
 }
 
 }  // namespace dgx::bench

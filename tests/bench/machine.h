@@ -6,16 +6,16 @@
 
 namespace dgx::bench {
 
-/// An upper bound on this machine's speed: `run` does work that nothing does faster; `work` is its operations or
-/// bytes.
+/// An upper bound on this machine's speed: `run` does work that nothing does faster; `work` is its operations
+/// or bytes.
 struct Limit {
   std::string name;
   double work = 0;
   std::function<void()> run;
 };
 
-/// Fused multiply-adds from registers, two operations each, on that many threads at once: one limit for each width of
-/// vectors that the processor has. If held to AVX2, wider ones are left out.
+/// Fused multiply-adds from registers, two operations each, on that many threads at once: one limit for each
+/// width of vectors that the processor has. If held to AVX2, wider ones are left out.
 [[nodiscard]] std::vector<Limit> multiply_adds(int threads, bool held_to_avx2 = false);
 
 /// Bytes that a loop over doubles reads and writes; every thread has its own array of `bytes`.

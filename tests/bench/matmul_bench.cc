@@ -1,6 +1,6 @@
-// Exact matrix products against OpenBLAS and libtorch, side by side in one run, GF/s. Each peer is measured if it is
-// found. OpenBLAS should be told the processor's widest core, e.g. OPENBLAS_CORETYPE=SkylakeX; its name is printed
-// with it.
+// Exact matrix products against OpenBLAS and libtorch, side by side in one run, GF/s. Each peer is measured
+// if it is found. OpenBLAS should be told the processor's widest core, e.g. OPENBLAS_CORETYPE=SkylakeX; its
+// name is printed with it.
 //
 //   matmul_bench [--json] [--isa NAME] [--only PRODUCT]
 #include <algorithm>
@@ -34,8 +34,8 @@ Floats random_floats(std::int64_t count) {
   return out;
 }
 
-// A second thread that spins for a while after each job, so that the measurement contains no wake-up, and then
-// sleeps.
+// A second thread that spins for a while after each job, so that the measurement contains no wake-up, and
+// then sleeps.
 class Pair {
  public:
   Pair() : thread_([this] { serve(); }) {}
@@ -111,7 +111,8 @@ void bench_product(const Product& product, int threads, Pair* pair, const Option
   };
   std::vector<bench::Side> sides = {{"exact", [&] { run(exact); }}};
   for (const bench::Peer& peer : bench::peers()) {
-    sides.push_back({peer.name, peer.prepare(s, a.data(), product.a_transposed, b.data(), product.b_transposed, c.data(), threads)});
+    sides.push_back({peer.name, peer.prepare(s, a.data(), product.a_transposed, b.data(),
+                                             product.b_transposed, c.data(), threads)});
   }
   sides.push_back({"exact, B kept packed", [&] { run(exact_kept); }});
   measure_in_turns(sides, {s.rows >= 1024 ? 2.5 : 0.8, 5, threads});
@@ -188,7 +189,8 @@ int main(int argc, char** argv) {
   Pair pair;
   for (const int threads : {1, 2}) {
     for (const Product& product : kProducts) {
-      if (options.only.empty() || options.only == product.name) bench_product(product, threads, &pair, options);
+      if (options.only.empty() || options.only == product.name)
+        bench_product(product, threads, &pair, options);
     }
   }
   for (const std::int64_t columns : {10, 64, 256, 1536}) {

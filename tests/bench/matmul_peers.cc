@@ -18,7 +18,8 @@ using Sgemm = void (*)(int order, int transpose_a, int transpose_b, int m, int n
                        const float* a, int lda, const float* b, int ldb, float beta, float* c, int ldc);
 using SetThreads = void (*)(int);
 
-// Opened, not linked, and with RTLD_DEEPBIND: libtorch would otherwise call OpenBLAS's functions instead of its own.
+// Opened, not linked, and with RTLD_DEEPBIND: libtorch would otherwise call OpenBLAS's functions instead of
+// its own.
 void* openblas_library() {
   static void* const library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
   return library;

@@ -1,6 +1,6 @@
-// The machine's peak, the upper bound for every other row: fused multiply-adds per second from registers, for each
-// width of vectors, and bytes per second that a loop over doubles reads and writes in the second-level cache and in
-// memory.
+// The machine's peak, the upper bound for every other row: fused multiply-adds per second from registers, for
+// each width of vectors, and bytes per second that a loop over doubles reads and writes in the second-level
+// cache and in memory.
 //
 //   peak_bench [--json]
 #include <string_view>

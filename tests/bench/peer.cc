@@ -17,7 +17,9 @@
 namespace dgx::bench {
 namespace {
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 std::vector<char*> pointers(std::vector<std::string>& words) {
   std::vector<char*> out;
@@ -60,7 +62,8 @@ std::unique_ptr<Peer> Peer::start(const Command& command) {
   posix_spawn_file_actions_adddup2(&actions, from[1], STDOUT_FILENO);
   std::vector<std::string> words = command.words, environment = environment_of(command);
   pid_t process = 0;
-  const int failed = posix_spawnp(&process, words[0].c_str(), &actions, nullptr, pointers(words).data(), pointers(environment).data());
+  const int failed = posix_spawnp(&process, words[0].c_str(), &actions, nullptr, pointers(words).data(),
+                                  pointers(environment).data());
   posix_spawn_file_actions_destroy(&actions);
   close(to[0]);
   close(from[1]);

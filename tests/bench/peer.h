@@ -11,9 +11,9 @@
 
 namespace dgx::bench {
 
-/// A process that takes a peer's training steps. It first says "ready"; then it answers a number of steps, one a line
-/// on its standard input, with the seconds they took. In a process of its own a peer has the allocator and the
-/// threads that suit it best.
+/// A process that takes a peer's training steps. It first says "ready"; then it answers a number of steps,
+/// one a line on its standard input, with the seconds they took. In a process of its own a peer has the
+/// allocator and the threads that suit it best.
 class Peer {
  public:
   struct Command {
@@ -42,8 +42,8 @@ class Peer {
   FILE* from_;
 };
 
-/// The fastest of several ways to start the same peer: each takes steps for about `seconds`, in turns; the others are
-/// ended. nullptr if none starts.
+/// The fastest of several ways to start the same peer: each takes steps for about `seconds`, in turns; the
+/// others are ended. nullptr if none starts.
 [[nodiscard]] std::unique_ptr<Peer> fastest_of(const std::vector<Peer::Command>& commands, double seconds);
 
 /// Answers as a Peer expects, with steps of this process, until standard input ends.

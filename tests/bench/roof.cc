@@ -24,7 +24,8 @@ bool is_state(const Primitive& value) {
 /// Index of the value that becomes the state entry `loss`: those before it are the forward pass.
 std::size_t loss_of(const program::Program& program) {
   for (const Primitive& value : program.values) {
-    if (is_state(value) && value.source.name == "loss" && value.next) return static_cast<std::size_t>(*value.next);
+    if (is_state(value) && value.source.name == "loss" && value.next)
+      return static_cast<std::size_t>(*value.next);
   }
   return program.values.size();
 }
@@ -39,7 +40,8 @@ Least least_of(const program::Program& program, std::int64_t batch, std::int64_t
     const Primitive& value = program.values[v];
     if (is_state(value)) out.bytes += 2 * bytes_of(value);
     if (value.kind == Kind::kDot)
-      out.flop += 2 * static_cast<double>(*element_count(value.shape)) * static_cast<double>(*element_count(value.fold));
+      out.flop += 2 * static_cast<double>(*element_count(value.shape)) *
+                  static_cast<double>(*element_count(value.fold));
     if (v <= loss) continue;
     for (const kernels::Access& access : value.accesses) {
       const auto read = static_cast<std::size_t>(access.value);

@@ -11,11 +11,14 @@
 namespace dgx::bench {
 namespace {
 
-constexpr double kTurn = 0.02;      // seconds timed at once: makes a clock's resolution and a wake-up negligible
-constexpr double kLongRun = 0.5;    // a run of at least this many seconds needs no warm-up
+// Seconds timed at once: makes a clock's resolution and a wake-up negligible.
+constexpr double kTurn = 0.02;
+constexpr double kLongRun = 0.5;  // a run of at least this many seconds needs no warm-up
 constexpr std::size_t kMostRounds = 200;
 
-double wall() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double wall() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 double clock_of(int threads) {
   static const char* const chosen = std::getenv("DGX_BENCH_CLOCK");
@@ -58,20 +61,24 @@ void print_json(const Row& row) {
   if (row.peer_name.empty()) {
     std::printf(",\"peer\":null,\"peer_name\":null,\"ratio\":null");
   } else {
-    std::printf(",\"peer\":%.5g,\"peer_spread\":%.3f,\"peer_name\":\"%s\",\"ratio\":%.3f", row.peer, row.peer_spread,
-                row.peer_name.c_str(), ratio_of(row));
+    std::printf(",\"peer\":%.5g,\"peer_spread\":%.3f,\"peer_name\":\"%s\",\"ratio\":%.3f", row.peer,
+                row.peer_spread, row.peer_name.c_str(), ratio_of(row));
   }
-  std::printf(",\"threads\":%d,\"unit\":\"%s\"%s%s%s%s}\n", row.threads, row.unit.c_str(), json_bytes("dgx_bytes", row.dgx_bytes).c_str(),
-              json_bytes("peer_bytes", row.peer_bytes).c_str(), json_share("roof", row.roof).c_str(), json_share("zeros", row.zeros).c_str());
+  std::printf(",\"threads\":%d,\"unit\":\"%s\"%s%s%s%s}\n", row.threads, row.unit.c_str(),
+              json_bytes("dgx_bytes", row.dgx_bytes).c_str(),
+              json_bytes("peer_bytes", row.peer_bytes).c_str(), json_share("roof", row.roof).c_str(),
+              json_share("zeros", row.zeros).c_str());
 }
 
 void print_text(const Row& row) {
-  std::printf("%-34s %d  dgx %9.4g %s ±%.0f%%", row.name.c_str(), row.threads, row.dgx, row.unit.c_str(), row.dgx_spread * 50);
+  std::printf("%-34s %d  dgx %9.4g %s ±%.0f%%", row.name.c_str(), row.threads, row.dgx, row.unit.c_str(),
+              row.dgx_spread * 50);
   if (row.dgx_bytes) std::printf(" in %.1f MB", static_cast<double>(*row.dgx_bytes) * 1e-6);
   if (row.roof) std::printf(", %.2f of the roof", *row.roof);
   if (row.zeros) std::printf(", %.0f %% of terms zero", *row.zeros * 100);
   if (!row.peer_name.empty()) {
-    std::printf("   %s %9.4g %s ±%.0f%%", row.peer_name.c_str(), row.peer, row.unit.c_str(), row.peer_spread * 50);
+    std::printf("   %s %9.4g %s ±%.0f%%", row.peer_name.c_str(), row.peer, row.unit.c_str(),
+                row.peer_spread * 50);
     if (row.peer_bytes) std::printf(" in %.1f MB", static_cast<double>(*row.peer_bytes) * 1e-6);
     std::printf("   ratio %.2f", ratio_of(row));
   }
@@ -114,8 +121,8 @@ void print(const Row& row, bool json) {
   std::fflush(stdout);
 }
 
-void print_rows(const std::string& name, const std::vector<Side>& sides, int threads, const std::string& unit, double factor,
-                double work, bool json) {
+void print_rows(const std::string& name, const std::vector<Side>& sides, int threads, const std::string& unit,
+                double factor, double work, bool json) {
   const auto figure = [&](const Side& side) {
     const double seconds = median(side.seconds);
     return factor * (work == 0 ? seconds : work / seconds);

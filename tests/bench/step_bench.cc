@@ -1,18 +1,19 @@
-// A training step of whole models, exact against libtorch: same model, optimiser, threads and run, in turns, and the
-// peak memory of each side in a process of its own.
+// A training step of whole models, exact against libtorch: same model, optimiser, threads and run, in turns,
+// and the peak memory of each side in a process of its own.
 //
-//   step_bench [--json] [--isa NAME] [--case NAME] [--threads N] [--seconds S] [--scripts FOLDER] [--data FOLDER]
+//   step_bench [--json] [--isa NAME] [--case NAME] [--threads N] [--seconds S] [--scripts FOLDER] [--data
+//   FOLDER]
 //              [--compiled COMMAND]
-//   step_bench --device MODULE [--json] [--case NAME]    on a GPU: MODULE is libdgx_cuda.so; without one exits 77
-//   step_bench --explain --case NAME        the exact side's plan
-//   step_bench --profile --case NAME --threads N [--device MODULE]    operations: ms, GF/s, GB/s, count, kind and form
-//   step_bench --alone exact|eager|channels-last --case NAME --threads N    the bytes one side takes
-//   step_bench --serve eager|channels-last --case NAME --threads N    a peer's process (peer.h)
+//   step_bench --device MODULE [--json] [--case NAME]    on a GPU: MODULE is libdgx_cuda.so; without one
+//   exits 77 step_bench --explain --case NAME        the exact side's plan step_bench --profile --case NAME
+//   --threads N [--device MODULE]    operations: ms, GF/s, GB/s, count, kind and form step_bench --alone
+//   exact|eager|channels-last --case NAME --threads N    the bytes one side takes step_bench --serve
+//   eager|channels-last --case NAME --threads N    a peer's process (peer.h)
 //
-// The folders hold TorchScript models (scripted.py), and images and labels, 28×28 and one byte a sample; without them
-// the cases that need them are skipped by name. COMMAND starts compiled.py, the torch.compile peer. A peer is the
-// fastest of its process with as many threads as we have and with one, with the default allocator, with huge pages,
-// and with jemalloc if it is installed.
+// The folders hold TorchScript models (scripted.py), and images and labels, 28×28 and one byte a sample;
+// without them the cases that need them are skipped by name. COMMAND starts compiled.py, the torch.compile
+// peer. A peer is the fastest of its process with as many threads as we have and with one, with the default
+// allocator, with huge pages, and with jemalloc if it is installed.
 #include <malloc.h>
 
 #include <algorithm>
@@ -62,8 +63,8 @@ const bench::Samples* samples_of(const Options& options) {
 }
 
 std::vector<Case> cases(const std::string& scripts) {
-  // On Fashion-MNIST the MLP's rates here leave none, or 24, of its 384 units dead; 0.1 and 1e-3 leave 21 and 53,
-  // whose terms are zero.
+  // On Fashion-MNIST the MLP's rates here leave none, or 24, of its 384 units dead; 0.1 and 1e-3 leave 21 and
+  // 53, whose terms are zero.
   std::vector<Case> all = {
       {"mlp-sgd", "mlp:784-256-128-10", "sgd:lr=0.01,momentum=0.9", 128, {784}},
       {"mlp-adam", "mlp:784-256-128-10", "adam:lr=3e-4", 128, {784}},
@@ -72,7 +73,8 @@ std::vector<Case> cases(const std::string& scripts) {
       {"gpt-6x384", "gpt:layers=6,width=384,heads=6,context=256,vocab=256", "adamw:lr=3e-4", 8, {256}, true}};
   if (scripts.empty()) return all;
   all.push_back({"script-llama", scripts + "/llama.pt", "adamw:lr=3e-4", 8, {128}, true});
-  all.push_back({"script-vision-transformer", scripts + "/vision_transformer.pt", "adam:lr=1e-3", 64, {28, 28}});
+  all.push_back(
+      {"script-vision-transformer", scripts + "/vision_transformer.pt", "adam:lr=1e-3", 64, {28, 28}});
   all.push_back({"script-recurrence-2000", scripts + "/recurrence.pt", "sgd:lr=1e-2", 32, {256, 16}});
   return all;
 }
@@ -138,13 +140,16 @@ long long peak_of(const Case& of, const std::string& side, int threads) {
 /// The command line that starts this program for the same case.
 std::vector<std::string> own_words(const Options& options, const Case& of, int threads) {
   std::vector<std::string> out{options.self, "--case", of.name, "--threads", std::to_string(threads)};
-  for (const auto& [word, value] : {std::pair("--isa", &options.isa), std::pair("--scripts", &options.scripts), std::pair("--data", &options.data)}) {
+  for (const auto& [word, value] :
+       {std::pair("--isa", &options.isa), std::pair("--scripts", &options.scripts),
+        std::pair("--data", &options.data)}) {
     if (!value->empty()) out.insert(out.end(), {word, *value});
   }
   return out;
 }
 
-std::optional<long long> peak_alone(const Options& options, const Case& of, const std::string& side, int threads) {
+std::optional<long long> peak_alone(const Options& options, const Case& of, const std::string& side,
+                                    int threads) {
   std::string command;
   for (const std::string& word : own_words(options, of, threads)) command += "'" + word + "' ";
   FILE* const child = popen((command + "--alone " + side).c_str(), "r");
@@ -154,10 +159,13 @@ std::optional<long long> peak_alone(const Options& options, const Case& of, cons
 }
 
 /// The ways to run a peer: its command line with all threads and with one, with each allocator.
-std::vector<bench::Peer::Command> ways(const std::string& name, int threads, const std::function<std::vector<std::string>(int)>& words) {
+std::vector<bench::Peer::Command> ways(const std::string& name, int threads,
+                                       const std::function<std::vector<std::string>(int)>& words) {
   using Environment = std::vector<std::pair<std::string, std::string>>;
-  std::vector<std::pair<std::string, Environment>> allocators{{"", {}}, {", huge pages", {{"GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"}}}};
-  for (const char* const path : {"/usr/lib/x86_64-linux-gnu/libjemalloc.so.2", "/usr/lib/aarch64-linux-gnu/libjemalloc.so.2"}) {
+  std::vector<std::pair<std::string, Environment>> allocators{
+      {"", {}}, {", huge pages", {{"GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"}}}};
+  for (const char* const path :
+       {"/usr/lib/x86_64-linux-gnu/libjemalloc.so.2", "/usr/lib/aarch64-linux-gnu/libjemalloc.so.2"}) {
     if (std::ifstream(path).good()) allocators.push_back({", jemalloc", {{"LD_PRELOAD", path}}});
   }
   std::vector<bench::Peer::Command> out;
@@ -173,8 +181,9 @@ std::vector<std::string> compiled_words(const Options& options, const Case& of, 
   std::vector<std::string> out{"/bin/sh", "-c", options.compiled + " \"$@\"", "compiled"};
   std::string sample;
   for (const std::int64_t size : of.sample) sample += (sample.empty() ? "" : ",") + std::to_string(size);
-  out.insert(out.end(), {"--model", of.model.ends_with(".pt") ? of.name : of.model, "--optimizer", of.optimizer, "--batch", std::to_string(of.batch),
-                         "--sample", sample, "--threads", std::to_string(threads)});
+  out.insert(out.end(),
+             {"--model", of.model.ends_with(".pt") ? of.name : of.model, "--optimizer", of.optimizer,
+              "--batch", std::to_string(of.batch), "--sample", sample, "--threads", std::to_string(threads)});
   if (of.tokens) out.push_back("--tokens");
   if (of.data != nullptr) out.insert(out.end(), {"--data", options.data});
   return out;
@@ -196,22 +205,28 @@ std::vector<Contender> contenders(const Options& options, const Case& of, int th
       all.insert(all.end(), {"--serve", side});
       return all;
     };
-    out.push_back({side, bench::fastest_of(ways(bench::libtorch_name() + (side == "eager" ? script : ", channels last"), threads, words), kTrial)});
+    out.push_back(
+        {side, bench::fastest_of(ways(bench::libtorch_name() + (side == "eager" ? script : ", channels last"),
+                                      threads, words),
+                                 kTrial)});
   }
   if (!options.compiled.empty()) {
     const auto words = [&](int count) { return compiled_words(options, of, count); };
     out.push_back({"", bench::fastest_of(ways("torch.compile", threads, words), kTrial)});
-    if (out.back().peer == nullptr) std::fprintf(stderr, "step_bench: skipped, torch.compile of %s\n", of.name.c_str());
+    if (out.back().peer == nullptr)
+      std::fprintf(stderr, "step_bench: skipped, torch.compile of %s\n", of.name.c_str());
   }
   std::erase_if(out, [](const Contender& each) { return each.peer == nullptr; });
   return out;
 }
 
-/// The share of the roof that a step reaches: the machine's time for the least work of a step, divided by the step's
-/// time. `limits` are multiply-adds and, last, bytes.
-double share_of_roof(const bench::Least& least, double seconds, std::span<const bench::Side> sides, std::span<const bench::Limit> limits) {
+/// The share of the roof that a step reaches: the machine's time for the least work of a step, divided by the
+/// step's time. `limits` are multiply-adds and, last, bytes.
+double share_of_roof(const bench::Least& least, double seconds, std::span<const bench::Side> sides,
+                     std::span<const bench::Limit> limits) {
   double peak = 0;
-  for (std::size_t n = 0; n + 1 < limits.size(); ++n) peak = std::max(peak, limits[n].work / bench::median(sides[n].seconds));
+  for (std::size_t n = 0; n + 1 < limits.size(); ++n)
+    peak = std::max(peak, limits[n].work / bench::median(sides[n].seconds));
   const double bandwidth = limits.back().work / bench::median(sides.back().seconds);
   return std::max(least.flop / peak, least.bytes / bandwidth) / seconds;
 }
@@ -221,7 +236,8 @@ void measure(const Options& options, const Case& of, int threads) {
   exact.start(threads);
   const std::vector<Contender> peers = contenders(options, of, threads);
   std::vector<bench::Side> sides = {{"exact", [&] { exact.step(); }}};
-  for (const Contender& each : peers) sides.push_back({each.peer->name(), {}, {}, [&each](int count) { return each.peer->steps(count); }});
+  for (const Contender& each : peers)
+    sides.push_back({each.peer->name(), {}, {}, [&each](int count) { return each.peer->steps(count); }});
   std::vector<bench::Limit> limits = bench::multiply_adds(threads, !options.isa.empty());
   limits.push_back(bench::scaling(bench::kMemoryBytes, threads));
   for (const bench::Limit& limit : limits) sides.push_back({limit.name, limit.run});
@@ -250,8 +266,10 @@ void measure_on_device(const Options& options, const Case& of) {
   exact.start(open_device(options.module));
   std::vector<bench::Side> sides = {{"exact", [&] { exact.step(); }}};
   if (bench::libtorch_has_gpu()) {
-    sides.push_back({bench::libtorch_name() + " on the GPU, eager", bench::eager_step(eager_case(of, false, true))});
-    if (of.model.starts_with("resnet")) sides.push_back({sides.back().name + ", channels last", bench::eager_step(eager_case(of, true, true))});
+    sides.push_back(
+        {bench::libtorch_name() + " on the GPU, eager", bench::eager_step(eager_case(of, false, true))});
+    if (of.model.starts_with("resnet"))
+      sides.push_back({sides.back().name + ", channels last", bench::eager_step(eager_case(of, true, true))});
   }
   measure_in_turns(sides, {options.seconds, 5, 1});
   print_rows("gpu-step-" + of.name, sides, 1, "ms", 1e3, 0, options.json);
@@ -287,14 +305,17 @@ void print_profile(const Options& options, const Case& of, double budget) {
   }
   using Form = std::pair<std::pair<std::string, std::string>, std::pair<int, exec::OperationProfile>>;
   std::vector<Form> sorted(forms.begin(), forms.end());
-  std::sort(sorted.begin(), sorted.end(), [](const Form& a, const Form& b) { return a.second.second.seconds > b.second.second.seconds; });
+  std::sort(sorted.begin(), sorted.end(),
+            [](const Form& a, const Form& b) { return a.second.second.seconds > b.second.second.seconds; });
   const auto steps = static_cast<double>(profile.steps);
-  std::printf("%s: %.3f ms a step, the fastest %.3f\n", of.name.c_str(), profile.seconds / steps * 1e3, fastest * 1e3);
+  std::printf("%s: %.3f ms a step, the fastest %.3f\n", of.name.c_str(), profile.seconds / steps * 1e3,
+              fastest * 1e3);
   for (const auto& [form, of_form] : sorted) {
     const auto& [count, sum] = of_form;
     const double seconds = sum.seconds / steps;
-    std::printf("%9.3f ms %5.1f %% %8.1f GF/s %7.1f GB/s %3d %s: %s\n", seconds * 1e3, sum.seconds / profile.seconds * 100,
-                sum.arithmetic / seconds * 1e-9, sum.bytes / seconds * 1e-9, count, form.first.c_str(), form.second.c_str());
+    std::printf("%9.3f ms %5.1f %% %8.1f GF/s %7.1f GB/s %3d %s: %s\n", seconds * 1e3,
+                sum.seconds / profile.seconds * 100, sum.arithmetic / seconds * 1e-9,
+                sum.bytes / seconds * 1e-9, count, form.first.c_str(), form.second.c_str());
   }
 }
 
@@ -304,19 +325,32 @@ Options parse(int argc, char** argv) {
   for (int n = 1; n < argc; ++n) {
     const std::string_view word = argv[n];
     const auto value = [&]() -> const char* { return n + 1 < argc ? argv[++n] : ""; };
-    if (word == "--json") options.json = true;
-    else if (word == "--explain") options.explain = true;
-    else if (word == "--profile") options.profile = true;
-    else if (word == "--isa") options.isa = value();
-    else if (word == "--case") options.only = value();
-    else if (word == "--scripts") options.scripts = value();
-    else if (word == "--data") options.data = value();
-    else if (word == "--compiled") options.compiled = value();
-    else if (word == "--serve") options.serve = value();
-    else if (word == "--alone") options.alone = value();
-    else if (word == "--device") options.module = value();
-    else if (word == "--threads") options.threads = std::atoi(value());
-    else if (word == "--seconds") options.seconds = std::atof(value());
+    if (word == "--json")
+      options.json = true;
+    else if (word == "--explain")
+      options.explain = true;
+    else if (word == "--profile")
+      options.profile = true;
+    else if (word == "--isa")
+      options.isa = value();
+    else if (word == "--case")
+      options.only = value();
+    else if (word == "--scripts")
+      options.scripts = value();
+    else if (word == "--data")
+      options.data = value();
+    else if (word == "--compiled")
+      options.compiled = value();
+    else if (word == "--serve")
+      options.serve = value();
+    else if (word == "--alone")
+      options.alone = value();
+    else if (word == "--device")
+      options.module = value();
+    else if (word == "--threads")
+      options.threads = std::atoi(value());
+    else if (word == "--seconds")
+      options.seconds = std::atof(value());
     else {
       std::fprintf(stderr, "step_bench: no option %s\n", argv[n]);
       std::exit(2);

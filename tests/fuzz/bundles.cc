@@ -1,15 +1,16 @@
-// Bundles of every kind. With digests checked, an accepted bundle is what was written: its recomputed digest is the
-// one in the file. The structure is also read without comparing checksums, which an attacker would make right.
+// Bundles of every kind. With digests checked, an accepted bundle is what was written: its recomputed digest
+// is the one in the file. The structure is also read without comparing checksums, which an attacker would
+// make right.
 
 #include <algorithm>
 
+#include "containers.h"
 #include "dgx/bundle/dataset.h"
 #include "dgx/bundle/run.h"
 #include "dgx/bundle/sample.h"
 #include "dgx/bundle/state.h"
 #include "dgx/bundle/trace.h"
 #include "dgx/crypto/sha256.h"
-#include "containers.h"
 #include "input_file.h"
 #include "scratch.h"
 #include "structure.h"
@@ -33,10 +34,12 @@ std::uint64_t bytes_of(const Object& object) {
 void read_unchecked(const std::string& path) {
   const auto file = InputFile::open(path);
   const auto root = read_structure(*file, Checksums::kIgnore);
-  if (root.ok()) fuzz::require(bytes_of(*root) < file->size_bytes(), "a file has all that its structure names");
+  if (root.ok())
+    fuzz::require(bytes_of(*root) < file->size_bytes(), "a file has all that its structure names");
 }
 
-/// One thread: starting a pool for every input would be most of the work. 16 MiB is far more than any seed needs.
+/// One thread: starting a pool for every input would be most of the work. 16 MiB is far more than any seed
+/// needs.
 constexpr Effort kEffort{.threads = 1, .max_bytes = std::uint64_t{16} << 20};
 
 const fuzz::Scratch& scratch() {
@@ -59,8 +62,9 @@ State small_state(std::int64_t step) {
 void check_stored(const Result<StoredState>& stored) {
   if (!stored.ok()) return;
   const auto again = digests_of(stored->state, 1);
-  fuzz::require(again.ok() && again->state == stored->digests.state && again->tensors == stored->digests.tensors,
-                "a state read with its digests has them");
+  fuzz::require(
+      again.ok() && again->state == stored->digests.state && again->tensors == stored->digests.tensors,
+      "a state read with its digests has them");
 }
 
 void read_as_dataset(const std::string& path) {
@@ -104,9 +108,11 @@ void write_seeds() {
   const auto data = make_dataset(std::move(x), std::move(y), 0.5F);
   bool ok = write_dataset(path("dataset"), *data, Clobber::kReplace, kEffort).ok() &&
             write_state(path("state"), start, start_digests, Clobber::kReplace, kEffort).ok();
-  auto run = RunWriter::create(path("run"), {digest("task"), digest("program"), 4, ""}, {}, start, start_digests, kEffort);
+  auto run = RunWriter::create(path("run"), {digest("task"), digest("program"), 4, ""}, {}, start,
+                               start_digests, kEffort);
   ok = ok && run.ok() && run->append(end, end_digests, std::vector<float>{1, 2}).ok();
-  auto sample = SampleWriter::create(path("sample"), {digest("task"), digest("proof"), 5}, Clobber::kReplace, kEffort);
+  auto sample =
+      SampleWriter::create(path("sample"), {digest("task"), digest("proof"), 5}, Clobber::kReplace, kEffort);
   ok = ok && sample->add({2, start_digests.state, {digest("a"), digest("b")}}, start, start_digests).ok() &&
        sample->commit().ok();
   Trace trace{digest("task"), 0, 0, {start_digests.state, end_digests.state}, {}, {}};
@@ -136,18 +142,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto kind = kind_of(path);
   if (!kind.ok()) return 0;
   switch (*kind) {
-    case Kind::kDataset:
-      read_as_dataset(path);
-      break;
-    case Kind::kState:
-      read_as_state(path);
-      break;
-    case Kind::kRun:
-      read_as_run(scratch());
-      break;
-    case Kind::kSample:
-      read_as_sample(path);
-      break;
+    case Kind::kDataset: read_as_dataset(path); break;
+    case Kind::kState: read_as_state(path); break;
+    case Kind::kRun: read_as_run(scratch()); break;
+    case Kind::kSample: read_as_sample(path); break;
     case Kind::kTrace:
       static_cast<void>(read_trace(path, Check::kNothing, kEffort));
       static_cast<void>(read_trace(path, Check::kDigests, kEffort));

@@ -1,6 +1,6 @@
-// A claim's evidence against an unchecked line: whatever line, shapes, places and openings say, judging them neither
-// reads outside what is opened nor takes longer than one element or position. The input's first line is the program
-// line, the second the claim, the third running results.
+// A claim's evidence against an unchecked line: whatever line, shapes, places and openings say, judging them
+// neither reads outside what is opened nor takes longer than one element or position. The input's first line
+// is the program line, the second the claim, the third running results.
 
 #include "claims.h"
 

@@ -1,5 +1,5 @@
-// HDF5 files of others, opened by the HDF5 library in a separate process: whatever happens there, the result is a
-// tensor or an error.
+// HDF5 files of others, opened by the HDF5 library in a separate process: whatever happens there, the result
+// is a tensor or an error.
 
 #include "containers.h"
 

@@ -1,6 +1,6 @@
-// Disputes, in two ways: a transcript as text, for the referee's whole reader; and lines of moves' words, after a
-// first line with the number of the challenge, which get past the signatures. The game never forgets its decision,
-// and a ruling can be signed.
+// Disputes, in two ways: a transcript as text, for the referee's whole reader; and lines of moves' words,
+// after a first line with the number of the challenge, which get past the signatures. The game never forgets
+// its decision, and a ruling can be signed.
 
 #include "dgx/protocol/referee.h"
 #include "played.h"

@@ -19,7 +19,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     fuzz::require(drill->lazy() ? *drill->segment >= 0 : fault, "an accepted drill is in range");
   }
   if (const auto keep = bundle::parse_keep(text); keep.ok()) {
-    fuzz::require(keep->every >= 1 && keep->keeps(0, 10) && keep->keeps(10, 10), "the ends of a run always stay");
+    fuzz::require(keep->every >= 1 && keep->keeps(0, 10) && keep->keeps(10, 10),
+                  "the ends of a run always stay");
   }
   return 0;
 }

@@ -7,8 +7,9 @@
 using namespace dgx;
 
 std::vector<std::string> fuzz::seeds() {
-  return {"",         "Zg==",     "Zm8=",       "Zm9v", "+/+/AAAA", "00ff", std::string(64, 'a'), "0x1.8p3",
-          "-0x0p0",   "0x1p-149", "0x1.fffffep127", "inf",  "0x1p-1074", "0x1.fffffffffffffp1023"};
+  return {
+      "",        "Zg==",   "Zm8=",     "Zm9v",           "+/+/AAAA", "00ff",      std::string(64, 'a'),
+      "0x1.8p3", "-0x0p0", "0x1p-149", "0x1.fffffep127", "inf",      "0x1p-1074", "0x1.fffffffffffffp1023"};
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

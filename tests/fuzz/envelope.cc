@@ -1,4 +1,5 @@
-// Envelopes: an accepted text is the only one for its payload, key id and signature; opening it checks every field.
+// Envelopes: an accepted text is the only one for its payload, key id and signature; opening it checks every
+// field.
 
 #include "dgx/manifest/envelope.h"
 
@@ -22,7 +23,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::require(envelope.ok() || !statement.ok(), "what is no envelope is no statement");
   if (!envelope.ok()) return 0;
   if (text.ends_with('\n')) text.remove_suffix(1);
-  const json::Object signature{{"keyid", envelope->key_id.hex()}, {"sig", to_base64(envelope->signature.bytes)}};
+  const json::Object signature{{"keyid", envelope->key_id.hex()},
+                               {"sig", to_base64(envelope->signature.bytes)}};
   const json::Object whole{{"payload", to_base64(as_bytes(envelope->payload))},
                            {"payloadType", kPayloadType},
                            {"signatures", json::Array{json::Value(signature)}}};

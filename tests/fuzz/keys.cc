@@ -30,7 +30,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (const auto key = parse_secret_key(text); key.ok()) {
     fuzz::require(valid_public_key(key->public_key()), "an accepted private key is somebody's");
     const auto again = parse_secret_key(secret_key_pem(*key));
-    fuzz::require(again.ok() && again->public_key() == key->public_key(), "a private key's own text is that key");
+    fuzz::require(again.ok() && again->public_key() == key->public_key(),
+                  "a private key's own text is that key");
   }
   if (const auto key = public_key_from_hex(text); key.ok()) {
     fuzz::require(key->hex() == text, "an accepted hex key re-encodes to itself");

@@ -1,5 +1,6 @@
-// Ledgers: the input is the ledger's text, a line "--", and the receipts' text. The valid part of an accepted ledger
-// re-encodes to a prefix of both files, and opening it for writing repairs exactly what it reports as torn.
+// Ledgers: the input is the ledger's text, a line "--", and the receipts' text. The valid part of an accepted
+// ledger re-encodes to a prefix of both files, and opening it for writing repairs exactly what it reports as
+// torn.
 
 #include "dgx/ledger/ledger.h"
 
@@ -31,11 +32,13 @@ std::string written(const std::string& path) {
 
 std::vector<std::string> fuzz::seeds() {
   const std::string path = scratch() / "seed.jsonl";
-  require(ledger::create(path, sealed(test::ledger_policy()), test::key(1), 5).ok(), "a ledger can be created");
+  require(ledger::create(path, sealed(test::ledger_policy()), test::key(1), 5).ok(),
+          "a ledger can be created");
   std::vector<std::string> out = {written(path)};
   auto writer = ledger::Writer::open(path, test::key(1));
   for (const char* word : {"one", "two"}) {
-    const auto receipt = writer->append(sealed(manifest::Deposit{test::key_id(2), 100, word, test::ledger_id()}), 7);
+    const auto receipt =
+        writer->append(sealed(manifest::Deposit{test::key_id(2), 100, word, test::ledger_id()}), 7);
     require(receipt.ok(), "a ledger can be appended to");
     out.push_back(written(path));
   }

@@ -1,7 +1,7 @@
-// A market's rules against people who sign anything. In four bytes each, the input says which statement comes next
-// (of two tasks, one of them cheated in, or of any kind), by whom, with which member changed, and when. A refused
-// statement changes nothing, money is neither created nor lost, reserved room grows by no more than announced, and
-// what was accepted gives the same market when replayed and read back from a ledger.
+// A market's rules against people who sign anything. In four bytes each, the input says which statement comes
+// next (of two tasks, one of them cheated in, or of any kind), by whom, with which member changed, and when.
+// A refused statement changes nothing, money is neither created nor lost, reserved room grows by no more than
+// announced, and what was accepted gives the same market when replayed and read back from a ledger.
 
 #include <algorithm>
 #include <array>
@@ -29,9 +29,10 @@ struct Op {
   std::uint8_t extra = 0;
 };
 
-/// Milliseconds until the next statement: the edges of the windows (1,000 and 400), of a heartbeat, and a broken
-/// clock.
-constexpr std::array<std::int64_t, 14> kLater{0, 0, 0, 0, 1, 399, 401, 999, 1'000, 1'001, 120'001, 3'600'000, 1LL << 50, -1};
+/// Milliseconds until the next statement: the edges of the windows (1,000 and 400), of a heartbeat, and a
+/// broken clock.
+constexpr std::array<std::int64_t, 14> kLater{0,   0,     0,     0,       1,         399,       401,
+                                              999, 1'000, 1'001, 120'001, 3'600'000, 1LL << 50, -1};
 constexpr std::uint8_t kPeople = 8;  // keys 1 (the operator) to 8
 
 Statement sealed(const Body& body, std::uint8_t who) { return *seal_any(body, test::key(who)); }
@@ -64,15 +65,17 @@ struct Book {
   [[nodiscard]] Statement of_first_run(const Body& body) const {
     const crypto::SecretKey key = test::key(test::kVerifier);
     std::string text = payload_of(body, key.public_key());
-    for (const auto& [word, id] : {std::pair("task", runs[0].task.id), std::pair("proof", runs[0].proof.id),
-                                   std::pair("beacon", runs[0].beacon.id), std::pair("ledger", test::ledger_id())})
+    for (const auto& [word, id] :
+         {std::pair("task", runs[0].task.id), std::pair("proof", runs[0].proof.id),
+          std::pair("beacon", runs[0].beacon.id), std::pair("ledger", test::ledger_id())})
       text = with(std::move(text), test::digest(word).hex(), id.hex());
     auto opened = open_any(*sign(text, key));
     return opened.ok() ? std::move(opened).value() : sealed(body, test::kVerifier);
   }
   void add(const test::TinyRun& run) {
-    for (const Statement& one : {any(run.task), any(test::offer(run)), any(test::assignment(run)), any(run.proof), any(run.beacon),
-                                 any(test::opening(run)), any(test::opening(run, true))})
+    for (const Statement& one :
+         {any(run.task), any(test::offer(run)), any(test::assignment(run)), any(run.proof), any(run.beacon),
+          any(test::opening(run)), any(test::opening(run, true))})
       pages.push_back(one);
     const auto verdict = test::verdict(run);
     constexpr std::array<std::int64_t, 10> kAll{0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
@@ -98,17 +101,20 @@ const Book& book() {
 
 /// Everything observable about a market, as text.
 std::string picture(const protocol::Market& market) {
-  std::string out = std::to_string(market.total()) + "@" + std::to_string(market.clock().receipt_now()) + "/" +
-                    std::to_string(market.clock().now()) + " " + std::to_string(market.reserved_bytes());
-  for (const auto& [account, amount] : market.balances()) out += "\n" + account + " " + std::to_string(amount);
+  std::string out = std::to_string(market.total()) + "@" + std::to_string(market.clock().receipt_now()) +
+                    "/" + std::to_string(market.clock().now()) + " " +
+                    std::to_string(market.reserved_bytes());
+  for (const auto& [account, amount] : market.balances())
+    out += "\n" + account + " " + std::to_string(amount);
   for (const auto& [id, record] : market.tasks()) {
     const auto stands = protocol::standing(record, market.clock().now());
-    out += "\n" + id.hex() + " " + std::string(name_of(stands.state)) + " " + std::to_string(stands.deadline_ms.value_or(-1)) +
-           " " + std::to_string(record.offers.size()) + " " + std::to_string(record.profiles.size()) +
-           std::to_string(record.delivered);
+    out += "\n" + id.hex() + " " + std::string(name_of(stands.state)) + " " +
+           std::to_string(stands.deadline_ms.value_or(-1)) + " " + std::to_string(record.offers.size()) +
+           " " + std::to_string(record.profiles.size()) + std::to_string(record.delivered);
     for (const auto& game : record.games) {
-      out += "\n  " + game.id().hex() + " " + std::to_string(game.game.turn()) + " " + std::to_string(game.deadline_ms) + " " +
-             std::to_string(game.bond) + (game.ruling ? game.ruling->hex() : "");
+      out += "\n  " + game.id().hex() + " " + std::to_string(game.game.turn()) + " " +
+             std::to_string(game.deadline_ms) + " " + std::to_string(game.bond) +
+             (game.ruling ? game.ruling->hex() : "");
     }
   }
   for (const Settlement& settlement : market.due(market.clock().receipt_now()))
@@ -142,16 +148,20 @@ class World {
   void check_replay(bool on_disk) const {
     if (log_.entries.empty()) return;
     const auto again = protocol::Market::replay(log_);
-    require(again.ok() && picture(*again) == picture(market_), "what was accepted gives the same market again");
+    require(again.ok() && picture(*again) == picture(market_),
+            "what was accepted gives the same market again");
     if (!on_disk || log_.operator_id() != test::key_id(1)) return;
     static const fuzz::Scratch folder;
     const std::string path = folder / "market.jsonl";
-    for (const std::string& file : {path, ledger::receipts_path(path)}) static_cast<void>(::unlink(file.c_str()));
-    require(ledger::create(path, log_.entries[0].statement, test::key(1), log_.entries[0].milliseconds).ok(), "a ledger begins");
+    for (const std::string& file : {path, ledger::receipts_path(path)})
+      static_cast<void>(::unlink(file.c_str()));
+    require(ledger::create(path, log_.entries[0].statement, test::key(1), log_.entries[0].milliseconds).ok(),
+            "a ledger begins");
     {
       auto writer = ledger::Writer::open(path, test::key(1));
       for (std::size_t i = 1; i < log_.entries.size(); ++i)
-        require(writer->append(log_.entries[i].statement, log_.entries[i].milliseconds).ok(), "what the rules allow is logged");
+        require(writer->append(log_.entries[i].statement, log_.entries[i].milliseconds).ok(),
+                "what the rules allow is logged");
     }
     const auto read = ledger::read(path);
     require(read.ok(), "what was written is read");
@@ -177,12 +187,11 @@ class World {
         break;
       }
       case 2:
-        out.push_back(sealed(Withdrawal{test::key_id(1 + op.extra % kPeople).hex(), 1 + op.extra * 40, "out", test::ledger_id()},
+        out.push_back(sealed(Withdrawal{test::key_id(1 + op.extra % kPeople).hex(), 1 + op.extra * 40, "out",
+                                        test::ledger_id()},
                              static_cast<std::uint8_t>(1 + op.extra % kPeople)));
         break;
-      case 3:
-        out = move_of(op);
-        break;
+      case 3: out = move_of(op); break;
       default: {
         const auto& run = book().runs[op.extra % 2];
         const auto who = static_cast<std::uint8_t>(2 + op.extra / 2 % (kPeople - 1));
@@ -244,8 +253,10 @@ class World {
       const std::array<std::int64_t, 6> others{*number + 1, *number - 1, 0, 1, 9007199254740992, *number * 2};
       return others[static_cast<std::size_t>(how) % others.size()];
     }
-    if (!is_digest(*value.as_string()) || log_.entries.empty()) return std::string(1, static_cast<char>('a' + how));
-    const Statement& any_entry = log_.entries[static_cast<std::size_t>(op.extra * 7 + how) % log_.entries.size()].statement;
+    if (!is_digest(*value.as_string()) || log_.entries.empty())
+      return std::string(1, static_cast<char>('a' + how));
+    const Statement& any_entry =
+        log_.entries[static_cast<std::size_t>(op.extra * 7 + how) % log_.entries.size()].statement;
     return how % 2 == 0 ? any_entry.id.hex() : any_entry.key_id.hex();
   }
 
@@ -267,7 +278,8 @@ class World {
       sum += amount;
     }
     require(sum == market_.total(), "accounts sum to deposits less withdrawals");
-    if (reserve) require(market_.reserved_bytes() <= reserved + *reserve, "no more is reserved than was said");
+    if (reserve)
+      require(market_.reserved_bytes() <= reserved + *reserve, "no more is reserved than was said");
     log_.entries.push_back({statement, now_});
   }
 
@@ -284,18 +296,22 @@ std::vector<std::string> fuzz::seeds() {
   const auto text_of_ops = [](const std::vector<Op>& ops) {
     std::string out;
     for (const Op& op : ops) {
-      for (const std::uint8_t byte : {op.what, op.change, op.when, op.extra}) out.push_back(static_cast<char>(byte));
+      for (const std::uint8_t byte : {op.what, op.change, op.when, op.extra})
+        out.push_back(static_cast<char>(byte));
     }
     return out;
   };
   const Op settle{pages, 0, 9, 0}, head{static_cast<std::uint8_t>(pages + 1), 0, 4, 0};
-  const Op withdraw{static_cast<std::uint8_t>(pages + 2), 0, 0, 2}, move{static_cast<std::uint8_t>(pages + 3), 0, 5, 128};
+  const Op withdraw{static_cast<std::uint8_t>(pages + 2), 0, 0, 2},
+      move{static_cast<std::uint8_t>(pages + 3), 0, 5, 128};
   const Op challenge{static_cast<std::uint8_t>(pages + 4), 0, 0, 67};
   std::vector<Op> all;
   for (std::uint8_t page = 0; page < pages; ++page) all.push_back({page, 0, 0, 0});
   std::vector<std::string> out;
-  for (const std::vector<Op>& end : {std::vector<Op>{}, {head, challenge, move, {move.what, 0, 4, 0}, move, settle, withdraw},
-                                     {challenge, challenge, settle, head, settle, {settle.what, 0, 10, 0}, settle, withdraw}}) {
+  for (const std::vector<Op>& end :
+       {std::vector<Op>{},
+        {head, challenge, move, {move.what, 0, 4, 0}, move, settle, withdraw},
+        {challenge, challenge, settle, head, settle, {settle.what, 0, 10, 0}, settle, withdraw}}) {
     std::vector<Op> ops = all;
     ops.insert(ops.end(), end.begin(), end.end());
     ops.insert(ops.end(), 4, settle);

@@ -1,5 +1,5 @@
-// Step programs: a parsed program prints to the same bytes; a checked one compiles, is priced, and can be evaluated
-// without reading outside an earlier value.
+// Step programs: a parsed program prints to the same bytes; a checked one compiles, is priced, and can be
+// evaluated without reading outside an earlier value.
 
 #include "dgx/program/program.h"
 
@@ -29,7 +29,8 @@ class Watcher final : public kernels::ValueSource {
     fuzz::require(index >= 0 && index < *element_count(read.shape), "a line reads elements that exist");
     const std::uint64_t bits = (static_cast<std::uint64_t>(index) + 1) * 0x9e3779b97f4a7c15 + state_++;
     if (read.dtype == DType::kF32) {
-      return kernels::Number::of(kernels::canonical_nan(std::bit_cast<float>(static_cast<std::uint32_t>(bits >> 32))));
+      return kernels::Number::of(
+          kernels::canonical_nan(std::bit_cast<float>(static_cast<std::uint32_t>(bits >> 32))));
     }
     if (read.dtype == DType::kU8) return kernels::Number::of(static_cast<std::int64_t>(bits & 255));
     return kernels::Number::of(static_cast<std::int64_t>(bits) >> (bits & 63));
@@ -70,34 +71,36 @@ Program lowered(Activation activation, const char* optimizer, LossKind loss) {
   const std::int64_t batch = 3;
   const bool labels = loss == LossKind::kCrossEntropy;
   const DatasetField y = labels ? DatasetField{DType::kI64, {}} : DatasetField{DType::kF32, {2}};
-  const TrainingRecipe recipe{{DType::kF32, {4}}, y, 0.5F, 1, batch, loss, *parse_optimizer_spec(optimizer), 1.0};
+  const TrainingRecipe recipe{
+      {DType::kF32, {4}}, y, 0.5F, 1, batch, loss, *parse_optimizer_spec(optimizer), 1.0};
   return *lower_training_step(test::captured_mlp({4, 3, 2}, batch, activation), recipe);
 }
 
 }  // namespace
 
 std::vector<std::string> fuzz::seeds() {
-  const std::string head =
-      R"({"k":"input","next":0,"s":[4,6],"src":"state model/w","t":"f32","v":0})"
-      "\n"
-      R"({"k":"input","s":[4],"src":"batch y","t":"i64","v":1})"
-      "\n"
-      R"({"k":"input","of":["lr","-lr"],"s":[2],"src":"schedule","t":"f32","v":2})"
-      "\n"
-      R"({"k":"input","next":3,"s":[],"src":"state loss","t":"f32","v":3})"
-      "\n"
-      R"({"k":"input","next":6,"s":[],"src":"state step","t":"i64","v":4})"
-      "\n";
+  const std::string head = R"({"k":"input","next":0,"s":[4,6],"src":"state model/w","t":"f32","v":0})"
+                           "\n"
+                           R"({"k":"input","s":[4],"src":"batch y","t":"i64","v":1})"
+                           "\n"
+                           R"({"k":"input","of":["lr","-lr"],"s":[2],"src":"schedule","t":"f32","v":2})"
+                           "\n"
+                           R"({"k":"input","next":3,"s":[],"src":"state loss","t":"f32","v":3})"
+                           "\n"
+                           R"({"k":"input","next":6,"s":[],"src":"state step","t":"i64","v":4})"
+                           "\n";
   std::vector<std::string> out = {
       print_program(lowered(Activation::kRelu, "sgd:lr=0.1,momentum=0.9", LossKind::kCrossEntropy)),
       print_program(lowered(Activation::kGelu, "adamw:lr=1e-3", LossKind::kMeanSquaredError))};
-  for (const char* line : {R"({"k":"map","s":[4,6],"t":"f32","v":5,"x":["0[3-i0,5-i1]"]})",
-                           R"({"k":"map","s":[4,6],"t":"f32","v":5,"x":["0[i0//2,2*i1]?0x0p0"]})",
-                           R"({"k":"map","s":[4],"t":"f32","v":5,"x":["0[$1,0]?0x1p0","1[i0]"]})",
-                           R"({"f":[6],"k":"sum","s":[4],"t":"f32","v":5,"x":["0@24[6*i0+k0]"]})",
-                           R"({"f":[6],"k":"argmax","s":[4],"t":"i64","v":5,"x":["0[i0,k0]"]})",
-                           R"({"f":[6],"k":"dot","s":[4,4],"t":"f32","v":5,"x":["0[i0,k0]","0[i1,k0]"]})",
-                           R"({"do":["select i0 x0 x1","add acc t0"],"f":[6],"init":"x2","k":"chain","s":[4],"t":"f32","v":5,"x":["0[i0,k0]","0[3-i0,k0]","0[$3,0]?0x0p0","1[i0]"]})"}) {
+  for (
+      const char* line :
+      {R"({"k":"map","s":[4,6],"t":"f32","v":5,"x":["0[3-i0,5-i1]"]})",
+       R"({"k":"map","s":[4,6],"t":"f32","v":5,"x":["0[i0//2,2*i1]?0x0p0"]})",
+       R"({"k":"map","s":[4],"t":"f32","v":5,"x":["0[$1,0]?0x1p0","1[i0]"]})",
+       R"({"f":[6],"k":"sum","s":[4],"t":"f32","v":5,"x":["0@24[6*i0+k0]"]})",
+       R"({"f":[6],"k":"argmax","s":[4],"t":"i64","v":5,"x":["0[i0,k0]"]})",
+       R"({"f":[6],"k":"dot","s":[4,4],"t":"f32","v":5,"x":["0[i0,k0]","0[i1,k0]"]})",
+       R"({"do":["select i0 x0 x1","add acc t0"],"f":[6],"init":"x2","k":"chain","s":[4],"t":"f32","v":5,"x":["0[i0,k0]","0[3-i0,k0]","0[$3,0]?0x0p0","1[i0]"]})"}) {
     const std::string after = R"({"do":["add x0 1"],"k":"map","s":[],"t":"i64","v":6,"x":["4[]"]})";
     out.push_back(head + line + "\n" + after + "\n");
   }

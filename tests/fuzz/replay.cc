@@ -60,9 +60,24 @@ class Random {
 };
 
 /// Edge values for readers of integers, shapes and floats.
-constexpr std::array<std::string_view, 18> kNumbers = {
-    "0", "1", "-1", "2", "7", "8", "255", "256", "65535", "65536", "4294967296", "9007199254740992",
-    "9007199254740993", "9223372036854775807", "-9223372036854775808", "99999999999999999999", "0x1p-149", "1e9"};
+constexpr std::array<std::string_view, 18> kNumbers = {"0",
+                                                       "1",
+                                                       "-1",
+                                                       "2",
+                                                       "7",
+                                                       "8",
+                                                       "255",
+                                                       "256",
+                                                       "65535",
+                                                       "65536",
+                                                       "4294967296",
+                                                       "9007199254740992",
+                                                       "9007199254740993",
+                                                       "9223372036854775807",
+                                                       "-9223372036854775808",
+                                                       "99999999999999999999",
+                                                       "0x1p-149",
+                                                       "1e9"};
 
 /// [begin, end) of the first run of digits after `at`, or an empty range.
 std::pair<std::size_t, std::size_t> digits_after(const std::string& text, std::size_t at) {
@@ -92,15 +107,9 @@ void damage(std::string& text, std::span<const std::string> seeds, Random& rando
     case 1:
       text[at % text.size()] = static_cast<char>(text[at % text.size()] ^ (1 << random.below(8)));
       break;
-    case 2:
-      text[at % text.size()] = static_cast<char>(random.next());
-      break;
-    case 3:
-      text.erase(at, length);
-      break;
-    case 4:
-      text.insert(at, text.substr(random.below(text.size()), length));
-      break;
+    case 2: text[at % text.size()] = static_cast<char>(random.next()); break;
+    case 3: text.erase(at, length); break;
+    case 4: text.insert(at, text.substr(random.below(text.size()), length)); break;
     case 5: {
       const std::string& other = seeds[random.below(seeds.size())];
       text.replace(at, length, other.substr(random.below(other.size() + 1), length));
@@ -119,8 +128,7 @@ void damage(std::string& text, std::span<const std::string> seeds, Random& rando
       if (random.below(2) == 0) text.insert(line_around(text, random.below(text.size() + 1)).first, line);
       break;
     }
-    default:
-      text.resize(random.below(8) == 0 ? at : text.size() - std::min(text.size(), random.below(4)));
+    default: text.resize(random.below(8) == 0 ? at : text.size() - std::min(text.size(), random.below(4)));
   }
 }
 
@@ -159,7 +167,8 @@ int main(int argc, char** argv) {
   const std::vector<std::string> seeds = dgx::fuzz::seeds();
   if (arguments[0] == "--seeds") {
     for (std::size_t i = 0; i < seeds.size(); ++i) {
-      std::ofstream(std::filesystem::path(argv[2]) / ("seed-" + std::to_string(i)), std::ios::binary) << seeds[i];
+      std::ofstream(std::filesystem::path(argv[2]) / ("seed-" + std::to_string(i)), std::ios::binary)
+          << seeds[i];
     }
     return 0;
   }

@@ -1,5 +1,5 @@
-// Users' data and weight files: IDX (plain and gzip), NPY, text, safetensors. An accepted tensor has as many bytes as
-// its shape requires, and no more elements than the file could hold.
+// Users' data and weight files: IDX (plain and gzip), NPY, text, safetensors. An accepted tensor has as many
+// bytes as its shape requires, and no more elements than the file could hold.
 
 #include "dgx/bundle/sources.h"
 

@@ -1,5 +1,5 @@
-// The specs of models, optimisers and schedules, as users type them and as tasks store them: values survive both
-// forms.
+// The specs of models, optimisers and schedules, as users type them and as tasks store them: values survive
+// both forms.
 
 #include "dgx/program/specs.h"
 

@@ -1,5 +1,5 @@
-// Statements of every kind from a hostile signer: the input is the payload, which is put into canonical form and
-// signed before it is opened. An accepted statement re-encodes to the same payload.
+// Statements of every kind from a hostile signer: the input is the payload, which is put into canonical form
+// and signed before it is opened. An accepted statement re-encodes to the same payload.
 
 #include "dgx/manifest/statement.h"
 

@@ -26,8 +26,9 @@ std::vector<std::string> fuzz::seeds() {
   contiguous.shape = {7};
   contiguous.contiguous = {100, 7};
   std::vector<std::string> out;
-  for (const Result<Table>& table : {Result<Table>(chunked), Result<Table>(compact), Result<Table>(contiguous),
-                                     Result<Table>(malformed("is not one", "look"))}) {
+  for (const Result<Table>& table :
+       {Result<Table>(chunked), Result<Table>(compact), Result<Table>(contiguous),
+        Result<Table>(malformed("is not one", "look"))}) {
     out.emplace_back(as_text(encode_message(table)));
   }
   return out;
@@ -36,10 +37,12 @@ std::vector<std::string> fuzz::seeds() {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto table = decode_message({data, size});
   if (table.ok()) {
-    fuzz::require(std::ranges::equal(encode_message(table), ByteView(data, size)), "an accepted table re-encodes to itself");
+    fuzz::require(std::ranges::equal(encode_message(table), ByteView(data, size)),
+                  "an accepted table re-encodes to itself");
   } else {
     const auto& text = table.error().message;
-    fuzz::require(std::ranges::all_of(text, [](char c) { return c >= 0x20 && c <= 0x7e; }), "an error can be printed");
+    fuzz::require(std::ranges::all_of(text, [](char c) { return c >= 0x20 && c <= 0x7e; }),
+                  "an error can be printed");
   }
   return 0;
 }

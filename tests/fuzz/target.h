@@ -8,7 +8,8 @@
 #include <string_view>
 #include <vector>
 
-/// A fuzz target: one source file per parser defines this function and seeds(). libFuzzer or replay.cc drives it.
+/// A fuzz target: one source file per parser defines this function and seeds(). libFuzzer or replay.cc drives
+/// it.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 namespace dgx::fuzz {

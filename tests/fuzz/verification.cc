@@ -1,5 +1,5 @@
-// The files next to verdicts and proofs: a shard, VERDICT.rows.jsonl and PROOF.states. The commitment is made to fit
-// the input, as a hostile signer would. Accepted files re-encode to the same bytes.
+// The files next to verdicts and proofs: a shard, VERDICT.rows.jsonl and PROOF.states. The commitment is made
+// to fit the input, as a hostile signer would. Accepted files re-encode to the same bytes.
 
 #include "dgx/manifest/proof.h"
 #include "dgx/manifest/verdict.h"
@@ -51,12 +51,13 @@ void read_states(std::string_view bytes) {
 
 std::vector<std::string> fuzz::seeds() {
   using protocol::ShardRole;
-  const protocol::Assignment who{test::digest("task"), test::digest("proof"), test::key_id(4),
+  const protocol::Assignment who{test::digest("task"),   test::digest("proof"), test::key_id(4),
                                  test::digest("beacon"), test::digest("value"), Draw::kPolicy};
   protocol::Assignment chosen = who;
   chosen.beacon.reset();
   chosen.draw = Draw::kChosen;
-  return {protocol::encode_shard({ShardRole::kShard, "0.1.0", who, test::digest("data"), 0, 1, {0, 3, 9}, rows()}),
+  return {protocol::encode_shard(
+              {ShardRole::kShard, "0.1.0", who, test::digest("data"), 0, 1, {0, 3, 9}, rows()}),
           protocol::encode_shard({ShardRole::kPart, "0.1.0", chosen, test::digest("data"), 1, 4, {5}, {}}),
           encode_rows(rows()), encode_states(std::vector<Digest>{test::digest("a"), test::digest("b")})};
 }

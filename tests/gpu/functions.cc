@@ -1,6 +1,6 @@
-// The elementary functions on a device, in both ways that it may compute them (kernels/cuda/functions.cuh): every
-// argument, through the kernel of fused maps, against kernels/cpu's vectors, which tests/slow/functions.cc compares
-// with the definition.
+// The elementary functions on a device, in both ways that it may compute them (kernels/cuda/functions.cuh):
+// every argument, through the kernel of fused maps, against kernels/cpu's vectors, which
+// tests/slow/functions.cc compares with the definition.
 //
 // usage: functions_on_device MODULE [--sample] [pairs|binary64] [exp|log|tanh|erf|expm1|log1p|sin|cos ...]
 // --sample: 2^17 arguments of each, of all exponents. Unless named, both ways and all functions.
@@ -34,8 +34,9 @@ constexpr std::int64_t kBlock = std::int64_t{1} << 24, kSample = std::int64_t{1}
 constexpr std::int64_t kPrinted = 10;
 
 const std::pair<std::string_view, ScalarOp> kFunctions[] = {
-    {"exp", ScalarOp::kExp},   {"expm1", ScalarOp::kExpm1}, {"log", ScalarOp::kLog},   {"log1p", ScalarOp::kLog1p},
-    {"sin", ScalarOp::kSin},   {"cos", ScalarOp::kCos},     {"tanh", ScalarOp::kTanh}, {"erf", ScalarOp::kErf},
+    {"exp", ScalarOp::kExp},     {"expm1", ScalarOp::kExpm1}, {"log", ScalarOp::kLog},
+    {"log1p", ScalarOp::kLog1p}, {"sin", ScalarOp::kSin},     {"cos", ScalarOp::kCos},
+    {"tanh", ScalarOp::kTanh},   {"erf", ScalarOp::kErf},
 };
 
 /// One function on a device's memory: arguments in, values out.
@@ -58,7 +59,8 @@ class OnDevice {
     cuda::MapLoad load;
     load.data = in_;
     load.strides[0] = 1;
-    const cuda::MapOperation operations[2] = {{cuda::MapForm::kLoad, ScalarOp::kAdd, 0, {}}, {cuda::MapForm::kReal, op, 1, {0, 0, 0}}};
+    const cuda::MapOperation operations[2] = {{cuda::MapForm::kLoad, ScalarOp::kAdd, 0, {}},
+                                              {cuda::MapForm::kReal, op, 1, {0, 0, 0}}};
     const cuda::MapStore store{out_, nullptr, DType::kF32, 1};
     cuda::MapProgram program;
     program.loads = reinterpret_cast<const cuda::MapLoad*>(program_);
@@ -87,16 +89,19 @@ class OnDevice {
 
 /// Argument n of a block: of all arguments, or of a sample.
 std::uint32_t argument(bool sample, std::int64_t block, std::int64_t n) {
-  return static_cast<std::uint32_t>(sample ? n * 32771 : block * kBlock + n);  // 2^17 * 32771 is just over 2^32
+  // 2^17 * 32771 is just over 2^32.
+  return static_cast<std::uint32_t>(sample ? n * 32771 : block * kBlock + n);
 }
 
 /// The number of values that differ; -1 if the device failed.
-std::int64_t differences(OnDevice& device, ScalarOp op, const FunctionForms& form, bool sample, const char* way) {
+std::int64_t differences(OnDevice& device, ScalarOp op, const FunctionForms& form, bool sample,
+                         const char* way) {
   const auto count = static_cast<std::size_t>(sample ? kSample : kBlock);
   std::vector<float> x(count), expected(count), got(count);
   std::int64_t wrong = 0;
   for (std::int64_t block = 0; block < (sample ? 1 : (std::int64_t{1} << 32) / kBlock); ++block) {
-    for (std::size_t n = 0; n < count; ++n) x[n] = std::bit_cast<float>(argument(sample, block, static_cast<std::int64_t>(n)));
+    for (std::size_t n = 0; n < count; ++n)
+      x[n] = std::bit_cast<float>(argument(sample, block, static_cast<std::int64_t>(n)));
     form.span(x.data(), expected.data(), count);
     if (const Status run = device.run(op, x, got); !run.ok()) {
       std::printf("%s\n", run.error().message.c_str());
@@ -105,8 +110,8 @@ std::int64_t differences(OnDevice& device, ScalarOp op, const FunctionForms& for
     for (std::size_t n = 0; n < count; ++n) {
       if (std::bit_cast<std::uint32_t>(got[n]) == std::bit_cast<std::uint32_t>(expected[n])) continue;
       if (wrong++ >= kPrinted) continue;
-      std::printf("%s, %s(%a) is %a, expected %a\n", way, form.name.c_str(), static_cast<double>(x[n]), static_cast<double>(got[n]),
-                  static_cast<double>(expected[n]));
+      std::printf("%s, %s(%a) is %a, expected %a\n", way, form.name.c_str(), static_cast<double>(x[n]),
+                  static_cast<double>(got[n]), static_cast<double>(expected[n]));
     }
   }
   return wrong;
@@ -116,7 +121,8 @@ std::int64_t differences(OnDevice& device, ScalarOp op, const FunctionForms& for
 FunctionForms form_of(std::string_view name) {
   FunctionForms out{};
   for (FunctionForms& form : testing::function_forms()) {
-    if (form.name == name && (out.span == nullptr || (form.vectorised && !out.vectorised))) out = std::move(form);
+    if (form.name == name && (out.span == nullptr || (form.vectorised && !out.vectorised)))
+      out = std::move(form);
   }
   return out;
 }
@@ -128,7 +134,9 @@ struct Wishes {
   std::vector<std::string_view> ways, functions;
 };
 
-bool contains(const std::vector<std::string_view>& words, std::string_view word) { return std::find(words.begin(), words.end(), word) != words.end(); }
+bool contains(const std::vector<std::string_view>& words, std::string_view word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
 
 /// True if the command line is valid.
 bool read_wishes(int argc, char** argv, Wishes& out) {
@@ -136,7 +144,8 @@ bool read_wishes(int argc, char** argv, Wishes& out) {
   out.module = argv[1];
   for (int n = 2; n < argc; ++n) {
     const std::string_view word = argv[n];
-    const bool is_function = std::any_of(std::begin(kFunctions), std::end(kFunctions), [&](const auto& function) { return function.first == word; });
+    const bool is_function = std::any_of(std::begin(kFunctions), std::end(kFunctions),
+                                         [&](const auto& function) { return function.first == word; });
     if (word == "--sample") {
       out.sample = true;
     } else if (word == "pairs" || word == "binary64") {
@@ -178,8 +187,10 @@ int check_way(const Wishes& wishes, const std::string& way) {
   for (const auto& [name, op] : kFunctions) {
     if (!contains(wishes.functions, name)) continue;
     const std::int64_t wrong = differences(on_device, op, form_of(name), wishes.sample, way.c_str());
-    std::printf("%s, %s, %s: %lld arguments, %lld differences\n", device.info().name.c_str(), way.c_str(), std::string(name).c_str(),
-                static_cast<long long>(wishes.sample ? kSample : std::int64_t{1} << 32), static_cast<long long>(wrong));
+    std::printf("%s, %s, %s: %lld arguments, %lld differences\n", device.info().name.c_str(), way.c_str(),
+                std::string(name).c_str(),
+                static_cast<long long>(wishes.sample ? kSample : std::int64_t{1} << 32),
+                static_cast<long long>(wrong));
     std::fflush(stdout);
     if (wrong != 0) code = 1;
   }

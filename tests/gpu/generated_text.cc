@@ -2,9 +2,9 @@
 //
 // usage: generated_text PROGRAM.jsonl OUT [ARCHITECTURE [pairs]]
 //
-// Writes OUT.cu, the source, and OUT.ptx, NVRTC's output for compute_75; with an architecture (90) also OUT.cubin.
-// "pairs": computes elementary functions by pairs of floats. Prints the number of kernels and the time it took. Exits
-// 77 without NVRTC.
+// Writes OUT.cu, the source, and OUT.ptx, NVRTC's output for compute_75; with an architecture (90) also
+// OUT.cubin. "pairs": computes elementary functions by pairs of floats. Prints the number of kernels and the
+// time it took. Exits 77 without NVRTC.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -26,19 +26,22 @@ Result<KernelText> text_of(const std::string& path) {
   DGX_TRY(const auto program, program::parse_program(lines));
   DGX_TRY(const Plan plan, make_plan(program, Fusion::kGenerated, 1, {}));
   KernelText kernels;
-  static_cast<void>(make_device_step(program, plan, plan_device_memory(program, plan), 0, {nullptr, nullptr, &kernels, 0}));
+  static_cast<void>(
+      make_device_step(program, plan, plan_device_memory(program, plan), 0, {nullptr, nullptr, &kernels, 0}));
   return kernels;
 }
 
 Status translate(const Nvrtc& nvrtc, const std::string& text, const std::string& out, int architecture) {
   const auto begin = std::chrono::steady_clock::now();
   DGX_TRY(const std::string ptx, nvrtc.translate(text, 75));
-  fmt::print("PTX in {:.2f} s\n", std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  fmt::print("PTX in {:.2f} s\n",
+             std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   DGX_CHECK(write_file(out + ".ptx", ptx.substr(0, ptx.find('\0')), Clobber::kReplace));
   if (architecture == 0) return {};
   const auto again = std::chrono::steady_clock::now();
   DGX_TRY(const std::string code, nvrtc.compile(text, architecture));
-  fmt::print("sm_{} in {:.2f} s\n", architecture, std::chrono::duration<double>(std::chrono::steady_clock::now() - again).count());
+  fmt::print("sm_{} in {:.2f} s\n", architecture,
+             std::chrono::duration<double>(std::chrono::steady_clock::now() - again).count());
   return write_file(out + ".cubin", code, Clobber::kReplace);
 }
 
@@ -53,7 +56,8 @@ int run(int argc, char** argv) {
   if (!kernels.ok()) return fail(kernels.error());
   const std::string text = kernels->text(argc > 4);
   fmt::print("{} kernels, {} lines\n", kernels->count(), std::count(text.begin(), text.end(), '\n'));
-  if (const Status written = write_file(out + ".cu", text, Clobber::kReplace); !written.ok()) return fail(written.error());
+  if (const Status written = write_file(out + ".cu", text, Clobber::kReplace); !written.ok())
+    return fail(written.error());
   const auto nvrtc = Nvrtc::open();
   if (!nvrtc.ok()) {
     fmt::print("skipped: no NVRTC: {}\n", nvrtc.error().message);

@@ -12,8 +12,8 @@ namespace dgx::test {
 /// A case's model in libtorch itself. Exposes no libtorch type; libtorch's exceptions become errors.
 class Eager {
  public:
-  /// Makes a module of this TorchScript with the case's parameters and buffers, filled by `seed`. If `with_draws`,
-  /// random inputs are buffers, zero until set.
+  /// Makes a module of this TorchScript with the case's parameters and buffers, filled by `seed`. If
+  /// `with_draws`, random inputs are buffers, zero until set.
   [[nodiscard]] static Result<std::unique_ptr<Eager>> create(const Case& one, const std::string& source,
                                                              std::uint32_t seed, bool with_draws);
   ~Eager();
@@ -27,9 +27,11 @@ class Eager {
 
   struct Step {
     float loss = 0;
-    std::vector<std::optional<Tensor>> gradients;  ///< one per parameter; nullopt: the loss does not depend on it
+    /// One per parameter; nullopt: the loss does not depend on it.
+    std::vector<std::optional<Tensor>> gradients;
   };
-  /// Takes one step in training mode by gradient descent on the mean squared error. Changes parameters and buffers.
+  /// Takes one step in training mode by gradient descent on the mean squared error. Changes parameters and
+  /// buffers.
   [[nodiscard]] Result<Step> train(const Tensor& x, const Tensor& y, double learning_rate);
 
  private:

@@ -1,4 +1,5 @@
-// The meaning of lowerings compared with what libtorch computes: every case of the file $DGX_CASES (README.md).
+// The meaning of lowerings compared with what libtorch computes: every case of the file $DGX_CASES
+// (README.md).
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdlib>
@@ -47,8 +48,8 @@ void must(const Status& status) {
   if (!status.ok()) FAIL(status.error().message);
 }
 
-/// The error of `ours`, relative to the largest magnitude of `theirs`; infinite if they differ where either is not
-/// finite.
+/// The error of `ours`, relative to the largest magnitude of `theirs`; infinite if they differ where either
+/// is not finite.
 double distance(std::span<const float> ours, std::span<const float> theirs) {
   double largest = 1e-6, off = 0;
   for (const float number : theirs) {

@@ -18,7 +18,8 @@ std::uint64_t Random::next() {
 
 std::string join(const Shape& shape, char separator) {
   std::string text;
-  for (const std::int64_t extent : shape) text += (text.empty() ? "" : std::string(1, separator)) + std::to_string(extent);
+  for (const std::int64_t extent : shape)
+    text += (text.empty() ? "" : std::string(1, separator)) + std::to_string(extent);
   return text;
 }
 
@@ -39,15 +40,17 @@ std::string strings(const char* key, const std::vector<std::string>& all) {
 }
 
 std::string input_text(const Input& input, std::size_t v, std::optional<std::size_t> next) {
-  const std::string head = fmt::format("{{\"k\":\"input\",{}{}\"s\":[{}],", next ? fmt::format("\"next\":{},", *next) : "",
-                                       input.constant.empty() ? "" : "\"of\":[\"" + input.constant + "\"],", join(input.shape));
+  const std::string head =
+      fmt::format("{{\"k\":\"input\",{}{}\"s\":[{}],", next ? fmt::format("\"next\":{},", *next) : "",
+                  input.constant.empty() ? "" : "\"of\":[\"" + input.constant + "\"],", join(input.shape));
   const std::string source = input.constant.empty() ? "state " + entry_name(v) : "constant";
   return fmt::format("{}\"src\":\"{}\",\"t\":\"{}\",\"v\":{}}}\n", head, source, name_of(input.dtype), v);
 }
 
 std::string entry_text(const char* name, DType dtype, const Shape& shape, std::size_t v, std::size_t next) {
-  return fmt::format("{{\"k\":\"input\",\"next\":{},\"s\":[{}],\"src\":\"state {}\",\"t\":\"{}\",\"v\":{}}}\n", next, join(shape), name,
-                     name_of(dtype), v);
+  return fmt::format(
+      "{{\"k\":\"input\",\"next\":{},\"s\":[{}],\"src\":\"state {}\",\"t\":\"{}\",\"v\":{}}}\n", next,
+      join(shape), name, name_of(dtype), v);
 }
 
 }  // namespace
@@ -68,7 +71,8 @@ int Case::add(const Line& line) {
   if (folds) text += fmt::format("\"f\":[{}],", join(line.fold));
   if (!line.iteration.empty()) text += fmt::format("\"i\":[{}],", join(line.iteration));
   if (!line.init.empty()) text += "\"init\":\"" + line.init + "\",";
-  text += fmt::format("\"k\":\"{}\",\"s\":[{}],\"t\":\"{}\",\"v\":@V,", name_of(line.kind), join(line.shape), name_of(line.dtype));
+  text += fmt::format("\"k\":\"{}\",\"s\":[{}],\"t\":\"{}\",\"v\":@V,", name_of(line.kind), join(line.shape),
+                      name_of(line.dtype));
   text += strings("when", line.when) + strings("x", line.x);
   text.back() = '}';
   return add_text(std::move(text));
@@ -81,8 +85,8 @@ int Case::poison(int value) {
   return add(Line{kernels::Kind::kMap,
                   shape,
                   {fmt::format("{}[{}]", value, coordinates)},
-                  {"ge x0 0x1p11", "select t0 inf x0", "le x0 -0x1p11", "select t2 -inf t1", "abs x0", "lt t4 0x1p-11", "sub inf inf",
-                   "select t5 t6 t3"}});
+                  {"ge x0 0x1p11", "select t0 inf x0", "le x0 -0x1p11", "select t2 -inf t1", "abs x0",
+                   "lt t4 0x1p-11", "sub inf inf", "select t5 t6 t3"}});
 }
 
 Result<std::shared_ptr<const program::Program>> program_of(const Case& c, const Form& form) {
@@ -101,7 +105,9 @@ Result<std::shared_ptr<const program::Program>> program_of(const Case& c, const 
   if (!form.evaluation) {
     text += entry_text("loss", DType::kF32, {}, v, v);
     text += entry_text("step", DType::kI64, {}, v + 1, v + 2);
-    text += fmt::format(R"({{"do":["add x0 1"],"k":"map","s":[],"t":"i64","v":{},"x":["{}[]"]}})" "\n", v + 2, v + 1);
+    text += fmt::format(R"({{"do":["add x0 1"],"k":"map","s":[],"t":"i64","v":{},"x":["{}[]"]}})"
+                        "\n",
+                        v + 2, v + 1);
   }
   DGX_TRY(program::Program made, program::parse_program(text));
   if (form.keep_last) {
@@ -115,7 +121,8 @@ Result<std::shared_ptr<const program::Program>> program_of(const Case& c, const 
 namespace {
 
 float float_of(std::uint64_t sign, std::uint64_t exponent, std::uint64_t fraction) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>((sign & 1) << 31 | exponent << 23 | (fraction & 0x7FFFFF)));
+  return std::bit_cast<float>(
+      static_cast<std::uint32_t>((sign & 1) << 31 | exponent << 23 | (fraction & 0x7FFFFF)));
 }
 
 float ordinary(Random& random) {
@@ -131,23 +138,16 @@ float edge(Random& random) {
   const std::uint64_t word = random.next();
   const std::uint64_t sign = word >> 40;
   switch (word >> 60) {
-    case 0:
-      return float_of(sign, 0, 0);
+    case 0: return float_of(sign, 0, 0);
     case 1:
-    case 2:
-      return float_of(sign, 0, word);  // subnormal
-    case 3:
-      return float_of(sign, 1, word % 4);
-    case 4:
-      return float_of(sign, 254, 0x7FFFFF - word % 4);
-    case 5:
-      return float_of(sign, 127 + word % 2, 0);
+    case 2: return float_of(sign, 0, word);  // subnormal
+    case 3: return float_of(sign, 1, word % 4);
+    case 4: return float_of(sign, 254, 0x7FFFFF - word % 4);
+    case 5: return float_of(sign, 127 + word % 2, 0);
     case 6:
     case 7:
-    case 8:
-      return float_of(sign, 1 + (word >> 32) % 254, word);
-    default:
-      return float_of(sign, 115 + (word >> 32) % 24, word);
+    case 8: return float_of(sign, 1 + (word >> 32) % 254, word);
+    default: return float_of(sign, 115 + (word >> 32) % 24, word);
   }
 }
 
@@ -156,12 +156,11 @@ std::int64_t edge_integer(Random& random) {
   const int size = static_cast<int>(word % 64);
   const auto number = static_cast<std::int64_t>(random.next()) >> size;
   switch (word >> 61) {
-    case 0:
-      return static_cast<std::int64_t>(word >> 32) % 3 - 1;
+    case 0: return static_cast<std::int64_t>(word >> 32) % 3 - 1;
     case 1:
-      return word >> 60 & 1 ? std::numeric_limits<std::int64_t>::min() : std::numeric_limits<std::int64_t>::max();
-    default:
-      return number;
+      return word >> 60 & 1 ? std::numeric_limits<std::int64_t>::min()
+                            : std::numeric_limits<std::int64_t>::max();
+    default: return number;
   }
 }
 
@@ -171,7 +170,8 @@ void fill(const Input& input, Random& random, Tensor& tensor) {
     number = edges ? edge(random) : ordinary(random);
   }
   const auto integer = [&] { return input.least + random.below(input.below - input.least); };
-  for (std::int64_t& number : input.dtype == DType::kI64 ? tensor.as<std::int64_t>() : std::span<std::int64_t>()) {
+  for (std::int64_t& number :
+       input.dtype == DType::kI64 ? tensor.as<std::int64_t>() : std::span<std::int64_t>()) {
     number = edges ? edge_integer(random) : integer();
   }
   for (std::uint8_t& number : input.dtype == DType::kU8 ? tensor.bytes() : std::span<std::uint8_t>()) {

@@ -10,14 +10,16 @@
 
 namespace dgx::matrix {
 
-/// Random numbers that are the same with every compiler and library (splitmix64), so that a seed names one case on
-/// every machine.
+/// Random numbers that are the same with every compiler and library (splitmix64), so that a seed names one
+/// case on every machine.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
   std::uint64_t next();
   /// In [0, count).
-  std::int64_t below(std::int64_t count) { return static_cast<std::int64_t>(next() % static_cast<std::uint64_t>(count)); }
+  std::int64_t below(std::int64_t count) {
+    return static_cast<std::int64_t>(next() % static_cast<std::uint64_t>(count));
+  }
   bool one_in(std::int64_t count) { return below(count) == 0; }
   template <class T>
   const T& pick(const std::vector<T>& all) {
@@ -39,7 +41,8 @@ struct Input {
   Shape shape;
   Values values = Values::kOrdinary;
   std::int64_t least = 0, below = 256;  ///< range of ordinary integers
-  std::string constant;                 ///< the only number of a constant input, in text form; empty: a state entry
+  /// The only number of a constant input, in text form; empty: a state entry.
+  std::string constant;
 };
 
 /// The parts of one line; empty ones are left out.
@@ -64,17 +67,17 @@ struct Case {
   int add(Input input);
   int add(const Line& line);
   int add_text(std::string line);
-  /// Adds a map of `value`, an ordinary f32 input, that turns its largest numbers into infinities and its smallest
-  /// into NaN. All inputs must be added before it.
+  /// Adds a map of `value`, an ordinary f32 input, that turns its largest numbers into infinities and its
+  /// smallest into NaN. All inputs must be added before it.
   int poison(int value);
 };
 
 /// The inputs that a case's lines read: its own, or poison() of them.
 enum class Purity : std::uint8_t { kFinite, kPoisoned };
 
-/// The form of the step program. Every input stays unchanged, unless `in_place` is set, with which the last value may
-/// replace input 0; with `keep_last` the last value becomes the entry model/z. `evaluation`: inputs have no next
-/// value.
+/// The form of the step program. Every input stays unchanged, unless `in_place` is set, with which the last
+/// value may replace input 0; with `keep_last` the last value becomes the entry model/z. `evaluation`: inputs
+/// have no next value.
 struct Form {
   bool evaluation = false;
   bool keep_last = false;

@@ -14,7 +14,9 @@ std::string indices(char symbol, std::size_t count) {
   return text;
 }
 
-std::string both(const std::string& a, const std::string& b) { return a + (a.empty() || b.empty() ? "" : ",") + b; }
+std::string both(const std::string& a, const std::string& b) {
+  return a + (a.empty() || b.empty() ? "" : ",") + b;
+}
 
 Shape joined(const Shape& a, const Shape& b) {
   Shape all = a;
@@ -36,22 +38,28 @@ Case windowed(Kind kind, std::int64_t size, std::int64_t stride, Purity purity) 
   if (purity == Purity::kPoisoned) x = c.poison(x);
   const std::int64_t out = (size + 2 - 3) / stride + 1;
   const std::string step = stride == 1 ? "" : fmt::format("{}*", stride);
-  Line line{kind, {3, out, out}, {fmt::format("{0}[i0,{1}i1+k0-1,{1}i2+k1-1]?{2}", x, step, kind == Kind::kSum ? "0x0p0" : "-inf")}};
+  Line line{
+      kind,
+      {3, out, out},
+      {fmt::format("{0}[i0,{1}i1+k0-1,{1}i2+k1-1]?{2}", x, step, kind == Kind::kSum ? "0x0p0" : "-inf")}};
   line.fold = {3, 3};
   line.dtype = result_of(kind, DType::kF32);
   c.add(line);
-  c.name = fmt::format("fold/{}/window/{}-stride-{}{}", name_of(kind), size, stride, suffix(purity, Values::kOrdinary));
+  c.name = fmt::format("fold/{}/window/{}-stride-{}{}", name_of(kind), size, stride,
+                       suffix(purity, Values::kOrdinary));
   return c;
 }
 
-Case of_integers(Kind kind, DType dtype, const Shape& outputs, std::int64_t size, DType result = DType::kI64) {
+Case of_integers(Kind kind, DType dtype, const Shape& outputs, std::int64_t size,
+                 DType result = DType::kI64) {
   Case c;
   const int x = c.add(Input{dtype, joined(outputs, {size}), Values::kEdges, 0, 256, ""});
   Line line{kind, outputs, {fmt::format("{}[{}]", x, both(indices('i', outputs.size()), "k0"))}};
   line.fold = {size};
   line.dtype = result;
   c.add(line);
-  c.name = fmt::format("fold/{}/{}-{}/[{}]-{}", name_of(kind), dgx::name_of(dtype), dgx::name_of(result), join(outputs), size);
+  c.name = fmt::format("fold/{}/{}-{}/[{}]-{}", name_of(kind), dgx::name_of(dtype), dgx::name_of(result),
+                       join(outputs), size);
   return c;
 }
 
@@ -62,10 +70,12 @@ Case fold(const FoldForm& form, Purity purity, Values values) {
   const Shape shape = form.fold_is_outer ? joined(form.fold, form.outputs) : joined(form.outputs, form.fold);
   int x = c.add(Input{DType::kF32, shape, values, 0, 0, ""});
   const int center = form.expression == 1 ? c.add(Input{DType::kF32, form.outputs, values, 0, 0, ""}) : -1;
-  const int factor = form.expression == 2 ? c.add(Input{DType::kI64, form.fold, Values::kOrdinary, -5, 6, ""}) : -1;
+  const int factor =
+      form.expression == 2 ? c.add(Input{DType::kI64, form.fold, Values::kOrdinary, -5, 6, ""}) : -1;
   if (purity == Purity::kPoisoned) x = c.poison(x);
   const std::string i = indices('i', form.outputs.size()), k = indices('k', form.fold.size());
-  Line line{form.kind, form.outputs, {fmt::format("{}[{}]", x, form.fold_is_outer ? both(k, i) : both(i, k))}};
+  Line line{
+      form.kind, form.outputs, {fmt::format("{}[{}]", x, form.fold_is_outer ? both(k, i) : both(i, k))}};
   if (form.expression == 1) {
     line.x.push_back(fmt::format("{}[{}]", center, i));
     line.steps = {"sub x0 x1", "mul t0 t0"};
@@ -77,8 +87,8 @@ Case fold(const FoldForm& form, Purity purity, Values values) {
   line.fold = form.fold;
   line.dtype = result_of(form.kind, DType::kF32);
   c.add(line);
-  c.name = fmt::format("fold/{}/{}[{}]-[{}]/{}{}", name_of(form.kind), form.fold_is_outer ? "outer-" : "", join(form.outputs), join(form.fold),
-                       form.expression, suffix(purity, values));
+  c.name = fmt::format("fold/{}/{}[{}]-[{}]/{}{}", name_of(form.kind), form.fold_is_outer ? "outer-" : "",
+                       join(form.outputs), join(form.fold), form.expression, suffix(purity, values));
   return c;
 }
 
@@ -98,7 +108,8 @@ std::vector<Case> fold_cases() {
     cases.push_back(fold({kind, {257}, {33}, true, 0}, Purity::kPoisoned, Values::kOrdinary));
     cases.push_back(fold({kind, {257}, {33}, false, 2}, Purity::kPoisoned, Values::kOrdinary));
     for (const std::int64_t size : {5, 16, 33}) {
-      for (const std::int64_t stride : {1, 2, 3}) cases.push_back(windowed(kind, size, stride, Purity::kFinite));
+      for (const std::int64_t stride : {1, 2, 3})
+        cases.push_back(windowed(kind, size, stride, Purity::kFinite));
     }
     cases.push_back(windowed(kind, 17, 2, Purity::kPoisoned));
     cases.push_back(of_integers(kind, DType::kI64, {9}, 257));
@@ -120,7 +131,11 @@ Case keyed(std::int64_t keys, std::int64_t rows, std::int64_t columns, bool base
   const int g = c.add(Input{DType::kF32, {rows, columns}, Values::kOrdinary, 0, 0, ""});
   const int at = c.add(Input{key, {rows}, Values::kOrdinary, key == DType::kU8 ? 0 : -2, keys + 1, ""});
   const int start = base ? c.add(Input{DType::kF32, {keys, columns}, Values::kOrdinary, 0, 0, ""}) : -1;
-  Line line{Kind::kChain, {keys, columns}, {fmt::format("{}[k0,i1]", g), fmt::format("{}[k0]", at)}, {"add acc x0"}, {rows}};
+  Line line{Kind::kChain,
+            {keys, columns},
+            {fmt::format("{}[k0,i1]", g), fmt::format("{}[k0]", at)},
+            {"add acc x0"},
+            {rows}};
   line.when = {"eq x1 i0"};
   line.init = "0x0p0";
   if (base) {
@@ -128,7 +143,8 @@ Case keyed(std::int64_t keys, std::int64_t rows, std::int64_t columns, bool base
     line.init = "x2";
   }
   c.add(line);
-  c.name = fmt::format("chain/keyed/{}{}/{}-of-{}x{}", base ? "base-" : "", dgx::name_of(key), keys, rows, columns);
+  c.name = fmt::format("chain/keyed/{}{}/{}-of-{}x{}", base ? "base-" : "", dgx::name_of(key), keys, rows,
+                       columns);
   return c;
 }
 
@@ -147,7 +163,11 @@ Case unconditional(std::int64_t rows, std::int64_t size, Purity purity) {
   Case c;
   int x = c.add(Input{DType::kF32, {rows, size}, Values::kOrdinary, 0, 0, ""});
   if (purity == Purity::kPoisoned) x = c.poison(x);
-  Line line{Kind::kChain, {rows}, {fmt::format("{}[i0,k0]", x)}, {"mul acc 0x1.cp-1", "max x0 t0", "fma x0 0x1p-3 t1"}, {size}};
+  Line line{Kind::kChain,
+            {rows},
+            {fmt::format("{}[i0,k0]", x)},
+            {"mul acc 0x1.cp-1", "max x0 t0", "fma x0 0x1p-3 t1"},
+            {size}};
   line.init = "-0x0p0";
   c.add(line);
   c.name = fmt::format("chain/every/{}x{}{}", rows, size, suffix(purity, Values::kOrdinary));

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <limits>
 #include <map>
@@ -41,8 +41,10 @@ struct Options {
 
 int usage() {
   fmt::print(stderr,
-             "usage: matrix_test [--vectors FILE [--accept]] [--seed S] [--count N | --minutes M] [--only TEXT] [--print CASE] [--device MODULE] [--work N] [--every N] [--compiled]\n"
-             "  --vectors FILE  runs every enumerated case with the stored seed: its digest by kernels/ref is the one in FILE, and every\n"
+             "usage: matrix_test [--vectors FILE [--accept]] [--seed S] [--count N | --minutes M] [--only "
+             "TEXT] [--print CASE] [--device MODULE] [--work N] [--every N] [--compiled]\n"
+             "  --vectors FILE  runs every enumerated case with the stored seed: its digest by kernels/ref "
+             "is the one in FILE, and every\n"
              "                  instruction set, 1, 2 and 3 threads, fused and not, gives the same bits\n"
              "  --accept        writes FILE anew, by kernels/ref alone\n"
              "  --seed S        of the drawn cases (default: a fresh one, printed)\n"
@@ -52,13 +54,15 @@ int usage() {
              "  --device MODULE steps run on that module's device (libdgx_cuda.so) and nowhere else\n"
              "  --work N        only cases of at most so many scalar operations or so\n"
              "  --every N       of the enumerated cases one in N, another one every day\n"
-             "  --compiled      exits 77 (skipped) if the device cannot compile kernels, and would interpret them\n");
+             "  --compiled      exits 77 (skipped) if the device cannot compile kernels, and would interpret "
+             "them\n");
   return 2;
 }
 
 std::vector<Case> enumerated() {
   std::vector<Case> cases;
-  for (auto* family : {scalar_cases, access_cases, fold_cases, chain_cases, product_cases, window_cases, group_cases}) {
+  for (auto* family :
+       {scalar_cases, access_cases, fold_cases, chain_cases, product_cases, window_cases, group_cases}) {
     for (Case& c : family()) cases.push_back(std::move(c));
   }
   return cases;
@@ -108,11 +112,16 @@ class Matrix {
   }
 
   [[nodiscard]] bool comes_up(std::size_t number) const {
-    const std::int64_t days = std::chrono::duration_cast<std::chrono::hours>(std::chrono::system_clock::now().time_since_epoch()).count() / 24;
+    const std::int64_t days =
+        std::chrono::duration_cast<std::chrono::hours>(std::chrono::system_clock::now().time_since_epoch())
+            .count() /
+        24;
     return (static_cast<std::int64_t>(number) + days) % options_.every == 0;
   }
 
-  [[nodiscard]] bool chosen(const Case& c) const { return options_.only.empty() || c.name.find(options_.only) != std::string::npos; }
+  [[nodiscard]] bool chosen(const Case& c) const {
+    return options_.only.empty() || c.name.find(options_.only) != std::string::npos;
+  }
 
   void complain(const std::string& text) {
     ++wrong_;
@@ -149,19 +158,21 @@ class Matrix {
       if (options_.accept || !small_enough(c) || !comes_up(made.size())) continue;
       const auto found = stored.find(c.name);
       if (found == stored.end() || found->second != reference->digest) {
-        complain(fmt::format("{}: seed {}: kernels/ref gives {}, stored is {}", c.name, kStoredSeed, reference->digest,
-                             found == stored.end() ? "nothing" : found->second));
+        complain(fmt::format("{}: seed {}: kernels/ref gives {}, stored is {}", c.name, kStoredSeed,
+                             reference->digest, found == stored.end() ? "nothing" : found->second));
       }
       check(c, kStoredSeed, *reference);
     }
     if (options_.accept) return write(made);
-    if (options_.only.empty() && made.size() != stored.size()) complain("the stored digests name cases that are no more");
+    if (options_.only.empty() && made.size() != stored.size())
+      complain("the stored digests name cases that are no more");
     return true;
   }
 
   bool write(const std::map<std::string, std::string>& digests) const {
     std::string text;
-    for (const auto& [name, digest] : digests) text += fmt::format("{}\"{}\": \"{}\"", text.empty() ? "{\n" : ",\n", name, digest);
+    for (const auto& [name, digest] : digests)
+      text += fmt::format("{}\"{}\": \"{}\"", text.empty() ? "{\n" : ",\n", name, digest);
     text += "\n}\n";
     const Status status = write_file(options_.vectors, text, Clobber::kReplace);
     if (!status.ok()) fmt::print(stderr, "matrix_test: {}\n", status.error().message);
@@ -171,13 +182,16 @@ class Matrix {
 
   /// Runs random cases, each with its own seed derived from the run's.
   void walk() {
-    const std::uint64_t seed = options_.seed ? *options_.seed : std::random_device{}() * std::uint64_t{0x100000001} ^ std::random_device{}();
+    const std::uint64_t seed =
+        options_.seed ? *options_.seed
+                      : std::random_device{}() * std::uint64_t{0x100000001} ^ std::random_device{}();
     fmt::print("drawn cases: --seed {}\n", seed);
     std::fflush(stdout);
     const auto start = std::chrono::steady_clock::now();
     const auto goes_on = [&](std::int64_t n) {
       if (options_.minutes == 0) return n < options_.count;
-      return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() < options_.minutes * 60;
+      return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() <
+             options_.minutes * 60;
     };
     Random seeds(seed);
     for (std::int64_t n = 0; goes_on(n); ++n) {
@@ -190,7 +204,9 @@ class Matrix {
         complain(c.name + ": " + program.error().message);
         continue;
       }
-      if (!chosen(c) || work_of(**program) > std::min(kWalkWork, options_.work) || !program::check_program(**program).ok()) continue;
+      if (!chosen(c) || work_of(**program) > std::min(kWalkWork, options_.work) ||
+          !program::check_program(**program).ok())
+        continue;
       const auto reference = reference_of(c, numbers);
       if (reference.ok()) {
         check(c, numbers, *reference);

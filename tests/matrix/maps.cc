@@ -34,28 +34,24 @@ Signature signature_of(ScalarOp op) {
     case ScalarOp::kLt:
     case ScalarOp::kLe:
     case ScalarOp::kGt:
-    case ScalarOp::kGe:
-      return {true, true, 0};
-    case ScalarOp::kSelect:
-      return {true, true, 1};
+    case ScalarOp::kGe: return {true, true, 0};
+    case ScalarOp::kSelect: return {true, true, 1};
     case ScalarOp::kAnd:
     case ScalarOp::kOr:
     case ScalarOp::kNot:
     case ScalarOp::kIdiv:
     case ScalarOp::kImod:
     case ScalarOp::kF32:
-    case ScalarOp::kU8:
-      return {false, true, 0};
-    case ScalarOp::kI64:
-      return {true, false, 0};
-    default:
-      return {true, false, 0};
+    case ScalarOp::kU8: return {false, true, 0};
+    case ScalarOp::kI64: return {true, false, 0};
+    default: return {true, false, 0};
   }
 }
 
 bool gives_integer(ScalarOp op, bool of_floats) {
   if (op >= ScalarOp::kEq && op <= ScalarOp::kGe) return true;
-  if (op == ScalarOp::kAnd || op == ScalarOp::kOr || op == ScalarOp::kNot || op == ScalarOp::kI64) return true;
+  if (op == ScalarOp::kAnd || op == ScalarOp::kOr || op == ScalarOp::kNot || op == ScalarOp::kI64)
+    return true;
   if (op == ScalarOp::kF32) return false;
   return !of_floats;
 }
@@ -69,7 +65,12 @@ Case scalar(ScalarOp op, bool floats, std::int64_t size, Values values, Purity p
   for (int n = 0; n < arity; ++n) {
     const DType dtype = floats && n >= conditions ? DType::kF32 : DType::kI64;
     const bool is_condition = n < conditions;
-    operands.push_back(c.add(Input{dtype, {size}, is_condition ? Values::kOrdinary : values, is_condition ? 0 : -300, is_condition ? 2 : 300, ""}));
+    operands.push_back(c.add(Input{dtype,
+                                   {size},
+                                   is_condition ? Values::kOrdinary : values,
+                                   is_condition ? 0 : -300,
+                                   is_condition ? 2 : 300,
+                                   ""}));
   }
   Line line{Kind::kMap, {size}};
   std::string step{kernels::name_of(op)};
@@ -127,7 +128,8 @@ void add_reads(std::vector<Case>& cases, const Read& read, DType dtype) {
     if (expression && dtype == DType::kF32) line.steps = {"mul x0 0x1.8p-2", "add t0 x0"};
     if (expression && dtype != DType::kF32) line.steps = {"mul x0 3", "sub t0 x0"};
     c.add(line);
-    c.name = fmt::format("access/{}/{}/{}", read.name, dgx::name_of(dtype), expression ? "expression" : "copy");
+    c.name =
+        fmt::format("access/{}/{}/{}", read.name, dgx::name_of(dtype), expression ? "expression" : "copy");
     cases.push_back(std::move(c));
   }
 }
@@ -139,10 +141,16 @@ Case narrowed(std::int64_t size) {
   Line bytes{Kind::kMap, {size}, {fmt::format("{}[i0]", x)}};
   bytes.dtype = DType::kU8;
   const int copy = c.add(bytes);
-  Line sums{Kind::kMap, {size}, {fmt::format("{}[i0]", copy), fmt::format("{}[i0]", x)}, {"imod x1 1000", "add t0 x0"}};
+  Line sums{Kind::kMap,
+            {size},
+            {fmt::format("{}[i0]", copy), fmt::format("{}[i0]", x)},
+            {"imod x1 1000", "add t0 x0"}};
   sums.dtype = DType::kU8;
   const int sum = c.add(sums);
-  c.add(Line{Kind::kMap, {size}, {fmt::format("{}[i0]", copy), fmt::format("{}[i0]", sum)}, {"sub x0 x1", "f32 t0"}});
+  c.add(Line{Kind::kMap,
+             {size},
+             {fmt::format("{}[i0]", copy), fmt::format("{}[i0]", sum)},
+             {"sub x0 x1", "f32 t0"}});
   c.name = fmt::format("access/narrowed/{}", size);
   return c;
 }
@@ -153,13 +161,15 @@ void add_gathers(std::vector<Case>& cases, DType index, std::int64_t rows, std::
     Case c;
     const int table = c.add(Input{DType::kF32, {37, columns}, Values::kEdges, 0, 0, ""});
     const int at = c.add(Input{index, {rows}, Values::kOrdinary, index == DType::kU8 ? 0 : -4, 41, ""});
-    Line line{Kind::kMap, {rows, columns}, {fmt::format("{}[$1,i1]?0x1.8p1", table), fmt::format("{}[i0]", at)}};
+    Line line{
+        Kind::kMap, {rows, columns}, {fmt::format("{}[$1,i1]?0x1.8p1", table), fmt::format("{}[i0]", at)}};
     if (expression) {
       line.x.push_back(fmt::format("{}[$1,{}-i1]?-0x0p0", table, columns - 1));
       line.steps = {"sub x0 x2", "mul t0 x0"};
     }
     c.add(line);
-    c.name = fmt::format("access/indirect/{}/{}x{}/{}", dgx::name_of(index), rows, columns, expression ? "expression" : "copy");
+    c.name = fmt::format("access/indirect/{}/{}x{}/{}", dgx::name_of(index), rows, columns,
+                         expression ? "expression" : "copy");
     cases.push_back(std::move(c));
   }
 }

@@ -20,7 +20,9 @@ std::string side(int value, bool batched, const std::string& row, bool transpose
   return fmt::format("{}[{}{}]", value, batched ? "i0," : "", transposed ? "k0," + row : row + ",k0");
 }
 
-Shape matrix(std::int64_t batch, std::int64_t a, std::int64_t b) { return batch == 1 ? Shape{a, b} : Shape{batch, a, b}; }
+Shape matrix(std::int64_t batch, std::int64_t a, std::int64_t b) {
+  return batch == 1 ? Shape{a, b} : Shape{batch, a, b};
+}
 
 }  // namespace
 
@@ -28,14 +30,19 @@ Case product(const ProductForm& form, Purity purity, Values values) {
   Case c;
   const bool batched = form.batch > 1;
   const std::int64_t left_rows = (form.rows - 1) * form.left_stride + 1;
-  int a = c.add(floats(form.left_transposed ? matrix(form.batch, form.depth, left_rows) : matrix(form.batch, left_rows, form.depth), values));
-  int b = c.add(floats(form.right_transposed ? matrix(form.batch, form.columns, form.depth) : matrix(form.batch, form.depth, form.columns), values));
+  int a = c.add(floats(form.left_transposed ? matrix(form.batch, form.depth, left_rows)
+                                            : matrix(form.batch, left_rows, form.depth),
+                       values));
+  int b = c.add(floats(form.right_transposed ? matrix(form.batch, form.columns, form.depth)
+                                             : matrix(form.batch, form.depth, form.columns),
+                       values));
   const int bias = form.bias ? c.add(floats({form.columns}, values)) : -1;
   if (purity == Purity::kPoisoned) {
     a = c.poison(a);
     b = c.poison(b);
   }
-  const std::string row = fmt::format("{}i{}", form.left_stride == 1 ? "" : fmt::format("{}*", form.left_stride), batched ? 1 : 0);
+  const std::string row = fmt::format(
+      "{}i{}", form.left_stride == 1 ? "" : fmt::format("{}*", form.left_stride), batched ? 1 : 0);
   const std::string column = fmt::format("i{}", batched ? 2 : 1);
   Line line{Kind::kDot,
             matrix(form.batch, form.rows, form.columns),
@@ -45,11 +52,16 @@ Case product(const ProductForm& form, Purity purity, Values values) {
   const int dot = c.add(line);
   if (form.bias) {
     const std::string all = batched ? "i0,i1,i2" : "i0,i1";
-    c.add(Line{Kind::kMap, line.shape, {fmt::format("{}[{}]", dot, all), fmt::format("{}[{}]", bias, column)}, {"add x0 x1", "max 0x0p0 t0"}});
+    c.add(Line{Kind::kMap,
+               line.shape,
+               {fmt::format("{}[{}]", dot, all), fmt::format("{}[{}]", bias, column)},
+               {"add x0 x1", "max 0x0p0 t0"}});
   }
-  c.name = fmt::format("product/{}{}x{}x{}/{}{}{}{}{}", batched ? fmt::format("{}x", form.batch) : "", form.rows, form.columns, form.depth,
-                       form.left_transposed ? "t" : "n", form.right_transposed ? "t" : "n",
-                       form.left_stride == 1 ? "" : fmt::format("-every-{}", form.left_stride), form.bias ? "-bias" : "", suffix(purity, values));
+  c.name = fmt::format("product/{}{}x{}x{}/{}{}{}{}{}", batched ? fmt::format("{}x", form.batch) : "",
+                       form.rows, form.columns, form.depth, form.left_transposed ? "t" : "n",
+                       form.right_transposed ? "t" : "n",
+                       form.left_stride == 1 ? "" : fmt::format("-every-{}", form.left_stride),
+                       form.bias ? "-bias" : "", suffix(purity, values));
   return c;
 }
 
@@ -68,7 +80,8 @@ Case with_one(const Shape& fold, std::int64_t columns, bool one_first, Purity pu
   std::vector<std::string> sides = {fmt::format("{}[0]", one), fmt::format("{}[{}i0]", x, k)};
   if (!one_first) std::swap(sides[0], sides[1]);
   c.add(Line{Kind::kDot, {columns}, sides, {}, fold});
-  c.name = fmt::format("product/one/[{}]-{}{}{}", join(fold), columns, one_first ? "" : "-right", suffix(purity, Values::kOrdinary));
+  c.name = fmt::format("product/one/[{}]-{}{}{}", join(fold), columns, one_first ? "" : "-right",
+                       suffix(purity, Values::kOrdinary));
   return c;
 }
 
@@ -94,11 +107,19 @@ Case update(std::int64_t in, std::int64_t out, std::int64_t batch, bool also_use
   const int x = c.add(floats({batch, in}, Values::kOrdinary));
   int g = c.add(floats({batch, out}, Values::kOrdinary));
   if (also_used) {
-    const int y = c.add(Line{Kind::kDot, {batch, out}, {fmt::format("{}[i0,k0]", x), fmt::format("{}[i1,k0]", w)}, {}, {in}});
-    g = c.add(Line{Kind::kMap, {batch, out}, {fmt::format("{}[i0,i1]", y), fmt::format("{}[i0,i1]", g)}, {"gt x0 0x0p0", "select t0 x1 0x0p0"}});
+    const int y = c.add(
+        Line{Kind::kDot, {batch, out}, {fmt::format("{}[i0,k0]", x), fmt::format("{}[i1,k0]", w)}, {}, {in}});
+    g = c.add(Line{Kind::kMap,
+                   {batch, out},
+                   {fmt::format("{}[i0,i1]", y), fmt::format("{}[i0,i1]", g)},
+                   {"gt x0 0x0p0", "select t0 x1 0x0p0"}});
   }
-  const int dw = c.add(Line{Kind::kDot, {out, in}, {fmt::format("{}[k0,i0]", g), fmt::format("{}[k0,i1]", x)}, {}, {batch}});
-  c.add(Line{Kind::kMap, {out, in}, {fmt::format("{}[i0,i1]", dw), fmt::format("{}[i0,i1]", w)}, {"fma x0 -0x1p-7 x1"}});
+  const int dw = c.add(
+      Line{Kind::kDot, {out, in}, {fmt::format("{}[k0,i0]", g), fmt::format("{}[k0,i1]", x)}, {}, {batch}});
+  c.add(Line{Kind::kMap,
+             {out, in},
+             {fmt::format("{}[i0,i1]", dw), fmt::format("{}[i0,i1]", w)},
+             {"fma x0 -0x1p-7 x1"}});
   c.name = fmt::format("product/update/{}x{}x{}{}", in, out, batch, also_used ? "-used" : "");
   return c;
 }
@@ -117,7 +138,13 @@ void add_dots(std::vector<Case>& cases) {
       {"two-folds", {9, 5, 33}, {17, 5, 33}, {9, 17}, {5, 33}, "0[i0,k0,k1]", "1[i1,k0,k1]"},
       {"folds-apart", {5, 9, 33}, {5, 17, 33}, {9, 17}, {5, 33}, "0[k0,i0,k1]", "1[k0,i1,k1]"},
       {"heads", {3, 17, 4, 8}, {3, 17, 4, 8}, {3, 4, 17, 17}, {8}, "0[i0,i2,i1,k0]", "1[i0,i3,i1,k0]"},
-      {"values-of-heads", {3, 4, 17, 17}, {3, 17, 4, 8}, {3, 17, 4, 8}, {17}, "0[i0,i2,i1,k0]", "1[i0,k0,i2,i3]"},
+      {"values-of-heads",
+       {3, 4, 17, 17},
+       {3, 17, 4, 8},
+       {3, 17, 4, 8},
+       {17},
+       "0[i0,i2,i1,k0]",
+       "1[i0,k0,i2,i3]"},
       {"reversed", {33, 65}, {65, 31}, {33, 31}, {65}, "0[32-i0,64-k0]", "1[k0,i1]"},
       {"every-second-term", {33, 129}, {65, 31}, {33, 31}, {65}, "0[i0,2*k0]", "1[k0,i1]"},
       {"views", {33, 8}, {4, 66}, {11, 3, 11}, {8}, "0@11.3.8[i0,i1,k0]", "1@8.33[k0,3*i2]"},
@@ -147,13 +174,17 @@ std::vector<Case> product_cases() {
   std::vector<Case> cases;
   for (const std::int64_t depth : kSizes) {
     const std::int64_t rows = depth > 2000 ? 3 : 17, columns = depth > 2000 ? 17 : 33;
-    cases.push_back(product({1, rows, columns, depth, false, false, 1, false}, Purity::kFinite, Values::kOrdinary));
-    cases.push_back(product({1, rows, columns, depth, false, true, 1, true}, Purity::kFinite, Values::kEdges));
-    cases.push_back(product({1, rows, columns, depth, true, false, 1, true}, Purity::kFinite, Values::kOrdinary));
+    cases.push_back(
+        product({1, rows, columns, depth, false, false, 1, false}, Purity::kFinite, Values::kOrdinary));
+    cases.push_back(
+        product({1, rows, columns, depth, false, true, 1, true}, Purity::kFinite, Values::kEdges));
+    cases.push_back(
+        product({1, rows, columns, depth, true, false, 1, true}, Purity::kFinite, Values::kOrdinary));
   }
   for (const std::int64_t columns : {1, 15, 16, 17, 31, 33, 63, 65, 257}) {
     for (const std::int64_t rows : {1, 5, 13, 33}) {
-      cases.push_back(product({1, rows, columns, 40, rows % 2 == 0, columns % 2 == 0, 1, columns > 31}, Purity::kFinite, Values::kOrdinary));
+      cases.push_back(product({1, rows, columns, 40, rows % 2 == 0, columns % 2 == 0, 1, columns > 31},
+                              Purity::kFinite, Values::kOrdinary));
     }
   }
   for (const bool left : {false, true}) {
@@ -182,8 +213,9 @@ std::vector<Case> product_cases() {
 namespace {
 
 std::string describe(const test::Convolution& v) {
-  return fmt::format("{}x{}to{}-{}x{}-k{}x{}-s{}-d{}-p{}-g{}{}", v.images, v.in, v.out, v.height, v.width, v.kernel_h, v.kernel_w, v.stride,
-                     v.dilation, v.padding, v.groups, v.channels_last ? "-last" : "");
+  return fmt::format("{}x{}to{}-{}x{}-k{}x{}-s{}-d{}-p{}-g{}{}", v.images, v.in, v.out, v.height, v.width,
+                     v.kernel_h, v.kernel_w, v.stride, v.dilation, v.padding, v.groups,
+                     v.channels_last ? "-last" : "");
 }
 
 /// `line` with its operands 0 and 1 renumbered to `a` and `b`.
@@ -240,7 +272,9 @@ test::Convolution drawn(Random& random) {
 
 std::vector<Case> window_cases() {
   std::vector<Case> cases;
-  const auto add = [&](const test::Convolution& v) { add_convolution(cases, v, Purity::kFinite, Values::kOrdinary); };
+  const auto add = [&](const test::Convolution& v) {
+    add_convolution(cases, v, Purity::kFinite, Values::kOrdinary);
+  };
   for (const std::int64_t stride : {1, 2, 3}) {
     for (const std::int64_t dilation : {1, 2}) {
       for (const std::int64_t padding : {0, 1, 3}) {
@@ -250,12 +284,12 @@ std::vector<Case> window_cases() {
   }
   for (const std::int64_t channels : {1, 16, 31, 33}) add({1, channels, 17, 7, 7, 3, 3, 1, 1, 1, 1});
   for (const std::int64_t groups : {2, 6}) add({2, 6, 12, 9, 9, 3, 3, 2, 1, 1, groups});
-  add({2, 33, 33, 8, 9, 3, 3, 1, 1, 1, 33});   // depthwise
-  add({2, 29, 2, 4, 4, 3, 3, 1, 1, 1, 1});     // 261 terms
-  add({17, 2, 3, 16, 16, 3, 3, 1, 1, 1, 1});   // 4,352 terms of the weight gradient
-  add({2, 5, 7, 1, 257, 1, 5, 1, 1, 2, 1});    // one dimension
+  add({2, 33, 33, 8, 9, 3, 3, 1, 1, 1, 33});  // depthwise
+  add({2, 29, 2, 4, 4, 3, 3, 1, 1, 1, 1});    // 261 terms
+  add({17, 2, 3, 16, 16, 3, 3, 1, 1, 1, 1});  // 4,352 terms of the weight gradient
+  add({2, 5, 7, 1, 257, 1, 5, 1, 1, 2, 1});   // one dimension
   add({2, 5, 7, 257, 1, 3, 1, 2, 1, 1, 1});
-  add({2, 8, 9, 13, 11, 1, 1, 1, 1, 0, 1});    // a matrix product in disguise
+  add({2, 8, 9, 13, 11, 1, 1, 1, 1, 0, 1});  // a matrix product in disguise
   add({2, 8, 9, 13, 11, 1, 1, 2, 1, 0, 1});
   add({1, 3, 4, 31, 33, 5, 2, 1, 1, 2, 1});
   for (const std::int64_t stride : {1, 2}) {

@@ -11,10 +11,12 @@ using kernels::Kind;
 
 namespace {
 
-/// Draws one program: inputs that fit a drawn base shape, then lines that read inputs and earlier lines by drawn
-/// accesses and compute drawn expressions. Nothing aims at a form that an executor recognises; all forms come up.
+/// Draws one program: inputs that fit a drawn base shape, then lines that read inputs and earlier lines by
+/// drawn accesses and compute drawn expressions. Nothing aims at a form that an executor recognises; all
+/// forms come up.
 ///
-/// Every expression draws at most once, except within braces: compilers differ in the order of a call's arguments.
+/// Every expression draws at most once, except within braces: compilers differ in the order of a call's
+/// arguments.
 class Draw {
  public:
   explicit Draw(Random& random) : random_(random) {}
@@ -85,24 +87,18 @@ class Draw {
   }
   static std::string fill_of(DType dtype) { return dtype == DType::kF32 ? "?0x1p-1" : "?1"; }
 
-  /// A coordinate from symbol `s`, of extent `extent`, for a dimension of `size`. Sets `misses` if it may be out of
-  /// range.
+  /// A coordinate from symbol `s`, of extent `extent`, for a dimension of `size`. Sets `misses` if it may be
+  /// out of range.
   std::string coordinate(const std::string& s, std::int64_t extent, std::int64_t size, bool& misses) {
     if (size == extent) {
       switch (random_.below(10)) {
         case 0:
           if (size > 1) return fmt::format("{}-{}", size - 1, s);
           break;
-        case 1:
-          misses = true;
-          return fmt::format("{}{:+}", s, 1 - 2 * random_.below(2));
-        case 2:
-          return s + "//2";
-        case 3:
-          misses = true;
-          return s + "/2";
-        default:
-          break;
+        case 1: misses = true; return fmt::format("{}{:+}", s, 1 - 2 * random_.below(2));
+        case 2: return s + "//2";
+        case 3: misses = true; return s + "/2";
+        default: break;
       }
       return s;
     }
@@ -112,7 +108,8 @@ class Draw {
     return random_.one_in(2) ? s : fmt::format("{}-{}", s, extent / 2 + 1);
   }
 
-  /// An access to `value` by a line over `all`, whose first `iterations` extents are outputs and the rest a fold.
+  /// An access to `value` by a line over `all`, whose first `iterations` extents are outputs and the rest a
+  /// fold.
   std::string access(const Value& value, const Shape& all, std::size_t iterations, bool plain) {
     if (value.shape.size() > all.size()) return flat_access(value, all, iterations);
     bool misses = false;
@@ -121,7 +118,9 @@ class Draw {
     for (std::size_t d = 0; d < value.shape.size(); ++d) {
       const std::string s = symbol_at(d + skip, iterations);
       const std::int64_t extent = all[d + skip], size = value.shape[d];
-      const std::string one = extent == 1 || size == 1 ? "0" : plain && size == extent ? s : coordinate(s, extent, size, misses);
+      const std::string one = extent == 1 || size == 1  ? "0"
+                              : plain && size == extent ? s
+                                                        : coordinate(s, extent, size, misses);
       text += (d == 0 ? "" : ",") + one;
     }
     return fmt::format("{}[{}]{}", value.number, text, misses ? fill_of(value.dtype) : "");
@@ -133,15 +132,18 @@ class Draw {
     std::string text;
     for (std::size_t d = 0; d < all.size(); ++d) {
       if (all[d] == 1 || random_.one_in(4)) continue;
-      const std::int64_t stride = 1 + random_.below(std::max<std::int64_t>(1, std::min<std::int64_t>(count / all[d], 400)));
-      text += fmt::format("{}{}{}", text.empty() ? "" : "+", stride == 1 ? "" : fmt::format("{}*", stride), symbol_at(d, iterations));
+      const std::int64_t stride =
+          1 + random_.below(std::max<std::int64_t>(1, std::min<std::int64_t>(count / all[d], 400)));
+      text += fmt::format("{}{}{}", text.empty() ? "" : "+", stride == 1 ? "" : fmt::format("{}*", stride),
+                          symbol_at(d, iterations));
     }
     if (text.empty()) text = std::to_string(random_.below(count));
     return fmt::format("{}@{}[{}]{}", value.number, count, text, fill_of(value.dtype));
   }
 
   Part literal(bool is_float) {
-    static const std::vector<std::string> kFloats = {"0x1p0", "-0x1.8p0", "0x1.99999ap-4", "0x0p0", "-0x0p0", "0x1p-149", "0x1.fffffep127"};
+    static const std::vector<std::string> kFloats = {"0x1p0",  "-0x1.8p0", "0x1.99999ap-4", "0x0p0",
+                                                     "-0x0p0", "0x1p-149", "0x1.fffffep127"};
     static const std::vector<std::string> kIntegers = {"0", "1", "-1", "3", "7", "-100"};
     return {random_.pick(is_float ? kFloats : kIntegers), is_float};
   }
@@ -152,35 +154,44 @@ class Draw {
   }
 
   Part unary(std::vector<std::string>& steps, const Part& part) {
-    static const std::vector<std::string> kFloats = {"sqrt", "neg",  "abs", "floor", "trunc", "rint", "exp", "expm1",
-                                                     "log",  "log1p", "sin", "cos",   "tanh",  "erf",  "abs", "neg"};
+    static const std::vector<std::string> kFloats = {"sqrt", "neg",   "abs", "floor", "trunc", "rint",
+                                                     "exp",  "expm1", "log", "log1p", "sin",   "cos",
+                                                     "tanh", "erf",   "abs", "neg"};
     static const std::vector<std::string> kIntegers = {"neg", "abs", "not", "u8"};
     return step(steps, random_.pick(part.is_float ? kFloats : kIntegers) + " " + part.text, part.is_float);
   }
 
   Part binary(std::vector<std::string>& steps, Part a, Part b) {
-    static const std::vector<std::string> kFloats = {"add", "sub", "mul", "div", "max", "min", "add", "sub", "mul"};
-    static const std::vector<std::string> kIntegers = {"add", "sub", "mul", "idiv", "imod", "and", "or", "max", "min"};
+    static const std::vector<std::string> kFloats = {"add", "sub", "mul", "div", "max",
+                                                     "min", "add", "sub", "mul"};
+    static const std::vector<std::string> kIntegers = {"add", "sub", "mul", "idiv", "imod",
+                                                       "and", "or",  "max", "min"};
     static const std::vector<std::string> kComparisons = {"eq", "ne", "lt", "le", "gt", "ge"};
     if (a.is_float != b.is_float) {
       Part& integer = a.is_float ? b : a;
       const Part& real = a.is_float ? a : b;
-      if (random_.one_in(2)) return step(steps, fmt::format("select {} {} {}", integer.text, real.text, literal(true).text), true);
+      if (random_.one_in(2))
+        return step(steps, fmt::format("select {} {} {}", integer.text, real.text, literal(true).text), true);
       integer = step(steps, "f32 " + integer.text, true);
     }
     const std::int64_t kind = random_.below(8);
     const std::string& comparison = random_.pick(kComparisons);
     if (kind == 0) return step(steps, fmt::format("{} {} {}", comparison, a.text, b.text), false);
     if (kind == 1) {
-      const Part condition = step(steps, fmt::format("{} {} {}", comparison, a.text, literal(a.is_float).text), false);
+      const Part condition =
+          step(steps, fmt::format("{} {} {}", comparison, a.text, literal(a.is_float).text), false);
       return step(steps, fmt::format("select {} {} {}", condition.text, b.text, a.text), a.is_float);
     }
-    if (kind == 2 && a.is_float) return step(steps, fmt::format("fma {} {} {}", a.text, b.text, literal(true).text), true);
-    return step(steps, fmt::format("{} {} {}", random_.pick(a.is_float ? kFloats : kIntegers), a.text, b.text), a.is_float);
+    if (kind == 2 && a.is_float)
+      return step(steps, fmt::format("fma {} {} {}", a.text, b.text, literal(true).text), true);
+    return step(steps,
+                fmt::format("{} {} {}", random_.pick(a.is_float ? kFloats : kIntegers), a.text, b.text),
+                a.is_float);
   }
 
   /// Steps that use every part; the last gives a float if `to_float`, else an integer.
-  std::vector<std::string> expression(std::vector<Part> parts, bool to_float, const std::vector<std::string>& index_symbols) {
+  std::vector<std::string> expression(std::vector<Part> parts, bool to_float,
+                                      const std::vector<std::string>& index_symbols) {
     std::vector<std::string> steps;
     if (!index_symbols.empty() && random_.one_in(3)) parts.push_back({random_.pick(index_symbols), false});
     if (random_.one_in(3)) parts.push_back(literal(random_.one_in(4)));
@@ -223,7 +234,8 @@ class Draw {
     Line line;
     line.kind = kind;
     line.shape = base_;
-    const auto folded = static_cast<std::ptrdiff_t>(1 + random_.below(static_cast<std::int64_t>(base_.size())));
+    const auto folded =
+        static_cast<std::ptrdiff_t>(1 + random_.below(static_cast<std::int64_t>(base_.size())));
     line.fold.assign(base_.end() - folded, base_.end());
     line.shape.erase(line.shape.end() - folded, line.shape.end());
     return line;
@@ -256,7 +268,8 @@ class Draw {
     Line line = split(Kind::kDot);
     Shape all = line.shape;
     all.insert(all.end(), line.fold.begin(), line.fold.end());
-    line.x = {access(*a, all, line.shape.size(), random_.one_in(2)), access(*b, all, line.shape.size(), random_.one_in(2))};
+    line.x = {access(*a, all, line.shape.size(), random_.one_in(2)),
+              access(*b, all, line.shape.size(), random_.one_in(2))};
     push(line);
   }
 
@@ -281,35 +294,39 @@ class Draw {
 
 }  // namespace
 
-Case random_group(Random& random) {
-  return Draw(random).run();
-}
+Case random_group(Random& random) { return Draw(random).run(); }
 
 Case random_case(Random& random, std::int64_t work) {
-  const auto size = [&](std::int64_t most) { return random.one_in(3) ? std::min(random.pick(kSizes), most) : 1 + random.below(most); };
+  const auto size = [&](std::int64_t most) {
+    return random.one_in(3) ? std::min(random.pick(kSizes), most) : 1 + random.below(most);
+  };
   const auto purity = random.one_in(4) ? Purity::kPoisoned : Purity::kFinite;
   const auto values = purity == Purity::kFinite && random.one_in(2) ? Values::kEdges : Values::kOrdinary;
   switch (random.below(8)) {
     case 0: {
-      ProductForm form{random.one_in(3) ? 1 + random.below(5) : 1, size(300), size(300), 1, random.one_in(2), random.one_in(2),
-                       1 + random.below(2), random.one_in(2)};
+      ProductForm form{random.one_in(3) ? 1 + random.below(5) : 1,
+                       size(300),
+                       size(300),
+                       1,
+                       random.one_in(2),
+                       random.one_in(2),
+                       1 + random.below(2),
+                       random.one_in(2)};
       form.depth = size(std::clamp<std::int64_t>(work / (form.batch * form.rows * form.columns), 1, 9000));
       return product(form, purity, values);
     }
     case 1: {
       static const std::vector<Kind> kKinds = {Kind::kSum, Kind::kMax, Kind::kArgmax};
-      FoldForm form{random.pick(kKinds), {size(200)}, {}, random.one_in(3), static_cast<int>(random.below(3))};
+      FoldForm form{
+          random.pick(kKinds), {size(200)}, {}, random.one_in(3), static_cast<int>(random.below(3))};
       form.fold = {size(std::clamp<std::int64_t>(work / 4 / form.outputs[0], 1, 9000))};
       if (random.one_in(2)) form.fold.push_back(1 + random.below(4));
       return fold(form, purity, values);
     }
     case 2:
-    case 3:
-      return random_window(random);
-    case 4:
-      return random_row_program(random);
-    default:
-      return random_group(random);
+    case 3: return random_window(random);
+    case 4: return random_row_program(random);
+    default: return random_group(random);
   }
 }
 

@@ -9,7 +9,9 @@ using kernels::Kind;
 
 namespace {
 
-Input floats(Shape shape, Values values = Values::kOrdinary) { return {DType::kF32, std::move(shape), values, 0, 0, ""}; }
+Input floats(Shape shape, Values values = Values::kOrdinary) {
+  return {DType::kF32, std::move(shape), values, 0, 0, ""};
+}
 
 std::string all(int value) { return fmt::format("{}[i0,i1]", value); }
 std::string row(int value) { return fmt::format("{}[i0]", value); }
@@ -43,8 +45,11 @@ Case layer_norm(std::int64_t n, std::int64_t size, Purity purity) {
   const int total = c.add(Line{Kind::kSum, {n}, {rows(x)}, {}, {size}});
   const int mean = c.add(Line{Kind::kMap, {n}, {row(total)}, {fmt::format("f32 {}", size), "div x0 t0"}});
   const int squares = c.add(Line{Kind::kSum, {n}, {rows(x), row(mean)}, {"sub x0 x1", "mul t0 t0"}, {size}});
-  const int deviation =
-      c.add(Line{Kind::kMap, {n}, {row(squares)}, {fmt::format("f32 {}", size), "div x0 t0", "add t1 0x1.4f8b58p-17", "sqrt t2", "div 0x1p0 t3"}});
+  const int deviation = c.add(
+      Line{Kind::kMap,
+           {n},
+           {row(squares)},
+           {fmt::format("f32 {}", size), "div x0 t0", "add t1 0x1.4f8b58p-17", "sqrt t2", "div 0x1p0 t3"}});
   c.add(Line{Kind::kMap,
              {n, size},
              {all(x), row(mean), row(deviation), fmt::format("{}[i1]", gamma), fmt::format("{}[i1]", beta)},
@@ -60,21 +65,26 @@ Case batch_norm(std::int64_t images, std::int64_t channels, std::int64_t side) {
   const int one = c.add(Input{DType::kF32, {1}, Values::kOrdinary, 0, 0, "0x1p0"});
   const std::string count = fmt::format("f32 {}", images * side * side);
   const auto over_images = [&](int sums) {
-    return c.add(Line{Kind::kDot, {channels}, {fmt::format("{}[0]", one), fmt::format("{}[k0,i0]", sums)}, {}, {images}});
+    return c.add(Line{
+        Kind::kDot, {channels}, {fmt::format("{}[0]", one), fmt::format("{}[k0,i0]", sums)}, {}, {images}});
   };
-  const int planes = c.add(Line{Kind::kSum, {images, channels}, {fmt::format("{}[i0,i1,k0,k1]", x)}, {}, {side, side}});
+  const int planes =
+      c.add(Line{Kind::kSum, {images, channels}, {fmt::format("{}[i0,i1,k0,k1]", x)}, {}, {side, side}});
   const int mean = c.add(Line{Kind::kMap, {channels}, {row(over_images(planes))}, {count, "div x0 t0"}});
   const int squares = c.add(Line{Kind::kSum,
                                  {images, channels},
                                  {fmt::format("{}[i0,i1,k0,k1]", x), fmt::format("{}[i1]", mean)},
                                  {"sub x0 x1", "mul t0 t0"},
                                  {side, side}});
-  const int deviation =
-      c.add(Line{Kind::kMap, {channels}, {row(over_images(squares))}, {count, "div x0 t0", "add t1 0x1.4f8b58p-17", "sqrt t2", "div 0x1p0 t3"}});
-  c.add(Line{Kind::kMap,
-             {images, channels, side, side},
-             {fmt::format("{}[i0,i1,i2,i3]", x), fmt::format("{}[i1]", mean), fmt::format("{}[i1]", deviation)},
-             {"sub x0 x1", "mul t0 x2", "max 0x0p0 t1"}});
+  const int deviation = c.add(Line{Kind::kMap,
+                                   {channels},
+                                   {row(over_images(squares))},
+                                   {count, "div x0 t0", "add t1 0x1.4f8b58p-17", "sqrt t2", "div 0x1p0 t3"}});
+  c.add(
+      Line{Kind::kMap,
+           {images, channels, side, side},
+           {fmt::format("{}[i0,i1,i2,i3]", x), fmt::format("{}[i1]", mean), fmt::format("{}[i1]", deviation)},
+           {"sub x0 x1", "mul t0 x2", "max 0x0p0 t1"}});
   c.name = fmt::format("rows/batch-norm/{}x{}x{}", images, channels, side);
   return c;
 }
@@ -86,8 +96,14 @@ Case adam(std::int64_t size, Values values) {
   const int m = c.add(floats({size}, values));
   const int v = c.add(floats({size}));
   const int m2 = c.add(Line{Kind::kMap, {size}, {row(m), row(g)}, {"sub x1 x0", "fma t0 0x1.99999ap-4 x0"}});
-  const int v2 = c.add(Line{Kind::kMap, {size}, {row(v), row(g)}, {"abs x0", "mul t0 0x1.ff7cep-1", "mul x1 0x1.0624dep-10", "fma t2 x1 t1"}});
-  c.add(Line{Kind::kMap, {size}, {row(w), row(m2), row(v2)}, {"sqrt x2", "fma t0 0x1.8p0 0x1.5798eep-27", "div x1 t1", "fma t2 -0x1.0624dep-10 x0"}});
+  const int v2 = c.add(Line{Kind::kMap,
+                            {size},
+                            {row(v), row(g)},
+                            {"abs x0", "mul t0 0x1.ff7cep-1", "mul x1 0x1.0624dep-10", "fma t2 x1 t1"}});
+  c.add(Line{Kind::kMap,
+             {size},
+             {row(w), row(m2), row(v2)},
+             {"sqrt x2", "fma t0 0x1.8p0 0x1.5798eep-27", "div x1 t1", "fma t2 -0x1.0624dep-10 x0"}});
   c.name = fmt::format("rows/adam/{}{}", size, values == Values::kEdges ? "-edges" : "");
   return c;
 }
@@ -103,7 +119,8 @@ Case attention(std::int64_t heads, std::int64_t length, std::int64_t width) {
   const auto along = [](int value) { return fmt::format("{}[i0,i1,k0]", value); };
   const auto of_row = [](int value) { return fmt::format("{}[i0,i1]", value); };
   const int scores = c.add(Line{Kind::kDot, square, {along(q), fmt::format("{}[i0,i2,k0]", k)}, {}, {width}});
-  const int masked = c.add(Line{Kind::kMap, square, {one(scores)}, {"mul x0 0x1.6a09e6p-3", "le i2 i1", "select t1 t0 -inf"}});
+  const int masked = c.add(
+      Line{Kind::kMap, square, {one(scores)}, {"mul x0 0x1.6a09e6p-3", "le i2 i1", "select t1 t0 -inf"}});
   const int most = c.add(Line{Kind::kMax, {heads, length}, {along(masked)}, {}, {length}});
   const int e = c.add(Line{Kind::kMap, square, {one(masked), of_row(most)}, {"sub x0 x1", "exp t0"}});
   const int total = c.add(Line{Kind::kSum, {heads, length}, {along(e)}, {}, {length}});
@@ -116,7 +133,8 @@ Case attention(std::int64_t heads, std::int64_t length, std::int64_t width) {
 
 }  // namespace
 
-/// A value, and a map of its first part with fewer, larger elements in as many bytes, which must not overwrite it.
+/// A value, and a map of its first part with fewer, larger elements in as many bytes, which must not
+/// overwrite it.
 Case retyped(DType from, DType to, std::int64_t size) {
   const auto ratio = static_cast<std::int64_t>(size_of(to) / size_of(from));
   std::vector<std::string> steps = {"max x0 4"};
@@ -124,9 +142,11 @@ Case retyped(DType from, DType to, std::int64_t size) {
   if (from == DType::kF32) steps = {"max x0 0x1p2", "trunc t0", "i64 t1"};
   Case c;
   const int x = c.add(Input{DType::kU8, {ratio, size}, Values::kOrdinary, 0, 256, ""});
-  const int wide = c.add(Line{Kind::kMap, {ratio, size}, {all(x)}, {"max x0 3", fmt::format("{} t0", name_of(from))}, {}, from});
+  const int wide = c.add(
+      Line{Kind::kMap, {ratio, size}, {all(x)}, {"max x0 3", fmt::format("{} t0", name_of(from))}, {}, from});
   const int large = c.add(Line{Kind::kMap, {1, size}, {fmt::format("{}[0,i1]", wide)}, steps, {}, to});
-  c.add(Line{Kind::kMap, {2, size}, {fmt::format("{}[0,i1]", large)}, {to == DType::kF32 ? "mul x0 x0" : "f32 x0"}});
+  c.add(Line{
+      Kind::kMap, {2, size}, {fmt::format("{}[0,i1]", large)}, {to == DType::kF32 ? "mul x0 x0" : "f32 x0"}});
   c.name = fmt::format("rows/retyped/{}-{}-{}", name_of(from), name_of(to), size);
   return c;
 }
@@ -165,18 +185,14 @@ Case random_row_program(Random& random) {
   const std::int64_t n = 1 + random.below(std::max<std::int64_t>(1, 20000 / size));
   const bool causal = random.one_in(2);
   const Purity purity = random.one_in(3) ? Purity::kPoisoned : Purity::kFinite;
-  const Shape sizes = {1 + random.below(4), 1 + random.below(70), 1 + random.below(40)};  // braces: drawn in order
+  // Braces: drawn in order.
+  const Shape sizes = {1 + random.below(4), 1 + random.below(70), 1 + random.below(40)};
   switch (random.below(6)) {
-    case 0:
-      return softmax(n, size, causal, purity);
-    case 1:
-      return layer_norm(n, size, purity);
-    case 2:
-      return batch_norm(sizes[0], 1 + sizes[1] / 4, 1 + sizes[2] / 4);
-    case 3:
-      return attention(sizes[0], sizes[1], sizes[2]);
-    default:
-      return adam(sizes[1] * sizes[1], causal ? Values::kEdges : Values::kOrdinary);
+    case 0: return softmax(n, size, causal, purity);
+    case 1: return layer_norm(n, size, purity);
+    case 2: return batch_norm(sizes[0], 1 + sizes[1] / 4, 1 + sizes[2] / 4);
+    case 3: return attention(sizes[0], sizes[1], sizes[2]);
+    default: return adam(sizes[1] * sizes[1], causal ? Values::kEdges : Values::kOrdinary);
   }
 }
 

@@ -22,8 +22,8 @@ namespace cpu = kernels::cpu;
 
 namespace {
 
-/// FNV-1a, 64 bits, over type, shape and bytes. Everything is compared bit by bit on the spot; the digest only
-/// carries a result to other machines, guards against accidents alone, and needs no library there.
+/// FNV-1a, 64 bits, over type, shape and bytes. Everything is compared bit by bit on the spot; the digest
+/// only carries a result to other machines, guards against accidents alone, and needs no library there.
 class Fnv {
  public:
   void add(std::uint64_t word) {
@@ -42,8 +42,8 @@ class Fnv {
   std::uint64_t hash_ = 0xcbf29ce484222325U;
 };
 
-/// The NaNs that a value may have. Wherever it is hashed, posted or kept only one is allowed, and bits are compared
-/// as they are. Only inside an evaluation may a NaN have any payload; there each stands for the one.
+/// The NaNs that a value may have. Wherever it is hashed, posted or kept only one is allowed, and bits are
+/// compared as they are. Only inside an evaluation may a NaN have any payload; there each stands for the one.
 enum class Nan : std::uint8_t { kOne, kAny };
 
 std::uint64_t bits_at(const TensorView& tensor, std::size_t i) {
@@ -53,16 +53,20 @@ std::uint64_t bits_at(const TensorView& tensor, std::size_t i) {
 }
 
 std::uint64_t stored_bits_at(const TensorView& tensor, std::size_t i) {
-  return tensor.dtype == DType::kF32 ? std::bit_cast<std::uint32_t>(kernels::canonical_nan(tensor.as<float>()[i])) : bits_at(tensor, i);
+  return tensor.dtype == DType::kF32
+             ? std::bit_cast<std::uint32_t>(kernels::canonical_nan(tensor.as<float>()[i]))
+             : bits_at(tensor, i);
 }
 
-/// Empty, or where and how the bits differ. The reference's bits are always taken as they are: kernels/ref stores
-/// only one NaN by contract (dgx/kernels/evaluate.h, "Storing").
+/// Empty, or where and how the bits differ. The reference's bits are always taken as they are: kernels/ref
+/// stores only one NaN by contract (dgx/kernels/evaluate.h, "Storing").
 std::string compare(const TensorView& ours, const Tensor& reference, Nan nan = Nan::kOne) {
-  if (ours.dtype != reference.dtype() || ours.bytes.size() != reference.bytes().size()) return "another type or size";
+  if (ours.dtype != reference.dtype() || ours.bytes.size() != reference.bytes().size())
+    return "another type or size";
   const auto count = static_cast<std::size_t>(reference.count());
   for (std::size_t i = 0; i < count; ++i) {
-    const std::uint64_t a = nan == Nan::kAny ? stored_bits_at(ours, i) : bits_at(ours, i), b = bits_at(reference.view(), i);
+    const std::uint64_t a = nan == Nan::kAny ? stored_bits_at(ours, i) : bits_at(ours, i),
+                        b = bits_at(reference.view(), i);
     if (a != b) return fmt::format("element {} of {} is {:#x}, the definition says {:#x}", i, count, a, b);
   }
   return {};
@@ -79,7 +83,11 @@ std::string compare(const State& state, const std::string& entry, const Tensor& 
 class Run {
  public:
   Run(const Case& c, const Reference& reference, const Configuration& configuration)
-      : case_(c), reference_(reference), threads_(configuration.threads), device_(configuration.device), not_finite_(reference.first_not_finite_of_last()) {}
+      : case_(c),
+        reference_(reference),
+        threads_(configuration.threads),
+        device_(configuration.device),
+        not_finite_(reference.first_not_finite_of_last()) {}
 
   std::string all() {
     if (device_.empty()) {
@@ -98,7 +106,8 @@ class Run {
   [[nodiscard]] bool may_replace_input() const {
     const Tensor& input = reference_.values.front();
     const Tensor& made = reference_.values.back();
-    return case_.inputs.front().constant.empty() && input.dtype() == made.dtype() && input.shape() == made.shape();
+    return case_.inputs.front().constant.empty() && input.dtype() == made.dtype() &&
+           input.shape() == made.shape();
   }
 
   [[nodiscard]] State state(const Form& form) const {
@@ -123,32 +132,38 @@ class Run {
     for (int repeat = 0; repeat < 2; ++repeat) {  // the second run overwrites what the first left in memory
       if (const Status status = (*evaluator)->run({}, {}); !status.ok()) return status.error().message;
       for (std::size_t v = std::max(reference_.first_line, last() < 2 ? 0 : last() - 2); v <= last(); ++v) {
-        const std::string difference = compare((*evaluator)->value(static_cast<ValueIndex>(v)), reference_.values[v], Nan::kAny);
-        if (!difference.empty()) return fmt::format("run {}, value {}: {}\n{}", repeat, v, difference, (*evaluator)->explain());
+        const std::string difference =
+            compare((*evaluator)->value(static_cast<ValueIndex>(v)), reference_.values[v], Nan::kAny);
+        if (!difference.empty())
+          return fmt::format("run {}, value {}: {}\n{}", repeat, v, difference, (*evaluator)->explain());
       }
     }
     return {};
   }
 
-  /// Checks a step's status and, unless that is an error, the state it left. Returns the difference, or an empty
-  /// string.
+  /// Checks a step's status and, unless that is an error, the state it left. Returns the difference, or an
+  /// empty string.
   std::string check_step(const Status& status, const State& after, const Form& form) const {
     if (not_finite_) {
-      const std::string expected = fmt::format("step 0: entry model/z is not finite at element {}", *not_finite_);
+      const std::string expected =
+          fmt::format("step 0: entry model/z is not finite at element {}", *not_finite_);
       if (status.ok() || status.error().message != expected) {
-        return "expected '" + expected + "', got '" + (status.ok() ? "no error" : status.error().message) + "'";
+        return "expected '" + expected + "', got '" + (status.ok() ? "no error" : status.error().message) +
+               "'";
       }
       return {};
     }
     if (!status.ok()) return status.error().message;
     for (std::size_t i = form.in_place ? 1 : 0; i < case_.inputs.size(); ++i) {
       if (!case_.inputs[i].constant.empty()) continue;
-      if (auto difference = compare(after, entry_name(i), reference_.values[i]); !difference.empty()) return difference;
+      if (auto difference = compare(after, entry_name(i), reference_.values[i]); !difference.empty())
+        return difference;
     }
     return compare(after, form.in_place ? entry_name(0) : "model/z", reference_.values.back());
   }
 
-  Result<std::unique_ptr<exec::StepExecutor>> executor_of(const std::shared_ptr<const program::Program>& program) const {
+  Result<std::unique_ptr<exec::StepExecutor>> executor_of(
+      const std::shared_ptr<const program::Program>& program) const {
     static const Tensor kSample(DType::kF32, {1});
     const exec::StepInputs inputs{{}, 1, 1, kSample.view(), kSample.view()};
     if (device_.empty()) {
@@ -169,7 +184,8 @@ class Run {
     const State start = state(form);
     if (const Status status = executor.load(start); !status.ok()) return status.error().message;
     const Status stepped = executor.step();
-    if (auto text = check_step(stepped, executor.state().value(), form); !text.empty()) return "fused: " + text + "\n" + executor.explain();
+    if (auto text = check_step(stepped, executor.state().value(), form); !text.empty())
+      return "fused: " + text + "\n" + executor.explain();
     if (!device_.empty()) return {};  // a device shows no values
     if (const Status status = executor.load(start); !status.ok()) return status.error().message;
     std::string difference;
@@ -230,11 +246,14 @@ std::vector<Configuration> all_configurations() {
   return all;
 }
 
-std::string differences(const Case& c, std::uint64_t seed, const Reference& reference, const Configuration& configuration) {
-  if (const Status status = cpu::force_instruction_set(configuration.set); !status.ok()) return status.error().message;
+std::string differences(const Case& c, std::uint64_t seed, const Reference& reference,
+                        const Configuration& configuration) {
+  if (const Status status = cpu::force_instruction_set(configuration.set); !status.ok())
+    return status.error().message;
   const std::string found = Run(c, reference, configuration).all();
   if (found.empty()) return {};
-  std::string text = fmt::format("{}: seed {}, {}, {} threads: {}\n", c.name, seed, name_of(configuration.set), configuration.threads, found);
+  std::string text = fmt::format("{}: seed {}, {}, {} threads: {}\n", c.name, seed,
+                                 name_of(configuration.set), configuration.threads, found);
   for (const std::string& line : c.lines) text += "  " + line + "\n";
   return text;
 }
@@ -243,7 +262,8 @@ std::int64_t work_of(const program::Program& program) {
   std::int64_t work = 0;
   for (const Primitive& value : program.values) {
     if (value.kind == Kind::kInput) continue;
-    work += count_of(value.shape) * count_of(value.fold) * static_cast<std::int64_t>(1 + value.steps.size() + value.when.size());
+    work += count_of(value.shape) * count_of(value.fold) *
+            static_cast<std::int64_t>(1 + value.steps.size() + value.when.size());
   }
   return work;
 }

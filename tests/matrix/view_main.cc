@@ -1,5 +1,5 @@
-// Checks that every enumerated form of primitive, flattened to plain data (dgx/kernels/primitive_view.h) and moved,
-// gives the bits of the compiled form: what a GPU evaluates is the definition.
+// Checks that every enumerated form of primitive, flattened to plain data (dgx/kernels/primitive_view.h) and
+// moved, gives the bits of the compiled form: what a GPU evaluates is the definition.
 
 #include <fmt/format.h>
 

@@ -1,16 +1,17 @@
-// Proves that the elementary functions are correctly rounded, for all 2^32 arguments of each: the scalar reference
-// against MPFR, and every instruction set of this processor and pairs of floats (function_pairs.h) against the scalar
-// reference.
+// Proves that the elementary functions are correctly rounded, for all 2^32 arguments of each: the scalar
+// reference against MPFR, and every instruction set of this processor and pairs of floats (function_pairs.h)
+// against the scalar reference.
 //
 //   functions_proof [exp|log|tanh|erf|expm1|log1p|sin|cos ...]
 //
-// MPFR would take days, so most arguments are decided by the C library's double function. That shares no code and no
-// table with ours; the only assumption is that its relative error is below 2^-42, a thousand units in its last place.
-// If both ends of that interval round to our float, so does the real value. Otherwise MPFR decides, with 300 bits: a
-// few thousand arguments of each function, among them all that are hard for any evaluation in double.
+// MPFR would take days, so most arguments are decided by the C library's double function. That shares no code
+// and no table with ours; the only assumption is that its relative error is below 2^-42, a thousand units in
+// its last place. If both ends of that interval round to our float, so does the real value. Otherwise MPFR
+// decides, with 300 bits: a few thousand arguments of each function, among them all that are hard for any
+// evaluation in double.
 //
-// For pairs it also counts how often they leave the decision to the definition, which costs time on a device: among
-// all arguments, and among those with magnitudes in [2^-64, 2^6), which occur in practice.
+// For pairs it also counts how often they leave the decision to the definition, which costs time on a device:
+// among all arguments, and among those with magnitudes in [2^-64, 2^6), which occur in practice.
 
 #include <mpfr.h>
 
@@ -39,8 +40,8 @@ constexpr std::uint32_t kCanonicalNan = 0x7FC00000U;
 constexpr double kLibraryError = 0x1p-42;
 constexpr std::uint64_t kPrintedMismatches = 20;
 
-/// A function's oracles, the library's in binary64, and MPFR's where that may round wrongly; and its form by pairs,
-/// which is tested.
+/// A function's oracles, the library's in binary64, and MPFR's where that may round wrongly; and its form by
+/// pairs, which is tested.
 struct Oracle {
   std::string_view name;
   double (*library)(double);

@@ -47,9 +47,7 @@ class Mischief {
         move.previous = digest("nothing");
         move.turn += dice_.below(5) - 2;
         return refused(stated(move, key, false), "an answer to nothing");
-      case 4:
-        key = 7;
-        return refused(stated(move, key, false), "a stranger's move");
+      case 4: key = 7; return refused(stated(move, key, false), "a stranger's move");
       case 5:
         move.turn += dice_.one_in(2) ? 1 + dice_.below(9) : -1 - dice_.below(3);
         return convicted(stated(move, key, false), RulingReason::kMalformed);
@@ -201,8 +199,8 @@ Contest Arena::play(std::string& about) {
   setup.policy_draw = dice_.one_in(2);
   TinyParty& stated_by = defends ? honest : story;
   const bool of_verdict = (defends && non_finite) || dice_.one_in(2);
-  // The committed states: about a proof the defender's; about a verdict the liar's if the honest side gave it, else
-  // the right ones.
+  // The committed states: about a proof the defender's; about a verdict the liar's if the honest side gave
+  // it, else the right ones.
   setup.prover = of_verdict && defends ? &story : of_verdict ? &honest : &stated_by;
   setup.verifier = of_verdict ? &stated_by : nullptr;
   if (of_verdict && !non_finite && dice_.one_in(3)) setup.about = manifest::About::kWitness;

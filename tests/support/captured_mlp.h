@@ -14,8 +14,8 @@ namespace dgx::test {
 /// lowering and executor are tested without libtorch.
 class MlpCapture {
  public:
-  /// `sizes`: inputs, hidden …, outputs. `input_shape`: the batch's, batch first; a view flattens it if it is not
-  /// [batch, inputs].
+  /// `sizes`: inputs, hidden …, outputs. `input_shape`: the batch's, batch first; a view flattens it if it is
+  /// not [batch, inputs].
   MlpCapture(std::vector<std::int64_t> sizes, Shape input_shape, program::Activation activation)
       : sizes_(std::move(sizes)), activation_(activation), batch_(input_shape[0]) {
     graph_.input = tensor(std::move(input_shape));
@@ -68,8 +68,8 @@ class MlpCapture {
     return call("t", "", {{"self", of(id)}}, {shape[1], shape[0]});
   }
 
-  /// Names parameters as torch's Sequential does: layers have even numbers, activations odd ones. Values are small
-  /// and varied.
+  /// Names parameters as torch's Sequential does: layers have even numbers, activations odd ones. Values are
+  /// small and varied.
   void add_parameters() {
     for (std::size_t layer = 0; layer < layers(); ++layer) {
       const std::string prefix = std::to_string(2 * layer);
@@ -113,12 +113,9 @@ class MlpCapture {
 
   Id activated(Id x, const Shape& shape) {
     switch (activation_) {
-      case program::Activation::kRelu:
-        return call("relu", "", {{"self", of(x)}}, shape);
-      case program::Activation::kTanh:
-        return call("tanh", "", {{"self", of(x)}}, shape);
-      case program::Activation::kSigmoid:
-        return call("sigmoid", "", {{"self", of(x)}}, shape);
+      case program::Activation::kRelu: return call("relu", "", {{"self", of(x)}}, shape);
+      case program::Activation::kTanh: return call("tanh", "", {{"self", of(x)}}, shape);
+      case program::Activation::kSigmoid: return call("sigmoid", "", {{"self", of(x)}}, shape);
       case program::Activation::kGelu:
         return call("gelu", "", {{"self", of(x)}, {"approximate", std::string("none")}}, shape);
       case program::Activation::kGeluTanh:

@@ -10,8 +10,8 @@ namespace dgx::test {
 /// fails.
 [[nodiscard]] program::CaptureBackend* open_capture_backend(const std::string& path);
 
-/// One line for each input and source, "%5 f32[2,3]", then one for each call: "%7 f32[2,3] = aten::addmm(self=%1, …)
-/// # place".
+/// One line for each input and source, "%5 f32[2,3]", then one for each call: "%7 f32[2,3] =
+/// aten::addmm(self=%1, …) # place".
 [[nodiscard]] std::string captured_text(const program::CapturedGraph& graph);
 
 }  // namespace dgx::test

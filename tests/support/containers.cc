@@ -135,8 +135,8 @@ void put_u32(std::string& content, std::size_t at, std::uint32_t value) {
   std::memcpy(content.data() + at, &value, sizeof value);
 }
 
-/// Raises the rank of a virtual layout's mapping to 33. The mapping is an object of the global heap that ends in its
-/// own checksum: a selection of kind 2 (hyperslab), version 1, four bytes, its length, and the rank.
+/// Raises the rank of a virtual layout's mapping to 33. The mapping is an object of the global heap that ends
+/// in its own checksum: a selection of kind 2 (hyperslab), version 1, four bytes, its length, and the rank.
 void raise_rank(std::string& content) {
   const std::size_t heap = content.find("GCOL");
   need(heap != std::string::npos, "no global heap");
@@ -145,15 +145,16 @@ void raise_rank(std::string& content) {
        at = content.find(selection, at + 8)) {
     put_u32(content, at + 16, 33);
   }
-  // The heap's only object follows the heap's head of 16 bytes, and has a head of 16 bytes: 2 index, 2 count, 4
-  // reserved, 8 size.
+  // The heap's only object follows the heap's head of 16 bytes, and has a head of 16 bytes: 2 index, 2 count,
+  // 4 reserved, 8 size.
   std::uint64_t size = 0;
   std::memcpy(&size, content.data() + heap + 24, sizeof size);
   const ByteView object = as_bytes(content).subspan(heap + 32, size - 4);
   put_u32(content, heap + 32 + size - 4, bundle::lookup3(object));
 }
 
-/// Shortens the stated length of a compact layout's data from 256 bytes to 4; the numbers begin with 0.5 and 1.5.
+/// Shortens the stated length of a compact layout's data from 256 bytes to 4; the numbers begin with 0.5
+/// and 1.5.
 void shorten_compact(std::string& content) {
   const std::string numbers("\0\1\0\0\0\x3f\0\0\xc0\x3f", 10);
   const std::size_t at = content.find(numbers);

@@ -3,7 +3,8 @@
 #include <string>
 #include <vector>
 
-/// HDF5 files with features that no bundle of ours has, made by the HDF5 library: some are valid, others malicious.
+/// HDF5 files with features that no bundle of ours has, made by the HDF5 library: some are valid, others
+/// malicious.
 namespace dgx::test {
 
 enum class Trick {
@@ -25,8 +26,8 @@ enum class Format { kOldest, kBundle };
 [[nodiscard]] std::vector<Trick> all_tricks();
 [[nodiscard]] std::string name_of(Trick trick);
 
-/// Makes a container with the dataset or group "x" that plays the trick. In Format::kBundle its root claims to be a
-/// state bundle, and "x" lies in its group "state".
+/// Makes a container with the dataset or group "x" that plays the trick. In Format::kBundle its root claims
+/// to be a state bundle, and "x" lies in its group "state".
 void write_container(const std::string& path, Trick trick, Format format);
 
 }  // namespace dgx::test

@@ -69,7 +69,8 @@ Signed<Beacon> beacon_for(const Scene& scene, const Signed<Proof>& proof, bool s
                 kJudge, sealed);
 }
 
-/// The row of `setup`'s verifier for the segment that ends in the committed state `end`, with the witness at `step`.
+/// The row of `setup`'s verifier for the segment that ends in the committed state `end`, with the witness at
+/// `step`.
 VerdictRow row_of(const Setup& setup, const protocol::Segment& segment, const CommittedState& end,
                   std::int64_t step) {
   VerdictRow row;
@@ -138,7 +139,8 @@ protocol::Dispute dispute_of(const Scene& scene, const Setup& setup, protocol::P
     states.push_back(*prover.state(segments.boundary(i)));
     leaves.push_back(merkle::committed_state_leaf(states.back()));
   }
-  Proof proof{scene.task.id, states_root(states), states.front(), states.back(), task.steps, loss_at_end(task, prover)};
+  Proof proof{scene.task.id, states_root(states), states.front(),
+              states.back(), task.steps,          loss_at_end(task, prover)};
   if (setup.sealed) say_an_end(proof);
   protocol::Dispute out;
   out.task = scene.task;
@@ -208,18 +210,14 @@ std::int64_t fold_lists(const kernels::Primitive& line) {
   const std::int64_t n = *element_count(line.fold);
   switch (line.kind) {
     case kernels::Kind::kInput:
-    case kernels::Kind::kMap:
-      return 0;
-    case kernels::Kind::kSum:
-      return intervals(n, 2048);
+    case kernels::Kind::kMap: return 0;
+    case kernels::Kind::kSum: return intervals(n, 2048);
     case kernels::Kind::kDot: {
       const std::int64_t blocks = (n + 255) / 256, groups = (blocks + 15) / 16;
       return (groups > 1 ? intervals(groups, 2048) : 0) + (blocks > 1 ? 1 : 0) + 1;
     }
-    case kernels::Kind::kArgmax:
-      return intervals(n, 1024);
-    default:
-      return intervals(n, 2048);
+    case kernels::Kind::kArgmax: return intervals(n, 1024);
+    default: return intervals(n, 2048);
   }
 }
 

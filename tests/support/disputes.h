@@ -44,8 +44,8 @@ template <class T>
                                         const std::vector<manifest::Signed<manifest::Move>>& moves);
 
 /// The most moves that a game about `steps` steps of the scene may take (dgx-dispute(7), "Moves and claims",
-/// "Numbers"). `first_lists` counts what the defender shows before that: a row, a witness's state, one that is not
-/// finite.
+/// "Numbers"). `first_lists` counts what the defender shows before that: a row, a witness's state, one that
+/// is not finite.
 [[nodiscard]] std::int64_t most_moves(const Scene& scene, std::int64_t steps, std::int64_t first_lists = 0);
 
 /// A game from its beginning to its end, or until a side is silent.

@@ -191,13 +191,13 @@ int FaultyFileSystem::mkdir(const char* path, unsigned mode) {
   return done;
 }
 
-/// The file's content: with `all` everything written, else what was synced; with `random` also a prefix of the later
-/// changes, the last write cut anywhere, perhaps with zeros for the missing bytes.
+/// The file's content: with `all` everything written, else what was synced; with `random` also a prefix of
+/// the later changes, the last write cut anywhere, perhaps with zeros for the missing bytes.
 std::string FaultyFileSystem::content_of(const Node& node, bool all, std::uint64_t* random) {
   std::string out = node.durable;
-  const std::size_t count = all            ? node.pending.size()
-                            : !random      ? 0
-                                           : draw(*random) % (node.pending.size() + 1);
+  const std::size_t count = all       ? node.pending.size()
+                            : !random ? 0
+                                      : draw(*random) % (node.pending.size() + 1);
   for (std::size_t i = 0; i < count; ++i) {
     const Change& change = node.pending[i];
     if (change.cut) {
@@ -229,7 +229,8 @@ void FaultyFileSystem::crash(Survival survival, std::uint64_t seed) {
       continue;
     }
     std::uint64_t* const drawn = survival == Survival::kDrawn ? &random : nullptr;
-    std::ofstream(path, std::ios::binary) << content_of(nodes_[static_cast<std::size_t>(node)], bytes_live, drawn);
+    std::ofstream(path, std::ios::binary)
+        << content_of(nodes_[static_cast<std::size_t>(node)], bytes_live, drawn);
   }
 }
 

@@ -9,19 +9,19 @@
 
 namespace dgx::test {
 
-/// The faulty twin of FileSystem: makes real calls below one folder, counts them, fails a chosen one, and records
-/// what was synced, so that crash() can leave the folder as a power failure might.
+/// The faulty twin of FileSystem: makes real calls below one folder, counts them, fails a chosen one, and
+/// records what was synced, so that crash() can leave the folder as a power failure might.
 ///
-/// In use from construction to destruction. A file's bytes are durable once the file was synced, a name once its
-/// folder was; any later change may be lost, of one file's the last ones.
+/// In use from construction to destruction. A file's bytes are durable once the file was synced, a name once
+/// its folder was; any later change may be lost, of one file's the last ones.
 class FaultyFileSystem final : public FileSystem {
  public:
   enum class Fault {
     kNone,
-    kShort,     ///< half of the bytes are written
-    kNoSpace,   ///< ENOSPC, for this and all later calls that take space
-    kIo,        ///< EIO, once
-    kCut,       ///< this call and all later ones do nothing, and fail
+    kShort,    ///< half of the bytes are written
+    kNoSpace,  ///< ENOSPC, for this and all later calls that take space
+    kIo,       ///< EIO, once
+    kCut,      ///< this call and all later ones do nothing, and fail
   };
   /// The unsynced changes that survive a crash.
   enum class Survival { kNothing, kNames, kBytes, kAll, kDrawn };

@@ -249,8 +249,8 @@ class History {
     }
   }
 
-  /// The rows of the policy's draw as a replay finds them; for a lie, a single row that calls the slandered segment
-  /// wrong.
+  /// The rows of the policy's draw as a replay finds them; for a lie, a single row that calls the slandered
+  /// segment wrong.
   [[nodiscard]] Verdict verdict_of(std::uint8_t who, bool lie) {
     const TaskRecord& now = record();
     protocol::Assignment assignment{stage_.scene.task.id, now.proof->id, id_of(who), std::nullopt, {},
@@ -284,8 +284,8 @@ class History {
     return *out;
   }
 
-  /// The right replay of a segment from the committed state before it: after a cheat's only fault, the cheat's own
-  /// states.
+  /// The right replay of a segment from the committed state before it: after a cheat's only fault, the
+  /// cheat's own states.
   [[nodiscard]] TinyParty& replay_of(std::int64_t segment) {
     return wrong_segment_ && segment > *wrong_segment_ ? *cheat_ : *stage_.honest;
   }

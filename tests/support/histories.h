@@ -15,11 +15,11 @@ struct Histories {
   std::int64_t worst_challenger = 0;  ///< least gain of any honest challenger
 };
 
-/// Plays `count` histories of one task each: a submitter, a solver, a verifier and a watcher, each honest or not as
-/// drawn, and four strangers who grief. Honest parties act like the programs: every few minutes of ledger time they
-/// reveal, open, judge, answer moves by protocol::Player from their own replay, and challenge what their replay
-/// refutes. The others lie, stall, say things twice, too early, too late or not at all, convict each other, and keep
-/// the operator away. After each history:
+/// Plays `count` histories of one task each: a submitter, a solver, a verifier and a watcher, each honest or
+/// not as drawn, and four strangers who grief. Honest parties act like the programs: every few minutes of
+/// ledger time they reveal, open, judge, answer moves by protocol::Player from their own replay, and
+/// challenge what their replay refutes. The others lie, stall, say things twice, too early, too late or not
+/// at all, convict each other, and keep the operator away. After each history:
 ///
 /// - the sum of all accounts is deposits less withdrawals, at every statement, and none was negative;
 /// - an honest solver has at least the reward more than before, an honest verifier and watcher at least what

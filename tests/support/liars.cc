@@ -73,7 +73,8 @@ std::optional<Bytes> Liar::numbers_that_fit(const Game& game, Bytes bytes) {
     const std::size_t count = bytes.size() / size;
     const std::size_t at =
         dice_.one_in(2) ? count - 1 : static_cast<std::size_t>(dice_.below(static_cast<std::int64_t>(count)));
-    // Changes a power of two of the last bits, up or down, in one entry, or in all from it to the last but one.
+    // Changes a power of two of the last bits, up or down, in one entry, or in all from it to the last but
+    // one.
     std::uint32_t low = 0;
     std::copy_n(other.begin() + static_cast<std::ptrdiff_t>(at * size), 4,
                 reinterpret_cast<std::uint8_t*>(&low));
@@ -164,11 +165,9 @@ std::optional<Say> Liar::at_element(const Ground& ground) {
 std::optional<Say> Liar::choose(const Game& game) {
   const Ground& ground = game.ground();
   switch (game.stage()) {
-    case Stage::kChooseState:
-      return Name{index_below(ground.states.size() + 1), std::nullopt};
+    case Stage::kChooseState: return Name{index_below(ground.states.size() + 1), std::nullopt};
     case Stage::kChooseValueNode:
-    case Stage::kChooseTensorNode:
-      return Name{index_below(ground.nodes.size()), std::nullopt};
+    case Stage::kChooseTensorNode: return Name{index_below(ground.nodes.size()), std::nullopt};
     case Stage::kChooseValue: {
       const std::int64_t kind = dice_.below(8);
       const std::int64_t index = index_below(ground.nodes.size());
@@ -181,8 +180,7 @@ std::optional<Say> Liar::choose(const Game& game) {
       if (kind == 2) return StateInputClaim{index, std::move(line), entry_opening(ground.first_step)};
       return Name{index, std::move(line)};
     }
-    case Stage::kChooseElement:
-      return at_element(ground);
+    case Stage::kChooseElement: return at_element(ground);
     case Stage::kChooseNumber: {
       const std::int64_t index = index_below(ground.fold->shown().size());
       if (!ground.fold->at_position() || index >= std::ssize(ground.fold->shown()))
@@ -196,8 +194,7 @@ std::optional<Say> Liar::choose(const Game& game) {
       if (dice_.one_in(6)) return non_finite(ground.first_step + 1);
       if (dice_.one_in(4)) return entry_claim(game);
       return Name{index_below(ground.nodes.size()), std::nullopt};
-    default:
-      return entry_claim(game);
+    default: return entry_claim(game);
   }
 }
 
@@ -254,9 +251,7 @@ void change_bytes(Bytes& bytes, Dice& dice) {
       bytes.resize(static_cast<std::size_t>(std::max<std::int64_t>(0, size - (dice.one_in(2) ? 32 : 1))));
       break;
     case 1:
-    case 2:
-      bytes.resize(static_cast<std::size_t>(size + (dice.one_in(2) ? 32 : 1 + dice.below(40))));
-      break;
+    case 2: bytes.resize(static_cast<std::size_t>(size + (dice.one_in(2) ? 32 : 1 + dice.below(40)))); break;
     default:
       bytes[static_cast<std::size_t>(dice.below(size))] ^= static_cast<std::uint8_t>(1U << dice.below(8));
   }
@@ -273,14 +268,9 @@ void Liar::change(json::Value& value) {
     auto at = object->begin();
     std::advance(at, dice_.below(std::ssize(*object)));
     switch (dice_.below(12)) {
-      case 0:
-        object->erase(at);
-        break;
-      case 1:
-        object->emplace(dice_.one_in(2) ? "line" : "extra", std::int64_t{1});
-        break;
-      default:
-        change(at->second);
+      case 0: object->erase(at); break;
+      case 1: object->emplace(dice_.one_in(2) ? "line" : "extra", std::int64_t{1}); break;
+      default: change(at->second);
     }
   } else if (auto* array = value.as_array(); array != nullptr && !array->empty()) {
     const auto at = array->begin() + static_cast<std::ptrdiff_t>(dice_.below(std::ssize(*array)));

@@ -64,9 +64,9 @@ struct Contest {
   std::int64_t moves = 0;
   std::size_t longest = 0;  ///< bytes of the longest payload
 };
-/// Plays it. The liar also signs moves out of turn, twice, with wrong turns and predecessors; strangers interfere.
-/// `most` bounds the moves. If the statement is right, an honest challenger must have nothing to object to; else they
-/// must object.
+/// Plays it. The liar also signs moves out of turn, twice, with wrong turns and predecessors; strangers
+/// interfere. `most` bounds the moves. If the statement is right, an honest challenger must have nothing to
+/// object to; else they must object.
 [[nodiscard]] Contest contest(protocol::Dispute dispute, protocol::Side honest, protocol::Player& player,
                               Liar& liar, std::int64_t most, bool statement_is_wrong, Dice& dice);
 

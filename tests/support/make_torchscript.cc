@@ -1,4 +1,5 @@
-// make_torchscript FOLDER: writes the TorchScript files used by the tests of capture, one for each model below.
+// make_torchscript FOLDER: writes the TorchScript files used by the tests of capture, one for each model
+// below.
 #include <ATen/ATen.h>
 #include <torch/csrc/jit/api/module.h>
 
@@ -84,8 +85,8 @@ Module body(const std::string& statements) {
   return module;
 }
 
-/// One linear layer and a buffer that is assigned, not changed in place; `host` adds an attribute that is not a
-/// tensor.
+/// One linear layer and a buffer that is assigned, not changed in place; `host` adds an attribute that is not
+/// a tensor.
 Module counting(bool host) {
   Module module("Counting");
   module.register_module("fc", linear(784, 10));

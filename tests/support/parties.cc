@@ -219,17 +219,13 @@ StateRecord TinyParty::after(std::int64_t step) {
         out.tensors[i] = flipped(*out.tensors[i], fault);
         out.digests[i] = merkle::tensor_digest(out.tensors[i]->view());
         break;
-      case Fault::Kind::kEntryDigest:
-        out.digests[i] = digest_of_nothing(fault);
-        break;
+      case Fault::Kind::kEntryDigest: out.digests[i] = digest_of_nothing(fault); break;
       case Fault::Kind::kMissing:
         out.names.erase(out.names.begin() + at);
         out.tensors.erase(out.tensors.begin() + at);
         out.digests.erase(out.digests.begin() + at);
         break;
-      case Fault::Kind::kExtra:
-        repeat(out.names[i] + (fault.bit % 2 == 0 ? "+" : "~"));
-        break;
+      case Fault::Kind::kExtra: repeat(out.names[i] + (fault.bit % 2 == 0 ? "+" : "~")); break;
       case Fault::Kind::kTwice:
         repeat(fault.consistent ? out.names[i]
                                 : out.names[static_cast<std::size_t>(fault.bit) % out.names.size()]);
@@ -244,11 +240,8 @@ StateRecord TinyParty::after(std::int64_t step) {
       case Fault::Kind::kRenamed:
         out.names[i] = fault.bit % 2 == 0 ? out.names[i] + "0" : "a/" + out.names[i];
         break;
-      case Fault::Kind::kState:
-        no_state = true;
-        break;
-      default:
-        break;
+      case Fault::Kind::kState: no_state = true; break;
+      default: break;
     }
   }
   out.hash();

@@ -55,8 +55,8 @@ struct StepRecord {
   std::vector<Digest> digests;
 };
 
-/// A scene's training evaluated by kernels/ref, with faults; without faults it is the truth. Steps are computed on
-/// demand and kept; those before the first fault are taken from `honest`, which must outlive it.
+/// A scene's training evaluated by kernels/ref, with faults; without faults it is the truth. Steps are
+/// computed on demand and kept; those before the first fault are taken from `honest`, which must outlive it.
 class TinyParty : public protocol::Party {
  public:
   explicit TinyParty(const Scene& scene, std::vector<Fault> faults = {}, TinyParty* honest = nullptr);
@@ -74,8 +74,8 @@ class TinyParty : public protocol::Party {
   [[nodiscard]] const Scene& scene() const { return scene_; }
   [[nodiscard]] const StepRecord& step(std::int64_t step);
   [[nodiscard]] const StateRecord& state_record(std::int64_t step);
-  /// Finds how far the segment that begins at `first` can be replayed: whether the state after some step before `end`
-  /// is not finite.
+  /// Finds how far the segment that begins at `first` can be replayed: whether the state after some step
+  /// before `end` is not finite.
   void look(std::int64_t first, std::int64_t end);
   /// True for a cheat who ignores non-finite numbers in the states after the step.
   bool ignores_non_finite = false;

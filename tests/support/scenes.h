@@ -50,7 +50,8 @@ class Sketch {
             const std::vector<std::string>& of = {});
   int add(const Line& line);
   void next(int state, int value) { program_.values[static_cast<std::size_t>(state)].next = value; }
-  /// Adds the entries `loss` (if given, an f32 [] that becomes `loss`) and `step`; asserts that the program is valid.
+  /// Adds the entries `loss` (if given, an f32 [] that becomes `loss`) and `step`; asserts that the program
+  /// is valid.
   [[nodiscard]] program::Program finish(std::optional<int> loss = std::nullopt);
 
  private:
@@ -68,7 +69,8 @@ struct Scene {
   manifest::Signed<manifest::Task> task;
 };
 
-/// A scene of `steps` steps of the program in segments of `every`; the first state and the data are drawn from `seed`.
+/// A scene of `steps` steps of the program in segments of `every`; the first state and the data are drawn
+/// from `seed`.
 [[nodiscard]] Scene scene_of(std::string name, program::Program program, std::int64_t steps,
                              std::int64_t every, std::uint64_t seed);
 

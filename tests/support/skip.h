@@ -6,8 +6,8 @@
 
 namespace dgx::test {
 
-/// Ends the process as skipped for ctest (SKIP_RETURN_CODE 77): something it needs is missing. Only for cases that
-/// are a ctest entry of their own, since the results of earlier cases would be lost.
+/// Ends the process as skipped for ctest (SKIP_RETURN_CODE 77): something it needs is missing. Only for cases
+/// that are a ctest entry of their own, since the results of earlier cases would be lost.
 [[noreturn]] inline void skip(const std::string& reason) {
   std::printf("skipped: %s\n", reason.c_str());
   std::fflush(stdout);

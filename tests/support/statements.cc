@@ -101,7 +101,8 @@ Ruling ruling() {
 
 manifest::OpenedLoss loss_in(const State& state) {
   std::vector<merkle::NamedDigest> entries;
-  for (const Entry& entry : state) entries.push_back({entry.name, merkle::tensor_digest(entry.tensor.view())});
+  for (const Entry& entry : state)
+    entries.push_back({entry.name, merkle::tensor_digest(entry.tensor.view())});
   return *manifest::open_loss(entries, find_entry(state, "loss")->tensor.as<float>()[0]);
 }
 
@@ -121,12 +122,9 @@ void say_an_end(manifest::Proof& proof) {
 }
 
 std::vector<Body> bodies() {
-  Profile profile{digest("task"),
-                  {{"avx512", 2, 3, 30, 0, 1'300'000}, {"scalar", 1, 3, 30, 0, 9'000'000}},
-                  0.75,
-                  1'000'000'007,
-                  4'096,
-                  12};
+  Profile profile{digest("task"), {{"avx512", 2, 3, 30, 0, 1'300'000}, {"scalar", 1, 3, 30, 0, 9'000'000}},
+                  0.75,           1'000'000'007,
+                  4'096,          12};
   const Digest secret = digest("secret");
   const Digest proof = digest("proof");
   VerdictRow row{3, digest("expected"), digest("recomputed"), false, RowReason::kDigest, digest("witness")};
@@ -136,26 +134,32 @@ std::vector<Body> bodies() {
   std::vector<Payout> payouts{{key_id(1).hex(), 10}, {key_id(2).hex(), 20}, {"jackpot", 30}};
   std::sort(payouts.begin(), payouts.end(),
             [](const Payout& a, const Payout& b) { return a.account < b.account; });
-  return {task(),
-          ledger_policy(),
-          profile,
-          BeaconCommitment{digest("task"), beacon_commitment(secret), digest("dataset"), digest("initial"), 12},
-          Beacon{digest("task"), digest("commitment"), proof, secret, beacon_value(secret, proof)},
-          Assign{digest("task"), digest("commitment"), digest("dataset"), digest("initial"), 34},
-          Deposit{key_id(1), 1'000'000, "payment 1", digest("ledger")},
-          Withdrawal{key_id(1).hex(), 17, "payment 2", digest("ledger")},
-          Proof{digest("task"), {digest("states"), 11}, digest("initial"), ending("final").state, 100, ending("final").loss},
-          VerdictCommitment{digest("task"), proof, digest("verdict")},
-          verdict,
-          Delivery{digest("task"), proof, digest("final"), "run/final.h5"},
-          Receipt{digest("ledger"), digest("statement"), 4, 1'700'000'000'000, {digest("root"), 5}},
-          TreeHead{digest("ledger"), {digest("root"), 5}, 1'700'000'000'000, false},
-          Settlement{digest("task"), Reason::kRefuted, payouts},
-          challenge(),
-          Move{digest("task"), digest("game"), 2, digest("previous"), {{"kind", "name"}, {"index", 3}}},
-          ruling(),
-          OfferEnd{digest("task"), digest("commitment")},
-          Opening{digest("task"), proof, digest("beacon"), "task-1/opening"}};
+  return {
+      task(),
+      ledger_policy(),
+      profile,
+      BeaconCommitment{digest("task"), beacon_commitment(secret), digest("dataset"), digest("initial"), 12},
+      Beacon{digest("task"), digest("commitment"), proof, secret, beacon_value(secret, proof)},
+      Assign{digest("task"), digest("commitment"), digest("dataset"), digest("initial"), 34},
+      Deposit{key_id(1), 1'000'000, "payment 1", digest("ledger")},
+      Withdrawal{key_id(1).hex(), 17, "payment 2", digest("ledger")},
+      Proof{digest("task"),
+            {digest("states"), 11},
+            digest("initial"),
+            ending("final").state,
+            100,
+            ending("final").loss},
+      VerdictCommitment{digest("task"), proof, digest("verdict")},
+      verdict,
+      Delivery{digest("task"), proof, digest("final"), "run/final.h5"},
+      Receipt{digest("ledger"), digest("statement"), 4, 1'700'000'000'000, {digest("root"), 5}},
+      TreeHead{digest("ledger"), {digest("root"), 5}, 1'700'000'000'000, false},
+      Settlement{digest("task"), Reason::kRefuted, payouts},
+      challenge(),
+      Move{digest("task"), digest("game"), 2, digest("previous"), {{"kind", "name"}, {"index", 3}}},
+      ruling(),
+      OfferEnd{digest("task"), digest("commitment")},
+      Opening{digest("task"), proof, digest("beacon"), "task-1/opening"}};
 }
 
 }  // namespace dgx::test

@@ -16,7 +16,8 @@ namespace dgx::test {
 
 /// The standard policy, and a task of 100 steps in 10 segments of 10 with it and small amounts of money.
 [[nodiscard]] manifest::Policy policy();
-/// The first entry of a market with that policy, and its id when signed by key(1): the ledger that task() names.
+/// The first entry of a market with that policy, and its id when signed by key(1): the ledger that task()
+/// names.
 [[nodiscard]] manifest::LedgerPolicy ledger_policy();
 [[nodiscard]] Digest ledger_id();
 [[nodiscard]] manifest::Task task();

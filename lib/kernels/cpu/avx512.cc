@@ -2,8 +2,9 @@
 
 #if defined(__x86_64__)
 
-// Exactly one Highway target: the others are built in files of their own or, like SSE, do not fuse MulAdd and would
-// give other bits. Attributes instead of compiler flags, so that no shared inline function is compiled for AVX-512.
+// Exactly one Highway target: the others are built in files of their own or, like SSE, do not fuse MulAdd and
+// would give other bits. Attributes instead of compiler flags, so that no shared inline function is compiled
+// for AVX-512.
 #define HWY_BASELINE_TARGETS HWY_AVX3
 #define HWY_DISABLED_TARGETS (~(HWY_AVX3))
 
@@ -21,9 +22,9 @@ HWY_BEFORE_NAMESPACE();
 namespace dgx::kernels::cpu {
 namespace {
 #include "simd_matmul-inl.h"
+#include "simd_runs-inl.h"
 #include "simd_sums-inl.h"
 #include "simd_window-inl.h"
-#include "simd_runs-inl.h"
 #include "simd_zeros-inl.h"
 }  // namespace
 }  // namespace dgx::kernels::cpu
@@ -32,10 +33,10 @@ HWY_AFTER_NAMESPACE();
 namespace dgx::kernels::cpu {
 
 const KernelTable& avx512_kernels() {
-  static constexpr KernelTable kTable = {kTileRows,       kTileStrips, kOneStripRows, tile_of,         terms_of_panel,
-                                         terms_of_strips, all_finite,  pack_transposed, column_dot_one,
-                                         add_rows,        block_sum,   max_of,          window_columns,
-                                         window_rows,     window_runs, kTapRows,        window_taps};
+  static constexpr KernelTable kTable = {
+      kTileRows,      kTileStrips,     kOneStripRows,  tile_of,  terms_of_panel, terms_of_strips,
+      all_finite,     pack_transposed, column_dot_one, add_rows, block_sum,      max_of,
+      window_columns, window_rows,     window_runs,    kTapRows, window_taps};
   return kTable;
 }
 

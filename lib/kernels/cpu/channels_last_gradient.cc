@@ -5,11 +5,11 @@
 #include "kernel_table.h"
 #include "panels.h"
 
-// One block of 256 positions after the other; for each tap, panels of up to 14 planes by pairs of strips of the
-// other side's columns. Tiles read both sides in place, along the lines of outputs, so that each tap finds a
-// block's numbers in the nearest caches again. Sums of the open group and of all finished groups are kept tile by
-// tile. With one plane or 16, the three taps of a kernel row become the rows or strips of one tile; otherwise a
-// tile would wait for its additions or its loads.
+// One block of 256 positions after the other; for each tap, panels of up to 14 planes by pairs of strips of
+// the other side's columns. Tiles read both sides in place, along the lines of outputs, so that each tap
+// finds a block's numbers in the nearest caches again. Sums of the open group and of all finished groups are
+// kept tile by tile. With one plane or 16, the three taps of a kernel row become the rows or strips of one
+// tile; otherwise a tile would wait for its additions or its loads.
 namespace dgx::kernels::cpu {
 namespace {
 
@@ -141,7 +141,8 @@ bool ChannelsLastGradientRunner::is_finite(const float* other) const {
   return std::all_of(pieces_.begin(), pieces_.end(), [&](const Piece& piece) {
     const float* const line =
         other + form_.other_images[static_cast<std::size_t>(piece.image)] + piece.row * form_.other_row;
-    return kernels_.all_finite(line + piece.begin * form_.other_column, piece.end - piece.begin, form_.count, form_.other_column);
+    return kernels_.all_finite(line + piece.begin * form_.other_column, piece.end - piece.begin, form_.count,
+                               form_.other_column);
   });
 }
 
@@ -183,7 +184,8 @@ void ChannelsLastGradientRunner::add_run(std::int64_t a, std::int64_t b, std::in
   runs_.push_back({a, b, count, WindowRun::Rows::kAll, 0, 0});
 }
 
-/// Calls visit(plane, height, strip, strips, at) for the tiles of one tap; their sums are at `at`: [row][lane].
+/// Calls visit(plane, height, strip, strips, at) for the tiles of one tap; their sums are at `at`:
+/// [row][lane].
 template <class Visit>
 void ChannelsLastGradientRunner::for_each_tile(Visit visit) const {
   const Panels panels(end_ - first_, kernels_.tile_rows);
@@ -270,8 +272,8 @@ void ChannelsLastGradientRunner::find_tap_runs(std::int64_t row_tap, bool all_te
   }
 }
 
-/// Calls visit(first, count, at) for the tiles of the taps of a kernel row: `count` columns, or strips of them,
-/// from `first` on. Their sums start at `at`: [column][tap][plane] or, if taps are rows, [tap][column].
+/// Calls visit(first, count, at) for the tiles of the taps of a kernel row: `count` columns, or strips of
+/// them, from `first` on. Their sums start at `at`: [column][tap][plane] or, if taps are rows, [tap][column].
 template <class Visit>
 void ChannelsLastGradientRunner::for_each_tap_tile(Visit visit) const {
   const bool strips = tiles_ == ChannelsLastGradient::Tiles::kTapsAreRows;

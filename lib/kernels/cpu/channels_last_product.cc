@@ -7,15 +7,15 @@
 #include "kernel_table.h"
 #include "panels.h"
 
-// Loops, outermost first: lines of outputs, phases, panels of up to 14 positions, pairs of strips of 16 output
-// channels. A tile takes (kernel row, kernel column, channel) in order; for each it reads one channel of 14
-// positions and two strips of weights, and does 28 vector multiplications. The weights are packed once: they and
-// the three lines of the operand that a line needs stay in the nearest caches.
+// Loops, outermost first: lines of outputs, phases, panels of up to 14 positions, pairs of strips of 16
+// output channels. A tile takes (kernel row, kernel column, channel) in order; for each it reads one channel
+// of 14 positions and two strips of weights, and does 28 vector multiplications. The weights are packed once:
+// they and the three lines of the operand that a line needs stay in the nearest caches.
 namespace dgx::kernels::cpu {
 namespace {
 
-/// Distance, in lines, at which the image is prefetched ahead of the current line. Measured with ResNet-20: 2, 5
-/// and 10 are alike.
+/// Distance, in lines, at which the image is prefetched ahead of the current line. Measured with ResNet-20:
+/// 2, 5 and 10 are alike.
 constexpr std::int64_t kLinesAhead = 5;
 
 std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
@@ -96,8 +96,8 @@ bool ChannelsLastProduct::cut_segments(const WindowProductForm& form) {
   return tap_runs <= form.rows.taps * form.columns.taps;
 }
 
-/// Sorts lines into kinds: lines of one kind meet the same row taps inside, at the same offsets. Nearly all lines
-/// are of one kind.
+/// Sorts lines into kinds: lines of one kind meet the same row taps inside, at the same offsets. Nearly all
+/// lines are of one kind.
 void ChannelsLastProduct::sort_lines() {
   for (std::int64_t line = 0; line < rows_.outputs; ++line) {
     LineKind kind;
@@ -144,7 +144,8 @@ void ChannelsLastProductRunner::set_weights(const float* weights) {
   }
   all_terms_ = false;
   for (std::int64_t strip = 0; strip < strip_count(channels); ++strip) {
-    all_terms_ = all_terms_ || !kernels_.all_finite(weights_ + strip * stride, product_.depth(), kStripWidth, kStripWidth);
+    all_terms_ = all_terms_ ||
+                 !kernels_.all_finite(weights_ + strip * stride, product_.depth(), kStripWidth, kStripWidth);
   }
   runs_.clear();
   tile_runs_.clear();
@@ -194,8 +195,8 @@ WindowRun::Rows ChannelsLastProductRunner::rows_of(const WindowRun& run, int hei
   return Rows::kSome;
 }
 
-/// Extends `last` by `run` and returns true if the terms of `run` continue it in both operands, as neighbouring
-/// taps often do.
+/// Extends `last` by `run` and returns true if the terms of `run` continue it in both operands, as
+/// neighbouring taps often do.
 bool ChannelsLastProductRunner::joins(WindowRun& last, const WindowRun& run) const {
   const bool follows = last.begin == run.begin && last.end == run.end &&
                        last.a + last.count * product_.plane_step_ == run.a &&
@@ -204,8 +205,8 @@ bool ChannelsLastProductRunner::joins(WindowRun& last, const WindowRun& run) con
   return follows;
 }
 
-/// Computes a tile over all blocks of its terms. The sum of an unfinished group is kept in a local tile, that of
-/// the groups before in the outputs.
+/// Computes a tile over all blocks of its terms. The sum of an unfinished group is kept in a local tile, that
+/// of the groups before in the outputs.
 void ChannelsLastProductRunner::tile(std::int64_t line, std::size_t number, std::int64_t strip, int strips,
                                      float* out) const {
   const Panel& panel = panels_[number];
@@ -245,8 +246,8 @@ void ChannelsLastProductRunner::tile(std::int64_t line, std::size_t number, std:
   }
 }
 
-/// Prefetches a line of the image that will be read soon, and the next line of outputs: a tile's work is too short
-/// to hide the latency of memory.
+/// Prefetches a line of the image that will be read soon, and the next line of outputs: a tile's work is too
+/// short to hide the latency of memory.
 void ChannelsLastProductRunner::fetch_ahead(std::int64_t line, float* out) const {
   constexpr std::int64_t kLine = 16;  // floats
   const auto channels = static_cast<std::int64_t>(product_.weight_rows_.size());
@@ -255,7 +256,8 @@ void ChannelsLastProductRunner::fetch_ahead(std::int64_t line, float* out) const
   const std::int64_t floats = product_.columns_.size * product_.columns_.stride;
   for (std::int64_t at = 0; at < floats; at += kLine) __builtin_prefetch(from + at, 0, 2);
   float* const to = out + (line + 1) * product_.out_row_;
-  for (std::int64_t at = 0; at < product_.columns_.outputs * channels; at += kLine) __builtin_prefetch(to + at, 1, 2);
+  for (std::int64_t at = 0; at < product_.columns_.outputs * channels; at += kLine)
+    __builtin_prefetch(to + at, 1, 2);
 }
 
 void ChannelsLastProductRunner::run(std::int64_t first, std::int64_t end, float* out) const {

@@ -1,5 +1,6 @@
-// Folds of a matrix's rows and columns in the prescribed lanes and blocks. Columns are added row by row, the lanes
-// and levels of all columns at once; a row's blocks are folded one by one, with their lanes in registers.
+// Folds of a matrix's rows and columns in the prescribed lanes and blocks. Columns are added row by row, the
+// lanes and levels of all columns at once; a row's blocks are folded one by one, with their lanes in
+// registers.
 #include "dgx/kernels/cpu/column_sum.h"
 
 #include <algorithm>
@@ -125,9 +126,9 @@ float* ColumnSums::place(std::int64_t count) {
   return lanes_ + at;
 }
 
-/// Closes a level's block and returns its sums, one per column. Lanes that no row reached are skipped: they would
-/// be +0 and change nothing. The others started at their first number instead of +0, which only the sign of a zero
-/// sum can show: hence the last addition.
+/// Closes a level's block and returns its sums, one per column. Lanes that no row reached are skipped: they
+/// would be +0 and change nothing. The others started at their first number instead of +0, which only the
+/// sign of a zero sum can show: hence the last addition.
 const float* ColumnSums::close(std::size_t level) {
   float* const lanes = lanes_ + static_cast<std::int64_t>(level) * kSumLanes * columns_;
   const std::int64_t reached = taken_[level] / columns_;

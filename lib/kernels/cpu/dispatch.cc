@@ -32,16 +32,12 @@ std::vector<InstructionSet> detect() {
 const KernelTable& table_of(InstructionSet set) {
   switch (set) {
 #if defined(__x86_64__)
-    case InstructionSet::kAvx2:
-      return avx2_kernels();
-    case InstructionSet::kAvx512:
-      return avx512_kernels();
+    case InstructionSet::kAvx2: return avx2_kernels();
+    case InstructionSet::kAvx512: return avx512_kernels();
 #elif defined(__aarch64__)
-    case InstructionSet::kNeon:
-      return neon_kernels();
+    case InstructionSet::kNeon: return neon_kernels();
 #endif
-    default:
-      return scalar_kernels();
+    default: return scalar_kernels();
   }
 }
 
@@ -54,14 +50,10 @@ std::atomic<InstructionSet>& current() {
 
 std::string_view name_of(InstructionSet set) {
   switch (set) {
-    case InstructionSet::kScalar:
-      return "scalar";
-    case InstructionSet::kAvx2:
-      return "avx2";
-    case InstructionSet::kAvx512:
-      return "avx512";
-    case InstructionSet::kNeon:
-      return "neon";
+    case InstructionSet::kScalar: return "scalar";
+    case InstructionSet::kAvx2: return "avx2";
+    case InstructionSet::kAvx512: return "avx512";
+    case InstructionSet::kNeon: return "neon";
   }
   return "unknown";
 }

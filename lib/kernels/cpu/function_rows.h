@@ -6,8 +6,9 @@
 
 namespace dgx::kernels::cpu {
 
-/// A table of function_tables.h indexed by interval first, not by coefficient. If a register cannot hold a whole
-/// table, each lane loads pairs of adjacent numbers from its own row, which is several times faster than gathering.
+/// A table of function_tables.h indexed by interval first, not by coefficient. If a register cannot hold a
+/// whole table, each lane loads pairs of adjacent numbers from its own row, which is several times faster
+/// than gathering.
 template <std::size_t Width>
 struct alignas(64) FunctionRows {
   double at[16][Width];

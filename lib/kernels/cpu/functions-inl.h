@@ -1,10 +1,11 @@
 // The elementary functions on vectors of floats, once for each instruction set. Include it where
 // hwy/highway.h may be included, inside or outside foreach_target.h.
 //
-// Every function gives, in each lane, the bits that dgx/kernels/functions.h gives: both are correctly rounded, and
-// the slow test compares them on all 2^32 arguments. The operations are those of dgx/kernels/function_formulas.h,
-// which explains them, except for the reduction of angles. Instruction sets without fused multiply-add on doubles,
-// or without a fixed vector size, call the scalar functions lane by lane.
+// Every function gives, in each lane, the bits that dgx/kernels/functions.h gives: both are correctly
+// rounded, and the slow test compares them on all 2^32 arguments. The operations are those of
+// dgx/kernels/function_formulas.h, which explains them, except for the reduction of angles. Instruction sets
+// without fused multiply-add on doubles, or without a fixed vector size, call the scalar functions lane by
+// lane.
 //
 // D is a tag of a whole vector of floats (ScalableTag<float>): with 512 bits the tables of 16 doubles fit two
 // registers and a look-up is one permutation.
@@ -175,7 +176,8 @@ struct Logarithm {
 template <class DD, class VD>
 HWY_INLINE Logarithm<VD> LogarithmOf(DD dd, VD x) {
   const hn::RebindToUnsigned<DD> du;
-  // The exponent field is raised by 2048, so that it is positive: (x as an integer) + 2048 * 2^52 - kLogLowBits.
+  // The exponent field is raised by 2048, so that it is positive: (x as an integer) + 2048 * 2^52 -
+  // kLogLowBits.
   const auto offset = hn::Add(hn::BitCast(du, x), hn::Set(du, (std::uint64_t{1} << 63) - kLogLowBits));
   const auto fraction = hn::And(offset, hn::Set(du, 0x000FFFFFFFFFFFFFULL));
   const VD m = hn::BitCast(dd, hn::Add(fraction, hn::Set(du, kLogLowBits)));
@@ -280,8 +282,8 @@ HWY_INLINE VD SineOfModerate(DD dd, VD x, std::uint64_t quarters) {
   return hn::BitCast(dd, hn::Xor(hn::BitCast(du, value), sign));
 }
 
-/// Computes lanes in SineOfModerate's range as vectors, the others (rare: huge, infinite, NaN, exceptional) by the
-/// scalar function.
+/// Computes lanes in SineOfModerate's range as vectors, the others (rare: huge, infinite, NaN, exceptional)
+/// by the scalar function.
 template <class D, class V>
 HWY_INLINE V SineOrCosine(D d, V x, std::uint64_t quarters, float (*scalar)(float)) {
   const hn::RepartitionToWide<D> dd;

@@ -33,13 +33,13 @@ struct Terms {
 
 /// The kernels of one instruction set.
 struct KernelTable {
-  int tile_rows;    ///< most rows of a tile
-  int tile_strips;  ///< most strips of a tile
+  int tile_rows;       ///< most rows of a tile
+  int tile_strips;     ///< most strips of a tile
   int one_strip_rows;  ///< most rows of a one-strip tile of window_runs; at most 32
   /// Runs the micro-kernel for 1 … tile_rows rows and 1 … tile_strips strips.
   void (*tile)(const TileTask& task, int rows, int strips);
-  /// The positions of the task's block without those at either end at which all of these rows of A, or all of these
-  /// strips of B, are ±0. For a row-major panel some of these zeros may be kept.
+  /// The positions of the task's block without those at either end at which all of these rows of A, or all of
+  /// these strips of B, are ±0. For a row-major panel some of these zeros may be kept.
   Terms (*terms_of_panel)(const TileTask& task, int rows);
   Terms (*terms_of_strips)(const TileTask& task, int strips);
   bool (*all_finite)(const float* x, std::int64_t rows, std::int64_t columns, std::int64_t row_stride);
@@ -54,14 +54,15 @@ struct KernelTable {
   float (*block_sum)(const float* x, std::int64_t count);
   /// max; any NaN gives some NaN.
   float (*max)(const float* x, std::int64_t count);
-  /// Tiles of window products. `window_columns`: A is packed, `rows` numbers per k; strips of B are adjacent, at b
-  /// + offsets[k]. `window_rows`: element (i, k) of A is a[i * a_row_stride + offsets[k]]; B is packed, 16 numbers
-  /// per k.
+  /// Tiles of window products. `window_columns`: A is packed, `rows` numbers per k; strips of B are adjacent,
+  /// at b
+  /// + offsets[k]. `window_rows`: element (i, k) of A is a[i * a_row_stride + offsets[k]]; B is packed, 16
+  /// numbers per k.
   void (*window_columns)(const TileTask& task, const std::int32_t* offsets, int rows, int strips);
   void (*window_rows)(const TileTask& task, const std::int32_t* offsets, int rows, int strips);
   void (*window_runs)(const TileTask& task, const WindowRun* runs, std::size_t count, int rows, int strips);
-  /// Tiles of three strips and 1 … tap_rows rows, which are adjacent in A. Here the rows of a run (WindowRun) are
-  /// strips: those that take no part are left out, or zeros.
+  /// Tiles of three strips and 1 … tap_rows rows, which are adjacent in A. Here the rows of a run (WindowRun)
+  /// are strips: those that take no part are left out, or zeros.
   int tap_rows;  ///< 0: window_taps is null
   void (*window_taps)(const TileTask& task, const WindowRun* runs, std::size_t count, int rows);
 };

@@ -20,14 +20,16 @@ namespace {
 
 constexpr std::int64_t kBlock = kDotBlock;
 constexpr std::int64_t kGroup = kDotGroup;
-// A macro tile of C, at most kRowBlock × kColumnBlock, stays in the second-level cache through all blocks of a
-// group; a strip of B (16 or 32 KiB) stays in the first level through all panels of A. With one or two blocks of
-// depth the macro tile is hardly revisited, and wider ones save packing A again for the next columns.
+// A macro tile of C, at most kRowBlock × kColumnBlock, stays in the second-level cache through all blocks of
+// a group; a strip of B (16 or 32 KiB) stays in the first level through all panels of A. With one or two
+// blocks of depth the macro tile is hardly revisited, and wider ones save packing A again for the next
+// columns.
 constexpr std::int64_t kRowBlock = 112;
 constexpr std::int64_t kColumnBlock = 768;
 constexpr std::int64_t kShallowDepth = 2 * kBlock;
 constexpr std::int64_t kShallowColumnBlock = 2 * kColumnBlock;
-constexpr std::int64_t kMostOfB = std::int64_t{1} << 20U;  // floats of B's strips in scratch: 4 MiB per thread
+// Floats of B's strips in scratch: 4 MiB per thread.
+constexpr std::int64_t kMostOfB = std::int64_t{1} << 20U;
 constexpr std::int64_t kSlack = 16;  // packing writes whole vectors
 
 }  // namespace
@@ -84,7 +86,9 @@ struct Range {
 
 // Columns per column block: as few blocks as possible, nearly equal.
 std::int64_t column_block(std::int64_t columns, std::int64_t depth) {
-  const std::int64_t most = depth <= kShallowDepth ? kShallowColumnBlock : std::min(kColumnBlock, kMostOfB / std::min(depth, kGroup));
+  const std::int64_t most = depth <= kShallowDepth
+                                ? kShallowColumnBlock
+                                : std::min(kColumnBlock, kMostOfB / std::min(depth, kGroup));
   const std::int64_t blocks = std::max<std::int64_t>(1, (columns + most - 1) / most);
   return std::max<std::int64_t>(1, (strip_count(columns) + blocks - 1) / blocks) * kStripWidth;
 }
@@ -99,8 +103,8 @@ struct Strips {
 };
 
 // Packing is a tenth of the work if each number is used only about a hundred times. Operands are then read in
-// place, unless their rows are so far apart that they share few cache sets or need a page each. Packing pays sooner
-// for a transposed A, whose panels are spread over a cache line or two of each of many rows.
+// place, unless their rows are so far apart that they share few cache sets or need a page each. Packing pays
+// sooner for a transposed A, whose panels are spread over a cache line or two of each of many rows.
 constexpr std::int64_t kDirectUses = 384;
 constexpr std::int64_t kDirectTransposedUses = 128;
 bool worth_packing(std::int64_t uses, std::int64_t most_uses, std::int64_t stride) {
@@ -155,8 +159,8 @@ class Product {
                               a.row_stride == 1 ? a.column_stride : a.row_stride)),
         far_output_(shape.rows * shape.columns >= kFarOutput) {}
 
-  // `operand.strips(columns, group)` returns where B's strips are; `operand.pack(columns, group, block)` packs
-  // those of one block of depth, just before their first use.
+  // `operand.strips(columns, group)` returns where B's strips are; `operand.pack(columns, group, block)`
+  // packs those of one block of depth, just before their first use.
   template <class OperandB>
   void run(const OperandB& operand) {
     const std::int64_t width = column_block(part_.column_end - part_.column_begin, shape_.depth);
@@ -269,8 +273,8 @@ class Product {
     task.depth = terms.end - terms.begin;
   }
 
-  // Prefetches what the epilogue will touch, shared among the panels of the row block: each fetches one matrix's
-  // strip or some rows of it.
+  // Prefetches what the epilogue will touch, shared among the panels of the row block: each fetches one
+  // matrix's strip or some rows of it.
   void fetch_ahead(TileTask& task, std::int64_t panel, std::int64_t strip, std::int64_t strips) const {
     const auto matrices =
         std::find(epilogue_.ahead.begin(), epilogue_.ahead.end(), nullptr) - epilogue_.ahead.begin();
@@ -356,7 +360,7 @@ class Product {
   std::int64_t row_ = 0;   // the row block's first row, from part_.row_begin
   std::int64_t rows_ = 0;  // and its number of rows
   Strips strips_;
-  ZeroTerms zeros_;        // of the row block's panels and the current strips
+  ZeroTerms zeros_;  // of the row block's panels and the current strips
   Fetcher fetcher_;  // of A's next block
 };
 

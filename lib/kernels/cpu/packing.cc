@@ -1,6 +1,6 @@
-// Packs panels of A and strips of B as tiles read them, one term's numbers side by side. If these are adjacent in
-// the matrix already, it copies short rows of a known width; if consecutive terms are adjacent, it transposes
-// squares in registers; otherwise it goes element by element.
+// Packs panels of A and strips of B as tiles read them, one term's numbers side by side. If these are
+// adjacent in the matrix already, it copies short rows of a known width; if consecutive terms are adjacent,
+// it transposes squares in registers; otherwise it goes element by element.
 #include "packing.h"
 
 #include <algorithm>
@@ -32,8 +32,8 @@ constexpr std::array<CopyRows, sizeof...(kIndices)> copies(std::integer_sequence
 }
 constexpr auto kCopies = copies(std::make_integer_sequence<int, kStripWidth>());
 
-// Copies full strips of a matrix with contiguous columns, eight rows at a time: reads stay in order and within few
-// pages.
+// Copies full strips of a matrix with contiguous columns, eight rows at a time: reads stay in order and
+// within few pages.
 void copy_strips(Matrix b, std::int64_t depth, std::int64_t strips, float* to, std::int64_t strip_stride) {
   constexpr std::int64_t kRows = 8;
   for (std::int64_t k = 0; k < depth; k += kRows) {

@@ -138,23 +138,10 @@ float max_of(const float* x, std::int64_t count) {
 }  // namespace
 
 const KernelTable& scalar_kernels() {
-  static constexpr KernelTable kTable = {kTileRows,
-                                         1,
-                                         kTileRows,
-                                         tile,
-                                         all_terms,
-                                         all_terms,
-                                         all_finite,
-                                         pack_transposed,
-                                         column_dot_one,
-                                         add_rows,
-                                         block_sum,
-                                         max_of,
-                                         window_columns,
-                                         window_rows,
-                                         window_runs,
-                                         0,
-                                         nullptr};
+  static constexpr KernelTable kTable = {kTileRows, 1,          kTileRows,       tile,           all_terms,
+                                         all_terms, all_finite, pack_transposed, column_dot_one, add_rows,
+                                         block_sum, max_of,     window_columns,  window_rows,    window_runs,
+                                         0,         nullptr};
   return kTable;
 }
 

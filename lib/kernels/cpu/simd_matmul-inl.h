@@ -180,8 +180,8 @@ HWY_INLINE void load_transposed(const float* from, std::int64_t stride, int firs
     transpose_blocks(rows[0][q], rows[1][q], rows[2][q], rows[3][q], out + 4 * q);
 }
 
-// Packs 4 kQuads k of the panel. If width is not a multiple of the lanes, stores overlap the next k's place, so
-// they go in ascending order.
+// Packs 4 kQuads k of the panel. If width is not a multiple of the lanes, stores overlap the next k's place,
+// so they go in ascending order.
 template <int kVectors, int kQuads>
 HWY_INLINE void transpose_some(float* to, int width, const float* from, std::int64_t lane_stride) {
   V columns[kVectors][4 * kQuads];

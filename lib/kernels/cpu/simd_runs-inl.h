@@ -1,7 +1,7 @@
 // Included after simd_matmul-inl.h: tiles that read both operands in place, run by run (WindowRun).
 
-// Most rows of a one-strip tile. With AVX-512 each number loaded from A serves one multiplication only, so the more
-// rows share the strip's load the better.
+// Most rows of a one-strip tile. With AVX-512 each number loaded from A serves one multiplication only, so
+// the more rows share the strip's load the better.
 #if HWY_TARGET == HWY_AVX3
 inline constexpr int kOneStripRows = 28;
 #else
@@ -77,18 +77,10 @@ void window_runs_tile(const TileTask& task, const WindowRun* runs, std::size_t c
   clear(sums);
   for (const WindowRun* run = runs; run < runs + count; ++run) {
     switch (run->rows) {
-      case WindowRun::Rows::kAll:
-        add_run<kRows, kVectors, 0, kRows>(task, *run, sums);
-        break;
-      case WindowRun::Rows::kButFirst:
-        add_run<kRows, kVectors, 1, kRows>(task, *run, sums);
-        break;
-      case WindowRun::Rows::kButLast:
-        add_run<kRows, kVectors, 0, kRows - 1>(task, *run, sums);
-        break;
-      case WindowRun::Rows::kSome:
-        add_some_rows<kRows, kVectors>(task, *run, sums);
-        break;
+      case WindowRun::Rows::kAll: add_run<kRows, kVectors, 0, kRows>(task, *run, sums); break;
+      case WindowRun::Rows::kButFirst: add_run<kRows, kVectors, 1, kRows>(task, *run, sums); break;
+      case WindowRun::Rows::kButLast: add_run<kRows, kVectors, 0, kRows - 1>(task, *run, sums); break;
+      case WindowRun::Rows::kSome: add_some_rows<kRows, kVectors>(task, *run, sums); break;
     }
   }
   store_tile<kRows, kVectors>(task, sums);
@@ -104,12 +96,13 @@ void run_window_runs(const TileTask& task, const WindowRun* runs, std::size_t co
 }
 
 void window_runs(const TileTask& task, const WindowRun* runs, std::size_t count, int rows, int strips) {
-  if (strips == 1) return run_window_runs<1>(task, runs, count, rows, std::make_integer_sequence<int, kOneStripRows>());
+  if (strips == 1)
+    return run_window_runs<1>(task, runs, count, rows, std::make_integer_sequence<int, kOneStripRows>());
   run_window_runs<kTileStrips>(task, runs, count, rows, std::make_integer_sequence<int, kTileRows>());
 }
 
-// Weight gradients of 16 planes: rows are adjacent columns of the other side and strips the planes at three taps,
-// so that each number read serves three multiplications. The rows of a run (WindowRun) are strips here.
+// Weight gradients of 16 planes: rows are adjacent columns of the other side and strips the planes at three
+// taps, so that each number read serves three multiplications. The rows of a run (WindowRun) are strips here.
 #if HWY_TARGET == HWY_AVX3
 inline constexpr int kTapRows = 8;
 #else
@@ -165,18 +158,10 @@ void window_taps_tile(const TileTask& task, const WindowRun* runs, std::size_t c
   clear(sums);
   for (const WindowRun* run = runs; run < runs + count; ++run) {
     switch (run->rows) {
-      case WindowRun::Rows::kAll:
-        add_taps<kRows, 0, kTaps>(task, *run, sums);
-        break;
-      case WindowRun::Rows::kButFirst:
-        add_taps<kRows, 1, kTaps>(task, *run, sums);
-        break;
-      case WindowRun::Rows::kButLast:
-        add_taps<kRows, 0, kTaps - 1>(task, *run, sums);
-        break;
-      case WindowRun::Rows::kSome:
-        add_some_taps<kRows>(task, *run, sums);
-        break;
+      case WindowRun::Rows::kAll: add_taps<kRows, 0, kTaps>(task, *run, sums); break;
+      case WindowRun::Rows::kButFirst: add_taps<kRows, 1, kTaps>(task, *run, sums); break;
+      case WindowRun::Rows::kButLast: add_taps<kRows, 0, kTaps - 1>(task, *run, sums); break;
+      case WindowRun::Rows::kSome: add_some_taps<kRows>(task, *run, sums); break;
     }
   }
   store_tile<kRows, kTaps>(task, sums);

@@ -1,7 +1,7 @@
 // Included once by each of avx2.cc, avx512.cc and neon.cc after simd_matmul-inl.h.
 
-// Adds up columns [0, kVectors · lanes) of kBlocks blocks of 256 rows at a time: the blocks are independent chains,
-// which hide the latency of the additions when the matrix is narrow.
+// Adds up columns [0, kVectors · lanes) of kBlocks blocks of 256 rows at a time: the blocks are independent
+// chains, which hide the latency of the additions when the matrix is narrow.
 template <int kVectors, int kBlocks>
 void add_blocks(const float* x, std::int64_t stride, std::int64_t rows, V* group) {
   const D d;
@@ -55,7 +55,8 @@ void column_dot_one(std::int64_t rows, std::int64_t columns, const float* x, std
   for (; c + 8 * kLanes <= columns; c += 8 * kLanes) column_vectors<8>(rows, x + c, stride, out + c);
   for (; c + 2 * kLanes <= columns; c += 2 * kLanes) column_vectors<2>(rows, x + c, stride, out + c);
   for (; c + kLanes <= columns; c += kLanes) column_vectors<1>(rows, x + c, stride, out + c);
-  // The last columns, with some that are already done: a column has the same sum however often it is computed.
+  // The last columns, with some that are already done: a column has the same sum however often it is
+  // computed.
   if (c < columns) column_vectors<1>(rows, x + columns - kLanes, stride, out + columns - kLanes);
 }
 

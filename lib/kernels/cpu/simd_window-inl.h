@@ -1,5 +1,5 @@
-// Included after simd_matmul-inl.h: the same tiles with one operand in a window grid (dgx/kernels/cpu/window.h),
-// whose offset for each k comes from a table.
+// Included after simd_matmul-inl.h: the same tiles with one operand in a window grid
+// (dgx/kernels/cpu/window.h), whose offset for each k comes from a table.
 
 // A packed ([k][row]), strips of B at b + offsets[k].
 template <int kRows, int kStrips>

@@ -1,6 +1,6 @@
 // Included once by each of avx2.cc, avx512.cc and neon.cc after simd_matmul-inl.h: the searches for zeros and
-// non-finite numbers that zero_terms.h calls. Loops end at the first number that decides, so that operands without
-// zeros, the usual case, cost almost nothing.
+// non-finite numbers that zero_terms.h calls. Loops end at the first number that decides, so that operands
+// without zeros, the usual case, cost almost nothing.
 
 // True if `count` numbers at each of `rows` places are ±0. `count` is 16, or there is one row of at most 16.
 HWY_INLINE bool all_zero(const float* x, int rows, std::int64_t stride, int count) {
@@ -28,14 +28,19 @@ HWY_INLINE Terms without_zeros_at_ends(std::int64_t depth, std::int64_t step, co
 
 Terms terms_of_panel(const TileTask& task, int rows) {
   if (task.a_row_stride == 1) {
-    return without_zeros_at_ends(task.depth, 1, [&](std::int64_t k) { return all_zero(task.a + k * task.a_step, 1, 0, rows); });
+    return without_zeros_at_ends(
+        task.depth, 1, [&](std::int64_t k) { return all_zero(task.a + k * task.a_step, 1, 0, rows); });
   }
   constexpr int kStep = 16;
-  return without_zeros_at_ends(task.depth, kStep, [&](std::int64_t k) { return all_zero(task.a + k, rows, task.a_row_stride, kStep); });
+  return without_zeros_at_ends(task.depth, kStep, [&](std::int64_t k) {
+    return all_zero(task.a + k, rows, task.a_row_stride, kStep);
+  });
 }
 
 Terms terms_of_strips(const TileTask& task, int strips) {
-  return without_zeros_at_ends(task.depth, 1, [&](std::int64_t k) { return all_zero(task.b + k * task.b_step, strips, task.b_strip_stride, 16); });
+  return without_zeros_at_ends(task.depth, 1, [&](std::int64_t k) {
+    return all_zero(task.b + k * task.b_step, strips, task.b_strip_stride, 16);
+  });
 }
 
 bool all_finite(const float* x, std::int64_t rows, std::int64_t columns, std::int64_t stride) {

@@ -9,8 +9,8 @@
 
 #include <cstdint>
 
-#include "hwy/highway.h"
 #include "functions-inl.h"
+#include "hwy/highway.h"
 #include "strip_table.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -41,7 +41,8 @@ HWY_INLINE void store_some(F f, V value, float* to, std::int64_t count) {
 #endif
 }
 
-// A strip operation of one, two or three float operands; masks travel as float lanes of all ones or all zeros.
+// A strip operation of one, two or three float operands; masks travel as float lanes of all ones or all
+// zeros.
 template <class Function>
 void strip1(void* out, const void* a, const void*, const void*, std::int64_t count) {
   const F f;
@@ -84,15 +85,26 @@ void strip3(void* out, const void* a, const void* b, const void* c, std::int64_t
   }
   if (i < count) {
     const std::int64_t rest = count - i;
-    const V value = Function{}(f, load_some(f, x + i, rest), load_some(f, y + i, rest), load_some(f, z + i, rest));
+    const V value =
+        Function{}(f, load_some(f, x + i, rest), load_some(f, y + i, rest), load_some(f, z + i, rest));
     store_some(f, value, to + i, rest);
   }
 }
 
-#define DGX_STRIP1(name, expression) \
-  struct name { HWY_INLINE V operator()(F f, V x) const { (void)f; return expression; } }
-#define DGX_STRIP2(name, expression) \
-  struct name { HWY_INLINE V operator()(F f, V x, V y) const { (void)f; return expression; } }
+#define DGX_STRIP1(name, expression)          \
+  struct name {                               \
+    HWY_INLINE V operator()(F f, V x) const { \
+      (void)f;                                \
+      return expression;                      \
+    }                                         \
+  }
+#define DGX_STRIP2(name, expression)               \
+  struct name {                                    \
+    HWY_INLINE V operator()(F f, V x, V y) const { \
+      (void)f;                                     \
+      return expression;                           \
+    }                                              \
+  }
 DGX_STRIP2(AddF, hn::Add(x, y));
 DGX_STRIP2(SubF, hn::Sub(x, y));
 DGX_STRIP2(MulF, hn::Mul(x, y));
@@ -125,14 +137,18 @@ DGX_STRIP1(CosF, kernels::HWY_NAMESPACE::Cos(f, x));
 #undef DGX_STRIP1
 #undef DGX_STRIP2
 
-// Twice the magnitude bits, less one: below kSubnormals for subnormal numbers alone, as ±0 wraps to the largest
-// number.
-HWY_INLINE hn::Vec<U> from_one(U u, hn::Vec<U> bits) { return hn::Sub(hn::ShiftLeft<1>(bits), hn::Set(u, 1)); }
+// Twice the magnitude bits, less one: below kSubnormals for subnormal numbers alone, as ±0 wraps to the
+// largest number.
+HWY_INLINE hn::Vec<U> from_one(U u, hn::Vec<U> bits) {
+  return hn::Sub(hn::ShiftLeft<1>(bits), hn::Set(u, 1));
+}
 inline constexpr std::uint32_t kSubnormals = 0x00ffffffu;
-HWY_INLINE hn::Mask<U> is_subnormal(U u, hn::Vec<U> bits) { return hn::Lt(from_one(u, bits), hn::Set(u, kSubnormals)); }
+HWY_INLINE hn::Mask<U> is_subnormal(U u, hn::Vec<U> bits) {
+  return hn::Lt(from_one(u, bits), hn::Set(u, kSubnormals));
+}
 
-// fma where x or y is subnormal, which costs processors a hundred cycles or more. The momentum of a unit that no
-// longer fires stays subnormal for ever, so two cases are computed another way, with the same bits:
+// fma where x or y is subnormal, which costs processors a hundred cycles or more. The momentum of a unit that
+// no longer fires stays subnormal for ever, so two cases are computed another way, with the same bits:
 // - z is so much larger that the product cannot change it;
 // - z is 0: the product of k · 2^-149 and |y| ≤ 1 is k · |y|, rounded to an integer, times 2^-149.
 HWY_INLINE V fma_of_subnormals(F f, V a, V b, V z) {
@@ -152,7 +168,8 @@ HWY_INLINE V fma_of_subnormals(F f, V a, V b, V z) {
   // 2^-60 ≤ |z| < infinity and |y| ≤ 2^30: |x y| < 2^-96, below a quarter of z's last place.
   const auto adds_nothing =
       hn::And(tiny, hn::And(between(z_size, 0x21800000u, 0x7f7fffffu), between(y_size, 0, 0x4e800000u)));
-  const auto scales = hn::And(tiny, hn::And(hn::Eq(z_size, hn::Zero(u)), between(y_size, 0x21800000u, 0x3f800000u)));
+  const auto scales =
+      hn::And(tiny, hn::And(hn::Eq(z_size, hn::Zero(u)), between(y_size, 0x21800000u, 0x3f800000u)));
 
   const V k = hn::ConvertTo(f, hn::BitCast(i, hn::And(x_bits, hn::Set(u, 0x007fffffu))));
   const V y_abs = hn::BitCast(f, y_size);
@@ -208,12 +225,13 @@ inline void check_finite(void* out, const void* a, const void*, const void*, std
   for (; i + lanes <= count; i += lanes) {
     largest = hn::Max(largest, hn::And(hn::BitCast(u, hn::LoadU(f, x + i)), exponent));
   }
-  if (i < count) largest = hn::Max(largest, hn::And(hn::BitCast(u, load_some(f, x + i, count - i)), exponent));
+  if (i < count)
+    largest = hn::Max(largest, hn::And(hn::BitCast(u, load_some(f, x + i, count - i)), exponent));
   if (!hn::AllFalse(u, hn::Eq(largest, exponent))) *static_cast<std::uint32_t*>(out) = 1;
 }
 
-// Integers are 64 bits wide, masks 32: a vector of integers goes with half a vector of masks. The rest at the end
-// of a strip is computed number by number.
+// Integers are 64 bits wide, masks 32: a vector of integers goes with half a vector of masks. The rest at the
+// end of a strip is computed number by number.
 using I = hn::ScalableTag<std::int64_t>;
 using HalfMask = hn::Rebind<std::int32_t, I>;
 
@@ -226,10 +244,10 @@ HWY_INLINE hn::Mask<I> wide_mask(I i, const std::int32_t* from) {
   return hn::MaskFromVec(hn::PromoteTo(i, hn::LoadU(HalfMask{}, from)));
 }
 
-#define DGX_COMPARE(name, vectors, numbers)                                                                              \
-  struct name {                                                                                                          \
-    HWY_INLINE hn::Mask<I> operator()(hn::Vec<I> x, hn::Vec<I> y) const { return vectors; }                              \
-    HWY_INLINE bool operator()(std::int64_t x, std::int64_t y) const { return numbers; }                                 \
+#define DGX_COMPARE(name, vectors, numbers)                                                 \
+  struct name {                                                                             \
+    HWY_INLINE hn::Mask<I> operator()(hn::Vec<I> x, hn::Vec<I> y) const { return vectors; } \
+    HWY_INLINE bool operator()(std::int64_t x, std::int64_t y) const { return numbers; }    \
   }
 DGX_COMPARE(EqI, hn::Eq(x, y), x == y);
 DGX_COMPARE(NeI, hn::Not(hn::Eq(x, y)), x != y);
@@ -276,7 +294,8 @@ inline void select_integers(void* out, const void* mask, const void* a, const vo
   const auto* y = static_cast<const std::int64_t*>(b);
   std::int64_t i = 0;
   for (; i + lanes <= count; i += lanes) {
-    const auto chosen = hn::IfThenElse(wide_mask(integers, m + i), hn::LoadU(integers, x + i), hn::LoadU(integers, y + i));
+    const auto chosen =
+        hn::IfThenElse(wide_mask(integers, m + i), hn::LoadU(integers, x + i), hn::LoadU(integers, y + i));
     hn::StoreU(chosen, integers, to + i);
   }
   for (; i < count; ++i) to[i] = m[i] != 0 ? x[i] : y[i];

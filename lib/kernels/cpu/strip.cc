@@ -20,12 +20,36 @@ const StripTable& current_table() {
 
 bool is_chainable(StripOp op) {
   switch (op) {
-    case StripOp::kAddF: case StripOp::kSubF: case StripOp::kMulF: case StripOp::kDivF: case StripOp::kFmaF:
-    case StripOp::kSqrtF: case StripOp::kNegF: case StripOp::kAbsF: case StripOp::kMaxF: case StripOp::kMinF:
-    case StripOp::kFloorF: case StripOp::kTruncF: case StripOp::kRintF:
-    case StripOp::kEqF: case StripOp::kNeF: case StripOp::kLtF: case StripOp::kLeF: case StripOp::kGtF: case StripOp::kGeF:
-    case StripOp::kEqI: case StripOp::kNeI: case StripOp::kLtI: case StripOp::kLeI: case StripOp::kGtI: case StripOp::kGeI:
-    case StripOp::kSelectF: case StripOp::kAndM: case StripOp::kOrM: case StripOp::kNotM: case StripOp::kCheckFinite: return true;
+    case StripOp::kAddF:
+    case StripOp::kSubF:
+    case StripOp::kMulF:
+    case StripOp::kDivF:
+    case StripOp::kFmaF:
+    case StripOp::kSqrtF:
+    case StripOp::kNegF:
+    case StripOp::kAbsF:
+    case StripOp::kMaxF:
+    case StripOp::kMinF:
+    case StripOp::kFloorF:
+    case StripOp::kTruncF:
+    case StripOp::kRintF:
+    case StripOp::kEqF:
+    case StripOp::kNeF:
+    case StripOp::kLtF:
+    case StripOp::kLeF:
+    case StripOp::kGtF:
+    case StripOp::kGeF:
+    case StripOp::kEqI:
+    case StripOp::kNeI:
+    case StripOp::kLtI:
+    case StripOp::kLeI:
+    case StripOp::kGtI:
+    case StripOp::kGeI:
+    case StripOp::kSelectF:
+    case StripOp::kAndM:
+    case StripOp::kOrM:
+    case StripOp::kNotM:
+    case StripOp::kCheckFinite: return true;
     default: return false;
   }
 }
@@ -34,7 +58,9 @@ bool is_chainable(StripOp op) {
 
 void link_chains(std::vector<StripInstruction>& program, const std::vector<StripUse>& uses) {
   const auto use_of = [&uses](std::int32_t r) { return uses[static_cast<std::size_t>(r)]; };
-  const auto mark = [](std::uint8_t& bits, int operand) { bits = static_cast<std::uint8_t>(bits | 1 << operand); };
+  const auto mark = [](std::uint8_t& bits, int operand) {
+    bits = static_cast<std::uint8_t>(bits | 1 << operand);
+  };
   std::vector<std::size_t> last_use(uses.size(), 0);
   for (std::size_t n = 0; n < program.size(); ++n) {
     for (const std::int32_t r : program[n].in) last_use[static_cast<std::size_t>(r)] = n;
@@ -68,7 +94,8 @@ void run_strip(const std::vector<StripInstruction>& program, void* const* regist
       table.chain(&instruction, instruction.chain, registers, count);
       n += static_cast<std::size_t>(instruction.chain);
     } else {
-      table[instruction.op](at(instruction.out), at(instruction.in[0]), at(instruction.in[1]), at(instruction.in[2]), count);
+      table[instruction.op](at(instruction.out), at(instruction.in[0]), at(instruction.in[1]),
+                            at(instruction.in[2]), count);
       ++n;
     }
   }

@@ -1,8 +1,8 @@
 // Included by strip-inl.h, inside its namespace.
 //
-// Chains: one block of a strip goes through all instructions of the chain, then the next block. Half of the vector
-// registers hold the previous result, so that the cost of dispatch is spread over as many numbers as possible; the
-// other operands are read vector by vector.
+// Chains: one block of a strip goes through all instructions of the chain, then the next block. Half of the
+// vector registers hold the previous result, so that the cost of dispatch is spread over as many numbers as
+// possible; the other operands are read vector by vector.
 inline constexpr int kMostVectors = HWY_TARGET == HWY_AVX3 ? 16 : 8;
 inline constexpr std::int64_t kLanes = static_cast<std::int64_t>(hn::MaxLanes(F{}));
 
@@ -10,8 +10,12 @@ inline constexpr std::int64_t kLanes = static_cast<std::int64_t>(hn::MaxLanes(F{
 template <int kBlockVectors>
 struct WholeBlock {
   static constexpr int kVectors = kBlockVectors;
-  static HWY_INLINE V load(const float* from, int v, std::int64_t) { return hn::LoadU(F{}, from + v * kLanes); }
-  static HWY_INLINE void store(V value, float* to, int v, std::int64_t) { hn::StoreU(value, F{}, to + v * kLanes); }
+  static HWY_INLINE V load(const float* from, int v, std::int64_t) {
+    return hn::LoadU(F{}, from + v * kLanes);
+  }
+  static HWY_INLINE void store(V value, float* to, int v, std::int64_t) {
+    hn::StoreU(value, F{}, to + v * kLanes);
+  }
 };
 struct PartOfBlock {
   static constexpr int kVectors = 8;
@@ -27,8 +31,8 @@ struct PartOfBlock {
   }
 };
 
-// from + at as one address: otherwise the compiler adds `at` to the displacement of each vector, and keeps the sums
-// in memory.
+// from + at as one address: otherwise the compiler adds `at` to the displacement of each vector, and keeps
+// the sums in memory.
 template <class T>
 HWY_INLINE T* address(T* from, std::int64_t at) {
   T* sum = from + at;
@@ -141,7 +145,9 @@ HWY_INLINE void block2(const Operands& operands, typename Operands::Block& made)
 
 template <class Compare, class Operands>
 HWY_INLINE void compare_block(const Operands& operands, typename Operands::Block& made) {
-  const auto half = [&](int part) HWY_ATTR { return mask_of(I{}, Compare{}(operands.integers(0, part), operands.integers(1, part))); };
+  const auto half = [&](int part) HWY_ATTR {
+    return mask_of(I{}, Compare{}(operands.integers(0, part), operands.integers(1, part)));
+  };
 #pragma GCC unroll 16
   for (int v = 0; v < Operands::kVectors; ++v) {
     made[v] = hn::BitCast(F{}, hn::Combine(hn::RebindToSigned<F>{}, half(2 * v + 1), half(2 * v)));
@@ -168,8 +174,8 @@ HWY_INLINE void select_block(const Operands& operands, typename Operands::Block&
 // Enough vectors to amortise the test for subnormal numbers.
 inline constexpr int kFmaVectors = 8;
 
-// Out of line, and on copies of its operands and result: an array whose address is taken, or that is indexed by a
-// variable, is not kept in registers.
+// Out of line, and on copies of its operands and result: an array whose address is taken, or that is indexed
+// by a variable, is not kept in registers.
 HWY_NOINLINE inline void fma_one_by_one(V (&xyz_out)[4][kFmaVectors]) {
   for (int v = 0; v < kFmaVectors; ++v)
     xyz_out[3][v] = FmaF{}(F{}, xyz_out[0][v], xyz_out[1][v], xyz_out[2][v]);
@@ -226,7 +232,8 @@ HWY_INLINE void check_block(const Operands& operands, const typename Operands::B
 #pragma GCC unroll 4
     for (int v = 0; v < kFewVectors; ++v) largest = hn::Max(largest, hn::And(hn::BitCast(u, x[v]), exponent));
   }
-  if (!hn::AllFalse(u, hn::Eq(largest, exponent))) *static_cast<std::uint32_t*>(operands.registers[operands.instruction.out]) = 1;
+  if (!hn::AllFalse(u, hn::Eq(largest, exponent)))
+    *static_cast<std::uint32_t*>(operands.registers[operands.instruction.out]) = 1;
 }
 
 template <class Operands>
@@ -266,18 +273,20 @@ HWY_INLINE void run_block(const Operands& operands, typename Operands::Block& ma
   if (operands.instruction.stores) operands.store(made);
 }
 
-// Out of line: with all blocks in one loop, the compiler would advance dozens of addresses in memory from block to
-// block.
+// Out of line: with all blocks in one loop, the compiler would advance dozens of addresses in memory from
+// block to block.
 template <class Memory>
 HWY_NOINLINE void run_blocks(const StripInstruction* first, std::int64_t instructions, void* const* registers,
                              std::int64_t at, std::int64_t count) {
   typename Operands<Memory>::Block made;
 #pragma GCC unroll 16
   for (int v = 0; v < Memory::kVectors; ++v) made[v] = hn::Zero(F{});
-  for (std::int64_t i = 0; i < instructions; ++i) run_block(Operands<Memory>{first[i], registers, at, count}, made);
+  for (std::int64_t i = 0; i < instructions; ++i)
+    run_block(Operands<Memory>{first[i], registers, at, count}, made);
 }
 
-inline void run_chain(const StripInstruction* first, std::int64_t instructions, void* const* registers, std::int64_t count) {
+inline void run_chain(const StripInstruction* first, std::int64_t instructions, void* const* registers,
+                      std::int64_t count) {
   constexpr std::int64_t kMost = kMostVectors * kLanes;
   constexpr std::int64_t kPart = PartOfBlock::kVectors * kLanes;
   std::int64_t at = 0;

@@ -169,7 +169,8 @@ const void* repeat(T* to, const void* first, std::int64_t count) {
 }
 
 /// Runs a chain's instructions one after the other, through memory.
-void run_chain(const StripInstruction* first, std::int64_t instructions, void* const* registers, std::int64_t count) {
+void run_chain(const StripInstruction* first, std::int64_t instructions, void* const* registers,
+               std::int64_t count) {
   float numbers[3][kStripLength];
   Integer integers[2][kStripLength];
   for (const StripInstruction* i = first; i != first + instructions; ++i) {

@@ -11,7 +11,8 @@ namespace dgx::kernels::cpu {
 using StripFunction = void (*)(void* out, const void* a, const void* b, const void* c, std::int64_t count);
 
 /// Runs a chain of `instructions` instructions from `first` on.
-using ChainFunction = void (*)(const StripInstruction* first, std::int64_t instructions, void* const* registers, std::int64_t count);
+using ChainFunction = void (*)(const StripInstruction* first, std::int64_t instructions,
+                               void* const* registers, std::int64_t count);
 
 struct StripTable {
   std::array<StripFunction, kStripOpCount> functions{};
@@ -21,8 +22,8 @@ struct StripTable {
   StripFunction operator[](StripOp op) const { return functions[static_cast<std::size_t>(op)]; }
 };
 
-/// All instructions in plain C++. The tables of other instruction sets start from it and replace what they have
-/// vector forms for.
+/// All instructions in plain C++. The tables of other instruction sets start from it and replace what they
+/// have vector forms for.
 StripTable plain_strip_table();
 
 /// The whole table of an instruction set; only those that the build contains are defined.

@@ -1,8 +1,8 @@
-// Dots over all outputs of all images, one block of 256 terms after the other. A block's images are copied into
-// grids (window_grid.cc), of which only as many are kept as a block can touch; its part of the other side is packed
-// into strips. Then every tile, planes or taps by strips, takes the whole block from the nearest caches. Scratch
-// holds the sums of the open group and of all finished groups, tile after tile. Channels-last images go to
-// channels_last_gradient.cc.
+// Dots over all outputs of all images, one block of 256 terms after the other. A block's images are copied
+// into grids (window_grid.cc), of which only as many are kept as a block can touch; its part of the other
+// side is packed into strips. Then every tile, planes or taps by strips, takes the whole block from the
+// nearest caches. Scratch holds the sums of the open group and of all finished groups, tile after tile.
+// Channels-last images go to channels_last_gradient.cc.
 #include <algorithm>
 
 #include "dgx/kernels/cpu/channels_last.h"
@@ -19,7 +19,9 @@ std::int64_t in_lines(std::int64_t floats) { return strip_count(floats) * kStrip
 }  // namespace
 
 WindowGradient::WindowGradient(WindowGradientForm form)
-    : form_(std::move(form)), grid_(form_.rows, form_.columns, form_.planes, form_.fill), channels_last_(ChannelsLastGradient::of(form_)) {}
+    : form_(std::move(form)),
+      grid_(form_.rows, form_.columns, form_.planes, form_.fill),
+      channels_last_(ChannelsLastGradient::of(form_)) {}
 
 std::int64_t WindowGradient::slots() const {
   return std::min((kDotBlock - 2) / outputs() + 2, static_cast<std::int64_t>(form_.images.size()));
@@ -39,7 +41,8 @@ std::int64_t WindowGradient::scratch_size(std::int64_t planes, std::int64_t grou
   return in_lines(form_.count) * (kDotBlock + 2 * planes * taps()) + slots() * in_lines(grid_.size(planes));
 }
 
-WindowGradientRunner::WindowGradientRunner(const WindowGradient& gradient, std::int64_t first, std::int64_t end, float* scratch)
+WindowGradientRunner::WindowGradientRunner(const WindowGradient& gradient, std::int64_t first,
+                                           std::int64_t end, float* scratch)
     : gradient_(gradient),
       form_(gradient.form()),
       kernels_(current_kernels()),
@@ -103,7 +106,8 @@ void WindowGradientRunner::load(std::int64_t begin, std::int64_t end) {
   std::int64_t row = begin % outputs / form_.columns.outputs;
   std::int64_t column = begin % form_.columns.outputs;
   for (std::int64_t k = begin; k < end; ++k) {
-    offsets_[static_cast<std::size_t>(k - begin)] = static_cast<std::int32_t>(image % slots_ * slot_size_ + row * stride + column);
+    offsets_[static_cast<std::size_t>(k - begin)] =
+        static_cast<std::int32_t>(image % slots_ * slot_size_ + row * stride + column);
     if (++column < form_.columns.outputs) continue;
     column = 0;
     if (++row < form_.rows.outputs) continue;
@@ -112,8 +116,8 @@ void WindowGradientRunner::load(std::int64_t begin, std::int64_t end) {
   }
 }
 
-/// Packs the other side's strips of terms [begin, end). The terms of one row of outputs are one run, or those of a
-/// whole image if its rows are contiguous.
+/// Packs the other side's strips of terms [begin, end). The terms of one row of outputs are one run, or those
+/// of a whole image if its rows are contiguous.
 void WindowGradientRunner::pack(std::int64_t begin, std::int64_t end) {
   const std::int64_t width = form_.columns.outputs;
   const std::int64_t outputs = gradient_.outputs();
@@ -122,8 +126,8 @@ void WindowGradientRunner::pack(std::int64_t begin, std::int64_t end) {
   for (std::int64_t k = begin; k < end;) {
     const std::int64_t stop = std::min(end, (k / run + 1) * run);
     const std::int64_t at = k % outputs;
-    const float* from = other_ + form_.other_images[static_cast<std::size_t>(k / outputs)] + at / width * form_.other_row +
-                        at % width * form_.other_column;
+    const float* from = other_ + form_.other_images[static_cast<std::size_t>(k / outputs)] +
+                        at / width * form_.other_row + at % width * form_.other_column;
     pack_strips(kernels_, {from, form_.other_column, form_.other_step}, stop - k, form_.count,
                 packed_ + (k - begin) * kStripWidth, kDotBlock * kStripWidth);
     k = stop;
@@ -176,12 +180,14 @@ void WindowGradientRunner::multiply(std::int64_t begin, std::int64_t end) {
 
 void WindowGradientRunner::write(float* out) const {
   for_each_tile([&](const Tile& tile, std::int64_t at) {
-    const std::int64_t columns = std::min<std::int64_t>(tile.strips * kStripWidth, form_.count - tile.strip * kStripWidth);
+    const std::int64_t columns =
+        std::min<std::int64_t>(tile.strips * kStripWidth, form_.count - tile.strip * kStripWidth);
     for (int i = 0; i < tile.height; ++i) {
       const float* from = totals_ + at + i * tile.strips * kStripWidth;
       const std::int64_t plane = first_ + tile.plane + (along_taps_ ? 0 : i);
       float* to = out + form_.out_planes[static_cast<std::size_t>(plane)] + tile.row_tap * form_.out_row_tap +
-                  (tile.column_tap + (along_taps_ ? i : 0)) * form_.out_column_tap + tile.strip * kStripWidth * form_.out_step;
+                  (tile.column_tap + (along_taps_ ? i : 0)) * form_.out_column_tap +
+                  tile.strip * kStripWidth * form_.out_step;
       for (std::int64_t c = 0; c < columns; ++c) to[c * form_.out_step] = from[c];
     }
   });

@@ -1,6 +1,6 @@
-// The layout of a window's positions. Along an axis, places are sorted by their remainder modulo the outputs' step,
-// so that one tap's operands of neighbouring outputs are adjacent, at any stride, dilation or exact division;
-// positions outside hold the fill.
+// The layout of a window's positions. Along an axis, places are sorted by their remainder modulo the outputs'
+// step, so that one tap's operands of neighbouring outputs are adjacent, at any stride, dilation or exact
+// division; positions outside hold the fill.
 #include <algorithm>
 #include <cstring>
 
@@ -48,11 +48,13 @@ GridAxis::GridAxis(const WindowAxis& axis) {
   }
 }
 
-WindowGrid::WindowGrid(const WindowAxis& rows, const WindowAxis& columns, std::vector<std::int64_t> planes, float fill)
+WindowGrid::WindowGrid(const WindowAxis& rows, const WindowAxis& columns, std::vector<std::int64_t> planes,
+                       float fill)
     : rows_(rows), columns_(columns), planes_(std::move(planes)), fill_(fill) {
   phase_stride_ = rows_.length() * row_stride() + std::max<std::int64_t>(0, columns_.length() - row_stride());
   plane_stride_ = rows_.phases() * columns_.phases() * phase_stride_;
-  if (plane_stride_ % 64 == 0) plane_stride_ += 16;  // planes are read side by side and must not share a cache set
+  // Planes are read side by side and must not share a cache set.
+  if (plane_stride_ % 64 == 0) plane_stride_ += 16;
 }
 
 std::int64_t WindowGrid::tap(std::int64_t row_tap, std::int64_t column_tap) const {
@@ -81,7 +83,8 @@ void WindowGrid::copy(const float* image, std::int64_t first, std::int64_t end, 
           if (column.place_step == 1 && column.from_step == 1) {
             std::memcpy(to, from, static_cast<std::size_t>(column.count) * sizeof(float));
           } else {
-            for (std::int64_t c = 0; c < column.count; ++c) to[c * column.place_step] = from[c * column.from_step];
+            for (std::int64_t c = 0; c < column.count; ++c)
+              to[c * column.place_step] = from[c * column.from_step];
           }
         }
         phase += phase_stride_;

@@ -1,7 +1,8 @@
-// A convolution without a matrix of its windows (im2col). The image is copied once into a grid (window_grid.cc) in
-// which the operands of neighbouring outputs are adjacent for every term, so that tiles can read it. Loops: pairs
-// of strips of 16 outputs, panels of packed weights, then all terms in order, at offsets from a table. Outputs
-// between the grid's rows are computed too, and dropped. Channels-last images go to channels_last_product.cc.
+// A convolution without a matrix of its windows (im2col). The image is copied once into a grid
+// (window_grid.cc) in which the operands of neighbouring outputs are adjacent for every term, so that tiles
+// can read it. Loops: pairs of strips of 16 outputs, panels of packed weights, then all terms in order, at
+// offsets from a table. Outputs between the grid's rows are computed too, and dropped. Channels-last images
+// go to channels_last_product.cc.
 #include <algorithm>
 #include <cstring>
 
@@ -19,19 +20,26 @@ std::int64_t in_lines(std::int64_t floats) { return (floats + kWidth - 1) / kWid
 std::int64_t weights_size(const WindowProduct& product) {
   return in_lines(static_cast<std::int64_t>(product.form().weight_rows.size() * product.form().terms.size()));
 }
-std::int64_t grid_size(const WindowProduct& product) { return in_lines(product.grid().size(product.grid().planes())); }
+std::int64_t grid_size(const WindowProduct& product) {
+  return in_lines(product.grid().size(product.grid().planes()));
+}
 
 }  // namespace
 
 WindowProduct::WindowProduct(WindowProductForm form)
-    : form_(std::move(form)), grid_(form_.rows, form_.columns, form_.planes, form_.fill), channels_last_(ChannelsLastProduct::of(form_)) {
+    : form_(std::move(form)),
+      grid_(form_.rows, form_.columns, form_.planes, form_.fill),
+      channels_last_(ChannelsLastProduct::of(form_)) {
   offsets_.reserve(form_.terms.size());
   for (const WindowProductForm::Term& term : form_.terms) {
-    offsets_.push_back(static_cast<std::int32_t>(term.plane * grid_.plane_stride() + grid_.tap(term.row_tap, term.column_tap)));
+    offsets_.push_back(static_cast<std::int32_t>(term.plane * grid_.plane_stride() +
+                                                 grid_.tap(term.row_tap, term.column_tap)));
   }
 }
 
-std::int64_t WindowProduct::columns() const { return (form_.rows.outputs - 1) * grid_.row_stride() + form_.columns.outputs; }
+std::int64_t WindowProduct::columns() const {
+  return (form_.rows.outputs - 1) * grid_.row_stride() + form_.columns.outputs;
+}
 
 std::int64_t WindowProduct::strips() const { return in_lines(columns()) / kWidth; }
 
@@ -39,7 +47,8 @@ std::int64_t WindowProduct::most_parts() const { return channels_last_ ? channel
 
 std::int64_t WindowProduct::scratch_size() const {
   if (channels_last_) return channels_last_->scratch_size();
-  return weights_size(*this) + grid_size(*this) + static_cast<std::int64_t>(form_.out_rows.size()) * strips() * kWidth;
+  return weights_size(*this) + grid_size(*this) +
+         static_cast<std::int64_t>(form_.out_rows.size()) * strips() * kWidth;
 }
 
 WindowProductRunner::WindowProductRunner(const WindowProduct& product, float* scratch)
@@ -77,9 +86,10 @@ void WindowProductRunner::set_image(const float* image) {
   product_.grid().copy(image, 0, product_.grid().planes(), image_);
 }
 
-/// Computes a tile over all blocks of its terms. The sum of an unfinished group is kept in a local tile; `to` holds
-/// the sum of the groups before.
-void WindowProductRunner::tile(std::int64_t panel, std::int64_t strip, int strips, float* to, std::int64_t leading) const {
+/// Computes a tile over all blocks of its terms. The sum of an unfinished group is kept in a local tile; `to`
+/// holds the sum of the groups before.
+void WindowProductRunner::tile(std::int64_t panel, std::int64_t strip, int strips, float* to,
+                               std::int64_t leading) const {
   const Panels panels(static_cast<std::int64_t>(product_.form().weight_rows.size()), kernels_.tile_rows);
   const auto depth = static_cast<std::int64_t>(product_.offsets().size());
   const int height = panels.height(panel);
@@ -120,15 +130,16 @@ void WindowProductRunner::run_strips(std::int64_t first, std::int64_t end, float
   write(first * kWidth, std::min(product_.columns(), end * kWidth), out);
 }
 
-/// Copies grid columns [first, end) of every row to their places in `out`; columns between the rows of outputs are
-/// dropped.
+/// Copies grid columns [first, end) of every row to their places in `out`; columns between the rows of
+/// outputs are dropped.
 void WindowProductRunner::write(std::int64_t first, std::int64_t end, float* out) const {
   const WindowProductForm& form = product_.form();
   const std::int64_t leading = product_.strips() * kWidth;
   const std::int64_t stride = product_.grid().row_stride();
   const std::int64_t width = form.columns.outputs;
   // Rows of outputs that are contiguous on both sides are copied as one.
-  const bool whole = form.out_column == 1 && (form.rows.outputs == 1 || (stride == width && form.out_row == width));
+  const bool whole =
+      form.out_column == 1 && (form.rows.outputs == 1 || (stride == width && form.out_row == width));
   for (std::size_t r = 0; r < form.out_rows.size(); ++r) {
     const float* const from = outputs_ + static_cast<std::int64_t>(r) * leading;
     float* const to = out + form.out_rows[r];
@@ -141,7 +152,8 @@ void WindowProductRunner::write(std::int64_t first, std::int64_t end, float* out
       const std::int64_t stop = std::min(end - row * stride, width);
       float* const place = to + row * form.out_row;
       if (form.out_column == 1 && begin < stop) {
-        std::memcpy(place + begin, from + row * stride + begin, static_cast<std::size_t>(stop - begin) * sizeof(float));
+        std::memcpy(place + begin, from + row * stride + begin,
+                    static_cast<std::size_t>(stop - begin) * sizeof(float));
       } else {
         for (std::int64_t c = begin; c < stop; ++c) place[c * form.out_column] = from[row * stride + c];
       }

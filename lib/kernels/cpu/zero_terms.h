@@ -8,11 +8,11 @@
 
 namespace dgx::kernels::cpu {
 
-/// Finds the terms of a block that a tile must take. A term with a factor ±0 adds nothing if the other factor is
-/// finite (dgx-numerics(7), "What an implementation is free to do"), and attention masks, padding and ReLU make
-/// many at a time: half of the probabilities of a causal softmax are 0. Only terms before the first and after the
-/// last nonzero one are left out, and only if they are zero in all of a panel's rows or all of a tile's columns, so
-/// that the search costs almost nothing on operands without zeros.
+/// Finds the terms of a block that a tile must take. A term with a factor ±0 adds nothing if the other factor
+/// is finite (dgx-numerics(7), "What an implementation is free to do"), and attention masks, padding and ReLU
+/// make many at a time: half of the probabilities of a causal softmax are 0. Only terms before the first and
+/// after the last nonzero one are left out, and only if they are zero in all of a panel's rows or all of a
+/// tile's columns, so that the search costs almost nothing on operands without zeros.
 class ZeroTerms {
  public:
   static constexpr std::size_t kMostPanels = 32;  // of a row block
@@ -22,7 +22,8 @@ class ZeroTerms {
   void forget_strips() { strips_ = {}; }
 
   /// The positions of the block that `task`, a tile of panel `panel` with the whole block, must take.
-  [[nodiscard]] Terms needed(const KernelTable& kernels, const TileTask& task, std::size_t panel, int rows, int strips) {
+  [[nodiscard]] Terms needed(const KernelTable& kernels, const TileTask& task, std::size_t panel, int rows,
+                             int strips) {
     Operand& a = panels_[panel];
     if (!a.terms) a.terms = kernels.terms_of_panel(task, rows);
     if (!strips_.terms) strips_.terms = kernels.terms_of_strips(task, strips);

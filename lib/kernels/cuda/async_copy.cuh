@@ -1,7 +1,7 @@
 #pragma once
 
-// Asynchronous copies from global to shared memory, which bypass registers; wait_for_copies() waits for them. On
-// devices too old for them, and on the emulated one, they are done at once.
+// Asynchronous copies from global to shared memory, which bypass registers; wait_for_copies() waits for them.
+// On devices too old for them, and on the emulated one, they are done at once.
 
 #include "words.h"
 
@@ -32,7 +32,9 @@ __device__ inline void keep_in_register([[maybe_unused]] const float*& place) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 struct SharedPlace {
   __device__ explicit SharedPlace(float* at) {
-    asm volatile("mov.u32 %0, %1;" : "=r"(address) : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(at))));
+    asm volatile("mov.u32 %0, %1;"
+                 : "=r"(address)
+                 : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(at))));
   }
   __device__ void move(int bytes) { address += static_cast<std::uint32_t>(bytes); }
   std::uint32_t address;
@@ -45,8 +47,8 @@ struct SharedPlace {
 };
 #endif
 
-/// Copies 1 or 4 numbers to the place `numbers` floats after `to`, or sets them to 0 without reading if `exists` is
-/// false.
+/// Copies 1 or 4 numbers to the place `numbers` floats after `to`, or sets them to 0 without reading if
+/// `exists` is false.
 template <int kCount>
 __device__ inline void copy_async(SharedPlace to, int numbers, const float* from, bool exists) {
   static_assert(kCount == 1 || kCount == 4);
@@ -72,8 +74,8 @@ __device__ inline void end_copies() {
 #endif
 }
 
-/// Waits until at most the last `kBatches` of this thread's batches are pending. Other threads see the copies after
-/// a barrier.
+/// Waits until at most the last `kBatches` of this thread's batches are pending. Other threads see the copies
+/// after a barrier.
 template <int kBatches>
 __device__ inline void wait_for_copies() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800

@@ -1,7 +1,8 @@
 #pragma once
 
-// A chain whose condition asks that a number of the position be an index of the output, as gradients of embeddings have: a thread an output reads
-// the positions' numbers, which its neighbours read too, and evaluates the primitive only where the number is its index.
+// A chain whose condition asks that a number of the position be an index of the output, as gradients of
+// embeddings have: a thread an output reads the positions' numbers, which its neighbours read too, and
+// evaluates the primitive only where the number is its index.
 
 #include "words.h"
 

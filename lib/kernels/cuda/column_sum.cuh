@@ -1,9 +1,10 @@
 #pragma once
 
-// A dot with ones, down the columns of a matrix (dgx-numerics(7), "Folds"): fma(1, x, block) is block + x. A block
-// of threads takes 8 columns, a sector of memory, and a group of 16 blocks of the fold, with a thread per column
-// and block; then one thread per column adds the 16 sums in order. The additions of a block depend on each other,
-// so its numbers are read 32 ahead. If a column has more than one group, another kernel adds the groups in order.
+// A dot with ones, down the columns of a matrix (dgx-numerics(7), "Folds"): fma(1, x, block) is block + x. A
+// block of threads takes 8 columns, a sector of memory, and a group of 16 blocks of the fold, with a thread
+// per column and block; then one thread per column adds the 16 sums in order. The additions of a block depend
+// on each other, so its numbers are read 32 ahead. If a column has more than one group, another kernel adds
+// the groups in order.
 
 #include "words.h"
 
@@ -18,7 +19,8 @@ inline constexpr int kSumAhead = 32;  // numbers
 inline constexpr std::int64_t kGroupRows = kDotBlock * kDotGroup;
 
 [[nodiscard]] inline Grid grid_of(const ColumnSum& sum) {
-  return {(sum.columns + kSumColumns - 1) / kSumColumns * dot_groups(sum.rows), kSumColumns * static_cast<unsigned>(kDotGroup)};
+  return {(sum.columns + kSumColumns - 1) / kSumColumns * dot_groups(sum.rows),
+          kSumColumns * static_cast<unsigned>(kDotGroup)};
 }
 
 __global__ void run_column_sum(ColumnSum sum) {
@@ -46,7 +48,8 @@ __global__ void run_column_sum(ColumnSum sum) {
   __syncthreads();
   if (y != 0 || column >= sum.columns) return;
   float result = 0;
-  for (int b = 0; b < kDotGroup && group * kGroupRows + b * kDotBlock < sum.rows; ++b) result = result + blocks[b][x];
+  for (int b = 0; b < kDotGroup && group * kGroupRows + b * kDotBlock < sum.rows; ++b)
+    result = result + blocks[b][x];
   if (dot_groups(sum.rows) > 1) {
     sum.groups[group * sum.columns + column] = result;
   } else {
@@ -58,7 +61,8 @@ __global__ void run_column_groups(ColumnSum sum) {
   const std::int64_t column = global_thread();
   if (column >= sum.columns) return;
   float total = 0;
-  for (std::int64_t group = 0; group < dot_groups(sum.rows); ++group) total = total + sum.groups[group * sum.columns + column];
+  for (std::int64_t group = 0; group < dot_groups(sum.rows); ++group)
+    total = total + sum.groups[group * sum.columns + column];
   sum.out[column] = canonical_nan(total);
 }
 

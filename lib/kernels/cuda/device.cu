@@ -17,7 +17,9 @@
 namespace dgx::kernels::cuda {
 namespace {
 
-std::string text_of(cudaError_t error) { return std::string(cudaGetErrorName(error)) + ": " + cudaGetErrorString(error); }
+std::string text_of(cudaError_t error) {
+  return std::string(cudaGetErrorName(error)) + ": " + cudaGetErrorString(error);
+}
 
 class GpuDevice final : public KernelDevice<GpuDevice> {
  public:
@@ -40,16 +42,18 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
 
   /// The first device that CUDA shows (CUDA_VISIBLE_DEVICES chooses).
   [[nodiscard]] Status open() {
-    // Load all kernels now, not when each is first used: that may be while a graph is recorded, when nothing may
-    // wait for the device.
+    // Load all kernels now, not when each is first used: that may be while a graph is recorded, when nothing
+    // may wait for the device.
     ::setenv("CUDA_MODULE_LOADING", "EAGER", 0);
     int count = 0;
     const cudaError_t counted = cudaGetDeviceCount(&count);
     if (counted == cudaErrorInsufficientDriver) return no_driver();
     if (counted == cudaErrorNoDevice || (counted == cudaSuccess && count == 0)) {
-      return internal_error("--device cuda: there is no GPU", "use --device cpu, or look at CUDA_VISIBLE_DEVICES");
+      return internal_error("--device cuda: there is no GPU",
+                            "use --device cpu, or look at CUDA_VISIBLE_DEVICES");
     }
-    if (counted != cudaSuccess) return internal_error("--device cuda: " + text_of(counted), "use --device cpu");
+    if (counted != cudaSuccess)
+      return internal_error("--device cuda: " + text_of(counted), "use --device cpu");
     DGX_CHECK(check(cudaSetDevice(0), "opening the device"));
     DGX_CHECK(read_info());
     DGX_CHECK(choose_functions());
@@ -58,11 +62,13 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
     } else {
       info_.no_compiler = nvrtc.error().message;
     }
-    for (cudaStream_t* stream : {&stream_, &downloads_}) DGX_CHECK(check(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking), "making a stream"));
-    // Blocking synchronisation: a thread that waits for a download is in no hurry, and should not spin next to a
-    // training run.
+    for (cudaStream_t* stream : {&stream_, &downloads_})
+      DGX_CHECK(check(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking), "making a stream"));
+    // Blocking synchronisation: a thread that waits for a download is in no hurry, and should not spin next
+    // to a training run.
     for (cudaEvent_t* event : {&computed_, &downloaded_}) {
-      DGX_CHECK(check(cudaEventCreateWithFlags(event, cudaEventDisableTiming | cudaEventBlockingSync), "making an event"));
+      DGX_CHECK(check(cudaEventCreateWithFlags(event, cudaEventDisableTiming | cudaEventBlockingSync),
+                      "making an event"));
     }
     return {};
   }
@@ -77,7 +83,8 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
       static_cast<void>(cudaGetLastError());  // it is not sticky
       std::size_t free = 0, all = 0;
       DGX_CHECK(check(cudaMemGetInfo(&free, &all), "asking for the free memory"));
-      return usage_error(info_.name + ": no " + std::to_string(size_bytes) + " bytes of memory are free, but " + std::to_string(free),
+      return usage_error(info_.name + ": no " + std::to_string(size_bytes) +
+                             " bytes of memory are free, but " + std::to_string(free),
                          "use a smaller batch, or --device cpu");
     }
     DGX_CHECK(check(error, "taking memory"));
@@ -88,19 +95,24 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
   [[nodiscard]] Result<void*> allocate_staging(std::int64_t size_bytes) override {
     DGX_CHECK(state());
     void* memory = nullptr;
-    DGX_CHECK(check(cudaMallocHost(&memory, static_cast<std::size_t>(size_bytes < 1 ? 1 : size_bytes)), "taking staging memory"));
+    DGX_CHECK(check(cudaMallocHost(&memory, static_cast<std::size_t>(size_bytes < 1 ? 1 : size_bytes)),
+                    "taking staging memory"));
     staging_.push_back(memory);
     return memory;
   }
 
   [[nodiscard]] Status upload(void* to, const void* from, std::int64_t size_bytes) override {
     DGX_CHECK(state());
-    return check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(size_bytes), cudaMemcpyHostToDevice, stream_), "copying to the device");
+    return check(
+        cudaMemcpyAsync(to, from, static_cast<std::size_t>(size_bytes), cudaMemcpyHostToDevice, stream_),
+        "copying to the device");
   }
 
   [[nodiscard]] Status download(void* to, const void* from, std::int64_t size_bytes) override {
     DGX_CHECK(state());
-    DGX_CHECK(check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(size_bytes), cudaMemcpyDeviceToHost, stream_), "copying from the device"));
+    DGX_CHECK(check(
+        cudaMemcpyAsync(to, from, static_cast<std::size_t>(size_bytes), cudaMemcpyDeviceToHost, stream_),
+        "copying from the device"));
     return synchronize();
   }
 
@@ -109,7 +121,9 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
     DGX_CHECK(state());
     DGX_CHECK(check(cudaEventRecord(computed_, stream_), kWhat));
     DGX_CHECK(check(cudaStreamWaitEvent(downloads_, computed_), kWhat));
-    DGX_CHECK(check(cudaMemcpyAsync(to_staging, from, static_cast<std::size_t>(size_bytes), cudaMemcpyDeviceToHost, downloads_), kWhat));
+    DGX_CHECK(check(cudaMemcpyAsync(to_staging, from, static_cast<std::size_t>(size_bytes),
+                                    cudaMemcpyDeviceToHost, downloads_),
+                    kWhat));
     return check(cudaEventRecord(downloaded_, downloads_), kWhat);
   }
 
@@ -120,7 +134,9 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
 
   [[nodiscard]] Status copy(void* to, const void* from, std::int64_t size_bytes) override {
     DGX_CHECK(state());
-    return check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(size_bytes), cudaMemcpyDeviceToDevice, stream_), "copying on the device");
+    return check(
+        cudaMemcpyAsync(to, from, static_cast<std::size_t>(size_bytes), cudaMemcpyDeviceToDevice, stream_),
+        "copying on the device");
   }
 
   [[nodiscard]] Status clear(void* to, std::int64_t size_bytes) override {
@@ -134,7 +150,8 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
     DGX_TRY(const std::string code, nvrtc_->compile(text, 10 * info_.major + info_.minor));
     cudaLibrary_t library = nullptr;
     constexpr const char* kWhat = "loading generated kernels";
-    DGX_CHECK(check(cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0), kWhat));
+    DGX_CHECK(
+        check(cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0), kWhat));
     libraries_.push_back(library);
     const auto first = static_cast<std::int32_t>(kernels_.size());
     for (std::int32_t n = 0; n < count; ++n) {
@@ -167,7 +184,8 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
 
   [[nodiscard]] Status replay(int recording) override {
     DGX_CHECK(state());
-    return check(cudaGraphLaunch(graphs_[static_cast<std::size_t>(recording)], stream_), "running a step's graph");
+    return check(cudaGraphLaunch(graphs_[static_cast<std::size_t>(recording)], stream_),
+                 "running a step's graph");
   }
 
   [[nodiscard]] Status mark() override {
@@ -184,7 +202,8 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
     std::vector<double> out;
     for (std::size_t n = 1; n < marks_; ++n) {
       float milliseconds = 0;
-      DGX_CHECK(check(cudaEventElapsedTime(&milliseconds, events_[n - 1], events_[n]), "reading the device's clock"));
+      DGX_CHECK(check(cudaEventElapsedTime(&milliseconds, events_[n - 1], events_[n]),
+                      "reading the device's clock"));
       out.push_back(static_cast<double>(milliseconds) * 1e-3);
     }
     marks_ = 0;
@@ -208,9 +227,10 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
   Status queue(const Generated& generated) {
     DGX_CHECK(state());
     void* argument = const_cast<void**>(generated.addresses.data());
-    const auto* const kernel = reinterpret_cast<const void*>(kernels_[static_cast<std::size_t>(generated.kernel)]);
-    const cudaError_t started =
-        cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(generated.blocks)), dim3(generated.threads), &argument, 0, stream_);
+    const auto* const kernel =
+        reinterpret_cast<const void*>(kernels_[static_cast<std::size_t>(generated.kernel)]);
+    const cudaError_t started = cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(generated.blocks)),
+                                                 dim3(generated.threads), &argument, 0, stream_);
     if (started == cudaSuccess) return {};
     return check(started, "starting generated kernel " + std::to_string(generated.kernel));
   }
@@ -236,13 +256,17 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
     int driver = 0;
     static_cast<void>(cudaDriverGetVersion(&driver));
     if (driver == 0) {
-      return internal_error("--device cuda: this machine has no NVIDIA driver", "use --device cpu, or a machine with an NVIDIA GPU and its driver");
+      return internal_error("--device cuda: this machine has no NVIDIA driver",
+                            "use --device cpu, or a machine with an NVIDIA GPU and its driver");
     }
-    return internal_error("--device cuda: the NVIDIA driver knows CUDA " + version(driver) + ", this version of dgx needs " + version(CUDART_VERSION),
+    return internal_error("--device cuda: the NVIDIA driver knows CUDA " + version(driver) +
+                              ", this version of dgx needs " + version(CUDART_VERSION),
                           "install a newer driver, or use --device cpu");
   }
 
-  static std::string version(int number) { return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10); }
+  static std::string version(int number) {
+    return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
+  }
 
   [[nodiscard]] Status read_info() {
     cudaDeviceProp properties{};
@@ -268,27 +292,33 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
     const std::string_view wish = said == nullptr ? "" : said;
     if (wish.empty()) {
       int times_as_fast = 0;
-      DGX_CHECK(check(cudaDeviceGetAttribute(&times_as_fast, cudaDevAttrSingleToDoublePrecisionPerfRatio, 0), "asking how fast the device is"));
+      DGX_CHECK(check(cudaDeviceGetAttribute(&times_as_fast, cudaDevAttrSingleToDoublePrecisionPerfRatio, 0),
+                      "asking how fast the device is"));
       info_.functions_by_pairs = times_as_fast >= 8;
     } else if (wish == "pairs" || wish == "binary64") {
       info_.functions_by_pairs = wish == "pairs";
     } else {
-      return usage_error("DGX_DEVICE_FUNCTIONS: what is '" + std::string(wish) + "'?", "set it to pairs or binary64, or not at all");
+      return usage_error("DGX_DEVICE_FUNCTIONS: what is '" + std::string(wish) + "'?",
+                         "set it to pairs or binary64, or not at all");
     }
-    return check(cudaMemcpyToSymbol(functions_by_pairs, &info_.functions_by_pairs, sizeof(bool)), "telling the device how to compute functions");
+    return check(cudaMemcpyToSymbol(functions_by_pairs, &info_.functions_by_pairs, sizeof(bool)),
+                 "telling the device how to compute functions");
   }
 
-  /// The bytes that the driver allocates when a kernel first runs, for the local memory of all threads that the
-  /// device can hold at once.
+  /// The bytes that the driver allocates when a kernel first runs, for the local memory of all threads that
+  /// the device can hold at once.
   [[nodiscard]] Result<std::int64_t> stack_bytes(const cudaDeviceProp& properties) {
     std::size_t most = 0;
-    for (const void* kernel : {reinterpret_cast<const void*>(run_elements<kMostSumLevels, kMaxSteps>), reinterpret_cast<const void*>(run_maps),
-                               reinterpret_cast<const void*>(run_fold), reinterpret_cast<const void*>(run_chain)}) {
+    for (const void* kernel :
+         {reinterpret_cast<const void*>(run_elements<kMostSumLevels, kMaxSteps>),
+          reinterpret_cast<const void*>(run_maps), reinterpret_cast<const void*>(run_fold),
+          reinterpret_cast<const void*>(run_chain)}) {
       cudaFuncAttributes attributes{};
       DGX_CHECK(check(cudaFuncGetAttributes(&attributes, kernel), "asking what a kernel needs"));
       most = std::max(most, attributes.localSizeBytes);
     }
-    return static_cast<std::int64_t>(most) * properties.maxThreadsPerMultiProcessor * properties.multiProcessorCount;
+    return static_cast<std::int64_t>(most) * properties.maxThreadsPerMultiProcessor *
+           properties.multiProcessorCount;
   }
 
   DeviceInfo info_;
@@ -296,7 +326,7 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
   cudaEvent_t computed_ = nullptr, downloaded_ = nullptr;
   std::vector<cudaEvent_t> events_;  // for marks
   std::size_t marks_ = 0;            // made since marked_seconds()
-  mutable std::mutex mutex_;  // guards error_
+  mutable std::mutex mutex_;         // guards error_
   std::optional<Error> error_;
   std::vector<void*> memory_, staging_;
   std::vector<cudaGraphExec_t> graphs_;

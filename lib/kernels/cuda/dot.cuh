@@ -1,12 +1,12 @@
 #pragma once
 
 // Dots whose sides are read through windows, in the same tiles as products (tile.cuh): convolutions and the
-// gradients of their inputs and weights, with any stride, dilation and groups. Nothing is rearranged (no im2col):
-// an element's offset is the sum of what its line adds and what its position adds, and the element is outside if
-// the two have a bit in common: one has the bits of the taps that it is, the other has the bits of the taps that
-// lead it outside. So a copy costs two additions and a test. A thread keeps its lines in registers. Positions are
-// worked out once per block of 256, each by one thread, and kept in shared memory for all: the divisions that split
-// a number into indices then cost next to nothing.
+// gradients of their inputs and weights, with any stride, dilation and groups. Nothing is rearranged (no
+// im2col): an element's offset is the sum of what its line adds and what its position adds, and the element
+// is outside if the two have a bit in common: one has the bits of the taps that it is, the other has the bits
+// of the taps that lead it outside. So a copy costs two additions and a test. A thread keeps its lines in
+// registers. Positions are worked out once per block of 256, each by one thread, and kept in shared memory
+// for all: the divisions that split a number into indices then cost next to nothing.
 
 #include "words.h"
 
@@ -34,8 +34,8 @@ __device__ inline void add_walk(const Walk& walk, std::uint32_t n, std::int32_t 
   }
 }
 
-/// The part of a line or a position in an element: an offset, and bits. If line and position have a bit in common,
-/// there is no element.
+/// The part of a line or a position in an element: an offset, and bits. If line and position have a bit in
+/// common, there is no element.
 struct alignas(8) WindowPart {
   std::int32_t place = 0;
   std::uint32_t bits = 0;
@@ -57,7 +57,8 @@ __device__ inline WindowPart tap_part(const DotSide& side, const std::int32_t (&
 
 /// True if the coordinate is inside.
 __device__ inline bool is_inside(const DotGuard& guard, std::int32_t coordinate) {
-  if (guard.divisor == 1) return static_cast<std::uint32_t>(coordinate) < static_cast<std::uint32_t>(guard.size);
+  if (guard.divisor == 1)
+    return static_cast<std::uint32_t>(coordinate) < static_cast<std::uint32_t>(guard.size);
   return coordinate >= 0 && coordinate / guard.divisor < guard.size && coordinate % guard.divisor == 0;
 }
 
@@ -76,25 +77,31 @@ __device__ inline WindowPart coordinate_part(const DotSide& side, const std::int
     out.place += quotient * guard.stride;
     DGX_NOT_UNROLLED
     for (std::int32_t tap = guard.first_tap; tap < guard.first_tap + guard.tap_count; ++tap) {
-      if (!is_inside(guard, coordinate + side.taps[static_cast<std::size_t>(tap)].coordinate)) out.bits |= std::uint32_t{1} << static_cast<unsigned>(tap);
+      if (!is_inside(guard, coordinate + side.taps[static_cast<std::size_t>(tap)].coordinate))
+        out.bits |= std::uint32_t{1} << static_cast<unsigned>(tap);
     }
   }
   return out;
 }
 
-/// Parts of the positions of two blocks of 256: while one is used, the next is made. Before the first, the second
-/// holds the parts of the lines.
+/// Parts of the positions of two blocks of 256: while one is used, the next is made. Before the first, the
+/// second holds the parts of the lines.
 using WindowParts = WindowPart[2][kDotBlock];
 
-/// S: TileSide. Neighbouring threads take neighbouring positions of a few lines if kAlong, else neighbouring lines.
+/// S: TileSide. Neighbouring threads take neighbouring positions of a few lines if kAlong, else neighbouring
+/// lines.
 template <class S, bool kAlong>
 class WindowSide {
  public:
   static constexpr bool kHasEdges = false;
 
-  __device__ WindowSide(const DotSide& side, const float* from, std::int64_t first, std::int64_t lines, std::int64_t begin, std::int64_t end,
-                        WindowParts& parts)
-      : side_(side), from_(from), parts_(parts), next_(static_cast<std::uint32_t>(begin)), end_(static_cast<std::uint32_t>(end)) {
+  __device__ WindowSide(const DotSide& side, const float* from, std::int64_t first, std::int64_t lines,
+                        std::int64_t begin, std::int64_t end, WindowParts& parts)
+      : side_(side),
+        from_(from),
+        parts_(parts),
+        next_(static_cast<std::uint32_t>(begin)),
+        end_(static_cast<std::uint32_t>(end)) {
     const unsigned t = threadIdx.x;
     line_ = kAlong ? t / kPositions : t % kNeighbours;
     k_ = kAlong ? t % kPositions : t / kNeighbours * kOwn;
@@ -133,7 +140,8 @@ class WindowSide {
     const WindowPart* const parts = &parts_[0][0] + (round_ % (2 * kBlockRounds) * kTileStep + k_);
     DGX_UNROLL
     for (unsigned batch = 0; batch < kOwn; batch += kAtOnce) {
-      WindowPart positions[kAtOnce];  // in registers first: reads and copies that alternate would wait for each other
+      // In registers first: reads and copies that alternate would wait for each other.
+      WindowPart positions[kAtOnce];
       DGX_UNROLL
       for (unsigned n = 0; n < kAtOnce; n += kPair) {
         const auto pair = *reinterpret_cast<const Pair*>(parts + (batch + n) * kStep);
@@ -145,8 +153,10 @@ class WindowSide {
         DGX_UNROLL
         for (unsigned j = 0; j < kLines; ++j) {
           // Not negative if the element exists: base, lines and positions are all within one value.
-          const float* const element = from_ + static_cast<std::uint32_t>(lines_[j].place + positions[n].place);
-          copy_async<1>(to, static_cast<int>((batch + n) * kStep * S::kPitch + j * kLineStep), element, (lines_[j].bits & positions[n].bits) == 0);
+          const float* const element =
+              from_ + static_cast<std::uint32_t>(lines_[j].place + positions[n].place);
+          copy_async<1>(to, static_cast<int>((batch + n) * kStep * S::kPitch + j * kLineStep), element,
+                        (lines_[j].bits & positions[n].bits) == 0);
         }
       }
     }
@@ -157,9 +167,9 @@ class WindowSide {
   static constexpr unsigned kPositions = 8;  // positions that adjacent threads take, if kAlong
   static constexpr unsigned kNeighbours = S::kLines < S::kThreads ? S::kLines : S::kThreads;
   static constexpr unsigned kLineStep = kAlong ? S::kThreads / kPositions : kNeighbours;
-  static constexpr unsigned kLines = S::kLines / kLineStep;       // per thread
-  static constexpr unsigned kOwn = S::kLoads / kLines;            // positions per round and thread
-  static constexpr unsigned kStep = kAlong ? kPositions : 1;      // from one of them to the next
+  static constexpr unsigned kLines = S::kLines / kLineStep;   // per thread
+  static constexpr unsigned kOwn = S::kLoads / kLines;        // positions per round and thread
+  static constexpr unsigned kStep = kAlong ? kPositions : 1;  // from one of them to the next
   static constexpr unsigned kAtOnce = kOwn < 8 ? kOwn : 8;
   static constexpr unsigned kPair = kStep == 1 && kOwn % 2 == 0 ? 2 : 1;
   struct alignas(8 * kPair) Pair {
@@ -183,7 +193,7 @@ class WindowSide {
   const DotSide& side_;
   const float* from_;
   WindowParts& parts_;
-  std::uint32_t next_, end_;  // the first position that is not described yet, and the end
+  std::uint32_t next_, end_;    // the first position that is not described yet, and the end
   std::uint32_t first_, most_;  // the first and the last line
   WindowPart lines_[kLines];
   std::uint32_t line_, k_;
@@ -230,7 +240,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kTogether) run_dot(Dot d
   const float* const a = d.a.from + batch_offset(d.batch, work.batch, 0);
   const float* const b = d.b.from + batch_offset(d.batch, work.batch, 1);
   WindowSide<typename Tile::Left, kAlong> left(d.a, a, work.first_row, d.rows, work.begin, work.end, a_parts);
-  WindowSide<typename Tile::Right, kAlong> right(d.b, b, work.first_column, d.columns, work.begin, work.end, b_parts);
+  WindowSide<typename Tile::Right, kAlong> right(d.b, b, work.first_column, d.columns, work.begin, work.end,
+                                                 b_parts);
   const DotOut out{d,
                    d.out + batch_offset(d.batch, work.batch, 2),
                    d.pieces == nullptr ? nullptr : d.pieces + work.batch * d.rows * d.columns,
@@ -246,15 +257,18 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kTogether) run_dot(Dot d
   auto d = static_cast<std::size_t>(walk.dimensions);
   std::int32_t together = 1;  // this many are adjacent
   while (d > 0 && moves[d - 1] == together) together *= walk.extents[--d];
-  return together % 4 == 0 && std::all_of(moves.begin(), moves.begin() + static_cast<std::ptrdiff_t>(d), [](std::int32_t move) { return move % 4 == 0; });
+  return together % 4 == 0 && std::all_of(moves.begin(), moves.begin() + static_cast<std::ptrdiff_t>(d),
+                                          [](std::int32_t move) { return move % 4 == 0; });
 }
 
 /// True if the output can be put in fours (run_tile), as for products.
 [[nodiscard]] inline bool is_out_in_fours(const Dot& d) {
   if (d.pieces != nullptr) return d.columns % 4 == 0;
   bool all = is_in_fours(d.out_columns) && reinterpret_cast<std::uintptr_t>(d.out) % 16 == 0;
-  for (std::size_t n = 0; n < static_cast<std::size_t>(d.out_rows.dimensions); ++n) all = all && d.out_rows.coefficients[0][n] % 4 == 0;
-  for (std::size_t n = 0; n < static_cast<std::size_t>(d.batch.dimensions); ++n) all = all && d.batch.strides[2][n] % 4 == 0;
+  for (std::size_t n = 0; n < static_cast<std::size_t>(d.out_rows.dimensions); ++n)
+    all = all && d.out_rows.coefficients[0][n] % 4 == 0;
+  for (std::size_t n = 0; n < static_cast<std::size_t>(d.batch.dimensions); ++n)
+    all = all && d.batch.strides[2][n] % 4 == 0;
   return all;
 }
 

@@ -1,8 +1,9 @@
 #pragma once
 
-// Element by element, as kernels/ref defines it: a thread an element, which interprets the flattened primitives one after another. All threads of a warp
-// take the same way through an interpreter but where a select or a chain's condition parts them. It covers every primitive that there is; what
-// matters for speed has kernels of its own.
+// Element by element, as kernels/ref defines it: a thread an element, which interprets the flattened
+// primitives one after another. All threads of a warp take the same way through an interpreter but where a
+// select or a chain's condition parts them. It covers every primitive that there is; what matters for speed
+// has kernels of its own.
 
 #include "words.h"
 
@@ -25,7 +26,8 @@ using MadeNumbers = std::array<Slot, static_cast<std::size_t>(kMostMembers)>;
 /// Locates the elements of ElementEvaluator's accesses.
 class DeviceSource {
  public:
-  __device__ DeviceSource(const Binding* bindings, const MadeNumbers& made) : bindings_(bindings), made_(made) {}
+  __device__ DeviceSource(const Binding* bindings, const MadeNumbers& made)
+      : bindings_(bindings), made_(made) {}
 
   __device__ void located(ValueIndex) const {}
 
@@ -61,12 +63,14 @@ __device__ inline void store(const ElementMember& member, DType dtype, std::int6
       if (member.not_finite != nullptr && !is_finite(slot.real)) *member.not_finite = 1;
       break;
     case DType::kI64: static_cast<std::int64_t*>(member.out)[element] = slot.integer; break;
-    case DType::kU8: static_cast<std::uint8_t*>(member.out)[element] = static_cast<std::uint8_t>(slot.integer); break;
+    case DType::kU8:
+      static_cast<std::uint8_t*>(member.out)[element] = static_cast<std::uint8_t>(slot.integer);
+      break;
   }
 }
 
-/// For element programs whose members have at most kSteps steps and, if one is a sum, at most 2,048 to the power of kLevels positions: the fewer, the
-/// less local memory a thread takes.
+/// For element programs whose members have at most kSteps steps and, if one is a sum, at most 2,048 to the
+/// power of kLevels positions: the fewer, the less local memory a thread takes.
 template <std::size_t kLevels, std::size_t kSteps>
 __global__ void run_elements(ElementProgram program) {
   const std::int64_t element = global_thread();
@@ -77,13 +81,15 @@ __global__ void run_elements(ElementProgram program) {
     const PrimitiveView& primitive = view_of(member.primitive);
     DeviceSource source(member.bindings, made);
     DeviceNumbers numbers;
-    ElementEvaluator<PrimitiveView, DeviceNumbers, DeviceSource, kLevels, kSteps> evaluator(primitive, source, numbers);
+    ElementEvaluator<PrimitiveView, DeviceNumbers, DeviceSource, kLevels, kSteps> evaluator(primitive, source,
+                                                                                            numbers);
     evaluator.seek(element);
     made[static_cast<std::size_t>(m)] = as_stored(primitive.dtype, evaluator.evaluate());
   }
   for (std::int32_t m = 0; m < program.member_count; ++m) {
     const ElementMember& member = program.members[m];
-    if (member.out != nullptr) store(member, view_of(member.primitive).dtype, element, made[static_cast<std::size_t>(m)]);
+    if (member.out != nullptr)
+      store(member, view_of(member.primitive).dtype, element, made[static_cast<std::size_t>(m)]);
   }
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Checks whether numbers are finite. All threads that find one that is not write the same 1, so their order does
-// not matter.
+// Checks whether numbers are finite. All threads that find one that is not write the same 1, so their order
+// does not matter.
 
 #include "words.h"
 

@@ -1,8 +1,9 @@
 #pragma once
 
-// sum, max and argmax in the lanes of dgx-numerics(7), "Folds": 32 threads have the 32 lanes of 2,048 positions of one output, so that neighbours
-// read neighbours, and put them together as the definition does. Where an output has more positions, what its teams leave are the items of
-// the same fold again, until there is one. A best number does not depend on the order, if of equal ones the first position counts.
+// sum, max and argmax in the lanes of dgx-numerics(7), "Folds": 32 threads have the 32 lanes of 2,048
+// positions of one output, so that neighbours read neighbours, and put them together as the definition does.
+// Where an output has more positions, what its teams leave are the items of the same fold again, until there
+// is one. A best number does not depend on the order, if of equal ones the first position counts.
 
 #include "words.h"
 
@@ -41,9 +42,11 @@ __device__ inline FoldPart joined(Kind kind, NumberType type, const FoldPart& a,
   return out;
 }
 
-/// Puts the lanes of a team together, and what comes out where it belongs. All threads of a block come here together.
-__device__ inline void finish_team(const Fold& fold, NumberType type, const FoldPart& mine, bool exists, std::int64_t output, std::int64_t block,
-                                   std::int64_t blocks, FoldPart* parts) {
+/// Puts the lanes of a team together, and what comes out where it belongs. All threads of a block come here
+/// together.
+__device__ inline void finish_team(const Fold& fold, NumberType type, const FoldPart& mine, bool exists,
+                                   std::int64_t output, std::int64_t block, std::int64_t blocks,
+                                   FoldPart* parts) {
   __shared__ FoldPart lanes[kFoldTeams][kFoldLanes];
   FoldPart* const team = lanes[threadIdx.x / kFoldLanes];
   const unsigned lane = threadIdx.x % kFoldLanes;
@@ -77,7 +80,8 @@ __global__ void run_fold(Fold fold, FoldPart* parts) {
   auto running = evaluator.start();
   if (exists) {
     evaluator.seek(output);
-    const std::int64_t end = fold.fold_count - block * kSumBlock < kSumBlock ? fold.fold_count : (block + 1) * kSumBlock;
+    const std::int64_t end =
+        fold.fold_count - block * kSumBlock < kSumBlock ? fold.fold_count : (block + 1) * kSumBlock;
     for (std::int64_t p = block * kSumBlock + threadIdx.x % kFoldLanes; p < end; p += kFoldLanes) {
       evaluator.seek_fold(p);
       evaluator.take(p, running);

@@ -1,7 +1,8 @@
 #pragma once
 
-// The device's elementary functions: as kernels/ref defines them, in binary64, or by pairs of floats where binary64 is slow. Kernels are compiled
-// once and test a flag, which costs one instruction in some fifty; all threads branch alike.
+// The device's elementary functions: as kernels/ref defines them, in binary64, or by pairs of floats where
+// binary64 is slow. Kernels are compiled once and test a flag, which costs one instruction in some fifty; all
+// threads branch alike.
 
 #include "words.h"
 
@@ -24,7 +25,8 @@ using DeviceFunctions = formula::ChosenFunctions<DeviceChoice>;
 
 /// The number policy of ElementEvaluator.
 struct DeviceNumbers : PlainNumbers {
-  __device__ static Slot step(Place, int, std::int64_t, const CompiledStep& step, const std::array<Slot, 3>& operands) {
+  __device__ static Slot step(Place, int, std::int64_t, const CompiledStep& step,
+                              const std::array<Slot, 3>& operands) {
     return formula::apply_step<DeviceFunctions>(step, operands);
   }
 };

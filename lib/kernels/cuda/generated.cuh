@@ -1,8 +1,8 @@
 #pragma once
 
 // The vocabulary of generated kernels (exec/device_source.h), for NVRTC and for the compiler of the emulated
-// device. It includes nothing that needs a library beyond nvrtc/standard.h, and repeats no formula: numbers are
-// computed by those of kernels/ref.
+// device. It includes nothing that needs a library beyond nvrtc/standard.h, and repeats no formula: numbers
+// are computed by those of kernels/ref.
 
 #ifdef __CUDACC__
 #define DGX_UNROLL _Pragma("unroll")
@@ -32,13 +32,14 @@ struct Addresses {
 
 /// Defines a kernel: DGX_KERNEL(name, threads of a block, number of arguments) { … `at` … }
 #ifdef __CUDACC__
-#define DGX_KERNEL(name, threads, count) extern "C" __global__ void __launch_bounds__(threads) name(const dgx::kernels::cuda::Addresses<count> at)
+#define DGX_KERNEL(name, threads, count) \
+  extern "C" __global__ void __launch_bounds__(threads) name(const dgx::kernels::cuda::Addresses<count> at)
 #else
-#define DGX_KERNEL(name, threads, count)                                                         \
-  static void name##_body(const dgx::kernels::cuda::Addresses<count>& at);                       \
-  extern "C" __attribute__((visibility("default"))) void name(const void* arguments) {           \
-    name##_body(*static_cast<const dgx::kernels::cuda::Addresses<count>*>(arguments));           \
-  }                                                                                              \
+#define DGX_KERNEL(name, threads, count)                                               \
+  static void name##_body(const dgx::kernels::cuda::Addresses<count>& at);             \
+  extern "C" __attribute__((visibility("default"))) void name(const void* arguments) { \
+    name##_body(*static_cast<const dgx::kernels::cuda::Addresses<count>*>(arguments)); \
+  }                                                                                    \
   static void name##_body(const dgx::kernels::cuda::Addresses<count>& at)
 #endif
 
@@ -53,10 +54,10 @@ __device__ T* address(const Addresses<kCount>& at, int n) {
 
 /// Used once in a text, to say how elementary functions are computed: formula::DefinedFunctions or
 /// formula::PairFunctions.
-#define DGX_FUNCTIONS(functions)                                     \
-  template <ScalarOp kOp>                                            \
-  __device__ float real(float a, float b = 0, float c = 0) {         \
-    return formula::apply_real<functions>(kOp, a, b, c);             \
+#define DGX_FUNCTIONS(functions)                             \
+  template <ScalarOp kOp>                                    \
+  __device__ float real(float a, float b = 0, float c = 0) { \
+    return formula::apply_real<functions>(kOp, a, b, c);     \
   }
 template <ScalarOp kOp>
 __device__ std::int64_t whole(std::int64_t a, std::int64_t b = 0) {
@@ -105,8 +106,8 @@ __device__ void store(T* to, const Four<T>& numbers) {
   *reinterpret_cast<Four<T>*>(to) = numbers;
 }
 
-// Teams: 32 consecutive threads, the lanes of dgx-numerics(7), "Folds". All threads of a block must call these
-// functions together.
+// Teams: 32 consecutive threads, the lanes of dgx-numerics(7), "Folds". All threads of a block must call
+// these functions together.
 
 #ifdef __CUDACC__
 /// The number of the thread in the team whose index differs in the bit `distance`.
@@ -116,7 +117,9 @@ __device__ T beyond(T mine, int distance) {
 }
 /// A mask, by lane, of the threads of the team for which `holds` is true.
 __device__ inline std::uint32_t votes(bool holds) { return __ballot_sync(0xffffffffU, holds); }
-__device__ inline std::uint32_t lowest(std::uint32_t all) { return static_cast<std::uint32_t>(__ffs(static_cast<int>(all)) - 1); }
+__device__ inline std::uint32_t lowest(std::uint32_t all) {
+  return static_cast<std::uint32_t>(__ffs(static_cast<int>(all)) - 1);
+}
 #else
 template <class T>
 T beyond(T mine, int distance) {
@@ -132,7 +135,8 @@ inline std::uint32_t votes(bool holds) {
   all[threadIdx.x] = holds;
   __syncthreads();
   std::uint32_t mask = 0;
-  for (unsigned lane = 0; lane < 32; ++lane) mask |= static_cast<std::uint32_t>(all[threadIdx.x / 32 * 32 + lane]) << lane;
+  for (unsigned lane = 0; lane < 32; ++lane)
+    mask |= static_cast<std::uint32_t>(all[threadIdx.x / 32 * 32 + lane]) << lane;
   __syncthreads();
   return mask;
 }
@@ -190,7 +194,8 @@ __device__ Best<T> best_of(Best<T> a, Best<T> b) {
   return b.where < a.where ? b : a;
 }
 
-/// The lanes combined at distance 16, 8, 4, 2, 1; every thread of the team gets the result, because a + b is b + a.
+/// The lanes combined at distance 16, 8, 4, 2, 1; every thread of the team gets the result, because a + b is
+/// b + a.
 template <class T>
 __device__ T sum_of_team(T mine) {
   DGX_UNROLL for (int distance = 16; distance > 0; distance /= 2) mine = sum_of(mine, beyond(mine, distance));
@@ -198,7 +203,8 @@ __device__ T sum_of_team(T mine) {
 }
 template <class T>
 __device__ T best_of_team(T mine) {
-  DGX_UNROLL for (int distance = 16; distance > 0; distance /= 2) mine = best_of(mine, beyond(mine, distance));
+  DGX_UNROLL for (int distance = 16; distance > 0; distance /= 2) mine =
+      best_of(mine, beyond(mine, distance));
   return mine;
 }
 /// As sum_of_team for one thread that has all lanes. Lanes that are missing are +0, and adding them changes

@@ -31,7 +31,9 @@ class KernelDevice : public Device {
   [[nodiscard]] Status launch(const ElementProgram& program) final {
     return start("elements", grid_of(program.count, kElementThreads), elements_kernel(program), program);
   }
-  [[nodiscard]] Status launch(const MapProgram& program) final { return start("maps", grid_of(program), run_maps, program); }
+  [[nodiscard]] Status launch(const MapProgram& program) final {
+    return start("maps", grid_of(program), run_maps, program);
+  }
   [[nodiscard]] Status launch(const Product& product) final {
     return start_tiles("product", product, product_kernel(product));
   }
@@ -67,8 +69,11 @@ class KernelDevice : public Device {
  private:
   template <class P>
   Status start_tiles(const std::string& name, const P& p, void (*kernel)(P, bool)) {
-    if (p.depth >= std::int64_t{1} << 31) return internal_error(name + ": a depth of " + std::to_string(p.depth) + " is more than a device takes");
-    if ((p.form.piece != 0) != (p.pieces != nullptr)) return internal_error(name + ": it is cut, and has no memory for its pieces, or the other way round");
+    if (p.depth >= std::int64_t{1} << 31)
+      return internal_error(name + ": a depth of " + std::to_string(p.depth) +
+                            " is more than a device takes");
+    if ((p.form.piece != 0) != (p.pieces != nullptr))
+      return internal_error(name + ": it is cut, and has no memory for its pieces, or the other way round");
     DGX_CHECK(start(name.c_str(), grid_of_tiles(p), kernel, p, is_out_in_fours(p)));
     if (p.form.piece == 0) return {};
     return start("pieces of a product", grid_of(p.batch.count * p.rows * p.columns, 256), add_pieces<P>, p);
@@ -81,11 +86,13 @@ class KernelDevice : public Device {
   }
   static Status check_grid(const char* name, std::int64_t blocks) {
     if (blocks < std::int64_t{1} << 31) return {};
-    return internal_error(std::string(name) + ": a grid of " + std::to_string(blocks) + " blocks is more than a device takes");
+    return internal_error(std::string(name) + ": a grid of " + std::to_string(blocks) +
+                          " blocks is more than a device takes");
   }
 };
 
 /// The hint of device errors: what to do when a device fails.
-inline constexpr const char* kAfterDeviceError = "what was written is whole: the same command without --device cuda continues";
+inline constexpr const char* kAfterDeviceError =
+    "what was written is whole: the same command without --device cuda continues";
 
 }  // namespace dgx::kernels::cuda

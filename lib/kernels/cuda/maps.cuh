@@ -1,10 +1,12 @@
 #pragma once
 
-// Fused maps as a program of scalar operations. A thread takes four elements through every operation, so that what it costs to find out what
-// is to be done is shared by four, and their numbers lie side by side: a register is 16 bytes (32 of integers) of the thread's
-// local memory, which the first-level cache holds. Everything is read before anything is written, as elements.cuh says.
+// Fused maps as a program of scalar operations. A thread takes four elements through every operation, so that
+// what it costs to find out what is to be done is shared by four, and their numbers lie side by side: a
+// register is 16 bytes (32 of integers) of the thread's local memory, which the first-level cache holds.
+// Everything is read before anything is written, as elements.cuh says.
 //
-// All threads of a block do the same, always: both sides of a choice are computed (every operation is total), and one is taken.
+// All threads of a block do the same, always: both sides of a choice are computed (every operation is total),
+// and one is taken.
 
 #include "words.h"
 
@@ -29,7 +31,8 @@ inline constexpr int kMapItems = 4;
 class MapThread {
  public:
   __device__ explicit MapThread(const MapProgram& program)
-      : program_(program), first_(static_cast<std::int64_t>(blockIdx.x) * (kMapThreads * kMapItems) + threadIdx.x) {
+      : program_(program),
+        first_(static_cast<std::int64_t>(blockIdx.x) * (kMapThreads * kMapItems) + threadIdx.x) {
     for (int j = 0; j < kMapItems; ++j) find_place(j);
   }
 
@@ -38,19 +41,29 @@ class MapThread {
       case MapForm::kLoad: return load(program_.loads[operation.in[0]], operation.out);
       case MapForm::kReal: return real(operation);
       case MapForm::kInteger:
-        for (int j = 0; j < kMapItems; ++j) integer(operation.out, j) = formula::apply_integer(operation.op, integer(operation.in[0], j), integer(operation.in[1], j));
+        for (int j = 0; j < kMapItems; ++j)
+          integer(operation.out, j) =
+              formula::apply_integer(operation.op, integer(operation.in[0], j), integer(operation.in[1], j));
         return;
       case MapForm::kCompareReal:
-        for (int j = 0; j < kMapItems; ++j) integer(operation.out, j) = compare(operation.op, real(operation.in[0], j), real(operation.in[1], j));
+        for (int j = 0; j < kMapItems; ++j)
+          integer(operation.out, j) =
+              compare(operation.op, real(operation.in[0], j), real(operation.in[1], j));
         return;
       case MapForm::kCompareInteger:
-        for (int j = 0; j < kMapItems; ++j) integer(operation.out, j) = compare(operation.op, integer(operation.in[0], j), integer(operation.in[1], j));
+        for (int j = 0; j < kMapItems; ++j)
+          integer(operation.out, j) =
+              compare(operation.op, integer(operation.in[0], j), integer(operation.in[1], j));
         return;
       case MapForm::kSelectReal:
-        for (int j = 0; j < kMapItems; ++j) real(operation.out, j) = integer(operation.in[0], j) != 0 ? real(operation.in[1], j) : real(operation.in[2], j);
+        for (int j = 0; j < kMapItems; ++j)
+          real(operation.out, j) =
+              integer(operation.in[0], j) != 0 ? real(operation.in[1], j) : real(operation.in[2], j);
         return;
       case MapForm::kSelectInteger:
-        for (int j = 0; j < kMapItems; ++j) integer(operation.out, j) = integer(operation.in[0], j) != 0 ? integer(operation.in[1], j) : integer(operation.in[2], j);
+        for (int j = 0; j < kMapItems; ++j)
+          integer(operation.out, j) =
+              integer(operation.in[0], j) != 0 ? integer(operation.in[1], j) : integer(operation.in[2], j);
         return;
       case MapForm::kFloatOfInteger:
         for (int j = 0; j < kMapItems; ++j) real(operation.out, j) = to_f32(integer(operation.in[0], j));
@@ -76,15 +89,23 @@ class MapThread {
           break;
         }
         case DType::kI64: static_cast<std::int64_t*>(to.out)[e] = integer(to.in, j); break;
-        case DType::kU8: static_cast<std::uint8_t*>(to.out)[e] = static_cast<std::uint8_t>(integer(to.in, j)); break;
+        case DType::kU8:
+          static_cast<std::uint8_t*>(to.out)[e] = static_cast<std::uint8_t>(integer(to.in, j));
+          break;
       }
     }
   }
 
  private:
-  [[nodiscard]] __device__ std::int64_t element(int j) const { return first_ + j * static_cast<std::int64_t>(kMapThreads); }
-  __device__ float& real(int r, int j) { return reals_[static_cast<std::size_t>(r)][static_cast<std::size_t>(j)]; }
-  __device__ std::int64_t& integer(int r, int j) { return integers_[static_cast<std::size_t>(r)][static_cast<std::size_t>(j)]; }
+  [[nodiscard]] __device__ std::int64_t element(int j) const {
+    return first_ + j * static_cast<std::int64_t>(kMapThreads);
+  }
+  __device__ float& real(int r, int j) {
+    return reals_[static_cast<std::size_t>(r)][static_cast<std::size_t>(j)];
+  }
+  __device__ std::int64_t& integer(int r, int j) {
+    return integers_[static_cast<std::size_t>(r)][static_cast<std::size_t>(j)];
+  }
 
   /// The nest's indices of one element; those beyond the last element stand for it, and are not stored.
   __device__ void find_place(int j) {
@@ -112,7 +133,8 @@ class MapThread {
     for (int j = 0; j < kMapItems; ++j) {
       std::int64_t at = from.base;
       for (int d = 0; d < program_.dimensions; ++d) {
-        at += index_[static_cast<std::size_t>(j)][static_cast<std::size_t>(d)] * from.strides[static_cast<std::size_t>(d)];
+        at += index_[static_cast<std::size_t>(j)][static_cast<std::size_t>(d)] *
+              from.strides[static_cast<std::size_t>(d)];
       }
       switch (from.source) {
         case MapSource::kReal: real(out, j) = static_cast<const float*>(from.data)[at]; break;
@@ -127,7 +149,8 @@ class MapThread {
   template <ScalarOp kOp>
   __device__ void real_as(const MapOperation& operation) {
     for (int j = 0; j < kMapItems; ++j) {
-      real(operation.out, j) = formula::apply_real<DeviceFunctions>(kOp, real(operation.in[0], j), real(operation.in[1], j), real(operation.in[2], j));
+      real(operation.out, j) = formula::apply_real<DeviceFunctions>(
+          kOp, real(operation.in[0], j), real(operation.in[1], j), real(operation.in[2], j));
     }
   }
   __device__ void real(const MapOperation& operation) {
@@ -145,7 +168,8 @@ class MapThread {
     }
     DGX_NOT_UNROLLED
     for (int j = 0; j < kMapItems; ++j) {
-      real(operation.out, j) = formula::apply_real<DeviceFunctions>(operation.op, real(operation.in[0], j), real(operation.in[1], j), real(operation.in[2], j));
+      real(operation.out, j) = formula::apply_real<DeviceFunctions>(
+          operation.op, real(operation.in[0], j), real(operation.in[1], j), real(operation.in[2], j));
     }
   }
 

@@ -1,8 +1,8 @@
 #pragma once
 
 // The exact matrix product, in tiles (tile.cuh) of a suitable form (forms.h). A deep and small product is cut
-// further, into its groups of 4,096 positions or its blocks of 256: their sums go to memory, and a second kernel
-// adds them in order.
+// further, into its groups of 4,096 positions or its blocks of 256: their sums go to memory, and a second
+// kernel adds them in order.
 
 #include "words.h"
 
@@ -30,7 +30,8 @@ __device__ inline std::int64_t batch_offset(const Batch& batch, std::uint32_t n,
 
 /// Writes the sums of a group to their own place, or adds them to the total in the output.
 template <int kCount>
-__device__ inline void put_sums(float* pieces, float* out, std::int64_t at, const Numbers<kCount>& sums, std::int64_t number) {
+__device__ inline void put_sums(float* pieces, float* out, std::int64_t at, const Numbers<kCount>& sums,
+                                std::int64_t number) {
   if (pieces != nullptr) {
     *reinterpret_cast<Numbers<kCount>*>(pieces + at) = sums;
     return;
@@ -65,7 +66,8 @@ struct ProductOut {
 template <class P>
 [[nodiscard]] TileForm form_of_launch(const P& p) {
   TileForm form = p.form;
-  if (form.tile == Tile::kAny) form.tile = choose_tile({p.rows, p.columns, p.depth, p.batch.count, std::is_same_v<P, Dot>}, form.piece);
+  if (form.tile == Tile::kAny)
+    form.tile = choose_tile({p.rows, p.columns, p.depth, p.batch.count, std::is_same_v<P, Dot>}, form.piece);
   return form;
 }
 
@@ -73,14 +75,16 @@ template <class P>
 [[nodiscard]] Grid grid_of_tiles(const P& p) {
   const TileForm form = form_of_launch(p);
   const TileExtent tile = extent_of(form.tile);
-  return {tiles_of(tile, p.rows, p.columns) * p.batch.count * pieces_of(p.depth, form.piece), static_cast<unsigned>(tile.threads)};
+  return {tiles_of(tile, p.rows, p.columns) * p.batch.count * pieces_of(p.depth, form.piece),
+          static_cast<unsigned>(tile.threads)};
 }
 
 /// The work of a block of threads: its tile, its batch number, its positions.
 struct TileWork {
   template <class P>
   __device__ TileWork(const P& p, int rows, int columns) {
-    const auto across = static_cast<std::uint32_t>((p.columns + columns - 1) / columns), down = static_cast<std::uint32_t>((p.rows + rows - 1) / rows);
+    const auto across = static_cast<std::uint32_t>((p.columns + columns - 1) / columns),
+               down = static_cast<std::uint32_t>((p.rows + rows - 1) / rows);
     std::uint32_t rest = blockIdx.x;
     first_column = static_cast<std::int64_t>(rest % across) * columns;
     rest /= across;
@@ -98,8 +102,10 @@ struct TileWork {
 template <class Tile, SideForm kLeft, SideForm kRight>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kTogether) run_product(Product p, bool out_in_fours) {
   const TileWork work(p, Tile::kRows, Tile::kColumns);
-  StridedSide<typename Tile::Left, kLeft> left(p.a + batch_offset(p.batch, work.batch, 0), {p.a_row, p.a_depth}, work.first_row, p.rows, work.begin);
-  StridedSide<typename Tile::Right, kRight> right(p.b + batch_offset(p.batch, work.batch, 1), {p.b_column, p.b_depth}, work.first_column, p.columns,
+  StridedSide<typename Tile::Left, kLeft> left(p.a + batch_offset(p.batch, work.batch, 0),
+                                               {p.a_row, p.a_depth}, work.first_row, p.rows, work.begin);
+  StridedSide<typename Tile::Right, kRight> right(p.b + batch_offset(p.batch, work.batch, 1),
+                                                  {p.b_column, p.b_depth}, work.first_column, p.columns,
                                                   work.begin);
   const ProductOut out{p.out + batch_offset(p.batch, work.batch, 2),
                        p.pieces == nullptr ? nullptr : p.pieces + work.batch * p.rows * p.columns,
@@ -114,11 +120,14 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kTogether) run_product(P
 }
 
 /// The fastest form that a side can have.
-[[nodiscard]] inline SideForm side_form(const float* from, std::int64_t line, std::int64_t depth, std::int64_t lines, const Batch& batch, std::size_t map) {
+[[nodiscard]] inline SideForm side_form(const float* from, std::int64_t line, std::int64_t depth,
+                                        std::int64_t lines, const Batch& batch, std::size_t map) {
   constexpr std::int64_t kNear = std::int64_t{1} << 22;  // 128 of them are less than 2^31 bytes
   if (depth == 1 && line >= 0 && line < kNear) return SideForm::kAlong;
-  bool in_fours = line == 1 && depth >= 0 && depth < kNear && depth % 4 == 0 && lines % 4 == 0 && reinterpret_cast<std::uintptr_t>(from) % 16 == 0;
-  for (std::int32_t d = 0; d < batch.dimensions; ++d) in_fours = in_fours && batch.strides[map][static_cast<std::size_t>(d)] % 4 == 0;
+  bool in_fours = line == 1 && depth >= 0 && depth < kNear && depth % 4 == 0 && lines % 4 == 0 &&
+                  reinterpret_cast<std::uintptr_t>(from) % 16 == 0;
+  for (std::int32_t d = 0; d < batch.dimensions; ++d)
+    in_fours = in_fours && batch.strides[map][static_cast<std::size_t>(d)] % 4 == 0;
   return in_fours ? SideForm::kFours : SideForm::kAny;
 }
 
@@ -127,13 +136,15 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kTogether) run_product(P
   if (p.columns % 4 != 0) return false;
   if (p.pieces != nullptr) return true;
   bool all = p.out_row % 4 == 0 && reinterpret_cast<std::uintptr_t>(p.out) % 16 == 0;
-  for (std::int32_t d = 0; d < p.batch.dimensions; ++d) all = all && p.batch.strides[2][static_cast<std::size_t>(d)] % 4 == 0;
+  for (std::int32_t d = 0; d < p.batch.dimensions; ++d)
+    all = all && p.batch.strides[2][static_cast<std::size_t>(d)] % 4 == 0;
   return all;
 }
 
 template <class Tile>
 [[nodiscard]] auto product_kernel_of(const Product& p) {
-  const SideForm a = side_form(p.a, p.a_row, p.a_depth, p.rows, p.batch, 0), b = side_form(p.b, p.b_column, p.b_depth, p.columns, p.batch, 1);
+  const SideForm a = side_form(p.a, p.a_row, p.a_depth, p.rows, p.batch, 0),
+                 b = side_form(p.b, p.b_column, p.b_depth, p.columns, p.batch, 1);
   constexpr SideForm kAlong = SideForm::kAlong, kFours = SideForm::kFours;
   if (a == kAlong && b == kAlong) return run_product<Tile, kAlong, kAlong>;
   if (a == kAlong && b == kFours) return run_product<Tile, kAlong, kFours>;
@@ -156,7 +167,9 @@ template <class Tile>
 }
 
 /// The offset of row r and column c within a batch number.
-__device__ inline std::int64_t place_of(const Product& p, std::int64_t r, std::int64_t c) { return r * p.out_row + c; }
+__device__ inline std::int64_t place_of(const Product& p, std::int64_t r, std::int64_t c) {
+  return r * p.out_row + c;
+}
 
 /// Adds up the sums of the pieces: the second kernel of a launch whose depth is cut.
 template <class P>
@@ -171,13 +184,14 @@ __global__ void add_pieces(P p) {
   while (left_over > 0) {
     const int here = left_over < together ? static_cast<int>(left_over) : together;
     float group = 0;
-        for (int i = 0; i < here; ++i) group = group + at[i * count];
+    for (int i = 0; i < here; ++i) group = group + at[i * count];
     total = total + group;
     at += here * count;
     left_over -= here;
   }
   const std::int64_t at_output = n % each;
-  p.out[batch_offset(p.batch, static_cast<std::uint32_t>(n / each), 2) + place_of(p, at_output / p.columns, at_output % p.columns)] = canonical_nan(total);
+  p.out[batch_offset(p.batch, static_cast<std::uint32_t>(n / each), 2) +
+        place_of(p, at_output / p.columns, at_output % p.columns)] = canonical_nan(total);
 }
 
 }  // namespace dgx::kernels::cuda

@@ -21,18 +21,23 @@ enum class SideForm {
   kAny,    ///< any strides
 };
 
-/// A side given by its strides. The threads of a warp take adjacent numbers: 8 positions of 4 lines, or lines.
+/// A side given by its strides. The threads of a warp take adjacent numbers: 8 positions of 4 lines, or
+/// lines.
 template <class S, SideForm kForm>
 class StridedSide {
  public:
   static constexpr bool kHasEdges = true;
 
   /// Lines from `first` of `lines` in all, positions from `begin`.
-  __device__ StridedSide(const float* from, SideStrides strides, std::int64_t first, std::int64_t lines, std::int64_t begin)
-      : strides_(strides), along_(kForm == SideForm::kAlong || (kForm == SideForm::kAny && magnitude(strides.depth) <= magnitude(strides.line))) {
+  __device__ StridedSide(const float* from, SideStrides strides, std::int64_t first, std::int64_t lines,
+                         std::int64_t begin)
+      : strides_(strides),
+        along_(kForm == SideForm::kAlong ||
+               (kForm == SideForm::kAny && magnitude(strides.depth) <= magnitude(strides.line))) {
     if constexpr (kForm == SideForm::kAlong) strides_.depth = 1;
     if constexpr (kForm == SideForm::kFours) strides_.line = 1;
-    pitch_ = static_cast<std::uint32_t>(along_ ? strides_.line : strides_.depth) * static_cast<std::uint32_t>(sizeof(float));
+    pitch_ = static_cast<std::uint32_t>(along_ ? strides_.line : strides_.depth) *
+             static_cast<std::uint32_t>(sizeof(float));
     const int t = static_cast<int>(threadIdx.x);
     line_ = along_ ? t / kPositions : t % kNeighbours * kAtOnce;
     k_ = along_ ? t % kPositions : t / kNeighbours;
@@ -56,14 +61,16 @@ class StridedSide {
       for (int line = 0; line < S::kLines; line += kLineStep) {
         const float* const from = moved(line, strides_.line);
         DGX_UNROLL
-        for (int k = 0; k < kTileStep; k += kPositions) copy_one<kIsWhole>(to, line, k, positions, from + k * strides_.depth);
+        for (int k = 0; k < kTileStep; k += kPositions)
+          copy_one<kIsWhole>(to, line, k, positions, from + k * strides_.depth);
       }
     } else {
       DGX_UNROLL
       for (int k = 0; k < kTileStep; k += kStep) {
         const float* const from = moved(k, strides_.depth);
         DGX_UNROLL
-        for (int line = 0; line < S::kLines; line += kNeighbours * kAtOnce) copy_one<kIsWhole>(to, line, k, positions, from + line * strides_.line);
+        for (int line = 0; line < S::kLines; line += kNeighbours * kAtOnce)
+          copy_one<kIsWhole>(to, line, k, positions, from + line * strides_.line);
       }
     }
     if constexpr (kForm == SideForm::kFours) {
@@ -78,18 +85,21 @@ class StridedSide {
   // Along the depth: kPositions threads side by side, and kLineStep lines at a time.
   static constexpr int kPositions = 8, kLineStep = S::kThreads / kPositions;
   // Along the lines: kNeighbours threads side by side, and kStep positions at a time.
-  static constexpr int kNeighbours = S::kLines / kAtOnce < S::kThreads ? S::kLines / kAtOnce : S::kThreads, kStep = S::kThreads / kNeighbours;
+  static constexpr int kNeighbours = S::kLines / kAtOnce < S::kThreads ? S::kLines / kAtOnce : S::kThreads,
+                       kStep = S::kThreads / kNeighbours;
   static_assert(S::kLines % kLineStep == 0 && S::kLoads % kAtOnce == 0 && kTileStep % kStep == 0);
 
   __device__ static std::int64_t magnitude(std::int64_t stride) { return stride < 0 ? -stride : stride; }
 
   [[nodiscard]] __device__ const float* moved(int count, std::int64_t stride) const {
     if constexpr (kForm == SideForm::kAny) return at_ + count * stride;
-    return reinterpret_cast<const float*>(reinterpret_cast<const char*>(at_) + static_cast<std::uint32_t>(count) * pitch_);
+    return reinterpret_cast<const float*>(reinterpret_cast<const char*>(at_) +
+                                          static_cast<std::uint32_t>(count) * pitch_);
   }
   template <bool kIsWhole>
   __device__ void copy_one(SharedPlace to, int line, int k, int positions, const float* from) const {
-    copy_async<kAtOnce>(to, k * S::kPitch + line, from, kIsWhole || (line_ + line < lines_ && k_ + k < positions));
+    copy_async<kAtOnce>(to, k * S::kPitch + line, from,
+                        kIsWhole || (line_ + line < lines_ && k_ + k < positions));
   }
 
   SideStrides strides_;

@@ -4,16 +4,17 @@
 // dgx-numerics(7), "Folds".
 //
 // A thread makes kTall × kWide outputs, 8 × 8 where there are enough of them. Both sides come through shared
-// memory, a round of 16 positions at a time, by copies that bypass registers (async_copy.cuh) into two or three
-// buffers: while one is multiplied, the next are on their way, and one barrier per round is enough. A round of 8 ×
-// 8 is 1,024 fma for 64 reads of 16 bytes from shared memory and 4 to 24 copies per thread, so that the fma decide
-// the time.
+// memory, a round of 16 positions at a time, by copies that bypass registers (async_copy.cuh) into two or
+// three buffers: while one is multiplied, the next are on their way, and one barrier per round is enough. A
+// round of 8 × 8 is 1,024 fma for 64 reads of 16 bytes from shared memory and 4 to 24 copies per thread, so
+// that the fma decide the time.
 //
 // Blocks of 256 positions end between two rounds. A block's running results are in registers. The group's are
-// touched only once per 256 positions and kept in local memory meanwhile, so that 16 warps share a multiprocessor's
-// registers. A group's result, once per 4,096 positions, goes to memory (Out), so no third set is needed. Beyond
-// the depth both sides are 0: adding 0 · 0 to a block changes at most -0 to +0, which makes no difference when the
-// block is added to a group's +0. Lines that do not exist hold zeros or another line; their outputs are not stored.
+// touched only once per 256 positions and kept in local memory meanwhile, so that 16 warps share a
+// multiprocessor's registers. A group's result, once per 4,096 positions, goes to memory (Out), so no third
+// set is needed. Beyond the depth both sides are 0: adding 0 · 0 to a block changes at most -0 to +0, which
+// makes no difference when the block is added to a group's +0. Lines that do not exist hold zeros or another
+// line; their outputs are not stored.
 
 #include "words.h"
 
@@ -40,7 +41,8 @@ struct TileSide {
   static constexpr int kPitch = kLines + 4;
   using Buffer = float[kTileStep][kPitch];
 
-  /// Line i of a thread: its lines come in runs of kRun adjacent ones, with the runs of all threads side by side.
+  /// Line i of a thread: its lines come in runs of kRun adjacent ones, with the runs of all threads side by
+  /// side.
   __device__ static int line(int thread, int i) { return (i / kRun * kAlong + thread) * kRun + i % kRun; }
 
   __device__ static void read(const Buffer& buffer, int k, int thread, float (&out)[kPer]) {
@@ -58,15 +60,17 @@ template <int kDown_, int kAcross_, int kTall_, int kWide_>
 struct TileShape {
   static constexpr int kDown = kDown_, kAcross = kAcross_, kTall = kTall_, kWide = kWide_;
   static constexpr int kThreads = kDown * kAcross, kRows = kDown * kTall, kColumns = kAcross * kWide;
-  static constexpr int kTogether = 512 / kThreads;  ///< blocks that share a multiprocessor: 128 registers per thread
+  /// Blocks that share a multiprocessor: 128 registers per thread.
+  static constexpr int kTogether = 512 / kThreads;
   using Left = TileSide<kDown, kTall, kThreads>;
   using Right = TileSide<kAcross, kWide, kThreads>;
-  static constexpr int kBufferBytes = static_cast<int>(sizeof(typename Left::Buffer) + sizeof(typename Right::Buffer));
+  static constexpr int kBufferBytes =
+      static_cast<int>(sizeof(typename Left::Buffer) + sizeof(typename Right::Buffer));
   static constexpr int kBuffers = 3 * kBufferBytes <= 40960 ? 3 : 2;
 };
 
-/// A thread's place in its tile. A warp is 4 × 8 threads. Among 16 consecutive threads pairs read the same columns,
-/// and neighbouring pairs the same rows: then the 16 bytes for each of the 16 are read at once.
+/// A thread's place in its tile. A warp is 4 × 8 threads. Among 16 consecutive threads pairs read the same
+/// columns, and neighbouring pairs the same rows: then the 16 bytes for each of the 16 are read at once.
 template <class Tile>
 struct TilePlace {
   static_assert(Tile::kDown % 4 == 0 && Tile::kAcross % 8 == 0);
@@ -152,7 +156,8 @@ class TileRounds {
     }
     end_copies();
     positions_ -= kTileStep;
-    constexpr int kLeft = sizeof(typename Tile::Left::Buffer), kRight = sizeof(typename Tile::Right::Buffer), kBack = -(Tile::kBuffers - 1);
+    constexpr int kLeft = sizeof(typename Tile::Left::Buffer), kRight = sizeof(typename Tile::Right::Buffer),
+                  kBack = -(Tile::kBuffers - 1);
     to_left_.move(is_last_buffer ? kBack * kLeft : kLeft);
     to_right_.move(is_last_buffer ? kBack * kRight : kRight);
   }
@@ -166,8 +171,8 @@ class TileRounds {
   int buffer_ = 0;
 };
 
-/// A thread's sums of a group, in local memory, row after row: the compiler is kept from spending registers on what
-/// is touched once per 256 positions.
+/// A thread's sums of a group, in local memory, row after row: the compiler is kept from spending registers
+/// on what is touched once per 256 positions.
 template <class Tile>
 class GroupSums {
  public:
@@ -193,7 +198,9 @@ class GroupSums {
       at_[n] = sums;
     }
   }
-  [[nodiscard]] __device__ const Numbers<kRun>& run(int row, int number) const { return at_[row * kRuns + number]; }
+  [[nodiscard]] __device__ const Numbers<kRun>& run(int row, int number) const {
+    return at_[row * kRuns + number];
+  }
 
  private:
   Numbers<kRun> sums_[Tile::kTall * kRuns];
@@ -201,12 +208,14 @@ class GroupSums {
 };
 
 template <class Tile, class Out>
-__device__ void put_group(const Out& out, const TilePlace<Tile>& place, const GroupSums<Tile>& group, std::int64_t number) {
+__device__ void put_group(const Out& out, const TilePlace<Tile>& place, const GroupSums<Tile>& group,
+                          std::int64_t number) {
   constexpr int kRun = GroupSums<Tile>::kRun, kRuns = GroupSums<Tile>::kRuns;
   const bool in_fours = kRun == 4 && out.in_fours;
   std::int64_t columns[Tile::kWide];
   DGX_UNROLL
-  for (int j = 0; j < Tile::kWide; ++j) columns[j] = j % kRun == 0 || !in_fours ? out.column(Tile::Right::line(place.column, j)) : -1;
+  for (int j = 0; j < Tile::kWide; ++j)
+    columns[j] = j % kRun == 0 || !in_fours ? out.column(Tile::Right::line(place.column, j)) : -1;
   DGX_NOT_UNROLLED
   for (int i = 0; i < Tile::kTall; ++i) {
     const std::int64_t row = out.row(Tile::Left::line(place.row, i));
@@ -220,34 +229,37 @@ __device__ void put_group(const Out& out, const TilePlace<Tile>& place, const Gr
       }
       DGX_UNROLL
       for (int j = 0; j < kRun; ++j) {
-        if (columns[run * kRun + j] >= 0) out.put(row + columns[run * kRun + j], Numbers<1>{{sums.at[j]}}, number);
+        if (columns[run * kRun + j] >= 0)
+          out.put(row + columns[run * kRun + j], Numbers<1>{{sums.at[j]}}, number);
       }
     }
   }
 }
 
-/// Computes positions [begin, end) of a tile, fewer than 2^31; `begin` is where a group or a piece of one begins,
-/// and the sides start there. Gives every group's sum of every output of the tile (one sum, 0, if there are no
-/// positions), numbered from `group_number`, to `out`. Out has
-///   std::int64_t row(int) const, column(int) const;    offset of a row or column of the tile; -1 if there is none
-///   bool in_fours;                                     true if four columns from a multiple of four on exist together,
+/// Computes positions [begin, end) of a tile, fewer than 2^31; `begin` is where a group or a piece of one
+/// begins, and the sides start there. Gives every group's sum of every output of the tile (one sum, 0, if
+/// there are no positions), numbered from `group_number`, to `out`. Out has
+///   std::int64_t row(int) const, column(int) const;    offset of a row or column of the tile; -1 if there is
+///   none bool in_fours;                                     true if four columns from a multiple of four on
+///   exist together,
 ///                                                      adjacent and 16-byte aligned
 ///   template <int n> void put(std::int64_t place, const Numbers<n>& sums, std::int64_t group) const;
 /// Left and Right have
 ///   bool has_all_lines() const;       true if all lines of the tile exist
 ///   int share() const;                the offset in a buffer, in numbers, of this thread's share
 ///   void start(), started(), begin_block();
-///                                     called at the beginning, after start() of all threads, and before the first
-///                                     round of each block of 256 positions
+///                                     called at the beginning, after start() of all threads, and before the
+///                                     first round of each block of 256 positions
 ///   void copy<whole>(SharedPlace to, int positions);
-///                                     begins to copy this thread's share of the next round, 0 beyond the depth;
-///                                     `positions` are left; unless `whole`, some of the round's positions or
-///                                     of the lines may not exist
+///                                     begins to copy this thread's share of the next round, 0 beyond the
+///                                     depth; `positions` are left; unless `whole`, some of the round's
+///                                     positions or of the lines may not exist
 ///   kHasEdges                         true if `whole` means anything
-/// A thread may read what others left in shared memory in begin_block() in all copies of the block but those of its
-/// first two rounds, and what they left in start() in all copies.
+/// A thread may read what others left in shared memory in begin_block() in all copies of the block but those
+/// of its first two rounds, and what they left in start() in all copies.
 template <class Tile, class Left, class Right, class Out>
-__device__ void run_tile(Left& left, Right& right, const Out& out, std::int64_t begin, std::int64_t end, std::int64_t group_number) {
+__device__ void run_tile(Left& left, Right& right, const Out& out, std::int64_t begin, std::int64_t end,
+                         std::int64_t group_number) {
   __shared__ TileBuffers<Tile> buffers;
   const auto positions = static_cast<int>(end - begin);
   TileRounds<Tile, Left, Right> rounds(left, right, buffers, positions);

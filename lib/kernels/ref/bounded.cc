@@ -10,10 +10,10 @@
 namespace dgx::kernels {
 namespace {
 
-constexpr double kUnit = 0x1p-24;              // half a unit in the last place of 1, binary32
-constexpr double kSubnormal = 0x1p-150;        // the same for subnormal numbers
-constexpr double kFunctionUnits = 8;           // 4 units in the last place, in halves
-constexpr double kOwnRounding = 1 + 0x1p-40;   // covers the binary64 computations here
+constexpr double kUnit = 0x1p-24;             // half a unit in the last place of 1, binary32
+constexpr double kSubnormal = 0x1p-150;       // the same for subnormal numbers
+constexpr double kFunctionUnits = 8;          // 4 units in the last place, in halves
+constexpr double kOwnRounding = 1 + 0x1p-40;  // covers the binary64 computations here
 constexpr double kUnknown = std::numeric_limits<double>::infinity();
 
 double rounding(double result, double units = 1) { return units * (kUnit * std::fabs(result) + kSubnormal); }
@@ -43,56 +43,46 @@ double log_error(double a, double ea) {
 // The range of a step function's result over [a − ea, a + ea].
 double stair_error(ScalarOp op, double a, double ea) {
   const auto of = [op](double x) {
-    return op == ScalarOp::kFloor ? std::floor(x) : op == ScalarOp::kTrunc ? std::trunc(x) : std::nearbyint(x);
+    return op == ScalarOp::kFloor   ? std::floor(x)
+           : op == ScalarOp::kTrunc ? std::trunc(x)
+                                    : std::nearbyint(x);
   };
   return of(a + ea) - of(a - ea);
 }
 
 // The error bound of a float operation's result, from its operands and their bounds.
-double step_error(ScalarOp op, const std::array<double, 3>& x, const std::array<double, 3>& e, double result) {
+double step_error(ScalarOp op, const std::array<double, 3>& x, const std::array<double, 3>& e,
+                  double result) {
   const auto product = [&] { return std::fabs(x[0]) * e[1] + std::fabs(x[1]) * e[0] + e[0] * e[1]; };
   switch (op) {
     case ScalarOp::kNeg:
-    case ScalarOp::kAbs:
-      return e[0];
+    case ScalarOp::kAbs: return e[0];
     case ScalarOp::kMax:
-    case ScalarOp::kMin:
-      return std::max(e[0], e[1]);
+    case ScalarOp::kMin: return std::max(e[0], e[1]);
     case ScalarOp::kFloor:
     case ScalarOp::kTrunc:
-    case ScalarOp::kRint:
-      return stair_error(op, x[0], e[0]);
+    case ScalarOp::kRint: return stair_error(op, x[0], e[0]);
     case ScalarOp::kAdd:
-    case ScalarOp::kSub:
-      return e[0] + e[1] + rounding(result);
-    case ScalarOp::kMul:
-      return product() + rounding(result);
-    case ScalarOp::kFma:
-      return product() + e[2] + rounding(x[0] * x[1]) + rounding(result);
-    case ScalarOp::kDiv:
-      return quotient_error(x[0], e[0], x[1], e[1]) + rounding(result);
-    case ScalarOp::kSqrt:
-      return root_error(x[0], e[0]) + rounding(result);
+    case ScalarOp::kSub: return e[0] + e[1] + rounding(result);
+    case ScalarOp::kMul: return product() + rounding(result);
+    case ScalarOp::kFma: return product() + e[2] + rounding(x[0] * x[1]) + rounding(result);
+    case ScalarOp::kDiv: return quotient_error(x[0], e[0], x[1], e[1]) + rounding(result);
+    case ScalarOp::kSqrt: return root_error(x[0], e[0]) + rounding(result);
     case ScalarOp::kExp:
-    case ScalarOp::kExpm1:
-      return std::exp(x[0]) * std::expm1(e[0]) + rounding(result, kFunctionUnits);
-    case ScalarOp::kLog:
-      return log_error(x[0], e[0]) + rounding(result, kFunctionUnits);
-    case ScalarOp::kLog1p:
-      return log_error(1 + x[0], e[0]) + rounding(result, kFunctionUnits);
+    case ScalarOp::kExpm1: return std::exp(x[0]) * std::expm1(e[0]) + rounding(result, kFunctionUnits);
+    case ScalarOp::kLog: return log_error(x[0], e[0]) + rounding(result, kFunctionUnits);
+    case ScalarOp::kLog1p: return log_error(1 + x[0], e[0]) + rounding(result, kFunctionUnits);
     case ScalarOp::kSin:
     case ScalarOp::kCos:
-    case ScalarOp::kTanh:
-      return e[0] + rounding(result, kFunctionUnits);
+    case ScalarOp::kTanh: return e[0] + rounding(result, kFunctionUnits);
     case ScalarOp::kErf:
       return 1.13 * e[0] + rounding(result, kFunctionUnits);  // its slope is at most 2/sqrt(pi)
-    default:
-      return kUnknown;
+    default: return kUnknown;
   }
 }
 
-// Numbers with an error bound. In a fold, `mass` is the total magnitude of the terms added so far and `terms` their
-// number: together they bound the error of any order of addition.
+// Numbers with an error bound. In a fold, `mass` is the total magnitude of the terms added so far and `terms`
+// their number: together they bound the error of any order of addition.
 class BoundedNumbers {
  public:
   struct Value {
@@ -129,7 +119,8 @@ class BoundedNumbers {
       out.error = float_step_error(step, operands, out.slot) * kOwnRounding;
     } else {
       bool exact = true;
-      for (std::size_t i = 0; i < static_cast<std::size_t>(step.arity); ++i) exact = exact && operands[i].error == 0;
+      for (std::size_t i = 0; i < static_cast<std::size_t>(step.arity); ++i)
+        exact = exact && operands[i].error == 0;
       const double converted = step.op == ScalarOp::kF32 ? rounding(out.slot.real) : 0;
       out.error = exact ? converted : kUnknown;
     }
@@ -137,7 +128,8 @@ class BoundedNumbers {
     return out;
   }
 
-  Value fold(Place place, int level, std::int64_t, ScalarOp op, NumberType type, const Value& a, const Value& b, const Value& c) {
+  Value fold(Place place, int level, std::int64_t, ScalarOp op, NumberType type, const Value& a,
+             const Value& b, const Value& c) {
     if (place == Place::kMaxOperand) {
       Value out = a;
       out.slot.real = a.slot.real + b.slot.real;
@@ -165,11 +157,13 @@ class BoundedNumbers {
     return out;
   }
 
-  static Value best(Place, std::int64_t position, NumberType type, const Value& candidate, const Value& best, Value& where) {
+  static Value best(Place, std::int64_t position, NumberType type, const Value& candidate, const Value& best,
+                    Value& where) {
     const bool is_better_one = formula::is_better(type, candidate.slot, best.slot);
     Value kept = is_better_one ? candidate : best;
     kept.error = std::max(candidate.error, best.error);
-    const double apart = std::fabs(static_cast<double>(candidate.slot.real) - static_cast<double>(best.slot.real));
+    const double apart =
+        std::fabs(static_cast<double>(candidate.slot.real) - static_cast<double>(best.slot.real));
     const double unsure = candidate.error + best.error;
     if (unsure > 0 && !(type == NumberType::kFloat && apart > unsure)) where.error = kUnknown;
     if (is_better_one) where.slot.integer = position;
@@ -184,7 +178,8 @@ class BoundedNumbers {
   }
 
  private:
-  static double float_step_error(const CompiledStep& step, const std::array<Value, 3>& operands, Slot result) {
+  static double float_step_error(const CompiledStep& step, const std::array<Value, 3>& operands,
+                                 Slot result) {
     std::array<double, 3> x{};
     std::array<double, 3> e{};
     for (std::size_t i = 0; i < static_cast<std::size_t>(step.arity); ++i) {
@@ -197,15 +192,11 @@ class BoundedNumbers {
       case ScalarOp::kLt:
       case ScalarOp::kLe:
       case ScalarOp::kGt:
-      case ScalarOp::kGe:
-        return e[0] + e[1] == 0 || std::fabs(x[0] - x[1]) > e[0] + e[1] ? 0 : kUnknown;
-      case ScalarOp::kF32:
-        return e[0];
+      case ScalarOp::kGe: return e[0] + e[1] == 0 || std::fabs(x[0] - x[1]) > e[0] + e[1] ? 0 : kUnknown;
+      case ScalarOp::kF32: return e[0];
       case ScalarOp::kI64:
-      case ScalarOp::kU8:
-        return stair_error(ScalarOp::kTrunc, x[0], e[0]) == 0 ? 0 : kUnknown;
-      default:
-        return step_error(step.op, x, e, static_cast<double>(result.real));
+      case ScalarOp::kU8: return stair_error(ScalarOp::kTrunc, x[0], e[0]) == 0 ? 0 : kUnknown;
+      default: return step_error(step.op, x, e, static_cast<double>(result.real));
     }
   }
 
@@ -214,7 +205,8 @@ class BoundedNumbers {
 
 }  // namespace
 
-Result<BoundedNumber> bound_element(const CompiledPrimitive& primitive, std::span<const TensorView> values, std::int64_t element) {
+Result<BoundedNumber> bound_element(const CompiledPrimitive& primitive, std::span<const TensorView> values,
+                                    std::int64_t element) {
   DGX_TRY(const TensorSource source, TensorSource::bind(primitive, values));
   assert(element >= 0 && element < primitive.count);
   BoundedNumbers numbers;

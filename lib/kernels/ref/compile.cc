@@ -312,8 +312,7 @@ Result<CompiledOperand> Compiler::operand(const Operand& from, const std::vector
       compiled.type = earlier[static_cast<std::size_t>(from.index)].type;
       return compiled;
     case Operand::Kind::kIndex:
-    case Operand::Kind::kFold:
-      return index_operand(from);
+    case Operand::Kind::kFold: return index_operand(from);
     case Operand::Kind::kAccumulator:
       if (!may_accumulate) return malformed("acc outside the do of a chain");
       compiled.type = value_number();
@@ -322,8 +321,7 @@ Result<CompiledOperand> Compiler::operand(const Operand& from, const std::vector
       compiled.type = NumberType::kFloat;
       compiled.literal.real = from.real;
       return compiled;
-    case Operand::Kind::kInteger:
-      return compiled;
+    case Operand::Kind::kInteger: return compiled;
   }
   return internal_error("unknown operand");
 }

@@ -80,16 +80,13 @@ Result<OperationCounts> count_operations(const Primitive& primitive) {
       tally.add(ScalarOp::kAdd, ceil_div(positions, kDotBlock));
       tally.add(ScalarOp::kAdd, ceil_div(positions, kGroupPositions));
       break;
-    case Kind::kSum:
-      count_sum(tally, positions);
-      break;
+    case Kind::kSum: count_sum(tally, positions); break;
     case Kind::kMax:
     case Kind::kArgmax:
       if (!gives_integer(primitive)) tally.add(ScalarOp::kAdd, positions);
       tally.add(primitive.kind == Kind::kMax ? ScalarOp::kMax : ScalarOp::kGt, positions);
       break;
-    default:
-      break;
+    default: break;
   }
   return tally.finish();
 }

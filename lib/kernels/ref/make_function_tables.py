@@ -346,7 +346,9 @@ def main():
     print("#pragma once\n")
     print("#include <cstdint>\n")
     print("#include \"dgx/core/host_device.h\"\n")
-    print(f"// Written by make_function_tables.py. Constants of the elementary functions; {'function_pairs.h' if pairs else 'function_formulas.h'} says what they are for.\n")
+    print("// Written by make_function_tables.py. Constants of the elementary functions;")
+    print(f"// {'function_pairs.h' if pairs else 'function_formulas.h'} says what they are for.")
+    print("// clang-format off\n")
     print("namespace dgx::kernels {\n")
     if pairs:
         print(PAIR_TYPES)

@@ -36,13 +36,16 @@ Term term_of(float x) {
 
 Term product_of(float a, float b) {
   const Term x = term_of(a), y = term_of(b);
-  return {x.negative != y.negative, x.significand * y.significand, x.fraction + y.fraction, x.exponent + y.exponent};
+  return {x.negative != y.negative, x.significand * y.significand, x.fraction + y.fraction,
+          x.exponent + y.exponent};
 }
 
 /// The term in multiples of 2^(aligned − fraction_bits), cut towards zero.
 std::int64_t cut(const Term& term, int aligned, int fraction_bits) {
   const int shift = term.fraction - fraction_bits + (aligned - term.exponent);
-  const std::uint64_t magnitude = shift >= 64 ? 0 : shift >= 0 ? term.significand >> shift : term.significand << -shift;
+  const std::uint64_t magnitude = shift >= 64  ? 0
+                                  : shift >= 0 ? term.significand >> shift
+                                               : term.significand << -shift;
   return term.negative ? -static_cast<std::int64_t>(magnitude) : static_cast<std::int64_t>(magnitude);
 }
 
@@ -50,14 +53,16 @@ std::int64_t cut(const Term& term, int aligned, int fraction_bits) {
 float round_to_float(std::uint64_t magnitude, int scale, ResultRounding rounding) {
   if (magnitude == 0) return 0;
   const int top = static_cast<int>(std::bit_width(magnitude)) - 1 + scale;
-  const int unit = std::max(top, kLeastExponent) - kSignificandBits;  // the last place of the result is 2^unit
+  // The last place of the result is 2^unit.
+  const int unit = std::max(top, kLeastExponent) - kSignificandBits;
   std::uint64_t kept = magnitude;
   if (const int drop = unit - scale; drop >= 64) {
     kept = 0;
   } else if (drop > 0) {
     kept = magnitude >> drop;
     const std::uint64_t rest = magnitude - (kept << drop), half = std::uint64_t{1} << (drop - 1);
-    if (rounding == ResultRounding::kNearestEven && (rest > half || (rest == half && (kept & 1) != 0))) ++kept;
+    if (rounding == ResultRounding::kNearestEven && (rest > half || (rest == half && (kept & 1) != 0)))
+      ++kept;
   } else {
     kept = magnitude << -drop;
   }
@@ -79,7 +84,8 @@ std::optional<float> special(std::span<const float> a, std::span<const float> b,
   return std::nullopt;
 }
 
-float add_chunk(const MatrixInstruction& instruction, std::span<const float> a, std::span<const float> b, float c) {
+float add_chunk(const MatrixInstruction& instruction, std::span<const float> a, std::span<const float> b,
+                float c) {
   if (const auto result = special(a, b, c)) return *result;
   std::array<Term, kMostChunk + 1> terms;
   const std::size_t count = a.size() + 1;
@@ -93,8 +99,8 @@ float add_chunk(const MatrixInstruction& instruction, std::span<const float> a, 
   if (aligned == kNoExponent) return 0;
   std::int64_t sum = 0;
   for (std::size_t n = 0; n < count; ++n) sum += cut(terms[n], aligned, instruction.fraction_bits);
-  const float magnitude =
-      round_to_float(static_cast<std::uint64_t>(sum < 0 ? -sum : sum), aligned - instruction.fraction_bits, instruction.rounding);
+  const float magnitude = round_to_float(static_cast<std::uint64_t>(sum < 0 ? -sum : sum),
+                                         aligned - instruction.fraction_bits, instruction.rounding);
   return sum < 0 ? -magnitude : magnitude;
 }
 
@@ -102,10 +108,12 @@ float add_chunk(const MatrixInstruction& instruction, std::span<const float> a, 
 
 float as_factor(FactorFormat format, float x) {
   if (std::isnan(x)) return x;
-  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & (format == FactorFormat::kBf16 ? 0xFFFF0000U : 0xFFFFE000U));
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) &
+                              (format == FactorFormat::kBf16 ? 0xFFFF0000U : 0xFFFFE000U));
 }
 
-float fused_dot(const MatrixInstruction& instruction, std::span<const float> a, std::span<const float> b, float c) {
+float fused_dot(const MatrixInstruction& instruction, std::span<const float> a, std::span<const float> b,
+                float c) {
   assert(a.size() == b.size() && instruction.chunk >= 1 && instruction.chunk <= kMostChunk);
   assert(instruction.fraction_bits >= 0 && instruction.fraction_bits <= 40);
   std::array<float, kMostChunk> left, right;

@@ -24,8 +24,8 @@ namespace dgx::kernels {
   return slot;
 }
 
-/// The policy of ElementEvaluator (element.h) for traces: numbers with their origin, and a record of each operation
-/// on them.
+/// The policy of ElementEvaluator (element.h) for traces: numbers with their origin, and a record of each
+/// operation on them.
 class TracedNumbers {
  public:
   using Value = OperandRecord;

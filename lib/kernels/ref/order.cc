@@ -75,7 +75,8 @@ void DataOrder::samples_at(std::int64_t position, std::int64_t* out) const {
   counters[3].fill(Stream{StreamKind::kDataOrder, 0}.word());
   for (std::uint32_t round = 0; round < kFeistelRounds; ++round) {
     counters[2].fill(round);
-    for (std::size_t lane = 0; lane < kPhiloxLanes; ++lane) counters[0][lane] = static_cast<std::uint32_t>(right[lane]);
+    for (std::size_t lane = 0; lane < kPhiloxLanes; ++lane)
+      counters[0][lane] = static_cast<std::uint32_t>(right[lane]);
     const PhiloxWords words =
         philox_lanes(counters, {static_cast<std::uint32_t>(seed_), static_cast<std::uint32_t>(seed_ >> 32)});
     for (std::size_t lane = 0; lane < kPhiloxLanes; ++lane) {

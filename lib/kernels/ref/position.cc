@@ -22,8 +22,8 @@ Slot plain(std::int64_t integer) {
 
 using Plain = ElementEvaluator<CompiledPrimitive, PlainNumbers, const TensorSource>;
 
-// Sets `out` to the running results after each position from the one that the evaluator is at. If `block` is above
-// 0, the running result restarts where a block begins, except at `begin`.
+// Sets `out` to the running results after each position from the one that the evaluator is at. If `block` is
+// above 0, the running result restarts where a block begins, except at `begin`.
 void follow(Plain& evaluator, NumberType type, std::int64_t begin, std::int64_t block, Plain::Running running,
             std::span<Running> out) {
   const Plain::Running start = block > 0 ? evaluator.start() : running;

@@ -20,31 +20,23 @@ Rule rule_of(ScalarOp op) {
     case ScalarOp::kNeg:
     case ScalarOp::kAbs:
     case ScalarOp::kMax:
-    case ScalarOp::kMin:
-      return Rule::kSame;
+    case ScalarOp::kMin: return Rule::kSame;
     case ScalarOp::kEq:
     case ScalarOp::kNe:
     case ScalarOp::kLt:
     case ScalarOp::kLe:
     case ScalarOp::kGt:
-    case ScalarOp::kGe:
-      return Rule::kComparison;
+    case ScalarOp::kGe: return Rule::kComparison;
     case ScalarOp::kAnd:
     case ScalarOp::kOr:
-    case ScalarOp::kNot:
-      return Rule::kLogic;
-    case ScalarOp::kSelect:
-      return Rule::kSelect;
+    case ScalarOp::kNot: return Rule::kLogic;
+    case ScalarOp::kSelect: return Rule::kSelect;
     case ScalarOp::kIdiv:
-    case ScalarOp::kImod:
-      return Rule::kIntegerOnly;
-    case ScalarOp::kF32:
-      return Rule::kToReal;
+    case ScalarOp::kImod: return Rule::kIntegerOnly;
+    case ScalarOp::kF32: return Rule::kToReal;
     case ScalarOp::kI64:
-    case ScalarOp::kU8:
-      return Rule::kToInteger;
-    default:
-      return Rule::kRealOnly;
+    case ScalarOp::kU8: return Rule::kToInteger;
+    default: return Rule::kRealOnly;
   }
 }
 
@@ -96,10 +88,8 @@ Result<NumberType> result_type(ScalarOp op, std::span<const NumberType> operands
     case Rule::kRealOnly:
       if (!all_are(operands, NumberType::kFloat)) return mismatch(op, "floats", operands);
       return NumberType::kFloat;
-    case Rule::kToReal:
-      return NumberType::kFloat;
-    case Rule::kToInteger:
-      return NumberType::kInteger;
+    case Rule::kToReal: return NumberType::kFloat;
+    case Rule::kToInteger: return NumberType::kInteger;
   }
   return internal_error("unknown operation");
 }
@@ -116,17 +106,14 @@ Number apply_scalar(ScalarOp op, std::span<const Number> operands) {
   const Number b = operand(1);
   const bool is_real = a.type == NumberType::kFloat;
   switch (rule_of(op)) {
-    case Rule::kSelect:
-      return a.integer != 0 ? b : operand(2);
+    case Rule::kSelect: return a.integer != 0 ? b : operand(2);
     case Rule::kComparison:
       return Number::of(is_real ? compare(op, a.real, b.real) : compare(op, a.integer, b.integer));
-    case Rule::kToReal:
-      return Number::of(is_real ? a.real : to_f32(a.integer));
+    case Rule::kToReal: return Number::of(is_real ? a.real : to_f32(a.integer));
     case Rule::kToInteger:
       if (op == ScalarOp::kI64) return Number::of(is_real ? to_i64(a.real) : a.integer);
       return Number::of(is_real ? to_u8(a.real) : to_u8(a.integer));
-    default:
-      break;
+    default: break;
   }
   return is_real ? Number::of(apply_real(op, a.real, b.real, operand(2).real))
                  : Number::of(apply_integer(op, a.integer, b.integer));

@@ -27,20 +27,13 @@ std::string operand_text(const OperandRecord& operand) {
   switch (operand.origin) {
     case Origin::kElement:
       return fmt::format("x{} = value {}[{}] = {}", operand.index, operand.value, operand.element, number);
-    case Origin::kFill:
-      return fmt::format("x{} = fill = {}", operand.index, number);
-    case Origin::kStep:
-      return fmt::format("t{} = {}", operand.index, number);
-    case Origin::kIndex:
-      return fmt::format("i{} = {}", operand.index, number);
-    case Origin::kFold:
-      return fmt::format("k{} = {}", operand.index, number);
-    case Origin::kAccumulator:
-      return fmt::format("acc = {}", number);
-    case Origin::kPartial:
-      return fmt::format("part {} = {}", operand.index, number);
-    case Origin::kLiteral:
-      return number;
+    case Origin::kFill: return fmt::format("x{} = fill = {}", operand.index, number);
+    case Origin::kStep: return fmt::format("t{} = {}", operand.index, number);
+    case Origin::kIndex: return fmt::format("i{} = {}", operand.index, number);
+    case Origin::kFold: return fmt::format("k{} = {}", operand.index, number);
+    case Origin::kAccumulator: return fmt::format("acc = {}", number);
+    case Origin::kPartial: return fmt::format("part {} = {}", operand.index, number);
+    case Origin::kLiteral: return number;
   }
   return number;
 }

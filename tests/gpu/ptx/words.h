@@ -1,9 +1,10 @@
 #pragma once
 
-// PTX's instructions, each a function of the same name, for modules that translate.py has translated: by NVIDIA's
-// "Parallel Thread Execution ISA". Registers are unsigned integers of their size, whatever they hold. Where the
-// manual leaves a choice, this takes the one that hides the fewest bugs: asynchronous copies leave garbage when they
-// begin and complete as late as allowed, and a result that is not a number has the bits that a GPU gives it.
+// PTX's instructions, each a function of the same name, for modules that translate.py has translated: by
+// NVIDIA's "Parallel Thread Execution ISA". Registers are unsigned integers of their size, whatever they
+// hold. Where the manual leaves a choice, this takes the one that hides the fewest bugs: asynchronous copies
+// leave garbage when they begin and complete as late as allowed, and a result that is not a number has the
+// bits that a GPU gives it.
 
 #include <cmath>
 #include <cstdint>
@@ -19,6 +20,8 @@
 #include "emulated/words.h"
 #endif
 
+// Laid out by hand: most of it is macros that are called without a semicolon.
+// clang-format off
 namespace {
 
 using u8 = std::uint8_t;

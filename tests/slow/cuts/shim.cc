@@ -1,9 +1,10 @@
-// Preloaded into a tested program (cuts.py): records every call that changes files of one folder, or fails one of
-// them.
+// Preloaded into a tested program (cuts.py): records every call that changes files of one folder, or fails
+// one of them.
 //
 //   DGX_CUTS_FOLDER    only calls on this folder count; it is also the program's working folder
 //   DGX_CUTS_JOURNAL   the file that records them, one a line, in order
-//   DGX_CUTS_FAIL      N:ERRNO: call N (from 0) fails with it; ENOSPC (28) also fails all later calls that take space
+//   DGX_CUTS_FAIL      N:ERRNO: call N (from 0) fails with it; ENOSPC (28) also fails all later calls that
+//   take space
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -40,7 +41,8 @@ class Shim {
   /// True if the next call may proceed; else sets errno.
   bool go_on(bool takes_space) {
     const long call = calls_++;
-    const bool fails = call == fail_at_ || (error_ == ENOSPC && fail_at_ >= 0 && call > fail_at_ && takes_space);
+    const bool fails =
+        call == fail_at_ || (error_ == ENOSPC && fail_at_ >= 0 && call > fail_at_ && takes_space);
     if (fails) {
       say("failed");
       errno = error_;
@@ -66,7 +68,8 @@ class Shim {
     on_ = folder != nullptr;
     if (on_) folder_ = folder;
     if (journal != nullptr) {
-      journal_ = static_cast<int>(::syscall(SYS_openat, AT_FDCWD, journal, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+      journal_ = static_cast<int>(
+          ::syscall(SYS_openat, AT_FDCWD, journal, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
     }
     if (fail != nullptr && std::sscanf(fail, "%ld:%d", &fail_at_, &error_) != 2) ::_exit(99);
   }
@@ -134,7 +137,9 @@ int file_call(const char* word, int file, const std::string& rest, bool takes_sp
   return done;
 }
 
-mode_t mode_of(int flags, va_list rest) { return (flags & O_CREAT) != 0 ? static_cast<mode_t>(va_arg(rest, int)) : 0; }
+mode_t mode_of(int flags, va_list rest) {
+  return (flags & O_CREAT) != 0 ? static_cast<mode_t>(va_arg(rest, int)) : 0;
+}
 
 ssize_t write_at(int file, const void* bytes, std::size_t size, off_t at) {
   Shim& shim = Shim::get();
@@ -146,7 +151,8 @@ ssize_t write_at(int file, const void* bytes, std::size_t size, off_t at) {
   if (!shim.go_on(true)) return -1;
   const long done = call();
   if (done > 0) {
-    shim.say("write " + std::to_string(file) + " " + std::to_string(at) + " " + hex_of(bytes, static_cast<std::size_t>(done)));
+    shim.say("write " + std::to_string(file) + " " + std::to_string(at) + " " +
+             hex_of(bytes, static_cast<std::size_t>(done)));
   }
   return done;
 }
@@ -183,7 +189,9 @@ int close(int file) {
 
 ssize_t write(int file, const void* bytes, size_t size) { return write_at(file, bytes, size, -1); }
 ssize_t pwrite(int file, const void* bytes, size_t size, off_t at) { return write_at(file, bytes, size, at); }
-ssize_t pwrite64(int file, const void* bytes, size_t size, off64_t at) { return write_at(file, bytes, size, at); }
+ssize_t pwrite64(int file, const void* bytes, size_t size, off64_t at) {
+  return write_at(file, bytes, size, at);
+}
 
 int ftruncate(int file, off_t size) noexcept {
   return file_call("ftruncate", file, std::to_string(size), false,
@@ -196,7 +204,8 @@ int fsync(int file) {
 }
 
 int rename(const char* from, const char* to) noexcept {
-  return name_call("rename", from, to, true, [&] { return next<int(const char*, const char*)>("rename")(from, to); });
+  return name_call("rename", from, to, true,
+                   [&] { return next<int(const char*, const char*)>("rename")(from, to); });
 }
 
 int renameat2(int from_folder, const char* from, int to_folder, const char* to, unsigned flags) noexcept {
@@ -206,7 +215,8 @@ int renameat2(int from_folder, const char* from, int to_folder, const char* to, 
 }
 
 int link(const char* from, const char* to) noexcept {
-  return name_call("link", from, to, true, [&] { return next<int(const char*, const char*)>("link")(from, to); });
+  return name_call("link", from, to, true,
+                   [&] { return next<int(const char*, const char*)>("link")(from, to); });
 }
 
 int unlink(const char* path) noexcept {
@@ -214,7 +224,8 @@ int unlink(const char* path) noexcept {
 }
 
 int mkdir(const char* path, mode_t mode) noexcept {
-  return name_call("mkdir", path, "", true, [&] { return next<int(const char*, mode_t)>("mkdir")(path, mode); });
+  return name_call("mkdir", path, "", true,
+                   [&] { return next<int(const char*, mode_t)>("mkdir")(path, mode); });
 }
 
 }  // extern "C"

@@ -45,7 +45,8 @@ TEST_CASE("shuffling puts the bytes of numbers into planes, and back") {
   CHECK(as_text(back) == in);
   test::Random random(1);
   for (const std::size_t size : {std::size_t{1}, std::size_t{4}, std::size_t{8}}) {
-    for (const std::size_t count : std::initializer_list<std::size_t>{0, 1, 2, 15, 16, 17, 2047, 2048, 2049, 5000}) {
+    for (const std::size_t count :
+         std::initializer_list<std::size_t>{0, 1, 2, 15, 16, 17, 2047, 2048, 2049, 5000}) {
       Bytes numbers(size * count);
       for (auto& byte : numbers) byte = static_cast<std::uint8_t>(random.next());
       Bytes shuffled(numbers.size());

@@ -88,7 +88,8 @@ TEST_CASE("a container of somebody else's crashes no program, and is read where 
       REQUIRE(!read.ok());
       CHECK(read.error().code == ErrorCode::kMalformed);
       UNSCOPED_INFO(read.error().message);
-      if (trick == Trick::kFletcher32Short) CHECK_THAT(read.error().message, Catch::Contains("chunk 2: has 2 bytes, too few"));
+      if (trick == Trick::kFletcher32Short)
+        CHECK_THAT(read.error().message, Catch::Contains("chunk 2: has 2 bytes, too few"));
     }
   }
 }
@@ -130,7 +131,9 @@ TEST_CASE("what opens foreign containers has limits") {
 }
 
 /// A ctest entry of its own, unit/bundle_seccomp.
-TEST_CASE("what opens foreign containers may call nothing that opens files, sockets, processes or memory to run", "[.seccomp]") {
+TEST_CASE(
+    "what opens foreign containers may call nothing that opens files, sockets, processes or memory to run",
+    "[.seccomp]") {
   const int walls = in_child([] { return confine_this_process().syscalls ? 1 : 0; });
   if (walls == 0) dgx::test::skip("this build or system has no seccomp: its programs rely on limits");
   const int got = in_child([] {
@@ -138,9 +141,11 @@ TEST_CASE("what opens foreign containers may call nothing that opens files, sock
     if (::open("/etc/passwd", O_RDONLY) >= 0) return 1;
     if (::socket(AF_INET, SOCK_STREAM, 0) >= 0) return 2;
     if (::fork() >= 0) return 3;
-    if (::mmap(nullptr, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED) return 4;
+    if (::mmap(nullptr, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED)
+      return 4;
     if (::kill(::getppid(), 0) == 0) return 5;
-    if (::mmap(nullptr, std::size_t{3} << 30, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED) return 6;
+    if (::mmap(nullptr, std::size_t{3} << 30, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED)
+      return 6;
     if (::mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED) return 7;
     return 0;
   });
@@ -212,7 +217,8 @@ TEST_CASE("a table is taken as it was sent, and one that contradicts itself is n
   CHECK(refused([](Table& t) { t.type.bytes = 3; }));
   CHECK(refused([](Table& t) { t.filters.assign(9, 2); }));
   CHECK(refused([](Table& t) { t.layout = Table::Layout::kContiguous; }));
-  for (std::size_t size = 0; size < sent.size(); ++size) CHECK(!decode_message(ByteView(sent).first(size)).ok());
+  for (std::size_t size = 0; size < sent.size(); ++size)
+    CHECK(!decode_message(ByteView(sent).first(size)).ok());
   const auto error = decode_message(encode_message(Result<Table>(malformed("is \x1b[31mred", "no"))));
   CHECK(error.error().code == ErrorCode::kMalformed);
   CHECK(error.error().message == "is ?[31mred");

@@ -12,7 +12,9 @@ __attribute__((constructor)) void leave_a_mark() {
   if (const char* mark = std::getenv("DGX_TEST_MARK")) std::ofstream(mark) << "loaded";
 }
 
-std::size_t pass_on(unsigned, std::size_t, const unsigned[], std::size_t size, std::size_t*, void**) { return size; }
+std::size_t pass_on(unsigned, std::size_t, const unsigned[], std::size_t size, std::size_t*, void**) {
+  return size;
+}
 
 }  // namespace
 

@@ -259,8 +259,8 @@ TEST_CASE("what a call that was killed before its first index left does not hind
   CHECK(RunReader::open(run)->state(0).ok());
 }
 
-/// Trains until the first error, and returns how many checkpoints were committed: a run of three segments that keeps
-/// only the last state, begun or continued.
+/// Trains until the first error, and returns how many checkpoints were committed: a run of three segments
+/// that keeps only the last state, begun or continued.
 int train(const std::string& folder) {
   const bool begun = exists(folder + "/index.h5");
   auto writer = begun ? RunWriter::open(folder, header(), kLast)
@@ -274,7 +274,8 @@ int train(const std::string& folder) {
   return static_cast<int>(writer->index().checkpoints.size());
 }
 
-TEST_CASE("checkpoints that were committed are there after any crash or error, and the run goes on to its end") {
+TEST_CASE(
+    "checkpoints that were committed are there after any crash or error, and the run goes on to its end") {
   using dgx::test::FaultyFileSystem;
   using Survival = FaultyFileSystem::Survival;
   for (const auto fault : {FaultyFileSystem::Fault::kCut, FaultyFileSystem::Fault::kNoSpace,
@@ -282,7 +283,8 @@ TEST_CASE("checkpoints that were committed are there after any crash or error, a
     bool reached = true;
     for (std::int64_t at = 0; reached; ++at) {
       const auto seed = static_cast<std::uint64_t>(at);
-      const Survival all[] = {Survival::kNothing, Survival::kNames, Survival::kBytes, Survival::kAll, Survival::kDrawn};
+      const Survival all[] = {Survival::kNothing, Survival::kNames, Survival::kBytes, Survival::kAll,
+                              Survival::kDrawn};
       const Survival survival = all[at % 5];
       CAPTURE(static_cast<int>(fault), at, static_cast<int>(survival));
       const Folder folder;
@@ -302,10 +304,12 @@ TEST_CASE("checkpoints that were committed are there after any crash or error, a
         REQUIRE(state.ok());
         CHECK(test::same(state->state, state_at(reader->index().checkpoints.back().step)));
       }
-      const FaultyFileSystem quick(folder.path(), FaultyFileSystem::Fault::kNone, 0);  // only pretends to sync
+      // Only pretends to sync.
+      const FaultyFileSystem quick(folder.path(), FaultyFileSystem::Fault::kNone, 0);
       CHECK(train(run) == 4);
       CHECK(test::same(RunReader::open(run)->state(3)->state, state_at(30)));
-      CHECK(std::distance(fs::directory_iterator(run), fs::directory_iterator()) == 4);  // index and lock included
+      // Index and lock included.
+      CHECK(std::distance(fs::directory_iterator(run), fs::directory_iterator()) == 4);
     }
   }
 }
@@ -364,7 +368,8 @@ TEST_CASE("a checkpoint exchanged for another is found") {
   CHECK(!reader->state(1, Check::kNothing).ok());
 }
 
-TEST_CASE("an index that names another state of a step than the folder has is refused, and nothing is removed") {
+TEST_CASE(
+    "an index that names another state of a step than the folder has is refused, and nothing is removed") {
   const Folder folder;
   const std::string run = folder / "run";
   std::string there;

@@ -155,7 +155,8 @@ TEST_CASE("what is missing, no bundle, or another bundle is told apart") {
 
 TEST_CASE("a state of thousands of entries, whose names fill every kind of block, is read again") {
   const test::Folder folder;
-  // 9,000 links of 100 bytes: a name tree of three levels, and a heap larger than its direct blocks of 512 KiB.
+  // 9,000 links of 100 bytes: a name tree of three levels, and a heap larger than its direct blocks of 512
+  // KiB.
   State state;
   for (int i = 0; i < 9000; ++i) {
     std::string name = std::to_string(i);

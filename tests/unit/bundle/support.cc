@@ -83,8 +83,9 @@ bool same(const TensorView& a, const TensorView& b) {
 }
 
 bool same(const State& a, const State& b) {
-  return std::ranges::equal(
-      a, b, [](const Entry& x, const Entry& y) { return x.name == y.name && same(x.tensor.view(), y.tensor.view()); });
+  return std::ranges::equal(a, b, [](const Entry& x, const Entry& y) {
+    return x.name == y.name && same(x.tensor.view(), y.tensor.view());
+  });
 }
 
 }  // namespace dgx::bundle::test

@@ -32,8 +32,8 @@ void spill(const std::string& path, std::string_view content);
 
 /// Numbers that depend only on the seed; floats are finite, with many exponents.
 [[nodiscard]] Tensor numbers(DType dtype, Shape shape, std::uint64_t seed);
-/// A state with each dtype and scalar, empty, tiny and chunked (with a shorter last chunk) tensors; its step counter
-/// is `step`.
+/// A state with each dtype and scalar, empty, tiny and chunked (with a shorter last chunk) tensors; its step
+/// counter is `step`.
 [[nodiscard]] State sample_state(std::int64_t step, std::uint64_t seed = 1);
 
 [[nodiscard]] bool same(const TensorView& a, const TensorView& b);

@@ -81,8 +81,10 @@ TEST_CASE("options keep their defaults when they are not given") {
 
 TEST_CASE("every kind of option stores what it is given, in any order") {
   Example example;
-  REQUIRE(example.read({"--seed", "18446744073709551615", "--scale=-0.25", "t.json", "-o", "x", "--first", "-3", "--plan",
-                        "--device", "cuda", "-vv", "--set", "a=1", "b=2", "--set", "c=3", "--threads", "5"})
+  REQUIRE(example
+              .read({"--seed", "18446744073709551615", "--scale=-0.25", "t.json", "-o", "x", "--first", "-3",
+                     "--plan", "--device", "cuda", "-vv", "--set", "a=1", "b=2", "--set", "c=3", "--threads",
+                     "5"})
               .ok());
   CHECK(example.task == "t.json");
   CHECK(example.seed == 18446744073709551615u);
@@ -108,7 +110,8 @@ TEST_CASE("wrong command lines are refused by name") {
   CHECK(message_of({"a", "b"}) == "unexpected argument 'b'");
   CHECK(message_of({"a", "--nothing"}) == "unknown option '--nothing'");
   CHECK(message_of({"a", "--seed", "-1"}) == "--seed: '-1' is not a whole number of at least 0");
-  CHECK(message_of({"a", "--seed", "18446744073709551616"}) == "--seed: '18446744073709551616' is out of range");
+  CHECK(message_of({"a", "--seed", "18446744073709551616"}) ==
+        "--seed: '18446744073709551616' is out of range");
   CHECK(message_of({"a", "--first", "1.5"}) == "--first: '1.5' is not a whole number");
   CHECK(message_of({"a", "--first", ""}) == "--first: '' is not a whole number");
   CHECK(message_of({"a", "--scale", "nan"}) == "--scale: 'nan' is not a finite number");

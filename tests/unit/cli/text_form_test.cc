@@ -10,7 +10,8 @@ TEST_CASE("control characters of a file never reach the terminal") {
   CHECK(printable("a\x1b[31m\n\x7f") == "a\\x1b[31m\\x0a\\x7f");
   CHECK(printable("one\ntwo", Newlines::kKeep) == "one\ntwo");
   CHECK(printable("caf\xc3\xa9") == "caf\xc3\xa9");
-  CHECK(printable("\xc2\x9b" "31m") == "\\x9b31m");  // a control sequence of eight-bit terminals
+  CHECK(printable("\xc2\x9b"
+                  "31m") == "\\x9b31m");  // a control sequence of eight-bit terminals
 }
 
 TEST_CASE("thousands are grouped") {
@@ -48,7 +49,8 @@ TEST_CASE("the progress line fits the terminal and survives totals that are wron
   CHECK(progress_line("training", 50, 100, 10, "loss 0.5", 20) == "training  [########");
   CHECK(progress_line("x", 5, 0, 0, "", 80) == "x  [....................]   0 %  5/0");
   CHECK(progress_line("x", 9, 3, 2, "", 80) == "x  [####################] 100 %  9/3  2.00/s  0:00 left");
-  CHECK(progress_line("x", 0, 7200, 1, "", 80) == "x  [....................]   0 %  0/7,200  1.00/s  2:00:00 left");
+  CHECK(progress_line("x", 0, 7200, 1, "", 80) ==
+        "x  [....................]   0 %  0/7,200  1.00/s  2:00:00 left");
 }
 
 }  // namespace dgx::cli

@@ -36,8 +36,8 @@ class Folder {
   std::string path_;
 };
 
-/// A sequence of writes: `prepare` runs first, then `write` with a fault at one call; after a crash `check` compares
-/// what it finds with the number that `write` returned.
+/// A sequence of writes: `prepare` runs first, then `write` with a fault at one call; after a crash `check`
+/// compares what it finds with the number that `write` returned.
 struct Story {
   std::function<void(const Folder&)> prepare;
   std::function<int(const Folder&)> write;
@@ -67,11 +67,13 @@ int play_all(const Story& story) {
   for (const Fault fault : kFaults) {
     bool reached = true;
     for (std::int64_t at = 0; reached; ++at) {
-      for (const Survival survival : {Survival::kNothing, Survival::kNames, Survival::kBytes, Survival::kAll}) {
+      for (const Survival survival :
+           {Survival::kNothing, Survival::kNames, Survival::kBytes, Survival::kAll}) {
         reached = play(story, fault, at, survival, 0);
         ++played;
       }
-      for (std::uint64_t seed = 1; seed <= kDraws; ++seed, ++played) play(story, fault, at, Survival::kDrawn, seed);
+      for (std::uint64_t seed = 1; seed <= kDraws; ++seed, ++played)
+        play(story, fault, at, Survival::kDrawn, seed);
       if (fault == Fault::kNone) break;
     }
   }
@@ -79,7 +81,9 @@ int play_all(const Story& story) {
 }
 
 /// Writes without a sync, which would take most of these tests' time.
-void put(const std::string& path, std::string_view content) { std::ofstream(path, std::ios::binary) << content; }
+void put(const std::string& path, std::string_view content) {
+  std::ofstream(path, std::ios::binary) << content;
+}
 
 std::string content_of(const std::string& path) {
   const auto found = read_file(path, kPlenty);
@@ -117,7 +121,8 @@ TEST_CASE("an error of the system is told, and leaves the old file and no other"
       }
       REQUIRE_FALSE(status.ok());
       CHECK((status.error().code == ErrorCode::kIo || status.error().code == ErrorCode::kCannotCreate));
-      const bool renamed = system.calls() == at + 1 && content_of(folder / "x") == "new";  // only its sync failed
+      const bool renamed =
+          system.calls() == at + 1 && content_of(folder / "x") == "new";  // only its sync failed
       CHECK((renamed || content_of(folder / "x") == "old"));
       CHECK(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()) == 1);
     }
@@ -126,27 +131,26 @@ TEST_CASE("an error of the system is told, and leaves the old file and no other"
 
 TEST_CASE("lines that were appended are there after any crash; of another one a beginning may follow") {
   const std::vector<std::string> lines = {std::string(100, 'a'), std::string(5000, 'b'), std::string(9, 'c')};
-  const Story story{
-      [](const Folder& folder) { put(folder / "log", "first\n"); },
-      [&](const Folder& folder) {
-        int written = 0;
-        for (const std::string& line : lines) {
-          if (!append_line(folder / "log", line).ok()) break;
-          ++written;
-        }
-        return written;
-      },
-      [&](const Folder& folder, int written) {
-        std::string expected = "first\n";
-        for (int i = 0; i < written; ++i) expected += lines[static_cast<std::size_t>(i)] + "\n";
-        const std::string found = content_of(folder / "log");
-        REQUIRE(found.starts_with(expected));
-        const std::string rest = found.substr(expected.size());
-        const std::size_t next = static_cast<std::size_t>(written);
-        const bool whole = next < lines.size() && rest == lines[next] + "\n";
-        CHECK((whole || rest.find('\n') == std::string::npos));
-        CHECK((next < lines.size() || rest.empty()));
-      }};
+  const Story story{[](const Folder& folder) { put(folder / "log", "first\n"); },
+                    [&](const Folder& folder) {
+                      int written = 0;
+                      for (const std::string& line : lines) {
+                        if (!append_line(folder / "log", line).ok()) break;
+                        ++written;
+                      }
+                      return written;
+                    },
+                    [&](const Folder& folder, int written) {
+                      std::string expected = "first\n";
+                      for (int i = 0; i < written; ++i) expected += lines[static_cast<std::size_t>(i)] + "\n";
+                      const std::string found = content_of(folder / "log");
+                      REQUIRE(found.starts_with(expected));
+                      const std::string rest = found.substr(expected.size());
+                      const std::size_t next = static_cast<std::size_t>(written);
+                      const bool whole = next < lines.size() && rest == lines[next] + "\n";
+                      CHECK((whole || rest.find('\n') == std::string::npos));
+                      CHECK((next < lines.size() || rest.empty()));
+                    }};
   CHECK(play_all(story) > 200);
 }
 
@@ -165,13 +169,12 @@ TEST_CASE("an append that fails is cut off, so that the next one begins a line")
 }
 
 TEST_CASE("what was cut off a file stays cut off") {
-  const Story story{
-      [](const Folder& folder) { put(folder / "log", "first\ntorn"); },
-      [](const Folder& folder) { return truncate_file(folder / "log", 6).ok() ? 1 : 0; },
-      [](const Folder& folder, int cut) {
-        const std::string found = content_of(folder / "log");
-        CHECK((found == "first\n" || (cut == 0 && found == "first\ntorn")));
-      }};
+  const Story story{[](const Folder& folder) { put(folder / "log", "first\ntorn"); },
+                    [](const Folder& folder) { return truncate_file(folder / "log", 6).ok() ? 1 : 0; },
+                    [](const Folder& folder, int cut) {
+                      const std::string found = content_of(folder / "log");
+                      CHECK((found == "first\n" || (cut == 0 && found == "first\ntorn")));
+                    }};
   CHECK(play_all(story) > 50);
 }
 
@@ -191,7 +194,8 @@ TEST_CASE("a file in a new folder is there with its folder") {
 TEST_CASE("a folder that a killed call made is made durable by the next") {
   const Story story{[](const Folder&) {},
                     [](const Folder& folder) {
-                      REQUIRE(file_system().mkdir((folder / "run").c_str(), 0755) == 0);  // killed before sync
+                      // Killed before sync.
+                      REQUIRE(file_system().mkdir((folder / "run").c_str(), 0755) == 0);
                       if (!make_folder(folder / "run").ok()) return 0;
                       return write_file(folder / "run/x", "new", Clobber::kRefuse).ok() ? 1 : 0;
                     },

@@ -102,8 +102,8 @@ TEST_CASE("pretty text parses to the same value") {
   CHECK(*parse(value->pretty()) == *value);
 }
 
-// The property of the fuzz target, on a fixed random walk: overwrites, inserts or cuts a few bytes, and checks what
-// is accepted.
+// The property of the fuzz target, on a fixed random walk: overwrites, inserts or cuts a few bytes, and
+// checks what is accepted.
 TEST_CASE("whatever is accepted of damaged text has one canonical form, which is accepted too") {
   const std::string seed =
       R"({"a":[1,-20,true,"x\n\u001f",{"b":[],"c":{}}],"long key":"\"\\","z":9007199254740992})";

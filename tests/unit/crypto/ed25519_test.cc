@@ -107,8 +107,8 @@ TEST_CASE("any flipped bit of key, message or signature is refused") {
   CHECK(verify(signer, message, signature));
 }
 
-// With the identity point as key, R = identity and S = 0 satisfy the equation for every message; OpenSSL accepts
-// this.
+// With the identity point as key, R = identity and S = 0 satisfy the equation for every message; OpenSSL
+// accepts this.
 TEST_CASE("a forged signature under the identity point is refused for any message") {
   PublicKey identity;
   identity.bytes[0] = 1;

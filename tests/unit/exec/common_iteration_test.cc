@@ -10,10 +10,12 @@ constexpr DType kF32 = DType::kF32;
 /// The plan of a map over [6, 40], the map `line` that reads it, and three more values after them.
 std::string plan_of(const std::string& line) {
   const auto negated = [](int of) {
-    return R"({"do":["neg x0"],"k":"map","s":[240],"t":"f32","v":@V,"x":[")" + std::to_string(of) + R"(@240[239-i0]"]})";
+    return R"({"do":["neg x0"],"k":"map","s":[240],"t":"f32","v":@V,"x":[")" + std::to_string(of) +
+           R"(@240[239-i0]"]})";
   };
   return check_form({{kF32, {6, 40}}, {kF32, {40}}, {kF32, {2, 3, 40}}},
-                    {R"({"do":["add x0 x1"],"k":"map","s":[6,40],"t":"f32","v":@V,"x":["0[i0,i1]","1[i1]"]})", line, negated(4), negated(5), negated(6)});
+                    {R"({"do":["add x0 x1"],"k":"map","s":[6,40],"t":"f32","v":@V,"x":["0[i0,i1]","1[i1]"]})",
+                     line, negated(4), negated(5), negated(6)});
 }
 
 bool is_fused(const std::string& plan) { return plan.find("maps: 3 4") != std::string::npos; }

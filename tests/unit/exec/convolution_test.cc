@@ -7,9 +7,10 @@ using test::check_form;
 using test::Convolution;
 
 void check(Convolution c) {
-  INFO((c.channels_last ? "channels last, " : "") << c.images << " images, " << c.in << " → " << c.out << " channels, " << c.height << "×" << c.width << ", kernel " << c.kernel_h
-                << "×" << c.kernel_w << ", stride " << c.stride << ", dilation " << c.dilation << ", padding " << c.padding
-                << ", groups " << c.groups);
+  INFO((c.channels_last ? "channels last, " : "")
+       << c.images << " images, " << c.in << " → " << c.out << " channels, " << c.height << "×" << c.width
+       << ", kernel " << c.kernel_h << "×" << c.kernel_w << ", stride " << c.stride << ", dilation "
+       << c.dilation << ", padding " << c.padding << ", groups " << c.groups);
   check_form({c.x(), c.w()}, {c.forward()});
   check_form({c.dy(), c.w()}, {c.input_gradient()});
   check_form({c.x(), c.dy()}, {c.weight_gradient()});
@@ -41,7 +42,8 @@ TEST_CASE("convolutions and their gradients have the definition's bits at the ed
   }
 }
 
-TEST_CASE("convolutions and their gradients have the definition's bits for every stride, dilation and padding") {
+TEST_CASE(
+    "convolutions and their gradients have the definition's bits for every stride, dilation and padding") {
   for (const std::int64_t stride : {1, 2, 3}) {
     for (const std::int64_t dilation : {1, 2, 3}) {
       for (const std::int64_t padding : {0, 1, 2, 4}) {
@@ -105,13 +107,17 @@ void check_between(std::int64_t images) {
   const std::string image = R"("s":[)" + n + R"(,16,9,7],"t":"f32","v":@V,)";
   const std::string text = check_form(
       {{DType::kF32, {images, 16, 63}}, c.w(), {DType::kF32, {16}}},
-      {R"({"do":["max 0x0p0 x0"],"k":"map",)" + image + R"("x":["0@)" + n + R"(.16.9.7[i0,i1,i2,i3]"]})", reading(c.forward(), "3", "1"),
-       R"({"do":["sub x0 x1","mul t0 x2"],"f":[9,7],"k":"sum","s":[)" + n + R"(,16],"t":"f32","v":@V,"x":["4[i0,i1,k0,k1]","2[i1]","3[i0,i1,k0,k1]"]})",
+      {R"({"do":["max 0x0p0 x0"],"k":"map",)" + image + R"("x":["0@)" + n + R"(.16.9.7[i0,i1,i2,i3]"]})",
+       reading(c.forward(), "3", "1"),
+       R"({"do":["sub x0 x1","mul t0 x2"],"f":[9,7],"k":"sum","s":[)" + n +
+           R"(,16],"t":"f32","v":@V,"x":["4[i0,i1,k0,k1]","2[i1]","3[i0,i1,k0,k1]"]})",
        R"({"do":["sub x0 x1","fma t0 x2 x3","f32 i1","fma t1 t2 x4"],"k":"map",)" + image +
-           R"("x":["4[i0,i1,i2,i3]","5[i0,i1]","2[i1]","3[i0,i1,i2,i3]","4@)" + n + R"(.2.8.9.7[i0,1,0,i2,i3]"]})",
+           R"("x":["4[i0,i1,i2,i3]","5[i0,i1]","2[i1]","3[i0,i1,i2,i3]","4@)" + n +
+           R"(.2.8.9.7[i0,1,0,i2,i3]"]})",
        reading(c.input_gradient(), "6", "1"), reading(c.weight_gradient(), "3", "7"),
        // An evaluation keeps its last values, which must not change layout.
-       R"({"k":"map","s":[16],"t":"f32","v":@V,"x":["8[i0,0,0,0]"]})", R"({"k":"map","s":[16,16,3,3],"t":"f32","v":@V,"x":["8[i0,i1,i2,i3]"]})"});
+       R"({"k":"map","s":[16],"t":"f32","v":@V,"x":["8[i0,0,0,0]"]})",
+       R"({"k":"map","s":[16,16,3,3],"t":"f32","v":@V,"x":["8[i0,i1,i2,i3]"]})"});
   INFO(text);
   CHECK(text.find("[" + n + ",9,7,16]") != std::string::npos);
   CHECK(text.find("(sum of 63, columns)") != std::string::npos);
@@ -161,11 +167,13 @@ TEST_CASE("convolutions have the definition's bits across blocks and groups of t
   check(c);
 }
 
-TEST_CASE("weight gradients of 16 channels have the definition's bits for every stride, dilation and padding") {
+TEST_CASE(
+    "weight gradients of 16 channels have the definition's bits for every stride, dilation and padding") {
   for (const std::int64_t stride : {1, 2}) {
     for (const std::int64_t dilation : {1, 3}) {
       for (const std::int64_t padding : {0, 1, 2, 7}) {
-        for (const test::NotFinite where : {test::NotFinite::kNone, test::NotFinite::kFirst, test::NotFinite::kSecond}) {
+        for (const test::NotFinite where :
+             {test::NotFinite::kNone, test::NotFinite::kFirst, test::NotFinite::kSecond}) {
           Convolution c;
           c.images = 3;
           c.in = 16;
@@ -184,7 +192,8 @@ TEST_CASE("weight gradients of 16 channels have the definition's bits for every 
 }
 
 TEST_CASE("weight gradients have the definition's bits where threads share groups of terms") {
-  for (const std::int64_t images : {33, 49}) {  // 3 groups for two threads, 4 for three, the last only a sixteenth
+  // 3 groups for two threads, 4 for three, the last only a sixteenth.
+  for (const std::int64_t images : {33, 49}) {
     for (const test::NotFinite where : {test::NotFinite::kNone, test::NotFinite::kSecond}) {
       Convolution c;
       c.images = images;

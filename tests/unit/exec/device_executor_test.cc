@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "dgx/core/bulk.h"
 #include "device_module.h"
+#include "dgx/core/bulk.h"
 #include "networks.h"
 
 // Runs on the emulated device: the same kernels, plans and memory as on a GPU.
@@ -32,8 +32,10 @@ std::unique_ptr<Device> device_that(const std::string& behaves = "") {
   return std::move(device).value();
 }
 
-std::unique_ptr<DeviceExecutor> executor_of(const Network& network, const Samples& data, const std::string& behaves = "") {
-  auto executor = DeviceExecutor::create(network.step_program(), test::step_inputs(network, data), device_that(behaves), 1);
+std::unique_ptr<DeviceExecutor> executor_of(const Network& network, const Samples& data,
+                                            const std::string& behaves = "") {
+  auto executor = DeviceExecutor::create(network.step_program(), test::step_inputs(network, data),
+                                         device_that(behaves), 1);
   if (!executor.ok()) FAIL(executor.error().message);
   return std::move(executor).value();
 }
@@ -47,19 +49,24 @@ void require_same(const State& ours, const State& reference, const std::string& 
   }
 }
 
-State start_of(const Network& network) { return *program::initial_state(*network.step_program(), test::kSeed); }
+State start_of(const Network& network) {
+  return *program::initial_state(*network.step_program(), test::kSeed);
+}
 
-TEST_CASE("a device gives the bits of the definition, in whatever order threads and blocks take turns", "[device]") {
+TEST_CASE("a device gives the bits of the definition, in whatever order threads and blocks take turns",
+          "[device]") {
   Network network;
   const Samples data(network);
-  for (const auto activation : {program::Activation::kRelu, program::Activation::kGelu, program::Activation::kTanh}) {
+  for (const auto activation :
+       {program::Activation::kRelu, program::Activation::kGelu, program::Activation::kTanh}) {
     network.activation = activation;
     for (const char* order : {"", "order=reversed", "order=shuffled"}) {
       const auto executor = executor_of(network, data, order);
       State reference = start_of(network);
       REQUIRE(executor->load(reference).ok());
       for (std::int64_t s = 0; s < 3; ++s) {
-        reference = test::next_state(*network.step_program(), reference, test::reference_inputs(network, data, s));
+        reference =
+            test::next_state(*network.step_program(), reference, test::reference_inputs(network, data, s));
         REQUIRE(executor->step().ok());
         CHECK(executor->position() == s + 1);
         require_same(executor->state().value(), reference, std::string(order) + " step " + std::to_string(s));
@@ -115,7 +122,8 @@ TEST_CASE("a device goes back when it is told to, and reads rows from a file", "
   CHECK(step.error().code == ErrorCode::kIo);
 }
 
-TEST_CASE("a snapshot is of its moment, whenever it is taken, and with little memory too", "[device][emulated]") {
+TEST_CASE("a snapshot is of its moment, whenever it is taken, and with little memory too",
+          "[device][emulated]") {
   const Network network;
   const Samples data(network);
   const auto planned = executor_of(network, data)->planned_bytes();
@@ -133,10 +141,12 @@ TEST_CASE("a snapshot is of its moment, whenever it is taken, and with little me
   }
 }
 
-TEST_CASE("a step that is too large for a device is told with both numbers before anything is taken", "[device][emulated]") {
+TEST_CASE("a step that is too large for a device is told with both numbers before anything is taken",
+          "[device][emulated]") {
   const Network network;
   const Samples data(network);
-  const auto executor = DeviceExecutor::create(network.step_program(), test::step_inputs(network, data), device_that("memory=1000"), 1);
+  const auto executor = DeviceExecutor::create(network.step_program(), test::step_inputs(network, data),
+                                               device_that("memory=1000"), 1);
   REQUIRE_FALSE(executor.ok());
   CHECK(executor.error().code == ErrorCode::kUsage);
   CHECK(executor.error().message.starts_with("a step needs "));

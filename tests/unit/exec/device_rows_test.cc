@@ -8,18 +8,21 @@
 #include "dgx/program/check.h"
 #include "forms.h"
 
-// Maps, sums and maxima over the same rows become one kernel on a device that generates kernels, with the CPU's bits.
+// Maps, sums and maxima over the same rows become one kernel on a device that generates kernels, with the
+// CPU's bits.
 namespace dgx::exec {
 namespace {
 
 /// A layout of rows, given as the shapes and indices of rows and columns in a program's text.
 struct Form {
-  std::string row, column;                     ///< shapes
-  std::string of_row, of_column, along, guarded;  ///< indices: a row, its column, a fold's position, the one before
+  std::string row, column;  ///< shapes
+  /// Indices: a row, its column, a fold's position, the one before.
+  std::string of_row, of_column, along, guarded;
   const char* program = nullptr;
 };
 
-/// From a and w: the softmax of a's rows (p), the logarithm of their sums (s), and further folds of these (q, t, u).
+/// From a and w: the softmax of a's rows (p), the logarithm of their sums (s), and further folds of these (q,
+/// t, u).
 constexpr const char* kProgram = R"({"k":"input","next":0,"s":[ROW,COL],"src":"state model/a","t":"f32","v":0}
 {"k":"input","next":12,"s":[ROW,COL],"src":"state model/p","t":"f32","v":1}
 {"k":"input","next":16,"s":[ROW],"src":"state model/q","t":"f32","v":2}
@@ -41,7 +44,8 @@ constexpr const char* kProgram = R"({"k":"input","next":0,"s":[ROW,COL],"src":"s
 )";
 
 /// A row's number that is read from one of its columns: only one thread holds it.
-constexpr const char* kFirstColumn = R"({"k":"input","next":0,"s":[ROW,COL],"src":"state model/a","t":"f32","v":0}
+constexpr const char* kFirstColumn =
+    R"({"k":"input","next":0,"s":[ROW,COL],"src":"state model/a","t":"f32","v":0}
 {"k":"input","next":7,"s":[ROW,COL],"src":"state model/p","t":"f32","v":1}
 {"k":"input","next":2,"s":[],"src":"state loss","t":"f32","v":2}
 {"k":"input","next":8,"s":[],"src":"state step","t":"i64","v":3}
@@ -54,9 +58,14 @@ constexpr const char* kFirstColumn = R"({"k":"input","next":0,"s":[ROW,COL],"src
 
 std::shared_ptr<const program::Program> program_of(const Form& form) {
   std::string text = form.program;
-  for (const auto& [word, by] : {std::pair{"OFROW", form.of_row}, {"OFCOL", form.of_column}, {"ALONG", form.along}, {"GUARDED", form.guarded},
-                                 {"ROW", form.row}, {"COL", form.column}}) {
-    for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word)) text.replace(at, std::string(word).size(), by);
+  for (const auto& [word, by] : {std::pair{"OFROW", form.of_row},
+                                 {"OFCOL", form.of_column},
+                                 {"ALONG", form.along},
+                                 {"GUARDED", form.guarded},
+                                 {"ROW", form.row},
+                                 {"COL", form.column}}) {
+    for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word))
+      text.replace(at, std::string(word).size(), by);
   }
   auto program = program::parse_program(text);
   INFO(text);
@@ -70,12 +79,14 @@ State start_of(const program::Program& program, std::mt19937& random) {
   for (const kernels::ValueIndex v : program::state_inputs(program)) {
     const auto& input = program.values[static_cast<std::size_t>(v)];
     const bool is_read = input.source.name == "model/a" || input.source.name == "model/w";
-    state.push_back({input.source.name, is_read ? test::random_tensor({input.dtype, input.shape}, random) : Tensor(input.dtype, input.shape)});
+    state.push_back({input.source.name, is_read ? test::random_tensor({input.dtype, input.shape}, random)
+                                                : Tensor(input.dtype, input.shape)});
   }
   return state;
 }
 
-/// Takes a step from `state` and stores the next state there; returns the error's message, or an empty string.
+/// Takes a step from `state` and stores the next state there; returns the error's message, or an empty
+/// string.
 std::string step_of(StepExecutor& executor, State& state) {
   REQUIRE(executor.load(state).ok());
   if (const Status step = executor.step(); !step.ok()) return step.error().message;
@@ -115,11 +126,13 @@ Form plain(int rows, int columns, const char* program = kProgram) {
 }
 
 TEST_CASE("rows are one kernel whatever their number and length", "[device]") {
-  for (const auto& [rows, columns] : {std::pair{1, 2}, {3, 31}, {4, 32}, {5, 33}, {66, 64}, {2, 257}, {7, 1023}, {3, 1024}}) {
+  for (const auto& [rows, columns] :
+       {std::pair{1, 2}, {3, 31}, {4, 32}, {5, 33}, {66, 64}, {2, 257}, {7, 1023}, {3, 1024}}) {
     const std::string plan = check_rows(plain(rows, columns));
     INFO(plan);
     const std::string values = rows == 1 ? "9" : "8";  // one row: the step counter joins it
-    const bool is_one = plan.find("(" + std::to_string(rows) + " rows of " + std::to_string(columns) + ", " + values + " values)") != std::string::npos;
+    const bool is_one = plan.find("(" + std::to_string(rows) + " rows of " + std::to_string(columns) + ", " +
+                                  values + " values)") != std::string::npos;
     CHECK((is_one || std::getenv("DGX_TEST_DEVICE") != nullptr));  // a real device may have no compiler
   }
 }
@@ -131,14 +144,17 @@ TEST_CASE("rows and columns may have several dimensions", "[device]") {
 }
 
 TEST_CASE("a run of rows ends where a row's number is one of its columns'", "[device]") {
-  for (const auto& [rows, columns] : {std::pair{1, 35}, {6, 40}, {40, 40}}) check_rows(plain(rows, columns, kFirstColumn));
+  for (const auto& [rows, columns] : {std::pair{1, 35}, {6, 40}, {40, 40}})
+    check_rows(plain(rows, columns, kFirstColumn));
 }
 
 TEST_CASE("rows of the greatest numbers become infinite, and stop a step, as on the CPU", "[device]") {
   for (const float number : {3e38F, -3e38F}) check_rows(plain(5, 40), number);
 }
 
-TEST_CASE("rows that are too long are folded one by one", "[device]") { CHECK(check_rows(plain(2, 1025)).find(" rows of ") == std::string::npos); }
+TEST_CASE("rows that are too long are folded one by one", "[device]") {
+  CHECK(check_rows(plain(2, 1025)).find(" rows of ") == std::string::npos);
+}
 
 }  // namespace
 }  // namespace dgx::exec

@@ -28,31 +28,63 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 class Bench {
  public:
   Bench() {
-    const std::vector<float> hard = {0,      -0.0F,    1,        -1,       0.5F,     1.5F,     2.5F,      -2.5F,      3.9999F,   -88.5F, 0x1p-149F,
-                                     -0x1p-149F, 0x1p-126F, 0x1.8p-127F, 0x1p63F,  -0x1p63F, 0x1.fffffep127F, -0x1.fffffep127F, kInfinity, -kInfinity, std::nanf("")};
-    reals_ = input(DType::kF32, {static_cast<std::int64_t>(hard.size())}, [&](std::size_t n) { return hard[n]; });
-    const std::vector<std::int64_t> whole = {0, 1, -1, 2, -2, 7, -7, 255, 256, -300, std::int64_t{1} << 40, INT64_MAX, INT64_MIN, INT64_MIN + 1};
-    integers_ = input(DType::kI64, {static_cast<std::int64_t>(whole.size())}, [&](std::size_t n) { return whole[n]; });
+    const std::vector<float> hard = {0,
+                                     -0.0F,
+                                     1,
+                                     -1,
+                                     0.5F,
+                                     1.5F,
+                                     2.5F,
+                                     -2.5F,
+                                     3.9999F,
+                                     -88.5F,
+                                     0x1p-149F,
+                                     -0x1p-149F,
+                                     0x1p-126F,
+                                     0x1.8p-127F,
+                                     0x1p63F,
+                                     -0x1p63F,
+                                     0x1.fffffep127F,
+                                     -0x1.fffffep127F,
+                                     kInfinity,
+                                     -kInfinity,
+                                     std::nanf("")};
+    reals_ =
+        input(DType::kF32, {static_cast<std::int64_t>(hard.size())}, [&](std::size_t n) { return hard[n]; });
+    const std::vector<std::int64_t> whole = {
+        0, 1, -1, 2, -2, 7, -7, 255, 256, -300, std::int64_t{1} << 40, INT64_MAX, INT64_MIN, INT64_MIN + 1};
+    integers_ = input(DType::kI64, {static_cast<std::int64_t>(whole.size())},
+                      [&](std::size_t n) { return whole[n]; });
     bytes_ = input(DType::kU8, {7}, [](std::size_t n) { return n * 42; });
-    const auto number = [](std::size_t n) { return std::ldexp(static_cast<float>((n * 2654435761U) % 4001) - 2000, static_cast<int>(n % 30) - 20); };
+    const auto number = [](std::size_t n) {
+      return std::ldexp(static_cast<float>((n * 2654435761U) % 4001) - 2000, static_cast<int>(n % 30) - 20);
+    };
     rows_ = input(DType::kF32, {5, 2049}, number);
-    ties_ = input(DType::kF32, {5, 2049}, [](std::size_t n) { return n % 701 == 700 ? std::nanf("") : n % 3 == 0 ? -0.0F : n % 3 == 1 ? 0.0F : -kInfinity; });
-    whole_rows_ = input(DType::kI64, {5, 2049}, [](std::size_t n) { return static_cast<std::int64_t>(n * 0x9e3779b97f4a7c15ULL) >> 3; });
+    ties_ = input(DType::kF32, {5, 2049}, [](std::size_t n) {
+      return n % 701 == 700 ? std::nanf("") : n % 3 == 0 ? -0.0F : n % 3 == 1 ? 0.0F : -kInfinity;
+    });
+    whole_rows_ = input(DType::kI64, {5, 2049}, [](std::size_t n) {
+      return static_cast<std::int64_t>(n * 0x9e3779b97f4a7c15ULL) >> 3;
+    });
     byte_rows_ = input(DType::kU8, {5, 2049}, [](std::size_t n) { return n * 7; });
     matrix_ = input(DType::kF32, {24, 32}, number);
-    whole_matrix_ = input(DType::kI64, {24, 32}, [](std::size_t n) { return static_cast<std::int64_t>(n % 40) - 8; });
+    whole_matrix_ =
+        input(DType::kI64, {24, 32}, [](std::size_t n) { return static_cast<std::int64_t>(n % 40) - 8; });
     byte_matrix_ = input(DType::kU8, {24, 32}, [](std::size_t n) { return n; });
     places_ = input(DType::kI64, {12}, [](std::size_t n) { return static_cast<std::int64_t>(n * 5) - 9; });
     long_rows_ = input(DType::kF32, {2, 70001}, number);
   }
 
   std::string name(ValueIndex v) const { return std::to_string(v); }
-  ValueIndex reals_, integers_, bytes_, rows_, ties_, whole_rows_, byte_rows_, matrix_, whole_matrix_, byte_matrix_, places_, long_rows_;
+  ValueIndex reals_, integers_, bytes_, rows_, ties_, whole_rows_, byte_rows_, matrix_, whole_matrix_,
+      byte_matrix_, places_, long_rows_;
 
   /// Adds a line, and its kernels to the source.
-  void add(const std::string& kind, const std::string& dtype, const std::string& shape, const std::string& accesses, const std::string& more = "",
-           const std::string& when = "") {
-    text_ += fmt::format(R"({{{}"k":"{}","s":{},"t":"{}","v":{},{}"x":{}}})", more, kind, shape, dtype, inputs_.size() + lines_++, when, accesses) + "\n";
+  void add(const std::string& kind, const std::string& dtype, const std::string& shape,
+           const std::string& accesses, const std::string& more = "", const std::string& when = "") {
+    text_ += fmt::format(R"({{{}"k":"{}","s":{},"t":"{}","v":{},{}"x":{}}})", more, kind, shape, dtype,
+                         inputs_.size() + lines_++, when, accesses) +
+             "\n";
   }
   static std::string steps(const std::string& text) { return R"("do":[)" + text + "],"; }
 
@@ -76,7 +108,8 @@ class Bench {
     std::vector<std::vector<std::pair<std::int32_t, DeviceKernel>>> kernels(types.size());
     for (std::size_t v = inputs_.size(); v < types.size(); ++v) {
       const std::vector<ValueIndex> alone = {static_cast<ValueIndex>(v)};
-      const auto made = plan.compiled[v].kind == Kind::kMap ? std::vector{writer.maps(alone, alone)} : writer.value(alone[0]);
+      const auto made = plan.compiled[v].kind == Kind::kMap ? std::vector{writer.maps(alone, alone)}
+                                                            : writer.value(alone[0]);
       for (const DeviceKernel& kernel : made) kernels[v].emplace_back(text.add(kernel), kernel);
     }
     for (const char* order : {"order=reversed", "functions=pairs"}) {
@@ -100,8 +133,11 @@ class Bench {
       if (dtype == DType::kI64) tensor.as<std::int64_t>()[n] = static_cast<std::int64_t>(number(n));
       if (dtype == DType::kU8) tensor.as<std::uint8_t>()[n] = static_cast<std::uint8_t>(number(n));
     }
-    text_ += fmt::format(R"({{"k":"input","next":{0},"s":[{1}],"src":"state model/{0}","t":"{2}","v":{0}}})", inputs_.size(), fmt::join(shape, ","),
-                         dtype == DType::kF32 ? "f32" : dtype == DType::kI64 ? "i64" : "u8") +
+    text_ += fmt::format(R"({{"k":"input","next":{0},"s":[{1}],"src":"state model/{0}","t":"{2}","v":{0}}})",
+                         inputs_.size(), fmt::join(shape, ","),
+                         dtype == DType::kF32   ? "f32"
+                         : dtype == DType::kI64 ? "i64"
+                                                : "u8") +
              "\n";
     inputs_.push_back(std::move(tensor));
     return static_cast<ValueIndex>(inputs_.size()) - 1;
@@ -114,7 +150,8 @@ class Bench {
     return *memory;
   }
 
-  void run(cuda::Device& device, const program::Program& program, const std::vector<std::vector<std::pair<std::int32_t, DeviceKernel>>>& kernels,
+  void run(cuda::Device& device, const program::Program& program,
+           const std::vector<std::vector<std::pair<std::int32_t, DeviceKernel>>>& kernels,
            std::int32_t first) {
     std::vector<void*> values;
     std::vector<TensorView> views;
@@ -127,7 +164,10 @@ class Bench {
       Tensor expected(compiled.dtype, compiled.shape);
       REQUIRE(kernels::evaluate_all(compiled, views, expected, 0, expected.count()).ok());
       void* const out = there(device, nullptr, expected.bytes().size());
-      void* const scratch = there(device, nullptr, static_cast<std::size_t>(cuda::fold_parts(compiled.count, compiled.fold_count)) * sizeof(cuda::FoldPart));
+      void* const scratch =
+          there(device, nullptr,
+                static_cast<std::size_t>(cuda::fold_parts(compiled.count, compiled.fold_count)) *
+                    sizeof(cuda::FoldPart));
       const std::int32_t none = 0;
       void* const flag = there(device, &none, sizeof none);
       for (const auto& [number, kernel] : kernels[v]) {
@@ -137,7 +177,7 @@ class Bench {
           launch.addresses.push_back(argument.what == KernelArgument::What::kFlag      ? flag
                                      : argument.what == KernelArgument::What::kScratch ? scratch
                                      : is_out                                          ? out
-                                                                                       : values[static_cast<std::size_t>(argument.value)]);
+                                              : values[static_cast<std::size_t>(argument.value)]);
         }
         const Status launched = device.launch(launch);
         INFO(kernel.body);
@@ -147,7 +187,8 @@ class Bench {
     }
   }
 
-  void compare(cuda::Device& device, const program::Program& program, std::size_t v, const Tensor& expected, const void* out, const void* flag,
+  void compare(cuda::Device& device, const program::Program& program, std::size_t v, const Tensor& expected,
+               const void* out, const void* flag,
                const std::vector<std::pair<std::int32_t, DeviceKernel>>& kernels) const {
     Tensor got(expected.dtype(), expected.shape());
     std::int32_t raised = 0;
@@ -157,7 +198,8 @@ class Bench {
     if (expected.dtype() == DType::kF32) {
       for (const float x : expected.as<float>()) finite = finite && std::isfinite(x);
     }
-    INFO("line " << v << ", " << name_of(program.values[v].kind) << "\n" << (kernels.empty() ? "" : kernels.front().second.body));
+    INFO("line " << v << ", " << name_of(program.values[v].kind) << "\n"
+                 << (kernels.empty() ? "" : kernels.front().second.body));
     CHECK(std::ranges::equal(got.bytes(), expected.bytes()));
     if (expected.dtype() == DType::kF32 && expected.count() > 0) CHECK(raised == (finite ? 0 : 1));
   }
@@ -170,69 +212,105 @@ class Bench {
 
 void add_scalars(Bench& bench) {
   const auto pairs = [](ValueIndex a, ValueIndex b) { return fmt::format(R"(["{}[i0]","{}[i1]"])", a, b); };
-  for (const char* op : {"add", "sub", "mul", "div", "max", "min"}) bench.add("map", "f32", "[21,21]", pairs(bench.reals_, bench.reals_), Bench::steps(fmt::format(R"("{} x0 x1")", op)));
+  for (const char* op : {"add", "sub", "mul", "div", "max", "min"})
+    bench.add("map", "f32", "[21,21]", pairs(bench.reals_, bench.reals_),
+              Bench::steps(fmt::format(R"("{} x0 x1")", op)));
   for (const char* op : {"eq", "ne", "lt", "le", "gt", "ge"}) {
-    bench.add("map", "i64", "[21,21]", pairs(bench.reals_, bench.reals_), Bench::steps(fmt::format(R"("{} x0 x1")", op)));
-    bench.add("map", "u8", "[14,14]", pairs(bench.integers_, bench.integers_), Bench::steps(fmt::format(R"("{} x0 x1")", op)));
+    bench.add("map", "i64", "[21,21]", pairs(bench.reals_, bench.reals_),
+              Bench::steps(fmt::format(R"("{} x0 x1")", op)));
+    bench.add("map", "u8", "[14,14]", pairs(bench.integers_, bench.integers_),
+              Bench::steps(fmt::format(R"("{} x0 x1")", op)));
   }
   bench.add("map", "f32", "[21,21]", pairs(bench.reals_, bench.reals_), Bench::steps(R"("fma x0 x1 x0")"));
-  for (const char* op : {"sqrt", "neg", "abs", "floor", "trunc", "rint", "exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "erf"}) {
-    bench.add("map", "f32", "[21]", fmt::format(R"(["{}[i0]"])", bench.reals_), Bench::steps(fmt::format(R"("{} x0")", op)));
+  for (const char* op : {"sqrt", "neg", "abs", "floor", "trunc", "rint", "exp", "expm1", "log", "log1p",
+                         "sin", "cos", "tanh", "erf"}) {
+    bench.add("map", "f32", "[21]", fmt::format(R"(["{}[i0]"])", bench.reals_),
+              Bench::steps(fmt::format(R"("{} x0")", op)));
   }
-  for (const char* op : {"add", "sub", "mul", "max", "min", "and", "or", "idiv", "imod"}) bench.add("map", "i64", "[14,14]", pairs(bench.integers_, bench.integers_), Bench::steps(fmt::format(R"("{} x0 x1")", op)));
-  for (const char* op : {"neg", "abs", "not", "i64", "u8"}) bench.add("map", "i64", "[14]", fmt::format(R"(["{}[i0]"])", bench.integers_), Bench::steps(fmt::format(R"("{} x0")", op)));
-  for (const char* op : {"i64", "u8"}) bench.add("map", "i64", "[21]", fmt::format(R"(["{}[i0]"])", bench.reals_), Bench::steps(fmt::format(R"("{} x0")", op)));
+  for (const char* op : {"add", "sub", "mul", "max", "min", "and", "or", "idiv", "imod"})
+    bench.add("map", "i64", "[14,14]", pairs(bench.integers_, bench.integers_),
+              Bench::steps(fmt::format(R"("{} x0 x1")", op)));
+  for (const char* op : {"neg", "abs", "not", "i64", "u8"})
+    bench.add("map", "i64", "[14]", fmt::format(R"(["{}[i0]"])", bench.integers_),
+              Bench::steps(fmt::format(R"("{} x0")", op)));
+  for (const char* op : {"i64", "u8"})
+    bench.add("map", "i64", "[21]", fmt::format(R"(["{}[i0]"])", bench.reals_),
+              Bench::steps(fmt::format(R"("{} x0")", op)));
   bench.add("map", "f32", "[14]", fmt::format(R"(["{}[i0]"])", bench.integers_), Bench::steps(R"("f32 x0")"));
   bench.add("map", "u8", "[14]", fmt::format(R"(["{}[i0]"])", bench.integers_));
   bench.add("map", "i64", "[7]", fmt::format(R"(["{}[i0]"])", bench.bytes_));
-  bench.add("map", "f32", "[21,7]", pairs(bench.reals_, bench.bytes_), Bench::steps(R"("gt x1 100","mul x0 0x1.8p0","select t0 t1 -0x1p-149","exp t2","select x1 t3 x0")"));
+  bench.add(
+      "map", "f32", "[21,7]", pairs(bench.reals_, bench.bytes_),
+      Bench::steps(R"("gt x1 100","mul x0 0x1.8p0","select t0 t1 -0x1p-149","exp t2","select x1 t3 x0")"));
 }
 
 /// Adds copies, broadcasts, padding and gathers, for every type and four at a time.
 void add_accesses(Bench& bench) {
-  for (const auto& [v, dtype] : {std::pair{bench.matrix_, "f32"}, std::pair{bench.whole_matrix_, "i64"}, std::pair{bench.byte_matrix_, "u8"}}) {
-    for (const char* access : {"i0,i1", "i0,31-i1", "23-i0,i1", "i0,0", "0,i1", "3,5"}) bench.add("map", dtype, "[24,32]", fmt::format(R"(["{}[{}]"])", v, access));
+  for (const auto& [v, dtype] : {std::pair{bench.matrix_, "f32"}, std::pair{bench.whole_matrix_, "i64"},
+                                 std::pair{bench.byte_matrix_, "u8"}}) {
+    for (const char* access : {"i0,i1", "i0,31-i1", "23-i0,i1", "i0,0", "0,i1", "3,5"})
+      bench.add("map", dtype, "[24,32]", fmt::format(R"(["{}[{}]"])", v, access));
     bench.add("map", dtype, "[32,24]", fmt::format(R"(["{}[i1,i0]"])", v));
     bench.add("map", dtype, "[6,4,8,4]", fmt::format(R"(["{}[4*i0+i1,4*i2+i3]"])", v));
     const char* const fill = std::string(dtype) == "f32" ? "-0x1.8p1" : "7";
     for (const char* access : {"i0-2,i1+1", "i0/2,i1", "i0//2,(i1-12)//3", "(i0-3)/3,(31-i1)/2", "2*i0,i1"}) {
       bench.add("map", dtype, "[24,32]", fmt::format(R"(["{}[{}]?{}"])", v, access, fill));
     }
-    bench.add("map", dtype, "[12,12]", fmt::format(R"(["{}[$1,i1]?{}","{}[i0]"])", v, fill, bench.places_), Bench::steps(R"("max x0 x0")"));
-    bench.add("map", dtype, "[12,12]", fmt::format(R"(["{}[i1+$1,3*$2]?{}","{}[i0]","{}[i1-1]?2"])", v, fill, bench.places_, bench.places_), Bench::steps(R"("max x0 x0")"));
+    bench.add("map", dtype, "[12,12]", fmt::format(R"(["{}[$1,i1]?{}","{}[i0]"])", v, fill, bench.places_),
+              Bench::steps(R"("max x0 x0")"));
+    bench.add(
+        "map", dtype, "[12,12]",
+        fmt::format(R"(["{}[i1+$1,3*$2]?{}","{}[i0]","{}[i1-1]?2"])", v, fill, bench.places_, bench.places_),
+        Bench::steps(R"("max x0 x0")"));
   }
-  bench.add("map", "i64", "[24,32]", fmt::format(R"(["{}[i0,i1]","{}[i0,i1]"])", bench.whole_matrix_, bench.byte_matrix_), Bench::steps(R"("add x0 x1","mul i0 1000","add t0 t1","add t2 i1")"));
-  bench.add("map", "f32", "[24,32]", fmt::format(R"(["{}[i0,i1]"])", bench.matrix_), Bench::steps(R"("le i1 i0","select t0 x0 -0x1.fffffep127")"));
+  bench.add("map", "i64", "[24,32]",
+            fmt::format(R"(["{}[i0,i1]","{}[i0,i1]"])", bench.whole_matrix_, bench.byte_matrix_),
+            Bench::steps(R"("add x0 x1","mul i0 1000","add t0 t1","add t2 i1")"));
+  bench.add("map", "f32", "[24,32]", fmt::format(R"(["{}[i0,i1]"])", bench.matrix_),
+            Bench::steps(R"("le i1 i0","select t0 x0 -0x1.fffffep127")"));
 }
 
 void add_folds(Bench& bench) {
   for (const std::int64_t count : {1, 31, 32, 33, 64, 2047, 2048, 2049}) {
     const std::string fold = fmt::format(R"("f":[{}],)", count);
     for (const ValueIndex v : {bench.rows_, bench.ties_}) {
-      for (const char* kind : {"sum", "max"}) bench.add(kind, "f32", "[5]", fmt::format(R"(["{}[i0,k0]"])", v), fold);
+      for (const char* kind : {"sum", "max"})
+        bench.add(kind, "f32", "[5]", fmt::format(R"(["{}[i0,k0]"])", v), fold);
       bench.add("argmax", "i64", "[5]", fmt::format(R"(["{}[i0,k0]"])", v), fold);
     }
-    for (const char* kind : {"sum", "max", "argmax"}) bench.add(kind, "i64", "[5]", fmt::format(R"(["{}[i0,k0]"])", bench.whole_rows_), fold);
-    for (const char* kind : {"sum", "max"}) bench.add(kind, "u8", "[5]", fmt::format(R"(["{}[i0,k0]"])", bench.byte_rows_), fold);
+    for (const char* kind : {"sum", "max", "argmax"})
+      bench.add(kind, "i64", "[5]", fmt::format(R"(["{}[i0,k0]"])", bench.whole_rows_), fold);
+    for (const char* kind : {"sum", "max"})
+      bench.add(kind, "u8", "[5]", fmt::format(R"(["{}[i0,k0]"])", bench.byte_rows_), fold);
   }
-  for (const char* kind : {"sum", "max"}) bench.add(kind, "f32", "[2]", fmt::format(R"(["{}[i0,k0]"])", bench.long_rows_), R"("f":[70001],)");
+  for (const char* kind : {"sum", "max"})
+    bench.add(kind, "f32", "[2]", fmt::format(R"(["{}[i0,k0]"])", bench.long_rows_), R"("f":[70001],)");
   bench.add("argmax", "i64", "[2]", fmt::format(R"(["{}[i0,k0]"])", bench.long_rows_), R"("f":[70001],)");
   // Down the columns, with strides, over two dimensions, padded.
-  bench.add("sum", "f32", "[70]", fmt::format(R"(["{}[k0,i0+1000*k1]"])", bench.long_rows_), R"("f":[2,60],)");
+  bench.add("sum", "f32", "[70]", fmt::format(R"(["{}[k0,i0+1000*k1]"])", bench.long_rows_),
+            R"("f":[2,60],)");
   bench.add("argmax", "i64", "[2049]", fmt::format(R"(["{}[k0,i0]"])", bench.ties_), R"("f":[5],)");
-  bench.add("sum", "f32", "[24]", fmt::format(R"(["{}[i0,k0]","{}[0,k0]"])", bench.matrix_, bench.matrix_), R"("do":["sub x0 x1","mul t0 t0"],"f":[32],)");
-  bench.add("max", "f32", "[24]", fmt::format(R"(["{}[i0+k1-1,k0]?-0x1p9"])", bench.matrix_), R"("f":[32,3],)");
+  bench.add("sum", "f32", "[24]", fmt::format(R"(["{}[i0,k0]","{}[0,k0]"])", bench.matrix_, bench.matrix_),
+            R"("do":["sub x0 x1","mul t0 t0"],"f":[32],)");
+  bench.add("max", "f32", "[24]", fmt::format(R"(["{}[i0+k1-1,k0]?-0x1p9"])", bench.matrix_),
+            R"("f":[32,3],)");
   for (const std::int64_t count : {1, 255, 256, 257, 5000}) {
-    bench.add("dot", "f32", "[2]", fmt::format(R"(["{0}[i0,k0]","{0}[1-i0,k0+7]"])", bench.long_rows_), fmt::format(R"("f":[{}],)", count));
+    bench.add("dot", "f32", "[2]", fmt::format(R"(["{0}[i0,k0]","{0}[1-i0,k0+7]"])", bench.long_rows_),
+              fmt::format(R"("f":[{}],)", count));
   }
 }
 
 void add_chains(Bench& bench) {
-  bench.add("chain", "f32", "[24]", fmt::format(R"(["{}[i0,k0]"])", bench.matrix_), R"("do":["fma acc 0x1p-1 x0"],"f":[32],"init":"0x1p0",)");
-  bench.add("chain", "i64", "[24]", fmt::format(R"(["{}[i0,k0]","{}[i0,0]"])", bench.whole_matrix_, bench.whole_matrix_), R"("do":["sub x0 acc"],"f":[32],"init":"x1",)", R"("when":["gt x0 3"],)");
+  bench.add("chain", "f32", "[24]", fmt::format(R"(["{}[i0,k0]"])", bench.matrix_),
+            R"("do":["fma acc 0x1p-1 x0"],"f":[32],"init":"0x1p0",)");
+  bench.add("chain", "i64", "[24]",
+            fmt::format(R"(["{}[i0,k0]","{}[i0,0]"])", bench.whole_matrix_, bench.whole_matrix_),
+            R"("do":["sub x0 acc"],"f":[32],"init":"x1",)", R"("when":["gt x0 3"],)");
   // Adds up a table's rows by an index of the position, which 32 neighbours share, or fewer.
-  bench.add("chain", "f32", "[40,32]", fmt::format(R"(["{}[k0,i1]","{}[k0]"])", bench.matrix_, bench.places_), R"("do":["add acc x0"],"f":[12],"init":"0x0p0",)", R"("when":["eq x1 i0"],)");
-  bench.add("chain", "f32", "[40,8]", fmt::format(R"(["{}[k0,i1]","{}[k0]"])", bench.matrix_, bench.places_), R"("do":["add acc x0"],"f":[12],"init":"0x0p0",)", R"("when":["eq x1 i0"],)");
+  bench.add("chain", "f32", "[40,32]", fmt::format(R"(["{}[k0,i1]","{}[k0]"])", bench.matrix_, bench.places_),
+            R"("do":["add acc x0"],"f":[12],"init":"0x0p0",)", R"("when":["eq x1 i0"],)");
+  bench.add("chain", "f32", "[40,8]", fmt::format(R"(["{}[k0,i1]","{}[k0]"])", bench.matrix_, bench.places_),
+            R"("do":["add acc x0"],"f":[12],"init":"0x0p0",)", R"("when":["eq x1 i0"],)");
 }
 
 TEST_CASE("what is generated for a value gives the bits of the definition", "[device][generated]") {

@@ -22,30 +22,30 @@ TEST_CASE("an evaluation gives the losses and hits of the definition") {
   REQUIRE((*evaluator)->load(state).ok());
   REQUIRE((*evaluator)->run(inputs.x.view(), inputs.y.view()).ok());
   for (std::size_t v = values.size() - 2; v < values.size(); ++v) {
-    CHECK(std::ranges::equal((*evaluator)->value(static_cast<kernels::ValueIndex>(v)).bytes, values[v].bytes()));
+    CHECK(std::ranges::equal((*evaluator)->value(static_cast<kernels::ValueIndex>(v)).bytes,
+                             values[v].bytes()));
   }
 }
 
 TEST_CASE("values that nothing depends on are not made, whatever they read") {
-  const auto explained = test::check_form(
-      {{DType::kF32, {33, 65}}, {DType::kF32, {65, 17}}},
-      {R"({"do":["neg x0"],"k":"map","s":[33,65],"t":"f32","v":@V,"x":["0[i0,i1]"]})",
-       R"({"f":[65],"k":"sum","s":[33],"t":"f32","v":@V,"x":["2[i0,k0]"]})",
-       R"({"f":[65],"k":"dot","s":[33,17],"t":"f32","v":@V,"x":["2[i0,k0]","1[k0,i1]"]})",
-       R"({"do":["exp x0"],"k":"map","s":[33,65],"t":"f32","v":@V,"x":["0[i0,i1]"]})",
-       R"({"do":["abs x0"],"k":"map","s":[33,65],"t":"f32","v":@V,"x":["0[i0,i1]"]})",
-       R"({"do":["tanh x0"],"k":"map","s":[33,65],"t":"f32","v":@V,"x":["0[i0,i1]"]})"});
+  const auto explained =
+      test::check_form({{DType::kF32, {33, 65}}, {DType::kF32, {65, 17}}},
+                       {R"({"do":["neg x0"],"k":"map","s":[33,65],"t":"f32","v":@V,"x":["0[i0,i1]"]})",
+                        R"({"f":[65],"k":"sum","s":[33],"t":"f32","v":@V,"x":["2[i0,k0]"]})",
+                        R"({"f":[65],"k":"dot","s":[33,17],"t":"f32","v":@V,"x":["2[i0,k0]","1[k0,i1]"]})",
+                        R"({"do":["exp x0"],"k":"map","s":[33,65],"t":"f32","v":@V,"x":["0[i0,i1]"]})",
+                        R"({"do":["abs x0"],"k":"map","s":[33,65],"t":"f32","v":@V,"x":["0[i0,i1]"]})",
+                        R"({"do":["tanh x0"],"k":"map","s":[33,65],"t":"f32","v":@V,"x":["0[i0,i1]"]})"});
   INFO(explained);
   CHECK(explained.find("fold") == std::string::npos);
   CHECK(explained.find("product") == std::string::npos);
 }
 
 TEST_CASE("every value that an evaluation keeps is still there when it ends, though a later one read it") {
-  const auto program = test::program_of(
-      {{DType::kF32, {17, 33}}},
-      {R"({"f":[33],"k":"sum","s":[17],"t":"f32","v":@V,"x":["0[i0,k0]"]})",
-       R"({"f":[17],"k":"sum","s":[],"t":"f32","v":@V,"x":["1[k0]"]})",
-       R"({"f":[1],"k":"max","s":[17],"t":"f32","v":@V,"x":["2[]"]})"});
+  const auto program = test::program_of({{DType::kF32, {17, 33}}},
+                                        {R"({"f":[33],"k":"sum","s":[17],"t":"f32","v":@V,"x":["0[i0,k0]"]})",
+                                         R"({"f":[17],"k":"sum","s":[],"t":"f32","v":@V,"x":["1[k0]"]})",
+                                         R"({"f":[1],"k":"max","s":[17],"t":"f32","v":@V,"x":["2[]"]})"});
   std::mt19937 random(1);
   const State state = {{"model/a", test::random_tensor({DType::kF32, {17, 33}}, random)}};
   const auto values = test::run_program(*program, state, {});
@@ -54,7 +54,8 @@ TEST_CASE("every value that an evaluation keeps is still there when it ends, tho
   REQUIRE((*evaluator)->load(state).ok());
   REQUIRE((*evaluator)->run({}, {}).ok());
   for (std::size_t v = 1; v < values.size(); ++v) {
-    CHECK(std::ranges::equal((*evaluator)->value(static_cast<kernels::ValueIndex>(v)).bytes, values[v].bytes()));
+    CHECK(std::ranges::equal((*evaluator)->value(static_cast<kernels::ValueIndex>(v)).bytes,
+                             values[v].bytes()));
   }
 }
 

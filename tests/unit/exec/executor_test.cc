@@ -59,14 +59,16 @@ void check_network(const Network& network, std::int64_t steps) {
         INFO((status.ok() ? "" : status.error().message));
         REQUIRE(status.ok());
         require_same(executor->state().value(), states[s],
-                     std::string(name_of(set)) + ", " + std::to_string(threads) + " threads, step " + std::to_string(s));
+                     std::string(name_of(set)) + ", " + std::to_string(threads) + " threads, step " +
+                         std::to_string(s));
       }
     }
   }
   REQUIRE(kernels::cpu::force_instruction_set(best).ok());
 }
 
-TEST_CASE("a fused step gives the bits of the definition for every activation, instruction set and thread count") {
+TEST_CASE(
+    "a fused step gives the bits of the definition for every activation, instruction set and thread count") {
   for (const auto activation :
        {program::Activation::kRelu, program::Activation::kGelu, program::Activation::kGeluTanh,
         program::Activation::kTanh, program::Activation::kSigmoid}) {
@@ -94,7 +96,9 @@ TEST_CASE("samples in a file give the states of samples in memory, also one valu
     REQUIRE((in_memory->load(start).ok() && (*in_file)->load(start).ok()));
     for (int step = 0; step < 4; ++step) {
       REQUIRE(in_memory->step().ok());
-      REQUIRE((step == 2 ? (*in_file)->trace(std::function<Status(std::int32_t, const TensorView&)>()) : (*in_file)->step()).ok());
+      REQUIRE((step == 2 ? (*in_file)->trace(std::function<Status(std::int32_t, const TensorView&)>())
+                         : (*in_file)->step())
+                  .ok());
       require_same((*in_file)->state().value(), in_memory->state().value(), "step " + std::to_string(step));
     }
     // A jump in the order: the rows that were prefetched are not the ones needed.
@@ -171,7 +175,8 @@ TEST_CASE("a fused step gives the bits of the definition at the edges of strips,
     Network network;
     network.sizes = sizes;
     network.batch = sizes.size() == 2 ? 1 : 9;
-    network.loss = sizes.back() == 1 ? program::LossKind::kMeanSquaredError : program::LossKind::kCrossEntropy;
+    network.loss =
+        sizes.back() == 1 ? program::LossKind::kMeanSquaredError : program::LossKind::kCrossEntropy;
     network.x_dtype = sizes[0] % 2 == 0 ? DType::kF32 : DType::kU8;
     INFO(sizes[0] << " inputs, " << sizes.size() << " layers");
     check_network(network, 2);
@@ -209,7 +214,8 @@ TEST_CASE("steps and traces follow each other in any order where weights are pac
     require_same(executor->state().value(), reference->state().value(), "step " + std::to_string(s));
     const State state = executor->state().value();
     const auto entries = executor->entries();
-    for (std::size_t e = 0; e < entries.size(); ++e) CHECK(same_bits(Tensor(entries[e].tensor), state[e].tensor));
+    for (std::size_t e = 0; e < entries.size(); ++e)
+      CHECK(same_bits(Tensor(entries[e].tensor), state[e].tensor));
   }
 }
 
@@ -231,7 +237,8 @@ TEST_CASE("a trace shows every value of the definition, in order, and ends in th
               })
               .ok());
   CHECK(next == program->values.size());
-  require_same(executor->state().value(), test::next_state(*program, start, test::reference_inputs(network, data, 0)), "traced");
+  require_same(executor->state().value(),
+               test::next_state(*program, start, test::reference_inputs(network, data, 0)), "traced");
   REQUIRE(executor->step().ok());
   CHECK(executor->position() == 2);
 }
@@ -251,7 +258,9 @@ TEST_CASE("a trace shows the one NaN, whichever the processor makes") {
   auto parsed = program::parse_program(joined);
   if (!parsed.ok()) FAIL(parsed.error().message);
   const auto program = std::make_shared<const program::Program>(*parsed);
-  const State start = {{"loss", Tensor(DType::kF32, {})}, {"model/a", Tensor(DType::kF32, {40})}, {"step", Tensor(DType::kI64, {})}};
+  const State start = {{"loss", Tensor(DType::kF32, {})},
+                       {"model/a", Tensor(DType::kF32, {40})},
+                       {"step", Tensor(DType::kI64, {})}};
   const auto values = test::run_program(*program, start, {});
   const Tensor sample(DType::kF32, {1});
   const auto best = kernels::cpu::current_instruction_set();
@@ -269,7 +278,8 @@ TEST_CASE("a trace shows the one NaN, whichever the processor makes") {
   }
   REQUIRE(kernels::cpu::force_instruction_set(best).ok());
   for (const std::size_t v : {1U, 2U, 3U}) {
-    for (const float number : values[v].as<float>()) CHECK(std::bit_cast<std::uint32_t>(number) == 0x7FC00000U);
+    for (const float number : values[v].as<float>())
+      CHECK(std::bit_cast<std::uint32_t>(number) == 0x7FC00000U);
   }
 }
 
@@ -308,7 +318,8 @@ TEST_CASE("a fault in any input lasts one step") {
     REQUIRE(executor->trace(Fault{static_cast<kernels::ValueIndex>(v), 0, 3}, {}).ok());
     REQUIRE(executor->load(start).ok());
     REQUIRE(executor->trace({}).ok());
-    require_same(executor->state().value(), test::next_state(*program, start, test::reference_inputs(network, data, 0)), "after");
+    require_same(executor->state().value(),
+                 test::next_state(*program, start, test::reference_inputs(network, data, 0)), "after");
   }
 }
 
@@ -324,7 +335,8 @@ TEST_CASE("a fault in the constant one reaches what sums with it") {
     REQUIRE(executor->load(start).ok());
     REQUIRE(executor->trace(Fault{static_cast<kernels::ValueIndex>(v), 0, 22}, {}).ok());
     const State honest = test::next_state(*program, start, test::reference_inputs(network, data, 0));
-    CHECK_FALSE(same_bits(find_entry(executor->state().value(), "model/0.bias")->tensor, find_entry(honest, "model/0.bias")->tensor));
+    CHECK_FALSE(same_bits(find_entry(executor->state().value(), "model/0.bias")->tensor,
+                          find_entry(honest, "model/0.bias")->tensor));
   }
 }
 
@@ -345,7 +357,8 @@ TEST_CASE("a fault outside the program is refused") {
   const Samples data(network);
   const auto executor = executor_of(program, network, data, 1);
   const auto count = static_cast<kernels::ValueIndex>(program->values.size());
-  for (const Fault& fault : {Fault{-1, 0, 0}, Fault{count, 0, 0}, Fault{0, 1 << 20, 0}, Fault{0, 0, 32}, Fault{0, 0, -1}}) {
+  for (const Fault& fault :
+       {Fault{-1, 0, 0}, Fault{count, 0, 0}, Fault{0, 1 << 20, 0}, Fault{0, 0, 32}, Fault{0, 0, -1}}) {
     const Status status = executor->trace(fault, {});
     REQUIRE_FALSE(status.ok());
     CHECK(status.error().code == ErrorCode::kUsage);
@@ -381,8 +394,9 @@ TEST_CASE("a thread that flushes subnormal numbers to zero gets no executor") {
     _mm_setcsr(before);
     REQUIRE_FALSE(executor.ok());
     CHECK(executor.error().code == ErrorCode::kInternal);
-    CHECK(executor.error().message.find(flag == 0x2000U ? "does not round to nearest" : "flushes subnormal numbers to zero") !=
-          std::string::npos);
+    CHECK(executor.error().message.find(flag == 0x2000U
+                                            ? "does not round to nearest"
+                                            : "flushes subnormal numbers to zero") != std::string::npos);
     CHECK_FALSE(evaluator.ok());
   }
   CHECK(ExactExecutor::create(program, test::step_inputs(network, data), 2).ok());

@@ -31,7 +31,8 @@ inline Tensor random_tensor(const FormInput& input, std::mt19937& random) {
     const auto at = static_cast<std::size_t>(i);
     const unsigned kind = random() % 64;
     const float scale = kind == 0 ? 0.0F : kind == 1 ? -0.0F : kind == 2 ? 1e-41F : kind == 3 ? 1e15F : 1.0F;
-    const auto integer = static_cast<std::int64_t>(random() % static_cast<unsigned>(std::max<std::int64_t>(1, input.below)));
+    const auto integer =
+        static_cast<std::int64_t>(random() % static_cast<unsigned>(std::max<std::int64_t>(1, input.below)));
     if (input.dtype == DType::kF32) tensor.as<float>()[at] = normal(random) * scale;
     if (input.dtype == DType::kI64) tensor.as<std::int64_t>()[at] = integer;
     if (input.dtype == DType::kU8) tensor.bytes()[at] = static_cast<std::uint8_t>(integer);
@@ -49,9 +50,9 @@ inline void spoil(Tensor& tensor, std::mt19937& random) {
   }
 }
 
-/// The bytes of an evaluator's value, with each NaN replaced by the canonical one. Inside an evaluation a NaN may
-/// have any payload; stored values, traces and states have only the canonical one (matrix/run.cc and executor_test.cc
-/// compare their bits).
+/// The bytes of an evaluator's value, with each NaN replaced by the canonical one. Inside an evaluation a NaN
+/// may have any payload; stored values, traces and states have only the canonical one (matrix/run.cc and
+/// executor_test.cc compare their bits).
 inline std::vector<std::uint8_t> stored(std::span<const std::uint8_t> bytes, DType dtype) {
   std::vector<std::uint8_t> out(bytes.begin(), bytes.end());
   for (std::size_t i = 0; dtype == DType::kF32 && i < out.size(); i += sizeof(float)) {
@@ -63,15 +64,16 @@ inline std::vector<std::uint8_t> stored(std::span<const std::uint8_t> bytes, DTy
   return out;
 }
 
-/// Checks that the program's last value has the definition's bits for every instruction set and 1, 2 and 3 threads,
-/// and that no value takes the generic path. Returns explain().
-inline std::string check_form(const std::vector<FormInput>& inputs, const std::vector<std::string>& lines, unsigned seed = 1,
-                              NotFinite spoilt = NotFinite::kNone) {
+/// Checks that the program's last value has the definition's bits for every instruction set and 1, 2 and 3
+/// threads, and that no value takes the generic path. Returns explain().
+inline std::string check_form(const std::vector<FormInput>& inputs, const std::vector<std::string>& lines,
+                              unsigned seed = 1, NotFinite spoilt = NotFinite::kNone) {
   const auto program = program_of(inputs, lines);
   std::mt19937 random(seed);
   State state;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    state.push_back({"model/" + std::string(1, static_cast<char>('a' + i)), random_tensor(inputs[i], random)});
+    state.push_back(
+        {"model/" + std::string(1, static_cast<char>('a' + i)), random_tensor(inputs[i], random)});
   }
   if (spoilt != NotFinite::kNone) spoil(state[spoilt == NotFinite::kFirst ? 0 : 1].tensor, random);
   const auto values = run_program(*program, state, {});
@@ -87,10 +89,12 @@ inline std::string check_form(const std::vector<FormInput>& inputs, const std::v
       for (int repeat = 0; repeat < 2; ++repeat) {
         REQUIRE((*evaluator)->run(TensorView{}, TensorView{}).ok());
         explained = (*evaluator)->explain();
-        INFO(explained << lines.back() << "\n" << name_of(set) << ", " << threads << " threads, seed " << seed);
+        INFO(explained << lines.back() << "\n"
+                       << name_of(set) << ", " << threads << " threads, seed " << seed);
         CHECK(explained.find("element by element") == std::string::npos);
         const auto ours =
-            stored((*evaluator)->value(static_cast<kernels::ValueIndex>(values.size() - 1)).bytes, values.back().dtype());
+            stored((*evaluator)->value(static_cast<kernels::ValueIndex>(values.size() - 1)).bytes,
+                   values.back().dtype());
         std::size_t first = 0;
         while (first < reference.size() && ours[first] == reference[first]) ++first;
         INFO("first differing byte " << first << " of " << reference.size());

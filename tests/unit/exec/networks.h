@@ -60,7 +60,8 @@ struct Samples {
       for (float& number : x.as<float>()) number = normal(random);
     }
     if (y.dtype() == DType::kU8) {
-      for (auto& byte : y.bytes()) byte = static_cast<std::uint8_t>(random() % static_cast<unsigned>(network.sizes.back()));
+      for (auto& byte : y.bytes())
+        byte = static_cast<std::uint8_t>(random() % static_cast<unsigned>(network.sizes.back()));
     } else {
       for (float& number : y.as<float>()) number = normal(random);
     }

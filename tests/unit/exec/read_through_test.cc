@@ -10,11 +10,14 @@ constexpr DType kF32 = DType::kF32;
 
 bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
-/// Returns the plan of `lines`, in which value `product` has shape `shape`. Adds readers of it at the end: the last
-/// three values are requested, and a requested copy is made.
-std::string check_product(const FormInput& input, std::vector<std::string> lines, int product, const char* shape) {
-  const std::string begin = R"({"do":["neg x0"],"k":"map","s":[)" + std::string(shape) + R"(],"t":"f32","v":@V,"x":[")";
-  const std::string own = std::string(shape).find(',') == std::string(shape).rfind(',') ? "[i0,i1]\"]}" : "[i0,i1,i2]\"]}";
+/// Returns the plan of `lines`, in which value `product` has shape `shape`. Adds readers of it at the end:
+/// the last three values are requested, and a requested copy is made.
+std::string check_product(const FormInput& input, std::vector<std::string> lines, int product,
+                          const char* shape) {
+  const std::string begin =
+      R"({"do":["neg x0"],"k":"map","s":[)" + std::string(shape) + R"(],"t":"f32","v":@V,"x":[")";
+  const std::string own =
+      std::string(shape).find(',') == std::string(shape).rfind(',') ? "[i0,i1]\"]}" : "[i0,i1,i2]\"]}";
   const auto last = static_cast<int>(lines.size());
   lines.push_back(begin + std::to_string(product) + own);
   lines.push_back(begin + std::to_string(last + 1) + own);
@@ -80,10 +83,11 @@ TEST_CASE("a copy that something else reads too, or whose source no product can 
 }
 
 TEST_CASE("a product reads a transposed copy's source, on both sides") {
-  const std::string plan = check_product({kF32, {7, 33}},
-                                         {R"({"k":"map","s":[33,7],"t":"f32","v":@V,"x":["0[i1,i0]"]})",
-                                          R"({"f":[33],"k":"dot","s":[7,7],"t":"f32","v":@V,"x":["1[k0,i0]","1[k0,i1]"]})"},
-                                         2, "7,7");
+  const std::string plan =
+      check_product({kF32, {7, 33}},
+                    {R"({"k":"map","s":[33,7],"t":"f32","v":@V,"x":["0[i1,i0]"]})",
+                     R"({"f":[33],"k":"dot","s":[7,7],"t":"f32","v":@V,"x":["1[k0,i0]","1[k0,i1]"]})"},
+                    2, "7,7");
   INFO(plan);
   CHECK(has(plan, "product 2 (7×33×7)"));
   CHECK(!has(plan, "maps: 1"));

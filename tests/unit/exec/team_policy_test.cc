@@ -5,8 +5,8 @@
 namespace dgx::exec {
 namespace {
 
-/// Runs `count` times; a run together takes `together` seconds, `slept` of them asleep, and one alone takes `alone`.
-/// Returns how many ran alone.
+/// Runs `count` times; a run together takes `together` seconds, `slept` of them asleep, and one alone takes
+/// `alone`. Returns how many ran alone.
 int runs_alone(TeamPolicy& policy, int count, double together, double slept, double alone) {
   int alone_count = 0;
   for (int n = 0; n < count; ++n) {

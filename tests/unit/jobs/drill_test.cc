@@ -22,9 +22,10 @@ TEST_CASE("both forms of a drill are read") {
 
 TEST_CASE("a drill that is incomplete, repeated, negative or unknown is refused") {
   for (const char* text :
-       {"", "lazy", "segment=3", "segment=3,lazy=1", "segment=,lazy", "segment=-1,lazy", "step=1,op=2,element=3",
-        "step=1,op=2,element=3,bit=64", "step=1,step=1,op=2,element=3", "step=1,op=2,element=3,bit=4,more=5",
-        "step=x,op=2,element=3,bit=4", "step=1,op=99999999999,element=3,bit=4", "step=1 ,op=2,element=3,bit=4"}) {
+       {"", "lazy", "segment=3", "segment=3,lazy=1", "segment=,lazy", "segment=-1,lazy",
+        "step=1,op=2,element=3", "step=1,op=2,element=3,bit=64", "step=1,step=1,op=2,element=3",
+        "step=1,op=2,element=3,bit=4,more=5", "step=x,op=2,element=3,bit=4",
+        "step=1,op=99999999999,element=3,bit=4", "step=1 ,op=2,element=3,bit=4"}) {
     INFO(text);
     const auto drill = parse_drill(text);
     REQUIRE_FALSE(drill.ok());

@@ -67,7 +67,6 @@ struct Market {
   jobs::LedgerWriter writer;
 };
 
-
 }  // namespace
 
 TEST_CASE("a task is settled one millisecond after its deadline and not before") {
@@ -124,7 +123,8 @@ TEST_CASE("what waits for a fetch has the time at which it was handed in, or the
   const Signed<Body> task = market.task();
   const Delivery nowhere{task.id, {}, {}, "nowhere"};
   const Signed<Body> delivery = *seal_any(nowhere, test::key(kSubmitter));
-  market.put("lines.jsonl", market.deposit().envelope + "\n" + delivery.envelope + "\n" + task.envelope + "\n");
+  market.put("lines.jsonl",
+             market.deposit().envelope + "\n" + delivery.envelope + "\n" + task.envelope + "\n");
   market.writer.store = market.folder;
   market.writer.clock = [&] { return market.now += 1'000'000; };
   const auto done = jobs::append_statements(market.writer, {market.folder + "/lines.jsonl"});
@@ -177,8 +177,9 @@ TEST_CASE("with keep-going the others are logged, and each refusal is told") {
   Market market;
   market.put("lines.jsonl", market.withdrawal(5).envelope + "\n" + market.deposit().envelope + "\n{}\n" +
                                 market.task().envelope + "\n" + market.withdrawal(446).envelope + "\n");
-  const auto done = jobs::append_statements(
-      market.writer, {market.folder + "/nowhere.json", market.folder + "/lines.jsonl"}, jobs::OnRefusal::kKeepGoing);
+  const auto done = jobs::append_statements(market.writer,
+                                            {market.folder + "/nowhere.json", market.folder + "/lines.jsonl"},
+                                            jobs::OnRefusal::kKeepGoing);
   REQUIRE(done.ok());
   REQUIRE(done->logged.size() == 2);
   CHECK(kind_of(done->logged[1].statement.body) == Kind::kTask);
@@ -192,13 +193,16 @@ TEST_CASE("with keep-going the others are logged, and each refusal is told") {
 
 TEST_CASE("the same append again completes what a crash cut off") {
   Market market;
-  const auto size = [&](const std::string& name) { return std::filesystem::file_size(market.folder + "/" + name); };
+  const auto size = [&](const std::string& name) {
+    return std::filesystem::file_size(market.folder + "/" + name);
+  };
   const std::vector<Signed<Body>> batch{market.deposit(), market.task(), market.withdrawal(301)};
   const auto before = size("L.receipts.jsonl");
   REQUIRE(market.log(batch).ok());
   const auto receipt = (size("L.receipts.jsonl") - before) / batch.size();
   for (std::size_t counted = 0; counted <= batch.size(); ++counted) {
-    std::filesystem::resize_file(market.folder + "/L.receipts.jsonl", before + counted * receipt + (counted < 3 ? 1 : 0));
+    std::filesystem::resize_file(market.folder + "/L.receipts.jsonl",
+                                 before + counted * receipt + (counted < 3 ? 1 : 0));
     const auto again = jobs::append_statements(market.writer, {market.folder + "/lines.jsonl"});
     REQUIRE(again.ok());
     CHECK(again->skipped == static_cast<std::int64_t>(counted));
@@ -214,7 +218,8 @@ TEST_CASE("a ledger that strangers filled still ends what is open, and pays bala
   const auto longer = std::max(std::filesystem::file_size(market.folder + "/L.jsonl"),
                                std::filesystem::file_size(market.folder + "/L.receipts.jsonl"));
   market.writer.most_bytes = longer + reserved;
-  for (const Signed<Body>& statement : {market.withdrawal(1), market.withdrawal(444), market.task(60), market.deposit("next")}) {
+  for (const Signed<Body>& statement :
+       {market.withdrawal(1), market.withdrawal(444), market.task(60), market.deposit("next")}) {
     const Status status = market.log({statement});
     REQUIRE_FALSE(status.ok());
     CHECK(status.error().code == ErrorCode::kUsage);
@@ -249,12 +254,18 @@ TEST_CASE("a task is named by its id, by the beginning of it, or by its file") {
 TEST_CASE("every kind that can be made is made from what it follows from") {
   Market market;
   market.put("task.json", market.task().envelope);
-  const auto offer = *seal_any(
-      BeaconCommitment{market.task().id, test::digest("c"), test::digest("dataset"), test::digest("initial"), 1},
-      test::key(3));
+  const auto offer = *seal_any(BeaconCommitment{market.task().id, test::digest("c"), test::digest("dataset"),
+                                                test::digest("initial"), 1},
+                               test::key(3));
   market.put("offer.json", offer.envelope);
-  jobs::MakeStatement options{"assign", market.folder + "/task.json", market.folder + "/offer.json",
-                              {},       {},       market.key(kOperator), {}, {}};
+  jobs::MakeStatement options{"assign",
+                              market.folder + "/task.json",
+                              market.folder + "/offer.json",
+                              {},
+                              {},
+                              market.key(kOperator),
+                              {},
+                              {}};
   CHECK(jobs::make_statement(options).error().message == "segment_milliseconds: is missing");
   options.settings = {"segment_milliseconds=51"};
   CHECK(jobs::make_statement(options).error().message.find("takes 51 ms") != std::string::npos);

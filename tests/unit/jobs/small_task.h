@@ -56,8 +56,8 @@ auto run_job(const Job& job) {
   return stopped_at(-1, job);
 }
 
-/// A folder with keys, data and a signed task of 10 segments of 4 steps, made without libtorch; removed with this
-/// object.
+/// A folder with keys, data and a signed task of 10 segments of 4 steps, made without libtorch; removed with
+/// this object.
 class SmallTask {
  public:
   SmallTask() : folder_(std::filesystem::temp_directory_path() / ("dgx-jobs-" + std::to_string(::getpid()))) {
@@ -93,10 +93,17 @@ class SmallTask {
   }
 
   void write_task() const {
-    const program::TrainingRecipe recipe{{DType::kF32, {kInputs}}, {DType::kI64, {}}, 1, 0, kBatch,
+    const program::TrainingRecipe recipe{{DType::kF32, {kInputs}},
+                                         {DType::kI64, {}},
+                                         1,
+                                         0,
+                                         kBatch,
                                          program::LossKind::kCrossEntropy,
-                                         must(program::parse_optimizer_spec("sgd:lr=0.1,momentum=0.9")), std::nullopt};
-    const auto capture = [] { return MlpCapture({kInputs, 8, 3}, {kBatch, kInputs}, program::Activation::kRelu); };
+                                         must(program::parse_optimizer_spec("sgd:lr=0.1,momentum=0.9")),
+                                         std::nullopt};
+    const auto capture = [] {
+      return MlpCapture({kInputs, 8, 3}, {kBatch, kInputs}, program::Activation::kRelu);
+    };
     const auto step = must(program::lower_training_step(capture().training(), recipe));
     const auto evaluation = must(program::lower_evaluation(capture().evaluation(), recipe));
     const auto cost = program::cost_of(step);
@@ -115,7 +122,8 @@ class SmallTask {
     task.policy.sample_ppm = 1000000;
     task.price = 1000;
     task.estimate = must(protocol::estimate(
-        {cost.total_operations, cost.state_bytes, task.steps, task.checkpoint_every, task.price}, task.policy));
+        {cost.total_operations, cost.state_bytes, task.steps, task.checkpoint_every, task.price},
+        task.policy));
     task.caps = {task.steps, cost.state_bytes, task.policy.window_proof_ms};
     const auto sealed = must(manifest::seal(task, must(jobs::read_key(key("submitter")))));
     must(write_file(at("task.program.jsonl"), program::print_program(step), Clobber::kRefuse));

@@ -11,8 +11,8 @@ namespace {
 template <class Change>
 void reseal(const test::SmallTask& files, const Change& change) {
   manifest::Task task = test::must(manifest::read_statement<manifest::Task>(files.at("task.json"))).body;
-  protocol::EstimateInput input{task.estimate.step_operations, task.caps.bytes, task.steps, task.checkpoint_every,
-                                task.price};
+  protocol::EstimateInput input{task.estimate.step_operations, task.caps.bytes, task.steps,
+                                task.checkpoint_every, task.price};
   change(input);
   task.estimate = test::must(protocol::estimate(input, task.policy));
   task.caps.bytes = input.state_bytes;

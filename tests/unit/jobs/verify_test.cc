@@ -36,7 +36,8 @@ void train_and_prove(const SmallTask& task, const jobs::TrainOptions& options, c
 
 void commit(const SmallTask& task) {
   must(run_job([&](const JobContext& context) {
-    return jobs::commit_beacon({task.at("task.json"), std::nullopt, {}, {}, task.key("verifier"), task.at("commit.json")}, context);
+    return jobs::commit_beacon(
+        {task.at("task.json"), std::nullopt, {}, {}, task.key("verifier"), task.at("commit.json")}, context);
   }));
 }
 
@@ -44,8 +45,8 @@ void reveal(const SmallTask& task, const std::string& proof) {
   must(run_job([&](const JobContext& context) {
     jobs::Logged nowhere;
     nowhere.unlogged = true;
-    return jobs::reveal_beacon({task.at("commit.json"), task.at(proof), task.at("task.json"), nowhere, task.key("verifier"),
-                                task.at("beacon.json")},
+    return jobs::reveal_beacon({task.at("commit.json"), task.at(proof), task.at("task.json"), nowhere,
+                                task.key("verifier"), task.at("beacon.json")},
                                context);
   }));
 }
@@ -90,15 +91,20 @@ TEST_CASE("a shard that is stopped continues, and one that never finishes a segm
     changed[at] = changed[at] == '1' ? '2' : '1';
     must(write_file(options.output + "x", changed, Clobber::kReplace));
     CHECK_FALSE(run_job([&](const JobContext& context) {
-                  return jobs::merge_verdict({options.task, options.proof, {options.output + "x"}, options.beacon,
-                                              options.key, task.at("merged.json")},
+                  return jobs::merge_verdict({options.task,
+                                              options.proof,
+                                              {options.output + "x"},
+                                              options.beacon,
+                                              options.key,
+                                              task.at("merged.json")},
                                              context);
                 }).ok());
   }
 
   const auto merged = must(run_job([&](const JobContext& context) {
-    return jobs::merge_verdict({options.task, options.proof, {options.output}, options.beacon, options.key, task.at("merged.json")},
-                               context);
+    return jobs::merge_verdict(
+        {options.task, options.proof, {options.output}, options.beacon, options.key, task.at("merged.json")},
+        context);
   }));
   options.shard.reset();
   options.output = task.at("whole.json");
@@ -114,7 +120,8 @@ TEST_CASE("a stopped verification leaves no verdict behind") {
   train_and_prove(task, training(task, "run"), "proof.json");
   reveal(task, "proof.json");
   const jobs::VerifyOptions options = verification(task, "proof.json", "run");
-  const auto stopped = stopped_at(16, [&](const JobContext& context) { return jobs::verify(options, context); });
+  const auto stopped =
+      stopped_at(16, [&](const JobContext& context) { return jobs::verify(options, context); });
   REQUIRE_FALSE(stopped.ok());
   CHECK(stopped.error().code == ErrorCode::kInterrupted);
   CHECK_FALSE(exists(options.output));
@@ -166,8 +173,9 @@ TEST_CASE("a sample of a run that kept its ends alone holds the same start state
   const auto opened = must(run_job(open));
   CHECK(opened.recomputed == 9);
   CHECK(opened.recomputed_steps == 36);
-  const auto accepted = must(run_job(
-      [&](const JobContext& context) { return jobs::verify(verification(task, "proof.json", "sample.h5"), context); }));
+  const auto accepted = must(run_job([&](const JobContext& context) {
+    return jobs::verify(verification(task, "proof.json", "sample.h5"), context);
+  }));
   CHECK(accepted.verdict.outcome == manifest::Outcome::kAccepted);
 }
 

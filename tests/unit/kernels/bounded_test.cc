@@ -64,11 +64,13 @@ TEST_CASE("the bound of a sum covers what its terms were wrong by") {
 
 TEST_CASE("the bound of an expression covers its exact value") {
   // tanh((a + b) / (a · b)), where both of the quotient's operands are rounded.
-  const auto expression = of_two({step(Op::kAdd, {x(0), x(1)}), step(Op::kMul, {x(0), x(1)}), step(Op::kDiv, {t(0), t(1)}), step(Op::kTanh, {t(2)})});
+  const auto expression = of_two({step(Op::kAdd, {x(0), x(1)}), step(Op::kMul, {x(0), x(1)}),
+                                  step(Op::kDiv, {t(0), t(1)}), step(Op::kTanh, {t(2)})});
   const std::vector<float> a = pattern(4, 300), b = pattern(5, 300);
   for (std::size_t n = 0; n < a.size(); ++n) {
     const BoundedNumber result = bounded(expression, pair(a[n], b[n]));
-    const long double exact = std::tanh((static_cast<long double>(a[n]) + b[n]) / (static_cast<long double>(a[n]) * b[n]));
+    const long double exact =
+        std::tanh((static_cast<long double>(a[n]) + b[n]) / (static_cast<long double>(a[n]) * b[n]));
     CHECK(std::fabs(static_cast<long double>(result.number.real) - exact) <= result.bound);
     CHECK(result.bound < 1);
   }
@@ -81,7 +83,8 @@ TEST_CASE("copies and exact operations have no error") {
 }
 
 TEST_CASE("a branch that rounding may have chosen has no bound") {
-  const auto branch = of_two({step(Op::kMul, {x(0), x(1)}), step(Op::kGt, {t(0), x(0)}), step(Op::kSelect, {t(1), x(0), x(1)})});
+  const auto branch = of_two(
+      {step(Op::kMul, {x(0), x(1)}), step(Op::kGt, {t(0), x(0)}), step(Op::kSelect, {t(1), x(0), x(1)})});
   CHECK(bounded(branch, pair(0.1F, 1)).bound == std::numeric_limits<double>::infinity());
   CHECK(bounded(branch, pair(0.1F, 2)).bound == 0);
 }
@@ -89,8 +92,10 @@ TEST_CASE("a branch that rounding may have chosen has no bound") {
 TEST_CASE("a quotient by what may be zero, and a root of what may be negative, have no bound") {
   const auto difference = step(Op::kMul, {x(0), x(1)});
   const auto nearly_zero = step(Op::kSub, {t(0), t(0)});
-  CHECK(bounded(of_two({difference, nearly_zero, step(Op::kDiv, {x(0), t(1)})}), pair(0.1F, 3)).bound == std::numeric_limits<double>::infinity());
-  CHECK(bounded(of_two({difference, nearly_zero, step(Op::kSqrt, {t(1)})}), pair(0.1F, 3)).bound == std::numeric_limits<double>::infinity());
+  CHECK(bounded(of_two({difference, nearly_zero, step(Op::kDiv, {x(0), t(1)})}), pair(0.1F, 3)).bound ==
+        std::numeric_limits<double>::infinity());
+  CHECK(bounded(of_two({difference, nearly_zero, step(Op::kSqrt, {t(1)})}), pair(0.1F, 3)).bound ==
+        std::numeric_limits<double>::infinity());
 }
 
 TEST_CASE("an argmax between numbers that rounding may have exchanged has no bound") {

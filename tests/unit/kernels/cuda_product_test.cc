@@ -63,7 +63,8 @@ struct Shapes {
 
 std::string name_of(cuda::Tile tile) {
   if (tile == cuda::Tile::kAny) return "any tile";
-  return "tiles of " + std::to_string(cuda::extent_of(tile).rows) + " × " + std::to_string(cuda::extent_of(tile).columns);
+  return "tiles of " + std::to_string(cuda::extent_of(tile).rows) + " × " +
+         std::to_string(cuda::extent_of(tile).columns);
 }
 
 Side side_of(std::int64_t lines, std::int64_t depth, bool along_lines, std::int64_t gap) {
@@ -74,12 +75,21 @@ Side side_of(std::int64_t lines, std::int64_t depth, bool along_lines, std::int6
 /// `values` with some numbers replaced by ones that a kernel might treat specially.
 std::vector<float> spiced(std::vector<float> values, std::uint64_t seed) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  const std::vector<float> spices = {0.0F, -0.0F, 0x1p-149F, -0x1.8p-130F, kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN(), 0x1.fffffep127F};
-  for (std::size_t n = seed % 7; n < values.size(); n += 61 + n % 19) values[n] = spices[(n / 61) % spices.size()];
+  const std::vector<float> spices = {0.0F,
+                                     -0.0F,
+                                     0x1p-149F,
+                                     -0x1.8p-130F,
+                                     kInfinity,
+                                     -kInfinity,
+                                     std::numeric_limits<float>::quiet_NaN(),
+                                     0x1.fffffep127F};
+  for (std::size_t n = seed % 7; n < values.size(); n += 61 + n % 19)
+    values[n] = spices[(n / 61) % spices.size()];
   return values;
 }
 
-std::vector<float> reference(const Shapes& s, const Side& a, const Side& b, const std::vector<float>& left, const std::vector<float>& right) {
+std::vector<float> reference(const Shapes& s, const Side& a, const Side& b, const std::vector<float>& left,
+                             const std::vector<float>& right) {
   const auto access = [](ValueIndex value, const Side& side, int line) {
     Term t0 = i(0), t1 = i(line), t2 = k(0);
     t0.coefficient = side.batch;
@@ -87,18 +97,22 @@ std::vector<float> reference(const Shapes& s, const Side& a, const Side& b, cons
     t2.coefficient = side.depth;
     return read(value, {at({t0, t1, t2}, side.base)});
   };
-  const auto primitive = fold(Kind::kDot, DType::kF32, {s.batch, s.rows, s.columns}, {s.depth}, {access(0, a, 1), access(1, b, 2)});
+  const auto primitive = fold(Kind::kDot, DType::kF32, {s.batch, s.rows, s.columns}, {s.depth},
+                              {access(0, a, 1), access(1, b, 2)});
   const auto count = [](const std::vector<float>& v) { return static_cast<std::int64_t>(v.size()); };
   const auto out = evaluate(primitive, {floats({count(left)}, left), floats({count(right)}, right)});
   return {out.as<float>().begin(), out.as<float>().end()};
 }
 
 void check(OnDevice& on, const Shapes& s) {
-  INFO(s.batch << " × " << s.rows << " × " << s.columns << ", depth " << s.depth << ", " << name_of(s.tile) << (s.a_transposed ? ", a transposed" : "")
-               << (s.b_transposed ? ", b transposed" : "") << ", gap " << s.gap << ", pieces of " << s.piece);
-  const Side a = side_of(s.rows, s.depth, s.a_transposed, s.gap), b = side_of(s.columns, s.depth, !s.b_transposed, s.gap);
+  INFO(s.batch << " × " << s.rows << " × " << s.columns << ", depth " << s.depth << ", " << name_of(s.tile)
+               << (s.a_transposed ? ", a transposed" : "") << (s.b_transposed ? ", b transposed" : "")
+               << ", gap " << s.gap << ", pieces of " << s.piece);
+  const Side a = side_of(s.rows, s.depth, s.a_transposed, s.gap),
+             b = side_of(s.columns, s.depth, !s.b_transposed, s.gap);
   const auto seed = static_cast<std::uint64_t>(s.rows * 1000 + s.columns + s.depth);
-  const auto left = spiced(pattern(seed, s.batch * a.batch + s.gap + 1), seed), right = spiced(pattern(seed + 1, s.batch * b.batch + s.gap + 1), seed + 3);
+  const auto left = spiced(pattern(seed, s.batch * a.batch + s.gap + 1), seed),
+             right = spiced(pattern(seed + 1, s.batch * b.batch + s.gap + 1), seed + 3);
   const std::int64_t out_row = s.columns + s.gap, out_batch = s.rows * out_row;
   cuda::Product product;
   product.a = on.upload(left) + a.base;
@@ -128,7 +142,8 @@ void check(OnDevice& on, const Shapes& s) {
   for (std::int64_t n = 0; n < s.batch * out_batch + 1; ++n) {
     const std::int64_t row = n / out_row, column = n % out_row;
     const bool inside = column < s.columns && row < s.batch * s.rows;
-    const float wanted = inside ? expected[static_cast<std::size_t>(row * s.columns + column)] : before[static_cast<std::size_t>(n)];
+    const float wanted = inside ? expected[static_cast<std::size_t>(row * s.columns + column)]
+                                : before[static_cast<std::size_t>(n)];
     const float got = out[static_cast<std::size_t>(n)];
     if (bits(got) == bits(wanted)) continue;
     INFO("number " << n << (inside ? "" : ", which is no output"));
@@ -142,7 +157,12 @@ TEST_CASE("a product on a device has the bits of the definition around every edg
     const auto [height, width] = std::pair(cuda::extent_of(tile).rows, cuda::extent_of(tile).columns);
     for (const std::int64_t rows : {std::int64_t{1}, height - 1, height, height + 1}) {
       for (const std::int64_t columns : {std::int64_t{1}, width - 1, width, width + 5}) {
-        check(on, {.rows = rows, .columns = columns, .depth = 19, .a_transposed = rows % 2 == 0, .b_transposed = columns % 2 == 0, .tile = tile});
+        check(on, {.rows = rows,
+                   .columns = columns,
+                   .depth = 19,
+                   .a_transposed = rows % 2 == 0,
+                   .b_transposed = columns % 2 == 0,
+                   .tile = tile});
       }
     }
   }
@@ -155,20 +175,33 @@ TEST_CASE("a product on a device has the bits of the definition at every depth a
       for (int form = 0; form < 4; ++form) {
         for (const std::int64_t gap : {0, 3}) {
           const std::int64_t lines = depth % 8 == 0 ? 4 : 3;  // four at a time, and otherwise
-          check(on, {.rows = lines * 9, .columns = lines * 13, .depth = depth, .batch = 2, .a_transposed = form % 2 == 1, .b_transposed = form > 1,
-                     .gap = gap, .tile = tile});
+          check(on, {.rows = lines * 9,
+                     .columns = lines * 13,
+                     .depth = depth,
+                     .batch = 2,
+                     .a_transposed = form % 2 == 1,
+                     .b_transposed = form > 1,
+                     .gap = gap,
+                     .tile = tile});
         }
       }
     }
   }
 }
 
-TEST_CASE("a product on a device has the bits of the definition where all of its tiles is there", "[device]") {
+TEST_CASE("a product on a device has the bits of the definition where all of its tiles is there",
+          "[device]") {
   OnDevice on;
   for (const cuda::Tile tile : cuda::kTiles) {
     const auto [height, width] = std::pair(cuda::extent_of(tile).rows, cuda::extent_of(tile).columns);
     for (int form = 0; form < 4; ++form) {
-      check(on, {.rows = height, .columns = 2 * width, .depth = 292, .a_transposed = form % 2 == 1, .b_transposed = form > 1, .gap = 4, .tile = tile});
+      check(on, {.rows = height,
+                 .columns = 2 * width,
+                 .depth = 292,
+                 .a_transposed = form % 2 == 1,
+                 .b_transposed = form > 1,
+                 .gap = 4,
+                 .tile = tile});
     }
   }
 }
@@ -178,13 +211,20 @@ TEST_CASE("a deep product on a device adds groups in order, in one kernel or two
     OnDevice on(order);
     for (const std::int64_t depth : {4095, 4096, 4097, 8192, 12300}) {
       for (const std::int64_t piece : {0, 256, 4096}) {
-        check(on, {.rows = 5, .columns = 7, .depth = depth, .batch = 2, .b_transposed = true, .tile = cuda::Tile::k32x32Fine, .piece = piece});
+        check(on, {.rows = 5,
+                   .columns = 7,
+                   .depth = depth,
+                   .batch = 2,
+                   .b_transposed = true,
+                   .tile = cuda::Tile::k32x32Fine,
+                   .piece = piece});
       }
     }
   }
   OnDevice on;
   for (const cuda::Tile tile : cuda::kTiles) {
-    for (const std::int64_t piece : {0, 256, 4096}) check(on, {.rows = 4, .columns = 8, .depth = 8196, .b_transposed = true, .tile = tile, .piece = piece});
+    for (const std::int64_t piece : {0, 256, 4096})
+      check(on, {.rows = 4, .columns = 8, .depth = 8196, .b_transposed = true, .tile = tile, .piece = piece});
   }
 }
 
@@ -210,7 +250,8 @@ TEST_CASE("a product that is cut has memory for its pieces, or is not launched",
 TEST_CASE("the form of a product keeps every processor of a large device busy", "[device]") {
   // The cycles an H100's fma units need at least, divided by the form's estimated cycles.
   const auto share = [](const cuda::TileWanted& wanted) {
-    const auto fma = static_cast<double>(wanted.rows * wanted.columns * wanted.depth * wanted.batch) / (132 * 128);
+    const auto fma =
+        static_cast<double>(wanted.rows * wanted.columns * wanted.depth * wanted.batch) / (132 * 128);
     return fma / cuda::tile_cycles(wanted, cuda::choose_form(wanted));
   };
   CHECK(share({4096, 4096, 4096}) > 0.8);

@@ -57,7 +57,9 @@ class Bench {
 std::vector<float> numbers(std::size_t count, unsigned seed) {
   std::mt19937 random(seed);
   std::vector<float> out(count);
-  for (float& x : out) x = std::ldexp(static_cast<float>(static_cast<std::int32_t>(random())), static_cast<int>(random() % 40) - 50);
+  for (float& x : out)
+    x = std::ldexp(static_cast<float>(static_cast<std::int32_t>(random())),
+                   static_cast<int>(random() % 40) - 50);
   return out;
 }
 
@@ -79,7 +81,8 @@ CompiledPrimitive row_fold(Kind kind, std::int64_t outputs, std::int64_t positio
   return *compiled;
 }
 
-void check_fold(Bench& bench, Kind kind, std::int64_t outputs, std::int64_t positions, const std::vector<float>& x) {
+void check_fold(Bench& bench, Kind kind, std::int64_t outputs, std::int64_t positions,
+                const std::vector<float>& x) {
   INFO(name_of(kind) << " of " << positions << ", " << outputs << " outputs");
   const CompiledPrimitive primitive = row_fold(kind, outputs, positions);
   Tensor in(DType::kF32, {outputs, positions}), expected(primitive.dtype, {outputs});
@@ -89,13 +92,15 @@ void check_fold(Bench& bench, Kind kind, std::int64_t outputs, std::int64_t posi
   Fold fold;
   const float* const data = bench.there(std::vector<float>(x.begin(), x.begin() + outputs * positions));
   void* const out = bench.bytes(static_cast<std::int64_t>(expected.bytes().size()));
-  fold.member = {bench.there(flatten(primitive)), bench.there(std::vector<Binding>{{data, -1, DType::kF32}}), out, nullptr};
+  fold.member = {bench.there(flatten(primitive)), bench.there(std::vector<Binding>{{data, -1, DType::kF32}}),
+                 out, nullptr};
   fold.kind = kind;
   fold.dtype = primitive.dtype;
   fold.count = outputs;
   fold.fold_count = positions;
   if (kind != Kind::kSum) fold.start.value.real = -std::numeric_limits<float>::infinity();
-  fold.parts = static_cast<FoldPart*>(bench.bytes(fold_parts(outputs, positions) * static_cast<std::int64_t>(sizeof(FoldPart))));
+  fold.parts = static_cast<FoldPart*>(
+      bench.bytes(fold_parts(outputs, positions) * static_cast<std::int64_t>(sizeof(FoldPart))));
   REQUIRE(bench->launch(fold).ok());
   const auto got = bench.here<std::uint8_t>(out, expected.bytes().size());
   CHECK(std::memcmp(got.data(), expected.bytes().data(), got.size()) == 0);
@@ -106,12 +111,14 @@ TEST_CASE("teams of threads fold as the definition does, through every level", "
     Bench bench(order);
     for (const Kind kind : {Kind::kSum, Kind::kMax, Kind::kArgmax}) {
       for (const std::int64_t positions : {1, 31, 32, 33, 2047, 2048, 2049, 4096, 70'001}) {
-        std::vector<float> x = numbers(static_cast<std::size_t>(5 * positions), static_cast<unsigned>(positions));
+        std::vector<float> x =
+            numbers(static_cast<std::size_t>(5 * positions), static_cast<unsigned>(positions));
         for (const std::int64_t outputs : {1, 3, 5}) check_fold(bench, kind, outputs, positions, x);
         // Equal numbers, zeros of both signs, infinities and NaN: the first of the best wins.
         for (std::size_t n = 0; n < x.size(); ++n) x[n] = n % 3 == 0 ? -0.0F : n % 3 == 1 ? 0.0F : -1.0F;
         check_fold(bench, kind, 5, positions, x);
-        for (std::size_t n = 0; n < x.size(); n += 1 + n / 2) x[x.size() - 1 - n] = n % 2 == 0 ? std::nanf("") : -std::numeric_limits<float>::infinity();
+        for (std::size_t n = 0; n < x.size(); n += 1 + n / 2)
+          x[x.size() - 1 - n] = n % 2 == 0 ? std::nanf("") : -std::numeric_limits<float>::infinity();
         check_fold(bench, kind, 5, positions, x);
         std::fill(x.begin(), x.end(), -std::numeric_limits<float>::infinity());
         check_fold(bench, kind, 2, positions, x);
@@ -144,7 +151,8 @@ TEST_CASE("columns are summed in blocks and groups", "[device]") {
     for (const std::int64_t rows : {0, 1, 255, 256, 257, 4095, 4096, 4097, 9000}) {
       for (const std::int64_t columns : {1, 31, 32, 33, 70}) {
         const std::int64_t stride = columns + 3;
-        const std::vector<float> x = numbers(static_cast<std::size_t>(std::max<std::int64_t>(rows, 1) * stride), static_cast<unsigned>(rows));
+        const std::vector<float> x = numbers(
+            static_cast<std::size_t>(std::max<std::int64_t>(rows, 1) * stride), static_cast<unsigned>(rows));
         ColumnSum sum;
         sum.x = bench.there(x);
         sum.out = static_cast<float*>(bench.bytes(columns * 4));
@@ -171,13 +179,16 @@ TEST_CASE("random inputs are those of the step that the device's memory names", 
   const Stream stream{StreamKind::kDropout, 12};
   REQUIRE(bench->launch(UniformNumbers{out, 1000, step, 0xdeadbeefcafeU, stream.word()}).ok());
   const auto got = bench.here<float>(out, 1000);
-  for (std::int64_t e = 0; e < 1000; ++e) CHECK(got[static_cast<std::size_t>(e)] == uniform(0xdeadbeefcafeU, stream, (std::int64_t{1} << 31) + 5, e));
+  for (std::int64_t e = 0; e < 1000; ++e)
+    CHECK(got[static_cast<std::size_t>(e)] ==
+          uniform(0xdeadbeefcafeU, stream, (std::int64_t{1} << 31) + 5, e));
 }
 
 TEST_CASE("one number that is not finite raises the flag, wherever it is", "[device]") {
   Bench bench;
   std::vector<float> x(3000, std::numeric_limits<float>::max());
-  for (const std::size_t at : {std::size_t{0}, std::size_t{255}, std::size_t{256}, std::size_t{2999}, x.size()}) {
+  for (const std::size_t at :
+       {std::size_t{0}, std::size_t{255}, std::size_t{256}, std::size_t{2999}, x.size()}) {
     for (const float bad : {std::nanf(""), -std::numeric_limits<float>::infinity()}) {
       std::vector<float> with = x;
       if (at < x.size()) with[at] = bad;
@@ -205,7 +216,8 @@ TEST_CASE("what is recorded runs when it is replayed, and not before", "[device]
   CHECK(bench.here<std::int32_t>(b, 2) == std::vector<std::int32_t>{0, 8});
 }
 
-TEST_CASE("the emulated device refuses behaviour that it does not know, and memory that it has not", "[device][emulated]") {
+TEST_CASE("the emulated device refuses behaviour that it does not know, and memory that it has not",
+          "[device][emulated]") {
   ::setenv("DGX_EMULATED_DEVICE", "memory=100,colour=blue", 1);
   CHECK(test::open_device(DGX_EMULATED_MODULE).error().code == ErrorCode::kUsage);
   Bench bench("memory=100");

@@ -33,30 +33,22 @@ float dot(const float* a, std::int64_t a_step, const float* b, std::int64_t b_st
 
 enum class Values { kNormal, kFiniteEdges, kNonFinite };
 
-// Signed zeros, subnormals, huge numbers and products that underflow to −0 would reveal skipping or reordering.
+// Signed zeros, subnormals, huge numbers and products that underflow to −0 would reveal skipping or
+// reordering.
 float random_value(std::mt19937& random, Values values) {
   const float sign = random() % 2 == 0 ? 1.0F : -1.0F;
   const auto uniform = static_cast<float>(random() % 65536) / 65536.0F;
   if (values == Values::kNormal) return sign * uniform;
   switch (random() % (values == Values::kNonFinite ? 200 : 8)) {
-    case 0:
-      return sign * 0.0F;
-    case 1:
-      return sign * std::bit_cast<float>(static_cast<std::uint32_t>(random() % 0x800000));
-    case 2:
-      return sign * uniform * 1e-30F;
-    case 3:
-      return sign * uniform * 1e18F;
-    case 4:
-      return sign * std::numeric_limits<float>::min();
-    case 8:
-      return sign * std::numeric_limits<float>::infinity();
-    case 9:
-      return std::numeric_limits<float>::quiet_NaN();
-    case 10:
-      return sign * std::numeric_limits<float>::max();
-    default:
-      return sign * uniform;
+    case 0: return sign * 0.0F;
+    case 1: return sign * std::bit_cast<float>(static_cast<std::uint32_t>(random() % 0x800000));
+    case 2: return sign * uniform * 1e-30F;
+    case 3: return sign * uniform * 1e18F;
+    case 4: return sign * std::numeric_limits<float>::min();
+    case 8: return sign * std::numeric_limits<float>::infinity();
+    case 9: return std::numeric_limits<float>::quiet_NaN();
+    case 10: return sign * std::numeric_limits<float>::max();
+    default: return sign * uniform;
   }
 }
 
@@ -74,8 +66,8 @@ bool same_bits(float a, float b) {
 enum class Order { kRowMajor, kTransposed, kEveryThird };
 constexpr Order kOrders[] = {Order::kRowMajor, Order::kTransposed, Order::kEveryThird};
 
-// A [rows, columns] matrix with numbers of its own, of exactly the required size, so that the sanitizer sees a read
-// past the end.
+// A [rows, columns] matrix with numbers of its own, of exactly the required size, so that the sanitizer sees
+// a read past the end.
 struct Operand {
   Operand(std::int64_t rows, std::int64_t columns, Order order, std::uint32_t seed, Values values) {
     if (order == Order::kRowMajor) matrix = {nullptr, columns, 1};
@@ -194,7 +186,8 @@ template <class Kept>
 void set_zeros(Operand& operand, std::int64_t rows, std::int64_t columns, const Kept& kept) {
   for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t c = 0; c < columns; ++c) {
-      const auto at = static_cast<std::size_t>(r * operand.matrix.row_stride + c * operand.matrix.column_stride);
+      const auto at =
+          static_cast<std::size_t>(r * operand.matrix.row_stride + c * operand.matrix.column_stride);
       if (!kept(r, c)) operand.numbers[at] = (r + c) % 3 == 0 ? -0.0F : 0.0F;
     }
   }
@@ -205,7 +198,8 @@ TEST_CASE("a product of operands with zeros at the ends of their rows or columns
   const auto later = [](std::int64_t r, std::int64_t c) { return c >= r; };
   const auto nothing = [](std::int64_t, std::int64_t) { return false; };
   const auto band = [](std::int64_t r, std::int64_t c) { return c + 40 > r && c < r + 30; };
-  const auto check = [&](const MatmulShape& shape, Order order, Values values, const auto& of_a, const auto& of_b) {
+  const auto check = [&](const MatmulShape& shape, Order order, Values values, const auto& of_a,
+                         const auto& of_b) {
     CAPTURE(shape.rows, shape.columns, shape.depth, static_cast<int>(order), static_cast<int>(values));
     Operand a(shape.rows, shape.depth, order, 8, values);
     Operand b(shape.depth, shape.columns, order, 9, values);

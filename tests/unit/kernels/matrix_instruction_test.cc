@@ -15,7 +15,8 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-float dot(const MatrixInstruction& instruction, const std::vector<float>& a, const std::vector<float>& b, float c) {
+float dot(const MatrixInstruction& instruction, const std::vector<float>& a, const std::vector<float>& b,
+          float c) {
   return fused_dot(instruction, a, b, c);
 }
 
@@ -31,11 +32,13 @@ TEST_CASE("terms are cut below the greatest exponent, and so is the result") {
   CHECK(dot({.fraction_bits = 23}, a, ones, 1) == 1);
   CHECK(dot({.fraction_bits = 24}, {0x1p-12F}, {0x1p-12F}, 1) == 1);
   CHECK(dot({.fraction_bits = 24}, {0x1.8p-12F}, {-0x1p-12F}, -1) == -1);  // towards zero
-  CHECK(dot({.fraction_bits = 25, .rounding = ResultRounding::kNearestEven}, {0x1.8p-12F}, {-0x1p-12F}, -1) == -0x1.000002p0F);
+  CHECK(dot({.fraction_bits = 25, .rounding = ResultRounding::kNearestEven}, {0x1.8p-12F}, {-0x1p-12F}, -1) ==
+        -0x1.000002p0F);
 }
 
 TEST_CASE("a chunk is added at once, and its result to the next") {
-  const std::vector<float> a = {1, 0x1p-13F, 0x1p-13F, 0x1p-13F, 0x1p-13F}, b = {1, 0x1p-12F, 0x1p-12F, 0x1p-12F, 0x1p-12F};
+  const std::vector<float> a = {1, 0x1p-13F, 0x1p-13F, 0x1p-13F, 0x1p-13F},
+                           b = {1, 0x1p-12F, 0x1p-12F, 0x1p-12F, 0x1p-12F};
   CHECK(dot({.chunk = 5}, a, b, 0) == 0x1.000002p0F);
   CHECK(dot({.chunk = 4}, a, b, 0) == 1);
   CHECK(dot({.chunk = 1}, a, b, 0) == 1);
@@ -59,8 +62,10 @@ TEST_CASE("what is infinite, no number, subnormal or too great") {
   CHECK(dot({}, {-0x1p120F}, {0x1p7F}, -0x1p127F) == -kInfinity);
 }
 
-/// Computes it in doubles: every product of factors is exact in one, and so are multiples of the last place kept.
-float from_doubles(const MatrixInstruction& instruction, const std::vector<float>& a, const std::vector<float>& b, float c) {
+/// Computes it in doubles: every product of factors is exact in one, and so are multiples of the last place
+/// kept.
+float from_doubles(const MatrixInstruction& instruction, const std::vector<float>& a,
+                   const std::vector<float>& b, float c) {
   const auto exponent_of = [](float x) { return std::fabs(x) < 0x1p-126F ? -126 : std::ilogb(x); };
   for (std::size_t begin = 0; begin < a.size(); begin += static_cast<std::size_t>(instruction.chunk)) {
     const std::size_t end = std::min(a.size(), begin + static_cast<std::size_t>(instruction.chunk));
@@ -71,10 +76,13 @@ float from_doubles(const MatrixInstruction& instruction, const std::vector<float
     }
     const int scale = instruction.fraction_bits - aligned;
     double sum = std::trunc(std::ldexp(static_cast<double>(c), scale));
-    for (std::size_t n = begin; n < end; ++n) sum += std::trunc(std::ldexp(static_cast<double>(a[n]) * static_cast<double>(b[n]), scale));
+    for (std::size_t n = begin; n < end; ++n)
+      sum += std::trunc(std::ldexp(static_cast<double>(a[n]) * static_cast<double>(b[n]), scale));
     const double value = std::ldexp(sum, -scale);
     c = static_cast<float>(value);
-    if (instruction.rounding == ResultRounding::kTruncated && std::fabs(static_cast<double>(c)) > std::fabs(value)) c = std::nextafter(c, 0.0F);
+    if (instruction.rounding == ResultRounding::kTruncated &&
+        std::fabs(static_cast<double>(c)) > std::fabs(value))
+      c = std::nextafter(c, 0.0F);
     if (c == 0) c = 0;
   }
   return c;
@@ -84,15 +92,17 @@ TEST_CASE("the emulation is what doubles give, on numbers that they hold") {
   std::mt19937 random(7);
   const auto draw = [&random](int spread) {
     if (random() % 9 == 0) return 0.0F;
-    const auto number = std::ldexp(1 + static_cast<float>(random() % 1024) / 1024, static_cast<int>(random() % static_cast<unsigned>(spread)) - spread / 2);
+    const auto number = std::ldexp(1 + static_cast<float>(random() % 1024) / 1024,
+                                   static_cast<int>(random() % static_cast<unsigned>(spread)) - spread / 2);
     return random() % 2 == 0 ? number : -number;
   };
   for (int round = 0; round < 40'000; ++round) {
-    const MatrixInstruction instruction{.factors = round % 2 == 0 ? FactorFormat::kBf16 : FactorFormat::kTf32,
-                                        .fraction_bits = 22 + static_cast<std::int32_t>(random() % 6),
-                                        .chunk = 1 << random() % 5,
-                                        .zeros = random() % 2 == 0 ? ZeroExponent::kSmallest : ZeroExponent::kNone,
-                                        .rounding = random() % 2 == 0 ? ResultRounding::kTruncated : ResultRounding::kNearestEven};
+    const MatrixInstruction instruction{
+        .factors = round % 2 == 0 ? FactorFormat::kBf16 : FactorFormat::kTf32,
+        .fraction_bits = 22 + static_cast<std::int32_t>(random() % 6),
+        .chunk = 1 << random() % 5,
+        .zeros = random() % 2 == 0 ? ZeroExponent::kSmallest : ZeroExponent::kNone,
+        .rounding = random() % 2 == 0 ? ResultRounding::kTruncated : ResultRounding::kNearestEven};
     std::vector<float> a(16), b(16);
     const int spread = 2 + static_cast<int>(random() % 40);
     for (float& x : a) x = as_factor(instruction.factors, draw(spread));

@@ -59,7 +59,8 @@ TEST_CASE("a step's uniforms are those of its elements") {
     Tensor numbers(DType::kF32, {size});
     fill_uniform(seed, {StreamKind::kDropout, 1}, 12, numbers);
     for (std::int64_t n = 0; n < size; ++n) {
-      CHECK(numbers.as<float>()[static_cast<std::size_t>(n)] == uniform(seed, {StreamKind::kDropout, 1}, 12, n));
+      CHECK(numbers.as<float>()[static_cast<std::size_t>(n)] ==
+            uniform(seed, {StreamKind::kDropout, 1}, 12, n));
     }
   }
 }

@@ -22,12 +22,9 @@ class Table final : public ValueSource {
     const TensorView& view = views_.at(static_cast<std::size_t>(value));
     const auto at = static_cast<std::size_t>(index);
     switch (view.dtype) {
-      case DType::kF32:
-        return Number::of(reinterpret_cast<const float*>(view.bytes.data())[at]);
-      case DType::kI64:
-        return Number::of(reinterpret_cast<const std::int64_t*>(view.bytes.data())[at]);
-      case DType::kU8:
-        return Number::of(static_cast<std::int64_t>(view.bytes[at]));
+      case DType::kF32: return Number::of(reinterpret_cast<const float*>(view.bytes.data())[at]);
+      case DType::kI64: return Number::of(reinterpret_cast<const std::int64_t*>(view.bytes.data())[at]);
+      case DType::kU8: return Number::of(static_cast<std::int64_t>(view.bytes[at]));
     }
     return {};
   }

@@ -18,14 +18,17 @@ struct Case {
   ScalarOp scalar;
 };
 
-constexpr Case kFloatCases[] = {
-    {StripOp::kAddF, ScalarOp::kAdd},     {StripOp::kSubF, ScalarOp::kSub},     {StripOp::kMulF, ScalarOp::kMul},
-    {StripOp::kDivF, ScalarOp::kDiv},     {StripOp::kFmaF, ScalarOp::kFma},     {StripOp::kSqrtF, ScalarOp::kSqrt},
-    {StripOp::kNegF, ScalarOp::kNeg},     {StripOp::kAbsF, ScalarOp::kAbs},     {StripOp::kMaxF, ScalarOp::kMax},
-    {StripOp::kMinF, ScalarOp::kMin},     {StripOp::kFloorF, ScalarOp::kFloor}, {StripOp::kTruncF, ScalarOp::kTrunc},
-    {StripOp::kRintF, ScalarOp::kRint},   {StripOp::kExpF, ScalarOp::kExp},     {StripOp::kExpm1F, ScalarOp::kExpm1},
-    {StripOp::kLogF, ScalarOp::kLog},     {StripOp::kLog1pF, ScalarOp::kLog1p}, {StripOp::kSinF, ScalarOp::kSin},
-    {StripOp::kCosF, ScalarOp::kCos},     {StripOp::kTanhF, ScalarOp::kTanh},   {StripOp::kErfF, ScalarOp::kErf}};
+constexpr Case kFloatCases[] = {{StripOp::kAddF, ScalarOp::kAdd},     {StripOp::kSubF, ScalarOp::kSub},
+                                {StripOp::kMulF, ScalarOp::kMul},     {StripOp::kDivF, ScalarOp::kDiv},
+                                {StripOp::kFmaF, ScalarOp::kFma},     {StripOp::kSqrtF, ScalarOp::kSqrt},
+                                {StripOp::kNegF, ScalarOp::kNeg},     {StripOp::kAbsF, ScalarOp::kAbs},
+                                {StripOp::kMaxF, ScalarOp::kMax},     {StripOp::kMinF, ScalarOp::kMin},
+                                {StripOp::kFloorF, ScalarOp::kFloor}, {StripOp::kTruncF, ScalarOp::kTrunc},
+                                {StripOp::kRintF, ScalarOp::kRint},   {StripOp::kExpF, ScalarOp::kExp},
+                                {StripOp::kExpm1F, ScalarOp::kExpm1}, {StripOp::kLogF, ScalarOp::kLog},
+                                {StripOp::kLog1pF, ScalarOp::kLog1p}, {StripOp::kSinF, ScalarOp::kSin},
+                                {StripOp::kCosF, ScalarOp::kCos},     {StripOp::kTanhF, ScalarOp::kTanh},
+                                {StripOp::kErfF, ScalarOp::kErf}};
 
 constexpr Case kIntegerCases[] = {
     {StripOp::kAddI, ScalarOp::kAdd}, {StripOp::kSubI, ScalarOp::kSub},   {StripOp::kMulI, ScalarOp::kMul},
@@ -39,10 +42,11 @@ constexpr ScalarOp kComparisons[] = {ScalarOp::kEq, ScalarOp::kNe, ScalarOp::kLt
 std::vector<float> random_floats(std::mt19937_64& random, std::size_t count) {
   std::vector<float> numbers(count);
   std::uniform_real_distribution<float> ordinary(-4, 4);
-  constexpr float kSpecial[] = {0.0F, -0.0F, 1.0F, -1.0F, INFINITY, -INFINITY, NAN, 0x1p-149F, -0x1p-130F, 2.5F};
+  constexpr float kSpecial[] = {0.0F,      -0.0F, 1.0F,      -1.0F,      INFINITY,
+                                -INFINITY, NAN,   0x1p-149F, -0x1p-130F, 2.5F};
   for (float& x : numbers) {
     const auto kind = random() % 4;
-    x = kind == 0 ? std::bit_cast<float>(static_cast<std::uint32_t>(random()))
+    x = kind == 0   ? std::bit_cast<float>(static_cast<std::uint32_t>(random()))
         : kind == 1 ? kSpecial[random() % std::size(kSpecial)]
                     : ordinary(random);
   }
@@ -102,8 +106,8 @@ TEST_CASE("a strip instruction gives each lane what the scalar operation gives, 
         }
       }
       for (int k = 0; k < 6; ++k) {
-        run_one(static_cast<StripOp>(static_cast<int>(StripOp::kEqF) + k), masks.data(), a.data(), b.data(), nullptr,
-                count);
+        run_one(static_cast<StripOp>(static_cast<int>(StripOp::kEqF) + k), masks.data(), a.data(), b.data(),
+                nullptr, count);
         for (std::size_t n = 0; n < static_cast<std::size_t>(count); ++n) {
           if (masks[n] != -compare(kComparisons[k], a[n], b[n])) FAIL(name_of(kComparisons[k]));
         }
@@ -120,23 +124,27 @@ TEST_CASE("a strip instruction gives each lane what the scalar operation gives, 
 /// A random operation of a chain, or one that ends it.
 StripOp random_operation(std::mt19937_64& random) {
   constexpr StripOp kOperations[] = {
-      StripOp::kAddF, StripOp::kSubF, StripOp::kMulF,   StripOp::kDivF,   StripOp::kFmaF,  StripOp::kSqrtF,   StripOp::kNegF,
-      StripOp::kAbsF, StripOp::kMaxF, StripOp::kMinF,   StripOp::kFloorF, StripOp::kTruncF, StripOp::kRintF,  StripOp::kEqF,
-      StripOp::kNeF,  StripOp::kLtF,  StripOp::kLeF,    StripOp::kGtF,    StripOp::kGeF,   StripOp::kSelectF, StripOp::kAndM,
-      StripOp::kOrM,  StripOp::kNotM, StripOp::kFmaF,   StripOp::kMulF,   StripOp::kTanhF, StripOp::kCheckFinite,
-      StripOp::kEqI,  StripOp::kNeI,  StripOp::kLtI,    StripOp::kLeI,    StripOp::kGtI,   StripOp::kGeI};
+      StripOp::kAddF,   StripOp::kSubF,        StripOp::kMulF,  StripOp::kDivF, StripOp::kFmaF,
+      StripOp::kSqrtF,  StripOp::kNegF,        StripOp::kAbsF,  StripOp::kMaxF, StripOp::kMinF,
+      StripOp::kFloorF, StripOp::kTruncF,      StripOp::kRintF, StripOp::kEqF,  StripOp::kNeF,
+      StripOp::kLtF,    StripOp::kLeF,         StripOp::kGtF,   StripOp::kGeF,  StripOp::kSelectF,
+      StripOp::kAndM,   StripOp::kOrM,         StripOp::kNotM,  StripOp::kFmaF, StripOp::kMulF,
+      StripOp::kTanhF,  StripOp::kCheckFinite, StripOp::kEqI,   StripOp::kNeI,  StripOp::kLtI,
+      StripOp::kLeI,    StripOp::kGtI,         StripOp::kGeI};
   return kOperations[random() % std::size(kOperations)];
 }
 
 bool takes_masks(StripOp op) { return op == StripOp::kAndM || op == StripOp::kOrM || op == StripOp::kNotM; }
 bool takes_integers(StripOp op) { return op >= StripOp::kEqI && op <= StripOp::kGeI; }
-bool makes_mask(StripOp op) { return takes_masks(op) || takes_integers(op) || (op >= StripOp::kEqF && op <= StripOp::kGeF); }
+bool makes_mask(StripOp op) {
+  return takes_masks(op) || takes_integers(op) || (op >= StripOp::kEqF && op <= StripOp::kGeF);
+}
 
 constexpr std::int32_t kInputs = 4;  // registers of numbers, then as many of masks, then of integers
 constexpr std::int32_t kFirstOut = 3 * kInputs;
 
-/// A program of `length` instructions, each of which tends to read its predecessor's result; register kFirstOut + n
-/// is instruction n's.
+/// A program of `length` instructions, each of which tends to read its predecessor's result; register
+/// kFirstOut + n is instruction n's.
 std::vector<StripInstruction> random_program(std::mt19937_64& random, std::int32_t length) {
   std::vector<StripInstruction> program;
   std::vector<std::int32_t> numbers = {0, 1, 2, 3}, masks = {4, 5, 6, 7};
@@ -148,7 +156,8 @@ std::vector<StripInstruction> random_program(std::mt19937_64& random, std::int32
     StripInstruction instruction{op, kFirstOut + n, {}};
     for (int k = 0; k < 3; ++k) {
       const bool mask = takes_masks(op) || (op == StripOp::kSelectF && k == 0);
-      instruction.in[k] = takes_integers(op) ? 2 * kInputs + static_cast<std::int32_t>(random() % kInputs) : pick(mask ? masks : numbers);
+      instruction.in[k] = takes_integers(op) ? 2 * kInputs + static_cast<std::int32_t>(random() % kInputs)
+                                             : pick(mask ? masks : numbers);
     }
     program.push_back(instruction);
     if (op != StripOp::kCheckFinite) (makes_mask(op) ? masks : numbers).push_back(instruction.out);
@@ -165,15 +174,19 @@ TEST_CASE("instructions that pass over a strip together make what they make alon
     REQUIRE(force_instruction_set(set).ok());
     for (int round = 0; round < 400; ++round) {
       const auto program = random_program(random, 1 + static_cast<std::int32_t>(random() % kInstructions));
-      const std::int64_t count = round % 4 == 0 ? kStripLength : 1 + static_cast<std::int64_t>(random() % kStripLength);
+      const std::int64_t count =
+          round % 4 == 0 ? kStripLength : 1 + static_cast<std::int64_t>(random() % kStripLength);
       std::vector<std::vector<float>> alone(kFirstOut + kInstructions, std::vector<float>(2 * kLength, 0));
       for (std::int32_t r = 0; r < kInputs; ++r) {
         alone[static_cast<std::size_t>(r)] = random_floats(random, kLength);
         const auto integers = random_integers(random, kLength);
-        std::memcpy(alone[static_cast<std::size_t>(2 * kInputs + r)].data(), integers.data(), kLength * sizeof(std::int64_t));
-        for (float& mask : alone[static_cast<std::size_t>(kInputs + r)]) mask = std::bit_cast<float>(random() % 2 == 0 ? 0u : ~0u);
+        std::memcpy(alone[static_cast<std::size_t>(2 * kInputs + r)].data(), integers.data(),
+                    kLength * sizeof(std::int64_t));
+        for (float& mask : alone[static_cast<std::size_t>(kInputs + r)])
+          mask = std::bit_cast<float>(random() % 2 == 0 ? 0u : ~0u);
       }
-      const auto run = [&](const std::vector<StripInstruction>& of, std::vector<std::vector<float>>& registers) {
+      const auto run = [&](const std::vector<StripInstruction>& of,
+                           std::vector<std::vector<float>>& registers) {
         std::vector<void*> pointers;
         for (auto& reg : registers) pointers.push_back(reg.data());
         run_strip(of, pointers.data(), count);
@@ -217,7 +230,7 @@ TEST_CASE("a strip is flagged exactly when one of its elements is infinite or Na
       run_one(StripOp::kCheckFinite, &flag, x.data(), nullptr, nullptr, count);
       CHECK(flag == 0);
       for (float bad : {INFINITY, -INFINITY, NAN}) {
-        for (std::size_t n = 0; n < x.size(); n += x.size() > 40 ? 37 : 1) {
+        for (std::size_t n = 0; n<x.size(); n += x.size()> 40 ? 37 : 1) {
           flag = 0;
           std::swap(x[n], bad);
           run_one(StripOp::kCheckFinite, &flag, x.data(), nullptr, nullptr, count);
@@ -238,12 +251,15 @@ TEST_CASE("fma of subnormal numbers has the bits of the definition") {
   };
   // Factors around one half, so that many products lie between two subnormals, and their neighbours.
   const auto factor = [&] {
-    constexpr float kFactors[] = {0.5F, 0.9F, 0.25F, 1.0F, 0x1.000002p-1F, 0x1.fffffep-2F, 0x1p-20F, 0x1.8p-3F, 0x1p31F, 0.0F};
+    constexpr float kFactors[] = {0.5F,           0.9F,     0.25F,     1.0F,    0x1.000002p-1F,
+                                  0x1.fffffep-2F, 0x1p-20F, 0x1.8p-3F, 0x1p31F, 0.0F};
     if (random() % 4 == 0) return std::bit_cast<float>(static_cast<std::uint32_t>(random()));
-    return random() % 2 == 0 ? kFactors[random() % std::size(kFactors)] : -kFactors[random() % std::size(kFactors)];
+    return random() % 2 == 0 ? kFactors[random() % std::size(kFactors)]
+                             : -kFactors[random() % std::size(kFactors)];
   };
   const auto addend = [&] {
-    constexpr float kAddends[] = {0.0F, -0.0F, 0x1p-60F, 0x1p-61F, 0x1.fffffep-60F, 3.0F, INFINITY, 0x1p-149F};
+    constexpr float kAddends[] = {0.0F, -0.0F,    0x1p-60F, 0x1p-61F, 0x1.fffffep-60F,
+                                  3.0F, INFINITY, 0x1p-149F};
     return random() % 4 == 0 ? std::bit_cast<float>(static_cast<std::uint32_t>(random()))
                              : kAddends[random() % std::size(kAddends)];
   };

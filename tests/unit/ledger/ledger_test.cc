@@ -33,13 +33,15 @@ struct Folder {
 };
 
 Signed<Body> deposit(int number) {
-  return *manifest::seal_any(manifest::Deposit{test::key_id(7), 10, "payment " + std::to_string(number), test::ledger_id()},
-                             test::key(kOperator));
+  return *manifest::seal_any(
+      manifest::Deposit{test::key_id(7), 10, "payment " + std::to_string(number), test::ledger_id()},
+      test::key(kOperator));
 }
 
 /// A ledger of a policy and `count` deposits.
 void fill(const std::string& path, int count) {
-  REQUIRE(create(path, *manifest::seal_any(test::ledger_policy(), test::key(kOperator)), test::key(kOperator), 1'000)
+  REQUIRE(create(path, *manifest::seal_any(test::ledger_policy(), test::key(kOperator)), test::key(kOperator),
+                 1'000)
               .ok());
   auto writer = Writer::open(path, test::key(kOperator));
   REQUIRE(writer.ok());
@@ -94,8 +96,8 @@ TEST_CASE("only the operator writes, and one at a time") {
   REQUIRE(first.ok());
   CHECK(Writer::open(folder.file(), test::key(kOperator)).error().code == ErrorCode::kCannotCreate);
   CHECK(Writer::open(folder.path + "/none.jsonl", test::key(kOperator)).error().code == ErrorCode::kMissing);
-  CHECK(create(folder.file(), *manifest::seal_any(test::ledger_policy(), test::key(kOperator)), test::key(kOperator),
-               0)
+  CHECK(create(folder.file(), *manifest::seal_any(test::ledger_policy(), test::key(kOperator)),
+               test::key(kOperator), 0)
             .error()
             .code == ErrorCode::kCannotCreate);
 }
@@ -103,9 +105,11 @@ TEST_CASE("only the operator writes, and one at a time") {
 TEST_CASE("a ledger that could not be created whole is not there, and the next call creates it") {
   using test::FaultyFileSystem;
   const auto make = [](const std::string& path) {
-    return create(path, *manifest::seal_any(test::ledger_policy(), test::key(kOperator)), test::key(kOperator), 1'000);
+    return create(path, *manifest::seal_any(test::ledger_policy(), test::key(kOperator)),
+                  test::key(kOperator), 1'000);
   };
-  for (const auto fault : {FaultyFileSystem::Fault::kNoSpace, FaultyFileSystem::Fault::kIo, FaultyFileSystem::Fault::kCut}) {
+  for (const auto fault :
+       {FaultyFileSystem::Fault::kNoSpace, FaultyFileSystem::Fault::kIo, FaultyFileSystem::Fault::kCut}) {
     bool reached = true;
     for (std::int64_t at = 0; reached; ++at) {
       for (const auto survival : {FaultyFileSystem::Survival::kNothing, FaultyFileSystem::Survival::kNames,
@@ -132,7 +136,8 @@ TEST_CASE("receipts of a ledger that was moved away are not replaced") {
   fill(folder.file(), 1);
   std::filesystem::rename(folder.file(), folder.path + "/away");
   const std::string before = content(receipts_path(folder.file()));
-  CHECK(create(folder.file(), *manifest::seal_any(test::ledger_policy(), test::key(kOperator)), test::key(kOperator), 0)
+  CHECK(create(folder.file(), *manifest::seal_any(test::ledger_policy(), test::key(kOperator)),
+               test::key(kOperator), 0)
             .error()
             .code == ErrorCode::kCannotCreate);
   CHECK(content(receipts_path(folder.file())) == before);
@@ -169,7 +174,8 @@ TEST_CASE("an append cut off at any byte leaves a beginning of it, and the next 
     REQUIRE(content(receipts) == receipts_now);
   };
   for (std::size_t cut = entries_before; cut < entries_now.size(); cut += 97) check(cut, receipts_before);
-  for (std::size_t cut = receipts_before; cut <= receipts_now.size(); cut += 97) check(entries_now.size(), cut);
+  for (std::size_t cut = receipts_before; cut <= receipts_now.size(); cut += 97)
+    check(entries_now.size(), cut);
   check(entries_now.size(), receipts_now.size());
 }
 
@@ -206,7 +212,8 @@ TEST_CASE("no append makes a file longer than allowed") {
 
 TEST_CASE("a receipt and a tree head are never longer than said") {
   constexpr std::int64_t kMost = std::int64_t{1} << 53;
-  const manifest::Receipt receipt{test::digest("l"), test::digest("s"), kMost - 1, kMost, {test::digest("r"), kMost}};
+  const manifest::Receipt receipt{
+      test::digest("l"), test::digest("s"), kMost - 1, kMost, {test::digest("r"), kMost}};
   const manifest::TreeHead head{test::digest("l"), {test::digest("r"), kMost}, kMost};
   for (const Body& body : {Body(receipt), Body(head)})
     CHECK(manifest::seal_any(body, test::key(kOperator))->envelope.size() < kMaxReceiptBytes);

@@ -86,10 +86,12 @@ TEST_CASE("a challenge has the fields that what it is about demands") {
   }
   challenge = test::challenge();
   challenge.row = std::nullopt;
-  CHECK(sealed(challenge) == "predicate: row: must be there exactly with a verdict, and not if about is \"row\"");
+  CHECK(sealed(challenge) ==
+        "predicate: row: must be there exactly with a verdict, and not if about is \"row\"");
   challenge = of_proof(About::kSegment);
   challenge.row = test::challenge().row;
-  CHECK(sealed(challenge) == "predicate: row: must be there exactly with a verdict, and not if about is \"row\"");
+  CHECK(sealed(challenge) ==
+        "predicate: row: must be there exactly with a verdict, and not if about is \"row\"");
   challenge = of_proof(About::kFinal);
   challenge.end = std::nullopt;
   CHECK(sealed(challenge) == "predicate: end: must be there where about is \"final\"");

@@ -10,7 +10,8 @@ using namespace dgx::manifest;
 
 namespace {
 
-// The byte-exact vector of dgx-manifest(5), "Envelope", made with Python's cryptography and checked with openssl.
+// The byte-exact vector of dgx-manifest(5), "Envelope", made with Python's cryptography and checked with
+// openssl.
 const std::string kPayload =
     R"({"_type":"https://in-toto.io/Statement/v1","predicate":{"steps":{"first":0,"last":100},"task":"t-0001"},)"
     R"("predicateType":"https://example.org/dgx/segment/v1","subject":[{"digest":{"sha256":)"
@@ -73,7 +74,8 @@ TEST_CASE("every departure from the strict profile is refused with its place") {
     return message_of(parse_envelope(replaced(good, what, with)));
   };
   CHECK(refused(R"("payload":)", R"("payloac":)") == "envelope: payload: is missing");
-  CHECK(refused("in-toto", "in-tota") == "envelope: payloadType: is neither \"application/vnd.in-toto+json\" nor \"application/json\"");
+  CHECK(refused("in-toto", "in-tota") ==
+        "envelope: payloadType: is neither \"application/vnd.in-toto+json\" nor \"application/json\"");
   CHECK(refused("eyJhIjoxfQ==", "eyJhIjoxfQ") ==
         "envelope: payload: base64: length is not a multiple of four at position 10");
   CHECK(refused("eyJhIjoxfQ==", "eyJhIjoxfR==") ==

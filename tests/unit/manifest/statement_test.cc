@@ -15,8 +15,8 @@ std::string message_of(const Result<Signed<Body>>& result) {
   return result.ok() ? "accepted" : result.error().message;
 }
 
-/// Seals, as a hostile signer could, the payload of a body after one textual change under their own valid signature;
-/// returns the error.
+/// Seals, as a hostile signer could, the payload of a body after one textual change under their own valid
+/// signature; returns the error.
 std::string refused(const Body& body, std::string_view what, std::string_view with) {
   const crypto::SecretKey key = test::key(1);
   std::string payload = payload_of(body, key.public_key());
@@ -213,7 +213,8 @@ TEST_CASE("states beside a proof are exactly those it commits to") {
 
 TEST_CASE("a proof's loss is its final state's, opened") {
   const test::Ending end = test::ending("end");
-  const Proof good{test::digest("task"), {test::digest("states"), 11}, test::digest("initial"), end.state, 100, end.loss};
+  const Proof good{
+      test::digest("task"), {test::digest("states"), 11}, test::digest("initial"), end.state, 100, end.loss};
   REQUIRE(seal(good, test::key(1)).ok());
   const auto refused = [&](const auto& change) {
     Proof proof = good;
@@ -222,16 +223,20 @@ TEST_CASE("a proof's loss is its final state's, opened") {
     return sealed.ok() ? "accepted" : sealed.error().message;
   };
   using Catch::Matchers::Contains;
-  CHECK_THAT(refused([](Proof& proof) { proof.loss.value = 0x1p-20F; }), Contains("loss: value: is not the number"));
+  CHECK_THAT(refused([](Proof& proof) { proof.loss.value = 0x1p-20F; }),
+             Contains("loss: value: is not the number"));
   CHECK_THAT(refused([](Proof& proof) { proof.loss.value = -proof.loss.value; }), Contains("loss: value"));
-  CHECK_THAT(refused([](Proof& proof) { proof.loss.value = std::numeric_limits<float>::infinity(); }), Contains("finite"));
+  CHECK_THAT(refused([](Proof& proof) { proof.loss.value = std::numeric_limits<float>::infinity(); }),
+             Contains("finite"));
   CHECK_THAT(refused([](Proof& proof) { proof.loss = test::ending("other").loss; }), Contains("opens state"));
-  CHECK_THAT(refused([](Proof& proof) { proof.loss = test::ending("end", 0.25F).loss; }), Contains("opens state"));
+  CHECK_THAT(refused([](Proof& proof) { proof.loss = test::ending("end", 0.25F).loss; }),
+             Contains("opens state"));
   CHECK_THAT(refused([](Proof& proof) { proof.loss.entry.name = "step"; }), Contains("is not \"loss\""));
   CHECK_THAT(refused([](Proof& proof) { proof.loss.entry.index = 1; }), Contains("loss: "));
   CHECK_THAT(refused([](Proof& proof) { proof.loss.entry.count = 3; }), Contains("loss: "));
   CHECK_THAT(refused([](Proof& proof) { proof.loss.entry.path.clear(); }), Contains("loss: "));
-  CHECK_THAT(refused([](Proof& proof) { proof.final_state = test::digest("another"); }), Contains("opens state"));
+  CHECK_THAT(refused([](Proof& proof) { proof.final_state = test::digest("another"); }),
+             Contains("opens state"));
 }
 
 TEST_CASE("rows beside a verdict are exactly those it commits to") {
@@ -262,12 +267,15 @@ TEST_CASE("a verdict states only what a chance can be") {
     const auto sealed = seal(verdict, test::key(1));
     return sealed.ok() && open_any(sealed->envelope).ok();
   };
-  for (const char* chance : {"0", "1", "0.7", "0.0520936", "0.00000123456", "1.5e-20", "4e-7", "4.06111e-23", "9e-1234567"}) {
+  for (const char* chance :
+       {"0", "1", "0.7", "0.0520936", "0.00000123456", "1.5e-20", "4e-7", "4.06111e-23", "9e-1234567"}) {
     INFO(chance);
     CHECK(read(chance));
   }
-  for (const char* other : {"", "none", "2", "0.", "0.70", "0.1234567", "0.0000001", "-0.5", "1.0", "1.5", ".5", "0.5x", "1.e-20",
-                            "15e-20", "0.5e-20", "1.50e-20", "1.5e-6", "1.5e-07", "1.5e+20", "1.5e-", "e-20", "1.5E-20", "1,5e-20"}) {
+  for (const char* other :
+       {"",       "none",    "2",       "0.",    "0.70",   "0.1234567", "0.0000001", "-0.5",
+        "1.0",    "1.5",     ".5",      "0.5x",  "1.e-20", "15e-20",    "0.5e-20",   "1.50e-20",
+        "1.5e-6", "1.5e-07", "1.5e+20", "1.5e-", "e-20",   "1.5E-20",   "1,5e-20"}) {
     INFO(other);
     CHECK_FALSE(read(other));
   }

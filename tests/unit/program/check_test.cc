@@ -11,8 +11,8 @@ using namespace dgx::program;
 
 namespace {
 
-/// A step with values 0 (f32 [4,6]), 1 (i64 [4]), 2 (f32 [2], the schedule), and the tested line as number 5; line 6
-/// computes the next step number.
+/// A step with values 0 (f32 [4,6]), 1 (i64 [4]), 2 (f32 [2], the schedule), and the tested line as number 5;
+/// line 6 computes the next step number.
 std::string program_with(const std::string& line) {
   return R"({"k":"input","next":0,"s":[4,6],"src":"state model/w","t":"f32","v":0})"
          "\n"
@@ -146,8 +146,10 @@ TEST_CASE("an element opens at most six leaves on any path") {
   // An access opens the leaves of the places that it uses, whatever is done with it.
   const std::string places = R"("0@2.2.2.3[$1,$2,$3,$4]?0x0p0","1[i0]","1[3-i0]","1[i0//2]","1[i0//3]")";
   check_accepted(map(places, R"("neg x0")", "[4]"));
-  const std::string more = R"("0@1.1.2.2.2.3[$1,$2,$3,$4,$5,$6]?0x0p0","1[i0]","1[3-i0]","1[i0//2]","1[i0//3]","1[(i0+1)//2]","1[(i0+2)//3]")";
-  for (const char* steps : {"", R"("neg x0")", R"("neg x0","abs t0")", R"("add x0 0x1p0")", R"("select i0 x0 0x0p0")"})
+  const std::string more =
+      R"("0@1.1.2.2.2.3[$1,$2,$3,$4,$5,$6]?0x0p0","1[i0]","1[3-i0]","1[i0//2]","1[i0//3]","1[(i0+1)//2]","1[(i0+2)//3]")";
+  for (const char* steps :
+       {"", R"("neg x0")", R"("neg x0","abs t0")", R"("add x0 0x1p0")", R"("select i0 x0 0x0p0")"})
     check_refused(map(more, steps, "[4]"), "7 leaves");
   // Constant places of one small value lie in one leaf.
   check_accepted(map(R"("0[0,0]","0[0,1]","0[0,2]","0[0,3]","0[0,4]","0[0,5]","0[1,0]")",
@@ -181,8 +183,8 @@ TEST_CASE("ways through selects are counted up to 128") {
     std::vector<int> chosen;
     for (int side = 0; side < 2; ++side) {
       for (int n = 0; n < count; ++n, ++access) {
-        accesses += fmt::format("{}\"0[{},{}]\"", access > 0 ? "," : "", rows[static_cast<std::size_t>(access / 6)],
-                                access % 6);
+        accesses += fmt::format("{}\"0[{},{}]\"", access > 0 ? "," : "",
+                                rows[static_cast<std::size_t>(access / 6)], access % 6);
         if (n == 0) continue;
         const std::string before = n == 1 ? fmt::format("x{}", access - 1) : fmt::format("t{}", step - 1);
         steps += fmt::format("{}\"select i0 {} x{}\"", step++ > 0 ? "," : "", before, access);
@@ -227,7 +229,8 @@ TEST_CASE("the entry step counts the steps") {
 
 TEST_CASE("a bundle can hold the names of the state") {
   const auto named = [](const std::string& name) {
-    std::string text = program_with(R"({"k":"input","next":5,"s":[],"src":"state )" + name + R"(","t":"f32","v":5})");
+    std::string text =
+        program_with(R"({"k":"input","next":5,"s":[],"src":"state )" + name + R"(","t":"f32","v":5})");
     const Status status = checked(text);
     return status.ok() ? std::string() : status.error().message;
   };
@@ -298,7 +301,8 @@ TEST_CASE("state entries, schedules and constants come from closed lists") {
   check_refused(input(R"("next":1,"s":[4,6],"src":"state model/v","t":"f32")", ""), "next: value 1 is i64");
   check_refused(input(R"("next":7,"s":[4,6],"src":"state model/v","t":"f32")", ""), "there is no value 7");
   check_refused(input(R"("of":["lr"],"s":[1],"src":"schedule","t":"f32")", ""), "a second 'schedule'");
-  check_refused(input(R"("of":["lr"],"s":[],"src":"schedule","t":"f32")", ""), "a schedule of 1 names is f32 [1]");
+  check_refused(input(R"("of":["lr"],"s":[],"src":"schedule","t":"f32")", ""),
+                "a schedule of 1 names is f32 [1]");
   check_refused(input(R"("of":["0x1p0"],"s":[2],"src":"constant","t":"f32")", ""),
                 "1 numbers for 2 elements");
   check_refused(input(R"("of":["1"],"s":[1],"src":"constant","t":"f32")", ""), "'1' is no f32");

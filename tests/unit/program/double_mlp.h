@@ -9,8 +9,8 @@
 
 namespace dgx::test {
 
-/// A perceptron and its optimisers in plain double arithmetic, written from their definitions, to which a lowering
-/// must come close.
+/// A perceptron and its optimisers in plain double arithmetic, written from their definitions, to which a
+/// lowering must come close.
 class DoubleMlp {
  public:
   using Numbers = std::vector<double>;
@@ -61,14 +61,10 @@ class DoubleMlp {
 
   [[nodiscard]] double activate(double v) const {
     switch (activation_) {
-      case program::Activation::kRelu:
-        return v > 0 ? v : 0;
-      case program::Activation::kTanh:
-        return std::tanh(v);
-      case program::Activation::kSigmoid:
-        return 1 / (1 + std::exp(-v));
-      case program::Activation::kGelu:
-        return v / 2 * (1 + std::erf(v / std::sqrt(2.0)));
+      case program::Activation::kRelu: return v > 0 ? v : 0;
+      case program::Activation::kTanh: return std::tanh(v);
+      case program::Activation::kSigmoid: return 1 / (1 + std::exp(-v));
+      case program::Activation::kGelu: return v / 2 * (1 + std::erf(v / std::sqrt(2.0)));
       case program::Activation::kGeluTanh:
         return v / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v)));
     }

@@ -147,7 +147,8 @@ TEST_CASE("whole initial states have the digests of the page") {
   };
 
   const Entries layers{{"0.bias", {3}}, {"0.weight", {3, 4}}, {"2.bias", {2}}, {"2.weight", {2, 3}}};
-  CHECK(digest(ModelKind::kMlp, layers, layers) == "f5f220d981ed4ca81f5f0bb07087f283bd5ed3657b17cbd491ef276c5bf00cab");
+  CHECK(digest(ModelKind::kMlp, layers, layers) ==
+        "f5f220d981ed4ca81f5f0bb07087f283bd5ed3657b17cbd491ef276c5bf00cab");
 
   Entries decoder{{"wte.weight", {5, 4}}, {"wpe.weight", {3, 4}}, {"lm_head.weight", {5, 4}}};
   const auto add = [](Entries& to, const std::string& name, const Shape& weight) {
@@ -159,7 +160,8 @@ TEST_CASE("whole initial states have the digests of the page") {
   add(decoder, "h.0.attn.c_proj", {4, 4});
   add(decoder, "h.0.mlp.c_fc", {16, 4});
   add(decoder, "h.0.mlp.c_proj", {4, 16});
-  CHECK(digest(ModelKind::kGpt, decoder, {}) == "188140cbe6dd765f95eae4adc00332483dfb9e992d38a5baf3bc7cbd1d84d5f5");
+  CHECK(digest(ModelKind::kGpt, decoder, {}) ==
+        "188140cbe6dd765f95eae4adc00332483dfb9e992d38a5baf3bc7cbd1d84d5f5");
 
   Entries network;
   add(network, "fc", {10, 64});
@@ -178,7 +180,8 @@ TEST_CASE("whole initial states have the digests of the page") {
       }
     }
   }
-  CHECK(digest(ModelKind::kResNet20, network, {}) == "ffae57d7cb1707287cbe53a15796cfa018d584e9a39e5f857f3e08bf630a1131");
+  CHECK(digest(ModelKind::kResNet20, network, {}) ==
+        "ffae57d7cb1707287cbe53a15796cfa018d584e9a39e5f857f3e08bf630a1131");
 }
 
 TEST_CASE("a graph brings its own numbers, and must have them all") {

@@ -13,7 +13,8 @@ using namespace dgx::test;
 
 namespace {
 
-/// A model whose output is a parameter, so that one step of gradient descent with rate 1 reveals the gradient.
+/// A model whose output is a parameter, so that one step of gradient descent with rate 1 reveals the
+/// gradient.
 CapturedGraph identity_of(const Shape& shape, std::int64_t batch) {
   CapturedGraph graph;
   graph.tensors = {{DType::kF32, {batch}}, {DType::kF32, shape}, {DType::kF32, shape}};

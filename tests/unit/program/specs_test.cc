@@ -101,7 +101,8 @@ TEST_CASE("where 0 is in a range, so is -0, another number; it is not above zero
     CHECK(to_json(*spec).dump() == text);  // including its sign
     return std::string();
   };
-  const std::string sgd = R"({"kind":"sgd","lr":"-0x0p0","momentum":"-0x0p0","nesterov":false,"weight_decay":"-0x0p0"})";
+  const std::string sgd =
+      R"({"kind":"sgd","lr":"-0x0p0","momentum":"-0x0p0","nesterov":false,"weight_decay":"-0x0p0"})";
   CHECK(reads(optimizer_from_json, sgd).empty());
   CHECK(std::signbit(optimizer_from_json(*json::parse_canonical(sgd), "spec")->learning_rate));
   std::string nesterov = sgd;
@@ -112,8 +113,10 @@ TEST_CASE("where 0 is in a range, so is -0, another number; it is not above zero
   CHECK_THAT(reads(optimizer_from_json, below), Catch::Contains("lr: is out of range"));
   CHECK(reads(schedule_from_json, R"({"kind":"linear","min":"-0x0p0","warmup":0})").empty());
   CHECK(reads(loss_from_json, R"({"kind":"cross-entropy","weights":["-0x0p0","0x1p0"]})").empty());
-  CHECK_THAT(reads(loss_from_json, R"({"kind":"cross-entropy","label_smoothing":"-0x0p0"})"), Catch::Contains("label_smoothing"));
-  CHECK_THAT(reads(loss_from_json, R"({"kind":"cross-entropy","weights":["-0x0p0"]})"), Catch::Contains("no class"));
+  CHECK_THAT(reads(loss_from_json, R"({"kind":"cross-entropy","label_smoothing":"-0x0p0"})"),
+             Catch::Contains("label_smoothing"));
+  CHECK_THAT(reads(loss_from_json, R"({"kind":"cross-entropy","weights":["-0x0p0"]})"),
+             Catch::Contains("no class"));
 }
 
 TEST_CASE("an optimiser spec names the word that is wrong") {

@@ -69,17 +69,20 @@ TEST_CASE("A schedule that nobody can compute to its end is refused") {
   CHECK_THAT(refusal(scheduled("sgd:lr=1e30", "step:every=1,gamma=2")), Catch::Contains("2^126"));
   CHECK(refusal(scheduled("sgd:lr=1e30", "step:every=1,gamma=0")).empty());
   CHECK_THAT(refusal(scheduled("sgd:lr=1e30,weight-decay=1e30", "constant")), Catch::Contains("2^126"));
-  CHECK_THAT(refusal(scheduled("adam:lr=1e30,betas=0.9999999999999999/0.9", "constant")), Catch::Contains("2^126"));
+  CHECK_THAT(refusal(scheduled("adam:lr=1e30,betas=0.9999999999999999/0.9", "constant")),
+             Catch::Contains("2^126"));
   CHECK(refusal(scheduled("adam:lr=1,betas=0.9999999999999999/0.9999999999999999", "constant")).empty());
 }
 
 TEST_CASE("A schedule that is admitted is finite at every step") {
   const std::vector<std::string> names{"lr", "-lr", "lr/(1-b1^t)", "1/sqrt(1-b2^t)", "1-lr*wd"};
   int admitted = 0;
-  for (const char* optimizer : {"sgd:lr=1e30", "sgd:lr=1e20,weight-decay=1e18", "adamw:lr=1e22,betas=0.9999999999999999/0.999",
-                                "adamw:lr=1e23,betas=0.9999999999999999/0.999", "adam:lr=0.001"}) {
-    for (const char* schedule : {"constant", "constant:warmup=7", "step:every=1,gamma=1.9", "step:every=1,gamma=1.2,warmup=50",
-                                 "step:every=1,gamma=2.4", "linear:min=0.00001,warmup=3", "cosine"}) {
+  for (const char* optimizer :
+       {"sgd:lr=1e30", "sgd:lr=1e20,weight-decay=1e18", "adamw:lr=1e22,betas=0.9999999999999999/0.999",
+        "adamw:lr=1e23,betas=0.9999999999999999/0.999", "adam:lr=0.001"}) {
+    for (const char* schedule :
+         {"constant", "constant:warmup=7", "step:every=1,gamma=1.9", "step:every=1,gamma=1.2,warmup=50",
+          "step:every=1,gamma=2.4", "linear:min=0.00001,warmup=3", "cosine"}) {
       const Task body = scheduled(optimizer, schedule);
       if (!refusal(body).empty()) continue;
       ++admitted;
@@ -93,17 +96,22 @@ TEST_CASE("A schedule that is admitted is finite at every step") {
 }
 
 TEST_CASE("A task is about its program's batch, work and state") {
-  const auto program = *program::parse_program(
-      R"({"k":"input","next":0,"s":[],"src":"state loss","t":"f32","v":0})" "\n"
-      R"({"k":"input","next":2,"s":[],"src":"state step","t":"i64","v":1})" "\n"
-      R"({"do":["add x0 1"],"k":"map","s":[],"t":"i64","v":2,"x":["1[]"]})" "\n"
-      R"({"k":"input","s":[128,28,28],"src":"batch x","t":"u8","v":3})" "\n");
+  const auto program =
+      *program::parse_program(R"({"k":"input","next":0,"s":[],"src":"state loss","t":"f32","v":0})"
+                              "\n"
+                              R"({"k":"input","next":2,"s":[],"src":"state step","t":"i64","v":1})"
+                              "\n"
+                              R"({"do":["add x0 1"],"k":"map","s":[],"t":"i64","v":2,"x":["1[]"]})"
+                              "\n"
+                              R"({"k":"input","s":[128,28,28],"src":"batch x","t":"u8","v":3})"
+                              "\n");
   Task body = task();
   const program::Cost cost = program::cost_of(program);
   const auto priced = [&] {
     body.caps.bytes = cost.state_bytes;
-    body.estimate = *estimate({cost.total_operations, cost.state_bytes, body.steps, body.checkpoint_every, body.price},
-                              body.policy);
+    body.estimate =
+        *estimate({cost.total_operations, cost.state_bytes, body.steps, body.checkpoint_every, body.price},
+                  body.policy);
   };
   priced();
   CHECK(check_admission(body, program).ok());
@@ -133,7 +141,8 @@ TEST_CASE("In a market the longest segment has at most segment_operations of wor
   CHECK(refusal(body).empty());
   body.policy.segment_operations = 9'999;
   CHECK(refusal(body) ==
-        "checkpoint_every: the longest segment has 10 steps of 1000 operations, the policy's segment_operations are 9999");
+        "checkpoint_every: the longest segment has 10 steps of 1000 operations, the policy's "
+        "segment_operations are 9999");
   body.ledger.reset();
   CHECK(refusal(body).empty());
   body = task();
@@ -161,7 +170,8 @@ TEST_CASE("Nobody takes part to whom the longest segment takes more than an eigh
     CHECK_FALSE(refused(1'001).empty());
   }
   CHECK(refused(1'001) ==
-        "segment_milliseconds: the longest segment takes 1001 ms: four times that exceeds half of window_move_ms, 8007");
+        "segment_milliseconds: the longest segment takes 1001 ms: four times that exceeds half of "
+        "window_move_ms, 8007");
   CHECK_FALSE(refused(manifest::kMaxInteger).empty());
   CHECK(refused(std::nullopt) == "segment_milliseconds: is missing");
   body.policy.window_move_ms = 7;  // no time at all

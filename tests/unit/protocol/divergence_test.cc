@@ -54,7 +54,8 @@ TEST_CASE("the segments of a run that diverged cover its steps and the diverging
 TEST_CASE("a proof that diverged ends before the task does, with the states of its steps") {
   TinyExecutor honest;
   const auto run = test::tiny_run(honest);
-  for (const auto& [steps, states] : {std::pair(0, 1), {1, 2}, {9, 2}, {10, 2}, {11, 3}, {91, 11}, {99, 11}}) {
+  for (const auto& [steps, states] :
+       {std::pair(0, 1), {1, 2}, {9, 2}, {10, 2}, {11, 3}, {91, 11}, {99, 11}}) {
     CAPTURE(steps);
     const auto segments = segments_of(run.task.body, ending_at(run, steps, states));
     REQUIRE(segments.ok());
@@ -88,13 +89,15 @@ TEST_CASE("a proof of one state has it first and last") {
         "predicate: states: count: must be 1 exactly where no step is committed");
   CHECK(read([](Proof& p) { p.states.root = test::digest("x"); }) ==
         "predicate: states: root: is not that of the only state");
-  CHECK(read([](Proof& p) { p.initial = test::digest("x"); }) == "predicate: final: is not the only state, `initial`");
+  CHECK(read([](Proof& p) { p.initial = test::digest("x"); }) ==
+        "predicate: final: is not the only state, `initial`");
 }
 
 TEST_CASE("the policy always draws the diverging step") {
   const auto draw = [](std::int64_t steps, std::int64_t ppm) {
     const auto segments = *Segments::of_diverged(steps, 10);
-    const auto out = *policy_draw(segments, ppm, test::digest("beacon"), test::digest("proof"), test::digest("key"));
+    const auto out =
+        *policy_draw(segments, ppm, test::digest("beacon"), test::digest("proof"), test::digest("key"));
     CHECK(std::ssize(out) == drawn_count(segments, ppm));
     CHECK(out.back() == segments.between());
     return std::ssize(out);
@@ -124,7 +127,8 @@ TEST_CASE("a diverging step agrees exactly if the state after it is not finite")
   CHECK(refutes->recomputed == test::state_digest(finite.state().value()));
   // If a proof commits to the diverged end as if it were a state, no segment leads there.
   TinyExecutor again(TinyExecutor::Lie::kNonFinite, 34);
-  const auto committed = replay_segment(again, run.states[3], {3, 30, 40}, run.digests[3], diverged_end(), who);
+  const auto committed =
+      replay_segment(again, run.states[3], {3, 30, 40}, run.digests[3], diverged_end(), who);
   CHECK_FALSE(committed->agrees);
   CHECK(committed->reason == RowReason::kNonFinite);
 }

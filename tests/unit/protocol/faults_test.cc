@@ -8,8 +8,9 @@ using namespace dgx::test;
 
 namespace {
 
-/// Disputes between an honest party and a cheat with these faults: about the proof, with the cheat as defender; about
-/// a verdict, with the cheat as verifier; and about the cheat's own wrong objection to a right proof.
+/// Disputes between an honest party and a cheat with these faults: about the proof, with the cheat as
+/// defender; about a verdict, with the cheat as verifier; and about the cheat's own wrong objection to a
+/// right proof.
 void check_faults(TinyParty& honest, const std::vector<Fault>& faults, std::int64_t segment) {
   const Scene& scene = honest.scene();
   const auto segments = *protocol::Segments::of(scene.task.body.steps, scene.task.body.checkpoint_every);

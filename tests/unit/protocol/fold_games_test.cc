@@ -1,11 +1,11 @@
-// Whole signed games about folds of sizes around every limit of dgx-dispute(7), "Numbers": the honest side wins,
-// whatever anyone says at any point.
+// Whole signed games about folds of sizes around every limit of dgx-dispute(7), "Numbers": the honest side
+// wins, whatever anyone says at any point.
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
 
-#include "disputes.h"
 #include "dgx/protocol/referee.h"
+#include "disputes.h"
 #include "party_view.h"
 
 using namespace dgx;
@@ -34,7 +34,8 @@ const Form kArgmax64{"argmax", "i64", {"mul x0 x0"}};
 const Form kChain{"chain", "f32", {"mul acc 0x1.fp-1", "add t0 x0"}};
 const Form kChain64{"chain", "i64", {"mul acc 3", "add t0 x0"}};
 
-/// Two steps of a program whose value 1 is a fold of `n` positions; each of seven numbers is read at n / 7 of them.
+/// Two steps of a program whose value 1 is a fold of `n` positions; each of seven numbers is read at n / 7 of
+/// them.
 Scene fold_scene(const Form& form, std::int64_t n) {
   Sketch s;
   const std::string kind = form.kind;
@@ -49,22 +50,27 @@ Scene fold_scene(const Form& form, std::int64_t n) {
   return scene_of(fmt::format("{} {} of {}", form.kind, form.type, n), s.finish(), 2, 2, 1);
 }
 
-/// A cheat who computes with another number `at` of the input but shows the right input: the fold is wrong from the
-/// first position that reads it on, and every list follows consistently.
+/// A cheat who computes with another number `at` of the input but shows the right input: the fold is wrong
+/// from the first position that reads it on, and every list follows consistently.
 class Misreader : public Party {
  public:
-  Misreader(const Scene& scene, TinyParty& honest, std::size_t at) : honest_(honest), other_(altered(scene, at)), wrong_(other_) {}
+  Misreader(const Scene& scene, TinyParty& honest, std::size_t at)
+      : honest_(honest), other_(altered(scene, at)), wrong_(other_) {}
 
   Result<std::optional<std::int64_t>> non_finite_after() override { return std::optional<std::int64_t>(); }
   Result<Digest> state(std::int64_t step) override { return party(step).state(step); }
-  Result<std::vector<merkle::NamedDigest>> entries(std::int64_t step) override { return party(step).entries(step); }
+  Result<std::vector<merkle::NamedDigest>> entries(std::int64_t step) override {
+    return party(step).entries(step);
+  }
   Result<std::vector<Digest>> values(std::int64_t step) override {
     std::vector<Digest> out = *wrong_.values(step);
     out[0] = honest_.values(step)->at(0);
     return out;
   }
   Result<Tensor> value(std::int64_t step, kernels::ValueIndex v) override { return wrong_.value(step, v); }
-  Result<DataOpening> data(std::string_view field, std::int64_t element) override { return honest_.data(field, element); }
+  Result<DataOpening> data(std::string_view field, std::int64_t element) override {
+    return honest_.data(field, element);
+  }
   Result<Tensor> entry(std::int64_t step, std::string_view name) override { return wrong_.entry(step, name); }
 
  private:
@@ -82,19 +88,15 @@ class Misreader : public Party {
   TinyParty wrong_;
 };
 
-/// The next words of a challenger who descends to entry `which` of every list (the last, if it is shorter) and makes
-/// the claim there.
+/// The next words of a challenger who descends to entry `which` of every list (the last, if it is shorter)
+/// and makes the claim there.
 Say named(const Game& game, PartyView& view, std::int64_t which) {
   const Ground& ground = game.ground();
   switch (game.stage()) {
-    case Stage::kChooseState:
-      return Name{0, std::nullopt};
-    case Stage::kChooseValue:
-      return Name{1, view.line(1)};
-    case Stage::kChooseElement:
-      return Name{0, std::nullopt};
-    default:
-      break;
+    case Stage::kChooseState: return Name{0, std::nullopt};
+    case Stage::kChooseValue: return Name{1, view.line(1)};
+    case Stage::kChooseElement: return Name{0, std::nullopt};
+    default: break;
   }
   REQUIRE(game.stage() == Stage::kChooseNumber);
   const std::int64_t entry = std::min(which, std::ssize(ground.fold->shown()) - 1);
@@ -131,7 +133,8 @@ void defend(const Scene& scene, TinyParty& honest, std::int64_t which) {
   std::vector<manifest::Signed<manifest::Move>> moves;
   while (!game->decision()) {
     const Side side = side_of(game->stage());
-    const auto shown = side == Side::kDefender ? player.next(*game) : std::optional(named(*game, view, which));
+    const auto shown =
+        side == Side::kDefender ? player.next(*game) : std::optional(named(*game, view, which));
     REQUIRE(shown.ok());
     moves.push_back(move_of(*game, side, print_say(**shown), true));
     REQUIRE(game->apply(moves.back()).ok());
@@ -168,7 +171,8 @@ void play_all(const Form& form, std::int64_t n, const std::vector<std::int64_t>&
   TinyParty honest(scene);
   for (const std::int64_t place : places) defend(scene, honest, place);
   const auto last = static_cast<std::size_t>((n - 1) / (n / kInputs + 2));
-  for (std::size_t at = 0; at <= last; at += std::max<std::size_t>(1, last / inputs)) convict(scene, honest, at);
+  for (std::size_t at = 0; at <= last; at += std::max<std::size_t>(1, last / inputs))
+    convict(scene, honest, at);
 }
 
 constexpr std::int64_t kLast = std::int64_t{1} << 40;
@@ -176,8 +180,10 @@ constexpr std::int64_t kLast = std::int64_t{1} << 40;
 }  // namespace
 
 TEST_CASE("Every fold of a size around a limit can be defended and attacked, at every place") {
-  for (const Form* form : {&kDot, &kSum, &kSum64, &kSum8, &kMax, &kMax64, &kMax8, &kArgmax, &kArgmax64, &kChain, &kChain64}) {
-    for (const std::int64_t n : {1, 2, 31, 32, 33, 255, 256, 257, 1023, 1024, 1025, 2047, 2048, 2049, 4095, 4096, 4097})
+  for (const Form* form :
+       {&kDot, &kSum, &kSum64, &kSum8, &kMax, &kMax64, &kMax8, &kArgmax, &kArgmax64, &kChain, &kChain64}) {
+    for (const std::int64_t n :
+         {1, 2, 31, 32, 33, 255, 256, 257, 1023, 1024, 1025, 2047, 2048, 2049, 4095, 4096, 4097})
       play_all(*form, n, {0, 1, 31, 32, 1023, kLast}, 3);
   }
 }

@@ -74,8 +74,8 @@ TinyRun tiny_run(TinyExecutor& executor, const std::string& name, const std::fun
     run.states.push_back(executor.state().value());
     run.digests.push_back(state_digest(run.states.back()));
   }
-  const Proof proof{
-      run.task.id, states_root(run.digests), run.digests.front(), run.digests.back(), body.steps, loss_in(run.states.back())};
+  const Proof proof{run.task.id, states_root(run.digests),  run.digests.front(), run.digests.back(),
+                    body.steps,  loss_in(run.states.back())};
   run.proof = *seal(proof, key(kSolver));
   const Digest secret = digest("secret of " + name);
   const Beacon beacon{run.task.id, offer(run).id, run.proof.id, secret, beacon_value(secret, run.proof.id)};
@@ -97,11 +97,13 @@ Signed<Assign> assignment(const TinyRun& run) {
 }
 
 Signed<Opening> opening(const TinyRun& run, bool without_beacon) {
-  return *seal(Opening{run.task.id, run.proof.id, without_beacon ? run.proof.id : run.beacon.id, "opening"}, key(kSolver));
+  return *seal(Opening{run.task.id, run.proof.id, without_beacon ? run.proof.id : run.beacon.id, "opening"},
+               key(kSolver));
 }
 
 Signed<Delivery> delivery(const TinyRun& run) {
-  return *seal(Delivery{run.task.id, run.proof.id, run.proof.body.final_state, std::nullopt}, key(kSubmitter));
+  return *seal(Delivery{run.task.id, run.proof.id, run.proof.body.final_state, std::nullopt},
+               key(kSubmitter));
 }
 
 Signed<Verdict> verdict(const TinyRun& run, std::span<const std::int64_t> chosen) {

@@ -14,8 +14,8 @@
 
 namespace dgx::test {
 
-/// A machine whose state is one integer and whose step is x → 6364136223846793005 x + step: an Executor with nothing
-/// to compute. It can be told to lie.
+/// A machine whose state is one integer and whose step is x → 6364136223846793005 x + step: an Executor with
+/// nothing to compute. It can be told to lie.
 class TinyExecutor : public protocol::Executor {
  public:
   enum class Lie { kNone, kWrongStep, kNonFinite, kRefuseLoad };
@@ -58,8 +58,8 @@ inline constexpr std::uint8_t kSolver = 3;
 inline constexpr std::uint8_t kVerifier = 4;
 inline constexpr std::uint8_t kStranger = 5;
 
-/// A run trained by `executor`, proved by kSolver, with kVerifier's beacon. `name` distinguishes tasks; `change` (may
-/// be empty) is applied to the task before it is signed.
+/// A run trained by `executor`, proved by kSolver, with kVerifier's beacon. `name` distinguishes tasks;
+/// `change` (may be empty) is applied to the task before it is signed.
 [[nodiscard]] TinyRun tiny_run(TinyExecutor& executor, const std::string& name = "tiny",
                                const std::function<void(manifest::Task&)>& change = {});
 [[nodiscard]] manifest::Signed<manifest::BeaconCommitment> offer(const TinyRun& run);

@@ -41,8 +41,9 @@ void add_game(Story& story, const Challenge& body, std::uint8_t challenger, std:
 
 /// A task's life up to a verdict, with games about its proof or, with `of_verdict`, about a refutation.
 Story story_of(const TinyRun& run, const Signed<Verdict>& verdict, bool of_verdict) {
-  Story out{any(run.task),   any(test::offer(run)), any(test::assignment(run)), any(run.proof),
-            any(run.beacon), any(test::opening(run)), any(verdict), any(test::delivery(run))};
+  Story out{any(run.task),  any(test::offer(run)),   any(test::assignment(run)),
+            any(run.proof), any(run.beacon),         any(test::opening(run)),
+            any(verdict),   any(test::delivery(run))};
   const Challenge body = of_verdict ? test::challenge_of(run, verdict) : test::challenge_of(run, 5);
   add_game(out, body, test::kStranger, of_verdict ? test::kVerifier : test::kSolver);
   add_game(out, body, of_verdict ? test::kSolver : test::kSubmitter,
@@ -87,8 +88,10 @@ TEST_CASE("random histories conserve the sum, and no balance is ever negative") 
   const auto policy = any(*seal(test::ledger_policy(), test::key(test::kOperator)));
   Story deposits;
   for (const std::uint8_t who : {test::kSubmitter, test::kSolver, test::kVerifier, test::kStranger}) {
-    deposits.push_back(any(*seal(Deposit{test::key_id(who), 2'000, "one", test::ledger_id()}, test::key(test::kOperator))));
-    deposits.push_back(any(*seal(Withdrawal{test::key_id(who).hex(), 400, "out", test::ledger_id()}, test::key(who))));
+    deposits.push_back(
+        any(*seal(Deposit{test::key_id(who), 2'000, "one", test::ledger_id()}, test::key(test::kOperator))));
+    deposits.push_back(
+        any(*seal(Withdrawal{test::key_id(who).hex(), 400, "out", test::ledger_id()}, test::key(who))));
   }
   std::vector<Story> order = stories();
   order.insert(order.begin(), deposits);
@@ -101,7 +104,8 @@ TEST_CASE("random histories conserve the sum, and no balance is ever negative") 
     Market market;
     REQUIRE(market.apply(policy, 0).ok());
     std::int64_t now = 0;
-    // Three of four statements come in order, so that many histories get far; 80 statements each: 480,000 in all.
+    // Three of four statements come in order, so that many histories get far; 80 statements each: 480,000 in
+    // all.
     std::size_t next = 0;
     for (int turn = 0; turn < 80; ++turn) {
       now += static_cast<std::int64_t>(random() % 150);

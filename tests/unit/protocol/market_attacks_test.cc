@@ -27,7 +27,8 @@ TEST_CASE("a swarm cannot price the solver out of challenging a false refutation
   world.take(any(verdict), 0);
   const auto about = test::challenge_of(honest(), verdict);
   for (std::uint8_t puppet = 10; puppet < 19; ++puppet) world.challenge(about, puppet, 0);
-  CHECK(world.refused(any(*seal(about, test::key(20))), 0).ends_with("has 100000, the challenger's bond needs 154112"));
+  CHECK(world.refused(any(*seal(about, test::key(20))), 0)
+            .ends_with("has 100000, the challenger's bond needs 154112"));
   const auto game = world.challenge(about, test::kSolver, 1);
   CHECK(world.record().games.back().bond == test::kChallengerBond);
   for (std::uint8_t puppet = 10; puppet < 19; ++puppet) {
@@ -64,10 +65,12 @@ TEST_CASE("an assign asks for the bond of a challenge beside the solver's, and l
   Market market;
   const auto take = [&](const Signed<Body>& statement) { return market.apply(statement, 0); };
   const auto deposit = [&](std::uint8_t who, std::int64_t amount, const std::string& reference) {
-    return take(any(*seal(Deposit{test::key_id(who), amount, reference, test::ledger_id()}, test::key(test::kOperator))));
+    return take(any(
+        *seal(Deposit{test::key_id(who), amount, reference, test::ledger_id()}, test::key(test::kOperator))));
   };
   REQUIRE(take(any(*seal(test::ledger_policy(), test::key(test::kOperator)))).ok());
-  for (const std::uint8_t who : {test::kSubmitter, test::kVerifier}) REQUIRE(deposit(who, 10'000, "first").ok());
+  for (const std::uint8_t who : {test::kSubmitter, test::kVerifier})
+    REQUIRE(deposit(who, 10'000, "first").ok());
   REQUIRE(deposit(test::kSolver, 1'301, "first").ok());
   REQUIRE(take(any(honest().task)).ok());
   REQUIRE(take(any(test::offer(honest()))).ok());
@@ -166,8 +169,9 @@ TEST_CASE("games planted on other tasks stretch a game by 63 windows in all") {
   for (std::uint8_t i = 0; i < kPlanted; ++i) {
     TinyExecutor executor;
     const TinyRun& run = runs.emplace_back(test::tiny_run(executor, "planted " + std::to_string(i)));
-    for (const auto& statement : {any(run.task), any(test::offer(run)), any(test::assignment(run)), any(run.proof),
-                                  any(run.beacon), any(test::opening(run)), any(test::verdict(run))})
+    for (const auto& statement :
+         {any(run.task), any(test::offer(run)), any(test::assignment(run)), any(run.proof), any(run.beacon),
+          any(test::opening(run)), any(test::verdict(run))})
       world.take(statement, 0);
     planted.push_back(world.challenge(test::challenge_of(run, 1), static_cast<std::uint8_t>(6 + i), 0));
   }
@@ -187,7 +191,8 @@ TEST_CASE("games planted on other tasks stretch a game by 63 windows in all") {
     return !ends_of(record, 64 * kWindow)[0] && side_of(record.games[0].game.stage()) == Side::kDefender;
   };
   CHECK(std::all_of(runs.begin(), runs.end(), awaited));
-  // The next move is due after one window, and missing it fells the proof; formerly it was due after another 64.
+  // The next move is due after one window, and missing it fells the proof; formerly it was due after
+  // another 64.
   CHECK(world.record().games[0].deadline_ms == 65 * kWindow);
   CHECK(!has_fallen(world.record(), Challenged::kProof, 65 * kWindow));
   CHECK(has_fallen(world.record(), Challenged::kProof, 65 * kWindow + 1));
@@ -216,7 +221,8 @@ TEST_CASE("a verdict states the chances and the work of what it replayed, and no
 TEST_CASE("a deposit cannot be withdrawn unit by unit") {
   World world(honest());
   const auto withdrawn = [&](std::int64_t amount) {
-    const Withdrawal body{test::key_id(test::kStranger).hex(), amount, std::to_string(amount), test::ledger_id()};
+    const Withdrawal body{test::key_id(test::kStranger).hex(), amount, std::to_string(amount),
+                          test::ledger_id()};
     return world.refused(any(*seal(body, test::key(test::kStranger))), 0);
   };
   CHECK(withdrawn(1) == "a withdrawal is of 301 at least, or of all that the account has, which is 100000");

@@ -34,8 +34,8 @@ TEST_CASE("a proof that falls in a game is a conviction, although its verdict ac
   CHECK(world.stands(1'001).deadline_ms == 1'300);
   world.defender_loses(game, test::kSolver, 1'200);
   CHECK(world.settle(1'200) == "convicted");
-  // The 1,001 first pay the tax of 9; of the rest 248 go to the finders, half of that to the first, 248 to the
-  // jackpot and 496 to the submitter.
+  // The 1,001 first pay the tax of 9; of the rest 248 go to the finders, half of that to the first, 248 to
+  // the jackpot and 496 to the submitter.
   CHECK(world.gain(test::kSolver) == -1'001);
   CHECK(world.gain(test::kStranger) == 124);
   CHECK(world.of("jackpot") == 9 + 124 + 248);
@@ -53,8 +53,8 @@ TEST_CASE("whoever misses a move loses the game at its deadline") {
     CHECK(world.refused(any(test::states_move(game, test::kSolver)), 1'401) ==
           "game " + game.id.brief() + " is over: the proof falls");
     CHECK(world.settle(1'401) == "convicted");
-    // The verifier refuted rightly: after the tax their fee (17 for one segment) is paid, and they are the first of
-    // two finders, who get a half and a quarter of floor(975 / 4).
+    // The verifier refuted rightly: after the tax their fee (17 for one segment) is paid, and they are the
+    // first of two finders, who get a half and a quarter of floor(975 / 4).
     CHECK(world.gain(test::kVerifier) == 17 + 121);
     CHECK(world.gain(test::kStranger) == 60);
     CHECK(world.of("jackpot") == 9 + 62 + 243);
@@ -82,8 +82,8 @@ TEST_CASE("a refutation that falls is overturned: the solver is paid, the verifi
   // After the fall everybody may challenge the proof again.
   CHECK(world.state(1'700) == "challenge-window");
   CHECK(world.settle(1'701) == "overturned");
-  // Finders share 250 of the 501; the solver who won gets half. The stranger, whose game was open when the verdict
-  // fell, risks nothing.
+  // Finders share 250 of the 501; the solver who won gets half. The stranger, whose game was open when the
+  // verdict fell, risks nothing.
   CHECK(world.gain(test::kSolver) == 460 + 125);
   CHECK(world.gain(test::kVerifier) == -501);
   CHECK(world.gain(test::kStranger) == 0);
@@ -101,7 +101,8 @@ TEST_CASE("an accomplice's refutation cannot shelter a cheat until the window ha
   const auto late = world.challenge(test::challenge_of(cheat(), 5), test::kStranger, 2'001);
   world.defender_loses(late, test::kSolver, 2'002);
   CHECK(world.settle(2'002) == "convicted");
-  // The solver's own finding earns them 125 of the verifier's 501; the verifier has no share in the solver's bond.
+  // The solver's own finding earns them 125 of the verifier's 501; the verifier has no share in the solver's
+  // bond.
   CHECK(world.gain(test::kSolver) == -1'001 + 125);
   CHECK(world.gain(test::kVerifier) == -501);
   CHECK(world.gain(test::kStranger) == 124);

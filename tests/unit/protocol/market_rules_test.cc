@@ -109,8 +109,8 @@ TEST_CASE("a deadline passes only while the operator is seen") {
   CHECK(refused(market, own_head(begin + 1'000'000, true), begin + 1'000'000) ==
         "pause: the operator was not away, or nothing waited");
   REQUIRE(refused(market, own_head(begin + 1'000'000, false), begin + 1'000'000) == "accepted");
-  // A clock fifty years ahead: refused unless the operator asserts that it is right, and then no deadline passes
-  // because of it.
+  // A clock fifty years ahead: refused unless the operator asserts that it is right, and then no deadline
+  // passes because of it.
   const std::int64_t far = begin + std::int64_t{50} * 366 * 86'400'000;
   CHECK(refused(market, own_head(far, false), far) ==
         "the ledger was silent for more than two heartbeats while a deadline ran");
@@ -189,7 +189,8 @@ TEST_CASE("an offer is taken back after an hour, while the task is open") {
   Market market = funded(policy);
   const auto task = *seal(task_with(policy), test::key(test::kSubmitter));
   REQUIRE(refused(market, any(task), 0) == "accepted");
-  const BeaconCommitment body{task.id, test::digest("c"), task.body.dataset.digest, task.body.initial.digest, 1};
+  const BeaconCommitment body{task.id, test::digest("c"), task.body.dataset.digest, task.body.initial.digest,
+                              1};
   const auto offer = *seal(body, test::key(5));
   REQUIRE(refused(market, any(offer), 0) == "accepted");
   TreeHead pause = head(3'600'000, true);
@@ -250,7 +251,8 @@ TEST_CASE("an offer or assign is refused whose signer cannot answer within a mov
     return by(test::kSolver, body);
   };
   const std::string too_long =
-      "segment_milliseconds: the longest segment takes 51 ms: four times that exceeds half of window_move_ms, 400";
+      "segment_milliseconds: the longest segment takes 51 ms: four times that exceeds half of "
+      "window_move_ms, 400";
   CHECK(refused(market, any(offered(51)), 0) == too_long);
   CHECK(refused(market, any(offered(std::nullopt)), 0) == "segment_milliseconds: is missing");
   CHECK(of(market, test::kVerifier) == kMoney);
@@ -269,7 +271,8 @@ TEST_CASE("a task is refused whose longest segment has more work than the market
   policy.segment_operations = 9'999;
   Market strict = funded(policy);
   CHECK(refused(strict, by(test::kSubmitter, task_with(policy)), 0) ==
-        "checkpoint_every: the longest segment has 10 steps of 1000 operations, the policy's segment_operations are 9999");
+        "checkpoint_every: the longest segment has 10 steps of 1000 operations, the policy's "
+        "segment_operations are 9999");
 }
 
 TEST_CASE("the operator pays the treasury out, and nobody else") {
@@ -278,7 +281,8 @@ TEST_CASE("the operator pays the treasury out, and nobody else") {
   Market market = funded(policy);
   const auto task = *seal(task_with(policy), test::key(test::kSubmitter));
   REQUIRE(refused(market, any(task), 0) == "accepted");
-  const BeaconCommitment body{task.id, test::digest("c"), task.body.dataset.digest, task.body.initial.digest, 1};
+  const BeaconCommitment body{task.id, test::digest("c"), task.body.dataset.digest, task.body.initial.digest,
+                              1};
   const auto offer = *seal(body, test::key(test::kVerifier));
   REQUIRE(refused(market, any(offer), 0) == "accepted");
   REQUIRE(refused(market,

@@ -120,7 +120,8 @@ struct World {
   [[nodiscard]] Standing stands() const { return standing(market.tasks().at(run().task.id), now); }
 };
 
-/// A state of a task: the statements that lead to it, the state it becomes once its limit has passed, and, marked
+/// A state of a task: the statements that lead to it, the state it becomes once its limit has passed, and,
+/// marked
 /// '+', the statements below that are accepted in it.
 struct Row {
   std::string_view name;
@@ -179,47 +180,45 @@ Statements statements_of_a_task() {
            ruling = *game_at(game, game.deadline_ms + 1).ruling();
          return by(8, ruling);
        }},
-      {"settlement",
-       [](const World& world) {
+      {"settlement", [](const World& world) {
          const auto due = world.market.due(world.now);
          return by(test::kOperator, due.empty() ? Settlement{run().task.id, Reason::kAccepted, {}} : due[0]);
        }}};
 }
 
 Statements statements_of_a_ledger() {
-  return {
-      {"task",
-       [](const World&) {
-         Task task = run().task.body;
-         task.seed += 1;
-         return by(test::kSubmitter, task);
-       }},
-      {"deposit",
-       [](const World&) {
-         return by(test::kOperator, Deposit{test::key_id(9), 1, "more", *run().task.body.ledger});
-       }},
-      {"withdrawal",
-       [](const World&) {
-         return by(9, Withdrawal{test::key_id(9).hex(), 301, "out", *run().task.body.ledger});
-       }},
-      {"tree-head",
-       [](const World& world) {
-         return by(test::kOperator,
-                   TreeHead{*run().task.body.ledger, {test::digest("h"), 1}, world.now, false});
-       }},
-      {"pause",
-       [](const World& world) {
-         return by(test::kOperator,
-                   TreeHead{*run().task.body.ledger, {test::digest("h"), 1}, world.now, true});
-       }},
-      {"policy",
-       [](const World&) {
-         return by(test::kOperator, LedgerPolicy{policy(), test::digest("again")});
-       }},
-      {"receipt", [](const World&) {
-         return by(test::kOperator,
-                   Receipt{*run().task.body.ledger, test::digest("s"), 4, 5, {test::digest("root"), 5}});
-       }}};
+  return {{"task",
+           [](const World&) {
+             Task task = run().task.body;
+             task.seed += 1;
+             return by(test::kSubmitter, task);
+           }},
+          {"deposit",
+           [](const World&) {
+             return by(test::kOperator, Deposit{test::key_id(9), 1, "more", *run().task.body.ledger});
+           }},
+          {"withdrawal",
+           [](const World&) {
+             return by(9, Withdrawal{test::key_id(9).hex(), 301, "out", *run().task.body.ledger});
+           }},
+          {"tree-head",
+           [](const World& world) {
+             return by(test::kOperator,
+                       TreeHead{*run().task.body.ledger, {test::digest("h"), 1}, world.now, false});
+           }},
+          {"pause",
+           [](const World& world) {
+             return by(test::kOperator,
+                       TreeHead{*run().task.body.ledger, {test::digest("h"), 1}, world.now, true});
+           }},
+          {"policy",
+           [](const World&) {
+             return by(test::kOperator, LedgerPolicy{policy(), test::digest("again")});
+           }},
+          {"receipt", [](const World&) {
+             return by(test::kOperator,
+                       Receipt{*run().task.body.ledger, test::digest("s"), 4, 5, {test::digest("root"), 5}});
+           }}};
 }
 
 template <class T>
@@ -238,76 +237,74 @@ const Statements& statements() {
 //                    offer | | assign | | beacon | proof | commitment | refutation | delivery| ruling  | ment
 //                    task |tree-head|
 std::vector<Row> rows_before_the_window() {
-  return {
-      {"open", TaskState::kOpen, [](World&) {}, "no-assignment",
-       "+ - + + - - - - - - - - - - - - - - + + + + - - -"},
-      {"assigned", TaskState::kAssigned, until_assigned, "no-proof",
-       "- - - - - + - - - - - - - - - - - - + + + + - - -"},
-      {"proof-committed", TaskState::kProofCommitted, until_proof, "beacon missed",
-       "- - - - - - + - - - - + + + - - - - + + + + - - -"},
-      {"awaiting-opening", TaskState::kAwaitingOpening, until_beacon, "no-proof, proved",
-       "- - - - - - - + - - - + + + - - - - + + + + - - -"},
-      {"beacon missed", TaskState::kAwaitingOpening,
-       [](World& world) {
-         until_proof(world);
-         world.go_to(world.now + kWindow + 1);
-       },
-       "no-proof, proved", "- - - - - - - - + - - + + + - - - - + + + + - - -"},
-      {"opened", TaskState::kOpened, until_opened, "no verdict",
-       "- - - - - - - - - + + + + + - - - - + + + + - - -"},
-      {"verify-committed", TaskState::kVerifyCommitted,
-       [](World& world) {
-         until_opened(world);
-         world.take(by(test::kVerifier, commitment()));
-       },
-       "no verdict, committed", "- - - - - - - - - - + - + + - - - - + + + + - - -"}};
+  return {{"open", TaskState::kOpen, [](World&) {}, "no-assignment",
+           "+ - + + - - - - - - - - - - - - - - + + + + - - -"},
+          {"assigned", TaskState::kAssigned, until_assigned, "no-proof",
+           "- - - - - + - - - - - - - - - - - - + + + + - - -"},
+          {"proof-committed", TaskState::kProofCommitted, until_proof, "beacon missed",
+           "- - - - - - + - - - - + + + - - - - + + + + - - -"},
+          {"awaiting-opening", TaskState::kAwaitingOpening, until_beacon, "no-proof, proved",
+           "- - - - - - - + - - - + + + - - - - + + + + - - -"},
+          {"beacon missed", TaskState::kAwaitingOpening,
+           [](World& world) {
+             until_proof(world);
+             world.go_to(world.now + kWindow + 1);
+           },
+           "no-proof, proved", "- - - - - - - - + - - + + + - - - - + + + + - - -"},
+          {"opened", TaskState::kOpened, until_opened, "no verdict",
+           "- - - - - - - - - + + + + + - - - - + + + + - - -"},
+          {"verify-committed", TaskState::kVerifyCommitted,
+           [](World& world) {
+             until_opened(world);
+             world.take(by(test::kVerifier, commitment()));
+           },
+           "no verdict, committed", "- - - - - - - - - - + - + + - - - - + + + + - - -"}};
 }
 
 std::vector<Row> rows_of_the_window() {
-  return {
-      {"no verdict", TaskState::kChallengeWindow,
-       [](World& world) {
-         until_opened(world);
-         world.go_to(world.now + kWindow + 1);
-       },
-       "awaiting-delivery", "- - - - - - - - - - - + + + + - - - + + + + - - -"},
-      {"no verdict, committed", TaskState::kChallengeWindow,
-       [](World& world) {
-         until_opened(world);
-         world.take(by(test::kVerifier, commitment()));
-         world.go_to(world.now + kWindow + 1);
-       },
-       "awaiting-delivery", "- - - - - - - - - - - - + + + - - - + + + + - - -"},
-      {"accepted", TaskState::kChallengeWindow, until_accepted, "awaiting-delivery",
-       "- - - - - - - - - - - - + + + - - - + + + + - - -"},
-      {"refuted, not opened", TaskState::kChallengeWindow,
-       [](World& world) {
-         until_proof(world);
-         world.take(by(test::kVerifier, refutation()));
-         world.go_to(world.now + kWindow + 1);  // past the duty to open
-       },
-       "due", "- - - - - - - - - - - - + + + - - - + + + + - - -"},
-      {"game in the window", TaskState::kChallengeWindow,
-       [](World& world) {
-         until_accepted(world);
-         world.go_to(world.now + kWindow);
-         world.take(any(logged_game()));
-       },
-       "arbitration", "- - - - - - - - - - - - + + + + - - + + + + - - -"},
-      {"arbitration", TaskState::kArbitration,
-       [](World& world) {
-         until_accepted(world);
-         world.go_to(world.now + kWindow);
-         world.take(any(logged_game()));
-         world.go_to(world.now + 1);
-       },
-       "convicted", "- - - - - - - - - - - - + + - + - - + + + + - - -"},
-      {"awaiting-delivery", TaskState::kAwaitingDelivery,
-       [](World& world) {
-         until_accepted(world);
-         world.go_to(world.now + kWindow + 1);
-       },
-       "due", "- - - - - - - - - - - - + + - - - - + + + + - - -"}};
+  return {{"no verdict", TaskState::kChallengeWindow,
+           [](World& world) {
+             until_opened(world);
+             world.go_to(world.now + kWindow + 1);
+           },
+           "awaiting-delivery", "- - - - - - - - - - - + + + + - - - + + + + - - -"},
+          {"no verdict, committed", TaskState::kChallengeWindow,
+           [](World& world) {
+             until_opened(world);
+             world.take(by(test::kVerifier, commitment()));
+             world.go_to(world.now + kWindow + 1);
+           },
+           "awaiting-delivery", "- - - - - - - - - - - - + + + - - - + + + + - - -"},
+          {"accepted", TaskState::kChallengeWindow, until_accepted, "awaiting-delivery",
+           "- - - - - - - - - - - - + + + - - - + + + + - - -"},
+          {"refuted, not opened", TaskState::kChallengeWindow,
+           [](World& world) {
+             until_proof(world);
+             world.take(by(test::kVerifier, refutation()));
+             world.go_to(world.now + kWindow + 1);  // past the duty to open
+           },
+           "due", "- - - - - - - - - - - - + + + - - - + + + + - - -"},
+          {"game in the window", TaskState::kChallengeWindow,
+           [](World& world) {
+             until_accepted(world);
+             world.go_to(world.now + kWindow);
+             world.take(any(logged_game()));
+           },
+           "arbitration", "- - - - - - - - - - - - + + + + - - + + + + - - -"},
+          {"arbitration", TaskState::kArbitration,
+           [](World& world) {
+             until_accepted(world);
+             world.go_to(world.now + kWindow);
+             world.take(any(logged_game()));
+             world.go_to(world.now + 1);
+           },
+           "convicted", "- - - - - - - - - - - - + + - + - - + + + + - - -"},
+          {"awaiting-delivery", TaskState::kAwaitingDelivery,
+           [](World& world) {
+             until_accepted(world);
+             world.go_to(world.now + kWindow + 1);
+           },
+           "due", "- - - - - - - - - - - - + + - - - - + + + + - - -"}};
 }
 
 const std::vector<Row>& rows() {

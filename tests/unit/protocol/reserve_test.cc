@@ -46,8 +46,8 @@ Market funded() {
   Market market;
   growth(market, sealed(test::ledger_policy(), test::kOperator));
   for (const std::uint8_t who : {test::kSubmitter, test::kSolver, test::kVerifier, test::kStranger}) {
-    CHECK(growth(market, sealed(Deposit{test::key_id(who), 100'000, "first", test::ledger_id()}, test::kOperator)) ==
-          kAccount);
+    CHECK(growth(market, sealed(Deposit{test::key_id(who), 100'000, "first", test::ledger_id()},
+                                test::kOperator)) == kAccount);
   }
   return market;
 }
@@ -126,32 +126,55 @@ TEST_CASE("a profile is taken of a task's parties, once each") {
 TEST_CASE("no statement is longer than the room that is kept for it") {
   const Digest any_digest = test::digest("any");
   const std::string location(kMaxLocation, 'l');
-  const VerdictRow row{kMaxStates, any_digest, test::digest("other"), false, RowReason::kNonFinite, any_digest};
+  const VerdictRow row{kMaxStates, any_digest, test::digest("other"), false, RowReason::kNonFinite,
+                       any_digest};
   const std::string chance = "1.23456e-" + std::string(23, '9');
-  const Verdict verdict{any_digest,  any_digest, any_digest, Draw::kPolicy,
-                        Outcome::kRefuted, kMaxStates, kMaxStates, {any_digest, kMaxStates},
-                        row,         kMost,      {chance, chance, chance}, any_digest};
+  const Verdict verdict{any_digest,
+                        any_digest,
+                        any_digest,
+                        Draw::kPolicy,
+                        Outcome::kRefuted,
+                        kMaxStates,
+                        kMaxStates,
+                        {any_digest, kMaxStates},
+                        row,
+                        kMost,
+                        {chance, chance, chance},
+                        any_digest};
   CHECK(line_bytes(verdict) <= 8 * kKiB);
   CHECK(line_bytes(Opening{any_digest, any_digest, any_digest, location}) <= 8 * kKiB);
   CHECK(line_bytes(Delivery{any_digest, any_digest, any_digest, location}) <= 8 * kKiB);
   CHECK(line_bytes(Withdrawal{any_digest.hex(), kMost, std::string(64, '"'), any_digest}) <= kAccount);
   for (const Body& body : test::bodies()) {
     const Kind kind = kind_of(body);
-    const bool one_of_a_task = kind == Kind::kProof || kind == Kind::kBeacon || kind == Kind::kVerdictCommitment;
+    const bool one_of_a_task =
+        kind == Kind::kProof || kind == Kind::kBeacon || kind == Kind::kVerdictCommitment;
     if (one_of_a_task) CHECK(line_bytes(body) <= 4 * kKiB);
   }
   std::vector<Payout> payouts;
   for (int i = 0; i < 80; ++i) payouts.push_back({test::digest(std::to_string(i)).hex(), kMost});
-  std::sort(payouts.begin(), payouts.end(), [](const Payout& a, const Payout& b) { return a.account < b.account; });
+  std::sort(payouts.begin(), payouts.end(),
+            [](const Payout& a, const Payout& b) { return a.account < b.account; });
   CHECK(line_bytes(Settlement{any_digest, Reason::kNoAssignment, payouts}) <= 16 * kKiB);
 
   const Bytes numbers((kMaxNumbers + kMaxSingles) * 8, 255);
   const auto object = [](const Say& say) { return print_say(say); };
-  CHECK(line_bytes(Move{any_digest, any_digest, kMaxTurn, any_digest, object(NumbersPost{numbers})}) <= 32 * kKiB);
+  CHECK(line_bytes(Move{any_digest, any_digest, kMaxTurn, any_digest, object(NumbersPost{numbers})}) <=
+        32 * kKiB);
   const std::vector<Digest> listed(kMaxListed, any_digest);
-  CHECK(line_bytes(Move{any_digest, any_digest, kMaxTurn, any_digest, object(ValuesPost{any_digest, listed})}) <= 32 * kKiB);
+  CHECK(line_bytes(Move{any_digest, any_digest, kMaxTurn, any_digest,
+                        object(ValuesPost{any_digest, listed})}) <= 32 * kKiB);
   const OpenedLine line{kMost, std::vector<Digest>(kMaxPath, any_digest), std::string(3072, '\\')};
-  CHECK(line_bytes(Move{any_digest, any_digest, kMaxTurn, any_digest, object(Name{kMost, line})}) <= 32 * kKiB);
+  CHECK(line_bytes(Move{any_digest, any_digest, kMaxTurn, any_digest, object(Name{kMost, line})}) <=
+        32 * kKiB);
   const CommittedState state{any_digest, std::vector<Digest>(kMaxPath, any_digest)};
-  CHECK(line_bytes(Challenge{any_digest, any_digest, {}, About::kChunk, kMaxStates, state, {}, {}, ChunkReference{line, kMost}}) <= kLong);
+  CHECK(line_bytes(Challenge{any_digest,
+                             any_digest,
+                             {},
+                             About::kChunk,
+                             kMaxStates,
+                             state,
+                             {},
+                             {},
+                             ChunkReference{line, kMost}}) <= kLong);
 }

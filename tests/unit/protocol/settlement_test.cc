@@ -113,8 +113,8 @@ TEST_CASE("a refutation that stands slashes the solver's bond") {
   CHECK(refused(market, any(test::verdict(run, all)), 500) == "accepted");
   // Without a beacon the proof had to be opened by 1,500; the window begins then.
   CHECK(settle(market, 2'501) == "refuted");
-  // The bond pays the tax of 9 and the fee for ten segments, capped at the estimate's 37; of the remaining 955, 238
-  // go to the finders (half to the first), 238 to the jackpot, 479 to the submitter.
+  // The bond pays the tax of 9 and the fee for ten segments, capped at the estimate's 37; of the remaining
+  // 955, 238 go to the finders (half to the first), 238 to the jackpot, 479 to the submitter.
   CHECK(of(market, test::kSolver) == kMoney - 1'001);
   CHECK(of(market, test::kVerifier) == kMoney + 37 + 119);
   CHECK(market.balances().at("jackpot") == 9 + 119 + 238);

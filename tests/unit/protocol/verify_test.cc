@@ -112,8 +112,7 @@ TEST_CASE("proofs of another task, start or length are refused") {
   CHECK(changed([](Proof& p) { p.initial = test::digest("x"); }) ==
         "proof: initial: is not the task's initial state");
   CHECK(changed([](Proof& p) { p.steps = 99; }) == "proof: steps: is 99, the task has 100");
-  CHECK(changed([](Proof& p) { p.states.count = 10; }) ==
-        "proof: states: count: is 10, its steps have 11");
+  CHECK(changed([](Proof& p) { p.states.count = 10; }) == "proof: states: count: is 10, its steps have 11");
   CHECK_FALSE(assign(run.task, run.proof, &other.beacon, test::key_id(test::kVerifier)).ok());
   CHECK(assign(run.task, run.proof, &run.beacon, test::key_id(9)).error().code == ErrorCode::kUnauthorised);
 }
@@ -132,8 +131,9 @@ TEST_CASE("a verdict has exactly the rows of its draw") {
   chosen.draw = Draw::kChosen;
   CHECK(assemble_verdict(run.task.body, run.segments(), chosen, run.digests, rows, Digest{}).ok());
   rows = {row(2), row(2)};
-  CHECK(assemble_verdict(run.task.body, run.segments(), chosen, run.digests, rows, Digest{}).error().message ==
-        "segment 2: replayed twice");
+  CHECK(
+      assemble_verdict(run.task.body, run.segments(), chosen, run.digests, rows, Digest{}).error().message ==
+      "segment 2: replayed twice");
   rows = {row(2)};
   rows[0].expected = test::digest("x");
   CHECK_FALSE(assemble_verdict(run.task.body, run.segments(), chosen, run.digests, rows, Digest{}).ok());
@@ -196,14 +196,17 @@ TEST_CASE("an estimate is what the formula gives, and too much is refused") {
         "estimate: training exceeds 2^53");
 }
 
-TEST_CASE("the work that a verdict states is that of its segments, with the shorter or longer last one or without it") {
+TEST_CASE(
+    "the work that a verdict states is that of its segments, with the shorter or longer last one or without "
+    "it") {
   Task task = test::task();
   task.steps = 95;
   const auto segments = *Segments::of(95, 10);  // nine of 10 steps, one of 5
   Verdict verdict = test::verdict([] {
                       TinyExecutor executor;
                       return test::tiny_run(executor);
-                    }()).body;
+                    }())
+                        .body;
   const auto takes = [&](std::int64_t replayed, std::int64_t steps) {
     verdict.replayed = replayed;
     verdict.outcome = Outcome::kRefuted;

@@ -123,7 +123,8 @@ TEST_CASE("training of a built-in model gives every parameter a gradient of its 
 }
 
 TEST_CASE("a decoder takes integers and gives every parameter a gradient, the tied head's weight one") {
-  auto request = CaptureRequest{"gpt:layers=2,width=8,heads=2,context=6,vocab=11,tied", {3, 6}, DType::kI64, true};
+  auto request =
+      CaptureRequest{"gpt:layers=2,width=8,heads=2,context=6,vocab=11,tied", {3, 6}, DType::kI64, true};
   const auto graph = backend().capture(request);
   if (!graph.ok()) FAIL(graph.error().message);
   check_is_in_order(*graph);

@@ -84,12 +84,13 @@ Status BlockRunner::check_barrier(const std::vector<Fiber*>& waiting, unsigned t
   const std::string where = std::string(first.file) + ":" + std::to_string(first.line);
   if (waiting.size() != threads) {
     return internal_error(where + ": " + std::to_string(waiting.size()) + " of " + std::to_string(threads) +
-                          " threads of block " + std::to_string(place.block.x) + " wait, the others have ended");
+                          " threads of block " + std::to_string(place.block.x) +
+                          " wait, the others have ended");
   }
   for (const Fiber* fiber : waiting) {
     if (fiber->file == first.file && fiber->line == first.line) continue;
-    return internal_error(where + ": a thread of block " + std::to_string(place.block.x) + " waits at line " + std::to_string(fiber->line) +
-                          " meanwhile");
+    return internal_error(where + ": a thread of block " + std::to_string(place.block.x) + " waits at line " +
+                          std::to_string(fiber->line) + " meanwhile");
   }
   return {};
 }
@@ -121,7 +122,8 @@ Status BlockRunner::run_block(unsigned threads) {
 
 Status BlockRunner::run(std::int64_t blocks, unsigned threads, const std::function<void()>& body) {
   if (blocks < 0 || blocks > kMostBlocks || threads < 1 || threads > kMostThreads) {
-    return internal_error("a grid of " + std::to_string(blocks) + " blocks of " + std::to_string(threads) + " threads is impossible");
+    return internal_error("a grid of " + std::to_string(blocks) + " blocks of " + std::to_string(threads) +
+                          " threads is impossible");
   }
   runner = this;
   body_ = &body;

@@ -18,25 +18,25 @@ extern Place place;
 /// __syncthreads() at a line: the thread waits until all others of its block wait there too.
 void barrier(const char* file, int line);
 
-/// The order in which threads and blocks take turns. A kernel that lets one thread read what another writes without
-/// a barrier in between gives different results, or may, when the order changes.
+/// The order in which threads and blocks take turns. A kernel that lets one thread read what another writes
+/// without a barrier in between gives different results, or may, when the order changes.
 enum class Order { kForward, kReversed, kShuffled };
 
-/// Runs kernels block by block. The threads of a block are fibers on one thread of the host: each runs until it
-/// comes to a barrier, then the next. Threads that never wait run one after another on the same fiber, so that
-/// kernels without barriers cost no switches.
+/// Runs kernels block by block. The threads of a block are fibers on one thread of the host: each runs until
+/// it comes to a barrier, then the next. Threads that never wait run one after another on the same fiber, so
+/// that kernels without barriers cost no switches.
 ///
 /// Its purpose is to really execute geometry, index arithmetic, barriers and shared memory, with every access
-/// visible to the sanitizers. It has no warps (no shuffles, no votes), no delay until writes are visible, and runs
-/// one block at a time.
+/// visible to the sanitizers. It has no warps (no shuffles, no votes), no delay until writes are visible, and
+/// runs one block at a time.
 class BlockRunner {
  public:
   explicit BlockRunner(Order order);
   ~BlockRunner();
   BlockRunner(const BlockRunner&) = delete;
 
-  /// Runs `body` for every thread of every block. kInternal if the geometry is impossible, or some threads of a
-  /// block end, or wait elsewhere, while others wait at a barrier.
+  /// Runs `body` for every thread of every block. kInternal if the geometry is impossible, or some threads of
+  /// a block end, or wait elsewhere, while others wait at a barrier.
   [[nodiscard]] Status run(std::int64_t blocks, unsigned threads, const std::function<void()>& body);
 
  private:

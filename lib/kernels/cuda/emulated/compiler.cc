@@ -21,7 +21,9 @@ const Host host{&place, &barrier};
 /// A temporary folder that is removed with this object; files of it that are open stay usable.
 class Folder {
  public:
-  Folder() : path_((std::filesystem::temp_directory_path() / "dgx-generated-XXXXXX").string()) { made_ = ::mkdtemp(path_.data()) != nullptr; }
+  Folder() : path_((std::filesystem::temp_directory_path() / "dgx-generated-XXXXXX").string()) {
+    made_ = ::mkdtemp(path_.data()) != nullptr;
+  }
   ~Folder() {
     std::error_code ignored;
     if (made_) std::filesystem::remove_all(path_, ignored);
@@ -38,7 +40,8 @@ class Folder {
 Status run(const Folder& folder, const std::string& command) {
   if (std::system(("cd " + folder.file("") + " && " + command + " >log 2>&1").c_str()) == 0) return {};
   const auto said = read_file(folder.file("log"), 1 << 16);
-  return internal_error("a generated kernel was refused: " + (said.ok() ? *said : said.error().message).substr(0, 2000));
+  return internal_error("a generated kernel was refused: " +
+                        (said.ok() ? *said : said.error().message).substr(0, 2000));
 }
 
 /// Writes kernels.cc.
@@ -82,7 +85,8 @@ Result<std::vector<GeneratedFunction>> compile_library(const std::string& text, 
     found = opened.emplace(text, library).first;
   }
   const auto meet = reinterpret_cast<MeetFunction>(::dlsym(found->second, kMeetSymbol));
-  if (meet == nullptr) return internal_error("a library of generated kernels has no " + std::string(kMeetSymbol));
+  if (meet == nullptr)
+    return internal_error("a library of generated kernels has no " + std::string(kMeetSymbol));
   meet(&host);
   std::vector<GeneratedFunction> out;
   for (std::int32_t n = 0; n < count; ++n) {

@@ -14,10 +14,11 @@ using GeneratedFunction = void (*)(const void* addresses);
 /// The reason that compile_library() cannot be used; empty if it can.
 [[nodiscard]] std::string why_no_library();
 
-/// Compiles the `count` kernels k0, k1, … of a text (generated.cuh) with the compiler that dgx was built with; with
-/// DGX_TRANSLATED_KERNELS, from the PTX that NVRTC makes of the text, translated (tests/gpu/ptx). The same text is
-/// compiled once per process. Kernels stay as long as the process lives. kInternal with the message of the
-/// compiler.
-[[nodiscard]] Result<std::vector<GeneratedFunction>> compile_library(const std::string& text, std::int32_t count);
+/// Compiles the `count` kernels k0, k1, … of a text (generated.cuh) with the compiler that dgx was built
+/// with; with DGX_TRANSLATED_KERNELS, from the PTX that NVRTC makes of the text, translated (tests/gpu/ptx).
+/// The same text is compiled once per process. Kernels stay as long as the process lives. kInternal with the
+/// message of the compiler.
+[[nodiscard]] Result<std::vector<GeneratedFunction>> compile_library(const std::string& text,
+                                                                     std::int32_t count);
 
 }  // namespace dgx::kernels::cuda::emulated

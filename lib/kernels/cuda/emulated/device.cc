@@ -77,9 +77,19 @@ struct Memory {
 class EmulatedDevice final : public KernelDevice<EmulatedDevice> {
  public:
   explicit EmulatedDevice(const Behaviour& behaviour) : behaviour_(behaviour), runner_(behaviour.order) {
-    info_ = {"emulated device", 0, 0, 0, 0, behaviour.memory_bytes, behaviour.memory_bytes, true, behaviour.functions_by_pairs, {}};
+    info_ = {"emulated device",
+             0,
+             0,
+             0,
+             0,
+             behaviour.memory_bytes,
+             behaviour.memory_bytes,
+             true,
+             behaviour.functions_by_pairs,
+             {}};
     functions_by_pairs = behaviour.functions_by_pairs;
-    info_.no_compiler = behaviour.compiles ? why_no_library() : "the emulated device was told to have no compiler";
+    info_.no_compiler =
+        behaviour.compiles ? why_no_library() : "the emulated device was told to have no compiler";
   }
 
   [[nodiscard]] const DeviceInfo& info() const override { return info_; }
@@ -88,7 +98,8 @@ class EmulatedDevice final : public KernelDevice<EmulatedDevice> {
     DGX_CHECK(state());
     size_bytes = std::max<std::int64_t>(size_bytes, 1);
     if (size_bytes > info_.free_bytes) {
-      return usage_error(info_.name + ": no " + std::to_string(size_bytes) + " bytes of memory are free, but " + std::to_string(info_.free_bytes),
+      return usage_error(info_.name + ": no " + std::to_string(size_bytes) +
+                             " bytes of memory are free, but " + std::to_string(info_.free_bytes),
                          "use a smaller batch, or --device cpu");
     }
     info_.free_bytes -= size_bytes;
@@ -102,8 +113,12 @@ class EmulatedDevice final : public KernelDevice<EmulatedDevice> {
     return memory_.back()->data;
   }
 
-  [[nodiscard]] Status upload(void* to, const void* from, std::int64_t size_bytes) override { return move(to, from, size_bytes); }
-  [[nodiscard]] Status download(void* to, const void* from, std::int64_t size_bytes) override { return move(to, from, size_bytes); }
+  [[nodiscard]] Status upload(void* to, const void* from, std::int64_t size_bytes) override {
+    return move(to, from, size_bytes);
+  }
+  [[nodiscard]] Status download(void* to, const void* from, std::int64_t size_bytes) override {
+    return move(to, from, size_bytes);
+  }
   [[nodiscard]] Status begin_download(void* to_staging, const void* from, std::int64_t size_bytes) override {
     DGX_CHECK(state());
     download_ = [=, this] { return move(to_staging, from, size_bytes); };
@@ -119,7 +134,8 @@ class EmulatedDevice final : public KernelDevice<EmulatedDevice> {
   [[nodiscard]] Result<std::vector<double>> marked_seconds() override {
     DGX_CHECK(state());
     std::vector<double> out;
-    for (std::size_t n = 1; n < marks_.size(); ++n) out.push_back(std::chrono::duration<double>(marks_[n] - marks_[n - 1]).count());
+    for (std::size_t n = 1; n < marks_.size(); ++n)
+      out.push_back(std::chrono::duration<double>(marks_[n] - marks_[n - 1]).count());
     marks_.clear();
     return out;
   }
@@ -136,7 +152,8 @@ class EmulatedDevice final : public KernelDevice<EmulatedDevice> {
 
   [[nodiscard]] Result<std::int32_t> compile(const std::string& text, std::int32_t count) override {
     DGX_CHECK(state());
-    if (!info_.no_compiler.empty()) return internal_error(info_.name + ": no kernel can be compiled: " + info_.no_compiler);
+    if (!info_.no_compiler.empty())
+      return internal_error(info_.name + ": no kernel can be compiled: " + info_.no_compiler);
     DGX_TRY(const auto functions, compile_library(text, count));
     kernels_.insert(kernels_.end(), functions.begin(), functions.end());
     return static_cast<std::int32_t>(kernels_.size()) - count;
@@ -165,7 +182,10 @@ class EmulatedDevice final : public KernelDevice<EmulatedDevice> {
   Status queue(const Generated& generated) {
     const GeneratedFunction kernel = kernels_[static_cast<std::size_t>(generated.kernel)];
     const std::string name = "generated " + std::to_string(generated.kernel);
-    return note([=, this] { return run(name, {generated.blocks, generated.threads}, [&] { call_generated(kernel, generated.addresses.data()); }); });
+    return note([=, this] {
+      return run(name, {generated.blocks, generated.threads},
+                 [&] { call_generated(kernel, generated.addresses.data()); });
+    });
   }
 
  private:
@@ -182,9 +202,11 @@ class EmulatedDevice final : public KernelDevice<EmulatedDevice> {
 
   Status run(const std::string& name, Grid grid, const std::function<void()>& body) {
     DGX_CHECK(state());
-    if (behaviour_.lost_after && launches_ == *behaviour_.lost_after) return fail("kernel " + name + ": the device is lost");
+    if (behaviour_.lost_after && launches_ == *behaviour_.lost_after)
+      return fail("kernel " + name + ": the device is lost");
     ++launches_;
-    if (Status ran = runner_.run(grid.blocks, grid.threads, body); !ran.ok()) return fail("kernel " + name + ": " + ran.error().message);
+    if (Status ran = runner_.run(grid.blocks, grid.threads, body); !ran.ok())
+      return fail("kernel " + name + ": " + ran.error().message);
     return {};
   }
 
@@ -230,7 +252,10 @@ extern "C" __attribute__((visibility("default"))) bool dgx_open_cuda_device(
     return true;
   }
   static bool told = false;
-  if (!std::exchange(told, true)) std::fputs("warning: --device cuda: an emulated device, for tests: the same kernels on this CPU, slowly\n", stderr);
+  if (!std::exchange(told, true))
+    std::fputs(
+        "warning: --device cuda: an emulated device, for tests: the same kernels on this CPU, slowly\n",
+        stderr);
   *out = std::unique_ptr<dgx::kernels::cuda::Device>(std::make_unique<emulated::EmulatedDevice>(*behaviour));
   return true;
 }

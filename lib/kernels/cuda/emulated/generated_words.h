@@ -2,9 +2,9 @@
 
 #include "place.h"
 
-/// CUDA's keywords and built-in variables in a library of generated kernels, which the emulated device compiles and
-/// opens. As in words.h, these macros shadow names in all that follows. The library is told of the device when it
-/// is opened (dgx_meet).
+/// CUDA's keywords and built-in variables in a library of generated kernels, which the emulated device
+/// compiles and opens. As in words.h, these macros shadow names in all that follows. The library is told of
+/// the device when it is opened (dgx_meet).
 
 namespace dgx::kernels::cuda::emulated {
 
@@ -14,7 +14,8 @@ static const Host* host = nullptr;
 
 }  // namespace dgx::kernels::cuda::emulated
 
-extern "C" __attribute__((visibility("default"))) void dgx_meet(const dgx::kernels::cuda::emulated::Host* host) {
+extern "C" __attribute__((visibility("default"))) void dgx_meet(
+    const dgx::kernels::cuda::emulated::Host* host) {
   dgx::kernels::cuda::emulated::host = host;
 }
 

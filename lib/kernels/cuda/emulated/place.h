@@ -10,8 +10,8 @@ struct Place {
   Dimension thread, block, threads, blocks;
 };
 
-/// The device as a library of generated kernels sees it: where to find the running thread, and how to wait at a
-/// barrier. Passed to the function dgx_meet of the library when it is opened.
+/// The device as a library of generated kernels sees it: where to find the running thread, and how to wait at
+/// a barrier. Passed to the function dgx_meet of the library when it is opened.
 struct Host {
   const Place* place = nullptr;
   void (*barrier)(const char* file, int line) = nullptr;

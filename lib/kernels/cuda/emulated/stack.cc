@@ -16,9 +16,9 @@
 #endif
 
 #if defined(__x86_64__)
-// Saves the registers that a call preserves, and restores them from the other stack. swapcontext() does the same
-// with two system calls for signals, which takes a hundred times as long; a block of 256 threads switches 512 times
-// at every barrier.
+// Saves the registers that a call preserves, and restores them from the other stack. swapcontext() does the
+// same with two system calls for signals, which takes a hundred times as long; a block of 256 threads
+// switches 512 times at every barrier.
 extern "C" void dgx_switch_stack(void** from, void* to);
 asm(R"(
 .text
@@ -53,7 +53,8 @@ constexpr std::size_t kStackBytes = std::size_t{1} << 18U;
 }  // namespace
 
 Stack::Stack(void (*entry)()) : size_(kStackBytes) {
-  memory_ = ::mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  memory_ = ::mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                   -1, 0);
   assert(memory_ != MAP_FAILED);
   bottom_ = memory_;
 #if defined(__x86_64__)

@@ -7,8 +7,8 @@
 
 namespace dgx::kernels::cuda::emulated {
 
-/// A stack to run on, and the point at which its code left off. The host's own stack is one too, without memory of
-/// its own.
+/// A stack to run on, and the point at which its code left off. The host's own stack is one too, without
+/// memory of its own.
 class Stack {
  public:
   Stack() = default;

@@ -2,8 +2,8 @@
 
 #include "block.h"
 
-/// CUDA's keywords and built-in variables for the emulated device. Shared memory is static: blocks run one after
-/// another. These macros shadow the names of other code, so only kernel files may include this.
+/// CUDA's keywords and built-in variables for the emulated device. Shared memory is static: blocks run one
+/// after another. These macros shadow the names of other code, so only kernel files may include this.
 
 #define __global__ inline
 #define __device__

@@ -26,10 +26,12 @@ void* open_library(std::string& said) {
     names = {given};
   } else {
     const std::string toolkit = "/usr/local/cuda/";
-    names = {kLibrary, toolkit + "lib64/" + kLibrary, toolkit + "lib/" + kLibrary, toolkit + "targets/x86_64-linux/lib/" + kLibrary};
+    names = {kLibrary, toolkit + "lib64/" + kLibrary, toolkit + "lib/" + kLibrary,
+             toolkit + "targets/x86_64-linux/lib/" + kLibrary};
   }
   for (const std::string& name : names) {
-    if (void* const library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL); library != nullptr) return library;
+    if (void* const library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL); library != nullptr)
+      return library;
     if (said.empty()) said = ::dlerror();
   }
   return nullptr;
@@ -38,7 +40,8 @@ void* open_library(std::string& said) {
 /// The first lines of a compiler's log.
 std::string beginning_of(const std::string& log) {
   std::size_t end = 0;
-  for (int lines = 0; lines < 8 && end < log.size(); ++lines) end = std::min(log.find('\n', end), log.size() - 1) + 1;
+  for (int lines = 0; lines < 8 && end < log.size(); ++lines)
+    end = std::min(log.find('\n', end), log.size() - 1) + 1;
   return log.substr(0, end);
 }
 
@@ -59,15 +62,18 @@ struct Nvrtc::Functions {
   const char* (*error_text)(Code) = nullptr;
 
   [[nodiscard]] bool find_all(void* library) {
-    return find(library, "nvrtcGetNumSupportedArchs", supported_count) && find(library, "nvrtcGetSupportedArchs", supported) &&
-           find(library, "nvrtcCreateProgram", create) && find(library, "nvrtcDestroyProgram", destroy) && find(library, "nvrtcCompileProgram", compile) &&
-           find(library, "nvrtcGetCUBINSize", cubin_size) && find(library, "nvrtcGetCUBIN", cubin) && find(library, "nvrtcGetPTXSize", ptx_size) &&
-           find(library, "nvrtcGetPTX", ptx) && find(library, "nvrtcGetProgramLogSize", log_size) && find(library, "nvrtcGetProgramLog", log) &&
-           find(library, "nvrtcGetErrorString", error_text);
+    return find(library, "nvrtcGetNumSupportedArchs", supported_count) &&
+           find(library, "nvrtcGetSupportedArchs", supported) &&
+           find(library, "nvrtcCreateProgram", create) && find(library, "nvrtcDestroyProgram", destroy) &&
+           find(library, "nvrtcCompileProgram", compile) && find(library, "nvrtcGetCUBINSize", cubin_size) &&
+           find(library, "nvrtcGetCUBIN", cubin) && find(library, "nvrtcGetPTXSize", ptx_size) &&
+           find(library, "nvrtcGetPTX", ptx) && find(library, "nvrtcGetProgramLogSize", log_size) &&
+           find(library, "nvrtcGetProgramLog", log) && find(library, "nvrtcGetErrorString", error_text);
   }
 
   /// The text that a pair of functions gives, one for its size and one for the text.
-  static std::string text_of(Program program, Code (*size_of)(Program, std::size_t*), Code (*get)(Program, char*)) {
+  static std::string text_of(Program program, Code (*size_of)(Program, std::size_t*),
+                             Code (*get)(Program, char*)) {
     std::size_t size = 0;
     if (size_of(program, &size) != 0 || size == 0) return {};
     std::string text(size, '\0');
@@ -86,15 +92,18 @@ Result<std::unique_ptr<Nvrtc>> Nvrtc::open() {
   auto functions = std::make_unique<Functions>();
   if (!functions->find_all(library)) return usage_error(std::string(kLibrary) + ": it lacks a function");
   int count = 0;
-  if (functions->supported_count(&count) != 0 || count < 1) return usage_error(std::string(kLibrary) + ": it knows no architecture");
+  if (functions->supported_count(&count) != 0 || count < 1)
+    return usage_error(std::string(kLibrary) + ": it knows no architecture");
   std::unique_ptr<Nvrtc> out(new Nvrtc(std::move(functions)));
   out->architectures_.resize(static_cast<std::size_t>(count));
-  if (out->functions_->supported(out->architectures_.data()) != 0) return usage_error(std::string(kLibrary) + ": it knows no architecture");
+  if (out->functions_->supported(out->architectures_.data()) != 0)
+    return usage_error(std::string(kLibrary) + ": it knows no architecture");
   return out;
 }
 
 Result<std::string> Nvrtc::compile(const std::string& source, int architecture) const {
-  const bool knows = std::find(architectures_.begin(), architectures_.end(), architecture) != architectures_.end();
+  const bool knows =
+      std::find(architectures_.begin(), architectures_.end(), architecture) != architectures_.end();
   if (knows) return make(source, "sm_" + std::to_string(architecture), false);
   int best = architectures_.front();  // the newest that is not newer than `architecture`
   for (const int known : architectures_) best = known <= architecture ? std::max(best, known) : best;
@@ -105,18 +114,21 @@ Result<std::string> Nvrtc::translate(const std::string& source, int architecture
   return make(source, "compute_" + std::to_string(architecture), true);
 }
 
-Result<std::string> Nvrtc::make(const std::string& source, const std::string& architecture, bool is_ptx) const {
+Result<std::string> Nvrtc::make(const std::string& source, const std::string& architecture,
+                                bool is_ptx) const {
   std::vector<const char*> names, texts;
   for (const EmbeddedHeader& header : embedded_headers()) {
     names.push_back(header.name);
     texts.push_back(header.text);
   }
   Program program = nullptr;
-  const Code created = functions_->create(&program, source.c_str(), "generated.cu", static_cast<int>(names.size()), texts.data(), names.data());
+  const Code created = functions_->create(&program, source.c_str(), "generated.cu",
+                                          static_cast<int>(names.size()), texts.data(), names.data());
   if (created != 0) return internal_error(std::string("NVRTC: ") + functions_->error_text(created));
   const std::string target = "--gpu-architecture=" + architecture;
   // --fmad=false: a fused multiply-add happens only where it is written.
-  const std::vector<const char*> options = {target.c_str(), "--std=c++20", "--fmad=false", "--device-int128", "--no-source-include"};
+  const std::vector<const char*> options = {target.c_str(), "--std=c++20", "--fmad=false", "--device-int128",
+                                            "--no-source-include"};
   const Code compiled = functions_->compile(program, static_cast<int>(options.size()), options.data());
   Result<std::string> out = internal_error("");
   if (compiled != 0) {

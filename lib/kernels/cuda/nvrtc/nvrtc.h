@@ -11,13 +11,14 @@ namespace dgx::kernels::cuda {
 /// NVRTC, the compiler library of NVIDIA's toolkit: opened by name, never linked.
 class Nvrtc {
  public:
-  /// Opens $DGX_NVRTC, else libnvrtc.so.13 where the system finds it, or in a toolkit at /usr/local/cuda. kUsage,
-  /// saying why, if there is none that can be used: callers go on without.
+  /// Opens $DGX_NVRTC, else libnvrtc.so.13 where the system finds it, or in a toolkit at /usr/local/cuda.
+  /// kUsage, saying why, if there is none that can be used: callers go on without.
   [[nodiscard]] static Result<std::unique_ptr<Nvrtc>> open();
   ~Nvrtc();
   Nvrtc(const Nvrtc&) = delete;
 
-  /// Returns machine code, or PTX if this NVRTC does not know the architecture (90 is sm_90): either may be loaded.
+  /// Returns machine code, or PTX if this NVRTC does not know the architecture (90 is sm_90): either may be
+  /// loaded.
   [[nodiscard]] Result<std::string> compile(const std::string& source, int architecture) const;
   /// Returns PTX.
   [[nodiscard]] Result<std::string> translate(const std::string& source, int architecture) const;
@@ -25,7 +26,8 @@ class Nvrtc {
  private:
   struct Functions;
   explicit Nvrtc(std::unique_ptr<Functions> functions);
-  [[nodiscard]] Result<std::string> make(const std::string& source, const std::string& architecture, bool is_ptx) const;
+  [[nodiscard]] Result<std::string> make(const std::string& source, const std::string& architecture,
+                                         bool is_ptx) const;
   std::unique_ptr<Functions> functions_;
   std::vector<int> architectures_;
 };

@@ -1,5 +1,5 @@
-// The parts of the standard library that the formulas need and NVRTC lacks: handed to it under the name of every
-// standard header that they include.
+// The parts of the standard library that the formulas need and NVRTC lacks: handed to it under the name of
+// every standard header that they include.
 #pragma once
 #ifndef DGX_NVRTC_STANDARD_H  // it is included under many names
 #define DGX_NVRTC_STANDARD_H

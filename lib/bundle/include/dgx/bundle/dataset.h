@@ -45,11 +45,12 @@ struct DatasetInfo {
   Digest digest;
 };
 
-/// Joins samples and labels, checks them and finds the ranges. Keeps only the first `first` samples, if given.
+/// Joins samples and labels, checks them and finds the ranges. Keeps only the first `first` samples, if
+/// given.
 ///
-/// kMalformed: no samples; different numbers of samples in x and y; a rank of 0; a number that is not finite (named
-/// by sample and element); an i64 beyond 2^53. kUsage: scale or shift not finite, scale 0, `first` below 1 or above
-/// the number of samples.
+/// kMalformed: no samples; different numbers of samples in x and y; a rank of 0; a number that is not finite
+/// (named by sample and element); an i64 beyond 2^53. kUsage: scale or shift not finite, scale 0, `first`
+/// below 1 or above the number of samples.
 [[nodiscard]] Result<Dataset> make_dataset(BulkTensor x, BulkTensor y, float scale = 1, float shift = 0,
                                            std::optional<std::int64_t> first = std::nullopt);
 
@@ -60,8 +61,8 @@ struct DatasetInfo {
 /// with an entry in `ranges` for each integer field; scale and shift in the text form of dgx-program(5).
 [[nodiscard]] std::string dataset_recipe(const Dataset& dataset);
 
-/// The digest by which a task names its dataset: H(0x07 | RFC 6962 root over the state entries "x" and "y" | SHA-256
-/// of the recipe). Hashes all numbers.
+/// The digest by which a task names its dataset: H(0x07 | RFC 6962 root over the state entries "x" and "y" |
+/// SHA-256 of the recipe). Hashes all numbers.
 [[nodiscard]] Result<Digest> dataset_digest(const Dataset& dataset);
 
 /// Writes the bundle and returns its digest. The same dataset gives the same bytes. Errors of
@@ -69,8 +70,8 @@ struct DatasetInfo {
 [[nodiscard]] Result<Digest> write_dataset(const std::string& path, const Dataset& dataset, Clobber clobber,
                                            Effort effort = {});
 
-/// Reads a dataset bundle. kMalformed if anything disagrees with dgx-bundle(5); with `check` also if the digest or a
-/// range is wrong or a number is not finite. kMissing, kIo.
+/// Reads a dataset bundle. kMalformed if anything disagrees with dgx-bundle(5); with `check` also if the
+/// digest or a range is wrong or a number is not finite. kMissing, kIo.
 [[nodiscard]] Result<Dataset> read_dataset(const std::string& path, Check check = Check::kDigests,
                                            Effort effort = {});
 /// Reads all but the numbers; the digest is the one stated in the file. Same errors.

@@ -29,13 +29,13 @@ inline constexpr std::size_t kMaxAttributeBytes = 4096;
 inline constexpr std::size_t kMaxChunkBytes = std::size_t{64} << 20;
 inline constexpr std::uint64_t kMaxTensorBytes = std::uint64_t{1} << 36;
 
-/// The digests that a reader recomputes: with kDigests all, which costs a SHA-256 of everything read and finds every
-/// flipped bit of the logical content; with kNothing none, which suits callers that hash anyway.
+/// The digests that a reader recomputes: with kDigests all, which costs a SHA-256 of everything read and
+/// finds every flipped bit of the logical content; with kNothing none, which suits callers that hash anyway.
 enum class Check { kNothing, kDigests };
 
-/// Resources for reading and writing numbers: worker threads (0: as many as the process may use); the most bytes of
-/// numbers one read may allocate, for callers who know what they expect; and the size from which a dataset's field is
-/// kept in a file (core/bulk.h).
+/// Resources for reading and writing numbers: worker threads (0: as many as the process may use); the most
+/// bytes of numbers one read may allocate, for callers who know what they expect; and the size from which a
+/// dataset's field is kept in a file (core/bulk.h).
 struct Effort {
   int threads = 0;
   std::uint64_t max_bytes = kMaxTensorBytes;

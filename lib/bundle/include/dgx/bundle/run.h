@@ -14,8 +14,9 @@
 
 namespace dgx::bundle {
 
-/// The checkpoints to keep: all, every N-th, or only the first and the last. The first (where training began) and the
-/// last (where it resumes) are always kept; a dropped one is recomputed from the nearest kept one before.
+/// The checkpoints to keep: all, every N-th, or only the first and the last. The first (where training began)
+/// and the last (where it resumes) are always kept; a dropped one is recomputed from the nearest kept one
+/// before.
 struct KeepPolicy {
   enum class Kind { kAll, kEvery, kLast };
   Kind kind = Kind::kAll;
@@ -36,7 +37,8 @@ struct RunHeader {
   bool operator==(const RunHeader&) const = default;
 };
 
-/// A committed state. Checkpoint 0 is where training began; segment s leads from checkpoint s to checkpoint s + 1.
+/// A committed state. Checkpoint 0 is where training began; segment s leads from checkpoint s to checkpoint s
+/// + 1.
 struct Checkpoint {
   std::int64_t step = 0;  ///< steps done, the state's entry `step`
   Digest digest;          ///< of the state
@@ -46,7 +48,8 @@ struct Checkpoint {
 /// The content of RUN/index.h5, which defines the run.
 struct RunIndex {
   RunHeader header;
-  bool diverged = false;  ///< the step after the last checkpoint gives a state that is not finite: the run is over
+  /// The step after the last checkpoint gives a state that is not finite: the run is over.
+  bool diverged = false;
   std::vector<Checkpoint> checkpoints;
   std::vector<float> losses;            ///< of all segments, in order
   std::vector<std::int64_t> loss_ends;  ///< one per checkpoint: the number of `losses` before it
@@ -61,22 +64,23 @@ struct RunIndex {
 
 /// The only writer of a run's folder.
 ///
-/// Constraints: a killed writer may lose the checkpoint being written and nothing else; readers may look at any
-/// moment; nothing but the index grows with the number of steps. So every checkpoint is an immutable bundle, written
-/// and made durable first; then the index, a small file that names it, is replaced as a whole; then bundles that the
-/// new index no longer names are removed. Opening removes checkpoints that the index does not name, and temporary
-/// files, by the exact names that a writer gives; without an index nothing is removed. Appending to a chunked HDF5
-/// dataset instead would be cheaper for long runs, but HDF5 has no journal: a crash can lose the file.
+/// Constraints: a killed writer may lose the checkpoint being written and nothing else; readers may look at
+/// any moment; nothing but the index grows with the number of steps. So every checkpoint is an immutable
+/// bundle, written and made durable first; then the index, a small file that names it, is replaced as a
+/// whole; then bundles that the new index no longer names are removed. Opening removes checkpoints that the
+/// index does not name, and temporary files, by the exact names that a writer gives; without an index nothing
+/// is removed. Appending to a chunked HDF5 dataset instead would be cheaper for long runs, but HDF5 has no
+/// journal: a crash can lose the file.
 class RunWriter {
  public:
-  /// Makes the folder (its parent must exist) with checkpoint 0. kCannotCreate if the folder already has an index, or
-  /// has files of a run without an index, or another writer is in it.
+  /// Makes the folder (its parent must exist) with checkpoint 0. kCannotCreate if the folder already has an
+  /// index, or has files of a run without an index, or another writer is in it.
   [[nodiscard]] static Result<RunWriter> create(const std::string& folder, const RunHeader& header,
                                                 KeepPolicy keep, const State& initial,
                                                 const StateDigests& digests, Effort effort = {});
-  /// Continues a run, removing strays of a killed writer. kMissing if the folder has no index; kCannotCreate if
-  /// another writer is in it; kMalformed if the index is broken, its header is not `header`, or for some step the
-  /// folder has another state than the index names.
+  /// Continues a run, removing strays of a killed writer. kMissing if the folder has no index; kCannotCreate
+  /// if another writer is in it; kMalformed if the index is broken, its header is not `header`, or for some
+  /// step the folder has another state than the index names.
   [[nodiscard]] static Result<RunWriter> open(const std::string& folder, const RunHeader& header,
                                               KeepPolicy keep, Effort effort = {});
 
@@ -87,13 +91,14 @@ class RunWriter {
   [[nodiscard]] const RunIndex& index() const;
   /// The last committed state, from which to resume; its digests are checked.
   [[nodiscard]] Result<StoredState> last_state() const;
-  /// Commits the state after one more segment, with its losses (any number). On return the checkpoint is on disk and
-  /// named by the index. kUsage if the state's step is not above the last one. After an error readers find the run as
-  /// before, or, if only its sync failed, with this checkpoint.
+  /// Commits the state after one more segment, with its losses (any number). On return the checkpoint is on
+  /// disk and named by the index. kUsage if the state's step is not above the last one. After an error
+  /// readers find the run as before, or, if only its sync failed, with this checkpoint.
   [[nodiscard]] Status append(const State& state, const StateDigests& digests, std::span<const float> losses);
-  /// Ends the run with this state, the last before a step that diverges, and the losses since the last checkpoint;
-  /// the last checkpoint itself may be that state. Guarantees and errors of append().
-  [[nodiscard]] Status diverge(const State& state, const StateDigests& digests, std::span<const float> losses);
+  /// Ends the run with this state, the last before a step that diverges, and the losses since the last
+  /// checkpoint; the last checkpoint itself may be that state. Guarantees and errors of append().
+  [[nodiscard]] Status diverge(const State& state, const StateDigests& digests,
+                               std::span<const float> losses);
 
  private:
   struct Impl;
@@ -104,14 +109,14 @@ class RunWriter {
 /// Reads a run, even while another process writes it: a snapshot as of opening.
 class RunReader {
  public:
-  /// kMissing if the folder or its index is not there; kMalformed, also if for some step the folder has another state
-  /// than the index names.
+  /// kMissing if the folder or its index is not there; kMalformed, also if for some step the folder has
+  /// another state than the index names.
   [[nodiscard]] static Result<RunReader> open(const std::string& folder);
 
   [[nodiscard]] const RunIndex& index() const { return index_; }
   [[nodiscard]] const std::string& folder() const { return folder_; }
-  /// A kept checkpoint's state; with kDigests it is also checked against the index. kMissing if it was not kept or
-  /// has been removed since; kUsage if there is no such checkpoint.
+  /// A kept checkpoint's state; with kDigests it is also checked against the index. kMissing if it was not
+  /// kept or has been removed since; kUsage if there is no such checkpoint.
   [[nodiscard]] Result<StoredState> state(std::int64_t checkpoint, Check check = Check::kDigests,
                                           Effort effort = {}) const;
   /// The last kept checkpoint at or before `checkpoint`, from which to recompute it.

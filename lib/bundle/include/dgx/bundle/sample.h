@@ -20,7 +20,8 @@ struct SampleHeader {
   bool operator==(const SampleHeader&) const = default;
 };
 
-/// One drawn segment: the committed digest of its start state, and that leaf's audit path to the proof's root.
+/// One drawn segment: the committed digest of its start state, and that leaf's audit path to the proof's
+/// root.
 struct SampleSegment {
   std::int64_t segment = 0;  ///< also the leaf's index
   Digest start;
@@ -59,8 +60,8 @@ class SampleReader {
   [[nodiscard]] const SampleHeader& header() const;
   /// In ascending order.
   [[nodiscard]] const std::vector<SampleSegment>& segments() const;
-  /// The start state of segments()[position]; with kDigests it is checked against the digest that the sample gives
-  /// for it.
+  /// The start state of segments()[position]; with kDigests it is checked against the digest that the sample
+  /// gives for it.
   [[nodiscard]] Result<StoredState> start(std::size_t position, Check check = Check::kDigests,
                                           Effort effort = {}) const;
 

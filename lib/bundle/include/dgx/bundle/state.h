@@ -13,9 +13,9 @@ namespace dgx::bundle {
 
 using merkle::StateDigests;
 
-/// Computes merkle::state_digests on `threads` threads (0: as many as the process may use), and checks that a bundle
-/// can hold the state: kMalformed if the names are not sorted, unique, and paths of printable ASCII (dgx-bundle(5),
-/// "Names").
+/// Computes merkle::state_digests on `threads` threads (0: as many as the process may use), and checks that a
+/// bundle can hold the state: kMalformed if the names are not sorted, unique, and paths of printable ASCII
+/// (dgx-bundle(5), "Names").
 [[nodiscard]] Result<StateDigests> digests_of(const State& state, int threads = 0);
 
 /// Writes a checkpoint bundle: the numbers of every entry at /state/NAME, each with its digest. `digests` is
@@ -30,8 +30,8 @@ struct StoredState {
   StateDigests digests;
 };
 
-/// Reads a checkpoint bundle. kMalformed if anything disagrees with dgx-bundle(5); with kDigests also if a digest
-/// does, naming the entry.
+/// Reads a checkpoint bundle. kMalformed if anything disagrees with dgx-bundle(5); with kDigests also if a
+/// digest does, naming the entry.
 [[nodiscard]] Result<StoredState> read_state(const std::string& path, Check check = Check::kDigests,
                                              Effort effort = {});
 

@@ -27,14 +27,14 @@ struct OptionRow {
     kRest,        ///< one value or more by position, the last ones
   };
   Form form = Form::kFlag;
-  std::vector<std::string> names;    ///< "--out", "-o"; empty for positionals
-  std::string value_name;            ///< "FILE", "N", "SAMPLE.h5|RUN", or the choices joined by '|'
+  std::vector<std::string> names;  ///< "--out", "-o"; empty for positionals
+  std::string value_name;          ///< "FILE", "N", "SAMPLE.h5|RUN", or the choices joined by '|'
   std::string help;
   std::string default_text;          ///< empty: none
   std::vector<std::string> choices;  ///< empty: any value
   Need need = Need::kOptional;
-  bool common = false;               ///< every program has it
-  bool given = false;                ///< set by the parser
+  bool common = false;  ///< every program has it
+  bool given = false;   ///< set by the parser
   /// Stores the values given. Its error does not name the option: the caller adds that.
   std::function<Status(const std::vector<std::string>&)> store;
 
@@ -59,14 +59,15 @@ inline constexpr bool kIsOptional = false;
 template <class T>
 inline constexpr bool kIsOptional<std::optional<T>> = true;
 
-/// The option table of one command, filled by its declare(). Everything is bound to a variable that outlives the
-/// parsing. The variable's type determines what is accepted: std::string, std::int64_t, int, std::uint64_t, double,
-/// std::optional of those (stays empty when not given), or std::vector<std::string> (one or more values). A variable
-/// that is not optional keeps its value when its option is not given, and help shows that value as the default.
+/// The option table of one command, filled by its declare(). Everything is bound to a variable that outlives
+/// the parsing. The variable's type determines what is accepted: std::string, std::int64_t, int,
+/// std::uint64_t, double, std::optional of those (stays empty when not given), or std::vector<std::string>
+/// (one or more values). A variable that is not optional keeps its value when its option is not given, and
+/// help shows that value as the default.
 class Command {
  public:
-  /// An argument by position, in the order declared; required unless std::optional. A vector takes all that are left
-  /// and comes last.
+  /// An argument by position, in the order declared; required unless std::optional. A vector takes all that
+  /// are left and comes last.
   template <class T>
   Command& positional(std::string value_name, T& value, std::string help) {
     OptionRow& row = add_value({}, std::move(value_name), value, std::move(help));
@@ -103,9 +104,10 @@ class Command {
   }
 
   /// -o FILE. With kOptional, `path` keeps its value, usually "-", when the option is not given.
-  Command& output(std::string& path, std::string value_name, Need need, std::string help = "where the result goes");
-  /// --key and --passphrase-file. If no key is given, `path` stays empty. The user is warned of a key file that
-  /// others can use.
+  Command& output(std::string& path, std::string value_name, Need need,
+                  std::string help = "where the result goes");
+  /// --key and --passphrase-file. If no key is given, `path` stays empty. The user is warned of a key file
+  /// that others can use.
   Command& key(std::string& path, std::optional<std::string>& passphrase_file, Need need = Need::kRequired);
   /// Names a variable that holds the path of what may be a private key.
   Command& may_be_key(const std::string& path);
@@ -149,14 +151,18 @@ class Command {
     row.form = OptionRow::Form::kValue;
     if constexpr (std::is_same_v<T, std::vector<std::string>>) {
       row.form = OptionRow::Form::kList;
-      row.store = [&value](const std::vector<std::string>& texts) -> Status { return value = texts, Status(); };
+      row.store = [&value](const std::vector<std::string>& texts) -> Status {
+        return value = texts, Status();
+      };
     } else if constexpr (kIsOptional<T>) {
       row.store = [&value](const std::vector<std::string>& texts) {
         return parse_value(texts.front(), value.emplace());
       };
     } else {
       row.default_text = show(value);
-      row.store = [&value](const std::vector<std::string>& texts) { return parse_value(texts.front(), value); };
+      row.store = [&value](const std::vector<std::string>& texts) {
+        return parse_value(texts.front(), value);
+      };
     }
     return row;
   }

@@ -20,10 +20,10 @@ namespace dgx::cli {
 struct Common {
   bool json = false;
   bool quiet = false;
-  int verbosity = 0;             ///< number of -v
+  int verbosity = 0;  ///< number of -v
   int threads = 1;
   bool force = false;
-  std::string color = "auto";    ///< auto, always, never
+  std::string color = "auto";  ///< auto, always, never
   std::optional<std::string> trust;
 };
 
@@ -33,13 +33,13 @@ struct Cell {
   std::string text;
 
   template <std::signed_integral T>
-  Cell(T number) : Cell(of_signed(number)) {}        // NOLINT: implicit by design, as below
+  Cell(T number) : Cell(of_signed(number)) {}  // NOLINT: implicit by design, as below
   template <std::unsigned_integral T>
-  Cell(T number) : Cell(of_unsigned(number)) {}      // NOLINT
-  Cell(bool yes);                                    // NOLINT
-  Cell(double number);                               // NOLINT
-  Cell(const Digest& digest);                        // NOLINT
-  Cell(std::string words);                           // NOLINT
+  Cell(T number) : Cell(of_unsigned(number)) {}               // NOLINT
+  Cell(bool yes);                                             // NOLINT
+  Cell(double number);                                        // NOLINT
+  Cell(const Digest& digest);                                 // NOLINT
+  Cell(std::string words);                                    // NOLINT
   Cell(std::string_view words) : Cell(std::string(words)) {}  // NOLINT
   Cell(const char* words) : Cell(std::string(words)) {}       // NOLINT
   /// A value that reads differently in text ("1.3 GB" for a number of bytes).
@@ -50,19 +50,20 @@ struct Cell {
   static Cell of_unsigned(std::uint64_t number);
 };
 
-/// Rows of equal length. In JSON an array of objects with the columns as keys; in text aligned columns, with digests
-/// cut to twelve digits.
+/// Rows of equal length. In JSON an array of objects with the columns as keys; in text aligned columns, with
+/// digests cut to twelve digits.
 struct Table {
   std::vector<std::string> columns;
   std::vector<std::vector<Cell>> rows = {};
 };
 
-/// All output of a program. Results go to standard output, as `name: value` lines or, with --json, as one canonical
-/// JSON object a line; messages go to standard error only. Floating-point numbers are JSON strings with their
-/// shortest decimal form, and integers beyond 2^53 decimal strings, since JSON readers would round both.
+/// All output of a program. Results go to standard output, as `name: value` lines or, with --json, as one
+/// canonical JSON object a line; messages go to standard error only. Floating-point numbers are JSON strings
+/// with their shortest decimal form, and integers beyond 2^53 decimal strings, since JSON readers would round
+/// both.
 ///
-/// A result is gathered and printed at its end (the program's, or next()), so that text can be aligned, and a program
-/// that fails prints no partial result.
+/// A result is gathered and printed at its end (the program's, or next()), so that text can be aligned, and a
+/// program that fails prints no partial result.
 class Out {
  public:
   Out(std::string program, Common common);
@@ -73,10 +74,8 @@ class Out {
   void field(std::string_view name, Table table);
   /// JSON arrays and objects, nested at will; text indents them.
   template <class T>
-    requires std::same_as<T, json::Value> || std::same_as<T, json::Array> || std::same_as<T, json::Object>
-  void field(std::string_view name, T value) {
-    json_field(name, json::Value(std::move(value)));
-  }
+  requires std::same_as<T, json::Value> || std::same_as<T, json::Array> || std::same_as<T, json::Object>
+  void field(std::string_view name, T value) { json_field(name, json::Value(std::move(value))); }
   /// An optional value; if empty, absent in JSON and "none" in text.
   template <class T>
   void field(std::string_view name, const std::optional<T>& value) {
@@ -86,8 +85,8 @@ class Out {
   void line(std::string_view text);
   /// Prints exactly these bytes, in text and in JSON: a file's content, a payload.
   void raw(std::string_view content);
-  /// Writes a whole output: to a file as write_file() does, which it refuses to replace without --force, or for "-"
-  /// as raw() does.
+  /// Writes a whole output: to a file as write_file() does, which it refuses to replace without --force, or
+  /// for "-" as raw() does.
   [[nodiscard]] Status output(const std::string& path, std::string_view content);
   /// Ends one result and begins the next: for programs that take several files.
   void next();
@@ -101,17 +100,17 @@ class Out {
 
   [[nodiscard]] const Common& common() const { return common_; }
   [[nodiscard]] Clobber clobber() const { return common_.force ? Clobber::kReplace : Clobber::kRefuse; }
-  /// A bar with rate and remaining time, drawn on a terminal without -q. Its notes and warnings are note() and
-  /// warning().
+  /// A bar with rate and remaining time, drawn on a terminal without -q. Its notes and warnings are note()
+  /// and warning().
   [[nodiscard]] Progress& progress();
-  /// The context of a job that polls the stop flag. From here on SIGTERM, SIGINT and SIGUSR1 only set that flag
-  /// (signals.h), so call this only where the job polls it.
+  /// The context of a job that polls the stop flag. From here on SIGTERM, SIGINT and SIGUSR1 only set that
+  /// flag (signals.h), so call this only where the job polls it.
   [[nodiscard]] JobContext job();
   /// The context of a job that does not poll the flag: signals keep ending the process.
   [[nodiscard]] JobContext brief_job();
 
-  /// Prints what was gathered. kIo if standard output cannot be written; a reader that went away (`| head`) is no
-  /// error.
+  /// Prints what was gathered. kIo if standard output cannot be written; a reader that went away (`| head`)
+  /// is no error.
   [[nodiscard]] Status flush();
 
  private:

@@ -16,7 +16,8 @@ namespace dgx::cli {
 /// The exit code of a program that ended without an error. Errors never give 0, 1 or 3, except kInconclusive.
 enum class Verdict : int { kDone = 0, kAccepted = 0, kRefuted = 1, kDiverged = 1, kInconclusive = 3 };
 
-/// A program: its commands, and everything that all programs have in common (common options, --help, --version,
+/// A program: its commands, and everything that all programs have in common (common options, --help,
+/// --version,
 /// --completion, exit codes). A command is a type
 ///
 ///     struct New {

@@ -10,12 +10,12 @@
 #include "dgx/core/result.h"
 #include "dgx/core/tensor.h"
 
-/// Tensors too large for memory, such as a large dataset's. They lie in mapped files, and code that walks through
-/// them gives back the pages it has seen.
+/// Tensors too large for memory, such as a large dataset's. They lie in mapped files, and code that walks
+/// through them gives back the pages it has seen.
 ///
-/// A dataset is read in the order of a keyed permutation. Its bundle's chunks are compressed, and even with a cache
-/// of some of them, nearly every row of a KiB would unpack a chunk of a MiB. So the dataset is unpacked once, while
-/// it is hashed anyway, into a nameless file, where a row costs one read.
+/// A dataset is read in the order of a keyed permutation. Its bundle's chunks are compressed, and even with a
+/// cache of some of them, nearly every row of a KiB would unpack a chunk of a MiB. So the dataset is unpacked
+/// once, while it is hashed anyway, into a nameless file, where a row costs one read.
 namespace dgx {
 
 /// Tensors of at least this many bytes go to files.
@@ -41,12 +41,12 @@ class BulkTensor {
   BulkTensor& operator=(BulkTensor other) noexcept;
   ~BulkTensor();
 
-  /// A zeroed tensor. From `least` bytes on it lies in a nameless file in $TMPDIR (/var/tmp if that is not set),
-  /// whose space is allocated at once; kIo, with a hint, if there is not enough. The shape must be valid
-  /// (element_count): asserted.
+  /// A zeroed tensor. From `least` bytes on it lies in a nameless file in $TMPDIR (/var/tmp if that is not
+  /// set), whose space is allocated at once; kIo, with a hint, if there is not enough. The shape must be
+  /// valid (element_count): asserted.
   [[nodiscard]] static Result<BulkTensor> create(DType dtype, Shape shape, std::uint64_t least = kBulkBytes);
-  /// A file's bytes as u8[n], which must not be written; from `least` bytes on they stay in the file, mapped. Errors
-  /// as read_file.
+  /// A file's bytes as u8[n], which must not be written; from `least` bytes on they stay in the file, mapped.
+  /// Errors as read_file.
   [[nodiscard]] static Result<BulkTensor> open(const std::string& path, std::uint64_t max_bytes,
                                                std::uint64_t least = kBulkBytes);
 
@@ -80,16 +80,17 @@ class BulkTensor {
 /// Copies bytes [begin, begin + out.size()). Leaves no page of a tensor in a file mapped in. kIo.
 [[nodiscard]] Status copy_bytes(const BulkView& from, std::uint64_t begin, std::span<std::uint8_t> out);
 
-/// Gives back the memory of bytes [begin, begin + size) of a tensor in a file; they are read again when they are
-/// used. Does nothing for a tensor in memory.
+/// Gives back the memory of bytes [begin, begin + size) of a tensor in a file; they are read again when they
+/// are used. Does nothing for a tensor in memory.
 void release(const BulkView& tensor, std::uint64_t begin, std::uint64_t size);
-void release(const TensorView&, std::uint64_t, std::uint64_t) = delete;  // a TensorView does not say where it lies
+// A TensorView does not say where it lies.
+void release(const TensorView&, std::uint64_t, std::uint64_t) = delete;
 
 /// Prefetches bytes [begin, begin + size): from a file in the background, from memory into the caches.
 void expect(const BulkView& tensor, std::uint64_t begin, std::uint64_t size);
 
-/// Calls work(begin, count) for consecutive pieces of [0, size) that fit a cache. `work` returns a Status; the first
-/// error ends the loop and is returned.
+/// Calls work(begin, count) for consecutive pieces of [0, size) that fit a cache. `work` returns a Status;
+/// the first error ends the loop and is returned.
 template <class Work>
 [[nodiscard]] Status for_each_piece(std::uint64_t size, const Work& work) {
   constexpr std::uint64_t kPiece = std::uint64_t{1} << 20U;

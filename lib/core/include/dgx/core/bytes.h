@@ -25,7 +25,8 @@ using ByteView = std::span<const std::uint8_t>;
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// A SHA-256 value: of bytes, a tree, a tensor, a state, a statement or a key. 32 raw bytes wherever it is hashed.
+/// A SHA-256 value: of bytes, a tree, a tensor, a state, a statement or a key. 32 raw bytes wherever it is
+/// hashed.
 struct Digest {
   std::array<std::uint8_t, 32> bytes{};
 
@@ -54,10 +55,12 @@ struct DigestHash {
 
 /// Standard alphabet with padding (RFC 4648 section 4).
 [[nodiscard]] std::string to_base64(ByteView bytes);
-/// Accepts only what to_base64 writes: no spaces, full padding, zero trailing bits; kMalformed with the position.
+/// Accepts only what to_base64 writes: no spaces, full padding, zero trailing bits; kMalformed with the
+/// position.
 [[nodiscard]] Result<Bytes> from_base64(std::string_view text);
 
-/// Appends big-endian integers and raw bytes, the layout of everything that is hashed (dgx-bundle(5), "Digests").
+/// Appends big-endian integers and raw bytes, the layout of everything that is hashed (dgx-bundle(5),
+/// "Digests").
 class ByteWriter {
  public:
   ByteWriter& u8(std::uint8_t value);

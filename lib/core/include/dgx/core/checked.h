@@ -28,8 +28,8 @@ template <std::integral T>
   return out;
 }
 
-/// floor(a · b / divisor) with a 128-bit product; kUsage when a or b is negative, the divisor is not positive, or the
-/// result does not fit.
+/// floor(a · b / divisor) with a 128-bit product; kUsage when a or b is negative, the divisor is not
+/// positive, or the result does not fit.
 [[nodiscard]] Result<std::int64_t> mul_div(std::int64_t a, std::int64_t b, std::int64_t divisor);
 
 }  // namespace dgx

@@ -8,9 +8,9 @@ namespace dgx {
 
 /// The system calls that write durable files, used by core/files and by the driver under HDF5.
 ///
-/// Each does what the call of its name does, errno included. They are virtual so that a test can fail, shorten or cut
-/// off the writing at any one of them (tests/support/faulty_file_system.h). Code that opens, writes or removes a
-/// durable file must go through file_system(), or its durability is not tested.
+/// Each does what the call of its name does, errno included. They are virtual so that a test can fail,
+/// shorten or cut off the writing at any one of them (tests/support/faulty_file_system.h). Code that opens,
+/// writes or removes a durable file must go through file_system(), or its durability is not tested.
 class FileSystem {
  public:
   FileSystem() = default;
@@ -34,8 +34,8 @@ class FileSystem {
 
 /// The file system in use: by default the system's.
 [[nodiscard]] FileSystem& file_system();
-/// For tests: uses `other` from now on (nullptr: the system's) and returns the previous one. Not while other threads
-/// write.
+/// For tests: uses `other` from now on (nullptr: the system's) and returns the previous one. Not while other
+/// threads write.
 FileSystem* use_file_system(FileSystem* other);
 
 }  // namespace dgx

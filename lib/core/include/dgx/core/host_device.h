@@ -1,16 +1,17 @@
 #pragma once
 
-/// Marks functions that a CUDA compiler compiles for the GPU too; empty for other compilers. Marked functions use no
-/// container, no exception and no function that is neither marked nor constexpr (--expt-relaxed-constexpr).
+/// Marks functions that a CUDA compiler compiles for the GPU too; empty for other compilers. Marked functions
+/// use no container, no exception and no function that is neither marked nor constexpr
+/// (--expt-relaxed-constexpr).
 #ifdef __CUDACC__
 #define DGX_HOST_DEVICE __host__ __device__
 #else
 #define DGX_HOST_DEVICE
 #endif
 
-/// Written before DGX_HOST_DEVICE: whether a function must or must not be inlined. On the host for speed: where one
-/// of many functions is chosen at run time, the short ones are faster if they need not save registers for the long
-/// ones. On a GPU so that an interpreter is compiled only once.
+/// Written before DGX_HOST_DEVICE: whether a function must or must not be inlined. On the host for speed:
+/// where one of many functions is chosen at run time, the short ones are faster if they need not save
+/// registers for the long ones. On a GPU so that an interpreter is compiled only once.
 #ifdef __CUDACC__
 #define DGX_HOST_INLINE
 #define DGX_HOST_NOINLINE
@@ -21,8 +22,8 @@
 #define DGX_DEVICE_NOINLINE
 #endif
 
-/// A constant array at namespace scope that such functions read at an index known only at run time. The compiler's
-/// GPU pass needs a copy in device memory; the host pass must see none.
+/// A constant array at namespace scope that such functions read at an index known only at run time. The
+/// compiler's GPU pass needs a copy in device memory; the host pass must see none.
 #ifdef __CUDA_ARCH__
 #define DGX_TABLE __device__ constexpr
 #else

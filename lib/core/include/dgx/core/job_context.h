@@ -9,12 +9,13 @@
 
 namespace dgx {
 
-/// The context that a program gives every job besides its own options: the options that all programs share, the
-/// progress to report to, and the flag that ends the job early. Owns nothing; what it refers to outlives the job.
+/// The context that a program gives every job besides its own options: the options that all programs share,
+/// the progress to report to, and the flag that ends the job early. Owns nothing; what it refers to outlives
+/// the job.
 struct JobContext {
-  int threads = 1;                             ///< --threads, at least 1
-  Clobber clobber = Clobber::kRefuse;          ///< kReplace with --force
-  std::optional<std::string> trust = {};       ///< --trust: a public key file, or a folder of them
+  int threads = 1;                        ///< --threads, at least 1
+  Clobber clobber = Clobber::kRefuse;     ///< kReplace with --force
+  std::optional<std::string> trust = {};  ///< --trust: a public key file, or a folder of them
   Progress& progress;
   const StopFlag& stop;
 };

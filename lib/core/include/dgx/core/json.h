@@ -16,19 +16,19 @@ class Value;
 using Array = std::vector<Value>;
 using Object = std::map<std::string, Value, std::less<>>;
 
-/// A JSON value as dgx writes it: object, array, string, bool, or an integer of at most 2^53 in magnitude. No floats
-/// (they travel as hex strings) and no null, so that dump() is canonical (RFC 8785) by construction.
+/// A JSON value as dgx writes it: object, array, string, bool, or an integer of at most 2^53 in magnitude. No
+/// floats (they travel as hex strings) and no null, so that dump() is canonical (RFC 8785) by construction.
 class Value {
  public:
   Value() : data_(Object{}) {}
-  Value(bool value) : data_(value) {}                               // NOLINT: implicit by design, as below
-  Value(std::int64_t value) : data_(value) {}                       // NOLINT
-  Value(int value) : data_(static_cast<std::int64_t>(value)) {}     // NOLINT
-  Value(std::string value) : data_(std::move(value)) {}             // NOLINT
-  Value(std::string_view value) : data_(std::string(value)) {}      // NOLINT
-  Value(const char* value) : data_(std::string(value)) {}           // NOLINT
-  Value(Array value) : data_(std::move(value)) {}                   // NOLINT
-  Value(Object value) : data_(std::move(value)) {}                  // NOLINT
+  Value(bool value) : data_(value) {}                            // NOLINT: implicit by design, as below
+  Value(std::int64_t value) : data_(value) {}                    // NOLINT
+  Value(int value) : data_(static_cast<std::int64_t>(value)) {}  // NOLINT
+  Value(std::string value) : data_(std::move(value)) {}          // NOLINT
+  Value(std::string_view value) : data_(std::string(value)) {}   // NOLINT
+  Value(const char* value) : data_(std::string(value)) {}        // NOLINT
+  Value(Array value) : data_(std::move(value)) {}                // NOLINT
+  Value(Object value) : data_(std::move(value)) {}               // NOLINT
 
   [[nodiscard]] const bool* as_bool() const { return std::get_if<bool>(&data_); }
   [[nodiscard]] const std::int64_t* as_int() const { return std::get_if<std::int64_t>(&data_); }
@@ -56,15 +56,16 @@ struct Limits {
   int depth = 32;
 };
 
-/// Parses exactly one value. kMalformed, with the byte position, for: more than `limits`, duplicate keys, floats, null,
-/// integers beyond 2^53, keys that are not printable ASCII, invalid UTF-8, trailing bytes.
+/// Parses exactly one value. kMalformed, with the byte position, for: more than `limits`, duplicate keys,
+/// floats, null, integers beyond 2^53, keys that are not printable ASCII, invalid UTF-8, trailing bytes.
 [[nodiscard]] Result<Value> parse(std::string_view text, Limits limits = {});
 
-/// parse(), and the text must also be its own canonical form: else kMalformed, with the first differing position.
+/// parse(), and the text must also be its own canonical form: else kMalformed, with the first differing
+/// position.
 [[nodiscard]] Result<Value> parse_canonical(std::string_view text, Limits limits = {});
 
-/// Reads the fields of an object one by one, and at the end refuses those that were not read. The first error sticks,
-/// so a reader asks for every field and checks once:
+/// Reads the fields of an object one by one, and at the end refuses those that were not read. The first error
+/// sticks, so a reader asks for every field and checks once:
 ///
 ///     Fields in(value, "predicate");
 ///     out.steps = in.integer("steps", 1, kMaxSteps);

@@ -5,8 +5,8 @@
 
 namespace dgx {
 
-/// Progress reports of long work. The base class ignores them all: for tests and for callers who do not care. Called
-/// from one thread; cheap enough for every step.
+/// Progress reports of long work. The base class ignores them all: for tests and for callers who do not care.
+/// Called from one thread; cheap enough for every step.
 class Progress {
  public:
   virtual ~Progress() = default;

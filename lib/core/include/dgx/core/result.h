@@ -10,19 +10,19 @@ namespace dgx {
 
 /// The kind of an error. The value is the exit code of a program that ends with it (dgx(7), "Exit codes").
 enum class ErrorCode : int {
-  kUsage = 2,         ///< the request makes no sense: flags, field values
-  kInconclusive = 3,  ///< nothing could be decided
-  kMalformed = 65,    ///< a file's content is not what its format says
-  kMissing = 66,      ///< an input file does not exist
-  kInternal = 70,     ///< a bug of ours, or an environment that cannot work
-  kCannotCreate = 73, ///< an output exists already or cannot be created
-  kIo = 74,           ///< the system failed while reading or writing
-  kInterrupted = 75,  ///< a signal came; state is saved, run again
-  kUnauthorised = 77, ///< signature, key or identity
+  kUsage = 2,          ///< the request makes no sense: flags, field values
+  kInconclusive = 3,   ///< nothing could be decided
+  kMalformed = 65,     ///< a file's content is not what its format says
+  kMissing = 66,       ///< an input file does not exist
+  kInternal = 70,      ///< a bug of ours, or an environment that cannot work
+  kCannotCreate = 73,  ///< an output exists already or cannot be created
+  kIo = 74,            ///< the system failed while reading or writing
+  kInterrupted = 75,   ///< a signal came; state is saved, run again
+  kUnauthorised = 77,  ///< signature, key or identity
 };
 
-/// An error as a user reads it: the message is in lower case and names the file, field or index. `hint` says what to
-/// do, where that is known.
+/// An error as a user reads it: the message is in lower case and names the file, field or index. `hint` says
+/// what to do, where that is known.
 struct Error {
   ErrorCode code = ErrorCode::kInternal;
   std::string message;
@@ -92,9 +92,9 @@ using Status = Result<void>;
 
 #define DGX_CONCAT_(a, b) a##b
 #define DGX_CONCAT(a, b) DGX_CONCAT_(a, b)
-#define DGX_TRY_(result, decl, expr)                    \
-  auto result = (expr);                                 \
-  if (!result.ok()) return std::move(result).error();   \
+#define DGX_TRY_(result, decl, expr)                  \
+  auto result = (expr);                               \
+  if (!result.ok()) return std::move(result).error(); \
   decl = std::move(result).value()
 
 /// Declares `decl` from the value of `expr`, or returns its error from the enclosing function.

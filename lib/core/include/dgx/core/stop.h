@@ -4,9 +4,9 @@
 
 namespace dgx {
 
-/// A flag set once, from a signal handler or another thread, and read between the steps of long work. Work that sees
-/// it set finishes the step, saves what is needed to resume, and returns an error with ErrorCode::kInterrupted
-/// (interrupted()).
+/// A flag set once, from a signal handler or another thread, and read between the steps of long work. Work
+/// that sees it set finishes the step, saves what is needed to resume, and returns an error with
+/// ErrorCode::kInterrupted (interrupted()).
 class StopFlag {
  public:
   [[nodiscard]] bool requested() const { return requested_.load(std::memory_order_relaxed); }

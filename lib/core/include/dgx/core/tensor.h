@@ -35,7 +35,9 @@ struct TensorView {
   Shape shape;
   ByteView bytes;
 
-  [[nodiscard]] std::int64_t count() const { return static_cast<std::int64_t>(bytes.size() / size_of(dtype)); }
+  [[nodiscard]] std::int64_t count() const {
+    return static_cast<std::int64_t>(bytes.size() / size_of(dtype));
+  }
   template <class T>
   [[nodiscard]] std::span<const T> as() const {
     return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
@@ -79,7 +81,8 @@ class Tensor {
   std::unique_ptr<std::uint8_t[], Free> data_;
 };
 
-/// One named part of a state: `model/NAME`, `optimizer/exp_avg/NAME`, `step`, `loss` (dgx-bundle(5), "State").
+/// One named part of a state: `model/NAME`, `optimizer/exp_avg/NAME`, `step`, `loss` (dgx-bundle(5),
+/// "State").
 struct Entry {
   std::string name;
   Tensor tensor;

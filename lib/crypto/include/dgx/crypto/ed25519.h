@@ -49,11 +49,12 @@ class SecretKey {
   PublicKey public_key_;
 };
 
-/// True if libsodium accepts the signature, whose verdict is normative (dgx-manifest(5), "Signatures"): OpenSSL
-/// accepts a forged signature under the identity point for any message, libsodium does not.
+/// True if libsodium accepts the signature, whose verdict is normative (dgx-manifest(5), "Signatures"):
+/// OpenSSL accepts a forged signature under the identity point for any message, libsodium does not.
 [[nodiscard]] bool verify(const PublicKey& key, ByteView message, const Signature& signature);
 
-/// False for keys of small order, non-canonical encodings and bytes that are no curve point: no one holds such a key.
+/// False for keys of small order, non-canonical encodings and bytes that are no curve point: no one holds
+/// such a key.
 [[nodiscard]] bool valid_public_key(const PublicKey& key);
 
 /// 64 lower-case hex digits of a valid key, else kMalformed.

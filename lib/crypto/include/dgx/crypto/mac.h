@@ -16,8 +16,8 @@ namespace dgx::crypto {
 class MacKey {
  public:
   [[nodiscard]] static MacKey from_bytes(std::span<const std::uint8_t, 32> bytes);
-  /// The key derived from a private key for one purpose: the code of `purpose` under its seed. Different purposes
-  /// give independent keys.
+  /// The key derived from a private key for one purpose: the code of `purpose` under its seed. Different
+  /// purposes give independent keys.
   [[nodiscard]] static MacKey derived(const SecretKey& key, std::string_view purpose);
   MacKey(MacKey&& other) noexcept;
   MacKey& operator=(MacKey&& other) noexcept;

@@ -7,7 +7,8 @@
 
 namespace dgx::crypto {
 
-/// SHA-256 (FIPS 180-4) of bytes given in parts. Without allocation or set-up cost: made for a million 1 KiB leaves.
+/// SHA-256 (FIPS 180-4) of bytes given in parts. Without allocation or set-up cost: made for a million 1 KiB
+/// leaves.
 class Sha256 {
  public:
   Sha256();

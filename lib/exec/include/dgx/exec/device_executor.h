@@ -7,35 +7,38 @@
 
 namespace dgx::exec {
 
-/// Runs a checked step program on a device, with ExactExecutor's bits. The state stays on the device between steps; a
-/// step replays one recording of all its kernels. The host gathers the rows of the next batch while the device
-/// computes, and reads back the loss and whether all is finite.
+/// Runs a checked step program on a device, with ExactExecutor's bits. The state stays on the device between
+/// steps; a step replays one recording of all its kernels. The host gathers the rows of the next batch while
+/// the device computes, and reads back the loss and whether all is finite.
 ///
-/// A device has no trace(): an ExactExecutor, made when first needed, takes that step on the CPU and shows its
-/// values. Where ExactExecutor refuses or stops, this does too, with the same message. Device errors (device.h) are
-/// kInternal and sticky: after one, discard the executor.
+/// A device has no trace(): an ExactExecutor, made when first needed, takes that step on the CPU and shows
+/// its values. Where ExactExecutor refuses or stops, this does too, with the same message. Device errors
+/// (device.h) are kInternal and sticky: after one, discard the executor.
 class DeviceExecutor final : public StepExecutor {
  public:
-  /// kMalformed: fields or shapes of `inputs` are not the program's; kUsage: a step needs more memory than the device
-  /// has free (the message has both numbers; nothing has been allocated). `threads` is what trace() may use.
-  [[nodiscard]] static Result<std::unique_ptr<DeviceExecutor>> create(std::shared_ptr<const program::Program> program, const StepInputs& inputs,
-                                                                      std::unique_ptr<kernels::cuda::Device> device, int threads);
+  /// kMalformed: fields or shapes of `inputs` are not the program's; kUsage: a step needs more memory than
+  /// the device has free (the message has both numbers; nothing has been allocated). `threads` is what
+  /// trace() may use.
+  [[nodiscard]] static Result<std::unique_ptr<DeviceExecutor>> create(
+      std::shared_ptr<const program::Program> program, const StepInputs& inputs,
+      std::unique_ptr<kernels::cuda::Device> device, int threads);
   ~DeviceExecutor() override;
 
   [[nodiscard]] Status load(const State& state) override;
   [[nodiscard]] Status step() override;
   [[nodiscard]] std::int64_t position() const override;
   [[nodiscard]] Result<State> state() const override;
-  /// Copies the state on the device at once, and to the host while steps run. The first call allocates as much device
-  /// memory as the state takes; if that is not free, the state is copied to the host at once.
+  /// Copies the state on the device at once, and to the host while steps run. The first call allocates as
+  /// much device memory as the state takes; if that is not free, the state is copied to the host at once.
   [[nodiscard]] Result<PendingState> snapshot() override;
   [[nodiscard]] float loss() const override;
   [[nodiscard]] Status trace(const std::function<Status(std::int32_t, const TensorView&)>& visit) override;
-  [[nodiscard]] Status trace(const Fault& fault, const std::function<Status(std::int32_t, const TensorView&)>& visit) override;
+  [[nodiscard]] Status trace(const Fault& fault,
+                             const std::function<Status(std::int32_t, const TensorView&)>& visit) override;
   [[nodiscard]] std::int64_t planned_bytes() const override;
   [[nodiscard]] std::string explain() const override;
-  /// From now on a step's kernels are launched one by one and timed by the device's clock; a time includes the wait
-  /// for the next launch.
+  /// From now on a step's kernels are launched one by one and timed by the device's clock; a time includes
+  /// the wait for the next launch.
   [[nodiscard]] Status start_profile() override;
   [[nodiscard]] StepProfile profile() const override;
 

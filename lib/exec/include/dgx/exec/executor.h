@@ -34,7 +34,8 @@ struct Fault {
   int bit = 0;
 };
 
-/// kUsage, naming what is wrong, unless the program has that value, the value that element, and the element that bit.
+/// kUsage, naming what is wrong, unless the program has that value, the value that element, and the element
+/// that bit.
 [[nodiscard]] Status check_fault(const program::Program& program, const Fault& fault);
 
 /// One entry of the current state, not copied: valid until the next step or load.
@@ -43,16 +44,16 @@ struct EntryView {
   TensorView tensor;
 };
 
-/// A state being copied out of an executor. Call it once, from any thread: it waits until the copy is complete. The
-/// executor must still exist, and may take further steps meanwhile.
+/// A state being copied out of an executor. Call it once, from any thread: it waits until the copy is
+/// complete. The executor must still exist, and may take further steps meanwhile.
 using PendingState = std::function<Result<State>()>;
 
 /// The operations of training and replaying that protocol::Executor lacks, wherever the step is computed.
 class StepExecutor : public protocol::Executor {
  public:
   using protocol::Executor::trace;
-  /// Like state(), but does not wait for the copy where it can go on in the background. The result must have been
-  /// called, or dropped, before the next snapshot().
+  /// Like state(), but does not wait for the copy where it can go on in the background. The result must have
+  /// been called, or dropped, before the next snapshot().
   [[nodiscard]] virtual Result<PendingState> snapshot();
   /// trace() with a fault; `visit` may be empty.
   [[nodiscard]] virtual Status trace(const Fault& fault,
@@ -67,20 +68,20 @@ class StepExecutor : public protocol::Executor {
   [[nodiscard]] virtual StepProfile profile() const = 0;
 };
 
-/// Runs a checked step program on the CPU, bit for bit as kernels/ref defines it. The program is analysed once: dots
-/// become matrix products, maps are fused and interpreted in strips, folds run along rows, everything else is
-/// evaluated element by element, and all memory is planned. A step allocates nothing. `threads` threads share the
-/// work of every operation; no result depends on how many there are.
+/// Runs a checked step program on the CPU, bit for bit as kernels/ref defines it. The program is analysed
+/// once: dots become matrix products, maps are fused and interpreted in strips, folds run along rows,
+/// everything else is evaluated element by element, and all memory is planned. A step allocates nothing.
+/// `threads` threads share the work of every operation; no result depends on how many there are.
 ///
 /// step() updates entries in place where the program allows: after an error of step() or trace() the state is
 /// undefined until load().
 class ExactExecutor final : public StepExecutor {
  public:
-  /// kMalformed: fields or shapes of `inputs` are not the program's; kUsage: a step needs more memory than this
-  /// process may use (machine, control groups, address space; the message has both numbers, and nothing has been
-  /// allocated); kInternal: FTZ or DAZ is on, or rounding is not to nearest.
-  [[nodiscard]] static Result<std::unique_ptr<ExactExecutor>> create(std::shared_ptr<const program::Program> program,
-                                                                     const StepInputs& inputs, int threads);
+  /// kMalformed: fields or shapes of `inputs` are not the program's; kUsage: a step needs more memory than
+  /// this process may use (machine, control groups, address space; the message has both numbers, and nothing
+  /// has been allocated); kInternal: FTZ or DAZ is on, or rounding is not to nearest.
+  [[nodiscard]] static Result<std::unique_ptr<ExactExecutor>> create(
+      std::shared_ptr<const program::Program> program, const StepInputs& inputs, int threads);
   ~ExactExecutor() override;
 
   [[nodiscard]] Status load(const State& state) override;
@@ -109,8 +110,8 @@ class ExactExecutor final : public StepExecutor {
 /// Runs an evaluation program (no state changes, no schedule) on batches given one by one.
 class Evaluator {
  public:
-  [[nodiscard]] static Result<std::unique_ptr<Evaluator>> create(std::shared_ptr<const program::Program> program,
-                                                                 int threads);
+  [[nodiscard]] static Result<std::unique_ptr<Evaluator>> create(
+      std::shared_ptr<const program::Program> program, int threads);
   ~Evaluator();
   /// Takes the program's `model/…` entries out of `state`; others are ignored.
   [[nodiscard]] Status load(const State& state);

@@ -13,9 +13,10 @@ namespace dgx::jobs {
 
 struct CommitBeaconOptions {
   std::string task;
-  std::optional<std::string> data;  ///< checked against the task, if given
+  std::optional<std::string> data;     ///< checked against the task, if given
   std::optional<std::string> profile;  ///< the signer's, which states how long the longest segment takes
-  std::optional<std::int64_t> segment_milliseconds;  ///< or this; a task that names a ledger needs one of the two
+  /// Or this; a task that names a ledger needs one of the two.
+  std::optional<std::int64_t> segment_milliseconds;
   KeyFile key;
   std::string output;  ///< COMMIT.json; COMMIT.secret (mode 0600) goes next to it
 };
@@ -26,14 +27,14 @@ struct CommitBeaconResult {
   std::string secret_path;
 };
 
-/// Offers to verify a task: draws a secret and signs a commitment to it. The draw will follow from the secret and the
-/// proof, so the secret must stay secret until the proof is logged. kUsage if the longest segment takes too long for
-/// a move (protocol::check_segment_time).
+/// Offers to verify a task: draws a secret and signs a commitment to it. The draw will follow from the secret
+/// and the proof, so the secret must stay secret until the proof is logged. kUsage if the longest segment
+/// takes too long for a move (protocol::check_segment_time).
 [[nodiscard]] Result<CommitBeaconResult> commit_beacon(const CommitBeaconOptions& options,
                                                        const JobContext& context);
 
-/// Evidence that a proof is logged: a file of receipts, one a line, and the operator who must have signed them; or
-/// the ledger itself; or `unlogged`, for a task that names no ledger.
+/// Evidence that a proof is logged: a file of receipts, one a line, and the operator who must have signed
+/// them; or the ledger itself; or `unlogged`, for a task that names no ledger.
 struct Logged {
   std::optional<std::string> receipt;
   std::optional<std::string> ledger_operator;  ///< public key file
@@ -58,14 +59,14 @@ struct RevealBeaconResult {
   std::string envelope;
 };
 
-/// Reveals the secret for a proof, and signs the beacon that follows. Whoever knows the secret could try proofs until
-/// the draw suits them, so the proof must be in the ledger that the task names. Before anything is revealed, the
-/// proof's id is written durably to COMMIT.revealed: a second call for the same proof makes the same beacon again,
-/// one for another proof is refused (kCannotCreate, whatever `clobber` says).
+/// Reveals the secret for a proof, and signs the beacon that follows. Whoever knows the secret could try
+/// proofs until the draw suits them, so the proof must be in the ledger that the task names. Before anything
+/// is revealed, the proof's id is written durably to COMMIT.revealed: a second call for the same proof makes
+/// the same beacon again, one for another proof is refused (kCannotCreate, whatever `clobber` says).
 ///
-/// kUnauthorised for another signer's commitment or another operator's receipts; kMalformed for a proof or commitment
-/// of another task, a secret that is not the committed one, or a receipt or ledger that does not have the proof;
-/// kUsage unless `logged` fits the task.
+/// kUnauthorised for another signer's commitment or another operator's receipts; kMalformed for a proof or
+/// commitment of another task, a secret that is not the committed one, or a receipt or ledger that does not
+/// have the proof; kUsage unless `logged` fits the task.
 [[nodiscard]] Result<RevealBeaconResult> reveal_beacon(const RevealBeaconOptions& options,
                                                        const JobContext& context);
 

@@ -15,13 +15,14 @@ namespace dgx::jobs {
 struct TraceOptions {
   std::string task;
   std::optional<std::string> program;
-  std::string from;                   ///< a run, a state bundle at the segment's first step, or a sample that has it
+  /// A run, a state bundle at the segment's first step, or a sample that has it.
+  std::string from;
   std::int64_t segment = 0;
   std::optional<std::int64_t> step;   ///< of the task, inside the segment
   std::optional<std::int64_t> value;  ///< only with `step`
   std::string data;
-  std::string output;                 ///< TRACE.h5
-  bool drill = false;                 ///< defend the fault that the run notes
+  std::string output;  ///< TRACE.h5
+  bool drill = false;  ///< defend the fault that the run notes
   std::optional<std::string> isa;
 };
 
@@ -29,32 +30,33 @@ struct TraceResult {
   std::int64_t segment = 0;
   std::int64_t first_step = 0;
   std::int64_t steps = 0;
-  Digest start;                        ///< of the state before first_step
-  Digest end;                          ///< of the state after the segment
-  std::optional<std::int64_t> step;    ///< the step whose values were digested
-  std::int64_t values = 0;             ///< how many values
-  std::optional<std::int64_t> value;   ///< the value whose numbers were kept
+  Digest start;                       ///< of the state before first_step
+  Digest end;                         ///< of the state after the segment
+  std::optional<std::int64_t> step;   ///< the step whose values were digested
+  std::int64_t values = 0;            ///< how many values
+  std::optional<std::int64_t> value;  ///< the value whose numbers were kept
   std::optional<Digest> value_digest;
-  std::optional<std::string> drill;    ///< the run's deliberate fault, if this trace defends it
+  std::optional<std::string> drill;  ///< the run's deliberate fault, if this trace defends it
 };
 
-/// Recomputes one segment from its committed start state and writes its digests: of the state after every step; with
-/// `step`, of every value of that step; with `value`, also that value's numbers.
+/// Recomputes one segment from its committed start state and writes its digests: of the state after every
+/// step; with `step`, of every value of that step; with `value`, also that value's numbers.
 ///
-/// With `drill`, from a run that notes one, the trace is a cheat's: it has the fault and leads to the state that the
-/// run committed. In a lazy segment the state after k steps is what a lazy solver would show then (lazy_state), and
-/// the values of a step are the honest ones except those that become state entries, which are the claimed entries.
+/// With `drill`, from a run that notes one, the trace is a cheat's: it has the fault and leads to the state
+/// that the run committed. In a lazy segment the state after k steps is what a lazy solver would show then
+/// (lazy_state), and the values of a step are the honest ones except those that become state entries, which
+/// are the claimed entries.
 ///
-/// kUsage: segment, step or value out of range, or no drill to defend; kMalformed: a start state at another step, of
-/// another task, or a run whose recomputed state is not the one it committed; kMissing: the sample does not have the
-/// segment.
+/// kUsage: segment, step or value out of range, or no drill to defend; kMalformed: a start state at another
+/// step, of another task, or a run whose recomputed state is not the one it committed; kMissing: the sample
+/// does not have the segment.
 [[nodiscard]] Result<TraceResult> trace(const TraceOptions& options, const JobContext& context);
 
 /// dgx-bisect diff (dgx-bisect(1)).
 struct DiffOptions {
   std::string task;
   std::optional<std::string> program;
-  std::string ours;                 ///< a run or a trace
+  std::string ours;  ///< a run or a trace
   std::string theirs;
   std::string data;
   std::optional<std::string> from;  ///< start state for two traces: as TraceOptions::from
@@ -78,8 +80,8 @@ struct DivergentScalar {
     std::string from;  ///< "value 14[37]", "accumulator", "literal", …
     std::string bits;
   };
-  /// Index in the element's order of evaluation: the last operation's. Absent for inputs and copies, which compute
-  /// nothing.
+  /// Index in the element's order of evaluation: the last operation's. Absent for inputs and copies, which
+  /// compute nothing.
   std::optional<std::int64_t> index;
   std::string place;      ///< "dot term 383", "step 2": the place within the primitive; empty without index
   std::string operation;  ///< "fma", …; "input" and "copy" where nothing is computed
@@ -90,26 +92,27 @@ struct DivergentScalar {
 };
 
 struct DiffResult {
-  std::int64_t compared = 0;             ///< segments that both sides have
-  std::optional<std::int64_t> segment;   ///< none: no difference
+  std::int64_t compared = 0;            ///< segments that both sides have
+  std::optional<std::int64_t> segment;  ///< none: no difference
   std::optional<std::int64_t> step;
   std::optional<DivergentValue> value;
   std::optional<std::int64_t> element;
   std::optional<DivergentScalar> scalar;
-  std::optional<Confirmed> confirmed;    ///< at the deepest level reached; none if no replay was possible
-  std::string ended;                     ///< why it went no deeper; empty if it went all the way, or nothing differs
+  std::optional<Confirmed> confirmed;  ///< at the deepest level reached; none if no replay was possible
+  /// The reason for going no deeper; empty if it went all the way, or nothing differs.
+  std::string ended;
 };
 
-/// Finds the first segment, step, value, element and scalar operation at which two parties' files diverge, as deep as
-/// files and replay allow.
+/// Finds the first segment, step, value, element and scalar operation at which two parties' files diverge, as
+/// deep as files and replay allow.
 ///
 /// A side's digests inside a segment come from its trace; from the replay, if the replay confirms the side's
-/// committed end state; or from its run's own drill, defended as by trace(). Everything else is recomputed honestly
-/// from the last state on which both agree; each level says whom the replay confirms. A side that is only a run, with
-/// neither of these, is followed down to the segment.
+/// committed end state; or from its run's own drill, defended as by trace(). Everything else is recomputed
+/// honestly from the last state on which both agree; each level says whom the replay confirms. A side that is
+/// only a run, with neither of these, is followed down to the segment.
 ///
-/// kMalformed: files of another task, traces of different segments, or sides that differ before the first state
-/// compared.
+/// kMalformed: files of another task, traces of different segments, or sides that differ before the first
+/// state compared.
 [[nodiscard]] Result<DiffResult> diff(const DiffOptions& options, const JobContext& context);
 
 }  // namespace dgx::jobs

@@ -49,9 +49,9 @@ struct OpenDisputeResult {
 /// Signs a challenge of a proof or of a verdict, and writes the transcript that it begins.
 ///
 /// A challenge that an honest replay does not support is refused with kInconclusive, unless forced with
-/// Clobber::kReplace: of a named segment, of a verdict's rows, of the initial or the final state. One's own verdict
-/// is believed. kMalformed for files of another task or proof, for a start state that is not the committed one, and
-/// for rows that cannot be played on; kUsage for options that do not go together.
+/// Clobber::kReplace: of a named segment, of a verdict's rows, of the initial or the final state. One's own
+/// verdict is believed. kMalformed for files of another task or proof, for a start state that is not the
+/// committed one, and for rows that cannot be played on; kUsage for options that do not go together.
 [[nodiscard]] Result<OpenDisputeResult> open_dispute(const OpenDisputeOptions& options,
                                                      const JobContext& context);
 
@@ -62,12 +62,13 @@ struct MoveOptions {
   std::optional<std::string> program;
   std::string from;  ///< START.h5|RUN
   std::string data;
-  std::optional<std::string> location;  ///< where a demanded chunk can be fetched: with a store, its place there
-  std::optional<std::string> store;     ///< the store that the chunk is put into
-  std::optional<std::string> rows;      ///< the rows of this side's verdict, if one of them is demanded
-  std::optional<std::string> notes;     ///< a folder; none: DISPUTE.jsonl.notes
-  bool drill = false;                   ///< defend the fault that the run notes; only for the proof's signer
-  bool concede = false;                 ///< lose the game now
+  /// The place from which a demanded chunk can be fetched; with a store, the one there.
+  std::optional<std::string> location;
+  std::optional<std::string> store;  ///< the store that the chunk is put into
+  std::optional<std::string> rows;   ///< the rows of this side's verdict, if one of them is demanded
+  std::optional<std::string> notes;  ///< a folder; none: DISPUTE.jsonl.notes
+  bool drill = false;                ///< defend the fault that the run notes; only for the proof's signer
+  bool concede = false;              ///< lose the game now
   KeyFile key;
   std::optional<std::string> isa;
 };
@@ -84,15 +85,15 @@ struct MoveResult {
   bool lost = false;  ///< decided against this side, or it has no reason to object
 };
 
-/// Makes the next move for the key's side and appends it durably; called again for the same turn, it makes the same
-/// move again. Both sides replay honestly and take only the start state from a run; only with `drill` is the fault
-/// that the run notes defended. Everything computed and every move signed is noted, so no turn is ever signed twice
-/// differently.
+/// Makes the next move for the key's side and appends it durably; called again for the same turn, it makes
+/// the same move again. Both sides replay honestly and take only the start state from a run; only with
+/// `drill` is the fault that the run notes defended. Everything computed and every move signed is noted, so
+/// no turn is ever signed twice differently.
 ///
-/// kInconclusive if it is the other side's turn, and for a defender whose replay does not give what they signed (with
-/// Clobber::kReplace they move nonetheless); kUsage for a drill defended by anyone but the proof's signer;
-/// kUnauthorised for a key of neither side; kMalformed for a transcript of another task, or a start state that is not
-/// the committed one; kCannotCreate if another process is moving.
+/// kInconclusive if it is the other side's turn, and for a defender whose replay does not give what they
+/// signed (with Clobber::kReplace they move nonetheless); kUsage for a drill defended by anyone but the
+/// proof's signer; kUnauthorised for a key of neither side; kMalformed for a transcript of another task, or a
+/// start state that is not the committed one; kCannotCreate if another process is moving.
 [[nodiscard]] Result<MoveResult> move(const MoveOptions& options, const JobContext& context);
 
 /// The state of a dispute and its moves in words, for observers.
@@ -106,8 +107,8 @@ struct DisputeStanding {
   std::int64_t bytes = 0;
   std::int64_t torn = 0;  ///< bytes of an unfinished last line, which is ignored
 };
-/// dgx-bisect show (dgx-bisect(1)). Errors of protocol::play_transcript; kUnauthorised for a task whose submitter
-/// `trust` does not name.
+/// dgx-bisect show (dgx-bisect(1)). Errors of protocol::play_transcript; kUnauthorised for a task whose
+/// submitter `trust` does not name.
 [[nodiscard]] Result<DisputeStanding> show_dispute(const std::string& transcript, const JobContext& context);
 
 /// "199 states", "names 17", "claim d: index 3, 2 operands", …

@@ -16,28 +16,31 @@ struct Description {
   struct Field {
     std::string name;
     json::Value value;
-    std::vector<std::string> columns = {};  ///< not empty: `value` is a table, an array of objects with these keys
+    /// Not empty: `value` is a table, an array of objects with these keys.
+    std::vector<std::string> columns = {};
   };
   std::string kind;  ///< "dataset", "state", "run", "sample", "trace", "program", "ledger", "task", …
   std::vector<Field> fields;
-  std::vector<std::string> recomputed;  ///< with kRecompute: the digests and signatures recomputed, which agree
-  std::vector<std::string> absent;      ///< and those that could not be, since the hashed file is not there
+  /// With kRecompute: the digests and signatures recomputed, which agree.
+  std::vector<std::string> recomputed;
+  std::vector<std::string> absent;  ///< and those that could not be, since the hashed file is not there
 };
 
 enum class Recompute { kNo, kYes };
 
-/// Describes a dataset, state, sample or trace bundle, a run's folder, a signed statement or several (one a line), a
-/// step program, a ledger, PROOF.states, VERDICT.rows.jsonl, a shard, an unsigned policy, or a key (of a private key
-/// only its id). The content decides, not the name. "-" is standard input (no bundle).
+/// Describes a dataset, state, sample or trace bundle, a run's folder, a signed statement or several (one a
+/// line), a step program, a ledger, PROOF.states, VERDICT.rows.jsonl, a shard, an unsigned policy, or a key
+/// (of a private key only its id). The content decides, not the name. "-" is standard input (no bundle).
 ///
-/// Statements' signatures are always checked. With kRecompute every digest in the file, and every digest by which a
-/// statement binds a file next to it, is recomputed: kMalformed at the first that does not agree. Agreement means
-/// that the file is whole, not that its claims are true. kUnauthorised for a bad signature, or a signer whom `trust`
-/// does not name. kMalformed for any other kind of file.
-[[nodiscard]] Result<Description> describe(const std::string& path, Recompute recompute, const JobContext& context);
+/// Statements' signatures are always checked. With kRecompute every digest in the file, and every digest by
+/// which a statement binds a file next to it, is recomputed: kMalformed at the first that does not agree.
+/// Agreement means that the file is whole, not that its claims are true. kUnauthorised for a bad signature,
+/// or a signer whom `trust` does not name. kMalformed for any other kind of file.
+[[nodiscard]] Result<Description> describe(const std::string& path, Recompute recompute,
+                                           const JobContext& context);
 
 struct FieldDifference {
-  std::string field;  ///< "predicate.optimizer.lr", "checkpoints[3].digest"
+  std::string field;             ///< "predicate.optimizer.lr", "checkpoints[3].digest"
   std::optional<std::string> a;  ///< nullopt: not there
   std::optional<std::string> b;
 };
@@ -46,8 +49,10 @@ struct Comparison {
   std::vector<FieldDifference> differences;
 };
 
-/// Compares two files of the same kind field by field, ignoring statement ids. kMalformed if their kinds differ.
-[[nodiscard]] Result<Comparison> compare(const std::string& a, const std::string& b, const JobContext& context);
+/// Compares two files of the same kind field by field, ignoring statement ids. kMalformed if their kinds
+/// differ.
+[[nodiscard]] Result<Comparison> compare(const std::string& a, const std::string& b,
+                                         const JobContext& context);
 
 struct ExportOptions {
   std::string from;                  ///< a run, or a state bundle
@@ -56,13 +61,13 @@ struct ExportOptions {
 };
 struct ExportResult {
   std::int64_t step = 0;
-  Digest state;               ///< the state that the numbers are from
+  Digest state;  ///< the state that the numbers are from
   std::int64_t tensors = 0;
   std::int64_t numbers = 0;
 };
 
-/// Writes the `model/` entries of a state, without that prefix, for other programs to load. kUsage: an output with
-/// another extension, or a run without a checkpoint at `step`; kMissing: that checkpoint was not kept.
+/// Writes the `model/` entries of a state, without that prefix, for other programs to load. kUsage: an output
+/// with another extension, or a run without a checkpoint at `step`; kMissing: that checkpoint was not kept.
 [[nodiscard]] Result<ExportResult> export_model(const ExportOptions& options, const JobContext& context);
 
 }  // namespace dgx::jobs

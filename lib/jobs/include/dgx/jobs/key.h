@@ -28,8 +28,9 @@ struct NewKeyResult {
   std::string secret_path;
   std::string public_path;
 };
-/// Writes a new key pair. kCannotCreate if either file exists and may not be replaced; then neither is touched. If
-/// only the private key is there, as a call killed between the two writes leaves it, its public key is written.
+/// Writes a new key pair. kCannotCreate if either file exists and may not be replaced; then neither is
+/// touched. If only the private key is there, as a call killed between the two writes leaves it, its public
+/// key is written.
 [[nodiscard]] Result<NewKeyResult> new_key(const NewKey& options, Clobber clobber);
 
 /// The id of the key in a private or public key file.
@@ -38,10 +39,10 @@ struct NewKeyResult {
 /// The kind of file to sign: any JSON, or a statement, whose signature binds its signer's money.
 enum class Signing : std::uint8_t { kJson, kStatement };
 
-/// Signs a file of canonical JSON ("-": standard input; a final newline is not signed) and returns the envelope,
-/// newline included. A statement's envelope is opened before it is returned: kMalformed if a reader would refuse it,
-/// kUnauthorised if its signer is another key. kUsage for kJson content that claims to be a statement, so that a
-/// stranger's withdrawal is not signed unawares.
+/// Signs a file of canonical JSON ("-": standard input; a final newline is not signed) and returns the
+/// envelope, newline included. A statement's envelope is opened before it is returned: kMalformed if a reader
+/// would refuse it, kUnauthorised if its signer is another key. kUsage for kJson content that claims to be a
+/// statement, so that a stranger's withdrawal is not signed unawares.
 [[nodiscard]] Result<std::string> sign_file(const std::string& path, const KeyFile& key, Signing what);
 
 /// The payload of the envelope in a file, without a newline. kUnauthorised unless the key signed it.

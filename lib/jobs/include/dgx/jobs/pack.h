@@ -12,10 +12,10 @@ namespace dgx::jobs {
 
 /// The options that all forms of dgx-pack(1) share.
 struct PackOptions {
-  std::string output;                  ///< DATA.h5
-  double scale = 1;                    ///< rounded once to binary32
+  std::string output;  ///< DATA.h5
+  double scale = 1;    ///< rounded once to binary32
   double shift = 0;
-  std::optional<std::int64_t> first;   ///< only the first N samples
+  std::optional<std::int64_t> first;  ///< only the first N samples
 };
 
 [[nodiscard]] Result<bundle::DatasetInfo> pack_idx(const std::string& images, const std::string& labels,

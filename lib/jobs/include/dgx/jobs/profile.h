@@ -35,13 +35,13 @@ struct ProfileResult {
   std::string envelope;
 };
 
-/// Replays segments at the beginning of an exact task with every number of threads and every instruction set of this
-/// machine, compares all states, and measures how far another seed ends up, the rate, the memory, and how long the
-/// task's longest segment takes with all threads.
+/// Replays segments at the beginning of an exact task with every number of threads and every instruction set
+/// of this machine, compares all states, and measures how far another seed ends up, the rate, the memory, and
+/// how long the task's longest segment takes with all threads.
 ///
-/// kInternal, and nothing is signed, if two replays differ: then this machine or build breaks the numeric contract. A
-/// profile's differing replays and its distance are functions of the task, so `agrees` compares them exactly; rates
-/// are not compared.
+/// kInternal, and nothing is signed, if two replays differ: then this machine or build breaks the numeric
+/// contract. A profile's differing replays and its distance are functions of the task, so `agrees` compares
+/// them exactly; rates are not compared.
 [[nodiscard]] Result<ProfileResult> profile(const ProfileOptions& options, const JobContext& context);
 
 }  // namespace dgx::jobs

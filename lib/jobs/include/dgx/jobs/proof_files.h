@@ -31,8 +31,8 @@ template <class T>
 [[nodiscard]] Result<manifest::Signed<manifest::Task>> read_task(const std::string& path,
                                                                  const std::optional<std::string>& trust);
 
-/// Time of the task's longest segment according to the profile in `path`. The profile must be of this task and signed
-/// by `signer`, since it measures the machine that will answer: else kMalformed, kUnauthorised.
+/// Time of the task's longest segment according to the profile in `path`. The profile must be of this task
+/// and signed by `signer`, since it measures the machine that will answer: else kMalformed, kUnauthorised.
 [[nodiscard]] Result<std::int64_t> profiled_segment_milliseconds(const std::string& path, const Digest& task,
                                                                  const Digest& signer);
 
@@ -41,12 +41,12 @@ inline constexpr std::string_view kOpenedStates = "states";
 inline constexpr std::string_view kOpenedSample = "sample.h5";
 /// True if `path` is an opening's folder, not a run's.
 [[nodiscard]] bool is_opening(const std::string& path);
-/// The path at which a proof's states are looked for: in `from` if that is an opening, else next to the proof, or in
-/// the opening in which the proof itself lies.
+/// The path at which a proof's states are looked for: in `from` if that is an opening, else next to the
+/// proof, or in the opening in which the proof itself lies.
 [[nodiscard]] std::string states_path(const std::string& proof_path, const std::optional<std::string>& from);
 
-/// Opens a proof of this task, and its states (states_path). kMissing, kMalformed (a proof of another task, states
-/// that are not the proof's), kUnauthorised.
+/// Opens a proof of this task, and its states (states_path). kMissing, kMalformed (a proof of another task,
+/// states that are not the proof's), kUnauthorised.
 [[nodiscard]] Result<ProofFiles> open_proof(const std::string& path,
                                             const manifest::Signed<manifest::Task>& task,
                                             const std::optional<std::string>& trust,
@@ -57,8 +57,8 @@ inline constexpr std::string_view kOpenedSample = "sample.h5";
 /// kCannotCreate, before any work is done, if `path` exists and may not be replaced.
 [[nodiscard]] Status refuse_existing(const std::string& path, Clobber clobber);
 
-/// Writes a file that belongs next to a statement and is written before it. A file with the same bytes is accepted,
-/// so that a call killed between the two writes can be repeated.
+/// Writes a file that belongs next to a statement and is written before it. A file with the same bytes is
+/// accepted, so that a call killed between the two writes can be repeated.
 [[nodiscard]] Status write_beside(const std::string& path, std::string_view content, Clobber clobber,
                                   unsigned mode = 0644);
 

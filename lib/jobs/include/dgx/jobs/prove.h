@@ -27,8 +27,8 @@ struct ProveResult {
   std::string drill;  ///< the deliberate fault the run was made with; empty: none
 };
 
-/// Commits to a finished run: signs the root of its states' digests. The first and the last bundle are read and their
-/// digests recomputed; the others are believed, since only the solver would suffer.
+/// Commits to a finished run: signs the root of its states' digests. The first and the last bundle are read
+/// and their digests recomputed; the others are believed, since only the solver would suffer.
 ///
 /// kUsage for a run that is not finished; kMalformed for one of another task, program or initial state, and
 /// for a damaged bundle.
@@ -59,12 +59,12 @@ struct OpenSampleResult {
   std::string location;
 };
 
-/// Writes the start states of the drawn segments, each with its path to the proof's root: to a sample; or, with all
-/// committed digests, to a folder in a store, and then signs the opening that names it.
+/// Writes the start states of the drawn segments, each with its path to the proof's root: to a sample; or,
+/// with all committed digests, to a folder in a store, and then signs the opening that names it.
 ///
-/// kUsage if a checkpoint was not kept and there is no data; kMalformed if the run is not the one that was proved, or
-/// a recomputed state is not the committed one; kUnauthorised for another key than the proof's; kCannotCreate if
-/// something else lies at that place.
+/// kUsage if a checkpoint was not kept and there is no data; kMalformed if the run is not the one that was
+/// proved, or a recomputed state is not the committed one; kUnauthorised for another key than the proof's;
+/// kCannotCreate if something else lies at that place.
 [[nodiscard]] Result<OpenSampleResult> open_sample(const OpenSampleOptions& options,
                                                    const JobContext& context);
 

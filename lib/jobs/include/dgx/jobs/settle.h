@@ -40,8 +40,8 @@ struct LedgerWriter {
   LedgerFile file;
   KeyFile key;
   std::function<std::int64_t()> clock = ledger::clock_milliseconds;
-  /// True if the operator was away while a deadline ran and asserts that the clock is right: the pause is recorded
-  /// first. If false, such a gap is kUsage, since a clock that jumps looks the same.
+  /// True if the operator was away while a deadline ran and asserts that the clock is right: the pause is
+  /// recorded first. If false, such a gap is kUsage, since a clock that jumps looks the same.
   bool after_pause = false;
   std::size_t most_bytes = ledger::kMaxLedgerBytes;  ///< limit of each of the ledger's files
   std::optional<std::string> store = {};  ///< folder that append fetches openings, deliveries and chunks from
@@ -56,17 +56,18 @@ struct MakeStatement {
   std::string kind;                       ///< one of makeable_kinds()
   std::optional<std::string> task_path;   ///< required but for deposit and withdrawal
   std::optional<std::string> about_path;  ///< the statement it answers, whose id and digests are filled in
-  std::optional<std::string> ledger;      ///< read_ledger_name(): for a transfer without a task that names one
+  /// read_ledger_name(): for a transfer without a task that names one.
+  std::optional<std::string> ledger;
   std::vector<std::string>
       settings;  ///< FIELD=VALUE; may override a field that follows from task and statement
   KeyFile key;
-  std::optional<std::string> trust;  ///< whose signatures on task and statement are accepted
+  std::optional<std::string> trust;    ///< whose signatures on task and statement are accepted
   std::optional<std::string> profile;  ///< of an assign: the signer's, for the time of the longest segment
 };
 /// The kinds that no other program makes, sorted.
 [[nodiscard]] std::vector<std::string> makeable_kinds();
-/// Signs a statement. kUsage names the field that is missing, unknown or out of range; kMalformed if the statement it
-/// answers is of another kind or task.
+/// Signs a statement. kUsage names the field that is missing, unknown or out of range; kMalformed if the
+/// statement it answers is of another kind or task.
 [[nodiscard]] Result<manifest::Signed<manifest::Body>> make_statement(const MakeStatement& options);
 
 /// A statement that has just been logged.
@@ -83,15 +84,15 @@ struct Appended {
 };
 /// The fate of the other statements when one is refused.
 enum class OnRefusal { kAppendNone, kKeepGoing };
-/// Opens the statements of every file (one a line), checks them all in order against the rules and the room left
-/// (dgx-ledger(5), "LIMITS"), and appends them. An error names file and line, and leaves the ledger as it was. Only
-/// what is new is appended, so that repeating a call completes what a crash cut off. A file that begins with a task
-/// and has a challenge is a transcript (dgx-protocol(7)); its receipts are skipped.
+/// Opens the statements of every file (one a line), checks them all in order against the rules and the room
+/// left (dgx-ledger(5), "LIMITS"), and appends them. An error names file and line, and leaves the ledger as
+/// it was. Only what is new is appended, so that repeating a call completes what a crash cut off. A file that
+/// begins with a task and has a challenge is a transcript (dgx-protocol(7)); its receipts are skipped.
 ///
-/// Openings, deliveries with a location and demanded chunks come after all other statements, the smallest first.
-/// Their files are fetched from the store before the ledger is locked for them, checked, and kept in LEDGER.openings.
-/// Errors in them go to `refused` and keep nothing else out. All get the time at which the files of statements had
-/// been read, or the last receipt's, if another process has logged something since.
+/// Openings, deliveries with a location and demanded chunks come after all other statements, the smallest
+/// first. Their files are fetched from the store before the ledger is locked for them, checked, and kept in
+/// LEDGER.openings. Errors in them go to `refused` and keep nothing else out. All get the time at which the
+/// files of statements had been read, or the last receipt's, if another process has logged something since.
 [[nodiscard]] Result<Appended> append_statements(const LedgerWriter& writer,
                                                  const std::vector<std::string>& paths,
                                                  OnRefusal on_refusal = OnRefusal::kAppendNone);
@@ -99,11 +100,11 @@ enum class OnRefusal { kAppendNone, kKeepGoing };
 /// Records the clock, then settles what is due, for one task (find_task) or for all.
 [[nodiscard]] Result<std::vector<Logged>> run_ledger(const LedgerWriter& writer,
                                                      const std::optional<std::string>& task);
-/// The time until run_ledger() has work: until the next deadline has passed, or the next heartbeat is due. nullopt if
-/// nothing waits in the ledger.
+/// The time until run_ledger() has work: until the next deadline has passed, or the next heartbeat is due.
+/// nullopt if nothing waits in the ledger.
 [[nodiscard]] Result<std::optional<std::int64_t>> milliseconds_to_run(const LedgerWriter& writer);
-/// The milliseconds by which the operator's clock is behind the last receipt: no deadline passes until it has caught
-/// up.
+/// The milliseconds by which the operator's clock is behind the last receipt: no deadline passes until it has
+/// caught up.
 [[nodiscard]] Result<std::int64_t> clock_lag(const LedgerWriter& writer);
 
 /// A ledger read, replayed and found to follow the rules.
@@ -122,14 +123,14 @@ struct FetchedCopy {
   manifest::Kind kind = manifest::Kind::kOpening;
   std::vector<std::string> files;  ///< their names, sorted
 };
-/// Copies the operator's copy of an opening, a delivered state or a chunk to folder `output`; with an opening also
-/// its proof and beacon. `name` is the statement's id or a prefix of it, or, for a task's opening, the task as in
-/// find_task(). kMissing if there is no such copy, or no longer.
-[[nodiscard]] Result<FetchedCopy> fetch_copy(const LedgerFile& file, const std::string& name, const std::string& output,
-                                             Clobber clobber);
+/// Copies the operator's copy of an opening, a delivered state or a chunk to folder `output`; with an opening
+/// also its proof and beacon. `name` is the statement's id or a prefix of it, or, for a task's opening, the
+/// task as in find_task(). kMissing if there is no such copy, or no longer.
+[[nodiscard]] Result<FetchedCopy> fetch_copy(const LedgerFile& file, const std::string& name,
+                                             const std::string& output, Clobber clobber);
 
-/// Finds a task of the ledger by its id, by at least the first eight digits of it, or by its file. kUsage if there is
-/// none, or more than one.
+/// Finds a task of the ledger by its id, by at least the first eight digits of it, or by its file. kUsage if
+/// there is none, or more than one.
 [[nodiscard]] Result<const protocol::TaskRecord*> find_task(const protocol::Market& market,
                                                             const std::string& name);
 
@@ -137,7 +138,8 @@ struct FetchedCopy {
 [[nodiscard]] Result<std::map<std::string, std::int64_t>> accounts_of(const LedgerView& view,
                                                                       const std::optional<std::string>& task);
 
-/// The faults that check_ledger() found: things the operator let in or took back. Damaged bytes are errors instead.
+/// The faults that check_ledger() found: things the operator let in or took back. Damaged bytes are errors
+/// instead.
 struct LedgerCheck {
   LedgerSummary summary;
   std::int64_t tasks = 0;
@@ -145,7 +147,8 @@ struct LedgerCheck {
   std::int64_t total = 0;
   std::vector<std::string> faults;
 };
-/// Replays a ledger against the rules and compares it with heads and receipts that its operator signed before.
+/// Replays a ledger against the rules and compares it with heads and receipts that its operator signed
+/// before.
 [[nodiscard]] Result<LedgerCheck> check_ledger(const LedgerFile& file,
                                                const std::vector<std::string>& against,
                                                const std::optional<std::string>& task);

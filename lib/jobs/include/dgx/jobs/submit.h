@@ -16,8 +16,8 @@ namespace dgx::jobs {
 /// dgx-submit(1).
 struct SubmitOptions {
   std::string data;
-  std::string model;       ///< a spec, or the path of a TorchScript file
-  std::string loss;        ///< a spec; its weights may be a file of numbers
+  std::string model;  ///< a spec, or the path of a TorchScript file
+  std::string loss;   ///< a spec; its weights may be a file of numbers
   std::string optimizer;
   std::int64_t batch = 0;
   std::optional<std::int64_t> epochs;
@@ -31,27 +31,28 @@ struct SubmitOptions {
   std::optional<std::string> parent;
   std::string numerics = "exact";
   std::optional<std::string> policy;
-  std::optional<std::string> ledger;  ///< read_ledger_name(): the task's market; also its policy, if none is given
+  /// read_ledger_name(): the task's market; also its policy, if none is given.
+  std::optional<std::string> ledger;
   std::int64_t price = 1000;
   std::optional<std::int64_t> max_milliseconds;
   KeyFile key;
-  std::string output;      ///< TASK.json
+  std::string output;  ///< TASK.json
 };
 
 struct SubmitResult {
-  Digest id;               ///< of the task; zero from estimate()
+  Digest id;  ///< of the task; zero from estimate()
   manifest::Task task;
-  program::Cost cost;      ///< of one step
+  program::Cost cost;  ///< of one step
   std::int64_t segments = 0;
   std::int64_t parameters = 0;  ///< count of numbers under model/
 };
 
 /// Captures one step of the model on this dataset, lowers it, and writes TASK.program.jsonl, TASK.eval.jsonl,
-/// TASK.init.h5 (for weights that do not come from the seed: a TorchScript file's or `init`) and, last, the signed
-/// TASK.json.
+/// TASK.init.h5 (for weights that do not come from the seed: a TorchScript file's or `init`) and, last, the
+/// signed TASK.json.
 ///
-/// kUsage: an invalid spec, an op without an exact lowering (by name and place), fields that do not fit the loss, a
-/// batch larger than the data, labels outside the model's classes. kCannotCreate: an output exists.
+/// kUsage: an invalid spec, an op without an exact lowering (by name and place), fields that do not fit the
+/// loss, a batch larger than the data, labels outside the model's classes. kCannotCreate: an output exists.
 [[nodiscard]] Result<SubmitResult> submit(const SubmitOptions& options, const JobContext& context);
 
 /// Like submit(), without key and outputs: what the task would cost.

@@ -23,36 +23,42 @@ struct TaskFiles {
   manifest::Signed<manifest::Task> task;
   std::shared_ptr<const program::Program> program;
   protocol::Segments segments;
-  std::string path;   ///< of the task
+  std::string path;  ///< of the task
 
   [[nodiscard]] const manifest::Task& body() const { return task.body; }
 };
 
-/// Opens task and step program (`program_path`, or TASK.program.jsonl next to the task). Checks that the program has
-/// the task's root and number of lines and is valid, alone and with the task (protocol/admission.h). kMissing,
-/// kMalformed, kUnauthorised (signature, or a submitter whom `trust` does not name).
-[[nodiscard]] Result<TaskFiles> open_task(const std::string& path, const std::optional<std::string>& program_path,
+/// Opens task and step program (`program_path`, or TASK.program.jsonl next to the task). Checks that the
+/// program has the task's root and number of lines and is valid, alone and with the task
+/// (protocol/admission.h). kMissing, kMalformed, kUnauthorised (signature, or a submitter whom `trust` does
+/// not name).
+[[nodiscard]] Result<TaskFiles> open_task(const std::string& path,
+                                          const std::optional<std::string>& program_path,
                                           const std::optional<std::string>& trust);
 
-/// Reads the dataset and recomputes its digest. kMalformed unless the digest, the number of samples, their types and
-/// their shapes are those the task names.
+/// Reads the dataset and recomputes its digest. kMalformed unless the digest, the number of samples, their
+/// types and their shapes are those the task names.
 [[nodiscard]] Result<bundle::Dataset> open_dataset(const std::string& path, const manifest::Task& task);
 
-/// The initial state of the task's built-in model with this seed. kMalformed if its model is not a built-in one.
+/// The initial state of the task's built-in model with this seed. kMalformed if its model is not a built-in
+/// one.
 [[nodiscard]] Result<State> seeded_state(const TaskFiles& files, std::uint64_t seed);
 
-/// The state that training starts from, checked against the task's digest: made from the seed, or read from `init` or
-/// TASK.init.h5 next to the task.
+/// The state that training starts from, checked against the task's digest: made from the seed, or read from
+/// `init` or TASK.init.h5 next to the task.
 [[nodiscard]] Result<State> initial_state(const TaskFiles& files, const std::optional<std::string>& init);
 
 /// An executor for this task's steps, on the CPU. `data` must outlive it.
 [[nodiscard]] Result<std::unique_ptr<exec::ExactExecutor>> make_executor(const TaskFiles& files,
-                                                                         const bundle::Dataset& data, int threads);
+                                                                         const bundle::Dataset& data,
+                                                                         int threads);
 
-/// An executor for this task's steps on `device`. For a GPU, notes which one it is, and whether it lacks a kernel
-/// compiler. kInternal, with a hint, if there is no such device; errors of DeviceExecutor::create.
-[[nodiscard]] Result<std::unique_ptr<exec::StepExecutor>> make_executor_on(ComputeDevice device, const TaskFiles& files,
-                                                                           const bundle::Dataset& data, const JobContext& context);
+/// An executor for this task's steps on `device`. For a GPU, notes which one it is, and whether it lacks a
+/// kernel compiler. kInternal, with a hint, if there is no such device; errors of DeviceExecutor::create.
+[[nodiscard]] Result<std::unique_ptr<exec::StepExecutor>> make_executor_on(ComputeDevice device,
+                                                                           const TaskFiles& files,
+                                                                           const bundle::Dataset& data,
+                                                                           const JobContext& context);
 
 /// Chooses the instruction set (`--isa`), if one is named. kUsage if this machine does not have it.
 [[nodiscard]] Status choose_instruction_set(const std::optional<std::string>& name);

@@ -16,19 +16,19 @@ namespace dgx::jobs {
 struct TrainOptions {
   std::string task;
   std::string data;
-  std::string run;                     ///< the run's folder, created or continued
+  std::string run;  ///< the run's folder, created or continued
   std::optional<std::string> program;
   std::optional<std::string> init;
-  std::optional<std::int64_t> until;   ///< stop once this many steps are done
-  std::string keep = "all";            ///< all, every:N, last
-  std::optional<std::string> drill;    ///< step=S,op=O,element=E,bit=B | segment=N,lazy
+  std::optional<std::int64_t> until;  ///< stop once this many steps are done
+  std::string keep = "all";           ///< all, every:N, last
+  std::optional<std::string> drill;   ///< step=S,op=O,element=E,bit=B | segment=N,lazy
   std::optional<std::string> isa;
   ComputeDevice device = ComputeDevice::kCpu;
-  bool profile_operations = false;     ///< record the time of every operation
+  bool profile_operations = false;  ///< record the time of every operation
 };
 
 struct TrainResult {
-  std::int64_t steps = 0;         ///< done in total
+  std::int64_t steps = 0;  ///< done in total
   std::int64_t total_steps = 0;
   Digest state;                   ///< of the state after `steps`
   float loss = 0;                 ///< of the last step
@@ -36,23 +36,27 @@ struct TrainResult {
   std::int64_t resumed_from = 0;  ///< the step this call began at
   double seconds = 0;             ///< of steps and checkpoints
   double checkpoint_seconds = 0;  ///< the part of `seconds` spent on checkpoints
-  std::optional<std::int64_t> segment_milliseconds;  ///< of the longest segment, estimated; if a ledger is named
+  /// Estimated time of the longest segment; set if a ledger is named.
+  std::optional<std::int64_t> segment_milliseconds;
   std::optional<exec::StepProfile> profile;  ///< of this call's steps
-  std::string divergence;         ///< why the run ended before the task does, in words; empty: it did not diverge
-  bool drill_changed_nothing = false;  ///< this call made the drill's fault, yet the segment's digest is honest
+  /// The reason, in words, why the run ended before its task does; empty if it did not diverge.
+  std::string divergence;
+  /// This call made the drill's fault, yet the segment's digest is honest.
+  bool drill_changed_nothing = false;
 };
 
-/// Trains from where the run stands (in a new one, the initial state) to the task's end, or to `until`. Commits the
-/// end of every segment: digest and losses into the index, the state as a bundle according to `keep`. When the stop
-/// flag is raised, or if `until` is between two checkpoints, the state goes to RUN/resume.h5, which is not committed
-/// to and which the next call takes up; a raised flag then gives kInterrupted. After a kill at any moment, the same
-/// call ends with the same digests.
+/// Trains from where the run stands (in a new one, the initial state) to the task's end, or to `until`.
+/// Commits the end of every segment: digest and losses into the index, the state as a bundle according to
+/// `keep`. When the stop flag is raised, or if `until` is between two checkpoints, the state goes to
+/// RUN/resume.h5, which is not committed to and which the next call takes up; a raised flag then gives
+/// kInterrupted. After a kill at any moment, the same call ends with the same digests.
 ///
-/// A step that gives a state which is not finite ends the run: the state before it is committed, and the run records
-/// that it diverged. That is a result, which can be proved (prove.h), and no error; a further call returns it again.
+/// A step that gives a state which is not finite ends the run: the state before it is committed, and the run
+/// records that it diverged. That is a result, which can be proved (prove.h), and no error; a further call
+/// returns it again.
 ///
-/// kInternal if a call that continues a run is interrupted before it has made a step, so that a scheduler cannot
-/// requeue it forever.
+/// kInternal if a call that continues a run is interrupted before it has made a step, so that a scheduler
+/// cannot requeue it forever.
 [[nodiscard]] Result<TrainResult> train(const TrainOptions& options, const JobContext& context);
 
 struct EvaluateOptions {
@@ -66,13 +70,14 @@ struct EvaluateResult {
   std::int64_t step = 0;  ///< of the checkpoint evaluated
   Digest state;
   std::int64_t samples = 0;
-  double loss = 0;                  ///< mean over targets, no smoothing or class weights; summed in binary64, not exact
-  std::optional<double> accuracy;   ///< cross entropy only: of all targets that are not ignored
-  std::optional<double> perplexity; ///< exp(loss), where every token of a sample has a target
+  /// Mean over targets, no smoothing or class weights; summed in binary64, not exact.
+  double loss = 0;
+  std::optional<double> accuracy;    ///< cross entropy only: of all targets that are not ignored
+  std::optional<double> perplexity;  ///< exp(loss), where every token of a sample has a target
 };
 
-/// Computes loss and accuracy of the run's last checkpoint on another dataset with the same fields. The last batch is
-/// padded; the padding is ignored.
+/// Computes loss and accuracy of the run's last checkpoint on another dataset with the same fields. The last
+/// batch is padded; the padding is ignored.
 [[nodiscard]] Result<EvaluateResult> evaluate(const EvaluateOptions& options, const JobContext& context);
 
 }  // namespace dgx::jobs

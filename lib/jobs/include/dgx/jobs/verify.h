@@ -59,12 +59,12 @@ struct VerifyResult {
   double seconds = 0;                 ///< of replaying
 };
 
-/// Replays the drawn segments, each from its committed start state, and signs the result. Only the task, the program
-/// and the data are believed: a start state must have the committed digest. One that the run did not keep is
-/// recomputed from the nearest kept one.
+/// Replays the drawn segments, each from its committed start state, and signs the result. Only the task, the
+/// program and the data are believed: a start state must have the committed digest. One that the run did not
+/// keep is recomputed from the nearest kept one.
 ///
-/// kInconclusive, and no verdict, if some start states cannot be had and the other segments agree; if one of those
-/// disagrees, the verdict refutes with a chosen draw. kInterrupted: nothing is saved.
+/// kInconclusive, and no verdict, if some start states cannot be had and the other segments agree; if one of
+/// those disagrees, the verdict refutes with a chosen draw. kInterrupted: nothing is saved.
 [[nodiscard]] Result<VerifyResult> verify(const VerifyOptions& options, const JobContext& context);
 
 struct ShardResult {
@@ -75,9 +75,9 @@ struct ShardResult {
   double seconds = 0;
 };
 
-/// Replays part I of N. Finished segments are saved in SHARD.json.part, at least every second, so that the same call
-/// continues after kInterrupted or a kill; kInternal if it was interrupted twice without finishing a segment. A
-/// partial shard made under none of the work keys is refused: kUnauthorised.
+/// Replays part I of N. Finished segments are saved in SHARD.json.part, at least every second, so that the
+/// same call continues after kInterrupted or a kill; kInternal if it was interrupted twice without finishing
+/// a segment. A partial shard made under none of the work keys is refused: kUnauthorised.
 [[nodiscard]] Result<ShardResult> verify_shard(const VerifyOptions& options, const JobContext& context);
 
 struct MergeOptions {
@@ -90,8 +90,8 @@ struct MergeOptions {
   std::optional<std::string> work_key = {};
 };
 
-/// Signs the verdict of all shards. kInconclusive, with a list, unless each is there exactly once; kUnauthorised for
-/// one that was made under none of the work keys.
+/// Signs the verdict of all shards. kInconclusive, with a list, unless each is there exactly once;
+/// kUnauthorised for one that was made under none of the work keys.
 [[nodiscard]] Result<VerifyResult> merge_verdict(const MergeOptions& options, const JobContext& context);
 
 }  // namespace dgx::jobs

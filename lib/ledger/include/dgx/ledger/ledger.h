@@ -48,28 +48,28 @@ inline constexpr std::size_t kMaxReceiptBytes = 2048;
 /// RFC 6962 root over merkle::ledger_leaf of every entry.
 [[nodiscard]] manifest::RootReference head_of(std::span<const Entry> entries);
 
-/// Creates both files with the operator's policy as first entry. kCannotCreate if one exists, except for a receipts
-/// file with at most the first receipt, which a killed call leaves. After an error there is no ledger, or, if only
-/// syncing its folder failed, a whole one.
+/// Creates both files with the operator's policy as first entry. kCannotCreate if one exists, except for a
+/// receipts file with at most the first receipt, which a killed call leaves. After an error there is no
+/// ledger, or, if only syncing its folder failed, a whole one.
 [[nodiscard]] Result<Log> create(const std::string& path, manifest::Signed<manifest::Body> policy,
                                  const crypto::SecretKey& operator_key, std::int64_t milliseconds);
 
-/// Reads and checks everything: envelopes, order of times, each receipt and logged tree head against the recomputed
-/// tree. A crash leaves last entries without receipts and last lines without a newline: these are left out and
-/// described in `torn`. Anything else that does not fit is kMalformed, naming the line; a receipt signed by another
-/// key is kUnauthorised. Cost: linear, two signatures per entry.
+/// Reads and checks everything: envelopes, order of times, each receipt and logged tree head against the
+/// recomputed tree. A crash leaves last entries without receipts and last lines without a newline: these are
+/// left out and described in `torn`. Anything else that does not fit is kMalformed, naming the line; a
+/// receipt signed by another key is kUnauthorised. Cost: linear, two signatures per entry.
 [[nodiscard]] Result<Log> read(const std::string& path);
 
-/// The only writer of a ledger. Appends are durable when append_all() returns: all entries are written and synced
-/// first, then all receipts.
+/// The only writer of a ledger. Appends are durable when append_all() returns: all entries are written and
+/// synced first, then all receipts.
 ///
-/// Constraints: a reader may come at any time, and a crash may cut off anything. Two append-only files need no
-/// journal, since an entry counts only with its receipt; open() truncates what does not count. Receipts are cut
-/// before entries, so a crash never leaves a receipt without its entry.
+/// Constraints: a reader may come at any time, and a crash may cut off anything. Two append-only files need
+/// no journal, since an entry counts only with its receipt; open() truncates what does not count. Receipts
+/// are cut before entries, so a crash never leaves a receipt without its entry.
 class Writer {
  public:
-  /// Locks (kCannotCreate if another process writes), reads, and repairs a torn end. kUnauthorised unless `key` is
-  /// the operator's. Neither file ever grows beyond `most_bytes`.
+  /// Locks (kCannotCreate if another process writes), reads, and repairs a torn end. kUnauthorised unless
+  /// `key` is the operator's. Neither file ever grows beyond `most_bytes`.
   [[nodiscard]] static Result<Writer> open(const std::string& path, crypto::SecretKey key,
                                            std::size_t most_bytes = kMaxLedgerBytes);
 
@@ -82,10 +82,10 @@ class Writer {
   /// append_all() of one statement.
   [[nodiscard]] Result<manifest::Signed<manifest::Receipt>> append(manifest::Signed<manifest::Body> statement,
                                                                    std::int64_t milliseconds);
-  /// Appends all statements in order, or on an error none, at `milliseconds` or the last receipt's time, whichever is
-  /// later. kUsage if one is in the ledger already, or if a file would be too long. Whether they are *allowed* is for
-  /// protocol::Market to decide, before this. A crash leaves the first few of them, each with its receipt. Cost: that
-  /// of the statements, however long the ledger is.
+  /// Appends all statements in order, or on an error none, at `milliseconds` or the last receipt's time,
+  /// whichever is later. kUsage if one is in the ledger already, or if a file would be too long. Whether they
+  /// are *allowed* is for protocol::Market to decide, before this. A crash leaves the first few of them, each
+  /// with its receipt. Cost: that of the statements, however long the ledger is.
   [[nodiscard]] Result<std::vector<manifest::Signed<manifest::Receipt>>> append_all(
       std::vector<manifest::Signed<manifest::Body>> statements, std::int64_t milliseconds);
 
@@ -119,7 +119,8 @@ class Writer {
 /// Audit path of entry `index` in the tree of the first `size` entries; kUsage out of range.
 [[nodiscard]] Result<std::vector<Digest>> prove_inclusion(const Log& log, std::size_t index,
                                                           std::size_t size);
-/// Proof that the tree of the first `old_size` entries is a prefix of that of `new_size`; kUsage out of range.
+/// Proof that the tree of the first `old_size` entries is a prefix of that of `new_size`; kUsage out of
+/// range.
 [[nodiscard]] Result<std::vector<Digest>> prove_consistency(const Log& log, std::size_t old_size,
                                                             std::size_t new_size);
 

@@ -15,8 +15,8 @@ namespace dgx::manifest {
 /// H("dgx-beacon" ‖ r ‖ proof id): unknown to anyone until the proof is logged and r revealed.
 [[nodiscard]] Digest beacon_value(const Digest& secret, const Digest& proof_id);
 
-/// A verifier's offer for a task: their beacon commitment, and a statement that they hold dataset and initial state
-/// with these digests.
+/// A verifier's offer for a task: their beacon commitment, and a statement that they hold dataset and initial
+/// state with these digests.
 struct BeaconCommitment {
   static constexpr Kind kKind = Kind::kBeaconCommitment;
 
@@ -54,7 +54,8 @@ struct Assign {
   Digest commitment;  ///< id of the verifier's beacon-commitment statement
   Digest dataset;     ///< of the dataset that the signer holds
   Digest initial;
-  /// Time in which the signer's machine replays the task's longest segment; needed if the task names a ledger.
+  /// Time in which the signer's machine replays the task's longest segment; needed if the task names a
+  /// ledger.
   std::optional<std::int64_t> segment_milliseconds;
 
   [[nodiscard]] json::Object predicate() const;

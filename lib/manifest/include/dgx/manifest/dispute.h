@@ -61,9 +61,9 @@ struct ChunkReference {
   bool operator==(const ChunkReference&) const = default;
 };
 
-/// Claims that a verdict, or the proof, is wrong, and begins a game (dgx-dispute(7)). Its signer is the challenger;
-/// the signer of the challenged statement is the defender. Reading checks each field on its own and which are
-/// present; the game checks what they open.
+/// Claims that a verdict, or the proof, is wrong, and begins a game (dgx-dispute(7)). Its signer is the
+/// challenger; the signer of the challenged statement is the defender. Reading checks each field on its own
+/// and which are present; the game checks what they open.
 struct Challenge {
   static constexpr Kind kKind = Kind::kChallenge;
 
@@ -71,9 +71,10 @@ struct Challenge {
   Digest proof;
   std::optional<Digest> verdict;  ///< if absent, the proof is challenged
   About about = About::kSegment;
-  std::int64_t segment = 0;             ///< for kChunk, the committed state's number
-  CommittedState start;                 ///< committed state `segment`
-  std::optional<CommittedState> end;    ///< committed state `segment` + 1; absent for kChunk and for the diverging step
+  std::int64_t segment = 0;  ///< for kChunk, the committed state's number
+  CommittedState start;      ///< committed state `segment`
+  /// Committed state `segment` + 1; absent for kChunk and for the diverging step.
+  std::optional<CommittedState> end;
   std::optional<OpenedRow> row;         ///< present exactly with a verdict, except for kRow
   std::optional<ChunkReference> chunk;  ///< exactly for kChunk
 

@@ -16,8 +16,8 @@ namespace dgx::manifest {
 /// The greatest integer that JSON holds exactly.
 inline constexpr std::int64_t kMaxInteger = std::int64_t{1} << 53;
 
-/// Readers of field types that JSON does not have. Like those of json::Fields they return a harmless value after an
-/// error.
+/// Readers of field types that JSON does not have. Like those of json::Fields they return a harmless value
+/// after an error.
 
 [[nodiscard]] Digest read_digest(json::Fields& in, std::string_view key);
 /// nullopt if the field is absent.

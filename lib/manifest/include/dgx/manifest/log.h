@@ -9,8 +9,8 @@
 
 namespace dgx::manifest {
 
-/// The operator's word that a statement has been entry `index` of the ledger whose first entry is `ledger` since
-/// `milliseconds` (Unix time), and that the tree of all entries up to and including it has this head.
+/// The operator's word that a statement has been entry `index` of the ledger whose first entry is `ledger`
+/// since `milliseconds` (Unix time), and that the tree of all entries up to and including it has this head.
 struct Receipt {
   static constexpr Kind kKind = Kind::kReceipt;
 
@@ -25,9 +25,9 @@ struct Receipt {
   [[nodiscard]] std::vector<Subject> subjects() const;
 };
 
-/// A ledger's head at a time: exported before a beacon round, so that the past cannot be rewritten. As an entry of
-/// its own ledger it records the operator's clock; with `pause` it also says that the operator was away since the
-/// previous entry, so that no deadline passes because of that (dgx-protocol(7), "TIME").
+/// A ledger's head at a time: exported before a beacon round, so that the past cannot be rewritten. As an
+/// entry of its own ledger it records the operator's clock; with `pause` it also says that the operator was
+/// away since the previous entry, so that no deadline passes because of that (dgx-protocol(7), "TIME").
 struct TreeHead {
   static constexpr Kind kKind = Kind::kTreeHead;
 

@@ -42,9 +42,9 @@ struct Withdrawal {
   [[nodiscard]] std::vector<Subject> subjects() const;
 };
 
-/// States that the final state reached the submitter: signed by the submitter, by the operator, who then fetched it,
-/// or by the solver, who then says where in the operator's store it lies, so that nobody can prevent delivery by
-/// keeping silent.
+/// States that the final state reached the submitter: signed by the submitter, by the operator, who then
+/// fetched it, or by the solver, who then says where in the operator's store it lies, so that nobody can
+/// prevent delivery by keeping silent.
 struct Delivery {
   static constexpr Kind kKind = Kind::kDelivery;
 
@@ -60,15 +60,15 @@ struct Delivery {
 
 /// The outcome of a task. The names are written to files and never change.
 enum class Reason {
-  kAccepted,    ///< every party did its work: reward, fee and tax are paid, the rest is refunded
-  kRefuted,     ///< a refutation stands: the solver's bond is split
-  kUnverified,  ///< the proof was opened, no verdict came, and the challenge window passed: the solver is paid, the
-                ///< verifier's bond is lost
+  kAccepted,      ///< every party did its work: reward, fee and tax are paid, the rest is refunded
+  kRefuted,       ///< a refutation stands: the solver's bond is split
+  kUnverified,    ///< the proof was opened, no verdict came, and the challenge window passed: the solver is
+                  ///< paid, the verifier's bond is lost
   kNoAssignment,  ///< nobody took the task: refund
-  kNoProof,     ///< the solver gave no proof in time, or did not open it: their bond to the jackpot, refund
-  kNoDelivery,  ///< the solver kept the weights: their bond to the jackpot, refund less the verifier's fee
-  kConvicted,   ///< the proof fell in a game: the solver's bond is split, whatever the verdict said
-  kOverturned,  ///< a refutation fell in a game and the proof did not: the solver is paid
+  kNoProof,       ///< the solver gave no proof in time, or did not open it: their bond to the jackpot, refund
+  kNoDelivery,    ///< the solver kept the weights: their bond to the jackpot, refund less the verifier's fee
+  kConvicted,     ///< the proof fell in a game: the solver's bond is split, whatever the verdict said
+  kOverturned,    ///< a refutation fell in a game and the proof did not: the solver is paid
 };
 [[nodiscard]] std::string_view name_of(Reason reason);
 

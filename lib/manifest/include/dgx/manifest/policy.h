@@ -10,9 +10,9 @@
 
 namespace dgx::manifest {
 
-/// The rules of a market: who deposits what, how much is checked, how long each side has. All integers: money in base
-/// units, rates in parts per million, windows in milliseconds of ledger time. Part of every task. policy_keys() gives
-/// each field's meaning.
+/// The rules of a market: who deposits what, how much is checked, how long each side has. All integers: money
+/// in base units, rates in parts per million, windows in milliseconds of ledger time. Part of every task.
+/// policy_keys() gives each field's meaning.
 struct Policy {
   std::int64_t sample_ppm = 0;
   std::int64_t audit_ppm = 0;
@@ -45,8 +45,8 @@ struct Policy {
   [[nodiscard]] static Policy read(json::Fields& in);
 };
 
-/// The first entry of a ledger, signed by its operator. Its statement id names the ledger; the nonce makes that id
-/// unique, so that no statement of one market counts in another with the same rules.
+/// The first entry of a ledger, signed by its operator. Its statement id names the ledger; the nonce makes
+/// that id unique, so that no statement of one market counts in another with the same rules.
 struct LedgerPolicy {
   static constexpr Kind kKind = Kind::kPolicy;
 
@@ -73,8 +73,8 @@ struct PolicyKey {
 [[nodiscard]] std::span<const PolicyKey> policy_keys();
 [[nodiscard]] Policy standard_policy();
 
-/// Parses a `--policy FILE`: a JSON object (any spacing) of some of the keys, where the others keep their defaults;
-/// or a signed policy. kMalformed names the key.
+/// Parses a `--policy FILE`: a JSON object (any spacing) of some of the keys, where the others keep their
+/// defaults; or a signed policy. kMalformed names the key.
 [[nodiscard]] Result<Policy> parse_policy_file(std::string_view text);
 
 }  // namespace dgx::manifest

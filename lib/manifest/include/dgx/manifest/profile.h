@@ -20,8 +20,8 @@ struct ProfileReplay {
   bool operator==(const ProfileReplay&) const = default;
 };
 
-/// A measurement, for deadlines and prices, of how far honest replays of an exact task differ (not at all), of how
-/// far another seed ends up, and of rates. Rates and sizes are the measuring machine's.
+/// A measurement, for deadlines and prices, of how far honest replays of an exact task differ (not at all),
+/// of how far another seed ends up, and of rates. Rates and sizes are the measuring machine's.
 struct Profile {
   static constexpr Kind kKind = Kind::kProfile;
 
@@ -30,7 +30,8 @@ struct Profile {
   double other_seed_distance = 0;  ///< relative L2 distance of another seed's parameters after the same steps
   std::int64_t operations_per_second = 0;
   std::int64_t memory_bytes = 0;
-  std::int64_t segment_milliseconds = 0;  ///< time in which the machine replays the task's longest segment; at least 1
+  /// Time in which the machine replays the task's longest segment; at least 1.
+  std::int64_t segment_milliseconds = 0;
 
   [[nodiscard]] json::Object predicate() const;
   [[nodiscard]] static Profile read(json::Fields& in);

@@ -23,14 +23,16 @@ struct OpenedLoss {
   float value = 0;  ///< finite
   merkle::EntryOpening entry = {};
 };
-/// Opens the loss of a state with these entries: kUsage if there is no `loss`, kMalformed unless it is this number.
+/// Opens the loss of a state with these entries: kUsage if there is no `loss`, kMalformed unless it is this
+/// number.
 [[nodiscard]] Result<OpenedLoss> open_loss(std::span<const merkle::NamedDigest> entries, float value);
 /// kMalformed unless the value is that state's loss.
 [[nodiscard]] Status check_loss(const OpenedLoss& loss, const Digest& state);
 
-/// A solver's commitment to a run: root and count of the digests of its committed states (leaf = 0x04 ‖ digest). The
-/// digests themselves are in `PROOF.states`, 32 bytes each. A run that diverged ends before the task does: the step
-/// from its last state gives one that is not finite, so there is nothing to commit to (dgx-protocol(7), "Segments").
+/// A solver's commitment to a run: root and count of the digests of its committed states (leaf = 0x04 ‖
+/// digest). The digests themselves are in `PROOF.states`, 32 bytes each. A run that diverged ends before the
+/// task does: the step from its last state gives one that is not finite, so there is nothing to commit to
+/// (dgx-protocol(7), "Segments").
 struct Proof {
   static constexpr Kind kKind = Kind::kProof;
 
@@ -43,15 +45,16 @@ struct Proof {
   bool diverged = false;   ///< the next step gives a state that is not finite
 
   [[nodiscard]] json::Object predicate() const;
-  /// Refuses a loss that is not the final state's, and a single state that is not both the first and the last.
+  /// Refuses a loss that is not the final state's, and a single state that is not both the first and the
+  /// last.
   [[nodiscard]] static Proof read(json::Fields& in);
   [[nodiscard]] std::vector<Subject> subjects() const;
 };
 
 inline constexpr std::int64_t kMaxStates = std::int64_t{1} << 24;
 
-/// The diverged end, H("dgx-diverged"): it stands for the state after a diverging step wherever the digest of a
-/// segment's end is needed, and is no state's digest.
+/// The diverged end, H("dgx-diverged"): it stands for the state after a diverging step wherever the digest of
+/// a segment's end is needed, and is no state's digest.
 [[nodiscard]] const Digest& diverged_end();
 
 /// The root over committed states: a proof's tree.

@@ -23,15 +23,15 @@
 namespace dgx::manifest {
 
 /// The body of any statement. A body does not hold its signer: sealing adds the public key to the predicate.
-using Body = std::variant<Task, LedgerPolicy, Profile, BeaconCommitment, Beacon, Assign, Deposit, Withdrawal, Proof,
-                          VerdictCommitment, Verdict, Delivery, Receipt, TreeHead, Settlement, Challenge,
-                          Move, Ruling, OfferEnd, Opening>;
+using Body = std::variant<Task, LedgerPolicy, Profile, BeaconCommitment, Beacon, Assign, Deposit, Withdrawal,
+                          Proof, VerdictCommitment, Verdict, Delivery, Receipt, TreeHead, Settlement,
+                          Challenge, Move, Ruling, OfferEnd, Opening>;
 
 [[nodiscard]] Kind kind_of(const Body& body);
 /// True if JSON claims to be a statement of dgx, of any version.
 [[nodiscard]] bool claims_to_be_statement(std::string_view payload);
-/// The task a statement belongs to; nullopt for kinds that name none (task, policy, deposit, withdrawal, receipt,
-/// tree head).
+/// The task a statement belongs to; nullopt for kinds that name none (task, policy, deposit, withdrawal,
+/// receipt, tree head).
 [[nodiscard]] std::optional<Digest> task_of(const Body& body);
 
 /// A statement whose signature, signer and every field have been checked.
@@ -47,10 +47,10 @@ struct Signed {
 /// Signs a body. kMalformed if a reader would not accept a field, or the payload is too long.
 [[nodiscard]] Result<Signed<Body>> seal_any(Body body, const crypto::SecretKey& key);
 
-/// Opens an envelope of any kind, checking that the envelope is strict, the predicate type known, every field valid,
-/// the subjects those that follow from the predicate, the bytes canonical, the keyid the hash of the signer's key,
-/// and the signature valid. kMalformed with the field or position, kUnauthorised for key and signature. Does not
-/// decide whether the signer is trusted: trust.h.
+/// Opens an envelope of any kind, checking that the envelope is strict, the predicate type known, every field
+/// valid, the subjects those that follow from the predicate, the bytes canonical, the keyid the hash of the
+/// signer's key, and the signature valid. kMalformed with the field or position, kUnauthorised for key and
+/// signature. Does not decide whether the signer is trusted: trust.h.
 [[nodiscard]] Result<Signed<Body>> open_any(std::string_view envelope_text);
 
 /// The in-toto statement as canonical JSON: the bytes to be signed.

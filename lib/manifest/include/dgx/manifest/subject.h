@@ -40,8 +40,8 @@ enum class Kind {
 /// Every kind, in the order above.
 [[nodiscard]] const std::vector<Kind>& all_kinds();
 
-/// One entry of an in-toto subject list: what a statement is about. Derived from the predicate, so the two cannot
-/// disagree.
+/// One entry of an in-toto subject list: what a statement is about. Derived from the predicate, so the two
+/// cannot disagree.
 struct Subject {
   std::string name;
   Digest digest;

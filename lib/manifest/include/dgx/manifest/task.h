@@ -74,9 +74,9 @@ struct Caps {
   bool operator==(const Caps&) const = default;
 };
 
-/// A signed description of a training job (dgx-manifest(5), "Task"): everything a stranger needs to train, and a
-/// verifier to replay, given the program, the data and the initial state that it binds. The payload has at most
-/// kMaxTaskBytes.
+/// A signed description of a training job (dgx-manifest(5), "Task"): everything a stranger needs to train,
+/// and a verifier to replay, given the program, the data and the initial state that it binds. The payload has
+/// at most kMaxTaskBytes.
 struct Task {
   static constexpr Kind kKind = Kind::kTask;
 
@@ -98,7 +98,8 @@ struct Task {
   std::int64_t price = 0;  ///< base units per 10^9 weighted operations
   Estimate estimate;
   Caps caps;
-  /// Id of the ledger's first entry: the only market in which the task counts. Without it no ledger takes the task.
+  /// Id of the ledger's first entry: the only market in which the task counts. Without it no ledger takes the
+  /// task.
   std::optional<Digest> ledger;
 
   [[nodiscard]] json::Object predicate() const;

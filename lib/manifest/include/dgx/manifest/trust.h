@@ -9,19 +9,20 @@
 
 namespace dgx::manifest {
 
-/// The identities that a user accepts (`--trust FILE|DIR`): a public key file, or a folder of `*.pub.pem`. Without
-/// any, every statement is only its signer's claim, and the output says so.
+/// The identities that a user accepts (`--trust FILE|DIR`): a public key file, or a folder of `*.pub.pem`.
+/// Without any, every statement is only its signer's claim, and the output says so.
 class Trust {
  public:
   /// Trusts nobody and refuses nobody.
   Trust() = default;
-  /// kMissing if the path does not exist, kMalformed for a file that is not a public key, kUsage for a folder without
-  /// keys.
+  /// kMissing if the path does not exist, kMalformed for a file that is not a public key, kUsage for a folder
+  /// without keys.
   [[nodiscard]] static Result<Trust> load(const std::string& path);
 
   [[nodiscard]] bool given() const { return given_; }
   void add(const Digest& key_id);
-  /// "trusted" or "self-asserted"; kUnauthorised, naming `what`, if identities were given and this is not among them.
+  /// "trusted" or "self-asserted"; kUnauthorised, naming `what`, if identities were given and this is not
+  /// among them.
   [[nodiscard]] Result<std::string_view> check(const Digest& key_id, std::string_view what) const;
 
  private:

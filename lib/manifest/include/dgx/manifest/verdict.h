@@ -51,7 +51,8 @@ struct MissProbability {
   bool operator==(const MissProbability&) const = default;
 };
 
-/// A verifier's result for a proof. The rows are in `VERDICT.rows.jsonl`, bound here by root and count (leaf = line).
+/// A verifier's result for a proof. The rows are in `VERDICT.rows.jsonl`, bound here by root and count (leaf
+/// = line).
 struct Verdict {
   static constexpr Kind kKind = Kind::kVerdict;
 

@@ -15,7 +15,8 @@ namespace dgx::merkle {
 
 /// The digests of dgx-bundle(5), "Digests". Hashed integers are big-endian, tensor bytes little-endian.
 
-/// The first byte of a hashed message: of a digest's preimage, or of a leaf in a tree whose leaves are digests.
+/// The first byte of a hashed message: of a digest's preimage, or of a leaf in a tree whose leaves are
+/// digests.
 enum class Kind : std::uint8_t {
   kTensor = 0x02,
   kState = 0x03,  ///< a state, and a state's entry
@@ -52,8 +53,8 @@ struct NamedDigest {
 
 /// kMalformed unless the name has 1 to 65535 bytes.
 [[nodiscard]] Status check_name(std::string_view name);
-/// kMalformed, naming the entry, unless every name is valid and they ascend strictly by bytes. So a state has only
-/// one order, and one digest.
+/// kMalformed, naming the entry, unless every name is valid and they ascend strictly by bytes. So a state has
+/// only one order, and one digest.
 [[nodiscard]] Status check_names(std::span<const NamedDigest> entries);
 
 /// Leaf hash of 0x03 ‖ u16 length ‖ name ‖ tensor digest. The name must be valid: asserted.
@@ -77,8 +78,8 @@ struct StateDigests {
 [[nodiscard]] Digest value_leaf(const Digest& value);
 [[nodiscard]] Digest ledger_leaf(const Digest& statement, std::uint64_t receipt_ms);
 
-/// H(0x07 ‖ root over the tensors as state entries ‖ SHA-256(scales)). `scales` is the canonical JSON of scale, shift
-/// and integer ranges. kMalformed as check_names.
+/// H(0x07 ‖ root over the tensors as state entries ‖ SHA-256(scales)). `scales` is the canonical JSON of
+/// scale, shift and integer ranges. kMalformed as check_names.
 [[nodiscard]] Result<Digest> dataset_digest(std::span<const NamedDigest> tensors, std::string_view scales);
 /// The same, from the root over the tensors and the SHA-256 of the scales.
 [[nodiscard]] Digest dataset_digest(const Digest& root, const Digest& scales);

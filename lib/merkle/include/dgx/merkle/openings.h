@@ -32,8 +32,8 @@ struct ElementPlace {
 
 /// Opens leaf `leaf`; kUsage if the tensor has no such leaf. Cost: hashes the tensor.
 [[nodiscard]] Result<TensorOpening> open_tensor(const TensorView& tensor, std::uint64_t leaf);
-/// The digest of the tensor that `opening` is of, for comparison. kMalformed if shape, leaf index, data length and
-/// path length do not fit each other.
+/// The digest of the tensor that `opening` is of, for comparison. kMalformed if shape, leaf index, data
+/// length and path length do not fit each other.
 [[nodiscard]] Result<Digest> tensor_digest_of(const TensorOpening& opening);
 /// kMalformed if the opening is of another tensor, or of none.
 [[nodiscard]] Status check_opening(const TensorOpening& opening, const Digest& tensor);

@@ -43,19 +43,19 @@ using Path = std::vector<Digest>;
 /// The path of leaf `index`; kUsage if there is no such leaf. Cost: hashes the whole tree.
 [[nodiscard]] Result<Path> inclusion_path(std::span<const Digest> leaves, std::uint64_t index);
 
-/// The root that `path` leads to from leaf hash `leaf` at `index` of `count`; kMalformed if there is no such leaf or
-/// the path has the wrong length. The caller compares it with a trusted root.
+/// The root that `path` leads to from leaf hash `leaf` at `index` of `count`; kMalformed if there is no such
+/// leaf or the path has the wrong length. The caller compares it with a trusted root.
 [[nodiscard]] Result<Digest> root_from_path(const Digest& leaf, std::uint64_t index, std::uint64_t count,
                                             std::span<const Digest> path);
 [[nodiscard]] bool verify_inclusion(const Digest& leaf, std::uint64_t index, std::uint64_t count,
                                     std::span<const Digest> path, const Digest& root);
 
-/// The proof that the tree of the first `old_count` leaves is a prefix of the whole tree (RFC 6962 section 2.1.2);
-/// empty if `old_count` is 0 or all. kUsage if there are fewer leaves.
+/// The proof that the tree of the first `old_count` leaves is a prefix of the whole tree (RFC 6962
+/// section 2.1.2); empty if `old_count` is 0 or all. kUsage if there are fewer leaves.
 [[nodiscard]] Result<Path> consistency_path(std::span<const Digest> leaves, std::uint64_t old_count);
 
-/// True if `path` proves that the tree (old_count, old_root) is a prefix of (new_count, new_root). An empty old tree
-/// is a prefix of every tree, with an empty path.
+/// True if `path` proves that the tree (old_count, old_root) is a prefix of (new_count, new_root). An empty
+/// old tree is a prefix of every tree, with an empty path.
 [[nodiscard]] bool verify_consistency(std::uint64_t old_count, const Digest& old_root,
                                       std::uint64_t new_count, const Digest& new_root,
                                       std::span<const Digest> path);

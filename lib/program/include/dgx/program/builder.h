@@ -9,9 +9,9 @@
 
 namespace dgx::program {
 
-/// Appends values to a program. A value equal to an earlier one, but for its provenance, becomes that one, since
-/// equal lines compute equal values. Kinds and shapes are the caller's responsibility; check_program judges the
-/// result.
+/// Appends values to a program. A value equal to an earlier one, but for its provenance, becomes that one,
+/// since equal lines compute equal values. Kinds and shapes are the caller's responsibility; check_program
+/// judges the result.
 class Builder {
  public:
   /// Returns the value's number: a new one, or that of an equal earlier value.
@@ -29,7 +29,8 @@ class Builder {
   kernels::ValueIndex constant(DType dtype, Shape shape, std::vector<std::string> numbers);
   /// Random numbers of the next dropout stream: 0 for the first such input of the program, then 1, 2, ….
   kernels::ValueIndex uniform(Shape shape);
-  [[nodiscard]] std::int64_t random_inputs() const { return random_inputs_; }  ///< number of uniform() inputs made
+  /// Number of uniform() inputs made.
+  [[nodiscard]] std::int64_t random_inputs() const { return random_inputs_; }
   void set_next(kernels::ValueIndex state, kernels::ValueIndex next);
 
   [[nodiscard]] const kernels::Primitive& at(kernels::ValueIndex value) const {
@@ -39,9 +40,9 @@ class Builder {
     return static_cast<kernels::ValueIndex>(program_.values.size());
   }
 
-  /// The program: values that neither a state entry's `next` nor one of `outputs` needs are dropped, inputs come
-  /// first (state entries by name, batch, schedule, constants, random inputs), the rest keeps its order, and values
-  /// are renumbered. `outputs` are last, in their order, when given.
+  /// The program: values that neither a state entry's `next` nor one of `outputs` needs are dropped, inputs
+  /// come first (state entries by name, batch, schedule, constants, random inputs), the rest keeps its order,
+  /// and values are renumbered. `outputs` are last, in their order, when given.
   [[nodiscard]] Program finish(const std::vector<kernels::ValueIndex>& outputs = {}) const;
 
  private:

@@ -23,8 +23,8 @@ inline constexpr std::size_t kWorkRoleCount = 7;
 [[nodiscard]] std::string_view name_of(WorkRole role);  ///< "matrix product", …
 [[nodiscard]] WorkRole role_of(const kernels::Primitive& primitive);
 
-/// Work of one run of a program: every element of every line once, counted as kernels::count_operations does (both
-/// branches of a select). Saturates at 2^62.
+/// Work of one run of a program: every element of every line once, counted as kernels::count_operations does
+/// (both branches of a select). Saturates at 2^62.
 struct Cost {
   std::array<std::int64_t, kernels::kScalarOpCount> operations{};  ///< by kernels::ScalarOp
   std::array<std::int64_t, kWorkRoleCount> by_role{};              ///< scalar operations by WorkRole

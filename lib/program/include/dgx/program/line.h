@@ -25,8 +25,8 @@ inline constexpr std::int64_t kMaxInteger = std::int64_t{1} << 53;
 [[nodiscard]] std::string print_line(const kernels::Primitive& primitive, kernels::ValueIndex value);
 
 /// Parses `text`, which must be the line of value `value`. Exact inverse of print_line: kMalformed, with line
-/// number and byte position, for anything that print_line would not have written so. Does not check meaning: see
-/// check.h.
+/// number and byte position, for anything that print_line would not have written so. Does not check meaning:
+/// see check.h.
 [[nodiscard]] Result<kernels::Primitive> parse_line(std::string_view text, kernels::ValueIndex value);
 
 /// Parts of a line, for messages and explanations of an element.
@@ -34,8 +34,8 @@ inline constexpr std::int64_t kMaxInteger = std::int64_t{1} << 53;
 [[nodiscard]] std::string print_step(const kernels::Step& step);
 [[nodiscard]] std::string print_operand(const kernels::Operand& operand);
 
-/// A number as it stands in a line, or among an input's constants: float or integer. kMalformed if it is not in its
-/// one form.
+/// A number as it stands in a line, or among an input's constants: float or integer. kMalformed if it is not
+/// in its one form.
 [[nodiscard]] Result<kernels::Literal> parse_literal(std::string_view text);
 
 }  // namespace dgx::program

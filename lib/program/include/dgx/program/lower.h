@@ -29,25 +29,25 @@ struct TrainingRecipe {
   std::optional<double> clip_norm;  ///< bound of the gradients' global norm
 };
 
-/// One training step as primitives: the captured forward and backward, the loss written from the model's output and
-/// y, clipping and the optimiser (dgx-lowerings(7)). Dead calls are dropped before anything is lowered, so that
-/// only needed ops need a lowering.
+/// One training step as primitives: the captured forward and backward, the loss written from the model's
+/// output and y, clipping and the optimiser (dgx-lowerings(7)). Dead calls are dropped before anything is
+/// lowered, so that only needed ops need a lowering.
 ///
-/// Inputs, in order: state entries by name, `batch x`, `batch y`, one `schedule` vector, constants, random inputs.
-/// Entries: `model/NAME` for parameters, buffers and large constants; `optimizer/momentum/NAME`, or
-/// `optimizer/exp_avg/NAME` and `optimizer/exp_avg_sq/NAME`; `step` (i64 []), `loss` (f32 [], the mean loss of the
-/// step's batch). Cross entropy wants y u8 or i64 and an output with a class_dimension; mse an output of y's shape,
-/// and y f32.
+/// Inputs, in order: state entries by name, `batch x`, `batch y`, one `schedule` vector, constants, random
+/// inputs. Entries: `model/NAME` for parameters, buffers and large constants; `optimizer/momentum/NAME`, or
+/// `optimizer/exp_avg/NAME` and `optimizer/exp_avg_sq/NAME`; `step` (i64 []), `loss` (f32 [], the mean loss
+/// of the step's batch). Cross entropy wants y u8 or i64 and an output with a class_dimension; mse an output
+/// of y's shape, and y f32.
 ///
-/// kUsage, naming the op and its place: an op, option, dtype or shape without an exact lowering, or a recipe and
-/// graph that do not fit together. The result passes check_program(…, kTraining); kInternal if not.
+/// kUsage, naming the op and its place: an op, option, dtype or shape without an exact lowering, or a recipe
+/// and graph that do not fit together. The result passes check_program(…, kTraining); kInternal if not.
 [[nodiscard]] Result<Program> lower_training_step(const CapturedGraph& graph, const TrainingRecipe& recipe);
 
-/// The forward pass in evaluation mode: state inputs `model/NAME` without `next`, `batch x`, `batch y`. The last
-/// value is f32 [batch], each sample's own loss: the mean over its targets, without label smoothing and class
-/// weights. For cross entropy the value before it is i64 [batch]: the number of the sample's targets that are the
-/// largest output (the first on ties). If the loss ignores a class number, the value before that is i64 [batch],
-/// the number of targets that count, and the loss is their sum.
+/// The forward pass in evaluation mode: state inputs `model/NAME` without `next`, `batch x`, `batch y`. The
+/// last value is f32 [batch], each sample's own loss: the mean over its targets, without label smoothing and
+/// class weights. For cross entropy the value before it is i64 [batch]: the number of the sample's targets
+/// that are the largest output (the first on ties). If the loss ignores a class number, the value before that
+/// is i64 [batch], the number of targets that count, and the loss is their sum.
 [[nodiscard]] Result<Program> lower_evaluation(const CapturedGraph& graph, const TrainingRecipe& recipe);
 
 /// The dimension of a model's output that holds the classes of cross entropy, by the rule of dgx-submit(1),

@@ -25,14 +25,16 @@ struct Program {
 /// The bytes of TASK.program.jsonl: one line per value, each ended by a newline.
 [[nodiscard]] std::string print_program(const Program& program);
 
-/// Exact inverse of print_program. kMalformed, with line and position, for text that is not canonical, for more
-/// than the caps, and for a missing last newline. Does not check meaning: call check_program (check.h) before using
-/// the result.
+/// Exact inverse of print_program. kMalformed, with line and position, for text that is not canonical, for
+/// more than the caps, and for a missing last newline. Does not check meaning: call check_program (check.h)
+/// before using the result.
 [[nodiscard]] Result<Program> parse_program(std::string_view text);
 
-/// RFC 6962 root over the lines, without their newlines: what a task binds. A single line can be opened from it.
+/// RFC 6962 root over the lines, without their newlines: what a task binds. A single line can be opened from
+/// it.
 [[nodiscard]] Digest program_root(const Program& program);
-/// program_root() of the text, which need not be a valid program. A last line without newline counts as a line.
+/// program_root() of the text, which need not be a valid program. A last line without newline counts as a
+/// line.
 [[nodiscard]] Digest program_root(std::string_view text);
 
 /// The lines of the text, without newlines; they borrow from it.

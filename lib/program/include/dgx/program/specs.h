@@ -13,19 +13,20 @@
 
 namespace dgx::program {
 
-/// Specs: a model, an optimiser, a schedule and a loss as a user types them (dgx-submit(1), "SPEC"), as values.
+/// Specs: a model, an optimiser, a schedule and a loss as a user types them (dgx-submit(1), "SPEC"), as
+/// values.
 ///
 /// parse_* gives kUsage with the word that is wrong. print_* gives the canonical spec: defaults are left out,
-/// numbers are the shortest decimal that reads back to the same binary64, so that parse(print(x)) == x. to_json
-/// writes every field, floats as hex (number_text.h), and from_json accepts exactly that (kMalformed with the
-/// field).
+/// numbers are the shortest decimal that reads back to the same binary64, so that parse(print(x)) == x.
+/// to_json writes every field, floats as hex (number_text.h), and from_json accepts exactly that (kMalformed
+/// with the field).
 
 enum class Activation { kRelu, kGelu, kGeluTanh, kTanh, kSigmoid };
 [[nodiscard]] std::string_view name_of(
     Activation activation);  ///< "relu", "gelu", "gelu-tanh", "tanh", "sigmoid"
 
-/// `mlp:784-256-128-10[,activation=gelu]`: fully connected layers with biases, and the activation (by default ReLU)
-/// between them.
+/// `mlp:784-256-128-10[,activation=gelu]`: fully connected layers with biases, and the activation (by default
+/// ReLU) between them.
 struct MlpSpec {
   std::vector<std::int64_t> sizes;  ///< at least two: inputs, hidden …, outputs
   Activation activation = Activation::kRelu;

@@ -10,10 +10,10 @@
 
 namespace dgx::protocol {
 
-/// The first index at which two lists of digests differ, or nullopt if they are equal. Compares in order, because
-/// states may agree again after differing. kMalformed if the lengths differ: the lists are not about the same
-/// thing. Used for states of runs (the segment that ends there is the divergent one), steps of a segment and values
-/// of a step.
+/// The first index at which two lists of digests differ, or nullopt if they are equal. Compares in order,
+/// because states may agree again after differing. kMalformed if the lengths differ: the lists are not about
+/// the same thing. Used for states of runs (the segment that ends there is the divergent one), steps of a
+/// segment and values of a step.
 [[nodiscard]] Result<std::optional<std::int64_t>> first_divergence(std::span<const Digest> ours,
                                                                    std::span<const Digest> theirs);
 

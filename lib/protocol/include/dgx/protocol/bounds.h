@@ -18,8 +18,8 @@ struct Bound {
   bool holds = true;    ///< true if the policy's number satisfies it
 };
 
-/// Deposits, jackpot and thresholds from the closed forms, in integer arithmetic: the same text on every machine.
-/// `task` may be null: costs are then those of a task of 10^6 base units in 100 segments.
+/// Deposits, jackpot and thresholds from the closed forms, in integer arithmetic: the same text on every
+/// machine. `task` may be null: costs are then those of a task of 10^6 base units in 100 segments.
 [[nodiscard]] Result<std::vector<Bound>> bounds(const manifest::Policy& policy, const manifest::Task* task);
 
 }  // namespace dgx::protocol

@@ -25,22 +25,22 @@ struct EstimateInput {
 /// its part of reward and fee; divisions floor. kUsage if a number exceeds 2^53: split the task.
 [[nodiscard]] Result<manifest::Estimate> estimate(const EstimateInput& input, const manifest::Policy& policy);
 
-/// Checks that a task's estimate is the one its own numbers give: its step_operations, and caps.bytes as the size
-/// of a state; else kMalformed. Callers that have the program compare those two with it.
+/// Checks that a task's estimate is the one its own numbers give: its step_operations, and caps.bytes as the
+/// size of a state; else kMalformed. Callers that have the program compare those two with it.
 [[nodiscard]] Status check_estimate(const manifest::Task& task);
 
-/// The worth of the work that a proof shows. For a finished task this is its estimate; for one that diverged at
-/// step d, the same formulas with the d + 1 steps that were computed, the states that are committed, and the
-/// segments that are drawn, the diverging step among them. No sum exceeds the task's. The proof must be of the
-/// task.
+/// The worth of the work that a proof shows. For a finished task this is its estimate; for one that diverged
+/// at step d, the same formulas with the d + 1 steps that were computed, the states that are committed, and
+/// the segments that are drawn, the diverging step among them. No sum exceeds the task's. The proof must be
+/// of the task.
 [[nodiscard]] manifest::Estimate earned(const manifest::Task& task, const manifest::Proof& proof);
 
 /// The most bytes that an opening of the task's proof may have in a store (dgx-protocol(7), "OPENING"); what
 /// dgx-prove writes always fits. kUsage if it exceeds 2^53.
 [[nodiscard]] Result<std::int64_t> opening_bytes(const manifest::Task& task);
 
-/// C/c - R, at least 0: the smallest solver's bond with which cheating does not pay without outside benefit. C is
-/// the price of the training, c the audited share, R the reward. kUsage if C exceeds 2^53.
+/// C/c - R, at least 0: the smallest solver's bond with which cheating does not pay without outside benefit.
+/// C is the price of the training, c the audited share, R the reward. kUsage if C exceeds 2^53.
 [[nodiscard]] std::int64_t least_solver_bond(std::int64_t cost, std::int64_t reward, std::int64_t audit_ppm);
 [[nodiscard]] Result<std::int64_t> least_solver_bond(const manifest::Task& task);
 

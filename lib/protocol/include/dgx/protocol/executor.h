@@ -11,12 +11,14 @@
 
 namespace dgx::protocol {
 
-/// Re-execution as the protocol sees it. The exact executor (dgx/exec) is one; tests use others, some of which lie.
+/// Re-execution as the protocol sees it. The exact executor (dgx/exec) is one; tests use others, some of
+/// which lie.
 class Executor {
  public:
   virtual ~Executor() = default;
 
-  /// Replaces the state the next step starts from. kMalformed unless names, dtypes and shapes are the program's.
+  /// Replaces the state the next step starts from. kMalformed unless names, dtypes and shapes are the
+  /// program's.
   [[nodiscard]] virtual Status load(const State& state) = 0;
 
   /// Runs one step. kMalformed, naming entry and element, if a state entry would become non-finite
@@ -32,9 +34,10 @@ class Executor {
   /// The loss entry, without copying the state.
   [[nodiscard]] virtual float loss() const = 0;
 
-  /// Runs one step as step() does, and shows every value of the program, in order, before it is dropped. Slower,
-  /// since nothing is fused. Ends with the same state, else kInternal.
-  [[nodiscard]] virtual Status trace(const std::function<Status(std::int32_t value, const TensorView&)>& visit) = 0;
+  /// Runs one step as step() does, and shows every value of the program, in order, before it is dropped.
+  /// Slower, since nothing is fused. Ends with the same state, else kInternal.
+  [[nodiscard]] virtual Status trace(
+      const std::function<Status(std::int32_t value, const TensorView&)>& visit) = 0;
 };
 
 }  // namespace dgx::protocol

@@ -14,8 +14,8 @@
 
 namespace dgx::protocol {
 
-/// One list of running results that the defender shows for an element of a fold. Units are counted from the fold's
-/// beginning.
+/// One list of running results that the defender shows for an element of a fold. Units are counted from the
+/// fold's beginning.
 struct FoldList {
   enum class What : std::uint8_t {
     kRunning,  ///< chain, max, argmax: the result after a position
@@ -38,11 +38,12 @@ struct FoldList {
   }
 };
 
-/// A dispute about one element of a fold, narrowed from its result to one position (dgx-dispute(7), "Numbers"). The
-/// order of additions is that of dgx-numerics(7), "Folds".
+/// A dispute about one element of a fold, narrowed from its result to one position (dgx-dispute(7),
+/// "Numbers"). The order of additions is that of dgx-numerics(7), "Folds".
 class FoldLevels {
  public:
-  /// A list that contradicts what the defender showed before, with the addition that it breaks, if it breaks one.
+  /// A list that contradicts what the defender showed before, with the addition that it breaks, if it breaks
+  /// one.
   struct Contradiction {
     std::optional<kernels::ScalarRecord> scalar;
     kernels::Number claimed;
@@ -61,8 +62,8 @@ class FoldLevels {
   /// `line` is a fold; `element` is its element as stored, as the defender claims it.
   FoldLevels(const kernels::Primitive& line, std::int64_t positions, const kernels::Number& element);
 
-  /// Takes what the defender shows; kMalformed if its length is not the one that the rules give, or if it has a NaN
-  /// of another form than may be posted.
+  /// Takes what the defender shows; kMalformed if its length is not the one that the rules give, or if it has
+  /// a NaN of another form than may be posted.
   [[nodiscard]] Result<std::optional<Contradiction>> post(ByteView numbers);
   /// The bytes of what the defender shows next, from their own numbers.
   [[nodiscard]] Result<Bytes> compose(const Show& show) const;

@@ -81,8 +81,8 @@ struct Ground {
   Digest accepted, rejected;
   std::vector<Digest> states;
   std::int64_t stride = 1;
-  // The value table of step `first_step`; the node whose children are `nodes` (once a child is named: that child,
-  // and its hash alone); the lists above it in the same tree; and the value named.
+  // The value table of step `first_step`; the node whose children are `nodes` (once a child is named: that
+  // child, and its hash alone); the lists above it in the same tree; and the value named.
   Digest table;
   Node node;
   std::vector<Digest> nodes;
@@ -122,13 +122,13 @@ struct Dispute {
 
 class Game {
  public:
-  /// Starts the game of a challenge. kMalformed or kUnauthorised if the challenge is void: its parts do not belong
-  /// together, or open nothing.
+  /// Starts the game of a challenge. kMalformed or kUnauthorised if the challenge is void: its parts do not
+  /// belong together, or open nothing.
   [[nodiscard]] static Result<Game> open(Dispute dispute);
 
-  /// Takes a move. An error convicts nobody and changes nothing: the move is not of this game, comes twice, or
-  /// answers a statement that is not here. Everything else advances the game or ends it; once it is over, moves
-  /// change nothing.
+  /// Takes a move. An error convicts nobody and changes nothing: the move is not of this game, comes twice,
+  /// or answers a statement that is not here. Everything else advances the game or ends it; once it is over,
+  /// moves change nothing.
   [[nodiscard]] Status apply(const manifest::Signed<manifest::Move>& move);
 
   /// Ends a game in which the side at turn has missed its deadline. Asserted: it is not over.
@@ -143,9 +143,7 @@ class Game {
   [[nodiscard]] const Ground& ground() const { return ground_; }
   /// turn(): number of the next move, from 1. last(): id of the statement that it answers.
   [[nodiscard]] std::int64_t turn() const { return static_cast<std::int64_t>(moves_.size()) + 1; }
-  [[nodiscard]] const Digest& last() const {
-    return moves_.empty() ? dispute_.challenge.id : moves_.back();
-  }
+  [[nodiscard]] const Digest& last() const { return moves_.empty() ? dispute_.challenge.id : moves_.back(); }
   [[nodiscard]] const Digest& party(Side side) const {
     return side == Side::kDefender ? dispute_.defender() : dispute_.challenger();
   }
@@ -166,8 +164,8 @@ class Game {
   std::optional<Decision> decision_;
 };
 
-/// True if two rulings agree on all that counts: falls, statement, game, moves, last and reason. Their other fields
-/// are for people (dgx-dispute(7), "Rulings").
+/// True if two rulings agree on all that counts: falls, statement, game, moves, last and reason. Their other
+/// fields are for people (dgx-dispute(7), "Rulings").
 [[nodiscard]] bool same_ruling(const manifest::Ruling& a, const manifest::Ruling& b);
 
 /// For people: "turn 5: the defender must show the value named", or how the game ended.

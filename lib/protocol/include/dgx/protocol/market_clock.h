@@ -4,12 +4,12 @@
 
 namespace dgx::protocol {
 
-/// Time as deadlines count it (dgx-protocol(7), "TIME"): the receipts' milliseconds, less the pauses in which the
-/// operator was away. It never goes back. Without a pause it is the receipts' time.
+/// Time as deadlines count it (dgx-protocol(7), "TIME"): the receipts' milliseconds, less the pauses in which
+/// the operator was away. It never goes back. Without a pause it is the receipts' time.
 ///
-/// A pause stops the clock at the entry before it and lets it go on a heartbeat after the tree head that ends it.
-/// So every deadline that had not passed moves by the gap and a heartbeat, and one that had passed stays passed; no
-/// stored deadline changes.
+/// A pause stops the clock at the entry before it and lets it go on a heartbeat after the tree head that ends
+/// it. So every deadline that had not passed moves by the gap and a heartbeat, and one that had passed stays
+/// passed; no stored deadline changes.
 class MarketClock {
  public:
   MarketClock() = default;
@@ -18,8 +18,8 @@ class MarketClock {
 
   /// The market's time for a receipt of `milliseconds`, which must not be before the last one.
   [[nodiscard]] std::int64_t at(std::int64_t milliseconds) const;
-  /// The receipt time at which the market's time will be `market_ms`, if no pause comes; for a past time, about
-  /// when it was.
+  /// The receipt time at which the market's time will be `market_ms`, if no pause comes; for a past time,
+  /// about when it was.
   [[nodiscard]] std::int64_t receipt_time(std::int64_t market_ms) const;
   /// The last receipt's time.
   [[nodiscard]] std::int64_t receipt_now() const { return receipt_ms_; }

@@ -33,29 +33,31 @@ struct DecidedGame {
   std::int64_t bond = 0;
 };
 
-/// The parties with money in a task, as key ids in hex, and what they did. Solver and verifier are empty before the
-/// assignment.
+/// The parties with money in a task, as key ids in hex, and what they did. Solver and verifier are empty
+/// before the assignment.
 struct Stakes {
   std::string submitter;
   std::string solver;
   std::string verifier;
-  bool proved = false;              ///< a proof was logged
-  bool drawn = false;               ///< a beacon was logged
-  bool refuted = false;             ///< a verdict that counts is a refutation, right or wrong
-  manifest::Estimate earned;        ///< reward, tax and treasury of the work that the proof shows (estimate.h)
+  bool proved = false;   ///< a proof was logged
+  bool drawn = false;    ///< a beacon was logged
+  bool refuted = false;  ///< a verdict that counts is a refutation, right or wrong
+  /// Reward, tax and treasury of the work that the proof shows (estimate.h).
+  manifest::Estimate earned;
   std::optional<std::int64_t> fee;  ///< the verdict's; nullopt if no verdict came that counts
   std::vector<DecidedGame> games;   ///< all of the task's, as logged
 };
 
-/// The money of an outcome (dgx-money(7), "MONEY"). Payouts sum to exactly the escrow, once assigned both bonds,
-/// and the bonds of the challengers who lost. Bonds that go back to their owners are not in it. kConvicted requires
-/// that a game against the proof has been won.
+/// The money of an outcome (dgx-money(7), "MONEY"). Payouts sum to exactly the escrow, once assigned both
+/// bonds, and the bonds of the challengers who lost. Bonds that go back to their owners are not in it.
+/// kConvicted requires that a game against the proof has been won.
 [[nodiscard]] std::vector<manifest::Payout> payouts(const manifest::Task& task, manifest::Reason reason,
                                                     const Stakes& stakes);
 
-/// kUsage if a withdrawal is below the policy's challenger_bond and does not empty the account: otherwise anybody
-/// with money could fill the ledger with withdrawals of their own, unit by unit.
-[[nodiscard]] Status check_least(const manifest::Withdrawal& withdrawal, const manifest::Policy& policy, std::int64_t balance);
+/// kUsage if a withdrawal is below the policy's challenger_bond and does not empty the account: otherwise
+/// anybody with money could fill the ledger with withdrawals of their own, unit by unit.
+[[nodiscard]] Status check_least(const manifest::Withdrawal& withdrawal, const manifest::Policy& policy,
+                                 std::int64_t balance);
 
 /// floor(amount · ppm / 10^6). The arguments are checked fields; asserted: the result fits.
 [[nodiscard]] std::int64_t part_of(std::int64_t amount, std::int64_t ppm);

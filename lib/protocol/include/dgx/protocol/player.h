@@ -13,9 +13,9 @@
 
 namespace dgx::protocol {
 
-/// A party's own replay of a disputed segment. An honest party's comes from an executor; a cheat's is whatever they
-/// defend. Steps are counted from the task's beginning; a step's values are those of the step that starts from
-/// state `step`.
+/// A party's own replay of a disputed segment. An honest party's comes from an executor; a cheat's is
+/// whatever they defend. Steps are counted from the task's beginning; a step's values are those of the step
+/// that starts from state `step`.
 class Party {
  public:
   virtual ~Party() = default;
@@ -23,11 +23,11 @@ class Party {
   /// The row of the verifier's own verdict that the challenger asks for, opened. kUsage if it is not at hand.
   [[nodiscard]] virtual Result<manifest::OpenedRow> row(std::int64_t segment);
 
-  /// The first step after which the party's state is not finite, if it is in the segment; there are no states from
-  /// there on.
+  /// The first step after which the party's state is not finite, if it is in the segment; there are no states
+  /// from there on.
   [[nodiscard]] virtual Result<std::optional<std::int64_t>> non_finite_after() = 0;
-  /// The digest of the state at `step`. The state after non_finite_after() is the last that has one, though it may
-  /// not be committed.
+  /// The digest of the state at `step`. The state after non_finite_after() is the last that has one, though
+  /// it may not be committed.
   [[nodiscard]] virtual Result<Digest> state(std::int64_t step) = 0;
   /// The digests of that state's entries, in order of name.
   [[nodiscard]] virtual Result<std::vector<merkle::NamedDigest>> entries(std::int64_t step) = 0;
@@ -41,8 +41,8 @@ class Party {
   [[nodiscard]] virtual Result<Tensor> entry(std::int64_t step, std::string_view name) = 0;
 };
 
-/// Makes the moves of a party that has this replay: a defender's, who shows what it has, or a challenger's, who
-/// rejects what it does not give. A function of the game and the replay: asked again, it says the same.
+/// Makes the moves of a party that has this replay: a defender's, who shows what it has, or a challenger's,
+/// who rejects what it does not give. A function of the game and the replay: asked again, it says the same.
 class Player {
  public:
   /// `program` is the task's, checked; both must outlive the player.

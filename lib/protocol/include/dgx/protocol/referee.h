@@ -12,8 +12,9 @@
 
 namespace dgx::protocol {
 
-/// Transcripts of disputes (dgx-dispute(7), "Transcripts"): reads text into a game, which says how it stands or how
-/// it ended. This, the game and what it uses are the whole referee: no model, data, clock, thread or network.
+/// Transcripts of disputes (dgx-dispute(7), "Transcripts"): reads text into a game, which says how it stands
+/// or how it ended. This, the game and what it uses are the whole referee: no model, data, clock, thread or
+/// network.
 
 inline constexpr std::size_t kMaxTranscriptBytes = std::size_t{8} << 20;
 inline constexpr std::size_t kMaxTranscriptLines = 1024;
@@ -31,10 +32,10 @@ struct Transcript {
   std::vector<TranscriptLine> lines;
 };
 
-/// Reads a transcript and plays its game. Only its statements decide, never time, which only a ledger knows. The
-/// answer to a demanded chunk counts only with a receipt by the operator of the task's ledger, whose key id is
-/// `operator_key`; without one, kInconclusive. kMalformed or kUnauthorised, with the line, for what is not a
-/// transcript: an error is never a verdict. Cost: one signature check per line, and the hashes.
+/// Reads a transcript and plays its game. Only its statements decide, never time, which only a ledger knows.
+/// The answer to a demanded chunk counts only with a receipt by the operator of the task's ledger, whose key
+/// id is `operator_key`; without one, kInconclusive. kMalformed or kUnauthorised, with the line, for what is
+/// not a transcript: an error is never a verdict. Cost: one signature check per line, and the hashes.
 [[nodiscard]] Result<Transcript> play_transcript(std::string_view text,
                                                  const std::optional<Digest>& operator_key = std::nullopt);
 

@@ -16,14 +16,15 @@
 
 namespace dgx::protocol {
 
-/// The content of a dispute's moves (dgx-dispute(7), "Moves and claims", "Evidence"). Plain data: game.h decides
-/// whether it may be said, and whether it is true.
+/// The content of a dispute's moves (dgx-dispute(7), "Moves and claims", "Evidence"). Plain data: game.h
+/// decides whether it may be said, and whether it is true.
 
 inline constexpr std::size_t kMaxListed = 256;    ///< digests in one move
 inline constexpr std::size_t kMaxNumbers = 2048;  ///< running results in one list; half as many for an argmax
 /// Most lists of one entry that precede another list in one move; a fold has fewer levels.
 inline constexpr std::size_t kMaxSingles = 32;
-inline constexpr std::size_t kMaxEvidenceBytes = 16384;  ///< a claim's texts and bytes, and 32 for each digest
+/// A claim's texts and bytes, and 32 for each digest.
+inline constexpr std::size_t kMaxEvidenceBytes = 16384;
 
 // The defender's moves.
 
@@ -66,8 +67,8 @@ struct EntryPost {
   OpenedLine line;
   std::string name;
 };
-/// A fault of a start state or a step, shown by the defender whose row or proof says that there is one. The members
-/// that are set tell which form it has.
+/// A fault of a start state or a step, shown by the defender whose row or proof says that there is one. The
+/// members that are set tell which form it has.
 struct FaultPost {
   std::optional<std::int64_t> step;  ///< a step after which the state `digest` is not finite
   std::optional<Digest> digest;
@@ -94,8 +95,8 @@ struct Name {
 };
 struct Accept {};
 
-/// An operand of an evaluation: an earlier value, opened as one of its leaves; or as type and shape alone, if an
-/// access to it gives its fill; or as type and shape without proof, if no access to it is evaluated.
+/// An operand of an evaluation: an earlier value, opened as one of its leaves; or as type and shape alone, if
+/// an access to it gives its fill; or as type and shape without proof, if no access to it is evaluated.
 struct Operand {
   std::int64_t value = 0;
   DType dtype = DType::kF32;
@@ -137,9 +138,9 @@ struct NonFiniteClaim {  ///< f
   merkle::TensorOpening tensor;
 };
 
-using Say = std::variant<RowPost, InteriorPost, StatesPost, ValuesPost, NodesPost, TensorPost, LeafPost, NumbersPost,
-                         EntriesPost, EntryPost, FaultPost, ChunkPost, Name, Accept, StateInputClaim,
-                         EntryClaim, InputClaim, OperationClaim, NonFiniteClaim>;
+using Say = std::variant<RowPost, InteriorPost, StatesPost, ValuesPost, NodesPost, TensorPost, LeafPost,
+                         NumbersPost, EntriesPost, EntryPost, FaultPost, ChunkPost, Name, Accept,
+                         StateInputClaim, EntryClaim, InputClaim, OperationClaim, NonFiniteClaim>;
 
 /// "states", "name", "claim d", …: for messages.
 [[nodiscard]] std::string_view name_of(const Say& say);

@@ -22,8 +22,8 @@ namespace dgx::protocol {
 /// "dot term 383", "step 2 at position 7"; for a map "step 2".
 [[nodiscard]] std::string place_text(const kernels::ScalarRecord& record, bool folds);
 
-/// "add", "fold max", …: a fold's comparison is not the scalar operation of its name, since it keeps the first of
-/// NaNs (dgx-numerics(7), "Folds").
+/// "add", "fold max", …: a fold's comparison is not the scalar operation of its name, since it keeps the
+/// first of NaNs (dgx-numerics(7), "Folds").
 [[nodiscard]] std::string_view operation_text(const kernels::ScalarRecord& record);
 
 /// An operation of a fold. Result and claim are numbers as computed, not as stored.

@@ -6,8 +6,8 @@
 
 namespace dgx::protocol {
 
-/// The steps from committed state `index` to `index` + 1: [first, end). The last segment of a proof that diverged
-/// is the diverging step, which leads from the last committed state to none.
+/// The steps from committed state `index` to `index` + 1: [first, end). The last segment of a proof that
+/// diverged is the diverging step, which leads from the last committed state to none.
 struct Segment {
   std::int64_t index = 0;
   std::int64_t first = 0;
@@ -18,16 +18,16 @@ struct Segment {
 
 /// The segments of a task or of a proof (dgx-protocol(7), "Segments").
 ///
-/// A task has a committed state every `checkpoint_every` steps, and each segment has at least two steps, so that it
-/// has an interior state: a one-step remainder joins the segment before it. A run that diverged ends wherever it
-/// did: it has a state every `checkpoint_every` steps and one where it ended, and one segment more, the diverging
-/// step.
+/// A task has a committed state every `checkpoint_every` steps, and each segment has at least two steps, so
+/// that it has an interior state: a one-step remainder joins the segment before it. A run that diverged ends
+/// wherever it did: it has a state every `checkpoint_every` steps and one where it ended, and one segment
+/// more, the diverging step.
 class Segments {
  public:
   /// The segments of a task, or of a proof that finished it. kMalformed unless both arguments are at least 2.
   [[nodiscard]] static Result<Segments> of(std::int64_t steps, std::int64_t checkpoint_every);
-  /// The segments of a run that diverged: step `steps`, from its last state, gives a state that is not finite.
-  /// kMalformed unless steps is at least 0 and checkpoint_every at least 2.
+  /// The segments of a run that diverged: step `steps`, from its last state, gives a state that is not
+  /// finite. kMalformed unless steps is at least 0 and checkpoint_every at least 2.
   [[nodiscard]] static Result<Segments> of_diverged(std::int64_t steps, std::int64_t checkpoint_every);
 
   /// The number of all segments, the diverging step included.

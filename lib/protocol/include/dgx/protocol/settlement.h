@@ -66,9 +66,8 @@ struct OfferRecord {
 struct TaskRecord {
   manifest::Signed<manifest::Task> task;
   std::int64_t posted_ms = 0;
-  std::map<Digest, OfferRecord>
-      offers;                    ///< by statement id; once assigned, only the one chosen
-  std::optional<Digest> solver;  ///< key ids
+  std::map<Digest, OfferRecord> offers;  ///< by statement id; once assigned, only the one chosen
+  std::optional<Digest> solver;          ///< key ids
   std::optional<Digest> verifier;
   std::int64_t assigned_ms = 0;
   std::optional<manifest::Signed<manifest::Proof>> proof;
@@ -82,15 +81,15 @@ struct TaskRecord {
   std::optional<manifest::Signed<manifest::Verdict>> verdict;
   std::int64_t verdict_ms = 0;
   std::size_t games_before_verdict = 0;  ///< number of games logged before it
-  std::vector<GameRecord> games;  ///< in the order in which they were logged
+  std::vector<GameRecord> games;         ///< in the order in which they were logged
   bool delivered = false;
   std::set<Digest> profiles;  ///< key ids of those who logged one
   std::optional<manifest::Settlement> settlement;
 };
 
-/// The ends of a task's games, in the order of `games`; nullopt for an open one. A side that has missed a deadline
-/// lost at that time. When a statement falls, the open games about it can be played on at no risk to their
-/// challengers.
+/// The ends of a task's games, in the order of `games`; nullopt for an open one. A side that has missed a
+/// deadline lost at that time. When a statement falls, the open games about it can be played on at no risk to
+/// their challengers.
 [[nodiscard]] std::vector<std::optional<GameEnd>> ends_of(const TaskRecord& record, std::int64_t now);
 /// True if a game about the statement has been won by its challenger.
 [[nodiscard]] bool has_fallen(const TaskRecord& record, Challenged statement, std::int64_t now);
@@ -149,15 +148,15 @@ class Market {
   /// Converts between the receipts' time and the market's. A task's standing now is standing(record,
   /// clock().now()).
   [[nodiscard]] const MarketClock& clock() const { return clock_; }
-  /// True if an entry at `milliseconds` has to be a tree head with `pause`: the operator was not seen for more than
-  /// two heartbeats while a deadline ran.
+  /// True if an entry at `milliseconds` has to be a tree head with `pause`: the operator was not seen for
+  /// more than two heartbeats while a deadline ran.
   [[nodiscard]] bool is_pause(std::int64_t milliseconds) const;
   /// The settlements that the operator may log when the receipt's time is `milliseconds`, by task id.
   [[nodiscard]] std::vector<manifest::Settlement> due(std::int64_t milliseconds) const;
   [[nodiscard]] const std::optional<manifest::Policy>& policy() const { return policy_; }
 
-  /// Bytes that each of a ledger's files keeps free for all that open tasks, open games and balances can still need
-  /// (dgx-ledger(5), "LIMITS"). Cost: linear in accounts and unsettled tasks.
+  /// Bytes that each of a ledger's files keeps free for all that open tasks, open games and balances can
+  /// still need (dgx-ledger(5), "LIMITS"). Cost: linear in accounts and unsettled tasks.
   [[nodiscard]] std::size_t reserved_bytes() const;
   /// The most that reserved_bytes() can grow when `statement` is logged, if apply() takes it; nullopt for a
   /// statement that the room is kept for.
@@ -167,9 +166,10 @@ class Market {
  private:
   friend struct Rules;
 
-  /// The deadline, in market time, of the move that a game awaits at `now`. A defender's moves fall due one after
-  /// another over all games in which the ledger awaits that key, so opening many games at once cannot make them
-  /// late. `queued_ms` is the delay that this game has had already; it gets only what is left of its limit.
+  /// The deadline, in market time, of the move that a game awaits at `now`. A defender's moves fall due one
+  /// after another over all games in which the ledger awaits that key, so opening many games at once cannot
+  /// make them late. `queued_ms` is the delay that this game has had already; it gets only what is left of
+  /// its limit.
   [[nodiscard]] std::int64_t move_deadline(const Game& game, std::int64_t queued_ms, std::int64_t now) const;
   /// Checks that a tree head says "pause" exactly when it must: the first entry after a pause, and no other.
   [[nodiscard]] static Status check_pause(const manifest::Signed<manifest::Body>& statement, bool must);

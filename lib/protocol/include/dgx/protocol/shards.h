@@ -15,8 +15,8 @@ namespace dgx::protocol {
 enum class ShardRole : std::uint8_t { kShard, kPart };
 [[nodiscard]] std::string_view name_of(ShardRole role);
 
-/// Part `index` of `count` of a verification. Not signed, since only the verdict made of all parts is a statement:
-/// whoever reads one back must know that it is their own (dgx-verify(1), "Work keys").
+/// Part `index` of `count` of a verification. Not signed, since only the verdict made of all parts is a
+/// statement: whoever reads one back must know that it is their own (dgx-verify(1), "Work keys").
 struct Shard {
   ShardRole role = ShardRole::kShard;
   std::string version;  ///< version of dgx that made it
@@ -30,8 +30,8 @@ struct Shard {
 
 inline constexpr std::size_t kMaxShardBytes = std::size_t{1} << 28;
 
-/// Segments of part `index` of `count`: every count-th of the drawn ones; together the parts are `drawn`. kUsage
-/// unless 0 ≤ index < count ≤ 65536.
+/// Segments of part `index` of `count`: every count-th of the drawn ones; together the parts are `drawn`.
+/// kUsage unless 0 ≤ index < count ≤ 65536.
 [[nodiscard]] Result<std::vector<std::int64_t>> shard_segments(std::span<const std::int64_t> drawn,
                                                                std::int64_t index, std::int64_t count);
 
@@ -42,8 +42,8 @@ inline constexpr std::size_t kMaxShardBytes = std::size_t{1} << 28;
 [[nodiscard]] std::string encode_shard(const Shard& shard);
 [[nodiscard]] Result<Shard> decode_shard(std::string_view text);
 
-/// The rows of all shards, sorted. kInconclusive with a list if a shard is missing, given twice or incomplete;
-/// kMalformed if they are not of one verification.
+/// The rows of all shards, sorted. kInconclusive with a list if a shard is missing, given twice or
+/// incomplete; kMalformed if they are not of one verification.
 [[nodiscard]] Result<std::vector<manifest::VerdictRow>> merge_shards(std::span<const Shard> shards);
 
 }  // namespace dgx::protocol

@@ -37,9 +37,9 @@ struct Assignment {
 [[nodiscard]] std::optional<Digest> committed_end(const Segments& segments, std::span<const Digest> states,
                                                   std::int64_t index);
 
-/// check_proof() and assign(): kMalformed unless the proof is of this task (id, initial state, steps, number of
-/// states). assign(): kMalformed unless the beacon, if there is one, is of this task and proof; kUnauthorised if it
-/// is not by `verifier`.
+/// check_proof() and assign(): kMalformed unless the proof is of this task (id, initial state, steps, number
+/// of states). assign(): kMalformed unless the beacon, if there is one, is of this task and proof;
+/// kUnauthorised if it is not by `verifier`.
 [[nodiscard]] Status check_proof(const manifest::Signed<manifest::Task>& task,
                                  const manifest::Signed<manifest::Proof>& proof);
 [[nodiscard]] Result<Assignment> assign(const manifest::Signed<manifest::Task>& task,
@@ -48,7 +48,8 @@ struct Assignment {
                                         const Digest& verifier);
 
 /// The segments that the policy draws for this assignment; kUsage without a beacon.
-[[nodiscard]] Result<std::vector<std::int64_t>> policy_draw(const manifest::Task& task, const Segments& segments,
+[[nodiscard]] Result<std::vector<std::int64_t>> policy_draw(const manifest::Task& task,
+                                                            const Segments& segments,
                                                             const Assignment& assignment);
 
 /// The start states that an opening has to show (dgx-protocol(7), "OPENING"): those of these segments.
@@ -60,36 +61,36 @@ struct OpeningDraw {
 [[nodiscard]] Result<OpeningDraw> drawn_after_beacon(const manifest::Signed<manifest::Task>& task,
                                                      const manifest::Signed<manifest::Proof>& proof,
                                                      const manifest::Signed<manifest::Beacon>& beacon);
-/// The draw once no beacon can come any more: as if the proof's signer had revealed `root`, the root in the proof's
-/// receipt.
+/// The draw once no beacon can come any more: as if the proof's signer had revealed `root`, the root in the
+/// proof's receipt.
 [[nodiscard]] Result<OpeningDraw> drawn_after_proof(const manifest::Signed<manifest::Task>& task,
                                                     const manifest::Signed<manifest::Proof>& proof,
                                                     const Digest& root);
 
-/// Replays one segment from its committed start and compares. `start_digest` and `end_digest` are committed states
-/// `segment.index` and `segment.index` + 1; the diverging step has no end_digest, and agrees if the state after it
-/// is not finite. kMalformed if `start` is not the committed state: that is no fault of the proof. Every fault of
-/// the proof is a row. `progress` (may be empty) is called after every step; if it returns false, the replay ends
-/// with kInterrupted.
+/// Replays one segment from its committed start and compares. `start_digest` and `end_digest` are committed
+/// states `segment.index` and `segment.index` + 1; the diverging step has no end_digest, and agrees if the
+/// state after it is not finite. kMalformed if `start` is not the committed state: that is no fault of the
+/// proof. Every fault of the proof is a row. `progress` (may be empty) is called after every step; if it
+/// returns false, the replay ends with kInterrupted.
 [[nodiscard]] Result<manifest::VerdictRow> replay_segment(Executor& executor, const State& start,
                                                           const Segment& segment, const Digest& start_digest,
                                                           const std::optional<Digest>& end_digest,
                                                           const Assignment& assignment,
                                                           const std::function<bool()>& progress = {});
 
-/// Assembles a verdict from its rows: sorts them, and adds outcome, root and miss probabilities. kMalformed if a
-/// segment occurs twice, is not of the proof, or its row does not have the committed end digest; `rows` must not be
-/// empty. With Draw::kPolicy the segments must be the draw.
+/// Assembles a verdict from its rows: sorts them, and adds outcome, root and miss probabilities. kMalformed
+/// if a segment occurs twice, is not of the proof, or its row does not have the committed end digest; `rows`
+/// must not be empty. With Draw::kPolicy the segments must be the draw.
 [[nodiscard]] Result<manifest::Verdict> assemble_verdict(const manifest::Task& task, const Segments& segments,
                                                          const Assignment& assignment,
                                                          std::span<const Digest> states,
                                                          std::vector<manifest::VerdictRow>& rows,
                                                          const Digest& nonce);
 
-/// kMalformed unless what a verdict says about its own work follows from its other numbers: for an acceptance the
-/// miss probabilities, and for every verdict the work, which must be that of as many segments of the proof as were
-/// replayed. Any segments will do, since the draw is not looked at: at most one has another length, and the
-/// diverging step has one step.
+/// kMalformed unless what a verdict says about its own work follows from its other numbers: for an acceptance
+/// the miss probabilities, and for every verdict the work, which must be that of as many segments of the
+/// proof as were replayed. Any segments will do, since the draw is not looked at: at most one has another
+/// length, and the diverging step has one step.
 [[nodiscard]] Status check_stated_work(const manifest::Task& task, const Segments& segments,
                                        const manifest::Verdict& verdict);
 

@@ -9,8 +9,9 @@
 
 namespace dgx::kernels {
 
-/// The parts of the scalar operations of dgx-numerics(7), under the rules of scalar.h and without containers or
-/// strings: for a GPU too, and for compilers that have no library (kernels that are compiled when a run begins).
+/// The parts of the scalar operations of dgx-numerics(7), under the rules of scalar.h and without containers
+/// or strings: for a GPU too, and for compilers that have no library (kernels that are compiled when a run
+/// begins).
 
 /// The one NaN that is ever stored, hashed or posted.
 inline constexpr std::uint32_t kCanonicalNanBits = 0x7FC00000U;
@@ -61,27 +62,20 @@ inline constexpr std::uint32_t kCanonicalNanBits = 0x7FC00000U;
 }
 [[nodiscard]] DGX_HOST_DEVICE inline std::int64_t to_u8(float value) { return to_u8(to_i64(value)); }
 
-// Operations by name. The caller has checked the types (result_type); an operation that the function does not know
-// gives 0.
+// Operations by name. The caller has checked the types (result_type); an operation that the function does not
+// know gives 0.
 
 /// eq ne lt le gt ge: 1 or 0. With a NaN operand only ne is 1.
 template <class T>
 [[nodiscard]] DGX_HOST_DEVICE inline std::int64_t compare(ScalarOp op, T a, T b) {
   switch (op) {
-    case ScalarOp::kEq:
-      return a == b;
-    case ScalarOp::kNe:
-      return a != b;
-    case ScalarOp::kLt:
-      return a < b;
-    case ScalarOp::kLe:
-      return a <= b;
-    case ScalarOp::kGt:
-      return a > b;
-    case ScalarOp::kGe:
-      return a >= b;
-    default:
-      return 0;
+    case ScalarOp::kEq: return a == b;
+    case ScalarOp::kNe: return a != b;
+    case ScalarOp::kLt: return a < b;
+    case ScalarOp::kLe: return a <= b;
+    case ScalarOp::kGt: return a > b;
+    case ScalarOp::kGe: return a >= b;
+    default: return 0;
   }
 }
 

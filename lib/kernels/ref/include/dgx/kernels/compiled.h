@@ -19,8 +19,8 @@ struct ValueType {
   Shape shape;
 };
 
-/// Returns the type of an earlier value, or nullopt if there is no such value. It may know the whole table, or only
-/// the one line that a referee has opened.
+/// Returns the type of an earlier value, or nullopt if there is no such value. It may know the whole table,
+/// or only the one line that a referee has opened.
 using TypeOf = std::function<std::optional<ValueType>(ValueIndex)>;
 
 /// A number without its type, which is known statically wherever a Slot is used.
@@ -85,8 +85,8 @@ struct CompiledSteps {
   CompiledOperand result;  ///< the last step; access 0 if there are no steps
 };
 
-/// A primitive with its types resolved and its strides computed, so that an element costs little. Made once per
-/// program; immutable, so threads may share it.
+/// A primitive with its types resolved and its strides computed, so that an element costs little. Made once
+/// per program; immutable, so threads may share it.
 ///
 /// compile() establishes everything memory safety needs (operand and access indices, ranks, counts, types);
 /// evaluation checks every coordinate that is not proved inside, so no primitive that compiles can read
@@ -106,10 +106,11 @@ struct CompiledPrimitive {
   CompiledOperand init;
 };
 
-/// Resolves types and strides. kMalformed, naming the access, coordinate or step, if the primitive does not fit its
-/// values or its kind. The rules:
+/// Resolves types and strides. kMalformed, naming the access, coordinate or step, if the primitive does not
+/// fit its values or its kind. The rules:
 /// - inputs cannot be compiled (they have no elements to compute);
-/// - iteration and shape have the same count; maps have no fold; dot has no steps and at least two f32 accesses;
+/// - iteration and shape have the same count; maps have no fold; dot has no steps and at least two f32
+/// accesses;
 /// - one coordinate per dimension of the value or of its view; views have the value's count; divisors are at
 ///   least 1;
 /// - `$j` names an integer access without `$` of its own; steps name earlier steps; indices exist;
@@ -117,7 +118,8 @@ struct CompiledPrimitive {
 ///   value's number type;
 /// - steps' types satisfy result_type; the result is a float for f32 and an integer for i64 and u8; argmax
 ///   gives i64;
-/// - fills are of the accessed value's number type, of a u8 value 0 to 255: a fast copy stores them as they are.
+/// - fills are of the accessed value's number type, of a u8 value 0 to 255: a fast copy stores them as they
+/// are.
 [[nodiscard]] Result<CompiledPrimitive> compile(const Primitive& primitive, const TypeOf& type_of);
 /// With the table of all values, indexed by value; there are no values beyond its end.
 [[nodiscard]] Result<CompiledPrimitive> compile(const Primitive& primitive, std::span<const ValueType> table);

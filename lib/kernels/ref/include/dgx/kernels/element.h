@@ -34,17 +34,18 @@ DGX_HOST_DEVICE typename Policy::Value combine(Policy& policy, NumberType type,
   return lanes[0];
 }
 
-/// Levels enough for a sum of any number of positions below 2^63: each has one item per 2,048 of the level below.
+/// Levels enough for a sum of any number of positions below 2^63: each has one item per 2,048 of the level
+/// below.
 inline constexpr std::size_t kMostSumLevels = 6;
 
-/// Evaluates one element by the rules of evaluate.h; a parameter says what a number is. For CPU and GPU: device
-/// code may use it if Policy and Source are device code too. It neither allocates nor recurses.
+/// Evaluates one element by the rules of evaluate.h; a parameter says what a number is. For CPU and GPU:
+/// device code may use it if Policy and Source are device code too. It neither allocates nor recurses.
 ///
-/// Primitive is CompiledPrimitive, or PrimitiveView, which has members of the same names (primitive_view.h). The
-/// evaluator keeps references to all three. It holds 32 values per level of sums and one value per step. A caller
-/// with many evaluators, such as one per GPU thread, may ask for less: kSteps must be at least the number of steps
-/// of `do` and of `when`, and if kind is kSum, 2,048 to the power of kLevels at least fold_count. Levels that a
-/// fold does not reach are not touched.
+/// Primitive is CompiledPrimitive, or PrimitiveView, which has members of the same names (primitive_view.h).
+/// The evaluator keeps references to all three. It holds 32 values per level of sums and one value per step.
+/// A caller with many evaluators, such as one per GPU thread, may ask for less: kSteps must be at least the
+/// number of steps of `do` and of `when`, and if kind is kSum, 2,048 to the power of kLevels at least
+/// fold_count. Levels that a fold does not reach are not touched.
 ///
 /// Policy says what a number is and what happens at each scalar operation:
 ///   using Value;
@@ -55,14 +56,15 @@ inline constexpr std::size_t kMostSumLevels = 6;
 ///   Value start(NumberType, Slot);                  initial value of a fold's accumulator
 ///   std::int64_t integer(const Value&);             an integer's value, for conditions
 ///   Value step(Place, int step, std::int64_t position, const CompiledStep&, const std::array<Value, 3>&);
-///   Value fold(Place, int level, std::int64_t position, ScalarOp, NumberType, const Value& a, const Value& b,
+///   Value fold(Place, int level, std::int64_t position, ScalarOp, NumberType, const Value& a, const Value&
+///   b,
 ///              const Value& c);
-///   Value best(Place, std::int64_t position, NumberType, const Value& candidate, const Value& best, Value& where);
-///   Value partial(const Value&, int lane);          a finished part of a fold
-///   Value accumulator(const Value&);                the new acc
-///   void end_list();                                the steps of one list are done
-/// Source gives elements: Slot read(std::size_t access, std::int64_t element). It is told of every access that is
-/// evaluated, even if that gives its fill: void located(ValueIndex). An element may be read more than once.
+///   Value best(Place, std::int64_t position, NumberType, const Value& candidate, const Value& best, Value&
+///   where); Value partial(const Value&, int lane);          a finished part of a fold Value
+///   accumulator(const Value&);                the new acc void end_list(); the steps of one list are done
+/// Source gives elements: Slot read(std::size_t access, std::int64_t element). It is told of every access
+/// that is evaluated, even if that gives its fill: void located(ValueIndex). An element may be read more than
+/// once.
 template <class Primitive, class Policy, class Source, std::size_t kLevels = kMostSumLevels,
           std::size_t kSteps = kMaxSteps>
 class ElementEvaluator {
@@ -106,12 +108,8 @@ class ElementEvaluator {
   /// Updates `running` by the position that the fold indices are at. A map has one position, its element.
   DGX_HOST_DEVICE void take(std::int64_t position, Running& running) {
     switch (primitive_.kind) {
-      case Kind::kDot:
-        take_product(position, running.value);
-        break;
-      case Kind::kSum:
-        running.value = into_lane(0, position, running.value, term(position));
-        break;
+      case Kind::kDot: take_product(position, running.value); break;
+      case Kind::kSum: running.value = into_lane(0, position, running.value, term(position)); break;
       case Kind::kMax:
       case Kind::kArgmax:
         take_candidate(comparison(), primitive_.steps.result.type, position, running.value, running.where);
@@ -121,25 +119,19 @@ class ElementEvaluator {
         take_link(position);
         running.value = accumulator_;
         break;
-      default:
-        running.value = run(primitive_.steps, Place::kStep, position);
+      default: running.value = run(primitive_.steps, Place::kStep, position);
     }
   }
 
   /// The element at the current indices, not yet stored.
   DGX_HOST_DEVICE Value evaluate() {
     switch (primitive_.kind) {
-      case Kind::kDot:
-        return dot();
-      case Kind::kSum:
-        return sum();
+      case Kind::kDot: return dot();
+      case Kind::kSum: return sum();
       case Kind::kMax:
-      case Kind::kArgmax:
-        return greatest();
-      case Kind::kChain:
-        return chain();
-      default:
-        return run(primitive_.steps, Place::kStep, 0);
+      case Kind::kArgmax: return greatest();
+      case Kind::kChain: return chain();
+      default: return run(primitive_.steps, Place::kStep, 0);
     }
   }
 
@@ -248,8 +240,8 @@ class ElementEvaluator {
     policy_.end_list();
     return results_[list.steps.size() - 1];
   }
-  // Evaluates step n, which needs step `missing` first: the branch that a select takes. Steps name earlier ones
-  // only, so no more can wait than there are.
+  // Evaluates step n, which needs step `missing` first: the branch that a select takes. Steps name earlier
+  // ones only, so no more can wait than there are.
   DGX_HOST_NOINLINE DGX_DEVICE_NOINLINE DGX_HOST_DEVICE void settle(const StepsForm& list, std::size_t n,
                                                                     std::int32_t missing, Place place,
                                                                     std::int64_t position) {
@@ -287,9 +279,7 @@ class ElementEvaluator {
   // Gives an operand's value, or returns false if it is a step that is not evaluated yet.
   DGX_HOST_INLINE DGX_HOST_DEVICE bool fetch(const CompiledOperand& from, Value& out) {
     switch (from.kind) {
-      case Operand::Kind::kAccess:
-        out = read(from.index);
-        return true;
+      case Operand::Kind::kAccess: out = read(from.index); return true;
       case Operand::Kind::kStep:
         if ((done_ >> from.index & 1) == 0) return false;
         out = results_[static_cast<std::size_t>(from.index)];
@@ -298,12 +288,8 @@ class ElementEvaluator {
       case Operand::Kind::kFold:
         out = policy_.index(from, index_[static_cast<std::size_t>(from.index)]);
         return true;
-      case Operand::Kind::kAccumulator:
-        out = accumulator_;
-        return true;
-      default:
-        out = policy_.literal(from);
-        return true;
+      case Operand::Kind::kAccumulator: out = accumulator_; return true;
+      default: out = policy_.literal(from); return true;
     }
   }
   // The value of an operand that is not a step.
@@ -374,8 +360,8 @@ class ElementEvaluator {
   [[nodiscard]] DGX_HOST_DEVICE bool is_full(std::size_t level) const {
     return levels_[level].count != 0 && levels_[level].count % kSumBlock == 0;
   }
-  // A full block moves up only when another item comes, so that a single block is the sum itself. If the block
-  // above is full too, that one moves up first.
+  // A full block moves up only when another item comes, so that a single block is the sum itself. If the
+  // block above is full too, that one moves up first.
   DGX_HOST_DEVICE void make_room(std::size_t level) {
     if (!is_full(level)) return;
     std::size_t top = level;

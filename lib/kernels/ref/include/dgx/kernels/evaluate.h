@@ -34,7 +34,8 @@ namespace dgx::kernels {
 ///   lane[l] = lane[l] + lane[l + d] for l = 0 … d−1; lane[0] is the block's result. One block: its result is
 ///   the sum. Several: their results, in order, are summed by this same rule. n = 0 gives +0. A sum of
 ///   integers wraps modulo 2^64, whatever the order.
-/// - max: best starts at −inf; x' = x + (+0); x' replaces best if it is a NaN and best is not, or if x' is greater.
+/// - max: best starts at −inf; x' = x + (+0); x' replaces best if it is a NaN and best is not, or if x' is
+/// greater.
 ///   The same with integers, from −2^63, without the addition.
 /// - argmax: max, and the position of the last replacement; 0 if there was none. So the lowest index wins
 ///   ties.
@@ -43,32 +44,32 @@ namespace dgx::kernels {
 ///
 /// Storing: an f32 NaN becomes 0x7FC00000; an integer saturates to 0 … 255 in a u8 value.
 
-/// A source of elements of earlier values, for callers that do not have all values in memory. For an element that
-/// it lacks, an implementation returns zero and remembers that the evaluation is void.
+/// A source of elements of earlier values, for callers that do not have all values in memory. For an element
+/// that it lacks, an implementation returns zero and remembers that the evaluation is void.
 class ValueSource {
  public:
   virtual ~ValueSource() = default;
   /// Element `index` (row-major) of value `value`: a float for f32, an integer otherwise.
   [[nodiscard]] virtual Number element(ValueIndex value, std::int64_t index) = 0;
-  /// Called when an access to `value` is evaluated: its type and shape now count, even if the access gives its
-  /// fill.
+  /// Called when an access to `value` is evaluated: its type and shape now count, even if the access gives
+  /// its fill.
   virtual void located(ValueIndex /*value*/) {}
 };
 
-/// Returns element `element` (row-major, below primitive.count: asserted) as it is stored. Reads only what the
-/// selects take.
+/// Returns element `element` (row-major, below primitive.count: asserted) as it is stored. Reads only what
+/// the selects take.
 [[nodiscard]] Number evaluate_element(const CompiledPrimitive& primitive, ValueSource& source,
                                       std::int64_t element);
 
-/// As above with all values in memory: values[v] is value v. Entries that no access names may be empty. kMalformed
-/// if an accessed value does not have the dtype and count compiled for.
+/// As above with all values in memory: values[v] is value v. Entries that no access names may be empty.
+/// kMalformed if an accessed value does not have the dtype and count compiled for.
 [[nodiscard]] Result<Number> evaluate_element(const CompiledPrimitive& primitive,
                                               std::span<const TensorView> values, std::int64_t element);
 
-/// Stores elements begin … end−1 into `out`, which holds the whole value (primitive.count elements of its dtype,
-/// row-major, aligned to the element). Threads may fill disjoint ranges at once. The generic path: about 10⁸ scalar
-/// operations a second. kMalformed as above; kInternal if `out` does not have the value's size or the range is not
-/// within it.
+/// Stores elements begin … end−1 into `out`, which holds the whole value (primitive.count elements of its
+/// dtype, row-major, aligned to the element). Threads may fill disjoint ranges at once. The generic path:
+/// about 10⁸ scalar operations a second. kMalformed as above; kInternal if `out` does not have the value's
+/// size or the range is not within it.
 [[nodiscard]] Status evaluate_all(const CompiledPrimitive& primitive, std::span<const TensorView> values,
                                   std::span<std::uint8_t> out, std::int64_t begin, std::int64_t end);
 /// As above into a tensor, which must have the value's dtype and count.
@@ -126,7 +127,8 @@ struct ElementTrace {
   std::optional<ScalarRecord> last;
 };
 
-/// Evaluates one element and calls `visit` for every scalar operation behind it, in order; `visit` may be empty.
+/// Evaluates one element and calls `visit` for every scalar operation behind it, in order; `visit` may be
+/// empty.
 [[nodiscard]] ElementTrace trace_element(const CompiledPrimitive& primitive, ValueSource& source,
                                          std::int64_t element,
                                          const std::function<void(const ScalarRecord&)>& visit);
@@ -141,8 +143,8 @@ struct ScalarDifference {
   std::optional<ScalarRecord> ours, theirs;  ///< nullopt: that side has no operation `index`
 };
 
-/// Returns nullopt if all operations are the same. Cost: two evaluations of each side, and 24 bytes per operation
-/// and side.
+/// Returns nullopt if all operations are the same. Cost: two evaluations of each side, and 24 bytes per
+/// operation and side.
 [[nodiscard]] Result<std::optional<ScalarDifference>> first_difference(const CompiledPrimitive& primitive,
                                                                        std::span<const TensorView> ours,
                                                                        std::span<const TensorView> theirs,
@@ -158,11 +160,12 @@ struct OperationCounts {
   [[nodiscard]] std::int64_t total() const;
 };
 
-/// The operations of the whole value, counted without evaluating: every step of `do` and `when` once per element
-/// and position, both branches of a select included, so it is an upper bound that does not depend on data. dot: one
-/// fma per position, one add per block, one add per group. sum: one add per position, 31 per block, and the same
-/// for the levels above. max and argmax: one add (not for a max that gives integers) and one max (argmax: gt) per
-/// position. Inputs and copies count nothing. kMalformed if a count exceeds 2^63 − 1 or the shapes are not valid.
+/// The operations of the whole value, counted without evaluating: every step of `do` and `when` once per
+/// element and position, both branches of a select included, so it is an upper bound that does not depend on
+/// data. dot: one fma per position, one add per block, one add per group. sum: one add per position, 31 per
+/// block, and the same for the levels above. max and argmax: one add (not for a max that gives integers) and
+/// one max (argmax: gt) per position. Inputs and copies count nothing. kMalformed if a count exceeds 2^63 − 1
+/// or the shapes are not valid.
 [[nodiscard]] Result<OperationCounts> count_operations(const Primitive& primitive);
 
 }  // namespace dgx::kernels

@@ -4,8 +4,8 @@
 
 namespace dgx::kernels {
 
-/// An argument at which the function comes so near to a midpoint of two floats that rounding to double first gives
-/// the wrong one. `value` is the right one.
+/// An argument at which the function comes so near to a midpoint of two floats that rounding to double first
+/// gives the wrong one. `value` is the right one.
 struct FunctionException {
   float argument;
   float value;

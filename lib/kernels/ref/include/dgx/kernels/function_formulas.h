@@ -12,15 +12,16 @@
 #include "dgx/kernels/function_exceptions.h"
 #include "dgx/kernels/function_tables.h"
 
-/// The computation of the functions in functions.h, on a CPU and on a GPU: the same operations, so the same bits.
-/// functions.h is the contract of those that end in _f32; the others are their parts. Compile without contraction
+/// The computation of the functions in functions.h, on a CPU and on a GPU: the same operations, so the same
+/// bits. functions.h is the contract of those that end in _f32; the others are their parts. Compile without
+/// contraction
 /// (-ffp-contract=off, -fmad=false).
 
-// Method. Every function is evaluated in binary64 to about one unit of its last place and rounded once to binary32.
-// The rounding is right unless a midpoint of two floats lies between the real value and the double, which has a
-// probability of 2^-29 per argument. Which arguments these are is not argued but known, by running all 2^32
-// (tests/slow/functions.cc): none, or the few of function_exceptions.h. So there is no rounding test and no second,
-// slower path.
+// Method. Every function is evaluated in binary64 to about one unit of its last place and rounded once to
+// binary32. The rounding is right unless a midpoint of two floats lies between the real value and the double,
+// which has a probability of 2^-29 per argument. Which arguments these are is not argued but known, by
+// running all 2^32 (tests/slow/functions.cc): none, or the few of function_exceptions.h. So there is no
+// rounding test and no second, slower path.
 //
 // Reductions and tables follow P. T. P. Tang, "Table-driven implementation of the exponential function in
 // IEEE floating-point arithmetic" (1989) and "... of the logarithm function" (1990); M. H. Payne and R. N.
@@ -65,8 +66,8 @@ DGX_HOST_DEVICE inline Exponential exponential(double x) {
   return {scale, std::fma(q, r2, r), kExpTableError[index]};
 }
 
-/// e^x - 1. Where scale is near 1 the difference cancels, which exposes scale's own rounding unless scale_error has
-/// been added to `tail`: the relative error is about 2^-52 with it, and up to 2^-48 without.
+/// e^x - 1. Where scale is near 1 the difference cancels, which exposes scale's own rounding unless
+/// scale_error has been added to `tail`: the relative error is about 2^-52 with it, and up to 2^-48 without.
 DGX_HOST_DEVICE inline double minus_one(const Exponential& e, double tail) {
   return std::fma(e.scale, tail, e.scale - 1.0);
 }
@@ -123,9 +124,9 @@ DGX_HOST_DEVICE inline Uint128 two_over_pi_bits(unsigned offset) {
   return shift == 0 ? front : front << shift | kTwoOverPiBits[word + 2] >> (64 - shift);
 }
 
-/// Reduces a finite |x| = m 2^e >= 1/2: multiplies m by the bits of 2/pi that matter modulo 4, as a fixed-point
-/// number with 126 bits after the point. The part cut off is below 2^-102, and no float is nearer than 2^-32 to a
-/// multiple of pi/2.
+/// Reduces a finite |x| = m 2^e >= 1/2: multiplies m by the bits of 2/pi that matter modulo 4, as a
+/// fixed-point number with 126 bits after the point. The part cut off is below 2^-102, and no float is nearer
+/// than 2^-32 to a multiple of pi/2.
 DGX_HOST_DEVICE inline Angle reduce(float x) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(x) & 0x7FFFFFFFU;
   const std::uint32_t m = (bits & 0x7FFFFFU) | 0x800000U;
@@ -236,8 +237,8 @@ DGX_HOST_NOINLINE DGX_HOST_DEVICE inline float cos_f32(float x) {
 
 DGX_HOST_NOINLINE DGX_HOST_DEVICE inline float tanh_f32(float x) {
   if (x != x) return kNan;
-  // tanh(a) = (e^2a - 1) / (e^2a + 1); from 10 on it rounds to 1. Even without scale_error no argument comes out
-  // wrong.
+  // tanh(a) = (e^2a - 1) / (e^2a + 1); from 10 on it rounds to 1. Even without scale_error no argument comes
+  // out wrong.
   const double a = std::min(std::fabs(x), 10.0F);
   const Exponential e = exponential(a + a);
   const double numerator = minus_one(e, e.tail);

@@ -4,7 +4,9 @@
 
 #include "dgx/core/host_device.h"
 
-// Written by make_function_tables.py. Constants of the elementary functions; function_pairs.h says what they are for.
+// Written by make_function_tables.py. Constants of the elementary functions;
+// function_pairs.h says what they are for.
+// clang-format off
 
 namespace dgx::kernels {
 

@@ -9,21 +9,22 @@
 #include "dgx/kernels/function_formulas.h"
 #include "dgx/kernels/function_pair_tables.h"
 
-/// The elementary functions without binary64, for processors on which that is slow: a consumer GPU does 64 binary32
-/// operations in the time of one in binary64. function_formulas.h stays the definition: this way either gives the
-/// value or says that it is not certain. Compile without contraction.
+/// The elementary functions without binary64, for processors on which that is slow: a consumer GPU does 64
+/// binary32 operations in the time of one in binary64. function_formulas.h stays the definition: this way
+/// either gives the value or says that it is not certain. Compile without contraction.
 
-// Method. A function is evaluated to some 40 bits, as a sum of two floats, a head and a tail, together with a bound
-// on its error. If the sum rounds to the same float anywhere within the bound, that float is the value. Otherwise,
-// for one argument in 2^14 or fewer, the definition is evaluated; also where a value or argument is subnormal, or
-// an argument of sin or cos large. That every value called certain is right is not argued but known: all 2^32
-// arguments of each function were compared with the definition (tests/slow/functions.cc). A bound has a part
-// relative to the value, for the last roundings, and a part relative to the first term of the series that is a
-// single float; near a zero of the function the latter is greater.
+// Method. A function is evaluated to some 40 bits, as a sum of two floats, a head and a tail, together with a
+// bound on its error. If the sum rounds to the same float anywhere within the bound, that float is the value.
+// Otherwise, for one argument in 2^14 or fewer, the definition is evaluated; also where a value or argument
+// is subnormal, or an argument of sin or cos large. That every value called certain is right is not argued
+// but known: all 2^32 arguments of each function were compared with the definition (tests/slow/functions.cc).
+// A bound has a part relative to the value, for the last roundings, and a part relative to the first term of
+// the series that is a single float; near a zero of the function the latter is greater.
 //
-// Exact sums and products of floats follow T. J. Dekker, "A floating-point technique for extending the available
-// precision" (1971), the test before rounding A. Ziv, "Fast evaluation of elementary mathematical functions with
-// correctly rounded last bit" (1991). Ordinary arguments take one path, so threads of a warp do not diverge.
+// Exact sums and products of floats follow T. J. Dekker, "A floating-point technique for extending the
+// available precision" (1971), the test before rounding A. Ziv, "Fast evaluation of elementary mathematical
+// functions with correctly rounded last bit" (1991). Ordinary arguments take one path, so threads of a warp
+// do not diverge.
 
 namespace dgx::kernels::formula::pairs {
 
@@ -91,7 +92,8 @@ DGX_HOST_DEVICE inline Exponential exponential(float x) {
   return {steps, kPairsExpTable[steps & 31], less_one, cubic};
 }
 
-/// x 2^floor(steps / 32), if x and the result are normal. The bits of kShiftToInteger in `steps` are shifted out.
+/// x 2^floor(steps / 32), if x and the result are normal. The bits of kShiftToInteger in `steps` are shifted
+/// out.
 DGX_HOST_DEVICE inline float scaled(float x, std::int32_t steps) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) +
                               (static_cast<std::uint32_t>(steps & ~31) << 18));

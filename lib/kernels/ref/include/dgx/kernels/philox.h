@@ -10,8 +10,8 @@
 
 namespace dgx::kernels {
 
-/// Random numbers derived from the task (dgx-numerics(7), "Inputs derived from the task"): counter-based, so each
-/// is computed alone, without state. The functions defined in this header also run on a GPU.
+/// Random numbers derived from the task (dgx-numerics(7), "Inputs derived from the task"): counter-based, so
+/// each is computed alone, without state. The functions defined in this header also run on a GPU.
 
 namespace philox_parts {
 
@@ -63,9 +63,9 @@ enum class StreamKind : std::uint32_t {
   kNoise = 4,
 };
 
-/// A sequence of random numbers that shares none with another stream of the task. `ordinal` is below 2^24: for
-/// weights the rank of the entry's name among the sorted names, for dropout the rank of the input among the
-/// program's random inputs, else 0.
+/// A sequence of random numbers that shares none with another stream of the task. `ordinal` is below 2^24:
+/// for weights the rank of the entry's name among the sorted names, for dropout the rank of the input among
+/// the program's random inputs, else 0.
 struct Stream {
   StreamKind kind = StreamKind::kInitialWeights;
   std::uint32_t ordinal = 0;

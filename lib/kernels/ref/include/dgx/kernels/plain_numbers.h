@@ -57,8 +57,8 @@ struct PlainNumbers {
   DGX_HOST_DEVICE static void end_list() {}
 };
 
-/// The elements of one access: row-major numbers of `dtype`, in memory of the side, host or device, that reads
-/// them.
+/// The elements of one access: row-major numbers of `dtype`, in memory of the side, host or device, that
+/// reads them.
 struct BoundAccess {
   DType dtype = DType::kF32;
   const void* data = nullptr;
@@ -68,22 +68,16 @@ DGX_HOST_DEVICE inline Slot read_element(const BoundAccess& bound, std::int64_t 
   Slot slot;
   slot.integer = 0;
   switch (bound.dtype) {
-    case DType::kF32:
-      slot.real = static_cast<const float*>(bound.data)[element];
-      break;
-    case DType::kI64:
-      slot.integer = static_cast<const std::int64_t*>(bound.data)[element];
-      break;
-    case DType::kU8:
-      slot.integer = static_cast<const std::uint8_t*>(bound.data)[element];
-      break;
+    case DType::kF32: slot.real = static_cast<const float*>(bound.data)[element]; break;
+    case DType::kI64: slot.integer = static_cast<const std::int64_t*>(bound.data)[element]; break;
+    case DType::kU8: slot.integer = static_cast<const std::uint8_t*>(bound.data)[element]; break;
   }
   return slot;
 }
 
-/// A source of elements in memory: one BoundAccess per access of the primitive, in order. Keeps the pointer. The
-/// caller must have checked that the values have the dtypes and counts compiled for; then nothing outside them is
-/// read.
+/// A source of elements in memory: one BoundAccess per access of the primitive, in order. Keeps the pointer.
+/// The caller must have checked that the values have the dtypes and counts compiled for; then nothing outside
+/// them is read.
 class BoundSource {
  public:
   DGX_HOST_DEVICE explicit BoundSource(const BoundAccess* accesses) : accesses_(accesses) {}
@@ -100,12 +94,8 @@ class BoundSource {
 /// Stores a number as element `element` of a value of `dtype` at `out`: NaN canonical, u8 saturated.
 DGX_HOST_DEVICE inline void store_element(DType dtype, void* out, std::int64_t element, Slot slot) {
   switch (dtype) {
-    case DType::kF32:
-      static_cast<float*>(out)[element] = canonical_nan(slot.real);
-      break;
-    case DType::kI64:
-      static_cast<std::int64_t*>(out)[element] = slot.integer;
-      break;
+    case DType::kF32: static_cast<float*>(out)[element] = canonical_nan(slot.real); break;
+    case DType::kI64: static_cast<std::int64_t*>(out)[element] = slot.integer; break;
     case DType::kU8:
       static_cast<std::uint8_t*>(out)[element] = static_cast<std::uint8_t>(to_u8(slot.integer));
       break;

@@ -28,32 +28,32 @@ struct Running {
 /// The type of running results: float or integer. For an argmax it is the type of the terms.
 [[nodiscard]] NumberType running_type(const CompiledPrimitive& primitive);
 
-/// The running result before the first position of an element's fold: +0 or 0 (a dot's block, a sum's lane); minus
-/// infinity or −2^63 (max, argmax); a chain's init as read.
+/// The running result before the first position of an element's fold: +0 or 0 (a dot's block, a sum's lane);
+/// minus infinity or −2^63 (max, argmax); a chain's init as read.
 [[nodiscard]] Running fold_start(const CompiledPrimitive& primitive, ValueSource& source,
                                  std::int64_t element);
 
 /// The effect of one position.
 struct PositionTrace {
   Running after;
-  /// The position's last scalar operation, with its index among those of the position (from 0): a dot's fma, the
-  /// addition to the lane, the comparison, the last step of `do`, or of `when` if that gives 0. None if nothing is
-  /// computed.
+  /// The position's last scalar operation, with its index among those of the position (from 0): a dot's fma,
+  /// the addition to the lane, the comparison, the last step of `do`, or of `when` if that gives 0. None if
+  /// nothing is computed.
   std::optional<ScalarRecord> last;
 };
 
-/// Computes the running result after `position` from the one before it: a dot's block after the fma, a sum's lane
-/// after the addition, the best, or acc, which `when` may keep. Of `before` only the members that the fold's kind
-/// has are read.
+/// Computes the running result after `position` from the one before it: a dot's block after the fma, a sum's
+/// lane after the addition, the best, or acc, which `when` may keep. Of `before` only the members that the
+/// fold's kind has are read.
 [[nodiscard]] PositionTrace trace_position(const CompiledPrimitive& primitive, ValueSource& source,
                                            std::int64_t element, std::int64_t position,
                                            const Running& before);
 
-/// The running results after each of the positions begin … end−1, from values in memory; `before` is the one before
-/// `begin`. A dot's running result restarts at +0 where a block of 256 begins after `begin`. For a sum each result
-/// is that of the position's own lane; lanes start at +0 where a block of 2,048 begins, `begin` must be such a
-/// position, and `before` is ignored. kMalformed as for evaluate_element; kInternal if the range is not within the
-/// fold, or a sum's begins within a block.
+/// The running results after each of the positions begin … end−1, from values in memory; `before` is the one
+/// before `begin`. A dot's running result restarts at +0 where a block of 256 begins after `begin`. For a sum
+/// each result is that of the position's own lane; lanes start at +0 where a block of 2,048 begins, `begin`
+/// must be such a position, and `before` is ignored. kMalformed as for evaluate_element; kInternal if the
+/// range is not within the fold, or a sum's begins within a block.
 [[nodiscard]] Result<std::vector<Running>> running_results(const CompiledPrimitive& primitive,
                                                            std::span<const TensorView> values,
                                                            std::int64_t element, std::int64_t begin,

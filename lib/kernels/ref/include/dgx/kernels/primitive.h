@@ -13,11 +13,12 @@
 
 namespace dgx::kernels {
 
-/// One line of a step program (dgx-program(5)), as plain data: text form, checks and costs are in dgx/program, the
-/// meaning of one element in evaluate.h, fast forms in kernels/cpu.
+/// One line of a step program (dgx-program(5)), as plain data: text form, checks and costs are in
+/// dgx/program, the meaning of one element in evaluate.h, fast forms in kernels/cpu.
 ///
-/// Every element of every value is defined alone, from elements of earlier values. That is what lets an executor fuse,
-/// reorder and drop whole values without changing a bit, and lets a referee recompute one element from a few leaves.
+/// Every element of every value is defined alone, from elements of earlier values. That is what lets an
+/// executor fuse, reorder and drop whole values without changing a bit, and lets a referee recompute one
+/// element from a few leaves.
 
 /// The number of a value in the program's table: line v defines value v.
 using ValueIndex = std::int32_t;
@@ -29,13 +30,13 @@ using ValueIndex = std::int32_t;
 
 struct Operand {
   enum class Kind : std::uint8_t {
-    kAccess,   ///< xN: element that access `index` reads
-    kStep,     ///< tN: result of step `index` of the same list
-    kIndex,    ///< iN: iteration index, an integer
-    kFold,     ///< kN: fold index, an integer
+    kAccess,       ///< xN: element that access `index` reads
+    kStep,         ///< tN: result of step `index` of the same list
+    kIndex,        ///< iN: iteration index, an integer
+    kFold,         ///< kN: fold index, an integer
     kAccumulator,  ///< acc, in a chain
-    kFloat,    ///< literal `real`
-    kInteger,  ///< literal `integer`
+    kFloat,        ///< literal `real`
+    kInteger,      ///< literal `integer`
   };
   Kind kind = Kind::kInteger;
   std::int32_t index = 0;
@@ -58,7 +59,8 @@ struct Step {
   bool operator==(const Step&) const = default;
 };
 
-/// coefficient · symbol, where the symbol is an iteration index, a fold index, or the integer another access reads.
+/// coefficient · symbol, where the symbol is an iteration index, a fold index, or the integer another access
+/// reads.
 struct Term {
   enum class Symbol : std::uint8_t { kIndex, kFold, kAccess };
   Symbol symbol = Symbol::kIndex;
@@ -81,8 +83,8 @@ struct Coordinate {
 /// A number as it stands in the text: float or integer.
 using Literal = std::variant<float, std::int64_t>;
 
-/// One element of an earlier value. Total: a coordinate outside [0, dim) or an inexact division gives `fill`; an access
-/// without fill has been proved inside (dgx/program/check.h).
+/// One element of an earlier value. Total: a coordinate outside [0, dim) or an inexact division gives `fill`;
+/// an access without fill has been proved inside (dgx/program/check.h).
 struct Access {
   ValueIndex value = 0;
   std::optional<Shape> view;  ///< another shape of the same count, row-major
@@ -113,16 +115,18 @@ struct Source {
 struct Primitive {
   Kind kind = Kind::kMap;
   DType dtype = DType::kF32;
-  Shape shape;                         ///< the value's
-  std::optional<Shape> iteration;      ///< `i`: same count and order as `shape`, split where an access needs it
-  Shape fold;                          ///< `f`: folds only
-  std::vector<Access> accesses;        ///< `x`
-  std::vector<Step> steps;             ///< `do`; empty: access 0
-  std::vector<Step> when;              ///< chain only: integer condition, its last step; empty: always
-  std::optional<Operand> init;         ///< chain only: a literal, or an access without fold indices
-  Source source;                       ///< inputs only
-  std::optional<ValueIndex> next;      ///< state inputs only: the value that becomes the entry when the step ends
-  std::string provenance;              ///< `g`: the ATen call, for people; no program reads it
+  Shape shape;  ///< the value's
+  /// `i`: same count and order as `shape`, split where an access needs it.
+  std::optional<Shape> iteration;
+  Shape fold;                    ///< `f`: folds only
+  std::vector<Access> accesses;  ///< `x`
+  std::vector<Step> steps;       ///< `do`; empty: access 0
+  std::vector<Step> when;        ///< chain only: integer condition, its last step; empty: always
+  std::optional<Operand> init;   ///< chain only: a literal, or an access without fold indices
+  Source source;                 ///< inputs only
+  /// State inputs only: the value that becomes the entry when the step ends.
+  std::optional<ValueIndex> next;
+  std::string provenance;  ///< `g`: the ATen call, for people; no program reads it
 
   [[nodiscard]] const Shape& iteration_shape() const { return iteration ? *iteration : shape; }
   bool operator==(const Primitive&) const = default;

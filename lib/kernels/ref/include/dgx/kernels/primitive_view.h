@@ -12,9 +12,9 @@ namespace dgx::kernels {
 /// A compiled primitive as plain data in one block of bytes, for a GPU or for many threads: the members of
 /// CompiledPrimitive under the same names, so that ElementEvaluator (element.h) takes either.
 ///
-/// A block may be copied as bytes to any address aligned to kBlockAlignment, on host or device, and is then read in
-/// place (view_of): arrays are found from their own address. The structs below must not be copied out of their
-/// block.
+/// A block may be copied as bytes to any address aligned to kBlockAlignment, on host or device, and is then
+/// read in place (view_of): arrays are found from their own address. The structs below must not be copied out
+/// of their block.
 
 inline constexpr std::size_t kBlockAlignment = 8;
 

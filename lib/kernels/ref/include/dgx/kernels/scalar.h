@@ -15,10 +15,10 @@
 
 namespace dgx::kernels {
 
-/// The scalar operations of dgx-numerics(7), one by one. Each is a total function of its operands' values: no trap,
-/// no flag, no dependence on a NaN's payload. They assume the rounding and subnormals of dgx-numerics(7), "Ground
-/// rules", and are compiled without contraction. Functions marked DGX_HOST_DEVICE also run on a GPU; so do
-/// apply_real and apply_integer as operation_formulas.h defines them.
+/// The scalar operations of dgx-numerics(7), one by one. Each is a total function of its operands' values: no
+/// trap, no flag, no dependence on a NaN's payload. They assume the rounding and subnormals of
+/// dgx-numerics(7), "Ground rules", and are compiled without contraction. Functions marked DGX_HOST_DEVICE
+/// also run on a GPU; so do apply_real and apply_integer as operation_formulas.h defines them.
 
 /// Replaces every NaN of an f32 tensor by 0x7FC00000; other types are left alone.
 void canonicalise(Tensor& tensor);
@@ -48,8 +48,8 @@ struct Number {
   return dtype == DType::kF32 ? NumberType::kFloat : NumberType::kInteger;
 }
 
-/// The type that `op` gives for arity_of(op) operands of these types; kMalformed, naming both, if it does not take
-/// them. The rules:
+/// The type that `op` gives for arity_of(op) operands of these types; kMalformed, naming both, if it does not
+/// take them. The rules:
 /// - add sub mul neg abs max min: operands of one type, which is the result's;
 /// - div fma sqrt floor trunc rint exp expm1 log log1p sin cos tanh erf: floats, giving a float;
 /// - eq ne lt le gt ge: operands of one type, giving an integer, 0 or 1;

@@ -11,8 +11,8 @@
 /// The scalar operations by name, on a CPU and on a GPU (dgx-numerics(7), "Scalar operations").
 namespace dgx::kernels::formula {
 
-/// A step's scalar operation on numbers without types. For a select, operands 0 and 1 are the condition and the
-/// branch taken. Functions as in apply_real.
+/// A step's scalar operation on numbers without types. For a select, operands 0 and 1 are the condition and
+/// the branch taken. Functions as in apply_real.
 template <class Functions = DefinedFunctions>
 DGX_HOST_DEVICE inline Slot apply_step(const CompiledStep& step, const std::array<Slot, 3>& operands) {
   const Slot a = operands[0];
@@ -21,8 +21,7 @@ DGX_HOST_DEVICE inline Slot apply_step(const CompiledStep& step, const std::arra
   Slot result;
   result.integer = 0;
   switch (step.op) {
-    case ScalarOp::kSelect:
-      return b;  // the branch taken
+    case ScalarOp::kSelect: return b;  // the branch taken
     case ScalarOp::kEq:
     case ScalarOp::kNe:
     case ScalarOp::kLt:
@@ -31,17 +30,10 @@ DGX_HOST_DEVICE inline Slot apply_step(const CompiledStep& step, const std::arra
     case ScalarOp::kGe:
       result.integer = is_real ? compare(step.op, a.real, b.real) : compare(step.op, a.integer, b.integer);
       return result;
-    case ScalarOp::kF32:
-      result.real = is_real ? a.real : to_f32(a.integer);
-      return result;
-    case ScalarOp::kI64:
-      result.integer = is_real ? to_i64(a.real) : a.integer;
-      return result;
-    case ScalarOp::kU8:
-      result.integer = is_real ? to_u8(a.real) : to_u8(a.integer);
-      return result;
-    default:
-      break;
+    case ScalarOp::kF32: result.real = is_real ? a.real : to_f32(a.integer); return result;
+    case ScalarOp::kI64: result.integer = is_real ? to_i64(a.real) : a.integer; return result;
+    case ScalarOp::kU8: result.integer = is_real ? to_u8(a.real) : to_u8(a.integer); return result;
+    default: break;
   }
   if (is_real) {
     result.real = formula::apply_real<Functions>(step.op, a.real, b.real, operands[2].real);

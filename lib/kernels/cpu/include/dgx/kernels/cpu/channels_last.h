@@ -10,21 +10,21 @@
 
 namespace dgx::kernels::cpu {
 
-/// Window products on operands in channels-last layout (the channels of a position are adjacent in memory): the
-/// fast form of the products of window.h.
+/// Window products on operands in channels-last layout (the channels of a position are adjacent in memory):
+/// the fast form of the products of window.h.
 ///
-/// A strip of outputs is then one position's channels, a tile some neighbouring positions of a line, and a term's
-/// numbers at these positions are evenly spaced in the operand itself. Tiles read it in place: no grid, no copy,
-/// nothing computed between lines. Terms outside are left out: with a zero on one side and a finite number on the
-/// other, a term can only change the sign of a zero sum, which the addition to its group's +0 removes
-/// (dgx-numerics(7), "Folds"). If the other side is not finite, such terms are multiplied like any other. An exact
-/// division (the input gradient of a strided convolution) is done phase by phase; a phase is the outputs that meet
-/// the same taps.
+/// A strip of outputs is then one position's channels, a tile some neighbouring positions of a line, and a
+/// term's numbers at these positions are evenly spaced in the operand itself. Tiles read it in place: no
+/// grid, no copy, nothing computed between lines. Terms outside are left out: with a zero on one side and a
+/// finite number on the other, a term can only change the sign of a zero sum, which the addition to its
+/// group's +0 removes (dgx-numerics(7), "Folds"). If the other side is not finite, such terms are multiplied
+/// like any other. An exact division (the input gradient of a strided convolution) is done phase by phase; a
+/// phase is the outputs that meet the same taps.
 
 struct KernelTable;
 
-/// One phase of the columns: outputs first, first + step, … meet tap t at indices taps[t].index, taps[t].index +
-/// move, … of the operand.
+/// One phase of the columns: outputs first, first + step, … meet tap t at indices taps[t].index,
+/// taps[t].index + move, … of the operand.
 struct ColumnPhase {
   struct Tap {
     bool meets = false;               ///< the division leaves no remainder
@@ -83,8 +83,8 @@ class ChannelsLastProduct {
   std::int64_t out_row_ = 0, out_column_ = 0;
 };
 
-/// Computes a ChannelsLastProduct on one thread. The runs of all tiles are found once for given weights: lines of
-/// one kind share them.
+/// Computes a ChannelsLastProduct on one thread. The runs of all tiles are found once for given weights:
+/// lines of one kind share them.
 class ChannelsLastProductRunner {
  public:
   /// `scratch` holds product.scratch_size() floats, aligned to a cache line.

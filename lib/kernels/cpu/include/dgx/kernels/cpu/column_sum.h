@@ -5,11 +5,12 @@
 
 namespace dgx::kernels::cpu {
 
-/// Folds without products over a row-major matrix (dgx-numerics(7), "Folds"), vectorised. Each column and each row
-/// is defined alone, so callers may split them among threads. Checks nothing; `row_stride` is in floats.
+/// Folds without products over a row-major matrix (dgx-numerics(7), "Folds"), vectorised. Each column and
+/// each row is defined alone, so callers may split them among threads. Checks nothing; `row_stride` is in
+/// floats.
 
-/// out[c] = dot(rows) of ones and column c: blocks of 256 rows added ascending from +0, groups of 16 blocks, groups
-/// ascending. The bias gradient; a product with a row of ones gives the same.
+/// out[c] = dot(rows) of ones and column c: blocks of 256 rows added ascending from +0, groups of 16 blocks,
+/// groups ascending. The bias gradient; a product with a row of ones gives the same.
 void column_dot_one(std::int64_t rows, std::int64_t columns, const float* x, std::int64_t row_stride,
                     float* out);
 
@@ -26,16 +27,17 @@ void row_argmax(std::int64_t rows, std::int64_t columns, const float* x, std::in
 
 /// sum(rows) of each column of a matrix that arrives in row-major order, any number of elements at a time.
 ///
-/// The 32 lanes of all columns form one row of 32 · columns numbers, in the order in which elements arrive. So
-/// taking an element adds it to the number that the element 32 rows before it went to, whatever the column.
+/// The 32 lanes of all columns form one row of 32 · columns numbers, in the order in which elements arrive.
+/// So taking an element adds it to the number that the element 32 rows before it went to, whatever the
+/// column.
 class ColumnSums {
  public:
   /// `memory`: size(rows, columns) floats.
   ColumnSums(std::int64_t rows, std::int64_t columns, float* memory);
   [[nodiscard]] static std::int64_t size(std::int64_t rows, std::int64_t columns);
   void take(const float* numbers, std::int64_t count);
-  /// Takes `count` numbers that the caller adds itself, one by one, to those at the returned address before the
-  /// next call. Null, with nothing taken, if they do not belong to one contiguous range.
+  /// Takes `count` numbers that the caller adds itself, one by one, to those at the returned address before
+  /// the next call. Null, with nothing taken, if they do not belong to one contiguous range.
   [[nodiscard]] float* place(std::int64_t count);
   /// Call after all rows. The next number taken is the first of another matrix.
   void finish(float* out);
@@ -47,7 +49,8 @@ class ColumnSums {
 
   std::int64_t columns_;
   float* lanes_;
-  std::vector<std::int64_t> taken_;  // per level: numbers in the open block; full blocks' sums go to the next level
+  // Per level: numbers in the open block; full blocks' sums go to the next level.
+  std::vector<std::int64_t> taken_;
 };
 
 }  // namespace dgx::kernels::cpu

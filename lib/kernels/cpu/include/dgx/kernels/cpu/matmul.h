@@ -11,9 +11,9 @@ namespace dgx::kernels::cpu {
 /// depends on its row of A and its column of B alone, so neither the split into parts and threads nor the
 /// instruction set can change a bit.
 ///
-/// Starts no threads: the caller gives each thread a Part of C and a Scratch of its own. Checks nothing: strides
-/// and counts are the caller's promise. NaN results keep whatever payload the processor gives; a caller that
-/// hashes, stores or posts numbers writes 0x7FC00000 for every NaN.
+/// Starts no threads: the caller gives each thread a Part of C and a Scratch of its own. Checks nothing:
+/// strides and counts are the caller's promise. NaN results keep whatever payload the processor gives; a
+/// caller that hashes, stores or posts numbers writes 0x7FC00000 for every NaN.
 
 /// Element (r, c) is data[r * row_stride + c * column_stride]. Fast when either stride is 1; strides may be 0
 /// or negative.
@@ -39,16 +39,16 @@ inline constexpr std::int64_t kStripWidth = 16;
   return (columns + kStripWidth - 1) / kStripWidth;
 }
 
-/// Floats from one strip of a packed matrix to the next: 16 per row of the matrix, plus padding where a multiple of
-/// a large power of two would put all strips into the same few cache sets.
+/// Floats from one strip of a packed matrix to the next: 16 per row of the matrix, plus padding where a
+/// multiple of a large power of two would put all strips into the same few cache sets.
 [[nodiscard]] constexpr std::int64_t strip_stride(std::int64_t depth) {
   return (depth + (depth >= 256 && depth % 64 == 0 ? 16 : 0)) * kStripWidth;
 }
 
-/// A matrix [depth, columns] in strips: element (k, c) is data[c / 16 * strip_stride(depth) + k * 16 + c % 16]. As
-/// operand B it needs no packing, so a weight kept in this form across steps is never packed again; a product can
-/// be written in this form too (Output::strips), so the weight's gradient and update are in it as well. `pack`
-/// writes zeros into the lanes beyond the last column; no result depends on them.
+/// A matrix [depth, columns] in strips: element (k, c) is data[c / 16 * strip_stride(depth) + k * 16 + c %
+/// 16]. As operand B it needs no packing, so a weight kept in this form across steps is never packed again; a
+/// product can be written in this form too (Output::strips), so the weight's gradient and update are in it as
+/// well. `pack` writes zeros into the lanes beyond the last column; no result depends on them.
 struct PackedMatrix {
   const float* data = nullptr;
   std::int64_t depth = 0;
@@ -65,8 +65,8 @@ struct PackedMatrix {
 void pack(Matrix b, std::int64_t depth, std::int64_t columns, std::int64_t first_strip,
           std::int64_t end_strip, float* packed);
 
-/// The destination of C: element (r, c) is data[r * row_stride + c / 16 * strip_stride + c % 16]. Only elements of
-/// C are written; the lanes of a last, partial strip beyond its columns are left alone.
+/// The destination of C: element (r, c) is data[r * row_stride + c / 16 * strip_stride + c % 16]. Only
+/// elements of C are written; the lanes of a last, partial strip beyond its columns are left alone.
 struct Output {
   float* data = nullptr;
   std::int64_t row_stride = 0;
@@ -82,17 +82,17 @@ struct Output {
   }
 };
 
-/// Called once for each finished region of C, in no promised order, by the thread that called matmul, while the
-/// region is in its nearest caches: about a hundred rows by one or two strips. May change C there (bias, mask,
-/// activation) and anything else (an update). `row` and `column` are those of the whole C; `column` is a multiple
-/// of 16.
+/// Called once for each finished region of C, in no promised order, by the thread that called matmul, while
+/// the region is in its nearest caches: about a hundred rows by one or two strips. May change C there (bias,
+/// mask, activation) and anything else (an update). `row` and `column` are those of the whole C; `column` is
+/// a multiple of 16.
 struct Epilogue {
   void (*function)(void* context, std::int64_t row, std::int64_t rows, std::int64_t column,
                    std::int64_t columns) = nullptr;
   void* context = nullptr;
   /// A hint: matrices in strips (as Output::strips lays them out, strips `ahead_stride` floats apart) whose
-  /// elements in the region the epilogue will touch. They are prefetched while the region is computed. The first
-  /// null ends the list.
+  /// elements in the region the epilogue will touch. They are prefetched while the region is computed. The
+  /// first null ends the list.
   std::array<const float*, 4> ahead{};
   std::int64_t ahead_stride = 0;
 };
@@ -108,8 +108,8 @@ struct Part {
   [[nodiscard]] static Part whole(const MatmulShape& shape) { return {0, shape.rows, 0, shape.columns}; }
 };
 
-/// Working memory of one thread, kept between calls: grows to what the largest call needs (at most about 16 MiB for
-/// products that pack B, about 2 MiB for others) and is never read before it is written.
+/// Working memory of one thread, kept between calls: grows to what the largest call needs (at most about 16
+/// MiB for products that pack B, about 2 MiB for others) and is never read before it is written.
 class Scratch {
  public:
   Scratch();

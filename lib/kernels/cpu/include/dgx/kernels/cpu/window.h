@@ -7,26 +7,26 @@
 
 namespace dgx::kernels::cpu {
 
-/// Products with one operand read through sliding windows: convolutions and their gradients. Every element is a dot
-/// of dgx-numerics(7), "Folds", over all of its terms: positions outside the operand give the fill, which is
-/// multiplied like any other number.
+/// Products with one operand read through sliding windows: convolutions and their gradients. Every element is
+/// a dot of dgx-numerics(7), "Folds", over all of its terms: positions outside the operand give the fill,
+/// which is multiplied like any other number.
 ///
-/// The operand's planes are copied, image by image, into a grid. Every position at which some output meets some tap
-/// has its own place in the grid, and neighbouring outputs have adjacent places, whatever the stride, dilation or
-/// exact division. So the operand need not be repeated for each tap (im2col): tiles read the grid through a table
-/// of offsets, one per term. Rows of outputs follow each other in the grid with the padding between them, which is
-/// computed and dropped: 1/29 of the work at 28 outputs a row.
+/// The operand's planes are copied, image by image, into a grid. Every position at which some output meets
+/// some tap has its own place in the grid, and neighbouring outputs have adjacent places, whatever the
+/// stride, dilation or exact division. So the operand need not be repeated for each tap (im2col): tiles read
+/// the grid through a table of offsets, one per term. Rows of outputs follow each other in the grid with the
+/// padding between them, which is computed and dropped: 1/29 of the work at 28 outputs a row.
 
-/// If the channels of a position are adjacent in memory there is a faster form (channels_last.h), which the classes
-/// below then use.
+/// If the channels of a position are adjacent in memory there is a faster form (channels_last.h), which the
+/// classes below then use.
 class ChannelsLastProduct;
 class ChannelsLastProductRunner;
 class ChannelsLastGradient;
 class ChannelsLastGradientRunner;
 
-/// One dimension along which windows move. Output o and tap t meet at position o · step + t · tap_step + offset,
-/// which is index position / divisor of the operand if the division is exact and the index lies in [0, size);
-/// otherwise it is outside.
+/// One dimension along which windows move. Output o and tap t meet at position o · step + t · tap_step +
+/// offset, which is index position / divisor of the operand if the division is exact and the index lies in
+/// [0, size); otherwise it is outside.
 struct WindowAxis {
   std::int64_t outputs = 1;
   std::int64_t step = 1;  ///< at least 1
@@ -38,14 +38,14 @@ struct WindowAxis {
   std::int64_t stride = 0;  ///< floats between neighbouring indices of the operand
 };
 
-/// The layout of the positions of a WindowAxis in a grid: positions of one phase (remainder modulo the step) are
-/// adjacent.
+/// The layout of the positions of a WindowAxis in a grid: positions of one phase (remainder modulo the step)
+/// are adjacent.
 class GridAxis {
  public:
   explicit GridAxis(const WindowAxis& axis);
 
-  /// The positions of a phase that lie inside, an arithmetic progression: places first, first + place_step, … take
-  /// the operand's elements at offsets from, from + from_step, … (in floats).
+  /// The positions of a phase that lie inside, an arithmetic progression: places first, first + place_step, …
+  /// take the operand's elements at offsets from, from + from_step, … (in floats).
   struct Run {
     std::int64_t first = 0, place_step = 1, count = 0;
     std::int64_t from = 0, from_step = 0;
@@ -54,9 +54,13 @@ class GridAxis {
   [[nodiscard]] std::int64_t phases() const { return static_cast<std::int64_t>(runs_.size()); }
   [[nodiscard]] std::int64_t length() const { return length_; }  ///< places per phase
   [[nodiscard]] std::int64_t taps() const { return static_cast<std::int64_t>(phase_of_.size()); }
-  [[nodiscard]] std::int64_t phase_of(std::int64_t tap) const { return phase_of_[static_cast<std::size_t>(tap)]; }
+  [[nodiscard]] std::int64_t phase_of(std::int64_t tap) const {
+    return phase_of_[static_cast<std::size_t>(tap)];
+  }
   /// The place of a tap for output 0.
-  [[nodiscard]] std::int64_t place_of(std::int64_t tap) const { return place_of_[static_cast<std::size_t>(tap)]; }
+  [[nodiscard]] std::int64_t place_of(std::int64_t tap) const {
+    return place_of_[static_cast<std::size_t>(tap)];
+  }
   /// The smallest distance between rows at which no place is inside for one row and outside for another: rows
   /// overlap in outside places only.
   [[nodiscard]] std::int64_t row_stride() const { return row_stride_; }
@@ -103,11 +107,11 @@ struct WindowProductForm {
     std::int64_t weight = 0;  ///< the term's offset within a row's weights
   };
   WindowAxis rows, columns;
-  std::vector<std::int64_t> planes;        ///< each plane's offset in an image, in floats
+  std::vector<std::int64_t> planes;  ///< each plane's offset in an image, in floats
   float fill = 0;
-  std::vector<Term> terms;                 ///< in the fold's order
-  std::vector<std::int64_t> weight_rows;   ///< where each row's weights start
-  std::vector<std::int64_t> out_rows;      ///< where each row's outputs start
+  std::vector<Term> terms;                   ///< in the fold's order
+  std::vector<std::int64_t> weight_rows;     ///< where each row's weights start
+  std::vector<std::int64_t> out_rows;        ///< where each row's outputs start
   std::int64_t out_row = 0, out_column = 1;  ///< floats between neighbouring outputs
 };
 
@@ -123,8 +127,8 @@ class WindowProduct {
   [[nodiscard]] std::int64_t most_parts() const;
   /// Indexed by term: the grid offset of its plane and taps for the first output.
   [[nodiscard]] const std::vector<std::int32_t>& offsets() const { return offsets_; }
-  /// Number of columns of an image's outputs laid out like the grid, with rows at its stride, and of the strips
-  /// that hold them.
+  /// Number of columns of an image's outputs laid out like the grid, with rows at its stride, and of the
+  /// strips that hold them.
   [[nodiscard]] std::int64_t columns() const;
   [[nodiscard]] std::int64_t strips() const;
   /// Floats of scratch that a runner needs.
@@ -167,8 +171,8 @@ struct WindowGradientForm {
   WindowAxis rows, columns;
   std::vector<std::int64_t> planes;
   float fill = 0;
-  std::vector<std::int64_t> images;        ///< where each image of the operand starts
-  std::vector<std::int64_t> other_images;  ///< where each image of the other side starts
+  std::vector<std::int64_t> images;              ///< where each image of the operand starts
+  std::vector<std::int64_t> other_images;        ///< where each image of the other side starts
   std::int64_t other_row = 0, other_column = 0;  ///< floats between neighbouring outputs
   std::int64_t count = 0, other_step = 0;        ///< columns of the product, and floats between them
   std::vector<std::int64_t> out_planes;
@@ -190,11 +194,13 @@ class WindowGradient {
   [[nodiscard]] const ChannelsLastGradient* channels_last() const { return channels_last_.get(); }
   /// Image grids that a runner holds at once: as many images as a block of terms can touch.
   [[nodiscard]] std::int64_t slots() const;
-  [[nodiscard]] std::int64_t outputs() const { return form_.rows.outputs * form_.columns.outputs; }  ///< per image
+  /// Per image.
+  [[nodiscard]] std::int64_t outputs() const { return form_.rows.outputs * form_.columns.outputs; }
   [[nodiscard]] std::int64_t taps() const { return form_.rows.taps * form_.columns.taps; }
   /// Floats that a runner of `planes` planes needs, if it keeps the sums of `groups` groups.
   [[nodiscard]] std::int64_t scratch_size(std::int64_t planes, std::int64_t groups = 1) const;
-  /// Groups of terms (dgx-numerics(7), "dot") that runners can sum independently; 0: this form does not allow it.
+  /// Groups of terms (dgx-numerics(7), "dot") that runners can sum independently; 0: this form does not allow
+  /// it.
   [[nodiscard]] std::int64_t groups() const;
   /// Number of terms in groups [first, end).
   [[nodiscard]] std::int64_t terms_of(std::int64_t first, std::int64_t end) const;
@@ -205,9 +211,9 @@ class WindowGradient {
   std::shared_ptr<const ChannelsLastGradient> channels_last_;
 };
 
-/// Computes planes [first, end) of a WindowGradient, one thread's share. Alternatively all threads take all planes
-/// and share the groups of terms (add_groups), so that each reads only its own images; one of them then adds the
-/// others' sums (finish).
+/// Computes planes [first, end) of a WindowGradient, one thread's share. Alternatively all threads take all
+/// planes and share the groups of terms (add_groups), so that each reads only its own images; one of them
+/// then adds the others' sums (finish).
 class WindowGradientRunner {
  public:
   /// `scratch` holds gradient.scratch_size(end - first, groups) floats.
@@ -215,8 +221,8 @@ class WindowGradientRunner {
   ~WindowGradientRunner();
   void run(const float* operand, const float* other, float* out);
 
-  /// Sums groups [first, end): for the first thread (first = 0) into one total, for others into one sum per group,
-  /// since groups are added in order.
+  /// Sums groups [first, end): for the first thread (first = 0) into one total, for others into one sum per
+  /// group, since groups are added in order.
   [[nodiscard]] GroupSums add_groups(std::int64_t first, std::int64_t end, const float* operand,
                                      const float* other);
   /// For the first thread: adds the others' sums and writes the outputs.

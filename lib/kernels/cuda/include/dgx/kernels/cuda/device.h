@@ -15,14 +15,15 @@
 
 namespace dgx::kernels::cuda {
 
-/// A device that computes the bits of kernels/ref: memory of its own, a queue of work, and one launch function for
-/// each form of kernel. No CUDA type appears here: users of a Device need neither CUDA's headers nor its libraries.
-/// There are two devices: the GPU (libdgx_cuda.so, device.cu), and the same kernels on the CPU, for tests
-/// (libdgx_cuda_emulated.so, emulated/). Both are modules that are opened by name, never linked.
+/// A device that computes the bits of kernels/ref: memory of its own, a queue of work, and one launch
+/// function for each form of kernel. No CUDA type appears here: users of a Device need neither CUDA's headers
+/// nor its libraries. There are two devices: the GPU (libdgx_cuda.so, device.cu), and the same kernels on the
+/// CPU, for tests (libdgx_cuda_emulated.so, emulated/). Both are modules that are opened by name, never
+/// linked.
 ///
-/// Launches and asynchronous copies are queued, and run in order. So an error may be returned by a later call than
-/// the one that caused it. It is kInternal, names the call and the kernel, and is sticky: every later call returns
-/// it, because the state of the device is then unknown. Nothing that was queued after it counts.
+/// Launches and asynchronous copies are queued, and run in order. So an error may be returned by a later call
+/// than the one that caused it. It is kInternal, names the call and the kernel, and is sticky: every later
+/// call returns it, because the state of the device is then unknown. Nothing that was queued after it counts.
 
 struct DeviceInfo {
   std::string name;               ///< "NVIDIA H100 80GB HBM3"
@@ -31,12 +32,13 @@ struct DeviceInfo {
   std::int64_t memory_bytes = 0;  ///< total
   std::int64_t free_bytes = 0;    ///< when the device was opened, less what its kernels need themselves
   bool emulated = false;
-  bool functions_by_pairs = false;  ///< elementary functions avoid binary64, which is slow (kernels/function_pairs.h)
-  std::string no_compiler;        ///< why compile() cannot be used; empty: it can
+  /// Elementary functions avoid binary64, which is slow (kernels/function_pairs.h).
+  bool functions_by_pairs = false;
+  std::string no_compiler;  ///< why compile() cannot be used; empty: it can
 };
 
-// Descriptions of launches. Pointers are into the device's memory unless something else is said; strides count
-// elements.
+// Descriptions of launches. Pointers are into the device's memory unless something else is said; strides
+// count elements.
 
 /// An access of an element program's member.
 struct Binding {
@@ -56,10 +58,10 @@ struct ElementMember {
 /// The most members of an ElementProgram.
 inline constexpr std::int32_t kMostMembers = 24;
 
-/// Values with the same number of elements. One thread makes the same element of each, as kernels/ref defines it,
-/// member after member: any primitive as the only member, or fused maps. A thread reads everything before it writes
-/// anything, so a member may be stored where another one reads, if that one reads no elements there but those that
-/// the same thread writes.
+/// Values with the same number of elements. One thread makes the same element of each, as kernels/ref defines
+/// it, member after member: any primitive as the only member, or fused maps. A thread reads everything before
+/// it writes anything, so a member may be stored where another one reads, if that one reads no elements there
+/// but those that the same thread writes.
 struct ElementProgram {
   const ElementMember* members = nullptr;
   std::int32_t member_count = 0;
@@ -92,7 +94,15 @@ struct MapLoad {
 /// The kind of an operation; `op` says the rest. Comparisons give 0 or 1 in an integer register.
 enum class MapForm : std::uint8_t {
   kLoad,  ///< in[0]: the number of the load
-  kReal, kInteger, kCompareReal, kCompareInteger, kSelectReal, kSelectInteger, kFloatOfInteger, kIntegerOfFloat, kByteOfInteger,
+  kReal,
+  kInteger,
+  kCompareReal,
+  kCompareInteger,
+  kSelectReal,
+  kSelectInteger,
+  kFloatOfInteger,
+  kIntegerOfFloat,
+  kByteOfInteger,
 };
 struct MapOperation {
   MapForm form = MapForm::kLoad;
@@ -138,8 +148,8 @@ struct Batch {
   return positions == 0 ? 1 : (positions + kGroup - 1) / kGroup;
 }
 
-/// out[r, c] = dot over depth of a[r, k] · b[k, c] (dgx-numerics(7), "Folds"), NaN canonical. The output must not
-/// overlap the sides. The depth must be below 2^31.
+/// out[r, c] = dot over depth of a[r, k] · b[k, c] (dgx-numerics(7), "Folds"), NaN canonical. The output must
+/// not overlap the sides. The depth must be below 2^31.
 struct Product {
   const float* a = nullptr;
   const float* b = nullptr;
@@ -158,8 +168,8 @@ struct FoldPart {
   std::int64_t where;
 };
 
-/// A sum, max or argmax of many positions, by 32 threads per 2,048 positions. `parts` holds fold_parts() parts, and
-/// may be null if that is 0.
+/// A sum, max or argmax of many positions, by 32 threads per 2,048 positions. `parts` holds fold_parts()
+/// parts, and may be null if that is 0.
 struct Fold {
   ElementMember member;
   Kind kind = Kind::kSum;
@@ -172,28 +182,33 @@ struct Fold {
 };
 
 /// Number of blocks of `items` items of a fold.
-[[nodiscard]] DGX_HOST_DEVICE constexpr std::int64_t fold_blocks(std::int64_t items) { return (items + kSumBlock - 1) / kSumBlock; }
+[[nodiscard]] DGX_HOST_DEVICE constexpr std::int64_t fold_blocks(std::int64_t items) {
+  return (items + kSumBlock - 1) / kSumBlock;
+}
 /// Number of parts that a fold leaves at its levels, all together.
 [[nodiscard]] constexpr std::int64_t fold_parts(std::int64_t count, std::int64_t fold_count) {
   std::int64_t parts = 0;
-  for (std::int64_t items = fold_blocks(fold_count); items > 1; items = fold_blocks(items)) parts += count * items;
+  for (std::int64_t items = fold_blocks(fold_count); items > 1; items = fold_blocks(items))
+    parts += count * items;
   return parts;
 }
 
-/// A linear function of an index in a row-major shape: Σ index[d] · coefficients[d]. All numbers and sums are below
-/// 2^30.
+/// A linear function of an index in a row-major shape: Σ index[d] · coefficients[d]. All numbers and sums are
+/// below 2^30.
 inline constexpr std::size_t kWalkDimensions = 4;
 inline constexpr std::size_t kDotGuards = 3;
 struct Walk {
   std::int32_t dimensions = 0;
   std::array<std::int32_t, kWalkDimensions> extents{};
-  std::array<std::array<std::int32_t, kWalkDimensions>, 1 + kDotGuards> coefficients{};  ///< element, then guards
+  /// Element, then guards.
+  std::array<std::array<std::int32_t, kWalkDimensions>, 1 + kDotGuards> coefficients{};
 };
 
-/// A bounds-checked coordinate (padding): what the line adds plus what the position adds, divided by `divisor`. If
-/// the division is exact and the quotient in [0, size), it moves the element by `stride` times the quotient;
-/// otherwise the element is outside. Whichever of lines and positions has fewer distinct values supplies the taps:
-/// they are numbered, and DotSide::taps says what tap t adds. The other adds what its walk gives.
+/// A bounds-checked coordinate (padding): what the line adds plus what the position adds, divided by
+/// `divisor`. If the division is exact and the quotient in [0, size), it moves the element by `stride` times
+/// the quotient; otherwise the element is outside. Whichever of lines and positions has fewer distinct values
+/// supplies the taps: they are numbered, and DotSide::taps says what tap t adds. The other adds what its walk
+/// gives.
 struct DotGuard {
   std::int32_t divisor = 1, size = 0, stride = 0;
   std::int32_t first_tap = 0, tap_count = 0;  ///< in DotSide::taps
@@ -205,9 +220,9 @@ struct DotTap {
 /// The most taps of all guards together: each has a bit of a word.
 inline constexpr std::size_t kDotTaps = 31;
 
-/// One side of a Dot: finds the element for a line (a row or a column of the output) at a position of the fold, or
-/// gives 0 where a coordinate is outside. The walk of the side with the taps (lines_are_taps) gives the tap of each
-/// guard, numbered from 0; the other walk gives its coordinate.
+/// One side of a Dot: finds the element for a line (a row or a column of the output) at a position of the
+/// fold, or gives 0 where a coordinate is outside. The walk of the side with the taps (lines_are_taps) gives
+/// the tap of each guard, numbered from 0; the other walk gives its coordinate.
 struct DotSide {
   const float* from = nullptr;  ///< the value
   Walk lines, positions;
@@ -231,8 +246,8 @@ struct Dot {
   float* pieces = nullptr;
 };
 
-/// out[c] = dot over the rows of 1 · x[r, c]. `groups` holds columns · dot_groups(rows) numbers if dot_groups(rows)
-/// is above 1.
+/// out[c] = dot over the rows of 1 · x[r, c]. `groups` holds columns · dot_groups(rows) numbers if
+/// dot_groups(rows) is above 1.
 struct ColumnSum {
   const float* x = nullptr;
   float* out = nullptr;
@@ -241,8 +256,8 @@ struct ColumnSum {
 };
 
 /// A chain, with a thread per output e. It does something only at positions p where keys[base + Σ strides ·
-/// position] is the output's index in one dimension: e / index_stride mod index_extent. At all others `when` is
-/// certainly 0.
+/// position] is the output's index in one dimension: e / index_stride mod index_extent. At all others `when`
+/// is certainly 0.
 struct KeyedChain {
   ElementMember member;
   std::int64_t count = 0, fold_count = 0;
@@ -278,39 +293,42 @@ struct Generated {
   std::vector<void*> addresses;
 };
 
-/// For use by one thread, except finish_download(). The destructor waits for all queued work and frees all memory.
+/// For use by one thread, except finish_download(). The destructor waits for all queued work and frees all
+/// memory.
 class Device {
  public:
   virtual ~Device() = default;
 
   [[nodiscard]] virtual const DeviceInfo& info() const = 0;
 
-  /// Allocates memory of the device, 256-byte aligned, of at least one byte, with undefined content. kUsage, with
-  /// both numbers, if less is free.
+  /// Allocates memory of the device, 256-byte aligned, of at least one byte, with undefined content. kUsage,
+  /// with both numbers, if less is free.
   [[nodiscard]] virtual Result<void*> allocate(std::int64_t size_bytes) = 0;
-  /// Allocates pinned memory of the host: upload() from it is asynchronous, with no copy in between. kInternal.
+  /// Allocates pinned memory of the host: upload() from it is asynchronous, with no copy in between.
+  /// kInternal.
   [[nodiscard]] virtual Result<void*> allocate_staging(std::int64_t size_bytes) = 0;
 
-  /// Queues a copy from host memory. If `from` is staging memory it must stay unchanged until synchronize(); other
-  /// memory may be reused when this returns.
+  /// Queues a copy from host memory. If `from` is staging memory it must stay unchanged until synchronize();
+  /// other memory may be reused when this returns.
   [[nodiscard]] virtual Status upload(void* to, const void* from, std::int64_t size_bytes) = 0;
   /// Waits for all queued work, then copies to the host.
   [[nodiscard]] virtual Status download(void* to, const void* from, std::int64_t size_bytes) = 0;
-  /// Begins a copy to staging memory. It runs after all that is queued, and concurrently with what is queued later,
-  /// which must not write to `from` until finish_download(). Only one at a time.
-  [[nodiscard]] virtual Status begin_download(void* to_staging, const void* from, std::int64_t size_bytes) = 0;
-  /// Waits for what begin_download() began. A thread other than the device's may call it, even while that one is in
-  /// another call.
+  /// Begins a copy to staging memory. It runs after all that is queued, and concurrently with what is queued
+  /// later, which must not write to `from` until finish_download(). Only one at a time.
+  [[nodiscard]] virtual Status begin_download(void* to_staging, const void* from,
+                                              std::int64_t size_bytes) = 0;
+  /// Waits for what begin_download() began. A thread other than the device's may call it, even while that one
+  /// is in another call.
   [[nodiscard]] virtual Status finish_download() = 0;
   /// Queues a copy within the device; the ranges must not overlap.
   [[nodiscard]] virtual Status copy(void* to, const void* from, std::int64_t size_bytes) = 0;
   /// Queues filling `size_bytes` bytes with zeros.
   [[nodiscard]] virtual Status clear(void* to, std::int64_t size_bytes) = 0;
 
-  /// Compiles the `count` kernels that a text defines by DGX_KERNEL (kernels/cuda/generated.cuh, which it includes)
-  /// under the names k0, k1, …. Returns the number of k0 for launch(); the others follow. They live as long as the
-  /// device. Not while recording. Takes a tenth of a second or more. kInternal if the compiler refuses the text,
-  /// with the beginning of its message, or if info().no_compiler is not empty.
+  /// Compiles the `count` kernels that a text defines by DGX_KERNEL (kernels/cuda/generated.cuh, which it
+  /// includes) under the names k0, k1, …. Returns the number of k0 for launch(); the others follow. They live
+  /// as long as the device. Not while recording. Takes a tenth of a second or more. kInternal if the compiler
+  /// refuses the text, with the beginning of its message, or if info().no_compiler is not empty.
   [[nodiscard]] virtual Result<std::int32_t> compile(const std::string& text, std::int32_t count) = 0;
 
   // Queue kernels. Empty launches are allowed.
@@ -325,8 +343,8 @@ class Device {
   [[nodiscard]] virtual Status launch(const UniformNumbers& numbers) = 0;
   [[nodiscard]] virtual Status launch(const FiniteCheck& check) = 0;
 
-  /// From here to end_recording() launches, copy() and clear() are recorded instead of run. Nothing else may be
-  /// called in between.
+  /// From here to end_recording() launches, copy() and clear() are recorded instead of run. Nothing else may
+  /// be called in between.
   [[nodiscard]] virtual Status begin_recording() = 0;
   /// Returns the number of the recording, for replay(). A recording lives as long as the device.
   [[nodiscard]] virtual Result<int> end_recording() = 0;
@@ -335,17 +353,18 @@ class Device {
 
   /// Queues a reading of the device's clock. Not while recording.
   [[nodiscard]] virtual Status mark() = 0;
-  /// Waits for all queued work. Returns the seconds from each mark to the next, for the marks since the last call.
+  /// Waits for all queued work. Returns the seconds from each mark to the next, for the marks since the last
+  /// call.
   [[nodiscard]] virtual Result<std::vector<double>> marked_seconds() = 0;
 
   /// Waits for all queued work.
   [[nodiscard]] virtual Status synchronize() = 0;
 };
 
-/// The name under which a module exports its OpenDeviceFunction, which opens the device. kInternal, with a hint, if
-/// there is no driver, or none that is new enough, or no device. `interface` is the caller's kDeviceInterface
-/// (interface.h, made by CMake: a digest of this header and of those it rests on). A module built for another
-/// interface returns false and touches nothing.
+/// The name under which a module exports its OpenDeviceFunction, which opens the device. kInternal, with a
+/// hint, if there is no driver, or none that is new enough, or no device. `interface` is the caller's
+/// kDeviceInterface (interface.h, made by CMake: a digest of this header and of those it rests on). A module
+/// built for another interface returns false and touches nothing.
 inline constexpr const char* kOpenDeviceSymbol = "dgx_open_cuda_device";
 using OpenDeviceFunction = bool (*)(const char* interface, Result<std::unique_ptr<Device>>* out);
 

@@ -8,24 +8,35 @@
 
 namespace dgx::kernels::cuda {
 
-/// The form in which a product or a dot is launched: the outputs that a block of threads makes, and whether the
-/// depth is cut. The form changes no bit.
+/// The form in which a product or a dot is launched: the outputs that a block of threads makes, and whether
+/// the depth is cut. The form changes no bit.
 
 /// Outputs of a block of threads, rows × columns. A fine tile has more threads with fewer outputs each.
-enum class Tile : std::uint8_t { kAny, k128x128, k128x64, k64x128, k64x64, k64x64Fine, k32x128, k16x256, k32x32Fine };
+enum class Tile : std::uint8_t {
+  kAny,
+  k128x128,
+  k128x64,
+  k64x128,
+  k64x64,
+  k64x64Fine,
+  k32x128,
+  k16x256,
+  k32x32Fine
+};
 inline constexpr Tile kTiles[] = {Tile::k128x128,   Tile::k128x64, Tile::k64x128, Tile::k64x64,
                                   Tile::k64x64Fine, Tile::k32x128, Tile::k16x256, Tile::k32x32Fine};
 
 struct TileForm {
   Tile tile = Tile::kAny;  ///< kAny: choose_tile() decides
-  std::int64_t piece = 0;  ///< 0, or 4,096 or 256: positions of a piece; the sums of pieces have memory of their own
+  /// 0, or 4,096 or 256: positions of a piece; the sums of pieces have memory of their own.
+  std::int64_t piece = 0;
 };
 
 struct TileExtent {
   std::int64_t rows = 0, columns = 0;
   std::int64_t threads = 0;
-  /// Cycles that a warp takes for 16 positions if it never waits: the instructions of the loop for sm_90 or, for
-  /// small tiles, the reads of four warps from shared memory.
+  /// Cycles that a warp takes for 16 positions if it never waits: the instructions of the loop for sm_90 or,
+  /// for small tiles, the reads of four warps from shared memory.
   std::int64_t product_cycles = 0, dot_cycles = 0;
 };
 
@@ -42,7 +53,8 @@ struct TileExtent {
   }
 }
 
-[[nodiscard]] constexpr std::int64_t tiles_of(const TileExtent& tile, std::int64_t rows, std::int64_t columns) {
+[[nodiscard]] constexpr std::int64_t tiles_of(const TileExtent& tile, std::int64_t rows,
+                                              std::int64_t columns) {
   return (rows + tile.rows - 1) / tile.rows * ((columns + tile.columns - 1) / tile.columns);
 }
 [[nodiscard]] DGX_HOST_DEVICE constexpr std::int64_t pieces_of(std::int64_t depth, std::int64_t piece) {
@@ -57,24 +69,27 @@ struct TileWanted {
 
 /// Number of sums that the pieces leave in memory.
 [[nodiscard]] constexpr std::int64_t piece_numbers(const TileWanted& wanted, const TileForm& form) {
-  return form.piece == 0 ? 0 : wanted.rows * wanted.columns * wanted.batch * pieces_of(wanted.depth, form.piece);
+  return form.piece == 0 ? 0
+                         : wanted.rows * wanted.columns * wanted.batch * pieces_of(wanted.depth, form.piece);
 }
 
-/// An estimate, in cycles of an H100 or H200, of the time of its busiest multiprocessor. Blocks of threads share a
-/// multiprocessor as far as its registers reach; they take as long as all their instructions, or as long as a
-/// single warp with its waits, whichever is more.
+/// An estimate, in cycles of an H100 or H200, of the time of its busiest multiprocessor. Blocks of threads
+/// share a multiprocessor as far as its registers reach; they take as long as all their instructions, or as
+/// long as a single warp with its waits, whichever is more.
 [[nodiscard]] constexpr double tile_cycles(const TileWanted& wanted, const TileForm& form) {
-  constexpr std::int64_t kProcessors = 132, kSchedulers = 4, kThreads = 512;  // threads that share a multiprocessor
-  constexpr double kWaits = 250;         // per round: the barrier, and the first reads after it
-  constexpr double kAround = 900;        // instructions before and after the rounds
-  constexpr double kBegins = 2000;       // until the first numbers arrive
-  constexpr double kLaunch = 3000;       // another kernel
+  // Threads that share a multiprocessor.
+  constexpr std::int64_t kProcessors = 132, kSchedulers = 4, kThreads = 512;
+  constexpr double kWaits = 250;    // per round: the barrier, and the first reads after it
+  constexpr double kAround = 900;   // instructions before and after the rounds
+  constexpr double kBegins = 2000;  // until the first numbers arrive
+  constexpr double kLaunch = 3000;  // another kernel
   constexpr double kCached = 24e6, kBytesACycle = 1300, kCachedBytesACycle = 2500;  // of the device's memory
   const TileExtent tile = extent_of(form.tile);
   const std::int64_t pieces = pieces_of(wanted.depth, form.piece);
   const std::int64_t blocks = tiles_of(tile, wanted.rows, wanted.columns) * wanted.batch * pieces;
   const std::int64_t most = (blocks + kProcessors - 1) / kProcessors, together = kThreads / tile.threads;
-  const double rounds = static_cast<double>(((form.piece == 0 ? wanted.depth : std::min(form.piece, wanted.depth)) + 15) / 16);
+  const double rounds =
+      static_cast<double>(((form.piece == 0 ? wanted.depth : std::min(form.piece, wanted.depth)) + 15) / 16);
   const auto cycles = static_cast<double>(wanted.is_dot ? tile.dot_cycles : tile.product_cycles);
   const auto at_once = [&](std::int64_t count) {
     if (count == 0) return 0.0;
