@@ -120,7 +120,7 @@ TEST_CASE("nested faults of a task name the field from the top") {
 }
 
 TEST_CASE("the time of the longest segment is 1 to 2^53 milliseconds, and may be left out but of a profile") {
-  for (const std::size_t kind : {2, 3, 5}) {
+  for (const std::size_t kind : {2U, 3U, 5U}) {
     const Body body = test::bodies()[kind];
     const std::string field = kind == 5 ? R"("segment_milliseconds":34)" : R"("segment_milliseconds":12)";
     const auto with = [&](const std::string& number) {
