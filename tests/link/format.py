@@ -15,7 +15,7 @@ FORMAT = "clang-format-14"
 
 def main():
     if not shutil.which(FORMAT):
-        print(f"link/format: skipped, {FORMAT} is not installed")
+        print(f"skipped: {FORMAT} is not installed")
         return 77
     files = sorted(p for folder in ("lib", "tools", "tests", "examples") for p in (SOURCE / folder).rglob("*") if p.suffix in {".h", ".cc", ".cuh", ".cu"})
     mode = ["-i"] if "--accept" in sys.argv[1:] else ["--dry-run", "--Werror"]
