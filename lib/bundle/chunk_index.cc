@@ -3,6 +3,7 @@
 
 #include "blocks.h"
 #include "cursor.h"
+#include "dgx/core/checked.h"
 
 namespace dgx::bundle {
 namespace {
@@ -68,9 +69,9 @@ Status read_pages(Blocks& blocks, const ArrayHeader& header, std::uint64_t addre
 Result<std::vector<Extent>> read_fixed_array(Blocks& blocks, std::uint64_t address, std::uint64_t count) {
   DGX_TRY(const ArrayHeader header, read_header(blocks, address, count));
   if (header.data == kNowhere) return within("chunk 0", malformed("is missing"));
-  const std::uint64_t pages = (count + header.page_entries - 1) / header.page_entries;
+  const std::uint64_t pages = ceil_div(count, header.page_entries);
   const bool paged = pages > 1;
-  const std::uint64_t bitmap_bytes = paged ? (pages + 7) / 8 : 0;
+  const std::uint64_t bitmap_bytes = paged ? ceil_div(pages, 8) : 0;
   const std::uint64_t entries_bytes = paged ? 0 : count * header.entry_bytes;
   const std::uint64_t size = 18 + bitmap_bytes + entries_bytes;
   DGX_TRY(const Bytes block, blocks.checked(header.data, size, "FADB"));

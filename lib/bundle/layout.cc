@@ -30,8 +30,8 @@ ChunkLayout layout_for(DType dtype, const Shape& shape) {
   layout.extent = extent();
   for (std::size_t i = 0; i < dimension; ++i) layout.outer *= static_cast<std::uint64_t>(shape[i]);
   const std::uint64_t most = std::max<std::uint64_t>(1, kChunkTargetBytes / layout.row_bytes);
-  const std::uint64_t parts = (layout.extent + most - 1) / most;
-  layout.rows = (layout.extent + parts - 1) / parts;
+  const std::uint64_t parts = ceil_div(layout.extent, most);
+  layout.rows = ceil_div(layout.extent, parts);
   return layout;
 }
 

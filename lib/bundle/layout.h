@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "dgx/core/checked.h"
 #include "dgx/core/result.h"
 #include "dgx/core/tensor.h"
 
@@ -20,7 +21,7 @@ struct ChunkLayout {
   std::uint64_t outer = 1;      ///< product of the dimensions outside
 
   [[nodiscard]] std::uint64_t chunk_bytes() const { return rows * row_bytes; }
-  [[nodiscard]] std::uint64_t chunks_per_outer() const { return (extent + rows - 1) / rows; }
+  [[nodiscard]] std::uint64_t chunks_per_outer() const { return ceil_div(extent, rows); }
   [[nodiscard]] std::uint64_t chunk_count() const { return outer * chunks_per_outer(); }
 };
 

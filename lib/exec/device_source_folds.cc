@@ -289,11 +289,10 @@ class ValueKernel final : public NumberReader {
     const std::int64_t count = primitive_.fold_count;
     const char* const type = position_type();
     lines.add("float total = 0;");
-    lines.open(fmt::format("for ({} g = 0; g < {}ULL; g += {}U)", type, count,
-                           kernels::kDotBlock * kernels::kDotGroup));
+    lines.open(fmt::format("for ({} g = 0; g < {}ULL; g += {}U)", type, count, kernels::kDotGroupPositions));
     lines.add("float group = 0;");
     lines.open(fmt::format("for ({} b = g; b < {}ULL && b < g + {}U; b += {}U)", type, count,
-                           kernels::kDotBlock * kernels::kDotGroup, kernels::kDotBlock));
+                           kernels::kDotGroupPositions, kernels::kDotBlock));
     lines.add("float sum = 0;");
     lines.open(fmt::format("DGX_UNROLL_FOUR for ({} p = b; p < {}ULL && p < b + {}U; ++p)", type, count,
                            kernels::kDotBlock));

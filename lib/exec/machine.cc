@@ -406,7 +406,7 @@ void Machine::run(const ColumnSumTask& task, Thread&, int member, int members) {
   const Range columns = share(task.columns, 32, member, members);
   const float* x = typed<float>(memory_[static_cast<std::size_t>(task.x)]) + task.base + columns.begin;
   float* out = typed<float>(memory_[static_cast<std::size_t>(task.out)]) + columns.begin;
-  cpu::column_dot_one(task.rows, columns.end - columns.begin, x, task.row_stride, out);
+  cpu::column_dot_one(task.rows, columns.size(), x, task.row_stride, out);
 }
 
 void Machine::run(const MapTask& task, Thread& thread, int member, int members) {

@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "dgx/kernels/cpu/column_sum.h"
+#include "dgx/kernels/fold_order.h"
 #include "machine_thread.h"
 
 namespace dgx::exec {
@@ -15,7 +16,7 @@ namespace cpu = kernels::cpu;
 
 namespace {
 
-constexpr std::int64_t kLanes = 32;  // dgx-numerics(7), "sum"
+constexpr std::int64_t kLanes = kernels::kSumLanes;
 
 /// Sums for a strip of neighbouring outputs: lane l of all of them is one strip of memory.
 class StripSum {

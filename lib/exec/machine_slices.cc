@@ -11,7 +11,7 @@ using kernels::ValueIndex;
 /// chunk's slices are touched.
 void Machine::run_slices(const SlicedTasks& sliced, int member, int members, TaskClock& clock) {
   Thread& thread = *threads_[static_cast<std::size_t>(member)];
-  const Range chunks = share((sliced.slices + sliced.chunk - 1) / sliced.chunk, 1, member, members);
+  const Range chunks = share(ceil_div(sliced.slices, sliced.chunk), 1, member, members);
   thread.values.assign(memory_.begin(), memory_.end());
   thread.memory = thread.values.data();
   for (std::int64_t chunk = chunks.begin; chunk < chunks.end; ++chunk) {

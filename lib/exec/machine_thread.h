@@ -4,6 +4,8 @@
 #include <chrono>
 #include <vector>
 
+#include "dgx/core/checked.h"
+#include "dgx/core/range.h"
 #include "machine.h"
 
 namespace dgx::exec {
@@ -46,13 +48,9 @@ class TaskClock {
   Clock::time_point last_;
 };
 
-struct Range {
-  std::int64_t begin, end;
-};
-
 /// Member `member`'s share of [0, count), in multiples of `grain`.
 inline Range share(std::int64_t count, std::int64_t grain, int member, int members) {
-  const std::int64_t grains = (count + grain - 1) / grain;
+  const std::int64_t grains = ceil_div(count, grain);
   const auto bound = [&](int m) { return std::min(count, grains * m / members * grain); };
   return {bound(member), bound(member + 1)};
 }

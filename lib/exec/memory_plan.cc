@@ -1,4 +1,5 @@
 #include "memory_plan.h"
+#include "dgx/core/checked.h"
 
 #include <algorithm>
 #include <map>
@@ -19,7 +20,7 @@ constexpr std::int64_t kAlignment = 64;
 constexpr std::int64_t kLargeBlock = std::int64_t{1} << 12U;  // from this size on, placed largest first
 constexpr std::size_t kMostLarge = 4096;                      // each is compared with the others
 
-std::int64_t aligned(std::int64_t size) { return (size + kAlignment - 1) / kAlignment * kAlignment; }
+std::int64_t aligned(std::int64_t size) { return ceil_div(size, kAlignment) * kAlignment; }
 
 /// First-fit allocation: the offsets of blocks that live at the same time do not overlap.
 class Arena {

@@ -2,23 +2,24 @@
 #include <numeric>
 #include <tuple>
 
+#include "dgx/core/checked.h"
+#include "dgx/core/range.h"
+#include "dgx/kernels/arithmetic.h"
 #include "strip_group.h"
 
 namespace dgx::exec {
 
 using kernels::Coordinate;
+using kernels::floor_div;
 using Source = StripRegister::Source;
 
 namespace {
 
 constexpr std::int64_t kOutside = -1;
 
-std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
-
 // Indices that are read may be any number: as the definition has it, arithmetic wraps.
 std::int64_t wrapping_fma(std::int64_t a, std::int64_t b, std::int64_t c) {
-  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b) +
-                                   static_cast<std::uint64_t>(c));
+  return kernels::wrapping_add(kernels::wrapping_mul(a, b), c);
 }
 
 /// The offset that coordinate `at` (before its division) adds to the element's place, or kOutside.
@@ -32,23 +33,19 @@ std::int64_t place_of(const GuardedCoordinate& coordinate, std::int64_t at) {
   return at < 0 || at >= coordinate.size ? kOutside : at * coordinate.stride;
 }
 
-struct Range {
-  std::int64_t begin, end;
-
-  /// Keeps the i for which 0 ≤ first + i · step < size.
-  void clip(std::int64_t first, std::int64_t step, std::int64_t size) {
-    // The least i for which first + i · by ≥ bound.
-    const auto at_least = [&](std::int64_t bound, std::int64_t by) { return -floor_div(first - bound, by); };
-    if (step > 0) {
-      begin = std::max(begin, at_least(0, step));
-      end = std::min(end, at_least(size, step));
-    } else {
-      begin = std::max(begin, floor_div(first - size, -step) + 1);
-      end = std::min(end, floor_div(first, -step) + 1);
-    }
-    end = std::max(begin, end);
+/// Keeps the i of `range` for which 0 ≤ first + i · step < size; step is not 0.
+void clip(Range& range, std::int64_t first, std::int64_t step, std::int64_t size) {
+  // The least i for which first + i · by ≥ bound.
+  const auto at_least = [&](std::int64_t bound, std::int64_t by) { return -floor_div(first - bound, by); };
+  if (step > 0) {
+    range.begin = std::max(range.begin, at_least(0, step));
+    range.end = std::min(range.end, at_least(size, step));
+  } else {
+    range.begin = std::max(range.begin, floor_div(first - size, -step) + 1);
+    range.end = std::min(range.end, floor_div(first, -step) + 1);
   }
-};
+  range.end = std::max(range.begin, range.end);
+}
 
 template <class To, class From>
 void copy_run(void* out, const void* from, std::int64_t base, std::int64_t step, Range inside,
@@ -58,7 +55,7 @@ void copy_run(void* out, const void* from, std::int64_t base, std::int64_t step,
   const From* x =
       static_cast<const From*>(from) + (inside.begin < inside.end ? base + inside.begin * step : 0);
   if (step == 1) {
-    std::copy(x, x + (inside.end - inside.begin), to + inside.begin);
+    std::copy(x, x + inside.size(), to + inside.begin);
   } else {
     for (std::int64_t i = inside.begin; i < inside.end; ++i) to[i] = x[(i - inside.begin) * step];
   }
@@ -93,8 +90,8 @@ void copy_exact(void* out, const void* from, std::int64_t base, std::int64_t ste
   if (begin >= std::min(inside.end, inside.begin + period)) return;
   const std::int64_t quotient = at(begin) / divisor;
   const std::int64_t quotient_step = dividend.step * period / divisor;
-  Range all{0, (inside.end - begin + period - 1) / period};
-  all.clip(quotient, quotient_step, dividend.coordinate->size);
+  Range all{0, ceil_div(inside.end - begin, period)};
+  clip(all, quotient, quotient_step, dividend.coordinate->size);
   const std::int64_t stride = dividend.coordinate->stride;
   const auto* x = static_cast<const From*>(from);
   for (std::int64_t j = all.begin; j < all.end; ++j) {
@@ -200,7 +197,7 @@ void StripRunner::guarded_run(std::size_t r, void* to, std::int64_t at, std::int
       if (place == kOutside) inside = {0, 0};
       base += place;
     } else {
-      inside.clip(first, own_step, coordinate.size);
+      clip(inside, first, own_step, coordinate.size);
       base += first * coordinate.stride;
       step += own_step * coordinate.stride;
     }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "dgx/core/checked.h"
 #include "strip_group.h"
 
 namespace dgx::exec {
@@ -124,7 +125,7 @@ void StripRunner::set_accumulator(void* memory) {
 
 std::int64_t StripRunner::unit_count(const StripProgram& program) {
   const std::int64_t inner = program.nest.inner_extent();
-  return program.nest.rows() * ((inner + program.strip - 1) / program.strip);
+  return program.nest.rows() * ceil_div(inner, program.strip);
 }
 
 void StripRunner::set_row(std::int64_t row) {
@@ -235,7 +236,7 @@ void StripRunner::run_strip(std::int64_t start, std::int64_t count, void* result
 
 void StripRunner::run(std::int64_t begin, std::int64_t end) {
   const std::int64_t inner = program_.nest.inner_extent();
-  const std::int64_t per_row = (inner + program_.strip - 1) / program_.strip;
+  const std::int64_t per_row = ceil_div(inner, program_.strip);
   std::int64_t row = -1;
   for (std::int64_t unit = begin; unit < end; ++unit) {
     if (unit / per_row != row) set_row(row = unit / per_row);
@@ -246,19 +247,19 @@ void StripRunner::run(std::int64_t begin, std::int64_t end) {
 
 std::int64_t StripRunner::first_element(const StripProgram& program, std::int64_t unit) {
   const std::int64_t inner = program.nest.inner_extent();
-  const std::int64_t per_row = (inner + program.strip - 1) / program.strip;
+  const std::int64_t per_row = ceil_div(inner, program.strip);
   return unit / per_row * inner + unit % per_row * program.strip;
 }
 
 std::int64_t StripRunner::unit_size(const StripProgram& program, std::int64_t unit) {
   const std::int64_t inner = program.nest.inner_extent();
-  const std::int64_t per_row = (inner + program.strip - 1) / program.strip;
+  const std::int64_t per_row = ceil_div(inner, program.strip);
   return std::min(program.strip, inner - unit % per_row * program.strip);
 }
 
 std::int64_t StripRunner::run_unit(std::int64_t unit, void* result) {
   const std::int64_t inner = program_.nest.inner_extent();
-  const std::int64_t per_row = (inner + program_.strip - 1) / program_.strip;
+  const std::int64_t per_row = ceil_div(inner, program_.strip);
   const std::int64_t start = unit % per_row * program_.strip;
   const std::int64_t count = std::min(program_.strip, inner - start);
   set_row(unit / per_row);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "dgx/core/checked.h"
 #include "dgx/crypto/sha256.h"
 
 namespace dgx::merkle {
@@ -16,10 +17,6 @@ std::uint8_t byte_of(Kind kind) { return static_cast<std::uint8_t>(kind); }
 Digest digest_leaf(Kind kind, const Digest& digest) {
   const std::array<std::uint8_t, 1> prefix = {byte_of(kind)};
   return leaf_hash(prefix, digest.view());
-}
-
-std::uint64_t count_of(std::uint64_t size_bytes, std::uint64_t unit_bytes) {
-  return size_bytes / unit_bytes + (size_bytes % unit_bytes != 0 ? 1 : 0);
 }
 
 Digest tensor_root(ByteView bytes) {
@@ -39,9 +36,9 @@ Result<Digest> entries_root(std::span<const NamedDigest> entries) {
 
 }  // namespace
 
-std::uint64_t tensor_leaf_count(std::uint64_t size_bytes) { return count_of(size_bytes, kTensorLeafBytes); }
+std::uint64_t tensor_leaf_count(std::uint64_t size_bytes) { return ceil_div(size_bytes, kTensorLeafBytes); }
 
-std::uint64_t tensor_part_count(std::uint64_t size_bytes) { return count_of(size_bytes, kTensorPartBytes); }
+std::uint64_t tensor_part_count(std::uint64_t size_bytes) { return ceil_div(size_bytes, kTensorPartBytes); }
 
 std::vector<Digest> tensor_leaves(ByteView bytes) {
   std::vector<Digest> leaves(tensor_leaf_count(bytes.size()));

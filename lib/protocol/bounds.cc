@@ -40,7 +40,7 @@ Result<Costs> costs_of(const manifest::Policy& policy, const manifest::Task* tas
     DGX_TRY(out.cost, mul_div(task->estimate.train, task->price, kPriceUnit));
   }
   out.k = sample_count(out.n, policy.sample_ppm);
-  out.segment = (out.cost + out.n - 1) / out.n;
+  out.segment = ceil_div(out.cost, out.n);
   DGX_TRY(out.tax, mul_div(out.reward, policy.jackpot_tax_ppm, kMillion));
   DGX_TRY(const std::int64_t solver_part, mul_div(out.reward, policy.solver_bond_ppm, kMillion));
   DGX_TRY(const std::int64_t challenger_part, mul_div(out.reward, policy.challenger_bond_ppm, kMillion));

@@ -8,13 +8,20 @@
 #include <cassert>
 #include <cstring>
 
+#include "dgx/core/checked.h"
+#include "dgx/kernels/fold_order.h"
 #include "dgx/protocol/say.h"
 #include "dgx/protocol/scalar_text.h"
-#include "fold_order.h"
+#include "fold_numbers.h"
 
 namespace dgx::protocol {
 
+using kernels::kDotBlock;
+using kernels::kDotGroupBlocks;
+using kernels::kDotGroupPositions;
 using kernels::Kind;
+using kernels::kSumBlock;
+using kernels::kSumLanes;
 using kernels::Number;
 using kernels::NumberType;
 using kernels::OperandRecord;
@@ -96,7 +103,7 @@ FoldLevels::FoldLevels(const kernels::Primitive& line, std::int64_t positions, c
       type_known_(line.kind != Kind::kArgmax),
       element_(element) {
   if (kind_ == Kind::kDot) {
-    list_ = running(What::kTotals, 0, ceil_div(positions, kDotBlock * kDotGroup));
+    list_ = running(What::kTotals, 0, ceil_div(positions, kDotGroupPositions));
     before_ = Running{zero_of(type_), 0};
     level_sizes_ = {positions};
   } else if (kind_ == Kind::kSum) {
@@ -195,7 +202,7 @@ std::optional<FoldLevels::Contradiction> FoldLevels::check_end() const {
 /// Checks a dot's list: the result before it plus its last entry must be the result after it.
 std::optional<FoldLevels::Contradiction> FoldLevels::check_added() const {
   const bool group = list_.what == What::kGroup;
-  const std::int64_t part = list_.begin / (group ? kDotGroup : kDotBlock);
+  const std::int64_t part = list_.begin / (group ? kDotGroupBlocks : kDotBlock);
   const ScalarRecord sum =
       addition(group ? Place::kDotGroup : Place::kDotBlock, part, before_->value, shown_.back().value);
   if (sum.result == after_->value) return std::nullopt;
@@ -235,7 +242,8 @@ void FoldLevels::name(std::int64_t entry) {
       list_ = running(What::kTotals, begin, from.end_of(entry));
       if (from.stride == 1) {
         const std::int64_t blocks = ceil_div(level_sizes_[0], kDotBlock);
-        list_ = {What::kGroup, 0, begin * kDotGroup, std::min((begin + 1) * kDotGroup, blocks), 1};
+        list_ = {What::kGroup, 0, begin * kDotGroupBlocks, std::min((begin + 1) * kDotGroupBlocks, blocks),
+                 1};
       }
       break;
     case What::kGroup:

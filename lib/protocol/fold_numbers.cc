@@ -1,13 +1,19 @@
 #include "fold_numbers.h"
+#include "dgx/core/checked.h"
+#include "dgx/kernels/fold_order.h"
 
 #include <algorithm>
 #include <array>
 
 #include "dgx/kernels/position.h"
-#include "fold_order.h"
 
 namespace dgx::protocol {
 
+using kernels::kDotBlock;
+using kernels::kDotGroupBlocks;
+using kernels::kDotGroupPositions;
+using kernels::kSumBlock;
+using kernels::kSumLanes;
 using kernels::Number;
 using kernels::NumberType;
 using kernels::Running;
@@ -47,7 +53,7 @@ class Recomputed {
     std::vector<Running> out;
     Running total = zero();
     for (std::int64_t g = 0; g < list.end; ++g) {
-      DGX_TRY(const auto running, group(g * kDotGroup, std::min((g + 1) * kDotGroup, blocks)));
+      DGX_TRY(const auto running, group(g * kDotGroupBlocks, std::min((g + 1) * kDotGroupBlocks, blocks)));
       total.value = add(total.value, running.back().value);
       if (g >= list.begin && g + 1 == list.end_of(static_cast<std::int64_t>(out.size())))
         out.push_back(total);
@@ -160,7 +166,7 @@ Result<std::vector<Running>> fold_numbers(const kernels::CompiledPrimitive& line
 bool ends_fold(const kernels::CompiledPrimitive& line, const FoldList& list) {
   switch (list.what) {
     case What::kRunning: return list.end == line.fold_count;
-    case What::kTotals: return list.end == ceil_div(line.fold_count, kDotBlock * kDotGroup);
+    case What::kTotals: return list.end == ceil_div(line.fold_count, kDotGroupPositions);
     case What::kSum: return true;
     default: return false;
   }

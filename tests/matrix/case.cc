@@ -23,12 +23,6 @@ std::string join(const Shape& shape, char separator) {
   return text;
 }
 
-std::int64_t count_of(const Shape& shape) {
-  std::int64_t count = 1;
-  for (const std::int64_t extent : shape) count *= extent;
-  return count;
-}
-
 std::string entry_name(std::size_t input) { return fmt::format("model/{:02}", input); }
 
 namespace {

@@ -92,6 +92,5 @@ struct Form {
 [[nodiscard]] std::string entry_name(std::size_t input);
 
 [[nodiscard]] std::string join(const Shape& shape, char separator = ',');
-[[nodiscard]] std::int64_t count_of(const Shape& shape);
 
 }  // namespace dgx::matrix

@@ -128,7 +128,7 @@ class Draw {
 
   /// An access to a value as a flat row of numbers, at a drawn linear index.
   std::string flat_access(const Value& value, const Shape& all, std::size_t iterations) {
-    const std::int64_t count = count_of(value.shape);
+    const std::int64_t count = *element_count(value.shape);
     std::string text;
     for (std::size_t d = 0; d < all.size(); ++d) {
       if (all[d] == 1 || random_.one_in(4)) continue;
@@ -275,7 +275,7 @@ class Draw {
 
   void add_chain() {
     const Value* value = any_float();
-    if (value == nullptr || count_of(base_) > 4000) return add_computed(Kind::kMap);
+    if (value == nullptr || *element_count(base_) > 4000) return add_computed(Kind::kMap);
     Line line = split(Kind::kChain);
     Shape all = line.shape;
     all.insert(all.end(), line.fold.begin(), line.fold.end());

@@ -262,7 +262,7 @@ std::int64_t work_of(const program::Program& program) {
   std::int64_t work = 0;
   for (const Primitive& value : program.values) {
     if (value.kind == Kind::kInput) continue;
-    work += count_of(value.shape) * count_of(value.fold) *
+    work += *element_count(value.shape) * *element_count(value.fold) *
             static_cast<std::int64_t>(1 + value.steps.size() + value.when.size());
   }
   return work;

@@ -1,7 +1,9 @@
 #include <algorithm>
 
+#include "dgx/core/checked.h"
 #include "dgx/kernels/cpu/channels_last.h"
 #include "dgx/kernels/cpu/matmul.h"
+#include "dgx/kernels/fold_order.h"
 #include "kernel_table.h"
 #include "panels.h"
 
@@ -79,16 +81,17 @@ ChannelsLastGradientRunner::ChannelsLastGradientRunner(const ChannelsLastGradien
       totals_(sums_) {}
 
 void ChannelsLastGradientRunner::run(const float* operand, const float* other, float* out) {
-  add_groups(0, (depth_ + kDotGroup - 1) / kDotGroup, false, operand, other);
+  add_groups(0, ceil_div(depth_, kDotGroupPositions), false, operand, other);
   write(out);
 }
 
 void ChannelsLastGradientRunner::add_groups(std::int64_t first, std::int64_t end, bool each,
                                             const float* operand, const float* other) {
   totals_ = sums_;
-  totals_from_ = first * kDotGroup;
-  for (std::int64_t k = first * kDotGroup; k < std::min(depth_, end * kDotGroup); k += kDotBlock) {
-    if (each && k % kDotGroup == 0 && k > totals_from_) {
+  totals_from_ = first * kDotGroupPositions;
+  for (std::int64_t k = first * kDotGroupPositions; k < std::min(depth_, end * kDotGroupPositions);
+       k += kDotBlock) {
+    if (each && k % kDotGroupPositions == 0 && k > totals_from_) {
       totals_ += gradient_.set_size(end_ - first_);
       totals_from_ = k;
     }
@@ -203,7 +206,7 @@ void ChannelsLastGradientRunner::for_each_tile(Visit visit) const {
 /// Adds block [begin, end) to a tap's sums.
 void ChannelsLastGradientRunner::multiply(std::int64_t tap, std::int64_t begin, std::int64_t end,
                                           const float* operand, const float* other) {
-  const bool closes = end % kDotGroup == 0 || end == depth_;
+  const bool closes = end % kDotGroupPositions == 0 || end == depth_;
   const std::int64_t tap_at = tap * (end_ - first_) * form_.count;
   TileTask task;
   task.a_row_stride = gradient_.plane_step_;
@@ -211,11 +214,11 @@ void ChannelsLastGradientRunner::multiply(std::int64_t tap, std::int64_t begin, 
   task.b_step = form_.other_column;
   task.b_strip_stride = kStripWidth;
   task.out_strip_stride = kStripWidth;
-  task.accumulate = closes && begin >= totals_from_ + kDotGroup;
+  task.accumulate = closes && begin >= totals_from_ + kDotGroupPositions;
   for_each_tile([&](std::int64_t plane, int height, std::int64_t strip, int strips, std::int64_t at) {
     task.a = operand + form_.planes[static_cast<std::size_t>(plane)];
     task.b = other + strip * kStripWidth;
-    task.group = begin % kDotGroup == 0 ? nullptr : groups_ + tap_at + at;
+    task.group = begin % kDotGroupPositions == 0 ? nullptr : groups_ + tap_at + at;
     task.out = (closes ? totals_ : groups_) + tap_at + at;
     task.out_row_stride = strips * kStripWidth;
     kernels_.window_runs(task, runs_.data(), runs_.size(), height, strips);
@@ -286,7 +289,7 @@ void ChannelsLastGradientRunner::for_each_tap_tile(Visit visit) const {
 
 void ChannelsLastGradientRunner::multiply_taps(std::int64_t row_tap, std::int64_t begin, std::int64_t end,
                                                const float* operand, const float* other) {
-  const bool closes = end % kDotGroup == 0 || end == depth_;
+  const bool closes = end % kDotGroupPositions == 0 || end == depth_;
   const std::int64_t taps_at = row_tap * kTaps * (end_ - first_) * form_.count;
   const std::int64_t tap_stride =
       (gradient_.columns_.taps[1].index - gradient_.columns_.taps[0].index) * form_.columns.stride;
@@ -299,11 +302,11 @@ void ChannelsLastGradientRunner::multiply_taps(std::int64_t row_tap, std::int64_
   task.a_row_stride = tap_stride;
   task.b_strip_stride = rows ? kStripWidth : tap_stride;
   task.out_strip_stride = kStripWidth;
-  task.accumulate = closes && begin >= totals_from_ + kDotGroup;
+  task.accumulate = closes && begin >= totals_from_ + kDotGroupPositions;
   for_each_tap_tile([&](std::int64_t first, int count, std::int64_t at) {
     task.a = rows ? planes : other + first;
     task.b = rows ? other + first * kStripWidth : planes;
-    task.group = begin % kDotGroup == 0 ? nullptr : groups_ + taps_at + at;
+    task.group = begin % kDotGroupPositions == 0 ? nullptr : groups_ + taps_at + at;
     task.out = (closes ? totals_ : groups_) + taps_at + at;
     task.out_row_stride = (rows ? count : kTaps) * kStripWidth;
     if (rows) return kernels_.window_runs(task, runs_.data(), runs_.size(), kTaps, count);

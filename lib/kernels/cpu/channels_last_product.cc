@@ -2,8 +2,11 @@
 #include <cstring>
 #include <numeric>
 
+#include "dgx/core/checked.h"
+#include "dgx/kernels/arithmetic.h"
 #include "dgx/kernels/cpu/channels_last.h"
 #include "dgx/kernels/cpu/matmul.h"
+#include "dgx/kernels/fold_order.h"
 #include "kernel_table.h"
 #include "panels.h"
 
@@ -17,8 +20,6 @@ namespace {
 /// Distance, in lines, at which the image is prefetched ahead of the current line. Measured with ResNet-20:
 /// 2, 5 and 10 are alike.
 constexpr std::int64_t kLinesAhead = 5;
-
-std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
 
 }  // namespace
 
@@ -34,7 +35,7 @@ std::vector<ColumnPhase> column_phases(const WindowAxis& axis) {
   const std::int64_t period = axis.divisor / std::gcd(axis.divisor, axis.step);
   for (std::int64_t first = 0; first < std::min(period, axis.outputs); ++first) {
     ColumnPhase phase{
-        first, period, (axis.outputs - first + period - 1) / period, period * axis.step / axis.divisor, {}};
+        first, period, ceil_div(axis.outputs - first, period), period * axis.step / axis.divisor, {}};
     for (std::int64_t t = 0; t < axis.taps; ++t) {
       const std::int64_t position = first * axis.step + t * axis.tap_step + axis.offset;
       ColumnPhase::Tap tap;
@@ -231,10 +232,10 @@ void ChannelsLastProductRunner::tile(std::int64_t line, std::size_t number, std:
   const TileRuns* const runs_of = tile_runs_.data() + (place.kind * panels_.size() + number) * blocks;
   for (std::size_t block = 0; block < blocks; ++block) {
     const std::int64_t k = static_cast<std::int64_t>(block) * kDotBlock;
-    const bool closes = (k + kDotBlock) % kDotGroup == 0 || block + 1 == blocks;
+    const bool closes = (k + kDotBlock) % kDotGroupPositions == 0 || block + 1 == blocks;
     task.b = weights_ + strip * task.b_strip_stride + k * kStripWidth;
-    task.group = k % kDotGroup == 0 ? nullptr : group;
-    task.accumulate = closes && k >= kDotGroup;
+    task.group = k % kDotGroupPositions == 0 ? nullptr : group;
+    task.accumulate = closes && k >= kDotGroupPositions;
     task.out = !closes ? group : whole ? at : edge;
     task.out_row_stride = closes && whole ? position_step : strips * kStripWidth;
     kernels_.window_runs(task, runs_.data() + runs_of[block].begin, runs_of[block].end - runs_of[block].begin,

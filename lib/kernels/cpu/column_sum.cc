@@ -8,6 +8,7 @@
 #include <cstring>
 #include <vector>
 
+#include "dgx/core/checked.h"
 #include "dgx/kernels/cpu/strip.h"
 #include "dgx/kernels/fold_order.h"
 #include "kernel_table.h"
@@ -28,14 +29,14 @@ void add(float* to, const float* from, std::int64_t count) {
 
 std::size_t levels_of(std::int64_t rows) {
   std::size_t levels = 1;
-  for (; rows > kSumBlock; rows = (rows + kSumBlock - 1) / kSumBlock) ++levels;
+  for (; rows > kSumBlock; rows = ceil_div(rows, kSumBlock)) ++levels;
   return levels;
 }
 
 float sum_of(const KernelTable& kernels, const float* x, std::int64_t count) {
   if (count <= kSumBlock) return kernels.block_sum(x, count);
   std::vector<float> blocks;
-  blocks.reserve(static_cast<std::size_t>((count + kSumBlock - 1) / kSumBlock));
+  blocks.reserve(static_cast<std::size_t>(ceil_div(count, kSumBlock)));
   for (std::int64_t i = 0; i < count; i += kSumBlock) {
     blocks.push_back(kernels.block_sum(x + i, std::min(kSumBlock, count - i)));
   }

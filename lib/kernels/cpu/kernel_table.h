@@ -3,13 +3,16 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "dgx/core/checked.h"
+#include "dgx/core/range.h"
 #include "dgx/kernels/cpu/window_run.h"
+#include "dgx/kernels/fold_order.h"
 
 namespace dgx::kernels::cpu {
 
 /// One call of a micro-kernel: `rows` rows × `strips` strips of C, over one block of the depth.
 struct TileTask {
-  std::int64_t depth = 0;         ///< at most 256
+  std::int64_t depth = 0;         ///< at most kDotBlock
   const float* a = nullptr;       ///< element (i, k) of the panel is a[i * a_row_stride + k * a_step]
   std::int64_t a_row_stride = 0;  ///< 1, or else a_step is 1
   std::int64_t a_step = 0;
@@ -25,12 +28,6 @@ struct TileTask {
   std::int64_t ahead_step = 0;
 };
 
-/// Positions [begin, end) of a block.
-struct Terms {
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
-};
-
 /// The kernels of one instruction set.
 struct KernelTable {
   int tile_rows;       ///< most rows of a tile
@@ -40,8 +37,8 @@ struct KernelTable {
   void (*tile)(const TileTask& task, int rows, int strips);
   /// The positions of the task's block without those at either end at which all of these rows of A, or all of
   /// these strips of B, are ±0. For a row-major panel some of these zeros may be kept.
-  Terms (*terms_of_panel)(const TileTask& task, int rows);
-  Terms (*terms_of_strips)(const TileTask& task, int strips);
+  Range (*terms_of_panel)(const TileTask& task, int rows);
+  Range (*terms_of_strips)(const TileTask& task, int strips);
   bool (*all_finite)(const float* x, std::int64_t rows, std::int64_t columns, std::int64_t row_stride);
   /// to[k * width + i] = from[k + i * lane_stride], i < width ≤ 16. May write up to 16 floats beyond the end.
   void (*pack_transposed)(float* to, int width, const float* from, std::int64_t lane_stride,
@@ -50,7 +47,7 @@ struct KernelTable {
                          float* out);
   /// to[i] += from[i], += from[i + width], … for each of the rows; width is a multiple of 32.
   void (*add_rows)(float* to, const float* from, std::int64_t rows, std::int64_t width);
-  /// sum of at most 2,048 numbers.
+  /// sum of at most kSumBlock numbers.
   float (*block_sum)(const float* x, std::int64_t count);
   /// max; any NaN gives some NaN.
   float (*max)(const float* x, std::int64_t count);

@@ -10,6 +10,9 @@
 #include <cstring>
 #include <new>
 
+#include "dgx/core/checked.h"
+#include "dgx/core/range.h"
+#include "dgx/kernels/fold_order.h"
 #include "kernel_table.h"
 #include "packing.h"
 #include "panels.h"
@@ -18,15 +21,13 @@
 namespace dgx::kernels::cpu {
 namespace {
 
-constexpr std::int64_t kBlock = kDotBlock;
-constexpr std::int64_t kGroup = kDotGroup;
 // A macro tile of C, at most kRowBlock × kColumnBlock, stays in the second-level cache through all blocks of
 // a group; a strip of B (16 or 32 KiB) stays in the first level through all panels of A. With one or two
 // blocks of depth the macro tile is hardly revisited, and wider ones save packing A again for the next
 // columns.
 constexpr std::int64_t kRowBlock = 112;
 constexpr std::int64_t kColumnBlock = 768;
-constexpr std::int64_t kShallowDepth = 2 * kBlock;
+constexpr std::int64_t kShallowDepth = 2 * kDotBlock;
 constexpr std::int64_t kShallowColumnBlock = 2 * kColumnBlock;
 // Floats of B's strips in scratch: 4 MiB per thread.
 constexpr std::int64_t kMostOfB = std::int64_t{1} << 20U;
@@ -78,19 +79,13 @@ std::int64_t Scratch::size_bytes() const {
 
 namespace {
 
-struct Range {
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
-  [[nodiscard]] std::int64_t size() const { return end - begin; }
-};
-
 // Columns per column block: as few blocks as possible, nearly equal.
 std::int64_t column_block(std::int64_t columns, std::int64_t depth) {
   const std::int64_t most = depth <= kShallowDepth
                                 ? kShallowColumnBlock
-                                : std::min(kColumnBlock, kMostOfB / std::min(depth, kGroup));
-  const std::int64_t blocks = std::max<std::int64_t>(1, (columns + most - 1) / most);
-  return std::max<std::int64_t>(1, (strip_count(columns) + blocks - 1) / blocks) * kStripWidth;
+                                : std::min(kColumnBlock, kMostOfB / std::min(depth, kDotGroupPositions));
+  const std::int64_t blocks = std::max<std::int64_t>(1, ceil_div(columns, most));
+  return std::max<std::int64_t>(1, ceil_div(strip_count(columns), blocks)) * kStripWidth;
 }
 
 // A column block of B within a group of depth. Full strips may be B itself; a last, partial strip is always
@@ -119,7 +114,7 @@ class Fetcher {
   // fetch_some.
   Fetcher(const float* data, std::int64_t runs, std::int64_t stride, std::int64_t floats, std::int64_t times)
       : data_(data), runs_(runs), stride_(stride), floats_(floats) {
-    lines_at_once_ = (runs * ((floats + kLine - 1) / kLine) + times - 1) / times;
+    lines_at_once_ = ceil_div(runs * ceil_div(floats, kLine), times);
   }
   void fetch_some() {
     for (std::int64_t n = 0; n < lines_at_once_ && runs_ > 0; ++n) {
@@ -166,12 +161,12 @@ class Product {
     const std::int64_t width = column_block(part_.column_end - part_.column_begin, shape_.depth);
     for (std::int64_t column = part_.column_begin; column < part_.column_end; column += width) {
       columns_ = {column, std::min(part_.column_end, column + width)};
-      group_ = {0, std::min(kGroup, shape_.depth)};
+      group_ = {0, std::min(kDotGroupPositions, shape_.depth)};
       for (;;) {
         strips_ = operand.strips(columns_, group_);
         run_group(operand);
         if (group_.end == shape_.depth) break;
-        group_ = {group_.end, std::min(group_.end + kGroup, shape_.depth)};
+        group_ = {group_.end, std::min(group_.end + kDotGroupPositions, shape_.depth)};
       }
     }
   }
@@ -184,12 +179,12 @@ class Product {
       block_panels_ = {panel, std::min(panels_.count, panel + panels_at_once)};
       row_ = panels_.first_row(panel);
       rows_ = panels_.first_row(block_panels_.end) - row_;
-      block_ = {group_.begin, std::min(group_.begin + kBlock, group_.end)};
+      block_ = {group_.begin, std::min(group_.begin + kDotBlock, group_.end)};
       for (;;) {
         if (panel == 0) operand.pack(columns_, group_, block_);
         run_block();
         if (block_.end == group_.end) break;
-        block_ = {block_.end, std::min(block_.end + kBlock, group_.end)};
+        block_ = {block_.end, std::min(block_.end + kDotBlock, group_.end)};
       }
     }
   }
@@ -210,17 +205,16 @@ class Product {
   // A fetcher of the block of A that will be packed after this one, to be called between this one's tiles.
   [[nodiscard]] Fetcher next_block_of_a() const {
     Range rows = {row_, row_ + rows_};
-    Range depth = {block_.end, std::min(block_.end + kBlock, group_.end)};
+    Range depth = {block_.end, std::min(block_.end + kDotBlock, group_.end)};
     if (block_.end == group_.end) {
       const std::int64_t all = part_.row_end - part_.row_begin;
       rows = {rows.end, std::min(rows.end + rows_, all)};
-      depth = {group_.begin, std::min(group_.begin + kBlock, group_.end)};
+      depth = {group_.begin, std::min(group_.begin + kDotBlock, group_.end)};
     }
     const float* from =
         a_.data + (part_.row_begin + rows.begin) * a_.row_stride + depth.begin * a_.column_stride;
     const std::int64_t strips = strip_count(columns_.size());
-    const std::int64_t tiles =
-        block_panels_.size() * ((strips + kernels_.tile_strips - 1) / kernels_.tile_strips);
+    const std::int64_t tiles = block_panels_.size() * ceil_div(strips, kernels_.tile_strips);
     if (a_.row_stride == 1) return {from, depth.size(), a_.column_stride, rows.size(), tiles};
     return {from, rows.size(), a_.row_stride, depth.size(), tiles};
   }
@@ -267,10 +261,10 @@ class Product {
   }
 
   void leave_out_zeros(TileTask& task, std::int64_t panel, int height, int strips) {
-    const Terms terms = zeros_.needed(kernels_, task, static_cast<std::size_t>(panel), height, strips);
+    const Range terms = zeros_.needed(kernels_, task, static_cast<std::size_t>(panel), height, strips);
     task.a += terms.begin * task.a_step;
     task.b += terms.begin * task.b_step;
-    task.depth = terms.end - terms.begin;
+    task.depth = terms.size();
   }
 
   // Prefetches what the epilogue will touch, shared among the panels of the row block: each fetches one
@@ -284,13 +278,13 @@ class Product {
     task.ahead = nullptr;
     task.ahead_step = 0;
     if (run >= matrices * strips) return;
-    const std::int64_t rows = (rows_ + per_run - 1) / per_run;
+    const std::int64_t rows = ceil_div(rows_, per_run);
     const std::int64_t row = part_.row_begin + row_ + panel % per_run * rows;
     const float* from = epilogue_.ahead[static_cast<std::size_t>(run % matrices)] + row * kStripWidth +
                         (columns_.begin / kStripWidth + strip + run / matrices) * epilogue_.ahead_stride;
     const auto row_bytes = static_cast<std::int64_t>(kStripWidth * sizeof(float));
     task.ahead = reinterpret_cast<const char*>(from);
-    task.ahead_step = std::min(row_bytes, (rows * row_bytes + block_.size() - 1) / block_.size());
+    task.ahead_step = std::min(row_bytes, ceil_div(rows * row_bytes, block_.size()));
   }
 
   // Computes a tile's last block of a group into C, through a copy if C ends within the strip.
@@ -335,7 +329,7 @@ class Product {
   }
 
   void pack_panels() {
-    float* to = buffers_.a.at_least(kRowBlock * kBlock + kSlack);
+    float* to = buffers_.a.at_least(kRowBlock * kDotBlock + kSlack);
     for (std::int64_t panel = block_panels_.begin; panel < block_panels_.end; ++panel) {
       pack_panel(kernels_, panel_of_a(panel), panels_.height(panel), block_.size(), to);
       to += panels_.height(panel) * block_.size();

@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace dgx::kernels::cpu {
+#include "dgx/core/checked.h"
 
-inline constexpr std::int64_t kDotBlock = 256;  // dgx-numerics(7), "dot"
-inline constexpr std::int64_t kDotGroup = 16 * kDotBlock;
+namespace dgx::kernels::cpu {
 
 /// Rows cut into panels of nearly equal height, at most `most`: 15 rows are better cut 8 + 7 than 14 + 1.
 struct Panels {
   Panels(std::int64_t rows, std::int64_t most)
-      : count((rows + most - 1) / most),
+      : count(ceil_div(rows, most)),
         base(rows / std::max<std::int64_t>(1, count)),
         extra(rows - base * count) {}
   [[nodiscard]] std::int64_t first_row(std::int64_t panel) const {

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "dgx/kernels/fold_order.h"
 #include "kernel_table.h"
 
 // The kernels in plain C++, for processors without fused multiply-add and as a check on the others.
@@ -39,7 +40,7 @@ void tile(const TileTask& task, int rows, int /*strips*/) {
       [&](std::int64_t k) { return task.b + k * task.b_step; });
 }
 
-Terms all_terms(const TileTask& task, int /*rows or strips*/) { return {0, task.depth}; }
+Range all_terms(const TileTask& task, int /*rows or strips*/) { return {0, task.depth}; }
 
 bool all_finite(const float* x, std::int64_t rows, std::int64_t columns, std::int64_t stride) {
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -88,12 +89,12 @@ void pack_transposed(float* to, int width, const float* from, std::int64_t lane_
 // column_dot_one for at most 16 columns.
 void column_strip(std::int64_t rows, std::int64_t columns, const float* x, std::int64_t stride, float* out) {
   float total[16] = {};
-  for (std::int64_t first = 0; first < rows; first += 4096) {
+  for (std::int64_t first = 0; first < rows; first += kDotGroupPositions) {
     float group[16] = {};
-    const std::int64_t end = std::min<std::int64_t>(rows, first + 4096);
-    for (std::int64_t block = first; block < end; block += 256) {
+    const std::int64_t end = std::min(rows, first + kDotGroupPositions);
+    for (std::int64_t block = first; block < end; block += kDotBlock) {
       float sums[16] = {};
-      for (std::int64_t r = block; r < std::min<std::int64_t>(end, block + 256); ++r) {
+      for (std::int64_t r = block; r < std::min(end, block + kDotBlock); ++r) {
         for (std::int64_t c = 0; c < columns; ++c) sums[c] += x[r * stride + c];
       }
       for (std::int64_t c = 0; c < columns; ++c) group[c] += sums[c];
@@ -117,9 +118,10 @@ void add_rows(float* to, const float* from, std::int64_t rows, std::int64_t widt
 }
 
 float block_sum(const float* x, std::int64_t count) {
-  float lanes[32] = {};
-  for (std::int64_t i = 0; i < count; ++i) lanes[i % 32] += x[i];
-  for (int distance = 16; distance > 0; distance /= 2) {
+  constexpr int kLanes = kSumLanes;
+  float lanes[kLanes] = {};
+  for (std::int64_t i = 0; i < count; ++i) lanes[i % kLanes] += x[i];
+  for (int distance = kLanes / 2; distance > 0; distance /= 2) {
     for (int l = 0; l < distance; ++l) lanes[l] += lanes[l + distance];
   }
   return lanes[0];

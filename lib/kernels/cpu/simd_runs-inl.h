@@ -12,7 +12,7 @@ inline constexpr int kOneStripRows = kTileRows;
 template <int kRows, int kVectors, int kFirst, int kEnd>
 HWY_INLINE void add_run(const TileTask& task, const WindowRun& run, V (&sums)[kRows][kVectors]) {
   constexpr int kRowsOfPointer = kRows > kTileRows ? 5 : 3;
-  constexpr int kPointers = (kRows + kRowsOfPointer - 1) / kRowsOfPointer;
+  constexpr int kPointers = ceil_div(kRows, kRowsOfPointer);
   const D d;
   const std::int64_t stride = task.a_row_stride;
   const std::int64_t step = task.a_step;

@@ -1,7 +1,7 @@
 // Included once by each of avx2.cc, avx512.cc and neon.cc after simd_matmul-inl.h.
 
-// Adds up columns [0, kVectors · lanes) of kBlocks blocks of 256 rows at a time: the blocks are independent
-// chains, which hide the latency of the additions when the matrix is narrow.
+// Adds up columns [0, kVectors · lanes) of kBlocks blocks of kDotBlock rows at a time: the blocks are
+// independent chains, which hide the latency of the additions when the matrix is narrow.
 template <int kVectors, int kBlocks>
 void add_blocks(const float* x, std::int64_t stride, std::int64_t rows, V* group) {
   const D d;
@@ -16,7 +16,7 @@ void add_blocks(const float* x, std::int64_t stride, std::int64_t rows, V* group
     for (int b = 0; b < kBlocks; ++b) {
 #pragma GCC unroll 8
       for (int v = 0; v < kVectors; ++v) {
-        sums[b][v] = hn::Add(sums[b][v], hn::LoadU(d, x + b * 256 * stride + v * kLanes));
+        sums[b][v] = hn::Add(sums[b][v], hn::LoadU(d, x + b * kDotBlock * stride + v * kLanes));
       }
     }
     x += stride;
@@ -32,16 +32,16 @@ void column_vectors(std::int64_t rows, const float* x, std::int64_t stride, floa
   const D d;
   V total[kVectors];
   for (int v = 0; v < kVectors; ++v) total[v] = hn::Zero(d);
-  for (std::int64_t first = 0; first < rows; first += 4096) {
-    const std::int64_t end = std::min<std::int64_t>(rows, first + 4096);
+  for (std::int64_t first = 0; first < rows; first += kDotGroupPositions) {
+    const std::int64_t end = std::min(rows, first + kDotGroupPositions);
     V group[kVectors];
     for (int v = 0; v < kVectors; ++v) group[v] = hn::Zero(d);
     std::int64_t r = first;
-    for (; r + kBlocks * 256 <= end; r += kBlocks * 256) {
-      add_blocks<kVectors, kBlocks>(x + r * stride, stride, 256, group);
+    for (; r + kBlocks * kDotBlock <= end; r += kBlocks * kDotBlock) {
+      add_blocks<kVectors, kBlocks>(x + r * stride, stride, kDotBlock, group);
     }
-    for (; r < end; r += 256) {
-      add_blocks<kVectors, 1>(x + r * stride, stride, std::min<std::int64_t>(256, end - r), group);
+    for (; r < end; r += kDotBlock) {
+      add_blocks<kVectors, 1>(x + r * stride, stride, std::min(kDotBlock, end - r), group);
     }
     for (int v = 0; v < kVectors; ++v) total[v] = hn::Add(total[v], group[v]);
   }
@@ -80,23 +80,24 @@ void add_rows(float* to, const float* from, std::int64_t rows, std::int64_t widt
   for (; i + kLanes <= width; i += kLanes) add_rows_of<1>(to + i, from + i, rows, width);
 }
 
-inline constexpr int kSumVectors = 32 / kLanes;
+inline constexpr int kItems = kSumLanes;  // read at a time
+inline constexpr int kSumVectors = kItems / kLanes;
 
 float block_sum(const float* x, std::int64_t count) {
   const D d;
   V sums[kSumVectors];
   for (int v = 0; v < kSumVectors; ++v) sums[v] = hn::Zero(d);
   std::int64_t i = 0;
-  for (; i + 32 <= count; i += 32) {
+  for (; i + kItems <= count; i += kItems) {
     for (int v = 0; v < kSumVectors; ++v) sums[v] = hn::Add(sums[v], hn::LoadU(d, x + i + v * kLanes));
   }
-  alignas(64) float lanes[32] = {};
+  alignas(64) float lanes[kItems] = {};
   if (i < count) {  // a lane is never −0, so that adding +0 to it changes nothing
     std::memcpy(lanes, x + i, static_cast<std::size_t>(count - i) * sizeof(float));
     for (int v = 0; v < kSumVectors; ++v) sums[v] = hn::Add(sums[v], hn::Load(d, lanes + v * kLanes));
   }
   for (int v = 0; v < kSumVectors; ++v) hn::Store(sums[v], d, lanes + v * kLanes);
-  for (int distance = 16; distance > 0; distance /= 2) {
+  for (int distance = kItems / 2; distance > 0; distance /= 2) {
     for (int l = 0; l < distance; ++l) lanes[l] += lanes[l + distance];
   }
   return lanes[0];

@@ -19,14 +19,14 @@ HWY_INLINE bool all_zero(const float* x, int rows, std::int64_t stride, int coun
 
 // `is_zero(k)`: positions [k, k + step) are all zero.
 template <class IsZero>
-HWY_INLINE Terms without_zeros_at_ends(std::int64_t depth, std::int64_t step, const IsZero& is_zero) {
-  Terms terms{0, depth};
+HWY_INLINE Range without_zeros_at_ends(std::int64_t depth, std::int64_t step, const IsZero& is_zero) {
+  Range terms{0, depth};
   while (terms.begin + step <= terms.end && is_zero(terms.begin)) terms.begin += step;
   while (terms.begin + step <= terms.end && is_zero(terms.end - step)) terms.end -= step;
   return terms;
 }
 
-Terms terms_of_panel(const TileTask& task, int rows) {
+Range terms_of_panel(const TileTask& task, int rows) {
   if (task.a_row_stride == 1) {
     return without_zeros_at_ends(
         task.depth, 1, [&](std::int64_t k) { return all_zero(task.a + k * task.a_step, 1, 0, rows); });
@@ -37,7 +37,7 @@ Terms terms_of_panel(const TileTask& task, int rows) {
   });
 }
 
-Terms terms_of_strips(const TileTask& task, int strips) {
+Range terms_of_strips(const TileTask& task, int strips) {
   return without_zeros_at_ends(task.depth, 1, [&](std::int64_t k) {
     return all_zero(task.b + k * task.b_step, strips, task.b_strip_stride, 16);
   });

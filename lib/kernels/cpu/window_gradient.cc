@@ -5,8 +5,10 @@
 // Channels-last images go to channels_last_gradient.cc.
 #include <algorithm>
 
+#include "dgx/core/checked.h"
 #include "dgx/kernels/cpu/channels_last.h"
 #include "dgx/kernels/cpu/matmul.h"
+#include "dgx/kernels/fold_order.h"
 #include "kernel_table.h"
 #include "packing.h"
 #include "panels.h"
@@ -28,12 +30,12 @@ std::int64_t WindowGradient::slots() const {
 }
 
 std::int64_t WindowGradient::groups() const {
-  return channels_last_ ? (channels_last_->depth() + kDotGroup - 1) / kDotGroup : 0;
+  return channels_last_ ? ceil_div(channels_last_->depth(), kDotGroupPositions) : 0;
 }
 
 std::int64_t WindowGradient::terms_of(std::int64_t first, std::int64_t end) const {
   const std::int64_t depth = outputs() * static_cast<std::int64_t>(form_.images.size());
-  return std::min(depth, end * kDotGroup) - std::min(depth, first * kDotGroup);
+  return std::min(depth, end * kDotGroupPositions) - std::min(depth, first * kDotGroupPositions);
 }
 
 std::int64_t WindowGradient::scratch_size(std::int64_t planes, std::int64_t groups) const {
@@ -161,17 +163,17 @@ void WindowGradientRunner::for_each_tile(Visit visit) const {
 /// Adds block [begin, end) to all tiles.
 void WindowGradientRunner::multiply(std::int64_t begin, std::int64_t end) {
   const WindowGrid& grid = gradient_.grid();
-  const bool closes = end % kDotGroup == 0 || end == depth_;
+  const bool closes = end % kDotGroupPositions == 0 || end == depth_;
   TileTask task;
   task.depth = end - begin;
   task.a_row_stride = along_taps_ ? grid.tap(0, 1) - grid.tap(0, 0) : grid.plane_stride();
   task.b_strip_stride = kDotBlock * kStripWidth;
   task.out_strip_stride = kStripWidth;
-  task.accumulate = closes && begin >= kDotGroup;
+  task.accumulate = closes && begin >= kDotGroupPositions;
   for_each_tile([&](const Tile& tile, std::int64_t at) {
     task.a = grids_ + tile.plane * grid.plane_stride() + grid.tap(tile.row_tap, tile.column_tap);
     task.b = packed_ + tile.strip * task.b_strip_stride;
-    task.group = begin % kDotGroup == 0 ? nullptr : groups_ + at;
+    task.group = begin % kDotGroupPositions == 0 ? nullptr : groups_ + at;
     task.out = (closes ? totals_ : groups_) + at;
     task.out_row_stride = tile.strips * kStripWidth;
     kernels_.window_rows(task, offsets_.data(), tile.height, tile.strips);

@@ -4,14 +4,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "dgx/kernels/arithmetic.h"
 #include "dgx/kernels/cpu/window.h"
 
 namespace dgx::kernels::cpu {
-namespace {
-
-std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
-
-}  // namespace
 
 GridAxis::GridAxis(const WindowAxis& axis) {
   std::vector<std::int64_t> phases;

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "dgx/core/checked.h"
 #include "dgx/kernels/cpu/channels_last.h"
+#include "dgx/kernels/fold_order.h"
 #include "kernel_table.h"
 #include "panels.h"
 
@@ -15,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kWidth = 16;
 
-std::int64_t in_lines(std::int64_t floats) { return (floats + kWidth - 1) / kWidth * kWidth; }
+std::int64_t in_lines(std::int64_t floats) { return ceil_div(floats, kWidth) * kWidth; }
 
 std::int64_t weights_size(const WindowProduct& product) {
   return in_lines(static_cast<std::int64_t>(product.form().weight_rows.size() * product.form().terms.size()));
@@ -99,11 +101,11 @@ void WindowProductRunner::tile(std::int64_t panel, std::int64_t strip, int strip
   task.a_row_stride = 1;
   task.out_strip_stride = kWidth;
   for (std::int64_t k = 0; k < depth; k += kDotBlock) {
-    const bool closes = (k + kDotBlock) % kDotGroup == 0 || k + kDotBlock >= depth;
+    const bool closes = (k + kDotBlock) % kDotGroupPositions == 0 || k + kDotBlock >= depth;
     task.depth = std::min(kDotBlock, depth - k);
     task.a = weights_ + panels.first_row(panel) * depth + k * height;
-    task.group = k % kDotGroup == 0 ? nullptr : group;
-    task.accumulate = closes && k >= kDotGroup;
+    task.group = k % kDotGroupPositions == 0 ? nullptr : group;
+    task.accumulate = closes && k >= kDotGroupPositions;
     task.out = closes ? to : group;
     task.out_row_stride = closes ? leading : strips * kWidth;
     kernels_.window_columns(task, product_.offsets().data() + k, height, strips);

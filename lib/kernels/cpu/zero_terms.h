@@ -22,12 +22,12 @@ class ZeroTerms {
   void forget_strips() { strips_ = {}; }
 
   /// The positions of the block that `task`, a tile of panel `panel` with the whole block, must take.
-  [[nodiscard]] Terms needed(const KernelTable& kernels, const TileTask& task, std::size_t panel, int rows,
+  [[nodiscard]] Range needed(const KernelTable& kernels, const TileTask& task, std::size_t panel, int rows,
                              int strips) {
     Operand& a = panels_[panel];
     if (!a.terms) a.terms = kernels.terms_of_panel(task, rows);
     if (!strips_.terms) strips_.terms = kernels.terms_of_strips(task, strips);
-    Terms terms{0, task.depth};
+    Range terms{0, task.depth};
     if (leaves_out(*a.terms, task)) {
       if (!strips_.is_finite) strips_.is_finite = strips_are_finite(kernels, task, strips);
       if (*strips_.is_finite) terms = *a.terms;
@@ -41,15 +41,15 @@ class ZeroTerms {
 
  private:
   struct Operand {
-    std::optional<Terms> terms;
+    std::optional<Range> terms;
     std::optional<bool> is_finite;
   };
 
-  static bool leaves_out(const Terms& terms, const TileTask& task) {
+  static bool leaves_out(const Range& terms, const TileTask& task) {
     constexpr std::int64_t kWorthIt = 8;
-    return terms.end - terms.begin + kWorthIt <= task.depth;
+    return terms.size() + kWorthIt <= task.depth;
   }
-  static Terms both(const Terms& x, const Terms& y) {
+  static Range both(const Range& x, const Range& y) {
     const std::int64_t begin = std::max(x.begin, y.begin);
     return {begin, std::max(begin, std::min(x.end, y.end))};
   }

@@ -16,20 +16,19 @@ namespace dgx::kernels::cuda {
 
 inline constexpr int kSumColumns = 8;
 inline constexpr int kSumAhead = 32;  // numbers
-inline constexpr std::int64_t kGroupRows = kDotBlock * kDotGroup;
 
 [[nodiscard]] inline Grid grid_of(const ColumnSum& sum) {
   return {(sum.columns + kSumColumns - 1) / kSumColumns * dot_groups(sum.rows),
-          kSumColumns * static_cast<unsigned>(kDotGroup)};
+          kSumColumns * static_cast<unsigned>(kDotGroupBlocks)};
 }
 
 __global__ void run_column_sum(ColumnSum sum) {
-  __shared__ float blocks[kDotGroup][kSumColumns];
+  __shared__ float blocks[kDotGroupBlocks][kSumColumns];
   const std::int64_t across = (sum.columns + kSumColumns - 1) / kSumColumns;
   const int x = static_cast<int>(threadIdx.x) % kSumColumns, y = static_cast<int>(threadIdx.x) / kSumColumns;
   const std::int64_t column = blockIdx.x % across * kSumColumns + x;
   const std::int64_t group = blockIdx.x / across;
-  const std::int64_t first = group * kGroupRows + y * kDotBlock;
+  const std::int64_t first = group * kDotGroupPositions + y * kDotBlock;
   const std::int64_t end = sum.rows - first < kDotBlock ? sum.rows : first + kDotBlock;
   float block = 0;
   if (column < sum.columns) {
@@ -48,7 +47,7 @@ __global__ void run_column_sum(ColumnSum sum) {
   __syncthreads();
   if (y != 0 || column >= sum.columns) return;
   float result = 0;
-  for (int b = 0; b < kDotGroup && group * kGroupRows + b * kDotBlock < sum.rows; ++b)
+  for (int b = 0; b < kDotGroupBlocks && group * kDotGroupPositions + b * kDotBlock < sum.rows; ++b)
     result = result + blocks[b][x];
   if (dot_groups(sum.rows) > 1) {
     sum.groups[group * sum.columns + column] = result;

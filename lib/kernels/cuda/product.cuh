@@ -179,7 +179,7 @@ __global__ void add_pieces(P p) {
   if (n >= count) return;
   const float* at = p.pieces + n;
   std::int64_t left_over = pieces_of(p.depth, p.form.piece);
-  const int together = static_cast<int>(kGroupPositions / p.form.piece);  // pieces of a group
+  const int together = static_cast<int>(kDotGroupPositions / p.form.piece);  // pieces of a group
   float total = 0;
   while (left_over > 0) {
     const int here = left_over < together ? static_cast<int>(left_over) : together;

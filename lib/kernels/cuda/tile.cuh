@@ -28,7 +28,6 @@ namespace dgx::kernels::cuda {
 
 inline constexpr int kTileStep = 16;  ///< positions of a round
 inline constexpr int kBlockRounds = static_cast<int>(kDotBlock) / kTileStep;
-inline constexpr std::int64_t kGroupPositions = kDotBlock * kDotGroup;
 static_assert(kDotBlock % kTileStep == 0);
 
 /// One side of a tile: kAlong threads with kPer_ lines each.
@@ -268,7 +267,7 @@ __device__ void run_tile(Left& left, Right& right, const Out& out, std::int64_t 
   GroupSums<Tile> group;
   do {
     group.begin();
-    for (int blocks = kDotGroup; blocks > 0 && left_over > 0; --blocks) {
+    for (int blocks = kDotGroupBlocks; blocks > 0 && left_over > 0; --blocks) {
       float block[Tile::kTall][Tile::kWide] = {};
       int count = left_over < kBlockRounds ? left_over : kBlockRounds;
       left_over -= count;

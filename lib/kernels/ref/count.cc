@@ -7,10 +7,7 @@
 namespace dgx::kernels {
 namespace {
 
-constexpr std::int64_t kGroupPositions = kDotBlock * kDotGroup;
-constexpr std::int64_t kSumCombines = 31;
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a / b + (a % b != 0); }
+constexpr std::int64_t kSumCombines = kSumLanes - 1;
 
 // Counts operations, `times` of an operation per element; remembers if a count did not fit.
 class Tally {
@@ -78,7 +75,7 @@ Result<OperationCounts> count_operations(const Primitive& primitive) {
     case Kind::kDot:
       tally.add(ScalarOp::kFma, positions);
       tally.add(ScalarOp::kAdd, ceil_div(positions, kDotBlock));
-      tally.add(ScalarOp::kAdd, ceil_div(positions, kGroupPositions));
+      tally.add(ScalarOp::kAdd, ceil_div(positions, kDotGroupPositions));
       break;
     case Kind::kSum: count_sum(tally, positions); break;
     case Kind::kMax:

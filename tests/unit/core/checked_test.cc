@@ -20,6 +20,13 @@ TEST_CASE("checked arithmetic gives the result, or nothing where it would wrap")
   CHECK_FALSE(checked_mul(kMin, std::int64_t{-1}));
 }
 
+TEST_CASE("ceil_div rounds up and never overflows") {
+  CHECK(ceil_div(0, 3) == 0);
+  CHECK(ceil_div(6, 3) == 2);
+  CHECK(ceil_div(7, 3) == 3);
+  CHECK(ceil_div(kMax, 2) == (std::int64_t{1} << 62));
+}
+
 TEST_CASE("mul_div floors a product of up to 126 bits") {
   CHECK(*mul_div(7, 3, 2) == 10);
   CHECK(*mul_div(kMax, kMax, kMax) == kMax);

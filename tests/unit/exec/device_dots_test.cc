@@ -67,14 +67,8 @@ Primitive weight_gradient(const Form& f) {
                window(1, at({k(0)}), at({i(1)}), f, k(1), k(2), i(2), i(3))});
 }
 
-std::int64_t count_of(const Shape& shape) {
-  std::int64_t count = 1;
-  for (const std::int64_t extent : shape) count *= extent;
-  return count;
-}
-
 Tensor numbers(const Shape& shape, std::uint64_t seed, bool spiced) {
-  std::vector<float> values = pattern(seed, count_of(shape));
+  std::vector<float> values = pattern(seed, *element_count(shape));
   const std::vector<float> spices = {-0.0F, 0x1p-149F, kInfinity, kNan, -kInfinity, 0x1.fffffep127F};
   for (std::size_t n = seed % 5; spiced && n < values.size(); n += 41)
     values[n] = spices[n / 41 % spices.size()];

@@ -3,6 +3,7 @@
 #include <concepts>
 #include <cstdint>
 #include <optional>
+#include <type_traits>
 
 #include "dgx/core/result.h"
 
@@ -26,6 +27,12 @@ template <std::integral T>
   T out{};
   if (__builtin_mul_overflow(a, b, &out)) return std::nullopt;
   return out;
+}
+
+/// a / b, rounded up; a is not negative, b positive. Never overflows.
+template <std::integral T>
+[[nodiscard]] constexpr T ceil_div(T a, std::type_identity_t<T> b) {
+  return a / b + (a % b != 0 ? 1 : 0);
 }
 
 /// floor(a · b / divisor) with a 128-bit product; kUsage when a or b is negative, the divisor is not

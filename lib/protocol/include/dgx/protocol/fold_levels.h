@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "dgx/core/bytes.h"
+#include "dgx/core/checked.h"
 #include "dgx/core/result.h"
 #include "dgx/kernels/evaluate.h"
 #include "dgx/kernels/position.h"
@@ -32,7 +33,7 @@ struct FoldList {
   std::int64_t end = 0;
   std::int64_t stride = 1;  ///< entry k is the result after unit min(begin + (k+1) stride, end) - 1
 
-  [[nodiscard]] std::int64_t count() const { return (end - begin + stride - 1) / stride; }
+  [[nodiscard]] std::int64_t count() const { return ceil_div(end - begin, stride); }
   [[nodiscard]] std::int64_t end_of(std::int64_t entry) const {
     return std::min(begin + (entry + 1) * stride, end);
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "dgx/core/bytes.h"
+#include "dgx/core/checked.h"
 
 namespace dgx::protocol {
 
@@ -22,7 +23,7 @@ struct Node {
     while (size << 8 < count && size < std::uint64_t{1} << 48) size <<= 8;
     return size;
   }
-  [[nodiscard]] std::uint64_t children() const { return (count + child_size() - 1) / child_size(); }
+  [[nodiscard]] std::uint64_t children() const { return ceil_div(count, child_size()); }
   /// `index` must be below children().
   [[nodiscard]] Node child(std::uint64_t index) const {
     const std::uint64_t at = index * child_size();

@@ -312,11 +312,12 @@ class ElementEvaluator {
     std::int64_t p = 0;
     for (std::int64_t group_number = 0; p < n; ++group_number) {
       Value group = zero();
-      for (std::int64_t b = 0; b < kDotGroup && p < n; ++b) {
+      for (std::int64_t b = 0; b < kDotGroupBlocks && p < n; ++b) {
         Value block = zero();
         const std::int64_t end = n - p < kDotBlock ? n : p + kDotBlock;
         for (; p < end; ++p, advance_fold()) take_product(p, block);
-        group = add(Place::kDotBlock, 0, group_number * kDotGroup + b, group, policy_.partial(block, 0));
+        group =
+            add(Place::kDotBlock, 0, group_number * kDotGroupBlocks + b, group, policy_.partial(block, 0));
       }
       total = add(Place::kDotGroup, 0, group_number, total, policy_.partial(group, 0));
     }

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "dgx/core/checked.h"
+
 namespace dgx::kernels::cpu {
 
 /// The exact matrix product. Every element of C is a dot(depth) of dgx-numerics(7), "Folds": blocks of 256
@@ -36,7 +38,7 @@ struct MatmulShape {
 /// Columns per strip, the unit in which columns are handled, packed and split.
 inline constexpr std::int64_t kStripWidth = 16;
 [[nodiscard]] constexpr std::int64_t strip_count(std::int64_t columns) {
-  return (columns + kStripWidth - 1) / kStripWidth;
+  return ceil_div(columns, kStripWidth);
 }
 
 /// Floats from one strip of a packed matrix to the next: 16 per row of the matrix, plus padding where a

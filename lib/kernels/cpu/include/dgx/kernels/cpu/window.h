@@ -5,6 +5,8 @@
 #include <memory>
 #include <vector>
 
+#include "dgx/kernels/fold_order.h"
+
 namespace dgx::kernels::cpu {
 
 /// Products with one operand read through sliding windows: convolutions and their gradients. Every element is
@@ -252,7 +254,7 @@ class WindowGradientRunner {
   std::int64_t slots_, slot_size_;
   bool along_taps_;
   std::int64_t next_image_ = 0;  ///< images before it have been copied
-  std::array<std::int32_t, 256> offsets_{};
+  std::array<std::int32_t, kDotBlock> offsets_{};
   const float *operand_ = nullptr, *other_ = nullptr;
   float *packed_, *groups_, *totals_, *grids_;
   std::unique_ptr<ChannelsLastGradientRunner> channels_last_;

@@ -144,8 +144,7 @@ struct Batch {
 
 /// Groups of 4,096 positions of a dot (dgx-numerics(7), "Folds"), at least one.
 [[nodiscard]] DGX_HOST_DEVICE constexpr std::int64_t dot_groups(std::int64_t positions) {
-  constexpr std::int64_t kGroup = kDotBlock * kDotGroup;
-  return positions == 0 ? 1 : (positions + kGroup - 1) / kGroup;
+  return positions == 0 ? 1 : (positions + kDotGroupPositions - 1) / kDotGroupPositions;
 }
 
 /// out[r, c] = dot over depth of a[r, k] · b[k, c] (dgx-numerics(7), "Folds"), NaN canonical. The output must

@@ -116,7 +116,7 @@ struct TileWanted {
 [[nodiscard]] constexpr TileForm choose_form(const TileWanted& wanted) {
   constexpr std::int64_t kMostNumbers = std::int64_t{1} << 26;
   TileForm best{choose_tile(wanted, 0), 0};
-  for (const std::int64_t piece : {kDotBlock * kDotGroup, kDotBlock}) {
+  for (const std::int64_t piece : {kDotGroupPositions, kDotBlock}) {
     const TileForm form{choose_tile(wanted, piece), piece};
     if (pieces_of(wanted.depth, piece) == 1 || piece_numbers(wanted, form) > kMostNumbers) continue;
     if (tile_cycles(wanted, form) < tile_cycles(wanted, best)) best = form;
