@@ -1,4 +1,4 @@
-// Determines which hypothesis about matrix instructions (dgx/kernels/matrix_instruction.h; dgx-proposal(7)) a
+// Determines which hypothesis about matrix instructions (matrix_instruction.h; dgx-proposal(7)) a
 // GPU agrees with, bit for bit: mma.sync m16n8k16 with bf16 and m16n8k8 with tf32 factors and binary32 sums,
 // on random tiles and on tiles made to tell hypotheses apart.
 //
@@ -18,14 +18,14 @@
 #include <span>
 #include <vector>
 
-#include "dgx/kernels/matrix_instruction.h"
+#include "matrix_instruction.h"
 
 namespace {
 
-using dgx::kernels::FactorFormat;
-using dgx::kernels::MatrixInstruction;
-using dgx::kernels::ResultRounding;
-using dgx::kernels::ZeroExponent;
+using dgx::test::FactorFormat;
+using dgx::test::MatrixInstruction;
+using dgx::test::ResultRounding;
+using dgx::test::ZeroExponent;
 
 constexpr int kRows = 16, kColumns = 8;
 
@@ -191,7 +191,7 @@ void check_element(std::span<const float> a, std::span<const float> b, float c, 
                    std::vector<Candidate>& candidates) {
   for (Candidate& candidate : candidates) {
     if (candidate.refuted) continue;
-    const float expected = dgx::kernels::fused_dot(candidate.instruction, a, b, c);
+    const float expected = dgx::test::fused_dot(candidate.instruction, a, b, c);
     const bool same = std::isnan(d)
                           ? std::isnan(expected)
                           : std::bit_cast<std::uint32_t>(d) == std::bit_cast<std::uint32_t>(expected);

@@ -1,4 +1,4 @@
-#include "dgx/kernels/matrix_instruction.h"
+#include "matrix_instruction.h"
 
 #include <algorithm>
 #include <bit>
@@ -10,8 +10,10 @@
 
 #include "ref_support.h"
 
-namespace dgx::kernels {
+namespace dgx::test {
 namespace {
+
+using kernels::bits;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
@@ -116,4 +118,4 @@ TEST_CASE("the emulation is what doubles give, on numbers that they hold") {
 }
 
 }  // namespace
-}  // namespace dgx::kernels
+}  // namespace dgx::test

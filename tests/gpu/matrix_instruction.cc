@@ -1,4 +1,4 @@
-#include "dgx/kernels/matrix_instruction.h"
+#include "matrix_instruction.h"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,7 @@
 #include <limits>
 #include <optional>
 
-namespace dgx::kernels {
+namespace dgx::test {
 namespace {
 
 constexpr int kSignificandBits = 23;  // below the leading one
@@ -129,4 +129,4 @@ float fused_dot(const MatrixInstruction& instruction, std::span<const float> a, 
   return c;
 }
 
-}  // namespace dgx::kernels
+}  // namespace dgx::test

@@ -3,11 +3,10 @@
 #include <cstdint>
 #include <span>
 
-namespace dgx::kernels {
+namespace dgx::test {
 
 /// Research for a version 2 of the numbers (dgx-proposal(7)): what a GPU's matrix instruction is taken to
-/// compute for one element of d = a b + c. Nothing in the contract depends on it; its users are its test and
-/// the experiment that compares it with a GPU (tests/gpu/matrix_instruction.cu).
+/// compute for one element of d = a b + c. matrix_instruction.cu compares it with a GPU.
 
 /// The format of the factors. A number is truncated to the format: the low bits are dropped.
 enum class FactorFormat : std::uint8_t { kBf16, kTf32 };
@@ -38,17 +37,15 @@ struct MatrixInstruction {
 /// The sum of c and the products of a and b (of equal length), chunk after chunk: each chunk's result is the
 /// next one's c. In a chunk
 /// - a product is exact: the integer product of two significands, with the sum of their exponents. A
-/// subnormal has
-///   the exponent of the smallest normal number and a leading 0;
+///   subnormal has the exponent of the smallest normal number and a leading 0;
 /// - the aligned exponent is the greatest of c's and the products';
 /// - each term is cut, towards zero, to a multiple of 2^(that − fraction_bits); the cut terms are added
-/// exactly;
+///   exactly;
 /// - the sum is rounded once to a binary32, which may be subnormal, or infinite above all finite ones. A sum
-/// of 0
-///   is +0.
+///   of 0 is +0.
 /// If a term is NaN, or infinities of both signs meet, the result is 0x7FC00000; otherwise an infinite term
 /// is the result.
 [[nodiscard]] float fused_dot(const MatrixInstruction& instruction, std::span<const float> a,
                               std::span<const float> b, float c);
 
-}  // namespace dgx::kernels
+}  // namespace dgx::test
