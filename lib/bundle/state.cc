@@ -124,9 +124,4 @@ Result<StoredState> read_state(const std::string& path, Check check, Effort effo
   return take_state(reader, "state", digest, check, effort);
 }
 
-Result<Digest> read_state_digest(const std::string& path) {
-  DGX_TRY(const Reader reader, Reader::open(path, Kind::kState));
-  return reader.digest("", "digest");
-}
-
 }  // namespace dgx::bundle

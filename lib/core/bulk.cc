@@ -10,6 +10,7 @@
 #include <cassert>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 
 #include "dgx/core/files.h"
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 namespace dgx::json {
 namespace {
 
@@ -29,71 +31,31 @@ void append_string(std::string& out, std::string_view text) {
   out += '"';
 }
 
-/// Writes both forms; the canonical one has no line breaks or spaces.
-class Writer {
- public:
-  enum class Layout { kCanonical, kIndented };
-  explicit Writer(Layout layout) : indented_(layout == Layout::kIndented) {}
-
-  void value(const Value& value) {
-    if (const auto* b = value.as_bool()) {
-      out_ += *b ? "true" : "false";
-    } else if (const auto* i = value.as_int()) {
-      out_ += std::to_string(*i);
-    } else if (const auto* s = value.as_string()) {
-      append_string(out_, *s);
-    } else if (const auto* a = value.as_array()) {
-      array(*a);
-    } else {
-      object(*value.as_object());
+void append(std::string& out, const Value& value) {
+  if (const auto* b = value.as_bool()) {
+    out += *b ? "true" : "false";
+  } else if (const auto* i = value.as_int()) {
+    out += std::to_string(*i);
+  } else if (const auto* s = value.as_string()) {
+    append_string(out, *s);
+  } else if (const auto* a = value.as_array()) {
+    out += '[';
+    for (const char* separator = ""; const Value& item : *a) {
+      out += std::exchange(separator, ",");
+      append(out, item);
     }
-  }
-  [[nodiscard]] std::string take() && { return std::move(out_); }
-
- private:
-  void array(const Array& items) {
-    open('[');
-    bool first = true;
-    for (const Value& item : items) {
-      separate(std::exchange(first, false));
-      value(item);
+    out += ']';
+  } else {
+    out += '{';
+    for (const char* separator = ""; const auto& [key, member] : *value.as_object()) {
+      out += std::exchange(separator, ",");
+      append_string(out, key);
+      out += ':';
+      append(out, member);
     }
-    close(']', items.empty());
+    out += '}';
   }
-  void object(const Object& members) {
-    open('{');
-    bool first = true;
-    for (const auto& [key, member] : members) {
-      separate(std::exchange(first, false));
-      append_string(out_, key);
-      out_ += indented_ ? ": " : ":";
-      value(member);
-    }
-    close('}', members.empty());
-  }
-  void open(char bracket) {
-    out_ += bracket;
-    ++depth_;
-  }
-  void close(char bracket, bool empty) {
-    --depth_;
-    if (!empty) break_line();
-    out_ += bracket;
-  }
-  void separate(bool first) {
-    if (!first) out_ += ',';
-    break_line();
-  }
-  void break_line() {
-    if (!indented_) return;
-    out_ += '\n';
-    out_.append(2 * depth_, ' ');
-  }
-
-  std::string out_;
-  std::size_t depth_ = 0;
-  bool indented_;
-};
+}
 
 }  // namespace
 
@@ -105,15 +67,9 @@ std::string_view Value::type_name() const {
 }
 
 std::string Value::dump() const {
-  Writer writer(Writer::Layout::kCanonical);
-  writer.value(*this);
-  return std::move(writer).take();
-}
-
-std::string Value::pretty() const {
-  Writer writer(Writer::Layout::kIndented);
-  writer.value(*this);
-  return std::move(writer).take();
+  std::string out;
+  append(out, *this);
+  return out;
 }
 
 }  // namespace dgx::json

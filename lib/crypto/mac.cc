@@ -34,13 +34,6 @@ MacKey MacKey::derived(const SecretKey& key, std::string_view purpose) {
 
 MacKey::MacKey(MacKey&& other) noexcept : bytes_(other.bytes_) { erase(other.bytes_); }
 
-MacKey& MacKey::operator=(MacKey&& other) noexcept {
-  if (this == &other) return *this;
-  bytes_ = other.bytes_;
-  erase(other.bytes_);
-  return *this;
-}
-
 MacKey::~MacKey() { erase(bytes_); }
 
 Digest MacKey::mac(ByteView message) const { return keyed_hash(bytes_, message); }

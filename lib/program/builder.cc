@@ -118,14 +118,4 @@ Program Builder::finish(const std::vector<ValueIndex>& outputs) const {
   return result;
 }
 
-Access whole(ValueIndex value, std::size_t rank) {
-  Access access;
-  access.value = value;
-  for (std::size_t n = 0; n < rank; ++n) {
-    access.coordinates.push_back(
-        {{{kernels::Term::Symbol::kIndex, static_cast<std::int32_t>(n), 1}}, 0, {}, 1});
-  }
-  return access;
-}
-
 }  // namespace dgx::program

@@ -66,16 +66,6 @@ Result<LossSpec> parse_loss_spec(std::string_view text) {
   return spec;
 }
 
-std::string print_loss_spec(const LossSpec& spec) {
-  SpecWriter out{std::string(name_of(spec.kind))};
-  out.number("label-smoothing", spec.label_smoothing, 0.0);
-  if (spec.ignore) out.field(fmt::format("ignore={}", *spec.ignore));
-  std::string list;
-  for (const double weight : spec.weights) list += (list.empty() ? "" : "/") + decimal(weight);
-  if (!list.empty()) out.field("weights=" + list);
-  return out.text();
-}
-
 json::Value to_json(const LossSpec& spec) {
   if (spec.is_plain()) return name_of(spec.kind);
   json::Object out;

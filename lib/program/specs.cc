@@ -69,22 +69,6 @@ Result<OptimizerSpec> parse_optimizer_spec(std::string_view text) {
   return spec;
 }
 
-std::string print_optimizer_spec(const OptimizerSpec& spec) {
-  const OptimizerSpec common = usual(spec.kind);
-  SpecWriter out{std::string(kind_name(spec.kind))};
-  out.number("lr", spec.learning_rate, std::nullopt);
-  if (spec.kind == OptimizerSpec::Kind::kSgd) {
-    out.number("momentum", spec.momentum, common.momentum);
-    if (spec.nesterov) out.field("nesterov");
-  } else {
-    if (spec.beta1 != common.beta1 || spec.beta2 != common.beta2)
-      out.field(fmt::format("betas={}/{}", decimal(spec.beta1), decimal(spec.beta2)));
-    out.number("eps", spec.epsilon, common.epsilon);
-  }
-  out.number("weight-decay", spec.weight_decay, common.weight_decay);
-  return out.text();
-}
-
 json::Value to_json(const OptimizerSpec& spec) {
   json::Object out;
   out["kind"] = kind_name(spec.kind);
@@ -139,18 +123,6 @@ Result<ScheduleSpec> parse_schedule_spec(std::string_view text) {
     in.number("min", spec.minimum, 0.0, kMostNumber);
   DGX_CHECK(in.finish());
   return spec;
-}
-
-std::string print_schedule_spec(const ScheduleSpec& spec) {
-  SpecWriter out{std::string(kernels::name_of(spec.kind))};
-  if (spec.kind == ScheduleKind::kStep) {
-    out.field(fmt::format("every={}", spec.every));
-    out.number("gamma", spec.gamma, std::nullopt);
-  }
-  if (spec.warmup != 0) out.field(fmt::format("warmup={}", spec.warmup));
-  if (spec.kind == ScheduleKind::kCosine || spec.kind == ScheduleKind::kLinear)
-    out.number("min", spec.minimum, 0);
-  return out.text();
 }
 
 json::Value to_json(const ScheduleSpec& spec) {

@@ -77,7 +77,6 @@ void read_as_dataset(const std::string& path) {
 }
 
 void read_as_state(const std::string& path) {
-  static_cast<void>(read_state_digest(path));
   static_cast<void>(read_state(path, Check::kNothing, kEffort));
   check_stored(read_state(path, Check::kDigests, kEffort));
 }

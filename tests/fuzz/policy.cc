@@ -10,7 +10,7 @@ using namespace dgx::manifest;
 
 std::vector<std::string> fuzz::seeds() {
   return {"{}", "{ \"sample_ppm\": 10000, \"window_move_ms\": 1 }\n",
-          json::Value(test::policy().to_json()).dump(), json::Value(standard_policy().to_json()).pretty(),
+          json::Value(test::policy().to_json()).dump(), json::Value(standard_policy().to_json()).dump(),
           seal(test::ledger_policy(), test::key(3))->envelope + "\n"};
 }
 

@@ -33,7 +33,9 @@ Shared flipped(const Tensor& tensor, const Fault& fault) {
   const auto bit = static_cast<std::size_t>(fault.bit) % (8 * size);
   out.bytes()[element * size + bit / 8] ^= static_cast<std::uint8_t>(1U << bit % 8);
   // A NaN is stored in one form only: a number flipped into a NaN becomes that one.
-  if (out.dtype() == DType::kF32) kernels::canonicalise(out);
+  if (out.dtype() == DType::kF32) {
+    for (float& number : out.as<float>()) number = kernels::canonical_nan(number);
+  }
   return share(std::move(out));
 }
 

@@ -52,7 +52,6 @@ class FloatBuffer {
     }
     return data_;
   }
-  [[nodiscard]] std::int64_t count() const { return count_; }
 
  private:
   static constexpr std::align_val_t kAlignment{4096};
@@ -69,13 +68,6 @@ struct Scratch::Buffers {
 
 Scratch::Scratch() : buffers_(std::make_unique<Buffers>()) {}
 Scratch::~Scratch() = default;
-Scratch::Scratch(Scratch&&) noexcept = default;
-Scratch& Scratch::operator=(Scratch&&) noexcept = default;
-
-std::int64_t Scratch::size_bytes() const {
-  return (buffers_->a.count() + buffers_->b.count() + buffers_->groups.count()) *
-         static_cast<std::int64_t>(sizeof(float));
-}
 
 namespace {
 

@@ -54,11 +54,6 @@ bool all_are(std::span<const NumberType> operands, NumberType type) {
 
 }  // namespace
 
-void canonicalise(Tensor& tensor) {
-  if (tensor.dtype() != DType::kF32) return;
-  for (float& value : tensor.as<float>()) value = canonical_nan(value);
-}
-
 std::string to_string(const Number& number) {
   if (number.type == NumberType::kInteger) return fmt::format("{}", number.integer);
   return fmt::format("{:#010x} ({})", number.bits(), canonical_nan(number.real));

@@ -89,33 +89,6 @@ TEST_CASE("a copy has no scalar operation") {
   CHECK(records(map(DType::kF32, {2}, {read(0, {at({i(0)})})}), {floats({2}, {1, 2})}, 1).empty());
 }
 
-TEST_CASE("the first difference is the first operation whose operands or result differ") {
-  const auto ours = factors(1000);
-  auto theirs = ours;
-  CHECK_FALSE(first_difference(compiled(dot(1000), ours), views(ours), views(theirs), 0)->has_value());
-  theirs[1].as<float>()[700] += 1;
-  const auto found = first_difference(compiled(dot(1000), ours), views(ours), views(theirs), 0);
-  REQUIRE(found.ok());
-  REQUIRE(found->has_value());
-  CHECK((*found)->index == 700 + 2);
-  CHECK((*found)->ours->position == 700);
-  CHECK((*found)->ours->operands[0] == (*found)->theirs->operands[0]);
-  CHECK_FALSE((*found)->ours->operands[1] == (*found)->theirs->operands[1]);
-}
-
-TEST_CASE("the first difference of other branches is the operation that chose") {
-  const auto primitive = map(DType::kF32, {1}, {read(0, {at({i(0)})})},
-                             {step(Op::kLt, {Operand::access(0), Operand::literal(0.0F)}),
-                              step(Op::kNeg, {Operand::access(0)}), step(Op::kSqrt, {Operand::access(0)}),
-                              step(Op::kSelect, {Operand::step(0), Operand::step(1), Operand::step(2)})});
-  const std::vector<Tensor> ours = {floats({1}, {-4})};
-  const std::vector<Tensor> theirs = {floats({1}, {4})};
-  const auto found = first_difference(compiled(primitive, ours), views(ours), views(theirs), 0);
-  REQUIRE((*found)->index == 0);
-  CHECK(to_string(*(*found)->ours) ==
-        "step 0 at position 0: lt x0 = value 0[0] = 0xc0800000 (-4), 0x00000000 (0) gives 1");
-}
-
 TEST_CASE("argmax and chain show what they compare and when they act") {
   const std::vector<Tensor> values = {floats({3}, {1, 5, 2})};
   const auto argmax = fold(Kind::kArgmax, DType::kI64, {}, {3}, {read(0, {at({k(0)})})});

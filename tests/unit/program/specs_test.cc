@@ -33,14 +33,13 @@ TEST_CASE("a model spec that is wrong is refused") {
   }
 }
 
-TEST_CASE("a loss spec survives text and JSON") {
+TEST_CASE("a loss spec survives JSON") {
   for (const char* text : {"mse", "cross-entropy", "cross-entropy:label-smoothing=0.1",
                            "cross-entropy:ignore=255", "cross-entropy:ignore=-100,weights=1/2/0.5",
                            "cross-entropy:label-smoothing=1,ignore=0,weights=0/1"}) {
     INFO(text);
     const auto spec = parse_loss_spec(text);
     REQUIRE(spec.ok());
-    CHECK(print_loss_spec(*spec) == text);
     const auto again = loss_from_json(*json::parse_canonical(to_json(*spec).dump()), "loss");
     REQUIRE(again.ok());
     CHECK(*again == *spec);
@@ -74,15 +73,13 @@ TEST_CASE("a loss spec that is wrong is refused") {
   }
 }
 
-TEST_CASE("an optimiser spec survives text and JSON without losing a bit") {
+TEST_CASE("an optimiser spec survives JSON without losing a bit") {
   for (const char* text : {"sgd:lr=0.1,momentum=0.9,nesterov,weight-decay=5e-04", "sgd:lr=0.1",
                            "adam:lr=0.001", "adamw:lr=3e-04,betas=0.9/0.95,weight-decay=0.1",
                            "adam:lr=0.001,eps=1e-06", "adamw:lr=0.30000000000000004,weight-decay=0"}) {
     INFO(text);
     const auto spec = parse_optimizer_spec(text);
     REQUIRE(spec.ok());
-    CHECK(print_optimizer_spec(*spec) == text);
-    CHECK(*parse_optimizer_spec(print_optimizer_spec(*spec)) == *spec);
     const auto again = optimizer_from_json(*json::parse_canonical(to_json(*spec).dump()), "optimizer");
     REQUIRE(again.ok());
     CHECK(*again == *spec);
@@ -143,13 +140,12 @@ TEST_CASE("an optimiser spec names the word that is wrong") {
   }
 }
 
-TEST_CASE("a schedule spec survives text and JSON") {
+TEST_CASE("a schedule spec survives JSON") {
   for (const char* text : {"constant", "step:every=30,gamma=0.1", "cosine:warmup=100,min=1e-05",
                            "linear:warmup=100", "cosine", "step:every=5,gamma=0.5,warmup=10"}) {
     INFO(text);
     const auto spec = parse_schedule_spec(text);
     REQUIRE(spec.ok());
-    CHECK(print_schedule_spec(*spec) == text);
     const auto again = schedule_from_json(to_json(*spec), "schedule");
     REQUIRE(again.ok());
     CHECK(*again == *spec);

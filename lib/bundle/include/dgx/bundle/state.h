@@ -35,7 +35,4 @@ struct StoredState {
 [[nodiscard]] Result<StoredState> read_state(const std::string& path, Check check = Check::kDigests,
                                              Effort effort = {});
 
-/// The state digest stated in the file; reads no numbers.
-[[nodiscard]] Result<Digest> read_state_digest(const std::string& path);
-
 }  // namespace dgx::bundle

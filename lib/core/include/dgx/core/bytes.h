@@ -4,7 +4,6 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,14 +34,6 @@ struct Digest {
   [[nodiscard]] std::string hex() const;
   /// The first twelve hex digits: for display, never for comparing.
   [[nodiscard]] std::string brief() const { return hex().substr(0, 12); }
-};
-
-struct DigestHash {
-  std::size_t operator()(const Digest& digest) const {
-    std::size_t value = 0;
-    std::memcpy(&value, digest.bytes.data(), sizeof value);
-    return value;
-  }
 };
 
 [[nodiscard]] std::string to_hex(ByteView bytes);

@@ -42,8 +42,6 @@ class Value {
   [[nodiscard]] std::string_view type_name() const;
   /// Canonical bytes: sorted keys, no spaces, no newline.
   [[nodiscard]] std::string dump() const;
-  /// Like dump(), with line breaks and two-space indentation, for people.
-  [[nodiscard]] std::string pretty() const;
 
   bool operator==(const Value&) const = default;
 

@@ -20,7 +20,6 @@ class MacKey {
   /// purposes give independent keys.
   [[nodiscard]] static MacKey derived(const SecretKey& key, std::string_view purpose);
   MacKey(MacKey&& other) noexcept;
-  MacKey& operator=(MacKey&& other) noexcept;
   ~MacKey();
 
   [[nodiscard]] Digest mac(ByteView message) const;

@@ -21,7 +21,7 @@ struct Description {
   };
   std::string kind;  ///< "dataset", "state", "run", "sample", "trace", "program", "ledger", "task", …
   std::vector<Field> fields;
-  /// With kRecompute: the digests and signatures recomputed, which agree.
+  /// With Recompute::kYes: the digests and signatures recomputed, which agree.
   std::vector<std::string> recomputed;
   std::vector<std::string> absent;  ///< and those that could not be, since the hashed file is not there
 };
@@ -32,8 +32,8 @@ enum class Recompute { kNo, kYes };
 /// line), a step program, a ledger, PROOF.states, VERDICT.rows.jsonl, a shard, an unsigned policy, or a key
 /// (of a private key only its id). The content decides, not the name. "-" is standard input (no bundle).
 ///
-/// Statements' signatures are always checked. With kRecompute every digest in the file, and every digest by
-/// which a statement binds a file next to it, is recomputed: kMalformed at the first that does not agree.
+/// Statements' signatures are always checked. With Recompute::kYes every digest in the file, and every digest
+/// by which a statement binds a file next to it, is recomputed: kMalformed at the first that does not agree.
 /// Agreement means that the file is whole, not that its claims are true. kUnauthorised for a bad signature,
 /// or a signer whom `trust` does not name. kMalformed for any other kind of file.
 [[nodiscard]] Result<Description> describe(const std::string& path, Recompute recompute,

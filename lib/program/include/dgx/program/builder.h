@@ -51,7 +51,4 @@ class Builder {
   std::unordered_map<std::string, kernels::ValueIndex> by_text_;
 };
 
-/// The access to all of a value of `rank` dimensions, with the identity coordinates [i0,i1,…].
-[[nodiscard]] kernels::Access whole(kernels::ValueIndex value, std::size_t rank);
-
 }  // namespace dgx::program

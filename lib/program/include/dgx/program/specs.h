@@ -16,10 +16,8 @@ namespace dgx::program {
 /// Specs: a model, an optimiser, a schedule and a loss as a user types them (dgx-submit(1), "SPEC"), as
 /// values.
 ///
-/// parse_* gives kUsage with the word that is wrong. print_* gives the canonical spec: defaults are left out,
-/// numbers are the shortest decimal that reads back to the same binary64, so that parse(print(x)) == x.
-/// to_json writes every field, floats as hex (number_text.h), and from_json accepts exactly that (kMalformed
-/// with the field).
+/// parse_* gives kUsage with the word that is wrong. to_json writes every field, floats as hex
+/// (number_text.h), and from_json accepts exactly that (kMalformed with the field).
 
 enum class Activation { kRelu, kGelu, kGeluTanh, kTanh, kSigmoid };
 [[nodiscard]] std::string_view name_of(
@@ -58,7 +56,9 @@ enum class ModelKind { kMlp, kResNet20, kGpt };
 [[nodiscard]] std::optional<ModelKind> model_kind(std::string_view text);
 [[nodiscard]] bool is_model_spec(std::string_view text);
 [[nodiscard]] Result<ModelSpec> parse_model_spec(std::string_view text);
-/// For gpt and resnet20 writes every field that is not 0 or off: a task should not depend on defaults.
+/// The canonical spec, which parses to the same value: defaults are left out, but for gpt and resnet20 every
+/// field that is not 0 or off is written, as a task should not depend on defaults. Numbers are the shortest
+/// decimals that read back to the same binary64.
 [[nodiscard]] std::string print_model_spec(const ModelSpec& spec);
 
 /// `sgd:lr=0.1,momentum=0.9,nesterov,weight-decay=5e-4`,
@@ -76,7 +76,6 @@ struct OptimizerSpec {
   bool operator==(const OptimizerSpec&) const = default;
 };
 [[nodiscard]] Result<OptimizerSpec> parse_optimizer_spec(std::string_view text);
-[[nodiscard]] std::string print_optimizer_spec(const OptimizerSpec& spec);
 [[nodiscard]] json::Value to_json(const OptimizerSpec& spec);
 [[nodiscard]] Result<OptimizerSpec> optimizer_from_json(const json::Value& value, const std::string& where);
 
@@ -91,7 +90,6 @@ struct ScheduleSpec {
   bool operator==(const ScheduleSpec&) const = default;
 };
 [[nodiscard]] Result<ScheduleSpec> parse_schedule_spec(std::string_view text);
-[[nodiscard]] std::string print_schedule_spec(const ScheduleSpec& spec);
 [[nodiscard]] json::Value to_json(const ScheduleSpec& spec);
 [[nodiscard]] Result<ScheduleSpec> schedule_from_json(const json::Value& value, const std::string& where);
 
@@ -119,7 +117,6 @@ struct LossSpec {
   bool operator==(const LossSpec&) const = default;
 };
 [[nodiscard]] Result<LossSpec> parse_loss_spec(std::string_view text);
-[[nodiscard]] std::string print_loss_spec(const LossSpec& spec);
 [[nodiscard]] json::Value to_json(const LossSpec& spec);
 [[nodiscard]] Result<LossSpec> loss_from_json(const json::Value& value, const std::string& where);
 

@@ -116,9 +116,6 @@ struct ScalarRecord {
   bool operator==(const ScalarRecord&) const = default;
 };
 
-/// "step 3 at position 7: fma x0=0x3f800000 (1) …": human-readable.
-[[nodiscard]] std::string to_string(const ScalarRecord& record);
-
 /// The outcome of a trace, besides its records.
 struct ElementTrace {
   Number result;                ///< as stored
@@ -135,20 +132,6 @@ struct ElementTrace {
 [[nodiscard]] Result<ElementTrace> trace_element(const CompiledPrimitive& primitive,
                                                  std::span<const TensorView> values, std::int64_t element,
                                                  const std::function<void(const ScalarRecord&)>& visit);
-
-/// The first scalar operation at which two evaluations of one element differ in what is done, an operand or
-/// the result.
-struct ScalarDifference {
-  std::int64_t index = 0;
-  std::optional<ScalarRecord> ours, theirs;  ///< nullopt: that side has no operation `index`
-};
-
-/// Returns nullopt if all operations are the same. Cost: two evaluations of each side, and 24 bytes per
-/// operation and side.
-[[nodiscard]] Result<std::optional<ScalarDifference>> first_difference(const CompiledPrimitive& primitive,
-                                                                       std::span<const TensorView> ours,
-                                                                       std::span<const TensorView> theirs,
-                                                                       std::int64_t element);
 
 // Counting operations: the price of a value.
 

@@ -20,9 +20,6 @@ namespace dgx::kernels {
 /// dgx-numerics(7), "Ground rules", and are compiled without contraction. Functions marked DGX_HOST_DEVICE
 /// also run on a GPU; so do apply_real and apply_integer as operation_formulas.h defines them.
 
-/// Replaces every NaN of an f32 tensor by 0x7FC00000; other types are left alone.
-void canonicalise(Tensor& tensor);
-
 /// A number with its type. Only the member that `type` names means anything; the other is zero.
 struct Number {
   NumberType type = NumberType::kFloat;

@@ -116,12 +116,9 @@ class Scratch {
  public:
   Scratch();
   ~Scratch();
-  Scratch(Scratch&&) noexcept;
-  Scratch& operator=(Scratch&&) noexcept;
 
   struct Buffers;
   [[nodiscard]] Buffers& buffers() { return *buffers_; }
-  [[nodiscard]] std::int64_t size_bytes() const;
 
  private:
   std::unique_ptr<Buffers> buffers_;
