@@ -13,54 +13,8 @@ using kernels::Operand;
 using kernels::ScalarOp;
 using kernels::ValueIndex;
 using kernels::cpu::kStripLength;
+using kernels::cpu::strip_op;
 using Source = StripRegister::Source;
-
-namespace {
-
-using Op = kernels::cpu::StripOp;
-
-/// The strip form of operations whose operands and result have one type.
-Op float_op(ScalarOp op) {
-  switch (op) {
-    case ScalarOp::kAdd: return Op::kAddF;
-    case ScalarOp::kSub: return Op::kSubF;
-    case ScalarOp::kMul: return Op::kMulF;
-    case ScalarOp::kDiv: return Op::kDivF;
-    case ScalarOp::kFma: return Op::kFmaF;
-    case ScalarOp::kSqrt: return Op::kSqrtF;
-    case ScalarOp::kNeg: return Op::kNegF;
-    case ScalarOp::kAbs: return Op::kAbsF;
-    case ScalarOp::kMax: return Op::kMaxF;
-    case ScalarOp::kMin: return Op::kMinF;
-    case ScalarOp::kFloor: return Op::kFloorF;
-    case ScalarOp::kTrunc: return Op::kTruncF;
-    case ScalarOp::kRint: return Op::kRintF;
-    case ScalarOp::kExp: return Op::kExpF;
-    case ScalarOp::kExpm1: return Op::kExpm1F;
-    case ScalarOp::kLog: return Op::kLogF;
-    case ScalarOp::kLog1p: return Op::kLog1pF;
-    case ScalarOp::kSin: return Op::kSinF;
-    case ScalarOp::kCos: return Op::kCosF;
-    case ScalarOp::kTanh: return Op::kTanhF;
-    default: return Op::kErfF;
-  }
-}
-
-Op integer_op(ScalarOp op) {
-  switch (op) {
-    case ScalarOp::kAdd: return Op::kAddI;
-    case ScalarOp::kSub: return Op::kSubI;
-    case ScalarOp::kMul: return Op::kMulI;
-    case ScalarOp::kNeg: return Op::kNegI;
-    case ScalarOp::kAbs: return Op::kAbsI;
-    case ScalarOp::kMax: return Op::kMaxI;
-    case ScalarOp::kMin: return Op::kMinI;
-    case ScalarOp::kIdiv: return Op::kIdivI;
-    default: return Op::kImodI;
-  }
-}
-
-}  // namespace
 
 std::int64_t StripProgram::work() const {
   std::int64_t elements = 1;
@@ -193,13 +147,10 @@ std::int32_t StripCompiler::as_type(std::int32_t reg, Type type) {
 }
 
 std::int32_t StripCompiler::compare(ScalarOp op, bool is_float, std::int32_t a, std::int32_t b) {
-  const auto distance = static_cast<int>(op) - static_cast<int>(ScalarOp::kEq);
-  const Op first = is_float ? Op::kEqF : Op::kEqI;
-  if (!is_float) {
-    a = as_type(a, Type::kInteger);
-    b = as_type(b, Type::kInteger);
-  }
-  return emit(static_cast<Op>(static_cast<int>(first) + distance), Type::kMask, a, b);
+  const Type type = is_float ? Type::kFloat : Type::kInteger;
+  a = as_type(a, type);
+  b = as_type(b, type);
+  return emit(strip_op(op, type), Type::kMask, a, b);
 }
 
 std::int32_t StripCompiler::convert(ScalarOp op, std::int32_t a) {
@@ -237,9 +188,9 @@ std::int32_t StripCompiler::step(const CompiledStep& step, const std::vector<std
     case ScalarOp::kGt:
     case ScalarOp::kGe: return compare(step.op, is_float, in[0], in[1]);
     case ScalarOp::kAnd:
-      return emit(Op::kAndM, Type::kMask, as_type(in[0], Type::kMask), as_type(in[1], Type::kMask));
     case ScalarOp::kOr:
-      return emit(Op::kOrM, Type::kMask, as_type(in[0], Type::kMask), as_type(in[1], Type::kMask));
+      return emit(strip_op(step.op, Type::kMask), Type::kMask, as_type(in[0], Type::kMask),
+                  as_type(in[1], Type::kMask));
     case ScalarOp::kNot: return emit(Op::kNotM, Type::kMask, as_type(in[0], Type::kMask));
     case ScalarOp::kSelect: {
       const std::int32_t mask = as_type(in[0], Type::kMask);
@@ -255,9 +206,9 @@ std::int32_t StripCompiler::step(const CompiledStep& step, const std::vector<std
   if (step.op == ScalarOp::kDiv && is_float) {
     if (const auto inverse = exact_inverse(in[1])) return emit(Op::kMulF, Type::kFloat, in[0], *inverse);
   }
-  if (is_float) return emit(float_op(step.op), Type::kFloat, in[0], in[1], in[2]);
-  for (int n = 0; n < step.arity; ++n) in[n] = as_type(in[n], Type::kInteger);
-  return emit(integer_op(step.op), Type::kInteger, in[0], in[1], in[2]);
+  const Type type = is_float ? Type::kFloat : Type::kInteger;
+  for (int n = 0; n < step.arity; ++n) in[n] = as_type(in[n], type);
+  return emit(strip_op(step.op, type), type, in[0], in[1], in[2]);
 }
 
 std::vector<std::int32_t> StripCompiler::add_steps(const kernels::CompiledSteps& list) {

@@ -8,8 +8,6 @@
 #include <xmmintrin.h>
 #endif
 
-#include "kernel_table.h"
-
 namespace dgx::kernels::cpu {
 namespace {
 
@@ -27,18 +25,6 @@ std::vector<InstructionSet> detect() {
   sets.push_back(InstructionSet::kNeon);
 #endif
   return sets;
-}
-
-const KernelTable& table_of(InstructionSet set) {
-  switch (set) {
-#if defined(__x86_64__)
-    case InstructionSet::kAvx2: return avx2_kernels();
-    case InstructionSet::kAvx512: return avx512_kernels();
-#elif defined(__aarch64__)
-    case InstructionSet::kNeon: return neon_kernels();
-#endif
-    default: return scalar_kernels();
-  }
 }
 
 std::atomic<InstructionSet>& current() {
@@ -89,7 +75,5 @@ Status check_float_mode() {
   if (rounds) return internal_error("this thread does not round to nearest: exact arithmetic is impossible");
   return {};
 }
-
-const KernelTable& current_kernels() { return table_of(current_instruction_set()); }
 
 }  // namespace dgx::kernels::cpu

@@ -5,6 +5,7 @@
 
 #include "dgx/core/checked.h"
 #include "dgx/core/range.h"
+#include "dgx/kernels/cpu/dispatch.h"
 #include "dgx/kernels/cpu/window_run.h"
 #include "dgx/kernels/fold_order.h"
 
@@ -65,11 +66,8 @@ struct KernelTable {
 };
 
 const KernelTable& scalar_kernels();
-const KernelTable& avx2_kernels();
-const KernelTable& avx512_kernels();
-const KernelTable& neon_kernels();
-
-/// The table of current_instruction_set().
-const KernelTable& current_kernels();
+/// The table of a set that this build has.
+const KernelTable& kernels_of(InstructionSet set);
+inline const KernelTable& current_kernels() { return kernels_of(current_instruction_set()); }
 
 }  // namespace dgx::kernels::cpu

@@ -140,10 +140,25 @@ float max_of(const float* x, std::int64_t count) {
 }  // namespace
 
 const KernelTable& scalar_kernels() {
-  static constexpr KernelTable kTable = {kTileRows, 1,          kTileRows,       tile,           all_terms,
-                                         all_terms, all_finite, pack_transposed, column_dot_one, add_rows,
-                                         block_sum, max_of,     window_columns,  window_rows,    window_runs,
-                                         0,         nullptr};
+  static constexpr KernelTable kTable = {
+      .tile_rows = kTileRows,
+      .tile_strips = 1,
+      .one_strip_rows = kTileRows,
+      .tile = tile,
+      .terms_of_panel = all_terms,
+      .terms_of_strips = all_terms,
+      .all_finite = all_finite,
+      .pack_transposed = pack_transposed,
+      .column_dot_one = column_dot_one,
+      .add_rows = add_rows,
+      .block_sum = block_sum,
+      .max = max_of,
+      .window_columns = window_columns,
+      .window_rows = window_rows,
+      .window_runs = window_runs,
+      .tap_rows = 0,
+      .window_taps = nullptr,
+  };
   return kTable;
 }
 

@@ -1,5 +1,4 @@
-// Included once by each of avx2.cc, avx512.cc and neon.cc, inside their namespaces and
-// HWY_BEFORE_NAMESPACE().
+// Included by simd_kernels.cc, in its namespace, once for each instruction set.
 
 namespace hn = hwy::HWY_NAMESPACE;
 

@@ -174,6 +174,6 @@ void run_window_taps(const TileTask& task, const WindowRun* runs, std::size_t co
   kTable[rows - 1](task, runs, count);
 }
 
-[[maybe_unused]] void window_taps(const TileTask& task, const WindowRun* runs, std::size_t count, int rows) {
+void window_taps(const TileTask& task, const WindowRun* runs, std::size_t count, int rows) {
   run_window_taps(task, runs, count, rows, std::make_integer_sequence<int, kTapRows>());
 }

@@ -1,4 +1,4 @@
-// Included once by each of avx2.cc, avx512.cc and neon.cc after simd_matmul-inl.h.
+// Included by simd_kernels.cc after simd_matmul-inl.h.
 
 // Adds up columns [0, kVectors · lanes) of kBlocks blocks of kDotBlock rows at a time: the blocks are
 // independent chains, which hide the latency of the additions when the matrix is narrow.

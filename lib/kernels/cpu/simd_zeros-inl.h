@@ -1,5 +1,5 @@
-// Included once by each of avx2.cc, avx512.cc and neon.cc after simd_matmul-inl.h: the searches for zeros and
-// non-finite numbers that zero_terms.h calls. Loops end at the first number that decides, so that operands
+// Included by simd_kernels.cc after simd_matmul-inl.h: the searches for zeros and non-finite numbers that
+// zero_terms.h calls. Loops end at the first number that decides, so that operands
 // without zeros, the usual case, cost almost nothing.
 
 // True if `count` numbers at each of `rows` places are ±0. `count` is 16, or there is one row of at most 16.

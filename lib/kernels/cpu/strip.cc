@@ -1,60 +1,41 @@
 #include "dgx/kernels/cpu/strip.h"
 
-#include "dgx/kernels/cpu/dispatch.h"
+#include <algorithm>
+#include <cassert>
+#include <iterator>
+
 #include "strip_table.h"
 
 namespace dgx::kernels::cpu {
 namespace {
 
-const StripTable& current_table() {
-  switch (current_instruction_set()) {
-#if defined(__x86_64__)
-    case InstructionSet::kAvx2: return avx2_strip_table();
-    case InstructionSet::kAvx512: return avx512_strip_table();
-#elif defined(__aarch64__)
-    case InstructionSet::kNeon: return neon_strip_table();
-#endif
-    default: return scalar_strip_table();
-  }
-}
-
 bool is_chainable(StripOp op) {
   switch (op) {
-    case StripOp::kAddF:
-    case StripOp::kSubF:
-    case StripOp::kMulF:
-    case StripOp::kDivF:
-    case StripOp::kFmaF:
-    case StripOp::kSqrtF:
-    case StripOp::kNegF:
-    case StripOp::kAbsF:
-    case StripOp::kMaxF:
-    case StripOp::kMinF:
-    case StripOp::kFloorF:
-    case StripOp::kTruncF:
-    case StripOp::kRintF:
-    case StripOp::kEqF:
-    case StripOp::kNeF:
-    case StripOp::kLtF:
-    case StripOp::kLeF:
-    case StripOp::kGtF:
-    case StripOp::kGeF:
-    case StripOp::kEqI:
-    case StripOp::kNeI:
-    case StripOp::kLtI:
-    case StripOp::kLeI:
-    case StripOp::kGtI:
-    case StripOp::kGeI:
-    case StripOp::kSelectF:
-    case StripOp::kAndM:
-    case StripOp::kOrM:
-    case StripOp::kNotM:
+#define DGX_CASE(name, type) case StripOp::k##name##type:
+    DGX_STRIP_CHAINED(DGX_CASE)
+#undef DGX_CASE
     case StripOp::kCheckFinite: return true;
     default: return false;
   }
 }
 
 }  // namespace
+
+StripOp strip_op(ScalarOp op, StripType type) {
+  struct Row {
+    ScalarOp op;
+    char type;
+    StripOp strip;
+  };
+#define DGX_ROW(name, type) {ScalarOp::k##name, #type[0], StripOp::k##name##type},
+  static constexpr Row kRows[] = {DGX_STRIP_SCALAR_OPS(DGX_ROW)};
+#undef DGX_ROW
+  const char letter = "FIM"[static_cast<std::size_t>(type)];
+  const auto* const row = std::find_if(std::begin(kRows), std::end(kRows),
+                                       [&](const Row& each) { return each.op == op && each.type == letter; });
+  assert(row != std::end(kRows));
+  return row->strip;
+}
 
 void link_chains(std::vector<StripInstruction>& program, const std::vector<StripUse>& uses) {
   const auto use_of = [&uses](std::int32_t r) { return uses[static_cast<std::size_t>(r)]; };
@@ -86,7 +67,7 @@ void link_chains(std::vector<StripInstruction>& program, const std::vector<Strip
 }
 
 void run_strip(const std::vector<StripInstruction>& program, void* const* registers, std::int64_t count) {
-  const StripTable& table = current_table();
+  const StripTable& table = strip_table_of(current_instruction_set());
   const auto at = [registers](std::int32_t r) { return registers[static_cast<std::size_t>(r)]; };
   for (std::size_t n = 0; n < program.size();) {
     const StripInstruction& instruction = program[n];

@@ -1,4 +1,4 @@
-// Included by strip-inl.h, inside its namespace.
+// Included by strip_simd.cc, inside its namespace.
 //
 // Chains: one block of a strip goes through all instructions of the chain, then the next block. Half of the
 // vector registers hold the previous result, so that the cost of dispatch is spread over as many numbers as
@@ -239,33 +239,22 @@ HWY_INLINE void check_block(const Operands& operands, const typename Operands::B
 template <class Operands>
 HWY_INLINE void run_block(const Operands& operands, typename Operands::Block& made) {
   switch (operands.instruction.op) {
-    case StripOp::kAddF: block2<AddF>(operands, made); break;
-    case StripOp::kSubF: block2<SubF>(operands, made); break;
-    case StripOp::kMulF: block2<MulF>(operands, made); break;
-    case StripOp::kDivF: block2<DivF>(operands, made); break;
-    case StripOp::kMaxF: block2<MaxF>(operands, made); break;
-    case StripOp::kMinF: block2<MinF>(operands, made); break;
-    case StripOp::kEqF: block2<EqF>(operands, made); break;
-    case StripOp::kNeF: block2<NeF>(operands, made); break;
-    case StripOp::kLtF: block2<LtF>(operands, made); break;
-    case StripOp::kLeF: block2<LeF>(operands, made); break;
-    case StripOp::kGtF: block2<GtF>(operands, made); break;
-    case StripOp::kGeF: block2<GeF>(operands, made); break;
-    case StripOp::kEqI: compare_block<EqI>(operands, made); break;
-    case StripOp::kNeI: compare_block<NeI>(operands, made); break;
-    case StripOp::kLtI: compare_block<LtI>(operands, made); break;
-    case StripOp::kLeI: compare_block<LeI>(operands, made); break;
-    case StripOp::kGtI: compare_block<GtI>(operands, made); break;
-    case StripOp::kGeI: compare_block<GeI>(operands, made); break;
-    case StripOp::kAndM: block2<AndM>(operands, made); break;
-    case StripOp::kOrM: block2<OrM>(operands, made); break;
-    case StripOp::kSqrtF: block1<SqrtF>(operands, made); break;
-    case StripOp::kNegF: block1<NegF>(operands, made); break;
-    case StripOp::kAbsF: block1<AbsF>(operands, made); break;
-    case StripOp::kFloorF: block1<FloorF>(operands, made); break;
-    case StripOp::kTruncF: block1<TruncF>(operands, made); break;
-    case StripOp::kRintF: block1<RintF>(operands, made); break;
-    case StripOp::kNotM: block1<NotM>(operands, made); break;
+#define DGX_UNARY(name, type)           \
+  case StripOp::k##name##type:          \
+    block1<name##type>(operands, made); \
+    break;
+#define DGX_BINARY(name, type)          \
+  case StripOp::k##name##type:          \
+    block2<name##type>(operands, made); \
+    break;
+#define DGX_COMPARISON(name, type) \
+  case StripOp::k##name##type: compare_block<name##type>(operands, made); break;
+    DGX_STRIP_BINARY(DGX_BINARY)
+    DGX_STRIP_COMPARISONS(DGX_COMPARISON)
+    DGX_STRIP_UNARY(DGX_UNARY)
+#undef DGX_UNARY
+#undef DGX_BINARY
+#undef DGX_COMPARISON
     case StripOp::kFmaF: fma_block(operands, made); break;
     case StripOp::kSelectF: select_block(operands, made); break;
     default: return check_block(operands, made);

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 
+#include "dgx/kernels/cpu/dispatch.h"
 #include "dgx/kernels/cpu/strip.h"
 
 namespace dgx::kernels::cpu {
@@ -18,18 +19,12 @@ struct StripTable {
   std::array<StripFunction, kStripOpCount> functions{};
   ChainFunction chain = nullptr;
 
-  StripFunction& operator[](StripOp op) { return functions[static_cast<std::size_t>(op)]; }
+  constexpr StripFunction& operator[](StripOp op) { return functions[static_cast<std::size_t>(op)]; }
   StripFunction operator[](StripOp op) const { return functions[static_cast<std::size_t>(op)]; }
 };
 
-/// All instructions in plain C++. The tables of other instruction sets start from it and replace what they
-/// have vector forms for.
-StripTable plain_strip_table();
-
-/// The whole table of an instruction set; only those that the build contains are defined.
 const StripTable& scalar_strip_table();
-const StripTable& avx2_strip_table();
-const StripTable& avx512_strip_table();
-const StripTable& neon_strip_table();
+/// The table of a set that this build has.
+const StripTable& strip_table_of(InstructionSet set);
 
 }  // namespace dgx::kernels::cpu

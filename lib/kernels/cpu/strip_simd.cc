@@ -1,17 +1,14 @@
-// Strip instructions with Highway; compiled once per instruction set, so no include guard but Highway's.
-
-#if defined(DGX_KERNELS_CPU_STRIP_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef DGX_KERNELS_CPU_STRIP_INL_H_
-#undef DGX_KERNELS_CPU_STRIP_INL_H_
-#else
-#define DGX_KERNELS_CPU_STRIP_INL_H_
-#endif
-
+// Strip instructions on vectors, for every instruction set that has them.
 #include <cstdint>
 
-#include "functions-inl.h"
-#include "hwy/highway.h"
 #include "strip_table.h"
+
+#define HWY_TARGET_INCLUDE "strip_simd.cc"
+#include "instruction_sets.h"
+
+#include <hwy/highway.h>
+
+#include "functions-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace dgx::kernels::cpu::HWY_NAMESPACE {
@@ -126,14 +123,9 @@ DGX_STRIP1(AbsF, hn::AndNot(hn::SignBit(f), x));
 DGX_STRIP1(FloorF, hn::Floor(x));
 DGX_STRIP1(TruncF, hn::Trunc(x));
 DGX_STRIP1(RintF, hn::Round(x));
-DGX_STRIP1(ExpF, kernels::HWY_NAMESPACE::Exp(f, x));
-DGX_STRIP1(LogF, kernels::HWY_NAMESPACE::Log(f, x));
-DGX_STRIP1(TanhF, kernels::HWY_NAMESPACE::Tanh(f, x));
-DGX_STRIP1(ErfF, kernels::HWY_NAMESPACE::Erf(f, x));
-DGX_STRIP1(Expm1F, kernels::HWY_NAMESPACE::Expm1(f, x));
-DGX_STRIP1(Log1pF, kernels::HWY_NAMESPACE::Log1p(f, x));
-DGX_STRIP1(SinF, kernels::HWY_NAMESPACE::Sin(f, x));
-DGX_STRIP1(CosF, kernels::HWY_NAMESPACE::Cos(f, x));
+#define DGX_FUNCTION(name, type) DGX_STRIP1(name##type, kernels::HWY_NAMESPACE::name(f, x));
+DGX_STRIP_FUNCTIONS(DGX_FUNCTION)
+#undef DGX_FUNCTION
 #undef DGX_STRIP1
 #undef DGX_STRIP2
 
@@ -316,57 +308,42 @@ inline void integer_of_byte(void* out, const void* a, const void*, const void*, 
 
 #include "strip_chain-inl.h"
 
-inline StripTable make_strip_table() {
-  StripTable table = plain_strip_table();
-  const auto set = [&table](StripOp op, StripFunction function) { table[op] = function; };
-  set(StripOp::kAddF, strip2<AddF>);
-  set(StripOp::kSubF, strip2<SubF>);
-  set(StripOp::kMulF, strip2<MulF>);
-  set(StripOp::kDivF, strip2<DivF>);
-  set(StripOp::kMaxF, strip2<MaxF>);
-  set(StripOp::kMinF, strip2<MinF>);
-  set(StripOp::kEqF, strip2<EqF>);
-  set(StripOp::kNeF, strip2<NeF>);
-  set(StripOp::kLtF, strip2<LtF>);
-  set(StripOp::kLeF, strip2<LeF>);
-  set(StripOp::kGtF, strip2<GtF>);
-  set(StripOp::kGeF, strip2<GeF>);
-  set(StripOp::kFmaF, strip3<FmaF>);
-  set(StripOp::kSelectF, strip3<SelectF>);
-  set(StripOp::kSqrtF, strip1<SqrtF>);
-  set(StripOp::kNegF, strip1<NegF>);
-  set(StripOp::kAbsF, strip1<AbsF>);
-  set(StripOp::kFloorF, strip1<FloorF>);
-  set(StripOp::kTruncF, strip1<TruncF>);
-  set(StripOp::kRintF, strip1<RintF>);
-  set(StripOp::kExpF, strip1<ExpF>);
-  set(StripOp::kLogF, strip1<LogF>);
-  set(StripOp::kTanhF, strip1<TanhF>);
-  set(StripOp::kErfF, strip1<ErfF>);
-  set(StripOp::kExpm1F, strip1<Expm1F>);
-  set(StripOp::kLog1pF, strip1<Log1pF>);
-  set(StripOp::kSinF, strip1<SinF>);
-  set(StripOp::kCosF, strip1<CosF>);
-  set(StripOp::kFloatOfByte, float_of_byte);
-  set(StripOp::kCheckFinite, check_finite);
-  set(StripOp::kEqI, compare_integers<EqI>);
-  set(StripOp::kNeI, compare_integers<NeI>);
-  set(StripOp::kLtI, compare_integers<LtI>);
-  set(StripOp::kLeI, compare_integers<LeI>);
-  set(StripOp::kGtI, compare_integers<GtI>);
-  set(StripOp::kGeI, compare_integers<GeI>);
-  set(StripOp::kSelectI, select_integers);
-  set(StripOp::kSelectM, strip3<SelectF>);
-  set(StripOp::kAndM, strip2<AndM>);
-  set(StripOp::kOrM, strip2<OrM>);
-  set(StripOp::kNotM, strip1<NotM>);
-  set(StripOp::kMaskOfInteger, mask_of_integer);
-  set(StripOp::kIntegerOfByte, integer_of_byte);
-  table.chain = run_chain;
-  return table;
+const StripTable& strip_table() {
+  static const StripTable kTable = [] {
+    StripTable table = scalar_strip_table();  // for what has no vector form here
+#define DGX_UNARY(name, type) table[StripOp::k##name##type] = strip1<name##type>;
+#define DGX_BINARY(name, type) table[StripOp::k##name##type] = strip2<name##type>;
+#define DGX_COMPARISON(name, type) table[StripOp::k##name##type] = compare_integers<name##type>;
+    DGX_STRIP_UNARY(DGX_UNARY)
+    DGX_STRIP_FUNCTIONS(DGX_UNARY)
+    DGX_STRIP_BINARY(DGX_BINARY)
+    DGX_STRIP_COMPARISONS(DGX_COMPARISON)
+#undef DGX_UNARY
+#undef DGX_BINARY
+#undef DGX_COMPARISON
+    table[StripOp::kFmaF] = strip3<FmaF>;
+    table[StripOp::kSelectF] = strip3<SelectF>;
+    table[StripOp::kSelectM] = strip3<SelectF>;
+    table[StripOp::kSelectI] = select_integers;
+    table[StripOp::kMaskOfInteger] = mask_of_integer;
+    table[StripOp::kIntegerOfByte] = integer_of_byte;
+    table[StripOp::kFloatOfByte] = float_of_byte;
+    table[StripOp::kCheckFinite] = check_finite;
+    table.chain = run_chain;
+    return table;
+  }();
+  return kTable;
 }
 
 }  // namespace dgx::kernels::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
+#if HWY_ONCE
+namespace dgx::kernels::cpu {
+
+const StripTable& strip_table_of(InstructionSet set) {
+  return DGX_OF_INSTRUCTION_SET(set, strip_table(), scalar_strip_table());
+}
+
+}  // namespace dgx::kernels::cpu
 #endif
