@@ -38,7 +38,7 @@ Result<Recomputer> make_recomputer(const OpenSampleOptions& options, std::span<c
 }
 
 Status write_sample(const std::string& path, const JobContext& context, Clobber clobber,
-                    const ProofFiles& proof, StartStates& starts, protocol::Executor* executor,
+                    const ProofFiles& proof, StartStates& starts, program::Executor* executor,
                     const std::vector<std::int64_t>& drawn) {
   std::vector<Digest> leaves;
   for (const Digest& state : proof.states) leaves.push_back(merkle::committed_state_leaf(state));

@@ -103,7 +103,7 @@ std::vector<std::int64_t> StartStates::to_recompute(std::span<const std::int64_t
   return out;
 }
 
-Result<State> StartStates::start(std::int64_t segment, protocol::Executor* executor, const StopFlag& stop) {
+Result<State> StartStates::start(std::int64_t segment, program::Executor* executor, const StopFlag& stop) {
   if (sample_) return from_sample(segment);
   if (to_recompute(std::span(&segment, 1)).empty()) return kept(segment);
   if (executor == nullptr) return run_->state(segment).error();
@@ -141,7 +141,7 @@ Error StartStates::missed(std::int64_t checkpoint, std::int64_t base) const {
           segments + " is wrong"};
 }
 
-Result<State> StartStates::recompute(std::int64_t checkpoint, protocol::Executor& executor,
+Result<State> StartStates::recompute(std::int64_t checkpoint, program::Executor& executor,
                                      const StopFlag& stop) {
   const std::string where = fmt::format("recomputing checkpoint {}", checkpoint);
   std::int64_t base = checkpoint - 1;

@@ -11,7 +11,7 @@
 #include "dgx/bundle/sample.h"
 #include "dgx/core/job_context.h"
 #include "dgx/jobs/proof_files.h"
-#include "dgx/protocol/executor.h"
+#include "dgx/program/executor.h"
 #include "dgx/protocol/segments.h"
 
 namespace dgx::jobs {
@@ -35,7 +35,7 @@ class StartStates {
   ///
   /// kInconclusive if the recomputed state is not the committed one: somewhere in between the run deviates
   /// from the program. kMalformed if a file holds another state than was committed. kInterrupted.
-  [[nodiscard]] Result<State> start(std::int64_t segment, protocol::Executor* executor, const StopFlag& stop);
+  [[nodiscard]] Result<State> start(std::int64_t segment, program::Executor* executor, const StopFlag& stop);
 
   /// Notes that the executor holds committed state `state` or, with nullopt, something else.
   void reached(std::optional<std::int64_t> state) { reached_ = state; }
@@ -50,7 +50,7 @@ class StartStates {
   [[nodiscard]] Result<State> from_sample(std::int64_t segment) const;
   [[nodiscard]] Result<State> kept(std::int64_t checkpoint) const;
   [[nodiscard]] Error missed(std::int64_t checkpoint, std::int64_t base) const;
-  [[nodiscard]] Result<State> recompute(std::int64_t checkpoint, protocol::Executor& executor,
+  [[nodiscard]] Result<State> recompute(std::int64_t checkpoint, program::Executor& executor,
                                         const StopFlag& stop);
   [[nodiscard]] const Digest& committed(std::int64_t state) const {
     return proof_->states[static_cast<std::size_t>(state)];

@@ -41,9 +41,9 @@ std::optional<RowReason> fault_of(const State& start, const Segment& segment) {
 
 /// Runs the segment's steps. Returns the digest of the end state, or nullopt after a non-finite step, and
 /// sets the witness on the way.
-Result<std::optional<Digest>> run_steps(Executor& executor, const Segment& segment, std::int64_t witnessed,
-                                        const Digest& verifier, const std::function<bool()>& progress,
-                                        Digest& witness) {
+Result<std::optional<Digest>> run_steps(program::Executor& executor, const Segment& segment,
+                                        std::int64_t witnessed, const Digest& verifier,
+                                        const std::function<bool()>& progress, Digest& witness) {
   for (std::int64_t step = segment.first + 1; step <= segment.end; ++step) {
     Status status = executor.step();
     if (!status.ok() && status.error().code == ErrorCode::kMalformed) return std::optional<Digest>();
@@ -163,7 +163,7 @@ Result<OpeningDraw> drawn_after_proof(const Signed<Task>& task, const Signed<Pro
   return OpeningDraw{proof.id, std::move(drawn)};
 }
 
-Result<VerdictRow> replay_segment(Executor& executor, const State& start, const Segment& segment,
+Result<VerdictRow> replay_segment(program::Executor& executor, const State& start, const Segment& segment,
                                   const Digest& start_digest, const std::optional<Digest>& end_digest,
                                   const Assignment& assignment, const std::function<bool()>& progress) {
   const std::string where = fmt::format("segment {}", segment.index);

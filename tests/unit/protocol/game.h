@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "dgx/protocol/executor.h"
+#include "dgx/program/executor.h"
 #include "dgx/protocol/settlement.h"
 #include "dgx/protocol/verify.h"
 #include "statements.h"
@@ -16,7 +16,7 @@ namespace dgx::test {
 
 /// A machine whose state is one integer and whose step is x → 6364136223846793005 x + step: an Executor with
 /// nothing to compute. It can be told to lie.
-class TinyExecutor : public protocol::Executor {
+class TinyExecutor : public program::Executor {
  public:
   enum class Lie { kNone, kWrongStep, kNonFinite, kRefuseLoad };
   explicit TinyExecutor(Lie lie = Lie::kNone, std::int64_t at = 0) : lie_(lie), at_(at) {}

@@ -13,8 +13,8 @@
 #include "dgx/core/tensor.h"
 #include "dgx/exec/profile.h"
 #include "dgx/kernels/schedule.h"
+#include "dgx/program/executor.h"
 #include "dgx/program/program.h"
-#include "dgx/protocol/executor.h"
 
 namespace dgx::exec {
 
@@ -48,10 +48,10 @@ struct EntryView {
 /// complete. The executor must still exist, and may take further steps meanwhile.
 using PendingState = std::function<Result<State>()>;
 
-/// The operations of training and replaying that protocol::Executor lacks, wherever the step is computed.
-class StepExecutor : public protocol::Executor {
+/// The operations of training and replaying that program::Executor lacks, wherever the step is computed.
+class StepExecutor : public program::Executor {
  public:
-  using protocol::Executor::trace;
+  using program::Executor::trace;
   /// Like state(), but does not wait for the copy where it can go on in the background. The result must have
   /// been called, or dropped, before the next snapshot().
   [[nodiscard]] virtual Result<PendingState> snapshot();

@@ -11,8 +11,8 @@
 #include "dgx/core/result.h"
 #include "dgx/core/tensor.h"
 #include "dgx/manifest/statement.h"
+#include "dgx/program/executor.h"
 #include "dgx/protocol/draw.h"
-#include "dgx/protocol/executor.h"
 #include "dgx/protocol/segments.h"
 
 namespace dgx::protocol {
@@ -72,7 +72,7 @@ struct OpeningDraw {
 /// state after it is not finite. kMalformed if `start` is not the committed state: that is no fault of the
 /// proof. Every fault of the proof is a row. `progress` (may be empty) is called after every step; if it
 /// returns false, the replay ends with kInterrupted.
-[[nodiscard]] Result<manifest::VerdictRow> replay_segment(Executor& executor, const State& start,
+[[nodiscard]] Result<manifest::VerdictRow> replay_segment(program::Executor& executor, const State& start,
                                                           const Segment& segment, const Digest& start_digest,
                                                           const std::optional<Digest>& end_digest,
                                                           const Assignment& assignment,

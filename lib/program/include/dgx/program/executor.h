@@ -9,10 +9,10 @@
 #include "dgx/core/result.h"
 #include "dgx/core/tensor.h"
 
-namespace dgx::protocol {
+namespace dgx::program {
 
-/// Re-execution as the protocol sees it. The exact executor (dgx/exec) is one; tests use others, some of
-/// which lie.
+/// The execution of a program's steps, one after another, as those who replay them see it. The exact executor
+/// (dgx/exec) is one; tests use others, some of which lie.
 class Executor {
  public:
   virtual ~Executor() = default;
@@ -40,4 +40,4 @@ class Executor {
       const std::function<Status(std::int32_t value, const TensorView&)>& visit) = 0;
 };
 
-}  // namespace dgx::protocol
+}  // namespace dgx::program
