@@ -24,11 +24,11 @@ if(DGX_SANITIZE)
   target_link_options(dgx_flags INTERFACE -fsanitize=address,undefined)
 endif()
 
-# dgx_module(NAME SOURCES a.cc … [USES dgx_core …] [THIRD_PARTY lib …])
-# Declares dgx_NAME with include root include/. USES is public (the module's headers may name those modules'),
-# THIRD_PARTY private: no header of a module may name a third party's type.
+# dgx_module(NAME SOURCES a.cc … [USES dgx_core …] [USES_INSIDE dgx_merkle …] [THIRD_PARTY lib …])
+# Declares dgx_NAME with include root include/. USES is public: the modules that its public headers include. USES_INSIDE is private: those that
+# only its sources include. So is THIRD_PARTY: no header of a module may name a third party's type.
 function(dgx_module name)
-  cmake_parse_arguments(ARG "SHARED" "" "SOURCES;USES;THIRD_PARTY" ${ARGN})
+  cmake_parse_arguments(ARG "SHARED" "" "SOURCES;USES;USES_INSIDE;THIRD_PARTY" ${ARGN})
   set(kind STATIC)
   if(ARG_SHARED)
     set(kind SHARED)
@@ -36,7 +36,7 @@ function(dgx_module name)
   add_library(dgx_${name} ${kind} ${ARG_SOURCES})
   set_target_properties(dgx_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   target_include_directories(dgx_${name} PUBLIC include)
-  target_link_libraries(dgx_${name} PUBLIC ${ARG_USES} fmt::fmt PRIVATE dgx_flags ${ARG_THIRD_PARTY})
+  target_link_libraries(dgx_${name} PUBLIC ${ARG_USES} fmt::fmt PRIVATE dgx_flags ${ARG_USES_INSIDE} ${ARG_THIRD_PARTY})
 endfunction()
 
 # dgx_run_path(TARGET [PATH …]): the target finds libraries at these places relative to itself and at none else. CMake would write
