@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The table of lowerings in dgx-lowerings(7), from the one in lib/program/lowering_table.cc.
+"""The table of lowerings in dgx-lowerings(7), from the one in lib/lowering/lowering_table.cc.
 
 usage: lowerings.py [--check]      writes the rows between the page's markers; --check: says whether they are there already
 
@@ -11,7 +11,7 @@ import re
 import sys
 
 SOURCE = pathlib.Path(__file__).resolve().parents[1]
-TABLE = SOURCE / "lib/program/lowering_table.cc"
+TABLE = SOURCE / "lib/lowering/lowering_table.cc"
 PAGE = SOURCE / "man/dgx-lowerings.7.scd"
 BEGIN = "; lowerings.py writes what follows\n"
 END = "; until here\n"

@@ -63,12 +63,12 @@ Status take(const std::string& name, Weights& weights, Tensor& into) {
 
 }  // namespace
 
-Status bring_weights(const std::string& path, const program::CapturedGraph& graph, State& state,
+Status bring_weights(const std::string& path, const lowering::CapturedGraph& graph, State& state,
                      int threads) {
   DGX_TRY(Weights weights, read_weights(path, threads));
   std::set<std::string, std::less<>> literals;
-  for (const program::AtenSource& source : graph.sources) {
-    if (source.kind == program::AtenSource::Kind::kConstant) literals.insert(source.name);
+  for (const lowering::AtenSource& source : graph.sources) {
+    if (source.kind == lowering::AtenSource::Kind::kConstant) literals.insert(source.name);
   }
   for (Entry& entry : state) {
     if (!entry.name.starts_with(kModel)) continue;

@@ -4,7 +4,7 @@
 
 #include "dgx/core/result.h"
 #include "dgx/core/tensor.h"
-#include "dgx/program/aten.h"
+#include "dgx/lowering/aten.h"
 
 namespace dgx::jobs {
 
@@ -13,7 +13,7 @@ namespace dgx::jobs {
 /// leave out `model/`. Only these entries are taken; literal tensors of the graph stay the model's own.
 /// kMalformed, by name: an entry that is missing, that the model does not have, or of another type or shape.
 /// Errors of the readers.
-[[nodiscard]] Status bring_weights(const std::string& path, const program::CapturedGraph& graph, State& state,
-                                   int threads);
+[[nodiscard]] Status bring_weights(const std::string& path, const lowering::CapturedGraph& graph,
+                                   State& state, int threads);
 
 }  // namespace dgx::jobs

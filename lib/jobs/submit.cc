@@ -9,15 +9,15 @@
 #include "dgx/bundle/state.h"
 #include "dgx/jobs/ledger_name.h"
 #include "dgx/jobs/task_files.h"
-#include "dgx/jobs/torch_module.h"
 #include "dgx/kernels/order.h"
+#include "dgx/lowering/lower.h"
 #include "dgx/manifest/statement.h"
 #include "dgx/program/initial.h"
-#include "dgx/program/lower.h"
 #include "dgx/protocol/admission.h"
 #include "dgx/protocol/estimate.h"
 #include "init_weights.h"
 #include "submit_data.h"
+#include "torch_module.h"
 
 namespace dgx::jobs {
 namespace {
@@ -151,10 +151,37 @@ struct Draft {
   merkle::StateDigests digests;
 };
 
+/// Type and sample shape of a dataset's x or y.
+lowering::DatasetField field_of(const TensorView& tensor) {
+  return {tensor.dtype, Shape(tensor.shape.begin() + 1, tensor.shape.end())};
+}
+
+/// kUsage if a label that is not ignored is none of the output's classes: it would silently train on a fill.
+Status check_labels(const bundle::Dataset& data, const lowering::CapturedGraph& graph,
+                    const program::LossSpec& loss, std::int64_t batch) {
+  if (loss.kind != program::LossKind::kCrossEntropy) return {};
+  if (!data.y_range)
+    return usage_error("cross-entropy needs integer labels, y is f32", "--loss mse takes numbers");
+  const Shape& output = graph.tensors[static_cast<std::size_t>(graph.output)].shape;
+  Shape targets = data.y.shape();
+  targets[0] = batch;
+  const auto dimension = lowering::class_dimension(output, targets);
+  if (!dimension) return {};  // lowering reports what does not fit
+  const std::int64_t classes = output[*dimension];
+  const auto range = label_range(data, loss);
+  if (!range)
+    return usage_error("every label is " + std::to_string(*loss.ignore) + ", which the loss ignores");
+  if (range->low < 0 || range->high >= classes) {
+    return usage_error("labels go from " + std::to_string(range->low) + " to " + std::to_string(range->high) +
+                       ", the model has classes 0 to " + std::to_string(classes - 1));
+  }
+  return {};
+}
+
 /// The type that forward() takes: a built-in model fixes it; for a TorchScript file i64 where x is i64 and
 /// unscaled.
 Result<DType> input_type(const SubmitOptions& options, const Parsed& parsed,
-                         const program::TrainingRecipe& recipe) {
+                         const lowering::TrainingRecipe& recipe) {
   if (options.input != "auto") return dtype_from_name(options.input);
   if (parsed.built_in)
     return std::holds_alternative<program::GptSpec>(*parsed.built_in) ? DType::kI64 : DType::kF32;
@@ -162,9 +189,9 @@ Result<DType> input_type(const SubmitOptions& options, const Parsed& parsed,
   return recipe.x.dtype == DType::kI64 && !is_scaled ? DType::kI64 : DType::kF32;
 }
 
-Result<program::CapturedGraph> capture(const Parsed& parsed, const program::TrainingRecipe& recipe,
-                                       DType input, bool training) {
-  DGX_TRY(program::CaptureBackend* const backend, open_torch_module());
+Result<lowering::CapturedGraph> capture(const Parsed& parsed, const lowering::TrainingRecipe& recipe,
+                                        DType input, bool training) {
+  DGX_TRY(lowering::CaptureBackend* const backend, open_torch_module());
   Shape shape = recipe.x.sample_shape;
   shape.insert(shape.begin(), recipe.batch);
   auto graph = backend->capture({parsed.model, shape, input, training});
@@ -207,7 +234,7 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   DGX_TRY(const Digest digest, bundle::dataset_digest(data));
   const std::int64_t samples = data.x.shape()[0];
   const std::uint64_t seed = options.seed.value_or(0);
-  const program::TrainingRecipe recipe{
+  const lowering::TrainingRecipe recipe{
       field_of(data.x.view()), field_of(data.y.view()), data.scale, data.shift, options.batch, parsed.loss,
       parsed.optimizer,        options.clip_norm};
   DGX_TRY(const std::int64_t steps, steps_of(options, seed, samples));
@@ -222,15 +249,15 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   DGX_TRY(const auto training, capture(parsed, recipe, taken, true));
   DGX_CHECK(check_labels(data, training, parsed.loss, recipe.batch));
   DGX_TRY(const auto forward, capture(parsed, recipe, taken, false));
-  DGX_TRY(const program::Program step, program::lower_training_step(training, recipe));
-  DGX_TRY(const program::Program evaluation, program::lower_evaluation(forward, recipe));
+  DGX_TRY(const program::Program step, lowering::lower_training_step(training, recipe));
+  DGX_TRY(const program::Program evaluation, lowering::lower_evaluation(forward, recipe));
 
   Draft out;
   out.program = program::print_program(step);
   out.evaluation = program::print_program(evaluation);
   const bool from_seed = parsed.built_in && !options.init;
   DGX_TRY(out.initial, from_seed ? program::initial_state(step, seed, *program::model_kind(parsed.model))
-                                 : program::initial_state(step, training));
+                                 : lowering::initial_state(step, training));
   if (options.init) DGX_CHECK(bring_weights(*options.init, training, out.initial, context.threads));
   DGX_CHECK(check_finite(out.initial));
   DGX_TRY(out.digests, bundle::digests_of(out.initial, context.threads));

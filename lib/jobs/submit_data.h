@@ -5,14 +5,9 @@
 
 #include "dgx/bundle/dataset.h"
 #include "dgx/core/result.h"
-#include "dgx/program/aten.h"
-#include "dgx/program/lower.h"
 #include "dgx/program/specs.h"
 
 namespace dgx::jobs {
-
-/// Type and sample shape of a dataset's x or y.
-[[nodiscard]] program::DatasetField field_of(const TensorView& tensor);
 
 /// The least and the greatest label that is not ignored; nullopt if y is f32 or all labels are ignored.
 [[nodiscard]] std::optional<bundle::IntegerRange> label_range(const bundle::Dataset& data,
@@ -22,9 +17,5 @@ namespace dgx::jobs {
 /// these do not follow from the data, or if a token is outside the vocabulary.
 [[nodiscard]] Result<program::ModelSpec> fitted(program::ModelSpec spec, const bundle::Dataset& data,
                                                 const program::LossSpec& loss);
-
-/// kUsage if a label that is not ignored is none of the output's classes: it would silently train on a fill.
-[[nodiscard]] Status check_labels(const bundle::Dataset& data, const program::CapturedGraph& graph,
-                                  const program::LossSpec& loss, std::int64_t batch);
 
 }  // namespace dgx::jobs

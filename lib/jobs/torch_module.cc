@@ -1,4 +1,4 @@
-#include "dgx/jobs/torch_module.h"
+#include "torch_module.h"
 
 #include <dlfcn.h>
 
@@ -17,8 +17,8 @@ extern "C" int __lsan_is_turned_off() {
 
 namespace dgx::jobs {
 
-Result<program::CaptureBackend*> open_torch_module() {
-  static program::CaptureBackend* backend = nullptr;
+Result<lowering::CaptureBackend*> open_torch_module() {
+  static lowering::CaptureBackend* backend = nullptr;
   if (backend != nullptr) return backend;
   const std::string path = beside_program("DGX_TORCH_MODULE", "lib/libdgx_torch.so");
   void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -27,9 +27,9 @@ Result<program::CaptureBackend*> open_torch_module() {
                           "build with -DDGX_TORCH=pypi or a libtorch folder, or set DGX_TORCH_MODULE");
   }
   const auto make =
-      reinterpret_cast<program::CaptureBackendFunction>(::dlsym(handle, program::kCaptureBackendSymbol));
+      reinterpret_cast<lowering::CaptureBackendFunction>(::dlsym(handle, lowering::kCaptureBackendSymbol));
   if (make == nullptr) {
-    return internal_error(path + ": no " + program::kCaptureBackendSymbol,
+    return internal_error(path + ": no " + lowering::kCaptureBackendSymbol,
                           "it belongs to another version of dgx");
   }
   backend = make();

@@ -9,8 +9,8 @@
 #include "dgx/kernels/compiled.h"
 #include "dgx/kernels/scalar.h"
 #include "dgx/kernels/schedule.h"
+#include "dgx/program/leaves.h"
 #include "dgx/program/line.h"
-#include "leaves.h"
 #include "line_text.h"
 
 namespace dgx::program {

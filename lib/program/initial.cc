@@ -4,11 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <optional>
 
 #include "dgx/kernels/philox.h"
-#include "infinities.h"
 
 namespace dgx::program {
 
@@ -109,7 +107,9 @@ void apply(const Rule& rule, std::uint64_t seed, std::uint32_t ordinal, Tensor& 
   }
 }
 
-State zeros(const Program& program) {
+}  // namespace
+
+State zero_state(const Program& program) {
   State state;
   for (const auto value : state_inputs(program)) {
     state.push_back(
@@ -118,35 +118,13 @@ State zeros(const Program& program) {
   return state;
 }
 
-}  // namespace
-
 Result<State> initial_state(const Program& program, std::uint64_t seed, ModelKind kind) {
-  State state = zeros(program);
+  State state = zero_state(program);
   std::uint32_t ordinal = 0;
   for (Entry& entry : state) {
     if (!entry.name.starts_with(kModelPrefix)) continue;
     DGX_TRY(const Rule rule, rule_for(program, entry, kind));
     apply(rule, seed, ordinal++, entry.tensor);
-  }
-  return state;
-}
-
-Result<State> initial_state(const Program& program, const CapturedGraph& graph) {
-  std::map<std::string, const Tensor*> values;
-  for (const AtenSource& source : graph.sources)
-    values[std::string(kModelPrefix) + source.name] = &source.value;
-  State state = zeros(program);
-  for (Entry& entry : state) {
-    if (!entry.name.starts_with(kModelPrefix)) continue;
-    const auto found = values.find(entry.name);
-    if (found == values.end()) return malformed(fmt::format("{}: the model has no such tensor", entry.name));
-    const Tensor& tensor = *found->second;
-    if (tensor.dtype() != entry.tensor.dtype() || tensor.shape() != entry.tensor.shape()) {
-      return malformed(fmt::format("{}: the model's tensor is {} {}, the program's {} {}", entry.name,
-                                   name_of(tensor.dtype()), to_string(tensor.shape()),
-                                   name_of(entry.tensor.dtype()), to_string(entry.tensor.shape())));
-    }
-    entry.tensor = has_infinity(tensor) ? without_infinities(tensor) : tensor;
   }
   return state;
 }

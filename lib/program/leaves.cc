@@ -1,4 +1,4 @@
-#include "leaves.h"
+#include "dgx/program/leaves.h"
 
 #include <fmt/format.h>
 

@@ -14,7 +14,6 @@ namespace dgx::program {
 [[nodiscard]] Result<kernels::Access> parse_access(std::string_view text);
 [[nodiscard]] Result<kernels::Step> parse_step(std::string_view text);
 [[nodiscard]] Result<kernels::Operand> parse_operand(std::string_view text);
-[[nodiscard]] std::string print_literal(const kernels::Literal& literal);
 
 /// A decimal integer as printed: no plus, no leading zeros, no minus zero.
 [[nodiscard]] Result<std::int64_t> parse_integer(std::string_view text);

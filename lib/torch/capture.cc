@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "confine.h"
-#include "dgx/program/aten.h"
+#include "dgx/lowering/aten.h"
 #include "models.h"
 #include "recorder.h"
 
@@ -22,10 +22,10 @@ namespace {
 
 namespace functionalization = at::functionalization::impl;
 
-using program::AtenSource;
-using program::CapturedGraph;
-using program::CaptureRequest;
-using program::TensorId;
+using lowering::AtenSource;
+using lowering::CapturedGraph;
+using lowering::CaptureRequest;
+using lowering::TensorId;
 
 /// While alive, turns off the kernels that would hide the mathematics in one fused call.
 class PlainKernels {
@@ -202,7 +202,7 @@ Result<CapturedGraph> load_and_capture(const CaptureRequest& request) {
   }
 }
 
-class Backend final : public program::CaptureBackend {
+class Backend final : public lowering::CaptureBackend {
  public:
   Result<CapturedGraph> capture(const CaptureRequest& request) override {
     const std::lock_guard lock(mutex_);
@@ -221,7 +221,7 @@ class Backend final : public program::CaptureBackend {
 }  // namespace
 }  // namespace dgx::torch_bridge
 
-extern "C" __attribute__((visibility("default"))) dgx::program::CaptureBackend* dgx_capture_backend_1() {
+extern "C" __attribute__((visibility("default"))) dgx::lowering::CaptureBackend* dgx_capture_backend_1() {
   static dgx::torch_bridge::Backend backend;
   return &backend;
 }

@@ -11,11 +11,11 @@
 namespace dgx::torch_bridge {
 namespace {
 
-using program::AtenArgument;
-using program::AtenCall;
-using program::AtenSource;
-using program::CapturedGraph;
-using program::TensorId;
+using lowering::AtenArgument;
+using lowering::AtenCall;
+using lowering::AtenSource;
+using lowering::CapturedGraph;
+using lowering::TensorId;
 
 /// Calls `visit(TensorId&)` for each tensor among the arguments.
 template <class Call, class Visit>
@@ -112,7 +112,7 @@ void sort_sources(CapturedGraph& graph) {
 
 void renumber(CapturedGraph& graph) {
   std::vector<TensorId> number(graph.tensors.size(), -1);
-  std::vector<program::AtenTensor> tensors;
+  std::vector<lowering::AtenTensor> tensors;
   const auto use = [&](TensorId& id) {
     TensorId& known = number[index(id)];
     if (known < 0) {

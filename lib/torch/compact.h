@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "dgx/program/aten.h"
+#include "dgx/lowering/aten.h"
 
 namespace dgx::torch_bridge {
 
@@ -14,7 +14,7 @@ namespace dgx::torch_bridge {
 /// In `raw` the parameters are the first sources and `gradients` has one entry for each. `unsupported[t]` is
 /// empty, or libtorch's name of the dtype of tensor t that DType does not have: kUsage, naming the dtype and
 /// the source or place, if such a tensor is needed. Cost: linear in the graph.
-[[nodiscard]] Result<program::CapturedGraph> compact(program::CapturedGraph raw,
-                                                     const std::vector<std::string>& unsupported);
+[[nodiscard]] Result<lowering::CapturedGraph> compact(lowering::CapturedGraph raw,
+                                                      const std::vector<std::string>& unsupported);
 
 }  // namespace dgx::torch_bridge

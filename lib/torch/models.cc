@@ -33,7 +33,7 @@ at::Tensor activate(program::Activation activation, const at::Tensor& x) {
   return x;
 }
 
-Status check_mlp_input(const program::CaptureRequest& request, std::int64_t first_width) {
+Status check_mlp_input(const lowering::CaptureRequest& request, std::int64_t first_width) {
   if (request.input_dtype != DType::kF32) {
     return usage_error(
         fmt::format("model '{}' takes f32, the input is {}", request.model, name_of(request.input_dtype)));
@@ -47,7 +47,7 @@ Status check_mlp_input(const program::CaptureRequest& request, std::int64_t firs
   return {};
 }
 
-Result<Model> make_mlp(const program::MlpSpec& spec, const program::CaptureRequest& request) {
+Result<Model> make_mlp(const program::MlpSpec& spec, const lowering::CaptureRequest& request) {
   const auto& widths = spec.sizes;
   DGX_CHECK(check_mlp_input(request, widths.front()));
   Model model;
@@ -163,7 +163,7 @@ Status check_module(const std::string& path, const torch::jit::Module& module) {
   return {};
 }
 
-Result<Model> load_torchscript(const program::CaptureRequest& request) {
+Result<Model> load_torchscript(const lowering::CaptureRequest& request) {
   if (!std::filesystem::is_regular_file(request.model)) {
     return Error{ErrorCode::kMissing, fmt::format("model '{}': no such file", request.model),
                  "a built-in model is written mlp:784-256-10, resnet20 or gpt:layers=6"};
@@ -189,7 +189,7 @@ Result<Model> load_torchscript(const program::CaptureRequest& request) {
   return model;
 }
 
-Result<Model> make_built_in(const program::CaptureRequest& request) {
+Result<Model> make_built_in(const lowering::CaptureRequest& request) {
   DGX_TRY(const program::ModelSpec spec, program::parse_model_spec(request.model));
   const auto make = [&](const auto& one) -> Result<Model> {
     using Spec = std::decay_t<decltype(one)>;
@@ -214,7 +214,7 @@ at::Tensor add_fixed(std::vector<NamedTensor>& list, std::string name, const at:
   return tensor;
 }
 
-Result<Model> load_model(const program::CaptureRequest& request) {
+Result<Model> load_model(const lowering::CaptureRequest& request) {
   return program::is_model_spec(request.model) ? make_built_in(request) : load_torchscript(request);
 }
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "dgx/program/aten.h"
+#include "dgx/lowering/aten.h"
 #include "dgx/program/specs.h"
 
 namespace dgx::torch_bridge {
@@ -32,11 +32,11 @@ at::Tensor add_fixed(std::vector<NamedTensor>& list, std::string name, const at:
 /// The built-in models. Their numbers are zero: the state of a task comes from its seed, and only names and
 /// shapes matter here. kUsage if the input does not fit.
 [[nodiscard]] Result<Model> make_resnet(const program::ResNetSpec& spec,
-                                        const program::CaptureRequest& request);
-[[nodiscard]] Result<Model> make_gpt(const program::GptSpec& spec, const program::CaptureRequest& request);
+                                        const lowering::CaptureRequest& request);
+[[nodiscard]] Result<Model> make_gpt(const program::GptSpec& spec, const lowering::CaptureRequest& request);
 
 /// A built-in model or a TorchScript file, in training or evaluation mode. Errors as for
 /// CaptureBackend::capture; exceptions that libtorch throws while it loads a file pass through.
-[[nodiscard]] Result<Model> load_model(const program::CaptureRequest& request);
+[[nodiscard]] Result<Model> load_model(const lowering::CaptureRequest& request);
 
 }  // namespace dgx::torch_bridge

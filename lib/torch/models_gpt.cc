@@ -92,7 +92,7 @@ class Gpt {
   Affine norm_;
 };
 
-Status check_input(const program::GptSpec& spec, const program::CaptureRequest& request) {
+Status check_input(const program::GptSpec& spec, const lowering::CaptureRequest& request) {
   if (request.input_dtype == DType::kF32 || request.input_shape.size() != 2)
     return usage_error(fmt::format("model '{}' takes tokens, integers [batch, positions]; the input is {} {}",
                                    request.model, name_of(request.input_dtype),
@@ -105,7 +105,7 @@ Status check_input(const program::GptSpec& spec, const program::CaptureRequest& 
 
 }  // namespace
 
-Result<Model> make_gpt(const program::GptSpec& spec, const program::CaptureRequest& request) {
+Result<Model> make_gpt(const program::GptSpec& spec, const lowering::CaptureRequest& request) {
   DGX_CHECK(check_input(spec, request));
   Model model;
   const auto gpt = std::make_shared<Gpt>(spec, request.training, model);

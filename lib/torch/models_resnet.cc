@@ -88,7 +88,7 @@ class ResNet {
   at::Tensor weight_, bias_;
 };
 
-Status check_input(const program::ResNetSpec& spec, const program::CaptureRequest& request) {
+Status check_input(const program::ResNetSpec& spec, const lowering::CaptureRequest& request) {
   const Shape& shape = request.input_shape;
   const bool is_image = shape.size() == 3 || shape.size() == 4;
   if (request.input_dtype != DType::kF32 || !is_image || shape[shape.size() - 1] < kLeastSize ||
@@ -106,7 +106,7 @@ Status check_input(const program::ResNetSpec& spec, const program::CaptureReques
 
 }  // namespace
 
-Result<Model> make_resnet(const program::ResNetSpec& spec, const program::CaptureRequest& request) {
+Result<Model> make_resnet(const program::ResNetSpec& spec, const lowering::CaptureRequest& request) {
   DGX_CHECK(check_input(spec, request));
   const std::int64_t channels = request.input_shape.size() == 4 ? request.input_shape[1] : 1;
   Model model;

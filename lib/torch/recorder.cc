@@ -23,11 +23,11 @@ namespace {
 
 using c10::DispatchKey;
 using c10::IValue;
-using program::AtenArgument;
-using program::AtenCall;
-using program::AtenSource;
-using program::AtenTensor;
-using program::TensorId;
+using lowering::AtenArgument;
+using lowering::AtenCall;
+using lowering::AtenSource;
+using lowering::AtenTensor;
+using lowering::TensorId;
 
 using IValues = c10::ArrayRef<IValue>;
 
@@ -413,7 +413,7 @@ void Recorder::record(const c10::OperatorHandle& op, IValues arguments, IValues 
       add_result(result.toTensor(), any_varies, call, is_new);
     }
   }
-  // dgx/program/aten.h, AtenCall: the running statistics keep their address and get a new number.
+  // dgx/lowering/aten.h, AtenCall: the running statistics keep their address and get a new number.
   if (call.name == "aten::native_batch_norm" && arguments[5].toBool()) {
     for (const std::size_t statistic : {std::size_t{3}, std::size_t{4}}) {
       if (!arguments[statistic].isTensor() || !arguments[statistic].toTensor().defined()) continue;
@@ -423,7 +423,7 @@ void Recorder::record(const c10::OperatorHandle& op, IValues arguments, IValues 
   if (is_new) calls_.push_back(std::move(call));  // otherwise the call returned its argument
 }
 
-Result<program::CapturedGraph> Recorder::finish(program::CapturedGraph roots) {
+Result<lowering::CapturedGraph> Recorder::finish(lowering::CapturedGraph roots) {
   std::vector<std::string> unsupported;
   for (Known& known : known_) {
     roots.tensors.push_back(std::move(known.tensor));

@@ -11,7 +11,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "dgx/program/aten.h"
+#include "dgx/lowering/aten.h"
 
 namespace dgx::torch_bridge {
 
@@ -43,11 +43,12 @@ class Recorder {
   static Recorder* active();
 
   /// Gives a number to a tensor that exists before the pass.
-  program::TensorId define(const at::Tensor& tensor);
+  lowering::TensorId define(const at::Tensor& tensor);
   /// Gives a number to a parameter, buffer or literal and copies its value.
-  program::TensorId define_source(program::AtenSource::Kind kind, std::string name, const at::Tensor& tensor);
+  lowering::TensorId define_source(lowering::AtenSource::Kind kind, std::string name,
+                                   const at::Tensor& tensor);
   /// The number of `tensor`; a tensor never seen before is a literal.
-  program::TensorId id_of(const at::Tensor& tensor);
+  lowering::TensorId id_of(const at::Tensor& tensor);
 
   /// True if numbers in `value` depend on the input, the state or a random draw. Its tensors must be plain.
   [[nodiscard]] bool varies(const c10::IValue& value) const;
@@ -61,7 +62,7 @@ class Recorder {
 
   /// Returns the recorded graph, with `input`, `output` and the rest as the caller has set them in `roots`:
   /// drops what nothing needs, numbers tensors in order of appearance, sorts the sources.
-  Result<program::CapturedGraph> finish(program::CapturedGraph roots);
+  Result<lowering::CapturedGraph> finish(lowering::CapturedGraph roots);
 
   [[nodiscard]] const std::string& refusal() const { return refusal_; }
   [[nodiscard]] const std::string& hint() const { return hint_; }
@@ -70,7 +71,7 @@ class Recorder {
 
  private:
   struct Known {
-    program::AtenTensor tensor;
+    lowering::AtenTensor tensor;
     std::string dtype;      ///< libtorch's name of the dtype
     bool supported = true;  ///< whether DType has it
     bool varies = false;    ///< whether its numbers depend on the input, the state or a random draw
@@ -78,19 +79,19 @@ class Recorder {
 
   [[noreturn]] void refuse(std::string message, std::string hint = {});
   [[nodiscard]] std::string place() const;
-  [[nodiscard]] const program::TensorId* find(const at::Tensor& tensor) const;
-  program::TensorId number(const at::Tensor& tensor, bool varies);
-  program::AtenArgument argument(const c10::IValue& value, const c10::Argument& formal);
-  program::AtenArgument tensor_argument(const at::Tensor& tensor);
-  void add_result(const at::Tensor& tensor, bool varies, program::AtenCall& call, bool& is_new);
+  [[nodiscard]] const lowering::TensorId* find(const at::Tensor& tensor) const;
+  lowering::TensorId number(const at::Tensor& tensor, bool varies);
+  lowering::AtenArgument argument(const c10::IValue& value, const c10::Argument& formal);
+  lowering::AtenArgument tensor_argument(const at::Tensor& tensor);
+  void add_result(const at::Tensor& tensor, bool varies, lowering::AtenCall& call, bool& is_new);
 
   std::thread::id thread_ = std::this_thread::get_id();
   std::string pass_ = "forward";
   std::string refusal_, hint_;
   std::vector<Known> known_;
-  std::vector<program::AtenSource> sources_;
-  std::vector<program::AtenCall> calls_;
-  std::unordered_map<const c10::TensorImpl*, program::TensorId> ids_;
+  std::vector<lowering::AtenSource> sources_;
+  std::vector<lowering::AtenCall> calls_;
+  std::unordered_map<const c10::TensorImpl*, lowering::TensorId> ids_;
   std::vector<c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>> addresses_;
 };
 

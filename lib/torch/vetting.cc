@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "decompositions.h"
-#include "dgx/program/lower.h"
+#include "dgx/lowering/lower.h"
 
 namespace dgx::torch_bridge {
 namespace {
@@ -176,10 +176,10 @@ bool is_decomposed(std::string_view name) {
 /// True if the table has the operator or, for an in-place form, the operator without the underscore:
 /// functionalisation turns the one into the other.
 bool is_lowered(std::string name) {
-  if (program::has_lowering(name) || is_decomposed(name)) return true;
+  if (lowering::has_lowering(name) || is_decomposed(name)) return true;
   if (!name.ends_with('_') || name.ends_with("__")) return false;
   name.pop_back();
-  return program::has_lowering(name) || is_decomposed(name);
+  return lowering::has_lowering(name) || is_decomposed(name);
 }
 
 bool is_made_of_others(const c10::OperatorHandle& op) {

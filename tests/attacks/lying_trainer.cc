@@ -6,10 +6,10 @@
 #include "captured_mlp.h"
 #include "dgx/crypto/sha256.h"
 #include "dgx/kernels/evaluate.h"
+#include "dgx/lowering/lower.h"
 #include "dgx/merkle/digests.h"
 #include "dgx/merkle/tree.h"
 #include "dgx/program/initial.h"
-#include "dgx/program/lower.h"
 #include "statements.h"
 
 namespace dgx::test {
@@ -131,7 +131,7 @@ Result<Tensor> LyingTrainer::entry(std::int64_t step, std::string_view name) {
 
 Scene training_scene(const Recipe& recipe, std::int64_t steps, std::int64_t every, std::uint64_t seed) {
   constexpr std::int64_t kBatch = 4;
-  program::TrainingRecipe training;
+  lowering::TrainingRecipe training;
   training.x = {DType::kU8, {recipe.sizes.front()}};
   training.y = {DType::kU8, {}};
   training.scale = 1.0F / 255;
@@ -140,7 +140,7 @@ Scene training_scene(const Recipe& recipe, std::int64_t steps, std::int64_t ever
   training.optimizer = must_have(program::parse_optimizer_spec(recipe.optimizer));
   training.clip_norm = recipe.clip_norm;
   MlpCapture capture(recipe.sizes, {kBatch, recipe.sizes.front()}, recipe.activation);
-  const auto program = must_have(program::lower_training_step(capture.training(), training));
+  const auto program = must_have(lowering::lower_training_step(capture.training(), training));
   Scene scene = scene_of("training", program, steps, every, seed);
   for (std::uint8_t& label : find_entry(scene.dataset, "y")->tensor.bytes())
     label = static_cast<std::uint8_t>(label % recipe.sizes.back());

@@ -6,8 +6,8 @@
 
 #include "captured_text.h"
 #include "dgx/exec/device_executor.h"
+#include "dgx/lowering/lower.h"
 #include "dgx/program/initial.h"
-#include "dgx/program/lower.h"
 
 namespace dgx::bench {
 namespace {
@@ -34,18 +34,18 @@ Shape with_count(std::int64_t count, const Shape& sample) {
   return shape;
 }
 
-program::CapturedGraph capture(const Case& of) {
+lowering::CapturedGraph capture(const Case& of) {
   auto* const backend = test::open_capture_backend(DGX_TORCH_MODULE);
   if (backend == nullptr) std::exit(66);
-  program::CaptureRequest request;
+  lowering::CaptureRequest request;
   request.model = of.model;
   request.input_shape = with_count(of.batch, of.sample);
   request.input_dtype = of.tokens ? DType::kI64 : DType::kF32;
   return must(backend->capture(request));
 }
 
-program::TrainingRecipe recipe_of(const Case& of) {
-  program::TrainingRecipe recipe;
+lowering::TrainingRecipe recipe_of(const Case& of) {
+  lowering::TrainingRecipe recipe;
   recipe.x = {DType::kU8, of.sample};
   recipe.y = {DType::kU8, of.tokens ? of.sample : Shape{}};
   recipe.scale = of.tokens ? 1.0F : 1.0F / 255;
@@ -57,17 +57,17 @@ program::TrainingRecipe recipe_of(const Case& of) {
 }  // namespace
 
 Exact::Exact(const Case& of) : case_(of) {
-  const program::CapturedGraph graph = capture(of);
-  auto program = must(program::lower_training_step(graph, recipe_of(of)));
+  const lowering::CapturedGraph graph = capture(of);
+  auto program = must(lowering::lower_training_step(graph, recipe_of(of)));
   const auto kind = program::model_kind(of.model);
-  state_ = must(kind ? program::initial_state(program, 1, *kind) : program::initial_state(program, graph));
+  state_ = must(kind ? program::initial_state(program, 1, *kind) : lowering::initial_state(program, graph));
   program_ = std::make_shared<const program::Program>(std::move(program));
 }
 
 exec::StepInputs Exact::make_inputs() {
   const bool real = case_.data != nullptr;
   const std::int64_t samples = real ? std::ssize(case_.data->y) : kBatches * case_.batch;
-  const program::TrainingRecipe recipe = recipe_of(case_);
+  const lowering::TrainingRecipe recipe = recipe_of(case_);
   x_ = Tensor(DType::kU8, with_count(samples, case_.sample));
   y_ = Tensor(DType::kU8, with_count(samples, recipe.y.sample_shape));
   for (std::size_t i = 0; i < x_.bytes().size(); ++i)

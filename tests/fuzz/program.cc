@@ -7,13 +7,14 @@
 
 #include "captured_mlp.h"
 #include "dgx/kernels/evaluate.h"
+#include "dgx/lowering/lower.h"
 #include "dgx/program/check.h"
 #include "dgx/program/cost.h"
 #include "dgx/program/line.h"
-#include "dgx/program/lower.h"
 #include "target.h"
 
 using namespace dgx;
+using namespace dgx::lowering;
 using namespace dgx::program;
 
 namespace {

@@ -19,6 +19,8 @@ FORBIDDEN = {
     "*": ["torch", "c10", "cuda"],
     "dgx-key": ["hdf5"],
 }
+# It makes step programs of captured models; all others read them, and hold no code that makes them.
+LOWERS = "dgx-submit"
 # Of Debian's shared HDF5, and half of a program's start.
 SLOW = ["curl"]
 # The judge links nothing but these, and its file is small.
@@ -41,8 +43,11 @@ def linked(program, words):
 
 def check_program(program):
     problems = linked(program, FORBIDDEN["*"] + FORBIDDEN.get(program.name, []))
-    if re.search(r" U .*(at::|c10::|torch::)", output("nm", "-C", "-u", program)):
+    symbols = output("nm", "-C", program)
+    if re.search(r" U .*(at::|c10::|torch::)", symbols):
         problems.append(f"{program.name} uses symbols of libtorch")
+    if ("dgx::lowering::" in symbols) != (program.name == LOWERS):
+        problems.append(f"{program.name} holds {'code' if program.name != LOWERS else 'no code'} of lib/lowering")
     return problems
 
 

@@ -13,8 +13,8 @@
 #include "dgx/kernels/cpu/dispatch.h"
 #include "dgx/kernels/order.h"
 #include "dgx/kernels/philox.h"
+#include "dgx/lowering/lower.h"
 #include "dgx/program/initial.h"
-#include "dgx/program/lower.h"
 #include "eager.h"
 #include "networks.h"
 
@@ -32,8 +32,8 @@ std::vector<Case> load_cases() {
   return *cases;
 }
 
-program::CaptureBackend& backend() {
-  static program::CaptureBackend* const opened = open_capture_backend(DGX_TORCH_MODULE);
+lowering::CaptureBackend& backend() {
+  static lowering::CaptureBackend* const opened = open_capture_backend(DGX_TORCH_MODULE);
   REQUIRE(opened);
   return *opened;
 }
@@ -108,8 +108,8 @@ class Subject {
         std::filesystem::temp_directory_path() / ("dgx-lowerings-" + std::to_string(::getpid()) + ".pt");
     must(must(Eager::create(case_, case_.source, kSeed, false))->save(path.string()));
     auto training = captured(path.string(), true);
-    auto evaluation =
-        case_.evaluates ? captured(path.string(), false) : Result<program::CapturedGraph>(internal_error(""));
+    auto evaluation = case_.evaluates ? captured(path.string(), false)
+                                      : Result<lowering::CapturedGraph>(internal_error(""));
     std::filesystem::remove(path);
     if (!case_.refused.empty()) return check_refused(training, evaluation);
     const auto graph = must(std::move(training));
@@ -119,8 +119,8 @@ class Subject {
   }
 
  private:
-  Result<program::CapturedGraph> captured(const std::string& path, bool training) const {
-    program::CaptureRequest request;
+  Result<lowering::CapturedGraph> captured(const std::string& path, bool training) const {
+    lowering::CaptureRequest request;
     request.model = path;
     request.input_shape = case_.input.shape;
     request.input_dtype = x_.dtype();
@@ -128,8 +128,8 @@ class Subject {
     return backend().capture(request);
   }
 
-  [[nodiscard]] program::TrainingRecipe recipe() const {
-    program::TrainingRecipe recipe;
+  [[nodiscard]] lowering::TrainingRecipe recipe() const {
+    lowering::TrainingRecipe recipe;
     recipe.x = {x_.dtype(), Shape(x_.shape().begin() + 1, x_.shape().end())};
     recipe.y = {DType::kF32, Shape(y_.shape().begin() + 1, y_.shape().end())};
     recipe.batch = x_.shape()[0];
@@ -139,29 +139,29 @@ class Subject {
   }
 
   /// The error with which submission refuses one of the two captures.
-  [[nodiscard]] std::string refusal(const Result<program::CapturedGraph>& training,
-                                    const Result<program::CapturedGraph>& evaluation) const {
+  [[nodiscard]] std::string refusal(const Result<lowering::CapturedGraph>& training,
+                                    const Result<lowering::CapturedGraph>& evaluation) const {
     if (!training.ok()) return training.error().message;
-    const auto step = program::lower_training_step(*training, recipe());
+    const auto step = lowering::lower_training_step(*training, recipe());
     if (!step.ok()) return step.error().message;
     if (!case_.evaluates) return "nothing is refused";
     if (!evaluation.ok()) return evaluation.error().message;
-    const auto forward = program::lower_evaluation(*evaluation, recipe());
+    const auto forward = lowering::lower_evaluation(*evaluation, recipe());
     return forward.ok() ? "nothing is refused" : forward.error().message;
   }
 
-  void check_refused(const Result<program::CapturedGraph>& training,
-                     const Result<program::CapturedGraph>& evaluation) const {
+  void check_refused(const Result<lowering::CapturedGraph>& training,
+                     const Result<lowering::CapturedGraph>& evaluation) const {
     INFO("expected: " << case_.refused);
     const std::string message = refusal(training, evaluation);
     INFO("message:  " << message);
     REQUIRE(message.find(case_.refused) != std::string::npos);
   }
 
-  void check_training(const program::CapturedGraph& graph) {
+  void check_training(const lowering::CapturedGraph& graph) {
     const auto program =
-        std::make_shared<const program::Program>(must(program::lower_training_step(graph, recipe())));
-    const State start = must(program::initial_state(*program, graph));
+        std::make_shared<const program::Program>(must(lowering::lower_training_step(graph, recipe())));
+    const State start = must(lowering::initial_state(*program, graph));
     const exec::StepInputs inputs{must(program::schedule_parameters(recipe().optimizer, {}, 1000)), kSeed,
                                   recipe().batch, x_.view(), y_.view()};
     std::vector<State> states = {start};
@@ -249,11 +249,11 @@ class Subject {
     must(kernels::cpu::force_instruction_set(best));
   }
 
-  void check_evaluation(const program::CapturedGraph& graph) const {
+  void check_evaluation(const lowering::CapturedGraph& graph) const {
     INFO("evaluation: " << captured_text(graph));
     const auto program =
-        std::make_shared<const program::Program>(must(program::lower_evaluation(graph, recipe())));
-    const State state = must(program::initial_state(*program, graph));
+        std::make_shared<const program::Program>(must(lowering::lower_evaluation(graph, recipe())));
+    const State state = must(lowering::initial_state(*program, graph));
     const auto output = must(must(Eager::create(case_, case_.reference, kSeed, true))->evaluate(x_));
     Tensor theirs(DType::kF32, {x_.shape()[0]});
     const std::size_t size = static_cast<std::size_t>(output.count() / theirs.count());

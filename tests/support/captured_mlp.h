@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "dgx/program/aten.h"
+#include "dgx/lowering/aten.h"
 #include "dgx/program/specs.h"
 
 namespace dgx::test {
@@ -21,7 +21,7 @@ class MlpCapture {
     graph_.input = tensor(std::move(input_shape));
   }
 
-  [[nodiscard]] program::CapturedGraph training() {
+  [[nodiscard]] lowering::CapturedGraph training() {
     graph_.output_gradient = tensor({batch_, sizes_.back()});
     add_parameters();
     forward();
@@ -29,15 +29,15 @@ class MlpCapture {
     return std::move(graph_);
   }
 
-  [[nodiscard]] program::CapturedGraph evaluation() {
+  [[nodiscard]] lowering::CapturedGraph evaluation() {
     add_parameters();
     forward();
     return std::move(graph_);
   }
 
  private:
-  using Id = program::TensorId;
-  using Argument = program::AtenArgument;
+  using Id = lowering::TensorId;
+  using Argument = lowering::AtenArgument;
   using Arguments = std::vector<std::pair<std::string, Argument>>;
 
   static Argument of(Id id) { return std::optional<Id>(id); }
@@ -49,7 +49,7 @@ class MlpCapture {
   }
 
   Id call(const std::string& name, const std::string& overload, Arguments arguments, Shape result) {
-    program::AtenCall call;
+    lowering::AtenCall call;
     call.name = "aten::" + name;
     call.overload = overload;
     for (auto& [key, argument] : arguments) {
@@ -83,7 +83,7 @@ class MlpCapture {
     Tensor value(DType::kF32, shape);
     for (float& number : value.as<float>())
       number = static_cast<float>((counter_++ * 37) % 101 - 50) / 128.0F;
-    graph_.sources.push_back({program::AtenSource::Kind::kParameter, std::move(name), id, std::move(value)});
+    graph_.sources.push_back({lowering::AtenSource::Kind::kParameter, std::move(name), id, std::move(value)});
     return id;
   }
 
@@ -178,14 +178,14 @@ class MlpCapture {
   std::vector<std::int64_t> sizes_;
   program::Activation activation_;
   std::int64_t batch_;
-  program::CapturedGraph graph_;
+  lowering::CapturedGraph graph_;
   std::string place_;
   std::int64_t counter_ = 0;
   std::vector<Id> weights_, biases_, transposed_, inputs_, sums_;
 };
 
 /// A training pass on inputs [batch, sizes[0]].
-[[nodiscard]] inline program::CapturedGraph captured_mlp(
+[[nodiscard]] inline lowering::CapturedGraph captured_mlp(
     std::vector<std::int64_t> sizes, std::int64_t batch,
     program::Activation activation = program::Activation::kRelu) {
   Shape input{batch, sizes[0]};
@@ -193,7 +193,7 @@ class MlpCapture {
 }
 
 /// Only the forward pass.
-[[nodiscard]] inline program::CapturedGraph captured_mlp_evaluation(
+[[nodiscard]] inline lowering::CapturedGraph captured_mlp_evaluation(
     std::vector<std::int64_t> sizes, std::int64_t batch,
     program::Activation activation = program::Activation::kRelu) {
   Shape input{batch, sizes[0]};

@@ -12,11 +12,11 @@
 namespace dgx::test {
 namespace {
 
-using program::AtenArgument;
-using program::AtenCall;
-using program::AtenSource;
-using program::CapturedGraph;
-using program::TensorId;
+using lowering::AtenArgument;
+using lowering::AtenCall;
+using lowering::AtenSource;
+using lowering::CapturedGraph;
+using lowering::TensorId;
 
 std::string text_of(const std::optional<TensorId>& id) { return id ? fmt::format("%{}", *id) : "undefined"; }
 
@@ -67,14 +67,14 @@ std::string text_of(const CapturedGraph& graph, const AtenCall& call) {
 
 }  // namespace
 
-program::CaptureBackend* open_capture_backend(const std::string& path) {
+lowering::CaptureBackend* open_capture_backend(const std::string& path) {
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  void* const symbol = library ? dlsym(library, program::kCaptureBackendSymbol) : nullptr;
+  void* const symbol = library ? dlsym(library, lowering::kCaptureBackendSymbol) : nullptr;
   if (!symbol) {
     std::fprintf(stderr, "%s\n", dlerror());
     return nullptr;
   }
-  return reinterpret_cast<program::CaptureBackendFunction>(symbol)();
+  return reinterpret_cast<lowering::CaptureBackendFunction>(symbol)();
 }
 
 std::string captured_text(const CapturedGraph& graph) {

@@ -13,7 +13,7 @@ int main(int argc, char** argv) {
   }
   auto* const backend = dgx::test::open_capture_backend(argv[1]);
   if (!backend) return 66;
-  dgx::program::CaptureRequest request;
+  dgx::lowering::CaptureRequest request;
   request.model = argv[2];
   std::istringstream sizes(argv[3]);
   for (std::string size; std::getline(sizes, size, ',');) request.input_shape.push_back(std::stoll(size));

@@ -10,7 +10,7 @@ namespace {
 
 TEST_CASE("an evaluation gives the losses and hits of the definition") {
   const test::Network network;
-  const auto lowered = program::lower_evaluation(network.graph(false), network.recipe());
+  const auto lowered = lowering::lower_evaluation(network.graph(false), network.recipe());
   REQUIRE(lowered.ok());
   const auto program = std::make_shared<const program::Program>(*lowered);
   const test::Samples data(network);
@@ -67,7 +67,7 @@ TEST_CASE("integers saturate in a u8 value that is a copy of them, for its reade
 
 TEST_CASE("an evaluation refuses a batch of another shape and a state without an entry") {
   const test::Network network;
-  const auto lowered = program::lower_evaluation(network.graph(false), network.recipe());
+  const auto lowered = lowering::lower_evaluation(network.graph(false), network.recipe());
   const auto program = std::make_shared<const program::Program>(*lowered);
   auto evaluator = Evaluator::create(program, 1);
   REQUIRE(evaluator.ok());

@@ -5,8 +5,8 @@
 #include "captured_mlp.h"
 #include "dgx/exec/executor.h"
 #include "dgx/kernels/order.h"
+#include "dgx/lowering/lower.h"
 #include "dgx/program/initial.h"
-#include "dgx/program/lower.h"
 #include "run_program.h"
 
 namespace dgx::test {
@@ -22,8 +22,8 @@ struct Network {
   std::int64_t samples = 23;
   DType x_dtype = DType::kU8;
 
-  [[nodiscard]] program::TrainingRecipe recipe() const {
-    program::TrainingRecipe recipe;
+  [[nodiscard]] lowering::TrainingRecipe recipe() const {
+    lowering::TrainingRecipe recipe;
     recipe.x = {x_dtype, {sizes.front()}};
     const bool classifies = loss == program::LossKind::kCrossEntropy;
     recipe.y = {classifies ? DType::kU8 : DType::kF32, classifies ? Shape{} : Shape{sizes.back()}};
@@ -34,12 +34,12 @@ struct Network {
     recipe.clip_norm = clip_norm;
     return recipe;
   }
-  [[nodiscard]] program::CapturedGraph graph(bool training) const {
+  [[nodiscard]] lowering::CapturedGraph graph(bool training) const {
     MlpCapture capture(sizes, {batch, sizes.front()}, activation);
     return training ? capture.training() : capture.evaluation();
   }
   [[nodiscard]] std::shared_ptr<const program::Program> step_program() const {
-    auto lowered = program::lower_training_step(graph(true), recipe());
+    auto lowered = lowering::lower_training_step(graph(true), recipe());
     if (!lowered.ok()) FAIL(lowered.error().message);
     return std::make_shared<const program::Program>(*lowered);
   }

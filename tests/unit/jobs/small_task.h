@@ -11,11 +11,11 @@
 #include "dgx/core/files.h"
 #include "dgx/core/job_context.h"
 #include "dgx/jobs/key.h"
+#include "dgx/lowering/lower.h"
 #include "dgx/manifest/statement.h"
 #include "dgx/merkle/digests.h"
 #include "dgx/program/cost.h"
 #include "dgx/program/initial.h"
-#include "dgx/program/lower.h"
 #include "dgx/protocol/estimate.h"
 
 namespace dgx::test {
@@ -93,19 +93,19 @@ class SmallTask {
   }
 
   void write_task() const {
-    const program::TrainingRecipe recipe{{DType::kF32, {kInputs}},
-                                         {DType::kI64, {}},
-                                         1,
-                                         0,
-                                         kBatch,
-                                         program::LossKind::kCrossEntropy,
-                                         must(program::parse_optimizer_spec("sgd:lr=0.1,momentum=0.9")),
-                                         std::nullopt};
+    const lowering::TrainingRecipe recipe{{DType::kF32, {kInputs}},
+                                          {DType::kI64, {}},
+                                          1,
+                                          0,
+                                          kBatch,
+                                          program::LossKind::kCrossEntropy,
+                                          must(program::parse_optimizer_spec("sgd:lr=0.1,momentum=0.9")),
+                                          std::nullopt};
     const auto capture = [] {
       return MlpCapture({kInputs, 8, 3}, {kBatch, kInputs}, program::Activation::kRelu);
     };
-    const auto step = must(program::lower_training_step(capture().training(), recipe));
-    const auto evaluation = must(program::lower_evaluation(capture().evaluation(), recipe));
+    const auto step = must(lowering::lower_training_step(capture().training(), recipe));
+    const auto evaluation = must(lowering::lower_evaluation(capture().evaluation(), recipe));
     const auto cost = program::cost_of(step);
     manifest::Task task;
     task.program = {program::program_root(step), std::ssize(step.values)};

@@ -11,15 +11,15 @@ namespace {
 using dgx::DType;
 using dgx::ErrorCode;
 using dgx::Shape;
-using dgx::program::AtenCall;
-using dgx::program::AtenSource;
-using dgx::program::CapturedGraph;
-using dgx::program::CaptureRequest;
-using dgx::program::TensorId;
+using dgx::lowering::AtenCall;
+using dgx::lowering::AtenSource;
+using dgx::lowering::CapturedGraph;
+using dgx::lowering::CaptureRequest;
+using dgx::lowering::TensorId;
 
 enum class Mode { kTraining, kEvaluation };
 
-dgx::program::CaptureBackend& backend() {
+dgx::lowering::CaptureBackend& backend() {
   static auto* const opened = dgx::test::open_capture_backend(DGX_TORCH_MODULE);
   REQUIRE(opened != nullptr);
   return *opened;

@@ -5,10 +5,10 @@
 namespace {
 
 using dgx::DType;
-using dgx::program::AtenCall;
-using dgx::program::AtenSource;
-using dgx::program::CapturedGraph;
-using dgx::program::TensorId;
+using dgx::lowering::AtenCall;
+using dgx::lowering::AtenSource;
+using dgx::lowering::CapturedGraph;
+using dgx::lowering::TensorId;
 
 AtenCall call(const std::string& name, std::vector<TensorId> arguments, std::vector<TensorId> results) {
   AtenCall made;

@@ -4,7 +4,6 @@
 
 #include "dgx/core/result.h"
 #include "dgx/core/tensor.h"
-#include "dgx/program/aten.h"
 #include "dgx/program/program.h"
 #include "dgx/program/specs.h"
 
@@ -17,9 +16,8 @@ namespace dgx::program {
 [[nodiscard]] Result<State> initial_state(const Program& program, std::uint64_t seed,
                                           ModelKind kind = ModelKind::kMlp);
 
-/// initial_state() with the graph's own numbers (a TorchScript file): every `model/NAME` is the source NAME's
-/// value. kMalformed if one is missing or of another type or shape.
-[[nodiscard]] Result<State> initial_state(const Program& program, const CapturedGraph& graph);
+/// The program's state entries, all zero.
+[[nodiscard]] State zero_state(const Program& program);
 
 /// Checks that `state` has exactly the program's state entries, with their types and shapes; else kMalformed,
 /// naming the entry.

@@ -34,8 +34,9 @@ inline constexpr std::int64_t kMaxInteger = std::int64_t{1} << 53;
 [[nodiscard]] std::string print_step(const kernels::Step& step);
 [[nodiscard]] std::string print_operand(const kernels::Operand& operand);
 
-/// A number as it stands in a line, or among an input's constants: float or integer. kMalformed if it is not
-/// in its one form.
+/// A number as it stands in a line, or among an input's constants: float or integer. parse_literal():
+/// kMalformed if it is not in its one form.
+[[nodiscard]] std::string print_literal(const kernels::Literal& literal);
 [[nodiscard]] Result<kernels::Literal> parse_literal(std::string_view text);
 
 }  // namespace dgx::program

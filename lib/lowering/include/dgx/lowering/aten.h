@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "dgx/core/result.h"
+#include "dgx/core/tensor.h"
+
+namespace dgx::lowering {
+
+/// One training (or evaluation) pass of a model as libtorch dispatched it, in plain data: what lib/torch
+/// records and lower.h turns into primitives. Tensors are numbered; every number is defined once, by
+/// `tensors` or by one call.
+
+using TensorId = std::int32_t;
+
+struct AtenTensor {
+  DType dtype = DType::kF32;
+  Shape shape;
+  bool boolean = false;  ///< torch.bool, held as u8 0 or 1 (~x is 1-x, + is or)
+};
+
+/// An argument of a call.
+///
+/// monostate: None, or a generator. Optional tensors and lists of tensors use nullopt for undefined. A Scalar
+/// is bool, int64 or double, and so is a tensor argument that stands for a host number (`x * 0.5` reaches
+/// aten::mul.Tensor with `other` a double). A dtype is its name: "float32", "float64", "int64", "bool", …; a
+/// layout "strided"; a memory format "contiguous", "preserve" or "channels_last"; a device "cpu".
+using AtenArgument = std::variant<std::monostate, bool, std::int64_t, double, std::string,
+                                  std::vector<std::int64_t>, std::vector<double>, std::vector<bool>,
+                                  std::optional<TensorId>, std::vector<std::optional<TensorId>>>;
+
+/// One call. Calls are functional: none changes an argument. native_batch_norm, which in libtorch writes its
+/// running statistics silently, has two results more in that case: the new running mean and variance. Views
+/// are calls like others (view, t, permute, …), never their _copy forms unless the model asked for one.
+struct AtenCall {
+  std::string name;                         ///< "aten::addmm", without the overload
+  std::string overload;                     ///< "", "Tensor", "dim_IntList", …
+  std::vector<std::string> argument_names;  ///< of the schema, same count as arguments
+  std::vector<AtenArgument> arguments;
+  std::vector<std::optional<TensorId>> results;  ///< flattened; nullopt: undefined
+  /// Place of the call: "forward", "forward (model.py:12)", "backward of GeluBackward0"; for messages.
+  std::string place;
+};
+
+/// A parameter, buffer or literal tensor that existed before the pass.
+struct AtenSource {
+  enum class Kind { kParameter, kBuffer, kConstant };
+  Kind kind = Kind::kParameter;
+  std::string name;  ///< dotted module path, "layer1.weight"; constants: "constant.N"
+  TensorId tensor = 0;
+  Tensor value;  ///< its numbers at capture
+};
+
+/// The result of one capture.
+struct CapturedGraph {
+  std::vector<AtenTensor> tensors;  ///< by TensorId
+  /// Sorted by kind, then name; tied weights are one, by their first name.
+  std::vector<AtenSource> sources;
+  std::vector<AtenCall> calls;  ///< in order; only those whose results are needed
+  TensorId input = 0;           ///< the batch's x, in the form that the model takes
+  TensorId output = 0;          ///< the result of forward()
+  /// Training: stands for d loss / d output, defined by the loss lowering.
+  std::optional<TensorId> output_gradient;
+  /// training: gradient of each parameter, by source index (parameters are the first sources);
+  /// nullopt if the loss does not depend on it or it is frozen
+  std::vector<std::optional<TensorId>> gradients;
+  /// buffers that the pass replaces: source index and the tensor that becomes its value
+  std::vector<std::pair<std::size_t, TensorId>> buffer_updates;
+};
+
+struct CaptureRequest {
+  std::string model;                ///< "mlp:784-256-128-10" or the path of a TorchScript file
+  Shape input_shape;                ///< of one batch, batch first
+  DType input_dtype = DType::kF32;  ///< i64 for token models
+  bool training = true;             ///< false: evaluation mode, forward only
+};
+
+/// The interface of libdgx_torch.so; opened when a command needs libtorch (jobs/torch_module.h).
+class CaptureBackend {
+ public:
+  virtual ~CaptureBackend() = default;
+  /// kMissing: no such file. kMalformed: not a TorchScript file, or forward() failed (libtorch's message).
+  /// kUsage: an op, dtype or shape that cannot be captured, by name and place.
+  [[nodiscard]] virtual Result<CapturedGraph> capture(const CaptureRequest& request) = 0;
+  /// libtorch's version, for example "2.11.0".
+  [[nodiscard]] virtual std::string version() const = 0;
+};
+
+/// The one symbol that libdgx_torch.so exports: `extern "C" dgx::lowering::CaptureBackend*
+/// dgx_capture_backend_1()`. The module owns the backend.
+using CaptureBackendFunction = CaptureBackend* (*)();
+inline constexpr const char* kCaptureBackendSymbol = "dgx_capture_backend_1";
+
+}  // namespace dgx::lowering

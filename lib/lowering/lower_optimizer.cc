@@ -1,0 +1,149 @@
+#include "lower_optimizer.h"
+
+#include <algorithm>
+
+#include "lowering.h"
+
+namespace dgx::lowering {
+
+using kernels::Kind;
+using kernels::ScalarOp;
+using kernels::ValueIndex;
+using program::OptimizerSpec;
+
+namespace {
+
+constexpr const char* kMinusRate = "-lr";
+constexpr const char* kAdamRate = "lr/(1-b1^t)";
+constexpr const char* kAdamScale = "1/sqrt(1-b2^t)";
+constexpr const char* kDecay = "1-lr*wd";
+
+std::vector<std::string> schedule_names(const OptimizerSpec& spec) {
+  if (spec.kind == OptimizerSpec::Kind::kSgd) return {kMinusRate};
+  if (spec.kind == OptimizerSpec::Kind::kAdam || spec.weight_decay == 0) return {kAdamRate, kAdamScale};
+  return {kAdamRate, kAdamScale, kDecay};
+}
+
+TensorForm form_at(const Builder& builder, ValueIndex value) {
+  return value_form(value, builder.at(value).dtype, builder.at(value).shape);
+}
+
+TensorForm sum_of_squares(Builder& builder, const TensorForm& gradient) {
+  LineWriter line(builder, "clip norm", Kind::kSum, {}, gradient.shape);
+  std::vector<kernels::Coordinate> indices;
+  for (std::size_t n = 0; n < gradient.shape.size(); ++n) indices.push_back(fold_index(n));
+  const Expression item = line.read(without_splat(builder, gradient), indices);
+  return line.finish(DType::kF32, item * item);
+}
+
+/// The sum of scalars, added five at a time, so that no line opens more leaves than a referee takes.
+TensorForm total_of(Builder& builder, const std::vector<TensorForm>& scalars) {
+  TensorForm total = scalars.front();
+  for (std::size_t begin = 1; begin < scalars.size(); begin += 5) {
+    LineWriter line(builder, "clip norm", Shape{});
+    Expression sum = line.read(total);
+    for (std::size_t n = begin; n < std::min(begin + 5, scalars.size()); ++n)
+      sum = sum + line.read(scalars[n]);
+    total = line.finish(DType::kF32, sum);
+  }
+  return total;
+}
+
+}  // namespace
+
+OptimizerLowering::OptimizerLowering(Builder& builder, const OptimizerSpec& spec)
+    : builder_(builder), spec_(spec), names_(schedule_names(spec)), schedule_(builder.schedule(names_)) {}
+
+Expression OptimizerLowering::scheduled(LineWriter& line, const std::string& name) const {
+  const auto at = std::find(names_.begin(), names_.end(), name) - names_.begin();
+  return line.read(form_at(builder_, schedule_), {constant_index(at)});
+}
+
+/// The gradient with L2 decay: fma(wd, parameter, gradient).
+Expression OptimizerLowering::decayed(LineWriter& line, const TensorForm& gradient,
+                                      const TensorForm& parameter) const {
+  const Expression g = line.read(gradient);
+  if (spec_.weight_decay == 0 || spec_.kind == OptimizerSpec::Kind::kAdamW) return g;
+  return fma(static_cast<float>(spec_.weight_decay), line.read(parameter), g);
+}
+
+void OptimizerLowering::update(const std::string& name, ValueIndex state, const TensorForm& gradient) {
+  const TensorForm fitting = reshaped(builder_, "gradient " + name, gradient, builder_.at(state).shape);
+  spec_.kind == OptimizerSpec::Kind::kSgd ? sgd(name, state, fitting) : adam(name, state, fitting);
+}
+
+/// d = g + wd·p; b' = μ·b + d; u = b', or d + μ·b' (Nesterov); p' = p − lr·u.
+void OptimizerLowering::sgd(const std::string& name, ValueIndex state, const TensorForm& gradient) {
+  const std::string g = "sgd " + name;
+  const TensorForm parameter = form_at(builder_, state);
+  const auto mu = static_cast<float>(spec_.momentum);
+  TensorForm buffer;
+  if (spec_.momentum != 0) {
+    const ValueIndex entry = builder_.state("optimizer/momentum/" + name, DType::kF32, parameter.shape);
+    LineWriter line(builder_, g, parameter.shape);
+    const Expression old = line.read(form_at(builder_, entry));
+    buffer = line.finish(DType::kF32, fma(mu, old, decayed(line, gradient, parameter)));
+    builder_.set_next(entry, buffer.value);
+  }
+  LineWriter line(builder_, g, parameter.shape);
+  const Expression p = line.read(parameter);
+  Expression u = 0.0F;
+  if (spec_.momentum == 0) {
+    u = decayed(line, gradient, parameter);
+  } else {
+    u = spec_.nesterov ? fma(mu, line.read(buffer), decayed(line, gradient, parameter)) : line.read(buffer);
+  }
+  builder_.set_next(state, line.finish(DType::kF32, fma(scheduled(line, kMinusRate), u, p)).value);
+}
+
+/// m' = m + (1−β₁)(d − m); v' = β₂·v + (1−β₂)·d²; p' = p·(1−lr·wd) (AdamW) − lr/(1−β₁ᵗ) · m' / (√v'/√(1−β₂ᵗ)
+/// + ε).
+void OptimizerLowering::adam(const std::string& name, ValueIndex state, const TensorForm& gradient) {
+  const std::string g = (spec_.kind == OptimizerSpec::Kind::kAdam ? "adam " : "adamw ") + name;
+  const TensorForm parameter = form_at(builder_, state);
+  const ValueIndex mean_entry = builder_.state("optimizer/exp_avg/" + name, DType::kF32, parameter.shape);
+  const ValueIndex square_entry =
+      builder_.state("optimizer/exp_avg_sq/" + name, DType::kF32, parameter.shape);
+
+  LineWriter mean_line(builder_, g, parameter.shape);
+  const Expression m = mean_line.read(form_at(builder_, mean_entry));
+  const Expression step_of_mean = decayed(mean_line, gradient, parameter) - m;
+  const TensorForm mean =
+      mean_line.finish(DType::kF32, fma(static_cast<float>(1 - spec_.beta1), step_of_mean, m));
+  builder_.set_next(mean_entry, mean.value);
+
+  LineWriter square_line(builder_, g, parameter.shape);
+  const Expression v = square_line.read(form_at(builder_, square_entry));
+  const Expression d = decayed(square_line, gradient, parameter);
+  const Expression kept = v * static_cast<float>(spec_.beta2);
+  const TensorForm square =
+      square_line.finish(DType::kF32, fma(d * d, static_cast<float>(1 - spec_.beta2), kept));
+  builder_.set_next(square_entry, square.value);
+
+  LineWriter line(builder_, g, parameter.shape);
+  Expression p = line.read(parameter);
+  const Expression root = function(ScalarOp::kSqrt, line.read(square));
+  const Expression denominator = fma(root, scheduled(line, kAdamScale), static_cast<float>(spec_.epsilon));
+  const Expression direction = line.read(mean) / denominator;
+  if (std::find(names_.begin(), names_.end(), kDecay) != names_.end()) p = p * scheduled(line, kDecay);
+  builder_.set_next(state, line.finish(DType::kF32, fma(-scheduled(line, kAdamRate), direction, p)).value);
+}
+
+std::vector<TensorForm> clip_gradients(Builder& builder, const std::vector<TensorForm>& gradients,
+                                       double bound) {
+  std::vector<TensorForm> squares, clipped;
+  for (const TensorForm& gradient : gradients) squares.push_back(sum_of_squares(builder, gradient));
+  if (squares.empty()) return {};
+  const TensorForm total = total_of(builder, squares);
+  LineWriter line(builder, "clip scale", Shape{});
+  const Expression norm = function(ScalarOp::kSqrt, line.read(total));
+  const TensorForm scale = line.finish(DType::kF32, min(static_cast<float>(bound) / (norm + 1e-6F), 1.0F));
+  for (const TensorForm& gradient : gradients) {
+    LineWriter map(builder, "clip gradient", gradient.shape);
+    const Expression item = map.read(gradient);
+    clipped.push_back(map.finish(DType::kF32, item * map.read(scale)));
+  }
+  return clipped;
+}
+
+}  // namespace dgx::lowering

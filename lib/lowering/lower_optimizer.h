@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "dgx/program/specs.h"
+#include "line_writer.h"
+
+namespace dgx::lowering {
+
+/// Writes the updates of parameters, one after another (dgx-lowerings(7), "Optimisers"). The step's scheduled
+/// scalars come from one vector.
+class OptimizerLowering {
+ public:
+  OptimizerLowering(Builder& builder, const program::OptimizerSpec& spec);
+
+  /// `state` is the input `model/NAME`. Sets its `next`; makes the optimiser's entries for it and sets
+  /// theirs.
+  void update(const std::string& name, kernels::ValueIndex state, const TensorForm& gradient);
+
+ private:
+  void sgd(const std::string& name, kernels::ValueIndex state, const TensorForm& gradient);
+  void adam(const std::string& name, kernels::ValueIndex state, const TensorForm& gradient);
+  Expression scheduled(LineWriter& line, const std::string& name) const;
+  Expression decayed(LineWriter& line, const TensorForm& gradient, const TensorForm& parameter) const;
+
+  Builder& builder_;
+  const program::OptimizerSpec& spec_;
+  std::vector<std::string> names_;
+  kernels::ValueIndex schedule_;
+};
+
+/// The gradients scaled by min(1, bound / (norm + 1e-6)), where the norm is that of all of them together.
+[[nodiscard]] std::vector<TensorForm> clip_gradients(Builder& builder,
+                                                     const std::vector<TensorForm>& gradients, double bound);
+
+}  // namespace dgx::lowering
