@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The table of lowerings in dgx-lowerings(7), from the one in lib/lowering/lowering_table.cc.
+"""The table of lowerings in dgx-lowerings(7), from the rows in lib/lowering/lowerings_*.cc.
 
 usage: lowerings.py [--check]      writes the rows between the page's markers; --check: says whether they are there already
 
@@ -11,7 +11,7 @@ import re
 import sys
 
 SOURCE = pathlib.Path(__file__).resolve().parents[1]
-TABLE = SOURCE / "lib/lowering/lowering_table.cc"
+ROW = re.compile(r'\{((?:\s*"[\w ]+")+),\s*&(\w+)\}')
 PAGE = SOURCE / "man/dgx-lowerings.7.scd"
 BEGIN = "; lowerings.py writes what follows\n"
 END = "; until here\n"
@@ -73,6 +73,9 @@ BECOMES = {
     "rsub": "other - x; with alpha fma(-alpha, x, other)",
     "mul": "x other; by 1: an access",
     "div": "x / other; with a rounding mode as floor\\_divide",
+    "rounded_div": "floor(x / other), less 1 where fma(neg that, other, x) other is below 0; trunc: trunc(x / other); integers idiv",
+    "fmod": "r = fma(neg trunc(x / y), y, x); where r x is below 0, r + |y| in the sign of x; integers imod of the sizes in the sign of x",
+    "remainder": "as fmod, then + y where not 0 and of the other sign than y; integers imod",
     "reciprocal": "1 / x",
     "neg": "the step of that name",
     "abs": "the step of that name",
@@ -89,6 +92,26 @@ BECOMES = {
     "trunc": "the step of that name",
     "round": "rint x; to decimals refused",
     "square": "x x",
+    "exp2": "exp(x log 2)",
+    "log2": "log x / log 2",
+    "log10": "log x / log 10",
+    "erfc": "1 - erf x",
+    "tan": "sin x / cos x",
+    "sinh": "e = expm1 x; for |x| below 1 0.5 (e + e/(e + 1)), else 0.5 exp x - 0.5 exp(neg x)",
+    "cosh": "0.5 exp x + 0.5 exp(neg x)",
+    "asinh": "log1p(|x| + x x / (1 + sqrt(x x + 1))) in the sign of x",
+    "acosh": "t = x - 1: log1p(t + sqrt(t (t + 2)))",
+    "atanh": "0.5 (log1p x - log1p(neg x))",
+    "ceil": "neg floor neg x",
+    "frac": "x - trunc x",
+    "logit": "z = x, held between eps and 1 - eps if given: log(z / (1 - z))",
+    "logit_backward": "g / (x (1 - x)); with eps 0 outside",
+    "hypot": "sqrt(fma(x, x, y y))",
+    "xlogy": "select(x eq 0 and y eq y, 0, x log y)",
+    "logaddexp": "max x y + log1p(exp(neg |x - y|)), the gap 0 where x eq y",
+    "deg2rad": "x (pi / 180)",
+    "rad2deg": "x (180 / pi)",
+    "sinc": "select(x eq 0, 1, sin(pi x) / (pi x))",
     "pow": "whole c of at most 64 in size: products, the binary digits of the size after the first, from the highest, each a square and for 1 a product with x; "
            "1 / that for c below 0; 1/2: sqrt x; -1/2: 1/sqrt x; other numbers: exp(c log x), for whole c of the size, neg for x below 0 and odd c; "
            "a number to a tensor: exp(other log c); tensors to tensors, f32: exp(y log x), 1 where y is 0, for whole y of the size of x, neg for x below 0 and odd y",
@@ -108,6 +131,19 @@ BECOMES = {
     "logical_and": "and of x ne 0, other ne 0",
     "logical_or": "or of x ne 0, other ne 0",
     "logical_not": "not of x ne 0",
+    "logical_xor": "ne of x ne 0, other ne 0",
+    "bitwise_and": "of bool as logical\\_and; others refused",
+    "bitwise_or": "of bool as logical\\_or; others refused",
+    "bitwise_xor": "of bool as logical\\_xor; others refused",
+    "bitwise_not": "of bool as logical\\_not; others refused",
+    "signbit": "x, or 1 / x of zeros, lt 0",
+    "fmax": "select(y ne y, x, max x y)",
+    "fmin": "select(y ne y, x, min x y)",
+    "copysign": "|x|, neg where other or, of zeros, 1 / other is below 0",
+    "isnan": "x ne x",
+    "isinf": "|x| eq inf",
+    "isfinite": "|x| lt inf",
+    "heaviside": "select(x eq 0, values, f32(x gt 0)); NaN: x",
     "where": "select(condition ne 0, x, other)",
     "masked_fill": "select(mask ne 0, value, x)",
     "relu": "max 0 x",
@@ -130,6 +166,23 @@ BECOMES = {
     "softplus_backward": "select(x beta gt threshold, g, g sigmoid(x beta))",
     "hardtanh": "min(max(x, low), high)",
     "hardtanh_backward": "select(x le low or x ge high, 0, g)",
+    "threshold": "select(x le threshold, value, x)",
+    "celu": "select(x gt 0, x, alpha expm1(x (1/alpha)))",
+    "hardsigmoid": "min(max(x + 3, 0), 6) / 6",
+    "hardsigmoid_backward": "select(x gt -3 and x lt 3, g / 6, 0)",
+    "hardswish": "x min(max(x + 3, 0), 6) / 6",
+    "hardswish_backward": "select(x le -3, 0, select(x lt 3, g (x/3 + 0.5), g))",
+    "mish": "x tanh(log1p(exp x))",
+    "mish_backward": "t = tanh(log1p(exp x)): g fma(x sigmoid x, 1 - t t, t)",
+    "hardshrink": "select(|x| le l, 0, x)",
+    "shrink_backward": "select(|x| le l, 0, g)",
+    "softshrink": "select(|x| le l, 0, select(x gt 0, x - l, x + l))",
+    "log_sigmoid": "min x 0 - log1p(exp(neg |x|))",
+    "log_sigmoid_backward": "g / (1 + exp x)",
+    "prelu": "select(x gt 0, x, weight x)",
+    "prelu_backward": "select(x gt 0, g, weight g); weight: select(x gt 0, 0, x g)",
+    "glu": "a / (1 + exp(neg b)), a and b the halves",
+    "glu_backward": "select by index: g s for a, (g a) ((1 - s) s) for b, s = sigmoid b",
     "mm": "dot",
     "bmm": "dot",
     "baddbmm": "dot, then + x; beta and alpha as addmm",
@@ -203,59 +256,6 @@ BECOMES = {
     "layer_norm": "sum / n: mean; sum of (x - mean)^2 / n: v; rstd = 1/sqrt(v + eps); fma((x - mean) rstd, weight, bias)",
     "layer_norm_backward": "h = (x - mean) rstd; q = g weight; sums A of q and B of q h; ((q - A/n) - h (B/n)) rstd; "
                            "weight: g h, bias: g, summed over outer dimensions",
-    "rounded_div": "floor(x / other), less 1 where fma(neg that, other, x) other is below 0; trunc: trunc(x / other); integers idiv",
-    "fmod": "r = fma(neg trunc(x / y), y, x); where r x is below 0, r + |y| in the sign of x; integers imod of the sizes in the sign of x",
-    "remainder": "as fmod, then + y where not 0 and of the other sign than y; integers imod",
-    "exp2": "exp(x log 2)",
-    "log2": "log x / log 2",
-    "log10": "log x / log 10",
-    "erfc": "1 - erf x",
-    "tan": "sin x / cos x",
-    "sinh": "e = expm1 x; for |x| below 1 0.5 (e + e/(e + 1)), else 0.5 exp x - 0.5 exp(neg x)",
-    "cosh": "0.5 exp x + 0.5 exp(neg x)",
-    "asinh": "log1p(|x| + x x / (1 + sqrt(x x + 1))) in the sign of x",
-    "acosh": "t = x - 1: log1p(t + sqrt(t (t + 2)))",
-    "atanh": "0.5 (log1p x - log1p(neg x))",
-    "ceil": "neg floor neg x",
-    "frac": "x - trunc x",
-    "logit": "z = x, held between eps and 1 - eps if given: log(z / (1 - z))",
-    "logit_backward": "g / (x (1 - x)); with eps 0 outside",
-    "hypot": "sqrt(fma(x, x, y y))",
-    "xlogy": "select(x eq 0 and y eq y, 0, x log y)",
-    "logaddexp": "max x y + log1p(exp(neg |x - y|)), the gap 0 where x eq y",
-    "fmax": "select(y ne y, x, max x y)",
-    "fmin": "select(y ne y, x, min x y)",
-    "copysign": "|x|, neg where other or, of zeros, 1 / other is below 0",
-    "signbit": "x, or 1 / x of zeros, lt 0",
-    "isnan": "x ne x",
-    "isinf": "|x| eq inf",
-    "isfinite": "|x| lt inf",
-    "heaviside": "select(x eq 0, values, f32(x gt 0)); NaN: x",
-    "deg2rad": "x (pi / 180)",
-    "rad2deg": "x (180 / pi)",
-    "sinc": "select(x eq 0, 1, sin(pi x) / (pi x))",
-    "logical_xor": "ne of x ne 0, other ne 0",
-    "bitwise_and": "of bool as logical\\_and; others refused",
-    "bitwise_or": "of bool as logical\\_or; others refused",
-    "bitwise_xor": "of bool as logical\\_xor; others refused",
-    "bitwise_not": "of bool as logical\\_not; others refused",
-    "threshold": "select(x le threshold, value, x)",
-    "celu": "select(x gt 0, x, alpha expm1(x (1/alpha)))",
-    "hardsigmoid": "min(max(x + 3, 0), 6) / 6",
-    "hardsigmoid_backward": "select(x gt -3 and x lt 3, g / 6, 0)",
-    "hardswish": "x min(max(x + 3, 0), 6) / 6",
-    "hardswish_backward": "select(x le -3, 0, select(x lt 3, g (x/3 + 0.5), g))",
-    "mish": "x tanh(log1p(exp x))",
-    "mish_backward": "t = tanh(log1p(exp x)): g fma(x sigmoid x, 1 - t t, t)",
-    "hardshrink": "select(|x| le l, 0, x)",
-    "shrink_backward": "select(|x| le l, 0, g)",
-    "softshrink": "select(|x| le l, 0, select(x gt 0, x - l, x + l))",
-    "log_sigmoid": "min x 0 - log1p(exp(neg |x|))",
-    "log_sigmoid_backward": "g / (1 + exp x)",
-    "prelu": "select(x gt 0, x, weight x)",
-    "prelu_backward": "select(x gt 0, g, weight g); weight: select(x gt 0, 0, x g)",
-    "glu": "a / (1 + exp(neg b)), a and b the halves",
-    "glu_backward": "select by index: g s for a, (g a) ((1 - s) s) for b, s = sigmoid b",
     "mse_loss": "d d, d = x - target; mean: sum, / count",
     "mse_loss_backward": "(d + d) (g / count)",
     "smooth_l1_loss": "z = |x - target|: select(z lt beta, 0.5 z z / beta, z - 0.5 beta); mean as mse\\_loss",
@@ -292,15 +292,16 @@ BECOMES = {
 
 
 def rows():
-    """(ATen names, what they become) in the table's order, names that become the same together."""
-    entries = re.findall(r'\{"(\w+)", &(?:lowerings::)?(\w+)\}', TABLE.read_text())
-    functions = {function for _, function in entries}
+    """(ATen names, what they become) in this script's order, names that become the same together."""
+    files = [ROW.findall(path.read_text()) for path in (SOURCE / "lib/lowering").glob("lowerings_*.cc")]
+    functions = {function for rows in files for _, function in rows}
     missing, unused = functions - set(BECOMES), set(BECOMES) - functions
-    if missing or unused or not entries:
+    if missing or unused:
         sys.exit(f"lowerings.py: no words for {sorted(missing)}, no row uses {sorted(unused)}")
-    names = {}
-    for name, function in entries:
-        names.setdefault(BECOMES[function], []).append(name)
+    files.sort(key=lambda rows: list(BECOMES).index(rows[0][1]))
+    names = {words: [] for words in BECOMES.values()}
+    for ops, function in (row for rows in files for row in rows):
+        names[BECOMES[function]] += ops.replace('"', "").split()
     return [(together, words) for words, together in names.items()]
 
 
@@ -321,7 +322,7 @@ def main():
     wanted = before + BEGIN + table() + END + rest.split(END, 1)[1]
     if sys.argv[1:] == ["--check"]:
         if text != wanted:
-            sys.exit(f"lowerings.py: {PAGE.name} is not what lowering_table.cc says: run man/lowerings.py")
+            sys.exit(f"lowerings.py: {PAGE.name} is not what the rows say: run man/lowerings.py")
         print(f"{sum(len(names) for names, _ in rows())} lowerings are as in the table")
     else:
         PAGE.write_text(wanted)

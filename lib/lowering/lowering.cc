@@ -85,6 +85,12 @@ TensorForm without_splat(Builder& builder, const TensorForm& form) {
   return remap(value_form(value, form.dtype, {1}), form.shape, {constant_index(0)});
 }
 
+std::optional<double> splat_number(const TensorForm& form) {
+  if (!form.splat) return std::nullopt;
+  if (const float* real = std::get_if<float>(&*form.splat)) return static_cast<double>(*real);
+  return static_cast<double>(std::get<std::int64_t>(*form.splat));
+}
+
 TensorForm pickable(Builder& builder, const std::string& provenance, const TensorForm& form) {
   const auto is_plain = [](const kernels::Coordinate& c) {
     const bool alone = c.terms.size() == 1 && c.terms[0].coefficient == 1 && c.constant == 0;
@@ -318,9 +324,15 @@ void Call::give_pieces(Pieces pieces) {
   if (ok() && wants(0)) state_.pieces.insert_or_assign(*call_.results[0], std::move(pieces));
 }
 
+bool give_unchanged(Call& call, const TensorForm& form) {
+  if (form.dtype != call.result_dtype() || !broadcasts(form.shape, call.result_shape())) return false;
+  call.give(broadcast_to(form, call.result_shape()));
+  return true;
+}
+
 Status lower_call(LoweringState& state, std::size_t number) {
   Call call(state, number);
-  const LoweringFunction lower = find_lowering(state.graph.calls[number].name);
+  const auto lower = find_lowering(state.graph.calls[number].name);
   if (call.require(lower != nullptr, "it is not in the table")) lower(call);
   return call.status();
 }

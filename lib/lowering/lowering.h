@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +35,8 @@ struct LoweringState {
                                   const Shape& shape);
 /// A form that a dot can read: a splat becomes a constant value.
 [[nodiscard]] TensorForm without_splat(Builder& builder, const TensorForm& form);
+/// The number that a splat is everywhere, nullopt for any other form.
+[[nodiscard]] std::optional<double> splat_number(const TensorForm& form);
 /// A form that picked indices (LineWriter::pick) can read with one access: a copy, unless each of its indices
 /// has a coordinate to itself.
 [[nodiscard]] TensorForm pickable(Builder& builder, const std::string& provenance, const TensorForm& form);
@@ -118,11 +121,25 @@ class Call {
   std::optional<Error> error_;
 };
 
-/// Defines a call's results from its arguments.
-using LoweringFunction = void (*)(Call&);
+/// Gives `form` unchanged as the call's result if it fits, and returns whether it did: sums with zero and
+/// products with one cost nothing.
+bool give_unchanged(Call& call, const TensorForm& form);
 
-/// The lowering of `name` ("aten::relu"), or null. The table is in lowering_table.cc.
-[[nodiscard]] LoweringFunction find_lowering(std::string_view name);
+/// A lowering: a function that defines a call's results from its arguments, and the ATen ops that it lowers,
+/// without "aten::" and with a space between them. A new op is a name in a row or a row with its function, in
+/// one file.
+struct LoweringRow {
+  std::string_view ops;
+  void (*lower)(Call&);
+};
+
+/// The rows of lowerings_*.cc. lowering_table.cc finds a call's lowering in them.
+extern const std::span<const LoweringRow> kActivationRows, kArithmeticRows, kConvolutionRows, kFunctionRows,
+    kIndexingRows, kLossRows, kNormRows, kPaddingRows, kPatchRows, kPieceRows, kPoolingRows, kProductRows,
+    kRandomRows, kReductionRows, kSortingRows, kStatisticRows, kUpsampleRows, kViewRows;
+
+/// The lowering of `name` ("aten::relu"), or null.
+[[nodiscard]] decltype(LoweringRow::lower) find_lowering(std::string_view name);
 
 /// Lowers call `number`; kUsage if its op has no lowering, or the lowering does not take its arguments.
 [[nodiscard]] Status lower_call(LoweringState& state, std::size_t number);

@@ -1,7 +1,6 @@
-#include "lowerings.h"
 #include "pointwise.h"
 
-namespace dgx::lowering::lowerings {
+namespace dgx::lowering {
 
 using kernels::ScalarOp;
 
@@ -44,8 +43,6 @@ bool is_tanh_form(Call& call) {
   call.require(form == "none" || form == "tanh", "approximate is " + form);
   return form == "tanh";
 }
-
-}  // namespace
 
 void relu(Call& call) {
   Pointwise map(call);
@@ -312,4 +309,47 @@ void glu_backward(Call& call) {
   call.give(line, select(compare(ScalarOp::kLt, line.index(dimension), half), of_value, of_gate));
 }
 
-}  // namespace dgx::lowering::lowerings
+/// Activations and their gradients.
+constexpr LoweringRow kRows[] = {
+    {"relu", &relu},
+    {"threshold_backward", &threshold_backward},
+    {"gelu", &gelu},
+    {"gelu_backward", &gelu_backward},
+    {"tanh", &tanh},
+    {"tanh_backward", &tanh_backward},
+    {"sigmoid", &sigmoid},
+    {"sigmoid_backward", &sigmoid_backward},
+    {"silu", &silu},
+    {"silu_backward", &silu_backward},
+    {"leaky_relu", &leaky_relu},
+    {"leaky_relu_backward", &leaky_relu_backward},
+    {"elu", &elu},
+    {"elu_backward", &elu_backward},
+    {"softplus", &softplus},
+    {"softplus_backward", &softplus_backward},
+    {"hardtanh", &hardtanh},
+    {"hardtanh_backward", &hardtanh_backward},
+    {"threshold", &threshold},
+    {"celu", &celu},
+    {"hardsigmoid", &hardsigmoid},
+    {"hardsigmoid_backward", &hardsigmoid_backward},
+    {"hardswish", &hardswish},
+    {"hardswish_backward", &hardswish_backward},
+    {"mish", &mish},
+    {"mish_backward", &mish_backward},
+    {"hardshrink", &hardshrink},
+    {"hardshrink_backward softshrink_backward", &shrink_backward},
+    {"softshrink", &softshrink},
+    {"log_sigmoid_forward", &log_sigmoid},
+    {"log_sigmoid_backward", &log_sigmoid_backward},
+    {"_prelu_kernel", &prelu},
+    {"_prelu_kernel_backward", &prelu_backward},
+    {"glu", &glu},
+    {"glu_backward", &glu_backward},
+};
+
+}  // namespace
+
+const std::span<const LoweringRow> kActivationRows = kRows;
+
+}  // namespace dgx::lowering

@@ -1,28 +1,13 @@
 #include <fmt/format.h>
 
-#include "lowerings.h"
 #include "pointwise.h"
 
-namespace dgx::lowering::lowerings {
+namespace dgx::lowering {
 
 using kernels::NumberType;
 using kernels::ScalarOp;
 
 namespace {
-
-bool is_splat(const TensorForm& form, double number) {
-  if (!form.splat) return false;
-  if (const float* real = std::get_if<float>(&*form.splat)) return static_cast<double>(*real) == number;
-  return static_cast<double>(std::get<std::int64_t>(*form.splat)) == number;
-}
-
-/// Gives `form` unchanged as the call's result if it fits, and returns whether it did: sums with zero and
-/// products with one cost nothing.
-bool give_unchanged(Call& call, const TensorForm& form) {
-  if (form.dtype != call.result_dtype() || !broadcasts(form.shape, call.result_shape())) return false;
-  call.give(broadcast_to(form, call.result_shape()));
-  return true;
-}
 
 void unary(Call& call, ScalarOp op) {
   Pointwise map(call);
@@ -52,8 +37,8 @@ void scaled_add(Call& call, const TensorForm& self, const TensorForm& other, dou
     return map.out(step(ScalarOp::kOr, {map.read(self, "self"), map.read(other, "other")}));
   }
   if (!is_number(call)) return;
-  if (is_splat(other, 0) && give_unchanged(call, self)) return;
-  if (is_splat(self, 0) && alpha == 1 && give_unchanged(call, other)) return;
+  if (splat_number(other) == 0 && give_unchanged(call, self)) return;
+  if (splat_number(self) == 0 && alpha == 1 && give_unchanged(call, other)) return;
   Pointwise map(call);
   const Expression a = map.read(self, "self"), b = map.read(other, "other");
   const bool is_integer = call.result_dtype() == DType::kI64;
@@ -67,13 +52,6 @@ Expression truth(const Expression& a) {
   if (a.type == NumberType::kFloat) return compare(ScalarOp::kNe, a, 0.0F);
   return compare(ScalarOp::kNe, a, std::int64_t{0});
 }
-
-void extreme(Call& call, Expression (*of)(const Expression&, const Expression&)) {
-  Pointwise map(call);
-  map.out(of(map.in("self"), map.in("other")));
-}
-
-}  // namespace
 
 void add(Call& call) {
   const Pieces *first = call.pieces("self"), *second = call.pieces("other");
@@ -92,19 +70,11 @@ void rsub(Call& call) {
 
 void mul(Call& call) {
   const TensorForm self = call.number_or_tensor("self"), other = call.number_or_tensor("other");
-  if (is_splat(other, 1) && give_unchanged(call, self)) return;
-  if (is_splat(self, 1) && give_unchanged(call, other)) return;
+  if (splat_number(other) == 1 && give_unchanged(call, self)) return;
+  if (splat_number(self) == 1 && give_unchanged(call, other)) return;
   if (!call.result_is_boolean() && !is_number(call)) return;
   Pointwise map(call);
   map.out(map.read(self, "self") * map.read(other, "other"));
-}
-
-void div(Call& call) {
-  const TensorForm self = call.number_or_tensor("self"), other = call.number_or_tensor("other");
-  if (call.given("rounding_mode")) return rounded_div(call);
-  if (is_splat(other, 1) && give_unchanged(call, self)) return;
-  Pointwise map(call);
-  map.out(map.read(self, "self") / map.read(other, "other"));
 }
 
 void reciprocal(Call& call) {
@@ -169,9 +139,6 @@ void lerp(Call& call) {
   map.out(fma(map.any("weight"), map.in("end") - start, start));
 }
 
-void maximum(Call& call) { extreme(call, &lowering::max); }
-void minimum(Call& call) { extreme(call, &lowering::min); }
-
 void clamp(Call& call) {
   Pointwise map(call);
   Expression x = map.in("self");
@@ -207,14 +174,10 @@ void logical_xor(Call& call) {
   map.out(compare(ScalarOp::kNe, truth(map.any("self")), truth(map.any("other"))));
 }
 
-namespace {
-
 /// Bitwise ops on torch.bool, whose bits are 0 and 1; numbers are refused.
 void bitwise(Call& call, void (*logical)(Call&)) {
   if (call.require(call.result_is_boolean(), "bits of integers")) logical(call);
 }
-
-}  // namespace
 
 void bitwise_and(Call& call) { bitwise(call, &logical_and); }
 void bitwise_or(Call& call) { bitwise(call, &logical_or); }
@@ -240,4 +203,53 @@ void sign(Call& call) {
   map.out(x.type == NumberType::kFloat ? to_float(above) - to_float(below) : above - below);
 }
 
-}  // namespace dgx::lowering::lowerings
+/// One scalar expression per element.
+constexpr LoweringRow kRows[] = {
+    {"add", &add},
+    {"sub", &sub},
+    {"rsub", &rsub},
+    {"mul", &mul},
+    {"reciprocal", &reciprocal},
+    {"neg", &neg},
+    {"abs", &abs},
+    {"exp", &exp},
+    {"expm1", &expm1},
+    {"log", &log},
+    {"log1p", &log1p},
+    {"sqrt", &sqrt},
+    {"rsqrt", &rsqrt},
+    {"sin", &sin},
+    {"cos", &cos},
+    {"erf", &erf},
+    {"floor", &floor},
+    {"trunc", &trunc},
+    {"round", &round},
+    {"square", &square},
+    {"addcmul", &addcmul},
+    {"addcdiv", &addcdiv},
+    {"lerp", &lerp},
+    {"clamp clamp_min clamp_max", &clamp},
+    {"sign sgn", &sign},
+    {"eq", &eq},
+    {"ne", &ne},
+    {"lt", &lt},
+    {"le", &le},
+    {"gt", &gt},
+    {"ge", &ge},
+    {"logical_and", &logical_and},
+    {"logical_or", &logical_or},
+    {"logical_not", &logical_not},
+    {"logical_xor", &logical_xor},
+    {"bitwise_and __and__", &bitwise_and},
+    {"bitwise_or __or__", &bitwise_or},
+    {"bitwise_xor __xor__", &bitwise_xor},
+    {"bitwise_not", &bitwise_not},
+    {"where", &where},
+    {"masked_fill", &masked_fill},
+};
+
+}  // namespace
+
+const std::span<const LoweringRow> kArithmeticRows = kRows;
+
+}  // namespace dgx::lowering

@@ -1,10 +1,9 @@
 #include <fmt/format.h>
 
-#include "lowerings.h"
 #include "pointwise.h"
 #include "windows.h"
 
-namespace dgx::lowering::lowerings {
+namespace dgx::lowering {
 
 using kernels::Coordinate;
 
@@ -158,8 +157,6 @@ bool all_real(Call& call, std::initializer_list<TensorForm> forms) {
   return call.ok();
 }
 
-}  // namespace
-
 void convolution(Call& call) {
   const TensorForm input = call.tensor("input"), weight = call.tensor("weight");
   if (!all_real(call, {input, weight})) return;
@@ -203,4 +200,14 @@ void convolution_backward(Call& call) {
   }
 }
 
-}  // namespace dgx::lowering::lowerings
+/// Convolutions of any stride, padding, dilation and groups, transposed too, in one to three dimensions.
+constexpr LoweringRow kRows[] = {
+    {"convolution _convolution", &convolution},
+    {"convolution_backward", &convolution_backward},
+};
+
+}  // namespace
+
+const std::span<const LoweringRow> kConvolutionRows = kRows;
+
+}  // namespace dgx::lowering

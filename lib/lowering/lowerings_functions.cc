@@ -1,9 +1,8 @@
 #include <cmath>
 
-#include "lowerings.h"
 #include "pointwise.h"
 
-namespace dgx::lowering::lowerings {
+namespace dgx::lowering {
 
 using kernels::NumberType;
 using kernels::ScalarOp;
@@ -32,12 +31,6 @@ template <class Formula>
 void of_self(Call& call, Formula formula) {
   Pointwise map(call);
   map.out(formula(to_float(map.any("self"))));
-}
-
-std::optional<double> splat_number(const TensorForm& form) {
-  if (!form.splat) return std::nullopt;
-  if (const float* real = std::get_if<float>(&*form.splat)) return static_cast<double>(*real);
-  return static_cast<double>(std::get<std::int64_t>(*form.splat));
 }
 
 /// x to a power of at least 1. Each binary digit of the power after the first, from the highest, gives a
@@ -114,8 +107,6 @@ Expression floored_quotient(const Expression& a, const Expression& b) {
   const Expression rest = fma(-quotient, b, a);
   return select(is_below_zero(rest * b), quotient - 1.0F, quotient);
 }
-
-}  // namespace
 
 void exp2(Call& call) {
   of_self(call, [](const Expression& x) { return exp(x * static_cast<float>(kLogTwo)); });
@@ -268,6 +259,14 @@ void rounded_div(Call& call) {
   map.out(select(differ_in_sign(a, b), -size, size));
 }
 
+void div(Call& call) {
+  const TensorForm self = call.number_or_tensor("self"), other = call.number_or_tensor("other");
+  if (call.given("rounding_mode")) return rounded_div(call);
+  if (splat_number(other) == 1 && give_unchanged(call, self)) return;
+  Pointwise map(call);
+  map.out(map.read(self, "self") / map.read(other, "other"));
+}
+
 /// If one of the two is NaN, the result is the other.
 void fmax(Call& call) {
   Pointwise map(call);
@@ -323,4 +322,45 @@ void sinc(Call& call) {
   });
 }
 
-}  // namespace dgx::lowering::lowerings
+/// Functions of one or two numbers.
+constexpr LoweringRow kRows[] = {
+    {"div", &div},
+    {"floor_divide", &rounded_div},
+    {"fmod", &fmod},
+    {"remainder", &remainder},
+    {"exp2", &exp2},
+    {"log2", &log2},
+    {"log10", &log10},
+    {"erfc", &erfc},
+    {"tan", &tan},
+    {"sinh", &sinh},
+    {"cosh", &cosh},
+    {"asinh", &asinh},
+    {"acosh", &acosh},
+    {"atanh", &atanh},
+    {"ceil", &ceil},
+    {"frac", &frac},
+    {"logit", &logit},
+    {"logit_backward", &logit_backward},
+    {"hypot", &hypot},
+    {"xlogy", &xlogy},
+    {"logaddexp", &logaddexp},
+    {"deg2rad", &deg2rad},
+    {"rad2deg", &rad2deg},
+    {"sinc", &sinc},
+    {"pow", &pow},
+    {"signbit", &signbit},
+    {"fmax", &fmax},
+    {"fmin", &fmin},
+    {"copysign", &copysign},
+    {"isnan", &isnan},
+    {"isinf", &isinf},
+    {"isfinite", &isfinite},
+    {"heaviside", &heaviside},
+};
+
+}  // namespace
+
+const std::span<const LoweringRow> kFunctionRows = kRows;
+
+}  // namespace dgx::lowering

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 
-#include "lowerings.h"
 #include "pointwise.h"
 
-namespace dgx::lowering::lowerings {
+namespace dgx::lowering {
 
 using kernels::Coordinate;
 using kernels::ScalarOp;
@@ -45,8 +44,7 @@ Shape broadcast_shape(const std::vector<TensorForm>& forms) {
 TensorForm counted_from_end(Call& call, const TensorForm& index, std::int64_t size) {
   LineWriter line(call.builder(), call.provenance(), index.shape);
   const Expression at = line.read(without_splat(call.builder(), index));
-  return line.finish(DType::kI64,
-                     lowering::select(compare(ScalarOp::kLt, at, std::int64_t{0}), at + size, at));
+  return line.finish(DType::kI64, select(compare(ScalarOp::kLt, at, std::int64_t{0}), at + size, at));
 }
 
 Indexing indexing_of(Call& call, const TensorForm& self) {
@@ -140,8 +138,7 @@ void put_where(Call& call, const TensorForm& self, const TensorForm& mask, const
     return;
   LineWriter line(call.builder(), call.provenance(), self.shape);
   const Expression chosen = line.read(reshaped(call.builder(), call.provenance(), mask, padded));
-  call.give(line, lowering::select(compare(ScalarOp::kNe, chosen, std::int64_t{0}), line.read(value),
-                                   line.read(self)));
+  call.give(line, select(compare(ScalarOp::kNe, chosen, std::int64_t{0}), line.read(value), line.read(self)));
 }
 
 /// Adds or puts along one dimension: source's elements go to the places in `index`.
@@ -193,8 +190,6 @@ void scattered(Call& call, Update update) {
   const Expression when = compare(ScalarOp::kEq, line.read(keys, at), line.index(dimension));
   give_chain(call, line, update, item, when, self);
 }
-
-}  // namespace
 
 void embedding(Call& call) {
   const TensorForm table = call.tensor("weight"), indices = call.tensor("indices");
@@ -343,4 +338,26 @@ void scatter_reduce(Call& call) {
   scattered(call, Update::kAdd);
 }
 
-}  // namespace dgx::lowering::lowerings
+/// Elements at indices held in tensors.
+constexpr LoweringRow kRows[] = {
+    {"embedding", &embedding},
+    {"embedding_dense_backward", &embedding_backward},
+    {"index_select", &index_select},
+    {"take", &take},
+    {"gather", &gather},
+    {"index _unsafe_index", &index},
+    {"index_put _index_put_impl _unsafe_index_put", &index_put},
+    {"put", &put},
+    {"index_add", &index_add},
+    {"index_copy", &index_copy},
+    {"index_fill", &index_fill},
+    {"scatter", &scatter},
+    {"scatter_add", &scatter_add},
+    {"scatter_reduce", &scatter_reduce},
+};
+
+}  // namespace
+
+const std::span<const LoweringRow> kIndexingRows = kRows;
+
+}  // namespace dgx::lowering

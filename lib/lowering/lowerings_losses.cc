@@ -1,7 +1,6 @@
-#include "lowerings.h"
 #include "pointwise.h"
 
-namespace dgx::lowering::lowerings {
+namespace dgx::lowering {
 
 using kernels::Coordinate;
 using kernels::ScalarOp;
@@ -105,8 +104,6 @@ struct Classes {
     return weight ? select(is_ignored, 0.0F, at(line, *weight, {by_class})) : select(is_ignored, 0.0F, 1.0F);
   }
 };
-
-}  // namespace
 
 void mse_loss(Call& call) {
   elementwise_loss(call,
@@ -243,4 +240,25 @@ void nll_loss_backward(Call& call) {
              0.0F));
 }
 
-}  // namespace dgx::lowering::lowerings
+/// Losses and their gradients.
+constexpr LoweringRow kRows[] = {
+    {"mse_loss", &mse_loss},
+    {"mse_loss_backward", &mse_loss_backward},
+    {"smooth_l1_loss", &smooth_l1_loss},
+    {"smooth_l1_loss_backward", &smooth_l1_loss_backward},
+    {"huber_loss", &huber_loss},
+    {"huber_loss_backward", &huber_loss_backward},
+    {"soft_margin_loss", &soft_margin_loss},
+    {"soft_margin_loss_backward", &soft_margin_loss_backward},
+    {"binary_cross_entropy", &binary_cross_entropy},
+    {"binary_cross_entropy_backward", &binary_cross_entropy_backward},
+    {"binary_cross_entropy_with_logits", &bce_with_logits},
+    {"nll_loss_forward nll_loss2d_forward", &nll_loss},
+    {"nll_loss_backward nll_loss2d_backward", &nll_loss_backward},
+};
+
+}  // namespace
+
+const std::span<const LoweringRow> kLossRows = kRows;
+
+}  // namespace dgx::lowering

@@ -1,7 +1,6 @@
-#include "lowerings.h"
 #include "pointwise.h"
 
-namespace dgx::lowering::lowerings {
+namespace dgx::lowering {
 
 using kernels::Kind;
 using kernels::ScalarOp;
@@ -169,8 +168,6 @@ Dimensions from_dimension(std::size_t first, std::size_t rank) {
   return result;
 }
 
-}  // namespace
-
 void batch_norm(Call& call) {
   const TensorForm x = call.tensor("input");
   if (!call.ok() || !call.require(x.shape.size() >= 2, "fewer than two dimensions")) return;
@@ -220,8 +217,6 @@ void batch_norm_backward(Call& call) {
   call.give(sum, 2);
 }
 
-namespace {
-
 /// The shape in which a group's numbers are the last two dimensions: [n, groups, channels / groups, numbers
 /// per channel].
 Shape grouped_shape(Call& call) {
@@ -240,8 +235,6 @@ std::optional<TensorForm> by_group(Call& call, std::string_view name, const Shap
   if (!call.given(name)) return std::nullopt;
   return in_shape(call, name, {1, grouped[1], grouped[2], 1});
 }
-
-}  // namespace
 
 void group_norm(Call& call) {
   const Shape shape = grouped_shape(call);
@@ -288,8 +281,6 @@ void group_norm_backward(Call& call) {
   if (call.wants(2)) call.give(channels.sum([&](auto at) { return at(gradient); }), 2);
 }
 
-namespace {
-
 /// Rows over the normalised dimensions, which are the last ones.
 std::optional<Rows> normalised_rows(Call& call, const TensorForm& x) {
   const std::size_t inner = call.integers("normalized_shape").size();
@@ -298,8 +289,6 @@ std::optional<Rows> normalised_rows(Call& call, const TensorForm& x) {
     return std::nullopt;
   return Rows(call, x.shape, from_dimension(x.shape.size() - inner, x.shape.size()));
 }
-
-}  // namespace
 
 /// x / sqrt(Σx²/n + eps), times the weight.
 void rms_norm(Call& call) {
@@ -341,8 +330,6 @@ void rms_norm_backward(Call& call) {
   call.give(outer.sum([&](auto at) { return at(gradient) * (at(x) * at(scale)); }), 1);
 }
 
-namespace {
-
 /// Rows over all dimensions but the one that weight_norm keeps, the first or the last.
 Rows weight_rows(Call& call, const TensorForm& v) {
   const std::size_t kept = call.dimension("dim", v.shape.size());
@@ -352,8 +339,6 @@ Rows weight_rows(Call& call, const TensorForm& v) {
   }
   return {call, v.shape, others};
 }
-
-}  // namespace
 
 /// v (g / |v|).
 void weight_norm(Call& call) {
@@ -381,4 +366,16 @@ void weight_norm_backward(Call& call) {
   call.give(rows.of_sums([&](LineWriter& line) { return line.read(sum) / line.read(norm); }), 1);
 }
 
-}  // namespace dgx::lowering::lowerings
+/// Norms and their gradients.
+constexpr LoweringRow kRows[] = {
+    {"native_batch_norm", &batch_norm},       {"native_batch_norm_backward", &batch_norm_backward},
+    {"native_group_norm", &group_norm},       {"native_group_norm_backward", &group_norm_backward},
+    {"_fused_rms_norm", &rms_norm},           {"_fused_rms_norm_backward", &rms_norm_backward},
+    {"_weight_norm_interface", &weight_norm}, {"_weight_norm_interface_backward", &weight_norm_backward},
+};
+
+}  // namespace
+
+const std::span<const LoweringRow> kNormRows = kRows;
+
+}  // namespace dgx::lowering

@@ -1,11 +1,10 @@
 #include <algorithm>
 #include <optional>
 
-#include "lowerings.h"
 #include "pointwise.h"
 #include "windows.h"
 
-namespace dgx::lowering::lowerings {
+namespace dgx::lowering {
 
 using kernels::Coordinate;
 using kernels::ScalarOp;
@@ -130,8 +129,6 @@ TensorForm replicated_gradient(const Border& border, const TensorForm& gradient,
   return line.finish(DType::kF32, select(compare(ScalarOp::kEq, clamped, line.index(n)), item, 0.0F));
 }
 
-}  // namespace
-
 /// Mirrors at the first and the last position.
 void reflection_pad(Call& call) {
   const auto border = border_of(call);
@@ -180,4 +177,19 @@ void constant_pad(Call& call) {
   call.give(remap(whole, shape, at));
 }
 
-}  // namespace dgx::lowering::lowerings
+/// Padding.
+constexpr LoweringRow kRows[] = {
+    {"constant_pad_nd", &constant_pad},
+    {"reflection_pad1d reflection_pad2d reflection_pad3d", &reflection_pad},
+    {"reflection_pad1d_backward reflection_pad2d_backward reflection_pad3d_backward",
+     &reflection_pad_backward},
+    {"replication_pad1d replication_pad2d replication_pad3d", &replication_pad},
+    {"replication_pad1d_backward replication_pad2d_backward replication_pad3d_backward",
+     &replication_pad_backward},
+};
+
+}  // namespace
+
+const std::span<const LoweringRow> kPaddingRows = kRows;
+
+}  // namespace dgx::lowering

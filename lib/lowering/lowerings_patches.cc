@@ -1,10 +1,9 @@
 #include <numeric>
 
-#include "lowerings.h"
 #include "pointwise.h"
 #include "windows.h"
 
-namespace dgx::lowering::lowerings {
+namespace dgx::lowering {
 
 using kernels::Coordinate;
 
@@ -85,8 +84,6 @@ std::optional<Patches> patches_of(Call& call, Shape image) {
   return patches;
 }
 
-}  // namespace
-
 void pixel_shuffle(Call& call) {
   const TensorForm form = call.tensor("self");
   const std::int64_t r = call.integer("upscale_factor");
@@ -160,4 +157,17 @@ void col2im(Call& call) {
                         line.read(window_access(columns, at, patches->image, fold, 0.0F), DType::kF32)));
 }
 
-}  // namespace dgx::lowering::lowerings
+/// Pixels and channels in another order, windows as columns.
+constexpr LoweringRow kRows[] = {
+    {"pixel_shuffle", &pixel_shuffle},
+    {"pixel_unshuffle", &pixel_unshuffle},
+    {"channel_shuffle native_channel_shuffle", &channel_shuffle},
+    {"im2col", &im2col},
+    {"col2im", &col2im},
+};
+
+}  // namespace
+
+const std::span<const LoweringRow> kPatchRows = kRows;
+
+}  // namespace dgx::lowering

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 
-#include "lowerings.h"
 #include "pointwise.h"
 
-namespace dgx::lowering::lowerings {
+namespace dgx::lowering {
 
 using kernels::Coordinate;
 using kernels::ScalarOp;
@@ -33,8 +32,7 @@ void triangle(Call& call, ScalarOp kept) {
   LineWriter line(call.builder(), call.provenance(), self.shape);
   const std::int64_t diagonal = call.integer("diagonal", 0);
   const Expression row = diagonal == 0 ? line.index(rank - 2) : line.index(rank - 2) + diagonal;
-  call.give(line, lowering::select(compare(kept, line.index(rank - 1), row), line.read(self),
-                                   zero(line, self.dtype)));
+  call.give(line, select(compare(kept, line.index(rank - 1), row), line.read(self), zero(line, self.dtype)));
 }
 
 /// The two dimensions of a diagonal, and the row and column at which it starts.
@@ -74,8 +72,7 @@ void on_diagonal(Call& call, const TensorForm& inside, const TensorForm& outside
   const std::int64_t offset = diagonal.column - diagonal.row;
   const Expression here = compare(ScalarOp::kEq, offset == 0 ? row : row + offset, column);
   const TensorForm value = inside.splat ? inside : zeros_around(call, inside);
-  call.give(line, lowering::select(here, line.read(value, along_diagonal(diagonal, shape.size())),
-                                   line.read(outside)));
+  call.give(line, select(here, line.read(value, along_diagonal(diagonal, shape.size())), line.read(outside)));
 }
 
 /// True where an index is in [start, start + length · step) and a multiple of step from start.
@@ -111,8 +108,7 @@ void put_range(Call& call, const TensorForm& self, const TensorForm& source, std
     access.coordinates = at;
     put = line.read(std::move(access), source.dtype);
   }
-  call.give(line,
-            lowering::select(in_range(line, dimension, start, length, step_size), put, line.read(self)));
+  call.give(line, select(in_range(line, dimension, start, length, step_size), put, line.read(self)));
 }
 
 /// Moves a dimension's elements on by `shift` places; those that fall out come in again at the other end.
@@ -128,11 +124,8 @@ TensorForm rolled(Call& call, const TensorForm& form, std::size_t dimension, std
     return line.read(whole, at);
   };
   const Expression wrapped = read(size - by), moved = read(-by);
-  return line.finish(form.dtype,
-                     lowering::select(compare(ScalarOp::kLt, line.index(dimension), by), wrapped, moved));
+  return line.finish(form.dtype, select(compare(ScalarOp::kLt, line.index(dimension), by), wrapped, moved));
 }
-
-}  // namespace
 
 void tril(Call& call) { triangle(call, ScalarOp::kLe); }
 void triu(Call& call) { triangle(call, ScalarOp::kGe); }
@@ -294,9 +287,32 @@ void linspace(Call& call) {
   LineWriter line(call.builder(), call.provenance(), call.result_shape());
   const Expression n = line.index(0);
   const Expression left = step(ScalarOp::kSub, {Expression(count - 1), n});
-  call.give(line, lowering::select(compare(ScalarOp::kLt, n, (count + 1) / 2),
-                                   fma(to_float(n), by, static_cast<float>(start)),
-                                   fma(to_float(left), -by, static_cast<float>(end))));
+  call.give(line, select(compare(ScalarOp::kLt, n, (count + 1) / 2),
+                         fma(to_float(n), by, static_cast<float>(start)),
+                         fma(to_float(left), -by, static_cast<float>(end))));
 }
 
-}  // namespace dgx::lowering::lowerings
+/// Parts of tensors, put together and moved.
+constexpr LoweringRow kRows[] = {
+    {"tril", &tril},
+    {"triu", &triu},
+    {"roll", &roll},
+    {"repeat", &repeat},
+    {"diagonal", &diagonal},
+    {"trace", &trace},
+    {"diagonal_backward", &diagonal_backward},
+    {"diagonal_scatter", &diagonal_scatter},
+    {"diag_embed", &diag_embed},
+    {"slice_scatter", &slice_scatter},
+    {"select_scatter", &select_scatter},
+    {"unfold", &unfold},
+    {"unfold_backward", &unfold_backward},
+    {"eye", &eye},
+    {"linspace", &linspace},
+};
+
+}  // namespace
+
+const std::span<const LoweringRow> kPieceRows = kRows;
+
+}  // namespace dgx::lowering

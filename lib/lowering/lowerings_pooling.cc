@@ -1,11 +1,10 @@
 #include <algorithm>
 #include <limits>
 
-#include "lowerings.h"
 #include "pointwise.h"
 #include "pooling.h"
 
-namespace dgx::lowering::lowerings {
+namespace dgx::lowering {
 
 using kernels::Coordinate;
 using kernels::Kind;
@@ -231,8 +230,6 @@ std::optional<std::int64_t> divisor_of(Call& call) {
   return call.given("divisor_override") ? std::optional(call.integer("divisor_override")) : std::nullopt;
 }
 
-}  // namespace
-
 void max_pool(Call& call) {
   const TensorForm input = call.tensor("self");
   const auto pool = window_pool(call, input, call.result_shape());
@@ -313,4 +310,21 @@ void adaptive_avg_pool_backward(Call& call) {
     call.give(summed(*pool, divided_by_count(*pool, gradient, false, std::nullopt), window_sum_backward));
 }
 
-}  // namespace dgx::lowering::lowerings
+/// Pooling in one to three dimensions.
+constexpr LoweringRow kRows[] = {
+    {"max_pool1d_with_indices max_pool2d_with_indices max_pool3d_with_indices", &max_pool},
+    {"max_pool2d_with_indices_backward max_pool3d_with_indices_backward", &max_pool_backward},
+    {"adaptive_max_pool2d adaptive_max_pool3d", &adaptive_max_pool},
+    {"adaptive_max_pool2d_backward adaptive_max_pool3d_backward", &adaptive_max_pool_backward},
+    {"max_unpool2d max_unpool3d", &max_unpool},
+    {"avg_pool2d avg_pool3d", &avg_pool},
+    {"avg_pool2d_backward avg_pool3d_backward", &avg_pool_backward},
+    {"_adaptive_avg_pool2d _adaptive_avg_pool3d", &adaptive_avg_pool},
+    {"_adaptive_avg_pool2d_backward _adaptive_avg_pool3d_backward", &adaptive_avg_pool_backward},
+};
+
+}  // namespace
+
+const std::span<const LoweringRow> kPoolingRows = kRows;
+
+}  // namespace dgx::lowering

@@ -1,10 +1,9 @@
 #include <algorithm>
 #include <array>
 
-#include "lowerings.h"
 #include "pointwise.h"
 
-namespace dgx::lowering::lowerings {
+namespace dgx::lowering {
 
 using kernels::Coordinate;
 
@@ -69,8 +68,6 @@ void add_bias(Call& call, const TensorForm& product, const TensorForm& bias, dou
   const Expression scaled = beta == 1 ? b : b * static_cast<float>(beta);
   map.out(alpha == 1 ? x + scaled : fma(x, static_cast<float>(alpha), scaled));
 }
-
-}  // namespace
 
 void mm(Call& call) {
   const TensorForm product = matrix_product(call, call.tensor("self"), call.tensor("mat2"));
@@ -186,4 +183,23 @@ void linear(Call& call) {
   add_bias(call, product, call.tensor("bias"), 1, 1);
 }
 
-}  // namespace dgx::lowering::lowerings
+/// Matrix products.
+constexpr LoweringRow kRows[] = {
+    {"mm", &mm},
+    {"bmm", &bmm},
+    {"baddbmm", &baddbmm},
+    {"addbmm", &addbmm},
+    {"mv", &mv},
+    {"addmv", &addmv},
+    {"dot vdot", &inner_product},
+    {"addr", &addr},
+    {"_trilinear", &trilinear},
+    {"addmm", &addmm},
+    {"linear", &linear},
+};
+
+}  // namespace
+
+const std::span<const LoweringRow> kProductRows = kRows;
+
+}  // namespace dgx::lowering

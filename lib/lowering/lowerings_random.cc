@@ -1,7 +1,6 @@
-#include "lowerings.h"
 #include "pointwise.h"
 
-namespace dgx::lowering::lowerings {
+namespace dgx::lowering {
 
 using kernels::ScalarOp;
 
@@ -36,8 +35,6 @@ class RandomMap {
   Call& call_;
   LineWriter line_;
 };
-
-}  // namespace
 
 /// 1 where u < p: dropout's mask.
 void bernoulli(Call& call) {
@@ -142,4 +139,23 @@ void native_dropout_backward(Call& call) {
   map.out(select(map.in("mask"), map.in("grad_output") * map.number("scale", 1), 0.0F));
 }
 
-}  // namespace dgx::lowering::lowerings
+/// Random numbers, from the dropout streams.
+constexpr LoweringRow kRows[] = {
+    {"bernoulli", &bernoulli},
+    {"rand rand_like", &rand},
+    {"uniform", &uniform},
+    {"randn randn_like", &randn},
+    {"normal normal_functional", &normal},
+    {"randint randint_like", &randint},
+    {"exponential", &exponential},
+    {"rrelu_with_noise_functional rrelu_with_noise", &rrelu},
+    {"rrelu_with_noise_backward", &rrelu_backward},
+    {"native_dropout", &native_dropout},
+    {"native_dropout_backward", &native_dropout_backward},
+};
+
+}  // namespace
+
+const std::span<const LoweringRow> kRandomRows = kRows;
+
+}  // namespace dgx::lowering

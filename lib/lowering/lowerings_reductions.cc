@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <limits>
 
-#include "lowerings.h"
 #include "pointwise.h"
 #include "row_softmax.h"
 
-namespace dgx::lowering::lowerings {
+namespace dgx::lowering {
 
 using kernels::Kind;
 using kernels::ScalarOp;
@@ -54,8 +53,6 @@ TensorForm inner_sum(Call& call, const Shape& shape, std::size_t first, Term ter
   };
   return over.restored(line.finish(DType::kF32, term(at)));
 }
-
-}  // namespace
 
 void sum(Call& call) {
   const TensorForm form = call.tensor("self");
@@ -107,8 +104,7 @@ void safe_softmax(Call& call) {
   Pointwise map(call);
   const Expression is_empty =
       compare(ScalarOp::kEq, map.read(parts.maximum, "self"), -std::numeric_limits<float>::infinity());
-  map.out(lowering::select(is_empty, 0.0F,
-                           map.read(parts.numerators, "self") * map.read(parts.reciprocal, "self")));
+  map.out(select(is_empty, 0.0F, map.read(parts.numerators, "self") * map.read(parts.reciprocal, "self")));
 }
 
 void log_softmax(Call& call) {
@@ -214,4 +210,23 @@ void layer_norm_backward(Call& call) {
     call.give(sum_over(call.builder(), call.provenance(), broadcast_to(gradient, x.shape), outer), 2);
 }
 
-}  // namespace dgx::lowering::lowerings
+/// Reductions, softmax and layer norm.
+constexpr LoweringRow kRows[] = {
+    {"sum", &sum},
+    {"mean", &mean},
+    {"amax", &amax},
+    {"argmax", &argmax},
+    {"_softmax softmax", &softmax},
+    {"_safe_softmax", &safe_softmax},
+    {"_softmax_backward_data", &softmax_backward},
+    {"_log_softmax log_softmax", &log_softmax},
+    {"_log_softmax_backward_data", &log_softmax_backward},
+    {"native_layer_norm", &layer_norm},
+    {"native_layer_norm_backward", &layer_norm_backward},
+};
+
+}  // namespace
+
+const std::span<const LoweringRow> kReductionRows = kRows;
+
+}  // namespace dgx::lowering

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 
-#include "lowerings.h"
 #include "pointwise.h"
 
-namespace dgx::lowering::lowerings {
+namespace dgx::lowering {
 
 using kernels::Kind;
 using kernels::ScalarOp;
@@ -72,8 +71,6 @@ void one_of(Call& call, std::int64_t rank, std::size_t dimension) {
   give_sorted(call, sorted(call, call.tensor("self"), dimension, Order::kAscending, rank, 1));
 }
 
-}  // namespace
-
 void sort(Call& call) {
   const TensorForm self = call.tensor("self");
   if (!call.ok() || !call.require(!self.shape.empty(), "a scalar")) return;
@@ -112,4 +109,16 @@ void median(Call& call) {
   call.give(sorted(call, self, 0, Order::kAscending, (count - 1) / 2, 1).values);
 }
 
-}  // namespace dgx::lowering::lowerings
+/// Order by comparing all elements with all.
+constexpr LoweringRow kRows[] = {
+    {"sort", &sort},
+    {"topk", &topk},
+    {"kthvalue", &kthvalue},
+    {"median", &median},
+};
+
+}  // namespace
+
+const std::span<const LoweringRow> kSortingRows = kRows;
+
+}  // namespace dgx::lowering

@@ -4,10 +4,9 @@
 #include <cmath>
 #include <limits>
 
-#include "lowerings.h"
 #include "pointwise.h"
 
-namespace dgx::lowering::lowerings {
+namespace dgx::lowering {
 
 using kernels::Kind;
 using kernels::ScalarOp;
@@ -119,8 +118,6 @@ void running(Call& call, Next next, float start) {
   call.give(line.finish_chain(call.result_dtype(), next(line.accumulator(type), item), when, first));
 }
 
-}  // namespace
-
 void var(Call& call) {
   const Moments found = moments(call);
   call.give(found.variance);
@@ -175,7 +172,7 @@ void logsumexp(Call& call) {
   if (!call.ok() || !call.require(form.dtype == DType::kF32, "of integers")) return;
   const TensorForm greatest = folded(call, Kind::kMax, DType::kF32, form, dimensions, same);
   const TensorForm shift = mapped(call, greatest, [](LineWriter&, const Expression& m) {
-    return lowering::select(compare(ScalarOp::kEq, step(ScalarOp::kAbs, {m}), kInfinity), 0.0F, m);
+    return select(compare(ScalarOp::kEq, step(ScalarOp::kAbs, {m}), kInfinity), 0.0F, m);
   });
   const TensorForm powers = mapped(call, form, [&](LineWriter& line, const Expression& x) {
     return function(ScalarOp::kExp, x - line.read(shift));
@@ -214,6 +211,14 @@ void argmin(Call& call) {
   if (call.ok() && call.require(form.dtype != DType::kU8, "of u8 or bool"))
     call.give(folded(call, Kind::kArgmax, DType::kI64, form, dimensions, [](auto x) { return -x; }));
 }
+
+void pairwise(Call& call, Expression (*of)(const Expression&, const Expression&)) {
+  Pointwise map(call);
+  map.out(of(map.in("self"), map.in("other")));
+}
+
+void maximum(Call& call) { pairwise(call, &max); }
+void minimum(Call& call) { pairwise(call, &min); }
 
 /// max: along a dimension, the greatest and its first position; of two tensors, the greater; of all, the
 /// greatest.
@@ -268,10 +273,9 @@ void nan_to_num(Call& call) {
   Pointwise map(call);
   const Expression x = map.in("self");
   if (x.type != kernels::NumberType::kFloat) return map.out(x);
-  const Expression bounded =
-      lowering::select(compare(ScalarOp::kEq, x, kInfinity), most,
-                       lowering::select(compare(ScalarOp::kEq, x, -kInfinity), least, x));
-  map.out(lowering::select(compare(ScalarOp::kNe, x, x), nan, bounded));
+  const Expression bounded = select(compare(ScalarOp::kEq, x, kInfinity), most,
+                                    select(compare(ScalarOp::kEq, x, -kInfinity), least, x));
+  map.out(select(compare(ScalarOp::kNe, x, x), nan, bounded));
 }
 
 void cumsum(Call& call) {
@@ -283,4 +287,31 @@ void cumprod(Call& call) {
       call, [](const Expression& product, const Expression& x) { return product * x; }, 1);
 }
 
-}  // namespace dgx::lowering::lowerings
+/// Reductions made of others, and running reductions.
+constexpr LoweringRow kRows[] = {
+    {"maximum", &maximum},
+    {"minimum", &minimum},
+    {"amin", &amin},
+    {"max", &greatest},
+    {"min", &least},
+    {"argmin", &argmin},
+    {"var", &var},
+    {"std", &std_deviation},
+    {"var_mean", &var_mean},
+    {"std_mean", &std_mean},
+    {"linalg_vector_norm norm", &vector_norm},
+    {"logsumexp", &logsumexp},
+    {"prod", &prod},
+    {"any", &any},
+    {"all", &all},
+    {"count_nonzero", &count_nonzero},
+    {"nan_to_num", &nan_to_num},
+    {"cumsum", &cumsum},
+    {"cumprod", &cumprod},
+};
+
+}  // namespace
+
+const std::span<const LoweringRow> kStatisticRows = kRows;
+
+}  // namespace dgx::lowering

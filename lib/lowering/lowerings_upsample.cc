@@ -1,10 +1,9 @@
 #include <algorithm>
 
-#include "lowerings.h"
 #include "pointwise.h"
 #include "resampling.h"
 
-namespace dgx::lowering::lowerings {
+namespace dgx::lowering {
 
 using kernels::Coordinate;
 using kernels::Kind;
@@ -177,8 +176,6 @@ bool has_ratios(const Resampled& resampled) {
                      [](const Resampling& axis) { return axis.ratio().has_value(); });
 }
 
-}  // namespace
-
 void upsample_nearest(Call& call) {
   const TensorForm input = call.tensor("self");
   const auto axes = resampled(call, nearest_rule(call), input.shape, call.result_shape());
@@ -207,4 +204,21 @@ void upsample_linear_backward(Call& call) {
   if (axes) call.give(along_each_axis(*axes, gradient, backward_by_table));
 }
 
-}  // namespace dgx::lowering::lowerings
+/// Resampling in one to three dimensions.
+constexpr LoweringRow kRows[] = {
+    {"upsample_nearest1d _upsample_nearest_exact1d upsample_nearest2d _upsample_nearest_exact2d "
+     "upsample_nearest3d _upsample_nearest_exact3d",
+     &upsample_nearest},
+    {"upsample_nearest1d_backward _upsample_nearest_exact1d_backward upsample_nearest2d_backward "
+     "_upsample_nearest_exact2d_backward upsample_nearest3d_backward _upsample_nearest_exact3d_backward",
+     &upsample_nearest_backward},
+    {"upsample_linear1d upsample_bilinear2d upsample_trilinear3d", &upsample_linear},
+    {"upsample_linear1d_backward upsample_bilinear2d_backward upsample_trilinear3d_backward",
+     &upsample_linear_backward},
+};
+
+}  // namespace
+
+const std::span<const LoweringRow> kUpsampleRows = kRows;
+
+}  // namespace dgx::lowering

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 
-#include "lowerings.h"
 #include "pointwise.h"
 
-namespace dgx::lowering::lowerings {
+namespace dgx::lowering {
 
 using kernels::Coordinate;
 using kernels::ScalarOp;
@@ -115,8 +114,6 @@ void joined(Call& call, std::vector<TensorForm> parts, std::size_t dimension) {
   }
   call.give(joined_few(call, parts, dimension));
 }
-
-}  // namespace
 
 void alias(Call& call) { call.give(call.tensor("self")); }
 
@@ -289,11 +286,7 @@ void stack(Call& call) {
 void filled(Call& call) {
   const char* name = call.has("fill_value") ? "fill_value" : call.has("value") ? "value" : "s";
   const TensorForm form = call.number_or_tensor(name);
-  if (form.splat && call.ok()) {
-    const auto* integer = std::get_if<std::int64_t>(&*form.splat);
-    return constant(
-        call, integer ? static_cast<double>(*integer) : static_cast<double>(std::get<float>(*form.splat)));
-  }
+  if (const auto number = splat_number(form); number && call.ok()) return constant(call, *number);
   Pointwise map(call);
   map.out(map.read(form, name));
 }
@@ -327,4 +320,36 @@ void convert(Call& call) {
   map.out(map.in("self"));
 }
 
-}  // namespace dgx::lowering::lowerings
+/// Views, parts and filled tensors: no work, or a copy.
+constexpr LoweringRow kRows[] = {
+    {"alias detach clone contiguous lift_fresh lift", &alias},
+    {"view reshape _unsafe_view _reshape_alias flatten unflatten squeeze unsqueeze", &reshape},
+    {"t numpy_T", &transpose_two},
+    {"transpose", &transpose},
+    {"permute", &permute},
+    {"expand expand_as copy", &expand},
+    {"select", &select},
+    {"slice", &slice},
+    {"slice_backward", &slice_backward},
+    {"select_backward", &select_backward},
+    {"flip", &flip},
+    {"split", &split},
+    {"split_with_sizes", &split_with_sizes},
+    {"unbind", &unbind},
+    {"cat", &cat},
+    {"stack", &stack},
+    {"_to_copy to", &convert},
+    {"full full_like new_full scalar_tensor fill", &filled},
+    {"zeros zeros_like new_zeros empty empty_like empty_strided empty_permuted new_empty new_empty_strided",
+     &zeros},
+    {"ones ones_like new_ones", &ones},
+    {"arange", &arange},
+    {"unsafe_split", &split},
+    {"unsafe_split_with_sizes", &split_with_sizes},
+};
+
+}  // namespace
+
+const std::span<const LoweringRow> kViewRows = kRows;
+
+}  // namespace dgx::lowering
