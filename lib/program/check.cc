@@ -138,245 +138,235 @@ class Usage {
   std::vector<bool> accesses_;
 };
 
-class Checker {
- public:
-  Checker(const Program& program, ProgramRole role) : program_(program), role_(role) {}
-
-  Status run() {
-    if (program_.values.empty()) return malformed("program: is empty");
-    if (program_.values.size() > kMaxLines)
-      return malformed(fmt::format("program: more than {} lines", kMaxLines));
-    for (std::size_t n = 0; n < program_.values.size(); ++n) {
-      if (Status status = line(program_.values[n]); !status.ok())
-        return within(fmt::format("line {}", n), status.error());
-    }
-    for (std::size_t n = 0; n < program_.values.size(); ++n) {
-      if (Status status = next_of(program_.values[n]); !status.ok())
-        return within(fmt::format("line {}", n), status.error());
-    }
-    DGX_CHECK(nested_entries());
-    return role_ == ProgramRole::kTraining ? training() : evaluation();
-  }
-
- private:
-  Status line(const Primitive& primitive) {
-    auto count = element_count(primitive.shape);
-    if (!count) return within("s", count.error());
-    if (*count == 0) return malformed("s: has no elements");
-    DGX_CHECK(account(primitive, *count));
-    DGX_CHECK(primitive.kind == Kind::kInput ? input(primitive, *count) : operation(primitive));
-    table_.push_back({primitive.dtype, primitive.shape});
-    return {};
-  }
-
-  /// Bounds the bytes of all values and the operations of a step. Sizes multiplied after this have been
-  /// checked.
-  Status account(const Primitive& primitive, std::int64_t count) {
-    const auto size = checked_mul(count, static_cast<std::int64_t>(size_of(primitive.dtype)));
-    const auto total = size ? checked_add(bytes_, *size) : std::nullopt;
-    if (!total || *total > kMaxValueBytes)
-      return malformed(fmt::format("s: all values together exceed {} bytes", kMaxValueBytes));
-    bytes_ = *total;
-    auto positions = element_count(primitive.fold);
-    if (!positions) return within("f", positions.error());
-    if (*positions == 0) return malformed("f: has no positions");
-    const auto terms = checked_mul(count, *positions);
-    const auto operations = terms ? checked_mul(*terms, static_cast<std::int64_t>(primitive.steps.size() +
-                                                                                  primitive.when.size() + 1))
-                                  : std::nullopt;
-    const auto all = operations ? checked_add(operations_, *operations) : std::nullopt;
-    if (!all || *all > kMaxOperations) return malformed("f: too many operations in one step");
-    operations_ = *all;
-    return {};
-  }
-
-  Status input(const Primitive& primitive, std::int64_t count) {
-    const Source& source = primitive.source;
-    if (source.kind != Source::Kind::kState && primitive.next)
-      return malformed("next: only state entries have one");
-    const bool changes = source.kind == Source::Kind::kSchedule || source.kind == Source::Kind::kUniform;
-    if (changes && role_ == ProgramRole::kEvaluation)
-      return malformed("src: an evaluation program has no schedule and no random numbers");
-    switch (source.kind) {
-      case Source::Kind::kState: return state_input(primitive);
-      case Source::Kind::kSchedule: return schedule_input(primitive);
-      case Source::Kind::kConstant: return constant_input(primitive, count);
-      case Source::Kind::kBatch: return once("src", "batch " + source.name);
-      case Source::Kind::kUniform:
-        if (primitive.dtype != DType::kF32) return malformed("t: random numbers are f32");
-        return once("src", "uniform " + source.name);
-    }
-    return malformed("src: unknown");
-  }
-
-  Status once(std::string_view field, const std::string& what) {
-    if (inputs_.insert(what).second) return {};
-    return malformed(fmt::format("{}: a second '{}'", field, what));
-  }
-
-  Status state_input(const Primitive& primitive) {
-    const std::string& name = primitive.source.name;
-    const bool is_step = name == "step", is_loss = name == "loss";
-    if (!is_step && !is_loss && !name.starts_with("model/") && !name.starts_with("optimizer/")) {
-      return malformed(fmt::format("src: no state entry may be called '{}'", name),
-                       "model/NAME, optimizer/KIND/NAME, step or loss");
-    }
-    if (is_step && (primitive.dtype != DType::kI64 || !primitive.shape.empty()))
-      return malformed("src: state step must be i64 []");
-    if (is_loss && (primitive.dtype != DType::kF32 || !primitive.shape.empty()))
-      return malformed("src: state loss must be f32 []");
-    DGX_CHECK(entry_name(name));
-    if (primitive.next.has_value() != (role_ == ProgramRole::kTraining)) {
-      return malformed(primitive.next ? "next: an evaluation program changes no state" : "next: is missing");
-    }
-    return once("src", "state " + name);
-  }
-
-  /// A bundle has a group for each part of a name (dgx-bundle(5), "Names").
-  Status entry_name(const std::string& name) {
-    if (!entries_.insert(name).second) return {};  // a second one is refused by once()
-    std::size_t parts = 0;
-    for (std::size_t begin = 0; begin <= name.size(); ++parts) {
-      const std::size_t end = std::min(name.find('/', begin), name.size());
-      const std::string_view part = std::string_view(name).substr(begin, end - begin);
-      if (part.empty() || part == "." || part == "..")
-        return malformed(fmt::format("src: state entry '{}' has an empty, \".\" or \"..\" part", name));
-      begin = end + 1;
-    }
-    if (parts <= kMaxNameParts) return {};
-    return malformed(fmt::format("src: state entry '{}' has more than {} parts", name, kMaxNameParts));
-  }
-
-  /// No entry may have the name of another one's group. Names that begin with NAME/ are together in order of
-  /// bytes.
-  Status nested_entries() const {
-    for (const std::string& name : entries_) {
-      const auto inside = entries_.lower_bound(name + '/');
-      if (inside != entries_.end() && inside->starts_with(name + '/'))
-        return malformed(fmt::format("program: state entry '{}' is the beginning of '{}'", name, *inside));
-    }
-    return {};
-  }
-
-  Status schedule_input(const Primitive& primitive) {
-    static const std::set<std::string_view> kNames = {"lr", "-lr", "lr/(1-b1^t)", "1/sqrt(1-b2^t)",
-                                                      "1-lr*wd"};
-    const auto count = static_cast<std::int64_t>(primitive.source.of.size());
-    if (primitive.dtype != DType::kF32 || primitive.shape != Shape{count})
-      return malformed(fmt::format("s: a schedule of {} names is f32 [{}]", count, count));
-    for (const std::string& name : primitive.source.of) {
-      if (!kNames.contains(name)) return malformed(fmt::format("of: no schedule is called '{}'", name));
-    }
-    return once("src", "schedule");
-  }
-
-  static Status constant_input(const Primitive& primitive, std::int64_t count) {
-    if (count != static_cast<std::int64_t>(primitive.source.of.size())) {
-      return malformed(fmt::format("of: has {} numbers for {} elements", primitive.source.of.size(), count));
-    }
-    for (const std::string& text : primitive.source.of) {
-      auto literal = parse_literal(text);
-      if (!literal) return within("of", literal.error());
-      const bool is_float = std::holds_alternative<float>(*literal);
-      if (is_float != (primitive.dtype == DType::kF32))
-        return malformed(fmt::format("of: '{}' is no {}", text, name_of(primitive.dtype)));
-      if (primitive.dtype == DType::kU8 &&
-          kernels::to_u8(std::get<std::int64_t>(*literal)) != std::get<std::int64_t>(*literal)) {
-        return malformed(fmt::format("of: '{}' is no u8", text));
-      }
-    }
-    return {};
-  }
-
-  Status operation(const Primitive& primitive) {
-    if (primitive.steps.size() > kMaxSteps || primitive.when.size() > kMaxSteps)
-      return malformed(fmt::format("do: more than {} steps", kMaxSteps));
-    if (primitive.accesses.size() > kMaxAccesses)
-      return malformed(fmt::format("x: more than {} accesses", kMaxAccesses));
-    for (std::size_t n = 0; n < primitive.accesses.size(); ++n) {
-      if (const ValueIndex value = primitive.accesses[n].value;
-          value < 0 || value >= static_cast<ValueIndex>(table_.size())) {
-        return malformed(fmt::format("x: access {}: value {} is not defined before", n, value));
-      }
-    }
-    DGX_TRY([[maybe_unused]] const auto compiled, kernels::compile(primitive, table_));
-    for (std::size_t n = 0; n < primitive.accesses.size(); ++n) {
-      if (Status status = access(primitive.accesses[n], primitive); !status.ok()) {
-        return within(fmt::format("x: access {}", n), status.error());
-      }
-    }
-    DGX_CHECK(Usage(primitive).check());
-    if (primitive.kind == Kind::kChain && !primitive.init) return malformed("init: is missing");
-    return check_leaves(primitive, [&](ValueIndex value) { return bytes_of(value); });
-  }
-
-  Status access(const Access& access, const Primitive& primitive) {
-    if (access.view && access.view->empty()) return malformed("a view without dimensions has no spelling");
-    const Shape& sizes = access.view ? *access.view : table_[static_cast<std::size_t>(access.value)].shape;
-    for (std::size_t n = 0; n < access.coordinates.size(); ++n) {
-      Status status = check_coordinate(access.coordinates[n], sizes[n], access.fill.has_value(), primitive);
-      if (!status.ok()) return within(fmt::format("coordinate {}", n), status.error());
-    }
-    return {};
-  }
-
-  [[nodiscard]] std::int64_t bytes_of(ValueIndex value) const {
-    const ValueType& type = table_[static_cast<std::size_t>(value)];
-    return *element_count(type.shape) * static_cast<std::int64_t>(size_of(type.dtype));
-  }
-
-  Status next_of(const Primitive& primitive) {
-    if (!primitive.next) return {};
-    const ValueIndex next = *primitive.next;
-    if (next < 0 || next >= static_cast<ValueIndex>(table_.size()))
-      return malformed(fmt::format("next: there is no value {}", next));
-    const ValueType& type = table_[static_cast<std::size_t>(next)];
-    if (type.dtype == primitive.dtype && type.shape == primitive.shape) return {};
-    return malformed(fmt::format("next: value {} is {} {}, the entry {} {}", next, name_of(type.dtype),
-                                 to_string(type.shape), name_of(primitive.dtype),
-                                 to_string(primitive.shape)));
-  }
-
-  Status training() const {
-    for (const char* name : {"state step", "state loss"}) {
-      if (!inputs_.contains(name)) return malformed(fmt::format("program: no input '{}'", name));
-    }
-    return counts_steps();
-  }
-
-  /// Checks that the entry `step` counts up by one: it is the number of the step to come, and others rely on
-  /// it.
-  [[nodiscard]] Status counts_steps() const {
-    const ValueIndex step = *find_state_input(program_, "step");
-    const ValueIndex next = *program_.values[static_cast<std::size_t>(step)].next;
-    Primitive expected;
-    expected.dtype = DType::kI64;
-    expected.accesses = {Access{step, std::nullopt, {}, std::nullopt}};
-    expected.steps = {Step{kernels::ScalarOp::kAdd, {Operand::access(0), Operand::literal(std::int64_t{1})}}};
-    expected.provenance = program_.values[static_cast<std::size_t>(next)].provenance;
-    if (program_.values[static_cast<std::size_t>(next)] == expected) return {};
-    return malformed(
-        fmt::format("line {}: next: of state step it must be the map \"add x0 1\" of {}[], line {} is not",
-                    step, step, next));
-  }
-
-  Status evaluation() const {
-    const ValueType& last = table_.back();
-    if (last.dtype == DType::kF32 && last.shape.size() == 1) return {};
-    return malformed("program: the last value of an evaluation program is f32 [batch]");
-  }
-
-  const Program& program_;
-  const ProgramRole role_;
-  std::vector<ValueType> table_;
-  std::set<std::string> inputs_;
-  std::set<std::string> entries_;
-  std::int64_t bytes_ = 0;
-  std::int64_t operations_ = 0;
+/// The bytes of all values and the operations of one step, so far.
+struct Totals {
+  std::int64_t bytes = 0;
+  std::int64_t operations = 0;
 };
+
+/// Bounds both with a line of `count` elements. Sizes multiplied after this have been checked.
+Status add_line(Totals& totals, const Primitive& line, std::int64_t count) {
+  const auto size = checked_mul(count, static_cast<std::int64_t>(size_of(line.dtype)));
+  const auto total = size ? checked_add(totals.bytes, *size) : std::nullopt;
+  if (!total || *total > kMaxValueBytes)
+    return malformed(fmt::format("s: all values together exceed {} bytes", kMaxValueBytes));
+  totals.bytes = *total;
+  auto positions = element_count(line.fold);
+  if (!positions) return within("f", positions.error());
+  if (*positions == 0) return malformed("f: has no positions");
+  const auto terms = checked_mul(count, *positions);
+  const auto operations =
+      terms ? checked_mul(*terms, static_cast<std::int64_t>(line.steps.size() + line.when.size() + 1))
+            : std::nullopt;
+  const auto all = operations ? checked_add(totals.operations, *operations) : std::nullopt;
+  if (!all || *all > kMaxOperations) return malformed("f: too many operations in one step");
+  totals.operations = *all;
+  return {};
+}
+
+/// The inputs so far, each of which may occur once.
+struct Inputs {
+  ProgramRole role;
+  std::set<std::string> sources = {};  ///< "state step", "batch x", …
+  std::set<std::string> entries = {};  ///< names of the state entries
+};
+
+Status take_once(Inputs& inputs, const std::string& source) {
+  if (inputs.sources.insert(source).second) return {};
+  return malformed(fmt::format("src: a second '{}'", source));
+}
+
+/// A bundle has a group for each part of a name (dgx-bundle(5), "Names").
+Status check_entry_name(std::string_view name) {
+  std::size_t parts = 0;
+  for (std::size_t begin = 0; begin <= name.size(); ++parts) {
+    const std::size_t end = std::min(name.find('/', begin), name.size());
+    const std::string_view part = name.substr(begin, end - begin);
+    if (part.empty() || part == "." || part == "..")
+      return malformed(fmt::format("src: state entry '{}' has an empty, \".\" or \"..\" part", name));
+    begin = end + 1;
+  }
+  if (parts <= kMaxNameParts) return {};
+  return malformed(fmt::format("src: state entry '{}' has more than {} parts", name, kMaxNameParts));
+}
+
+/// Checks that no entry has the name of another one's group. Names that begin with NAME/ are together in
+/// order of bytes.
+Status check_nesting(const std::set<std::string>& entries) {
+  for (const std::string& name : entries) {
+    const auto inside = entries.lower_bound(name + '/');
+    if (inside != entries.end() && inside->starts_with(name + '/'))
+      return malformed(fmt::format("program: state entry '{}' is the beginning of '{}'", name, *inside));
+  }
+  return {};
+}
+
+Status check_state_input(const Primitive& line, Inputs& inputs) {
+  const std::string& name = line.source.name;
+  const bool is_step = name == "step", is_loss = name == "loss";
+  if (!is_step && !is_loss && !name.starts_with("model/") && !name.starts_with("optimizer/")) {
+    return malformed(fmt::format("src: no state entry may be called '{}'", name),
+                     "model/NAME, optimizer/KIND/NAME, step or loss");
+  }
+  if (is_step && (line.dtype != DType::kI64 || !line.shape.empty()))
+    return malformed("src: state step must be i64 []");
+  if (is_loss && (line.dtype != DType::kF32 || !line.shape.empty()))
+    return malformed("src: state loss must be f32 []");
+  DGX_CHECK(check_entry_name(name));
+  if (line.next.has_value() != (inputs.role == ProgramRole::kTraining)) {
+    return malformed(line.next ? "next: an evaluation program changes no state" : "next: is missing");
+  }
+  inputs.entries.insert(name);
+  return take_once(inputs, "state " + name);
+}
+
+Status check_schedule_input(const Primitive& line, Inputs& inputs) {
+  static const std::set<std::string_view> kNames = {"lr", "-lr", "lr/(1-b1^t)", "1/sqrt(1-b2^t)", "1-lr*wd"};
+  const auto count = static_cast<std::int64_t>(line.source.of.size());
+  if (line.dtype != DType::kF32 || line.shape != Shape{count})
+    return malformed(fmt::format("s: a schedule of {} names is f32 [{}]", count, count));
+  for (const std::string& name : line.source.of) {
+    if (!kNames.contains(name)) return malformed(fmt::format("of: no schedule is called '{}'", name));
+  }
+  return take_once(inputs, "schedule");
+}
+
+Status check_constant_input(const Primitive& line, std::int64_t count) {
+  if (count != static_cast<std::int64_t>(line.source.of.size())) {
+    return malformed(fmt::format("of: has {} numbers for {} elements", line.source.of.size(), count));
+  }
+  for (const std::string& text : line.source.of) {
+    auto literal = parse_literal(text);
+    if (!literal) return within("of", literal.error());
+    const bool is_float = std::holds_alternative<float>(*literal);
+    if (is_float != (line.dtype == DType::kF32))
+      return malformed(fmt::format("of: '{}' is no {}", text, name_of(line.dtype)));
+    if (line.dtype == DType::kU8 &&
+        kernels::to_u8(std::get<std::int64_t>(*literal)) != std::get<std::int64_t>(*literal)) {
+      return malformed(fmt::format("of: '{}' is no u8", text));
+    }
+  }
+  return {};
+}
+
+Status check_input(const Primitive& line, std::int64_t count, Inputs& inputs) {
+  const Source& source = line.source;
+  if (source.kind != Source::Kind::kState && line.next) return malformed("next: only state entries have one");
+  const bool changes = source.kind == Source::Kind::kSchedule || source.kind == Source::Kind::kUniform;
+  if (changes && inputs.role == ProgramRole::kEvaluation)
+    return malformed("src: an evaluation program has no schedule and no random numbers");
+  switch (source.kind) {
+    case Source::Kind::kState: return check_state_input(line, inputs);
+    case Source::Kind::kSchedule: return check_schedule_input(line, inputs);
+    case Source::Kind::kConstant: return check_constant_input(line, count);
+    case Source::Kind::kBatch: return take_once(inputs, "batch " + source.name);
+    case Source::Kind::kUniform:
+      if (line.dtype != DType::kF32) return malformed("t: random numbers are f32");
+      return take_once(inputs, "uniform " + source.name);
+  }
+  return malformed("src: unknown");
+}
+
+using Table = std::vector<ValueType>;
+
+const ValueType& at(const Table& table, ValueIndex value) { return table[static_cast<std::size_t>(value)]; }
+
+Status check_access(const Access& access, const Primitive& line, const Table& table) {
+  if (access.view && access.view->empty()) return malformed("a view without dimensions has no spelling");
+  const Shape& sizes = access.view ? *access.view : at(table, access.value).shape;
+  for (std::size_t n = 0; n < access.coordinates.size(); ++n) {
+    Status status = check_coordinate(access.coordinates[n], sizes[n], access.fill.has_value(), line);
+    if (!status.ok()) return within(fmt::format("coordinate {}", n), status.error());
+  }
+  return {};
+}
+
+Status check_operation(const Primitive& line, const Table& table) {
+  if (line.steps.size() > kMaxSteps || line.when.size() > kMaxSteps)
+    return malformed(fmt::format("do: more than {} steps", kMaxSteps));
+  if (line.accesses.size() > kMaxAccesses)
+    return malformed(fmt::format("x: more than {} accesses", kMaxAccesses));
+  for (std::size_t n = 0; n < line.accesses.size(); ++n) {
+    if (const ValueIndex value = line.accesses[n].value;
+        value < 0 || value >= static_cast<ValueIndex>(table.size())) {
+      return malformed(fmt::format("x: access {}: value {} is not defined before", n, value));
+    }
+  }
+  DGX_TRY([[maybe_unused]] const auto compiled, kernels::compile(line, table));
+  for (std::size_t n = 0; n < line.accesses.size(); ++n) {
+    if (Status status = check_access(line.accesses[n], line, table); !status.ok())
+      return within(fmt::format("x: access {}", n), status.error());
+  }
+  DGX_CHECK(Usage(line).check());
+  if (line.kind == Kind::kChain && !line.init) return malformed("init: is missing");
+  return check_leaves(line, [&](ValueIndex value) {
+    const ValueType& type = at(table, value);
+    return *element_count(type.shape) * static_cast<std::int64_t>(size_of(type.dtype));
+  });
+}
+
+Status check_next(const Primitive& line, const Table& table) {
+  if (!line.next) return {};
+  const ValueIndex next = *line.next;
+  if (next < 0 || next >= static_cast<ValueIndex>(table.size()))
+    return malformed(fmt::format("next: there is no value {}", next));
+  const ValueType& type = at(table, next);
+  if (type.dtype == line.dtype && type.shape == line.shape) return {};
+  return malformed(fmt::format("next: value {} is {} {}, the entry {} {}", next, name_of(type.dtype),
+                               to_string(type.shape), name_of(line.dtype), to_string(line.shape)));
+}
+
+/// Checks that the entry `step` counts up by one: it is the number of the step to come, and others rely on
+/// it.
+Status check_counter(const Program& program) {
+  const ValueIndex step = *find_state_input(program, "step");
+  const ValueIndex next = *program.values[static_cast<std::size_t>(step)].next;
+  const Primitive& line = program.values[static_cast<std::size_t>(next)];
+  Primitive expected;
+  expected.dtype = DType::kI64;
+  expected.accesses = {Access{step, std::nullopt, {}, std::nullopt}};
+  expected.steps = {Step{kernels::ScalarOp::kAdd, {Operand::access(0), Operand::literal(std::int64_t{1})}}};
+  expected.provenance = line.provenance;
+  if (line == expected) return {};
+  return malformed(
+      fmt::format("line {}: next: of state step it must be the map \"add x0 1\" of {}[], line {} is not",
+                  step, step, next));
+}
 
 }  // namespace
 
-Status check_program(const Program& program, ProgramRole role) { return Checker(program, role).run(); }
+Status check_program(const Program& program, ProgramRole role) {
+  const std::vector<Primitive>& lines = program.values;
+  if (lines.empty()) return malformed("program: is empty");
+  if (lines.size() > kMaxLines) return malformed(fmt::format("program: more than {} lines", kMaxLines));
+  Table table;
+  Totals totals;
+  Inputs inputs{role};
+  const auto check_line = [&](const Primitive& line) -> Status {
+    auto count = element_count(line.shape);
+    if (!count) return within("s", count.error());
+    if (*count == 0) return malformed("s: has no elements");
+    DGX_CHECK(add_line(totals, line, *count));
+    return line.kind == Kind::kInput ? check_input(line, *count, inputs) : check_operation(line, table);
+  };
+  for (std::size_t n = 0; n < lines.size(); ++n) {
+    if (Status status = check_line(lines[n]); !status.ok())
+      return within(fmt::format("line {}", n), status.error());
+    table.push_back({lines[n].dtype, lines[n].shape});
+  }
+  for (std::size_t n = 0; n < lines.size(); ++n) {
+    if (Status status = check_next(lines[n], table); !status.ok())
+      return within(fmt::format("line {}", n), status.error());
+  }
+  DGX_CHECK(check_nesting(inputs.entries));
+  if (role == ProgramRole::kTraining) {
+    for (const char* source : {"state step", "state loss"}) {
+      if (!inputs.sources.contains(source)) return malformed(fmt::format("program: no input '{}'", source));
+    }
+    return check_counter(program);
+  }
+  if (table.back().dtype == DType::kF32 && table.back().shape.size() == 1) return {};
+  return malformed("program: the last value of an evaluation program is f32 [batch]");
+}
 
 }  // namespace dgx::program
