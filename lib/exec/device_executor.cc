@@ -26,8 +26,6 @@ struct DeviceExecutor::Impl {
   std::optional<kernels::DataOrder> order;
   Plan plan;
   DeviceMemory offsets;
-  KernelText kernels;
-  std::int64_t table_bytes = 0;
   std::uint8_t* memory = nullptr;
   DeviceStep work;
   int recording = -1;
@@ -52,6 +50,7 @@ struct DeviceExecutor::Impl {
   [[nodiscard]] Status check_inputs() const;
   [[nodiscard]] Status take_memory();
   [[nodiscard]] Status upload_constants();
+  [[nodiscard]] Status compile();
   [[nodiscard]] Status record();
   [[nodiscard]] Status queue(const DeviceWork& one);
   [[nodiscard]] Status run_timed();
@@ -74,26 +73,24 @@ Status DeviceExecutor::Impl::prepare() {
   DGX_CHECK(check_inputs());
   const std::int64_t samples = inputs.x.shape.empty() ? 0 : inputs.x.shape[0];
   DGX_TRY(order, kernels::DataOrder::create(inputs.seed, samples, inputs.batch));
-  const bool generates = device->info().no_compiler.empty();
-  DGX_TRY(plan, make_plan(*program, generates ? Fusion::kGenerated : Fusion::kDevice, 1, {}));
+  DGX_TRY(plan, make_device_plan(*program));
   offsets = plan_device_memory(*program, plan);
-  // To know how large the tables are.
-  auto* const anywhere = reinterpret_cast<std::uint8_t*>(std::uintptr_t{256});
-  DevicePlaces places{anywhere, anywhere, generates ? &kernels : nullptr, 0};
-  table_bytes =
-      static_cast<std::int64_t>(make_device_step(*program, plan, offsets, inputs.seed, places).tables.size());
   DGX_CHECK(take_memory());
-  if (kernels.count() > 0) {
-    DGX_TRY(places.first_kernel,
-            device->compile(kernels.text(device->info().functions_by_pairs), kernels.count()));
-  }
   DGX_CHECK(upload_constants());
-  places.memory = memory;
-  places.tables = memory + offsets.size_bytes;
-  work = make_device_step(*program, plan, offsets, inputs.seed, places);
-  DGX_CHECK(device->upload(places.tables, work.tables.data(), table_bytes));
-  work.tables.clear();
+  work = make_device_step(*program, plan, offsets, inputs.seed, memory);
+  DGX_CHECK(compile());
   return record();
+}
+
+/// Compiles the step's kernels, and gives its launches the device's numbers of them.
+Status DeviceExecutor::Impl::compile() {
+  if (work.kernels.count() == 0) return {};
+  DGX_TRY(const std::int32_t first,
+          device->compile(work.kernels.text(device->info().functions_by_pairs), work.kernels.count()));
+  for (DeviceWork& one : work.work) {
+    if (auto* const generated = std::get_if<cuda::Generated>(&one)) generated->kernel += first;
+  }
+  return {};
 }
 
 Status DeviceExecutor::Impl::check_inputs() const {
@@ -105,14 +102,13 @@ Status DeviceExecutor::Impl::check_inputs() const {
 }
 
 Status DeviceExecutor::Impl::take_memory() {
-  const std::int64_t needed = offsets.size_bytes + table_bytes;
   const cuda::DeviceInfo& info = device->info();
-  if (needed > info.free_bytes) {
-    return usage_error("a step needs " + std::to_string(needed) + " bytes of device memory, " + info.name +
-                           " has " + std::to_string(info.free_bytes) + " free",
+  if (offsets.size_bytes > info.free_bytes) {
+    return usage_error("a step needs " + std::to_string(offsets.size_bytes) + " bytes of device memory, " +
+                           info.name + " has " + std::to_string(info.free_bytes) + " free",
                        "use a smaller batch, or --device cpu");
   }
-  DGX_TRY(void* const all, device->allocate(needed));
+  DGX_TRY(void* const all, device->allocate(offsets.size_bytes));
   memory = static_cast<std::uint8_t*>(all);
   for (std::uint8_t*& half : staging) {
     DGX_TRY(void* const taken, device->allocate_staging(offsets.staged_bytes));
@@ -344,7 +340,7 @@ Status DeviceExecutor::trace(const Fault& fault,
   return impl_->on_cpu_instead([&](ExactExecutor& executor) { return executor.trace(fault, visit); });
 }
 
-std::int64_t DeviceExecutor::planned_bytes() const { return impl_->offsets.size_bytes + impl_->table_bytes; }
+std::int64_t DeviceExecutor::planned_bytes() const { return impl_->offsets.size_bytes; }
 
 Status DeviceExecutor::start_profile() {
   impl_->profiled.task_seconds.assign(impl_->plan.tasks.size(), 0.0);

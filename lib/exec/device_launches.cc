@@ -2,15 +2,9 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
-#include <limits>
-#include <span>
 
 #include "device_dots.h"
-#include "device_maps.h"
-#include "dgx/kernels/fold_order.h"
 #include "dgx/kernels/philox.h"
-#include "dgx/kernels/primitive_view.h"
 
 namespace dgx::exec {
 
@@ -22,21 +16,15 @@ namespace cuda = kernels::cuda;
 
 namespace {
 
-constexpr std::size_t kTableAlignment = 16;
-constexpr std::size_t kMostArguments = 4000;  // of a kernel: its limit is 32,764 bytes
-
 class StepMaker {
  public:
   StepMaker(const program::Program& program, const Plan& plan, const DeviceMemory& offsets,
-            std::uint64_t seed, const DevicePlaces& places)
+            std::uint64_t seed, std::uint8_t* memory)
       : program_(program),
         plan_(plan),
         offsets_(offsets),
         seed_(seed),
-        memory_(places.memory),
-        tables_(places.tables),
-        kernels_(places.kernels),
-        first_kernel_(places.first_kernel),
+        memory_(memory),
         writer_(plan, becoming_state(program)),
         checked_(program.values.size()) {}
 
@@ -78,18 +66,6 @@ class StepMaker {
     out_.work.push_back(DeviceCopy{memory_ + to, memory_ + from, size_bytes});
   }
 
-  /// Adds a table of `bytes`, and returns its later address on the device.
-  const std::uint8_t* table(const void* bytes, std::size_t size) {
-    const std::size_t offset = (out_.tables.size() + kTableAlignment - 1) / kTableAlignment * kTableAlignment;
-    out_.tables.resize(offset + size);
-    if (size > 0) std::memcpy(out_.tables.data() + offset, bytes, size);
-    return tables_ + offset;
-  }
-  template <class T>
-  const T* table(const std::vector<T>& items) {
-    return reinterpret_cast<const T*>(table(items.data(), items.size() * sizeof(T)));
-  }
-
   void add_uniforms() {
     for (std::size_t v = 0; v < program_.values.size(); ++v) {
       const Primitive& value = program_.values[v];
@@ -105,49 +81,12 @@ class StepMaker {
   void add(const Task& task) {
     if (const auto* product = std::get_if<MatmulTask>(&task.work)) return add(*product);
     if (const auto* sum = std::get_if<ColumnSumTask>(&task.work)) return add(*sum);
-    if (const auto* map = std::get_if<MapTask>(&task.work)) {
-      if (kernels_ != nullptr) {
-        const DeviceKernel kernel = writer_.maps(map->members, task.writes);
-        if (kernel.arguments.size() <= kMostArguments) return add(kernel);
-      }
-      if (const auto maps = compile_device_maps(plan_, map->members, task.writes)) return add(*maps);
-      return add_elements(map->members, task.writes);
-    }
+    if (const auto* map = std::get_if<MapTask>(&task.work))
+      return add(writer_.maps(map->members, task.writes));
     if (const auto* rows = std::get_if<RowsTask>(&task.work)) return add(writer_.rows(*rows, task.writes));
     const ValueIndex v = std::get<GenericTask>(task.work).out;
     if (auto dot = recognise_device_dot(plan_.compiled[static_cast<std::size_t>(v)])) return add(v, *dot);
-    if (kernels_ != nullptr) {
-      for (const DeviceKernel& kernel : writer_.value(v)) add(kernel);
-      return;
-    }
-    if (folds_by_teams(plan_.compiled[static_cast<std::size_t>(v)])) return add_fold(v);
-    if (add_chain(v)) return;
-    add_elements(task.writes, task.writes);
-  }
-
-  /// Adds a chain that acts only where a number of the position is an index of the output. False if `v` is
-  /// none.
-  bool add_chain(ValueIndex v) {
-    const auto& compiled = plan_.compiled[static_cast<std::size_t>(v)];
-    if (compiled.kind != Kind::kChain) return false;
-    const auto accesses = strip_accesses(compiled);
-    const auto chain = accesses ? recognise_chain(v, compiled, *accesses) : std::nullopt;
-    if (!chain || !chain->key || chain->key->positions.extents.size() > cuda::kMapDimensions) return false;
-    const ChainTask::Key& key = *chain->key;
-    cuda::KeyedChain out;
-    out.member = member_of(v, {}, true);
-    out.count = compiled.count;
-    out.fold_count = compiled.fold_count;
-    out.keys = address(key.value);
-    out.dtype = key.dtype;
-    out.base = key.base;
-    out.dimensions = static_cast<std::int32_t>(key.positions.extents.size());
-    std::copy(key.positions.extents.begin(), key.positions.extents.end(), out.extents.begin());
-    std::copy(key.positions.strides[0].begin(), key.positions.strides[0].end(), out.strides.begin());
-    out.index_stride = key.stride;
-    out.index_extent = key.extent;
-    out_.work.push_back(out);
-    return true;
+    for (const DeviceKernel& kernel : writer_.value(v)) add(kernel);
   }
 
   static std::vector<bool> becoming_state(const program::Program& program) {
@@ -160,7 +99,7 @@ class StepMaker {
   }
 
   void add(const DeviceKernel& kernel) {
-    cuda::Generated out{first_kernel_ + kernels_->add(kernel), kernel.threads, kernel.blocks, {}};
+    cuda::Generated out{out_.kernels.add(kernel), kernel.threads, kernel.blocks, {}};
     for (const KernelArgument& argument : kernel.arguments) {
       switch (argument.what) {
         case KernelArgument::What::kValue: out.addresses.push_back(address(argument.value)); break;
@@ -169,27 +108,6 @@ class StepMaker {
       }
     }
     out_.work.emplace_back(std::move(out));
-  }
-
-  void add(const DeviceMaps& maps) {
-    std::vector<cuda::MapLoad> loads;
-    for (const DeviceMaps::Load& from : maps.loads) {
-      loads.push_back(from.load);
-      if (from.value >= 0) loads.back().data = address(from.value);
-    }
-    std::vector<cuda::MapStore> stores;
-    for (const DeviceMaps::Store& to : maps.stores)
-      stores.push_back({address(to.value), flag_of(to.value), at(to.value).dtype, to.in});
-    cuda::MapProgram program;
-    program.loads = table(loads);
-    program.operations = table(maps.operations);
-    program.stores = table(stores);
-    program.operation_count = static_cast<std::int32_t>(maps.operations.size());
-    program.store_count = static_cast<std::int32_t>(maps.stores.size());
-    program.dimensions = static_cast<std::int32_t>(maps.extents.size());
-    std::copy(maps.extents.begin(), maps.extents.end(), program.extents.begin());
-    program.count = plan_.compiled[static_cast<std::size_t>(maps.stores.front().value)].count;
-    out_.work.push_back(program);
   }
 
   /// Chooses the form of a product or a dot.
@@ -213,27 +131,6 @@ class StepMaker {
                                         task.columns, task.row_stride});
   }
 
-  void add_fold(ValueIndex v) {
-    const auto& compiled = plan_.compiled[static_cast<std::size_t>(v)];
-    cuda::Fold fold;
-    fold.member = member_of(v, {}, true);
-    fold.kind = compiled.kind;
-    fold.dtype = compiled.dtype;
-    fold.count = compiled.count;
-    fold.fold_count = compiled.fold_count;
-    fold.type =
-        compiled.kind == Kind::kSum ? kernels::number_type(compiled.dtype) : compiled.steps.result.type;
-    if (compiled.kind != Kind::kSum) {
-      if (fold.type == kernels::NumberType::kFloat) {
-        fold.start.value.real = -std::numeric_limits<float>::infinity();
-      } else {
-        fold.start.value.integer = std::numeric_limits<std::int64_t>::min();
-      }
-    }
-    fold.parts = reinterpret_cast<cuda::FoldPart*>(memory_ + offsets_.scratch);
-    out_.work.push_back(fold);
-  }
-
   /// The flag of the entry that becomes `v`, or null.
   std::int32_t* flag_of(ValueIndex v) {
     for (std::size_t e = 0; e < offsets_.entries.size(); ++e) {
@@ -242,41 +139,6 @@ class StepMaker {
       return flag(e);
     }
     return nullptr;
-  }
-
-  /// A member of a launch that makes the values `before` first, at the same element. `lies`: it is stored in
-  /// memory.
-  cuda::ElementMember member_of(ValueIndex v, std::span<const ValueIndex> before, bool lies) {
-    const auto& compiled = plan_.compiled[static_cast<std::size_t>(v)];
-    std::vector<cuda::Binding> bindings;
-    for (const auto& access : compiled.accesses) {
-      const auto member = std::find(before.begin(), before.end(), access.value);
-      if (member == before.end()) {
-        bindings.push_back({address(access.value), -1, access.dtype});
-      } else {
-        bindings.push_back({nullptr, static_cast<std::int32_t>(member - before.begin()), access.dtype});
-      }
-    }
-    return {table(kernels::flatten(compiled)), table(bindings), lies ? address(v) : nullptr,
-            lies ? flag_of(v) : nullptr};
-  }
-
-  void add_elements(const std::vector<ValueIndex>& values, const std::vector<ValueIndex>& stored) {
-    std::vector<cuda::ElementMember> members;
-    cuda::ElementProgram program;
-    for (const ValueIndex v : values) {
-      const auto& compiled = plan_.compiled[static_cast<std::size_t>(v)];
-      program.most_steps = std::max(
-          program.most_steps,
-          static_cast<std::int32_t>(std::max(compiled.steps.steps.size(), compiled.when.steps.size())));
-      if (compiled.kind == Kind::kSum && compiled.fold_count > kernels::kSumBlock) program.sum_levels = 6;
-      const bool lies = std::find(stored.begin(), stored.end(), v) != stored.end();
-      members.push_back(member_of(v, std::span(values).first(members.size()), lies));
-    }
-    program.count = plan_.compiled[static_cast<std::size_t>(values.front())].count;
-    program.members = table(members);
-    program.member_count = static_cast<std::int32_t>(members.size());
-    out_.work.push_back(program);
   }
 
   static cuda::Batch batch_of(const LoopNest& nest) {
@@ -337,9 +199,6 @@ class StepMaker {
   const DeviceMemory& offsets_;
   std::uint64_t seed_;
   std::uint8_t* memory_;
-  std::uint8_t* tables_;
-  KernelText* kernels_;
-  std::int32_t first_kernel_;
   const KernelWriter writer_;
   std::vector<bool> checked_;  // by value: a kernel that makes it raises its flag
   DeviceStep out_;
@@ -348,8 +207,8 @@ class StepMaker {
 }  // namespace
 
 DeviceStep make_device_step(const program::Program& program, const Plan& plan, const DeviceMemory& offsets,
-                            std::uint64_t seed, const DevicePlaces& places) {
-  return StepMaker(program, plan, offsets, seed, places).make();
+                            std::uint64_t seed, std::uint8_t* memory) {
+  return StepMaker(program, plan, offsets, seed, memory).make();
 }
 
 }  // namespace dgx::exec

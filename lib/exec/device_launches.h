@@ -23,31 +23,21 @@ struct DeviceClear {
   std::int64_t size_bytes = 0;
 };
 
-using DeviceWork =
-    std::variant<kernels::cuda::Generated, kernels::cuda::ElementProgram, kernels::cuda::MapProgram,
-                 kernels::cuda::Product, kernels::cuda::Dot, kernels::cuda::Fold, kernels::cuda::ColumnSum,
-                 kernels::cuda::KeyedChain, kernels::cuda::UniformNumbers, kernels::cuda::FiniteCheck,
-                 DeviceCopy, DeviceClear>;
+using DeviceWork = std::variant<kernels::cuda::Generated, kernels::cuda::Product, kernels::cuda::Dot,
+                                kernels::cuda::ColumnSum, kernels::cuda::UniformNumbers,
+                                kernels::cuda::FiniteCheck, DeviceCopy, DeviceClear>;
 
-/// All of a step's work on the device, in order, and the tables that its launches read there.
+/// All of a step's work on the device, in order.
 struct DeviceStep {
-  std::vector<DeviceWork> work;
+  std::vector<DeviceWork> work;     ///< Generated::kernel is a number of `kernels`
   std::vector<std::int32_t> tasks;  ///< by work: its task's index in the plan, or -1
-  std::vector<std::uint8_t> tables;
+  KernelText kernels;
 };
 
-/// The addresses that a step is made for, and the text of its kernels.
-struct DevicePlaces {
-  std::uint8_t* memory = nullptr;  ///< start of the device's memory
-  std::uint8_t* tables = nullptr;  ///< start of the tables there
-  KernelText* kernels = nullptr;   ///< null: kernels are interpreted, not generated
-  std::int32_t first_kernel = 0;   ///< the device's number of the text's first kernel
-};
-
-/// Makes a step, and adds its kernels to the text unless they are there. The tables' size and the kernels do
-/// not depend on the addresses.
+/// Makes a step for a device whose memory, laid out as `offsets` says, begins at `memory`. The kernels do not
+/// depend on the address.
 [[nodiscard]] DeviceStep make_device_step(const program::Program& program, const Plan& plan,
                                           const DeviceMemory& offsets, std::uint64_t seed,
-                                          const DevicePlaces& places);
+                                          std::uint8_t* memory);
 
 }  // namespace dgx::exec

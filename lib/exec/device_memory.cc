@@ -4,7 +4,6 @@
 
 #include "device_dots.h"
 #include "dgx/kernels/cuda/device.h"
-#include "dgx/kernels/fold_order.h"
 
 namespace dgx::exec {
 
@@ -75,8 +74,7 @@ std::int64_t scratch_bytes(const Plan& plan, const Task& task) {
     if (const auto dot = recognise_device_dot(primitive)) return piece_bytes(wanted_of(dot->dot));
   }
   if (!folds_by_teams(primitive)) return 0;
-  return cuda::fold_parts(primitive.count, primitive.fold_count) *
-         static_cast<std::int64_t>(sizeof(cuda::FoldPart));
+  return fold_parts(primitive.count, primitive.fold_count) * kFoldPartBytes;
 }
 
 std::int64_t place_of(const Placement& placement, const DeviceMemory& memory, std::size_t v) {

@@ -45,8 +45,9 @@ class KernelWriter {
   KernelWriter(const Plan& plan, std::vector<bool> becomes_state, const KernelOptions& options = {})
       : plan_(plan), becomes_state_(std::move(becomes_state)), options_(options) {}
 
-  /// Fused maps: `members` in order, of which `stored` lie in memory. Everything is read before anything is
-  /// written, as in cuda::ElementProgram.
+  /// Fused maps: `members` in order, of which `stored` lie in memory. A thread reads
+  /// everything before it writes anything: a member may lie where another one reads what the same thread
+  /// writes.
   [[nodiscard]] DeviceKernel maps(std::span<const kernels::ValueIndex> members,
                                   std::span<const kernels::ValueIndex> stored) const;
 

@@ -4,7 +4,6 @@
 
 #include "device_memory.h"
 #include "device_source.h"
-#include "dgx/kernels/cuda/device.h"
 #include "dgx/kernels/fold_order.h"
 #include "kernel_arguments.h"
 
@@ -37,8 +36,7 @@ class ValueKernel final : public NumberReader {
     if (!folds_by_teams(primitive_)) return {keyed_ || find_key() ? keyed_chain() : alone()};
     std::vector<DeviceKernel> out = {first_level()};
     std::int64_t offset = 0;
-    for (std::int64_t items = kernels::cuda::fold_blocks(primitive_.fold_count); items > 1;
-         items = kernels::cuda::fold_blocks(items)) {
+    for (std::int64_t items = fold_blocks(primitive_.fold_count); items > 1; items = fold_blocks(items)) {
       const std::int64_t next = offset + primitive_.count * items;
       out.push_back(next_level(items, offset, next));
       offset = next;
@@ -190,7 +188,7 @@ class ValueKernel final : public NumberReader {
   }
 
   DeviceKernel first_level() {
-    const std::int64_t blocks = kernels::cuda::fold_blocks(primitive_.fold_count);
+    const std::int64_t blocks = fold_blocks(primitive_.fold_count);
     const bool across = is_across();
     Loops loops = loops_of("o");
     with_loops(loops, [&](Lines& lines) {
@@ -209,7 +207,7 @@ class ValueKernel final : public NumberReader {
 
   /// A later level, whose items are the parts of the level before, from `from` on.
   DeviceKernel next_level(std::int64_t items, std::int64_t from, std::int64_t to) {
-    const std::int64_t blocks = kernels::cuda::fold_blocks(items);
+    const std::int64_t blocks = fold_blocks(items);
     arguments_ = {};
     body_ = Lines();
     find_team(body_, blocks, kTeams, false);

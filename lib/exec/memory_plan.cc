@@ -332,4 +332,29 @@ std::int64_t bytes_of(const kernels::Primitive& value) {
   return bytes;
 }
 
+void plan_scratch(int threads, Plan& plan) {
+  const auto note = [&plan](const StripProgram& program) {
+    plan.most_registers = std::max(plan.most_registers, program.registers.size());
+  };
+  for (const Task& task : plan.tasks) {
+    if (const MapTask* map = map_of(task)) note(map->program);
+    if (const auto* chain = std::get_if<ChainTask>(&task.work)) {
+      note(chain->init);
+      note(chain->body);
+    }
+    if (const auto* windows = std::get_if<WindowProductTask>(&task.work)) {
+      plan.window_floats = std::max(plan.window_floats, windows->product.scratch_size());
+    }
+    if (const auto* windows = std::get_if<WindowGradientTask>(&task.work)) {
+      const auto size = windows->gradient.scratch_size(windows->gradient.grid().planes(),
+                                                       windows->groups_of(threads).value_or(1));
+      plan.window_floats = std::max(plan.window_floats, size);
+    }
+    if (const auto* fold = std::get_if<FoldTask>(&task.work)) {
+      note(fold->program);
+      plan.longest_fold = std::max(plan.longest_fold, fold->floats());
+    }
+  }
+}
+
 }  // namespace dgx::exec

@@ -11,6 +11,10 @@ namespace dgx::exec {
 void plan_memory(const program::Program& program, bool in_place, const std::vector<kernels::ValueIndex>& keep,
                  Plan& plan);
 
+/// Sizes the scratch memory of one of `threads` threads: fills plan.most_registers, plan.longest_fold and
+/// plan.window_floats.
+void plan_scratch(int threads, Plan& plan);
+
 /// The tasks' old numbers, in an order that frees memory sooner: of two neighbours of which the second does
 /// not wait for the first, one that frees much (1 MiB) goes before one that takes much. Tasks that make next
 /// state stay after the readers of what they replace.

@@ -33,9 +33,11 @@ struct Draft {
 
 class Planner {
  public:
-  Planner(const program::Program& program, Fusion fusion, int threads, const std::vector<ValueIndex>& keep)
-      : program_(fusion != Fusion::kEveryValue ? share_iterations(read_through_copies(program)) : program),
+  Planner(const program::Program& program, Fusion fusion, Backend backend, int threads,
+          const std::vector<ValueIndex>& keep)
+      : program_(fusion == Fusion::kFused ? share_iterations(read_through_copies(program)) : program),
         fusion_(fusion),
+        backend_(backend),
         threads_(threads),
         keep_(keep) {}
 
@@ -50,19 +52,19 @@ class Planner {
     choose_layouts();
     follow_products();
     for (Draft& draft : drafts_) finish(draft);
-    if (fusion_ == Fusion::kGenerated) join_rows(program_, keep_, plan_);
+    if (is_on_device()) join_rows(program_, keep_, plan_);
     if (is_fused()) reorder(freeing_order(program_, plan_, keep_));
-    if (fusion_ == Fusion::kFused) cut();
+    if (is_fused_on_cpu()) cut();
     plan_.sections = sections();
     plan_memory(program_, is_fused(), keep_, plan_);
+    plan_scratch(threads_, plan_);
     return std::move(plan_);
   }
 
  private:
-  [[nodiscard]] bool is_fused() const { return fusion_ != Fusion::kEveryValue; }
-  [[nodiscard]] bool is_on_device() const {
-    return fusion_ == Fusion::kDevice || fusion_ == Fusion::kGenerated;
-  }
+  [[nodiscard]] bool is_fused() const { return fusion_ == Fusion::kFused; }
+  [[nodiscard]] bool is_on_device() const { return backend_ == Backend::kDevice; }
+  [[nodiscard]] bool is_fused_on_cpu() const { return is_fused() && !is_on_device(); }
   [[nodiscard]] const Primitive& at(ValueIndex v) const {
     return program_.values[static_cast<std::size_t>(v)];
   }
@@ -89,7 +91,7 @@ class Planner {
 
   /// Finds the values that something depends on. Dead values are neither computed nor allocated.
   void find_needed() {
-    needed_.assign(program_.values.size(), fusion_ == Fusion::kEveryValue);
+    needed_.assign(program_.values.size(), !is_fused());
     for (const ValueIndex v : keep_) needed_[static_cast<std::size_t>(v)] = true;
     for (const Primitive& value : program_.values)
       if (value.next) needed_[static_cast<std::size_t>(*value.next)] = true;
@@ -104,8 +106,7 @@ class Planner {
     const Primitive& primitive = at(v);
     const bool is_map = primitive.kind == Kind::kMap && strips_[static_cast<std::size_t>(v)].has_value();
     task_of_[static_cast<std::size_t>(v)] = drafts_.size();
-    const bool fused = fusion_ == Fusion::kFused;
-    if (auto pieces = fused ? recognise_concatenation(v, primitive, types_) : std::nullopt) {
+    if (auto pieces = is_fused_on_cpu() ? recognise_concatenation(v, primitive, types_) : std::nullopt) {
       const double cost = static_cast<double>(plan_.compiled[static_cast<std::size_t>(v)].count) / 4;
       return drafts_.push_back({false, {v}, {std::move(*pieces), cost, {}, {}}, {}});
     }
@@ -253,7 +254,7 @@ class Planner {
   }
 
   void find_readers() {
-    stored_.assign(program_.values.size(), fusion_ == Fusion::kEveryValue);
+    stored_.assign(program_.values.size(), !is_fused());
     for (std::size_t v = 0; v < program_.values.size(); ++v) {
       for (const auto& access : program_.values[v].accesses) {
         const auto value = static_cast<std::size_t>(access.value);
@@ -266,7 +267,7 @@ class Planner {
 
   void choose_layouts() {
     plan_.layouts.assign(program_.values.size(), Layout::kRows);
-    if (fusion_ != Fusion::kFused) return;
+    if (!is_fused_on_cpu()) return;
     std::vector<const MatmulTask*> products(program_.values.size());
     std::vector<bool> is_map(program_.values.size());
     for (const Draft& draft : drafts_) {
@@ -400,7 +401,6 @@ class Planner {
         if (!inside && !followed) task.reads.push_back(access.value);
       }
     }
-    note_sizes(task);
     plan_.tasks.push_back(task);
   }
 
@@ -408,29 +408,6 @@ class Planner {
     if (at(v).dtype != DType::kF32) return false;
     return std::any_of(program_.values.begin(), program_.values.end(),
                        [v](const Primitive& p) { return p.next && *p.next == v; });
-  }
-
-  void note_sizes(const Task& task) {
-    const auto note = [this](const StripProgram& program) {
-      plan_.most_registers = std::max(plan_.most_registers, program.registers.size());
-    };
-    if (const MapTask* map = map_of(task)) note(map->program);
-    if (const auto* chain = std::get_if<ChainTask>(&task.work)) {
-      note(chain->init);
-      note(chain->body);
-    }
-    if (const auto* windows = std::get_if<WindowProductTask>(&task.work)) {
-      plan_.window_floats = std::max(plan_.window_floats, windows->product.scratch_size());
-    }
-    if (const auto* windows = std::get_if<WindowGradientTask>(&task.work)) {
-      const auto size = windows->gradient.scratch_size(windows->gradient.grid().planes(),
-                                                       windows->groups_of(threads_).value_or(1));
-      plan_.window_floats = std::max(plan_.window_floats, size);
-    }
-    if (const auto* fold = std::get_if<FoldTask>(&task.work)) {
-      note(fold->program);
-      plan_.longest_fold = std::max(plan_.longest_fold, fold->floats());
-    }
   }
 
   void cut() {
@@ -445,7 +422,7 @@ class Planner {
     std::vector<Draft> drafts;
     for (const std::size_t t : order) {
       tasks.push_back(std::move(plan_.tasks[t]));
-      if (fusion_ == Fusion::kFused) drafts.push_back(std::move(drafts_[t]));
+      if (is_fused_on_cpu()) drafts.push_back(std::move(drafts_[t]));
     }
     plan_.tasks = std::move(tasks);
     drafts_ = std::move(drafts);
@@ -472,6 +449,7 @@ class Planner {
 
   const program::Program program_;
   Fusion fusion_;
+  Backend backend_;
   int threads_;
   const std::vector<ValueIndex>& keep_;
   Plan plan_;
@@ -494,7 +472,12 @@ const MapTask* map_of(const Task& task) {
 
 Result<Plan> make_plan(const program::Program& program, Fusion fusion, int threads,
                        const std::vector<ValueIndex>& keep) {
-  return Planner(program, fusion, threads, keep).make();
+  return Planner(program, fusion, Backend::kCpu, threads, keep).make();
+}
+
+Result<Plan> make_device_plan(const program::Program& program) {
+  const std::vector<ValueIndex> none;
+  return Planner(program, Fusion::kFused, Backend::kDevice, 1, none).make();
 }
 
 }  // namespace dgx::exec

@@ -186,14 +186,14 @@ struct Placement {
   std::size_t entry = 0;
 };
 
-enum class Fusion { kFused, kEveryValue, kDevice, kGenerated };
+/// kFused fuses maps, shares memory between values and updates state in place. kEveryValue keeps one task per
+/// value, in program order, and writes no state in place: for traces, faults and disputes.
+enum class Fusion : std::uint8_t { kFused, kEveryValue };
 
-/// An analysed program: its tasks in execution order, and the place of every value. kFused fuses maps, shares
-/// memory between values and updates state in place. kEveryValue keeps one task per value, in program order,
-/// and writes no state in place: for traces, faults and disputes. kDevice fuses and shares memory as kFused
-/// does, but has only what a device runs (device_executor.h): products, column sums, maps, and values made
-/// element by element; all in rows, none in slices. kGenerated is kDevice with tasks of rows, for a device
-/// whose kernels are generated.
+/// The processor that a plan is for: the CPU, or a device (kernels/cuda/device.h).
+enum class Backend : std::uint8_t { kCpu, kDevice };
+
+/// An analysed program: its tasks in execution order, and the place of every value.
 struct Plan {
   std::vector<kernels::CompiledPrimitive> compiled;  ///< by value; inputs are left empty
   std::vector<Task> tasks;
@@ -212,9 +212,13 @@ struct Plan {
 /// The maps of a MapTask or ProductMapTask, or null.
 [[nodiscard]] const MapTask* map_of(const Task& task);
 
-/// Plans a step. `keep`: values that must be in memory when it ends, besides the entries' next values.
+/// Plans a step on the CPU. `keep`: values that must be in memory when it ends, besides the entries' next
+/// values.
 [[nodiscard]] Result<Plan> make_plan(const program::Program& program, Fusion fusion, int threads,
                                      const std::vector<kernels::ValueIndex>& keep);
+/// Plans a fused step on a device (device_executor.h), of nothing but what that runs: products, column sums,
+/// maps, rows, and values alone. All values lie in rows, none in slices.
+[[nodiscard]] Result<Plan> make_device_plan(const program::Program& program);
 
 /// Bytes that a plan needs besides its inputs: intermediate values, and the scratch of `threads` threads.
 [[nodiscard]] std::int64_t planned_bytes(const Plan& plan, int threads);

@@ -134,10 +134,6 @@ Result<std::unique_ptr<exec::StepExecutor>> make_executor_on(ComputeDevice devic
     return std::unique_ptr<exec::StepExecutor>(std::move(executor));
   }
   DGX_TRY(auto opened, open_cuda_device());
-  if (const std::string& why = opened->info().no_compiler; !why.empty()) {
-    context.progress.note(
-        "kernels are interpreted, which takes longer: NVRTC cannot be opened (DGX_NVRTC): " + why);
-  }
   DGX_TRY(auto executor,
           exec::DeviceExecutor::create(files.program, inputs, std::move(opened), context.threads));
   context.progress.note(name_of(*executor));

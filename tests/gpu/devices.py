@@ -1,12 +1,13 @@
 #!/usr/bin/python3
 """The programs with --device cuda: the CPU's digests, and the stored ones.
 
-usage: devices.py --bin FOLDER [--module FILE] [--steps N] [--few] [--behaviours] [--stored | --scripted] [--compiled]
+usage: devices.py --bin FOLDER [--module FILE] [--steps N] [--few] [--behaviours] [--stored | --scripted] [--nvrtc]
 
 Without --module, the real one beside the programs: exits 77 if it finds none. --module names the emulated
 device's in a build with tests; --behaviours also lets that one run out of memory, be lost, and change the order of threads. --few: of networks
 that take a CPU long, five steps. --stored: only tasks that are stored, where dgx is built without libtorch.
---compiled: exits 77 where kernels would be interpreted, for want of a compiler. --scripted: only models that PyTorch scripts; exits 77 without Debian's python3-torch.
+--nvrtc: the module compiles with NVRTC: exits 77 without it, and checks that it says so. --scripted: only models that PyTorch scripts; exits 77 without
+Debian's python3-torch.
 """
 
 import argparse
@@ -88,10 +89,15 @@ def same_digest(bench, name, task, data, steps, ways=("",)):
     print(f"{name}: {steps} steps, {states[0][:12]}")
 
 
-def without_compiler(bench, small):
-    """Kernels are interpreted, which is noted once."""
-    code, said = bench.call("dgx-train", tasks.stored("small"), "--data", small, "-o", "interpreted", "--until", 3, "--device", "cuda", behaviour="no-compiler")
-    check(code == 0 and said.count("kernels are interpreted") == 1, f"without a compiler: exit {code}: {said}")
+def without_nvrtc(bench, small):
+    """Refused, with a hint, and nothing is written."""
+    bench.environment["DGX_NVRTC"] = "/nonexistent/libnvrtc.so"
+    code, said = bench.call("dgx-train", tasks.stored("small"), "--data", small, "-o", "refused", "--until", 3, "--device", "cuda")
+    del bench.environment["DGX_NVRTC"]
+    error, hint = (said.splitlines() + ["", ""])[:2]
+    check(code == 70 and error.startswith("dgx-train: error: --device cuda: it needs NVRTC") and hint.startswith("hint: ") and "DGX_NVRTC" in hint,
+          f"without NVRTC: exit {code}: {said}")
+    check(not os.path.exists(bench.path("refused")), "a run is there that could not begin")
 
 
 def built_in(bench, small, steps):
@@ -173,22 +179,20 @@ def main():
     parser.add_argument("--behaviours", action="store_true")
     parser.add_argument("--stored", action="store_true")
     parser.add_argument("--scripted", action="store_true")
-    parser.add_argument("--compiled", action="store_true")
+    parser.add_argument("--nvrtc", action="store_true")
     options = parser.parse_args()
     if options.scripted:
         needs.modules("numpy", "h5py", "torch")
     with tempfile.TemporaryDirectory(prefix="dgx-gpu-") as folder:
         bench = Bench(options, folder)
-        bench.behaviours = ["", "no-compiler", "order=reversed", "order=shuffled"] if options.behaviours else [""]
+        bench.behaviours = ["", "order=reversed", "order=shuffled"] if options.behaviours else [""]
         bench.emulated = bool(options.module)
         bench.few = 5 if options.few else options.steps
         small = tasks.pack_small(bench.bin, folder)
         code, said = bench.call("dgx-train", tasks.stored("small"), "--data", small, "-o", "probe", "--until", 1, "--device", "cuda")
-        if code == 70 and not options.module:
-            needs.skip(f"no GPU: {said.splitlines()[0]}")
-        check(code == 0, f"the first step: exit {code}: {said}")
-        if options.compiled and "kernels are interpreted" in said:
+        if code == 70 and (not options.module or (options.nvrtc and "NVRTC" in said)):
             needs.skip(said.splitlines()[0])
+        check(code == 0, f"the first step: exit {code}: {said}")
         if options.scripted:
             scripted(bench, options.steps)
             finish()
@@ -198,8 +202,9 @@ def main():
             built_in(bench, small, options.steps)
             verification(bench, small)
         if options.behaviours:
-            without_compiler(bench, small)
             misbehaviour(bench, small)
+        if options.nvrtc:
+            without_nvrtc(bench, small)
     finish()
 
 

@@ -1,10 +1,10 @@
-// The elementary functions on a device, in both ways that it may compute them (kernels/cuda/functions.cuh):
-// every argument, through the kernel of fused maps, against kernels/cpu's vectors, which
+// The elementary functions on a device, in both ways that generated kernels may compute them
+// (DeviceInfo::functions_by_pairs): every argument, against kernels/cpu's vectors, which
 // tests/slow/functions.cc compares with the definition.
 //
 // usage: functions_on_device MODULE [--sample] [pairs|binary64] [exp|log|tanh|erf|expm1|log1p|sin|cos ...]
 // --sample: 2^17 arguments of each, of all exponents. Unless named, both ways and all functions.
-// Exit 0: no difference; 1: differences, which it prints; 77: the module finds no GPU.
+// Exit 0: no difference; 1: differences, which it prints; 77: the module lacks a GPU or NVRTC.
 
 #include <stdlib.h>
 
@@ -21,70 +21,63 @@
 
 #include "device_module.h"
 #include "dgx/kernels/cuda/device.h"
-#include "dgx/kernels/scalar.h"
 #include "function_spans.h"
 
 namespace {
 
 using namespace dgx;
-using namespace dgx::kernels;
+namespace cuda = kernels::cuda;
 using dgx::testing::FunctionForms;
 
 constexpr std::int64_t kBlock = std::int64_t{1} << 24, kSample = std::int64_t{1} << 17;
 constexpr std::int64_t kPrinted = 10;
+constexpr std::uint32_t kThreads = 128;  // of a block
 
-const std::pair<std::string_view, ScalarOp> kFunctions[] = {
-    {"exp", ScalarOp::kExp},     {"expm1", ScalarOp::kExpm1}, {"log", ScalarOp::kLog},
-    {"log1p", ScalarOp::kLog1p}, {"sin", ScalarOp::kSin},     {"cos", ScalarOp::kCos},
-    {"tanh", ScalarOp::kTanh},   {"erf", ScalarOp::kErf},
-};
+constexpr std::string_view kFunctions[] = {"exp", "expm1", "log", "log1p", "sin", "cos", "tanh", "erf"};
 
-/// One function on a device's memory: arguments in, values out.
+/// The text of a kernel for each function, in their order, that computes one value a thread.
+std::string kernels_text(bool by_pairs) {
+  std::string text = "#include \"generated.cuh\"\nnamespace dgx::kernels::cuda {\nDGX_FUNCTIONS(formula::" +
+                     std::string(by_pairs ? "Pair" : "Defined") + "Functions)\n";
+  for (std::size_t n = 0; n < std::size(kFunctions); ++n) {
+    std::string op(kFunctions[n]);
+    op[0] = static_cast<char>(op[0] - 'a' + 'A');
+    text += "DGX_KERNEL(k" + std::to_string(n) + ", " + std::to_string(kThreads) +
+            ", 2) {\n  const std::uint32_t e = blockIdx.x * " + std::to_string(kThreads) +
+            "U + threadIdx.x;\n  address<float>(at, 1)[e] = as_f32(real<k" + op +
+            ">(address<const float>(at, 0)[e]));\n}\n";
+  }
+  return text + "}  // namespace dgx::kernels::cuda\n";
+}
+
+/// The functions on a device's memory: arguments in, values out.
 class OnDevice {
  public:
   explicit OnDevice(cuda::Device& device) : device_(device) {}
 
   Status prepare(std::int64_t count) {
-    for (float** memory : {&in_, &out_}) {
-      DGX_TRY(void* const bytes, device_.allocate(count * 4));
-      *memory = static_cast<float*>(bytes);
+    for (void** memory : {&in_, &out_}) {
+      DGX_TRY(*memory, device_.allocate(count * 4));
     }
-    DGX_TRY(void* const program, device_.allocate(kProgramBytes));
-    program_ = static_cast<std::byte*>(program);
+    DGX_TRY(first_, device_.compile(kernels_text(device_.info().functions_by_pairs),
+                                    static_cast<std::int32_t>(std::size(kFunctions))));
     return {};
   }
 
-  Status run(ScalarOp op, const std::vector<float>& x, std::vector<float>& y) {
-    const auto size = static_cast<std::int64_t>(x.size() * sizeof(float));
-    cuda::MapLoad load;
-    load.data = in_;
-    load.strides[0] = 1;
-    const cuda::MapOperation operations[2] = {{cuda::MapForm::kLoad, ScalarOp::kAdd, 0, {}},
-                                              {cuda::MapForm::kReal, op, 1, {0, 0, 0}}};
-    const cuda::MapStore store{out_, nullptr, DType::kF32, 1};
-    cuda::MapProgram program;
-    program.loads = reinterpret_cast<const cuda::MapLoad*>(program_);
-    program.operations = reinterpret_cast<const cuda::MapOperation*>(program_ + kOperations);
-    program.stores = reinterpret_cast<const cuda::MapStore*>(program_ + kStores);
-    program.operation_count = 2;
-    program.store_count = 1;
-    program.count = program.extents[0] = static_cast<std::int64_t>(x.size());
-    DGX_CHECK(device_.upload(program_, &load, sizeof(load)));
-    DGX_CHECK(device_.upload(program_ + kOperations, operations, sizeof(operations)));
-    DGX_CHECK(device_.upload(program_ + kStores, &store, sizeof(store)));
-    DGX_CHECK(device_.upload(in_, x.data(), size));
-    DGX_CHECK(device_.launch(program));
-    return device_.download(y.data(), out_, size);
+  /// `function`: its index in kFunctions. The number of arguments must be a multiple of kThreads.
+  Status run(std::size_t function, const std::vector<float>& x, std::vector<float>& y) {
+    const auto count = static_cast<std::int64_t>(x.size());
+    DGX_CHECK(device_.upload(in_, x.data(), count * 4));
+    DGX_CHECK(device_.launch(cuda::Generated{
+        first_ + static_cast<std::int32_t>(function), kThreads, count / kThreads, {in_, out_}}));
+    return device_.download(y.data(), out_, count * 4);
   }
 
  private:
-  static constexpr std::int64_t kOperations = 1024, kStores = 2048, kProgramBytes = 4096;
-  static_assert(sizeof(cuda::MapLoad) <= 1024);
-
   cuda::Device& device_;
-  float* in_ = nullptr;
-  float* out_ = nullptr;
-  std::byte* program_ = nullptr;
+  void* in_ = nullptr;
+  void* out_ = nullptr;
+  std::int32_t first_ = 0;
 };
 
 /// Argument n of a block: of all arguments, or of a sample.
@@ -94,7 +87,7 @@ std::uint32_t argument(bool sample, std::int64_t block, std::int64_t n) {
 }
 
 /// The number of values that differ; -1 if the device failed.
-std::int64_t differences(OnDevice& device, ScalarOp op, const FunctionForms& form, bool sample,
+std::int64_t differences(OnDevice& device, std::size_t function, const FunctionForms& form, bool sample,
                          const char* way) {
   const auto count = static_cast<std::size_t>(sample ? kSample : kBlock);
   std::vector<float> x(count), expected(count), got(count);
@@ -103,7 +96,7 @@ std::int64_t differences(OnDevice& device, ScalarOp op, const FunctionForms& for
     for (std::size_t n = 0; n < count; ++n)
       x[n] = std::bit_cast<float>(argument(sample, block, static_cast<std::int64_t>(n)));
     form.span(x.data(), expected.data(), count);
-    if (const Status run = device.run(op, x, got); !run.ok()) {
+    if (const Status run = device.run(function, x, got); !run.ok()) {
       std::printf("%s\n", run.error().message.c_str());
       return -1;
     }
@@ -144,8 +137,8 @@ bool read_wishes(int argc, char** argv, Wishes& out) {
   out.module = argv[1];
   for (int n = 2; n < argc; ++n) {
     const std::string_view word = argv[n];
-    const bool is_function = std::any_of(std::begin(kFunctions), std::end(kFunctions),
-                                         [&](const auto& function) { return function.first == word; });
+    const bool is_function =
+        std::find(std::begin(kFunctions), std::end(kFunctions), word) != std::end(kFunctions);
     if (word == "--sample") {
       out.sample = true;
     } else if (word == "pairs" || word == "binary64") {
@@ -157,9 +150,7 @@ bool read_wishes(int argc, char** argv, Wishes& out) {
     }
   }
   if (out.ways.empty()) out.ways = {"pairs", "binary64"};
-  if (out.functions.empty()) {
-    for (const auto& function : kFunctions) out.functions.push_back(function.first);
-  }
+  if (out.functions.empty()) out.functions.assign(std::begin(kFunctions), std::end(kFunctions));
   return true;
 }
 
@@ -169,9 +160,8 @@ int check_way(const Wishes& wishes, const std::string& way) {
   ::setenv("DGX_EMULATED_DEVICE", ("functions=" + way).c_str(), 1);
   auto opened = test::open_device(wishes.module);
   if (!opened.ok()) {
-    const std::string& why = opened.error().message;
-    std::printf("%s%s\n", why.starts_with("--device cuda:") ? "skipped: no GPU: " : "", why.c_str());
-    return why.starts_with("--device cuda:") ? 77 : 1;
+    std::printf("%s\n", opened.error().message.c_str());
+    return 1;
   }
   cuda::Device& device = **opened;
   if (device.info().functions_by_pairs != (way == "pairs")) {
@@ -184,11 +174,11 @@ int check_way(const Wishes& wishes, const std::string& way) {
     return 1;
   }
   int code = 0;
-  for (const auto& [name, op] : kFunctions) {
-    if (!contains(wishes.functions, name)) continue;
-    const std::int64_t wrong = differences(on_device, op, form_of(name), wishes.sample, way.c_str());
+  for (std::size_t f = 0; f < std::size(kFunctions); ++f) {
+    if (!contains(wishes.functions, kFunctions[f])) continue;
+    const std::int64_t wrong = differences(on_device, f, form_of(kFunctions[f]), wishes.sample, way.c_str());
     std::printf("%s, %s, %s: %lld arguments, %lld differences\n", device.info().name.c_str(), way.c_str(),
-                std::string(name).c_str(),
+                std::string(kFunctions[f]).c_str(),
                 static_cast<long long>(wishes.sample ? kSample : std::int64_t{1} << 32),
                 static_cast<long long>(wrong));
     std::fflush(stdout);

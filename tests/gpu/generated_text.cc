@@ -24,11 +24,8 @@ using kernels::cuda::Nvrtc;
 Result<KernelText> text_of(const std::string& path) {
   DGX_TRY(const std::string lines, read_file(path, std::size_t{1} << 30));
   DGX_TRY(const auto program, program::parse_program(lines));
-  DGX_TRY(const Plan plan, make_plan(program, Fusion::kGenerated, 1, {}));
-  KernelText kernels;
-  static_cast<void>(
-      make_device_step(program, plan, plan_device_memory(program, plan), 0, {nullptr, nullptr, &kernels, 0}));
-  return kernels;
+  DGX_TRY(const Plan plan, make_device_plan(program));
+  return make_device_step(program, plan, plan_device_memory(program, plan), 0, nullptr).kernels;
 }
 
 Status translate(const Nvrtc& nvrtc, const std::string& text, const std::string& out, int architecture) {
@@ -60,7 +57,7 @@ int run(int argc, char** argv) {
     return fail(written.error());
   const auto nvrtc = Nvrtc::open();
   if (!nvrtc.ok()) {
-    fmt::print("skipped: no NVRTC: {}\n", nvrtc.error().message);
+    fmt::print("skipped: {}\n", nvrtc.error().message);
     return 77;
   }
   const Status done = translate(**nvrtc, text, out, argc > 3 ? std::atoi(argv[3]) : 0);

@@ -11,13 +11,11 @@
 #include <set>
 #include <string_view>
 
-#include "device_module.h"
 #include "dgx/core/files.h"
 #include "dgx/core/json.h"
 #include "dgx/program/check.h"
 #include "families.h"
 #include "run.h"
-#include "skip.h"
 
 namespace dgx::matrix {
 namespace {
@@ -36,26 +34,25 @@ struct Options {
   std::string print;
   std::string device;
   std::int64_t work = std::numeric_limits<std::int64_t>::max();
-  bool compiled = false;
 };
 
 int usage() {
-  fmt::print(stderr,
-             "usage: matrix_test [--vectors FILE [--accept]] [--seed S] [--count N | --minutes M] [--only "
-             "TEXT] [--print CASE] [--device MODULE] [--work N] [--every N] [--compiled]\n"
-             "  --vectors FILE  runs every enumerated case with the stored seed: its digest by kernels/ref "
-             "is the one in FILE, and every\n"
-             "                  instruction set, 1, 2 and 3 threads, fused and not, gives the same bits\n"
-             "  --accept        writes FILE anew, by kernels/ref alone\n"
-             "  --seed S        of the drawn cases (default: a fresh one, printed)\n"
-             "  --count N       how many are drawn; --minutes M: as many as time allows\n"
-             "  --only TEXT     only cases whose name contains TEXT\n"
-             "  --print CASE    prints the program of an enumerated case\n"
-             "  --device MODULE steps run on that module's device (libdgx_cuda.so) and nowhere else\n"
-             "  --work N        only cases of at most so many scalar operations or so\n"
-             "  --every N       of the enumerated cases one in N, another one every day\n"
-             "  --compiled      exits 77 (skipped) if the device cannot compile kernels, and would interpret "
-             "them\n");
+  fmt::print(
+      stderr,
+      "usage: matrix_test [--vectors FILE [--accept]] [--seed S] [--count N | --minutes M] [--only "
+      "TEXT] [--print CASE] [--device MODULE] [--work N] [--every N]\n"
+      "  --vectors FILE  runs every enumerated case with the stored seed: its digest by kernels/ref "
+      "is the one in FILE, and every\n"
+      "                  instruction set, 1, 2 and 3 threads, fused and not, gives the same bits\n"
+      "  --accept        writes FILE anew, by kernels/ref alone\n"
+      "  --seed S        of the drawn cases (default: a fresh one, printed)\n"
+      "  --count N       how many are drawn; --minutes M: as many as time allows\n"
+      "  --only TEXT     only cases whose name contains TEXT\n"
+      "  --print CASE    prints the program of an enumerated case\n"
+      "  --device MODULE steps run on that module's device (libdgx_cuda.so) and nowhere else; exits 77 "
+      "(skipped) where it lacks what it needs\n"
+      "  --work N        only cases of at most so many scalar operations or so\n"
+      "  --every N       of the enumerated cases one in N, another one every day\n");
   return 2;
 }
 
@@ -241,8 +238,8 @@ int run(int argc, char** argv) {
   Options options;
   for (int n = 1; n < argc; ++n) {
     const std::string_view name = argv[n];
-    if (name == "--accept" || name == "--compiled") {
-      (name == "--accept" ? options.accept : options.compiled) = true;
+    if (name == "--accept") {
+      options.accept = true;
       continue;
     }
     if (n + 1 == argc) return usage();
@@ -274,10 +271,6 @@ int run(int argc, char** argv) {
     if (!fits) return usage();
   }
   if (!options.print.empty()) return print_case(options.print);
-  if (options.compiled && !options.device.empty()) {
-    const auto device = test::open_device(options.device);
-    if (device.ok() && !(*device)->info().no_compiler.empty()) test::skip((*device)->info().no_compiler);
-  }
   return Matrix(options).run();
 }
 

@@ -1,7 +1,12 @@
 #!/bin/sh
-# Every enumerated case of the matrix, and COUNT (default 300) drawn ones, with the kernels that are generated for each, on the emulated device: some three minutes.
+# The kernels that are generated for every enumerated case of the matrix: on the emulated device, with COUNT (default 300) drawn ones; and what NVRTC makes of
+# them, translated from its PTX.
 set -eu
 build=$1
 here=$(cd "$(dirname "$0")/.." && pwd)
 cmake --build "$build" -j "${JOBS:-2}" --target matrix_test
-exec "$build/tests/matrix/matrix_test" --vectors "$here/vectors/matrix.json" --device "$build/lib/libdgx_cuda_emulated.so" --count "${COUNT:-300}"
+run() { "$build/tests/matrix/matrix_test" --vectors "$here/vectors/matrix.json" --device "$@"; }
+run "$build/lib/libdgx_cuda_emulated.so" --count "${COUNT:-300}"
+module=$build/lib/libdgx_cuda_translated.so
+[ -e "$module" ] || { echo "tests/slow/generated.sh: built without nvcc: no PTX was run" >&2; exit 1; }
+run "$module" --count 0

@@ -2,7 +2,6 @@
 // libdgx_cuda.so (CMakeLists.txt), opened by name.
 #include <cuda_runtime.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -57,11 +56,7 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
     DGX_CHECK(check(cudaSetDevice(0), "opening the device"));
     DGX_CHECK(read_info());
     DGX_CHECK(choose_functions());
-    if (auto nvrtc = Nvrtc::open(); nvrtc.ok()) {
-      nvrtc_ = std::move(nvrtc).value();
-    } else {
-      info_.no_compiler = nvrtc.error().message;
-    }
+    DGX_TRY(nvrtc_, Nvrtc::open());
     for (cudaStream_t* stream : {&stream_, &downloads_})
       DGX_CHECK(check(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking), "making a stream"));
     // Blocking synchronisation: a thread that waits for a download is in no hurry, and should not spin next
@@ -146,7 +141,6 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
 
   [[nodiscard]] Result<std::int32_t> compile(const std::string& text, std::int32_t count) override {
     DGX_CHECK(state());
-    if (!nvrtc_) return internal_error(info_.name + ": no kernel can be compiled: " + info_.no_compiler);
     DGX_TRY(const std::string code, nvrtc_->compile(text, 10 * info_.major + info_.minor));
     cudaLibrary_t library = nullptr;
     constexpr const char* kWhat = "loading generated kernels";
@@ -279,8 +273,7 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
     std::size_t free = 0, all = 0;
     DGX_CHECK(check(cudaMemGetInfo(&free, &all), "asking for the free memory"));
     info_.memory_bytes = static_cast<std::int64_t>(all);
-    DGX_TRY(const std::int64_t stacks, stack_bytes(properties));
-    info_.free_bytes = std::max<std::int64_t>(static_cast<std::int64_t>(free) - stacks, 0);
+    info_.free_bytes = static_cast<std::int64_t>(free);
     return {};
   }
 
@@ -301,24 +294,7 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
       return usage_error("DGX_DEVICE_FUNCTIONS: what is '" + std::string(wish) + "'?",
                          "set it to pairs or binary64, or not at all");
     }
-    return check(cudaMemcpyToSymbol(functions_by_pairs, &info_.functions_by_pairs, sizeof(bool)),
-                 "telling the device how to compute functions");
-  }
-
-  /// The bytes that the driver allocates when a kernel first runs, for the local memory of all threads that
-  /// the device can hold at once.
-  [[nodiscard]] Result<std::int64_t> stack_bytes(const cudaDeviceProp& properties) {
-    std::size_t most = 0;
-    for (const void* kernel :
-         {reinterpret_cast<const void*>(run_elements<kMostSumLevels, kMaxSteps>),
-          reinterpret_cast<const void*>(run_maps), reinterpret_cast<const void*>(run_fold),
-          reinterpret_cast<const void*>(run_chain)}) {
-      cudaFuncAttributes attributes{};
-      DGX_CHECK(check(cudaFuncGetAttributes(&attributes, kernel), "asking what a kernel needs"));
-      most = std::max(most, attributes.localSizeBytes);
-    }
-    return static_cast<std::int64_t>(most) * properties.maxThreadsPerMultiProcessor *
-           properties.multiProcessorCount;
+    return {};
   }
 
   DeviceInfo info_;
@@ -330,7 +306,7 @@ class GpuDevice final : public KernelDevice<GpuDevice> {
   std::optional<Error> error_;
   std::vector<void*> memory_, staging_;
   std::vector<cudaGraphExec_t> graphs_;
-  std::unique_ptr<Nvrtc> nvrtc_;  // or null
+  std::unique_ptr<Nvrtc> nvrtc_;
   std::vector<cudaLibrary_t> libraries_;
   std::vector<cudaKernel_t> kernels_;
 };

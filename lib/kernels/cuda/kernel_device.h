@@ -3,14 +3,10 @@
 #include <algorithm>
 #include <string>
 
-#include "chain.cuh"
 #include "column_sum.cuh"
 #include "dgx/kernels/cuda/device.h"
 #include "dot.cuh"
-#include "elements.cuh"
 #include "finite.cuh"
-#include "fold.cuh"
-#include "maps.cuh"
 #include "product.cuh"
 #include "uniform.cuh"
 
@@ -28,33 +24,14 @@ class KernelDevice : public Device {
     DGX_CHECK(check_grid("generated kernel", generated.blocks));
     return static_cast<Self*>(this)->queue(generated);
   }
-  [[nodiscard]] Status launch(const ElementProgram& program) final {
-    return start("elements", grid_of(program.count, kElementThreads), elements_kernel(program), program);
-  }
-  [[nodiscard]] Status launch(const MapProgram& program) final {
-    return start("maps", grid_of(program), run_maps, program);
-  }
   [[nodiscard]] Status launch(const Product& product) final {
     return start_tiles("product", product, product_kernel(product));
   }
   [[nodiscard]] Status launch(const Dot& dot) final { return start_tiles("dot", dot, dot_kernel(dot)); }
-  [[nodiscard]] Status launch(const Fold& fold) final {
-    FoldPart* parts = fold.parts;
-    DGX_CHECK(start("fold", fold_grid(fold, fold.fold_count), run_fold, fold, parts));
-    for (std::int64_t items = fold_blocks(fold.fold_count); items > 1; items = fold_blocks(items)) {
-      const FoldPart* const from = parts;
-      parts += fold.count * items;
-      DGX_CHECK(start("fold of parts", fold_grid(fold, items), run_fold_parts, fold, from, items, parts));
-    }
-    return {};
-  }
   [[nodiscard]] Status launch(const ColumnSum& sum) final {
     DGX_CHECK(start("column sum", grid_of(sum), run_column_sum, sum));
     if (dot_groups(sum.rows) == 1) return {};
     return start("groups of a column sum", grid_of(sum.columns, 128), run_column_groups, sum);
-  }
-  [[nodiscard]] Status launch(const KeyedChain& chain) final {
-    return start("keyed chain", grid_of(chain.count, kChainThreads), run_chain, chain);
   }
   [[nodiscard]] Status launch(const UniformNumbers& numbers) final {
     return start("uniform", grid_of(numbers.count, 256), run_uniform, numbers);

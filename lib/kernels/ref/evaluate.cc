@@ -12,8 +12,8 @@ namespace {
 struct LocalNumbers : PlainNumbers {};
 
 template <class T, class Convert>
-void fill_range(ElementEvaluator<CompiledPrimitive, LocalNumbers, const TensorSource>& evaluator, T* out,
-                std::int64_t count, Convert convert) {
+void fill_range(ElementEvaluator<LocalNumbers, const TensorSource>& evaluator, T* out, std::int64_t count,
+                Convert convert) {
   for (std::int64_t i = 0; i < count; ++i) {
     out[i] = convert(evaluator.evaluate());
     evaluator.advance();

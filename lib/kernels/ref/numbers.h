@@ -5,9 +5,9 @@
 #include <functional>
 #include <vector>
 
-#include "dgx/kernels/element.h"
 #include "dgx/kernels/evaluate.h"
-#include "dgx/kernels/plain_numbers.h"
+#include "element.h"
+#include "plain_numbers.h"
 #include "sources.h"
 
 namespace dgx::kernels {

@@ -20,7 +20,7 @@ Slot plain(std::int64_t integer) {
   return slot;
 }
 
-using Plain = ElementEvaluator<CompiledPrimitive, PlainNumbers, const TensorSource>;
+using Plain = ElementEvaluator<PlainNumbers, const TensorSource>;
 
 // Sets `out` to the running results after each position from the one that the evaluator is at. If `block` is
 // above 0, the running result restarts where a block begins, except at `begin`.

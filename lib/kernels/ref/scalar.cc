@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "dgx/kernels/scalar_formulas.h"
+#include "scalar_formulas.h"
 
 namespace dgx::kernels {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "dgx/kernels/evaluate.h"
-#include "dgx/kernels/plain_numbers.h"
+#include "plain_numbers.h"
 
 namespace dgx::kernels {
 

@@ -10,12 +10,9 @@
 #include <utility>
 
 #include "device_module.h"
-#include "dgx/kernels/evaluate.h"
 #include "dgx/kernels/philox.h"
-#include "dgx/kernels/primitive_view.h"
 
-// Single launches on the emulated device, for cases that programs do not reach, such as folds of millions of
-// positions.
+// Single launches on the emulated device, for cases that programs do not reach.
 namespace dgx::kernels::cuda {
 namespace {
 
@@ -61,77 +58,6 @@ std::vector<float> numbers(std::size_t count, unsigned seed) {
     x = std::ldexp(static_cast<float>(static_cast<std::int32_t>(random())),
                    static_cast<int>(random() % 40) - 50);
   return out;
-}
-
-/// A fold over the rows of [outputs, positions].
-CompiledPrimitive row_fold(Kind kind, std::int64_t outputs, std::int64_t positions) {
-  Primitive p;
-  p.kind = kind;
-  p.dtype = kind == Kind::kArgmax ? DType::kI64 : DType::kF32;
-  p.shape = {outputs};
-  p.fold = {positions};
-  Access x;
-  x.coordinates.resize(2);
-  x.coordinates[0].terms = {{Term::Symbol::kIndex, 0, 1}};
-  x.coordinates[1].terms = {{Term::Symbol::kFold, 0, 1}};
-  p.accesses = {x};
-  const std::vector<ValueType> types = {{DType::kF32, {outputs, positions}}};
-  auto compiled = compile(p, types);
-  if (!compiled.ok()) FAIL(compiled.error().message);
-  return *compiled;
-}
-
-void check_fold(Bench& bench, Kind kind, std::int64_t outputs, std::int64_t positions,
-                const std::vector<float>& x) {
-  INFO(name_of(kind) << " of " << positions << ", " << outputs << " outputs");
-  const CompiledPrimitive primitive = row_fold(kind, outputs, positions);
-  Tensor in(DType::kF32, {outputs, positions}), expected(primitive.dtype, {outputs});
-  std::memcpy(in.bytes().data(), x.data(), in.bytes().size());
-  const std::vector<TensorView> views = {in.view()};
-  REQUIRE(evaluate_all(primitive, views, expected, 0, outputs).ok());
-  Fold fold;
-  const float* const data = bench.there(std::vector<float>(x.begin(), x.begin() + outputs * positions));
-  void* const out = bench.bytes(static_cast<std::int64_t>(expected.bytes().size()));
-  fold.member = {bench.there(flatten(primitive)), bench.there(std::vector<Binding>{{data, -1, DType::kF32}}),
-                 out, nullptr};
-  fold.kind = kind;
-  fold.dtype = primitive.dtype;
-  fold.count = outputs;
-  fold.fold_count = positions;
-  if (kind != Kind::kSum) fold.start.value.real = -std::numeric_limits<float>::infinity();
-  fold.parts = static_cast<FoldPart*>(
-      bench.bytes(fold_parts(outputs, positions) * static_cast<std::int64_t>(sizeof(FoldPart))));
-  REQUIRE(bench->launch(fold).ok());
-  const auto got = bench.here<std::uint8_t>(out, expected.bytes().size());
-  CHECK(std::memcmp(got.data(), expected.bytes().data(), got.size()) == 0);
-}
-
-TEST_CASE("teams of threads fold as the definition does, through every level", "[device]") {
-  for (const char* order : {"", "order=reversed", "order=shuffled"}) {
-    Bench bench(order);
-    for (const Kind kind : {Kind::kSum, Kind::kMax, Kind::kArgmax}) {
-      for (const std::int64_t positions : {1, 31, 32, 33, 2047, 2048, 2049, 4096, 70'001}) {
-        std::vector<float> x =
-            numbers(static_cast<std::size_t>(5 * positions), static_cast<unsigned>(positions));
-        for (const std::int64_t outputs : {1, 3, 5}) check_fold(bench, kind, outputs, positions, x);
-        // Equal numbers, zeros of both signs, infinities and NaN: the first of the best wins.
-        for (std::size_t n = 0; n < x.size(); ++n) x[n] = n % 3 == 0 ? -0.0F : n % 3 == 1 ? 0.0F : -1.0F;
-        check_fold(bench, kind, 5, positions, x);
-        for (std::size_t n = 0; n < x.size(); n += 1 + n / 2)
-          x[x.size() - 1 - n] = n % 2 == 0 ? std::nanf("") : -std::numeric_limits<float>::infinity();
-        check_fold(bench, kind, 5, positions, x);
-        std::fill(x.begin(), x.end(), -std::numeric_limits<float>::infinity());
-        check_fold(bench, kind, 2, positions, x);
-      }
-    }
-  }
-}
-
-TEST_CASE("a fold of more than 2,048 blocks has a third level", "[device]") {
-  Bench bench;
-  const std::int64_t positions = 2048 * 2048 + 2049;
-  const std::vector<float> x = numbers(static_cast<std::size_t>(positions), 7);
-  for (const Kind kind : {Kind::kSum, Kind::kArgmax}) check_fold(bench, kind, 1, positions, x);
 }
 
 float dot_one(const std::vector<float>& x, std::int64_t rows, std::int64_t stride, std::int64_t column) {

@@ -68,13 +68,11 @@ Result<void*> compile(const std::string& text) {
 
 }  // namespace
 
-std::string why_no_library() {
+Status check_compiler() {
 #ifdef DGX_TRANSLATED_KERNELS
-  const auto nvrtc = Nvrtc::open();
-  return nvrtc.ok() ? "" : nvrtc.error().message;
-#else
-  return {};
+  DGX_CHECK(Nvrtc::open());
 #endif
+  return {};
 }
 
 Result<std::vector<GeneratedFunction>> compile_library(const std::string& text, std::int32_t count) {

@@ -11,8 +11,8 @@ namespace dgx::kernels::cuda::emulated {
 /// A generated kernel as a function that runs one of its threads, given its addresses.
 using GeneratedFunction = void (*)(const void* addresses);
 
-/// The reason that compile_library() cannot be used; empty if it can.
-[[nodiscard]] std::string why_no_library();
+/// Nvrtc::open()'s error where compile_library() needs NVRTC and it cannot be used.
+[[nodiscard]] Status check_compiler();
 
 /// Compiles the `count` kernels k0, k1, … of a text (generated.cuh) with the compiler that dgx was built
 /// with; with DGX_TRANSLATED_KERNELS, from the PTX that NVRTC makes of the text, translated (tests/gpu/ptx).

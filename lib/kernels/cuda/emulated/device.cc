@@ -6,7 +6,6 @@
 //   lost-after=N      after N launches it is lost: every call is an error from then on
 //   order=reversed|shuffled    the order in which threads and blocks take turns
 //   functions=pairs|binary64   how it computes elementary functions; binary64 unless given
-//   no-compiler       it compiles no kernels, as a GPU's machine without NVRTC
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -34,7 +33,6 @@ struct Behaviour {
   std::optional<std::int64_t> lost_after;
   Order order = Order::kForward;
   bool functions_by_pairs = false;
-  bool compiles = true;
 };
 
 Result<Behaviour> behaviour_of(std::string_view text) {
@@ -49,8 +47,6 @@ Result<Behaviour> behaviour_of(std::string_view text) {
       out.memory_bytes = std::strtoll(value.c_str(), nullptr, 10);
     } else if (name == "lost-after") {
       out.lost_after = std::strtoll(value.c_str(), nullptr, 10);
-    } else if (name == "no-compiler" && value.empty()) {
-      out.compiles = false;
     } else if (name == "order" && (value == "reversed" || value == "shuffled")) {
       out.order = value == "reversed" ? Order::kReversed : Order::kShuffled;
     } else if (name == "functions" && (value == "pairs" || value == "binary64")) {
@@ -77,19 +73,8 @@ struct Memory {
 class EmulatedDevice final : public KernelDevice<EmulatedDevice> {
  public:
   explicit EmulatedDevice(const Behaviour& behaviour) : behaviour_(behaviour), runner_(behaviour.order) {
-    info_ = {"emulated device",
-             0,
-             0,
-             0,
-             0,
-             behaviour.memory_bytes,
-             behaviour.memory_bytes,
-             true,
-             behaviour.functions_by_pairs,
-             {}};
-    functions_by_pairs = behaviour.functions_by_pairs;
-    info_.no_compiler =
-        behaviour.compiles ? why_no_library() : "the emulated device was told to have no compiler";
+    info_ = {"emulated device",           0, 0, 0, 0, behaviour.memory_bytes, behaviour.memory_bytes, true,
+             behaviour.functions_by_pairs};
   }
 
   [[nodiscard]] const DeviceInfo& info() const override { return info_; }
@@ -152,8 +137,6 @@ class EmulatedDevice final : public KernelDevice<EmulatedDevice> {
 
   [[nodiscard]] Result<std::int32_t> compile(const std::string& text, std::int32_t count) override {
     DGX_CHECK(state());
-    if (!info_.no_compiler.empty())
-      return internal_error(info_.name + ": no kernel can be compiled: " + info_.no_compiler);
     DGX_TRY(const auto functions, compile_library(text, count));
     kernels_.insert(kernels_.end(), functions.begin(), functions.end());
     return static_cast<std::int32_t>(kernels_.size()) - count;
@@ -238,24 +221,24 @@ class EmulatedDevice final : public KernelDevice<EmulatedDevice> {
   std::optional<Error> error_;
 };
 
+Result<std::unique_ptr<Device>> open() {
+  const char* const text = std::getenv("DGX_EMULATED_DEVICE");
+  DGX_TRY(const Behaviour behaviour, behaviour_of(text == nullptr ? "" : text));
+  DGX_CHECK(check_compiler());
+  static bool told = false;
+  if (!std::exchange(told, true))
+    std::fputs(
+        "warning: --device cuda: an emulated device, for tests: the same kernels on this CPU, slowly\n",
+        stderr);
+  return std::unique_ptr<Device>(std::make_unique<EmulatedDevice>(behaviour));
+}
+
 }  // namespace
 }  // namespace dgx::kernels::cuda::emulated
 
 extern "C" __attribute__((visibility("default"))) bool dgx_open_cuda_device(
     const char* interface, dgx::Result<std::unique_ptr<dgx::kernels::cuda::Device>>* out) {
   if (std::strcmp(interface, dgx::kernels::cuda::kDeviceInterface) != 0) return false;
-  namespace emulated = dgx::kernels::cuda::emulated;
-  const char* const text = std::getenv("DGX_EMULATED_DEVICE");
-  auto behaviour = emulated::behaviour_of(text == nullptr ? "" : text);
-  if (!behaviour.ok()) {
-    *out = std::move(behaviour).error();
-    return true;
-  }
-  static bool told = false;
-  if (!std::exchange(told, true))
-    std::fputs(
-        "warning: --device cuda: an emulated device, for tests: the same kernels on this CPU, slowly\n",
-        stderr);
-  *out = std::unique_ptr<dgx::kernels::cuda::Device>(std::make_unique<emulated::EmulatedDevice>(*behaviour));
+  *out = dgx::kernels::cuda::emulated::open();
   return true;
 }

@@ -37,6 +37,12 @@ void* open_library(std::string& said) {
   return nullptr;
 }
 
+Error unusable(const std::string& why) {
+  return internal_error("--device cuda: it needs NVRTC, NVIDIA's compiler library: " + why,
+                        "install it (cuda-nvrtc-13-0 of NVIDIA's packages, nvidia-cuda-nvrtc of PyPI), name "
+                        "the file in DGX_NVRTC, or use --device cpu");
+}
+
 /// The first lines of a compiler's log.
 std::string beginning_of(const std::string& log) {
   std::size_t end = 0;
@@ -88,16 +94,16 @@ Nvrtc::~Nvrtc() = default;
 Result<std::unique_ptr<Nvrtc>> Nvrtc::open() {
   std::string said;
   void* const library = open_library(said);  // stays open as long as the process lives
-  if (library == nullptr) return usage_error(said);
+  if (library == nullptr) return unusable(said);
   auto functions = std::make_unique<Functions>();
-  if (!functions->find_all(library)) return usage_error(std::string(kLibrary) + ": it lacks a function");
+  if (!functions->find_all(library)) return unusable(std::string(kLibrary) + " lacks a function");
   int count = 0;
   if (functions->supported_count(&count) != 0 || count < 1)
-    return usage_error(std::string(kLibrary) + ": it knows no architecture");
+    return unusable(std::string(kLibrary) + " knows no architecture");
   std::unique_ptr<Nvrtc> out(new Nvrtc(std::move(functions)));
   out->architectures_.resize(static_cast<std::size_t>(count));
   if (out->functions_->supported(out->architectures_.data()) != 0)
-    return usage_error(std::string(kLibrary) + ": it knows no architecture");
+    return unusable(std::string(kLibrary) + " knows no architecture");
   return out;
 }
 
@@ -134,7 +140,7 @@ Result<std::string> Nvrtc::make(const std::string& source, const std::string& ar
   if (compiled != 0) {
     out = internal_error(std::string("NVRTC: ") + functions_->error_text(compiled) + ": " +
                              beginning_of(Functions::text_of(program, functions_->log_size, functions_->log)),
-                         "with DGX_NVRTC=none kernels are interpreted");
+                         "try another version (DGX_NVRTC), or use --device cpu");
   } else if (is_ptx) {
     out = Functions::text_of(program, functions_->ptx_size, functions_->ptx);
   } else {

@@ -12,7 +12,7 @@ namespace dgx::kernels::cuda {
 class Nvrtc {
  public:
   /// Opens $DGX_NVRTC, else libnvrtc.so.13 where the system finds it, or in a toolkit at /usr/local/cuda.
-  /// kUsage, saying why, if there is none that can be used: callers go on without.
+  /// kInternal, saying why and what to install, if there is none that can be used.
   [[nodiscard]] static Result<std::unique_ptr<Nvrtc>> open();
   ~Nvrtc();
   Nvrtc(const Nvrtc&) = delete;

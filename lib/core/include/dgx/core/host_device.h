@@ -9,15 +9,13 @@
 #define DGX_HOST_DEVICE
 #endif
 
-/// Written before DGX_HOST_DEVICE: whether a function must or must not be inlined. On the host for speed:
-/// where one of many functions is chosen at run time, the short ones are faster if they need not save
-/// registers for the long ones. On a GPU so that an interpreter is compiled only once.
+/// Written before DGX_HOST_DEVICE: a function that must not be inlined. On the host for speed: where one of
+/// many functions is chosen at run time, the short ones are faster if they need not save registers for the
+/// long ones. On a GPU so that all callers share a rare path.
 #ifdef __CUDACC__
-#define DGX_HOST_INLINE
 #define DGX_HOST_NOINLINE
 #define DGX_DEVICE_NOINLINE __noinline__
 #else
-#define DGX_HOST_INLINE [[gnu::always_inline]]
 #define DGX_HOST_NOINLINE [[gnu::noinline]]
 #define DGX_DEVICE_NOINLINE
 #endif

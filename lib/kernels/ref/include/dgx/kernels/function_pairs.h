@@ -280,10 +280,8 @@ DGX_HOST_DEVICE inline Rounded erf(float x) {
 
 namespace dgx::kernels::formula {
 
-/// The functions by pairs if Choice::by_pairs(), with the definition where that is uncertain; otherwise by
-/// definition.
-template <class Choice>
-struct ChosenFunctions {
+/// The functions by pairs, with the definition where that is uncertain.
+struct PairFunctions {
   DGX_HOST_DEVICE static float exp(float x) { return of<pairs::exp, exp_f32>(x); }
   DGX_HOST_DEVICE static float expm1(float x) { return of<pairs::expm1, expm1_f32>(x); }
   DGX_HOST_DEVICE static float log(float x) { return of<pairs::log, log_f32>(x); }
@@ -296,7 +294,6 @@ struct ChosenFunctions {
  private:
   template <pairs::Rounded (*kPairs)(float), float (*kDefinition)(float)>
   DGX_HOST_DEVICE static float of(float x) {
-    if (!Choice::by_pairs()) return kDefinition(x);
     const pairs::Rounded y = kPairs(x);
     return y.certain ? y.value : rarely<kDefinition>(x);
   }
@@ -306,10 +303,5 @@ struct ChosenFunctions {
     return kDefinition(x);
   }
 };
-
-struct AlwaysPairs {
-  DGX_HOST_DEVICE static constexpr bool by_pairs() { return true; }
-};
-using PairFunctions = ChosenFunctions<AlwaysPairs>;
 
 }  // namespace dgx::kernels::formula

@@ -7,7 +7,6 @@
 #include <span>
 #include <string>
 
-#include "dgx/core/host_device.h"
 #include "dgx/core/result.h"
 #include "dgx/kernels/arithmetic.h"
 #include "dgx/kernels/functions.h"
@@ -17,8 +16,8 @@ namespace dgx::kernels {
 
 /// The scalar operations of dgx-numerics(7), one by one. Each is a total function of its operands' values: no
 /// trap, no flag, no dependence on a NaN's payload. They assume the rounding and subnormals of
-/// dgx-numerics(7), "Ground rules", and are compiled without contraction. Functions marked DGX_HOST_DEVICE
-/// also run on a GPU; so do apply_real and apply_integer as operation_formulas.h defines them.
+/// dgx-numerics(7), "Ground rules", and are compiled without contraction. GPUs run them as arithmetic.h and
+/// operation_formulas.h define them.
 
 /// A number with its type. Only the member that `type` names means anything; the other is zero.
 struct Number {
@@ -41,7 +40,7 @@ struct Number {
 [[nodiscard]] std::string to_string(const Number& number);
 
 /// The type that numbers of `dtype` have inside steps: float for f32, integer for i64 and u8.
-[[nodiscard]] DGX_HOST_DEVICE constexpr NumberType number_type(DType dtype) {
+[[nodiscard]] constexpr NumberType number_type(DType dtype) {
   return dtype == DType::kF32 ? NumberType::kFloat : NumberType::kInteger;
 }
 

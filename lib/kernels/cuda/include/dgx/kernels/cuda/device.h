@@ -8,18 +8,16 @@
 
 #include "dgx/core/host_device.h"
 #include "dgx/core/result.h"
-#include "dgx/core/tensor.h"
-#include "dgx/kernels/compiled.h"
 #include "dgx/kernels/cuda/forms.h"
 #include "dgx/kernels/fold_order.h"
 
 namespace dgx::kernels::cuda {
 
-/// A device that computes the bits of kernels/ref: memory of its own, a queue of work, and one launch
-/// function for each form of kernel. No CUDA type appears here: users of a Device need neither CUDA's headers
-/// nor its libraries. There are two devices: the GPU (libdgx_cuda.so, device.cu), and the same kernels on the
-/// CPU, for tests (libdgx_cuda_emulated.so, emulated/). Both are modules that are opened by name, never
-/// linked.
+/// A device that computes the bits of kernels/ref: memory of its own, a queue of work, a compiler of the
+/// kernels that are generated for a step, and one launch function for each form of kernel. No CUDA type
+/// appears here: users of a Device need neither CUDA's headers nor its libraries. There are two devices: the
+/// GPU (libdgx_cuda.so, device.cu), and the same kernels on the CPU, for tests (libdgx_cuda_emulated.so,
+/// emulated/). Both are modules that are opened by name, never linked.
 ///
 /// Launches and asynchronous copies are queued, and run in order. So an error may be returned by a later call
 /// than the one that caused it. It is kInternal, names the call and the kernel, and is sticky: every later
@@ -30,106 +28,14 @@ struct DeviceInfo {
   int major = 0, minor = 0;       ///< compute capability
   int driver = 0, runtime = 0;    ///< versions, as CUDA writes them: 13000 is 13.0
   std::int64_t memory_bytes = 0;  ///< total
-  std::int64_t free_bytes = 0;    ///< when the device was opened, less what its kernels need themselves
+  std::int64_t free_bytes = 0;    ///< when the device was opened
   bool emulated = false;
   /// Elementary functions avoid binary64, which is slow (kernels/function_pairs.h).
   bool functions_by_pairs = false;
-  std::string no_compiler;  ///< why compile() cannot be used; empty: it can
 };
 
 // Descriptions of launches. Pointers are into the device's memory unless something else is said; strides
 // count elements.
-
-/// An access of an element program's member.
-struct Binding {
-  const void* data = nullptr;  ///< the value
-  std::int32_t member = -1;    ///< ≥ 0: instead of `data`, that earlier member's result at the same element
-  DType dtype = DType::kF32;
-};
-
-/// One value of an element program.
-struct ElementMember {
-  const std::uint8_t* primitive = nullptr;  ///< flattened (kernels/primitive_view.h)
-  const Binding* bindings = nullptr;        ///< one per access
-  void* out = nullptr;                      ///< null: the value is not stored
-  std::int32_t* not_finite = nullptr;       ///< set to 1 if an f32 element is infinite or NaN; may be null
-};
-
-/// The most members of an ElementProgram.
-inline constexpr std::int32_t kMostMembers = 24;
-
-/// Values with the same number of elements. One thread makes the same element of each, as kernels/ref defines
-/// it, member after member: any primitive as the only member, or fused maps. A thread reads everything before
-/// it writes anything, so a member may be stored where another one reads, if that one reads no elements there
-/// but those that the same thread writes.
-struct ElementProgram {
-  const ElementMember* members = nullptr;
-  std::int32_t member_count = 0;
-  std::int32_t most_steps = 0;  ///< the most steps of `do` or `when` of any member
-  std::int32_t sum_levels = 1;  ///< no sum has more than 2,048 to this power positions
-  std::int64_t count = 0;
-};
-
-/// The source of a number of a map program.
-enum class MapSource : std::uint8_t {
-  kReal,     ///< an f32 value, to a real register
-  kInteger,  ///< an i64 value
-  kByte,     ///< a u8 value, to an integer register
-  kPlace,    ///< the place itself: an index, or an integer literal
-  kLiteral,  ///< `literal`, to a real register
-};
-
-inline constexpr std::size_t kMapDimensions = 8;
-inline constexpr std::size_t kMapReals = 40;     ///< real registers
-inline constexpr std::size_t kMapIntegers = 16;  ///< integer registers
-
-struct MapLoad {
-  MapSource source = MapSource::kReal;
-  float literal = 0;
-  const void* data = nullptr;
-  std::int64_t base = 0;  ///< the place: base + Σ strides[d] · index[d]
-  std::array<std::int64_t, kMapDimensions> strides{};
-};
-
-/// The kind of an operation; `op` says the rest. Comparisons give 0 or 1 in an integer register.
-enum class MapForm : std::uint8_t {
-  kLoad,  ///< in[0]: the number of the load
-  kReal,
-  kInteger,
-  kCompareReal,
-  kCompareInteger,
-  kSelectReal,
-  kSelectInteger,
-  kFloatOfInteger,
-  kIntegerOfFloat,
-  kByteOfInteger,
-};
-struct MapOperation {
-  MapForm form = MapForm::kLoad;
-  ScalarOp op = ScalarOp::kAdd;
-  std::uint8_t out = 0;
-  std::array<std::uint8_t, 3> in{};
-};
-
-struct MapStore {
-  void* out = nullptr;                 ///< elements in row-major order
-  std::int32_t* not_finite = nullptr;  ///< as in ElementMember
-  DType dtype = DType::kF32;
-  std::uint8_t in = 0;  ///< a register of the value's type; of a u8 value it holds 0 to 255
-};
-
-/// Fused maps whose accesses are all linear, over a nest of dimensions (at least one). Reads and writes as
-/// ElementProgram does.
-struct MapProgram {
-  const MapLoad* loads = nullptr;
-  const MapOperation* operations = nullptr;
-  const MapStore* stores = nullptr;
-  std::int32_t operation_count = 0;
-  std::int32_t store_count = 0;
-  std::int32_t dimensions = 1;
-  std::int64_t count = 0;
-  std::array<std::int64_t, kMapDimensions> extents{};
-};
 
 /// The most dimensions over which products and windows repeat.
 inline constexpr std::size_t kBatchDimensions = 8;
@@ -160,37 +66,6 @@ struct Product {
   TileForm form;
   float* pieces = nullptr;  ///< of piece_numbers() numbers if the form is cut, else null
 };
-
-/// The result of some positions of a fold: a sum, or the best number and its position.
-struct FoldPart {
-  Slot value;
-  std::int64_t where;
-};
-
-/// A sum, max or argmax of many positions, by 32 threads per 2,048 positions. `parts` holds fold_parts()
-/// parts, and may be null if that is 0.
-struct Fold {
-  ElementMember member;
-  Kind kind = Kind::kSum;
-  NumberType type = NumberType::kFloat;  ///< of what is folded
-  DType dtype = DType::kF32;             ///< of the value
-  std::int64_t count = 0;                ///< outputs
-  std::int64_t fold_count = 0;           ///< positions, at least 1
-  FoldPart start{};                      ///< the initial value of the fold
-  FoldPart* parts = nullptr;
-};
-
-/// Number of blocks of `items` items of a fold.
-[[nodiscard]] DGX_HOST_DEVICE constexpr std::int64_t fold_blocks(std::int64_t items) {
-  return (items + kSumBlock - 1) / kSumBlock;
-}
-/// Number of parts that a fold leaves at its levels, all together.
-[[nodiscard]] constexpr std::int64_t fold_parts(std::int64_t count, std::int64_t fold_count) {
-  std::int64_t parts = 0;
-  for (std::int64_t items = fold_blocks(fold_count); items > 1; items = fold_blocks(items))
-    parts += count * items;
-  return parts;
-}
 
 /// A linear function of an index in a row-major shape: Σ index[d] · coefficients[d]. All numbers and sums are
 /// below 2^30.
@@ -254,20 +129,6 @@ struct ColumnSum {
   std::int64_t rows = 0, columns = 0, row_stride = 0;
 };
 
-/// A chain, with a thread per output e. It does something only at positions p where keys[base + Σ strides ·
-/// position] is the output's index in one dimension: e / index_stride mod index_extent. At all others `when`
-/// is certainly 0.
-struct KeyedChain {
-  ElementMember member;
-  std::int64_t count = 0, fold_count = 0;
-  const void* keys = nullptr;
-  DType dtype = DType::kI64;  ///< of the keys: i64 or u8
-  std::int32_t dimensions = 1;
-  std::int64_t base = 0;
-  std::array<std::int64_t, kMapDimensions> extents{}, strides{};
-  std::int64_t index_stride = 1, index_extent = 1;
-};
-
 /// out[e] = uniform(seed, stream, *step, e) (kernels/philox.h).
 struct UniformNumbers {
   float* out = nullptr;
@@ -327,18 +188,14 @@ class Device {
   /// Compiles the `count` kernels that a text defines by DGX_KERNEL (kernels/cuda/generated.cuh, which it
   /// includes) under the names k0, k1, …. Returns the number of k0 for launch(); the others follow. They live
   /// as long as the device. Not while recording. Takes a tenth of a second or more. kInternal if the compiler
-  /// refuses the text, with the beginning of its message, or if info().no_compiler is not empty.
+  /// refuses the text, with the beginning of its message.
   [[nodiscard]] virtual Result<std::int32_t> compile(const std::string& text, std::int32_t count) = 0;
 
   // Queue kernels. Empty launches are allowed.
   [[nodiscard]] virtual Status launch(const Generated& generated) = 0;
-  [[nodiscard]] virtual Status launch(const ElementProgram& program) = 0;
-  [[nodiscard]] virtual Status launch(const MapProgram& program) = 0;
   [[nodiscard]] virtual Status launch(const Product& product) = 0;
   [[nodiscard]] virtual Status launch(const Dot& dot) = 0;
-  [[nodiscard]] virtual Status launch(const Fold& fold) = 0;
   [[nodiscard]] virtual Status launch(const ColumnSum& sum) = 0;
-  [[nodiscard]] virtual Status launch(const KeyedChain& chain) = 0;
   [[nodiscard]] virtual Status launch(const UniformNumbers& numbers) = 0;
   [[nodiscard]] virtual Status launch(const FiniteCheck& check) = 0;
 
@@ -361,9 +218,10 @@ class Device {
 };
 
 /// The name under which a module exports its OpenDeviceFunction, which opens the device. kInternal, with a
-/// hint, if there is no driver, or none that is new enough, or no device. `interface` is the caller's
-/// kDeviceInterface (interface.h, made by CMake: a digest of this header and of those it rests on). A module
-/// built for another interface returns false and touches nothing.
+/// hint, if there is no driver, or none that is new enough, or no device, or no NVRTC to compile with. The
+/// message begins with "--device cuda: " then. `interface` is the caller's kDeviceInterface (interface.h,
+/// made by CMake: a digest of this header and of those it rests on). A module built for another interface
+/// returns false and touches nothing.
 inline constexpr const char* kOpenDeviceSymbol = "dgx_open_cuda_device";
 using OpenDeviceFunction = bool (*)(const char* interface, Result<std::unique_ptr<Device>>* out);
 

@@ -4,10 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <type_traits>
-#include <utility>
 
-#include "dgx/core/host_device.h"
 #include "dgx/kernels/compiled.h"
 #include "dgx/kernels/fold_order.h"
 #include "dgx/kernels/place.h"
@@ -17,9 +14,9 @@ namespace dgx::kernels {
 
 /// Returns the result of a sum's block from its lanes, which it overwrites.
 template <class Policy>
-DGX_HOST_DEVICE typename Policy::Value combine(Policy& policy, NumberType type,
-                                               std::array<typename Policy::Value, kSumLanes>& lanes,
-                                               int level, std::int64_t block) {
+typename Policy::Value combine(Policy& policy, NumberType type,
+                               std::array<typename Policy::Value, kSumLanes>& lanes, int level,
+                               std::int64_t block) {
   for (std::size_t lane = 0; lane < kSumLanes; ++lane) {
     lanes[lane] = policy.partial(lanes[lane], static_cast<int>(lane));
   }
@@ -38,14 +35,9 @@ DGX_HOST_DEVICE typename Policy::Value combine(Policy& policy, NumberType type,
 /// below.
 inline constexpr std::size_t kMostSumLevels = 6;
 
-/// Evaluates one element by the rules of evaluate.h; a parameter says what a number is. For CPU and GPU:
-/// device code may use it if Policy and Source are device code too. It neither allocates nor recurses.
-///
-/// Primitive is CompiledPrimitive, or PrimitiveView, which has members of the same names (primitive_view.h).
-/// The evaluator keeps references to all three. It holds 32 values per level of sums and one value per step.
-/// A caller with many evaluators, such as one per GPU thread, may ask for less: kSteps must be at least the
-/// number of steps of `do` and of `when`, and if kind is kSum, 2,048 to the power of kLevels at least
-/// fold_count. Levels that a fold does not reach are not touched.
+/// Evaluates one element by the rules of evaluate.h; a parameter says what a number is. It neither allocates
+/// nor recurses. It borrows the primitive, the source and the policy, and holds 32 values per level of sums
+/// and one value per step; levels that a fold does not reach are not touched.
 ///
 /// Policy says what a number is and what happens at each scalar operation:
 ///   using Value;
@@ -56,42 +48,43 @@ inline constexpr std::size_t kMostSumLevels = 6;
 ///   Value start(NumberType, Slot);                  initial value of a fold's accumulator
 ///   std::int64_t integer(const Value&);             an integer's value, for conditions
 ///   Value step(Place, int step, std::int64_t position, const CompiledStep&, const std::array<Value, 3>&);
-///   Value fold(Place, int level, std::int64_t position, ScalarOp, NumberType, const Value& a, const Value&
-///   b,
-///              const Value& c);
-///   Value best(Place, std::int64_t position, NumberType, const Value& candidate, const Value& best, Value&
-///   where); Value partial(const Value&, int lane);          a finished part of a fold Value
-///   accumulator(const Value&);                the new acc void end_list(); the steps of one list are done
+///   Value fold(Place, int level, std::int64_t position, ScalarOp, NumberType, const Value& a,
+///              const Value& b, const Value& c);
+///   Value best(Place, std::int64_t position, NumberType, const Value& candidate, const Value& best,
+///              Value& where);
+///   Value partial(const Value&, int lane);          a finished part of a fold
+///   Value accumulator(const Value&);                the new acc
+///   void end_list();                                the steps of one list are done
+///
 /// Source gives elements: Slot read(std::size_t access, std::int64_t element). It is told of every access
 /// that is evaluated, even if that gives its fill: void located(ValueIndex). An element may be read more than
 /// once.
-template <class Primitive, class Policy, class Source, std::size_t kLevels = kMostSumLevels,
-          std::size_t kSteps = kMaxSteps>
+template <class Policy, class Source>
 class ElementEvaluator {
  public:
   using Value = typename Policy::Value;
 
-  DGX_HOST_DEVICE ElementEvaluator(const Primitive& primitive, Source& source, Policy& policy)
+  ElementEvaluator(const CompiledPrimitive& primitive, Source& source, Policy& policy)
       : primitive_(primitive), source_(source), policy_(policy) {}
 
   /// Sets the iteration indices to those of a row-major position.
-  DGX_HOST_DEVICE void seek(std::int64_t element) {
+  void seek(std::int64_t element) {
     for (std::size_t d = primitive_.iteration.size(); d-- > 0;) {
       index_[d] = element % primitive_.iteration[d];
       element /= primitive_.iteration[d];
     }
   }
   /// Moves to the next element.
-  DGX_HOST_DEVICE void advance() { advance(primitive_.iteration, 0); }
+  void advance() { advance(primitive_.iteration, 0); }
 
   /// Sets the fold indices to those of a position of the fold.
-  DGX_HOST_DEVICE void seek_fold(std::int64_t position) {
+  void seek_fold(std::int64_t position) {
     for (std::size_t d = primitive_.fold.size(); d-- > 0;) {
       index_[kFirstFoldSlot + d] = position % primitive_.fold[d];
       position /= primitive_.fold[d];
     }
   }
-  DGX_HOST_DEVICE void advance_fold() { advance(primitive_.fold, kFirstFoldSlot); }
+  void advance_fold() { advance(primitive_.fold, kFirstFoldSlot); }
 
   /// A fold's running result: a dot's block, a sum's lane, the best so far and where it is, acc.
   struct Running {
@@ -99,14 +92,14 @@ class ElementEvaluator {
     Value where;
   };
   /// The running result before any position.
-  DGX_HOST_DEVICE Running start() {
+  Running start() {
     Running out{zero(), policy_.start(NumberType::kInteger, integer(0))};
     if (primitive_.kind == Kind::kMax || primitive_.kind == Kind::kArgmax) out.value = least();
     if (primitive_.kind == Kind::kChain) out.value = initial();
     return out;
   }
   /// Updates `running` by the position that the fold indices are at. A map has one position, its element.
-  DGX_HOST_DEVICE void take(std::int64_t position, Running& running) {
+  void take(std::int64_t position, Running& running) {
     switch (primitive_.kind) {
       case Kind::kDot: take_product(position, running.value); break;
       case Kind::kSum: running.value = into_lane(0, position, running.value, term(position)); break;
@@ -124,7 +117,7 @@ class ElementEvaluator {
   }
 
   /// The element at the current indices, not yet stored.
-  DGX_HOST_DEVICE Value evaluate() {
+  Value evaluate() {
     switch (primitive_.kind) {
       case Kind::kDot: return dot();
       case Kind::kSum: return sum();
@@ -136,9 +129,6 @@ class ElementEvaluator {
   }
 
  private:
-  using AccessForm = std::remove_cvref_t<decltype(std::declval<const Primitive&>().accesses[0])>;
-  using StepsForm = std::remove_cvref_t<decltype(std::declval<const Primitive&>().steps)>;
-
   // One level of a sum: the fold's positions, the results of their blocks, and so on.
   struct Level {
     std::array<Value, kSumLanes> lanes;
@@ -149,32 +139,32 @@ class ElementEvaluator {
   enum class Symbols { kIndices, kAll };
 
   template <class Dimensions>
-  DGX_HOST_DEVICE void advance(const Dimensions& shape, std::size_t first) {
+  void advance(const Dimensions& shape, std::size_t first) {
     for (std::size_t d = shape.size(); d-- > 0;) {
       if (++index_[first + d] < shape[d]) return;
       index_[first + d] = 0;
     }
   }
-  DGX_HOST_DEVICE void start_fold() {
+  void start_fold() {
     for (std::size_t d = 0; d < primitive_.fold.size(); ++d) index_[kFirstFoldSlot + d] = 0;
   }
 
-  DGX_HOST_DEVICE static Slot real(float value) {
+  static Slot real(float value) {
     Slot slot;
     slot.integer = 0;
     slot.real = value;
     return slot;
   }
-  DGX_HOST_DEVICE static Slot integer(std::int64_t value) {
+  static Slot integer(std::int64_t value) {
     Slot slot;
     slot.integer = value;
     return slot;
   }
-  DGX_HOST_DEVICE Value zero() {
+  Value zero() {
     const NumberType type = number_type(primitive_.dtype);
     return policy_.start(type, type == NumberType::kFloat ? real(0) : integer(0));
   }
-  DGX_HOST_DEVICE Value add(Place place, int level, std::int64_t position, const Value& a, const Value& b) {
+  Value add(Place place, int level, std::int64_t position, const Value& a, const Value& b) {
     const NumberType type = place == Place::kMaxOperand ? NumberType::kFloat : number_type(primitive_.dtype);
     return policy_.fold(place, level, position, ScalarOp::kAdd, type, a, b, b);
   }
@@ -183,7 +173,7 @@ class ElementEvaluator {
 
   // The element an access reads at the current indices, or -1 if a coordinate is outside.
   template <Symbols kSymbols = Symbols::kAll>
-  DGX_HOST_DEVICE std::int64_t locate(const AccessForm& access) {
+  std::int64_t locate(const CompiledAccess& access) {
     source_.located(access.value);
     if (!access.is_linear) return locate_by_coordinates<kSymbols>(access);
     std::int64_t element = access.offset;
@@ -193,8 +183,7 @@ class ElementEvaluator {
     return element;
   }
   template <Symbols kSymbols>
-  DGX_HOST_NOINLINE DGX_DEVICE_NOINLINE DGX_HOST_DEVICE std::int64_t locate_by_coordinates(
-      const AccessForm& access) {
+  [[gnu::noinline]] std::int64_t locate_by_coordinates(const CompiledAccess& access) {
     std::int64_t element = 0;
     for (const auto& coordinate : access.coordinates) {
       std::int64_t at = coordinate.constant;
@@ -209,19 +198,19 @@ class ElementEvaluator {
     return element;
   }
   template <Symbols kSymbols>
-  DGX_HOST_DEVICE std::int64_t symbol(const CompiledTerm& term) {
+  std::int64_t symbol(const CompiledTerm& term) {
     if constexpr (kSymbols == Symbols::kAll) {
       if (term.access >= 0) return integer_at(term.access);
     }
     return index_[static_cast<std::size_t>(term.slot)];
   }
-  DGX_HOST_NOINLINE DGX_HOST_DEVICE std::int64_t integer_at(std::int32_t n) {
-    const AccessForm& access = primitive_.accesses[static_cast<std::size_t>(n)];
+  [[gnu::noinline]] std::int64_t integer_at(std::int32_t n) {
+    const CompiledAccess& access = primitive_.accesses[static_cast<std::size_t>(n)];
     const std::int64_t element = locate<Symbols::kIndices>(access);
     return element < 0 ? access.fill.integer : source_.read(static_cast<std::size_t>(n), element).integer;
   }
-  DGX_HOST_DEVICE Value read(std::int32_t n) {
-    const AccessForm& access = primitive_.accesses[static_cast<std::size_t>(n)];
+  Value read(std::int32_t n) {
+    const CompiledAccess& access = primitive_.accesses[static_cast<std::size_t>(n)];
     const std::int64_t element = locate(access);
     if (element < 0) return policy_.fill(n, access);
     return policy_.element(n, access, element, source_.read(static_cast<std::size_t>(n), element));
@@ -229,7 +218,7 @@ class ElementEvaluator {
 
   // Steps.
 
-  DGX_HOST_INLINE DGX_HOST_DEVICE Value run(const StepsForm& list, Place place, std::int64_t position) {
+  [[gnu::always_inline]] Value run(const CompiledSteps& list, Place place, std::int64_t position) {
     if (list.steps.empty()) return operand(list.result);
     done_ = 0;
     for (std::size_t n = 0; n < list.steps.size(); ++n) {
@@ -242,10 +231,9 @@ class ElementEvaluator {
   }
   // Evaluates step n, which needs step `missing` first: the branch that a select takes. Steps name earlier
   // ones only, so no more can wait than there are.
-  DGX_HOST_NOINLINE DGX_DEVICE_NOINLINE DGX_HOST_DEVICE void settle(const StepsForm& list, std::size_t n,
-                                                                    std::int32_t missing, Place place,
-                                                                    std::int64_t position) {
-    std::array<std::uint8_t, kSteps> waiting;
+  [[gnu::noinline]] void settle(const CompiledSteps& list, std::size_t n, std::int32_t missing, Place place,
+                                std::int64_t position) {
+    std::array<std::uint8_t, kMaxSteps> waiting;
     waiting[0] = static_cast<std::uint8_t>(n);
     std::size_t depth = 1;
     while (true) {
@@ -258,9 +246,8 @@ class ElementEvaluator {
     }
   }
   // Evaluates step n, or returns a step that must be evaluated first; -1 if it is done.
-  DGX_HOST_INLINE DGX_DEVICE_NOINLINE DGX_HOST_DEVICE std::int32_t attempt(const StepsForm& list,
-                                                                           std::size_t n, Place place,
-                                                                           std::int64_t position) {
+  [[gnu::always_inline]] std::int32_t attempt(const CompiledSteps& list, std::size_t n, Place place,
+                                              std::int64_t position) {
     const CompiledStep& step = list.steps[n];
     std::array<Value, 3> operands;
     if (!fetch(step.operands[0], operands[0])) return step.operands[0].index;
@@ -277,7 +264,7 @@ class ElementEvaluator {
     return -1;
   }
   // Gives an operand's value, or returns false if it is a step that is not evaluated yet.
-  DGX_HOST_INLINE DGX_HOST_DEVICE bool fetch(const CompiledOperand& from, Value& out) {
+  [[gnu::always_inline]] bool fetch(const CompiledOperand& from, Value& out) {
     switch (from.kind) {
       case Operand::Kind::kAccess: out = read(from.index); return true;
       case Operand::Kind::kStep:
@@ -293,7 +280,7 @@ class ElementEvaluator {
     }
   }
   // The value of an operand that is not a step.
-  DGX_HOST_DEVICE Value operand(const CompiledOperand& from) {
+  Value operand(const CompiledOperand& from) {
     Value out{};
     fetch(from, out);
     return out;
@@ -301,11 +288,11 @@ class ElementEvaluator {
 
   // Folds: the effect of one position, and with it the whole fold.
 
-  DGX_HOST_INLINE DGX_HOST_DEVICE void take_product(std::int64_t p, Value& block) {
+  [[gnu::always_inline]] void take_product(std::int64_t p, Value& block) {
     const Value a = read(0);
     block = policy_.fold(Place::kDotTerm, 0, p, ScalarOp::kFma, NumberType::kFloat, a, read(1), block);
   }
-  DGX_HOST_DEVICE Value dot() {
+  Value dot() {
     start_fold();
     const std::int64_t n = primitive_.fold_count;
     Value total = zero();
@@ -324,13 +311,11 @@ class ElementEvaluator {
     return total;
   }
 
-  DGX_HOST_INLINE DGX_HOST_DEVICE Value term(std::int64_t p) {
-    return run(primitive_.steps, Place::kStep, p);
-  }
-  DGX_HOST_DEVICE Value into_lane(int level, std::int64_t item, const Value& lane, const Value& value) {
+  [[gnu::always_inline]] Value term(std::int64_t p) { return run(primitive_.steps, Place::kStep, p); }
+  Value into_lane(int level, std::int64_t item, const Value& lane, const Value& value) {
     return add(Place::kSumLane, level, item, lane, value);
   }
-  DGX_HOST_DEVICE Value sum() {
+  Value sum() {
     start_fold();
     if (primitive_.fold_count == 0) return zero();
     open_levels_ = 0;
@@ -347,23 +332,23 @@ class ElementEvaluator {
       put(level + 1, result);
     }
   }
-  DGX_HOST_DEVICE void open_level() {
+  void open_level() {
     Level& level = levels_[open_levels_++];
     level.lanes.fill(zero());
     level.count = 0;
   }
-  DGX_HOST_DEVICE void put(std::size_t level, const Value& value) {
+  void put(std::size_t level, const Value& value) {
     Level& at = levels_[level];
     Value& lane = at.lanes[static_cast<std::size_t>(at.count) % kSumLanes];
     lane = into_lane(static_cast<int>(level), at.count, lane, value);
     ++at.count;
   }
-  [[nodiscard]] DGX_HOST_DEVICE bool is_full(std::size_t level) const {
+  [[nodiscard]] bool is_full(std::size_t level) const {
     return levels_[level].count != 0 && levels_[level].count % kSumBlock == 0;
   }
   // A full block moves up only when another item comes, so that a single block is the sum itself. If the
   // block above is full too, that one moves up first.
-  DGX_HOST_DEVICE void make_room(std::size_t level) {
+  void make_room(std::size_t level) {
     if (!is_full(level)) return;
     std::size_t top = level;
     for (; top < open_levels_ && is_full(top); ++top) close_block(top);
@@ -374,30 +359,29 @@ class ElementEvaluator {
       below.lanes.fill(zero());
     }
   }
-  DGX_HOST_DEVICE Value close_block(std::size_t level) {
+  Value close_block(std::size_t level) {
     Level& at = levels_[level];
     const std::int64_t block = at.count == 0 ? 0 : (at.count - 1) / kSumBlock;
     return combine(policy_, number_type(primitive_.dtype), at.lanes, static_cast<int>(level), block);
   }
 
-  DGX_HOST_DEVICE Value least() {
+  Value least() {
     const NumberType type = primitive_.steps.result.type;
     return policy_.start(type, type == NumberType::kFloat
                                    ? real(-std::numeric_limits<float>::infinity())
                                    : integer(std::numeric_limits<std::int64_t>::min()));
   }
-  [[nodiscard]] DGX_HOST_DEVICE Place comparison() const {
+  [[nodiscard]] Place comparison() const {
     return primitive_.kind == Kind::kArgmax ? Place::kArgmax : Place::kMax;
   }
-  DGX_HOST_DEVICE void take_candidate(Place place, NumberType type, std::int64_t p, Value& best,
-                                      Value& where) {
+  void take_candidate(Place place, NumberType type, std::int64_t p, Value& best, Value& where) {
     Value candidate = run(primitive_.steps, Place::kStep, p);
     if (type == NumberType::kFloat) {
       candidate = add(Place::kMaxOperand, 0, p, candidate, policy_.start(type, real(0)));
     }
     best = policy_.best(place, p, type, candidate, best, where);
   }
-  DGX_HOST_DEVICE Value greatest() {
+  Value greatest() {
     start_fold();
     const Place place = comparison();
     const NumberType type = primitive_.steps.result.type;
@@ -409,26 +393,26 @@ class ElementEvaluator {
     return place == Place::kArgmax ? where : best;
   }
 
-  DGX_HOST_DEVICE Value initial() { return policy_.accumulator(operand(primitive_.init)); }
-  DGX_HOST_INLINE DGX_HOST_DEVICE void take_link(std::int64_t p) {
+  Value initial() { return policy_.accumulator(operand(primitive_.init)); }
+  [[gnu::always_inline]] void take_link(std::int64_t p) {
     if (primitive_.has_when && policy_.integer(run(primitive_.when, Place::kWhen, p)) == 0) return;
     accumulator_ = policy_.accumulator(run(primitive_.steps, Place::kStep, p));
   }
-  DGX_HOST_DEVICE Value chain() {
+  Value chain() {
     start_fold();
     accumulator_ = initial();
     for (std::int64_t p = 0; p < primitive_.fold_count; ++p, advance_fold()) take_link(p);
     return accumulator_;
   }
 
-  const Primitive& primitive_;
+  const CompiledPrimitive& primitive_;
   Source& source_;
   Policy& policy_;
   std::array<std::int64_t, kIndexSlots> index_{};
-  std::array<Value, kSteps> results_;  // of the steps in done_
+  std::array<Value, kMaxSteps> results_;  // of the steps in done_
   std::uint64_t done_ = 0;
   Value accumulator_{};
-  std::array<Level, kLevels> levels_;  // only the first open_levels_ are valid
+  std::array<Level, kMostSumLevels> levels_;  // only the first open_levels_ are valid
   std::size_t open_levels_ = 0;
 };
 

@@ -3,18 +3,15 @@
 #include <array>
 #include <cstdint>
 
-#include "dgx/core/host_device.h"
 #include "dgx/kernels/compiled.h"
 #include "dgx/kernels/operation_formulas.h"
 #include "dgx/kernels/scalar.h"
 
-/// The scalar operations by name, on a CPU and on a GPU (dgx-numerics(7), "Scalar operations").
+/// The scalar operations by name, on numbers without types (dgx-numerics(7), "Scalar operations").
 namespace dgx::kernels::formula {
 
-/// A step's scalar operation on numbers without types. For a select, operands 0 and 1 are the condition and
-/// the branch taken. Functions as in apply_real.
-template <class Functions = DefinedFunctions>
-DGX_HOST_DEVICE inline Slot apply_step(const CompiledStep& step, const std::array<Slot, 3>& operands) {
+/// A step's scalar operation. For a select, operands 0 and 1 are the condition and the branch taken.
+inline Slot apply_step(const CompiledStep& step, const std::array<Slot, 3>& operands) {
   const Slot a = operands[0];
   const Slot b = operands[1];
   const bool is_real = step.operand_type == NumberType::kFloat;
@@ -36,7 +33,7 @@ DGX_HOST_DEVICE inline Slot apply_step(const CompiledStep& step, const std::arra
     default: break;
   }
   if (is_real) {
-    result.real = formula::apply_real<Functions>(step.op, a.real, b.real, operands[2].real);
+    result.real = formula::apply_real(step.op, a.real, b.real, operands[2].real);
   } else {
     result.integer = formula::apply_integer(step.op, a.integer, b.integer);
   }
@@ -44,7 +41,7 @@ DGX_HOST_DEVICE inline Slot apply_step(const CompiledStep& step, const std::arra
 }
 
 /// is_better for numbers without types.
-DGX_HOST_DEVICE inline bool is_better(NumberType type, Slot candidate, Slot best) {
+inline bool is_better(NumberType type, Slot candidate, Slot best) {
   return type == NumberType::kInteger ? is_better(candidate.integer, best.integer)
                                       : is_better(candidate.real, best.real);
 }
