@@ -44,13 +44,14 @@ struct Parts {
 
 class Recogniser {
  public:
-  explicit Recogniser(const CompiledPrimitive& primitive) : primitive_(primitive) {
+  Recogniser(kernels::ValueIndex value, const CompiledPrimitive& primitive) : primitive_(primitive) {
+    out_.out = value;
     extents_.fill(1);
     for (std::size_t d = 0; d < primitive.iteration.size(); ++d) extents_[d] = primitive.iteration[d];
     for (std::size_t d = 0; d < primitive.fold.size(); ++d) extents_[kFoldSlot + d] = primitive.fold[d];
   }
 
-  std::optional<DeviceDot> run() {
+  std::optional<TiledDotTask> run() {
     if (primitive_.kind != Kind::kDot || primitive_.count == 0 || primitive_.count >= kMost ||
         primitive_.fold_count >= kMost)
       return {};
@@ -61,7 +62,9 @@ class Recogniser {
       std::swap(values_[0], values_[1]);
     }
     if (!sides_[0].fits || !sides_[1].fits || !sides_[0].guards.empty() || !divide()) return {};
-    if (!fill() || !is_worth_tiles()) return {};
+    if (!fill()) return {};
+    out_.dot.form = cuda::choose_form(wanted_of(out_.dot));
+    if (!is_worth_tiles()) return {};
     return out_;
   }
 
@@ -258,9 +261,8 @@ class Recogniser {
   /// instructions a position, and if outputs are few, the time that each waits for its next numbers.
   [[nodiscard]] bool is_worth_tiles() const {
     constexpr double kLanes = 132 * 128, kInstructions = 30, kWaits = 150;
-    const cuda::TileWanted wanted = wanted_of(out_.dot);
     const double all = static_cast<double>(primitive_.count) * kInstructions / kLanes;
-    return cuda::tile_cycles(wanted, cuda::choose_form(wanted)) <
+    return cuda::tile_cycles(wanted_of(out_.dot), out_.dot.form) <
            3000 + static_cast<double>(primitive_.fold_count) * std::max(all, kWaits);
   }
 
@@ -296,7 +298,7 @@ class Recogniser {
   std::array<Parts, 2> sides_;
   std::array<kernels::ValueIndex, 2> values_{};
   std::vector<std::size_t> rows_, columns_, batch_, positions_;  // index slots
-  DeviceDot out_;
+  TiledDotTask out_;
 };
 
 }  // namespace
@@ -305,14 +307,19 @@ cuda::TileWanted wanted_of(const cuda::Dot& dot) {
   return {dot.rows, dot.columns, dot.depth, dot.batch.count, true};
 }
 
-cuda::TileWanted wanted_of(const MatmulTask& task) {
-  cuda::TileWanted wanted{task.shape.rows, task.shape.columns, task.shape.depth};
-  for (const std::int64_t extent : task.batch.extents) wanted.batch *= extent;
+cuda::TileWanted wanted_of(const MatmulTask& product) {
+  cuda::TileWanted wanted{product.shape.rows, product.shape.columns, product.shape.depth};
+  for (const std::int64_t extent : product.batch.extents) wanted.batch *= extent;
   return wanted;
 }
 
-std::optional<DeviceDot> recognise_device_dot(const CompiledPrimitive& primitive) {
-  return Recogniser(primitive).run();
+TiledProductTask in_tiles(const MatmulTask& product) {
+  return {product, cuda::choose_form(wanted_of(product))};
+}
+
+std::optional<TiledDotTask> recognise_tiled_dot(kernels::ValueIndex value,
+                                                const CompiledPrimitive& primitive) {
+  return Recogniser(value, primitive).run();
 }
 
 }  // namespace dgx::exec

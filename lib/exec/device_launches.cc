@@ -1,9 +1,9 @@
 #include "device_launches.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstdlib>
 
-#include "device_dots.h"
 #include "dgx/kernels/philox.h"
 
 namespace dgx::exec {
@@ -79,14 +79,18 @@ class StepMaker {
   }
 
   void add(const Task& task) {
-    if (const auto* product = std::get_if<MatmulTask>(&task.work)) return add(*product);
-    if (const auto* sum = std::get_if<ColumnSumTask>(&task.work)) return add(*sum);
-    if (const auto* map = std::get_if<MapTask>(&task.work))
-      return add(writer_.maps(map->members, task.writes));
+    if (const auto* map = std::get_if<MapTask>(&task.work)) return add(writer_.maps(*map, task.writes));
     if (const auto* rows = std::get_if<RowsTask>(&task.work)) return add(writer_.rows(*rows, task.writes));
-    const ValueIndex v = std::get<GenericTask>(task.work).out;
-    if (auto dot = recognise_device_dot(plan_.compiled[static_cast<std::size_t>(v)])) return add(v, *dot);
-    for (const DeviceKernel& kernel : writer_.value(v)) add(kernel);
+    std::visit([this](const auto& work) { add(work); }, task.work);
+  }
+  void add(const TeamFoldTask& task) {
+    for (const DeviceKernel& kernel : writer_.fold(task)) add(kernel);
+  }
+  void add(const KeyedChainTask& task) { add(writer_.chain(task)); }
+  void add(const GenericTask& task) { add(writer_.value(task)); }
+  template <class OfCpu>
+  void add(const OfCpu& /*task*/) {
+    assert(false);  // make_device_plan() makes none
   }
 
   static std::vector<bool> becoming_state(const program::Program& program) {
@@ -110,25 +114,20 @@ class StepMaker {
     out_.work.emplace_back(std::move(out));
   }
 
-  /// Chooses the form of a product or a dot.
-  template <class P>
-  void choose(P& p, const cuda::TileWanted& wanted) {
-    p.form = cuda::choose_form(wanted);
-    if (p.form.piece != 0) p.pieces = reinterpret_cast<float*>(memory_ + offsets_.scratch);
-  }
+  [[nodiscard]] float* scratch() const { return reinterpret_cast<float*>(memory_ + offsets_.scratch); }
 
-  void add(ValueIndex v, DeviceDot& from) {
-    from.dot.a.from = address<float>(from.a);
-    from.dot.b.from = address<float>(from.b);
-    from.dot.out = address<float>(v);
-    choose(from.dot, wanted_of(from.dot));
-    out_.work.push_back(from.dot);
+  void add(const TiledDotTask& task) {
+    cuda::Dot dot = task.dot;
+    dot.a.from = address<float>(task.a);
+    dot.b.from = address<float>(task.b);
+    dot.out = address<float>(task.out);
+    if (dot.form.piece != 0) dot.pieces = scratch();
+    out_.work.push_back(dot);
   }
 
   void add(const ColumnSumTask& task) {
     out_.work.push_back(cuda::ColumnSum{address<float>(task.x) + task.base, address<float>(task.out),
-                                        reinterpret_cast<float*>(memory_ + offsets_.scratch), task.rows,
-                                        task.columns, task.row_stride});
+                                        scratch(), task.rows, task.columns, task.row_stride});
   }
 
   /// The flag of the entry that becomes `v`, or null.
@@ -153,7 +152,8 @@ class StepMaker {
     return batch;
   }
 
-  void add(const MatmulTask& task) {
+  void add(const TiledProductTask& tiled) {
+    const MatmulTask& task = tiled.product;
     cuda::Product product;
     product.a = address<float>(task.a) + task.a_base;
     product.b = address<float>(task.b) + task.b_base;
@@ -167,7 +167,8 @@ class StepMaker {
     product.b_column = task.b_column;
     product.out_row = task.out_row;
     product.batch = batch_of(task.batch);
-    choose(product, wanted_of(task));
+    product.form = tiled.form;
+    if (product.form.piece != 0) product.pieces = scratch();
     out_.work.push_back(product);
   }
 

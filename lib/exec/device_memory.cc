@@ -56,26 +56,27 @@ void add_spares(const program::Program& program, const Plan& plan, std::vector<D
   }
 }
 
-std::int64_t piece_bytes(const cuda::TileWanted& wanted) {
-  return cuda::piece_numbers(wanted, cuda::choose_form(wanted)) * static_cast<std::int64_t>(sizeof(float));
+std::int64_t piece_bytes(const cuda::TileWanted& wanted, const cuda::TileForm& form) {
+  return cuda::piece_numbers(wanted, form) * static_cast<std::int64_t>(sizeof(float));
 }
 
 /// Bytes that a task's launches pass on to each other.
-std::int64_t scratch_bytes(const Plan& plan, const Task& task) {
-  if (const auto* sum = std::get_if<ColumnSumTask>(&task.work)) {
-    return sum->columns * cuda::dot_groups(sum->rows) * static_cast<std::int64_t>(sizeof(float));
+struct ScratchBytes {
+  std::int64_t operator()(const ColumnSumTask& task) const {
+    return task.columns * cuda::dot_groups(task.rows) * static_cast<std::int64_t>(sizeof(float));
   }
-  if (const auto* product = std::get_if<MatmulTask>(&task.work)) {
-    return piece_bytes(wanted_of(*product));
+  std::int64_t operator()(const TiledProductTask& task) const {
+    return piece_bytes(wanted_of(task.product), task.form);
   }
-  if (!std::holds_alternative<GenericTask>(task.work)) return 0;
-  const auto& primitive = plan.compiled[static_cast<std::size_t>(std::get<GenericTask>(task.work).out)];
-  if (primitive.kind == Kind::kDot) {
-    if (const auto dot = recognise_device_dot(primitive)) return piece_bytes(wanted_of(dot->dot));
+  std::int64_t operator()(const TiledDotTask& task) const {
+    return piece_bytes(wanted_of(task.dot), task.dot.form);
   }
-  if (!folds_by_teams(primitive)) return 0;
-  return fold_parts(primitive.count, primitive.fold_count) * kFoldPartBytes;
-}
+  std::int64_t operator()(const TeamFoldTask& task) const { return task.scratch_bytes(); }
+  template <class Alone>
+  std::int64_t operator()(const Alone& /*task*/) const {
+    return 0;
+  }
+};
 
 std::int64_t place_of(const Placement& placement, const DeviceMemory& memory, std::size_t v) {
   switch (placement.where) {
@@ -88,26 +89,6 @@ std::int64_t place_of(const Placement& placement, const DeviceMemory& memory, st
 }
 
 }  // namespace
-
-bool folds_by_teams(const kernels::CompiledPrimitive& primitive) {
-  constexpr std::int64_t kShort = 32;
-  constexpr std::int64_t kManyOutputs = 1 << 15;
-  const bool is_fold =
-      primitive.kind == Kind::kSum || primitive.kind == Kind::kMax || primitive.kind == Kind::kArgmax;
-  if (!is_fold || primitive.fold_count < kShort || primitive.count == 0) return false;
-  if (primitive.count < kManyOutputs || primitive.fold_count > kernels::kSumBlock) return true;
-  std::size_t inner = primitive.fold.size();
-  while (inner > 0 && primitive.fold[inner - 1] == 1) --inner;
-  const auto slot = static_cast<std::int32_t>(kernels::kFirstFoldSlot + inner) - 1;
-  return std::all_of(
-      primitive.accesses.begin(), primitive.accesses.end(), [&](const kernels::CompiledAccess& access) {
-        return access.is_linear && std::all_of(access.linear.begin(), access.linear.end(),
-                                               [&](const kernels::CompiledTerm& term) {
-                                                 return term.slot != slot ||
-                                                        (term.coefficient >= 0 && term.coefficient <= 1);
-                                               });
-      });
-}
 
 DeviceMemory plan_device_memory(const program::Program& program, const Plan& plan) {
   DeviceMemory out;
@@ -135,7 +116,7 @@ DeviceMemory plan_device_memory(const program::Program& program, const Plan& pla
   out.flags = memory.take(out.results_bytes);
   out.arena = memory.take(plan.arena_bytes);
   std::int64_t scratch = 0;
-  for (const Task& task : plan.tasks) scratch = std::max(scratch, scratch_bytes(plan, task));
+  for (const Task& task : plan.tasks) scratch = std::max(scratch, std::visit(ScratchBytes{}, task.work));
   out.scratch = memory.take(scratch);
   out.size_bytes = memory.end();
   for (std::size_t v = 0; v < program.values.size(); ++v)

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "dgx/exec/executor.h"
-#include "dgx/kernels/fold_order.h"
 #include "plan.h"
 
 namespace dgx::exec {
@@ -48,23 +47,6 @@ struct DeviceMemory {
     return flags + static_cast<std::int64_t>(entries.size() * sizeof(std::int32_t));
   }
 };
-
-/// True if a sum, max or argmax is folded by teams of threads rather than by one thread per output: it has
-/// many operands, and these are neighbours along the fold, or the outputs are too few for all threads.
-[[nodiscard]] bool folds_by_teams(const kernels::CompiledPrimitive& primitive);
-
-/// Blocks of `items` items of a fold by teams: each leaves a part.
-[[nodiscard]] constexpr std::int64_t fold_blocks(std::int64_t items) {
-  return (items + kernels::kSumBlock - 1) / kernels::kSumBlock;
-}
-/// Parts of at most kFoldPartBytes that all levels of a fold but the last leave in scratch.
-[[nodiscard]] constexpr std::int64_t fold_parts(std::int64_t count, std::int64_t fold_count) {
-  std::int64_t parts = 0;
-  for (std::int64_t items = fold_blocks(fold_count); items > 1; items = fold_blocks(items))
-    parts += count * items;
-  return parts;
-}
-inline constexpr std::int64_t kFoldPartBytes = 16;
 
 [[nodiscard]] DeviceMemory plan_device_memory(const program::Program& program, const Plan& plan);
 

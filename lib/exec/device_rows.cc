@@ -28,6 +28,7 @@ std::int64_t product_of(const Shape& shape, std::size_t begin, std::size_t end) 
 std::vector<ValueIndex> members_of(const Task& task) {
   if (const auto* map = std::get_if<MapTask>(&task.work)) return map->members;
   if (const auto* generic = std::get_if<GenericTask>(&task.work)) return {generic->out};
+  if (const auto* fold = std::get_if<TeamFoldTask>(&task.work)) return {fold->out};
   return {};
 }
 

@@ -142,9 +142,8 @@ class MapKernel final : public NumberReader {
 
 }  // namespace
 
-DeviceKernel KernelWriter::maps(std::span<const ValueIndex> members,
-                                std::span<const ValueIndex> stored) const {
-  return MapKernel(plan_, members, stored, becomes_state_, options_).write();
+DeviceKernel KernelWriter::maps(const MapTask& task, std::span<const ValueIndex> stored) const {
+  return MapKernel(plan_, task.members, stored, becomes_state_, options_).write();
 }
 
 std::int32_t KernelText::add(const DeviceKernel& kernel) {

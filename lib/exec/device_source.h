@@ -45,19 +45,20 @@ class KernelWriter {
   KernelWriter(const Plan& plan, std::vector<bool> becomes_state, const KernelOptions& options = {})
       : plan_(plan), becomes_state_(std::move(becomes_state)), options_(options) {}
 
-  /// Fused maps: `members` in order, of which `stored` lie in memory. A thread reads
-  /// everything before it writes anything: a member may lie where another one reads what the same thread
-  /// writes.
-  [[nodiscard]] DeviceKernel maps(std::span<const kernels::ValueIndex> members,
-                                  std::span<const kernels::ValueIndex> stored) const;
+  /// Fused maps, of whose members `stored` lie in memory. A thread reads everything before it writes
+  /// anything: a member may lie where another one reads what the same thread writes.
+  [[nodiscard]] DeviceKernel maps(const MapTask& task, std::span<const kernels::ValueIndex> stored) const;
 
-  /// Any value alone, as kernels to be run in order. A fold by teams (folds_by_teams()) has one kernel per
-  /// level; all but the last leave parts of at most 16 bytes each, at most fold_parts() in all, in the task's
-  /// scratch.
-  [[nodiscard]] std::vector<DeviceKernel> value(kernels::ValueIndex value) const;
-
-  /// The kernel of a rows task, of whose members `stored` lie in memory.
+  /// Rows, of whose members `stored` lie in memory.
   [[nodiscard]] DeviceKernel rows(const RowsTask& task, std::span<const kernels::ValueIndex> stored) const;
+
+  /// One kernel per level, to be run in order; all but the last leave their parts in the task's scratch.
+  [[nodiscard]] std::vector<DeviceKernel> fold(const TeamFoldTask& task) const;
+
+  [[nodiscard]] DeviceKernel chain(const KeyedChainTask& task) const;
+
+  /// A thread per element.
+  [[nodiscard]] DeviceKernel value(const GenericTask& task) const;
 
  private:
   const Plan& plan_;

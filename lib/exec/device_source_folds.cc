@@ -2,14 +2,12 @@
 
 #include <algorithm>
 
-#include "device_memory.h"
 #include "device_source.h"
 #include "dgx/kernels/fold_order.h"
 #include "kernel_arguments.h"
 
 namespace dgx::exec {
 
-using kernels::CompiledAccess;
 using kernels::CompiledPrimitive;
 using kernels::Kind;
 using kernels::NumberType;
@@ -32,11 +30,11 @@ class ValueKernel final : public NumberReader {
                       : kernels::number_type(primitive.dtype)) == NumberType::kFloat),
         type_(is_real_ ? "float" : "std::int64_t") {}
 
-  std::vector<DeviceKernel> write() {
-    if (!folds_by_teams(primitive_)) return {keyed_ || find_key() ? keyed_chain() : alone()};
-    std::vector<DeviceKernel> out = {first_level()};
+  std::vector<DeviceKernel> fold(const TeamFoldTask& task) {
+    std::vector<DeviceKernel> out = {first_level(task.across)};
     std::int64_t offset = 0;
-    for (std::int64_t items = fold_blocks(primitive_.fold_count); items > 1; items = fold_blocks(items)) {
+    for (std::int64_t items = TeamFoldTask::parts_of(task.length); items > 1;
+         items = TeamFoldTask::parts_of(items)) {
       const std::int64_t next = offset + primitive_.count * items;
       out.push_back(next_level(items, offset, next));
       offset = next;
@@ -112,26 +110,6 @@ class ValueKernel final : public NumberReader {
 
   // Teams.
 
-  /// True if neighbouring outputs, not positions, are neighbours in memory. Then 32 adjacent threads have 32
-  /// outputs, and exchange their numbers before lanes are combined.
-  [[nodiscard]] bool is_across() const {
-    const auto stride = [](const CompiledAccess& access, const Shape& shape, int first) {
-      std::size_t inner = shape.size();
-      while (inner > 0 && shape[inner - 1] == 1) --inner;
-      std::int64_t sum = 0;
-      for (const auto& term : access.linear)
-        sum += term.slot == first + static_cast<std::int32_t>(inner) - 1 ? term.coefficient : 0;
-      return sum;
-    };
-    bool along = false, across = false;
-    for (const CompiledAccess& access : primitive_.accesses) {
-      if (!access.is_linear) return false;
-      along = along || stride(access, primitive_.fold, kernels::kFirstFoldSlot) == 1;
-      across = across || stride(access, primitive_.iteration, 0) == 1;
-    }
-    return across && !along && primitive_.count >= kLanes;
-  }
-
   /// Writes a thread's output `o`, `block` of positions and `lane`, and whether the output `exists`.
   void find_team(Lines& lines, std::int64_t blocks, std::int64_t teams, bool across) const {
     const bool is_long = primitive_.count * blocks + teams > 0xffffffff;
@@ -187,9 +165,9 @@ class ValueKernel final : public NumberReader {
     lines.close();
   }
 
-  DeviceKernel first_level() {
-    const std::int64_t blocks = fold_blocks(primitive_.fold_count);
-    const bool across = is_across();
+  /// `across`: 32 adjacent threads have 32 outputs, and exchange their numbers before lanes are combined.
+  DeviceKernel first_level(bool across) {
+    const std::int64_t blocks = TeamFoldTask::parts_of(primitive_.fold_count);
     Loops loops = loops_of("o");
     with_loops(loops, [&](Lines& lines) {
       find_team(lines, blocks, kTeams, across);
@@ -207,7 +185,7 @@ class ValueKernel final : public NumberReader {
 
   /// A later level, whose items are the parts of the level before, from `from` on.
   DeviceKernel next_level(std::int64_t items, std::int64_t from, std::int64_t to) {
-    const std::int64_t blocks = fold_blocks(items);
+    const std::int64_t blocks = TeamFoldTask::parts_of(items);
     arguments_ = {};
     body_ = Lines();
     find_team(body_, blocks, kTeams, false);
@@ -235,6 +213,7 @@ class ValueKernel final : public NumberReader {
     return primitive_.fold_count > 0x7fffffff ? "std::uint64_t" : "std::uint32_t";
   }
 
+ public:
   DeviceKernel alone() {
     Loops loops = loops_of("o");
     with_loops(loops, [&](Lines& lines) {
@@ -253,6 +232,7 @@ class ValueKernel final : public NumberReader {
     return finish(kThreads, (primitive_.count + kThreads - 1) / kThreads);
   }
 
+ private:
   /// A sum of at most 2,048 positions: all lanes are in a thread's registers.
   void sum(Lines& lines, Loops& loops) {
     const std::int64_t rows = primitive_.fold_count / kLanes, rest = primitive_.fold_count % kLanes,
@@ -331,21 +311,10 @@ class ValueKernel final : public NumberReader {
     store(lines, "acc");
   }
 
-  /// Finds the chain's key, if only positions count whose key is the output's index, and 32 neighbouring
-  /// outputs have the same index.
-  bool find_key() {
-    if (primitive_.kind != Kind::kChain || primitive_.fold_count > 0x7fffffff) return false;
-    const auto accesses = strip_accesses(primitive_);
-    const auto chain = accesses ? recognise_chain(value_, primitive_, *accesses) : std::nullopt;
-    if (chain) keyed_ = chain->key;
-    if (keyed_ && (keyed_->stride % kLanes != 0 || primitive_.count % kLanes != 0)) keyed_.reset();
-    return keyed_.has_value();
-  }
-
+ public:
   /// A chain by key: 32 threads look at 32 positions at once, and all of them take those that count, in
   /// order.
-  DeviceKernel keyed_chain() {
-    const ChainTask::Key& key = *keyed_;
+  DeviceKernel keyed_chain(const ChainTask::Key& key) {
     Loops loops = loops_of("o"), keys("q", {{"k", key.positions.extents}});
     keys.freeze();
     with_loops(loops, [&](Lines& lines) {
@@ -376,12 +345,12 @@ class ValueKernel final : public NumberReader {
     return finish(kThreads, (primitive_.count + kThreads - 1) / kThreads);
   }
 
+ private:
   const CompiledPrimitive& primitive_;
   ValueIndex value_;
   bool has_flag_;
   bool is_real_;
   std::string type_;  // of the numbers that are folded
-  std::optional<ChainTask::Key> keyed_;
   Loops* loops_ = nullptr;
   Lines body_;
   Lines* lines_ = nullptr;
@@ -390,9 +359,19 @@ class ValueKernel final : public NumberReader {
 
 }  // namespace
 
-std::vector<DeviceKernel> KernelWriter::value(ValueIndex value) const {
-  const auto v = static_cast<std::size_t>(value);
-  return ValueKernel(plan_.compiled[v], value, becomes_state_[v]).write();
+std::vector<DeviceKernel> KernelWriter::fold(const TeamFoldTask& task) const {
+  const auto v = static_cast<std::size_t>(task.out);
+  return ValueKernel(plan_.compiled[v], task.out, becomes_state_[v]).fold(task);
+}
+
+DeviceKernel KernelWriter::chain(const KeyedChainTask& task) const {
+  const auto v = static_cast<std::size_t>(task.out);
+  return ValueKernel(plan_.compiled[v], task.out, becomes_state_[v]).keyed_chain(task.key);
+}
+
+DeviceKernel KernelWriter::value(const GenericTask& task) const {
+  const auto v = static_cast<std::size_t>(task.out);
+  return ValueKernel(plan_.compiled[v], task.out, becomes_state_[v]).alone();
 }
 
 }  // namespace dgx::exec

@@ -63,7 +63,11 @@ struct Form {
   std::string operator()(const RowsTask& task) const {
     return fmt::format(" ({} rows of {}, {} values)", task.rows, task.columns, task.members.size());
   }
-  std::string operator()(const GenericTask& /*task*/) const { return {}; }
+  std::string operator()(const TiledProductTask& task) const { return describe(task.product); }
+  template <class Alone>
+  std::string operator()(const Alone& /*task*/) const {
+    return {};
+  }
 };
 
 struct Name {
@@ -72,7 +76,11 @@ struct Name {
   std::string operator()(const MapTask&) const { return "maps"; }
   std::string operator()(const FoldTask&) const { return "fold"; }
   std::string operator()(const RowsTask&) const { return "rows"; }
-  std::string operator()(const GenericTask&) const { return "element by element"; }
+  std::string operator()(const TiledProductTask&) const { return "product"; }
+  template <class Alone>
+  std::string operator()(const Alone&) const {
+    return "element by element";
+  }
   std::string operator()(const ProductMapTask&) const { return "product with maps"; }
   std::string operator()(const WindowProductTask&) const { return "window product"; }
   std::string operator()(const WindowGradientTask&) const { return "window gradient"; }

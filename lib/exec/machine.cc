@@ -253,8 +253,7 @@ void Machine::run_task(const Task& task, int member, int members) {
   Thread& thread = *threads_[static_cast<std::size_t>(member)];
   std::visit(
       [&](const auto& work) {
-        // Rows are tasks of devices only.
-        if constexpr (!std::is_same_v<decltype(work), const RowsTask&>) run(work, thread, member, members);
+        if constexpr (!kIsOfDevices<std::decay_t<decltype(work)>>) run(work, thread, member, members);
       },
       task.work);
 }

@@ -6,6 +6,8 @@
 
 #include "common_iteration.h"
 #include "concatenation.h"
+#include "device_dots.h"
+#include "device_operations.h"
 #include "device_rows.h"
 #include "memory_plan.h"
 #include "read_through.h"
@@ -173,10 +175,12 @@ class Planner {
         // A column sum does not read its ones, so where every value counts, a fault in them would be lost.
         const auto sum = is_fused() ? recognise_column_sum(program_, *matmul) : std::nullopt;
         if (sum) return {*sum, positions / 8, {}, {}};
+        if (is_on_device()) return {in_tiles(*matmul), positions / 16, {}, {}};
         return {*matmul, positions / 16, {}, {}};
       }
     }
-    if (is_on_device()) return {GenericTask{v, compiled.count}, positions, {}, {}};
+    if (is_on_device())
+      return {recognise_on_device(v, compiled, strips_[static_cast<std::size_t>(v)]), positions, {}, {}};
     if (const auto& strips = strips_[static_cast<std::size_t>(v)]) {
       if (auto fold = recognise_fold(v, compiled, *strips)) {
         const double cost = fold_cost(*fold);

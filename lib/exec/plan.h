@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -10,6 +11,8 @@
 #include "dgx/kernels/compiled.h"
 #include "dgx/kernels/cpu/matmul.h"
 #include "dgx/kernels/cpu/window.h"
+#include "dgx/kernels/cuda/device.h"
+#include "dgx/kernels/fold_order.h"
 #include "dgx/program/program.h"
 #include "layouts.h"
 #include "strip_group.h"
@@ -139,16 +142,62 @@ struct RowsTask {
   std::int64_t rows = 0, columns = 0;
 };
 
-/// Any other value, evaluated element by element as kernels/ref defines it.
+/// A product that a device makes in tiles.
+struct TiledProductTask {
+  MatmulTask product;
+  kernels::cuda::TileForm form;
+};
+
+/// A dot of another form that a device makes in tiles: `dot` without the values' addresses.
+struct TiledDotTask {
+  kernels::ValueIndex out = 0, a = 0, b = 0;
+  kernels::cuda::Dot dot;
+};
+
+/// A sum, max or argmax of many positions that teams of 32 threads of a device fold, in the lanes of
+/// dgx-numerics(7), "Folds". A team folds 2,048 positions of an output into one part. Where an output has
+/// more, its parts are the items of another level, until there is one.
+struct TeamFoldTask {
+  kernels::ValueIndex out = 0;
+  std::int64_t count = 0;   ///< output elements
+  std::int64_t length = 0;  ///< positions of the fold
+  /// Neighbouring outputs, not positions, are neighbours in memory: 32 adjacent threads have 32 outputs.
+  bool across = false;
+
+  /// Parts of an output after a level of `items` items.
+  [[nodiscard]] static constexpr std::int64_t parts_of(std::int64_t items) {
+    return (items + kernels::kSumBlock - 1) / kernels::kSumBlock;
+  }
+  /// Bytes of the parts, at most 16 each, that all levels but the last leave to the next.
+  [[nodiscard]] std::int64_t scratch_bytes() const;
+};
+
+/// A chain that acts only at the positions whose key is the output's index. 32 threads of a device, whose
+/// outputs share that index, look at 32 positions at a time.
+struct KeyedChainTask {
+  kernels::ValueIndex out = 0;
+  ChainTask::Key key;
+};
+
+/// Any other value, element by element as kernels/ref defines it.
 struct GenericTask {
   kernels::ValueIndex out = 0;
   std::int64_t count = 0;
 };
 
+/// The forms of a task. Both backends have ColumnSumTask, MapTask and GenericTask; the last five alternatives
+/// are a device's alone.
+using Work = std::variant<MatmulTask, ColumnSumTask, MapTask, FoldTask, GenericTask, ProductMapTask,
+                          WindowProductTask, WindowGradientTask, ChainTask, ConcatenationTask, RowsTask,
+                          TiledProductTask, TiledDotTask, TeamFoldTask, KeyedChainTask>;
+
+template <class T>
+inline constexpr bool kIsOfDevices =
+    std::is_same_v<T, RowsTask> || std::is_same_v<T, TiledProductTask> || std::is_same_v<T, TiledDotTask> ||
+    std::is_same_v<T, TeamFoldTask> || std::is_same_v<T, KeyedChainTask>;
+
 struct Task {
-  std::variant<MatmulTask, ColumnSumTask, MapTask, FoldTask, GenericTask, ProductMapTask, WindowProductTask,
-               WindowGradientTask, ChainTask, ConcatenationTask, RowsTask>
-      work = GenericTask{};
+  Work work = GenericTask{};
   double cost = 0;  ///< estimated cycles on one thread
   std::vector<kernels::ValueIndex> reads;
   std::vector<kernels::ValueIndex> writes;  ///< values that it stores in memory
@@ -252,5 +301,7 @@ struct Plan {
 [[nodiscard]] std::optional<ChainTask> recognise_chain(kernels::ValueIndex value,
                                                        const kernels::CompiledPrimitive& primitive,
                                                        const std::vector<StripAccess>& accesses);
+[[nodiscard]] std::optional<ChainTask::Key> recognise_key(const kernels::CompiledPrimitive& primitive,
+                                                          const std::vector<StripAccess>& accesses);
 
 }  // namespace dgx::exec

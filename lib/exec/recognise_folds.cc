@@ -140,8 +140,10 @@ std::optional<Equality> equality_in(const kernels::CompiledSteps& when, const Co
   return std::nullopt;
 }
 
-std::optional<ChainTask::Key> key_of(const CompiledPrimitive& primitive,
-                                     const std::vector<StripAccess>& accesses) {
+}  // namespace
+
+std::optional<ChainTask::Key> recognise_key(const CompiledPrimitive& primitive,
+                                            const std::vector<StripAccess>& accesses) {
   if (!primitive.has_when || primitive.when.steps.empty()) return std::nullopt;
   const auto equality = equality_in(primitive.when, primitive.when.result);
   if (!equality) return std::nullopt;
@@ -160,8 +162,6 @@ std::optional<ChainTask::Key> key_of(const CompiledPrimitive& primitive,
   key.stride = row_major_strides(primitive.iteration)[equality->dimension];
   return key;
 }
-
-}  // namespace
 
 std::int64_t FoldTask::floats() const {
   switch (along) {
@@ -217,7 +217,7 @@ std::optional<ChainTask> recognise_chain(ValueIndex value, const CompiledPrimiti
   body.add(value, primitive, accesses);
   body.return_result(value);
   task.body = body.finish();
-  task.key = key_of(primitive, accesses);
+  task.key = recognise_key(primitive, accesses);
   return task;
 }
 

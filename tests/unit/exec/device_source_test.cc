@@ -8,8 +8,8 @@
 #include <cmath>
 #include <limits>
 
-#include "device_memory.h"
 #include "device_module.h"
+#include "device_operations.h"
 #include "dgx/kernels/evaluate.h"
 #include "dgx/program/program.h"
 
@@ -58,14 +58,15 @@ class Bench {
     const auto number = [](std::size_t n) {
       return std::ldexp(static_cast<float>((n * 2654435761U) % 4001) - 2000, static_cast<int>(n % 30) - 20);
     };
-    rows_ = input(DType::kF32, {5, 2049}, number);
-    ties_ = input(DType::kF32, {5, 2049}, [](std::size_t n) {
+    rows_ = input(DType::kF32, {5, 4096}, number);
+    ties_ = input(DType::kF32, {5, 4096}, [](std::size_t n) {
       return n % 701 == 700 ? std::nanf("") : n % 3 == 0 ? -0.0F : n % 3 == 1 ? 0.0F : -kInfinity;
     });
-    whole_rows_ = input(DType::kI64, {5, 2049}, [](std::size_t n) {
+    least_rows_ = input(DType::kF32, {2, 2049}, [](std::size_t) { return -kInfinity; });
+    whole_rows_ = input(DType::kI64, {5, 4096}, [](std::size_t n) {
       return static_cast<std::int64_t>(n * 0x9e3779b97f4a7c15ULL) >> 3;
     });
-    byte_rows_ = input(DType::kU8, {5, 2049}, [](std::size_t n) { return n * 7; });
+    byte_rows_ = input(DType::kU8, {5, 4096}, [](std::size_t n) { return n * 7; });
     matrix_ = input(DType::kF32, {24, 32}, number);
     whole_matrix_ =
         input(DType::kI64, {24, 32}, [](std::size_t n) { return static_cast<std::int64_t>(n % 40) - 8; });
@@ -75,8 +76,8 @@ class Bench {
   }
 
   std::string name(ValueIndex v) const { return std::to_string(v); }
-  ValueIndex reals_, integers_, bytes_, rows_, ties_, whole_rows_, byte_rows_, matrix_, whole_matrix_,
-      byte_matrix_, places_, long_rows_;
+  ValueIndex reals_, integers_, bytes_, rows_, ties_, least_rows_, whole_rows_, byte_rows_, matrix_,
+      whole_matrix_, byte_matrix_, places_, long_rows_;
 
   /// Adds a line, and its kernels to the source.
   void add(const std::string& kind, const std::string& dtype, const std::string& shape,
@@ -106,12 +107,10 @@ class Bench {
     KernelText text;
     std::vector<std::vector<std::pair<std::int32_t, DeviceKernel>>> kernels(types.size());
     for (std::size_t v = inputs_.size(); v < types.size(); ++v) {
-      const std::vector<ValueIndex> alone = {static_cast<ValueIndex>(v)};
-      const auto made = plan.compiled[v].kind == Kind::kMap ? std::vector{writer.maps(alone, alone)}
-                                                            : writer.value(alone[0]);
-      for (const DeviceKernel& kernel : made) kernels[v].emplace_back(text.add(kernel), kernel);
+      for (const DeviceKernel& kernel : kernels_of(writer, static_cast<ValueIndex>(v)))
+        kernels[v].emplace_back(text.add(kernel), kernel);
     }
-    for (const char* order : {"order=reversed", "functions=pairs"}) {
+    for (const char* order : {"", "order=reversed", "order=shuffled", "functions=pairs"}) {
       ::setenv("DGX_EMULATED_DEVICE", order, 1);
       auto device = test::open_device(DGX_EMULATED_MODULE);
       ::unsetenv("DGX_EMULATED_DEVICE");
@@ -141,6 +140,21 @@ class Bench {
     return static_cast<ValueIndex>(inputs_.size()) - 1;
   }
 
+  [[nodiscard]] Work work_of(ValueIndex v) const {
+    const auto& compiled = plan_->compiled[static_cast<std::size_t>(v)];
+    return recognise_on_device(v, compiled, strip_accesses(compiled));
+  }
+  /// The kernels of a value alone. Dots are not made in tiles.
+  [[nodiscard]] std::vector<DeviceKernel> kernels_of(const KernelWriter& writer, ValueIndex v) const {
+    const auto& compiled = plan_->compiled[static_cast<std::size_t>(v)];
+    const std::vector<ValueIndex> alone = {v};
+    if (compiled.kind == Kind::kMap) return {writer.maps({alone, {}, {}}, alone)};
+    const Work work = work_of(v);
+    if (const auto* fold = std::get_if<TeamFoldTask>(&work)) return writer.fold(*fold);
+    if (const auto* chain = std::get_if<KeyedChainTask>(&work)) return {writer.chain(*chain)};
+    return {writer.value({v, compiled.count})};
+  }
+
   static void* there(cuda::Device& device, const void* from, std::size_t size) {
     const auto memory = device.allocate(static_cast<std::int64_t>(size));
     REQUIRE(memory.ok());
@@ -162,9 +176,10 @@ class Bench {
       Tensor expected(compiled.dtype, compiled.shape);
       REQUIRE(kernels::evaluate_all(compiled, views, expected, 0, expected.count()).ok());
       void* const out = there(device, nullptr, expected.bytes().size());
+      const Work work = work_of(static_cast<ValueIndex>(v));
+      const auto* const fold = std::get_if<TeamFoldTask>(&work);
       void* const scratch =
-          there(device, nullptr,
-                static_cast<std::size_t>(fold_parts(compiled.count, compiled.fold_count) * kFoldPartBytes));
+          there(device, nullptr, fold == nullptr ? 0 : static_cast<std::size_t>(fold->scratch_bytes()));
       const std::int32_t none = 0;
       void* const flag = there(device, &none, sizeof none);
       for (const auto& [number, kernel] : kernels[v]) {
@@ -268,7 +283,7 @@ void add_accesses(Bench& bench) {
 }
 
 void add_folds(Bench& bench) {
-  for (const std::int64_t count : {1, 31, 32, 33, 64, 2047, 2048, 2049}) {
+  for (const std::int64_t count : {1, 31, 32, 33, 64, 2047, 2048, 2049, 4096}) {
     const std::string fold = fmt::format(R"("f":[{}],)", count);
     for (const ValueIndex v : {bench.rows_, bench.ties_}) {
       for (const char* kind : {"sum", "max"})
@@ -280,6 +295,19 @@ void add_folds(Bench& bench) {
     for (const char* kind : {"sum", "max"})
       bench.add(kind, "u8", "[5]", fmt::format(R"(["{}[i0,k0]"])", bench.byte_rows_), fold);
   }
+  for (const std::int64_t count : {31, 2049}) {
+    const std::string fold = fmt::format(R"("f":[{}],)", count);
+    bench.add("max", "f32", "[2]", fmt::format(R"(["{}[i0,k0]"])", bench.least_rows_), fold);
+    bench.add("argmax", "i64", "[2]", fmt::format(R"(["{}[i0,k0]"])", bench.least_rows_), fold);
+  }
+  for (const char* outputs : {"1", "3"}) {
+    bench.add("sum", "f32", fmt::format("[{}]", outputs), fmt::format(R"(["{}[i0,k0]"])", bench.rows_),
+              R"("f":[4096],)");
+  }
+  // More than 2,048 blocks of 2,048: three levels.
+  const char* const three = R"("f":[2,2048,1025],)";
+  bench.add("sum", "f32", "[1]", fmt::format(R"(["{}[i0+k0,4*k1+3*k2]"])", bench.long_rows_), three);
+  bench.add("argmax", "i64", "[1]", fmt::format(R"(["{}[i0+k0,4*k1+3*k2]"])", bench.long_rows_), three);
   for (const char* kind : {"sum", "max"})
     bench.add(kind, "f32", "[2]", fmt::format(R"(["{}[i0,k0]"])", bench.long_rows_), R"("f":[70001],)");
   bench.add("argmax", "i64", "[2]", fmt::format(R"(["{}[i0,k0]"])", bench.long_rows_), R"("f":[70001],)");
@@ -308,6 +336,10 @@ void add_chains(Bench& bench) {
             R"("do":["add acc x0"],"f":[12],"init":"0x0p0",)", R"("when":["eq x1 i0"],)");
   bench.add("chain", "f32", "[40,8]", fmt::format(R"(["{}[k0,i1]","{}[k0]"])", bench.matrix_, bench.places_),
             R"("do":["add acc x0"],"f":[12],"init":"0x0p0",)", R"("when":["eq x1 i0"],)");
+  // The same by an index that lies in another order.
+  bench.add("chain", "f32", "[40,32]",
+            fmt::format(R"(["{}[4*k0+k1,i1]","{}[k0+3*k1]"])", bench.matrix_, bench.places_),
+            R"("do":["add acc x0"],"f":[3,4],"init":"0x0p0",)", R"("when":["eq x1 i0"],)");
 }
 
 TEST_CASE("what is generated for a value gives the bits of the definition", "[device][generated]") {
