@@ -24,24 +24,18 @@ class MapKernel final : public NumberReader {
         members_(members),
         stored_(stored),
         becomes_state_(becomes_state),
-        options_(options),
-        loops_("i", {{"e", first().iteration}}) {}
+        loops_("i", {{"e", first().iteration}}, forms()),
+        is_wide_(loops_.inner_extent() % kFour == 0 && first().count >= options.least_wide) {}
 
   DeviceKernel write() {
-    make();
-    loops_.freeze();
-    is_wide_ = loops_.inner_extent() % kFour == 0 && first().count >= options_.least_wide;
-    arguments_ = {};
-    Lines lines("n"), numbers, stores;
+    Lines lines("n"), stores;
     const std::int64_t threads = is_wide_ ? first().count / kFour : first().count;
     const bool is_long = first().count > 0x7fffffff;
     begin(lines, threads, is_long);
     loops_.declare(lines, 0);
-    reads_ = Lines("x");
     if (is_wide_) loops_.step_by("j");
-    numbers_ = &numbers;
     make();
-    finish(numbers, stores);
+    finish(stores);
     Lines body;
     arguments_.declare(body);
     body.append(lines);
@@ -51,7 +45,7 @@ class MapKernel final : public NumberReader {
         body.add(fmt::format("Four<{}> y{};", memory_type(compiled(stored_[n]).dtype), n));
       body.open("DGX_UNROLL for (int j = 0; j < 4; ++j)");
     }
-    body.append(numbers);
+    body.append(numbers_);
     if (is_wide_) body.close();
     body.append(stores);
     return {body.text(), arguments_.all(), kThreads, (threads + kThreads - 1) / kThreads};
@@ -83,17 +77,26 @@ class MapKernel final : public NumberReader {
   [[nodiscard]] const CompiledPrimitive& first() const { return compiled(members_.front()); }
 
   std::string number(DType dtype, const std::string& element) {
-    return dtype == DType::kF32 ? numbers_->constant("float", element)
-                                : numbers_->constant("std::int64_t", "integer(" + element + ")");
+    return dtype == DType::kF32 ? numbers_.constant("float", element)
+                                : numbers_.constant("std::int64_t", "integer(" + element + ")");
+  }
+
+  /// The forms that the members' texts ask the loops for.
+  [[nodiscard]] std::vector<Form> forms() const {
+    std::vector<Form> all;
+    for (const ValueIndex v : members_) {
+      const std::vector<Form> own = reads_of(compiled(v)).forms;
+      all.insert(all.end(), own.begin(), own.end());
+    }
+    return all;
   }
 
   /// Writes all members' numbers.
   void make() {
-    made_.clear();
     for (const ValueIndex v : members_) {
-      ElementWriter writer(compiled(v), loops_, *this, *numbers_);
+      ElementWriter writer(compiled(v), loops_, *this, numbers_);
       const std::string result = writer.run(compiled(v).steps);
-      made_[v] = compiled(v).dtype == DType::kU8 ? numbers_->constant("std::int64_t", "to_u8(" + result + ")")
+      made_[v] = compiled(v).dtype == DType::kU8 ? numbers_.constant("std::int64_t", "to_u8(" + result + ")")
                                                  : result;
     }
   }
@@ -107,7 +110,8 @@ class MapKernel final : public NumberReader {
     lines.add(fmt::format("const {} e = {}t;", type, is_wide_ ? "4U * " : ""));
   }
 
-  void finish(Lines& numbers, Lines& stores) {
+  /// Writes the stored numbers to memory: at once, or four by four in `stores`.
+  void finish(Lines& stores) {
     for (std::size_t n = 0; n < stored_.size(); ++n) {
       const ValueIndex v = stored_[n];
       const DType dtype = compiled(v).dtype;
@@ -116,11 +120,11 @@ class MapKernel final : public NumberReader {
       const std::string array = arguments_.written(v, dtype);
       const bool has_flag = becomes_state_[static_cast<std::size_t>(v)];
       if (is_wide_) {
-        numbers.add(name + ".of[j] = " + result + ";");
+        numbers_.add(name + ".of[j] = " + result + ";");
         stores.add(fmt::format("store({} + e, {});", array, name));
         if (has_flag) stores.add(fmt::format("if (!are_finite({})) *{} = 1;", name, arguments_.flag(v)));
       } else {
-        numbers.add(fmt::format("const {} {} = {};", memory_type(dtype), name, result));
+        numbers_.add(fmt::format("const {} {} = {};", memory_type(dtype), name, result));
         stores.add(fmt::format("{}[e] = {};", array, name));
         if (has_flag) stores.add(fmt::format("if (!is_finite({})) *{} = 1;", name, arguments_.flag(v)));
       }
@@ -130,13 +134,10 @@ class MapKernel final : public NumberReader {
   const Plan& plan_;
   std::span<const ValueIndex> members_, stored_;
   const std::vector<bool>& becomes_state_;
-  const KernelOptions& options_;
   Loops loops_;
+  const bool is_wide_;  // four neighbours a thread
   KernelArguments arguments_;
-  Lines reads_{"x"};
-  Lines noted_;
-  Lines* numbers_ = &noted_;
-  bool is_wide_ = false;
+  Lines reads_{"x"}, numbers_;
   std::map<ValueIndex, std::string> made_;
 };
 

@@ -12,6 +12,7 @@ namespace dgx::exec {
 using kernels::CompiledAccess;
 using kernels::CompiledCoordinate;
 using kernels::CompiledOperand;
+using kernels::CompiledPrimitive;
 using kernels::CompiledStep;
 using kernels::CompiledSteps;
 using kernels::CompiledTerm;
@@ -77,22 +78,34 @@ std::string real_text(float number) {
   return fmt::format("{:a}F", number);
 }
 
-Loops::Loops(std::string name, std::vector<Part> parts) : name_(std::move(name)), parts_(std::move(parts)) {
-  std::size_t number = 0;
-  for (std::size_t p = 0; p < parts_.size(); ++p) {
-    std::int64_t count = 1;
-    for (const std::int64_t extent : parts_[p].extents) count *= extent;
-    for (const std::int64_t extent : parts_[p].extents)
-      dimensions_.push_back({p, extent, {}, count > kNarrow, {number++}});
+Form form_of(const CompiledPrimitive& primitive, const std::vector<CompiledTerm>& terms, std::int64_t base) {
+  Form form{base, std::vector<std::int64_t>(primitive.iteration.size() + primitive.fold.size())};
+  for (const CompiledTerm& term : terms) {
+    if (term.access >= 0) continue;
+    const bool is_fold = term.slot >= kernels::kFirstFoldSlot;
+    const auto d = static_cast<std::size_t>(is_fold ? term.slot - kernels::kFirstFoldSlot : term.slot) +
+                   (is_fold ? primitive.iteration.size() : 0);
+    form.strides[d] = kernels::wrapping_add(form.strides[d], term.coefficient);
   }
+  return form;
 }
 
-std::optional<std::pair<std::int64_t, std::int64_t>> Loops::range(const Form& form) const {
+namespace {
+
+Form index_form(const CompiledPrimitive& primitive, std::int32_t slot) {
+  CompiledTerm term;
+  term.slot = slot;
+  return form_of(primitive, {term}, 0);
+}
+
+/// The least and greatest value of a form of the primitive's indices, or nullopt where they need more than 62
+/// bits.
+std::optional<Range> range_of(const Form& form, const CompiledPrimitive& primitive) {
   std::int64_t least = form.base, most = form.base, magnitude = form.base < 0 ? -form.base : form.base;
   if (form.base < -kWide || form.base > kWide) return std::nullopt;
   std::size_t number = 0;
-  for (const Part& part : parts_) {
-    for (const std::int64_t extent : part.extents) {
+  for (const Shape* shape : {&primitive.iteration, &primitive.fold}) {
+    for (const std::int64_t extent : *shape) {
       const std::int64_t stride = form.strides[number++];
       std::int64_t reach = 0;
       if (extent < 2) continue;
@@ -107,6 +120,93 @@ std::optional<std::pair<std::int64_t, std::int64_t>> Loops::range(const Form& fo
   return std::pair{least, most};
 }
 
+bool reads_access(const CompiledCoordinate& coordinate) {
+  return std::any_of(coordinate.terms.begin(), coordinate.terms.end(),
+                     [](const CompiledTerm& term) { return term.access >= 0; });
+}
+
+/// Follows a primitive's operands to what they read.
+class Reading {
+ public:
+  explicit Reading(const CompiledPrimitive& primitive) : primitive_(primitive) {}
+
+  Reads all() {
+    if (primitive_.kind == kernels::Kind::kDot) {
+      access(0);
+      access(1);
+      return std::move(out_);
+    }
+    if (primitive_.kind == kernels::Kind::kChain) operand(primitive_.init);
+    if (primitive_.has_when) list(primitive_.when);
+    list(primitive_.steps);
+    return std::move(out_);
+  }
+
+ private:
+  void list(const CompiledSteps& list) {
+    for (const CompiledStep& step : list.steps) {
+      for (std::size_t i = 0; i < static_cast<std::size_t>(step.arity); ++i) operand(step.operands[i]);
+    }
+    if (list.steps.empty()) operand(list.result);
+  }
+  void operand(const CompiledOperand& from) {
+    if (from.kind == Operand::Kind::kAccess) access(from.index);
+    if (from.kind == Operand::Kind::kIndex || from.kind == Operand::Kind::kFold) index(from.index);
+  }
+  void index(std::int32_t slot) { out_.forms.push_back(index_form(primitive_, slot)); }
+  void access(std::int32_t n) {
+    const CompiledAccess& from = primitive_.accesses[static_cast<std::size_t>(n)];
+    out_.accesses.push_back(&from);
+    if (from.is_linear) return out_.forms.push_back(form_of(primitive_, from.linear, from.offset));
+    for (const CompiledCoordinate& coordinate : from.coordinates) {
+      Form form = form_of(primitive_, coordinate.terms, coordinate.constant);
+      if (!reads_access(coordinate) && range_of(form, primitive_)) {
+        out_.forms.push_back(std::move(form));
+        continue;
+      }
+      for (const CompiledTerm& term : coordinate.terms)
+        term.access >= 0 ? access(term.access) : index(term.slot);
+    }
+  }
+
+  const CompiledPrimitive& primitive_;
+  Reads out_;
+};
+
+}  // namespace
+
+Reads reads_of(const CompiledPrimitive& primitive) { return Reading(primitive).all(); }
+
+Loops::Loops(const std::string& name, std::vector<Part> parts, const std::vector<Form>& forms)
+    : parts_(std::move(parts)) {
+  std::size_t number = 0;
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    std::int64_t count = 1;
+    for (const std::int64_t extent : parts_[p].extents) count *= extent;
+    for (const std::int64_t extent : parts_[p].extents) {
+      const Dimension next{p, extent, {}, count > kNarrow, number++};
+      if (extent == 1) continue;
+      const bool joins = !dimensions_.empty() && dimensions_.back().part == p &&
+                         std::all_of(forms.begin(), forms.end(), [&](const Form& form) {
+                           return walks_as_one(form, dimensions_.back(), next);
+                         });
+      if (joins) {
+        dimensions_.back().extent *= next.extent;
+        dimensions_.back().innermost = next.innermost;
+      } else {
+        dimensions_.push_back(next);
+      }
+    }
+  }
+  for (std::size_t d = 0; d < dimensions_.size(); ++d) dimensions_[d].index = name + std::to_string(d);
+}
+
+bool Loops::walks_as_one(const Form& form, const Dimension& outer, const Dimension& inner) {
+  std::int64_t walked = 0;
+  return !__builtin_mul_overflow(stride_of(form, inner), inner.extent, &walked) &&
+         stride_of(form, outer) == walked;
+}
+
 bool Loops::is_narrow(const Form& form) const {
   std::int64_t magnitude = form.base < 0 ? -form.base : form.base;
   for (const Dimension& dimension : dimensions_) {
@@ -118,11 +218,7 @@ bool Loops::is_narrow(const Form& form) const {
   return magnitude <= kNarrow;
 }
 
-std::string Loops::text(const Form& form) {
-  if (!frozen_) {
-    noted_.push_back(form);
-    return "0";
-  }
+std::string Loops::text(const Form& form) const {
   const bool is_narrow = this->is_narrow(form);
   std::string out;
   const auto add = [&](std::int64_t stride, std::string index, bool is_last) {
@@ -159,40 +255,15 @@ std::size_t Loops::end_of_part(std::size_t first) const {
 bool Loops::walks_in_order(const Form& form, std::size_t begin, std::size_t end) const {
   if (stride_of(form, dimensions_[end - 1]) == 0) return false;
   for (std::size_t d = begin; d + 1 < end; ++d) {
-    std::int64_t walked = 0;
-    if (__builtin_mul_overflow(stride_of(form, dimensions_[d + 1]), dimensions_[d + 1].extent, &walked))
-      return false;
-    if (stride_of(form, dimensions_[d]) != walked) return false;
+    if (!walks_as_one(form, dimensions_[d], dimensions_[d + 1])) return false;
   }
   return true;
 }
 
-void Loops::freeze() {
-  std::vector<Dimension> kept;
-  for (const Dimension& next : dimensions_) {
-    if (next.extent == 1) continue;
-    const bool joins = !kept.empty() && kept.back().part == next.part &&
-                       std::all_of(noted_.begin(), noted_.end(), [&](const Form& form) {
-                         std::int64_t walked = 0;
-                         return !__builtin_mul_overflow(stride_of(form, next), next.extent, &walked) &&
-                                stride_of(form, kept.back()) == walked;
-                       });
-    if (joins) {
-      kept.back().extent *= next.extent;
-      kept.back().of.push_back(next.of.back());
-    } else {
-      kept.push_back(next);
-    }
-  }
-  for (std::size_t d = 0; d < kept.size(); ++d) kept[d].index = name_ + std::to_string(d);
-  dimensions_ = std::move(kept);
-  frozen_ = true;
-}
-
-void Loops::declare(Lines& lines, std::size_t part) {
+void Loops::declare(Lines& lines, std::size_t part) const {
   std::string rest = parts_[part].number;
-  std::vector<Dimension*> own;
-  for (Dimension& dimension : dimensions_) {
+  std::vector<const Dimension*> own;
+  for (const Dimension& dimension : dimensions_) {
     if (dimension.part == part) own.push_back(&dimension);
   }
   for (std::size_t d = own.size(); d-- > 0;) {
@@ -218,28 +289,10 @@ bool Loops::is_aligned(const Form& form, std::int64_t divisor) const {
   return true;
 }
 
-Form ElementWriter::form_of(const std::vector<CompiledTerm>& terms, std::int64_t base) const {
-  Form form{base, std::vector<std::int64_t>(primitive_.iteration.size() + primitive_.fold.size())};
-  for (const CompiledTerm& term : terms) {
-    if (term.access >= 0) continue;
-    const bool is_fold = term.slot >= kernels::kFirstFoldSlot;
-    const auto d = static_cast<std::size_t>(is_fold ? term.slot - kernels::kFirstFoldSlot : term.slot) +
-                   (is_fold ? primitive_.iteration.size() : 0);
-    form.strides[d] = kernels::wrapping_add(form.strides[d], term.coefficient);
-  }
-  return form;
-}
-
-Form ElementWriter::index_form(std::int32_t slot) const {
-  CompiledTerm term;
-  term.slot = slot;
-  return form_of({term}, 0);
-}
-
 std::string ElementWriter::access(std::int32_t n) {
   const CompiledAccess& access = primitive_.accesses[static_cast<std::size_t>(n)];
   if (access.is_linear)
-    return reader_.inside(access.value, access.dtype, form_of(access.linear, access.offset));
+    return reader_.inside(access.value, access.dtype, form_of(primitive_, access.linear, access.offset));
   return guarded(access);
 }
 
@@ -265,11 +318,9 @@ std::string ElementWriter::guarded(const CompiledAccess& access) {
 }
 
 ElementWriter::Located ElementWriter::locate(const CompiledCoordinate& coordinate) {
-  const Form form = form_of(coordinate.terms, coordinate.constant);
-  const auto range = loops_.range(form);
-  const bool reads = std::any_of(coordinate.terms.begin(), coordinate.terms.end(),
-                                 [](const auto& term) { return term.access >= 0; });
-  if (!reads && range) {
+  const Form form = form_of(primitive_, coordinate.terms, coordinate.constant);
+  const auto range = range_of(form, primitive_);
+  if (!reads_access(coordinate) && range) {
     const bool is_narrow = loops_.is_narrow(form);
     const std::string at = lines_.constant(is_narrow ? "std::int32_t" : "std::int64_t", loops_.text(form));
     return divided(coordinate, {at, {}, is_narrow}, range);
@@ -277,8 +328,9 @@ ElementWriter::Located ElementWriter::locate(const CompiledCoordinate& coordinat
   // As in the definition, modulo 2^64.
   std::string at = "integer(" + integer_text(coordinate.constant) + ")";
   for (const CompiledTerm& term : coordinate.terms) {
-    const std::string symbol =
-        term.access >= 0 ? access(term.access) : "integer(" + loops_.text(index_form(term.slot)) + ")";
+    const std::string symbol = term.access >= 0
+                                   ? access(term.access)
+                                   : "integer(" + loops_.text(index_form(primitive_, term.slot)) + ")";
     const std::string product = term.coefficient == 1
                                     ? symbol
                                     : "wrapping_mul(" + integer_text(term.coefficient) + ", " + symbol + ")";
@@ -288,7 +340,7 @@ ElementWriter::Located ElementWriter::locate(const CompiledCoordinate& coordinat
 }
 
 ElementWriter::Located ElementWriter::divided(const CompiledCoordinate& coordinate, Located at,
-                                              std::optional<std::pair<std::int64_t, std::int64_t>> range) {
+                                              std::optional<Range> range) {
   const char* const type = at.is_narrow ? "std::int32_t" : "std::int64_t";
   if (coordinate.division != Coordinate::Division::kNone && coordinate.divisor != 1) {
     const std::string divisor = integer_text(coordinate.divisor);
@@ -322,7 +374,8 @@ std::string ElementWriter::operand(const CompiledOperand& from, const std::vecto
     case Operand::Kind::kAccess: return access(from.index);
     case Operand::Kind::kStep: return steps[static_cast<std::size_t>(from.index)];
     case Operand::Kind::kIndex:
-    case Operand::Kind::kFold: return lines_.constant("std::int64_t", loops_.text(index_form(from.index)));
+    case Operand::Kind::kFold:
+      return lines_.constant("std::int64_t", loops_.text(index_form(primitive_, from.index)));
     case Operand::Kind::kAccumulator: return accumulator;
     case Operand::Kind::kFloat: return real_text(from.literal.real);
     default: return "integer(" + integer_text(from.literal.integer) + ")";

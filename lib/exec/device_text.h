@@ -41,33 +41,46 @@ class Lines {
 [[nodiscard]] std::string integer_text(std::int64_t number);
 [[nodiscard]] std::string real_text(float number);
 
+/// The least and the greatest value of something.
+using Range = std::pair<std::int64_t, std::int64_t>;
+
 /// The number base + Σ strides[d] · index[d], over all dimensions of some loops.
 struct Form {
   std::int64_t base = 0;
   std::vector<std::int64_t> strides;
 };
 
+/// The sum of `base` and the terms over a primitive's indices, those of its iteration before those of its
+/// fold. Leaves out terms that read an access.
+[[nodiscard]] Form form_of(const kernels::CompiledPrimitive& primitive,
+                           const std::vector<kernels::CompiledTerm>& terms, std::int64_t base);
+
+/// The accesses that a primitive's steps reach, and the form of every linear access, coordinate and index
+/// that they name.
+struct Reads {
+  std::vector<const kernels::CompiledAccess*> accesses;
+  std::vector<Form> forms;
+};
+[[nodiscard]] Reads reads_of(const kernels::CompiledPrimitive& primitive);
+
 /// The loops of a kernel in parts, such as the outputs and the positions of a fold. Each part has a number,
-/// from which its indices follow in row-major order. Everything is asked of them twice: before freeze(),
-/// which learns from it which dimensions all forms walk as one, and after it for the text.
+/// from which its indices follow in row-major order. Neighbouring dimensions of a part that all forms walk as
+/// one are one loop, so that fewer indices are computed.
 class Loops {
  public:
   struct Part {
     std::string number;  ///< an unsigned variable
     Shape extents;
   };
-  /// `name`: the beginning of the indices' names.
-  Loops(std::string name, std::vector<Part> parts);
+  /// `name`: the beginning of the indices' names. `forms`: all that text() will be given.
+  Loops(const std::string& name, std::vector<Part> parts, const std::vector<Form>& forms);
 
-  /// The form's least and greatest value, or nullopt where they need more than 62 bits.
-  [[nodiscard]] std::optional<std::pair<std::int64_t, std::int64_t>> range(const Form& form) const;
   /// The form as an expression of 32 bits if is_narrow(form), else of 64.
-  [[nodiscard]] std::string text(const Form& form);
+  [[nodiscard]] std::string text(const Form& form) const;
   [[nodiscard]] bool is_narrow(const Form& form) const;
 
-  void freeze();
   /// Declares constants for a part's indices.
-  void declare(Lines& lines, std::size_t part);
+  void declare(Lines& lines, std::size_t part) const;
 
   /// From here on text() adds `step` to the innermost index of the last part.
   void step_by(const std::string& step) { step_ = step; }
@@ -83,20 +96,20 @@ class Loops {
     std::int64_t extent = 1;
     std::string index;
     bool is_wide = false;
-    std::vector<std::size_t> of;  ///< numbers of the dimensions joined into it, the innermost last
+    std::size_t innermost = 0;  ///< number of the innermost of the dimensions joined into it
   };
-  [[nodiscard]] std::int64_t stride_of(const Form& form, const Dimension& dimension) const {
-    return form.strides[dimension.of.back()];
+  [[nodiscard]] static std::int64_t stride_of(const Form& form, const Dimension& dimension) {
+    return form.strides[dimension.innermost];
   }
+  /// True if the form changes by the same amount from each number of `outer` and `inner` together to the
+  /// next.
+  [[nodiscard]] static bool walks_as_one(const Form& form, const Dimension& outer, const Dimension& inner);
 
   [[nodiscard]] std::size_t end_of_part(std::size_t first) const;
   [[nodiscard]] bool walks_in_order(const Form& form, std::size_t begin, std::size_t end) const;
 
-  std::string name_;
   std::vector<Part> parts_;
   std::vector<Dimension> dimensions_;
-  std::vector<Form> noted_;
-  bool frozen_ = false;
   std::string step_;
 };
 
@@ -116,7 +129,8 @@ class ElementWriter {
  public:
   /// Borrows all four. The loops' dimensions must be the primitive's: those of the iteration, then those of
   /// the fold.
-  ElementWriter(const kernels::CompiledPrimitive& primitive, Loops& loops, NumberReader& reader, Lines& lines)
+  ElementWriter(const kernels::CompiledPrimitive& primitive, const Loops& loops, NumberReader& reader,
+                Lines& lines)
       : primitive_(primitive), loops_(loops), reader_(reader), lines_(lines) {}
 
   /// The result of `do` or `when`.
@@ -133,16 +147,13 @@ class ElementWriter {
     std::vector<std::string> conditions;
     bool is_narrow = false;
   };
-  [[nodiscard]] Form form_of(const std::vector<kernels::CompiledTerm>& terms, std::int64_t base) const;
-  [[nodiscard]] Form index_form(std::int32_t slot) const;
   Located locate(const kernels::CompiledCoordinate& coordinate);
-  Located divided(const kernels::CompiledCoordinate& coordinate, Located at,
-                  std::optional<std::pair<std::int64_t, std::int64_t>> range);
+  Located divided(const kernels::CompiledCoordinate& coordinate, Located at, std::optional<Range> range);
   std::string guarded(const kernels::CompiledAccess& access);
   std::string step(const kernels::CompiledStep& step, const std::vector<std::string>& steps);
 
   const kernels::CompiledPrimitive& primitive_;
-  Loops& loops_;
+  const Loops& loops_;
   NumberReader& reader_;
   Lines& lines_;
 };
