@@ -148,6 +148,23 @@ Case keyed(std::int64_t keys, std::int64_t rows, std::int64_t columns, bool base
   return c;
 }
 
+/// A keyed chain over rows × columns positions whose keys lie in another order than the positions.
+Case keyed_across(std::int64_t keys, std::int64_t rows, std::int64_t columns, std::int64_t width) {
+  Case c;
+  const int g = c.add(Input{DType::kF32, {rows, columns, width}, Values::kOrdinary, 0, 0, ""});
+  const int at = c.add(Input{DType::kI64, {columns, rows}, Values::kOrdinary, -2, keys + 1, ""});
+  Line line{Kind::kChain,
+            {keys, width},
+            {fmt::format("{}[k0,k1,i1]", g), fmt::format("{}[k1,k0]", at)},
+            {"add acc x0"},
+            {rows, columns}};
+  line.when = {"eq x1 i0"};
+  line.init = "0x0p0";
+  c.add(line);
+  c.name = fmt::format("chain/keyed/across/{}-of-{}x{}x{}", keys, rows, columns, width);
+  return c;
+}
+
 Case running(std::int64_t rows, std::int64_t size) {
   Case c;
   const int x = c.add(Input{DType::kF32, {rows, size}, Values::kOrdinary, 0, 0, ""});
@@ -195,7 +212,9 @@ std::vector<Case> chain_cases() {
     cases.push_back(keyed(33, 257, 9, base, DType::kI64));
     cases.push_back(keyed(5, 65, 33, base, DType::kU8));
     cases.push_back(keyed(1, 31, 1, base, DType::kI64));
+    cases.push_back(keyed(7, 65, 64, base, DType::kI64));  // 32 neighbours share a key
   }
+  for (const std::int64_t width : {9, 32}) cases.push_back(keyed_across(7, 5, 13, width));
   for (const std::int64_t size : {1, 31, 33, 257}) cases.push_back(running(5, size));
   for (const std::int64_t size : {1, 33, 2049}) cases.push_back(unconditional(17, size, Purity::kFinite));
   cases.push_back(unconditional(17, 65, Purity::kPoisoned));

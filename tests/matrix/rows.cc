@@ -108,6 +108,25 @@ Case adam(std::int64_t size, Values values) {
   return c;
 }
 
+/// Two gradients, scaled so that their norm together is at most 1.
+Case clipped_norm(std::int64_t rows, std::int64_t columns) {
+  Case c;
+  const int weights = c.add(floats({rows, columns}));
+  const int bias = c.add(floats({columns}));
+  const std::string whole = fmt::format("{}[k0,k1]", weights), part = fmt::format("{}[k0]", bias);
+  const int squares = c.add(Line{Kind::kSum, {}, {whole}, {"mul x0 x0"}, {rows, columns}});
+  const int others = c.add(Line{Kind::kSum, {}, {part}, {"mul x0 x0"}, {columns}});
+  const int scale =
+      c.add(Line{Kind::kMap,
+                 {},
+                 {fmt::format("{}[]", squares), fmt::format("{}[]", others)},
+                 {"add x0 x1", "sqrt t0", "add t1 0x1.0c6f7ap-20", "div 0x1p0 t2", "min t3 0x1p0"}});
+  c.add(Line{Kind::kMap, {columns}, {row(bias), fmt::format("{}[]", scale)}, {"mul x0 x1"}});
+  c.add(Line{Kind::kMap, {rows, columns}, {all(weights), fmt::format("{}[]", scale)}, {"mul x0 x1"}});
+  c.name = fmt::format("rows/clipped-norm/{}x{}", rows, columns);
+  return c;
+}
+
 /// softmax(q·kᵀ)·v by its definition, causal.
 Case attention(std::int64_t heads, std::int64_t length, std::int64_t width) {
   Case c;
@@ -177,6 +196,7 @@ std::vector<Case> group_cases() {
     cases.push_back(retyped(DType::kU8, DType::kI64, 8 * size));
     cases.push_back(retyped(DType::kU8, DType::kF32, 8 * size));
   }
+  for (const std::int64_t rows : {3, 70}) cases.push_back(clipped_norm(rows, 65));
   return cases;
 }
 
