@@ -9,9 +9,9 @@
 
 #include "container.h"
 #include "dgx/core/json.h"
+#include "dgx/core/parallel.h"
 #include "dgx/merkle/digests.h"
 #include "float_text.h"
-#include "parallel.h"
 
 namespace dgx::bundle {
 namespace {

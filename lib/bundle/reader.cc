@@ -5,8 +5,8 @@
 
 #include "codec.h"
 #include "container.h"
+#include "dgx/core/parallel.h"
 #include "layout.h"
-#include "parallel.h"
 
 namespace dgx::bundle {
 namespace {

@@ -2,20 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <cassert>
-
 #include "container.h"
-#include "parallel.h"
 #include "state_group.h"
 
 namespace dgx::bundle {
 namespace {
-
-/// One MiB of one tensor.
-struct PartJob {
-  std::size_t entry = 0;
-  std::uint64_t part = 0;
-};
 
 /// Checks the names. None may be the folder of another: an HDF5 link cannot be both.
 Status check_state(const State& state) {
@@ -34,27 +25,6 @@ Status check_state(const State& state) {
   return {};
 }
 
-std::vector<Digest> tensor_digests(const State& state, int threads) {
-  std::vector<PartJob> jobs;
-  std::vector<std::vector<Digest>> roots(state.size());
-  for (std::size_t i = 0; i < state.size(); ++i) {
-    roots[i].resize(merkle::tensor_part_count(state[i].tensor.bytes().size()));
-    for (std::uint64_t part = 0; part < roots[i].size(); ++part) jobs.push_back({i, part});
-  }
-  const Status done = for_each_index(jobs.size(), threads, [&](std::size_t job) -> Status {
-    const auto [entry, part] = jobs[job];
-    roots[entry][part] = merkle::tensor_part_root(state[entry].tensor.bytes(), part);
-    return {};
-  });
-  assert(done.ok());
-  std::vector<Digest> digests;
-  for (std::size_t i = 0; i < state.size(); ++i) {
-    const Tensor& tensor = state[i].tensor;
-    digests.push_back(merkle::tensor_digest(tensor.dtype(), tensor.shape(), merkle::root_of(roots[i])));
-  }
-  return digests;
-}
-
 Status compare_digests(const State& state, const StateDigests& stored, int threads) {
   DGX_TRY(const StateDigests ours, digests_of(state, threads));
   for (std::size_t i = 0; i < state.size(); ++i) {
@@ -71,7 +41,7 @@ Status compare_digests(const State& state, const StateDigests& stored, int threa
 
 Result<StateDigests> digests_of(const State& state, int threads) {
   DGX_CHECK(check_state(state));
-  return merkle::state_digests(state, tensor_digests(state, thread_count(threads)));
+  return merkle::state_digests(state, threads);
 }
 
 Status put_state(Writer& writer, const std::string& group, const State& state, const StateDigests& digests) {
@@ -103,7 +73,7 @@ Result<StoredState> take_state(const Reader& reader, const std::string& group, c
   DGX_TRY(std::vector<Tensor> tensors, reader.tensors(paths, effort));
   for (std::size_t i = 0; i < names.size(); ++i) stored.state.push_back({names[i], std::move(tensors[i])});
   if (check == Check::kNothing) return stored;
-  Status same = compare_digests(stored.state, stored.digests, thread_count(effort.threads));
+  Status same = compare_digests(stored.state, stored.digests, effort.threads);
   if (!same.ok()) return reader.in_file(std::move(same).error());
   return stored;
 }

@@ -4,8 +4,8 @@
 
 #include "codec.h"
 #include "container.h"
+#include "dgx/core/parallel.h"
 #include "layout.h"
-#include "parallel.h"
 
 namespace dgx::bundle {
 namespace {

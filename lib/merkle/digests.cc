@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "dgx/core/checked.h"
+#include "dgx/core/parallel.h"
 #include "dgx/crypto/sha256.h"
 
 namespace dgx::merkle {
@@ -103,20 +104,39 @@ Digest state_digest(std::uint64_t count, const Digest& root) {
   return crypto::sha256(ByteWriter().u8(byte_of(Kind::kState)).u64(count).digest(root).bytes());
 }
 
-Result<StateDigests> state_digests(const State& state) {
-  std::vector<Digest> tensors;
-  tensors.reserve(state.size());
-  for (const Entry& entry : state) tensors.push_back(tensor_digest(entry.tensor.view()));
-  return state_digests(state, std::move(tensors));
+Result<StateDigests> state_digests(std::span<const EntryView> state, int threads) {
+  struct Part {
+    std::size_t entry = 0;
+    std::uint64_t part = 0;
+  };
+  std::vector<Part> parts;
+  std::vector<std::vector<Digest>> roots(state.size());
+  for (std::size_t i = 0; i < state.size(); ++i) {
+    roots[i].resize(tensor_part_count(state[i].tensor.bytes.size()));
+    for (std::uint64_t part = 0; part < roots[i].size(); ++part) parts.push_back({i, part});
+  }
+  // The work never fails.
+  static_cast<void>(for_each_index(parts.size(), thread_count(threads), [&](std::size_t job) -> Status {
+    const auto [entry, part] = parts[job];
+    roots[entry][part] = tensor_part_root(state[entry].tensor.bytes, part);
+    return {};
+  }));
+  StateDigests out;
+  std::vector<NamedDigest> entries;
+  for (std::size_t i = 0; i < state.size(); ++i) {
+    const TensorView& tensor = state[i].tensor;
+    out.tensors.push_back(tensor_digest(tensor.dtype, tensor.shape, root_of(roots[i])));
+    entries.push_back({std::string(state[i].name), out.tensors.back()});
+  }
+  DGX_TRY(out.state, state_digest(entries));
+  return out;
 }
 
-Result<StateDigests> state_digests(const State& state, std::vector<Digest> tensors) {
-  assert(tensors.size() == state.size());
-  std::vector<NamedDigest> entries;
-  entries.reserve(state.size());
-  for (std::size_t i = 0; i < state.size(); ++i) entries.push_back({state[i].name, tensors[i]});
-  DGX_TRY(const Digest digest, state_digest(entries));
-  return StateDigests{std::move(tensors), digest};
+Result<StateDigests> state_digests(const State& state, int threads) {
+  std::vector<EntryView> views;
+  views.reserve(state.size());
+  for (const Entry& entry : state) views.push_back({entry.name, entry.tensor.view()});
+  return state_digests(views, threads);
 }
 
 Digest committed_state_leaf(const Digest& state) { return digest_leaf(Kind::kCommittedState, state); }

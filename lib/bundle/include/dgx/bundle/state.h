@@ -13,9 +13,8 @@ namespace dgx::bundle {
 
 using merkle::StateDigests;
 
-/// Computes merkle::state_digests on `threads` threads (0: as many as the process may use), and checks that a
-/// bundle can hold the state: kMalformed if the names are not sorted, unique, and paths of printable ASCII
-/// (dgx-bundle(5), "Names").
+/// merkle::state_digests() of a state that a bundle can hold: kMalformed if the names are not sorted, unique,
+/// and paths of printable ASCII (dgx-bundle(5), "Names").
 [[nodiscard]] Result<StateDigests> digests_of(const State& state, int threads = 0);
 
 /// Writes a checkpoint bundle: the numbers of every entry at /state/NAME, each with its digest. `digests` is

@@ -91,6 +91,12 @@ struct Entry {
 /// Everything a step reads and writes, sorted by name bytes, names unique.
 using State = std::vector<Entry>;
 
+/// An entry of a state whose numbers, and name, are owned elsewhere.
+struct EntryView {
+  std::string_view name;
+  TensorView tensor;
+};
+
 /// The entry called `name`, or null. Cost: a binary search.
 [[nodiscard]] const Entry* find_entry(const State& state, std::string_view name);
 [[nodiscard]] Entry* find_entry(State& state, std::string_view name);

@@ -68,10 +68,10 @@ struct StateDigests {
   std::vector<Digest> tensors;
   Digest state;
 };
+/// Hashes a state on `threads` threads (0: as many as the process may use), on which no digest depends.
 /// kMalformed as check_names.
-[[nodiscard]] Result<StateDigests> state_digests(const State& state);
-/// The same with tensor digests computed elsewhere (in parallel): `tensors[i]` belongs to `state[i]`.
-[[nodiscard]] Result<StateDigests> state_digests(const State& state, std::vector<Digest> tensors);
+[[nodiscard]] Result<StateDigests> state_digests(std::span<const EntryView> state, int threads = 1);
+[[nodiscard]] Result<StateDigests> state_digests(const State& state, int threads = 1);
 
 /// Leaf hashes of the trees whose leaves are digests.
 [[nodiscard]] Digest committed_state_leaf(const Digest& state);

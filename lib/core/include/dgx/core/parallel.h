@@ -7,7 +7,7 @@
 
 #include "dgx/core/result.h"
 
-namespace dgx::bundle {
+namespace dgx {
 
 /// `asked`, or for 0 the number of CPUs this process may use (a job's share of a node, not the node's).
 [[nodiscard]] int thread_count(int asked);
@@ -33,4 +33,4 @@ class Turns {
   bool failed_ = false;
 };
 
-}  // namespace dgx::bundle
+}  // namespace dgx

@@ -1,4 +1,4 @@
-#include "parallel.h"
+#include "dgx/core/parallel.h"
 
 #include <sched.h>
 
@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-namespace dgx::bundle {
+namespace dgx {
 namespace {
 
 /// Starts a thread if it can: fewer threads than wanted is slower, not an error.
@@ -74,4 +74,4 @@ Error Turns::fail(Error error) {
   return error;
 }
 
-}  // namespace dgx::bundle
+}  // namespace dgx
