@@ -408,18 +408,22 @@ Result<State> ExactExecutor::state() const {
   return state;
 }
 
+Result<merkle::StateDigests> ExactExecutor::digests(int threads) const {
+  std::vector<Tensor> in_rows;
+  std::vector<EntryView> views;
+  for (const auto& entry : impl_->entries) {
+    const bool packed = impl_->packed && entry.layout != Layout::kRows;
+    if (packed) in_rows.push_back(impl_->in_rows(entry, entry.current.view()));
+    views.push_back({entry.name, packed ? in_rows.back().view() : entry.current.view()});
+  }
+  return merkle::state_digests(views, threads);
+}
+
 float ExactExecutor::loss() const {
   for (const auto& entry : impl_->entries) {
     if (entry.name == "loss") return entry.current.as<float>()[0];
   }
   return 0;
-}
-
-std::vector<EntryView> ExactExecutor::entries() const {
-  std::vector<EntryView> views;
-  if (impl_->packed) impl_->unpack_entries();
-  for (const auto& entry : impl_->entries) views.push_back({entry.name, entry.current.view()});
-  return views;
 }
 
 std::int64_t ExactExecutor::planned_bytes() const {

@@ -20,11 +20,6 @@ using manifest::Task;
 using manifest::Verdict;
 using manifest::VerdictRow;
 
-Result<Digest> digest_of(const State& state) {
-  DGX_TRY(const merkle::StateDigests digests, merkle::state_digests(state));
-  return digests.state;
-}
-
 VerdictRow disagreement(VerdictRow row, RowReason reason) {
   row.agrees = false;
   row.reason = reason;
@@ -49,17 +44,15 @@ Result<std::optional<Digest>> run_steps(program::Executor& executor, const Segme
     if (!status.ok() && status.error().code == ErrorCode::kMalformed) return std::optional<Digest>();
     DGX_CHECK(std::move(status));
     if (step == witnessed) {
-      DGX_TRY(const State now, executor.state());
-      DGX_TRY(const Digest interior, digest_of(now));
-      witness = witness_of(verifier, interior);
+      DGX_TRY(const merkle::StateDigests interior, executor.digests(1));
+      witness = witness_of(verifier, interior.state);
     }
     if (progress && !progress()) {
       return Error{ErrorCode::kInterrupted, fmt::format("segment {}: interrupted", segment.index), {}};
     }
   }
-  DGX_TRY(const State last, executor.state());
-  DGX_TRY(const Digest end, digest_of(last));
-  return std::optional<Digest>(end);
+  DGX_TRY(const merkle::StateDigests end, executor.digests(1));
+  return std::optional<Digest>(end.state);
 }
 
 /// Checks the sorted rows: each segment of the proof at most once, with the committed end state.
@@ -167,8 +160,9 @@ Result<VerdictRow> replay_segment(program::Executor& executor, const State& star
                                   const Digest& start_digest, const std::optional<Digest>& end_digest,
                                   const Assignment& assignment, const std::function<bool()>& progress) {
   const std::string where = fmt::format("segment {}", segment.index);
-  DGX_TRY(const Digest given, digest_of(start));
-  if (given != start_digest) return malformed(where + ": the start state given is not the committed one");
+  DGX_TRY(const merkle::StateDigests given, merkle::state_digests(start));
+  if (given.state != start_digest)
+    return malformed(where + ": the start state given is not the committed one");
   VerdictRow row;
   row.index = segment.index;
   row.expected = end_digest.value_or(manifest::diverged_end());

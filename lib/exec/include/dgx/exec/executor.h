@@ -3,9 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "dgx/core/bulk.h"
@@ -37,12 +35,6 @@ struct Fault {
 /// kUsage, naming what is wrong, unless the program has that value, the value that element, and the element
 /// that bit.
 [[nodiscard]] Status check_fault(const program::Program& program, const Fault& fault);
-
-/// One entry of the current state, not copied: valid until the next step or load.
-struct EntryView {
-  std::string_view name;
-  TensorView tensor;
-};
 
 /// A state being copied out of an executor. Call it once, from any thread: it waits until the copy is
 /// complete. The executor must still exist, and may take further steps meanwhile.
@@ -88,6 +80,8 @@ class ExactExecutor final : public StepExecutor {
   [[nodiscard]] Status step() override;
   [[nodiscard]] std::int64_t position() const override;
   [[nodiscard]] Result<State> state() const override;
+  /// Copies only entries that lie in another order than a State's, to hash them.
+  [[nodiscard]] Result<merkle::StateDigests> digests(int threads) const override;
   [[nodiscard]] float loss() const override;
   [[nodiscard]] Status trace(const std::function<Status(std::int32_t, const TensorView&)>& visit) override;
 
@@ -97,9 +91,6 @@ class ExactExecutor final : public StepExecutor {
   [[nodiscard]] std::string explain() const override;
   [[nodiscard]] Status start_profile() override;
   [[nodiscard]] StepProfile profile() const override;
-
-  /// The current state's entries in order of name.
-  [[nodiscard]] std::vector<EntryView> entries() const;
 
  private:
   struct Impl;

@@ -8,6 +8,7 @@
 #include "dgx/core/bytes.h"
 #include "dgx/core/result.h"
 #include "dgx/core/tensor.h"
+#include "dgx/merkle/digests.h"
 
 namespace dgx::program {
 
@@ -25,11 +26,27 @@ class Executor {
   /// (dgx-numerics(7)). There is then no state until the next load(), since entries are updated in place.
   [[nodiscard]] virtual Status step() = 0;
 
+  /// Takes `steps` steps, and calls `after` (may be empty) after each; ends with the first error of either.
+  [[nodiscard]] Status advance(std::int64_t steps, const std::function<Status()>& after = {}) {
+    for (std::int64_t taken = 0; taken < steps; ++taken) {
+      DGX_CHECK(step());
+      if (after) DGX_CHECK(after());
+    }
+    return {};
+  }
+
   /// The number of steps that led to the current state.
   [[nodiscard]] virtual std::int64_t position() const = 0;
 
   /// A copy of the current state. Cost: its size. kInternal if it lies on a device that has failed.
   [[nodiscard]] virtual Result<State> state() const = 0;
+
+  /// The digests of the current state, as merkle::state_digests() gives them. Errors of state(). An executor
+  /// with the state in memory hashes it there; this default hashes a copy.
+  [[nodiscard]] virtual Result<merkle::StateDigests> digests(int threads) const {
+    DGX_TRY(const State now, state());
+    return merkle::state_digests(now, threads);
+  }
 
   /// The loss entry, without copying the state.
   [[nodiscard]] virtual float loss() const = 0;
