@@ -3,7 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "dgx/kernels/evaluate.h"
+#include "dgx/protocol/scalar_text.h"
 
 namespace dgx::protocol {
 
@@ -36,6 +40,35 @@ Result<std::optional<std::int64_t>> first_divergent_element(const TensorView& ou
   if (at == ours.bytes.end()) return std::optional<std::int64_t>();
   return std::optional<std::int64_t>((at - ours.bytes.begin()) /
                                      static_cast<std::int64_t>(size_of(ours.dtype)));
+}
+
+Result<manifest::JudgedScalar> last_operation(const program::Program& program, Party& party,
+                                              std::int64_t step, kernels::ValueIndex value,
+                                              std::int64_t element, std::string claimed) {
+  const kernels::Primitive& line = program.values[static_cast<std::size_t>(value)];
+  DGX_TRY(const Tensor replayed, party.value(step, value));
+  const std::string here = bits_text(replayed.view(), element);
+  if (line.kind == kernels::Kind::kInput) {
+    manifest::JudgedScalar out;
+    out.operation = "input";
+    out.result = here;
+    out.claimed = std::move(claimed);
+    return out;
+  }
+  std::vector<Tensor> operands(program.values.size());
+  for (const kernels::Access& access : line.accesses) {
+    DGX_TRY(operands[static_cast<std::size_t>(access.value)], party.value(step, access.value));
+  }
+  std::vector<TensorView> views;
+  for (const Tensor& operand : operands) views.push_back(operand.view());
+  std::vector<kernels::ValueType> types;
+  for (const kernels::Primitive& other : program.values) types.push_back({other.dtype, other.shape});
+  DGX_TRY(const auto compiled, kernels::compile(line, types));
+  DGX_TRY(const auto trace, kernels::trace_element(compiled, views, element, {}));
+  auto out = judged_scalar(trace, line, std::move(claimed));
+  if (out.result == here) return out;
+  return internal_error(fmt::format("value {} element {}: the replay has {}, the definition gives {}", value,
+                                    element, here, out.result));
 }
 
 }  // namespace dgx::protocol

@@ -247,15 +247,8 @@ Judgement judge_element(const Step& step, const kernels::Primitive& line, std::i
   if (!compiled.ok()) return fails(compiled.error());
   const kernels::ElementTrace trace = kernels::trace_element(*compiled, *opened, element, {});
   if (const auto& missing = opened->missing()) return fails(*missing);
-  if (!trace.last)
-    return compared(element_text(value, element), trace.result, claimed,
-                    not_computed("copy", trace.result, claimed, line.dtype));
-  manifest::JudgedScalar scalar = judged_scalar(*trace.last, claimed);
-  scalar.index = trace.last->index;
-  scalar.place = place_text(*trace.last, false);
-  scalar.result = bits_text(trace.result, line.dtype);
-  scalar.claimed = posted_text(claimed, line.dtype);
-  return compared(element_text(value, element), trace.result, claimed, std::move(scalar));
+  return compared(element_text(value, element), trace.result, claimed,
+                  judged_scalar(trace, line, posted_text(claimed, line.dtype)));
 }
 
 Judgement judge_position(const Step& step, const kernels::Primitive& line, std::int64_t value,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <bit>
+#include <cstring>
 
 namespace dgx::protocol {
 
@@ -15,6 +16,13 @@ std::string bits_text(const kernels::Number& number) {
 
 std::string bits_text(const kernels::Number& number, DType dtype) {
   return fmt::format("0x{:0{}x}", number.bits(), size_of(dtype) * 2);
+}
+
+std::string bits_text(const TensorView& tensor, std::int64_t element) {
+  const std::size_t size = size_of(tensor.dtype);
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, tensor.bytes.data() + static_cast<std::size_t>(element) * size, size);
+  return fmt::format("0x{:0{}x}", bits, size * 2);
 }
 
 std::string posted_text(const kernels::Number& number, DType dtype) {
@@ -67,6 +75,19 @@ manifest::JudgedScalar judged_scalar(const kernels::ScalarRecord& record, const 
   }
   out.result = bits_text(record.result);
   out.claimed = bits_text(claimed);
+  return out;
+}
+
+manifest::JudgedScalar judged_scalar(const kernels::ElementTrace& trace, const kernels::Primitive& line,
+                                     std::string claimed) {
+  manifest::JudgedScalar out;
+  out.operation = "copy";
+  if (trace.last) {
+    out = judged_scalar(*trace.last, trace.result);
+    out.place = place_text(*trace.last, !line.fold.empty());
+  }
+  out.result = bits_text(trace.result, line.dtype);
+  out.claimed = std::move(claimed);
   return out;
 }
 

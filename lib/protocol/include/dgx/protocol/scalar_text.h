@@ -13,6 +13,8 @@ namespace dgx::protocol {
 [[nodiscard]] std::string bits_text(const kernels::Number& number);
 /// The bits as stored in a value of `dtype`: 8, 16 or 2 digits.
 [[nodiscard]] std::string bits_text(const kernels::Number& number, DType dtype);
+/// The bits of an element, likewise; a NaN keeps its own.
+[[nodiscard]] std::string bits_text(const TensorView& tensor, std::int64_t element);
 /// bits_text() of a number as a party posted it: a NaN keeps its own bits.
 [[nodiscard]] std::string posted_text(const kernels::Number& number, DType dtype);
 /// True if a posted number is the right one, bit for bit. The only NaN that may be posted is 0x7FC00000.
@@ -29,6 +31,10 @@ namespace dgx::protocol {
 /// An operation of a fold. Result and claim are numbers as computed, not as stored.
 [[nodiscard]] manifest::JudgedScalar judged_scalar(const kernels::ScalarRecord& record,
                                                    const kernels::Number& claimed);
+/// The last operation of an element of `line`, or "copy" if nothing is computed. Result and claim, which is
+/// given in hex, are numbers as stored.
+[[nodiscard]] manifest::JudgedScalar judged_scalar(const kernels::ElementTrace& trace,
+                                                   const kernels::Primitive& line, std::string claimed);
 
 /// "add of accumulator 0x… and part 0 0x… (dot group 0) is 0x…, claimed 0x…".
 [[nodiscard]] std::string sentence(const manifest::JudgedScalar& scalar);
