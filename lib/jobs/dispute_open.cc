@@ -19,31 +19,6 @@ using manifest::RowReason;
 using manifest::Signed;
 using manifest::VerdictRow;
 
-/// A proof with its states, whose first and last are not checked: a challenge may be about them.
-struct OpenProof {
-  Signed<manifest::Proof> proof;
-  protocol::Segments segments;
-  std::vector<Digest> states;
-};
-
-Result<OpenProof> read_proof(const OpenDisputeOptions& options, const TaskFiles& files) {
-  DGX_TRY(auto proof, manifest::read_statement<manifest::Proof>(options.proof));
-  if (proof.body.task != files.task.id) return malformed(options.proof + ": is a proof of another task");
-  const std::string path = states_path(options.proof, options.from);
-  DGX_TRY(const std::string bytes, read_file(path, static_cast<std::size_t>(proof.body.states.count) * 32));
-  if (bytes.size() != static_cast<std::size_t>(proof.body.states.count) * 32)
-    return malformed(path + ": does not have the proof's number of states");
-  std::vector<Digest> states;
-  for (std::size_t at = 0; at < bytes.size(); at += 32) {
-    states.push_back(*digest_from_bytes(as_bytes(std::string_view(bytes).substr(at, 32))));
-  }
-  if (manifest::states_root(states) != proof.body.states)
-    return malformed(path + ": does not have the proof's root");
-  const auto segments = protocol::segments_of(files.body(), proof.body);
-  if (!segments.ok()) return within(options.proof, segments.error());
-  return OpenProof{std::move(proof), *segments, std::move(states)};
-}
-
 /// A verdict with its rows.
 struct OpenVerdict {
   Signed<manifest::Verdict> verdict;
@@ -52,7 +27,7 @@ struct OpenVerdict {
   bool hidden = false;  ///< its signer withholds the rows
 };
 
-Status check_about(const Signed<manifest::Verdict>& verdict, const OpenProof& proof,
+Status check_about(const Signed<manifest::Verdict>& verdict, const ProofFiles& proof,
                    const std::string& path) {
   if (verdict.body.task == proof.proof.body.task && verdict.body.proof == proof.proof.id) return {};
   return malformed(path + ": is a verdict on another proof");
@@ -61,7 +36,7 @@ Status check_about(const Signed<manifest::Verdict>& verdict, const OpenProof& pr
 class Opening {
  public:
   Opening(const OpenDisputeOptions& options, const JobContext& context, const TaskFiles& files,
-          const OpenProof& proof)
+          const ProofFiles& proof)
       : options_(options), context_(context), files_(files), proof_(proof) {}
 
   /// Chooses what to challenge. Verdict and rows outlive the challenge.
@@ -315,7 +290,7 @@ class Opening {
   const OpenDisputeOptions& options_;
   const JobContext& context_;
   const TaskFiles& files_;
-  const OpenProof& proof_;
+  const ProofFiles& proof_;
   std::optional<OpenVerdict> verdict_;
   std::unique_ptr<FileSource> source_;
   std::unique_ptr<DisputeParty> party_;
@@ -343,7 +318,9 @@ Result<OpenDisputeResult> open_dispute(const OpenDisputeOptions& options, const 
   if (options.output.empty() || options.output == "-") return usage_error("-o DISPUTE.jsonl is required");
   DGX_CHECK(refuse_existing(options.output, context.clobber));
   DGX_TRY(const TaskFiles files, open_task(options.task, options.program, context.trust));
-  DGX_TRY(const OpenProof proof, read_proof(options, files));
+  // A challenge may be about the proof's first or last state.
+  DGX_TRY(const ProofFiles proof,
+          open_proof(options.proof, files.task, std::nullopt, options.from, manifest::Ends::kUnchecked));
   DGX_TRY(const crypto::SecretKey key, read_key(options.key));
   Opening opening(options, context, files, proof);
   DGX_TRY(Challenge body, opening.choose());

@@ -4,33 +4,9 @@
 
 #include <filesystem>
 
-#include "dgx/manifest/trust.h"
 #include "dgx/protocol/verify.h"
 
 namespace dgx::jobs {
-
-template <class T>
-Result<manifest::Signed<T>> read_signed(const std::string& path, const std::optional<std::string>& trust) {
-  DGX_TRY(auto statement, manifest::read_statement<T>(path));
-  if (trust) {
-    DGX_TRY(const manifest::Trust trusted, manifest::Trust::load(*trust));
-    DGX_TRY([[maybe_unused]] const auto word, trusted.check(statement.key_id, path));
-  }
-  return statement;
-}
-
-template Result<manifest::Signed<manifest::Task>> read_signed(const std::string&,
-                                                              const std::optional<std::string>&);
-template Result<manifest::Signed<manifest::Proof>> read_signed(const std::string&,
-                                                               const std::optional<std::string>&);
-template Result<manifest::Signed<manifest::Profile>> read_signed(const std::string&,
-                                                                 const std::optional<std::string>&);
-template Result<manifest::Signed<manifest::Beacon>> read_signed(const std::string&,
-                                                                const std::optional<std::string>&);
-template Result<manifest::Signed<manifest::Receipt>> read_signed(const std::string&,
-                                                                 const std::optional<std::string>&);
-template Result<manifest::Signed<manifest::BeaconCommitment>> read_signed(const std::string&,
-                                                                          const std::optional<std::string>&);
 
 Result<manifest::Signed<manifest::Task>> read_task(const std::string& path,
                                                    const std::optional<std::string>& trust) {
@@ -61,22 +37,28 @@ std::string states_path(const std::string& proof_path, const std::optional<std::
   return own;
 }
 
-Result<std::vector<Digest>> read_states(const std::string& path, const manifest::Proof& proof) {
+Result<std::vector<Digest>> read_states(const std::string& path, const manifest::Proof& proof,
+                                        manifest::Ends ends) {
   DGX_TRY(const std::string bytes, read_file(path, static_cast<std::size_t>(proof.states.count) * 32));
-  auto states = manifest::decode_states(bytes, proof);
+  auto states = manifest::decode_states(bytes, proof, ends);
   if (!states.ok()) return within(path, std::move(states).error());
   return states;
 }
 
 Result<ProofFiles> open_proof(const std::string& path, const manifest::Signed<manifest::Task>& task,
-                              const std::optional<std::string>& trust,
-                              const std::optional<std::string>& from) {
+                              const std::optional<std::string>& trust, const std::optional<std::string>& from,
+                              manifest::Ends ends) {
   DGX_TRY(auto proof, read_signed<manifest::Proof>(path, trust));
-  if (auto checked = protocol::check_proof(task, proof); !checked.ok())
-    return within(path, std::move(checked).error());
-  DGX_TRY(const auto segments, protocol::segments_of(task.body, proof.body));
-  DGX_TRY(auto states, read_states(states_path(path, from), proof.body));
-  return ProofFiles{std::move(proof), segments, std::move(states), path};
+  if (ends == manifest::Ends::kChecked) {
+    if (auto checked = protocol::check_proof(task, proof); !checked.ok())
+      return within(path, std::move(checked).error());
+  } else if (proof.body.task != task.id) {
+    return malformed(path + ": is a proof of another task");
+  }
+  const auto segments = protocol::segments_of(task.body, proof.body);
+  if (!segments.ok()) return within(path, segments.error());
+  DGX_TRY(auto states, read_states(states_path(path, from), proof.body, ends));
+  return ProofFiles{std::move(proof), *segments, std::move(states), path};
 }
 
 Status refuse_existing(const std::string& path, Clobber clobber) {

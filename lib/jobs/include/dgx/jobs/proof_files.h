@@ -10,6 +10,7 @@
 #include "dgx/core/result.h"
 #include "dgx/jobs/task_program.h"
 #include "dgx/manifest/statement.h"
+#include "dgx/manifest/trust.h"
 #include "dgx/protocol/segments.h"
 
 namespace dgx::jobs {
@@ -25,7 +26,14 @@ struct ProofFiles {
 /// Reads a statement and checks its signer: kUnauthorised for one whom `trust` does not name.
 template <class T>
 [[nodiscard]] Result<manifest::Signed<T>> read_signed(const std::string& path,
-                                                      const std::optional<std::string>& trust);
+                                                      const std::optional<std::string>& trust) {
+  DGX_TRY(auto statement, manifest::read_statement<T>(path));
+  if (trust) {
+    DGX_TRY(const manifest::Trust trusted, manifest::Trust::load(*trust));
+    DGX_CHECK(trusted.check(statement.key_id, path));
+  }
+  return statement;
+}
 
 /// Reads a task alone, without its program: for jobs that run no step.
 [[nodiscard]] Result<manifest::Signed<manifest::Task>> read_task(const std::string& path,
@@ -45,14 +53,17 @@ inline constexpr std::string_view kOpenedSample = "sample.h5";
 /// proof, or in the opening in which the proof itself lies.
 [[nodiscard]] std::string states_path(const std::string& proof_path, const std::optional<std::string>& from);
 
-/// Opens a proof of this task, and its states (states_path). kMissing, kMalformed (a proof of another task,
-/// states that are not the proof's), kUnauthorised.
+/// Opens a proof of this task, and its states (states_path). With kUnchecked, its initial state need not be
+/// the task's either. kMissing, kMalformed (a proof of another task, states that are not the proof's),
+/// kUnauthorised.
 [[nodiscard]] Result<ProofFiles> open_proof(const std::string& path,
                                             const manifest::Signed<manifest::Task>& task,
                                             const std::optional<std::string>& trust,
-                                            const std::optional<std::string>& from = std::nullopt);
-/// Reads committed states from a file: kMalformed unless they have the proof's root and ends.
-[[nodiscard]] Result<std::vector<Digest>> read_states(const std::string& path, const manifest::Proof& proof);
+                                            const std::optional<std::string>& from = std::nullopt,
+                                            manifest::Ends ends = manifest::Ends::kChecked);
+/// Reads committed states from a file. Errors of manifest::decode_states().
+[[nodiscard]] Result<std::vector<Digest>> read_states(const std::string& path, const manifest::Proof& proof,
+                                                      manifest::Ends ends = manifest::Ends::kChecked);
 
 /// kCannotCreate, before any work is done, if `path` exists and may not be replaced.
 [[nodiscard]] Status refuse_existing(const std::string& path, Clobber clobber);

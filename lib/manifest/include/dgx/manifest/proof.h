@@ -62,8 +62,11 @@ inline constexpr std::int64_t kMaxStates = std::int64_t{1} << 24;
 
 /// PROOF.states: 32 raw bytes a state.
 [[nodiscard]] std::string encode_states(std::span<const Digest> states);
-/// kMalformed unless `bytes` has exactly `proof.states.count` digests with the proof's root, the proof's
-/// initial state first and its final state last.
-[[nodiscard]] Result<std::vector<Digest>> decode_states(std::string_view bytes, const Proof& proof);
+/// The check that a proof's first and last state are those that it names. Disputes may be about them.
+enum class Ends { kChecked, kUnchecked };
+/// kMalformed unless `bytes` has exactly `proof.states.count` digests with the proof's root and, if they are
+/// checked, the proof's initial state first and its final state last.
+[[nodiscard]] Result<std::vector<Digest>> decode_states(std::string_view bytes, const Proof& proof,
+                                                        Ends ends = Ends::kChecked);
 
 }  // namespace dgx::manifest
