@@ -71,7 +71,7 @@ struct Diff {
     if (result.step) out.field("step", *result.step);
     if (result.value) out.field("value", value_json(*result.value));
     if (result.element) out.field("element", *result.element);
-    if (result.scalar) out.field("scalar", scalar_json(*result.scalar));
+    if (result.scalar) out.field("scalar", scalar_json(result));
     out.field("confirmed", confirmed_text(result));
     if (!result.ended.empty()) out.field("ended", result.ended);
     return cli::Verdict::kRefuted;
@@ -86,19 +86,12 @@ struct Diff {
     return {{"number", value.number}, {"kind", value.kind}, {"from", value.from}};
   }
 
-  static json::Object scalar_json(const jobs::DivergentScalar& scalar) {
-    json::Array operands;
-    for (const auto& operand : scalar.operands)
-      operands.emplace_back(json::Object{{"bits", operand.bits}, {"from", operand.from}});
-    json::Object out{{"operation", scalar.operation},
-                     {"operands", operands},
-                     {"ours", scalar.ours},
-                     {"result", scalar.result},
-                     {"theirs", scalar.theirs}};
-    if (scalar.index) {
-      out.emplace("index", *scalar.index);
-      out.emplace("place", scalar.place);
-    }
+  /// A ruling's scalar, but with the claims of both sides.
+  static json::Object scalar_json(const jobs::DiffResult& result) {
+    json::Object out = tools::scalar_json(*result.scalar);
+    out.erase("claimed");
+    out.emplace("ours", result.our_bits);
+    out.emplace("theirs", result.scalar->claimed);
     return out;
   }
 };

@@ -4,42 +4,11 @@
 
 #include <filesystem>
 
-#include "dgx/bundle/state.h"
 #include "dgx/core/version.h"
 #include "dgx/crypto/sha256.h"
 #include "dgx/protocol/referee.h"
 
 namespace dgx::jobs {
-
-Result<const bundle::Dataset*> FileSource::data() {
-  if (!data_) {
-    DGX_TRY(auto read, open_dataset(data_path_, files_.body()));
-    data_.emplace(std::move(read));
-  }
-  return &*data_;
-}
-
-Result<exec::ExactExecutor*> FileSource::executor() {
-  if (!executor_) {
-    DGX_TRY(const bundle::Dataset* const data, this->data());
-    DGX_TRY(executor_, make_executor(files_, *data, context_.threads));
-  }
-  return executor_.get();
-}
-
-Result<const State*> FileSource::start() {
-  if (!start_) {
-    DGX_TRY(exec::ExactExecutor* const executor, this->executor());
-    DGX_TRY(SegmentStart found, any_segment_start(files_, *executor, from_, segment_, context_.threads));
-    DGX_TRY(const auto digests, bundle::digests_of(found.state, context_.threads));
-    if (digests.state != committed_) {
-      return malformed(fmt::format("{}: segment {} starts from state {} here, the proof commits to {}", from_,
-                                   segment_, digests.state.brief(), committed_.brief()));
-    }
-    start_.emplace(std::move(found.state));
-  }
-  return &*start_;
-}
 
 Result<std::optional<std::string>> drill_text_of(const std::string& from) {
   std::error_code ignored;

@@ -1,44 +1,12 @@
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <string>
 
-#include "dgx/core/job_context.h"
-#include "dgx/jobs/task_files.h"
 #include "dgx/protocol/game.h"
-#include "dispute_party.h"
+#include "segment_replay.h"
 
 namespace dgx::jobs {
-
-/// A replay source backed by files: dataset and start state are read when first needed.
-class FileSource final : public ReplaySource {
- public:
-  /// `committed` is the digest that the start state of `segment` must have.
-  FileSource(const TaskFiles& files, std::string data, std::string from, std::int64_t segment,
-             Digest committed, const JobContext& context)
-      : files_(files),
-        data_path_(std::move(data)),
-        from_(std::move(from)),
-        segment_(segment),
-        committed_(committed),
-        context_(context) {}
-
-  [[nodiscard]] Result<const bundle::Dataset*> data() override;
-  [[nodiscard]] Result<exec::ExactExecutor*> executor() override;
-  [[nodiscard]] Result<const State*> start() override;
-
- private:
-  const TaskFiles& files_;
-  std::string data_path_;
-  std::string from_;
-  std::int64_t segment_;
-  Digest committed_;
-  const JobContext& context_;
-  std::optional<bundle::Dataset> data_;
-  std::unique_ptr<exec::ExactExecutor> executor_;
-  std::optional<State> start_;
-};
 
 /// The drill that a run notes; nullopt for other files.
 [[nodiscard]] Result<std::optional<std::string>> drill_text_of(const std::string& from);

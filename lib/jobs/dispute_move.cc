@@ -90,7 +90,7 @@ struct Bound {
 };
 
 /// The Bound of the disputed state, or of the witness made from it. Only for stages that have one.
-Result<Bound> bound_of(const Game& game, DisputeParty& party) {
+Result<Bound> bound_of(const Game& game, SegmentReplay& party) {
   const protocol::Ground& ground = game.ground();
   DGX_TRY(const auto broken, party.non_finite_after());
   if (broken && *broken + 1 < ground.end_step)
@@ -105,7 +105,7 @@ Result<Bound> bound_of(const Game& game, DisputeParty& party) {
 }
 
 /// The outcome of the diverging step in a replay, next to the one this side has signed.
-Result<Bound> divergence_of(DisputeParty& party) {
+Result<Bound> divergence_of(SegmentReplay& party) {
   DGX_TRY(const auto broken, party.non_finite_after());
   const std::string signed_for = "one that is not finite";
   return Bound{"the state after the diverging step", broken ? signed_for : "a finite one", signed_for};
@@ -113,7 +113,7 @@ Result<Bound> divergence_of(DisputeParty& party) {
 
 /// kInconclusive for a defender whose replay does not give what they signed: the numbers they post would
 /// convict them. With Clobber::kReplace only a warning.
-Status check_bound(const Game& game, DisputeParty& party, const MoveOptions& options,
+Status check_bound(const Game& game, SegmentReplay& party, const MoveOptions& options,
                    const JobContext& context) {
   const protocol::Stage stage = game.stage();
   if (stage == protocol::Stage::kRow) return {};
@@ -128,7 +128,7 @@ Status check_bound(const Game& game, DisputeParty& party, const MoveOptions& opt
   return Error{ErrorCode::kInconclusive, why, hint_for(game, options)};
 }
 
-Result<protocol::Say> answer_demand(const Game& game, FileSource& source, const MoveOptions& options) {
+Result<protocol::Say> answer_demand(const Game& game, ReplaySource& source, const MoveOptions& options) {
   if (!options.location && !options.store)
     return usage_error("a chunk is demanded", "--store DIR puts it where the operator fetches it");
   const std::string location = options.location.value_or("chunk-" + game.dispute().challenge.id.brief());
@@ -137,7 +137,7 @@ Result<protocol::Say> answer_demand(const Game& game, FileSource& source, const 
   return protocol::Say(std::move(answer));
 }
 
-Status give_rows(const Game& game, const MoveOptions& options, DisputeParty& party) {
+Status give_rows(const Game& game, const MoveOptions& options, SegmentReplay& party) {
   if (game.stage() != protocol::Stage::kRow || !options.rows) return {};
   DGX_TRY(const std::string text, read_file(*options.rows, manifest::kMaxRowsBytes));
   auto rows = manifest::decode_rows(text, game.dispute().verdict->body);
@@ -152,7 +152,8 @@ Result<std::optional<protocol::Say>> next_of(const TaskFiles& files, const Game&
                                              const Notary& notary, MoveResult& out) {
   const manifest::Challenge& challenge = game.dispute().challenge.body;
   DGX_TRY(const auto drill_text, defended_drill(game, side, options));
-  FileSource source(files, options.data, options.from, challenge.segment, challenge.start.digest, context);
+  ReplaySource source(files, options.data, context);
+  source.start_from(options.from, challenge.segment, challenge.start.digest);
   if (game.stage() == protocol::Stage::kChunk) {
     DGX_TRY(auto answer, answer_demand(game, source, options));
     return std::optional<protocol::Say>(std::move(answer));
@@ -163,7 +164,7 @@ Result<std::optional<protocol::Say>> next_of(const TaskFiles& files, const Game&
     context.progress.warning("this side defends the run's drill, a deliberate fault");
   }
   const DisputeNotes notes = notes_of(notes_folder(options), game, drill_text, notary);
-  DisputeParty party(files, game.segment(), source, drill, &notes, context.threads, context.progress);
+  SegmentReplay party(game.segment(), source, drill, &notes);
   DGX_CHECK(give_rows(game, options, party));
   Status bound = side == Side::kDefender ? check_bound(game, party, options, context) : Status();
   protocol::Player player(*files.program, party);

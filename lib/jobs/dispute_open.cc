@@ -156,14 +156,13 @@ class Opening {
   }
 
   /// The party that replays the segment, kept for the moves.
-  Result<DisputeParty*> party(std::int64_t segment) {
+  Result<SegmentReplay*> party(std::int64_t segment) {
     if (!options_.from || !options_.data)
       return usage_error("--from and --data are needed to replay segment " + std::to_string(segment));
     party_.reset();
-    source_ = std::make_unique<FileSource>(files_, *options_.data, *options_.from, segment, state(segment),
-                                           context_);
-    party_ = std::make_unique<DisputeParty>(files_, proof_.segments[segment], *source_, std::nullopt, nullptr,
-                                            context_.threads, context_.progress);
+    source_ = std::make_unique<ReplaySource>(files_, *options_.data, context_);
+    source_->start_from(*options_.from, segment, state(segment));
+    party_ = std::make_unique<SegmentReplay>(proof_.segments[segment], *source_);
     return party_.get();
   }
 
@@ -181,7 +180,7 @@ class Opening {
 
   /// True if the replay ends in another state than `end`, or, for nullopt, does not diverge.
   Result<bool> contradicts_end(std::int64_t segment, const std::optional<Digest>& end) {
-    DGX_TRY(DisputeParty* const mine, party(segment));
+    DGX_TRY(SegmentReplay* const mine, party(segment));
     DGX_CHECK(check_start(segment));
     DGX_TRY(const auto broken, mine->non_finite_after());
     replayed_ += mine->replayed_steps();
@@ -216,7 +215,7 @@ class Opening {
   Result<std::optional<About>> contradicted(const VerdictRow& row) {
     const auto segment = [](bool yes) { return yes ? std::optional<About>(About::kSegment) : std::nullopt; };
     if (row.reason != RowReason::kEqual && row.reason != RowReason::kDigest) {
-      DGX_TRY(DisputeParty* const mine, party(row.index));
+      DGX_TRY(SegmentReplay* const mine, party(row.index));
       const auto broken = mine->non_finite_after();
       replayed_ += mine->replayed_steps();
       if (broken.ok()) return segment(row.reason != RowReason::kNonFinite || !*broken);
@@ -292,8 +291,8 @@ class Opening {
   const TaskFiles& files_;
   const ProofFiles& proof_;
   std::optional<OpenVerdict> verdict_;
-  std::unique_ptr<FileSource> source_;
-  std::unique_ptr<DisputeParty> party_;
+  std::unique_ptr<ReplaySource> source_;
+  std::unique_ptr<SegmentReplay> party_;
   std::int64_t replayed_ = 0;
 };
 

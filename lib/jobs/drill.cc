@@ -72,4 +72,55 @@ State lazy_state(const State& start, std::int64_t steps) {
   return state;
 }
 
+Result<std::optional<Drill>> drill_of(const bundle::RunHeader& header) {
+  if (header.drill.empty()) return std::optional<Drill>();
+  DGX_TRY(Drill drill, parse_drill(header.drill));
+  return std::optional<Drill>(drill);
+}
+
+Status DrilledExecutor::load(const State& state) {
+  segment_start_.clear();
+  return executor_.load(state);
+}
+
+bool DrilledExecutor::lazy_now() const {
+  if (!drill_ || !drill_->lazy() || *drill_->segment >= files_.segments.count()) return false;
+  const protocol::Segment segment = files_.segments[*drill_->segment];
+  return position() >= segment.first && position() < segment.end;
+}
+
+Result<State> DrilledExecutor::claimed_after(std::int64_t steps) {
+  if (segment_start_.empty()) {
+    DGX_TRY(segment_start_, executor_.state());
+  }
+  return lazy_state(segment_start_, position() + steps - files_.segments[*drill_->segment].first);
+}
+
+Status DrilledExecutor::idle(std::int64_t steps) {
+  DGX_TRY(const State claimed, claimed_after(steps));
+  return executor_.load(claimed);
+}
+
+Status DrilledExecutor::step() {
+  if (lazy_now()) return idle(1);
+  return faulty_now() ? executor_.trace(drill_->fault, {}) : executor_.step();
+}
+
+Status DrilledExecutor::trace(const std::function<Status(std::int32_t value, const TensorView&)>& visit) {
+  if (faulty_now()) return executor_.trace(drill_->fault, visit);
+  if (!lazy_now()) return executor_.trace(visit);
+  DGX_TRY(const State claimed, claimed_after(1));
+  std::vector<const Tensor*> becomes(files_.program->values.size(), nullptr);
+  for (const kernels::Primitive& input : files_.program->values) {
+    if (!input.next) continue;
+    const Entry* entry = find_entry(claimed, input.source.name);
+    if (entry != nullptr) becomes[static_cast<std::size_t>(*input.next)] = &entry->tensor;
+  }
+  DGX_CHECK(executor_.trace([&](std::int32_t value, const TensorView& numbers) -> Status {
+    const Tensor* entry = becomes[static_cast<std::size_t>(value)];
+    return visit(value, entry != nullptr ? entry->view() : numbers);
+  }));
+  return executor_.load(claimed);
+}
+
 }  // namespace dgx::jobs

@@ -21,14 +21,13 @@ using kernels::cpu::InstructionSet;
 constexpr std::size_t kMaxReplays = 256;
 constexpr std::int64_t kMaxSegments = 1024;
 
-/// Segments at the beginning of the task. Every replay of one starts, as a verifier would, from the state
-/// that the very first replay reached.
+/// Segments at the beginning of the task. The first replay makes their start states; every other one starts
+/// from these, as a verifier would.
 struct Chain {
   std::int64_t segments = 0;
-  std::int64_t steps = 0;  ///< of each segment
-  std::vector<State> starts;
+  std::int64_t steps = 0;     ///< of each segment
+  std::vector<State> states;  ///< before, between and after the segments
   std::vector<Digest> ends;
-  State last;  ///< after the last segment
 };
 
 struct Timing {
@@ -51,39 +50,26 @@ class InstructionSetGuard {
 };
 
 Status run_steps(exec::ExactExecutor& executor, std::int64_t steps, const JobContext& context) {
-  for (std::int64_t i = 0; i < steps; ++i) {
-    if (context.stop.requested())
-      return Error{ErrorCode::kInterrupted, "stopped; nothing is saved", "run it again"};
-    DGX_CHECK(executor.step());
-  }
-  return {};
+  return executor.advance(steps, [&]() -> Status {
+    if (!context.stop.requested()) return {};
+    return Error{ErrorCode::kInterrupted, "stopped; nothing is saved", "run it again"};
+  });
 }
 
-/// Makes the first replay, which also gives the start states.
-Result<Chain> first_replay(exec::ExactExecutor& executor, State start, std::int64_t segments,
-                           std::int64_t steps, const JobContext& context) {
-  Chain out{segments, steps, {}, {}, {}};
-  DGX_CHECK(executor.load(start));
-  out.starts.push_back(std::move(start));
-  for (std::int64_t segment = 0; segment < segments; ++segment) {
-    DGX_CHECK(run_steps(executor, steps, context));
-    DGX_TRY(State end, executor.state());
-    DGX_TRY(const auto digests, merkle::state_digests(end));
-    out.ends.push_back(digests.state);
-    (segment + 1 < segments ? out.starts.emplace_back() : out.last) = std::move(end);
-  }
-  return out;
-}
-
-Result<Timing> replay(exec::ExactExecutor& executor, const Chain& chain, const JobContext& context) {
+/// Replays all segments, which the first time extends the chain.
+Result<Timing> replay(exec::ExactExecutor& executor, Chain& chain, const JobContext& context) {
   Timing out;
-  for (std::size_t segment = 0; segment < chain.starts.size(); ++segment) {
-    DGX_CHECK(executor.load(chain.starts[segment]));
+  const bool first = chain.ends.empty();
+  for (std::size_t segment = 0; segment < static_cast<std::size_t>(chain.segments); ++segment) {
+    if (!first || segment == 0) DGX_CHECK(executor.load(chain.states[segment]));
     const auto begin = std::chrono::steady_clock::now();
     DGX_CHECK(run_steps(executor, chain.steps, context));
     out.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    DGX_TRY(const State end, executor.state());
-    DGX_TRY(const auto digests, merkle::state_digests(end));
+    DGX_TRY(const auto digests, executor.digests(context.threads));
+    if (first) {
+      chain.ends.push_back(digests.state);
+      DGX_TRY(chain.states.emplace_back(), executor.state());
+    }
     if (digests.state != chain.ends[segment]) ++out.differing;
   }
   return out;
@@ -180,7 +166,8 @@ class Profiling {
     result_.profile.task = files_.task.id;
     context_.progress.start("replaying", std::ssize(sets) * std::ssize(threads));
     DGX_TRY(const auto executor, make_executor(files_, data_, context_.threads));
-    DGX_TRY(const Chain chain, first_replay(*executor, start, amount.segments, amount.steps, context_));
+    Chain chain{amount.segments, amount.steps, {start}, {}};
+    DGX_CHECK(replay(*executor, chain, context_));
     {
       const InstructionSetGuard guard;
       for (const InstructionSet set : sets) {
@@ -190,7 +177,7 @@ class Profiling {
     }
     context_.progress.finish();
     DGX_TRY(const State other, other_seed(files_, data_, start, amount.segments * amount.steps, context_));
-    const Distance distance = distance_of(chain.last, other);
+    const Distance distance = distance_of(chain.states.back(), other);
     result_.profile.other_seed_distance = distance.relative;
     result_.other_seed_max_abs = distance.max_abs;
     result_.profile.memory_bytes = executor->planned_bytes();
@@ -200,7 +187,7 @@ class Profiling {
   }
 
  private:
-  Status one(const Chain& chain, InstructionSet set, int threads) {
+  Status one(Chain& chain, InstructionSet set, int threads) {
     DGX_TRY(const auto executor, make_executor(files_, data_, threads));
     DGX_TRY(const Timing timing, replay(*executor, chain, context_));
     const std::string name(kernels::cpu::name_of(set));

@@ -16,13 +16,25 @@
 
 namespace dgx::jobs {
 
-/// Start states of a proof's segments, from a sample or a run. Every state returned has the committed digest.
+/// The start states of segments, from a run, an opening, a sample or a state bundle: read where they are
+/// kept, else recomputed from the nearest kept one.
+///
+/// Opened for a proof, it gives only states that the proof commits to, and what cannot be had is
+/// inconclusive. Opened for a task alone, it gives what a file has: a run's own committed states, those of a
+/// sample, or the one of a state bundle, for which segment does not matter. The caller compares digest or
+/// step.
 class StartStates {
  public:
   /// Opens a sample, an opening or a run. kMissing, or kMalformed for a file of another task or proof.
   /// `proof` must outlive this object.
   [[nodiscard]] static Result<StartStates> open(const std::string& path, const ProofFiles& proof,
                                                 int threads);
+  /// Opens any of the four for a task. kMissing, or kMalformed for a file of another task.
+  [[nodiscard]] static Result<StartStates> open(const std::string& path, const Digest& task,
+                                                const protocol::Segments& segments, int threads);
+
+  /// The run's index; null if the states are not a run's.
+  [[nodiscard]] const bundle::RunIndex* run() const { return run_ ? &run_->index() : nullptr; }
 
   /// The segments of `wanted` whose start states are certainly not available.
   [[nodiscard]] std::vector<std::int64_t> missing(std::span<const std::int64_t> wanted) const;
@@ -34,7 +46,9 @@ class StartStates {
   /// from the nearest kept one, or from the executor's current state, if that is nearer (see reached()).
   ///
   /// kInconclusive if the recomputed state is not the committed one: somewhere in between the run deviates
-  /// from the program. kMalformed if a file holds another state than was committed. kInterrupted.
+  /// from the program. For a task alone, that is kMalformed, and so is a kept state at another step than the
+  /// run says; kUsage if the run does not have the segment, kMissing if the sample does not. kMalformed if a
+  /// file holds another state than was committed. kInterrupted.
   [[nodiscard]] Result<State> start(std::int64_t segment, program::Executor* executor, const StopFlag& stop);
 
   /// Notes that the executor holds committed state `state` or, with nullopt, something else.
@@ -43,21 +57,29 @@ class StartStates {
   [[nodiscard]] std::int64_t recomputed_steps() const { return recomputed_steps_; }
 
  private:
-  StartStates(std::string path, const ProofFiles& proof, int threads)
-      : path_(std::move(path)), proof_(&proof), threads_(threads) {}
+  StartStates(std::string path, const Digest& task, const protocol::Segments& segments,
+              const ProofFiles* proof, int threads)
+      : path_(std::move(path)), task_(task), segments_(segments), proof_(proof), threads_(threads) {}
+  [[nodiscard]] Status open_file();
   [[nodiscard]] Status check_run() const;
   [[nodiscard]] Status check_sample() const;
   [[nodiscard]] Result<State> from_sample(std::int64_t segment) const;
   [[nodiscard]] Result<State> kept(std::int64_t checkpoint) const;
   [[nodiscard]] Error missed(std::int64_t checkpoint, std::int64_t base) const;
+  [[nodiscard]] Status restart(std::int64_t checkpoint, std::int64_t base, program::Executor& executor);
   [[nodiscard]] Result<State> recompute(std::int64_t checkpoint, program::Executor& executor,
                                         const StopFlag& stop);
+  [[nodiscard]] Status of_prover(Status status, std::int64_t checkpoint) const;
+  /// By the proof, or else by the run.
   [[nodiscard]] const Digest& committed(std::int64_t state) const {
-    return proof_->states[static_cast<std::size_t>(state)];
+    const auto at = static_cast<std::size_t>(state);
+    return proof_ != nullptr ? proof_->states[at] : run_->index().checkpoints[at].digest;
   }
 
   std::string path_;
-  const ProofFiles* proof_;
+  Digest task_;
+  protocol::Segments segments_;
+  const ProofFiles* proof_;  ///< null: opened for a task alone
   int threads_;
   std::optional<bundle::RunReader> run_;
   std::optional<bundle::SampleReader> sample_;

@@ -4,8 +4,7 @@
 
 #include "dgx/bundle/trace.h"
 #include "dgx/jobs/bisect.h"
-#include "dgx/merkle/digests.h"
-#include "replay.h"
+#include "segment_replay.h"
 
 namespace dgx::jobs {
 namespace {
@@ -29,43 +28,37 @@ Status check_places(const TraceOptions& options, const TaskFiles& files) {
 }
 
 /// Adds the digests of step `--step`'s values to the trace, and the numbers of `--value`.
-Status add_values(const TraceOptions& options, Replay& replay, const State& start, bundle::Trace& trace) {
-  std::optional<bundle::Trace::Numbers> numbers;
-  DGX_TRY(auto digests, value_digests_of(replay, start, *options.step,
-                                         [&](std::int32_t value, const TensorView& view) -> Status {
-                                           if (options.value == value) numbers = {value, Tensor(view)};
-                                           return {};
-                                         }));
+Status add_values(const TraceOptions& options, SegmentReplay& replay, bundle::Trace& trace) {
+  if (options.value) {  // first: this traces the step, and so gives the digests, too
+    const auto value = static_cast<kernels::ValueIndex>(*options.value);
+    DGX_TRY(Tensor numbers, replay.value(*options.step, value));
+    trace.numbers = {*options.value, std::move(numbers)};
+  }
+  DGX_TRY(auto digests, replay.values(*options.step));
   trace.values = {*options.step, std::move(digests)};
-  trace.numbers = std::move(numbers);
   return {};
 }
 
-Result<std::optional<Drill>> defended_drill(const TraceOptions& options, const SegmentStart& start) {
+Result<std::optional<Drill>> defended_drill(const TraceOptions& options, const bundle::RunIndex* run) {
   if (!options.drill) return std::optional<Drill>();
-  if (!start.drill)
-    return usage_error(fmt::format("--drill: {} is no run that was made with a drill", options.from));
-  DGX_TRY(Drill drill, parse_drill(*start.drill));
-  return std::optional<Drill>(std::move(drill));
+  if (run != nullptr && !run->header.drill.empty()) return drill_of(run->header);
+  return usage_error(fmt::format("--drill: {} is no run that was made with a drill", options.from));
 }
 
 /// The requested segment or, for a run that diverged inside it, its steps before the diverging one.
 Result<protocol::Segment> traced_part(const TraceOptions& options, const TaskFiles& files,
-                                      const SegmentStart& start) {
+                                      const bundle::RunIndex* run) {
   protocol::Segment out = files.segments[options.segment];
-  if (start.diverged_at) out.end = std::min(out.end, *start.diverged_at);
+  if (run != nullptr && run->diverged) out.end = std::min(out.end, run->checkpoints.back().step);
   if (options.step.value_or(out.first) < out.end) return out;
   return usage_error(
       fmt::format("{}: the run diverged at step {}, which has no state to trace", options.from, out.end));
 }
 
 /// A trace that defends a drill must lead to what the run committed.
-Status check_end(const TraceOptions& options, const TaskFiles& files, const Digest& end) {
-  if (!options.drill) return {};
-  DGX_TRY(const bundle::RunReader run, open_run_of(files, options.from));
-  if (options.segment >= run.index().segments()) return {};
-  const Digest& committed = run.index().checkpoints[static_cast<std::size_t>(options.segment) + 1].digest;
-  if (committed == end) return {};
+Status check_end(const TraceOptions& options, const bundle::RunIndex* run, const Digest& end) {
+  if (!options.drill || options.segment >= run->segments()) return {};
+  if (run->checkpoints[static_cast<std::size_t>(options.segment) + 1].digest == end) return {};
   return malformed(
       fmt::format("{}: its drill does not lead to committed state {}", options.from, options.segment + 1));
 }
@@ -76,18 +69,18 @@ Result<TraceResult> trace(const TraceOptions& options, const JobContext& context
   DGX_CHECK(choose_instruction_set(options.isa));
   DGX_TRY(const TaskFiles files, open_task(options.task, options.program, context.trust));
   DGX_CHECK(check_places(options, files));
-  DGX_TRY(const bundle::Dataset data, open_dataset(options.data, files.body()));
-  DGX_TRY(const auto executor, make_executor(files, data, context.threads));
-  DGX_TRY(const SegmentStart start,
-          segment_start(files, *executor, options.from, options.segment, context.threads));
-  DGX_TRY(const protocol::Segment segment, traced_part(options, files, start));
-  DGX_TRY(auto drill, defended_drill(options, start));
-  Replay replay(files, *executor, std::move(drill));
+  ReplaySource source(files, options.data, context);
+  source.start_from(options.from, options.segment, std::nullopt);
+  DGX_CHECK(source.start());
+  const bundle::RunIndex* const run = source.run();
+  DGX_TRY(const protocol::Segment segment, traced_part(options, files, run));
+  DGX_TRY(auto drill, defended_drill(options, run));
+  SegmentReplay replay(segment, source, std::move(drill));
 
   bundle::Trace trace{files.task.id, segment.index, segment.first, {}, {}, {}};
-  DGX_TRY(trace.states, state_digests_of(replay, start.state, segment, context.threads, context.progress));
-  DGX_CHECK(check_end(options, files, trace.states.back()));
-  if (options.step) DGX_CHECK(add_values(options, replay, start.state, trace));
+  DGX_TRY(trace.states, replay.states());
+  DGX_CHECK(check_end(options, run, trace.states.back()));
+  if (options.step) DGX_CHECK(add_values(options, replay, trace));
   DGX_CHECK(bundle::write_trace(options.output, trace, context.clobber, {context.threads}));
 
   TraceResult result{segment.index,
@@ -100,7 +93,7 @@ Result<TraceResult> trace(const TraceOptions& options, const JobContext& context
                      options.value,
                      std::nullopt,
                      std::nullopt};
-  if (options.drill) result.drill = start.drill;
+  if (options.drill) result.drill = run->header.drill;
   if (trace.values) result.values = static_cast<std::int64_t>(trace.values->digests.size());
   if (trace.numbers)
     result.value_digest = trace.values->digests[static_cast<std::size_t>(trace.numbers->value)];

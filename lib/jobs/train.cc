@@ -65,9 +65,9 @@ class Training {
         context_(context),
         files_(files),
         executor_(executor),
+        solver_(files, executor, std::move(drill)),
         checkpointer_(run),
         run_(run),
-        drill_(std::move(drill)),
         continued_(continued) {}
 
   Result<TrainResult> all() {
@@ -80,7 +80,7 @@ class Training {
     if (run_.index().diverged) return diverged_before();
     first_segment_ = segment;
     if (segment < files_.segments.count()) take_up(last.state, files_.segments[segment]);
-    DGX_CHECK(executor_.load(last.state));
+    DGX_CHECK(solver_.load(last.state));
     last.state.clear();  // the executor has its own copy
     result_.resumed_from = executor_.position();
     if (options_.profile_operations) DGX_CHECK(executor_.start_profile());
@@ -103,8 +103,7 @@ class Training {
     if (options_.profile_operations) result_.profile = executor_.profile();
     result_.segments = run_.index().segments();
     if (files_.segments.state_at(result_.steps) < 0 && !run_.index().diverged) {
-      DGX_TRY(const State last_state, executor_.state());
-      DGX_TRY(const auto digests, bundle::digests_of(last_state, context_.threads));
+      DGX_TRY(const auto digests, executor_.digests(context_.threads));
       result_.state = digests.state;
     } else {
       result_.state = run_.index().checkpoints.back().digest;
@@ -121,11 +120,13 @@ class Training {
   }
 
   Status one(const protocol::Segment& segment, std::int64_t goal) {
-    const bool lazy = drill_ && drill_->segment == segment.index;
-    const bool faulty = drill_ && !lazy && drill_->step >= segment.first && drill_->step < segment.end;
-    if (lazy) {
-      DGX_CHECK(be_lazy(segment));
+    const std::optional<Drill>& drill = solver_.drill();
+    if (drill && drill->segment == segment.index) {
+      const std::int64_t missing = segment.end - executor_.position();
+      losses_.insert(losses_.end(), static_cast<std::size_t>(missing), executor_.loss());
+      DGX_CHECK(solver_.idle(missing));
     } else {
+      const bool faulty = drill && drill->strikes(segment);
       std::optional<State> honest_start;
       if (faulty) {
         DGX_TRY(honest_start, executor_.state());
@@ -143,25 +144,33 @@ class Training {
 
   Status steps(const protocol::Segment& segment, std::int64_t goal) {
     const std::int64_t end = std::min(segment.end, goal);
-    while (executor_.position() < end) {
-      if (context_.stop.requested()) return interrupt();
-      const Status taken = take_step();
-      if (!taken.ok() && taken.error().code == ErrorCode::kMalformed) {
-        result_.divergence = taken.error().message;
-        return {};
-      }
-      DGX_CHECK(taken);
+    const Status taken = steps_to(end);
+    if (!taken.ok() && taken.error().code == ErrorCode::kMalformed) {
+      result_.divergence = taken.error().message;
+      return {};
+    }
+    DGX_CHECK(taken);
+    return end < segment.end ? write_resume_point() : Status();
+  }
+
+  /// Takes steps up to `end`, or until the flag to stop: then interrupt() says so.
+  Status steps_to(std::int64_t end) {
+    const auto unless_stopped = [&]() -> Status {
+      return executor_.position() < end && context_.stop.requested() ? interrupt() : Status();
+    };
+    DGX_CHECK(unless_stopped());
+    const std::int64_t first = executor_.position();
+    const double begin = seconds_now();
+    Status taken = solver_.advance(end - first, [&]() -> Status {
       losses_.push_back(executor_.loss());
       if (executor_.position() % 16 == 0) {
         context_.progress.update(executor_.position(), "loss " + short_number(executor_.loss()));
       }
-    }
-    return end < segment.end ? write_resume_point() : Status();
-  }
-
-  Status take_step() {
-    const bool fault_now = drill_ && !drill_->lazy() && executor_.position() == drill_->step;
-    return fault_now ? executor_.trace(drill_->fault, {}) : timed_step();
+      return unless_stopped();
+    });
+    step_seconds_ += seconds_now() - begin;
+    timed_steps_ += executor_.position() - first;
+    return taken;
   }
 
   /// Commits the state before the step that diverged. That step has overwritten it, so it is recomputed from
@@ -172,12 +181,8 @@ class Training {
     DGX_TRY(auto checkpoint, run_.last_state());
     losses_.clear();
     take_up(checkpoint.state, files_.segments[run_.index().segments()]);
-    DGX_CHECK(executor_.load(checkpoint.state));
-    while (executor_.position() < end) {
-      if (context_.stop.requested()) return interrupt();
-      DGX_CHECK(take_step());
-      losses_.push_back(executor_.loss());
-    }
+    DGX_CHECK(solver_.load(checkpoint.state));
+    DGX_CHECK(steps_to(end));
     DGX_TRY(const State last, executor_.state());
     DGX_TRY(const auto digests, bundle::digests_of(last, context_.threads));
     DGX_CHECK(run_.diverge(last, digests, losses_));
@@ -193,14 +198,6 @@ class Training {
     if (!index.losses.empty()) result_.loss = index.losses.back();
     result_.divergence = fmt::format("step {} gives a state that is not finite", result_.steps);
     return result_;
-  }
-
-  Status timed_step() {
-    const double begin = seconds_now();
-    DGX_CHECK(executor_.step());
-    step_seconds_ += seconds_now() - begin;
-    ++timed_steps_;
-    return {};
   }
 
   /// Time of the longest segment, estimated from all steps of this call so far.
@@ -234,22 +231,14 @@ class Training {
                  "the same command continues"};
   }
 
-  Status be_lazy(const protocol::Segment& segment) {
-    const std::int64_t missing = segment.end - executor_.position();
-    losses_.insert(losses_.end(), static_cast<std::size_t>(missing), executor_.loss());
-    DGX_TRY(const State start, executor_.state());
-    return executor_.load(lazy_state(start, missing));
-  }
-
   /// Replays the faulty segment honestly, to find whether the fault reached a committed digest at all.
   Status compare_with_honest(const State& start) {
     DGX_TRY(const State faulty, executor_.state());
+    DGX_TRY(const auto faulty_digests, executor_.digests(0));
+    const std::int64_t end = executor_.position();
     DGX_CHECK(executor_.load(start));
-    DGX_TRY(const std::int64_t end, step_of(faulty));
-    while (executor_.position() < end) DGX_CHECK(executor_.step());
-    DGX_TRY(const State honest, executor_.state());
-    DGX_TRY(const auto honest_digests, bundle::digests_of(honest));
-    DGX_TRY(const auto faulty_digests, bundle::digests_of(faulty));
+    DGX_CHECK(executor_.advance(end - executor_.position()));
+    DGX_TRY(const auto honest_digests, executor_.digests(0));
     result_.drill_changed_nothing = honest_digests.state == faulty_digests.state;
     return executor_.load(faulty);
   }
@@ -264,9 +253,9 @@ class Training {
   const JobContext& context_;
   const TaskFiles& files_;
   exec::StepExecutor& executor_;
+  DrilledExecutor solver_;  // takes this run's steps on executor_
   Checkpointer checkpointer_;
   bundle::RunWriter& run_;
-  std::optional<Drill> drill_;
   bool continued_;  // the run was there before this call
   std::vector<float> losses_;
   std::int64_t first_segment_ = 0;  // the first that this call commits

@@ -13,11 +13,12 @@
 
 #include "dgx/bundle/state.h"
 #include "dgx/merkle/tree.h"
+#include "dgx/protocol/bisect.h"
 #include "dgx/protocol/draw.h"
 #include "dgx/protocol/referee.h"
+#include "dgx/protocol/scalar_text.h"
 #include "dgx/protocol/verify.h"
-#include "dispute_party.h"
-#include "pinpoint.h"
+#include "segment_replay.h"
 #include "statements.h"
 
 namespace {
@@ -48,29 +49,14 @@ std::int64_t below(Dice& dice, std::int64_t end) {
 enum class Role { kProver, kChallenger, kRefuter, kWitness };
 constexpr std::array<const char*, 4> kRoles{"prover", "challenger", "refuter", "witness"};
 
-class Source final : public jobs::ReplaySource {
- public:
-  Source(const jobs::TaskFiles& files, const bundle::Dataset& data, const State& start)
-      : data_(data), executor_(must(jobs::make_executor(files, data, 1))), start_(&start) {}
-  Result<const bundle::Dataset*> data() override { return &data_; }
-  Result<exec::ExactExecutor*> executor() override { return executor_.get(); }
-  Result<const State*> start() override { return start_; }
-  void begin_at(const State& start) { start_ = &start; }
-
- private:
-  const bundle::Dataset& data_;
-  std::unique_ptr<exec::ExactExecutor> executor_;
-  const State* start_;
-};
-
 /// A task, and an honest run of it.
 class Scene {
  public:
   Scene(const std::string& task, const std::string& data)
       : name_(task),
         files_(must(jobs::open_task(task, std::nullopt, std::nullopt))),
-        data_(must(jobs::open_dataset(data, files_.body()))) {
-    auto executor = must(jobs::make_executor(files_, data_, 1));
+        liar_(files_, data, context_) {
+    exec::ExactExecutor* const executor = must(liar_.executor());
     State state = must(jobs::initial_state(files_, std::nullopt));
     must(executor->load(state));
     for (std::int64_t i = 0; i <= files_.segments.count(); ++i) {
@@ -78,11 +64,10 @@ class Scene {
       states_.push_back(executor->state().value());
       digests_.push_back(must(bundle::digests_of(states_.back(), 1)).state);
     }
-    liar_ = std::make_unique<Source>(files_, data_, states_[0]);
     for (std::int64_t i = 0; i < files_.segments.count(); ++i) {
-      sources_.push_back(std::make_unique<Source>(files_, data_, states_[static_cast<std::size_t>(i)]));
-      honest_.push_back(std::make_unique<jobs::DisputeParty>(files_, files_.segments[i], *sources_.back(),
-                                                             std::nullopt, nullptr, 1, silent_));
+      sources_.push_back(std::make_unique<jobs::ReplaySource>(files_, data, context_));
+      sources_.back()->start_at(states_[static_cast<std::size_t>(i)]);
+      honest_.push_back(std::make_unique<jobs::SegmentReplay>(files_.segments[i], *sources_.back()));
     }
     sort_values();
   }
@@ -91,14 +76,14 @@ class Scene {
   [[nodiscard]] const jobs::TaskFiles& files() const { return files_; }
   [[nodiscard]] const program::Program& program() const { return *files_.program; }
   [[nodiscard]] const std::vector<Digest>& digests() const { return digests_; }
-  [[nodiscard]] jobs::DisputeParty& honest(std::int64_t segment) const {
+  [[nodiscard]] jobs::SegmentReplay& honest(std::int64_t segment) const {
     return *honest_[static_cast<std::size_t>(segment)];
   }
   [[nodiscard]] const std::map<std::string, std::vector<std::int64_t>>& kinds() const { return kinds_; }
 
-  [[nodiscard]] jobs::DisputeParty liar(std::int64_t segment, const jobs::Drill& drill) {
-    liar_->begin_at(states_[static_cast<std::size_t>(segment)]);
-    return {files_, files_.segments[segment], *liar_, drill, nullptr, 1, silent_};
+  [[nodiscard]] jobs::SegmentReplay liar(std::int64_t segment, const jobs::Drill& drill) {
+    liar_.start_at(states_[static_cast<std::size_t>(segment)]);
+    return {files_.segments[segment], liar_, drill};
   }
 
  private:
@@ -116,13 +101,14 @@ class Scene {
 
   std::string name_;
   jobs::TaskFiles files_;
-  bundle::Dataset data_;
   Progress silent_;
+  StopFlag never_;
+  JobContext context_{.progress = silent_, .stop = never_};
+  jobs::ReplaySource liar_;
   std::vector<State> states_;
   std::vector<Digest> digests_;
-  std::vector<std::unique_ptr<Source>> sources_;
-  std::unique_ptr<Source> liar_;
-  std::vector<std::unique_ptr<jobs::DisputeParty>> honest_;
+  std::vector<std::unique_ptr<jobs::ReplaySource>> sources_;
+  std::vector<std::unique_ptr<jobs::SegmentReplay>> honest_;
   std::map<std::string, std::vector<std::int64_t>> kinds_;
 };
 
@@ -156,7 +142,7 @@ Fault draw_fault(const Scene& scene, const std::vector<std::int64_t>& values, Di
 /// A challenge and the statements under it, for a lie about the segment in that role.
 class Setting {
  public:
-  Setting(const Scene& scene, const Keys& keys, Role role, std::int64_t segment, jobs::DisputeParty& liar)
+  Setting(const Scene& scene, const Keys& keys, Role role, std::int64_t segment, jobs::SegmentReplay& liar)
       : scene_(scene), keys_(keys), role_(role), segment_(scene.files().segments[segment]), liar_(liar) {}
 
   protocol::Dispute dispute() {
@@ -216,7 +202,7 @@ class Setting {
   const Keys& keys_;
   Role role_;
   protocol::Segment segment_;
-  jobs::DisputeParty& liar_;
+  jobs::SegmentReplay& liar_;
 };
 
 /// Plays a dispute to its end, and has the referee read the transcript.
@@ -231,7 +217,7 @@ class Play {
   }
 
   /// The ruling's body; nullopt if the lying challenger found nothing to say.
-  std::optional<manifest::Ruling> play(jobs::DisputeParty& liar, jobs::DisputeParty& honest) {
+  std::optional<manifest::Ruling> play(jobs::SegmentReplay& liar, jobs::SegmentReplay& honest) {
     protocol::Player lying(scene_.program(), liar);
     protocol::Player right(scene_.program(), honest);
     while (!game_->decision()) {
@@ -291,29 +277,24 @@ void check_place(const Scene& scene, const Fault& fault, const manifest::Ruling&
 
 /// Checks that the ruling names the fault's place, and the element's last scalar operation.
 void check_ruling(const Scene& scene, const Fault& fault, const manifest::Ruling& ruling,
-                  jobs::DisputeParty& liar, const std::string& where) {
+                  jobs::SegmentReplay& liar, const std::string& where) {
   const exec::Fault& flipped = fault.drill.fault;
   if (!ruling.falls) fail(where + ": the liar's statement stands: " + ruling.words);
   check_place(scene, fault, ruling, where);
   if (is_state_input(scene, flipped)) return;
   if (!ruling.scalar) fail(where + ": led to no scalar of the element: " + ruling.words);
   const kernels::Primitive& line = scene.program().values[static_cast<std::size_t>(flipped.value)];
-  std::vector<Tensor> numbers(scene.program().values.size());
-  jobs::DisputeParty& honest = scene.honest(fault.segment);
-  numbers[static_cast<std::size_t>(flipped.value)] = must(honest.value(fault.drill.step, flipped.value));
-  for (const std::int32_t operand : jobs::operands_of(scene.program(), flipped.value))
-    numbers[static_cast<std::size_t>(operand)] = must(honest.value(fault.drill.step, operand));
   const Tensor theirs = must(liar.value(fault.drill.step, flipped.value));
-  const auto wanted =
-      must(jobs::pinpoint(scene.program(), numbers, flipped.value, flipped.element,
-                          numbers[static_cast<std::size_t>(flipped.value)].view(), theirs.view()));
+  const manifest::JudgedScalar wanted = must(
+      protocol::last_operation(scene.program(), scene.honest(fault.segment), fault.drill.step, flipped.value,
+                               flipped.element, protocol::bits_text(theirs.view(), flipped.element)));
   const manifest::JudgedScalar& found = *ruling.scalar;
   // A ruling counts a fold's operations from the beginning of the position that it judges.
   const bool counted = line.kind != kernels::Kind::kMap || found.index == wanted.index;
   // If a chain's condition is false, a ruling names the number that is kept, and the replay the comparison.
   const bool kept = found.operation == "keep";
   bool same = counted && (kept || found.operation == wanted.operation) && found.place == wanted.place &&
-              found.result == wanted.result && found.claimed == wanted.theirs &&
+              found.result == wanted.result && found.claimed == wanted.claimed &&
               (kept || found.operands.size() == wanted.operands.size());
   for (std::size_t i = 0; same && !kept && i < wanted.operands.size(); ++i)
     same = found.operands[i].bits == wanted.operands[i].bits &&
@@ -337,7 +318,7 @@ bool dispute_about(Scene& scene, const Keys& keys, Role role, const std::string&
                    Tally& tally) {
   for (int tries = 0; tries < 60; ++tries) {
     const Fault fault = draw_fault(scene, scene.kinds().at(kind), dice);
-    jobs::DisputeParty liar = scene.liar(fault.segment, fault.drill);
+    jobs::SegmentReplay liar = scene.liar(fault.segment, fault.drill);
     if (must(liar.non_finite_after())) continue;
     const protocol::Segment segment = scene.files().segments[fault.segment];
     const bool ends_elsewhere =

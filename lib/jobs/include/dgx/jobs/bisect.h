@@ -8,6 +8,7 @@
 #include "dgx/core/bytes.h"
 #include "dgx/core/job_context.h"
 #include "dgx/core/result.h"
+#include "dgx/manifest/dispute.h"
 
 namespace dgx::jobs {
 
@@ -74,30 +75,16 @@ struct DivergentValue {
   std::string from;  ///< the ATen call; of an input, its source
 };
 
-/// One number as each side and a replay have it. All bits in hex: 8 digits for f32, 16 for i64, 2 for u8.
-struct DivergentScalar {
-  struct Operand {
-    std::string from;  ///< "value 14[37]", "accumulator", "literal", …
-    std::string bits;
-  };
-  /// Index in the element's order of evaluation: the last operation's. Absent for inputs and copies, which
-  /// compute nothing.
-  std::optional<std::int64_t> index;
-  std::string place;      ///< "dot term 383", "step 2": the place within the primitive; empty without index
-  std::string operation;  ///< "fma", …; "input" and "copy" where nothing is computed
-  std::vector<Operand> operands;
-  std::string result;  ///< of the replay, as stored
-  std::string ours;    ///< what each side claims
-  std::string theirs;
-};
-
 struct DiffResult {
   std::int64_t compared = 0;            ///< segments that both sides have
   std::optional<std::int64_t> segment;  ///< none: no difference
   std::optional<std::int64_t> step;
   std::optional<DivergentValue> value;
   std::optional<std::int64_t> element;
-  std::optional<DivergentScalar> scalar;
+  /// The element's last scalar operation by the replay, next to what theirs claims; "input" and "copy" where
+  /// nothing is computed.
+  std::optional<manifest::JudgedScalar> scalar;
+  std::string our_bits;                ///< what ours claims, in hex as there
   std::optional<Confirmed> confirmed;  ///< at the deepest level reached; none if no replay was possible
   /// The reason for going no deeper; empty if it went all the way, or nothing differs.
   std::string ended;

@@ -1,4 +1,4 @@
-#include "dispute_party.h"
+#include "segment_replay.h"
 
 #include <fmt/format.h>
 
@@ -8,23 +8,73 @@
 #include "dgx/crypto/sha256.h"
 #include "dgx/merkle/openings.h"
 #include "dgx/merkle/tree.h"
-#include "pinpoint.h"
 
 namespace dgx::jobs {
 
 using merkle::NamedDigest;
 
-DisputeParty::DisputeParty(const TaskFiles& files, const protocol::Segment& segment, ReplaySource& source,
-                           std::optional<Drill> drill, const DisputeNotes* notes, int threads,
-                           Progress& progress)
-    : files_(files),
-      segment_(segment),
-      source_(source),
-      drill_(std::move(drill)),
-      notes_(notes),
-      threads_(threads),
-      progress_(progress) {
-  const std::int64_t bytes = std::max<std::int64_t>(files.body().caps.bytes, 1);
+void ReplaySource::start_from(std::string path, std::int64_t segment,
+                              const std::optional<Digest>& committed) {
+  from_ = std::move(path);
+  segment_ = segment;
+  committed_ = committed;
+}
+
+Result<const bundle::Dataset*> ReplaySource::data() {
+  if (!data_) {
+    DGX_TRY(auto read, open_dataset(data_path_, files_.body()));
+    data_.emplace(std::move(read));
+  }
+  return &*data_;
+}
+
+Result<exec::ExactExecutor*> ReplaySource::executor() {
+  if (!executor_) {
+    DGX_TRY(const bundle::Dataset* const data, this->data());
+    DGX_TRY(executor_, make_executor(files_, *data, context_.threads));
+  }
+  return executor_.get();
+}
+
+Result<State> ReplaySource::read_start(const std::string& path, std::int64_t segment) {
+  DGX_TRY(exec::ExactExecutor* const executor, this->executor());
+  DGX_TRY(auto opened, StartStates::open(path, files_.task.id, files_.segments, context_.threads));
+  starts_.emplace(std::move(opened));
+  std::optional<Drill> drill;
+  if (run() != nullptr) {
+    // The attribute is unsigned and may say anything.
+    const auto noted = drill_of(run()->header);
+    if (noted.ok()) drill = *noted;
+  }
+  user_ = nullptr;
+  DrilledExecutor replay(files_, *executor, std::move(drill));
+  const StopFlag never;
+  return starts_->start(segment, &replay, never);
+}
+
+Result<const State*> ReplaySource::start() {
+  if (start_) return &*start_;
+  DGX_TRY(State found, read_start(from_, segment_));
+  if (committed_) {
+    DGX_TRY(const auto digests, merkle::state_digests(found, context_.threads));
+    if (digests.state != *committed_)
+      return malformed(fmt::format("{}: segment {} starts from state {} here, the proof commits to {}", from_,
+                                   segment_, digests.state.brief(), committed_->brief()));
+  } else {
+    DGX_TRY(const std::int64_t step, step_of(found));
+    const std::int64_t first = files_.segments[segment_].first;
+    if (step != first)
+      return malformed(
+          fmt::format("{}: a state at step {}, segment {} starts at step {}", from_, step, segment_, first));
+  }
+  start_.emplace(std::move(found));
+  return &*start_;
+}
+
+SegmentReplay::SegmentReplay(const protocol::Segment& segment, ReplaySource& source,
+                             std::optional<Drill> drill, const DisputeNotes* notes)
+    : files_(source.files()), segment_(segment), source_(source), drill_(std::move(drill)), notes_(notes) {
+  const std::int64_t bytes = std::max<std::int64_t>(files_.body().caps.bytes, 1);
   interval_ = 1 + (segment_.length() - 1) / std::max<std::int64_t>(kKeptBytes / bytes, 1);
   if (notes_ == nullptr) return;
   auto noted = notes_->segment();
@@ -34,47 +84,58 @@ DisputeParty::DisputeParty(const TaskFiles& files, const protocol::Segment& segm
     return last >= segment_.first && last <= segment_.end &&
            std::ssize(all.states) == last - segment_.first + 1;
   };
-  if (noted && wanted(*noted)) states_ = std::move(noted);
+  if (!noted || !wanted(*noted)) return;
+  states_ = std::move(noted);
+  if (states_->broken)
+    not_finite_ = malformed(fmt::format("step {} gives a state that is not finite", *states_->broken));
 }
 
-Result<Replay*> DisputeParty::replay() {
+Result<DrilledExecutor*> SegmentReplay::replay() {
   if (!replay_) {
     DGX_TRY(exec::ExactExecutor* const executor, source_.executor());
     replay_.emplace(files_, *executor, drill_);
   }
+  if (!source_.is_still_of(this)) position_.reset();
   return &*replay_;
 }
 
-Status DisputeParty::check_step(std::int64_t step, std::int64_t last) const {
+Status SegmentReplay::check_step(std::int64_t step, std::int64_t last) const {
   if (step >= segment_.first && step <= last) return {};
   return internal_error(fmt::format("step {}: the replay has steps {} to {}", step, segment_.first, last));
 }
 
-Status DisputeParty::replay_segment() {
-  if (states_) return {};
+/// Notes the digest of the state that the replay has reached and, at intervals, keeps the state.
+Status SegmentReplay::note_state(SegmentNotes& found) {
+  DGX_TRY(const merkle::StateDigests digests, replay_->digests(source_.context().threads));
+  found.states.push_back(digests.state);
+  const std::int64_t done = *position_ - segment_.first;
+  source_.context().progress.update(done);
+  // A lazy solver's states follow from the segment's start state alone.
   const bool lazy = drill_ && drill_->lazy();
+  if (lazy || done == 0 || done == segment_.length() || done % interval_ != 0) return {};
+  DGX_TRY(kept_states_[*position_], replay_->state());
+  return {};
+}
+
+Status SegmentReplay::replay_segment() {
+  if (states_) return {};
   SegmentNotes found;
-  progress_.start("replaying", segment_.length());
-  for (std::int64_t step = segment_.first; step <= segment_.end; ++step) {
-    if (step == segment_.first) DGX_CHECK(go_to(step));
-    DGX_TRY(const Digest digest, replay_->digest(threads_));
-    found.states.push_back(digest);
-    progress_.update(step - segment_.first);
-    if (step == segment_.end) break;
-    // A lazy solver's states follow from the segment's start state alone.
-    if (!lazy && step > segment_.first && (step - segment_.first) % interval_ == 0) {
-      DGX_TRY(kept_states_[step], replay_->state());
-    }
+  source_.context().progress.start("replaying", segment_.length());
+  DGX_CHECK(go_to(segment_.first));
+  DGX_CHECK(note_state(found));
+  const Status taken = replay_->advance(segment_.length(), [&]() -> Status {
     ++replayed_;
-    const Status taken = replay_->step();
-    position_ = step + 1;
-    if (taken.ok()) continue;
+    ++*position_;
+    return note_state(found);
+  });
+  if (!taken.ok()) {
     position_.reset();
     if (taken.error().code != ErrorCode::kMalformed) return taken;
-    found.broken = step;
-    break;
+    ++replayed_;
+    found.broken = segment_.first + std::ssize(found.states) - 1;
+    not_finite_ = taken.error();
   }
-  progress_.finish();
+  source_.context().progress.finish();
   states_ = std::move(found);
   states_are_new_ = true;
   if (!states_->broken) return {};
@@ -86,7 +147,7 @@ Status DisputeParty::replay_segment() {
   return {};
 }
 
-Result<const State*> DisputeParty::nearest_state(std::int64_t step, std::int64_t& found) {
+Result<const State*> SegmentReplay::nearest_state(std::int64_t step, std::int64_t& found) {
   auto kept = kept_states_.upper_bound(step);
   found = kept == kept_states_.begin() ? segment_.first : std::prev(kept)->first;
   if (notes_ != nullptr && states_) {
@@ -104,8 +165,8 @@ Result<const State*> DisputeParty::nearest_state(std::int64_t step, std::int64_t
   return &kept_states_.at(found);
 }
 
-Status DisputeParty::go_to(std::int64_t step) {
-  DGX_TRY(Replay* const replay, this->replay());
+Status SegmentReplay::go_to(std::int64_t step) {
+  DGX_TRY(DrilledExecutor* const replay, this->replay());
   if (position_ == step) return {};
   std::int64_t from = 0;
   DGX_TRY(const State* const state, nearest_state(step, from));
@@ -114,20 +175,24 @@ Status DisputeParty::go_to(std::int64_t step) {
     DGX_CHECK(replay->load(*state));
     position_ = from;
   }
-  for (; *position_ < step; ++*position_) {
+  return replay->advance(step - *position_, [this]() -> Status {
     ++replayed_;
-    DGX_CHECK(replay->step());
-  }
-  return {};
+    ++*position_;
+    return {};
+  });
 }
 
-std::vector<NamedDigest> DisputeParty::entries_now(const State& state) const {
+Result<std::vector<NamedDigest>> SegmentReplay::entries_now() const {
+  DGX_TRY(const merkle::StateDigests digests, replay_->digests(source_.context().threads));
   std::vector<NamedDigest> out;
-  for (const Entry& entry : state) out.push_back({entry.name, merkle::tensor_digest(entry.tensor.view())});
+  for (const kernels::ValueIndex input : program::state_inputs(*files_.program)) {
+    const kernels::Primitive& line = files_.program->values[static_cast<std::size_t>(input)];
+    out.push_back({line.source.name, digests.tensors[out.size()]});
+  }
   return out;
 }
 
-std::vector<NamedDigest> DisputeParty::entries_from(std::span<const Digest> values) const {
+std::vector<NamedDigest> SegmentReplay::entries_from(std::span<const Digest> values) const {
   std::vector<NamedDigest> out;
   for (const kernels::ValueIndex input : program::state_inputs(*files_.program)) {
     const kernels::Primitive& line = files_.program->values[static_cast<std::size_t>(input)];
@@ -136,13 +201,12 @@ std::vector<NamedDigest> DisputeParty::entries_from(std::span<const Digest> valu
   return out;
 }
 
-Status DisputeParty::trace(std::int64_t step, const std::set<std::int64_t>& kept) {
+Status SegmentReplay::trace(std::int64_t step, const std::set<std::int64_t>& kept) {
   DGX_CHECK(go_to(step));
   const bool known = steps_.contains(step);
   StepNotes notes;
   if (!known) {
-    DGX_TRY(const State before, replay_->state());
-    notes.before = entries_now(before);
+    DGX_TRY(notes.before, entries_now());
   }
   ++replayed_;
   position_.reset();
@@ -156,8 +220,7 @@ Status DisputeParty::trace(std::int64_t step, const std::set<std::int64_t>& kept
     return traced.ok() ? internal_error("a trace that ends early") : traced;
   if (traced.ok()) {
     position_ = step + 1;
-    DGX_TRY(const State after, replay_->state());
-    notes.after = entries_now(after);
+    DGX_TRY(notes.after, entries_now());
   } else {
     notes.after = entries_from(notes.values);
   }
@@ -166,7 +229,7 @@ Status DisputeParty::trace(std::int64_t step, const std::set<std::int64_t>& kept
   return {};
 }
 
-Result<const StepNotes*> DisputeParty::step_notes(std::int64_t step) {
+Result<const StepNotes*> SegmentReplay::step_notes(std::int64_t step) {
   auto found = steps_.find(step);
   if (found == steps_.end()) {
     auto noted = notes_ != nullptr ? notes_->step(step) : std::nullopt;
@@ -180,22 +243,30 @@ Result<const StepNotes*> DisputeParty::step_notes(std::int64_t step) {
   return &found->second;
 }
 
-Result<std::optional<std::int64_t>> DisputeParty::non_finite_after() {
+Result<std::vector<Digest>> SegmentReplay::states() {
+  DGX_CHECK(replay_segment());
+  if (states_->broken) return not_finite_;
+  return states_->states;
+}
+
+Result<std::optional<std::int64_t>> SegmentReplay::non_finite_after() {
   DGX_CHECK(replay_segment());
   return states_->broken;
 }
 
-Result<Digest> DisputeParty::state(std::int64_t step) {
+Result<Digest> SegmentReplay::state(std::int64_t step) {
   DGX_CHECK(replay_segment());
   DGX_CHECK(check_step(step, segment_.first + std::ssize(states_->states) - 1));
   return states_->states[static_cast<std::size_t>(step - segment_.first)];
 }
 
-Result<std::vector<NamedDigest>> DisputeParty::entries(std::int64_t step) {
+Result<std::vector<NamedDigest>> SegmentReplay::entries(std::int64_t step) {
   DGX_CHECK(check_step(step, segment_.end));
   if (step == segment_.first) {
     DGX_TRY(const State* const start, source_.start());
-    return entries_now(*start);
+    std::vector<NamedDigest> out;
+    for (const Entry& entry : *start) out.push_back({entry.name, merkle::tensor_digest(entry.tensor.view())});
+    return out;
   }
   if (const auto before = steps_.find(step); before != steps_.end()) return before->second.before;
   if (step == segment_.end || steps_.contains(step - 1)) {
@@ -206,13 +277,13 @@ Result<std::vector<NamedDigest>> DisputeParty::entries(std::int64_t step) {
   return notes->before;
 }
 
-Result<std::vector<Digest>> DisputeParty::values(std::int64_t step) {
+Result<std::vector<Digest>> SegmentReplay::values(std::int64_t step) {
   DGX_CHECK(check_step(step, segment_.end - 1));
   DGX_TRY(const StepNotes* const notes, step_notes(step));
   return notes->values;
 }
 
-Result<Tensor> DisputeParty::value(std::int64_t step, kernels::ValueIndex value) {
+Result<Tensor> SegmentReplay::value(std::int64_t step, kernels::ValueIndex value) {
   DGX_CHECK(check_step(step, segment_.end - 1));
   const auto found = values_.find({step, value});
   if (found != values_.end()) return found->second;
@@ -222,7 +293,8 @@ Result<Tensor> DisputeParty::value(std::int64_t step, kernels::ValueIndex value)
     if (noted) return *std::move(noted);
   }
   std::set<std::int64_t> kept{value};
-  for (const std::int32_t operand : operands_of(*files_.program, value)) kept.insert(operand);
+  for (const kernels::Access& access : files_.program->values[static_cast<std::size_t>(value)].accesses)
+    kept.insert(access.value);
   DGX_CHECK(trace(step, kept));
   const auto traced = values_.find({step, value});
   if (traced == values_.end())
@@ -230,7 +302,7 @@ Result<Tensor> DisputeParty::value(std::int64_t step, kernels::ValueIndex value)
   return traced->second;
 }
 
-Result<protocol::DataOpening> DisputeParty::data(std::string_view field, std::int64_t element) {
+Result<protocol::DataOpening> SegmentReplay::data(std::string_view field, std::int64_t element) {
   DGX_TRY(const bundle::Dataset* const data, source_.data());
   const BulkTensor& tensor = field == "x" ? data->x : data->y;
   const std::vector<NamedDigest> fields{{"x", merkle::tensor_digest(data->x.view())},
@@ -244,7 +316,7 @@ Result<protocol::DataOpening> DisputeParty::data(std::string_view field, std::in
   return out;
 }
 
-Result<Tensor> DisputeParty::entry(std::int64_t step, std::string_view name) {
+Result<Tensor> SegmentReplay::entry(std::int64_t step, std::string_view name) {
   DGX_CHECK(check_step(step, segment_.end));
   if (step == segment_.first) {
     // The committed start, which may not be a state of the program.
@@ -264,7 +336,7 @@ Result<Tensor> DisputeParty::entry(std::int64_t step, std::string_view name) {
   return find_entry(state, name)->tensor;
 }
 
-Result<manifest::OpenedRow> DisputeParty::row(std::int64_t segment) {
+Result<manifest::OpenedRow> SegmentReplay::row(std::int64_t segment) {
   const auto found =
       std::find_if(rows_.begin(), rows_.end(), [&](const auto& row) { return row.index == segment; });
   if (found == rows_.end()) return protocol::Party::row(segment);
@@ -279,7 +351,7 @@ Result<manifest::OpenedRow> open_row(std::span<const manifest::VerdictRow> rows,
   return manifest::OpenedRow{static_cast<std::int64_t>(index), std::move(path), rows[index]};
 }
 
-Status DisputeParty::keep(const DisputeNotes& notes) const {
+Status SegmentReplay::keep(const DisputeNotes& notes) const {
   if (states_are_new_) DGX_CHECK(notes.keep(*states_));
   const auto there = notes.states();
   for (const auto& [step, state] : kept_states_) {
