@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 
 #include "dgx/core/version.h"
 #include "dgx/crypto/random.h"
@@ -189,31 +190,42 @@ class PartFile {
   Clock::time_point saved_ = Clock::now();
 };
 
-bool has_row(const protocol::Shard& shard, std::int64_t index) {
-  return std::any_of(shard.rows.begin(), shard.rows.end(),
-                     [&](const VerdictRow& row) { return row.index == index; });
-}
+struct Replayed {
+  std::vector<std::int64_t> missing;  ///< segments whose start states cannot be had
+  double seconds = 0;
+};
 
-/// Replays the segments still due; returns those whose start states are missing.
-Result<std::vector<std::int64_t>> replay_due(Replayer& replayer, protocol::Shard& shard,
-                                             std::span<const std::int64_t> due, PartFile& part) {
-  std::vector<std::int64_t> missing;
-  const std::size_t before = shard.rows.size();
+/// Replays the segments of `due` that have no row yet. Calls `added` (may be empty) after each new row, and
+/// `interrupted` for the error of a replay that was stopped.
+Result<Replayed> replay_due(const Verification& v, const VerifyOptions& options, const JobContext& context,
+                            std::span<const std::int64_t> due, std::vector<VerdictRow>& rows,
+                            const std::function<Status()>& added,
+                            const std::function<Status()>& interrupted) {
+  DGX_TRY(StartStates starts, StartStates::open(options.from, v.proof, context.threads));
+  if (const auto absent = starts.missing(due); !absent.empty()) return inconclusive(options.from, absent);
+  DGX_TRY(const bundle::Dataset data, open_dataset(options.data, v.files.body()));
+  DGX_TRY(const auto executor, make_executor_on(options.device, v.files, data, context));
+  Replayer replayer(v, starts, *executor, context);
+  replayer.expect(due);
+  const auto begin = Clock::now();
+  Replayed out;
   for (const std::int64_t index : due) {
-    if (has_row(shard, index)) continue;
+    const bool done =
+        std::any_of(rows.begin(), rows.end(), [&](const auto& row) { return row.index == index; });
+    if (done) continue;
     auto row = replayer.replay(index);
-    if (!row.ok() && row.error().code == ErrorCode::kInterrupted) {
-      DGX_CHECK(part.interrupted(shard, before, due.size()));
-    }
+    if (!row.ok() && row.error().code == ErrorCode::kInterrupted) DGX_CHECK(interrupted());
     if (!row.ok()) return std::move(row).error();
     if (!*row) {
-      missing.push_back(index);
+      out.missing.push_back(index);
       continue;
     }
-    shard.rows.push_back(**row);
-    DGX_CHECK(part.save_sometimes(shard));
+    rows.push_back(**row);
+    if (added) DGX_CHECK(added());
   }
-  return missing;
+  out.seconds = seconds_since(begin);
+  context.progress.finish();
+  return out;
 }
 
 void sort_rows(std::vector<VerdictRow>& rows) {
@@ -245,46 +257,26 @@ Result<VerifyResult> verify(const VerifyOptions& options, const JobContext& cont
   DGX_CHECK(refuse_verdict(options.output, context.clobber));
   if (options.key.path.empty()) return usage_error("--key is required: a verdict is signed");
   DGX_TRY(const Verification v, open_verification(options, context));
-  DGX_TRY(StartStates starts, StartStates::open(options.from, v.proof, context.threads));
-  if (const auto absent = starts.missing(v.drawn); !absent.empty()) return inconclusive(options.from, absent);
-  DGX_TRY(const bundle::Dataset data, open_dataset(options.data, v.files.body()));
-  DGX_TRY(const auto executor, make_executor_on(options.device, v.files, data, context));
-
-  Replayer replayer(v, starts, *executor, context);
-  replayer.expect(v.drawn);
-  const auto begin = Clock::now();
   std::vector<VerdictRow> rows;
-  std::vector<std::int64_t> missing;
-  for (const std::int64_t index : v.drawn) {
-    auto row = replayer.replay(index);
-    if (!row.ok() && row.error().code == ErrorCode::kInterrupted) {
-      return Error{
-          ErrorCode::kInterrupted,
-          fmt::format("stopped after {} of {} segments; nothing is saved", rows.size(), v.drawn.size()),
-          "run it again; with --shard 0/1 finished segments would be kept"};
-    }
-    if (!row.ok()) return std::move(row).error();
-    if (*row) {
-      rows.push_back(**row);
-    } else {
-      missing.push_back(index);
-    }
-  }
-  const double seconds = seconds_since(begin);
-  context.progress.finish();
+  DGX_TRY(Replayed replayed, replay_due(v, options, context, v.drawn, rows, {}, [&]() -> Status {
+            return Error{
+                ErrorCode::kInterrupted,
+                fmt::format("stopped after {} of {} segments; nothing is saved", rows.size(), v.drawn.size()),
+                "run it again; with --shard 0/1 finished segments would be kept"};
+          }));
 
   protocol::Assignment assignment = v.assignment;
-  if (!missing.empty()) {
+  if (!replayed.missing.empty()) {
     const bool refuted =
         std::any_of(rows.begin(), rows.end(), [](const VerdictRow& row) { return !row.agrees; });
-    if (!refuted) return inconclusive(options.from, missing);
+    if (!refuted) return inconclusive(options.from, replayed.missing);
     // No longer the whole draw, but a refutation needs none.
     assignment.draw = manifest::Draw::kChosen;
   }
   DGX_TRY(auto out, publish(v.files.body(), assignment, v.proof, std::move(rows), *v.key, options.output,
                             context.clobber));
-  out.missing = std::move(missing);
-  out.seconds = seconds;
+  out.missing = std::move(replayed.missing);
+  out.seconds = replayed.seconds;
   return out;
 }
 
@@ -309,20 +301,16 @@ Result<ShardResult> verify_shard(const VerifyOptions& options, const JobContext&
   DGX_CHECK(part.resume(shard, due));
   ShardResult out{name.index, name.count, {}, std::ssize(shard.rows), 0};
 
-  DGX_TRY(StartStates starts, StartStates::open(options.from, v.proof, context.threads));
-  if (const auto absent = starts.missing(due); !absent.empty()) return inconclusive(options.from, absent);
-  DGX_TRY(const bundle::Dataset data, open_dataset(options.data, v.files.body()));
-  DGX_TRY(const auto executor, make_executor_on(options.device, v.files, data, context));
-  Replayer replayer(v, starts, *executor, context);
-  replayer.expect(due);
-  const auto begin = Clock::now();
-  DGX_TRY(const auto missing, replay_due(replayer, shard, due, part));
-  out.seconds = seconds_since(begin);
-  context.progress.finish();
+  const std::size_t before = shard.rows.size();
+  DGX_TRY(const Replayed replayed,
+          replay_due(
+              v, options, context, due, shard.rows, [&] { return part.save_sometimes(shard); },
+              [&] { return part.interrupted(shard, before, due.size()); }));
+  out.seconds = replayed.seconds;
   sort_rows(shard.rows);
-  if (!missing.empty()) {
+  if (!replayed.missing.empty()) {
     DGX_CHECK(part.save(shard));
-    return inconclusive(options.from, missing);
+    return inconclusive(options.from, replayed.missing);
   }
   DGX_CHECK(write_file(options.output, keys.seal(protocol::encode_shard(shard)), context.clobber));
   part.remove();
