@@ -11,6 +11,7 @@
 #include "dgx/core/tensor.h"
 #include "dgx/exec/profile.h"
 #include "dgx/kernels/schedule.h"
+#include "dgx/merkle/digests.h"
 #include "dgx/program/executor.h"
 #include "dgx/program/program.h"
 
