@@ -88,7 +88,7 @@ struct Diff {
 
   /// A ruling's scalar, but with the claims of both sides.
   static json::Object scalar_json(const jobs::DiffResult& result) {
-    json::Object out = tools::scalar_json(*result.scalar);
+    json::Object out = manifest::scalar_json(*result.scalar);
     out.erase("claimed");
     out.emplace("ours", result.our_bits);
     out.emplace("theirs", result.scalar->claimed);

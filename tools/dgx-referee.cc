@@ -1,20 +1,10 @@
 // dgx-referee: judge a dispute by its transcript. dgx-referee(1).
 #include "dgx/cli/tool.h"
 #include "dgx/jobs/referee.h"
-#include "dispute_json.h"
 
 namespace {
 
 using namespace dgx;
-
-json::Object place_json(const manifest::DisputePlace& at) {
-  json::Object out{{"segment", at.segment}};
-  if (at.step) out.emplace("step", *at.step);
-  if (at.value) out.emplace("value", *at.value);
-  if (at.element) out.emplace("element", *at.element);
-  if (at.position) out.emplace("position", *at.position);
-  return out;
-}
 
 struct Referee {
   jobs::RefereeOptions options;
@@ -40,8 +30,8 @@ struct Referee {
     if (ruling.claim) out.field("claim", std::string(1, *ruling.claim));
     out.field("falls", ruling.falls ? std::optional<std::string>(ruling.defender.hex()) : std::nullopt);
     out.field("loser", (ruling.falls ? ruling.defender : ruling.challenger).hex());
-    out.field("at", place_json(ruling.at));
-    if (ruling.scalar) out.field("scalar", tools::scalar_json(*ruling.scalar));
+    out.field("at", manifest::place_json(ruling.at));
+    if (ruling.scalar) out.field("scalar", manifest::scalar_json(*ruling.scalar));
     out.field("words", ruling.words);
     return verdict;
   }

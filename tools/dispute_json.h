@@ -7,26 +7,11 @@ namespace dgx::tools {
 
 /// JSON forms of a dispute's results, shared by the programs that print them.
 
-[[nodiscard]] inline json::Object scalar_json(const manifest::JudgedScalar& scalar) {
-  json::Array operands;
-  for (const auto& operand : scalar.operands)
-    operands.emplace_back(json::Object{{"bits", operand.bits}, {"from", operand.from}});
-  json::Object out{{"claimed", scalar.claimed},
-                   {"operands", operands},
-                   {"operation", scalar.operation},
-                   {"result", scalar.result}};
-  if (scalar.index) {
-    out.emplace("index", *scalar.index);
-    out.emplace("place", scalar.place);
-  }
-  return out;
-}
-
 [[nodiscard]] inline json::Object decision_json(const protocol::Decision& decision) {
   json::Object out{
       {"falls", decision.falls}, {"reason", manifest::name_of(decision.reason)}, {"words", decision.words}};
   if (decision.claim) out.emplace("claim", std::string(1, *decision.claim));
-  if (decision.scalar) out.emplace("scalar", scalar_json(*decision.scalar));
+  if (decision.scalar) out.emplace("scalar", manifest::scalar_json(*decision.scalar));
   return out;
 }
 

@@ -86,15 +86,6 @@ void put(json::Object& out, std::string_view key, const std::optional<std::int64
   if (value) out.emplace(key, *value);
 }
 
-json::Object place_json(const DisputePlace& at) {
-  json::Object out{{"segment", at.segment}};
-  put(out, "step", at.step);
-  put(out, "value", at.value);
-  put(out, "element", at.element);
-  put(out, "position", at.position);
-  return out;
-}
-
 DisputePlace read_place(json::Fields& in) {
   DisputePlace out;
   out.segment = in.integer("segment", 0, kMaxInteger);
@@ -102,20 +93,6 @@ DisputePlace read_place(json::Fields& in) {
   out.value = read_optional_integer(in, "value");
   out.element = read_optional_integer(in, "element");
   out.position = read_optional_integer(in, "position");
-  return out;
-}
-
-json::Object scalar_json(const JudgedScalar& scalar) {
-  json::Array operands;
-  for (const ScalarOperand& operand : scalar.operands) {
-    operands.emplace_back(json::Object{{"bits", operand.bits}, {"from", operand.from}});
-  }
-  json::Object out{{"claimed", scalar.claimed},
-                   {"operands", std::move(operands)},
-                   {"operation", scalar.operation},
-                   {"result", scalar.result}};
-  put(out, "index", scalar.index);
-  if (!scalar.place.empty()) out.emplace("place", scalar.place);
   return out;
 }
 
@@ -153,6 +130,29 @@ std::optional<char> read_claim(json::Fields& in) {
 }
 
 }  // namespace
+
+json::Object place_json(const DisputePlace& at) {
+  json::Object out{{"segment", at.segment}};
+  put(out, "step", at.step);
+  put(out, "value", at.value);
+  put(out, "element", at.element);
+  put(out, "position", at.position);
+  return out;
+}
+
+json::Object scalar_json(const JudgedScalar& scalar) {
+  json::Array operands;
+  for (const ScalarOperand& operand : scalar.operands) {
+    operands.emplace_back(json::Object{{"bits", operand.bits}, {"from", operand.from}});
+  }
+  json::Object out{{"claimed", scalar.claimed},
+                   {"operands", std::move(operands)},
+                   {"operation", scalar.operation},
+                   {"result", scalar.result}};
+  put(out, "index", scalar.index);
+  if (!scalar.place.empty()) out.emplace("place", scalar.place);
+  return out;
+}
 
 OpenedRow read_opened_row(json::Fields& in) {
   OpenedRow out;

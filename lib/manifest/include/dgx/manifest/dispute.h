@@ -135,6 +135,8 @@ struct JudgedScalar {
   std::string result;                   ///< bits
   bool operator==(const JudgedScalar&) const = default;
 };
+/// As a ruling has it; programs print it alike.
+[[nodiscard]] json::Object scalar_json(const JudgedScalar& scalar);
 
 /// The place at which a game ended, as deep as it went.
 struct DisputePlace {
@@ -142,6 +144,8 @@ struct DisputePlace {
   std::optional<std::int64_t> step, value, element, position;
   bool operator==(const DisputePlace&) const = default;
 };
+/// As a ruling has it; programs print it alike.
+[[nodiscard]] json::Object place_json(const DisputePlace& at);
 
 inline constexpr std::size_t kMaxRulingWords = 1024;
 
