@@ -6,6 +6,7 @@
 #include "dgx/protocol/bisect.h"
 #include "dgx/protocol/scalar_text.h"
 #include "diff_side.h"
+#include "proved_run.h"
 
 namespace dgx::jobs {
 
@@ -188,14 +189,14 @@ Status check_end(const DiffSide& ours, const DiffSide& theirs) {
 Result<std::optional<std::int64_t>> choose_segment(const DiffSide& ours, const DiffSide& theirs,
                                                    DiffResult& result) {
   if (ours.run() && theirs.run()) {
-    std::vector<Digest> our_states = ours.committed();
-    std::vector<Digest> their_states = theirs.committed();
+    const bundle::RunIndex& our_index = *ours.run();
+    const bundle::RunIndex& their_index = *theirs.run();
+    std::vector<Digest> our_states = digests_in(our_index);
+    std::vector<Digest> their_states = digests_in(their_index);
     std::size_t common = std::min(our_states.size(), their_states.size());
     const auto ends_run = [&](const bundle::RunIndex& index) {
       return index.diverged && index.checkpoints.size() == common;
     };
-    const auto& our_index = *ours.run();
-    const auto& their_index = *theirs.run();
     // A run that diverged ends at a step at which the other may have no checkpoint.
     const bool alike = our_index.checkpoints[common - 1].step == their_index.checkpoints[common - 1].step;
     if (!alike && (ends_run(our_index) || ends_run(their_index))) --common;

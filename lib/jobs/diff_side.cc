@@ -69,12 +69,6 @@ protocol::Segment DiffSide::part_of(const protocol::Segment& segment) const {
   return out;
 }
 
-std::vector<Digest> DiffSide::committed() const {
-  std::vector<Digest> digests;
-  for (const bundle::Checkpoint& checkpoint : run_->index().checkpoints) digests.push_back(checkpoint.digest);
-  return digests;
-}
-
 void DiffSide::enter(const protocol::Segment& segment, SegmentReplay* honest, ReplaySource& source) {
   segment_ = segment;
   if (honest == nullptr) return;

@@ -28,7 +28,6 @@ class DiffSide {
   /// The part of a segment that this side has, whose ends boundary() knows: a run that diverged may end
   /// inside it.
   [[nodiscard]] protocol::Segment part_of(const protocol::Segment& segment) const;
-  [[nodiscard]] std::vector<Digest> committed() const;
 
   /// Chooses the segment, or part of one, that the answers are about. `honest` is its honest replay, or null
   /// if there is no state to replay from; the run's drill is replayed from the same `source`.
