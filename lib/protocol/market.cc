@@ -1,45 +1,64 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <variant>
 
 #include "dgx/protocol/settlement.h"
+#include "rules.h"
 
 namespace dgx::protocol {
+namespace {
 
-bool Market::is_pause(std::int64_t milliseconds) const {
-  if (!policy_ || milliseconds - clock_.receipt_now() <= 2 * heartbeat_ms(*policy_)) return false;
-  return std::any_of(unsettled_.begin(), unsettled_.end(), [&](const Digest& task) {
-    return standing(tasks_.at(task), clock_.now()).deadline_ms.has_value();
-  });
-}
-
-std::int64_t Market::move_deadline(const Game& game, std::int64_t queued_ms, std::int64_t now) const {
-  constexpr std::int64_t kMostWaiting = 63;
-  const std::int64_t window = game.dispute().task.body.policy.window_move_ms;
-  if (game.decision() || side_of(game.stage()) == Side::kChallenger) return now + window;
-  std::int64_t waiting = 0;
-  for (const Digest& task : unsettled_) {
-    const TaskRecord& record = tasks_.at(task);
-    const auto ends = record.games.empty() ? std::vector<std::optional<GameEnd>>{} : ends_of(record, now);
-    for (std::size_t i = 0; i < ends.size(); ++i) {
-      const Game& other = record.games[i].game;
-      const bool awaited = !ends[i] && side_of(other.stage()) == Side::kDefender;
-      if (awaited && record.games[i].id() != game.dispute().challenge.id &&
-          other.dispute().defender() == game.dispute().defender())
-        ++waiting;
-    }
-  }
-  const std::int64_t left = std::max<std::int64_t>(0, kMostWaiting * window - queued_ms);
-  return now + window + std::min(waiting * window, left);
-}
-
-Status Market::check_pause(const manifest::Signed<manifest::Body>& statement, bool must) {
+/// Checks that a tree head says "pause" exactly when it must: the first entry after a pause, and no other.
+Status check_pause(const manifest::Signed<manifest::Body>& statement, bool must) {
   const auto* head = std::get_if<manifest::TreeHead>(&statement.body);
   const bool is = head != nullptr && head->pause;
   if (is == must) return {};
   if (is) return malformed("pause: the operator was not away, or nothing waited");
   return usage_error("the ledger was silent for more than two heartbeats while a deadline ran",
                      "if the clock is right, --after-pause records the pause and moves every deadline");
+}
+
+/// Applies the rule for the body's kind.
+template <class T>
+Status apply_rule(MarketState& market, const Entry& entry, const T& body) {
+  if constexpr (requires(TaskRecord & record) { apply(record, entry, body); }) {
+    DGX_TRY(TaskRecord* const record, record_of(market, body.task));
+    return apply(*record, entry, body);
+  } else {
+    return apply(market, entry, body);
+  }
+}
+
+}  // namespace
+
+Status Market::apply(const manifest::Signed<manifest::Body>& statement, std::int64_t milliseconds) {
+  const std::string_view kind = manifest::name_of(manifest::kind_of(statement.body));
+  const std::string where = fmt::format("{} {}", kind, statement.id.brief());
+  const bool first = !state_.policy.has_value();
+  if (!first && milliseconds < state_.clock.receipt_now())
+    return malformed(where + ": earlier than the entry before");
+  if (first && !std::holds_alternative<manifest::LedgerPolicy>(statement.body)) {
+    return malformed(where + ": the first statement must be the operator's policy");
+  }
+  if (state_.seen.contains(statement.id)) return usage_error(where + ": is in the ledger already");
+  const bool pause = is_pause(milliseconds);
+  Status status = check_pause(statement, pause);
+  const MarketClock clock = first ? MarketClock(milliseconds) : state_.clock;
+  const Entry entry{statement, pause ? clock.now() : clock.at(milliseconds),
+                    statement.key_id == state_.operator_id};
+  if (status.ok()) {
+    status = std::visit([&](const auto& body) { return apply_rule(state_, entry, body); }, statement.body);
+  }
+  if (!status.ok()) return within(where, std::move(status).error());
+  state_.seen.insert(statement.id);
+  state_.clock = clock;
+  if (pause) {
+    state_.clock.pause(milliseconds, heartbeat_ms(*state_.policy));
+  } else {
+    state_.clock.advance(milliseconds);
+  }
+  return {};
 }
 
 Result<Market> Market::replay(const ledger::Log& log) {
@@ -51,18 +70,26 @@ Result<Market> Market::replay(const ledger::Log& log) {
   return out;
 }
 
+bool Market::is_pause(std::int64_t milliseconds) const {
+  if (!state_.policy) return false;
+  if (milliseconds - state_.clock.receipt_now() <= 2 * heartbeat_ms(*state_.policy)) return false;
+  return std::any_of(state_.unsettled.begin(), state_.unsettled.end(), [&](const Digest& task) {
+    return standing(state_.tasks.at(task), state_.clock.now()).deadline_ms.has_value();
+  });
+}
+
 std::map<std::string, std::int64_t> Market::balances() const {
   std::map<std::string, std::int64_t> out{{"bonds", 0}, {"escrow", 0}, {"jackpot", 0}, {"treasury", 0}};
-  for (const auto& [account, amount] : accounts_) out[account] = amount;
+  for (const auto& [account, amount] : state_.accounts) out[account] = amount;
   return out;
 }
 
-std::int64_t Market::total() const { return deposited_ - withdrawn_; }
+std::int64_t Market::total() const { return state_.deposited - state_.withdrawn; }
 
 std::vector<manifest::Settlement> Market::due(std::int64_t milliseconds) const {
   std::vector<manifest::Settlement> out;
-  for (const Digest& task : unsettled_) {
-    const Standing stands = standing(tasks_.at(task), clock_.at(milliseconds));
+  for (const Digest& task : state_.unsettled) {
+    const Standing stands = standing(state_.tasks.at(task), state_.clock.at(milliseconds));
     if (stands.settlement) out.push_back(*stands.settlement);
   }
   return out;

@@ -65,13 +65,14 @@ bool is_own_game(const TaskRecord& record, const manifest::Challenge& challenge,
 }  // namespace
 
 std::size_t Market::reserved_bytes() const {
-  const auto accounts = std::count_if(accounts_.begin(), accounts_.end(), [](const auto& account) {
-    const bool has_owner =
-        account.first != "escrow" && account.first != "bonds" && account.first != "jackpot";
-    return has_owner && account.second > 0;
-  });
+  const auto accounts =
+      std::count_if(state_.accounts.begin(), state_.accounts.end(), [](const auto& account) {
+        const bool has_owner =
+            account.first != "escrow" && account.first != "bonds" && account.first != "jackpot";
+        return has_owner && account.second > 0;
+      });
   std::size_t out = kHeadBytes + static_cast<std::size_t>(accounts) * kAccountBytes;
-  for (const Digest& task : unsettled_) out += reserved_for(tasks_.at(task));
+  for (const Digest& task : state_.unsettled) out += reserved_for(state_.tasks.at(task));
   return out;
 }
 
@@ -92,14 +93,14 @@ std::optional<std::size_t> Market::reserve_of(const manifest::Signed<manifest::B
     case Kind::kAssign: return kAssignedBytes - kPostedBytes + 2 * kOwnGameBytes;
     case Kind::kWithdrawal: {
       const auto& withdrawal = std::get<manifest::Withdrawal>(statement.body);
-      const auto account = accounts_.find(withdrawal.account);
-      const bool all = account != accounts_.end() && account->second == withdrawal.amount;
+      const auto account = state_.accounts.find(withdrawal.account);
+      const bool all = account != state_.accounts.end() && account->second == withdrawal.amount;
       return all ? std::nullopt : std::optional<std::size_t>(0);
     }
     case Kind::kChallenge: {
       const auto& challenge = std::get<manifest::Challenge>(statement.body);
-      const auto task = tasks_.find(challenge.task);
-      const bool own = task != tasks_.end() && is_own_game(task->second, challenge, statement.key_id);
+      const auto task = state_.tasks.find(challenge.task);
+      const bool own = task != state_.tasks.end() && is_own_game(task->second, challenge, statement.key_id);
       return own ? std::nullopt : std::optional(kAccountBytes + kGameBytes);
     }
     default: return 0;

@@ -27,8 +27,8 @@ LOG = ["ledger_test", "jobs_settle_test", "history_attack_test", "statements_att
 DISK = ["core_test", "ledger_test", "jobs_settle_test", "jobs_test"]
 RULES = {
     "protocol": {
-        "admission draw estimate market market_clock payouts reserve segments settlement shards standing verify": MARKET,
-        "claims fold_levels game game_ends game_terms opened_values party_view referee row_faults turn turn_show": GAMES,
+        "admission draw estimate market market_clock payouts reserve rules rules_proof rules_task segments shards standing verify": MARKET,
+        "claims fold_levels game game_ends game_terms opened_values party_view referee row_faults rules_games turn turn_show": GAMES,
     },
     "ledger": {"ledger": LOG},
     "core": {"files": DISK},

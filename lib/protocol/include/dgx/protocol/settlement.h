@@ -123,12 +123,34 @@ struct Standing {
 /// An offer can be taken back this long after it was logged.
 inline constexpr std::int64_t kLeastOfferMs = 3'600'000;
 
+/// All that a ledger's statements leave behind: whose money is where, what every task has come to, and the
+/// time. It is a function of the entries alone, so whoever replays a ledger holds the same state.
+///
+/// Money is integers in base units. Accounts are "jackpot", "treasury", "escrow", "bonds" and key ids in hex;
+/// an account that is not listed has 0. After every entry:
+///
+/// - the sum of `accounts` is `deposited` − `withdrawn`, and none is negative;
+/// - "escrow" holds the escrows of the tasks in `unsettled`, and "bonds" what their offers, parties and games
+///   have locked, so a settlement can always be paid;
+/// - a record in `tasks` only ever gains, but for offers that are withdrawn or not chosen.
+///
+/// Only the rules (rules.h) change it, and only for Market::apply().
+struct MarketState {
+  std::optional<manifest::Policy> policy;  ///< of the first statement; nullopt before it
+  Digest ledger;                           ///< id of the first statement
+  Digest operator_id;                      ///< key id of its signer
+  MarketClock clock;                       ///< at the last entry
+  std::map<std::string, std::int64_t> accounts;
+  std::int64_t deposited = 0;
+  std::int64_t withdrawn = 0;
+  std::map<Digest, TaskRecord> tasks;  ///< by statement id, settled ones too
+  std::set<Digest> unsettled;          ///< ids of tasks; scans of all tasks visit only these
+  std::set<Digest> seen;               ///< ids of all statements
+};
+
 /// The state machine of money: replaying a ledger's statements in order gives the same accounts on any
 /// machine. Pure: no files, no clock but the receipts', no executor. Every apply() either succeeds wholly or
 /// changes nothing and says why.
-///
-/// Accounts are "jackpot", "treasury", "escrow", "bonds" and key ids in hex; their sum is always deposits −
-/// withdrawals and none is ever negative.
 class Market {
  public:
   /// An empty market. The first statement applied must be the operator's policy.
@@ -141,19 +163,19 @@ class Market {
   /// Replays a whole ledger; errors name the entry.
   [[nodiscard]] static Result<Market> replay(const ledger::Log& log);
 
-  [[nodiscard]] const std::map<Digest, TaskRecord>& tasks() const { return tasks_; }
+  [[nodiscard]] const std::map<Digest, TaskRecord>& tasks() const { return state_.tasks; }
   [[nodiscard]] std::map<std::string, std::int64_t> balances() const;
   /// deposits − withdrawals = sum of balances().
   [[nodiscard]] std::int64_t total() const;
   /// Converts between the receipts' time and the market's. A task's standing now is standing(record,
   /// clock().now()).
-  [[nodiscard]] const MarketClock& clock() const { return clock_; }
+  [[nodiscard]] const MarketClock& clock() const { return state_.clock; }
   /// True if an entry at `milliseconds` has to be a tree head with `pause`: the operator was not seen for
   /// more than two heartbeats while a deadline ran.
   [[nodiscard]] bool is_pause(std::int64_t milliseconds) const;
   /// The settlements that the operator may log when the receipt's time is `milliseconds`, by task id.
   [[nodiscard]] std::vector<manifest::Settlement> due(std::int64_t milliseconds) const;
-  [[nodiscard]] const std::optional<manifest::Policy>& policy() const { return policy_; }
+  [[nodiscard]] const std::optional<manifest::Policy>& policy() const { return state_.policy; }
 
   /// Bytes that each of a ledger's files keeps free for all that open tasks, open games and balances can
   /// still need (dgx-ledger(5), "LIMITS"). Cost: linear in accounts and unsettled tasks.
@@ -164,26 +186,7 @@ class Market {
       const manifest::Signed<manifest::Body>& statement) const;
 
  private:
-  friend struct Rules;
-
-  /// The deadline, in market time, of the move that a game awaits at `now`. A defender's moves fall due one
-  /// after another over all games in which the ledger awaits that key, so opening many games at once cannot
-  /// make them late. `queued_ms` is the delay that this game has had already; it gets only what is left of
-  /// its limit.
-  [[nodiscard]] std::int64_t move_deadline(const Game& game, std::int64_t queued_ms, std::int64_t now) const;
-  /// Checks that a tree head says "pause" exactly when it must: the first entry after a pause, and no other.
-  [[nodiscard]] static Status check_pause(const manifest::Signed<manifest::Body>& statement, bool must);
-
-  std::optional<manifest::Policy> policy_;
-  Digest operator_;
-  MarketClock clock_;
-  std::map<std::string, std::int64_t> accounts_;
-  std::int64_t deposited_ = 0;
-  std::int64_t withdrawn_ = 0;
-  std::map<Digest, TaskRecord> tasks_;
-  std::set<Digest> unsettled_;    ///< ids of tasks; scans of all tasks visit only these
-  std::optional<Digest> ledger_;  ///< id of the first statement
-  std::set<Digest> seen_;         ///< statement ids
+  MarketState state_;
 };
 
 }  // namespace dgx::protocol

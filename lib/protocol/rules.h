@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "dgx/protocol/settlement.h"
+
+/// The rules of payment: a function apply() for each kind of statement, which checks that the ledger may take
+/// it and then changes the market (dgx-protocol(7), "RULES OF STATEMENTS"; dgx-money(7), "MONEY").
+///
+/// Market::apply() calls the overload for the statement's kind, so a kind without a rule does not compile. A
+/// rule that is given a task's record alone moves no money and starts no deadline of another task; the record
+/// is that of the task which the statement names, and not settled. Those that are given the market lock or
+/// pay money, or depend on more than one task.
+///
+/// A rule checks everything first and changes the state last, so one that returns an error has changed
+/// nothing. The order of its checks is part of its contract: the first that fails is the one its signer
+/// reads. Errors are kUsage (not now, or not with this balance), kUnauthorised (the wrong signer) and
+/// kMalformed (contradicts what it refers to).
+namespace dgx::protocol {
+
+/// A statement as the rules see it: its signer, and when it is logged.
+struct Entry {
+  const manifest::Signed<manifest::Body>& statement;
+  std::int64_t now;  ///< market time
+  bool by_operator;  ///< its signer is the ledger's operator
+
+  [[nodiscard]] const Digest& signer() const { return statement.key_id; }
+  [[nodiscard]] std::string account() const { return signer().hex(); }
+  /// The statement with its body typed: `body` must be the one it has.
+  template <class T>
+  [[nodiscard]] manifest::Signed<T> with(const T& body) const {
+    return {body, statement.id, statement.signer, statement.key_id, statement.envelope};
+  }
+};
+
+// The ledger and its accounts: rules.cc.
+[[nodiscard]] Status apply(MarketState& market, const Entry& entry, const manifest::LedgerPolicy& first);
+[[nodiscard]] Status apply(MarketState& market, const Entry& entry, const manifest::Deposit& deposit);
+[[nodiscard]] Status apply(MarketState& market, const Entry& entry, const manifest::Withdrawal& withdrawal);
+[[nodiscard]] Status apply(MarketState& market, const Entry& entry, const manifest::TreeHead& head);
+[[nodiscard]] Status apply(MarketState& market, const Entry& entry, const manifest::Receipt& receipt);
+
+// A task's beginning, up to the choice of its parties, and its end: rules_task.cc.
+[[nodiscard]] Status apply(MarketState& market, const Entry& entry, const manifest::Task& task);
+[[nodiscard]] Status apply(MarketState& market, const Entry& entry, const manifest::BeaconCommitment& offer);
+[[nodiscard]] Status apply(MarketState& market, const Entry& entry, const manifest::OfferEnd& end);
+[[nodiscard]] Status apply(MarketState& market, const Entry& entry, const manifest::Assign& assign);
+[[nodiscard]] Status apply(MarketState& market, const Entry& entry, const manifest::Settlement& settlement);
+[[nodiscard]] Status apply(TaskRecord& record, const Entry& entry, const manifest::Profile& profile);
+
+// The proof, and what its parties owe after it: rules_proof.cc.
+[[nodiscard]] Status apply(TaskRecord& record, const Entry& entry, const manifest::Proof& proof);
+[[nodiscard]] Status apply(TaskRecord& record, const Entry& entry, const manifest::Beacon& beacon);
+[[nodiscard]] Status apply(TaskRecord& record, const Entry& entry, const manifest::Opening& opening);
+[[nodiscard]] Status apply(TaskRecord& record, const Entry& entry, const manifest::VerdictCommitment& hidden);
+[[nodiscard]] Status apply(TaskRecord& record, const Entry& entry, const manifest::Verdict& verdict);
+[[nodiscard]] Status apply(TaskRecord& record, const Entry& entry, const manifest::Delivery& delivery);
+
+// Games about proofs and verdicts: rules_games.cc.
+[[nodiscard]] Status apply(MarketState& market, const Entry& entry, const manifest::Challenge& challenge);
+[[nodiscard]] Status apply(MarketState& market, const Entry& entry, const manifest::Move& turn);
+[[nodiscard]] Status apply(TaskRecord& record, const Entry& entry, const manifest::Ruling& ruling);
+
+// Checks and steps that several rules share: rules.cc.
+
+/// kUnauthorised unless `who`, the task's `role`, signed.
+[[nodiscard]] Status check_signer(const Entry& entry, const std::optional<Digest>& who,
+                                  std::string_view role);
+[[nodiscard]] Status check_operator(const Entry& entry);
+/// kMalformed unless `ledger` is this one. Tasks, deposits, withdrawals and heads name the one ledger in
+/// which they count; everything else belongs to a task.
+[[nodiscard]] Status check_ledger(const MarketState& market, const Digest& ledger);
+/// kUsage unless the account has `amount`, which `what` needs.
+[[nodiscard]] Status check_balance(const MarketState& market, const std::string& account, std::int64_t amount,
+                                   std::string_view what);
+/// kUsage unless the task is now in one of these states.
+[[nodiscard]] Status check_state(const TaskRecord& record, std::int64_t now,
+                                 std::initializer_list<TaskState> allowed);
+/// Checks that a statement about the proof `proof` is about the task's: kUsage if it has none yet, else
+/// kMalformed.
+[[nodiscard]] Status check_about(const TaskRecord& record, const Digest& proof);
+
+/// The record of a task that is logged and not settled, else kUsage.
+[[nodiscard]] Result<TaskRecord*> record_of(MarketState& market, const Digest& task);
+[[nodiscard]] std::int64_t balance_of(const MarketState& market, const std::string& account);
+/// Moves money that `from` is known to have.
+void transfer(MarketState& market, const std::string& from, const std::string& to, std::int64_t amount);
+
+}  // namespace dgx::protocol

@@ -1,0 +1,136 @@
+#include <fmt/format.h>
+
+#include "dgx/protocol/draw.h"
+#include "dgx/protocol/verify.h"
+#include "rules.h"
+
+namespace dgx::protocol {
+namespace {
+
+/// An acceptance settles only with the policy's draw; a refutation always does.
+Status check_draw(const TaskRecord& record, const Segments& segments, const manifest::Verdict& verdict) {
+  const std::int64_t n = segments.count();
+  if (verdict.segments != n)
+    return malformed(fmt::format("segments: is {}, the proof has {}", verdict.segments, n));
+  if (verdict.first_disagreement && verdict.first_disagreement->index >= n) {
+    return malformed(fmt::format("first_disagreement: index: the proof has {} segments", n));
+  }
+  // A witness is judged with the beacon that the verdict names.
+  if (verdict.beacon && (!record.beacon || *verdict.beacon != record.beacon->id))
+    return malformed("beacon: is not the task's");
+  if (verdict.draw == manifest::Draw::kChosen) {
+    if (verdict.outcome != manifest::Outcome::kAccepted) return {};
+    return usage_error("an acceptance of a chosen draw settles nothing",
+                       "verify with the beacon and the policy's draw");
+  }
+  const std::int64_t q = drawn_count(segments, record.task.body.policy.sample_ppm);
+  if (verdict.replayed != q) {
+    return malformed(fmt::format("replayed: is {}, the policy draws {}", verdict.replayed, q));
+  }
+  return {};
+}
+
+Status check_committed(const TaskRecord& record, const Digest& id, const manifest::Verdict& verdict) {
+  if (!record.verdict_commitment) return {};
+  if (manifest::verdict_commitment(id, verdict.nonce) == *record.verdict_commitment) return {};
+  return malformed("is not the verdict committed to");
+}
+
+/// Submitter and operator state that they have the final state; a solver states where the operator fetched
+/// it.
+Status check_deliverer(const TaskRecord& record, const Entry& entry, const manifest::Delivery& delivery) {
+  const bool by_receiver = entry.signer() == record.task.key_id || entry.by_operator;
+  if (by_receiver && !delivery.location) return {};
+  if (delivery.location && record.solver == entry.signer()) return {};
+  return unauthorised(
+      "a delivery is signed by the submitter or the operator, or by the solver with a location");
+}
+
+}  // namespace
+
+Status apply(TaskRecord& record, const Entry& entry, const manifest::Proof& proof) {
+  DGX_CHECK(check_signer(entry, record.solver, "solver"));
+  DGX_CHECK(check_state(record, entry.now, {TaskState::kAssigned}));
+  DGX_CHECK(check_proof(record.task, entry.with(proof)));
+  record.proof = entry.with(proof);
+  record.proof_ms = entry.now;
+  return {};
+}
+
+Status apply(TaskRecord& record, const Entry& entry, const manifest::Beacon& beacon) {
+  DGX_CHECK(check_signer(entry, record.verifier, "verifier"));
+  DGX_CHECK(check_state(record, entry.now, {TaskState::kProofCommitted}));
+  DGX_CHECK(check_about(record, beacon.proof));
+  const auto& [offer, assigned] = *record.offers.begin();
+  if (beacon.commitment != offer) return malformed("commitment: is not the one assigned");
+  if (manifest::beacon_commitment(beacon.secret) != assigned.statement.body.commitment) {
+    return malformed("secret: is not the one committed to");
+  }
+  record.beacon = entry.with(beacon);
+  record.beacon_ms = entry.now;
+  return {};
+}
+
+/// The operator has fetched and checked an opening before logging it.
+Status apply(TaskRecord& record, const Entry& entry, const manifest::Opening& opening) {
+  DGX_CHECK(check_signer(entry, record.solver, "solver"));
+  DGX_CHECK(check_about(record, opening.proof));
+  if (record.opening) return usage_error("the proof is opened already");
+  const OpeningDuty duty = *opening_duty(record);
+  if (entry.now < duty.begins_ms)
+    return usage_error("the verifier may still reveal the beacon", "open after it");
+  if (entry.now > duty.deadline_ms) return usage_error("the proof had to be opened before");
+  if (opening.after != duty.after)
+    return malformed(fmt::format("after: is {}, it must be {}", opening.after.brief(), duty.after.brief()));
+  record.opening = entry.with(opening);
+  record.opening_ms = entry.now;
+  return {};
+}
+
+Status apply(TaskRecord& record, const Entry& entry, const manifest::VerdictCommitment& commitment) {
+  DGX_CHECK(check_signer(entry, record.verifier, "verifier"));
+  DGX_CHECK(check_state(record, entry.now, {TaskState::kOpened}));
+  DGX_CHECK(check_about(record, commitment.proof));
+  record.verdict_commitment = commitment.commitment;
+  record.verdict_commitment_ms = entry.now;
+  return {};
+}
+
+/// A refutation is never too early, since it needs nothing that the solver shows, nor too late while
+/// objections are heard. An acceptance needs the opening.
+Status apply(TaskRecord& record, const Entry& entry, const manifest::Verdict& verdict) {
+  DGX_CHECK(check_signer(entry, record.verifier, "verifier"));
+  DGX_CHECK(check_about(record, verdict.proof));
+  if (record.verdict) return usage_error("the task has its verdict already");
+  const bool refuted = verdict.outcome == manifest::Outcome::kRefuted;
+  DGX_CHECK(refuted
+                ? check_state(record, entry.now,
+                              {TaskState::kProofCommitted, TaskState::kAwaitingOpening, TaskState::kOpened,
+                               TaskState::kVerifyCommitted, TaskState::kChallengeWindow})
+                : check_state(record, entry.now, {TaskState::kOpened, TaskState::kVerifyCommitted}));
+  if (has_fallen(record, Challenged::kProof, entry.now)) return usage_error("the proof has fallen already");
+  DGX_TRY(const Segments segments, segments_of(record.task.body, record.proof->body));
+  DGX_CHECK(check_draw(record, segments, verdict));
+  DGX_CHECK(check_stated_work(record.task.body, segments, verdict));
+  DGX_CHECK(check_committed(record, entry.statement.id, verdict));
+  record.verdict = entry.with(verdict);
+  record.verdict_ms = entry.now;
+  record.games_before_verdict = record.games.size();
+  return {};
+}
+
+Status apply(TaskRecord& record, const Entry& entry, const manifest::Delivery& delivery) {
+  DGX_CHECK(check_deliverer(record, entry, delivery));
+  DGX_CHECK(check_about(record, delivery.proof));
+  if (delivery.final_state != record.proof->body.final_state)
+    return malformed("final: is not the proof's final state");
+  if (record.delivered) return usage_error("the final state is delivered already");
+  DGX_CHECK(check_state(record, entry.now,
+                        {TaskState::kProofCommitted, TaskState::kAwaitingOpening, TaskState::kOpened,
+                         TaskState::kVerifyCommitted, TaskState::kChallengeWindow, TaskState::kArbitration,
+                         TaskState::kAwaitingDelivery}));
+  record.delivered = true;
+  return {};
+}
+
+}  // namespace dgx::protocol
