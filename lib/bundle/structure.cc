@@ -41,13 +41,20 @@ enum MessageType : unsigned {
   kAttributeInfo = 0x15,
 };
 
-/// Checks the superblock: version 2 or 3 at offset 0, 8-byte addresses, no base address, no extension, and an
-/// end of file that is the file's. Returns the address of the root group's header.
-Result<std::uint64_t> read_superblock(const InputFile& file, Checksums sums = Checksums::kCompare) {
+/// A file whose structure is being read: the blocks that are taken, and what is limited over all objects.
+struct Reading {
+  Blocks blocks;
+  std::size_t objects = 0;   ///< links found
+  std::uint64_t chunks = 0;  ///< of all datasets
+};
+
+/// Claims and checks the superblock: version 2 or 3 at offset 0, 8-byte addresses, no base address, no
+/// extension, and an end of file that is the file's. Returns the address of the root group's header.
+Result<std::uint64_t> read_superblock(Blocks& blocks) {
   constexpr std::uint64_t kBytes = 48;
   constexpr std::array<std::uint8_t, 8> kSignature{0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
-  std::array<std::uint8_t, kBytes> head{};
-  if (file.size_bytes() >= kBytes) DGX_CHECK(file.read(0, head));
+  if (blocks.file_bytes() < kBytes) return malformed("is not an HDF5 file");
+  DGX_TRY(const Bytes head, blocks.raw(0, kBytes));
   Cursor in(head);
   if (!std::ranges::equal(in.bytes(kSignature.size()), kSignature)) return malformed("is not an HDF5 file");
   const unsigned version = in.u8();
@@ -61,12 +68,11 @@ Result<std::uint64_t> read_superblock(const InputFile& file, Checksums sums = Ch
     return malformed("is an HDF5 file, but not one of ours: superblock is not version 2 or 3",
                      "dgx-pack hdf5 reads files of others");
   }
-  if (in.u32() != lookup3(ByteView(head).first(kBytes - 4)) && sums == Checksums::kCompare)
-    return malformed("has a superblock with a wrong checksum");
+  DGX_CHECK(blocks.compare_sum(head, "superblock"));
   if (open_flags != 0) return malformed("was not closed by its writer");
-  if (end != file.size_bytes()) {
+  if (end != blocks.file_bytes()) {
     return malformed(fmt::format("has {} bytes, its header says {}: it is cut off or was added to",
-                                 file.size_bytes(), end));
+                                 blocks.file_bytes(), end));
   }
   return root;
 }
@@ -83,236 +89,218 @@ Status check_filters(const std::vector<unsigned>& filters, DType dtype) {
   return {};
 }
 
-class Walk {
- public:
-  explicit Walk(const InputFile& file, Checksums sums = Checksums::kCompare) : blocks_(file, sums) {}
+Status follow(Blocks& blocks, ByteView body, int nesting, std::vector<Message>& out);
 
-  [[nodiscard]] Result<Object> root(std::uint64_t address) {
-    DGX_CHECK(blocks_.claim(0, 48));
-    DGX_TRY(const std::vector<Message> messages, header(address));
-    Object object;
-    DGX_CHECK(take_attributes(messages, object));
-    return object;
-  }
-
-  [[nodiscard]] Result<Object> tree(std::uint64_t address) {
-    DGX_CHECK(blocks_.claim(0, 48));
-    return object(address, "", 0);
-  }
-
- private:
-  /// The messages of an object header of version 2, without times.
-  Result<std::vector<Message>> header(std::uint64_t address) {
-    constexpr std::size_t kMostPrefixBytes = 14;
-    DGX_TRY(const Bytes prefix, blocks_.peek(address, kMostPrefixBytes));
-    Cursor in(prefix);
-    if (as_text(in.bytes(4)) != "OHDR" || in.u8() != 2)
-      return malformed(fmt::format("has no object at {}", address));
+/// Appends the messages in `bytes`: the content of an object header, or of a block that continues one and
+/// lies within `nesting` others. Ends because no block can be claimed twice.
+Status take_messages(Blocks& blocks, ByteView bytes, int nesting, std::vector<Message>& out) {
+  constexpr std::size_t kHeadBytes = 4;
+  constexpr unsigned kShared = 2;
+  Cursor in(bytes);
+  while (in.left() >= kHeadBytes) {
+    const unsigned type = in.u8();
+    const std::size_t size = in.u16();
     const unsigned flags = in.u8();
-    if (flags > 3) return malformed("has a header with times or orders");
-    const std::size_t width = std::size_t{1} << flags;
-    const std::uint64_t size = in.number(width);
-    if (!in.ok() || size > blocks_.file_bytes()) return malformed("has a header that is cut off");
-    DGX_TRY(const Bytes block, blocks_.raw(address, 6 + width + size + 4));
-    DGX_CHECK(blocks_.compare_sum(block, "header"));
-    std::vector<Message> messages;
-    DGX_CHECK(take_messages(ByteView(block).subspan(6 + width, static_cast<std::size_t>(size)), messages));
-    return messages;
-  }
-
-  Status take_messages(ByteView bytes, std::vector<Message>& out) {
-    constexpr std::size_t kHeadBytes = 4;
-    constexpr unsigned kShared = 2;
-    Cursor in(bytes);
-    while (in.left() >= kHeadBytes) {
-      const unsigned type = in.u8();
-      const std::size_t size = in.u16();
-      const unsigned flags = in.u8();
-      const ByteView body = in.bytes(size);
-      if (!in.ok()) return malformed("has a message that is cut off");
-      if ((flags & kShared) != 0) return malformed("shares a message with another object");
-      if (type == kNil) continue;
-      if (type == kContinuation) {
-        DGX_CHECK(follow(body, out));
-      } else {
-        out.push_back({type, Bytes(body.begin(), body.end())});
-      }
-    }
-    return {};
-  }
-
-  /// Reads a continuation block. Ends because no block can be claimed twice.
-  Status follow(ByteView body, std::vector<Message>& out) {
-    constexpr std::uint64_t kLeastBytes = 8;
-    Cursor in(body);
-    const std::uint64_t begin = in.u64();
-    const std::uint64_t size = in.u64();
-    if (!in.done() || size < kLeastBytes) return malformed("has a header that goes on nowhere");
-    if (++continuations_ > kMaxContinuations) return malformed("has a header in too many pieces");
-    DGX_TRY(const Bytes block, blocks_.raw(begin, size));
-    DGX_CHECK(blocks_.compare_sum(block, "header"));
-    if (!as_text(block).starts_with("OCHK")) return malformed("has a header that goes on nowhere");
-    Status status = take_messages(ByteView(block).subspan(4, block.size() - kLeastBytes), out);
-    --continuations_;
-    return status;
-  }
-
-  static Status take_attributes(const std::vector<Message>& messages, Object& object) {
-    for (const Message& message : messages) {
-      if (message.type == kAttributeInfo) DGX_CHECK(check_attribute_info(message.body));
-      if (message.type != kAttribute) continue;
-      if (object.attributes.size() >= kMaxAttributes)
-        return malformed(fmt::format("has more than {} attributes", kMaxAttributes));
-      DGX_TRY(Attribute attribute, decode_attribute(message.body));
-      for (const Attribute& other : object.attributes) {
-        if (other.name == attribute.name)
-          return malformed(fmt::format("has two attributes \"{}\"", other.name));
-      }
-      object.attributes.push_back(std::move(attribute));
-    }
-    return {};
-  }
-
-  /// The only message of a type, or null.
-  static Result<const Message*> one(const std::vector<Message>& messages, MessageType type) {
-    const Message* found = nullptr;
-    for (const Message& message : messages) {
-      if (message.type != type) continue;
-      if (found != nullptr) return malformed(fmt::format("has two messages {}", message.type));
-      found = &message;
-    }
-    return found;
-  }
-
-  static Status check_types(const std::vector<Message>& messages, std::initializer_list<unsigned> known) {
-    for (const Message& message : messages) {
-      if (message.type == kExternalFiles) return malformed("has its numbers in other files");
-      if (std::find(known.begin(), known.end(), message.type) != known.end()) continue;
-      return malformed(fmt::format("has a message {} in its header, which no bundle has", message.type));
-    }
-    return {};
-  }
-
-  /// The object at `path`, which ends in a '/' unless it is the root, and everything below it.
-  Result<Object> object(std::uint64_t address, const std::string& path, std::size_t depth) {
-    Object out;
-    auto links = outside(address, out);
-    if (links.ok() && depth >= kMaxDepth && !links->empty()) links = malformed("is too deep");
-    if (!links.ok() && path.empty()) return std::move(links).error();
-    if (!links.ok())
-      return within(fmt::format("\"{}\"", path.substr(0, path.size() - 1)), std::move(links).error());
-    for (const Link& link : *links) {
-      DGX_TRY(Object child, object(link.address, path + link.name + "/", depth + 1));
-      if (!out.children.emplace(link.name, std::move(child)).second)
-        return malformed(fmt::format("has two objects \"{}\"", path + link.name));
-    }
-    return out;
-  }
-
-  /// Reads an object without its children, whose links are returned.
-  Result<std::vector<Link>> outside(std::uint64_t address, Object& out) {
-    DGX_TRY(const std::vector<Message> messages, header(address));
-    DGX_CHECK(take_attributes(messages, out));
-    DGX_TRY(const Message* layout, one(messages, kLayout));
-    DGX_TRY(const Message* link_info, one(messages, kLinkInfo));
-    if (link_info != nullptr) return links_of(messages, link_info->body);
-    if (layout == nullptr) return malformed("is neither group nor dataset");
-    DGX_TRY(out.dataset, dataset(messages, layout->body));
-    return std::vector<Link>();
-  }
-
-  Result<std::vector<Link>> links_of(const std::vector<Message>& messages, ByteView link_info) {
-    DGX_CHECK(check_types(messages, {kLinkInfo, kLink, kGroupInfo, kAttribute, kAttributeInfo}));
-    DGX_TRY(const DenseLinks dense, decode_link_info(link_info));
-    std::vector<Link> links;
-    for (const Message& message : messages) {
-      if (message.type != kLink) continue;
-      DGX_TRY(Link link, decode_link(message.body));
-      links.push_back(std::move(link));
-    }
-    if (dense.heap != kNowhere) {
-      if (!links.empty()) return malformed("keeps its links in two ways");
-      DGX_TRY(links, read_dense_links(blocks_, dense, kMaxObjects));
-    }
-    objects_ += links.size();
-    if (objects_ > kMaxObjects) return malformed(fmt::format("has more than {} objects", kMaxObjects));
-    return links;
-  }
-
-  Result<std::optional<Stored>> dataset(const std::vector<Message>& messages, ByteView layout) {
-    DGX_CHECK(check_types(
-        messages, {kDataspace, kDatatype, kFillValue, kLayout, kFilters, kAttribute, kAttributeInfo}));
-    DGX_TRY(const Message* space, one(messages, kDataspace));
-    DGX_TRY(const Message* type, one(messages, kDatatype));
-    DGX_TRY(const Message* fill, one(messages, kFillValue));
-    DGX_TRY(const Message* pipeline, one(messages, kFilters));
-    if (space == nullptr || type == nullptr) return malformed("has no shape or type");
-    Stored out;
-    DGX_TRY(out.dtype, decode_datatype(type->body));
-    DGX_TRY(out.shape, decode_dataspace(space->body));
-    out.size_bytes = static_cast<std::uint64_t>(*element_count(out.shape)) * size_of(out.dtype);
-    if (fill != nullptr) DGX_CHECK(check_fill_value(fill->body));
-    std::vector<unsigned> filters;
-    if (pipeline != nullptr) {
-      DGX_TRY(filters, decode_filters(pipeline->body));
-    }
-    DGX_CHECK(place(layout, filters, out));
-    return std::optional(std::move(out));
-  }
-
-  Status place(ByteView layout, const std::vector<unsigned>& filters, Stored& out) {
-    constexpr std::uint8_t kChunked = 2;
-    const bool chunked = layout.size() > 1 && layout[1] == kChunked;
-    if (chunked) DGX_CHECK(check_filters(filters, out.dtype));
-    DGX_TRY(const StoredLayout stored, decode_layout(layout, size_of(out.dtype)));
-    if (chunked) return place_chunks(stored, out);
-    if (!filters.empty()) return malformed("has filters without chunks");
-    const std::uint64_t size = stored.address == kNowhere ? 0 : stored.size_bytes;
-    if (size != out.size_bytes)
-      return malformed(fmt::format("has {} bytes, its shape needs {}", size, out.size_bytes));
-    if (size == 0) return {};
-    out.pieces.push_back({stored.address, size});
-    return blocks_.claim(stored.address, size);
-  }
-
-  Status place_chunks(const StoredLayout& stored, Stored& out) {
-    if (stored.chunk.size() != out.shape.size() || out.size_bytes == 0)
-      return malformed("has chunks of another rank than its own");
-    DGX_TRY(out.layout, layout_from(stored.chunk, out.dtype, out.shape));
-    const std::uint64_t count = out.layout->chunk_count();
-    if (count > blocks_.file_bytes()) return malformed("declares more chunks than the file has bytes");
-    chunks_ += count;
-    if (chunks_ > kMaxChunks) return malformed(fmt::format("brings the file's chunks above {}", kMaxChunks));
-    if (stored.kind == StoredLayout::Kind::kSingleChunk) {
-      if (count != 1) return malformed(fmt::format("has one chunk of {}", count));
-      if (stored.address == kNowhere) return within("chunk 0", malformed("is missing"));
-      if (stored.filter_mask != 0) return within("chunk 0", malformed("was stored without its filters"));
-      out.pieces.push_back({stored.address, stored.size_bytes});
+    const ByteView body = in.bytes(size);
+    if (!in.ok()) return malformed("has a message that is cut off");
+    if ((flags & kShared) != 0) return malformed("shares a message with another object");
+    if (type == kNil) continue;
+    if (type == kContinuation) {
+      DGX_CHECK(follow(blocks, body, nesting, out));
     } else {
-      if (stored.address == kNowhere) return within("chunk 0", malformed("is missing"));
-      DGX_TRY(out.pieces, read_fixed_array(blocks_, stored.address, count));
+      out.push_back({type, Bytes(body.begin(), body.end())});
     }
-    return claim_chunks(out);
   }
+  return {};
+}
 
-  Status claim_chunks(const Stored& out) {
-    const std::uint64_t most = max_stored_bytes(static_cast<std::size_t>(out.layout->chunk_bytes()));
-    for (std::size_t i = 0; i < out.pieces.size(); ++i) {
-      const Extent& piece = out.pieces[i];
-      Status status = piece.size > most ? malformed(fmt::format("is too large with {} bytes", piece.size))
-                                        : blocks_.claim(piece.begin, piece.size);
-      if (!status.ok()) return within(fmt::format("chunk {}", i), std::move(status).error());
+/// Takes the messages of the continuation block whose place is in `body`.
+Status follow(Blocks& blocks, ByteView body, int nesting, std::vector<Message>& out) {
+  constexpr int kMostNested = 64;
+  constexpr std::uint64_t kLeastBytes = 8;
+  Cursor in(body);
+  const std::uint64_t begin = in.u64();
+  const std::uint64_t size = in.u64();
+  if (!in.done() || size < kLeastBytes) return malformed("has a header that goes on nowhere");
+  if (nesting >= kMostNested) return malformed("has a header in too many pieces");
+  DGX_TRY(const Bytes block, blocks.raw(begin, size));
+  DGX_CHECK(blocks.compare_sum(block, "header"));
+  if (!as_text(block).starts_with("OCHK")) return malformed("has a header that goes on nowhere");
+  return take_messages(blocks, ByteView(block).subspan(4, block.size() - kLeastBytes), nesting + 1, out);
+}
+
+/// The messages of an object header of version 2, without times.
+Result<std::vector<Message>> read_header(Blocks& blocks, std::uint64_t address) {
+  constexpr std::size_t kMostPrefixBytes = 14;
+  DGX_TRY(const Bytes prefix, blocks.peek(address, kMostPrefixBytes));
+  Cursor in(prefix);
+  if (as_text(in.bytes(4)) != "OHDR" || in.u8() != 2)
+    return malformed(fmt::format("has no object at {}", address));
+  const unsigned flags = in.u8();
+  if (flags > 3) return malformed("has a header with times or orders");
+  const std::size_t width = std::size_t{1} << flags;
+  const std::uint64_t size = in.number(width);
+  if (!in.ok() || size > blocks.file_bytes()) return malformed("has a header that is cut off");
+  DGX_TRY(const Bytes block, blocks.raw(address, 6 + width + size + 4));
+  DGX_CHECK(blocks.compare_sum(block, "header"));
+  std::vector<Message> messages;
+  DGX_CHECK(
+      take_messages(blocks, ByteView(block).subspan(6 + width, static_cast<std::size_t>(size)), 0, messages));
+  return messages;
+}
+
+Status take_attributes(const std::vector<Message>& messages, Object& object) {
+  for (const Message& message : messages) {
+    if (message.type == kAttributeInfo) DGX_CHECK(check_attribute_info(message.body));
+    if (message.type != kAttribute) continue;
+    if (object.attributes.size() >= kMaxAttributes)
+      return malformed(fmt::format("has more than {} attributes", kMaxAttributes));
+    DGX_TRY(Attribute attribute, decode_attribute(message.body));
+    for (const Attribute& other : object.attributes) {
+      if (other.name == attribute.name)
+        return malformed(fmt::format("has two attributes \"{}\"", other.name));
     }
-    return {};
+    object.attributes.push_back(std::move(attribute));
   }
+  return {};
+}
 
-  static constexpr int kMaxContinuations = 64;
+/// The only message of a type, or null.
+Result<const Message*> only(const std::vector<Message>& messages, MessageType type) {
+  const Message* found = nullptr;
+  for (const Message& message : messages) {
+    if (message.type != type) continue;
+    if (found != nullptr) return malformed(fmt::format("has two messages {}", message.type));
+    found = &message;
+  }
+  return found;
+}
 
-  Blocks blocks_;
-  std::size_t objects_ = 0;
-  std::uint64_t chunks_ = 0;
-  int continuations_ = 0;  ///< nesting depth
-};
+Status check_types(const std::vector<Message>& messages, std::initializer_list<unsigned> known) {
+  for (const Message& message : messages) {
+    if (message.type == kExternalFiles) return malformed("has its numbers in other files");
+    if (std::find(known.begin(), known.end(), message.type) != known.end()) continue;
+    return malformed(fmt::format("has a message {} in its header, which no bundle has", message.type));
+  }
+  return {};
+}
+
+/// Claims the chunks of a dataset, none of which may be larger than its codec makes one.
+Status claim_chunks(Blocks& blocks, const Stored& out) {
+  const std::uint64_t most = max_stored_bytes(static_cast<std::size_t>(out.layout->chunk_bytes()));
+  for (std::size_t i = 0; i < out.pieces.size(); ++i) {
+    const Extent& piece = out.pieces[i];
+    Status status = piece.size > most ? malformed(fmt::format("is too large with {} bytes", piece.size))
+                                      : blocks.claim(piece.begin, piece.size);
+    if (!status.ok()) return within(fmt::format("chunk {}", i), std::move(status).error());
+  }
+  return {};
+}
+
+Status place_chunks(Reading& in, const StoredLayout& stored, Stored& out) {
+  if (stored.chunk.size() != out.shape.size() || out.size_bytes == 0)
+    return malformed("has chunks of another rank than its own");
+  DGX_TRY(out.layout, layout_from(stored.chunk, out.dtype, out.shape));
+  const std::uint64_t count = out.layout->chunk_count();
+  if (count > in.blocks.file_bytes()) return malformed("declares more chunks than the file has bytes");
+  in.chunks += count;
+  if (in.chunks > kMaxChunks) return malformed(fmt::format("brings the file's chunks above {}", kMaxChunks));
+  const bool single = stored.kind == StoredLayout::Kind::kSingleChunk;
+  if (single && count != 1) return malformed(fmt::format("has one chunk of {}", count));
+  if (stored.address == kNowhere) return within("chunk 0", malformed("is missing"));
+  if (single && stored.filter_mask != 0)
+    return within("chunk 0", malformed("was stored without its filters"));
+  if (single) {
+    out.pieces.push_back({stored.address, stored.size_bytes});
+  } else {
+    DGX_TRY(out.pieces, read_fixed_array(in.blocks, stored.address, count));
+  }
+  return claim_chunks(in.blocks, out);
+}
+
+/// Finds and claims the numbers of a dataset whose type and shape are known.
+Status place(Reading& in, ByteView layout, const std::vector<unsigned>& filters, Stored& out) {
+  constexpr std::uint8_t kChunked = 2;
+  const bool chunked = layout.size() > 1 && layout[1] == kChunked;
+  if (chunked) DGX_CHECK(check_filters(filters, out.dtype));
+  DGX_TRY(const StoredLayout stored, decode_layout(layout, size_of(out.dtype)));
+  if (chunked) return place_chunks(in, stored, out);
+  if (!filters.empty()) return malformed("has filters without chunks");
+  const std::uint64_t size = stored.address == kNowhere ? 0 : stored.size_bytes;
+  if (size != out.size_bytes)
+    return malformed(fmt::format("has {} bytes, its shape needs {}", size, out.size_bytes));
+  if (size == 0) return {};
+  out.pieces.push_back({stored.address, size});
+  return in.blocks.claim(stored.address, size);
+}
+
+Result<std::optional<Stored>> read_dataset(Reading& in, const std::vector<Message>& messages,
+                                           ByteView layout) {
+  DGX_CHECK(check_types(messages,
+                        {kDataspace, kDatatype, kFillValue, kLayout, kFilters, kAttribute, kAttributeInfo}));
+  DGX_TRY(const Message* space, only(messages, kDataspace));
+  DGX_TRY(const Message* type, only(messages, kDatatype));
+  DGX_TRY(const Message* fill, only(messages, kFillValue));
+  DGX_TRY(const Message* pipeline, only(messages, kFilters));
+  if (space == nullptr || type == nullptr) return malformed("has no shape or type");
+  Stored out;
+  DGX_TRY(out.dtype, decode_datatype(type->body));
+  DGX_TRY(out.shape, decode_dataspace(space->body));
+  out.size_bytes = static_cast<std::uint64_t>(*element_count(out.shape)) * size_of(out.dtype);
+  if (fill != nullptr) DGX_CHECK(check_fill_value(fill->body));
+  std::vector<unsigned> filters;
+  if (pipeline != nullptr) {
+    DGX_TRY(filters, decode_filters(pipeline->body));
+  }
+  DGX_CHECK(place(in, layout, filters, out));
+  return std::optional(std::move(out));
+}
+
+Result<std::vector<Link>> read_links(Reading& in, const std::vector<Message>& messages, ByteView link_info) {
+  DGX_CHECK(check_types(messages, {kLinkInfo, kLink, kGroupInfo, kAttribute, kAttributeInfo}));
+  DGX_TRY(const DenseLinks dense, decode_link_info(link_info));
+  std::vector<Link> links;
+  for (const Message& message : messages) {
+    if (message.type != kLink) continue;
+    DGX_TRY(Link link, decode_link(message.body));
+    links.push_back(std::move(link));
+  }
+  if (dense.heap != kNowhere) {
+    if (!links.empty()) return malformed("keeps its links in two ways");
+    DGX_TRY(links, read_dense_links(in.blocks, dense, kMaxObjects));
+  }
+  in.objects += links.size();
+  if (in.objects > kMaxObjects) return malformed(fmt::format("has more than {} objects", kMaxObjects));
+  return links;
+}
+
+/// Reads an object without its children. Returns their links.
+Result<std::vector<Link>> read_outside(Reading& in, std::uint64_t address, Object& out) {
+  DGX_TRY(const std::vector<Message> messages, read_header(in.blocks, address));
+  DGX_CHECK(take_attributes(messages, out));
+  DGX_TRY(const Message* layout, only(messages, kLayout));
+  DGX_TRY(const Message* link_info, only(messages, kLinkInfo));
+  if (link_info != nullptr) return read_links(in, messages, link_info->body);
+  if (layout == nullptr) return malformed("is neither group nor dataset");
+  DGX_TRY(out.dataset, read_dataset(in, messages, layout->body));
+  return std::vector<Link>();
+}
+
+/// The object at `path`, which ends in a '/' unless it is the root, and everything below it.
+Result<Object> read_object(Reading& in, std::uint64_t address, const std::string& path, std::size_t depth) {
+  Object out;
+  auto links = read_outside(in, address, out);
+  if (links.ok() && depth >= kMaxDepth && !links->empty()) links = malformed("is too deep");
+  if (!links.ok() && path.empty()) return std::move(links).error();
+  if (!links.ok())
+    return within(fmt::format("\"{}\"", path.substr(0, path.size() - 1)), std::move(links).error());
+  for (const Link& link : *links) {
+    DGX_TRY(Object child, read_object(in, link.address, path + link.name + "/", depth + 1));
+    if (!out.children.emplace(link.name, std::move(child)).second)
+      return malformed(fmt::format("has two objects \"{}\"", path + link.name));
+  }
+  return out;
+}
 
 Result<const Attribute*> scalar_attribute(const Object& object, std::string_view name) {
   for (const Attribute& attribute : object.attributes) {
@@ -326,13 +314,18 @@ Result<const Attribute*> scalar_attribute(const Object& object, std::string_view
 }  // namespace
 
 Result<Object> read_root(const InputFile& file) {
-  DGX_TRY(const std::uint64_t address, read_superblock(file));
-  return Walk(file).root(address);
+  Blocks blocks(file, Checksums::kCompare);
+  DGX_TRY(const std::uint64_t address, read_superblock(blocks));
+  DGX_TRY(const std::vector<Message> messages, read_header(blocks, address));
+  Object root;
+  DGX_CHECK(take_attributes(messages, root));
+  return root;
 }
 
 Result<Object> read_structure(const InputFile& file, Checksums sums) {
-  DGX_TRY(const std::uint64_t address, read_superblock(file, sums));
-  return Walk(file, sums).tree(address);
+  Reading in{Blocks(file, sums)};
+  DGX_TRY(const std::uint64_t address, read_superblock(in.blocks));
+  return read_object(in, address, "", 0);
 }
 
 const Object* find_object(const Object& root, std::string_view path) {
