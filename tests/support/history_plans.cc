@@ -1,0 +1,121 @@
+#include "history_plans.h"
+
+#include <utility>
+
+#include "dgx/merkle/digests.h"
+#include "dgx/merkle/tree.h"
+#include "dgx/protocol/draw.h"
+#include "dgx/protocol/player.h"
+#include "dgx/protocol/verify.h"
+#include "statements.h"
+
+namespace dgx::test {
+namespace {
+
+using namespace manifest;
+
+Fault draw_fault_in(Dice& dice, std::int64_t first, std::int64_t end) {
+  Fault fault;
+  fault.kind = Fault::Kind::kEntry;
+  fault.step = first + dice.below(end - first);
+  fault.value = 2;  // model/w
+  fault.element = dice.below(12);
+  fault.bit = static_cast<int>(dice.below(20));
+  return fault;
+}
+
+CommittedState opened(const Plans& plans, std::int64_t index) {
+  std::vector<Digest> leaves;
+  for (const Digest& state : plans.digests) leaves.push_back(merkle::committed_state_leaf(state));
+  const auto i = static_cast<std::size_t>(index);
+  return {plans.digests[i], *merkle::inclusion_path(leaves, i)};
+}
+
+VerdictRow row_of(const Plans& plans, const protocol::Assignment& assignment, std::int64_t index, bool lie) {
+  TinyParty& replay = lie ? *plans.slander : plans.replay_of(index);
+  const protocol::Segment& segment = plans.stage.segments[static_cast<std::size_t>(index)];
+  VerdictRow row;
+  row.index = index;
+  row.expected = plans.digests[static_cast<std::size_t>(index) + 1];
+  row.recomputed = replay.state_record(segment.end).digest;
+  row.agrees = row.expected == row.recomputed;
+  row.reason = row.agrees ? RowReason::kEqual : RowReason::kDigest;
+  const std::int64_t step =
+      protocol::witness_step(assignment.beacon_value, assignment.proof, assignment.verifier, segment);
+  row.witness = protocol::witness_of(assignment.verifier, replay.state_record(step).digest);
+  return row;
+}
+
+}  // namespace
+
+Plans::Plans(Stage& on, Dice& dice)
+    : stage(on),
+      honest_player(std::make_unique<protocol::Player>(stage.scene.program, *stage.honest)),
+      digests(committed(stage, *stage.honest)) {
+  for (const std::uint8_t who : {kSubmitter, kSolver, kVerifier}) honest[who] = dice.one_in(2);
+  honest[kWatcher] = true;
+  if (!honest[kSolver] && dice.one_in(2)) {
+    const Fault fault = draw_fault_in(dice, 0, kSteps);
+    cheat = std::make_unique<TinyParty>(stage.scene, std::vector<Fault>{fault}, stage.honest.get());
+    cheat_player = std::make_unique<protocol::Player>(stage.scene.program, *cheat);
+    const std::vector<Digest> right = std::exchange(digests, committed(stage, *cheat));
+    const std::int64_t segment = fault.step / kEvery;
+    const auto end = static_cast<std::size_t>(segment) + 1;
+    if (digests[end] != right[end]) wrong_segment = segment;
+  }
+  slandered = dice.below(std::ssize(stage.segments));
+  const protocol::Segment& segment = stage.segments[static_cast<std::size_t>(slandered)];
+  slander = std::make_unique<TinyParty>(
+      stage.scene, std::vector<Fault>{draw_fault_in(dice, segment.first, segment.end)}, stage.honest.get());
+  slander_player = std::make_unique<protocol::Player>(stage.scene.program, *slander);
+}
+
+Proof proof_of(const Plans& plans) {
+  Proof out;
+  out.task = plans.stage.scene.task.id;
+  out.states = states_root(plans.digests);
+  out.initial = plans.digests.front();
+  out.final_state = plans.digests.back();
+  out.steps = kSteps;
+  return out;
+}
+
+Result<Verdict> verdict_of(const Plans& plans, const protocol::TaskRecord& record, std::uint8_t who,
+                           bool lie) {
+  const Task& task = record.task.body;
+  protocol::Assignment assignment{record.task.id, record.proof->id, id_of(who), std::nullopt, {},
+                                  Draw::kChosen};
+  if (record.beacon && !lie) {
+    assignment.beacon = record.beacon->id;
+    assignment.beacon_value = record.beacon->body.value;
+    assignment.draw = Draw::kPolicy;
+  }
+  DGX_TRY(const auto all, protocol::segments_of(task, record.proof->body));
+  std::vector<std::int64_t> drawn{plans.slandered};
+  if (assignment.beacon) {
+    DGX_TRY(drawn, protocol::policy_draw(task, all, assignment));
+  }
+  std::vector<VerdictRow> rows;
+  for (const std::int64_t index : drawn) rows.push_back(row_of(plans, assignment, index, lie));
+  return protocol::assemble_verdict(task, all, assignment, plans.digests, rows, digest("nonce"));
+}
+
+Challenge challenge_of(const Plans& plans, const protocol::TaskRecord& record, std::int64_t segment) {
+  Challenge out;
+  out.task = record.task.id;
+  out.proof = record.proof->id;
+  out.segment = segment;
+  out.start = opened(plans, segment);
+  out.end = opened(plans, segment + 1);
+  return out;
+}
+
+Challenge challenge_of_verdict(const Plans& plans, const protocol::TaskRecord& record) {
+  const Signed<Verdict>& verdict = *record.verdict;
+  Challenge out = challenge_of(plans, record, verdict.body.first_disagreement->index);
+  out.verdict = verdict.id;
+  out.row = OpenedRow{0, {}, *verdict.body.first_disagreement};
+  return out;
+}
+
+}  // namespace dgx::test

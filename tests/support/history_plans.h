@@ -1,0 +1,55 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "dgx/protocol/settlement.h"
+#include "history_stage.h"
+
+namespace dgx::test {
+
+/// The plans of everybody in one history, drawn at its beginning: who is honest, and what the others lie
+/// about.
+///
+/// There are three replays of the task. The honest one is the stage's. A cheat's has one wrong step, and
+/// their proof commits to its states. A lying verifier's has a wrong step in a drawn segment, which they call
+/// wrong. Whoever defends or attacks a statement does it from one of the three, by a player of its own.
+struct Plans {
+  /// Draws them. `stage` must outlive them.
+  Plans(Stage& stage, Dice& dice);
+
+  [[nodiscard]] bool is_honest(std::uint8_t who) const { return who < kFirstStranger && honest[who]; }
+  /// True if a right replay of the segment, from the committed state before it, starts from the cheat's
+  /// states: it comes after their only fault.
+  [[nodiscard]] bool is_after_fault(std::int64_t segment) const {
+    return wrong_segment && segment > *wrong_segment;
+  }
+  [[nodiscard]] TinyParty& replay_of(std::int64_t segment) const {
+    return is_after_fault(segment) ? *cheat : *stage.honest;
+  }
+
+  Stage& stage;
+  std::array<bool, kFirstStranger> honest{};
+  std::unique_ptr<TinyParty> cheat;  ///< null if the solver's proof is right
+  std::unique_ptr<TinyParty> slander;
+  std::unique_ptr<protocol::Player> honest_player, cheat_player, slander_player;
+  std::vector<Digest> digests;                ///< the committed states
+  std::optional<std::int64_t> wrong_segment;  ///< of the solver's proof
+  std::int64_t slandered = 0;                 ///< the segment that a lying verifier calls wrong
+};
+
+[[nodiscard]] manifest::Proof proof_of(const Plans& plans);
+/// `who`'s verdict: the rows of the policy's draw as a replay finds them; for a lie, a single row that calls
+/// the slandered segment wrong. Errors of assemble_verdict().
+[[nodiscard]] Result<manifest::Verdict> verdict_of(const Plans& plans, const protocol::TaskRecord& record,
+                                                   std::uint8_t who, bool lie);
+/// A challenge of a segment of the proof, and one of the row in which the verdict first disagrees.
+[[nodiscard]] manifest::Challenge challenge_of(const Plans& plans, const protocol::TaskRecord& record,
+                                               std::int64_t segment);
+[[nodiscard]] manifest::Challenge challenge_of_verdict(const Plans& plans,
+                                                       const protocol::TaskRecord& record);
+
+}  // namespace dgx::test
