@@ -14,7 +14,6 @@ namespace dgx::protocol {
 namespace {
 
 constexpr std::int64_t kMillion = 1'000'000;
-constexpr std::int64_t kPriceUnit = 1'000'000'000;
 constexpr std::int64_t kOne = 1'000'000'000'000;  ///< probabilities in parts per 10^12
 
 using Wide = __int128;

@@ -13,8 +13,9 @@ namespace dgx::protocol {
 namespace {
 
 constexpr std::int64_t kMillion = 1'000'000;
-constexpr std::int64_t kPriceUnit = 1'000'000'000;
 
+// Every number of an estimate is an exact JSON number. So each product and each part is bounded by 2^53, and
+// sums of a few of them cannot overflow.
 Error too_large(std::string_view what) {
   return usage_error(fmt::format("estimate: {} exceeds 2^53", what), "split the task into smaller ones");
 }
@@ -25,6 +26,7 @@ Result<std::int64_t> product(std::string_view what, std::int64_t a, std::int64_t
   return *out;
 }
 
+/// floor(a · b / divisor).
 Result<std::int64_t> part(std::string_view what, std::int64_t a, std::int64_t b, std::int64_t divisor) {
   const auto out = mul_div(a, b, divisor);
   if (!out.ok() || *out > manifest::kMaxInteger) return too_large(what);

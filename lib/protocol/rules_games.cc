@@ -8,6 +8,7 @@
 namespace dgx::protocol {
 namespace {
 
+/// The game of the task that a challenge with this id began.
 Result<GameRecord*> game_of(TaskRecord& record, const Digest& game) {
   for (GameRecord& one : record.games) {
     if (one.id() == game) return &one;
@@ -15,6 +16,7 @@ Result<GameRecord*> game_of(TaskRecord& record, const Digest& game) {
   return usage_error(fmt::format("game {} is not in the ledger", game.brief()));
 }
 
+/// The game's end, if it has come by `now`.
 std::optional<GameEnd> end_of(const TaskRecord& record, const GameRecord& game, std::int64_t now) {
   return ends_of(record, now)[static_cast<std::size_t>(&game - record.games.data())];
 }
@@ -81,6 +83,7 @@ Status apply(MarketState& market, const Entry& entry, const manifest::Move& turn
   }
   const Side mover = side_of(game->game.stage());
   DGX_CHECK(game->game.apply(entry.with(turn)));
+  // The time of an answer beyond one window was queueing, of which a game has a limited amount.
   if (mover == Side::kDefender) {
     const std::int64_t window = record->task.body.policy.window_move_ms;
     game->queued_ms += std::max<std::int64_t>(0, entry.now - game->last_ms - window);

@@ -30,6 +30,7 @@ Status check_draw(const TaskRecord& record, const Segments& segments, const mani
   return {};
 }
 
+/// If the verifier committed to a verdict, only that one is taken.
 Status check_committed(const TaskRecord& record, const Digest& id, const manifest::Verdict& verdict) {
   if (!record.verdict_commitment) return {};
   if (manifest::verdict_commitment(id, verdict.nonce) == *record.verdict_commitment) return {};

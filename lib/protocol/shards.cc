@@ -12,6 +12,7 @@ namespace {
 using manifest::Draw;
 using manifest::VerdictRow;
 
+/// Changes with the fields of a shard; a reader takes no other.
 constexpr std::string_view kFormat = "dgx-shard-2";
 constexpr std::int64_t kMaxShards = 65536;
 constexpr std::size_t kMaxVersionBytes = 32;
@@ -79,7 +80,7 @@ std::string listed(const std::vector<std::int64_t>& indices) {
   return fmt::format("{}", fmt::join(indices, ", "));
 }
 
-/// kMalformed, naming each index of 0 … count − 1 that is missing or occurs more than once.
+/// kInconclusive, naming each index of 0 … count − 1 that is missing or occurs more than once.
 Status check_each_once(std::span<const Shard> shards) {
   std::vector<std::int64_t> times(static_cast<std::size_t>(shards[0].count));
   for (const Shard& shard : shards) ++times[static_cast<std::size_t>(shard.index)];

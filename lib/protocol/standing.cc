@@ -12,7 +12,6 @@ using manifest::Outcome;
 using manifest::Reason;
 
 constexpr std::int64_t kMinute = 60'000;
-constexpr std::int64_t kPriceUnit = 1'000'000'000;
 
 bool is_refuted(const TaskRecord& record) {
   return record.verdict && record.verdict->body.outcome == Outcome::kRefuted;

@@ -72,6 +72,7 @@ Status check_rows(std::span<const VerdictRow> rows, const Segments& segments,
   return {};
 }
 
+/// Checks that a verdict of the policy's draw is about all of it and nothing else.
 Status check_drawn(const Task& task, const Segments& segments, const Assignment& assignment,
                    std::span<const std::int64_t> replayed) {
   if (assignment.draw != Draw::kPolicy) return {};

@@ -10,6 +10,21 @@
 #include "dgx/manifest/verdict.h"
 #include "dgx/protocol/segments.h"
 
+/// The draw of segments to replay, the witness of having replayed them, and the chance of missing a fault
+/// (dgx-protocol(7), "DRAW", "WITNESS", "CHANCES").
+///
+/// A solver who knew the draw would compute only those segments. So it is a hash of two things of which
+/// neither side knew the other's when it was bound: the verifier's secret, committed to before the proof, and
+/// the id of the signed proof. The verifier's key is hashed, too, so that the draw is theirs alone. Anybody
+/// can recompute the draw from the beacon's value, so a verdict of other segments is no verdict of the
+/// policy's draw.
+///
+/// A row of an honest verdict repeats what the proof already says. What shows that its segment was replayed
+/// is the witness: the digest of a state inside the segment, which nobody publishes, hashed with the
+/// verifier's key so that no other verifier can copy it. The step is drawn as the segments are.
+///
+/// Chances are computed in integers and printed as decimals: they are signed, and must have the same digits
+/// on every machine.
 namespace dgx::protocol {
 
 /// The number of segments drawn from n: q = min(n, max(1, ceil(n · sample_ppm / 10^6))). n may be 0.

@@ -11,12 +11,16 @@ namespace dgx::protocol {
 /// Hashing is priced like arithmetic: this many weighted operations a byte.
 inline constexpr std::int64_t kOperationsPerHashedByte = 8;
 
+/// Weighted operations that a price is for.
+inline constexpr std::int64_t kPriceUnit = 1'000'000'000;
+
+/// The numbers of a task from which its estimate follows.
 struct EstimateInput {
   std::int64_t step_operations = 0;  ///< weighted, of one step
-  std::int64_t state_bytes = 0;
+  std::int64_t state_bytes = 0;      ///< of all entries of a state together
   std::int64_t steps = 0;
   std::int64_t checkpoint_every = 0;
-  std::int64_t price = 0;  ///< base units per 10^9 operations
+  std::int64_t price = 0;  ///< base units per kPriceUnit operations
 };
 
 /// Work and money of a task (dgx-money(7), "Estimate"). Work: train = steps · step, prove = states · bytes

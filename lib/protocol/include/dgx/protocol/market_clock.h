@@ -25,7 +25,9 @@ class MarketClock {
   [[nodiscard]] std::int64_t receipt_now() const { return receipt_ms_; }
   [[nodiscard]] std::int64_t now() const { return market_ms_; }
 
+  /// Moves to the receipt time of an entry, not before the last one.
   void advance(std::int64_t milliseconds);
+  /// Records the entry that ends a pause: the market's time stays where it is until `heartbeat_ms` after it.
   void pause(std::int64_t milliseconds, std::int64_t heartbeat_ms);
 
  private:

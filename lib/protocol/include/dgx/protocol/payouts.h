@@ -22,15 +22,17 @@ struct Bonds {
 /// Most finders that share a sum: the k-th gets 2^-k of it, and the jackpot the rest.
 inline constexpr std::size_t kMaxFinders = 32;
 
+/// The statement that a game is about: its defender signed it.
 enum class Challenged : std::uint8_t { kProof, kVerdict };
 /// A game's result: the statement fell; or it stands, and the challenger has lost their bond; or neither was
 /// decided, and the bond goes back.
 enum class GameResult : std::uint8_t { kFalls, kStands, kReturned };
+/// A game that is over, as far as money depends on it.
 struct DecidedGame {
   std::string challenger;  ///< key id in hex
   Challenged statement = Challenged::kProof;
   GameResult result = GameResult::kStands;
-  std::int64_t bond = 0;
+  std::int64_t bond = 0;  ///< the challenger's, in base units
 };
 
 /// The parties with money in a task, as key ids in hex, and what they did. Solver and verifier are empty

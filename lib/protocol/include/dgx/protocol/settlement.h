@@ -63,11 +63,15 @@ struct OfferRecord {
 };
 
 /// A task's record: all that the ledger's statements say about it.
+///
+/// Its state is not in it. Most states end by a deadline, which passes without a statement, so the state, the
+/// duty to act and in the end the settlement are computed from the record and a time: standing(). Each
+/// `…_ms` is the market time at which the statement above it was logged, and means nothing without it.
 struct TaskRecord {
   manifest::Signed<manifest::Task> task;
   std::int64_t posted_ms = 0;
   std::map<Digest, OfferRecord> offers;  ///< by statement id; once assigned, only the one chosen
-  std::optional<Digest> solver;          ///< key ids
+  std::optional<Digest> solver;          ///< key ids of those assigned: there are both or neither
   std::optional<Digest> verifier;
   std::int64_t assigned_ms = 0;
   std::optional<manifest::Signed<manifest::Proof>> proof;
@@ -105,14 +109,15 @@ struct OpeningDuty {
 /// nullopt before the proof. `after` is the beacon's id or, once no beacon can come any more, the proof's.
 [[nodiscard]] std::optional<OpeningDuty> opening_duty(const TaskRecord& record);
 
-/// A task's state at a moment.
+/// A task's state at a moment, and what ends it.
 struct Standing {
   TaskState state = TaskState::kOpen;
   std::optional<std::int64_t> deadline_ms;         ///< end of the present state if nothing else ends it
   std::optional<manifest::Settlement> settlement;  ///< present exactly with kDue
 };
 
-/// The task's state at `now`. A deadline is missed from one millisecond after it.
+/// The task's state at market time `now`, which must not be before the record's last statement. A deadline is
+/// missed from one millisecond after it. Cost: linear in the task's games.
 [[nodiscard]] Standing standing(const TaskRecord& record, std::int64_t now);
 
 /// The time within which an operator has to be seen while a deadline runs: an eighth of the policy's shortest

@@ -9,6 +9,17 @@
 #include "dgx/core/result.h"
 #include "dgx/protocol/verify.h"
 
+/// Shards: a verification cut into parts that are replayed by different machines, or one after another.
+///
+/// All parts are of one draw. Part i of n has every n-th of the drawn segments, from the i-th on, so parts
+/// differ by at most one segment, and which they are depends on nothing but i, n and the draw. A part that is
+/// interrupted leaves the rows it has (kPart), from which it goes on.
+///
+/// Each shard names the whole verification: task, proof, verifier, beacon, dataset, all drawn segments, and
+/// the version of dgx. merge_shards() takes only shards that agree on all of it, each once and complete. So
+/// what was made for another proof, key or beacon cannot get into a verdict by mistake. Against a stranger's
+/// shards, which could claim anything, only their maker's code helps (dgx-verify(1), "Work keys"): nothing in
+/// a shard proves that its rows were computed.
 namespace dgx::protocol {
 
 /// A complete part of a verification, or the beginning of one that will be continued.
@@ -28,6 +39,7 @@ struct Shard {
   std::vector<manifest::VerdictRow> rows;  ///< this part's
 };
 
+/// Bytes of a shard's text; that of a proof's 65,536 segments has fewer.
 inline constexpr std::size_t kMaxShardBytes = std::size_t{1} << 28;
 
 /// Segments of part `index` of `count`: every count-th of the drawn ones; together the parts are `drawn`.

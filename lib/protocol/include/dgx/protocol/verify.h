@@ -15,6 +15,20 @@
 #include "dgx/protocol/draw.h"
 #include "dgx/protocol/segments.h"
 
+/// Verification of a proof by replay (dgx-protocol(7), "VERDICTS"): from who verifies to the verdict's body.
+///
+/// A proof commits to the states between its segments. So a segment can be replayed alone: from the committed
+/// state at its start, the program must lead to the committed state at its end, bit for bit. There is no
+/// tolerance, and one segment that disagrees refutes the proof.
+///
+/// The steps are assign(), which fixes the verifier and the beacon; policy_draw(), which says what to replay;
+/// replay_segment(), which gives a row for each segment; assemble_verdict(), which makes the statement of all
+/// rows. Nothing here is signed, and no file is read.
+///
+/// Two kinds of failure are kept apart. What the proof committed to and is wrong (a start state of another
+/// step, a state that does not fit the program, another end state) is a fault of the proof: a row that
+/// disagrees. What a verifier was handed and is not what the proof committed to (another start state, another
+/// proof's beacon) says nothing about the proof: an error.
 namespace dgx::protocol {
 
 /// One verifier's replay of a proof: everything that a row depends on except the states.
