@@ -33,18 +33,25 @@ Result<std::int64_t> part(std::string_view what, std::int64_t a, std::int64_t b,
   return *out;
 }
 
-/// The estimate for the steps computed, the states committed and the segments drawn.
+/// Steps that a verifier of the policy's draw replays: the segments drawn, and the diverging step.
+Result<std::int64_t> replayed_steps(const Segments& segments, const manifest::Policy& policy) {
+  DGX_TRY(const std::int64_t drawn,
+          product("verification", sample_count(segments.between(), policy.sample_ppm), segments.longest()));
+  return drawn + (segments.diverged() ? 1 : 0);
+}
+
+/// The estimate for the steps computed, the states committed and the steps that a verifier replays, of which
+/// at most `most_replayed` count.
 Result<manifest::Estimate> estimate_of(const EstimateInput& input, const Segments& segments,
-                                       const manifest::Policy& policy) {
-  const std::int64_t diverging = segments.diverged() ? 1 : 0;
+                                       std::int64_t most_replayed, const manifest::Policy& policy) {
+  const std::int64_t computed = segments.steps() + (segments.diverged() ? 1 : 0);
   manifest::Estimate out;
   out.step_operations = input.step_operations;
-  DGX_TRY(out.train, product("training", segments.steps() + diverging, input.step_operations));
+  DGX_TRY(out.train, product("training", computed, input.step_operations));
   DGX_TRY(const std::int64_t hashed, product("hashing", segments.states(), input.state_bytes));
   DGX_TRY(out.prove, product("hashing", hashed, kOperationsPerHashedByte));
-  DGX_TRY(const std::int64_t replayed,
-          product("verification", sample_count(segments.between(), policy.sample_ppm), segments.longest()));
-  DGX_TRY(out.verify, product("verification", replayed + diverging, input.step_operations));
+  DGX_TRY(const std::int64_t replayed, replayed_steps(segments, policy));
+  DGX_TRY(out.verify, product("verification", std::min(replayed, most_replayed), input.step_operations));
 
   DGX_TRY(out.reward, part("reward", out.train + out.prove, input.price, kPriceUnit));
   DGX_TRY(const std::int64_t replay_price, part("fee", out.verify, input.price, kPriceUnit));
@@ -65,17 +72,17 @@ EstimateInput input_of(const manifest::Task& task) {
 
 Result<manifest::Estimate> estimate(const EstimateInput& input, const manifest::Policy& policy) {
   DGX_TRY(const Segments segments, Segments::of(input.steps, input.checkpoint_every));
-  return estimate_of(input, segments, policy);
+  return estimate_of(input, segments, manifest::kMaxInteger, policy);
 }
 
 manifest::Estimate earned(const manifest::Task& task, const manifest::Proof& proof) {
   if (!proof.diverged) return task.estimate;
-  const auto segments = Segments::of_diverged(proof.steps, task.checkpoint_every);
-  auto out = segments.ok() ? estimate_of(input_of(task), *segments, task.policy) : segments.error();
-  if (!out.ok()) return task.estimate;  // cannot happen: no number but the fee exceeds the task's
-  // A last segment may be a step longer than the task's longest.
-  out->fee = std::min(out->fee, task.estimate.fee);
-  return *out;
+  const Segments whole = *Segments::of(task.steps, task.checkpoint_every);
+  const Segments segments = *Segments::of_diverged(proof.steps, task.checkpoint_every);
+  // The fee is at most the task's, also where the diverging step makes one more to replay. With that no
+  // number exceeds the task's, whose estimate has been checked: an error here would be ours.
+  const std::int64_t most_replayed = *replayed_steps(whole, task.policy);
+  return *estimate_of(input_of(task), segments, most_replayed, task.policy);
 }
 
 Status check_estimate(const manifest::Task& task) {

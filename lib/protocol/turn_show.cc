@@ -54,11 +54,8 @@ std::optional<Decision> Turn::show(const Say& say) {
 std::optional<Decision> Turn::row(const RowPost& post) {
   const manifest::Verdict& verdict = dispute_.verdict->body;
   const std::int64_t segment = dispute_.challenge.body.segment;
-  const auto drawn = drawn_segments(dispute_);
-  if (!drawn.ok())
-    // Cannot happen: checked when the game was opened.
-    return lost(RulingReason::kPost, drawn.error().message);
-  const std::int64_t place = std::lower_bound(drawn->begin(), drawn->end(), segment) - drawn->begin();
+  const std::vector<std::int64_t> drawn = *drawn_segments(dispute_);  // Game::open() has drawn them, too
+  const std::int64_t place = std::lower_bound(drawn.begin(), drawn.end(), segment) - drawn.begin();
   if (post.opened.row.index != segment || post.opened.index != place) {
     return lost(RulingReason::kPost, fmt::format("row {} of the verdict is of segment {}", place, segment));
   }
@@ -254,18 +251,15 @@ std::optional<Decision> Turn::fault(const FaultPost& post) {
 
 std::optional<Decision> Turn::chunk(const ChunkPost& post) {
   const manifest::ChunkReference& wanted = *dispute_.challenge.body.chunk;
-  const auto line = open_line(wanted.line, dispute_.task.body);
-  if (!line.ok())
-    // Cannot happen: checked when the game was opened.
-    return lost(RulingReason::kPost, line.error().message);
+  const kernels::Primitive line = *open_line(wanted.line, dispute_.task.body);  // Game::open() has, too
   const auto state = merkle::state_digest_of(post.entry);
-  if (!state.ok() || *state != ground_.accepted || post.entry.name != line->source.name) {
+  if (!state.ok() || *state != ground_.accepted || post.entry.name != line.source.name) {
     return lost(RulingReason::kPost, "the entry opened is not the one demanded");
   }
   const auto part = static_cast<std::uint64_t>(wanted.part);
   const auto root =
-      merkle::root_from_path(post.root, part, merkle::tensor_part_count(tensor_bytes(*line)), post.path);
-  if (!root.ok() || merkle::tensor_digest(line->dtype, line->shape, *root) != post.entry.tensor) {
+      merkle::root_from_path(post.root, part, merkle::tensor_part_count(tensor_bytes(line)), post.path);
+  if (!root.ok() || merkle::tensor_digest(line.dtype, line.shape, *root) != post.entry.tensor) {
     return lost(RulingReason::kPost, "the part opened is not of the entry");
   }
   return Decision{false, RulingReason::kClaim, std::nullopt, std::nullopt,

@@ -165,6 +165,23 @@ TEST_CASE("what a diverged proof is worth grows with its steps, up to the task's
   }
 }
 
+TEST_CASE("a diverged proof is worth what was done even if its verification alone exceeds 2^53") {
+  Task task = test::task();
+  task.steps = 8;
+  task.checkpoint_every = 4;
+  task.price = 1;
+  task.policy.sample_ppm = 1'000'000;
+  task.caps.bytes = 400;
+  task.estimate = *estimate({std::int64_t{1} << 50, 400, 8, 4, task.price}, task.policy);
+  Proof proof;
+  proof.diverged = true;
+  proof.steps = 6;  // 2 segments of at most 4 steps and the diverging step are replayed: 9 steps of 2^50
+  const Estimate worth = earned(task, proof);
+  CHECK(worth.train == 7 * task.estimate.step_operations);
+  CHECK(worth.reward < task.estimate.reward);
+  CHECK(worth.fee == task.estimate.fee);
+}
+
 TEST_CASE("chances are those of the segments between states") {
   const auto segments = *Segments::of_diverged(95, 10);
   const std::vector<std::int64_t> replayed{0, 4, 7, 10};

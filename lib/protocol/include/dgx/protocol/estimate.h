@@ -35,8 +35,8 @@ struct EstimateInput {
 
 /// The worth of the work that a proof shows. For a finished task this is its estimate; for one that diverged
 /// at step d, the same formulas with the d + 1 steps that were computed, the states that are committed, and
-/// the segments that are drawn, the diverging step among them. No sum exceeds the task's. The proof must be
-/// of the task.
+/// the segments that are drawn, the diverging step among them. No number exceeds the task's. Asserted: the
+/// task passes check_estimate(), and the proof check_proof().
 [[nodiscard]] manifest::Estimate earned(const manifest::Task& task, const manifest::Proof& proof);
 
 /// The most bytes that an opening of the task's proof may have in a store (dgx-protocol(7), "OPENING"); what
