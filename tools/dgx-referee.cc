@@ -27,7 +27,7 @@ struct Referee {
     out.field("game", ruling.game);
     out.field("statement", ruling.statement);
     out.field("reason", std::string(manifest::name_of(ruling.reason)));
-    if (ruling.claim) out.field("claim", std::string(1, *ruling.claim));
+    if (ruling.claim) out.field("claim", manifest::name_of(*ruling.claim));
     out.field("falls", ruling.falls ? std::optional<std::string>(ruling.defender.hex()) : std::nullopt);
     out.field("loser", (ruling.falls ? ruling.defender : ruling.challenger).hex());
     out.field("at", manifest::place_json(ruling.at));

@@ -10,7 +10,7 @@ namespace dgx::tools {
 [[nodiscard]] inline json::Object decision_json(const protocol::Decision& decision) {
   json::Object out{
       {"falls", decision.falls}, {"reason", manifest::name_of(decision.reason)}, {"words", decision.words}};
-  if (decision.claim) out.emplace("claim", std::string(1, *decision.claim));
+  if (decision.claim) out.emplace("claim", manifest::name_of(*decision.claim));
   if (decision.scalar) out.emplace("scalar", manifest::scalar_json(*decision.scalar));
   return out;
 }

@@ -121,10 +121,10 @@ JudgedScalar read_scalar(json::Fields& in) {
   return out;
 }
 
-std::optional<char> read_claim(json::Fields& in) {
+std::optional<Claim> read_claim(json::Fields& in) {
   if (!in.has("claim")) return std::nullopt;
   const std::string text = in.string("claim", 1);
-  if (text.size() == 1 && text[0] >= 'a' && text[0] <= 'h') return text[0];
+  if (text.size() == 1 && text[0] >= 'a' && text[0] <= 'h') return static_cast<Claim>(text[0]);
   in.fail("claim", fmt::format("\"{}\" is not one of \"a\" to \"h\"", text));
   return std::nullopt;
 }
@@ -253,6 +253,8 @@ std::string_view name_of(RulingReason reason) {
   return kNames[static_cast<std::size_t>(reason)];
 }
 
+std::string name_of(Claim claim) { return std::string(1, static_cast<char>(claim)); }
+
 json::Object Ruling::predicate() const {
   json::Object out{{"task", task.hex()},
                    {"game", game.hex()},
@@ -265,7 +267,7 @@ json::Object Ruling::predicate() const {
                    {"reason", name_of(reason)},
                    {"at", place_json(at)},
                    {"words", words}};
-  if (claim) out.emplace("claim", std::string(1, *claim));
+  if (claim) out.emplace("claim", name_of(*claim));
   if (scalar) out.emplace("scalar", scalar_json(*scalar));
   return out;
 }

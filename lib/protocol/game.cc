@@ -18,6 +18,7 @@
 namespace dgx::protocol {
 
 using manifest::About;
+using manifest::Claim;
 using manifest::RulingReason;
 using manifest::Signed;
 
@@ -244,7 +245,7 @@ void Game::begin() {
   const manifest::Proof& proof = dispute_.proof.body;
   const manifest::Challenge& challenge = dispute_.challenge.body;
   const auto decide = [&](bool falls, std::string_view what, const Digest& is, const Digest& must) {
-    decision_ = Decision{falls, RulingReason::kClaim, 'g', std::nullopt,
+    decision_ = Decision{falls, RulingReason::kClaim, Claim::kCommittedState, std::nullopt,
                          falls ? fmt::format("{} is {}, it must be {}", what, is.hex(), must.hex())
                                : fmt::format("{} is what it must be", what)};
   };
@@ -287,7 +288,7 @@ Status Game::apply(const Signed<manifest::Move>& move) {
     return unauthorised(where + ": is by neither side of the game");
   if (std::find(moves_.begin(), moves_.end(), move.id) != moves_.end())
     return malformed(where + ": is there already");
-  const auto convict = [&](RulingReason reason, std::optional<char> claim, std::string words) {
+  const auto convict = [&](RulingReason reason, std::optional<Claim> claim, std::string words) {
     moves_.push_back(move.id);
     stage_ = Stage::kOver;
     decision_ = Decision{defends, reason, claim, std::nullopt, std::move(words)};
@@ -307,7 +308,7 @@ Status Game::apply(const Signed<manifest::Move>& move) {
     return {};
   }
   if (move.body.turn < turn()) {  // it answers the statement that a move already taken answers
-    convict(RulingReason::kTwoMoves, 'h',
+    convict(RulingReason::kTwoMoves, Claim::kTwoMoves,
             fmt::format("the {} signed two moves for turn {}", who, move.body.turn));
     return {};
   }

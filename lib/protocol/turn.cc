@@ -8,13 +8,14 @@
 namespace dgx::protocol {
 
 using kernels::Kind;
+using manifest::Claim;
 using manifest::RulingReason;
 
 namespace {
 
 bool is_fold(Kind kind) { return kind != Kind::kInput && kind != Kind::kMap; }
 
-Decision judged(const Judgement& judgement, char claim) {
+Decision judged(const Judgement& judgement, Claim claim) {
   return {judgement.proven, RulingReason::kClaim, claim, judgement.scalar, judgement.words};
 }
 
@@ -28,7 +29,7 @@ std::optional<Decision> Turn::take(const Say& say) {
   return side_of(stage_) == Side::kDefender ? show(say) : choose(say);
 }
 
-Decision Turn::lost(RulingReason reason, std::string words, std::optional<char> claim) const {
+Decision Turn::lost(RulingReason reason, std::string words, std::optional<Claim> claim) const {
   return {side_of(stage_) == Side::kDefender, reason, claim, std::nullopt, std::move(words)};
 }
 
@@ -205,7 +206,7 @@ std::optional<Decision> Turn::claim(const StateInputClaim& say) {
   ground_.value = static_cast<std::int64_t>(ground_.node.first) + say.index;
   return judged(judge_state_input(step_of(dispute_, ground_), say, ground_.value,
                                   ground_.nodes[static_cast<std::size_t>(say.index)]),
-                'a');
+                Claim::kStateInput);
 }
 
 std::optional<Decision> Turn::claim(const EntryClaim& say) {
@@ -213,7 +214,7 @@ std::optional<Decision> Turn::claim(const EntryClaim& say) {
   if (shown && say.digest) ground_.value = *open_line(ground_.shown_entry->line, dispute_.task.body)->next;
   return judged(judge_entry(step_of(dispute_, ground_), say, shown ? &*ground_.shown_entry : nullptr,
                             ground_.entry, ground_.entries),
-                'b');
+                Claim::kEntry);
 }
 
 std::optional<Decision> Turn::claim(const InputClaim& say) {
@@ -223,7 +224,8 @@ std::optional<Decision> Turn::claim(const InputClaim& say) {
   ground_.element = ground_.leaf * static_cast<std::int64_t>(merkle::kTensorLeafBytes / size) + say.index;
   const kernels::Number claimed =
       number_at(ground_.line->dtype, ground_.leaf_bytes, static_cast<std::size_t>(say.index) * size);
-  return judged(judge_input(step_of(dispute_, ground_), *ground_.line, ground_.element, claimed, say), 'c');
+  return judged(judge_input(step_of(dispute_, ground_), *ground_.line, ground_.element, claimed, say),
+                Claim::kInput);
 }
 
 std::optional<Decision> Turn::claim(const OperationClaim& say) {
@@ -234,7 +236,8 @@ std::optional<Decision> Turn::claim(const OperationClaim& say) {
       return lost(RulingReason::kMalformed, "claims a running result that is not one position's");
     const FoldLevels::Position position = ground_.fold->position(say.index);
     ground_.position = position.position;
-    return judged(judge_position(step, *ground_.line, ground_.value, ground_.element, position, say), 'd');
+    return judged(judge_position(step, *ground_.line, ground_.value, ground_.element, position, say),
+                  Claim::kOperation);
   }
   const std::size_t size = dgx::size_of(ground_.line->dtype);
   if (auto bad = outside(say.index, static_cast<std::int64_t>(ground_.leaf_bytes.size() / size))) return bad;
@@ -243,23 +246,24 @@ std::optional<Decision> Turn::claim(const OperationClaim& say) {
   ground_.element = ground_.leaf * static_cast<std::int64_t>(merkle::kTensorLeafBytes / size) + say.index;
   const kernels::Number claimed =
       number_at(ground_.line->dtype, ground_.leaf_bytes, static_cast<std::size_t>(say.index) * size);
-  return judged(judge_element(step, *ground_.line, ground_.value, ground_.element, claimed, say), 'd');
+  return judged(judge_element(step, *ground_.line, ground_.value, ground_.element, claimed, say),
+                Claim::kOperation);
 }
 
 std::optional<Decision> Turn::claim(const NonFiniteClaim& say) {
   if (ground_.non_finite == ground_.rejected) {
-    return Decision{false, RulingReason::kClaim, 'f', std::nullopt,
+    return Decision{false, RulingReason::kClaim, Claim::kNonFinite, std::nullopt,
                     "that the state after the step is not finite is what the defender says"};
   }
   const Judgement judgement = judge_non_finite(step_of(dispute_, ground_), say);
   if (judgement.element) ground_.element = *judgement.element;
-  return judged(judgement, 'f');
+  return judged(judgement, Claim::kNonFinite);
 }
 
 /// Claim b against an entry of a start state that is said not to be the program's: shows its line.
 std::optional<Decision> Turn::show_line(const EntryClaim& say) {
   const auto stands = [](std::string words) {
-    return Decision{false, RulingReason::kClaim, 'b', std::nullopt, std::move(words)};
+    return Decision{false, RulingReason::kClaim, Claim::kEntry, std::nullopt, std::move(words)};
   };
   if (!say.line) return stands("no line was opened");
   const auto line = open_line(*say.line, dispute_.task.body);
@@ -267,7 +271,7 @@ std::optional<Decision> Turn::show_line(const EntryClaim& say) {
   const bool is_input = line->kind == Kind::kInput && line->source.kind == kernels::Source::Kind::kState;
   if (!is_input || line->source.name != ground_.foreign)
     return stands(fmt::format("line {} is not the entry {}", say.line->index, ground_.foreign));
-  return Decision{true, RulingReason::kClaim, 'b', std::nullopt,
+  return Decision{true, RulingReason::kClaim, Claim::kEntry, std::nullopt,
                   fmt::format("entry {} is line {} of the program", ground_.foreign, say.line->index)};
 }
 

@@ -78,7 +78,7 @@ class Turn {
 
   /// The side at turn loses: it says what it may not say, or contradicts what is known.
   [[nodiscard]] Decision lost(manifest::RulingReason reason, std::string words,
-                              std::optional<char> claim = std::nullopt) const;
+                              std::optional<manifest::Claim> claim = std::nullopt) const;
   [[nodiscard]] Decision unexpected(const Say& say) const;
   [[nodiscard]] Outcome not_children(const std::vector<Digest>& hashes, const Node& node,
                                      const Digest& root) const;

@@ -13,6 +13,7 @@
 namespace dgx::protocol {
 
 using kernels::Kind;
+using manifest::Claim;
 using manifest::RulingReason;
 
 namespace {
@@ -147,7 +148,7 @@ std::optional<Decision> Turn::tensor(const TensorPost& post) {
     return lost(RulingReason::kPost,
                 fmt::format("value {} is not the digest of this tensor as {} {}, the line's type and shape",
                             ground_.value, dgx::name_of(ground_.line->dtype), to_string(ground_.line->shape)),
-                'e');
+                Claim::kTypeOrShape);
   }
   if (top.is_leaf()) {
     ground_.nodes = {root};
@@ -168,7 +169,8 @@ std::optional<Decision> Turn::leaf(const LeafPost& post) {
     return lost(RulingReason::kPost, "the bytes do not hash to the leaf named");
   if (post.bytes.size() != expected)
     return lost(RulingReason::kPost,
-                fmt::format("the leaf has {} bytes, not {}", post.bytes.size(), expected), 'e');
+                fmt::format("the leaf has {} bytes, not {}", post.bytes.size(), expected),
+                Claim::kTypeOrShape);
   ground_.leaf_bytes = post.bytes;
   stage_ = Stage::kChooseElement;
   return std::nullopt;
@@ -183,7 +185,7 @@ std::optional<Decision> Turn::numbers(const NumbersPost& post) {
   }
   const FoldLevels::Contradiction& found = **contradiction;
   if (!found.scalar) return lost(RulingReason::kPost, found.words);
-  Decision out = lost(RulingReason::kPost, {}, 'd');
+  Decision out = lost(RulingReason::kPost, {}, Claim::kOperation);
   out.scalar = judged_scalar(*found.scalar, found.claimed);
   out.words = fmt::format("value {} element {}: {}", ground_.value, ground_.element, sentence(*out.scalar));
   ground_.position = found.position;
@@ -218,7 +220,8 @@ std::optional<Decision> Turn::entry(const EntryPost& post) {
       line->kind == Kind::kInput && line->source.kind == kernels::Source::Kind::kState && line->next;
   if (!is_input || line->source.name != post.name) {
     return lost(RulingReason::kPost,
-                fmt::format("entry {}: line {} is not its state input", post.name, post.line.index), 'b');
+                fmt::format("entry {}: line {} is not its state input", post.name, post.line.index),
+                Claim::kEntry);
   }
   ground_.shown_entry = post;
   stage_ = Stage::kJudgeEntry;

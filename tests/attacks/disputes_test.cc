@@ -46,7 +46,7 @@ Ruling against(const Scene& scene, std::vector<Fault> faults) {
   return ruling;
 }
 
-void check_claim(const Ruling& ruling, char claim, std::int64_t value) {
+void check_claim(const Ruling& ruling, manifest::Claim claim, std::int64_t value) {
   INFO(ruling.words);
   CHECK(ruling.reason == RulingReason::kClaim);
   CHECK(ruling.claim == claim);
@@ -61,9 +61,9 @@ TEST_CASE("honest values with a false end state fall by the entry that does not 
     const Ruling ruling = against(small(), {fault(Kind::kEntry, 1, entry, 0, 3)});
     INFO(ruling.words);
     CHECK(ruling.reason == RulingReason::kClaim);
-    CHECK(ruling.claim == 'b');
+    CHECK(ruling.claim == manifest::Claim::kEntry);
     const Ruling digest = against(small(), {fault(Kind::kEntryDigest, 1, entry)});
-    CHECK(digest.claim == 'b');
+    CHECK(digest.claim == manifest::Claim::kEntry);
   }
   const Ruling nothing = against(small(), {fault(Kind::kState, 1, 0)});
   CHECK(nothing.reason == RulingReason::kPost);
@@ -71,10 +71,10 @@ TEST_CASE("honest values with a false end state fall by the entry that does not 
 
 TEST_CASE("false inputs with honest operations fall by the input") {
   for (const std::int64_t state : {0, 1, 2})
-    check_claim(against(small(), {fault(Kind::kValue, 1, state, 1, 2)}), 'a', state);
+    check_claim(against(small(), {fault(Kind::kValue, 1, state, 1, 2)}), manifest::Claim::kStateInput, state);
   for (const std::int64_t input : {3, 4, 5, 6, 7}) {
     const Ruling ruling = against(small(), {fault(Kind::kValue, 1, input, 1, 2)});
-    check_claim(ruling, 'c', input);
+    check_claim(ruling, manifest::Claim::kInput, input);
     REQUIRE(ruling.scalar);
     CHECK(ruling.scalar->operation == "input");
     CHECK(ruling.at.element == 1);
@@ -85,7 +85,7 @@ TEST_CASE("one flipped bit of any line falls at the line's own operation") {
   for (std::int64_t value = 8; value <= 18; ++value) {
     const Ruling ruling = against(small(), {fault(Kind::kValue, 1, value, 0, 1)});
     INFO(ruling.words);
-    CHECK(ruling.claim == 'd');
+    CHECK(ruling.claim == manifest::Claim::kOperation);
     CHECK(ruling.at.value == value);
     REQUIRE(ruling.scalar);
     CHECK(ruling.scalar->claimed != ruling.scalar->result);
@@ -122,7 +122,7 @@ TEST_CASE("entries missing, added, twice, swapped or renamed are no state of the
       for (int bit = 0; bit < 2; ++bit) {
         const Ruling ruling = against(small(), {fault(kind, 1, entry, 0, bit)});
         INFO(ruling.words);
-        CHECK((ruling.claim == 'b' || ruling.reason == RulingReason::kPost ||
+        CHECK((ruling.claim == manifest::Claim::kEntry || ruling.reason == RulingReason::kPost ||
                ruling.reason == RulingReason::kLate));
       }
     }
@@ -137,12 +137,13 @@ TEST_CASE("a value of another type or shape than its line's is refused as shown"
         INFO(ruling.words);
         // More leaves than the line's shape has violate even the form of the move.
         const bool form = ruling.reason == RulingReason::kMalformed && kind == Kind::kShape && bit == 2;
-        CHECK((form || (ruling.reason == RulingReason::kPost && ruling.claim == 'e')));
+        CHECK((form ||
+               (ruling.reason == RulingReason::kPost && ruling.claim == manifest::Claim::kTypeOrShape)));
       }
     }
   }
   for (const std::int64_t state : {0, 1, 2})
-    check_claim(against(small(), {fault(Kind::kType, 1, state)}), 'a', state);
+    check_claim(against(small(), {fault(Kind::kType, 1, state)}), manifest::Claim::kStateInput, state);
 }
 
 TEST_CASE("a NaN of another payload than the one is wrong, even where a NaN is right") {
@@ -175,7 +176,7 @@ TEST_CASE("a state that is not finite falls, whoever committed to it") {
   const Ruling ruling = ruled(growing(), about_proof(cheat), cheat, truth);
   INFO(ruling.words);
   CHECK(ruling.falls);
-  CHECK(ruling.claim == 'f');
+  CHECK(ruling.claim == manifest::Claim::kNonFinite);
   CHECK(ruling.reason == RulingReason::kClaim);
 }
 
@@ -193,7 +194,7 @@ TEST_CASE("a false first or last state falls at once, a right one stands") {
     dispute.challenge = *manifest::seal(challenge, key(kChallenges));
     const auto ruling = ruled(transcript_of(dispute, {}));
     REQUIRE(ruling.ok());
-    CHECK(ruling->claim == 'g');
+    CHECK(ruling->claim == manifest::Claim::kCommittedState);
     CHECK(ruling->moves == 0);
     return ruling->falls;
   };
@@ -214,7 +215,7 @@ TEST_CASE("crafted initial weights fall although all segments follow from them")
   const auto ruling = ruled(transcript_of(dispute, {}));
   REQUIRE(ruling.ok());
   CHECK(ruling->falls);
-  CHECK(ruling->claim == 'g');
+  CHECK(ruling->claim == manifest::Claim::kCommittedState);
 }
 
 TEST_CASE("a planted challenger who loses on purpose shelters nobody: the next one wins") {

@@ -269,7 +269,8 @@ void check_place(const Scene& scene, const Fault& fault, const manifest::Ruling&
     fail(fmt::format("{}: led to step {}, value {}: {}", where, ruling.at.step.value_or(-1),
                      ruling.at.value.value_or(-1), ruling.words));
   if (is_state_input(scene, flipped)) {
-    if (ruling.claim != 'a') fail(where + ": not a claim about the state: " + ruling.words);
+    if (ruling.claim != manifest::Claim::kStateInput)
+      fail(where + ": not a claim about the state: " + ruling.words);
   } else if (ruling.at.element != flipped.element) {
     fail(where + ": led to another element: " + ruling.words);
   }

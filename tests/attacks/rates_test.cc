@@ -97,7 +97,7 @@ struct Tally {
 };
 
 std::string end_of(const protocol::Decision& decision) {
-  std::string out = decision.claim ? std::string(1, *decision.claim) : "";
+  std::string out = decision.claim ? manifest::name_of(*decision.claim) : "";
   if (decision.scalar) out += " " + decision.scalar->operation;
   return out.empty() ? std::string(manifest::name_of(decision.reason)) : out;
 }
@@ -225,7 +225,8 @@ TEST_CASE("every crafted initial state is refused before anything is replayed, a
     const auto game = protocol::Game::open(dispute);
     REQUIRE(game.ok());
     REQUIRE(game->decision());
-    convicted += game->decision()->falls && game->decision()->claim == 'g' ? 1 : 0;
+    convicted +=
+        game->decision()->falls && game->decision()->claim == manifest::Claim::kCommittedState ? 1 : 0;
   }
   fmt::print("{:48} {:7} {:7} {:9}  g\n", "crafted initial state", attacks(), refused, convicted);
   CHECK(refused == attacks());

@@ -91,7 +91,7 @@ TEST_CASE("a verifier who says that a state is not finite, and is right, is not 
     }
   }
   INFO(game.decision()->words);
-  CHECK(game.decision()->claim == 'f');
+  CHECK(game.decision()->claim == manifest::Claim::kNonFinite);
   CHECK_FALSE(game.decision()->falls);
 }
 

@@ -23,7 +23,7 @@ std::set<std::string> traits_of(const Played& played) {
   }
   if (const auto& decision = played.game.decision()) {
     std::string end(manifest::name_of(decision->reason));
-    if (decision->claim) end += *decision->claim;
+    if (decision->claim) end += manifest::name_of(*decision->claim);
     if (const auto& line = played.game.ground().line)
       end += std::string(kernels::name_of(line->kind)) + (line->source.name.empty() ? "" : "source");
     out.insert(end);

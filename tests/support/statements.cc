@@ -89,7 +89,7 @@ Ruling ruling() {
              digest("last"),
              true,
              RulingReason::kClaim,
-             'd',
+             manifest::Claim::kOperation,
              {3, 31, 40, 7, 2'100},
              std::nullopt,
              "lane 20 is not what follows"};

@@ -191,11 +191,11 @@ TEST_CASE("a ruling's fields stay in their ranges") {
   const Ruling good = test::ruling();
   Ruling ruling = good;
   for (const char claim : {'a', 'h'}) {
-    ruling.claim = claim;
+    ruling.claim = static_cast<Claim>(claim);
     CHECK(sealed(ruling) == "accepted");
   }
   for (const char claim : {'i', 'A', '`'}) {
-    ruling.claim = claim;
+    ruling.claim = static_cast<Claim>(claim);
     CHECK(sealed(ruling) ==
           "predicate: claim: \"" + std::string(1, claim) + "\" is not one of \"a\" to \"h\"");
   }

@@ -142,7 +142,7 @@ void defend(const Scene& scene, TinyParty& honest, std::int64_t which) {
   const Ended ended = end_of(*game, moves);
   INFO(ended.ruling.words);
   CHECK(!ended.falls);
-  CHECK(ended.ruling.claim == 'd');
+  CHECK(ended.ruling.claim == manifest::Claim::kOperation);
   CHECK(std::ssize(moves) <= most_moves(scene, 2));
 }
 

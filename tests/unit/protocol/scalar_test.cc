@@ -31,17 +31,17 @@ void check_element(TinyParty& honest, std::int64_t value, std::int64_t element, 
   CHECK(ruling.at.step == 1);
   CHECK(ruling.at.value == value);
   if (line.kind == kernels::Kind::kInput && line.source.kind == kernels::Source::Kind::kState) {
-    CHECK(ruling.claim == 'a');
+    CHECK(ruling.claim == manifest::Claim::kStateInput);
     return;
   }
   CHECK(ruling.at.element == element);
   REQUIRE(ruling.scalar);
   if (line.kind == kernels::Kind::kInput) {
-    CHECK(ruling.claim == 'c');
+    CHECK(ruling.claim == manifest::Claim::kInput);
     CHECK(ruling.scalar->operation == "input");
     return;
   }
-  CHECK(ruling.claim == 'd');
+  CHECK(ruling.claim == manifest::Claim::kOperation);
   const bool folds = line.kind != kernels::Kind::kMap;
   if (folds) CHECK(ruling.at.position == *element_count(line.fold) - 1);
   std::vector<TensorView> views;

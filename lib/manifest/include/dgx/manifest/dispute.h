@@ -117,6 +117,20 @@ enum class RulingReason {
 };
 [[nodiscard]] std::string_view name_of(RulingReason reason);
 
+/// What was claimed to be wrong, or shown to be, by its letter in files (dgx-dispute(7), "Moves and claims",
+/// "Rulings"). The letters never change.
+enum class Claim : char {
+  kStateInput = 'a',      ///< a value is not the entry of the state before the step
+  kEntry = 'b',           ///< an entry of the state after the step is wrong, missing or out of order
+  kInput = 'c',           ///< an element of an input is not what task, line and step give
+  kOperation = 'd',       ///< an element or a running result is not what its operands give
+  kTypeOrShape = 'e',     ///< a value's tensor is not of its line's type and shape; no move claims it
+  kNonFinite = 'f',       ///< the state after the step is not finite
+  kCommittedState = 'g',  ///< the first or last committed state is wrong; a challenge claims it
+  kTwoMoves = 'h',        ///< one side signed two moves for one turn; no move claims it
+};
+[[nodiscard]] std::string name_of(Claim claim);
+
 /// An operand of the judged operation, and its source.
 struct ScalarOperand {
   std::string bits;  ///< "0x" and 2, 8 or 16 lower-case hex digits, like all bits here
@@ -162,7 +176,7 @@ struct Ruling {
   Digest last;             ///< id of the last of these, or of the challenge
   bool falls = false;      ///< true if the statement falls
   RulingReason reason = RulingReason::kClaim;
-  std::optional<char> claim;  ///< 'a' to 'h'
+  std::optional<Claim> claim;
   DisputePlace at;
   std::optional<JudgedScalar> scalar;
   std::string words;  ///< 1 to 1024 characters

@@ -61,7 +61,7 @@ enum class Stage : std::uint8_t {
 struct Decision {
   bool falls = false;  ///< the defender's statement falls
   manifest::RulingReason reason = manifest::RulingReason::kClaim;
-  std::optional<char> claim;
+  std::optional<manifest::Claim> claim;
   std::optional<manifest::JudgedScalar> scalar;
   std::string words;
 };
