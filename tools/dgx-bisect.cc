@@ -217,8 +217,8 @@ struct Show {
       out.field("decision", tools::decision_json(*decision));
     } else {
       out.field("turn", standing.game.turn());
-      out.field("side", std::string(protocol::name_of(protocol::side_of(standing.game.stage()))));
-      out.field("must", protocol::describe(standing.game.stage()));
+      out.field("side", std::string(protocol::name_of(standing.game.due().side)));
+      out.field("must", std::string(standing.game.due().words));
     }
     return cli::Verdict::kDone;
   }

@@ -311,7 +311,7 @@ struct StatusCommand {
             game.dispute().challenger(),
             record.bond,
             game.turn(),
-            end ? none : cli::Cell(name_of(side_of(game.stage()))),
+            end ? none : cli::Cell(name_of(game.due().side)),
             end ? none : time_cell(clock.receipt_time(record.deadline_ms)),
             end ? cli::Cell(end_word(end->result)) : none,
             id_cell(record.ruling)};

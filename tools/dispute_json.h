@@ -17,26 +17,33 @@ namespace dgx::tools {
 
 /// The state of the game so far, from the steps down to a fold's position.
 [[nodiscard]] inline json::Object known_json(const protocol::Game& game) {
-  const protocol::Ground& ground = game.ground();
-  json::Object out{{"steps", json::Array{ground.first_step, ground.end_step}},
-                   {"accepted", ground.accepted.hex()},
-                   {"rejected", ground.rejected.hex()}};
-  if (ground.table != Digest{}) out.emplace("value_table", ground.table.hex());
-  if (ground.value >= 0) {
-    out.emplace("value", ground.value);
-    out.emplace("value_digest", ground.value_digest.hex());
+  const protocol::GameState& state = game.state();
+  const manifest::DisputePlace place = game.place();
+  json::Object out{{"steps", json::Array{state.first_step, state.end_step}},
+                   {"accepted", state.accepted.hex()},
+                   {"rejected", state.rejected.hex()}};
+  if (const auto* table = state.value_table()) out.emplace("value_table", table->root.hex());
+  const protocol::NamedValue* const value = state.value();
+  if (place.value) {
+    out.emplace("value", *place.value);
+    out.emplace("value_digest",
+                (value == nullptr ? Digest{} : value->digest).hex());  // none: a claim names it
   }
-  if (ground.line) {
-    out.emplace("kind", kernels::name_of(ground.line->kind));
-    if (!ground.line->provenance.empty()) out.emplace("from", ground.line->provenance);
+  if (value != nullptr) {
+    out.emplace("kind", kernels::name_of(value->line.kind));
+    if (!value->line.provenance.empty()) out.emplace("from", value->line.provenance);
   }
-  if (ground.element >= 0) out.emplace("element", ground.element);
-  if (ground.fold && !ground.fold->shown().empty()) {
-    const protocol::FoldList& list = ground.fold->list();
-    out.emplace("positions", json::Array{list.begin, list.end});
-  }
-  if (ground.position) out.emplace("position", *ground.position);
-  if (ground.shown_entry) out.emplace("entry", ground.shown_entry->name);
+  if (place.element) out.emplace("element", *place.element);
+  if (place.position) out.emplace("position", *place.position);
+  std::visit(
+      [&](const auto& stage) {
+        if constexpr (requires { stage.fold; }) {
+          const protocol::FoldList& list = stage.fold.list();
+          if (!stage.fold.shown().empty()) out.emplace("positions", json::Array{list.begin, list.end});
+        }
+        if constexpr (requires { stage.shown; }) out.emplace("entry", stage.shown.name);
+      },
+      state.stage);
   return out;
 }
 

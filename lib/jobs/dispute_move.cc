@@ -91,17 +91,17 @@ struct Bound {
 
 /// The Bound of the disputed state, or of the witness made from it. Only for stages that have one.
 Result<Bound> bound_of(const Game& game, SegmentReplay& party) {
-  const protocol::Ground& ground = game.ground();
+  const protocol::GameState& known = game.state();
   DGX_TRY(const auto broken, party.non_finite_after());
-  if (broken && *broken + 1 < ground.end_step)
-    return Bound{fmt::format("the state at step {}", ground.end_step),
+  if (broken && *broken + 1 < known.end_step)
+    return Bound{fmt::format("the state at step {}", known.end_step),
                  fmt::format("none, since step {} gives one that is not finite", *broken),
-                 ground.rejected.hex()};
-  DGX_TRY(const Digest state, party.state(ground.end_step));
-  if (game.stage() != protocol::Stage::kInterior)
-    return Bound{fmt::format("the state at step {}", ground.end_step), state.hex(), ground.rejected.hex()};
+                 known.rejected.hex()};
+  DGX_TRY(const Digest state, party.state(known.end_step));
+  if (!game.stage<protocol::ShowInterior>())
+    return Bound{fmt::format("the state at step {}", known.end_step), state.hex(), known.rejected.hex()};
   return Bound{"the witness", protocol::witness_of(game.dispute().defender(), state).hex(),
-               ground.row->witness.hex()};
+               known.row->witness.hex()};
 }
 
 /// The outcome of the diverging step in a replay, next to the one this side has signed.
@@ -115,11 +115,11 @@ Result<Bound> divergence_of(SegmentReplay& party) {
 /// convict them. With Clobber::kReplace only a warning.
 Status check_bound(const Game& game, SegmentReplay& party, const MoveOptions& options,
                    const JobContext& context) {
-  const protocol::Stage stage = game.stage();
-  if (stage == protocol::Stage::kRow) return {};
-  const bool of_row = game.ground().row && !game.ground().row->agrees;
-  if (stage == protocol::Stage::kFault && of_row) return {};
-  DGX_TRY(const Bound bound, stage == protocol::Stage::kFault ? divergence_of(party) : bound_of(game, party));
+  if (game.stage<protocol::ShowRow>()) return {};
+  const bool of_row = game.state().row && !game.state().row->agrees;
+  if (game.stage<protocol::ShowFault>() && of_row) return {};
+  DGX_TRY(const Bound bound,
+          game.stage<protocol::ShowFault>() ? divergence_of(party) : bound_of(game, party));
   if (bound.here == bound.signed_for) return {};
   const std::string why =
       fmt::format("{}: a replay gives {} as {}, this side has signed {}: the game would be lost",
@@ -138,7 +138,7 @@ Result<protocol::Say> answer_demand(const Game& game, ReplaySource& source, cons
 }
 
 Status give_rows(const Game& game, const MoveOptions& options, SegmentReplay& party) {
-  if (game.stage() != protocol::Stage::kRow || !options.rows) return {};
+  if (!game.stage<protocol::ShowRow>() || !options.rows) return {};
   DGX_TRY(const std::string text, read_file(*options.rows, manifest::kMaxRowsBytes));
   auto rows = manifest::decode_rows(text, game.dispute().verdict->body);
   if (!rows.ok()) return within(*options.rows, std::move(rows).error());
@@ -154,7 +154,7 @@ Result<std::optional<protocol::Say>> next_of(const TaskFiles& files, const Game&
   DGX_TRY(const auto drill_text, defended_drill(game, side, options));
   ReplaySource source(files, options.data, context);
   source.start_from(options.from, challenge.segment, challenge.start.digest);
-  if (game.stage() == protocol::Stage::kChunk) {
+  if (game.stage<protocol::ShowChunk>()) {
     DGX_TRY(auto answer, answer_demand(game, source, options));
     return std::optional<protocol::Say>(std::move(answer));
   }
@@ -208,7 +208,7 @@ Result<MoveResult> move(const MoveOptions& options, const JobContext& context) {
   out.turn = game.turn() - 1;
   note_end(game, out.side, out);
   if (game.decision()) return out;
-  if (protocol::side_of(game.stage()) != out.side) {
+  if (game.due().side != out.side) {
     return Error{ErrorCode::kInconclusive, "it is not this side's turn: " + out.next, {}};
   }
   const SignedMoves made(notes_folder(options), game, key_id);

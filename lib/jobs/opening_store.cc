@@ -90,8 +90,7 @@ class Fetch {
     const auto game = std::find_if(record->games.begin(), record->games.end(),
                                    [&](const auto& one) { return one.id() == move.game; });
     if (game == record->games.end()) return usage_error("the game is not in the ledger");
-    if (game->game.stage() != protocol::Stage::kChunk || game->game.decision())
-      return usage_error("no chunk is demanded");
+    if (!game->game.stage<protocol::ShowChunk>()) return usage_error("no chunk is demanded");
     if (statement_.key_id != game->game.dispute().defender())
       return unauthorised("it is the defender's turn");
     const protocol::ChunkPost post = *chunk_of(statement_.body);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <tuple>
 
@@ -21,44 +20,6 @@ using manifest::About;
 using manifest::Claim;
 using manifest::RulingReason;
 using manifest::Signed;
-
-std::string_view name_of(Side side) { return side == Side::kDefender ? "defender" : "challenger"; }
-
-Side side_of(Stage stage) {
-  assert(stage != Stage::kOver);
-  return stage <= Stage::kChunk ? Side::kDefender : Side::kChallenger;
-}
-
-std::string describe(Stage stage) {
-  constexpr std::array<std::string_view, 26> kWords{
-      "show the verdict's row of the segment",
-      "show the state that the witness is of",
-      "show states between the last accepted and the first rejected",
-      "show the value table of the step",
-      "show a node of the value table",
-      "show the value named",
-      "show a node of the value",
-      "show the leaf named",
-      "show the element's running results",
-      "show the entries of the state after the step",
-      "show a node of the entries",
-      "show the entry named",
-      "show the fault that it says there is",
-      "answer with the chunk",
-      "name what of the row is rejected, its end or its witness",
-      "name the first state rejected",
-      "name the first node of the value table rejected, or accept it",
-      "name the first value rejected, or accept all",
-      "name the first node of the value rejected",
-      "name the first element rejected, or claim it",
-      "name the first running result rejected, or claim it",
-      "name the first node of the entries rejected",
-      "name the first entry rejected",
-      "claim what is wrong with the entry",
-      "show the line of the program that the entry is the input of",
-      "nothing: the game is over"};
-  return std::string(kWords[static_cast<std::size_t>(stage)]);
-}
 
 namespace {
 
@@ -81,11 +42,6 @@ Result<Segments> check_proof_of(const Dispute& dispute) {
 
 /// The proof's segments, once check_proof_of() has accepted it.
 Segments segments_in(const Dispute& dispute) { return *segments_of(dispute.task.body, dispute.proof.body); }
-
-/// A single step shows its values at once; a longer interval first shows states between.
-Stage first_stage(const Ground& ground) {
-  return ground.end_step - ground.first_step == 1 ? Stage::kValues : Stage::kStates;
-}
 
 /// An honest verdict has a row for each segment that its beacon draws.
 Status check_drawn(const Dispute& dispute) {
@@ -195,9 +151,9 @@ bool says_diverged(const Dispute& dispute, const manifest::VerdictRow& row) {
   return row.agrees && !dispute.challenge.body.end;
 }
 
-manifest::RowReason fault_shown(const Ground& ground) {
-  const bool diverges = !ground.row || was_replayed(*ground.row);
-  return diverges ? manifest::RowReason::kNonFinite : ground.row->reason;
+manifest::RowReason fault_shown(const GameState& state) {
+  const bool diverges = !state.row || was_replayed(*state.row);
+  return diverges ? manifest::RowReason::kNonFinite : state.row->reason;
 }
 
 Result<std::vector<std::int64_t>> drawn_segments(const Dispute& dispute) {
@@ -218,16 +174,21 @@ std::optional<Decision> check_expected(const Dispute& dispute, const manifest::V
   return std::nullopt;
 }
 
-Stage play_on(const Dispute& dispute, manifest::About about, Ground& ground) {
+Stage show_interval(const GameState& state) {
+  if (state.steps() == 1) return ShowValues{};
+  return ShowStates{};
+}
+
+Stage play_on(const Dispute& dispute, manifest::About about, GameState& state) {
   if (about != About::kWitness) {
-    ground.rejected = ground.row->recomputed;
-    const bool shows_states = was_replayed(*ground.row) && !says_diverged(dispute, *ground.row);
-    return shows_states ? first_stage(ground) : Stage::kFault;
+    state.rejected = state.row->recomputed;
+    if (!was_replayed(*state.row) || says_diverged(dispute, *state.row)) return ShowFault{};
+    return show_interval(state);
   }
   const Segment segment = segments_in(dispute)[dispute.challenge.body.segment];
   const Digest beacon = dispute.beacon ? dispute.beacon->body.value : Digest{};
-  ground.end_step = witness_step(beacon, dispute.proof.id, dispute.defender(), segment);
-  return Stage::kInterior;
+  state.end_step = witness_step(beacon, dispute.proof.id, dispute.defender(), segment);
+  return ShowInterior{};
 }
 
 Result<Game> Game::open(Dispute dispute) {
@@ -260,21 +221,25 @@ void Game::begin() {
            proof.final_state);
     return;
   }
-  ground_.accepted = challenge.start.digest;
+  state_.accepted = challenge.start.digest;
   if (challenge.about == About::kChunk) {
-    stage_ = Stage::kChunk;
+    state_.stage = ShowChunk{};
     return;
   }
-  ground_.first_step = segment().first;
-  ground_.end_step = segment().end;
-  if (challenge.end) ground_.rejected = challenge.end->digest;
-  stage_ = challenge.about == About::kRow ? Stage::kRow
-           : challenge.end                ? first_stage(ground_)
-                                          : Stage::kFault;
-  if (!challenge.row) return;
-  ground_.row = challenge.row->row;
-  decision_ = check_expected(dispute_, *ground_.row);
-  stage_ = decision_ ? Stage::kOver : play_on(dispute_, challenge.about, ground_);
+  state_.first_step = segment().first;
+  state_.end_step = segment().end;
+  if (challenge.end) state_.rejected = challenge.end->digest;
+  if (challenge.row) {
+    state_.row = challenge.row->row;
+    decision_ = check_expected(dispute_, *state_.row);
+    if (!decision_) state_.stage = play_on(dispute_, challenge.about, state_);
+  } else if (challenge.about == About::kRow) {
+    state_.stage = ShowRow{};
+  } else if (challenge.end) {
+    state_.stage = show_interval(state_);
+  } else {
+    state_.stage = ShowFault{};
+  }
 }
 
 Segment Game::segment() const { return segments_in(dispute_)[dispute_.challenge.body.segment]; }
@@ -290,7 +255,6 @@ Status Game::apply(const Signed<manifest::Move>& move) {
     return malformed(where + ": is there already");
   const auto convict = [&](RulingReason reason, std::optional<Claim> claim, std::string words) {
     moves_.push_back(move.id);
-    stage_ = Stage::kOver;
     decision_ = Decision{defends, reason, claim, std::nullopt, std::move(words)};
   };
   if (decision_) return {};  // what is said after the end counts for nothing
@@ -304,7 +268,7 @@ Status Game::apply(const Signed<manifest::Move>& move) {
   }
   if (defends != (move.body.turn % 2 == 1)) {
     convict(RulingReason::kOutOfTurn, std::nullopt,
-            fmt::format("the {} signed a move for turn {}, which is not his", who, move.body.turn));
+            fmt::format("the {} signed a move for turn {}, which is not theirs", who, move.body.turn));
     return {};
   }
   if (move.body.turn < turn()) {  // it answers the statement that a move already taken answers
@@ -319,10 +283,31 @@ Status Game::apply(const Signed<manifest::Move>& move) {
     return {};
   }
   moves_.push_back(move.id);
-  Turn turn{dispute_, stage_, ground_};
-  decision_ = turn.take(*say);
-  if (decision_) stage_ = Stage::kOver;
+  Outcome outcome = take({dispute_, state_}, *say);
+  if (auto* next = std::get_if<Stage>(&outcome)) {
+    state_.stage = std::move(*next);
+  } else {
+    decision_ = std::get<Decision>(std::move(outcome));
+  }
   return {};
+}
+
+const Due& Game::due() const {
+  assert(!decision_);
+  return due_of(state_.stage);
+}
+
+manifest::DisputePlace Game::place() const {
+  manifest::DisputePlace out = decision_ ? decision_->at : manifest::DisputePlace{};
+  out.segment = dispute_.challenge.body.segment;
+  if (state_.steps() == 1) out.step = state_.first_step;
+  if (const NamedValue* value = state_.value()) out.value = value->index;
+  std::visit(
+      [&](const auto& stage) {
+        if constexpr (requires { stage.element; }) out.element = stage.element;
+      },
+      state_.stage);
+  return out;
 }
 
 std::optional<std::int64_t> Game::turn_of(const Digest& statement) const {
@@ -347,10 +332,8 @@ std::string ruling_words(std::string words) {
 }  // namespace
 
 void Game::time_out(std::string words) {
-  assert(!decision_);
-  decision_ = Decision{side_of(stage_) == Side::kDefender, RulingReason::kLate, std::nullopt, std::nullopt,
+  decision_ = Decision{due().side == Side::kDefender, RulingReason::kLate, std::nullopt, std::nullopt,
                        std::move(words)};
-  stage_ = Stage::kOver;
 }
 
 void Game::miss_turn() {
@@ -359,11 +342,11 @@ void Game::miss_turn() {
 }
 
 Result<manifest::Ruling> Game::ruling() const {
-  if (!decision_)
-    return Error{
-        ErrorCode::kInconclusive,
-        "the game is not over: the " + std::string(name_of(side_of(stage_))) + " must " + describe(stage_),
-        {}};
+  if (!decision_) {
+    return Error{ErrorCode::kInconclusive,
+                 fmt::format("the game is not over: the {} must {}", name_of(due().side), due().words),
+                 {}};
+  }
   manifest::Ruling out;
   out.task = dispute_.task.id;
   out.game = dispute_.challenge.id;
@@ -377,11 +360,7 @@ Result<manifest::Ruling> Game::ruling() const {
   out.claim = decision_->claim;
   out.scalar = decision_->scalar;
   out.words = ruling_words(decision_->words);
-  out.at.segment = dispute_.challenge.body.segment;
-  if (ground_.end_step - ground_.first_step == 1) out.at.step = ground_.first_step;
-  if (ground_.value >= 0) out.at.value = ground_.value;
-  if (ground_.element >= 0) out.at.element = ground_.element;
-  out.at.position = ground_.position;
+  out.at = place();
   return out;
 }
 
@@ -397,8 +376,7 @@ std::string standing_in_words(const Game& game) {
     return fmt::format("over: the {} {}: {}", game.dispute().verdict ? "verdict" : "proof",
                        decision->falls ? "falls" : "stands", decision->words);
   }
-  return fmt::format("turn {}: the {} must {}", game.turn(), name_of(side_of(game.stage())),
-                     describe(game.stage()));
+  return fmt::format("turn {}: the {} must {}", game.turn(), name_of(game.due().side), game.due().words);
 }
 
 }  // namespace dgx::protocol

@@ -10,7 +10,7 @@ std::optional<GameEnd> own_end(const GameRecord& record, std::int64_t now) {
   if (const auto& decision = record.game.decision())
     return GameEnd{decision->falls ? GameResult::kFalls : GameResult::kStands, record.last_ms};
   if (now <= record.deadline_ms) return std::nullopt;
-  const bool falls = side_of(record.game.stage()) == Side::kDefender;
+  const bool falls = record.game.due().side == Side::kDefender;
   return GameEnd{falls ? GameResult::kFalls : GameResult::kStands, record.deadline_ms};
 }
 

@@ -42,7 +42,7 @@ std::optional<std::int64_t> first_non_finite(const TensorView& tensor) {
 
 }  // namespace
 
-Result<merkle::Path> path_in_lists(std::span<const Listed> lists, std::span<const Digest> leaves,
+Result<merkle::Path> path_in_lists(std::span<const NodeList> lists, std::span<const Digest> leaves,
                                    std::uint64_t at) {
   merkle::Path out;
   for (auto list = lists.rbegin(); list != lists.rend(); ++list) {
@@ -54,7 +54,7 @@ Result<merkle::Path> path_in_lists(std::span<const Listed> lists, std::span<cons
       if (part.first + part.count > leaves.size()) return malformed("the game is not that of this replay");
       DGX_TRY(out, merkle::inclusion_path(leaves.subspan(part.first, part.count), at - part.first));
     }
-    DGX_TRY(const merkle::Path up, merkle::inclusion_path(list->nodes, child));
+    DGX_TRY(const merkle::Path up, merkle::inclusion_path(list->children, child));
     out.insert(out.end(), up.begin(), up.end());
   }
   return out;
@@ -124,9 +124,10 @@ Result<std::vector<kernels::Running>> PartyView::numbers(std::int64_t step, std:
   return fold_numbers(compiled(value), views, element, list);
 }
 
-Result<std::vector<Operand>> PartyView::operands(const Ground& ground, std::int64_t element,
+Result<std::vector<Operand>> PartyView::operands(std::int64_t step, const NamedValue& named,
+                                                 std::int64_t element,
                                                  const std::optional<FoldLevels::Position>& position) {
-  const std::int64_t step = ground.first_step, value = ground.value;
+  const std::int64_t value = named.index;
   DGX_CHECK(load_operands(step, value));
   Noting source(values_);
   if (position) {
@@ -137,10 +138,8 @@ Result<std::vector<Operand>> PartyView::operands(const Ground& ground, std::int6
     static_cast<void>(kernels::trace_element(compiled(value), source, element, {}));
   }
   DGX_TRY(const auto table, value_leaves(step));
-  std::vector<Listed> lists = ground.value_lists;
-  if (!lists.empty() && lists.back().node.is_bottom()) {
-    for (Digest& digest : lists.back().nodes) digest = merkle::value_leaf(digest);
-  }
+  std::vector<NodeList> lists = named.table.lists;
+  for (Digest& digest : lists.back().children) digest = merkle::value_leaf(digest);
   std::set<std::int64_t> accessed;
   for (const kernels::Access& access : program_.values[static_cast<std::size_t>(value)].accesses)
     accessed.insert(access.value);

@@ -13,7 +13,7 @@ namespace dgx::protocol {
 /// The audit path of leaf `at` in a tree that the defender opened list by list, from the top down (for a
 /// value table the lists hold leaf hashes, not digests). Nodes that the defender did not open are taken from
 /// `leaves`.
-[[nodiscard]] Result<merkle::Path> path_in_lists(std::span<const Listed> lists,
+[[nodiscard]] Result<merkle::Path> path_in_lists(std::span<const NodeList> lists,
                                                  std::span<const Digest> leaves, std::uint64_t at);
 
 /// A player's view of its party's replay: trees over its digests, the program's lines with their paths, and
@@ -36,7 +36,8 @@ class PartyView {
   /// The operands from which one element of the value named (a map), or one position of it (a fold), is
   /// computed. They are opened in the value table that the defender showed, which differs from the party's
   /// own from that value on.
-  [[nodiscard]] Result<std::vector<Operand>> operands(const Ground& ground, std::int64_t element,
+  [[nodiscard]] Result<std::vector<Operand>> operands(std::int64_t step, const NamedValue& named,
+                                                      std::int64_t element,
                                                       const std::optional<FoldLevels::Position>& position);
   /// A non-finite element of the state at `step`, opened; nullopt if there is none.
   [[nodiscard]] Result<std::optional<NonFiniteClaim>> non_finite(std::int64_t step);

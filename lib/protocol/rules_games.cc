@@ -30,7 +30,7 @@ std::int64_t waiting_beside(const MarketState& market, const Game& game, std::in
     const auto ends = ends_of(record, now);
     for (std::size_t i = 0; i < ends.size(); ++i) {
       const Game& other = record.games[i].game;
-      const bool awaited = !ends[i] && side_of(other.stage()) == Side::kDefender;
+      const bool awaited = !ends[i] && other.due().side == Side::kDefender;
       if (awaited && record.games[i].id() != game.dispute().challenge.id &&
           other.dispute().defender() == game.dispute().defender())
         ++out;
@@ -47,7 +47,7 @@ std::int64_t move_deadline(const MarketState& market, const Game& game, std::int
                            std::int64_t now) {
   constexpr std::int64_t kMostWaiting = 63;
   const std::int64_t window = game.dispute().task.body.policy.window_move_ms;
-  if (game.decision() || side_of(game.stage()) == Side::kChallenger) return now + window;
+  if (game.decision() || game.due().side == Side::kChallenger) return now + window;
   const std::int64_t left = std::max<std::int64_t>(0, kMostWaiting * window - queued_ms);
   return now + window + std::min(waiting_beside(market, game, now) * window, left);
 }
@@ -81,7 +81,7 @@ Status apply(MarketState& market, const Entry& entry, const manifest::Move& turn
                                    : end->result == GameResult::kStands ? "stands"
                                                                         : "has fallen in another"));
   }
-  const Side mover = side_of(game->game.stage());
+  const Side mover = game->game.due().side;
   DGX_CHECK(game->game.apply(entry.with(turn)));
   // The time of an answer beyond one window was queueing, of which a game has a limited amount.
   if (mover == Side::kDefender) {

@@ -16,7 +16,14 @@ using kernels::Kind;
 using manifest::Claim;
 using manifest::RulingReason;
 
+// The defender's answers. Whoever shows what the rules do not allow, or what contradicts what they are bound
+// to, has lost: the statement falls.
+
 namespace {
+
+Decision lost(RulingReason reason, std::string words, std::optional<Claim> claim = std::nullopt) {
+  return {true, reason, claim, std::nullopt, std::move(words)};
+}
 
 std::vector<Digest> value_leaves(const std::vector<Digest>& values) {
   std::vector<Digest> out;
@@ -24,38 +31,42 @@ std::vector<Digest> value_leaves(const std::vector<Digest>& values) {
   return out;
 }
 
-}  // namespace
-
-// The defender's answers.
-
-std::optional<Decision> Turn::show(const Say& say) {
-  const auto on = [&]<class Post>(std::type_identity<Post>, Outcome (Turn::*take)(const Post&)) -> Outcome {
-    const Post* post = std::get_if<Post>(&say);
-    return post == nullptr ? Outcome(unexpected(say)) : (this->*take)(*post);
-  };
-  switch (stage_) {
-    case Stage::kRow: return on(std::type_identity<RowPost>{}, &Turn::row);
-    case Stage::kInterior: return on(std::type_identity<InteriorPost>{}, &Turn::interior);
-    case Stage::kStates: return on(std::type_identity<StatesPost>{}, &Turn::states);
-    case Stage::kValues: return on(std::type_identity<ValuesPost>{}, &Turn::values);
-    case Stage::kValueNodes:
-    case Stage::kTensorNodes:
-    case Stage::kEntryNodes: return on(std::type_identity<NodesPost>{}, &Turn::nodes);
-    case Stage::kTensor: return on(std::type_identity<TensorPost>{}, &Turn::tensor);
-    case Stage::kLeaf: return on(std::type_identity<LeafPost>{}, &Turn::leaf);
-    case Stage::kNumbers: return on(std::type_identity<NumbersPost>{}, &Turn::numbers);
-    case Stage::kEntries: return on(std::type_identity<EntriesPost>{}, &Turn::entries);
-    case Stage::kEntry: return on(std::type_identity<EntryPost>{}, &Turn::entry);
-    case Stage::kFault: return on(std::type_identity<FaultPost>{}, &Turn::fault);
-    case Stage::kChunk: return on(std::type_identity<ChunkPost>{}, &Turn::chunk);
-    default: return unexpected(say);
-  }
+std::uint64_t lines_of(const Turn& turn) {
+  return static_cast<std::uint64_t>(turn.dispute.task.body.program.lines);
 }
 
-std::optional<Decision> Turn::row(const RowPost& post) {
-  const manifest::Verdict& verdict = dispute_.verdict->body;
-  const std::int64_t segment = dispute_.challenge.body.segment;
-  const std::vector<std::int64_t> drawn = *drawn_segments(dispute_);  // Game::open() has drawn them, too
+/// Checks that `hashes` are the children of a node of a tree that the defender is bound to.
+std::optional<Decision> not_children(const std::vector<Digest>& hashes, const Node& node,
+                                     const Digest& root) {
+  if (hashes.size() != node.children()) {
+    return lost(RulingReason::kMalformed,
+                fmt::format("shows {} nodes of {}", hashes.size(), node.children()));
+  }
+  if (merkle::root_of(hashes) != root)
+    return lost(RulingReason::kPost, "the nodes do not hash to the one that they are children of");
+  return std::nullopt;
+}
+
+/// The children of a value table's node: at the bottom the values' digests, whose leaf hashes must fit.
+std::optional<Decision> not_value_nodes(const std::vector<Digest>& nodes, const Node& node,
+                                        const Digest& root) {
+  return not_children(node.is_bottom() ? value_leaves(nodes) : nodes, node, root);
+}
+
+Stage choose_in_table(OpenedTree table) {
+  if (table.last().node.is_bottom()) return ChooseValue{std::move(table)};
+  return ChooseValueNode{std::move(table)};
+}
+
+Stage choose_in_entries(OpenedTree table, OpenedTree entries) {
+  if (entries.last().node.is_bottom()) return ChooseEntry{std::move(table), std::move(entries)};
+  return ChooseEntryNode{std::move(table), std::move(entries)};
+}
+
+Outcome show_in(const Turn& turn, const ShowRow&, const RowPost& post) {
+  const manifest::Verdict& verdict = turn.dispute.verdict->body;
+  const std::int64_t segment = turn.dispute.challenge.body.segment;
+  const std::vector<std::int64_t> drawn = *drawn_segments(turn.dispute);  // Game::open() has drawn them, too
   const std::int64_t place = std::lower_bound(drawn.begin(), drawn.end(), segment) - drawn.begin();
   if (post.opened.row.index != segment || post.opened.index != place) {
     return lost(RulingReason::kPost, fmt::format("row {} of the verdict is of segment {}", place, segment));
@@ -65,156 +76,127 @@ std::optional<Decision> Turn::row(const RowPost& post) {
                                            static_cast<std::uint64_t>(verdict.rows.count), post.opened.path);
   if (!root.ok() || *root != verdict.rows.root)
     return lost(RulingReason::kPost, "the row is not the verdict's");
-  if (auto fallen = check_expected(dispute_, post.opened.row)) return fallen;
+  if (auto fallen = check_expected(turn.dispute, post.opened.row)) return *fallen;
   if (verdict.outcome == manifest::Outcome::kAccepted && !post.opened.row.agrees) {
     return lost(RulingReason::kPost, "the verdict accepts, and this row of it does not agree");
   }
-  ground_.row = post.opened.row;
-  stage_ = Stage::kChooseRow;
-  return std::nullopt;
+  turn.state.row = post.opened.row;
+  return ChooseRow{};
 }
 
-std::optional<Decision> Turn::interior(const InteriorPost& post) {
-  const Digest& witness = ground_.row->witness;
-  if (witness_of(dispute_.defender(), post.digest) != witness) {
+Outcome show_in(const Turn& turn, const ShowInterior&, const InteriorPost& post) {
+  const Digest& witness = turn.state.row->witness;
+  if (witness_of(turn.dispute.defender(), post.digest) != witness) {
     return lost(RulingReason::kPost,
                 fmt::format("state {} does not give the witness {}", post.digest.hex(), witness.hex()));
   }
-  ground_.rejected = post.digest;
-  stage_ = Stage::kChooseState;  // only the end is shown so far: the challenger rejects it
-  return std::nullopt;
+  turn.state.rejected = post.digest;
+  return ChooseState{};  // only the end is shown so far: the challenger rejects it
 }
 
-void Turn::next_states() {
-  ground_.states.clear();
-  stage_ = ground_.end_step - ground_.first_step == 1 ? Stage::kValues : Stage::kStates;
-}
-
-std::optional<Decision> Turn::states(const StatesPost& post) {
-  const std::int64_t steps = ground_.end_step - ground_.first_step;
-  ground_.stride = stride_of_states(steps);
-  const std::int64_t count = (steps - 1) / ground_.stride;
-  if (static_cast<std::int64_t>(post.digests.size()) != count) {
+Outcome show_in(const Turn& turn, const ShowStates&, const StatesPost& post) {
+  const std::int64_t steps = turn.state.steps();
+  const std::int64_t count = (steps - 1) / stride_of_states(steps);
+  if (std::ssize(post.digests) != count) {
     return lost(RulingReason::kMalformed,
                 fmt::format("shows {} states, they must be {}", post.digests.size(), count));
   }
-  ground_.states = post.digests;
-  stage_ = Stage::kChooseState;
-  return std::nullopt;
+  return ChooseState{post.digests};
 }
 
-void Turn::show_nodes(const Node& node, std::vector<Digest> nodes, Stage at_inner, Stage at_bottom) {
-  ground_.node = node;
-  ground_.nodes = std::move(nodes);
-  stage_ = node.is_bottom() ? at_bottom : at_inner;
+Outcome show_in(const Turn& turn, const ShowValues&, const ValuesPost& post) {
+  const Node top{0, lines_of(turn)};
+  if (auto bad = not_value_nodes(post.nodes, top, post.root)) return *bad;
+  return choose_in_table({post.root, {{top, post.nodes}}});
 }
 
-std::optional<Decision> Turn::values(const ValuesPost& post) {
-  const Node top{0, lines()};
-  if (auto bad = not_children(top.is_bottom() ? value_leaves(post.nodes) : post.nodes, top, post.root))
-    return bad;
-  ground_.table = post.root;
-  ground_.above.clear();
-  show_nodes(top, post.nodes, Stage::kChooseValueNode, Stage::kChooseValue);
-  return std::nullopt;
+Outcome show_in(const Turn&, ShowValueNodes& stage, const NodesPost& post) {
+  if (auto bad = not_value_nodes(post.nodes, stage.named.node, stage.named.hash)) return *bad;
+  stage.table.lists.push_back({stage.named.node, post.nodes});
+  return choose_in_table(std::move(stage.table));
 }
 
-/// The children of the node named, in any of the three trees.
-std::optional<Decision> Turn::nodes(const NodesPost& post) {
-  const bool values = stage_ == Stage::kValueNodes;
-  const bool hash = values && ground_.node.is_bottom();
-  const Digest named = ground_.nodes.at(0);  // name_node() leaves the node's own hash here
-  if (auto bad = not_children(hash ? value_leaves(post.nodes) : post.nodes, ground_.node, named)) return bad;
-  if (values) {
-    show_nodes(ground_.node, post.nodes, Stage::kChooseValueNode, Stage::kChooseValue);
-  } else if (stage_ == Stage::kTensorNodes) {
-    show_nodes(ground_.node, post.nodes, Stage::kChooseTensorNode, Stage::kChooseTensorNode);
-  } else {
-    show_nodes(ground_.node, post.nodes, Stage::kChooseEntryNode, Stage::kChooseEntry);
-  }
-  return std::nullopt;
+/// The leaf of a value whose hash the defender is bound to.
+Outcome show_leaf(NamedValue& value, const NamedNode& leaf, const Bytes& bytes) {
+  const std::uint64_t begin = leaf.node.first * merkle::kTensorLeafBytes;
+  const auto expected = std::min<std::uint64_t>(merkle::kTensorLeafBytes, tensor_bytes(value.line) - begin);
+  if (merkle::leaf_hash(bytes) != leaf.hash)
+    return lost(RulingReason::kPost, "the bytes do not hash to the leaf named");
+  if (bytes.size() != expected)
+    return lost(RulingReason::kPost, fmt::format("the leaf has {} bytes, not {}", bytes.size(), expected),
+                Claim::kTypeOrShape);
+  return ChooseElement{std::move(value), static_cast<std::int64_t>(leaf.node.first), bytes};
 }
 
-std::uint64_t Turn::tensor_leaves() const { return merkle::tensor_leaf_count(tensor_bytes(*ground_.line)); }
-
-std::optional<Decision> Turn::tensor(const TensorPost& post) {
-  const Node top{0, tensor_leaves()};
+Outcome show_in(const Turn&, ShowTensor& stage, const TensorPost& post) {
+  NamedValue& value = stage.value;
+  const Node top{0, merkle::tensor_leaf_count(tensor_bytes(value.line))};
   if (post.root.has_value() == top.is_leaf()) {
     return lost(RulingReason::kMalformed, fmt::format("a value of {} leaves is shown {}", top.count,
                                                       top.is_leaf() ? "by its bytes" : "by root and nodes"));
   }
   const Digest root = post.root ? *post.root : merkle::leaf_hash(post.bytes);
-  if (merkle::tensor_digest(ground_.line->dtype, ground_.line->shape, root) != ground_.value_digest) {
+  if (merkle::tensor_digest(value.line.dtype, value.line.shape, root) != value.digest) {
     return lost(RulingReason::kPost,
                 fmt::format("value {} is not the digest of this tensor as {} {}, the line's type and shape",
-                            ground_.value, dgx::name_of(ground_.line->dtype), to_string(ground_.line->shape)),
+                            value.index, dgx::name_of(value.line.dtype), to_string(value.line.shape)),
                 Claim::kTypeOrShape);
   }
-  if (top.is_leaf()) {
-    ground_.nodes = {root};
-    ground_.leaf = 0;
-    return leaf(LeafPost{post.bytes});
-  }
-  if (auto bad = not_children(post.nodes, top, root)) return bad;
-  ground_.above.clear();
-  show_nodes(top, post.nodes, Stage::kChooseTensorNode, Stage::kChooseTensorNode);
-  return std::nullopt;
+  if (top.is_leaf()) return show_leaf(value, {top, root}, post.bytes);
+  if (auto bad = not_children(post.nodes, top, root)) return *bad;
+  return ChooseTensorNode{std::move(value), {root, {{top, post.nodes}}}};
 }
 
-std::optional<Decision> Turn::leaf(const LeafPost& post) {
-  const std::uint64_t size = tensor_bytes(*ground_.line);
-  const std::uint64_t begin = static_cast<std::uint64_t>(ground_.leaf) * merkle::kTensorLeafBytes;
-  const std::uint64_t expected = std::min<std::uint64_t>(merkle::kTensorLeafBytes, size - begin);
-  if (merkle::leaf_hash(post.bytes) != ground_.nodes.at(0))
-    return lost(RulingReason::kPost, "the bytes do not hash to the leaf named");
-  if (post.bytes.size() != expected)
-    return lost(RulingReason::kPost,
-                fmt::format("the leaf has {} bytes, not {}", post.bytes.size(), expected),
-                Claim::kTypeOrShape);
-  ground_.leaf_bytes = post.bytes;
-  stage_ = Stage::kChooseElement;
-  return std::nullopt;
+Outcome show_in(const Turn&, ShowTensorNodes& stage, const NodesPost& post) {
+  if (auto bad = not_children(post.nodes, stage.named.node, stage.named.hash)) return *bad;
+  stage.tensor.lists.push_back({stage.named.node, post.nodes});
+  return ChooseTensorNode{std::move(stage.value), std::move(stage.tensor)};
 }
 
-std::optional<Decision> Turn::numbers(const NumbersPost& post) {
-  const auto contradiction = ground_.fold->post(post.numbers);
+Outcome show_in(const Turn&, ShowLeaf& stage, const LeafPost& post) {
+  return show_leaf(stage.value, stage.named, post.bytes);
+}
+
+Outcome show_in(const Turn&, ShowNumbers& stage, const NumbersPost& post) {
+  const auto contradiction = stage.fold.post(post.numbers);
   if (!contradiction.ok()) return lost(RulingReason::kMalformed, contradiction.error().message);
-  if (!*contradiction) {
-    stage_ = Stage::kChooseNumber;
-    return std::nullopt;
-  }
+  if (!*contradiction) return ChooseNumber{std::move(stage.value), stage.element, std::move(stage.fold)};
   const FoldLevels::Contradiction& found = **contradiction;
   if (!found.scalar) return lost(RulingReason::kPost, found.words);
   Decision out = lost(RulingReason::kPost, {}, Claim::kOperation);
   out.scalar = judged_scalar(*found.scalar, found.claimed);
-  out.words = fmt::format("value {} element {}: {}", ground_.value, ground_.element, sentence(*out.scalar));
-  ground_.position = found.position;
+  out.words = fmt::format("value {} element {}: {}", stage.value.index, stage.element, sentence(*out.scalar));
+  out.at.position = found.position;
   return out;
 }
 
-std::optional<Decision> Turn::entries(const EntriesPost& post) {
-  if (merkle::state_digest(static_cast<std::uint64_t>(post.count), post.root) != ground_.rejected) {
+Outcome show_in(const Turn& turn, ShowEntries& stage, const EntriesPost& post) {
+  const auto count = static_cast<std::uint64_t>(post.count);
+  if (merkle::state_digest(count, post.root) != turn.state.rejected) {
     return lost(RulingReason::kPost, "count and root are not those of the state after the step");
   }
-  if (post.count == 0) return lost(RulingReason::kPost, "the state after the step has no entries");
-  if (static_cast<std::uint64_t>(post.count) > lines()) {
-    return lost(
-        RulingReason::kPost,
-        fmt::format("the state after the step has {} entries, the program {} lines", post.count, lines()));
+  if (count == 0) return lost(RulingReason::kPost, "the state after the step has no entries");
+  if (count > lines_of(turn)) {
+    return lost(RulingReason::kPost,
+                fmt::format("the state after the step has {} entries, the program {} lines", post.count,
+                            lines_of(turn)));
   }
-  const Node top{0, static_cast<std::uint64_t>(post.count)};
-  if (auto bad = not_children(post.nodes, top, post.root)) return bad;
-  ground_.entries = post.count;
-  ground_.above.clear();
-  show_nodes(top, post.nodes, Stage::kChooseEntryNode, Stage::kChooseEntry);
-  return std::nullopt;
+  const Node top{0, count};
+  if (auto bad = not_children(post.nodes, top, post.root)) return *bad;
+  return choose_in_entries(std::move(stage.table), {post.root, {{top, post.nodes}}});
 }
 
-std::optional<Decision> Turn::entry(const EntryPost& post) {
-  if (merkle::entry_leaf(post.name, post.digest) != ground_.nodes.at(0)) {
+Outcome show_in(const Turn&, ShowEntryNodes& stage, const NodesPost& post) {
+  if (auto bad = not_children(post.nodes, stage.named.node, stage.named.hash)) return *bad;
+  stage.entries.lists.push_back({stage.named.node, post.nodes});
+  return choose_in_entries(std::move(stage.table), std::move(stage.entries));
+}
+
+Outcome show_in(const Turn& turn, ShowEntry& stage, const EntryPost& post) {
+  if (merkle::entry_leaf(post.name, post.digest) != stage.named.hash) {
     return lost(RulingReason::kPost, "name and digest do not hash to the entry named");
   }
-  const auto line = open_line(post.line, dispute_.task.body);
+  const auto line = open_line(post.line, turn.dispute.task.body);
   if (!line.ok()) return lost(RulingReason::kPost, line.error().message);
   const bool is_input =
       line->kind == Kind::kInput && line->source.kind == kernels::Source::Kind::kState && line->next;
@@ -223,40 +205,36 @@ std::optional<Decision> Turn::entry(const EntryPost& post) {
                 fmt::format("entry {}: line {} is not its state input", post.name, post.line.index),
                 Claim::kEntry);
   }
-  ground_.shown_entry = post;
-  stage_ = Stage::kJudgeEntry;
-  return std::nullopt;
+  return ClaimEntry{std::move(stage.table), std::move(stage.entries),
+                    static_cast<std::int64_t>(stage.named.node.first), post};
 }
 
-std::optional<Decision> Turn::fault(const FaultPost& post) {
-  const manifest::RowReason reason = fault_shown(ground_);
+Outcome show_in(const Turn& turn, const ShowFault&, const FaultPost& post) {
+  GameState& state = turn.state;
+  const manifest::RowReason reason = fault_shown(state);
   if (!is_form_of(reason, post))
     return lost(RulingReason::kMalformed, "the fields are not those of a fault of this reason");
-  RowFault found = judge_row_fault(reason, post, ground_.accepted, ground_.first_step, ground_.end_step,
-                                   dispute_.task.body);
+  RowFault found =
+      judge_row_fault(reason, post, state.accepted, state.first_step, state.end_step, turn.dispute.task.body);
   switch (found.shown) {
-    case RowFault::Shown::kNot: return lost(RulingReason::kPost, std::move(found.words));
+    case RowFault::Shown::kNot: break;
     case RowFault::Shown::kFault:
       return Decision{false, RulingReason::kClaim, std::nullopt, std::nullopt, std::move(found.words)};
-    case RowFault::Shown::kForeign:
-      ground_.foreign = post.entry->name;
-      stage_ = Stage::kChooseLine;
-      return std::nullopt;
+    case RowFault::Shown::kForeign: return ClaimLine{post.entry->name};
     case RowFault::Shown::kState:
-      ground_.end_step = *post.step;
-      ground_.rejected = *post.digest;
-      ground_.non_finite = *post.digest;
-      stage_ = Stage::kChooseState;
-      return std::nullopt;
+      state.end_step = *post.step;
+      state.rejected = *post.digest;
+      state.non_finite = *post.digest;
+      return ChooseState{};
   }
-  return std::nullopt;
+  return lost(RulingReason::kPost, std::move(found.words));
 }
 
-std::optional<Decision> Turn::chunk(const ChunkPost& post) {
-  const manifest::ChunkReference& wanted = *dispute_.challenge.body.chunk;
-  const kernels::Primitive line = *open_line(wanted.line, dispute_.task.body);  // Game::open() has, too
+Outcome show_in(const Turn& turn, const ShowChunk&, const ChunkPost& post) {
+  const manifest::ChunkReference& wanted = *turn.dispute.challenge.body.chunk;
+  const kernels::Primitive line = *open_line(wanted.line, turn.dispute.task.body);  // Game::open() has, too
   const auto state = merkle::state_digest_of(post.entry);
-  if (!state.ok() || *state != ground_.accepted || post.entry.name != line.source.name) {
+  if (!state.ok() || *state != turn.state.accepted || post.entry.name != line.source.name) {
     return lost(RulingReason::kPost, "the entry opened is not the one demanded");
   }
   const auto part = static_cast<std::uint64_t>(wanted.part);
@@ -268,6 +246,20 @@ std::optional<Decision> Turn::chunk(const ChunkPost& post) {
   return Decision{false, RulingReason::kClaim, std::nullopt, std::nullopt,
                   fmt::format("part {} of {} has root {} and lies at {}", wanted.part, post.entry.name,
                               post.root.hex(), post.location)};
+}
+
+}  // namespace
+
+Outcome show(const Turn& turn, const Say& say) {
+  return std::visit(
+      [&](auto& stage, const auto& said) -> Outcome {
+        if constexpr (requires { show_in(turn, stage, said); }) {
+          return show_in(turn, stage, said);
+        } else {
+          return unexpected(stage.kDue, say);
+        }
+      },
+      turn.state.stage, say);
 }
 
 }  // namespace dgx::protocol

@@ -61,7 +61,7 @@ protocol::Say must_say(protocol::Player& player, const Game& game) {
 }
 
 Signed<Move> instead(const Game& game, json::Object say, std::optional<std::uint8_t> seed) {
-  const Side side = game.decision() ? Side::kDefender : protocol::side_of(game.stage());
+  const Side side = game.decision() ? Side::kDefender : game.due().side;
   const Move move{game.dispute().task.id, game.dispute().challenge.id, game.turn(), game.last(),
                   std::move(say)};
   auto sealed = seal(move, key(seed.value_or(key_of(game, side))));

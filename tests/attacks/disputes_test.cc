@@ -235,7 +235,7 @@ TEST_CASE("a planted challenger who loses on purpose shelters nobody: the next o
     protocol::Player shows(small().program, cheat), objects(small().program, honest);
     auto game = game_after(dispute, {});
     while (!game.decision()) {
-      const bool defends = protocol::side_of(game.stage()) == Side::kDefender;
+      const bool defends = game.due().side == Side::kDefender;
       mine.push_back(instead(game, must_say(defends ? shows : objects, game), defends ? kProver : seed));
       REQUIRE(game.apply(mine.back()).ok());
     }

@@ -10,7 +10,7 @@
 #include "dgx/merkle/openings.h"
 #include "dgx/merkle/tree.h"
 #include "dgx/program/line.h"
-#include "dgx/protocol/node.h"
+#include "dgx/protocol/opened_tree.h"
 
 using namespace dgx;
 using namespace dgx::test;
@@ -257,10 +257,10 @@ protocol::Dispute about_lines(const std::vector<Digest>& leaves) {
   return dispute;
 }
 
-protocol::NumbersPost zero_numbers(const protocol::Ground& ground, DType dtype) {
+protocol::NumbersPost zero_numbers(const protocol::FoldLevels& fold, DType dtype) {
   const kernels::Running zero{
       dtype == DType::kF32 ? kernels::Number::of(0.0F) : kernels::Number::of(std::int64_t{0}), 0};
-  return {*ground.fold->compose([&](const protocol::FoldList& list) {
+  return {*fold.compose([&](const protocol::FoldList& list) {
     return Result<std::vector<kernels::Running>>(
         std::vector<kernels::Running>(static_cast<std::size_t>(list.count()), zero));
   })};
@@ -270,34 +270,30 @@ protocol::NumbersPost zero_numbers(const protocol::Ground& ground, DType dtype) 
 /// thing.
 protocol::Say say_of_accomplices(const protocol::Game& game, const manifest::OpenedLine& line,
                                  std::size_t lines, const Zeros& zeros) {
-  const protocol::Ground& ground = game.ground();
-  switch (game.stage()) {
-    case Stage::kStates: {
-      protocol::StatesPost post;
-      post.digests.assign(static_cast<std::size_t>(ground.end_step - ground.first_step - 1), digest("state"));
-      return post;
-    }
-    case Stage::kValues: {
-      const std::vector<Digest> hashes(lines, merkle::value_leaf(zeros.digest));
-      return protocol::ValuesPost{merkle::root_of(hashes), std::vector<Digest>(lines, zeros.digest)};
-    }
-    case Stage::kChooseValue: return protocol::Name{line.index, line};
-    case Stage::kTensor:
-      if (zeros.leaves == 1) return protocol::TensorPost{std::nullopt, {}, zeros.last_leaf};
-      return protocol::TensorPost{zeros.root(zeros.leaves), zeros.nodes({0, zeros.leaves}), {}};
-    case Stage::kTensorNodes: return protocol::NodesPost{zeros.nodes(ground.node)};
-    case Stage::kLeaf: return protocol::LeafPost{zeros.last_leaf};
-    case Stage::kNumbers: return zero_numbers(ground, zeros.dtype);
-    case Stage::kChooseElement:
-      if (ground.line->kind == kernels::Kind::kInput) return protocol::InputClaim{0, std::nullopt};
-      if (ground.line->kind == kernels::Kind::kMap)
-        return OperationClaim{0, {zeros.operand(line.index, lines)}};
-      break;
-    case Stage::kChooseNumber:
-      if (ground.fold->at_position()) return OperationClaim{0, {zeros.operand(line.index, lines)}};
-      break;
-    default: break;
+  if (game.stage<protocol::ShowStates>())
+    return protocol::StatesPost{
+        std::vector<Digest>(static_cast<std::size_t>(game.state().steps() - 1), digest("state"))};
+  if (game.stage<protocol::ShowValues>()) {
+    const std::vector<Digest> hashes(lines, merkle::value_leaf(zeros.digest));
+    return protocol::ValuesPost{merkle::root_of(hashes), std::vector<Digest>(lines, zeros.digest)};
   }
+  if (game.stage<protocol::ChooseValue>()) return protocol::Name{line.index, line};
+  if (game.stage<protocol::ShowTensor>()) {
+    if (zeros.leaves == 1) return protocol::TensorPost{std::nullopt, {}, zeros.last_leaf};
+    return protocol::TensorPost{zeros.root(zeros.leaves), zeros.nodes({0, zeros.leaves}), {}};
+  }
+  if (const auto* stage = game.stage<protocol::ShowTensorNodes>())
+    return protocol::NodesPost{zeros.nodes(stage->named.node)};
+  if (game.stage<protocol::ShowLeaf>()) return protocol::LeafPost{zeros.last_leaf};
+  if (const auto* stage = game.stage<protocol::ShowNumbers>()) return zero_numbers(stage->fold, zeros.dtype);
+  if (const auto* stage = game.stage<protocol::ChooseElement>()) {
+    if (stage->value.line.kind == kernels::Kind::kInput) return protocol::InputClaim{0, std::nullopt};
+    if (stage->value.line.kind == kernels::Kind::kMap)
+      return OperationClaim{0, {zeros.operand(line.index, lines)}};
+  }
+  const auto* stage = game.stage<protocol::ChooseNumber>();
+  if (stage != nullptr && stage->fold.at_position())
+    return OperationClaim{0, {zeros.operand(line.index, lines)}};
   return protocol::Name{0, std::nullopt};
 }
 

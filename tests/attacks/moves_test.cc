@@ -78,7 +78,7 @@ TEST_CASE("the same move twice, or signed again with the same words, is no secon
 TEST_CASE("a fork that a side was drawn into convicts who drew it, not who answered both branches") {
   Case c;
   const auto defender = game_after(c.dispute, c.first(1));
-  REQUIRE(side_of(defender.stage()) == Side::kChallenger);
+  REQUIRE(defender.due().side == Side::kChallenger);
   // The challenger makes two different moves in turn 2 and shows each to the defender separately, who answers
   // both.
   const auto fork = instead(defender, protocol::Name{0, std::nullopt});

@@ -221,7 +221,7 @@ class Play {
     protocol::Player lying(scene_.program(), liar);
     protocol::Player right(scene_.program(), honest);
     while (!game_->decision()) {
-      const bool lies = protocol::side_of(game_->stage()) == liar_;
+      const bool lies = game_->due().side == liar_;
       const auto say = must((lies ? lying : right).next(*game_));
       if (!say) {
         if (!lies) fail("the honest side has nothing to say: " + protocol::standing_in_words(*game_));

@@ -77,13 +77,13 @@ TEST_CASE("a verifier who says that a state is not finite, and is right, is not 
   auto game = game_after(dispute, {});
   for (int turn = 0; !game.decision(); ++turn) {
     REQUIRE(turn < 20);
-    const bool shows = protocol::side_of(game.stage()) == Side::kDefender;
+    const bool shows = game.due().side == Side::kDefender;
     if (shows) {
       REQUIRE(game.apply(instead(game, must_say(defends, game))).ok());
-    } else if (game.stage() == protocol::Stage::kChooseState) {
-      REQUIRE(game.apply(instead(game, protocol::Name{std::ssize(game.ground().states), std::nullopt})).ok());
+    } else if (const auto* stage = game.stage<protocol::ChooseState>()) {
+      REQUIRE(game.apply(instead(game, protocol::Name{std::ssize(stage->states), std::nullopt})).ok());
     } else {
-      const std::int64_t after = game.ground().first_step + 1;
+      const std::int64_t after = game.state().first_step + 1;
       protocol::NonFiniteClaim claim;
       claim.entry = *merkle::open_entry(*truth.entries(after), "model/w");
       claim.tensor = *merkle::open_tensor((*truth.entry(after, "model/w")).view(), 0);
@@ -136,7 +136,7 @@ TEST_CASE("an idle verifier's witness is convicted: echoed from the proof, copie
       auto game = game_after(dispute, moves);
       protocol::Player defends(small().program, honest), objects(small().program, honest);
       while (!game.decision()) {
-        const bool shows = protocol::side_of(game.stage()) == Side::kDefender;
+        const bool shows = game.due().side == Side::kDefender;
         moves.push_back(instead(game, must_say(shows ? defends : objects, game)));
         REQUIRE(game.apply(moves.back()).ok());
       }
@@ -262,11 +262,12 @@ TEST_CASE(
       REQUIRE(game.apply(moves.back()).ok());
     }
     protocol::Player defends(small().program, honest);
-    while (!game.decision() && protocol::side_of(game.stage()) == Side::kDefender) {
+    while (!game.decision() && game.due().side == Side::kDefender) {
       moves.push_back(instead(game, must_say(defends, game)));
       REQUIRE(game.apply(moves.back()).ok());
-      if (game.decision() || game.stage() != protocol::Stage::kChooseState) break;
-      moves.push_back(instead(game, protocol::Name{std::ssize(game.ground().states), std::nullopt}));
+      const auto* stage = game.stage<protocol::ChooseState>();
+      if (stage == nullptr) break;
+      moves.push_back(instead(game, protocol::Name{std::ssize(stage->states), std::nullopt}));
       REQUIRE(game.apply(moves.back()).ok());
     }
     const auto ruling = ruled(transcript_of(mine, moves));

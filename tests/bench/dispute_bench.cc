@@ -139,11 +139,11 @@ Game play_game(const Scene& scene, const protocol::Dispute& dispute, protocol::P
   auto game = protocol::Game::open(dispute);
   std::vector<manifest::Signed<manifest::Move>> moves;
   while (game.ok() && !game->decision()) {
-    const protocol::Side side = protocol::side_of(game->stage());
+    const protocol::Side side = game->due().side;
     auto say = (side == protocol::Side::kDefender ? shows : objects).next(*game);
     if (!say.ok() || !*say) break;
     if (auto* numbers = std::get_if<protocol::NumbersPost>(&**say))
-      numbers->numbers = fitting(*game->ground().fold, numbers->numbers);
+      numbers->numbers = fitting(game->stage<protocol::ShowNumbers>()->fold, numbers->numbers);
     moves.push_back(move_of(*game, side, protocol::print_say(**say), true));
     if (!game->apply(moves.back()).ok()) break;
   }

@@ -32,7 +32,7 @@ void play_lines(std::string_view text) {
     const std::size_t line = text.find('\n');
     const auto say = json::parse(text.substr(0, line));
     if (!say.ok() || say->as_object() == nullptr) return;
-    const auto move = move_of(*game, protocol::side_of(game->stage()), *say->as_object());
+    const auto move = move_of(*game, game->due().side, *say->as_object());
     fuzz::require(game->apply(move).ok(), "the next turn is taken, whatever it says");
     fuzz::require(game->turn() <= 60, "a game ends");
     text.remove_prefix(line == std::string_view::npos ? text.size() : line + 1);

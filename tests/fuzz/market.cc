@@ -213,7 +213,7 @@ class World {
       const auto ruling = game.ruling();
       return ruling.ok() ? std::vector{sealed(*ruling, test::kVerifier)} : std::vector<Statement>{};
     }
-    const Digest& party = game.party(side_of(game.stage()));
+    const Digest& party = game.party(game.due().side);
     std::uint8_t who = 1;
     while (who < kPeople && test::key_id(who) != party) ++who;
     if (game.turn() == 1 && op.extra >= 128) return {any(test::states_move(challenge, who))};

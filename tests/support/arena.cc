@@ -52,8 +52,7 @@ class Mischief {
         move.turn += dice_.one_in(2) ? 1 + dice_.below(9) : -1 - dice_.below(3);
         return convicted(stated(move, key, false), RulingReason::kMalformed);
       case 6: {
-        if (side_of(game_.stage()) != liar_)
-          return convicted(stated(move, key, false), RulingReason::kOutOfTurn);
+        if (game_.due().side != liar_) return convicted(stated(move, key, false), RulingReason::kOutOfTurn);
         if (game_.turn() == 1) return {};
         move.turn = game_.turn() - 1;
         move.previous = moves_.back().body.previous;
@@ -114,7 +113,7 @@ Contest contest(Dispute dispute, Side honest, Player& player, Liar& liar, std::i
   Game& game = *opened;
   Mischief mischief(game, other(honest), dice);
   while (!game.decision() && out.problem.empty()) {
-    const Side side = side_of(game.stage());
+    const Side side = game.due().side;
     if (dice.one_in(40)) out.problem = mischief.play();
     if (game.decision() || !out.problem.empty()) break;
     json::Object object;
@@ -123,7 +122,7 @@ Contest contest(Dispute dispute, Side honest, Player& player, Liar& liar, std::i
       if (say.ok() && !*say && honest == Side::kChallenger && !statement_is_wrong) return out;
       if (!say.ok() || !*say) {
         out.problem = fmt::format("the honest {} has nothing to say to: {}{}", name_of(side),
-                                  describe(game.stage()), say.ok() ? "" : ": " + say.error().message);
+                                  game.due().words, say.ok() ? "" : ": " + say.error().message);
         return out;
       }
       object = print_say(**say);

@@ -10,7 +10,7 @@
 #include "dgx/merkle/digests.h"
 #include "dgx/merkle/tree.h"
 #include "dgx/protocol/draw.h"
-#include "dgx/protocol/node.h"
+#include "dgx/protocol/opened_tree.h"
 #include "dgx/protocol/segments.h"
 #include "statements.h"
 
@@ -247,7 +247,7 @@ Played play(const Scene& scene, protocol::Dispute dispute, protocol::Party& defe
   }
   Played out{*std::move(opened), {}, 0, 0, {}, {}};
   while (!out.game.decision()) {
-    const Side side = protocol::side_of(out.game.stage());
+    const Side side = out.game.due().side;
     const auto say = (side == Side::kDefender ? shows : objects).next(out.game);
     if (!say.ok()) out.error = say.error().message;
     if (!say.ok() || !*say) {

@@ -284,7 +284,7 @@ void answer(History& history, const Game& game, std::uint8_t who) {
 
 void misbehave(History& history, const Game& game, std::uint8_t who) {
   const Plans& plans = history.plans;
-  const bool slanders = side_of(game.stage()) == protocol::Side::kChallenger || who == kVerifier;
+  const bool slanders = game.due().side == protocol::Side::kChallenger || who == kVerifier;
   protocol::Player& player = slanders      ? *plans.slander_player
                              : plans.cheat ? *plans.cheat_player
                                            : *plans.honest_player;
@@ -309,7 +309,7 @@ void play_games(History& history, std::uint8_t who) {
     if (history.record().settlement) return;
     const auto ends = protocol::ends_of(history.record(), history.market_now());
     const Game& game = history.record().games[i].game;
-    if (ends[i] || game.party(side_of(game.stage())) != id_of(who)) continue;
+    if (ends[i] || game.party(game.due().side) != id_of(who)) continue;
     if (history.plans.is_honest(who)) {
       answer(history, game, who);
     } else if (history.dice.one_in(4)) {

@@ -65,8 +65,9 @@ std::optional<json::Object> Liar::depart(const Game& game) {
 
 /// Searches for a list that passes the game's check but is false elsewhere: a liar's best move.
 std::optional<Bytes> Liar::numbers_that_fit(const Game& game, Bytes bytes) {
-  const Ground& ground = game.ground();
-  const bool floats = ground.line->dtype == DType::kF32 || ground.line->kind == kernels::Kind::kArgmax;
+  const ShowNumbers& stage = *game.stage<ShowNumbers>();
+  const kernels::Primitive& line = stage.value.line;
+  const bool floats = line.dtype == DType::kF32 || line.kind == kernels::Kind::kArgmax;
   const std::size_t size = floats ? 4 : 8;
   for (int tries = 0; tries < 24 && bytes.size() >= size; ++tries) {
     Bytes other = bytes;
@@ -84,7 +85,7 @@ std::optional<Bytes> Liar::numbers_that_fit(const Game& game, Bytes bytes) {
     for (std::size_t i = at; i < end; ++i)
       std::copy_n(reinterpret_cast<const std::uint8_t*>(&low), 4,
                   other.begin() + static_cast<std::ptrdiff_t>(i * size));
-    FoldLevels fold = *ground.fold;
+    FoldLevels fold = stage.fold;
     const auto contradiction = fold.post(other);
     if (contradiction.ok() && !*contradiction) return other;
   }
@@ -121,15 +122,16 @@ Say Liar::non_finite(std::int64_t step) {
 }
 
 Say Liar::entry_claim(const Game& game) {
-  const std::int64_t step = game.ground().first_step;
+  const std::int64_t step = game.state().first_step;
   EntryClaim claim;
   const std::int64_t kind = dice_.below(4);
   if (kind == 0) {
     const auto values = story_.values(step);
     const auto leaves = view_->value_leaves(step);
     auto at = static_cast<std::size_t>(dice_.below(std::ssize(*values)));
-    if (game.ground().shown_entry && !dice_.one_in(4)) {
-      const auto line = static_cast<std::size_t>(game.ground().shown_entry->line.index);
+    const auto* stage = game.stage<ClaimEntry>();
+    if (stage != nullptr && !dice_.one_in(4)) {
+      const auto line = static_cast<std::size_t>(stage->shown.line.index);
       at = static_cast<std::size_t>(*scene_.program.values[line].next);
     }
     claim.digest = dice_.one_in(4) ? digest("other") : (*values)[at];
@@ -141,19 +143,37 @@ Say Liar::entry_claim(const Game& game) {
   return claim;
 }
 
-std::optional<Say> Liar::at_element(const Ground& ground) {
-  const std::size_t size = size_of(ground.line->dtype);
-  const std::int64_t index = index_below(ground.leaf_bytes.size() / size);
-  const std::int64_t flat = ground.leaf * static_cast<std::int64_t>(merkle::kTensorLeafBytes / size) + index;
-  if (index >= static_cast<std::int64_t>(ground.leaf_bytes.size() / size)) return Name{index, std::nullopt};
-  if (ground.line->kind == kernels::Kind::kMap && !dice_.one_in(10)) {
-    auto operands = view_->operands(ground, flat, std::nullopt);
+Say Liar::name_child(const OpenedTree& tree) {
+  return Name{index_below(tree.last().children.size()), std::nullopt};
+}
+
+std::optional<Say> Liar::at_value(const Game& game, const ChooseValue& stage) {
+  const std::int64_t step = game.state().first_step;
+  const std::int64_t kind = dice_.below(8);
+  const NodeList& list = stage.table.last();
+  const std::int64_t index = index_below(list.children.size());
+  const auto value = static_cast<kernels::ValueIndex>(static_cast<std::int64_t>(list.node.first) + index);
+  const bool there = value < std::ssize(scene_.program.values) && index < 256;
+  OpenedLine line = there && !dice_.one_in(20) ? view_->line(value) : any_line();
+  if (kind == 0) return Accept{};
+  if (kind == 1) return non_finite(step + 1);
+  if (kind == 2) return StateInputClaim{index, std::move(line), entry_opening(step)};
+  return Name{index, std::move(line)};
+}
+
+std::optional<Say> Liar::at_element(const Game& game, const ChooseElement& stage) {
+  const kernels::Primitive& line = stage.value.line;
+  const std::int64_t index = index_below(static_cast<std::size_t>(stage.count()));
+  if (index >= stage.count()) return Name{index, std::nullopt};
+  if (line.kind == kernels::Kind::kMap && !dice_.one_in(10)) {
+    auto operands =
+        view_->operands(game.state().first_step, stage.value, stage.element_at(index), std::nullopt);
     if (operands.ok()) return OperationClaim{index, *std::move(operands)};
   }
-  if (ground.line->kind == kernels::Kind::kInput && !dice_.one_in(10)) {
+  if (line.kind == kernels::Kind::kInput && !dice_.one_in(10)) {
     InputClaim claim{index, std::nullopt};
-    if (ground.line->source.kind == kernels::Source::Kind::kBatch) {
-      const std::string& field = ground.line->source.name;
+    if (line.source.kind == kernels::Source::Kind::kBatch) {
+      const std::string& field = line.source.name;
       auto data = story_.data(field, dice_.below(find_entry(scene_.dataset, field)->tensor.count()));
       if (data.ok()) claim.data = *std::move(data);
     }
@@ -162,44 +182,33 @@ std::optional<Say> Liar::at_element(const Ground& ground) {
   return Name{index, std::nullopt};
 }
 
+std::optional<Say> Liar::at_number(const Game& game, const ChooseNumber& stage) {
+  const std::int64_t index = index_below(stage.fold.shown().size());
+  if (!stage.fold.at_position() || index >= std::ssize(stage.fold.shown())) return Name{index, std::nullopt};
+  auto operands =
+      view_->operands(game.state().first_step, stage.value, stage.element, stage.fold.position(index));
+  if (!operands.ok()) return std::nullopt;
+  return OperationClaim{index, *std::move(operands)};
+}
+
 std::optional<Say> Liar::choose(const Game& game) {
-  const Ground& ground = game.ground();
-  switch (game.stage()) {
-    case Stage::kChooseState: return Name{index_below(ground.states.size() + 1), std::nullopt};
-    case Stage::kChooseValueNode:
-    case Stage::kChooseTensorNode: return Name{index_below(ground.nodes.size()), std::nullopt};
-    case Stage::kChooseValue: {
-      const std::int64_t kind = dice_.below(8);
-      const std::int64_t index = index_below(ground.nodes.size());
-      const auto value =
-          static_cast<kernels::ValueIndex>(static_cast<std::int64_t>(ground.node.first) + index);
-      const bool there = value < std::ssize(scene_.program.values) && index < 256;
-      OpenedLine line = there && !dice_.one_in(20) ? view_->line(value) : any_line();
-      if (kind == 0) return Accept{};
-      if (kind == 1) return non_finite(ground.first_step + 1);
-      if (kind == 2) return StateInputClaim{index, std::move(line), entry_opening(ground.first_step)};
-      return Name{index, std::move(line)};
-    }
-    case Stage::kChooseElement: return at_element(ground);
-    case Stage::kChooseNumber: {
-      const std::int64_t index = index_below(ground.fold->shown().size());
-      if (!ground.fold->at_position() || index >= std::ssize(ground.fold->shown()))
-        return Name{index, std::nullopt};
-      auto operands = view_->operands(ground, ground.element, ground.fold->position(index));
-      if (!operands.ok()) return std::nullopt;
-      return OperationClaim{index, *std::move(operands)};
-    }
-    case Stage::kChooseEntryNode:
-    case Stage::kChooseEntry:
-      if (dice_.one_in(6)) return non_finite(ground.first_step + 1);
-      if (dice_.one_in(4)) return entry_claim(game);
-      return Name{index_below(ground.nodes.size()), std::nullopt};
-    default: return entry_claim(game);
-  }
+  if (const auto* stage = game.stage<ChooseState>())
+    return Name{index_below(stage->states.size() + 1), std::nullopt};
+  if (const auto* stage = game.stage<ChooseValueNode>()) return name_child(stage->table);
+  if (const auto* stage = game.stage<ChooseTensorNode>()) return name_child(stage->tensor);
+  if (const auto* stage = game.stage<ChooseValue>()) return at_value(game, *stage);
+  if (const auto* stage = game.stage<ChooseElement>()) return at_element(game, *stage);
+  if (const auto* stage = game.stage<ChooseNumber>()) return at_number(game, *stage);
+  const auto* nodes = game.stage<ChooseEntryNode>();
+  const auto* entries = game.stage<ChooseEntry>();
+  if (nodes == nullptr && entries == nullptr) return entry_claim(game);
+  if (dice_.one_in(6)) return non_finite(game.state().first_step + 1);
+  if (dice_.one_in(4)) return entry_claim(game);
+  return name_child(nodes != nullptr ? nodes->entries : entries->entries);
 }
 
 Say Liar::fault_post(const Game& game) {
-  const std::int64_t first = game.ground().first_step;
+  const std::int64_t first = game.state().first_step;
   FaultPost post;
   const std::int64_t kind = dice_.below(5);
   if (kind == 0) {
@@ -226,8 +235,8 @@ Say Liar::fault_post(const Game& game) {
 }
 
 std::optional<Say> Liar::invent(const Game& game) {
-  if (side_of(game.stage()) == Side::kChallenger) return choose(game);
-  if (game.stage() == Stage::kFault) return fault_post(game);
+  if (game.due().side == Side::kChallenger) return choose(game);
+  if (game.stage<ShowFault>()) return fault_post(game);
   auto said = (dice_.one_in(2) ? true_player_ : player_).next(game);
   if (!said.ok() || !*said) return std::nullopt;
   // Lists that no hash binds: any digests will do.

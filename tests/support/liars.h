@@ -38,7 +38,13 @@ class Liar {
   [[nodiscard]] std::optional<json::Object> depart(const protocol::Game& game);
   [[nodiscard]] std::optional<protocol::Say> choose(const protocol::Game& game);
   [[nodiscard]] protocol::Say fault_post(const protocol::Game& game);
-  [[nodiscard]] std::optional<protocol::Say> at_element(const protocol::Ground& ground);
+  [[nodiscard]] std::optional<protocol::Say> at_value(const protocol::Game& game,
+                                                      const protocol::ChooseValue& stage);
+  [[nodiscard]] std::optional<protocol::Say> at_element(const protocol::Game& game,
+                                                        const protocol::ChooseElement& stage);
+  [[nodiscard]] std::optional<protocol::Say> at_number(const protocol::Game& game,
+                                                       const protocol::ChooseNumber& stage);
+  [[nodiscard]] protocol::Say name_child(const protocol::OpenedTree& tree);
   [[nodiscard]] protocol::Say entry_claim(const protocol::Game& game);
   [[nodiscard]] protocol::Say non_finite(std::int64_t step);
   [[nodiscard]] std::optional<Bytes> numbers_that_fit(const protocol::Game& game, Bytes bytes);

@@ -24,8 +24,9 @@ std::set<std::string> traits_of(const Played& played) {
   if (const auto& decision = played.game.decision()) {
     std::string end(manifest::name_of(decision->reason));
     if (decision->claim) end += manifest::name_of(*decision->claim);
-    if (const auto& line = played.game.ground().line)
-      end += std::string(kernels::name_of(line->kind)) + (line->source.name.empty() ? "" : "source");
+    if (const auto* value = played.game.state().value())
+      end +=
+          std::string(kernels::name_of(value->line.kind)) + (value->line.source.name.empty() ? "" : "source");
     out.insert(end);
   }
   return out;

@@ -28,7 +28,7 @@ void check_faults(TinyParty& honest, const std::vector<Fault>& faults, std::int6
     setup.verifier = of_verdict ? &cheat : nullptr;
     const Played played = play(scene, dispute_of(scene, setup), cheat, honest);
     INFO((of_verdict ? "verdict " : "proof ")
-         << played.moves.size() << " moves, stage " << protocol::describe(played.game.stage()));
+         << played.moves.size() << " moves, " << standing_in_words(played.game));
     INFO(played.error);
     CHECK((played.error.empty() || played.silent == protocol::Side::kDefender));
     CHECK(std::ssize(played.moves) <= most);
@@ -104,7 +104,7 @@ TEST_CASE("Whoever goes on with a game that his replay would not have led to is 
       protocol::Player shows(scene.program, honest), strange(scene.program, other);
       auto game = *protocol::Game::open(dispute_of(scene, setup));
       const auto say = [&](const protocol::Say& what) {
-        const auto side = protocol::side_of(game.stage());
+        const auto side = game.due().side;
         REQUIRE(game.apply(move_of(game, side, protocol::print_say(what))).ok());
       };
       const auto show = [&] { say(**shows.next(game)); };

@@ -91,17 +91,14 @@ class Misreader : public Party {
 /// The next words of a challenger who descends to entry `which` of every list (the last, if it is shorter)
 /// and makes the claim there.
 Say named(const Game& game, PartyView& view, std::int64_t which) {
-  const Ground& ground = game.ground();
-  switch (game.stage()) {
-    case Stage::kChooseState: return Name{0, std::nullopt};
-    case Stage::kChooseValue: return Name{1, view.line(1)};
-    case Stage::kChooseElement: return Name{0, std::nullopt};
-    default: break;
-  }
-  REQUIRE(game.stage() == Stage::kChooseNumber);
-  const std::int64_t entry = std::min(which, std::ssize(ground.fold->shown()) - 1);
-  if (!ground.fold->at_position()) return Name{entry, std::nullopt};
-  auto operands = view.operands(ground, 0, ground.fold->position(entry));
+  if (game.stage<ChooseState>() || game.stage<ChooseElement>()) return Name{0, std::nullopt};
+  if (game.stage<ChooseValue>()) return Name{1, view.line(1)};
+  const auto* stage = game.stage<ChooseNumber>();
+  REQUIRE(stage);
+  const std::int64_t entry = std::min(which, std::ssize(stage->fold.shown()) - 1);
+  if (!stage->fold.at_position()) return Name{entry, std::nullopt};
+  auto operands =
+      view.operands(game.state().first_step, stage->value, stage->element, stage->fold.position(entry));
   REQUIRE(operands.ok());
   return OperationClaim{entry, *std::move(operands)};
 }
@@ -132,7 +129,7 @@ void defend(const Scene& scene, TinyParty& honest, std::int64_t which) {
   PartyView view(scene.program, honest);
   std::vector<manifest::Signed<manifest::Move>> moves;
   while (!game->decision()) {
-    const Side side = side_of(game->stage());
+    const Side side = game->due().side;
     const auto shown =
         side == Side::kDefender ? player.next(*game) : std::optional(named(*game, view, which));
     REQUIRE(shown.ok());

@@ -188,7 +188,7 @@ TEST_CASE("games planted on other tasks stretch a game by 63 windows in all") {
   world.take(any(name_move(game, shown, test::kStranger)), 64 * kWindow);
   const auto awaited = [&](const TinyRun& run) {
     const TaskRecord& record = world.market.tasks().at(run.task.id);
-    return !ends_of(record, 64 * kWindow)[0] && side_of(record.games[0].game.stage()) == Side::kDefender;
+    return !ends_of(record, 64 * kWindow)[0] && record.games[0].game.due().side == Side::kDefender;
   };
   CHECK(std::all_of(runs.begin(), runs.end(), awaited));
   // The next move is due after one window, and missing it fells the proof; formerly it was due after

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "dgx/merkle/tree.h"
-#include "dgx/protocol/node.h"
+#include "dgx/protocol/opened_tree.h"
 #include "played.h"
 #include "statements.h"
 

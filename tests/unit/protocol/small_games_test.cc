@@ -37,7 +37,7 @@ class Choices {
     }
     add(Accept{});
     add(Name{1'000, std::nullopt});
-    if (side_of(game.stage()) == Side::kDefender) {
+    if (game.due().side == Side::kDefender) {
       shows(game);
     } else {
       chooses(game);
@@ -52,24 +52,23 @@ class Choices {
   }
 
   void shows(const Game& game) {
-    const Ground& ground = game.ground();
-    if (game.stage() == Stage::kStates) mixed_states(ground);
-    if (game.stage() == Stage::kNumbers) {
+    if (game.stage<ShowStates>()) mixed_states(game.state());
+    if (game.stage<ShowNumbers>()) {
       const auto say = players_[0]->next(game);
       if (say.ok()) changed_numbers(std::get<NumbersPost>(**say).numbers);
     }
   }
   /// Posts every combination of interior states, each from any story or invented.
-  void mixed_states(const Ground& ground) {
+  void mixed_states(const GameState& state) {
     std::vector<std::vector<Digest>> lists{{}};
-    for (std::int64_t step = ground.first_step + 1; step < ground.end_step; ++step) {
+    for (std::int64_t step = state.first_step + 1; step < state.end_step; ++step) {
       std::set<Digest> of_step{digest("none")};
       for (Party* story : stories_) of_step.insert(*story->state(step));
       std::vector<std::vector<Digest>> longer;
       for (const auto& list : lists) {
-        for (const Digest& state : of_step) {
+        for (const Digest& digest : of_step) {
           longer.push_back(list);
-          longer.back().push_back(state);
+          longer.back().push_back(digest);
         }
       }
       lists = std::move(longer);
@@ -94,27 +93,46 @@ class Choices {
     }
   }
 
-  void chooses(const Game& game) {
-    const Ground& ground = game.ground();
-    const std::size_t count = game.stage() == Stage::kChooseState    ? ground.states.size() + 1
-                              : game.stage() == Stage::kChooseNumber ? ground.fold->shown().size()
-                              : game.stage() == Stage::kChooseElement
-                                  ? ground.leaf_bytes.size() / size_of(ground.line->dtype)
-                                  : ground.nodes.size();
-    for (std::size_t i = 0; i <= count; ++i) {
-      const auto index = static_cast<std::int64_t>(i);
-      if (game.stage() != Stage::kChooseValue) add(Name{index, std::nullopt});
-      if (game.stage() == Stage::kChooseValue && i < count) values(ground, index);
-      if (game.stage() == Stage::kChooseElement || game.stage() == Stage::kChooseNumber)
-        numbers(game, index, i < count);
-    }
-    entries(ground);
+  /// The number of things that the stage gives to choose from.
+  static std::int64_t count_in(const Stage& stage) {
+    return std::visit(
+        [](const auto& at) -> std::int64_t {
+          if constexpr (requires { at.states; }) {
+            return std::ssize(at.states) + 1;
+          } else if constexpr (requires { at.fold; }) {
+            return std::ssize(at.fold.shown());
+          } else if constexpr (requires { at.count(); }) {
+            return at.count();
+          } else if constexpr (requires { at.shown; }) {
+            return 1;
+          } else if constexpr (requires { at.entries; }) {
+            return std::ssize(at.entries.last().children);
+          } else if constexpr (requires { at.tensor; }) {
+            return std::ssize(at.tensor.last().children);
+          } else if constexpr (requires { at.table; }) {
+            return std::ssize(at.table.last().children);
+          } else {
+            return 0;
+          }
+        },
+        stage);
   }
-  void values(const Ground& ground, std::int64_t index) {
+
+  void chooses(const Game& game) {
+    const std::int64_t step = game.state().first_step;
+    const std::int64_t count = count_in(game.state().stage);
+    for (std::int64_t index = 0; index <= count; ++index) {
+      if (!game.stage<ChooseValue>()) add(Name{index, std::nullopt});
+      if (game.stage<ChooseValue>() && index < count) values(step, index);
+      if (game.stage<ChooseElement>() || game.stage<ChooseNumber>()) numbers(game, index, index < count);
+    }
+    entries(step);
+  }
+  void values(std::int64_t step, std::int64_t index) {
     const OpenedLine line = views_[0]->line(static_cast<kernels::ValueIndex>(index));
     add(Name{index, line});
     for (Party* story : stories_) {
-      const auto entries = *story->entries(ground.first_step);
+      const auto entries = *story->entries(step);
       for (const merkle::NamedDigest& entry : entries) {
         auto opening = merkle::open_entry(entries, entry.name);
         if (opening.ok()) add(StateInputClaim{index, line, *std::move(opening)});
@@ -122,30 +140,30 @@ class Choices {
     }
   }
   void numbers(const Game& game, std::int64_t index, bool there) {
-    const Ground& ground = game.ground();
+    const std::int64_t step = game.state().first_step;
     add(InputClaim{index, std::nullopt});
     add(OperationClaim{index, {}});
-    if (!there || ground.line->kind == kernels::Kind::kInput) return;
+    if (!there) return;
     for (const auto& view : views_) {
-      if (game.stage() == Stage::kChooseNumber) {
-        if (!ground.fold->at_position()) continue;
-        auto operands = view->operands(ground, ground.element, ground.fold->position(index));
+      if (const auto* stage = game.stage<ChooseNumber>()) {
+        if (!stage->fold.at_position()) continue;
+        auto operands = view->operands(step, stage->value, stage->element, stage->fold.position(index));
         if (operands.ok()) add(OperationClaim{index, *std::move(operands)});
-      } else if (ground.line->kind == kernels::Kind::kMap) {
-        auto operands = view->operands(ground, index, std::nullopt);
+      } else if (game.state().value()->line.kind == kernels::Kind::kMap) {
+        auto operands = view->operands(step, *game.state().value(), index, std::nullopt);
         if (operands.ok()) add(OperationClaim{index, *std::move(operands)});
       }
     }
   }
   /// Claims b and f with every line, entry and value.
-  void entries(const Ground& ground) {
+  void entries(std::int64_t step) {
     for (std::size_t v = 0; v < scene_.program.values.size(); ++v) {
       EntryClaim claim;
       claim.line = views_[0]->line(static_cast<kernels::ValueIndex>(v));
       add(claim);
     }
     for (std::size_t s = 0; s < stories_.size(); ++s) {
-      const auto entries = *stories_[s]->entries(ground.first_step + 1);
+      const auto entries = *stories_[s]->entries(step + 1);
       for (const merkle::NamedDigest& entry : entries) {
         const auto opening = merkle::open_entry(entries, entry.name);
         if (!opening.ok()) continue;
@@ -156,11 +174,11 @@ class Choices {
           claim.line = views_[0]->line(static_cast<kernels::ValueIndex>(v));
           add(claim);
         }
-        const auto tensor = stories_[s]->entry(ground.first_step + 1, entry.name);
+        const auto tensor = stories_[s]->entry(step + 1, entry.name);
         if (tensor.ok()) add(NonFiniteClaim{*opening, *merkle::open_tensor(tensor->view(), 0)});
       }
-      const auto values = *stories_[s]->values(ground.first_step);
-      const auto leaves = *views_[s]->value_leaves(ground.first_step);
+      const auto values = *stories_[s]->values(step);
+      const auto leaves = *views_[s]->value_leaves(step);
       for (std::size_t v = 0; v < values.size(); ++v) {
         EntryClaim claim;
         claim.digest = values[v];
@@ -194,7 +212,7 @@ void explore(const Game& game, Side honest, Player& player, Choices& liar, Explo
     }
     return;
   }
-  if (side_of(game.stage()) == honest) {
+  if (game.due().side == honest) {
     const auto say = player.next(game);
     REQUIRE(say.ok());
     REQUIRE(*say);
@@ -202,7 +220,7 @@ void explore(const Game& game, Side honest, Player& player, Choices& liar, Explo
     REQUIRE(next.apply(move_of(next, honest, print_say(**say))).ok());
     return explore(next, honest, player, liar, out);
   }
-  const Side side = side_of(game.stage());
+  const Side side = game.due().side;
   for (const json::Object& object : liar.of(game)) {
     Game next = game;
     REQUIRE(next.apply(move_of(next, side, object)).ok());

@@ -28,11 +28,11 @@ Game at_batch(const Scene& scene, TinyParty& honest) {
   REQUIRE(game.ok());
   Player player(scene.program, honest);
   PartyView view(scene.program, honest);
-  while (game->stage() != Stage::kChooseElement) {
-    const Side side = side_of(game->stage());
+  while (!game->stage<ChooseElement>()) {
+    const Side side = game->due().side;
     Say say = Name{0, std::nullopt};
     if (side == Side::kDefender) say = **player.next(*game);
-    if (game->stage() == Stage::kChooseValue) say = Name{1, view.line(1)};
+    if (game->stage<ChooseValue>()) say = Name{1, view.line(1)};
     REQUIRE(game->apply(move_of(*game, side, print_say(say))).ok());
     REQUIRE(!game->decision());
   }

@@ -3,59 +3,18 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "dgx/core/bytes.h"
 #include "dgx/core/result.h"
-#include "dgx/kernels/primitive.h"
 #include "dgx/manifest/dispute.h"
 #include "dgx/manifest/statement.h"
-#include "dgx/protocol/fold_levels.h"
-#include "dgx/protocol/node.h"
-#include "dgx/protocol/say.h"
+#include "dgx/protocol/game_state.h"
 #include "dgx/protocol/segments.h"
 
 namespace dgx::protocol {
-
-/// The dispute game (dgx-dispute(7)): a pure function of signed statements. Both parties, the referee and the
-/// ledger hold the same state of the same game, and nobody in it is believed.
-
-enum class Side : std::uint8_t { kDefender, kChallenger };
-[[nodiscard]] std::string_view name_of(Side side);
-
-/// The next thing that the game awaits: something that the defender must show, or a choice by the challenger.
-enum class Stage : std::uint8_t {
-  kRow,
-  kInterior,
-  kStates,
-  kValues,
-  kValueNodes,
-  kTensor,
-  kTensorNodes,
-  kLeaf,
-  kNumbers,
-  kEntries,
-  kEntryNodes,
-  kEntry,
-  kFault,
-  kChunk,
-  kChooseRow,         ///< name 0, the row's end or why there is none, or 1, its witness
-  kChooseState,       ///< name a state, the last one shown or the end
-  kChooseValueNode,   ///< name a node of the value table, or accept
-  kChooseValue,       ///< name a value with its line, accept, or claim a or f
-  kChooseTensorNode,  ///< name a node or leaf of the tensor
-  kChooseElement,     ///< name an element of a fold, or claim c or d
-  kChooseNumber,      ///< name a running result; at single positions claim d
-  kChooseEntryNode,   ///< name a node of the state's entries, or claim b or f
-  kChooseEntry,       ///< name an entry, or claim b or f
-  kJudgeEntry,        ///< claim b
-  kChooseLine,        ///< claim b with the line of the entry said to be foreign
-  kOver,
-};
-[[nodiscard]] Side side_of(Stage stage);  ///< asserted: not kOver
-/// Describes for people what the side at turn owes: "the states between step 3 and 7", ….
-[[nodiscard]] std::string describe(Stage stage);
 
 /// The end of a game.
 struct Decision {
@@ -64,45 +23,7 @@ struct Decision {
   std::optional<manifest::Claim> claim;
   std::optional<manifest::JudgedScalar> scalar;
   std::string words;
-};
-
-/// The children of a node, as the defender listed them: values' digests at the bottom of a value table, else
-/// hashes.
-struct Listed {
-  Node node;
-  std::vector<Digest> nodes;
-};
-
-/// Everything shown and named so far. All digests are the defender's.
-struct Ground {
-  std::optional<manifest::VerdictRow> row;  ///< the row of the verdict that is played on
-  // States: the last one accepted, the first one rejected, and those shown between them.
-  std::int64_t first_step = 0, end_step = 0;
-  Digest accepted, rejected;
-  std::vector<Digest> states;
-  std::int64_t stride = 1;
-  // The value table of step `first_step`; the node whose children are `nodes` (once a child is named: that
-  // child, and its hash alone); the lists above it in the same tree; and the value named.
-  Digest table;
-  Node node;
-  std::vector<Digest> nodes;
-  std::vector<Listed> above;
-  std::int64_t value = -1;
-  std::vector<Listed> value_lists;  ///< of the value table, from the top to the list of the value named
-  Digest value_digest;
-  std::optional<kernels::Primitive> line;
-  // The value's tensor: nodes as above, then a leaf, an element and its number.
-  std::int64_t leaf = -1;
-  Bytes leaf_bytes;
-  std::int64_t element = -1;
-  std::optional<FoldLevels> fold;
-  // The entries of the state after the step, and the one named.
-  std::int64_t entries = -1;
-  std::int64_t entry = -1;
-  std::optional<EntryPost> shown_entry;
-  std::string foreign;                   ///< the entry of a start state said not to be the program's
-  std::optional<Digest> non_finite;      ///< the digest of a state that the defender shows not to be finite
-  std::optional<std::int64_t> position;  ///< the fold's position, once it is judged
+  manifest::DisputePlace at = {};  ///< value, element and position where the last move named them
 };
 
 /// A challenge with all the statements that it rests on.
@@ -117,9 +38,20 @@ struct Dispute {
   [[nodiscard]] const Digest& challenger() const { return challenge.key_id; }
 };
 
-/// Steps between the states that a defender shows of an interval of `steps` steps: at most 254 lie inside it.
-[[nodiscard]] inline std::int64_t stride_of_states(std::int64_t steps) { return (steps + 254) / 255; }
-
+/// The game about one challenge (dgx-dispute(7)): the defender, who signed the proof or verdict, against the
+/// challenger, who says that its segment does not lead from its start to its end.
+///
+/// Each move narrows the difference. The defender shows digests of the states inside the segment, and the
+/// challenger names the first that their own replay does not give; so one step is left, then by its value
+/// table one value, one leaf of it, one element, and of a fold one position. There the challenger claims that
+/// the defender's number is wrong and opens the operands, and the game computes it: the statement falls, or
+/// it stands. Whoever says what the rules do not allow, or contradicts what they are bound to, has lost.
+///
+/// The state is a pure function of signed statements, so that parties, referee and ledger all have the same
+/// one and nobody in it is believed. It is a variant with one struct per stage: a stage holds what it needs
+/// and nothing that it must not look at. apply() checks what every move has, turn, signer and predecessor,
+/// and the rules of a stage (turn.h) make of its message the next stage or the Decision. A move convicts its
+/// signer, or is an error and changes nothing: an error is never a decision.
 class Game {
  public:
   /// Starts the game of a challenge. kMalformed or kUnauthorised if the challenge is void: its parts do not
@@ -139,8 +71,16 @@ class Game {
   [[nodiscard]] const Dispute& dispute() const { return dispute_; }
   /// The segment challenged. Asserted: the challenge is not about a chunk.
   [[nodiscard]] Segment segment() const;
-  [[nodiscard]] Stage stage() const { return stage_; }
-  [[nodiscard]] const Ground& ground() const { return ground_; }
+  [[nodiscard]] const GameState& state() const { return state_; }
+  /// The stage, if the game goes on and is in a stage S; else null.
+  template <class S>
+  [[nodiscard]] const S* stage() const {
+    return decision_ ? nullptr : std::get_if<S>(&state_.stage);
+  }
+  /// The move awaited. Asserted: the game is not over.
+  [[nodiscard]] const Due& due() const;
+  /// The place that the game has reached or, if it is over, at which it ended.
+  [[nodiscard]] manifest::DisputePlace place() const;
   /// turn(): number of the next move, from 1. last(): id of the statement that it answers.
   [[nodiscard]] std::int64_t turn() const { return static_cast<std::int64_t>(moves_.size()) + 1; }
   [[nodiscard]] const Digest& last() const { return moves_.empty() ? dispute_.challenge.id : moves_.back(); }
@@ -158,8 +98,7 @@ class Game {
   [[nodiscard]] std::optional<std::int64_t> turn_of(const Digest& statement) const;
 
   Dispute dispute_;
-  Stage stage_ = Stage::kOver;
-  Ground ground_;
+  GameState state_;
   std::vector<Digest> moves_;  ///< ids of the moves taken
   std::optional<Decision> decision_;
 };

@@ -35,6 +35,34 @@ struct Node {
   bool operator==(const Node&) const = default;
 };
 
+/// The children of a node as the defender listed them: values' digests at the bottom of a value table, else
+/// hashes.
+struct NodeList {
+  Node node;
+  std::vector<Digest> children;
+};
+
+/// A node that the challenger named, and its hash by the list that it was named in.
+struct NamedNode {
+  Node node;
+  Digest hash;
+};
+
+/// A tree as the defender has opened it, never empty: the children of its top, then those of each node that
+/// was named in the list before.
+struct OpenedTree {
+  Digest root;
+  std::vector<NodeList> lists;
+
+  [[nodiscard]] const Node& top() const { return lists.front().node; }
+  [[nodiscard]] const NodeList& last() const { return lists.back(); }
+  /// Child `index` of the last list, which must have it.
+  [[nodiscard]] NamedNode child(std::int64_t index) const {
+    const auto at = static_cast<std::size_t>(index);
+    return {last().node.child(at), last().children[at]};
+  }
+};
+
 /// The roots of a node's children, from all leaf hashes of the tree.
 [[nodiscard]] std::vector<Digest> children_of(std::span<const Digest> leaves, const Node& node);
 

@@ -1,4 +1,4 @@
-#include "dgx/protocol/node.h"
+#include "dgx/protocol/opened_tree.h"
 
 #include "dgx/merkle/tree.h"
 

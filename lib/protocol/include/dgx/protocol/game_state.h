@@ -1,0 +1,189 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "dgx/core/bytes.h"
+#include "dgx/kernels/primitive.h"
+#include "dgx/manifest/verdict.h"
+#include "dgx/protocol/fold_levels.h"
+#include "dgx/protocol/opened_tree.h"
+#include "dgx/protocol/say.h"
+
+namespace dgx::protocol {
+
+/// The state of a dispute game as plain data: what is known of the steps in dispute, and the stage, which
+/// says what the next move must be. Each stage holds what the moves that led to it have shown and named, and
+/// nothing else. All digests are the defender's.
+
+enum class Side : std::uint8_t { kDefender, kChallenger };
+[[nodiscard]] std::string_view name_of(Side side);
+
+/// The move that a stage awaits: whose turn it is and, for people, what they must do.
+struct Due {
+  Side side = Side::kDefender;
+  std::string_view words;
+};
+
+/// A value of the step's table that the challenger named, with the program's line that computes it.
+struct NamedValue {
+  OpenedTree table;  ///< down to the list that the value is in
+  std::int64_t index = 0;
+  Digest digest;
+  kernels::Primitive line;
+};
+
+// Stages in which the defender must show something.
+
+struct ShowRow {
+  static constexpr Due kDue{Side::kDefender, "show the verdict's row of the segment"};
+};
+struct ShowInterior {
+  static constexpr Due kDue{Side::kDefender, "show the state that the witness is of"};
+};
+struct ShowStates {
+  static constexpr Due kDue{Side::kDefender, "show states between the last accepted and the first rejected"};
+};
+struct ShowValues {
+  static constexpr Due kDue{Side::kDefender, "show the value table of the step"};
+};
+struct ShowValueNodes {
+  static constexpr Due kDue{Side::kDefender, "show a node of the value table"};
+  OpenedTree table;
+  NamedNode named;
+};
+struct ShowTensor {
+  static constexpr Due kDue{Side::kDefender, "show the value named"};
+  NamedValue value;
+};
+struct ShowTensorNodes {
+  static constexpr Due kDue{Side::kDefender, "show a node of the value"};
+  NamedValue value;
+  OpenedTree tensor;
+  NamedNode named;
+};
+struct ShowLeaf {
+  static constexpr Due kDue{Side::kDefender, "show the leaf named"};
+  NamedValue value;
+  NamedNode named;
+};
+struct ShowNumbers {
+  static constexpr Due kDue{Side::kDefender, "show the element's running results"};
+  NamedValue value;
+  std::int64_t element = 0;
+  FoldLevels fold;
+};
+struct ShowEntries {
+  static constexpr Due kDue{Side::kDefender, "show the entries of the state after the step"};
+  OpenedTree table;
+};
+struct ShowEntryNodes {
+  static constexpr Due kDue{Side::kDefender, "show a node of the entries"};
+  OpenedTree table;
+  OpenedTree entries;
+  NamedNode named;
+};
+struct ShowEntry {
+  static constexpr Due kDue{Side::kDefender, "show the entry named"};
+  OpenedTree table;
+  OpenedTree entries;
+  NamedNode named;
+};
+struct ShowFault {
+  static constexpr Due kDue{Side::kDefender, "show the fault that it says there is"};
+};
+struct ShowChunk {
+  static constexpr Due kDue{Side::kDefender, "answer with the chunk"};
+};
+
+// Stages in which the challenger must reject part of what was shown, or claim what is wrong with it.
+
+struct ChooseRow {  ///< index 0: the row's end, or why there is none; 1: its witness
+  static constexpr Due kDue{Side::kChallenger, "name what of the row is rejected, its end or its witness"};
+};
+struct ChooseState {
+  static constexpr Due kDue{Side::kChallenger, "name the first state rejected"};
+  std::vector<Digest> states;  ///< stride_of_states() steps apart; the one at the end is not among them
+};
+struct ChooseValueNode {
+  static constexpr Due kDue{Side::kChallenger,
+                            "name the first node of the value table rejected, or accept it"};
+  OpenedTree table;
+};
+struct ChooseValue {
+  static constexpr Due kDue{Side::kChallenger, "name the first value rejected, or accept all"};
+  OpenedTree table;
+};
+struct ChooseTensorNode {
+  static constexpr Due kDue{Side::kChallenger, "name the first node of the value rejected"};
+  NamedValue value;
+  OpenedTree tensor;
+};
+struct ChooseElement {
+  static constexpr Due kDue{Side::kChallenger, "name the first element rejected, or claim it"};
+  NamedValue value;
+  std::int64_t leaf = 0;
+  Bytes bytes;  ///< of the leaf
+
+  /// The elements in the leaf.
+  [[nodiscard]] std::int64_t count() const;
+  /// The number in the value of the leaf's element `index`.
+  [[nodiscard]] std::int64_t element_at(std::int64_t index) const;
+};
+struct ChooseNumber {
+  static constexpr Due kDue{Side::kChallenger, "name the first running result rejected, or claim it"};
+  NamedValue value;
+  std::int64_t element = 0;
+  FoldLevels fold;
+};
+struct ChooseEntryNode {
+  static constexpr Due kDue{Side::kChallenger, "name the first node of the entries rejected"};
+  OpenedTree table;
+  OpenedTree entries;
+};
+struct ChooseEntry {
+  static constexpr Due kDue{Side::kChallenger, "name the first entry rejected"};
+  OpenedTree table;
+  OpenedTree entries;
+};
+struct ClaimEntry {
+  static constexpr Due kDue{Side::kChallenger, "claim what is wrong with the entry"};
+  OpenedTree table;
+  OpenedTree entries;
+  std::int64_t index = 0;
+  EntryPost shown;
+};
+struct ClaimLine {
+  static constexpr Due kDue{Side::kChallenger, "show the line of the program that the entry is the input of"};
+  std::string entry;  ///< of the start state, by the defender not the program's
+};
+
+using Stage =
+    std::variant<ShowRow, ShowInterior, ShowStates, ShowValues, ShowValueNodes, ShowTensor, ShowTensorNodes,
+                 ShowLeaf, ShowNumbers, ShowEntries, ShowEntryNodes, ShowEntry, ShowFault, ShowChunk,
+                 ChooseRow, ChooseState, ChooseValueNode, ChooseValue, ChooseTensorNode, ChooseElement,
+                 ChooseNumber, ChooseEntryNode, ChooseEntry, ClaimEntry, ClaimLine>;
+[[nodiscard]] const Due& due_of(const Stage& stage);
+
+/// Steps between the states that a defender shows of an interval of `steps` steps: at most 254 lie inside it.
+[[nodiscard]] inline std::int64_t stride_of_states(std::int64_t steps) { return (steps + 254) / 255; }
+
+struct GameState {
+  std::optional<manifest::VerdictRow> row;  ///< the row of the verdict that is played on
+  // The steps in dispute, [first_step, end_step): the state before them is accepted, the one after rejected.
+  std::int64_t first_step = 0, end_step = 0;
+  Digest accepted, rejected;
+  std::optional<Digest> non_finite;  ///< the digest of a state that the defender shows not to be finite
+  Stage stage;                       ///< the last one, if the game is over
+
+  [[nodiscard]] std::int64_t steps() const { return end_step - first_step; }
+  /// The value table of the step, once it is shown, and the value named in it; else null.
+  [[nodiscard]] const OpenedTree* value_table() const;
+  [[nodiscard]] const NamedValue* value() const;
+};
+
+}  // namespace dgx::protocol
