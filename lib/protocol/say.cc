@@ -25,6 +25,7 @@ using merkle::EntryOpening;
 using merkle::Path;
 using merkle::TensorOpening;
 
+constexpr std::string_view kClaimKind = "claim";
 constexpr std::size_t kMaxOperands = 96;
 constexpr std::size_t kMaxNumberBytes = (kMaxNumbers + kMaxSingles) * 8;
 constexpr std::int64_t kMaxInteger = manifest::kMaxInteger;
@@ -191,12 +192,12 @@ struct Evidence {
 
 Say read_claim(Fields& in) {
   const std::string claim = in.string("claim", 1);
-  if (claim == "a") {
+  if (claim == manifest::name_of(StateInputClaim::kClaim)) {
     return StateInputClaim{in.integer("index", 0, kMaxInteger),
                            manifest::read_object(in, "line", read_opened_line),
                            manifest::read_object(in, "entry", read_entry)};
   }
-  if (claim == "b") {
+  if (claim == manifest::name_of(EntryClaim::kClaim)) {
     EntryClaim out;
     if (in.has("digest") || in.has("path")) {
       out.digest = read_digest(in, "digest");
@@ -208,14 +209,15 @@ Say read_claim(Fields& in) {
     if (!out.before && !out.line) in.fail("claim", "b comes with a digest, an entry before, or a line");
     return out;
   }
-  if (claim == "c") {
+  if (claim == manifest::name_of(InputClaim::kClaim)) {
     InputClaim out;
     out.index = in.integer("index", 0, kMaxInteger);
     if (in.has("data")) out.data = manifest::read_object(in, "data", read_data);
     return out;
   }
-  if (claim == "d") return OperationClaim{in.integer("index", 0, kMaxInteger), read_operands(in)};
-  if (claim == "f") {
+  if (claim == manifest::name_of(OperationClaim::kClaim))
+    return OperationClaim{in.integer("index", 0, kMaxInteger), read_operands(in)};
+  if (claim == manifest::name_of(NonFiniteClaim::kClaim)) {
     return NonFiniteClaim{manifest::read_object(in, "entry", read_entry),
                           manifest::read_object(in, "tensor", read_tensor)};
   }
@@ -266,30 +268,30 @@ Say read_fault(Fields& in) {
 
 Say read_by_kind(Fields& in) {
   const std::string kind = in.string("kind", 16);
-  if (kind == "row") return RowPost{manifest::read_opened_row(in)};
-  if (kind == "interior") return InteriorPost{read_digest(in, "digest")};
-  if (kind == "states") return StatesPost{read_list(in, "digests")};
-  if (kind == "values") return ValuesPost{read_digest(in, "root"), read_list(in, "nodes")};
-  if (kind == "nodes") return NodesPost{read_list(in, "nodes")};
-  if (kind == "tensor") return read_tensor_post(in);
-  if (kind == "leaf") return LeafPost{read_bytes(in, "bytes", merkle::kTensorLeafBytes)};
-  if (kind == "numbers") return NumbersPost{read_bytes(in, "numbers", kMaxNumberBytes)};
-  if (kind == "entries") {
+  if (kind == RowPost::kKind) return RowPost{manifest::read_opened_row(in)};
+  if (kind == InteriorPost::kKind) return InteriorPost{read_digest(in, "digest")};
+  if (kind == StatesPost::kKind) return StatesPost{read_list(in, "digests")};
+  if (kind == ValuesPost::kKind) return ValuesPost{read_digest(in, "root"), read_list(in, "nodes")};
+  if (kind == NodesPost::kKind) return NodesPost{read_list(in, "nodes")};
+  if (kind == TensorPost::kKind) return read_tensor_post(in);
+  if (kind == LeafPost::kKind) return LeafPost{read_bytes(in, "bytes", merkle::kTensorLeafBytes)};
+  if (kind == NumbersPost::kKind) return NumbersPost{read_bytes(in, "numbers", kMaxNumberBytes)};
+  if (kind == EntriesPost::kKind) {
     return EntriesPost{in.integer("count", 0, kMaxInteger), read_digest(in, "root"), read_list(in, "nodes")};
   }
-  if (kind == "entry") {
+  if (kind == EntryPost::kKind) {
     return EntryPost{read_digest(in, "digest"), manifest::read_object(in, "line", read_opened_line),
                      manifest::read_name(in, "name", 256)};
   }
-  if (kind == "fault") return read_fault(in);
-  if (kind == "chunk") return read_chunk(in);
-  if (kind == "name") {
+  if (kind == FaultPost::kKind) return read_fault(in);
+  if (kind == ChunkPost::kKind) return read_chunk(in);
+  if (kind == Name::kKind) {
     Name out{in.integer("index", 0, kMaxInteger), std::nullopt};
     if (in.has("line")) out.line = manifest::read_object(in, "line", read_opened_line);
     return out;
   }
-  if (kind == "accept") return Accept{};
-  if (kind == "claim") return read_claim(in);
+  if (kind == Accept::kKind) return Accept{};
+  if (kind == kClaimKind) return read_claim(in);
   in.fail("kind", fmt::format("\"{}\" is none", kind));
   return Accept{};
 }
@@ -299,43 +301,45 @@ Say read_by_kind(Fields& in) {
 struct Print {
   Object operator()(const RowPost& say) const {
     Object out = manifest::opened_row_json(say.opened);
-    out.emplace("kind", "row");
+    out.emplace("kind", say.kKind);
     return out;
   }
   Object operator()(const InteriorPost& say) const {
-    return {{"kind", "interior"}, {"digest", say.digest.hex()}};
+    return {{"kind", say.kKind}, {"digest", say.digest.hex()}};
   }
   Object operator()(const StatesPost& say) const {
-    return {{"kind", "states"}, {"digests", digests_json(say.digests)}};
+    return {{"kind", say.kKind}, {"digests", digests_json(say.digests)}};
   }
   Object operator()(const ValuesPost& say) const {
-    return {{"kind", "values"}, {"nodes", digests_json(say.nodes)}, {"root", say.root.hex()}};
+    return {{"kind", say.kKind}, {"nodes", digests_json(say.nodes)}, {"root", say.root.hex()}};
   }
   Object operator()(const NodesPost& say) const {
-    return {{"kind", "nodes"}, {"nodes", digests_json(say.nodes)}};
+    return {{"kind", say.kKind}, {"nodes", digests_json(say.nodes)}};
   }
   Object operator()(const TensorPost& say) const {
-    if (!say.root) return {{"kind", "tensor"}, {"bytes", to_base64(say.bytes)}};
-    return {{"kind", "tensor"}, {"nodes", digests_json(say.nodes)}, {"root", say.root->hex()}};
+    if (!say.root) return {{"kind", say.kKind}, {"bytes", to_base64(say.bytes)}};
+    return {{"kind", say.kKind}, {"nodes", digests_json(say.nodes)}, {"root", say.root->hex()}};
   }
-  Object operator()(const LeafPost& say) const { return {{"kind", "leaf"}, {"bytes", to_base64(say.bytes)}}; }
+  Object operator()(const LeafPost& say) const {
+    return {{"kind", say.kKind}, {"bytes", to_base64(say.bytes)}};
+  }
   Object operator()(const NumbersPost& say) const {
-    return {{"kind", "numbers"}, {"numbers", to_base64(say.numbers)}};
+    return {{"kind", say.kKind}, {"numbers", to_base64(say.numbers)}};
   }
   Object operator()(const EntriesPost& say) const {
-    return {{"kind", "entries"},
+    return {{"kind", say.kKind},
             {"count", say.count},
             {"nodes", digests_json(say.nodes)},
             {"root", say.root.hex()}};
   }
   Object operator()(const EntryPost& say) const {
-    return {{"kind", "entry"},
+    return {{"kind", say.kKind},
             {"digest", say.digest.hex()},
             {"line", opened_line_json(say.line)},
             {"name", say.name}};
   }
   Object operator()(const FaultPost& say) const {
-    Object out{{"kind", "fault"}};
+    Object out{{"kind", say.kKind}};
     if (say.step) out.emplace("step", *say.step);
     if (say.digest) out.emplace("digest", say.digest->hex());
     if (say.entry) out.emplace("entry", entry_json(*say.entry));
@@ -350,27 +354,27 @@ struct Print {
     return out;
   }
   Object operator()(const ChunkPost& say) const {
-    return {{"kind", "chunk"},
+    return {{"kind", say.kKind},
             {"entry", entry_json(say.entry)},
             {"location", say.location},
             {"path", digests_json(say.path)},
             {"root", say.root.hex()}};
   }
   Object operator()(const Name& say) const {
-    Object out{{"kind", "name"}, {"index", say.index}};
+    Object out{{"kind", say.kKind}, {"index", say.index}};
     if (say.line) out.emplace("line", opened_line_json(*say.line));
     return out;
   }
-  Object operator()(const Accept&) const { return {{"kind", "accept"}}; }
+  Object operator()(const Accept& say) const { return {{"kind", say.kKind}}; }
   Object operator()(const StateInputClaim& say) const {
-    return {{"kind", "claim"},
-            {"claim", "a"},
+    return {{"kind", kClaimKind},
+            {"claim", manifest::name_of(say.kClaim)},
             {"index", say.index},
             {"line", opened_line_json(say.line)},
             {"entry", entry_json(say.entry)}};
   }
   Object operator()(const EntryClaim& say) const {
-    Object out{{"kind", "claim"}, {"claim", "b"}};
+    Object out{{"kind", kClaimKind}, {"claim", manifest::name_of(say.kClaim)}};
     if (say.digest) out.emplace("digest", say.digest->hex());
     if (say.path) out.emplace("path", digests_json(*say.path));
     if (say.before) out.emplace("before", entry_json(*say.before));
@@ -378,18 +382,21 @@ struct Print {
     return out;
   }
   Object operator()(const InputClaim& say) const {
-    Object out{{"kind", "claim"}, {"claim", "c"}, {"index", say.index}};
+    Object out{{"kind", kClaimKind}, {"claim", manifest::name_of(say.kClaim)}, {"index", say.index}};
     if (say.data) out.emplace("data", data_json(*say.data));
     return out;
   }
   Object operator()(const OperationClaim& say) const {
     json::Array operands;
     for (const Operand& operand : say.operands) operands.push_back(operand_json(operand));
-    return {{"kind", "claim"}, {"claim", "d"}, {"index", say.index}, {"operands", operands}};
+    return {{"kind", kClaimKind},
+            {"claim", manifest::name_of(say.kClaim)},
+            {"index", say.index},
+            {"operands", operands}};
   }
   Object operator()(const NonFiniteClaim& say) const {
-    return {{"kind", "claim"},
-            {"claim", "f"},
+    return {{"kind", kClaimKind},
+            {"claim", manifest::name_of(say.kClaim)},
             {"entry", entry_json(say.entry)},
             {"tensor", tensor_json(say.tensor)}};
   }
@@ -397,11 +404,16 @@ struct Print {
 
 }  // namespace
 
-std::string_view name_of(const Say& say) {
-  constexpr std::array<std::string_view, std::variant_size_v<Say>> kNames{
-      "row",   "interior", "states", "values", "nodes",   "tensor",  "leaf",    "numbers", "entries", "entry",
-      "fault", "chunk",    "name",   "accept", "claim a", "claim b", "claim c", "claim d", "claim f"};
-  return kNames[say.index()];
+std::string name_of(const Say& say) {
+  return std::visit(
+      [](const auto& said) -> std::string {
+        if constexpr (requires { said.kClaim; }) {
+          return fmt::format("{} {}", kClaimKind, manifest::name_of(said.kClaim));
+        } else {
+          return std::string(said.kKind);
+        }
+      },
+      say);
 }
 
 Result<Say> parse_say(const Object& object) {

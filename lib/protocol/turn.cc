@@ -160,20 +160,20 @@ Outcome choose_in(const Turn& turn, const ChooseValue& stage, const StateInputCl
   if (auto bad = outside(claim.index, stage.table)) return *bad;
   const NamedNode named = stage.table.child(claim.index);
   const auto value = static_cast<std::int64_t>(named.node.first);
-  return judged(judge_state_input(step_of(turn, stage.table), claim, value, named.hash), Claim::kStateInput,
+  return judged(judge_state_input(step_of(turn, stage.table), claim, value, named.hash), claim.kClaim,
                 at_value(value));
 }
 
 template <OfEntries S>
 Outcome choose_in(const Turn& turn, const S& stage, const EntryClaim& claim) {
   const auto count = static_cast<std::int64_t>(stage.entries.top().count);
-  return judged(judge_entry(step_of(turn, stage.table), claim, nullptr, count, count), Claim::kEntry);
+  return judged(judge_entry(step_of(turn, stage.table), claim, nullptr, count, count), claim.kClaim);
 }
 
 Outcome choose_in(const Turn& turn, const ClaimEntry& stage, const EntryClaim& claim) {
   const auto count = static_cast<std::int64_t>(stage.entries.top().count);
   Decision out =
-      judged(judge_entry(step_of(turn, stage.table), claim, &stage.shown, stage.index, count), Claim::kEntry);
+      judged(judge_entry(step_of(turn, stage.table), claim, &stage.shown, stage.index, count), claim.kClaim);
   if (claim.digest) out.at.value = open_line(stage.shown.line, turn.dispute.task.body)->next;
   return out;
 }
@@ -181,7 +181,7 @@ Outcome choose_in(const Turn& turn, const ClaimEntry& stage, const EntryClaim& c
 /// Claim b against an entry of a start state that is said not to be the program's: shows its line.
 Outcome choose_in(const Turn& turn, const ClaimLine& stage, const EntryClaim& claim) {
   const auto decided = [](bool falls, std::string words) {
-    return Decision{falls, RulingReason::kClaim, Claim::kEntry, std::nullopt, std::move(words)};
+    return Decision{falls, RulingReason::kClaim, EntryClaim::kClaim, std::nullopt, std::move(words)};
   };
   if (!claim.line) return decided(false, "no line was opened");
   const auto line = open_line(*claim.line, turn.dispute.task.body);
@@ -199,7 +199,7 @@ Outcome choose_in(const Turn& turn, const ChooseElement& stage, const InputClaim
   const std::int64_t element = stage.element_at(claim.index);
   return judged(
       judge_input(step_of(turn, stage.value.table), line, element, shown_at(stage, claim.index), claim),
-      Claim::kInput, at_element(element));
+      claim.kClaim, at_element(element));
 }
 
 Outcome choose_in(const Turn& turn, const ChooseElement& stage, const OperationClaim& claim) {
@@ -210,7 +210,7 @@ Outcome choose_in(const Turn& turn, const ChooseElement& stage, const OperationC
   const std::int64_t element = stage.element_at(claim.index);
   return judged(judge_element(step_of(turn, stage.value.table), line, stage.value.index, element,
                               shown_at(stage, claim.index), claim),
-                Claim::kOperation, at_element(element));
+                claim.kClaim, at_element(element));
 }
 
 Outcome choose_in(const Turn& turn, const ChooseNumber& stage, const OperationClaim& claim) {
@@ -220,18 +220,18 @@ Outcome choose_in(const Turn& turn, const ChooseNumber& stage, const OperationCl
   const FoldLevels::Position position = stage.fold.position(claim.index);
   return judged(judge_position(step_of(turn, stage.value.table), stage.value.line, stage.value.index,
                                stage.element, position, claim),
-                Claim::kOperation, at_position(position.position));
+                claim.kClaim, at_position(position.position));
 }
 
 template <class S>
 requires OfValueTable<S> || OfEntries<S> Outcome choose_in(const Turn& turn, const S& stage,
                                                            const NonFiniteClaim& claim) {
   if (turn.state.non_finite == turn.state.rejected) {
-    return Decision{false, RulingReason::kClaim, Claim::kNonFinite, std::nullopt,
+    return Decision{false, RulingReason::kClaim, claim.kClaim, std::nullopt,
                     "that the state after the step is not finite is what the defender says"};
   }
   const Judgement judgement = judge_non_finite(step_of(turn, stage.table), claim);
-  return judged(judgement, Claim::kNonFinite, at_element(judgement.element));
+  return judged(judgement, claim.kClaim, at_element(judgement.element));
 }
 
 }  // namespace

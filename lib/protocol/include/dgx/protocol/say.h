@@ -29,40 +29,50 @@ inline constexpr std::size_t kMaxEvidenceBytes = 16384;
 // The defender's moves.
 
 struct InteriorPost {
+  static constexpr std::string_view kKind = "interior";
   Digest digest;
 };
 struct RowPost {
+  static constexpr std::string_view kKind = "row";
   manifest::OpenedRow opened;
 };
 struct StatesPost {
+  static constexpr std::string_view kKind = "states";
   std::vector<Digest> digests;
 };
 struct ValuesPost {
+  static constexpr std::string_view kKind = "values";
   Digest root;
   std::vector<Digest> nodes;
 };
 struct NodesPost {
+  static constexpr std::string_view kKind = "nodes";
   std::vector<Digest> nodes;
 };
 /// A tensor of more than one leaf is shown by root and nodes, one of a single leaf by its bytes.
 struct TensorPost {
+  static constexpr std::string_view kKind = "tensor";
   std::optional<Digest> root;
   std::vector<Digest> nodes;
   Bytes bytes;
 };
 struct LeafPost {
+  static constexpr std::string_view kKind = "leaf";
   Bytes bytes;
 };
 struct NumbersPost {
+  static constexpr std::string_view kKind = "numbers";
   Bytes numbers;
 };
 struct EntriesPost {
+  static constexpr std::string_view kKind = "entries";
   std::int64_t count = 0;
   Digest root;
   std::vector<Digest> nodes;
 };
 using manifest::OpenedLine;
 struct EntryPost {
+  static constexpr std::string_view kKind = "entry";
   Digest digest;
   OpenedLine line;
   std::string name;
@@ -70,6 +80,7 @@ struct EntryPost {
 /// A fault of a start state or a step, shown by the defender whose row or proof says that there is one. The
 /// members that are set tell which form it has.
 struct FaultPost {
+  static constexpr std::string_view kKind = "fault";
   std::optional<std::int64_t> step;  ///< a step after which the state `digest` is not finite
   std::optional<Digest> digest;
   std::optional<merkle::EntryOpening> entry;
@@ -81,6 +92,7 @@ struct FaultPost {
   std::optional<merkle::EntryOpening> before, after;  ///< neighbours in the state
 };
 struct ChunkPost {
+  static constexpr std::string_view kKind = "chunk";
   merkle::EntryOpening entry;
   std::string location;
   merkle::Path path;  ///< from the part to the root of the entry's parts
@@ -90,10 +102,13 @@ struct ChunkPost {
 // The challenger's moves.
 
 struct Name {
+  static constexpr std::string_view kKind = "name";
   std::int64_t index = 0;
   std::optional<OpenedLine> line;
 };
-struct Accept {};
+struct Accept {
+  static constexpr std::string_view kKind = "accept";
+};
 
 /// An operand of an evaluation: an earlier value, opened as one of its leaves; or as type and shape alone, if
 /// an access to it gives its fill; or as type and shape without proof, if no access to it is evaluated.
@@ -114,26 +129,32 @@ struct DataOpening {
   merkle::TensorOpening tensor;
 };
 
-struct StateInputClaim {  ///< a
+struct StateInputClaim {
+  static constexpr auto kClaim = manifest::Claim::kStateInput;
   std::int64_t index = 0;
   OpenedLine line;
   merkle::EntryOpening entry;
 };
-struct EntryClaim {  ///< b: about an entry's digest, the entries' order, or a missing entry
+/// About an entry's digest, the entries' order, or a missing entry.
+struct EntryClaim {
+  static constexpr auto kClaim = manifest::Claim::kEntry;
   std::optional<merkle::Path> path;
   std::optional<Digest> digest;
   std::optional<merkle::EntryOpening> before;
   std::optional<OpenedLine> line;
 };
-struct InputClaim {  ///< c
+struct InputClaim {
+  static constexpr auto kClaim = manifest::Claim::kInput;
   std::int64_t index = 0;
   std::optional<DataOpening> data;
 };
-struct OperationClaim {  ///< d
+struct OperationClaim {
+  static constexpr auto kClaim = manifest::Claim::kOperation;
   std::int64_t index = 0;
   std::vector<Operand> operands;
 };
-struct NonFiniteClaim {  ///< f
+struct NonFiniteClaim {
+  static constexpr auto kClaim = manifest::Claim::kNonFinite;
   merkle::EntryOpening entry;
   merkle::TensorOpening tensor;
 };
@@ -142,8 +163,8 @@ using Say = std::variant<RowPost, InteriorPost, StatesPost, ValuesPost, NodesPos
                          NumbersPost, EntriesPost, EntryPost, FaultPost, ChunkPost, Name, Accept,
                          StateInputClaim, EntryClaim, InputClaim, OperationClaim, NonFiniteClaim>;
 
-/// "states", "name", "claim d", …: for messages.
-[[nodiscard]] std::string_view name_of(const Say& say);
+/// For people: "states", "name", "claim d", ….
+[[nodiscard]] std::string name_of(const Say& say);
 
 /// Reads the object of a move. kMalformed, with the field, if it is of no form or beyond the limits above.
 [[nodiscard]] Result<Say> parse_say(const json::Object& object);
