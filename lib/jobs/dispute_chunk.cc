@@ -50,8 +50,8 @@ Result<manifest::ChunkReference> chunk_reference(const program::Program& program
   return out;
 }
 
-Result<protocol::Say> answer_chunk(const protocol::Game& game, const State& state,
-                                   const std::string& location, const std::optional<std::string>& store) {
+Result<protocol::Message> answer_chunk(const protocol::Game& game, const State& state,
+                                       const std::string& location, const std::optional<std::string>& store) {
   const manifest::ChunkReference& wanted = *game.dispute().challenge.body.chunk;
   DGX_TRY(const kernels::Primitive line,
           program::parse_line(wanted.line.text, static_cast<kernels::ValueIndex>(wanted.line.index)));
@@ -74,7 +74,7 @@ Result<protocol::Say> answer_chunk(const protocol::Game& game, const State& stat
   DGX_TRY(out.path, merkle::inclusion_path(parts, part));
   out.root = parts[part];
   out.location = location;
-  return protocol::Say(std::move(out));
+  return protocol::Message(std::move(out));
 }
 
 }  // namespace dgx::jobs

@@ -14,8 +14,8 @@ namespace dgx::jobs {
                                                                const std::string& name, std::int64_t part);
 /// The answer to such a demand, from the committed state: the part's root, and the location of its bytes,
 /// which are written there if there is a store.
-[[nodiscard]] Result<protocol::Say> answer_chunk(const protocol::Game& game, const State& state,
-                                                 const std::string& location,
-                                                 const std::optional<std::string>& store);
+[[nodiscard]] Result<protocol::Message> answer_chunk(const protocol::Game& game, const State& state,
+                                                     const std::string& location,
+                                                     const std::optional<std::string>& store);
 
 }  // namespace dgx::jobs

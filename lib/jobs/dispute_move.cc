@@ -47,7 +47,7 @@ json::Object concession() { return {{"kind", "concede"}}; }
 
 std::string said_in_words(const manifest::Move& move) {
   if (move.say == concession()) return "gives the game up";
-  const auto say = protocol::parse_say(move.say);
+  const auto say = protocol::parse_message(move.say);
   return say.ok() ? in_words(*say) : "no move: " + say.error().message;
 }
 
@@ -128,13 +128,13 @@ Status check_bound(const Game& game, SegmentReplay& party, const MoveOptions& op
   return Error{ErrorCode::kInconclusive, why, hint_for(game, options)};
 }
 
-Result<protocol::Say> answer_demand(const Game& game, ReplaySource& source, const MoveOptions& options) {
+Result<protocol::Message> answer_demand(const Game& game, ReplaySource& source, const MoveOptions& options) {
   if (!options.location && !options.store)
     return usage_error("a chunk is demanded", "--store DIR puts it where the operator fetches it");
   const std::string location = options.location.value_or("chunk-" + game.dispute().challenge.id.brief());
   DGX_TRY(const State* const state, source.start());
   DGX_TRY(auto answer, answer_chunk(game, *state, location, options.store));
-  return protocol::Say(std::move(answer));
+  return protocol::Message(std::move(answer));
 }
 
 Status give_rows(const Game& game, const MoveOptions& options, SegmentReplay& party) {
@@ -147,16 +147,16 @@ Status give_rows(const Game& game, const MoveOptions& options, SegmentReplay& pa
 }
 
 /// The next move of the key's side, by its replay; nullopt if there is none.
-Result<std::optional<protocol::Say>> next_of(const TaskFiles& files, const Game& game, Side side,
-                                             const MoveOptions& options, const JobContext& context,
-                                             const Notary& notary, MoveResult& out) {
+Result<std::optional<protocol::Message>> next_of(const TaskFiles& files, const Game& game, Side side,
+                                                 const MoveOptions& options, const JobContext& context,
+                                                 const Notary& notary, MoveResult& out) {
   const manifest::Challenge& challenge = game.dispute().challenge.body;
   DGX_TRY(const auto drill_text, defended_drill(game, side, options));
   ReplaySource source(files, options.data, context);
   source.start_from(options.from, challenge.segment, challenge.start.digest);
   if (game.stage<protocol::ShowChunk>()) {
     DGX_TRY(auto answer, answer_demand(game, source, options));
-    return std::optional<protocol::Say>(std::move(answer));
+    return std::optional<protocol::Message>(std::move(answer));
   }
   std::optional<Drill> drill;
   if (drill_text) {
@@ -176,12 +176,12 @@ Result<std::optional<protocol::Say>> next_of(const TaskFiles& files, const Game&
 }
 
 /// next_of()'s move in the form that is signed.
-Result<std::optional<json::Object>> next_say(const TaskFiles& files, const Game& game, Side side,
-                                             const MoveOptions& options, const JobContext& context,
-                                             const Notary& notary, MoveResult& out) {
+Result<std::optional<json::Object>> next_object(const TaskFiles& files, const Game& game, Side side,
+                                                const MoveOptions& options, const JobContext& context,
+                                                const Notary& notary, MoveResult& out) {
   if (options.concede) return std::optional(concession());
   DGX_TRY(const auto say, next_of(files, game, side, options, context, notary, out));
-  return say ? std::optional(protocol::print_say(*say)) : std::nullopt;
+  return say ? std::optional(protocol::print_message(*say)) : std::nullopt;
 }
 
 }  // namespace
@@ -215,7 +215,7 @@ Result<MoveResult> move(const MoveOptions& options, const JobContext& context) {
   DGX_TRY(auto next, made.find(game.turn(), game.last()));
   if (!next) {
     const Notary notary{key_id, WorkKeys::of(key), context.progress};
-    DGX_TRY(auto say, next_say(files, game, out.side, options, context, notary, out));
+    DGX_TRY(auto say, next_object(files, game, out.side, options, context, notary, out));
     if (!say) {
       out.next.clear();
       out.lost = true;

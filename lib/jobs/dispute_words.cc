@@ -78,6 +78,6 @@ struct Words {
 
 }  // namespace
 
-std::string in_words(const Say& say) { return std::visit(Words{}, say); }
+std::string in_words(const Message& say) { return std::visit(Words{}, say); }
 
 }  // namespace dgx::jobs

@@ -14,7 +14,7 @@
 #include "dgx/manifest/opening.h"
 #include "dgx/merkle/digests.h"
 #include "dgx/protocol/estimate.h"
-#include "dgx/protocol/say.h"
+#include "dgx/protocol/message.h"
 #include "opening.h"
 
 namespace dgx::jobs {
@@ -32,7 +32,7 @@ constexpr std::string_view kPart = ".part-";  // prefix of a folder into which a
 std::optional<protocol::ChunkPost> chunk_of(const Body& body) {
   const auto* move = std::get_if<manifest::Move>(&body);
   if (move == nullptr) return std::nullopt;
-  auto say = protocol::parse_say(move->say);
+  auto say = protocol::parse_message(move->say);
   auto* post = say.ok() ? std::get_if<protocol::ChunkPost>(&*say) : nullptr;
   if (post == nullptr) return std::nullopt;
   return std::move(*post);

@@ -7,7 +7,7 @@
 #include "dgx/manifest/dispute.h"
 #include "dgx/manifest/task.h"
 #include "dgx/protocol/fold_levels.h"
-#include "dgx/protocol/say.h"
+#include "dgx/protocol/message.h"
 
 namespace dgx::protocol {
 

@@ -10,7 +10,7 @@
 
 #include "dgx/core/checked.h"
 #include "dgx/kernels/fold_order.h"
-#include "dgx/protocol/say.h"
+#include "dgx/protocol/message.h"
 #include "dgx/protocol/scalar_text.h"
 #include "fold_numbers.h"
 

@@ -276,14 +276,14 @@ Status Game::apply(const Signed<manifest::Move>& move) {
             fmt::format("the {} signed two moves for turn {}", who, move.body.turn));
     return {};
   }
-  const auto say = parse_say(move.body.say);
-  if (!say.ok()) {
+  const auto message = parse_message(move.body.say);
+  if (!message.ok()) {
     convict(RulingReason::kMalformed, std::nullopt,
-            fmt::format("turn {} is no move: {}", move.body.turn, say.error().message));
+            fmt::format("turn {} is no move: {}", move.body.turn, message.error().message));
     return {};
   }
   moves_.push_back(move.id);
-  Outcome outcome = take({dispute_, state_}, *say);
+  Outcome outcome = take({dispute_, state_}, *message);
   if (auto* next = std::get_if<Stage>(&outcome)) {
     state_.stage = std::move(*next);
   } else {

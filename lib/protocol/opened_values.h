@@ -11,7 +11,7 @@
 #include "dgx/core/result.h"
 #include "dgx/kernels/compiled.h"
 #include "dgx/kernels/evaluate.h"
-#include "dgx/protocol/say.h"
+#include "dgx/protocol/message.h"
 
 namespace dgx::protocol {
 

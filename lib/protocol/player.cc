@@ -26,9 +26,9 @@ Result<manifest::OpenedRow> Party::row(std::int64_t segment) {
 
 namespace {
 
-using Next = Result<std::optional<Say>>;
+using Next = Result<std::optional<Message>>;
 
-Next say(Say what) { return std::optional<Say>(std::move(what)); }
+Next send(Message what) { return std::optional<Message>(std::move(what)); }
 
 // A defender's moves: its own lists, whatever they are. next_in() has one function for each stage.
 
@@ -39,12 +39,12 @@ Error not_of_replay(std::string_view what) {
 
 Next next_in(PartyView& view, const Game& game, const ShowRow&) {
   DGX_TRY(manifest::OpenedRow opened, view.party().row(game.dispute().challenge.body.segment));
-  return say(RowPost{std::move(opened)});
+  return send(RowPost{std::move(opened)});
 }
 
 Next next_in(PartyView& view, const Game& game, const ShowInterior&) {
   DGX_TRY(const Digest digest, view.party().state(game.state().end_step));
-  return say(InteriorPost{digest});
+  return send(InteriorPost{digest});
 }
 
 Next next_in(PartyView& view, const Game& game, const ShowStates&) {
@@ -55,7 +55,7 @@ Next next_in(PartyView& view, const Game& game, const ShowStates&) {
     DGX_TRY(const Digest digest, view.party().state(step));
     out.digests.push_back(digest);
   }
-  return say(std::move(out));
+  return send(std::move(out));
 }
 
 Next next_in(PartyView& view, const Game& game, const ShowValues&) {
@@ -63,7 +63,7 @@ Next next_in(PartyView& view, const Game& game, const ShowValues&) {
   DGX_TRY(const auto values, view.party().values(step));
   DGX_TRY(const auto leaves, view.value_leaves(step));
   const Node top{0, leaves.size()};
-  return say(ValuesPost{merkle::root_of(leaves), top.is_bottom() ? values : children_of(leaves, top)});
+  return send(ValuesPost{merkle::root_of(leaves), top.is_bottom() ? values : children_of(leaves, top)});
 }
 
 Next next_in(PartyView& view, const Game& game, const ShowValueNodes& stage) {
@@ -71,17 +71,17 @@ Next next_in(PartyView& view, const Game& game, const ShowValueNodes& stage) {
   const std::int64_t step = game.state().first_step;
   DGX_TRY(const auto values, view.party().values(step));
   const auto from = values.begin() + static_cast<std::ptrdiff_t>(node.first);
-  if (node.is_bottom()) return say(NodesPost{{from, from + static_cast<std::ptrdiff_t>(node.count)}});
+  if (node.is_bottom()) return send(NodesPost{{from, from + static_cast<std::ptrdiff_t>(node.count)}});
   DGX_TRY(const auto leaves, view.value_leaves(step));
-  return say(NodesPost{children_of(leaves, node)});
+  return send(NodesPost{children_of(leaves, node)});
 }
 
 Next next_in(PartyView& view, const Game& game, const ShowTensor& stage) {
   DGX_TRY(const Tensor* tensor, view.value(game.state().first_step, stage.value.index));
   const auto leaves = merkle::tensor_leaves(tensor->bytes());
   if (leaves.size() == 1)
-    return say(TensorPost{std::nullopt, {}, Bytes(tensor->bytes().begin(), tensor->bytes().end())});
-  return say(TensorPost{merkle::root_of(leaves), children_of(leaves, {0, leaves.size()}), {}});
+    return send(TensorPost{std::nullopt, {}, Bytes(tensor->bytes().begin(), tensor->bytes().end())});
+  return send(TensorPost{merkle::root_of(leaves), children_of(leaves, {0, leaves.size()}), {}});
 }
 
 Next next_in(PartyView& view, const Game& game, const ShowTensorNodes& stage) {
@@ -89,7 +89,7 @@ Next next_in(PartyView& view, const Game& game, const ShowTensorNodes& stage) {
   const auto leaves = merkle::tensor_leaves(tensor->bytes());
   const Node& node = stage.named.node;
   if (node.first + node.count > leaves.size()) return not_of_replay("leaves of the value");
-  return say(NodesPost{children_of(leaves, node)});
+  return send(NodesPost{children_of(leaves, node)});
 }
 
 Next next_in(PartyView& view, const Game& game, const ShowLeaf& stage) {
@@ -98,7 +98,7 @@ Next next_in(PartyView& view, const Game& game, const ShowLeaf& stage) {
   const std::size_t begin = stage.named.node.first * merkle::kTensorLeafBytes;
   if (begin >= bytes.size()) return malformed("the leaf named is not in the value");
   const ByteView part = bytes.subspan(begin, std::min(merkle::kTensorLeafBytes, bytes.size() - begin));
-  return say(LeafPost{Bytes(part.begin(), part.end())});
+  return send(LeafPost{Bytes(part.begin(), part.end())});
 }
 
 /// Sets the last result so that the element stands as claimed, whatever the party's own replay gives.
@@ -121,12 +121,12 @@ Next next_in(PartyView& view, const Game& game, const ShowNumbers& stage) {
     if (ends_fold(view.compiled(value), list)) defend(entries.back(), mine, stage.value.line.kind, dtype);
     return entries;
   }));
-  return say(NumbersPost{std::move(bytes)});
+  return send(NumbersPost{std::move(bytes)});
 }
 
 Next next_in(PartyView& view, const Game& game, const ShowEntries&) {
   DGX_TRY(const auto leaves, view.entry_leaves(game.state().first_step + 1));
-  return say(
+  return send(
       EntriesPost{std::ssize(leaves), merkle::root_of(leaves), children_of(leaves, {0, leaves.size()})});
 }
 
@@ -134,7 +134,7 @@ Next next_in(PartyView& view, const Game& game, const ShowEntryNodes& stage) {
   DGX_TRY(const auto leaves, view.entry_leaves(game.state().first_step + 1));
   const Node& node = stage.named.node;
   if (node.first + node.count > leaves.size()) return not_of_replay("entries");
-  return say(NodesPost{children_of(leaves, node)});
+  return send(NodesPost{children_of(leaves, node)});
 }
 
 Next next_in(PartyView& view, const Game& game, const ShowEntry& stage) {
@@ -143,7 +143,7 @@ Next next_in(PartyView& view, const Game& game, const ShowEntry& stage) {
   if (index >= entries.size()) return not_of_replay("entries");
   const auto line = program::find_state_input(view.program(), entries[index].name);
   if (!line) return malformed("the program has no entry " + entries[index].name);
-  return say(EntryPost{entries[index].digest, view.line(*line), entries[index].name});
+  return send(EntryPost{entries[index].digest, view.line(*line), entries[index].name});
 }
 
 Next show_non_finite(PartyView& view) {
@@ -156,7 +156,7 @@ Next show_non_finite(PartyView& view) {
   DGX_TRY(out.digest, view.party().state(*broken + 1));
   out.entry = std::move(claim->entry);
   out.tensor = std::move(claim->tensor);
-  return say(std::move(out));
+  return send(std::move(out));
 }
 
 Next show_wrong_step(PartyView& view, std::int64_t step, const std::vector<merkle::NamedDigest>& entries) {
@@ -164,7 +164,7 @@ Next show_wrong_step(PartyView& view, std::int64_t step, const std::vector<merkl
   DGX_TRY(out.entry, merkle::open_entry(entries, "step"));
   DGX_TRY(const Tensor tensor, view.party().entry(step, "step"));
   DGX_TRY(out.tensor, merkle::open_tensor(tensor.view(), 0));
-  return say(std::move(out));
+  return send(std::move(out));
 }
 
 /// Shows the first way in which the entries of the start state, at `step`, are not the program's.
@@ -193,18 +193,18 @@ Next show_wrong_state(PartyView& view, std::int64_t step, const std::vector<merk
       }
     }
     out.line = view.line(value);
-    return say(std::move(out));
+    return send(std::move(out));
   }
   for (const merkle::NamedDigest& entry : entries) {
     if (program::find_state_input(view.program(), entry.name)) continue;
     DGX_TRY(out.entry, merkle::open_entry(entries, entry.name));
-    return say(std::move(out));
+    return send(std::move(out));
   }
   DGX_TRY(auto claim, view.non_finite(step));
   if (!claim) return usage_error("the start state has the program's entries");
   out.entry = std::move(claim->entry);
   out.tensor = std::move(claim->tensor);
-  return say(std::move(out));
+  return send(std::move(out));
 }
 
 /// Shows the fault that row or proof says there is.
@@ -223,8 +223,8 @@ Next next_in(PartyView&, const Game&, const ShowChunk&) {
 
 // A challenger's moves: the first thing shown that its replay does not give.
 
-Next nothing() { return std::optional<Say>(); }
-Next name(std::size_t index) { return say(Name{static_cast<std::int64_t>(index), std::nullopt}); }
+Next nothing() { return std::optional<Message>(); }
+Next name(std::size_t index) { return send(Name{static_cast<std::int64_t>(index), std::nullopt}); }
 
 /// Rejects the first part of the row that is wrong: its end, or else its witness.
 Next next_in(PartyView& view, const Game& game, const ChooseRow&) {
@@ -277,11 +277,11 @@ std::optional<std::size_t> first_other(const OpenedTree& shown, std::span<const 
 Next accept_values(PartyView& view, const GameState& state) {
   const std::int64_t after = state.first_step + 1;
   DGX_TRY(const Digest mine, view.party().state(after));
-  if (mine != state.rejected) return say(Accept{});
+  if (mine != state.rejected) return send(Accept{});
   DGX_TRY(const auto broken, view.party().non_finite_after());
   if (!broken || *broken != state.first_step) return nothing();
   DGX_TRY(auto claim, view.non_finite(after));
-  return claim ? say(*std::move(claim)) : nothing();
+  return claim ? send(*std::move(claim)) : nothing();
 }
 
 Next next_in(PartyView& view, const Game& game, const ChooseValueNode& stage) {
@@ -294,10 +294,10 @@ Next reject_value(PartyView& view, std::int64_t step, const OpenedTree& table, s
   const auto value = static_cast<kernels::ValueIndex>(table.last().node.first + index);
   const Primitive& line = view.program().values[static_cast<std::size_t>(value)];
   if (line.kind != Kind::kInput || line.source.kind != Source::Kind::kState)
-    return say(Name{static_cast<std::int64_t>(index), view.line(value)});
+    return send(Name{static_cast<std::int64_t>(index), view.line(value)});
   DGX_TRY(const auto entries, view.party().entries(step));
   DGX_TRY(auto opening, merkle::open_entry(entries, line.source.name));
-  return say(StateInputClaim{static_cast<std::int64_t>(index), view.line(value), std::move(opening)});
+  return send(StateInputClaim{static_cast<std::int64_t>(index), view.line(value), std::move(opening)});
 }
 
 Next next_in(PartyView& view, const Game& game, const ChooseValue& stage) {
@@ -329,7 +329,7 @@ Next next_in(PartyView& view, const Game& game, const ChooseElement& stage) {
   const std::int64_t element = stage.element_at(index);
   if (line.kind == Kind::kMap) {
     DGX_TRY(auto operands, view.operands(step, stage.value, element, std::nullopt));
-    return say(OperationClaim{index, std::move(operands)});
+    return send(OperationClaim{index, std::move(operands)});
   }
   if (line.kind != Kind::kInput) return name(static_cast<std::size_t>(index));
   InputClaim claim{index, std::nullopt};
@@ -337,7 +337,7 @@ Next next_in(PartyView& view, const Game& game, const ChooseElement& stage) {
     DGX_TRY(const std::int64_t wanted, dataset_element(game.dispute().task.body, step, line, element));
     DGX_TRY(claim.data, view.party().data(line.source.name, wanted));
   }
-  return say(std::move(claim));
+  return send(std::move(claim));
 }
 
 Next next_in(PartyView& view, const Game& game, const ChooseNumber& stage) {
@@ -351,7 +351,7 @@ Next next_in(PartyView& view, const Game& game, const ChooseNumber& stage) {
     if (!fold.at_position()) return name(i);
     const FoldLevels::Position position = fold.position(static_cast<std::int64_t>(i));
     DGX_TRY(auto operands, view.operands(step, stage.value, stage.element, position));
-    return say(OperationClaim{static_cast<std::int64_t>(i), std::move(operands)});
+    return send(OperationClaim{static_cast<std::int64_t>(i), std::move(operands)});
   }
   return nothing();
 }
@@ -379,7 +379,7 @@ Next claim_missing(PartyView& view, std::int64_t after, const OpenedTree& shown,
   if (index > 0) {
     DGX_TRY(claim.before, entry_before(view, after, shown, index));
   }
-  return say(std::move(claim));
+  return send(std::move(claim));
 }
 
 Next choose_entry(PartyView& view, const Game& game, const OpenedTree& shown) {
@@ -408,13 +408,13 @@ Next next_in(PartyView& view, const Game& game, const ClaimEntry& stage) {
     DGX_TRY(const auto leaves, view.value_leaves(before));
     claim.digest = values[static_cast<std::size_t>(*line.next)];
     DGX_TRY(claim.path, merkle::inclusion_path(leaves, static_cast<std::uint64_t>(*line.next)));
-    return say(std::move(claim));
+    return send(std::move(claim));
   }
   if (index < entries.size() && entries[index].name < shown.name)
     return claim_missing(view, after, stage.entries, index);
   if (index == 0) return nothing();  // no entry of the program has a name below the party's first
   DGX_TRY(claim.before, entry_before(view, after, stage.entries, index));
-  return say(std::move(claim));
+  return send(std::move(claim));
 }
 
 Next next_in(PartyView& view, const Game&, const ClaimLine& stage) {
@@ -422,7 +422,7 @@ Next next_in(PartyView& view, const Game&, const ClaimLine& stage) {
   if (!value) return nothing();
   EntryClaim claim;
   claim.line = view.line(*value);
-  return say(std::move(claim));
+  return send(std::move(claim));
 }
 
 }  // namespace
@@ -431,7 +431,7 @@ Player::Player(const program::Program& program, Party& party)
     : view_(std::make_unique<PartyView>(program, party)) {}
 Player::~Player() = default;
 
-Result<std::optional<Say>> Player::next(const Game& game) {
+Result<std::optional<Message>> Player::next(const Game& game) {
   if (game.decision()) return usage_error("the game is over");
   return std::visit([&](const auto& stage) { return next_in(*view_, game, stage); }, game.state().stage);
 }

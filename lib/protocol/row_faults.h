@@ -4,7 +4,7 @@
 
 #include "dgx/manifest/task.h"
 #include "dgx/manifest/verdict.h"
-#include "dgx/protocol/say.h"
+#include "dgx/protocol/message.h"
 
 namespace dgx::protocol {
 

@@ -13,13 +13,13 @@ using kernels::Kind;
 using manifest::Claim;
 using manifest::RulingReason;
 
-Decision unexpected(const Due& due, const Say& say) {
+Decision unexpected(const Due& due, const Message& message) {
   return {due.side == Side::kDefender, RulingReason::kMalformed, std::nullopt, std::nullopt,
-          fmt::format("\"{}\", where the {} must {}", name_of(say), name_of(due.side), due.words)};
+          fmt::format("\"{}\", where the {} must {}", name_of(message), name_of(due.side), due.words)};
 }
 
-Outcome take(const Turn& turn, const Say& say) {
-  return due_of(turn.state.stage).side == Side::kDefender ? show(turn, say) : choose(turn, say);
+Outcome take(const Turn& turn, const Message& message) {
+  return due_of(turn.state.stage).side == Side::kDefender ? show(turn, message) : choose(turn, message);
 }
 
 // The challenger's choices and claims. Whoever chooses what the rules do not allow has lost: the statement
@@ -236,8 +236,8 @@ requires OfValueTable<S> || OfEntries<S> Outcome choose_in(const Turn& turn, con
 
 }  // namespace
 
-Outcome choose(const Turn& turn, const Say& say) {
-  if (const auto* named = std::get_if<Name>(&say)) {
+Outcome choose(const Turn& turn, const Message& message) {
+  if (const auto* named = std::get_if<Name>(&message)) {
     const bool names_value = std::holds_alternative<ChooseValue>(turn.state.stage);
     if (named->line.has_value() != names_value) {
       return lost(RulingReason::kMalformed,
@@ -249,10 +249,10 @@ Outcome choose(const Turn& turn, const Say& say) {
         if constexpr (requires { choose_in(turn, stage, said); }) {
           return choose_in(turn, stage, said);
         } else {
-          return unexpected(stage.kDue, say);
+          return unexpected(stage.kDue, message);
         }
       },
-      turn.state.stage, say);
+      turn.state.stage, message);
 }
 
 }  // namespace dgx::protocol

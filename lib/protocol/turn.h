@@ -49,11 +49,11 @@ struct Turn {
 /// Judges the message of the side whose turn it is. show() are the rules for the defender's messages,
 /// choose() those for the challenger's; in each a function for a stage and a message says that this stage
 /// takes it.
-[[nodiscard]] Outcome take(const Turn& turn, const Say& say);
-[[nodiscard]] Outcome show(const Turn& turn, const Say& say);
-[[nodiscard]] Outcome choose(const Turn& turn, const Say& say);
+[[nodiscard]] Outcome take(const Turn& turn, const Message& message);
+[[nodiscard]] Outcome show(const Turn& turn, const Message& message);
+[[nodiscard]] Outcome choose(const Turn& turn, const Message& message);
 
 /// The decision against a side whose message is none that its stage takes.
-[[nodiscard]] Decision unexpected(const Due& due, const Say& say);
+[[nodiscard]] Decision unexpected(const Due& due, const Message& message);
 
 }  // namespace dgx::protocol

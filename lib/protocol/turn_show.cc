@@ -250,16 +250,16 @@ Outcome show_in(const Turn& turn, const ShowChunk&, const ChunkPost& post) {
 
 }  // namespace
 
-Outcome show(const Turn& turn, const Say& say) {
+Outcome show(const Turn& turn, const Message& message) {
   return std::visit(
       [&](auto& stage, const auto& said) -> Outcome {
         if constexpr (requires { show_in(turn, stage, said); }) {
           return show_in(turn, stage, said);
         } else {
-          return unexpected(stage.kDue, say);
+          return unexpected(stage.kDue, message);
         }
       },
-      turn.state.stage, say);
+      turn.state.stage, message);
 }
 
 }  // namespace dgx::protocol

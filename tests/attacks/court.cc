@@ -52,24 +52,24 @@ Game game_after(const Dispute& dispute, const Moves& moves) {
   return *std::move(game);
 }
 
-protocol::Say must_say(protocol::Player& player, const Game& game) {
-  auto say = player.next(game);
-  INFO((say.ok() ? "" : say.error().message));
-  REQUIRE(say.ok());
-  REQUIRE(say->has_value());
-  return **say;
+protocol::Message next_message(protocol::Player& player, const Game& game) {
+  auto message = player.next(game);
+  INFO((message.ok() ? "" : message.error().message));
+  REQUIRE(message.ok());
+  REQUIRE(message->has_value());
+  return **message;
 }
 
-Signed<Move> instead(const Game& game, json::Object say, std::optional<std::uint8_t> seed) {
+Signed<Move> instead(const Game& game, json::Object message, std::optional<std::uint8_t> seed) {
   const Side side = game.decision() ? Side::kDefender : game.due().side;
   const Move move{game.dispute().task.id, game.dispute().challenge.id, game.turn(), game.last(),
-                  std::move(say)};
+                  std::move(message)};
   auto sealed = seal(move, key(seed.value_or(key_of(game, side))));
   REQUIRE(sealed.ok());
   return *std::move(sealed);
 }
-Signed<Move> instead(const Game& game, const protocol::Say& say, std::optional<std::uint8_t> seed) {
-  return instead(game, protocol::print_say(say), seed);
+Signed<Move> instead(const Game& game, const protocol::Message& message, std::optional<std::uint8_t> seed) {
+  return instead(game, protocol::print_message(message), seed);
 }
 
 Dispute about_proof(TinyParty& prover, std::int64_t segment) {

@@ -36,13 +36,14 @@ using Moves = std::vector<manifest::Signed<manifest::Move>>;
 /// The game after these moves, all of which it must accept.
 [[nodiscard]] protocol::Game game_after(const protocol::Dispute& dispute, const Moves& moves);
 
-/// The next words of an honest player; fails if there are none.
-[[nodiscard]] protocol::Say must_say(protocol::Player& player, const protocol::Game& game);
+/// The next message of an honest player; fails if there is none.
+[[nodiscard]] protocol::Message next_message(protocol::Player& player, const protocol::Game& game);
 
-/// The move that is due, but with these words; signed by the side whose turn it is, or by `seed`.
-[[nodiscard]] manifest::Signed<manifest::Move> instead(const protocol::Game& game, const protocol::Say& say,
+/// The move that is due, but with this message; signed by the side whose turn it is, or by `seed`.
+[[nodiscard]] manifest::Signed<manifest::Move> instead(const protocol::Game& game,
+                                                       const protocol::Message& message,
                                                        std::optional<std::uint8_t> seed = std::nullopt);
-[[nodiscard]] manifest::Signed<manifest::Move> instead(const protocol::Game& game, json::Object say,
+[[nodiscard]] manifest::Signed<manifest::Move> instead(const protocol::Game& game, json::Object message,
                                                        std::optional<std::uint8_t> seed = std::nullopt);
 
 /// A signed dispute about the proof of `prover`, or about a verdict on it by `verifier`.

@@ -236,7 +236,7 @@ TEST_CASE("a planted challenger who loses on purpose shelters nobody: the next o
     auto game = game_after(dispute, {});
     while (!game.decision()) {
       const bool defends = game.due().side == Side::kDefender;
-      mine.push_back(instead(game, must_say(defends ? shows : objects, game), defends ? kProver : seed));
+      mine.push_back(instead(game, next_message(defends ? shows : objects, game), defends ? kProver : seed));
       REQUIRE(game.apply(mine.back()).ok());
     }
     ruling = ruled(transcript_of(dispute, mine));

@@ -44,9 +44,9 @@ std::optional<Brought> brought(TinyParty& honest, std::int64_t value, int bit) {
   // The liar names what the honest replay gives; if the lie leaves no trace, the liar is silent.
   if (!played.game.decision()) return std::nullopt;
   out.moves = std::move(played.moves);
-  const auto say = protocol::parse_say(out.moves.back().body.say);
-  if (!say.ok() || !std::holds_alternative<OperationClaim>(*say)) return std::nullopt;
-  out.claim = std::get<OperationClaim>(*say);
+  const auto message = protocol::parse_message(out.moves.back().body.say);
+  if (!message.ok() || !std::holds_alternative<OperationClaim>(*message)) return std::nullopt;
+  out.claim = std::get<OperationClaim>(*message);
   out.moves.pop_back();
   return out;
 }
@@ -169,13 +169,13 @@ TEST_CASE("batches are judged by the sample that the task's order gives, whateve
     TinyParty liar(small(), {fault(Kind::kValue, 1, value, 1, 1), fault(Kind::kEntry, 1, 3)}, &honest);
     Moves moves = play(small(), dispute, honest, liar, true).moves;
     REQUIRE(!moves.empty());
-    const auto say = protocol::parse_say(moves.back().body.say);
-    REQUIRE(say.ok());
-    REQUIRE(std::holds_alternative<protocol::InputClaim>(*say));
+    const auto message = protocol::parse_message(moves.back().body.say);
+    REQUIRE(message.ok());
+    REQUIRE(std::holds_alternative<protocol::InputClaim>(*message));
     moves.pop_back();
     const auto game = game_after(dispute, moves);
     const auto check = [&](auto edit) {
-      auto claim = std::get<protocol::InputClaim>(*say);
+      auto claim = std::get<protocol::InputClaim>(*message);
       edit(claim);
       auto all = moves;
       all.push_back(instead(game, claim));
@@ -266,10 +266,10 @@ protocol::NumbersPost zero_numbers(const protocol::FoldLevels& fold, DType dtype
   })};
 }
 
-/// The words of accomplices: the solver shows invented numbers, and the challenger always names the first
+/// The messages of accomplices: the solver shows invented numbers, and the challenger always names the first
 /// thing.
-protocol::Say say_of_accomplices(const protocol::Game& game, const manifest::OpenedLine& line,
-                                 std::size_t lines, const Zeros& zeros) {
+protocol::Message message_of_accomplices(const protocol::Game& game, const manifest::OpenedLine& line,
+                                         std::size_t lines, const Zeros& zeros) {
   if (game.stage<protocol::ShowStates>())
     return protocol::StatesPost{
         std::vector<Digest>(static_cast<std::size_t>(game.state().steps() - 1), digest("state"))};
@@ -309,7 +309,7 @@ std::string played_over(const std::vector<std::string>& lines, std::int64_t valu
   auto game = game_after(dispute, {});
   Moves moves;
   for (int turn = 0; turn < 60 && !game.decision(); ++turn) {
-    moves.push_back(instead(game, say_of_accomplices(game, line, lines.size(), zeros)));
+    moves.push_back(instead(game, message_of_accomplices(game, line, lines.size(), zeros)));
     REQUIRE(game.apply(moves.back()).ok());
   }
   const auto ruling = ruled(transcript_of(dispute, moves));

@@ -89,7 +89,7 @@ TEST_CASE("a fork that a side was drawn into convicts who drew it, not who answe
   REQUIRE(game->apply(c.moves[0]).ok());
   REQUIRE(game->apply(fork).ok());
   if (game->decision()) return;
-  const auto answer = instead(*game, protocol::print_say(protocol::Accept{}));
+  const auto answer = instead(*game, protocol::print_message(protocol::Accept{}));
   CHECK(outcome(transcript_of(c.dispute, c.first(3)) + line(answer)) == "refused");
   CHECK(outcome(transcript_of(c.dispute, c.first(3)) + line(fork) + line(answer)) == "two-moves stands");
 }
@@ -279,9 +279,9 @@ TEST_CASE("a malformed move convicts its signer, whatever it is made of, and the
        {"operands", json::Array(97, json::Value(json::Object{}))}},
       {{"kind", "claim"}, {"claim", "z"}},
   };
-  for (const auto& say : says) {
-    INFO(json::Value(say).dump().substr(0, 100));
-    CHECK(outcome(c.head() + line(instead(game, say))) == "malformed falls");
+  for (const auto& message : says) {
+    INFO(json::Value(message).dump().substr(0, 100));
+    CHECK(outcome(c.head() + line(instead(game, message))) == "malformed falls");
   }
   // Nested deeper, or longer, than any statement may be: not a statement, and convicts nobody.
   manifest::Move move{

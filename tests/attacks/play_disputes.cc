@@ -222,13 +222,13 @@ class Play {
     protocol::Player right(scene_.program(), honest);
     while (!game_->decision()) {
       const bool lies = game_->due().side == liar_;
-      const auto say = must((lies ? lying : right).next(*game_));
-      if (!say) {
+      const auto message = must((lies ? lying : right).next(*game_));
+      if (!message) {
         if (!lies) fail("the honest side has nothing to say: " + protocol::standing_in_words(*game_));
         return std::nullopt;
       }
       manifest::Move body{game_->dispute().task.id, game_->dispute().challenge.id, game_->turn(),
-                          game_->last(), protocol::print_say(*say)};
+                          game_->last(), protocol::print_message(*message)};
       const auto move = must(manifest::seal(std::move(body), lies ? keys_.liar : keys_.honest));
       must(game_->apply(move));
       text_ += move.envelope + "\n";

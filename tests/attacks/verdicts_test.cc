@@ -79,7 +79,7 @@ TEST_CASE("a verifier who says that a state is not finite, and is right, is not 
     REQUIRE(turn < 20);
     const bool shows = game.due().side == Side::kDefender;
     if (shows) {
-      REQUIRE(game.apply(instead(game, must_say(defends, game))).ok());
+      REQUIRE(game.apply(instead(game, next_message(defends, game))).ok());
     } else if (const auto* stage = game.stage<protocol::ChooseState>()) {
       REQUIRE(game.apply(instead(game, protocol::Name{std::ssize(stage->states), std::nullopt})).ok());
     } else {
@@ -137,7 +137,7 @@ TEST_CASE("an idle verifier's witness is convicted: echoed from the proof, copie
       protocol::Player defends(small().program, honest), objects(small().program, honest);
       while (!game.decision()) {
         const bool shows = game.due().side == Side::kDefender;
-        moves.push_back(instead(game, must_say(shows ? defends : objects, game)));
+        moves.push_back(instead(game, next_message(shows ? defends : objects, game)));
         REQUIRE(game.apply(moves.back()).ok());
       }
       const auto ruling = ruled(transcript_of(dispute, moves));
@@ -182,7 +182,7 @@ TEST_CASE("an invented fault of the start state falls, a true one stands") {
       auto after = game_after(dispute, moves);
       if (!after.decision()) {  // the entry was said to be foreign: show its line
         protocol::Player objects(small().program, honest);
-        moves.push_back(instead(after, must_say(objects, after)));
+        moves.push_back(instead(after, next_message(objects, after)));
       }
       const auto ruling = ruled(transcript_of(dispute, moves));
       REQUIRE(ruling.ok());
@@ -221,7 +221,7 @@ TEST_CASE("a verifier can show whatever is wrong with a committed start state") 
     row.recomputed = row.witness = Digest{};
     dispute = with_row(dispute, row);
     protocol::Player verifier(small().program, shows);
-    Moves moves{instead(game_after(dispute, {}), must_say(verifier, game_after(dispute, {})))};
+    Moves moves{instead(game_after(dispute, {}), next_message(verifier, game_after(dispute, {})))};
     auto game = game_after(dispute, moves);
     if (!game.decision()) {  // the entry is foreign: having no line for it, the solver shows another
       protocol::EntryClaim claim;
@@ -263,7 +263,7 @@ TEST_CASE(
     }
     protocol::Player defends(small().program, honest);
     while (!game.decision() && game.due().side == Side::kDefender) {
-      moves.push_back(instead(game, must_say(defends, game)));
+      moves.push_back(instead(game, next_message(defends, game)));
       REQUIRE(game.apply(moves.back()).ok());
       const auto* stage = game.stage<protocol::ChooseState>();
       if (stage == nullptr) break;

@@ -140,11 +140,11 @@ Game play_game(const Scene& scene, const protocol::Dispute& dispute, protocol::P
   std::vector<manifest::Signed<manifest::Move>> moves;
   while (game.ok() && !game->decision()) {
     const protocol::Side side = game->due().side;
-    auto say = (side == protocol::Side::kDefender ? shows : objects).next(*game);
-    if (!say.ok() || !*say) break;
-    if (auto* numbers = std::get_if<protocol::NumbersPost>(&**say))
+    auto message = (side == protocol::Side::kDefender ? shows : objects).next(*game);
+    if (!message.ok() || !*message) break;
+    if (auto* numbers = std::get_if<protocol::NumbersPost>(&**message))
       numbers->numbers = fitting(game->stage<protocol::ShowNumbers>()->fold, numbers->numbers);
-    moves.push_back(move_of(*game, side, protocol::print_say(**say), true));
+    moves.push_back(move_of(*game, side, protocol::print_message(**message), true));
     if (!game->apply(moves.back()).ok()) break;
   }
   if (!game.ok() || !game->decision() || !game->decision()->falls) {

@@ -69,14 +69,14 @@ void judge(std::string_view line_text, std::string_view claim_text, std::string_
   const auto value = json::parse(claim_text);
   if (!line.ok() || !value.ok() || value->as_object() == nullptr) return;
   const auto count = element_count(line->shape);
-  const auto say = parse_say(*value->as_object());
-  if (!say.ok() || !count.ok() || *count == 0) return;  // open_line() refuses such a line
+  const auto message = parse_message(*value->as_object());
+  if (!message.ok() || !count.ok() || *count == 0) return;  // open_line() refuses such a line
   static const manifest::Task kTask = [] {
     manifest::Task task = test::task();
     task.program.lines = kLines;
     return task;
   }();
-  if (const auto* claim = std::get_if<OperationClaim>(&*say)) {
+  if (const auto* claim = std::get_if<OperationClaim>(&*message)) {
     const Step step{kTask, 3, {}, {}, table_of(*claim)};
     if (line->kind == kernels::Kind::kMap)
       static_cast<void>(
@@ -84,7 +84,7 @@ void judge(std::string_view line_text, std::string_view claim_text, std::string_
     if (line->kind != kernels::Kind::kMap && line->kind != kernels::Kind::kInput)
       judge_fold(step, *line, *claim, numbers);
   }
-  if (const auto* claim = std::get_if<InputClaim>(&*say);
+  if (const auto* claim = std::get_if<InputClaim>(&*message);
       claim != nullptr && line->kind == kernels::Kind::kInput) {
     static_cast<void>(
         judge_input({kTask, 3, {}, {}, {}}, *line, claim->index % *count, kernels::Number::of(0.0F), *claim));
@@ -108,10 +108,10 @@ std::vector<std::string> fuzz::seeds() {
   std::vector<std::string> claims;
   for (const test::Example& example : test::examples()) {
     if (example.moves.empty()) continue;
-    const auto say = parse_say(example.moves.back().body.say);
-    if (say.ok() &&
-        (std::holds_alternative<OperationClaim>(*say) || std::holds_alternative<InputClaim>(*say)))
-      claims.push_back(json::Value(print_say(*say)).dump());
+    const auto message = parse_message(example.moves.back().body.say);
+    if (message.ok() &&
+        (std::holds_alternative<OperationClaim>(*message) || std::holds_alternative<InputClaim>(*message)))
+      claims.push_back(json::Value(print_message(*message)).dump());
   }
   claims.push_back(R"({"claim":"d","index":3,"kind":"claim","operands":[]})");
   for (std::size_t i = 0; i < std::max(lines.size(), claims.size()); ++i)

@@ -1,4 +1,4 @@
-// Disputes, in two ways: a transcript as text, for the referee's whole reader; and lines of moves' words,
+// Disputes, in two ways: a transcript as text, for the referee's whole reader; and lines of messages,
 // after a first line with the number of the challenge, which get past the signatures. The game never forgets
 // its decision, and a ruling can be signed.
 

@@ -28,7 +28,7 @@ DISK = ["core_test", "ledger_test", "jobs_settle_test", "jobs_test"]
 RULES = {
     "protocol": {
         "admission draw estimate market market_clock payouts reserve rules rules_proof rules_task segments shards standing verify": MARKET,
-        "claims fold_levels game game_ends game_terms opened_values party_view referee row_faults rules_games turn turn_show": GAMES,
+        "claims fold_levels game game_ends game_state game_terms opened_values party_view referee row_faults rules_games turn turn_show": GAMES,
     },
     "ledger": {"ledger": LOG},
     "core": {"files": DISK},
@@ -36,12 +36,10 @@ RULES = {
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 # "FILE: mutated line" of mutants that no input tells from the original, with the reason.
 EQUIVALENT = {
-    "lib/protocol/game.cc: constexpr std::array<std::string_view, 27> kWords{": "a word more, which no stage has",
     "lib/core/files.cc: constexpr int kAttempts = 101;": "how often a name is tried that a dead process of this id left is nobody's contract",
     "lib/core/files.cc: if (count < 1) return errno_error(path, \"write\");": "write() of some bytes does not return 0",
     "lib/protocol/verify.cc: std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.index <= b.index; });":
         "two rows of one index are refused, whichever comes first",
-    "lib/protocol/party_view.cc: if (!lists.empty() || lists.back().node.is_bottom()) {": "a value is named in a list, and in one of leaves",
     "lib/protocol/claims.cc: std::uint64_t bits = 1;": "each type's bytes replace the lowest one",
 }
 

@@ -118,14 +118,14 @@ Contest contest(Dispute dispute, Side honest, Player& player, Liar& liar, std::i
     if (game.decision() || !out.problem.empty()) break;
     json::Object object;
     if (side == honest) {
-      auto say = player.next(game);
-      if (say.ok() && !*say && honest == Side::kChallenger && !statement_is_wrong) return out;
-      if (!say.ok() || !*say) {
+      auto message = player.next(game);
+      if (message.ok() && !*message && honest == Side::kChallenger && !statement_is_wrong) return out;
+      if (!message.ok() || !*message) {
         out.problem = fmt::format("the honest {} has nothing to say to: {}{}", name_of(side),
-                                  game.due().words, say.ok() ? "" : ": " + say.error().message);
+                                  game.due().words, message.ok() ? "" : ": " + message.error().message);
         return out;
       }
-      object = print_say(**say);
+      object = print_message(**message);
     } else {
       auto said = liar.say(game);
       if (!said) return out;

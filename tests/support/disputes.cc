@@ -170,8 +170,9 @@ std::uint8_t key_of(const Game& game, Side side) {
   return game.dispute().verdict ? kJudge : kProver;
 }
 
-Signed<Move> move_of(const Game& game, Side side, json::Object say, bool sealed) {
-  Move move{game.dispute().task.id, game.dispute().challenge.id, game.turn(), game.last(), std::move(say)};
+Signed<Move> move_of(const Game& game, Side side, json::Object message, bool sealed) {
+  Move move{game.dispute().task.id, game.dispute().challenge.id, game.turn(), game.last(),
+            std::move(message)};
   return stated(move, key_of(game, side), sealed);
 }
 
@@ -248,13 +249,13 @@ Played play(const Scene& scene, protocol::Dispute dispute, protocol::Party& defe
   Played out{*std::move(opened), {}, 0, 0, {}, {}};
   while (!out.game.decision()) {
     const Side side = out.game.due().side;
-    const auto say = (side == Side::kDefender ? shows : objects).next(out.game);
-    if (!say.ok()) out.error = say.error().message;
-    if (!say.ok() || !*say) {
+    const auto message = (side == Side::kDefender ? shows : objects).next(out.game);
+    if (!message.ok()) out.error = message.error().message;
+    if (!message.ok() || !*message) {
       out.silent = side;
       return out;
     }
-    out.moves.push_back(move_of(out.game, side, protocol::print_say(**say), sealed));
+    out.moves.push_back(move_of(out.game, side, protocol::print_message(**message), sealed));
     out.evidence = payload_bytes(out.moves.back(), key_of(out.game, side));
     out.longest = std::max(out.longest, out.evidence);
     if (const Status status = out.game.apply(out.moves.back()); !status.ok()) {

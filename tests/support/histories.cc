@@ -277,7 +277,7 @@ void answer(History& history, const Game& game, std::uint8_t who) {
   if (!next.ok()) {
     history.problem = "an honest player: " + next.error().message;
   } else if (*next) {
-    history.must(move_of(game, print_say(**next)), who, "move");
+    history.must(move_of(game, print_message(**next)), who, "move");
   }  // An honest challenger whose game goes on after the statement fell may have nothing to say; silence
      // costs nothing then.
 }
@@ -295,7 +295,7 @@ void misbehave(History& history, const Game& game, std::uint8_t who) {
   if (!history.dice.one_in(10)) {
     const auto next = player.next(game);
     if (!next.ok() || !*next) return;
-    words = print_say(**next);
+    words = print_message(**next);
   }
   Move move = move_of(game, words);
   if (history.dice.one_in(20)) move.turn += 1 - 2 * history.dice.below(2);

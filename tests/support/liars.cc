@@ -29,7 +29,7 @@ std::optional<json::Object> Liar::by_story(const Game& game, bool truly) {
   if (auto* numbers = std::get_if<NumbersPost>(&**said); numbers != nullptr && style_ != Style::kStory) {
     if (auto fitting = numbers_that_fit(game, numbers->numbers)) numbers->numbers = *std::move(fitting);
   }
-  return print_say(**said);
+  return print_message(**said);
 }
 
 std::optional<json::Object> Liar::say(const Game& game) {
@@ -50,13 +50,13 @@ std::optional<json::Object> Liar::depart(const Game& game) {
   if (kind == 2) return by_story(game, true);
   if (kind < 7) {
     const auto invented = invent(game);
-    return invented ? std::optional(print_say(*invented)) : std::nullopt;
+    return invented ? std::optional(print_message(*invented)) : std::nullopt;
   }
   std::optional<json::Object> base;
   if (kind < 10) {
     base = by_story(game, false);
   } else if (const auto invented = invent(game)) {
-    base = print_say(*invented);
+    base = print_message(*invented);
   }
   return base ? std::optional(changed(*std::move(base))) : std::nullopt;
 }
@@ -110,7 +110,7 @@ merkle::EntryOpening Liar::entry_opening(std::int64_t step) {
   return opening.ok() ? *std::move(opening) : merkle::EntryOpening{"a", digest("a"), 0, 1, {}};
 }
 
-Say Liar::non_finite(std::int64_t step) {
+Message Liar::non_finite(std::int64_t step) {
   if (auto claim = view_->non_finite(step); claim.ok() && *claim) return **std::move(claim);
   NonFiniteClaim out{entry_opening(step), {}};
   const auto tensor = story_.entry(step, out.entry.name);
@@ -121,7 +121,7 @@ Say Liar::non_finite(std::int64_t step) {
   return out;
 }
 
-Say Liar::entry_claim(const Game& game) {
+Message Liar::entry_claim(const Game& game) {
   const std::int64_t step = game.state().first_step;
   EntryClaim claim;
   const std::int64_t kind = dice_.below(4);
@@ -143,11 +143,11 @@ Say Liar::entry_claim(const Game& game) {
   return claim;
 }
 
-Say Liar::name_child(const OpenedTree& tree) {
+Message Liar::name_child(const OpenedTree& tree) {
   return Name{index_below(tree.last().children.size()), std::nullopt};
 }
 
-std::optional<Say> Liar::at_value(const Game& game, const ChooseValue& stage) {
+std::optional<Message> Liar::at_value(const Game& game, const ChooseValue& stage) {
   const std::int64_t step = game.state().first_step;
   const std::int64_t kind = dice_.below(8);
   const NodeList& list = stage.table.last();
@@ -161,7 +161,7 @@ std::optional<Say> Liar::at_value(const Game& game, const ChooseValue& stage) {
   return Name{index, std::move(line)};
 }
 
-std::optional<Say> Liar::at_element(const Game& game, const ChooseElement& stage) {
+std::optional<Message> Liar::at_element(const Game& game, const ChooseElement& stage) {
   const kernels::Primitive& line = stage.value.line;
   const std::int64_t index = index_below(static_cast<std::size_t>(stage.count()));
   if (index >= stage.count()) return Name{index, std::nullopt};
@@ -182,7 +182,7 @@ std::optional<Say> Liar::at_element(const Game& game, const ChooseElement& stage
   return Name{index, std::nullopt};
 }
 
-std::optional<Say> Liar::at_number(const Game& game, const ChooseNumber& stage) {
+std::optional<Message> Liar::at_number(const Game& game, const ChooseNumber& stage) {
   const std::int64_t index = index_below(stage.fold.shown().size());
   if (!stage.fold.at_position() || index >= std::ssize(stage.fold.shown())) return Name{index, std::nullopt};
   auto operands =
@@ -191,7 +191,7 @@ std::optional<Say> Liar::at_number(const Game& game, const ChooseNumber& stage) 
   return OperationClaim{index, *std::move(operands)};
 }
 
-std::optional<Say> Liar::choose(const Game& game) {
+std::optional<Message> Liar::choose(const Game& game) {
   if (const auto* stage = game.stage<ChooseState>())
     return Name{index_below(stage->states.size() + 1), std::nullopt};
   if (const auto* stage = game.stage<ChooseValueNode>()) return name_child(stage->table);
@@ -207,7 +207,7 @@ std::optional<Say> Liar::choose(const Game& game) {
   return name_child(nodes != nullptr ? nodes->entries : entries->entries);
 }
 
-Say Liar::fault_post(const Game& game) {
+Message Liar::fault_post(const Game& game) {
   const std::int64_t first = game.state().first_step;
   FaultPost post;
   const std::int64_t kind = dice_.below(5);
@@ -234,7 +234,7 @@ Say Liar::fault_post(const Game& game) {
   return post;
 }
 
-std::optional<Say> Liar::invent(const Game& game) {
+std::optional<Message> Liar::invent(const Game& game) {
   if (game.due().side == Side::kChallenger) return choose(game);
   if (game.stage<ShowFault>()) return fault_post(game);
   auto said = (dice_.one_in(2) ? true_player_ : player_).next(game);

@@ -26,27 +26,27 @@ class Liar {
   Liar(const Scene& scene, protocol::Party& story, protocol::Party& truth, Style style, Dice& dice);
   ~Liar();
 
-  /// The liar's next words in its turn; nullopt: nothing more.
+  /// The liar's next message in its turn; nullopt: nothing more.
   [[nodiscard]] std::optional<json::Object> say(const protocol::Game& game);
   /// A drawn move that the stage allows, at a drawn place, with evidence that checks out.
-  [[nodiscard]] std::optional<protocol::Say> invent(const protocol::Game& game);
+  [[nodiscard]] std::optional<protocol::Message> invent(const protocol::Game& game);
   /// The object with one change in it.
   [[nodiscard]] json::Object changed(json::Object object);
 
  private:
   [[nodiscard]] std::optional<json::Object> by_story(const protocol::Game& game, bool truly);
   [[nodiscard]] std::optional<json::Object> depart(const protocol::Game& game);
-  [[nodiscard]] std::optional<protocol::Say> choose(const protocol::Game& game);
-  [[nodiscard]] protocol::Say fault_post(const protocol::Game& game);
-  [[nodiscard]] std::optional<protocol::Say> at_value(const protocol::Game& game,
-                                                      const protocol::ChooseValue& stage);
-  [[nodiscard]] std::optional<protocol::Say> at_element(const protocol::Game& game,
-                                                        const protocol::ChooseElement& stage);
-  [[nodiscard]] std::optional<protocol::Say> at_number(const protocol::Game& game,
-                                                       const protocol::ChooseNumber& stage);
-  [[nodiscard]] protocol::Say name_child(const protocol::OpenedTree& tree);
-  [[nodiscard]] protocol::Say entry_claim(const protocol::Game& game);
-  [[nodiscard]] protocol::Say non_finite(std::int64_t step);
+  [[nodiscard]] std::optional<protocol::Message> choose(const protocol::Game& game);
+  [[nodiscard]] protocol::Message fault_post(const protocol::Game& game);
+  [[nodiscard]] std::optional<protocol::Message> at_value(const protocol::Game& game,
+                                                          const protocol::ChooseValue& stage);
+  [[nodiscard]] std::optional<protocol::Message> at_element(const protocol::Game& game,
+                                                            const protocol::ChooseElement& stage);
+  [[nodiscard]] std::optional<protocol::Message> at_number(const protocol::Game& game,
+                                                           const protocol::ChooseNumber& stage);
+  [[nodiscard]] protocol::Message name_child(const protocol::OpenedTree& tree);
+  [[nodiscard]] protocol::Message entry_claim(const protocol::Game& game);
+  [[nodiscard]] protocol::Message non_finite(std::int64_t step);
   [[nodiscard]] std::optional<Bytes> numbers_that_fit(const protocol::Game& game, Bytes bytes);
   [[nodiscard]] std::int64_t index_below(std::size_t count);
   [[nodiscard]] merkle::EntryOpening entry_opening(std::int64_t step);

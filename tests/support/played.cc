@@ -3,7 +3,7 @@
 #include <memory>
 #include <set>
 
-#include "dgx/protocol/say.h"
+#include "dgx/protocol/message.h"
 #include "dgx/protocol/segments.h"
 
 namespace dgx::test {
@@ -18,8 +18,8 @@ struct Kept {
 std::set<std::string> traits_of(const Played& played) {
   std::set<std::string> out;
   for (const auto& move : played.moves) {
-    const auto say = protocol::parse_say(move.body.say);
-    if (say.ok()) out.insert(std::string(protocol::name_of(*say)));
+    const auto message = protocol::parse_message(move.body.say);
+    if (message.ok()) out.insert(std::string(protocol::name_of(*message)));
   }
   if (const auto& decision = played.game.decision()) {
     std::string end(manifest::name_of(decision->reason));

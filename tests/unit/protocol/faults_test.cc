@@ -103,9 +103,9 @@ TEST_CASE("Whoever goes on with a game that his replay would not have led to is 
                       &honest);
       protocol::Player shows(scene.program, honest), strange(scene.program, other);
       auto game = *protocol::Game::open(dispute_of(scene, setup));
-      const auto say = [&](const protocol::Say& what) {
+      const auto message = [&](const protocol::Message& what) {
         const auto side = game.due().side;
-        REQUIRE(game.apply(move_of(game, side, protocol::print_say(what))).ok());
+        REQUIRE(game.apply(move_of(game, side, protocol::print_message(what))).ok());
       };
       const auto show = [&] { say(**shows.next(game)); };
       show();

@@ -88,9 +88,9 @@ class Misreader : public Party {
   TinyParty wrong_;
 };
 
-/// The next words of a challenger who descends to entry `which` of every list (the last, if it is shorter)
+/// The next message of a challenger who descends to entry `which` of every list (the last, if it is shorter)
 /// and makes the claim there.
-Say named(const Game& game, PartyView& view, std::int64_t which) {
+Message named(const Game& game, PartyView& view, std::int64_t which) {
   if (game.stage<ChooseState>() || game.stage<ChooseElement>()) return Name{0, std::nullopt};
   if (game.stage<ChooseValue>()) return Name{1, view.line(1)};
   const auto* stage = game.stage<ChooseNumber>();
@@ -133,7 +133,7 @@ void defend(const Scene& scene, TinyParty& honest, std::int64_t which) {
     const auto shown =
         side == Side::kDefender ? player.next(*game) : std::optional(named(*game, view, which));
     REQUIRE(shown.ok());
-    moves.push_back(move_of(*game, side, print_say(**shown), true));
+    moves.push_back(move_of(*game, side, print_message(**shown), true));
     REQUIRE(game->apply(moves.back()).ok());
   }
   const Ended ended = end_of(*game, moves);

@@ -5,7 +5,7 @@
 #include "dgx/merkle/digests.h"
 #include "dgx/merkle/openings.h"
 #include "dgx/merkle/tree.h"
-#include "dgx/protocol/say.h"
+#include "dgx/protocol/message.h"
 
 namespace dgx::test {
 
@@ -173,14 +173,14 @@ Signed<Move> chunk_move(const TinyRun& run, const Signed<Challenge>& challenge, 
                        "https://example.org/x",
                        {},
                        merkle::tensor_part_root(find_entry(state, "model/x")->tensor.bytes(), 0)};
-  return *seal(Move{run.task.id, challenge.id, 1, challenge.id, print_say(post)}, key(who));
+  return *seal(Move{run.task.id, challenge.id, 1, challenge.id, print_message(post)}, key(who));
 }
 
 Signed<Move> states_move(const Signed<Challenge>& challenge, std::uint8_t who) {
   const auto steps = task().checkpoint_every;
   StatesPost states;
   for (std::int64_t i = 1; i < steps; ++i) states.digests.push_back(digest("state " + std::to_string(i)));
-  return *seal(Move{challenge.body.task, challenge.id, 1, challenge.id, print_say(states)}, key(who));
+  return *seal(Move{challenge.body.task, challenge.id, 1, challenge.id, print_message(states)}, key(who));
 }
 
 Signed<Move> empty_move(const Signed<Challenge>& challenge, std::int64_t turn, const Digest& previous,

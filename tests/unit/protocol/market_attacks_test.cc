@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "dgx/manifest/fields.h"
-#include "dgx/protocol/say.h"
+#include "dgx/protocol/message.h"
 #include "dgx/protocol/settlement.h"
 #include "market_world.h"
 
@@ -154,7 +154,8 @@ namespace {
 
 /// A move that names the first of the shown states.
 Signed<Move> name_move(const Signed<Challenge>& game, const Signed<Move>& shown, std::uint8_t who) {
-  return *seal(Move{game.body.task, game.id, 2, shown.id, print_say(Name{0, std::nullopt})}, test::key(who));
+  return *seal(Move{game.body.task, game.id, 2, shown.id, print_message(Name{0, std::nullopt})},
+               test::key(who));
 }
 
 }  // namespace

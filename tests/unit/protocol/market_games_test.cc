@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "dgx/merkle/tree.h"
-#include "dgx/protocol/say.h"
+#include "dgx/protocol/message.h"
 #include "dgx/protocol/settlement.h"
 #include "game.h"
 #include "market_world.h"
@@ -128,7 +128,8 @@ TEST_CASE("an acceptance whose witness is false falls, and counts as none") {
   challenge.row->path = *merkle::inclusion_path(leaves, 1);
   const auto game = world.challenge(challenge, test::kStranger, 10);
   // The verifier may show any state, but loses without one that gives the witness.
-  const Move shown{challenge.task, game.id, 1, game.id, print_say(InteriorPost{test::digest("any state")})};
+  const Move shown{challenge.task, game.id, 1, game.id,
+                   print_message(InteriorPost{test::digest("any state")})};
   world.take(any(*seal(shown, test::key(test::kVerifier))), 300);
   CHECK(world.state(1'300) == "challenge-window");
   CHECK(world.settle(1'301) == "unverified");

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "dgx/protocol/estimate.h"
-#include "dgx/protocol/say.h"
+#include "dgx/protocol/message.h"
 #include "dgx/protocol/settlement.h"
 #include "game.h"
 

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "dgx/ledger/ledger.h"
-#include "dgx/protocol/say.h"
+#include "dgx/protocol/message.h"
 #include "dgx/protocol/settlement.h"
 #include "game.h"
 
@@ -158,7 +158,7 @@ TEST_CASE("no statement is longer than the room that is kept for it") {
   CHECK(line_bytes(Settlement{any_digest, Reason::kNoAssignment, payouts}) <= 16 * kKiB);
 
   const Bytes numbers((kMaxNumbers + kMaxSingles) * 8, 255);
-  const auto object = [](const Say& say) { return print_say(say); };
+  const auto object = [](const Message& message) { return print_message(message); };
   CHECK(line_bytes(Move{any_digest, any_digest, kMaxTurn, any_digest, object(NumbersPost{numbers})}) <=
         32 * kKiB);
   const std::vector<Digest> listed(kMaxListed, any_digest);

@@ -32,8 +32,8 @@ class Choices {
     out_.clear();
     seen_.clear();
     for (const auto& player : players_) {
-      auto say = player->next(game);
-      if (say.ok() && *say) add(**say);
+      auto message = player->next(game);
+      if (message.ok() && *message) add(**message);
     }
     add(Accept{});
     add(Name{1'000, std::nullopt});
@@ -46,16 +46,16 @@ class Choices {
   }
 
  private:
-  void add(const Say& say) {
-    json::Object object = print_say(say);
+  void add(const Message& message) {
+    json::Object object = print_message(message);
     if (seen_.insert(json::Value(object).dump()).second) out_.push_back(std::move(object));
   }
 
   void shows(const Game& game) {
     if (game.stage<ShowStates>()) mixed_states(game.state());
     if (game.stage<ShowNumbers>()) {
-      const auto say = players_[0]->next(game);
-      if (say.ok()) changed_numbers(std::get<NumbersPost>(**say).numbers);
+      const auto message = players_[0]->next(game);
+      if (message.ok()) changed_numbers(std::get<NumbersPost>(**message).numbers);
     }
   }
   /// Posts every combination of interior states, each from any story or invented.
@@ -213,11 +213,11 @@ void explore(const Game& game, Side honest, Player& player, Choices& liar, Explo
     return;
   }
   if (game.due().side == honest) {
-    const auto say = player.next(game);
-    REQUIRE(say.ok());
-    REQUIRE(*say);
+    const auto message = player.next(game);
+    REQUIRE(message.ok());
+    REQUIRE(*message);
     Game next = game;
-    REQUIRE(next.apply(move_of(next, honest, print_say(**say))).ok());
+    REQUIRE(next.apply(move_of(next, honest, print_message(**message))).ok());
     return explore(next, honest, player, liar, out);
   }
   const Side side = game.due().side;

@@ -30,10 +30,10 @@ Game at_batch(const Scene& scene, TinyParty& honest) {
   PartyView view(scene.program, honest);
   while (!game->stage<ChooseElement>()) {
     const Side side = game->due().side;
-    Say say = Name{0, std::nullopt};
-    if (side == Side::kDefender) say = **player.next(*game);
-    if (game->stage<ChooseValue>()) say = Name{1, view.line(1)};
-    REQUIRE(game->apply(move_of(*game, side, print_say(say))).ok());
+    Message message = Name{0, std::nullopt};
+    if (side == Side::kDefender) message = **player.next(*game);
+    if (game->stage<ChooseValue>()) message = Name{1, view.line(1)};
+    REQUIRE(game->apply(move_of(*game, side, print_message(message))).ok());
     REQUIRE(!game->decision());
   }
   return *std::move(game);
@@ -51,7 +51,7 @@ TEST_CASE("A true opening of another leaf of the dataset convicts nobody") {
     REQUIRE(data.ok());
     for (const std::int64_t index : {0, 1, 63, 64, 127}) {
       Game game = before;
-      REQUIRE(game.apply(move_of(game, Side::kChallenger, print_say(InputClaim{index, *data}))).ok());
+      REQUIRE(game.apply(move_of(game, Side::kChallenger, print_message(InputClaim{index, *data}))).ok());
       REQUIRE(game.decision());
       INFO(game.decision()->words);
       CHECK(!game.decision()->falls);

@@ -112,6 +112,6 @@ struct DisputeStanding {
 [[nodiscard]] Result<DisputeStanding> show_dispute(const std::string& transcript, const JobContext& context);
 
 /// "199 states", "names 17", "claim d: index 3, 2 operands", …
-[[nodiscard]] std::string in_words(const protocol::Say& say);
+[[nodiscard]] std::string in_words(const protocol::Message& say);
 
 }  // namespace dgx::jobs

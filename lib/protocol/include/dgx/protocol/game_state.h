@@ -11,8 +11,8 @@
 #include "dgx/kernels/primitive.h"
 #include "dgx/manifest/verdict.h"
 #include "dgx/protocol/fold_levels.h"
+#include "dgx/protocol/message.h"
 #include "dgx/protocol/opened_tree.h"
-#include "dgx/protocol/say.h"
 
 namespace dgx::protocol {
 

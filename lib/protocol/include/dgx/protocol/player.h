@@ -52,7 +52,7 @@ class Player {
   /// The next move of the side at turn; nullopt if its replay gives no reason to object, so the game is lost.
   /// kMalformed if the challenge asks a defender for what they do not have. Cost: the replay, and hashing the
   /// values asked for.
-  [[nodiscard]] Result<std::optional<Say>> next(const Game& game);
+  [[nodiscard]] Result<std::optional<Message>> next(const Game& game);
 
  private:
   std::unique_ptr<class PartyView> view_;

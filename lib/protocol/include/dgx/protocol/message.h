@@ -16,8 +16,8 @@
 
 namespace dgx::protocol {
 
-/// The content of a dispute's moves (dgx-dispute(7), "Moves and claims", "Evidence"). Plain data: game.h
-/// decides whether it may be said, and whether it is true.
+/// The messages in a dispute's moves (dgx-dispute(7), "Moves and claims", "Evidence"), as plain data. Whether
+/// one may be sent, and whether it is true, the rules of the game's stage decide.
 
 inline constexpr std::size_t kMaxListed = 256;    ///< digests in one move
 inline constexpr std::size_t kMaxNumbers = 2048;  ///< running results in one list; half as many for an argmax
@@ -159,16 +159,16 @@ struct NonFiniteClaim {
   merkle::TensorOpening tensor;
 };
 
-using Say = std::variant<RowPost, InteriorPost, StatesPost, ValuesPost, NodesPost, TensorPost, LeafPost,
-                         NumbersPost, EntriesPost, EntryPost, FaultPost, ChunkPost, Name, Accept,
-                         StateInputClaim, EntryClaim, InputClaim, OperationClaim, NonFiniteClaim>;
+using Message = std::variant<RowPost, InteriorPost, StatesPost, ValuesPost, NodesPost, TensorPost, LeafPost,
+                             NumbersPost, EntriesPost, EntryPost, FaultPost, ChunkPost, Name, Accept,
+                             StateInputClaim, EntryClaim, InputClaim, OperationClaim, NonFiniteClaim>;
 
 /// For people: "states", "name", "claim d", ….
-[[nodiscard]] std::string name_of(const Say& say);
+[[nodiscard]] std::string name_of(const Message& message);
 
 /// Reads the object of a move. kMalformed, with the field, if it is of no form or beyond the limits above.
-[[nodiscard]] Result<Say> parse_say(const json::Object& object);
-/// The inverse of parse_say().
-[[nodiscard]] json::Object print_say(const Say& say);
+[[nodiscard]] Result<Message> parse_message(const json::Object& object);
+/// The inverse of parse_message().
+[[nodiscard]] json::Object print_message(const Message& message);
 
 }  // namespace dgx::protocol

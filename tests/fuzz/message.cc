@@ -1,6 +1,6 @@
-// The words of a dispute's moves: an accepted object prints to itself.
+// The messages of a dispute's moves: an accepted object prints to itself.
 
-#include "dgx/protocol/say.h"
+#include "dgx/protocol/message.h"
 
 #include "played.h"
 #include "target.h"
@@ -18,8 +18,8 @@ std::vector<std::string> fuzz::seeds() {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto value = json::parse_canonical(fuzz::text_of(data, size));
   if (!value.ok() || value->as_object() == nullptr) return 0;
-  const auto say = protocol::parse_say(*value->as_object());
-  if (!say.ok()) return 0;
-  fuzz::require(protocol::print_say(*say) == *value->as_object(), "an accepted say prints to itself");
+  const auto message = protocol::parse_message(*value->as_object());
+  if (!message.ok()) return 0;
+  fuzz::require(protocol::print_message(*message) == *value->as_object(), "an accepted message prints to itself");
   return 0;
 }

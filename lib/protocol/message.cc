@@ -1,4 +1,4 @@
-#include "dgx/protocol/say.h"
+#include "dgx/protocol/message.h"
 
 #include <fmt/format.h>
 
@@ -190,7 +190,7 @@ struct Evidence {
 
 // Reading, by kind.
 
-Say read_claim(Fields& in) {
+Message read_claim(Fields& in) {
   const std::string claim = in.string("claim", 1);
   if (claim == manifest::name_of(StateInputClaim::kClaim)) {
     return StateInputClaim{in.integer("index", 0, kMaxInteger),
@@ -225,7 +225,7 @@ Say read_claim(Fields& in) {
   return Accept{};
 }
 
-Say read_tensor_post(Fields& in) {
+Message read_tensor_post(Fields& in) {
   TensorPost out;
   if (in.has("bytes")) {
     out.bytes = read_bytes(in, "bytes", merkle::kTensorLeafBytes);
@@ -236,7 +236,7 @@ Say read_tensor_post(Fields& in) {
   return out;
 }
 
-Say read_chunk(Fields& in) {
+Message read_chunk(Fields& in) {
   ChunkPost out;
   out.entry = manifest::read_object(in, "entry", read_entry);
   out.location = manifest::read_name(in, "location", 1024);
@@ -250,7 +250,7 @@ void read_optional(Fields& in, std::string_view key, std::optional<T>& out, Read
   if (in.has(key)) out = manifest::read_object(in, key, read);
 }
 
-Say read_fault(Fields& in) {
+Message read_fault(Fields& in) {
   FaultPost out;
   if (in.has("step")) out.step = in.integer("step", 0, kMaxInteger);
   out.digest = manifest::read_optional_digest(in, "digest");
@@ -266,7 +266,7 @@ Say read_fault(Fields& in) {
   return out;
 }
 
-Say read_by_kind(Fields& in) {
+Message read_by_kind(Fields& in) {
   const std::string kind = in.string("kind", 16);
   if (kind == RowPost::kKind) return RowPost{manifest::read_opened_row(in)};
   if (kind == InteriorPost::kKind) return InteriorPost{read_digest(in, "digest")};
@@ -299,112 +299,112 @@ Say read_by_kind(Fields& in) {
 // Writing, by kind.
 
 struct Print {
-  Object operator()(const RowPost& say) const {
-    Object out = manifest::opened_row_json(say.opened);
-    out.emplace("kind", say.kKind);
+  Object operator()(const RowPost& message) const {
+    Object out = manifest::opened_row_json(message.opened);
+    out.emplace("kind", message.kKind);
     return out;
   }
-  Object operator()(const InteriorPost& say) const {
-    return {{"kind", say.kKind}, {"digest", say.digest.hex()}};
+  Object operator()(const InteriorPost& message) const {
+    return {{"kind", message.kKind}, {"digest", message.digest.hex()}};
   }
-  Object operator()(const StatesPost& say) const {
-    return {{"kind", say.kKind}, {"digests", digests_json(say.digests)}};
+  Object operator()(const StatesPost& message) const {
+    return {{"kind", message.kKind}, {"digests", digests_json(message.digests)}};
   }
-  Object operator()(const ValuesPost& say) const {
-    return {{"kind", say.kKind}, {"nodes", digests_json(say.nodes)}, {"root", say.root.hex()}};
+  Object operator()(const ValuesPost& message) const {
+    return {{"kind", message.kKind}, {"nodes", digests_json(message.nodes)}, {"root", message.root.hex()}};
   }
-  Object operator()(const NodesPost& say) const {
-    return {{"kind", say.kKind}, {"nodes", digests_json(say.nodes)}};
+  Object operator()(const NodesPost& message) const {
+    return {{"kind", message.kKind}, {"nodes", digests_json(message.nodes)}};
   }
-  Object operator()(const TensorPost& say) const {
-    if (!say.root) return {{"kind", say.kKind}, {"bytes", to_base64(say.bytes)}};
-    return {{"kind", say.kKind}, {"nodes", digests_json(say.nodes)}, {"root", say.root->hex()}};
+  Object operator()(const TensorPost& message) const {
+    if (!message.root) return {{"kind", message.kKind}, {"bytes", to_base64(message.bytes)}};
+    return {{"kind", message.kKind}, {"nodes", digests_json(message.nodes)}, {"root", message.root->hex()}};
   }
-  Object operator()(const LeafPost& say) const {
-    return {{"kind", say.kKind}, {"bytes", to_base64(say.bytes)}};
+  Object operator()(const LeafPost& message) const {
+    return {{"kind", message.kKind}, {"bytes", to_base64(message.bytes)}};
   }
-  Object operator()(const NumbersPost& say) const {
-    return {{"kind", say.kKind}, {"numbers", to_base64(say.numbers)}};
+  Object operator()(const NumbersPost& message) const {
+    return {{"kind", message.kKind}, {"numbers", to_base64(message.numbers)}};
   }
-  Object operator()(const EntriesPost& say) const {
-    return {{"kind", say.kKind},
-            {"count", say.count},
-            {"nodes", digests_json(say.nodes)},
-            {"root", say.root.hex()}};
+  Object operator()(const EntriesPost& message) const {
+    return {{"kind", message.kKind},
+            {"count", message.count},
+            {"nodes", digests_json(message.nodes)},
+            {"root", message.root.hex()}};
   }
-  Object operator()(const EntryPost& say) const {
-    return {{"kind", say.kKind},
-            {"digest", say.digest.hex()},
-            {"line", opened_line_json(say.line)},
-            {"name", say.name}};
+  Object operator()(const EntryPost& message) const {
+    return {{"kind", message.kKind},
+            {"digest", message.digest.hex()},
+            {"line", opened_line_json(message.line)},
+            {"name", message.name}};
   }
-  Object operator()(const FaultPost& say) const {
-    Object out{{"kind", say.kKind}};
-    if (say.step) out.emplace("step", *say.step);
-    if (say.digest) out.emplace("digest", say.digest->hex());
-    if (say.entry) out.emplace("entry", entry_json(*say.entry));
-    if (say.tensor) out.emplace("tensor", tensor_json(*say.tensor));
-    if (say.line) out.emplace("line", opened_line_json(*say.line));
-    if (say.before) out.emplace("before", entry_json(*say.before));
-    if (say.after) out.emplace("after", entry_json(*say.after));
-    if (!say.root) return out;
-    out.emplace("root", say.root->hex());
-    out.emplace("shape", shape_json(say.shape));
-    out.emplace("t", dgx::name_of(say.dtype));
+  Object operator()(const FaultPost& message) const {
+    Object out{{"kind", message.kKind}};
+    if (message.step) out.emplace("step", *message.step);
+    if (message.digest) out.emplace("digest", message.digest->hex());
+    if (message.entry) out.emplace("entry", entry_json(*message.entry));
+    if (message.tensor) out.emplace("tensor", tensor_json(*message.tensor));
+    if (message.line) out.emplace("line", opened_line_json(*message.line));
+    if (message.before) out.emplace("before", entry_json(*message.before));
+    if (message.after) out.emplace("after", entry_json(*message.after));
+    if (!message.root) return out;
+    out.emplace("root", message.root->hex());
+    out.emplace("shape", shape_json(message.shape));
+    out.emplace("t", dgx::name_of(message.dtype));
     return out;
   }
-  Object operator()(const ChunkPost& say) const {
-    return {{"kind", say.kKind},
-            {"entry", entry_json(say.entry)},
-            {"location", say.location},
-            {"path", digests_json(say.path)},
-            {"root", say.root.hex()}};
+  Object operator()(const ChunkPost& message) const {
+    return {{"kind", message.kKind},
+            {"entry", entry_json(message.entry)},
+            {"location", message.location},
+            {"path", digests_json(message.path)},
+            {"root", message.root.hex()}};
   }
-  Object operator()(const Name& say) const {
-    Object out{{"kind", say.kKind}, {"index", say.index}};
-    if (say.line) out.emplace("line", opened_line_json(*say.line));
+  Object operator()(const Name& message) const {
+    Object out{{"kind", message.kKind}, {"index", message.index}};
+    if (message.line) out.emplace("line", opened_line_json(*message.line));
     return out;
   }
-  Object operator()(const Accept& say) const { return {{"kind", say.kKind}}; }
-  Object operator()(const StateInputClaim& say) const {
+  Object operator()(const Accept& message) const { return {{"kind", message.kKind}}; }
+  Object operator()(const StateInputClaim& message) const {
     return {{"kind", kClaimKind},
-            {"claim", manifest::name_of(say.kClaim)},
-            {"index", say.index},
-            {"line", opened_line_json(say.line)},
-            {"entry", entry_json(say.entry)}};
+            {"claim", manifest::name_of(message.kClaim)},
+            {"index", message.index},
+            {"line", opened_line_json(message.line)},
+            {"entry", entry_json(message.entry)}};
   }
-  Object operator()(const EntryClaim& say) const {
-    Object out{{"kind", kClaimKind}, {"claim", manifest::name_of(say.kClaim)}};
-    if (say.digest) out.emplace("digest", say.digest->hex());
-    if (say.path) out.emplace("path", digests_json(*say.path));
-    if (say.before) out.emplace("before", entry_json(*say.before));
-    if (say.line) out.emplace("line", opened_line_json(*say.line));
+  Object operator()(const EntryClaim& message) const {
+    Object out{{"kind", kClaimKind}, {"claim", manifest::name_of(message.kClaim)}};
+    if (message.digest) out.emplace("digest", message.digest->hex());
+    if (message.path) out.emplace("path", digests_json(*message.path));
+    if (message.before) out.emplace("before", entry_json(*message.before));
+    if (message.line) out.emplace("line", opened_line_json(*message.line));
     return out;
   }
-  Object operator()(const InputClaim& say) const {
-    Object out{{"kind", kClaimKind}, {"claim", manifest::name_of(say.kClaim)}, {"index", say.index}};
-    if (say.data) out.emplace("data", data_json(*say.data));
+  Object operator()(const InputClaim& message) const {
+    Object out{{"kind", kClaimKind}, {"claim", manifest::name_of(message.kClaim)}, {"index", message.index}};
+    if (message.data) out.emplace("data", data_json(*message.data));
     return out;
   }
-  Object operator()(const OperationClaim& say) const {
+  Object operator()(const OperationClaim& message) const {
     json::Array operands;
-    for (const Operand& operand : say.operands) operands.push_back(operand_json(operand));
+    for (const Operand& operand : message.operands) operands.push_back(operand_json(operand));
     return {{"kind", kClaimKind},
-            {"claim", manifest::name_of(say.kClaim)},
-            {"index", say.index},
+            {"claim", manifest::name_of(message.kClaim)},
+            {"index", message.index},
             {"operands", operands}};
   }
-  Object operator()(const NonFiniteClaim& say) const {
+  Object operator()(const NonFiniteClaim& message) const {
     return {{"kind", kClaimKind},
-            {"claim", manifest::name_of(say.kClaim)},
-            {"entry", entry_json(say.entry)},
-            {"tensor", tensor_json(say.tensor)}};
+            {"claim", manifest::name_of(message.kClaim)},
+            {"entry", entry_json(message.entry)},
+            {"tensor", tensor_json(message.tensor)}};
   }
 };
 
 }  // namespace
 
-std::string name_of(const Say& say) {
+std::string name_of(const Message& message) {
   return std::visit(
       [](const auto& said) -> std::string {
         if constexpr (requires { said.kClaim; }) {
@@ -413,22 +413,22 @@ std::string name_of(const Say& say) {
           return std::string(said.kKind);
         }
       },
-      say);
+      message);
 }
 
-Result<Say> parse_say(const Object& object) {
+Result<Message> parse_message(const Object& object) {
   const Value value(object);
   Fields in(value, "say");
-  Say say = read_by_kind(in);
-  const std::size_t evidence = std::visit(Evidence{}, say);
+  Message message = read_by_kind(in);
+  const std::size_t evidence = std::visit(Evidence{}, message);
   if (evidence > kMaxEvidenceBytes) {
     in.fail("claim",
             fmt::format("brings {} bytes of evidence, at most {} allowed", evidence, kMaxEvidenceBytes));
   }
   DGX_CHECK(in.finish());
-  return say;
+  return message;
 }
 
-Object print_say(const Say& say) { return std::visit(Print{}, say); }
+Object print_message(const Message& message) { return std::visit(Print{}, message); }
 
 }  // namespace dgx::protocol

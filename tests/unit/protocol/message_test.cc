@@ -1,4 +1,4 @@
-#include "dgx/protocol/say.h"
+#include "dgx/protocol/message.h"
 
 #include <catch2/catch.hpp>
 
@@ -43,9 +43,9 @@ TEST_CASE("What moves say prints to itself") {
   std::size_t says = 0;
   for (const Example& example : examples()) {
     for (const auto& move : example.moves) {
-      const auto say = parse_say(move.body.say);
-      REQUIRE(say.ok());
-      CHECK(print_say(*say) == move.body.say);
+      const auto message = parse_message(move.body.say);
+      REQUIRE(message.ok());
+      CHECK(print_message(*message) == move.body.say);
       ++says;
     }
   }
@@ -55,10 +55,10 @@ TEST_CASE("What moves say prints to itself") {
 TEST_CASE("What no move says is refused, with the field") {
   const std::string zeros(64, '0');
   const auto refused = [](json::Object object) {
-    const auto say = parse_say(object);
+    const auto message = parse_message(object);
     INFO(json::Value(object).dump());
-    REQUIRE(!say.ok());
-    return say.error().message;
+    REQUIRE(!message.ok());
+    return message.error().message;
   };
   using Object = json::Object;
   const auto list = [](std::size_t digests) { return to_base64(Bytes(32 * digests)); };
@@ -90,7 +90,7 @@ TEST_CASE("What no move says is refused, with the field") {
                        {"table", list(16)},
                        {"value", 1}};
   json::Array many(6, operand);
-  CHECK(parse_say(
+  CHECK(parse_message(
             Object{{"kind", "claim"}, {"claim", "d"}, {"index", 0}, {"operands", json::Array(5, operand)}})
             .ok());
   const std::string evidence = refused({{"kind", "claim"}, {"claim", "d"}, {"index", 0}, {"operands", many}});
