@@ -5,10 +5,10 @@
 
 #include <limits>
 
-#include "court.h"
 #include "dgx/merkle/openings.h"
 #include "dgx/protocol/draw.h"
 #include "dgx/protocol/segments.h"
+#include "ruled_games.h"
 
 using namespace dgx;
 using namespace dgx::test;
@@ -98,11 +98,11 @@ TEST_CASE("a defender whose story changes in mid-game loses by what he posted be
   TinyParty other(small(), {fault(Kind::kValue, 1, 12, 1, 20)}, &honest);
   TinyParty third(small(), {fault(Kind::kEntry, 1, 3, 1, 20)}, &honest);
   Dice dice(7);
-  FickleParty fickle({&one, &other, &third, &honest}, dice);
+  ChangingParty changing({&one, &other, &third, &honest}, dice);
   int contradicted = 0;
   for (int i = 0; i < 200; ++i) {
     const auto dispute = about_proof(one);
-    const Played played = play(small(), dispute, fickle, honest, true);
+    const Played played = play(small(), dispute, changing, honest, true);
     if (!played.game.decision()) {  // this story gives the defender nothing to say
       CHECK(played.silent == Side::kDefender);
       continue;

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <chrono>
 
-#include "court.h"
 #include "dgx/merkle/digests.h"
 #include "dgx/merkle/openings.h"
 #include "dgx/merkle/tree.h"
 #include "dgx/program/line.h"
 #include "dgx/protocol/opened_tree.h"
+#include "ruled_games.h"
 
 using namespace dgx;
 using namespace dgx::test;

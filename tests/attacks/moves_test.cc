@@ -4,8 +4,8 @@
 
 #include <chrono>
 
-#include "court.h"
 #include "dgx/merkle/openings.h"
+#include "ruled_games.h"
 
 using namespace dgx;
 using namespace dgx::test;

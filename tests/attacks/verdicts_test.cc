@@ -4,10 +4,10 @@
 
 #include <limits>
 
-#include "court.h"
 #include "dgx/merkle/openings.h"
 #include "dgx/protocol/draw.h"
 #include "dgx/protocol/segments.h"
+#include "ruled_games.h"
 
 using namespace dgx;
 using namespace dgx::test;

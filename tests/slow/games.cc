@@ -17,13 +17,13 @@ using namespace dgx::test;
 int main(int argc, char** argv) {
   const std::int64_t count = argc > 1 ? std::atoll(argv[1]) : 1000;
   const std::uint64_t seed = argc > 2 ? static_cast<std::uint64_t>(std::atoll(argv[2])) : 1;
-  Arena arena(seed);
+  DrawnGames games(seed);
   std::map<std::string, std::int64_t> ends;
   std::int64_t most = 0;
   std::size_t longest = 0;
   for (std::int64_t game = 0; game < count; ++game) {
     std::string about;
-    const Contest played = arena.play(about);
+    const DrawnGame played = games.play(about);
     if (!played.problem.empty()) {
       fmt::print("game {} of seed {}: {}\n{}\n", game, seed, about, played.problem);
       return 1;

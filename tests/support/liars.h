@@ -64,7 +64,7 @@ class Liar {
 };
 
 /// The course of one game between an honest side and a liar.
-struct Contest {
+struct DrawnGame {
   std::string problem;  ///< empty: every rule held and the honest side did not lose
   std::optional<protocol::Decision> decision;
   std::int64_t moves = 0;
@@ -73,29 +73,29 @@ struct Contest {
 /// Plays it. The liar also signs moves out of turn, twice, with wrong turns and predecessors; strangers
 /// interfere. `most` bounds the moves. If the statement is right, an honest challenger must have nothing to
 /// object to; else they must object.
-[[nodiscard]] Contest contest(protocol::Dispute dispute, protocol::Side honest, protocol::Player& player,
-                              Liar& liar, std::int64_t most, bool statement_is_wrong, Dice& dice);
+[[nodiscard]] DrawnGame play_drawn(protocol::Dispute dispute, protocol::Side honest, protocol::Player& player,
+                                   Liar& liar, std::int64_t most, bool statement_is_wrong, Dice& dice);
 
 /// An endless series of games: number n of a seed is identical on every machine.
-class Arena {
+class DrawnGames {
  public:
-  explicit Arena(std::uint64_t seed);
-  ~Arena();
+  explicit DrawnGames(std::uint64_t seed);
+  ~DrawnGames();
   /// Plays one and returns what went wrong, if anything; `about` describes the game, for messages.
-  [[nodiscard]] Contest play(std::string& about);
+  [[nodiscard]] DrawnGame play(std::string& about);
 
  private:
-  struct Stand {
+  struct Setting {
     Scene scene;
     std::unique_ptr<TinyParty> honest;
     std::unique_ptr<protocol::Player> player;
     std::int64_t weight = 1;
   };
   void add(Scene scene, std::int64_t weight);
-  Stand& draw();
+  Setting& draw();
 
   Dice dice_;
-  std::vector<std::unique_ptr<Stand>> stands_;
+  std::vector<std::unique_ptr<Setting>> settings_;
   std::int64_t weights_ = 0;
 };
 

@@ -96,9 +96,9 @@ class TinyParty : public protocol::Party {
 };
 
 /// A party whose story changes: every answer is drawn from one of several.
-class FickleParty : public protocol::Party {
+class ChangingParty : public protocol::Party {
  public:
-  FickleParty(std::vector<protocol::Party*> parties, Dice& dice)
+  ChangingParty(std::vector<protocol::Party*> parties, Dice& dice)
       : parties_(std::move(parties)), dice_(dice) {}
 
   Result<std::optional<std::int64_t>> non_finite_after() override { return one().non_finite_after(); }

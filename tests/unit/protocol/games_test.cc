@@ -7,11 +7,11 @@ using namespace dgx;
 using namespace dgx::test;
 
 TEST_CASE("Whoever is right loses to no liar, and no game is longer than it may be: drawn games") {
-  Arena arena(1);
+  DrawnGames games(1);
   std::map<std::string, int> ends;
   for (int game = 0; game < 6'000; ++game) {
     std::string about;
-    const Contest played = arena.play(about);
+    const DrawnGame played = games.play(about);
     INFO("game " << game << ": " << about);
     INFO(played.problem);
     REQUIRE(played.problem.empty());

@@ -1,4 +1,4 @@
-#include "court.h"
+#include "ruled_games.h"
 
 #include "dgx/merkle/digests.h"
 #include "dgx/merkle/tree.h"

@@ -19,9 +19,9 @@ namespace {
 Side other(Side side) { return side == Side::kDefender ? Side::kChallenger : Side::kDefender; }
 
 /// Plays moves that are not valid next moves, and checks the fate of each.
-class Mischief {
+class Interference {
  public:
-  Mischief(Game& game, Side liar, Dice& dice) : game_(game), liar_(liar), dice_(dice) {}
+  Interference(Game& game, Side liar, Dice& dice) : game_(game), liar_(liar), dice_(dice) {}
 
   void note(const Signed<Move>& move) { moves_.push_back(move); }
 
@@ -102,19 +102,19 @@ std::string check_end(const Game& game, Side honest, std::int64_t moves, std::in
 
 }  // namespace
 
-Contest contest(Dispute dispute, Side honest, Player& player, Liar& liar, std::int64_t most,
-                bool statement_is_wrong, Dice& dice) {
-  Contest out;
+DrawnGame play_drawn(Dispute dispute, Side honest, Player& player, Liar& liar, std::int64_t most,
+                     bool statement_is_wrong, Dice& dice) {
+  DrawnGame out;
   auto opened = Game::open(std::move(dispute));
   if (!opened.ok()) {
     out.problem = "void: " + opened.error().message;
     return out;
   }
   Game& game = *opened;
-  Mischief mischief(game, other(honest), dice);
+  Interference interference(game, other(honest), dice);
   while (!game.decision() && out.problem.empty()) {
     const Side side = game.due().side;
-    if (dice.one_in(40)) out.problem = mischief.play();
+    if (dice.one_in(40)) out.problem = interference.play();
     if (game.decision() || !out.problem.empty()) break;
     json::Object object;
     if (side == honest) {
@@ -138,7 +138,7 @@ Contest contest(Dispute dispute, Side honest, Player& player, Liar& liar, std::i
       return out;
     }
     out.longest = std::max(out.longest, bytes);
-    mischief.note(move);
+    interference.note(move);
     ++out.moves;
     if (const Status status = game.apply(move); !status.ok()) out.problem = status.error().message;
   }
@@ -147,7 +147,7 @@ Contest contest(Dispute dispute, Side honest, Player& player, Liar& liar, std::i
   return out;
 }
 
-Arena::Arena(std::uint64_t seed) : dice_(seed) {
+DrawnGames::DrawnGames(std::uint64_t seed) : dice_(seed) {
   add(small_scene(), 60);
   for (int which = 0; which < 4; ++which) add(tiny_scene(which), 10);
   add(growing_scene(), 20);
@@ -155,29 +155,29 @@ Arena::Arena(std::uint64_t seed) : dice_(seed) {
   add(wide_scene(), 1);
   add(large_scene(), 1);
 }
-Arena::~Arena() = default;
+DrawnGames::~DrawnGames() = default;
 
-void Arena::add(Scene scene, std::int64_t weight) {
-  auto stand = std::make_unique<Stand>(Stand{std::move(scene), {}, {}, weight});
-  stand->honest = std::make_unique<TinyParty>(stand->scene);
-  stand->player = std::make_unique<Player>(stand->scene.program, *stand->honest);
+void DrawnGames::add(Scene scene, std::int64_t weight) {
+  auto setting = std::make_unique<Setting>(Setting{std::move(scene), {}, {}, weight});
+  setting->honest = std::make_unique<TinyParty>(setting->scene);
+  setting->player = std::make_unique<Player>(setting->scene.program, *setting->honest);
   weights_ += weight;
-  stands_.push_back(std::move(stand));
+  settings_.push_back(std::move(setting));
 }
 
-Arena::Stand& Arena::draw() {
+DrawnGames::Setting& DrawnGames::draw() {
   std::int64_t at = dice_.below(weights_);
-  for (const auto& stand : stands_) {
-    at -= stand->weight;
-    if (at < 0) return *stand;
+  for (const auto& setting : settings_) {
+    at -= setting->weight;
+    if (at < 0) return *setting;
   }
-  return *stands_.back();
+  return *settings_.back();
 }
 
-Contest Arena::play(std::string& about) {
-  Stand& stand = draw();
-  const Scene& scene = stand.scene;
-  TinyParty& honest = *stand.honest;
+DrawnGame DrawnGames::play(std::string& about) {
+  Setting& setting = draw();
+  const Scene& scene = setting.scene;
+  TinyParty& honest = *setting.honest;
   const auto segments = *Segments::of(scene.task.body.steps, scene.task.body.checkpoint_every);
   const Segment segment = segments[dice_.below(segments.count())];
   honest.look(segment.first, segment.end);
@@ -186,9 +186,9 @@ Contest Arena::play(std::string& about) {
     faults.push_back(draw_fault(scene, segment.first, segment.end, dice_));
   TinyParty story(scene, faults, &honest);
   story.ignores_non_finite = true;
-  FickleParty fickle({&story, &story, &honest}, dice_);
+  ChangingParty changing({&story, &story, &honest}, dice_);
   const auto style = static_cast<Liar::Style>(dice_.below(4));
-  Party& told = dice_.one_in(6) ? static_cast<Party&>(fickle) : story;
+  Party& told = dice_.one_in(6) ? static_cast<Party&>(changing) : story;
   Liar liar(scene, told, honest, style, dice_);
 
   const bool defends = dice_.one_in(2);  // the honest side is the defender
@@ -208,7 +208,7 @@ Contest Arena::play(std::string& about) {
                       setup.about == manifest::About::kWitness ? "witness"
                       : of_verdict                             ? "verdict"
                                                                : "proof",
-                      static_cast<int>(style), &told == &story ? "" : ", fickle");
+                      static_cast<int>(style), &told == &story ? "" : ", changing");
   for (const Fault& fault : faults) about += "; " + to_string(fault);
   const bool witness = setup.about == manifest::About::kWitness;
   Dispute dispute = dispute_of(scene, setup);
@@ -227,8 +227,8 @@ Contest Arena::play(std::string& about) {
     const bool false_witness = story.state_record(step).digest != honest.state_record(step).digest;
     wrong = row ? wrong || false_witness : false_witness;
   }
-  return contest(
-      dispute, defends ? Side::kDefender : Side::kChallenger, *stand.player, liar,
+  return play_drawn(
+      dispute, defends ? Side::kDefender : Side::kChallenger, *setting.player, liar,
       most_moves(scene, segment.length(), (row ? 1 : 0) + (witness || (of_verdict && non_finite) ? 1 : 0)),
       wrong, dice_);
 }
