@@ -37,7 +37,7 @@ namespace dgx::protocol {
 /// witness (kWitness).
 [[nodiscard]] Stage play_on(const Dispute& dispute, manifest::About about, GameState& state);
 
-/// What the rules make of a message (dgx-dispute(7), "Moves and claims"): the stage that follows, or the end.
+/// The rules' answer to a message (dgx-dispute(7), "Moves and claims"): the stage that follows, or the end.
 using Outcome = std::variant<Stage, Decision>;
 
 /// The turn of one side: what the rules look at besides the message. Both outlive it.

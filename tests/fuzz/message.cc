@@ -20,6 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!value.ok() || value->as_object() == nullptr) return 0;
   const auto message = protocol::parse_message(*value->as_object());
   if (!message.ok()) return 0;
-  fuzz::require(protocol::print_message(*message) == *value->as_object(), "an accepted message prints to itself");
+  fuzz::require(protocol::print_message(*message) == *value->as_object(),
+                "an accepted message prints to itself");
   return 0;
 }

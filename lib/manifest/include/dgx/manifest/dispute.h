@@ -117,8 +117,8 @@ enum class RulingReason {
 };
 [[nodiscard]] std::string_view name_of(RulingReason reason);
 
-/// What was claimed to be wrong, or shown to be, by its letter in files (dgx-dispute(7), "Moves and claims",
-/// "Rulings"). The letters never change.
+/// The thing that was claimed, or shown, to be wrong, by its letter in files (dgx-dispute(7), "Moves and
+/// claims", "Rulings"). The letters never change.
 enum class Claim : char {
   kStateInput = 'a',      ///< a value is not the entry of the state before the step
   kEntry = 'b',           ///< an entry of the state after the step is wrong, missing or out of order
