@@ -103,19 +103,19 @@ TEST_CASE("Whoever goes on with a game that his replay would not have led to is 
                       &honest);
       protocol::Player shows(scene.program, honest), strange(scene.program, other);
       auto game = *protocol::Game::open(dispute_of(scene, setup));
-      const auto message = [&](const protocol::Message& what) {
+      const auto play_next = [&](const protocol::Message& what) {
         const auto side = game.due().side;
         REQUIRE(game.apply(move_of(game, side, protocol::print_message(what))).ok());
       };
-      const auto show = [&] { say(**shows.next(game)); };
+      const auto show = [&] { play_next(**shows.next(game)); };
       show();
-      say(protocol::Name{1, std::nullopt});
+      play_next(protocol::Name{1, std::nullopt});
       show();
-      say(protocol::Accept{});
+      play_next(protocol::Accept{});
       static_cast<void>(strange.next(game));
       show();
       static_cast<void>(strange.next(game));
-      say(protocol::Name{std::ssize(scene.initial) - 1, std::nullopt});
+      play_next(protocol::Name{std::ssize(scene.initial) - 1, std::nullopt});
       static_cast<void>(strange.next(game));
       show();
       static_cast<void>(strange.next(game));
