@@ -31,7 +31,7 @@ int main(int argc, char** argv) {
     std::string end = "nobody spoke on";
     if (const auto& decision = played.decision) {
       end = fmt::format("{}{}, {}", manifest::name_of(decision->reason),
-                        decision->claim ? fmt::format(" {}", *decision->claim) : "",
+                        decision->claim ? " " + manifest::name_of(*decision->claim) : "",
                         decision->falls ? "falls" : "stands");
     }
     if (about.find("; the row") != std::string::npos) end += ", of a row";

@@ -18,7 +18,7 @@ TEST_CASE("Whoever is right loses to no liar, and no game is longer than it may 
     std::string end = "nobody spoke on";
     if (const auto& decision = played.decision) {
       end = manifest::name_of(decision->reason);
-      if (decision->claim) end += std::string(" ") + *decision->claim;
+      if (decision->claim) end += " " + manifest::name_of(*decision->claim);
       end += decision->falls ? ", falls" : ", stands";
     }
     ++ends[end];
