@@ -77,8 +77,7 @@ Judgement judge_state_input(const Step& step, const StateInputClaim& claim, std:
   if (!line.ok()) return fails(line.error());
   if (claim.line.index != value)
     return fails(fmt::format("the line opened is {}, the value {}", claim.line.index, value));
-  if (line->kind != Kind::kInput || line->source.kind != Source::Kind::kState)
-    return fails(fmt::format("line {} is no state input", claim.line.index));
+  if (!is_state_input(*line)) return fails(fmt::format("line {} is no state input", claim.line.index));
   if (line->source.name != claim.entry.name)
     return fails(fmt::format("line {} is the entry {}, not {}", claim.line.index, line->source.name,
                              claim.entry.name));
@@ -99,7 +98,7 @@ Judgement judge_missing(const Step& step, const OpenedLine& opened, const merkle
                         const EntryPost* shown) {
   const auto line = open_line(opened, step.task);
   if (!line.ok()) return fails(line.error());
-  if (line->kind != Kind::kInput || line->source.kind != Source::Kind::kState || !line->next) {
+  if (!is_state_input(*line) || !line->next) {
     return fails(fmt::format("line {} is no state input", opened.index));
   }
   const std::string& name = line->source.name;

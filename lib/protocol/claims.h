@@ -33,6 +33,11 @@ struct Step {
 /// line.
 [[nodiscard]] Result<kernels::Primitive> open_line(const OpenedLine& opened, const manifest::Task& task);
 
+/// True if the line is the input of an entry of the state.
+[[nodiscard]] inline bool is_state_input(const kernels::Primitive& line) {
+  return line.kind == kernels::Kind::kInput && line.source.kind == kernels::Source::Kind::kState;
+}
+
 /// The number stored at `offset` in a leaf's bytes; a NaN keeps its own bits.
 [[nodiscard]] kernels::Number number_at(DType dtype, ByteView bytes, std::size_t offset);
 

@@ -102,9 +102,8 @@ Status check_verdict_of(const Dispute& dispute) {
 Status check_chunk(const Dispute& dispute) {
   const manifest::ChunkReference& chunk = *dispute.challenge.body.chunk;
   DGX_TRY(const kernels::Primitive line, open_line(chunk.line, dispute.task.body));
-  if (line.kind != kernels::Kind::kInput || line.source.kind != kernels::Source::Kind::kState) {
+  if (!is_state_input(line))
     return malformed(fmt::format("chunk: line {} is no state input", chunk.line.index));
-  }
   const auto parts = static_cast<std::int64_t>(merkle::tensor_part_count(tensor_bytes(line)));
   if (chunk.part >= parts) return malformed(fmt::format("chunk: part: is {} of {}", chunk.part, parts));
   return {};

@@ -293,8 +293,7 @@ Next next_in(PartyView& view, const Game& game, const ChooseValueNode& stage) {
 Next reject_value(PartyView& view, std::int64_t step, const OpenedTree& table, std::size_t index) {
   const auto value = static_cast<kernels::ValueIndex>(table.last().node.first + index);
   const Primitive& line = view.program().values[static_cast<std::size_t>(value)];
-  if (line.kind != Kind::kInput || line.source.kind != Source::Kind::kState)
-    return send(Name{static_cast<std::int64_t>(index), view.line(value)});
+  if (!is_state_input(line)) return send(Name{static_cast<std::int64_t>(index), view.line(value)});
   DGX_TRY(const auto entries, view.party().entries(step));
   DGX_TRY(auto opening, merkle::open_entry(entries, line.source.name));
   return send(StateInputClaim{static_cast<std::int64_t>(index), view.line(value), std::move(opening)});

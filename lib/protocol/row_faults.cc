@@ -90,8 +90,7 @@ RowFault wrong_state(const FaultPost& post, const Digest& state, const manifest:
   }
   const auto line = open_line(*post.line, task);
   if (!line.ok()) return not_shown(line.error().message);
-  if (line->kind != kernels::Kind::kInput || line->source.kind != kernels::Source::Kind::kState)
-    return not_shown("the line is no state input");
+  if (!is_state_input(*line)) return not_shown("the line is no state input");
   if (post.entry && post.root) return wrong_type(post, *line, state);
   return wrong_neighbours(post, &line->source.name, state);
 }

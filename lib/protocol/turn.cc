@@ -105,8 +105,7 @@ Outcome choose_in(const Turn& turn, ChooseValue& stage, const Name& name) {
   if (!line.ok()) return lost(RulingReason::kPost, line.error().message);
   if (name.line->index != value)
     return lost(RulingReason::kPost, fmt::format("names value {} with line {}", value, name.line->index));
-  if (line->kind == Kind::kInput && line->source.kind == kernels::Source::Kind::kState)
-    return lost(RulingReason::kMalformed, "a state input is claimed (a), not named");
+  if (is_state_input(*line)) return lost(RulingReason::kMalformed, "a state input is claimed (a), not named");
   return ShowTensor{{std::move(stage.table), value, named.hash, *line}};
 }
 
@@ -186,8 +185,7 @@ Outcome choose_in(const Turn& turn, const ClaimLine& stage, const EntryClaim& cl
   if (!claim.line) return decided(false, "no line was opened");
   const auto line = open_line(*claim.line, turn.dispute.task.body);
   if (!line.ok()) return decided(false, "the evidence proves nothing: " + line.error().message);
-  const bool is_input = line->kind == Kind::kInput && line->source.kind == kernels::Source::Kind::kState;
-  if (!is_input || line->source.name != stage.entry)
+  if (!is_state_input(*line) || line->source.name != stage.entry)
     return decided(false, fmt::format("line {} is not the entry {}", claim.line->index, stage.entry));
   return decided(true, fmt::format("entry {} is line {} of the program", stage.entry, claim.line->index));
 }

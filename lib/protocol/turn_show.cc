@@ -12,7 +12,6 @@
 
 namespace dgx::protocol {
 
-using kernels::Kind;
 using manifest::Claim;
 using manifest::RulingReason;
 
@@ -198,9 +197,7 @@ Outcome show_in(const Turn& turn, ShowEntry& stage, const EntryPost& post) {
   }
   const auto line = open_line(post.line, turn.dispute.task.body);
   if (!line.ok()) return lost(RulingReason::kPost, line.error().message);
-  const bool is_input =
-      line->kind == Kind::kInput && line->source.kind == kernels::Source::Kind::kState && line->next;
-  if (!is_input || line->source.name != post.name) {
+  if (!is_state_input(*line) || !line->next || line->source.name != post.name) {
     return lost(RulingReason::kPost,
                 fmt::format("entry {}: line {} is not its state input", post.name, post.line.index),
                 Claim::kEntry);
