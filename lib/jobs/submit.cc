@@ -30,8 +30,10 @@ constexpr double kCheckpointOperations = 3e8;
 constexpr double kCheckpointShare = 0.0075;
 constexpr std::size_t kMaxWeightsFileBytes = 64 * 1024;
 
+/// The options that are texts, read; nothing of it depends on the data but `built_in`, which fitted()
+/// completes.
 struct Parsed {
-  std::string model;
+  std::string model;  ///< a spec, or a file's path
   std::optional<program::ModelSpec> built_in;
   program::LossSpec loss;
   program::OptimizerSpec optimizer;
@@ -40,6 +42,7 @@ struct Parsed {
   std::optional<Digest> ledger;
 };
 
+/// Refuses what the man page names and this version does not have.
 Status refuse_later(const SubmitOptions& options) {
   if (options.numerics == "native")
     return usage_error("--numerics native is not in this version", "exact is");
@@ -117,6 +120,7 @@ Status check_finite(const State& state) {
   return {};
 }
 
+/// The number of steps that the options ask for: given, or as many as the epochs have batches.
 Result<std::int64_t> steps_of(const SubmitOptions& options, std::uint64_t seed, std::int64_t samples) {
   if (options.batch > samples) {
     return usage_error("a batch of " + std::to_string(options.batch) + " is larger than the data, " +
@@ -142,7 +146,7 @@ std::int64_t default_interval(const program::Cost& cost, std::int64_t steps, con
   return std::max(allowed - 1, std::int64_t{2});
 }
 
-/// Everything submit() writes.
+/// Everything submit() writes: the task before it is signed, and the files that it binds by their digests.
 struct Draft {
   SubmitResult result;
   std::string program;
@@ -290,22 +294,13 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   return out;
 }
 
-Status refuse_existing(const std::string& output) {
-  for (const char* extension : {".program.jsonl", ".eval.jsonl", ".init.h5"}) {
-    const std::string path = beside(output, extension);
-    if (exists(path))
-      return Error{ErrorCode::kCannotCreate, path + ": exists already", "--force replaces it"};
-  }
-  if (exists(output))
-    return Error{ErrorCode::kCannotCreate, output + ": exists already", "--force replaces it"};
-  return {};
-}
-
 }  // namespace
 
 Result<SubmitResult> submit(const SubmitOptions& options, const JobContext& context) {
   if (options.output == "-") return usage_error("-o - is not possible: a task has files beside it");
-  if (context.clobber == Clobber::kRefuse) DGX_CHECK(refuse_existing(options.output));
+  for (const char* extension : {".program.jsonl", ".eval.jsonl", ".init.h5"})
+    DGX_CHECK(refuse_existing(beside(options.output, extension), context.clobber));
+  DGX_CHECK(refuse_existing(options.output, context.clobber));
   DGX_TRY(const crypto::SecretKey key, read_key(options.key));
   DGX_TRY(Draft made, draft(options, context));
   DGX_TRY(const auto sealed, manifest::seal(made.result.task, key));
