@@ -20,6 +20,7 @@ constexpr unsigned kSecretMode = 0600;
 constexpr std::size_t kDigestLineBytes = 65;  // 64 hex digits and a newline
 constexpr std::size_t kMaxReceiptsBytes = std::size_t{64} << 20;
 
+/// Reads 64 hex digits, with or without a newline after them.
 Result<Digest> read_digest_line(const std::string& path) {
   DGX_TRY(std::string text, read_file(path, kDigestLineBytes));
   if (text.ends_with('\n')) text.pop_back();
@@ -36,6 +37,7 @@ Result<Digest> read_secret(const std::string& path, const manifest::BeaconCommit
 
 using SignedProof = manifest::Signed<manifest::Proof>;
 
+/// Checks that the ledger in `path` is the one named and has the proof.
 Status check_ledger(const std::string& path, const Digest& ledger, const SignedProof& proof) {
   DGX_TRY(const ledger::Log log, ledger::read(path));
   if (log.id() != ledger)
@@ -68,6 +70,7 @@ Status check_receipt(const std::string& path, const crypto::PublicKey& ledger_op
   return malformed(fmt::format("{}: is no receipt of proof {}", path, proof.id.brief()));
 }
 
+/// Checks the evidence that the proof is in the ledger that the task names.
 Status check_logged(const RevealBeaconOptions& options, const manifest::Task& task,
                     const SignedProof& proof) {
   const Logged& logged = options.logged;
@@ -100,6 +103,7 @@ Status record_reveal(const std::string& path, const Digest& proof) {
       {}};
 }
 
+/// The time of the longest segment, as measured or as given; nullopt if neither.
 Result<std::optional<std::int64_t>> segment_milliseconds_of(const CommitBeaconOptions& options,
                                                             const Digest& task, const Digest& signer) {
   if (options.profile) {
@@ -132,6 +136,7 @@ Result<CommitBeaconResult> commit_beacon(const CommitBeaconOptions& options, con
   const manifest::BeaconCommitment body{task.id, manifest::beacon_commitment(secret),
                                         task.body.dataset.digest, task.body.initial.digest, milliseconds};
   DGX_TRY(const auto sealed, manifest::seal(body, key));
+  // The secret first: a commitment that is out cannot be taken back, and costs the bond without its secret.
   const std::string secret_path = beside(options.output, ".secret");
   DGX_CHECK(write_file(secret_path, secret.hex() + "\n", context.clobber, kSecretMode));
   crypto::erase(secret.bytes);

@@ -47,6 +47,14 @@ std::string sample_of(const manifest::Opening& opening) {
 }
 
 /// Copies and checks the files that one statement names into `folder`, which is new.
+///
+/// The statement is judged first, as far as that needs no files: nobody can make the operator copy what the
+/// ledger would refuse. The market is that of a moment ago, so the rules decide again when the statement is
+/// logged. What is cheap to check is copied and checked before what is large: an opening's digests, which
+/// must give the proof's root, before its states.
+///
+/// Only the copy is checked: the original belongs to a stranger, who may change it at any moment. Its length
+/// is limited by the task's numbers, so that a store has room for every opening.
 class Fetch {
  public:
   Fetch(const FetchFrom& from, const LedgerView& view, const Signed<Body>& statement, std::string folder)
@@ -114,6 +122,7 @@ class Fetch {
     return &found->second;
   }
 
+  /// The task's record, if its proof is this one.
   [[nodiscard]] Result<const TaskRecord*> proved(const Digest& id, const Digest& proof) const {
     DGX_TRY(const TaskRecord* const record, task(id));
     if (record->proof && record->proof->id == proof) return record;
@@ -125,6 +134,8 @@ class Fetch {
     return unauthorised("is not signed by the task's solver");
   }
 
+  /// The segments that the opening has to show: after a beacon its draw, else the one of the proof's receipt,
+  /// whose root is that of all entries up to the proof.
   [[nodiscard]] Result<protocol::OpeningDraw> draw_of(const TaskRecord& record) const {
     if (record.beacon) return protocol::drawn_after_beacon(record.task, *record.proof, *record.beacon);
     const auto at = view_.log.find(record.proof->id);

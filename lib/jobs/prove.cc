@@ -13,6 +13,7 @@
 namespace dgx::jobs {
 namespace {
 
+/// The loss of the last step, opened against the final state's digest.
 Result<manifest::OpenedLoss> loss_of(const bundle::StoredState& last) {
   const Entry* const entry = find_entry(last.state, "loss");
   if (entry == nullptr || entry->tensor.dtype() != DType::kF32 || !entry->tensor.shape().empty()) {

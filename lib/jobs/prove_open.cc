@@ -37,6 +37,8 @@ Result<Recomputer> make_recomputer(const OpenSampleOptions& options, std::span<c
   return out;
 }
 
+/// Writes the start states of the drawn segments, each with its path to the proof's root. `executor` may be
+/// null if none has to be recomputed.
 Status write_sample(const std::string& path, const JobContext& context, Clobber clobber,
                     const ProofFiles& proof, StartStates& starts, program::Executor* executor,
                     const std::vector<std::int64_t>& drawn) {
@@ -66,6 +68,7 @@ struct Proved {
   bundle::RunReader run;
 };
 
+/// Opens them, and checks that they belong together: kMalformed for another run's proof.
 Result<Proved> open_proved(const std::string& task_path, const std::string& proof_path,
                            const std::string& run_path, const JobContext& context) {
   DGX_TRY(auto task, read_task(task_path, context.trust));
@@ -77,6 +80,7 @@ Result<Proved> open_proved(const std::string& task_path, const std::string& proo
   return Proved{std::move(task), std::move(proof), std::move(run)};
 }
 
+/// The segments to open: drawn by the beacon or, where none came, by the root in the proof's receipt.
 Result<protocol::OpeningDraw> read_draw(const OpenSampleOptions& options, const Proved& proved,
                                         const JobContext& context) {
   const auto& proof = proved.proof.proof;
@@ -127,6 +131,7 @@ Result<std::string> location_or(const std::optional<std::string>& given, std::st
   return given.value_or(std::move(otherwise));
 }
 
+/// The key that signs what the solver owes: the proof's.
 Result<crypto::SecretKey> solver_key(const KeyFile& file, const manifest::Signed<manifest::Proof>& proof) {
   DGX_TRY(crypto::SecretKey key, read_key(file));
   if (crypto::key_id(key.public_key()) == proof.key_id) return key;

@@ -18,6 +18,10 @@ using manifest::Signed;
 constexpr std::size_t kMaxStatementFileBytes = std::size_t{1} << 28;
 
 /// An operator's session: their ledger, locked, and the market that its entries give.
+///
+/// Whatever enters the ledger is applied to the market first, so the market is always that of the entries and
+/// of those about to be written. All of them get one time, which time() decides once. The lock is held as
+/// long as the session lives; another writer gets kCannotCreate.
 struct Session {
   crypto::SecretKey key;
   ledger::Writer writer;
@@ -81,6 +85,10 @@ Result<std::vector<Logged>> log_all(ledger::Writer& writer, std::vector<Signed<B
 
 /// Statements about to enter the ledger, at one time: each is checked after those before it, all are written
 /// together.
+///
+/// Two things can refuse one: the rules, and the room. Each of the ledger's two files has a limit, and room
+/// in it is kept for what must still be possible (dgx-ledger(5), "LIMITS"). `reserved_bytes_` counts that
+/// room; a statement that adds to it must fit beside it, and one that the room is kept for may use it.
 class Batch {
  public:
   Batch(Session& session, std::int64_t now)
@@ -128,9 +136,9 @@ class Batch {
   }
 
   Session& session_;
-  std::int64_t now_;
-  std::size_t used_bytes_;
-  std::size_t reserved_bytes_;
+  std::int64_t now_;            ///< the receipts' time
+  std::size_t used_bytes_;      ///< of the longer file, these statements included
+  std::size_t reserved_bytes_;  ///< an upper bound: what a statement frees is not taken off
   std::set<Digest> ids_;
   std::vector<Signed<Body>> statements_;
 };
@@ -224,6 +232,7 @@ Result<LedgerSummary> init_ledger(const LedgerWriter& writer, const std::string&
 
 namespace {
 
+/// The statements of each file, or the errors of its lines.
 using Files = std::vector<std::vector<Result<Incoming>>>;
 
 /// Refuses statements that lock money while the ledger's time stands still: no deadline would pass.
@@ -237,6 +246,9 @@ Status check_time_passes(const Result<Incoming>& item, bool behind) {
                             "set the clock, or wait until it has come there"));
 }
 
+/// Appends what is new in these files; `behind` as in check_time_passes(). A pause, if there was one, is
+/// recorded first. With kAppendNone the first refusal is returned and nothing written; else refusals are
+/// listed, and each statement is judged as if the refused ones were not there.
 Result<Appended> append_to(Session& session, const LedgerWriter& options, Files files, OnRefusal on_refusal,
                            bool behind = false) {
   DGX_TRY(const std::int64_t now, session.time(options));

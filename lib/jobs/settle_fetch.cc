@@ -8,6 +8,7 @@
 namespace dgx::jobs {
 namespace {
 
+/// Digits with which a prefix of an id may stand for it.
 constexpr std::size_t kLeastDigits = 8;
 
 /// A logged statement of which the operator has a copy: found by its own id or, for an opening, by its task.

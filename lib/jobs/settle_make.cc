@@ -20,13 +20,14 @@ using manifest::Body;
 using manifest::Kind;
 using manifest::Signed;
 
-/// Everything from which a statement's fields may follow.
+/// Everything from which a statement's fields may follow. The signatures are checked, and their signers are
+/// among those whom the user accepts.
 struct Sources {
   std::optional<Signed<manifest::Task>> task;
   std::optional<Signed<Body>> about;
   std::optional<Digest> ledger;
-  std::optional<std::int64_t> segment_milliseconds;
-  Digest signer;
+  std::optional<std::int64_t> segment_milliseconds;  ///< of the signer's profile
+  Digest signer;                                     ///< key id
 };
 
 [[nodiscard]] Error needs(std::string_view kind, std::string_view what) {
@@ -164,6 +165,7 @@ Result<json::Value> account_of(const std::string& text) {
   return json::Value(id.hex());
 }
 
+/// Sets a field from FIELD=VALUE; `set` has the fields set so far.
 Status set_field(const std::string& setting, json::Object& fields, std::vector<std::string>& set) {
   const std::size_t sign = setting.find('=');
   if (sign == std::string::npos || sign == 0)
@@ -199,6 +201,7 @@ Result<Body> body_of(const Recipe& recipe, const json::Object& fields) {
   return usage_error(status.error().message, missing ? hint_for(status.error().message) : "");
 }
 
+/// Opens what the options name, and checks that task, profile, ledger and statement belong together.
 Result<Sources> open_sources(const MakeStatement& options, const Recipe& recipe,
                              const crypto::SecretKey& key) {
   Sources out;

@@ -11,6 +11,7 @@ namespace {
 
 using manifest::RootReference;
 
+/// Digits with which a prefix of a task's id may stand for it.
 constexpr std::size_t kLeastDigits = 8;
 
 bool is_hex(std::string_view text) {
@@ -83,6 +84,7 @@ Status compare_heads(const std::string& path, const ledger::Log& log, const std:
   return {};
 }
 
+/// The number of entries that `size` asks for: all without one.
 Result<std::size_t> size_or_all(const ledger::Log& log, std::optional<std::int64_t> size) {
   if (!size) return log.entries.size();
   if (*size >= 1 && static_cast<std::uint64_t>(*size) <= log.entries.size())

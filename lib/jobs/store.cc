@@ -20,6 +20,7 @@ namespace {
 
 constexpr int kOpenLink = ELOOP;  // given by O_NOFOLLOW, open(2)
 
+/// An open file or folder, closed with this object.
 class Descriptor {
  public:
   explicit Descriptor(int value) : value_(value) {}
@@ -68,6 +69,9 @@ Result<std::int64_t> plain_size(const Descriptor& file, const std::string& path)
   return static_cast<std::int64_t>(info.st_size);
 }
 
+/// Opens the file at `parts` below `folder`, one part after another and none of them through a link: a path
+/// that was checked and then opened by its name could lead elsewhere in between. Does not wait for a pipe's
+/// writer.
 Result<Descriptor> open_plain(int folder, const std::vector<std::string>& parts, const std::string& path) {
   Descriptor at(::fcntl(folder, F_DUPFD_CLOEXEC, 0));
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -78,6 +82,7 @@ Result<Descriptor> open_plain(int folder, const std::vector<std::string>& parts,
   return at;
 }
 
+/// Writes all bytes at `at`.
 Status write_at(const Descriptor& file, std::string_view bytes, off_t at, const std::string& path) {
   while (!bytes.empty()) {
     const ssize_t count = file_system().pwrite(file.get(), bytes.data(), bytes.size(), at);
@@ -135,6 +140,8 @@ struct Opened {
   std::int64_t size = 0;
 };
 
+/// Opens a stranger's file; `where` names it in messages. kMalformed if the location could lead out of their
+/// folder, or to anything but a regular file with one name: a second name could be somebody else's file.
 Result<Opened> open_strangers(const std::string& store, const Digest& key_id, std::string_view location,
                               const std::string& where) {
   if (!manifest::is_place(location)) return malformed("location: is no place below the signer's folder");

@@ -22,7 +22,15 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// Replays segments of one verification with one executor.
+/// Replays segments of one verification with one executor, in ascending order.
+///
+/// Loading a state is cheap beside recomputing one that the run did not keep. So after a segment that agrees,
+/// the executor's state, which is the committed start of the next one, is noted with the start states, and a
+/// state after it is recomputed from there if no kept one is nearer. After anything else the executor holds
+/// some state that nobody committed to, and that is noted instead.
+///
+/// A start state that cannot be had is not a fault of the proof, nor an error that ends the verification: the
+/// other segments can still refute. It is a warning, and no row.
 class Replayer {
  public:
   Replayer(const Verification& verification, StartStates& starts, exec::StepExecutor& executor,
@@ -90,7 +98,7 @@ Digest random_nonce() {
   return nonce;
 }
 
-/// Signs the rows and writes both files.
+/// Signs the rows and writes both files, the verdict last: whoever sees it finds its rows.
 Result<VerifyResult> publish(const manifest::Task& task, const protocol::Assignment& assignment,
                              const ProofFiles& proof, std::vector<VerdictRow> rows,
                              const crypto::SecretKey& key, const std::string& output, Clobber clobber) {
@@ -129,7 +137,12 @@ Result<protocol::Shard> read_shard(const std::string& path, protocol::ShardRole 
                    "make it anew with this one");
 }
 
-/// The finished rows of a shard on disk, so that an interrupted call continues.
+/// The finished rows of a shard on disk, SHARD.json.part, so that an interrupted call continues.
+///
+/// It is replaced whole, with a code under the work key, so that it is never half written, and rows that
+/// somebody else put there are not taken for one's own. It is written when the call is interrupted and, for a
+/// process that is killed, at most once a second while it replays. A call that is stopped twice without
+/// having finished a segment would go on so for ever: that is an error.
 class PartFile {
  public:
   PartFile(std::string path, const WorkKeys& keys) : path_(std::move(path)), keys_(keys) {}

@@ -60,6 +60,7 @@ Result<std::vector<std::int64_t>> draw_share(const VerifyOptions& options,
                                  std::clamp<std::int64_t>(share, 1, count));
 }
 
+/// The segments to replay, ascending: those chosen or, without a choice, those that the policy draws.
 Result<std::vector<std::int64_t>> draw(const VerifyOptions& options, const manifest::Task& task,
                                        const protocol::Segments& segments,
                                        const protocol::Assignment& assignment) {

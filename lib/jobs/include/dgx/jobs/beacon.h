@@ -9,8 +9,15 @@
 #include "dgx/core/result.h"
 #include "dgx/jobs/key.h"
 
+/// A verifier's two statements about the draw (dgx-protocol(7), "DRAW"): the commitment to a secret with
+/// which they offer themselves, and the beacon that reveals it for one proof.
+///
+/// The draw is fair only if the secret is fixed before the proof and shown after it. So the secret lies in a
+/// file of its own beside the commitment, readable by its owner alone, and is shown for the first logged
+/// proof that it was asked for and never for another.
 namespace dgx::jobs {
 
+/// dgx-verify beacon (dgx-verify(1)).
 struct CommitBeaconOptions {
   std::string task;
   std::optional<std::string> data;     ///< checked against the task, if given
@@ -20,6 +27,7 @@ struct CommitBeaconOptions {
   KeyFile key;
   std::string output;  ///< COMMIT.json; COMMIT.secret (mode 0600) goes next to it
 };
+/// A commitment that was signed and written.
 struct CommitBeaconResult {
   Digest id;  ///< of the commitment
   Digest task;
@@ -42,6 +50,7 @@ struct Logged {
   bool unlogged = false;
 };
 
+/// dgx-verify beacon --reveal (dgx-verify(1)).
 struct RevealBeaconOptions {
   std::string commitment;  ///< COMMIT.json, with its secret next to it
   std::string proof;
@@ -50,12 +59,13 @@ struct RevealBeaconOptions {
   KeyFile key;         ///< the one that signed the commitment
   std::string output;  ///< BEACON.json, or "-": only in the result
 };
+/// A beacon that was signed.
 struct RevealBeaconResult {
   Digest id;
   Digest task;
   Digest proof;
-  Digest value;
-  bool logged = false;
+  Digest value;         ///< from which the draw follows
+  bool logged = false;  ///< the proof is in the task's ledger
   std::string envelope;
 };
 

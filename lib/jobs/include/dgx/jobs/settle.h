@@ -17,6 +17,15 @@
 #include "dgx/protocol/bounds.h"
 #include "dgx/protocol/settlement.h"
 
+/// The jobs of dgx-settle(1), around one ledger (dgx-ledger(5)).
+///
+/// Its operator creates it (init_ledger), lets statements in (append_statements) and settles what is due
+/// (run_ledger), each with their key and under the ledger's lock. Anybody who has the files can replay it
+/// (view_ledger), look for what its operator did wrong (check_ledger), prove what is in it (prove_statement,
+/// prove_growth), and copy the files that the operator fetched (fetch_copy). A participant signs the
+/// statements that no other program makes with make_statement().
+///
+/// The rules are protocol::Market's alone; here are files, keys, clocks and locks.
 namespace dgx::jobs {
 
 /// A ledger and whom to trust: with `trust`, its operator must be one of those identities.
@@ -52,6 +61,7 @@ struct LedgerWriter {
 /// (manifest::parse_policy_file) as first entry.
 [[nodiscard]] Result<LedgerSummary> init_ledger(const LedgerWriter& writer, const std::string& policy_path);
 
+/// A statement to make: its fields are those that follow from task and statement, then `settings`.
 struct MakeStatement {
   std::string kind;                       ///< one of makeable_kinds()
   std::optional<std::string> task_path;   ///< required but for deposit and withdrawal
@@ -75,6 +85,7 @@ struct Logged {
   manifest::Signed<manifest::Body> statement;
   manifest::Signed<manifest::Receipt> receipt;
 };
+/// The outcome of append_statements().
 struct Appended {
   std::vector<Logged> logged;
   std::int64_t skipped = 0;      ///< already in the ledger; in transcripts, receipts too
@@ -153,6 +164,7 @@ struct LedgerCheck {
                                                const std::vector<std::string>& against,
                                                const std::optional<std::string>& task);
 
+/// The summary of a ledger that is read and checked, but not replayed against the rules.
 [[nodiscard]] Result<LedgerSummary> head_of_ledger(const LedgerFile& file);
 /// The current head, signed. kUnauthorised unless the key is the operator's.
 [[nodiscard]] Result<manifest::Signed<manifest::TreeHead>> sign_head(const LedgerWriter& writer);
@@ -166,6 +178,7 @@ struct InclusionProof {
   manifest::RootReference head;
   std::vector<Digest> path;
 };
+/// An audit path between two heads of a ledger's tree (RFC 6962): the later one only added entries.
 struct ConsistencyProof {
   Digest ledger;
   manifest::RootReference from;
@@ -179,6 +192,7 @@ struct ConsistencyProof {
 [[nodiscard]] Result<ConsistencyProof> prove_growth(const LedgerFile& file, std::int64_t from,
                                                     std::optional<std::int64_t> to);
 
+/// A policy beside what the closed forms ask of it (dgx-money(7), "CLOSED FORMS").
 struct PolicyBounds {
   manifest::Policy policy;
   std::vector<protocol::Bound> bounds;

@@ -49,8 +49,10 @@ struct VerifyPlan {
   std::int64_t start_bytes = 0;                ///< of all start states, uncompressed
   manifest::MissProbability miss_probability;  ///< of the whole verification
 };
+/// Draws as verify() or verify_shard() would, and replays nothing: needs neither start states nor data.
 [[nodiscard]] Result<VerifyPlan> plan_verification(const VerifyOptions& options, const JobContext& context);
 
+/// A verdict that was signed and written.
 struct VerifyResult {
   Digest id;  ///< of the verdict
   manifest::Verdict verdict;
@@ -67,6 +69,7 @@ struct VerifyResult {
 /// those disagrees, the verdict refutes with a chosen draw. kInterrupted: nothing is saved.
 [[nodiscard]] Result<VerifyResult> verify(const VerifyOptions& options, const JobContext& context);
 
+/// A shard that was written.
 struct ShardResult {
   std::int64_t index = 0;
   std::int64_t count = 1;
@@ -80,13 +83,14 @@ struct ShardResult {
 /// a segment. A partial shard made under none of the work keys is refused: kUnauthorised.
 [[nodiscard]] Result<ShardResult> verify_shard(const VerifyOptions& options, const JobContext& context);
 
+/// dgx-verify merge (dgx-verify(1)).
 struct MergeOptions {
   std::string task;
   std::string proof;
   std::vector<std::string> shards;
-  std::optional<std::string> beacon;
-  KeyFile key;
-  std::string output;
+  std::optional<std::string> beacon;  ///< required for shards of the policy's draw
+  KeyFile key;                        ///< of the verifier for whom the shards were made
+  std::string output;                 ///< VERDICT.json, with VERDICT.rows.jsonl next to it
   std::optional<std::string> work_key = {};
 };
 
