@@ -37,7 +37,11 @@ struct NamedValue {
   kernels::Primitive line;
 };
 
-// Stages in which the defender must show something.
+// The stages. In all of them `table` is the step's value table, `tensor` the tree of the value's leaves,
+// `entries` that of the entries of the state after the step, and `named` a node of the tree that was opened
+// last.
+
+// The defender must show something.
 
 struct ShowRow {
   static constexpr Due kDue{Side::kDefender, "show the verdict's row of the segment"};
@@ -100,7 +104,7 @@ struct ShowChunk {
   static constexpr Due kDue{Side::kDefender, "answer with the chunk"};
 };
 
-// Stages in which the challenger must reject part of what was shown, or claim what is wrong with it.
+// The challenger must reject part of what was shown, or claim what is wrong with it.
 
 struct ChooseRow {  ///< index 0: the row's end, or why there is none; 1: its witness
   static constexpr Due kDue{Side::kChallenger, "name what of the row is rejected, its end or its witness"};
@@ -178,7 +182,7 @@ struct GameState {
   std::int64_t first_step = 0, end_step = 0;
   Digest accepted, rejected;
   std::optional<Digest> non_finite;  ///< the digest of a state that the defender shows not to be finite
-  Stage stage;                       ///< the last one, if the game is over
+  Stage stage;  ///< the last one, if the game is over; none counts where a challenge decides
 
   [[nodiscard]] std::int64_t steps() const { return end_step - first_step; }
   /// The value table of the step, once it is shown, and the value named in it; else null.
