@@ -24,7 +24,7 @@
 
 static_assert(HWY_TARGETS == (DGX_TARGETS));
 
-/// What `name` is in the namespace of instruction set `set`; `scalar` if that is kScalar.
+/// Selects `name` of instruction set `set`, by its namespace; `scalar` if that is kScalar.
 #if defined(__x86_64__)
 #define DGX_OF_INSTRUCTION_SET(set, name, scalar) \
   ((set) == InstructionSet::kAvx512 ? N_AVX3::name : (set) == InstructionSet::kAvx2 ? N_AVX2::name : (scalar))
