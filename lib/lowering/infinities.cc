@@ -36,8 +36,7 @@ TensorForm with_infinities(Builder& builder, const std::string& provenance, cons
                            float stand_in) {
   LineWriter line(builder, provenance, stored.shape);
   const Expression number = line.read(stored);
-  const Expression stands =
-      compare(kernels::ScalarOp::kEq, function(kernels::ScalarOp::kAbs, number), stand_in);
+  const Expression stands = compare(kernels::ScalarOp::kEq, abs(number), stand_in);
   return line.finish(DType::kF32, select(stands, number * std::numeric_limits<float>::infinity(), number));
 }
 

@@ -230,7 +230,7 @@ Expression LineWriter::read(Access access, DType dtype) {
 
 Expression LineWriter::pick(const TensorForm& form, const std::vector<kernels::Coordinate>& indices) {
   Access access = access_at(form, indices);
-  access.fill = form.dtype == DType::kF32 ? kernels::Literal(0.0F) : kernels::Literal(std::int64_t{0});
+  access.fill = literal_of(form.dtype, 0);
   return read(std::move(access), form.dtype);
 }
 

@@ -42,6 +42,19 @@ struct Expression {
 [[nodiscard]] Expression select(const Expression& condition, const Expression& yes, const Expression& no);
 /// A function of one float: sqrt, exp, tanh, …
 [[nodiscard]] Expression function(kernels::ScalarOp op, const Expression& a);
+[[nodiscard]] inline Expression exp(const Expression& x) { return function(kernels::ScalarOp::kExp, x); }
+[[nodiscard]] inline Expression expm1(const Expression& x) { return function(kernels::ScalarOp::kExpm1, x); }
+[[nodiscard]] inline Expression log(const Expression& x) { return function(kernels::ScalarOp::kLog, x); }
+[[nodiscard]] inline Expression log1p(const Expression& x) { return function(kernels::ScalarOp::kLog1p, x); }
+[[nodiscard]] inline Expression sqrt(const Expression& x) { return function(kernels::ScalarOp::kSqrt, x); }
+[[nodiscard]] inline Expression sin(const Expression& x) { return function(kernels::ScalarOp::kSin, x); }
+[[nodiscard]] inline Expression cos(const Expression& x) { return function(kernels::ScalarOp::kCos, x); }
+[[nodiscard]] inline Expression tanh(const Expression& x) { return function(kernels::ScalarOp::kTanh, x); }
+[[nodiscard]] inline Expression erf(const Expression& x) { return function(kernels::ScalarOp::kErf, x); }
+[[nodiscard]] inline Expression floor(const Expression& x) { return function(kernels::ScalarOp::kFloor, x); }
+[[nodiscard]] inline Expression trunc(const Expression& x) { return function(kernels::ScalarOp::kTrunc, x); }
+/// The magnitude of a number of either type.
+[[nodiscard]] inline Expression abs(const Expression& x) { return step(kernels::ScalarOp::kAbs, {x}); }
 
 /// Writes one line of the program: give it its form, read tensors, combine them, finish.
 class LineWriter {

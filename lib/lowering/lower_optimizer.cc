@@ -122,7 +122,7 @@ void OptimizerLowering::adam(const std::string& name, ValueIndex state, const Te
 
   LineWriter line(builder_, g, parameter.shape);
   Expression p = line.read(parameter);
-  const Expression root = function(ScalarOp::kSqrt, line.read(square));
+  const Expression root = sqrt(line.read(square));
   const Expression denominator = fma(root, scheduled(line, kAdamScale), static_cast<float>(spec_.epsilon));
   const Expression direction = line.read(mean) / denominator;
   if (std::find(names_.begin(), names_.end(), kDecay) != names_.end()) p = p * scheduled(line, kDecay);
@@ -136,7 +136,7 @@ std::vector<TensorForm> clip_gradients(Builder& builder, const std::vector<Tenso
   if (squares.empty()) return {};
   const TensorForm total = total_of(builder, squares);
   LineWriter line(builder, "clip scale", Shape{});
-  const Expression norm = function(ScalarOp::kSqrt, line.read(total));
+  const Expression norm = sqrt(line.read(total));
   const TensorForm scale = line.finish(DType::kF32, min(static_cast<float>(bound) / (norm + 1e-6F), 1.0F));
   for (const TensorForm& gradient : gradients) {
     LineWriter map(builder, "clip gradient", gradient.shape);

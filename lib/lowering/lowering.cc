@@ -324,6 +324,12 @@ void Call::give_pieces(Pieces pieces) {
   if (ok() && wants(0)) state_.pieces.insert_or_assign(*call_.results[0], std::move(pieces));
 }
 
+TensorForm zeros_around(Call& call, const TensorForm& form) {
+  TensorForm whole = materialise(call.builder(), call.provenance(), form);
+  whole.fill = literal_of(form.dtype, 0);
+  return whole;
+}
+
 bool give_unchanged(Call& call, const TensorForm& form) {
   if (form.dtype != call.result_dtype() || !broadcasts(form.shape, call.result_shape())) return false;
   call.give(broadcast_to(form, call.result_shape()));

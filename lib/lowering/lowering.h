@@ -121,6 +121,9 @@ class Call {
   std::optional<Error> error_;
 };
 
+/// The form as a value with zeros around it: coordinates outside the form are outside the value.
+[[nodiscard]] TensorForm zeros_around(Call& call, const TensorForm& form);
+
 /// Gives `form` unchanged as the call's result if it fits, and returns whether it did: sums with zero and
 /// products with one cost nothing.
 bool give_unchanged(Call& call, const TensorForm& form);

@@ -14,9 +14,6 @@ constexpr auto kRootHalf = static_cast<float>(kSqrtHalf);
 constexpr auto kTanhScale = static_cast<float>(kSqrtTwo * kTwoOverSqrtPi * 0.5);  // sqrt(2 / pi)
 constexpr float kTanhCubic = 0.044715F;
 
-Expression exp(const Expression& x) { return function(ScalarOp::kExp, x); }
-Expression tanh(const Expression& x) { return function(ScalarOp::kTanh, x); }
-Expression erf(const Expression& x) { return function(ScalarOp::kErf, x); }
 Expression logistic(const Expression& x) { return 1.0F / (1.0F + exp(-x)); }
 
 /// tanh of sqrt(2/pi) (x + 0.044715 x^3).
@@ -119,8 +116,7 @@ void elu(Call& call) {
   Pointwise map(call);
   const double alpha = call.number("alpha", 1), scale = call.number("scale", 1);
   const Expression x = map.in("self");
-  const Expression below =
-      static_cast<float>(alpha * scale) * function(ScalarOp::kExpm1, x * map.number("input_scale", 1));
+  const Expression below = static_cast<float>(alpha * scale) * expm1(x * map.number("input_scale", 1));
   map.out(select(compare(ScalarOp::kGt, x, 0.0F), x * static_cast<float>(scale), below));
 }
 
@@ -141,7 +137,7 @@ void softplus(Call& call) {
   Pointwise map(call);
   const Expression x = map.in("self"), beta = map.number("beta", 1);
   const Expression scaled = x * beta;
-  const Expression soft = function(ScalarOp::kLog1p, exp(scaled)) / beta;
+  const Expression soft = log1p(exp(scaled)) / beta;
   map.out(select(compare(ScalarOp::kGt, scaled, map.number("threshold", 20)), x, soft));
 }
 
@@ -178,8 +174,7 @@ void celu(Call& call) {
   const Expression x = map.in("self");
   const double alpha = call.number("alpha", 1);
   if (!call.require(alpha != 0, "alpha is 0")) return;
-  const Expression below =
-      static_cast<float>(alpha) * function(ScalarOp::kExpm1, x * static_cast<float>(1 / alpha));
+  const Expression below = static_cast<float>(alpha) * expm1(x * static_cast<float>(1 / alpha));
   map.out(select(compare(ScalarOp::kGt, x, 0.0F), x, below));
 }
 
@@ -213,42 +208,41 @@ void hardswish_backward(Call& call) {
 void mish(Call& call) {
   Pointwise map(call);
   const Expression x = map.in("self");
-  map.out(x * tanh(function(ScalarOp::kLog1p, exp(x))));
+  map.out(x * tanh(log1p(exp(x))));
 }
 
 void mish_backward(Call& call) {
   Pointwise map(call);
   const Expression gradient = map.in("grad_output"), x = map.in("self");
-  const Expression t = tanh(function(ScalarOp::kLog1p, exp(x)));
+  const Expression t = tanh(log1p(exp(x)));
   map.out(gradient * fma(x * logistic(x), 1.0F - t * t, t));
 }
 
 void hardshrink(Call& call) {
   Pointwise map(call);
   const Expression x = map.in("self");
-  map.out(select(compare(ScalarOp::kLe, step(ScalarOp::kAbs, {x}), map.number("lambd", 0.5)), 0.0F, x));
+  map.out(select(compare(ScalarOp::kLe, abs(x), map.number("lambd", 0.5)), 0.0F, x));
 }
 
 /// For hardshrink and softshrink: 0 where they gave 0.
 void shrink_backward(Call& call) {
   Pointwise map(call);
   const Expression gradient = map.in(call.has("grad_out") ? "grad_out" : "grad_output"), x = map.in("self");
-  map.out(
-      select(compare(ScalarOp::kLe, step(ScalarOp::kAbs, {x}), map.number("lambd", 0.5)), 0.0F, gradient));
+  map.out(select(compare(ScalarOp::kLe, abs(x), map.number("lambd", 0.5)), 0.0F, gradient));
 }
 
 void softshrink(Call& call) {
   Pointwise map(call);
   const Expression x = map.in("self"), margin = map.number("lambd", 0.5);
   const Expression shrunk = select(compare(ScalarOp::kGt, x, 0.0F), x - margin, x + margin);
-  map.out(select(compare(ScalarOp::kLe, step(ScalarOp::kAbs, {x}), margin), 0.0F, shrunk));
+  map.out(select(compare(ScalarOp::kLe, abs(x), margin), 0.0F, shrunk));
 }
 
 /// libtorch's second result is for its own backward to reuse; ours computes it from self.
 void log_sigmoid(Call& call) {
   Pointwise map(call);
   const Expression x = map.in("self");
-  map.out(min(x, 0.0F) - function(ScalarOp::kLog1p, exp(-step(ScalarOp::kAbs, {x}))));
+  map.out(min(x, 0.0F) - log1p(exp(-abs(x))));
 }
 
 void log_sigmoid_backward(Call& call) {
@@ -297,11 +291,9 @@ void glu_backward(Call& call) {
   const std::int64_t half = self.shape[dimension] / 2;
   LineWriter line(call.builder(), call.provenance(), self.shape);
   const auto shifted = [&](const TensorForm& form, std::int64_t by) {
-    TensorForm whole = materialise(call.builder(), call.provenance(), form);
-    whole.fill = 0.0F;
     auto indices = output_indices(form.shape.size());
     indices[dimension] = output_index(dimension, 1, by);
-    return line.read(whole, indices);
+    return line.read(zeros_around(call, form), indices);
   };
   const Expression gate = logistic(shifted(self, half)), own_gate = logistic(shifted(self, 0));
   const Expression of_value = shifted(given, 0) * gate;

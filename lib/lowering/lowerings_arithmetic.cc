@@ -90,7 +90,7 @@ void neg(Call& call) {
 
 void abs(Call& call) {
   Pointwise map(call);
-  map.out(step(ScalarOp::kAbs, {map.in("self")}));
+  map.out(abs(map.in("self")));
 }
 
 void exp(Call& call) { unary(call, ScalarOp::kExp); }
@@ -111,7 +111,7 @@ void round(Call& call) {
 
 void rsqrt(Call& call) {
   Pointwise map(call);
-  map.out(1.0F / function(ScalarOp::kSqrt, map.in("self")));
+  map.out(1.0F / sqrt(map.in("self")));
 }
 
 void square(Call& call) {

@@ -14,10 +14,6 @@ constexpr double kLogTen = 2.30258509299404568402;
 /// Integer powers up to this one are products.
 constexpr std::int64_t kMaxProductPower = 64;
 
-Expression exp(const Expression& x) { return function(ScalarOp::kExp, x); }
-Expression log(const Expression& x) { return function(ScalarOp::kLog, x); }
-Expression sqrt(const Expression& x) { return function(ScalarOp::kSqrt, x); }
-Expression abs(const Expression& x) { return step(ScalarOp::kAbs, {x}); }
 Expression both(const Expression& a, const Expression& b) { return step(ScalarOp::kAnd, {a, b}); }
 Expression is_below_zero(const Expression& x) { return compare(ScalarOp::kLt, x, 0.0F); }
 
@@ -76,9 +72,9 @@ void pow_of_number(Call& call, double base, const TensorForm& power) {
 void pow_of_tensors(Call& call, const TensorForm& base, const TensorForm& power) {
   Pointwise map(call);
   const Expression x = to_float(map.read(base, "self")), y = to_float(map.read(power, "exponent"));
-  const Expression is_whole = compare(ScalarOp::kEq, function(ScalarOp::kFloor, y), y);
+  const Expression is_whole = compare(ScalarOp::kEq, floor(y), y);
   const Expression half = y / 2.0F;
-  const Expression is_odd = compare(ScalarOp::kNe, function(ScalarOp::kFloor, half), half);
+  const Expression is_odd = compare(ScalarOp::kNe, floor(half), half);
   const Expression size = exp(y * log(select(is_whole, abs(x), x)));
   const Expression flips = step(ScalarOp::kAnd, {is_below_zero(x), is_odd});
   map.out(select(compare(ScalarOp::kEq, y, 0.0F), 1.0F, select(flips, -size, size)));
@@ -86,7 +82,7 @@ void pow_of_tensors(Call& call, const TensorForm& base, const TensorForm& power)
 
 /// The remainder of division towards zero; exact where the quotient is below 2^24.
 Expression truncated_remainder(const Expression& x, const Expression& y) {
-  const Expression quotient = function(ScalarOp::kTrunc, x / y);
+  const Expression quotient = trunc(x / y);
   const Expression rest = fma(-quotient, y, x);
   // A quotient rounded up to the next integer leaves a remainder of the wrong sign.
   const Expression size = abs(y);
@@ -103,7 +99,7 @@ Expression differ_in_sign(const Expression& a, const Expression& b) {
 
 /// The quotient rounded down; one less where a / b was rounded up to an integer.
 Expression floored_quotient(const Expression& a, const Expression& b) {
-  const Expression quotient = function(ScalarOp::kFloor, a / b);
+  const Expression quotient = floor(a / b);
   const Expression rest = fma(-quotient, b, a);
   return select(is_below_zero(rest * b), quotient - 1.0F, quotient);
 }
@@ -118,11 +114,10 @@ void log10(Call& call) {
   of_self(call, [](const Expression& x) { return log(x) / static_cast<float>(kLogTen); });
 }
 void erfc(Call& call) {
-  of_self(call, [](const Expression& x) { return 1.0F - function(ScalarOp::kErf, x); });
+  of_self(call, [](const Expression& x) { return 1.0F - erf(x); });
 }
 void tan(Call& call) {
-  of_self(call,
-          [](const Expression& x) { return function(ScalarOp::kSin, x) / function(ScalarOp::kCos, x); });
+  of_self(call, [](const Expression& x) { return sin(x) / cos(x); });
 }
 void cosh(Call& call) {
   of_self(call, [](const Expression& x) { return 0.5F * exp(x) + 0.5F * exp(-x); });
@@ -130,7 +125,7 @@ void cosh(Call& call) {
 /// Uses expm1 near 0, where the difference of exponentials would cancel.
 void sinh(Call& call) {
   of_self(call, [](const Expression& x) {
-    const Expression e = function(ScalarOp::kExpm1, x);
+    const Expression e = expm1(x);
     const Expression near = 0.5F * (e + e / (e + 1.0F));
     return select(compare(ScalarOp::kLt, abs(x), 1.0F), near, 0.5F * exp(x) - 0.5F * exp(-x));
   });
@@ -138,29 +133,27 @@ void sinh(Call& call) {
 void asinh(Call& call) {
   of_self(call, [](const Expression& x) {
     const Expression size = abs(x), square = x * x;
-    const Expression y = function(ScalarOp::kLog1p, size + square / (1.0F + sqrt(square + 1.0F)));
+    const Expression y = log1p(size + square / (1.0F + sqrt(square + 1.0F)));
     return select(is_below_zero(x), -y, y);
   });
 }
 void acosh(Call& call) {
   of_self(call, [](const Expression& x) {
     const Expression t = x - 1.0F;
-    return function(ScalarOp::kLog1p, t + sqrt(t * (t + 2.0F)));
+    return log1p(t + sqrt(t * (t + 2.0F)));
   });
 }
 void atanh(Call& call) {
-  of_self(call, [](const Expression& x) {
-    return 0.5F * (function(ScalarOp::kLog1p, x) - function(ScalarOp::kLog1p, -x));
-  });
+  of_self(call, [](const Expression& x) { return 0.5F * (log1p(x) - log1p(-x)); });
 }
 
 void ceil(Call& call) {
   Pointwise map(call);
   const Expression x = map.in("self");
-  map.out(x.type == NumberType::kFloat ? -function(ScalarOp::kFloor, -x) : x);
+  map.out(x.type == NumberType::kFloat ? -floor(-x) : x);
 }
 void frac(Call& call) {
-  of_self(call, [](const Expression& x) { return x - function(ScalarOp::kTrunc, x); });
+  of_self(call, [](const Expression& x) { return x - trunc(x); });
 }
 
 void logit(Call& call) {
@@ -193,8 +186,8 @@ void pow(Call& call) {
   if (!exponent && is_float) return pow_of_tensors(call, base, power);
   if (!call.require(exponent.has_value(), "the exponent is a tensor of integers")) return;
   if (*exponent == 0)
-    return call.give(splat_form(call.result_dtype(), call.result_shape(),
-                                is_float ? kernels::Literal(1.0F) : kernels::Literal(std::int64_t{1})));
+    return call.give(
+        splat_form(call.result_dtype(), call.result_shape(), literal_of(call.result_dtype(), 1)));
   if (*exponent == 1 && base.dtype == call.result_dtype())
     return call.give(broadcast_to(base, call.result_shape()));
   Pointwise map(call);
@@ -222,7 +215,7 @@ void logaddexp(Call& call) {
   Pointwise map(call);
   const Expression x = map.in("self"), y = map.in("other");
   const Expression gap = select(compare(ScalarOp::kEq, x, y), 0.0F, abs(x - y));
-  map.out(max(x, y) + function(ScalarOp::kLog1p, exp(-gap)));
+  map.out(max(x, y) + log1p(exp(-gap)));
 }
 
 void fmod(Call& call) {
@@ -250,7 +243,7 @@ void rounded_div(Call& call) {
   Pointwise map(call);
   const Expression a = map.any("self"), b = map.any("other");
   if (call.result_dtype() == DType::kF32) {
-    if (rounding == "trunc") return map.out(function(ScalarOp::kTrunc, a / b));
+    if (rounding == "trunc") return map.out(trunc(a / b));
     return map.out(floored_quotient(to_float(a), to_float(b)));
   }
   if (!call.require(call.result_dtype() == DType::kI64, "division of u8 or bool")) return;
@@ -318,7 +311,7 @@ void rad2deg(Call& call) {
 void sinc(Call& call) {
   of_self(call, [](const Expression& x) {
     const Expression angle = x * static_cast<float>(3.14159265358979323846);
-    return select(compare(ScalarOp::kEq, x, 0.0F), 1.0F, function(ScalarOp::kSin, angle) / angle);
+    return select(compare(ScalarOp::kEq, x, 0.0F), 1.0F, sin(angle) / angle);
   });
 }
 

@@ -181,8 +181,7 @@ void scattered(Call& call, Update update) {
   if (index.shape != self.shape) keys.fill = kernels::Literal(std::int64_t{-1});
   TensorForm items = source;
   if (!source.splat && source.shape.size() == rank && source.shape != self.shape) {
-    items = materialise(call.builder(), call.provenance(), source);
-    items.fill = source.dtype == DType::kF32 ? kernels::Literal(0.0F) : kernels::Literal(std::int64_t{0});
+    items = zeros_around(call, source);
   }
   const Expression item = items.splat || items.shape.size() == rank
                               ? line.read(items, at)

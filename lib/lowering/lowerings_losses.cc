@@ -15,12 +15,6 @@ Averaging averaging_of(Call& call) {
   return static_cast<Averaging>(reduction);
 }
 
-std::int64_t size_of(const Shape& shape) {
-  std::int64_t size = 1;
-  for (const std::int64_t n : shape) size *= n;
-  return size;
-}
-
 TensorForm total_of(Call& call, const TensorForm& form) {
   std::vector<std::size_t> all;
   for (std::size_t n = 0; n < form.shape.size(); ++n) all.push_back(n);
@@ -32,7 +26,7 @@ void give_averaged(Call& call, const TensorForm& losses, Averaging averaging) {
   const TensorForm total = reshaped(call.builder(), call.provenance(), total_of(call, losses), {});
   if (averaging == Averaging::kSum) return call.give(total);
   LineWriter line(call.builder(), call.provenance(), Shape{});
-  call.give(line.finish(DType::kF32, line.read(total) / static_cast<float>(size_of(losses.shape))));
+  call.give(line.finish(DType::kF32, line.read(total) / static_cast<float>(*element_count(losses.shape))));
 }
 
 /// The loss of each pair of elements, by `formula(x, target)`, averaged as the call says.
@@ -56,13 +50,9 @@ void elementwise_loss_backward(Call& call, Slope slope) {
   const Averaging averaging = averaging_of(call);
   Pointwise map(call);
   Expression given = map.in("grad_output");
-  if (averaging == Averaging::kMean) given = given / static_cast<float>(size_of(call.result_shape()));
+  if (averaging == Averaging::kMean) given = given / static_cast<float>(*element_count(call.result_shape()));
   map.out(slope(map, map.in("self"), to_float(map.in("target"))) * given);
 }
-
-Expression abs(const Expression& x) { return step(ScalarOp::kAbs, {x}); }
-Expression exp(const Expression& x) { return function(ScalarOp::kExp, x); }
-Expression log1p(const Expression& x) { return function(ScalarOp::kLog1p, x); }
 
 Expression clamped(const Expression& x, float bound) { return min(max(x, -bound), bound); }
 
@@ -99,9 +89,9 @@ struct Classes {
   }
 
   [[nodiscard]] Expression weight_of(LineWriter& line, const Expression& number) const {
-    const Coordinate by_class{{{kernels::Term::Symbol::kAccess, number.operand.index, 1}}, 0, {}, 1};
     const Expression is_ignored = compare(ScalarOp::kEq, number, ignored);
-    return weight ? select(is_ignored, 0.0F, at(line, *weight, {by_class})) : select(is_ignored, 0.0F, 1.0F);
+    return weight ? select(is_ignored, 0.0F, at(line, *weight, {picked_index(number)}))
+                  : select(is_ignored, 0.0F, 1.0F);
   }
 };
 
@@ -155,7 +145,7 @@ void binary_cross_entropy(Call& call) {
   std::optional<TensorForm> weight;
   if (call.given("weight")) weight = call.tensor("weight");
   elementwise_loss(call, [&](LineWriter& line, const Expression& x, const Expression& t) {
-    const Expression yes = max(function(ScalarOp::kLog, x), -100.0F), no = max(log1p(-x), -100.0F);
+    const Expression yes = max(log(x), -100.0F), no = max(log1p(-x), -100.0F);
     const Expression loss = (t - 1.0F) * no - t * yes;
     return weight ? loss * line.read(*weight) : loss;
   });
@@ -192,9 +182,7 @@ void nll_loss(Call& call) {
   std::vector<Coordinate> coordinates;
   for (std::size_t n = 0; n < classes.scores.shape.size(); ++n) {
     const bool is_class = n == classes.dimension;
-    coordinates.push_back(
-        is_class ? Coordinate{{{kernels::Term::Symbol::kAccess, number.operand.index, 1}}, 0, {}, 1}
-                 : output_index(n < classes.dimension ? n : n - 1));
+    coordinates.push_back(is_class ? picked_index(number) : output_index(n < classes.dimension ? n : n - 1));
   }
   const Expression score = Classes::at(line, classes.scores, coordinates);
   const Expression loss =

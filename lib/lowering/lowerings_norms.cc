@@ -93,8 +93,7 @@ Moments moments_of(const Rows& rows, const TensorForm& x, float eps) {
     return centred * centred;
   });
   m.variance = rows.of_sums([&](LineWriter& line) { return line.read(m.squares) / count; });
-  m.scale = rows.of_sums(
-      [&](LineWriter& line) { return 1.0F / function(ScalarOp::kSqrt, line.read(m.variance) + eps); });
+  m.scale = rows.of_sums([&](LineWriter& line) { return 1.0F / sqrt(line.read(m.variance) + eps); });
   return m;
 }
 
@@ -158,8 +157,7 @@ void batch_norm_training(Call& call, const Rows& rows, const TensorForm& x) {
 }
 
 TensorForm running_scale(const Rows& rows, const TensorForm& variance, float eps) {
-  return rows.of_sums(
-      [&](LineWriter& line) { return 1.0F / function(ScalarOp::kSqrt, line.read(variance) + eps); });
+  return rows.of_sums([&](LineWriter& line) { return 1.0F / sqrt(line.read(variance) + eps); });
 }
 
 Dimensions from_dimension(std::size_t first, std::size_t rank) {
@@ -298,7 +296,7 @@ void rms_norm(Call& call) {
   const auto eps = static_cast<float>(call.number("eps", 0x1p-23));
   const TensorForm squares = rows->sum([&](auto at) { return at(x) * at(x); });
   const TensorForm scale = rows->of_sums([&](LineWriter& line) {
-    return 1.0F / function(ScalarOp::kSqrt, line.read(squares) / static_cast<float>(rows->count()) + eps);
+    return 1.0F / sqrt(line.read(squares) / static_cast<float>(rows->count()) + eps);
   });
   call.give(rows->map([&](LineWriter& line) {
     const Expression normal = line.read(x) * line.read(scale);
@@ -346,8 +344,7 @@ void weight_norm(Call& call) {
   const Rows rows = weight_rows(call, v);
   if (!call.ok()) return;
   const TensorForm squares = rows.sum([&](auto at) { return at(v) * at(v); });
-  const TensorForm norm =
-      rows.of_sums([&](LineWriter& line) { return function(ScalarOp::kSqrt, line.read(squares)); });
+  const TensorForm norm = rows.of_sums([&](LineWriter& line) { return sqrt(line.read(squares)); });
   call.give(rows.map([&](LineWriter& line) { return line.read(v) * (line.read(g) / line.read(norm)); }));
   call.give(norm, 1);
 }

@@ -27,11 +27,6 @@ std::vector<Padding> paddings_of(Call& call, std::string_view name, std::size_t 
   return result;
 }
 
-kernels::Literal literal_of(DType dtype, double number) {
-  return dtype == DType::kF32 ? kernels::Literal(static_cast<float>(number))
-                              : kernels::Literal(static_cast<std::int64_t>(number));
-}
-
 /// A tensor padded along its last dimensions with its own numbers.
 struct Border {
   Call& call;
@@ -134,8 +129,8 @@ void reflection_pad(Call& call) {
   const auto border = border_of(call);
   if (!border) return;
   give_bordered(*border, [](const Expression& offset, std::int64_t size) {
-    const Expression beyond = step(ScalarOp::kAbs, {offset}) - (size - 1);
-    return (size - 1) - step(ScalarOp::kAbs, {beyond});
+    const Expression beyond = abs(offset) - (size - 1);
+    return (size - 1) - abs(beyond);
   });
 }
 

@@ -11,18 +11,9 @@ using kernels::ScalarOp;
 
 namespace {
 
-kernels::Literal zero_of(DType dtype) {
-  return dtype == DType::kF32 ? kernels::Literal(0.0F) : kernels::Literal(std::int64_t{0});
+Expression zero(LineWriter& line, DType dtype) {
+  return line.read(splat_form(dtype, {}, literal_of(dtype, 0)));
 }
-
-/// The form as a value with zeros around it.
-TensorForm zeros_around(Call& call, const TensorForm& form) {
-  TensorForm whole = materialise(call.builder(), call.provenance(), form);
-  whole.fill = zero_of(form.dtype);
-  return whole;
-}
-
-Expression zero(LineWriter& line, DType dtype) { return line.read(splat_form(dtype, {}, zero_of(dtype))); }
 
 /// Keeps the elements on one side of a diagonal of the last two dimensions.
 void triangle(Call& call, ScalarOp kept) {
@@ -196,7 +187,7 @@ void trace(Call& call) {
 void diagonal_backward(Call& call) {
   const TensorForm gradient = call.tensor("grad_output");
   const Diagonal diagonal = diagonal_of(call, call.result_shape().size());
-  on_diagonal(call, gradient, splat_form(gradient.dtype, call.result_shape(), zero_of(gradient.dtype)),
+  on_diagonal(call, gradient, splat_form(gradient.dtype, call.result_shape(), literal_of(gradient.dtype, 0)),
               diagonal);
 }
 
@@ -213,7 +204,7 @@ void diag_embed(Call& call) {
                           call.wrap(call.integer("dim2", -1), rank),
                           std::max<std::int64_t>(-call.integer("offset", 0), 0),
                           std::max<std::int64_t>(call.integer("offset", 0), 0)};
-  on_diagonal(call, self, splat_form(self.dtype, call.result_shape(), zero_of(self.dtype)), diagonal);
+  on_diagonal(call, self, splat_form(self.dtype, call.result_shape(), literal_of(self.dtype, 0)), diagonal);
 }
 
 void slice_scatter(Call& call) {

@@ -27,8 +27,8 @@ class RandomMap {
   /// Standard normal numbers by Box and Muller: sqrt(-2 log(u + 2^-24)) cos(2 pi v), of two inputs.
   Expression normal() {
     const Expression u = uniform() + 0x1p-24F;  // exact, in (0, 1]
-    const Expression radius = function(ScalarOp::kSqrt, -2.0F * function(ScalarOp::kLog, u));
-    return radius * function(ScalarOp::kCos, 0x1.921fb6p+2F * uniform());
+    const Expression radius = sqrt(-2.0F * log(u));
+    return radius * cos(0x1.921fb6p+2F * uniform());
   }
 
  private:
@@ -87,7 +87,7 @@ void randint(Call& call) {
 void exponential(Call& call) {
   const double rate = call.number("lambd", 1);
   RandomMap map(call);
-  if (call.ok()) map.out(-function(ScalarOp::kLog, 1.0F - map.uniform()) / static_cast<float>(rate));
+  if (call.ok()) map.out(-log(1.0F - map.uniform()) / static_cast<float>(rate));
 }
 
 /// Below 0, the slope is drawn between lower and upper in training, and is their middle in evaluation. In

@@ -13,16 +13,6 @@ using kernels::ScalarOp;
 
 namespace {
 
-std::vector<std::size_t> all_dimensions(std::size_t rank) {
-  std::vector<std::size_t> all;
-  for (std::size_t n = 0; n < rank; ++n) all.push_back(n);
-  return all;
-}
-
-std::vector<std::size_t> reduced_dimensions(Call& call, std::size_t rank) {
-  return call.has("dim") ? call.dimensions("dim", rank) : all_dimensions(rank);
-}
-
 /// max or argmax over dimensions, which become 1.
 TensorForm extreme(Call& call, Kind kind, DType dtype, const TensorForm& form,
                    const std::vector<std::size_t>& dimensions) {
@@ -30,11 +20,6 @@ TensorForm extreme(Call& call, Kind kind, DType dtype, const TensorForm& form,
   LineWriter line(call.builder(), call.provenance(), kind, over.shape, over.fold);
   const Expression item = line.read(without_splat(call.builder(), form), over.indices);
   return over.restored(line.finish(dtype, item));
-}
-
-/// A map over `shape`.
-LineWriter map_of(Call& call, const Shape& shape) {
-  return LineWriter(call.builder(), call.provenance(), shape);
 }
 
 TensorForm sum_of(Call& call, const TensorForm& form, std::size_t dimension) {
@@ -56,33 +41,32 @@ TensorForm inner_sum(Call& call, const Shape& shape, std::size_t first, Term ter
 
 void sum(Call& call) {
   const TensorForm form = call.tensor("self");
-  const auto dimensions = reduced_dimensions(call, form.shape.size());
+  const auto dimensions = call.dimensions("dim", form.shape.size());
   if (!call.ok()) return;
   call.give(sum_over(call.builder(), call.provenance(), form, dimensions));
 }
 
 void mean(Call& call) {
   const TensorForm form = call.tensor("self");
-  const auto dimensions = reduced_dimensions(call, form.shape.size());
+  const auto dimensions = call.dimensions("dim", form.shape.size());
   if (!call.ok() || !call.require(form.dtype == DType::kF32, "a mean of integers")) return;
   std::int64_t count = 1;
   for (const std::size_t dimension : dimensions) count *= form.shape[dimension];
   const TensorForm total = sum_over(call.builder(), call.provenance(), form, dimensions);
-  LineWriter line = map_of(call, total.shape);
+  LineWriter line(call.builder(), call.provenance(), total.shape);
   call.give(line.finish(DType::kF32, line.read(total) / static_cast<float>(count)));
 }
 
 void amax(Call& call) {
   const TensorForm form = call.tensor("self");
-  const auto dimensions = reduced_dimensions(call, form.shape.size());
+  const auto dimensions = call.dimensions("dim", form.shape.size());
   if (call.ok()) call.give(extreme(call, Kind::kMax, form.dtype, form, dimensions));
 }
 
 void argmax(Call& call) {
   const TensorForm form = call.tensor("self");
   if (!call.ok()) return;
-  const auto dimensions =
-      call.given("dim") ? call.dimensions("dim", form.shape.size()) : all_dimensions(form.shape.size());
+  const auto dimensions = call.dimensions("dim", form.shape.size());
   if (call.ok()) call.give(extreme(call, Kind::kArgmax, DType::kI64, form, dimensions));
 }
 
@@ -133,7 +117,7 @@ void log_softmax_backward(Call& call) {
   if (!call.ok()) return;
   const TensorForm total = sum_of(call, gradient, dimension);
   Pointwise map(call);
-  map.out(map.in("grad_output") - function(ScalarOp::kExp, map.in("output")) * map.read(total, "output"));
+  map.out(map.in("grad_output") - exp(map.in("output")) * map.read(total, "output"));
 }
 
 /// Mean and variance in two passes, then (x − mean) / sqrt(variance + eps), then weight and bias.
@@ -149,16 +133,15 @@ void layer_norm(Call& call) {
   const auto count = static_cast<float>(size);
 
   const TensorForm total = inner_sum(call, x.shape, first, [&](auto at) { return at(x); });
-  LineWriter mean_line = map_of(call, total.shape);
+  LineWriter mean_line(call.builder(), call.provenance(), total.shape);
   const TensorForm mean = mean_line.finish(DType::kF32, mean_line.read(total) / count);
   const TensorForm squares = inner_sum(call, x.shape, first, [&](auto at) {
     const Expression centred = at(x) - at(mean);
     return centred * centred;
   });
-  LineWriter scale_line = map_of(call, total.shape);
+  LineWriter scale_line(call.builder(), call.provenance(), total.shape);
   const Expression variance = scale_line.read(squares) / count;
-  const TensorForm scale =
-      scale_line.finish(DType::kF32, 1.0F / function(ScalarOp::kSqrt, variance + call.real("eps")));
+  const TensorForm scale = scale_line.finish(DType::kF32, 1.0F / sqrt(variance + call.real("eps")));
 
   Pointwise map(call);
   Expression y = (map.in("input") - map.read(mean, "mean")) * map.read(scale, "rstd");

@@ -15,14 +15,6 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-LineWriter map_of(Call& call, const Shape& shape) { return {call.builder(), call.provenance(), shape}; }
-
-std::vector<std::size_t> reduced(Call& call, std::size_t rank) {
-  std::vector<std::size_t> all;
-  for (std::size_t n = 0; n < rank; ++n) all.push_back(n);
-  return call.has("dim") ? call.dimensions("dim", rank) : all;
-}
-
 std::int64_t count_of(const Shape& shape, const std::vector<std::size_t>& dimensions) {
   std::int64_t count = 1;
   for (const std::size_t dimension : dimensions) count *= shape[dimension];
@@ -36,7 +28,7 @@ TensorForm sum_of(Call& call, const TensorForm& form, const std::vector<std::siz
 /// A map of `term` of each element, which may read others that broadcast to it.
 template <class Term>
 TensorForm mapped(Call& call, const TensorForm& form, Term term, DType dtype = DType::kF32) {
-  LineWriter line = map_of(call, form.shape);
+  LineWriter line(call.builder(), call.provenance(), form.shape);
   return line.finish(dtype, term(line, line.read(form)));
 }
 
@@ -77,7 +69,7 @@ struct Moments {
 /// The mean, then the sum of squared differences from it, divided by count - correction.
 Moments moments(Call& call) {
   const TensorForm form = call.tensor("self");
-  const auto dimensions = reduced(call, form.shape.size());
+  const auto dimensions = call.dimensions("dim", form.shape.size());
   double correction = call.boolean("unbiased", true) ? 1 : 0;
   if (call.given("correction")) correction = call.number("correction");
   if (!call.ok() || !call.require(form.dtype == DType::kF32, "of integers")) return {form, form};
@@ -96,7 +88,7 @@ Moments moments(Call& call) {
 }
 
 TensorForm root(Call& call, const TensorForm& form) {
-  return mapped(call, form, [](LineWriter&, const Expression& x) { return function(ScalarOp::kSqrt, x); });
+  return mapped(call, form, [](LineWriter&, const Expression& x) { return sqrt(x); });
 }
 
 /// A running fold along a dimension: each element folds those up to and including itself.
@@ -145,9 +137,9 @@ void std_mean(Call& call) {
 void vector_norm(Call& call) {
   const TensorForm form = call.tensor("self");
   const double order = call.has("ord") ? call.number("ord", 2) : call.number("p", 2);
-  const auto dimensions = reduced(call, form.shape.size());
+  const auto dimensions = call.dimensions("dim", form.shape.size());
   if (!call.ok() || !call.require(form.dtype == DType::kF32, "of integers")) return;
-  const auto magnitude = [](LineWriter&, const Expression& x) { return step(ScalarOp::kAbs, {x}); };
+  const auto magnitude = [](LineWriter&, const Expression& x) { return abs(x); };
   if (order == 2) {
     const TensorForm squares = mapped(call, form, [](LineWriter&, const Expression& x) { return x * x; });
     return call.give(root(call, sum_of(call, squares, dimensions)));
@@ -168,24 +160,22 @@ void vector_norm(Call& call) {
 /// The maximum m (0 instead if it is infinite), then log Σ exp(x - m) + m.
 void logsumexp(Call& call) {
   const TensorForm form = call.tensor("self");
-  const auto dimensions = reduced(call, form.shape.size());
+  const auto dimensions = call.dimensions("dim", form.shape.size());
   if (!call.ok() || !call.require(form.dtype == DType::kF32, "of integers")) return;
   const TensorForm greatest = folded(call, Kind::kMax, DType::kF32, form, dimensions, same);
   const TensorForm shift = mapped(call, greatest, [](LineWriter&, const Expression& m) {
-    return select(compare(ScalarOp::kEq, step(ScalarOp::kAbs, {m}), kInfinity), 0.0F, m);
+    return select(compare(ScalarOp::kEq, abs(m), kInfinity), 0.0F, m);
   });
-  const TensorForm powers = mapped(call, form, [&](LineWriter& line, const Expression& x) {
-    return function(ScalarOp::kExp, x - line.read(shift));
-  });
-  call.give(mapped(call, sum_of(call, powers, dimensions), [&](LineWriter& line, const Expression& sum) {
-    return function(ScalarOp::kLog, sum) + line.read(shift);
-  }));
+  const TensorForm powers =
+      mapped(call, form, [&](LineWriter& line, const Expression& x) { return exp(x - line.read(shift)); });
+  call.give(mapped(call, sum_of(call, powers, dimensions),
+                   [&](LineWriter& line, const Expression& sum) { return log(sum) + line.read(shift); }));
 }
 
 /// The product as a chain, in order.
 void prod(Call& call) {
   const TensorForm form = call.tensor("self");
-  const auto dimensions = reduced(call, form.shape.size());
+  const auto dimensions = call.dimensions("dim", form.shape.size());
   if (!call.ok()) return;
   const Reduction over = reduction_over(form.shape, dimensions);
   const bool is_float = call.result_dtype() == DType::kF32;
@@ -200,14 +190,14 @@ void prod(Call& call) {
 
 void amin(Call& call) {
   const TensorForm form = call.tensor("self");
-  const auto dimensions = reduced(call, form.shape.size());
+  const auto dimensions = call.dimensions("dim", form.shape.size());
   if (call.ok() && call.require(form.dtype != DType::kU8, "of u8 or bool"))
     call.give(smallest(call, form, dimensions));
 }
 
 void argmin(Call& call) {
   const TensorForm form = call.tensor("self");
-  const auto dimensions = reduced(call, form.shape.size());
+  const auto dimensions = call.dimensions("dim", form.shape.size());
   if (call.ok() && call.require(form.dtype != DType::kU8, "of u8 or bool"))
     call.give(folded(call, Kind::kArgmax, DType::kI64, form, dimensions, [](auto x) { return -x; }));
 }
@@ -225,7 +215,7 @@ void minimum(Call& call) { pairwise(call, &min); }
 void greatest(Call& call) {
   if (call.given("other")) return maximum(call);
   const TensorForm form = call.tensor("self");
-  const auto dimensions = reduced(call, form.shape.size());
+  const auto dimensions = call.dimensions("dim", form.shape.size());
   if (!call.ok()) return;
   call.give(folded(call, Kind::kMax, form.dtype, form, dimensions, same), 0);
   if (call.wants(1)) call.give(folded(call, Kind::kArgmax, DType::kI64, form, dimensions, same), 1);
@@ -234,7 +224,7 @@ void greatest(Call& call) {
 void least(Call& call) {
   if (call.given("other")) return minimum(call);
   const TensorForm form = call.tensor("self");
-  const auto dimensions = reduced(call, form.shape.size());
+  const auto dimensions = call.dimensions("dim", form.shape.size());
   if (!call.ok() || !call.require(form.dtype != DType::kU8, "of u8 or bool")) return;
   call.give(smallest(call, form, dimensions), 0);
   if (call.wants(1))
@@ -243,7 +233,7 @@ void least(Call& call) {
 
 void any(Call& call) {
   const TensorForm form = call.tensor("self");
-  const auto dimensions = reduced(call, form.shape.size());
+  const auto dimensions = call.dimensions("dim", form.shape.size());
   if (!call.ok()) return;
   const TensorForm count = folded(call, Kind::kSum, DType::kI64, form, dimensions, is_true);
   call.give(mapped(
@@ -252,7 +242,7 @@ void any(Call& call) {
 
 void all(Call& call) {
   const TensorForm form = call.tensor("self");
-  const auto dimensions = reduced(call, form.shape.size());
+  const auto dimensions = call.dimensions("dim", form.shape.size());
   if (!call.ok()) return;
   const std::int64_t size = count_of(form.shape, dimensions);
   const TensorForm count = folded(call, Kind::kSum, DType::kI64, form, dimensions, is_true);
@@ -262,7 +252,7 @@ void all(Call& call) {
 
 void count_nonzero(Call& call) {
   const TensorForm form = call.tensor("self");
-  const auto dimensions = reduced(call, form.shape.size());
+  const auto dimensions = call.dimensions("dim", form.shape.size());
   if (call.ok()) call.give(folded(call, Kind::kSum, DType::kI64, form, dimensions, is_true));
 }
 

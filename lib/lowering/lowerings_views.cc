@@ -50,22 +50,8 @@ std::int64_t clamped(std::int64_t index, std::int64_t size) {
   return std::clamp(index < 0 ? index + size : index, std::int64_t{0}, size);
 }
 
-kernels::Literal zero_of(DType dtype) {
-  return dtype == DType::kF32 ? kernels::Literal(0.0F) : kernels::Literal(std::int64_t{0});
-}
-
-/// The form as a value that `fill` may surround: coordinates outside the form are outside the value.
-TensorForm filled_around(Call& call, const TensorForm& form) {
-  TensorForm whole = materialise(call.builder(), call.provenance(), form);
-  whole.fill = zero_of(form.dtype);
-  return whole;
-}
-
 void constant(Call& call, double number) {
-  const bool is_float = call.result_dtype() == DType::kF32;
-  const auto literal = is_float ? kernels::Literal(static_cast<float>(number))
-                                : kernels::Literal(static_cast<std::int64_t>(number));
-  call.give(splat_form(call.result_dtype(), call.result_shape(), literal));
+  call.give(splat_form(call.result_dtype(), call.result_shape(), literal_of(call.result_dtype(), number)));
 }
 
 /// Most parts in one map: each costs two steps, an access and their text.
@@ -87,7 +73,7 @@ TensorForm joined_few(Call& call, const std::vector<TensorForm>& parts, std::siz
     } else {
       auto indices = output_indices(part.shape.size());
       indices[dimension] = output_index(dimension, 1, -start);
-      piece = line.read(filled_around(call, part), indices);
+      piece = line.read(zeros_around(call, part), indices);
     }
     start += part.shape[dimension];
     pieces.emplace_back(start, piece);
@@ -191,7 +177,7 @@ void slice_backward(Call& call) {
   if (gradient.shape == shape) return call.give(gradient);
   const std::int64_t begin = clamped(start, shape[dimension]);
   TensorForm form =
-      with_index(filled_around(call, gradient), shape, dimension, output_index(dimension, 1, -begin));
+      with_index(zeros_around(call, gradient), shape, dimension, output_index(dimension, 1, -begin));
   if (step > 1) {
     form.coordinates[dimension].division = Coordinate::Division::kExact;
     form.coordinates[dimension].divisor = step;
@@ -212,7 +198,7 @@ void select_backward(Call& call) {
   const TensorForm whole = reshaped(call.builder(), call.provenance(),
                                     materialise(call.builder(), call.provenance(), gradient), kept);
   TensorForm form = whole;
-  form.fill = zero_of(gradient.dtype);
+  form.fill = literal_of(gradient.dtype, 0);
   const std::int64_t begin = index < 0 ? index + shape[dimension] : index;
   form = with_index(form, shape, dimension, output_index(dimension, 1, -begin));
   call.give_pieces({dimension, {{begin, begin + 1, form}}});

@@ -36,7 +36,7 @@ TensorForm covered(Builder& builder, const std::string& provenance, std::size_t 
 /// `part`, which covers [begin, …) of a dimension, in a tensor of `shape` that is 0 elsewhere.
 TensorForm placed(const TensorForm& part, const Shape& shape, std::size_t dimension, std::int64_t begin) {
   TensorForm filled = part;
-  filled.fill = part.dtype == DType::kF32 ? Literal(0.0F) : Literal(std::int64_t{0});
+  filled.fill = literal_of(part.dtype, 0);
   auto at = output_indices(shape.size());
   at[dimension] = output_index(dimension, 1, -begin);
   return remap(filled, shape, at);

@@ -20,9 +20,7 @@ class Pointwise {
   Expression read(const TensorForm& form, std::string_view name) {
     if (!call_.require(broadcasts(form.shape, call_.result_shape()),
                        fmt::format("argument '{}' of {} does not broadcast", name, to_string(form.shape)))) {
-      return line_.read(
-          splat_form(form.dtype, {},
-                     form.dtype == DType::kF32 ? kernels::Literal(0.0F) : kernels::Literal(std::int64_t{0})));
+      return line_.read(splat_form(form.dtype, {}, literal_of(form.dtype, 0)));
     }
     return line_.read(form);
   }

@@ -21,15 +21,14 @@ SoftmaxParts softmax_parts(Builder& builder, const std::string& provenance, cons
   parts.maximum = over.restored(maximum);
 
   LineWriter numerators(builder, provenance, x.shape);
-  parts.numerators = numerators.finish(
-      DType::kF32, function(ScalarOp::kExp, numerators.read(x) - numerators.read(parts.maximum)));
+  parts.numerators = numerators.finish(DType::kF32, exp(numerators.read(x) - numerators.read(parts.maximum)));
   const TensorForm sum = fold(Kind::kSum, parts.numerators);
   parts.sum = over.restored(sum);
 
   LineWriter reciprocal(builder, provenance, over.shape);
   parts.reciprocal = over.restored(reciprocal.finish(DType::kF32, 1.0F / reciprocal.read(sum)));
   LineWriter log_sum(builder, provenance, over.shape);
-  parts.log_sum = over.restored(log_sum.finish(DType::kF32, function(ScalarOp::kLog, log_sum.read(sum))));
+  parts.log_sum = over.restored(log_sum.finish(DType::kF32, log(log_sum.read(sum))));
   return parts;
 }
 

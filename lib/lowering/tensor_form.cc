@@ -61,6 +61,11 @@ std::optional<std::vector<Coordinate>> split_indices(const Shape& from, const Sh
 
 }  // namespace
 
+kernels::Literal literal_of(DType dtype, double number) {
+  return dtype == DType::kF32 ? kernels::Literal(static_cast<float>(number))
+                              : kernels::Literal(static_cast<std::int64_t>(number));
+}
+
 Coordinate constant_index(std::int64_t value) { return {{}, value, Coordinate::Division::kNone, 1}; }
 
 Coordinate output_index(std::size_t n, std::int64_t scale, std::int64_t shift) {

@@ -22,6 +22,9 @@ struct TensorForm {
   std::optional<kernels::Literal> fill;
 };
 
+/// The number as a literal of the dtype.
+[[nodiscard]] kernels::Literal literal_of(DType dtype, double number);
+
 [[nodiscard]] kernels::Coordinate constant_index(std::int64_t value);
 /// `scale`·iN + `shift`.
 [[nodiscard]] kernels::Coordinate output_index(std::size_t n, std::int64_t scale = 1, std::int64_t shift = 0);
