@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <set>
 
 #include "dgx/core/version.h"
 #include "dgx/crypto/random.h"
@@ -222,10 +223,10 @@ Result<Replayed> replay_due(const Verification& v, const VerifyOptions& options,
   replayer.expect(due);
   const auto begin = Clock::now();
   Replayed out;
+  std::set<std::int64_t> done;
+  for (const VerdictRow& row : rows) done.insert(row.index);
   for (const std::int64_t index : due) {
-    const bool done =
-        std::any_of(rows.begin(), rows.end(), [&](const auto& row) { return row.index == index; });
-    if (done) continue;
+    if (done.contains(index)) continue;
     auto row = replayer.replay(index);
     if (!row.ok() && row.error().code == ErrorCode::kInterrupted) DGX_CHECK(interrupted());
     if (!row.ok()) return std::move(row).error();
@@ -234,6 +235,7 @@ Result<Replayed> replay_due(const Verification& v, const VerifyOptions& options,
       continue;
     }
     rows.push_back(**row);
+    done.insert(index);
     if (added) DGX_CHECK(added());
   }
   out.seconds = seconds_since(begin);
