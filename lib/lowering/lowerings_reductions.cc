@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "pointwise.h"
 #include "row_softmax.h"
@@ -120,17 +121,29 @@ void log_softmax_backward(Call& call) {
   map.out(map.in("grad_output") - exp(map.in("output")) * map.read(total, "output"));
 }
 
+/// The dimensions that a layer norm normalises together, the last of a shape.
+struct NormalizedRows {
+  std::size_t first;  ///< dimension
+  float count;        ///< of the elements that are normalised together
+};
+
+/// nullopt if the call has failed, or now fails since its shape has another rank.
+std::optional<NormalizedRows> normalized_rows(Call& call, const Shape& shape) {
+  const std::size_t inner = call.integers("normalized_shape").size();
+  if (!call.ok() || !call.require(inner >= 1 && inner <= shape.size(), "a normalised shape of another rank"))
+    return std::nullopt;
+  const std::size_t first = shape.size() - inner;
+  std::int64_t size = 1;
+  for (std::size_t n = first; n < shape.size(); ++n) size *= shape[n];
+  return NormalizedRows{first, static_cast<float>(size)};
+}
+
 /// Mean and variance in two passes, then (x − mean) / sqrt(variance + eps), then weight and bias.
 void layer_norm(Call& call) {
   const TensorForm x = call.tensor("input");
-  const std::size_t inner = call.integers("normalized_shape").size();
-  if (!call.ok() ||
-      !call.require(inner >= 1 && inner <= x.shape.size(), "a normalised shape of another rank"))
-    return;
-  const std::size_t first = x.shape.size() - inner;
-  std::int64_t size = 1;
-  for (std::size_t n = first; n < x.shape.size(); ++n) size *= x.shape[n];
-  const auto count = static_cast<float>(size);
+  const auto rows = normalized_rows(call, x.shape);
+  if (!rows) return;
+  const auto [first, count] = *rows;
 
   const TensorForm total = inner_sum(call, x.shape, first, [&](auto at) { return at(x); });
   LineWriter mean_line(call.builder(), call.provenance(), total.shape);
@@ -156,14 +169,9 @@ void layer_norm(Call& call) {
 void layer_norm_backward(Call& call) {
   const TensorForm gradient = call.tensor("grad_out"), x = call.tensor("input"), mean = call.tensor("mean"),
                    scale = call.tensor("rstd");
-  const std::size_t inner = call.integers("normalized_shape").size();
-  if (!call.ok() ||
-      !call.require(inner >= 1 && inner <= x.shape.size(), "a normalised shape of another rank"))
-    return;
-  const std::size_t first = x.shape.size() - inner;
-  std::int64_t size = 1;
-  for (std::size_t n = first; n < x.shape.size(); ++n) size *= x.shape[n];
-  const auto count = static_cast<float>(size);
+  const auto rows = normalized_rows(call, x.shape);
+  if (!rows) return;
+  const auto [first, count] = *rows;
 
   LineWriter normal_line(call.builder(), call.provenance(), x.shape);
   const TensorForm normal = normal_line.finish(
