@@ -230,6 +230,14 @@ Status set_price(const SubmitOptions& options, SubmitResult& result) {
   return {};
 }
 
+/// The initial state that was captured with the model, with the weights of --init if they are given.
+Result<State> weights_of(const SubmitOptions& options, const lowering::CapturedGraph& training,
+                         const program::Program& step, int threads) {
+  DGX_TRY(State out, lowering::initial_state(step, training));
+  if (options.init) DGX_CHECK(bring_weights(*options.init, training, out, threads));
+  return out;
+}
+
 Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   DGX_TRY(Parsed parsed, parse(options));
   DGX_CHECK(check_numbers(options));
@@ -261,8 +269,7 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
   out.evaluation = program::print_program(evaluation);
   const bool from_seed = parsed.built_in && !options.init;
   DGX_TRY(out.initial, from_seed ? program::initial_state(step, seed, *program::model_kind(parsed.model))
-                                 : lowering::initial_state(step, training));
-  if (options.init) DGX_CHECK(bring_weights(*options.init, training, out.initial, context.threads));
+                                 : weights_of(options, training, step, context.threads));
   DGX_CHECK(check_finite(out.initial));
   DGX_TRY(out.digests, bundle::digests_of(out.initial, context.threads));
   out.result.cost = program::cost_of(step);
