@@ -19,9 +19,9 @@ constexpr std::size_t kMaxStatementFileBytes = std::size_t{1} << 28;
 
 /// An operator's session: their ledger, locked, and the market that its entries give.
 ///
-/// Whatever enters the ledger is applied to the market first, so the market is always that of the entries and
-/// of those about to be written. All of them get one time, which time() decides once. The lock is held as
-/// long as the session lives; another writer gets kCannotCreate.
+/// Each statement is applied to the market before it enters the ledger, so the market is always that of the
+/// entries and of those about to be written. All of them get one time, which time() decides once. The lock is
+/// held as long as the session lives; another writer gets kCannotCreate.
 struct Session {
   crypto::SecretKey key;
   ledger::Writer writer;
