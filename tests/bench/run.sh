@@ -45,9 +45,10 @@ bench_of() { # TARGET OPTION...
   make_target "$target"
   "$benches/$target" $json "$@"
 }
-# Both sides: libtorch's own kernels, MKL's and oneDNN's; OpenBLAS's kernels for AVX2 are named Haswell.
+# Both sides: libtorch's own kernels, MKL's and oneDNN's; OpenBLAS's kernels for AVX2 are named Haswell. Inductor's cache does not know which
+# instruction set a graph was compiled for, and a graph of the other one crashes: each has a cache of its own.
 with_avx2() {
-  env ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell "$@"
+  env TORCHINDUCTOR_CACHE_DIR="$work/inductor-avx2" ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell "$@"
 }
 median() { sort -n | awk '{ x[NR] = $1 } END { print (x[int((NR + 1) / 2)] + x[int(NR / 2) + 1]) / 2 }'; }
 # row NAME THREADS UNIT DGX [PEER PEER_NAME]: in units of which less is better
