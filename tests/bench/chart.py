@@ -80,7 +80,7 @@ def draw(rows):
 
 def main():
     text = open(sys.argv[1]).read() if len(sys.argv) > 1 else sys.stdin.read()
-    rows = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    rows = [row for row in map(json.loads, (line for line in text.splitlines() if line.startswith("{"))) if "name" in row]
     if not any(row["ratio"] is not None for row in rows):
         sys.exit("chart.py: no row has a peer")
     sys.stdout.write(draw(rows))

@@ -19,6 +19,9 @@ cd "$(dirname "$0")/../.."
 
 usage() { sed -n '2,16s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
+# Variables of the caller that would hold a peer to less than the machine can do.
+unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE OPENBLAS_NUM_THREADS ATEN_CPU_CAPABILITY MKL_ENABLE_INSTRUCTIONS ONEDNN_MAX_CPU_ISA DNNL_MAX_CPU_ISA OMP_NUM_THREADS
+
 json= name=all
 for argument in "$@"; do
   case "$argument" in
@@ -69,7 +72,7 @@ bench_peak() { bench_of peak_bench; }
 bench_product() {
   core=Haswell
   ! has_flag avx512f || core=SkylakeX
-  (export OPENBLAS_CORETYPE="${OPENBLAS_CORETYPE:-$core}"; bench_of matmul_bench)  # before a function, some shells would not export it
+  (export OPENBLAS_CORETYPE=$core; bench_of matmul_bench)  # before a function, some shells would not export it
   ! has_flag avx512f || with_avx2 "$benches/matmul_bench" $json --isa avx2
 }
 
