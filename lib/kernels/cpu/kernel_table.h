@@ -3,11 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "dgx/core/checked.h"
 #include "dgx/core/range.h"
 #include "dgx/kernels/cpu/dispatch.h"
 #include "dgx/kernels/cpu/window_run.h"
-#include "dgx/kernels/fold_order.h"
 
 namespace dgx::kernels::cpu {
 
@@ -53,9 +51,8 @@ struct KernelTable {
   /// max; any NaN gives some NaN.
   float (*max)(const float* x, std::int64_t count);
   /// Tiles of window products. `window_columns`: A is packed, `rows` numbers per k; strips of B are adjacent,
-  /// at b
-  /// + offsets[k]. `window_rows`: element (i, k) of A is a[i * a_row_stride + offsets[k]]; B is packed, 16
-  /// numbers per k.
+  /// at b + offsets[k]. `window_rows`: element (i, k) of A is a[i * a_row_stride + offsets[k]]; B is packed,
+  /// 16 numbers per k.
   void (*window_columns)(const TileTask& task, const std::int32_t* offsets, int rows, int strips);
   void (*window_rows)(const TileTask& task, const std::int32_t* offsets, int rows, int strips);
   void (*window_runs)(const TileTask& task, const WindowRun* runs, std::size_t count, int rows, int strips);

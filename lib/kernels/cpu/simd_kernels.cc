@@ -5,6 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "dgx/core/checked.h"
+#include "dgx/kernels/fold_order.h"
 #include "kernel_table.h"
 
 #define HWY_TARGET_INCLUDE "simd_kernels.cc"
