@@ -7,7 +7,6 @@
 namespace dgx::lowering {
 
 using kernels::Kind;
-using kernels::ScalarOp;
 using kernels::ValueIndex;
 using program::OptimizerSpec;
 

@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include "pointwise.h"
 #include "windows.h"
 

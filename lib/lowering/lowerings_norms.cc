@@ -3,7 +3,6 @@
 namespace dgx::lowering {
 
 using kernels::Kind;
-using kernels::ScalarOp;
 
 namespace {
 

@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "pointwise.h"
 
 namespace dgx::lowering {

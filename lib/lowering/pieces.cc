@@ -6,7 +6,6 @@
 
 namespace dgx::lowering {
 
-using kernels::Literal;
 using kernels::ScalarOp;
 
 namespace {

@@ -5,7 +5,6 @@
 namespace dgx::lowering {
 
 using kernels::Kind;
-using kernels::ScalarOp;
 
 SoftmaxParts softmax_parts(Builder& builder, const std::string& provenance, const TensorForm& form,
                            std::size_t dimension) {
