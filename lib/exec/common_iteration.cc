@@ -105,7 +105,7 @@ bool is_empty(const Shape& shape) { return std::find(shape.begin(), shape.end(),
 
 class Sharer {
  public:
-  explicit Sharer(program::Program program) : program_(std::move(program)) {}
+  explicit Sharer(const program::Program& program) : program_(program) {}
 
   program::Program run() {
     for (Primitive& line : program_.values) {
@@ -167,6 +167,9 @@ class Sharer {
 
 }  // namespace
 
-program::Program share_iterations(program::Program program) { return Sharer(std::move(program)).run(); }
+std::shared_ptr<const program::Program> share_iterations(
+    const std::shared_ptr<const program::Program>& program) {
+  return std::make_shared<const program::Program>(Sharer(*program).run());
+}
 
 }  // namespace dgx::exec

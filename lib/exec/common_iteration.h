@@ -1,5 +1,7 @@
 #pragma once
 
+#include <memory>
+
 #include "dgx/program/program.h"
 
 namespace dgx::exec {
@@ -7,6 +9,7 @@ namespace dgx::exec {
 /// Rewrites maps that read another map element by element to use its iteration shape, where their own differs
 /// only in how dimensions are split or joined. The numbers are the same, and both maps can be fused, which
 /// takes one loop nest.
-[[nodiscard]] program::Program share_iterations(program::Program program);
+[[nodiscard]] std::shared_ptr<const program::Program> share_iterations(
+    const std::shared_ptr<const program::Program>& program);
 
 }  // namespace dgx::exec

@@ -51,7 +51,7 @@ bool reads_numbers(const kernels::Access& access) {
 
 }  // namespace
 
-std::optional<Concatenation> concatenation_of(const Primitive& line) {
+std::optional<ConcatenationForm> concatenation_of(const Primitive& line) {
   if (line.kind != kernels::Kind::kMap || line.steps.size() < 2) return std::nullopt;
   std::optional<std::int32_t> dimension;
   std::set<std::int64_t> bounds;
@@ -64,7 +64,7 @@ std::optional<Concatenation> concatenation_of(const Primitive& line) {
   }
   if (!dimension || std::any_of(line.accesses.begin(), line.accesses.end(), reads_numbers))
     return std::nullopt;
-  Concatenation whole{static_cast<std::size_t>(*dimension), {}};
+  ConcatenationForm whole{static_cast<std::size_t>(*dimension), {}};
   const std::int64_t extent = line.iteration_shape()[whole.dimension];
   bounds.insert(extent);
   for (std::int64_t begin = 0; const std::int64_t bound : bounds) {
@@ -77,8 +77,8 @@ std::optional<Concatenation> concatenation_of(const Primitive& line) {
   return whole;
 }
 
-Primitive line_of_piece(const Primitive& line, const Concatenation& whole,
-                        const Concatenation::Piece& piece) {
+Primitive line_of_piece(const Primitive& line, const ConcatenationForm& whole,
+                        const ConcatenationForm::Piece& piece) {
   Primitive copy;
   copy.dtype = line.dtype;
   copy.shape = line.iteration_shape();
@@ -95,14 +95,14 @@ Primitive line_of_piece(const Primitive& line, const Concatenation& whole,
   return copy;
 }
 
-std::optional<ConcatenationTask> recognise_concatenation(ValueIndex value, const Primitive& line,
-                                                         std::span<const kernels::ValueType> types) {
+std::optional<Concatenation> recognise_concatenation(ValueIndex value, const Primitive& line,
+                                                     std::span<const kernels::ValueType> types) {
   const auto whole = concatenation_of(line);
   if (!whole) return std::nullopt;
-  ConcatenationTask task{value, line.dtype, {}};
+  Concatenation copies{value, line.dtype, {}};
   const auto strides = row_major_strides(line.iteration_shape());
   const std::int64_t row = strides[whole->dimension];
-  for (const Concatenation::Piece& piece : whole->pieces) {
+  for (const ConcatenationForm::Piece& piece : whole->pieces) {
     if ((piece.end - piece.begin) * row < kShortestRun) return std::nullopt;
     const auto compiled = kernels::compile(line_of_piece(line, *whole, piece), types);
     if (!compiled.ok() || compiled->accesses[0].dtype != line.dtype) return std::nullopt;
@@ -111,9 +111,9 @@ std::optional<ConcatenationTask> recognise_concatenation(ValueIndex value, const
     const LinearAccess& from = accesses->front();
     LoopNest nest{compiled->iteration, {from.iteration, strides}};
     nest.collapse();
-    task.pieces.push_back({from.value, from.base, piece.begin * row, std::move(nest)});
+    copies.pieces.push_back({from.value, from.base, piece.begin * row, std::move(nest)});
   }
-  return task;
+  return copies;
 }
 
 }  // namespace dgx::exec

@@ -5,13 +5,13 @@
 #include <span>
 #include <vector>
 
-#include "plan.h"
+#include "operation.h"
 
 namespace dgx::exec {
 
 /// A map that chooses the access to copy by the range that one of its indices is in, as torch.cat does: its
 /// steps compare that index with constants (`lt`) and select between accesses.
-struct Concatenation {
+struct ConcatenationForm {
   struct Piece {
     std::int64_t begin = 0, end = 0;  ///< indices of the dimension
     std::size_t access = 0;
@@ -21,16 +21,17 @@ struct Concatenation {
 };
 
 /// Nullopt for a line of another form.
-[[nodiscard]] std::optional<Concatenation> concatenation_of(const kernels::Primitive& line);
+[[nodiscard]] std::optional<ConcatenationForm> concatenation_of(const kernels::Primitive& line);
 
 /// One piece as a line of its own: a map that copies the piece's part of the iteration. Its access has no
 /// fill, which an access that is linear there does not need.
-[[nodiscard]] kernels::Primitive line_of_piece(const kernels::Primitive& line, const Concatenation& whole,
-                                               const Concatenation::Piece& piece);
+[[nodiscard]] kernels::Primitive line_of_piece(const kernels::Primitive& line, const ConcatenationForm& whole,
+                                               const ConcatenationForm::Piece& piece);
 
 /// Nullopt for a line of another form, and for one whose pieces are not long runs: a map is as fast there.
 /// `types`: of all values.
-[[nodiscard]] std::optional<ConcatenationTask> recognise_concatenation(
-    kernels::ValueIndex value, const kernels::Primitive& line, std::span<const kernels::ValueType> types);
+[[nodiscard]] std::optional<Concatenation> recognise_concatenation(kernels::ValueIndex value,
+                                                                   const kernels::Primitive& line,
+                                                                   std::span<const kernels::ValueType> types);
 
 }  // namespace dgx::exec

@@ -51,7 +51,7 @@ class Recogniser {
     for (std::size_t d = 0; d < primitive.fold.size(); ++d) extents_[kFoldSlot + d] = primitive.fold[d];
   }
 
-  std::optional<TiledDotTask> run() {
+  std::optional<TiledDot> run() {
     if (primitive_.kind != Kind::kDot || primitive_.count == 0 || primitive_.count >= kMost ||
         primitive_.fold_count >= kMost)
       return {};
@@ -298,7 +298,7 @@ class Recogniser {
   std::array<Parts, 2> sides_;
   std::array<kernels::ValueIndex, 2> values_{};
   std::vector<std::size_t> rows_, columns_, batch_, positions_;  // index slots
-  TiledDotTask out_;
+  TiledDot out_;
 };
 
 }  // namespace
@@ -307,18 +307,15 @@ cuda::TileWanted wanted_of(const cuda::Dot& dot) {
   return {dot.rows, dot.columns, dot.depth, dot.batch.count, true};
 }
 
-cuda::TileWanted wanted_of(const MatmulTask& product) {
+cuda::TileWanted wanted_of(const Matmul& product) {
   cuda::TileWanted wanted{product.shape.rows, product.shape.columns, product.shape.depth};
   for (const std::int64_t extent : product.batch.extents) wanted.batch *= extent;
   return wanted;
 }
 
-TiledProductTask in_tiles(const MatmulTask& product) {
-  return {product, cuda::choose_form(wanted_of(product))};
-}
+TiledProduct in_tiles(const Matmul& product) { return {product, cuda::choose_form(wanted_of(product))}; }
 
-std::optional<TiledDotTask> recognise_tiled_dot(kernels::ValueIndex value,
-                                                const CompiledPrimitive& primitive) {
+std::optional<TiledDot> recognise_tiled_dot(kernels::ValueIndex value, const CompiledPrimitive& primitive) {
   return Recogniser(value, primitive).run();
 }
 

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "plan.h"
+#include "operation.h"
 
 namespace dgx::exec {
 
@@ -10,14 +10,14 @@ namespace dgx::exec {
 /// no coordinate that may lie outside. Such coordinates are on one side, at most three, divided exactly or
 /// not at all, with at most 31 taps together, and give 0 outside. All numbers are in the ranges of Walk.
 /// Nullopt for a dot of another form, and for one with so few outputs for its depth that tiles do not pay.
-[[nodiscard]] std::optional<TiledDotTask> recognise_tiled_dot(kernels::ValueIndex value,
-                                                              const kernels::CompiledPrimitive& primitive);
+[[nodiscard]] std::optional<TiledDot> recognise_tiled_dot(kernels::ValueIndex value,
+                                                          const kernels::CompiledPrimitive& primitive);
 
 /// A product in the tiles that suit it.
-[[nodiscard]] TiledProductTask in_tiles(const MatmulTask& product);
+[[nodiscard]] TiledProduct in_tiles(const Matmul& product);
 
 /// The size of a product or a dot, for its form.
-[[nodiscard]] kernels::cuda::TileWanted wanted_of(const MatmulTask& product);
+[[nodiscard]] kernels::cuda::TileWanted wanted_of(const Matmul& product);
 [[nodiscard]] kernels::cuda::TileWanted wanted_of(const kernels::cuda::Dot& dot);
 
 }  // namespace dgx::exec

@@ -43,7 +43,7 @@ struct DeviceExecutor::Impl {
   struct Profiled {
     std::int64_t steps = 0;
     double seconds = 0;
-    std::vector<double> task_seconds;  ///< empty: steps are not timed
+    std::vector<double> operation_seconds;  ///< empty: steps are not timed
   } profiled;
 
   [[nodiscard]] Status prepare();
@@ -73,11 +73,11 @@ Status DeviceExecutor::Impl::prepare() {
   DGX_CHECK(check_inputs());
   const std::int64_t samples = inputs.x.shape.empty() ? 0 : inputs.x.shape[0];
   DGX_TRY(order, kernels::DataOrder::create(inputs.seed, samples, inputs.batch));
-  DGX_TRY(plan, make_device_plan(*program));
-  offsets = plan_device_memory(*program, plan);
+  DGX_TRY(plan, make_device_plan(program));
+  offsets = plan_device_memory(plan);
   DGX_CHECK(take_memory());
   DGX_CHECK(upload_constants());
-  work = make_device_step(*program, plan, offsets, inputs.seed, memory);
+  work = make_device_step(plan, offsets, inputs.seed, memory);
   DGX_CHECK(compile());
   return record();
 }
@@ -141,19 +141,19 @@ Status DeviceExecutor::Impl::queue(const DeviceWork& one) {
       one);
 }
 
-/// Does the recording's work piece by piece, and adds up the time that each task of the plan takes.
+/// Does the recording's work piece by piece, and adds up the time that each operation of the plan takes.
 Status DeviceExecutor::Impl::run_timed() {
-  std::vector<std::int32_t> tasks;  // between the marks
+  std::vector<std::int32_t> operations;  // between the marks
   DGX_CHECK(device->mark());
   for (std::size_t w = 0; w < work.work.size(); ++w) {
     DGX_CHECK(queue(work.work[w]));
-    if (w + 1 < work.work.size() && work.tasks[w + 1] == work.tasks[w]) continue;
-    tasks.push_back(work.tasks[w]);
+    if (w + 1 < work.work.size() && work.operations[w + 1] == work.operations[w]) continue;
+    operations.push_back(work.operations[w]);
     DGX_CHECK(device->mark());
   }
   DGX_TRY(const std::vector<double> seconds, device->marked_seconds());
-  for (std::size_t n = 0; n < tasks.size(); ++n) {
-    if (tasks[n] >= 0) profiled.task_seconds[static_cast<std::size_t>(tasks[n])] += seconds[n];
+  for (std::size_t n = 0; n < operations.size(); ++n) {
+    if (operations[n] >= 0) profiled.operation_seconds[static_cast<std::size_t>(operations[n])] += seconds[n];
   }
   return {};
 }
@@ -209,7 +209,7 @@ Status DeviceExecutor::Impl::step() {
   const auto half = static_cast<std::size_t>(position % 2);
   DGX_CHECK(stage(half, position));
   DGX_CHECK(device->upload(memory, staging[half], offsets.staged_bytes));
-  DGX_CHECK(profiled.task_seconds.empty() ? device->replay(recording) : run_timed());
+  DGX_CHECK(profiled.operation_seconds.empty() ? device->replay(recording) : run_timed());
   // Stages the next step while the device computes. Errors are reported when it is that step's turn.
   static_cast<void>(stage(1 - half, position + 1));
   std::vector<std::int32_t> results(offsets.entries.size() + 1);
@@ -305,7 +305,7 @@ Result<std::unique_ptr<DeviceExecutor>> DeviceExecutor::create(
 
 Status DeviceExecutor::load(const State& state) { return impl_->load(state); }
 Status DeviceExecutor::step() {
-  if (impl_->profiled.task_seconds.empty()) return impl_->step();
+  if (impl_->profiled.operation_seconds.empty()) return impl_->step();
   const auto begin = std::chrono::steady_clock::now();
   DGX_CHECK(impl_->step());
   impl_->profiled.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -343,15 +343,15 @@ Status DeviceExecutor::trace(const Fault& fault,
 std::int64_t DeviceExecutor::planned_bytes() const { return impl_->offsets.size_bytes; }
 
 Status DeviceExecutor::start_profile() {
-  impl_->profiled.task_seconds.assign(impl_->plan.tasks.size(), 0.0);
+  impl_->profiled.operation_seconds.assign(impl_->plan.operations.size(), 0.0);
   return {};
 }
 
 StepProfile DeviceExecutor::profile() const {
   return {impl_->profiled.steps, impl_->profiled.seconds,
-          operation_profiles(impl_->plan, *impl_->program, impl_->profiled.task_seconds)};
+          operation_profiles(impl_->plan, impl_->profiled.operation_seconds)};
 }
 
-std::string DeviceExecutor::explain() const { return exec::explain(impl_->plan, *impl_->program); }
+std::string DeviceExecutor::explain() const { return exec::explain(impl_->plan); }
 
 }  // namespace dgx::exec

@@ -1,7 +1,6 @@
 #include "device_launches.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cstdlib>
 
 #include "dgx/kernels/philox.h"
@@ -18,15 +17,14 @@ namespace {
 
 class StepMaker {
  public:
-  StepMaker(const program::Program& program, const Plan& plan, const DeviceMemory& offsets,
-            std::uint64_t seed, std::uint8_t* memory)
-      : program_(program),
+  StepMaker(const Plan& plan, const DeviceMemory& offsets, std::uint64_t seed, std::uint8_t* memory)
+      : program_(*plan.program),
         plan_(plan),
         offsets_(offsets),
         seed_(seed),
         memory_(memory),
-        writer_(plan, becoming_state(program)),
-        checked_(program.values.size()) {}
+        writer_(plan, becoming_state(program_)),
+        checked_(program_.values.size()) {}
 
   DeviceStep make() {
     out_.work.push_back(DeviceClear{memory_ + offsets_.flags, offsets_.results_bytes});
@@ -35,17 +33,17 @@ class StepMaker {
       if (entry.before)
         copy(*entry.spare, offsets_.values[static_cast<std::size_t>(*entry.next)], entry.size_bytes);
     }
-    out_.tasks.resize(out_.work.size(), -1);
-    for (std::size_t t = 0; t < plan_.tasks.size(); ++t) {
-      add(plan_.tasks[t]);
-      out_.tasks.resize(out_.work.size(), static_cast<std::int32_t>(t));
+    out_.operations.resize(out_.work.size(), -1);
+    for (std::size_t t = 0; t < plan_.operations.size(); ++t) {
+      add(plan_.operations[t]);
+      out_.operations.resize(out_.work.size(), static_cast<std::int32_t>(t));
     }
     for (std::size_t e = 0; e < offsets_.entries.size(); ++e) check_finite(e);
     for (const DeviceEntry& entry : offsets_.entries) add_exchange(entry);
     for (const DeviceEntry& entry : offsets_.entries) {
       if (entry.name == "loss") copy(offsets_.loss(), entry.current, entry.size_bytes);
     }
-    out_.tasks.resize(out_.work.size(), -1);
+    out_.operations.resize(out_.work.size(), -1);
     return std::move(out_);
   }
 
@@ -78,19 +76,17 @@ class StepMaker {
     }
   }
 
-  void add(const Task& task) {
-    if (const auto* map = std::get_if<MapTask>(&task.work)) return add(writer_.maps(*map, task.writes));
-    if (const auto* rows = std::get_if<RowsTask>(&task.work)) return add(writer_.rows(*rows, task.writes));
-    std::visit([this](const auto& work) { add(work); }, task.work);
+  void add(const Operation& operation) {
+    std::visit([&](const auto& work) { add(work, operation.writes); },
+               std::get<DeviceOperation>(operation.work));
   }
-  void add(const TeamFoldTask& task) {
-    for (const DeviceKernel& kernel : writer_.fold(task)) add(kernel);
-  }
-  void add(const KeyedChainTask& task) { add(writer_.chain(task)); }
-  void add(const GenericTask& task) { add(writer_.value(task)); }
-  template <class OfCpu>
-  void add(const OfCpu& /*task*/) {
-    assert(false);  // make_device_plan() makes none
+  using Stored = std::vector<ValueIndex>;  // values of an operation that lie in memory
+  void add(const Maps& maps, const Stored& stored) { add(writer_.maps(maps, stored)); }
+  void add(const Rows& rows, const Stored& stored) { add(writer_.rows(rows, stored)); }
+  void add(const KeyedChain& chain, const Stored& /*out*/) { add(writer_.chain(chain)); }
+  void add(const Generic& generic, const Stored& /*out*/) { add(writer_.value(generic)); }
+  void add(const TeamFold& fold, const Stored& /*out*/) {
+    for (const DeviceKernel& kernel : writer_.fold(fold)) add(kernel);
   }
 
   static std::vector<bool> becoming_state(const program::Program& program) {
@@ -116,18 +112,18 @@ class StepMaker {
 
   [[nodiscard]] float* scratch() const { return reinterpret_cast<float*>(memory_ + offsets_.scratch); }
 
-  void add(const TiledDotTask& task) {
-    cuda::Dot dot = task.dot;
-    dot.a.from = address<float>(task.a);
-    dot.b.from = address<float>(task.b);
-    dot.out = address<float>(task.out);
+  void add(const TiledDot& tiled, const Stored& /*out*/) {
+    cuda::Dot dot = tiled.dot;
+    dot.a.from = address<float>(tiled.a);
+    dot.b.from = address<float>(tiled.b);
+    dot.out = address<float>(tiled.out);
     if (dot.form.piece != 0) dot.pieces = scratch();
     out_.work.push_back(dot);
   }
 
-  void add(const ColumnSumTask& task) {
-    out_.work.push_back(cuda::ColumnSum{address<float>(task.x) + task.base, address<float>(task.out),
-                                        scratch(), task.rows, task.columns, task.row_stride});
+  void add(const ColumnSum& sum, const Stored& /*out*/) {
+    out_.work.push_back(cuda::ColumnSum{address<float>(sum.x) + sum.base, address<float>(sum.out), scratch(),
+                                        sum.rows, sum.columns, sum.row_stride});
   }
 
   /// The flag of the entry that becomes `v`, or null.
@@ -152,24 +148,24 @@ class StepMaker {
     return batch;
   }
 
-  void add(const TiledProductTask& tiled) {
-    const MatmulTask& task = tiled.product;
-    cuda::Product product;
-    product.a = address<float>(task.a) + task.a_base;
-    product.b = address<float>(task.b) + task.b_base;
-    product.out = address<float>(task.out);
-    product.rows = task.shape.rows;
-    product.columns = task.shape.columns;
-    product.depth = task.shape.depth;
-    product.a_row = task.a_row;
-    product.a_depth = task.a_depth;
-    product.b_depth = task.b_depth;
-    product.b_column = task.b_column;
-    product.out_row = task.out_row;
-    product.batch = batch_of(task.batch);
-    product.form = tiled.form;
-    if (product.form.piece != 0) product.pieces = scratch();
-    out_.work.push_back(product);
+  void add(const TiledProduct& tiled, const Stored& /*out*/) {
+    const Matmul& product = tiled.product;
+    cuda::Product out;
+    out.a = address<float>(product.a) + product.a_base;
+    out.b = address<float>(product.b) + product.b_base;
+    out.out = address<float>(product.out);
+    out.rows = product.shape.rows;
+    out.columns = product.shape.columns;
+    out.depth = product.shape.depth;
+    out.a_row = product.a_row;
+    out.a_depth = product.a_depth;
+    out.b_depth = product.b_depth;
+    out.b_column = product.b_column;
+    out.out_row = product.out_row;
+    out.batch = batch_of(product.batch);
+    out.form = tiled.form;
+    if (out.form.piece != 0) out.pieces = scratch();
+    out_.work.push_back(out);
   }
 
   /// Checks next values that no kernel checks while it makes them: products, inputs, a value that becomes
@@ -207,9 +203,9 @@ class StepMaker {
 
 }  // namespace
 
-DeviceStep make_device_step(const program::Program& program, const Plan& plan, const DeviceMemory& offsets,
-                            std::uint64_t seed, std::uint8_t* memory) {
-  return StepMaker(program, plan, offsets, seed, memory).make();
+DeviceStep make_device_step(const Plan& plan, const DeviceMemory& offsets, std::uint64_t seed,
+                            std::uint8_t* memory) {
+  return StepMaker(plan, offsets, seed, memory).make();
 }
 
 }  // namespace dgx::exec

@@ -29,15 +29,14 @@ using DeviceWork = std::variant<kernels::cuda::Generated, kernels::cuda::Product
 
 /// All of a step's work on the device, in order.
 struct DeviceStep {
-  std::vector<DeviceWork> work;     ///< Generated::kernel is a number of `kernels`
-  std::vector<std::int32_t> tasks;  ///< by work: its task's index in the plan, or -1
+  std::vector<DeviceWork> work;          ///< Generated::kernel is a number of `kernels`
+  std::vector<std::int32_t> operations;  ///< by work: its operation's index in the plan, or -1
   KernelText kernels;
 };
 
 /// Makes a step for a device whose memory, laid out as `offsets` says, begins at `memory`. The kernels do not
 /// depend on the address.
-[[nodiscard]] DeviceStep make_device_step(const program::Program& program, const Plan& plan,
-                                          const DeviceMemory& offsets, std::uint64_t seed,
+[[nodiscard]] DeviceStep make_device_step(const Plan& plan, const DeviceMemory& offsets, std::uint64_t seed,
                                           std::uint8_t* memory);
 
 }  // namespace dgx::exec

@@ -60,20 +60,20 @@ std::int64_t piece_bytes(const cuda::TileWanted& wanted, const cuda::TileForm& f
   return cuda::piece_numbers(wanted, form) * static_cast<std::int64_t>(sizeof(float));
 }
 
-/// Bytes that a task's launches pass on to each other.
+/// Bytes that an operation's launches pass on to each other.
 struct ScratchBytes {
-  std::int64_t operator()(const ColumnSumTask& task) const {
-    return task.columns * cuda::dot_groups(task.rows) * static_cast<std::int64_t>(sizeof(float));
+  std::int64_t operator()(const ColumnSum& sum) const {
+    return sum.columns * cuda::dot_groups(sum.rows) * static_cast<std::int64_t>(sizeof(float));
   }
-  std::int64_t operator()(const TiledProductTask& task) const {
-    return piece_bytes(wanted_of(task.product), task.form);
+  std::int64_t operator()(const TiledProduct& tiled) const {
+    return piece_bytes(wanted_of(tiled.product), tiled.form);
   }
-  std::int64_t operator()(const TiledDotTask& task) const {
-    return piece_bytes(wanted_of(task.dot), task.dot.form);
+  std::int64_t operator()(const TiledDot& tiled) const {
+    return piece_bytes(wanted_of(tiled.dot), tiled.dot.form);
   }
-  std::int64_t operator()(const TeamFoldTask& task) const { return task.scratch_bytes(); }
+  std::int64_t operator()(const TeamFold& fold) const { return fold.scratch_bytes(); }
   template <class Alone>
-  std::int64_t operator()(const Alone& /*task*/) const {
+  std::int64_t operator()(const Alone& /*other*/) const {
     return 0;
   }
 };
@@ -90,7 +90,8 @@ std::int64_t place_of(const Placement& placement, const DeviceMemory& memory, st
 
 }  // namespace
 
-DeviceMemory plan_device_memory(const program::Program& program, const Plan& plan) {
+DeviceMemory plan_device_memory(const Plan& plan) {
+  const program::Program& program = *plan.program;
   DeviceMemory out;
   Stretch memory;
   out.inputs.assign(program.values.size(), -1);
@@ -116,7 +117,8 @@ DeviceMemory plan_device_memory(const program::Program& program, const Plan& pla
   out.flags = memory.take(out.results_bytes);
   out.arena = memory.take(plan.arena_bytes);
   std::int64_t scratch = 0;
-  for (const Task& task : plan.tasks) scratch = std::max(scratch, std::visit(ScratchBytes{}, task.work));
+  for (const Operation& operation : plan.operations)
+    scratch = std::max(scratch, std::visit(ScratchBytes{}, std::get<DeviceOperation>(operation.work)));
   out.scratch = memory.take(scratch);
   out.size_bytes = memory.end();
   for (std::size_t v = 0; v < program.values.size(); ++v)

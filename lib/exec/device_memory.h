@@ -28,6 +28,13 @@ struct DeviceEntry {
 
 /// The layout of a device's memory, as offsets from one address. What the host sends for each step lies
 /// together, so that one copy sends it: the step's number, schedule inputs and the batch.
+///
+/// From the start: what is sent; constants and random inputs; the state's entries, which one copy takes a
+/// snapshot of; second buffers for next values that cannot be written over their entry; flags and the loss,
+/// read back after every step; the plan's arena; and scratch, which all operations use in turn. The offsets
+/// are all decided before the memory is allocated, and never change: a step's launches are recorded once,
+/// with their addresses, and replayed. So buffers are not exchanged as on the CPU; a next value in a second
+/// buffer is copied to its entry when the step ends.
 struct DeviceMemory {
   std::int64_t step = 0;           ///< i64: the step's number
   std::int64_t staged_bytes = 0;   ///< from the start: copied to the device for every step
@@ -36,7 +43,7 @@ struct DeviceMemory {
   std::int64_t state = 0;          ///< start of the entries' numbers
   std::int64_t state_bytes = 0;    ///< of all entries, with the gaps between them
   std::int64_t arena = 0;
-  std::int64_t scratch = 0;  ///< passed from one launch of a task to the next
+  std::int64_t scratch = 0;  ///< passed from one launch of an operation to the next
   std::int64_t size_bytes = 0;
   /// By value: offset of a batch, schedule, constant or uniform input, or -1.
   std::vector<std::int64_t> inputs;
@@ -48,6 +55,6 @@ struct DeviceMemory {
   }
 };
 
-[[nodiscard]] DeviceMemory plan_device_memory(const program::Program& program, const Plan& plan);
+[[nodiscard]] DeviceMemory plan_device_memory(const Plan& plan);
 
 }  // namespace dgx::exec

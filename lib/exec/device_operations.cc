@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "device_dots.h"
+#include "recognise.h"
 
 namespace dgx::exec {
 
@@ -62,33 +63,33 @@ bool is_across(const CompiledPrimitive& primitive) {
   return across && !along && primitive.count >= kLanes;
 }
 
-std::optional<KeyedChainTask> recognise_keyed_chain(ValueIndex value, const CompiledPrimitive& primitive,
-                                                    const std::vector<StripAccess>& accesses) {
+std::optional<KeyedChain> recognise_keyed_chain(ValueIndex value, const CompiledPrimitive& primitive,
+                                                const std::vector<StripAccess>& accesses) {
   if (primitive.kind != Kind::kChain || primitive.dtype == DType::kU8 || primitive.count == 0 ||
       primitive.fold_count == 0 || primitive.fold_count > 0x7fffffff)
     return std::nullopt;
   auto key = recognise_key(primitive, accesses);
   const bool is_shared = key && key->stride % kLanes == 0 && primitive.count % kLanes == 0;
   if (!is_shared) return std::nullopt;
-  return KeyedChainTask{value, std::move(*key)};
+  return KeyedChain{value, std::move(*key)};
 }
 
 }  // namespace
 
-std::int64_t TeamFoldTask::scratch_bytes() const {
+std::int64_t TeamFold::scratch_bytes() const {
   std::int64_t parts = 0;
   for (std::int64_t items = parts_of(length); items > 1; items = parts_of(items)) parts += count * items;
   return parts * 16;
 }
 
-Work recognise_on_device(ValueIndex value, const CompiledPrimitive& primitive,
-                         const std::optional<std::vector<StripAccess>>& accesses) {
+DeviceOperation recognise_on_device(ValueIndex value, const CompiledPrimitive& primitive,
+                                    const std::optional<std::vector<StripAccess>>& accesses) {
   if (auto dot = recognise_tiled_dot(value, primitive)) return *dot;
   if (folds_by_teams(primitive))
-    return TeamFoldTask{value, primitive.count, primitive.fold_count, is_across(primitive)};
+    return TeamFold{value, primitive.count, primitive.fold_count, is_across(primitive)};
   if (auto chain = accesses ? recognise_keyed_chain(value, primitive, *accesses) : std::nullopt)
     return *chain;
-  return GenericTask{value, primitive.count};
+  return Generic{value, primitive.count};
 }
 
 }  // namespace dgx::exec

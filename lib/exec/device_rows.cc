@@ -4,6 +4,7 @@
 #include <set>
 
 #include "linear.h"
+#include "operation_graph.h"
 
 namespace dgx::exec {
 
@@ -24,35 +25,30 @@ std::int64_t product_of(const Shape& shape, std::size_t begin, std::size_t end) 
   return product;
 }
 
-/// The values that a task makes, in registers or in memory; none if rows may not contain such a task.
-std::vector<ValueIndex> members_of(const Task& task) {
-  if (const auto* map = std::get_if<MapTask>(&task.work)) return map->members;
-  if (const auto* generic = std::get_if<GenericTask>(&task.work)) return {generic->out};
-  if (const auto* fold = std::get_if<TeamFoldTask>(&task.work)) return {fold->out};
-  return {};
+/// The values that an operation makes, in registers or in memory; none if rows may not contain it.
+std::vector<ValueIndex> members_of(const Operation& operation) {
+  const bool may_join = on_device<Maps>(operation) != nullptr || on_device<Generic>(operation) != nullptr ||
+                        on_device<TeamFold>(operation) != nullptr;
+  return may_join ? values_of(operation) : std::vector<ValueIndex>{};
 }
 
 class Joiner {
  public:
-  Joiner(const program::Program& program, const std::vector<ValueIndex>& keep, Plan& plan) : plan_(plan) {
-    for (const kernels::Primitive& value : program.values) {
-      if (value.next) wanted_.insert(*value.next);
-    }
-    wanted_.insert(keep.begin(), keep.end());
-  }
+  explicit Joiner(OperationGraph& graph) : graph_(graph), plan_(graph.plan) {}
 
   void join() {
-    std::vector<Task> tasks;
-    for (std::size_t t = 0; t < plan_.tasks.size();) {
-      const std::size_t end = end_of_run(t);
-      if (end - t < 2) {
-        tasks.push_back(std::move(plan_.tasks[t++]));
+    std::vector<Operation> operations;
+    for (std::size_t o = 0; o < plan_.operations.size();) {
+      const std::size_t end = end_of_run(o);
+      if (end - o < 2) {
+        operations.push_back(std::move(plan_.operations[o++]));
         continue;
       }
-      tasks.push_back(joined(t, end));
-      t = end;
+      operations.push_back(joined(o, end));
+      o = end;
     }
-    plan_.tasks = std::move(tasks);
+    plan_.operations = std::move(operations);
+    number_operations(graph_);
   }
 
  private:
@@ -65,30 +61,30 @@ class Joiner {
     return (primitive.kind == Kind::kSum || primitive.kind == Kind::kMax) && primitive.dtype == DType::kF32;
   }
 
-  /// The end of the longest run that begins with task t. Its rows are those of its first fold, which must be
-  /// one of its first three tasks.
-  std::size_t end_of_run(std::size_t t) {
-    for (std::size_t first = t; first < plan_.tasks.size() && first < t + 3; ++first) {
-      const std::vector<ValueIndex> members = members_of(plan_.tasks[first]);
-      if (members.empty()) return t + 1;
+  /// The end of the longest run that begins with operation o. Its rows are those of its first fold, which
+  /// must be one of its first three.
+  std::size_t end_of_run(std::size_t o) {
+    for (std::size_t first = o; first < plan_.operations.size() && first < o + 3; ++first) {
+      const std::vector<ValueIndex> members = members_of(plan_.operations[first]);
+      if (members.empty()) return o + 1;
       if (!is_fold(members.front())) continue;
       const CompiledPrimitive& fold = compiled(members.front());
       if (fold.count < 1 || fold.count > kMostRows || fold.fold_count < 2 || fold.fold_count > kMostColumns)
-        return t + 1;
+        return o + 1;
       rows_ = fold.count;
       columns_ = fold.fold_count;
       run_.clear();
       accesses_ = 0;
-      std::size_t end = t;
-      while (end < plan_.tasks.size() && takes(plan_.tasks[end])) ++end;
-      return end > first ? end : t + 1;
+      std::size_t end = o;
+      while (end < plan_.operations.size() && takes(plan_.operations[end])) ++end;
+      return end > first ? end : o + 1;
     }
-    return t + 1;
+    return o + 1;
   }
 
-  /// Adds a task to the run, if it is over the same rows.
-  bool takes(const Task& task) {
-    const std::vector<ValueIndex> members = members_of(task);
+  /// Adds an operation to the run, if it is over the same rows.
+  bool takes(const Operation& operation) {
+    const std::vector<ValueIndex> members = members_of(operation);
     if (members.empty() || run_.size() + members.size() > kMostMembers) return false;
     std::set<ValueIndex> with = run_;
     std::size_t accesses = accesses_;
@@ -135,33 +131,33 @@ class Joiner {
     return access.base == 0;
   }
 
-  Task joined(std::size_t begin, std::size_t end) {
-    Task out;
-    RowsTask rows{{}, rows_, columns_};
-    std::set<ValueIndex> made, read_later = wanted_;
-    for (std::size_t t = begin; t < end; ++t) {
-      for (const ValueIndex v : members_of(plan_.tasks[t])) rows.members.push_back(v);
-      out.cost += plan_.tasks[t].cost;
+  Operation joined(std::size_t begin, std::size_t end) {
+    Operation out;
+    Rows rows{{}, rows_, columns_};
+    std::set<ValueIndex> made, read_later;
+    for (std::size_t o = begin; o < end; ++o) {
+      for (const ValueIndex v : members_of(plan_.operations[o])) rows.members.push_back(v);
+      out.cost += plan_.operations[o].cost;
     }
     made.insert(rows.members.begin(), rows.members.end());
-    for (std::size_t t = end; t < plan_.tasks.size(); ++t)
-      read_later.insert(plan_.tasks[t].reads.begin(), plan_.tasks[t].reads.end());
-    for (std::size_t t = begin; t < end; ++t) {
-      for (const ValueIndex v : plan_.tasks[t].reads) {
+    for (std::size_t o = end; o < plan_.operations.size(); ++o)
+      read_later.insert(plan_.operations[o].reads.begin(), plan_.operations[o].reads.end());
+    for (std::size_t o = begin; o < end; ++o) {
+      for (const ValueIndex v : plan_.operations[o].reads) {
         if (!made.contains(v)) out.reads.push_back(v);
       }
-      for (const ValueIndex v : plan_.tasks[t].writes) {
-        if (read_later.contains(v)) out.writes.push_back(v);
+      for (const ValueIndex v : plan_.operations[o].writes) {
+        if (read_later.contains(v) || graph_.wanted[static_cast<std::size_t>(v)]) out.writes.push_back(v);
       }
     }
-    out.work = std::move(rows);
+    out.work = DeviceOperation{std::move(rows)};
     return out;
   }
 
+  OperationGraph& graph_;
   Plan& plan_;
-  std::set<ValueIndex> wanted_;  // needed after the step
-  std::set<ValueIndex> run_;     // values that the run makes
-  std::size_t accesses_ = 0;     // of those values
+  std::set<ValueIndex> run_;  // values that the run makes
+  std::size_t accesses_ = 0;  // of those values
   std::int64_t rows_ = 0, columns_ = 0;
 };
 
@@ -182,8 +178,6 @@ std::optional<std::size_t> row_dimensions(const CompiledPrimitive& primitive, st
   return std::nullopt;
 }
 
-void join_rows(const program::Program& program, const std::vector<ValueIndex>& keep, Plan& plan) {
-  Joiner(program, keep, plan).join();
-}
+void join_rows(OperationGraph& graph) { Joiner(graph).join(); }
 
 }  // namespace dgx::exec

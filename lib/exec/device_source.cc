@@ -143,8 +143,8 @@ class MapKernel final : public NumberReader {
 
 }  // namespace
 
-DeviceKernel KernelWriter::maps(const MapTask& task, std::span<const ValueIndex> stored) const {
-  return MapKernel(plan_, task.members, stored, becomes_state_, options_).write();
+DeviceKernel KernelWriter::maps(const Maps& maps, std::span<const ValueIndex> stored) const {
+  return MapKernel(plan_, maps.members, stored, becomes_state_, options_).write();
 }
 
 std::int32_t KernelText::add(const DeviceKernel& kernel) {

@@ -15,7 +15,7 @@ struct KernelArgument {
   enum class What : std::uint8_t {
     kValue,
     kFlag,     ///< set to 1 where the value is not finite
-    kScratch,  ///< memory passed from one launch of a task to the next
+    kScratch,  ///< memory passed from one launch of an operation to the next
   };
   What what = What::kValue;
   kernels::ValueIndex value = 0;
@@ -38,7 +38,17 @@ struct KernelOptions {
   std::int64_t least_wide = std::int64_t{1} << 16;
 };
 
-/// Writes kernels for the tasks of a plan.
+/// Writes kernels for the operations of a plan: the generator.
+///
+/// Each kind of operation has its class in a device_source….cc, which decides how threads share the elements
+/// and in which order a thread reads, computes and writes; the text itself comes from the pieces of
+/// device_text.h. Loops names the indices and writes linear forms of them; ElementWriter writes a primitive's
+/// steps as one constant per step, in the words of kernels/cuda/generated.cuh; a NumberReader, which is the
+/// kernel's class itself, says how a number of a value is read: from memory, or from a constant made before.
+/// KernelArguments collects the addresses on the way.
+///
+/// All extents and strides are literals in the text, since a program is trained for many steps, and compiling
+/// it takes seconds. To find equal kernels by their text, nothing in it names a value.
 class KernelWriter {
  public:
   /// Borrows `plan`. `becomes_state[v]`: value v has a not-finite flag.
@@ -47,18 +57,18 @@ class KernelWriter {
 
   /// Fused maps, of whose members `stored` lie in memory. A thread reads everything before it writes
   /// anything: a member may lie where another one reads what the same thread writes.
-  [[nodiscard]] DeviceKernel maps(const MapTask& task, std::span<const kernels::ValueIndex> stored) const;
+  [[nodiscard]] DeviceKernel maps(const Maps& maps, std::span<const kernels::ValueIndex> stored) const;
 
   /// Rows, of whose members `stored` lie in memory.
-  [[nodiscard]] DeviceKernel rows(const RowsTask& task, std::span<const kernels::ValueIndex> stored) const;
+  [[nodiscard]] DeviceKernel rows(const Rows& rows, std::span<const kernels::ValueIndex> stored) const;
 
-  /// One kernel per level, to be run in order; all but the last leave their parts in the task's scratch.
-  [[nodiscard]] std::vector<DeviceKernel> fold(const TeamFoldTask& task) const;
+  /// One kernel per level, to be run in order; all but the last leave their parts in the operation's scratch.
+  [[nodiscard]] std::vector<DeviceKernel> fold(const TeamFold& fold) const;
 
-  [[nodiscard]] DeviceKernel chain(const KeyedChainTask& task) const;
+  [[nodiscard]] DeviceKernel chain(const KeyedChain& chain) const;
 
   /// A thread per element.
-  [[nodiscard]] DeviceKernel value(const GenericTask& task) const;
+  [[nodiscard]] DeviceKernel value(const Generic& generic) const;
 
  private:
   const Plan& plan_;

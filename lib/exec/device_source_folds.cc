@@ -201,16 +201,16 @@ class ThreadKernel final : public ValueKernel {
   }
 };
 
-/// One level of a TeamFoldTask.
+/// One level of a TeamFold.
 class TeamFoldKernel final : public ValueKernel {
  public:
-  TeamFoldKernel(const Plan& plan, const TeamFoldTask& task, const std::vector<bool>& becomes_state)
-      : ValueKernel(plan, task.out, becomes_state), across_(task.across) {}
+  TeamFoldKernel(const Plan& plan, const TeamFold& fold, const std::vector<bool>& becomes_state)
+      : ValueKernel(plan, fold.out, becomes_state), across_(fold.across) {}
 
   /// The first level, whose items are the positions' terms. If neighbouring outputs are neighbours in memory,
   /// teams exchange their numbers before they combine lanes.
   DeviceKernel first() {
-    const std::int64_t items = primitive_.fold_count, blocks = TeamFoldTask::parts_of(items);
+    const std::int64_t items = primitive_.fold_count, blocks = TeamFold::parts_of(items);
     find_team(blocks);
     lines_.add(fmt::format("{} mine = {};", part_type(), start()));
     lines_.open("if (exists)");
@@ -226,7 +226,7 @@ class TeamFoldKernel final : public ValueKernel {
   /// A later level, whose items are the parts of the level before, from part `from` of the scratch on. Its
   /// own parts begin at `to`.
   DeviceKernel next(std::int64_t items, std::int64_t from, std::int64_t to) {
-    const std::int64_t blocks = TeamFoldTask::parts_of(items);
+    const std::int64_t blocks = TeamFold::parts_of(items);
     across_ = false;
     find_team(blocks);
     lines_.add(fmt::format("const {}* const items = {} + {}LL;", part_type(), arguments_.scratch(part_type()),
@@ -305,12 +305,12 @@ class TeamFoldKernel final : public ValueKernel {
   bool across_;
 };
 
-/// A KeyedChainTask: 32 threads look at 32 positions at once, and all of them take those that count, in
+/// A KeyedChain: 32 threads look at 32 positions at once, and all of them take those that count, in
 /// order.
 class KeyedChainKernel final : public ValueKernel {
  public:
-  KeyedChainKernel(const Plan& plan, const KeyedChainTask& task, const std::vector<bool>& becomes_state)
-      : ValueKernel(plan, task.out, becomes_state), key_(task.key) {}
+  KeyedChainKernel(const Plan& plan, const KeyedChain& chain, const std::vector<bool>& becomes_state)
+      : ValueKernel(plan, chain.out, becomes_state), key_(chain.key) {}
 
   DeviceKernel write() {
     const Form key{key_.base, key_.positions.strides[0]};
@@ -342,30 +342,29 @@ class KeyedChainKernel final : public ValueKernel {
   }
 
  private:
-  const ChainTask::Key& key_;
+  const Chain::Key& key_;
 };
 
 }  // namespace
 
-std::vector<DeviceKernel> KernelWriter::fold(const TeamFoldTask& task) const {
-  const auto level = [&] { return TeamFoldKernel(plan_, task, becomes_state_); };
+std::vector<DeviceKernel> KernelWriter::fold(const TeamFold& fold) const {
+  const auto level = [&] { return TeamFoldKernel(plan_, fold, becomes_state_); };
   std::vector<DeviceKernel> out = {level().first()};
   std::int64_t offset = 0;
-  for (std::int64_t items = TeamFoldTask::parts_of(task.length); items > 1;
-       items = TeamFoldTask::parts_of(items)) {
-    const std::int64_t next = offset + task.count * items;
+  for (std::int64_t items = TeamFold::parts_of(fold.length); items > 1; items = TeamFold::parts_of(items)) {
+    const std::int64_t next = offset + fold.count * items;
     out.push_back(level().next(items, offset, next));
     offset = next;
   }
   return out;
 }
 
-DeviceKernel KernelWriter::chain(const KeyedChainTask& task) const {
-  return KeyedChainKernel(plan_, task, becomes_state_).write();
+DeviceKernel KernelWriter::chain(const KeyedChain& chain) const {
+  return KeyedChainKernel(plan_, chain, becomes_state_).write();
 }
 
-DeviceKernel KernelWriter::value(const GenericTask& task) const {
-  return ThreadKernel(plan_, task.out, becomes_state_).write();
+DeviceKernel KernelWriter::value(const Generic& generic) const {
+  return ThreadKernel(plan_, generic.out, becomes_state_).write();
 }
 
 }  // namespace dgx::exec

@@ -52,14 +52,14 @@ struct Member {
   }
 };
 
-Member member_of(const CompiledPrimitive& primitive, ValueIndex value, const RowsTask& task,
-                 std::size_t number, const std::vector<Form>& forms) {
+Member member_of(const CompiledPrimitive& primitive, ValueIndex value, const Rows& rows, std::size_t number,
+                 const std::vector<Form>& forms) {
   Shape extents = primitive.iteration;
   extents.insert(extents.end(), primitive.fold.begin(), primitive.fold.end());
   const auto split =
-      extents.begin() + static_cast<std::ptrdiff_t>(*row_dimensions(primitive, task.rows, task.columns));
+      extents.begin() + static_cast<std::ptrdiff_t>(*row_dimensions(primitive, rows.rows, rows.columns));
   const bool is_fold = primitive.kind != Kind::kMap;
-  const bool has_columns = is_fold || primitive.count != task.rows || task.columns == 1;
+  const bool has_columns = is_fold || primitive.count != rows.rows || rows.columns == 1;
   const std::string name = std::to_string(number);
   Loops loops("i" + name + "_", {{"r", Shape(extents.begin(), split)}, {"c", Shape(split, extents.end())}},
               forms);
@@ -67,10 +67,10 @@ Member member_of(const CompiledPrimitive& primitive, ValueIndex value, const Row
           std::move(extents), std::move(loops)};
 }
 
-/// The loops of a rows task: which makes each member, and what later ones need again.
+/// The loops of Rows: which makes each member, and what later ones need again.
 struct RowLoops {
-  RowLoops(const Plan& plan, const RowsTask& task) {
-    for (const ValueIndex v : task.members) add(plan.compiled[static_cast<std::size_t>(v)], v, task);
+  RowLoops(const Plan& plan, const Rows& rows) {
+    for (const ValueIndex v : rows.members) add(plan.compiled[static_cast<std::size_t>(v)], v, rows);
   }
 
   /// The member that makes a value, or null.
@@ -85,9 +85,9 @@ struct RowLoops {
   int count = 0;
 
  private:
-  void add(const CompiledPrimitive& primitive, ValueIndex v, const RowsTask& task) {
+  void add(const CompiledPrimitive& primitive, ValueIndex v, const Rows& rows) {
     const Reads all = reads_of(primitive);
-    Member member = member_of(primitive, v, task, members.size(), all.forms);
+    Member member = member_of(primitive, v, rows, members.size(), all.forms);
     for (const CompiledAccess* access : all.accesses) {
       if (const Member* from = made(access->value))
         member.phase =
@@ -109,12 +109,12 @@ struct RowLoops {
 
 class RowsKernel final : public NumberReader {
  public:
-  RowsKernel(const Plan& plan, const RowsTask& task, std::span<const ValueIndex> stored,
+  RowsKernel(const Plan& plan, const Rows& rows, std::span<const ValueIndex> stored,
              const std::vector<bool>& becomes_state)
-      : task_(task),
+      : form_(rows),
         stored_(stored.begin(), stored.end()),
         becomes_state_(becomes_state),
-        loops_(plan, task) {}
+        loops_(plan, rows) {}
 
   DeviceKernel write() {
     begin();
@@ -126,7 +126,7 @@ class RowsKernel final : public NumberReader {
     Lines all;
     arguments_.declare(all);
     all.append(lines_);
-    const std::int64_t blocks = (task_.rows + kTeams - 1) / kTeams;
+    const std::int64_t blocks = (form_.rows + kTeams - 1) / kTeams;
     return {all.text(), arguments_.all(), static_cast<std::uint32_t>(kLanes * kTeams), blocks};
   }
 
@@ -151,14 +151,14 @@ class RowsKernel final : public NumberReader {
   }
 
  private:
-  /// Reads an element with fixed(), since a rows task reads nothing that it writes (memory_plan.h): so a
+  /// Reads an element with fixed(), since Rows read nothing that they write (plan_memory()): so a
   /// column need not wait until the one before is stored.
   std::string element_of(ValueIndex value, DType dtype, const std::string& place) {
     return "fixed(" + arguments_.read(value, dtype) + " + (" + place + "))";
   }
 
-  [[nodiscard]] std::string columns() const { return std::to_string(task_.columns); }
-  [[nodiscard]] std::int64_t columns_of_thread() const { return (task_.columns + kLanes - 1) / kLanes; }
+  [[nodiscard]] std::string columns() const { return std::to_string(form_.columns); }
+  [[nodiscard]] std::int64_t columns_of_thread() const { return (form_.columns + kLanes - 1) / kLanes; }
   /// The number of the value among the arguments.
   int arguments_number(ValueIndex value, DType dtype) {
     return std::stoi(arguments_.read(value, dtype).substr(1));
@@ -166,9 +166,9 @@ class RowsKernel final : public NumberReader {
 
   /// The row's and column's element of a value of all rows and columns.
   [[nodiscard]] std::string place() const {
-    const bool is_narrow = task_.rows * task_.columns <= 0x7fffffff;
-    return is_narrow ? fmt::format("r * {}U + c", task_.columns)
-                     : fmt::format("integer(r) * {} + c", task_.columns);
+    const bool is_narrow = form_.rows * form_.columns <= 0x7fffffff;
+    return is_narrow ? fmt::format("r * {}U + c", form_.columns)
+                     : fmt::format("integer(r) * {} + c", form_.columns);
   }
 
   [[nodiscard]] bool has_loop(int phase) const {
@@ -185,8 +185,8 @@ class RowsKernel final : public NumberReader {
     lines_.add(fmt::format("const std::uint32_t lane = threadIdx.x % {}U, team = threadIdx.x / {}U;", kLanes,
                            kLanes));
     lines_.add(fmt::format("const std::uint32_t row = blockIdx.x * {}U + team;", kTeams));
-    lines_.add(fmt::format("const bool exists = row < {}U;", task_.rows));
-    lines_.add(fmt::format("const std::uint32_t r = exists ? row : {}U;", task_.rows - 1));
+    lines_.add(fmt::format("const bool exists = row < {}U;", form_.rows));
+    lines_.add(fmt::format("const std::uint32_t r = exists ? row : {}U;", form_.rows - 1));
     for (const Member& member : loops_.members) {
       const char* const type = member.primitive->dtype == DType::kF32 ? "float" : "std::int64_t";
       if (member.is_read_later)
@@ -206,14 +206,14 @@ class RowsKernel final : public NumberReader {
     }
     lines_.open(fmt::format("DGX_UNROLL for (int n = 0; n < {}; ++n)", columns_of_thread()));
     lines_.add(fmt::format("const std::uint32_t c = lane + {}U * n;", kLanes));
-    if (task_.columns % kLanes != 0) lines_.open(fmt::format("if (c < {}U)", columns()));
+    if (form_.columns % kLanes != 0) lines_.open(fmt::format("if (c < {}U)", columns()));
     for (Member& member : loops_.members) {
       if (!member.has_columns || member.phase != phase) continue;
       current_ = &member;
       member.loops.declare(lines_, 1);
       member.is_fold ? take(member) : make(member);
     }
-    if (task_.columns % kLanes != 0) lines_.close();
+    if (form_.columns % kLanes != 0) lines_.close();
     lines_.close();
     for (Member& member : loops_.members) {
       if (!member.is_fold || member.phase != phase) continue;
@@ -240,7 +240,7 @@ class RowsKernel final : public NumberReader {
   void make(Member& member) {
     member.number = run(member);
     if (member.is_read_later) lines_.add(array_of(member) + "[n] = " + member.number + ";");
-    if (stored_.contains(member.value)) store(member, task_.rows % kTeams == 0 ? "" : "if (exists)", place());
+    if (stored_.contains(member.value)) store(member, form_.rows % kTeams == 0 ? "" : "if (exists)", place());
   }
 
   void store(const Member& member, const std::string& condition, const std::string& place) {
@@ -267,7 +267,7 @@ class RowsKernel final : public NumberReader {
     }
   }
 
-  const RowsTask& task_;
+  const Rows& form_;
   const std::set<ValueIndex> stored_;
   const std::vector<bool>& becomes_state_;
   RowLoops loops_;
@@ -279,8 +279,8 @@ class RowsKernel final : public NumberReader {
 
 }  // namespace
 
-DeviceKernel KernelWriter::rows(const RowsTask& task, std::span<const ValueIndex> stored) const {
-  return RowsKernel(plan_, task, stored, becomes_state_).write();
+DeviceKernel KernelWriter::rows(const Rows& rows, std::span<const ValueIndex> stored) const {
+  return RowsKernel(plan_, rows, stored, becomes_state_).write();
 }
 
 }  // namespace dgx::exec

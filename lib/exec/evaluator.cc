@@ -72,9 +72,7 @@ Status Evaluator::run(const TensorView& x, const TensorView& y) {
   return impl_->machine->run([](int) {});
 }
 
-std::string Evaluator::explain() const {
-  return exec::explain(impl_->machine->plan(), impl_->machine->program());
-}
+std::string Evaluator::explain() const { return exec::explain(impl_->machine->plan()); }
 
 TensorView Evaluator::value(ValueIndex value) const { return impl_->machine->view(value); }
 

@@ -339,7 +339,7 @@ Status ExactExecutor::load(const State& state) {
 }
 
 Status ExactExecutor::step() {
-  if (impl_->fused->task_seconds().empty()) return impl_->step();
+  if (impl_->fused->operation_seconds().empty()) return impl_->step();
   const auto begin = std::chrono::steady_clock::now();
   DGX_CHECK(impl_->step());
   impl_->profiled_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -348,13 +348,13 @@ Status ExactExecutor::step() {
 }
 
 Status ExactExecutor::start_profile() {
-  impl_->fused->time_tasks();
+  impl_->fused->time_operations();
   return {};
 }
 
 StepProfile ExactExecutor::profile() const {
   return {impl_->profiled_steps, impl_->profiled_seconds,
-          operation_profiles(impl_->fused->plan(), *impl_->program, impl_->fused->task_seconds())};
+          operation_profiles(impl_->fused->plan(), impl_->fused->operation_seconds())};
 }
 
 Status ExactExecutor::Impl::step() {
@@ -454,8 +454,6 @@ Status check_fault(const program::Program& program, const Fault& fault) {
   return {};
 }
 
-std::string ExactExecutor::explain() const {
-  return exec::explain(impl_->fused->plan(), impl_->fused->program());
-}
+std::string ExactExecutor::explain() const { return exec::explain(impl_->fused->plan()); }
 
 }  // namespace dgx::exec

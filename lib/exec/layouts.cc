@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "dgx/kernels/cpu/matmul.h"
-#include "plan.h"
+#include "operation_graph.h"
 
 namespace dgx::exec {
 
@@ -56,19 +56,25 @@ namespace {
 
 /// Values that must lie alike form a class. Its wish is the layout that its products ask for, unless one of
 /// its values must lie in rows.
+///
+/// look_at() asks every value once what its definition wants: a product wishes its right side in strips and
+/// allows strips for its output; a map joins itself with what it reads element by element, and with its
+/// group; an entry joins its next value; all others refuse, for what they read and for what they make. A
+/// class with two different wishes lies in rows, as one with a refusal does. Classes are a union-find forest
+/// over values.
 class Chooser {
  public:
-  explicit Chooser(const LayoutQuestion& question)
-      : question_(question), parent_(question.program.values.size()), wishes_(parent_.size(), kAnything) {
+  explicit Chooser(const OperationGraph& graph)
+      : graph_(graph), parent_(graph.types.size()), wishes_(parent_.size(), kAnything) {
     std::iota(parent_.begin(), parent_.end(), std::size_t{0});
   }
 
   std::vector<Layout> choose() {
     for (std::size_t v = 0; v < parent_.size(); ++v) look_at(v);
-    for (const ValueIndex v : question_.keep) refuse(v);
+    for (const ValueIndex v : graph_.keep) refuse(v);
     for (std::size_t v = 0; v < parent_.size(); ++v) {
       // A transposed product exchanges its sides, and a left side must lie in rows.
-      const MatmulTask* product = question_.products[v];
+      const Matmul* product = product_at(v);
       const bool exchanges =
           product != nullptr && wishes_[root(v)] == static_cast<int>(Layout::kTransposedStrips);
       if (exchanges && wishes_[root(index(product->b))] >= 0) refuse(out(v));
@@ -85,7 +91,15 @@ class Chooser {
   static constexpr int kAnything = -1;
   static constexpr int kRefused = -2;
 
-  [[nodiscard]] const kernels::Primitive& at(std::size_t v) const { return question_.program.values[v]; }
+  [[nodiscard]] const kernels::Primitive& at(std::size_t v) const { return graph_.plan.program->values[v]; }
+  [[nodiscard]] const Operation* maker(std::size_t v) const {
+    const std::size_t o = graph_.operation_of[v];
+    return o == OperationGraph::kNone ? nullptr : &graph_.plan.operations[o];
+  }
+  [[nodiscard]] const Matmul* product_at(std::size_t v) const {
+    const Operation* const made = maker(v);
+    return made == nullptr ? nullptr : on_cpu<Matmul>(*made);
+  }
   static std::size_t index(ValueIndex v) { return static_cast<std::size_t>(v); }
 
   std::size_t root(std::size_t v) {
@@ -107,12 +121,12 @@ class Chooser {
   void look_at(std::size_t v) {
     if (at(v).kind == Kind::kInput) {
       look_at_input(v);
-    } else if (const MatmulTask* product = question_.products[v]) {
+    } else if (const Matmul* product = product_at(v)) {
       refuse(product->a);
       ask_for_right_side(*product);
       if (product->batch.extents != Shape{1} || at(v).shape.size() != 2 || !has_product_shape(v, *product))
         refuse(out(v));
-    } else if (question_.is_map[v]) {
+    } else if (maker(v) != nullptr && maps_of(*maker(v)) != nullptr) {
       look_at_map(v);
     } else {
       for (const auto& access : at(v).accesses) refuse(access.value);
@@ -121,7 +135,7 @@ class Chooser {
   }
   static ValueIndex out(std::size_t v) { return static_cast<ValueIndex>(v); }
 
-  [[nodiscard]] bool has_product_shape(std::size_t v, const MatmulTask& product) const {
+  [[nodiscard]] bool has_product_shape(std::size_t v, const Matmul& product) const {
     return at(v).shape == Shape{product.shape.rows, product.shape.columns} &&
            product.out_row == product.shape.columns;
   }
@@ -139,7 +153,7 @@ class Chooser {
     join(v, index(*next));
   }
 
-  void ask_for_right_side(const MatmulTask& product) {
+  void ask_for_right_side(const Matmul& product) {
     const auto& b = at(index(product.b));
     const auto& [rows, columns, depth] = product.shape;
     const bool whole = product.b_base == 0 && product.batch.extents == Shape{1} && columns % kStripWidth == 0;
@@ -158,14 +172,14 @@ class Chooser {
     if (shape.size() != 2 || at(v).shape != shape || at(v).dtype != DType::kF32 || names_index(at(v)))
       refuse(out(v));
     // A group is one loop nest, so its values lie alike.
-    const auto [first, is_first] = group_.emplace(question_.task_of[v], v);
+    const auto [first, is_first] = group_.emplace(graph_.operation_of[v], v);
     if (!is_first) join(v, first->second);
     const auto identity = row_major_strides(shape);
-    if (!question_.linear[v]) {
+    if (!graph_.linear[v]) {
       for (const auto& access : at(v).accesses) refuse(access.value);
       return refuse(out(v));
     }
-    for (const LinearAccess& access : *question_.linear[v]) {
+    for (const LinearAccess& access : *graph_.linear[v]) {
       const auto read = index(access.value);
       const bool splat =
           std::all_of(access.iteration.begin(), access.iteration.end(), [](auto s) { return s == 0; });
@@ -190,15 +204,65 @@ class Chooser {
     });
   }
 
-  const LayoutQuestion& question_;
+  const OperationGraph& graph_;
   std::vector<std::size_t> parent_;
   std::vector<int> wishes_;                    // by root
   std::map<ValueIndex, std::size_t> becomes_;  // next value → entry
-  std::map<std::size_t, std::size_t> group_;   // task → its first value
+  std::map<std::size_t, std::size_t> group_;   // operation → its first value
 };
+
+/// The group of maps that alone reads the product, which is in strips, and can follow it; or kNone.
+std::size_t only_group_behind(const OperationGraph& graph, const Matmul& product) {
+  if (!product.out_packed || graph.wanted[static_cast<std::size_t>(product.out)])
+    return OperationGraph::kNone;
+  std::size_t group = OperationGraph::kNone;
+  for (std::size_t v = 0; v < graph.types.size(); ++v) {
+    const auto& accesses = graph.plan.program->values[v].accesses;
+    const bool reads = std::any_of(accesses.begin(), accesses.end(),
+                                   [&](const auto& access) { return access.value == product.out; });
+    if (!reads) continue;
+    if (group != OperationGraph::kNone && group != graph.operation_of[v]) return OperationGraph::kNone;
+    group = graph.operation_of[v];
+  }
+  const Maps* const maps =
+      group == OperationGraph::kNone ? nullptr : on_cpu<Maps>(graph.plan.operations[group]);
+  if (maps == nullptr) return OperationGraph::kNone;
+  // Maps that make a side of the product, or the next value of one, might write it in place.
+  const bool overwrites = std::any_of(maps->members.begin(), maps->members.end(), [&](ValueIndex v) {
+    return graph.at(product.a).next == v || graph.at(product.b).next == v || product.a == v || product.b == v;
+  });
+  return overwrites ? OperationGraph::kNone : group;
+}
 
 }  // namespace
 
-std::vector<Layout> choose_layouts(const LayoutQuestion& question) { return Chooser(question).choose(); }
+void choose_layouts(OperationGraph& graph) {
+  graph.plan.layouts = Chooser(graph).choose();
+  const auto layout = [&](ValueIndex v) { return graph.plan.layouts[static_cast<std::size_t>(v)]; };
+  for (Operation& operation : graph.plan.operations) {
+    auto* const product = on_cpu<Matmul>(operation);
+    if (product == nullptr) continue;
+    if (layout(product->out) == Layout::kTransposedStrips) *product = product->transposed();
+    product->out_packed = layout(product->out) != Layout::kRows;
+    product->b_packed = layout(product->b) != Layout::kRows;
+  }
+}
+
+void follow_products(OperationGraph& graph) {
+  std::vector<Operation>& operations = graph.plan.operations;
+  std::vector<std::size_t> others;
+  for (std::size_t o = 0; o < operations.size(); ++o) {
+    const auto* const product = on_cpu<Matmul>(operations[o]);
+    const std::size_t group = product == nullptr ? OperationGraph::kNone : only_group_behind(graph, *product);
+    if (group == OperationGraph::kNone) {
+      others.push_back(o);
+      continue;
+    }
+    graph.stored[static_cast<std::size_t>(product->out)] = false;
+    auto& maps = *on_cpu<Maps>(operations[group]);
+    operations[group] = {CpuOperation{ProductMaps{*product, std::move(maps)}}, operations[o].cost};
+  }
+  reorder(graph, others);
+}
 
 }  // namespace dgx::exec

@@ -1,16 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <vector>
 
 #include "dgx/core/tensor.h"
 #include "dgx/program/program.h"
-#include "linear.h"
 
 namespace dgx::exec {
-
-struct MatmulTask;
 
 /// The memory layout of a value of shape [r, c]. It is internal to an executor: what enters or leaves one is
 /// in rows. A weight that products read as their right side stays packed from step to step, and so do its
@@ -36,20 +31,5 @@ struct StripForm {
 /// Converts f32 rows of shape [r, c] to the packed layout `layout`, and back.
 [[nodiscard]] Tensor pack(const Tensor& rows, Layout layout);
 [[nodiscard]] Tensor unpack(const TensorView& packed, const Shape& shape, Layout layout);
-
-/// The input of choose_layouts(), by value.
-struct LayoutQuestion {
-  const program::Program& program;
-  const std::vector<std::optional<std::vector<LinearAccess>>>& linear;
-  const std::vector<std::size_t>& task_of;         ///< the maps of one fused group have one task
-  const std::vector<bool>& is_map;                 ///< a map that strip programs can take
-  const std::vector<const MatmulTask*>& products;  ///< null: not a product
-  const std::vector<kernels::ValueIndex>& keep;
-};
-
-/// Chooses each value's layout. Packs state that the step changes if every use of it, and of what must share
-/// its layout, allows this: as the right side of products, all of one orientation; as the output of products;
-/// element by element.
-[[nodiscard]] std::vector<Layout> choose_layouts(const LayoutQuestion& question);
 
 }  // namespace dgx::exec

@@ -4,7 +4,6 @@
 #include <array>
 #include <chrono>
 
-#include "channels_last.h"
 #include "dgx/kernels/cpu/column_sum.h"
 #include "dgx/kernels/cpu/dispatch.h"
 #include "dgx/kernels/evaluate.h"
@@ -53,12 +52,12 @@ std::array<const float*, 4> strips_touched(const StripProgram& program, ValueInd
 
 /// Bytes of the inputs, which the plan does not count: state twice where its next value has a buffer of its
 /// own.
-std::int64_t input_bytes(const program::Program& program, const Plan& plan) {
+std::int64_t input_bytes(const Plan& plan) {
   std::int64_t bytes = 0;
   for (std::size_t v = 0; v < plan.placements.size(); ++v) {
     const auto where = plan.placements[v].where;
     if (where == Placement::Where::kInput || where == Placement::Where::kNext) {
-      bytes += bytes_of(program.values[v], plan.layouts[v]);
+      bytes += bytes_of(plan.program->values[v], plan.layouts[v]);
     }
   }
   return bytes;
@@ -70,7 +69,8 @@ std::size_t longest_serial_section(const Plan& plan) {
   for (std::size_t s = 0; s < plan.sections.size(); ++s) {
     const Section& section = plan.sections[s];
     double cost = 0;
-    for (std::size_t t = section.begin; section.serial && t < section.end; ++t) cost += plan.tasks[t].cost;
+    for (std::size_t t = section.begin; section.serial && t < section.end; ++t)
+      cost += plan.operations[t].cost;
     if (cost > most) longest = s;
     most = std::max(most, cost);
   }
@@ -90,8 +90,7 @@ bool is_tall(const cpu::MatmulShape& shape, int members) {
 
 /// Copies `rows` of a piece; an Element is as large as the value's elements.
 template <class Element>
-void copy_rows(const ConcatenationTask::Piece& piece, const std::uint8_t* from, std::uint8_t* to,
-               Range rows) {
+void copy_rows(const Concatenation::Piece& piece, const std::uint8_t* from, std::uint8_t* to, Range rows) {
   const std::int64_t count = piece.nest.inner_extent();
   const std::int64_t from_step = piece.nest.strides[0].back();
   const std::int64_t to_step = piece.nest.strides[1].back();
@@ -109,7 +108,7 @@ void copy_rows(const ConcatenationTask::Piece& piece, const std::uint8_t* from, 
 
 /// The maps that follow a block of a product; call() is the product's epilogue.
 struct Follower {
-  const MapTask& map;
+  const Maps& map;
   ValueIndex product;
   StripRunner& runner;
   std::vector<std::int64_t>& offsets;
@@ -132,24 +131,23 @@ struct Follower {
 
 Machine::~Machine() = default;
 
-Machine::Machine(std::shared_ptr<const program::Program> program, Plan plan, std::shared_ptr<ThreadTeam> team)
-    : program_(std::move(program)),
-      plan_(std::move(plan)),
+Machine::Machine(Plan plan, std::shared_ptr<ThreadTeam> team)
+    : plan_(std::move(plan)),
       team_(std::move(team)),
       arena_(DType::kU8, {plan_.arena_bytes}),
-      memory_(program_->values.size()),
-      checked_(program_->values.size()) {
+      memory_(plan_.program->values.size()),
+      checked_(plan_.program->values.size()) {
   for (std::size_t v = 0; v < memory_.size(); ++v) {
-    const kernels::Primitive& value = program_->values[v];
+    const kernels::Primitive& value = plan_.program->values[v];
     views_.push_back({value.dtype, value.shape, {}});
     if (plan_.placements[v].where == Placement::Where::kArena) {
       set_memory(static_cast<ValueIndex>(v), arena_.bytes().data() + plan_.placements[v].offset);
     }
   }
-  for (const Task& task : plan_.tasks) {
-    const MapTask* map = map_of(task);
-    for (std::size_t r = 0; map != nullptr && r < map->program.registers.size(); ++r) {
-      const StripRegister& reg = map->program.registers[r];
+  for (const Operation& operation : plan_.operations) {
+    const Maps* maps = maps_of(operation);
+    for (std::size_t r = 0; maps != nullptr && r < maps->program.registers.size(); ++r) {
+      const StripRegister& reg = maps->program.registers[r];
       if (reg.source == StripRegister::Source::kFlag) checked_[static_cast<std::size_t>(reg.value)] = true;
     }
   }
@@ -167,17 +165,16 @@ Machine::Machine(std::shared_ptr<const program::Program> program, Plan plan, std
 Result<std::unique_ptr<Machine>> Machine::create(std::shared_ptr<const program::Program> program,
                                                  Fusion fusion, std::shared_ptr<ThreadTeam> team,
                                                  const std::vector<ValueIndex>& keep) {
-  if (fusion == Fusion::kFused) program = with_channels_last(std::move(program), keep);
-  DGX_TRY(Plan plan, make_plan(*program, fusion, team->size(), keep));
-  DGX_CHECK(check_memory(exec::planned_bytes(plan, team->size()) + input_bytes(*program, plan)));
-  return std::unique_ptr<Machine>(new Machine(std::move(program), std::move(plan), std::move(team)));
+  DGX_TRY(Plan plan, make_plan(std::move(program), fusion, team->size(), keep));
+  DGX_CHECK(check_memory(exec::planned_bytes(plan, team->size()) + input_bytes(plan)));
+  return std::unique_ptr<Machine>(new Machine(std::move(plan), std::move(team)));
 }
 
 void Machine::set_memory(ValueIndex value, void* memory) {
   const auto v = static_cast<std::size_t>(value);
   memory_[v] = memory;
   views_[v].bytes = {static_cast<const std::uint8_t*>(memory),
-                     static_cast<std::size_t>(bytes_of(program_->values[v], plan_.layouts[v]))};
+                     static_cast<std::size_t>(bytes_of(plan_.program->values[v], plan_.layouts[v]))};
 }
 
 std::int64_t Machine::planned_bytes() const { return exec::planned_bytes(plan_, team_->size()); }
@@ -216,16 +213,16 @@ Status Machine::run(const std::function<void(int member)>& prologue, const std::
 }
 
 void Machine::run_sections(int member, int members, const std::function<void()>& aside) {
-  TaskClock clock(member == 0 ? &task_seconds_ : nullptr);
+  OperationClock clock(member == 0 ? &operation_seconds_ : nullptr);
   for (const Section& section : plan_.sections) {
     if (aside && member == 1 && &section == plan_.sections.data() + idle_section_) aside();
     if (section.sliced) {
       run_slices(plan_.sliced[*section.sliced], member, members, clock);
     } else if (!section.serial) {
-      run_task(plan_.tasks[section.begin], member, members);
+      run_operation(plan_.operations[section.begin], member, members);
     } else if (member == 0) {
       for (std::size_t t = section.begin; t < section.end; ++t) {
-        run_task(plan_.tasks[t], 0, 1);
+        run_operation(plan_.operations[t], 0, 1);
         clock.charge(t);
       }
     }
@@ -237,11 +234,11 @@ void Machine::run_sections(int member, int members, const std::function<void()>&
 Status Machine::run_each(const std::function<void(int member)>& prologue,
                          const std::function<Status(ValueIndex, std::span<std::uint8_t>)>& made) {
   team_->run(prologue);
-  std::size_t next_task = 0;
+  std::size_t next_operation = 0;
   for (std::size_t v = 0; v < memory_.size(); ++v) {
-    if (program_->values[v].kind != Kind::kInput) {
-      const Task& task = plan_.tasks[next_task++];
-      team_->run([&](int member) { run_task(task, member, team_->size()); });
+    if (plan_.program->values[v].kind != Kind::kInput) {
+      const Operation& operation = plan_.operations[next_operation++];
+      team_->run([&](int member) { run_operation(operation, member, team_->size()); });
       DGX_CHECK(first_error());
     }
     DGX_CHECK(made(static_cast<ValueIndex>(v), {typed<std::uint8_t>(memory_[v]), views_[v].bytes.size()}));
@@ -249,88 +246,87 @@ Status Machine::run_each(const std::function<void(int member)>& prologue,
   return {};
 }
 
-void Machine::run_task(const Task& task, int member, int members) {
+void Machine::run_operation(const Operation& operation, int member, int members) {
   Thread& thread = *threads_[static_cast<std::size_t>(member)];
-  std::visit(
-      [&](const auto& work) {
-        if constexpr (!kIsOfDevices<std::decay_t<decltype(work)>>) run(work, thread, member, members);
-      },
-      task.work);
+  std::visit([&](const auto& work) { run(work, thread, member, members); },
+             std::get<CpuOperation>(operation.work));
 }
 
-void Machine::run(const MatmulTask& task, Thread& thread, int member, int members) {
-  const std::int64_t batches = task.batch.rows() * task.batch.inner_extent();
+void Machine::run(const Matmul& product, Thread& thread, int member, int members) {
+  const std::int64_t batches = product.batch.rows() * product.batch.inner_extent();
   const bool by_batch = batches >= members;
   const bool by_columns =
-      !by_batch && cpu::strip_count(task.shape.columns) >= 2 * members && !is_tall(task.shape, members);
+      !by_batch && cpu::strip_count(product.shape.columns) >= 2 * members && !is_tall(product.shape, members);
   const Range batch = by_batch ? share(batches, 1, member, members) : Range{0, batches};
-  cpu::Part part = cpu::Part::whole(task.shape);
+  cpu::Part part = cpu::Part::whole(product.shape);
   if (by_columns) {
-    const Range columns = share(task.shape.columns, cpu::kStripWidth, member, members);
+    const Range columns = share(product.shape.columns, cpu::kStripWidth, member, members);
     part.column_begin = columns.begin;
     part.column_end = columns.end;
   } else if (!by_batch) {
-    const Range rows = share(task.shape.rows, 1, member, members);
+    const Range rows = share(product.shape.rows, 1, member, members);
     part.row_begin = rows.begin;
     part.row_end = rows.end;
   }
   if (part.row_begin == part.row_end || part.column_begin == part.column_end) return;
-  for (std::int64_t n = batch.begin; n < batch.end; ++n) multiply(task, thread, part, n);
+  for (std::int64_t n = batch.begin; n < batch.end; ++n) multiply(product, thread, part, n);
 }
 
-void Machine::multiply(const MatmulTask& task, Thread& thread, const cpu::Part& part, std::int64_t batch) {
-  const std::int64_t inner = task.batch.inner_extent();
+void Machine::multiply(const Matmul& product, Thread& thread, const cpu::Part& part, std::int64_t batch) {
+  const std::int64_t inner = product.batch.inner_extent();
   const auto at = [&](ValueIndex value, std::int64_t base, std::size_t map) {
-    const std::int64_t offset =
-        base + task.batch.row_offset(map, batch / inner) + batch % inner * task.batch.strides[map].back();
+    const std::int64_t offset = base + product.batch.row_offset(map, batch / inner) +
+                                batch % inner * product.batch.strides[map].back();
     return typed<float>(thread.memory[static_cast<std::size_t>(value)]) + offset;
   };
-  const cpu::Matrix a{at(task.a, task.a_base, 0), task.a_row, task.a_depth};
-  const float* b = at(task.b, task.b_base, 1);
-  float* out = at(task.out, 0, 2);
-  const auto c =
-      task.out_packed ? cpu::Output::strips(out, task.shape.rows) : cpu::Output::row_major(out, task.out_row);
-  if (task.b_packed) {
-    cpu::matmul(task.shape, a, cpu::PackedMatrix{b, task.shape.depth, task.shape.columns}, c, part, {},
-                thread.matmul);
+  const cpu::Matrix a{at(product.a, product.a_base, 0), product.a_row, product.a_depth};
+  const float* b = at(product.b, product.b_base, 1);
+  float* out = at(product.out, 0, 2);
+  const auto c = product.out_packed ? cpu::Output::strips(out, product.shape.rows)
+                                    : cpu::Output::row_major(out, product.out_row);
+  if (product.b_packed) {
+    cpu::matmul(product.shape, a, cpu::PackedMatrix{b, product.shape.depth, product.shape.columns}, c, part,
+                {}, thread.matmul);
   } else {
-    cpu::matmul(task.shape, a, cpu::Matrix{b, task.b_depth, task.b_column}, c, part, {}, thread.matmul);
+    cpu::matmul(product.shape, a, cpu::Matrix{b, product.b_depth, product.b_column}, c, part, {},
+                thread.matmul);
   }
 }
 
 /// The packed right side, of which the strips of columns [begin, end) are filled in, at their places in the
 /// whole. Every block of rows reads them.
-const float* Machine::packed_right_side(const MatmulTask& task, Thread& thread, std::int64_t begin,
+const float* Machine::packed_right_side(const Matmul& product, Thread& thread, std::int64_t begin,
                                         std::int64_t end) {
-  const float* b = typed<float>(memory_[static_cast<std::size_t>(task.b)]) + task.b_base;
-  if (task.b_packed) return b;
-  float* const packed = at_least(cpu::PackedMatrix::size(task.shape.depth, task.shape.columns), thread.right);
-  cpu::pack({b, task.b_depth, task.b_column}, task.shape.depth, task.shape.columns, begin / cpu::kStripWidth,
-            cpu::strip_count(end), packed);
+  const float* b = typed<float>(memory_[static_cast<std::size_t>(product.b)]) + product.b_base;
+  if (product.b_packed) return b;
+  float* const packed =
+      at_least(cpu::PackedMatrix::size(product.shape.depth, product.shape.columns), thread.right);
+  cpu::pack({b, product.b_depth, product.b_column}, product.shape.depth, product.shape.columns,
+            begin / cpu::kStripWidth, cpu::strip_count(end), packed);
   return packed;
 }
 
 /// Runs the product block by block, so that the maps find each block in the nearest caches.
-void Machine::run(const ProductMapTask& task, Thread& thread, int member, int members) {
-  const MatmulTask& product = task.product;
+void Machine::run(const ProductMaps& both, Thread& thread, int member, int members) {
+  const Matmul& product = both.product;
   const Range columns = share(product.shape.columns, cpu::kStripWidth, member, members);
   float* const to = at_least(cpu::PackedMatrix::size(kBlockRows, kBlockColumns), thread.block);
   thread.values.assign(memory_.begin(), memory_.end());
   thread.values[static_cast<std::size_t>(product.out)] = to;
-  thread.offsets.resize(task.map.program.nest.strides.size());
-  StripRunner runner(task.map.program, thread.values.data(), thread.offsets.data(), thread.strips);
+  thread.offsets.resize(both.maps.program.nest.strides.size());
+  StripRunner runner(both.maps.program, thread.values.data(), thread.offsets.data(), thread.strips);
   const float* a = typed<float>(memory_[static_cast<std::size_t>(product.a)]) + product.a_base;
-  const auto ahead = strips_touched(task.map.program, product.out, memory_);
+  const auto ahead = strips_touched(both.maps.program, product.out, memory_);
   const float* right = packed_right_side(product, thread, columns.begin, columns.end);
   for (std::int64_t column = columns.begin; column < columns.end; column += kBlockColumns) {
     for (std::int64_t row = 0; row < product.shape.rows; row += kBlockRows) {
       const cpu::MatmulShape block{std::min(kBlockRows, product.shape.rows - row),
                                    std::min(kBlockColumns, columns.end - column), product.shape.depth};
       const std::int64_t strip = column / cpu::kStripWidth;
-      Follower follower{task.map, product.out, runner, thread.offsets, row, block.rows, strip};
+      Follower follower{both.maps, product.out, runner, thread.offsets, row, block.rows, strip};
       const cpu::Matrix left{a + row * product.a_row, product.a_row, product.a_depth};
       const auto c = cpu::Output::strips(to, block.rows);
-      cpu::Epilogue epilogue{Follower::call, &follower, ahead, task.map.strips->stride()};
+      cpu::Epilogue epilogue{Follower::call, &follower, ahead, both.maps.strips->stride()};
       for (const float*& from : epilogue.ahead) {
         if (from != nullptr) from += strip * epilogue.ahead_stride + row * cpu::kStripWidth;
       }
@@ -342,99 +338,102 @@ void Machine::run(const ProductMapTask& task, Thread& thread, int member, int me
 }
 
 /// Members share the images; if these are few, also the outputs of each.
-void Machine::run(const WindowProductTask& task, Thread& thread, int member, int members) {
-  const std::int64_t batches = task.batch.rows() * task.batch.inner_extent();
+void Machine::run(const WindowProducts& windows, Thread& thread, int member, int members) {
+  const std::int64_t batches = windows.batch.rows() * windows.batch.inner_extent();
   const std::int64_t parts =
-      batches >= 4 * members ? 1 : std::min<std::int64_t>(members, task.product.most_parts());
+      batches >= 4 * members ? 1 : std::min<std::int64_t>(members, windows.product.most_parts());
   const Range units = share(batches * parts, 1, member, members);
   if (units.begin == units.end) return;
-  cpu::WindowProductRunner runner(task.product, thread.window.as<float>().data());
+  cpu::WindowProductRunner runner(windows.product, thread.window.as<float>().data());
   const float* weights = nullptr;
   const float* image = nullptr;
   for (std::int64_t unit = units.begin; unit < units.end; ++unit) {
     const std::int64_t batch = unit / parts;
     const auto at = [&](ValueIndex value, std::size_t map) {
-      const std::int64_t inner = task.batch.inner_extent();
+      const std::int64_t inner = windows.batch.inner_extent();
       return typed<float>(memory_[static_cast<std::size_t>(value)]) +
-             task.batch.row_offset(map, batch / inner) + batch % inner * task.batch.strides[map].back();
+             windows.batch.row_offset(map, batch / inner) + batch % inner * windows.batch.strides[map].back();
     };
-    const float* const next_weights = at(task.weights, 1) + task.weights_base;
-    const float* const next_image = at(task.x, 0) + task.x_base;
+    const float* const next_weights = at(windows.weights, 1) + windows.weights_base;
+    const float* const next_image = at(windows.x, 0) + windows.x_base;
     if (weights != next_weights) runner.set_weights(weights = next_weights);
     if (image != next_image) runner.set_image(image = next_image);
-    runner.run(unit % parts, parts, at(task.out, 2));
+    runner.run(unit % parts, parts, at(windows.out, 2));
   }
 }
 
 /// Members share groups of terms, batches or planes.
-void Machine::run(const WindowGradientTask& task, Thread& thread, int member, int members) {
-  if (task.groups_of(members)) return run_groups(task, thread, member, members);
-  const std::int64_t batches = task.batch.rows() * task.batch.inner_extent();
-  const std::int64_t all = task.gradient.grid().planes();
+void Machine::run(const WindowGradients& windows, Thread& thread, int member, int members) {
+  if (windows.groups_of(members)) return run_groups(windows, thread, member, members);
+  const std::int64_t batches = windows.batch.rows() * windows.batch.inner_extent();
+  const std::int64_t all = windows.gradient.grid().planes();
   const bool by_batch = batches >= members;
   const Range batch = by_batch ? share(batches, 1, member, members) : Range{0, batches};
   const Range planes = by_batch ? Range{0, all} : share(all, 1, member, members);
   if (planes.begin == planes.end || batch.begin == batch.end) return;
-  cpu::WindowGradientRunner runner(task.gradient, planes.begin, planes.end, thread.window.as<float>().data());
+  cpu::WindowGradientRunner runner(windows.gradient, planes.begin, planes.end,
+                                   thread.window.as<float>().data());
   for (std::int64_t b = batch.begin; b < batch.end; ++b) {
     const auto at = [&](ValueIndex value, std::size_t map) {
-      const std::int64_t inner = task.batch.inner_extent();
-      return typed<float>(memory_[static_cast<std::size_t>(value)]) + task.batch.row_offset(map, b / inner) +
-             b % inner * task.batch.strides[map].back();
+      const std::int64_t inner = windows.batch.inner_extent();
+      return typed<float>(memory_[static_cast<std::size_t>(value)]) +
+             windows.batch.row_offset(map, b / inner) + b % inner * windows.batch.strides[map].back();
     };
-    runner.run(at(task.x, 0) + task.x_base, at(task.other, 1) + task.other_base, at(task.out, 2));
+    runner.run(at(windows.x, 0) + windows.x_base, at(windows.other, 1) + windows.other_base,
+               at(windows.out, 2));
   }
 }
 
-void Machine::run_groups(const WindowGradientTask& task, Thread& thread, int member, int members) {
-  const Range groups = share(task.gradient.groups(), 1, member, members);
-  cpu::WindowGradientRunner runner(task.gradient, 0, task.gradient.grid().planes(),
+void Machine::run_groups(const WindowGradients& windows, Thread& thread, int member, int members) {
+  const Range groups = share(windows.gradient.groups(), 1, member, members);
+  cpu::WindowGradientRunner runner(windows.gradient, 0, windows.gradient.grid().planes(),
                                    thread.window.as<float>().data());
-  const float* const x = typed<float>(memory_[static_cast<std::size_t>(task.x)]) + task.x_base;
-  const float* const other = typed<float>(memory_[static_cast<std::size_t>(task.other)]) + task.other_base;
+  const float* const x = typed<float>(memory_[static_cast<std::size_t>(windows.x)]) + windows.x_base;
+  const float* const other =
+      typed<float>(memory_[static_cast<std::size_t>(windows.other)]) + windows.other_base;
   thread.sums = runner.add_groups(groups.begin, groups.end, x, other);
   team_->barrier(member);
   if (member != 0) return;
   std::vector<cpu::GroupSums> rest;
   for (int other_member = 1; other_member < members; ++other_member)
     rest.push_back(threads_[static_cast<std::size_t>(other_member)]->sums);
-  runner.finish(rest, typed<float>(memory_[static_cast<std::size_t>(task.out)]));
+  runner.finish(rest, typed<float>(memory_[static_cast<std::size_t>(windows.out)]));
 }
 
-void Machine::run(const ColumnSumTask& task, Thread&, int member, int members) {
-  const Range columns = share(task.columns, 32, member, members);
-  const float* x = typed<float>(memory_[static_cast<std::size_t>(task.x)]) + task.base + columns.begin;
-  float* out = typed<float>(memory_[static_cast<std::size_t>(task.out)]) + columns.begin;
-  cpu::column_dot_one(task.rows, columns.size(), x, task.row_stride, out);
+void Machine::run(const ColumnSum& sum, Thread&, int member, int members) {
+  const Range columns = share(sum.columns, 32, member, members);
+  const float* x = typed<float>(memory_[static_cast<std::size_t>(sum.x)]) + sum.base + columns.begin;
+  float* out = typed<float>(memory_[static_cast<std::size_t>(sum.out)]) + columns.begin;
+  cpu::column_dot_one(sum.rows, columns.size(), x, sum.row_stride, out);
 }
 
-void Machine::run(const MapTask& task, Thread& thread, int member, int members) {
-  const std::int64_t per_strip = StripRunner::unit_count(task.program);
-  const Range units = share(per_strip * (task.strips ? task.strips->count() : 1), 1, member, members);
+void Machine::run(const Maps& maps, Thread& thread, int member, int members) {
+  const std::int64_t per_strip = StripRunner::unit_count(maps.program);
+  const Range units = share(per_strip * (maps.strips ? maps.strips->count() : 1), 1, member, members);
   if (units.begin == units.end) return;
-  if (!task.strips) {
-    StripRunner runner(task.program, thread.memory, nullptr, thread.strips);
+  if (!maps.strips) {
+    StripRunner runner(maps.program, thread.memory, nullptr, thread.strips);
     runner.fetch_ahead();
     return runner.run(units.begin, units.end);
   }
-  thread.offsets.resize(task.program.nest.strides.size());
-  StripRunner runner(task.program, thread.memory, thread.offsets.data(), thread.strips);
+  thread.offsets.resize(maps.program.nest.strides.size());
+  StripRunner runner(maps.program, thread.memory, thread.offsets.data(), thread.strips);
   for (std::int64_t unit = units.begin; unit < units.end;) {
     const std::int64_t strip = unit / per_strip;
     const std::int64_t end = std::min(units.end, (strip + 1) * per_strip);
-    set_offsets(task.program, -1, 0, strip * task.strips->stride(), thread.offsets);
+    set_offsets(maps.program, -1, 0, strip * maps.strips->stride(), thread.offsets);
     runner.run(unit - strip * per_strip, end - strip * per_strip);
     unit = end;
   }
 }
 
 /// Members share the rows of every piece.
-void Machine::run(const ConcatenationTask& task, Thread&, int member, int members) {
-  std::uint8_t* const to = typed<std::uint8_t>(memory_[static_cast<std::size_t>(task.out)]);
-  for (const ConcatenationTask::Piece& piece : task.pieces) {
+void Machine::run(const Concatenation& whole, Thread&, int member, int members) {
+  std::uint8_t* const to = typed<std::uint8_t>(memory_[static_cast<std::size_t>(whole.out)]);
+  for (const Concatenation::Piece& piece : whole.pieces) {
     const auto* from = typed<const std::uint8_t>(memory_[static_cast<std::size_t>(piece.from)]);
     const Range rows = share(piece.nest.rows(), 1, member, members);
-    switch (task.dtype) {
+    switch (whole.dtype) {
       case DType::kU8: copy_rows<std::uint8_t>(piece, from, to, rows); break;
       case DType::kF32: copy_rows<std::uint32_t>(piece, from, to, rows); break;
       case DType::kI64: copy_rows<std::uint64_t>(piece, from, to, rows); break;
@@ -442,10 +441,10 @@ void Machine::run(const ConcatenationTask& task, Thread&, int member, int member
   }
 }
 
-void Machine::run(const GenericTask& task, Thread& thread, int member, int members) {
-  const Range elements = share(task.count, 16, member, members);
+void Machine::run(const Generic& generic, Thread& thread, int member, int members) {
+  const Range elements = share(generic.count, 16, member, members);
   if (elements.begin == elements.end) return;
-  const auto v = static_cast<std::size_t>(task.out);
+  const auto v = static_cast<std::size_t>(generic.out);
   auto status = kernels::evaluate_all(plan_.compiled[v], views_,
                                       {typed<std::uint8_t>(memory_[v]), views_[v].bytes.size()},
                                       elements.begin, elements.end);

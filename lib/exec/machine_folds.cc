@@ -90,50 +90,50 @@ class StripMax {
 }  // namespace
 
 /// Folds `count` rows of `length` operands, `stride` apart, into output elements from `first` on.
-void Machine::fold_rows(const FoldTask& task, const Thread& thread, const float* operands,
-                        std::int64_t stride, std::int64_t first, std::int64_t count) {
-  void* out = thread.memory[static_cast<std::size_t>(task.out)];
-  if (task.kind == Kind::kSum) cpu::row_sum(count, task.length, operands, stride, typed<float>(out) + first);
-  if (task.kind == Kind::kMax) cpu::row_max(count, task.length, operands, stride, typed<float>(out) + first);
-  if (task.kind == Kind::kArgmax)
-    cpu::row_argmax(count, task.length, operands, stride, typed<std::int64_t>(out) + first);
+void Machine::fold_rows(const Fold& fold, const Thread& thread, const float* operands, std::int64_t stride,
+                        std::int64_t first, std::int64_t count) {
+  void* out = thread.memory[static_cast<std::size_t>(fold.out)];
+  if (fold.kind == Kind::kSum) cpu::row_sum(count, fold.length, operands, stride, typed<float>(out) + first);
+  if (fold.kind == Kind::kMax) cpu::row_max(count, fold.length, operands, stride, typed<float>(out) + first);
+  if (fold.kind == Kind::kArgmax)
+    cpu::row_argmax(count, fold.length, operands, stride, typed<std::int64_t>(out) + first);
 }
 
 /// Folds units [begin, end) of neighbouring outputs, position by position.
-void Machine::fold_across(const FoldTask& task, Thread& thread, std::int64_t begin, std::int64_t end) {
-  StripRunner runner(task.program, thread.memory, nullptr, thread.strips);
-  void* const out = thread.memory[static_cast<std::size_t>(task.out)];
+void Machine::fold_across(const Fold& fold, Thread& thread, std::int64_t begin, std::int64_t end) {
+  StripRunner runner(fold.program, thread.memory, nullptr, thread.strips);
+  void* const out = thread.memory[static_cast<std::size_t>(fold.out)];
   StripSum sum(thread.fold.as<float>().data());
   StripMax max(thread.fold.as<float>().data());
-  const bool sums = task.kind == Kind::kSum;
+  const bool sums = fold.kind == Kind::kSum;
   for (std::int64_t unit = begin; unit < end; ++unit) {
-    const std::int64_t first = StripRunner::first_element(task.program, unit);
+    const std::int64_t first = StripRunner::first_element(fold.program, unit);
     std::int64_t count = 0;
     if (!sums) max.start(kStripLength);
     runner.set_outer(0);
-    for (std::int64_t k = 0; k < task.length; ++k, runner.next_outer()) {
+    for (std::int64_t k = 0; k < fold.length; ++k, runner.next_outer()) {
       count = runner.run_unit(unit, sums ? sum.operand(k) : max.operand());
       if (sums) sum.take(k, count);
-      if (!sums) max.take(k, count, task.kind == Kind::kArgmax);
+      if (!sums) max.take(k, count, fold.kind == Kind::kArgmax);
     }
-    if (sums) sum.finish(task.length, count, typed<float>(out) + first);
-    if (task.kind == Kind::kMax) std::copy_n(max.best(), count, typed<float>(out) + first);
-    if (task.kind == Kind::kArgmax) std::copy_n(max.place(), count, typed<std::int64_t>(out) + first);
+    if (sums) sum.finish(fold.length, count, typed<float>(out) + first);
+    if (fold.kind == Kind::kMax) std::copy_n(max.best(), count, typed<float>(out) + first);
+    if (fold.kind == Kind::kArgmax) std::copy_n(max.place(), count, typed<std::int64_t>(out) + first);
   }
 }
 
 /// Folds matrices [begin, end) down their columns.
-void Machine::fold_columns(const FoldTask& task, Thread& thread, std::int64_t begin, std::int64_t end) {
-  const StripProgram& program = task.program;
-  cpu::ColumnSums sums(task.length, task.columns, thread.fold.as<float>().data());
-  float* const operands = thread.fold.as<float>().data() + cpu::ColumnSums::size(task.length, task.columns);
-  float* const out = typed<float>(thread.memory[static_cast<std::size_t>(task.out)]);
-  if (task.row_stride) {
+void Machine::fold_columns(const Fold& fold, Thread& thread, std::int64_t begin, std::int64_t end) {
+  const StripProgram& program = fold.program;
+  cpu::ColumnSums sums(fold.length, fold.columns, thread.fold.as<float>().data());
+  float* const operands = thread.fold.as<float>().data() + cpu::ColumnSums::size(fold.length, fold.columns);
+  float* const out = typed<float>(thread.memory[static_cast<std::size_t>(fold.out)]);
+  if (fold.row_stride) {
     const float* const x =
-        typed<float>(thread.memory[static_cast<std::size_t>(task.operands().value)]) + task.operands().base;
+        typed<float>(thread.memory[static_cast<std::size_t>(fold.operands().value)]) + fold.operands().base;
     for (std::int64_t matrix = begin; matrix < end; ++matrix) {
-      sums.take(x + matrix * *task.row_stride, task.length * task.columns);
-      sums.finish(out + matrix * task.columns);
+      sums.take(x + matrix * *fold.row_stride, fold.length * fold.columns);
+      sums.finish(out + matrix * fold.columns);
     }
     return;
   }
@@ -149,44 +149,44 @@ void Machine::fold_columns(const FoldTask& task, Thread& thread, std::int64_t be
       runner.run_unit(unit, nullptr);
       if (place == nullptr) sums.take(operands, count);
     }
-    sums.finish(out + matrix * task.columns);
+    sums.finish(out + matrix * fold.columns);
   }
 }
 
-void Machine::run(const FoldTask& task, Thread& thread, int member, int members) {
-  if (task.along == FoldTask::Along::kColumns) {
-    const Range matrices = share(task.count / task.columns, 1, member, members);
-    return fold_columns(task, thread, matrices.begin, matrices.end);
+void Machine::run(const Fold& fold, Thread& thread, int member, int members) {
+  if (fold.along == Fold::Along::kColumns) {
+    const Range matrices = share(fold.count / fold.columns, 1, member, members);
+    return fold_columns(fold, thread, matrices.begin, matrices.end);
   }
-  if (task.along == FoldTask::Along::kOutputs) {
-    const Range units = share(StripRunner::unit_count(task.program), 1, member, members);
-    return fold_across(task, thread, units.begin, units.end);
+  if (fold.along == Fold::Along::kOutputs) {
+    const Range units = share(StripRunner::unit_count(fold.program), 1, member, members);
+    return fold_across(fold, thread, units.begin, units.end);
   }
-  const Range elements = share(task.count, 16, member, members);
-  if (elements.begin != elements.end) fold_elements(task, thread, elements.begin, elements.end);
+  const Range elements = share(fold.count, 16, member, members);
+  if (elements.begin != elements.end) fold_elements(fold, thread, elements.begin, elements.end);
 }
 
 /// Makes elements [begin, end), each of a row of operands.
-void Machine::fold_elements(const FoldTask& task, Thread& thread, std::int64_t begin, std::int64_t end) {
-  if (task.row_stride) {
-    const StripRegister& rows = task.operands();
+void Machine::fold_elements(const Fold& fold, Thread& thread, std::int64_t begin, std::int64_t end) {
+  if (fold.row_stride) {
+    const StripRegister& rows = fold.operands();
     const float* x = typed<float>(thread.memory[static_cast<std::size_t>(rows.value)]) + rows.base +
-                     begin * *task.row_stride;
-    return fold_rows(task, thread, x, *task.row_stride, begin, end - begin);
+                     begin * *fold.row_stride;
+    return fold_rows(fold, thread, x, *fold.row_stride, begin, end - begin);
   }
   float* operands = thread.fold.as<float>().data();
-  StripRunner runner(task.program, thread.memory, nullptr, thread.strips);
+  StripRunner runner(fold.program, thread.memory, nullptr, thread.strips);
   runner.fetch_ahead();
   runner.set_outer(begin);
   for (std::int64_t e = begin; e < end; ++e, runner.next_outer()) {
     runner.fill(operands);
-    fold_rows(task, thread, operands, task.length, e, 1);
+    fold_rows(fold, thread, operands, fold.length, e, 1);
   }
 }
 
 /// Sorts positions by the index of the output's dimension that they name: fills thread.starts and
 /// thread.positions, ascending for each index. Positions that name none are left out.
-void Machine::sort_positions(const ChainTask::Key& key, std::int64_t length, Thread& thread) const {
+void Machine::sort_positions(const Chain::Key& key, std::int64_t length, Thread& thread) const {
   const void* const memory = thread.memory[static_cast<std::size_t>(key.value)];
   const std::int64_t inner = key.positions.inner_extent();
   const auto key_at = [&](std::int64_t position) {
@@ -210,23 +210,23 @@ void Machine::sort_positions(const ChainTask::Key& key, std::int64_t length, Thr
   }
 }
 
-void Machine::run(const ChainTask& task, Thread& thread, int member, int members) {
-  const Range units = share(StripRunner::unit_count(task.body), 1, member, members);
+void Machine::run(const Chain& chain, Thread& thread, int member, int members) {
+  const Range units = share(StripRunner::unit_count(chain.body), 1, member, members);
   if (units.begin == units.end) return;
-  if (task.key) sort_positions(*task.key, task.length, thread);
-  const std::int64_t size = task.dtype == DType::kF32 ? 4 : 8;
+  if (chain.key) sort_positions(*chain.key, chain.length, thread);
+  const std::int64_t size = chain.dtype == DType::kF32 ? 4 : 8;
   for (std::int64_t unit = units.begin; unit < units.end; ++unit) {
-    const std::int64_t first = StripRunner::first_element(task.body, unit);
-    auto* const acc = typed<std::uint8_t>(thread.memory[static_cast<std::size_t>(task.out)]) + first * size;
+    const std::int64_t first = StripRunner::first_element(chain.body, unit);
+    auto* const acc = typed<std::uint8_t>(thread.memory[static_cast<std::size_t>(chain.out)]) + first * size;
     const std::int64_t count =
-        std::min(task.body.strip, task.body.nest.inner_extent() - first % task.body.nest.inner_extent());
-    StripRunner init(task.init, thread.memory, nullptr, thread.strips);
+        std::min(chain.body.strip, chain.body.nest.inner_extent() - first % chain.body.nest.inner_extent());
+    StripRunner init(chain.init, thread.memory, nullptr, thread.strips);
     init.run_range(first, count, acc);
-    StripRunner body(task.body, thread.memory, nullptr, thread.strips);
+    StripRunner body(chain.body, thread.memory, nullptr, thread.strips);
     body.set_accumulator(acc);
-    const std::int64_t index = task.key ? first / task.key->stride : 0;
-    if (task.key && index == (first + count - 1) / task.key->stride) {
-      const auto at = static_cast<std::size_t>(index % task.key->extent);
+    const std::int64_t index = chain.key ? first / chain.key->stride : 0;
+    if (chain.key && index == (first + count - 1) / chain.key->stride) {
+      const auto at = static_cast<std::size_t>(index % chain.key->extent);
       for (std::int64_t n = thread.starts[at]; n < thread.starts[at + 1]; ++n) {
         body.set_outer(thread.positions[static_cast<std::size_t>(n)]);
         body.run_unit(unit, acc);
@@ -234,7 +234,7 @@ void Machine::run(const ChainTask& task, Thread& thread, int member, int members
       continue;
     }
     body.set_outer(0);
-    for (std::int64_t k = 0; k < task.length; ++k, body.next_outer()) body.run_unit(unit, acc);
+    for (std::int64_t k = 0; k < chain.length; ++k, body.next_outer()) body.run_unit(unit, acc);
   }
 }
 

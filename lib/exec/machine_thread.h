@@ -28,17 +28,17 @@ struct Machine::Thread {
   Status status;
 };
 
-/// Adds the time since the last charge to a task's seconds. Does nothing if `seconds` is null or empty.
-class TaskClock {
+/// Adds the time since the last charge to an operation's seconds. Does nothing if `seconds` is null or empty.
+class OperationClock {
  public:
-  explicit TaskClock(std::vector<double>* seconds)
+  explicit OperationClock(std::vector<double>* seconds)
       : seconds_(seconds == nullptr || seconds->empty() ? nullptr : seconds) {
     if (seconds_ != nullptr) last_ = Clock::now();
   }
-  void charge(std::size_t task) {
+  void charge(std::size_t operation) {
     if (seconds_ == nullptr) return;
     const auto now = Clock::now();
-    (*seconds_)[task] += std::chrono::duration<double>(now - last_).count();
+    (*seconds_)[operation] += std::chrono::duration<double>(now - last_).count();
     last_ = now;
   }
 

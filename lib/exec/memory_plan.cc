@@ -1,5 +1,5 @@
-#include "memory_plan.h"
 #include "dgx/core/checked.h"
+#include "operation_graph.h"
 
 #include <algorithm>
 #include <map>
@@ -21,6 +21,19 @@ constexpr std::int64_t kLargeBlock = std::int64_t{1} << 12U;  // from this size 
 constexpr std::size_t kMostLarge = 4096;                      // each is compared with the others
 
 std::int64_t aligned(std::int64_t size) { return ceil_div(size, kAlignment) * kAlignment; }
+
+// The plan of memory. A value lives from the operation that writes it to the last that reads it; inputs,
+// next values and values that are asked for live longer. Sizes and lifetimes are all known, so one arena is
+// laid out once, and a step allocates nothing.
+//
+// - Large values are blocks, placed largest first (place_largest_first), each at the lowest offset that is
+// free
+//   for its lifetime. A map may write its value over one that it alone still reads: both are then one block.
+// - Small values follow in the order of time, first fit (Arena): there are many, and holes cost little.
+// - Values inside slices lie in each thread's slice memory, all at once: their operations run together.
+// - A next value goes over the entry that it replaces if nothing reads that later (kInPlace), else to a
+// second
+//   buffer, and the two are exchanged when the step ends (kNext).
 
 /// First-fit allocation: the offsets of blocks that live at the same time do not overlap.
 class Arena {
@@ -62,8 +75,8 @@ class Arena {
   std::int64_t end_ = 0;
 };
 
-/// The memory of a value, and of those later written over it, from the task `first` that makes it to the last
-/// task that reads one of them.
+/// The memory of a value, and of those later written over it, from the operation `first` that makes it to the
+/// last that reads one of them.
 struct Block {
   std::vector<ValueIndex> values;
   std::int64_t size;
@@ -93,25 +106,25 @@ std::int64_t place_largest_first(std::vector<Block>& blocks) {
   return end;
 }
 
-/// By task: the last task that may run before this one is finished on all threads. Of sliced tasks, one
+/// By operation: the last that may run before this one is finished on all threads. Of sliced operations, one
 /// thread may be at the last while another is at the first.
 std::vector<std::size_t> ends_of_sections(const Plan& plan) {
-  std::vector<std::size_t> ends(plan.tasks.size());
-  for (std::size_t t = 0; t < ends.size(); ++t) ends[t] = t;
-  for (const SlicedTasks& sliced : plan.sliced) {
-    for (std::size_t t = sliced.begin; t < sliced.end; ++t) ends[t] = sliced.end - 1;
+  std::vector<std::size_t> ends(plan.operations.size());
+  std::iota(ends.begin(), ends.end(), std::size_t{0});
+  for (const SlicedOperations& sliced : plan.sliced) {
+    for (std::size_t o = sliced.begin; o < sliced.end; ++o) ends[o] = sliced.end - 1;
   }
   return ends;
 }
 
-/// Places the values inside sliced tasks in a thread's slice memory.
-void place_slices(const program::Program& program, Plan& plan) {
-  for (const SlicedTasks& sliced : plan.sliced) {
+/// Places the values inside sliced operations in a thread's slice memory.
+void place_slices(Plan& plan) {
+  for (const SlicedOperations& sliced : plan.sliced) {
     std::int64_t offset = 0;
     for (const ValueIndex v : sliced.inside) {
       plan.placements[static_cast<std::size_t>(v)] = {Where::kSlice, offset, 0};
       const std::int64_t size =
-          bytes_of(program.values[static_cast<std::size_t>(v)]) / sliced.slices * sliced.chunk;
+          bytes_of(plan.program->values[static_cast<std::size_t>(v)]) / sliced.slices * sliced.chunk;
       offset += aligned(size) + kAlignment;
     }
     plan.slice_bytes = std::max(plan.slice_bytes, offset);
@@ -144,29 +157,29 @@ bool reads_after_write(const StripProgram& program, ValueIndex written, ValueInd
   });
 }
 
-/// The tasks [begin, end) that may run at the same time as task t: all sliced ones together.
-std::pair<std::size_t, std::size_t> section_of(const Plan& plan, std::size_t t) {
-  for (const SlicedTasks& sliced : plan.sliced) {
-    if (t >= sliced.begin && t < sliced.end) return {sliced.begin, sliced.end};
+/// The operations [begin, end) that may run at the same time as operation o: all sliced ones together.
+std::pair<std::size_t, std::size_t> section_of(const Plan& plan, std::size_t o) {
+  for (const SlicedOperations& sliced : plan.sliced) {
+    if (o >= sliced.begin && o < sliced.end) return {sliced.begin, sliced.end};
   }
-  return {t, t + 1};
+  return {o, o + 1};
 }
 
-/// A block of the same size that value v of map t may be written over: of all tasks from t's section on, only
-/// t reads it. Or null.
-Block* block_under(const Plan& plan, std::size_t t, ValueIndex v, std::int64_t size,
+/// A block of the same size that value v of operation o, which must be maps, may be written over: of all
+/// operations from o's section on, only o reads it. Or null.
+Block* block_under(const Plan& plan, std::size_t o, ValueIndex v, std::int64_t size,
                    std::vector<Block>& blocks) {
-  const auto* map = std::get_if<MapTask>(&plan.tasks[t].work);
-  if (map == nullptr || map->strips) return nullptr;
-  const auto section = section_of(plan, t);
+  const Maps* maps = maps_of(plan.operations[o]);
+  if (maps == nullptr || maps->strips) return nullptr;  // a product's maps are in strips
+  const auto section = section_of(plan, o);
   const auto found = std::find_if(
       blocks.begin(), blocks.end(), [&, begin = section.first, end = section.second](const Block& block) {
         if (block.size != size || block.first >= begin || block.last + 1 != end ||
-            reads_after_write(map->program, v, block.top))
+            reads_after_write(maps->program, v, block.top))
           return false;
         for (std::size_t other = begin; other < end; ++other) {
-          const auto& reads = plan.tasks[other].reads;
-          if ((std::find(reads.begin(), reads.end(), block.top) != reads.end()) != (other == t)) return false;
+          const auto& reads = plan.operations[other].reads;
+          if ((std::find(reads.begin(), reads.end(), block.top) != reads.end()) != (other == o)) return false;
         }
         return true;
       });
@@ -174,19 +187,20 @@ Block* block_under(const Plan& plan, std::size_t t, ValueIndex v, std::int64_t s
 }
 
 /// By next value: the entry that it becomes. If there are several, the first has it, and the others copy.
-std::map<ValueIndex, std::size_t> entries_by_next(const program::Program& program, const Plan& plan) {
+std::map<ValueIndex, std::size_t> entries_by_next(const Plan& plan) {
   std::map<ValueIndex, std::size_t> entry_of;
   for (std::size_t e = 0; e < plan.entries.size(); ++e) {
-    const auto next = program.values[static_cast<std::size_t>(plan.entries[e])].next;
+    const auto next = plan.program->values[static_cast<std::size_t>(plan.entries[e])].next;
     if (next) entry_of.emplace(*next, e);
   }
   return entry_of;
 }
 
-/// True if another entry becomes the old value of input `old`, which is then read when all tasks are done.
-bool becomes_another(const program::Program& program, const Plan& plan, ValueIndex old) {
+/// True if another entry becomes the old value of input `old`, which is then read when all operations are
+/// done.
+bool becomes_another(const Plan& plan, ValueIndex old) {
   return std::any_of(plan.entries.begin(), plan.entries.end(), [&](ValueIndex entry) {
-    return entry != old && program.values[static_cast<std::size_t>(entry)].next == old;
+    return entry != old && plan.program->values[static_cast<std::size_t>(entry)].next == old;
   });
 }
 
@@ -206,115 +220,107 @@ std::int64_t place_blocks(std::vector<Block>& large, Plan& plan) {
 
 }  // namespace
 
-std::vector<std::size_t> freeing_order(const program::Program& program, const Plan& plan,
-                                       const std::vector<ValueIndex>& keep) {
+void free_sooner(OperationGraph& graph) {
   constexpr std::int64_t kMuch = std::int64_t{1} << 20U;
-  std::vector<int> readers(program.values.size(), 0);  // by value: tasks still to run that read it
-  std::vector<bool> stays(program.values.size());
-  for (const Task& task : plan.tasks) {
-    for (const ValueIndex v : std::set<ValueIndex>(task.reads.begin(), task.reads.end()))
-      ++readers[static_cast<std::size_t>(v)];
+  const std::vector<Operation>& operations = graph.plan.operations;
+  const auto reads_of = [](const Operation& operation) {
+    return std::set<ValueIndex>(operation.reads.begin(), operation.reads.end());
+  };
+  std::vector<int> readers(graph.types.size(), 0);  // by value: operations still to run that read it
+  for (const Operation& operation : operations) {
+    for (const ValueIndex v : reads_of(operation)) ++readers[static_cast<std::size_t>(v)];
   }
-  for (std::size_t v = 0; v < program.values.size(); ++v) {
-    if (program.values[v].kind == kernels::Kind::kInput) stays[v] = true;
-    if (program.values[v].next) stays[static_cast<std::size_t>(*program.values[v].next)] = true;
-  }
-  for (const ValueIndex v : keep) stays[static_cast<std::size_t>(v)] = true;
+  const auto stays = [&](ValueIndex v) {
+    return graph.wanted[static_cast<std::size_t>(v)] || graph.at(v).kind == kernels::Kind::kInput;
+  };
   const auto contains = [](const std::vector<ValueIndex>& values, ValueIndex v) {
     return std::find(values.begin(), values.end(), v) != values.end();
   };
-  /// Bytes that a task takes minus those that it frees; values that `other` reads are not freed.
-  const auto taken = [&](const Task& task, const Task& other) {
+  /// Bytes that an operation takes minus those that it frees; values that `other` reads are not freed.
+  const auto taken = [&](const Operation& operation, const Operation& other) {
     std::int64_t bytes = 0;
-    for (const ValueIndex v : task.writes) bytes += bytes_of(program.values[static_cast<std::size_t>(v)]);
-    for (const ValueIndex v : std::set<ValueIndex>(task.reads.begin(), task.reads.end())) {
-      const auto value = static_cast<std::size_t>(v);
-      if (readers[value] == 1 && !stays[value] && !contains(other.reads, v))
-        bytes -= bytes_of(program.values[value]);
+    for (const ValueIndex v : operation.writes) bytes += bytes_of(graph.at(v));
+    for (const ValueIndex v : reads_of(operation)) {
+      if (readers[static_cast<std::size_t>(v)] == 1 && !stays(v) && !contains(other.reads, v))
+        bytes -= bytes_of(graph.at(v));
     }
     return bytes;
   };
-  const auto waits = [&](const Task& later, const Task& sooner) {
+  const auto waits = [&](const Operation& later, const Operation& sooner) {
     return std::any_of(sooner.writes.begin(), sooner.writes.end(),
                        [&](ValueIndex v) { return contains(later.reads, v); });
   };
-  const auto becomes_state = [&](const Task& task) {
-    return std::any_of(task.writes.begin(), task.writes.end(),
-                       [&](ValueIndex v) { return stays[static_cast<std::size_t>(v)]; });
-  };
-  std::vector<std::size_t> order(plan.tasks.size());
+  std::vector<std::size_t> order(operations.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   for (std::size_t at = 0; at + 1 < order.size(); ++at) {
-    const Task& first = plan.tasks[order[at]];
-    const Task& second = plan.tasks[order[at + 1]];
-    if (!waits(second, first) && !becomes_state(second) && taken(first, second) >= kMuch &&
-        taken(second, first) <= -kMuch) {
+    const Operation& first = operations[order[at]];
+    const Operation& second = operations[order[at + 1]];
+    if (!waits(second, first) && std::none_of(second.writes.begin(), second.writes.end(), stays) &&
+        taken(first, second) >= kMuch && taken(second, first) <= -kMuch) {
       std::swap(order[at], order[at + 1]);
     }
-    const Task& passed = plan.tasks[order[at]];
-    for (const ValueIndex v : std::set<ValueIndex>(passed.reads.begin(), passed.reads.end()))
-      --readers[static_cast<std::size_t>(v)];
+    for (const ValueIndex v : reads_of(operations[order[at]])) --readers[static_cast<std::size_t>(v)];
   }
-  return order;
+  reorder(graph, order);
 }
 
-void plan_memory(const program::Program& program, bool in_place, const std::vector<ValueIndex>& keep,
-                 Plan& plan) {
+void plan_memory(OperationGraph& graph) {
+  Plan& plan = graph.plan;
+  const program::Program& program = *plan.program;
   const std::size_t values = program.values.size();
+  const auto size_of_value = [&](ValueIndex v) {
+    return bytes_of(graph.at(v), plan.layouts[static_cast<std::size_t>(v)]);
+  };
   plan.placements.assign(values, {});
   plan.entries = program::state_inputs(program);
   std::vector<std::size_t> last_read(values, 0);
-  for (std::size_t t = 0; t < plan.tasks.size(); ++t) {
-    for (const ValueIndex v : plan.tasks[t].reads) last_read[static_cast<std::size_t>(v)] = t;
+  for (std::size_t o = 0; o < plan.operations.size(); ++o) {
+    for (const ValueIndex v : plan.operations[o].reads) last_read[static_cast<std::size_t>(v)] = o;
   }
   const std::vector<std::size_t> ends = ends_of_sections(plan);
-  place_slices(program, plan);
+  place_slices(plan);
   for (std::size_t v = 0; v < values; ++v) {
     if (program.values[v].kind == kernels::Kind::kInput) plan.placements[v].where = Where::kInput;
   }
-  const auto entry_of = entries_by_next(program, plan);
+  const auto entry_of = entries_by_next(plan);
   Arena arena;  // small values, after the large ones
   std::vector<Block> large;
-  std::vector<std::vector<ValueIndex>> dies(plan.tasks.size() + 1);
-  for (std::size_t t = 0; t < plan.tasks.size(); ++t) {
-    for (const ValueIndex v : plan.tasks[t].writes) {
+  std::vector<std::vector<ValueIndex>> dies(plan.operations.size() + 1);
+  for (std::size_t o = 0; o < plan.operations.size(); ++o) {
+    for (const ValueIndex v : plan.operations[o].writes) {
       Placement& placement = plan.placements[static_cast<std::size_t>(v)];
-      const auto size =
-          bytes_of(program.values[static_cast<std::size_t>(v)], plan.layouts[static_cast<std::size_t>(v)]);
+      const std::int64_t size = size_of_value(v);
       if (placement.where == Where::kSlice) continue;
       if (const auto entry = entry_of.find(v); entry != entry_of.end()) {
         placement.entry = entry->second;
         const ValueIndex old = plan.entries[entry->second];
-        const bool last =
-            last_read[static_cast<std::size_t>(old)] <= t && !becomes_another(program, plan, old);
-        const MapTask* map = map_of(plan.tasks[t]);
-        const bool over = in_place && last && map != nullptr &&
-                          !reads_after_write(map->program, v, plan.entries[entry->second]);
+        const bool last = last_read[static_cast<std::size_t>(old)] <= o && !becomes_another(plan, old);
+        const Maps* maps = maps_of(plan.operations[o]);
+        const bool over =
+            graph.is_fused() && last && maps != nullptr && !reads_after_write(maps->program, v, old);
         placement.where = over ? Where::kInPlace : Where::kNext;
         continue;
       }
       placement.where = Where::kArena;
-      // To be kept to the end: no later task reads it, or it is asked for.
+      // To be kept to the end: no later operation reads it, or it is asked for.
       const bool kept =
-          last_read[static_cast<std::size_t>(v)] <= t || std::find(keep.begin(), keep.end(), v) != keep.end();
-      const std::size_t last = kept ? plan.tasks.size() : ends[last_read[static_cast<std::size_t>(v)]];
+          last_read[static_cast<std::size_t>(v)] <= o || graph.wanted[static_cast<std::size_t>(v)];
+      const std::size_t last = kept ? plan.operations.size() : ends[last_read[static_cast<std::size_t>(v)]];
       if (size >= kLargeBlock && large.size() < kMostLarge) {
-        if (Block* const under = in_place ? block_under(plan, t, v, aligned(size), large) : nullptr) {
+        if (Block* const under = graph.is_fused() ? block_under(plan, o, v, aligned(size), large) : nullptr) {
           under->values.push_back(v);
           under->top = v;
           under->last = last;
         } else {
-          large.push_back({{v}, aligned(size), t, last});
+          large.push_back({{v}, aligned(size), o, last});
         }
         continue;
       }
       placement.offset = arena.take(size);
       if (!kept) dies[last].push_back(v);
     }
-    for (const ValueIndex v : dies[t]) {
-      arena.give_back(
-          plan.placements[static_cast<std::size_t>(v)].offset,
-          bytes_of(program.values[static_cast<std::size_t>(v)], plan.layouts[static_cast<std::size_t>(v)]));
+    for (const ValueIndex v : dies[o]) {
+      arena.give_back(plan.placements[static_cast<std::size_t>(v)].offset, size_of_value(v));
     }
   }
   plan.arena_bytes = place_blocks(large, plan) + arena.end();
@@ -332,25 +338,26 @@ std::int64_t bytes_of(const kernels::Primitive& value) {
   return bytes;
 }
 
-void plan_scratch(int threads, Plan& plan) {
+void plan_scratch(OperationGraph& graph) {
+  Plan& plan = graph.plan;
   const auto note = [&plan](const StripProgram& program) {
     plan.most_registers = std::max(plan.most_registers, program.registers.size());
   };
-  for (const Task& task : plan.tasks) {
-    if (const MapTask* map = map_of(task)) note(map->program);
-    if (const auto* chain = std::get_if<ChainTask>(&task.work)) {
+  for (const Operation& operation : plan.operations) {
+    if (const Maps* maps = maps_of(operation)) note(maps->program);
+    if (const auto* chain = on_cpu<Chain>(operation)) {
       note(chain->init);
       note(chain->body);
     }
-    if (const auto* windows = std::get_if<WindowProductTask>(&task.work)) {
+    if (const auto* windows = on_cpu<WindowProducts>(operation)) {
       plan.window_floats = std::max(plan.window_floats, windows->product.scratch_size());
     }
-    if (const auto* windows = std::get_if<WindowGradientTask>(&task.work)) {
+    if (const auto* windows = on_cpu<WindowGradients>(operation)) {
       const auto size = windows->gradient.scratch_size(windows->gradient.grid().planes(),
-                                                       windows->groups_of(threads).value_or(1));
+                                                       windows->groups_of(graph.threads).value_or(1));
       plan.window_floats = std::max(plan.window_floats, size);
     }
-    if (const auto* fold = std::get_if<FoldTask>(&task.work)) {
+    if (const auto* fold = on_cpu<Fold>(operation)) {
       note(fold->program);
       plan.longest_fold = std::max(plan.longest_fold, fold->floats());
     }

@@ -12,17 +12,6 @@ using kernels::ValueIndex;
 
 namespace {
 
-/// The values that the task makes, in registers or in memory.
-std::vector<ValueIndex> values_of(const Task& task) {
-  if (const auto* rows = std::get_if<RowsTask>(&task.work)) return rows->members;
-  const MapTask* map = map_of(task);
-  if (map == nullptr) return task.writes;
-  std::vector<ValueIndex> values = map->members;
-  if (const auto* both = std::get_if<ProductMapTask>(&task.work))
-    values.insert(values.begin(), both->product.out);
-  return values;
-}
-
 double arithmetic_of(const kernels::CompiledPrimitive& compiled, const kernels::Primitive& primitive) {
   const auto positions = static_cast<double>(compiled.count) *
                          static_cast<double>(std::max<std::int64_t>(compiled.fold_count, 1));
@@ -31,36 +20,36 @@ double arithmetic_of(const kernels::CompiledPrimitive& compiled, const kernels::
   return positions * (steps + (primitive.kind == Kind::kMap || primitive.kind == Kind::kChain ? 0 : 1));
 }
 
-double bytes_of_task(const Task& task, const program::Program& program) {
-  const std::set<ValueIndex> reads(task.reads.begin(), task.reads.end());
+double bytes_of_operation(const Operation& operation, const program::Program& program) {
+  const std::set<ValueIndex> reads(operation.reads.begin(), operation.reads.end());
   double bytes = 0;
   for (const ValueIndex v : reads)
     bytes += static_cast<double>(bytes_of(program.values[static_cast<std::size_t>(v)]));
-  for (const ValueIndex v : task.writes)
+  for (const ValueIndex v : operation.writes)
     bytes += static_cast<double>(bytes_of(program.values[static_cast<std::size_t>(v)]));
   return bytes;
 }
 
 /// The part of form_of() in parentheses: "2048×384×1536", "2 operations".
-std::string bare_form(const Task& task) {
-  const std::string form = form_of(task);
+std::string bare_form(const Operation& operation) {
+  const std::string form = form_of(operation);
   const std::size_t begin = form.find('(');
   return begin == std::string::npos ? "" : form.substr(begin + 1, form.size() - begin - 2);
 }
 
 }  // namespace
 
-std::vector<OperationProfile> operation_profiles(const Plan& plan, const program::Program& program,
-                                                 std::span<const double> seconds) {
+std::vector<OperationProfile> operation_profiles(const Plan& plan, std::span<const double> seconds) {
+  const program::Program& program = *plan.program;
   std::vector<OperationProfile> out;
-  for (std::size_t t = 0; t < seconds.size(); ++t) {
-    const Task& task = plan.tasks[t];
+  for (std::size_t o = 0; o < seconds.size(); ++o) {
+    const Operation& operation = plan.operations[o];
     OperationProfile one;
-    one.kind = kind_of(task);
-    one.form = bare_form(task);
-    one.values = values_of(task);
-    one.seconds = seconds[t];
-    one.bytes = bytes_of_task(task, program);
+    one.kind = kind_of(operation);
+    one.form = bare_form(operation);
+    one.values = values_of(operation);
+    one.seconds = seconds[o];
+    one.bytes = bytes_of_operation(operation, program);
     for (const ValueIndex v : one.values) {
       const auto value = static_cast<std::size_t>(v);
       one.arithmetic += arithmetic_of(plan.compiled[value], program.values[value]);

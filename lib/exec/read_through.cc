@@ -6,7 +6,7 @@
 
 #include "concatenation.h"
 #include "linear.h"
-#include "plan.h"
+#include "recognise.h"
 
 namespace dgx::exec {
 
@@ -266,9 +266,9 @@ class ReadThrough {
   }
 
   /// A concatenation that takes one piece from a copy, rewritten to take it from the copied value.
-  std::optional<Primitive> concatenating_through(const Primitive& line, const Concatenation& whole,
+  std::optional<Primitive> concatenating_through(const Primitive& line, const ConcatenationForm& whole,
                                                  std::size_t copy) const {
-    const auto reads_copy = [&](const Concatenation::Piece& piece) {
+    const auto reads_copy = [&](const ConcatenationForm::Piece& piece) {
       return line.accesses[piece.access].value == static_cast<ValueIndex>(copy);
     };
     const bool divides = std::any_of(line.accesses.begin(), line.accesses.end(), [](const Access& access) {
@@ -325,7 +325,7 @@ class ReadThrough {
            (new_form->b_depth == 1 || new_form->b_column == 1);
   }
 
-  [[nodiscard]] std::optional<MatmulTask> product_of(const Primitive& line) const {
+  [[nodiscard]] std::optional<Matmul> product_of(const Primitive& line) const {
     const auto compiled = kernels::compile(line, types_);
     if (!compiled.ok()) return std::nullopt;
     const auto accesses = linear_accesses(*compiled);
@@ -340,6 +340,9 @@ class ReadThrough {
 
 }  // namespace
 
-program::Program read_through_copies(const program::Program& program) { return ReadThrough(program).run(); }
+std::shared_ptr<const program::Program> read_through_copies(
+    const std::shared_ptr<const program::Program>& program) {
+  return std::make_shared<const program::Program>(ReadThrough(*program).run());
+}
 
 }  // namespace dgx::exec

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <memory>
+
 #include "dgx/program/program.h"
 
 namespace dgx::exec {
@@ -8,6 +10,7 @@ namespace dgx::exec {
 /// say) to read that value itself: the same numbers, with one pass over memory less. Their dimensions are
 /// split where the copy's are (`i` and `f`), so that every access stays linear. Applies to a copy only if all
 /// its readers can be rewritten and keep their form; nothing needs the copy then.
-[[nodiscard]] program::Program read_through_copies(const program::Program& program);
+[[nodiscard]] std::shared_ptr<const program::Program> read_through_copies(
+    const std::shared_ptr<const program::Program>& program);
 
 }  // namespace dgx::exec

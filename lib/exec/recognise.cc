@@ -1,6 +1,6 @@
 #include <array>
 
-#include "plan.h"
+#include "recognise.h"
 
 namespace dgx::exec {
 
@@ -42,8 +42,8 @@ bool classify(const CompiledPrimitive& primitive, const LinearAccess& a, const L
 
 }  // namespace
 
-MatmulTask MatmulTask::transposed() const {
-  MatmulTask t = *this;
+Matmul Matmul::transposed() const {
+  Matmul t = *this;
   t.a = b;
   t.b = a;
   t.a_base = b_base;
@@ -57,8 +57,8 @@ MatmulTask MatmulTask::transposed() const {
   return t;
 }
 
-std::optional<MatmulTask> recognise_matmul(ValueIndex value, const CompiledPrimitive& primitive,
-                                           const std::vector<LinearAccess>& accesses) {
+std::optional<Matmul> recognise_matmul(ValueIndex value, const CompiledPrimitive& primitive,
+                                       const std::vector<LinearAccess>& accesses) {
   if (primitive.kind != Kind::kDot || accesses.size() != 2 || primitive.count == 0) return std::nullopt;
   std::array<const LinearAccess*, 2> sides = {&accesses[0], &accesses[1]};
   IndexClasses classes;
@@ -77,32 +77,32 @@ std::optional<MatmulTask> recognise_matmul(ValueIndex value, const CompiledPrimi
   const LoopNest& row = swap ? classes.columns : classes.rows;
   const LoopNest& column = swap ? classes.rows : classes.columns;
   if (column.extents[0] > 1 && column.strides[2][0] != 1) return std::nullopt;
-  MatmulTask task;
-  task.out = value;
-  task.a = sides[left]->value;
-  task.b = sides[1 - left]->value;
-  task.a_base = sides[left]->base;
-  task.b_base = sides[1 - left]->base;
-  task.shape = {row.extents[0], column.extents[0], fold.extents[0]};
-  task.a_row = row.strides[left][0];
-  task.a_depth = fold.strides[left][0];
-  task.b_depth = fold.strides[1 - left][0];
-  task.b_column = column.strides[1 - left][0];
-  task.out_row = row.extents[0] > 1 ? row.strides[2][0] : column.extents[0];
-  task.batch = {classes.batch.extents,
-                {classes.batch.strides[left], classes.batch.strides[1 - left], classes.batch.strides[2]}};
-  return task;
+  Matmul product;
+  product.out = value;
+  product.a = sides[left]->value;
+  product.b = sides[1 - left]->value;
+  product.a_base = sides[left]->base;
+  product.b_base = sides[1 - left]->base;
+  product.shape = {row.extents[0], column.extents[0], fold.extents[0]};
+  product.a_row = row.strides[left][0];
+  product.a_depth = fold.strides[left][0];
+  product.b_depth = fold.strides[1 - left][0];
+  product.b_column = column.strides[1 - left][0];
+  product.out_row = row.extents[0] > 1 ? row.strides[2][0] : column.extents[0];
+  product.batch = {classes.batch.extents,
+                   {classes.batch.strides[left], classes.batch.strides[1 - left], classes.batch.strides[2]}};
+  return product;
 }
 
-std::optional<ColumnSumTask> recognise_column_sum(const program::Program& program, const MatmulTask& matmul) {
+std::optional<ColumnSum> recognise_column_sum(const program::Program& program, const Matmul& matmul) {
   const auto& one = program.values[static_cast<std::size_t>(matmul.a)];
   const bool is_one = one.kind == Kind::kInput && one.source.kind == kernels::Source::Kind::kConstant &&
                       one.source.of == std::vector<std::string>{"0x1p0"};
   const bool single_batch = matmul.batch.extents == Shape{1};
   const bool neighbours = matmul.b_column == 1 || matmul.shape.columns == 1;
   if (!is_one || matmul.shape.rows != 1 || !single_batch || !neighbours) return std::nullopt;
-  return ColumnSumTask{matmul.out,           matmul.b,      matmul.b_base, matmul.shape.depth,
-                       matmul.shape.columns, matmul.b_depth};
+  return ColumnSum{matmul.out,           matmul.b,      matmul.b_base, matmul.shape.depth,
+                   matmul.shape.columns, matmul.b_depth};
 }
 
 }  // namespace dgx::exec

@@ -2,7 +2,7 @@
 
 #include "dgx/kernels/cpu/column_sum.h"
 #include "dgx/kernels/fold_order.h"
-#include "plan.h"
+#include "recognise.h"
 
 namespace dgx::exec {
 
@@ -94,8 +94,8 @@ std::optional<std::int64_t> row_stride_of(const StripProgram& program) {
 
 /// Operands that lie in memory are folded there. Others are added up by their strip program, while they are
 /// in processor registers.
-std::optional<FoldTask> fold_of_columns(ValueIndex value, const CompiledPrimitive& primitive,
-                                        const std::vector<StripAccess>& accesses) {
+std::optional<Fold> fold_of_columns(ValueIndex value, const CompiledPrimitive& primitive,
+                                    const std::vector<StripAccess>& accesses) {
   Shape matrix = primitive.fold;
   matrix.push_back(primitive.iteration.back());
   const Shape matrices(primitive.iteration.begin(), primitive.iteration.end() - 1);
@@ -105,18 +105,18 @@ std::optional<FoldTask> fold_of_columns(ValueIndex value, const CompiledPrimitiv
     adds_up ? compiler.add_up() : compiler.return_operand();
     return compiler.finish();
   };
-  FoldTask task{value,
-                primitive.kind,
-                primitive.count,
-                primitive.fold_count,
-                FoldTask::Along::kColumns,
-                compile(false),
-                {},
-                primitive.iteration.back()};
-  if (task.operands().type != StripType::kFloat) return std::nullopt;
-  task.row_stride = row_stride_of(task.program);
-  if (!task.row_stride) task.program = compile(true);
-  return task;
+  Fold fold{value,
+            primitive.kind,
+            primitive.count,
+            primitive.fold_count,
+            Fold::Along::kColumns,
+            compile(false),
+            {},
+            primitive.iteration.back()};
+  if (fold.operands().type != StripType::kFloat) return std::nullopt;
+  fold.row_stride = row_stride_of(fold.program);
+  if (!fold.row_stride) fold.program = compile(true);
+  return fold;
 }
 
 /// A condition `eq xJ iD` of `when`, alone or joined to others by `and`.
@@ -142,8 +142,8 @@ std::optional<Equality> equality_in(const kernels::CompiledSteps& when, const Co
 
 }  // namespace
 
-std::optional<ChainTask::Key> recognise_key(const CompiledPrimitive& primitive,
-                                            const std::vector<StripAccess>& accesses) {
+std::optional<Chain::Key> recognise_key(const CompiledPrimitive& primitive,
+                                        const std::vector<StripAccess>& accesses) {
   if (!primitive.has_when || primitive.when.steps.empty()) return std::nullopt;
   const auto equality = equality_in(primitive.when, primitive.when.result);
   if (!equality) return std::nullopt;
@@ -152,7 +152,7 @@ std::optional<ChainTask::Key> recognise_key(const CompiledPrimitive& primitive,
   const bool of_position =
       std::all_of(iteration.begin(), iteration.end(), [](auto stride) { return stride == 0; });
   if (!access.guarded.empty() || !of_position) return std::nullopt;
-  ChainTask::Key key;
+  Chain::Key key;
   key.value = access.plain.value;
   key.dtype = primitive.accesses[equality->access].dtype;
   key.base = access.plain.base;
@@ -163,7 +163,7 @@ std::optional<ChainTask::Key> recognise_key(const CompiledPrimitive& primitive,
   return key;
 }
 
-std::int64_t FoldTask::floats() const {
+std::int64_t Fold::floats() const {
   switch (along) {
     case Along::kFold: return length;
     case Along::kOutputs: return 40 * kernels::cpu::kStripLength;
@@ -171,13 +171,13 @@ std::int64_t FoldTask::floats() const {
   }
 }
 
-std::optional<FoldTask> recognise_fold(ValueIndex value, const CompiledPrimitive& primitive,
-                                       const std::vector<StripAccess>& accesses) {
+std::optional<Fold> recognise_fold(ValueIndex value, const CompiledPrimitive& primitive,
+                                   const std::vector<StripAccess>& accesses) {
   const bool folds =
       primitive.kind == Kind::kSum || primitive.kind == Kind::kMax || primitive.kind == Kind::kArgmax;
   if (!folds || primitive.count == 0 || primitive.fold_count == 0) return std::nullopt;
   if (has_columns(primitive, accesses)) {
-    if (auto task = fold_of_columns(value, primitive, accesses)) return task;
+    if (auto fold = fold_of_columns(value, primitive, accesses)) return fold;
   }
   const bool rows = has_rows(primitive, accesses);
   StripCompiler compiler(rows ? primitive.fold : primitive.iteration,
@@ -185,40 +185,40 @@ std::optional<FoldTask> recognise_fold(ValueIndex value, const CompiledPrimitive
                          rows ? StripCompiler::Along::kFold : StripCompiler::Along::kIteration);
   compiler.add(value, primitive, accesses);
   compiler.return_operand();
-  FoldTask task{value,
-                primitive.kind,
-                primitive.count,
-                primitive.fold_count,
-                rows ? FoldTask::Along::kFold : FoldTask::Along::kOutputs,
-                compiler.finish(),
-                {},
-                1};
+  Fold fold{value,
+            primitive.kind,
+            primitive.count,
+            primitive.fold_count,
+            rows ? Fold::Along::kFold : Fold::Along::kOutputs,
+            compiler.finish(),
+            {},
+            1};
   // Integer folds are rare and left to the generic path.
-  if (task.operands().type != StripType::kFloat) return std::nullopt;
-  if (rows) task.row_stride = row_stride_of(task.program);
-  return task;
+  if (fold.operands().type != StripType::kFloat) return std::nullopt;
+  if (rows) fold.row_stride = row_stride_of(fold.program);
+  return fold;
 }
 
-std::optional<ChainTask> recognise_chain(ValueIndex value, const CompiledPrimitive& primitive,
-                                         const std::vector<StripAccess>& accesses) {
+std::optional<Chain> recognise_chain(ValueIndex value, const CompiledPrimitive& primitive,
+                                     const std::vector<StripAccess>& accesses) {
   // Acc is wide, only what is stored saturates: generic path.
   const bool narrow = primitive.dtype == DType::kU8;
   if (primitive.kind != Kind::kChain || narrow || primitive.count == 0 || primitive.fold_count == 0)
     return std::nullopt;
-  ChainTask task;
-  task.out = value;
-  task.dtype = primitive.dtype;
-  task.length = primitive.fold_count;
+  Chain chain;
+  chain.out = value;
+  chain.dtype = primitive.dtype;
+  chain.length = primitive.fold_count;
   StripCompiler init(primitive.iteration, {}, StripCompiler::Along::kIteration);
   init.add_init(value, primitive, accesses);
   init.return_result(value);
-  task.init = init.finish();
+  chain.init = init.finish();
   StripCompiler body(primitive.iteration, primitive.fold, StripCompiler::Along::kIteration);
   body.add(value, primitive, accesses);
   body.return_result(value);
-  task.body = body.finish();
-  task.key = recognise_key(primitive, accesses);
-  return task;
+  chain.body = body.finish();
+  chain.key = recognise_key(primitive, accesses);
+  return chain;
 }
 
 }  // namespace dgx::exec

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "plan.h"
+#include "recognise.h"
 
 namespace dgx::exec {
 
@@ -267,8 +267,8 @@ std::vector<kernels::cpu::WindowProductForm::Term> terms_of(const Candidate& dot
 
 float fill_of(const CompiledAccess& access) { return access.fill.real; }
 
-std::optional<WindowProductTask> product_of(ValueIndex value, const CompiledPrimitive& primitive,
-                                            std::size_t windowed) {
+std::optional<WindowProducts> product_of(ValueIndex value, const CompiledPrimitive& primitive,
+                                         std::size_t windowed) {
   Candidate dot(primitive, windowed);
   if (!dot.find_axes(false)) return std::nullopt;
   std::vector<int> rows, batch, planes;
@@ -296,17 +296,17 @@ std::optional<WindowProductTask> product_of(ValueIndex value, const CompiledPrim
   form.out_row = dot.out_stride(dot.rows().output);
   form.out_column = dot.out_stride(dot.columns().output);
   if (form.columns.outputs == 1) form.out_column = 1;
-  return WindowProductTask{value,
-                           dot.x().value,
-                           dot.other().value,
-                           dot.x_base(),
-                           dot.other().offset,
-                           batch_of(dot, batch),
-                           kernels::cpu::WindowProduct(std::move(form))};
+  return WindowProducts{value,
+                        dot.x().value,
+                        dot.other().value,
+                        dot.x_base(),
+                        dot.other().offset,
+                        batch_of(dot, batch),
+                        kernels::cpu::WindowProduct(std::move(form))};
 }
 
-std::optional<WindowGradientTask> gradient_of(ValueIndex value, const CompiledPrimitive& primitive,
-                                              std::size_t windowed) {
+std::optional<WindowGradients> gradient_of(ValueIndex value, const CompiledPrimitive& primitive,
+                                           std::size_t windowed) {
   Candidate dot(primitive, windowed);
   if (!dot.find_axes(true)) return std::nullopt;
   std::vector<int> planes, columns, batch, images;
@@ -355,13 +355,13 @@ std::optional<WindowGradientTask> gradient_of(ValueIndex value, const CompiledPr
   form.out_column_tap = dot.out_stride(dot.columns().tap);
   kernels::cpu::WindowGradient gradient(std::move(form));
   if (!fits(gradient.grid(), gradient.slots())) return std::nullopt;
-  return WindowGradientTask{value,
-                            dot.x().value,
-                            dot.other().value,
-                            dot.x_base(),
-                            dot.other().offset,
-                            batch_of(dot, batch),
-                            std::move(gradient)};
+  return WindowGradients{value,
+                         dot.x().value,
+                         dot.other().value,
+                         dot.x_base(),
+                         dot.other().offset,
+                         batch_of(dot, batch),
+                         std::move(gradient)};
 }
 
 /// True if the product is the better of two readings of a dot: the one that has channels last, or else the
@@ -377,7 +377,7 @@ bool is_better(const kernels::cpu::WindowProduct& product, const kernels::cpu::W
 
 }  // namespace
 
-std::optional<WindowTask> recognise_windows(ValueIndex value, const CompiledPrimitive& primitive) {
+std::optional<CpuOperation> recognise_windows(ValueIndex value, const CompiledPrimitive& primitive) {
   if (primitive.kind != Kind::kDot || primitive.accesses.size() != 2 || primitive.count == 0 ||
       primitive.fold_count == 0) {
     return std::nullopt;
@@ -395,7 +395,7 @@ std::optional<WindowTask> recognise_windows(ValueIndex value, const CompiledPrim
   return std::nullopt;
 }
 
-std::optional<std::int64_t> WindowGradientTask::groups_of(int members) const {
+std::optional<std::int64_t> WindowGradients::groups_of(int members) const {
   const std::int64_t groups = gradient.groups();
   if (members == 1 || groups < members || batch.rows() * batch.inner_extent() != 1) return std::nullopt;
   std::int64_t most = 0;

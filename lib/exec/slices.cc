@@ -1,8 +1,8 @@
-#include "slices.h"
-
 #include <algorithm>
 #include <set>
 #include <utility>
+
+#include "operation_graph.h"
 
 namespace dgx::exec {
 
@@ -12,28 +12,37 @@ using kernels::ValueIndex;
 namespace {
 
 constexpr std::int64_t kLeastSlices = 8;  // per thread: with fewer, threads would wait for the last
-// Cycles of all tasks below which slices cost more than they save.
+// Cycles of all operations below which slices cost more than they save.
 constexpr double kLeastCost = 200000;
 // Largest operand that is only read: no cache holds a larger one.
 constexpr std::int64_t kMostSliceBytes = std::int64_t{4} << 20U;
-// Bytes of a slice that one task uses: they should fit the L2 cache.
+// Bytes of a slice that one operation uses: they should fit the L2 cache.
 constexpr std::int64_t kNearBytes = std::int64_t{1} << 20U;
 // Size of the chunks that small slices are grouped into.
 constexpr std::int64_t kChunkBytes = std::int64_t{1} << 19U;
 
+/// Finds the runs of operations to cut, from the first operation on: of the runs that begin with one, it
+/// takes the best, and goes on behind it.
+///
+/// A number of slices is the product of some leading extents of the first operation's iteration: batch, batch
+/// and heads, or down to rows. More slices are smaller and fit nearer caches, but fewer operations can be cut
+/// so finely, since each must divide into as many slices and read only its own of all that the run makes. So
+/// every number is tried with the longest run that it allows, and the one wins that keeps most bytes near.
+///
+/// The elements of a slice are then neighbours in memory, and a value that only the run reads needs room for
+/// one chunk of slices per thread. Updates are never cut: one that is written in place would overwrite what
+/// other slices have yet to read.
 class Slicer {
  public:
-  explicit Slicer(const SliceQuestion& question) : q_(question) {
-    for (const auto& value : q_.program.values) {
-      if (value.next) becomes_state_.insert(*value.next);
-    }
+  explicit Slicer(const OperationGraph& graph) : graph_(graph), plan_(graph.plan) {
+    for (const Operation& operation : plan_.operations) values_.push_back(values_of(operation));
   }
 
-  std::vector<SlicedTasks> cut() {
-    std::vector<SlicedTasks> out;
-    for (std::size_t t = 0; t < q_.plan.tasks.size();) {
-      auto best = best_from(t);
-      t = best ? best->end : t + 1;
+  std::vector<SlicedOperations> cut() {
+    std::vector<SlicedOperations> out;
+    for (std::size_t o = 0; o < plan_.operations.size();) {
+      auto best = best_from(o);
+      o = best ? best->end : o + 1;
       if (best) out.push_back(std::move(*best));
     }
     return out;
@@ -41,23 +50,21 @@ class Slicer {
 
  private:
   [[nodiscard]] const CompiledPrimitive& compiled(ValueIndex v) const {
-    return q_.plan.compiled[static_cast<std::size_t>(v)];
+    return plan_.compiled[static_cast<std::size_t>(v)];
   }
-  [[nodiscard]] std::int64_t bytes(ValueIndex v) const {
-    return bytes_of(q_.program.values[static_cast<std::size_t>(v)]);
-  }
+  [[nodiscard]] std::int64_t bytes(ValueIndex v) const { return bytes_of(graph_.at(v)); }
 
   /// Finds the number of slices that keeps most bytes in caches, preferring those whose slices fit the
   /// second-level cache; of equals the one with the smallest slices, since these are grouped into chunks.
-  std::optional<SlicedTasks> best_from(std::size_t begin) {
-    std::optional<SlicedTasks> best;
+  std::optional<SlicedOperations> best_from(std::size_t begin) {
+    std::optional<SlicedOperations> best;
     std::pair<bool, std::int64_t> most{false, 1};
     std::int64_t slices = 1;
-    for (const std::int64_t extent : compiled(q_.members[begin].front()).iteration) {
+    for (const std::int64_t extent : compiled(values_[begin].front()).iteration) {
       slices *= extent;
-      if (extent == 1 || slices < kLeastSlices * q_.threads) continue;
-      SlicedTasks run{begin, begin, slices, 1, {}};
-      while (run.end < q_.plan.tasks.size() && fits(run, run.end)) ++run.end;
+      if (extent == 1 || slices < kLeastSlices * graph_.threads) continue;
+      SlicedOperations run{begin, begin, slices, 1, {}};
+      while (run.end < plan_.operations.size() && fits(run, run.end)) ++run.end;
       if (run.end < run.begin + 2) continue;
       find_inside(run);
       const std::pair<bool, std::int64_t> saved{bytes_at_hand(run) <= kNearBytes, bytes_near(run)};
@@ -69,29 +76,29 @@ class Slicer {
     return best;
   }
 
-  /// Bytes that stay in caches: what the tasks read of each other, and what need not be written to memory at
-  /// all.
-  [[nodiscard]] std::int64_t bytes_near(const SlicedTasks& run) const {
+  /// Bytes that stay in caches: what the operations read of each other, and what need not be written to
+  /// memory at all.
+  [[nodiscard]] std::int64_t bytes_near(const SlicedOperations& run) const {
     std::set<ValueIndex> made;
     std::int64_t sum = 0;
-    for (std::size_t t = run.begin; t < run.end; ++t) {
-      const std::set<ValueIndex> reads(q_.plan.tasks[t].reads.begin(), q_.plan.tasks[t].reads.end());
+    for (std::size_t o = run.begin; o < run.end; ++o) {
+      const std::set<ValueIndex> reads(plan_.operations[o].reads.begin(), plan_.operations[o].reads.end());
       for (const ValueIndex v : reads) sum += made.contains(v) ? bytes(v) : 0;
-      made.insert(q_.plan.tasks[t].writes.begin(), q_.plan.tasks[t].writes.end());
+      made.insert(plan_.operations[o].writes.begin(), plan_.operations[o].writes.end());
     }
     for (const ValueIndex v : run.inside) sum += bytes(v);
     return sum;
   }
 
-  /// Bytes of one slice that a task writes or reads from the run's tasks; of the task that has most.
-  [[nodiscard]] std::int64_t bytes_at_hand(const SlicedTasks& run) const {
+  /// Bytes of one slice that an operation writes or reads from the run's; of the operation that has most.
+  [[nodiscard]] std::int64_t bytes_at_hand(const SlicedOperations& run) const {
     std::set<ValueIndex> made;
     std::int64_t most = 0;
-    for (std::size_t t = run.begin; t < run.end; ++t) {
-      const Task& task = q_.plan.tasks[t];
-      std::set<ValueIndex> touched(task.writes.begin(), task.writes.end());
+    for (std::size_t o = run.begin; o < run.end; ++o) {
+      const Operation& operation = plan_.operations[o];
+      std::set<ValueIndex> touched(operation.writes.begin(), operation.writes.end());
       made.insert(touched.begin(), touched.end());
-      for (const ValueIndex v : task.reads) {
+      for (const ValueIndex v : operation.reads) {
         if (made.contains(v)) touched.insert(v);
       }
       std::int64_t sum = 0;
@@ -101,58 +108,59 @@ class Slicer {
     return most;
   }
 
-  [[nodiscard]] bool is_worth_it(SlicedTasks& run) const {
+  [[nodiscard]] bool is_worth_it(SlicedOperations& run) const {
     double cost = 0;
     std::int64_t inside = 0;
     std::int64_t made = 0;
-    for (std::size_t t = run.begin; t < run.end; ++t) {
-      cost += q_.plan.tasks[t].cost;
-      for (const ValueIndex v : q_.plan.tasks[t].writes) made += bytes(v);
+    for (std::size_t o = run.begin; o < run.end; ++o) {
+      cost += plan_.operations[o].cost;
+      for (const ValueIndex v : plan_.operations[o].writes) made += bytes(v);
     }
     for (const ValueIndex v : run.inside) inside += bytes(v);
     run.chunk = std::clamp(kChunkBytes * run.slices / std::max<std::int64_t>(made, 1), std::int64_t{1},
-                           run.slices / (kLeastSlices * q_.threads));
+                           run.slices / (kLeastSlices * graph_.threads));
     return cost >= kLeastCost && inside / run.slices <= kMostSliceBytes;
   }
 
-  /// Finds the values that no other task reads: they live as long as their slice.
-  void find_inside(SlicedTasks& run) const {
+  /// Finds the values that no other operation reads: they live as long as their slice.
+  void find_inside(SlicedOperations& run) const {
     std::set<ValueIndex> made;
-    for (std::size_t t = run.begin; t < run.end; ++t)
-      made.insert(q_.plan.tasks[t].writes.begin(), q_.plan.tasks[t].writes.end());
-    for (std::size_t t = 0; t < q_.plan.tasks.size(); ++t) {
-      if (t >= run.begin && t < run.end) continue;
-      for (const ValueIndex v : q_.plan.tasks[t].reads) made.erase(v);
+    for (std::size_t o = run.begin; o < run.end; ++o)
+      made.insert(plan_.operations[o].writes.begin(), plan_.operations[o].writes.end());
+    for (std::size_t o = 0; o < plan_.operations.size(); ++o) {
+      if (o >= run.begin && o < run.end) continue;
+      for (const ValueIndex v : plan_.operations[o].reads) made.erase(v);
     }
-    for (const ValueIndex v : q_.keep) made.erase(v);
+    for (const ValueIndex v : graph_.keep) made.erase(v);
     run.inside.assign(made.begin(), made.end());
   }
 
-  bool fits(const SlicedTasks& run, std::size_t t) const {
-    const Task& task = q_.plan.tasks[t];
-    if (!runs_by_slices(task, t, run.slices)) return false;
-    return std::all_of(q_.members[t].begin(), q_.members[t].end(),
-                       [&](ValueIndex v) { return reads_own_slice(run, t, v); });
+  bool fits(const SlicedOperations& run, std::size_t o) const {
+    const Operation& operation = plan_.operations[o];
+    if (!runs_by_slices(operation, o, run.slices)) return false;
+    return std::all_of(values_[o].begin(), values_[o].end(),
+                       [&](ValueIndex v) { return reads_own_slice(run, o, v); });
   }
 
-  /// True if a slice of the task's outputs can be computed alone, and none of them becomes state: an update
-  /// in place may not run ahead.
-  bool runs_by_slices(const Task& task, std::size_t t, std::int64_t slices) const {
-    for (const ValueIndex v : q_.members[t]) {
-      if (!prefix(compiled(v).iteration, slices) || becomes_state_.contains(v)) return false;
-      if (q_.plan.layouts[static_cast<std::size_t>(v)] != Layout::kRows) return false;
+  /// True if a slice of the operation's outputs can be computed alone, and none of them becomes state: an
+  /// update in place may not run ahead.
+  bool runs_by_slices(const Operation& operation, std::size_t o, std::int64_t slices) const {
+    for (const ValueIndex v : values_[o]) {
+      if (!prefix(compiled(v).iteration, slices) || graph_.becomes_state[static_cast<std::size_t>(v)])
+        return false;
+      if (plan_.layouts[static_cast<std::size_t>(v)] != Layout::kRows) return false;
     }
-    const std::int64_t size = compiled(q_.members[t].front()).count / slices;
-    if (const auto* map = std::get_if<MapTask>(&task.work)) {
-      const std::int64_t inner = map->program.nest.inner_extent();
-      return !map->strips && (size % inner == 0 || map->program.nest.rows() == 1);
+    const std::int64_t size = compiled(values_[o].front()).count / slices;
+    if (const auto* maps = on_cpu<Maps>(operation)) {
+      const std::int64_t inner = maps->program.nest.inner_extent();
+      return !maps->strips && (size % inner == 0 || maps->program.nest.rows() == 1);
     }
-    if (const auto* fold = std::get_if<FoldTask>(&task.work)) return fold->along == FoldTask::Along::kFold;
-    const auto* product = std::get_if<MatmulTask>(&task.work);
+    if (const auto* fold = on_cpu<Fold>(operation)) return fold->along == Fold::Along::kFold;
+    const auto* product = on_cpu<Matmul>(operation);
     return product != nullptr && lies_batch_after_batch(*product, slices);
   }
 
-  static bool lies_batch_after_batch(const MatmulTask& product, std::int64_t slices) {
+  static bool lies_batch_after_batch(const Matmul& product, std::int64_t slices) {
     const std::int64_t inner = product.batch.inner_extent();
     const std::int64_t batches = product.batch.rows() * inner;
     if (batches % slices != 0 || product.out_row != product.shape.columns || product.b_packed ||
@@ -176,19 +184,19 @@ class Slicer {
     return std::nullopt;
   }
 
-  bool is_made_by(const SlicedTasks& run, std::size_t last, ValueIndex v) const {
-    for (std::size_t t = run.begin; t <= last; ++t) {
-      if (std::find(q_.members[t].begin(), q_.members[t].end(), v) != q_.members[t].end()) return true;
+  bool is_made_by(const SlicedOperations& run, std::size_t last, ValueIndex v) const {
+    for (std::size_t o = run.begin; o <= last; ++o) {
+      if (std::find(values_[o].begin(), values_[o].end(), v) != values_[o].end()) return true;
     }
     return false;
   }
 
-  /// True if all that value v, made by task t, reads of the run's values lies in v's own slice.
-  bool reads_own_slice(const SlicedTasks& run, std::size_t t, ValueIndex v) const {
-    const auto& accesses = q_.accesses[static_cast<std::size_t>(v)];
+  /// True if all that value v, made by operation o, reads of the run's values lies in v's own slice.
+  bool reads_own_slice(const SlicedOperations& run, std::size_t o, ValueIndex v) const {
+    const auto& accesses = graph_.strips[static_cast<std::size_t>(v)];
     if (!accesses) return false;
     return std::all_of(accesses->begin(), accesses->end(), [&](const StripAccess& access) {
-      if (!is_made_by(run, t, access.plain.value)) return true;
+      if (!is_made_by(run, o, access.plain.value)) return true;
       return access.guarded.empty() && stays_in_slice(access.plain, compiled(v), run.slices);
     });
   }
@@ -212,12 +220,13 @@ class Slicer {
     return least >= 0 && most < size;
   }
 
-  const SliceQuestion& q_;
-  std::set<ValueIndex> becomes_state_;
+  const OperationGraph& graph_;
+  const Plan& plan_;
+  std::vector<std::vector<ValueIndex>> values_;  // by operation
 };
 
 }  // namespace
 
-std::vector<SlicedTasks> cut_slices(const SliceQuestion& question) { return Slicer(question).cut(); }
+void cut_slices(OperationGraph& graph) { graph.plan.sliced = Slicer(graph).cut(); }
 
 }  // namespace dgx::exec

@@ -23,9 +23,9 @@ using kernels::cuda::Nvrtc;
 
 Result<KernelText> text_of(const std::string& path) {
   DGX_TRY(const std::string lines, read_file(path, std::size_t{1} << 30));
-  DGX_TRY(const auto program, program::parse_program(lines));
-  DGX_TRY(const Plan plan, make_device_plan(program));
-  return make_device_step(program, plan, plan_device_memory(program, plan), 0, nullptr).kernels;
+  DGX_TRY(auto program, program::parse_program(lines));
+  DGX_TRY(const Plan plan, make_device_plan(std::make_shared<const program::Program>(std::move(program))));
+  return make_device_step(plan, plan_device_memory(plan), 0, nullptr).kernels;
 }
 
 Status translate(const Nvrtc& nvrtc, const std::string& text, const std::string& out, int architecture) {

@@ -48,9 +48,9 @@ Result<Case> case_named(std::string_view name) {
 Result<std::string> text_of(std::string_view name) {
   DGX_TRY(const Case c, case_named(name));
   DGX_TRY(const auto program, program_of(c, {false, true, false}));
-  DGX_TRY(const exec::Plan plan, exec::make_device_plan(*program));
-  const exec::DeviceMemory memory = exec::plan_device_memory(*program, plan);
-  return exec::make_device_step(*program, plan, memory, 0, nullptr).kernels.text(false);
+  DGX_TRY(const exec::Plan plan, exec::make_device_plan(program));
+  const exec::DeviceMemory memory = exec::plan_device_memory(plan);
+  return exec::make_device_step(plan, memory, 0, nullptr).kernels.text(false);
 }
 
 /// Compares a kind's text with the stored one, or stores it.

@@ -22,7 +22,7 @@ bool is_fused(const std::string& plan) { return plan.find("maps: 3 4") != std::s
 
 }  // namespace
 
-TEST_CASE("a map walks the iteration of what it reads element by element, and both are one task") {
+TEST_CASE("a map walks the iteration of what it reads element by element, and both are one operation") {
   const std::vector<const char*> lines = {
       // Coarser, finer, as one dimension, with dimensions of size one.
       R"({"do":["mul x0 x1"],"k":"map","s":[2,3,40],"t":"f32","v":@V,"x":["3@2.3.40[i0,i1,i2]","2[i0,i1,i2]"]})",

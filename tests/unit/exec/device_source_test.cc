@@ -140,7 +140,7 @@ class Bench {
     return static_cast<ValueIndex>(inputs_.size()) - 1;
   }
 
-  [[nodiscard]] Work work_of(ValueIndex v) const {
+  [[nodiscard]] DeviceOperation work_of(ValueIndex v) const {
     const auto& compiled = plan_->compiled[static_cast<std::size_t>(v)];
     return recognise_on_device(v, compiled, strip_accesses(compiled));
   }
@@ -149,9 +149,9 @@ class Bench {
     const auto& compiled = plan_->compiled[static_cast<std::size_t>(v)];
     const std::vector<ValueIndex> alone = {v};
     if (compiled.kind == Kind::kMap) return {writer.maps({alone, {}, {}}, alone)};
-    const Work work = work_of(v);
-    if (const auto* fold = std::get_if<TeamFoldTask>(&work)) return writer.fold(*fold);
-    if (const auto* chain = std::get_if<KeyedChainTask>(&work)) return {writer.chain(*chain)};
+    const DeviceOperation work = work_of(v);
+    if (const auto* fold = std::get_if<TeamFold>(&work)) return writer.fold(*fold);
+    if (const auto* chain = std::get_if<KeyedChain>(&work)) return {writer.chain(*chain)};
     return {writer.value({v, compiled.count})};
   }
 
@@ -176,8 +176,8 @@ class Bench {
       Tensor expected(compiled.dtype, compiled.shape);
       REQUIRE(kernels::evaluate_all(compiled, views, expected, 0, expected.count()).ok());
       void* const out = there(device, nullptr, expected.bytes().size());
-      const Work work = work_of(static_cast<ValueIndex>(v));
-      const auto* const fold = std::get_if<TeamFoldTask>(&work);
+      const DeviceOperation work = work_of(static_cast<ValueIndex>(v));
+      const auto* const fold = std::get_if<TeamFold>(&work);
       void* const scratch =
           there(device, nullptr, fold == nullptr ? 0 : static_cast<std::size_t>(fold->scratch_bytes()));
       const std::int32_t none = 0;

@@ -38,7 +38,7 @@ std::vector<std::string> normalisation() {
 
 }  // namespace
 
-TEST_CASE("heads of attention run through all its tasks one by one, with the definition's bits") {
+TEST_CASE("heads of attention run through all its operations one by one, with the definition's bits") {
   const FormInput of{kF32, {5, 40, 144}};
   const std::string plan = check_form({of, of, of}, attention());
   INFO(plan);
@@ -51,7 +51,7 @@ TEST_CASE("rows of a normalisation run some at a time, and the last ones fewer")
   CHECK(has(plan, "in 350 slices"));
 }
 
-TEST_CASE("tasks that read another slice's numbers are not cut") {
+TEST_CASE("operations that read another slice's numbers are not cut") {
   const FormInput x{kF32, {64, 512}};
   const std::vector<const char*> readers = {
       R"({"do":["exp x0"],"k":"map","s":[64,512],"t":"f32","v":@V,"x":["1[63-i0,i1]"]})",

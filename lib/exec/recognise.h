@@ -1,0 +1,32 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "dgx/kernels/compiled.h"
+#include "dgx/program/program.h"
+#include "operation.h"
+
+// Recognisers: the forms of operations in which a primitive can be made. Nullopt when it has another form.
+namespace dgx::exec {
+
+[[nodiscard]] std::optional<Matmul> recognise_matmul(kernels::ValueIndex value,
+                                                     const kernels::CompiledPrimitive& primitive,
+                                                     const std::vector<LinearAccess>& accesses);
+/// A product whose left side is the constant 1.
+[[nodiscard]] std::optional<ColumnSum> recognise_column_sum(const program::Program& program,
+                                                            const Matmul& matmul);
+/// WindowProducts or WindowGradients, whichever reads memory better.
+[[nodiscard]] std::optional<CpuOperation> recognise_windows(kernels::ValueIndex value,
+                                                            const kernels::CompiledPrimitive& primitive);
+[[nodiscard]] std::optional<Fold> recognise_fold(kernels::ValueIndex value,
+                                                 const kernels::CompiledPrimitive& primitive,
+                                                 const std::vector<StripAccess>& accesses);
+[[nodiscard]] std::optional<Chain> recognise_chain(kernels::ValueIndex value,
+                                                   const kernels::CompiledPrimitive& primitive,
+                                                   const std::vector<StripAccess>& accesses);
+/// The number by which a chain visits positions, if its `when` compares one with an index.
+[[nodiscard]] std::optional<Chain::Key> recognise_key(const kernels::CompiledPrimitive& primitive,
+                                                      const std::vector<StripAccess>& accesses);
+
+}  // namespace dgx::exec
