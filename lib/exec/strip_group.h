@@ -55,8 +55,21 @@ struct StripRegister {
 };
 
 /// A fused expression over a loop nest: the maps of one group, the operand expression of a fold, or a chain's
-/// start or body. The expression of a fold or a chain has two kinds of dimensions: those that strips run
-/// along, and outer ones, whose indices are the same for a whole strip.
+/// start or body.
+///
+/// A strip is up to kStripLength neighbouring elements along the nest's innermost dimension, a register one
+/// number for each of them, and an instruction one vectorised loop over them (kernels/cpu/strip.h). So
+/// interpreting costs one dispatch per strip, not per element, and what the members pass to each other stays
+/// in registers, which the first-level cache holds. Elements are independent and each is computed by the
+/// steps of its definition: the bits do not depend on the strips.
+///
+/// Operands are registers too, of a Source that says how they are filled. Best is memory itself, at unit
+/// stride: the register points there (`pointed`). Others are filled before a strip's instructions run
+/// (`walked`), or once for a row or for the whole run: splats and literals.
+///
+/// The expression of a fold or a chain has two kinds of dimensions: those that strips run along, and outer
+/// ones, whose indices are the same for a whole strip. Strips may run along the outputs, with the positions
+/// outer, or along the positions, with the outputs outer.
 struct StripProgram {
   LoopNest nest;
   std::vector<StripRegister> registers;
@@ -86,6 +99,13 @@ struct StripProgram {
 
 /// Builds a StripProgram from primitives that share an iteration shape. Values made by one member and read by
 /// another stay in registers.
+///
+/// add() translates a member's accesses to registers and its steps to instructions, over the nest as it is in
+/// the primitive. finish() then fits the program to the machine: it joins dimensions that all registers walk
+/// at one stride (collapse), or two where the inner one is much shorter than a strip (join_short_rows);
+/// decides from the strides that are left where each register's numbers come from (place_registers); widens
+/// bytes to integers; links instructions that pass their results in processor registers (chain); and lists
+/// what the runner only has to point at (point).
 class StripCompiler {
  public:
   enum class Along : std::uint8_t { kIteration, kFold };
@@ -182,7 +202,8 @@ class StripScratch {
   std::vector<std::int64_t> places_;         // a strip's elements in memory; −1: outside
 };
 
-/// Runs a strip program in units of at most program.strip elements along the innermost dimension.
+/// Runs a strip program in units of at most program.strip elements along the innermost dimension. Units are
+/// numbered row by row, so that members can share a program by ranges of units.
 class StripRunner {
  public:
   /// `values`: each value's memory. `offsets`, by map: elements to add to a register's base (for values in

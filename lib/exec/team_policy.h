@@ -8,6 +8,9 @@ namespace dgx::exec {
 /// keep the CPUs busy, members wait at every barrier for one that is not running, and two threads take three
 /// times as long as one. Other programs' load cannot be known beforehand, so both ways are tried: seldom, and
 /// only once members had to sleep for each other.
+///
+/// A trial is a few runs the other way. If they are faster, the policy stays there; if not, it goes back, and
+/// waits twice as many runs before it tries again. Alone it tries again too, since CPUs become free.
 class TeamPolicy {
  public:
   /// True if the team should share the next run.

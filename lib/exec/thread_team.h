@@ -12,6 +12,12 @@ namespace dgx::exec {
 /// A fixed set of threads that run one function together; the caller is member 0. Between steps and at
 /// barriers members spin for 50 to 200 microseconds, then sleep: an operation of a few microseconds can be
 /// shared, and an idle or overcommitted machine is not kept busy.
+///
+/// There is no queue and nothing is stolen: every member calls the same function with its number, from which
+/// it knows its share (share() in machine_thread.h). `generation_` starts a run: members wait for it to
+/// change, and the last to finish leaves `running_` at 0. A barrier counts arrivals; the last to arrive
+/// resets the count before it changes `barrier_generation_`, so that a member may be at the next barrier
+/// already.
 class ThreadTeam {
  public:
   explicit ThreadTeam(int size);
