@@ -293,7 +293,7 @@ cuda::TileWanted wanted_of(const cuda::Dot& dot) {
 
 cuda::TileWanted wanted_of(const Matmul& product) {
   cuda::TileWanted wanted{product.shape.rows, product.shape.columns, product.shape.depth};
-  for (const std::int64_t extent : product.batch.extents) wanted.batch *= extent;
+  wanted.batch = product.batch.count();
   return wanted;
 }
 

@@ -47,10 +47,15 @@ struct LoopNest {
   /// fixed ones.
   std::vector<std::size_t> collapse(const std::vector<bool>& fixed = {});
   [[nodiscard]] std::int64_t inner_extent() const { return extents.back(); }
+  /// Product of all extents.
+  [[nodiscard]] std::int64_t count() const { return rows() * inner_extent(); }
   /// Product of all extents but the last.
   [[nodiscard]] std::int64_t rows() const;
-  /// The offset that map `map` adds to its base at row `row`.
+  /// The offset that map `map` adds to its base at row `row`, or at row-major position `position`.
   [[nodiscard]] std::int64_t row_offset(std::size_t map, std::int64_t row) const;
+  [[nodiscard]] std::int64_t offset(std::size_t map, std::int64_t position) const {
+    return row_offset(map, position / inner_extent()) + position % inner_extent() * strides[map].back();
+  }
   /// The index of dimension `dimension` (not the last) at row `row`.
   [[nodiscard]] std::int64_t row_index(std::size_t dimension, std::int64_t row) const;
 };

@@ -44,7 +44,7 @@ std::array<const float*, 4> strips_touched(const StripProgram& program, ValueInd
   std::size_t count = 0;
   for (const StripRegister& reg : program.registers) {
     if (reg.source != StripRegister::Source::kMemory || reg.value == product || count == out.size()) continue;
-    const auto* at = typed<const float>(memory[static_cast<std::size_t>(reg.value)]);
+    const auto* at = static_cast<const float*>(memory[static_cast<std::size_t>(reg.value)]);
     if (std::find(out.begin(), out.end(), at) == out.end()) out[count++] = at;
   }
   return out;
@@ -241,7 +241,8 @@ Status Machine::run_each(const std::function<void(int member)>& prologue,
       team_->run([&](int member) { run_operation(operation, member, team_->size()); });
       DGX_CHECK(first_error());
     }
-    DGX_CHECK(made(static_cast<ValueIndex>(v), {typed<std::uint8_t>(memory_[v]), views_[v].bytes.size()}));
+    DGX_CHECK(
+        made(static_cast<ValueIndex>(v), {static_cast<std::uint8_t*>(memory_[v]), views_[v].bytes.size()}));
   }
   return {};
 }
@@ -253,7 +254,7 @@ void Machine::run_operation(const Operation& operation, int member, int members)
 }
 
 void Machine::run(const Matmul& product, Thread& thread, int member, int members) {
-  const std::int64_t batches = product.batch.rows() * product.batch.inner_extent();
+  const std::int64_t batches = product.batch.count();
   const bool by_batch = batches >= members;
   const bool by_columns =
       !by_batch && cpu::strip_count(product.shape.columns) >= 2 * members && !is_tall(product.shape, members);
@@ -273,11 +274,8 @@ void Machine::run(const Matmul& product, Thread& thread, int member, int members
 }
 
 void Machine::multiply(const Matmul& product, Thread& thread, const cpu::Part& part, std::int64_t batch) {
-  const std::int64_t inner = product.batch.inner_extent();
   const auto at = [&](ValueIndex value, std::int64_t base, std::size_t map) {
-    const std::int64_t offset = base + product.batch.row_offset(map, batch / inner) +
-                                batch % inner * product.batch.strides[map].back();
-    return typed<float>(thread.memory[static_cast<std::size_t>(value)]) + offset;
+    return thread.at<float>(value) + base + product.batch.offset(map, batch);
   };
   const cpu::Matrix a{at(product.a, product.a_base, 0), product.a_row, product.a_depth};
   const float* b = at(product.b, product.b_base, 1);
@@ -297,7 +295,7 @@ void Machine::multiply(const Matmul& product, Thread& thread, const cpu::Part& p
 /// whole. Every block of rows reads them.
 const float* Machine::packed_right_side(const Matmul& product, Thread& thread, std::int64_t begin,
                                         std::int64_t end) {
-  const float* b = typed<float>(memory_[static_cast<std::size_t>(product.b)]) + product.b_base;
+  const float* b = thread.at<float>(product.b) + product.b_base;
   if (product.b_packed) return b;
   float* const packed =
       at_least(cpu::PackedMatrix::size(product.shape.depth, product.shape.columns), thread.right);
@@ -315,7 +313,7 @@ void Machine::run(const ProductMaps& both, Thread& thread, int member, int membe
   thread.values[static_cast<std::size_t>(product.out)] = to;
   thread.offsets.resize(both.maps.program.nest.strides.size());
   StripRunner runner(both.maps.program, thread.values.data(), thread.offsets.data(), thread.strips);
-  const float* a = typed<float>(memory_[static_cast<std::size_t>(product.a)]) + product.a_base;
+  const float* a = thread.at<float>(product.a) + product.a_base;
   const auto ahead = strips_touched(both.maps.program, product.out, memory_);
   const float* right = packed_right_side(product, thread, columns.begin, columns.end);
   for (std::int64_t column = columns.begin; column < columns.end; column += kBlockColumns) {
@@ -339,7 +337,7 @@ void Machine::run(const ProductMaps& both, Thread& thread, int member, int membe
 
 /// Members share the images; if these are few, also the outputs of each.
 void Machine::run(const WindowProducts& windows, Thread& thread, int member, int members) {
-  const std::int64_t batches = windows.batch.rows() * windows.batch.inner_extent();
+  const std::int64_t batches = windows.batch.count();
   const std::int64_t parts =
       batches >= 4 * members ? 1 : std::min<std::int64_t>(members, windows.product.most_parts());
   const Range units = share(batches * parts, 1, member, members);
@@ -350,9 +348,7 @@ void Machine::run(const WindowProducts& windows, Thread& thread, int member, int
   for (std::int64_t unit = units.begin; unit < units.end; ++unit) {
     const std::int64_t batch = unit / parts;
     const auto at = [&](ValueIndex value, std::size_t map) {
-      const std::int64_t inner = windows.batch.inner_extent();
-      return typed<float>(memory_[static_cast<std::size_t>(value)]) +
-             windows.batch.row_offset(map, batch / inner) + batch % inner * windows.batch.strides[map].back();
+      return thread.at<float>(value) + windows.batch.offset(map, batch);
     };
     const float* const next_weights = at(windows.weights, 1) + windows.weights_base;
     const float* const next_image = at(windows.x, 0) + windows.x_base;
@@ -365,7 +361,7 @@ void Machine::run(const WindowProducts& windows, Thread& thread, int member, int
 /// Members share groups of terms, batches or planes.
 void Machine::run(const WindowGradients& windows, Thread& thread, int member, int members) {
   if (windows.groups_of(members)) return run_groups(windows, thread, member, members);
-  const std::int64_t batches = windows.batch.rows() * windows.batch.inner_extent();
+  const std::int64_t batches = windows.batch.count();
   const std::int64_t all = windows.gradient.grid().planes();
   const bool by_batch = batches >= members;
   const Range batch = by_batch ? share(batches, 1, member, members) : Range{0, batches};
@@ -375,9 +371,7 @@ void Machine::run(const WindowGradients& windows, Thread& thread, int member, in
                                    thread.window.as<float>().data());
   for (std::int64_t b = batch.begin; b < batch.end; ++b) {
     const auto at = [&](ValueIndex value, std::size_t map) {
-      const std::int64_t inner = windows.batch.inner_extent();
-      return typed<float>(memory_[static_cast<std::size_t>(value)]) +
-             windows.batch.row_offset(map, b / inner) + b % inner * windows.batch.strides[map].back();
+      return thread.at<float>(value) + windows.batch.offset(map, b);
     };
     runner.run(at(windows.x, 0) + windows.x_base, at(windows.other, 1) + windows.other_base,
                at(windows.out, 2));
@@ -388,22 +382,21 @@ void Machine::run_groups(const WindowGradients& windows, Thread& thread, int mem
   const Range groups = share(windows.gradient.groups(), 1, member, members);
   cpu::WindowGradientRunner runner(windows.gradient, 0, windows.gradient.grid().planes(),
                                    thread.window.as<float>().data());
-  const float* const x = typed<float>(memory_[static_cast<std::size_t>(windows.x)]) + windows.x_base;
-  const float* const other =
-      typed<float>(memory_[static_cast<std::size_t>(windows.other)]) + windows.other_base;
+  const float* const x = thread.at<float>(windows.x) + windows.x_base;
+  const float* const other = thread.at<float>(windows.other) + windows.other_base;
   thread.sums = runner.add_groups(groups.begin, groups.end, x, other);
   team_->barrier(member);
   if (member != 0) return;
   std::vector<cpu::GroupSums> rest;
   for (int other_member = 1; other_member < members; ++other_member)
     rest.push_back(threads_[static_cast<std::size_t>(other_member)]->sums);
-  runner.finish(rest, typed<float>(memory_[static_cast<std::size_t>(windows.out)]));
+  runner.finish(rest, thread.at<float>(windows.out));
 }
 
-void Machine::run(const ColumnSum& sum, Thread&, int member, int members) {
+void Machine::run(const ColumnSum& sum, Thread& thread, int member, int members) {
   const Range columns = share(sum.columns, 32, member, members);
-  const float* x = typed<float>(memory_[static_cast<std::size_t>(sum.x)]) + sum.base + columns.begin;
-  float* out = typed<float>(memory_[static_cast<std::size_t>(sum.out)]) + columns.begin;
+  const float* x = thread.at<float>(sum.x) + sum.base + columns.begin;
+  float* out = thread.at<float>(sum.out) + columns.begin;
   cpu::column_dot_one(sum.rows, columns.size(), x, sum.row_stride, out);
 }
 
@@ -428,10 +421,10 @@ void Machine::run(const Maps& maps, Thread& thread, int member, int members) {
 }
 
 /// Members share the rows of every piece.
-void Machine::run(const Concatenation& whole, Thread&, int member, int members) {
-  std::uint8_t* const to = typed<std::uint8_t>(memory_[static_cast<std::size_t>(whole.out)]);
+void Machine::run(const Concatenation& whole, Thread& thread, int member, int members) {
+  std::uint8_t* const to = thread.at<std::uint8_t>(whole.out);
   for (const Concatenation::Piece& piece : whole.pieces) {
-    const auto* from = typed<const std::uint8_t>(memory_[static_cast<std::size_t>(piece.from)]);
+    const auto* from = thread.at<const std::uint8_t>(piece.from);
     const Range rows = share(piece.nest.rows(), 1, member, members);
     switch (whole.dtype) {
       case DType::kU8: copy_rows<std::uint8_t>(piece, from, to, rows); break;
@@ -446,7 +439,7 @@ void Machine::run(const Generic& generic, Thread& thread, int member, int member
   if (elements.begin == elements.end) return;
   const auto v = static_cast<std::size_t>(generic.out);
   auto status = kernels::evaluate_all(plan_.compiled[v], views_,
-                                      {typed<std::uint8_t>(memory_[v]), views_[v].bytes.size()},
+                                      {static_cast<std::uint8_t*>(memory_[v]), views_[v].bytes.size()},
                                       elements.begin, elements.end);
   if (!status.ok() && thread.status.ok()) thread.status = std::move(status);
 }

@@ -92,17 +92,17 @@ class StripMax {
 /// Folds `count` rows of `length` operands, `stride` apart, into output elements from `first` on.
 void Machine::fold_rows(const Fold& fold, const Thread& thread, const float* operands, std::int64_t stride,
                         std::int64_t first, std::int64_t count) {
-  void* out = thread.memory[static_cast<std::size_t>(fold.out)];
-  if (fold.kind == Kind::kSum) cpu::row_sum(count, fold.length, operands, stride, typed<float>(out) + first);
-  if (fold.kind == Kind::kMax) cpu::row_max(count, fold.length, operands, stride, typed<float>(out) + first);
+  if (fold.kind == Kind::kSum)
+    cpu::row_sum(count, fold.length, operands, stride, thread.at<float>(fold.out) + first);
+  if (fold.kind == Kind::kMax)
+    cpu::row_max(count, fold.length, operands, stride, thread.at<float>(fold.out) + first);
   if (fold.kind == Kind::kArgmax)
-    cpu::row_argmax(count, fold.length, operands, stride, typed<std::int64_t>(out) + first);
+    cpu::row_argmax(count, fold.length, operands, stride, thread.at<std::int64_t>(fold.out) + first);
 }
 
 /// Folds units [begin, end) of neighbouring outputs, position by position.
 void Machine::fold_across(const Fold& fold, Thread& thread, std::int64_t begin, std::int64_t end) {
   StripRunner runner(fold.program, thread.memory, nullptr, thread.strips);
-  void* const out = thread.memory[static_cast<std::size_t>(fold.out)];
   StripSum sum(thread.fold.as<float>().data());
   StripMax max(thread.fold.as<float>().data());
   const bool sums = fold.kind == Kind::kSum;
@@ -116,9 +116,10 @@ void Machine::fold_across(const Fold& fold, Thread& thread, std::int64_t begin, 
       if (sums) sum.take(k, count);
       if (!sums) max.take(k, count, fold.kind == Kind::kArgmax);
     }
-    if (sums) sum.finish(fold.length, count, typed<float>(out) + first);
-    if (fold.kind == Kind::kMax) std::copy_n(max.best(), count, typed<float>(out) + first);
-    if (fold.kind == Kind::kArgmax) std::copy_n(max.place(), count, typed<std::int64_t>(out) + first);
+    if (sums) sum.finish(fold.length, count, thread.at<float>(fold.out) + first);
+    if (fold.kind == Kind::kMax) std::copy_n(max.best(), count, thread.at<float>(fold.out) + first);
+    if (fold.kind == Kind::kArgmax)
+      std::copy_n(max.place(), count, thread.at<std::int64_t>(fold.out) + first);
   }
 }
 
@@ -127,10 +128,9 @@ void Machine::fold_columns(const Fold& fold, Thread& thread, std::int64_t begin,
   const StripProgram& program = fold.program;
   cpu::ColumnSums sums(fold.length, fold.columns, thread.fold.as<float>().data());
   float* const operands = thread.fold.as<float>().data() + cpu::ColumnSums::size(fold.length, fold.columns);
-  float* const out = typed<float>(thread.memory[static_cast<std::size_t>(fold.out)]);
+  float* const out = thread.at<float>(fold.out);
   if (fold.row_stride) {
-    const float* const x =
-        typed<float>(thread.memory[static_cast<std::size_t>(fold.operands().value)]) + fold.operands().base;
+    const float* const x = thread.at<float>(fold.operands().value) + fold.operands().base;
     for (std::int64_t matrix = begin; matrix < end; ++matrix) {
       sums.take(x + matrix * *fold.row_stride, fold.length * fold.columns);
       sums.finish(out + matrix * fold.columns);
@@ -170,8 +170,7 @@ void Machine::run(const Fold& fold, Thread& thread, int member, int members) {
 void Machine::fold_elements(const Fold& fold, Thread& thread, std::int64_t begin, std::int64_t end) {
   if (fold.row_stride) {
     const StripRegister& rows = fold.operands();
-    const float* x = typed<float>(thread.memory[static_cast<std::size_t>(rows.value)]) + rows.base +
-                     begin * *fold.row_stride;
+    const float* x = thread.at<float>(rows.value) + rows.base + begin * *fold.row_stride;
     return fold_rows(fold, thread, x, *fold.row_stride, begin, end - begin);
   }
   float* operands = thread.fold.as<float>().data();
@@ -187,14 +186,10 @@ void Machine::fold_elements(const Fold& fold, Thread& thread, std::int64_t begin
 /// Sorts positions by the index of the output's dimension that they name: fills thread.starts and
 /// thread.positions, ascending for each index. Positions that name none are left out.
 void Machine::sort_positions(const Chain::Key& key, std::int64_t length, Thread& thread) const {
-  const void* const memory = thread.memory[static_cast<std::size_t>(key.value)];
-  const std::int64_t inner = key.positions.inner_extent();
   const auto key_at = [&](std::int64_t position) {
-    const std::int64_t at = key.base + key.positions.row_offset(0, position / inner) +
-                            position % inner * key.positions.strides[0].back();
-    if (key.dtype == DType::kU8)
-      return static_cast<std::int64_t>(static_cast<const std::uint8_t*>(memory)[at]);
-    return static_cast<const std::int64_t*>(memory)[at];
+    const std::int64_t at = key.base + key.positions.offset(0, position);
+    return key.dtype == DType::kU8 ? static_cast<std::int64_t>(thread.at<const std::uint8_t>(key.value)[at])
+                                   : thread.at<const std::int64_t>(key.value)[at];
   };
   const auto named = [&](std::int64_t k) { return k >= 0 && k < key.extent; };
   auto& starts = thread.starts;
@@ -217,7 +212,7 @@ void Machine::run(const Chain& chain, Thread& thread, int member, int members) {
   const std::int64_t size = chain.dtype == DType::kF32 ? 4 : 8;
   for (std::int64_t unit = units.begin; unit < units.end; ++unit) {
     const std::int64_t first = StripRunner::first_element(chain.body, unit);
-    auto* const acc = typed<std::uint8_t>(thread.memory[static_cast<std::size_t>(chain.out)]) + first * size;
+    auto* const acc = thread.at<std::uint8_t>(chain.out) + first * size;
     const std::int64_t count =
         std::min(chain.body.strip, chain.body.nest.inner_extent() - first % chain.body.nest.inner_extent());
     StripRunner init(chain.init, thread.memory, nullptr, thread.strips);

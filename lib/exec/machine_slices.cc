@@ -48,7 +48,7 @@ void Machine::run_slice(const Operation& operation, Thread& thread, std::int64_t
     const std::int64_t size = fold->count / slices;
     fold_elements(*fold, thread, begin * size, end * size);
   } else if (const auto* product = on_cpu<Matmul>(operation)) {
-    const std::int64_t size = product->batch.rows() * product->batch.inner_extent() / slices;
+    const std::int64_t size = product->batch.count() / slices;
     for (std::int64_t n = begin * size; n < end * size; ++n) {
       multiply(*product, thread, kernels::cpu::Part::whole(product->shape), n);
     }

@@ -26,6 +26,11 @@ struct Machine::Thread {
   std::vector<std::int64_t> starts;     // of a keyed chain: where each key begins in `positions`
   std::vector<std::int64_t> positions;  // of a keyed chain: positions, sorted by key
   Status status;
+
+  template <class T>
+  [[nodiscard]] T* at(kernels::ValueIndex value) const {
+    return static_cast<T*>(memory[static_cast<std::size_t>(value)]);
+  }
 };
 
 /// Adds the time since the last charge to an operation's seconds. Does nothing if `seconds` is null or empty.
@@ -53,11 +58,6 @@ inline Range share(std::int64_t count, std::int64_t grain, int member, int membe
   const std::int64_t grains = ceil_div(count, grain);
   const auto bound = [&](int m) { return std::min(count, grains * m / members * grain); };
   return {bound(member), bound(member + 1)};
-}
-
-template <class T>
-T* typed(void* memory) {
-  return static_cast<T*>(memory);
 }
 
 }  // namespace dgx::exec

@@ -397,7 +397,7 @@ std::optional<CpuOperation> recognise_windows(ValueIndex value, const CompiledPr
 
 std::optional<std::int64_t> WindowGradients::groups_of(int members) const {
   const std::int64_t groups = gradient.groups();
-  if (members == 1 || groups < members || batch.rows() * batch.inner_extent() != 1) return std::nullopt;
+  if (members == 1 || groups < members || batch.count() != 1) return std::nullopt;
   std::int64_t most = 0;
   std::int64_t most_terms = 0;
   for (std::int64_t m = 0; m < members; ++m) {

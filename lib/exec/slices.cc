@@ -161,16 +161,12 @@ class Slicer {
   }
 
   static bool lies_batch_after_batch(const Matmul& product, std::int64_t slices) {
-    const std::int64_t inner = product.batch.inner_extent();
-    const std::int64_t batches = product.batch.rows() * inner;
+    const std::int64_t batches = product.batch.count();
     if (batches % slices != 0 || product.out_row != product.shape.columns || product.b_packed ||
         product.out_packed)
       return false;
-    for (std::int64_t b = 0; b < batches; ++b) {
-      const std::int64_t at =
-          product.batch.row_offset(2, b / inner) + b % inner * product.batch.strides[2].back();
-      if (at != b * product.shape.rows * product.shape.columns) return false;
-    }
+    for (std::int64_t b = 0; b < batches; ++b)
+      if (product.batch.offset(2, b) != b * product.shape.rows * product.shape.columns) return false;
     return true;
   }
 
