@@ -23,7 +23,7 @@ class StepMaker {
         offsets_(offsets),
         seed_(seed),
         memory_(memory),
-        writer_(plan, becoming_state(program_)),
+        writer_(plan),
         checked_(program_.values.size()) {}
 
   DeviceStep make() {
@@ -87,15 +87,6 @@ class StepMaker {
   void add(const Generic& generic, const Stored& /*out*/) { add(writer_.value(generic)); }
   void add(const TeamFold& fold, const Stored& /*out*/) {
     for (const DeviceKernel& kernel : writer_.fold(fold)) add(kernel);
-  }
-
-  static std::vector<bool> becoming_state(const program::Program& program) {
-    std::vector<bool> becomes(program.values.size());
-    for (const Primitive& value : program.values) {
-      if (value.kind == Kind::kInput && value.next && value.dtype == DType::kF32)
-        becomes[static_cast<std::size_t>(*value.next)] = true;
-    }
-    return becomes;
   }
 
   void add(const DeviceKernel& kernel) {

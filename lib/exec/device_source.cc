@@ -19,11 +19,10 @@ constexpr std::int64_t kFour = 4;
 class MapKernel final : public NumberReader {
  public:
   MapKernel(const Plan& plan, std::span<const ValueIndex> members, std::span<const ValueIndex> stored,
-            const std::vector<bool>& becomes_state, const KernelOptions& options)
+            const KernelOptions& options)
       : plan_(plan),
         members_(members),
         stored_(stored),
-        becomes_state_(becomes_state),
         loops_("i", {{"e", first().iteration}}, forms()),
         is_wide_(loops_.inner_extent() % kFour == 0 && first().count >= options.least_wide) {}
 
@@ -118,7 +117,7 @@ class MapKernel final : public NumberReader {
       const std::string result = fmt::format("as_{}({})", type_name(dtype), made_.at(v)),
                         name = "y" + std::to_string(n);
       const std::string array = arguments_.written(v, dtype);
-      const bool has_flag = becomes_state_[static_cast<std::size_t>(v)];
+      const bool has_flag = plan_.checked[static_cast<std::size_t>(v)];
       if (is_wide_) {
         numbers_.add(name + ".of[j] = " + result + ";");
         stores.add(fmt::format("store({} + e, {});", array, name));
@@ -133,7 +132,6 @@ class MapKernel final : public NumberReader {
 
   const Plan& plan_;
   std::span<const ValueIndex> members_, stored_;
-  const std::vector<bool>& becomes_state_;
   Loops loops_;
   const bool is_wide_;  // four neighbours a thread
   KernelArguments arguments_;
@@ -144,7 +142,7 @@ class MapKernel final : public NumberReader {
 }  // namespace
 
 DeviceKernel KernelWriter::maps(const Maps& maps, std::span<const ValueIndex> stored) const {
-  return MapKernel(plan_, maps.members, stored, becomes_state_, options_).write();
+  return MapKernel(plan_, maps.members, stored, options_).write();
 }
 
 std::int32_t KernelText::add(const DeviceKernel& kernel) {

@@ -51,9 +51,9 @@ struct KernelOptions {
 /// it takes seconds. To find equal kernels by their text, nothing in it names a value.
 class KernelWriter {
  public:
-  /// Borrows `plan`. `becomes_state[v]`: value v has a not-finite flag.
-  KernelWriter(const Plan& plan, std::vector<bool> becomes_state, const KernelOptions& options = {})
-      : plan_(plan), becomes_state_(std::move(becomes_state)), options_(options) {}
+  /// Borrows `plan`, of which it needs `compiled` and `checked`: these values have a not-finite flag.
+  explicit KernelWriter(const Plan& plan, const KernelOptions& options = {})
+      : plan_(plan), options_(options) {}
 
   /// Fused maps, of whose members `stored` lie in memory. A thread reads everything before it writes
   /// anything: a member may lie where another one reads what the same thread writes.
@@ -72,7 +72,6 @@ class KernelWriter {
 
  private:
   const Plan& plan_;
-  std::vector<bool> becomes_state_;
   KernelOptions options_;
 };
 

@@ -22,10 +22,10 @@ constexpr std::int64_t kBlock = kernels::kSumBlock;
 /// reads numbers, computes the terms of a fold or chain, and stores a result.
 class ValueKernel : public NumberReader {
  public:
-  ValueKernel(const Plan& plan, ValueIndex value, const std::vector<bool>& becomes_state)
+  ValueKernel(const Plan& plan, ValueIndex value)
       : primitive_(plan.compiled[static_cast<std::size_t>(value)]),
         value_(value),
-        has_flag_(becomes_state[static_cast<std::size_t>(value)]),
+        has_flag_(plan.checked[static_cast<std::size_t>(value)]),
         is_real_((primitive_.kind == Kind::kMax || primitive_.kind == Kind::kArgmax
                       ? primitive_.steps.result.type
                       : kernels::number_type(primitive_.dtype)) == NumberType::kFloat),
@@ -204,8 +204,8 @@ class ThreadKernel final : public ValueKernel {
 /// One level of a TeamFold.
 class TeamFoldKernel final : public ValueKernel {
  public:
-  TeamFoldKernel(const Plan& plan, const TeamFold& fold, const std::vector<bool>& becomes_state)
-      : ValueKernel(plan, fold.out, becomes_state), across_(fold.across) {}
+  TeamFoldKernel(const Plan& plan, const TeamFold& fold)
+      : ValueKernel(plan, fold.out), across_(fold.across) {}
 
   /// The first level, whose items are the positions' terms. If neighbouring outputs are neighbours in memory,
   /// teams exchange their numbers before they combine lanes.
@@ -309,8 +309,8 @@ class TeamFoldKernel final : public ValueKernel {
 /// order.
 class KeyedChainKernel final : public ValueKernel {
  public:
-  KeyedChainKernel(const Plan& plan, const KeyedChain& chain, const std::vector<bool>& becomes_state)
-      : ValueKernel(plan, chain.out, becomes_state), key_(chain.key) {}
+  KeyedChainKernel(const Plan& plan, const KeyedChain& chain)
+      : ValueKernel(plan, chain.out), key_(chain.key) {}
 
   DeviceKernel write() {
     const Form key{key_.base, key_.positions.strides[0]};
@@ -348,7 +348,7 @@ class KeyedChainKernel final : public ValueKernel {
 }  // namespace
 
 std::vector<DeviceKernel> KernelWriter::fold(const TeamFold& fold) const {
-  const auto level = [&] { return TeamFoldKernel(plan_, fold, becomes_state_); };
+  const auto level = [&] { return TeamFoldKernel(plan_, fold); };
   std::vector<DeviceKernel> out = {level().first()};
   std::int64_t offset = 0;
   for (std::int64_t items = TeamFold::parts_of(fold.length); items > 1; items = TeamFold::parts_of(items)) {
@@ -360,11 +360,11 @@ std::vector<DeviceKernel> KernelWriter::fold(const TeamFold& fold) const {
 }
 
 DeviceKernel KernelWriter::chain(const KeyedChain& chain) const {
-  return KeyedChainKernel(plan_, chain, becomes_state_).write();
+  return KeyedChainKernel(plan_, chain).write();
 }
 
 DeviceKernel KernelWriter::value(const Generic& generic) const {
-  return ThreadKernel(plan_, generic.out, becomes_state_).write();
+  return ThreadKernel(plan_, generic.out).write();
 }
 
 }  // namespace dgx::exec

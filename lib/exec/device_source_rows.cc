@@ -109,12 +109,8 @@ struct RowLoops {
 
 class RowsKernel final : public NumberReader {
  public:
-  RowsKernel(const Plan& plan, const Rows& rows, std::span<const ValueIndex> stored,
-             const std::vector<bool>& becomes_state)
-      : form_(rows),
-        stored_(stored.begin(), stored.end()),
-        becomes_state_(becomes_state),
-        loops_(plan, rows) {}
+  RowsKernel(const Plan& plan, const Rows& rows, std::span<const ValueIndex> stored)
+      : form_(rows), stored_(stored.begin(), stored.end()), plan_(plan), loops_(plan, rows) {}
 
   DeviceKernel write() {
     begin();
@@ -248,7 +244,7 @@ class RowsKernel final : public NumberReader {
     lines_.open(condition);
     lines_.add(fmt::format("const {} y = as_{}({});", memory_type(dtype), type_name(dtype), member.number));
     lines_.add(fmt::format("{}[{}] = y;", arguments_.written(member.value, dtype), place));
-    if (becomes_state_[static_cast<std::size_t>(member.value)])
+    if (plan_.checked[static_cast<std::size_t>(member.value)])
       lines_.add("if (!is_finite(y)) *" + arguments_.flag(member.value) + " = 1;");
     lines_.close();
   }
@@ -269,7 +265,7 @@ class RowsKernel final : public NumberReader {
 
   const Rows& form_;
   const std::set<ValueIndex> stored_;
-  const std::vector<bool>& becomes_state_;
+  const Plan& plan_;
   RowLoops loops_;
   std::set<std::string> assigned_;
   KernelArguments arguments_;
@@ -280,7 +276,7 @@ class RowsKernel final : public NumberReader {
 }  // namespace
 
 DeviceKernel KernelWriter::rows(const Rows& rows, std::span<const ValueIndex> stored) const {
-  return RowsKernel(plan_, rows, stored, becomes_state_).write();
+  return RowsKernel(plan_, rows, stored).write();
 }
 
 }  // namespace dgx::exec

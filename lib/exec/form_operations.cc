@@ -144,7 +144,7 @@ void compile(const OperationGraph& graph, Maps& maps) {
                  maps.strips ? packed_accesses(graph, v) : *graph.strips[value]);
     if (!graph.stored[value]) continue;
     compiler.store(v, graph.at(v).dtype);
-    if (graph.becomes_state[value] && graph.at(v).dtype == DType::kF32) compiler.check_finite(v);
+    if (graph.plan.checked[value]) compiler.check_finite(v);
   }
   maps.program = compiler.finish();
 }

@@ -69,9 +69,14 @@ Status compile_lines(OperationGraph& graph) {
   graph.plan.layouts.assign(values.size(), Layout::kRows);
   graph.linear.resize(values.size());
   graph.strips.resize(values.size());
-  graph.becomes_state.assign(values.size(), false);
+  graph.plan.checked.resize(values.size());
+  graph.becomes_state.resize(values.size());
   for (std::size_t v = 0; v < values.size(); ++v) {
-    if (values[v].next) graph.becomes_state[static_cast<std::size_t>(*values[v].next)] = true;
+    if (values[v].next) {
+      const auto next = static_cast<std::size_t>(*values[v].next);
+      graph.becomes_state[next] = true;
+      graph.plan.checked[next] = values[next].dtype == DType::kF32;
+    }
     if (values[v].kind == Kind::kInput) continue;
     auto compiled = kernels::compile(values[v], graph.types);
     if (!compiled) return within("value " + std::to_string(v), std::move(compiled).error());

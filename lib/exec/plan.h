@@ -74,6 +74,7 @@ struct Plan {
   std::vector<Section> sections;
   std::vector<SlicedOperations> sliced;
   std::vector<Placement> placements;         ///< by value
+  std::vector<bool> checked;                 ///< by value: becomes f32 state, which must be finite
   std::vector<Layout> layouts;               ///< by value
   std::vector<kernels::ValueIndex> entries;  ///< the state inputs, in order of entry name
   std::int64_t arena_bytes = 0;

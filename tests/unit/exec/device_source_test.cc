@@ -103,7 +103,8 @@ class Bench {
       types.push_back({value.dtype, value.shape});
     }
     plan_ = &plan;
-    const KernelWriter writer(plan, std::vector<bool>(types.size(), true), options);
+    plan.checked.assign(types.size(), true);
+    const KernelWriter writer(plan, options);
     KernelText text;
     std::vector<std::vector<std::pair<std::int32_t, DeviceKernel>>> kernels(types.size());
     for (std::size_t v = inputs_.size(); v < types.size(); ++v) {
