@@ -22,80 +22,59 @@ std::string describe(const Maps& maps) {
 }
 
 std::string describe(const Matmul& product) {
-  const std::int64_t batches = product.batch.rows() * product.batch.inner_extent();
+  const std::int64_t batches = product.batch.count();
   const auto& [rows, columns, depth] = product.shape;
   return fmt::format(" ({}{}×{}×{})", batches == 1 ? "" : fmt::format("{} of ", batches), rows, depth,
                      columns);
 }
 
-struct Form {
-  std::string operator()(const Matmul& product) const { return describe(product); }
-  std::string operator()(const ColumnSum& sum) const {
-    return fmt::format(" ({} rows of {})", sum.rows, sum.columns);
+struct Describer {
+  Words operator()(const Maps& maps) const { return {"maps", describe(maps)}; }
+  Words operator()(const ColumnSum& sum) const {
+    return {"column sum", fmt::format(" ({} rows of {})", sum.rows, sum.columns)};
   }
-  std::string operator()(const Maps& maps) const { return describe(maps); }
-  std::string operator()(const ProductMaps& both) const {
-    return describe(both.maps) + describe(both.product);
+  Words operator()(const Matmul& product) const { return {"product", describe(product)}; }
+  Words operator()(const ProductMaps& both) const {
+    return {"product with maps", describe(both.maps) + describe(both.product)};
   }
-  std::string operator()(const Fold& fold) const {
+  Words operator()(const WindowProducts& windows) const {
+    const auto& form = windows.product.form();
+    return {"window product", fmt::format(" ({} rows of {} terms; {}; {})", form.weight_rows.size(),
+                                          form.terms.size(), describe(form.rows), describe(form.columns))};
+  }
+  Words operator()(const WindowGradients& windows) const {
+    const auto& form = windows.gradient.form();
+    return {"window gradient",
+            fmt::format(" ({} planes, {} columns, {} images; {}; {})", form.planes.size(), form.count,
+                        form.images.size(), describe(form.rows), describe(form.columns))};
+  }
+  Words operator()(const Fold& fold) const {
     const char* along = fold.along == Fold::Along::kFold      ? "rows"
                         : fold.along == Fold::Along::kColumns ? "columns"
                                                               : "along outputs";
-    return fmt::format(" ({} of {}, {}{})", name_of(fold.kind), fold.length, along,
-                       fold.row_stride ? " in memory" : "");
+    return {"fold", fmt::format(" ({} of {}, {}{})", name_of(fold.kind), fold.length, along,
+                                fold.row_stride ? " in memory" : "")};
   }
-  std::string operator()(const Chain& chain) const {
-    return fmt::format(" ({} positions{})", chain.length, chain.key ? ", by key" : "");
+  Words operator()(const Chain& chain) const {
+    return {"chain", fmt::format(" ({} positions{})", chain.length, chain.key ? ", by key" : "")};
   }
-  std::string operator()(const WindowProducts& windows) const {
-    const auto& form = windows.product.form();
-    return fmt::format(" ({} rows of {} terms; {}; {})", form.weight_rows.size(), form.terms.size(),
-                       describe(form.rows), describe(form.columns));
+  Words operator()(const Concatenation& whole) const {
+    return {"concatenation", fmt::format(" ({} pieces)", whole.pieces.size())};
   }
-  std::string operator()(const WindowGradients& windows) const {
-    const auto& form = windows.gradient.form();
-    return fmt::format(" ({} planes, {} columns, {} images; {}; {})", form.planes.size(), form.count,
-                       form.images.size(), describe(form.rows), describe(form.columns));
+  Words operator()(const Rows& rows) const {
+    return {"rows", fmt::format(" ({} rows of {}, {} values)", rows.rows, rows.columns, rows.members.size())};
   }
-  std::string operator()(const Concatenation& whole) const {
-    return fmt::format(" ({} pieces)", whole.pieces.size());
-  }
-  std::string operator()(const Rows& rows) const {
-    return fmt::format(" ({} rows of {}, {} values)", rows.rows, rows.columns, rows.members.size());
-  }
-  std::string operator()(const TiledProduct& tiled) const { return describe(tiled.product); }
+  Words operator()(const TiledProduct& tiled) const { return {"product", describe(tiled.product)}; }
   template <class Alone>
-  std::string operator()(const Alone& /*other*/) const {
-    return {};
+  Words operator()(const Alone& /*other*/) const {
+    return {"element by element", ""};
   }
-};
-
-struct Name {
-  std::string operator()(const Matmul&) const { return "product"; }
-  std::string operator()(const ColumnSum&) const { return "column sum"; }
-  std::string operator()(const Maps&) const { return "maps"; }
-  std::string operator()(const Fold&) const { return "fold"; }
-  std::string operator()(const Rows&) const { return "rows"; }
-  std::string operator()(const TiledProduct&) const { return "product"; }
-  template <class Alone>
-  std::string operator()(const Alone&) const {
-    return "element by element";
-  }
-  std::string operator()(const ProductMaps&) const { return "product with maps"; }
-  std::string operator()(const WindowProducts&) const { return "window product"; }
-  std::string operator()(const WindowGradients&) const { return "window gradient"; }
-  std::string operator()(const Chain&) const { return "chain"; }
-  std::string operator()(const Concatenation&) const { return "concatenation"; }
 };
 
 }  // namespace
 
-std::string kind_of(const Operation& operation) {
-  return std::visit([](const auto& work) { return std::visit(Name{}, work); }, operation.work);
-}
-
-std::string form_of(const Operation& operation) {
-  return std::visit([](const auto& work) { return std::visit(Form{}, work); }, operation.work);
+Words words_of(const Operation& operation) {
+  return std::visit([](const auto& work) { return std::visit(Describer{}, work); }, operation.work);
 }
 
 std::string explain(const Plan& plan) {
@@ -109,11 +88,12 @@ std::string explain(const Plan& plan) {
       text += fmt::format("in {} slices, {} at once, {} values inside:\n", plan.sliced[next].slices,
                           plan.sliced[next].chunk, plan.sliced[next].inside.size());
     }
-    text += (sliced ? "  " : "") + kind_of(operation);
+    const Words words = words_of(operation);
+    text += (sliced ? "  " : "") + words.kind;
     if (maps_of(operation) == nullptr) {
       for (const kernels::ValueIndex v : operation.writes) text += fmt::format(" {}", v);
     }
-    text += form_of(operation);
+    text += words.form;
     for (const kernels::ValueIndex v : operation.writes) {
       const auto& shape = plan.program->values[static_cast<std::size_t>(v)].shape;
       const bool packed = plan.layouts[static_cast<std::size_t>(v)] != Layout::kRows;

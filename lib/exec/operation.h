@@ -212,8 +212,11 @@ template <class Form, class AnOperation>
 /// The values that an operation makes, in registers or in memory, in the order of the program.
 [[nodiscard]] std::vector<kernels::ValueIndex> values_of(const Operation& operation);
 
-/// kind_of(): "product", "maps", …. form_of(): the size in parentheses, after the values of maps; or "".
-[[nodiscard]] std::string kind_of(const Operation& operation);
-[[nodiscard]] std::string form_of(const Operation& operation);
+/// An operation for people. kind: "product", "maps", …. form: " (", its size and ")", in maps after the
+/// values' numbers; or "".
+struct Words {
+  std::string kind, form;
+};
+[[nodiscard]] Words words_of(const Operation& operation);
 
 }  // namespace dgx::exec

@@ -30,9 +30,8 @@ double bytes_of_operation(const Operation& operation, const program::Program& pr
   return bytes;
 }
 
-/// The part of form_of() in parentheses: "2048×384×1536", "2 operations".
-std::string bare_form(const Operation& operation) {
-  const std::string form = form_of(operation);
+/// The part of a form in parentheses: "2048×384×1536", "2 operations".
+std::string bare(const std::string& form) {
   const std::size_t begin = form.find('(');
   return begin == std::string::npos ? "" : form.substr(begin + 1, form.size() - begin - 2);
 }
@@ -45,8 +44,9 @@ std::vector<OperationProfile> operation_profiles(const Plan& plan, std::span<con
   for (std::size_t o = 0; o < seconds.size(); ++o) {
     const Operation& operation = plan.operations[o];
     OperationProfile one;
-    one.kind = kind_of(operation);
-    one.form = bare_form(operation);
+    const Words words = words_of(operation);
+    one.kind = words.kind;
+    one.form = bare(words.form);
     one.values = values_of(operation);
     one.seconds = seconds[o];
     one.bytes = bytes_of_operation(operation, program);
