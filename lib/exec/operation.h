@@ -182,6 +182,8 @@ struct KeyedChain {
   Chain::Key key;
 };
 
+/// The forms of the operations of a plan for the CPU, and for a device. Machine has a run() and
+/// make_device_step() an add() for each of theirs: a new alternative does not compile before they know it.
 using CpuOperation = std::variant<Maps, ColumnSum, Generic, Matmul, ProductMaps, WindowProducts,
                                   WindowGradients, Fold, Chain, Concatenation>;
 using DeviceOperation =

@@ -62,7 +62,8 @@ void number_operations(OperationGraph& graph);
 /// layout is rows. Fails where a line cannot be compiled.
 [[nodiscard]] Status compile_lines(OperationGraph& graph);
 
-/// Sets `needed`: dead values are neither computed nor allocated. A plan of every value needs all.
+/// Sets `needed`: dead values are neither computed nor allocated. A plan of every value needs all. Before
+/// operations are formed, since a dead map in a group would be computed with it.
 void find_needed(OperationGraph& graph);
 
 /// Makes an operation of each needed value, in the order of the program: the first form that a recogniser
@@ -95,7 +96,8 @@ void note_uses(OperationGraph& graph);
 
 /// Fuses neighbouring operations (maps, sums and maxima) over the same rows into one Rows. Of each other they
 /// may read a row's number at the column where it is made, or one number of the row. Softmax, layer norm and
-/// cross entropy are such, forward and backward. Intermediates that stay in a row need no memory.
+/// cross entropy are such, forward and backward. Intermediates that stay in a row need no memory. After
+/// note_uses(), by which it knows who else reads them.
 void join_rows(OperationGraph& graph);
 
 /// Exchanges neighbours so that memory is freed sooner: of two of which the second does not wait for the
@@ -118,7 +120,7 @@ void divide_into_sections(OperationGraph& graph);
 /// value that it is the last to read. After slices, whose operations all run at the same time.
 void plan_memory(OperationGraph& graph);
 
-/// Sizes the scratch memory of one thread: registers, folds and windows.
+/// Sizes the scratch memory of one thread: registers, folds and windows. Last, as nothing asks for it.
 void plan_scratch(OperationGraph& graph);
 
 }  // namespace dgx::exec
