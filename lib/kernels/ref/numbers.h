@@ -1,74 +1,58 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <vector>
 
-#include "dgx/kernels/evaluate.h"
 #include "element.h"
-#include "plain_numbers.h"
 #include "sources.h"
 
 namespace dgx::kernels {
 
-/// A number with its type, NaN canonical, as records show it.
-[[nodiscard]] inline Number number_of(NumberType type, Slot slot) {
-  return type == NumberType::kFloat ? Number::of(canonical_nan(slot.real)) : Number::of(slot.integer);
-}
+/// Numbers (element.h) that are only values.
+struct PlainNumbers {
+  using Value = Slot;
 
-[[nodiscard]] inline Slot slot_of(const Number& number) {
-  Slot slot;
-  slot.integer = number.integer;
-  if (number.type == NumberType::kFloat) slot.real = number.real;
-  return slot;
-}
+  static Slot number(NumberType, Slot slot, Origin, std::int32_t = 0, ValueIndex = 0, std::int64_t = 0) {
+    return slot;
+  }
+  static Slot as(Slot slot, Origin, std::int32_t = 0) { return slot; }
+  static Slot slot(Slot slot) { return slot; }
+  static Slot operation(const Operation&, const std::array<Slot, 3>&, NumberType, Slot result) {
+    return result;
+  }
+  static void end_list() {}
+};
 
-/// The policy of ElementEvaluator (element.h) for traces: numbers with their origin, and a record of each
-/// operation on them.
+/// Numbers (element.h) for traces: each with its origin, NaN canonical, and a record of each operation on
+/// them.
 class TracedNumbers {
  public:
   using Value = OperandRecord;
-  using Origin = OperandRecord::Origin;
   using Visit = std::function<void(const ScalarRecord&)>;
 
   /// `visit` is kept by reference.
   explicit TracedNumbers(const Visit& visit) : visit_(visit) {}
 
-  static Value element(std::int32_t n, const CompiledAccess& access, std::int64_t element, Slot slot) {
-    return {Origin::kElement, n, access.value, element, number_of(number_type(access.dtype), slot)};
+  static Value number(NumberType type, Slot slot, Origin origin, std::int32_t index = 0, ValueIndex value = 0,
+                      std::int64_t element = 0) {
+    return {origin, index, value, element, number_of(type, slot)};
   }
-  static Value fill(std::int32_t n, const CompiledAccess& access) {
-    return {Origin::kFill, n, access.value, 0, number_of(number_type(access.dtype), access.fill)};
+  static Value as(const Value& value, Origin origin, std::int32_t index = 0) {
+    return {origin, index, 0, 0, value.number};
   }
-  static Value index(const CompiledOperand& from, std::int64_t value) {
-    const bool is_fold = from.kind == Operand::Kind::kFold;
-    return {is_fold ? Origin::kFold : Origin::kIndex, is_fold ? from.index - kFirstFoldSlot : from.index, 0,
-            0, Number::of(value)};
-  }
-  static Value literal(const CompiledOperand& from) {
-    return {Origin::kLiteral, 0, 0, 0, number_of(from.type, from.literal)};
-  }
-  static Value start(NumberType type, Slot slot) {
-    return {Origin::kAccumulator, 0, 0, 0, number_of(type, slot)};
-  }
-  static std::int64_t integer(const Value& value) { return value.number.integer; }
-  static Value partial(const Value& value, int lane) { return {Origin::kPartial, lane, 0, 0, value.number}; }
-  static Value accumulator(const Value& value) { return {Origin::kAccumulator, 0, 0, 0, value.number}; }
+  static Slot slot(const Value& value) { return slot_of(value.number); }
 
   // Steps may be evaluated out of order if a select needs one; end_list() shows them in order.
-  Value step(Place place, int n, std::int64_t position, const CompiledStep& step,
-             const std::array<Value, 3>& operands) {
-    ScalarRecord record{0,  place, n, position, step.op, step.op == ScalarOp::kSelect ? 2 : step.arity,
-                        {}, {}};
-    std::array<Slot, 3> slots{};
-    for (std::size_t i = 0; i < static_cast<std::size_t>(record.operand_count); ++i) {
-      record.operands[i] = operands[i];
-      slots[i] = slot_of(operands[i].number);
+  Value operation(const Operation& at, const std::array<Value, 3>& operands, NumberType type, Slot result) {
+    const Number number = number_of(type, result);
+    const ScalarRecord record{0, at.place, at.step, at.position, at.op, at.operand_count, operands, number};
+    if (at.place != Place::kStep && at.place != Place::kWhen) {
+      show(record);
+      return {Origin::kAccumulator, 0, 0, 0, number};
     }
-    record.result = number_of(step.type, formula::apply_step(step, slots));
     pending_.push_back(record);
-    return {Origin::kStep, n, 0, 0, record.result};
+    return {Origin::kStep, at.step, 0, 0, number};
   }
   void end_list() {
     std::ranges::sort(pending_, {}, &ScalarRecord::step);
@@ -76,40 +60,7 @@ class TracedNumbers {
     pending_.clear();
   }
 
-  Value fold(Place place, int level, std::int64_t position, ScalarOp op, NumberType type, const Value& a,
-             const Value& b, const Value& c) {
-    const bool is_fma = op == ScalarOp::kFma;
-    ScalarRecord record{0, place, level, position, op, is_fma ? 3 : 2, {a, b, is_fma ? c : Value{}}, {}};
-    if (place == Place::kMaxOperand) record.operands[1].origin = Origin::kLiteral;
-    if (is_fma) {
-      record.result = Number::of(canonical_nan(std::fma(a.number.real, b.number.real, c.number.real)));
-    } else if (type == NumberType::kFloat) {
-      record.result = Number::of(canonical_nan(a.number.real + b.number.real));
-    } else {
-      record.result = Number::of(wrapping_add(a.number.integer, b.number.integer));
-    }
-    show(record);
-    return {Origin::kAccumulator, 0, 0, 0, record.result};
-  }
-  Value best(Place place, std::int64_t position, NumberType type, const Value& candidate, const Value& best,
-             Value& where) {
-    const bool is_better_one = formula::is_better(type, slot_of(candidate.number), slot_of(best.number));
-    if (is_better_one) where.number = Number::of(position);
-    const Value kept{Origin::kAccumulator, 0, 0, 0, is_better_one ? candidate.number : best.number};
-    const bool is_argmax = place == Place::kArgmax;
-    show({0,
-          place,
-          0,
-          position,
-          is_argmax ? ScalarOp::kGt : ScalarOp::kMax,
-          2,
-          {candidate, best, {}},
-          is_argmax ? where.number : kept.number});
-    return kept;
-  }
-
   ElementTrace finish(const Number& result) {
-    end_list();
     trace_.result = result;
     return trace_;
   }

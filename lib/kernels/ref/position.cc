@@ -12,40 +12,34 @@ Number typed(NumberType type, const Number& number) {
   return type == NumberType::kFloat ? Number::of(canonical_nan(number.real)) : Number::of(number.integer);
 }
 
-OperandRecord traced(const Number& number) { return {OperandRecord::Origin::kAccumulator, 0, 0, 0, number}; }
+OperandRecord traced(const Number& number) { return {Origin::kAccumulator, 0, 0, 0, number}; }
 
-Slot plain(std::int64_t integer) {
-  Slot slot;
-  slot.integer = integer;
-  return slot;
-}
+using Plain = Element<PlainNumbers, const TensorSource>;
 
-using Plain = ElementEvaluator<PlainNumbers, const TensorSource>;
-
-// Sets `out` to the running results after each position from the one that the evaluator is at. If `block` is
+// Sets `out` to the running results after each position from the one that the element is at. If `block` is
 // above 0, the running result restarts where a block begins, except at `begin`.
-void follow(Plain& evaluator, NumberType type, std::int64_t begin, std::int64_t block, Plain::Running running,
+void follow(Plain& element, NumberType type, std::int64_t begin, std::int64_t block, Plain::Running running,
             std::span<Running> out) {
-  const Plain::Running start = block > 0 ? evaluator.start() : running;
+  const Plain::Running first = block > 0 ? start(element) : running;
   std::int64_t p = begin;
   for (Running& after : out) {
-    if (block > 0 && p != begin && p % block == 0) running = start;
-    evaluator.take(p++, running);
-    evaluator.advance_fold();
+    if (block > 0 && p != begin && p % block == 0) running = first;
+    take(element, p++, running);
+    next_position(element);
     after = {number_of(type, running.value), running.where.integer};
   }
 }
 
 // As follow for a sum: all lanes restart where a block begins.
-void follow_lanes(Plain& evaluator, NumberType type, std::int64_t begin, std::span<Running> out) {
-  const Plain::Running start = evaluator.start();
+void follow_lanes(Plain& element, NumberType type, std::int64_t begin, std::span<Running> out) {
+  const Plain::Running first = start(element);
   std::array<Plain::Running, kSumLanes> lanes;
   std::int64_t p = begin;
   for (Running& after : out) {
-    if (p % kSumBlock == 0) lanes.fill(start);
+    if (p % kSumBlock == 0) lanes.fill(first);
     Plain::Running& lane = lanes[static_cast<std::size_t>(p) % kSumLanes];
-    evaluator.take(p++, lane);
-    evaluator.advance_fold();
+    take(element, p++, lane);
+    next_position(element);
     after = {number_of(type, lane.value), 0};
   }
 }
@@ -60,10 +54,9 @@ NumberType running_type(const CompiledPrimitive& primitive) {
 Running fold_start(const CompiledPrimitive& primitive, ValueSource& source, std::int64_t element) {
   assert(element >= 0 && element < primitive.count);
   LookupSource lookup(primitive, source);
-  PlainNumbers numbers;
-  ElementEvaluator evaluator(primitive, lookup, numbers);
-  evaluator.seek(element);
-  return {number_of(running_type(primitive), evaluator.start().value), 0};
+  Element<PlainNumbers, LookupSource> plain{primitive, lookup, {}};
+  seek_element(plain, element);
+  return {number_of(running_type(primitive), start(plain).value), 0};
 }
 
 PositionTrace trace_position(const CompiledPrimitive& primitive, ValueSource& source, std::int64_t element,
@@ -72,14 +65,14 @@ PositionTrace trace_position(const CompiledPrimitive& primitive, ValueSource& so
   assert(position >= 0 && position < primitive.fold_count);
   LookupSource lookup(primitive, source);
   const TracedNumbers::Visit nobody;
-  TracedNumbers numbers(nobody);
-  ElementEvaluator evaluator(primitive, lookup, numbers);
-  evaluator.seek(element);
-  evaluator.seek_fold(position);
-  decltype(evaluator)::Running running{traced(typed(running_type(primitive), before.value)),
-                                       traced(Number::of(before.where))};
-  evaluator.take(position, running);
-  const ElementTrace trace = numbers.finish(running.value.number);
+  using Traced = Element<TracedNumbers, LookupSource>;
+  Traced one{primitive, lookup, TracedNumbers(nobody)};
+  seek_element(one, element);
+  seek_position(one, position);
+  Traced::Running running{traced(typed(running_type(primitive), before.value)),
+                          traced(Number::of(before.where))};
+  take(one, position, running);
+  const ElementTrace trace = one.numbers.finish(running.value.number);
   return {{running.value.number, running.where.number.integer}, trace.last};
 }
 
@@ -94,16 +87,15 @@ Result<std::vector<Running>> running_results(const CompiledPrimitive& primitive,
   }
   std::vector<Running> out(static_cast<std::size_t>(end - begin));
   if (out.empty()) return out;
-  PlainNumbers numbers;
-  Plain evaluator(primitive, source, numbers);
-  evaluator.seek(element);
-  evaluator.seek_fold(begin);
+  Plain plain{primitive, source, {}};
+  seek_element(plain, element);
+  seek_position(plain, begin);
   const NumberType type = running_type(primitive);
   if (is_sum) {
-    follow_lanes(evaluator, type, begin, out);
+    follow_lanes(plain, type, begin, out);
   } else {
     const std::int64_t block = primitive.kind == Kind::kDot ? kDotBlock : 0;
-    follow(evaluator, type, begin, block, {slot_of(typed(type, before.value)), plain(before.where)}, out);
+    follow(plain, type, begin, block, {slot_of(typed(type, before.value)), Slot::of(before.where)}, out);
   }
   return out;
 }

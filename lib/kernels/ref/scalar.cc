@@ -96,22 +96,17 @@ std::int64_t apply_integer(ScalarOp op, std::int64_t a, std::int64_t b) {
 }
 
 Number apply_scalar(ScalarOp op, std::span<const Number> operands) {
-  const auto operand = [&](std::size_t n) { return n < operands.size() ? operands[n] : Number{}; };
-  const Number a = operand(0);
-  const Number b = operand(1);
-  const bool is_real = a.type == NumberType::kFloat;
+  std::array<Slot, 3> slots{};
+  std::ranges::transform(operands, slots.begin(), slot_of);
+  const NumberType type = operands[0].type;
+  const auto result = [&](NumberType given) { return number_of(given, formula::apply(op, type, slots)); };
   switch (rule_of(op)) {
-    case Rule::kSelect: return a.integer != 0 ? b : operand(2);
+    case Rule::kSelect: return operands[operands[0].integer != 0 ? 1 : 2];
+    case Rule::kToReal: return result(NumberType::kFloat);
     case Rule::kComparison:
-      return Number::of(is_real ? compare(op, a.real, b.real) : compare(op, a.integer, b.integer));
-    case Rule::kToReal: return Number::of(is_real ? a.real : to_f32(a.integer));
-    case Rule::kToInteger:
-      if (op == ScalarOp::kI64) return Number::of(is_real ? to_i64(a.real) : a.integer);
-      return Number::of(is_real ? to_u8(a.real) : to_u8(a.integer));
-    default: break;
+    case Rule::kToInteger: return result(NumberType::kInteger);
+    default: return result(type);
   }
-  return is_real ? Number::of(apply_real(op, a.real, b.real, operand(2).real))
-                 : Number::of(apply_integer(op, a.integer, b.integer));
 }
 
 }  // namespace dgx::kernels

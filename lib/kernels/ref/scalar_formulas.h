@@ -7,37 +7,41 @@
 #include "dgx/kernels/operation_formulas.h"
 #include "dgx/kernels/scalar.h"
 
-/// The scalar operations by name, on numbers without types (dgx-numerics(7), "Scalar operations").
-namespace dgx::kernels::formula {
+namespace dgx::kernels {
 
-/// A step's scalar operation. For a select, operands 0 and 1 are the condition and the branch taken.
-inline Slot apply_step(const CompiledStep& step, const std::array<Slot, 3>& operands) {
+/// A number with its type, NaN canonical, as records show it.
+[[nodiscard]] inline Number number_of(NumberType type, Slot slot) {
+  return type == NumberType::kFloat ? Number::of(canonical_nan(slot.real)) : Number::of(slot.integer);
+}
+[[nodiscard]] inline Slot slot_of(const Number& number) {
+  return number.type == NumberType::kFloat ? Slot::of(number.real) : Slot::of(number.integer);
+}
+
+/// The scalar operations by name, on numbers without types (dgx-numerics(7), "Scalar operations").
+namespace formula {
+
+/// Returns the result of an operation on operands of `type`. For a select, operands 0 and 1 are the condition
+/// and the branch taken.
+inline Slot apply(ScalarOp op, NumberType type, const std::array<Slot, 3>& operands) {
   const Slot a = operands[0];
   const Slot b = operands[1];
-  const bool is_real = step.operand_type == NumberType::kFloat;
-  Slot result;
-  result.integer = 0;
-  switch (step.op) {
-    case ScalarOp::kSelect: return b;  // the branch taken
+  const bool is_real = type == NumberType::kFloat;
+  switch (op) {
+    case ScalarOp::kSelect: return b;
     case ScalarOp::kEq:
     case ScalarOp::kNe:
     case ScalarOp::kLt:
     case ScalarOp::kLe:
     case ScalarOp::kGt:
     case ScalarOp::kGe:
-      result.integer = is_real ? compare(step.op, a.real, b.real) : compare(step.op, a.integer, b.integer);
-      return result;
-    case ScalarOp::kF32: result.real = is_real ? a.real : to_f32(a.integer); return result;
-    case ScalarOp::kI64: result.integer = is_real ? to_i64(a.real) : a.integer; return result;
-    case ScalarOp::kU8: result.integer = is_real ? to_u8(a.real) : to_u8(a.integer); return result;
+      return Slot::of(is_real ? compare(op, a.real, b.real) : compare(op, a.integer, b.integer));
+    case ScalarOp::kF32: return Slot::of(is_real ? a.real : to_f32(a.integer));
+    case ScalarOp::kI64: return Slot::of(is_real ? to_i64(a.real) : a.integer);
+    case ScalarOp::kU8: return Slot::of(is_real ? to_u8(a.real) : to_u8(a.integer));
     default: break;
   }
-  if (is_real) {
-    result.real = formula::apply_real(step.op, a.real, b.real, operands[2].real);
-  } else {
-    result.integer = formula::apply_integer(step.op, a.integer, b.integer);
-  }
-  return result;
+  return is_real ? Slot::of(formula::apply_real(op, a.real, b.real, operands[2].real))
+                 : Slot::of(formula::apply_integer(op, a.integer, b.integer));
 }
 
 /// is_better for numbers without types.
@@ -46,4 +50,5 @@ inline bool is_better(NumberType type, Slot candidate, Slot best) {
                                       : is_better(candidate.real, best.real);
 }
 
-}  // namespace dgx::kernels::formula
+}  // namespace formula
+}  // namespace dgx::kernels

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "dgx/kernels/evaluate.h"
-#include "plain_numbers.h"
+#include "scalar_formulas.h"
 
 namespace dgx::kernels {
 
@@ -17,11 +17,21 @@ class TensorSource {
 
   void located(ValueIndex /*value*/) const {}
   [[nodiscard]] Slot read(std::size_t access, std::int64_t element) const {
-    return read_element(bound_[access], element);
+    const Bound& bound = bound_[access];
+    switch (bound.dtype) {
+      case DType::kF32: return Slot::of(static_cast<const float*>(bound.data)[element]);
+      case DType::kI64: return Slot::of(static_cast<const std::int64_t*>(bound.data)[element]);
+      case DType::kU8: return Slot::of(std::int64_t{static_cast<const std::uint8_t*>(bound.data)[element]});
+    }
+    return {};
   }
 
  private:
-  std::vector<BoundAccess> bound_;
+  struct Bound {
+    DType dtype;
+    const void* data;
+  };
+  std::vector<Bound> bound_;
 };
 
 /// A source of elements that asks a ValueSource.
@@ -32,11 +42,7 @@ class LookupSource {
 
   void located(ValueIndex value) { source_.located(value); }
   [[nodiscard]] Slot read(std::size_t access, std::int64_t element) {
-    const Number number = source_.element(primitive_.accesses[access].value, element);
-    Slot slot;
-    slot.integer = number.integer;
-    if (number.type == NumberType::kFloat) slot.real = number.real;
-    return slot;
+    return slot_of(source_.element(primitive_.accesses[access].value, element));
   }
 
  private:

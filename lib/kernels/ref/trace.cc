@@ -10,11 +10,10 @@ template <class Source>
 ElementTrace trace_with(const CompiledPrimitive& primitive, Source& source, std::int64_t element,
                         const Visit& visit) {
   assert(element >= 0 && element < primitive.count);
-  TracedNumbers numbers(visit);
-  ElementEvaluator evaluator(primitive, source, numbers);
-  evaluator.seek(element);
-  const OperandRecord result = evaluator.evaluate();
-  return numbers.finish(stored(primitive.dtype, slot_of(result.number)));
+  Element<TracedNumbers, Source> traced{primitive, source, TracedNumbers(visit)};
+  seek_element(traced, element);
+  const OperandRecord result = evaluate(traced);
+  return traced.numbers.finish(stored(primitive.dtype, slot_of(result.number)));
 }
 
 }  // namespace

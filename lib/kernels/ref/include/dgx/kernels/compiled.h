@@ -27,6 +27,17 @@ using TypeOf = std::function<std::optional<ValueType>(ValueIndex)>;
 union Slot {
   float real;
   std::int64_t integer;
+
+  [[nodiscard]] static Slot of(std::int64_t value) {
+    Slot slot;
+    slot.integer = value;
+    return slot;
+  }
+  [[nodiscard]] static Slot of(float value) {
+    Slot slot = of(std::int64_t{0});
+    slot.real = value;
+    return slot;
+  }
 };
 
 /// Slots of the index symbols: i0 … i7, then k0 … k7.
