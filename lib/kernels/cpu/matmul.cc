@@ -129,226 +129,227 @@ class Fetcher {
 constexpr std::int64_t kFarOutput = 64 * 1024;
 
 // One call of matmul.
-class Product {
- public:
-  Product(const MatmulShape& shape, Matrix a, Output c, const Part& part, Epilogue epilogue, Scratch& scratch)
-      : kernels_(current_kernels()),
-        shape_(shape),
-        a_(a),
-        c_(c),
-        part_(part),
-        epilogue_(epilogue),
-        buffers_(scratch.buffers()),
-        panels_(part.row_end - part.row_begin, kernels_.tile_rows),
-        pack_a_(!(a.row_stride == 1 || a.column_stride == 1) ||
-                worth_packing(part.column_end - part.column_begin,
-                              a.row_stride == 1 ? kDirectTransposedUses : kDirectUses,
-                              a.row_stride == 1 ? a.column_stride : a.row_stride)),
-        far_output_(shape.rows * shape.columns >= kFarOutput) {}
+struct Product {
+  MatmulShape shape;
+  Matrix a;
+  Output c;
+  Part part;
+  Epilogue epilogue;
+  Scratch::Buffers& buffers;
+  const KernelTable& kernels = current_kernels();
+  Panels panels{part.row_end - part.row_begin, kernels.tile_rows};
+  bool a_in_runs = a.row_stride == 1 || a.column_stride == 1;
+  bool pack_a = !a_in_runs || worth_packing(part.column_end - part.column_begin,
+                                            a.row_stride == 1 ? kDirectTransposedUses : kDirectUses,
+                                            a.row_stride == 1 ? a.column_stride : a.row_stride);
+  bool far_output = shape.rows * shape.columns >= kFarOutput;
 
-  // `operand.strips(columns, group)` returns where B's strips are; `operand.pack(columns, group, block)`
-  // packs those of one block of depth, just before their first use.
-  template <class OperandB>
-  void run(const OperandB& operand) {
-    const std::int64_t width = column_block(part_.column_end - part_.column_begin, shape_.depth);
-    for (std::int64_t column = part_.column_begin; column < part_.column_end; column += width) {
-      columns_ = {column, std::min(part_.column_end, column + width)};
-      group_ = {0, std::min(kDotGroupPositions, shape_.depth)};
-      for (;;) {
-        strips_ = operand.strips(columns_, group_);
-        run_group(operand);
-        if (group_.end == shape_.depth) break;
-        group_ = {group_.end, std::min(group_.end + kDotGroupPositions, shape_.depth)};
-      }
-    }
+  [[nodiscard]] std::int64_t first_row(std::int64_t panel) const {
+    return part.row_begin + panels.first_row(panel);
   }
-
- private:
-  template <class OperandB>
-  void run_group(const OperandB& operand) {
-    const std::int64_t panels_at_once = kRowBlock / kernels_.tile_rows;
-    for (std::int64_t panel = 0; panel < panels_.count; panel += panels_at_once) {
-      block_panels_ = {panel, std::min(panels_.count, panel + panels_at_once)};
-      row_ = panels_.first_row(panel);
-      rows_ = panels_.first_row(block_panels_.end) - row_;
-      block_ = {group_.begin, std::min(group_.begin + kDotBlock, group_.end)};
-      for (;;) {
-        if (panel == 0) operand.pack(columns_, group_, block_);
-        run_block();
-        if (block_.end == group_.end) break;
-        block_ = {block_.end, std::min(block_.end + kDotBlock, group_.end)};
-      }
-    }
-  }
-
-  void run_block() {
-    if (pack_a_) pack_panels();
-    zeros_.forget_panels();
-    const bool in_runs = a_.column_stride == 1 || a_.row_stride == 1;
-    fetcher_ = pack_a_ && in_runs ? next_block_of_a() : Fetcher();
-    const std::int64_t full = columns_.size() / kStripWidth;
-    for (std::int64_t strip = 0; strip < full; strip += kernels_.tile_strips) {
-      run_strips(strip, static_cast<int>(std::min<std::int64_t>(kernels_.tile_strips, full - strip)),
-                 kStripWidth);
-    }
-    if (columns_.size() > full * kStripWidth) run_strips(full, 1, columns_.size() - full * kStripWidth);
-  }
-
-  // A fetcher of the block of A that will be packed after this one, to be called between this one's tiles.
-  [[nodiscard]] Fetcher next_block_of_a() const {
-    Range rows = {row_, row_ + rows_};
-    Range depth = {block_.end, std::min(block_.end + kDotBlock, group_.end)};
-    if (block_.end == group_.end) {
-      const std::int64_t all = part_.row_end - part_.row_begin;
-      rows = {rows.end, std::min(rows.end + rows_, all)};
-      depth = {group_.begin, std::min(group_.begin + kDotBlock, group_.end)};
-    }
-    const float* from =
-        a_.data + (part_.row_begin + rows.begin) * a_.row_stride + depth.begin * a_.column_stride;
-    const std::int64_t strips = strip_count(columns_.size());
-    const std::int64_t tiles = block_panels_.size() * ceil_div(strips, kernels_.tile_strips);
-    if (a_.row_stride == 1) return {from, depth.size(), a_.column_stride, rows.size(), tiles};
-    return {from, rows.size(), a_.row_stride, depth.size(), tiles};
-  }
-
-  // Runs all panels of the row block against `strips` strips, the last of them `last_width` wide.
-  void run_strips(std::int64_t strip, int strips, std::int64_t last_width) {
-    const bool partial = last_width < kStripWidth;
-    float* group = buffers_.groups.at_least(kRowBlock * strip_count(columns_.size()) * kStripWidth) +
-                   strip * kStripWidth * rows_;
-    zeros_.forget_strips();
-    TileTask task;
-    task.b_step = partial ? kStripWidth : strips_.step;
-    task.b_strip_stride = strips_.strip_stride;
-    const float* const b = (partial ? strips_.partial : strips_.data + strip * strips_.strip_stride) +
-                           (block_.begin - group_.begin) * task.b_step;
-    const float* packed = buffers_.a.at_least(0);
-    for (std::int64_t panel = block_panels_.begin; panel < block_panels_.end; ++panel) {
-      task.depth = block_.size();
-      fetch_ahead(task, panel - block_panels_.begin, strip, strips);
-      fetcher_.fetch_some();
-      const int height = panels_.height(panel);
-      const Matrix a = pack_a_ ? Matrix{packed, 1, height} : panel_of_a(panel);
-      task.a = a.data;
-      task.b = b;
-      task.a_row_stride = a.row_stride;
-      task.a_step = a.column_stride;
-      task.group = block_.begin == group_.begin ? nullptr : group;
-      leave_out_zeros(task, panel - block_panels_.begin, height, strips);
-      if (block_.end == group_.end) {
-        finish_tile(task, panels_.first_row(panel), strip, height, strips, last_width);
-      } else {
-        task.out = group;
-        task.out_row_stride = strips * kStripWidth;
-        task.out_strip_stride = kStripWidth;
-        kernels_.tile(task, height, strips);
-      }
-      packed += height * block_.size();
-      group += height * strips * kStripWidth;
-    }
-    if (block_.end == shape_.depth && epilogue_.function != nullptr) {
-      epilogue_.function(epilogue_.context, part_.row_begin + row_, rows_,
-                         columns_.begin + strip * kStripWidth, (strips - 1) * kStripWidth + last_width);
-    }
-  }
-
-  void leave_out_zeros(TileTask& task, std::int64_t panel, int height, int strips) {
-    const Range terms = zeros_.needed(kernels_, task, static_cast<std::size_t>(panel), height, strips);
-    task.a += terms.begin * task.a_step;
-    task.b += terms.begin * task.b_step;
-    task.depth = terms.size();
-  }
-
-  // Prefetches what the epilogue will touch, shared among the panels of the row block: each fetches one
-  // matrix's strip or some rows of it.
-  void fetch_ahead(TileTask& task, std::int64_t panel, std::int64_t strip, std::int64_t strips) const {
-    const auto matrices =
-        std::find(epilogue_.ahead.begin(), epilogue_.ahead.end(), nullptr) - epilogue_.ahead.begin();
-    if (matrices == 0 || block_.end < shape_.depth) return;
-    const std::int64_t per_run = std::max<std::int64_t>(1, block_panels_.size() / (matrices * strips));
-    const std::int64_t run = panel / per_run;
-    task.ahead = nullptr;
-    task.ahead_step = 0;
-    if (run >= matrices * strips) return;
-    const std::int64_t rows = ceil_div(rows_, per_run);
-    const std::int64_t row = part_.row_begin + row_ + panel % per_run * rows;
-    const float* from = epilogue_.ahead[static_cast<std::size_t>(run % matrices)] + row * kStripWidth +
-                        (columns_.begin / kStripWidth + strip + run / matrices) * epilogue_.ahead_stride;
-    const auto row_bytes = static_cast<std::int64_t>(kStripWidth * sizeof(float));
-    task.ahead = reinterpret_cast<const char*>(from);
-    task.ahead_step = std::min(row_bytes, ceil_div(rows * row_bytes, block_.size()));
-  }
-
-  // Computes a tile's last block of a group into C, through a copy if C ends within the strip.
-  void finish_tile(TileTask& task, std::int64_t row, std::int64_t strip, int height, int strips,
-                   std::int64_t last_width) const {
-    float* const to = c_.data + (part_.row_begin + row) * c_.row_stride +
-                      (columns_.begin / kStripWidth + strip) * c_.strip_stride;
-    task.accumulate = group_.begin > 0;
-    if (far_output_) fetch_output(to, height, strips);
-    if (last_width == kStripWidth) {
-      task.out = to;
-      task.out_row_stride = c_.row_stride;
-      task.out_strip_stride = c_.strip_stride;
-      kernels_.tile(task, height, strips);
-    } else {
-      finish_partial_tile(task, to, height, static_cast<std::size_t>(last_width) * sizeof(float));
-    }
-    task.accumulate = false;
-  }
-
-  // Prefetches the destination of the tile while it is computed.
-  void fetch_output(const float* to, int height, int strips) const {
-    for (int s = 0; s < strips; ++s) {
-      for (int i = 0; i < height; ++i) __builtin_prefetch(to + s * c_.strip_stride + i * c_.row_stride, 1, 3);
-    }
-  }
-
-  void finish_partial_tile(TileTask& task, float* to, int height, std::size_t row_bytes) const {
-    alignas(64) float tile[kStripWidth * kStripWidth] = {};
-    if (task.accumulate) {
-      for (int i = 0; i < height; ++i) std::memcpy(tile + i * kStripWidth, to + i * c_.row_stride, row_bytes);
-    }
-    task.out = tile;
-    task.out_row_stride = kStripWidth;
-    kernels_.tile(task, height, 1);
-    for (int i = 0; i < height; ++i) std::memcpy(to + i * c_.row_stride, tile + i * kStripWidth, row_bytes);
-  }
-
-  [[nodiscard]] Matrix panel_of_a(std::int64_t panel) const {
-    const std::int64_t row = part_.row_begin + panels_.first_row(panel);
-    return {a_.data + row * a_.row_stride + block_.begin * a_.column_stride, a_.row_stride, a_.column_stride};
-  }
-
-  void pack_panels() {
-    float* to = buffers_.a.at_least(kRowBlock * kDotBlock + kSlack);
-    for (std::int64_t panel = block_panels_.begin; panel < block_panels_.end; ++panel) {
-      pack_panel(kernels_, panel_of_a(panel), panels_.height(panel), block_.size(), to);
-      to += panels_.height(panel) * block_.size();
-    }
-  }
-
-  const KernelTable& kernels_;
-  const MatmulShape shape_;
-  const Matrix a_;
-  const Output c_;
-  const Part part_;
-  const Epilogue epilogue_;
-  Scratch::Buffers& buffers_;
-  const Panels panels_;
-  const bool pack_a_;
-  const bool far_output_;
-
-  Range columns_;          // of C: the column block
-  Range group_;            // of depth
-  Range block_;            // of depth
-  Range block_panels_;     // the row block, in panels
-  std::int64_t row_ = 0;   // the row block's first row, from part_.row_begin
-  std::int64_t rows_ = 0;  // and its number of rows
-  Strips strips_;
-  ZeroTerms zeros_;  // of the row block's panels and the current strips
-  Fetcher fetcher_;  // of A's next block
 };
+
+// A turn of the loops: a block of depth of a macro tile.
+struct Block {
+  Range columns;  // of C: the column block
+  Range group;    // of depth
+  Strips strips;  // B's, of these columns and this group
+  Range panels;   // the row block, in panels
+  Range rows;     // the row block, in rows of C
+  Range depth;
+
+  [[nodiscard]] bool begins_group() const { return depth.begin == group.begin; }
+  [[nodiscard]] bool ends_group() const { return depth.end == group.end; }
+};
+
+// The strips that a tile of C takes, the last of them `last_width` wide.
+struct TileStrips {
+  std::int64_t first;
+  int count;
+  std::int64_t last_width;
+};
+
+// The first `most` indices of [begin, end), or all if there are fewer.
+Range first_of(std::int64_t begin, std::int64_t end, std::int64_t most) {
+  return {begin, std::min(end, begin + most)};
+}
+
+Matrix panel_of_a(const Product& product, const Block& at, std::int64_t panel) {
+  const Matrix& a = product.a;
+  return {a.data + product.first_row(panel) * a.row_stride + at.depth.begin * a.column_stride, a.row_stride,
+          a.column_stride};
+}
+
+void pack_panels(const Product& product, const Block& at) {
+  float* to = product.buffers.a.at_least(kRowBlock * kDotBlock + kSlack);
+  for (std::int64_t panel = at.panels.begin; panel < at.panels.end; ++panel) {
+    const int height = product.panels.height(panel);
+    pack_panel(product.kernels, panel_of_a(product, at, panel), height, at.depth.size(), to);
+    to += height * at.depth.size();
+  }
+}
+
+// A fetcher of the block of A that will be packed after this one, to be called between this one's tiles.
+Fetcher next_block_of_a(const Product& product, const Block& at) {
+  const Matrix& a = product.a;
+  const Range rows = at.ends_group() ? first_of(at.rows.end, product.part.row_end, at.rows.size()) : at.rows;
+  const Range depth = first_of(at.ends_group() ? at.group.begin : at.depth.end, at.group.end, kDotBlock);
+  const float* from = a.data + rows.begin * a.row_stride + depth.begin * a.column_stride;
+  const std::int64_t tiles =
+      at.panels.size() * ceil_div(strip_count(at.columns.size()), product.kernels.tile_strips);
+  if (a.row_stride == 1) return {from, depth.size(), a.column_stride, rows.size(), tiles};
+  return {from, rows.size(), a.row_stride, depth.size(), tiles};
+}
+
+// Prefetches what the epilogue will touch, shared among the panels of the row block: each fetches one
+// matrix's strip or some rows of it.
+void fetch_ahead(const Product& product, const Block& at, const TileStrips& strips, std::int64_t panel,
+                 TileTask& task) {
+  const Epilogue& epilogue = product.epilogue;
+  const auto matrices =
+      std::find(epilogue.ahead.begin(), epilogue.ahead.end(), nullptr) - epilogue.ahead.begin();
+  if (matrices == 0 || at.depth.end < product.shape.depth) return;
+  const std::int64_t per_run = std::max<std::int64_t>(1, at.panels.size() / (matrices * strips.count));
+  const std::int64_t run = panel / per_run;
+  task.ahead = nullptr;
+  task.ahead_step = 0;
+  if (run >= matrices * strips.count) return;
+  const std::int64_t rows = ceil_div(at.rows.size(), per_run);
+  const std::int64_t row = at.rows.begin + panel % per_run * rows;
+  const std::int64_t strip = at.columns.begin / kStripWidth + strips.first + run / matrices;
+  const float* from = epilogue.ahead[static_cast<std::size_t>(run % matrices)] + row * kStripWidth +
+                      strip * epilogue.ahead_stride;
+  const auto row_bytes = static_cast<std::int64_t>(kStripWidth * sizeof(float));
+  task.ahead = reinterpret_cast<const char*>(from);
+  task.ahead_step = std::min(row_bytes, ceil_div(rows * row_bytes, at.depth.size()));
+}
+
+// Computes a tile's last block of a group into C, which ends within the tile's one strip, through a copy.
+void finish_partial_tile(const Product& product, TileTask& task, float* to, int height, std::int64_t width) {
+  alignas(64) float tile[kStripWidth * kStripWidth] = {};
+  const std::size_t row_bytes = static_cast<std::size_t>(width) * sizeof(float);
+  const std::int64_t stride = product.c.row_stride;
+  if (task.accumulate) {
+    for (int i = 0; i < height; ++i) std::memcpy(tile + i * kStripWidth, to + i * stride, row_bytes);
+  }
+  task.out = tile;
+  task.out_row_stride = kStripWidth;
+  product.kernels.tile(task, height, 1);
+  for (int i = 0; i < height; ++i) std::memcpy(to + i * stride, tile + i * kStripWidth, row_bytes);
+}
+
+// Computes a tile's last block of a group into C.
+void finish_tile(const Product& product, const Block& at, const TileStrips& strips, std::int64_t panel,
+                 TileTask& task) {
+  const Output& c = product.c;
+  const int height = product.panels.height(panel);
+  float* const to = c.data + product.first_row(panel) * c.row_stride +
+                    (at.columns.begin / kStripWidth + strips.first) * c.strip_stride;
+  task.accumulate = at.group.begin > 0;
+  if (product.far_output) {
+    // The destination arrives while the tile is computed.
+    for (int s = 0; s < strips.count; ++s) {
+      for (int i = 0; i < height; ++i) __builtin_prefetch(to + s * c.strip_stride + i * c.row_stride, 1, 3);
+    }
+  }
+  if (strips.last_width == kStripWidth) {
+    task.out = to;
+    task.out_row_stride = c.row_stride;
+    task.out_strip_stride = c.strip_stride;
+    product.kernels.tile(task, height, strips.count);
+  } else {
+    finish_partial_tile(product, task, to, height, strips.last_width);
+  }
+  task.accumulate = false;
+}
+
+// Runs all panels of the row block against some strips.
+void run_strips(const Product& product, const Block& at, const TileStrips& strips, Fetcher& fetcher,
+                ZeroTerms& zeros) {
+  const bool partial = strips.last_width < kStripWidth;
+  float* group = product.buffers.groups.at_least(kRowBlock * strip_count(at.columns.size()) * kStripWidth) +
+                 strips.first * kStripWidth * at.rows.size();
+  zeros.forget_strips();
+  TileTask task;
+  task.b_step = partial ? kStripWidth : at.strips.step;
+  task.b_strip_stride = at.strips.strip_stride;
+  const float* const b =
+      (partial ? at.strips.partial : at.strips.data + strips.first * at.strips.strip_stride) +
+      (at.depth.begin - at.group.begin) * task.b_step;
+  const float* packed = product.buffers.a.at_least(0);
+  for (std::int64_t panel = at.panels.begin; panel < at.panels.end; ++panel) {
+    const std::int64_t within = panel - at.panels.begin;
+    task.depth = at.depth.size();
+    fetch_ahead(product, at, strips, within, task);
+    fetcher.fetch_some();
+    const int height = product.panels.height(panel);
+    const Matrix a = product.pack_a ? Matrix{packed, 1, height} : panel_of_a(product, at, panel);
+    task.a = a.data;
+    task.b = b;
+    task.a_row_stride = a.row_stride;
+    task.a_step = a.column_stride;
+    task.group = at.begins_group() ? nullptr : group;
+    zeros.leave_out(product.kernels, task, static_cast<std::size_t>(within), height, strips.count);
+    if (at.ends_group()) {
+      finish_tile(product, at, strips, panel, task);
+    } else {
+      task.out = group;
+      task.out_row_stride = strips.count * kStripWidth;
+      task.out_strip_stride = kStripWidth;
+      product.kernels.tile(task, height, strips.count);
+    }
+    packed += height * at.depth.size();
+    group += height * strips.count * kStripWidth;
+  }
+  const Epilogue& epilogue = product.epilogue;
+  if (at.depth.end == product.shape.depth && epilogue.function != nullptr) {
+    epilogue.function(epilogue.context, at.rows.begin, at.rows.size(),
+                      at.columns.begin + strips.first * kStripWidth,
+                      (strips.count - 1) * kStripWidth + strips.last_width);
+  }
+}
+
+void run_block(const Product& product, const Block& at) {
+  if (product.pack_a) pack_panels(product, at);
+  ZeroTerms zeros;
+  Fetcher fetcher = product.pack_a && product.a_in_runs ? next_block_of_a(product, at) : Fetcher();
+  const std::int64_t full = at.columns.size() / kStripWidth, at_once = product.kernels.tile_strips;
+  for (std::int64_t strip = 0; strip < full; strip += at_once) {
+    const auto count = static_cast<int>(std::min(at_once, full - strip));
+    run_strips(product, at, {strip, count, kStripWidth}, fetcher, zeros);
+  }
+  const std::int64_t rest = at.columns.size() - full * kStripWidth;
+  if (rest > 0) run_strips(product, at, {full, 1, rest}, fetcher, zeros);
+}
+
+// `b.strips(columns, group)` returns where B's strips are; `b.pack(columns, group, depth)` packs those of one
+// block of depth, just before their first use.
+template <class OperandB>
+void run(const Product& product, const OperandB& b) {
+  const Part& part = product.part;
+  const std::int64_t depth = product.shape.depth, panels = product.panels.count;
+  const std::int64_t width = column_block(part.column_end - part.column_begin, depth);
+  const std::int64_t panels_at_once = kRowBlock / product.kernels.tile_rows;
+  Block at;
+  for (std::int64_t column = part.column_begin; column < part.column_end; column += width) {
+    at.columns = first_of(column, part.column_end, width);
+    at.group = {};
+    do {
+      at.group = first_of(at.group.end, depth, kDotGroupPositions);
+      at.strips = b.strips(at.columns, at.group);
+      for (std::int64_t panel = 0; panel < panels; panel += panels_at_once) {
+        at.panels = first_of(panel, panels, panels_at_once);
+        at.rows = {product.first_row(panel), product.first_row(at.panels.end)};
+        at.depth = {at.group.begin, at.group.begin};
+        do {
+          at.depth = first_of(at.depth.end, at.group.end, kDotBlock);
+          if (panel == 0) b.pack(at.columns, at.group, at.depth);
+          run_block(product, at);
+        } while (!at.ends_group());
+      }
+    } while (at.group.end < depth);
+  }
+}
 
 // B in memory: packed into scratch block by block, or read in place except for a last, partial strip.
 class MatrixB {
@@ -398,14 +399,13 @@ struct PackedB {
 
 void matmul(const MatmulShape& shape, Matrix a, Matrix b, Output c, const Part& part, Epilogue epilogue,
             Scratch& scratch) {
-  Product product(shape, a, c, part, epilogue, scratch);
-  product.run(MatrixB(b, part.row_end - part.row_begin, scratch.buffers().b));
+  run({shape, a, c, part, epilogue, scratch.buffers()},
+      MatrixB(b, part.row_end - part.row_begin, scratch.buffers().b));
 }
 
 void matmul(const MatmulShape& shape, Matrix a, PackedMatrix b, Output c, const Part& part, Epilogue epilogue,
             Scratch& scratch) {
-  Product product(shape, a, c, part, epilogue, scratch);
-  product.run(PackedB{b});
+  run({shape, a, c, part, epilogue, scratch.buffers()}, PackedB{b});
 }
 
 void matmul(const MatmulShape& shape, Matrix a, Matrix b, float* c, std::int64_t ldc, Scratch& scratch) {

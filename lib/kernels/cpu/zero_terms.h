@@ -12,18 +12,17 @@ namespace dgx::kernels::cpu {
 /// is finite (dgx-numerics(7), "What an implementation is free to do"), and attention masks, padding and ReLU
 /// make many at a time: half of the probabilities of a causal softmax are 0. Only terms before the first and
 /// after the last nonzero one are left out, and only if they are zero in all of a panel's rows or all of a
-/// tile's columns, so that the search costs almost nothing on operands without zeros.
+/// tile's columns, so that the search costs almost nothing on operands without zeros. Remembers the zeros of
+/// a row block's panels in one block of depth.
 class ZeroTerms {
  public:
   static constexpr std::size_t kMostPanels = 32;  // of a row block
 
-  /// Call when the panels or strips, or their positions, change.
-  void forget_panels() { panels_ = {}; }
+  /// Call when the strips change.
   void forget_strips() { strips_ = {}; }
 
-  /// The positions of the block that `task`, a tile of panel `panel` with the whole block, must take.
-  [[nodiscard]] Range needed(const KernelTable& kernels, const TileTask& task, std::size_t panel, int rows,
-                             int strips) {
+  /// Narrows `task`, a tile of panel `panel` with the whole block, to the positions that it must take.
+  void leave_out(const KernelTable& kernels, TileTask& task, std::size_t panel, int rows, int strips) {
     Operand& a = panels_[panel];
     if (!a.terms) a.terms = kernels.terms_of_panel(task, rows);
     if (!strips_.terms) strips_.terms = kernels.terms_of_strips(task, strips);
@@ -36,7 +35,9 @@ class ZeroTerms {
       if (!a.is_finite) a.is_finite = panel_is_finite(kernels, task, rows);
       if (*a.is_finite) terms = both(terms, *strips_.terms);
     }
-    return terms;
+    task.a += terms.begin * task.a_step;
+    task.b += terms.begin * task.b_step;
+    task.depth = terms.size();
   }
 
  private:
