@@ -1,6 +1,8 @@
 #pragma once
 
 #include <algorithm>
+#include <mutex>
+#include <optional>
 #include <string>
 
 #include "column_sum.cuh"
@@ -12,13 +14,22 @@
 
 namespace dgx::kernels::cuda {
 
-/// Chooses the kernel and the geometry of each launch, for both devices. Self has
+/// A device's error: "NAME: WHAT", with the hint what to do when a device fails.
+inline Error device_error(const DeviceInfo& info, const std::string& what) {
+  return internal_error((info.name.empty() ? "--device cuda" : info.name) + ": " + what,
+                        "what was written is whole: the same command without --device cuda continues");
+}
+
+/// The base of both devices: chooses kernel and geometry of each launch, and keeps the first error.
+/// Self has
 ///   template <class... A> Status queue(const char* name, Grid grid, void (*kernel)(A...), A... arguments);
 ///   Status queue(const Generated& generated);
 /// which are never called with an empty grid.
 template <class Self>
 class KernelDevice : public Device {
  public:
+  [[nodiscard]] const DeviceInfo& info() const final { return info_; }
+
   [[nodiscard]] Status launch(const Generated& generated) final {
     if (generated.blocks == 0) return {};
     DGX_CHECK(check_grid("generated kernel", generated.blocks));
@@ -43,6 +54,26 @@ class KernelDevice : public Device {
     return start("finite check", grid, run_finite_check, check);
   }
 
+ protected:
+  /// The device's first error, if it had one.
+  [[nodiscard]] Status state() const {
+    const std::lock_guard lock(mutex_);
+    return error_ ? Status(*error_) : Status();
+  }
+  /// Returns the device's first error, which is this one if there was none.
+  [[nodiscard]] Status fail(const std::string& what) {
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = device_error(info_, what);
+    return *error_;
+  }
+  [[nodiscard]] Error no_memory(std::int64_t size_bytes, std::int64_t free_bytes) const {
+    return usage_error(info_.name + ": no " + std::to_string(size_bytes) + " bytes of memory are free, but " +
+                           std::to_string(free_bytes),
+                       "use a smaller batch, or --device cpu");
+  }
+
+  DeviceInfo info_;
+
  private:
   template <class P>
   Status start_tiles(const std::string& name, const P& p, void (*kernel)(P, bool)) {
@@ -66,10 +97,9 @@ class KernelDevice : public Device {
     return internal_error(std::string(name) + ": a grid of " + std::to_string(blocks) +
                           " blocks is more than a device takes");
   }
-};
 
-/// The hint of device errors: what to do when a device fails.
-inline constexpr const char* kAfterDeviceError =
-    "what was written is whole: the same command without --device cuda continues";
+  mutable std::mutex mutex_;  // guards error_
+  std::optional<Error> error_;
+};
 
 }  // namespace dgx::kernels::cuda

@@ -11,7 +11,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <mutex>
 #include <new>
 #include <optional>
 #include <string_view>
@@ -77,16 +76,10 @@ class EmulatedDevice final : public KernelDevice<EmulatedDevice> {
              behaviour.functions_by_pairs};
   }
 
-  [[nodiscard]] const DeviceInfo& info() const override { return info_; }
-
   [[nodiscard]] Result<void*> allocate(std::int64_t size_bytes) override {
     DGX_CHECK(state());
     size_bytes = std::max<std::int64_t>(size_bytes, 1);
-    if (size_bytes > info_.free_bytes) {
-      return usage_error(info_.name + ": no " + std::to_string(size_bytes) +
-                             " bytes of memory are free, but " + std::to_string(info_.free_bytes),
-                         "use a smaller batch, or --device cpu");
-    }
+    if (size_bytes > info_.free_bytes) return no_memory(size_bytes, info_.free_bytes);
     info_.free_bytes -= size_bytes;
     memory_.push_back(std::make_unique<Memory>(size_bytes));
     return memory_.back()->data;
@@ -172,17 +165,6 @@ class EmulatedDevice final : public KernelDevice<EmulatedDevice> {
   }
 
  private:
-  [[nodiscard]] Status state() const {
-    const std::lock_guard lock(mutex_);
-    return error_ ? Status(*error_) : Status();
-  }
-
-  Status fail(const std::string& what) {
-    const std::lock_guard lock(mutex_);
-    error_ = internal_error(info_.name + ": " + what, kAfterDeviceError);
-    return *error_;
-  }
-
   Status run(const std::string& name, Grid grid, const std::function<void()>& body) {
     DGX_CHECK(state());
     if (behaviour_.lost_after && launches_ == *behaviour_.lost_after)
@@ -208,7 +190,6 @@ class EmulatedDevice final : public KernelDevice<EmulatedDevice> {
   }
 
   Behaviour behaviour_;
-  DeviceInfo info_;
   BlockRunner runner_;
   std::vector<std::unique_ptr<Memory>> memory_;
   std::vector<std::vector<std::function<Status()>>> recordings_;
@@ -217,8 +198,6 @@ class EmulatedDevice final : public KernelDevice<EmulatedDevice> {
   std::vector<GeneratedFunction> kernels_;
   std::function<Status()> download_;
   std::vector<std::chrono::steady_clock::time_point> marks_;
-  mutable std::mutex mutex_;  // guards error_
-  std::optional<Error> error_;
 };
 
 Result<std::unique_ptr<Device>> open() {
