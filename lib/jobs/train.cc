@@ -21,12 +21,31 @@ double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// The state between two checkpoints, read only by the next call: RUN/resume.h5, and the losses since the
-/// last checkpoint.
-struct ResumePoint {
-  State state;
-  std::vector<float> losses;
+std::string short_number(float value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4f", static_cast<double>(value));
+  return text;
+}
+
+/// One call of train on an open run.
+struct Training {
+  const TrainOptions& options;
+  const JobContext& context;
+  const TaskFiles& files;
+  exec::StepExecutor& executor;
+  bundle::RunWriter& run;
+  bool continued;          // the run was there before this call
+  DrilledExecutor solver;  // takes this run's steps on `executor`
+  Checkpointer checkpointer{run};
+  std::vector<float> losses{};     // since the last checkpoint
+  std::int64_t first_segment = 0;  // the first that this call commits
+  double step_seconds = 0;         // of all steps of this call
+  std::int64_t timed_steps = 0;
+  TrainResult result{};
 };
+
+// The resume point: the state between two checkpoints and the losses since the last one. Only the next call
+// reads it.
 
 std::string resume_path(const std::string& run) { return run + "/resume.h5"; }
 std::string resume_losses_path(const std::string& run) { return run + "/resume.losses"; }
@@ -36,233 +55,181 @@ void discard_resume_point(const std::string& run) {
   static_cast<void>(remove_file(resume_losses_path(run)));
 }
 
-Status write_resume_point(const std::string& run, const State& state, const std::vector<float>& losses) {
-  const std::string_view bytes(reinterpret_cast<const char*>(losses.data()), losses.size() * sizeof(float));
-  DGX_CHECK(write_file(resume_losses_path(run), bytes, Clobber::kReplace));
+Status write_resume_point(const Training& t) {
+  DGX_TRY(const State state, t.executor.state());
+  const std::string_view bytes(reinterpret_cast<const char*>(t.losses.data()),
+                               t.losses.size() * sizeof(float));
+  DGX_CHECK(write_file(resume_losses_path(t.options.run), bytes, Clobber::kReplace));
   DGX_TRY(const auto digests, bundle::digests_of(state));
-  return bundle::write_state(resume_path(run), state, digests, Clobber::kReplace);
+  return bundle::write_state(resume_path(t.options.run), state, digests, Clobber::kReplace);
 }
 
-/// The resume point, if there is a complete one strictly inside the segment.
-std::optional<ResumePoint> read_resume_point(const std::string& run, const protocol::Segment& segment) {
-  auto stored = bundle::read_state(resume_path(run));
-  auto losses = read_file(resume_losses_path(run), std::size_t{1} << 30);
-  if (!stored.ok() || !losses.ok()) return std::nullopt;
+/// Replaces the state that the segment starts from, and the losses, by the resume point, if there is a
+/// complete one strictly inside the segment.
+void take_up(Training& t, const protocol::Segment& segment, State& state) {
+  auto stored = bundle::read_state(resume_path(t.options.run));
+  const auto losses = read_file(resume_losses_path(t.options.run), std::size_t{1} << 30);
+  if (!stored.ok() || !losses.ok()) return;
   const auto step = step_of(stored->state);
   const bool inside = step.ok() && *step > segment.first && *step < segment.end;
-  if (!inside || losses->size() != static_cast<std::size_t>(*step - segment.first) * sizeof(float))
-    return std::nullopt;
-  ResumePoint point{std::move(stored->state), std::vector<float>(losses->size() / sizeof(float))};
-  std::memcpy(point.losses.data(), losses->data(), losses->size());
-  return point;
+  if (!inside || losses->size() != static_cast<std::size_t>(*step - segment.first) * sizeof(float)) return;
+  state = std::move(stored->state);
+  t.losses.resize(losses->size() / sizeof(float));
+  std::memcpy(t.losses.data(), losses->data(), losses->size());
 }
 
-class Training {
- public:
-  Training(const TrainOptions& options, const JobContext& context, const TaskFiles& files,
-           exec::StepExecutor& executor, bundle::RunWriter& run, std::optional<Drill> drill, bool continued)
-      : options_(options),
-        context_(context),
-        files_(files),
-        executor_(executor),
-        solver_(files, executor, std::move(drill)),
-        checkpointer_(run),
-        run_(run),
-        continued_(continued) {}
+/// Time of the longest segment, estimated from all steps of this call so far.
+std::optional<std::int64_t> segment_milliseconds(const Training& t) {
+  if (t.timed_steps == 0) return std::nullopt;
+  return protocol::segment_milliseconds(t.files.segments, t.step_seconds, t.timed_steps);
+}
 
-  Result<TrainResult> all() {
-    const std::int64_t total = files_.body().steps;
-    const std::int64_t goal = std::min(options_.until.value_or(total), total);
-    DGX_TRY(auto last, run_.last_state());
-    result_.state = last.digests.state;
-    result_.total_steps = total;
-    std::int64_t segment = run_.index().segments();
-    if (run_.index().diverged) return diverged_before();
-    first_segment_ = segment;
-    if (segment < files_.segments.count()) take_up(last.state, files_.segments[segment]);
-    DGX_CHECK(solver_.load(last.state));
-    last.state.clear();  // the executor has its own copy
-    result_.resumed_from = executor_.position();
-    if (options_.profile_operations) DGX_CHECK(executor_.start_profile());
-    context_.progress.start("training", total);
-    const double begin = seconds_now();
-    Status status;
-    for (; segment < files_.segments.count() && status.ok() && executor_.position() < goal; ++segment) {
-      status = one(files_.segments[segment], goal);
-      if (!result_.divergence.empty()) break;
-    }
-    if (auto committed = checkpointer_.finish(); !committed.ok()) return std::move(committed).error();
-    if (status.ok() && !result_.divergence.empty()) status = end_diverged();
-    result_.seconds = seconds_now() - begin;
-    result_.checkpoint_seconds = checkpointer_.waited_seconds();
-    context_.progress.finish();
-    if (!status.ok()) return std::move(status).error();
-    result_.steps = executor_.position();
-    result_.loss = executor_.loss();
-    if (files_.body().ledger) result_.segment_milliseconds = segment_milliseconds();
-    if (options_.profile_operations) result_.profile = executor_.profile();
-    result_.segments = run_.index().segments();
-    if (files_.segments.state_at(result_.steps) < 0 && !run_.index().diverged) {
-      DGX_TRY(const auto digests, executor_.digests(context_.threads));
-      result_.state = digests.state;
-    } else {
-      result_.state = run_.index().checkpoints.back().digest;
-    }
-    return result_;
+/// Saves the state, since the flag to stop is set.
+Status interrupt(const Training& t) {
+  const std::int64_t position = t.executor.position();
+  if (t.files.segments.state_at(position) < 0) DGX_CHECK(write_resume_point(t));
+  if (position == t.result.resumed_from && t.continued) {
+    return internal_error("stopped at step " + std::to_string(position) + " again, without having made one",
+                          "give the job more time: a restart must finish at least one step");
   }
+  return Error{ErrorCode::kInterrupted,
+               "stopped at step " + std::to_string(position) + " of " + std::to_string(t.files.body().steps) +
+                   "; the state is saved",
+               "the same command continues"};
+}
 
- private:
-  void take_up(State& state, const protocol::Segment& segment) {
-    auto point = read_resume_point(options_.run, segment);
-    if (!point) return;
-    state = std::move(point->state);
-    losses_ = std::move(point->losses);
-  }
-
-  Status one(const protocol::Segment& segment, std::int64_t goal) {
-    const std::optional<Drill>& drill = solver_.drill();
-    if (drill && drill->segment == segment.index) {
-      const std::int64_t missing = segment.end - executor_.position();
-      losses_.insert(losses_.end(), static_cast<std::size_t>(missing), executor_.loss());
-      DGX_CHECK(solver_.idle(missing));
-    } else {
-      const bool faulty = drill && drill->strikes(segment);
-      std::optional<State> honest_start;
-      if (faulty) {
-        DGX_TRY(honest_start, executor_.state());
-      }
-      DGX_CHECK(steps(segment, goal));
-      if (executor_.position() < segment.end) return {};  // at the goal, or diverged
-      if (faulty) DGX_CHECK(compare_with_honest(*honest_start));
+/// Takes steps up to `end`, or until the flag to stop: then interrupt() says so.
+Status steps_to(Training& t, std::int64_t end) {
+  const auto unless_stopped = [&]() -> Status {
+    return t.executor.position() < end && t.context.stop.requested() ? interrupt(t) : Status();
+  };
+  DGX_CHECK(unless_stopped());
+  const std::int64_t first = t.executor.position();
+  const double begin = seconds_now();
+  Status taken = t.solver.advance(end - first, [&]() -> Status {
+    t.losses.push_back(t.executor.loss());
+    if (t.executor.position() % 16 == 0) {
+      t.context.progress.update(t.executor.position(), "loss " + short_number(t.executor.loss()));
     }
-    if (segment.index == first_segment_) tell_segment_time();
-    DGX_CHECK(checkpointer_.commit(executor_, std::move(losses_)));
-    losses_.clear();
-    discard_resume_point(options_.run);
-    return {};
-  }
+    return unless_stopped();
+  });
+  t.step_seconds += seconds_now() - begin;
+  t.timed_steps += t.executor.position() - first;
+  return taken;
+}
 
-  Status steps(const protocol::Segment& segment, std::int64_t goal) {
+/// Replays the faulty segment honestly, to find whether the fault reached a committed digest at all.
+Status compare_with_honest(Training& t, const State& start) {
+  DGX_TRY(const State faulty, t.executor.state());
+  DGX_TRY(const auto faulty_digests, t.executor.digests(0));
+  const std::int64_t end = t.executor.position();
+  DGX_CHECK(t.executor.load(start));
+  DGX_CHECK(t.executor.advance(end - t.executor.position()));
+  DGX_TRY(const auto honest_digests, t.executor.digests(0));
+  t.result.drill_changed_nothing = honest_digests.state == faulty_digests.state;
+  return t.executor.load(faulty);
+}
+
+/// Takes the segment's steps up to `goal` and, at the segment's end, commits its last state.
+Status train_segment(Training& t, const protocol::Segment& segment, std::int64_t goal) {
+  const std::optional<Drill>& drill = t.solver.drill();
+  if (drill && drill->segment == segment.index) {
+    const std::int64_t missing = segment.end - t.executor.position();
+    t.losses.insert(t.losses.end(), static_cast<std::size_t>(missing), t.executor.loss());
+    DGX_CHECK(t.solver.idle(missing));
+  } else {
+    const bool faulty = drill && drill->strikes(segment);
+    std::optional<State> honest_start;
+    if (faulty) {
+      DGX_TRY(honest_start, t.executor.state());
+    }
     const std::int64_t end = std::min(segment.end, goal);
-    const Status taken = steps_to(end);
+    const Status taken = steps_to(t, end);
     if (!taken.ok() && taken.error().code == ErrorCode::kMalformed) {
-      result_.divergence = taken.error().message;
+      t.result.divergence = taken.error().message;
       return {};
     }
     DGX_CHECK(taken);
-    return end < segment.end ? write_resume_point() : Status();
+    if (end < segment.end) return write_resume_point(t);
+    if (faulty) DGX_CHECK(compare_with_honest(t, *honest_start));
   }
-
-  /// Takes steps up to `end`, or until the flag to stop: then interrupt() says so.
-  Status steps_to(std::int64_t end) {
-    const auto unless_stopped = [&]() -> Status {
-      return executor_.position() < end && context_.stop.requested() ? interrupt() : Status();
-    };
-    DGX_CHECK(unless_stopped());
-    const std::int64_t first = executor_.position();
-    const double begin = seconds_now();
-    Status taken = solver_.advance(end - first, [&]() -> Status {
-      losses_.push_back(executor_.loss());
-      if (executor_.position() % 16 == 0) {
-        context_.progress.update(executor_.position(), "loss " + short_number(executor_.loss()));
-      }
-      return unless_stopped();
-    });
-    step_seconds_ += seconds_now() - begin;
-    timed_steps_ += executor_.position() - first;
-    return taken;
+  if (segment.index == t.first_segment) {
+    if (const auto milliseconds = segment_milliseconds(t))
+      tell_segment_time(t.context.progress, t.files.body(), *milliseconds);
   }
+  DGX_CHECK(t.checkpointer.commit(t.executor, std::move(t.losses)));
+  t.losses.clear();
+  discard_resume_point(t.options.run);
+  return {};
+}
 
-  /// Commits the state before the step that diverged. That step has overwritten it, so it is recomputed from
-  /// the last checkpoint, or from the resume point if there is one, so that a call that is interrupted again
-  /// and again makes progress.
-  Status end_diverged() {
-    const std::int64_t end = executor_.position();
-    DGX_TRY(auto checkpoint, run_.last_state());
-    losses_.clear();
-    take_up(checkpoint.state, files_.segments[run_.index().segments()]);
-    DGX_CHECK(solver_.load(checkpoint.state));
-    DGX_CHECK(steps_to(end));
-    DGX_TRY(const State last, executor_.state());
-    DGX_TRY(const auto digests, bundle::digests_of(last, context_.threads));
-    DGX_CHECK(run_.diverge(last, digests, losses_));
-    discard_resume_point(options_.run);
-    return {};
+/// Commits the state before the step that diverged. That step has overwritten it, so it is recomputed from
+/// the last checkpoint, or from the resume point if there is one, so that a call that is interrupted again
+/// and again makes progress.
+Status end_diverged(Training& t) {
+  const std::int64_t end = t.executor.position();
+  DGX_TRY(auto checkpoint, t.run.last_state());
+  t.losses.clear();
+  take_up(t, t.files.segments[t.run.index().segments()], checkpoint.state);
+  DGX_CHECK(t.solver.load(checkpoint.state));
+  DGX_CHECK(steps_to(t, end));
+  DGX_TRY(const State last, t.executor.state());
+  DGX_TRY(const auto digests, bundle::digests_of(last, t.context.threads));
+  DGX_CHECK(t.run.diverge(last, digests, t.losses));
+  discard_resume_point(t.options.run);
+  return {};
+}
+
+/// The result of a call on a run that had already diverged.
+TrainResult diverged_before(TrainResult result, const bundle::RunIndex& index) {
+  result.steps = result.resumed_from = index.checkpoints.back().step;
+  result.segments = index.segments();
+  if (!index.losses.empty()) result.loss = index.losses.back();
+  result.divergence = fmt::format("step {} gives a state that is not finite", result.steps);
+  return result;
+}
+
+Result<TrainResult> train_to_goal(Training& t) {
+  const protocol::Segments& segments = t.files.segments;
+  TrainResult& result = t.result;
+  const std::int64_t total = t.files.body().steps;
+  const std::int64_t goal = std::min(t.options.until.value_or(total), total);
+  DGX_TRY(auto last, t.run.last_state());
+  result.state = last.digests.state;
+  result.total_steps = total;
+  if (t.run.index().diverged) return diverged_before(result, t.run.index());
+  std::int64_t segment = t.first_segment = t.run.index().segments();
+  if (segment < segments.count()) take_up(t, segments[segment], last.state);
+  DGX_CHECK(t.solver.load(last.state));
+  last.state.clear();  // the executor has its own copy
+  result.resumed_from = t.executor.position();
+  if (t.options.profile_operations) DGX_CHECK(t.executor.start_profile());
+  t.context.progress.start("training", total);
+  const double begin = seconds_now();
+  Status status;
+  for (; segment < segments.count() && status.ok() && t.executor.position() < goal; ++segment) {
+    status = train_segment(t, segments[segment], goal);
+    if (!result.divergence.empty()) break;
   }
-
-  /// The result of a call on a run that had already diverged.
-  Result<TrainResult> diverged_before() {
-    const bundle::RunIndex& index = run_.index();
-    result_.steps = result_.resumed_from = index.checkpoints.back().step;
-    result_.segments = index.segments();
-    if (!index.losses.empty()) result_.loss = index.losses.back();
-    result_.divergence = fmt::format("step {} gives a state that is not finite", result_.steps);
-    return result_;
+  if (auto committed = t.checkpointer.finish(); !committed.ok()) return std::move(committed).error();
+  if (status.ok() && !result.divergence.empty()) status = end_diverged(t);
+  result.seconds = seconds_now() - begin;
+  result.checkpoint_seconds = t.checkpointer.waited_seconds();
+  t.context.progress.finish();
+  if (!status.ok()) return std::move(status).error();
+  result.steps = t.executor.position();
+  result.loss = t.executor.loss();
+  if (t.files.body().ledger) result.segment_milliseconds = segment_milliseconds(t);
+  if (t.options.profile_operations) result.profile = t.executor.profile();
+  result.segments = t.run.index().segments();
+  if (segments.state_at(result.steps) < 0 && !t.run.index().diverged) {
+    DGX_TRY(const auto digests, t.executor.digests(t.context.threads));
+    result.state = digests.state;
+  } else {
+    result.state = t.run.index().checkpoints.back().digest;
   }
-
-  /// Time of the longest segment, estimated from all steps of this call so far.
-  [[nodiscard]] std::optional<std::int64_t> segment_milliseconds() const {
-    if (timed_steps_ == 0) return std::nullopt;
-    return protocol::segment_milliseconds(files_.segments, step_seconds_, timed_steps_);
-  }
-
-  void tell_segment_time() const {
-    if (const auto milliseconds = segment_milliseconds())
-      jobs::tell_segment_time(context_.progress, files_.body(), *milliseconds);
-  }
-
-  [[nodiscard]] Status write_resume_point() const {
-    DGX_TRY(const State state, executor_.state());
-    return jobs::write_resume_point(options_.run, state, losses_);
-  }
-
-  Status interrupt() {
-    const std::int64_t position = executor_.position();
-    if (files_.segments.state_at(position) < 0) {
-      DGX_CHECK(write_resume_point());
-    }
-    if (position == result_.resumed_from && continued_) {
-      return internal_error("stopped at step " + std::to_string(position) + " again, without having made one",
-                            "give the job more time: a restart must finish at least one step");
-    }
-    return Error{ErrorCode::kInterrupted,
-                 "stopped at step " + std::to_string(position) + " of " +
-                     std::to_string(files_.body().steps) + "; the state is saved",
-                 "the same command continues"};
-  }
-
-  /// Replays the faulty segment honestly, to find whether the fault reached a committed digest at all.
-  Status compare_with_honest(const State& start) {
-    DGX_TRY(const State faulty, executor_.state());
-    DGX_TRY(const auto faulty_digests, executor_.digests(0));
-    const std::int64_t end = executor_.position();
-    DGX_CHECK(executor_.load(start));
-    DGX_CHECK(executor_.advance(end - executor_.position()));
-    DGX_TRY(const auto honest_digests, executor_.digests(0));
-    result_.drill_changed_nothing = honest_digests.state == faulty_digests.state;
-    return executor_.load(faulty);
-  }
-
-  static std::string short_number(float value) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.4f", static_cast<double>(value));
-    return text;
-  }
-
-  const TrainOptions& options_;
-  const JobContext& context_;
-  const TaskFiles& files_;
-  exec::StepExecutor& executor_;
-  DrilledExecutor solver_;  // takes this run's steps on executor_
-  Checkpointer checkpointer_;
-  bundle::RunWriter& run_;
-  bool continued_;  // the run was there before this call
-  std::vector<float> losses_;
-  std::int64_t first_segment_ = 0;  // the first that this call commits
-  double step_seconds_ = 0;
-  std::int64_t timed_steps_ = 0;
-  TrainResult result_;
-};
+  return result;
+}
 
 Status check_drill(const Drill& drill, const TaskFiles& files) {
   if (drill.lazy() && *drill.segment >= files.segments.count()) {
@@ -309,7 +276,14 @@ Result<TrainResult> train(const TrainOptions& options, const JobContext& context
   // Made first, so that nothing is written where steps cannot be computed.
   DGX_TRY(const auto executor, make_executor_on(options.device, files, data, context));
   DGX_TRY(bundle::RunWriter run, open_run(options, files, header, keep));
-  return Training(options, context, files, *executor, run, std::move(drill), continued).all();
+  Training training{options,
+                    context,
+                    files,
+                    *executor,
+                    run,
+                    continued,
+                    DrilledExecutor(files, *executor, std::move(drill))};
+  return train_to_goal(training);
 }
 
 }  // namespace dgx::jobs

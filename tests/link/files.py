@@ -17,7 +17,7 @@ MAX_LINES = 500
 SOURCES = {".h", ".cc", ".cuh", ".cu"}
 MAX_CLASS_LINES = 200
 # Classes that are larger, with their lines today. None of them may grow; an entry goes when its class has shrunk.
-LARGE_CLASSES = {"Opening": 262, "Training": 206}
+LARGE_CLASSES = {}
 # Percentages of the non-blank lines that are or bear a comment, at least. The goal is 12 in each of them; a floor below it is today's share.
 LEAST_COMMENTS = {"lib/exec": 12.0, "lib/jobs": 12.0, "lib/kernels": 12.0, "lib/protocol": 12.0}
 BARE_CLAUSE = {"What", "Where", "That", "Which", "How", "When", "Who", "Whose", "Why", "Of", "Whether"}
