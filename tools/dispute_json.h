@@ -5,7 +5,7 @@
 
 namespace dgx::tools {
 
-/// JSON forms of a dispute's results, shared by the programs that print them.
+/// JSON forms of a dispute as dgx-bisect prints it.
 
 [[nodiscard]] inline json::Object decision_json(const protocol::Decision& decision) {
   json::Object out{
@@ -22,28 +22,29 @@ namespace dgx::tools {
   json::Object out{{"steps", json::Array{state.first_step, state.end_step}},
                    {"accepted", state.accepted.hex()},
                    {"rejected", state.rejected.hex()}};
-  if (const auto* table = state.value_table()) out.emplace("value_table", table->root.hex());
-  const protocol::NamedValue* const value = state.value();
+  const auto put_table = [&](const Digest& root) { out.emplace("value_table", root.hex()); };
+  std::visit(
+      [&](const auto& stage) {
+        if constexpr (requires { stage.table; }) put_table(stage.table.root);
+        if constexpr (requires { stage.shown; }) out.emplace("entry", stage.shown.name);
+        if constexpr (requires { stage.fold; }) {
+          const protocol::FoldList& list = stage.fold.list();
+          if (!stage.fold.shown().empty()) out.emplace("positions", json::Array{list.begin, list.end});
+        }
+      },
+      state.stage);
   if (place.value) {
     out.emplace("value", *place.value);
-    out.emplace("value_digest",
-                (value == nullptr ? Digest{} : value->digest).hex());  // none: a claim names it
+    out.emplace("value_digest", Digest{}.hex());  // of a value that only a claim names
   }
-  if (value != nullptr) {
+  if (const protocol::NamedValue* value = state.value()) {
+    put_table(value->table.root);
+    out["value_digest"] = value->digest.hex();
     out.emplace("kind", kernels::name_of(value->line.kind));
     if (!value->line.provenance.empty()) out.emplace("from", value->line.provenance);
   }
   if (place.element) out.emplace("element", *place.element);
   if (place.position) out.emplace("position", *place.position);
-  std::visit(
-      [&](const auto& stage) {
-        if constexpr (requires { stage.fold; }) {
-          const protocol::FoldList& list = stage.fold.list();
-          if (!stage.fold.shown().empty()) out.emplace("positions", json::Array{list.begin, list.end});
-        }
-        if constexpr (requires { stage.shown; }) out.emplace("entry", stage.shown.name);
-      },
-      state.stage);
   return out;
 }
 

@@ -18,20 +18,6 @@ std::int64_t ChooseElement::element_at(std::int64_t index) const {
   return leaf * static_cast<std::int64_t>(merkle::kTensorLeafBytes / size_of(value.line.dtype)) + index;
 }
 
-const OpenedTree* GameState::value_table() const {
-  return std::visit(
-      [](const auto& at) -> const OpenedTree* {
-        if constexpr (requires { at.table; }) {
-          return &at.table;
-        } else if constexpr (requires { at.value; }) {
-          return &at.value.table;
-        } else {
-          return nullptr;
-        }
-      },
-      stage);
-}
-
 const NamedValue* GameState::value() const {
   return std::visit(
       [](const auto& at) -> const NamedValue* {

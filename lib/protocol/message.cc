@@ -296,111 +296,78 @@ Message read_by_kind(Fields& in) {
   return Accept{};
 }
 
-// Writing, by kind.
+// Writing: the fields of a form besides its kind and its claim's letter.
 
-struct Print {
-  Object operator()(const RowPost& message) const {
-    Object out = manifest::opened_row_json(message.opened);
-    out.emplace("kind", message.kKind);
-    return out;
-  }
-  Object operator()(const InteriorPost& message) const {
-    return {{"kind", message.kKind}, {"digest", message.digest.hex()}};
-  }
-  Object operator()(const StatesPost& message) const {
-    return {{"kind", message.kKind}, {"digests", digests_json(message.digests)}};
-  }
-  Object operator()(const ValuesPost& message) const {
-    return {{"kind", message.kKind}, {"nodes", digests_json(message.nodes)}, {"root", message.root.hex()}};
-  }
-  Object operator()(const NodesPost& message) const {
-    return {{"kind", message.kKind}, {"nodes", digests_json(message.nodes)}};
-  }
-  Object operator()(const TensorPost& message) const {
-    if (!message.root) return {{"kind", message.kKind}, {"bytes", to_base64(message.bytes)}};
-    return {{"kind", message.kKind}, {"nodes", digests_json(message.nodes)}, {"root", message.root->hex()}};
-  }
-  Object operator()(const LeafPost& message) const {
-    return {{"kind", message.kKind}, {"bytes", to_base64(message.bytes)}};
-  }
-  Object operator()(const NumbersPost& message) const {
-    return {{"kind", message.kKind}, {"numbers", to_base64(message.numbers)}};
-  }
-  Object operator()(const EntriesPost& message) const {
-    return {{"kind", message.kKind},
-            {"count", message.count},
-            {"nodes", digests_json(message.nodes)},
-            {"root", message.root.hex()}};
-  }
-  Object operator()(const EntryPost& message) const {
-    return {{"kind", message.kKind},
-            {"digest", message.digest.hex()},
-            {"line", opened_line_json(message.line)},
-            {"name", message.name}};
-  }
-  Object operator()(const FaultPost& message) const {
-    Object out{{"kind", message.kKind}};
-    if (message.step) out.emplace("step", *message.step);
-    if (message.digest) out.emplace("digest", message.digest->hex());
-    if (message.entry) out.emplace("entry", entry_json(*message.entry));
-    if (message.tensor) out.emplace("tensor", tensor_json(*message.tensor));
-    if (message.line) out.emplace("line", opened_line_json(*message.line));
-    if (message.before) out.emplace("before", entry_json(*message.before));
-    if (message.after) out.emplace("after", entry_json(*message.after));
-    if (!message.root) return out;
-    out.emplace("root", message.root->hex());
-    out.emplace("shape", shape_json(message.shape));
-    out.emplace("t", dgx::name_of(message.dtype));
-    return out;
-  }
-  Object operator()(const ChunkPost& message) const {
-    return {{"kind", message.kKind},
-            {"entry", entry_json(message.entry)},
-            {"location", message.location},
-            {"path", digests_json(message.path)},
-            {"root", message.root.hex()}};
-  }
-  Object operator()(const Name& message) const {
-    Object out{{"kind", message.kKind}, {"index", message.index}};
-    if (message.line) out.emplace("line", opened_line_json(*message.line));
-    return out;
-  }
-  Object operator()(const Accept& message) const { return {{"kind", message.kKind}}; }
-  Object operator()(const StateInputClaim& message) const {
-    return {{"kind", kClaimKind},
-            {"claim", manifest::name_of(message.kClaim)},
-            {"index", message.index},
-            {"line", opened_line_json(message.line)},
-            {"entry", entry_json(message.entry)}};
-  }
-  Object operator()(const EntryClaim& message) const {
-    Object out{{"kind", kClaimKind}, {"claim", manifest::name_of(message.kClaim)}};
-    if (message.digest) out.emplace("digest", message.digest->hex());
-    if (message.path) out.emplace("path", digests_json(*message.path));
-    if (message.before) out.emplace("before", entry_json(*message.before));
-    if (message.line) out.emplace("line", opened_line_json(*message.line));
-    return out;
-  }
-  Object operator()(const InputClaim& message) const {
-    Object out{{"kind", kClaimKind}, {"claim", manifest::name_of(message.kClaim)}, {"index", message.index}};
-    if (message.data) out.emplace("data", data_json(*message.data));
-    return out;
-  }
-  Object operator()(const OperationClaim& message) const {
-    json::Array operands;
-    for (const Operand& operand : message.operands) operands.push_back(operand_json(operand));
-    return {{"kind", kClaimKind},
-            {"claim", manifest::name_of(message.kClaim)},
-            {"index", message.index},
-            {"operands", operands}};
-  }
-  Object operator()(const NonFiniteClaim& message) const {
-    return {{"kind", kClaimKind},
-            {"claim", manifest::name_of(message.kClaim)},
-            {"entry", entry_json(message.entry)},
-            {"tensor", tensor_json(message.tensor)}};
-  }
-};
+Object fields_of(const RowPost& post) { return manifest::opened_row_json(post.opened); }
+Object fields_of(const InteriorPost& post) { return {{"digest", post.digest.hex()}}; }
+Object fields_of(const StatesPost& post) { return {{"digests", digests_json(post.digests)}}; }
+Object fields_of(const ValuesPost& post) {
+  return {{"nodes", digests_json(post.nodes)}, {"root", post.root.hex()}};
+}
+Object fields_of(const NodesPost& post) { return {{"nodes", digests_json(post.nodes)}}; }
+Object fields_of(const TensorPost& post) {
+  if (!post.root) return {{"bytes", to_base64(post.bytes)}};
+  return {{"nodes", digests_json(post.nodes)}, {"root", post.root->hex()}};
+}
+Object fields_of(const LeafPost& post) { return {{"bytes", to_base64(post.bytes)}}; }
+Object fields_of(const NumbersPost& post) { return {{"numbers", to_base64(post.numbers)}}; }
+Object fields_of(const EntriesPost& post) {
+  return {{"count", post.count}, {"nodes", digests_json(post.nodes)}, {"root", post.root.hex()}};
+}
+Object fields_of(const EntryPost& post) {
+  return {{"digest", post.digest.hex()}, {"line", opened_line_json(post.line)}, {"name", post.name}};
+}
+Object fields_of(const FaultPost& post) {
+  Object out;
+  if (post.step) out.emplace("step", *post.step);
+  if (post.digest) out.emplace("digest", post.digest->hex());
+  if (post.entry) out.emplace("entry", entry_json(*post.entry));
+  if (post.tensor) out.emplace("tensor", tensor_json(*post.tensor));
+  if (post.line) out.emplace("line", opened_line_json(*post.line));
+  if (post.before) out.emplace("before", entry_json(*post.before));
+  if (post.after) out.emplace("after", entry_json(*post.after));
+  if (!post.root) return out;
+  out.emplace("root", post.root->hex());
+  out.emplace("shape", shape_json(post.shape));
+  out.emplace("t", dgx::name_of(post.dtype));
+  return out;
+}
+Object fields_of(const ChunkPost& post) {
+  return {{"entry", entry_json(post.entry)},
+          {"location", post.location},
+          {"path", digests_json(post.path)},
+          {"root", post.root.hex()}};
+}
+Object fields_of(const Name& name) {
+  Object out{{"index", name.index}};
+  if (name.line) out.emplace("line", opened_line_json(*name.line));
+  return out;
+}
+Object fields_of(const Accept&) { return {}; }
+Object fields_of(const StateInputClaim& claim) {
+  return {{"index", claim.index}, {"line", opened_line_json(claim.line)}, {"entry", entry_json(claim.entry)}};
+}
+Object fields_of(const EntryClaim& claim) {
+  Object out;
+  if (claim.digest) out.emplace("digest", claim.digest->hex());
+  if (claim.path) out.emplace("path", digests_json(*claim.path));
+  if (claim.before) out.emplace("before", entry_json(*claim.before));
+  if (claim.line) out.emplace("line", opened_line_json(*claim.line));
+  return out;
+}
+Object fields_of(const InputClaim& claim) {
+  Object out{{"index", claim.index}};
+  if (claim.data) out.emplace("data", data_json(*claim.data));
+  return out;
+}
+Object fields_of(const OperationClaim& claim) {
+  json::Array operands;
+  for (const Operand& operand : claim.operands) operands.push_back(operand_json(operand));
+  return {{"index", claim.index}, {"operands", operands}};
+}
+Object fields_of(const NonFiniteClaim& claim) {
+  return {{"entry", entry_json(claim.entry)}, {"tensor", tensor_json(claim.tensor)}};
+}
 
 }  // namespace
 
@@ -429,6 +396,19 @@ Result<Message> parse_message(const Object& object) {
   return message;
 }
 
-Object print_message(const Message& message) { return std::visit(Print{}, message); }
+Object print_message(const Message& message) {
+  return std::visit(
+      [](const auto& said) {
+        Object out = fields_of(said);
+        if constexpr (requires { said.kClaim; }) {
+          out.emplace("kind", kClaimKind);
+          out.emplace("claim", manifest::name_of(said.kClaim));
+        } else {
+          out.emplace("kind", said.kKind);
+        }
+        return out;
+      },
+      message);
+}
 
 }  // namespace dgx::protocol

@@ -185,8 +185,7 @@ struct GameState {
   Stage stage;  ///< the last one, if the game is over; none counts where a challenge decides
 
   [[nodiscard]] std::int64_t steps() const { return end_step - first_step; }
-  /// The value table of the step, once it is shown, and the value named in it; else null.
-  [[nodiscard]] const OpenedTree* value_table() const;
+  /// The value named in the step's table, once it is; else null.
   [[nodiscard]] const NamedValue* value() const;
 };
 
