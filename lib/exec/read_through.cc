@@ -277,6 +277,9 @@ class ReadThrough {
     });
     if (divides || std::count_if(whole.pieces.begin(), whole.pieces.end(), reads_copy) != 1)
       return std::nullopt;
+    // Every piece must lie inside its source: an index beyond a row of the copy, which gives the fill, would
+    // otherwise be taken for an element of the next row.
+    if (!recognise_concatenation(0, line, types_)) return std::nullopt;
     const auto piece = *std::find_if(whole.pieces.begin(), whole.pieces.end(), reads_copy);
     const Primitive alone = line_of_piece(line, whole, piece);
     const Primitive& from = program_.values[copy];

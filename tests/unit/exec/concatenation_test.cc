@@ -65,6 +65,17 @@ TEST_CASE("a piece that reads a copy reads what it copies, and its dimension is 
   CHECK(!has(plan, "maps: 4"));
 }
 
+TEST_CASE("a piece that reads beyond the rows of a copy reads its fill, not the next row") {
+  // As torch.cat([F.pad(x, (0, 64)), y], 1) does, had x been copied first.
+  const std::string plan = check_form(
+      {{kF32, {3, 64}}, {kF32, {3, 64}}},
+      {R"({"k":"map","s":[3,64],"t":"f32","v":@V,"x":["0[i0,i1]"]})",
+       R"({"do":["lt i1 128","select t0 x0 x1"],"k":"map","s":[2,192],"t":"f32","v":@V,"x":["2[i0,i1]?0x0p0","1[i0,i1-128]?0x0p0"]})",
+       R"({"do":["neg x0"],"k":"map","s":[2,192],"t":"f32","v":@V,"x":["3[i0,i1]"]})"});
+  INFO(plan);
+  CHECK(!has(plan, "concatenation"));
+}
+
 TEST_CASE("what is no concatenation of runs stays a map") {
   const std::vector<std::pair<std::vector<FormInput>, std::string>> forms = {
       // Short runs.
