@@ -22,11 +22,12 @@ namespace {
 constexpr std::size_t kRank = 4;
 constexpr std::array<std::size_t, kRank> kOrder = {0, 2, 3, 1};
 
-/// The old number of each new dimension of `split`, another shape of the same elements. Nullopt if `split`
-/// does not cut each dimension of `shape` into dimensions of its own.
+/// The permutation from [n, c, h, w] to [n, h, w, c], applied to `split`: a shape of the same elements in
+/// which dimensions of `shape` may be cut into several. Element d is the old number of new dimension d.
+/// Nullopt if a dimension of `split` spans two of `shape`.
 std::optional<std::vector<std::size_t>> new_order(const Shape& split, const Shape& shape) {
   if (split == shape) return std::vector<std::size_t>(kOrder.begin(), kOrder.end());
-  std::array<std::size_t, kRank + 1> begin{};  // a split's dimensions of 1 may go with any other
+  std::array<std::size_t, kRank + 1> begin{};  // extents of 1 may go with either neighbour
   std::size_t next = 0;
   for (std::size_t d = 0; d < kRank; ++d) {
     begin[d] = next;
@@ -49,7 +50,7 @@ std::vector<T> reordered(const std::vector<T>& old, const std::vector<std::size_
   return out;
 }
 
-/// True for a dot that has a window as a coordinate: an output index and a fold index together.
+/// True for a dot in which some coordinate adds an output index and a fold index, as a convolution's does.
 bool reads_windows(const Primitive& primitive) {
   const auto is_window = [](const kernels::Coordinate& coordinate) {
     const auto has = [&](Term::Symbol symbol) {
@@ -64,6 +65,8 @@ bool reads_windows(const Primitive& primitive) {
          });
 }
 
+/// Chooses the values to move (`moved_`) when it is made; rewrite() then permutes what defines them and every
+/// access to them. A value moves only if each access that views it in another shape can be permuted too.
 class Rewriter {
  public:
   Rewriter(const program::Program& program, const std::vector<ValueIndex>& keep)
@@ -97,15 +100,16 @@ class Rewriter {
  private:
   [[nodiscard]] const Primitive& at(std::size_t v) const { return program_.values[v]; }
 
-  /// True if the value may be images, with channels that fill strips.
+  /// True if the value may be images of more than one pixel, with channels that fill packed strips of 16.
   static bool is_image(const Primitive& value) {
     const Shape& s = value.shape;
     return value.kind != Kind::kInput && s.size() == kRank && s[1] % kernels::cpu::kStripWidth == 0 &&
            s[2] * s[3] > 1;
   }
 
-  /// Collects the shapes of images that convolutions read and make, weights and their gradients excepted, and
-  /// of images that maps crop from those or expand: where a residual changes its size.
+  /// Collects the shapes of images that convolutions read or make, and of maps that crop or pad these within
+  /// the same batch, where a residual changes its size. Shapes that an input has too are left out: weights
+  /// are such.
   void find_shapes() {
     const auto consider = [this](const Primitive& value) {
       if (is_image(value)) shapes_.insert(value.shape);
@@ -134,6 +138,7 @@ class Rewriter {
     return at(v).kind != Kind::kInput && new_order(at(v).iteration_shape(), at(v).shape).has_value();
   }
 
+  /// Permutes what defines a value: its shape, its iteration, and the numbers of the indices that it names.
   static void move_value(Primitive& value) {
     const std::vector<std::size_t> order = *new_order(value.iteration_shape(), value.shape);
     std::vector<std::int32_t> place(order.size());

@@ -19,13 +19,14 @@ using kernels::Term;
 
 namespace {
 
-/// An access as a walk over the flat value: base + Σ stride · index.
+/// An affine access: it reads element base + Σ strides[d] · index[d] of the flat value, over the dimensions
+/// of the reader's iteration.
 struct Walk {
   std::int64_t base = 0;
   std::vector<std::int64_t> strides;
 };
 
-/// Nullopt if the access may fall outside, divides, or reads a coordinate.
+/// The access as a walk; nullopt if it may fall outside, divides, or takes an index from a value.
 std::optional<Walk> walk_of(const Access& access, const Primitive& reader, const Shape& read) {
   if (access.fill) return std::nullopt;
   const auto weights = row_major_strides(access.view ? *access.view : read);
@@ -70,8 +71,8 @@ std::int64_t offset_at(std::int64_t position, const Shape& shape, const std::vec
   return offset;
 }
 
-/// The strides over `to` of a walk over `from`, where is_split_of_other() holds for the two. Nullopt if the
-/// walk does not go through a dimension of `to` at a single stride.
+/// The strides over `to` of the walk that has `strides` over `from`; is_split_of_other() must hold for the
+/// two shapes. Nullopt if the walk needs more than one stride along a dimension of `to`.
 std::optional<std::vector<std::int64_t>> over(const Shape& to, const std::vector<std::int64_t>& strides,
                                               const Shape& from) {
   const auto of_to = row_major_strides(to);
@@ -103,6 +104,7 @@ bool names_index(const Primitive& line) {
 
 bool is_empty(const Shape& shape) { return std::find(shape.begin(), shape.end(), 0) != shape.end(); }
 
+/// Rewrites maps in the order of the program, so that a chain of maps takes over one shape from map to map.
 class Sharer {
  public:
   explicit Sharer(const program::Program& program) : program_(program) {}
@@ -119,8 +121,8 @@ class Sharer {
     return program_.values[static_cast<std::size_t>(v)];
   }
 
-  /// Gives the line the iteration shape of the first map that it reads element by element, if all its
-  /// accesses can be walked so.
+  /// Gives the line the iteration shape of the first map that it reads element by element, if each of its
+  /// accesses can be written as a walk over that shape.
   void adopt(Primitive& line) const {
     const Shape own = line.iteration_shape();
     std::vector<Walk> walks;
@@ -142,6 +144,7 @@ class Sharer {
     }
   }
 
+  /// The line with iteration shape `iteration`: each access becomes one coordinate of the flat value.
   std::optional<Primitive> walking(const Primitive& line, const std::vector<Walk>& walks,
                                    const Shape& iteration) const {
     Primitive changed = line;

@@ -7,8 +7,8 @@
 namespace dgx::exec {
 
 /// Rewrites maps that read another map element by element to use its iteration shape, where their own differs
-/// only in how dimensions are split or joined. The numbers are the same, and both maps can be fused, which
-/// takes one loop nest.
+/// only in how dimensions are split or joined. The numbers are the same. Fusion takes one loop nest, so only
+/// then can both maps be fused.
 [[nodiscard]] std::shared_ptr<const program::Program> share_iterations(
     const std::shared_ptr<const program::Program>& program);
 

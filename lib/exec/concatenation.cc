@@ -26,7 +26,7 @@ std::optional<std::int32_t> compared_index(const Step& step) {
   return compares ? std::optional(step.operands[0].index) : std::nullopt;
 }
 
-/// The access that the steps select where the compared index is `at`, or nullopt.
+/// The access that the steps select where the compared index is `at`; nullopt if they do anything else.
 std::optional<std::size_t> access_at(const std::vector<Step>& steps, std::int64_t at) {
   Operand result = Operand::step(static_cast<int>(steps.size()) - 1);
   while (result.kind == Operand::Kind::kStep) {
@@ -35,13 +35,14 @@ std::optional<std::size_t> access_at(const std::vector<Step>& steps, std::int64_
       return std::nullopt;
     const Step& condition = steps[static_cast<std::size_t>(select.operands[0].index)];
     if (!compared_index(condition)) return std::nullopt;
-    // Steps name earlier ones: this ends.
+    // Ends, since the operands of a step are earlier steps.
     result = select.operands[at < condition.operands[1].integer ? 1 : 2];
   }
   return result.kind == Operand::Kind::kAccess ? std::optional(static_cast<std::size_t>(result.index))
                                                : std::nullopt;
 }
 
+/// True if the access takes an index from a value.
 bool reads_numbers(const kernels::Access& access) {
   return std::any_of(access.coordinates.begin(), access.coordinates.end(), [](const auto& coordinate) {
     return std::any_of(coordinate.terms.begin(), coordinate.terms.end(),

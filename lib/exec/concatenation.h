@@ -9,8 +9,8 @@
 
 namespace dgx::exec {
 
-/// A map that chooses the access to copy by the range that one of its indices is in, as torch.cat does: its
-/// steps compare that index with constants (`lt`) and select between accesses.
+/// A map that copies one of several accesses, chosen by the range that one of its indices is in, as torch.cat
+/// does: its steps compare that index with constants (`lt`) and select between accesses.
 struct ConcatenationForm {
   struct Piece {
     std::int64_t begin = 0, end = 0;  ///< indices of the dimension
@@ -23,8 +23,8 @@ struct ConcatenationForm {
 /// Nullopt for a line of another form.
 [[nodiscard]] std::optional<ConcatenationForm> concatenation_of(const kernels::Primitive& line);
 
-/// One piece as a line of its own: a map that copies the piece's part of the iteration. Its access has no
-/// fill, which an access that is linear there does not need.
+/// One piece as a line of its own: a map that copies the piece's part of the iteration. Its access loses its
+/// fill: only an access that is inside throughout the piece is compiled to a linear one.
 [[nodiscard]] kernels::Primitive line_of_piece(const kernels::Primitive& line, const ConcatenationForm& whole,
                                                const ConcatenationForm::Piece& piece);
 

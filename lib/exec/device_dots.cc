@@ -17,12 +17,14 @@ namespace cuda = kernels::cuda;
 
 namespace {
 
+// A dot's numbers must be smaller than this, so that a device may add two of them in 32 bits.
 constexpr std::int64_t kMost = std::int64_t{1} << 30;
+// Affine functions of an access: the element, and the coordinate of each guard.
 constexpr std::size_t kParts = 1 + cuda::kDotGuards;
 constexpr auto kSlots = static_cast<std::size_t>(kernels::kIndexSlots);
 constexpr auto kFoldSlot = static_cast<std::size_t>(kernels::kFirstFoldSlot);
 
-/// A linear form of the indices: their coefficients, by slot, and its value where all of them are 0.
+/// An affine function of the indices: base + Σ coefficients[slot] · index.
 struct Part {
   std::array<std::int64_t, kSlots> coefficients{};
   std::int64_t base = 0;
@@ -30,8 +32,8 @@ struct Part {
   [[nodiscard]] bool moves(std::size_t slot) const { return coefficients[slot] != 0; }
 };
 
-/// An access taken apart. Part 0 is the element, from the coordinates that are always inside; the others are
-/// coordinates that may not be.
+/// An access split into affine parts. Part 0 is the element, from the coordinates that are always inside;
+/// part g + 1 is the coordinate of guard g, which may be outside.
 struct Parts {
   std::array<Part, kParts> parts;
   std::vector<cuda::DotGuard> guards;
@@ -44,7 +46,7 @@ struct Parts {
   }
 };
 
-/// By slot of an index: its extent; 1 where the primitive has no such index.
+/// The extent of each index, by slot; 1 where the primitive has no such index.
 using Extents = std::array<std::int64_t, kSlots>;
 using Slots = std::vector<std::size_t>;
 
@@ -66,6 +68,7 @@ std::pair<std::int64_t, std::int64_t> range(const Part& part, const Extents& ext
   return {least, most};
 }
 
+/// True if the base, the coefficients and all values of the part are below 2^30 in magnitude.
 bool is_small(const Part& part, const Extents& extents) {
   if (std::abs(part.base) >= kMost) return false;
   std::int64_t reach = std::abs(part.base);
@@ -77,7 +80,7 @@ bool is_small(const Part& part, const Extents& extents) {
   return true;
 }
 
-/// Adds terms to a part. False if one reads a number or is too large.
+/// Adds terms to a part. False if one takes an index from a value, or is too large.
 bool add_terms(Part& part, const std::vector<CompiledTerm>& terms, const Extents& extents) {
   for (const CompiledTerm& term : terms) {
     if (term.access >= 0 || std::abs(term.coefficient) >= kMost) return false;
@@ -88,7 +91,8 @@ bool add_terms(Part& part, const std::vector<CompiledTerm>& terms, const Extents
 }
 
 /// Adds a coordinate: to the element if it is always inside, else as a guarded part of its own. False if it
-/// does not fit.
+/// rounds, or if there are too many guards or too large numbers.
+/// The access in parts. Nullopt if it has another form, or numbers that are too large.
 bool add_coordinate(Parts& out, const CompiledCoordinate& coordinate, const Extents& extents) {
   if (coordinate.size == 1 && coordinate.terms.empty() && coordinate.constant == 0 && coordinate.divisor == 1)
     return true;
@@ -130,13 +134,13 @@ std::optional<Parts> parts_of(const CompiledAccess& access, const Extents& exten
   return std::all_of(out.parts.begin(), out.parts.end(), fits) ? std::optional(std::move(out)) : std::nullopt;
 }
 
-/// A dot's indices of more than 1, by the sides that they move: only a, only b, both, or as positions.
+/// A dot's indices of extent above 1, by the sides that they move: only a, only b, both; and the fold's.
 struct Division {
   Slots rows, columns, batch, positions;
 };
 
-/// Nullopt if an index that moves both sides moves a guarded coordinate, or if a walk would have too many
-/// dimensions.
+/// Divides a dot's indices. Nullopt if one that moves both sides moves a guarded coordinate, or if a walk
+/// would have too many dimensions.
 std::optional<Division> divide(const CompiledPrimitive& primitive, const Extents& extents, const Parts& a,
                                const Parts& b) {
   Division out;
@@ -157,12 +161,14 @@ std::optional<Division> divide(const CompiledPrimitive& primitive, const Extents
   return out;
 }
 
+/// Combinations of some indices: the product of their extents.
 std::int64_t lines(const Slots& slots, const Extents& extents) {
   std::int64_t count = 1;
   for (const std::size_t slot : slots) count *= extents[slot];
   return count;
 }
 
+/// The walk over `slots`, outermost first: their extents, and their coefficients in each part.
 cuda::Walk walk(const Slots& slots, const std::array<Part, kParts>& parts, const Extents& extents) {
   cuda::Walk out;
   out.dimensions = static_cast<std::int32_t>(slots.size());
@@ -174,7 +180,8 @@ cuda::Walk walk(const Slots& slots, const std::array<Part, kParts>& parts, const
   return out;
 }
 
-/// The elements between neighbours along the last of `slots`, where these are inside.
+/// Elements between neighbours along the innermost of `slots`, as if all were inside; kMost if there is no
+/// such index, or if it moves nothing.
 std::int64_t pace(const Parts& side, const Slots& slots) {
   if (slots.empty()) return kMost;
   std::int64_t pace = side.parts[0].coefficients[slots.back()];
@@ -184,7 +191,7 @@ std::int64_t pace(const Parts& side, const Slots& slots) {
   return pace == 0 ? kMost : std::abs(pace);
 }
 
-/// The number of different values that some indices add to a part.
+/// The number of taps: combinations of those of `slots` that move the part.
 std::int64_t tap_count(const Part& part, const Slots& slots, const Extents& extents) {
   std::int64_t count = 1;
   for (const std::size_t slot : slots) count *= part.moves(slot) ? extents[slot] : 1;
@@ -196,7 +203,8 @@ std::int64_t tap_count(const Parts& side, const Slots& slots, const Extents& ext
   return count;
 }
 
-/// Makes the walk over `slots` give guard g's tap, and fills in the taps from `first` on.
+/// Makes `walk` give the number of guard g's tap, in mixed radix over `slots`, instead of its coordinate, and
+/// fills in the taps from `first` on: what each adds to the coordinate and to the element.
 void number_taps(const Part& part, std::size_t g, const Slots& slots, const Extents& extents,
                  cuda::Walk& walk, cuda::DotSide& out, std::int32_t first) {
   cuda::DotGuard& guard = out.guards[g];
@@ -215,15 +223,14 @@ void number_taps(const Part& part, std::size_t g, const Slots& slots, const Exte
   }
   for (std::int32_t tap = first; tap < first + guard.tap_count; ++tap) {
     cuda::DotTap& at = out.taps[static_cast<std::size_t>(tap)];
-    // Rounded up: the other part of the coordinate is rounded down, and together they must leave no
-    // remainder.
+    // Rounded up: the other part of the coordinate is rounded down, and the two leave no remainder together.
     std::int32_t quotient = at.coordinate / guard.divisor;
     if (quotient * guard.divisor < at.coordinate) ++quotient;
     at.moves = quotient * guard.stride;
   }
 }
 
-/// Describes one side, whose lines are along `slots`. False if it has too many taps.
+/// Describes one side, whose rows or columns are along `slots`. False if it has too many taps.
 bool describe(const Parts& from, const Slots& slots, const Slots& positions, const Extents& extents,
               cuda::DotSide& out) {
   out.lines = walk(slots, from.parts, extents);
@@ -246,10 +253,10 @@ bool describe(const Parts& from, const Slots& slots, const Slots& positions, con
   return true;
 }
 
-/// The dot without the values' addresses and its form. Nullopt if a side has too many taps.
+/// The dot, still without addresses and tile form. Nullopt if a side has too many taps.
 std::optional<cuda::Dot> dot_of(const CompiledPrimitive& primitive, const Division& slots, const Parts& a,
                                 const Parts& b, const Extents& extents) {
-  std::array<Part, kParts> places;  // of the output
+  std::array<Part, kParts> places;  // part 0: the output's strides
   std::int64_t stride = 1;
   for (std::size_t d = primitive.iteration.size(); d-- > 0;) {
     places[0].coefficients[d] = stride;
@@ -276,8 +283,9 @@ std::optional<cuda::Dot> dot_of(const CompiledPrimitive& primitive, const Divisi
   return dot;
 }
 
-/// True if tiles are faster than one thread per output (device_source.h). The latter takes some 30
-/// instructions a position, and if outputs are few, the time that each waits for its next numbers.
+/// True if tiles are faster than one thread per output (device_source.h), in estimated cycles of a device
+/// with 132 multiprocessors of 128 lanes. Such a thread takes about 30 instructions a position; if outputs
+/// are too few to keep all lanes busy, each position costs it the wait for the next numbers.
 bool is_worth_tiles(const CompiledPrimitive& primitive, const cuda::Dot& dot) {
   constexpr double kLanes = 132 * 128, kInstructions = 30, kWaits = 150;
   const double all = static_cast<double>(primitive.count) * kInstructions / kLanes;
@@ -306,7 +314,7 @@ std::optional<TiledDot> recognise_tiled_dot(kernels::ValueIndex value, const Com
   const Extents extents = extents_of(primitive);
   auto a = parts_of(primitive.accesses[0], extents), b = parts_of(primitive.accesses[1], extents);
   if (!a || !b) return {};
-  const bool swap = !a->guards.empty();  // fma(a, b, c) is fma(b, a, c)
+  const bool swap = !a->guards.empty();  // fma(a, b, c) is fma(b, a, c): the guarded side is always b
   if (swap) std::swap(a, b);
   const auto slots = a->guards.empty() ? divide(primitive, extents, *a, *b) : std::nullopt;
   auto dot = slots ? dot_of(primitive, *slots, *a, *b, extents) : std::nullopt;

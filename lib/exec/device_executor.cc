@@ -29,7 +29,7 @@ struct DeviceExecutor::Impl {
   std::uint8_t* memory = nullptr;
   DeviceStep work;
   int recording = -1;
-  /// A step's host inputs: this one's, and meanwhile the next one's.
+  /// Host memory for a step's inputs, twice: the next step's are gathered while this one runs.
   std::array<std::uint8_t*, 2> staging{};
   std::array<std::int64_t, 2> staged{-1, -1};  ///< the step whose inputs lie there
   std::int64_t position = 0;
@@ -141,9 +141,9 @@ Status DeviceExecutor::Impl::queue(const DeviceWork& one) {
       one);
 }
 
-/// Does the recording's work piece by piece, and adds up the time that each operation of the plan takes.
+/// Does a step's work without the recording, piece by piece, and adds up the time of each operation.
 Status DeviceExecutor::Impl::run_timed() {
-  std::vector<std::int32_t> operations;  // between the marks
+  std::vector<std::int32_t> operations;  // one for each interval between marks
   DGX_CHECK(device->mark());
   for (std::size_t w = 0; w < work.work.size(); ++w) {
     DGX_CHECK(queue(work.work[w]));
@@ -165,6 +165,7 @@ Status DeviceExecutor::Impl::record() {
   return {};
 }
 
+/// Copies the rows of a batch, scattered over the dataset, to `to`.
 Status DeviceExecutor::Impl::gather(ValueIndex v, const std::vector<std::int64_t>& rows,
                                     std::uint8_t* to) const {
   const BulkView& data = at(v).source.name == "x" ? inputs.x : inputs.y;
@@ -194,6 +195,7 @@ Status DeviceExecutor::Impl::stage(std::size_t half, std::int64_t step) {
   return {};
 }
 
+/// `results`: by entry, not 0 if its next value is not finite. The error names the first such element.
 Status DeviceExecutor::Impl::check_results(const std::vector<std::int32_t>& results) const {
   for (std::size_t e = 0; e < offsets.entries.size(); ++e) {
     if (results[e] == 0) continue;
@@ -227,6 +229,7 @@ Status DeviceExecutor::Impl::load(const State& state) {
   return {};
 }
 
+/// Uploads all entries, and takes the loss from the one of that name.
 Status DeviceExecutor::Impl::bring(const State& state) {
   for (std::size_t e = 0; e < state.size(); ++e) {
     DGX_CHECK(device->upload(memory + offsets.entries[e].current, state[e].tensor.bytes().data(),

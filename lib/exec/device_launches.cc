@@ -15,6 +15,9 @@ namespace cuda = kernels::cuda;
 
 namespace {
 
+/// Lists a step's work. First what operations rely on: cleared flags, random inputs, and copies of inputs
+/// that become state, before anything overwrites them. Then the operations. Last what follows from their
+/// results: the finite checks that no kernel has done, next values copied to their entries, and the loss.
 class StepMaker {
  public:
   StepMaker(const Plan& plan, const DeviceMemory& offsets, std::uint64_t seed, std::uint8_t* memory)
@@ -117,7 +120,7 @@ class StepMaker {
                                         sum.rows, sum.columns, sum.row_stride});
   }
 
-  /// The flag of the entry that becomes `v`, or null.
+  /// The flag of the entry that becomes `v`, or null. Notes that the kernel which asks for it does the check.
   std::int32_t* flag_of(ValueIndex v) {
     for (std::size_t e = 0; e < offsets_.entries.size(); ++e) {
       if (at(v).dtype != DType::kF32 || offsets_.entries[e].next != v) continue;
@@ -159,8 +162,8 @@ class StepMaker {
     out_.work.push_back(out);
   }
 
-  /// Checks next values that no kernel checks while it makes them: products, inputs, a value that becomes
-  /// several entries.
+  /// Checks next values that no kernel checks while it makes them: products, inputs, and all but the first
+  /// entry that one value becomes.
   void check_finite(std::size_t e) {
     const DeviceEntry& entry = offsets_.entries[e];
     if (!entry.changes() || at(entry.input).dtype != DType::kF32) return;

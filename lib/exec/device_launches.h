@@ -29,7 +29,7 @@ using DeviceWork = std::variant<kernels::cuda::Generated, kernels::cuda::Product
 
 /// All of a step's work on the device, in order.
 struct DeviceStep {
-  std::vector<DeviceWork> work;          ///< Generated::kernel is a number of `kernels`
+  std::vector<DeviceWork> work;          ///< Generated::kernel is an index into `kernels`
   std::vector<std::int32_t> operations;  ///< by work: its operation's index in the plan, or -1
   KernelText kernels;
 };

@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::int64_t kAlignment = 256;
 
+/// Hands out consecutive offsets, each a multiple of 256 bytes.
 class Stretch {
  public:
   std::int64_t take(std::int64_t size_bytes) {
@@ -60,7 +61,7 @@ std::int64_t piece_bytes(const cuda::TileWanted& wanted, const cuda::TileForm& f
   return cuda::piece_numbers(wanted, form) * static_cast<std::int64_t>(sizeof(float));
 }
 
-/// Bytes that an operation's launches pass on to each other.
+/// Scratch bytes of an operation: the numbers that its launches pass on to each other.
 struct ScratchBytes {
   std::int64_t operator()(const ColumnSum& sum) const {
     return sum.columns * cuda::dot_groups(sum.rows) * static_cast<std::int64_t>(sizeof(float));

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kLanes = kernels::kSumLanes;
 
-/// The slot of the innermost dimension with more than one index, of those whose slots begin with `first`;
+/// The slot of the innermost dimension of extent above 1, where the shape's slots begin with `first`;
 /// `first` - 1 if there is none.
 std::int32_t inner_slot(const Shape& shape, std::int32_t first) {
   std::size_t inner = shape.size();
@@ -32,8 +32,8 @@ std::int64_t stride_of(const CompiledAccess& access, std::int32_t slot) {
   return sum;
 }
 
-/// True if a fold has so many operands that teams pay: these are neighbours along the fold, or the outputs
-/// are too few for all threads, or take a thread too long.
+/// True if a fold has so many positions that groups of 32 threads pay: its operands are neighbours along the
+/// fold, or its outputs are too few to keep all threads busy, or take one thread too long.
 bool folds_by_teams(const CompiledPrimitive& primitive) {
   constexpr std::int64_t kShort = 32;
   constexpr std::int64_t kManyOutputs = 1 << 15;
@@ -50,7 +50,8 @@ bool folds_by_teams(const CompiledPrimitive& primitive) {
   });
 }
 
-/// True if neighbouring outputs, not positions, are neighbours in memory, and there are enough of them.
+/// True if the operands of neighbouring outputs, not positions, are neighbours in memory, and there are
+/// enough outputs for a group of 32 threads.
 bool is_across(const CompiledPrimitive& primitive) {
   const std::int32_t position = inner_slot(primitive.fold, kernels::kFirstFoldSlot),
                      output = inner_slot(primitive.iteration, 0);

@@ -7,8 +7,8 @@
 
 namespace dgx::exec {
 
-/// The operation by which a device makes a value alone that is no map, product or column sum: TiledDot,
-/// TeamFold or KeyedChain if it has their form and they pay, else Generic, a thread per element.
+/// Chooses how a device makes a value by itself that is no map, product or column sum: TiledDot, TeamFold or
+/// KeyedChain if it has their form and they pay, else Generic, a thread per element.
 /// `accesses`: strip_accesses(primitive).
 [[nodiscard]] DeviceOperation recognise_on_device(kernels::ValueIndex value,
                                                   const kernels::CompiledPrimitive& primitive,

@@ -25,13 +25,14 @@ std::int64_t product_of(const Shape& shape, std::size_t begin, std::size_t end) 
   return product;
 }
 
-/// The values that an operation makes, in registers or in memory; none if rows may not contain it.
+/// The values that an operation makes, in registers or in memory; none if it may not become part of Rows.
 std::vector<ValueIndex> members_of(const Operation& operation) {
   const bool may_join = on_device<Maps>(operation) != nullptr || on_device<Generic>(operation) != nullptr ||
                         on_device<TeamFold>(operation) != nullptr;
   return may_join ? values_of(operation) : std::vector<ValueIndex>{};
 }
 
+/// Replaces each longest run of neighbouring operations over the same rows by one Rows.
 class Joiner {
  public:
   explicit Joiner(OperationGraph& graph) : graph_(graph), plan_(graph.plan) {}
@@ -82,7 +83,7 @@ class Joiner {
     return o + 1;
   }
 
-  /// Adds an operation to the run, if it is over the same rows.
+  /// Adds an operation to the run, if all its values fit.
   bool takes(const Operation& operation) {
     const std::vector<ValueIndex> members = members_of(operation);
     if (members.empty() || run_.size() + members.size() > kMostMembers) return false;
@@ -99,6 +100,8 @@ class Joiner {
     return true;
   }
 
+  /// True if v is a map, or an f32 sum or maximum, over the run's rows, and reads what the run makes only in
+  /// its own row.
   bool fits(ValueIndex v, const std::set<ValueIndex>& run) const {
     const CompiledPrimitive& primitive = compiled(v);
     if (primitive.kind != Kind::kMap && !is_fold(v)) return false;
@@ -112,8 +115,8 @@ class Joiner {
     });
   }
 
-  /// True if a value made in the run is read at the row and column where it is made, or is a number of that
-  /// row.
+  /// True if a value made in the run is read in the reader's own row: at its own column, or the one number
+  /// that the row has.
   bool reads_own_row(const CompiledPrimitive& primitive, std::size_t rows, const LinearAccess& access) const {
     Shape extents = primitive.iteration;
     extents.insert(extents.end(), primitive.fold.begin(), primitive.fold.end());
@@ -131,6 +134,7 @@ class Joiner {
     return access.base == 0;
   }
 
+  /// Operations [begin, end) as one. It writes only what a later operation reads or what the plan must keep.
   Operation joined(std::size_t begin, std::size_t end) {
     Operation out;
     Rows rows{{}, rows_, columns_};
@@ -157,7 +161,7 @@ class Joiner {
   OperationGraph& graph_;
   Plan& plan_;
   std::set<ValueIndex> run_;  // values that the run makes
-  std::size_t accesses_ = 0;  // of those values
+  std::size_t accesses_ = 0;  // of all values in run_
   std::int64_t rows_ = 0, columns_ = 0;
 };
 

@@ -16,6 +16,8 @@ namespace {
 constexpr std::uint32_t kThreads = 128;
 constexpr std::int64_t kFour = 4;
 
+/// The kernel of fused maps: each thread makes one element of every member or, where the innermost dimension
+/// and the size allow it, four neighbours, read and written as one vector.
 class MapKernel final : public NumberReader {
  public:
   MapKernel(const Plan& plan, std::span<const ValueIndex> members, std::span<const ValueIndex> stored,
@@ -133,7 +135,7 @@ class MapKernel final : public NumberReader {
   const Plan& plan_;
   std::span<const ValueIndex> members_, stored_;
   Loops loops_;
-  const bool is_wide_;  // four neighbours a thread
+  const bool is_wide_;  // a thread makes four neighbours
   KernelArguments arguments_;
   Lines reads_{"x"}, numbers_;
   std::map<ValueIndex, std::string> made_;

@@ -34,7 +34,7 @@ struct DeviceKernel {
 
 /// Tuning parameters of the generated kernels.
 struct KernelOptions {
-  /// Maps of at least this many elements: four neighbours a thread.
+  /// Least elements of maps whose threads make four neighbours each.
   std::int64_t least_wide = std::int64_t{1} << 16;
 };
 
@@ -86,7 +86,7 @@ class KernelText {
   [[nodiscard]] std::string text(bool functions_by_pairs) const;
 
  private:
-  std::vector<std::string> kernels_;  ///< each from after its name on
+  std::vector<std::string> kernels_;  ///< each without its name, which begins the definition
 };
 
 }  // namespace dgx::exec

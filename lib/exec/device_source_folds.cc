@@ -63,7 +63,7 @@ class ValueKernel : public NumberReader {
         fmt::format("const {} o = static_cast<{}>(blockIdx.x) * {}U + threadIdx.x;", type, type, kThreads));
   }
 
-  /// Writes a lambda `term(p)`: the steps' result at a position; argmax and max add +0.
+  /// Writes a lambda `term(p)`: the steps' result at a position. Max and argmax add +0, which makes -0 +0.
   void term() {
     lines_.open(fmt::format("const auto term = [&]({} p)", position_type()));
     loops_.declare(lines_, 1);
@@ -169,6 +169,8 @@ class ThreadKernel final : public ValueKernel {
     store("mine");
   }
 
+  /// A dot in the order of dgx-numerics(7), "Folds": multiply-adds within a block, blocks within a group,
+  /// groups.
   void dot() {
     const std::int64_t count = primitive_.fold_count;
     const char* const type = position_type();
@@ -201,14 +203,16 @@ class ThreadKernel final : public ValueKernel {
   }
 };
 
-/// One level of a TeamFold.
+/// One level of a TeamFold. A lane group is 32 consecutive threads, one for each lane of the fold; the text
+/// calls it a team.
 class TeamFoldKernel final : public ValueKernel {
  public:
   TeamFoldKernel(const Plan& plan, const TeamFold& fold)
       : ValueKernel(plan, fold.out), across_(fold.across) {}
 
   /// The first level, whose items are the positions' terms. If neighbouring outputs are neighbours in memory,
-  /// teams exchange their numbers before they combine lanes.
+  /// the threads of a warp have 32 outputs and one lane; the block transposes its numbers before it combines
+  /// lanes.
   DeviceKernel first() {
     const std::int64_t items = primitive_.fold_count, blocks = TeamFold::parts_of(items);
     find_team(blocks);
@@ -240,7 +244,7 @@ class TeamFoldKernel final : public ValueKernel {
   }
 
  private:
-  static constexpr std::int64_t kTeams = 4;  // of a block of threads
+  static constexpr std::int64_t kTeams = 4;  // lane groups of a block of threads
 
   [[nodiscard]] DeviceKernel finish_teams(std::int64_t blocks) const {
     return finish(kTeams * kLanes, (primitive_.count * blocks + kTeams - 1) / kTeams);
@@ -281,8 +285,8 @@ class TeamFoldKernel final : public ValueKernel {
         fmt::format("if ({}lane < {}U) mine = {}_of(mine, {});", is_last, in_last % kLanes, word(), item));
   }
 
-  /// Combines a team's lanes, and stores the result: as the output, or, if there are several blocks, in
-  /// scratch after `offset` parts.
+  /// Combines the lanes of a group, and stores the result: as the output, or, if there are several blocks of
+  /// items, in scratch after `offset` parts.
   void combine(std::int64_t blocks, std::int64_t offset) {
     if (across_) {
       lines_.add(fmt::format("const {} all = {}_of_team(exchanged(mine));", part_type(), word()));
@@ -305,8 +309,8 @@ class TeamFoldKernel final : public ValueKernel {
   bool across_;
 };
 
-/// A KeyedChain: 32 threads look at 32 positions at once, and all of them take those that count, in
-/// order.
+/// A KeyedChain: 32 threads look at the keys of 32 positions at once, and all of them take those that count,
+/// in order.
 class KeyedChainKernel final : public ValueKernel {
  public:
   KeyedChainKernel(const Plan& plan, const KeyedChain& chain)

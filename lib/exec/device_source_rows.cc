@@ -24,7 +24,7 @@ using kernels::ValueIndex;
 
 namespace {
 
-constexpr std::int64_t kLanes = 32, kTeams = 4;  // threads of a team, teams of a block
+constexpr std::int64_t kLanes = 32, kTeams = 4;  // threads of a lane group, lane groups of a block
 
 /// A member of the rows, and the loop over a thread's columns that makes it.
 struct Member {
@@ -32,17 +32,17 @@ struct Member {
   ValueIndex value = 0;
   std::string name;  ///< "3": its number among the members
   bool is_fold = false, has_columns = true;
-  int phase = 0;  ///< the number of that loop; of a row's number that of the loop before it, or -1
+  int phase = 0;  ///< the number of that loop; for a number per row, of the loop that it follows, or -1
   Shape extents;
   Loops loops;
   bool is_read_later = false;  ///< by a later loop
-  std::string number = {};     ///< its name, where it is made
+  std::string number = {};     ///< the constant that holds it in the loop that makes it
 
   /// Each row has one number.
   [[nodiscard]] bool is_of_row() const { return is_fold || !has_columns; }
   [[nodiscard]] bool is_sum() const { return primitive->kind == Kind::kSum; }
 
-  /// True if the form is the row's and column's element of a value of all rows and columns.
+  /// True if the form reads the reader's own row and column of a value that has all rows and columns.
   [[nodiscard]] bool is_whole(const Form& form) const {
     std::int64_t expected = 1;
     for (std::size_t d = extents.size(); d-- > 0; expected *= extents[d]) {
@@ -67,7 +67,8 @@ Member member_of(const CompiledPrimitive& primitive, ValueIndex value, const Row
           std::move(extents), std::move(loops)};
 }
 
-/// The loops of Rows: which makes each member, and what later ones need again.
+/// The loops of Rows. A member goes into the first loop after all folds that it reads; a value made or read
+/// in one loop and needed in a later one is kept in registers.
 struct RowLoops {
   RowLoops(const Plan& plan, const Rows& rows) {
     for (const ValueIndex v : rows.members) add(plan.compiled[static_cast<std::size_t>(v)], v, rows);
@@ -160,7 +161,7 @@ class RowsKernel final : public NumberReader {
     return std::stoi(arguments_.read(value, dtype).substr(1));
   }
 
-  /// The row's and column's element of a value of all rows and columns.
+  /// The place of the row's and column's element in a value of all rows and columns.
   [[nodiscard]] std::string place() const {
     const bool is_narrow = form_.rows * form_.columns <= 0x7fffffff;
     return is_narrow ? fmt::format("r * {}U + c", form_.columns)
@@ -253,7 +254,7 @@ class RowsKernel final : public NumberReader {
     if (stored_.contains(member.value)) store(member, "if (exists && lane == 0)", "r");
   }
 
-  /// Writes the numbers of rows that can be made after this loop.
+  /// Writes the members with one number per row that can be made once loop `phase` is done.
   void add_rows(int phase) {
     for (Member& member : loops_.members) {
       if (member.has_columns || member.phase != phase) continue;

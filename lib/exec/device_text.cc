@@ -23,7 +23,9 @@ using kernels::ScalarOp;
 
 namespace {
 
+// The largest magnitude that is computed in 32 bits.
 constexpr std::int64_t kNarrow = (std::int64_t{1} << 31) - 1;
+// The largest for which range_of() gives a range: sums of two such numbers still fit 64 bits.
 constexpr std::int64_t kWide = std::int64_t{1} << 62;
 
 const char* type_text(NumberType type) { return type == NumberType::kFloat ? "float" : "std::int64_t"; }
@@ -98,7 +100,7 @@ Form index_form(const CompiledPrimitive& primitive, std::int32_t slot) {
   return form_of(primitive, {term}, 0);
 }
 
-/// The least and greatest value of a form of the primitive's indices, or nullopt where they need more than 62
+/// The least and greatest value of a form over the primitive's indices; nullopt where they need more than 62
 /// bits.
 std::optional<Range> range_of(const Form& form, const CompiledPrimitive& primitive) {
   std::int64_t least = form.base, most = form.base, magnitude = form.base < 0 ? -form.base : form.base;
@@ -125,7 +127,7 @@ bool reads_access(const CompiledCoordinate& coordinate) {
                      [](const CompiledTerm& term) { return term.access >= 0; });
 }
 
-/// Follows a primitive's operands to what they read.
+/// Collects all that a primitive's operands read, following them to accesses and indices.
 class Reading {
  public:
   explicit Reading(const CompiledPrimitive& primitive) : primitive_(primitive) {}
@@ -251,7 +253,7 @@ std::size_t Loops::end_of_part(std::size_t first) const {
   return end;
 }
 
-/// True if the form changes by the same amount from each number of dimensions [begin, end) to the next.
+/// True if the form has one stride, not 0, over dimensions [begin, end) taken together.
 bool Loops::walks_in_order(const Form& form, std::size_t begin, std::size_t end) const {
   if (stride_of(form, dimensions_[end - 1]) == 0) return false;
   for (std::size_t d = begin; d + 1 < end; ++d) {
@@ -339,6 +341,8 @@ ElementWriter::Located ElementWriter::locate(const CompiledCoordinate& coordinat
   return divided(coordinate, {lines_.constant("std::int64_t", at), {}, false}, std::nullopt);
 }
 
+/// Writes the coordinate's division and the conditions under which it is inside; those that `range` proves
+/// are left out.
 ElementWriter::Located ElementWriter::divided(const CompiledCoordinate& coordinate, Located at,
                                               std::optional<Range> range) {
   const char* const type = at.is_narrow ? "std::int32_t" : "std::int64_t";

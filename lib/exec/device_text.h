@@ -37,14 +37,15 @@ class Lines {
   int names_ = 0;
 };
 
-/// "12", or an expression of 64 bits where 32 do not suffice.
+/// The number as an expression: "12", or one of 64 bits where 32 do not suffice.
 [[nodiscard]] std::string integer_text(std::int64_t number);
+/// The number as an expression that gives its exact bits.
 [[nodiscard]] std::string real_text(float number);
 
 /// The least and the greatest value of something.
 using Range = std::pair<std::int64_t, std::int64_t>;
 
-/// The number base + Σ strides[d] · index[d], over all dimensions of some loops.
+/// An affine index: base + Σ strides[d] · index[d], over all dimensions of some loops.
 struct Form {
   std::int64_t base = 0;
   std::vector<std::int64_t> strides;
@@ -101,8 +102,7 @@ class Loops {
   [[nodiscard]] static std::int64_t stride_of(const Form& form, const Dimension& dimension) {
     return form.strides[dimension.innermost];
   }
-  /// True if the form changes by the same amount from each number of `outer` and `inner` together to the
-  /// next.
+  /// True if the form has one stride over `outer` and `inner` taken together.
   [[nodiscard]] static bool walks_as_one(const Form& form, const Dimension& outer, const Dimension& inner);
 
   [[nodiscard]] std::size_t end_of_part(std::size_t first) const;
@@ -117,10 +117,10 @@ class Loops {
 class NumberReader {
  public:
   virtual ~NumberReader() = default;
-  /// The number (a float or a std::int64_t) of a value at a form that lies inside it.
+  /// The number (a float or a std::int64_t) of a value at a form that is always inside it.
   virtual std::string inside(kernels::ValueIndex value, DType dtype, const Form& form) = 0;
-  /// The same at a place that may lie outside: it is read only where the expression stands, behind a
-  /// condition.
+  /// The number at an element that may be outside. The expression must read it only where it is evaluated: it
+  /// stands behind a condition.
   virtual std::string at(kernels::ValueIndex value, DType dtype, const std::string& place) = 0;
 };
 

@@ -39,6 +39,7 @@ Status copy_rows(const BulkView& data, const std::vector<std::int64_t>& rows, st
   return {};
 }
 
+/// Flipping a bit can make any NaN, and values hold only the canonical one.
 void canonicalise_nans(std::span<std::uint8_t> bytes) {
   auto* numbers = reinterpret_cast<float*>(bytes.data());
   for (std::size_t i = 0; i < bytes.size() / sizeof(float); ++i)
@@ -68,12 +69,12 @@ struct ExactExecutor::Impl {
   std::optional<kernels::DataOrder> order;
   std::shared_ptr<ThreadTeam> team;
   std::unique_ptr<Machine> fused;
-  std::unique_ptr<Machine> every_value;  // made when first asked for
+  std::unique_ptr<Machine> every_value;  // a plan of every value, made when first asked for
   std::vector<EntrySlot> entries;
   std::vector<BatchField> batch;
   std::vector<std::pair<ValueIndex, Tensor>> scheduled;
   std::vector<std::pair<ValueIndex, Tensor>> constants;
-  std::vector<Status> gathered;  ///< by member of the team
+  std::vector<Status> gathered;  ///< by member of the team: its errors
   std::vector<std::int64_t> rows;
   std::int64_t rows_position = -1;  ///< the step that `rows` belongs to
   bool gathered_aside = false;      ///< the batch fields already hold `rows`
@@ -163,7 +164,7 @@ void ExactExecutor::Impl::unpack_entries() {
   packed = false;
 }
 
-/// A copy, in rows, of `view`: the entry's current or next value.
+/// A copy of `view`, the entry's current or next value, in rows.
 Tensor ExactExecutor::Impl::in_rows(const EntrySlot& entry, const TensorView& view) const {
   if (!packed || entry.layout == Layout::kRows) return Tensor(view);
   return unpack(view, program->values[static_cast<std::size_t>(entry.input)].shape, entry.layout);
@@ -190,13 +191,14 @@ void ExactExecutor::Impl::connect(Machine& machine) {
   }
 }
 
+/// Draws the rows of this step's batch, unless the last step has looked ahead.
 void ExactExecutor::Impl::choose_rows() {
   if (std::exchange(rows_position, position) == position) return;
   rows = order->batch_indices(position);
   gathered_aside = false;
 }
 
-/// Prefetches the rows of a coming batch from memory or from files: they are scattered over the dataset.
+/// Prefetches the rows of a coming batch, from memory or from files: they are scattered over the dataset.
 void ExactExecutor::Impl::expect_rows(const std::vector<std::int64_t>& coming, Where where) const {
   for (const BatchField& field : batch) {
     if ((field.data.file >= 0) != (where == Where::kFile)) continue;
@@ -250,6 +252,8 @@ Status ExactExecutor::Impl::gather_error() const {
   return {};
 }
 
+/// An error if a next value is not finite. Values that a kernel checks are searched only if their flag is
+/// raised.
 Status ExactExecutor::Impl::check_finite(const Machine& machine) const {
   for (const EntrySlot& entry : entries) {
     if (!entry.next || entry.current.dtype() != DType::kF32 || *entry.next == entry.input) continue;
@@ -282,6 +286,7 @@ void ExactExecutor::Impl::finish_step(const Machine& machine) {
   ++position;
 }
 
+/// Takes a step on the plan of every value: each value gets its fault, then canonical NaNs, and is shown.
 Status ExactExecutor::Impl::run_every_value(
     const std::optional<Fault>& fault, const std::function<Status(std::int32_t, const TensorView&)>& visit) {
   if (!every_value) {
@@ -299,7 +304,7 @@ Status ExactExecutor::Impl::run_every_value(
   };
   const Status run = machine.run_each([this](int member) { gather_batch(member); }, made);
   gathered_aside = false;  // a fault may have changed the batch
-  // Constants are the only inputs that no later step fills again.
+  // Later steps fill all inputs again except constants.
   for (auto& [value, tensor] : constants) {
     if (fault && fault->value == value)
       tensor = constant_tensor(program->values[static_cast<std::size_t>(value)]);
@@ -357,6 +362,8 @@ StepProfile ExactExecutor::profile() const {
           operation_profiles(impl_->fused->plan(), impl_->fused->operation_seconds())};
 }
 
+/// Takes a step on the fused plan. Meanwhile the next batch is prepared: an idle member of the team gathers
+/// its rows from memory, or the system is told to read them from files.
 Status ExactExecutor::Impl::step() {
   Machine& machine = *fused;
   pack_entries();

@@ -19,7 +19,7 @@ constexpr std::size_t kMaxMembers = 24;  // of one fused group: keeps its regist
 
 using Groups = std::multimap<Shape, std::size_t>;  // iteration shape → operation
 
-/// True if another access takes a coordinate from this one: indices are read before anything is computed.
+/// True if another access takes an index from this one: indices are read before anything is computed.
 bool is_index(const StripAccess& access, const std::vector<StripAccess>& all) {
   const std::int64_t number = &access - all.data();
   return std::any_of(all.begin(), all.end(), [&](const StripAccess& other) {
@@ -46,7 +46,7 @@ bool join_group(OperationGraph& graph, Groups& groups, ValueIndex v) {
   const auto maker = [&](const StripAccess& access) {
     return graph.operation_of[static_cast<std::size_t>(access.plain.value)];
   };
-  std::size_t latest = 0;  // groups before this operation cannot take it
+  std::size_t latest = 0;  // the last operation that v waits for: no group before it can take v
   for (const StripAccess& access : accesses)
     if (maker(access) != OperationGraph::kNone) latest = std::max(latest, maker(access));
   auto [first, last] = groups.equal_range(shape);
@@ -76,6 +76,7 @@ Operation of_backend(const OperationGraph& graph, Form form, double cost) {
   return {CpuOperation{std::move(form)}, cost};
 }
 
+/// Estimated cycles: eight elements take one cycle per instruction, and a row of operands 200 to set up.
 double cost_of(const Fold& fold) {
   const auto operations = static_cast<double>(fold.program.instructions.size() + 1);
   const auto count = static_cast<double>(fold.count);
@@ -83,7 +84,7 @@ double cost_of(const Fold& fold) {
          (fold.along == Fold::Along::kFold ? 200 * count : 0);
 }
 
-/// A value that is no map, product or column sum.
+/// The operation on the CPU of a value that is no map, product or column sum.
 Operation recognise_on_cpu(const OperationGraph& graph, ValueIndex v, double positions) {
   const auto& compiled = graph.plan.compiled[static_cast<std::size_t>(v)];
   if (const auto& strips = graph.strips[static_cast<std::size_t>(v)]) {
@@ -103,7 +104,7 @@ Operation recognise_on_cpu(const OperationGraph& graph, ValueIndex v, double pos
   return {CpuOperation{Generic{v, compiled.count}}, positions * steps * 10};
 }
 
-/// A value that is made alone.
+/// The operation of a value that joins no group of maps.
 Operation recognise(const OperationGraph& graph, ValueIndex v) {
   const auto& compiled = graph.plan.compiled[static_cast<std::size_t>(v)];
   const auto positions = static_cast<double>(compiled.count) * static_cast<double>(compiled.fold_count);
@@ -119,7 +120,8 @@ Operation recognise(const OperationGraph& graph, ValueIndex v) {
   return {recognise_on_device(v, compiled, graph.strips[static_cast<std::size_t>(v)]), positions};
 }
 
-/// A map's accesses within one strip, if its values are packed: along the strip, or one number throughout.
+/// The accesses of a map over packed values, within one of their strips: its consecutive numbers, or a number
+/// that is the same throughout.
 std::vector<StripAccess> packed_accesses(const OperationGraph& graph, ValueIndex v) {
   std::vector<StripAccess> out;
   for (const LinearAccess& access : *graph.linear[static_cast<std::size_t>(v)]) {
@@ -129,6 +131,8 @@ std::vector<StripAccess> packed_accesses(const OperationGraph& graph, ValueIndex
   return out;
 }
 
+/// Compiles the strip program of a group: over the whole iteration or, for packed values, over one packed
+/// strip.
 void compile(const OperationGraph& graph, Maps& maps) {
   const ValueIndex first = maps.members.front();
   const Layout layout = graph.plan.layouts[static_cast<std::size_t>(first)];

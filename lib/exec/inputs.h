@@ -11,7 +11,7 @@
 
 namespace dgx::exec {
 
-/// The first element of an f32 tensor that is infinite or NaN.
+/// The first element of an f32 tensor that is infinite or NaN, or nullopt.
 [[nodiscard]] std::optional<std::size_t> first_not_finite(const TensorView& tensor);
 
 /// kMalformed unless `batch` rows of `data` have the type and shape of the program's batch input.

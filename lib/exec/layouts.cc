@@ -54,11 +54,11 @@ Tensor unpack(const TensorView& packed, const Shape& shape, Layout layout) {
 
 namespace {
 
-/// Values that must lie alike form a class. Its wish is the layout that its products ask for, unless one of
-/// its values must lie in rows.
+/// Chooses the layout of every value. Values that must lie alike form a class, which gets the layout that its
+/// products ask for, unless one of its values must lie in rows.
 ///
-/// look_at() asks every value once what its definition wants: a product wishes its right side in strips and
-/// allows strips for its output; a map joins itself with what it reads element by element, and with its
+/// look_at() asks every value once what its definition wants: a product wishes its right side packed and
+/// allows its output to be packed; a map joins itself with what it reads element by element, and with its
 /// group; an entry joins its next value; all others refuse, for what they read and for what they make. A
 /// class with two different wishes lies in rows, as one with a refusal does. Classes are a union-find forest
 /// over values.
@@ -146,7 +146,7 @@ class Chooser {
     const auto& next = at(v).next;
     if (!next || at(v).dtype != DType::kF32 || at(v).shape.size() != 2 ||
         at(index(*next)).kind == Kind::kInput) {
-      if (next) refuse(*next);  // copied as it lies
+      if (next) refuse(*next);  // finish_step() copies it without conversion
       return refuse(out(v));
     }
     if (!becomes_.emplace(*next, v).second) refuse(*next);
@@ -211,7 +211,8 @@ class Chooser {
   std::map<std::size_t, std::size_t> group_;   // operation → its first value
 };
 
-/// The group of maps that alone reads the product, which is in strips, and can follow it; or kNone.
+/// The group of maps that can follow a packed product: the only operation that reads it, and it overwrites
+/// neither side. Else kNone.
 std::size_t only_group_behind(const OperationGraph& graph, const Matmul& product) {
   if (!product.out_packed || graph.wanted[static_cast<std::size_t>(product.out)])
     return OperationGraph::kNone;

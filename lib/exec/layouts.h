@@ -8,8 +8,8 @@
 namespace dgx::exec {
 
 /// The memory layout of a value of shape [r, c]. It is internal to an executor: what enters or leaves one is
-/// in rows. A weight that products read as their right side stays packed from step to step, and so do its
-/// gradient and all that is updated with it.
+/// in rows. A weight that products read as their right side stays packed from step to step, in strips of 16
+/// columns, and so do its gradient and all that is updated with it.
 enum class Layout : std::uint8_t {
   kRows,             ///< row-major
   kStrips,           ///< a kernels::cpu::PackedMatrix of depth r and c columns

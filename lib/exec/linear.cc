@@ -25,8 +25,8 @@ std::optional<std::vector<LinearAccess>> linear_accesses(const kernels::Compiled
 
 namespace {
 
-/// The least and the greatest value of a coordinate before its division, apart from numbers that it reads;
-/// nullopt if one is beyond ±2^40.
+/// The least and the greatest value of a coordinate before its division, without the terms that take an index
+/// from a value; nullopt if one is beyond ±2^40.
 std::optional<std::pair<std::int64_t, std::int64_t>> range_of(const kernels::CompiledPrimitive& primitive,
                                                               const kernels::CompiledCoordinate& coordinate) {
   constexpr std::int64_t kMost = std::int64_t{1} << 40;

@@ -8,9 +8,9 @@
 
 namespace dgx::exec {
 
-/// An access as a linear map: it reads element base + Σ iteration[d]·i_d + Σ fold[d]·k_d of the flat value.
-/// Most accesses are linear: views, permutations, broadcasts, slices. Those that divide, read an index, or
-/// may fall outside are not.
+/// An affine access: it reads element base + Σ iteration[d]·i_d + Σ fold[d]·k_d of the flat value. Most
+/// accesses are of this kind: views, permutations, broadcasts, slices. Those that divide, take an index from
+/// a value, or may fall outside are not.
 struct LinearAccess {
   kernels::ValueIndex value = 0;
   std::int64_t base = 0;
@@ -23,7 +23,8 @@ struct LinearAccess {
 [[nodiscard]] std::optional<std::vector<LinearAccess>> linear_accesses(
     const kernels::CompiledPrimitive& primitive);
 
-/// Any access: a linear part, and the coordinates that divide, may fall outside or read an index.
+/// Any access: an affine part, and the coordinates that divide, may fall outside or take an index from a
+/// value.
 struct StripAccess {
   LinearAccess plain;
   std::vector<kernels::CompiledCoordinate> guarded;
@@ -37,7 +38,7 @@ struct StripAccess {
 /// Row-major strides of a shape.
 [[nodiscard]] std::vector<std::int64_t> row_major_strides(const Shape& shape);
 
-/// A loop nest over which several linear maps run together: extents, outermost first, and each map's strides.
+/// A loop nest over which several affine maps run together: extents, outermost first, and each map's strides.
 struct LoopNest {
   Shape extents;
   std::vector<std::vector<std::int64_t>> strides;  ///< [map][dimension]

@@ -25,8 +25,8 @@ float* at_least(std::int64_t count, Tensor& buffer) {
   return buffer.as<float>().data();
 }
 
-/// Sets the offsets, by map, of a program for one strip of packed values: `product_offset` for the block of
-/// `product`, `offset` for all other values.
+/// Sets the offsets, by map, of a program for one strip of packed values: `product_offset` for `product`, of
+/// which only a block is in memory, `offset` for all other values.
 void set_offsets(const StripProgram& program, ValueIndex product, std::int64_t product_offset,
                  std::int64_t offset, std::vector<std::int64_t>& offsets) {
   offsets.assign(program.nest.strides.size(), 0);
@@ -63,6 +63,8 @@ std::int64_t input_bytes(const Plan& plan) {
   return bytes;
 }
 
+/// The serial section that costs most, during which the other members are idle; sections.size() if there is
+/// none.
 std::size_t longest_serial_section(const Plan& plan) {
   std::size_t longest = plan.sections.size();
   double most = 0;
@@ -77,12 +79,13 @@ std::size_t longest_serial_section(const Plan& plan) {
   return longest;
 }
 
-// Block of a product that maps follow: these rows by these columns stay in the L2 cache.
+// A block of a product that maps follow has at most these rows and columns, so that it stays in the L2 cache.
 constexpr std::int64_t kBlockRows = 112;
 constexpr std::int64_t kBlockColumns = 512;
 
-/// True if members should share rows rather than columns. All of A is packed by each member that shares
-/// columns, all of B by each that shares rows: better the smaller. Few rows a member make low tiles.
+/// True if members should share rows rather than columns. Members that share columns each pack all of A,
+/// those that share rows all of B, so the smaller side should be the one that all pack. With few rows a
+/// member, tiles would be lower than they could be.
 bool is_tall(const cpu::MatmulShape& shape, int members) {
   constexpr std::int64_t kRowsOfMember = 192;
   return shape.rows >= shape.columns && shape.rows >= members * kRowsOfMember;
@@ -291,8 +294,8 @@ void Machine::multiply(const Matmul& product, Thread& thread, const cpu::Part& p
   }
 }
 
-/// The packed right side, of which the strips of columns [begin, end) are filled in, at their places in the
-/// whole. Every block of rows reads them.
+/// The whole right side, packed; strips of columns [begin, end) are filled in. Every block of rows reads
+/// them.
 const float* Machine::packed_right_side(const Matmul& product, Thread& thread, std::int64_t begin,
                                         std::int64_t end) {
   const float* b = thread.at<float>(product.b) + product.b_base;
@@ -378,6 +381,7 @@ void Machine::run(const WindowGradients& windows, Thread& thread, int member, in
   }
 }
 
+/// Each member adds up its share of the groups of terms; then member 0 alone combines all groups in order.
 void Machine::run_groups(const WindowGradients& windows, Thread& thread, int member, int members) {
   const Range groups = share(windows.gradient.groups(), 1, member, members);
   cpu::WindowGradientRunner runner(windows.gradient, 0, windows.gradient.grid().planes(),

@@ -63,6 +63,7 @@ class StripMax {
     std::fill_n(static_cast<std::int64_t*>(registers_[kBestPlace]), count, std::int64_t{0});
   }
   [[nodiscard]] float* operand() { return at(kOperand); }
+  // The operand replaces the best if it is greater, or is the first NaN.
   void take(std::int64_t position, std::int64_t count, bool with_place) {
     static const std::vector<StripInstruction> kMax = {
         {Op::kAddF, kOperand, {kOperand, kZero, 0}},     {Op::kNeF, kIsNew, {kOperand, kOperand, 0}},
@@ -183,8 +184,8 @@ void Machine::fold_elements(const Fold& fold, Thread& thread, std::int64_t begin
   }
 }
 
-/// Sorts positions by the index of the output's dimension that they name: fills thread.starts and
-/// thread.positions, ascending for each index. Positions that name none are left out.
+/// Sorts positions by their key: fills thread.starts and thread.positions, ascending for each key. Positions
+/// whose key is no index of the dimension are left out.
 void Machine::sort_positions(const Chain::Key& key, std::int64_t length, Thread& thread) const {
   const auto key_at = [&](std::int64_t position) {
     const std::int64_t at = key.base + key.positions.offset(0, position);
@@ -220,6 +221,7 @@ void Machine::run(const Chain& chain, Thread& thread, int member, int members) {
     StripRunner body(chain.body, thread.memory, nullptr, thread.strips);
     body.set_accumulator(acc);
     const std::int64_t index = chain.key ? first / chain.key->stride : 0;
+    // All outputs of the unit have one index, so they visit the same positions.
     if (chain.key && index == (first + count - 1) / chain.key->stride) {
       const auto at = static_cast<std::size_t>(index % chain.key->extent);
       for (std::int64_t n = thread.starts[at]; n < thread.starts[at + 1]; ++n) {

@@ -40,7 +40,7 @@ void Machine::run_slice(const Operation& operation, Thread& thread, std::int64_t
     runner.fetch_ahead();
     const std::int64_t rows = maps->program.nest.rows();
     if (rows == 1) return runner.run_elements(begin * size, end * size);
-    // Per row; slices are whole rows.
+    // Units are counted row by row, and slices are whole rows.
     const std::int64_t units = StripRunner::unit_count(maps->program) / rows;
     const std::int64_t inner = maps->program.nest.inner_extent();
     runner.run(begin * size / inner * units, end * size / inner * units);

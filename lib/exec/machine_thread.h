@@ -19,7 +19,7 @@ struct Machine::Thread {
   Tensor right;                   // that product's right side, packed
   Tensor window;                  // a window product's grids and sums
   kernels::cpu::GroupSums sums;   // of this member's groups of a window gradient; they lie in `window`
-  std::vector<void*> values;      // memory_, except for that product, or for values in slice memory
+  std::vector<void*> values;      // memory_, but for the product in `block` or the values in `slice`
   void* const* memory = nullptr;  // each value's memory: memory_, or `values`
   Tensor slice;
   std::vector<std::int64_t> offsets;    // by map of a strip program, added to its base

@@ -22,18 +22,19 @@ constexpr std::size_t kMostLarge = 4096;                      // each is compare
 
 std::int64_t aligned(std::int64_t size) { return ceil_div(size, kAlignment) * kAlignment; }
 
-// The plan of memory. A value lives from the operation that writes it to the last that reads it; inputs,
-// next values and values that are asked for live longer. Sizes and lifetimes are all known, so one arena is
-// laid out once, and a step allocates nothing.
+// The plan of memory. A value lives from the operation that writes it to the last that reads it; inputs, next
+// values and values that are asked for live longer. Sizes and lifetimes are all known, so one arena is laid
+// out once, and a step allocates nothing.
 //
-// - Large values are blocks, placed largest first (place_largest_first), each at the lowest offset that is
-// free
-//   for its lifetime. A map may write its value over one that it alone still reads: both are then one block.
-// - Small values follow in the order of time, first fit (Arena): there are many, and holes cost little.
-// - Values inside slices lie in each thread's slice memory, all at once: their operations run together.
-// - A next value goes over the entry that it replaces if nothing reads that later (kInPlace), else to a
-// second
-//   buffer, and the two are exchanged when the step ends (kNext).
+// Large values are blocks, placed largest first (place_largest_first), each at the lowest offset that is free
+// for its lifetime. A map may write its value over one that it alone still reads: both are then one block.
+//
+// Small values follow in the order of time, first fit (Arena): there are many, and holes cost little.
+//
+// Values inside slices lie in each thread's slice memory, all at once: their operations run together.
+//
+// A next value goes over the entry that it replaces if nothing reads that later (kInPlace), else to a second
+// buffer, and the two are exchanged when the step ends (kNext).
 
 /// First-fit allocation: the offsets of blocks that live at the same time do not overlap.
 class Arena {
@@ -106,8 +107,8 @@ std::int64_t place_largest_first(std::vector<Block>& blocks) {
   return end;
 }
 
-/// By operation: the last that may run before this one is finished on all threads. Of sliced operations, one
-/// thread may be at the last while another is at the first.
+/// For each operation, the last that may run before this one is finished on all threads. Of sliced
+/// operations, one thread may be at the last while another is at the first.
 std::vector<std::size_t> ends_of_sections(const Plan& plan) {
   std::vector<std::size_t> ends(plan.operations.size());
   std::iota(ends.begin(), ends.end(), std::size_t{0});
@@ -131,8 +132,8 @@ void place_slices(Plan& plan) {
   }
 }
 
-/// True if writing `written` over `old` in a fused group would be wrong: something reads `old` later, or at
-/// another place. Only the last instruction that reads a value may overwrite it.
+/// True if writing `written` over `old` in a fused group would be wrong: something reads `old` later, or
+/// reads another element of it. Only the last instruction that reads a value may overwrite it.
 bool reads_after_write(const StripProgram& program, ValueIndex written, ValueIndex old) {
   bool done = false;
   for (const auto& instruction : program.instructions) {
@@ -143,8 +144,8 @@ bool reads_after_write(const StripProgram& program, ValueIndex written, ValueInd
     const StripRegister& out = program.registers[static_cast<std::size_t>(instruction.out)];
     done = done || (out.source == StripRegister::Source::kMemory && out.value == written);
   }
-  // Elements read at other places than they are written (broadcast, permuted, of another size) may be gone
-  // already.
+  // Elements that are read in another order than they are written (broadcast, permuted, of another size) may
+  // be overwritten before they are read.
   return std::any_of(program.registers.begin(), program.registers.end(), [&](const StripRegister& reg) {
     if (reg.value != old) return false;
     if (reg.source == StripRegister::Source::kGuarded) return true;
@@ -165,8 +166,8 @@ std::pair<std::size_t, std::size_t> section_of(const Plan& plan, std::size_t o) 
   return {o, o + 1};
 }
 
-/// A block of the same size that value v of operation o, which must be maps, may be written over: of all
-/// operations from o's section on, only o reads it. Or null.
+/// A block of the same size that operation o, which must be maps, may overwrite with its value v: of all
+/// operations from o's section on, only o reads it. Null if there is none.
 Block* block_under(const Plan& plan, std::size_t o, ValueIndex v, std::int64_t size,
                    std::vector<Block>& blocks) {
   const Maps* maps = maps_of(plan.operations[o]);
@@ -196,16 +197,16 @@ std::map<ValueIndex, std::size_t> entries_by_next(const Plan& plan) {
   return entry_of;
 }
 
-/// True if another entry becomes the old value of input `old`, which is then read when all operations are
-/// done.
+/// True if `old`, the input of a state entry, is also another entry's next value, and so is read when all
+/// operations are done.
 bool becomes_another(const Plan& plan, ValueIndex old) {
   return std::any_of(plan.entries.begin(), plan.entries.end(), [&](ValueIndex entry) {
     return entry != old && plan.program->values[static_cast<std::size_t>(entry)].next == old;
   });
 }
 
-/// Places the large blocks at the arena's start, and moves what has a place already to after them. Returns
-/// where that begins.
+/// Places the large blocks at the arena's start, and moves the small values, which have offsets already,
+/// after them. Returns the size of the large ones.
 std::int64_t place_blocks(std::vector<Block>& large, Plan& plan) {
   const std::int64_t end = place_largest_first(large);
   for (Placement& placement : plan.placements) {

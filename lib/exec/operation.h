@@ -13,12 +13,12 @@
 #include "layouts.h"
 #include "strip_group.h"
 
-// The operations of a plan. Each form says how some values of the step program are made; the first three are
-// both backends', then come the CPU's and the devices' own.
+// The operations of a plan. Each form says how some values of the step program are made. Both backends have
+// the first three; then come the CPU's and the devices' own.
 namespace dgx::exec {
 
-/// Fused maps: element by element over one iteration shape. If the values lie in strips, `program` covers one
-/// strip; all strips have the same form.
+/// Fused maps: element by element over one iteration shape. If the values are packed, `program` covers one of
+/// their strips of 16 columns; all strips have the same form.
 struct Maps {
   std::vector<kernels::ValueIndex> members;
   StripProgram program;
@@ -45,15 +45,15 @@ struct Matmul {
   std::int64_t a_row = 0, a_depth = 0, b_depth = 0, b_column = 0;
   std::int64_t out_row = 0;  ///< between rows of the output; columns are contiguous
   LoopNest batch;            ///< maps: a, b, out
-  /// Stored in strips, of depth shape.depth (b) and shape.rows (out).
+  /// Packed (layouts.h), with depth shape.depth (b) and shape.rows (out).
   bool b_packed = false, out_packed = false;
 
   /// The transposed product, with a and b exchanged. The bits are the same: fma(a, b, c) is fma(b, a, c).
   [[nodiscard]] Matmul transposed() const;
 };
 
-/// A product in strips and the maps that are its only readers. They follow it block by block, while a block
-/// is in the nearest caches; the product as a whole is never in memory.
+/// A packed product and the maps that are its only readers. They follow it block by block, while a block is
+/// in the nearest caches; the product as a whole is never in memory.
 struct ProductMaps {
   Matmul product;
   Maps maps;
@@ -157,9 +157,9 @@ struct TiledDot {
   kernels::cuda::Dot dot;
 };
 
-/// A sum, max or argmax of many positions that teams of 32 threads of a device fold, in the lanes of
-/// dgx-numerics(7), "Folds". A team folds 2,048 positions of an output into one part. Where an output has
-/// more, its parts are the items of another level, until there is one.
+/// A sum, max or argmax of many positions that groups of 32 threads of a device fold, a thread for each of
+/// the lanes of dgx-numerics(7), "Folds". A group folds 2,048 positions of an output into one part. Where an
+/// output has more, its parts are the items of another level, until there is one.
 struct TeamFold {
   kernels::ValueIndex out = 0;
   std::int64_t count = 0;   ///< output elements

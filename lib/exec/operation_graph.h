@@ -83,8 +83,8 @@ void find_stored(OperationGraph& graph);
 /// orientation; as the output of products; element by element. Groups must be final, as each lies alike.
 void choose_layouts(OperationGraph& graph);
 
-/// Joins a product in strips with the group of maps that alone reads it: block by block the maps follow it,
-/// and the product is no longer stored. After choose_layouts(), which says what lies in strips.
+/// Joins a packed product with the group of maps that alone reads it: block by block the maps follow it,
+/// and the product is no longer stored. After choose_layouts(), which says which values are packed.
 void follow_products(OperationGraph& graph);
 
 /// Compiles the strip program of every group of maps, which needs its members, layouts and `stored` final,

@@ -24,7 +24,7 @@ Result<Plan> planned(OperationGraph graph) {
   // From program to program. Channels move first: the others then see the accesses that will be run.
   if (fused && !device) program = with_channels_last(program, graph.keep);
   if (fused) program = read_through_copies(program);
-  if (fused) program = share_iterations(program);  // after copies are passed by: fewer maps, longer rows
+  if (fused) program = share_iterations(program);  // without copies there are fewer maps, with longer rows
   DGX_CHECK(compile_lines(graph));
   // Operations: from one per value or group to their final members.
   find_needed(graph);

@@ -23,12 +23,13 @@ constexpr std::size_t kMostDimensions = 8;  // of an iteration, and of a fold: d
 
 using Symbol = std::pair<Term::Symbol, std::int32_t>;
 
-/// constant + Σ coefficient · symbol.
+/// constant + Σ coefficient · symbol, where a symbol is an iteration or a fold index.
 struct Linear {
   std::map<Symbol, std::int64_t> coefficients;
   std::int64_t constant = 0;
 };
 
+/// True for an affine coordinate, and for an access of such coordinates that is always inside.
 bool is_plain(const Coordinate& coordinate) {
   const bool reads = std::any_of(coordinate.terms.begin(), coordinate.terms.end(),
                                  [](const Term& term) { return term.symbol == Term::Symbol::kAccess; });
@@ -73,8 +74,7 @@ class Split {
     return parts.size() == 2 && parts[1] == inner;
   }
 
-  /// extents(): those of all parts of one kind of symbol. first_part(): the number of a symbol's first part
-  /// among them.
+  /// The extents of all parts of one kind of symbol, and the number of a symbol's first part among these.
   [[nodiscard]] Shape extents(Term::Symbol kind) const {
     Shape all;
     for (const auto& [symbol, parts] : parts_) {
@@ -93,7 +93,7 @@ class Split {
   std::map<Symbol, Shape> parts_;
 };
 
-/// The digits of a number in mixed radix: digit d is constants[d] + Σ coefficient · part over its uses.
+/// The digits of a number in mixed radix: digit d is constants[d] + Σ coefficient · part, over its uses.
 struct Digits {
   struct Use {
     std::size_t digit;
@@ -105,8 +105,8 @@ struct Digits {
   std::vector<std::int64_t> constants;
 };
 
-/// The digits of a flat element in the mixed radix `extents`. Splits symbols that span two digits. Nullopt if
-/// a digit might carry.
+/// The digits of a flat element in the mixed radix `extents`: from these the copy's indices can be read off.
+/// A symbol that spans two digits is split, so that each part moves one. Nullopt if the digits might carry.
 std::optional<Digits> digits_of(const Linear& flat, const Shape& extents, Split& split) {
   const auto strides = row_major_strides(extents);
   Digits out;
@@ -179,7 +179,7 @@ Coordinate copied_coordinate(const Coordinate& coordinate, const Digits& digits,
   return out;
 }
 
-/// The coordinate with the index number `index` increased by `by`.
+/// The coordinate with `by` added to the iteration index `index`.
 Coordinate shifted(Coordinate coordinate, std::int32_t index, std::int64_t by) {
   for (const Term& term : coordinate.terms) {
     if (term.symbol == Term::Symbol::kIndex && term.index == index)
@@ -188,6 +188,7 @@ Coordinate shifted(Coordinate coordinate, std::int32_t index, std::int64_t by) {
   return coordinate;
 }
 
+/// Goes through the copies in the order of the program. Each is passed by for all its readers, or for none.
 class ReadThrough {
  public:
   explicit ReadThrough(const program::Program& program) : program_(program) {
@@ -208,6 +209,7 @@ class ReadThrough {
   }
 
  private:
+  /// True for a map that only copies f32 elements, and that no state entry becomes.
   [[nodiscard]] bool is_copy(std::size_t v) const {
     const Primitive& value = program_.values[v];
     if (std::find(value.shape.begin(), value.shape.end(), 0) != value.shape.end()) return false;
@@ -234,6 +236,7 @@ class ReadThrough {
     }
   }
 
+  /// A product that reads the copy, rewritten to read the copied value.
   std::optional<Primitive> reading_through(const Primitive& line, std::size_t copy) const {
     if (line.kind != Kind::kDot ||
         !std::all_of(line.accesses.begin(), line.accesses.end(), [](const auto& a) { return is_plain(a); })) {
@@ -293,6 +296,7 @@ class ReadThrough {
       const Shape& parts = of_piece.parts({Term::Symbol::kIndex, d});
       if (parts.size() > 1 && !split.cut({Term::Symbol::kIndex, d}, parts.back())) return std::nullopt;
     }
+    // Where the dimension is split, the constants that it is compared with must fall between outer parts.
     const std::int64_t inner = split.parts(along).size() > 1 ? split.parts(along).back() : 1;
     const bool falls_between = std::any_of(whole.pieces.begin(), whole.pieces.end(),
                                            [&](const auto& p) { return p.begin % inner != 0; });

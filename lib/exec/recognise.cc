@@ -10,7 +10,7 @@ using kernels::ValueIndex;
 
 namespace {
 
-/// Joins the dimensions of one class into one. False if a map does not walk them at a single stride.
+/// Joins all dimensions into one. False if a map does not walk them at a single stride.
 bool joins_to_one(LoopNest& nest) {
   nest.collapse();
   return nest.extents.size() == 1;
@@ -20,7 +20,7 @@ struct IndexClasses {
   LoopNest rows, columns, batch;  ///< maps: a, b, out
 };
 
-/// Sorts the iteration's dimensions by the sides that they move: only a → rows, only b → columns, both →
+/// Sorts the iteration's dimensions by the sides that they move: only a makes rows, only b columns, both the
 /// batch. False if one moves neither.
 bool classify(const CompiledPrimitive& primitive, const LinearAccess& a, const LinearAccess& b,
               IndexClasses& classes) {

@@ -7,7 +7,7 @@
 #include "dgx/program/program.h"
 #include "operation.h"
 
-// Recognisers: the forms of operations in which a primitive can be made. Nullopt when it has another form.
+// Recognisers: each gives the operation that makes a primitive's value, or nullopt if it has another form.
 namespace dgx::exec {
 
 [[nodiscard]] std::optional<Matmul> recognise_matmul(kernels::ValueIndex value,
@@ -25,7 +25,7 @@ namespace dgx::exec {
 [[nodiscard]] std::optional<Chain> recognise_chain(kernels::ValueIndex value,
                                                    const kernels::CompiledPrimitive& primitive,
                                                    const std::vector<StripAccess>& accesses);
-/// The number by which a chain visits positions, if its `when` compares one with an index.
+/// The key by which a chain chooses its positions, if its `when` compares a number with an output's index.
 [[nodiscard]] std::optional<Chain::Key> recognise_key(const kernels::CompiledPrimitive& primitive,
                                                       const std::vector<StripAccess>& accesses);
 

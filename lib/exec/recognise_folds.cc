@@ -67,8 +67,8 @@ bool has_columns(const CompiledPrimitive& primitive, const std::vector<StripAcce
   return all && any && !names_index(primitive.steps);
 }
 
-/// The accesses of a fold by columns: strips run along positions and the innermost output dimension, and the
-/// other output dimensions number the matrices.
+/// The accesses of a fold by columns: strips run along positions and the innermost output dimension; the
+/// outer output dimensions number the matrices.
 std::vector<StripAccess> by_columns(const std::vector<StripAccess>& accesses) {
   std::vector<StripAccess> out = accesses;
   for (StripAccess& access : out) {
@@ -79,7 +79,7 @@ std::vector<StripAccess> by_columns(const std::vector<StripAccess>& accesses) {
   return out;
 }
 
-/// The distance between rows of operands, if these are used in memory as they lie.
+/// Elements between rows of operands, if the fold can read them in memory; nullopt if they must be computed.
 std::optional<std::int64_t> row_stride_of(const StripProgram& program) {
   const StripRegister& reg = program.registers[static_cast<std::size_t>(program.result)];
   if (reg.source != Source::kMemory || reg.dtype != DType::kF32 || !program.instructions.empty() ||
@@ -92,8 +92,8 @@ std::optional<std::int64_t> row_stride_of(const StripProgram& program) {
   return outer.strides[0][0];
 }
 
-/// Operands that lie in memory are folded there. Others are added up by their strip program, while they are
-/// in processor registers.
+/// Operands that lie in memory are folded there. Others are computed and added up by their strip program,
+/// while they are in processor registers.
 std::optional<Fold> fold_of_columns(ValueIndex value, const CompiledPrimitive& primitive,
                                     const std::vector<StripAccess>& accesses) {
   Shape matrix = primitive.fold;
@@ -166,6 +166,7 @@ std::optional<Chain::Key> recognise_key(const CompiledPrimitive& primitive,
 std::int64_t Fold::floats() const {
   switch (along) {
     case Along::kFold: return length;
+    // StripSum takes 33 strips of floats, StripMax 10.
     case Along::kOutputs: return 40 * kernels::cpu::kStripLength;
     default: return kernels::cpu::ColumnSums::size(length, columns) + kernels::cpu::kStripLength;
   }
@@ -201,7 +202,7 @@ std::optional<Fold> recognise_fold(ValueIndex value, const CompiledPrimitive& pr
 
 std::optional<Chain> recognise_chain(ValueIndex value, const CompiledPrimitive& primitive,
                                      const std::vector<StripAccess>& accesses) {
-  // Acc is wide, only what is stored saturates: generic path.
+  // The accumulator of a u8 chain is wide; only what is stored saturates. Generic has that.
   const bool narrow = primitive.dtype == DType::kU8;
   if (primitive.kind != Kind::kChain || narrow || primitive.count == 0 || primitive.fold_count == 0)
     return std::nullopt;

@@ -14,8 +14,8 @@ using kernels::cpu::WindowAxis;
 
 namespace {
 
-constexpr std::int64_t kMostTerms = std::int64_t{1} << 20;    // in a table
-constexpr std::int64_t kMostNumbers = std::int64_t{1} << 26;  // in a grid
+constexpr std::int64_t kMostTerms = std::int64_t{1} << 20;    // entries of a table
+constexpr std::int64_t kMostNumbers = std::int64_t{1} << 26;  // numbers of a grid
 constexpr int kNone = -1;
 
 /// An index of the primitive is named by its slot: iteration indices first, then the fold's.
@@ -45,7 +45,7 @@ class Candidate {
       if (!add_axis(c, moving)) return false;
     }
     if (axes_.size() > 2 || axes_.empty()) return false;
-    // The column axis is the one whose outputs are neighbours.
+    // The column axis is the one whose outputs are neighbours in memory.
     if (axes_.size() == 1) axes_.insert(axes_.begin(), Axis{});
     if (axes_[0].output > axes_[1].output) std::swap(axes_[0], axes_[1]);
     return indices_are_distinct();
@@ -130,9 +130,9 @@ class Candidate {
     return coordinate.divisor == 1 && least >= 0 && most < coordinate.size;
   }
 
-  /// The indices along which windows move: the innermost one or two of x that the other side does not have
-  /// (or that are the fold's, if folds_). An outer one must prove to be more than a count of images: by a
-  /// window of its own, or by a third index outside it.
+  /// The indices along which windows move: the innermost one or two of x that do not move the other side or,
+  /// if folds_, that are the fold's. The outer of two could be a mere count of images: it must have a window
+  /// of its own, or a third index outside it.
   [[nodiscard]] std::vector<int> window_indices() const {
     std::vector<int> candidates;
     for (const int slot : indices(folds_)) {
@@ -221,7 +221,7 @@ std::int64_t combinations(const Candidate& dot, const std::vector<int>& slots) {
 }
 
 /// The loop nest of the indices that number products: images and groups. Those that move the other side come
-/// first, so that its packed form serves all that follow.
+/// first (outermost), so that its packed form serves all that follow.
 LoopNest batch_of(const Candidate& dot, std::vector<int> slots) {
   std::stable_partition(slots.begin(), slots.end(), [&](int slot) { return dot.other_stride(slot) != 0; });
   LoopNest nest;
@@ -364,8 +364,9 @@ std::optional<WindowGradients> gradient_of(ValueIndex value, const CompiledPrimi
                          std::move(gradient)};
 }
 
-/// True if the product is the better of two readings of a dot: the one that has channels last, or else the
-/// smaller column stride (windows that move along memory), or else more window positions.
+/// Of two readings of a dot, true if the product is the better: the one that has channels last; or else the
+/// one with the smaller column stride, whose windows move along memory; or else the one with more window
+/// positions.
 bool is_better(const kernels::cpu::WindowProduct& product, const kernels::cpu::WindowGradient& gradient) {
   const bool product_channels = product.channels_last() != nullptr;
   if (product_channels != (gradient.channels_last() != nullptr)) return product_channels;

@@ -14,15 +14,15 @@ namespace {
 constexpr std::int64_t kLeastSlices = 8;  // per thread: with fewer, threads would wait for the last
 // Cycles of all operations below which slices cost more than they save.
 constexpr double kLeastCost = 200000;
-// Largest operand that is only read: no cache holds a larger one.
+// Most bytes of a slice's values that only the run reads: no cache would hold more.
 constexpr std::int64_t kMostSliceBytes = std::int64_t{4} << 20U;
 // Bytes of a slice that one operation uses: they should fit the L2 cache.
 constexpr std::int64_t kNearBytes = std::int64_t{1} << 20U;
-// Size of the chunks that small slices are grouped into.
+// Bytes written in a chunk, into which small slices are grouped.
 constexpr std::int64_t kChunkBytes = std::int64_t{1} << 19U;
 
-/// Finds the runs of operations to cut, from the first operation on: of the runs that begin with one, it
-/// takes the best, and goes on behind it.
+/// Finds the runs of operations to cut, from the first operation on: of the runs that begin with one
+/// operation it takes the best, and goes on after its end.
 ///
 /// A number of slices is the product of some leading extents of the first operation's iteration: batch, batch
 /// and heads, or down to rows. More slices are smaller and fit nearer caches, but fewer operations can be cut
@@ -90,7 +90,8 @@ class Slicer {
     return sum;
   }
 
-  /// Bytes of one slice that an operation writes or reads from the run's; of the operation that has most.
+  /// Bytes of one slice that an operation writes, or reads of what the run made; those of the operation with
+  /// most.
   [[nodiscard]] std::int64_t bytes_at_hand(const SlicedOperations& run) const {
     std::set<ValueIndex> made;
     std::int64_t most = 0;
@@ -108,6 +109,7 @@ class Slicer {
     return most;
   }
 
+  /// Sets the run's chunk. True if the run costs enough, and the values inside a slice fit a cache.
   [[nodiscard]] bool is_worth_it(SlicedOperations& run) const {
     double cost = 0;
     std::int64_t inside = 0;
@@ -187,7 +189,7 @@ class Slicer {
     return false;
   }
 
-  /// True if all that value v, made by operation o, reads of the run's values lies in v's own slice.
+  /// True if all that value v, made by operation o, reads of the run's values is in v's own slice.
   bool reads_own_slice(const SlicedOperations& run, std::size_t o, ValueIndex v) const {
     const auto& accesses = graph_.strips[static_cast<std::size_t>(v)];
     if (!accesses) return false;

@@ -256,8 +256,8 @@ void StripCompiler::store(ValueIndex value, DType dtype) {
   const std::size_t map = add_map({value, 0, row_major_strides(program_.nest.extents), {}});
   const Type type = dtype == DType::kF32 ? Type::kFloat : Type::kInteger;
   const std::int32_t out = add_register({Source::kMemory, type, dtype, value, 0, map});
-  // A value in scratch is written to memory by the instruction that makes it: later readers then find it
-  // there.
+  // Instead of copying a scratch register, let the instruction that makes it write to memory: later readers
+  // then find it there.
   const Source source = program_.registers[static_cast<std::size_t>(from)].source;
   if (source == Source::kScratch && dtype != DType::kU8) {
     const auto renamed = [&](std::int32_t& r) { r = r == from ? out : r; };
@@ -300,7 +300,7 @@ void StripCompiler::collapse() {
 }
 
 /// Rows much shorter than a strip would spend their time on starting strips. So the two innermost dimensions
-/// become one, and what does not walk that at a single stride is gathered.
+/// become one, and what has no single stride along it is gathered.
 void StripCompiler::join_short_rows() {
   LoopNest& nest = program_.nest;
   constexpr std::int64_t kShort = kStripLength / 4;
@@ -313,6 +313,7 @@ void StripCompiler::join_short_rows() {
   nest.extents.back() *= program_.period;
 }
 
+/// Decides how each register gets its numbers, by its stride along the innermost dimension.
 void StripCompiler::place_registers() {
   for (std::size_t r = 0; r < program_.registers.size(); ++r) {
     StripRegister& reg = program_.registers[r];
@@ -378,14 +379,14 @@ void StripCompiler::fill_literals() {
   }
 }
 
-/// True for an index that is the same for all of a strip.
+/// True for an index that is the same for all elements of a strip.
 bool StripCompiler::is_index_of_strip(const StripRegister& reg) const {
   return reg.source == Source::kOuter ||
          (reg.source == Source::kIndex && reg.map + 1 < program_.nest.extents.size());
 }
 
-/// Links instructions into chains that pass results in processor registers. Only scratch may stay there: the
-/// rest lies in memory that others read.
+/// Links instructions into chains that pass results in processor registers. Only scratch registers may pass
+/// so: all others lie in memory that something else reads.
 void StripCompiler::chain() {
   std::vector<kernels::cpu::StripUse> uses;
   for (const StripRegister& reg : program_.registers) {
@@ -397,7 +398,8 @@ void StripCompiler::chain() {
   kernels::cpu::link_chains(program_.instructions, uses);
 }
 
-/// True if the register must hold its one number again for every element of a strip.
+/// True if the register must hold its one number for every element of a strip, since an instruction reads it
+/// so.
 bool StripCompiler::needs_copies(std::int32_t reg) const {
   if (reg == program_.result) return true;
   return std::any_of(program_.instructions.begin(), program_.instructions.end(),

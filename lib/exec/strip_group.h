@@ -11,7 +11,8 @@
 
 namespace dgx::exec {
 
-/// A coordinate of a kGuarded register: a sum over the nest's and the outer dimensions and over numbers read.
+/// A coordinate of a kGuarded register: a sum over the nest's dimensions, the outer ones, and indices that
+/// are read from values.
 struct GuardedCoordinate {
   struct Term {
     std::size_t from;  ///< a dimension, or a register
@@ -34,7 +35,7 @@ struct StripRegister {
     kSplat,     ///< one element of the value, repeated
     kPeriodic,  ///< the elements of one period (StripProgram::period), repeated
     kGather,    ///< elements of the value at other strides, copied into scratch
-    /// Elements named by divided, indexed or possibly outside coordinates, or the fill; copied into scratch.
+    /// Elements whose coordinates divide, take an index from a value or may be outside; copied into scratch.
     kGuarded,
     kIndex,        ///< index `map` of the nest, as integers
     kOuter,        ///< outer index `map`, repeated
@@ -92,7 +93,7 @@ struct StripProgram {
   /// If not 0, the innermost dimension is two joined ones; this is the inner one's extent.
   std::int64_t period = 0;
   std::int64_t strip = kernels::cpu::kStripLength;  ///< most elements at once; whole periods, if any
-  LoopNest outer;                                   ///< the outer dimensions, as they are in the primitive
+  LoopNest outer;                                   ///< the outer dimensions, not joined
 
   [[nodiscard]] std::int64_t work() const;  ///< element operations in all
 };
@@ -199,7 +200,7 @@ class StripScratch {
   std::vector<std::uint8_t*> row_address_;  // by number in StripProgram::pointed
   std::vector<std::uint32_t> flags_;
   std::vector<std::int64_t> outer_offsets_;  // by map
-  std::vector<std::int64_t> places_;         // a strip's elements in memory; −1: outside
+  std::vector<std::int64_t> places_;         // a strip's elements in memory; -1: outside
 };
 
 /// Runs a strip program in units of at most program.strip elements along the innermost dimension. Units are

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kOutside = -1;
 
-// Indices that are read may be any number: as the definition has it, arithmetic wraps.
+// Indices that are read from values may be any number: arithmetic wraps, as the definition says.
 std::int64_t wrapping_fma(std::int64_t a, std::int64_t b, std::int64_t c) {
   return kernels::wrapping_add(kernels::wrapping_mul(a, b), c);
 }
@@ -35,7 +35,7 @@ std::int64_t place_of(const GuardedCoordinate& coordinate, std::int64_t at) {
 
 /// Keeps the i of `range` for which 0 ≤ first + i · step < size; step is not 0.
 void clip(Range& range, std::int64_t first, std::int64_t step, std::int64_t size) {
-  // The least i for which first + i · by ≥ bound.
+  // The least i for which first + i · by ≥ bound; by > 0.
   const auto at_least = [&](std::int64_t bound, std::int64_t by) { return -floor_div(first - bound, by); };
   if (step > 0) {
     range.begin = std::max(range.begin, at_least(0, step));
@@ -69,7 +69,7 @@ void copy_places(void* out, const void* from, const std::int64_t* places, std::i
   for (std::int64_t i = 0; i < count; ++i) to[i] = places[i] < 0 ? fill : x[places[i]];
 }
 
-/// The dividends first, first + step, … of a coordinate that is divided.
+/// The dividends of a divided coordinate along a run: first, first + step, ….
 struct Dividend {
   const GuardedCoordinate* coordinate;
   std::int64_t first, step;
@@ -99,6 +99,7 @@ void copy_exact(void* out, const void* from, std::int64_t base, std::int64_t ste
   }
 }
 
+/// Division rounded down: quotient and remainder are carried along from element to element.
 template <class To, class From>
 void copy_floor(void* out, const void* from, std::int64_t base, std::int64_t step, Range inside,
                 std::int64_t count, To fill, const Dividend& dividend) {
@@ -158,9 +159,9 @@ std::int64_t StripRunner::fixed_part(const GuardedCoordinate& coordinate, std::i
   return sum;
 }
 
-/// Reads a run along the innermost dimension: elements [start, start + count) of the row, which are elements
-/// from `at` on of the strip. Most coordinates only limit the part of the run that is inside, which is one
-/// copy; those that divide, or read another number at every element, are computed one by one.
+/// Reads a run along the innermost dimension: elements [start, start + count) of the row, of which the first
+/// is element `at` of the strip. Most coordinates only limit the part of the run that is inside, which is one
+/// copy; those that divide, or read another index at every element, are computed one by one.
 void StripRunner::guarded_run(std::size_t r, void* to, std::int64_t at, std::int64_t start,
                               std::int64_t count) {
   const StripRegister& reg = program_.registers[r];

@@ -15,7 +15,7 @@ namespace {
 constexpr std::int64_t kLine = 64;
 constexpr std::int64_t kAhead = 4096;  // bytes: two strips of floats
 constexpr std::size_t kRegisterBytes = static_cast<std::size_t>(kStripLength) * 8;
-// Registers start at different cache sets: a stride of exactly 4 KiB would put them all into the same few.
+// Registers start in different cache sets: at a stride of exactly 4 KiB all would share the same few.
 constexpr std::size_t kRegisterStride = kRegisterBytes + 128;
 
 template <class To, class From>
@@ -189,7 +189,7 @@ void StripRunner::read(std::size_t r, std::int64_t start, std::int64_t count) {
   } else if (program_.period == 0) {
     gather(pointer, base + start * stride * reg.size, reg.dtype, stride, count);
   } else {
-    // All strips that begin with a period have the same numbers.
+    // All strips begin with a whole period, so they have the same numbers.
     const bool repeats = reg.source == Source::kPeriodic && start % program_.period == 0;
     if (repeats && scratch_.splatted_[r] == base) return;
     scratch_.splatted_[r] = repeats ? base : nullptr;

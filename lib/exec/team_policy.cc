@@ -5,11 +5,11 @@
 namespace dgx::exec {
 namespace {
 
-constexpr double kLate = 0.25;           // of a run slept: less may be work that cannot be shared evenly
-constexpr int kTrial = 3;                // runs
-constexpr int kLeastPatience = 16;       // runs
-constexpr int kMostPatience = 4096;      // runs
-constexpr double kMostSeconds = 10;      // between trials: a CPU that becomes free is used by then
+constexpr double kLate = 0.25;       // share of a run slept; less may be work that cannot be divided evenly
+constexpr int kTrial = 3;            // runs
+constexpr int kLeastPatience = 16;   // runs
+constexpr int kMostPatience = 4096;  // runs
+constexpr double kMostSeconds = 10;  // between trials, so that a CPU that becomes free is used by then
 constexpr int kLeastBetweenTrials = 32;  // runs, however long they are
 
 double lately(double before, double now) { return before == 0 ? now : 0.75 * before + 0.25 * now; }
@@ -22,7 +22,7 @@ void TeamPolicy::turn(State to) {
   (to == State::kTryAlone ? alone_ : together_) = 0;
 }
 
-/// Keeps to a state after a trial; the next trial comes after twice as many runs.
+/// Keeps to a state after a trial, and doubles the number of runs until the next one, within limits.
 void TeamPolicy::stay(State in) {
   state_ = in;
   const double run = in == State::kAlone ? alone_ : together_;

@@ -10,7 +10,7 @@ namespace dgx::exec {
 /// only once members had to sleep for each other.
 ///
 /// A trial is a few runs the other way. If they are faster, the policy stays there; if not, it goes back, and
-/// waits twice as many runs before it tries again. Alone it tries again too, since CPUs become free.
+/// waits twice as many runs before it tries again. It also tries again while it runs alone: CPUs become free.
 class TeamPolicy {
  public:
   /// True if the team should share the next run.

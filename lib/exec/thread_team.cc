@@ -5,7 +5,7 @@
 namespace dgx::exec {
 namespace {
 
-// 50 to 200 microseconds: longer than a step's waits if it has the CPUs to itself.
+// 50 to 200 microseconds: longer than the waits of a step that has the CPUs to itself.
 constexpr int kSpins = 4000;
 
 void pause_briefly() {
