@@ -7,11 +7,13 @@
 #include "kernel_table.h"
 #include "panels.h"
 
-// One block of 256 positions after the other; for each tap, panels of up to 14 planes by pairs of strips of
-// the other side's columns. Tiles read both sides in place, along the lines of outputs, so that each tap
-// finds a block's numbers in the nearest caches again. Sums of the open group and of all finished groups are
-// kept tile by tile. With one plane or 16, the three taps of a kernel row become the rows or strips of one
-// tile; otherwise a tile would wait for its additions or its loads.
+// A weight gradient goes through its terms in blocks of 256, and for each block through the taps. A tap is
+// computed in tiles of up to 14 planes by two strips of 16 of the other side's columns. Tiles read both sides
+// in place, along the lines of outputs, so that each tap finds the block's numbers in the nearest caches
+// again. The sums of the open group and those of all finished groups are kept tile by tile.
+//
+// A tile of one plane would wait for its additions, one of 16 planes for its loads. With these the three taps
+// of a kernel row become the rows or the strips of one tile.
 namespace dgx::kernels::cpu {
 namespace {
 
@@ -47,10 +49,12 @@ std::shared_ptr<const ChannelsLastGradient> ChannelsLastGradient::of(const Windo
   return std::make_shared<const ChannelsLastGradient>(std::move(gradient));
 }
 
+/// Terms of an element: every output of every image.
 std::int64_t ChannelsLastGradient::depth() const {
   return static_cast<std::int64_t>(form_.images.size()) * form_.rows.outputs * form_.columns.outputs;
 }
 
+/// Chooses the tiles of planes [first, end); `tap_rows` is the kernel table's.
 ChannelsLastGradient::Tiles ChannelsLastGradient::tiles_of(std::int64_t first, std::int64_t end,
                                                            int tap_rows) const {
   if (form_.columns.taps != kTaps) return Tiles::kOfPlanes;
@@ -59,6 +63,7 @@ ChannelsLastGradient::Tiles ChannelsLastGradient::tiles_of(std::int64_t first, s
   return one_strip && tap_rows > 0 ? Tiles::kTapsAreStrips : Tiles::kOfPlanes;
 }
 
+/// Floats of one set of sums: of every plane, tap and column.
 std::int64_t ChannelsLastGradient::set_size(std::int64_t planes) const {
   return planes * form_.rows.taps * form_.columns.taps * form_.count;
 }
@@ -100,6 +105,7 @@ void ChannelsLastGradientRunner::add_groups(std::int64_t first, std::int64_t end
   totals_ = sums_;
 }
 
+/// Adds the terms [begin, end) of one block to all sums.
 void ChannelsLastGradientRunner::add_block(std::int64_t begin, std::int64_t end, const float* operand,
                                            const float* other) {
   cut_pieces(begin, end);
@@ -128,6 +134,7 @@ void ChannelsLastGradientRunner::finish(const std::vector<GroupSums>& rest, floa
   write(out);
 }
 
+/// Cuts terms [begin, end) into pieces that each lie in one line of outputs.
 void ChannelsLastGradientRunner::cut_pieces(std::int64_t begin, std::int64_t end) {
   pieces_.clear();
   const std::int64_t width = form_.columns.outputs;
@@ -140,6 +147,7 @@ void ChannelsLastGradientRunner::cut_pieces(std::int64_t begin, std::int64_t end
   }
 }
 
+/// True if all numbers that the pieces take from the other side are finite.
 bool ChannelsLastGradientRunner::is_finite(const float* other) const {
   return std::all_of(pieces_.begin(), pieces_.end(), [&](const Piece& piece) {
     const float* const line =
@@ -187,8 +195,7 @@ void ChannelsLastGradientRunner::add_run(std::int64_t a, std::int64_t b, std::in
   runs_.push_back({a, b, count, WindowRun::Rows::kAll, 0, 0});
 }
 
-/// Calls visit(plane, height, strip, strips, at) for the tiles of one tap; their sums are at `at`:
-/// [row][lane].
+/// Calls visit(plane, height, strip, strips, at) for each tile of one tap; its sums are at `at`: [row][lane].
 template <class Visit>
 void ChannelsLastGradientRunner::for_each_tile(Visit visit) const {
   const Panels panels(end_ - first_, kernels_.tile_rows);
@@ -203,7 +210,7 @@ void ChannelsLastGradientRunner::for_each_tile(Visit visit) const {
   }
 }
 
-/// Adds block [begin, end) to a tap's sums.
+/// Adds terms [begin, end) of a block to a tap's sums.
 void ChannelsLastGradientRunner::multiply(std::int64_t tap, std::int64_t begin, std::int64_t end,
                                           const float* operand, const float* other) {
   const bool closes = end % kDotGroupPositions == 0 || end == depth_;
@@ -275,8 +282,9 @@ void ChannelsLastGradientRunner::find_tap_runs(std::int64_t row_tap, bool all_te
   }
 }
 
-/// Calls visit(first, count, at) for the tiles of the taps of a kernel row: `count` columns, or strips of
-/// them, from `first` on. Their sums start at `at`: [column][tap][plane] or, if taps are rows, [tap][column].
+/// Calls visit(first, count, at) for each tile of the taps of a kernel row: `count` columns, or strips of
+/// columns, from `first` on. Its sums start at `at`: [column][tap][plane] or, if taps are rows,
+/// [tap][column].
 template <class Visit>
 void ChannelsLastGradientRunner::for_each_tap_tile(Visit visit) const {
   const bool strips = tiles_ == ChannelsLastGradient::Tiles::kTapsAreRows;
@@ -287,6 +295,7 @@ void ChannelsLastGradientRunner::for_each_tap_tile(Visit visit) const {
   }
 }
 
+/// As multiply(), for the three taps of a kernel row together.
 void ChannelsLastGradientRunner::multiply_taps(std::int64_t row_tap, std::int64_t begin, std::int64_t end,
                                                const float* operand, const float* other) {
   const bool closes = end % kDotGroupPositions == 0 || end == depth_;

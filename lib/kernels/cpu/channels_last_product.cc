@@ -10,10 +10,11 @@
 #include "kernel_table.h"
 #include "panels.h"
 
-// Loops, outermost first: lines of outputs, phases, panels of up to 14 positions, pairs of strips of 16
-// output channels. A tile takes (kernel row, kernel column, channel) in order; for each it reads one channel
-// of 14 positions and two strips of weights, and does 28 vector multiplications. The weights are packed once:
-// they and the three lines of the operand that a line needs stay in the nearest caches.
+// The loops of a product, outermost first: lines of outputs; phases; panels of up to 14 positions; pairs of
+// strips of 16 output channels. A tile takes its terms (kernel row, kernel column, channel) in order; for
+// each it reads one channel of 14 positions and two strips of weights, and does 28 vector multiplications.
+// The weights are packed once: they and the three lines of the operand that a line needs stay in the nearest
+// caches.
 namespace dgx::kernels::cpu {
 namespace {
 
@@ -70,7 +71,8 @@ std::shared_ptr<const ChannelsLastProduct> ChannelsLastProduct::of(const WindowP
   return std::make_shared<const ChannelsLastProduct>(std::move(product));
 }
 
-/// Returns false if the planes are not evenly spaced, or if a tap's terms do not take them in order.
+/// Cuts the terms into segments and blocks. False if the planes are not evenly spaced, or if a tap's terms do
+/// not take them in order.
 bool ChannelsLastProduct::cut_segments(const WindowProductForm& form) {
   depth_ = static_cast<std::int64_t>(form.terms.size());
   first_plane_ = form.planes.front();
@@ -161,7 +163,7 @@ void ChannelsLastProductRunner::set_weights(const float* weights) {
   }
 }
 
-/// Appends to runs_ the terms of a block that the tiles of a panel multiply, on lines of this kind.
+/// Appends to runs_ the terms of a block that the tiles of a panel multiply, on lines of one kind.
 void ChannelsLastProductRunner::find_runs(const ChannelsLastProduct::LineKind& kind, const Panel& panel,
                                           std::size_t block) {
   const std::size_t first = runs_.size();

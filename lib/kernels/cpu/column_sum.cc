@@ -1,6 +1,6 @@
-// Folds of a matrix's rows and columns in the prescribed lanes and blocks. Columns are added row by row, the
-// lanes and levels of all columns at once; a row's blocks are folded one by one, with their lanes in
-// registers.
+// Folds of a matrix's rows and columns in the prescribed lanes and blocks. Column sums take row after row and
+// keep the lanes and levels of all columns at once; row folds take one block of a row at a time, with its
+// lanes in registers.
 #include "dgx/kernels/cpu/column_sum.h"
 
 #include <algorithm>
@@ -27,6 +27,8 @@ void add(float* to, const float* from, std::int64_t count) {
   }
 }
 
+/// Levels of a sum of `rows` numbers: blocks of numbers, blocks of their results, and so on until one is
+/// left.
 std::size_t levels_of(std::int64_t rows) {
   std::size_t levels = 1;
   for (; rows > kSumBlock; rows = ceil_div(rows, kSumBlock)) ++levels;

@@ -4,10 +4,10 @@
 // defines HWY_TARGET_INCLUDE as its own name first. It has what depends on the set in HWY_NAMESPACE, between
 // HWY_BEFORE_NAMESPACE() and HWY_AFTER_NAMESPACE(), and what chooses by set under HWY_ONCE.
 //
-// Highway's other targets stay out: SSE does not fuse MulAdd and would give other bits. Attributes of
-// functions instead of compiler flags, so that no shared inline function is compiled for AVX2: the linker
-// might keep that copy for every processor. The baseline, which Highway compiles last, is therefore one that
-// the flags do not promise.
+// Highway's other targets stay out: SSE does not fuse MulAdd and would give other bits. Code is compiled for
+// a set by attributes of its functions, not by compiler flags: these would compile shared inline functions
+// for AVX2 too, and the linker might keep that copy for every processor. The baseline, which Highway compiles
+// last, is therefore one that the flags do not promise.
 
 #include "dgx/kernels/cpu/dispatch.h"
 

@@ -12,7 +12,7 @@ namespace dgx::kernels::cpu {
 /// One call of a micro-kernel: `rows` rows × `strips` strips of C, over one block of the depth.
 struct TileTask {
   std::int64_t depth = 0;         ///< at most kDotBlock
-  const float* a = nullptr;       ///< element (i, k) of the panel is a[i * a_row_stride + k * a_step]
+  const float* a = nullptr;       ///< element (i, k) of A is a[i * a_row_stride + k * a_step]
   std::int64_t a_row_stride = 0;  ///< 1, or else a_step is 1
   std::int64_t a_step = 0;
   const float* b = nullptr;  ///< element (k, lane) of strip s is b[s * b_strip_stride + k * b_step + lane]

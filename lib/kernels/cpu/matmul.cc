@@ -98,7 +98,7 @@ bool worth_packing(std::int64_t uses, std::int64_t most_uses, std::int64_t strid
   return uses > most_uses || stride <= 0 || stride > 1024 || stride % 512 == 0;
 }
 
-// Prefetches a part of a matrix a few cache lines per call, while something else is computed.
+// Prefetches a part of a matrix, a few cache lines per call, while something else is computed.
 class Fetcher {
  public:
   Fetcher() = default;
@@ -128,7 +128,7 @@ class Fetcher {
 // A C of this many elements or more is seldom in the near caches when its tiles are written.
 constexpr std::int64_t kFarOutput = 64 * 1024;
 
-// One call of matmul.
+// One call of matmul: its arguments, and the decisions that hold throughout.
 struct Product {
   MatmulShape shape;
   Matrix a;
@@ -201,8 +201,8 @@ Fetcher next_block_of_a(const Product& product, const Block& at) {
   return {from, rows.size(), a.row_stride, depth.size(), tiles};
 }
 
-// Prefetches what the epilogue will touch, shared among the panels of the row block: each fetches one
-// matrix's strip or some rows of it.
+// Prefetches what the epilogue will touch. The panels of the row block share this: each fetches some rows of
+// one matrix's strip.
 void fetch_ahead(const Product& product, const Block& at, const TileStrips& strips, std::int64_t panel,
                  TileTask& task) {
   const Epilogue& epilogue = product.epilogue;

@@ -1,6 +1,6 @@
-// Packs panels of A and strips of B as tiles read them, one term's numbers side by side. If these are
-// adjacent in the matrix already, it copies short rows of a known width; if consecutive terms are adjacent,
-// it transposes squares in registers; otherwise it goes element by element.
+// Packs panels of A and strips of B as tiles read them: the numbers of one term side by side. If these are
+// adjacent in the matrix already, short rows of a known width are copied; if consecutive terms are adjacent,
+// squares are transposed in registers; otherwise it goes element by element.
 #include "packing.h"
 
 #include <algorithm>

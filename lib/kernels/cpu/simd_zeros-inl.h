@@ -1,6 +1,6 @@
 // Included by simd_kernels.cc after simd_matmul-inl.h: the searches for zeros and non-finite numbers that
-// zero_terms.h calls. Loops end at the first number that decides, so that operands
-// without zeros, the usual case, cost almost nothing.
+// zero_terms.h calls. Loops end at the first number that decides, so that operands without zeros, the usual
+// case, cost almost nothing.
 
 // True if `count` numbers at each of `rows` places are ±0. `count` is 16, or there is one row of at most 16.
 HWY_INLINE bool all_zero(const float* x, int rows, std::int64_t stride, int count) {

@@ -184,7 +184,7 @@ HWY_NOINLINE inline void fma_one_by_one(V (&xyz_out)[4][kFmaVectors]) {
 HWY_INLINE void make_fma(const V (&x)[kFmaVectors], const V (&y)[kFmaVectors], const V (&z)[kFmaVectors],
                          V (&out)[kFmaVectors]) {
   const U u;
-  auto least = hn::Set(u, 0xffffffffu);  // the least of the numbers that is_subnormal compares
+  auto least = hn::Set(u, 0xffffffffu);  // the least of what is_subnormal() compares
 #pragma GCC unroll 8
   for (int v = 0; v < kFmaVectors; ++v) {
     least = hn::Min(least, hn::Min(from_one(u, hn::BitCast(u, x[v])), from_one(u, hn::BitCast(u, y[v]))));

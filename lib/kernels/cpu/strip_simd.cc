@@ -140,9 +140,9 @@ HWY_INLINE hn::Mask<U> is_subnormal(U u, hn::Vec<U> bits) {
 }
 
 // fma where x or y is subnormal, which costs processors a hundred cycles or more. The momentum of a unit that
-// no longer fires stays subnormal for ever, so two cases are computed another way, with the same bits:
-// - z is so much larger that the product cannot change it;
-// - z is 0: the product of k · 2^-149 and |y| ≤ 1 is k · |y|, rounded to an integer, times 2^-149.
+// no longer fires stays subnormal for ever, so two cases are computed in another way that gives the same
+// bits: z is so much larger that the product cannot change it; or z is 0, where the product of k · 2^-149 and
+// |y| ≤ 1 is k · |y|, rounded to an integer, times 2^-149.
 HWY_INLINE V fma_of_subnormals(F f, V a, V b, V z) {
   const U u;
   const hn::RebindToSigned<F> i;

@@ -1,6 +1,6 @@
 // Dots over all outputs of all images, one block of 256 terms after the other. A block's images are copied
-// into grids (window_grid.cc), of which only as many are kept as a block can touch; its part of the other
-// side is packed into strips. Then every tile, planes or taps by strips, takes the whole block from the
+// into grids (window_grid.cc), of which only as many are kept as a block can touch; the block's part of the
+// other side is packed into strips. Then each tile (planes or taps by strips) takes the whole block from the
 // nearest caches. Scratch holds the sums of the open group and of all finished groups, tile after tile.
 // Channels-last images go to channels_last_gradient.cc.
 #include <algorithm>
@@ -16,6 +16,7 @@
 namespace dgx::kernels::cpu {
 namespace {
 
+/// Rounded up to whole cache lines.
 std::int64_t in_lines(std::int64_t floats) { return strip_count(floats) * kStripWidth; }
 
 }  // namespace

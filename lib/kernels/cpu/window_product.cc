@@ -1,8 +1,8 @@
 // A convolution without a matrix of its windows (im2col). The image is copied once into a grid
-// (window_grid.cc) in which the operands of neighbouring outputs are adjacent for every term, so that tiles
-// can read it. Loops: pairs of strips of 16 outputs, panels of packed weights, then all terms in order, at
-// offsets from a table. Outputs between the grid's rows are computed too, and dropped. Channels-last images
-// go to channels_last_product.cc.
+// (window_grid.cc), in which the operands of neighbouring outputs are adjacent for every term, so that tiles
+// can read it. The loops go over pairs of strips of 16 outputs, then panels of packed weights, then all terms
+// in order, at offsets from a table. Outputs between the grid's rows are computed too, and dropped.
+// Channels-last images go to channels_last_product.cc.
 #include <algorithm>
 #include <cstring>
 
@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::int64_t kWidth = 16;
 
+/// Rounded up to whole cache lines.
 std::int64_t in_lines(std::int64_t floats) { return ceil_div(floats, kWidth) * kWidth; }
 
 std::int64_t weights_size(const WindowProduct& product) {

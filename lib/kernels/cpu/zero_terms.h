@@ -46,6 +46,7 @@ class ZeroTerms {
     std::optional<bool> is_finite;
   };
 
+  /// True if so many terms can be left out that the other operand is worth a search for infinities and NaNs.
   static bool leaves_out(const Range& terms, const TileTask& task) {
     constexpr std::int64_t kWorthIt = 8;
     return terms.size() + kWorthIt <= task.depth;

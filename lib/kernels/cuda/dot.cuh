@@ -2,11 +2,14 @@
 
 // Dots whose sides are read through windows, in the same tiles as products (tile.cuh): convolutions and the
 // gradients of their inputs and weights, with any stride, dilation and groups. Nothing is rearranged (no
-// im2col): an element's offset is the sum of what its line adds and what its position adds, and the element
-// is outside if the two have a bit in common: one has the bits of the taps that it is, the other has the bits
-// of the taps that lead it outside. So a copy costs two additions and a test. A thread keeps its lines in
-// registers. Positions are worked out once per block of 256, each by one thread, and kept in shared memory
-// for all: the divisions that split a number into indices then cost next to nothing.
+// im2col).
+//
+// An element's offset is the sum of what its line adds and what its position adds, so a copy costs two
+// additions and a test. The test is for padding: one of line and position has a bit for each of its taps, the
+// other the bits of all taps with which it would be outside; if they share a bit, the element is outside. A
+// thread keeps its lines in registers. Positions are worked out once per block of 256, each by one thread,
+// and kept in shared memory for all: the divisions that split a number into indices then cost next to
+// nothing.
 
 #include "words.h"
 
@@ -34,16 +37,16 @@ __device__ inline void add_walk(const Walk& walk, std::uint32_t n, std::int32_t 
   }
 }
 
-/// The part of a line or a position in an element: an offset, and bits. If line and position have a bit in
-/// common, there is no element.
+/// What a line or a position contributes to an element: an offset, and bits. If line and position have a bit
+/// in common, there is no element.
 struct alignas(8) WindowPart {
   std::int32_t place = 0;
   std::uint32_t bits = 0;
 };
-/// The bit of all lines, and of positions beyond the depth.
+/// This bit is set in all lines, and in positions beyond the depth.
 inline constexpr std::uint32_t kBeyond = std::uint32_t{1} << kDotTaps;
 
-/// The part of a line or position that is a tap of each guard.
+/// The part of a line or position whose indices are the taps of the guards.
 __device__ inline WindowPart tap_part(const DotSide& side, const std::int32_t (&parts)[kParts]) {
   WindowPart out{parts[0], 0};
   DGX_NOT_UNROLLED
@@ -62,7 +65,8 @@ __device__ inline bool is_inside(const DotGuard& guard, std::int32_t coordinate)
   return coordinate >= 0 && coordinate / guard.divisor < guard.size && coordinate % guard.divisor == 0;
 }
 
-/// The part of a line or position that gives the coordinates of the guards.
+/// The part of a line or position that gives the guards' coordinates: its bits are the taps that lead
+/// outside.
 __device__ inline WindowPart coordinate_part(const DotSide& side, const std::int32_t (&parts)[kParts]) {
   WindowPart out{parts[0], 0};
   DGX_NOT_UNROLLED
@@ -88,8 +92,8 @@ __device__ inline WindowPart coordinate_part(const DotSide& side, const std::int
 /// second holds the parts of the lines.
 using WindowParts = WindowPart[2][kDotBlock];
 
-/// S: TileSide. Neighbouring threads take neighbouring positions of a few lines if kAlong, else neighbouring
-/// lines.
+/// Copies one side of a dot. S: TileSide. Neighbouring threads take neighbouring positions of a few lines if
+/// kAlong, else neighbouring lines.
 template <class S, bool kAlong>
 class WindowSide {
  public:
@@ -177,6 +181,7 @@ class WindowSide {
   };
   static_assert(S::kLines <= kDotBlock && kLines * kOwn == S::kLoads && kOwn % kAtOnce == 0);
 
+  /// Works out the parts of the next block's positions.
   __device__ void describe(unsigned slot) {
     for (unsigned t = threadIdx.x; t < kDotBlock; t += S::kThreads) {
       std::int32_t moved[kParts] = {};
@@ -200,6 +205,7 @@ class WindowSide {
   unsigned round_ = 0, described_ = 0;
 };
 
+/// The places of a tile's outputs (Out of run_tile).
 struct DotOut {
   const Dot& dot;
   float* out;     ///< of this batch number

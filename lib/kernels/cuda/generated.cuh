@@ -106,16 +106,16 @@ __device__ void store(T* to, const Four<T>& numbers) {
   *reinterpret_cast<Four<T>*>(to) = numbers;
 }
 
-// Teams: 32 consecutive threads, the lanes of dgx-numerics(7), "Folds". All threads of a block must call
-// these functions together.
+// Lane groups, which the names below call teams: 32 consecutive threads, one for each lane of
+// dgx-numerics(7), "Folds". All threads of a block must call these functions together.
 
 #ifdef __CUDACC__
-/// The number of the thread in the team whose index differs in the bit `distance`.
+/// The number of the group's thread whose lane differs in the bit `distance`.
 template <class T>
 __device__ T beyond(T mine, int distance) {
   return __shfl_xor_sync(0xffffffffU, mine, distance);
 }
-/// A mask, by lane, of the threads of the team for which `holds` is true.
+/// A mask, by lane, of the group's threads for which `holds` is true.
 __device__ inline std::uint32_t votes(bool holds) { return __ballot_sync(0xffffffffU, holds); }
 __device__ inline std::uint32_t lowest(std::uint32_t all) {
   return static_cast<std::uint32_t>(__ffs(static_cast<int>(all)) - 1);
@@ -143,7 +143,7 @@ inline std::uint32_t votes(bool holds) {
 inline std::uint32_t lowest(std::uint32_t all) { return static_cast<std::uint32_t>(__builtin_ctz(all)); }
 #endif
 
-/// Transposes the numbers of a block of 32 teams: that of thread t of team u goes to thread u of team t.
+/// Transposes the numbers of 32 groups: that of thread t of group u goes to thread u of group t.
 template <class T>
 __device__ T exchanged(T mine) {
   __shared__ T numbers[32][33];
@@ -194,7 +194,7 @@ __device__ Best<T> best_of(Best<T> a, Best<T> b) {
   return b.where < a.where ? b : a;
 }
 
-/// The lanes combined at distance 16, 8, 4, 2, 1; every thread of the team gets the result, because a + b is
+/// The lanes combined at distance 16, 8, 4, 2, 1. Every thread of the group gets the result, because a + b is
 /// b + a.
 template <class T>
 __device__ T sum_of_team(T mine) {
@@ -207,7 +207,7 @@ __device__ T best_of_team(T mine) {
       best_of(mine, beyond(mine, distance));
   return mine;
 }
-/// As sum_of_team for one thread that has all lanes. Lanes that are missing are +0, and adding them changes
+/// As sum_of_team(), by one thread that has all lanes. Lanes that are missing are +0, and adding them changes
 /// nothing: no lane is -0.
 template <class T, int kCount>
 __device__ T sum_of_lanes(T (&lanes)[kCount]) {

@@ -44,6 +44,7 @@ __device__ inline void put_sums(float* pieces, float* out, std::int64_t at, cons
   *to = total;
 }
 
+/// The places of a tile's outputs (Out of run_tile).
 struct ProductOut {
   float* out;     ///< of this batch number
   float* pieces;  ///< or null; of this batch number in piece 0
@@ -62,7 +63,7 @@ struct ProductOut {
   }
 };
 
-/// P: Product or Dot.
+/// The form of a launch, with its tile chosen. P: Product or Dot.
 template <class P>
 [[nodiscard]] TileForm form_of_launch(const P& p) {
   TileForm form = p.form;
@@ -79,7 +80,7 @@ template <class P>
           static_cast<unsigned>(tile.threads)};
 }
 
-/// The work of a block of threads: its tile, its batch number, its positions.
+/// The work of a block of threads: the corner of its tile, its batch number, and its positions.
 struct TileWork {
   template <class P>
   __device__ TileWork(const P& p, int rows, int columns) {

@@ -21,8 +21,8 @@ enum class SideForm {
   kAny,    ///< any strides
 };
 
-/// A side given by its strides. The threads of a warp take adjacent numbers: 8 positions of 4 lines, or
-/// lines.
+/// Copies a side given by its strides. The threads of a warp take adjacent numbers: 8 positions of 4 lines
+/// or, if lines are adjacent, as many lines as there are.
 template <class S, SideForm kForm>
 class StridedSide {
  public:

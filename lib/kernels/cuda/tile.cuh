@@ -88,6 +88,7 @@ struct TileBuffers {
   alignas(16) typename Tile::Right::Buffer right[Tile::kBuffers];
 };
 
+/// Feeds the rounds: keeps all buffers but one on their way, and multiplies the one that has arrived.
 template <class Tile, class Left, class Right>
 class TileRounds {
  public:
@@ -170,8 +171,8 @@ class TileRounds {
   int buffer_ = 0;
 };
 
-/// A thread's sums of a group, in local memory, row after row: the compiler is kept from spending registers
-/// on what is touched once per 256 positions.
+/// A thread's sums of a group, row after row. They are touched only once per 256 positions, so the compiler
+/// is made to keep them in local memory rather than in registers.
 template <class Tile>
 class GroupSums {
  public:
@@ -206,6 +207,7 @@ class GroupSums {
   Numbers<kRun>* at_;
 };
 
+/// Hands the sums of a group, the thread's kTall × kWide outputs, to `out`: in fours where it takes them.
 template <class Tile, class Out>
 __device__ void put_group(const Out& out, const TilePlace<Tile>& place, const GroupSums<Tile>& group,
                           std::int64_t number) {
@@ -237,23 +239,25 @@ __device__ void put_group(const Out& out, const TilePlace<Tile>& place, const Gr
 
 /// Computes positions [begin, end) of a tile, fewer than 2^31; `begin` is where a group or a piece of one
 /// begins, and the sides start there. Gives every group's sum of every output of the tile (one sum, 0, if
-/// there are no positions), numbered from `group_number`, to `out`. Out has
-///   std::int64_t row(int) const, column(int) const;    offset of a row or column of the tile; -1 if there is
-///   none bool in_fours;                                     true if four columns from a multiple of four on
-///   exist together,
-///                                                      adjacent and 16-byte aligned
-///   template <int n> void put(std::int64_t place, const Numbers<n>& sums, std::int64_t group) const;
+/// there are no positions), numbered from `group_number`, to `out`.
+///
+/// Out has
+/// - std::int64_t row(int) const, column(int) const: the offset of a row or column of the tile; -1 if there
+///   is none;
+/// - bool in_fours: true if four columns from a multiple of four on exist together, adjacent and 16-byte
+///   aligned;
+/// - template <int n> void put(std::int64_t place, const Numbers<n>& sums, std::int64_t group) const.
+///
 /// Left and Right have
-///   bool has_all_lines() const;       true if all lines of the tile exist
-///   int share() const;                the offset in a buffer, in numbers, of this thread's share
-///   void start(), started(), begin_block();
-///                                     called at the beginning, after start() of all threads, and before the
-///                                     first round of each block of 256 positions
-///   void copy<whole>(SharedPlace to, int positions);
-///                                     begins to copy this thread's share of the next round, 0 beyond the
-///                                     depth; `positions` are left; unless `whole`, some of the round's
-///                                     positions or of the lines may not exist
-///   kHasEdges                         true if `whole` means anything
+/// - bool has_all_lines() const: true if all lines of the tile exist;
+/// - int share() const: the offset in a buffer, in numbers, of this thread's share;
+/// - void start(), started(), begin_block(): called at the beginning, after start() of all threads, and
+///   before the first round of each block of 256 positions;
+/// - void copy<whole>(SharedPlace to, int positions): begins to copy this thread's share of the next round, 0
+///   beyond the depth; `positions` are left; unless `whole`, some of the round's positions or of the lines
+///   may not exist;
+/// - kHasEdges: true if `whole` means anything.
+///
 /// A thread may read what others left in shared memory in begin_block() in all copies of the block but those
 /// of its first two rounds, and what they left in start() in all copies.
 template <class Tile, class Left, class Right, class Out>

@@ -5,7 +5,7 @@
 namespace dgx::kernels {
 namespace {
 
-// Turns one primitive into its compiled form; holds what its parts share.
+// Turns one primitive into its compiled form, checking it on the way; the members are what the checks share.
 class Compiler {
  public:
   Compiler(const Primitive& primitive, const TypeOf& type_of) : in_(primitive), type_of_(type_of) {}
@@ -151,6 +151,7 @@ Result<CompiledTerm> Compiler::term(const Term& from) {
   return internal_error("unknown symbol");
 }
 
+// `$` goes one level deep: what a coordinate reads must be an integer, by an access without a `$` of its own.
 Status Compiler::check_indirections(std::size_t n) const {
   for (const CompiledCoordinate& one : out_.accesses[n].coordinates) {
     for (const CompiledTerm& from : one.terms) {
@@ -170,7 +171,8 @@ Status Compiler::check_indirections(std::size_t n) const {
   return {};
 }
 
-// Interval arithmetic in 128 bits: coefficients and sizes have at most 64 and 53.
+// Interval arithmetic in 128 bits: coefficients have at most 64, sizes 53. A coordinate that divides, or
+// reads an index from a value, is not proved inside.
 bool Compiler::stays_inside(const CompiledCoordinate& coordinate) const {
   if (coordinate.division != Coordinate::Division::kNone) return false;
   __int128 least = coordinate.constant;
@@ -268,6 +270,7 @@ Result<CompiledSteps> Compiler::list(const std::vector<Step>& steps, bool may_ac
   const auto last = static_cast<std::int32_t>(steps.size() - 1);
   compiled.result = {Operand::Kind::kStep, last, compiled.steps.back().type, {}};
   compiled.always = std::uint64_t{1} << last;
+  // Backwards from the last step: a step that is needed needs its operands, except the branches of a select.
   for (std::size_t n = steps.size(); n-- > 0;) {
     if ((compiled.always >> n & 1) == 0) continue;
     const CompiledStep& one = compiled.steps[n];

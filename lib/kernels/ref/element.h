@@ -106,7 +106,7 @@ void next_position(E& e) {
   advance(e.index.data() + kFirstFoldSlot, e.primitive.fold);
 }
 
-// ACCESSES.
+// Accesses.
 
 template <class E>
 std::int64_t locate_by_coordinates(E& e, const CompiledAccess& access);
@@ -161,7 +161,7 @@ typename E::Value read(E& e, std::int32_t n) {
                           element);
 }
 
-// ELEMENTS: the steps of `do` or `when`.
+// Elements: the steps of `do` or `when`.
 
 /// A list of steps, run at a position of the fold.
 struct StepsAt {
@@ -235,7 +235,7 @@ typename E::Value term(E& e, std::int64_t position) {
   return run(e, {e.primitive.steps, Place::kStep, position});
 }
 
-// FOLDS. A function take_…() is the effect of one position, which the indices are at, on the running result.
+// Folds. take_…() updates a running result by one position, that of the current indices.
 
 template <class E>
 typename E::Value zero(E& e) {
@@ -255,6 +255,7 @@ typename Numbers::Value add(Numbers& numbers, Place place, std::int32_t level, s
   return numbers.operation({place, level, position, ScalarOp::kAdd, 2}, {a, b, {}}, type, sum);
 }
 
+/// One position of a dot: block = fma(a, b, block).
 template <class E>
 void take_product(E& e, std::int64_t p, typename E::Value& block) {
   const auto a = read(e, 0), b = read(e, 1);
@@ -348,7 +349,7 @@ typename E::Value sum(E& e) {
   }
 }
 
-/// Max and argmax.
+/// One position of max or argmax: the term, with +0 added if it is a float, may replace the best.
 template <class E>
 void take_candidate(E& e, std::int64_t p, typename E::Running& best) {
   const NumberType type = e.primitive.steps.result.type;
@@ -370,7 +371,7 @@ void take_candidate(E& e, std::int64_t p, typename E::Running& best) {
   }
 }
 
-/// A chain: `when`, then `do`.
+/// One position of a chain: `do`, where `when` allows it.
 template <class E>
 void take_link(E& e, std::int64_t p, typename E::Value& acc) {
   e.accumulator = acc;

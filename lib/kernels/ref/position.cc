@@ -17,7 +17,7 @@ OperandRecord traced(const Number& number) { return {Origin::kAccumulator, 0, 0,
 using Plain = Element<PlainNumbers, const TensorSource>;
 
 // Sets `out` to the running results after each position from the one that the element is at. If `block` is
-// above 0, the running result restarts where a block begins, except at `begin`.
+// above 0, the running result restarts where a block of that many positions begins, except at `begin`.
 void follow(Plain& element, NumberType type, std::int64_t begin, std::int64_t block, Plain::Running running,
             std::span<Running> out) {
   const Plain::Running first = block > 0 ? start(element) : running;

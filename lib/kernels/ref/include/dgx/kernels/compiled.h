@@ -120,8 +120,8 @@ struct CompiledPrimitive {
 /// Resolves types and strides. kMalformed, naming the access, coordinate or step, if the primitive does not
 /// fit its values or its kind. The rules:
 /// - inputs cannot be compiled (they have no elements to compute);
-/// - iteration and shape have the same count; maps have no fold; dot has no steps and at least two f32
-/// accesses;
+/// - iteration and shape have the same count; maps have no fold; dot has no steps, and at least two f32
+///   accesses;
 /// - one coordinate per dimension of the value or of its view; views have the value's count; divisors are at
 ///   least 1;
 /// - `$j` names an integer access without `$` of its own; steps name earlier steps; indices exist;
@@ -129,8 +129,8 @@ struct CompiledPrimitive {
 ///   value's number type;
 /// - steps' types satisfy result_type; the result is a float for f32 and an integer for i64 and u8; argmax
 ///   gives i64;
-/// - fills are of the accessed value's number type, of a u8 value 0 to 255: a fast copy stores them as they
-/// are.
+/// - fills are of the accessed value's number type, of a u8 value 0 to 255, since a fast copy stores them
+///   unchanged.
 [[nodiscard]] Result<CompiledPrimitive> compile(const Primitive& primitive, const TypeOf& type_of);
 /// With the table of all values, indexed by value; there are no values beyond its end.
 [[nodiscard]] Result<CompiledPrimitive> compile(const Primitive& primitive, std::span<const ValueType> table);

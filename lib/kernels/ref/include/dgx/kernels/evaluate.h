@@ -35,8 +35,7 @@ namespace dgx::kernels {
 ///   the sum. Several: their results, in order, are summed by this same rule. n = 0 gives +0. A sum of
 ///   integers wraps modulo 2^64, whatever the order.
 /// - max: best starts at −inf; x' = x + (+0); x' replaces best if it is a NaN and best is not, or if x' is
-/// greater.
-///   The same with integers, from −2^63, without the addition.
+///   greater. The same with integers, from −2^63, without the addition.
 /// - argmax: max, and the position of the last replacement; 0 if there was none. So the lowest index wins
 ///   ties.
 /// - chain: acc starts at init; at every position where `when` is nonzero (or there is no `when`) acc becomes

@@ -13,9 +13,8 @@
 #include "dgx/kernels/function_tables.h"
 
 /// The computation of the functions in functions.h, on a CPU and on a GPU: the same operations, so the same
-/// bits. functions.h is the contract of those that end in _f32; the others are their parts. Compile without
-/// contraction
-/// (-ffp-contract=off, -fmad=false).
+/// bits. functions.h is the contract of those that end in _f32; the others are their parts. Must be compiled
+/// without contraction (-ffp-contract=off, -fmad=false).
 
 // Method. Every function is evaluated in binary64 to about one unit of its last place and rounded once to
 // binary32. The rounding is right unless a midpoint of two floats lies between the real value and the double,

@@ -8,8 +8,8 @@
 #include "dgx/kernels/function_formulas.h"
 #include "dgx/kernels/scalar_op.h"
 
-/// The scalar operations by name, on a CPU and on a GPU (dgx-numerics(7), "Scalar operations"). Like
-/// arithmetic.h without a container or a string.
+/// The scalar operations by name (dgx-numerics(7), "Scalar operations"), on a CPU and on a GPU. Like
+/// arithmetic.h, they use no container and no string.
 namespace dgx::kernels::formula {
 
 /// Implements kernels::apply_real. Functions says how the elementary functions are computed: by their

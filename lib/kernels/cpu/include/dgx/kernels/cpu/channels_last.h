@@ -13,13 +13,13 @@ namespace dgx::kernels::cpu {
 /// Window products on operands in channels-last layout (the channels of a position are adjacent in memory):
 /// the fast form of the products of window.h.
 ///
-/// A strip of outputs is then one position's channels, a tile some neighbouring positions of a line, and a
-/// term's numbers at these positions are evenly spaced in the operand itself. Tiles read it in place: no
-/// grid, no copy, nothing computed between lines. Terms outside are left out: with a zero on one side and a
-/// finite number on the other, a term can only change the sign of a zero sum, which the addition to its
-/// group's +0 removes (dgx-numerics(7), "Folds"). If the other side is not finite, such terms are multiplied
-/// like any other. An exact division (the input gradient of a strided convolution) is done phase by phase; a
-/// phase is the outputs that meet the same taps.
+/// A strip of outputs is then 16 channels of one position, a tile some neighbouring positions of a line, and
+/// a term's numbers at these positions are evenly spaced in the operand itself. Tiles read it in place: there
+/// is no grid, no copy, and nothing is computed between lines. Terms outside are left out: with a zero on one
+/// side and a finite number on the other, a term can only change the sign of a zero sum, which the addition
+/// to its group's +0 removes (dgx-numerics(7), "Folds"). If the other side is not finite, such terms are
+/// multiplied like any other. An exact division (the input gradient of a strided convolution) is done phase
+/// by phase; a phase is the outputs that meet the same taps.
 
 struct KernelTable;
 
@@ -35,6 +35,7 @@ struct ColumnPhase {
   std::vector<Tap> taps;
 };
 
+/// The phases of an axis, in the order of their first outputs.
 [[nodiscard]] std::vector<ColumnPhase> column_phases(const WindowAxis& axis);
 
 /// The index at which `output` and `tap` meet, or nullopt if it is outside.
@@ -44,7 +45,8 @@ struct ColumnPhase {
 /// A WindowProductForm with channels-last outputs.
 class ChannelsLastProduct {
  public:
-  /// Null for other forms.
+  /// Null if the form is filled with anything but 0, has fewer than 8 output channels, or does not have its
+  /// channels side by side.
   [[nodiscard]] static std::shared_ptr<const ChannelsLastProduct> of(const WindowProductForm& form);
 
   /// Consecutive terms of one pair of taps and neighbouring planes, within a block.
@@ -124,9 +126,12 @@ class ChannelsLastProductRunner {
 /// A WindowGradientForm with both sides channels last.
 class ChannelsLastGradient {
  public:
+  /// Null if the form is filled with anything but 0, divides columns, or has other columns than whole strips
+  /// side by side; or if its planes are not evenly spaced.
   [[nodiscard]] static std::shared_ptr<const ChannelsLastGradient> of(const WindowGradientForm& form);
   /// Number of terms of an element.
   [[nodiscard]] std::int64_t depth() const;
+  /// Floats of scratch for a runner of `planes` planes that keeps the sums of `groups` groups.
   [[nodiscard]] std::int64_t scratch_size(std::int64_t planes, std::int64_t groups) const;
 
  private:

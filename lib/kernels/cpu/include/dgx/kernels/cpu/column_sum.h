@@ -25,16 +25,17 @@ void row_max(std::int64_t rows, std::int64_t columns, const float* x, std::int64
 void row_argmax(std::int64_t rows, std::int64_t columns, const float* x, std::int64_t row_stride,
                 std::int64_t* out);
 
-/// sum(rows) of each column of a matrix that arrives in row-major order, any number of elements at a time.
+/// Adds up sum(rows) of each column of a matrix that arrives in row-major order, any number of elements at a
+/// time.
 ///
 /// The 32 lanes of all columns form one row of 32 · columns numbers, in the order in which elements arrive.
-/// So taking an element adds it to the number that the element 32 rows before it went to, whatever the
-/// column.
+/// So an element is added to the same number as the element 32 rows before it, whatever its column.
 class ColumnSums {
  public:
   /// `memory`: size(rows, columns) floats.
   ColumnSums(std::int64_t rows, std::int64_t columns, float* memory);
   [[nodiscard]] static std::int64_t size(std::int64_t rows, std::int64_t columns);
+  /// Takes the next `count` elements.
   void take(const float* numbers, std::int64_t count);
   /// Takes `count` numbers that the caller adds itself, one by one, to those at the returned address before
   /// the next call. Null, with nothing taken, if they do not belong to one contiguous range.

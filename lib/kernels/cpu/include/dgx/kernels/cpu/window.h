@@ -187,6 +187,7 @@ struct GroupSums {
   std::int64_t sets = 0;
 };
 
+/// A window gradient and the grid for its images. Immutable: threads may share it.
 class WindowGradient {
  public:
   explicit WindowGradient(WindowGradientForm form);
@@ -196,7 +197,7 @@ class WindowGradient {
   [[nodiscard]] const ChannelsLastGradient* channels_last() const { return channels_last_.get(); }
   /// Image grids that a runner holds at once: as many images as a block of terms can touch.
   [[nodiscard]] std::int64_t slots() const;
-  /// Per image.
+  /// Outputs of an image, and taps.
   [[nodiscard]] std::int64_t outputs() const { return form_.rows.outputs * form_.columns.outputs; }
   [[nodiscard]] std::int64_t taps() const { return form_.rows.taps * form_.columns.taps; }
   /// Floats that a runner of `planes` planes needs, if it keeps the sums of `groups` groups.

@@ -95,8 +95,8 @@ struct DotTap {
 inline constexpr std::size_t kDotTaps = 31;
 
 /// One side of a Dot: finds the element for a line (a row or a column of the output) at a position of the
-/// fold, or gives 0 where a coordinate is outside. The walk of the side with the taps (lines_are_taps) gives
-/// the tap of each guard, numbered from 0; the other walk gives its coordinate.
+/// fold, or gives 0 where a coordinate is outside. One of its two walks, `lines` if lines_are_taps, gives the
+/// tap of each guard, numbered from 0; the other gives the guard's coordinate.
 struct DotSide {
   const float* from = nullptr;  ///< the value
   Walk lines, positions;
@@ -109,7 +109,7 @@ struct DotSide {
 };
 
 /// out[r, c] = dot over positions of a(r, p) · b(c, p), as for Product: convolutions and their gradients, and
-/// everything else whose sides have lines of their own.
+/// all else whose rows and columns each move one side alone.
 struct Dot {
   DotSide a, b;  ///< a has no guards
   float* out = nullptr;
@@ -138,7 +138,7 @@ struct UniformNumbers {
   std::uint32_t stream = 0;  ///< Stream::word()
 };
 
-/// *not_finite = 1 if one of the numbers is infinite or NaN.
+/// Sets *not_finite to 1 if one of the numbers is infinite or NaN; never to 0.
 struct FiniteCheck {
   const float* numbers = nullptr;
   std::int64_t count = 0;

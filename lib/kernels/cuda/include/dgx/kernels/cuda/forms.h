@@ -77,13 +77,14 @@ struct TileWanted {
 /// share a multiprocessor as far as its registers reach; they take as long as all their instructions, or as
 /// long as a single warp with its waits, whichever is more.
 [[nodiscard]] constexpr double tile_cycles(const TileWanted& wanted, const TileForm& form) {
-  // Threads that share a multiprocessor.
+  // kThreads: those that share a multiprocessor.
   constexpr std::int64_t kProcessors = 132, kSchedulers = 4, kThreads = 512;
-  constexpr double kWaits = 250;    // per round: the barrier, and the first reads after it
-  constexpr double kAround = 900;   // instructions before and after the rounds
-  constexpr double kBegins = 2000;  // until the first numbers arrive
-  constexpr double kLaunch = 3000;  // another kernel
-  constexpr double kCached = 24e6, kBytesACycle = 1300, kCachedBytesACycle = 2500;  // of the device's memory
+  constexpr double kWaits = 250;    // cycles per round: the barrier, and the first reads after it
+  constexpr double kAround = 900;   // cycles before and after the rounds
+  constexpr double kBegins = 2000;  // cycles until the first numbers arrive
+  constexpr double kLaunch = 3000;  // cycles to start the kernel that adds pieces
+  // Bytes that the L2 cache keeps, and those that memory and the cache move in a cycle.
+  constexpr double kCached = 24e6, kBytesACycle = 1300, kCachedBytesACycle = 2500;
   const TileExtent tile = extent_of(form.tile);
   const std::int64_t pieces = pieces_of(wanted.depth, form.piece);
   const std::int64_t blocks = tiles_of(tile, wanted.rows, wanted.columns) * wanted.batch * pieces;
