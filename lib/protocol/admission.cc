@@ -60,7 +60,8 @@ Status check_data(const Task& task) {
 }
 
 /// Everything that a program can name of a schedule stays finite if the largest rate r, r / (1 - b1) and r wd
-/// do: rates only rise or fall between the ends of their parts.
+/// do. The largest rate is at an end of a part of the schedule, since within each part rates only rise or
+/// only fall.
 Status check_schedule(const Task& task) {
   const auto schedule = program::schedule_parameters(task.optimizer, task.schedule, task.steps);
   if (!schedule.ok()) return malformed("schedule: " + schedule.error().message);

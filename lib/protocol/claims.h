@@ -46,19 +46,26 @@ struct Step {
 [[nodiscard]] Result<std::int64_t> dataset_element(const manifest::Task& task, std::int64_t step,
                                                    const kernels::Primitive& line, std::int64_t element);
 
+/// Claim: input `value`, which the defender shows with `digest`, is not the entry of the state before the
+/// step.
 [[nodiscard]] Judgement judge_state_input(const Step& step, const StateInputClaim& claim, std::int64_t value,
                                           const Digest& digest);
-/// `shown` is entry `index` of `count`; null if the claim is about what comes after the last one.
+/// Claim: an entry of the state after the step is wrong, out of order or missing. `shown` is entry `index` of
+/// `count`; null if the claim is about what comes after the last one.
 [[nodiscard]] Judgement judge_entry(const Step& step, const EntryClaim& claim, const EntryPost* shown,
                                     std::int64_t index, std::int64_t count);
+/// Claim: an element of an input that is no state is not the number that the task and its dataset give.
 [[nodiscard]] Judgement judge_input(const Step& step, const kernels::Primitive& line, std::int64_t element,
                                     const kernels::Number& claimed, const InputClaim& claim);
+/// Claim: an element of a map is not what its operands give.
 [[nodiscard]] Judgement judge_element(const Step& step, const kernels::Primitive& line, std::int64_t value,
                                       std::int64_t element, const kernels::Number& claimed,
                                       const OperationClaim& claim);
+/// Claim: a running result of a fold is not what the one before it and the position's operands give.
 [[nodiscard]] Judgement judge_position(const Step& step, const kernels::Primitive& line, std::int64_t value,
                                        std::int64_t element, const FoldLevels::Position& position,
                                        const OperationClaim& claim);
+/// Claim: the state after the step has a number that is not finite.
 [[nodiscard]] Judgement judge_non_finite(const Step& step, const NonFiniteClaim& claim);
 
 }  // namespace dgx::protocol

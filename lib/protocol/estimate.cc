@@ -99,8 +99,8 @@ std::int64_t least_solver_bond(std::int64_t cost, std::int64_t reward, std::int6
 
 Result<std::int64_t> opening_bytes(const manifest::Task& task) {
   constexpr std::int64_t kPerFile = 65'536;  // most bytes of a bundle's container
-  constexpr std::int64_t kPerEntry =
-      4'096;  // more bytes of it for each entry of a state; a program has no fewer lines than entries
+  // A state has at most as many entries as its program has lines.
+  constexpr std::int64_t kPerEntry = 4'096;  // and for each entry
   constexpr std::int64_t kPerState = 32;
   DGX_TRY(const Segments segments, Segments::of(task.steps, task.checkpoint_every));
   // One start state more than are drawn: a diverged proof also shows its last state.

@@ -27,6 +27,7 @@ class Recomputed {
   Recomputed(const kernels::CompiledPrimitive& line, std::span<const TensorView> values, std::int64_t element)
       : line_(line), values_(values), element_(element), type_(kernels::running_type(line)) {}
 
+  /// The running results after positions [begin, end), from the one before them.
   Result<std::vector<Running>> positions(std::int64_t begin, std::int64_t end, const Running& before) const {
     return kernels::running_results(line_, values_, element_, begin, end, before);
   }
@@ -48,6 +49,7 @@ class Recomputed {
     }
     return out;
   }
+  /// The total after each group at the end of one of the list's intervals.
   Result<std::vector<Running>> totals(const FoldList& list) const {
     const std::int64_t blocks = ceil_div(line_.fold_count, kDotBlock);
     std::vector<Running> out;
@@ -61,13 +63,14 @@ class Recomputed {
     return out;
   }
 
+  /// The result of a block of items: added up in their lanes, and these combined.
   [[nodiscard]] Number combined(const std::vector<Number>& items) const {
     std::array<Number, kSumLanes> lanes;
     lanes.fill(zero().value);
     for (std::size_t i = 0; i < items.size(); ++i) lanes[i % kSumLanes] = add(lanes[i % kSumLanes], items[i]);
     return kernels::combine_lanes(type_, lanes).result;
   }
-  /// The result of block `block` of level `level`.
+  /// The result of block `block` of a sum's level `level`, recomputed from the terms.
   Result<Number> sum_block(int level, std::int64_t block) const {
     const std::int64_t begin = block * kSumBlock;
     const std::int64_t end = std::min(begin + kSumBlock, items_of(level));
@@ -85,6 +88,7 @@ class Recomputed {
     }
     return combined(items);
   }
+  /// The items of a sum's level: positions on level 0, else the blocks of the level below.
   [[nodiscard]] std::int64_t items_of(int level) const {
     std::int64_t items = line_.fold_count;
     for (int i = 0; i < level; ++i) items = ceil_div(items, kSumBlock);

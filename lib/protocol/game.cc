@@ -34,7 +34,8 @@ Status opens(const manifest::CommittedState& state, std::int64_t index, const ma
   return {};
 }
 
-/// Checks that the proof fits the task, and returns its segments. Its first and last state are for claim g.
+/// Checks that the proof fits the task, and returns its segments. Not that its first and last state are
+/// right: claim g is about these.
 Result<Segments> check_proof_of(const Dispute& dispute) {
   if (dispute.proof.body.task != dispute.task.id) return malformed("proof: is of another task");
   return segments_of(dispute.task.body, dispute.proof.body);

@@ -11,8 +11,9 @@ namespace {
 
 using Ends = std::vector<std::optional<GameEnd>>;
 
-/// True if the game is counted. Those whom a false statement would hurt have one game each that never is: the
-/// submitter about both statements, the verifier about the proof, the solver about the verdict.
+/// True if a new game raises the bonds of later ones. Those whom a false statement would hurt may each have
+/// one open game that does not: the submitter about either statement, the verifier about the proof, the
+/// solver about the verdict.
 bool is_counted(const TaskRecord& record, const Ends& ends, Challenged challenged, const Digest& challenger) {
   const std::optional<Digest>& other = challenged == Challenged::kVerdict ? record.solver : record.verifier;
   if (challenger != record.task.key_id && challenger != other) return true;

@@ -30,11 +30,11 @@ constexpr std::size_t kMaxOperands = 96;
 constexpr std::size_t kMaxNumberBytes = (kMaxNumbers + kMaxSingles) * 8;
 constexpr std::int64_t kMaxInteger = manifest::kMaxInteger;
 
-// Everything that a side has to say fits into a move: base64 takes 4 characters for 3 bytes, JSON at most 2
-// for a text's character (a line has no others), and names and numbers around them less than is added here.
+// Every message fits into a move: base64 takes 4 characters for 3 bytes, JSON at most 2 for a character of a
+// text (a line of a program has no others), and names and numbers around them take less than is added here.
 constexpr std::size_t in_base64(std::size_t bytes) { return (bytes + 2) / 3 * 4; }
-constexpr std::size_t kAround = 2048;        // the statement around what is said
-constexpr std::size_t kAroundOperand = 256;  // its keys, numbers and shape
+constexpr std::size_t kAround = 2048;        // the statement around the message
+constexpr std::size_t kAroundOperand = 256;  // an operand's keys, numbers and shape
 constexpr std::size_t kPathBytes = in_base64(kMaxPath * sizeof(Digest));
 constexpr std::size_t kLineBytes = 2 * program::kMaxLineBytes + kPathBytes;
 constexpr std::size_t kEntryBytes = 2 * manifest::kMaxOpenedName + kPathBytes + kAroundOperand;

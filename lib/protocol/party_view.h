@@ -10,9 +10,9 @@
 
 namespace dgx::protocol {
 
-/// The audit path of leaf `at` in a tree that the defender opened list by list, from the top down (for a
-/// value table the lists hold leaf hashes, not digests). Nodes that the defender did not open are taken from
-/// `leaves`.
+/// The audit path of leaf `at` in a tree of which the defender has opened `lists`, from the top down. Below
+/// these lists the path is made from `leaves`, the party's own. For a value table the lists must hold leaf
+/// hashes, not digests.
 [[nodiscard]] Result<merkle::Path> path_in_lists(std::span<const NodeList> lists,
                                                  std::span<const Digest> leaves, std::uint64_t at);
 

@@ -30,7 +30,7 @@ using Next = Result<std::optional<Message>>;
 
 Next send(Message what) { return std::optional<Message>(std::move(what)); }
 
-// A defender's moves: its own lists, whatever they are. next_in() has one function for each stage.
+// A defender's moves: what its own replay has, right or wrong. next_in() has one function for each stage.
 
 /// The error for a game whose earlier lists come from another replay.
 Error not_of_replay(std::string_view what) {
@@ -167,7 +167,7 @@ Next show_wrong_step(PartyView& view, std::int64_t step, const std::vector<merkl
   return send(std::move(out));
 }
 
-/// Shows the first way in which the entries of the start state, at `step`, are not the program's.
+/// Shows the first way in which the entries of the start state, at `step`, differ from the program's.
 Next show_wrong_state(PartyView& view, std::int64_t step, const std::vector<merkle::NamedDigest>& entries) {
   FaultPost out;
   const auto of_name = [](const merkle::NamedDigest& entry, std::string_view name) {
@@ -272,8 +272,8 @@ std::optional<std::size_t> first_other(const OpenedTree& shown, std::span<const 
   return std::nullopt;
 }
 
-/// The move where all values are as they must be: then the state after the step does not follow from them, or
-/// is not finite.
+/// The challenger's move when all values are as they must be. Then either the state after the step does not
+/// follow from them, or it is not finite.
 Next accept_values(PartyView& view, const GameState& state) {
   const std::int64_t after = state.first_step + 1;
   DGX_TRY(const Digest mine, view.party().state(after));

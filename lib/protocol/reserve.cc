@@ -28,7 +28,7 @@ constexpr std::size_t kPostedBytes = kSettlementBytes + kAccountBytes;
 constexpr std::size_t kAssignedBytes = kPostedBytes + kStatements * kStatementBytes + 2 * kAccountBytes;
 constexpr std::size_t kOwnGameBytes = kLongMoveBytes + kGameBytes;
 
-/// A game about `statement` for which a party of the task always has room.
+/// A game about `statement` for which room is always kept, until its challenger has begun it.
 struct OwnGame {
   Digest challenger;
   Challenged statement;

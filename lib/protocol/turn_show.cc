@@ -90,7 +90,7 @@ Outcome show_in(const Turn& turn, const ShowInterior&, const InteriorPost& post)
                 fmt::format("state {} does not give the witness {}", post.digest.hex(), witness.hex()));
   }
   turn.state.rejected = post.digest;
-  return ChooseState{};  // only the end is shown so far: the challenger rejects it
+  return ChooseState{};  // no state between is shown yet: the challenger rejects the end
 }
 
 Outcome show_in(const Turn& turn, const ShowStates&, const StatesPost& post) {

@@ -163,7 +163,7 @@ struct ClaimEntry {
 };
 struct ClaimLine {
   static constexpr Due kDue{Side::kChallenger, "show the line of the program that the entry is the input of"};
-  std::string entry;  ///< of the start state, by the defender not the program's
+  std::string entry;  ///< an entry of the start state that, the defender says, the program does not have
 };
 
 using Stage =
@@ -182,7 +182,7 @@ struct GameState {
   std::int64_t first_step = 0, end_step = 0;
   Digest accepted, rejected;
   std::optional<Digest> non_finite;  ///< the digest of a state that the defender shows not to be finite
-  Stage stage;  ///< the last one, if the game is over; none counts where a challenge decides
+  Stage stage;  ///< the last one, if the game is over; meaningless if the challenge alone decides
 
   [[nodiscard]] std::int64_t steps() const { return end_step - first_step; }
   /// The value named in the step's table, once it is; else null.

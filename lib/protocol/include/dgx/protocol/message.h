@@ -23,7 +23,7 @@ inline constexpr std::size_t kMaxListed = 256;    ///< digests in one move
 inline constexpr std::size_t kMaxNumbers = 2048;  ///< running results in one list; half as many for an argmax
 /// Most lists of one entry that precede another list in one move; a fold has fewer levels.
 inline constexpr std::size_t kMaxSingles = 32;
-/// A claim's texts and bytes, and 32 for each digest.
+/// Most bytes of a claim's evidence: of its texts and bytes, and 32 for each digest.
 inline constexpr std::size_t kMaxEvidenceBytes = 16384;
 
 // The defender's moves.

@@ -15,7 +15,8 @@
 #include "dgx/protocol/draw.h"
 #include "dgx/protocol/segments.h"
 
-/// Verification of a proof by replay (dgx-protocol(7), "VERDICTS"): from who verifies to the verdict's body.
+/// Verification of a proof by replay (dgx-protocol(7), "VERDICTS"), from the choice of verifier and beacon to
+/// the body of the verdict.
 ///
 /// A proof commits to the states between its segments. So a segment can be replayed alone: from the committed
 /// state at its start, the program must lead to the committed state at its end, bit for bit. There is no
