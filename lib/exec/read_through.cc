@@ -296,7 +296,7 @@ class ReadThrough {
       const Shape& parts = of_piece.parts({Term::Symbol::kIndex, d});
       if (parts.size() > 1 && !split.cut({Term::Symbol::kIndex, d}, parts.back())) return std::nullopt;
     }
-    // Where the dimension is split, the constants that it is compared with must fall between outer parts.
+    // If the dimension is split, the constants that it is compared with must fall between outer parts.
     const std::int64_t inner = split.parts(along).size() > 1 ? split.parts(along).back() : 1;
     const bool falls_between = std::any_of(whole.pieces.begin(), whole.pieces.end(),
                                            [&](const auto& p) { return p.begin % inner != 0; });

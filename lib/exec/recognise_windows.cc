@@ -364,9 +364,8 @@ std::optional<WindowGradients> gradient_of(ValueIndex value, const CompiledPrimi
                          std::move(gradient)};
 }
 
-/// Of two readings of a dot, true if the product is the better: the one that has channels last; or else the
-/// one with the smaller column stride, whose windows move along memory; or else the one with more window
-/// positions.
+/// True if the product is the better of two readings of a dot: it has channels last; or else it has the
+/// smaller column stride, whose windows move along memory; or else it has more window positions.
 bool is_better(const kernels::cpu::WindowProduct& product, const kernels::cpu::WindowGradient& gradient) {
   const bool product_channels = product.channels_last() != nullptr;
   if (product_channels != (gradient.channels_last() != nullptr)) return product_channels;

@@ -37,8 +37,8 @@ __device__ inline void add_walk(const Walk& walk, std::uint32_t n, std::int32_t 
   }
 }
 
-/// What a line or a position contributes to an element: an offset, and bits. If line and position have a bit
-/// in common, there is no element.
+/// The contribution of a line or a position to an element: an offset, and bits. If line and position have a
+/// bit in common, there is no element.
 struct alignas(8) WindowPart {
   std::int32_t place = 0;
   std::uint32_t bits = 0;
