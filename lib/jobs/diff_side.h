@@ -17,24 +17,28 @@ namespace dgx::jobs {
 /// answer it is kMissing, and the message says what the side's owner can make.
 class DiffSide {
  public:
+  /// kMalformed for a file of another task or program, or of more segments than the task has.
   [[nodiscard]] static Result<DiffSide> open(const TaskFiles& files, const std::string& path, int threads);
 
   [[nodiscard]] const std::string& path() const { return path_; }
-  /// Null for a trace, and for a run.
+  /// The run's index and the trace: one of them is null.
   [[nodiscard]] const bundle::RunIndex* run() const { return run_ ? &run_->index() : nullptr; }
   [[nodiscard]] const bundle::Trace* trace() const { return trace_ ? &*trace_ : nullptr; }
   /// The digest of the state before (0) or after (1) the segment; kMalformed if the file does not reach it.
   [[nodiscard]] Result<Digest> boundary(std::int64_t segment, int side) const;
-  /// The part of a segment that this side has, whose ends boundary() knows: a run that diverged may end
-  /// inside it.
+  /// The part of a segment that this side has, up to the state that boundary() gives for its end: a run that
+  /// diverged may end inside it.
   [[nodiscard]] protocol::Segment part_of(const protocol::Segment& segment) const;
 
   /// Chooses the segment, or part of one, that the answers are about. `honest` is its honest replay, or null
   /// if there is no state to replay from; the run's drill is replayed from the same `source`.
   void enter(const protocol::Segment& segment, SegmentReplay* honest, ReplaySource& source);
 
+  /// The digests of the states of the segment's part, before its first step and after each.
   [[nodiscard]] Result<std::vector<Digest>> states();
+  /// The digests of a step's values.
   [[nodiscard]] Result<std::vector<Digest>> values(std::int64_t step);
+  /// The numbers of one value of a step.
   [[nodiscard]] Result<Tensor> value(std::int64_t step, kernels::ValueIndex value);
 
  private:

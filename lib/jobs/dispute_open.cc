@@ -85,7 +85,7 @@ Result<Challenge> challenge_segment(const Inputs& in, std::int64_t segment) {
   return out;
 }
 
-/// --initial and --final.
+/// The challenge of --initial or of --final.
 Result<Challenge> challenge_end(const Inputs& in) {
   const auto& [options, context, files, proof] = in;
   const std::int64_t segment = options.initial ? 0 : proof.segments.between() - 1;
@@ -169,7 +169,7 @@ Result<bool> contradicts_end(const Inputs& in, std::int64_t segment, const std::
   return digest != end;
 }
 
-/// --segment, without a verdict.
+/// The challenge of --segment, made without a verdict.
 Result<Challenge> challenge_replayed(const Inputs& in, OwnReplay& own) {
   const auto& [options, context, files, proof] = in;
   const std::int64_t segment = *options.segment;

@@ -17,6 +17,7 @@ struct Source {
   std::optional<Digest> task;
 };
 
+/// The number of the checkpoint at `step`; without a step, of the last.
 Result<std::int64_t> checkpoint_at(const bundle::RunReader& run, std::optional<std::int64_t> step) {
   if (!step) return run.index().segments();
   for (std::int64_t i = 0; i <= run.index().segments(); ++i) {

@@ -36,6 +36,7 @@ std::string text_of(const json::Value& value) {
   return value.dump();
 }
 
+/// Adds every scalar of a JSON value: members as PATH.NAME, elements as PATH[INDEX].
 void flatten(const std::string& path, const json::Value& value, Leaves& leaves) {
   if (const json::Object* object = value.as_object()) {
     for (const auto& [key, item] : *object) flatten(path + "." + key, item, leaves);

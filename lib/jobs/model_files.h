@@ -17,7 +17,7 @@ struct NamedTensor {
 
 /// The bytes of a safetensors file (https://github.com/huggingface/safetensors, "Format"): u64 little-endian
 /// header length, JSON header padded with spaces to 8 bytes, numbers. Tensors of 8-byte numbers come first,
-/// then 4, then 1, each sorted by name, so that all are aligned. `metadata` holds strings.
+/// then 4, then 1, each in the given order, so that all are aligned. `metadata` holds strings.
 [[nodiscard]] std::string safetensors_bytes(std::vector<NamedTensor> tensors, const json::Object& metadata);
 
 /// The bytes of an .npz file: an uncompressed zip of NPY 1.0 files NAME.npy. The same tensors give the same

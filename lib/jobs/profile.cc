@@ -21,18 +21,19 @@ using kernels::cpu::InstructionSet;
 constexpr std::size_t kMaxReplays = 256;
 constexpr std::int64_t kMaxSegments = 1024;
 
-/// Segments at the beginning of the task. The first replay makes their start states; every other one starts
-/// from these, as a verifier would.
+/// The first segments of the task. The first replay makes their start states; every other replay starts from
+/// these, as a verifier would.
 struct Chain {
   std::int64_t segments = 0;
   std::int64_t steps = 0;     ///< of each segment
   std::vector<State> states;  ///< before, between and after the segments
-  std::vector<Digest> ends;
+  std::vector<Digest> ends;   ///< digest of the state after each segment
 };
 
+/// The outcome of one replay of the chain.
 struct Timing {
-  std::int64_t differing = 0;
-  double seconds = 0;
+  std::int64_t differing = 0;  ///< segments that end in another state than the chain's
+  double seconds = 0;          ///< of the steps alone
 };
 
 /// Restores the instruction set in use at construction.

@@ -37,6 +37,7 @@ class ReplaySource {
 
   [[nodiscard]] const TaskFiles& files() const { return files_; }
   [[nodiscard]] const JobContext& context() const { return context_; }
+  /// The dataset. Errors of open_dataset().
   [[nodiscard]] Result<const bundle::Dataset*> data();
   [[nodiscard]] Result<exec::ExactExecutor*> executor();
   /// kMalformed if the file has another state; errors of StartStates.
@@ -99,16 +100,26 @@ class SegmentReplay final : public protocol::Party {
   [[nodiscard]] std::int64_t replayed_steps() const { return replayed_; }
 
  private:
+  /// The replaying executor, made on the first call. If another replay has had the source's executor since,
+  /// position_ is unknown.
   [[nodiscard]] Result<DrilledExecutor*> replay();
+  /// An internal error for a step before the segment or after `last`.
   [[nodiscard]] Status check_step(std::int64_t step, std::int64_t last) const;
   /// Computes the digests of the segment's states, up to its end or to where they are not finite.
   [[nodiscard]] Status replay_segment();
   [[nodiscard]] Status note_state(SegmentNotes& found);
   /// Brings the replay to the state before `step`.
   [[nodiscard]] Status go_to(std::int64_t step);
+  /// The state nearest before the state of `step`, or that state: kept, noted or the start. `found` is its
+  /// step.
   [[nodiscard]] Result<const State*> nearest_state(std::int64_t step, std::int64_t& found);
+  /// Takes step `step` value by value: notes the digests of its values and of the states around it, unless
+  /// they are known, and keeps the numbers of the values in `kept`. After a step that gives a state which is
+  /// not finite, the digests are noted all the same and position_ is unknown.
   [[nodiscard]] Status trace(std::int64_t step, const std::set<std::int64_t>& kept);
+  /// The notes of a step: known, read from an earlier process's, or traced now.
   [[nodiscard]] Result<const StepNotes*> step_notes(std::int64_t step);
+  /// The digests of the entries that the executor holds.
   [[nodiscard]] Result<std::vector<merkle::NamedDigest>> entries_now() const;
   /// The entries that the values of a step would become.
   [[nodiscard]] std::vector<merkle::NamedDigest> entries_from(std::span<const Digest> values) const;

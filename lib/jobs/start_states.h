@@ -70,7 +70,7 @@ class StartStates {
   [[nodiscard]] Result<State> recompute(std::int64_t checkpoint, program::Executor& executor,
                                         const StopFlag& stop);
   [[nodiscard]] Status of_prover(Status status, std::int64_t checkpoint) const;
-  /// By the proof, or else by the run.
+  /// The digest of a committed state: by the proof, if there is one, else by the run.
   [[nodiscard]] const Digest& committed(std::int64_t state) const {
     const auto at = static_cast<std::size_t>(state);
     return proof_ != nullptr ? proof_->states[at] : run_->index().checkpoints[at].digest;
@@ -83,9 +83,10 @@ class StartStates {
   int threads_;
   std::optional<bundle::RunReader> run_;
   std::optional<bundle::SampleReader> sample_;
+  /// The committed state that the executor holds; nullopt if it holds something else.
   std::optional<std::int64_t> reached_;
-  std::optional<std::int64_t>
-      not_reached_;  ///< a checkpoint that recomputation missed: later ones are not recomputed across it
+  /// A checkpoint that recomputation missed. A state after it is not recomputed from one before it.
+  std::optional<std::int64_t> not_reached_;
   std::int64_t recomputed_steps_ = 0;
 };
 

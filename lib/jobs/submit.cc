@@ -22,9 +22,9 @@
 namespace dgx::jobs {
 namespace {
 
-/// Cost of a checkpoint in scalar operations, per byte of state (hash, compression, writing) and constant
-/// (making it durable): measured by tests/bench. With these, checkpoints take a few percent of training at
-/// the default interval.
+/// Cost of a checkpoint in scalar operations: a part per byte of state (hash, compression, writing) and a
+/// constant part (making it durable), measured by tests/bench. With these, checkpoints take a few percent of
+/// training at the default interval.
 constexpr double kCheckpointOperationsPerByte = 250;
 constexpr double kCheckpointOperations = 3e8;
 constexpr double kCheckpointShare = 0.0075;

@@ -84,7 +84,8 @@ std::optional<std::int64_t> segment_milliseconds(const Training& t) {
   return protocol::segment_milliseconds(t.files.segments, t.step_seconds, t.timed_steps);
 }
 
-/// Saves the state, since the flag to stop is set.
+/// Saves the state after a request to stop. Always an error: kInterrupted, or internal if this call, like
+/// the one before it, has taken no step.
 Status interrupt(const Training& t) {
   const std::int64_t position = t.executor.position();
   if (t.files.segments.state_at(position) < 0) DGX_CHECK(write_resume_point(t));
@@ -98,7 +99,7 @@ Status interrupt(const Training& t) {
                "the same command continues"};
 }
 
-/// Takes steps up to `end`, or until the flag to stop: then interrupt() says so.
+/// Takes steps up to `end`, or until a stop is requested, which is the error of interrupt().
 Status steps_to(Training& t, std::int64_t end) {
   const auto unless_stopped = [&]() -> Status {
     return t.executor.position() < end && t.context.stop.requested() ? interrupt(t) : Status();

@@ -180,6 +180,8 @@ class PartFile {
     return seconds_since(saved_) < 1 ? Status() : save(shard);
   }
 
+  /// Saves the rows of a call that was stopped. Always an error: kInterrupted, or internal if an earlier call
+  /// was stopped too and this one has finished no segment.
   Status interrupted(const protocol::Shard& shard, std::size_t rows_before, std::size_t due) {
     DGX_CHECK(save(shard));
     if (resumed_ && shard.rows.size() == rows_before) {

@@ -22,7 +22,7 @@ struct CommitBeaconOptions {
   std::string task;
   std::optional<std::string> data;     ///< checked against the task, if given
   std::optional<std::string> profile;  ///< the signer's, which states how long the longest segment takes
-  /// Or this; a task that names a ledger needs one of the two.
+  /// Instead of a profile. A task that names a ledger needs one of the two.
   std::optional<std::int64_t> segment_milliseconds;
   KeyFile key;
   std::string output;  ///< COMMIT.json; COMMIT.secret (mode 0600) goes next to it

@@ -84,7 +84,7 @@ struct DiffResult {
   /// The element's last scalar operation by the replay, next to what theirs claims; "input" and "copy" where
   /// nothing is computed.
   std::optional<manifest::JudgedScalar> scalar;
-  std::string our_bits;                ///< what ours claims, in hex as there
+  std::string our_bits;                ///< the element by our side, in hex like `scalar`'s
   std::optional<Confirmed> confirmed;  ///< at the deepest level reached; none if no replay was possible
   /// The reason for going no deeper; empty if it went all the way, or nothing differs.
   std::string ended;

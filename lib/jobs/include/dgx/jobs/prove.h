@@ -38,8 +38,8 @@ struct ProveResult {
 struct OpenSampleOptions {
   std::string task;
   std::string proof;
-  std::optional<std::string> beacon;   ///< draws the segments;
-  std::optional<std::string> receipt;  ///< or, if no beacon came, the receipt of the proof
+  std::optional<std::string> beacon;   ///< draws the segments
+  std::optional<std::string> receipt;  ///< of the proof; draws them if no beacon came
   std::string run;
   std::optional<std::string> program;
   std::optional<std::string> data;  ///< to recompute checkpoints that were not kept

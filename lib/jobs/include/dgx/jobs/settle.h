@@ -68,8 +68,8 @@ struct MakeStatement {
   std::optional<std::string> about_path;  ///< the statement it answers, whose id and digests are filled in
   /// read_ledger_name(): for a transfer without a task that names one.
   std::optional<std::string> ledger;
-  std::vector<std::string>
-      settings;  ///< FIELD=VALUE; may override a field that follows from task and statement
+  /// FIELD=VALUE each; a setting may override a field that follows from task and statement.
+  std::vector<std::string> settings;
   KeyFile key;
   std::optional<std::string> trust;    ///< whose signatures on task and statement are accepted
   std::optional<std::string> profile;  ///< of an assign: the signer's, for the time of the longest segment
@@ -88,9 +88,10 @@ struct Logged {
 /// The outcome of append_statements().
 struct Appended {
   std::vector<Logged> logged;
-  std::int64_t skipped = 0;      ///< already in the ledger; in transcripts, receipts too
-  std::vector<Error> refused;    ///< each names file and line: what could not be fetched, what depends
-                                 ///< on it, and, with kKeepGoing, all other refusals
+  std::int64_t skipped = 0;  ///< already in the ledger; in transcripts, receipts too
+  /// Each names file and line: a statement that could not be fetched, one that depends on it, and with
+  /// kKeepGoing every other that was refused.
+  std::vector<Error> refused;
   manifest::RootReference head;  ///< after them
 };
 /// The fate of the other statements when one is refused.
