@@ -17,9 +17,9 @@ constexpr std::array<std::uint8_t, 1> kNodePrefix = {0x01};
 /// The size of the left subtree: the largest power of two below `count`, which is at least 2.
 std::uint64_t split_of(std::uint64_t count) { return std::bit_floor(count - 1); }
 
-/// SUBPROOF of RFC 6962 section 2.1.2. `known` says whether the verifier already has the root of these
-/// leaves.
+/// Says whether the verifier has the root of a subtree, which the proof then leaves out.
 enum class Known { kNo, kYes };
+/// SUBPROOF of RFC 6962 section 2.1.2. `known` says whether the verifier already has the root of `leaves`.
 void subproof(std::span<const Digest> leaves, std::uint64_t old_count, Known known, Path& path) {
   if (old_count == leaves.size()) {
     if (known == Known::kNo) path.push_back(root_of(leaves));
@@ -125,7 +125,7 @@ Result<Path> inclusion_path(std::span<const Digest> leaves, std::uint64_t index)
   return path;
 }
 
-// As RFC 9162 section 2.1.3.2.
+// The algorithm of RFC 9162 section 2.1.3.2.
 Result<Digest> root_from_path(const Digest& leaf, std::uint64_t index, std::uint64_t count,
                               std::span<const Digest> path) {
   if (index >= count) return malformed(fmt::format("leaf {} of a tree of {}", index, count));

@@ -143,8 +143,8 @@ std::string print_coordinate(const Coordinate& coordinate) {
                      coordinate.division == Coordinate::Division::kExact ? "/" : "//", coordinate.divisor);
 }
 
-/// True if the coordinate is in normal form where its spelling does not show it: terms in order, each once
-/// and not zero; a divisor of at least 2, with terms, where it divides.
+/// Checks the part of the normal form that parsing leaves open: terms are in order, each once and not zero;
+/// a division has terms, and a divisor of at least 2.
 bool is_normal(const Coordinate& coordinate) {
   const Term* previous = nullptr;
   for (const Term& term : coordinate.terms) {

@@ -85,7 +85,7 @@ Status check_coordinate(const Coordinate& coordinate, std::int64_t size, bool ha
   return {};
 }
 
-/// The accesses and steps that the line's result depends on.
+/// Checks that the line's result depends on every access and every step.
 class Usage {
  public:
   explicit Usage(const Primitive& line) : line_(line), accesses_(line.accesses.size(), false) {}
@@ -144,7 +144,8 @@ struct Totals {
   std::int64_t operations = 0;
 };
 
-/// Bounds both with a line of `count` elements. Sizes multiplied after this have been checked.
+/// Adds a line of `count` elements, within the limits. The line's sizes can then be multiplied without
+/// overflow.
 Status add_line(Totals& totals, const Primitive& line, std::int64_t count) {
   const auto size = checked_mul(count, static_cast<std::int64_t>(size_of(line.dtype)));
   const auto total = size ? checked_add(totals.bytes, *size) : std::nullopt;
@@ -176,7 +177,7 @@ Status take_once(Inputs& inputs, const std::string& source) {
   return malformed(fmt::format("src: a second '{}'", source));
 }
 
-/// A bundle has a group for each part of a name (dgx-bundle(5), "Names").
+/// Checks the parts of an entry's name: a bundle has a group for each (dgx-bundle(5), "Names").
 Status check_entry_name(std::string_view name) {
   std::size_t parts = 0;
   for (std::size_t begin = 0; begin <= name.size(); ++parts) {
@@ -190,8 +191,8 @@ Status check_entry_name(std::string_view name) {
   return malformed(fmt::format("src: state entry '{}' has more than {} parts", name, kMaxNameParts));
 }
 
-/// Checks that no entry has the name of another one's group. Names that begin with NAME/ are together in
-/// order of bytes.
+/// Checks that no entry has the name of another one's group. Names that begin with NAME/ follow each other in
+/// byte order, so one look-up finds them.
 Status check_nesting(const std::set<std::string>& entries) {
   for (const std::string& name : entries) {
     const auto inside = entries.lower_bound(name + '/');
@@ -316,8 +317,8 @@ Status check_next(const Primitive& line, const Table& table) {
                                to_string(type.shape), name_of(line.dtype), to_string(line.shape)));
 }
 
-/// Checks that the entry `step` counts up by one: it is the number of the step to come, and others rely on
-/// it.
+/// Checks that the entry `step` counts up by one: it is the number of the step to come, from which batches,
+/// schedule and random numbers follow.
 Status check_counter(const Program& program) {
   const ValueIndex step = *find_state_input(program, "step");
   const ValueIndex next = *program.values[static_cast<std::size_t>(step)].next;

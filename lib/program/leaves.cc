@@ -20,7 +20,8 @@ using kernels::Step;
 namespace {
 
 constexpr std::int64_t kLeafBytes = 1024;
-/// A set of leaves, one bit each. Ways holds one set per way that the selects may go, none part of another.
+/// A set of leaves, one bit each: bit n is the leaf of access n. Ways holds one set per way that the selects
+/// may go, none part of another.
 using LeafSet = std::uint64_t;
 using Ways = std::vector<LeafSet>;
 
@@ -66,8 +67,8 @@ class LeafCounter {
     for (std::size_t n = 0; n < primitive.accesses.size(); ++n) leaf_.push_back(leaf_number(n, byte_size));
   }
 
-  /// The ways of one term. A chain's are those of its first position, which also reads `init`: too many for
-  /// later positions, but they are one line.
+  /// The ways of one term. For a chain these are the ways of its first position, which also reads `init`: an
+  /// upper bound for the later positions, which do not.
   [[nodiscard]] Result<Ways> term() const {
     if (primitive_.kind == kernels::Kind::kDot) return together({opened(0)}, {opened(1)});
     DGX_TRY(Ways ways, result(primitive_.steps));
@@ -80,6 +81,8 @@ class LeafCounter {
   }
 
  private:
+  /// The first access that certainly opens the same leaf as access n: an equal one, or for constant accesses
+  /// to a value of a single leaf, any of these. Else n itself.
   [[nodiscard]] std::size_t leaf_number(
       std::size_t n, const std::function<std::int64_t(kernels::ValueIndex)>& byte_size) const {
     const Access& access = primitive_.accesses[n];
@@ -91,6 +94,7 @@ class LeafCounter {
     return n;
   }
 
+  /// The leaf of access n, and those of the accesses that its coordinates read.
   [[nodiscard]] LeafSet opened(std::size_t n) const {
     LeafSet set = LeafSet{1} << leaf_[n];
     for (const auto& coordinate : primitive_.accesses[n].coordinates) {

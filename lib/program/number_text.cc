@@ -20,7 +20,7 @@ std::string fraction_digits(std::uint64_t fraction, int bits) {
   return digits;
 }
 
-/// A binary32 is a binary64 with room to spare, so one printer serves both.
+/// Every binary32 is a binary64 too, so one printer serves both.
 std::string print(double value) {
   assert(!std::isnan(value));
   const std::string sign = std::signbit(value) ? "-" : "";

@@ -36,7 +36,8 @@ Result<T> parse_number(std::string_view text) {
   return value;
 }
 
-/// Reads `kind:key=value,key,key=value` key by key; a key that no call took is an error.
+/// Reads `kind:key=value,key,key=value` key by key. An absent field leaves `out` as it is. The first error is
+/// kept, and returned by finish(), for which a field that no call took is an error, too.
 class SpecReader {
  public:
   explicit SpecReader(std::string_view text) {
@@ -119,7 +120,7 @@ class SpecWriter {
 /// The largest number in a spec.
 inline constexpr double kMostNumber = 1e30;
 
-/// A binary64 number in hex.
+/// Reads a field that holds a binary64 in hex (number_text.h), which must be from `low` to `high`.
 inline double read_double(json::Fields& in, std::string_view key, double low, double high) {
   auto value = parse_hex_double(in.string(key));
   if (!value) {

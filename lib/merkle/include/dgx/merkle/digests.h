@@ -73,7 +73,8 @@ struct StateDigests {
 [[nodiscard]] Result<StateDigests> state_digests(std::span<const EntryView> state, int threads = 1);
 [[nodiscard]] Result<StateDigests> state_digests(const State& state, int threads = 1);
 
-/// Leaf hashes of the trees whose leaves are digests.
+/// Leaf hashes of the trees whose leaves are not bytes but digests: H(0x00 ‖ kind ‖ digest), and for a ledger
+/// entry also the u64 time of its receipt, in Unix milliseconds.
 [[nodiscard]] Digest committed_state_leaf(const Digest& state);
 [[nodiscard]] Digest value_leaf(const Digest& value);
 [[nodiscard]] Digest ledger_leaf(const Digest& statement, std::uint64_t receipt_ms);

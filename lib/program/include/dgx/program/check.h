@@ -35,7 +35,7 @@ enum class ProgramRole {
 /// - at most kMaxLeaves leaves, those of a chain's `init` too; `init` has no fold index, `when` is an
 /// integer;
 /// - inputs: sources and schedule names from the closed lists, at most one input for each state entry, names
-/// that a bundle can hold, a `next` of the same type and shape, that of `step` the step after.
+/// that a bundle can hold, a `next` of the same type and shape, and for `step` a `next` that adds one.
 /// kMalformed, naming line and field. Cost: linear in the text.
 [[nodiscard]] Status check_program(const Program& program, ProgramRole role = ProgramRole::kTraining);
 

@@ -56,9 +56,9 @@ enum class ModelKind { kMlp, kResNet20, kGpt };
 [[nodiscard]] std::optional<ModelKind> model_kind(std::string_view text);
 [[nodiscard]] bool is_model_spec(std::string_view text);
 [[nodiscard]] Result<ModelSpec> parse_model_spec(std::string_view text);
-/// The canonical spec, which parses to the same value: defaults are left out, but for gpt and resnet20 every
-/// field that is not 0 or off is written, as a task should not depend on defaults. Numbers are the shortest
-/// decimals that read back to the same binary64.
+/// The canonical spec, which parses to the same value. For mlp, defaults are left out; for gpt and resnet20
+/// every field that is not 0 or off is written, as a task should not depend on defaults. Numbers are the
+/// shortest decimals that read back to the same binary64.
 [[nodiscard]] std::string print_model_spec(const ModelSpec& spec);
 
 /// `sgd:lr=0.1,momentum=0.9,nesterov,weight-decay=5e-4`,
