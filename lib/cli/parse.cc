@@ -19,8 +19,8 @@ struct Bound {
   CLI::Option* option;
 };
 
-/// CLI11 only splits the command line. Which options are required, what values mean, and every message is
-/// decided here.
+/// Declares the rows to CLI11, which only splits the command line: required options, the meaning of values
+/// and every message are decided here.
 std::vector<Bound> bind(CLI::App& app, Command& command) {
   std::vector<Bound> out;
   for (OptionRow& row : command.rows()) {

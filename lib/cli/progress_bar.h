@@ -11,7 +11,7 @@ namespace dgx::cli {
 
 /// One line on standard error, redrawn in place at most ten times a second:
 ///
-///     training  [######····]  61 %  2,854/4,680  312/s  0:06 left  loss 0.31
+///     training  [############........]  61 %  2,854/4,680  312/s  0:06 left  loss 0.31
 ///
 /// With `visible` false it draws nothing and only passes notes and warnings on.
 class ProgressBar final : public Progress {
@@ -37,7 +37,8 @@ class ProgressBar final : public Progress {
   std::string label_;
   std::int64_t total_ = 0;
   std::int64_t done_ = 0;
-  std::int64_t first_done_ = -1;  // a resumed job begins in the middle: the rate counts from there
+  // `done` of the first update: a resumed job begins in the middle, and the rate counts from there.
+  std::int64_t first_done_ = -1;
   bool drawn_ = false;
   Clock::time_point began_;
   Clock::time_point drew_;

@@ -52,7 +52,7 @@ std::string grouped(std::int64_t number) {
 
 namespace {
 
-// Base64 may be thousands of characters: shows its beginning and its length in bytes.
+/// A text, or of a long one (base64 may have thousands of characters) the beginning and the length in bytes.
 std::string shortened(const std::string& text) {
   constexpr std::size_t kMost = 1024;
   constexpr std::size_t kShown = 64;

@@ -9,9 +9,9 @@
 
 namespace dgx::cli {
 
-/// `text` with control characters as \xNN, since text from someone else's file must not control the terminal.
-/// Newlines stay with kKeep.
+/// The treatment of newlines by printable().
 enum class Newlines { kEscape, kKeep };
+/// `text` with control characters as \xNN, since text from someone else's file must not control the terminal.
 [[nodiscard]] std::string printable(std::string_view text, Newlines newlines = Newlines::kEscape);
 
 /// 1234567 as "1,234,567".

@@ -92,8 +92,8 @@ void tell_versions(Out& out) {
   out.detail(fmt::format("version {} with {}; threads {}", version(), libraries, out.common().threads), 2);
 }
 
-/// Warns of private keys that others can use. A public key may be readable by all; where a private key is
-/// needed, it is an error later.
+/// Warns of private keys that others can use. A public key may be readable by all; one given for a private
+/// key is an error when it is used.
 void warn_of_open_keys(const Command& table, Out& out) {
   constexpr std::size_t kMostPem = 16384;
   for (const std::string* path : table.keys()) {

@@ -41,7 +41,7 @@ struct OptionRow {
   /// The name in messages: the option's first name, or the positional's value name.
   [[nodiscard]] const std::string& title() const { return names.empty() ? value_name : names.front(); }
   [[nodiscard]] bool positional() const { return form == Form::kPositional || form == Form::kRest; }
-  /// True if a shell should complete file names: the value name contains FILE, DIR, RUN or a dot.
+  /// True if a shell should complete file names: the value name is "-", or contains FILE, DIR, RUN or a dot.
   [[nodiscard]] bool takes_file() const;
 };
 
@@ -109,7 +109,8 @@ class Command {
   /// --key and --passphrase-file. If no key is given, `path` stays empty. The user is warned of a key file
   /// that others can use.
   Command& key(std::string& path, std::optional<std::string>& passphrase_file, Need need = Need::kRequired);
-  /// Names a variable that holds the path of what may be a private key.
+  /// Names a variable that holds the path of what may be a private key: the user is warned if others can use
+  /// it.
   Command& may_be_key(const std::string& path);
   /// --isa, for programs that compute.
   Command& isa(std::optional<std::string>& name);

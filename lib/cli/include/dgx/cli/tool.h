@@ -17,8 +17,7 @@ namespace dgx::cli {
 enum class Verdict : int { kDone = 0, kAccepted = 0, kRefuted = 1, kDiverged = 1, kInconclusive = 3 };
 
 /// A program: its commands, and everything that all programs have in common (common options, --help,
-/// --version,
-/// --completion, exit codes). A command is a type
+/// --version, --completion, exit codes). A command is a type
 ///
 ///     struct New {
 ///       jobs::NewKey options;

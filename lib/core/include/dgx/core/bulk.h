@@ -77,13 +77,14 @@ class BulkTensor {
   BulkView view_;
 };
 
-/// Copies bytes [begin, begin + out.size()). Leaves no page of a tensor in a file mapped in. kIo.
+/// Copies bytes [begin, begin + out.size()). A tensor in a file is read by system calls, so that no page of
+/// its mapping takes memory. kIo.
 [[nodiscard]] Status copy_bytes(const BulkView& from, std::uint64_t begin, std::span<std::uint8_t> out);
 
 /// Gives back the memory of bytes [begin, begin + size) of a tensor in a file; they are read again when they
 /// are used. Does nothing for a tensor in memory.
 void release(const BulkView& tensor, std::uint64_t begin, std::uint64_t size);
-// A TensorView does not say where it lies.
+// Not for a TensorView, which does not say whether its numbers lie in a file.
 void release(const TensorView&, std::uint64_t, std::uint64_t) = delete;
 
 /// Prefetches bytes [begin, begin + size): from a file in the background, from memory into the caches.

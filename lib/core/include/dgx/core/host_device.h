@@ -9,9 +9,9 @@
 #define DGX_HOST_DEVICE
 #endif
 
-/// Written before DGX_HOST_DEVICE: a function that must not be inlined. On the host for speed: where one of
-/// many functions is chosen at run time, the short ones are faster if they need not save registers for the
-/// long ones. On a GPU so that all callers share a rare path.
+/// Written before DGX_HOST_DEVICE: a function that must not be inlined. DGX_HOST_NOINLINE is for speed: if
+/// one of many functions is chosen at run time, the short ones need not save registers for the long ones.
+/// DGX_DEVICE_NOINLINE lets all callers on a GPU share the code of a rare path.
 #ifdef __CUDACC__
 #define DGX_HOST_NOINLINE
 #define DGX_DEVICE_NOINLINE __noinline__
