@@ -40,8 +40,8 @@ ChunkReference read_chunk(json::Fields& in) {
   return out;
 }
 
-// Checks which fields are present: this follows from the challenge's subject and from which statement it
-// challenges.
+// Checks that exactly those fields are present that belong to the challenge's subject and to the kind of
+// statement challenged.
 void check_fields(json::Fields& in, const Challenge& challenge) {
   const About about = challenge.about;
   const bool is_of_either = about == About::kSegment;

@@ -140,16 +140,16 @@ struct ScalarOperand {
 
 /// The scalar operation that a referee recomputed.
 struct JudgedScalar {
-  std::optional<std::int64_t>
-      index;              ///< among the operations of the element or position; absent for input and copy
-  std::string operation;  ///< 1 to 16 characters
-  std::string place;      ///< 1 to 64 characters; empty exactly without index
+  /// Number among the operations of the element or position; absent for input and copy.
+  std::optional<std::int64_t> index;
+  std::string operation;                ///< 1 to 16 characters
+  std::string place;                    ///< 1 to 64 characters; empty exactly without index
   std::vector<ScalarOperand> operands;  ///< at most 3
   std::string claimed;                  ///< bits
   std::string result;                   ///< bits
   bool operator==(const JudgedScalar&) const = default;
 };
-/// As a ruling has it; programs print it alike.
+/// The JSON form that a ruling has; programs print the same.
 [[nodiscard]] json::Object scalar_json(const JudgedScalar& scalar);
 
 /// The place at which a game ended, as deep as it went.
@@ -158,7 +158,7 @@ struct DisputePlace {
   std::optional<std::int64_t> step, value, element, position;
   bool operator==(const DisputePlace&) const = default;
 };
-/// As a ruling has it; programs print it alike.
+/// The JSON form that a ruling has; programs print the same.
 [[nodiscard]] json::Object place_json(const DisputePlace& at);
 
 inline constexpr std::size_t kMaxRulingWords = 1024;

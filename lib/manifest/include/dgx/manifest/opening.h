@@ -12,8 +12,8 @@ namespace dgx::manifest {
 /// The most characters of a file's place in an operator's store, relative to the folder there of the signer's
 /// key id.
 inline constexpr std::size_t kMaxPlace = 256;
-/// The most characters of a place in a statement, which leaves room for an opening's files below it; this is
-/// the longest.
+/// The most characters of a place that a statement names. Below it lie an opening's files; /sample.h5 has the
+/// longest name of them.
 inline constexpr std::size_t kMaxLocation = kMaxPlace - std::string_view("/sample.h5").size();
 /// True if a text is a place that stays in its folder: 1 to kMaxPlace characters, parts of letters, digits,
 /// '.', '_' and '-' with '/' between them, none of them empty, "." or "..".

@@ -59,6 +59,7 @@ struct Signed {
 /// "KIND statement, expected a KIND".
 [[nodiscard]] Error wrong_kind(Kind found, Kind expected);
 
+/// The statement as one of kind T; kMalformed if it is of another kind.
 template <class T>
 [[nodiscard]] Result<Signed<T>> as(Signed<Body> any) {
   T* body = std::get_if<T>(&any.body);

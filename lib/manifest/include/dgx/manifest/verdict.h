@@ -14,6 +14,7 @@
 namespace dgx::manifest {
 
 enum class Outcome { kAccepted, kRefuted };
+/// The choice of the replayed segments: drawn as the policy says, or chosen by the verifier.
 enum class Draw { kPolicy, kChosen };
 /// The reason why a replayed segment agrees or disagrees with the proof.
 enum class RowReason {
