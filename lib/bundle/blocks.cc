@@ -15,6 +15,7 @@ constexpr std::size_t kChecksumBytes = 4;
 
 constexpr std::uint32_t rotated(std::uint32_t value, int by) { return value << by | value >> (32 - by); }
 
+/// The state of lookup3 and its two mixing functions.
 struct Mixer {
   std::uint32_t a, b, c;
 

@@ -35,6 +35,8 @@ Result<ArrayHeader> read_header(Blocks& blocks, std::uint64_t address, std::uint
   return out;
 }
 
+/// Adds the chunks that an array's entries describe: address, stored size in `entry_bytes` - 12 bytes, and
+/// the filters skipped.
 Status take_entries(ByteView bytes, std::size_t entry_bytes, std::vector<Extent>& out) {
   Cursor in(bytes);
   while (in.left() >= entry_bytes) {
@@ -49,6 +51,8 @@ Status take_entries(ByteView bytes, std::size_t entry_bytes, std::vector<Extent>
   return {};
 }
 
+/// Adds the chunks of an array in pages, which begin at `address` and follow each other. Bit p of `written`,
+/// highest first, says that page p was written.
 Status read_pages(Blocks& blocks, const ArrayHeader& header, std::uint64_t address, std::uint64_t count,
                   ByteView written, std::vector<Extent>& out) {
   for (std::uint64_t page = 0; page * header.page_entries < count; ++page) {

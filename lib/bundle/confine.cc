@@ -33,6 +33,7 @@ constexpr bool kSanitized = false;
 constexpr rlim_t kMemoryBytes = rlim_t{2} << 30;
 constexpr rlim_t kProcessorSeconds = 60;
 
+/// Lowers a limit to `most`; never raises it, which would need a privilege.
 bool limit(__rlimit_resource what, rlim_t most) {
   rlimit now{};
   if (::getrlimit(what, &now) != 0) return false;
@@ -91,7 +92,8 @@ sock_filter unless(std::uint32_t value, std::uint8_t count) {
   return BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, count);
 }
 
-/// Every other call fails as if permission were lacking: a library that tries one must cope with that anyway.
+/// The filter of system calls. A call that is not allowed fails as if permission were lacking: a library that
+/// tries one must cope with that anyway. A call of another architecture kills the process.
 std::vector<sock_filter> filter() {
   constexpr std::uint32_t kRefuse = SECCOMP_RET_ERRNO | EPERM;
   // The lower half of a 64-bit argument, little-endian.

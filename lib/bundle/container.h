@@ -22,9 +22,9 @@
 /// with suspicion.
 namespace dgx::bundle {
 
-/// Checks that `name` is a path of link names that every HDF5 tool shows unchanged: printable ASCII parts
-/// between
-/// '/', none empty, "." or "..", at most kMaxNameBytes bytes and 8 parts. kMalformed with the reason.
+/// Checks that `name` is a path of link names that every HDF5 tool shows unchanged: at most 8 parts of
+/// printable ASCII with '/' between them, none empty, "." or "..", and at most kMaxNameBytes bytes.
+/// kMalformed with the reason.
 [[nodiscard]] Status check_name(std::string_view name);
 
 /// A tensor to be written into a bundle.
@@ -34,6 +34,7 @@ struct NamedView {
   std::optional<Digest> digest;  ///< becomes the dataset's attribute `digest`
 };
 
+/// Writes one bundle. Errors name the target; nothing is at the target before commit().
 class Writer {
  public:
   [[nodiscard]] static Result<Writer> create(const std::string& target, Kind kind, Clobber clobber,
@@ -62,6 +63,7 @@ class Writer {
         outcome_(std::make_unique<h5::WriteOutcome>()),
         threads_(threads) {}
   [[nodiscard]] Result<h5::Handle> open_group(const std::string& path) const;
+  /// The first error of a write that HDF5 was not told of (write_driver.h).
   [[nodiscard]] Status landed() const;
   [[nodiscard]] Status put_tensors(std::span<const NamedView> tensors);
 
@@ -84,6 +86,7 @@ struct TensorInfo {
 /// The kind that a root group's attributes state. kMalformed: another version, or not a bundle.
 [[nodiscard]] Result<Kind> kind_in(const Object& root);
 
+/// Reads one bundle: its structure when it is opened, numbers when they are asked for. Errors name the file.
 class Reader {
  public:
   /// kMissing, kIo, kMalformed: not a bundle, or of another kind or version.

@@ -84,13 +84,13 @@ template <class F>
   return {};
 }
 
-/// HDF5's type of our numbers in files; also in memory, which is little-endian (checked in tensor code).
+/// HDF5's type of our numbers, in files and also in memory, which is little-endian (asserted in h5.cc).
 [[nodiscard]] hid_t type_of(DType dtype);
 
 /// Creates a file in the version 1.10 format (checksums over all metadata), without times, so that equal
 /// content gives equal bytes. `outcome` tells whether writing succeeded.
 [[nodiscard]] Result<Handle> create_file(const std::string& path, WriteOutcome* outcome);
-/// Sets up the library, which reads the environment and files at that moment.
+/// Sets up the library now: it reads the environment and files then, which a confined process cannot.
 void prepare();
 
 [[nodiscard]] Result<Handle> create_group(const Handle& file, const std::string& path);

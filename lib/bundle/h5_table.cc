@@ -8,8 +8,8 @@
 #include "dgx/bundle/format.h"
 #include "h5_read.h"
 
-// Accepts more than our bundles have: any superblock, any chunk shape, either byte order, deflate. This runs
-// where a crash does no harm.
+// Describes files of other programs, which use more of the format than our bundles: any superblock, any chunk
+// shape, either byte order, deflate. This runs in dgx-h5, where a crash does no harm.
 namespace dgx::bundle {
 namespace {
 
@@ -86,8 +86,8 @@ Status take_filters(const h5::Handle& list, Table& table) {
   return {};
 }
 
-/// The place of one chunk. HDF5 1.10's query takes time linear in the number of chunks; so it is told to read
-/// the chunk, and the driver records the address.
+/// The place of one chunk. HDF5 1.10's query for it takes time linear in the number of chunks; so HDF5 is
+/// told to read the chunk, and the driver records the address instead of reading.
 Result<TableChunk> locate(const h5::Handle& dataset, h5::Container& container,
                           const std::vector<hsize_t>& offset) {
   static Bytes buffer;

@@ -21,6 +21,7 @@
 /// with two roles, and never more work than the file is long. dgx-bundle(5), "STRUCTURE".
 namespace dgx::bundle {
 
+/// A range of bytes of the file.
 struct Extent {
   std::uint64_t begin = 0;
   std::uint64_t size = 0;
@@ -44,8 +45,8 @@ struct Object {
 
 /// The root group, with its attributes but no children. kMalformed, kIo; without the file's name.
 [[nodiscard]] Result<Object> read_root(const InputFile& file);
-/// The check of metadata against the checksums that they state. An attacker states correct ones; a fuzz
-/// target cannot, and would see little but mismatches.
+/// The check of metadata against the checksums that they state, which guard against damage, not against an
+/// attacker. A fuzzer's changes would nearly all end at a checksum, so a fuzz target ignores them.
 enum class Checksums { kCompare, kIgnore };
 /// The root group and everything below it.
 [[nodiscard]] Result<Object> read_structure(const InputFile& file, Checksums sums = Checksums::kCompare);
