@@ -88,7 +88,7 @@ class LineWriter {
   /// accesses that `result` does not need are left out.
   TensorForm finish(DType dtype, const Expression& result);
   /// Ends a chain that starts at `init` and takes `result` where `when` is not 0 (always, if it is nullopt).
-  /// The running result is accumulator().
+  /// The running result is accumulator(). `when` must be a step's result, such as a comparison's.
   TensorForm finish_chain(DType dtype, const Expression& result, const std::optional<Expression>& when,
                           const Expression& init);
   [[nodiscard]] Expression accumulator(kernels::NumberType type) {
@@ -102,8 +102,8 @@ class LineWriter {
 
   Builder& builder_;
   kernels::Primitive primitive_;
-  std::vector<std::optional<TensorForm>>
-      read_whole_;  // by access: the form of a plain copy of it, if a tensor was read
+  /// By access: the form of a plain copy of it, if a tensor was read.
+  std::vector<std::optional<TensorForm>> read_whole_;
 };
 
 /// `$j` as a coordinate of another access: the integer that access j of the line reads.

@@ -197,6 +197,8 @@ class CrossEntropy {
     return line.finish(DType::kF32, unless_ignored(label, slope));
   }
 
+  /// The slope with label smoothing: p·w − o, with the probability p, the weight w of the target's whole
+  /// loss, and o the weight of the element's own class in it.
   Expression smoothed_slope(LineWriter& line, const Expression& probability, const Expression& is_class,
                             const std::optional<TensorForm>& weight, const std::vector<Coordinate>& row) {
     const auto shared = static_cast<float>(shared_part());

@@ -92,6 +92,7 @@ class Call {
   [[nodiscard]] bool wants(std::size_t n) const {
     return n < call_.results.size() && call_.results[n].has_value();
   }
+  /// Gives `form`, in the captured result's shape, as result n. Refuses the call if type or count differ.
   void give(const TensorForm& form, std::size_t n = 0);
   /// The argument's pieces; null if it is not known to be 0 elsewhere.
   [[nodiscard]] const Pieces* pieces(std::string_view name) const;

@@ -76,12 +76,13 @@ class Rows {
   Shape sums_;
 };
 
+/// The moments of each row: `squares` is the sum of squared deviations from the mean, `scale` 1 /
+/// sqrt(variance + eps).
 struct Moments {
-  TensorForm mean, squares, variance,
-      scale;  ///< squares: the sum of squared deviations; scale: 1 / sqrt(variance + eps)
+  TensorForm mean, squares, variance, scale;
 };
 
-/// Computed in two passes.
+/// Computed in two passes: the mean, then the deviations from it.
 Moments moments_of(const Rows& rows, const TensorForm& x, float eps) {
   const auto count = static_cast<float>(rows.count());
   Moments m;

@@ -74,7 +74,8 @@ void give_bordered(const Border& border, Rule rule) {
   call.give(value_form(call.builder().append(std::move(copy)), DType::kF32, shape));
 }
 
-/// Gives the gradient, one padded dimension after another: `step` takes the padded size to the tensor's.
+/// Gives the gradient, one padded dimension after another: `step` takes a gradient of the padded size along
+/// dimension n to one of the tensor's size.
 template <class Step>
 void give_border_gradient(const Border& border, Step step) {
   TensorForm gradient = border.call.tensor("grad_output");

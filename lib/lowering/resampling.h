@@ -20,7 +20,9 @@ struct Resampling {
 
   [[nodiscard]] bool is_linear() const { return rule == Rule::kLinear || rule == Rule::kLinearAligned; }
   [[nodiscard]] std::int64_t taps() const { return is_linear() ? 2 : 1; }
+  /// True if the output is a copy of the input.
   [[nodiscard]] bool is_identity() const;
+  /// The distance, in input positions, between two outputs, in binary32 as libtorch computes it.
   [[nodiscard]] float scale() const;
   /// The input position of tap `tap` of output o.
   [[nodiscard]] std::int64_t position(std::int64_t o, std::int64_t tap) const;

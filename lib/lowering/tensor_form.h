@@ -18,7 +18,9 @@ struct TensorForm {
   kernels::ValueIndex value = 0;
   Shape value_shape;  ///< the value's own
   Shape base;         ///< the shape that coordinates index: value_shape, or another of equal count
+  /// One for each dimension of `base`. They may reach outside it only if there is a fill.
   std::vector<kernels::Coordinate> coordinates;
+  /// The number that is read outside.
   std::optional<kernels::Literal> fill;
 };
 

@@ -66,10 +66,10 @@ struct CapturedGraph {
   TensorId output = 0;          ///< the result of forward()
   /// Training: stands for d loss / d output, defined by the loss lowering.
   std::optional<TensorId> output_gradient;
-  /// training: gradient of each parameter, by source index (parameters are the first sources);
-  /// nullopt if the loss does not depend on it or it is frozen
+  /// For training: the gradient of each parameter, by source index (parameters are the first sources);
+  /// nullopt if the loss does not depend on it or it is frozen.
   std::vector<std::optional<TensorId>> gradients;
-  /// buffers that the pass replaces: source index and the tensor that becomes its value
+  /// The buffers that the pass replaces: source index, and the tensor that becomes its value.
   std::vector<std::pair<std::size_t, TensorId>> buffer_updates;
 };
 
