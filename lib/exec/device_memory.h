@@ -45,7 +45,7 @@ struct DeviceMemory {
   std::int64_t arena = 0;
   std::int64_t scratch = 0;  ///< passed from one launch of an operation to the next
   std::int64_t size_bytes = 0;
-  /// By value: offset of a batch, schedule, constant or uniform input, or -1.
+  /// Offsets of the batch, schedule, constant and uniform inputs, by value; -1 for other values.
   std::vector<std::int64_t> inputs;
   std::vector<DeviceEntry> entries;  ///< by name
   std::vector<std::int64_t> values;  ///< by value: its offset, or -1 if it lies nowhere

@@ -327,7 +327,7 @@ ElementWriter::Located ElementWriter::locate(const CompiledCoordinate& coordinat
     const std::string at = lines_.constant(is_narrow ? "std::int32_t" : "std::int64_t", loops_.text(form));
     return divided(coordinate, {at, {}, is_narrow}, range);
   }
-  // As in the definition, modulo 2^64.
+  // Sums and products wrap modulo 2^64, as in the definition.
   std::string at = "integer(" + integer_text(coordinate.constant) + ")";
   for (const CompiledTerm& term : coordinate.terms) {
     const std::string symbol = term.access >= 0

@@ -119,8 +119,8 @@ class NumberReader {
   virtual ~NumberReader() = default;
   /// The number (a float or a std::int64_t) of a value at a form that is always inside it.
   virtual std::string inside(kernels::ValueIndex value, DType dtype, const Form& form) = 0;
-  /// The number at an element that may be outside. The expression must read it only where it is evaluated: it
-  /// stands behind a condition.
+  /// The number at an element that may be outside. The expression must read it only when it is evaluated: it
+  /// is one branch of a condition.
   virtual std::string at(kernels::ValueIndex value, DType dtype, const std::string& place) = 0;
 };
 

@@ -187,7 +187,7 @@ Block* block_under(const Plan& plan, std::size_t o, ValueIndex v, std::int64_t s
   return found == blocks.end() ? nullptr : &*found;
 }
 
-/// By next value: the entry that it becomes. If there are several, the first has it, and the others copy.
+/// The entry that each next value becomes. If there are several, the first has it, and the others copy.
 std::map<ValueIndex, std::size_t> entries_by_next(const Plan& plan) {
   std::map<ValueIndex, std::size_t> entry_of;
   for (std::size_t e = 0; e < plan.entries.size(); ++e) {
@@ -303,7 +303,7 @@ void plan_memory(OperationGraph& graph) {
         continue;
       }
       placement.where = Where::kArena;
-      // To be kept to the end: no later operation reads it, or it is asked for.
+      // True if the value is kept to the end: no later operation reads it, or it is asked for.
       const bool kept =
           last_read[static_cast<std::size_t>(v)] <= o || graph.wanted[static_cast<std::size_t>(v)];
       const std::size_t last = kept ? plan.operations.size() : ends[last_read[static_cast<std::size_t>(v)]];

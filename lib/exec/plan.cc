@@ -21,7 +21,7 @@ constexpr double kSerialCycles = 6000;  // below this, sharing an operation cost
 Result<Plan> planned(OperationGraph graph) {
   const bool fused = graph.is_fused(), device = graph.is_on_device();
   auto& program = graph.plan.program;
-  // From program to program. Channels move first: the others then see the accesses that will be run.
+  // Passes from program to program. Channels move first: later passes then see the accesses that will run.
   if (fused && !device) program = with_channels_last(program, graph.keep);
   if (fused) program = read_through_copies(program);
   if (fused) program = share_iterations(program);  // without copies there are fewer maps, with longer rows
@@ -36,7 +36,7 @@ Result<Plan> planned(OperationGraph graph) {
   compile_maps(graph);
   note_uses(graph);
   if (device) join_rows(graph);
-  // Their order, then who shares them, then where their values lie.
+  // The order of operations, then the threads that share them, then the places of their values.
   if (fused) free_sooner(graph);
   if (fused && !device) cut_slices(graph);
   if (!device) divide_into_sections(graph);
@@ -125,7 +125,7 @@ void sink_updates(OperationGraph& graph) {
       if (made_here) position[o] = std::max(position[o], last_read[static_cast<std::size_t>(entry)]);
     }
   }
-  // At one position the sunk ones come last: they may overwrite what the one that stayed reads.
+  // Operations sunk to a position come after the one that stayed there: they may overwrite what it reads.
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     return std::pair(position[a], position[a] != a) < std::pair(position[b], position[b] != b);
   });

@@ -67,7 +67,7 @@ enum class Fusion : std::uint8_t { kFused, kEveryValue };
 /// A value is in one of three states: an operation stores it where `placements` says; or it stays in the
 /// registers of the operation that makes it, the only one to read it; or nothing needs it and none makes it.
 struct Plan {
-  /// As the passes have rewritten it: shapes may have their channels last (channels_last.h).
+  /// The program as the passes have rewritten it: shapes may have their channels last (channels_last.h).
   std::shared_ptr<const program::Program> program;
   std::vector<kernels::CompiledPrimitive> compiled;  ///< by value; inputs are left empty
   std::vector<Operation> operations;                 ///< in execution order

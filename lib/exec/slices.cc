@@ -22,7 +22,7 @@ constexpr std::int64_t kNearBytes = std::int64_t{1} << 20U;
 constexpr std::int64_t kChunkBytes = std::int64_t{1} << 19U;
 
 /// Finds the runs of operations to cut, from the first operation on: of the runs that begin with one
-/// operation it takes the best, and goes on after its end.
+/// operation it takes the best, and continues after its end.
 ///
 /// A number of slices is the product of some leading extents of the first operation's iteration: batch, batch
 /// and heads, or down to rows. More slices are smaller and fit nearer caches, but fewer operations can be cut

@@ -85,7 +85,7 @@ struct StripProgram {
   std::vector<Pointed> pointed;
   /// Other registers, filled for each strip: gathers, indices.
   std::vector<std::size_t> walked;
-  /// By register: the constant of a kLiteral, or kStripLength copies of it if an instruction needs them.
+  /// The constant of each register that is a kLiteral, or kStripLength copies if an instruction needs them.
   std::vector<std::vector<std::uint8_t>> literals;
   std::int32_t result = -1;  ///< folds and chains: the register of the last step
   /// Chains: the register of acc; after add_up(): of the sums.
@@ -216,8 +216,8 @@ class StripRunner {
   void set_outer(std::int64_t position);
   void next_outer();
   void set_accumulator(void* memory);
-  /// Prefetches what later strips read and write. Hardware prefetchers cannot: one load of the interpreter
-  /// serves many streams in turn.
+  /// Prefetches what later strips read and write. Hardware prefetchers cannot: they tell streams apart by the
+  /// load instruction, and one load of the interpreter serves many streams.
   void fetch_ahead() { fetches_ahead_ = true; }
 
   [[nodiscard]] static std::int64_t unit_count(const StripProgram& program);

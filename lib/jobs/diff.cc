@@ -46,7 +46,8 @@ class Descent {
   Descent(const TaskFiles& files, DiffSide& ours, DiffSide& theirs, SegmentReplay* honest, DiffResult& result)
       : files_(files), ours_(ours), theirs_(theirs), honest_(honest), result_(result) {}
 
-  /// Descends from the segment in which the sides diverge; of two traces, which may not diverge at all.
+  /// Descends from a segment: the first in which the sides diverge, or that of two traces, whose ends may
+  /// agree.
   Status from_segment(std::int64_t segment, const Digest& our_end, const Digest& their_end) {
     if (honest_ != nullptr && our_end != their_end) {
       DGX_TRY(const auto honest, honest_->states());

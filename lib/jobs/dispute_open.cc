@@ -34,11 +34,11 @@ struct OpenVerdict {
   bool hidden = false;  ///< its signer withholds the rows
 };
 
-/// This side's replay of the segment that was looked at last, kept for the moves.
+/// This side's replay of the segment that was checked last, kept for the moves.
 struct OwnReplay {
   std::unique_ptr<ReplaySource> source;
   std::unique_ptr<SegmentReplay> party;
-  std::int64_t steps = 0;  ///< taken in all segments that were looked at
+  std::int64_t steps = 0;  ///< taken in all segments that were checked
 };
 
 Status check_about(const Signed<manifest::Verdict>& verdict, const ProofFiles& proof,

@@ -88,7 +88,7 @@ Result<std::vector<Logged>> log_all(ledger::Writer& writer, std::vector<Signed<B
 ///
 /// Two things can refuse one: the rules, and the room. Each of the ledger's two files has a limit, and room
 /// in it is kept for what must still be possible (dgx-ledger(5), "LIMITS"). `reserved_bytes_` counts that
-/// room; a statement that adds to it must fit beside it, and one that the room is kept for may use it.
+/// room; a statement that adds to it must leave it free, and one that the room is kept for may use it.
 class Batch {
  public:
   Batch(Session& session, std::int64_t now)

@@ -64,7 +64,7 @@ Result<json::Object> transfer_fields(const Sources& sources) {
   return out;
 }
 
-/// With a task: the amount that its submitter has to lock.
+/// The fields of a deposit; with a task, its amount is what the submitter has to lock.
 Result<json::Object> deposit_fields(const Sources& sources) {
   DGX_TRY(json::Object out, transfer_fields(sources));
   if (!sources.task) return out;

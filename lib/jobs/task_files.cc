@@ -110,8 +110,8 @@ Result<ComputeDevice> device_from_name(std::string_view name) {
 
 namespace {
 
-/// For example "NVIDIA H100 80GB HBM3 (compute capability 9.0, its driver knows CUDA 13.0): a step takes 1.3
-/// of 78.9 GiB".
+/// The device in words: "NVIDIA H100 80GB HBM3 (compute capability 9.0, its driver knows CUDA 13.0): a step
+/// takes 1.3 of 78.9 GiB".
 std::string name_of(const exec::DeviceExecutor& executor) {
   const kernels::cuda::DeviceInfo& device = executor.device();
   const auto gib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); };

@@ -25,10 +25,10 @@ double seconds_since(Clock::time_point begin) {
 
 /// Replays segments of one verification with one executor, in ascending order.
 ///
-/// Loading a state is cheap beside recomputing one that the run did not keep. So after a segment that agrees,
-/// the executor's state, which is the committed start of the next one, is noted with the start states, and a
-/// state after it is recomputed from there if no kept one is nearer. After anything else the executor holds
-/// some state that nobody committed to, and that is noted instead.
+/// Loading a state is cheap compared with recomputing one that the run did not keep. So after a segment that
+/// agrees, the executor's state, which is the committed start of the next one, is noted with the start
+/// states, and a state after it is recomputed from there if no kept one is nearer. After anything else the
+/// executor holds some state that nobody committed to, and that is noted instead.
 ///
 /// A start state that cannot be had is not a fault of the proof, nor an error that ends the verification: the
 /// other segments can still refute. It is a warning, and no row.

@@ -188,7 +188,7 @@ std::vector<Payout> payouts(const Task& task, Reason reason, const Stakes& stake
     case Reason::kConvicted: {
       LostBond lost(purse, stakes, bonds.solver);
       split(purse, task, stakes, lost);
-      // To have accepted what fell is bad luck: it costs no bond and earns nothing.
+      // A verifier who accepted what fell may have drawn other segments: it costs no bond and earns nothing.
       end_verifier(purse, stakes, bonds, silent);
       break;
     }

@@ -11,7 +11,7 @@ namespace {
 using manifest::Kind;
 
 constexpr std::size_t kKiB = 1024;
-/// For a withdrawal of all that an account has.
+/// The room for a withdrawal of all that an account has.
 constexpr std::size_t kAccountBytes = 2 * kKiB;
 constexpr std::size_t kHeadBytes = 4'096 * ledger::kMaxReceiptBytes;
 constexpr std::size_t kSettlementBytes = 16 * kKiB;
@@ -19,7 +19,7 @@ constexpr std::size_t kStatementBytes = 8 * kKiB;
 /// Statements of an assigned task: proof, beacon, opening, commitment, verdict, delivery, and one more that
 /// may come.
 constexpr std::size_t kStatements = 7;
-/// For a challenge, a claim with its evidence, or the move that convicts its signer.
+/// The room for a challenge, for a claim with its evidence, and for the move that convicts its signer.
 constexpr std::size_t kLongMoveBytes = 88 * kKiB;
 static_assert(kLongMoveBytes > manifest::kMaxMoveBytes / 3 * 4 + kKiB);
 constexpr std::size_t kMoveBytes = 32 * kKiB;

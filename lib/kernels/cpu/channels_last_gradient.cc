@@ -249,7 +249,7 @@ void ChannelsLastGradientRunner::write(float* out) const {
   }
 }
 
-/// As find_runs, for the three taps of a kernel row together: runs are cut wherever one of the taps enters or
+/// find_runs() for the three taps of a kernel row together: runs are cut wherever one of the taps enters or
 /// leaves the inside.
 void ChannelsLastGradientRunner::find_tap_runs(std::int64_t row_tap, bool all_terms) {
   runs_.clear();
@@ -295,7 +295,7 @@ void ChannelsLastGradientRunner::for_each_tap_tile(Visit visit) const {
   }
 }
 
-/// As multiply(), for the three taps of a kernel row together.
+/// multiply() for the three taps of a kernel row together.
 void ChannelsLastGradientRunner::multiply_taps(std::int64_t row_tap, std::int64_t begin, std::int64_t end,
                                                const float* operand, const float* other) {
   const bool closes = end % kDotGroupPositions == 0 || end == depth_;

@@ -40,7 +40,7 @@ HWY_INLINE void add_run(const TileTask& task, const WindowRun& run, V (&sums)[kR
   }
 }
 
-// As add_run, but rows outside [run.begin, run.end) read a zero.
+// add_run() for a tile that is partly outside: rows outside [run.begin, run.end) read a zero.
 template <int kRows, int kVectors>
 HWY_INLINE void add_some_rows(const TileTask& task, const WindowRun& run, V (&sums)[kRows][kVectors]) {
   static constexpr float kZero = 0;

@@ -207,7 +207,7 @@ __device__ T best_of_team(T mine) {
       best_of(mine, beyond(mine, distance));
   return mine;
 }
-/// As sum_of_team(), by one thread that has all lanes. Lanes that are missing are +0, and adding them changes
+/// The sum of sum_of_team(), by one thread that has all lanes. Missing lanes are +0, and adding them changes
 /// nothing: no lane is -0.
 template <class T, int kCount>
 __device__ T sum_of_lanes(T (&lanes)[kCount]) {

@@ -30,7 +30,7 @@ void follow(Plain& element, NumberType type, std::int64_t begin, std::int64_t bl
   }
 }
 
-// As follow for a sum: all lanes restart where a block begins.
+// follow() for a sum: all lanes restart where a block begins.
 void follow_lanes(Plain& element, NumberType type, std::int64_t begin, std::span<Running> out) {
   const Plain::Running first = start(element);
   std::array<Plain::Running, kSumLanes> lanes;

@@ -8,7 +8,7 @@ struct OpRow {
   int arity;
 };
 
-// In the order of ScalarOp.
+// Names and numbers of operands, in the order of ScalarOp.
 constexpr std::array<OpRow, kScalarOpCount> kOps = {{
     {"add", 2},    {"sub", 2}, {"mul", 2},   {"div", 2}, {"fma", 3},   {"sqrt", 1},  {"neg", 1},  {"abs", 1},
     {"max", 2},    {"min", 2}, {"eq", 2},    {"ne", 2},  {"lt", 2},    {"le", 2},    {"gt", 2},   {"ge", 2},

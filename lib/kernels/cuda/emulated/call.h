@@ -17,7 +17,7 @@ void call(void (*kernel)(A...), const A&... arguments) {
 #endif
 }
 
-/// As call(), for a generated kernel, whose one argument is a struct of addresses.
+/// call() for a generated kernel, whose one argument is a struct of addresses.
 inline void call_generated(void (*kernel)(const void*), const void* addresses) {
 #ifdef DGX_TRANSLATED_KERNELS
   kernel(&addresses);

@@ -20,7 +20,7 @@ struct OpenDisputeOptions {
   std::string proof;
   std::optional<std::string> program;
   std::optional<std::string> from;  ///< START.h5|RUN; needed where something is replayed
-  std::optional<std::string> data;  ///< likewise
+  std::optional<std::string> data;  ///< the dataset; needed in the same cases
   std::optional<std::int64_t> segment;
   std::optional<std::string> verdict;  ///< one's own, which refutes: its first disagreement gives the segment
   std::optional<std::string> against;  ///< the verdict challenged instead of the proof

@@ -16,14 +16,15 @@ struct Description {
   struct Field {
     std::string name;
     json::Value value;
-    /// Not empty: `value` is a table, an array of objects with these keys.
+    /// If not empty, `value` is a table: an array of objects with these keys.
     std::vector<std::string> columns = {};
   };
   std::string kind;  ///< "dataset", "state", "run", "sample", "trace", "program", "ledger", "task", …
   std::vector<Field> fields;
-  /// With Recompute::kYes: the digests and signatures recomputed, which agree.
+  /// The digests and signatures that were recomputed, with Recompute::kYes, and agree.
   std::vector<std::string> recomputed;
-  std::vector<std::string> absent;  ///< and those that could not be, since the hashed file is not there
+  std::vector<std::string>
+      absent;  ///< those that could not be recomputed, since the hashed file is not there
 };
 
 enum class Recompute { kNo, kYes };

@@ -193,7 +193,7 @@ struct ConsistencyProof {
 [[nodiscard]] Result<ConsistencyProof> prove_growth(const LedgerFile& file, std::int64_t from,
                                                     std::optional<std::int64_t> to);
 
-/// A policy beside what the closed forms ask of it (dgx-money(7), "CLOSED FORMS").
+/// A policy and what the closed forms ask of it (dgx-money(7), "CLOSED FORMS").
 struct PolicyBounds {
   manifest::Policy policy;
   std::vector<protocol::Bound> bounds;

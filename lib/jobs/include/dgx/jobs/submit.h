@@ -55,7 +55,7 @@ struct SubmitResult {
 /// loss, a batch larger than the data, labels outside the model's classes. kCannotCreate: an output exists.
 [[nodiscard]] Result<SubmitResult> submit(const SubmitOptions& options, const JobContext& context);
 
-/// Like submit(), without key and outputs: what the task would cost.
+/// The cost that the task of these options would have. Needs no key and writes nothing; errors of submit().
 [[nodiscard]] Result<SubmitResult> estimate(const SubmitOptions& options, const JobContext& context);
 /// The estimate of an existing task.
 [[nodiscard]] Result<SubmitResult> estimate_task(const std::string& path, const JobContext& context);

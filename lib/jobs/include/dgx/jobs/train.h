@@ -41,7 +41,7 @@ struct TrainResult {
   std::optional<exec::StepProfile> profile;  ///< of this call's steps
   /// The reason, in words, why the run ended before its task does; empty if it did not diverge.
   std::string divergence;
-  /// This call made the drill's fault, yet the segment's digest is honest.
+  /// True if this call made the drill's fault, yet the segment's digest is the honest one.
   bool drill_changed_nothing = false;
 };
 

@@ -28,7 +28,7 @@ inline constexpr std::int64_t kMaxSegments = 65536;
 /// into the store. kUsage, with the numbers.
 [[nodiscard]] Status check_terms(const manifest::Task& task);
 
-/// As the first check_admission(), and checks that the task is about this program, which has passed
+/// check_admission(task), and also checks that the task is about this program, which has passed
 /// check_program(): its work, state and batch are those that the task names, and the price follows from them.
 /// For whoever submits, offers, assigns, trains or verifies.
 [[nodiscard]] Status check_admission(const manifest::Task& task, const program::Program& program);

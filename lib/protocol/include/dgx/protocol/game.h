@@ -107,7 +107,7 @@ class Game {
 /// fields are for people (dgx-dispute(7), "Rulings").
 [[nodiscard]] bool same_ruling(const manifest::Ruling& a, const manifest::Ruling& b);
 
-/// For people: "turn 5: the defender must show the value named", or how the game ended.
+/// The standing in words: "turn 5: the defender must show the value named", or how the game ended.
 [[nodiscard]] std::string standing_in_words(const Game& game);
 
 }  // namespace dgx::protocol

@@ -163,7 +163,7 @@ using Message = std::variant<RowPost, InteriorPost, StatesPost, ValuesPost, Node
                              NumbersPost, EntriesPost, EntryPost, FaultPost, ChunkPost, Name, Accept,
                              StateInputClaim, EntryClaim, InputClaim, OperationClaim, NonFiniteClaim>;
 
-/// For people: "states", "name", "claim d", ….
+/// The message's kind in words: "states", "name", "claim d", ….
 [[nodiscard]] std::string name_of(const Message& message);
 
 /// Reads the object of a move. kMalformed, with the field, if it is of no form or beyond the limits above.

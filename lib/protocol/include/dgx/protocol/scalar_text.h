@@ -13,7 +13,7 @@ namespace dgx::protocol {
 [[nodiscard]] std::string bits_text(const kernels::Number& number);
 /// The bits as stored in a value of `dtype`: 8, 16 or 2 digits.
 [[nodiscard]] std::string bits_text(const kernels::Number& number, DType dtype);
-/// The bits of an element, likewise; a NaN keeps its own.
+/// The bits of an element in that form; a NaN keeps its own.
 [[nodiscard]] std::string bits_text(const TensorView& tensor, std::int64_t element);
 /// bits_text() of a number as a party posted it: a NaN keeps its own bits.
 [[nodiscard]] std::string posted_text(const kernels::Number& number, DType dtype);

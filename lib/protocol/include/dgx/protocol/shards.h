@@ -13,7 +13,7 @@
 ///
 /// All parts are of one draw. Part i of n has every n-th of the drawn segments, from the i-th on, so parts
 /// differ by at most one segment, and which they are depends on nothing but i, n and the draw. A part that is
-/// interrupted leaves the rows it has (kPart), from which it goes on.
+/// interrupted leaves the rows it has (kPart), from which it continues.
 ///
 /// Each shard names the whole verification: task, proof, verifier, beacon, dataset, all drawn segments, and
 /// the version of dgx. merge_shards() takes only shards that agree on all of it, each once and complete. So

@@ -43,7 +43,7 @@ union Slot {
 /// Slots of the index symbols: i0 … i7, then k0 … k7.
 inline constexpr int kIndexSlots = 16;
 inline constexpr int kFirstFoldSlot = 8;
-/// At most this many steps in `do` or `when` (dgx-program(5), "Kinds").
+/// The most steps of `do`, and of `when` (dgx-program(5), "Kinds").
 inline constexpr std::size_t kMaxSteps = 64;
 
 struct CompiledTerm {
@@ -132,7 +132,7 @@ struct CompiledPrimitive {
 /// - fills are of the accessed value's number type, of a u8 value 0 to 255, since a fast copy stores them
 ///   unchanged.
 [[nodiscard]] Result<CompiledPrimitive> compile(const Primitive& primitive, const TypeOf& type_of);
-/// With the table of all values, indexed by value; there are no values beyond its end.
+/// compile() with a table of types, indexed by value; there are no values beyond its end.
 [[nodiscard]] Result<CompiledPrimitive> compile(const Primitive& primitive, std::span<const ValueType> table);
 
 }  // namespace dgx::kernels

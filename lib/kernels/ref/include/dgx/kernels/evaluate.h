@@ -60,8 +60,8 @@ class ValueSource {
 [[nodiscard]] Number evaluate_element(const CompiledPrimitive& primitive, ValueSource& source,
                                       std::int64_t element);
 
-/// As above with all values in memory: values[v] is value v. Entries that no access names may be empty.
-/// kMalformed if an accessed value does not have the dtype and count compiled for.
+/// evaluate_element() with all values in memory: values[v] is value v. Entries that no access names may be
+/// empty. kMalformed if an accessed value does not have the dtype and count compiled for.
 [[nodiscard]] Result<Number> evaluate_element(const CompiledPrimitive& primitive,
                                               std::span<const TensorView> values, std::int64_t element);
 
@@ -71,7 +71,7 @@ class ValueSource {
 /// size or the range is not within it.
 [[nodiscard]] Status evaluate_all(const CompiledPrimitive& primitive, std::span<const TensorView> values,
                                   std::span<std::uint8_t> out, std::int64_t begin, std::int64_t end);
-/// As above into a tensor, which must have the value's dtype and count.
+/// evaluate_all() into a tensor, which must have the value's dtype and count.
 [[nodiscard]] Status evaluate_all(const CompiledPrimitive& primitive, std::span<const TensorView> values,
                                   Tensor& out, std::int64_t begin, std::int64_t end);
 

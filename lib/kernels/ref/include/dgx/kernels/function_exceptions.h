@@ -18,7 +18,7 @@ DGX_TABLE FunctionException kLog1pExceptions[] = {
     {0x1.fb035ap-2F, 0x1.9bddc2p-2F},     {-0x1.7ffffap-21F, -0x1.800002p-21F},
     {-0x1.1fffcap-17F, -0x1.20001ap-17F}, {-0x1.1d9188p-9F, -0x1.1de14ap-9F},
 };
-/// For positive arguments; sin is odd and cos even.
+/// Exceptions of sin and cos for positive arguments; sin is odd and cos even.
 DGX_TABLE FunctionException kSinExceptions[] = {{0x1.33333p+13F, -0x1.63f4bap-2F}};
 DGX_TABLE FunctionException kCosExceptions[] = {{0x1.3170fp+63F, 0x1.fe2976p-1F},
                                                 {0x1.2b9622p+67F, 0x1.f0285ep-1F}};

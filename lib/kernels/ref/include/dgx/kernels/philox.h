@@ -87,7 +87,7 @@ struct Stream {
                 {low(seed), high(seed)});
 }
 
-/// In [0, 1): the top 24 bits of word 0, times 2^−24. Exact.
+/// A number in [0, 1): the top 24 bits of word 0, times 2^−24. Exact.
 [[nodiscard]] DGX_HOST_DEVICE inline float uniform(std::uint64_t seed, Stream stream, std::int64_t step,
                                                    std::int64_t element) {
   return philox_parts::unit(random_words(seed, stream, step, element)[0] >> 8);
@@ -104,7 +104,7 @@ struct Stream {
 /// once.
 void uniform_weights(std::uint64_t seed, std::uint32_t ordinal, float bound, Tensor& out);
 
-/// As uniform_weights, but with normal(…) · deviation, rounded once.
+/// uniform_weights() with normal(…) · deviation instead, rounded once.
 void normal_weights(std::uint64_t seed, std::uint32_t ordinal, float deviation, Tensor& out);
 
 /// Fills `out` (f32: asserted) with the uniforms of one step: element e is uniform(seed, stream, step, e).

@@ -127,7 +127,7 @@ class Scratch {
 /// Computes `part` of C = A · B. C must not overlap A or B.
 void matmul(const MatmulShape& shape, Matrix a, Matrix b, Output c, const Part& part, Epilogue epilogue,
             Scratch& scratch);
-/// As above with B already packed; b.depth and b.columns must be the shape's.
+/// Computes the same from a packed B; b.depth and b.columns must be the shape's.
 void matmul(const MatmulShape& shape, Matrix a, PackedMatrix b, Output c, const Part& part, Epilogue epilogue,
             Scratch& scratch);
 

@@ -153,8 +153,8 @@ struct Generated {
   std::vector<void*> addresses;
 };
 
-/// For use by one thread, except finish_download(). The destructor waits for all queued work and frees all
-/// memory.
+/// The interface of a device. All calls must come from one thread, except finish_download(). The destructor
+/// waits for all queued work and frees all memory.
 class Device {
  public:
   virtual ~Device() = default;
