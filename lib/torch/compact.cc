@@ -30,6 +30,7 @@ void each_argument(Call& call, const Visit& visit) {
   }
 }
 
+/// Calls `visit(TensorId&)` for each tensor that the graph has to give.
 template <class Graph, class Visit>
 void each_root(Graph& graph, const Visit& visit) {
   visit(graph.output);
@@ -41,6 +42,7 @@ void each_root(Graph& graph, const Visit& visit) {
 
 std::size_t index(TensorId id) { return static_cast<std::size_t>(id); }
 
+/// By TensorId: true if a tensor that the graph has to give depends on it.
 std::vector<bool> needed_tensors(const CapturedGraph& graph) {
   std::vector<bool> needed(graph.tensors.size());
   const auto mark = [&](TensorId id) { needed[index(id)] = true; };

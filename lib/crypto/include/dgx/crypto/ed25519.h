@@ -30,7 +30,7 @@ using Seed = std::array<std::uint8_t, 32>;
 /// An Ed25519 private key. Its bytes are erased when it is destroyed or moved from; it cannot be copied.
 class SecretKey {
  public:
-  /// From the system's random numbers; kInternal if there are none.
+  /// A new key, from the system's random numbers; kInternal if there are none.
   [[nodiscard]] static Result<SecretKey> generate();
   [[nodiscard]] static SecretKey from_seed(std::span<const std::uint8_t, 32> seed);
   SecretKey(SecretKey&& other) noexcept;

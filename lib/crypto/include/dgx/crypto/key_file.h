@@ -17,8 +17,8 @@ namespace dgx::crypto {
 ///     u8 version = 1 ‖ u8 passes ‖ u32 memory in KiB ‖ salt[16] ‖ nonce[24] ‖ box[48]
 ///
 /// where box is libsodium's crypto_secretbox (XSalsa20-Poly1305) of the 32-byte seed under
-/// Argon2id(passphrase, salt). openssl's own encrypted PKCS#8 was rejected: its strongest derivation is
-/// PBKDF2 or scrypt through ASN.1.
+/// Argon2id(passphrase, salt). openssl's own encrypted PKCS#8 is not used: it derives keys by PBKDF2 or
+/// scrypt at most.
 
 /// The cost of one guess: 2 passes over 64 MiB, or 3 over 256 MiB (about 0.1 and 0.7 s).
 enum class PassphraseCost { kInteractive, kModerate };
