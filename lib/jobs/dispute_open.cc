@@ -145,8 +145,9 @@ Result<std::optional<std::int64_t>> non_finite_after(OwnReplay& own) {
   return found;
 }
 
-/// A game takes its steps at the segment's numbers, a replay at the start state's: if the start is at another
-/// step, the start itself is wrong, and a game about what follows from it would be lost.
+/// Refuses a start state at another step than the segment's first. A game numbers its steps by the segment, a
+/// replay by the start state's counter: if they differ, the start itself is wrong, and a game about what
+/// follows from it would be lost.
 Status check_start(const Inputs& in, std::int64_t segment, OwnReplay& own) {
   DGX_TRY(const State* const start, own.source->start());
   const auto step = step_of(*start);
@@ -336,7 +337,7 @@ Result<OpenDisputeResult> open_dispute(const OpenDisputeOptions& options, const 
   DGX_TRY(const protocol::Transcript transcript, protocol::play_transcript(text));
   DGX_CHECK(write_file(options.output, text, context.clobber));
   if (own.party) {
-    // The replay need not be repeated to move.
+    // Notes the replay, so that it need not be repeated to move.
     const Notary notary{crypto::key_id(key.public_key()), WorkKeys::of(key), context.progress};
     const std::string folder = options.notes.value_or(options.output + ".notes");
     const Status kept = own.party->keep(notes_of(folder, transcript.game, std::nullopt, notary));

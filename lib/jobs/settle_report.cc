@@ -122,7 +122,7 @@ Result<std::map<std::string, std::int64_t>> accounts_of(const LedgerView& view,
                                                         const std::optional<std::string>& task) {
   std::map<std::string, std::int64_t> all = view.market.balances();
   if (!task) {
-    // Nothing pays the jackpot out in this version, as the name says.
+    // The name says that nothing pays the jackpot out in this version.
     auto jackpot = all.extract("jackpot");
     jackpot.key() = "jackpot_burned";
     all.insert(std::move(jackpot));

@@ -23,7 +23,7 @@ using manifest::Task;
 constexpr double kMaxScheduled = 0x1p126;
 
 /// Measured replays of the longest segment that must fit into a move's window: four, for the digests of inner
-/// states and a machine busy with other things, and as long again for looking, signing and sending.
+/// states and a machine busy with other things, and as long again for reading, signing and sending.
 constexpr std::int64_t kSegmentsInWindow = 8;
 
 /// Checks the work of the longest segment, which its defender replays within a move. Only a ledger's moves

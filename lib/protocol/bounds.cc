@@ -90,10 +90,10 @@ Wide finders_sum(const manifest::Policy& policy, const Costs& costs) {
   return static_cast<Wide>(costs.solver_bond) * policy.split_verifier_ppm / kMillion;
 }
 
-/// A cheat opens a game against themselves before anybody else does: they have the first share, F / 2, if
-/// they are caught, and lose half of the bond if not (the other half is theirs, as the defender's). So D_w ≥
-/// F p / (1 − p), with p = C / (D_s + R) where cheating breaks even. More games at once cost more: the second
-/// its whole bond or more, and it takes F / 4.
+/// A cheat plants a game, that is, opens one against themselves before anybody else does: they have the first
+/// share, F / 2, if they are caught, and lose half of the bond if not (the other half is theirs, as the
+/// defender's). So D_w ≥ F p / (1 − p), with p = C / (D_s + R) where cheating breaks even. More games at once
+/// cost more: the second its whole bond or more, and it takes F / 4.
 Bound planting(const manifest::Policy& policy, const Costs& costs) {
   const std::string formula = "D_w >= F p / (1 - p), p = C / (D_s + R)";
   const Wide stake = static_cast<Wide>(costs.solver_bond) + costs.reward;

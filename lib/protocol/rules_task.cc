@@ -115,7 +115,8 @@ Status apply(MarketState& market, const Entry& entry, const manifest::Assign& as
   const Digest verifier = offer->second.statement.key_id;
   if (verifier == entry.signer()) return unauthorised("solver and verifier are the same key");
   const Bonds bonds = bonds_of(record->task.body);
-  // The challenge's bond stays unlocked, to challenge a false refutation, which would otherwise stand.
+  // The balance must also cover a challenger's bond, which is not locked: without it the solver could not
+  // challenge a false refutation.
   DGX_CHECK(check_balance(market, entry.account(), bonds.solver + bonds.challenger,
                           "the solver's bond with that of a challenge"));
   record->solver = entry.signer();

@@ -117,7 +117,8 @@ std::int64_t window_begin(const TaskRecord& record, const Games& games) {
   return std::max(since, waited + record.task.body.policy.window_reveal_ms);
 }
 
-/// From the challenge window on: games end, then the final state is awaited if the solver is to be paid.
+/// The standing from the challenge window on: games end, then the final state is awaited if the solver is to
+/// be paid.
 Standing objected(const TaskRecord& record, const Games& games, std::int64_t now) {
   const manifest::Policy& policy = record.task.body.policy;
   const std::int64_t window_end = window_begin(record, games) + policy.window_challenge_ms;

@@ -15,9 +15,9 @@ namespace dgx::jobs {
 
 /// A deliberate fault in a run, for drills and forced errors (dgx-train(1), "Drills").
 struct Drill {
-  std::int64_t step = -1;  ///< one bit of one element of one value at this step
+  std::int64_t step = -1;  ///< the step at which one bit of one element of one value is flipped
   exec::Fault fault;
-  std::optional<std::int64_t> segment;  ///< instead of a step: a lazy segment
+  std::optional<std::int64_t> segment;  ///< the lazy segment, instead of a step
   [[nodiscard]] bool lazy() const { return segment.has_value(); }
   /// True if the bit is flipped in one of the segment's steps.
   [[nodiscard]] bool strikes(const protocol::Segment& in) const {

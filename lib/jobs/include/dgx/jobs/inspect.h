@@ -23,8 +23,8 @@ struct Description {
   std::vector<Field> fields;
   /// The digests and signatures that were recomputed, with Recompute::kYes, and agree.
   std::vector<std::string> recomputed;
-  std::vector<std::string>
-      absent;  ///< those that could not be recomputed, since the hashed file is not there
+  /// The digests that could not be recomputed, since the hashed file is not there.
+  std::vector<std::string> absent;
 };
 
 enum class Recompute { kNo, kYes };

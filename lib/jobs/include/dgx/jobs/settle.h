@@ -66,7 +66,7 @@ struct MakeStatement {
   std::string kind;                       ///< one of makeable_kinds()
   std::optional<std::string> task_path;   ///< required but for deposit and withdrawal
   std::optional<std::string> about_path;  ///< the statement it answers, whose id and digests are filled in
-  /// read_ledger_name(): for a transfer without a task that names one.
+  /// The ledger, read by read_ledger_name(); for a transfer without a task that names one.
   std::optional<std::string> ledger;
   /// FIELD=VALUE each; a setting may override a field that follows from task and statement.
   std::vector<std::string> settings;

@@ -31,7 +31,7 @@ struct SubmitOptions {
   std::optional<std::string> parent;
   std::string numerics = "exact";
   std::optional<std::string> policy;
-  /// read_ledger_name(): the task's market; also its policy, if none is given.
+  /// The task's market, read by read_ledger_name(). If no policy is given, it is the market's.
   std::optional<std::string> ledger;
   std::int64_t price = 1000;
   std::optional<std::int64_t> max_milliseconds;
