@@ -92,7 +92,6 @@ bool add_terms(Part& part, const std::vector<CompiledTerm>& terms, const Extents
 
 /// Adds a coordinate: to the element if it is always inside, else as a guarded part of its own. False if it
 /// rounds, or if there are too many guards or too large numbers.
-/// The access in parts. Nullopt if it has another form, or numbers that are too large.
 bool add_coordinate(Parts& out, const CompiledCoordinate& coordinate, const Extents& extents) {
   if (coordinate.size == 1 && coordinate.terms.empty() && coordinate.constant == 0 && coordinate.divisor == 1)
     return true;
@@ -118,7 +117,7 @@ bool add_coordinate(Parts& out, const CompiledCoordinate& coordinate, const Exte
   return true;
 }
 
-/// Nullopt if the access has another form, or numbers that are too large.
+/// The access in parts. Nullopt if it has another form, or numbers that are too large.
 std::optional<Parts> parts_of(const CompiledAccess& access, const Extents& extents) {
   if (access.count >= kMost || access.count == 0) return {};
   Parts out;

@@ -214,8 +214,8 @@ template <class Form, class AnOperation>
 /// The values that an operation makes, in registers or in memory, in the order of the program.
 [[nodiscard]] std::vector<kernels::ValueIndex> values_of(const Operation& operation);
 
-/// An operation for people. kind: "product", "maps", …. form: " (", its size and ")", in maps after the
-/// values' numbers; or "".
+/// An operation in words, for people. `kind` is "product", "maps", …; `form` is " (", its size and ")", in
+/// maps after the values' numbers, or "".
 struct Words {
   std::string kind, form;
 };

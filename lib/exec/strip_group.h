@@ -173,7 +173,7 @@ class StripCompiler {
 
   StripProgram program_;
   Along along_;
-  // By dimension of the nest: an index or a guarded coordinate names it, so it is not joined.
+  // True for each dimension of the nest that an index or a guarded coordinate names: it is not joined.
   std::vector<bool> named_;
   std::vector<Member> members_;
   const kernels::CompiledPrimitive* primitive_ = nullptr;

@@ -136,7 +136,7 @@ HWY_INLINE void add_taps(const TileTask& task, const WindowRun& run, V (&sums)[k
   }
 }
 
-// As add_taps, but strips outside [run.begin, run.end) are zeros.
+// add_taps() for a tile that is partly outside: strips outside [run.begin, run.end) are zeros.
 template <int kRows>
 HWY_INLINE void add_some_taps(const TileTask& task, const WindowRun& run, V (&sums)[kRows][kTaps]) {
   const D d;

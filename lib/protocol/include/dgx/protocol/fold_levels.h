@@ -29,7 +29,7 @@ struct FoldList {
   };
   What what = What::kRunning;
   int level = 0;
-  std::int64_t begin = 0;  ///< the list covers units begin … end-1,
+  std::int64_t begin = 0;  ///< the list covers units begin … end - 1
   std::int64_t end = 0;
   std::int64_t stride = 1;  ///< entry k is the result after unit min(begin + (k+1) stride, end) - 1
 
