@@ -20,7 +20,7 @@ constexpr std::uint64_t kMaxDirectBytes = 65536;
 constexpr unsigned kHeapBits = 32;
 constexpr std::uint64_t kMaxManagedBytes = 4096;
 constexpr unsigned kDirectRows = 9;  ///< rows of blocks of 512, 512, 1024, ..., 65536 bytes
-constexpr unsigned kMaxRows = 22;    ///< which cover all 2^32 bytes
+constexpr unsigned kMaxRows = 22;    ///< together they cover all 2^32 bytes
 constexpr unsigned kChecksummed = 2;
 
 /// A block of links: its offset in the heap, and its bytes.

@@ -30,7 +30,7 @@ using DeviceWork = std::variant<kernels::cuda::Generated, kernels::cuda::Product
 /// All of a step's work on the device, in order.
 struct DeviceStep {
   std::vector<DeviceWork> work;          ///< Generated::kernel is an index into `kernels`
-  std::vector<std::int32_t> operations;  ///< by work: its operation's index in the plan, or -1
+  std::vector<std::int32_t> operations;  ///< one per work: its operation's index in the plan, or -1
   KernelText kernels;
 };
 

@@ -37,18 +37,18 @@ struct DeviceEntry {
 /// buffer is copied to its entry when the step ends.
 struct DeviceMemory {
   std::int64_t step = 0;           ///< i64: the step's number
-  std::int64_t staged_bytes = 0;   ///< from the start: copied to the device for every step
+  std::int64_t staged_bytes = 0;   ///< the bytes from 0 on: copied to the device for every step
   std::int64_t flags = 0;          ///< i32 by entry: its next value is not finite; after them the loss
-  std::int64_t results_bytes = 0;  ///< from `flags` on: read back after every step
+  std::int64_t results_bytes = 0;  ///< the bytes from `flags` on: read back after every step
   std::int64_t state = 0;          ///< start of the entries' numbers
-  std::int64_t state_bytes = 0;    ///< of all entries, with the gaps between them
+  std::int64_t state_bytes = 0;    ///< bytes of all entries, with the gaps between them
   std::int64_t arena = 0;
   std::int64_t scratch = 0;  ///< passed from one launch of an operation to the next
   std::int64_t size_bytes = 0;
   /// Offsets of the batch, schedule, constant and uniform inputs, by value; -1 for other values.
   std::vector<std::int64_t> inputs;
-  std::vector<DeviceEntry> entries;  ///< by name
-  std::vector<std::int64_t> values;  ///< by value: its offset, or -1 if it lies nowhere
+  std::vector<DeviceEntry> entries;  ///< in order of name
+  std::vector<std::int64_t> values;  ///< one per value: its offset, or -1 if it lies nowhere
 
   [[nodiscard]] std::int64_t loss() const {
     return flags + static_cast<std::int64_t>(entries.size() * sizeof(std::int32_t));

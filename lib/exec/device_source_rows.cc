@@ -35,7 +35,7 @@ struct Member {
   int phase = 0;  ///< the number of that loop; for a number per row, of the loop that it follows, or -1
   Shape extents;
   Loops loops;
-  bool is_read_later = false;  ///< by a later loop
+  bool is_read_later = false;  ///< a later loop reads it
   std::string number = {};     ///< the constant that holds it in the loop that makes it
 
   /// Each row has one number.

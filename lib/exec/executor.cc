@@ -55,7 +55,7 @@ struct ExactExecutor::Impl {
     std::optional<ValueIndex> next;
     Tensor current;
     Tensor spare;                   ///< empty unless a plan writes the next value to a buffer of its own
-    Layout layout = Layout::kRows;  ///< of `current`, while the state is packed
+    Layout layout = Layout::kRows;  ///< layout of `current`, while the state is packed
   };
   struct BatchField {
     ValueIndex value = 0;
@@ -74,7 +74,7 @@ struct ExactExecutor::Impl {
   std::vector<BatchField> batch;
   std::vector<std::pair<ValueIndex, Tensor>> scheduled;
   std::vector<std::pair<ValueIndex, Tensor>> constants;
-  std::vector<Status> gathered;  ///< by member of the team: its errors
+  std::vector<Status> gathered;  ///< one per member of the team: its errors
   std::vector<std::int64_t> rows;
   std::int64_t rows_position = -1;  ///< the step that `rows` belongs to
   bool gathered_aside = false;      ///< the batch fields already hold `rows`

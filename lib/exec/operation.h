@@ -116,8 +116,8 @@ struct Chain {
     DType dtype = DType::kI64;
     std::int64_t base = 0;
     LoopNest positions;       ///< one map: from the position to the value's element
-    std::int64_t extent = 0;  ///< of the output's dimension that the key is compared with
-    std::int64_t stride = 0;  ///< of that dimension, in output elements
+    std::int64_t extent = 0;  ///< extent of the output's dimension that the key is compared with
+    std::int64_t stride = 0;  ///< stride of that dimension, in output elements
   };
   kernels::ValueIndex out = 0;
   DType dtype = DType::kF32;

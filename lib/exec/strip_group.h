@@ -45,14 +45,15 @@ struct StripRegister {
   };
   Source source = Source::kScratch;
   kernels::cpu::StripType type = kernels::cpu::StripType::kFloat;
-  DType dtype = DType::kF32;  ///< of the value in memory
+  DType dtype = DType::kF32;  ///< the value's type in memory
   kernels::ValueIndex value = -1;
   std::int64_t base = 0;
   std::size_t map = 0;  ///< index into LoopNest::strides; for kIndex and kOuter the dimension
   kernels::Literal literal = 0.0F;
   std::int64_t size = 4;  ///< bytes of an element in memory
   bool single = false;    ///< an index constant along a strip, of which only the first number is read
-  std::vector<GuardedCoordinate> guarded = {};  ///< of kGuarded, whose fill is `literal`
+  /// The guarded coordinates of kGuarded, whose fill is `literal`.
+  std::vector<GuardedCoordinate> guarded = {};
 };
 
 /// A fused expression over a loop nest: the maps of one group, the operand expression of a fold, or a chain's

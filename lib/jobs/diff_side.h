@@ -48,7 +48,7 @@ class DiffSide {
 
   std::string path_;
   std::optional<bundle::RunReader> run_;
-  std::optional<Drill> drill_;  ///< of the run
+  std::optional<Drill> drill_;  ///< the run's drill
   std::optional<bundle::Trace> trace_;
   protocol::Segment segment_;
   std::unique_ptr<SegmentReplay> defence_;

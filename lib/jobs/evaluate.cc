@@ -80,7 +80,7 @@ Status check_test_labels(const program::Program& program, const manifest::Task& 
 
 /// The results of the evaluation program, summed over the samples (dgx-program(5), "Evaluation program").
 struct Totals {
-  double loss = 0;  ///< of the targets; where the program gives means, each sample counts as one
+  double loss = 0;  ///< sum over the targets; where the program gives means, each sample counts as one
   std::int64_t weight = 0;
   std::int64_t correct = 0;
   std::int64_t targets = 0;

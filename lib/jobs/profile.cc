@@ -25,7 +25,7 @@ constexpr std::int64_t kMaxSegments = 1024;
 /// these, as a verifier would.
 struct Chain {
   std::int64_t segments = 0;
-  std::int64_t steps = 0;     ///< of each segment
+  std::int64_t steps = 0;     ///< steps per segment
   std::vector<State> states;  ///< before, between and after the segments
   std::vector<Digest> ends;   ///< digest of the state after each segment
 };
@@ -33,7 +33,7 @@ struct Chain {
 /// The outcome of one replay of the chain.
 struct Timing {
   std::int64_t differing = 0;  ///< segments that end in another state than the chain's
-  double seconds = 0;          ///< of the steps alone
+  double seconds = 0;          ///< time of the steps alone
 };
 
 /// Restores the instruction set in use at construction.

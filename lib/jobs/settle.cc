@@ -137,7 +137,7 @@ class Batch {
 
   Session& session_;
   std::int64_t now_;            ///< the receipts' time
-  std::size_t used_bytes_;      ///< of the longer file, these statements included
+  std::size_t used_bytes_;      ///< size of the longer file, these statements included
   std::size_t reserved_bytes_;  ///< an upper bound: what a statement frees is not taken off
   std::set<Digest> ids_;
   std::vector<Signed<Body>> statements_;

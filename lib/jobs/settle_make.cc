@@ -26,7 +26,7 @@ struct Sources {
   std::optional<Signed<manifest::Task>> task;
   std::optional<Signed<Body>> about;
   std::optional<Digest> ledger;
-  std::optional<std::int64_t> segment_milliseconds;  ///< of the signer's profile
+  std::optional<std::int64_t> segment_milliseconds;  ///< the longest segment's time, by the signer's profile
   Digest signer;                                     ///< key id
 };
 

@@ -208,8 +208,8 @@ class WindowSide {
 /// The places of a tile's outputs (Out of run_tile).
 struct DotOut {
   const Dot& dot;
-  float* out;     ///< of this batch number
-  float* pieces;  ///< or null; of this batch number in piece 0
+  float* out;     ///< outputs of this batch number
+  float* pieces;  ///< this batch number's part of piece 0, or null
   std::int64_t piece_stride, first_row, first_column;
   bool in_fours;
 

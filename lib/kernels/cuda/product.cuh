@@ -46,8 +46,8 @@ __device__ inline void put_sums(float* pieces, float* out, std::int64_t at, cons
 
 /// The places of a tile's outputs (Out of run_tile).
 struct ProductOut {
-  float* out;     ///< of this batch number
-  float* pieces;  ///< or null; of this batch number in piece 0
+  float* out;     ///< outputs of this batch number
+  float* pieces;  ///< this batch number's part of piece 0, or null
   std::int64_t out_row, piece_stride;
   std::int64_t first_row, first_column, rows, columns;
   bool in_fours;

@@ -20,7 +20,7 @@ namespace dgx::kernels::cuda {
 /// on further dimensions does not matter. A grid has at most 2^31 - 1 blocks.
 struct Grid {
   std::int64_t blocks = 0;
-  unsigned threads = 0;  ///< of a block, at most 1,024
+  unsigned threads = 0;  ///< threads per block, at most 1,024
 };
 
 /// A grid of blocks of `threads` threads in which each of `count` elements has a thread.

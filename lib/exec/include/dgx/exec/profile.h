@@ -17,7 +17,7 @@ struct OperationProfile {
   std::string provenance;                   ///< the ATen call of the first value
   double seconds = 0;
   double arithmetic = 0;  ///< scalar operations of one run; a term of a dot counts two
-  double bytes = 0;       ///< of the values that one run reads and writes, each once
+  double bytes = 0;       ///< size of the values that one run reads and writes, each counted once
 };
 
 /// The steps since profiling began. Each operation's `seconds` are wall time, barriers included; the rest of

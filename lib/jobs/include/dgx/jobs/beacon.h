@@ -29,9 +29,9 @@ struct CommitBeaconOptions {
 };
 /// A commitment that was signed and written.
 struct CommitBeaconResult {
-  Digest id;  ///< of the commitment
+  Digest id;  ///< the commitment's
   Digest task;
-  Digest commitment;  ///< to the secret
+  Digest commitment;  ///< manifest::beacon_commitment() of the secret
   std::string secret_path;
 };
 
@@ -64,7 +64,7 @@ struct RevealBeaconResult {
   Digest id;
   Digest task;
   Digest proof;
-  Digest value;         ///< from which the draw follows
+  Digest value;         ///< the beacon's value, from which the draw follows
   bool logged = false;  ///< the proof is in the task's ledger
   std::string envelope;
 };

@@ -19,7 +19,7 @@ struct TraceOptions {
   /// A run, a state bundle at the segment's first step, or a sample that has it.
   std::string from;
   std::int64_t segment = 0;
-  std::optional<std::int64_t> step;   ///< of the task, inside the segment
+  std::optional<std::int64_t> step;   ///< a step of the task, inside the segment
   std::optional<std::int64_t> value;  ///< only with `step`
   std::string data;
   std::string output;  ///< TRACE.h5
@@ -31,8 +31,8 @@ struct TraceResult {
   std::int64_t segment = 0;
   std::int64_t first_step = 0;
   std::int64_t steps = 0;
-  Digest start;                       ///< of the state before first_step
-  Digest end;                         ///< of the state after the segment
+  Digest start;                       ///< digest of the state before first_step
+  Digest end;                         ///< digest of the state after the segment
   std::optional<std::int64_t> step;   ///< the step whose values were digested
   std::int64_t values = 0;            ///< how many values
   std::optional<std::int64_t> value;  ///< the value whose numbers were kept

@@ -24,7 +24,7 @@ struct OpenDisputeOptions {
   std::optional<std::int64_t> segment;
   std::optional<std::string> verdict;  ///< one's own, which refutes: its first disagreement gives the segment
   std::optional<std::string> against;  ///< the verdict challenged instead of the proof
-  std::optional<std::string> beacon;   ///< that verdict's
+  std::optional<std::string> beacon;   ///< the beacon of the verdict challenged
   std::optional<std::string> chunk;    ///< demand a piece of this entry of committed state `segment`
   std::int64_t part = 0;               ///< the piece: which MiB of the entry
   bool initial = false;                ///< challenge the first committed state

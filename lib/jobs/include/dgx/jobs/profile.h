@@ -18,7 +18,7 @@ struct ProfileOptions {
   std::string data;
   std::optional<std::string> program;
   std::optional<std::string> init;
-  std::int64_t steps = 8;  ///< of each segment replayed
+  std::int64_t steps = 8;  ///< steps per segment
   std::int64_t segments = 2;
   bool quick = false;                  ///< one replay only: the best instruction set and all threads
   std::optional<std::string> against;  ///< recheck this profile, with its numbers of steps and segments
@@ -29,9 +29,9 @@ struct ProfileOptions {
 struct ProfileResult {
   manifest::Profile profile;
   double other_seed_max_abs = 0;  ///< greatest difference in any parameter
-  double steps_per_second = 0;    ///< of the fastest replay
-  std::optional<bool> agrees;     ///< with --against
-  std::optional<Digest> id;       ///< if it was signed
+  double steps_per_second = 0;    ///< speed of the fastest replay
+  std::optional<bool> agrees;     ///< set with --against: the profile agrees with the one given
+  std::optional<Digest> id;       ///< the profile's, if it was signed
   std::string envelope;
 };
 

@@ -18,9 +18,9 @@ namespace dgx::jobs {
 /// A proof and the digests of its committed states, checked against the proof's root.
 struct ProofFiles {
   manifest::Signed<manifest::Proof> proof;
-  protocol::Segments segments;  ///< of the proof: up to its divergence, if it diverged
+  protocol::Segments segments;  ///< the proof's segments: up to its divergence, if it diverged
   std::vector<Digest> states;
-  std::string path;  ///< of the proof
+  std::string path;  ///< the proof's file
 };
 
 /// Reads a statement and checks its signer: kUnauthorised for one whom `trust` does not name.

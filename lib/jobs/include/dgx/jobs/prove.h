@@ -22,7 +22,7 @@ struct ProveOptions {
 };
 
 struct ProveResult {
-  Digest id;  ///< of the proof
+  Digest id;  ///< the proof's
   manifest::Proof proof;
   std::string drill;  ///< the deliberate fault the run was made with; empty: none
 };
@@ -39,10 +39,10 @@ struct OpenSampleOptions {
   std::string task;
   std::string proof;
   std::optional<std::string> beacon;   ///< draws the segments
-  std::optional<std::string> receipt;  ///< of the proof; draws them if no beacon came
+  std::optional<std::string> receipt;  ///< the proof's receipt; draws the segments if no beacon came
   std::string run;
   std::optional<std::string> program;
-  std::optional<std::string> data;  ///< to recompute checkpoints that were not kept
+  std::optional<std::string> data;  ///< the dataset; needed to recompute checkpoints that were not kept
   std::optional<std::string> isa;
   std::optional<std::string> store;     ///< the folder that the operator reads; given, an opening is signed
   std::optional<std::string> location;  ///< its place there; none: a name that follows from the proof
@@ -54,7 +54,7 @@ struct OpenSampleResult {
   std::vector<std::int64_t> segments;  ///< the segments whose start states were written
   std::int64_t recomputed = 0;         ///< how many of them were not kept, and so recomputed
   std::int64_t recomputed_steps = 0;
-  std::optional<Digest> id;  ///< of the opening; set only with a store, as are the fields below
+  std::optional<Digest> id;  ///< the opening's; set only with a store, as are the fields below
   Digest after;
   std::string location;
 };
@@ -79,7 +79,7 @@ struct DeliverOptions {
   std::string output;  ///< DELIVERY.json
 };
 struct DeliverResult {
-  Digest id;  ///< of the delivery
+  Digest id;  ///< the delivery's
   Digest final_state;
   std::string location;
 };

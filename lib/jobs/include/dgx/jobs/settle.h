@@ -71,8 +71,9 @@ struct MakeStatement {
   /// FIELD=VALUE each; a setting may override a field that follows from task and statement.
   std::vector<std::string> settings;
   KeyFile key;
-  std::optional<std::string> trust;    ///< whose signatures on task and statement are accepted
-  std::optional<std::string> profile;  ///< of an assign: the signer's, for the time of the longest segment
+  std::optional<std::string> trust;  ///< keys whose signatures on task and statement are accepted
+  /// For an assign: the signer's profile, which gives the time of the longest segment.
+  std::optional<std::string> profile;
 };
 /// The kinds that no other program makes, sorted.
 [[nodiscard]] std::vector<std::string> makeable_kinds();

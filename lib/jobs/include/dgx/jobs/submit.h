@@ -40,9 +40,9 @@ struct SubmitOptions {
 };
 
 struct SubmitResult {
-  Digest id;  ///< of the task; zero from estimate()
+  Digest id;  ///< the task's; zero from estimate()
   manifest::Task task;
-  program::Cost cost;  ///< of one step
+  program::Cost cost;  ///< cost of one step
   std::int64_t segments = 0;
   std::int64_t parameters = 0;  ///< count of numbers under model/
 };

@@ -23,7 +23,7 @@ struct TaskFiles {
   manifest::Signed<manifest::Task> task;
   std::shared_ptr<const program::Program> program;
   protocol::Segments segments;
-  std::string path;  ///< of the task
+  std::string path;  ///< the task's file
 
   [[nodiscard]] const manifest::Task& body() const { return task.body; }
 };

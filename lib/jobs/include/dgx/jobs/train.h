@@ -30,15 +30,15 @@ struct TrainOptions {
 struct TrainResult {
   std::int64_t steps = 0;  ///< done in total
   std::int64_t total_steps = 0;
-  Digest state;                   ///< of the state after `steps`
-  float loss = 0;                 ///< of the last step
+  Digest state;                   ///< digest of the state after `steps`
+  float loss = 0;                 ///< the last step's
   std::int64_t segments = 0;      ///< committed
   std::int64_t resumed_from = 0;  ///< the step this call began at
-  double seconds = 0;             ///< of steps and checkpoints
+  double seconds = 0;             ///< time of steps and checkpoints
   double checkpoint_seconds = 0;  ///< the part of `seconds` spent on checkpoints
   /// Estimated time of the longest segment; set if a ledger is named.
   std::optional<std::int64_t> segment_milliseconds;
-  std::optional<exec::StepProfile> profile;  ///< of this call's steps
+  std::optional<exec::StepProfile> profile;  ///< profile of this call's steps
   /// The reason, in words, why the run ended before its task does; empty if it did not diverge.
   std::string divergence;
   /// True if this call made the drill's fault, yet the segment's digest is the honest one.
@@ -67,7 +67,7 @@ struct EvaluateOptions {
 };
 
 struct EvaluateResult {
-  std::int64_t step = 0;  ///< of the checkpoint evaluated
+  std::int64_t step = 0;  ///< the step of the checkpoint evaluated
   Digest state;
   std::int64_t samples = 0;
   /// Mean over targets, no smoothing or class weights; summed in binary64, not exact.

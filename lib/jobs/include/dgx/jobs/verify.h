@@ -33,7 +33,7 @@ struct VerifyOptions {
   KeyFile key;  ///< empty path: none, for a shard
   Choice choice;
   std::optional<std::string> shard;     ///< "I/N"
-  std::optional<std::string> work_key;  ///< of a shard: dgx-verify(1), "Work keys"
+  std::optional<std::string> work_key;  ///< a shard's work key: dgx-verify(1), "Work keys"
   std::optional<std::string> isa;
   ComputeDevice device = ComputeDevice::kCpu;
   std::string output;  ///< VERDICT.json, with VERDICT.rows.jsonl next to it; or SHARD.json
@@ -42,23 +42,23 @@ struct VerifyOptions {
 /// The plan of a verification: the segments that would be replayed, and their cost.
 struct VerifyPlan {
   manifest::Draw draw = manifest::Draw::kPolicy;
-  std::vector<std::int64_t> segments;  ///< of the whole verification, or of the shard; ascending
+  std::vector<std::int64_t> segments;  ///< segments of the whole verification, or of the shard; ascending
   std::int64_t task_segments = 0;
   std::int64_t steps = 0;
   std::int64_t work = 0;                       ///< weighted operations
-  std::int64_t start_bytes = 0;                ///< of all start states, uncompressed
-  manifest::MissProbability miss_probability;  ///< of the whole verification
+  std::int64_t start_bytes = 0;                ///< size of all start states, uncompressed
+  manifest::MissProbability miss_probability;  ///< that of the whole verification
 };
 /// Draws as verify() or verify_shard() would, and replays nothing: needs neither start states nor data.
 [[nodiscard]] Result<VerifyPlan> plan_verification(const VerifyOptions& options, const JobContext& context);
 
 /// A verdict that was signed and written.
 struct VerifyResult {
-  Digest id;  ///< of the verdict
+  Digest id;  ///< the verdict's
   manifest::Verdict verdict;
   std::vector<manifest::VerdictRow> rows;
   std::vector<std::int64_t> missing;  ///< drawn segments whose start states could not be had
-  double seconds = 0;                 ///< of replaying
+  double seconds = 0;                 ///< time of replaying
 };
 
 /// Replays the drawn segments, each from its committed start state, and signs the result. Only the task, the
@@ -89,7 +89,7 @@ struct MergeOptions {
   std::string proof;
   std::vector<std::string> shards;
   std::optional<std::string> beacon;  ///< required for shards of the policy's draw
-  KeyFile key;                        ///< of the verifier for whom the shards were made
+  KeyFile key;                        ///< key of the verifier for whom the shards were made
   std::string output;                 ///< VERDICT.json, with VERDICT.rows.jsonl next to it
   std::optional<std::string> work_key = {};
 };

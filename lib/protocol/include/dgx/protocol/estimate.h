@@ -16,8 +16,8 @@ inline constexpr std::int64_t kPriceUnit = 1'000'000'000;
 
 /// The numbers of a task from which its estimate follows.
 struct EstimateInput {
-  std::int64_t step_operations = 0;  ///< weighted, of one step
-  std::int64_t state_bytes = 0;      ///< of all entries of a state together
+  std::int64_t step_operations = 0;  ///< weighted operations of one step
+  std::int64_t state_bytes = 0;      ///< size of all entries of a state together
   std::int64_t steps = 0;
   std::int64_t checkpoint_every = 0;
   std::int64_t price = 0;  ///< base units per kPriceUnit operations

@@ -131,7 +131,7 @@ struct ChooseElement {
   static constexpr Due kDue{Side::kChallenger, "name the first element rejected, or claim it"};
   NamedValue value;
   std::int64_t leaf = 0;
-  Bytes bytes;  ///< of the leaf
+  Bytes bytes;  ///< the leaf's bytes
 
   /// The elements in the leaf.
   [[nodiscard]] std::int64_t count() const;

@@ -86,7 +86,7 @@ struct FaultPost {
   std::optional<merkle::EntryOpening> entry;
   std::optional<merkle::TensorOpening> tensor;
   std::optional<OpenedLine> line;
-  std::optional<Digest> root;  ///< with dtype and shape: those of the entry's tensor
+  std::optional<Digest> root;  ///< root, dtype and shape are those of the entry's tensor
   DType dtype = DType::kF32;
   Shape shape;
   std::optional<merkle::EntryOpening> before, after;  ///< neighbours in the state
@@ -96,7 +96,7 @@ struct ChunkPost {
   merkle::EntryOpening entry;
   std::string location;
   merkle::Path path;  ///< from the part to the root of the entry's parts
-  Digest root;        ///< of the part
+  Digest root;        ///< the part's root
 };
 
 // The challenger's moves.
@@ -116,7 +116,7 @@ struct Operand {
   std::int64_t value = 0;
   DType dtype = DType::kF32;
   Shape shape;
-  std::optional<merkle::Path> table;  ///< of the value in the value table; none: without proof
+  std::optional<merkle::Path> table;  ///< the value's path in the value table; none: without proof
   std::optional<Digest> root;         ///< root of its leaves, which opens type and shape alone
   std::int64_t leaf = 0;              ///< without `root`: number of the leaf opened
   Bytes bytes;

@@ -15,7 +15,7 @@ namespace dgx::protocol {
 struct Bonds {
   std::int64_t solver = 0;
   std::int64_t verifier = 0;
-  std::int64_t challenger = 0;  ///< for a game that is not counted, or the first that is
+  std::int64_t challenger = 0;  ///< bond of a game that is not counted, or the first that is
 };
 [[nodiscard]] Bonds bonds_of(const manifest::Task& task);
 

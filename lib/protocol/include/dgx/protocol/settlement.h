@@ -40,7 +40,7 @@ struct GameRecord {
   std::int64_t bond = 0;     ///< locked by its challenger
   bool counted = true;       ///< raises the next one's bond; not so for those whom a false statement hurts
   std::int64_t last_ms = 0;  ///< time of its last statement
-  std::int64_t deadline_ms = 0;  ///< for the move that is awaited
+  std::int64_t deadline_ms = 0;  ///< end of the time for the move that is awaited
   std::int64_t queued_ms = 0;    ///< time its defender's moves have taken beyond one window each
   std::optional<Digest> ruling;  ///< id of the ruling that was logged
 
@@ -141,10 +141,10 @@ inline constexpr std::int64_t kLeastOfferMs = 3'600'000;
 ///
 /// Only the rules (rules.h) change it, and only for Market::apply().
 struct MarketState {
-  std::optional<manifest::Policy> policy;  ///< of the first statement; nullopt before it
+  std::optional<manifest::Policy> policy;  ///< the first statement's; nullopt before it
   Digest ledger;                           ///< id of the first statement
   Digest operator_id;                      ///< key id of its signer
-  MarketClock clock;                       ///< at the last entry
+  MarketClock clock;                       ///< the time at the last entry
   std::map<std::string, std::int64_t> accounts;
   std::int64_t deposited = 0;
   std::int64_t withdrawn = 0;

@@ -57,7 +57,7 @@ struct CompiledCoordinate {
   std::int64_t constant = 0;
   Coordinate::Division division = Coordinate::Division::kNone;
   std::int64_t divisor = 1;
-  std::int64_t size = 0;    ///< of the dimension
+  std::int64_t size = 0;    ///< extent of the operand's dimension
   std::int64_t stride = 0;  ///< in elements
 };
 
@@ -84,8 +84,8 @@ struct CompiledOperand {
 struct CompiledStep {
   ScalarOp op = ScalarOp::kAdd;
   std::int32_t arity = 2;
-  NumberType operand_type = NumberType::kFloat;  ///< of all operands but a select's condition
-  NumberType type = NumberType::kFloat;          ///< of the result
+  NumberType operand_type = NumberType::kFloat;  ///< type of all operands but a select's condition
+  NumberType type = NumberType::kFloat;          ///< type of the result
   std::array<CompiledOperand, 3> operands{};
 };
 

@@ -110,7 +110,7 @@ struct ScalarRecord {
   std::int64_t position = 0;
   ScalarOp op = ScalarOp::kAdd;
   std::int32_t operand_count = 0;
-  std::array<OperandRecord, 3> operands{};  ///< of a select two: condition and branch taken
+  std::array<OperandRecord, 3> operands{};  ///< a select has two: condition and branch taken
   Number result;
   bool operator==(const ScalarRecord&) const = default;
 };

@@ -28,7 +28,7 @@ struct KernelTable;
 struct ColumnPhase {
   struct Tap {
     bool meets = false;               ///< the division leaves no remainder
-    std::int64_t index = 0;           ///< for the phase's first output; may lie outside
+    std::int64_t index = 0;           ///< index that the phase's first output meets; may lie outside
     std::int64_t begin = 0, end = 0;  ///< range of the phase's outputs that it meets inside
   };
   std::int64_t first = 0, step = 1, count = 0, move = 1;

@@ -234,7 +234,7 @@ class WindowGradientRunner {
  private:
   /// Rows of a tile are neighbouring planes or, if there are more of them, neighbouring column taps.
   struct Tile {
-    std::int64_t plane = 0, row_tap = 0, column_tap = 0;  ///< of its first row
+    std::int64_t plane = 0, row_tap = 0, column_tap = 0;  ///< those of its first row
     int height = 0;
     std::int64_t strip = 0;
     int strips = 0;

@@ -64,7 +64,7 @@ struct Product {
   std::int64_t out_row = 0;  ///< columns are neighbours
   Batch batch;               ///< maps: a, b, out
   TileForm form;
-  float* pieces = nullptr;  ///< of piece_numbers() numbers if the form is cut, else null
+  float* pieces = nullptr;  ///< room for piece_numbers() numbers if the form is cut, else null
 };
 
 /// A linear function of an index in a row-major shape: Σ index[d] · coefficients[d]. All numbers and sums are
@@ -85,7 +85,7 @@ struct Walk {
 /// gives.
 struct DotGuard {
   std::int32_t divisor = 1, size = 0, stride = 0;
-  std::int32_t first_tap = 0, tap_count = 0;  ///< in DotSide::taps
+  std::int32_t first_tap = 0, tap_count = 0;  ///< its taps' range in DotSide::taps
 };
 /// One tap of a guard: what it adds to the guard's coordinate, and how far it moves the element.
 struct DotTap {
@@ -148,7 +148,7 @@ struct FiniteCheck {
 /// A kernel that compile() made, and the addresses that it takes.
 struct Generated {
   std::int32_t kernel = -1;
-  std::uint32_t threads = 0;  ///< of a block, at most 1,024
+  std::uint32_t threads = 0;  ///< threads per block, at most 1,024
   std::int64_t blocks = 0;
   std::vector<void*> addresses;
 };
