@@ -15,9 +15,9 @@ namespace dgx::bundle {
 /// "Compression".
 struct ChunkLayout {
   std::size_t dimension = 0;    ///< the one that is divided
-  std::uint64_t rows = 0;       ///< of that dimension in a chunk
-  std::uint64_t extent = 0;     ///< of that dimension in the tensor
-  std::uint64_t row_bytes = 0;  ///< of everything inside that dimension
+  std::uint64_t rows = 0;       ///< rows of that dimension in a chunk
+  std::uint64_t extent = 0;     ///< extent of that dimension in the tensor
+  std::uint64_t row_bytes = 0;  ///< size of a row, with everything inside that dimension
   std::uint64_t outer = 1;      ///< product of the dimensions outside
 
   [[nodiscard]] std::uint64_t chunk_bytes() const { return rows * row_bytes; }

@@ -55,9 +55,9 @@ struct DenseLinks {
 struct StoredLayout {
   enum class Kind { kContiguous, kSingleChunk, kFixedArray };
   Kind kind = Kind::kContiguous;
-  std::uint64_t address = kNowhere;  ///< of the numbers, the chunk, or the fixed array
-  std::uint64_t size_bytes = 0;      ///< of the numbers or the chunk
-  std::uint32_t filter_mask = 0;     ///< of the chunk
+  std::uint64_t address = kNowhere;  ///< address of the numbers, the chunk, or the fixed array
+  std::uint64_t size_bytes = 0;      ///< size of the numbers or the chunk
+  std::uint32_t filter_mask = 0;     ///< the chunk's
   std::vector<std::uint64_t> chunk;  ///< numbers in each dimension; empty if contiguous
 };
 /// `number_bytes` is the size of one number.

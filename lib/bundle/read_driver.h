@@ -13,7 +13,7 @@ namespace dgx::bundle::h5 {
 /// A container in an open descriptor, and where HDF5 last wanted numbers in it. Must outlive the file.
 struct Container {
   int descriptor = -1;
-  std::uint64_t begin = 0;  ///< of the superblock; what precedes it is ignored
+  std::uint64_t begin = 0;  ///< offset of the superblock; what precedes it is ignored
   std::uint64_t size_bytes = 0;
 
   /// While true, numbers are not read: `numbers_at` gets the place they would have been read from.

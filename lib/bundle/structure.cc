@@ -45,7 +45,7 @@ enum MessageType : unsigned {
 struct Reading {
   Blocks blocks;
   std::size_t objects = 0;   ///< links found
-  std::uint64_t chunks = 0;  ///< of all datasets
+  std::uint64_t chunks = 0;  ///< number of chunks of all datasets
 };
 
 /// Claims and checks the superblock: version 2 or 3 at offset 0, 8-byte addresses, no base address, no

@@ -22,7 +22,7 @@ inline constexpr std::uint64_t kMaxCompactBytes = 65536;
 inline constexpr std::size_t kMaxMessageBytes = (std::size_t{1} << 17) + kMaxTableChunks * 20;
 
 struct TableChunk {
-  Extent at;                  ///< in the file
+  Extent at;                  ///< place in the file
   std::uint32_t skipped = 0;  ///< bit i: filter i was not applied
 };
 
@@ -34,8 +34,8 @@ struct Table {
   Bytes compact;                     ///< kCompact: the numbers
   Extent contiguous;                 ///< kContiguous
   std::vector<std::uint64_t> chunk;  ///< kChunked: numbers in each dimension
-  std::vector<unsigned> filters;     ///< in the order of writing
-  std::vector<TableChunk> chunks;    ///< of the whole grid, in row-major order
+  std::vector<unsigned> filters;     ///< numbers of the filters, in the order of writing
+  std::vector<TableChunk> chunks;    ///< all chunks of the grid, in row-major order
 };
 
 /// Encodes a table, or the error in its place.

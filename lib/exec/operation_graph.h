@@ -33,7 +33,7 @@ struct OperationGraph {
   int threads = 1;
   std::vector<kernels::ValueIndex> keep;  ///< must be in memory when the step ends, as next values must
   Plan plan;
-  // By value:
+  // One element per value each:
   std::vector<kernels::ValueType> types = {};
   std::vector<std::optional<std::vector<LinearAccess>>> linear = {};  ///< linear_accesses()
   std::vector<std::optional<std::vector<StripAccess>>> strips = {};   ///< strip_accesses()

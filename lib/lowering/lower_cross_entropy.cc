@@ -22,7 +22,7 @@ const std::string kName = "loss cross-entropy";
 /// The model's output with its classes in one dimension, and the labels in the others.
 struct Targets {
   TensorForm output;
-  std::size_t dimension = 0;  ///< of the classes
+  std::size_t dimension = 0;  ///< the classes' dimension in `output`
   TensorForm labels;          ///< the output's shape without that dimension, batch first
   [[nodiscard]] std::int64_t classes() const { return output.shape[dimension]; }
 };

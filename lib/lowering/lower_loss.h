@@ -12,7 +12,7 @@ struct LossForms {
   std::optional<TensorForm> correct;  ///< i64 [batch], cross entropy: targets whose largest output is y's
   std::optional<TensorForm> counted;  ///< i64 [batch], if targets can be ignored: those that are not
   TensorForm mean;                    ///< f32 []
-  TensorForm gradient;                ///< of the mean, f32, the output's shape
+  TensorForm gradient;                ///< the mean's gradient: f32, the output's shape
 };
 
 /// Builds all parts; those not used are dropped with the other dead lines. kUsage if output and y do not fit

@@ -24,7 +24,7 @@ TensorForm pickable_form(Call& call, const TensorForm& form) {
 /// indexing, at the first indexed dimension if the indexed ones are neighbours, else in front.
 struct Indexing {
   std::vector<std::size_t> dimensions;  ///< indexed ones of self
-  std::vector<TensorForm> indices;      ///< of `shape`; negative ones counted from the end
+  std::vector<TensorForm> indices;      ///< each of shape `shape`; negative numbers count from the end
   Shape shape;                          ///< the broadcast indices'
   std::size_t place = 0;
 };

@@ -121,7 +121,7 @@ void log_softmax_backward(Call& call) {
 /// The dimensions that a layer norm normalises together, the last of a shape.
 struct NormalizedRows {
   std::size_t first;  ///< dimension
-  float count;        ///< of the elements that are normalised together
+  float count;        ///< number of elements normalised together
 };
 
 /// nullopt if the call has failed, or now fails since its shape has another rank.

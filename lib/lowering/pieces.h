@@ -17,7 +17,7 @@ namespace dgx::lowering {
 struct Pieces {
   struct Piece {
     std::int64_t begin = 0, end = 0;  ///< [begin, end)
-    TensorForm form;                  ///< of the whole tensor's shape; reads 0 outside the range
+    TensorForm form;                  ///< a form of the whole tensor's shape; reads 0 outside the range
   };
   std::size_t dimension = 0;
   std::vector<Piece> pieces;  ///< in ascending order, disjoint

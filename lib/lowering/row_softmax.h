@@ -11,7 +11,7 @@ namespace dgx::lowering {
 struct SoftmaxParts {
   TensorForm maximum;     ///< the dimension is 1
   TensorForm numerators;  ///< exp(x − maximum)
-  TensorForm sum;         ///< of numerators; the dimension is 1
+  TensorForm sum;         ///< sum of the numerators; the dimension is 1
   TensorForm reciprocal;  ///< 1 / sum
   TensorForm log_sum;     ///< log sum
 };

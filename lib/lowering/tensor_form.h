@@ -57,9 +57,9 @@ struct TensorForm {
 
 /// The form of a fold over some dimensions of a tensor.
 struct Reduction {
-  Shape shape;                               ///< of the fold's value: without the summed dimensions
+  Shape shape;                               ///< the fold's value's: without the summed dimensions
   Shape fold;                                ///< sizes of the summed dimensions; those of 1 are left out
-  std::vector<kernels::Coordinate> indices;  ///< of the tensor, in output and fold indices
+  std::vector<kernels::Coordinate> indices;  ///< coordinates into the tensor, in output and fold indices
   Shape restored_shape;                      ///< the tensor's, summed dimensions as 1
   /// The fold's value as a tensor of restored_shape.
   [[nodiscard]] TensorForm restored(const TensorForm& value) const;

@@ -41,7 +41,7 @@ struct RunHeader {
 /// + 1.
 struct Checkpoint {
   std::int64_t step = 0;  ///< steps done, the state's entry `step`
-  Digest digest;          ///< of the state
+  Digest digest;          ///< digest of the state
   bool kept = false;      ///< true if its bundle is (or was, when the index was read) in the folder
 };
 
@@ -51,7 +51,7 @@ struct RunIndex {
   /// The step after the last checkpoint gives a state that is not finite: the run is over.
   bool diverged = false;
   std::vector<Checkpoint> checkpoints;
-  std::vector<float> losses;            ///< of all segments, in order
+  std::vector<float> losses;            ///< the losses of all segments, in order
   std::vector<std::int64_t> loss_ends;  ///< one per checkpoint: the number of `losses` before it
 
   [[nodiscard]] std::int64_t segments() const { return static_cast<std::int64_t>(checkpoints.size()) - 1; }

@@ -21,16 +21,16 @@ struct PackOptions {
 // Each packs one format (dgx-pack(1)) into a dataset. Errors of the reader of the format, of
 // bundle::make_dataset(), and of writing.
 
-/// From two IDX files, as MNIST has them.
+/// Packs two IDX files, as MNIST has them.
 [[nodiscard]] Result<bundle::DatasetInfo> pack_idx(const std::string& images, const std::string& labels,
                                                    const PackOptions& options, const JobContext& context);
-/// From two .npy files.
+/// Packs two .npy files.
 [[nodiscard]] Result<bundle::DatasetInfo> pack_npy(const std::string& x, const std::string& y,
                                                    const PackOptions& options, const JobContext& context);
-/// From a text: each sample is a window of `window` bytes, and the byte after each.
+/// Packs a text: a sample's x is a window of `window` bytes, its y the byte after each of them.
 [[nodiscard]] Result<bundle::DatasetInfo> pack_text(const std::string& file, std::int64_t window,
                                                     const PackOptions& options, const JobContext& context);
-/// From two datasets of one HDF5 file.
+/// Packs two datasets of one HDF5 file.
 [[nodiscard]] Result<bundle::DatasetInfo> pack_hdf5(const std::string& file, const std::string& x_path,
                                                     const std::string& y_path, const PackOptions& options,
                                                     const JobContext& context);

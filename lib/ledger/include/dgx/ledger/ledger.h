@@ -38,7 +38,7 @@ struct Log {
   [[nodiscard]] std::optional<std::size_t> find(const Digest& statement) const;
 };
 
-inline constexpr std::size_t kMaxLedgerBytes = std::size_t{1} << 31;  ///< of each of the two files
+inline constexpr std::size_t kMaxLedgerBytes = std::size_t{1} << 31;  ///< limit of each of the two files
 /// Bytes of a receipt's envelope, newline included.
 inline constexpr std::size_t kMaxReceiptBytes = 2048;
 

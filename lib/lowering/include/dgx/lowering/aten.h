@@ -40,7 +40,7 @@ using AtenArgument = std::variant<std::monostate, bool, std::int64_t, double, st
 struct AtenCall {
   std::string name;                         ///< "aten::addmm", without the overload
   std::string overload;                     ///< "", "Tensor", "dim_IntList", …
-  std::vector<std::string> argument_names;  ///< of the schema, same count as arguments
+  std::vector<std::string> argument_names;  ///< the schema's names, one per argument
   std::vector<AtenArgument> arguments;
   std::vector<std::optional<TensorId>> results;  ///< flattened; nullopt: undefined
   /// Place of the call: "forward", "forward (model.py:12)", "backward of GeluBackward0"; for messages.
@@ -58,7 +58,7 @@ struct AtenSource {
 
 /// The result of one capture.
 struct CapturedGraph {
-  std::vector<AtenTensor> tensors;  ///< by TensorId
+  std::vector<AtenTensor> tensors;  ///< indexed by TensorId
   /// Sorted by kind, then name; tied weights are one, by their first name.
   std::vector<AtenSource> sources;
   std::vector<AtenCall> calls;  ///< in order; only those whose results are needed
@@ -75,7 +75,7 @@ struct CapturedGraph {
 
 struct CaptureRequest {
   std::string model;                ///< "mlp:784-256-128-10" or the path of a TorchScript file
-  Shape input_shape;                ///< of one batch, batch first
+  Shape input_shape;                ///< shape of one batch, batch first
   DType input_dtype = DType::kF32;  ///< i64 for token models
   bool training = true;             ///< false: evaluation mode, forward only
 };

@@ -52,7 +52,7 @@ struct Assign {
 
   Digest task;
   Digest commitment;  ///< id of the verifier's beacon-commitment statement
-  Digest dataset;     ///< of the dataset that the signer holds
+  Digest dataset;     ///< the dataset that the signer holds
   Digest initial;
   /// Time in which the signer's machine replays the task's longest segment; needed if the task names a
   /// ledger.

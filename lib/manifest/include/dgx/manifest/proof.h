@@ -41,7 +41,7 @@ struct Proof {
   Digest initial;
   Digest final_state;
   std::int64_t steps = 0;  ///< step count of the final state
-  OpenedLoss loss;         ///< of the final state
+  OpenedLoss loss;         ///< the final state's
   bool diverged = false;   ///< the next step gives a state that is not finite
 
   [[nodiscard]] json::Object predicate() const;

@@ -40,7 +40,7 @@ struct Signed {
   T body;
   Digest id;  ///< statement_id of the payload
   crypto::PublicKey signer;
-  Digest key_id;         ///< of the signer
+  Digest key_id;         ///< the signer's
   std::string envelope;  ///< its text, without a newline
 };
 

@@ -56,8 +56,8 @@ struct Estimate {
   std::int64_t verify = 0;    ///< operations of replaying the policy's sample
   std::int64_t reward = 0;    ///< the solver's pay
   std::int64_t fee = 0;       ///< the verifier's pay, at most
-  std::int64_t tax = 0;       ///< to the jackpot
-  std::int64_t treasury = 0;  ///< to the treasury
+  std::int64_t tax = 0;       ///< part paid to the jackpot
+  std::int64_t treasury = 0;  ///< part paid to the treasury
   std::int64_t margin = 0;    ///< locked for contingencies
   std::int64_t escrow = 0;    ///< sum of the five above, locked when the task is posted
   bool operator==(const Estimate&) const = default;
@@ -69,7 +69,7 @@ inline constexpr std::int64_t kMaxMilliseconds = std::int64_t{366} * 86'400'000;
 /// Upper bounds on any run of this task, checked by whoever would do the work.
 struct Caps {
   std::int64_t steps = 0;
-  std::int64_t bytes = 0;  ///< of one state, exactly
+  std::int64_t bytes = 0;  ///< size of one state, exactly
   std::int64_t milliseconds = 0;
   bool operator==(const Caps&) const = default;
 };

@@ -26,12 +26,12 @@ inline constexpr std::size_t kWorkRoleCount = 7;
 /// Work of one run of a program: every element of every line once, counted as kernels::count_operations does
 /// (both branches of a select). Saturates at 2^62.
 struct Cost {
-  std::array<std::int64_t, kernels::kScalarOpCount> operations{};  ///< by kernels::ScalarOp
+  std::array<std::int64_t, kernels::kScalarOpCount> operations{};  ///< indexed by kernels::ScalarOp
   std::array<std::int64_t, kWorkRoleCount> by_role{};              ///< scalar operations by WorkRole
   std::int64_t total_operations = 0;
   std::int64_t matrix_product_flop = 0;  ///< 2 · outputs · fold positions of matrix products
-  std::int64_t state_bytes = 0;          ///< of all state entries
-  std::int64_t value_bytes = 0;          ///< of all values, inputs included
+  std::int64_t state_bytes = 0;          ///< size of all state entries
+  std::int64_t value_bytes = 0;          ///< size of all values, inputs included
 };
 [[nodiscard]] Cost cost_of(const Program& program);
 

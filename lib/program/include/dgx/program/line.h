@@ -11,10 +11,10 @@ namespace dgx::program {
 
 /// Longest line in bytes, newline not counted. One line must fit a move of a dispute.
 inline constexpr std::size_t kMaxLineBytes = 3072;
-inline constexpr std::size_t kMaxSteps = 64;       ///< of `do`, and of `when`
-inline constexpr std::size_t kMaxAccesses = 64;    ///< of `x`
-inline constexpr std::size_t kMaxTerms = 16;       ///< of one coordinate
-inline constexpr std::size_t kMaxNameBytes = 256;  ///< of a state entry
+inline constexpr std::size_t kMaxSteps = 64;       ///< limit of `do`, and of `when`
+inline constexpr std::size_t kMaxAccesses = 64;    ///< limit of `x`
+inline constexpr std::size_t kMaxTerms = 16;       ///< limit of one coordinate
+inline constexpr std::size_t kMaxNameBytes = 256;  ///< limit of a state entry's name
 /// Coefficients, constants and divisors of coordinates, and dimensions, are at most this in magnitude.
 inline constexpr std::int64_t kMaxInteger = std::int64_t{1} << 53;
 

@@ -112,7 +112,7 @@ struct LossSpec {
   LossKind kind;
   double label_smoothing = 0;          ///< 0 to 1
   std::optional<std::int64_t> ignore;  ///< label of targets that do not count
-  std::vector<double> weights;         ///< of the classes, at most kMaxClassWeights; empty: all 1
+  std::vector<double> weights;         ///< one per class, at most kMaxClassWeights; empty: all 1
   [[nodiscard]] bool is_plain() const { return label_smoothing == 0 && !ignore && weights.empty(); }
   bool operator==(const LossSpec&) const = default;
 };
