@@ -30,7 +30,7 @@ PATH=$DGX_BIN:$PATH
 images=$(dirname "$(dpkg -L dataset-fashion-mnist | grep train-images)")
 work=${DGX_WORK:-build/quickstart}
 [ -n "${DGX_WORK:-}" ] || rm -rf "$work"
-[ ! -e "$work" ] || { echo "quickstart: $work is there already" >&2; exit 1; }
+[ ! -e "$work" ] || { echo "quickstart: $work already exists" >&2; exit 1; }
 mkdir -p "$work"
 cd "$work"
 
@@ -74,8 +74,8 @@ submit() {
   dgx-settle append ledger.jsonl "$1.json" --key operator.pem >>settle.log
 }
 
-# take NAME SOLVER: the verifier offers himself (his beacon is committed), the solver takes the task; both bonds lock. Each measures
-# before how long a segment takes them, since it must be replayed within a move of a dispute.
+# take NAME SOLVER: the verifier makes an offer (their beacon is committed), the solver takes the task; both bonds lock. Each first
+# measures how long a segment takes them, since it must be replayed within a move of a dispute.
 take() {
   for who in verifier "$2"; do
     dgx-profile "$1.json" --data train.h5 --quick --key "$who.pem" -o "$1.$who.profile.json" >>settle.log 2>&1
@@ -145,7 +145,7 @@ dgx-bisect open crooked.json crooked.proof.json --verdict crooked.verdict.json -
 judge crooked
 log_dispute() { dgx-settle append ledger.jsonl dispute.jsonl --key operator.pem >>settle.log 2>&1; }
 log_dispute
-# move WHO [--drill]: his next move, logged at once, so that nobody can say it came late. The cheat defends his fault.
+# move WHO [--drill]: their next move, logged at once, so that nobody can say it came late. The cheat defends their fault.
 move() {
   dgx-bisect move crooked.json dispute.jsonl --from crooked.run --data train.h5 --key "$1.pem" ${2:+"$2"} --json 2>>dispute.log >move.json || [ $? -eq 1 ]
   printf '  %-9s %6s bytes  %s\n' "$1" "$(value move_bytes <move.json)" "$(value said <move.json)"
@@ -162,7 +162,7 @@ dispute_time=$(since "$start")
 dgx-referee dispute.jsonl --key referee.pem -o ruling.json --json >ruled.json && { echo "quickstart: the cheat was not convicted" >&2; exit 1; } || [ $? -eq 1 ]
 dgx-settle append ledger.jsonl ruling.json --key operator.pem >>settle.log
 
-say "who has both runs sees the same: an honest run beside the cheat's"
+say "with both runs at hand the result is the same: an honest run compared with the cheat's"
 dgx-train crooked.json --data train.h5 -o checked.run -q >/dev/null
 dgx-bisect diff crooked.json checked.run crooked.run --data train.h5 --json >pinpoint.json || [ $? -eq 1 ]
 

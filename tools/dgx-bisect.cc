@@ -12,15 +12,15 @@ struct Trace {
   jobs::TraceOptions options;
 
   void declare(cli::Command& command) {
-    command.positional("TASK.json", options.task, "the signed task; its step program lies beside it");
+    command.positional("TASK.json", options.task, "the signed task, with its step program next to it");
     command.required("--from", "START.h5|RUN", options.from,
-                     "where the segment starts: a run, a state bundle, or a sample that has the segment");
+                     "the segment's start state: a run, a state bundle, or a sample that has the segment");
     command.required("--segment", "N", options.segment, "the segment to recompute");
-    command.option("--step", "S", options.step, "digest every value of this step, too");
-    command.option("--value", "V", options.value, "keep the numbers of this value of that step");
+    command.option("--step", "S", options.step, "also digest every value of this step");
+    command.option("--value", "V", options.value, "also keep the numbers of this value of that step");
     command.required("--data", "DATA.h5", options.data, "the task's dataset");
     command.output(options.output, "TRACE.h5", cli::Need::kRequired);
-    command.option("--program", "FILE", options.program, "the step program, if it is not beside the task");
+    command.option("--program", "FILE", options.program, "the step program, if it is not next to the task");
     command.isa(options.isa);
     command.flag("--drill", options.drill, "defend the fault that the run was made with, as a cheat would");
   }
@@ -52,13 +52,13 @@ struct Diff {
   jobs::DiffOptions options;
 
   void declare(cli::Command& command) {
-    command.positional("TASK.json", options.task, "the signed task; its step program lies beside it");
+    command.positional("TASK.json", options.task, "the signed task, with its step program next to it");
     command.positional("OURS", options.ours, "a run's folder or a trace");
-    command.positional("THEIRS", options.theirs, "the other side's");
+    command.positional("THEIRS", options.theirs, "the other side's run or trace");
     command.required("--data", "DATA.h5", options.data, "the task's dataset");
     command.option("--from", "START.h5|RUN", options.from,
-                   "where the traces' segment starts, so that a replay can tell who is right");
-    command.option("--program", "FILE", options.program, "the step program, if it is not beside the task");
+                   "the start state of the traces' segment, so that a replay can tell who is right");
+    command.option("--program", "FILE", options.program, "the step program, if it is not next to the task");
     command.isa(options.isa);
   }
 
@@ -100,32 +100,32 @@ struct Open {
   jobs::OpenDisputeOptions options;
 
   void declare(cli::Command& command) {
-    command.positional("TASK.json", options.task, "the signed task; its step program lies beside it");
-    command.positional("PROOF.json", options.proof, "the proof; its states lie beside it");
+    command.positional("TASK.json", options.task, "the signed task, with its step program next to it");
+    command.positional("PROOF.json", options.proof, "the proof, with its states next to it");
     command.option("--segment", "N", options.segment,
-                   "challenge the proof's segment, or with --against that row of the verdict");
+                   "challenge this segment of the proof, or with --against this row of the verdict");
     command.option("--verdict", "MINE.json", options.verdict,
-                   "challenge the proof's segment that this verdict refutes first");
+                   "challenge the segment that this verdict refutes first");
     command.option("--against", "VERDICT.json", options.against,
-                   "challenge a verdict, whose rows lie beside it");
+                   "challenge a verdict that has its rows next to it");
     command.option("--beacon", "BEACON.json", options.beacon,
                    "the beacon of that verdict, if its draw is the policy's");
     command.option("--chunk", "ENTRY", options.chunk,
-                   "demand a piece of this entry of committed state --segment");
-    command.option("--part", "N", options.part, "which MiB of it");
+                   "demand a piece of this entry of the committed state named by --segment");
+    command.option("--part", "N", options.part, "the number of the MiB of ENTRY to demand");
     command.flag("--initial", options.initial, "challenge the proof's first state");
     command.flag("--final", options.final_state, "challenge the proof's last state");
-    command.option(
-        "--from", "START.h5|RUN|DIR", options.from,
-        "where the segment starts, if it is to be replayed; or a fetched opening, which has the states, too");
-    command.option("--data", "DATA.h5", options.data, "the task's dataset, likewise");
+    command.option("--from", "START.h5|RUN|DIR", options.from,
+                   "the segment's start state, if it is to be replayed; or a fetched opening, which also has "
+                   "the committed digests");
+    command.option("--data", "DATA.h5", options.data, "the task's dataset, if the segment is to be replayed");
     command.option("--notes", "DIR", options.notes,
-                   "where the replay is noted (default: DISPUTE.jsonl.notes)");
+                   "folder for notes of the replay (default: DISPUTE.jsonl.notes)");
     command.key(options.key.path, options.key.passphrase_file);
     command.output(options.output, "DISPUTE.jsonl", cli::Need::kRequired, "the transcript");
-    command.option("--program", "FILE", options.program, "the step program, if it is not beside the task");
+    command.option("--program", "FILE", options.program, "the step program, if it is not next to the task");
     command.isa(options.isa);
-    command.about("A challenge that a replay does not bear out is refused; --force makes it nonetheless.");
+    command.about("A challenge that a replay does not bear out is refused; --force makes it anyway.");
   }
 
   Result<cli::Verdict> run(cli::Out& out) const {
@@ -146,28 +146,28 @@ struct Move {
   jobs::MoveOptions options;
 
   void declare(cli::Command& command) {
-    command.positional("TASK.json", options.task, "the signed task; its step program lies beside it");
+    command.positional("TASK.json", options.task, "the signed task, with its step program next to it");
     command.positional("DISPUTE.jsonl", options.transcript, "the transcript; the move is appended");
     command.required("--from", "START.h5|RUN|DIR", options.from,
-                     "where the segment starts: a run, a state bundle, a sample or a fetched opening");
+                     "the segment's start state: a run, a state bundle, a sample or a fetched opening");
     command.required("--data", "DATA.h5", options.data, "the task's dataset");
     command.option("--store", "DIR", options.store,
                    "put a demanded chunk into this store of the ledger's operator");
     command.option("--location", "WHERE", options.location,
-                   "where a demanded chunk can be had; its place in the store");
+                   "location of a demanded chunk; with --store, its path in the store");
     command.option("--rows", "VERDICT.rows.jsonl", options.rows,
-                   "the rows of the verdict that is defended, if one is demanded");
+                   "the rows of the defended verdict, if one is demanded");
     command.option("--notes", "DIR", options.notes,
-                   "where replays and moves are noted (default: DISPUTE.jsonl.notes)");
+                   "folder for notes of replays and moves (default: DISPUTE.jsonl.notes)");
     command.flag("--drill", options.drill,
-                 "defend the fault that one's own run was made with, as the signer of its proof");
-    command.flag("--concede", options.concede, "give the game up");
+                 "defend the fault that your own run was made with, as the signer of its proof");
+    command.flag("--concede", options.concede, "concede the game");
     command.at_most_one({"--drill", "--concede"});
     command.key(options.key.path, options.key.passphrase_file);
-    command.option("--program", "FILE", options.program, "the step program, if it is not beside the task");
+    command.option("--program", "FILE", options.program, "the step program, if it is not next to the task");
     command.isa(options.isa);
     command.about(
-        "A defender whose replay does not give what they signed is told so, and moves only with --force.");
+        "Defenders whose replay does not give what they signed are warned, and can move only with --force.");
   }
 
   Result<cli::Verdict> run(cli::Out& out) const {
@@ -227,12 +227,14 @@ struct Show {
 }  // namespace
 
 int main(int argc, char** argv) {
-  cli::Tool tool("dgx-bisect",
-                 "find the segment, step, value, element and scalar operation at which two parties part");
+  cli::Tool tool(
+      "dgx-bisect",
+      "find the segment, step, value, element and scalar operation at which two parties first disagree");
   tool.add<Open>("open", "challenge a signed proof or verdict");
   tool.add<Move>("move", "make the next signed move of a dispute");
   tool.add<Show>("show", "say where a dispute stands");
   tool.add<Trace>("trace", "recompute a segment and write the digests of its states and values");
-  tool.add<Diff>("diff", "lead two runs or traces to where they part, and say which side a replay confirms");
+  tool.add<Diff>("diff",
+                 "find where two runs or traces first disagree, and say which side a replay confirms");
   return tool.run(argc, argv);
 }

@@ -40,7 +40,7 @@ struct Show {
                        "bundles, runs, statements, programs, ledgers, keys: anything that dgx writes");
     command.flag("--check", check, "recompute every digest and signature");
     command.about(
-        "--check says that a file is whole, not that what it claims is true: that is dgx-verify's.");
+        "--check says that a file is intact, not that its claims are true: dgx-verify checks those.");
   }
 
   Result<cli::Verdict> run(cli::Out& out) const {

@@ -10,9 +10,9 @@ struct New {
   jobs::NewKey options;
 
   void declare(cli::Command& command) {
-    command.positional("NAME", options.name, "writes NAME.pem (mode 0600) and NAME.pub.pem");
+    command.positional("NAME", options.name, "name of the key files: NAME.pem (mode 0600) and NAME.pub.pem");
     command.option("--passphrase-file", "FILE", options.passphrase_file,
-                   "encrypt the private key; its passphrase is the first line of FILE");
+                   "encrypt the private key with the first line of FILE as its passphrase");
   }
   Result<cli::Verdict> run(cli::Out& out) const {
     DGX_TRY(const jobs::NewKeyResult made, jobs::new_key(options, out.clobber()));
@@ -29,7 +29,7 @@ struct Id {
   void declare(cli::Command& command) {
     command.positional("FILE", file.path, "a private or public key").may_be_key(file.path);
     command.option("--passphrase-file", "FILE", file.passphrase_file,
-                   "its passphrase is the first line of FILE");
+                   "file whose first line is the key's passphrase");
   }
   Result<cli::Verdict> run(cli::Out& out) const {
     DGX_TRY(const Digest key_id, jobs::id_of_key(file));
@@ -46,7 +46,7 @@ struct Sign {
 
   void declare(cli::Command& command) {
     command.positional("FILE", path, "canonical JSON; - is standard input");
-    command.flag("--statement", is_statement, "it is a statement of dgx, which binds whoever signs it");
+    command.flag("--statement", is_statement, "sign a dgx statement, which binds whoever signs it");
     command.key(key.path, key.passphrase_file);
     command.output(envelope_path, "ENVELOPE.json", cli::Need::kOptional);
   }
@@ -65,7 +65,7 @@ struct Open {
 
   void declare(cli::Command& command) {
     command.positional("FILE", path, "an envelope; - is standard input");
-    command.required("--pub", "KEY.pub.pem", public_key_path, "public key that must have signed it");
+    command.required("--pub", "KEY.pub.pem", public_key_path, "public key of the expected signer");
     command.output(payload_path, "PAYLOAD.json", cli::Need::kOptional);
   }
   Result<cli::Verdict> run(cli::Out& out) const {

@@ -60,8 +60,8 @@ struct Text {
   std::int64_t context = 0;
 
   void declare(cli::Command& command) {
-    command.positional("FILE", file, "its bytes are the tokens");
-    command.required("--context", "N", context, "tokens a sample");
+    command.positional("FILE", file, "text whose bytes are the tokens");
+    command.required("--context", "N", context, "tokens per sample");
     declare_common(command, options);
   }
   Result<cli::Verdict> run(cli::Out& out) const {
@@ -75,8 +75,8 @@ struct Hdf5 {
 
   void declare(cli::Command& command) {
     command.positional("FILE", file, "any HDF5 file");
-    command.required("--x", "PATH", x, "dataset of the samples inside it");
-    command.required("--y", "PATH", y, "dataset of labels or targets");
+    command.required("--x", "PATH", x, "path of the dataset of the samples inside it");
+    command.required("--y", "PATH", y, "path of the dataset of labels or targets");
     declare_common(command, options);
   }
   Result<cli::Verdict> run(cli::Out& out) const {
@@ -87,7 +87,7 @@ struct Hdf5 {
 }  // namespace
 
 int main(int argc, char** argv) {
-  cli::Tool tool("dgx-pack", "make a dataset bundle with a digest that a task can bind");
+  cli::Tool tool("dgx-pack", "make a dataset bundle, whose digest a task can bind");
   tool.add<Idx>("idx", "pack IDX files (MNIST and its relatives)");
   tool.add<Npy>("npy", "pack NumPy arrays");
   tool.add<Text>("text", "pack a text as byte tokens with next-token targets");

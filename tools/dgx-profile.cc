@@ -10,16 +10,16 @@ struct Profile {
   jobs::ProfileOptions options;
 
   void declare(cli::Command& command) {
-    command.positional("TASK.json", options.task, "the signed task; its step program lies beside it");
+    command.positional("TASK.json", options.task, "the signed task, with its step program next to it");
     command.required("--data", "DATA.h5", options.data, "the task's dataset");
     command.option("--against", "P.json", options.against,
-                   "recheck this profile: the same steps are replayed");
-    command.option("--steps", "N", options.steps, "steps of each segment");
-    command.option("--segments", "N", options.segments, "segments, from the initial state on");
+                   "recheck this profile by replaying the same steps");
+    command.option("--steps", "N", options.steps, "steps to replay of each segment");
+    command.option("--segments", "N", options.segments, "number of segments, from the initial state on");
     command.flag("--quick", options.quick,
-                 "replay in one way only: the best instruction set and all threads");
-    command.option("--program", "FILE", options.program, "the step program, if it is not beside the task");
-    command.option("--init", "FILE", options.init, "the initial state, if it is not beside the task");
+                 "replay in one way only: with the best instruction set and all threads");
+    command.option("--program", "FILE", options.program, "the step program, if it is not next to the task");
+    command.option("--init", "FILE", options.init, "the initial state, if it is not next to the task");
     command.key(options.key.path, options.key.passphrase_file, cli::Need::kOptional);
     command.output(options.output, "PROFILE.json", cli::Need::kOptional);
   }
@@ -57,8 +57,7 @@ struct Profile {
 }  // namespace
 
 int main(int argc, char** argv) {
-  cli::Tool tool("dgx-profile", "measure what honest replays of a task differ by, and what they cost");
-  tool.add<Profile>("",
-                    "replay under every number of threads and instruction set, and sign what was measured");
+  cli::Tool tool("dgx-profile", "measure by how much honest replays of a task differ, and what they cost");
+  tool.add<Profile>("", "replay with every number of threads and instruction set, and sign the measurements");
   return tool.run(argc, argv);
 }

@@ -11,10 +11,10 @@ struct Prove {
 
   void declare(cli::Command& command) {
     command.positional("TASK.json", options.task, "the signed task");
-    command.positional("RUN", options.run, "the run that finished, or diverged");
+    command.positional("RUN", options.run, "the run, finished or diverged");
     command.key(options.key.path, options.key.passphrase_file);
     command.output(options.output, "PROOF.json", cli::Need::kRequired,
-                   "the proof; PROOF.states, the committed digests, goes beside it");
+                   "the proof; the committed digests go next to it, in PROOF.states");
   }
 
   Result<cli::Verdict> run(cli::Out& out) const {
@@ -38,25 +38,25 @@ struct Open {
   jobs::OpenSampleOptions options;
 
   void declare(cli::Command& command) {
-    command.positional("TASK.json", options.task, "the signed task; its step program lies beside it");
-    command.positional("PROOF.json", options.proof, "the proof; PROOF.states lies beside it");
+    command.positional("TASK.json", options.task, "the signed task, with its step program next to it");
+    command.positional("PROOF.json", options.proof, "the proof, with PROOF.states next to it");
     command.option("--beacon", "BEACON.json", options.beacon,
                    "the verifier's revealed beacon, which draws the segments");
     command.option("--receipt", "RECEIPT.json", options.receipt,
-                   "the proof's receipt, which draws them where no beacon came");
+                   "the proof's receipt, which draws the segments if no beacon came");
     command.exactly_one({"--beacon", "--receipt"});
     command.required("--run", "RUN", options.run, "the run that was proved");
     command.option("--data", "DATA.h5", options.data,
                    "the task's dataset, to recompute checkpoints that were not kept");
-    command.option("--program", "FILE", options.program, "the step program, if it is not beside the task");
+    command.option("--program", "FILE", options.program, "the step program, if it is not next to the task");
     command.isa(options.isa);
     command.option(
         "--store", "DIR", options.store,
-        "put them, and all committed digests, into this store of an operator, and sign the opening");
-    command.option("--location", "NAME", options.location, "where in the store, below the key's folder");
+        "put the start states and all committed digests into this operator's store, and sign the opening");
+    command.option("--location", "NAME", options.location, "path in the store, below the key's folder");
     command.key(options.key.path, options.key.passphrase_file, cli::Need::kOptional);
     command.output(options.output, "OPENING.json|SAMPLE.h5", cli::Need::kRequired,
-                   "the opening; without --store the start states, each with its path to the proof's root");
+                   "the opening; without --store, the start states with their paths to the proof's root");
   }
 
   Result<cli::Verdict> run(cli::Out& out) const {
@@ -80,11 +80,10 @@ struct Deliver {
 
   void declare(cli::Command& command) {
     command.positional("TASK.json", options.task, "the signed task");
-    command.positional("PROOF.json", options.proof, "the proof; PROOF.states lies beside it");
+    command.positional("PROOF.json", options.proof, "the proof, with PROOF.states next to it");
     command.required("--run", "RUN", options.run, "the run that was proved");
-    command.required("--store", "DIR", options.store,
-                     "the operator's store, which the final state is put into");
-    command.option("--location", "NAME", options.location, "where in the store, below the key's folder");
+    command.required("--store", "DIR", options.store, "the operator's store to put the final state into");
+    command.option("--location", "NAME", options.location, "path in the store, below the key's folder");
     command.key(options.key.path, options.key.passphrase_file);
     command.output(options.output, "DELIVERY.json", cli::Need::kRequired, "the signed delivery");
   }

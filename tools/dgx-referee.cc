@@ -13,8 +13,9 @@ struct Referee {
     command.positional("DISPUTE.jsonl", options.transcript,
                        "the transcript: task, proof, challenge and moves");
     command.key(options.key.path, options.key.passphrase_file);
-    command.option("--operator", "FILE", options.ledger_operator,
-                   "public key of the ledger's operator: with their receipt a demanded chunk is answered");
+    command.option(
+        "--operator", "FILE", options.ledger_operator,
+        "public key of the ledger's operator, whose receipt confirms the answer to a demanded chunk");
     command.output(options.output, "RULING.json", cli::Need::kOptional, "the signed ruling");
   }
 
@@ -41,6 +42,6 @@ struct Referee {
 
 int main(int argc, char** argv) {
   cli::Tool tool("dgx-referee", "judge a dispute by its transcript alone");
-  tool.add<Referee>("", "recompute what a dispute has come to, and sign a ruling");
+  tool.add<Referee>("", "recompute the outcome of a dispute, and sign a ruling");
   return tool.run(argc, argv);
 }

@@ -63,12 +63,12 @@ Status write_receipts(cli::Out& out, const std::optional<std::string>& path,
 }
 
 void declare_ledger(cli::Command& command, jobs::LedgerFile& file) {
-  command.positional("LEDGER.jsonl", file.path, "the ledger; LEDGER.receipts.jsonl lies beside it");
+  command.positional("LEDGER.jsonl", file.path, "the ledger, with LEDGER.receipts.jsonl next to it");
 }
 
 void declare_task(cli::Command& command, std::optional<std::string>& task, std::string help) {
   command.option("--task", "ID", task,
-                 std::move(help) + "; its id, eight digits of it or more, or TASK.json");
+                 std::move(help) + "; its id, at least eight digits of it, or TASK.json");
 }
 
 struct Init {
@@ -95,17 +95,16 @@ struct Make {
   void declare(cli::Command& command) {
     command.positional("KIND", options.kind, fmt::format("{}", fmt::join(jobs::makeable_kinds(), ", ")));
     command.positional("TASK.json", options.task_path,
-                       "the task it belongs to; deposit and withdrawal need none");
-    command.option(
-        "--about", "STATEMENT.json", options.about_path,
-        "what it answers: assign and offer-end a beacon-commitment, delivery a proof, verdict-commitment a "
-        "verdict");
+                       "the task that it belongs to; deposit and withdrawal need none");
+    command.option("--about", "STATEMENT.json", options.about_path,
+                   "the statement that it answers: a beacon-commitment for assign and offer-end, a proof for "
+                   "delivery, a verdict for verdict-commitment");
     command.option("--ledger", "ID|FILE", options.ledger,
                    "the market of a deposit or withdrawal: its id, LEDGER.jsonl, a receipt or a head");
     command.option("--profile", "P.json", options.profile,
-                   "assign: your profile of the task, which says how long its longest segment takes you");
+                   "for assign: your profile of the task, which says how long its longest segment takes you");
     command.option("--set", "FIELD=VALUE", options.settings,
-                   "fields that do not follow from those; account= also takes a key file");
+                   "fields that do not follow from the other options; account= also takes a key file");
     command.key(options.key.path, options.key.passphrase_file);
     command.output(path, "S.json", cli::Need::kOptional);
   }
@@ -123,9 +122,8 @@ struct Make {
 };
 
 void declare_after_pause(cli::Command& command, jobs::LedgerWriter& writer) {
-  command.flag(
-      "--after-pause", writer.after_pause,
-      "the operator was away while a deadline ran: record the pause, which moves every deadline by it");
+  command.flag("--after-pause", writer.after_pause,
+               "the operator was away while a deadline ran: record the pause and move every deadline by it");
 }
 
 /// Warns if the clock is a second or more behind the ledger's: until it has caught up, no deadline passes.
@@ -151,10 +149,10 @@ struct Append {
     command.key(writer.key.path, writer.key.passphrase_file);
     command.option("--receipts,-o", "RECEIPTS.jsonl", receipts_path,
                    "also write the new receipts here, for their statements' signers");
-    command.flag("--keep-going", keep_going, "log what is allowed also if others are refused");
-    command.option(
-        "--store", "DIR", writer.store,
-        "where participants put openings, deliveries and chunks, which are fetched before they are logged");
+    command.flag("--keep-going", keep_going, "log the allowed statements even if others are refused");
+    command.option("--store", "DIR", writer.store,
+                   "folder in which participants put openings, deliveries and chunks, which are fetched "
+                   "before they are logged");
     declare_after_pause(command, writer);
   }
   Result<cli::Verdict> run(cli::Out& out) const {
@@ -166,7 +164,7 @@ struct Append {
     const auto on_refusal = keep_going ? jobs::OnRefusal::kKeepGoing : jobs::OnRefusal::kAppendNone;
     DGX_TRY(const auto done, jobs::append_statements(request, paths, on_refusal));
     if (done.skipped > 0)
-      out.note(fmt::format("skipped: {}, in the ledger already or a transcript's receipts", done.skipped));
+      out.note(fmt::format("skipped: {}, already in the ledger or receipts of a transcript", done.skipped));
     print_logged(out, done.logged, done.head);
     DGX_CHECK(write_receipts(out, receipts_path, done.logged));
     return done.refused.empty() ? Result(cli::Verdict::kDone) : tell_refused(out, done.refused);
@@ -198,8 +196,9 @@ struct Run {
     declare_ledger(command, writer.file);
     declare_task(command, task, "settle this task only");
     command.key(writer.key.path, writer.key.passphrase_file);
-    command.flag("--wait", waits,
-                 "go on until nothing waits in the ledger: settle what falls due, keep the clock in between");
+    command.flag(
+        "--wait", waits,
+        "keep running until nothing in the ledger waits: settle what falls due, record the clock in between");
     declare_after_pause(command, writer);
   }
   Result<cli::Verdict> run(cli::Out& out) const {
@@ -246,10 +245,10 @@ struct Fetch {
 
   void declare(cli::Command& command) {
     declare_ledger(command, file);
-    command.positional(
-        "ID", id,
-        "an opening, a solver's delivery or a chunk's move: its id or eight digits of it; or a task");
-    command.output(folder, "DIR", cli::Need::kRequired, "the folder that the copy goes into");
+    command.positional("ID", id,
+                       "an opening, a solver's delivery or a chunk's move, by its id or at least eight "
+                       "digits of it; or a task");
+    command.output(folder, "DIR", cli::Need::kRequired, "folder to copy the files into");
   }
   Result<cli::Verdict> run(cli::Out& out) const {
     DGX_TRY(const auto copy, jobs::fetch_copy({file.path, out.common().trust}, id, folder, out.clobber()));
@@ -269,7 +268,7 @@ struct StatusCommand {
 
   void declare(cli::Command& command) {
     declare_ledger(command, file);
-    declare_task(command, task, "this task only");
+    declare_task(command, task, "show this task only");
   }
   Result<cli::Verdict> run(cli::Out& out) const {
     DGX_TRY(const auto view, jobs::view_ledger({file.path, out.common().trust}));
@@ -344,7 +343,7 @@ struct Balances {
 
   void declare(cli::Command& command) {
     declare_ledger(command, file);
-    declare_task(command, task, "the accounts of its submitter, solver and verifier");
+    declare_task(command, task, "show the accounts of its submitter, solver and verifier");
   }
   Result<cli::Verdict> run(cli::Out& out) const {
     DGX_TRY(const auto view, jobs::view_ledger({file.path, out.common().trust}));
@@ -369,9 +368,9 @@ struct Check {
 
   void declare(cli::Command& command) {
     declare_ledger(command, file);
-    declare_task(command, task, "it must be there");
+    declare_task(command, task, "a task that must be in the ledger");
     command.option("--against", "HEAD.json", against,
-                   "tree heads or receipts that the operator signed before");
+                   "earlier tree heads or receipts signed by the operator");
   }
   Result<cli::Verdict> run(cli::Out& out) const {
     DGX_TRY(const auto check, jobs::check_ledger({file.path, out.common().trust}, against, task));
@@ -395,7 +394,7 @@ struct Head {
     declare_ledger(command, writer.file);
     command.key(writer.key.path, writer.key.passphrase_file, cli::Need::kOptional);
     command.output(path, "HEAD.json", cli::Need::kOptional,
-                   "where the signed tree head goes, if there is a key");
+                   "file to write the signed tree head to, if there is a key");
   }
   Result<cli::Verdict> run(cli::Out& out) const {
     jobs::LedgerWriter request = writer;
@@ -426,8 +425,8 @@ struct Prove {
   void declare(cli::Command& command) {
     declare_ledger(command, file);
     command.option("--statement", "ID|S.json", statement, "prove that this statement is an entry");
-    command.option("--from", "N", from, "prove that the first N entries are still those they were");
-    command.option("--size", "N", size, "in the tree of the first N entries instead of all");
+    command.option("--from", "N", from, "prove that the first N entries are unchanged");
+    command.option("--size", "N", size, "use the tree of the first N entries instead of all");
     command.exactly_one({"--statement", "--from"});
   }
   Result<cli::Verdict> run(cli::Out& out) const {
@@ -459,9 +458,9 @@ struct Bounds {
   std::optional<std::string> policy_path;
 
   void declare(cli::Command& command) {
-    command.positional("TASK.json", task_path, "a task: its policy and its numbers");
+    command.positional("TASK.json", task_path, "a task, for its policy and its numbers");
     command.option("--policy", "FILE", policy_path,
-                   "a policy; then of a task of 1000000 base units in 100 segments");
+                   "a policy instead, for a task of 1000000 base units in 100 segments");
   }
   Result<cli::Verdict> run(cli::Out& out) const {
     if (task_path.has_value() == policy_path.has_value())
@@ -483,18 +482,19 @@ struct Bounds {
 }  // namespace
 
 int main(int argc, char** argv) {
-  cli::Tool tool("dgx-settle", "keep a market's ledger: money, deadlines, who is paid and who is slashed");
-  tool.add<Init>("init", "begin a ledger with its policy");
+  cli::Tool tool("dgx-settle", "keep a market's ledger: money, deadlines, payments and slashing");
+  tool.add<Init>("init", "start a ledger with its policy");
   tool.add<Make>("make", "sign a statement that no other program makes");
   tool.add<Append>("append", "check statements and log them");
   tool.add<Fetch>("fetch", "hand out what was opened, delivered or shown, from the operator's copies");
-  tool.add<StatusCommand>("status", "how every task stands, at the ledger's time");
-  tool.add<Balances>("balances", "what every account has");
+  tool.add<StatusCommand>("status", "show the state of every task, at the ledger's time");
+  tool.add<Balances>("balances", "show the balance of every account");
   tool.add<Run>("run", "record the clock and settle what is due");
   tool.add<Check>("check", "replay the ledger and compare; 1 if its operator broke the rules or a promise");
-  tool.add<Head>("head", "the tree head, signed if a key is given");
-  tool.add<Prove>("prove", "inclusion and consistency proofs");
-  tool.add<Bounds>("bounds", "deposits, jackpot and thresholds from the closed forms, and the policy's keys");
-  tool.later("simulate", "participants who cheat, laze and collude");
+  tool.add<Head>("head", "print the tree head, signed if a key is given");
+  tool.add<Prove>("prove", "print inclusion and consistency proofs");
+  tool.add<Bounds>("bounds",
+                   "print deposits, jackpot and thresholds from the closed forms, and the policy's keys");
+  tool.later("simulate", "simulate participants who cheat, idle and collude");
   return tool.run(argc, argv);
 }

@@ -22,29 +22,30 @@ void declare_task(cli::Command& command, jobs::SubmitOptions& options, cli::Need
   add("--loss", "LOSS", options.loss,
       "cross-entropy[:label-smoothing=0.1,ignore=255,weights=1/2/0.5] or mse");
   add("--optimizer", "SPEC", options.optimizer, "sgd:lr=0.1,momentum=0.9 | adam:lr=1e-3 | adamw:lr=3e-4");
-  add("--batch", "N", options.batch, "samples a step");
+  add("--batch", "N", options.batch, "samples per step");
   command.option("--epochs", "N", options.epochs, "passes over the data");
-  command.option("--steps", "N", options.steps, "steps, instead of epochs");
+  command.option("--steps", "N", options.steps, "number of steps, instead of epochs");
   need == cli::Need::kRequired ? command.exactly_one({"--epochs", "--steps"})
                                : command.at_most_one({"--epochs", "--steps"});
-  command.option("--seed", "N", options.seed, "of initial weights and data order");
+  command.option("--seed", "N", options.seed, "seed of initial weights and data order");
   command.option("--schedule", "SPEC", options.schedule,
                  "constant | step:every=30,gamma=0.1 | cosine:warmup=100,min=0 | linear:warmup=100");
-  command.option("--clip-norm", "X", options.clip_norm, "bound of the gradients' global norm");
+  command.option("--clip-norm", "X", options.clip_norm, "bound on the gradients' global norm");
   command.option("--checkpoint-every", "N", options.checkpoint_every,
-                 "steps of a segment; default: so many that checkpoints cost a few percent of training");
-  command.choice("--input", {"auto", "f32", "i64"}, options.input, "what a TorchScript file takes");
+                 "steps per segment (default: enough that checkpoints cost a few percent of training)");
+  command.choice("--input", {"auto", "f32", "i64"}, options.input,
+                 "element type that a TorchScript file takes");
   command.option("--init", "STATE", options.init,
                  "start from these weights: a run, a checkpoint or a .safetensors file");
   command.option("--parent", "PROOF.json", options.parent, "continue a proved run (a later version)");
-  command.option("--numerics", "exact|native", options.numerics, "how the steps are computed");
+  command.option("--numerics", "exact|native", options.numerics, "arithmetic of the steps");
   command.option("--policy", "FILE", options.policy, "the market's rules: a JSON object or a signed policy");
   command.option("--ledger", "ID|FILE", options.ledger,
                  "the market: its id, LEDGER.jsonl (then with its policy), a receipt or a head; without it "
                  "no ledger takes the task");
-  command.option("--price", "N", options.price, "base units for 10^9 weighted operations");
+  command.option("--price", "N", options.price, "base units per 10^9 weighted operations");
   command.option("--max-milliseconds", "N", options.max_milliseconds,
-                 "how long a run may take, for solvers to read");
+                 "time that a run may take, as information for solvers");
 }
 
 json::Value operations_of(const program::Cost& cost) {
@@ -99,7 +100,7 @@ struct Submit {
     declare_task(command, options, cli::Need::kRequired);
     command.key(options.key.path, options.key.passphrase_file);
     command.output(options.output, "TASK.json", cli::Need::kRequired,
-                   "the task; TASK.program.jsonl and TASK.eval.jsonl go beside it");
+                   "the task; TASK.program.jsonl and TASK.eval.jsonl go next to it");
   }
   Result<cli::Verdict> run(cli::Out& out) const {
     DGX_TRY(const jobs::SubmitResult result, jobs::submit(options, out.brief_job()));
@@ -117,7 +118,7 @@ struct Estimate {
   std::optional<std::string> task;
 
   void declare(cli::Command& command) {
-    command.positional("TASK.json", task, "a task that is there, instead of the options of one to come");
+    command.positional("TASK.json", task, "an existing task, instead of the options of a new one");
     declare_task(command, options, cli::Need::kOptional);
   }
   Result<jobs::SubmitResult> estimate(const JobContext& context) const {
@@ -126,7 +127,8 @@ struct Estimate {
          {std::pair{"--data", &options.data}, std::pair{"--model", &options.model},
           std::pair{"--loss", &options.loss}, std::pair{"--optimizer", &options.optimizer}}) {
       if (value->empty())
-        return usage_error(std::string("estimate needs TASK.json, or ") + name + " and its like");
+        return usage_error(std::string("estimate needs TASK.json, or the options of a new task: ") + name +
+                           " is required");
     }
     return jobs::estimate(options, context);
   }
@@ -143,6 +145,6 @@ struct Estimate {
 int main(int argc, char** argv) {
   cli::Tool tool("dgx-submit", "turn a model, a dataset and hyperparameters into a signed task");
   tool.add<Submit>("", "capture one training step and write the task");
-  tool.add<Estimate>("estimate", "work by kind and by role, caps and escrow; trains and writes nothing");
+  tool.add<Estimate>("estimate", "print work by kind and by role, caps and escrow; train and write nothing");
   return tool.run(argc, argv);
 }

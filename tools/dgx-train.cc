@@ -90,20 +90,19 @@ struct Train {
   std::string output;
 
   void declare(cli::Command& command) {
-    command.positional("TASK.json", options.task, "the signed task; its step program lies beside it");
+    command.positional("TASK.json", options.task, "the signed task, with its step program next to it");
     command.required("--data", "DATA.h5", options.data, "the task's dataset; with --evaluate, the test data");
-    command.option("--output,-o", "RUN", output, "the run's folder: created, or continued where it stands");
+    command.option("--output,-o", "RUN", output, "the run's folder, created or continued");
     command.option("--evaluate", "RUN", evaluate,
                    "print loss, accuracy and perplexity of the run's last checkpoint instead");
     command.exactly_one({"--output", "--evaluate"});
-    command.option("--program", "FILE", options.program, "the step program, if it is not beside the task");
-    command.option("--init", "FILE", options.init, "the initial state, if it is not beside the task");
-    command.choice("--device", {"cpu", "cuda"}, device, "where to compute");
+    command.option("--program", "FILE", options.program, "the step program, if it is not next to the task");
+    command.option("--init", "FILE", options.init, "the initial state, if it is not next to the task");
+    command.choice("--device", {"cpu", "cuda"}, device, "device to compute on");
     command.option("--until", "STEP", options.until, "stop once this many steps are done");
-    command.option("--keep", "all|every:N|last", options.keep, "which checkpoints stay");
-    command.option("--profile", "P.json", profile, "of a native task");
-    command.flag("--profile-ops", options.profile_operations,
-                 "print what every operation takes, and at what rate");
+    command.option("--keep", "all|every:N|last", options.keep, "checkpoints to keep");
+    command.option("--profile", "P.json", profile, "profile of a native task");
+    command.flag("--profile-ops", options.profile_operations, "print the time and rate of every operation");
     command.option("--drill", "FAULT", options.drill,
                    "a deliberate fault: step=S,op=O,element=E,bit=B | segment=N,lazy");
     command.isa(options.isa);
@@ -112,8 +111,8 @@ struct Train {
   Result<cli::Verdict> run(cli::Out& out) const {
     if (profile) return usage_error("--profile belongs to native tasks, which are not in this version");
     if (evaluate && options.profile_operations)
-      return usage_error("--profile-ops is of training, not of --evaluate");
-    if (evaluate && device != "cpu") return usage_error("--device is of training, not of --evaluate");
+      return usage_error("--profile-ops is for training, not for --evaluate");
+    if (evaluate && device != "cpu") return usage_error("--device is for training, not for --evaluate");
     if (evaluate) return run_evaluate(out);
     jobs::TrainOptions all = options;
     DGX_TRY(all.device, jobs::device_from_name(device));
@@ -136,7 +135,7 @@ struct Train {
     if (!result.divergence.empty()) {
       out.field("diverged", true);
       out.warning(result.divergence +
-                  ": the run diverged, and ends there; dgx-prove proves it as it is. A smaller learning rate "
+                  ": the run diverged and ends there; dgx-prove proves it as it is. A smaller learning rate "
                   "or --clip-norm keeps training finite");
       return cli::Verdict::kDiverged;
     }
@@ -168,7 +167,7 @@ struct Train {
 }  // namespace
 
 int main(int argc, char** argv) {
-  cli::Tool tool("dgx-train", "do a task's work: train exactly, resumably, with committed checkpoints");
+  cli::Tool tool("dgx-train", "do a task's work: train exactly and resumably, with committed checkpoints");
   tool.add<Train>("", "train, or evaluate a run");
   return tool.run(argc, argv);
 }

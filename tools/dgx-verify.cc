@@ -83,10 +83,10 @@ struct Verify {
   bool plan = false;
 
   void declare(cli::Command& command) {
-    command.positional("TASK.json", options.task, "the signed task; its step program lies beside it");
-    command.positional("PROOF.json", options.proof, "the proof; PROOF.states lies beside it");
+    command.positional("TASK.json", options.task, "the signed task, with its step program next to it");
+    command.positional("PROOF.json", options.proof, "the proof, with PROOF.states next to it");
     command.option("--from", "SAMPLE.h5|RUN|DIR", options.from,
-                   "where the start states are; DIR is an opening from dgx-settle fetch");
+                   "source of the start states; DIR is an opening from dgx-settle fetch");
     command.option("--data", "DATA.h5", options.data, "the task's dataset");
     command.option("--beacon", "BEACON.json", options.beacon,
                    "the revealed beacon, which draws the segments");
@@ -97,16 +97,16 @@ struct Verify {
     command.flag("--all", options.choice.all, "replay every segment instead");
     command.at_most_one({"--segments", "--fraction", "--all"});
     command.option("--shard", "I/N", options.shard,
-                   "only part I (0 to N-1) of N; writes SHARD.json, for dgx-verify merge");
+                   "replay only part I (0 to N-1) of N; writes SHARD.json, for dgx-verify merge");
     command.option("--work-key", "FILE", options.work_key,
-                   "of a shard: the 32 bytes under which one's own nodes know each other's work");
-    command.choice("--device", {"cpu", "cuda"}, device, "where to compute");
-    command.option("--profile", "P.json", profile, "of a native task");
-    command.flag("--plan", plan, "say what would be replayed and what it costs, and run nothing");
-    command.option("--program", "FILE", options.program, "the step program, if it is not beside the task");
+                   "for shards: the 32 bytes by which your own nodes recognise each other's work");
+    command.choice("--device", {"cpu", "cuda"}, device, "device to compute on");
+    command.option("--profile", "P.json", profile, "profile of a native task");
+    command.flag("--plan", plan, "say what would be replayed and at what cost, and run nothing");
+    command.option("--program", "FILE", options.program, "the step program, if it is not next to the task");
     command.isa(options.isa);
     command.output(options.output, "VERDICT.json|SHARD.json", cli::Need::kOptional,
-                   "the verdict, VERDICT.rows.jsonl goes beside it; or the shard");
+                   "the verdict, with VERDICT.rows.jsonl next to it; or the shard");
   }
 
   Result<cli::Verdict> run(cli::Out& out) const {
@@ -158,7 +158,7 @@ struct Beacon {
   void declare(cli::Command& command) {
     command.positional("TASK.json|COMMIT.json", file, "the task to offer for; with --reveal, the commitment");
     command.option("--reveal", "PROOF.json", proof, "reveal the secret for this proof, which must be logged");
-    command.option("--task", "TASK.json", task, "with --reveal: the task of both");
+    command.option("--task", "TASK.json", task, "with --reveal: the task of commitment and proof");
     command.option("--receipt", "R.json", logged.receipt,
                    "the receipt of the proof in the ledger that the task names");
     command.option("--operator", "OP.pub.pem", logged.ledger_operator,
@@ -166,17 +166,17 @@ struct Beacon {
     command.option("--ledger", "L.jsonl", logged.ledger, "that ledger itself, instead of a receipt");
     command.flag("--unlogged", logged.unlogged, "reveal for a task that names no ledger: it settles nothing");
     command.option("--data", "DATA.h5", data,
-                   "check that this is the dataset that the commitment says is held");
+                   "check that this is the dataset that the commitment claims to hold");
     command.option("--profile", "P.json", profile,
                    "your profile of the task, which says how long its longest segment takes you");
     command.option("--segment-milliseconds", "N", segment_milliseconds,
-                   "or that time itself, measured otherwise");
+                   "that time itself, if measured otherwise");
     command.at_most_one({"--reveal", "--data"});
     command.at_most_one({"--reveal", "--profile", "--segment-milliseconds"});
     command.at_most_one({"--receipt", "--ledger", "--unlogged"});
     command.key(key.path, key.passphrase_file);
     command.output(output, "COMMIT.json|BEACON.json", cli::Need::kOptional,
-                   "the commitment, its secret goes beside it as COMMIT.secret; or the beacon");
+                   "the commitment, with its secret next to it in COMMIT.secret; or the beacon");
   }
 
   Result<cli::Verdict> run(cli::Out& out) const { return proof ? reveal(out) : commit(out); }
@@ -211,15 +211,15 @@ struct Merge {
 
   void declare(cli::Command& command) {
     command.positional("TASK.json", options.task, "the signed task");
-    command.positional("PROOF.json", options.proof, "the proof; PROOF.states lies beside it");
-    command.positional("SHARD.json", options.shards, "every shard, once");
+    command.positional("PROOF.json", options.proof, "the proof, with PROOF.states next to it");
+    command.positional("SHARD.json", options.shards, "every shard, each once");
     command.option("--beacon", "BEACON.json", options.beacon,
                    "the revealed beacon, unless the draw was chosen");
     command.key(options.key.path, options.key.passphrase_file);
     command.option("--work-key", "FILE", options.work_key,
-                   "the one that the shards were made under, if it is not --key's");
+                   "the work key that the shards were made under, if it is not --key's");
     command.output(options.output, "VERDICT.json", cli::Need::kRequired,
-                   "the verdict; VERDICT.rows.jsonl goes beside it");
+                   "the verdict, with VERDICT.rows.jsonl next to it");
   }
 
   Result<cli::Verdict> run(cli::Out& out) const {
@@ -231,7 +231,7 @@ struct Merge {
 }  // namespace
 
 int main(int argc, char** argv) {
-  cli::Tool tool("dgx-verify", "replay segments of a proof and say what came out");
+  cli::Tool tool("dgx-verify", "replay segments of a proof and state the result");
   tool.add<Verify>("", "replay the drawn segments and sign a verdict");
   tool.add<Beacon>("beacon", "commit to a secret before the proof, reveal it afterwards");
   tool.add<Merge>("merge", "make one verdict of all shards");

@@ -58,22 +58,22 @@ class Operands:
         one that the line's steps take is not looked at here; dgx-referee does."""
         value, view, coordinates, _ = ACCESS.fullmatch(access).groups()
         if int(value) not in types:
-            stands(f"the challenger did not open value {value}, so he has proven nothing")
+            stands(f"the challenger did not open value {value}, so they have proven nothing")
         own = types[int(value)][1]
         sizes = own if view is None else [int(size) for size in view.split(".") if size]
         if math.prod(sizes) != math.prod(own) or len(sizes) != (coordinates.count(",") + 1 if coordinates else 0):
-            stands(f"the line does not fit value {value} as the challenger opened it, so he has proven nothing")
+            stands(f"the line does not fit value {value} as the challenger opened it, so they have proven nothing")
 
     def shape(self, value):
         if value not in self.shapes:
-            stands(f"the challenger did not open value {value}, so he has proven nothing")
+            stands(f"the challenger did not open value {value}, so they have proven nothing")
         return self.shapes[value]
 
     def number(self, value, element):
         for first, numbers in self.leaves.get(value, []):
             if first <= element < first + len(numbers):
                 return numbers[element - first]
-        return stands(f"the challenger did not open element {element} of value {value}, so he has proven nothing")
+        return stands(f"the challenger did not open element {element} of value {value}, so they have proven nothing")
 
 
 # The defender's moves.
@@ -85,7 +85,7 @@ def shown(game, nodes, what, bottom=None):
     at_bottom = width(count) == 1
     hashes = [bottom(each) for each in nodes] if bottom and at_bottom else nodes
     print(f"  {len(nodes)} {what} below leaves {start} ... {start + count - 1}: {', '.join(each.hex() for each in nodes[:SHOWN])}{' ...' if len(nodes) > SHOWN else ''}")
-    print(f"  hashed together they give {root(hashes).hex()}, and had to give {node.hex()}")
+    print(f"  hashed together they give {root(hashes).hex()}, but must give {node.hex()}")
     if root(hashes) != node or len(nodes) != -(-count // width(count)):
         lost(game, "The list is not what its signer is bound to")
     game["list"], game["hashes"], game["bottom"] = nodes, hashes, at_bottom
@@ -113,7 +113,7 @@ def on_interior(game, say):
 def on_fault(game, say):
     digest, numbers = bytes.fromhex(say["digest"]), not_finite(say, bytes.fromhex(say["digest"]))
     if not numbers or not game["p"] < say["step"] <= game["q"]:
-        lost(game, "That shows no state in there that is not finite")
+        lost(game, "That does not show a state in the segment that is not finite")
     print(f"  the state after step {say['step']} is said to be {say['digest']}, which is not finite: element {numbers[0][0]} of {say['entry']['name']} is {bits(numbers[0][1])}")
     due(game, "name")
     game["q"], game["Z"], game["list"], game["excused"] = say["step"], digest, [digest], digest
@@ -125,7 +125,7 @@ def on_states(game, say):
     game["list"] = [*digests(say["digests"]), game["Z"]]
     game["steps"] = [*range(game["p"] + stride, game["q"], stride), game["q"]]
     if len(game["list"]) != len(game["steps"]):
-        lost(game, f"There have to be {len(game['steps']) - 1} states")
+        lost(game, f"There must be {len(game['steps']) - 1} states")
     print(f"  the states after steps {game['steps'][0]} ... {game['steps'][-2]}, every {stride}")
 
 
@@ -146,7 +146,7 @@ def on_tensor(game, say):
     digest = tensor_digest(line["t"], line["s"], tree)
     print(f"  with type {line['t']} and shape {line['s']} of the line the value's digest is {digest.hex()}; it was posted as {game['value'].hex()}")
     if digest != game["value"]:
-        lost(game, "What the defender shows has not the digest, type or shape of the value")
+        lost(game, "The defender's tensor does not have the value's digest, type or shape")
     game["node"], game["first"] = (0, leaf_count(line["t"], line["s"]), tree), 0
     due(game, "name")
     if "root" in say:
@@ -180,7 +180,7 @@ def on_numbers(game, say):
     while True:
         listing = game["running"]
         if len(data) < listing.count * listing.entry_bytes():
-            lost(game, f"There have to be {listing.count} running results")
+            lost(game, f"There must be {listing.count} running results")
         data = listing.read(data)
         print(f"  {len(listing.entries)} running results, {listing.text}: {', '.join(bits(each) for each in listing.entries[:SHOWN])}"
               f"{' ...' if len(listing.entries) > SHOWN else ''} {bits(listing.entries[-1])}")
@@ -223,17 +223,17 @@ def on_entry(game, say):
 def on_name(game, say):
     index = say["index"]
     if "table" not in game and "steps" not in game:
-        print(f"  he rejects the state after step {game['q']}")
+        print(f"  the challenger rejects the state after step {game['q']}")
         begin_steps(game)
     elif "table" not in game:
         steps = game["steps"]
         game["p"], game["A"] = (steps[index - 1], game["list"][index - 1]) if index else (game["p"], game["A"])
         game["q"], game["Z"] = steps[index], game["list"][index]
-        print(f"  he accepts the state after step {game['p']}, {game['A'].hex()}, and rejects that after step {game['q']}, {game['Z'].hex()}")
+        print(f"  the challenger accepts the state after step {game['p']}, {game['A'].hex()}, and rejects that after step {game['q']}, {game['Z'].hex()}")
         begin_steps(game)
     elif "line" in say:
         game["value_number"], game["value"] = game["node"][0] + index, game["list"][index]
-        print(f"  he rejects value {game['value_number']}, of digest {game['value'].hex()}, and so accepts those before")
+        print(f"  the challenger rejects value {game['value_number']}, of digest {game['value'].hex()}, and so accepts those before")
         game["line"] = program_line(game, say["line"])
         if game["line"] is None or say["line"]["index"] != game["value_number"]:
             lost(game, "That is not this line of the program")
@@ -243,20 +243,20 @@ def on_name(game, say):
     elif "running" in game:
         due(game, "numbers")
         game["named"] = index
-        print(f"  he rejects running result {index}: {bits(game['running'].entries[index])}")
+        print(f"  the challenger rejects running result {index}: {bits(game['running'].entries[index])}")
     elif "numbers" in game:
         game["element"], game["claimed"] = game["first"] + index, game["numbers"][index]
         due(game, "numbers")
-        print(f"  he rejects element {game['element']}: {bits(game['claimed'], game['line']['t'])}")
+        print(f"  the challenger rejects element {game['element']}: {bits(game['claimed'], game['line']['t'])}")
     else:
         descend(game, index)
         due(game, {"tensor": "leaf", "entries": "entry"}.get(game["tree"], "nodes") if game["node"][1] == 1 else "nodes")
-        print(f"  he rejects node {index}: leaves {game['node'][0]} ... {game['node'][0] + game['node'][1] - 1}, {game['node'][2].hex()}")
+        print(f"  the challenger rejects node {index}: leaves {game['node'][0]} ... {game['node'][0] + game['node'][1] - 1}, {game['node'][2].hex()}")
 
 
 def on_accept(game, say):
     due(game, "entries")
-    print("  he accepts all values, and says that the state after the step does not follow from them")
+    print("  the challenger accepts all values, and says that the state after the step does not follow from them")
 
 
 def verdict(claimed, right, kind=None):
@@ -280,7 +280,7 @@ def claim_a(game, say):
 
 def claim_b(game, say):
     if "entry" not in game and set(say) & {"before", "line"} != {"before", "line"}:
-        stands("No entry was shown, so he has proven nothing")
+        stands("No entry was shown, so the challenger has proven nothing")
     if "digest" in say:
         found = climb(game["next"], game["task"]["program"]["lines"], table_leaf(bytes.fromhex(say["digest"])), digests(say["path"]))
         print(f"  the entry becomes value {game['next']}, of digest {say['digest']}, in the value table {found.hex() if found else '-'}")
@@ -298,7 +298,7 @@ def claim_b(game, say):
     if "line" not in say:
         (stands if before < after else falls)(f"Names have to ascend, and here {before} comes before {after}")
     line = program_line(game, say["line"])
-    name = line["src"].removeprefix("state ") if line and line.get("src", "").startswith("state ") else stands("That is no line of an entry")
+    name = line["src"].removeprefix("state ") if line and line.get("src", "").startswith("state ") else stands("That is not the line of an entry")
     missing = (before is None or before < name) and (after is None or name < after) and (before is not None or game["node"][0] == 0)
     (falls if missing else stands)(f"Between {before} and {after} there is no {name}, which the program has")
 
@@ -307,7 +307,7 @@ def claim_c(game, say):
     flat = game["first"] + say["index"]
     line, task, step = game["line"], game["task"], game["p"]
     if line["src"].startswith("batch ") != ("data" in say):
-        stands("The dataset is to be opened for a batch, and only for it, so he has proven nothing")
+        stands("The dataset must be opened for a batch input and for no other, so the challenger has proven nothing")
     if line["src"].startswith("batch "):
         (tree, _), (tensor, first, numbers) = entry(say["data"]["entry"]), opened_leaf(say["data"]["tensor"])
         digest = sha(b"\7", tree or b"", bytes.fromhex(say["data"]["scales"]))
@@ -348,9 +348,9 @@ def not_finite(say, state):
 def claim_f(game, say):
     found = not_finite(say, game["Z"])
     if not found:
-        stands("The challenger has shown no number of that state that is not finite")
+        stands("The challenger has not shown a number of that state that is not finite")
     if game["Z"] == game.get("excused"):
-        stands("That it is not finite is what the defender says")
+        stands("The defender also says that it is not finite")
     falls(f"Element {found[0][0]} of {say['entry']['name']} is {bits(found[0][1])}, which is not finite")
 
 
@@ -370,9 +370,9 @@ def follow(game, moves):
         sure(move["keyid"] in (game["defender"], game["challenger"]), f"it is by {move['keyid']}, one of the two")
         game["turn"] = turn if game["defender"] == game["challenger"] else 1 if move["keyid"] == game["defender"] else 2
         if turn != turns[previous] + 1 or move["keyid"] != game[side]:
-            lost(game, "It is not his turn")
+            lost(game, "It is not their turn")
         if previous in answered:
-            lost(game, "Its signer has said something else already")
+            lost(game, "Its signer has already said something else")
         turns[move["id"]] = turn
         answered.add(previous)
         take(game, say)
@@ -408,7 +408,7 @@ def take(game, say):
     fields = " ".join(sorted(set(say) - {"kind"} - ({"claim"} if kind.startswith("claim ") else set())))
     named_value = kind == "name" and game.get("tree") == "values" and game.get("bottom") and "line" not in game
     if kind not in game["due"] or fields not in FORMS[kind] or kind == "name" and ("line" in say) != named_value:
-        lost(game, f"What may be said here is: {' or '.join(game['due'])}, with fields as the page has them")
+        lost(game, f"The move must be {' or '.join(game['due'])}, with the fields that the page gives it")
     if "index" in say and not (isinstance(say["index"], int) and 0 <= say["index"] < len(game["list"])):
         lost(game, "There is no such index in what was shown")
     if kind.startswith("claim ") and not is_within_limits(say):
@@ -455,7 +455,7 @@ def main(work, count):
                 compare(ruling, end.code)
             raise
     except (KeyError, IndexError, TypeError, ValueError) as error:
-        print(f"\nThis is no transcript to be judged: {type(error).__name__} {error}.\nNot audited.")
+        print(f"\nThis transcript cannot be judged: {type(error).__name__} {error}.\nNot audited.")
         sys.exit(2)
     except End as end:
         print(f"\n{end}.")

@@ -30,5 +30,5 @@ def due(game, *kinds):
 def sure(condition, text):
     """What has to hold in any transcript."""
     if not condition:
-        raise End(2, f"this is no transcript to be judged: not so: {text}")
+        raise End(2, f"this transcript cannot be judged: not so: {text}")
     print(f"  {text}")

@@ -61,7 +61,7 @@ std::uint32_t lookup3(ByteView bytes) {
 
 Status Blocks::claim(std::uint64_t begin, std::uint64_t size) {
   if (size == 0 || begin > file_.size_bytes() || size > file_.size_bytes() - begin)
-    return malformed(fmt::format("names {} bytes at {}, which are not in the file", size, begin));
+    return malformed(fmt::format("refers to {} bytes at {}, outside the file", size, begin));
   const auto after = used_.lower_bound(begin);
   const bool free = (after == used_.end() || after->first >= begin + size) &&
                     (after == used_.begin() || std::prev(after)->second <= begin);
@@ -100,7 +100,7 @@ Status Blocks::compare_sum(ByteView block, std::string_view name) const {
 
 Result<Bytes> Blocks::peek(std::uint64_t begin, std::uint64_t size) const {
   if (begin >= file_.size_bytes())
-    return malformed(fmt::format("names bytes at {}, which are not in the file", begin));
+    return malformed(fmt::format("refers to bytes at {}, outside the file", begin));
   Bytes out(static_cast<std::size_t>(std::min(size, file_.size_bytes() - begin)));
   DGX_CHECK(file_.read(begin, out));
   return out;

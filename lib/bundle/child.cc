@@ -90,7 +90,7 @@ int wait_for(pid_t child) {
 Result<Table> judge(int status, ByteView answer) {
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return decode_message(answer);
   if (WIFEXITED(status))
-    return internal_error(fmt::format("dgx-h5 cannot run: it exits {}", WEXITSTATUS(status)));
+    return internal_error(fmt::format("dgx-h5 cannot run: it exited with status {}", WEXITSTATUS(status)));
   const int signal = WTERMSIG(status);
   switch (signal) {
     case SIGSEGV:
@@ -101,7 +101,7 @@ Result<Table> judge(int status, ByteView answer) {
     case SIGTRAP:
     case SIGSYS:
       return malformed(fmt::format("crashes the HDF5 library (signal {})", signal),
-                       "it did so in a process of its own; nothing was lost");
+                       "only a separate process crashed; nothing was lost");
     case SIGXCPU: return malformed("takes the HDF5 library more than a minute to open");
     default:
       return Error{ErrorCode::kInterrupted, fmt::format("dgx-h5 was killed (signal {})", signal),
@@ -122,7 +122,7 @@ Result<Table> ask_child(const InputFile& container, const std::string& path) {
   if (reason != 0) {
     ::close(pipe[0]);
     return internal_error(fmt::format("cannot start {}: {}", program, std::strerror(reason)),
-                          "it belongs to this program: install both, or set DGX_H5");
+                          "it comes with this program: install both, or set DGX_H5");
   }
   const Bytes answer = read_answer(pipe[0]);
   // Closing the pipe ends a child that writes too much.

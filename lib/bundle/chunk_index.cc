@@ -29,8 +29,9 @@ Result<ArrayHeader> read_header(Blocks& blocks, std::uint64_t address, std::uint
   out.data = in.u64();
   const bool sized = out.entry_bytes >= 13 && out.entry_bytes <= 20 && page_bits >= 1 && page_bits <= 15;
   if (!in.done() || client != kFilteredChunks || !sized)
-    return malformed("has an index of chunks that is not one of ours");
-  if (entries != count) return malformed(fmt::format("has an index of {} chunks, not {}", entries, count));
+    return malformed("has a chunk index of a kind that dgx does not write");
+  if (entries != count)
+    return malformed(fmt::format("has an index of {} chunks, expected {}", entries, count));
   out.page_entries = std::uint64_t{1} << page_bits;
   return out;
 }
@@ -82,11 +83,11 @@ Result<std::vector<Extent>> read_fixed_array(Blocks& blocks, std::uint64_t addre
   Cursor in(block);
   const bool ours = in.u8() == kFilteredChunks && in.u64() == address;
   const ByteView written = in.bytes(bitmap_bytes);
-  if (!in.ok() || !ours) return malformed("has an index of chunks that is not one of ours");
+  if (!in.ok() || !ours) return malformed("has a chunk index of a kind that dgx does not write");
   std::vector<Extent> out;
   DGX_CHECK(paged ? read_pages(blocks, header, header.data + size, count, written, out)
                   : take_entries(in.bytes(in.left()), header.entry_bytes, out));
-  if (out.size() != count) return malformed("has an index of chunks that is not one of ours");
+  if (out.size() != count) return malformed("has a chunk index of a kind that dgx does not write");
   return out;
 }
 

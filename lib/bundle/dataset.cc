@@ -40,7 +40,7 @@ Status check_finite(std::string_view field, const BulkTensor& tensor) {
     if (bad == numbers.end()) return {};
     const auto at = begin + static_cast<std::size_t>(bad - numbers.begin());
     return malformed(fmt::format("{} is {}", place(field, tensor, at), std::isnan(*bad) ? "NaN" : "infinite"),
-                     "a number that is not finite would make every loss so");
+                     "a single non-finite number would make every loss non-finite");
   });
 }
 
@@ -120,7 +120,8 @@ Result<std::optional<IntegerRange>> parse_range(const json::Value& ranges, const
   const json::Object& object = *ranges.as_object();
   const auto found = object.find(field);
   if ((found != object.end()) != (dtype != DType::kF32)) {
-    return malformed(fmt::format("recipe: a range of {} must be there exactly if it holds integers", field));
+    return malformed(
+        fmt::format("recipe: a range of {} must be present if and only if it holds integers", field));
   }
   if (found == object.end()) return std::optional<IntegerRange>();
   const json::Array* pair = found->second.as_array();
@@ -205,7 +206,8 @@ Result<Dataset> make_dataset(BulkTensor x, BulkTensor y, float scale, float shif
   DGX_CHECK(check_shapes(x.shape(), y.shape()));
   if (first) {
     if (*first < 1 || *first > x.shape()[0]) {
-      return usage_error(fmt::format("the first {} samples are wanted of {}", *first, x.shape()[0]));
+      return usage_error(
+          fmt::format("cannot keep the first {} samples: there are only {}", *first, x.shape()[0]));
     }
     DGX_TRY(x, first_samples(x, *first));
     DGX_TRY(y, first_samples(y, *first));

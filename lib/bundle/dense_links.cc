@@ -37,7 +37,7 @@ unsigned rows_of(std::uint64_t bytes) {
 }
 
 Error not_ours(std::string_view what) {
-  return malformed(fmt::format("has a {} that is not one of ours", what));
+  return malformed(fmt::format("has a {} of a kind that dgx does not write", what));
 }
 
 class Heap {
@@ -90,7 +90,7 @@ class Heap {
 
   [[nodiscard]] Status check_place(Cursor& in, std::uint64_t offset) const {
     if (in.u64() == address_ && in.u32() == offset && in.ok()) return {};
-    return malformed("has a block of another heap in its own");
+    return malformed("has a heap that holds a block of another heap");
   }
 
   Status read_direct(std::uint64_t address, std::uint64_t offset, std::uint64_t size) {

@@ -18,7 +18,7 @@ Status inflate_chunk(std::uint64_t most, Bytes& bytes) {
   Bytes out(most);
   uLongf size = out.size();
   if (::uncompress(out.data(), &size, bytes.data(), bytes.size()) != Z_OK)
-    return malformed(fmt::format("is no deflate stream of at most {} bytes", most));
+    return malformed(fmt::format("is not a deflate stream of at most {} bytes", most));
   out.resize(size);
   bytes = std::move(out);
   return {};
@@ -26,7 +26,7 @@ Status inflate_chunk(std::uint64_t most, Bytes& bytes) {
 
 Status unpack_zstd(std::uint64_t most, Bytes& bytes) {
   const unsigned long long stated = ZSTD_getFrameContentSize(bytes.data(), bytes.size());
-  if (stated > most) return malformed(fmt::format("is no zstd frame of at most {} bytes", most));
+  if (stated > most) return malformed(fmt::format("is not a zstd frame of at most {} bytes", most));
   Bytes out(stated);
   const std::size_t size = ZSTD_decompress(out.data(), out.size(), bytes.data(), bytes.size());
   if (ZSTD_isError(size) || size != stated) return malformed("is a damaged zstd frame");
@@ -91,7 +91,7 @@ Status undo_filters(const std::vector<unsigned>& filters, std::uint32_t skipped,
       undo_shuffle(number_bytes, bytes);
     } else {
       return malformed(fmt::format("has filter {}", filters[i]),
-                       "deflate, shuffle, fletcher32 and zstd are read");
+                       "supported filters are deflate, shuffle, fletcher32 and zstd");
     }
   }
   if (bytes.size() == chunk_bytes) return {};

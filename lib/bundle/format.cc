@@ -15,7 +15,7 @@ constexpr std::array kKinds{Kind::kDataset, Kind::kState, Kind::kRun, Kind::kSam
 
 Result<Kind> kind_in(const Object& root) {
   const auto name = text_of(root, "dgx");
-  if (!name.ok()) return malformed("is an HDF5 file, but no bundle of dgx");
+  if (!name.ok()) return malformed("is an HDF5 file, but not a dgx bundle");
   DGX_TRY(const std::int64_t version, integer_of(root, "version"));
   if (version != kVersion) {
     return malformed(fmt::format("has format version {}, this program reads {}", version, kVersion),

@@ -27,7 +27,7 @@ Result<h5::Handle> descend(const h5::Handle& file, const std::string& path) {
     if (link == links.end()) {
       return Error{ErrorCode::kMissing, fmt::format("has no \"{}\"", path), "h5dump -n lists what is there"};
     }
-    if (!link->hard) return malformed(fmt::format("\"{}\" is a link to elsewhere", part));
+    if (!link->hard) return malformed(fmt::format("\"{}\" is a soft or external link", part));
     DGX_TRY(here, h5::open_object(here, part));
     begin = end + 1;
   }
@@ -58,7 +58,7 @@ Result<NumberType> number_type(const h5::Handle& dataset) {
     return std::any_of(known.begin(), known.end(), [&](hid_t id) { return H5Tequal(type.id(), id) > 0; });
   });
   if (!plain && !(kind == H5T_FLOAT && out.bytes == 2))
-    return malformed("holds numbers of an unusual layout");
+    return malformed("holds numbers in an unsupported layout");
   const bool big = h5::call([&] { return H5Tget_order(type.id()); }) == H5T_ORDER_BE;
   out.order = big ? NumberType::Order::kBig : NumberType::Order::kLittle;
   return out;
@@ -79,7 +79,7 @@ Status take_filters(const h5::Handle& list, Table& table) {
     if (filter != H5Z_FILTER_DEFLATE && filter != H5Z_FILTER_SHUFFLE && filter != H5Z_FILTER_FLETCHER32 &&
         filter != h5::kZstdFilter) {
       return malformed(fmt::format("has filter {}", filter),
-                       "deflate, shuffle, fletcher32 and zstd are read");
+                       "supported filters are deflate, shuffle, fletcher32 and zstd");
     }
     table.filters.push_back(static_cast<unsigned>(filter));
   }
@@ -106,7 +106,7 @@ Result<TableChunk> locate(const h5::Handle& dataset, h5::Container& container,
       "find a chunk");
   container.locating = false;
   DGX_CHECK(found);
-  if (container.numbers_at >= container.size_bytes) return malformed("is nowhere in the file");
+  if (container.numbers_at >= container.size_bytes) return malformed("is not stored in the file");
   return TableChunk{{container.begin + container.numbers_at, size}, skipped};
 }
 
@@ -117,7 +117,7 @@ Status take_chunks(const h5::Handle& dataset, const h5::Handle& list, h5::Contai
   const int rank =
       h5::call([&] { return H5Pget_chunk(list.id(), static_cast<int>(dims.size()), dims.data()); });
   if (rank < 1 || static_cast<std::size_t>(rank) != table.shape.size())
-    return malformed("has chunks of another rank");
+    return malformed("has chunks whose rank is not the dataset's");
   std::uint64_t numbers = 1;
   std::uint64_t count = 1;
   for (std::size_t i = 0; i < table.shape.size(); ++i) {
@@ -182,7 +182,7 @@ Result<Table> table_of(const h5::Handle& dataset, h5::Container& container) {
   DGX_TRY(const h5::Handle list,
           h5::make([&] { return H5Dget_create_plist(dataset.id()); }, H5Pclose, "read a layout"));
   if (h5::call([&] { return H5Pget_external_count(list.id()); }) != 0) {
-    return malformed("has its numbers in other files");
+    return malformed("keeps its numbers in other files");
   }
   switch (h5::call([&] { return H5Pget_layout(list.id()); })) {
     case H5D_COMPACT: DGX_CHECK(take_compact(dataset, size_bytes, table)); return table;

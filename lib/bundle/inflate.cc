@@ -41,7 +41,7 @@ class Inflater {
       rest_.remove_prefix(input - stream_.avail_in);
       ended_ = status == Z_STREAM_END;
       if (status == Z_OK || ended_) continue;
-      if (status == Z_BUF_ERROR) return malformed("gzip: ends before its end");
+      if (status == Z_BUF_ERROR) return malformed("gzip: the stream is cut off");
       return malformed(fmt::format("gzip: {}", stream_.msg == nullptr ? "broken" : stream_.msg));
     }
     return filled;
@@ -87,7 +87,7 @@ Result<BulkTensor> inflate_exactly(std::string_view content, std::uint64_t size,
   DGX_TRY(const std::size_t beyond, inflater.fill(&more, 1));
   if (beyond > 0) return malformed(fmt::format("gzip: holds more than the {} bytes that are declared", size));
   if (inflater.unread() != 0)
-    return malformed(fmt::format("gzip: {} bytes after its end", inflater.unread()));
+    return malformed(fmt::format("gzip: {} bytes follow its end", inflater.unread()));
   return out;
 }
 

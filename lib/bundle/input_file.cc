@@ -20,7 +20,7 @@ Result<InputFile> InputFile::open(const std::string& path) {
   // O_NONBLOCK: opening a pipe must not wait for a writer.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0 && (errno == ENOENT || errno == ENOTDIR))
-    return Error{ErrorCode::kMissing, "is not there", {}};
+    return Error{ErrorCode::kMissing, "does not exist", {}};
   if (descriptor < 0) return system_error("open", errno);
   struct stat info {};
   if (::fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode))

@@ -58,7 +58,7 @@ std::string text_from(ByteView data) {
 }
 
 Error cut_off(std::string_view what) {
-  return malformed(fmt::format("has a {} that is not one of ours", what));
+  return malformed(fmt::format("has a {} of a kind that dgx does not write", what));
 }
 
 }  // namespace
@@ -103,7 +103,7 @@ Result<Link> decode_link(ByteView body) {
   if (!in.ok() || version != 1 || (flags & ~(kHasType | kHasCharset | 3U)) != 0) return cut_off("link");
   DGX_CHECK(check_name(name));
   if (name.find('/') != std::string_view::npos) return cut_off("link");
-  if (type != 0) return malformed(fmt::format("\"{}\" is a link to elsewhere", name));
+  if (type != 0) return malformed(fmt::format("\"{}\" is a soft or external link", name));
   const Link link{std::string(name), in.u64()};
   if (!in.done()) return cut_off("link");
   return link;
@@ -199,12 +199,12 @@ Result<StoredLayout> decode_layout(ByteView body, std::size_t number_bytes) {
     return out;
   }
   if (version != 4 || kind != kChunked)
-    return malformed("is neither contiguous nor chunked", "virtual and compact datasets are not read");
+    return malformed("is neither contiguous nor chunked", "virtual and compact datasets are not supported");
   const unsigned flags = in.u8();
   const std::size_t rank = in.u8();
   const std::size_t width = in.u8();
   if (rank < 2 || rank > kMaxRank + 1 || width < 1 || width > 8)
-    return malformed("has chunks of another rank than its own");
+    return malformed("has chunks whose rank is not the dataset's");
   for (std::size_t i = 0; i + 1 < rank; ++i) out.chunk.push_back(in.number(width));
   const bool sized = in.number(width) == number_bytes;
   const unsigned index = in.u8();

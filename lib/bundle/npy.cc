@@ -46,7 +46,7 @@ class HeaderParser {
     }
     if (!has_descr || !has_order || !has_shape) return wrong("descr, fortran_order or shape is missing");
     skip_space();
-    if (at_ != text_.size()) return wrong("something after }");
+    if (at_ != text_.size()) return wrong("unexpected text after }");
     return header;
   }
 

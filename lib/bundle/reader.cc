@@ -25,7 +25,7 @@ struct ChunkJobs {
 
 Result<const Stored*> stored_at(const Object& root, const std::string& path) {
   const Object* object = find_object(root, path);
-  if (object == nullptr || !object->dataset) return malformed("is no dataset of the file");
+  if (object == nullptr || !object->dataset) return malformed("is not a dataset of the file");
   return &*object->dataset;
 }
 

@@ -165,7 +165,8 @@ Result<KeepPolicy> parse_keep(std::string_view text) {
     if (error != std::errc() || stop != end) every = 0;
   }
   if (every >= 1) return KeepPolicy{KeepPolicy::Kind::kEvery, every};
-  return usage_error(fmt::format("\"{}\" is not a way to keep checkpoints", text), "all, last or every:N");
+  return usage_error(fmt::format("\"{}\" does not say which checkpoints to keep", text),
+                     "use all, last or every:N");
 }
 
 std::span<const float> RunIndex::losses_of(std::int64_t segment) const {
@@ -235,8 +236,8 @@ Result<RunWriter> RunWriter::create(const std::string& folder, const RunHeader& 
   DGX_CHECK(make_folder(folder));
   DGX_TRY(FileLock held, lock(folder));
   if (exists(index_path(folder))) {
-    return Error{ErrorCode::kCannotCreate, fmt::format("{}: holds a run already", folder),
-                 "the same command line resumes it"};
+    return Error{ErrorCode::kCannotCreate, fmt::format("{}: already holds a run", folder),
+                 "run the same command again to resume it"};
   }
   RunIndex index{header, false, {{step, digests.state, true}}, {}, {0}};
   DGX_CHECK(refuse_lost_run(folder, index.checkpoints.front()));
@@ -249,7 +250,7 @@ Result<RunWriter> RunWriter::create(const std::string& folder, const RunHeader& 
 Result<RunWriter> RunWriter::open(const std::string& folder, const RunHeader& header, KeepPolicy keep,
                                   Effort effort) {
   if (!exists(index_path(folder))) {
-    return Error{ErrorCode::kMissing, fmt::format("{}: is not there", index_path(folder)), {}};
+    return Error{ErrorCode::kMissing, fmt::format("{}: does not exist", index_path(folder)), {}};
   }
   DGX_TRY(FileLock held, lock(folder));
   DGX_TRY(RunIndex index, read_index(folder));

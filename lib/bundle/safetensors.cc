@@ -34,7 +34,7 @@ Result<DType> dtype_of(const std::string& word) {
   if (word == "F32") return DType::kF32;
   if (word == "I64") return DType::kI64;
   if (word == "U8") return DType::kU8;
-  return malformed(fmt::format("dtype: \"{}\" is none of F32, I64, U8", word),
+  return malformed(fmt::format("dtype: \"{}\" is not one of F32, I64, U8", word),
                    "convert it when you save the file");
 }
 
@@ -43,7 +43,7 @@ std::vector<std::int64_t> integers(json::Fields& in, std::string_view key, std::
   for (const json::Value& item : in.array(key, most)) {
     const std::int64_t* number = item.as_int();
     if (number == nullptr || *number < 0)
-      in.fail(key, fmt::format("item {} is no natural number", numbers.size()));
+      in.fail(key, fmt::format("item {} is not a natural number", numbers.size()));
     numbers.push_back(number == nullptr ? 0 : std::clamp<std::int64_t>(*number, 0, kMostOffset));
   }
   return numbers;

@@ -21,7 +21,7 @@ Result<std::int64_t> segment_from(const std::string& name) {
   for (const char c : name)
     segment = c >= '0' && c <= '9' && segment <= kMaxSegments ? segment * 10 + (c - '0') : -1;
   if (segment >= 0 && segment <= kMaxSegments && "segments/" + name == group_of(segment)) return segment;
-  return malformed(fmt::format("\"{}\" is not the number of a segment", name));
+  return malformed(fmt::format("\"{}\" is not a segment number", name));
 }
 
 Result<SampleSegment> read_segment(const Reader& reader, const std::string& name) {
@@ -53,7 +53,7 @@ Result<SampleWriter> SampleWriter::create(const std::string& path, const SampleH
                                           Clobber clobber, Effort effort) {
   if (header.checkpoints < 1 || header.checkpoints > kMaxSegments) {
     return usage_error(
-        fmt::format("a sample is of 1 to {} checkpoints, not {}", kMaxSegments, header.checkpoints));
+        fmt::format("a sample has 1 to {} checkpoints, not {}", kMaxSegments, header.checkpoints));
   }
   DGX_TRY(Writer writer, Writer::create(path, Kind::kSample, clobber, effort));
   DGX_CHECK(writer.digest("", "task", header.task));
@@ -117,7 +117,7 @@ const std::vector<SampleSegment>& SampleReader::segments() const { return impl_-
 Result<StoredState> SampleReader::start(std::size_t position, Check check, Effort effort) const {
   if (position >= impl_->segments.size()) {
     return usage_error(
-        fmt::format("a sample of {} segments has none at {}", impl_->segments.size(), position));
+        fmt::format("a sample of {} segments has no segment at {}", impl_->segments.size(), position));
   }
   const SampleSegment& segment = impl_->segments[position];
   return take_state(impl_->reader, group_of(segment.segment) + "/state", segment.start, check, effort);

@@ -19,7 +19,7 @@ Status check_state(const State& state) {
     for (std::size_t slash = name.find('/'); slash != std::string::npos; slash = name.find('/', slash + 1)) {
       const std::string_view folder = std::string_view(name).substr(0, slash);
       if (find_entry(state, folder) == nullptr) continue;
-      return malformed(fmt::format("state: \"{}\" is an entry and begins entry \"{}\"", folder, name));
+      return malformed(fmt::format("state: \"{}\" is an entry and a prefix of entry \"{}\"", folder, name));
     }
   }
   return {};

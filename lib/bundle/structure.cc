@@ -65,8 +65,8 @@ Result<std::uint64_t> read_superblock(Blocks& blocks) {
   const std::uint64_t end = in.u64();
   const std::uint64_t root = in.u64();
   if ((version != 2 && version != 3) || !wide || base != 0 || extension != kNowhere) {
-    return malformed("is an HDF5 file, but not one of ours: superblock is not version 2 or 3",
-                     "dgx-pack hdf5 reads files of others");
+    return malformed("is an HDF5 file, but not written by dgx: its superblock is not version 2 or 3",
+                     "dgx-pack hdf5 reads HDF5 files from other programs");
   }
   DGX_CHECK(blocks.compare_sum(head, "superblock"));
   if (open_flags != 0) return malformed("was not closed by its writer");
@@ -121,11 +121,11 @@ Status follow(Blocks& blocks, ByteView body, int nesting, std::vector<Message>& 
   Cursor in(body);
   const std::uint64_t begin = in.u64();
   const std::uint64_t size = in.u64();
-  if (!in.done() || size < kLeastBytes) return malformed("has a header that goes on nowhere");
+  if (!in.done() || size < kLeastBytes) return malformed("has a header that continues outside the file");
   if (nesting >= kMostNested) return malformed("has a header in too many pieces");
   DGX_TRY(const Bytes block, blocks.raw(begin, size));
   DGX_CHECK(blocks.compare_sum(block, "header"));
-  if (!as_text(block).starts_with("OCHK")) return malformed("has a header that goes on nowhere");
+  if (!as_text(block).starts_with("OCHK")) return malformed("has a header that continues outside the file");
   return take_messages(blocks, ByteView(block).subspan(4, block.size() - kLeastBytes), nesting + 1, out);
 }
 
@@ -178,7 +178,7 @@ Result<const Message*> only(const std::vector<Message>& messages, MessageType ty
 
 Status check_types(const std::vector<Message>& messages, std::initializer_list<unsigned> known) {
   for (const Message& message : messages) {
-    if (message.type == kExternalFiles) return malformed("has its numbers in other files");
+    if (message.type == kExternalFiles) return malformed("keeps its numbers in other files");
     if (std::find(known.begin(), known.end(), message.type) != known.end()) continue;
     return malformed(fmt::format("has a message {} in its header, which no bundle has", message.type));
   }
@@ -199,12 +199,13 @@ Status claim_chunks(Blocks& blocks, const Stored& out) {
 
 Status place_chunks(Reading& in, const StoredLayout& stored, Stored& out) {
   if (stored.chunk.size() != out.shape.size() || out.size_bytes == 0)
-    return malformed("has chunks of another rank than its own");
+    return malformed("has chunks whose rank is not the dataset's");
   DGX_TRY(out.layout, layout_from(stored.chunk, out.dtype, out.shape));
   const std::uint64_t count = out.layout->chunk_count();
   if (count > in.blocks.file_bytes()) return malformed("declares more chunks than the file has bytes");
   in.chunks += count;
-  if (in.chunks > kMaxChunks) return malformed(fmt::format("brings the file's chunks above {}", kMaxChunks));
+  if (in.chunks > kMaxChunks)
+    return malformed(fmt::format("brings the file to more than {} chunks", kMaxChunks));
   const bool single = stored.kind == StoredLayout::Kind::kSingleChunk;
   if (single && count != 1) return malformed(fmt::format("has one chunk of {}", count));
   if (stored.address == kNowhere) return within("chunk 0", malformed("is missing"));

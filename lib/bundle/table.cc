@@ -67,7 +67,7 @@ std::string printable(ByteView bytes) {
   return text;
 }
 
-Error not_a_message() { return internal_error("dgx-h5: its answer is not one"); }
+Error not_a_message() { return internal_error("dgx-h5: its answer cannot be understood"); }
 
 Error take_error(Cursor& in) {
   const unsigned code = in.u8();

@@ -18,14 +18,14 @@ std::string contradiction(const Trace& trace) {
   if (trace.states.empty()) return "has no state";
   const auto end = trace.first_step + static_cast<std::int64_t>(trace.states.size()) - 1;
   if (trace.values && (trace.values->step < trace.first_step || trace.values->step >= end)) {
-    return fmt::format("values are of step {}, which is not in {} to {}", trace.values->step,
+    return fmt::format("values belong to step {}, which is not in {} to {}", trace.values->step,
                        trace.first_step, end);
   }
   if (!trace.numbers) return {};
   if (!trace.values) return "has numbers of a value, but no values";
   const std::int64_t value = trace.numbers->value;
   if (value < 0 || value >= static_cast<std::int64_t>(trace.values->digests.size())) {
-    return fmt::format("numbers are of value {} of {}", value, trace.values->digests.size());
+    return fmt::format("numbers belong to value {} of {}", value, trace.values->digests.size());
   }
   return {};
 }

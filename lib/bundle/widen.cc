@@ -53,7 +53,7 @@ std::string name_of(const NumberType& type) {
 Result<DType> widened(const NumberType& type) {
   if (type.kind == NumberType::Kind::kFloat) {
     if (type.bytes == 4) return DType::kF32;
-    return malformed(fmt::format("numbers are {}, which is not packed", name_of(type)),
+    return malformed(fmt::format("numbers are {}, which cannot be packed", name_of(type)),
                      "convert them to f32 first, so that the rounding is yours");
   }
   if (type.kind == NumberType::Kind::kUnsigned && type.bytes == 1) return DType::kU8;

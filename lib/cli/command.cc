@@ -87,10 +87,11 @@ Command& Command::output(std::string& path, std::string value_name, Need need, s
 }
 
 Command& Command::key(std::string& path, std::optional<std::string>& passphrase_file, Need need) {
-  add_value("--key", "KEY.pem", path, "private key that signs").need = need;
+  add_value("--key", "KEY.pem", path, "private key to sign with").need = need;
   rows_.back().default_text.clear();
   may_be_key(path);
-  return option("--passphrase-file", "FILE", passphrase_file, "its passphrase is the first line of FILE");
+  return option("--passphrase-file", "FILE", passphrase_file,
+                "file whose first line is the key's passphrase");
 }
 
 Command& Command::may_be_key(const std::string& path) {

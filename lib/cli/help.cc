@@ -142,8 +142,8 @@ std::string help_text(const Tool& tool, const Tool::Entry* entry) {
   const bool own = !whole || entry->name.empty();
   if (own && !option_lines(command, false).empty()) out += "\n" + option_lines(command, false);
   if (own && !command.text().empty()) out += fmt::format("\n{}\n", wrapped(command.text(), 0));
-  if (whole && !own) out += fmt::format("\n{} COMMAND --help says more about one of them.\n", tool.name());
-  out += "\nEvery program:\n" + option_lines(command, true);
+  if (whole && !own) out += fmt::format("\n{} COMMAND --help describes one command.\n", tool.name());
+  out += "\nOptions of every program:\n" + option_lines(command, true);
   return out + fmt::format("\n{}See man {}.\n", kExitCodes, tool.name());
 }
 

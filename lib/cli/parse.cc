@@ -85,7 +85,7 @@ Status store(const Command& command, OptionRow& row, const std::vector<std::stri
     if (!row.choices.empty() &&
         std::find(row.choices.begin(), row.choices.end(), value) == row.choices.end()) {
       return usage_error(
-          fmt::format("{}: '{}' is none of {}", row.title(), value, fmt::join(row.choices, ", ")));
+          fmt::format("{}: '{}' is not one of {}", row.title(), value, fmt::join(row.choices, ", ")));
     }
   }
   Status stored = row.store(values);
@@ -95,7 +95,7 @@ Status store(const Command& command, OptionRow& row, const std::vector<std::stri
 
 Status check_needed(const Command& command) {
   for (const OptionRow& row : command.rows()) {
-    if (row.need == Need::kRequired && !row.given) return usage_error(row.title() + " is missing");
+    if (row.need == Need::kRequired && !row.given) return usage_error(row.title() + " is required");
   }
   for (const Command::Group& group : command.groups()) {
     std::vector<std::string> given;
@@ -103,9 +103,10 @@ Status check_needed(const Command& command) {
       const OptionRow* const row = command.find(name);
       if (row != nullptr && row->given) given.push_back(name);
     }
-    if (given.size() > 1) return usage_error(fmt::format("{} and {} exclude each other", given[0], given[1]));
+    if (given.size() > 1)
+      return usage_error(fmt::format("{} and {} cannot be used together", given[0], given[1]));
     if (given.empty() && group.need == Need::kRequired) {
-      return usage_error(fmt::format("one of {} is missing", fmt::join(group.names, ", ")));
+      return usage_error(fmt::format("one of {} is required", fmt::join(group.names, ", ")));
     }
   }
   return {};
@@ -126,28 +127,29 @@ Error translated(const CLI::ParseError& error) {
 void declare_common(Command& command, Common& common, Questions& questions) {
   const std::size_t own = command.rows().size();
   common.threads = default_threads();
-  command.flag("--json", common.json, "print results as one JSON object a line");
-  command.flag("--quiet,-q", common.quiet, "no progress, no notes");
+  command.flag("--json", common.json, "print results as JSON, one object per line");
+  command.flag("--quiet,-q", common.quiet, "print no progress and no notes");
   bool counted = false;
-  command.flag("--verbose,-v", counted, "say more on standard error; -vv: even more");
+  command.flag("--verbose,-v", counted, "print more on standard error; -vv prints even more");
   command.rows().back().store = [&common](const std::vector<std::string>& times) -> Status {
     common.verbosity = static_cast<int>(times.size());
     return {};
   };
-  command.option("--threads", "N", common.threads, "threads to compute with");
-  command.rows().back().default_text = "the CPUs that this job may use";
+  command.option("--threads", "N", common.threads, "number of threads to use");
+  command.rows().back().default_text = "the CPUs available to this process";
   command.rows().back().store = [&common](const std::vector<std::string>& texts) -> Status {
     DGX_CHECK(parse_value(texts.front(), common.threads));
     if (common.threads < 1) return usage_error(fmt::format("'{}' is less than 1", texts.front()));
     return {};
   };
-  command.flag("--force", common.force, "replace outputs that exist");
+  command.flag("--force", common.force, "replace existing output files");
   command.choice("--color", {"auto", "always", "never"}, common.color,
                  "colour messages; NO_COLOR is honoured");
   command.option("--trust", "FILE|DIR", common.trust,
                  "accept only these signers: a public key, or a folder of *.pub.pem");
-  command.flag("--help,-h", questions.help, "this text");
-  command.flag("--version", questions.version, "versions of the program, the formats and the libraries");
+  command.flag("--help,-h", questions.help, "print this help");
+  command.flag("--version", questions.version,
+               "print the versions of the program, its formats and libraries");
   command.choice("--completion", {"bash", "zsh", "fish"}, questions.completion, "print a completion script");
   for (std::size_t i = own; i < command.rows().size(); ++i) command.rows()[i].common = true;
 }

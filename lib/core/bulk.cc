@@ -115,7 +115,7 @@ Status copy_bytes(const BulkView& from, std::uint64_t begin, std::span<std::uint
     const ssize_t count = ::pread(from.file, out.data(), out.size(), static_cast<off_t>(begin));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return errno_error("numbers in a file", "read");
-    if (count == 0) return Error{ErrorCode::kIo, "numbers in a file: it has become shorter", {}};
+    if (count == 0) return Error{ErrorCode::kIo, "numbers in a file: the file has shrunk", {}};
     out = out.subspan(static_cast<std::size_t>(count));
     begin += static_cast<std::uint64_t>(count);
   }

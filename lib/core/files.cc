@@ -58,7 +58,7 @@ Error creation_error(const std::string& path) {
 }
 
 Error exists_error(const std::string& path) {
-  return {ErrorCode::kCannotCreate, fmt::format("{}: exists already", path), "use --force to replace it"};
+  return {ErrorCode::kCannotCreate, fmt::format("{}: already exists", path), "use --force to replace it"};
 }
 
 /// True for pipes, terminals and devices. They are written directly: there is nothing to replace, and a
@@ -100,9 +100,8 @@ Result<std::string> read_all(int descriptor, const std::string& path, std::size_
     if (count == 0) break;
     used += static_cast<std::size_t>(count);
     if (used > most) {
-      return malformed(
-          fmt::format("{}: more than {} bytes", path, most),
-          most < max_bytes ? "it does not say how long it is: put it in a file, and name that" : "");
+      return malformed(fmt::format("{}: more than {} bytes", path, most),
+                       most < max_bytes ? "its length is unknown: save it to a file and name that file" : "");
     }
   }
   out.resize(used);
@@ -288,8 +287,8 @@ Result<FileLock> FileLock::acquire_file(const std::string& path) {
   const int descriptor = file_system().open(path.c_str(), flags, 0644);
   if (descriptor >= 0) return take(descriptor, path);
   if (errno != ELOOP) return creation_error(path);
-  return Error{ErrorCode::kCannotCreate, fmt::format("{}: is a symbolic link; a lock is a file", path),
-               "remove it, if you do not know why it is there"};
+  return Error{ErrorCode::kCannotCreate, fmt::format("{}: is a symbolic link, not a lock file", path),
+               "remove it unless you know why it is there"};
 }
 
 FileLock::FileLock(FileLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
@@ -322,7 +321,7 @@ Status make_folder(const std::string& path) {
 std::string warning_of_secret(const std::string& path, std::string_view what) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode) || (info.st_mode & 077U) == 0) return {};
-  return fmt::format("{}: others can use this {}, its mode is {:04o}: chmod 600 {}", path, what,
+  return fmt::format("{}: others can use this {} (mode {:04o}); run chmod 600 {}", path, what,
                      info.st_mode & 07777U, path);
 }
 

@@ -111,14 +111,15 @@ Derivation derivation_of(PassphraseCost cost) {
 }
 
 Result<SecretBytes> derive(std::string_view passphrase, ByteView salt, Derivation derivation) {
-  if (!sodium_ready()) return internal_error("the system has no random numbers");
+  if (!sodium_ready()) return internal_error("the system provides no random bytes");
   SecretBytes key(crypto_secretbox_KEYBYTES);
   const int failed = ::crypto_pwhash_argon2id(
       key.get().data(), key.get().size(), passphrase.data(), passphrase.size(), salt.data(),
       derivation.passes, std::size_t{derivation.memory_kib} << 10, crypto_pwhash_argon2id_ALG_ARGON2ID13);
   if (failed != 0) {
-    return internal_error(fmt::format("passphrase: cannot get the {} MiB that deriving its key takes",
-                                      derivation.memory_kib >> 10));
+    return internal_error(
+        fmt::format("passphrase: deriving its key needs {} MiB of memory, which are not available",
+                    derivation.memory_kib >> 10));
   }
   return key;
 }
@@ -175,7 +176,7 @@ Result<std::string> encrypted_secret_key_pem(const SecretKey& key, std::string_v
 
 Result<PublicKey> parse_public_key(std::string_view pem) {
   if (begins_block(pem, kPrivateLabel) || is_encrypted_key(pem)) {
-    return malformed("a private key where a public key is expected", "name the file that ends in .pub.pem");
+    return malformed("is a private key, expected a public key", "name the file that ends in .pub.pem");
   }
   DGX_TRY(const SecretBytes content, from_pem(pem, kPublicLabel));
   if (!is_key(kPublicPrefix, content.get())) return malformed("not an Ed25519 public key");

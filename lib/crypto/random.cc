@@ -12,7 +12,7 @@ bool sodium_ready() {
 }
 
 Status random_bytes(std::span<std::uint8_t> out) {
-  if (!sodium_ready()) return internal_error("the system has no random numbers");
+  if (!sodium_ready()) return internal_error("the system provides no random bytes");
   if (!out.empty()) ::randombytes_buf(out.data(), out.size());
   return {};
 }

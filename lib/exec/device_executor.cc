@@ -282,7 +282,7 @@ Status DeviceExecutor::Impl::on_cpu_instead(const std::function<Status(ExactExec
   // A fault in the entry `step` changes the state, but not which step comes next.
   if (on_cpu->position() != position) {
     return internal_error("the state says step " + std::to_string(on_cpu->position()) + " after " +
-                          std::to_string(position) + " steps: no CPU can take the next one from it");
+                          std::to_string(position) + " steps: no CPU can continue from it");
   }
   DGX_CHECK(take_step(*on_cpu));
   DGX_TRY(const State after, on_cpu->state());

@@ -44,8 +44,7 @@ Status check_ledger(const std::string& path, const Digest& ledger, const SignedP
     return malformed(
         fmt::format("{}: is ledger {}, the task names {}", path, log.id().brief(), ledger.brief()));
   if (log.find(proof.id)) return {};
-  return malformed(fmt::format("{}: does not have proof {}", path, proof.id.brief()),
-                   "it must be logged before");
+  return malformed(fmt::format("{}: does not have proof {}", path, proof.id.brief()), "log the proof first");
 }
 
 /// Looks in the receipts of `path`, one a line, for the operator's receipt of the proof in that ledger; an
@@ -64,10 +63,10 @@ Status check_receipt(const std::string& path, const crypto::PublicKey& ledger_op
       return unauthorised(fmt::format("{}: is signed by key {}, the operator is key {}", path,
                                       receipt->key_id.brief(), crypto::key_id(ledger_operator).brief()));
     if (receipt->body.ledger == ledger) return {};
-    return malformed(fmt::format("{}: is of ledger {}, the task names {}", path, receipt->body.ledger.brief(),
-                                 ledger.brief()));
+    return malformed(fmt::format("{}: belongs to ledger {}, the task names {}", path,
+                                 receipt->body.ledger.brief(), ledger.brief()));
   }
-  return malformed(fmt::format("{}: is no receipt of proof {}", path, proof.id.brief()));
+  return malformed(fmt::format("{}: is not a receipt of proof {}", path, proof.id.brief()));
 }
 
 /// Checks the evidence that the proof is in the ledger that the task names.
@@ -77,15 +76,15 @@ Status check_logged(const RevealBeaconOptions& options, const manifest::Task& ta
   if (!task.ledger) {
     if (logged.unlogged) return {};
     return usage_error(options.task + ": names no ledger",
-                       "--unlogged reveals nonetheless; it settles nothing");
+                       "--unlogged reveals it anyway, but then it settles nothing");
   }
   if (logged.unlogged)
     return usage_error(
-        fmt::format("{}: names ledger {}: the proof must be there", options.task, task.ledger->brief()));
+        fmt::format("{}: names ledger {}, which must contain the proof", options.task, task.ledger->brief()));
   if (logged.ledger) return check_ledger(*logged.ledger, *task.ledger, proof);
   if (!logged.receipt || !logged.ledger_operator) {
     return usage_error("the proof must be logged before the secret is revealed",
-                       "--receipt R.json with --operator OP.pub.pem, or --ledger L.jsonl, shows it");
+                       "give --receipt R.json with --operator OP.pub.pem, or --ledger L.jsonl");
   }
   DGX_TRY(const crypto::PublicKey key, crypto::read_public_key(*logged.ledger_operator));
   return check_receipt(*logged.receipt, key, *task.ledger, proof);
@@ -97,10 +96,10 @@ Status record_reveal(const std::string& path, const Digest& proof) {
   if (written.ok() || !exists(path)) return written;
   DGX_TRY(const Digest before, read_digest_line(path));
   if (before == proof) return {};
-  return Error{
-      ErrorCode::kCannotCreate,
-      fmt::format("{}: the secret was revealed for proof {}, and is never for another", path, before.brief()),
-      {}};
+  return Error{ErrorCode::kCannotCreate,
+               fmt::format("{}: the secret was revealed for proof {} and is never revealed for another", path,
+                           before.brief()),
+               {}};
 }
 
 /// The time of the longest segment, as measured or as given; nullopt if neither.
@@ -120,7 +119,7 @@ Result<std::optional<std::int64_t>> segment_milliseconds_of(const CommitBeaconOp
 
 Result<CommitBeaconResult> commit_beacon(const CommitBeaconOptions& options, const JobContext& context) {
   if (options.output == "-")
-    return usage_error("-o - is not possible: a commitment keeps its secret beside it");
+    return usage_error("-o - is not possible: a commitment's secret is written next to it");
   DGX_CHECK(refuse_existing(options.output, context.clobber));
   DGX_TRY(const auto task, read_task(options.task, context.trust));
   DGX_CHECK(check_admission_of(options.task, task.body));

@@ -21,7 +21,7 @@ Result<std::unique_ptr<kernels::cuda::Device>> open_cuda_device() {
   Result<std::unique_ptr<kernels::cuda::Device>> device = std::unique_ptr<kernels::cuda::Device>();
   if (open == nullptr || !open(kernels::cuda::kDeviceInterface, &device)) {
     return internal_error(path + ": it belongs to another version of dgx",
-                          "build both together, or look at DGX_CUDA_MODULE");
+                          "build both together, or check DGX_CUDA_MODULE");
   }
   return device;
 }

@@ -370,7 +370,7 @@ Result<Description> describe_text(const std::string& path, const std::string& te
   const auto whole = json::parse(text);
   if (whole.ok() && whole->as_object() != nullptr && is_policy(*whole->as_object()))
     return describe_policy(path, text);
-  return malformed(path + ": nothing that dgx writes");
+  return malformed(path + ": is not a file that dgx writes");
 }
 
 }  // namespace dgx::jobs

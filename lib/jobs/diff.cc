@@ -79,8 +79,7 @@ class Descent {
       if (error.code == ErrorCode::kMissing && !result_.segment)
         return end({});  // the ends agree, and there is no way inside
       if (error.code == ErrorCode::kMissing && honest_ == nullptr && ours_.run() && theirs_.run())
-        return end(
-            "the last agreed state is not in the files, nor does it follow from a checkpoint that was kept");
+        return end("the last agreed state is not in the files and does not follow from a kept checkpoint");
       return error;
     }
     DGX_TRY(const auto at, protocol::first_divergence(*our_states, *their_states));
@@ -112,7 +111,7 @@ class Descent {
     result_.confirmed = whom(honest[place], ours[place], theirs[place]);
     if (std::equal(honest.begin(), honest.begin() + at, ours.begin())) return {};
     result_.confirmed = Confirmed::kNeither;
-    return end(fmt::format("both sides left the honest {} before this one", what));
+    return end(fmt::format("both sides differ from the honest {} before this one", what));
   }
 
   Status find_value() {
@@ -121,7 +120,8 @@ class Descent {
     DGX_TRY(const auto at, protocol::first_divergence(our_values, their_values));
     if (!at)
       return end(
-          "all values of the step agree: one side's state after the step is not made of its own values");
+          "all values of the step agree: one side's state after the step does not follow from its own "
+          "values");
     value_ = static_cast<kernels::ValueIndex>(*at);
     const bool input = line().kind == kernels::Kind::kInput;
     result_.value = {value_, std::string(kernels::name_of(line().kind)),
@@ -137,8 +137,8 @@ class Descent {
     for (const auto& [side, numbers] :
          {std::pair(&ours_, &our_numbers_), std::pair(&theirs_, &their_numbers_)}) {
       if (numbers->dtype() == line().dtype && numbers->shape() == line().shape) continue;
-      return end(fmt::format("{}: numbers of value {} are not of the program's type and shape", side->path(),
-                             value_));
+      return end(fmt::format("{}: the numbers of value {} do not have the program's type and shape",
+                             side->path(), value_));
     }
     DGX_TRY(result_.element, protocol::first_divergent_element(our_numbers_.view(), their_numbers_.view()));
     if (!result_.element) return internal_error("equal numbers with different digests");
@@ -179,8 +179,8 @@ Status check_end(const DiffSide& ours, const DiffSide& theirs) {
     if (!index.diverged || other->run()->checkpoints.back().step <= end) continue;
     return Error{
         ErrorCode::kInconclusive,
-        fmt::format("{}: says that step {} diverges, where {} goes on; before it they agree", one->path(),
-                    end, other->path()),
+        fmt::format("{}: says that step {} diverges, but {} continues; before that step they agree",
+                    one->path(), end, other->path()),
         "dgx-train on the same data shows who is right; dgx-bisect open challenges a proof that says so"};
   }
   return {};
@@ -219,7 +219,7 @@ Result<std::optional<std::int64_t>> choose_segment(const DiffSide& ours, const D
   DGX_TRY(const Digest our_start, ours.boundary(segment, 0));
   DGX_TRY(const Digest their_start, theirs.boundary(segment, 0));
   if (our_start == their_start) return std::optional<std::int64_t>(segment);
-  return malformed(fmt::format("the sides differ before segment {} already", segment),
+  return malformed(fmt::format("the sides already differ before segment {}", segment),
                    "compare an earlier segment");
 }
 
@@ -231,7 +231,7 @@ Result<protocol::Segment> common_part(const TaskFiles& files, const DiffSide& ou
   if (out == other) return out;
   return malformed(fmt::format("{} has steps {} to {} of segment {}, {} has {} to {}", ours.path(), out.first,
                                out.end - 1, segment, theirs.path(), other.first, other.end - 1),
-                   "one of them is of a run that diverged, or says so: compare the runs");
+                   "one of them is from a run that diverged, or claims to be: compare the runs");
 }
 
 /// Gives `source` the state that both sides agree on: the first candidate with this digest. False if there is

@@ -9,10 +9,10 @@ namespace dgx::jobs {
 namespace {
 
 Status check_trace(const TaskFiles& files, const bundle::Trace& trace, const std::string& path) {
-  if (trace.task != files.task.id) return malformed(path + ": a trace of another task");
+  if (trace.task != files.task.id) return malformed(path + ": belongs to another task");
   if (trace.segment >= files.segments.count()) {
-    return malformed(
-        fmt::format("{}: of segment {}, the task has {}", path, trace.segment, files.segments.count()));
+    return malformed(fmt::format("{}: is a trace of segment {}, the task has {}", path, trace.segment,
+                                 files.segments.count()));
   }
   const protocol::Segment segment = files.segments[trace.segment];
   const std::int64_t steps = std::ssize(trace.states) - 1;  // fewer for a run that diverged
@@ -21,7 +21,7 @@ Status check_trace(const TaskFiles& files, const bundle::Trace& trace, const std
                                  segment.first, segment.end - 1));
   }
   if (trace.values && trace.values->digests.size() != files.program->values.size()) {
-    return malformed(fmt::format("{}: digests of {} values, the program has {}", path,
+    return malformed(fmt::format("{}: has digests of {} values, the program has {}", path,
                                  trace.values->digests.size(), files.program->values.size()));
   }
   return {};
@@ -30,7 +30,7 @@ Status check_trace(const TaskFiles& files, const bundle::Trace& trace, const std
 /// Opens a run of this task; kMalformed for another task's.
 Result<bundle::RunReader> open_run_of(const TaskFiles& files, const std::string& folder) {
   DGX_TRY(bundle::RunReader run, bundle::RunReader::open(folder));
-  if (run.index().header.task != files.task.id) return malformed(folder + ": a run of another task");
+  if (run.index().header.task != files.task.id) return malformed(folder + ": belongs to another task");
   if (run.index().segments() > files.segments.count()) {
     return malformed(fmt::format("{}: has {} segments, the task {}", folder, run.index().segments(),
                                  files.segments.count()));
@@ -56,7 +56,8 @@ Result<Digest> DiffSide::boundary(std::int64_t segment, int side) const {
   if (trace_) return side == 0 ? trace_->states.front() : trace_->states.back();
   if (segment < run_->index().segments())
     return run_->index().checkpoints[static_cast<std::size_t>(segment + side)].digest;
-  return malformed(fmt::format("{}: has no segment {}, which the other side's trace is of", path_, segment));
+  return malformed(
+      fmt::format("{}: has no segment {}, the segment of the other side's trace", path_, segment));
 }
 
 protocol::Segment DiffSide::part_of(const protocol::Segment& segment) const {
@@ -80,7 +81,7 @@ void DiffSide::enter(const protocol::Segment& segment, SegmentReplay* honest, Re
 
 Error DiffSide::missing(const std::string& options) const {
   return {ErrorCode::kMissing,
-          fmt::format("{} has nothing deeper; its owner can make it: dgx-bisect trace --segment {}{}", path_,
+          fmt::format("{} has no more detail; its owner can make it: dgx-bisect trace --segment {}{}", path_,
                       segment_.index, options),
           {}};
 }

@@ -22,7 +22,8 @@ ByteView part_of(ByteView bytes, std::uint64_t part) {
 }
 
 Status put(const std::string& folder, const Digest& defender, const std::string& location, ByteView bytes) {
-  if (!manifest::is_location(location)) return usage_error("--location: is no place below a store's folder");
+  if (!manifest::is_location(location))
+    return usage_error("--location: is not a path below the store's folder");
   const Store store{folder};
   DGX_CHECK(store.make_folders(defender, location));
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());

@@ -37,7 +37,7 @@ Result<protocol::Transcript> play(const std::string& path, std::string_view text
 Result<Side> side_of_key(const Game& game, const Digest& key) {
   if (key == game.dispute().defender()) return Side::kDefender;
   if (key == game.dispute().challenger()) return Side::kChallenger;
-  return unauthorised(fmt::format("key {} is of neither side: the defender is {}, the challenger {}",
+  return unauthorised(fmt::format("key {} belongs to neither side: the defender is {}, the challenger {}",
                                   key.brief(), game.dispute().defender().brief(),
                                   game.dispute().challenger().brief()));
 }
@@ -46,9 +46,9 @@ Result<Side> side_of_key(const Game& game, const Digest& key) {
 json::Object concession() { return {{"kind", "concede"}}; }
 
 std::string said_in_words(const manifest::Move& move) {
-  if (move.say == concession()) return "gives the game up";
+  if (move.say == concession()) return "concedes";
   const auto say = protocol::parse_message(move.say);
-  return say.ok() ? in_words(*say) : "no move: " + say.error().message;
+  return say.ok() ? in_words(*say) : "not a move: " + say.error().message;
 }
 
 void note_end(const Game& game, Side side, MoveResult& out) {
@@ -66,20 +66,20 @@ std::string notes_folder(const MoveOptions& options) {
 Result<std::optional<std::string>> defended_drill(const Game& game, Side side, const MoveOptions& options) {
   if (!options.drill) return std::optional<std::string>();
   if (side != Side::kDefender || game.dispute().verdict)
-    return usage_error("--drill is for the signer of the proof that is challenged");
+    return usage_error("--drill is only for the signer of the challenged proof");
   DGX_TRY(auto text, drill_text_of(options.from));
   if (!text)
-    return usage_error(fmt::format("--drill: {} is no run that was made with a drill", options.from));
+    return usage_error(fmt::format("--drill: {} is not a run that was made with a drill", options.from));
   return text;
 }
 
 /// The hint for a party whose replay does not give what they signed.
 std::string hint_for(const Game& game, const MoveOptions& options) {
-  const std::string_view ways = "--concede gives the game up; --force moves nonetheless";
+  const std::string_view ways = "use --concede to concede, or --force to move anyway";
   if (options.drill || game.dispute().verdict) return std::string(ways);
   const auto drill = drill_text_of(options.from);
   if (!drill.ok() || !*drill) return std::string(ways);
-  return fmt::format("the run notes a drill, which --drill defends; {}", ways);
+  return fmt::format("the run records a drill, which --drill defends; {}", ways);
 }
 
 /// A digest by the defender's replay, next to the one that they signed and are bound to.
@@ -122,7 +122,7 @@ Status check_bound(const Game& game, SegmentReplay& party, const MoveOptions& op
           game.stage<protocol::ShowFault>() ? divergence_of(party) : bound_of(game, party));
   if (bound.here == bound.signed_for) return {};
   const std::string why =
-      fmt::format("{}: a replay gives {} as {}, this side has signed {}: the game would be lost",
+      fmt::format("{}: a replay gives {} as {}, but this side signed {}: the game would be lost",
                   options.from, bound.what, bound.here, bound.signed_for);
   if (context.clobber == Clobber::kReplace) return context.progress.warning(why), Status();
   return Error{ErrorCode::kInconclusive, why, hint_for(game, options)};
@@ -191,16 +191,16 @@ Result<MoveResult> move(const MoveOptions& options, const JobContext& context) {
   DGX_TRY(const TaskFiles files, open_task(options.task, options.program, context.trust));
   DGX_TRY(const crypto::SecretKey key, read_key(options.key));
   if (!exists(options.transcript))
-    return Error{ErrorCode::kMissing, options.transcript + ": is not there", {}};
+    return Error{ErrorCode::kMissing, options.transcript + ": does not exist", {}};
   DGX_TRY(const FileLock lock, FileLock::acquire(options.transcript));
   DGX_TRY(const Text text, read_transcript(options.transcript));
   DGX_TRY(protocol::Transcript transcript, play(options.transcript, text.whole_lines));
   Game& game = transcript.game;
   if (game.dispute().task.id != files.task.id)
-    return malformed(options.transcript + ": is about another task than " + options.task);
+    return malformed(options.transcript + ": belongs to another task than " + options.task);
   if (text.torn > 0) {
-    context.progress.warning(fmt::format("{}: has an unfinished last line of {} bytes, which is dropped",
-                                         options.transcript, text.torn));
+    context.progress.warning(
+        fmt::format("{}: dropping the unfinished last line of {} bytes", options.transcript, text.torn));
   }
   MoveResult out;
   const Digest key_id = crypto::key_id(key.public_key());

@@ -80,13 +80,13 @@ Result<json::Object> DisputeNotes::read_own(const std::string& name) const {
   DGX_TRY(const std::string_view line, keys_.open(text));
   DGX_TRY(const json::Value value, json::parse(line, {kMostBytes}));
   const json::Object* const object = value.as_object();
-  if (object == nullptr) return malformed("is no object");
+  if (object == nullptr) return malformed("is not an object");
   const auto has = [&](const char* key, const json::Value& value) {
     const auto found = object->find(key);
     return found != object->end() && found->second == value;
   };
   if (!has("format", kFormat) || !has("name", name) || !has("of", identity_))
-    return malformed("is of another replay");
+    return malformed("belongs to another replay");
   return *object;
 }
 

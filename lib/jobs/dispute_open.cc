@@ -44,7 +44,7 @@ struct OwnReplay {
 Status check_about(const Signed<manifest::Verdict>& verdict, const ProofFiles& proof,
                    const std::string& path) {
   if (verdict.body.task == proof.proof.body.task && verdict.body.proof == proof.proof.id) return {};
-  return malformed(path + ": is a verdict on another proof");
+  return malformed(path + ": belongs to another proof");
 }
 
 Status check_segment(const ProofFiles& proof, std::int64_t segment) {
@@ -56,8 +56,7 @@ Status check_segment(const ProofFiles& proof, std::int64_t segment) {
 /// Refuses a challenge that the replay does not support; with Clobber::kReplace only warns.
 Status unfounded(const JobContext& context, const std::string& why) {
   if (context.clobber == Clobber::kReplace) return context.progress.warning(why), Status();
-  return Error{ErrorCode::kInconclusive, why + ": the challenge would be lost",
-               "--force makes it nonetheless"};
+  return Error{ErrorCode::kInconclusive, why + ": the challenge would be lost", "--force makes it anyway"};
 }
 
 Result<manifest::CommittedState> committed(const ProofFiles& proof, std::int64_t index) {
@@ -121,7 +120,7 @@ Result<std::int64_t> refuted_segment(const Inputs& in) {
   if (!row)
     return Error{ErrorCode::kInconclusive, path + ": refutes nothing", "name a segment with --segment"};
   if (row->reason != RowReason::kStep && row->reason != RowReason::kState) return row->index;
-  return malformed(fmt::format("{}: segment {} does not even begin at a state of the program (reason \"{}\")",
+  return malformed(fmt::format("{}: segment {} does not begin at a state of the program (reason \"{}\")",
                                path, row->index, manifest::name_of(row->reason)),
                    row->index > 0 ? fmt::format("the segment before ends there: --segment {}", row->index - 1)
                                   : "--initial");
@@ -130,7 +129,7 @@ Result<std::int64_t> refuted_segment(const Inputs& in) {
 /// Makes `own` a replay of a segment, from its committed start.
 Status look_at(const Inputs& in, std::int64_t segment, OwnReplay& own) {
   if (!in.options.from || !in.options.data)
-    return usage_error("--from and --data are needed to replay segment " + std::to_string(segment));
+    return usage_error("--from and --data are required to replay segment " + std::to_string(segment));
   own.party.reset();
   own.source = std::make_unique<ReplaySource>(in.files, *in.options.data, in.context);
   own.source->start_from(*in.options.from, segment, in.proof.states[static_cast<std::size_t>(segment)]);
@@ -228,7 +227,7 @@ Result<std::optional<About>> contradicted(const Inputs& in, const OpenVerdict& a
   if (segments[row.index].length() < 2) return std::optional<About>();  // it has no witness
   const bool policy = against.verdict.body.beacon.has_value();
   if (policy && !against.beacon)
-    return usage_error("--beacon is needed: the verdict's witnesses depend on it");
+    return usage_error("--beacon is required: the verdict's witnesses depend on it");
   const Digest beacon = policy ? against.beacon->body.value : Digest{}, signer = against.verdict.key_id;
   const std::int64_t step = protocol::witness_step(beacon, in.proof.proof.id, signer, segments[row.index]);
   DGX_TRY(const Digest interior, own.party->state(step));
@@ -254,11 +253,11 @@ Result<Challenge> challenge_row(const Inputs& in, const OpenVerdict& against, st
 /// Demands a row that the verdict's signer hides; its content is not known until they show it.
 Result<Challenge> challenge_hidden_row(const Inputs& in, const OpenVerdict& against) {
   if (!in.options.segment) {
-    return Error{ErrorCode::kMissing, beside(*in.options.against, ".rows.jsonl") + ": is not there",
-                 "--segment and --beacon demand the row of a segment that the policy drew"};
+    return Error{ErrorCode::kMissing, beside(*in.options.against, ".rows.jsonl") + ": does not exist",
+                 "to demand the row of a segment that the policy drew, give --segment and --beacon"};
   }
   if (!against.beacon)
-    return usage_error("--beacon is needed: it says which segments the verdict has rows of");
+    return usage_error("--beacon is required: it determines which segments have rows in the verdict");
   DGX_TRY(Challenge out, challenge_segment(in, *in.options.segment));
   out.verdict = against.verdict.id;
   out.about = About::kRow;
@@ -298,11 +297,10 @@ Status check_options(const OpenDisputeOptions& options) {
                    static_cast<int>(options.against.has_value()) + static_cast<int>(options.initial) +
                    static_cast<int>(options.final_state);
   if (options.chunk && (!options.segment || options.against))
-    return usage_error("--chunk is of a committed state of the proof", "--segment says which");
+    return usage_error("--chunk needs a committed state of the proof", "name it with --segment");
   if (said == 1) return {};
-  return usage_error(
-      "exactly one of --segment, --verdict, --against, --initial and --final says what is challenged",
-      "--segment may go with --against");
+  return usage_error("exactly one of --segment, --verdict, --against, --initial and --final is required",
+                     "--segment may be combined with --against");
 }
 
 }  // namespace

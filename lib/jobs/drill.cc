@@ -55,7 +55,7 @@ Result<Drill> parse_drill(std::string_view text) {
   const auto bit = number("bit");
   const bool complete = words.size() == 4 && step && op && element && bit;
   if (!complete || *op > std::numeric_limits<kernels::ValueIndex>::max() || *bit > 63) {
-    return usage_error("drill: '" + std::string(text) + "' is neither form", std::string(kForms));
+    return usage_error("drill: '" + std::string(text) + "' has neither form", std::string(kForms));
   }
   drill.step = *step;
   drill.fault = {static_cast<kernels::ValueIndex>(*op), *element, static_cast<int>(*bit)};

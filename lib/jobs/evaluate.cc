@@ -33,7 +33,7 @@ Result<bundle::Dataset> open_test_data(const std::string& path, const manifest::
     return tensor.dtype == field.dtype && Shape(shape.begin() + 1, shape.end()) == field.shape;
   };
   if (!fits(data.x.view(), task.dataset.x) || !fits(data.y.view(), task.dataset.y)) {
-    return malformed(path + ": fields are not of the types and shapes that the task was submitted with");
+    return malformed(path + ": its fields do not have the types and shapes that the task was submitted with");
   }
   return data;
 }
@@ -74,7 +74,7 @@ Status check_test_labels(const program::Program& program, const manifest::Task& 
   if (!classifies(task) || !range || best == program.values.rend()) return {};
   const std::int64_t classes = *element_count(best->fold);
   if (range->low >= 0 && range->high < classes) return {};
-  return malformed("labels go from " + std::to_string(range->low) + " to " + std::to_string(range->high) +
+  return malformed("labels range from " + std::to_string(range->low) + " to " + std::to_string(range->high) +
                    ", the model has classes 0 to " + std::to_string(classes - 1));
 }
 
@@ -123,7 +123,7 @@ Result<EvaluateResult> evaluate(const EvaluateOptions& options, const JobContext
   if (auto labels = check_test_labels(*program, task, data); !labels)
     return within(options.data, std::move(labels).error());
   DGX_TRY(const bundle::RunReader run, bundle::RunReader::open(options.run));
-  if (run.index().header.task != files.task.id) return malformed(options.run + ": a run of another task");
+  if (run.index().header.task != files.task.id) return malformed(options.run + ": belongs to another task");
   const auto last = static_cast<std::int64_t>(run.index().checkpoints.size()) - 1;
   DGX_TRY(const auto stored, run.state(last));
   DGX_TRY(const auto evaluator, exec::Evaluator::create(program, context.threads));
@@ -143,7 +143,7 @@ Result<EvaluateResult> evaluate(const EvaluateOptions& options, const JobContext
   }
   context.progress.finish();
   if (totals.targets == 0)
-    return malformed(options.data + ": every target is ignored, there is nothing to evaluate");
+    return malformed(options.data + ": every target is ignored: there is nothing to evaluate");
   EvaluateResult result{run.index().checkpoints.back().step,
                         stored.digests.state,
                         samples,

@@ -43,7 +43,7 @@ Result<Weights> read_weights(const std::string& path, int threads) {
     const bool is_prefixed = entry.name.starts_with(kModel);
     const std::string name = is_prefixed ? entry.name.substr(kModel.size()) : entry.name;
     if (!weights.emplace(name, std::move(entry.tensor)).second)
-      return malformed(fmt::format("{}: {} is there twice, with and without model/", path, name));
+      return malformed(fmt::format("{}: {} appears twice, with and without model/", path, name));
   }
   return weights;
 }

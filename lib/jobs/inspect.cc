@@ -83,7 +83,7 @@ Result<Comparison> compare(const std::string& a, const std::string& b, const Job
   DGX_TRY(const Description ours, describe(a, Recompute::kNo, context));
   DGX_TRY(const Description theirs, describe(b, Recompute::kNo, context));
   if (ours.kind != theirs.kind)
-    return malformed(fmt::format("{} is a {}, {} a {}", a, ours.kind, b, theirs.kind));
+    return malformed(fmt::format("{} is a {}, {} is a {}", a, ours.kind, b, theirs.kind));
   Comparison out{ours.kind, {}};
   const json::Value nothing{json::Array()};
   for (const Description::Field& field : ours.fields) {

@@ -46,7 +46,7 @@ Result<std::string> read_payload(const std::string& path) {
 }
 
 Error exists_already(const std::string& path) {
-  return {ErrorCode::kCannotCreate, path + ": exists already", "use --force to replace it"};
+  return {ErrorCode::kCannotCreate, path + ": already exists", "use --force to replace it"};
 }
 
 }  // namespace
@@ -91,8 +91,8 @@ Result<Digest> id_of_key(const KeyFile& file) {
 Result<std::string> sign_file(const std::string& path, const KeyFile& key, Signing what) {
   DGX_TRY(const std::string payload, read_payload(path));
   if (what == Signing::kJson && manifest::claims_to_be_statement(payload)) {
-    return usage_error(path + ": is a statement of dgx, which binds whoever signs it",
-                       "--statement, if you know what it says");
+    return usage_error(path + ": is a dgx statement, which binds whoever signs it",
+                       "use --statement if you know what it says");
   }
   DGX_TRY(const crypto::SecretKey secret, read_key(key));
   const bool is_statement = what == Signing::kStatement;

@@ -32,7 +32,7 @@ Result<LedgerName> name_in(const Signed<Body>& statement) {
     return LedgerName{receipt->ledger, std::nullopt};
   if (const auto* head = std::get_if<manifest::TreeHead>(&statement.body))
     return LedgerName{head->ledger, std::nullopt};
-  return malformed(fmt::format("a {} statement, expected a ledger, a receipt or a tree head",
+  return malformed(fmt::format("is a {} statement, expected a ledger, a receipt or a tree head",
                                name_of(kind_of(statement.body))));
 }
 
@@ -41,8 +41,8 @@ Result<LedgerName> name_in(const Signed<Body>& statement) {
 Result<LedgerName> read_ledger_name(const std::string& name) {
   if (const auto id = digest_from_hex(name); id.ok()) return LedgerName{*id, std::nullopt};
   if (!exists(name)) {
-    return Error{ErrorCode::kMissing, fmt::format("--ledger: {}: no such file", name),
-                 "a ledger, a receipt or tree head of it, or the id that dgx-settle head prints"};
+    return Error{ErrorCode::kMissing, fmt::format("--ledger: {}: does not exist", name),
+                 "give a ledger, a receipt or tree head of it, or the id that dgx-settle head prints"};
   }
   DGX_TRY(const std::string line, first_line(name));
   auto statement = manifest::open_any(line);

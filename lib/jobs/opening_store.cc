@@ -68,9 +68,9 @@ class Fetch {
   Status operator()(const manifest::Opening& opening) const {
     DGX_TRY(const TaskRecord* const record, proved(opening.task, opening.proof));
     DGX_CHECK(by_solver(*record));
-    if (record->opening) return usage_error("the proof is opened already");
+    if (record->opening) return usage_error("the proof is already opened");
     if (opening.after != protocol::opening_duty(*record)->after)
-      return usage_error("after: is not what the opening waits for");
+      return usage_error("after: is not the statement that the opening answers");
     DGX_TRY(const std::int64_t cap, protocol::opening_bytes(record->task.body));
     const std::int64_t states = record->proof->body.states.count * 32;
     DGX_CHECK(copy(states_of(opening), kOpenedStates, states));
@@ -84,7 +84,7 @@ class Fetch {
   Status operator()(const manifest::Delivery& delivery) const {
     DGX_TRY(const TaskRecord* const record, proved(delivery.task, delivery.proof));
     DGX_CHECK(by_solver(*record));
-    if (record->delivered) return usage_error("the final state is delivered already");
+    if (record->delivered) return usage_error("the final state is already delivered");
     DGX_TRY(const std::int64_t cap, protocol::opening_bytes(record->task.body));
     DGX_CHECK(copy(*delivery.location, kDelivered, cap));
     const std::string path = fmt::format("{}/{}", folder_, kDelivered);
@@ -236,8 +236,8 @@ Result<FetchedFiles> OpeningStore::fetch(const FetchFrom& from, const LedgerView
   const Digest task = *manifest::task_of(statement.body);
   if (exists(folder_of(task, statement.id))) return FetchedFiles({});
   if (!from.store)
-    return usage_error("speaks of files that the operator has to fetch",
-                       "--store DIR is where participants put them");
+    return usage_error("names files that the operator must fetch",
+                       "name the store in which participants put them: --store DIR");
   DGX_CHECK(make_folder(folder_));
   remove_unused_parts();
   DGX_TRY(FetchedFiles out, make_part());
@@ -257,7 +257,8 @@ Result<FetchedFiles> OpeningStore::make_part() const {
     DGX_CHECK(make_folder(part));
     auto lock = FileLock::acquire_file(lock_of(part));
     if (lock.ok() && exists(lock_of(part))) return FetchedFiles(std::move(part), std::move(lock).value());
-    if (attempt == kAttempts) return lock.ok() ? internal_error(part + ": is gone") : std::move(lock).error();
+    if (attempt == kAttempts)
+      return lock.ok() ? internal_error(part + ": has disappeared") : std::move(lock).error();
   }
 }
 
@@ -279,7 +280,7 @@ Status OpeningStore::keep(const Signed<Body>& statement, FetchedFiles files) con
   const std::string folder = folder_of(task, statement.id);
   if (exists(folder)) return {};  // whoever logged it, or was killed before that, had checked it
   if (files.folder_.empty())
-    return Error{ErrorCode::kMissing, folder + ": was there, and is gone: another append was refused",
+    return Error{ErrorCode::kMissing, folder + ": has disappeared: another append was refused",
                  "append the statement again"};
   const std::string parent = fmt::format("{}/{}", folder_, task.hex());
   DGX_CHECK(make_folder(parent));

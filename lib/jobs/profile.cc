@@ -196,7 +196,7 @@ class Profiling {
       return internal_error(
           fmt::format("{} with {} threads: {} of {} segments end in another state than the first replay",
                       name, threads, timing.differing, chain.segments),
-          "this machine or build does not keep the numeric contract; do not use it");
+          "this machine or build breaks the numeric contract; do not use it");
     }
     const std::int64_t steps = chain.segments * chain.steps;
     const double each = timing.seconds / static_cast<double>(steps);
@@ -234,8 +234,7 @@ Result<ProfileResult> profile(const ProfileOptions& options, const JobContext& c
   std::optional<manifest::Signed<manifest::Profile>> against;
   if (options.against) {
     DGX_TRY(against, read_signed<manifest::Profile>(*options.against, context.trust));
-    if (against->body.task != files.task.id)
-      return malformed(*options.against + ": is a profile of another task");
+    if (against->body.task != files.task.id) return malformed(*options.against + ": belongs to another task");
   }
   std::optional<crypto::SecretKey> key;
   if (sign) {

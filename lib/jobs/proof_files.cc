@@ -18,7 +18,7 @@ Result<std::int64_t> profiled_segment_milliseconds(const std::string& path, cons
   DGX_TRY(const auto profile, read_signed<manifest::Profile>(path, std::nullopt));
   if (profile.body.task != task)
     return malformed(
-        fmt::format("{}: is a profile of task {}, not of {}", path, profile.body.task.brief(), task.brief()));
+        fmt::format("{}: belongs to task {}, not {}", path, profile.body.task.brief(), task.brief()));
   if (profile.key_id == signer) return profile.body.segment_milliseconds;
   return unauthorised(fmt::format("{}: is signed by key {}, not by --key", path, profile.key_id.brief()),
                       "measure on the machine that will answer in a dispute");
@@ -53,7 +53,7 @@ Result<ProofFiles> open_proof(const std::string& path, const manifest::Signed<ma
     if (auto checked = protocol::check_proof(task, proof); !checked.ok())
       return within(path, std::move(checked).error());
   } else if (proof.body.task != task.id) {
-    return malformed(path + ": is a proof of another task");
+    return malformed(path + ": belongs to another task");
   }
   const auto segments = protocol::segments_of(task.body, proof.body);
   if (!segments.ok()) return within(path, segments.error());
@@ -63,7 +63,7 @@ Result<ProofFiles> open_proof(const std::string& path, const manifest::Signed<ma
 
 Status refuse_existing(const std::string& path, Clobber clobber) {
   if (clobber == Clobber::kReplace || path == "-" || !exists(path)) return {};
-  return Error{ErrorCode::kCannotCreate, path + ": exists already", "--force replaces it"};
+  return Error{ErrorCode::kCannotCreate, path + ": already exists", "use --force to replace it"};
 }
 
 Status write_beside(const std::string& path, std::string_view content, Clobber clobber, unsigned mode) {

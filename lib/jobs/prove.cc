@@ -39,7 +39,7 @@ Status check_run(const std::string& path, const bundle::RunIndex& index,
                  const manifest::Signed<manifest::Task>& task) {
   if (index.header.task != task.id) {
     return malformed(
-        fmt::format("{}: is a run of task {}, not of {}", path, index.header.task.brief(), task.id.brief()));
+        fmt::format("{}: belongs to task {}, not {}", path, index.header.task.brief(), task.id.brief()));
   }
   if (index.header.program != task.body.program.root)
     return malformed(path + ": was made with another step program");
@@ -48,14 +48,14 @@ Status check_run(const std::string& path, const bundle::RunIndex& index,
   if (states < segments.states()) {
     return usage_error(
         fmt::format("{}: stands at step {} of {}", path, index.checkpoints.back().step, task.body.steps),
-        "only a run that finished, or diverged, can be proved; dgx-train continues it");
+        "only a run that finished or diverged can be proved; dgx-train continues it");
   }
   if (states > segments.states()) return malformed(path + ": has more checkpoints than the task");
   for (std::int64_t i = 0; i < states; ++i) {
     const std::int64_t step = index.checkpoints[static_cast<std::size_t>(i)].step;
     if (step == segments.boundary(i)) continue;
-    return malformed(fmt::format("{}: checkpoint {} is at step {}, it must be at {}", path, i, step,
-                                 segments.boundary(i)));
+    return malformed(
+        fmt::format("{}: checkpoint {} is at step {}, must be at {}", path, i, step, segments.boundary(i)));
   }
   if (index.checkpoints.front().digest == task.body.initial.digest) return {};
   return malformed(path + ": does not begin at the task's initial state");
@@ -68,7 +68,8 @@ std::vector<Digest> digests_in(const bundle::RunIndex& index) {
 }
 
 Result<ProveResult> prove(const ProveOptions& options, const JobContext& context) {
-  if (options.output == "-") return usage_error("-o - is not possible: a proof has its states beside it");
+  if (options.output == "-")
+    return usage_error("-o - is not possible: a proof's states are written next to it");
   DGX_CHECK(refuse_existing(options.output, context.clobber));
   DGX_TRY(const auto task, read_task(options.task, context.trust));
   DGX_TRY(const crypto::SecretKey key, read_key(options.key));

@@ -114,11 +114,11 @@ Result<OpenSampleResult> sample(const OpenSampleOptions& options, const std::str
 
 Status check_options(const OpenSampleOptions& options) {
   if (options.beacon.has_value() == options.receipt.has_value())
-    return usage_error("either --beacon or --receipt says which segments are drawn",
+    return usage_error("one of --beacon and --receipt is required, to determine the draw",
                        "--receipt is for a proof whose verifier revealed no beacon in time");
   if (options.store && options.key.path.empty())
     return usage_error("--key is required: an opening is signed");
-  if (!options.store && options.location) return usage_error("--location is a place in a --store");
+  if (!options.store && options.location) return usage_error("--location needs --store");
   return {};
 }
 
@@ -126,7 +126,7 @@ Status check_options(const OpenSampleOptions& options) {
 Result<std::string> location_or(const std::optional<std::string>& given, std::string otherwise) {
   if (given && !manifest::is_location(*given))
     return usage_error(fmt::format(
-        "--location: parts of letters, digits, '.', '_' and '-' between '/', at most {} characters",
+        "--location: must be parts of letters, digits, '.', '_' and '-' between '/', at most {} characters",
         manifest::kMaxLocation));
   return given.value_or(std::move(otherwise));
 }
@@ -148,7 +148,7 @@ Result<OpenSampleResult> fill(const OpenSampleOptions& options, const std::strin
     const Status checked = check_opening(folder, proved.task, proof.proof, draw, context.threads);
     if (checked.ok()) return OpenSampleResult{draw.segments, 0, 0, {}, {}, {}};
     if (checked.error().code != ErrorCode::kMissing)
-      return Error{ErrorCode::kCannotCreate, folder + ": holds something else", "--force replaces it"};
+      return Error{ErrorCode::kCannotCreate, folder + ": holds something else", "use --force to replace it"};
   }
   DGX_CHECK(write_file(fmt::format("{}/{}", folder, kOpenedStates), manifest::encode_states(proof.states),
                        Clobber::kReplace));

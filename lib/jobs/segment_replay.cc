@@ -64,8 +64,8 @@ Result<const State*> ReplaySource::start() {
     DGX_TRY(const std::int64_t step, step_of(found));
     const std::int64_t first = files_.segments[segment_].first;
     if (step != first)
-      return malformed(
-          fmt::format("{}: a state at step {}, segment {} starts at step {}", from_, step, segment_, first));
+      return malformed(fmt::format("{}: holds the state at step {}, segment {} starts at step {}", from_,
+                                   step, segment_, first));
   }
   start_.emplace(std::move(found));
   return &*start_;
@@ -298,7 +298,7 @@ Result<Tensor> SegmentReplay::value(std::int64_t step, kernels::ValueIndex value
   DGX_CHECK(trace(step, kept));
   const auto traced = values_.find({step, value});
   if (traced == values_.end())
-    return internal_error(fmt::format("step {}: the trace does not come to value {}", step, value));
+    return internal_error(fmt::format("step {}: the trace does not reach value {}", step, value));
   return traced->second;
 }
 

@@ -45,7 +45,7 @@ struct Session {
     const std::int64_t gap = options.clock() - writer.log().now();
     if (options.after_pause || gap <= 30 * kDay) return writer.log().now() + std::max<std::int64_t>(gap, 0);
     return usage_error(fmt::format("the ledger's last receipt is {} days old", gap / kDay),
-                       "if the clock is right, --after-pause says so");
+                       "if the clock is right, confirm it with --after-pause");
   }
 
   /// Seals the ledger's current head as its next entry; it records a pause if there was one.
@@ -130,9 +130,10 @@ class Batch {
     const std::size_t most = session_.writer.most_bytes();
     if (used_bytes_ + bytes + reserved <= most) return {};
     return usage_error(
-        fmt::format("no room: {} bytes beside {} that are there and {} reserved for what is open, at most {}",
-                    bytes, used_bytes_, reserved, most),
-        "start another ledger with dgx-settle init; what is open here can still be ended");
+        fmt::format(
+            "no room: {} bytes on top of {} in use and {} reserved for what is open, at most {} allowed",
+            bytes, used_bytes_, reserved, most),
+        "start another ledger with dgx-settle init; what is open here can still be finished");
   }
 
   Session& session_;
@@ -193,7 +194,8 @@ Result<std::vector<Incoming>> read_statements(const std::string& path) {
 }
 
 Error broken_ledger(const std::string& path, const Error& rule) {
-  return malformed(path + ": " + rule.message, "its operator let in what the rules forbid: dgx-settle check");
+  return malformed(path + ": " + rule.message,
+                   "its operator logged what the rules forbid: run dgx-settle check");
 }
 
 Result<manifest::Trust> load_trust(const std::optional<std::string>& path) {
@@ -243,7 +245,7 @@ Status check_time_passes(const Result<Incoming>& item, bool behind) {
   if (!behind || !locks) return {};
   return within(item->where,
                 usage_error("the clock is behind the ledger's last receipt: no deadline would pass",
-                            "set the clock, or wait until it has come there"));
+                            "set the clock, or wait until it has caught up"));
 }
 
 /// Appends what is new in these files; `behind` as in check_time_passes(). A pause, if there was one, is

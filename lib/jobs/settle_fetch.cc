@@ -19,7 +19,7 @@ Result<const manifest::Signed<manifest::Body>*> find_fetched(const LedgerView& v
     for (const ledger::Entry& entry : view.log.entries) {
       if (!entry.statement.id.hex().starts_with(name) || !needs_fetch(entry.statement.body)) continue;
       if (found != nullptr)
-        return usage_error(fmt::format("{}: more than one statement begins with it", name));
+        return usage_error(fmt::format("{}: more than one statement id begins with it", name));
       found = &entry.statement;
     }
   }
@@ -54,7 +54,8 @@ Result<FetchedCopy> fetch_copy(const LedgerFile& file, const std::string& name, 
   FetchedCopy out{statement->id, *manifest::task_of(statement->body), kind_of(statement->body), {}};
   const std::string from = OpeningStore(file.path).folder_of(out.task, out.statement);
   if (!exists(from))
-    return Error{ErrorCode::kMissing, from + ": is not there", "copies are kept until their task is settled"};
+    return Error{ErrorCode::kMissing, from + ": does not exist",
+                 "copies are kept until their task is settled"};
   DGX_CHECK(make_folder(output));
   std::error_code failed;
   for (const auto& entry : std::filesystem::directory_iterator(from, failed)) {

@@ -42,7 +42,7 @@ Result<Signed<T>> about(const Sources& sources, std::string_view kind) {
   if (!statement.ok()) return within("--about", std::move(statement).error());
   if constexpr (requires { statement->body.task; }) {
     if (statement->body.task != sources.task->id) {
-      return malformed(fmt::format("--about: is a {} of task {}, not of {}", name_of(T::kKind),
+      return malformed(fmt::format("--about: is a {} of task {}, not {}", name_of(T::kKind),
                                    statement->body.task.brief(), sources.task->id.brief()));
     }
   }
@@ -141,8 +141,8 @@ Result<const Recipe*> recipe_of(const std::string& name) {
     if (manifest::name_of(recipe.kind) == name) return &recipe;
   }
   return usage_error(
-      fmt::format("make: there is no \"{}\" to make", name),
-      fmt::format("one of: {}; the other programs make the rest", fmt::join(makeable_kinds(), ", ")));
+      fmt::format("make: unknown statement \"{}\"", name),
+      fmt::format("use one of {}; the other programs make the rest", fmt::join(makeable_kinds(), ", ")));
 }
 
 bool is_integer(std::string_view field) { return field == "amount" || field == "segment_milliseconds"; }
@@ -152,7 +152,7 @@ Result<json::Value> integer_of(const std::string& text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc::result_out_of_range) return usage_error(fmt::format("{} is out of range", text));
   if (error != std::errc{} || end != text.data() + text.size())
-    return usage_error(fmt::format("\"{}\" is no integer", text));
+    return usage_error(fmt::format("\"{}\" is not an integer", text));
   return json::Value(value);
 }
 
@@ -173,7 +173,7 @@ Status set_field(const std::string& setting, json::Object& fields, std::vector<s
   const std::string field = setting.substr(0, sign);
   const std::string text = setting.substr(sign + 1);
   if (std::find(set.begin(), set.end(), field) != set.end())
-    return usage_error(fmt::format("--set: {}: given twice", field));
+    return usage_error(fmt::format("--set: {}: is given twice", field));
   set.push_back(field);
   auto value = is_integer(field)    ? integer_of(text)
                : field == "account" ? account_of(text)
@@ -187,7 +187,7 @@ Status set_field(const std::string& setting, json::Object& fields, std::vector<s
 std::string hint_for(const std::string& message) {
   if (message.find(" ledger: ") != std::string::npos)
     return "name the market with --ledger: its id, LEDGER.jsonl, a receipt or a head";
-  return "give it with --set FIELD=VALUE, or the statement that has it with --about";
+  return "give it with --set FIELD=VALUE, or name the statement that has it with --about";
 }
 
 /// Reads the fields as a file's would be, but reports errors as kUsage, since they were typed.
@@ -216,7 +216,7 @@ Result<Sources> open_sources(const MakeStatement& options, const Recipe& recipe,
     return needs(options.kind, "TASK.json");
   }
   if (options.profile) {
-    if (recipe.kind != Kind::kAssign) return usage_error("--profile belongs to an assign");
+    if (recipe.kind != Kind::kAssign) return usage_error("--profile is only for assign");
     DGX_TRY(out.segment_milliseconds,
             profiled_segment_milliseconds(*options.profile, out.task->id, out.signer));
   }

@@ -42,7 +42,7 @@ Result<Claim> claim_in(const manifest::Signed<manifest::Body>& statement) {
   if (const auto* receipt = std::get_if<manifest::Receipt>(&statement.body))
     return Claim{receipt->ledger, receipt->head};
   return malformed(
-      fmt::format("a {} statement, expected a tree head or a receipt", name_of(kind_of(statement.body))));
+      fmt::format("is a {} statement, expected a tree head or a receipt", name_of(kind_of(statement.body))));
 }
 
 /// The root after each entry.
@@ -61,8 +61,9 @@ std::string fault_of(const RootReference& head, const std::vector<Digest>& roots
   const auto count = static_cast<std::size_t>(head.count);
   if (count > roots.size())
     return fmt::format("was signed over {} entries, the ledger has {}", count, roots.size());
-  return roots[count - 1] == head.root ? ""
-                                       : fmt::format("is another history of the first {} entries", count);
+  return roots[count - 1] == head.root
+             ? ""
+             : fmt::format("records a different history of the first {} entries", count);
 }
 
 /// Compares the heads in `path`. One that the operator signed but that is none of this ledger's shows a fork:
@@ -73,7 +74,7 @@ Status compare_heads(const std::string& path, const ledger::Log& log, const std:
   for (const auto& [statement, where] : statements) {
     const auto claim = claim_in(statement);
     if (!claim.ok()) return within(where, claim.error());
-    if (claim->ledger != log.id()) return malformed(where + ": is of another ledger");
+    if (claim->ledger != log.id()) return malformed(where + ": belongs to another ledger");
     if (statement.key_id != log.operator_id())
       return unauthorised(where + ": is not signed by the ledger's operator");
     const std::string fault = fault_of(claim->head, roots);
@@ -89,7 +90,7 @@ Result<std::size_t> size_or_all(const ledger::Log& log, std::optional<std::int64
   if (!size) return log.entries.size();
   if (*size >= 1 && static_cast<std::uint64_t>(*size) <= log.entries.size())
     return static_cast<std::size_t>(*size);
-  return usage_error(fmt::format("a tree of {} entries: the ledger has {}", *size, log.entries.size()));
+  return usage_error(fmt::format("a tree of {} entries: the ledger has only {}", *size, log.entries.size()));
 }
 
 }  // namespace
@@ -111,7 +112,7 @@ Result<const protocol::TaskRecord*> find_task(const protocol::Market& market, co
   const protocol::TaskRecord* found = nullptr;
   for (const auto& [id, record] : market.tasks()) {
     if (!id.hex().starts_with(prefix)) continue;
-    if (found != nullptr) return usage_error(fmt::format("task {}: more than one begins with it", name));
+    if (found != nullptr) return usage_error(fmt::format("task {}: more than one id begins with it", name));
     found = &record;
   }
   if (found == nullptr) return usage_error(fmt::format("task {} is not in the ledger", name));

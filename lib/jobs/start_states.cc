@@ -45,8 +45,8 @@ Status StartStates::open_file() {
     DGX_TRY(const bundle::Kind kind, bundle::kind_of(path_));
     if (kind == bundle::Kind::kState) return {};
     if (kind != bundle::Kind::kSample)
-      return malformed(
-          fmt::format("{}: a {} bundle, expected a run, a state or a sample", path_, bundle::name_of(kind)));
+      return malformed(fmt::format("{}: is a {} bundle, expected a run, a state or a sample", path_,
+                                   bundle::name_of(kind)));
   }
   DGX_TRY(auto sample, bundle::SampleReader::open(path_));
   sample_.emplace(std::move(sample));
@@ -55,7 +55,7 @@ Status StartStates::open_file() {
 
 Status StartStates::check_run() const {
   const bundle::RunIndex& index = run_->index();
-  if (index.header.task != task_) return malformed(path_ + ": is a run of another task");
+  if (index.header.task != task_) return malformed(path_ + ": belongs to another task");
   if (index.segments() >= segments_.states())
     return malformed(fmt::format("{}: has more checkpoints than the {}", path_, proof_ ? "proof" : "task"));
   if (proof_ == nullptr) return {};  // one that diverged ends between two of the task's checkpoints
@@ -70,9 +70,9 @@ Status StartStates::check_run() const {
 
 Status StartStates::check_sample() const {
   const bundle::SampleHeader& header = sample_->header();
-  if (header.task != task_) return malformed(path_ + ": is a sample of another task");
+  if (header.task != task_) return malformed(path_ + ": belongs to another task");
   if (proof_ == nullptr) return {};
-  if (header.proof != proof_->proof.id) return malformed(path_ + ": is a sample of another proof");
+  if (header.proof != proof_->proof.id) return malformed(path_ + ": belongs to another proof");
   const manifest::RootReference& tree = proof_->proof.body.states;
   if (header.checkpoints != tree.count)
     return malformed(path_ + ": does not have the proof's number of states");
@@ -157,7 +157,7 @@ Error StartStates::missed(std::int64_t checkpoint, std::int64_t base) const {
                                    ? fmt::format("segment {}", base)
                                    : fmt::format("one of the segments {} to {}", base, *not_reached_ - 1);
   return {ErrorCode::kInconclusive,
-          fmt::format("{}: checkpoint {} of the proof is not there, and the program does not lead to it from "
+          fmt::format("{}: checkpoint {} of the proof is missing, and the program does not lead to it from "
                       "checkpoint {}",
                       path_, checkpoint, base),
           segments + " is wrong"};

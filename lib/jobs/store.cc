@@ -54,7 +54,7 @@ std::vector<std::string> parts_of(std::string_view location) {
 Error open_error(const std::string& path) {
   const int reason = errno;
   if (reason == kOpenLink || reason == ENOTDIR || reason == ENXIO)
-    return malformed(path + ": is no regular file, or lies behind a link");
+    return malformed(path + ": is not a regular file, or is reached through a link");
   Error error = errno_error(path, "open");
   if (reason == EACCES || reason == EPERM) error.code = ErrorCode::kMissing;
   return error;
@@ -64,8 +64,8 @@ Error open_error(const std::string& path) {
 Result<std::int64_t> plain_size(const Descriptor& file, const std::string& path) {
   struct stat info {};
   if (::fstat(file.get(), &info) != 0) return errno_error(path, "look at");
-  if (!S_ISREG(info.st_mode)) return malformed(path + ": is no regular file");
-  if (info.st_nlink > 1) return malformed(path + ": is a link: the file has other names");
+  if (!S_ISREG(info.st_mode)) return malformed(path + ": is not a regular file");
+  if (info.st_nlink > 1) return malformed(path + ": is a hard link: the file has other names");
   return static_cast<std::int64_t>(info.st_size);
 }
 
@@ -144,7 +144,7 @@ struct Opened {
 /// folder, or to anything but a regular file with one name: a second name could be somebody else's file.
 Result<Opened> open_strangers(const std::string& store, const Digest& key_id, std::string_view location,
                               const std::string& where) {
-  if (!manifest::is_place(location)) return malformed("location: is no place below the signer's folder");
+  if (!manifest::is_place(location)) return malformed("location: is not a path below the signer's folder");
   const Descriptor folder(::open(store.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder.valid()) return errno_error(store, "open the store");
   std::vector<std::string> parts = parts_of(location);
@@ -161,7 +161,7 @@ std::string Store::at(const Digest& key_id, std::string_view location) const {
 }
 
 Status Store::make_folders(const Digest& key_id, std::string_view location) const {
-  if (!exists(path)) return Error{ErrorCode::kMissing, path + ": the store is not there", {}};
+  if (!exists(path)) return Error{ErrorCode::kMissing, path + ": the store does not exist", {}};
   Descriptor at(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!at.valid()) return errno_error(path, "open the store");
   auto parts = parts_of(location);
@@ -173,8 +173,8 @@ Status Store::make_folders(const Digest& key_id, std::string_view location) cons
     DGX_CHECK(make_folder(folder));
     at = Descriptor(::openat(at.get(), part.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!at.valid())
-      return Error{ErrorCode::kCannotCreate, folder + ": is a link, no folder of the store",
-                   "somebody else made it: ask the store's operator to remove it"};
+      return Error{ErrorCode::kCannotCreate, folder + ": is a link, not a folder of the store",
+                   "someone else made it: ask the store's operator to remove it"};
   }
   return {};
 }

@@ -45,7 +45,7 @@ struct Parsed {
 /// Refuses what the man page names and this version does not have.
 Status refuse_later(const SubmitOptions& options) {
   if (options.numerics == "native")
-    return usage_error("--numerics native is not in this version", "exact is");
+    return usage_error("--numerics native is not in this version", "use --numerics exact");
   if (options.numerics != "exact")
     return usage_error("--numerics is exact or native, not " + options.numerics);
   if (options.parent) return usage_error("--parent is not in this version");
@@ -78,7 +78,7 @@ Status enter_market(const SubmitOptions& options, Parsed& out) {
   out.ledger = market.id;
   if (!market.policy) return {};
   if (options.policy && out.policy != *market.policy)
-    return usage_error("--policy: is not the policy of --ledger " + *options.ledger, "leave --policy away");
+    return usage_error("--policy: is not the policy of --ledger " + *options.ledger, "leave out --policy");
   out.policy = *market.policy;
   return {};
 }
@@ -176,8 +176,9 @@ Status check_labels(const bundle::Dataset& data, const lowering::CapturedGraph& 
   if (!range)
     return usage_error("every label is " + std::to_string(*loss.ignore) + ", which the loss ignores");
   if (range->low < 0 || range->high >= classes) {
-    return usage_error("labels go from " + std::to_string(range->low) + " to " + std::to_string(range->high) +
-                       ", the model has classes 0 to " + std::to_string(classes - 1));
+    return usage_error("labels range from " + std::to_string(range->low) + " to " +
+                       std::to_string(range->high) + ", the model has classes 0 to " +
+                       std::to_string(classes - 1));
   }
   return {};
 }
@@ -202,7 +203,7 @@ Result<lowering::CapturedGraph> capture(const Parsed& parsed, const lowering::Tr
   if (graph.ok() || parsed.built_in || input != DType::kF32 || recipe.x.dtype == DType::kF32) return graph;
   Error error = std::move(graph).error();
   if (error.code == ErrorCode::kMalformed && error.hint.empty())
-    error.hint = "--input i64, if forward() takes tokens";
+    error.hint = "use --input i64 if forward() takes tokens";
   return error;
 }
 
@@ -250,7 +251,7 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
       field_of(data.x.view()), field_of(data.y.view()), data.scale, data.shift, options.batch, parsed.loss,
       parsed.optimizer,        options.clip_norm};
   DGX_TRY(const std::int64_t steps, steps_of(options, seed, samples));
-  if (steps < 2) return usage_error("a task has at least 2 steps, this one " + std::to_string(steps));
+  if (steps < 2) return usage_error("a task has at least 2 steps, this one has " + std::to_string(steps));
   if (options.checkpoint_every && *options.checkpoint_every < 2)
     return usage_error("--checkpoint-every must be at least 2");
   if (parsed.built_in) {
@@ -304,7 +305,8 @@ Result<Draft> draft(const SubmitOptions& options, const JobContext& context) {
 }  // namespace
 
 Result<SubmitResult> submit(const SubmitOptions& options, const JobContext& context) {
-  if (options.output == "-") return usage_error("-o - is not possible: a task has files beside it");
+  if (options.output == "-")
+    return usage_error("-o - is not possible: a task's other files are written next to it");
   for (const char* extension : {".program.jsonl", ".eval.jsonl", ".init.h5"})
     DGX_CHECK(refuse_existing(beside(options.output, extension), context.clobber));
   DGX_CHECK(refuse_existing(options.output, context.clobber));

@@ -12,7 +12,7 @@ Status check_tokens(const bundle::Dataset& data, const program::ModelSpec& spec)
   const auto* gpt = std::get_if<program::GptSpec>(&spec);
   if (gpt == nullptr || !data.x_range || (data.x_range->low >= 0 && data.x_range->high < gpt->vocab))
     return {};
-  return usage_error("tokens go from " + std::to_string(data.x_range->low) + " to " +
+  return usage_error("tokens range from " + std::to_string(data.x_range->low) + " to " +
                      std::to_string(data.x_range->high) + ", the model has 0 to " +
                      std::to_string(gpt->vocab - 1));
 }
@@ -40,7 +40,8 @@ Result<program::ModelSpec> fitted(program::ModelSpec spec, const bundle::Dataset
   if (auto* net = std::get_if<program::ResNetSpec>(&spec); net != nullptr && net->classes == 0) {
     const auto range = label_range(data, loss);
     if (loss.kind != program::LossKind::kCrossEntropy || !range || range->high < 0)
-      return usage_error("model resnet20: how many outputs does not follow from y", "resnet20:classes=10");
+      return usage_error("model resnet20: the number of outputs does not follow from y",
+                         "give it, for example resnet20:classes=10");
     net->classes = range->high + 1;
   }
   if (auto* gpt = std::get_if<program::GptSpec>(&spec); gpt != nullptr && gpt->context == 0) {

@@ -19,7 +19,7 @@ Result<TaskFiles> open_task(const std::string& path, const std::optional<std::st
     DGX_TRY([[maybe_unused]] const auto word, trusted.check(task.key_id, path + ": the submitter"));
   }
   if (path == "-" && !program_path) {
-    return usage_error("standard input has no step program beside it",
+    return usage_error("standard input has no step program next to it",
                        "name the task's file, or the program with --program");
   }
   const std::string file = program_path.value_or(beside(path, ".program.jsonl"));
@@ -49,7 +49,7 @@ Result<bundle::Dataset> open_dataset(const std::string& path, const manifest::Ta
   DGX_TRY(const Digest digest, bundle::dataset_digest(data));
   if (digest != task.dataset.digest) {
     return malformed(
-        path + ": dataset " + digest.brief() + "…, the task is about " + task.dataset.digest.brief() + "…",
+        path + ": dataset " + digest.brief() + "…, the task binds " + task.dataset.digest.brief() + "…",
         "use the dataset bundle that the task was submitted with");
   }
   for (const auto& [name, tensor] : {std::pair("x", data.x.view()), std::pair("y", data.y.view())}) {
@@ -63,7 +63,7 @@ Result<State> seeded_state(const TaskFiles& files, std::uint64_t seed) {
   const auto kind = program::model_kind(files.body().model);
   if (!kind)
     return malformed(files.path + ": model: \"" + files.body().model +
-                     "\" is no built-in model, yet starts from its seed");
+                     "\" is not a built-in model, yet starts from its seed");
   return program::initial_state(*files.program, seed, *kind);
 }
 
@@ -105,7 +105,7 @@ Result<std::unique_ptr<exec::ExactExecutor>> make_executor(const TaskFiles& file
 Result<ComputeDevice> device_from_name(std::string_view name) {
   if (name == "cpu") return ComputeDevice::kCpu;
   if (name == "cuda") return ComputeDevice::kCuda;
-  return usage_error("there is no device " + std::string(name), "cpu or cuda");
+  return usage_error("unknown device " + std::string(name), "use cpu or cuda");
 }
 
 namespace {
@@ -146,7 +146,7 @@ Status choose_instruction_set(const std::optional<std::string>& name) {
                          kernels::cpu::InstructionSet::kAvx512, kernels::cpu::InstructionSet::kNeon}) {
     if (kernels::cpu::name_of(set) == *name) return kernels::cpu::force_instruction_set(set);
   }
-  return usage_error("there is no instruction set " + *name, "scalar, avx2, avx512 or neon");
+  return usage_error("unknown instruction set " + *name, "use scalar, avx2, avx512 or neon");
 }
 
 }  // namespace dgx::jobs

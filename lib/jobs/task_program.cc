@@ -17,7 +17,7 @@ Result<std::shared_ptr<const program::Program>> open_program(const std::string& 
                                                              const std::string& what) {
   DGX_TRY(const std::string text, read_file(path, program::kMaxProgramBytes));
   if (program::program_root(text) != reference.root) {
-    return malformed(path + ": this is not the " + what + " that the task binds");
+    return malformed(path + ": is not the " + what + " that the task binds");
   }
   auto program = program::parse_program(text);
   if (!program) return within(path, std::move(program).error());

@@ -19,7 +19,7 @@ Status check_places(const TraceOptions& options, const TaskFiles& files) {
     return usage_error(fmt::format("--step {}: segment {} has steps {} to {}", *options.step, segment.index,
                                    segment.first, segment.end - 1));
   }
-  if (options.value && !options.step) return usage_error("--value is of one step: --step is missing");
+  if (options.value && !options.step) return usage_error("--value needs --step");
   const auto values = static_cast<std::int64_t>(files.program->values.size());
   if (options.value && (*options.value < 0 || *options.value >= values)) {
     return usage_error(fmt::format("--value {}: the program has values 0 to {}", *options.value, values - 1));
@@ -42,7 +42,7 @@ Status add_values(const TraceOptions& options, SegmentReplay& replay, bundle::Tr
 Result<std::optional<Drill>> defended_drill(const TraceOptions& options, const bundle::RunIndex* run) {
   if (!options.drill) return std::optional<Drill>();
   if (run != nullptr && !run->header.drill.empty()) return drill_of(run->header);
-  return usage_error(fmt::format("--drill: {} is no run that was made with a drill", options.from));
+  return usage_error(fmt::format("--drill: {} is not a run that was made with a drill", options.from));
 }
 
 /// The requested segment or, for a run that diverged inside it, its steps before the diverging one.

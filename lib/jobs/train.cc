@@ -90,13 +90,14 @@ Status interrupt(const Training& t) {
   const std::int64_t position = t.executor.position();
   if (t.files.segments.state_at(position) < 0) DGX_CHECK(write_resume_point(t));
   if (position == t.result.resumed_from && t.continued) {
-    return internal_error("stopped at step " + std::to_string(position) + " again, without having made one",
-                          "give the job more time: a restart must finish at least one step");
+    return internal_error(
+        "stopped at step " + std::to_string(position) + " again, without having finished one",
+        "give the job more time: each run must finish at least one step");
   }
   return Error{ErrorCode::kInterrupted,
                "stopped at step " + std::to_string(position) + " of " + std::to_string(t.files.body().steps) +
                    "; the state is saved",
-               "the same command continues"};
+               "run the same command again to continue"};
 }
 
 /// Takes steps up to `end`, or until a stop is requested, which is the error of interrupt().

@@ -83,12 +83,12 @@ class Replayer {
 Error inconclusive(const std::string& from, std::span<const std::int64_t> missing) {
   return {ErrorCode::kInconclusive,
           fmt::format("{}: has no start state of these segments of the draw: {}", from, listed(missing)),
-          "a sample has what its beacon drew: choose among those segments, or verify from a run"};
+          "a sample holds the segments that its beacon drew: choose among those, or verify from a run"};
 }
 
 Status check_files(const VerifyOptions& options) {
   if (options.from.empty())
-    return usage_error("--from is required", "a sample from dgx-prove open, or a run");
+    return usage_error("--from is required", "name a sample from dgx-prove open, or a run");
   if (options.data.empty()) return usage_error("--data is required");
   return {};
 }
@@ -105,7 +105,7 @@ Result<VerifyResult> publish(const manifest::Task& task, const protocol::Assignm
                              const crypto::SecretKey& key, const std::string& output, Clobber clobber) {
   VerifyResult out;
   const Digest nonce = random_nonce();
-  if (nonce == Digest{}) return internal_error("the system gives no random bytes");
+  if (nonce == Digest{}) return internal_error("the system provides no random bytes");
   DGX_TRY(out.verdict,
           protocol::assemble_verdict(task, proof.segments, assignment, proof.states, rows, nonce));
   DGX_TRY(const auto sealed, manifest::seal(out.verdict, key));
@@ -118,7 +118,7 @@ Result<VerifyResult> publish(const manifest::Task& task, const protocol::Assignm
 
 Status refuse_verdict(const std::string& output, Clobber clobber) {
   if (output.empty() || output == "-")
-    return usage_error("-o VERDICT.json is required: a verdict has its rows beside it");
+    return usage_error("-o VERDICT.json is required: a verdict's rows are written next to it");
   // The rows file next to it needs no check: a call killed between the two writes left the same rows, and
   // others are not replaced.
   return refuse_existing(output, clobber);
@@ -135,7 +135,7 @@ Result<protocol::Shard> read_shard(const std::string& path, protocol::ShardRole 
     return malformed(fmt::format("{}: is a {}, expected a {}", path, name_of(shard->role), name_of(role)));
   if (shard->version == version()) return shard;
   return malformed(fmt::format("{}: was made by dgx {}, this is {}", path, shard->version, version()),
-                   "make it anew with this one");
+                   "make it again with this version");
 }
 
 /// The finished rows of a shard on disk, SHARD.json.part, so that an interrupted call continues.
@@ -159,12 +159,12 @@ class PartFile {
     if (!found.ok()) {
       Error error = std::move(found).error();
       const bool elsewhere = error.code == ErrorCode::kUnauthorised;
-      error.hint = (elsewhere ? error.hint + "; or " : std::string()) + "remove it to begin anew";
+      error.hint = (elsewhere ? error.hint + "; or " : std::string()) + "remove it to start again";
       return error;
     }
     for (const VerdictRow& row : found->rows) {
       if (!std::binary_search(due.begin(), due.end(), row.index)) {
-        return malformed(fmt::format("{}: segment {} is not of this shard", path_, row.index));
+        return malformed(fmt::format("{}: segment {} does not belong to this shard", path_, row.index));
       }
     }
     shard.rows = std::move(found->rows);
@@ -189,7 +189,7 @@ class PartFile {
     }
     return Error{ErrorCode::kInterrupted,
                  fmt::format("stopped after {} of {} segments; they are saved", shard.rows.size(), due),
-                 "the same command continues"};
+                 "run the same command again to continue"};
   }
 
   void remove() const { static_cast<void>(remove_file(path_)); }
@@ -279,7 +279,7 @@ Result<VerifyResult> verify(const VerifyOptions& options, const JobContext& cont
             return Error{
                 ErrorCode::kInterrupted,
                 fmt::format("stopped after {} of {} segments; nothing is saved", rows.size(), v.drawn.size()),
-                "run it again; with --shard 0/1 finished segments would be kept"};
+                "run it again; --shard 0/1 would keep finished segments"};
           }));
 
   protocol::Assignment assignment = v.assignment;
@@ -361,14 +361,14 @@ Result<VerifyResult> merge_verdict(const MergeOptions& options, const JobContext
     assignment.beacon.reset();
     assignment.beacon_value = Digest{};
   } else if (!beacon) {
-    return usage_error("these shards are of the policy's draw", "give --beacon, too");
+    return usage_error("these shards belong to the policy's draw", "give --beacon as well");
   }
   if (theirs.verifier != assignment.verifier) {
     return unauthorised(fmt::format("the shards were made for key {}, {} is key {}", theirs.verifier.brief(),
                                     options.key.path, assignment.verifier.brief()));
   }
   if (theirs != assignment || shards.front().dataset != task.body.dataset.digest)
-    return malformed("the shards are not of this task, proof and beacon");
+    return malformed("the shards do not belong to this task, proof and beacon");
   return publish(task.body, assignment, proof, std::move(rows), key, options.output, context.clobber);
 }
 

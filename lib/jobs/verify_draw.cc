@@ -37,7 +37,7 @@ Result<std::vector<std::int64_t>> parse_segments(std::string_view text, std::int
   }
   std::sort(out.begin(), out.end());
   const auto twice = std::adjacent_find(out.begin(), out.end());
-  if (twice != out.end()) return usage_error(fmt::format("--segments: {} is named twice", *twice));
+  if (twice != out.end()) return usage_error(fmt::format("--segments: {} is given twice", *twice));
   return out;
 }
 
@@ -79,7 +79,7 @@ Result<Digest> verifier_of(const VerifyOptions& options, const std::optional<cry
   if (key) return crypto::key_id(key->public_key());
   if (beacon) return beacon->key_id;
   if (options.shard) return usage_error("a shard without --beacon needs --key: it belongs to one verifier");
-  return usage_error("--key or --beacon must say who verifies");
+  return usage_error("one of --key and --beacon is required, to say who verifies");
 }
 
 }  // namespace

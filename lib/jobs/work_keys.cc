@@ -20,7 +20,7 @@ Result<crypto::MacKey> read_key_of(const std::string& path, Progress& progress) 
   DGX_TRY(std::string bytes, read_file(path, kKeyBytes));
   const auto key = digest_from_bytes(as_bytes(bytes));
   crypto::erase({reinterpret_cast<std::uint8_t*>(bytes.data()), bytes.size()});
-  if (!key.ok()) return malformed(path + ": is no work key, which has 32 bytes");
+  if (!key.ok()) return malformed(path + ": is not a work key, which has 32 bytes");
   if (const std::string warning = warning_of_secret(path, "work key"); !warning.empty())
     progress.warning(warning);
   return crypto::MacKey::from_bytes(key->bytes);
@@ -66,11 +66,12 @@ Result<WorkKeys> WorkKeys::find(const crypto::SecretKey* signer, const std::opti
   }
   const auto path = state_path();
   if (out.keys_.empty()) {
-    if (!path) return usage_error("there is no home to keep a work key in", "--work-key FILE names one");
+    if (!path)
+      return usage_error("no home directory to keep a work key in", "use --work-key FILE to name one");
     if (!exists(*path)) {
       auto made = make_key(*path);
       if (!made.ok())
-        return Error{made.error().code, made.error().message, "--work-key FILE names another place"};
+        return Error{made.error().code, made.error().message, "use --work-key FILE to name another place"};
     }
   }
   if (path && exists(*path)) {
@@ -93,13 +94,13 @@ Result<std::string_view> WorkKeys::open(std::string_view text) const {
   constexpr std::size_t kCodeLine = 2 * kKeyBytes + 1;
   const std::size_t end = text.find('\n');
   if (end == std::string_view::npos || text.size() != end + 1 + kCodeLine || !text.ends_with('\n'))
-    return malformed("is not a line and its code: it was cut off, or never had one");
+    return malformed("is not a line followed by its code: it was cut off, or never had one");
   const auto code = digest_from_hex(text.substr(end + 1, kCodeLine - 1));
   if (!code.ok()) return within("the code of its line", code.error());
   const std::string_view line = text.substr(0, end);
   if (made(line, *code)) return line;
-  return unauthorised("was made elsewhere: its code is of none of the work keys that are here",
-                      "--work-key FILE names the one that it was made under");
+  return unauthorised("was made elsewhere: its code belongs to none of the work keys here",
+                      "use --work-key FILE to name the key that it was made under");
 }
 
 }  // namespace dgx::jobs

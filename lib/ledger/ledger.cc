@@ -64,7 +64,7 @@ Error at_line(const std::string& path, std::size_t index, Error error) {
 Status check_receipt(const Receipt& receipt, const Scan& scan, const Entry& entry) {
   const Log& log = scan.log;
   const Digest& ledger = log.entries.empty() ? entry.statement.id : log.id();
-  if (receipt.ledger != ledger) return malformed("receipt: ledger: is another ledger");
+  if (receipt.ledger != ledger) return malformed("receipt: ledger: names another ledger");
   if (receipt.statement != entry.statement.id)
     return malformed("receipt: statement: is not the entry of this line");
   if (receipt.index != static_cast<std::int64_t>(log.entries.size()))
@@ -81,7 +81,7 @@ Status check_tree_head(const Log& log, const merkle::TreeBuilder& tree, const Si
   const TreeHead* head = std::get_if<TreeHead>(&statement.body);
   if (head == nullptr) return {};
   if (log.entries.empty() || head->ledger != log.id())
-    return malformed("tree head: ledger: is another ledger");
+    return malformed("tree head: ledger: names another ledger");
   if (head->head != head_of(tree)) return malformed("tree head: head: is not this ledger's");
   return {};
 }
@@ -101,7 +101,7 @@ Status add_entry(Scan& scan, std::string_view entry_line, std::string_view recei
   if (!receipt.ok()) return within("receipt", std::move(receipt).error());
   const Digest& operator_id = scan.log.entries.empty() ? statement.key_id : scan.log.operator_id();
   if (receipt->key_id != operator_id) return unauthorised("receipt: is not signed by the ledger's operator");
-  if (!scan.ids.insert(statement.id).second) return malformed("the same statement is there before");
+  if (!scan.ids.insert(statement.id).second) return malformed("repeats an earlier statement");
   Entry entry{std::move(statement), receipt->body.milliseconds};
   scan.tree.add_hash(leaf_of(entry));
   DGX_CHECK(check_receipt(receipt->body, scan, entry));
@@ -128,8 +128,8 @@ Status check_counts(const std::string& path, const Lines& entries, const Lines& 
     return malformed(fmt::format("{}: {} entries, but {} receipts", path, entries.lines.size(), count));
   }
   if (receipts.torn && entries.lines.size() == count)
-    return malformed(fmt::format("{}: a cut-off line without an entry", receipts_path(path)));
-  if (count == 0) return malformed(fmt::format("{}: no entry", path));
+    return malformed(fmt::format("{}: has a cut-off line without an entry", receipts_path(path)));
+  if (count == 0) return malformed(fmt::format("{}: has no entries", path));
   return {};
 }
 
@@ -191,7 +191,7 @@ Result<Signed<Receipt>> make_receipt(const Digest& ledger, const Entry& entry, c
 }
 
 Error exists_already(const std::string& path) {
-  return {ErrorCode::kCannotCreate, fmt::format("{}: exists already", path), {}};
+  return {ErrorCode::kCannotCreate, fmt::format("{}: already exists", path), {}};
 }
 
 Status refuse_existing(const std::string& path) {
@@ -305,7 +305,7 @@ Result<Writer::Addition> Writer::prepare(std::vector<Signed<Body>> statements,
   for (Signed<Body>& statement : statements) {
     if (contains(statement.id) || !out.ids.insert(statement.id).second)
       return usage_error(
-          fmt::format("{}: statement {} is in the ledger already", path_, statement.id.brief()));
+          fmt::format("{}: statement {} is already in the ledger", path_, statement.id.brief()));
     DGX_CHECK(check_tree_head(log_, out.tree, statement));
     Entry entry{std::move(statement), now};
     out.tree.add_hash(leaf_of(entry));
@@ -335,7 +335,7 @@ Status Writer::write(const Addition& addition) const {
   DGX_TRY(const std::size_t ledger_bytes, size_of(path_));
   DGX_TRY(const std::size_t receipt_bytes, size_of(receipts_path(path_)));
   if (ledger_bytes < bytes_.ledger || receipt_bytes < bytes_.receipts)
-    return Error{ErrorCode::kIo, fmt::format("{}: has become shorter since it was read", path_), {}};
+    return Error{ErrorCode::kIo, fmt::format("{}: has shrunk since it was read", path_), {}};
   // A file that is longer has an append that failed and could not be cut back then.
   if (ledger_bytes != bytes_.ledger || receipt_bytes != bytes_.receipts) DGX_CHECK(cut_back());
   Status status = append_text(path_, addition.lines);

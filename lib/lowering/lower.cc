@@ -106,7 +106,7 @@ Result<TensorForm> source_form(LoweringState& state, const AtenSource& source) {
   const Tensor& tensor = source.value;
   const AtenTensor& captured = state.graph.tensors[static_cast<std::size_t>(source.tensor)];
   if (captured.dtype != tensor.dtype() || captured.shape != tensor.shape())
-    return internal_error("capture: " + source.name + " is not of its tensor's form");
+    return internal_error("capture: " + source.name + " does not have its tensor's type and shape");
   if (tensor.count() == 0) return usage_error("model: " + source.name + " has no elements");
   if (has_nan(tensor)) return usage_error("model: " + source.name + " holds a NaN");
   if (source.kind == AtenSource::Kind::kConstant) {
@@ -161,7 +161,7 @@ Result<LossForms> define_loss(LoweringState& state, const TrainingRecipe& recipe
   DGX_TRY(LossForms loss, lower_loss(state.builder, recipe, state.form(state.graph.output), y));
   const auto gradient = static_cast<std::size_t>(*state.graph.output_gradient);
   if (state.graph.tensors[gradient].shape != loss.gradient.shape)
-    return internal_error("capture: the output gradient is not of the output's shape");
+    return internal_error("capture: the output gradient does not have the output's shape");
   state.forms[gradient] = loss.gradient;
   return loss;
 }
@@ -219,7 +219,7 @@ Status finish_entries(LoweringState& state) {
     const TensorForm& buffer = state.form(graph.sources[source].tensor);
     const TensorForm next = materialise(builder, "buffer " + name, state.form(tensor));
     if (buffer.splat || next.dtype != buffer.dtype || next.shape != buffer.shape)
-      return usage_error("model: buffer " + name + " changes its form");
+      return usage_error("model: buffer " + name + " changes its type or shape");
     builder.set_next(buffer.value, next.value);
   }
   for (ValueIndex value = 0; value < builder.size(); ++value) {

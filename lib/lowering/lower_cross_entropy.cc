@@ -43,7 +43,7 @@ Result<Targets> targets_of(Builder& builder, const TensorForm& output, const Ten
   const auto dimension = class_dimension(output.shape, y.shape);
   if (!dimension) {
     return usage_error(fmt::format(
-        "loss cross-entropy: the model's output is {}, y is {}: must be one number a class and target",
+        "loss cross-entropy: the model's output is {}, y is {}: it must have one number per class and target",
         to_string(output.shape), to_string(y.shape)));
   }
   const std::int64_t samples = y.shape[0];

@@ -23,7 +23,7 @@ Result<LossForms> mean_squared_error(Builder& builder, const TensorForm& output,
   if (output.shape.empty() || output.shape[0] != batch ||
       without_ones(output.shape) != without_ones(y.shape)) {
     return usage_error(
-        fmt::format("loss mse: the model's output is {}, y is {}: they must be alike, batch first",
+        fmt::format("loss mse: the model's output is {}, y is {}: they must have one shape, batch first",
                     to_string(output.shape), to_string(y.shape)));
   }
   if (y.dtype != DType::kF32)

@@ -174,7 +174,7 @@ void logical_xor(Call& call) {
 
 /// Bitwise ops on torch.bool, whose bits are 0 and 1; numbers are refused.
 void bitwise(Call& call, void (*logical)(Call&)) {
-  if (call.require(call.result_is_boolean(), "bits of integers")) logical(call);
+  if (call.require(call.result_is_boolean(), "bitwise operations on integers")) logical(call);
 }
 
 void bitwise_and(Call& call) { bitwise(call, &logical_and); }

@@ -124,7 +124,7 @@ std::optional<Convolution> geometry_of(Call& call, const Shape& input, const Sha
   if (!call.ok() ||
       !call.require(input.size() >= 3 && input.size() <= 5 && output.size() == input.size() &&
                         weight.size() == input.size(),
-                    "tensors that are not of one to three spatial dimensions") ||
+                    "tensors without one to three spatial dimensions") ||
       !call.require(groups >= 1 && weight[0] % groups == 0 &&
                         (transposed ? output : input)[1] == weight[1] * groups &&
                         (transposed ? input : output)[1] == weight[0] && input[0] == output[0],
@@ -150,7 +150,7 @@ std::optional<Convolution> geometry_of(Call& call, const Shape& input, const Sha
 
 bool all_real(Call& call, std::initializer_list<TensorForm> forms) {
   for (const TensorForm& form : forms) {
-    if (!call.require(form.dtype == DType::kF32, "a convolution that is not of f32")) return false;
+    if (!call.require(form.dtype == DType::kF32, "a convolution that is not f32")) return false;
   }
   return call.ok();
 }

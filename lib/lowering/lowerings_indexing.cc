@@ -134,7 +134,8 @@ void put_where(Call& call, const TensorForm& self, const TensorForm& mask, const
   padded.resize(self.shape.size(), 1);
   const bool fits = mask.shape.size() <= self.shape.size() && broadcasts(padded, self.shape);
   if (!call.require(fits, "a mask of another shape") ||
-      !call.require(value.shape.empty() || value.shape == Shape{1}, "a mask that puts more than one number"))
+      !call.require(value.shape.empty() || value.shape == Shape{1},
+                    "a mask that stores more than one number"))
     return;
   LineWriter line(call.builder(), call.provenance(), self.shape);
   const Expression chosen = line.read(reshaped(call.builder(), call.provenance(), mask, padded));

@@ -140,7 +140,7 @@ void batch_norm_training(Call& call, const Rows& rows, const TensorForm& x) {
              running_mean = along(call, "running_mean", rank, 1),
              running_var = along(call, "running_var", rank, 1);
   const double momentum = call.number("momentum", 0.1);
-  if (!call.ok() || !call.require(rows.count() > 1, "one number a channel")) return;
+  if (!call.ok() || !call.require(rows.count() > 1, "only one number per channel")) return;
   const Moments m = moments_of(rows, x, call.real("eps"));
   call.give(rows.map([&](LineWriter& line) {
     return with_affine(line, (line.read(x) - line.read(m.mean)) * line.read(m.scale), weight, bias);
@@ -219,7 +219,7 @@ void batch_norm_backward(Call& call) {
 /// per channel].
 Shape grouped_shape(Call& call) {
   const std::int64_t groups = call.integer("group"), channels = call.integer("C");
-  if (!call.require(groups >= 1 && channels % groups == 0, "channels that are no multiple of the groups"))
+  if (!call.require(groups >= 1 && channels % groups == 0, "channels that are not a multiple of the groups"))
     return {};
   return {call.integer("N"), groups, channels / groups, call.integer("HxW")};
 }

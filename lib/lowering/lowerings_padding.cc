@@ -47,8 +47,7 @@ struct Border {
 std::optional<Border> border_of(Call& call) {
   const TensorForm input = call.tensor("self");
   Border border{call, input.shape, paddings_of(call, "padding", input.shape.size())};
-  if (!call.ok() || !call.require(input.dtype == DType::kF32, "padding that is not of f32"))
-    return std::nullopt;
+  if (!call.ok() || !call.require(input.dtype == DType::kF32, "padding that is not f32")) return std::nullopt;
   return border;
 }
 

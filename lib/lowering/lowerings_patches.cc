@@ -34,7 +34,7 @@ void give_rearranged(Call& call, const TensorForm& form, const Shape& view,
 /// The number of dimensions before c in a tensor […, c, h, w].
 std::optional<std::size_t> planes(Call& call, const TensorForm& form) {
   const bool fits = form.shape.size() >= 3 && form.shape.size() <= 6;
-  if (!call.ok() || !call.require(fits, "a tensor that is not of planes")) return std::nullopt;
+  if (!call.ok() || !call.require(fits, "a tensor of an unsupported rank")) return std::nullopt;
   return form.shape.size() - 3;
 }
 
@@ -69,7 +69,7 @@ std::optional<Patches> patches_of(Call& call, Shape image) {
              paddings = call.integers("padding"), dilations = call.integers("dilation");
   if (!call.ok()) return std::nullopt;
   if (image.size() == 3) image.insert(image.begin(), 1);
-  if (!call.require(image.size() == 4, "an image that is not of planes")) return std::nullopt;
+  if (!call.require(image.size() == 4, "an image of an unsupported rank")) return std::nullopt;
   Patches patches{call, image};
   for (std::size_t n = 0; n < 2; ++n) {
     const Window window{option(sizes, n, 1), option(strides, n, 1), option(paddings, n, 0),
@@ -129,7 +129,7 @@ void channel_shuffle(Call& call) {
 void im2col(Call& call) {
   const TensorForm form = call.tensor("self");
   const auto patches = patches_of(call, form.shape);
-  if (!patches || !call.require(form.dtype == DType::kF32, "patches that are not of f32")) return;
+  if (!patches || !call.require(form.dtype == DType::kF32, "patches that are not f32")) return;
   kernels::Primitive copy;
   copy.shape = call.result_shape();
   copy.iteration = patches->columns();
@@ -147,7 +147,7 @@ void im2col(Call& call) {
 void col2im(Call& call) {
   const TensorForm form = call.tensor("self");
   const auto patches = patches_of(call, call.result_shape());
-  if (!patches || !call.require(form.dtype == DType::kF32, "patches that are not of f32")) return;
+  if (!patches || !call.require(form.dtype == DType::kF32, "patches that are not f32")) return;
   const Shape fold = {patches->windows[0].size, patches->windows[1].size};
   LineWriter line(call.builder(), call.provenance(), kernels::Kind::kSum, patches->image, fold);
   std::vector<Coordinate> at = {output_index(0), output_index(1), fold_index(0), fold_index(1)};

@@ -17,7 +17,7 @@ Expression zero(LineWriter& line, DType dtype) {
 void triangle(Call& call, ScalarOp kept) {
   const TensorForm self = call.tensor("self");
   const std::size_t rank = self.shape.size();
-  if (!call.ok() || !call.require(rank >= 2, "less than two dimensions")) return;
+  if (!call.ok() || !call.require(rank >= 2, "fewer than two dimensions")) return;
   LineWriter line(call.builder(), call.provenance(), self.shape);
   const std::int64_t diagonal = call.integer("diagonal", 0);
   const Expression row = diagonal == 0 ? line.index(rank - 2) : line.index(rank - 2) + diagonal;
@@ -268,7 +268,7 @@ void eye(Call& call) {
 
 /// Counts from both ends, so that both are exact.
 void linspace(Call& call) {
-  if (!call.require(call.result_shape().size() == 1 && call.result_dtype() == DType::kF32, "of integers"))
+  if (!call.require(call.result_shape().size() == 1 && call.result_dtype() == DType::kF32, "integers"))
     return;
   const double start = call.number("start"), end = call.number("end");
   const std::int64_t count = call.result_shape()[0];

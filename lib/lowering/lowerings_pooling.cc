@@ -59,9 +59,9 @@ void add_condition(std::optional<Expression>& all, const std::optional<Expressio
 }
 
 bool has_axes(Call& call, const TensorForm& input, const Shape& output, std::size_t rank) {
-  return call.ok() && call.require(input.dtype == DType::kF32, "pooling that is not of f32") &&
+  return call.ok() && call.require(input.dtype == DType::kF32, "pooling that is not f32") &&
          call.require(rank >= 1 && input.shape.size() > rank && output.size() == input.shape.size(),
-                      "tensors of other ranks");
+                      "tensors of an unsupported rank");
 }
 
 /// The pool of kernel_size, stride, padding and dilation.

@@ -33,7 +33,7 @@ TensorForm dot(Call& call, const Shape& shape, const Shape& terms, const TensorF
 }
 
 bool is_real(Call& call, const TensorForm& a, const TensorForm& b) {
-  return call.require(a.dtype == DType::kF32 && b.dtype == DType::kF32, "a product that is not of f32");
+  return call.require(a.dtype == DType::kF32 && b.dtype == DType::kF32, "a product that is not f32");
 }
 
 TensorForm matrix_product(Call& call, const TensorForm& a, const TensorForm& b) {

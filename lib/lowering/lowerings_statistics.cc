@@ -72,10 +72,10 @@ Moments moments(Call& call) {
   const auto dimensions = call.dimensions("dim", form.shape.size());
   double correction = call.boolean("unbiased", true) ? 1 : 0;
   if (call.given("correction")) correction = call.number("correction");
-  if (!call.ok() || !call.require(form.dtype == DType::kF32, "of integers")) return {form, form};
+  if (!call.ok() || !call.require(form.dtype == DType::kF32, "integers")) return {form, form};
   const std::int64_t size = count_of(form.shape, dimensions);
   const double divisor = std::max(static_cast<double>(size) - correction, 0.0);
-  if (!call.require(divisor > 0, "of too few numbers")) return {form, form};
+  if (!call.require(divisor > 0, "too few numbers")) return {form, form};
   const auto divided = [](double by) {
     return [by](LineWriter&, const Expression& x) { return x / static_cast<float>(by); };
   };
@@ -97,7 +97,7 @@ void running(Call& call, Next next, float start) {
   const TensorForm form = call.tensor("self");
   if (form.shape.empty()) return call.give(form);
   const std::size_t dimension = call.dimension("dim", form.shape.size());
-  if (!call.ok() || !call.require(call.result_dtype() != DType::kU8, "of u8 or bool")) return;
+  if (!call.ok() || !call.require(call.result_dtype() != DType::kU8, "u8 or bool")) return;
   LineWriter line(call.builder(), call.provenance(), Kind::kChain, form.shape, {form.shape[dimension]});
   auto at = output_indices(form.shape.size());
   at[dimension] = fold_index(0);
@@ -138,7 +138,7 @@ void vector_norm(Call& call) {
   const TensorForm form = call.tensor("self");
   const double order = call.has("ord") ? call.number("ord", 2) : call.number("p", 2);
   const auto dimensions = call.dimensions("dim", form.shape.size());
-  if (!call.ok() || !call.require(form.dtype == DType::kF32, "of integers")) return;
+  if (!call.ok() || !call.require(form.dtype == DType::kF32, "integers")) return;
   const auto magnitude = [](LineWriter&, const Expression& x) { return abs(x); };
   if (order == 2) {
     const TensorForm squares = mapped(call, form, [](LineWriter&, const Expression& x) { return x * x; });
@@ -161,7 +161,7 @@ void vector_norm(Call& call) {
 void logsumexp(Call& call) {
   const TensorForm form = call.tensor("self");
   const auto dimensions = call.dimensions("dim", form.shape.size());
-  if (!call.ok() || !call.require(form.dtype == DType::kF32, "of integers")) return;
+  if (!call.ok() || !call.require(form.dtype == DType::kF32, "integers")) return;
   const TensorForm greatest = folded(call, Kind::kMax, DType::kF32, form, dimensions, same);
   const TensorForm shift = mapped(call, greatest, [](LineWriter&, const Expression& m) {
     return select(compare(ScalarOp::kEq, abs(m), kInfinity), 0.0F, m);
@@ -191,14 +191,14 @@ void prod(Call& call) {
 void amin(Call& call) {
   const TensorForm form = call.tensor("self");
   const auto dimensions = call.dimensions("dim", form.shape.size());
-  if (call.ok() && call.require(form.dtype != DType::kU8, "of u8 or bool"))
+  if (call.ok() && call.require(form.dtype != DType::kU8, "u8 or bool"))
     call.give(smallest(call, form, dimensions));
 }
 
 void argmin(Call& call) {
   const TensorForm form = call.tensor("self");
   const auto dimensions = call.dimensions("dim", form.shape.size());
-  if (call.ok() && call.require(form.dtype != DType::kU8, "of u8 or bool"))
+  if (call.ok() && call.require(form.dtype != DType::kU8, "u8 or bool"))
     call.give(folded(call, Kind::kArgmax, DType::kI64, form, dimensions, [](auto x) { return -x; }));
 }
 
@@ -225,7 +225,7 @@ void least(Call& call) {
   if (call.given("other")) return minimum(call);
   const TensorForm form = call.tensor("self");
   const auto dimensions = call.dimensions("dim", form.shape.size());
-  if (!call.ok() || !call.require(form.dtype != DType::kU8, "of u8 or bool")) return;
+  if (!call.ok() || !call.require(form.dtype != DType::kU8, "u8 or bool")) return;
   call.give(smallest(call, form, dimensions), 0);
   if (call.wants(1))
     call.give(folded(call, Kind::kArgmax, DType::kI64, form, dimensions, [](auto x) { return -x; }), 1);

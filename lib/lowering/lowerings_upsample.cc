@@ -28,7 +28,7 @@ struct Resampled {
 std::optional<Resampled> resampled(Call& call, Rule rule, const Shape& input, const Shape& output) {
   const std::size_t rank = spatial_rank(call.name());
   if (!call.ok() || !call.require(rank >= 1 && input.size() == rank + 2 && output.size() == rank + 2,
-                                  "tensors of other ranks"))
+                                  "tensors of an unsupported rank"))
     return std::nullopt;
   Resampled result{call, {}, input};
   constexpr std::string_view kNames[] = {"scales_d", "scales_h", "scales_w"};

@@ -48,19 +48,19 @@ void check_fields(json::Fields& in, const Challenge& challenge) {
   const bool is_of_verdict = about == About::kWitness || about == About::kRow;
   if (!is_of_either && is_of_verdict != challenge.verdict.has_value()) {
     in.fail("about",
-            fmt::format("\"{}\" is only of a {}", name_of(about), is_of_verdict ? "verdict" : "proof"));
+            fmt::format("\"{}\" applies only to a {}", name_of(about), is_of_verdict ? "verdict" : "proof"));
   }
   // The diverging step has no state after it; only the proof tells which step that is.
   const bool may_lack_end = about == About::kSegment || about == About::kRow || about == About::kInitial;
   if (about == About::kChunk ? challenge.end.has_value() : !challenge.end && !may_lack_end)
-    in.fail("end", fmt::format("must {}be there where about is \"{}\"", challenge.end ? "not " : "",
+    in.fail("end", fmt::format("must {}be present when about is \"{}\"", challenge.end ? "not " : "",
                                name_of(about)));
   if (challenge.row.has_value() != (challenge.verdict.has_value() && about != About::kRow))
-    in.fail("row", "must be there exactly with a verdict, and not if about is \"row\"");
+    in.fail("row", "must be present if and only if verdict is present and about is not \"row\"");
   if (challenge.chunk.has_value() != (about == About::kChunk))
-    in.fail("chunk", "must be there exactly if about is \"chunk\"");
+    in.fail("chunk", "must be present if and only if about is \"chunk\"");
   if (about == About::kInitial && challenge.segment != 0) {
-    in.fail("segment", fmt::format("is {}, must be 0 where about is \"initial\"", challenge.segment));
+    in.fail("segment", fmt::format("is {}, must be 0 when about is \"initial\"", challenge.segment));
   }
 }
 
@@ -108,7 +108,8 @@ JudgedScalar read_scalar(json::Fields& in) {
   out.index = read_optional_integer(in, "index");
   out.operation = read_name(in, "operation", kMaxOperation);
   if (in.has("place")) out.place = read_name(in, "place", kMaxPlace);
-  if (out.index.has_value() == out.place.empty()) in.fail("place", "must be there exactly with `index`");
+  if (out.index.has_value() == out.place.empty())
+    in.fail("place", "must be present if and only if `index` is");
   const json::Array& list = in.array("operands", kMaxOperands);
   for (const json::Value& value : list) {
     json::Fields item(value, "operands");

@@ -73,7 +73,7 @@ std::vector<Digest> read_digests(json::Fields& in, std::string_view key, std::si
   const Bytes bytes = read_bytes(in, key, max * kSize);
   std::vector<Digest> out(bytes.size() / kSize);
   if (bytes.size() != out.size() * kSize) {
-    in.fail(key, fmt::format("has {} bytes, which is no whole number of digests", bytes.size()));
+    in.fail(key, fmt::format("has {} bytes, which is not a whole number of digests", bytes.size()));
   }
   for (std::size_t i = 0; i < out.size(); ++i)
     std::copy_n(bytes.data() + i * kSize, kSize, out[i].bytes.begin());

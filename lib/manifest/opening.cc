@@ -32,7 +32,7 @@ bool is_location(std::string_view text) { return text.size() <= kMaxLocation && 
 std::string read_location(json::Fields& in, std::string_view key) {
   std::string out = in.string(key, kMaxLocation);
   if (!is_location(out))
-    in.fail(key, "is no place below a folder: parts of letters, digits, '.', '_' and '-' between '/'");
+    in.fail(key, "is not a path below a folder: use parts of letters, digits, '.', '_' and '-' between '/'");
   return out;
 }
 

@@ -43,11 +43,11 @@ void check_ends(json::Fields& in, const Proof& proof) {
   const std::int64_t least = proof.diverged ? 0 : 2;
   if (proof.steps < least) in.fail("steps", fmt::format("is {}, must be at least {}", proof.steps, least));
   if ((proof.states.count == 1) != (proof.steps == 0))
-    in.fail("states", "count: must be 1 exactly where no step is committed");
+    in.fail("states", "count: must be 1 if and only if no step is committed");
   if (proof.states.count > 1) return;
-  if (proof.final_state != proof.initial) in.fail("final", "is not the only state, `initial`");
+  if (proof.final_state != proof.initial) in.fail("final", "is not `initial`, the only state");
   if (states_root({&proof.initial, 1}) != proof.states)
-    in.fail("states", "root: is not that of the only state");
+    in.fail("states", "root: does not follow from the only state");
 }
 
 }  // namespace
@@ -59,14 +59,14 @@ const Digest& diverged_end() {
 
 Result<OpenedLoss> open_loss(std::span<const merkle::NamedDigest> entries, float value) {
   DGX_TRY(auto entry, merkle::open_entry(entries, "loss"));
-  if (entry.tensor != digest_of(value)) return malformed("the entry `loss` is another number");
+  if (entry.tensor != digest_of(value)) return malformed("the entry `loss` holds another number");
   return OpenedLoss{value, std::move(entry)};
 }
 
 Status check_loss(const OpenedLoss& loss, const Digest& state) {
   if (loss.entry.name != "loss") return malformed("entry: name: is not \"loss\"");
   if (loss.entry.tensor != digest_of(loss.value))
-    return malformed("value: is not the number of the entry's digest");
+    return malformed("value: does not match the entry's digest");
   return merkle::check_opening(loss.entry, state);
 }
 

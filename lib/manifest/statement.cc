@@ -38,7 +38,7 @@ json::Array subjects_json(const Body& body) {
 
 Result<Kind> kind_from_type(std::string_view type) {
   if (!type.starts_with(kTypePrefix)) {
-    return malformed(fmt::format("statement: predicateType: \"{}\" is not one of ours", type));
+    return malformed(fmt::format("statement: predicateType: \"{}\" is not a dgx statement type", type));
   }
   std::string_view rest = type.substr(kTypePrefix.size());
   if (!rest.ends_with(kTypeSuffix)) {
@@ -58,10 +58,10 @@ struct Outline {
 
 Result<crypto::PublicKey> signer_of(const json::Value& predicate) {
   const json::Object* object = predicate.as_object();
-  if (object == nullptr) return malformed("statement: predicate: is no object");
+  if (object == nullptr) return malformed("statement: predicate: is not an object");
   const auto member = object->find("signer");
   const std::string* text = member == object->end() ? nullptr : member->second.as_string();
-  if (text == nullptr) return malformed("predicate: signer: is missing or no string");
+  if (text == nullptr) return malformed("predicate: signer: is missing or not a string");
   auto key = crypto::public_key_from_hex(*text);
   if (!key.ok()) return within("predicate: signer", std::move(key).error());
   return key;
@@ -102,7 +102,7 @@ Result<Body> read_checked(const Outline& outline, std::string_view payload) {
   if (again != payload) {
     const auto [ours, theirs] = std::mismatch(again.begin(), again.end(), payload.begin(), payload.end());
     return malformed(
-        fmt::format("statement: subject or a field is not in its one form at byte {} of the payload",
+        fmt::format("statement: subject or a field is not in canonical form at byte {} of the payload",
                     ours - again.begin()));
   }
   return body;

@@ -47,7 +47,7 @@ DatasetField read_field(json::Fields& in) {
   for (const json::Value& item : in.array("shape", kMaxRank)) {
     const std::int64_t* size = item.as_int();
     if (size == nullptr || *size < 1)
-      in.fail("shape", fmt::format("dimension {} is no positive integer", out.shape.size()));
+      in.fail("shape", fmt::format("dimension {} is not a positive integer", out.shape.size()));
     out.shape.push_back(size == nullptr ? 1 : *size);
   }
   const auto count = element_count(out.shape);

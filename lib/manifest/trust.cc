@@ -20,7 +20,7 @@ Result<std::vector<std::string>> key_files(const std::string& path) {
     if (entry->path().string().ends_with(kPublicKeySuffix)) out.push_back(entry->path().string());
   }
   if (error) return Error{ErrorCode::kIo, fmt::format("{}: cannot list: {}", path, error.message()), {}};
-  if (out.empty()) return usage_error(fmt::format("{}: no *{} file in it", path, kPublicKeySuffix));
+  if (out.empty()) return usage_error(fmt::format("{}: contains no *{} file", path, kPublicKeySuffix));
   return out;
 }
 

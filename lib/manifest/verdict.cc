@@ -25,7 +25,7 @@ VerdictRow read_row(json::Fields& in) {
   out.agrees = in.boolean("agrees");
   out.reason = read_enum(in, "reason", kReasons);
   out.witness = read_digest(in, "witness");
-  if (out.agrees != (out.expected == out.recomputed)) in.fail("agrees", "is not what the digests say");
+  if (out.agrees != (out.expected == out.recomputed)) in.fail("agrees", "contradicts the digests");
   if (out.agrees != (out.reason == RowReason::kEqual)) in.fail("reason", "does not fit `agrees`");
   return out;
 }
@@ -65,7 +65,7 @@ bool is_chance(std::string_view text) {
 MissProbability read_probabilities(json::Fields& in) {
   const auto chance = [&](const char* key) {
     std::string out = read_name(in, key, 32);
-    if (!is_chance(out)) in.fail(key, "is not the text of a chance");
+    if (!is_chance(out)) in.fail(key, "is not a probability in the prescribed form");
     return out;
   };
   MissProbability out;
@@ -77,14 +77,14 @@ MissProbability read_probabilities(json::Fields& in) {
 
 void check_consistent(json::Fields& in, const Verdict& verdict) {
   if (verdict.draw == Draw::kPolicy && !verdict.beacon)
-    in.fail("beacon", "is missing, and the draw is the policy's");
+    in.fail("beacon", "is required, since the draw is the policy's");
   if (verdict.rows.count != verdict.replayed)
     in.fail("rows", "count: is not the number of replayed segments");
   if (verdict.replayed > verdict.segments)
     in.fail("replayed", fmt::format("is {} of {} segments", verdict.replayed, verdict.segments));
   const bool disagrees = verdict.first_disagreement.has_value();
   if (disagrees != (verdict.outcome == Outcome::kRefuted)) {
-    in.fail("first_disagreement", "must be there exactly when the outcome is refuted");
+    in.fail("first_disagreement", "must be present if and only if the outcome is refuted");
   }
   if (disagrees && verdict.first_disagreement->agrees) in.fail("first_disagreement", "agrees");
   if (verdict.outcome == Outcome::kAccepted && verdict.replayed == 0)

@@ -197,7 +197,7 @@ Status check_nesting(const std::set<std::string>& entries) {
   for (const std::string& name : entries) {
     const auto inside = entries.lower_bound(name + '/');
     if (inside != entries.end() && inside->starts_with(name + '/'))
-      return malformed(fmt::format("program: state entry '{}' is the beginning of '{}'", name, *inside));
+      return malformed(fmt::format("program: state entry '{}' is a prefix of '{}'", name, *inside));
   }
   return {};
 }
@@ -207,7 +207,7 @@ Status check_state_input(const Primitive& line, Inputs& inputs) {
   const bool is_step = name == "step", is_loss = name == "loss";
   if (!is_step && !is_loss && !name.starts_with("model/") && !name.starts_with("optimizer/")) {
     return malformed(fmt::format("src: no state entry may be called '{}'", name),
-                     "model/NAME, optimizer/KIND/NAME, step or loss");
+                     "use model/NAME, optimizer/KIND/NAME, step or loss");
   }
   if (is_step && (line.dtype != DType::kI64 || !line.shape.empty()))
     return malformed("src: state step must be i64 []");
@@ -227,7 +227,7 @@ Status check_schedule_input(const Primitive& line, Inputs& inputs) {
   if (line.dtype != DType::kF32 || line.shape != Shape{count})
     return malformed(fmt::format("s: a schedule of {} names is f32 [{}]", count, count));
   for (const std::string& name : line.source.of) {
-    if (!kNames.contains(name)) return malformed(fmt::format("of: no schedule is called '{}'", name));
+    if (!kNames.contains(name)) return malformed(fmt::format("of: unknown schedule '{}'", name));
   }
   return take_once(inputs, "schedule");
 }
@@ -241,10 +241,10 @@ Status check_constant_input(const Primitive& line, std::int64_t count) {
     if (!literal) return within("of", literal.error());
     const bool is_float = std::holds_alternative<float>(*literal);
     if (is_float != (line.dtype == DType::kF32))
-      return malformed(fmt::format("of: '{}' is no {}", text, name_of(line.dtype)));
+      return malformed(fmt::format("of: '{}' is not of type {}", text, name_of(line.dtype)));
     if (line.dtype == DType::kU8 &&
         kernels::to_u8(std::get<std::int64_t>(*literal)) != std::get<std::int64_t>(*literal)) {
-      return malformed(fmt::format("of: '{}' is no u8", text));
+      return malformed(fmt::format("of: '{}' is not of type u8", text));
     }
   }
   return {};
@@ -273,7 +273,7 @@ using Table = std::vector<ValueType>;
 const ValueType& at(const Table& table, ValueIndex value) { return table[static_cast<std::size_t>(value)]; }
 
 Status check_access(const Access& access, const Primitive& line, const Table& table) {
-  if (access.view && access.view->empty()) return malformed("a view without dimensions has no spelling");
+  if (access.view && access.view->empty()) return malformed("a view without dimensions cannot be written");
   const Shape& sizes = access.view ? *access.view : at(table, access.value).shape;
   for (std::size_t n = 0; n < access.coordinates.size(); ++n) {
     Status status = check_coordinate(access.coordinates[n], sizes[n], access.fill.has_value(), line);

@@ -137,7 +137,7 @@ Status check_state(const Program& program, const State& state) {
     if (wanted && (!given || given->name > wanted->source.name))
       return malformed(fmt::format("state: entry '{}' is missing", wanted->source.name));
     if (!wanted || given->name != wanted->source.name)
-      return malformed(fmt::format("state: entry '{}' is not the program's", given->name));
+      return malformed(fmt::format("state: entry '{}' is not in the program", given->name));
     if (given->tensor.dtype() != wanted->dtype || given->tensor.shape() != wanted->shape) {
       return malformed(fmt::format("state: entry '{}' is {} {}, the program's {} {}", given->name,
                                    name_of(given->tensor.dtype()), to_string(given->tensor.shape()),

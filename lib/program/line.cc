@@ -55,8 +55,8 @@ Result<Source> parse_source(std::string_view text) {
     DGX_TRY(const std::int64_t ordinal, parse_integer(name));
     if (ordinal >= 0 && ordinal < (1 << 24)) return Source{Source::Kind::kUniform, name, {}};
   }
-  return malformed(fmt::format("no source '{}'", text),
-                   "state NAME, batch x, batch y, schedule, constant, uniform N");
+  return malformed(fmt::format("unknown source '{}'", text),
+                   "use state NAME, batch x, batch y, schedule, constant or uniform N");
 }
 
 void print_input(const Primitive& primitive, json::Object& out) {
@@ -109,7 +109,7 @@ Kind read_kind(json::Fields& in) {
        {Kind::kInput, Kind::kMap, Kind::kDot, Kind::kSum, Kind::kMax, Kind::kArgmax, Kind::kChain}) {
     if (name == kernels::name_of(kind)) return kind;
   }
-  in.fail("k", fmt::format("no kind '{}'", name));
+  in.fail("k", fmt::format("unknown kind '{}'", name));
   return Kind::kInput;
 }
 

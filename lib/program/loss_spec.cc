@@ -48,7 +48,7 @@ std::string_view name_of(LossKind loss) { return loss == LossKind::kCrossEntropy
 Result<LossSpec> parse_loss_spec(std::string_view text) {
   SpecReader in(text);
   const auto kind = loss_kind(in.kind());
-  if (!kind) return usage_error(fmt::format("no loss '{}'", in.kind()), "cross-entropy or mse");
+  if (!kind) return usage_error(fmt::format("unknown loss '{}'", in.kind()), "use cross-entropy or mse");
   LossSpec spec(*kind);
   if (*kind == LossKind::kCrossEntropy) {
     in.number("label-smoothing", spec.label_smoothing, 0.0, 1.0);
@@ -81,7 +81,7 @@ json::Value to_json(const LossSpec& spec) {
 Result<LossSpec> loss_from_json(const json::Value& value, const std::string& where) {
   if (const std::string* name = value.as_string()) {
     const auto kind = loss_kind(*name);
-    if (!kind) return malformed(fmt::format("{}: no loss '{}'", where, *name));
+    if (!kind) return malformed(fmt::format("{}: unknown loss '{}'", where, *name));
     return LossSpec(*kind);
   }
   json::Fields in(value, where);
@@ -90,12 +90,12 @@ Result<LossSpec> loss_from_json(const json::Value& value, const std::string& whe
   LossSpec spec(LossKind::kCrossEntropy);
   if (in.has("label_smoothing")) {
     spec.label_smoothing = read_double(in, "label_smoothing", 0, 1);
-    if (spec.label_smoothing == 0) in.fail("label_smoothing", "is 0, which is left out");
+    if (spec.label_smoothing == 0) in.fail("label_smoothing", "is 0, the default, and must be left out");
   }
   if (in.has("ignore")) spec.ignore = in.integer("ignore", -kMostInteger, kMostInteger);
   if (in.has("weights")) {
     const json::Array& list = in.array("weights", kMaxClassWeights);
-    if (list.empty()) in.fail("weights", "is empty, which is left out");
+    if (list.empty()) in.fail("weights", "is empty, the default, and must be left out");
     for (const json::Value& item : list) {
       const std::string* text = item.as_string();
       auto weight = parse_hex_double(text ? *text : "");
@@ -104,7 +104,7 @@ Result<LossSpec> loss_from_json(const json::Value& value, const std::string& whe
     }
     if (const Status fit = check_weights(spec.weights); !fit) in.fail("weights", fit.error().message);
   }
-  if (spec.is_plain()) in.fail("kind", "a loss without options is its name alone");
+  if (spec.is_plain()) in.fail("kind", "a loss without options must be its name alone");
   DGX_CHECK(in.finish());
   return spec;
 }

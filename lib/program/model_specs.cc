@@ -14,13 +14,14 @@ Result<std::vector<std::int64_t>> parse_sizes(std::string_view text) {
     const std::size_t dash = text.find('-');
     auto size = parse_number<std::int64_t>(text.substr(0, dash));
     if (!size.ok()) return within("mlp", std::move(size).error());
-    if (*size < 1 || *size > kMostWide) return usage_error(fmt::format("mlp: a layer of {}", *size));
+    if (*size < 1 || *size > kMostWide)
+      return usage_error(fmt::format("mlp: layer size {} is out of range", *size));
     sizes.push_back(*size);
     if (dash == std::string_view::npos) break;
     text.remove_prefix(dash + 1);
   }
   if (sizes.size() < 2 || sizes.size() > 256)
-    return usage_error("mlp: needs from 2 to 256 sizes", "for example mlp:784-256-128-10");
+    return usage_error("mlp: needs 2 to 256 sizes", "for example mlp:784-256-128-10");
   return sizes;
 }
 
@@ -35,7 +36,7 @@ Result<ModelSpec> parse_mlp(SpecReader& in) {
       spec.activation = activation;
       known = true;
     }
-    if (!known) in.fail(fmt::format("no activation '{}'", *name));
+    if (!known) in.fail(fmt::format("unknown activation '{}'", *name));
   }
   DGX_CHECK(in.finish());
   return ModelSpec(spec);
@@ -114,8 +115,8 @@ Result<ModelSpec> parse_model_spec(std::string_view text) {
   if (in.kind() == "mlp") return parse_mlp(in);
   if (in.kind() == "resnet20") return parse_resnet(in);
   if (in.kind() == "gpt") return parse_gpt(in);
-  return usage_error(fmt::format("no built-in model '{}'", in.kind()),
-                     "mlp:784-256-128-10, resnet20, gpt:layers=6, or a TorchScript file");
+  return usage_error(fmt::format("unknown built-in model '{}'", in.kind()),
+                     "use mlp:784-256-128-10, resnet20, gpt:layers=6 or a TorchScript file");
 }
 
 std::string print_model_spec(const ModelSpec& spec) {

@@ -41,7 +41,8 @@ OptimizerSpec usual(OptimizerSpec::Kind kind) {
 Result<OptimizerSpec> parse_optimizer_spec(std::string_view text) {
   SpecReader in(text);
   const auto kind = optimizer_kind(in.kind());
-  if (!kind) return usage_error(fmt::format("no optimizer '{}'", in.kind()), "sgd:…, adam:… or adamw:…");
+  if (!kind)
+    return usage_error(fmt::format("unknown optimizer '{}'", in.kind()), "use sgd:…, adam:… or adamw:…");
   OptimizerSpec spec = usual(*kind);
   in.number("lr", spec.learning_rate, 0.0, kMostNumber);
   in.number("weight-decay", spec.weight_decay, 0.0, kMostNumber);
@@ -89,7 +90,7 @@ Result<OptimizerSpec> optimizer_from_json(const json::Value& value, const std::s
   json::Fields in(value, where);
   const std::string name = in.string("kind");
   const auto kind = optimizer_kind(name);
-  if (!kind) in.fail("kind", fmt::format("no optimizer '{}'", name));
+  if (!kind) in.fail("kind", fmt::format("unknown optimizer '{}'", name));
   OptimizerSpec spec = usual(kind.value_or(OptimizerSpec::Kind::kSgd));
   spec.learning_rate = read_double(in, "lr", 0, kMostNumber);
   spec.weight_decay = read_double(in, "weight_decay", 0, kMostNumber);

@@ -85,7 +85,7 @@ std::string print_operand(const Operand& operand) {
 Result<Step> parse_step(std::string_view text) {
   const std::size_t space = text.find(' ');
   const auto op = kernels::scalar_op_from_name(text.substr(0, space));
-  if (!op) return malformed(fmt::format("byte 0: no operation '{}'", text.substr(0, space)));
+  if (!op) return malformed(fmt::format("byte 0: unknown operation '{}'", text.substr(0, space)));
   Step step;
   step.op = *op;
   std::size_t at = space == std::string_view::npos ? text.size() : space;

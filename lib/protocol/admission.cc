@@ -115,15 +115,15 @@ Status check_bonds(const Task& task) {
   DGX_TRY(const std::int64_t deterring, least_solver_bond(task));
   if (bond >= deterring) return {};
   return usage_error(fmt::format("the solver's bond of {} is below C/c - R = {}", bond, deterring),
-                     "dgx-settle bounds; a policy with unsafe_bonds 1 takes such tasks");
+                     "see dgx-settle bounds; a policy with unsafe_bonds 1 accepts such tasks");
 }
 
 Status check_store(const Task& task) {
   DGX_TRY(const std::int64_t bytes, opening_bytes(task));
   if (bytes <= task.policy.store_bytes) return {};
-  return usage_error(
-      fmt::format("an opening may take {} bytes, the market's store {}", bytes, task.policy.store_bytes),
-      "fewer or smaller states, or a smaller part of them drawn");
+  return usage_error(fmt::format("an opening may take {} bytes, the market's store accepts {}", bytes,
+                                 task.policy.store_bytes),
+                     "use fewer or smaller states, or draw a smaller part of them");
 }
 
 }  // namespace
@@ -169,7 +169,7 @@ Status check_segment_time(const Task& task, std::optional<std::int64_t> millisec
   return usage_error(fmt::format("segment_milliseconds: the longest segment takes {} ms: four times that "
                                  "exceeds half of window_move_ms, {}",
                                  *milliseconds, task.policy.window_move_ms),
-                     "a faster machine, or a task with shorter segments");
+                     "use a faster machine, or a task with shorter segments");
 }
 
 }  // namespace dgx::protocol

@@ -14,8 +14,8 @@ namespace dgx::protocol {
 Result<std::optional<std::int64_t>> first_divergence(std::span<const Digest> ours,
                                                      std::span<const Digest> theirs) {
   if (ours.size() != theirs.size()) {
-    return malformed(
-        fmt::format("{} digests against {}: they are not about the same thing", ours.size(), theirs.size()));
+    return malformed(fmt::format("{} digests against {}: the lists do not cover the same states or values",
+                                 ours.size(), theirs.size()));
   }
   const auto [at, other] = std::mismatch(ours.begin(), ours.end(), theirs.begin());
   if (at == ours.end()) return std::optional<std::int64_t>();
@@ -26,7 +26,7 @@ Result<std::optional<std::int64_t>> first_divergent_segment(std::span<const Dige
                                                             std::span<const Digest> their_states) {
   DGX_TRY(const std::optional<std::int64_t> state, first_divergence(our_states, their_states));
   if (!state) return std::optional<std::int64_t>();
-  if (*state == 0) return malformed("the initial states differ already: these are not runs of one task");
+  if (*state == 0) return malformed("the initial states already differ: these are not runs of one task");
   return std::optional<std::int64_t>(*state - 1);
 }
 

@@ -77,13 +77,13 @@ Judgement judge_state_input(const Step& step, const StateInputClaim& claim, std:
   if (!line.ok()) return fails(line.error());
   if (claim.line.index != value)
     return fails(fmt::format("the line opened is {}, the value {}", claim.line.index, value));
-  if (!is_state_input(*line)) return fails(fmt::format("line {} is no state input", claim.line.index));
+  if (!is_state_input(*line)) return fails(fmt::format("line {} is not a state input", claim.line.index));
   if (line->source.name != claim.entry.name)
     return fails(fmt::format("line {} is the entry {}, not {}", claim.line.index, line->source.name,
                              claim.entry.name));
   const auto state = merkle::state_digest_of(claim.entry);
   if (!state.ok()) return fails(state.error());
-  if (*state != step.before) return fails("the entry opened is not of the state before the step");
+  if (*state != step.before) return fails("the opened entry does not belong to the state before the step");
   if (claim.entry.tensor == digest)
     return fails(fmt::format("value {} is the entry {}", claim.line.index, claim.entry.name));
   return proves(fmt::format("value {} is {}, the entry {} of the state before the step is {}", value,
@@ -99,7 +99,7 @@ Judgement judge_missing(const Step& step, const OpenedLine& opened, const merkle
   const auto line = open_line(opened, step.task);
   if (!line.ok()) return fails(line.error());
   if (!is_state_input(*line) || !line->next) {
-    return fails(fmt::format("line {} is no state input", opened.index));
+    return fails(fmt::format("line {} is not a state input", opened.index));
   }
   const std::string& name = line->source.name;
   if (before != nullptr && before->name >= name)
@@ -107,7 +107,7 @@ Judgement judge_missing(const Step& step, const OpenedLine& opened, const merkle
   if (shown != nullptr && shown->name <= name)
     return fails(fmt::format("{} does not come before {}", name, shown->name));
   return proves(
-      fmt::format("the state after the step has no entry {}, which line {} is", name, opened.index));
+      fmt::format("the state after the step has no entry {}, the input of line {}", name, opened.index));
 }
 
 Judgement judge_entry_digest(const Step& step, const EntryClaim& claim, const EntryPost& shown) {
@@ -118,7 +118,7 @@ Judgement judge_entry_digest(const Step& step, const EntryClaim& claim, const En
       merkle::root_from_path(merkle::value_leaf(*claim.digest), static_cast<std::uint64_t>(next),
                              static_cast<std::uint64_t>(step.task.program.lines), *claim.path);
   if (!root.ok()) return fails(root.error());
-  if (*root != step.table) return fails(fmt::format("the digest opened is not that of value {}", next));
+  if (*root != step.table) return fails(fmt::format("the opened digest is not that of value {}", next));
   if (*claim.digest == shown.digest) return fails(fmt::format("entry {} is value {}", shown.name, next));
   return proves(fmt::format("entry {} of the state after the step is {}, value {}, which it becomes, is {}",
                             shown.name, shown.digest.hex(), next, claim.digest->hex()));
@@ -134,9 +134,9 @@ Judgement judge_entry(const Step& step, const EntryClaim& claim, const EntryPost
   if (claim.before) {
     const auto state = merkle::state_digest_of(*claim.before);
     if (!state.ok()) return fails(state.error());
-    if (*state != step.after) return fails("the entry opened is not of the state after the step");
+    if (*state != step.after) return fails("the opened entry does not belong to the state after the step");
     const auto follows = static_cast<std::int64_t>(claim.before->index) + 1;
-    if (follows != (shown == nullptr ? count : index)) return fails("the entry opened is not the one before");
+    if (follows != (shown == nullptr ? count : index)) return fails("the opened entry is not the one before");
     if (!claim.line) {
       if (shown == nullptr) return fails("no entry was shown");
       if (claim.before->name < shown->name) return fails("the names ascend");
@@ -199,13 +199,14 @@ Result<Number> batch_number(const Step& step, const kernels::Primitive& line, st
   DGX_TRY(const std::int64_t wanted, dataset_element(step.task, step.step, line, element));
   if (data.entry.name != line.source.name) return malformed("opens another field of the dataset");
   DGX_TRY(const Digest dataset, merkle::dataset_digest_of(data.entry, data.scales));
-  if (dataset != step.task.dataset.digest) return malformed("the field opened is not of the task's dataset");
+  if (dataset != step.task.dataset.digest)
+    return malformed("the opened field does not belong to the task's dataset");
   DGX_CHECK(merkle::check_opening(data.tensor, data.entry.tensor));
-  if (data.tensor.dtype != line.dtype) return malformed("the dataset's field is of another type");
+  if (data.tensor.dtype != line.dtype) return malformed("the dataset's field has another type");
   const merkle::ElementPlace place = merkle::place_of(line.dtype, static_cast<std::uint64_t>(wanted));
   if (place.leaf != data.tensor.leaf || place.offset_bytes >= data.tensor.data.size()) {
     return malformed(
-        fmt::format("element {} of the dataset's {} is not in the leaf opened", wanted, line.source.name));
+        fmt::format("element {} of the dataset's {} is not in the opened leaf", wanted, line.source.name));
   }
   return number_at(line.dtype, data.tensor.data, place.offset_bytes);
 }
@@ -213,7 +214,7 @@ Result<Number> batch_number(const Step& step, const kernels::Primitive& line, st
 Result<Number> input_number(const Step& step, const kernels::Primitive& line, std::int64_t element,
                             const InputClaim& claim) {
   if ((line.source.kind == Source::Kind::kBatch) != claim.data.has_value())
-    return malformed("data are opened for a batch, and only for it");
+    return malformed("data must be opened for a batch input, and for no other");
   switch (line.source.kind) {
     case Source::Kind::kBatch: return batch_number(step, line, element, *claim.data);
     case Source::Kind::kSchedule: return schedule_number(step, line, element);
@@ -221,7 +222,7 @@ Result<Number> input_number(const Step& step, const kernels::Primitive& line, st
     case Source::Kind::kUniform: return uniform_number(step, line, element);
     case Source::Kind::kState: break;
   }
-  return malformed("a state input is not of this claim");
+  return malformed("this claim does not cover state inputs");
 }
 
 std::string element_text(std::int64_t value, std::int64_t element) {
@@ -280,10 +281,10 @@ Judgement judge_position(const Step& step, const kernels::Primitive& line, std::
 Judgement judge_non_finite(const Step& step, const NonFiniteClaim& claim) {
   const auto state = merkle::state_digest_of(claim.entry);
   if (!state.ok()) return fails(state.error());
-  if (*state != step.after) return fails("the entry opened is not of the state after the step");
+  if (*state != step.after) return fails("the opened entry does not belong to the state after the step");
   if (const Status opens = merkle::check_opening(claim.tensor, claim.entry.tensor); !opens.ok())
     return fails(opens.error());
-  if (claim.tensor.dtype != DType::kF32) return fails("the entry is of integers");
+  if (claim.tensor.dtype != DType::kF32) return fails("the entry holds integers");
   for (std::size_t at = 0; at + 4 <= claim.tensor.data.size(); at += 4) {
     const Number number = number_at(DType::kF32, claim.tensor.data, at);
     if (std::isfinite(number.real)) continue;

@@ -37,7 +37,7 @@ Status opens(const manifest::CommittedState& state, std::int64_t index, const ma
 /// Checks that the proof fits the task, and returns its segments. Not that its first and last state are
 /// right: claim g is about these.
 Result<Segments> check_proof_of(const Dispute& dispute) {
-  if (dispute.proof.body.task != dispute.task.id) return malformed("proof: is of another task");
+  if (dispute.proof.body.task != dispute.task.id) return malformed("proof: belongs to another task");
   return segments_of(dispute.task.body, dispute.proof.body);
 }
 
@@ -71,9 +71,9 @@ Status check_row(const Dispute& dispute) {
   const manifest::Challenge& challenge = dispute.challenge.body;
   const manifest::OpenedRow& opened = *challenge.row;
   DGX_CHECK(check_bound(opened, dispute.verdict->body));
-  if (opened.row.index != challenge.segment) return malformed("row: is of another segment");
+  if (opened.row.index != challenge.segment) return malformed("row: belongs to another segment");
   if (challenge.about != About::kWitness || has_witness(dispute, opened.row)) return {};
-  return malformed(fmt::format("row: has no witness, of reason \"{}\" and a segment of {} steps",
+  return malformed(fmt::format("row: has no witness, since its reason is \"{}\" and the segment has {} steps",
                                manifest::name_of(opened.row.reason),
                                segments_in(dispute)[challenge.segment].length()));
 }
@@ -81,16 +81,16 @@ Status check_row(const Dispute& dispute) {
 Status check_verdict_of(const Dispute& dispute) {
   const manifest::Challenge& challenge = dispute.challenge.body;
   if (challenge.verdict.has_value() != dispute.verdict.has_value())
-    return malformed("challenge: verdict: is not the one that is here");
+    return malformed("challenge: verdict: is not the given verdict");
   if (!dispute.verdict) return {};
   const Signed<manifest::Verdict>& verdict = *dispute.verdict;
   if (*challenge.verdict != verdict.id) return malformed("challenge: is about another verdict");
   if (verdict.body.task != dispute.task.id || verdict.body.proof != dispute.proof.id)
-    return malformed("verdict: is of another proof");
+    return malformed("verdict: belongs to another proof");
   const bool draws = challenge.about == About::kWitness || challenge.about == About::kRow;
   const bool needs_beacon = draws && verdict.body.beacon.has_value();
   if (needs_beacon != dispute.beacon.has_value()) {
-    return malformed(needs_beacon ? "the beacon is missing" : "a beacon that is not needed");
+    return malformed(needs_beacon ? "the beacon is missing" : "has a beacon that is not needed");
   }
   if (dispute.beacon &&
       (dispute.beacon->id != *verdict.body.beacon || dispute.beacon->body.proof != dispute.proof.id)) {
@@ -104,7 +104,7 @@ Status check_chunk(const Dispute& dispute) {
   const manifest::ChunkReference& chunk = *dispute.challenge.body.chunk;
   DGX_TRY(const kernels::Primitive line, open_line(chunk.line, dispute.task.body));
   if (!is_state_input(line))
-    return malformed(fmt::format("chunk: line {} is no state input", chunk.line.index));
+    return malformed(fmt::format("chunk: line {} is not a state input", chunk.line.index));
   const auto parts = static_cast<std::int64_t>(merkle::tensor_part_count(tensor_bytes(line)));
   if (chunk.part >= parts) return malformed(fmt::format("chunk: part: is {} of {}", chunk.part, parts));
   return {};
@@ -117,18 +117,18 @@ Status check_place(const Dispute& dispute, const Segments& segments) {
   if (challenge.segment > most)
     return malformed(fmt::format("challenge: segment: is {}, the last is {}", challenge.segment, most));
   if (challenge.about == About::kInitial && challenge.segment != 0)
-    return malformed("challenge: segment: the initial state is of segment 0");
+    return malformed("challenge: segment: the initial state belongs to segment 0");
   if (challenge.about == About::kFinal && challenge.segment != segments.between() - 1)
     return malformed("challenge: segment: the final state ends the last one");
   const bool ends = challenge.about != About::kChunk && !segments.diverges(challenge.segment);
   if (ends != challenge.end.has_value())
-    return malformed("challenge: end: must be there unless the state after the segment does not exist");
+    return malformed("challenge: end: must be present if and only if the state after the segment exists");
   return {};
 }
 
 Status check_parts(const Dispute& dispute, const Segments& segments) {
   const manifest::Challenge& challenge = dispute.challenge.body;
-  if (challenge.task != dispute.task.id) return malformed("challenge: is of another task");
+  if (challenge.task != dispute.task.id) return malformed("challenge: belongs to another task");
   if (challenge.proof != dispute.proof.id) return malformed("challenge: is about another proof");
   DGX_CHECK(check_place(dispute, segments));
   DGX_CHECK(opens(challenge.start, challenge.segment, dispute.proof.body, "start"));
@@ -195,7 +195,7 @@ Result<Game> Game::open(Dispute dispute) {
   DGX_TRY(const Segments segments, check_proof_of(dispute));
   DGX_CHECK(check_parts(dispute, segments));
   if (dispute.defender() == dispute.challenger())
-    return malformed("challenge: by the signer of what it challenges");
+    return malformed("challenge: is signed by the signer of what it challenges");
   Game game(std::move(dispute));
   game.begin();
   return game;
@@ -207,7 +207,7 @@ void Game::begin() {
   const manifest::Challenge& challenge = dispute_.challenge.body;
   const auto decide = [&](bool falls, std::string_view what, const Digest& is, const Digest& must) {
     decision_ = Decision{falls, RulingReason::kClaim, Claim::kCommittedState, std::nullopt,
-                         falls ? fmt::format("{} is {}, it must be {}", what, is.hex(), must.hex())
+                         falls ? fmt::format("{} is {}, must be {}", what, is.hex(), must.hex())
                                : fmt::format("{} is what it must be", what)};
   };
   if (challenge.about == About::kInitial) {
@@ -247,19 +247,19 @@ Segment Game::segment() const { return segments_in(dispute_)[dispute_.challenge.
 Status Game::apply(const Signed<manifest::Move>& move) {
   const std::string where = fmt::format("move {}", move.body.turn);
   if (move.body.task != dispute_.task.id || move.body.game != dispute_.challenge.id)
-    return malformed(where + ": is of another game");
+    return malformed(where + ": belongs to another game");
   const bool defends = move.key_id == dispute_.defender();
   if (!defends && move.key_id != dispute_.challenger())
-    return unauthorised(where + ": is by neither side of the game");
+    return unauthorised(where + ": is signed by neither side of the game");
   if (std::find(moves_.begin(), moves_.end(), move.id) != moves_.end())
-    return malformed(where + ": is there already");
+    return malformed(where + ": repeats an earlier move");
   const auto convict = [&](RulingReason reason, std::optional<Claim> claim, std::string words) {
     moves_.push_back(move.id);
     decision_ = Decision{defends, reason, claim, std::nullopt, std::move(words)};
   };
   if (decision_) return {};  // what is said after the end counts for nothing
   const auto answered = turn_of(move.body.previous);
-  if (!answered) return malformed(where + ": answers a statement that is not here");
+  if (!answered) return malformed(where + ": answers a statement that is not in this game");
   const std::string_view who = name_of(defends ? Side::kDefender : Side::kChallenger);
   if (*answered + 1 != move.body.turn) {
     convict(RulingReason::kMalformed, std::nullopt,
@@ -279,7 +279,7 @@ Status Game::apply(const Signed<manifest::Move>& move) {
   const auto message = parse_message(move.body.say);
   if (!message.ok()) {
     convict(RulingReason::kMalformed, std::nullopt,
-            fmt::format("turn {} is no move: {}", move.body.turn, message.error().message));
+            fmt::format("turn {} is not a move: {}", move.body.turn, message.error().message));
     return {};
   }
   moves_.push_back(move.id);

@@ -41,7 +41,7 @@ Status Market::apply(const manifest::Signed<manifest::Body>& statement, std::int
   if (first && !std::holds_alternative<manifest::LedgerPolicy>(statement.body)) {
     return malformed(where + ": the first statement must be the operator's policy");
   }
-  if (state_.seen.contains(statement.id)) return usage_error(where + ": is in the ledger already");
+  if (state_.seen.contains(statement.id)) return usage_error(where + ": is already in the ledger");
   // The rules see market time: at an entry that ends a pause it is still that of the entry before.
   const bool pause = is_pause(milliseconds);
   Status status = check_pause(statement, pause);

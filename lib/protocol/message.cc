@@ -59,7 +59,7 @@ Shape read_shape(Fields& in) {
   Shape shape;
   for (const Value& value : in.array("shape", kMaxRank)) {
     const std::int64_t* size = value.as_int();
-    if (size == nullptr) in.fail("shape", "a dimension is no integer");
+    if (size == nullptr) in.fail("shape", "a dimension is not an integer");
     shape.push_back(size == nullptr ? 1 : *size);
   }
   const auto count = element_count(shape);
@@ -221,7 +221,7 @@ Message read_claim(Fields& in) {
     return NonFiniteClaim{manifest::read_object(in, "entry", read_entry),
                           manifest::read_object(in, "tensor", read_tensor)};
   }
-  in.fail("claim", fmt::format("\"{}\" is none that a move can make", claim));
+  in.fail("claim", fmt::format("\"{}\" is not a claim that a move can make", claim));
   return Accept{};
 }
 
@@ -292,7 +292,7 @@ Message read_by_kind(Fields& in) {
   }
   if (kind == Accept::kKind) return Accept{};
   if (kind == kClaimKind) return read_claim(in);
-  in.fail("kind", fmt::format("\"{}\" is none", kind));
+  in.fail("kind", fmt::format("\"{}\" is not a message", kind));
   return Accept{};
 }
 

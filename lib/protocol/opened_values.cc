@@ -54,8 +54,7 @@ kernels::Number OpenedValues::element(kernels::ValueIndex value, std::int64_t in
   const auto leaf = leaves_.find({value, static_cast<std::int64_t>(place.leaf)});
   if (leaf != leaves_.end() && place.offset_bytes < leaf->second.size())
     return number_at(dtype, leaf->second, place.offset_bytes);
-  if (!missing_)
-    missing_ = fmt::format("leaf {} of value {} is needed, and is not opened", place.leaf, value);
+  if (!missing_) missing_ = fmt::format("leaf {} of value {} is needed but not opened", place.leaf, value);
   return kernels::number_type(dtype) == kernels::NumberType::kFloat ? kernels::Number::of(0.0F)
                                                                     : kernels::Number::of(std::int64_t{0});
 }
@@ -63,7 +62,7 @@ kernels::Number OpenedValues::element(kernels::ValueIndex value, std::int64_t in
 void OpenedValues::located(kernels::ValueIndex value) {
   const auto type = types_.find(value);
   if (type != types_.end() && type->second.proved) return;
-  if (!missing_) missing_ = fmt::format("type and shape of value {} are needed, and are not opened", value);
+  if (!missing_) missing_ = fmt::format("type and shape of value {} are needed but not opened", value);
 }
 
 kernels::TypeOf OpenedValues::types() const {

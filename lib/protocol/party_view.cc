@@ -51,7 +51,7 @@ Result<merkle::Path> path_in_lists(std::span<const NodeList> lists, std::span<co
     const std::uint64_t child = (at - node.first) / node.child_size();
     if (out.empty() && !node.is_bottom()) {
       const Node part = node.child(child);
-      if (part.first + part.count > leaves.size()) return malformed("the game is not that of this replay");
+      if (part.first + part.count > leaves.size()) return malformed("the game belongs to another replay");
       DGX_TRY(out, merkle::inclusion_path(leaves.subspan(part.first, part.count), at - part.first));
     }
     DGX_TRY(const merkle::Path up, merkle::inclusion_path(list->children, child));

@@ -21,7 +21,7 @@ using kernels::Running;
 using kernels::Source;
 
 Result<manifest::OpenedRow> Party::row(std::int64_t segment) {
-  return usage_error(fmt::format("the verdict's row of segment {} is not at hand", segment));
+  return usage_error(fmt::format("the verdict's row of segment {} is not available", segment));
 }
 
 namespace {
@@ -34,7 +34,7 @@ Next send(Message what) { return std::optional<Message>(std::move(what)); }
 
 /// The error for a game whose earlier lists come from another replay.
 Error not_of_replay(std::string_view what) {
-  return {ErrorCode::kMalformed, fmt::format("the {} shown before are not those of this replay", what), {}};
+  return {ErrorCode::kMalformed, fmt::format("the {} shown before differ from this replay's", what), {}};
 }
 
 Next next_in(PartyView& view, const Game& game, const ShowRow&) {
@@ -218,7 +218,7 @@ Next next_in(PartyView& view, const Game& game, const ShowFault&) {
 }
 
 Next next_in(PartyView&, const Game&, const ShowChunk&) {
-  return usage_error("a chunk is answered with where it lies", "give its location");
+  return usage_error("a chunk is answered with its location", "give its location");
 }
 
 // A challenger's moves: the first thing shown that its replay does not give.
@@ -361,7 +361,7 @@ Result<merkle::EntryOpening> entry_before(PartyView& view, std::int64_t after, c
   DGX_TRY(const auto entries, view.party().entries(after));
   DGX_TRY(const auto leaves, view.entry_leaves(after));
   const std::size_t at = index - 1;
-  if (at >= entries.size()) return malformed("the game is not that of this replay");
+  if (at >= entries.size()) return malformed("the game belongs to another replay");
   merkle::EntryOpening out{entries[at].name, entries[at].digest, at, shown.top().count, {}};
   DGX_TRY(out.path, path_in_lists(shown.lists, leaves, at));
   return out;
@@ -370,7 +370,7 @@ Result<merkle::EntryOpening> entry_before(PartyView& view, std::int64_t after, c
 /// Claims that the party's entry `index` is missing.
 Next claim_missing(PartyView& view, std::int64_t after, const OpenedTree& shown, std::size_t index) {
   DGX_TRY(const auto entries, view.party().entries(after));
-  if (index >= entries.size()) return malformed("the game is not that of this replay");
+  if (index >= entries.size()) return malformed("the game belongs to another replay");
   const auto line = program::find_state_input(view.program(), entries[index].name);
   if (!line) return malformed("the program has no entry " + entries[index].name);
   EntryClaim claim;

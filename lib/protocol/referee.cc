@@ -27,7 +27,7 @@ std::string line_text(std::size_t line) { return fmt::format("line {}", line + 1
 template <class T>
 Status place(std::optional<Signed<T>>& where, Signed<Body> statement, bool in_order) {
   if (where || !in_order)
-    return malformed(fmt::format("a {} where none belongs", manifest::name_of(T::kKind)));
+    return malformed(fmt::format("has a {} where none belongs", manifest::name_of(T::kKind)));
   DGX_TRY(where, manifest::as<T>(std::move(statement)));
   return {};
 }
@@ -35,10 +35,10 @@ Status place(std::optional<Signed<T>>& where, Signed<Body> statement, bool in_or
 /// Takes a receipt, which must be by the operator named; ignores it if none is named.
 Status take_receipt(Parts& parts, const Signed<Body>& statement, const std::optional<Digest>& operator_key) {
   if (!operator_key) return {};
-  if (statement.key_id != *operator_key) return unauthorised("is not by the operator named");
+  if (statement.key_id != *operator_key) return unauthorised("is not signed by the named operator");
   const auto& receipt = std::get<manifest::Receipt>(statement.body);
   if (!parts.task || receipt.ledger != parts.task->body.ledger)
-    return malformed("is of another ledger than the one that the task names");
+    return malformed("belongs to another ledger than the one that the task names");
   parts.receipted.insert(receipt.statement);
   return {};
 }
@@ -57,13 +57,13 @@ Status take(Parts& parts, const std::optional<Digest>& operator_key, std::size_t
       return place(parts.challenge, std::move(statement), parts.proof.has_value());
     case manifest::Kind::kReceipt: return take_receipt(parts, statement, operator_key);
     case manifest::Kind::kMove: {
-      if (!challenged) return malformed("a move before the challenge");
+      if (!challenged) return malformed("has a move before the challenge");
       DGX_TRY(auto move, manifest::as<manifest::Move>(std::move(statement)));
       parts.moves.emplace_back(line, std::move(move));
       return {};
     }
     default:
-      return malformed(fmt::format("a {}, which has no place in a transcript",
+      return malformed(fmt::format("a {} does not belong in a transcript",
                                    manifest::name_of(manifest::kind_of(statement.body))));
   }
 }
@@ -74,8 +74,8 @@ Status check_fetched(const Game& game, const Parts& parts) {
   const bool answered = game.dispute().challenge.body.about == manifest::About::kChunk && game.decision() &&
                         !game.decision()->falls;
   if (!answered || parts.receipted.contains(game.last())) return {};
-  return Error{ErrorCode::kInconclusive, "the chunk's answer has no receipt by the ledger's operator",
-               "name him, and add his receipt"};
+  return Error{ErrorCode::kInconclusive, "the chunk's answer has no receipt from the ledger's operator",
+               "name the operator with --operator, and append their receipt"};
 }
 
 Status play(Game& game, const Parts& parts) {
@@ -101,7 +101,7 @@ Result<Transcript> play_transcript(std::string_view text, const std::optional<Di
     auto statement = manifest::open_any(text.substr(0, end));
     if (!statement.ok()) return within(line_text(line), statement.error());
     if (!seen.insert(statement->id).second)
-      return malformed(line_text(line) + ": a statement that is there already");
+      return malformed(line_text(line) + ": repeats an earlier statement");
     lines.push_back({manifest::kind_of(statement->body), statement->id, statement->key_id, end + 1});
     if (Status status = take(parts, operator_key, line, *std::move(statement)); !status.ok())
       return within(line_text(line), status.error());

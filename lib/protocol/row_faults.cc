@@ -23,11 +23,11 @@ bool opens(const merkle::EntryOpening& entry, const Digest& state) {
 /// Judges the fault that the start state's step counter is not the segment's first step.
 RowFault wrong_step(const FaultPost& post, const Digest& state, std::int64_t first) {
   if (!opens(*post.entry, state) || post.entry->name != "step")
-    return not_shown("the entry opened is not the start state's step");
+    return not_shown("the opened entry is not the start state's step");
   if (const Status status = merkle::check_opening(*post.tensor, post.entry->tensor); !status.ok())
     return not_shown(status.error().message);
   if (post.tensor->dtype != DType::kI64 || !post.tensor->shape.empty())
-    return not_shown("the step is no i64 []: that is another reason");
+    return not_shown("the step is not an i64 []: that is another reason");
   const kernels::Number step = number_at(DType::kI64, post.tensor->data, 0);
   if (step.integer == first)
     return not_shown(fmt::format("the start state is at step {}, as it must be", first));
@@ -38,7 +38,7 @@ RowFault wrong_step(const FaultPost& post, const Digest& state, std::int64_t fir
 /// Judges the fault that an entry has another type or shape than the line that reads it.
 RowFault wrong_type(const FaultPost& post, const kernels::Primitive& line, const Digest& state) {
   if (!opens(*post.entry, state) || post.entry->name != line.source.name)
-    return not_shown("the entry opened is not the line's");
+    return not_shown("the opened entry is not the line's");
   if (merkle::tensor_digest(post.dtype, post.shape, *post.root) != post.entry->tensor)
     return not_shown("type, shape and root are not the entry's");
   if (post.dtype == line.dtype && post.shape == line.shape)
@@ -52,8 +52,9 @@ RowFault wrong_type(const FaultPost& post, const kernels::Primitive& line, const
 /// order.
 RowFault wrong_neighbours(const FaultPost& post, const std::string* name, const Digest& state) {
   if (post.before && !opens(*post.before, state))
-    return not_shown("the entry before is not of the start state");
-  if (post.after && !opens(*post.after, state)) return not_shown("the entry after is not of the start state");
+    return not_shown("the entry before does not belong to the start state");
+  if (post.after && !opens(*post.after, state))
+    return not_shown("the entry after does not belong to the start state");
   const bool none = !post.before && !post.after && name != nullptr;
   if (none && state == merkle::state_digest(0, merkle::empty_root()))
     return is_shown("the start state has no entries");
@@ -62,7 +63,7 @@ RowFault wrong_neighbours(const FaultPost& post, const std::string* name, const 
   if (!post.after && post.before->index + 1 != post.before->count)
     return not_shown("the entry after is not opened");
   if (post.before && post.after && post.before->index + 1 != post.after->index)
-    return not_shown("the entries opened are no neighbours");
+    return not_shown("the opened entries are not adjacent");
   if (name == nullptr) {
     if (!post.before || !post.after || post.before->name < post.after->name)
       return not_shown("the names ascend");
@@ -78,7 +79,7 @@ RowFault wrong_neighbours(const FaultPost& post, const std::string* name, const 
 RowFault wrong_state(const FaultPost& post, const Digest& state, const manifest::Task& task) {
   if (!post.line) {
     if (!post.entry) return wrong_neighbours(post, nullptr, state);
-    if (!opens(*post.entry, state)) return not_shown("the entry opened is not of the start state");
+    if (!opens(*post.entry, state)) return not_shown("the opened entry does not belong to the start state");
     if (post.tensor) {
       const Judgement judgement = judge_non_finite({task, 0, {}, state, {}}, {*post.entry, *post.tensor});
       if (!judgement.proven) return not_shown(judgement.words);
@@ -90,7 +91,7 @@ RowFault wrong_state(const FaultPost& post, const Digest& state, const manifest:
   }
   const auto line = open_line(*post.line, task);
   if (!line.ok()) return not_shown(line.error().message);
-  if (!is_state_input(*line)) return not_shown("the line is no state input");
+  if (!is_state_input(*line)) return not_shown("the line is not a state input");
   if (post.entry && post.root) return wrong_type(post, *line, state);
   return wrong_neighbours(post, &line->source.name, state);
 }

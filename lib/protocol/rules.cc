@@ -66,7 +66,7 @@ void transfer(MarketState& market, const std::string& from, const std::string& t
 }
 
 Status apply(MarketState& market, const Entry& entry, const manifest::LedgerPolicy& first) {
-  if (market.policy) return usage_error("the ledger has its policy already");
+  if (market.policy) return usage_error("the ledger already has its policy");
   market.policy = first.policy;
   market.operator_id = entry.signer();
   market.ledger = entry.statement.id;
@@ -87,7 +87,8 @@ Status apply(MarketState& market, const Entry& entry, const manifest::Withdrawal
   const bool owns =
       withdrawal.account == manifest::kTreasury ? entry.by_operator : entry.account() == withdrawal.account;
   if (!owns)
-    return unauthorised("a withdrawal is signed by the account's owner; of the treasury, by the operator");
+    return unauthorised(
+        "a withdrawal must be signed by the account's owner, from the treasury by the operator");
   DGX_CHECK(check_ledger(market, withdrawal.ledger));
   DGX_CHECK(check_balance(market, withdrawal.account, withdrawal.amount, "the withdrawal"));
   DGX_CHECK(check_least(withdrawal, *market.policy, balance_of(market, withdrawal.account)));
@@ -102,7 +103,7 @@ Status apply(MarketState& market, const Entry& entry, const manifest::TreeHead& 
 }
 
 Status apply(MarketState&, const Entry&, const manifest::Receipt&) {
-  return usage_error("a receipt is no entry", "receipts lie beside the ledger");
+  return usage_error("a receipt is not an entry", "receipts are kept next to the ledger");
 }
 
 }  // namespace dgx::protocol

@@ -106,7 +106,7 @@ Status apply(TaskRecord& record, const Entry& entry, const manifest::Ruling& rul
     return malformed(
         fmt::format("is not the ruling that follows from the ledger, which is: {}", follows.words));
   }
-  if (game->ruling) return usage_error(fmt::format("game {} has its ruling already", game->id().brief()));
+  if (game->ruling) return usage_error(fmt::format("game {} already has its ruling", game->id().brief()));
   game->ruling = entry.statement.id;
   return {};
 }

@@ -34,7 +34,7 @@ Status check_draw(const TaskRecord& record, const Segments& segments, const mani
 Status check_committed(const TaskRecord& record, const Digest& id, const manifest::Verdict& verdict) {
   if (!record.verdict_commitment) return {};
   if (manifest::verdict_commitment(id, verdict.nonce) == *record.verdict_commitment) return {};
-  return malformed("is not the verdict committed to");
+  return malformed("is not the verdict that was committed to");
 }
 
 /// Submitter and operator state that they have the final state; a solver states where the operator fetched
@@ -44,7 +44,7 @@ Status check_deliverer(const TaskRecord& record, const Entry& entry, const manif
   if (by_receiver && !delivery.location) return {};
   if (delivery.location && record.solver == entry.signer()) return {};
   return unauthorised(
-      "a delivery is signed by the submitter or the operator, or by the solver with a location");
+      "a delivery must be signed by the submitter or the operator, or by the solver with a location");
 }
 
 }  // namespace
@@ -63,9 +63,9 @@ Status apply(TaskRecord& record, const Entry& entry, const manifest::Beacon& bea
   DGX_CHECK(check_state(record, entry.now, {TaskState::kProofCommitted}));
   DGX_CHECK(check_about(record, beacon.proof));
   const auto& [offer, assigned] = *record.offers.begin();
-  if (beacon.commitment != offer) return malformed("commitment: is not the one assigned");
+  if (beacon.commitment != offer) return malformed("commitment: is not the assigned one");
   if (manifest::beacon_commitment(beacon.secret) != assigned.statement.body.commitment) {
-    return malformed("secret: is not the one committed to");
+    return malformed("secret: is not the one that was committed to");
   }
   record.beacon = entry.with(beacon);
   record.beacon_ms = entry.now;
@@ -76,13 +76,13 @@ Status apply(TaskRecord& record, const Entry& entry, const manifest::Beacon& bea
 Status apply(TaskRecord& record, const Entry& entry, const manifest::Opening& opening) {
   DGX_CHECK(check_signer(entry, record.solver, "solver"));
   DGX_CHECK(check_about(record, opening.proof));
-  if (record.opening) return usage_error("the proof is opened already");
+  if (record.opening) return usage_error("the proof is already opened");
   const OpeningDuty duty = *opening_duty(record);
   if (entry.now < duty.begins_ms)
-    return usage_error("the verifier may still reveal the beacon", "open after it");
-  if (entry.now > duty.deadline_ms) return usage_error("the proof had to be opened before");
+    return usage_error("the verifier may still reveal the beacon", "open the proof after it");
+  if (entry.now > duty.deadline_ms) return usage_error("the deadline to open the proof has passed");
   if (opening.after != duty.after)
-    return malformed(fmt::format("after: is {}, it must be {}", opening.after.brief(), duty.after.brief()));
+    return malformed(fmt::format("after: is {}, must be {}", opening.after.brief(), duty.after.brief()));
   record.opening = entry.with(opening);
   record.opening_ms = entry.now;
   return {};
@@ -102,14 +102,14 @@ Status apply(TaskRecord& record, const Entry& entry, const manifest::VerdictComm
 Status apply(TaskRecord& record, const Entry& entry, const manifest::Verdict& verdict) {
   DGX_CHECK(check_signer(entry, record.verifier, "verifier"));
   DGX_CHECK(check_about(record, verdict.proof));
-  if (record.verdict) return usage_error("the task has its verdict already");
+  if (record.verdict) return usage_error("the task already has its verdict");
   const bool refuted = verdict.outcome == manifest::Outcome::kRefuted;
   DGX_CHECK(refuted
                 ? check_state(record, entry.now,
                               {TaskState::kProofCommitted, TaskState::kAwaitingOpening, TaskState::kOpened,
                                TaskState::kVerifyCommitted, TaskState::kChallengeWindow})
                 : check_state(record, entry.now, {TaskState::kOpened, TaskState::kVerifyCommitted}));
-  if (has_fallen(record, Challenged::kProof, entry.now)) return usage_error("the proof has fallen already");
+  if (has_fallen(record, Challenged::kProof, entry.now)) return usage_error("the proof has already fallen");
   DGX_TRY(const Segments segments, segments_of(record.task.body, record.proof->body));
   DGX_CHECK(check_draw(record, segments, verdict));
   DGX_CHECK(check_stated_work(record.task.body, segments, verdict));
@@ -125,7 +125,7 @@ Status apply(TaskRecord& record, const Entry& entry, const manifest::Delivery& d
   DGX_CHECK(check_about(record, delivery.proof));
   if (delivery.final_state != record.proof->body.final_state)
     return malformed("final: is not the proof's final state");
-  if (record.delivered) return usage_error("the final state is delivered already");
+  if (record.delivered) return usage_error("the final state is already delivered");
   DGX_CHECK(check_state(record, entry.now,
                         {TaskState::kProofCommitted, TaskState::kAwaitingOpening, TaskState::kOpened,
                          TaskState::kVerifyCommitted, TaskState::kChallengeWindow, TaskState::kArbitration,

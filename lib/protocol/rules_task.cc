@@ -74,9 +74,9 @@ Status apply(MarketState& market, const Entry& entry, const manifest::Task& task
 Status apply(TaskRecord& record, const Entry& entry, const manifest::Profile&) {
   const Digest& who = entry.signer();
   if (who != record.task.key_id && who != record.solver && who != record.verifier)
-    return unauthorised("a profile is signed by the task's submitter, solver or verifier");
+    return unauthorised("a profile must be signed by the task's submitter, solver or verifier");
   if (!record.profiles.insert(who).second)
-    return usage_error("its signer's profile is in the ledger already");
+    return usage_error("its signer's profile is already in the ledger");
   return {};
 }
 
@@ -98,7 +98,7 @@ Status apply(MarketState& market, const Entry& entry, const manifest::OfferEnd& 
     return usage_error(fmt::format("offer {} is not in the ledger for this task", end.commitment.brief()));
   DGX_CHECK(check_signer(entry, offer->second.statement.key_id, "offer's verifier"));
   if (entry.now < offer->second.logged_ms + kLeastOfferMs)
-    return usage_error(fmt::format("an offer stands for {} ms at least", kLeastOfferMs));
+    return usage_error(fmt::format("an offer stands for at least {} ms", kLeastOfferMs));
   transfer(market, "bonds", entry.account(), bonds_of(record->task.body).verifier);
   record->offers.erase(offer);
   return {};

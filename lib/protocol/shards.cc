@@ -43,7 +43,7 @@ std::vector<std::int64_t> read_drawn(json::Fields& in) {
   for (const json::Value& item : in.array("drawn", manifest::kMaxStates)) {
     const std::int64_t* index = item.as_int();
     if (index == nullptr || *index < 0 || (!out.empty() && *index <= out.back())) {
-      in.fail("drawn", fmt::format("entry {} is no ascending segment number", out.size()));
+      in.fail("drawn", fmt::format("entry {} is not an ascending segment number", out.size()));
       return out;
     }
     out.push_back(*index);
@@ -71,7 +71,7 @@ Status check_complete(const Shard& shard) {
                                [](std::int64_t index, const VerdictRow& row) { return index == row.index; });
   if (same) return {};
   return Error{ErrorCode::kInconclusive,
-               fmt::format("shard {}/{}: has not exactly the rows of its {} segments", shard.index,
+               fmt::format("shard {}/{}: does not have exactly the rows of its {} segments", shard.index,
                            shard.count, segments.size()),
                {}};
 }
@@ -157,7 +157,7 @@ Result<std::vector<VerdictRow>> merge_shards(std::span<const Shard> shards) {
   if (shards.empty()) return Error{ErrorCode::kInconclusive, "no shards", {}};
   for (const Shard& shard : shards) {
     if (!of_one_verification(shard, shards[0]))
-      return malformed(fmt::format("shard {}/{}: is of another verification", shard.index, shard.count));
+      return malformed(fmt::format("shard {}/{}: belongs to another verification", shard.index, shard.count));
     DGX_CHECK(check_complete(shard));
   }
   DGX_CHECK(check_each_once(shards));

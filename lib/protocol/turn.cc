@@ -204,7 +204,7 @@ Outcome choose_in(const Turn& turn, const ChooseElement& stage, const OperationC
   if (auto bad = outside(claim.index, stage.count())) return *bad;
   const kernels::Primitive& line = stage.value.line;
   if (line.kind != Kind::kMap)
-    return lost(RulingReason::kMalformed, "claims the element of a line that is no map");
+    return lost(RulingReason::kMalformed, "claims the element of a line that is not a map");
   const std::int64_t element = stage.element_at(claim.index);
   return judged(judge_element(step_of(turn, stage.value.table), line, stage.value.index, element,
                               shown_at(stage, claim.index), claim),
@@ -226,7 +226,7 @@ requires OfValueTable<S> || OfEntries<S> Outcome choose_in(const Turn& turn, con
                                                            const NonFiniteClaim& claim) {
   if (turn.state.non_finite == turn.state.rejected) {
     return Decision{false, RulingReason::kClaim, claim.kClaim, std::nullopt,
-                    "that the state after the step is not finite is what the defender says"};
+                    "the defender also says that the state after the step is not finite"};
   }
   const Judgement judgement = judge_non_finite(step_of(turn, stage.table), claim);
   return judged(judgement, claim.kClaim, at_element(judgement.element));

@@ -42,7 +42,7 @@ std::optional<Decision> not_children(const std::vector<Digest>& hashes, const No
                 fmt::format("shows {} nodes of {}", hashes.size(), node.children()));
   }
   if (merkle::root_of(hashes) != root)
-    return lost(RulingReason::kPost, "the nodes do not hash to the one that they are children of");
+    return lost(RulingReason::kPost, "the nodes do not hash to their parent");
   return std::nullopt;
 }
 
@@ -68,7 +68,8 @@ Outcome show_in(const Turn& turn, const ShowRow&, const RowPost& post) {
   const std::vector<std::int64_t> drawn = *drawn_segments(turn.dispute);  // Game::open() has drawn them, too
   const std::int64_t place = std::lower_bound(drawn.begin(), drawn.end(), segment) - drawn.begin();
   if (post.opened.row.index != segment || post.opened.index != place) {
-    return lost(RulingReason::kPost, fmt::format("row {} of the verdict is of segment {}", place, segment));
+    return lost(RulingReason::kPost,
+                fmt::format("row {} of the verdict belongs to segment {}", place, segment));
   }
   const Digest leaf = merkle::leaf_hash(as_bytes(post.opened.row.to_json().dump()));
   const auto root = merkle::root_from_path(leaf, static_cast<std::uint64_t>(place),
@@ -77,7 +78,7 @@ Outcome show_in(const Turn& turn, const ShowRow&, const RowPost& post) {
     return lost(RulingReason::kPost, "the row is not the verdict's");
   if (auto fallen = check_expected(turn.dispute, post.opened.row)) return *fallen;
   if (verdict.outcome == manifest::Outcome::kAccepted && !post.opened.row.agrees) {
-    return lost(RulingReason::kPost, "the verdict accepts, and this row of it does not agree");
+    return lost(RulingReason::kPost, "the verdict accepts, but its row does not agree");
   }
   turn.state.row = post.opened.row;
   return ChooseRow{};
@@ -87,7 +88,7 @@ Outcome show_in(const Turn& turn, const ShowInterior&, const InteriorPost& post)
   const Digest& witness = turn.state.row->witness;
   if (witness_of(turn.dispute.defender(), post.digest) != witness) {
     return lost(RulingReason::kPost,
-                fmt::format("state {} does not give the witness {}", post.digest.hex(), witness.hex()));
+                fmt::format("state {} does not yield the witness {}", post.digest.hex(), witness.hex()));
   }
   turn.state.rejected = post.digest;
   return ChooseState{};  // no state between is shown yet: the challenger rejects the end
@@ -210,7 +211,7 @@ Outcome show_in(const Turn& turn, const ShowFault&, const FaultPost& post) {
   GameState& state = turn.state;
   const manifest::RowReason reason = fault_shown(state);
   if (!is_form_of(reason, post))
-    return lost(RulingReason::kMalformed, "the fields are not those of a fault of this reason");
+    return lost(RulingReason::kMalformed, "the fields do not fit a fault of this reason");
   RowFault found =
       judge_row_fault(reason, post, state.accepted, state.first_step, state.end_step, turn.dispute.task.body);
   switch (found.shown) {
@@ -232,16 +233,16 @@ Outcome show_in(const Turn& turn, const ShowChunk&, const ChunkPost& post) {
   const kernels::Primitive line = *open_line(wanted.line, turn.dispute.task.body);  // Game::open() has, too
   const auto state = merkle::state_digest_of(post.entry);
   if (!state.ok() || *state != turn.state.accepted || post.entry.name != line.source.name) {
-    return lost(RulingReason::kPost, "the entry opened is not the one demanded");
+    return lost(RulingReason::kPost, "the opened entry is not the one demanded");
   }
   const auto part = static_cast<std::uint64_t>(wanted.part);
   const auto root =
       merkle::root_from_path(post.root, part, merkle::tensor_part_count(tensor_bytes(line)), post.path);
   if (!root.ok() || merkle::tensor_digest(line.dtype, line.shape, *root) != post.entry.tensor) {
-    return lost(RulingReason::kPost, "the part opened is not of the entry");
+    return lost(RulingReason::kPost, "the opened part does not belong to the entry");
   }
   return Decision{false, RulingReason::kClaim, std::nullopt, std::nullopt,
-                  fmt::format("part {} of {} has root {} and lies at {}", wanted.part, post.entry.name,
+                  fmt::format("part {} of {} has root {} and is stored at {}", wanted.part, post.entry.name,
                               post.root.hex(), post.location)};
 }
 

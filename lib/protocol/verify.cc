@@ -88,13 +88,13 @@ Result<Segments> segments_of(const Task& task, const Proof& proof) {
     return malformed(fmt::format("proof: steps: is {}, the task has {}", proof.steps, task.steps));
   if (proof.diverged && proof.steps >= task.steps) {
     return malformed(
-        fmt::format("proof: steps: is {}, a run of {} steps diverges before", proof.steps, task.steps));
+        fmt::format("proof: steps: is {}, but a run of {} steps diverges earlier", proof.steps, task.steps));
   }
   DGX_TRY(const Segments out, proof.diverged ? Segments::of_diverged(proof.steps, task.checkpoint_every)
                                              : Segments::of(task.steps, task.checkpoint_every));
   if (proof.states.count == out.states()) return out;
   return malformed(
-      fmt::format("proof: states: count: is {}, its steps have {}", proof.states.count, out.states()));
+      fmt::format("proof: states: count: is {}, its steps give {}", proof.states.count, out.states()));
 }
 
 std::optional<Digest> committed_end(const Segments& segments, std::span<const Digest> states,
@@ -106,7 +106,7 @@ std::optional<Digest> committed_end(const Segments& segments, std::span<const Di
 Status check_proof(const Signed<Task>& task, const Signed<Proof>& proof) {
   const Proof& body = proof.body;
   if (body.task != task.id) {
-    return malformed(fmt::format("proof: is of task {}, not of {}", body.task.brief(), task.id.brief()));
+    return malformed(fmt::format("proof: belongs to task {}, not {}", body.task.brief(), task.id.brief()));
   }
   if (body.initial != task.body.initial.digest)
     return malformed("proof: initial: is not the task's initial state");
@@ -119,8 +119,8 @@ Result<Assignment> assign(const Signed<Task>& task, const Signed<Proof>& proof, 
   DGX_CHECK(check_proof(task, proof));
   Assignment out{task.id, proof.id, verifier, std::nullopt, Digest{}, Draw::kChosen};
   if (beacon == nullptr) return out;
-  if (beacon->body.task != task.id) return malformed("beacon: is of another task");
-  if (beacon->body.proof != proof.id) return malformed("beacon: is of another proof");
+  if (beacon->body.task != task.id) return malformed("beacon: belongs to another task");
+  if (beacon->body.proof != proof.id) return malformed("beacon: belongs to another proof");
   if (beacon->key_id != verifier) {
     return unauthorised(
         fmt::format("beacon: is signed by {}, the verifier is {}", beacon->key_id.brief(), verifier.brief()));
@@ -163,7 +163,7 @@ Result<VerdictRow> replay_segment(program::Executor& executor, const State& star
   const std::string where = fmt::format("segment {}", segment.index);
   DGX_TRY(const merkle::StateDigests given, merkle::state_digests(start));
   if (given.state != start_digest)
-    return malformed(where + ": the start state given is not the committed one");
+    return malformed(where + ": the given start state is not the committed one");
   VerdictRow row;
   row.index = segment.index;
   row.expected = end_digest.value_or(manifest::diverged_end());
@@ -248,11 +248,11 @@ Status check_stated_work(const Task& task, const Segments& segments, const Verdi
   bool follows = is_work_of(task, segments, verdict.replayed - diverging, diverging, verdict.work);
   if (diverging == 1 && !policy)
     follows = follows || is_work_of(task, segments, verdict.replayed, 0, verdict.work);
-  if (!follows) return malformed("work: is not that of as many segments as were replayed");
+  if (!follows) return malformed("work: does not match the number of replayed segments");
   if (!accepted ||
       verdict.miss_probability == miss_probabilities(segments.between(), verdict.replayed - diverging))
     return {};
-  return malformed("miss_probability: is not what follows from the segments replayed");
+  return malformed("miss_probability: does not follow from the replayed segments");
 }
 
 Result<std::int64_t> replay_work(const Task& task, const Segments& all,
@@ -260,7 +260,7 @@ Result<std::int64_t> replay_work(const Task& task, const Segments& all,
   std::int64_t steps = 0;
   for (const std::int64_t index : segments) {
     if (index < 0 || index >= all.count())
-      return malformed(fmt::format("segment {}: there are {}", index, all.count()));
+      return malformed(fmt::format("segment {}: there are only {}", index, all.count()));
     steps += all[index].length();
   }
   const auto work = checked_mul(steps, task.estimate.step_operations);

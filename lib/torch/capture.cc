@@ -65,8 +65,8 @@ at::ScalarType scalar_type(DType dtype) {
 Status check_request(const CaptureRequest& request) {
   DGX_TRY(const std::int64_t count, element_count(request.input_shape));
   if (request.input_shape.empty() || count == 0) {
-    return usage_error(
-        fmt::format("input shape {}: batch first, no dimension zero", to_string(request.input_shape)));
+    return usage_error(fmt::format("input shape {}: needs the batch first and no dimension of zero",
+                                   to_string(request.input_shape)));
   }
   return {};
 }
@@ -97,7 +97,7 @@ Status run_backward(const CaptureRequest& request, const Model& model, const at:
   }
   if (!output.requires_grad()) {
     return usage_error(
-        fmt::format("{}: what forward() returns depends on no trainable parameter", request.model));
+        fmt::format("{}: the output of forward() depends on no trainable parameter", request.model));
   }
   const at::Tensor output_gradient = functionalization::to_functional_tensor(plain_ones(output.sizes()));
   graph.output_gradient = recorder.define(unwrapped(output_gradient));
@@ -198,7 +198,7 @@ Result<CapturedGraph> load_and_capture(const CaptureRequest& request) {
     DGX_TRY(const Model model, load_model(request));
     return capture_model(request, model);
   } catch (const std::exception& thrown) {
-    return malformed(fmt::format("{}: not a TorchScript file: {}", request.model, message_of(thrown)));
+    return malformed(fmt::format("{}: is not a TorchScript file: {}", request.model, message_of(thrown)));
   }
 }
 

@@ -156,8 +156,9 @@ Status check_module(const std::string& path, const torch::jit::Module& module) {
   torch::jit::Inline(*graph);
   if (const auto* node = find_uncapturable(graph->block())) {
     const bool sets = node->kind() == c10::prim::SetAttr;
-    const std::string what = sets ? "sets the attribute " + node->s(c10::attr::name) + ", which is no tensor"
-                                  : fmt::format("uses {}", node->kind().toUnqualString());
+    const std::string what =
+        sets ? "sets the attribute " + node->s(c10::attr::name) + ", which is not a tensor"
+             : fmt::format("uses {}", node->kind().toUnqualString());
     return usage_error(fmt::format("{}: forward() {}: this cannot be captured", path, what));
   }
   return {};

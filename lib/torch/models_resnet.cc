@@ -100,7 +100,8 @@ Status check_input(const program::ResNetSpec& spec, const lowering::CaptureReque
                     request.model, kLeastSize, kLeastSize, name_of(request.input_dtype), to_string(shape)));
   }
   if (spec.classes == 0)
-    return usage_error(fmt::format("model '{}': how many classes?", request.model), "resnet20:classes=10");
+    return usage_error(fmt::format("model '{}': the number of classes is missing", request.model),
+                       "give it, for example resnet20:classes=10");
   return {};
 }
 

@@ -362,9 +362,9 @@ void Recorder::check(const c10::OperatorHandle& op, IValues arguments) {
                "{} depends on computed numbers, so it may differ from step to step and cannot be captured",
                name),
            name == "aten::_local_scalar_dense"
-               ? "item(), int(), float(), bool() and `if` take a number out of a tensor: keep it one, choose "
-                 "by torch.where"
-               : "shapes must not depend on numbers: multiply by the mask, or choose by torch.where");
+               ? "item(), int(), float(), bool() and `if` take a number out of a tensor: keep it a tensor, "
+                 "and choose with torch.where"
+               : "shapes must not depend on numbers: multiply by the mask, or choose with torch.where");
   }
   if (op.schema().is_mutable() &&
       any_tensor(arguments, [&](const at::Tensor& t) { return find(t) != nullptr; })) {

@@ -33,7 +33,7 @@ struct Offence {
   const char* why;
 };
 constexpr const char* kLoads = "it would run while the file is loaded";
-constexpr const char* kHidden = "what it runs cannot be looked into";
+constexpr const char* kHidden = "the code that it runs cannot be inspected";
 using Found = std::optional<Offence>;
 
 /// The place of a range, written as the recorder does.
@@ -273,7 +273,7 @@ class Walk {
 Status vet_archive(const std::string& path) {
   caffe2::serialize::PyTorchStreamReader reader(path);
   if (!reader.hasRecord("data.pkl") || !reader.hasRecord("constants.pkl")) {
-    return malformed(path + ": not a TorchScript file of today's form");
+    return malformed(path + ": is not a TorchScript file in the current format");
   }
   for (const std::string& name : reader.getAllRecords()) {
     const bool is_code = name.ends_with(".py");

@@ -92,7 +92,7 @@ TEST_CASE("one flipped bit of any line falls at the line's own operation") {
   }
 }
 
-TEST_CASE("a defender whose story changes in mid-game loses by what he posted before") {
+TEST_CASE("a defender whose story changes in mid-game loses by what they posted before") {
   TinyParty honest(small());
   TinyParty one(small(), {fault(Kind::kValue, 1, 9, 0, 20)}, &honest);
   TinyParty other(small(), {fault(Kind::kValue, 1, 12, 1, 20)}, &honest);
@@ -264,7 +264,7 @@ TEST_CASE("a swarm of challengers, each with another lie, convicts no honest sol
   }
 }
 
-TEST_CASE("nobody challenges himself") {
+TEST_CASE("nobody challenges themselves") {
   TinyParty honest(small());
   auto dispute = about_proof(honest);
   dispute.challenge = *manifest::seal(dispute.challenge.body, key(kProver));

@@ -25,7 +25,7 @@ LINEAR_FORWARD = "    x: Tensor) -> Tensor:\n    weight = self.weight"
 RELU = "    x1 = torch.relu(x0)\n"
 NOT_IN_TABLE = "it is not in the table"
 LOADING = "it would run while the file is loaded"
-HIDDEN = "what it runs cannot be looked into"
+HIDDEN = "the code that it runs cannot be inspected"
 
 
 def instead_of_relu(*lines):

@@ -58,7 +58,7 @@ std::string refused(Market& market, const Signed<Body>& statement) {
 
 }  // namespace
 
-TEST_CASE("a solver cannot try proofs until the draw suits him") {
+TEST_CASE("a solver cannot try proofs until the draw suits them") {
   const TinyRun run = run_of("grind");
   Market market = market_of({&run});
   SECTION("the secret is not revealed before a proof is logged") {
@@ -89,7 +89,7 @@ TEST_CASE("a verifier cannot choose the draw either") {
     beacon.secret = test::digest(word);
     beacon.value = beacon_value(beacon.secret, beacon.proof);
     CHECK_THAT(refused(market, signed_by(test::kVerifier, beacon)),
-               Catch::Contains("is not the one committed to"));
+               Catch::Contains("is not the one that was committed to"));
   }
 }
 
@@ -147,11 +147,11 @@ TEST_CASE("a statement counts once, however often it is posted") {
   Market market = market_of({});
   const auto deposit =
       signed_by(test::kOperator, Deposit{test::key_id(test::kSolver), 100'000, "first", test::ledger_id()});
-  CHECK_THAT(refused(market, deposit), Catch::Contains("is in the ledger already"));
+  CHECK_THAT(refused(market, deposit), Catch::Contains("is already in the ledger"));
   const auto withdrawal =
       signed_by(test::kSolver, Withdrawal{test::key_id(test::kSolver).hex(), 400, "out", test::ledger_id()});
   REQUIRE(market.apply(withdrawal, 1).ok());
-  CHECK_THAT(refused(market, withdrawal), Catch::Contains("is in the ledger already"));
+  CHECK_THAT(refused(market, withdrawal), Catch::Contains("is already in the ledger"));
 }
 
 TEST_CASE("nothing of one market counts in another of the same operator and rules") {
@@ -200,7 +200,7 @@ TEST_CASE("nobody acts in another's name") {
   }
 }
 
-TEST_CASE("a verifier who echoes the proof, or copies another's rows, does not have his witness") {
+TEST_CASE("a verifier who echoes the proof, or copies another's rows, does not have the witness") {
   const TinyRun run = run_of("echo");
   const auto segments = *Segments::of(100, 10);
   const auto replayed_by = [&](std::uint8_t who, std::int64_t index) {
@@ -240,7 +240,7 @@ TEST_CASE("a verdict cannot be copied from the one committed to, nor committed t
   Verdict second_thoughts = verdict.body;
   second_thoughts.nonce = test::digest("another");
   CHECK_THAT(refused(market, signed_by(test::kVerifier, second_thoughts)),
-             Catch::Contains("is not the verdict committed to"));
+             Catch::Contains("is not the verdict that was committed to"));
 }
 
 TEST_CASE("deposits stop where a sum would no longer be exact, and the one too many changes nothing") {

@@ -44,7 +44,7 @@ TEST_CASE("the forger's machine is honest unless told otherwise") {
   CHECK(first_refuted(forger.verdict(forger.train(forger.honest(), forger.initial()))) == -1);
 }
 
-TEST_CASE("a solver cannot bring his own learning rate") {
+TEST_CASE("a solver cannot bring their own learning rate") {
   const SmallTask task;
   const Forger forger(task);
   auto machine = forger.honest();
@@ -55,7 +55,7 @@ TEST_CASE("a solver cannot bring his own learning rate") {
   CHECK(first_refuted(forger.verdict(forger.train(machine, forger.initial()))) == 0);
 }
 
-TEST_CASE("a solver cannot bring his own optimiser state") {
+TEST_CASE("a solver cannot bring their own optimiser state") {
   const SmallTask task;
   const Forger forger(task);
   SECTION("in a committed state, parameters untouched") {
@@ -79,7 +79,7 @@ TEST_CASE("a solver cannot bring his own optimiser state") {
   }
 }
 
-TEST_CASE("crafted initial weights are refused although the solver signs them himself") {
+TEST_CASE("crafted initial weights are refused although the solver signs them") {
   const SmallTask task;
   const Forger forger(task);
   State state = forger.initial();

@@ -236,7 +236,7 @@ TEST_CASE("a verifier can show whatever is wrong with a committed start state") 
 }
 
 TEST_CASE(
-    "a verifier who keeps his rows to himself has to show the one demanded, and it has to be his and right") {
+    "a verifier who keeps their rows to themselves has to show the one demanded, and it has to be theirs and right") {
   TinyParty honest(small());
   Setup setup;
   setup.about = About::kRow;

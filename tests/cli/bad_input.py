@@ -320,7 +320,7 @@ def test_no_progress():
         code, error = ended(caught(*train("idle")), signal.SIGTERM)
         if code != INTERRUPTED:
             break
-    check(code == INTERNAL and "without having made one" in error, f"stopped before its first step: exit {code}: {error}")
+    check(code == INTERNAL and "without having finished one" in error, f"stopped before its first step: exit {code}: {error}")
     check(before == snapshot(), "a call that made no step changed the run")
     finishes("idle", "after a call without a step")
 

@@ -27,7 +27,7 @@ def walk():
 
 
 def problems_of(done):
-    """The cheat is the walk's end: his difference is found (exit 1), and the honest solver was paid before."""
+    """The walk ends with the cheat: their difference is found (exit 1), and the honest solver was paid before."""
     problems = []
     if done.returncode != 1 or not re.fullmatch(TOLD, done.stderr):
         problems.append(f"exit {done.returncode}, expected 1 of the last command: {done.stderr}")

@@ -301,8 +301,8 @@ def flipped_number(file):
 
 
 HOSTILE = [
-    (external_link, "is a link to elsewhere"),
-    (soft_link, "is a link to elsewhere"),
+    (external_link, "is a soft or external link"),
+    (soft_link, "is a soft or external link"),
     (virtual, "header with times"),
     (external_storage, "numbers in other files"),
     (deflate, "has 1 filters"),

@@ -69,7 +69,7 @@ Result<std::map<std::string, std::string>> read_vectors(const std::string& path)
   DGX_TRY(const auto content, read_file(path, 1 << 22));
   DGX_TRY(const auto parsed, json::parse(content));
   std::map<std::string, std::string> digests;
-  if (parsed.as_object() == nullptr) return malformed(path + ": is no object");
+  if (parsed.as_object() == nullptr) return malformed(path + ": is not an object");
   for (const auto& [name, value] : *parsed.as_object()) {
     if (value.as_string() == nullptr) return malformed(path + ": " + name + " is no string");
     digests[name] = *value.as_string();

@@ -59,7 +59,7 @@ class Killer:
             tries += 1
             assert tries < 10 * times, "the program is never at work when the signal comes"
             code, error = self.interrupt(run, number, seconds)
-            idle = code == 70 and "without having made one" in error  # a restart that was stopped before its first step
+            idle = code == 70 and "without having finished one" in error  # a restart that was stopped before its first step
             assert idle or code in (0, *codes), f"signal {number}: exit {code}: {error}"
             done += code != 0
             if code == 0:

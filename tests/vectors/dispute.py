@@ -340,7 +340,7 @@ def nth_numbers(n):
 
 
 def until(name, kind, then, lie=None):
-    """Play until somebody is to say this kind; `then` goes on from the table, what he would say, and the game."""
+    """Play until somebody is to say this kind; `then` goes on from the table, what they would say, and the game."""
     table, solver = table_of(lie or Lie(4, 13, 2))
     found = []
 

@@ -82,7 +82,7 @@ Status choose_functions(DeviceInfo& info) {
   } else if (wish == "pairs" || wish == "binary64") {
     info.functions_by_pairs = wish == "pairs";
   } else {
-    return usage_error("DGX_DEVICE_FUNCTIONS: what is '" + std::string(wish) + "'?",
+    return usage_error("DGX_DEVICE_FUNCTIONS: unknown value '" + std::string(wish) + "'",
                        "set it to pairs or binary64, or not at all");
   }
   return {};
@@ -98,7 +98,7 @@ Result<DeviceInfo> open_first() {
   if (counted == cudaErrorInsufficientDriver) return no_driver();
   if (counted == cudaErrorNoDevice || (counted == cudaSuccess && count == 0)) {
     return internal_error("--device cuda: there is no GPU",
-                          "use --device cpu, or look at CUDA_VISIBLE_DEVICES");
+                          "use --device cpu, or check CUDA_VISIBLE_DEVICES");
   }
   if (counted != cudaSuccess) return internal_error("--device cuda: " + text_of(counted), "use --device cpu");
   DeviceInfo info;

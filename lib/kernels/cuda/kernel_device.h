@@ -16,8 +16,9 @@ namespace dgx::kernels::cuda {
 
 /// A device's error: "NAME: WHAT", with the hint what to do when a device fails.
 inline Error device_error(const DeviceInfo& info, const std::string& what) {
-  return internal_error((info.name.empty() ? "--device cuda" : info.name) + ": " + what,
-                        "what was written is whole: the same command without --device cuda continues");
+  return internal_error(
+      (info.name.empty() ? "--device cuda" : info.name) + ": " + what,
+      "everything written so far is intact: run the same command without --device cuda to continue");
 }
 
 /// The base of both devices: chooses kernel and geometry of each launch, and keeps the first error.

@@ -70,7 +70,7 @@ Status Compiler::shapes() {
   DGX_TRY(out_.count, element_count(in_.shape));
   DGX_TRY(const std::int64_t iterations, element_count(out_.iteration));
   if (iterations != out_.count) {
-    return malformed(fmt::format("iteration shape {} has not the count of shape {}",
+    return malformed(fmt::format("iteration shape {} and shape {} differ in their number of elements",
                                  dgx::to_string(out_.iteration), dgx::to_string(in_.shape)));
   }
   DGX_TRY(out_.fold_count, element_count(in_.fold));
@@ -97,8 +97,8 @@ Result<CompiledAccess> Compiler::access(const Access& from) {
   const Shape& shape = from.view ? *from.view : type->shape;
   DGX_TRY(const std::int64_t view_count, element_count(shape));
   if (view_count != access.count) {
-    return malformed(
-        fmt::format("view {} has not the count of {}", dgx::to_string(shape), dgx::to_string(type->shape)));
+    return malformed(fmt::format("view {} and {} differ in their number of elements", dgx::to_string(shape),
+                                 dgx::to_string(type->shape)));
   }
   if (from.coordinates.size() != shape.size()) {
     return malformed(fmt::format("{} coordinates for {} dimensions", from.coordinates.size(), shape.size()));
@@ -115,12 +115,12 @@ Result<CompiledAccess> Compiler::access(const Access& from) {
   if (is_real) access.fill.real = 0;
   if (from.fill) {
     if (std::holds_alternative<float>(*from.fill) != is_real) {
-      return malformed(fmt::format("the fill is not of the type of {}", name_of(access.dtype)));
+      return malformed(fmt::format("the fill does not have the type of {}", name_of(access.dtype)));
     }
     if (is_real) access.fill.real = std::get<float>(*from.fill);
     if (!is_real) access.fill.integer = std::get<std::int64_t>(*from.fill);
     if (access.dtype == DType::kU8 && to_u8(access.fill.integer) != access.fill.integer)
-      return malformed(fmt::format("the fill {} is no u8", access.fill.integer));
+      return malformed(fmt::format("the fill {} is not a u8", access.fill.integer));
   }
   make_linear(access);
   return access;
@@ -218,7 +218,7 @@ Status Compiler::init() {
   if (!compiled) return within("init", compiled.error());
   out_.init = std::move(compiled).value();
   if (out_.init.type != value_number())
-    return malformed(fmt::format("init is not of type {}", name_of(out_.dtype)));
+    return malformed(fmt::format("init does not have type {}", name_of(out_.dtype)));
   if (kind != Operand::Kind::kAccess) return {};
 
   const auto uses_fold = [](const CompiledAccess& access) {
@@ -310,7 +310,7 @@ Result<CompiledOperand> Compiler::operand(const Operand& from, const std::vector
       return compiled;
     case Operand::Kind::kStep:
       if (from.index < 0 || static_cast<std::size_t>(from.index) >= earlier.size()) {
-        return malformed(fmt::format("t{} is no earlier step", from.index));
+        return malformed(fmt::format("t{} is not an earlier step", from.index));
       }
       compiled.type = earlier[static_cast<std::size_t>(from.index)].type;
       return compiled;

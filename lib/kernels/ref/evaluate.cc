@@ -41,7 +41,7 @@ Result<TensorSource> TensorSource::bind(const CompiledPrimitive& primitive,
   TensorSource source;
   for (const CompiledAccess& access : primitive.accesses) {
     if (access.value < 0 || static_cast<std::size_t>(access.value) >= values.size()) {
-      return malformed(fmt::format("value {} is not there", access.value));
+      return malformed(fmt::format("value {} is missing", access.value));
     }
     const TensorView& view = values[static_cast<std::size_t>(access.value)];
     if (view.dtype != access.dtype || view.count() != access.count) {

@@ -38,7 +38,7 @@ Result<double> scalar_of(std::string_view name, const ScheduleParameters& parame
     const double product = rate * parameters.weight_decay;
     return 1.0 - product;
   }
-  return usage_error(fmt::format("no schedule is called \"{}\"", name));
+  return usage_error(fmt::format("unknown schedule \"{}\"", name));
 }
 
 }  // namespace
@@ -49,7 +49,7 @@ Result<ScheduleKind> schedule_kind_from_name(std::string_view name) {
   for (std::size_t i = 0; i < kKindNames.size(); ++i) {
     if (kKindNames[i] == name) return static_cast<ScheduleKind>(i);
   }
-  return usage_error(fmt::format("no schedule is called \"{}\"", name), "constant, step, cosine or linear");
+  return usage_error(fmt::format("unknown schedule \"{}\"", name), "use constant, step, cosine or linear");
 }
 
 double power(double x, std::int64_t t) {

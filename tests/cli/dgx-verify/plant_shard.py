@@ -1,4 +1,4 @@
-"""A solver's shard of a proof, with his own key, in which every segment agrees: plant_shard.py SHARD.json KEY ROLE."""
+"""A solver's shard of a proof, under their own key, in which every segment agrees: plant_shard.py SHARD.json KEY ROLE."""
 
 import hashlib
 import json

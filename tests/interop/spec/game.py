@@ -100,7 +100,7 @@ class Game:
             self.at["step"] = self.first
 
     def row(self):
-        """A row that the verifier has kept to himself; then the game is about it."""
+        """A row that the verifier has kept to themselves; then the game is about it."""
         say = yield from self.ask("row", ("row", ["index", "path", "row"]))
         malformed(not is_integer(say["index"]) or say["index"] > 2**24 or not form(answers.is_row, say["row"]))
         try:

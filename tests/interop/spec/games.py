@@ -67,7 +67,7 @@ def ending(word):
 
 
 class Proof:
-    """A solver's, of his story until it ends or, at step `diverged`, is said to diverge; `claims` are fields that differ from it."""
+    """A solver's, of their story until it ends or, at step `diverged`, is said to diverge; `claims` are fields that differ from it."""
 
     def __init__(self, world, story, diverged=None, **claims):
         self.world, self.story, self.diverged = world, story, diverged is not None
@@ -184,7 +184,7 @@ class Table:
         return b"".join(text + b"\n" for text in self.texts)
 
     def move(self, say, key=None, turn=None, previous=None, game=None):
-        """Adds a move, by default of him whose turn it is, after the last one."""
+        """Adds a move, by default of the side whose turn it is, after the last one."""
         turn = len(self.ids) if turn is None else turn
         key = key or (self.defender_key if turn % 2 else self.key)
         previous = self.ids[-1] if previous is None else previous

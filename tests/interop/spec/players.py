@@ -1,4 +1,4 @@
-"""Both sides of a dispute, from a replay in NumPy: what an honest party says, and what a cheat does who keeps to his story."""
+"""Both sides of a dispute, from a replay in NumPy: what an honest party says, and of a cheat who keeps to their story."""
 
 import dataclasses
 
@@ -119,7 +119,7 @@ class Story:
 
 
 class Party:
-    """What somebody with this story says in a game, when it is his turn."""
+    """What somebody with this story says in a game, when it is their turn."""
 
     def __init__(self, world, story):
         self.world, self.story = world, story
@@ -326,7 +326,7 @@ class Party:
         return next(k for k, entry in enumerate(mine) if running.bits(entry) != running.bits(game.list.entries[k]))
 
     def challenge_entries(self, game):
-        """Names the first entry that is not mine; if his end early, claims what is missing."""
+        """Names the first entry that is not mine; if theirs end early, claims what is missing."""
         mine = self.entry_hashes(game.last)
         found = self.not_finite(game)
         if found:
@@ -340,7 +340,7 @@ class Party:
         return {"kind": "claim", "claim": "b", **self.before(game, game.entries_count), "line": self.world.state_line(entries[game.entries_count][0])}
 
     def before(self, game, index):
-        """The defender's entry before that of this index: he has given all their leaves, and those before are mine."""
+        """The defender's entry before that of this index: they have given all its leaves, and those before are mine."""
         if not index:
             return {}
         name, tensor = self.story.entries(game.last)[index - 1]
@@ -370,7 +370,7 @@ class Fool(Party):
         return {"kind": "name", "index": min(self.state, len(game.steps) - 1)}
 
     def first_wrong(self, game, leaves):
-        """The child with what he rejects; None to accept."""
+        """The child that holds what the challenger rejects; None to accept."""
         wanted = self.number
         if game.tree == "tensor":
             wanted = self.element * self.value(game).itemsize // digests.LEAF_BYTES
@@ -403,7 +403,7 @@ class Reader(Values):
 
 
 def path_in(game, tree, mine, index, count=None):
-    """The audit path of a leaf that is mine in the defender's tree: of what he has shown, and of mine where he has shown the root alone."""
+    """The audit path of a leaf that is mine in the defender's tree: of what they have shown, and of mine where they have shown only the root."""
     node, found = trees.Node(0, count or len(mine), b""), []
     while node.count > 1:
         hashes = game.lists.get((tree, node.start, node.count)) or trees.children(mine[node.start:node.start + node.count])

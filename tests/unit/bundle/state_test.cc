@@ -94,7 +94,7 @@ TEST_CASE("entry names that no bundle can hold are refused") {
   // "a-b" sorts between "a" and "a/b".
   const auto both = digests_of(state_of({"a", "a-b", "a/b"}));
   REQUIRE(!both.ok());
-  CHECK(both.error().message == "state: \"a\" is an entry and begins entry \"a/b\"");
+  CHECK(both.error().message == "state: \"a\" is an entry and a prefix of entry \"a/b\"");
   CHECK(digests_of(state_of({"a-b", "a/b", "ab"})).ok());
 }
 

@@ -106,7 +106,7 @@ TEST_CASE("a dash is a value, and what follows two dashes is no option") {
 }
 
 TEST_CASE("wrong command lines are refused by name") {
-  CHECK(message_of({}) == "TASK.json is missing");
+  CHECK(message_of({}) == "TASK.json is required");
   CHECK(message_of({"a", "b"}) == "unexpected argument 'b'");
   CHECK(message_of({"a", "--nothing"}) == "unknown option '--nothing'");
   CHECK(message_of({"a", "--seed", "-1"}) == "--seed: '-1' is not a whole number of at least 0");
@@ -116,8 +116,8 @@ TEST_CASE("wrong command lines are refused by name") {
   CHECK(message_of({"a", "--first", ""}) == "--first: '' is not a whole number");
   CHECK(message_of({"a", "--scale", "nan"}) == "--scale: 'nan' is not a finite number");
   CHECK(message_of({"a", "--scale", "1e999"}) == "--scale: '1e999' is out of range");
-  CHECK(message_of({"a", "--device", "tpu"}) == "--device: 'tpu' is none of cpu, cuda");
-  CHECK(message_of({"a", "--only", "x", "--all"}) == "--only and --all exclude each other");
+  CHECK(message_of({"a", "--device", "tpu"}) == "--device: 'tpu' is not one of cpu, cuda");
+  CHECK(message_of({"a", "--only", "x", "--all"}) == "--only and --all cannot be used together");
   CHECK(message_of({"a", "--first"}) == "--first needs a value");
   CHECK(message_of({"a", "--first", "--plan"}) == "--first needs a value");
   CHECK(message_of({"a", "--plan=no"}) == "--plan takes no value");

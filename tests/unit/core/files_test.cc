@@ -259,7 +259,7 @@ TEST_CASE("a lock file is not made, nor opened, where a link leads") {
   const auto lock = FileLock::acquire_file(folder / "lock");
   REQUIRE_FALSE(lock.ok());
   CHECK(lock.error().code == ErrorCode::kCannotCreate);
-  CHECK(lock.error().message == folder / "lock" + ": is a symbolic link; a lock is a file");
+  CHECK(lock.error().message == folder / "lock" + ": is a symbolic link, not a lock file");
   CHECK_FALSE(exists(folder / "elsewhere/made"));
 }
 

@@ -71,7 +71,7 @@ TEST_CASE("what is not one Ed25519 key in PEM is malformed") {
 TEST_CASE("a private key of another kind, or a public one, is malformed") {
   CHECK(parse_secret_key(kOpensslX25519).error().message == "not an Ed25519 private key in plain PKCS#8");
   CHECK(parse_secret_key(kOpensslPublic).error().code == ErrorCode::kMalformed);
-  CHECK(parse_public_key(kOpensslPrivate).error().message == "a private key where a public key is expected");
+  CHECK(parse_public_key(kOpensslPrivate).error().message == "is a private key, expected a public key");
 }
 
 TEST_CASE("an encrypted key opens with its passphrase and no other") {
@@ -125,7 +125,7 @@ TEST_CASE("key files are read as they were written; the private one is its owner
   CHECK(*read_public_key(open) == key.public_key());
   CHECK(write_secret_key(secret, key, std::nullopt, Clobber::kRefuse).error().code ==
         ErrorCode::kCannotCreate);
-  CHECK(read_public_key(secret).error().message == secret + ": a private key where a public key is expected");
+  CHECK(read_public_key(secret).error().message == secret + ": is a private key, expected a public key");
   CHECK(read_secret_key(folder + "/none").error().code == ErrorCode::kMissing);
   std::filesystem::remove_all(folder);
 }

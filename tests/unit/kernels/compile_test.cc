@@ -53,9 +53,9 @@ TEST_CASE("what does not fit its values is refused by place") {
   CHECK(of({read(0, {at({i(0)}), exactly({i(1)}, 0, 0)}, 0.0F)}) ==
         "access 0: coordinate 1: divisor 0 is below 1");
   CHECK(of({read(0, {at({i(0)}), at({i(1)})}, std::int64_t{0})}) ==
-        "access 0: the fill is not of the type of f32");
+        "access 0: the fill does not have the type of f32");
   CHECK(of({}) == "do: there is no access x0");
-  CHECK(of({whole()}, {step(Op::kNeg, {Operand::step(0)})}) == "do: step 0: t0 is no earlier step");
+  CHECK(of({whole()}, {step(Op::kNeg, {Operand::step(0)})}) == "do: step 0: t0 is not an earlier step");
   CHECK(of({whole()}, {step(Op::kNeg, {Operand::accumulator()})}) ==
         "do: step 0: acc outside the do of a chain");
   CHECK(of({whole()}, {step(Op::kNeg, {Operand::fold(0)})}) == "do: step 0: there is no index k0");
@@ -86,7 +86,7 @@ TEST_CASE("what does not fit its kind is refused") {
 
   auto chain = fold(Kind::kChain, DType::kF32, {2, 3}, {2}, {whole(), read(0, {at({k(0)}), at({i(1)})})});
   chain.init = Operand::literal(std::int64_t{0});
-  CHECK(refusal(chain, values) == "init is not of type f32");
+  CHECK(refusal(chain, values) == "init does not have type f32");
   chain.init = Operand::access(1);
   CHECK(refusal(chain, values) == "init reads an access with fold indices");
   chain.init = Operand::literal(0.0F);
@@ -95,10 +95,10 @@ TEST_CASE("what does not fit its kind is refused") {
 
   auto split = map(DType::kF32, {2, 3}, {whole()});
   split.iteration = Shape{5};
-  CHECK(refusal(split, values) == "iteration shape [5] has not the count of shape [2,3]");
+  CHECK(refusal(split, values) == "iteration shape [5] and shape [2,3] differ in their number of elements");
   auto viewed = map(DType::kF32, {2, 3}, {whole()});
   viewed.accesses[0].view = Shape{4};
-  CHECK(refusal(viewed, values) == "access 0: view [4] has not the count of [2,3]");
+  CHECK(refusal(viewed, values) == "access 0: view [4] and [2,3] differ in their number of elements");
 }
 
 }  // namespace

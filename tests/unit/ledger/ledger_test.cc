@@ -247,7 +247,7 @@ TEST_CASE("a ledger that lost or changed something in the middle is refused with
   put(receipts, receipts_now.substr(0, line_end(receipts_now, 4) + 9));
   CHECK(message_of(folder.file()) == "accepted");
   put(receipts, receipts_now + "{");
-  CHECK(ledger::read(folder.file()).error().message == receipts + ": a cut-off line without an entry");
+  CHECK(ledger::read(folder.file()).error().message == receipts + ": has a cut-off line without an entry");
   std::string flipped = entries_now;
   flipped[line_end(entries_now, 2) + 40] ^= 1;
   put(folder.file(), flipped);

@@ -77,39 +77,39 @@ TEST_CASE("challenges, moves and rulings read back as what was sealed") {
 
 TEST_CASE("a challenge has the fields that what it is about demands") {
   Challenge challenge = of_proof(About::kWitness);
-  CHECK(sealed(challenge) == "predicate: about: \"witness\" is only of a verdict");
+  CHECK(sealed(challenge) == "predicate: about: \"witness\" applies only to a verdict");
   for (const About about : {About::kInitial, About::kFinal, About::kChunk}) {
     challenge = test::challenge();
     challenge.about = about;
     CHECK(sealed(challenge) ==
-          "predicate: about: \"" + std::string(name_of(about)) + "\" is only of a proof");
+          "predicate: about: \"" + std::string(name_of(about)) + "\" applies only to a proof");
   }
   challenge = test::challenge();
   challenge.row = std::nullopt;
   CHECK(sealed(challenge) ==
-        "predicate: row: must be there exactly with a verdict, and not if about is \"row\"");
+        "predicate: row: must be present if and only if verdict is present and about is not \"row\"");
   challenge = of_proof(About::kSegment);
   challenge.row = test::challenge().row;
   CHECK(sealed(challenge) ==
-        "predicate: row: must be there exactly with a verdict, and not if about is \"row\"");
+        "predicate: row: must be present if and only if verdict is present and about is not \"row\"");
   challenge = of_proof(About::kFinal);
   challenge.end = std::nullopt;
-  CHECK(sealed(challenge) == "predicate: end: must be there where about is \"final\"");
+  CHECK(sealed(challenge) == "predicate: end: must be present when about is \"final\"");
   challenge = of_proof(About::kSegment);
   challenge.end = std::nullopt;  // valid for a diverging step, which only the proof reveals
   CHECK(sealed(challenge) == "accepted");
   challenge = of_proof(About::kChunk);
   challenge.end = challenge.start;
-  CHECK(sealed(challenge) == "predicate: end: must not be there where about is \"chunk\"");
+  CHECK(sealed(challenge) == "predicate: end: must not be present when about is \"chunk\"");
   challenge = of_proof(About::kChunk);
   challenge.chunk = std::nullopt;
-  CHECK(sealed(challenge) == "predicate: chunk: must be there exactly if about is \"chunk\"");
+  CHECK(sealed(challenge) == "predicate: chunk: must be present if and only if about is \"chunk\"");
   challenge = of_proof(About::kSegment);
   challenge.chunk = ChunkReference{{}, 0};
-  CHECK(sealed(challenge) == "predicate: chunk: must be there exactly if about is \"chunk\"");
+  CHECK(sealed(challenge) == "predicate: chunk: must be present if and only if about is \"chunk\"");
   challenge = of_proof(About::kInitial);
   challenge.segment = 1;
-  CHECK(sealed(challenge) == "predicate: segment: is 1, must be 0 where about is \"initial\"");
+  CHECK(sealed(challenge) == "predicate: segment: is 1, must be 0 when about is \"initial\"");
 }
 
 TEST_CASE("a challenge's fields stay in their ranges") {
@@ -127,7 +127,7 @@ TEST_CASE("a challenge's fields stay in their ranges") {
   challenge.start.path.clear();
   CHECK(sealed(challenge) == "accepted");
   challenge.row->row.agrees = true;
-  CHECK(sealed(challenge) == "predicate: row: row: agrees: is not what the digests say");
+  CHECK(sealed(challenge) == "predicate: row: row: agrees: contradicts the digests");
   challenge = of_proof(About::kChunk);
   challenge.chunk->line.text = std::string(3072, 'e');
   challenge.chunk->part = kMaxInteger;
@@ -139,7 +139,7 @@ TEST_CASE("a challenge's fields stay in their ranges") {
   CHECK(changed(test::challenge(), R"("about":"segment")", R"("about":"step")") ==
         "predicate: about: unknown name \"step\"");
   CHECK(changed(test::challenge(), R"("name":"start")", R"("name":"stars")")
-            .starts_with("statement: subject or a field is not in its one form"));
+            .starts_with("statement: subject or a field is not in canonical form"));
   CHECK(changed(test::challenge(), R"("index":1,"path")", R"("indes":1,"path")") ==
         "predicate: row: index: is missing");
 }
@@ -157,7 +157,7 @@ TEST_CASE("digests are whole, in base64") {
   CHECK(read(text, 2) == "2");
   CHECK(read("", 2) == "0");
   CHECK(read(text, 1).starts_with("here: path: "));
-  CHECK(read(to_base64(Bytes(33)), 2) == "here: path: has 33 bytes, which is no whole number of digests");
+  CHECK(read(to_base64(Bytes(33)), 2) == "here: path: has 33 bytes, which is not a whole number of digests");
   // The four characters at the end of 32 bytes' base64 have room for three bytes.
   CHECK(read(to_base64(Bytes(33)), 1) == "here: path: has 33 bytes, at most 32 allowed");
   CHECK(read(text.substr(1), 2).starts_with("here: path: "));
@@ -236,10 +236,10 @@ TEST_CASE("a ruling's scalar operation has its form") {
   CHECK(sealed(ruling) == "predicate: scalar: operands: from: is empty");
   ruling = good;
   ruling.scalar->index = std::nullopt;
-  CHECK(sealed(ruling) == "predicate: scalar: place: must be there exactly with `index`");
+  CHECK(sealed(ruling) == "predicate: scalar: place: must be present if and only if `index` is");
   ruling = good;
   ruling.scalar->place = "";
-  CHECK(sealed(ruling) == "predicate: scalar: place: must be there exactly with `index`");
+  CHECK(sealed(ruling) == "predicate: scalar: place: must be present if and only if `index` is");
   ruling = good;
   ruling.scalar->operation = std::string(17, 'o');
   CHECK(sealed(ruling).starts_with("predicate: scalar: operation: "));

@@ -100,7 +100,7 @@ TEST_CASE("nested faults of a task name the field from the top") {
   CHECK(refused(task, R"("dtype":"u8")", R"("dtype":"f64")") ==
         "predicate: dataset: x: dtype: unknown element type \"f64\"");
   CHECK(refused(task, R"("shape":[28,28])", R"("shape":[28,0])") ==
-        "predicate: dataset: x: shape: dimension 1 is no positive integer");
+        "predicate: dataset: x: shape: dimension 1 is not a positive integer");
   CHECK(refused(task, R"("escrow":555)", R"("escrow":554)") ==
         "predicate: estimate: escrow: is 554, its parts sum to 555");
   CHECK(refused(task, R"("numerics":"exact-1")", R"("numerics":"native")") ==
@@ -138,12 +138,12 @@ TEST_CASE("the wrapping of a statement is checked like its fields") {
   CHECK(refused(body, "urn:x-dgx:policy:v2", "urn:x-dgx:policy:v1") ==
         "statement: predicateType: \"urn:x-dgx:policy:v1\": only version v2 is known");
   CHECK(refused(body, "urn:x-dgx:policy:v2", "https://slsa.dev/provenance/v1") ==
-        "statement: predicateType: \"https://slsa.dev/provenance/v1\" is not one of ours");
+        "statement: predicateType: \"https://slsa.dev/provenance/v1\" is not a dgx statement type");
   CHECK(refused(body, "urn:x-dgx:policy:v2", "urn:x-dgx:appeal:v2") ==
         "unknown kind of statement \"appeal\"");
   CHECK(refused(body, "Statement/v1", "Statement/v2").find("statement: _type: ") == 0);
   CHECK(refused(body, R"("name":"policy")", R"("name":"polici")")
-            .find("statement: subject or a field is not in its one form at byte ") == 0);
+            .find("statement: subject or a field is not in canonical form at byte ") == 0);
   CHECK(refused(body, R"(,"subject":)", R"(,"sub":[],"subject":)") == "statement: sub: unknown field");
   CHECK(refused(body, R"("signer":")", R"("signer":"0)").find("predicate: signer: ") == 0);
 }

@@ -210,8 +210,8 @@ TEST_CASE("a fill lies in its value's type") {
   };
   CHECK(refused("0").empty());
   CHECK(refused("255").empty());
-  CHECK_THAT(refused("256"), Catch::Contains("the fill 256 is no u8"));
-  CHECK_THAT(refused("-1"), Catch::Contains("the fill -1 is no u8"));
+  CHECK_THAT(refused("256"), Catch::Contains("the fill 256 is not a u8"));
+  CHECK_THAT(refused("-1"), Catch::Contains("the fill -1 is not a u8"));
 }
 
 TEST_CASE("the entry step counts the steps") {
@@ -240,7 +240,7 @@ TEST_CASE("a bundle can hold the names of the state") {
   CHECK_THAT(named("model/a/b/c/d/e/f/g/h"), Catch::Contains("more than 8 parts"));
   for (const char* name : {"model/", "model//a", "model/a/", "model/./a", "optimizer/.."})
     CHECK_THAT(named(name), Catch::Contains("part"));
-  CHECK_THAT(named("model/w/x"), Catch::Contains("'model/w' is the beginning of 'model/w/x'"));
+  CHECK_THAT(named("model/w/x"), Catch::Contains("'model/w' is a prefix of 'model/w/x'"));
   CHECK_THAT(named("model/w"), Catch::Contains("a second"));
 }
 
@@ -305,8 +305,8 @@ TEST_CASE("state entries, schedules and constants come from closed lists") {
                 "a schedule of 1 names is f32 [1]");
   check_refused(input(R"("of":["0x1p0"],"s":[2],"src":"constant","t":"f32")", ""),
                 "1 numbers for 2 elements");
-  check_refused(input(R"("of":["1"],"s":[1],"src":"constant","t":"f32")", ""), "'1' is no f32");
-  check_refused(input(R"("of":["256"],"s":[1],"src":"constant","t":"u8")", ""), "'256' is no u8");
+  check_refused(input(R"("of":["1"],"s":[1],"src":"constant","t":"f32")", ""), "'1' is not of type f32");
+  check_refused(input(R"("of":["256"],"s":[1],"src":"constant","t":"u8")", ""), "'256' is not of type u8");
   check_refused(input(R"("s":[4],"src":"batch y","t":"i64")", ""), "a second 'batch y'");
   check_refused(input(R"("s":[4],"src":"uniform 0","t":"i64")", ""), "f32");
   check_accepted(input(R"("of":["-inf","0x1p0"],"s":[2],"src":"constant","t":"f32")", ""));

@@ -65,13 +65,13 @@ TEST_CASE("a line is refused with its number and the field") {
   };
   const Case cases[] = {
       {replaced(map, "\"v\":214", "\"v\":215"), "v"},
-      {replaced(map, "\"k\":\"map\"", "\"k\":\"mop\""), "no kind 'mop'"},
+      {replaced(map, "\"k\":\"map\"", "\"k\":\"mop\""), "unknown kind 'mop'"},
       {replaced(map, "\"t\":\"f32\"", "\"t\":\"f16\""), "t: "},
       {replaced(map, "[2048,1536]", "[2048,0]"), "dimensions are positive"},
       {replaced(map, "[2048,1536]", "[1,1,1,1,1,1,1,1,1]"), "s: "},
       {replaced(map, "add x0 x1", "add x0"), "do: item 0: byte 6: operand 1 is missing"},
       {replaced(map, "add x0 x1", "add x0 x1 x1"), "more than 2 operands"},
-      {replaced(map, "add x0 x1", "plus x0 x1"), "no operation 'plus'"},
+      {replaced(map, "add x0 x1", "plus x0 x1"), "unknown operation 'plus'"},
       {replaced(map, "add x0 x1", "add x0  x1"), "an operand is missing"},
       {replaced(map, "0x0p0", "0.0"), "do: item 1"},
       {replaced(map, "0x0p0", "0x0p0f"), "not a normalised hex float"},

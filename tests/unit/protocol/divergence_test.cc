@@ -64,7 +64,7 @@ TEST_CASE("a proof that diverged ends before the task does, with the states of i
     CHECK_FALSE(segments_of(run.task.body, ending_at(run, steps, states - 1)).ok());
   }
   CHECK(segments_of(run.task.body, ending_at(run, 100, 11)).error().message ==
-        "proof: steps: is 100, a run of 100 steps diverges before");
+        "proof: steps: is 100, but a run of 100 steps diverges earlier");
 }
 
 TEST_CASE("a proof of one state has it first and last") {
@@ -84,13 +84,13 @@ TEST_CASE("a proof of one state has it first and last") {
   CHECK(read([](Proof&) {}).empty());
   CHECK(read([](Proof& p) { p.diverged = false; }) == "predicate: steps: is 0, must be at least 2");
   CHECK(read([](Proof& p) { p.steps = 1; }) ==
-        "predicate: states: count: must be 1 exactly where no step is committed");
+        "predicate: states: count: must be 1 if and only if no step is committed");
   CHECK(read([](Proof& p) { p.states.count = 2; }) ==
-        "predicate: states: count: must be 1 exactly where no step is committed");
+        "predicate: states: count: must be 1 if and only if no step is committed");
   CHECK(read([](Proof& p) { p.states.root = test::digest("x"); }) ==
-        "predicate: states: root: is not that of the only state");
+        "predicate: states: root: does not follow from the only state");
   CHECK(read([](Proof& p) { p.initial = test::digest("x"); }) ==
-        "predicate: final: is not the only state, `initial`");
+        "predicate: final: is not `initial`, the only state");
 }
 
 TEST_CASE("the policy always draws the diverging step") {

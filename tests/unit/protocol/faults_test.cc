@@ -90,7 +90,7 @@ TEST_CASE("A cheat with any fault loses to a replay, on either side: large") {
   check_scene(large_scene(), 30, 6);
 }
 
-TEST_CASE("Whoever goes on with a game that his replay would not have led to is told so") {
+TEST_CASE("whoever continues a game that their replay would not have led to is told so") {
   const Scene scene = small_scene();
   TinyParty honest(scene);
   honest.look(0, 2);

@@ -108,7 +108,7 @@ TEST_CASE("a silent verifier who refutes behind a stranger's challenge takes not
   }
   SECTION("they refute when the proof has fallen") {
     world.defender_loses(game, test::kSolver, 1'002);
-    CHECK(world.refused(any(refutation), 1'003) == "the proof has fallen already");
+    CHECK(world.refused(any(refutation), 1'003) == "the proof has already fallen");
     CHECK(world.settle(2'003) == "convicted");
   }
   CHECK(world.gain(test::kVerifier) == -501);
@@ -206,8 +206,8 @@ TEST_CASE("a verdict states the chances and the work of what it replayed, and no
     change(body);
     return world.refused(any(*seal(body, test::key(test::kVerifier))), 0);
   };
-  const std::string chances = "miss_probability: is not what follows from the segments replayed";
-  const std::string work = "work: is not that of as many segments as were replayed";
+  const std::string chances = "miss_probability: does not follow from the replayed segments";
+  const std::string work = "work: does not match the number of replayed segments";
   CHECK(stated([](Verdict& v) { v.miss_probability = {"0", "0", "0"}; }) == chances);
   CHECK(stated([](Verdict& v) { v.miss_probability.ten_percent = "0.6"; }) == chances);
   CHECK(stated([](Verdict& v) { v.work = kMaxInteger; }) == work);
@@ -226,10 +226,10 @@ TEST_CASE("a deposit cannot be withdrawn unit by unit") {
                           test::ledger_id()};
     return world.refused(any(*seal(body, test::key(test::kStranger))), 0);
   };
-  CHECK(withdrawn(1) == "a withdrawal is of 301 at least, or of all that the account has, which is 100000");
-  CHECK(withdrawn(300) == "a withdrawal is of 301 at least, or of all that the account has, which is 100000");
+  CHECK(withdrawn(1) == "a withdrawal must be at least 301, or all that the account has, which is 100000");
+  CHECK(withdrawn(300) == "a withdrawal must be at least 301, or all that the account has, which is 100000");
   CHECK(withdrawn(301) == "accepted");
   CHECK(withdrawn(99'500) == "accepted");
-  CHECK(withdrawn(198) == "a withdrawal is of 301 at least, or of all that the account has, which is 199");
+  CHECK(withdrawn(198) == "a withdrawal must be at least 301, or all that the account has, which is 199");
   CHECK(withdrawn(199) == "accepted");
 }

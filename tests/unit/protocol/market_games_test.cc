@@ -163,7 +163,7 @@ TEST_CASE("a row that expects another state than the committed one fells its ver
   CHECK(world.refused(any(test::states_move(game, test::kVerifier)), 11) ==
         "game " + game.id.brief() + " is over: the verdict falls");
   CHECK(world.refused(any(*seal(test::challenge_of(honest(), verdict), test::key(test::kSolver))), 11) ==
-        "the verdict has fallen already, in game " + game.id.brief());
+        "the verdict has already fallen, in game " + game.id.brief());
   CHECK(world.settle(1'011) == "overturned");
   CHECK(world.gain(test::kStranger) == 125);
 }
@@ -174,7 +174,7 @@ TEST_CASE("a challenge is taken while the window lasts, once, from somebody with
   CHECK(world.refused(any(early), 0).ends_with(" is opened"));
   world.take(any(test::verdict(honest())), 100);
   CHECK(world.refused(any(*seal(test::challenge_of(honest(), 3), test::key(test::kSolver))), 100) ==
-        "challenge: by the signer of what it challenges");
+        "challenge: is signed by the signer of what it challenges");
   CHECK(world.refused(any(*seal(test::challenge_of(honest(), 3), test::key(200))), 100)
             .ends_with(" has 0, the challenger's bond needs 301"));
   CHECK(world.refused(any(*seal(test::challenge_of(cheat(), 3), test::key(test::kStranger))), 100)
@@ -184,7 +184,7 @@ TEST_CASE("a challenge is taken while the window lasts, once, from somebody with
   CHECK(world.refused(any(*seal(wrong, test::key(test::kStranger))), 100) ==
         "start: is not committed state 3 of the proof");
   world.take(any(early), 100);
-  CHECK(world.refused(any(early), 100) == "is in the ledger already");
+  CHECK(world.refused(any(early), 100) == "is already in the ledger");
   Challenge again = early.body;
   again.verdict = test::digest("another");
   again.row = OpenedRow{0, {}, *false_refutation(honest()).body.first_disagreement};
@@ -276,7 +276,7 @@ TEST_CASE("when a statement falls, the games that are open go on at no risk, and
   const auto lost = world.challenge(test::challenge_of(cheat(), 3), 22, 11);
   world.defender_loses(first, test::kSolver, 12);
   CHECK(world.refused(any(*seal(test::challenge_of(cheat(), 6), test::key(23))), 13) ==
-        "the proof has fallen already, in game " + first.id.brief());
+        "the proof has already fallen, in game " + first.id.brief());
   world.defender_loses(same, test::kSolver, 13);
   world.defender_loses(other, test::kSolver, 14);
   world.challenger_loses(lost, test::kSolver, 22, 14);
@@ -319,12 +319,12 @@ TEST_CASE("a move of a game that is not there, of nobody in it, or out of place 
   CHECK(world.refused(any(test::states_move(foreign, test::kSolver)), 0) ==
         "game " + foreign.id.brief() + " is not in the ledger");
   CHECK(world.refused(any(test::states_move(game, test::kVerifier)), 0) ==
-        "move 1: is by neither side of the game");
+        "move 1: is signed by neither side of the game");
   CHECK(world.refused(any(test::empty_move(game, 2, test::digest("nothing"), test::kStranger)), 0) ==
-        "move 2: answers a statement that is not here");
+        "move 2: answers a statement that is not in this game");
   const auto shown = test::states_move(game, test::kSolver);
   world.take(any(shown), 0);
-  CHECK(world.refused(any(shown), 0) == "is in the ledger already");
+  CHECK(world.refused(any(shown), 0) == "is already in the ledger");
   SECTION("two moves for one turn convict their signer") {
     world.take(any(test::empty_move(game, 1, game.id, test::kSolver)), 0);
     CHECK(world.settle(1'001) == "convicted");
@@ -350,11 +350,11 @@ TEST_CASE("a ruling is the one that follows, or none") {
   ruling.falls = true;
   world.take(sealed(9), 402);
   CHECK(record().ruling == sealed(9).id);
-  CHECK(world.refused(sealed(10), 402) == "game " + game.id.brief() + " has its ruling already");
+  CHECK(world.refused(sealed(10), 402) == "game " + game.id.brief() + " already has its ruling");
   CHECK(world.settle(1'001) == "convicted");
 }
 
-TEST_CASE("without a verdict the proof can be challenged, and the silent verifier loses his bond") {
+TEST_CASE("without a verdict the proof can be challenged, and the silent verifier loses their bond") {
   World world(cheat());
   CHECK(world.state(1'001) == "challenge-window");
   const auto game = world.challenge(test::challenge_of(cheat(), 5), test::kStranger, 2'000);

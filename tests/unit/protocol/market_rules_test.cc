@@ -176,7 +176,7 @@ TEST_CASE("an offer locks its bond until another is chosen, it is taken back or 
   }
   SECTION("it cannot be taken back within the hour, by another, or twice") {
     const OfferEnd end{run.task.id, offered(5).id};
-    CHECK(refused(market, by(5, end), 900) == "an offer stands for 3600000 ms at least");
+    CHECK(refused(market, by(5, end), 900) == "an offer stands for at least 3600000 ms");
     CHECK(refused(market, by(6, end), 900).find("not by the task's offer's verifier") != std::string::npos);
     CHECK(refused(market, by(5, OfferEnd{run.task.id, test::digest("none")}), 900)
               .ends_with("is not in the ledger for this task"));
@@ -197,7 +197,7 @@ TEST_CASE("an offer is taken back after an hour, while the task is open") {
   pause.ledger = *task.body.ledger;
   REQUIRE(refused(market, by(test::kOperator, pause), 3'600'000) == "accepted");
   CHECK(refused(market, by(5, OfferEnd{task.id, offer.id}), 3'660'000) ==
-        "an offer stands for 3600000 ms at least");
+        "an offer stands for at least 3600000 ms");
   for (std::int64_t now = 3'660'000; now <= 7'260'000; now += 120'000) {
     TreeHead one = head(now, false);
     one.ledger = *task.body.ledger;
@@ -305,8 +305,8 @@ TEST_CASE("the operator pays the treasury out, and nobody else") {
   const auto withdrawal = [&](std::int64_t amount) {
     return Withdrawal{"treasury", amount, "rent", *task.body.ledger};
   };
-  CHECK(
-      refused(market, by(test::kSubmitter, withdrawal(1)), 50'000).starts_with("a withdrawal is signed by"));
+  CHECK(refused(market, by(test::kSubmitter, withdrawal(1)), 50'000)
+            .starts_with("a withdrawal must be signed by"));
   CHECK(refused(market, by(test::kOperator, withdrawal(47)), 50'000).starts_with("account treasury has 46"));
   REQUIRE(refused(market, by(test::kOperator, withdrawal(46)), 50'000) == "accepted");
   CHECK(market.balances().at("treasury") == 0);
@@ -319,10 +319,10 @@ TEST_CASE("a delivery that nobody signs is made by the solver, through the opera
        {any(run.task), any(test::offer(run)), any(test::assignment(run)), any(run.proof)})
     REQUIRE(refused(market, statement, 0) == "accepted");
   Delivery body = test::delivery(run).body;
-  CHECK(refused(market, by(test::kSolver, body), 1).starts_with("a delivery is signed by"));
+  CHECK(refused(market, by(test::kSolver, body), 1).starts_with("a delivery must be signed by"));
   body.location = "final.h5";
-  CHECK(refused(market, by(test::kSubmitter, body), 1).starts_with("a delivery is signed by"));
-  CHECK(refused(market, by(test::kVerifier, body), 1).starts_with("a delivery is signed by"));
+  CHECK(refused(market, by(test::kSubmitter, body), 1).starts_with("a delivery must be signed by"));
+  CHECK(refused(market, by(test::kVerifier, body), 1).starts_with("a delivery must be signed by"));
   CHECK(refused(market, by(test::kSolver, body), 1) == "accepted");
 }
 
@@ -352,7 +352,8 @@ TEST_CASE("an early refutation does not end the duty to open") {
     CHECK(market.due(2'601)[0].reason == Reason::kOverturned);
   }
   SECTION("not opened: nobody is paid for a proof that nobody saw") {
-    CHECK(refused(market, any(test::opening(run, true)), 1'101) == "the proof had to be opened before");
+    CHECK(refused(market, any(test::opening(run, true)), 1'101) ==
+          "the deadline to open the proof has passed");
     REQUIRE(refused(market, any(game), 1'100) == "accepted");
     REQUIRE(market.due(9'000).size() == 1);
     CHECK(market.due(9'000)[0].reason == Reason::kNoProof);

@@ -121,7 +121,7 @@ TEST_CASE("a refutation that stands slashes the solver's bond") {
   CHECK(of(market, test::kSubmitter) == kMoney + 479);
 }
 
-TEST_CASE("whoever misses a deadline loses his bond to the jackpot") {
+TEST_CASE("whoever misses a deadline loses their bond to the jackpot") {
   const TinyRun& run = honest_run();
   SECTION("nobody takes the task") {
     Market market = funded();
@@ -148,7 +148,7 @@ TEST_CASE("whoever misses a deadline loses his bond to the jackpot") {
     REQUIRE(refused(market, any(run.beacon), 500) == "accepted");
     CHECK(settle(market, 1'500) == "nothing due");
     Market late = market;
-    CHECK(refused(late, any(test::opening(run)), 1'501) == "the proof had to be opened before");
+    CHECK(refused(late, any(test::opening(run)), 1'501) == "the deadline to open the proof has passed");
     CHECK(settle(market, 1'501) == "no-proof");
     // The bond pays the tax of 9 and the verifier's 7; the submitter gets the whole escrow back.
     CHECK(of(market, test::kSolver) == kMoney - 1'001);
@@ -170,7 +170,7 @@ TEST_CASE("whoever misses a deadline loses his bond to the jackpot") {
     Market market = proved(run);
     REQUIRE(refused(market, any(test::delivery(run)), 10) == "accepted");
     REQUIRE(refused(market, any(test::opening(run)), 1'001) ==
-            "after: is " + run.beacon.id.brief() + ", it must be " + run.proof.id.brief());
+            "after: is " + run.beacon.id.brief() + ", must be " + run.proof.id.brief());
     REQUIRE(refused(market, any(test::opening(run, true)), 1'001) == "accepted");
     CHECK(settle(market, 2'001) == "nothing due");
     CHECK(settle(market, 2'002) == "unverified");
@@ -206,13 +206,13 @@ TEST_CASE("what the rules do not allow changes nothing and says why") {
   const TinyRun& run = honest_run();
   Market market = proved(run);
   const auto before = market.balances();
-  CHECK(refused(market, any(run.proof), 0) == "is in the ledger already");
+  CHECK(refused(market, any(run.proof), 0) == "is already in the ledger");
   CHECK(refused(market, any(test::verdict(run)), 0).ends_with("is proof-committed"));
   const std::vector<std::int64_t> chosen{1, 2, 3};
   Market opened = market;
   REQUIRE(refused(opened, any(run.beacon), 0) == "accepted");
   REQUIRE(refused(opened, any(test::opening(run)), 0) == "accepted");
-  CHECK(refused(opened, any(test::opening(run)), 0) == "is in the ledger already");
+  CHECK(refused(opened, any(test::opening(run)), 0) == "is already in the ledger");
   CHECK(refused(opened, any(test::verdict(run, chosen)), 0) ==
         "an acceptance of a chosen draw settles nothing");
   CHECK(refused(market, any(cheating_run().proof), 0).find("is not in the ledger") != std::string::npos);
@@ -220,7 +220,7 @@ TEST_CASE("what the rules do not allow changes nothing and says why") {
   beacon.secret = test::digest("another");
   beacon.value = beacon_value(beacon.secret, beacon.proof);
   CHECK(refused(market, any(*seal(beacon, test::key(test::kVerifier))), 0) ==
-        "secret: is not the one committed to");
+        "secret: is not the one that was committed to");
   CHECK(refused(market, any(*seal(run.beacon.body, test::key(9))), 0).find("not by the task's verifier") !=
         std::string::npos);
   const Deposit mine{test::key_id(test::kSolver), 5, "mine", test::ledger_id()};
@@ -230,7 +230,7 @@ TEST_CASE("what the rules do not allow changes nothing and says why") {
   CHECK(refused(market, any(*seal(large, test::key(test::kSolver))), 0)
             .find("has 98999, the withdrawal needs 100000") != std::string::npos);
   CHECK(refused(market, any(*seal(large, test::key(test::kVerifier))), 0) ==
-        "a withdrawal is signed by the account's owner; of the treasury, by the operator");
+        "a withdrawal must be signed by the account's owner, from the treasury by the operator");
   CHECK(market.balances() == before);
 }
 
@@ -256,7 +256,7 @@ TEST_CASE("a verdict must be the one committed to") {
   const VerdictCommitment other{run.task.id, run.proof.id, test::digest("other")};
   Market wrong = market;
   REQUIRE(refused(wrong, any(*seal(other, test::key(test::kVerifier))), 0) == "accepted");
-  CHECK(refused(wrong, any(verdict), 0) == "is not the verdict committed to");
+  CHECK(refused(wrong, any(verdict), 0) == "is not the verdict that was committed to");
   const VerdictCommitment right{run.task.id, run.proof.id,
                                 verdict_commitment(verdict.id, verdict.body.nonce)};
   REQUIRE(refused(market, any(*seal(right, test::key(test::kVerifier))), 900) == "accepted");

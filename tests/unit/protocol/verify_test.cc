@@ -67,7 +67,7 @@ TEST_CASE("a start state that is not the committed one is an error, not a verdic
   TinyExecutor executor;
   const auto row = replay(run, 3, executor, run.states[4]);
   REQUIRE_FALSE(row.ok());
-  CHECK(row.error().message == "segment 3: the start state given is not the committed one");
+  CHECK(row.error().message == "segment 3: the given start state is not the committed one");
 }
 
 TEST_CASE("faults of a committed state are rows that disagree") {
@@ -112,7 +112,7 @@ TEST_CASE("proofs of another task, start or length are refused") {
   CHECK(changed([](Proof& p) { p.initial = test::digest("x"); }) ==
         "proof: initial: is not the task's initial state");
   CHECK(changed([](Proof& p) { p.steps = 99; }) == "proof: steps: is 99, the task has 100");
-  CHECK(changed([](Proof& p) { p.states.count = 10; }) == "proof: states: count: is 10, its steps have 11");
+  CHECK(changed([](Proof& p) { p.states.count = 10; }) == "proof: states: count: is 10, its steps give 11");
   CHECK_FALSE(assign(run.task, run.proof, &other.beacon, test::key_id(test::kVerifier)).ok());
   CHECK(assign(run.task, run.proof, &run.beacon, test::key_id(9)).error().code == ErrorCode::kUnauthorised);
 }
@@ -173,7 +173,7 @@ TEST_CASE("shards partition the draw and merge only when each is there once") {
     change(list[1]);
     return code(list).message;
   };
-  const std::string foreign = "shard 1/3: is of another verification";
+  const std::string foreign = "shard 1/3: belongs to another verification";
   CHECK(other([](Shard& shard) { shard.version = "1.2.4"; }) == foreign);
   CHECK(other([](Shard& shard) { shard.dataset = Digest{}; }) == foreign);
   CHECK(other([](Shard& shard) { shard.assignment.verifier = Digest{}; }) == foreign);

@@ -55,7 +55,7 @@ TEST_CASE("A true opening of another leaf of the dataset convicts nobody") {
       REQUIRE(game.decision());
       INFO(game.decision()->words);
       CHECK(!game.decision()->falls);
-      others += game.decision()->words.find("is not in the leaf opened") != std::string::npos ? 1 : 0;
+      others += game.decision()->words.find("is not in the opened leaf") != std::string::npos ? 1 : 0;
     }
   }
   CHECK(others >= 35);

@@ -239,7 +239,7 @@ TEST_CASE("what cannot be captured is refused by name and place") {
       {"pair", ErrorCode::kMalformed, "forward() must return one tensor, it returns Tuple"},
       {"absent", ErrorCode::kMissing, "no such file"},
       {"mlp:784", ErrorCode::kUsage, "mlp: "},
-      {"mlp:784-0-10", ErrorCode::kUsage, "mlp: a layer of 0"},
+      {"mlp:784-0-10", ErrorCode::kUsage, "mlp: layer size 0 is out of range"},
       {"mlp:784-x", ErrorCode::kUsage, "'x' is not a number"},
       {"mlp:783-10", ErrorCode::kUsage, "takes 783 numbers a sample, the input [128,1,28,28] has 784"},
   }));

@@ -51,7 +51,7 @@ Result<Behaviour> behaviour_of(std::string_view text) {
     } else if (name == "functions" && (value == "pairs" || value == "binary64")) {
       out.functions_by_pairs = value == "pairs";
     } else {
-      return usage_error("DGX_EMULATED_DEVICE: what is '" + std::string(word) + "'?");
+      return usage_error("DGX_EMULATED_DEVICE: unknown value '" + std::string(word) + "'");
     }
   }
   return out;

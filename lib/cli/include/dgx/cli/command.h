@@ -105,7 +105,7 @@ class Command {
 
   /// -o FILE. With kOptional, `path` keeps its value, usually "-", when the option is not given.
   Command& output(std::string& path, std::string value_name, Need need,
-                  std::string help = "where the result goes");
+                  std::string help = "file to write the result to");
   /// --key and --passphrase-file. If no key is given, `path` stays empty. The user is warned of a key file
   /// that others can use.
   Command& key(std::string& path, std::optional<std::string>& passphrase_file, Need need = Need::kRequired);

@@ -47,7 +47,7 @@ struct ShowRow {
   static constexpr Due kDue{Side::kDefender, "show the verdict's row of the segment"};
 };
 struct ShowInterior {
-  static constexpr Due kDue{Side::kDefender, "show the state that the witness is of"};
+  static constexpr Due kDue{Side::kDefender, "show the state that the witness commits to"};
 };
 struct ShowStates {
   static constexpr Due kDue{Side::kDefender, "show states between the last accepted and the first rejected"};
@@ -98,7 +98,7 @@ struct ShowEntry {
   NamedNode named;
 };
 struct ShowFault {
-  static constexpr Due kDue{Side::kDefender, "show the fault that it says there is"};
+  static constexpr Due kDue{Side::kDefender, "show the fault that it claims"};
 };
 struct ShowChunk {
   static constexpr Due kDue{Side::kDefender, "answer with the chunk"};
@@ -162,7 +162,7 @@ struct ClaimEntry {
   EntryPost shown;
 };
 struct ClaimLine {
-  static constexpr Due kDue{Side::kChallenger, "show the line of the program that the entry is the input of"};
+  static constexpr Due kDue{Side::kChallenger, "show the line of the program whose input the entry is"};
   std::string entry;  ///< an entry of the start state that, the defender says, the program does not have
 };
 
