@@ -33,10 +33,6 @@ Shape without(const Shape& shape, std::size_t dimension) {
   return rest;
 }
 
-std::int64_t count_of(const Shape& shape) {
-  return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
-}
-
 Result<Targets> targets_of(Builder& builder, const TensorForm& output, const TensorForm& y) {
   if (y.dtype == DType::kF32)
     return usage_error("loss cross-entropy: y is f32, must hold class numbers (u8 or i64)");
@@ -47,7 +43,7 @@ Result<Targets> targets_of(Builder& builder, const TensorForm& output, const Ten
         to_string(output.shape), to_string(y.shape)));
   }
   const std::int64_t samples = y.shape[0];
-  if (output.shape.size() == 2 && count_of(y.shape) == samples)
+  if (output.shape.size() == 2 && *element_count(y.shape) == samples)
     return Targets{output, 1, reshaped(builder, kName, y, {samples})};
   if (output.shape.size() == y.shape.size() + 1) return Targets{output, *dimension, y};
   Shape rows = y.shape;
@@ -193,7 +189,7 @@ class CrossEntropy {
     Expression slope = probability - is_class;
     if (is_smoothed()) slope = smoothed_slope(line, probability, is_class, weight, row);
     if (is_weighted() && !is_smoothed()) slope = line.read(*weight, row) * slope;
-    slope = divisor ? slope / line.read(*divisor) : slope / static_cast<float>(count_of(rows_));
+    slope = divisor ? slope / line.read(*divisor) : slope / static_cast<float>(*element_count(rows_));
     return line.finish(DType::kF32, unless_ignored(label, slope));
   }
 
@@ -234,7 +230,7 @@ class CrossEntropy {
     if (rows_.size() == 1 || spec_.ignore) return sample_sums(losses);
     LineWriter line(builder_, kName, Shape{rows_[0]});
     return line.finish(DType::kF32,
-                       line.read(sample_sums(losses)) / static_cast<float>(count_of(rows_) / rows_[0]));
+                       line.read(sample_sums(losses)) / static_cast<float>(*element_count(rows_) / rows_[0]));
   }
 
   Builder& builder_;
@@ -256,18 +252,18 @@ TensorForm mean_of(Builder& builder, const std::string& provenance, const Tensor
   const TensorForm total = sum.finish(DType::kF32, item);
   LineWriter line(builder, provenance, Shape{});
   const Expression all = line.read(total);
-  return line.finish(DType::kF32,
-                     divisor ? all / line.read(*divisor) : all / static_cast<float>(count_of(numbers.shape)));
+  return line.finish(DType::kF32, divisor ? all / line.read(*divisor)
+                                          : all / static_cast<float>(*element_count(numbers.shape)));
 }
 
 std::optional<std::size_t> class_dimension(const Shape& output, const Shape& targets) {
   if (output.size() < 2 || targets.empty()) return std::nullopt;
   const std::size_t last = output.size() - 1;
-  const bool one_a_sample = count_of(targets) == targets[0] && output[0] == targets[0];
+  const bool one_a_sample = *element_count(targets) == targets[0] && output[0] == targets[0];
   if (output.size() == 2 && one_a_sample) return 1;
   if (without(output, last) == targets) return last;
   if (output.size() >= 3 && without(output, 1) == targets) return 1;
-  if (output.size() == 2 && output[0] == count_of(targets)) return 1;
+  if (output.size() == 2 && output[0] == *element_count(targets)) return 1;
   return std::nullopt;
 }
 

@@ -16,12 +16,6 @@ std::string_view short_name(std::string_view name) {
   return name.starts_with("aten::") ? name.substr(6) : name;
 }
 
-std::int64_t product(const Shape& shape) {
-  std::int64_t count = 1;
-  for (const std::int64_t size : shape) count *= size;
-  return count;
-}
-
 TensorForm fold_sum(Builder& builder, const std::string& provenance, const TensorForm& form,
                     const std::vector<std::size_t>& dimensions) {
   const Reduction over = reduction_over(form.shape, dimensions);
@@ -302,7 +296,8 @@ bool Call::result_is_boolean(std::size_t n) const {
 
 void Call::give(const TensorForm& form, std::size_t n) {
   if (!ok() || !wants(n)) return;
-  const bool fits = product(form.shape) == product(result_shape(n)) && form.dtype == result_dtype(n);
+  const auto count = element_count(form.shape);
+  const bool fits = count.ok() && *count == *element_count(result_shape(n)) && form.dtype == result_dtype(n);
   if (!require(fits,
                fmt::format("result {} is {} {} here, {} {} in the capture", n, name_of(form.dtype),
                            to_string(form.shape), name_of(result_dtype(n)), to_string(result_shape(n))))) {

@@ -24,11 +24,6 @@ Signed<Body> signed_by(std::uint8_t who, Body body) {
   return *out;
 }
 
-TinyRun run_of(const std::string& name) {
-  TinyExecutor executor;
-  return test::tiny_run(executor, name);
-}
-
 /// A market with money for everyone, and with the tasks open and assigned.
 Market market_of(const std::vector<const TinyRun*>& runs) {
   Market market;
@@ -59,7 +54,7 @@ std::string refused(Market& market, const Signed<Body>& statement) {
 }  // namespace
 
 TEST_CASE("a solver cannot try proofs until the draw suits them") {
-  const TinyRun run = run_of("grind");
+  const TinyRun run = test::tiny_run("grind");
   Market market = market_of({&run});
   SECTION("the secret is not revealed before a proof is logged") {
     CHECK_THAT(refused(market, any(run.beacon)), Catch::Contains("proof") || Catch::Contains("assigned"));
@@ -81,7 +76,7 @@ TEST_CASE("a solver cannot try proofs until the draw suits them") {
 }
 
 TEST_CASE("a verifier cannot choose the draw either") {
-  const TinyRun run = run_of("choose");
+  const TinyRun run = test::tiny_run("choose");
   Market market = market_of({&run});
   REQUIRE(market.apply(any(run.proof), 1).ok());
   Beacon beacon = run.beacon.body;
@@ -94,7 +89,7 @@ TEST_CASE("a verifier cannot choose the draw either") {
 }
 
 TEST_CASE("a statement about one task means nothing in another") {
-  const TinyRun one = run_of("one"), two = run_of("two");
+  const TinyRun one = test::tiny_run("one"), two = test::tiny_run("two");
   Market market = market_of({&one, &two});
   REQUIRE(market.apply(any(one.proof), 1).ok());
   REQUIRE(market.apply(any(two.proof), 1).ok());
@@ -155,7 +150,7 @@ TEST_CASE("a statement counts once, however often it is posted") {
 }
 
 TEST_CASE("nothing of one market counts in another of the same operator and rules") {
-  const TinyRun run = run_of("two markets");
+  const TinyRun run = test::tiny_run("two markets");
   const auto second = signed_by(test::kOperator, LedgerPolicy{test::policy(), test::digest("another nonce")});
   Market market;
   REQUIRE(market.apply(second, 0).ok());
@@ -180,7 +175,7 @@ TEST_CASE("nothing of one market counts in another of the same operator and rule
 }
 
 TEST_CASE("nobody acts in another's name") {
-  const TinyRun run = run_of("names");
+  const TinyRun run = test::tiny_run("names");
   Market market = market_of({&run});
   for (const std::uint8_t who : {test::kOperator, test::kSubmitter, test::kVerifier, std::uint8_t{9}}) {
     CHECK(refused(market, signed_by(who, run.proof.body)) != "accepted");
@@ -201,7 +196,7 @@ TEST_CASE("nobody acts in another's name") {
 }
 
 TEST_CASE("a verifier who echoes the proof, or copies another's rows, does not have the witness") {
-  const TinyRun run = run_of("echo");
+  const TinyRun run = test::tiny_run("echo");
   const auto segments = *Segments::of(100, 10);
   const auto replayed_by = [&](std::uint8_t who, std::int64_t index) {
     TinyExecutor executor;
@@ -225,7 +220,7 @@ TEST_CASE("a verifier who echoes the proof, or copies another's rows, does not h
 }
 
 TEST_CASE("a verdict cannot be copied from the one committed to, nor committed to after it is seen") {
-  const TinyRun run = run_of("copy");
+  const TinyRun run = test::tiny_run("copy");
   Market market = market_of({&run});
   REQUIRE(market.apply(any(run.proof), 1).ok());
   REQUIRE(market.apply(any(run.beacon), 1).ok());

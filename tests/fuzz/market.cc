@@ -52,9 +52,9 @@ struct Book {
   std::vector<Statement> pages;
 
   Book() {
-    test::TinyExecutor honest;
-    test::TinyExecutor lying(test::TinyExecutor::Lie::kWrongStep, 57);
-    runs = {test::tiny_run(honest, "honest"), test::tiny_run(lying, "crooked")};
+    using test::TinyExecutor;
+    runs = {test::tiny_run("honest"),
+            test::tiny_run("crooked", TinyExecutor(TinyExecutor::Lie::kWrongStep, 57))};
     pages.push_back(sealed(test::ledger_policy(), 1));
     for (std::uint8_t who = 2; who <= kPeople; ++who)
       pages.push_back(sealed(Deposit{test::key_id(who), 10'000, "first", test::ledger_id()}, 1));

@@ -52,8 +52,7 @@ TEST_CASE("the segments of a run that diverged cover its steps and the diverging
 }
 
 TEST_CASE("a proof that diverged ends before the task does, with the states of its steps") {
-  TinyExecutor honest;
-  const auto run = test::tiny_run(honest);
+  const auto run = test::tiny_run();
   for (const auto& [steps, states] :
        {std::pair(0, 1), {1, 2}, {9, 2}, {10, 2}, {11, 3}, {91, 11}, {99, 11}}) {
     CAPTURE(steps);
@@ -68,8 +67,7 @@ TEST_CASE("a proof that diverged ends before the task does, with the states of i
 }
 
 TEST_CASE("a proof of one state has it first and last") {
-  TinyExecutor honest;
-  const auto run = test::tiny_run(honest);
+  const auto run = test::tiny_run();
   const auto read = [&](auto change) {
     Proof body = run.proof.body;
     body.diverged = true;
@@ -109,8 +107,7 @@ TEST_CASE("the policy always draws the diverging step") {
 }
 
 TEST_CASE("a diverging step agrees exactly if the state after it is not finite") {
-  TinyExecutor honest;
-  const auto run = test::tiny_run(honest);
+  const auto run = test::tiny_run();
   const auto who = *assign(run.task, run.proof, nullptr, test::key_id(test::kVerifier));
   const Segment step{3, 30, 31};
   TinyExecutor diverging(TinyExecutor::Lie::kNonFinite, 30);

@@ -59,7 +59,7 @@ Result<State> TinyExecutor::state() const { return tiny_state(position_, value_)
 
 std::string tiny_line() { return R"({"k":"input","next":0,"s":[],"src":"state model/x","t":"i64","v":0})"; }
 
-TinyRun tiny_run(TinyExecutor& executor, const std::string& name, const std::function<void(Task&)>& change) {
+TinyRun tiny_run(const std::string& name, TinyExecutor executor, const std::function<void(Task&)>& change) {
   const State start = tiny_state(0, 42);
   Task body = task();
   body.model = name;

@@ -60,7 +60,7 @@ inline constexpr std::uint8_t kStranger = 5;
 
 /// A run trained by `executor`, proved by kSolver, with kVerifier's beacon. `name` distinguishes tasks;
 /// `change` (may be empty) is applied to the task before it is signed.
-[[nodiscard]] TinyRun tiny_run(TinyExecutor& executor, const std::string& name = "tiny",
+[[nodiscard]] TinyRun tiny_run(const std::string& name = "tiny", TinyExecutor executor = TinyExecutor(),
                                const std::function<void(manifest::Task&)>& change = {});
 [[nodiscard]] manifest::Signed<manifest::BeaconCommitment> offer(const TinyRun& run);
 [[nodiscard]] manifest::Signed<manifest::Assign> assignment(const TinyRun& run);
@@ -93,6 +93,12 @@ template <class T>
 [[nodiscard]] manifest::Signed<manifest::Body> any(const manifest::Signed<T>& statement) {
   return {manifest::Body(statement.body), statement.id, statement.signer, statement.key_id,
           statement.envelope};
+}
+
+/// A statement signed by key `who`.
+template <class T>
+[[nodiscard]] manifest::Signed<manifest::Body> by(std::uint8_t who, const T& body) {
+  return any(*manifest::seal(body, key(who)));
 }
 
 }  // namespace dgx::test

@@ -18,8 +18,6 @@ namespace {
 
 using Story = std::vector<Signed<Body>>;
 
-TinyRun run_of(const std::string& name, TinyExecutor executor) { return test::tiny_run(executor, name); }
-
 Signed<Verdict> slander(const TinyRun& run) {
   const std::vector<std::int64_t> chosen{5};
   Verdict body = test::verdict(run, chosen).body;
@@ -55,9 +53,9 @@ Story story_of(const TinyRun& run, const Signed<Verdict>& verdict, bool of_verdi
 }
 
 std::vector<Story> stories() {
-  static const TinyRun honest = run_of("honest", TinyExecutor());
-  static const TinyRun cheat = run_of("cheat", TinyExecutor(TinyExecutor::Lie::kWrongStep, 57));
-  static const TinyRun slandered = run_of("slandered", TinyExecutor());
+  static const TinyRun honest = test::tiny_run("honest");
+  static const TinyRun cheat = test::tiny_run("cheat", TinyExecutor(TinyExecutor::Lie::kWrongStep, 57));
+  static const TinyRun slandered = test::tiny_run("slandered");
   const std::vector<std::int64_t> fifth{5};
   return {story_of(honest, test::verdict(honest), false), story_of(cheat, test::verdict(cheat, fifth), false),
           story_of(slandered, slander(slandered), true)};

@@ -16,7 +16,6 @@ using test::any;
 using test::cheat;
 using test::false_refutation;
 using test::honest;
-using test::TinyExecutor;
 using test::TinyRun;
 using test::World;
 
@@ -168,8 +167,7 @@ TEST_CASE("games planted on other tasks stretch a game by 63 windows in all") {
   std::vector<TinyRun> runs;
   std::vector<Signed<Challenge>> planted;
   for (std::uint8_t i = 0; i < kPlanted; ++i) {
-    TinyExecutor executor;
-    const TinyRun& run = runs.emplace_back(test::tiny_run(executor, "planted " + std::to_string(i)));
+    const TinyRun& run = runs.emplace_back(test::tiny_run("planted " + std::to_string(i)));
     for (const auto& statement :
          {any(run.task), any(test::offer(run)), any(test::assignment(run)), any(run.proof), any(run.beacon),
           any(test::opening(run)), any(test::verdict(run))})

@@ -4,53 +4,33 @@
 #include "dgx/ledger/ledger.h"
 #include "dgx/protocol/estimate.h"
 #include "dgx/protocol/settlement.h"
-#include "game.h"
+#include "market_world.h"
 
 using namespace dgx;
 using namespace dgx::manifest;
 using namespace dgx::protocol;
 using test::any;
-using test::TinyExecutor;
+using test::balance_of;
+using test::by;
+using test::honest;
+using test::refused;
 using test::TinyRun;
 
 namespace {
 
 constexpr std::int64_t kMoney = 100'000;
 
-const TinyRun& honest() {
-  static const TinyRun run = [] {
-    TinyExecutor executor;
-    return test::tiny_run(executor, "rules");
-  }();
-  return run;
-}
-
-template <class T>
-Signed<Body> by(std::uint8_t who, const T& body) {
-  return any(*seal(body, test::key(who)));
-}
-
-std::string refused(Market& market, const Signed<Body>& statement, std::int64_t now) {
-  const auto before = market.balances();
-  const Status status = market.apply(statement, now);
-  if (status.ok()) return "accepted";
-  CHECK(market.balances() == before);
-  return status.error().message.substr(status.error().message.find(": ") + 2);
+Signed<Body> first_of(const Policy& policy) {
+  return by(test::kOperator, LedgerPolicy{policy, test::digest("nonce of the ledger")});
 }
 
 Market funded(const Policy& policy = test::policy()) {
   Market market;
-  REQUIRE(
-      market.apply(by(test::kOperator, LedgerPolicy{policy, test::digest("nonce of the ledger")}), 0).ok());
-  const Digest ledger =
-      seal(LedgerPolicy{policy, test::digest("nonce of the ledger")}, test::key(test::kOperator))->id;
+  REQUIRE(market.apply(first_of(policy), 0).ok());
+  const Digest ledger = first_of(policy).id;
   for (std::uint8_t who = test::kSubmitter; who < 10; ++who)
     REQUIRE(market.apply(by(test::kOperator, Deposit{test::key_id(who), kMoney, "first", ledger}), 0).ok());
   return market;
-}
-
-std::int64_t of(const Market& market, std::uint8_t who) {
-  return market.balances().at(test::key_id(who).hex());
 }
 
 TreeHead head(std::int64_t milliseconds, bool pause) {
@@ -61,8 +41,7 @@ TreeHead head(std::int64_t milliseconds, bool pause) {
 Task task_with(const Policy& policy) {
   Task out = test::task();
   out.policy = policy;
-  out.ledger =
-      seal(LedgerPolicy{policy, test::digest("nonce of the ledger")}, test::key(test::kOperator))->id;
+  out.ledger = first_of(policy).id;
   const auto estimated = estimate(
       {out.estimate.step_operations, out.caps.bytes, out.steps, out.checkpoint_every, out.price}, policy);
   REQUIRE(estimated.ok());
@@ -159,12 +138,12 @@ TEST_CASE("an offer locks its bond until another is chosen, it is taken back or 
   };
   CHECK(refused(market, any(offered(99)), 0).ends_with(" has 0, the verifier's bond needs 501"));
   for (std::uint8_t who = 5; who < 9; ++who) REQUIRE(refused(market, any(offered(who)), 0) == "accepted");
-  CHECK(of(market, 5) == kMoney - 501);
+  CHECK(balance_of(market, 5) == kMoney - 501);
   CHECK(market.balances().at("bonds") == 4 * 501);
   SECTION("another is chosen") {
     REQUIRE(refused(market, any(test::offer(run)), 0) == "accepted");
     REQUIRE(refused(market, any(test::assignment(run)), 0) == "accepted");
-    for (std::uint8_t who = 5; who < 9; ++who) CHECK(of(market, who) == kMoney);
+    for (std::uint8_t who = 5; who < 9; ++who) CHECK(balance_of(market, who) == kMoney);
     CHECK(market.balances().at("bonds") == 1'502);
   }
   SECTION("the task ends") {
@@ -172,7 +151,7 @@ TEST_CASE("an offer locks its bond until another is chosen, it is taken back or 
     REQUIRE(due.size() == 1);
     REQUIRE(market.apply(by(test::kOperator, due[0]), 1'001).ok());
     CHECK(market.balances().at("bonds") == 0);
-    for (std::uint8_t who = 5; who < 9; ++who) CHECK(of(market, who) == kMoney);
+    for (std::uint8_t who = 5; who < 9; ++who) CHECK(balance_of(market, who) == kMoney);
   }
   SECTION("it cannot be taken back within the hour, by another, or twice") {
     const OfferEnd end{run.task.id, offered(5).id};
@@ -204,7 +183,7 @@ TEST_CASE("an offer is taken back after an hour, while the task is open") {
     REQUIRE(refused(market, by(test::kOperator, one), now) == "accepted");
   }
   REQUIRE(refused(market, by(5, OfferEnd{task.id, offer.id}), 7'260'000) == "accepted");
-  CHECK(of(market, 5) == kMoney);
+  CHECK(balance_of(market, 5) == kMoney);
 }
 
 TEST_CASE("a task is refused whose solver's bond is too small, or whose opening the store cannot take") {
@@ -255,11 +234,11 @@ TEST_CASE("an offer or assign is refused whose signer cannot answer within a mov
       "window_move_ms, 400";
   CHECK(refused(market, any(offered(51)), 0) == too_long);
   CHECK(refused(market, any(offered(std::nullopt)), 0) == "segment_milliseconds: is missing");
-  CHECK(of(market, test::kVerifier) == kMoney);
+  CHECK(balance_of(market, test::kVerifier) == kMoney);
   REQUIRE(refused(market, any(offered(50)), 0) == "accepted");
   CHECK(refused(market, assigned(51), 0) == too_long);
   CHECK(refused(market, assigned(std::nullopt), 0) == "segment_milliseconds: is missing");
-  CHECK(of(market, test::kSolver) == kMoney);
+  CHECK(balance_of(market, test::kSolver) == kMoney);
   CHECK(refused(market, assigned(50), 0) == "accepted");
 }
 

@@ -13,6 +13,7 @@ using namespace dgx;
 using namespace dgx::manifest;
 using namespace dgx::protocol;
 using test::any;
+using test::by;
 using test::TinyExecutor;
 using test::TinyRun;
 
@@ -31,19 +32,11 @@ Policy policy() {
 LedgerPolicy first() { return {policy(), test::digest("nonce of the table")}; }
 
 const TinyRun& run() {
-  static const TinyRun out = [] {
-    TinyExecutor executor;
-    return test::tiny_run(executor, "table", [](Task& task) {
-      task.policy = policy();
-      task.ledger = seal(first(), test::key(test::kOperator))->id;
-    });
-  }();
+  static const TinyRun out = test::tiny_run("table", TinyExecutor(), [](Task& task) {
+    task.policy = policy();
+    task.ledger = seal(first(), test::key(test::kOperator))->id;
+  });
   return out;
-}
-
-template <class T>
-Signed<Body> by(std::uint8_t who, const T& body) {
-  return any(*seal(body, test::key(who)));
 }
 
 BeaconCommitment another_offer() {

@@ -8,25 +8,31 @@ using namespace manifest;
 using namespace protocol;
 
 const TinyRun& honest() {
-  static const TinyRun run = [] {
-    TinyExecutor executor;
-    return tiny_run(executor, "honest");
-  }();
+  static const TinyRun run = tiny_run("honest");
   return run;
 }
 
 const TinyRun& cheat() {
-  static const TinyRun run = [] {
-    TinyExecutor executor(TinyExecutor::Lie::kWrongStep, 57);
-    return tiny_run(executor, "crooked");
-  }();
+  static const TinyRun run = tiny_run("crooked", TinyExecutor(TinyExecutor::Lie::kWrongStep, 57));
   return run;
 }
 
+std::string refused(Market& market, const Signed<Body>& statement, std::int64_t now) {
+  const auto before = market.balances();
+  const Status status = market.apply(statement, now);
+  if (status.ok()) return "accepted";
+  CHECK(market.balances() == before);
+  return status.error().message.substr(status.error().message.find(": ") + 2);
+}
+
+std::int64_t balance_of(const Market& market, std::uint8_t who) {
+  return market.balances().at(key_id(who).hex());
+}
+
 World::World(const TinyRun& of) : run(of) {
-  take(any(*seal(ledger_policy(), key(kOperator))), 0);
+  take(by(kOperator, ledger_policy()), 0);
   for (std::uint8_t who = kSubmitter; who < 70; ++who)
-    take(any(*seal(Deposit{key_id(who), kWorldMoney, "first", ledger_id()}, key(kOperator))), 0);
+    take(by(kOperator, Deposit{key_id(who), kWorldMoney, "first", ledger_id()}), 0);
   take(any(run.task), 0);
   take(any(offer(run)), 0);
   take(any(assignment(run)), 0);
@@ -40,14 +46,6 @@ void World::take(const Signed<Body>& statement, std::int64_t now) {
   INFO(statement.id.brief());
   const Status status = market.apply(statement, now);
   REQUIRE(status.ok());
-}
-
-std::string World::refused(const Signed<Body>& statement, std::int64_t now) {
-  const auto before = market.balances();
-  const Status status = market.apply(statement, now);
-  if (status.ok()) return "accepted";
-  CHECK(market.balances() == before);
-  return status.error().message.substr(status.error().message.find(": ") + 2);
 }
 
 Signed<Challenge> World::challenge(const Challenge& body, std::uint8_t who, std::int64_t now) {

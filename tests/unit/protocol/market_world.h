@@ -17,6 +17,13 @@ inline constexpr std::int64_t kChallengerBond = 301;
 [[nodiscard]] const TinyRun& honest();
 [[nodiscard]] const TinyRun& cheat();
 
+/// The reason for refusing a statement, without its kind and id, or "accepted". Asserts with Catch that a
+/// refused statement moves no money.
+[[nodiscard]] std::string refused(protocol::Market& market, const manifest::Signed<manifest::Body>& statement,
+                                  std::int64_t now);
+/// The balance of key `who`.
+[[nodiscard]] std::int64_t balance_of(const protocol::Market& market, std::uint8_t who);
+
 /// A market with one task, proved, opened and delivered at time 0. Asserts with Catch.
 struct World {
   const TinyRun& run;
@@ -24,8 +31,9 @@ struct World {
 
   explicit World(const TinyRun& of);
   void take(const manifest::Signed<manifest::Body>& statement, std::int64_t now);
-  /// The reason for refusing a statement, without its kind and id, or "accepted".
-  std::string refused(const manifest::Signed<manifest::Body>& statement, std::int64_t now);
+  std::string refused(const manifest::Signed<manifest::Body>& statement, std::int64_t now) {
+    return test::refused(market, statement, now);
+  }
   manifest::Signed<manifest::Challenge> challenge(const manifest::Challenge& body, std::uint8_t who,
                                                   std::int64_t now);
   /// Loses a fresh game for one side: for the defender at once, for the challenger after some states.

@@ -4,13 +4,13 @@
 #include "dgx/ledger/ledger.h"
 #include "dgx/protocol/message.h"
 #include "dgx/protocol/settlement.h"
-#include "game.h"
+#include "market_world.h"
 
 using namespace dgx;
 using namespace dgx::manifest;
 using namespace dgx::protocol;
 using test::any;
-using test::TinyExecutor;
+using test::cheat;
 using test::TinyRun;
 
 namespace {
@@ -19,14 +19,6 @@ constexpr std::size_t kKiB = 1024;
 constexpr std::size_t kAccount = 2 * kKiB, kPosted = 16 * kKiB + kAccount, kLong = 88 * kKiB;
 constexpr std::size_t kGame = 46 * 32 * kKiB + 3 * kLong;
 constexpr std::int64_t kMost = std::int64_t{1} << 53;
-
-const TinyRun& cheat() {
-  static const TinyRun run = [] {
-    TinyExecutor executor(TinyExecutor::Lie::kWrongStep, 57);
-    return test::tiny_run(executor, "crooked");
-  }();
-  return run;
-}
 
 Signed<Body> sealed(const Body& body, std::uint8_t who) { return *seal_any(body, test::key(who)); }
 

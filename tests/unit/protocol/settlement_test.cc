@@ -4,12 +4,15 @@
 #include <random>
 
 #include "dgx/protocol/bounds.h"
-#include "game.h"
+#include "market_world.h"
 
 using namespace dgx;
 using namespace dgx::manifest;
 using namespace dgx::protocol;
 using test::any;
+using test::balance_of;
+using test::by;
+using test::refused;
 using test::TinyExecutor;
 using test::TinyRun;
 
@@ -18,14 +21,13 @@ namespace {
 constexpr std::int64_t kMoney = 100'000;
 
 Signed<Body> deposit(std::uint8_t who, const std::string& reference) {
-  return any(
-      *seal(Deposit{test::key_id(who), kMoney, reference, test::ledger_id()}, test::key(test::kOperator)));
+  return by(test::kOperator, Deposit{test::key_id(who), kMoney, reference, test::ledger_id()});
 }
 
 /// Policy and money for everyone, at time 0.
 Market funded() {
   Market market;
-  REQUIRE(market.apply(any(*seal(test::ledger_policy(), test::key(test::kOperator))), 0).ok());
+  REQUIRE(market.apply(by(test::kOperator, test::ledger_policy()), 0).ok());
   for (const std::uint8_t who : {test::kSubmitter, test::kSolver, test::kVerifier}) {
     REQUIRE(market.apply(deposit(who, "first"), 0).ok());
   }
@@ -38,22 +40,11 @@ std::int64_t sum_of(const Market& market) {
   return sum;
 }
 
-std::int64_t of(const Market& market, std::uint8_t who) {
-  return market.balances().at(test::key_id(who).hex());
-}
-
-std::string refused(Market& market, const Signed<Body>& statement, std::int64_t now) {
-  const Status status = market.apply(statement, now);
-  if (status.ok()) return "accepted";
-  // Cuts "KIND 0123456789ab: " off the message.
-  return status.error().message.substr(status.error().message.find(": ") + 2);
-}
-
 /// Settles what is due at `now` and returns the reason.
 std::string settle(Market& market, std::int64_t now) {
   const auto due = market.due(now);
   if (due.size() != 1) return "nothing due";
-  REQUIRE(market.apply(any(*seal(due[0], test::key(test::kOperator))), now).ok());
+  REQUIRE(market.apply(by(test::kOperator, due[0]), now).ok());
   CHECK(market.balances().at("escrow") == 0);
   CHECK(market.balances().at("bonds") == 0);
   CHECK(sum_of(market) == market.total());
@@ -71,18 +62,12 @@ Market proved(const TinyRun& run) {
 }
 
 const TinyRun& honest_run() {
-  static const TinyRun run = [] {
-    TinyExecutor executor;
-    return test::tiny_run(executor);
-  }();
+  static const TinyRun run = test::tiny_run();
   return run;
 }
 
 const TinyRun& cheating_run() {
-  static const TinyRun run = [] {
-    TinyExecutor executor(TinyExecutor::Lie::kWrongStep, 57);
-    return test::tiny_run(executor, "cheat");
-  }();
+  static const TinyRun run = test::tiny_run("cheat", TinyExecutor(TinyExecutor::Lie::kWrongStep, 57));
   return run;
 }
 
@@ -100,10 +85,10 @@ TEST_CASE("an accepted task pays everyone and refunds what was not used") {
   CHECK(refused(market, any(test::delivery(run)), 1'500) == "accepted");
   CHECK(settle(market, 2'000) == "nothing due");
   CHECK(settle(market, 2'001) == "accepted");
-  CHECK(of(market, test::kSolver) == kMoney + 460);
-  CHECK(of(market, test::kVerifier) == kMoney + 37);
+  CHECK(balance_of(market, test::kSolver) == kMoney + 460);
+  CHECK(balance_of(market, test::kVerifier) == kMoney + 37);
   CHECK(market.balances().at("jackpot") == 9);
-  CHECK(of(market, test::kSubmitter) == kMoney - 460 - 37 - 9);
+  CHECK(balance_of(market, test::kSubmitter) == kMoney - 460 - 37 - 9);
 }
 
 TEST_CASE("a refutation that stands slashes the solver's bond") {
@@ -115,10 +100,10 @@ TEST_CASE("a refutation that stands slashes the solver's bond") {
   CHECK(settle(market, 2'501) == "refuted");
   // The bond pays the tax of 9 and the fee for ten segments, capped at the estimate's 37; of the remaining
   // 955, 238 go to the finders (half to the first), 238 to the jackpot, 479 to the submitter.
-  CHECK(of(market, test::kSolver) == kMoney - 1'001);
-  CHECK(of(market, test::kVerifier) == kMoney + 37 + 119);
+  CHECK(balance_of(market, test::kSolver) == kMoney - 1'001);
+  CHECK(balance_of(market, test::kVerifier) == kMoney + 37 + 119);
   CHECK(market.balances().at("jackpot") == 9 + 119 + 238);
-  CHECK(of(market, test::kSubmitter) == kMoney + 479);
+  CHECK(balance_of(market, test::kSubmitter) == kMoney + 479);
 }
 
 TEST_CASE("whoever misses a deadline loses their bond to the jackpot") {
@@ -128,7 +113,7 @@ TEST_CASE("whoever misses a deadline loses their bond to the jackpot") {
     REQUIRE(refused(market, any(run.task), 0) == "accepted");
     CHECK(settle(market, 1'000) == "nothing due");
     CHECK(settle(market, 1'001) == "no-assignment");
-    CHECK(of(market, test::kSubmitter) == kMoney);
+    CHECK(balance_of(market, test::kSubmitter) == kMoney);
   }
   SECTION("no proof") {
     Market market = funded();
@@ -138,9 +123,9 @@ TEST_CASE("whoever misses a deadline loses their bond to the jackpot") {
     Market late = market;
     CHECK(refused(late, any(run.proof), 1'001).find("is due") != std::string::npos);
     CHECK(settle(market, 1'001) == "no-proof");
-    CHECK(of(market, test::kSolver) == kMoney - 1'001);
-    CHECK(of(market, test::kVerifier) == kMoney);
-    CHECK(of(market, test::kSubmitter) == kMoney);
+    CHECK(balance_of(market, test::kSolver) == kMoney - 1'001);
+    CHECK(balance_of(market, test::kVerifier) == kMoney);
+    CHECK(balance_of(market, test::kSubmitter) == kMoney);
     CHECK(market.balances().at("jackpot") == 1'001);
   }
   SECTION("no opening after the beacon") {
@@ -151,9 +136,9 @@ TEST_CASE("whoever misses a deadline loses their bond to the jackpot") {
     CHECK(refused(late, any(test::opening(run)), 1'501) == "the deadline to open the proof has passed");
     CHECK(settle(market, 1'501) == "no-proof");
     // The bond pays the tax of 9 and the verifier's 7; the submitter gets the whole escrow back.
-    CHECK(of(market, test::kSolver) == kMoney - 1'001);
-    CHECK(of(market, test::kVerifier) == kMoney + 7);
-    CHECK(of(market, test::kSubmitter) == kMoney);
+    CHECK(balance_of(market, test::kSolver) == kMoney - 1'001);
+    CHECK(balance_of(market, test::kVerifier) == kMoney + 7);
+    CHECK(balance_of(market, test::kSubmitter) == kMoney);
     CHECK(market.balances().at("jackpot") == 994);
   }
   SECTION("neither a beacon nor an opening") {
@@ -162,9 +147,9 @@ TEST_CASE("whoever misses a deadline loses their bond to the jackpot") {
           "the verifier may still reveal the beacon");
     CHECK(settle(market, 2'001) == "nothing due");
     CHECK(settle(market, 2'002) == "no-proof");
-    CHECK(of(market, test::kSolver) == kMoney - 1'001);
-    CHECK(of(market, test::kVerifier) == kMoney - 501);
-    CHECK(of(market, test::kSubmitter) == kMoney);
+    CHECK(balance_of(market, test::kSolver) == kMoney - 1'001);
+    CHECK(balance_of(market, test::kVerifier) == kMoney - 501);
+    CHECK(balance_of(market, test::kSubmitter) == kMoney);
   }
   SECTION("no beacon: the solver opens after the proof, and is paid after a window without objection") {
     Market market = proved(run);
@@ -174,8 +159,8 @@ TEST_CASE("whoever misses a deadline loses their bond to the jackpot") {
     REQUIRE(refused(market, any(test::opening(run, true)), 1'001) == "accepted");
     CHECK(settle(market, 2'001) == "nothing due");
     CHECK(settle(market, 2'002) == "unverified");
-    CHECK(of(market, test::kVerifier) == kMoney - 501);
-    CHECK(of(market, test::kSolver) == kMoney + 460);
+    CHECK(balance_of(market, test::kVerifier) == kMoney - 501);
+    CHECK(balance_of(market, test::kSolver) == kMoney + 460);
   }
   SECTION("no verdict: the solver is paid after a window without objection") {
     Market market = proved(run);
@@ -184,8 +169,8 @@ TEST_CASE("whoever misses a deadline loses their bond to the jackpot") {
     REQUIRE(refused(market, any(test::opening(run)), 20) == "accepted");
     CHECK(settle(market, 2'020) == "nothing due");
     CHECK(settle(market, 2'021) == "unverified");
-    CHECK(of(market, test::kVerifier) == kMoney - 501);
-    CHECK(of(market, test::kSolver) == kMoney + 460);
+    CHECK(balance_of(market, test::kVerifier) == kMoney - 501);
+    CHECK(balance_of(market, test::kSolver) == kMoney + 460);
     CHECK(market.balances().at("jackpot") == 501 + 9);
   }
   SECTION("no delivery") {
@@ -196,9 +181,9 @@ TEST_CASE("whoever misses a deadline loses their bond to the jackpot") {
     CHECK(settle(market, 2'000) == "nothing due");
     CHECK(settle(market, 2'001) == "no-delivery");
     // The bond pays tax and fee.
-    CHECK(of(market, test::kSolver) == kMoney - 1'001);
-    CHECK(of(market, test::kVerifier) == kMoney + 37);
-    CHECK(of(market, test::kSubmitter) == kMoney);
+    CHECK(balance_of(market, test::kSolver) == kMoney - 1'001);
+    CHECK(balance_of(market, test::kVerifier) == kMoney + 37);
+    CHECK(balance_of(market, test::kSubmitter) == kMoney);
   }
 }
 
@@ -219,17 +204,15 @@ TEST_CASE("what the rules do not allow changes nothing and says why") {
   Beacon beacon = run.beacon.body;
   beacon.secret = test::digest("another");
   beacon.value = beacon_value(beacon.secret, beacon.proof);
-  CHECK(refused(market, any(*seal(beacon, test::key(test::kVerifier))), 0) ==
-        "secret: is not the one that was committed to");
-  CHECK(refused(market, any(*seal(run.beacon.body, test::key(9))), 0).find("not by the task's verifier") !=
-        std::string::npos);
+  CHECK(refused(market, by(test::kVerifier, beacon), 0) == "secret: is not the one that was committed to");
+  CHECK(refused(market, by(9, run.beacon.body), 0).find("not by the task's verifier") != std::string::npos);
   const Deposit mine{test::key_id(test::kSolver), 5, "mine", test::ledger_id()};
-  CHECK(refused(market, any(*seal(mine, test::key(test::kSolver))), 0).find("not by the ledger's operator") !=
+  CHECK(refused(market, by(test::kSolver, mine), 0).find("not by the ledger's operator") !=
         std::string::npos);
   const Withdrawal large{test::key_id(test::kSolver).hex(), kMoney, "all", test::ledger_id()};
-  CHECK(refused(market, any(*seal(large, test::key(test::kSolver))), 0)
-            .find("has 98999, the withdrawal needs 100000") != std::string::npos);
-  CHECK(refused(market, any(*seal(large, test::key(test::kVerifier))), 0) ==
+  CHECK(refused(market, by(test::kSolver, large), 0).find("has 98999, the withdrawal needs 100000") !=
+        std::string::npos);
+  CHECK(refused(market, by(test::kVerifier, large), 0) ==
         "a withdrawal must be signed by the account's owner, from the treasury by the operator");
   CHECK(market.balances() == before);
 }
@@ -238,12 +221,11 @@ TEST_CASE("a settlement other than the one that follows is refused") {
   const TinyRun& run = honest_run();
   Market market = proved(run);
   Settlement early{run.task.id, Reason::kAccepted, {}};
-  CHECK(refused(market, any(*seal(early, test::key(test::kOperator))), 0).find("is proof-committed") !=
-        std::string::npos);
+  CHECK(refused(market, by(test::kOperator, early), 0).find("is proof-committed") != std::string::npos);
   auto due = market.due(5'000);
   REQUIRE(due.size() == 1);
   due[0].payouts[0].amount += 1;
-  CHECK(refused(market, any(*seal(due[0], test::key(test::kOperator))), 5'000) ==
+  CHECK(refused(market, by(test::kOperator, due[0]), 5'000) ==
         "is not the settlement that follows from the ledger, which is \"no-proof\"");
 }
 
@@ -255,11 +237,11 @@ TEST_CASE("a verdict must be the one committed to") {
   const auto verdict = test::verdict(run);
   const VerdictCommitment other{run.task.id, run.proof.id, test::digest("other")};
   Market wrong = market;
-  REQUIRE(refused(wrong, any(*seal(other, test::key(test::kVerifier))), 0) == "accepted");
+  REQUIRE(refused(wrong, by(test::kVerifier, other), 0) == "accepted");
   CHECK(refused(wrong, any(verdict), 0) == "is not the verdict that was committed to");
   const VerdictCommitment right{run.task.id, run.proof.id,
                                 verdict_commitment(verdict.id, verdict.body.nonce)};
-  REQUIRE(refused(market, any(*seal(right, test::key(test::kVerifier))), 900) == "accepted");
+  REQUIRE(refused(market, by(test::kVerifier, right), 900) == "accepted");
   CHECK(refused(market, any(verdict), 1'900) == "accepted");
 }
 

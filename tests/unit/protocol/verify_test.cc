@@ -25,8 +25,7 @@ Result<VerdictRow> replay(const test::TinyRun& run, std::int64_t index, TinyExec
 }  // namespace
 
 TEST_CASE("an honest run is accepted with the policy's draw") {
-  TinyExecutor honest;
-  const auto run = test::tiny_run(honest);
+  const auto run = test::tiny_run();
   const auto verdict = test::verdict(run);
   CHECK(verdict.body.outcome == Outcome::kAccepted);
   CHECK(verdict.body.draw == Draw::kPolicy);
@@ -36,8 +35,7 @@ TEST_CASE("an honest run is accepted with the policy's draw") {
 }
 
 TEST_CASE("a prover whose executor lies in one step is refuted in that segment") {
-  TinyExecutor liar(TinyExecutor::Lie::kWrongStep, 57);
-  const auto run = test::tiny_run(liar);
+  const auto run = test::tiny_run("tiny", TinyExecutor(TinyExecutor::Lie::kWrongStep, 57));
   const std::vector<std::int64_t> all{0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
   const auto verdict = test::verdict(run, all);
   REQUIRE(verdict.body.outcome == Outcome::kRefuted);
@@ -47,8 +45,7 @@ TEST_CASE("a prover whose executor lies in one step is refuted in that segment")
 }
 
 TEST_CASE("only a replay gives the witness, and each key has its own") {
-  TinyExecutor honest;
-  const auto run = test::tiny_run(honest);
+  const auto run = test::tiny_run();
   TinyExecutor executor;
   const auto row = replay(run, 3, executor, run.states[3]);
   REQUIRE(row.ok());
@@ -62,8 +59,7 @@ TEST_CASE("only a replay gives the witness, and each key has its own") {
 }
 
 TEST_CASE("a start state that is not the committed one is an error, not a verdict") {
-  TinyExecutor honest;
-  const auto run = test::tiny_run(honest);
+  const auto run = test::tiny_run();
   TinyExecutor executor;
   const auto row = replay(run, 3, executor, run.states[4]);
   REQUIRE_FALSE(row.ok());
@@ -71,8 +67,7 @@ TEST_CASE("a start state that is not the committed one is an error, not a verdic
 }
 
 TEST_CASE("faults of a committed state are rows that disagree") {
-  TinyExecutor honest;
-  auto run = test::tiny_run(honest);
+  auto run = test::tiny_run();
   TinyExecutor executor;
   SECTION("step counter") {
     run.states[3] = test::tiny_state(31, 5);
@@ -98,10 +93,8 @@ TEST_CASE("faults of a committed state are rows that disagree") {
 }
 
 TEST_CASE("proofs of another task, start or length are refused") {
-  TinyExecutor honest;
-  const auto run = test::tiny_run(honest);
-  TinyExecutor again;
-  const auto other = test::tiny_run(again, "other");
+  const auto run = test::tiny_run();
+  const auto other = test::tiny_run("other");
   CHECK(check_proof(run.task, run.proof).ok());
   CHECK_FALSE(check_proof(run.task, other.proof).ok());
   const auto changed = [&](auto change) {
@@ -118,8 +111,7 @@ TEST_CASE("proofs of another task, start or length are refused") {
 }
 
 TEST_CASE("a verdict has exactly the rows of its draw") {
-  TinyExecutor honest;
-  const auto run = test::tiny_run(honest);
+  const auto run = test::tiny_run();
   const auto who = *assign(run.task, run.proof, &run.beacon, test::key_id(test::kVerifier));
   const auto row = [&](std::int64_t i) {
     const Digest end = run.digests[static_cast<std::size_t>(i) + 1];
@@ -142,8 +134,7 @@ TEST_CASE("a verdict has exactly the rows of its draw") {
 }
 
 TEST_CASE("shards partition the draw and merge only when each is there once") {
-  TinyExecutor honest;
-  const auto run = test::tiny_run(honest);
+  const auto run = test::tiny_run();
   const auto who = *assign(run.task, run.proof, nullptr, test::key_id(test::kVerifier));
   const std::vector<std::int64_t> drawn{0, 2, 3, 5, 8};
   std::vector<Shard> shards;
@@ -202,11 +193,7 @@ TEST_CASE(
   Task task = test::task();
   task.steps = 95;
   const auto segments = *Segments::of(95, 10);  // nine of 10 steps, one of 5
-  Verdict verdict = test::verdict([] {
-                      TinyExecutor executor;
-                      return test::tiny_run(executor);
-                    }())
-                        .body;
+  Verdict verdict = test::verdict(test::tiny_run()).body;
   const auto takes = [&](std::int64_t replayed, std::int64_t steps) {
     verdict.replayed = replayed;
     verdict.outcome = Outcome::kRefuted;
