@@ -21,15 +21,6 @@ using Kind = Fault::Kind;
 
 namespace {
 
-const Scene& small() {
-  static const Scene kScene = small_scene();
-  return kScene;
-}
-const Scene& growing() {
-  static const Scene kScene = growing_scene();
-  return kScene;
-}
-
 /// The ruling about the proof of a cheat with these faults, challenged by an honest replay. If the faults
 /// leave no trace in the committed states, the cheat lies about those, too: else there is nothing to dispute.
 Ruling against(const Scene& scene, std::vector<Fault> faults) {

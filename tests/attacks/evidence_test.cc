@@ -23,11 +23,6 @@ using Kind = Fault::Kind;
 
 namespace {
 
-const Scene& small() {
-  static const Scene kScene = small_scene();
-  return kScene;
-}
-
 /// A game that a liar has played against an honest solver up to a claim about `value`: everything except the
 /// claim.
 struct Brought {

@@ -8,12 +8,14 @@
 
 #include "dgx/jobs/task_files.h"
 #include "dgx/program/program.h"
+#include "replaced.h"
 #include "small_task.h"
 
 namespace {
 
 using namespace dgx;
 using test::must;
+using test::replaced;
 using test::SmallTask;
 
 /// Replaces the task by one that binds this program text, signed by the submitter like the real one.
@@ -29,13 +31,6 @@ void post(const SmallTask& task, const std::string& text,
 
 std::string program_text(const SmallTask& task) {
   return must(read_file(task.at("task.program.jsonl"), 1 << 20));
-}
-
-/// The program with the first `from` replaced by `to`.
-std::string with(std::string text, const std::string& from, const std::string& to) {
-  const std::size_t at = text.find(from);
-  REQUIRE(at != std::string::npos);
-  return text.replace(at, from.size(), to);
 }
 
 Error refusal(const SmallTask& task) {
@@ -64,15 +59,17 @@ TEST_CASE("a program that leads outside its values is refused before anything ru
     CHECK(error.code == ErrorCode::kMalformed);
     CHECK_THAT(error.message, Catch::Contains("line "));
   };
-  SECTION("an access beyond the end") { refused(with(text, "[i0,k0]", "[i0,k0+1]")); }
-  SECTION("an access before the beginning") { refused(with(text, "[i0,k0]", "[i0-1,k0]")); }
-  SECTION("an access whose formula overflows") { refused(with(text, "[i0,k0]", "[i0,9007199254740992*k0]")); }
-  SECTION("a value that is defined later") { refused(with(text, "\"x\":[\"", "\"x\":[\"999[i0]\",\"")); }
+  SECTION("an access beyond the end") { refused(replaced(text, "[i0,k0]", "[i0,k0+1]")); }
+  SECTION("an access before the beginning") { refused(replaced(text, "[i0,k0]", "[i0-1,k0]")); }
+  SECTION("an access whose formula overflows") {
+    refused(replaced(text, "[i0,k0]", "[i0,9007199254740992*k0]"));
+  }
+  SECTION("a value that is defined later") { refused(replaced(text, "\"x\":[\"", "\"x\":[\"999[i0]\",\"")); }
   SECTION("a value that takes more memory than there is") {
-    refused(with(text, "\"s\":[8,4]", "\"s\":[9007199254740992,9007199254740992]"));
+    refused(replaced(text, "\"s\":[8,4]", "\"s\":[9007199254740992,9007199254740992]"));
   }
   SECTION("an element that takes longer than anyone lives") {
-    refused(with(text, "\"f\":[4]", "\"f\":[9007199254740992]"));
+    refused(replaced(text, "\"f\":[4]", "\"f\":[9007199254740992]"));
   }
 }
 
@@ -86,7 +83,7 @@ TEST_CASE("a program that is not the one bound is refused") {
     must(write_file(task.at("task.program.jsonl"), text + text.substr(text.rfind('{')), Clobber::kReplace));
   }
   SECTION("with another number") {
-    must(write_file(task.at("task.program.jsonl"), with(text, "[8,4]", "[4,8]"), Clobber::kReplace));
+    must(write_file(task.at("task.program.jsonl"), replaced(text, "[8,4]", "[4,8]"), Clobber::kReplace));
   }
   SECTION("without its last newline") {
     must(write_file(task.at("task.program.jsonl"), text.substr(0, text.size() - 1), Clobber::kReplace));
@@ -137,10 +134,11 @@ TEST_CASE("a program that page and trainer would read differently is refused") {
     return refusal(task).message;
   };
   SECTION("a step counter that is not the count") {
-    CHECK_THAT(refused(with(text, "\"add x0 1\"", "\"add x0 2\"")), Catch::Contains("of state step"));
+    CHECK_THAT(refused(replaced(text, "\"add x0 1\"", "\"add x0 2\"")), Catch::Contains("of state step"));
   }
   SECTION("a name that no bundle can hold") {
-    CHECK_THAT(refused(with(text, "state model/0.bias", "state model/0.bias/../x")), Catch::Contains("part"));
+    CHECK_THAT(refused(replaced(text, "state model/0.bias", "state model/0.bias/../x")),
+               Catch::Contains("part"));
   }
 }
 
@@ -160,7 +158,7 @@ TEST_CASE("a task that counts other samples than its dataset has is refused by w
 TEST_CASE("a state entry's name never becomes a path") {
   const SmallTask task;
   const std::string text = program_text(task);
-  post(task, with(text, "state model/0.bias", "state model/../../../tmp/x"));
+  post(task, replaced(text, "state model/0.bias", "state model/../../../tmp/x"));
   const auto opened = jobs::open_task(task.at("task.json"), std::nullopt, std::nullopt);
   // Either the program or the bundle is refused: the name never reaches anything outside the file.
   if (opened.ok()) CHECK_FALSE(jobs::initial_state(*opened, std::nullopt).ok());

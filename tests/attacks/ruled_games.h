@@ -8,6 +8,7 @@
 #include "dgx/manifest/log.h"
 #include "dgx/protocol/referee.h"
 #include "disputes.h"
+#include "scenes.h"
 #include "statements.h"
 
 namespace dgx::test {
@@ -18,6 +19,16 @@ inline constexpr std::uint8_t kStranger = 6;
 inline constexpr std::uint8_t kLedgerOperator = 7;
 
 using Moves = std::vector<manifest::Signed<manifest::Move>>;
+
+/// A small_scene() and a growing_scene() that a program's tests share.
+inline const Scene& small() {
+  static const Scene kScene = small_scene();
+  return kScene;
+}
+inline const Scene& growing() {
+  static const Scene kScene = growing_scene();
+  return kScene;
+}
 
 /// The ruling that follows from a transcript, or the error if it is not valid.
 [[nodiscard]] Result<manifest::Ruling> ruled(const std::string& transcript,

@@ -20,15 +20,6 @@ using Kind = Fault::Kind;
 
 namespace {
 
-const Scene& small() {
-  static const Scene kScene = small_scene();
-  return kScene;
-}
-const Scene& growing() {
-  static const Scene kScene = growing_scene();
-  return kScene;
-}
-
 State state_of(const StateRecord& record) {
   State out;
   for (std::size_t i = 0; i < record.names.size(); ++i) out.push_back({record.names[i], *record.tensors[i]});
@@ -236,7 +227,8 @@ TEST_CASE("a verifier can show whatever is wrong with a committed start state") 
 }
 
 TEST_CASE(
-    "a verifier who keeps their rows to themselves has to show the one demanded, and it has to be theirs and right") {
+    "a verifier who keeps their rows to themselves has to show the one demanded, and it has to be theirs and "
+    "right") {
   TinyParty honest(small());
   Setup setup;
   setup.about = About::kRow;

@@ -42,11 +42,6 @@ void read_unchecked(const std::string& path) {
 /// needs.
 constexpr Effort kEffort{.threads = 1, .max_bytes = std::uint64_t{16} << 20};
 
-const fuzz::Scratch& scratch() {
-  static const fuzz::Scratch folder;
-  return folder;
-}
-
 Digest digest(std::string_view word) { return crypto::sha256(as_bytes(word)); }
 
 State small_state(std::int64_t step) {
@@ -100,7 +95,7 @@ void read_as_sample(const std::string& path) {
 }
 
 void write_seeds() {
-  const auto path = [](const char* name) { return scratch() / name; };
+  const auto path = [](const char* name) { return fuzz::scratch() / name; };
   const State start = small_state(0), end = small_state(4);
   const StateDigests start_digests = *digests_of(start, 1), end_digests = *digests_of(end, 1);
   Tensor x(DType::kU8, {4, 6}), y(DType::kI64, {4});
@@ -126,24 +121,24 @@ std::vector<std::string> fuzz::seeds() {
   write_seeds();
   std::vector<std::string> out;
   for (const char* name : {"dataset", "state", "run/index.h5", "sample", "trace"}) {
-    out.push_back(Scratch::read(scratch() / name));
+    out.push_back(Scratch::read(fuzz::scratch() / name));
   }
   for (const test::Trick trick : test::all_tricks()) {
-    test::write_container(scratch() / "trick", trick, test::Format::kBundle);
-    out.push_back(Scratch::read(scratch() / "trick"));
+    test::write_container(fuzz::scratch() / "trick", trick, test::Format::kBundle);
+    out.push_back(Scratch::read(fuzz::scratch() / "trick"));
   }
   return out;
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string path = scratch().write("index.h5", fuzz::text_of(data, size));
+  const std::string path = fuzz::scratch().write("index.h5", fuzz::text_of(data, size));
   read_unchecked(path);
   const auto kind = kind_of(path);
   if (!kind.ok()) return 0;
   switch (*kind) {
     case Kind::kDataset: read_as_dataset(path); break;
     case Kind::kState: read_as_state(path); break;
-    case Kind::kRun: read_as_run(scratch()); break;
+    case Kind::kRun: read_as_run(fuzz::scratch()); break;
     case Kind::kSample: read_as_sample(path); break;
     case Kind::kTrace:
       static_cast<void>(read_trace(path, Check::kNothing, kEffort));

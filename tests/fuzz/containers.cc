@@ -9,28 +9,19 @@
 
 using namespace dgx;
 
-namespace {
-
-const fuzz::Scratch& scratch() {
-  static const fuzz::Scratch folder;
-  return folder;
-}
-
-}  // namespace
-
 std::vector<std::string> fuzz::seeds() {
   std::vector<std::string> out;
   for (const test::Format format : {test::Format::kOldest, test::Format::kBundle}) {
     for (const test::Trick trick : test::all_tricks()) {
-      test::write_container(scratch() / "trick", trick, format);
-      out.push_back(Scratch::read(scratch() / "trick"));
+      test::write_container(fuzz::scratch() / "trick", trick, format);
+      out.push_back(Scratch::read(fuzz::scratch() / "trick"));
     }
   }
   return out;
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string path = scratch().write("x.h5", fuzz::text_of(data, size));
+  const std::string path = fuzz::scratch().write("x.h5", fuzz::text_of(data, size));
   for (const char* name : {"x", "state/x"}) {
     const auto tensor = bundle::read_hdf5(path, name);
     if (!tensor.ok()) continue;

@@ -15,11 +15,6 @@ namespace {
 
 constexpr std::string_view kCut = "--\n";
 
-const fuzz::Scratch& scratch() {
-  static const fuzz::Scratch folder;
-  return folder;
-}
-
 manifest::Signed<manifest::Body> sealed(manifest::Body body) {
   return *manifest::seal_any(std::move(body), test::key(1));
 }
@@ -31,7 +26,7 @@ std::string written(const std::string& path) {
 }  // namespace
 
 std::vector<std::string> fuzz::seeds() {
-  const std::string path = scratch() / "seed.jsonl";
+  const std::string path = fuzz::scratch() / "seed.jsonl";
   require(ledger::create(path, sealed(test::ledger_policy()), test::key(1), 5).ok(),
           "a ledger can be created");
   std::vector<std::string> out = {written(path)};
@@ -51,8 +46,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text = fuzz::text_of(data, size);
   const std::size_t cut = text.find(kCut);
   if (cut == std::string_view::npos) return 0;
-  const std::string path = scratch().write("input.jsonl", text.substr(0, cut));
-  scratch().write("input.receipts.jsonl", text.substr(cut + kCut.size()));
+  const std::string path = fuzz::scratch().write("input.jsonl", text.substr(0, cut));
+  fuzz::scratch().write("input.receipts.jsonl", text.substr(cut + kCut.size()));
   const auto log = ledger::read(path);
   if (!log.ok()) return 0;
   std::string counted;

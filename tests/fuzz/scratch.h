@@ -48,4 +48,10 @@ class Scratch {
   std::filesystem::path path_;
 };
 
+/// The folder of this process.
+inline const Scratch& scratch() {
+  static const Scratch folder;
+  return folder;
+}
+
 }  // namespace dgx::fuzz

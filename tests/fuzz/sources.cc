@@ -10,11 +10,6 @@ using namespace dgx;
 
 namespace {
 
-const fuzz::Scratch& scratch() {
-  static const fuzz::Scratch folder;
-  return folder;
-}
-
 void check(const Result<BulkTensor>& tensor) {
   if (!tensor.ok()) return;
   const auto count = element_count(tensor->shape());
@@ -54,7 +49,7 @@ std::vector<std::string> fuzz::seeds() {
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string path = scratch().write("input", fuzz::text_of(data, size));
+  const std::string path = fuzz::scratch().write("input", fuzz::text_of(data, size));
   check(bundle::read_idx(path));
   check(bundle::read_npy(path));
   if (const auto state = bundle::read_safetensors(path); state.ok()) {

@@ -6,8 +6,12 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 
+#include "replaced.h"
+
 namespace dgx::crypto {
 namespace {
+
+using test::replaced;
 
 // Written by openssl pkey -inform DER (from the PKCS#8 prefix and the seed 00 01 … 1f), and with -pubout.
 constexpr std::string_view kOpensslPrivate =
@@ -27,13 +31,6 @@ SecretKey counting_key() {
   Seed seed;
   for (std::size_t i = 0; i < seed.size(); ++i) seed[i] = static_cast<std::uint8_t>(i);
   return SecretKey::from_seed(seed);
-}
-
-std::string replaced(std::string_view text, std::string_view from, std::string_view to) {
-  std::string out(text);
-  const std::size_t at = out.find(from);
-  REQUIRE(at != std::string::npos);
-  return out.replace(at, from.size(), to);
 }
 
 TEST_CASE("keys are written byte for byte as openssl writes them, and read back") {

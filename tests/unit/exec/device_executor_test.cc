@@ -15,6 +15,7 @@ namespace dgx::exec {
 namespace {
 
 using test::Network;
+using test::require_same;
 using test::Samples;
 using Device = kernels::cuda::Device;
 
@@ -38,15 +39,6 @@ std::unique_ptr<DeviceExecutor> executor_of(const Network& network, const Sample
                                          device_that(behaves), 1);
   if (!executor.ok()) FAIL(executor.error().message);
   return std::move(executor).value();
-}
-
-void require_same(const State& ours, const State& reference, const std::string& when) {
-  REQUIRE(ours.size() == reference.size());
-  for (std::size_t e = 0; e < ours.size(); ++e) {
-    INFO(when << ", entry " << ours[e].name);
-    REQUIRE(ours[e].name == reference[e].name);
-    REQUIRE(std::ranges::equal(ours[e].tensor.bytes(), reference[e].tensor.bytes()));
-  }
 }
 
 State start_of(const Network& network) {

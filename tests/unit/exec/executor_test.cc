@@ -11,27 +11,16 @@
 #endif
 
 #include "dgx/core/bulk.h"
-#include "dgx/kernels/cpu/dispatch.h"
+#include "instruction_sets.h"
 #include "networks.h"
 
 namespace dgx::exec {
 namespace {
 
 using test::Network;
+using test::require_same;
+using test::same_bits;
 using test::Samples;
-
-bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.dtype() == b.dtype() && a.shape() == b.shape() && std::ranges::equal(a.bytes(), b.bytes());
-}
-
-void require_same(const State& ours, const State& reference, const std::string& when) {
-  REQUIRE(ours.size() == reference.size());
-  for (std::size_t e = 0; e < ours.size(); ++e) {
-    INFO(when << ", entry " << ours[e].name);
-    REQUIRE(ours[e].name == reference[e].name);
-    REQUIRE(same_bits(ours[e].tensor, reference[e].tensor));
-  }
-}
 
 std::unique_ptr<ExactExecutor> executor_of(const std::shared_ptr<const program::Program>& program,
                                            const Network& network, const Samples& data, int threads) {
@@ -48,9 +37,7 @@ void check_network(const Network& network, std::int64_t steps) {
   for (std::int64_t s = 0; s < steps; ++s) {
     states.push_back(test::next_state(*program, states.back(), test::reference_inputs(network, data, s)));
   }
-  const auto best = kernels::cpu::current_instruction_set();
-  for (const auto set : kernels::cpu::available_instruction_sets()) {
-    REQUIRE(kernels::cpu::force_instruction_set(set).ok());
+  test::with_every_instruction_set([&](auto set) {
     for (const int threads : {1, 2, 3}) {
       const auto executor = executor_of(program, network, data, threads);
       REQUIRE(executor->load(states[0]).ok());
@@ -63,8 +50,7 @@ void check_network(const Network& network, std::int64_t steps) {
                          std::to_string(s));
       }
     }
-  }
-  REQUIRE(kernels::cpu::force_instruction_set(best).ok());
+  });
 }
 
 TEST_CASE(
@@ -263,9 +249,7 @@ TEST_CASE("a trace shows the one NaN, whichever the processor makes") {
                        {"step", Tensor(DType::kI64, {})}};
   const auto values = test::run_program(*program, start, {});
   const Tensor sample(DType::kF32, {1});
-  const auto best = kernels::cpu::current_instruction_set();
-  for (const auto set : kernels::cpu::available_instruction_sets()) {
-    REQUIRE(kernels::cpu::force_instruction_set(set).ok());
+  test::with_every_instruction_set([&](auto set) {
     const auto executor = ExactExecutor::create(program, {{}, 1, 1, sample.view(), sample.view()}, 2);
     REQUIRE(executor.ok());
     REQUIRE((*executor)->load(start).ok());
@@ -275,8 +259,7 @@ TEST_CASE("a trace shows the one NaN, whichever the processor makes") {
       return {};
     };
     REQUIRE((*executor)->trace(visit).ok());
-  }
-  REQUIRE(kernels::cpu::force_instruction_set(best).ok());
+  });
   for (const std::size_t v : {1U, 2U, 3U}) {
     for (const float number : values[v].as<float>())
       CHECK(std::bit_cast<std::uint32_t>(number) == 0x7FC00000U);

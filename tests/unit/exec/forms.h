@@ -7,9 +7,9 @@
 #include <random>
 
 #include "dgx/exec/executor.h"
-#include "dgx/kernels/cpu/dispatch.h"
 #include "dgx/kernels/scalar.h"
 #include "form_text.h"
+#include "instruction_sets.h"
 #include "run_program.h"
 
 namespace dgx::test {
@@ -79,9 +79,7 @@ inline std::string check_form(const std::vector<FormInput>& inputs, const std::v
   const auto values = run_program(*program, state, {});
   const auto reference = values.back().bytes();
   std::string explained;
-  const auto best = kernels::cpu::current_instruction_set();
-  for (const auto set : kernels::cpu::available_instruction_sets()) {
-    REQUIRE(kernels::cpu::force_instruction_set(set).ok());
+  with_every_instruction_set([&](auto set) {
     for (const int threads : {1, 2, 3}) {
       auto evaluator = exec::Evaluator::create(program, threads);
       if (!evaluator.ok()) FAIL(evaluator.error().message);
@@ -101,8 +99,7 @@ inline std::string check_form(const std::vector<FormInput>& inputs, const std::v
         REQUIRE(first == reference.size());
       }
     }
-  }
-  REQUIRE(kernels::cpu::force_instruction_set(best).ok());
+  });
   return explained;
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <catch2/catch.hpp>
 #include <random>
 
 #include "captured_mlp.h"
@@ -100,6 +102,19 @@ inline StepInputs reference_inputs(const Network& network, const Samples& data, 
   const auto order = kernels::DataOrder::create(kSeed, network.samples, network.batch);
   const auto rows = order->batch_indices(step);
   return {pick(data.x, rows), pick(data.y, rows), step_inputs(network, data).schedule, step};
+}
+
+inline bool same_bits(const Tensor& a, const Tensor& b) {
+  return a.dtype() == b.dtype() && a.shape() == b.shape() && std::ranges::equal(a.bytes(), b.bytes());
+}
+
+inline void require_same(const State& ours, const State& reference, const std::string& when) {
+  REQUIRE(ours.size() == reference.size());
+  for (std::size_t e = 0; e < ours.size(); ++e) {
+    INFO(when << ", entry " << ours[e].name);
+    REQUIRE(ours[e].name == reference[e].name);
+    REQUIRE(same_bits(ours[e].tensor, reference[e].tensor));
+  }
 }
 
 }  // namespace dgx::test

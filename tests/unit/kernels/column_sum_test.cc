@@ -7,12 +7,13 @@
 #include <random>
 #include <vector>
 
-#include "dgx/kernels/cpu/dispatch.h"
+#include "instruction_sets.h"
 
 namespace dgx::kernels::cpu {
 namespace {
 
 using Floats = std::vector<float>;
+using test::with_every_instruction_set;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
@@ -63,15 +64,6 @@ float sum_definition(const Floats& x) {
   return blocks.size() == 1 ? blocks[0] : sum_definition(blocks);
 }
 
-template <class Body>
-void with_every_instruction_set(const Body& body) {
-  for (const InstructionSet set : available_instruction_sets()) {
-    REQUIRE(force_instruction_set(set).ok());
-    CAPTURE(name_of(set));
-    body();
-  }
-}
-
 float max_by_row(const Floats& x) {
   float out = 7;
   row_max(1, static_cast<std::int64_t>(x.size()), x.data(), 0, &out);
@@ -91,7 +83,7 @@ TEST_CASE("a column's dot with one equals its definition at every edge") {
     for (const std::int64_t columns : {1, 3, 4, 7, 8, 9, 15, 16, 17, 33, 129, 150}) {
       const std::int64_t stride = columns + 1;
       const Floats x = random_floats(rows * stride + columns, 1);
-      with_every_instruction_set([&] {
+      with_every_instruction_set([&](auto) {
         CAPTURE(rows, columns);
         Floats out(static_cast<std::size_t>(columns), 7.0F);
         column_dot_one(rows, columns, x.data(), stride, out.data());
@@ -111,7 +103,7 @@ TEST_CASE("a row's sum equals its definition at every edge") {
        {0, 1, 2, 31, 32, 33, 63, 65, 257, 2047, 2048, 2049, 4097, 65537, 2048 * 2048 + 1}) {
     const Floats x = random_floats(count, 2);
     const float expected = sum_definition(x);
-    with_every_instruction_set([&] {
+    with_every_instruction_set([&](auto) {
       CAPTURE(count);
       float out = 7;
       row_sum(1, count, x.data(), 0, &out);
@@ -125,7 +117,7 @@ TEST_CASE("columns summed from a stream of rows equal their rows' sums, however 
     for (const std::int64_t columns : {1, 8, 16, 24, 33}) {
       const Floats x = random_floats(rows * columns, 5);
       const auto memory = static_cast<std::size_t>(ColumnSums::size(rows, columns));
-      with_every_instruction_set([&] {
+      with_every_instruction_set([&](auto) {
         CAPTURE(rows, columns);
         Floats lanes(memory), out(static_cast<std::size_t>(columns));
         ColumnSums sums(rows, columns, lanes.data());
@@ -154,7 +146,7 @@ TEST_CASE("columns summed from a stream of rows equal their rows' sums, however 
 
 TEST_CASE("rows are folded at their own stride") {
   const Floats x = random_floats(3 * 50, 3);
-  with_every_instruction_set([&] {
+  with_every_instruction_set([&](auto) {
     float sums[3];
     row_sum(3, 40, x.data(), 50, sums);
     for (std::size_t r = 0; r < 3; ++r) {
@@ -165,7 +157,7 @@ TEST_CASE("rows are folded at their own stride") {
 }
 
 TEST_CASE("max and argmax follow the contract on ties, zeros, NaN and nothing") {
-  with_every_instruction_set([&] {
+  with_every_instruction_set([&](auto) {
     CHECK(bits(max_by_row({})) == bits(-kInfinity));
     CHECK(bits(max_by_row({-0.0F})) == 0U);
     CHECK(bits(max_by_row({-kInfinity, -kInfinity})) == bits(-kInfinity));
@@ -184,7 +176,7 @@ TEST_CASE("max and argmax find the greatest and NaN wherever it stands") {
       Floats poisoned = x;
       poisoned[at] = std::bit_cast<float>(0xFFC12345U);
       poisoned[(at + 1) % count] = count > 1 ? kInfinity : poisoned[at];
-      with_every_instruction_set([&] {
+      with_every_instruction_set([&](auto) {
         REQUIRE(max_by_row(x) == 1e30F);
         REQUIRE(argmax_by_row(x) == static_cast<std::int64_t>(at));
         REQUIRE(std::bit_cast<std::uint32_t>(max_by_row(poisoned)) == 0x7FC00000U);

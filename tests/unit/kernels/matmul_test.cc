@@ -9,11 +9,13 @@
 #include <vector>
 
 #include "dgx/kernels/cpu/dispatch.h"
+#include "instruction_sets.h"
 
 namespace dgx::kernels::cpu {
 namespace {
 
 using Floats = std::vector<float>;
+using test::with_every_instruction_set;
 
 // dgx-numerics(7), "dot", transcribed word for word.
 float dot(const float* a, std::int64_t a_step, const float* b, std::int64_t b_step, std::int64_t depth) {
@@ -98,22 +100,12 @@ std::int64_t first_difference(const Floats& a, const Floats& b) {
   return a.size() == b.size() ? -1 : -2;
 }
 
-// Runs `body` under every instruction set and leaves the fastest one selected.
-template <class Body>
-void with_every_instruction_set(const Body& body) {
-  for (const InstructionSet set : available_instruction_sets()) {
-    REQUIRE(force_instruction_set(set).ok());
-    CAPTURE(name_of(set));
-    body();
-  }
-}
-
 void check_product(const MatmulShape& shape, Order a_order, Order b_order, Values values) {
   CAPTURE(shape.rows, shape.columns, shape.depth, static_cast<int>(a_order), static_cast<int>(b_order));
   const Operand a(shape.rows, shape.depth, a_order, 1, values);
   const Operand b(shape.depth, shape.columns, b_order, 2, values);
   const Floats expected = expected_product(shape, a.matrix, b.matrix);
-  with_every_instruction_set([&] {
+  with_every_instruction_set([&](auto) {
     Scratch scratch;
     Floats c(expected.size(), 7.0F);
     matmul(shape, a.matrix, b.matrix, c.data(), shape.columns, scratch);
@@ -173,7 +165,7 @@ TEST_CASE("a product without rows or columns writes nothing") {
 TEST_CASE("a product of zeros is +0, also when every term underflows to -0") {
   const Floats a(40, -1e-30F);
   const Floats b(40 * 3, 1e-30F);
-  with_every_instruction_set([&] {
+  with_every_instruction_set([&](auto) {
     Scratch scratch;
     Floats c(3, 7.0F);
     matmul({1, 3, 40}, {a.data(), 40, 1}, {b.data(), 3, 1}, c.data(), 3, scratch);
@@ -206,7 +198,7 @@ TEST_CASE("a product of operands with zeros at the ends of their rows or columns
     set_zeros(a, shape.rows, shape.depth, of_a);
     set_zeros(b, shape.depth, shape.columns, of_b);
     const Floats expected = expected_product(shape, a.matrix, b.matrix);
-    with_every_instruction_set([&] {
+    with_every_instruction_set([&](auto) {
       Scratch scratch;
       Floats c(expected.size(), 7.0F);
       matmul(shape, a.matrix, b.matrix, c.data(), shape.columns, scratch);
@@ -234,7 +226,7 @@ TEST_CASE("packed operands, strip outputs and parts give the bits of the whole p
   for (const Order order : kOrders) {
     const Operand b(shape.depth, shape.columns, order, 4, Values::kNormal);
     const Floats expected = expected_product(shape, a.matrix, b.matrix);
-    with_every_instruction_set([&] {
+    with_every_instruction_set([&](auto) {
       Floats packed(static_cast<std::size_t>(PackedMatrix::size(shape.depth, shape.columns)));
       pack(b.matrix, shape.depth, shape.columns, 0, 2, packed.data());
       pack(b.matrix, shape.depth, shape.columns, 2, strip_count(shape.columns), packed.data());
@@ -269,7 +261,7 @@ TEST_CASE("the epilogue sees each element of its part once, finished") {
   const Operand a(shape.rows, shape.depth, Order::kTransposed, 5, Values::kNormal);
   const Operand b(shape.depth, shape.columns, Order::kRowMajor, 6, Values::kNormal);
   const Floats expected = expected_product(shape, a.matrix, b.matrix);
-  with_every_instruction_set([&] {
+  with_every_instruction_set([&](auto) {
     Floats c(expected.size(), 7.0F);
     Seen seen{&c, &expected, shape.columns, std::vector<int>(c.size()), true};
     const auto look = [](void* context, std::int64_t row, std::int64_t rows, std::int64_t column,

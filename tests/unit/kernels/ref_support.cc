@@ -4,31 +4,11 @@
 #include <bit>
 #include <catch2/catch.hpp>
 
-#include "dgx/core/files.h"
-
 namespace dgx::kernels {
 
 const json::Value& vectors() {
-  static const json::Value value = [] {
-    const auto content = read_file(DGX_VECTORS "/kernels_ref.json", 1 << 20);
-    REQUIRE(content.ok());
-    auto parsed = json::parse(*content);
-    REQUIRE(parsed.ok());
-    return *std::move(parsed);
-  }();
+  static const json::Value value = test::read_vectors(DGX_VECTORS "/kernels_ref.json");
   return value;
-}
-
-const json::Value& member(const json::Value& object, std::string_view key) {
-  REQUIRE(object.as_object() != nullptr);
-  const auto found = object.as_object()->find(key);
-  REQUIRE(found != object.as_object()->end());
-  return found->second;
-}
-
-std::int64_t integer(const json::Value& object, std::string_view key) {
-  REQUIRE(member(object, key).as_int() != nullptr);
-  return *member(object, key).as_int();
 }
 
 std::string text(const json::Value& object, std::string_view key) {

@@ -8,13 +8,15 @@
 
 #include "dgx/core/json.h"
 #include "dgx/kernels/evaluate.h"
+#include "json_vectors.h"
 
 namespace dgx::kernels {
 
+using test::integer;
+using test::member;
+
 /// tests/vectors/kernels_ref.json, derived by tests/vectors/kernels_ref.py.
 const json::Value& vectors();
-const json::Value& member(const json::Value& object, std::string_view key);
-std::int64_t integer(const json::Value& object, std::string_view key);
 std::string text(const json::Value& object, std::string_view key);
 /// A string of hex digits.
 std::uint64_t hex(const json::Value& value);

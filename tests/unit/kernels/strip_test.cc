@@ -9,6 +9,7 @@
 
 #include "dgx/kernels/cpu/dispatch.h"
 #include "dgx/kernels/scalar.h"
+#include "instruction_sets.h"
 
 namespace dgx::kernels::cpu {
 namespace {
@@ -79,9 +80,7 @@ constexpr std::int64_t kCounts[] = {1, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, kSt
 TEST_CASE("a strip instruction gives each lane what the scalar operation gives, on every instruction set") {
   std::mt19937_64 random(20);
   constexpr auto kLength = static_cast<std::size_t>(kStripLength);
-  const auto best = current_instruction_set();
-  for (const InstructionSet set : available_instruction_sets()) {
-    REQUIRE(force_instruction_set(set).ok());
+  test::with_every_instruction_set([&](InstructionSet set) {
     for (const std::int64_t count : kCounts) {
       auto a = random_floats(random, kLength);
       auto b = random_floats(random, kLength);
@@ -117,8 +116,7 @@ TEST_CASE("a strip instruction gives each lane what the scalar operation gives, 
         }
       }
     }
-  }
-  REQUIRE(force_instruction_set(best).ok());
+  });
 }
 
 /// A random operation of a chain, or one that ends it.
@@ -169,9 +167,7 @@ TEST_CASE("instructions that pass over a strip together make what they make alon
   std::mt19937_64 random(31);
   constexpr auto kLength = static_cast<std::size_t>(kStripLength);
   constexpr std::int32_t kInstructions = 12;
-  const auto best = current_instruction_set();
-  for (const InstructionSet set : available_instruction_sets()) {
-    REQUIRE(force_instruction_set(set).ok());
+  test::with_every_instruction_set([&](InstructionSet set) {
     for (int round = 0; round < 400; ++round) {
       const auto program = random_program(random, 1 + static_cast<std::int32_t>(random() % kInstructions));
       const std::int64_t count =
@@ -216,14 +212,11 @@ TEST_CASE("instructions that pass over a strip together make what they make alon
         }
       }
     }
-  }
-  REQUIRE(force_instruction_set(best).ok());
+  });
 }
 
 TEST_CASE("a strip is flagged exactly when one of its elements is infinite or NaN") {
-  const auto best = current_instruction_set();
-  for (const InstructionSet set : available_instruction_sets()) {
-    REQUIRE(force_instruction_set(set).ok());
+  test::with_every_instruction_set([&](InstructionSet set) {
     for (const std::int64_t count : kCounts) {
       std::vector<float> x(static_cast<std::size_t>(count), std::numeric_limits<float>::max());
       std::uint32_t flag = 0;
@@ -239,8 +232,7 @@ TEST_CASE("a strip is flagged exactly when one of its elements is infinite or Na
         }
       }
     }
-  }
-  REQUIRE(force_instruction_set(best).ok());
+  });
 }
 
 TEST_CASE("fma of subnormal numbers has the bits of the definition") {
@@ -263,9 +255,7 @@ TEST_CASE("fma of subnormal numbers has the bits of the definition") {
     return random() % 4 == 0 ? std::bit_cast<float>(static_cast<std::uint32_t>(random()))
                              : kAddends[random() % std::size(kAddends)];
   };
-  const auto best = current_instruction_set();
-  for (const auto set : available_instruction_sets()) {
-    REQUIRE(force_instruction_set(set).ok());
+  test::with_every_instruction_set([&](InstructionSet set) {
     for (int round = 0; round < 2000; ++round) {
       std::vector<float> x(61), y(61), z(61), out(61);
       for (std::size_t i = 0; i < out.size(); ++i) {
@@ -284,8 +274,7 @@ TEST_CASE("fma of subnormal numbers has the bits of the definition") {
         }
       }
     }
-  }
-  REQUIRE(force_instruction_set(best).ok());
+  });
 }
 
 }  // namespace

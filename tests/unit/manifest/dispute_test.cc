@@ -4,6 +4,7 @@
 
 #include "dgx/manifest/fields.h"
 #include "dgx/manifest/statement.h"
+#include "replaced.h"
 #include "statements.h"
 
 using namespace dgx;
@@ -20,11 +21,7 @@ std::string sealed(const T& body) {
 /// The error for a body's payload after one textual change, with its signer's valid signature.
 std::string changed(const Body& body, std::string_view what, std::string_view with) {
   const crypto::SecretKey key = test::key(1);
-  std::string payload = payload_of(body, key.public_key());
-  const std::size_t at = payload.find(what);
-  REQUIRE(at != std::string::npos);
-  payload.replace(at, what.size(), with);
-  const auto value = json::parse(payload);
+  const auto value = json::parse(test::replaced(payload_of(body, key.public_key()), what, with));
   REQUIRE(value.ok());
   const auto text = sign(value->dump(), key);
   REQUIRE(text.ok());

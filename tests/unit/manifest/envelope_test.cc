@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "dgx/crypto/sha256.h"
+#include "replaced.h"
 #include "statements.h"
 
 using namespace dgx;
@@ -25,12 +26,6 @@ crypto::SecretKey vector_key() {
 
 std::string message_of(const Result<Envelope>& result) {
   return result.ok() ? "accepted" : result.error().message;
-}
-
-std::string replaced(std::string text, std::string_view what, std::string_view with) {
-  const std::size_t at = text.find(what);
-  REQUIRE(at != std::string::npos);
-  return text.replace(at, what.size(), with);
 }
 
 }  // namespace
@@ -71,7 +66,7 @@ TEST_CASE("only canonical JSON is signed") {
 TEST_CASE("every departure from the strict profile is refused with its place") {
   const std::string good = *sign(R"({"a":1})", vector_key());
   const auto refused = [&](std::string_view what, std::string_view with) {
-    return message_of(parse_envelope(replaced(good, what, with)));
+    return message_of(parse_envelope(test::replaced(good, what, with)));
   };
   CHECK(refused(R"("payload":)", R"("payloac":)") == "envelope: payload: is missing");
   CHECK(refused("in-toto", "in-tota") ==

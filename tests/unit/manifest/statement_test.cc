@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "dgx/manifest/trust.h"
+#include "replaced.h"
 #include "statements.h"
 
 using namespace dgx;
@@ -19,11 +20,7 @@ std::string message_of(const Result<Signed<Body>>& result) {
 /// signature; returns the error.
 std::string refused(const Body& body, std::string_view what, std::string_view with) {
   const crypto::SecretKey key = test::key(1);
-  std::string payload = payload_of(body, key.public_key());
-  const std::size_t at = payload.find(what);
-  REQUIRE(at != std::string::npos);
-  payload.replace(at, what.size(), with);
-  const auto text = sign(payload, key);
+  const auto text = sign(test::replaced(payload_of(body, key.public_key()), what, with), key);
   REQUIRE(text.ok());
   const auto opened = open_any(*text);
   if (!opened.ok()) CHECK(opened.error().code == ErrorCode::kMalformed);

@@ -2,33 +2,13 @@
 
 #include <catch2/catch.hpp>
 
-#include "dgx/core/files.h"
 #include "dgx/merkle/tree.h"
 
 namespace dgx::merkle {
 
 const json::Value& vectors() {
-  static const json::Value value = [] {
-    const auto text = read_file(DGX_VECTORS "/merkle.json", 1 << 20);
-    REQUIRE(text.ok());
-    auto parsed = json::parse(*text);
-    REQUIRE(parsed.ok());
-    return *std::move(parsed);
-  }();
+  static const json::Value value = test::read_vectors(DGX_VECTORS "/merkle.json");
   return value;
-}
-
-const json::Value& member(const json::Value& object, std::string_view key) {
-  REQUIRE(object.as_object() != nullptr);
-  const auto found = object.as_object()->find(key);
-  REQUIRE(found != object.as_object()->end());
-  return found->second;
-}
-
-std::int64_t integer(const json::Value& object, std::string_view key) {
-  const auto* value = member(object, key).as_int();
-  REQUIRE(value != nullptr);
-  return *value;
 }
 
 Digest digest(const json::Value& value) {

@@ -1,19 +1,19 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 #include "dgx/core/bytes.h"
 #include "dgx/core/json.h"
+#include "json_vectors.h"
 
 namespace dgx::merkle {
 
+using test::integer;
+using test::member;
+
 /// tests/vectors/merkle.json, derived by tests/vectors/merkle.py with hashlib.
 const json::Value& vectors();
-/// A member that the object must have.
-const json::Value& member(const json::Value& object, std::string_view key);
-std::int64_t integer(const json::Value& object, std::string_view key);
 Digest digest(const json::Value& value);
 std::vector<Digest> digests(const json::Value& array);
 

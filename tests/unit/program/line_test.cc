@@ -3,9 +3,11 @@
 #include <catch2/catch.hpp>
 
 #include "dgx/program/program.h"
+#include "replaced.h"
 
 using namespace dgx;
 using namespace dgx::program;
+using test::replaced;
 
 namespace {
 
@@ -38,12 +40,6 @@ const Numbered kAccepted[] = {
     {7, R"({"i":[2,3],"k":"map","s":[2,3],"t":"f32","v":7,"x":["0[i0,i1]"]})"},  // i may equal s
     {1, R"({"i":[2,3],"k":"map","s":[6],"t":"i64","v":1,"x":["0[4-i0,i1//2,(2*i0+i1-3)//5,-i0]?-1"]})"},
 };
-
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  const auto at = text.find(from);
-  REQUIRE(at != std::string::npos);
-  return text.replace(at, from.size(), to);
-}
 
 }  // namespace
 
